@@ -1,0 +1,23 @@
+#pragma once
+// Program (aten operators) → Graph (core operators): one rule an overload, grouped by family, one family a file.
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "import/program.h"
+
+namespace aotc::decompose {
+
+/// An operator of the program that has no rule, or whose rule refused this use of it.
+struct Unsupported {
+  std::string node, overload, source;
+  std::string why;   ///< "no rule", or what is missing ("mode='area' is not supported")
+  std::string hint;  ///< what could be done
+};
+
+/// All unsupported operators of the program, found before any other work; empty when it can be compiled.
+std::vector<Unsupported> find_unsupported(const import::Program& program);
+/// Throws Diagnostic (ExitCode::unsupported) that lists all of them when there are any.
+Graph decompose(const import::Program& program);
+
+}  // namespace aotc::decompose

@@ -1,0 +1,181 @@
+#pragma once
+// The Graph IR: functional SSA over dense row-major logical tensors with symbolic dims.
+//
+// There is no mutation and no aliasing inside; both live at the edges (states, IoBinding). Nodes are kept in a valid
+// topological order at all times. Text form: graph/text.h; rules of well-formedness: graph/verify.h; type rules: graph/infer.h;
+// building: graph/builder.h.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "graph/ops.h"
+#include "sym/expr.h"
+
+namespace aotc {
+
+struct TensorType {
+  DType dtype = DType::f32;
+  std::vector<Expr> dims;  ///< rank 0: a scalar
+  int rank() const { return static_cast<int>(dims.size()); }
+  Expr elems() const { return product(dims); }
+  Expr bytes() const { return elems() * dtype_bytes(dtype); }
+  friend bool operator==(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.dims == b.dims; }
+};
+
+/// Attribute names, in the order in which they are printed.
+enum class Attr : uint8_t {
+  kind,
+  dim,
+  dims,
+  perm,
+  start,
+  step,
+  strides,
+  lo,
+  value,
+  expr,
+  kernel,
+  stride,
+  padding,
+  padding_hi,
+  dilation,
+  output_padding,
+  groups,
+  out_pos,
+  reduce,
+  include_self,
+  accumulate,
+  scale,
+  causal,
+  descending,
+  stable,
+  k,
+  largest,
+  sorted,
+};
+std::string_view attr_name(Attr a);
+std::optional<Attr> parse_attr(std::string_view name);
+
+using Ints = std::vector<int64_t>;
+using Exprs = std::vector<Expr>;
+using AttrValue = std::variant<bool, int64_t, double, std::string, Ints, Expr, Exprs>;
+
+enum class ReduceKind : uint8_t { sum, prod, max, min, argmax, argmin, logsumexp };
+std::string_view reduce_name(ReduceKind k);
+std::optional<ReduceKind> parse_reduce(std::string_view name);
+
+struct Node {
+  Op op{};
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::map<Attr, AttrValue> attrs;
+  std::string name;    ///< name of the archive's node it comes from (may repeat)
+  std::string source;  ///< user's source line, "file.py:12 in forward: x = self.fc(x)", or empty
+  bool dead = false;   ///< erased; skipped by everything (Graph::compact removes it)
+
+  bool has(Attr a) const { return attrs.count(a) != 0; }
+  /// Checked access: the attribute must be there with this type.
+  template <class T>
+  const T& get(Attr a) const {
+    auto it = attrs.find(a);
+    AOTC_CHECK(it != attrs.end(), "{} has no attribute {}", op_name(op), attr_name(a));
+    const T* v = std::get_if<T>(&it->second);
+    AOTC_CHECK(v, "attribute {} of {} has another type", attr_name(a), op_name(op));
+    return *v;
+  }
+  template <class T>
+  T get_or(Attr a, T fallback) const {
+    return has(a) ? get<T>(a) : fallback;
+  }
+  ReduceKind reduce_kind() const;  ///< attr kind as an enum
+};
+
+enum class ValueKind : uint8_t { node, input, constant, state };
+
+struct Value {
+  TensorType type;
+  ValueKind kind = ValueKind::node;
+  NodeId node = kNone<NodeId>;  ///< kind node: the defining node and which of its results
+  uint32_t result = 0;
+  uint32_t input = 0;  ///< kind input: index into Graph::inputs
+  ConstId constant = kNone<ConstId>;
+  StateId state = kNone<StateId>;  ///< kind state: its content when the run starts
+  std::string name;                ///< for printing; unique among values ("%12" when empty)
+};
+
+/// Bytes of a weight, buffer or literal: dense row-major, little-endian. Shared and immutable; may lie in a mapped file.
+struct ConstData {
+  std::string name;                       ///< the archive's name ("encoder.layer.0.weight"), or "folded.N"
+  TensorType type;                        ///< dims are all constant
+  std::shared_ptr<const void> keepalive;  ///< owner of data
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+struct InputInfo {
+  std::string name;  ///< as in the archive; the C identifier is made from it
+  ValueId value = kNone<ValueId>;
+  std::string tree_path;  ///< position in the model's call signature ("args[0]", "kwargs['mask'].0"); documentation only
+};
+
+struct OutputInfo {
+  std::string name;
+  ValueId value = kNone<ValueId>;
+  std::string tree_path;
+  int32_t alias_input = -1;  ///< >= 0: this result is the new content of that input (a user-input mutation)
+};
+
+/// A buffer that a run reads and updates and the context keeps (KV cache, running statistics).
+struct StateInfo {
+  std::string name;
+  TensorType type;                   ///< dims constant
+  ConstId initial = kNone<ConstId>;  ///< content at context_create and reset
+  ValueId value = kNone<ValueId>;    ///< content when the run starts
+  ValueId updated = kNone<ValueId>;  ///< content when the run ends; kNone: never written
+};
+
+/// A condition on shape symbols that must hold for the graph to be right: expr != 0 interpreted by kind.
+struct ShapeGuard {
+  enum class Kind : uint8_t { eq, le, divisible } kind;  ///< a == b; a <= b; a % b == 0
+  Expr a, b;
+  std::string why;
+};
+
+struct Graph {
+  std::string name = "model";
+  SymTable syms;
+  IdVec<NodeId, Node> nodes;
+  IdVec<ValueId, Value> values;
+  IdVec<ConstId, ConstData> constants;
+  IdVec<StateId, StateInfo> states;
+  std::vector<NodeId> order;  ///< live nodes, topological
+  std::vector<InputInfo> inputs;
+  std::vector<OutputInfo> outputs;
+  std::vector<ShapeGuard> guards;
+
+  const TensorType& type(ValueId v) const { return values[v].type; }
+  const Node* def(ValueId v) const {  ///< the defining node, or null for inputs, constants and states
+    const Value& x = values[v];
+    return x.kind == ValueKind::node ? &nodes[x.node] : nullptr;
+  }
+  ValueId add_input(std::string input_name, TensorType t);
+  ValueId add_constant(ConstData data);
+  ValueId add_state(std::string state_name, TensorType t, ConstId initial);
+  /// Appends a node at the end of `order`; result types are given by the caller (Builder infers them).
+  NodeId add_node(Node node, std::vector<TensorType> result_types);
+  /// Replaces every use of `from` (nodes, outputs, states) by `to`; types must be equal.
+  void replace_all_uses(ValueId from, ValueId to);
+  /// Users per value, index by ValueId; outputs and state updates count as kNone<NodeId> entries.
+  std::vector<std::vector<NodeId>> users() const;
+  /// Drops dead nodes from `order`, restores topological order after rewrites that appended nodes late.
+  void compact();
+};
+
+}  // namespace aotc

@@ -1,0 +1,100 @@
+#pragma once
+// A parsed .pt2: the archive's graph as plain data, nothing decided yet. No LibTorch here; the reader (import/read_archive.h) and the
+// reference runner (import/reference.h) are the files that see it.
+//
+// Every argument that the operator's schema defaults is filled in by the reader, so rules find all arguments by name.
+#include <complex>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/graph.h"
+#include "sym/expr.h"
+
+namespace aotc::import {
+
+struct TensorMeta {
+  DType dtype = DType::f32;
+  std::vector<Expr> sizes, strides;
+  Expr storage_offset;
+  bool requires_grad = false;
+};
+
+struct TensorRef {
+  std::string name;
+};  ///< a key of Program::tensors
+struct NoneArg {};
+struct DeviceArg {
+  std::string text;
+};  ///< "cpu", "cuda:0": recorded, never decides anything
+struct LayoutArg {
+  std::string text;
+};  ///< "strided"
+struct MemoryFormatArg {
+  std::string text;
+};  ///< "contiguous", "preserve", "channels_last", "channels_last_3d"
+struct SubgraphArg {
+  std::string name;
+  size_t index;
+};  ///< index into Program::subgraphs
+using TensorList = std::vector<TensorRef>;
+using OptTensorList = std::vector<std::optional<TensorRef>>;
+/// Ints and symbolic ints are both Expr (constant or not).
+using Arg = std::variant<NoneArg, TensorRef, TensorList, OptTensorList, Expr, std::vector<Expr>, double, std::vector<double>, bool,
+                         std::vector<bool>, std::string, std::vector<std::string>, DType, DeviceArg, LayoutArg, MemoryFormatArg,
+                         std::complex<double>, SubgraphArg>;
+
+struct NamedArg {
+  std::string name;
+  Arg value;
+  bool defaulted = false;
+};
+
+struct PNode {
+  std::string name;    ///< first output's name, or "node_N"
+  std::string target;  ///< "aten.linear.default" (the archive's "torch.ops." prefix removed); "operator.add" for python scalars
+  std::vector<NamedArg> args;
+  /// One entry a result, in schema order: a TensorRef, a TensorList, an Expr (symint result, already resolved), or NoneArg (unused).
+  std::vector<Arg> results;
+  std::string source;       ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
+  std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
+};
+
+enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, user_scalar };
+struct ProgramInput {
+  InputKind kind;
+  std::string name;    ///< graph argument name (key of tensors)
+  std::string target;  ///< parameter/buffer/constant name in the state dict
+  bool persistent = true;
+  std::string tree_path;
+  Arg constant;  ///< user_scalar: the value baked in by export (int, float, bool, str, None)
+};
+enum class OutputKind : uint8_t { user, buffer_mutation, user_input_mutation, user_constant };
+struct ProgramOutput {
+  OutputKind kind;
+  Arg value;           ///< TensorRef, or a constant / symint for user outputs that are not tensors
+  std::string target;  ///< mutated buffer or input name
+  std::string tree_path;
+};
+
+struct Program {
+  std::string file;  ///< path as given, for messages
+  std::string torch_version;
+  int schema_major = 0, schema_minor = 0;
+  SymTable syms;  ///< the archive's symbols with their ranges
+  std::map<std::string, TensorMeta> tensors;
+  std::map<std::string, Expr> sym_ints;
+  std::vector<PNode> nodes;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
+  std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
+  std::vector<Program> subgraphs;
+  /// Example inputs saved with the archive, in user-input order; empty when there are none.
+  std::vector<ConstData> sample_inputs;
+};
+
+}  // namespace aotc::import

@@ -1,0 +1,29 @@
+#pragma once
+// The oracle of `aotc verify` and `aotc bench --against`: the original program, node by node through LibTorch's dispatcher.
+#include <memory>
+#include <vector>
+
+#include "graph/interp.h"
+#include "import/program.h"
+
+namespace aotc::import {
+
+struct ReferenceOptions {
+  bool f64 = false;  ///< weights, inputs and dtype arguments of floating type become float64
+  int threads = 1;
+};
+
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  /// User inputs in signature order; returns user outputs, then mutated buffers and inputs. Throws Diagnostic when an op fails.
+  virtual std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) = 0;
+};
+std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
+
+/// Inputs for one assignment of the shape symbols: floats N(0,1), integers within what the graph can take as an index
+/// (found by following the input to embedding/index/gather/one_hot), bools and masks of both values. Deterministic in `seed`.
+/// Where the archive has sample inputs of these sizes and seed is 0, those.
+std::vector<HostTensor> make_inputs(const Program& program, const std::map<SymId, int64_t>& sizes, uint64_t seed);
+
+}  // namespace aotc::import

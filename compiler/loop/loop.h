@@ -1,0 +1,201 @@
+#pragma once
+// The Loop IR: fused kernels as explicit data. The same module goes to the CPU emitter (C++) and to the CUDA emitter.
+//
+// A Module is a list of calls of kernels over buffers. A buffer is a materialised tensor; all else became scalar code inside a kernel.
+// Index expressions are linear element offsets (Expr) over loop symbols, shape symbols and loaded-index symbols.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "graph/graph.h"
+#include "sym/expr.h"
+
+namespace aotc::loop {
+
+enum class BufferId : uint32_t {};  ///< a buffer of the module
+enum class KernelId : uint32_t {};  ///< a kernel of the module
+enum class ParamId : uint32_t {};   ///< a buffer parameter of one kernel
+enum class InstId : uint32_t {};    ///< an instruction of one LoopKernel
+
+// ------------------------------------------------------------------------------------------------ fused loops
+enum class ParamRole : uint8_t {
+  input,   ///< read only
+  output,  ///< written, every element exactly once over the whole kernel
+  inout,   ///< read and written at the same index only (in-place reuse is always allowed for it)
+  local,   ///< row scratch: one value per inner point, private to one outer point; not a module buffer. Index is over inner symbols
+  acc,     ///< epilogues only: the contraction's accumulators; index is over the epilogue's own loop symbols
+};
+struct Param {
+  std::string name;
+  ParamRole role = ParamRole::input;
+  DType dtype = DType::f32;
+  Exprs dims;  ///< dense row-major
+};
+
+struct LoopVar {
+  SymId sym;    ///< SymKind::loop, of the kernel's SymTable
+  Expr extent;  ///< over shape symbols only
+};
+
+enum class InstKind : uint8_t {
+  op,        ///< pointwise core op (Op) on args; result dtype `dtype`
+  constant,  ///< imm_f / imm_i by dtype
+  index,     ///< the int64 value of `index`
+  load,      ///< param[index]; where mask is given and false: the constant imm (no access happens)
+  store,     ///< param[index] = args[0]; where mask is given and false: nothing
+  reduce,    ///< over all inner points of its block: reduce_kind of args[0]; value usable in later blocks. argmax/argmin: int64 row-major
+             ///< inner index
+  scan,      ///< running reduction of args[0] along the last inner var (earlier inner vars restart it); usable in the same block
+  check,     ///< args[0] is bool: when false the run reports AOTC_INDEX_OUT_OF_RANGE with `text` (indirect index out of range)
+};
+struct Inst {
+  InstKind kind = InstKind::op;
+  Op op = Op::add;
+  DType dtype = DType::f32;  ///< of the result (store, check: of the stored value)
+  std::vector<InstId> args;
+  ParamId param = kNone<ParamId>;
+  Expr index;
+  InstId mask = kNone<InstId>;  ///< bool
+  double imm_f = 0;
+  int64_t imm_i = 0;
+  ReduceKind reduce_kind = ReduceKind::sum;
+  SymId bind = kNone<SymId>;  ///< when set, this int64 instruction's value is that symbol (SymKind::value) in later index expressions
+  std::string text;
+};
+
+/// Straight-line code executed once per outer point (over_inner false) or once per inner point (true). Instructions may use results of
+/// earlier instructions of the same block, of earlier outer blocks, and reduce results of earlier inner blocks.
+struct Block {
+  bool over_inner = false;
+  std::vector<InstId> insts;
+};
+
+/// Which loop the lanes of a vector (CPU) or the threads of a warp (GPU) run along.
+enum class LaneAxis : uint8_t { inner, outer, none };
+
+struct LoopKernel {
+  std::string name;              ///< unique in the module, a C identifier; says what it does: "add_relu", "softmax_layernorm"
+  SymTable syms;                 ///< the graph's, extended by loop and value symbols
+  IdVec<ParamId, Param> params;  ///< in call order, locals and acc last (they take no argument)
+  IdVec<InstId, Inst> insts;
+  std::vector<LoopVar> outer;  ///< parallel
+  std::vector<LoopVar> inner;  ///< one row; empty: blocks over_inner do not occur
+  std::vector<Block> blocks;
+  LaneAxis lanes = LaneAxis::inner;
+  std::vector<NodeId> nodes;  ///< graph nodes computed here (for explain)
+  Expr outer_points() const;
+  Expr inner_points() const;
+};
+
+// ------------------------------------------------------------------------------------------------ contractions
+/// A strided view of a buffer: element (b.., i, j) at base + sum(batch_strides*b) + i*row_stride + j*col_stride, in elements.
+struct Operand {
+  ParamId param = kNone<ParamId>;
+  Expr base;
+  Exprs batch_strides;
+  Expr row_stride, col_stride;
+};
+
+/// A slice [n_begin, n_end) of the output columns with its own epilogue: several products that share `a` (q, k, v) are one kernel.
+struct Segment {
+  Expr n_begin, n_end;
+  /// outer = batch vars then the row var (m), inner = the column var (n, counted from n_begin); exactly one acc parameter,
+  /// of the accumulation dtype, indexed row*(n_end-n_begin)+column. Params other than acc are params of the contraction, same order.
+  LoopKernel epilogue;
+};
+
+struct MatmulKernel {
+  std::string name;
+  SymTable syms;
+  IdVec<ParamId, Param> params;
+  Exprs batch;  ///< at most 2 (more are flattened or materialised by the lowering)
+  Expr m, n, k;
+  DType in = DType::f32;  ///< of both operands
+  DType acc = DType::f32;
+  Operand a, b;                   ///< a: rows m, columns k. b: rows k, columns n
+  bool b_constant = false;        ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
+  std::vector<Segment> segments;  ///< at least one; cover [0, n)
+  std::vector<NodeId> nodes;
+};
+
+struct ConvKernel {
+  std::string name;
+  SymTable syms;
+  IdVec<ParamId, Param> params;
+  ParamId x, w;  ///< x: dense [N, C, S..]; w: [Co, C/groups, K..], or [C, Co/groups, K..] when transposed
+  bool transposed = false;
+  bool w_constant = false;  ///< packed at build time
+  Exprs x_dims, out_dims;   ///< [N, C, S..] and [N, Co, O..]
+  Ints kernel, stride, padding, padding_hi, dilation;
+  int64_t groups = 1;
+  DType in = DType::f32, acc = DType::f32;
+  /// outer = [n, co], inner = [pixel] (row-major over the output's spatial dims); one acc parameter indexed (n*Co+co)*P+pixel.
+  LoopKernel epilogue;
+  std::vector<NodeId> nodes;
+};
+
+struct AttentionKernel {
+  std::string name;
+  SymTable syms;
+  IdVec<ParamId, Param> params;
+  Expr batch, heads, kv_heads, q_len, kv_len, head_dim, v_dim;
+  struct View {
+    ParamId param = kNone<ParamId>;
+    Expr base, b, h, s, e;
+  };                         ///< strides in elements for batch, head, position, channel
+  View q, k, v, out;         ///< out may be written in any layout: [B,L,H,E] saves the transpose that follows
+  std::optional<View> mask;  ///< b h s(=query) e(=key) strides; bool or float
+  DType dtype = DType::f32;
+  double scale = 1;
+  bool causal = false;
+  std::vector<NodeId> nodes;
+};
+
+/// A whole-tensor algorithm of the kernel library (kernels/cpu/library): sort, topk, scatter, index_put.
+struct LibraryKernel {
+  std::string name;       ///< instance name
+  std::string algorithm;  ///< "sort", "topk", "scatter", "index_put", "copy"
+  SymTable syms;
+  IdVec<ParamId, Param> params;  ///< dense
+  std::map<Attr, AttrValue> attrs;
+  std::vector<Expr> sizes;  ///< as the algorithm's header documents
+  std::vector<NodeId> nodes;
+};
+
+using Kernel = std::variant<LoopKernel, MatmulKernel, ConvKernel, AttentionKernel, LibraryKernel>;
+const std::string& kernel_name(const Kernel& k);
+const IdVec<ParamId, Param>& kernel_params(const Kernel& k);
+const std::vector<NodeId>& kernel_nodes(const Kernel& k);
+
+// ------------------------------------------------------------------------------------------------ module
+enum class BufferKind : uint8_t { input, output, constant, state, state_out, temp };
+struct Buffer {
+  std::string name;
+  BufferKind kind = BufferKind::temp;
+  TensorType type;     ///< dense row-major
+  uint32_t index = 0;  ///< input/output: position in the signature; constant: ConstId; state: StateId
+};
+
+struct Call {
+  KernelId kernel;
+  std::vector<BufferId> args;  ///< one per module-visible param, in order
+  std::string label;           ///< graph node names, for explain and profiles
+};
+
+/// Why a value got a buffer of its own (explain): "model output", "3 users in other kernels", "operand of matmul", ...
+struct FusionNote {
+  ValueId value;
+  std::string why;
+};
+
+struct Module {
+  SymTable syms;
+  IdVec<BufferId, Buffer> buffers;
+  IdVec<KernelId, Kernel> kernels;  ///< structurally equal kernels are one
+  std::vector<Call> calls;          ///< in execution order
+  std::vector<FusionNote> notes;
+};
+
+}  // namespace aotc::loop

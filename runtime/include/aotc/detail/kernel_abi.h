@@ -1,0 +1,30 @@
+/* The calling convention between the runtime and every CPU kernel, generated or from the kernel library. C11 and C++17; includes
+ * nothing but <stdint.h>, so that kernels compiled for any instruction set may include it. */
+#ifndef AOTC_DETAIL_KERNEL_ABI_H_
+#define AOTC_DETAIL_KERNEL_ABI_H_
+#include <stdint.h>
+
+/* What one step gives to its kernel. Owned by the runtime, alive for the call, the same for all threads but for `scratch`. */
+typedef struct aotc_kargs {
+  void* const* ptr;    /* the step's buffers, in the kernel's parameter order */
+  const int64_t* size; /* the step's sizes (elements or counts), in the order that the kernel documents */
+  const void* config;  /* constant configuration of the step (tile sizes, epilogues), or NULL */
+  void* scratch;       /* this thread's scratch, 64-byte aligned, of the step's scratch_bytes; content undefined */
+  int32_t thread;      /* 0 .. threads-1 */
+  int32_t threads;
+  volatile int32_t* fault; /* a kernel that meets an index out of range stores AOTC_FAULT_*; the run then fails after the step */
+} aotc_kargs;
+
+enum { AOTC_FAULT_NONE = 0, AOTC_FAULT_INDEX = 1 };
+
+/* Computes work units [begin, end) of the step. Re-entrant; threads get disjoint ranges; a unit's result does not depend on how the
+ * units are split. No allocation, no locks, no errno, MXCSR unchanged. */
+typedef void (*aotc_kernel_fn)(const aotc_kargs* args, int64_t begin, int64_t end);
+
+/* An epilogue: consumes the finished accumulators of one tile of a contraction. `acc` points at row m0, column n0 of the tile,
+ * `ld_elems` apart row to row, in the accumulation dtype. n0 counts from the segment's first column. Reads and writes its buffers
+ * through the contraction's `args` (pointers from args->ptr, sizes from args->size + the contraction's own count). */
+typedef void (*aotc_epilogue_fn)(const aotc_kargs* args, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows,
+                                 int64_t n0, int64_t cols);
+
+#endif

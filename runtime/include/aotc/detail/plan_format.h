@@ -1,0 +1,189 @@
+/* The tables of a model.so: what the compiler writes (plan/ and emit/) and the runtime walks. Pure data: the only code it points at is
+ * kernels. Internal between one version of the compiler and the runtime that it links in; not a public ABI. C11 and C++17. */
+#ifndef AOTC_DETAIL_PLAN_FORMAT_H_
+#define AOTC_DETAIL_PLAN_FORMAT_H_
+#include <stdint.h>
+
+#include "aotc/detail/kernel_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- sizes: every size, offset, extent and work count of a variant is a slot, evaluated once per new set of symbol values -------- */
+/* Postfix code over int64 words. Division and modulo round towards minus infinity. */
+enum {
+  AOTC_X_CONST = 0, /* next word is pushed */
+  AOTC_X_SYM = 1,   /* next word: index of a symbol of the model */
+  AOTC_X_SLOT = 2,  /* next word: an earlier slot */
+  AOTC_X_ADD = 3,
+  AOTC_X_SUB = 4,
+  AOTC_X_MUL = 5,
+  AOTC_X_FLOORDIV = 6,
+  AOTC_X_MOD = 7,
+  AOTC_X_MIN = 8,
+  AOTC_X_MAX = 9
+};
+enum { AOTC_X_MAX_DEPTH = 32 };
+typedef struct aotc_slot {
+  uint32_t begin, end;
+} aotc_slot; /* half-open range of words in aotc_variant.code */
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------------------------- */
+enum {
+  AOTC_BUF_INPUT = 0,     /* index: input number */
+  AOTC_BUF_OUTPUT = 1,    /* index: output number */
+  AOTC_BUF_WEIGHT = 2,    /* index: weight number */
+  AOTC_BUF_ARENA = 3,     /* offset_slot: bytes from the arena's start */
+  AOTC_BUF_STATE = 4,     /* index: state number; content kept between runs */
+  AOTC_BUF_STATE_NEXT = 5 /* the state's new content, when it cannot be updated in place; swapped in when the run has succeeded */
+};
+typedef struct aotc_buffer_desc {
+  int32_t kind;
+  int32_t index;
+  int32_t bytes_slot;
+  int32_t offset_slot; /* arena only, else -1 */
+} aotc_buffer_desc;
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
+enum {
+  AOTC_STEP_CPU = 0,  /* kernel: index into aotc_isa_table.kernels */
+  AOTC_STEP_CUDA = 1, /* kernel: index into aotc_module.cuda_kernels */
+  AOTC_STEP_COPY = 2, /* args[0] -> args[1], bytes of args[1] */
+  AOTC_STEP_ZERO = 3  /* args[0] filled with zero bytes */
+};
+typedef struct aotc_step {
+  int32_t kind;
+  int32_t kernel;
+  uint32_t first_arg, n_args;   /* aotc_variant.args: buffer numbers */
+  uint32_t first_size, n_sizes; /* aotc_variant.size_slots: slot numbers */
+  int32_t config;               /* index into aotc_isa_table.configs, or -1 */
+  int32_t work_slot;            /* CPU: number of work units; CUDA: unused */
+  int32_t grain_slot;           /* CPU: least units a thread should get, >= 1; more threads are not woken below it */
+  int32_t scratch_slot;         /* CPU: bytes of scratch per thread, or -1 */
+  int32_t grid_slot[3];         /* CUDA */
+  int32_t block[3];             /* CUDA */
+  int32_t smem_slot;            /* CUDA: dynamic shared memory bytes, or -1 */
+  const char* label;            /* graph nodes, for profiles and errors */
+} aotc_step;
+
+/* ---- inputs, outputs, symbols ------------------------------------------------------------------------------------------------------- */
+typedef struct aotc_io_desc {
+  const char* name;
+  uint32_t dtype;
+  int32_t rank;
+  uint32_t first_dim;  /* aotc_module.dims */
+  int32_t alias_input; /* outputs: the input whose new content this is, or -1 */
+} aotc_io_desc;
+/* A dimension: a constant (symbol -1, value), or an expression. Evaluated against symbol values: dim == value, or == code result. */
+typedef struct aotc_dim_desc {
+  int64_t value;       /* constant, or -1 when symbolic */
+  int64_t min, max;    /* allowed range over all variants; max INT64_MAX: unbounded */
+  const char* text;    /* "1024", "batch", "2*seq + 1" */
+  uint32_t begin, end; /* postfix code in aotc_module.dim_code over symbols (AOTC_X_SLOT does not occur); empty when constant */
+} aotc_dim_desc;
+/* A symbol's value is read from a dimension of an input: (dim - add) / mul, which must divide exactly. */
+typedef struct aotc_symbol_desc {
+  const char* name;
+  int32_t input, dim;
+  int64_t mul, add;
+  int64_t min, max, multiple_of; /* over all variants */
+} aotc_symbol_desc;
+typedef struct aotc_range {
+  int64_t min, max, multiple_of;
+} aotc_range;
+/* a == b, a <= b or a % b == 0, over symbols; `why` is shown when it does not hold. */
+typedef struct aotc_guard_desc {
+  int32_t kind; /* 0 eq, 1 le, 2 divisible */
+  uint32_t a_begin, a_end, b_begin, b_end;
+  const char* why;
+} aotc_guard_desc;
+
+/* ---- a variant: one plan for a range of shapes ----------------------------------------------------------------------------------------
+ */
+typedef struct aotc_variant {
+  const char* name;
+  const aotc_range* ranges; /* one per symbol */
+  const int64_t* code;
+  const aotc_slot* slots;
+  uint32_t n_slots;
+  const aotc_buffer_desc* buffers;
+  uint32_t n_buffers;
+  const aotc_step* steps;
+  uint32_t n_steps;
+  const int32_t* args;
+  const int32_t* size_slots;
+  int32_t arena_slot;   /* bytes */
+  int32_t scratch_slot; /* largest scratch of any step, bytes per thread */
+} aotc_variant;
+
+typedef struct aotc_weight_desc {
+  const char* name;
+  uint64_t offset, bytes;
+} aotc_weight_desc; /* offset: 64-byte aligned, in the blob */
+typedef struct aotc_state_desc {
+  const char* name;
+  uint32_t dtype;
+  int32_t rank;
+  const int64_t* dims;
+  int32_t initial_weight; /* weight number whose content is the initial one, or -1 for zeros */
+  uint64_t bytes;
+} aotc_state_desc;
+
+enum { AOTC_ISA_AVX2 = 0, AOTC_ISA_AVX512 = 1, AOTC_ISA_AVX512_BF16 = 2, AOTC_ISA_AMX = 3 };
+typedef struct aotc_isa_table {
+  int32_t isa; /* AOTC_ISA_*; the runtime takes the last table that the machine can run */
+  const aotc_kernel_fn* kernels;
+  const void* const* configs;
+} aotc_isa_table;
+
+typedef struct aotc_cuda_image {
+  int32_t sm_major, sm_minor;
+  char arch_suffix;
+  const void* cubin;
+  uint64_t bytes;
+} aotc_cuda_image;
+typedef struct aotc_cuda_kernel {
+  const char* name;
+  int32_t max_smem_bytes;
+} aotc_cuda_kernel; /* a function of every image */
+
+enum { AOTC_PLAN_FORMAT = 1 };
+typedef struct aotc_module_desc {
+  uint32_t format; /* AOTC_PLAN_FORMAT */
+  uint32_t flags;
+  const char* metadata_json;
+  const aotc_io_desc* inputs;
+  const aotc_io_desc* outputs;
+  uint32_t n_inputs, n_outputs;
+  const aotc_dim_desc* dims;
+  const int64_t* dim_code;
+  const aotc_symbol_desc* symbols;
+  uint32_t n_symbols;
+  const aotc_guard_desc* guards;
+  uint32_t n_guards;
+  const aotc_variant* variants; /* tried in order: the first whose ranges hold is run */
+  uint32_t n_variants;
+  const aotc_weight_desc* weights;
+  uint32_t n_weights;
+  const aotc_state_desc* states;
+  uint32_t n_states;
+  const aotc_isa_table* isas;
+  uint32_t n_isas;
+  const aotc_cuda_image* cuda_images;
+  uint32_t n_cuda_images;
+  const aotc_cuda_kernel* cuda_kernels;
+  uint32_t n_cuda_kernels;
+  const void* weights_begin; /* page-aligned blob in this object, or NULL when in a file */
+  uint64_t weights_bytes;
+  const char* weights_file; /* file name beside the .so, or NULL */
+  uint64_t weights_hash;    /* of the blob, checked for a file */
+} aotc_module_desc;
+
+/* Defined by the generated tables, read by the linked-in runtime. Hidden. */
+extern const aotc_module_desc aotc_module;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
