@@ -9,12 +9,11 @@
 #include "aotc/detail/kernel_abi.h"
 
 /* ---- gemm: out[b, m, n] = epilogue(sum_k A[b, m, k] * B[b, k, n]) ---------------------------------------------------------------------
- * dtypes: f32, f64, bf16 (sums f32), f16 (sums f32), i64 and i32 (plain loops).
- * ptr:  contraction params in their order; config says which is A and which is B.
- * size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the epilogues use (the plan appends them).
- * work: batch * ceil(m / mc) * ceil(n / nc) blocks; unit u = (batch, n block, m block) with the m block fastest (blocks of one n block
- *       reuse its B panels). For several segments blocks do not straddle segments: the count is the sum over the segments.
- * scratch: aotc_gemm_scratch_bytes(config, k). */
+ * dtypes (acc): f32 (f32), f64 (f64), bf16 (f32), f16 (f32); u8, i8, i16, i32 (i32) and i64 (i64) as plain loops that never take a packed
+ * B. K == 0 gives zeros. A and B may have any strides (0 and negative too). ptr:  contraction params in their order; config says which is A
+ * and which is B. size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the epilogues use (the plan appends
+ * them). work: batch * ceil(m / mc) * sum over the segments of ceil((n_end - n_begin) / nc), batch = B0 * B1. scratch:
+ * aotc_gemm_scratch_bytes(). */
 enum aotc_gemm_size {
   AOTC_GEMM_B0,
   AOTC_GEMM_B1,
@@ -30,27 +29,38 @@ enum aotc_gemm_size {
   AOTC_GEMM_B_B0,
   AOTC_GEMM_B_B1,
   AOTC_GEMM_B_RS,
-  AOTC_GEMM_B_CS, /* B(k,j) at base + .. + k*RS + j*CS; unused when packed */
+  AOTC_GEMM_B_CS, /* B(k,j) at base + .. + k*RS + j*CS; packed: base and batch strides count elements of the panel form, RS, CS unused */
   AOTC_GEMM_SIZES
 };
 typedef struct aotc_gemm_config {
-  int32_t a_ptr, b_ptr; /* index into ptr[] */
-  int32_t mr;           /* rows of the register tile */
-  int32_t nv;           /* vectors in a row of the register tile */
-  int32_t mc, nc, kc;   /* block sizes, elements; nc a multiple of the panel width */
-  int32_t b_packed;     /* B is a weight in panel form (below), one panel set per segment */
-  int32_t pack_a;       /* copy A blocks into scratch panels first */
+  int32_t a_ptr, b_ptr;   /* index into ptr[] */
+  int32_t mr, nv;         /* largest register tile: rows, vectors */
+  int32_t mc, nc, kc, kp; /* work unit mc x nc (nc a multiple of AOTC_PANEL_N); kc: k per pass; kp: k packed at once, a multiple of kc;
+                             kc and kp even */
+  int32_t b_packed;       /* B is a weight in panel form (below), one panel set per segment */
+  int32_t pack_a;         /* copy A into scratch panels first; 0: read it in place where its layout allows */
   int32_t n_segments;
   const aotc_epilogue_fn* epilogues; /* one per segment */
 } aotc_gemm_config;
 /* Panel form of a weight B[k, n], the same for all instruction sets: for each segment, for each panel of AOTC_PANEL_N columns (the last
- * one zero-padded), row after row of k: f32 and f64: AOTC_PANEL_N elements per k; bf16 and f16: pairs of k interleaved (VNNI-2), k padded
- * to even with zeros: [k/2][AOTC_PANEL_N][2]. The whole is 64-byte aligned. */
+ * one zero-padded), row after row of k: f32, f64 and f16: AOTC_PANEL_N elements per k; bf16: pairs of k interleaved (VNNI-2), k padded
+ * to even with a zero: [ceil(k/2)][AOTC_PANEL_N][2]. The whole is 64-byte aligned. kernels/cpu/pack.h makes it. */
 enum { AOTC_PANEL_N = 32 };
 
-/* ---- conv: out[n, co, pixel] = epilogue(sum x * w), implicit matrix product, groups, 1 to 3 spatial dims
- * --------------------------------- ptr: config says which is x and which is w. dtypes f32, f64, bf16, f16 (sums f32). size: enum
- * aotc_conv_size (missing leading spatial dims are 1), then what the epilogue uses. work: see the kernel's header. */
+/* k is the largest K that occurs; acc_bytes 4 (f32, bf16, f16, ints) or 8. Bytes per thread. */
+static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t k, int64_t acc_bytes) {
+  int64_t kp = k < c->kp ? k + (k & 1) : c->kp;
+  int64_t a = (c->mc + 16) * kp, b = c->b_packed ? 0 : c->nc * kp, tile = (int64_t)c->mc * c->nc;
+  return (a + b + tile) * acc_bytes + 256;
+}
+
+/* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is
+ * implied by the output's dims), transposed or not ------------------------------------------------------------------------------------
+ * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64).
+ * size: enum aotc_conv_size (missing leading spatial dims are 1), then what the epilogue uses.
+ * work: AOTC_CONV_GEMM:   groups * ceil(co / groups / mc) * ceil(n * od * oh * ow / nc): implicit matrix product, images merged
+ *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise).
+ * scratch: aotc_conv_scratch_bytes(). */
 enum aotc_conv_size {
   AOTC_CONV_N,
   AOTC_CONV_C,
@@ -63,20 +73,31 @@ enum aotc_conv_size {
   AOTC_CONV_OW,
   AOTC_CONV_SIZES
 };
+enum { AOTC_CONV_GEMM = 0, AOTC_CONV_DIRECT = 1 };
 typedef struct aotc_conv_config {
   int32_t x_ptr, w_ptr;
-  int32_t kernel[3], stride[3], pad[3], dilation[3]; /* d h w */
+  int32_t kernel[3], stride[3], pad[3], dilation[3]; /* d h w; 1, 1, 0, 1 for the missing leading ones */
   int32_t groups, transposed;
-  int32_t mr, nv, kc, nc;
-  int32_t w_packed;          /* weight in row-panel form: per group, for each panel of AOTC_PANEL_M output channels (zero-padded), k =
-                                C/groups*KD*KH*KW          rows of AOTC_PANEL_M elements; bf16 and f16 in pairs of k as above */
-  aotc_epilogue_fn epilogue; /* batch = n, m = output channel, n = pixel */
+  int32_t algo;              /* AOTC_CONV_* */
+  int32_t mc, nc, kc, kp;    /* work unit mc channels x nc pixels; kc: k per pass; kp: k gathered at once, a multiple of kc; both even */
+  int32_t w_packed;          /* w is in the panel form of gemm: per group a matrix B[k, co / groups], k = (c, kd, kh, kw) row-major with
+                                c < C/groups; else (and always for AOTC_CONV_DIRECT) the natural [Co, C/groups, K..], or
+                                [C, Co/groups, K..] when transposed */
+  aotc_epilogue_fn epilogue; /* batch = n, m = output channel (of all groups), n = pixel of one image */
 } aotc_conv_config;
-enum { AOTC_PANEL_M = 8 };
 
-/* ---- attention: out[b, h, l, :] = softmax(scale * q k' + mask) v, one pass (flash), f32 sums
- * --------------------------------------------- ptr: q, k, v, out, mask (when has_mask) by the config. size: enum aotc_attn_size. dtypes
- * f32, bf16, f16, f64. work: batch * heads * ceil(q_len / q_block). */
+/* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
+static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t k, int64_t acc_bytes) {
+  int64_t kp, nc = c->nc + 64;
+  if (c->algo == AOTC_CONV_DIRECT) return (int64_t)(2 * c->nc + 128) * acc_bytes + 256;
+  kp = k < c->kp ? k + (k & 1) : c->kp;
+  return (kp * nc + (c->mc + 32) * nc + nc * 48 + (c->w_packed ? 0 : (c->mc + 32) * kp)) * acc_bytes + 512;
+}
+
+/* ---- attention: out[b, h, l, :] = softmax(scale * q k' + mask) v, one pass (flash), f32 sums (f64 for f64)
+ * ------------------------------- ptr:  q, k, v, out, mask (when there is one) by the config. dtypes f32, bf16, f16, f64. Any strides;
+ * query head h uses key head h / (H / HKV). size: enum aotc_attn_size. A row that attends nowhere gives zeros. work: batch * HKV * ceil(H /
+ * HKV * L / q_block): the query heads of one key head are rows of one block. scratch: aotc_attn_scratch_bytes(). */
 enum aotc_attn_size {
   AOTC_ATTN_B,
   AOTC_ATTN_H,
@@ -105,7 +126,7 @@ enum aotc_attn_size {
   AOTC_ATTN_O_H,
   AOTC_ATTN_O_S,
   AOTC_ATTN_O_E,
-  AOTC_ATTN_M_BASE,
+  AOTC_ATTN_M_BASE, /* the mask's are 0 where it broadcasts */
   AOTC_ATTN_M_B,
   AOTC_ATTN_M_H,
   AOTC_ATTN_M_S,
@@ -114,22 +135,35 @@ enum aotc_attn_size {
 };
 typedef struct aotc_attn_config {
   int32_t q_ptr, k_ptr, v_ptr, out_ptr, mask_ptr; /* mask_ptr -1: none */
-  int32_t mask_dtype;                             /* AOTC_DTYPE_BOOL or the dtype of q */
+  int32_t mask_dtype;                             /* AOTC_DTYPE_BOOL (true: attends), AOTC_DTYPE_F32 or the dtype of q (added) */
   int32_t causal;                                 /* key position <= query position (both from 0) */
-  int32_t q_block, kv_block;
+  int32_t q_block, kv_block;                      /* kv_block a multiple of AOTC_PANEL_N */
   double scale;
 } aotc_attn_config;
 
+/* e, ev: head dims. acc_bytes 4, or 8 for f64. */
+static inline int64_t aotc_attn_scratch_bytes(const aotc_attn_config* c, int64_t e, int64_t ev, int64_t acc_bytes) {
+  int64_t q = c->q_block + 16, kv = c->kv_block, evp = (ev + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N;
+  return (2 * q * e + kv * e + kv * evp + 2 * q * kv + q * evp + 4 * q) * acc_bytes + 1024;
+}
+
 /* ---- whole-tensor algorithms; x is seen as [outer, n, inner] around the dim -----------------------------------------------------------
+ * All for every dtype of dtype.h up to f64 (bool too; scatter with a reduction and index_put with accumulate are not defined for bool's
+ * arithmetic beyond "or"/"and"), only in isa avx2.
  * sort_<dtype>:  ptr x, values, indices(i64). size outer, n, inner. work outer*inner rows. Stable; NaN is largest.
- * topk_<dtype>:  ptr x, values, indices(i64). size outer, n, inner, k. work outer*inner rows.
+ * topk_<dtype>:  ptr x, values, indices(i64). size outer, n, inner, k. work outer*inner rows. NaN is largest.
+ *                scratch of both: aotc_sort_scratch_bytes().
  * scatter_<dtype>: ptr x, index(i64), src, out. size rank, then dims of x (rank), dims of index (rank), dims of src (rank). work 1
- *                (order of updates is the index's row-major order, so results are deterministic); out starts as a copy of x.
- * index_put_<dtype>: ptr x, values (dense, result dims), out, index1.. . size rank_x, dims of x, n_index, dims indexed.., rank_index, dims
- * of the index tensors, out_pos. work 1. */
+ *                (order of updates is the index's row-major order, so results are deterministic); out starts as a copy of x, which may be
+ *                out itself. Scratch: 8 bytes per element of x when reduce is mean or include_self is 0, else 0.
+ * index_put_<dtype>: ptr x, values (dense, result dims), out, index1(i64).. . size rank_x, dims of x, n_index, dims indexed (ascending),
+ *                rank_index, dims of the index tensors (all alike), out_pos: where the index dims stand in values' dims, the dims of x that
+ *                are not indexed standing around them in order. Negative indices count from the end. work 1. config scatter's accumulate.
+ */
 typedef struct aotc_sort_config {
   int32_t descending, sorted, largest;
 } aotc_sort_config; /* topk uses largest and sorted */
+static inline int64_t aotc_sort_scratch_bytes(int64_t n, int64_t elem_bytes) { return 2 * n * (elem_bytes + 8) + 256; }
 enum { AOTC_SCATTER_NONE = 0, AOTC_SCATTER_SUM, AOTC_SCATTER_PROD, AOTC_SCATTER_AMAX, AOTC_SCATTER_AMIN, AOTC_SCATTER_MEAN };
 typedef struct aotc_scatter_config {
   int32_t dim, reduce, include_self, accumulate;
