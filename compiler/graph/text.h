@@ -2,15 +2,17 @@
 // Text form of a Graph; parse(print(g)) prints the same text again.
 //
 //   graph @model
-//   sym batch [1, 64] multiple_of 2 tune [1, 8]
-//   input %x : float32[batch, 1024] "args[0]"
+//   sym batch [1, 64] multiple_of 2 tune [1, 8]           (no upper bound: [1, inf])
+//   input %x : float32[batch, 1024] "args[0]"             (name "..." follows where the input's name is not %x's)
 //   const %w : float32[4096, 1024] "fc.weight"            (data are not in the text; parsing makes pseudo-random ones, by name)
 //   const %c : int64[3] "lit" = [1, 2, 3]                 (small constants, up to 16 elements, carry their data)
 //   state %kv : float32[8, 64] "cache" updated %12
 //   guard eq batch*2, s1 "why"
 //   %3 = matmul(%x, %wt) : float32[batch, 4096] @linear_1 "model.py:12 in forward: self.fc(x)"
 //   %4, %5 = sort(%3) {dim=1, descending=true} : float32[..], int64[..]
-//   output %5 "y"  alias_input 0
+//   output %5 "y"  alias_input 0                          (tree "..." before alias_input where it is known)
+//
+// Values without a name are numbered in the order of the text. # starts a comment.
 #include <string>
 #include <string_view>
 
@@ -19,9 +21,10 @@
 namespace aotc {
 
 struct PrintOptions {
-  bool source = false;  ///< user's source lines as trailing comments
+  bool source = false;  ///< user's source lines as trailing strings
 };
 std::string print(const Graph& g, const PrintOptions& = {});
+std::string print(const TensorType& t, const SymTable& syms);  ///< "float32[batch, 4096]"
 /// Throws Diagnostic (file, "line:column", what was expected). The result is verified.
 Graph parse_graph(std::string_view text, std::string_view file_name);
 
