@@ -1,6 +1,7 @@
 #pragma once
 // The panel form of a weight (runtime/include/aotc/detail/library_abi.h), made when a model is built. One segment a call; the panels of
 // several segments, or of several groups of a convolution, follow each other.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -21,7 +22,7 @@ template <class T>
 void pack_panels(const T* src, int64_t rs, int64_t cs, int64_t k, int64_t n, bool pairs, T* dst) {
   const int64_t rows = pairs ? (k + 1) / 2 * 2 : k;
   for (int64_t j0 = 0; j0 < n; j0 += AOTC_PANEL_N, dst += rows * AOTC_PANEL_N) {
-    const int64_t cols = n - j0 < AOTC_PANEL_N ? n - j0 : AOTC_PANEL_N;
+    const int64_t cols = std::min<int64_t>(n - j0, AOTC_PANEL_N);
     for (int64_t i = 0; i < rows; ++i) {
       T* out = pairs ? dst + (i / 2) * 2 * AOTC_PANEL_N + i % 2 : dst + i * AOTC_PANEL_N;
       const int64_t step = pairs ? 2 : 1;

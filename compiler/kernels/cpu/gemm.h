@@ -1,0 +1,268 @@
+#pragma once
+// Matrix products of run-time size: aotc_gemm_* of aotc/detail/library_abi.h.
+//
+// A work unit is an mc x nc block. A's rows of the block are packed once per kp values of k and kept over the units that follow with the
+// same rows (weights: n runs fastest), or B's columns are (run-time B: m runs fastest). Inside, column panel after column panel, kc
+// values of k at a time, all row tiles: B's kc x 32 chunk stays in L1, A streams from L2, the next chunk of B is prefetched meanwhile.
+// The epilogue runs on finished panels while they are in L1.
+#include "panels.h"
+
+namespace {
+
+/// What an element type means to the driver.
+template <class Elem>
+struct GemmPlain {
+  using E = Elem;
+  using Acc = Elem;
+  using Packed = MulPlain<Elem>;   // B from weight panels
+  using Runtime = MulPlain<Elem>;  // B packed here
+  static constexpr bool kInPlaceA = true, kInPlaceB = true, kPairsA = false;
+  static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
+  static void pack_b(const E* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
+    pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
+  }
+};
+/// 16-bit floats computed in f32.
+template <class Elem, class PackedMul>
+struct GemmWiden {
+  using E = Elem;
+  using Acc = float;
+  using Packed = PackedMul;
+  using Runtime = MulPlain<float>;
+  static constexpr bool kInPlaceA = false, kInPlaceB = false, kPairsA = false;
+  static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
+  static void pack_b(const E* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
+    pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
+  }
+};
+#if defined(__AVX512BF16__)
+struct GemmDot {
+  using E = bf16;
+  using Acc = float;
+  using Packed = MulDot;
+  using Runtime = MulDot;
+  static constexpr bool kInPlaceA = true, kInPlaceB = false, kPairsA = true;
+  static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) {
+    pack_row_pairs(src, rs, cs, rows, k, reinterpret_cast<u32*>(dst));
+  }
+  static void pack_b(const E* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
+    pack_col_pairs(src, rs, cs, k, cols, AOTC_PANEL_N, reinterpret_cast<u32*>(dst), AOTC_PANEL_N);
+  }
+};
+#endif
+
+template <class G>
+struct GemmRun {
+  using E = typename G::E;
+  using Acc = typename G::Acc;
+  static constexpr int W = Vec<Acc>::kLanes;
+
+  const aotc_kargs* args;
+  const aotc_gemm_config* cfg;
+  const int64_t* size;
+  int64_t m, k, m_blocks, mr;
+  const E *a, *b;
+  int64_t a_rs, a_cs, b_rs, b_cs;
+  bool a_in_place, b_in_place;
+  Acc *a_pack, *b_pack, *tile;
+  int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
+
+  /// One work unit in coordinates.
+  struct Unit {
+    int64_t batch, segment, m0, m1, n0, n1, m_block, n_block;  // n from the segment's begin
+  };
+
+  explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size) {
+    m = size[AOTC_GEMM_M];
+    k = size[AOTC_GEMM_K];
+    m_blocks = ceil_div(m, cfg->mc);
+    mr = min_of<int64_t>(cfg->mr, kMaxMr);
+    a = static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
+    b = static_cast<const E*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
+    a_rs = size[AOTC_GEMM_A_RS];
+    a_cs = size[AOTC_GEMM_A_CS];
+    b_rs = size[AOTC_GEMM_B_RS];
+    b_cs = size[AOTC_GEMM_B_CS];
+    // Packing A pays when its rows are read often; a pair of bf16 must not reach beyond an odd k.
+    a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::kPairsA && k % 2);
+    b_in_place = G::kInPlaceB && !cfg->b_packed && b_cs == 1 && m <= 2 * mr;
+    const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
+    a_pack = static_cast<Acc*>(x->scratch);
+    b_pack = a_pack + (cfg->mc + 16) * kp;
+    b_pack += -(b_pack - a_pack) & 15;  // 64-byte lines
+    tile = b_pack + (cfg->b_packed ? 0 : cfg->nc * kp);
+    tile += -(tile - a_pack) & 15;
+  }
+
+  int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
+  int64_t panel_rows() const { return G::Packed::kGroup == 2 ? k + (k & 1) : k; }
+
+  void unit(int64_t u, int64_t n_blocks, Unit* out) const {
+    int64_t nb, left = u;
+    if (cfg->b_packed) {  // n fastest: A's panels are kept
+      nb = left % n_blocks, left /= n_blocks;
+      out->m_block = left % m_blocks, left /= m_blocks;
+    } else {
+      out->m_block = left % m_blocks, left /= m_blocks;
+      nb = left % n_blocks, left /= n_blocks;
+    }
+    out->batch = left;
+    out->n_block = nb;
+    out->m0 = out->m_block * m / m_blocks;
+    out->m1 = (out->m_block + 1) * m / m_blocks;
+    int64_t s = 0, blocks;
+    for (;; ++s) {
+      blocks = ceil_div(segment_len(s), cfg->nc);
+      if (nb < blocks) break;
+      nb -= blocks;
+    }
+    const int64_t len = segment_len(s), panels = ceil_div(len, AOTC_PANEL_N);
+    out->segment = s;
+    out->n0 = nb * panels / blocks * AOTC_PANEL_N;
+    out->n1 = min_of<int64_t>((nb + 1) * panels / blocks * AOTC_PANEL_N, len);
+  }
+
+  int64_t tile_rows(int64_t rows) const { return ceil_div(rows, mr); }
+
+  void pack_a_block(const E* src, int64_t rows, int64_t klen) {
+    const int64_t tiles = tile_rows(rows);
+    Acc* dst = a_pack;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles;
+      G::pack_a(src + r0 * a_rs, a_rs, a_cs, r1 - r0, klen, dst);
+      dst += (r1 - r0) * (G::kPairsA ? (klen + 1) / 2 : klen);
+    }
+  }
+
+  /// Rows [0, rows) of the block times one panel, kc values of k at a time, into c.
+  template <class P>
+  void panel(const E* a_src, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t vecs, Acc* c, int64_t ldc,
+             bool first) {
+    const int64_t tiles = tile_rows(rows);
+    const int64_t step_bytes = cfg->b_packed ? b_stride / tiles : 0;
+    for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
+      const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0), steps = ceil_div(kn, P::kGroup);
+      const char* b0 = b_src + k0 / P::kGroup * b_stride;
+      const char* next = b0 + (cfg->b_packed ? steps * b_stride : 0);
+      for (int64_t v = 0; v < vecs; v += kMaxNv) {
+        const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
+        for (int64_t t = 0; t < tiles; ++t) {
+          const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles, r = r1 - r0;
+          const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
+          const char* pf = next + t * step_bytes * steps;
+          Acc* out = c + r0 * ldc + v * W;
+          if (a_in_place) {
+            const char* ap = reinterpret_cast<const char*>(a_src + r0 * a_rs + k0);
+            kMicro<P, G::kInPlaceA>.fn[r - 1][nv - 1](steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf,
+                                                      step_bytes);
+          } else {
+            // Tiles follow each other, each [klen or its pairs][r].
+            const Acc* ap = a_pack + r0 * (G::kPairsA ? (klen + 1) / 2 : klen) + (G::kPairsA ? k0 / 2 : k0) * r;
+            kMicro<P, false>.fn[r - 1][nv - 1](steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
+                                               first && k0 == 0, pf, step_bytes);
+          }
+        }
+      }
+    }
+  }
+
+  void run_unit(const Unit& u, int64_t serial_b) {
+    const int64_t rows = u.m1 - u.m0, cols = u.n1 - u.n0, panels = ceil_div(cols, AOTC_PANEL_N);
+    const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
+    const E* a_src = a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
+    const E* b_src = b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
+    if (cfg->b_packed) {
+      for (int64_t s = 0; s < u.segment; ++s) b_src += ceil_div(segment_len(s), AOTC_PANEL_N) * AOTC_PANEL_N * panel_rows();
+      b_src += u.n0 * panel_rows();
+    } else {
+      b_src += (size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0) * b_cs;
+    }
+    const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
+    const bool whole = k <= cfg->kp;  // else the tile gathers several pieces of k
+    const int64_t group = whole ? min_of<int64_t>(panels, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N))) : panels;
+    const int64_t ldc = group * AOTC_PANEL_N;
+    if (k == 0)
+      for (int64_t i = 0; i < rows * ldc; ++i) tile[i] = 0;
+    for (int64_t ks = 0; ks < k || ks == 0; ks += cfg->kp) {
+      const int64_t klen = min_of<int64_t>(cfg->kp, k - ks);
+      if (!a_in_place && klen > 0) {
+        const int64_t key = u.batch * m_blocks + u.m_block;
+        if (!whole || a_key != key) pack_a_block(a_src + ks * a_cs, rows, klen);
+        a_key = key;
+      }
+      const bool fresh_b = !whole || b_key != serial_b;
+      b_key = serial_b;
+      for (int64_t p0 = 0; p0 < panels; p0 += group) {
+        const int64_t p1 = min_of(p0 + group, panels);
+        for (int64_t p = p0; p < p1 && klen > 0; ++p) {
+          const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0), vecs = ceil_div(width, W);
+          Acc* c = tile + (p - p0) * AOTC_PANEL_N;
+          const bool first = ks == 0;
+          if (cfg->b_packed) {
+            const E* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
+            panel<typename G::Packed>(a_src + ks, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(E) * G::Packed::kGroup,
+                                      klen, vecs, c, ldc, first);
+          } else if (b_in_place && width % W == 0) {
+            const E* bp = b_src + ks * b_rs + j0;
+            panel<typename G::Runtime>(a_src + ks, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(E), klen, vecs, c, ldc, first);
+          } else {
+            Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
+            if (fresh_b) G::pack_b(b_src + ks * b_rs + j0 * b_cs, b_rs, b_cs, klen, width, bp);
+            panel<typename G::Runtime>(a_src + ks, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, vecs, c, ldc,
+                                       first);
+          }
+        }
+        if (ks + klen >= k)
+          epilogue(args, tile, ldc, u.batch, u.m0, rows, u.n0 + p0 * AOTC_PANEL_N, min_of(p1 * AOTC_PANEL_N, cols) - p0 * AOTC_PANEL_N);
+      }
+    }
+  }
+
+  void run(int64_t begin, int64_t end) {
+    int64_t n_blocks = 0;
+    for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(segment_len(s), cfg->nc);
+    for (int64_t i = begin; i < end; ++i) {
+      Unit u;
+      unit(i, n_blocks, &u);
+      run_unit(u, u.batch * n_blocks + u.n_block);
+    }
+  }
+};
+
+/// Integers: plain loops, columns as lanes.
+template <class E, class Acc>
+void gemm_plain_loops(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const auto* cfg = static_cast<const aotc_gemm_config*>(args->config);
+  const int64_t* size = args->size;
+  const int64_t m = size[AOTC_GEMM_M], k = size[AOTC_GEMM_K], m_blocks = ceil_div(m, cfg->mc), b1 = size[AOTC_GEMM_B1];
+  int64_t n_blocks = 0;
+  auto len = [&](int64_t s) { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; };
+  for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(len(s), cfg->nc);
+  Acc* tile = static_cast<Acc*>(args->scratch);
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t m_block = u % m_blocks, batch = u / m_blocks / n_blocks;
+    int64_t nb = u / m_blocks % n_blocks, s = 0;
+    for (; nb >= ceil_div(len(s), cfg->nc); ++s) nb -= ceil_div(len(s), cfg->nc);
+    const int64_t m0 = m_block * m / m_blocks, m1 = (m_block + 1) * m / m_blocks;
+    const int64_t n0 = nb * cfg->nc, n1 = min_of<int64_t>(n0 + cfg->nc, len(s)), cols = n1 - n0;
+    const E* a = static_cast<const E*>(args->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE] + batch / b1 * size[AOTC_GEMM_A_B0] +
+                 batch % b1 * size[AOTC_GEMM_A_B1];
+    const E* b = static_cast<const E*>(args->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE] + batch / b1 * size[AOTC_GEMM_B_B0] +
+                 batch % b1 * size[AOTC_GEMM_B_B1] + (size[AOTC_GEMM_SIZES + 2 * s] + n0) * size[AOTC_GEMM_B_CS];
+    for (int64_t i = m0; i < m1; ++i) {
+      Acc* row = tile + (i - m0) * cols;
+      for (int64_t j = 0; j < cols; ++j) row[j] = 0;
+      for (int64_t kk = 0; kk < k; ++kk) {
+        const Acc x = static_cast<Acc>(a[i * size[AOTC_GEMM_A_RS] + kk * size[AOTC_GEMM_A_CS]]);
+        const E* in = b + kk * size[AOTC_GEMM_B_RS];
+        if (size[AOTC_GEMM_B_CS] == 1)
+          for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j]);
+        else
+          for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j * size[AOTC_GEMM_B_CS]]);
+      }
+    }
+    cfg->epilogues[s](args, tile, cols, batch, m0, m1 - m0, n0, cols);
+  }
+}
+
+}  // namespace

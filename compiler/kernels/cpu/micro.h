@@ -1,0 +1,171 @@
+#pragma once
+// Register tiles of a matrix product: c[MR, NV vectors] (+)= a[MR, k] * b[k, NV vectors].
+#include "simd.h"
+
+namespace {
+
+/// Runs `steps` steps of P::kGroup values of k each.
+/// a: RowA: row i at a + i*a_stride bytes, k contiguous; else k-th column at a + k*a_stride bytes (dot: pairs), rows contiguous.
+/// b: step s at b + s*b_stride bytes. c: acc elements, rows ldc apart; `first` starts from zero instead of from c.
+/// pf: prefetched while running, pf_step bytes a step.
+using MicroFn = void (*)(int64_t steps, const char* a, int64_t a_stride, const char* b, int64_t b_stride, void* c, int64_t ldc, bool first,
+                         const char* pf, int64_t pf_step);
+
+/// B of the accumulation type itself.
+template <class T>
+struct MulPlain {
+  using Acc = T;
+  using V = typename Vec<T>::V;
+  static constexpr int kGroup = 1, kBytesA = sizeof(T), kBytesB = sizeof(T);
+  struct B {
+    V v;
+  };
+  static B load(const char* b) { return {Vec<T>::load(b)}; }
+  template <bool RowA>
+  static V mul(V acc, const char* a, int64_t, B b) {
+    T x;
+    __builtin_memcpy(&x, a, sizeof(T));
+    return Vec<T>::fma(Vec<T>::set1(x), b.v, acc);
+  }
+};
+
+/// B of f16 in plain panels, A f32.
+struct MulF16 {
+  using Acc = float;
+  using V = Vec<float>::V;
+  static constexpr int kGroup = 1, kBytesA = 4, kBytesB = 2;
+  struct B {
+    V v;
+  };
+  static B load(const char* b) { return {load_half(reinterpret_cast<const f16*>(b))}; }
+  template <bool RowA>
+  static V mul(V acc, const char* a, int64_t, B b) {
+    float x;
+    __builtin_memcpy(&x, a, 4);
+    return Vec<float>::fma(Vec<float>::set1(x), b.v, acc);
+  }
+};
+
+/// B of bf16 in VNNI-2 panels, A f32: a shift and a mask make the even and the odd k.
+struct MulBf16 {
+  using Acc = float;
+  using V = Vec<float>::V;
+  static constexpr int kGroup = 2, kBytesA = 4, kBytesB = 2;
+  struct B {
+    V even, odd;
+  };
+  static B load(const char* b) {
+#if defined(__AVX512F__)
+    __m512i x = _mm512_loadu_si512(b);
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)), _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-65536)))};
+#else
+    __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-65536)))};
+#endif
+  }
+  template <bool RowA>
+  static V mul(V acc, const char* a, int64_t a_stride, B b) {
+    float x, y;
+    __builtin_memcpy(&x, a, 4);
+    __builtin_memcpy(&y, a + (RowA ? 4 : a_stride), 4);
+    acc = Vec<float>::fma(Vec<float>::set1(x), b.even, acc);
+    return Vec<float>::fma(Vec<float>::set1(y), b.odd, acc);
+  }
+};
+
+#if defined(__AVX512BF16__)
+/// Pairs of bf16 on both sides.
+struct MulDot {
+  using Acc = float;
+  using V = __m512;
+  static constexpr int kGroup = 2, kBytesA = 2, kBytesB = 2;
+  struct B {
+    __m512i v;
+  };
+  static B load(const char* b) { return {_mm512_loadu_si512(b)}; }
+  template <bool RowA>
+  static V mul(V acc, const char* a, int64_t, B b) {
+    u32 x;
+    __builtin_memcpy(&x, a, 4);
+    return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_set1_epi32(static_cast<int>(x)), (__m512bh)b.v);
+  }
+};
+#endif
+
+template <class P, int MR, int NV, bool RowA>
+__attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
+                                     void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step) {
+  using T = typename P::Acc;
+  using V = typename P::V;
+  constexpr int W = Vec<T>::kLanes;
+  constexpr int kSets = MR * NV <= 2 ? 4 : MR * NV <= 6 ? 2 : 1;  // chains enough to hide the latency of fma
+  constexpr int kVecB = W * P::kBytesB * P::kGroup;
+  const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
+  T* c = static_cast<T*>(c_out);
+  V acc[kSets][MR][NV];
+  for (int s = 0; s < kSets; ++s)
+    for (int i = 0; i < MR; ++i)
+      for (int j = 0; j < NV; ++j) acc[s][i][j] = s == 0 && !first ? Vec<T>::load(c + i * ldc + j * W) : Vec<T>::zero();
+  // Rows three apart share a base pointer: base, base + stride, base + 2*stride are addressing modes.
+  constexpr int kBases = RowA ? (MR + 2) / 3 : 1;
+  const char* base[kBases];
+  for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * a_stride;
+  auto step = [&](V(&sum)[MR][NV], const char* bp, int64_t a_off) __attribute__((always_inline)) {
+    typename P::B bv[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) bv[j] = P::load(bp + j * kVecB);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const char* ap = RowA ? base[i / 3] + (i % 3) * a_stride + a_off : base[0] + i * P::kBytesA * (P::kBytesA == 2 ? 2 : 1) + a_off;
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) sum[i][j] = P::template mul<RowA>(sum[i][j], ap, a_stride, bv[j]);
+    }
+  };
+  constexpr int kUnroll = kSets > 1 ? kSets : 2;
+  int64_t s = 0;
+  for (; s + kUnroll <= steps; s += kUnroll) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) {
+      _mm_prefetch(pf, _MM_HINT_T1);
+      _mm_prefetch(pf + 64, _MM_HINT_T1);
+      step(acc[kSets > 1 ? u : 0], b, u * a_step);
+      b += b_stride;
+      pf += pf_step;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) base[i] += kUnroll * a_step;
+  }
+  for (; s < steps; ++s) {
+    step(acc[0], b, 0);
+    b += b_stride;
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) base[i] += a_step;
+  }
+  for (int i = 0; i < MR; ++i)
+    for (int j = 0; j < NV; ++j) {
+      for (int t = 1; t < kSets; ++t) acc[0][i][j] += acc[t][i][j];
+      Vec<T>::store(c + i * ldc + j * W, acc[0][i][j]);
+    }
+}
+
+#if defined(__AVX512F__)
+constexpr int kMaxMr = 14, kMaxNv = 2;
+#else
+constexpr int kMaxMr = 6, kMaxNv = 2;
+#endif
+
+template <class P, bool RowA>
+struct MicroTable {
+  MicroFn fn[kMaxMr][kMaxNv];
+  template <int MR>
+  constexpr void fill() {
+    fn[MR - 1][0] = micro<P, MR, 1, RowA>;
+    fn[MR - 1][1] = micro<P, MR, 2, RowA>;
+    if constexpr (MR > 1) fill<MR - 1>();
+  }
+  constexpr MicroTable() : fn{} { fill<kMaxMr>(); }
+};
+template <class P, bool RowA>
+inline constexpr MicroTable<P, RowA> kMicro{};
+
+}  // namespace

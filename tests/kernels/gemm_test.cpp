@@ -1,0 +1,130 @@
+// Products of every dtype and instruction set against a naive fp64 loop: packed and run-time B, any strides, batches, segments, sizes
+// around the tiles' edges.
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "kernels/cpu/pack.h"
+#include "support.h"
+
+#define ENTRIES(X)                                                                                                                     \
+  X(f32, avx2)                                                                                                                         \
+  X(f64, avx2) X(f16, avx2) X(bf16, avx2) X(u8, avx2) X(i8, avx2) X(i16, avx2) X(i32, avx2) X(i64, avx2) X(f32, avx512) X(f64, avx512) \
+      X(f16, avx512) X(bf16, avx512) X(i32, avx512) X(i64, avx512) X(bf16, avx512_bf16)
+#define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
+ENTRIES(DECLARE)
+
+namespace kernel_test {
+namespace {
+
+#define ROW(dtype, isa) {#isa, DType::dtype, aotc_gemm_##dtype##_##isa},
+const Entry kEntries[] = {ENTRIES(ROW)};
+
+DType acc_of(DType t) { return t == DType::f64 || t == DType::i64 ? t : is_float(t) ? DType::f32 : DType::i32; }
+
+/// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
+template <int kSegment>
+void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t cols) {
+  const int64_t* s = args->size;
+  const auto t = static_cast<DType>(s[AOTC_GEMM_SIZES + 4]);
+  n0 += s[AOTC_GEMM_SIZES + 2 * kSegment];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) {
+      const int64_t at = (batch * s[AOTC_GEMM_M] + m0 + i) * s[AOTC_GEMM_N] + n0 + j;
+      put(args->ptr[2], at, DType::f64, get(acc, i * ld + j, t));
+      ++static_cast<int32_t*>(args->ptr[3])[at];
+    }
+}
+
+struct Case {
+  int64_t b0 = 1, b1 = 1, m, n, k;
+  bool packed = false, ta = false, tb = false;
+  int segments = 1;
+  int mc = 64, nc = 64, kc = 64, kp = 128;
+  int pack_a = 0;
+};
+
+void check(const Entry& e, const Case& c, std::mt19937& rng) {
+  INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k
+             << " packed " << c.packed << " ta " << c.ta << " tb " << c.tb << " segments " << c.segments << " mc " << c.mc << " nc " << c.nc
+             << " kc " << c.kc << " kp " << c.kp << " pack_a " << c.pack_a);
+  const int64_t batch = c.b0 * c.b1, pad = rng() % 3;
+  const int64_t a_rs = c.ta ? 1 : c.k + pad, a_cs = c.ta ? c.m + pad : 1, b_rs = c.tb ? 1 : c.n + pad, b_cs = c.tb ? c.k + pad : 1;
+  const int64_t a_mat = c.ta ? a_cs * c.k : a_rs * c.m, b_mat = c.tb ? b_cs * c.n : b_rs * c.k;
+  Buffer a(a_mat * batch, e.dtype, rng() % 2), b(b_mat * batch, e.dtype, rng() % 2);
+  a.fill(rng);
+  b.fill(rng);
+  const bool share_b = c.packed || rng() % 2;  // batch stride 0
+  const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
+  const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
+  std::vector<int64_t> size = {c.b0, c.b1, c.m, c.n, c.k, 0, a_mat * c.b1, a_mat, a_rs, a_cs, 0, b_b0, b_b1, b_rs, b_cs, 0, cut, cut, c.n};
+  size.push_back(static_cast<int64_t>(acc_of(e.dtype)));
+  std::unique_ptr<Scratch> panels;
+  if (c.packed) {
+    int64_t first = aotc::kernels::panel_bytes(c.k, cut, e.dtype);
+    panels = std::make_unique<Scratch>(first + aotc::kernels::panel_bytes(c.k, c.n - cut, e.dtype) + 64);
+    char* p = static_cast<char*>(panels->ptr());
+    aotc::kernels::pack_panels(b.ptr(), b_rs, b_cs, c.k, cut, e.dtype, p);
+    if (c.segments == 2)
+      aotc::kernels::pack_panels(static_cast<char*>(b.ptr()) + cut * b_cs * aotc::dtype_bytes(e.dtype), b_rs, b_cs, c.k, c.n - cut, e.dtype,
+                                 p + first);
+  }
+  const aotc_epilogue_fn epilogues[2] = {store_tile<0>, store_tile<1>};
+  aotc_gemm_config cfg = {0, 1, 14, 2, c.mc, c.nc, c.kc, c.kp, c.packed, c.pack_a, c.segments, epilogues};
+  std::vector<double> out(static_cast<size_t>(batch * c.m * c.n), -77);
+  std::vector<int32_t> writes(out.size(), 0);
+  void* ptr[] = {a.ptr(), c.packed ? panels->ptr() : b.ptr(), out.data(), writes.data()};
+  Scratch scratch(aotc_gemm_scratch_bytes(&cfg, c.k, acc_of(e.dtype) == DType::f64 || acc_of(e.dtype) == DType::i64 ? 8 : 4));
+  volatile int32_t fault = 0;
+  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };
+  const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
+  const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
+  e.fn(&args, split, work);  // as two threads would, last part first
+  e.fn(&args, 0, split);
+  double worst = 0;
+  bool once = true;
+  for (int64_t z = 0; z < batch; ++z)
+    for (int64_t i = 0; i < c.m; ++i)
+      for (int64_t j = 0; j < c.n; ++j) {
+        double sum = 0, mag = 0;
+        for (int64_t x = 0; x < c.k; ++x) {
+          const double t = a.get(z * a_mat + i * a_rs + x * a_cs) * b.get((share_b ? 0 : z * b_mat) + x * b_rs + j * b_cs);
+          sum += t;
+          mag += std::fabs(t);
+        }
+        const size_t at = static_cast<size_t>((z * c.m + i) * c.n + j);
+        once &= writes[at] == 1;
+        worst = std::max(worst, std::fabs(out[at] - sum) / (mag + 1e-30));
+      }
+  CHECK(once);
+  CHECK(worst <= 4 * epsilon(acc_of(e.dtype)));
+}
+
+TEST_CASE("gemm against fp64", "[gemm]") {
+  std::mt19937 rng(7);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa)) continue;
+    for (int i = 0; i < 60; ++i) {
+      Case c{};
+      c.m = pick({0, 1, 2, 3, 5, 7, 13, 14, 15, 29, 64, 65});
+      c.n = pick({0, 1, 8, 15, 16, 17, 31, 32, 33, 64, 95, 130});
+      c.k = pick({0, 1, 2, 3, 8, 17, 64, 65, 127, 128, 300});
+      c.b0 = pick({1, 1, 2});
+      c.b1 = pick({1, 1, 3});
+      c.packed = is_float(e.dtype) && rng() % 2;
+      c.ta = rng() % 3 == 0;
+      c.tb = rng() % 2;
+      c.segments = 1 + rng() % 2;
+      c.mc = static_cast<int>(pick({8, 28, 64, 512}));
+      c.nc = static_cast<int>(pick({32, 64, 256}));
+      c.kc = static_cast<int>(pick({2, 32, 64}));
+      c.kp = c.kc * static_cast<int>(pick({1, 2, 100}));
+      c.pack_a = rng() % 2;
+      check(e, c, rng);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kernel_test
