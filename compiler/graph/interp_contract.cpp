@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/interp_detail.h"
+
+namespace aotc::interp {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+template <class T>
+std::vector<T> product(const std::vector<T>& a, const std::vector<T>& b, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  std::vector<T> c(batch * m * n, 0);
+  for (int64_t p = 0; p < batch; ++p)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t l = 0; l < k; ++l) {
+        const T x = a[(p * m + i) * k + l];
+        const T* row = b.data() + (p * k + l) * n;
+        T* out = c.data() + (p * m + i) * n;
+        for (int64_t j = 0; j < n; ++j) out[j] += x * row[j];
+      }
+  return c;
+}
+
+/// One convolution, 1 to 3 spatial dims (leading ones are 1).
+struct Geometry {
+  int64_t n, c, co, groups;
+  Dims x, o, kernel, stride, lo, dilation;  // three entries each
+};
+
+Dims three(const Dims& v, size_t skip, int64_t fill) {
+  Dims out(v.begin() + skip, v.end());
+  out.insert(out.begin(), 3 - out.size(), fill);
+  return out;
+}
+
+/// f(offset in x, offset in w, offset in out) for every product of the convolution; transposed swaps the roles of x and out.
+template <class F>
+void each_product(const Geometry& q, bool transposed, F&& f) {
+  const int64_t ci = transposed ? q.co : q.c, co = transposed ? q.c : q.co;  // channels of the big and the small side of w
+  const Dims &big = transposed ? q.o : q.x, &small = transposed ? q.x : q.o;
+  const int64_t cg = ci / q.groups, og = co / q.groups, taps = count_of(q.kernel), big_size = count_of(big), small_size = count_of(small);
+  for (int64_t n = 0; n < q.n; ++n)
+    for (int64_t o = 0; o < co; ++o)
+      for (int64_t c = 0; c < cg; ++c)
+        for (int64_t t = 0; t < taps; ++t) {
+          const Dims tap = {t / (q.kernel[1] * q.kernel[2]), t / q.kernel[2] % q.kernel[1], t % q.kernel[2]};
+          const int64_t w = (o * cg + c) * taps + t, channel = o / og * cg + c;
+          for (int64_t p = 0; p < small_size; ++p) {
+            const Dims at = {p / (small[1] * small[2]), p / small[2] % small[1], p % small[2]};
+            int64_t pixel = 0;
+            bool inside = true;
+            for (int d = 0; d < 3; ++d) {
+              const int64_t i = at[d] * q.stride[d] - q.lo[d] + tap[d] * q.dilation[d];
+              inside = inside && i >= 0 && i < big[d];
+              pixel = pixel * big[d] + i;
+            }
+            if (!inside) continue;
+            const int64_t in_big = (n * ci + channel) * big_size + pixel, in_small = (n * co + o) * small_size + p;
+            f(transposed ? in_small : in_big, w, transposed ? in_big : in_small);
+          }
+        }
+}
+
+template <class T>
+std::vector<T> convolved(const std::vector<T>& x, const std::vector<T>& w, const Geometry& q, bool transposed, int64_t out_count) {
+  std::vector<T> out(out_count, 0);
+  each_product(q, transposed, [&](int64_t i, int64_t j, int64_t o) { out[o] += x[i] * w[j]; });
+  return out;
+}
+
+}  // namespace
+
+void matmul(Eval& e) {
+  const Dims &a = e.in_dims(0), &b = e.in_dims(1);
+  const int64_t m = a[a.size() - 2], k = a.back(), n = b.back();
+  const int64_t batch = count_of({a.begin(), a.end() - 2});
+  if (is_float(e.in[0]->dtype)) return set_f64(e.out[0], product(as_f64(*e.in[0]), as_f64(*e.in[1]), batch, m, n, k));
+  set_i64(e.out[0], product(as_i64(*e.in[0]), as_i64(*e.in[1]), batch, m, n, k));
+}
+
+void conv(Eval& e) {
+  const bool transposed = e.n.op == Op::conv_transpose;
+  Geometry q;
+  q.n = e.in_dims(0)[0];
+  q.c = e.in_dims(0)[1];
+  q.co = e.out_dims()[1];
+  q.groups = e.n.get<int64_t>(Attr::groups);
+  q.x = three(e.in_dims(0), 2, 1);
+  q.o = three(e.out_dims(), 2, 1);
+  q.kernel = three(e.in_dims(1), 2, 1);
+  q.stride = three(e.n.get<Ints>(Attr::stride), 0, 1);
+  q.lo = three(e.n.get<Ints>(Attr::padding), 0, 0);
+  q.dilation = three(e.n.get<Ints>(Attr::dilation), 0, 1);
+  const int64_t count = e.out[0].elems();
+  if (is_float(e.in[0]->dtype)) return set_f64(e.out[0], convolved(as_f64(*e.in[0]), as_f64(*e.in[1]), q, transposed, count));
+  set_i64(e.out[0], convolved(as_i64(*e.in[0]), as_i64(*e.in[1]), q, transposed, count));
+}
+
+void attention(Eval& e) {
+  const std::vector<double> q = as_f64(*e.in[0]), k = as_f64(*e.in[1]), v = as_f64(*e.in[2]);
+  const int64_t batch = e.in_dims(0)[0], heads = e.in_dims(0)[1], rows = e.in_dims(0)[2], width = e.in_dims(0)[3];
+  const int64_t kv_heads = e.in_dims(1)[1], cols = e.in_dims(1)[2], v_width = e.in_dims(2)[3];
+  const double scale = e.n.get<double>(Attr::scale);
+  const bool causal = e.n.get<bool>(Attr::causal), masked = e.in.size() == 4;
+  std::vector<double> mask;
+  Dims mask_strides;
+  if (masked) {
+    if (is_bool(e.in[3]->dtype)) {
+      for (int64_t b : as_i64(*e.in[3])) mask.push_back(b ? 0.0 : -std::numeric_limits<double>::infinity());
+    } else {
+      mask = as_f64(*e.in[3]);
+    }
+    mask_strides = row_major(e.in_dims(3));
+    for (size_t i = 0; i < 4; ++i)
+      if (e.in_dims(3)[i] == 1) mask_strides[i] = 0;
+  }
+  std::vector<double> out(e.out[0].elems(), 0), score(cols);
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t kv = b * kv_heads + h / (heads / kv_heads);
+        double top = -std::numeric_limits<double>::infinity(), sum = 0;
+        for (int64_t j = 0; j < cols; ++j) {
+          double s = 0;
+          for (int64_t x = 0; x < width; ++x) s += q[((b * heads + h) * rows + i) * width + x] * k[(kv * cols + j) * width + x];
+          s *= scale;
+          if (masked) s += mask[b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2] + j * mask_strides[3]];
+          if (causal && j > i) s = -std::numeric_limits<double>::infinity();
+          score[j] = s;
+          top = std::isnan(s) ? s : std::max(top, s);
+        }
+        if (std::isinf(top) && top < 0) continue;  // attends nowhere: zeros
+        for (double& s : score) sum += s = std::exp(s - top);
+        double* to = out.data() + ((b * heads + h) * rows + i) * v_width;
+        for (int64_t j = 0; j < cols; ++j)
+          for (int64_t x = 0; x < v_width; ++x) to[x] += score[j] / sum * v[(kv * cols + j) * v_width + x];
+      }
+  set_f64(e.out[0], out);
+}
+
+}  // namespace aotc::interp
