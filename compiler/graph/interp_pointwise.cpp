@@ -13,7 +13,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-double sign(double x) { return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0)); }
+double sign(double x) { return (x > 0) - (x < 0); }  // NaN gives 0, as PyTorch
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
 double digamma(double x) {
