@@ -1,0 +1,143 @@
+#include "artifact.h"
+
+#include <dlfcn.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace aotc::cli {
+namespace {
+
+aotc_tensor view(const HostTensor& t) {
+  return aotc_host_tensor(const_cast<std::byte*>(t.bytes.data()), t.dims.data(), static_cast<int32_t>(t.dims.size()),
+                          static_cast<uint32_t>(t.dtype), t.bytes.size());
+}
+
+}  // namespace
+
+Artifact::Artifact(const std::string& path) : path_(path) {
+  std::error_code ec;
+  if (!std::filesystem::exists(path, ec)) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "there is no such file");
+  const auto start = std::chrono::steady_clock::now();
+  handle_ = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_) throw Diagnostic(Loc{path, "", "", ""}, std::string("cannot be loaded: ") + dlerror());
+  const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
+  api_ = get ? get(AOTC_ABI_VERSION) : nullptr;
+  if (!api_) {
+    dlclose(handle_);
+    throw Diagnostic(Loc{path, "", "", ""}, get ? "the artifact is older than this aotc" : "is not an artifact of aotc (no aotc_get_api)");
+  }
+  const aotc_status status = api_->model_create(nullptr, &model_);
+  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (status != AOTC_OK) {
+    const std::string why = fmt::format("{}: {}", api_->status_name(status), api_->last_error());
+    dlclose(handle_);
+    throw Diagnostic(Loc{path, "", "", ""}, why);
+  }
+  inputs_ = describe(AOTC_INPUT);
+  outputs_ = describe(AOTC_OUTPUT);
+}
+
+Artifact::~Artifact() {
+  api_->model_destroy(model_);
+  dlclose(handle_);
+}
+
+void Artifact::check(aotc_status status, const char* what) const {
+  if (status == AOTC_OK) return;
+  throw Diagnostic(Loc{path_, "", "", ""}, fmt::format("{}: {}: {}", what, api_->status_name(status), api_->last_error()));
+}
+
+nlohmann::json Artifact::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
+
+std::vector<Io> Artifact::describe(int32_t kind) const {
+  std::vector<Io> all;
+  int32_t n = 0;
+  check(api_->io_count(model_, kind, &n), "io_count");
+  for (int32_t i = 0; i < n; ++i) {
+    aotc_io_info info = {};
+    info.struct_size = sizeof info;
+    check(api_->io_get(model_, kind, i, &info), "io_get");
+    Io io;
+    io.name = info.name;
+    io.dtype = static_cast<DType>(info.dtype);
+    io.alias_input = info.alias_input;
+    for (int32_t d = 0; d < info.rank; ++d)
+      io.dims.push_back({info.dims[d].value, info.dims[d].min, info.dims[d].max, info.dims[d].symbol ? info.dims[d].symbol : ""});
+    all.push_back(std::move(io));
+  }
+  return all;
+}
+
+Session::Session(const Artifact& artifact, int threads, uint32_t flags) : artifact_(artifact) {
+  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
+  options.num_threads = threads;
+  options.flags = flags;
+  artifact.check(artifact.api().context_create(artifact.model(), &options, &context_), "context_create");
+}
+Session::~Session() { artifact_.api().context_destroy(context_); }
+
+void Session::bind(const std::vector<HostTensor>& inputs) {
+  in_.clear();
+  for (const HostTensor& t : inputs) in_.push_back(view(t));
+  const std::vector<Io>& declared = artifact_.outputs();
+  outputs_.assign(declared.size(), {});
+  std::vector<int64_t*> shapes;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    outputs_[i].dtype = declared[i].dtype;
+    outputs_[i].dims.resize(declared[i].dims.size());
+    shapes.push_back(outputs_[i].dims.data());
+  }
+  artifact_.check(artifact_.api().output_shapes(context_, in_.data(), static_cast<int32_t>(in_.size()), shapes.data(),
+                                                static_cast<int32_t>(shapes.size())),
+                  "output_shapes");
+  out_.clear();
+  for (HostTensor& t : outputs_) {
+    t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
+    out_.push_back(view(t));
+  }
+}
+
+void Session::run() {
+  artifact_.check(artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())),
+                  "run");
+}
+
+std::vector<HostTensor> Session::states() const {
+  std::vector<HostTensor> all;
+  int32_t n = 0;
+  artifact_.check(artifact_.api().io_count(artifact_.model(), AOTC_STATE, &n), "io_count");
+  for (int32_t i = 0; i < n; ++i) {
+    aotc_io_info info = {};
+    info.struct_size = sizeof info;
+    artifact_.check(artifact_.api().io_get(artifact_.model(), AOTC_STATE, i, &info), "io_get");
+    HostTensor t;
+    t.dtype = static_cast<DType>(info.dtype);
+    for (int32_t d = 0; d < info.rank; ++d) t.dims.push_back(info.dims[d].value);
+    t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
+    const aotc_tensor to = view(t);
+    artifact_.check(artifact_.api().state_read(context_, info.name, &to), "state_read");
+    all.push_back(std::move(t));
+  }
+  return all;
+}
+
+void Session::reset_states() { artifact_.check(artifact_.api().state_reset(context_, nullptr), "state_reset"); }
+
+aotc_context_info Session::info() const {
+  aotc_context_info i = {};
+  i.struct_size = sizeof i;
+  artifact_.check(artifact_.api().context_get_info(context_, &i), "context_get_info");
+  return i;
+}
+
+std::vector<aotc_profile_step> Session::profile() const {
+  int32_t n = 0;
+  artifact_.check(artifact_.api().context_profile(context_, nullptr, &n), "context_profile");
+  std::vector<aotc_profile_step> steps(static_cast<size_t>(n));
+  artifact_.check(artifact_.api().context_profile(context_, steps.data(), &n), "context_profile");
+  return steps;
+}
+
+}  // namespace aotc::cli

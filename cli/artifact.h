@@ -1,0 +1,72 @@
+#pragma once
+// A model.so as the command line uses it: opened through its C ABI, run on host tensors.
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "aotc/aotc.h"
+#include "graph/interp.h"
+
+namespace aotc::cli {
+
+struct IoDim { int64_t value, min, max; std::string symbol; };  ///< value -1 when it varies
+struct Io { std::string name; DType dtype; std::vector<IoDim> dims; int32_t alias_input = -1; };
+
+/// The shared object and its model. Throws Diagnostic with the artifact's own message. Not copyable; contexts must go first.
+class Artifact {
+ public:
+  explicit Artifact(const std::string& path);
+  ~Artifact();
+  Artifact(const Artifact&) = delete;
+  Artifact& operator=(const Artifact&) = delete;
+
+  const aotc_api& api() const { return *api_; }
+  aotc_model* model() const { return model_; }
+  nlohmann::json metadata() const;
+  const std::vector<Io>& inputs() const { return inputs_; }
+  const std::vector<Io>& outputs() const { return outputs_; }
+  double load_seconds() const { return load_seconds_; }  ///< dlopen, probe and model_create
+  const std::string& path() const { return path_; }
+  /// Throws Diagnostic when status is not AOTC_OK: "what: message".
+  void check(aotc_status status, const char* what) const;
+
+ private:
+  std::vector<Io> describe(int32_t kind) const;
+  std::string path_;
+  void* handle_ = nullptr;
+  const aotc_api* api_ = nullptr;
+  aotc_model* model_ = nullptr;
+  std::vector<Io> inputs_, outputs_;
+  double load_seconds_ = 0;
+};
+
+/// One context with outputs of its own. Bind inputs once, run many times.
+class Session {
+ public:
+  /// flags: AOTC_CONTEXT_*
+  Session(const Artifact& artifact, int threads, uint32_t flags = 0);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Sizes the outputs for these inputs (borrowed until the next bind).
+  void bind(const std::vector<HostTensor>& inputs);
+  void run();  ///< throws Diagnostic when the artifact refuses
+  const std::vector<HostTensor>& outputs() const { return outputs_; }
+  /// The current content of every state, in the metadata's order.
+  std::vector<HostTensor> states() const;
+  void reset_states();
+  aotc_context_info info() const;
+  /// Steps of the latest run; needs AOTC_CONTEXT_PROFILE.
+  std::vector<aotc_profile_step> profile() const;
+
+ private:
+  const Artifact& artifact_;
+  aotc_context* context_ = nullptr;
+  std::vector<aotc_tensor> in_, out_;
+  std::vector<HostTensor> outputs_;
+};
+
+}  // namespace aotc::cli

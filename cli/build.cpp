@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli.h"
+#include "front_options.h"
+#include "pipeline/pipeline.h"
+#include "progress.h"
+
+namespace aotc::cli {
+namespace {
+
+struct Options {
+  FrontArgs front;
+  pipeline::BuildOptions build;
+  std::string mode = "default";
+  bool weights_file = false;
+};
+
+void summary(const nlohmann::json& r) {
+  fmt::print("{}\n", r.at("artifact").get<std::string>());
+  fmt::print("  {:.1f} MB, weights {:.1f} MB, arena {:.2f} MB, {} kernels, {} steps, built in {:.2f} s\n",
+             r.at("artifact_bytes").get<double>() / 1e6, r.at("weights_bytes").get<double>() / 1e6, r.at("arena_bytes").get<double>() / 1e6,
+             r.at("kernels").size(), r.at("steps").get<int64_t>(), r.at("seconds").get<double>());
+}
+
+}  // namespace
+
+Run add_build(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->front.add_to(app);
+  app.add_option("-o,--output", o->build.output, "path of the artifact; default: the model's name with .so, in the current directory");
+  app.add_option("--mode", o->mode, "default: the cost model's choice; max-autotune: measure candidates")
+      ->check(CLI::IsMember({"default", "max-autotune"}));
+  app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(CLI::NonNegativeNumber);
+  app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
+  app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(CLI::NonNegativeNumber);
+  app.add_option("--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
+  app.add_flag("--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
+  return [o](const Common& common) {
+    o->build.front = o->front.get();
+    o->build.max_autotune = o->mode == "max-autotune";
+    if (o->weights_file) o->build.weights_in_file = true;
+    if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.front.model).stem().string() + ".so";
+    nlohmann::json report;
+    {
+      Progress progress(common.quiet || common.json);
+      report = pipeline::build(o->build, progress.events());
+    }
+    if (common.json)
+      fmt::print("{}\n", report.dump(1));
+    else if (!common.quiet)
+      summary(report);
+    return 0;
+  };
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,36 @@
+#pragma once
+// The command line: one verb, one file. A verb registers its options on its CLI11 subcommand and returns what runs it; main.cpp holds the
+// table of verbs and the one place where failures become exit codes.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "base/diagnostic.h"
+
+namespace aotc::cli {
+
+/// Options that every verb has.
+struct Common {
+  bool json = false;   ///< machine-readable result on stdout
+  bool quiet = false;  ///< no progress, only errors (on stderr)
+};
+
+/// Returns the exit code; throws Diagnostic.
+using Run = std::function<int(const Common&)>;
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  const char* example;
+  Run (*add)(CLI::App& app);
+};
+
+Run add_build(CLI::App& app);
+Run add_inspect(CLI::App& app);
+Run add_verify(CLI::App& app);
+Run add_bench(CLI::App& app);
+Run add_run(CLI::App& app);
+Run add_explain(CLI::App& app);
+Run add_opt(CLI::App& app);
+
+}  // namespace aotc::cli

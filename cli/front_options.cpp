@@ -1,0 +1,28 @@
+#include "front_options.h"
+
+namespace aotc::cli {
+
+void FrontArgs::add_to(CLI::App& app) {
+  app.add_option("model", model, "a .pt2 saved by torch.export.save")->required();
+  app.add_option("--shapes", shapes, "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json)");
+  app.add_option("--cpu", cpu, "instruction sets: native (default) or a list of avx2,avx512,avx512_bf16,amx");
+  app.add_option("--cuda", cuda, "GPU architectures, for example sm_90a; makes a GPU artifact");
+  app.add_option("--print-ir-after", print_ir_after,
+                 "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
+      ->delimiter(',');
+  app.add_option("--dump-dir", dump_dir, "write the IR after every stage and pass into this folder");
+}
+
+pipeline::FrontOptions FrontArgs::get() const {
+  if (!cpu.empty() && !cuda.empty())
+    throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other: an artifact runs on one kind of device");
+  pipeline::FrontOptions o;
+  o.model = model;
+  o.shapes = shapes;
+  o.target = cuda.empty() ? parse_cpu_target(cpu.empty() ? "native" : cpu) : parse_cuda_target(cuda);
+  o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};
+  o.dump_dir = dump_dir;
+  return o;
+}
+
+}  // namespace aotc::cli

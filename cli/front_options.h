@@ -1,0 +1,18 @@
+#pragma once
+// The options shared by the verbs that compile: build, inspect, explain.
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "pipeline/pipeline.h"
+
+namespace aotc::cli {
+
+struct FrontArgs {
+  std::string model, shapes, cpu, cuda, dump_dir;
+  std::vector<std::string> print_ir_after;
+  void add_to(CLI::App& app);
+  pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)
+};
+
+}  // namespace aotc::cli

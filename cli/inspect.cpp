@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "artifact.h"
+#include "cli.h"
+#include "import/read_archive.h"
+
+namespace aotc::cli {
+namespace {
+
+using nlohmann::json;
+
+json dims_json(const std::vector<Expr>& dims, const SymTable& syms) {
+  json out = json::array();
+  for (const Expr& d : dims) out.push_back(d.as_const() ? json(*d.as_const()) : json(d.str(syms)));
+  return out;
+}
+
+json tensor_json(const import::Program& p, const std::string& name) {
+  auto it = p.tensors.find(name);
+  if (it == p.tensors.end()) return {{"name", name}};
+  return {{"name", name}, {"dtype", dtype_name(it->second.dtype)}, {"shape", dims_json(it->second.sizes, p.syms)}};
+}
+
+json inspect_archive(const std::string& path) {
+  const import::Program p = import::read_archive(path);
+  json j = {{"file", path}, {"kind", "archive"}, {"torch_version", p.torch_version},
+            {"schema_version", fmt::format("{}.{}", p.schema_major, p.schema_minor)}};
+  j["inputs"] = json::array(), j["outputs"] = json::array(), j["symbols"] = json::array(), j["ops"] = json::object();
+  int64_t weights = 0;
+  for (const auto& [name, data] : p.data) weights += static_cast<int64_t>(data.bytes);
+  j["weights_bytes"] = weights;
+  j["weights"] = p.data.size();
+  for (const import::ProgramInput& in : p.inputs)
+    if (in.kind == import::InputKind::user) j["inputs"].push_back(tensor_json(p, in.name));
+  for (const import::ProgramOutput& out : p.outputs) {
+    const auto* t = std::get_if<import::TensorRef>(&out.value);
+    json row = t ? tensor_json(p, t->name) : json{{"name", "constant"}};
+    if (out.kind != import::OutputKind::user) row["mutates"] = out.target;
+    j["outputs"].push_back(row);
+  }
+  for (uint32_t s = 0; s < p.syms.size(); ++s) {
+    const SymInfo& i = p.syms[static_cast<SymId>(s)];
+    json row = {{"name", i.name}, {"min", i.min}, {"max", i.max == kInf ? json() : json(i.max)}};
+    if (i.multiple_of != 1) row["multiple_of"] = i.multiple_of;
+    j["symbols"].push_back(row);
+  }
+  for (const import::PNode& n : p.nodes) j["ops"][n.target] = j["ops"].value(n.target, 0) + 1;
+  return j;
+}
+
+std::string shape_text(const json& tensor) {
+  std::string dims;
+  for (const json& d : tensor.value("shape", json::array())) dims += (dims.empty() ? "" : ", ") + (d.is_string() ? d.get<std::string>() : d.dump());
+  return tensor.value("dtype", std::string("?")) + "[" + dims + "]";
+}
+
+void print_text(const json& j) {
+  for (const char* key : {"file", "kind", "torch_version", "schema_version", "aotc_version", "target", "targets"})
+    if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
+  for (const char* key : {"weights_bytes", "arena_bytes"})
+    if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
+  for (const char* side : {"inputs", "outputs", "states"})
+    for (const json& t : j.value(side, json::array()))
+      fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()), shape_text(t),
+                 t.contains("mutates") ? " -> " + t["mutates"].get<std::string>() : "");
+  for (const json& s : j.value("symbols", json::array()))
+    fmt::print("{:<16}{} in [{}, {}]\n", "symbol", s.at("name").get<std::string>(), s.at("min").dump(), s.contains("max") && !s["max"].is_null() ? s["max"].dump() : "unbounded");
+  if (j.contains("explain")) {
+    const json& e = j["explain"];
+    for (const json& v : e.at("variants")) fmt::print("{:<16}{} ({} steps, arena {} bytes)\n", "variant", v.at("name").get<std::string>(), v.at("steps").dump(), v.at("arena_bytes").dump());
+    for (const json& k : e.at("kernels")) fmt::print("{:<16}{} ({}) x{}\n", "kernel", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").dump());
+  }
+  for (const auto& [op, n] : j.value("ops", json::object()).items()) fmt::print("{:<16}{:>5} {}\n", "op", n.dump(), op);
+}
+
+}  // namespace
+
+Run add_inspect(CLI::App& app) {
+  auto path = std::make_shared<std::string>();
+  app.add_option("file", *path, "model.pt2 or model.so")->required();
+  return [path](const Common& common) {
+    const std::string extension = std::filesystem::path(*path).extension().string();
+    json j;
+    if (extension == ".so") {
+      const Artifact artifact(*path);
+      j = artifact.metadata();
+      j["file"] = *path;
+      j["kind"] = "artifact";
+    } else {
+      j = inspect_archive(*path);
+    }
+    if (common.json) fmt::print("{}\n", j.dump(1));
+    else print_text(j);
+    return 0;
+  };
+}
+
+}  // namespace aotc::cli

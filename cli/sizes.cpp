@@ -1,0 +1,120 @@
+#include "sizes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "import/read_archive.h"
+#include "import/shapes.h"
+
+namespace aotc::cli {
+namespace {
+
+constexpr int64_t kLargestSample = 512;  // for dims without a maximum
+
+/// Symbols that occur in the program's inputs: the free ones.
+std::set<SymId> free_symbols(const import::Program& program) {
+  std::set<SymId> out;
+  for (const import::ProgramInput& in : program.inputs) {
+    if (in.kind != import::InputKind::user) continue;
+    auto it = program.tensors.find(in.name);
+    if (it == program.tensors.end()) continue;
+    for (const Expr& d : it->second.sizes)
+      for (SymId s : d.symbols()) out.insert(s);
+  }
+  return out;
+}
+
+int64_t clamp_to(const SymInfo& s, int64_t v) {
+  v = std::clamp(v, s.min, s.max == kInf ? std::max(s.min, kLargestSample) : s.max);
+  v -= v % s.multiple_of;
+  return v < s.min ? v + s.multiple_of : v;
+}
+
+int64_t given_or(const std::map<std::string, int64_t>& given, const SymInfo& s, int64_t otherwise) {
+  auto it = given.find(s.name);
+  if (it == given.end()) return otherwise;
+  if (it->second < s.min || it->second > s.max || it->second % s.multiple_of != 0)
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("--dim {}={}: allowed are {} to {}{}", s.name, it->second, s.min,
+                                                      s.max == kInf ? "any" : std::to_string(s.max),
+                                                      s.multiple_of > 1 ? fmt::format(", multiples of {}", s.multiple_of) : ""));
+  return it->second;
+}
+
+void check_names(const import::Program& program, const std::map<std::string, int64_t>& given) {
+  std::string known;
+  std::set<std::string> names;
+  for (SymId s : free_symbols(program)) {
+    names.insert(program.syms[s].name);
+    known += (known.empty() ? "" : ", ") + program.syms[s].name;
+  }
+  for (const auto& [name, value] : given)
+    if (!names.count(name))
+      throw Diagnostic(ExitCode::usage, {}, "--dim " + name + ": there is no such dimension")
+          .note(known.empty() ? "all shapes of this model are fixed" : "the dimensions are " + known);
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) {
+  std::map<std::string, int64_t> out;
+  for (const std::string& a : args) {
+    const size_t eq = a.find('=');
+    size_t used = 0;
+    int64_t v = -1;
+    try {
+      if (eq != std::string::npos) v = std::stoll(a.substr(eq + 1), &used);
+    } catch (const std::exception&) { used = 0; }
+    if (eq == std::string::npos || eq == 0 || used == 0 || eq + 1 + used != a.size() || v < 0)
+      throw Diagnostic(ExitCode::usage, {}, "--dim wants NAME=SIZE, for example batch=8, not '" + a + "'");
+    out[a.substr(0, eq)] = v;
+  }
+  return out;
+}
+
+import::Program program_of(const std::string& pt2, const Artifact& artifact) {
+  import::Program program = import::read_archive(pt2);
+  const nlohmann::json meta = artifact.metadata();
+  std::optional<import::ShapesSpec> spec;
+  if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())
+    spec = import::parse_shapes(meta["shapes"].get<std::string>(), "shapes.json of " + artifact.path());
+  import::apply_shapes(program, spec);
+  return program;
+}
+
+std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given) {
+  check_names(program, given);
+  std::map<SymId, int64_t> out;
+  for (SymId s : free_symbols(program)) {
+    const SymInfo& info = program.syms[s];
+    out[s] = given_or(given, info, clamp_to(info, info.tune.empty() ? 8 : info.tune.front()));
+  }
+  return out;
+}
+
+std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n) {
+  check_names(program, given);
+  const std::set<SymId> symbols = free_symbols(program);
+  std::vector<std::map<SymId, int64_t>> out;
+  std::mt19937_64 random(20);
+  for (int i = 0; i < n; ++i) {
+    std::map<SymId, int64_t> sizes;
+    for (SymId s : symbols) {
+      const SymInfo& info = program.syms[s];
+      const int64_t top = clamp_to(info, kLargestSample);
+      int64_t v = i == 0 ? info.min : i == 1 ? top : std::uniform_int_distribution<int64_t>(info.min, std::max(info.min, top))(random);
+      sizes[s] = given_or(given, info, clamp_to(info, v));
+    }
+    if (std::find(out.begin(), out.end(), sizes) == out.end() || symbols.empty()) out.push_back(std::move(sizes));
+  }
+  return out;
+}
+
+std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes) {
+  std::string text;
+  for (const auto& [s, v] : sizes) text += fmt::format("{}{}={}", text.empty() ? "" : " ", program.syms[s].name, v);
+  return text.empty() ? "fixed shapes" : text;
+}
+
+}  // namespace aotc::cli

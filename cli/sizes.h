@@ -1,0 +1,26 @@
+#pragma once
+// --dim NAME=N: values for a program's shape symbols.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "artifact.h"
+#include "import/program.h"
+
+namespace aotc::cli {
+
+/// Parses "batch=8". Throws Diagnostic (usage).
+std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args);
+
+/// The archive with its symbols named and narrowed as the artifact has them (its shapes.json is in the metadata), so that both speak of
+/// the same dims.
+import::Program program_of(const std::string& pt2, const Artifact& artifact);
+
+/// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
+std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);
+/// `n` further assignments within the ranges, from seed: the ends of the ranges first, then others never used in tuning.
+std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n);
+
+std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes);
+
+}  // namespace aotc::cli

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "artifact.h"
+#include "cli.h"
+#include "compare.h"
+#include "import/reference.h"
+#include "sizes.h"
+
+namespace aotc::cli {
+namespace {
+
+struct Options {
+  std::string artifact, against;
+  std::vector<std::string> dims;
+  int samples = 3, threads = 1;
+};
+
+struct Row {
+  std::string name, sizes;
+  double err_aotc, err_eager, max_abs, max_rel, limit;
+  bool pass;
+};
+
+double finite(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no infinity
+
+/// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64; integers and bools may instead equal eager exactly (a tie that fp64 breaks
+/// the other way is no fault).
+Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor& truth) {
+  const Difference a = compare(got, truth), e = compare(eager, truth);
+  const double limit = 2 * e.l2 + epsilon(got.dtype);
+  bool pass = a.same_shape && a.l2 <= limit;
+  if (!pass && a.same_shape && epsilon(got.dtype) == 0) pass = compare(got, eager).l2 == 0;
+  if (!a.same_shape) return {std::move(name), std::move(sizes), INFINITY, e.l2, INFINITY, INFINITY, limit, false};
+  return {std::move(name), std::move(sizes), a.l2, e.l2, a.max_abs, a.max_rel, limit, pass};
+}
+
+int run(const Options& o, const Common& common) {
+  const Artifact artifact(o.artifact);
+  const import::Program program = program_of(o.against, artifact);
+  const auto eager = import::make_reference(program, {false, o.threads});
+  const auto truth = import::make_reference(program, {true, o.threads});
+  Session session(artifact, o.threads);
+
+  std::vector<Row> rows;
+  uint64_t seed = 0;
+  for (const auto& sizes : sample_sizes(program, parse_dims(o.dims), o.samples)) {
+    const std::vector<HostTensor> inputs = import::make_inputs(program, sizes, seed++);
+    const std::string text = sizes_text(program, sizes);
+    if (!common.quiet && !common.json) fmt::print(stderr, "verify: sample {} ({})\n", seed, text);
+    const std::vector<HostTensor> want = eager->run(inputs), exact = truth->run(inputs);
+    session.reset_states();
+    session.bind(inputs);
+    session.run();
+    std::vector<HostTensor> got = session.outputs();
+    std::vector<std::string> names;
+    for (const Io& io : artifact.outputs()) names.push_back(io.name);
+    for (HostTensor& state : session.states()) {
+      names.push_back("state " + std::to_string(names.size() - artifact.outputs().size()));
+      got.push_back(std::move(state));
+    }
+    if (got.size() != want.size() || exact.size() != want.size())
+      throw Diagnostic(Loc{o.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
+          .note("was the artifact built from this archive?");
+    for (size_t i = 0; i < got.size(); ++i) rows.push_back(judge(names[i], text, got[i], want[i], exact[i]));
+  }
+
+  const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
+  if (common.json) {
+    nlohmann::json outputs = nlohmann::json::array();
+    for (const Row& r : rows)
+      outputs.push_back({{"name", r.name}, {"sizes", r.sizes}, {"err_aotc", finite(r.err_aotc)}, {"err_eager", finite(r.err_eager)},
+                         {"max_abs", finite(r.max_abs)}, {"max_rel", finite(r.max_rel)}, {"limit", finite(r.limit)}, {"pass", r.pass}});
+    fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"outputs", outputs}}.dump(1));
+  } else {
+    if (!common.quiet || !pass)
+      for (const Row& r : rows)
+        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}\n", r.pass ? "ok  " : "FAIL",
+                   r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel);
+    fmt::print("verify: {}\n", pass ? "pass" : "FAIL");
+  }
+  return pass ? 0 : static_cast<int>(ExitCode::failed);
+}
+
+}  // namespace
+
+Run add_verify(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("artifact", o->artifact, "model.so")->required();
+  app.add_option("--against", o->against, "the model.pt2 that it was built from")->required();
+  app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
+  app.add_option("--samples", o->samples, "how many sets of sizes and inputs")->check(CLI::Range(1, 1000));
+  app.add_option("--threads", o->threads, "threads of the artifact and of eager")->check(CLI::Range(1, 1024));
+  return [o](const Common& common) { return run(*o, common); };
+}
+
+}  // namespace aotc::cli

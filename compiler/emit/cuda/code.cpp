@@ -1,0 +1,167 @@
+#include "emit/cuda/code.h"
+
+#include <cmath>
+
+namespace aotc::emit::cuda {
+
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::ParamId;
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::boolean: return "bool";
+    case DType::u8: return "u8";
+    case DType::i8: return "i8";
+    case DType::i16: return "short";
+    case DType::i32: return "int";
+    case DType::i64: return "i64";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    default: break;
+  }
+  throw Diagnostic(ExitCode::unsupported, {}, fmt::format("{} values are not supported in CUDA kernels", dtype_name(t)));
+}
+
+namespace {
+
+std::string int_text(int64_t v) { return v == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("{}ll", v); }
+
+std::string float_text(double v, DType t) {
+  const bool f32 = t != DType::f64;
+  if (std::isnan(v)) return f32 ? "__int_as_float(0x7fc00000)" : "__longlong_as_double(0x7ff8000000000000ll)";
+  if (std::isinf(v))
+    return fmt::format("{}{}", v < 0 ? "-" : "", f32 ? "__int_as_float(0x7f800000)" : "__longlong_as_double(0x7ff0000000000000ll)");
+  if (f32) return fmt::format("{:a}f", static_cast<float>(v));
+  return fmt::format("{:a}", v);
+}
+
+std::string constant_text(const Inst& i) {
+  if (is_bool(i.dtype)) return (i.imm_i != 0 || i.imm_f != 0) ? "true" : "false";
+  if (is_float(i.dtype)) {
+    const std::string v = float_text(i.imm_f, compute_type(i.dtype));
+    return is_half(i.dtype) ? fmt::format("{}({})", c_type(i.dtype), v) : v;
+  }
+  return fmt::format("{}({})", c_type(i.dtype), int_text(i.imm_i));
+}
+
+}  // namespace
+
+std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of) {
+  auto sub = [&](const Expr& x) { return c_expr(x, syms, name_of); };
+  auto nonnegative = [&](const Expr& a, const Expr& b) { return syms.interval(a).min >= 0 && syms.interval(b).min > 0; };
+  std::string sum;
+  for (const Expr::Term& t : e.terms()) {
+    std::string term;
+    for (const Expr::Atom& f : t.atoms) {
+      std::string atom;
+      switch (f.kind) {
+        case Expr::AtomKind::symbol: atom = name_of(f.sym); break;
+        case Expr::AtomKind::floordiv:
+          atom = nonnegative(f.a, f.b) ? fmt::format("(({}) / ({}))", sub(f.a), sub(f.b))
+                                       : fmt::format("floordiv({}, {})", sub(f.a), sub(f.b));
+          break;
+        case Expr::AtomKind::mod:
+          atom = nonnegative(f.a, f.b) ? fmt::format("(({}) % ({}))", sub(f.a), sub(f.b))
+                                       : fmt::format("floormod({}, {})", sub(f.a), sub(f.b));
+          break;
+        case Expr::AtomKind::min: atom = fmt::format("imin({}, {})", sub(f.a), sub(f.b)); break;
+        case Expr::AtomKind::max: atom = fmt::format("imax({}, {})", sub(f.a), sub(f.b)); break;
+      }
+      term += term.empty() ? atom : " * " + atom;
+    }
+    if (term.empty())
+      term = int_text(t.coef);
+    else if (t.coef != 1)
+      term = int_text(t.coef) + " * " + term;
+    sum += sum.empty() ? term : " + " + term;
+  }
+  return sum.empty() ? "0ll" : sum;
+}
+
+Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols) : kernel_(kernel) {
+  for (SymId s : size_symbols) symbols_[s] = fmt::format("s{}", idx(s));
+  for (const auto* vars : {&kernel.outer, &kernel.inner})
+    for (const loop::LoopVar& v : *vars) symbols_[v.sym] = fmt::format("i{}", idx(v.sym));
+  for (uint32_t i = 0; i < kernel.insts.size(); ++i) {
+    const SymId bind = kernel.insts[static_cast<InstId>(i)].bind;
+    if (bind != kNone<SymId>) symbols_[bind] = fmt::format("v{}", i);
+  }
+}
+
+std::string Names::symbol(SymId s) const {
+  auto it = symbols_.find(s);
+  AOTC_CHECK(it != symbols_.end(), "symbol {} of kernel {} has no C name", kernel_.syms[s].name, kernel_.name);
+  return it->second;
+}
+std::string Names::expr(const Expr& e) const {
+  return c_expr(kernel_.syms.simplify(e), kernel_.syms, [this](SymId s) { return symbol(s); });
+}
+std::string Names::param(ParamId p) const { return fmt::format("p{}", idx(p)); }
+std::string Names::inst(InstId i) const { return fmt::format("v{}", idx(i)); }
+
+bool is_arg(ReduceKind kind) { return kind == ReduceKind::argmax || kind == ReduceKind::argmin; }
+
+std::string reducer(const loop::LoopKernel& k, const Inst& i) {
+  struct Row {
+    ReduceKind kind;
+    const char* pattern;
+  };
+  static constexpr Row kRows[] = {
+      {ReduceKind::sum, "ReduceSum<{}>"}, {ReduceKind::prod, "ReduceProd<{}>"},        {ReduceKind::max, "ReduceMax<{}>"},
+      {ReduceKind::min, "ReduceMin<{}>"}, {ReduceKind::argmax, "ReduceArg<{}, true>"}, {ReduceKind::argmin, "ReduceArg<{}, false>"},
+  };
+  const DType value = k.insts[i.args.at(0)].dtype;
+  for (const Row& r : kRows)
+    if (r.kind == i.reduce_kind) return fmt::format(fmt::runtime(r.pattern), c_type(value));
+  throw Diagnostic(ExitCode::unsupported, {}, fmt::format("a {} reduction is not supported in CUDA kernels", reduce_name(i.reduce_kind)));
+}
+
+std::string code_of(const std::vector<InstId>& insts, const Names& names, const AccessRules& rules, int indent) {
+  const loop::LoopKernel& k = names.kernel();
+  const std::string pad(static_cast<size_t>(indent), ' ');
+  std::string out;
+  auto place = [&](const Inst& i) {
+    const std::string special = rules.place(i.param, i.index);
+    return special.empty() ? fmt::format("{}[{}]", names.param(i.param), names.expr(i.index)) : special;
+  };
+  for (InstId id : insts) {
+    const Inst& i = k.insts[id];
+    const std::string v = names.inst(id);
+    const std::string declare = fmt::format("{}const {} {} = ", pad, c_type(i.dtype), v);
+    switch (i.kind) {
+      case InstKind::op: {
+        std::string args;
+        for (InstId a : i.args) args += (args.empty() ? "" : ", ") + names.inst(a);
+        if (i.op == Op::cast || i.op == Op::bitcast)
+          out += fmt::format("{}op_{}<{}>({});\n", declare, op_name(i.op), c_type(i.dtype), args);
+        else
+          out += fmt::format("{}op_{}({});\n", declare, op_name(i.op), args);
+        break;
+      }
+      case InstKind::constant: out += declare + constant_text(i) + ";\n"; break;
+      case InstKind::index: out += fmt::format("{}const i64 {} = {};\n", pad, v, names.expr(i.index)); break;
+      case InstKind::load:
+        if (i.mask == kNone<InstId>)
+          out += declare + place(i) + ";\n";
+        else
+          out += fmt::format("{}{} ? {} : {};\n", declare, names.inst(i.mask), place(i), constant_text(i));
+        break;
+      case InstKind::store: {
+        std::string condition = rules.store_guard;
+        if (i.mask != kNone<InstId>) condition += (condition.empty() ? "" : " && ") + names.inst(i.mask);
+        out += fmt::format("{}{}{} = {};\n", pad, condition.empty() ? "" : "if (" + condition + ") ", place(i), names.inst(i.args.at(0)));
+        break;
+      }
+      case InstKind::check: out += fmt::format("{}if (!{}) *a.fault = 1;\n", pad, names.inst(i.args.at(0))); break;
+      case InstKind::reduce:
+      case InstKind::scan: out += pad + rules.reduce(id) + "\n"; break;
+    }
+  }
+  return out;
+}
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,51 @@
+#pragma once
+// Instructions of the Loop IR as CUDA C++ text, shared by the loop-kernel and the epilogue emitters. Everything that decides lives in
+// launch.h; here only text is made.
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace aotc::emit::cuda {
+
+/// "float", "i64", "bf16": the type of kernels/cuda/device.cuh.
+std::string_view c_type(DType t);
+
+/// An integer expression; `name_of` gives the C name of a symbol. Uses / and % where no sign can be negative.
+std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of);
+
+/// Names of the C variables of one kernel: symbols by id, instructions v0, v1 .., parameters p0, p1 ..
+class Names {
+ public:
+  Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols);
+  std::string symbol(SymId s) const;      ///< loop symbols i<id>, shape symbols s<id>, bound values v<inst>
+  std::string expr(const Expr& e) const;  ///< simplified by the kernel's table
+  std::string param(loop::ParamId p) const;
+  std::string inst(loop::InstId i) const;
+  const loop::LoopKernel& kernel() const { return kernel_; }
+
+ private:
+  const loop::LoopKernel& kernel_;
+  std::map<SymId, std::string> symbols_;
+};
+
+/// How one kernel kind reaches what the shared instruction text cannot know.
+struct AccessRules {
+  /// C lvalue of a local or acc parameter at `index`; empty for module parameters (plain pointers).
+  std::function<std::string(loop::ParamId p, const Expr& index)> place;
+  /// Text that combines an instruction's value into its running reduction ("r12 = ...").
+  std::function<std::string(loop::InstId i)> reduce;
+  /// A condition under which stores happen ("threadIdx.x == 0"), or empty: always.
+  std::string store_guard;
+};
+
+/// The text of `insts`, one line each, indented by `indent`.
+std::string code_of(const std::vector<loop::InstId>& insts, const Names& names, const AccessRules& rules, int indent);
+
+/// "ReduceSum<float>", for a reduce or scan instruction.
+std::string reducer(const loop::LoopKernel& k, const loop::Inst& i);
+bool is_arg(ReduceKind kind);
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,143 @@
+#include "emit/cuda/launch.h"
+
+#include <algorithm>
+#include <set>
+
+namespace aotc::emit::cuda {
+
+using loop::InstKind;
+using loop::LoopKernel;
+using loop::MatmulKernel;
+using loop::ParamId;
+using loop::ParamRole;
+
+std::string_view mapping_name(Mapping m) {
+  switch (m) {
+    case Mapping::flat: return "flat";
+    case Mapping::row: return "row";
+    case Mapping::serial: return "serial";
+  }
+  return "?";
+}
+
+namespace {
+
+constexpr int kMaxSharedBytes = 200 * 1024;  // per block on sm_80 and newer, less what static arrays take
+constexpr int64_t kMaxGrid = 1 << 30;
+
+void add_symbols(const Expr& e, const SymTable& syms, std::set<SymId>& out) {
+  for (SymId s : syms.simplify(e).symbols())
+    if (syms[s].kind == SymKind::shape) out.insert(s);
+}
+
+void add_symbols(const LoopKernel& k, std::set<SymId>& out) {
+  for (const auto* vars : {&k.outer, &k.inner})
+    for (const loop::LoopVar& v : *vars) add_symbols(v.extent, k.syms, out);
+  for (const loop::Inst& i : k.insts) add_symbols(i.index, k.syms, out);
+}
+
+std::vector<Expr> as_exprs(const std::vector<SymId>& symbols) {
+  std::vector<Expr> out;
+  for (SymId s : symbols) out.push_back(Expr::symbol(s));
+  return out;
+}
+
+/// 32 .. 256 threads for a row of this many points.
+int row_threads(int64_t inner_hint) {
+  int threads = 32;
+  while (threads < 256 && threads * 4 < inner_hint) threads *= 2;
+  return threads;
+}
+
+}  // namespace
+
+std::vector<SymId> size_symbols(const LoopKernel& k) {
+  std::set<SymId> out;
+  add_symbols(k, out);
+  return {out.begin(), out.end()};
+}
+
+std::vector<SymId> size_symbols(const MatmulKernel& k) {
+  std::set<SymId> out;
+  auto add = [&](const Expr& e) { add_symbols(e, k.syms, out); };
+  for (const Expr& e : k.batch) add(e);
+  for (const Expr* e : {&k.m, &k.n, &k.k}) add(*e);
+  for (const loop::Operand* o : {&k.a, &k.b}) {
+    for (const Expr& e : o->batch_strides) add(e);
+    for (const Expr* e : {&o->base, &o->row_stride, &o->col_stride}) add(*e);
+  }
+  for (const loop::Segment& s : k.segments) {
+    add(s.n_begin), add(s.n_end);
+    add_symbols(s.epilogue, out);
+  }
+  return {out.begin(), out.end()};
+}
+
+Launch launch_of(const LoopKernel& k) {
+  Launch l;
+  l.sizes = as_exprs(size_symbols(k));
+  bool reduces = false, scans = false, outer_stores = false;
+  for (const loop::Block& b : k.blocks)
+    for (loop::InstId id : b.insts) {
+      const InstKind kind = k.insts[id].kind;
+      reduces |= kind == InstKind::reduce;
+      scans |= kind == InstKind::scan;
+      outer_stores |= kind == InstKind::store && !b.over_inner;
+    }
+  Expr local_bytes = 0;
+  l.local_offset.resize(k.params.size());
+  bool has_local = false;
+  for (uint32_t p = 0; p < k.params.size(); ++p) {
+    const loop::Param& param = k.params[static_cast<ParamId>(p)];
+    if (param.role != ParamRole::local) continue;
+    has_local = true;
+    l.local_offset[p] = local_bytes;
+    local_bytes = align_up(local_bytes + k.inner_points() * dtype_bytes(param.dtype), 16);
+  }
+  const Expr outer = k.outer_points();
+  if (scans && has_local)
+    throw Diagnostic(ExitCode::unsupported, {}, fmt::format("kernel {}: a scan with row scratch has no CUDA form", k.name));
+  if (!reduces && !scans && !has_local && !(outer_stores && !k.inner.empty())) {
+    l.mapping = Mapping::flat;
+    l.block[0] = 256;
+    l.grid[0] = max(1, min(ceildiv(outer * k.inner_points(), 256), kMaxGrid));
+    return l;
+  }
+  if (scans || (k.lanes == loop::LaneAxis::outer && !has_local)) {
+    l.mapping = Mapping::serial;
+    l.block[0] = 128;
+    l.grid[0] = max(1, min(ceildiv(outer, 128), kMaxGrid));
+    return l;
+  }
+  l.mapping = Mapping::row;
+  l.block[0] = row_threads(k.syms.hint(k.inner_points()));
+  l.grid[0] = max(1, min(outer, kMaxGrid));
+  l.smem_bytes = k.syms.simplify(local_bytes);
+  const int64_t most = k.syms.interval(l.smem_bytes).max;
+  if (most > kMaxSharedBytes)
+    throw Diagnostic(ExitCode::unsupported, {},
+                     fmt::format("kernel {}: a row needs {} bytes of shared memory; {} is the most", k.name,
+                                 most == kInf ? "an unbounded number of" : std::to_string(most), kMaxSharedBytes))
+        .note("bound the row's dimension in shapes.json (dims.NAME.max)");
+  return l;
+}
+
+MatmulTile tile_of(const MatmulKernel& k) {
+  const int64_t m = k.syms.hint(k.m);
+  if (m <= 32) return {32, 64, 32, 16, 32};
+  return {64, 64, 32, 32, 32};
+}
+
+Launch launch_of(const MatmulKernel& k, const MatmulTile& tile) {
+  Launch l;
+  l.sizes = as_exprs(size_symbols(k));
+  l.block[0] = tile.threads();
+  Expr columns = 0;
+  for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, tile.block_n);
+  l.grid[0] = max(1, columns);
+  l.grid[1] = max(1, ceildiv(k.m, tile.block_m));
+  l.grid[2] = max(1, product(k.batch));
+  return l;
+}
+
+}  // namespace aotc::emit::cuda

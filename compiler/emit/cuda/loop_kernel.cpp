@@ -1,0 +1,198 @@
+#include "emit/cuda/loop_kernel.h"
+
+#include <set>
+
+#include "emit/cuda/code.h"
+
+namespace aotc::emit::cuda {
+
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::LoopKernel;
+using loop::LoopVar;
+using loop::ParamId;
+using loop::ParamRole;
+
+std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size) {
+  return fmt::format("struct {}_args {{ int* fault; void* ptr[{}]; i64 size[{}]; }};\n", kernel, n_ptr ? n_ptr : 1, n_size ? n_size : 1);
+}
+
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const LoopKernel& k, const Launch& launch) : k_(k), launch_(launch), symbols_(size_symbols(k)), names_(k, symbols_) {}
+
+  std::string emit() {
+    std::string out = header();
+    switch (launch_.mapping) {
+      case Mapping::flat: out += flat(); break;
+      case Mapping::row: out += row(); break;
+      case Mapping::serial: out += serial(); break;
+    }
+    return out + "}\n";
+  }
+
+ private:
+  std::string header() {
+    std::set<ParamId> written;
+    for (const Inst& i : k_.insts)
+      if (i.kind == InstKind::store) written.insert(i.param);
+    size_t n_ptr = 0;
+    std::string pointers;
+    for (uint32_t p = 0; p < k_.params.size(); ++p) {
+      const ParamId id = static_cast<ParamId>(p);
+      const loop::Param& param = k_.params[id];
+      if (param.role == ParamRole::local) {
+        pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>(shared + {2});\n", c_type(param.dtype), p,
+                                names_.expr(launch_.local_offset.at(p)));
+        continue;
+      }
+      pointers += fmt::format("  {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{3}]);  // {4}\n", written.count(id) ? "" : "const ",
+                              c_type(param.dtype), p, n_ptr++, param.name);
+    }
+    std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
+    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}_args a) {{\n", launch_.block[0], k_.name, k_.name);
+    if (!launch_.smem_bytes.is(0)) out += "  extern __shared__ __align__(16) char shared[];\n";
+    for (size_t s = 0; s < symbols_.size(); ++s)
+      out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, k_.syms[symbols_[s]].name);
+    return out + pointers;
+  }
+
+  /// Declares the loop variables from the row-major linear index held by the variable `linear`.
+  std::string decode(const std::vector<LoopVar>& vars, const std::string& linear, int indent) {
+    const std::string pad(static_cast<size_t>(indent), ' ');
+    std::string out;
+    if (vars.empty()) return out;
+    if (vars.size() > 1) out += fmt::format("{}i64 rest_{} = {};\n", pad, linear, linear);
+    for (size_t v = vars.size(); v-- > 0;) {
+      const std::string name = names_.symbol(vars[v].sym);
+      if (v == 0) {
+        out += fmt::format("{}const i64 {} = {};\n", pad, name, vars.size() > 1 ? "rest_" + linear : linear);
+      } else {
+        const std::string extent = names_.expr(vars[v].extent);
+        out += fmt::format("{0}const i64 {1} = rest_{2} % ({3}); rest_{2} /= ({3});\n", pad, name, linear, extent);
+      }
+    }
+    return out;
+  }
+
+  std::string points(const std::vector<LoopVar>& vars) {
+    Expr n = 1;
+    for (const LoopVar& v : vars) n *= v.extent;
+    return names_.expr(n);
+  }
+
+  AccessRules rules(const std::string& store_guard) {
+    AccessRules r;
+    r.place = [this](ParamId p, const Expr&) -> std::string {
+      // a row's scratch holds one value per inner point; every thread touches only its own points
+      return k_.params[p].role == ParamRole::local ? names_.param(p) + "[inner]" : std::string();
+    };
+    r.reduce = [this](InstId id) { return accumulate(id); };
+    r.store_guard = store_guard;
+    return r;
+  }
+
+  std::string accumulate(InstId id) {
+    const Inst& i = k_.insts[id];
+    const std::string red = reducer(k_, i), value = names_.inst(i.args.at(0)), acc = "r" + std::to_string(idx(id));
+    if (i.kind == InstKind::scan)
+      return fmt::format("{0} = {1}::combine({0}, {2}); const {3} {4} = {0};", acc, red, value, c_type(i.dtype), names_.inst(id));
+    if (is_arg(i.reduce_kind)) return fmt::format("{0} = {1}::combine({0}, {1}::V{{{2}, inner}});", acc, red, value);
+    return fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+  }
+
+  std::vector<InstId> of_kind(const loop::Block& b, InstKind kind) {
+    std::vector<InstId> out;
+    for (InstId id : b.insts)
+      if (k_.insts[id].kind == kind) out.push_back(id);
+    return out;
+  }
+
+  std::string declare_accumulators(const std::vector<InstId>& reduces, int indent) {
+    std::string out;
+    for (InstId id : reduces) {
+      const std::string red = reducer(k_, k_.insts[id]);
+      out += fmt::format("{}{}::V r{} = {}::init();\n", std::string(static_cast<size_t>(indent), ' '), red, idx(id), red);
+    }
+    return out;
+  }
+
+  std::string read_accumulators(const std::vector<InstId>& reduces, bool across_block, int indent) {
+    std::string out;
+    for (InstId id : reduces) {
+      const Inst& i = k_.insts[id];
+      std::string value = "r" + std::to_string(idx(id));
+      if (across_block) value = fmt::format("block_reduce<{}>({})", reducer(k_, i), value);
+      if (is_arg(i.reduce_kind)) value += ".index";
+      out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id), value);
+    }
+    return out;
+  }
+
+  std::string flat() {
+    std::string out = "  const i64 inner_points = " + points(k_.inner) + ";\n";
+    out += fmt::format("  const i64 total = ({}) * inner_points;\n", points(k_.outer));
+    out += "  for (i64 point = blockIdx.x * i64(blockDim.x) + threadIdx.x; point < total; point += i64(gridDim.x) * blockDim.x) {\n";
+    if (k_.inner.empty()) {
+      out += decode(k_.outer, "point", 4);
+    } else {
+      out += "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
+      out += decode(k_.outer, "outer", 4) + decode(k_.inner, "inner", 4);
+    }
+    for (const loop::Block& b : k_.blocks) out += code_of(b.insts, names_, rules(""), 4);
+    return out + "  }\n";
+  }
+
+  std::string row() {
+    std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+    out += "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
+    for (const loop::Block& b : k_.blocks) {
+      if (!b.over_inner) {
+        out += code_of(b.insts, names_, rules("threadIdx.x == 0"), 4);
+        continue;
+      }
+      const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
+      out += declare_accumulators(reduces, 4);
+      out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
+      out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
+      out += read_accumulators(reduces, true, 4);
+    }
+    return out + "    __syncthreads();\n  }\n";
+  }
+
+  std::string serial() {
+    std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+    out += "  for (i64 outer = blockIdx.x * i64(blockDim.x) + threadIdx.x; outer < outer_points; outer += i64(gridDim.x) * blockDim.x) {\n";
+    out += decode(k_.outer, "outer", 4);
+    for (const loop::Block& b : k_.blocks) {
+      if (!b.over_inner) {
+        out += code_of(b.insts, names_, rules(""), 4);
+        continue;
+      }
+      std::vector<InstId> reduces = of_kind(b, InstKind::reduce), running = of_kind(b, InstKind::scan);
+      out += declare_accumulators(reduces, 4) + declare_accumulators(running, 4);
+      out += "    for (i64 inner = 0; inner < inner_points; ++inner) {\n" + decode(k_.inner, "inner", 6);
+      if (!running.empty() && k_.inner.size() > 1) {  // a scan runs along the last inner var and starts again for each of the others
+        std::string restart;
+        for (InstId id : running) restart += fmt::format(" r{} = {}::init();", idx(id), reducer(k_, k_.insts[id]));
+        out += fmt::format("      if ({} == 0) {{{} }}\n", names_.symbol(k_.inner.back().sym), restart);
+      }
+      out += code_of(b.insts, names_, rules(""), 6) + "    }\n" + read_accumulators(reduces, false, 4);
+    }
+    return out + "  }\n";
+  }
+
+  const LoopKernel& k_;
+  const Launch& launch_;
+  std::vector<SymId> symbols_;
+  Names names_;
+};
+
+}  // namespace
+
+std::string emit_loop_kernel(const LoopKernel& k, const Launch& launch) { return Emitter(k, launch).emit(); }
+
+}  // namespace aotc::emit::cuda

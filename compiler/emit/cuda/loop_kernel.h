@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+
+#include "emit/cuda/launch.h"
+#include "loop/loop.h"
+
+namespace aotc::emit::cuda {
+/// CUDA C++ of one fused kernel: its argument struct and its __global__ function `k.name`. Arguments: one struct by value,
+/// { int* fault; void* ptr[n]; i64 size[m]; }.
+std::string emit_loop_kernel(const loop::LoopKernel& k, const Launch& launch);
+
+/// "struct NAME_args { int* fault; void* ptr[2]; i64 size[1]; };"
+std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size);
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,37 @@
+#pragma once
+// CUDA C++ to cubins through NVRTC, loaded at run time: needs neither a GPU nor a driver nor a CUDA toolkit, only libnvrtc.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/diagnostic.h"
+
+namespace aotc::emit::cuda {
+
+struct SourceFile {
+  std::string name, text;
+};  ///< a header as #include "name" sees it
+
+/// The loaded library. Not copyable; compile() may be called from several threads.
+class Nvrtc {
+ public:
+  /// Looks for `library` when given, else for libnvrtc.so of CUDA 13 or 12 on the loader's path and in the Python environment
+  /// (VIRTUAL_ENV, CONDA_PREFIX) and /usr/local/cuda. The failure says what to install.
+  static Result<Nvrtc> load(const std::string& library = {});
+  Nvrtc(Nvrtc&&) noexcept;
+  Nvrtc& operator=(Nvrtc&&) = delete;
+  ~Nvrtc();
+
+  std::string version() const;  ///< "13.0"
+  /// `sm`: "sm_90a". Throws Diagnostic (toolchain) with NVRTC's log and the source's first lines when the code does not compile.
+  std::vector<std::byte> compile(const std::string& source, const std::string& name, const std::vector<SourceFile>& headers,
+                                 const std::string& sm) const;
+
+ private:
+  struct Functions;
+  Nvrtc() = default;
+  void* handle_ = nullptr;
+  Functions* f_ = nullptr;
+};
+
+}  // namespace aotc::emit::cuda

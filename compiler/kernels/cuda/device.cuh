@@ -1,0 +1,320 @@
+// Device support for generated CUDA kernels: storage types, the core pointwise operators, block-wide reductions. Self-contained (NVRTC
+// compiles it with no include path). Every operator is a function template op_<name>; arithmetic on 16-bit floats goes through float.
+#pragma once
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+#define AOTC_DI __device__ __forceinline__
+
+// ---- 16-bit floats: round to nearest even ----------------------------------------------------------------------------------------------
+struct f16 {
+  u16 bits;
+  f16() = default;
+  AOTC_DI explicit f16(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+  AOTC_DI operator float() const {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
+    return r;
+  }
+};
+struct bf16 {
+  u16 bits;
+  bf16() = default;
+  AOTC_DI explicit bf16(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+  AOTC_DI operator float() const { return __uint_as_float(static_cast<u32>(bits) << 16); }
+};
+
+template <class A, class B> struct same { static constexpr bool value = false; };
+template <class A> struct same<A, A> { static constexpr bool value = true; };
+// The type in which arithmetic on T is done.
+template <class T> struct compute { typedef T type; };
+template <> struct compute<f16> { typedef float type; };
+template <> struct compute<bf16> { typedef float type; };
+template <class T> struct is_floating { static constexpr bool value = false; };
+template <> struct is_floating<float> { static constexpr bool value = true; };
+template <> struct is_floating<double> { static constexpr bool value = true; };
+template <> struct is_floating<f16> { static constexpr bool value = true; };
+template <> struct is_floating<bf16> { static constexpr bool value = true; };
+
+template <class To, class From>
+AOTC_DI To op_cast(From v) {
+  if constexpr (same<To, From>::value) return v;
+  else if constexpr (same<To, bool>::value) return v != From(0.0f);
+  else if constexpr (same<To, f16>::value || same<To, bf16>::value) return To(static_cast<float>(v));
+  else if constexpr (same<To, u8>::value || same<To, i8>::value) return static_cast<To>(static_cast<i64>(v));  // wraps, as x86 does
+  else return static_cast<To>(static_cast<typename compute<From>::type>(v));
+}
+template <class To, class From>
+AOTC_DI To op_bitcast(From v) {
+  static_assert(sizeof(To) == sizeof(From), "bitcast keeps the width");
+  To r;
+  memcpy(&r, &v, sizeof r);
+  return r;
+}
+
+// Index arithmetic: floor division and modulo for any sign of the dividend.
+AOTC_DI i64 floordiv(i64 a, i64 b) { i64 q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
+AOTC_DI i64 floormod(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0); }
+AOTC_DI i64 imin(i64 a, i64 b) { return a < b ? a : b; }
+AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
+
+// ---- one input -----------------------------------------------------------------------------------------------------------------------
+// AOTC_FLOAT1(name, expression for float, expression for double)
+#define AOTC_FLOAT1(name, f32_expr, f64_expr)                                   \
+  AOTC_DI float op_##name(float x) { return f32_expr; }                         \
+  AOTC_DI double op_##name(double x) { return f64_expr; }                       \
+  AOTC_DI f16 op_##name(f16 x) { return f16(op_##name(static_cast<float>(x))); } \
+  AOTC_DI bf16 op_##name(bf16 x) { return bf16(op_##name(static_cast<float>(x))); }
+AOTC_FLOAT1(sqrt, sqrtf(x), sqrt(x))
+AOTC_FLOAT1(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+AOTC_FLOAT1(reciprocal, 1.0f / x, 1.0 / x)
+AOTC_FLOAT1(exp, expf(x), exp(x))
+AOTC_FLOAT1(exp2, exp2f(x), exp2(x))
+AOTC_FLOAT1(expm1, expm1f(x), expm1(x))
+AOTC_FLOAT1(log, logf(x), log(x))
+AOTC_FLOAT1(log2, log2f(x), log2(x))
+AOTC_FLOAT1(log10, log10f(x), log10(x))
+AOTC_FLOAT1(log1p, log1pf(x), log1p(x))
+AOTC_FLOAT1(sin, sinf(x), sin(x))
+AOTC_FLOAT1(cos, cosf(x), cos(x))
+AOTC_FLOAT1(tan, tanf(x), tan(x))
+AOTC_FLOAT1(asin, asinf(x), asin(x))
+AOTC_FLOAT1(acos, acosf(x), acos(x))
+AOTC_FLOAT1(atan, atanf(x), atan(x))
+AOTC_FLOAT1(sinh, sinhf(x), sinh(x))
+AOTC_FLOAT1(cosh, coshf(x), cosh(x))
+AOTC_FLOAT1(tanh, tanhf(x), tanh(x))
+AOTC_FLOAT1(asinh, asinhf(x), asinh(x))
+AOTC_FLOAT1(acosh, acoshf(x), acosh(x))
+AOTC_FLOAT1(atanh, atanhf(x), atanh(x))
+AOTC_FLOAT1(erf, erff(x), erf(x))
+AOTC_FLOAT1(erfc, erfcf(x), erfc(x))
+AOTC_FLOAT1(erfinv, erfinvf(x), erfinv(x))
+AOTC_FLOAT1(lgamma, lgammaf(x), lgamma(x))
+AOTC_FLOAT1(sigmoid, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)))
+// Digamma: reflection for x < 0, recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.6, 6.3.7, 6.3.18).
+AOTC_DI double digamma64(double x) {
+  const double pi = 3.14159265358979323846;
+  double r = 0;
+  if (x == 0) return copysign(__longlong_as_double(0x7ff0000000000000ll), -x);
+  if (x < 0) {
+    if (x == trunc(x)) return __longlong_as_double(0x7ff8000000000000ll);
+    r = -pi / tan(pi * x);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) r -= 1 / x;
+  const double z = 1 / (x * x);
+  return r + log(x) - 0.5 / x -
+         z * (8.33333333333333333333e-2 - z * (8.33333333333333333333e-3 - z * (3.96825396825396825397e-3 - z * (4.16666666666666666667e-3 -
+         z * (7.57575757575757575758e-3 - z * 2.10927960927960927961e-2)))));
+}
+AOTC_FLOAT1(digamma, static_cast<float>(digamma64(x)), digamma64(x))
+AOTC_FLOAT1(ceil, ceilf(x), ceil(x))
+AOTC_FLOAT1(floor, floorf(x), floor(x))
+AOTC_FLOAT1(round, rintf(x), rint(x))
+AOTC_FLOAT1(trunc, truncf(x), trunc(x))
+#undef AOTC_FLOAT1
+
+template <class T> AOTC_DI T op_neg(T x) { return T(-typename compute<T>::type(x)); }
+template <class T> AOTC_DI T op_abs(T x) {
+  typename compute<T>::type v = x;
+  if constexpr (same<decltype(v), float>::value) return T(fabsf(v));
+  else if constexpr (same<T, double>::value) return fabs(v);
+  else return v < 0 ? T(-v) : x;
+}
+template <class T> AOTC_DI T op_sign(T x) {
+  typename compute<T>::type v = x;
+  if constexpr (is_floating<T>::value) { if (v != v) return x; }
+  return T(static_cast<decltype(v)>((v > 0) - (v < 0)));
+}
+template <class T> AOTC_DI T op_relu(T x) { return typename compute<T>::type(x) < 0 ? T(static_cast<typename compute<T>::type>(0)) : x; }
+template <class T> AOTC_DI bool op_isnan(T x) { typename compute<T>::type v = x; return v != v; }
+template <class T> AOTC_DI bool op_isinf(T x) {
+  if constexpr (is_floating<T>::value) { typename compute<T>::type v = x; return v == v && v - v != v - v; }
+  else return false;
+}
+AOTC_DI bool op_logical_not(bool x) { return !x; }
+template <class T> AOTC_DI T op_bitwise_not(T x) { return static_cast<T>(~x); }
+
+// ---- two inputs ----------------------------------------------------------------------------------------------------------------------
+#define AOTC_ARITH2(name, expr)                                            \
+  template <class T> AOTC_DI T op_##name(T a_, T b_) {                     \
+    typedef typename compute<T>::type C;                                   \
+    const C a = a_, b = b_;                                                \
+    return T(static_cast<C>(expr));                                        \
+  }
+AOTC_ARITH2(add, a + b)
+AOTC_ARITH2(sub, a - b)
+AOTC_ARITH2(mul, a * b)
+AOTC_ARITH2(div, a / b)
+#undef AOTC_ARITH2
+AOTC_DI float c_fmod(float a, float b) { return fmodf(a, b); }
+AOTC_DI double c_fmod(double a, double b) { return fmod(a, b); }
+AOTC_DI float c_trunc(float a) { return truncf(a); }
+AOTC_DI double c_trunc(double a) { return trunc(a); }
+AOTC_DI float c_floor(float a) { return floorf(a); }
+AOTC_DI double c_floor(double a) { return floor(a); }
+template <class T> AOTC_DI T op_div_trunc(T a, T b) {
+  if constexpr (is_floating<T>::value) { typedef typename compute<T>::type C; return T(c_trunc(C(a) / C(b))); }
+  else return b == 0 ? T(0) : b == T(-1) ? T(0 - u64(a)) : T(a / b);
+}
+template <class T> AOTC_DI T op_fmod(T a, T b) {
+  if constexpr (is_floating<T>::value) { typedef typename compute<T>::type C; return T(c_fmod(C(a), C(b))); }
+  else return b == 0 || b == T(-1) ? T(0) : T(a % b);
+}
+template <class T> AOTC_DI T op_remainder(T a, T b) {
+  if constexpr (is_floating<T>::value) {
+    typedef typename compute<T>::type C;
+    C r = c_fmod(C(a), C(b));
+    if (r != 0 && ((r < 0) != (C(b) < 0))) r += C(b);
+    return T(r);
+  } else {
+    if (b == 0 || b == T(-1)) return T(0);
+    T r = a % b;
+    return r != 0 && ((r < 0) != (b < 0)) ? T(r + b) : r;
+  }
+}
+template <class T> AOTC_DI T op_div_floor(T a, T b) {
+  if constexpr (is_floating<T>::value) {  // as PyTorch: from the remainder, so that a == b * q + r
+    typedef typename compute<T>::type C;
+    const C x = a, y = b;
+    if (y == 0) return T(x / y);
+    C r = c_fmod(x, y), q = (x - r) / y;
+    if (r != 0 && ((y < 0) != (r < 0))) q -= 1;
+    if (q == 0) return T(static_cast<C>(copysign(0.0, double(x / y))));
+    C f = c_floor(q);
+    if (q - f > C(0.5)) f += 1;
+    return T(f);
+  } else {
+    if (b == 0) return T(0);
+    if (b == T(-1)) return T(0 - u64(a));
+    T q = a / b;
+    return a % b != 0 && ((a < 0) != (b < 0)) ? T(q - 1) : q;
+  }
+}
+template <class T> AOTC_DI T op_pow(T a, T b) {
+  if constexpr (same<T, double>::value) return pow(a, b);
+  else if constexpr (is_floating<T>::value) return T(powf(float(a), float(b)));
+  else {
+    if (b < 0) return a == T(1) ? T(1) : a == T(-1) ? (b % 2 == 0 ? T(1) : T(-1)) : T(0);
+    u64 r = 1, x = static_cast<u64>(static_cast<i64>(a));
+    for (u64 e = static_cast<u64>(b); e; e >>= 1, x *= x) if (e & 1) r *= x;
+    return static_cast<T>(r);
+  }
+}
+#define AOTC_FLOAT2(name)                                                                                                     \
+  AOTC_DI float op_##name(float a, float b) { return name##f(a, b); }                                                               \
+  AOTC_DI double op_##name(double a, double b) { return name(a, b); }                                                               \
+  template <class T> AOTC_DI T op_##name(T a, T b) { return T(name##f(static_cast<float>(a), static_cast<float>(b))); }
+AOTC_FLOAT2(atan2)
+AOTC_FLOAT2(hypot)
+AOTC_FLOAT2(copysign)
+AOTC_FLOAT2(nextafter)
+#undef AOTC_FLOAT2
+template <class T> AOTC_DI T op_minimum(T a, T b) {
+  typename compute<T>::type x = a, y = b;
+  if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
+  return x < y ? a : b;
+}
+template <class T> AOTC_DI T op_maximum(T a, T b) {
+  typename compute<T>::type x = a, y = b;
+  if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
+  return x > y ? a : b;
+}
+#define AOTC_COMPARE(name, sign) \
+  template <class T> AOTC_DI bool op_##name(T a, T b) { return typename compute<T>::type(a) sign typename compute<T>::type(b); }
+AOTC_COMPARE(eq, ==)
+AOTC_COMPARE(ne, !=)
+AOTC_COMPARE(lt, <)
+AOTC_COMPARE(le, <=)
+AOTC_COMPARE(gt, >)
+AOTC_COMPARE(ge, >=)
+#undef AOTC_COMPARE
+template <class T> AOTC_DI T op_bit_and(T a, T b) { return static_cast<T>(a & b); }
+template <class T> AOTC_DI T op_bit_or(T a, T b) { return static_cast<T>(a | b); }
+template <class T> AOTC_DI T op_bit_xor(T a, T b) { return static_cast<T>(a ^ b); }
+template <class T> AOTC_DI T op_shl(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? T(0) : static_cast<T>(static_cast<u64>(a) << b); }
+template <class T> AOTC_DI T op_shr(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? (a < 0 ? T(-1) : T(0)) : static_cast<T>(a >> b); }
+template <class T> AOTC_DI T op_where(bool c, T a, T b) { return c ? a : b; }
+
+// ---- reductions over a block ------------------------------------------------------------------------------------------------------------
+// A reducer has a value type, an identity and an associative combine. Results are the same for every run: the tree is fixed.
+template <class T> AOTC_DI T lowest();
+template <class T> AOTC_DI T highest();
+#define AOTC_LIMITS(T, lo, hi)                       \
+  template <> AOTC_DI T lowest<T>() { return lo; }   \
+  template <> AOTC_DI T highest<T>() { return hi; }
+AOTC_LIMITS(float, -__int_as_float(0x7f800000), __int_as_float(0x7f800000))
+AOTC_LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll), __longlong_as_double(0x7ff0000000000000ll))
+AOTC_LIMITS(i64, static_cast<i64>(0x8000000000000000ull), 0x7fffffffffffffffll)
+AOTC_LIMITS(int, static_cast<int>(0x80000000u), 0x7fffffff)
+AOTC_LIMITS(short, -32768, 32767)
+AOTC_LIMITS(i8, -128, 127)
+AOTC_LIMITS(u8, 0, 255)
+AOTC_LIMITS(bool, false, true)
+#undef AOTC_LIMITS
+
+template <class T> struct ReduceSum {
+  typedef T V;
+  static AOTC_DI V init() { return V(0); }
+  static AOTC_DI V combine(V a, V b) { return op_add(a, b); }
+};
+template <class T> struct ReduceProd {
+  typedef T V;
+  static AOTC_DI V init() { return V(1); }
+  static AOTC_DI V combine(V a, V b) { return op_mul(a, b); }
+};
+template <class T> struct ReduceMax {
+  typedef T V;
+  static AOTC_DI V init() { return lowest<T>(); }
+  static AOTC_DI V combine(V a, V b) { return op_maximum(a, b); }
+};
+template <class T> struct ReduceMin {
+  typedef T V;
+  static AOTC_DI V init() { return highest<T>(); }
+  static AOTC_DI V combine(V a, V b) { return op_minimum(a, b); }
+};
+template <class T> struct Indexed { T value; i64 index; };
+// First index on ties; NaN wins. An index of -1 is the identity.
+template <class T, bool Max> struct ReduceArg {
+  typedef Indexed<T> V;
+  static AOTC_DI V init() { return V{T(0), -1}; }
+  static AOTC_DI V combine(V a, V b) {
+    if (b.index < 0) return a;
+    if (a.index < 0) return b;
+    const bool an = op_isnan(a.value), bn = op_isnan(b.value);
+    if (an != bn) return an ? a : b;
+    const bool a_better = Max ? a.value > b.value : a.value < b.value, b_better = Max ? b.value > a.value : b.value < a.value;
+    if (an || (!a_better && !b_better)) return a.index < b.index ? a : b;
+    return a_better ? a : b;
+  }
+};
+
+template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
+  constexpr int words = (sizeof(V) + 3) / 4;
+  u32 w[words] = {};
+  memcpy(w, &v, sizeof v);
+#pragma unroll
+  for (int i = 0; i < words; ++i) w[i] = __shfl_xor_sync(0xffffffffu, w[i], lane_mask);
+  memcpy(&v, w, sizeof v);
+  return v;
+}
+// Every thread of the block gets the result. blockDim.x is a multiple of 32. All threads must call it.
+template <class R> AOTC_DI typename R::V block_reduce(typename R::V v) {
+  __shared__ alignas(16) char raw[32 * sizeof(typename R::V)];
+  typename R::V* partial = reinterpret_cast<typename R::V*>(raw);
+#pragma unroll
+  for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
+  if (blockDim.x <= 32) return v;
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) partial[threadIdx.x >> 5] = v;
+  __syncthreads();
+  const int warps = blockDim.x >> 5;
+  v = partial[0];
+  for (int i = 1; i < warps; ++i) v = R::combine(v, partial[i]);
+  return v;
+}

@@ -1,0 +1,126 @@
+#include "pipeline/explain.h"
+
+#include <nlohmann/json.hpp>
+
+namespace aotc::pipeline {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKinds[] = {"fused loops", "matrix product", "convolution", "attention", "library"};
+constexpr const char* kPlaces[] = {"input", "output", "weight", "arena", "state", "state_next"};
+
+std::string value_name(const Graph& g, ValueId v) {
+  const Value& x = g.values[v];
+  if (!x.name.empty()) return x.name;
+  if (const Node* n = g.def(v); n && !n->name.empty()) return n->name;
+  return fmt::format("%{}", idx(v));
+}
+
+/// A number where it is one for all shapes, else its text.
+json expr(const Expr& e, const SymTable& syms) {
+  if (auto c = e.as_const()) return *c;
+  return e.str(syms);
+}
+
+json kernels(const Graph& g, const loop::Module& m) {
+  json out = json::array();
+  for (uint32_t k = 0; k < m.kernels.size(); ++k) {
+    const loop::Kernel& kernel = m.kernels[static_cast<loop::KernelId>(k)];
+    json nodes = json::array(), ops = json::array();
+    for (NodeId n : loop::kernel_nodes(kernel)) {
+      if (!g.nodes.contains(n)) continue;
+      nodes.push_back(g.nodes[n].name);
+      ops.push_back(op_name(g.nodes[n].op));
+    }
+    int calls = 0;
+    for (const loop::Call& c : m.calls) calls += idx(c.kernel) == k;
+    out.push_back({{"name", loop::kernel_name(kernel)}, {"kind", kKinds[kernel.index()]}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
+  }
+  return out;
+}
+
+json variant(const plan::Plan& p, const loop::Module& m) {
+  json ranges = json::object(), buffers = json::array();
+  for (const plan::SymRange& r : p.ranges) {
+    json range = {{"min", r.min}};
+    if (r.max != kInf) range["max"] = r.max;
+    if (r.multiple_of != 1) range["multiple_of"] = r.multiple_of;
+    ranges[m.syms[r.sym].name] = range;
+  }
+  for (const plan::PlannedBuffer& b : p.buffers) {
+    json row = {{"name", m.buffers[b.buffer].name}, {"place", kPlaces[static_cast<int>(b.place)]}, {"bytes", expr(b.bytes, m.syms)},
+                {"begin", b.live.begin}, {"end", b.live.end}};
+    if (b.place == plan::Place::arena) row["offset"] = expr(b.offset, m.syms);
+    if (b.in_place_of) row["in_place_of"] = m.buffers[*b.in_place_of].name;
+    buffers.push_back(std::move(row));
+  }
+  return {{"name", p.name},           {"ranges", ranges},
+          {"arena_bytes", p.arena_bytes_max}, {"buffers_bytes", p.sum_bytes_max},
+          {"live_bytes", p.live_bytes_max},   {"steps", p.steps.size()},
+          {"buffers", buffers}};
+}
+
+std::string join(const json& list, size_t most) {
+  std::string s;
+  size_t n = 0;
+  for (const json& x : list) {
+    if (n++ == most) return s + fmt::format(", ... ({} in all)", list.size());
+    s += (s.empty() ? "" : ", ") + x.get<std::string>();
+  }
+  return s;
+}
+
+std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); }
+
+}  // namespace
+
+json explain(const Graph& g, const loop::Module& m, const std::vector<plan::Plan>& plans) {
+  json e;
+  e["kernels"] = kernels(g, m);
+  e["steps"] = json::array();
+  for (const loop::Call& c : m.calls) e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}});
+  e["not_fused"] = json::array();
+  for (const loop::FusionNote& n : m.notes) e["not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
+  e["variants"] = json::array();
+  for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
+  e["guards"] = json::array();
+  constexpr const char* kGuard[] = {"==", "<=", "is a multiple of"};
+  for (const ShapeGuard& s : g.guards)
+    e["guards"].push_back(fmt::format("{} {} {}: {}", s.a.str(g.syms), kGuard[static_cast<int>(s.kind)], s.b.str(g.syms), s.why));
+  return e;
+}
+
+std::string explain_text(const json& e) {
+  std::string t = fmt::format("kernels ({} distinct, {} steps)\n", e.at("kernels").size(), e.at("steps").size());
+  for (const json& k : e.at("kernels")) {
+    t += fmt::format("  {} ({}, {} call{})\n", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").get<int>(),
+                     k.at("calls").get<int>() == 1 ? "" : "s");
+    t += fmt::format("    operators: {}\n    nodes:     {}\n", join(k.at("ops"), 24), join(k.at("nodes"), 12));
+  }
+  t += "steps\n";
+  size_t i = 0;
+  for (const json& s : e.at("steps")) t += fmt::format("  {:4} {:<32} {}\n", i++, s.at("kernel").get<std::string>(), s.at("label").get<std::string>());
+  t += "buffers of their own (edges that were not fused)\n";
+  for (const json& n : e.at("not_fused")) t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
+  for (const json& v : e.at("variants")) {
+    t += fmt::format("variant {}\n", v.at("name").get<std::string>());
+    for (const auto& [name, r] : v.at("ranges").items())
+      t += fmt::format("  {} in [{}, {}]{}\n", name, r.at("min").dump(), r.contains("max") ? r["max"].dump() : "unbounded",
+                       r.contains("multiple_of") ? ", multiples of " + r["multiple_of"].dump() : "");
+    const double live = v.at("live_bytes").get<double>(), arena = v.at("arena_bytes").get<double>();
+    t += fmt::format("  arena {} bytes; largest live set {} ({:+.1f} %); all buffers without reuse {}\n", v.at("arena_bytes").dump(),
+                     v.at("live_bytes").dump(), live > 0 ? (arena / live - 1) * 100 : 0.0, v.at("buffers_bytes").dump());
+    for (const json& b : v.at("buffers")) {
+      if (b.at("place") != "arena") continue;
+      t += fmt::format("    steps {:>4} .. {:<4} offset {:>10} bytes {:>10} {}{}\n", b.at("begin").dump(), b.at("end").dump(), scalar(b.at("offset")),
+                       scalar(b.at("bytes")), b.at("name").get<std::string>(),
+                       b.contains("in_place_of") ? " (in place of " + b["in_place_of"].get<std::string>() + ")" : "");
+    }
+  }
+  if (!e.at("guards").empty()) t += "guards\n";
+  for (const json& g : e.at("guards")) t += "  " + g.get<std::string>() + "\n";
+  return t;
+}
+
+}  // namespace aotc::pipeline

@@ -1,0 +1,20 @@
+#pragma once
+// What `aotc explain` tells, as data: it is made once, goes into the artifact's metadata, and the command line renders it.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "loop/loop.h"
+#include "plan/plan.h"
+
+namespace aotc::pipeline {
+
+/// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}],
+///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes buffers: [{name bytes begin end offset place}]}], "guards": [..]}
+/// Bytes are at the top of the ranges (at the hint where a range has no top).
+nlohmann::json explain(const Graph& graph, const loop::Module& module, const std::vector<plan::Plan>& plans);
+/// The text of explain's JSON, for people.
+std::string explain_text(const nlohmann::json& e);
+
+}  // namespace aotc::pipeline

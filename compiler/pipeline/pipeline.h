@@ -1,0 +1,72 @@
+#pragma once
+// The road of a model, whole: archive → Graph → Loop → Plan → artifact. The command line and the tests drive it; all options travel in
+// structs, all progress leaves through Events.
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "graph/graph.h"
+#include "import/program.h"
+#include "import/shapes.h"
+#include "loop/loop.h"
+#include "plan/plan.h"
+
+namespace aotc::pipeline {
+
+/// What a build tells while it runs. Called from one thread; any member may be empty.
+struct Events {
+  std::function<void(const std::string& phase)> phase;                               ///< a phase starts
+  std::function<void(size_t done, size_t total, const std::string& what)> progress;  ///< within a phase
+  std::function<void(const std::string& line)> info;
+  /// IR text after a pass or stage ("import", "decompose", every pass, "loop", "plan"); only for the names asked for.
+  std::function<void(const std::string& stage, const std::string& text)> ir;
+};
+
+struct FrontOptions {
+  std::string model;   ///< path of the .pt2
+  std::string shapes;  ///< path of shapes.json, or empty
+  Target target;
+  std::set<std::string> print_ir_after;  ///< stage names; "all" for every one
+  std::string dump_dir;                  ///< every stage's text as NN-stage.txt; empty: none
+};
+
+/// Everything before code is emitted: what `inspect` and `explain` show.
+struct Front {
+  import::Program program;
+  std::vector<import::VariantRange> variants;
+  Graph graph;
+  loop::Module module;
+};
+
+struct PhaseTime {
+  std::string name;
+  double seconds;
+};
+
+/// Throws Diagnostic. Unsupported operators are reported all at once, before any other work.
+Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times = nullptr);
+
+/// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
+std::vector<plan::Plan> make_plans(const Front& front, const Target& target);
+
+struct BuildOptions {
+  FrontOptions front;
+  std::string output;  ///< path of the .so; header and report stand beside it with the same stem
+  bool max_autotune = false;
+  double tune_budget_s = 60;
+  std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
+  int jobs = 0;                         ///< 0: the machine's
+  std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none
+  std::optional<bool> weights_in_file;  ///< unset: by size (above 1 GB)
+};
+
+/// Builds the artifact: model.so, model.h, model.report.json (schemas/report.schema.json), each written aside and renamed. Returns the
+/// report.
+nlohmann::json build(const BuildOptions& options, const Events& events);
+
+}  // namespace aotc::pipeline
