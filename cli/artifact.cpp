@@ -100,8 +100,8 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
 }
 
 void Session::run() {
-  artifact_.check(artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())),
-                  "run");
+  artifact_.check(
+      artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())), "run");
 }
 
 std::vector<HostTensor> Session::states() const {

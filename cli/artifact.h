@@ -11,8 +11,16 @@
 
 namespace aotc::cli {
 
-struct IoDim { int64_t value, min, max; std::string symbol; };  ///< value -1 when it varies
-struct Io { std::string name; DType dtype; std::vector<IoDim> dims; int32_t alias_input = -1; };
+struct IoDim {
+  int64_t value, min, max;
+  std::string symbol;
+};  ///< value -1 when it varies
+struct Io {
+  std::string name;
+  DType dtype;
+  std::vector<IoDim> dims;
+  int32_t alias_input = -1;
+};
 
 /// The shared object and its model. Throws Diagnostic with the artifact's own message. Not copyable; contexts must go first.
 class Artifact {

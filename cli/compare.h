@@ -8,7 +8,7 @@ namespace aotc::cli {
 double element(const HostTensor& t, int64_t i);
 
 struct Difference {
-  double l2 = 0;       ///< ||a - truth|| / ||truth||; NaN against NaN and inf against the same inf count as equal
+  double l2 = 0;  ///< ||a - truth|| / ||truth||; NaN against NaN and inf against the same inf count as equal
   double max_abs = 0;
   double max_rel = 0;  ///< largest |a - truth| / |truth| over elements with |truth| above 1e-3 of the largest
   bool same_shape = true;

@@ -24,8 +24,10 @@ Run add_explain(CLI::App& app) {
       const pipeline::Front front = pipeline::run_front(options, {});
       e = pipeline::explain(front.graph, front.module, pipeline::make_plans(front, options.target));
     }
-    if (common.json) fmt::print("{}\n", e.dump(1));
-    else fmt::print("{}", pipeline::explain_text(e));
+    if (common.json)
+      fmt::print("{}\n", e.dump(1));
+    else
+      fmt::print("{}", pipeline::explain_text(e));
     return 0;
   };
 }

@@ -26,7 +26,9 @@ json tensor_json(const import::Program& p, const std::string& name) {
 
 json inspect_archive(const std::string& path) {
   const import::Program p = import::read_archive(path);
-  json j = {{"file", path}, {"kind", "archive"}, {"torch_version", p.torch_version},
+  json j = {{"file", path},
+            {"kind", "archive"},
+            {"torch_version", p.torch_version},
             {"schema_version", fmt::format("{}.{}", p.schema_major, p.schema_minor)}};
   j["inputs"] = json::array(), j["outputs"] = json::array(), j["symbols"] = json::array(), j["ops"] = json::object();
   int64_t weights = 0;
@@ -53,7 +55,8 @@ json inspect_archive(const std::string& path) {
 
 std::string shape_text(const json& tensor) {
   std::string dims;
-  for (const json& d : tensor.value("shape", json::array())) dims += (dims.empty() ? "" : ", ") + (d.is_string() ? d.get<std::string>() : d.dump());
+  for (const json& d : tensor.value("shape", json::array()))
+    dims += (dims.empty() ? "" : ", ") + (d.is_string() ? d.get<std::string>() : d.dump());
   return tensor.value("dtype", std::string("?")) + "[" + dims + "]";
 }
 
@@ -64,14 +67,18 @@ void print_text(const json& j) {
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const char* side : {"inputs", "outputs", "states"})
     for (const json& t : j.value(side, json::array()))
-      fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()), shape_text(t),
-                 t.contains("mutates") ? " -> " + t["mutates"].get<std::string>() : "");
+      fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),
+                 shape_text(t), t.contains("mutates") ? " -> " + t["mutates"].get<std::string>() : "");
   for (const json& s : j.value("symbols", json::array()))
-    fmt::print("{:<16}{} in [{}, {}]\n", "symbol", s.at("name").get<std::string>(), s.at("min").dump(), s.contains("max") && !s["max"].is_null() ? s["max"].dump() : "unbounded");
+    fmt::print("{:<16}{} in [{}, {}]\n", "symbol", s.at("name").get<std::string>(), s.at("min").dump(),
+               s.contains("max") && !s["max"].is_null() ? s["max"].dump() : "unbounded");
   if (j.contains("explain")) {
     const json& e = j["explain"];
-    for (const json& v : e.at("variants")) fmt::print("{:<16}{} ({} steps, arena {} bytes)\n", "variant", v.at("name").get<std::string>(), v.at("steps").dump(), v.at("arena_bytes").dump());
-    for (const json& k : e.at("kernels")) fmt::print("{:<16}{} ({}) x{}\n", "kernel", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").dump());
+    for (const json& v : e.at("variants"))
+      fmt::print("{:<16}{} ({} steps, arena {} bytes)\n", "variant", v.at("name").get<std::string>(), v.at("steps").dump(),
+                 v.at("arena_bytes").dump());
+    for (const json& k : e.at("kernels"))
+      fmt::print("{:<16}{} ({}) x{}\n", "kernel", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").dump());
   }
   for (const auto& [op, n] : j.value("ops", json::object()).items()) fmt::print("{:<16}{:>5} {}\n", "op", n.dump(), op);
 }
@@ -92,8 +99,10 @@ Run add_inspect(CLI::App& app) {
     } else {
       j = inspect_archive(*path);
     }
-    if (common.json) fmt::print("{}\n", j.dump(1));
-    else print_text(j);
+    if (common.json)
+      fmt::print("{}\n", j.dump(1));
+    else
+      print_text(j);
     return 0;
   };
 }

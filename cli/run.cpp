@@ -37,14 +37,17 @@ std::vector<HostTensor> read_inputs(const Options& o, const Artifact& artifact) 
   for (const Io& io : artifact.inputs()) {
     auto it = files.find(io.name);
     if (it == files.end())
-      throw Diagnostic(ExitCode::usage, {}, "input '" + io.name + "' is missing").note("give --input " + io.name + "=FILE.npy; the inputs are " + names);
+      throw Diagnostic(ExitCode::usage, {}, "input '" + io.name + "' is missing")
+          .note("give --input " + io.name + "=FILE.npy; the inputs are " + names);
     HostTensor t = read_npy(it->second);
     if (t.dtype != io.dtype)
-      throw Diagnostic(Loc{it->second, "", "", ""}, fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
+      throw Diagnostic(Loc{it->second, "", "", ""},
+                       fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
     tensors.push_back(std::move(t));
     files.erase(it);
   }
-  if (!files.empty()) throw Diagnostic(ExitCode::usage, {}, "there is no input '" + files.begin()->first + "'").note("the inputs are " + names);
+  if (!files.empty())
+    throw Diagnostic(ExitCode::usage, {}, "there is no input '" + files.begin()->first + "'").note("the inputs are " + names);
   return tensors;
 }
 
@@ -71,7 +74,8 @@ Run add_run(CLI::App& app) {
       const std::string path = (std::filesystem::path(o->output_dir) / file_name(artifact.outputs()[i].name)).string();
       write_npy(path, t);
       result.push_back({{"name", artifact.outputs()[i].name}, {"file", path}, {"dtype", dtype_name(t.dtype)}, {"shape", t.dims}});
-      if (!common.quiet && !common.json) fmt::print("{} {}{} -> {}\n", artifact.outputs()[i].name, dtype_name(t.dtype), nlohmann::json(t.dims).dump(), path);
+      if (!common.quiet && !common.json)
+        fmt::print("{} {}{} -> {}\n", artifact.outputs()[i].name, dtype_name(t.dtype), nlohmann::json(t.dims).dump(), path);
     }
     if (common.json) fmt::print("{}\n", nlohmann::json{{"outputs", result}}.dump(1));
     return 0;

@@ -36,9 +36,10 @@ int64_t given_or(const std::map<std::string, int64_t>& given, const SymInfo& s, 
   auto it = given.find(s.name);
   if (it == given.end()) return otherwise;
   if (it->second < s.min || it->second > s.max || it->second % s.multiple_of != 0)
-    throw Diagnostic(ExitCode::usage, {}, fmt::format("--dim {}={}: allowed are {} to {}{}", s.name, it->second, s.min,
-                                                      s.max == kInf ? "any" : std::to_string(s.max),
-                                                      s.multiple_of > 1 ? fmt::format(", multiples of {}", s.multiple_of) : ""));
+    throw Diagnostic(
+        ExitCode::usage, {},
+        fmt::format("--dim {}={}: allowed are {} to {}{}", s.name, it->second, s.min, s.max == kInf ? "any" : std::to_string(s.max),
+                    s.multiple_of > 1 ? fmt::format(", multiples of {}", s.multiple_of) : ""));
   return it->second;
 }
 
@@ -73,15 +74,14 @@ std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) 
   return out;
 }
 
-import::Program program_of(const std::string& pt2, const Artifact& artifact) {
-  import::Program program = import::read_archive(pt2);
-  const nlohmann::json meta = artifact.metadata();
-  std::optional<import::ShapesSpec> spec;
-  if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())
-    spec = import::parse_shapes(meta["shapes"].get<std::string>(), "shapes.json of " + artifact.path());
-  import::apply_shapes(program, spec);
-  return program;
-}
+import::Program program_of(const std::string& pt2, const Artifact& artifact){import::Program program = import::read_archive(pt2);
+const nlohmann::json meta = artifact.metadata();
+std::optional<import::ShapesSpec> spec;
+if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())
+  spec = import::parse_shapes(meta["shapes"].get<std::string>(), "shapes.json of " + artifact.path());
+import::apply_shapes(program, spec);
+return program;
+}  // namespace aotc::cli
 
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given) {
   check_names(program, given);

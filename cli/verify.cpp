@@ -72,14 +72,20 @@ int run(const Options& o, const Common& common) {
   if (common.json) {
     nlohmann::json outputs = nlohmann::json::array();
     for (const Row& r : rows)
-      outputs.push_back({{"name", r.name}, {"sizes", r.sizes}, {"err_aotc", finite(r.err_aotc)}, {"err_eager", finite(r.err_eager)},
-                         {"max_abs", finite(r.max_abs)}, {"max_rel", finite(r.max_rel)}, {"limit", finite(r.limit)}, {"pass", r.pass}});
+      outputs.push_back({{"name", r.name},
+                         {"sizes", r.sizes},
+                         {"err_aotc", finite(r.err_aotc)},
+                         {"err_eager", finite(r.err_eager)},
+                         {"max_abs", finite(r.max_abs)},
+                         {"max_rel", finite(r.max_rel)},
+                         {"limit", finite(r.limit)},
+                         {"pass", r.pass}});
     fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"outputs", outputs}}.dump(1));
   } else {
     if (!common.quiet || !pass)
       for (const Row& r : rows)
-        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}\n", r.pass ? "ok  " : "FAIL",
-                   r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel);
+        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}\n",
+                   r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel);
     fmt::print("verify: {}\n", pass ? "pass" : "FAIL");
   }
   return pass ? 0 : static_cast<int>(ExitCode::failed);

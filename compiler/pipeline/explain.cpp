@@ -35,7 +35,8 @@ json kernels(const Graph& g, const loop::Module& m) {
     }
     int calls = 0;
     for (const loop::Call& c : m.calls) calls += idx(c.kernel) == k;
-    out.push_back({{"name", loop::kernel_name(kernel)}, {"kind", kKinds[kernel.index()]}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
+    out.push_back(
+        {{"name", loop::kernel_name(kernel)}, {"kind", kKinds[kernel.index()]}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
   }
   return out;
 }
@@ -49,15 +50,21 @@ json variant(const plan::Plan& p, const loop::Module& m) {
     ranges[m.syms[r.sym].name] = range;
   }
   for (const plan::PlannedBuffer& b : p.buffers) {
-    json row = {{"name", m.buffers[b.buffer].name}, {"place", kPlaces[static_cast<int>(b.place)]}, {"bytes", expr(b.bytes, m.syms)},
-                {"begin", b.live.begin}, {"end", b.live.end}};
+    json row = {{"name", m.buffers[b.buffer].name},
+                {"place", kPlaces[static_cast<int>(b.place)]},
+                {"bytes", expr(b.bytes, m.syms)},
+                {"begin", b.live.begin},
+                {"end", b.live.end}};
     if (b.place == plan::Place::arena) row["offset"] = expr(b.offset, m.syms);
     if (b.in_place_of) row["in_place_of"] = m.buffers[*b.in_place_of].name;
     buffers.push_back(std::move(row));
   }
-  return {{"name", p.name},           {"ranges", ranges},
-          {"arena_bytes", p.arena_bytes_max}, {"buffers_bytes", p.sum_bytes_max},
-          {"live_bytes", p.live_bytes_max},   {"steps", p.steps.size()},
+  return {{"name", p.name},
+          {"ranges", ranges},
+          {"arena_bytes", p.arena_bytes_max},
+          {"buffers_bytes", p.sum_bytes_max},
+          {"live_bytes", p.live_bytes_max},
+          {"steps", p.steps.size()},
           {"buffers", buffers}};
 }
 
@@ -100,7 +107,8 @@ std::string explain_text(const json& e) {
   }
   t += "steps\n";
   size_t i = 0;
-  for (const json& s : e.at("steps")) t += fmt::format("  {:4} {:<32} {}\n", i++, s.at("kernel").get<std::string>(), s.at("label").get<std::string>());
+  for (const json& s : e.at("steps"))
+    t += fmt::format("  {:4} {:<32} {}\n", i++, s.at("kernel").get<std::string>(), s.at("label").get<std::string>());
   t += "buffers of their own (edges that were not fused)\n";
   for (const json& n : e.at("not_fused")) t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
   for (const json& v : e.at("variants")) {
@@ -113,8 +121,8 @@ std::string explain_text(const json& e) {
                      v.at("live_bytes").dump(), live > 0 ? (arena / live - 1) * 100 : 0.0, v.at("buffers_bytes").dump());
     for (const json& b : v.at("buffers")) {
       if (b.at("place") != "arena") continue;
-      t += fmt::format("    steps {:>4} .. {:<4} offset {:>10} bytes {:>10} {}{}\n", b.at("begin").dump(), b.at("end").dump(), scalar(b.at("offset")),
-                       scalar(b.at("bytes")), b.at("name").get<std::string>(),
+      t += fmt::format("    steps {:>4} .. {:<4} offset {:>10} bytes {:>10} {}{}\n", b.at("begin").dump(), b.at("end").dump(),
+                       scalar(b.at("offset")), scalar(b.at("bytes")), b.at("name").get<std::string>(),
                        b.contains("in_place_of") ? " (in place of " + b["in_place_of"].get<std::string>() + ")" : "");
     }
   }
