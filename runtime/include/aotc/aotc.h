@@ -1,8 +1,31 @@
-/* A sketch of the one public header of a model.so (C11 and C++17): a starting point, to be bettered. */
+/* The one public header of a model.so. C11 and C++17; needs nothing but the C library.
+ *
+ * A model.so exports one symbol, aotc_get_api, which returns a table of functions. Load it with aotc/loader.h (C) or aotc/aotc.hpp
+ * (C++17), or with dlopen and dlsym; the model.h generated beside it has typed functions for that one model.
+ *
+ *   const aotc_api* api = aotc_get_api(AOTC_ABI_VERSION);
+ *   aotc_model* model;      api->model_create(NULL, &model);
+ *   aotc_context* context;  api->context_create(model, NULL, &context);
+ *   aotc_tensor x = aotc_host_tensor(data, shape, 2, AOTC_DTYPE_F32, bytes), y = ...;
+ *   if (api->run(context, &x, 1, &y, 1) != AOTC_OK) puts(api->last_error());
+ *
+ * Rules that hold for every function
+ * - Nothing is thrown. errno, MXCSR, the rounding mode, signal handlers and the current CUDA context are as before after every call.
+ * - A function that fails returns a status other than AOTC_OK, has no effect unless it says so, and leaves a message for the calling thread
+ *   in last_error.
+ * - Structs that start with struct_size grow at their end only: set it to sizeof the struct as you know it (the *_INIT macros do), and
+ *   zero what you do not use. A field of a newer header that this artifact does not know must be zero.
+ * - Pointers given to a function are borrowed for the call, unless it says otherwise. Pointers to const that are returned live as long as
+ *   the object that they were asked from.
+ * - Destroy every context and model before dlclose.
+ */
 #ifndef AOTC_H_
 #define AOTC_H_
 #include <stddef.h>
 #include <stdint.h>
+
+#include "aotc/dtype.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -15,39 +38,61 @@ extern "C" {
   X(INVALID_ARGUMENT, 1, "an argument is null or malformed")              \
   X(SHAPE_MISMATCH, 2, "a shape is outside what the model was built for") \
   X(INCOMPATIBLE, 3, "this machine or ABI cannot run the artifact")       \
-  X(NOT_FOUND, 4, "no input, output or weight has that name")             \
-  X(OUT_OF_MEMORY, 5, "an allocator returned null")                       \
+  X(NOT_FOUND, 4, "no input, output or state has that name")              \
+  X(OUT_OF_MEMORY, 5, "memory or threads could not be had")               \
   X(WRONG_STATE, 6, "the call is not allowed in this state")              \
   X(DEVICE, 7, "the device driver reported an error")                     \
-  X(INTERNAL, 8, "a bug in aotc")
+  X(INTERNAL, 8, "a bug in aotc")                                         \
+  X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
 typedef int32_t aotc_status; /* not the enum: an enum's size may change */
 
-typedef struct aotc_model aotc_model;     /* immutable, any thread            */
-typedef struct aotc_weights aotc_weights; /* mutable until commit, then shared */
-typedef struct aotc_context aotc_context; /* scratch: one per thread/stream    */
+typedef struct aotc_model aotc_model;     /* immutable; any number of threads may use it at once                             */
+typedef struct aotc_context aotc_context; /* workspace, threads and states of one stream of runs; one thread at a time uses it */
 
-typedef struct aotc_tensor { /* frozen: 64 bytes, borrowed for the call */
-  void* data;
-  const int64_t* shape;
-  const int64_t* strides; /* in elements; NULL: dense row-major */
-  uint64_t byte_size;     /* bytes behind data, checked before any access */
+enum { AOTC_HOST = -1 }; /* the device that is no GPU */
+
+/* A tensor of the caller's. Frozen: 64 bytes. Borrowed for the call; aotc never frees or keeps it. */
+typedef struct aotc_tensor {
+  void* data;             /* aligned to the element size is enough; may be NULL when there is no element. Inputs are not written */
+  const int64_t* shape;   /* rank values >= 0; may be NULL when rank is 0 */
+  const int64_t* strides; /* in elements; NULL: dense row-major. Tensors that are not dense row-major are refused */
+  uint64_t byte_size;     /* bytes that may be accessed behind data: at least the elements of the shape; checked before any access */
   int32_t rank;
-  uint32_t dtype; /* AOTC_DTYPE_* */
-  int32_t device; /* -1 host, n >= 0 GPU ordinal */
-  uint32_t flags;
+  uint32_t dtype;       /* AOTC_DTYPE_* */
+  int32_t device;       /* AOTC_HOST, or n >= 0: GPU ordinal */
+  uint32_t flags;       /* zero */
   uint64_t reserved[2]; /* zero */
 } aotc_tensor;
 
+/* A dense tensor in host memory. */
+static inline aotc_tensor aotc_host_tensor(void* data, const int64_t* shape, int32_t rank, uint32_t dtype, uint64_t byte_size) {
+  aotc_tensor t;
+  t.data = data;
+  t.shape = shape;
+  t.strides = NULL;
+  t.byte_size = byte_size;
+  t.rank = rank;
+  t.dtype = dtype;
+  t.device = AOTC_HOST;
+  t.flags = 0;
+  t.reserved[0] = t.reserved[1] = 0;
+  return t;
+}
+
+/* Gives the large blocks: workspace and states (not the few KB of bookkeeping, which come from malloc). Called by context_create,
+ * context_destroy, and by run when it meets shapes that need more than before. Must outlive the model. */
 typedef struct aotc_allocator {
   size_t struct_size;
   void* user;
-  void* (*alloc)(void* user, size_t bytes, size_t align, int32_t device);
+  void* (*alloc)(void* user, size_t bytes, size_t align, int32_t device); /* NULL when it cannot */
   void (*free)(void* user, void* ptr, size_t bytes, int32_t device);
 } aotc_allocator;
 
+/* A thread pool of the caller's. parallel_for runs task(arg, i) once for every i in [0, tasks), in any order, on any threads, and returns
+ * when all are done. width: the most tasks worth asking for; asked once, by context_create. Must outlive the context. */
 typedef struct aotc_thread_pool {
   size_t struct_size;
   void* user;
@@ -55,69 +100,156 @@ typedef struct aotc_thread_pool {
   void (*parallel_for)(void* user, int32_t tasks, void (*task)(void* arg, int32_t i), void* arg);
 } aotc_thread_pool;
 
+/* model_options.flags */
+enum {
+  AOTC_MODEL_VERIFY_WEIGHTS = 1 /* weights in a file of their own: hash all of it at model_create (its stamp is compared always) */
+};
 typedef struct aotc_model_options {
-  size_t struct_size; /* sizeof(aotc_model_options) as the caller knows it */
-  int32_t device;
+  size_t struct_size;
+  int32_t device; /* AOTC_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact */
   uint32_t flags;
-  const aotc_allocator* allocator; /* NULL: default */
-  const char* weights_path;        /* NULL: embedded, or beside the .so */
-  void (*log)(void* user, int32_t level, const char* message);
+  const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. Copied */
+  const char* weights_path;        /* file of weights kept outside the .so; NULL: the file of its name beside the .so */
+  void (*log)(void* user, int32_t level, const char* message); /* NULL: silent. Called by model_create and context_create only */
   void* log_user;
 } aotc_model_options;
+#define AOTC_MODEL_OPTIONS_INIT \
+  { sizeof(aotc_model_options), AOTC_HOST, 0, NULL, NULL, NULL, NULL }
 
+/* context_options.flags */
+enum {
+  AOTC_CONTEXT_FLUSH_DENORMALS = 1, /* CPU: runs with flush-to-zero and denormals-are-zero; the caller's MXCSR is restored */
+  AOTC_CONTEXT_POISON = 2,          /* fills the workspace with NaN bytes before every run: for tests */
+  AOTC_CONTEXT_PROFILE = 4          /* measures every step, see context_profile; costs about 50 ns a step */
+};
+enum { AOTC_MAX_THREADS = 1024 };
 typedef struct aotc_context_options {
   size_t struct_size;
-  void* stream;                    /* cudaStream_t; NULL: default stream */
-  const aotc_thread_pool* threads; /* NULL: the caller's thread only */
-  void* workspace;                 /* NULL: allocated once, here */
-  size_t workspace_size;
+  void* stream;                    /* GPU: CUstream / cudaStream_t that all runs are queued on; NULL: the default stream */
+  const aotc_thread_pool* threads; /* the caller's pool (copied), or NULL */
+  void* workspace;                 /* the caller's, 64-byte aligned, on the model's device, for the context's life; NULL: own */
+  size_t workspace_size;           /* bytes of it; a run that needs more fails with AOTC_OUT_OF_MEMORY and says how much */
+  int32_t num_threads;             /* of the context's own pool, the calling thread included. 0 or 1: the calling thread only; -1: as many
+                                      as the calling thread may run on (its affinity). Ignored when threads is set */
+  uint32_t flags;
 } aotc_context_options;
+#define AOTC_CONTEXT_OPTIONS_INIT \
+  { sizeof(aotc_context_options), NULL, NULL, NULL, 0, 0, 0 }
 
 typedef struct aotc_dim {
-  int64_t value, min, max;
-  const char* symbol;
+  int64_t value;      /* the size when it is fixed, else -1 */
+  int64_t min, max;   /* inclusive; max INT64_MAX: unbounded */
+  const char* symbol; /* "batch", "2*seq + 1"; NULL when fixed */
 } aotc_dim;
 typedef struct aotc_io_info {
   size_t struct_size;
   const char* name;
-  const aotc_dim* dims;
+  const aotc_dim* dims; /* rank of them */
   int32_t rank;
   uint32_t dtype;
+  int32_t alias_input; /* outputs: the input whose new content this is (the model wrote to that input), else -1 */
+  int32_t reserved;
 } aotc_io_info;
 
-enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_WEIGHT = 2 };
-enum { AOTC_COPY = 0, AOTC_BORROW = 1 };
+/* Kinds of io_count and io_get. */
+enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
 
-/* Append-only table; struct_size says how much of it this artifact has. */
+typedef struct aotc_model_info {
+  size_t struct_size;
+  uint64_t weights_bytes;
+  const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
+  int32_t device;
+  int32_t n_variants;
+} aotc_model_info;
+
+typedef struct aotc_context_info {
+  size_t struct_size;
+  uint64_t workspace_bytes; /* held now: arena and scratch of all threads */
+  uint64_t arena_bytes;     /* used by the latest run's shapes */
+  uint64_t scratch_bytes;   /* used by the latest run's shapes, all threads */
+  uint64_t state_bytes;
+  const char* variant; /* of the latest run, or NULL */
+  int32_t threads;     /* granted */
+  int32_t reserved;
+} aotc_context_info;
+
+/* One step of the latest run. */
+typedef struct aotc_profile_step {
+  const char* label; /* graph nodes */
+  uint64_t ns;
+  int32_t threads; /* that took part */
+  int32_t reserved;
+} aotc_profile_step;
+
+/* Append-only table; struct_size says how much of it this artifact has: test `api->struct_size > offsetof(aotc_api, f)` before calling a
+ * function f that is newer than your min_version. */
 typedef struct aotc_api {
   size_t struct_size;
   uint32_t abi_version;
   uint32_t reserved;
-  const char* (*last_error)(void); /* thread-local, never NULL */
-  const char* (*status_name)(aotc_status);
-  const char* (*metadata_json)(void);   /* schemas/metadata.schema.json */
-  aotc_status (*probe)(int32_t device); /* can this machine run it, and why not */
 
-  aotc_status (*model_create)(const aotc_model_options*, aotc_model** out);
-  void (*model_destroy)(aotc_model*); /* NULL is fine */
-  aotc_status (*io_count)(const aotc_model*, int32_t kind, int32_t* out);
-  aotc_status (*io_get)(const aotc_model*, int32_t kind, int32_t i, aotc_io_info* out);
+  /* The message of the latest failure on the calling thread; never NULL, at most 1023 bytes. Valid until the thread's next failure. */
+  const char* (*last_error)(void);
+  /* The text of a status; "unknown status" for values of the future. Static. */
+  const char* (*status_name)(aotc_status status);
+  /* The model's description (schemas/metadata.schema.json). Static: valid until dlclose. */
+  const char* (*metadata_json)(void);
+  /* Can this machine run the artifact on this device? Creates nothing; executes no instruction that the machine may lack.
+   * AOTC_INCOMPATIBLE: no, last_error names the missing CPU feature, driver or GPU architecture. AOTC_DEVICE: the driver failed. */
+  aotc_status (*probe)(int32_t device);
 
-  aotc_status (*workspace_size)(const aotc_model*, const aotc_tensor* in, int32_t n, size_t* bytes);
-  aotc_status (*context_create)(aotc_model*, const aotc_context_options*, aotc_context** out);
-  void (*context_destroy)(aotc_context*);
-  aotc_status (*output_shapes)(aotc_context*, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
-  aotc_status (*run)(aotc_context*, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
+  /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL: defaults
+   * (device AOTC_HOST for a CPU artifact, GPU 0 for a GPU artifact). Any thread. INCOMPATIBLE, DEVICE as probe; NOT_FOUND: the weights
+   * file is missing; INCOMPATIBLE: it belongs to another build; OUT_OF_MEMORY. *out is set on success only. */
+  aotc_status (*model_create)(const aotc_model_options* options, aotc_model** out);
+  /* Ends the caller's use; the memory goes when the last context of the model is destroyed too. NULL is fine. */
+  void (*model_destroy)(aotc_model* model);
+  aotc_status (*model_get_info)(const aotc_model* model, aotc_model_info* out);
 
-  aotc_status (*weights_create)(aotc_model*, const aotc_weights* base, aotc_weights** out);
-  aotc_status (*weights_set)(aotc_weights*, const char* name, const aotc_tensor*, int32_t mode);
-  aotc_status (*weights_commit)(aotc_weights*, void* stream);
-  aotc_status (*model_use_weights)(aotc_model*, aotc_weights*);
-  void (*weights_release)(aotc_weights*);
+  /* How many inputs, outputs or states there are, and what the i-th is, in the order of run. Set out->struct_size first. */
+  aotc_status (*io_count)(const aotc_model* model, int32_t kind, int32_t* out);
+  aotc_status (*io_get)(const aotc_model* model, int32_t kind, int32_t i, aotc_io_info* out);
+
+  /* Bytes that a context with these options needs as workspace for inputs of these shapes (data may be NULL, only dtype, rank and shape
+   * are looked at). in NULL and n 0: for the largest shapes that the model takes; AOTC_SHAPE_MISMATCH when a dimension has no maximum.
+   * States are not counted. */
+  aotc_status (*workspace_size)(const aotc_model* model, const aotc_context_options* options, const aotc_tensor* in, int32_t n,
+                                size_t* bytes);
+  /* Makes a context: threads, states with their initial content, and the workspace when the shapes are fixed. options NULL: the calling
+   * thread only. Contexts of one model run at the same time without any shared lock. *out is set on success only. */
+  aotc_status (*context_create)(aotc_model* model, const aotc_context_options* options, aotc_context** out);
+  /* Joins the context's threads and frees its memory. NULL is fine. Not while a run of this context is under way. */
+  void (*context_destroy)(aotc_context* context);
+  aotc_status (*context_get_info)(const aotc_context* context, aotc_context_info* out);
+
+  /* The shapes that outputs will have for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output i; may be
+   * NULL where not wanted. Errors as run. */
+  aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
+  /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_shapes gives, and overlap no input and
+   * no other output. Before anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment:
+   * INVALID_ARGUMENT or SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor;
+   * the outputs then have undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context
+   * is in use by another thread, or its states are undefined (a run that updates them in place failed halfway): state_reset.
+   * CPU: returns when the outputs are written. GPU: returns when the work is queued on the context's stream; errors of the device come
+   * with a later call (AOTC_DEVICE, for ever when the device is lost).
+   * No allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
+  aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
+
+  /* States: buffers of the model that outlive a run (a KV cache), one set a context. name NULL: all of them back to the initial content.
+   * Read and write copy the whole state from or to a dense tensor of its dtype and shape, in host memory; on a GPU in stream order,
+   * waiting. NOT_FOUND: no such state. */
+  aotc_status (*state_reset)(aotc_context* context, const char* name);
+  aotc_status (*state_read)(aotc_context* context, const char* name, const aotc_tensor* to);
+  aotc_status (*state_write)(aotc_context* context, const char* name, const aotc_tensor* from);
+
+  /* Times of the latest run's steps, for a context made with AOTC_CONTEXT_PROFILE (else WRONG_STATE). Fills up to *n entries and sets *n
+   * to how many there are. CPU only. */
+  aotc_status (*context_profile)(const aotc_context* context, aotc_profile_step* steps, int32_t* n);
 } aotc_api;
 
-/* The only symbol a model.so exports. NULL: artifact older than min_version. */
+/* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */
 const aotc_api* aotc_get_api(uint32_t min_version);
+typedef const aotc_api* (*aotc_get_api_fn)(uint32_t min_version);
 
 #ifdef __cplusplus
 }

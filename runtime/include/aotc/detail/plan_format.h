@@ -176,8 +176,8 @@ typedef struct aotc_module_desc {
   uint32_t n_cuda_kernels;
   const void* weights_begin; /* page-aligned blob in this object, or NULL when in a file */
   uint64_t weights_bytes;
-  const char* weights_file; /* file name beside the .so, or NULL */
-  uint64_t weights_hash;    /* of the blob, checked for a file */
+  const char* weights_file; /* file name beside the .so (blob, then aotc_weights_trailer of blob_hash.h), or NULL */
+  uint64_t weights_hash;    /* aotc_blob_hash of the blob (detail/blob_hash.h), checked for a file */
 } aotc_module_desc;
 
 /* Defined by the generated tables, read by the linked-in runtime. Hidden. */

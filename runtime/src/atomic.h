@@ -1,0 +1,45 @@
+#pragma once
+// The few atomic operations of the runtime, over compiler builtins (the C++ headers bring symbols of the host's libstdc++).
+#include <stdint.h>
+
+namespace aotc::rt {
+
+template <class T>
+T load_acquire(const T* p) {
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+template <class T>
+T load_relaxed(const T* p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+template <class T>
+void store_release(T* p, T v) {
+  __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+template <class T>
+void store_relaxed(T* p, T v) {
+  __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+template <class T>
+T exchange(T* p, T v) {
+  return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+inline void full_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void spin_pause() { __builtin_ia32_pause(); }
+
+/// Held for a scope when it was free.
+class TryLock {
+ public:
+  explicit TryLock(uint32_t* flag) : flag_(exchange(flag, 1u) == 0 ? flag : nullptr) {}
+  ~TryLock() {
+    if (flag_) store_release(flag_, 0u);
+  }
+  TryLock(const TryLock&) = delete;
+  TryLock& operator=(const TryLock&) = delete;
+  bool held() const { return flag_ != nullptr; }
+
+ private:
+  uint32_t* flag_;
+};
+
+}  // namespace aotc::rt

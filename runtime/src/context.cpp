@@ -1,0 +1,305 @@
+#include "context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic.h"
+#include "shapes.h"
+#include "slots.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+constexpr uint64_t kScratchAlign = 256;  // keeps the threads' scratch off each other's cache lines
+
+/// Bytes of the whole workspace; false on overflow.
+bool total_bytes(uint64_t arena, uint64_t scratch_stride, int32_t width, uint64_t* total) {
+  uint64_t scratch;
+  return !__builtin_mul_overflow(scratch_stride, static_cast<uint64_t>(width), &scratch) &&
+         !__builtin_add_overflow(align_up(arena, kScratchAlign), scratch, total) && *total <= static_cast<uint64_t>(INT64_MAX) / 2;
+}
+
+/// Arena and scratch of evaluated slots.
+aotc_status space(const aotc_variant& variant, const int64_t* slots, uint64_t* arena, uint64_t* scratch_stride) {
+  const int64_t a = variant.arena_slot >= 0 ? slots[variant.arena_slot] : 0;
+  const int64_t s = variant.scratch_slot >= 0 ? slots[variant.scratch_slot] : 0;
+  if (a < 0 || s < 0 || a > INT64_MAX / 2 || s > INT64_MAX / 2)
+    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+  *arena = static_cast<uint64_t>(a);
+  *scratch_stride = align_up(static_cast<uint64_t>(s), kScratchAlign);
+  return AOTC_OK;
+}
+
+aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
+  if (e->storage) return AOTC_OK;
+  const aotc_model& m = *context.model;
+  const aotc_module_desc& module = *m.module;
+  const uint64_t words = uint64_t{module.n_symbols} + m.n_io_dims + module.n_inputs + module.n_outputs + m.max_slots + m.max_sizes +
+                         m.max_args + m.max_steps * (sizeof(ReadyStep) / 8);
+  static_assert(sizeof(ReadyStep) % 8 == 0 && sizeof(void*) == 8, "laid out in words");
+  int64_t* at = take<int64_t>(words);
+  if (!at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
+  e->storage = at;
+  const auto cut = [&at](uint64_t n) {
+    int64_t* from = at;
+    at += n;
+    return from;
+  };
+  e->symbols = cut(module.n_symbols);
+  e->io_dims = cut(m.n_io_dims);
+  e->io_bytes = reinterpret_cast<uint64_t*>(cut(uint64_t{module.n_inputs} + module.n_outputs));
+  e->slots = cut(m.max_slots);
+  e->sizes = cut(m.max_sizes);
+  e->ptrs = reinterpret_cast<void**>(cut(m.max_args));
+  e->steps = reinterpret_cast<ReadyStep*>(at);
+  return AOTC_OK;
+}
+
+aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
+  const aotc_model& m = *context.model;
+  memcpy(e->symbols, context.symbols, m.module->n_symbols * sizeof(int64_t));
+  RT_TRY(pick_variant(m, e->symbols, &e->variant));
+  RT_TRY(eval_interface(m, e->symbols, e->io_dims, e->io_bytes));
+  const aotc_variant& variant = m.module->variants[e->variant];
+  if (!eval_slots(variant, e->symbols, e->slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
+  for (uint32_t i = 0; i < m.variants[e->variant].n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
+  RT_TRY(space(variant, e->slots, &e->arena_bytes, &e->scratch_stride));
+  ready_steps(context, e);
+  e->bound_to = 0;
+  return AOTC_OK;
+}
+
+aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
+  uint64_t needed;
+  if (!total_bytes(e.arena_bytes, e.scratch_stride, c->threads.width, &needed))
+    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+  if (needed <= c->base_bytes) return AOTC_OK;
+  if (c->callers_workspace)
+    return fail(AOTC_OUT_OF_MEMORY, "these shapes need a workspace of %llu bytes; the caller's has %llu",
+                static_cast<unsigned long long>(needed), static_cast<unsigned long long>(c->base_bytes));
+  block_free(c->model->allocator, &c->workspace);  // first: so that both never stand side by side
+  c->base = nullptr;
+  c->base_bytes = 0;
+  ++c->workspace_generation;
+  if (!block_alloc(c->model->allocator, needed, &c->workspace))
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for a workspace of %llu bytes", static_cast<unsigned long long>(needed));
+  c->base = static_cast<uint8_t*>(c->workspace.base);
+  c->base_bytes = c->workspace.bytes;
+  return AOTC_OK;
+}
+
+aotc_status read_context_options(const aotc_context_options* given, aotc_context_options* out, aotc_thread_pool* pool) {
+  constexpr uint32_t kKnown = AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE;
+  *out = AOTC_CONTEXT_OPTIONS_INIT;
+  if (given) RT_TRY(read_options("context options", given, sizeof *out, out));
+  if (out->flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "context options: unknown flags 0x%x", out->flags & ~kKnown);
+  if (out->threads) {
+    *pool = {};
+    RT_TRY(read_options("thread pool", out->threads, sizeof *pool, pool));
+    out->threads = pool;
+  }
+  return AOTC_OK;
+}
+
+aotc_status fill(aotc_context* c, const aotc_context_options& options) {
+  const aotc_module_desc& module = *c->model->module;
+  c->stream = options.stream;
+  c->flags = options.flags;
+  c->workspace_generation = 1;
+  c->symbols = take<int64_t>(module.n_symbols);
+  if (options.flags & AOTC_CONTEXT_PROFILE) c->step_ns = take<uint64_t>(c->model->max_steps);
+  if (!c->symbols || ((options.flags & AOTC_CONTEXT_PROFILE) && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (options.workspace) {
+    const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
+    if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
+    c->base = static_cast<uint8_t*>(options.workspace);
+    c->base_bytes = options.workspace_size;
+    c->callers_workspace = true;
+  }
+  RT_TRY(threads_create(options.num_threads, options.threads, &c->threads));
+  RT_TRY(states_create(c));
+  if (module.n_symbols > 0) return AOTC_OK;
+  ShapeEntry& e = c->entries[0];  // fixed shapes: everything can be ready before the first run
+  RT_TRY(entry_storage(*c, &e));
+  RT_TRY(fill_entry(*c, &e));
+  RT_TRY(bind_workspace(c, &e));
+  e.stamp = ++c->clock;
+  return AOTC_OK;
+}
+
+/// What a workspace of `width` threads needs at these symbol values. slots: room for model.max_slots.
+aotc_status workspace_at(const aotc_model& model, const int64_t* symbols, uint32_t variant, int32_t width, int64_t* slots, size_t* bytes) {
+  uint64_t arena, stride, total;
+  const aotc_variant& v = model.module->variants[variant];
+  if (!eval_slots(v, symbols, slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
+  RT_TRY(space(v, slots, &arena, &stride));
+  if (!total_bytes(arena, stride, width, &total)) return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+  *bytes = total;
+  return AOTC_OK;
+}
+
+aotc_status workspace_max(const aotc_model& model, int32_t width, int64_t* symbols, int64_t* slots, size_t* bytes) {
+  const aotc_module_desc& module = *model.module;
+  size_t most = 0;
+  for (uint32_t v = 0; v < module.n_variants; ++v) {
+    for (uint32_t s = 0; s < module.n_symbols; ++s) {
+      const aotc_range& r = module.variants[v].ranges[s];
+      const int64_t top = r.max < module.symbols[s].max ? r.max : module.symbols[s].max;
+      if (top == INT64_MAX) return fail(AOTC_SHAPE_MISMATCH, "%s has no maximum: ask with the shapes of inputs", module.symbols[s].name);
+      symbols[s] = r.multiple_of > 1 ? top / r.multiple_of * r.multiple_of : top;
+    }
+    size_t needed;
+    RT_TRY(workspace_at(model, symbols, v, width, slots, &needed));
+    most = needed > most ? needed : most;
+  }
+  *bytes = most;
+  return AOTC_OK;
+}
+
+aotc_status workspace_for(const aotc_model& model, const aotc_tensor* in, int32_t n, int32_t width, int64_t* symbols, int64_t* dims,
+                          uint64_t* io_bytes, int64_t* slots, size_t* bytes) {
+  uint32_t variant;
+  RT_TRY(read_symbols(model, in, n, symbols));
+  RT_TRY(pick_variant(model, symbols, &variant));
+  RT_TRY(eval_interface(model, symbols, dims, io_bytes));
+  RT_TRY(check_dims(model, in, dims, symbols));
+  return workspace_at(model, symbols, variant, width, slots, bytes);
+}
+
+aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+  ShapeEntry* e;
+  RT_TRY(find_entry(c, in, n_in, &e));
+  const aotc_module_desc& module = *c->model->module;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) RT_TRY(check_data("input", module.inputs[i], in[i], e->io_bytes[i]));
+  RT_TRY(check_outputs(*c->model, in, out, n_out, e->io_dims, e->io_bytes));
+  if (c->states_undefined)
+    return fail(AOTC_WRONG_STATE, "an earlier run failed while it updated the states: call state_reset before the next run");
+  RT_TRY(bind_workspace(c, e));
+  return run_steps(c, e, in, out);
+}
+
+aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
+
+}  // namespace
+
+aotc_status find_entry(aotc_context* c, const aotc_tensor* in, int32_t n_in, ShapeEntry** out) {
+  const aotc_model& m = *c->model;
+  RT_TRY(read_symbols(m, in, n_in, c->symbols));
+  ShapeEntry* oldest = &c->entries[0];
+  ShapeEntry* found = nullptr;
+  for (ShapeEntry& e : c->entries) {
+    if (e.stamp < oldest->stamp) oldest = &e;
+    bool same = e.stamp != 0;
+    for (uint32_t s = 0; s < m.module->n_symbols && same; ++s) same = e.symbols[s] == c->symbols[s];
+    if (same) {
+      found = &e;
+      break;
+    }
+  }
+  if (!found) {
+    found = oldest;
+    found->stamp = 0;
+    RT_TRY(entry_storage(*c, found));
+    RT_TRY(fill_entry(*c, found));
+  }
+  found->stamp = ++c->clock;
+  RT_TRY(check_dims(m, in, found->io_dims, found->symbols));
+  *out = found;
+  return AOTC_OK;
+}
+
+aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
+  RT_TRY(grow_workspace(c, *e));
+  if (e->bound_to == c->workspace_generation) return AOTC_OK;
+  const aotc_variant& variant = c->model->module->variants[e->variant];
+  const VariantInfo& info = c->model->variants[e->variant];
+  for (uint32_t a = 0; a < info.n_args; ++a) {
+    const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
+    if (b.kind == AOTC_BUF_ARENA)
+      e->ptrs[a] = c->base + e->slots[b.offset_slot];
+    else if (b.kind == AOTC_BUF_WEIGHT)
+      e->ptrs[a] = const_cast<uint8_t*>(c->model->weights.data + c->model->module->weights[b.index].offset);
+  }
+  e->bound_to = c->workspace_generation;
+  return AOTC_OK;
+}
+
+aotc_status workspace_size(const aotc_model& model, const aotc_context_options* given, const aotc_tensor* in, int32_t n, size_t* bytes) {
+  aotc_context_options options;
+  aotc_thread_pool pool;
+  RT_TRY(read_context_options(given, &options, &pool));
+  int32_t width;
+  RT_TRY(threads_width(options.num_threads, options.threads, &width));
+  const aotc_module_desc& module = *model.module;
+  const uint64_t n_io = uint64_t{module.n_inputs} + module.n_outputs;
+  int64_t* words = take<int64_t>(uint64_t{module.n_symbols} + model.n_io_dims + n_io + model.max_slots);
+  if (!words) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
+  int64_t* dims = words + module.n_symbols;
+  uint64_t* io_bytes = reinterpret_cast<uint64_t*>(dims + model.n_io_dims);
+  int64_t* slots = reinterpret_cast<int64_t*>(io_bytes + n_io);
+  const aotc_status status =
+      in || n ? workspace_for(model, in, n, width, words, dims, io_bytes, slots, bytes) : workspace_max(model, width, words, slots, bytes);
+  free(words);
+  return status;
+}
+
+aotc_status context_create(aotc_model* model, const aotc_context_options* given, aotc_context** out) {
+  aotc_context_options options;
+  aotc_thread_pool pool;
+  RT_TRY(read_context_options(given, &options, &pool));
+  aotc_context* c = take<aotc_context>(1);
+  if (!c) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  c->model = model;
+  model_retain(model);
+  const aotc_status status = fill(c, options);
+  if (status != AOTC_OK) {
+    context_destroy(c);
+    return status;
+  }
+  *out = c;
+  return AOTC_OK;
+}
+
+void context_destroy(aotc_context* c) {
+  if (!c) return;
+  threads_destroy(&c->threads);
+  states_destroy(c);
+  block_free(c->model->allocator, &c->workspace);
+  for (ShapeEntry& e : c->entries) free(e.storage);
+  free(c->symbols);
+  free(c->step_ns);
+  model_release(c->model);
+  free(c);
+}
+
+aotc_status context_run(aotc_context* c, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  const int saved = errno;
+  const aotc_status status = run_checked(c, in, n_in, out, n_out);
+  errno = saved;
+  return status;
+}
+
+aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  const aotc_module_desc& module = *c->model->module;
+  if (n_out < 0 || static_cast<uint32_t>(n_out) != module.n_outputs)
+    return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but the model has %u", n_out, module.n_outputs);
+  if (n_out > 0 && !shapes) return fail(AOTC_INVALID_ARGUMENT, "shapes is null");
+  ShapeEntry* e;
+  RT_TRY(find_entry(c, in, n_in, &e));
+  const int64_t* dims = e->io_dims;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) dims += module.inputs[i].rank;
+  for (uint32_t o = 0; o < module.n_outputs; ++o) {
+    const size_t rank = static_cast<size_t>(module.outputs[o].rank);
+    if (shapes[o] && rank) memcpy(shapes[o], dims, rank * sizeof *dims);
+    dims += rank;
+  }
+  return AOTC_OK;
+}
+
+}  // namespace aotc::rt

@@ -1,0 +1,93 @@
+#pragma once
+// A context: workspace, threads, states, and what was worked out for the latest shapes.
+#include <stdint.h>
+
+#include "memory.h"
+#include "model.h"
+#include "pool.h"
+
+namespace aotc::rt {
+
+/// A step ready to be called.
+struct ReadyStep {
+  aotc_kernel_fn fn;
+  const void* config;
+  void* const* ptr;
+  const int64_t* size;
+  int64_t work;
+  int32_t tasks;  ///< threads that take part; 0: no work
+  int64_t bytes;  ///< copy and zero steps: their size[0]
+};
+
+/// Everything that depends on the shapes alone, kept for the latest few shapes. The arrays lie in one block, sized for any variant.
+struct ShapeEntry {
+  void* storage;      ///< null: never used
+  uint64_t stamp;     ///< of the latest use; 0: holds nothing
+  uint32_t bound_to;  ///< workspace_generation that `ptrs` were made for; 0: none
+  uint32_t variant;
+  int64_t* symbols;
+  int64_t* io_dims;
+  uint64_t* io_bytes;
+  int64_t* slots;
+  int64_t* sizes;
+  void** ptrs;
+  ReadyStep* steps;
+  uint64_t arena_bytes;
+  uint64_t scratch_stride;  ///< per thread
+  int32_t max_tasks;
+};
+
+enum { kShapeEntries = 8 };
+
+struct State {
+  uint8_t* now;
+  uint8_t* next;  ///< null when no variant needs it
+};
+
+}  // namespace aotc::rt
+
+struct aotc_context {
+  aotc_model* model;
+  uint32_t busy;  ///< TryLock
+  uint32_t flags;
+  void* stream;
+  aotc::rt::Threads threads;
+  aotc::rt::Block workspace;  ///< own
+  uint8_t* base;              ///< of the workspace in use, aligned
+  uint64_t base_bytes;
+  bool callers_workspace;
+  bool states_undefined;
+  uint32_t workspace_generation;  ///< from 1; another one means another base
+  uint64_t clock;
+  aotc::rt::ShapeEntry entries[aotc::rt::kShapeEntries];
+  const aotc::rt::ShapeEntry* latest;  ///< of the latest run
+  aotc::rt::Block state_block;
+  aotc::rt::State* states;
+  int64_t* symbols;   ///< of the call under way
+  uint64_t* step_ns;  ///< AOTC_CONTEXT_PROFILE
+};
+
+namespace aotc::rt {
+
+aotc_status context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out);
+void context_destroy(aotc_context* context);
+aotc_status context_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
+aotc_status context_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
+aotc_status workspace_size(const aotc_model& model, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);
+
+/// The entry for these inputs, worked out when it is not among the latest. All of the inputs but their data is checked.
+aotc_status find_entry(aotc_context* context, const aotc_tensor* in, int32_t n_in, ShapeEntry** out);
+/// Workspace and pointers for the entry.
+aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
+/// Runs the steps; in and out were checked.
+aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
+/// Fills entry->steps from the slots and sizes.
+void ready_steps(const aotc_context& context, ShapeEntry* entry);
+
+aotc_status states_create(aotc_context* context);
+void states_destroy(aotc_context* context);
+aotc_status state_reset(aotc_context* context, const char* name);
+aotc_status state_read(aotc_context* context, const char* name, const aotc_tensor* to);
+aotc_status state_write(aotc_context* context, const char* name, const aotc_tensor* from);
+
+}  // namespace aotc::rt

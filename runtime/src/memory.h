@@ -1,0 +1,29 @@
+#pragma once
+// Large blocks: from the caller's allocator, else from mmap (huge pages asked for) or the CUDA driver.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aotc/aotc.h"
+
+namespace aotc::rt {
+
+constexpr size_t kAlign = 64;
+constexpr uint64_t align_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
+struct Block {
+  void* base = nullptr;
+  size_t bytes = 0;
+};
+
+/// `allocator.alloc` null: mmap. Zero bytes give an empty block. False: no memory (no message).
+bool block_alloc(const aotc_allocator& allocator, size_t bytes, Block* out);
+void block_free(const aotc_allocator& allocator, Block* block);
+
+/// Bookkeeping, zero-filled, freed with free(). Null only when there is no memory.
+void* take(size_t count, size_t bytes_each);
+template <class T>
+T* take(size_t count) {
+  return static_cast<T*>(take(count, sizeof(T)));
+}
+
+}  // namespace aotc::rt

@@ -1,0 +1,183 @@
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "memory.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+void log(const aotc_model_options& options, const char* message) {
+  if (options.log) options.log(options.log_user, 1, message);
+}
+
+/// The code version for this CPU. AMX needs a grant of the kernel, which a process may be refused: then the next lower version serves.
+aotc_status choose_isa(const aotc_module_desc& module, const aotc_model_options& options, const aotc_isa_table** out) {
+  uint32_t features = cpu_features(kHardware);
+  const aotc_isa_table* table = select_isa(module.isas, module.n_isas, features);
+  if (table && table->isa == AOTC_ISA_AMX && !request_amx()) {
+    log(options, "the kernel refused the AMX tile state to this process; a lower code version is used");
+    table = select_isa(module.isas, module.n_isas, features & ~static_cast<uint32_t>(kOsAmx));
+  }
+  *out = table;
+  return table ? AOTC_OK : AOTC_INCOMPATIBLE;
+}
+
+bool changes_each_run(int32_t kind) { return kind != AOTC_BUF_WEIGHT && kind != AOTC_BUF_ARENA; }
+
+bool survey_variant(const aotc_module_desc& module, const aotc_variant& variant, VariantInfo* out) {
+  for (uint32_t s = 0; s < variant.n_steps; ++s) {
+    const aotc_step& step = variant.steps[s];
+    if (step.first_arg + step.n_args > out->n_args) out->n_args = step.first_arg + step.n_args;
+    if (step.first_size + step.n_sizes > out->n_sizes) out->n_sizes = step.first_size + step.n_sizes;
+  }
+  uint32_t* bound = take<uint32_t>(out->n_args);
+  uint8_t* next_used = take<uint8_t>(module.n_states);
+  out->bound = bound;
+  out->next_used = next_used;
+  if (!bound || !next_used) return false;
+  for (uint32_t a = 0; a < out->n_args; ++a)
+    if (changes_each_run(variant.buffers[variant.args[a]].kind)) bound[out->n_bound++] = a;
+  for (uint32_t b = 0; b < variant.n_buffers; ++b)
+    if (variant.buffers[b].kind == AOTC_BUF_STATE_NEXT) next_used[variant.buffers[b].index] = 1;
+  for (uint32_t s = 0; s < module.n_states; ++s) out->updates_states |= !next_used[s];
+  return true;
+}
+
+bool survey(const aotc_module_desc& module, aotc_model* model) {
+  uint32_t n_dims = 0;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) n_dims += static_cast<uint32_t>(module.inputs[i].rank);
+  for (uint32_t i = 0; i < module.n_outputs; ++i) n_dims += static_cast<uint32_t>(module.outputs[i].rank);
+  model->n_io_dims = n_dims;
+  uint32_t table = 0;  // module.dims has no length of its own
+  const auto cover = [&table](const aotc_io_desc& io) {
+    const uint32_t end = io.first_dim + static_cast<uint32_t>(io.rank);
+    if (end > table) table = end;
+  };
+  for (uint32_t i = 0; i < module.n_inputs; ++i) cover(module.inputs[i]);
+  for (uint32_t i = 0; i < module.n_outputs; ++i) cover(module.outputs[i]);
+  model->dims = take<aotc_dim>(table);
+  model->variants = take<VariantInfo>(module.n_variants);
+  if (!model->dims || !model->variants) return false;
+  for (uint32_t d = 0; d < table; ++d) {
+    const aotc_dim_desc& dim = module.dims[d];
+    const bool fixed = dim.begin == dim.end;
+    model->dims[d] = fixed ? aotc_dim{dim.value, dim.value, dim.value, nullptr} : aotc_dim{-1, dim.min, dim.max, dim.text};
+  }
+  model->state_dims = take<aotc_dim*>(module.n_states);
+  if (!model->state_dims) return false;
+  for (uint32_t i = 0; i < module.n_states; ++i) {
+    const aotc_state_desc& state = module.states[i];
+    aotc_dim* dims = model->state_dims[i] = take<aotc_dim>(static_cast<size_t>(state.rank));
+    if (!dims) return false;
+    for (int32_t d = 0; d < state.rank; ++d) dims[d] = {state.dims[d], state.dims[d], state.dims[d], nullptr};
+  }
+  const auto grow = [](uint32_t* most, uint32_t n) { *most = n > *most ? n : *most; };
+  for (uint32_t v = 0; v < module.n_variants; ++v) {
+    if (!survey_variant(module, module.variants[v], &model->variants[v])) return false;
+    grow(&model->max_slots, module.variants[v].n_slots);
+    grow(&model->max_steps, module.variants[v].n_steps);
+    grow(&model->max_args, model->variants[v].n_args);
+    grow(&model->max_sizes, model->variants[v].n_sizes);
+  }
+  return true;
+}
+
+void model_free(aotc_model* model) {
+  weights_close(&model->weights);
+  for (uint32_t v = 0; model->variants && v < model->module->n_variants; ++v) {
+    free(const_cast<uint32_t*>(model->variants[v].bound));
+    free(const_cast<uint8_t*>(model->variants[v].next_used));
+  }
+  for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
+  free(model->state_dims);
+  free(model->variants);
+  free(model->dims);
+  free(model);
+}
+
+aotc_status check_device(const aotc_module_desc& module, int32_t device) {
+  if (!is_gpu(module) && device != AOTC_HOST)
+    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_HOST (-1), not %d", device);
+  if (is_gpu(module) && device < 0)
+    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on a GPU: device must be a GPU's ordinal, not %d", device);
+  return AOTC_OK;
+}
+
+aotc_status check_format(const aotc_module_desc& module) {
+  if (module.format != AOTC_PLAN_FORMAT)
+    return fail(AOTC_INTERNAL, "the tables have format %u, the runtime has %d", module.format, AOTC_PLAN_FORMAT);
+  return AOTC_OK;
+}
+
+aotc_status fill(aotc_model* model, const aotc_model_options& options) {
+  const aotc_module_desc& module = *model->module;
+  RT_TRY(check_device(module, model->device));
+  RT_TRY(check_format(module));
+  if (is_gpu(module)) return fail(AOTC_INCOMPATIBLE, "this runtime was built without GPU support");
+  RT_TRY(choose_isa(module, options, &model->isa));
+  if (!survey(module, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  RT_TRY(weights_open(module, options, &model->weights));
+  model->weights_bytes = module.weights_bytes;
+  return AOTC_OK;
+}
+
+}  // namespace
+
+aotc_status read_options(const char* what, const void* from, size_t known, void* out) {
+  size_t given;
+  memcpy(&given, from, sizeof given);
+  if (given < sizeof given || given > (1u << 20))
+    return fail(AOTC_INVALID_ARGUMENT, "%s: struct_size is %zu; set it to sizeof the struct", what, given);
+  for (size_t i = known; i < given; ++i)
+    if (static_cast<const uint8_t*>(from)[i] != 0)
+      return fail(AOTC_INVALID_ARGUMENT, "%s: a field that this artifact does not know is set", what);
+  memcpy(out, from, given < known ? given : known);
+  return AOTC_OK;
+}
+
+aotc_status probe(const aotc_module_desc& module, int32_t device) {
+  RT_TRY(check_device(module, device));
+  RT_TRY(check_format(module));
+  if (is_gpu(module)) return fail(AOTC_INCOMPATIBLE, "this runtime was built without GPU support");
+  return select_isa(module.isas, module.n_isas, cpu_features(kHardware)) ? AOTC_OK : AOTC_INCOMPATIBLE;
+}
+
+aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* given, aotc_model** out) {
+  aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
+  if (is_gpu(module)) options.device = 0;
+  if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
+  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS))
+    return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
+  aotc_allocator allocator{};
+  if (options.allocator) {
+    RT_TRY(read_options("allocator", options.allocator, sizeof allocator, &allocator));
+    if (!allocator.alloc || !allocator.free) return fail(AOTC_INVALID_ARGUMENT, "allocator: alloc or free is null");
+  }
+  aotc_model* model = take<aotc_model>(1);
+  if (!model) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  model->module = &module;
+  model->device = options.device;
+  model->allocator = allocator;
+  model->references = 1;
+  const aotc_status status = fill(model, options);
+  if (status != AOTC_OK) {
+    model_free(model);
+    return status;
+  }
+  *out = model;
+  return AOTC_OK;
+}
+
+const char* model_target(const aotc_model& model) { return isa_name(model.isa->isa); }
+
+void model_retain(aotc_model* model) { __atomic_add_fetch(&model->references, 1u, __ATOMIC_RELAXED); }
+
+void model_release(aotc_model* model) {
+  if (__atomic_sub_fetch(&model->references, 1u, __ATOMIC_ACQ_REL) == 0) model_free(model);
+}
+
+}  // namespace aotc::rt

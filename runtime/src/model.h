@@ -1,0 +1,52 @@
+#pragma once
+// A model: the tables of this artifact bound to this machine. Immutable once created.
+#include <stdint.h>
+
+#include "aotc/aotc.h"
+#include "aotc/detail/plan_format.h"
+#include "weights.h"
+
+namespace aotc::rt {
+
+/// What the walk over a variant's tables told once and for all.
+struct VariantInfo {
+  uint32_t n_args = 0, n_sizes = 0;    ///< lengths of aotc_variant.args and size_slots
+  uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
+  const uint32_t* bound = nullptr;     ///< their positions in args
+  bool updates_states = false;         ///< some state has no STATE_NEXT: it may be written before the run has succeeded
+  const uint8_t* next_used = nullptr;  ///< per state: has a STATE_NEXT buffer, to be swapped in after the run
+};
+
+struct Cuda;
+
+}  // namespace aotc::rt
+
+struct aotc_model {
+  const aotc_module_desc* module;
+  const aotc_isa_table* isa;  ///< null for a GPU artifact
+  aotc::rt::VariantInfo* variants;
+  uint32_t max_slots, max_args, max_sizes, max_steps;
+  uint32_t n_io_dims;     ///< dimensions of all inputs, then of all outputs
+  aotc_dim* dims;         ///< public form of module->dims
+  aotc_dim** state_dims;  ///< per state
+  uint64_t weights_bytes;
+  aotc::rt::Weights weights;
+  aotc_allocator allocator;  ///< alloc null: the runtime's own
+  int32_t device;
+  aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
+  uint32_t references;   ///< the caller's and one a context
+};
+
+namespace aotc::rt {
+
+aotc_status probe(const aotc_module_desc& module, int32_t device);
+aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* options, aotc_model** out);
+void model_retain(aotc_model* model);
+void model_release(aotc_model* model);
+const char* model_target(const aotc_model& model);
+inline bool is_gpu(const aotc_module_desc& module) { return module.n_cuda_images > 0; }
+
+/// Copies a caller's options of any version into *out: unknown trailing fields must be zero.
+aotc_status read_options(const char* what, const void* from, size_t known, void* out);
+
+}  // namespace aotc::rt

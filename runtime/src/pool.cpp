@@ -1,0 +1,274 @@
+#include "pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "atomic.h"
+#include "memory.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+// Spinning, in time stamp ticks: through the serial parts of a run, and for a moment after it in case the next one follows at once.
+constexpr uint64_t kSpinInRun = 600000, kSpinIdle = 60000, kSpinJoin = 200000;
+constexpr size_t kPage = 4096;
+
+uint64_t ticks() { return __builtin_ia32_rdtsc(); }
+
+void futex_wait(const uint32_t* word, uint32_t seen) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0); }
+void futex_wake(const uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+}  // namespace
+
+/// The mailbox of one worker, a pair of cache lines of its own. The leader writes `go`, the worker writes the rest.
+struct alignas(128) Worker {
+  uint32_t go;      ///< number of the latest job given; a futex
+  uint32_t done;    ///< number of the latest job finished
+  uint32_t parked;  ///< sleeps on `go`, or is about to
+  int32_t index;
+  Pool* pool;
+  pthread_t thread;
+};
+
+struct Pool {
+  // Written by the leader before `go`, read by the workers that the job was given to.
+  TaskFn task;
+  void* arg;
+  uint32_t mxcsr;
+  uint32_t stop;
+  alignas(128) uint32_t in_run;
+  uint32_t leader_waits;  ///< a futex: 1 while the leader sleeps in join
+  alignas(128) uint32_t job;
+  int32_t n_workers;
+  const uint8_t* alive;  ///< a page that the kernel clears in a forked child; null where it cannot
+  pid_t pid;
+  Worker* workers;
+};
+
+namespace {
+
+bool forked(const Pool& pool) { return pool.alive ? *pool.alive == 0 : pool.pid != getpid(); }
+
+/// Waits until a job newer than `seen` is there.
+uint32_t await_job(Worker& self, uint32_t seen) {
+  uint64_t start = ticks();
+  for (;;) {
+    for (int i = 0; i < 32; ++i) {
+      const uint32_t go = load_acquire(&self.go);
+      if (go != seen) return go;
+      spin_pause();
+    }
+    if (ticks() - start < (load_relaxed(&self.pool->in_run) ? kSpinInRun : kSpinIdle)) continue;
+    exchange(&self.parked, 1u);
+    if (load_acquire(&self.go) == seen) futex_wait(&self.go, seen);
+    store_relaxed(&self.parked, 0u);
+    start = ticks();
+  }
+}
+
+void* work(void* arg) {
+  Worker& self = *static_cast<Worker*>(arg);
+  Pool& pool = *self.pool;
+  for (uint32_t seen = 0;;) {
+    seen = await_job(self, seen);
+    if (pool.stop) return nullptr;
+    if (__builtin_ia32_stmxcsr() != pool.mxcsr) __builtin_ia32_ldmxcsr(pool.mxcsr);
+    pool.task(pool.arg, self.index);
+    exchange(&self.done, seen);
+    if (load_acquire(&pool.leader_waits)) {
+      store_release(&pool.leader_waits, 0u);
+      futex_wake(&pool.leader_waits);
+    }
+  }
+}
+
+void give(Pool& pool, int32_t n) {
+  const uint32_t job = ++pool.job;
+  for (int32_t i = 0; i < n; ++i) store_release(&pool.workers[i].go, job);
+  full_fence();
+  for (int32_t i = 0; i < n; ++i)
+    if (load_relaxed(&pool.workers[i].parked)) futex_wake(&pool.workers[i].go);
+}
+
+void await_worker(Pool& pool, Worker& worker) {
+  if (load_acquire(&worker.done) == pool.job) return;
+  const uint64_t start = ticks();
+  for (;;) {
+    for (int i = 0; i < 64; ++i) {
+      if (load_acquire(&worker.done) == pool.job) return;
+      spin_pause();
+    }
+    if (ticks() - start < kSpinJoin) continue;
+    exchange(&pool.leader_waits, 1u);
+    if (load_acquire(&worker.done) == pool.job) {
+      store_relaxed(&pool.leader_waits, 0u);
+      return;
+    }
+    futex_wait(&pool.leader_waits, 1);
+  }
+}
+
+void stop_workers(Pool& pool, int32_t n) {
+  pool.stop = 1;
+  give(pool, n);
+  for (int32_t i = 0; i < n; ++i) pthread_join(pool.workers[i].thread, nullptr);
+  pool.stop = 0;
+}
+
+/// Starts the workers from a clean state.
+aotc_status start_workers(Pool& pool) {
+  pool.job = pool.stop = pool.in_run = pool.leader_waits = 0;
+  void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED && madvise(page, kPage, MADV_WIPEONFORK) == 0) {
+    *static_cast<uint8_t*>(page) = 1;
+    pool.alive = static_cast<const uint8_t*>(page);
+  } else if (page != MAP_FAILED) {
+    munmap(page, kPage);
+  }
+  pool.pid = getpid();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  int32_t started = 0;
+  for (; started < pool.n_workers && !error; started += !error) {
+    Worker& worker = pool.workers[started];
+    worker.go = worker.done = worker.parked = 0;
+    worker.index = started + 1;
+    worker.pool = &pool;
+    error = pthread_create(&worker.thread, nullptr, work, &worker);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!error) return AOTC_OK;
+  stop_workers(pool, started);
+  return fail(AOTC_OUT_OF_MEMORY, "thread %d of %d could not be started (error %d)", started + 1, pool.n_workers, error);
+}
+
+void drop_page(Pool& pool) {
+  if (pool.alive) munmap(const_cast<uint8_t*>(pool.alive), kPage);
+  pool.alive = nullptr;
+}
+
+void free_pool(Pool* pool) {
+  drop_page(*pool);
+  free(pool->workers);
+  free(pool);
+}
+
+template <class T>
+T* take_aligned(size_t count) {
+  void* p = nullptr;
+  if (posix_memalign(&p, alignof(T), count * sizeof(T)) != 0) return nullptr;
+  __builtin_memset(p, 0, count * sizeof(T));
+  return static_cast<T*>(p);
+}
+
+int32_t allowed_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int32_t n = CPU_COUNT(&set);
+  return n < 1 ? 1 : n > AOTC_MAX_THREADS ? AOTC_MAX_THREADS : n;
+}
+
+}  // namespace
+
+aotc_status threads_width(int32_t num_threads, const aotc_thread_pool* caller, int32_t* width) {
+  if (caller) {
+    if (!caller->width || !caller->parallel_for) return fail(AOTC_INVALID_ARGUMENT, "thread pool: width or parallel_for is null");
+    const int32_t n = caller->width(caller->user);
+    *width = n < 1 ? 1 : n > AOTC_MAX_THREADS ? AOTC_MAX_THREADS : n;
+    return AOTC_OK;
+  }
+  if (num_threads < -1 || num_threads > AOTC_MAX_THREADS)
+    return fail(AOTC_INVALID_ARGUMENT, "num_threads is %d; allowed are -1 to %d", num_threads, AOTC_MAX_THREADS);
+  *width = num_threads == -1 ? allowed_cpus() : num_threads < 1 ? 1 : num_threads;
+  return AOTC_OK;
+}
+
+aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, Threads* out) {
+  *out = Threads{};
+  RT_TRY(threads_width(num_threads, caller, &out->width));
+  if (caller) {
+    out->caller = *caller;
+    return AOTC_OK;
+  }
+  if (out->width == 1) return AOTC_OK;
+  Pool* pool = take_aligned<Pool>(1);
+  if (pool) pool->workers = take_aligned<Worker>(static_cast<size_t>(out->width) - 1);
+  if (!pool || !pool->workers) {
+    free(pool);
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for %d threads", out->width);
+  }
+  pool->n_workers = out->width - 1;
+  const int saved = errno;
+  const aotc_status status = start_workers(*pool);
+  errno = saved;
+  if (status != AOTC_OK) {
+    free_pool(pool);
+    return status;
+  }
+  out->pool = pool;
+  return AOTC_OK;
+}
+
+void threads_destroy(Threads* threads) {
+  if (Pool* pool = threads->pool) {
+    const int saved = errno;
+    if (!forked(*pool)) stop_workers(*pool, pool->n_workers);
+    free_pool(pool);
+    errno = saved;
+  }
+  *threads = Threads{};
+}
+
+aotc_status threads_begin(Threads* threads, int32_t tasks) {
+  Pool* pool = threads->pool;
+  if (!pool || tasks <= 1) return AOTC_OK;
+  const int saved = errno;
+  if (forked(*pool)) {
+    drop_page(*pool);
+    if (const aotc_status status = start_workers(*pool); status != AOTC_OK) {
+      // Without its page the pool would wait for workers that are not there: the next run tries again.
+      pool->pid = 0;
+      drop_page(*pool);
+      errno = saved;
+      return status;
+    }
+  }
+  store_relaxed(&pool->in_run, 1u);
+  full_fence();
+  for (int32_t i = 0; i < tasks - 1; ++i)  // they wake up while the run prepares itself
+    if (load_relaxed(&pool->workers[i].parked)) futex_wake(&pool->workers[i].go);
+  errno = saved;
+  return AOTC_OK;
+}
+
+void threads_end(Threads* threads) {
+  if (threads->pool) store_relaxed(&threads->pool->in_run, 0u);
+}
+
+void threads_run(Threads* threads, int32_t tasks, TaskFn task, void* arg) {
+  Pool* pool = threads->pool;
+  if (tasks <= 1) {
+    task(arg, 0);
+  } else if (!pool) {
+    threads->caller.parallel_for(threads->caller.user, tasks, task, arg);
+  } else {
+    pool->task = task;
+    pool->arg = arg;
+    pool->mxcsr = __builtin_ia32_stmxcsr();
+    give(*pool, tasks - 1);
+    task(arg, 0);
+    for (int32_t i = 0; i < tasks - 1; ++i) await_worker(*pool, pool->workers[i]);
+  }
+}
+
+}  // namespace aotc::rt

@@ -1,0 +1,183 @@
+// The walk over the steps.
+#include <string.h>
+#include <time.h>
+
+#include "context.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+constexpr int64_t kCopyUnit = 1 << 16;  // bytes of a copy or zero step that one work unit moves
+constexpr int64_t kCopyGrain = 4;
+constexpr uint32_t kFlushDenormals = 0x8040;  // MXCSR: flush to zero, denormals are zero
+
+int64_t unit_end(int64_t end, int64_t bytes) { return end * kCopyUnit < bytes ? end * kCopyUnit : bytes; }
+
+void copy_kernel(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const int64_t from = begin * kCopyUnit, to = unit_end(end, args->size[0]);
+  const char* src = static_cast<const char*>(args->ptr[0]);
+  char* dst = static_cast<char*>(args->ptr[1]);
+  if (src != dst) memcpy(dst + from, src + from, static_cast<size_t>(to - from));
+}
+
+void zero_kernel(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const int64_t from = begin * kCopyUnit, to = unit_end(end, args->size[0]);
+  memset(static_cast<char*>(args->ptr[0]) + from, 0, static_cast<size_t>(to - from));
+}
+
+/// Threads for `work` units of which one thread should get at least `grain`.
+int32_t tasks_for(int64_t work, int64_t grain, int32_t width) {
+  if (work <= 0) return 0;
+  const int64_t parts = grain > 1 ? work / grain : work;
+  return parts < 1 ? 1 : parts > width ? width : static_cast<int32_t>(parts);
+}
+
+struct Job {
+  const ReadyStep* step;
+  uint8_t* scratch;
+  uint64_t scratch_stride;
+  volatile int32_t* fault;
+  uint32_t mxcsr;
+};
+
+/// Part i of a step: equal shares, the first ones a unit larger.
+void run_part(void* arg, int32_t i) {
+  const Job& job = *static_cast<const Job*>(arg);
+  const ReadyStep& step = *job.step;
+  const int64_t share = step.work / step.tasks, larger = step.work % step.tasks;
+  const int64_t begin = i * share + (i < larger ? i : larger), end = begin + share + (i < larger ? 1 : 0);
+  const aotc_kargs args = {step.ptr, step.size,  step.config, job.scratch + static_cast<uint64_t>(i) * job.scratch_stride,
+                           i,        step.tasks, job.fault};
+  step.fn(&args, begin, end);
+}
+
+/// As run_part on a thread of the caller's pool, whose MXCSR is its own affair.
+void run_part_guest(void* arg, int32_t i) {
+  const uint32_t own = __builtin_ia32_stmxcsr(), wanted = static_cast<const Job*>(arg)->mxcsr;
+  if (own != wanted) __builtin_ia32_ldmxcsr(wanted);
+  run_part(arg, i);
+  if (own != wanted) __builtin_ia32_ldmxcsr(own);
+}
+
+/// Sets flush-to-zero for a scope.
+class FlushDenormals {
+ public:
+  explicit FlushDenormals(bool on) : before_(on ? __builtin_ia32_stmxcsr() : 0), on_(on) {
+    if (on_) __builtin_ia32_ldmxcsr(before_ | kFlushDenormals);
+  }
+  ~FlushDenormals() {
+    if (on_) __builtin_ia32_ldmxcsr(before_);
+  }
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  uint32_t before_;
+  bool on_;
+};
+
+uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Pointers that change from run to run.
+void bind_interface(const aotc_context& c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+  const aotc_variant& variant = c.model->module->variants[e->variant];
+  const VariantInfo& info = c.model->variants[e->variant];
+  for (uint32_t i = 0; i < info.n_bound; ++i) {
+    const uint32_t arg = info.bound[i];
+    const aotc_buffer_desc& b = variant.buffers[variant.args[arg]];
+    e->ptrs[arg] = b.kind == AOTC_BUF_INPUT    ? in[b.index].data
+                   : b.kind == AOTC_BUF_OUTPUT ? out[b.index].data
+                   : b.kind == AOTC_BUF_STATE  ? c.states[b.index].now
+                                               : c.states[b.index].next;
+  }
+}
+
+void swap_states(aotc_context* c, const ShapeEntry& e) {
+  const uint8_t* next_used = c->model->variants[e.variant].next_used;
+  for (uint32_t s = 0; s < c->model->module->n_states; ++s) {
+    if (!next_used[s]) continue;
+    uint8_t* now = c->states[s].now;
+    c->states[s].now = c->states[s].next;
+    c->states[s].next = now;
+  }
+}
+
+[[gnu::cold]] aotc_status step_fault(const aotc_step& step, int32_t fault) {
+  const char* label = step.label ? step.label : "?";
+  if (fault == AOTC_FAULT_INDEX) return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s)", label);
+  return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
+}
+
+}  // namespace
+
+void ready_steps(const aotc_context& c, ShapeEntry* e) {
+  const aotc_variant& variant = c.model->module->variants[e->variant];
+  const aotc_isa_table& isa = *c.model->isa;
+  e->max_tasks = 1;
+  for (uint32_t s = 0; s < variant.n_steps; ++s) {
+    const aotc_step& step = variant.steps[s];
+    ReadyStep& r = e->steps[s];
+    r = ReadyStep{};
+    r.ptr = e->ptrs + step.first_arg;
+    int64_t grain = 1;
+    if (step.kind == AOTC_STEP_CPU) {
+      r.fn = isa.kernels[step.kernel];
+      r.config = step.config >= 0 ? isa.configs[step.config] : nullptr;
+      r.size = e->sizes + step.first_size;
+      r.work = step.work_slot >= 0 ? e->slots[step.work_slot] : 1;
+      if (step.grain_slot >= 0) grain = e->slots[step.grain_slot];
+    } else {
+      const bool copy = step.kind == AOTC_STEP_COPY;
+      r.bytes = e->slots[variant.buffers[variant.args[step.first_arg + (copy ? 1 : 0)]].bytes_slot];
+      r.fn = copy ? copy_kernel : zero_kernel;
+      r.size = &r.bytes;
+      r.work = (r.bytes + kCopyUnit - 1) / kCopyUnit;
+      grain = kCopyGrain;
+    }
+    r.tasks = tasks_for(r.work, grain, c.threads.width);
+    if (r.tasks > e->max_tasks) e->max_tasks = r.tasks;
+  }
+}
+
+aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+  const aotc_variant& variant = c->model->module->variants[e->variant];
+  RT_TRY(threads_begin(&c->threads, e->max_tasks));
+  bind_interface(*c, e, in, out);
+  c->latest = e;
+  if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
+  const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);
+  const TaskFn part = c->threads.caller.parallel_for ? run_part_guest : run_part;
+  volatile int32_t fault = AOTC_FAULT_NONE;
+  Job job = {nullptr, c->base + align_up(e->arena_bytes, 256), e->scratch_stride, &fault, __builtin_ia32_stmxcsr()};
+  uint64_t before = c->step_ns ? now_ns() : 0;
+  aotc_status status = AOTC_OK;
+  for (uint32_t s = 0; s < variant.n_steps; ++s) {
+    job.step = &e->steps[s];
+    if (job.step->tasks == 1)
+      run_part(&job, 0);
+    else if (job.step->tasks > 1)
+      threads_run(&c->threads, job.step->tasks, part, &job);
+    if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
+      status = step_fault(variant.steps[s], fault);
+      break;
+    }
+    if (c->step_ns) {
+      const uint64_t after = now_ns();
+      c->step_ns[s] = after - before;
+      before = after;
+    }
+  }
+  threads_end(&c->threads);
+  if (status == AOTC_OK)
+    swap_states(c, *e);
+  else
+    c->states_undefined = c->model->variants[e->variant].updates_states;
+  return status;
+}
+
+}  // namespace aotc::rt

@@ -1,0 +1,252 @@
+#include "shapes.h"
+
+#include "slots.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+/// "[8, 1024]" of a tensor's shape, for messages.
+struct ShapeText {
+  char text[160];
+  ShapeText(const int64_t* dims, int32_t rank) {
+    text[0] = 0;
+    Text to{text, text + sizeof text};
+    to.add("[");
+    for (int32_t d = 0; d < rank; ++d) to.add("%s%lld", d ? ", " : "", static_cast<long long>(dims[d]));
+    to.add("]");
+  }
+};
+
+/// "1 to 64, a multiple of 2"
+struct RangeText {
+  char text[96];
+  RangeText(int64_t min, int64_t max, int64_t multiple_of) {
+    text[0] = 0;
+    Text to{text, text + sizeof text};
+    if (max == INT64_MAX)
+      to.add("at least %lld", static_cast<long long>(min));
+    else if (min == max)
+      to.add("%lld", static_cast<long long>(min));
+    else
+      to.add("%lld to %lld", static_cast<long long>(min), static_cast<long long>(max));
+    if (multiple_of > 1) to.add(", a multiple of %lld", static_cast<long long>(multiple_of));
+  }
+};
+
+bool in_range(int64_t v, int64_t min, int64_t max, int64_t multiple_of) {
+  return v >= min && v <= max && (multiple_of <= 1 || v % multiple_of == 0);
+}
+
+[[gnu::cold]] aotc_status bad_symbol(const aotc_module_desc& module, const aotc_symbol_desc& s, int64_t dim) {
+  const aotc_io_desc& io = module.inputs[s.input];
+  const aotc_dim_desc& d = module.dims[io.first_dim + static_cast<uint32_t>(s.dim)];
+  const RangeText range(s.min, s.max, s.multiple_of);
+  return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %s, where %s is %s", io.name, s.dim,
+              static_cast<long long>(dim), d.text ? d.text : s.name, s.name, range.text);
+}
+
+[[gnu::cold]] aotc_status no_variant(const aotc_module_desc& module, const int64_t* symbols) {
+  char buffer[256] = "";
+  Text text{buffer, buffer + sizeof buffer};
+  for (uint32_t s = 0; s < module.n_symbols; ++s)
+    text.add("%s%s=%lld", s ? ", " : "", module.symbols[s].name, static_cast<long long>(symbols[s]));
+  return fail(AOTC_SHAPE_MISMATCH, "no variant of the model takes %s", buffer);
+}
+
+aotc_status check_guard(const aotc_module_desc& module, const aotc_guard_desc& g, const int64_t* symbols) {
+  enum { kEqual = 0, kLessEqual = 1, kDivisible = 2 };
+  int64_t a, b;
+  if (eval(module.dim_code, g.a_begin, g.a_end, symbols, nullptr, &a) && eval(module.dim_code, g.b_begin, g.b_end, symbols, nullptr, &b)) {
+    const bool holds = g.kind == kEqual ? a == b : g.kind == kLessEqual ? a <= b : b != 0 && (b == -1 || a % b == 0);
+    if (holds) return AOTC_OK;
+  }
+  return fail(AOTC_SHAPE_MISMATCH, "the input shapes do not fit each other: %s", g.why ? g.why : "a guard does not hold");
+}
+
+/// Evaluates the dimensions of one input or output.
+aotc_status eval_io(const aotc_module_desc& module, const char* what, const aotc_io_desc& io, const int64_t* symbols, int64_t* dims,
+                    uint64_t* bytes) {
+  uint64_t total = dtype_bytes(io.dtype);
+  bool empty = false;
+  for (int32_t d = 0; d < io.rank; ++d) {
+    const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+    int64_t value = dim.value;
+    if (dim.begin != dim.end && !eval(module.dim_code, dim.begin, dim.end, symbols, nullptr, &value))
+      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) overflows", what, io.name, d, dim.text);
+    if (value < 0)
+      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) would be %lld", what, io.name, d, dim.text,
+                  static_cast<long long>(value));
+    dims[d] = value;
+    empty |= value == 0;
+  }
+  for (int32_t d = 0; d < io.rank && !empty; ++d)
+    if (__builtin_mul_overflow(total, static_cast<uint64_t>(dims[d]), &total) || total > static_cast<uint64_t>(INT64_MAX))
+      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': the shape %s has too many bytes", what, io.name, ShapeText(dims, io.rank).text);
+  *bytes = empty ? 0 : total;
+  return AOTC_OK;
+}
+
+/// Whether strides (elements) say dense row-major; strides of dimensions of size 1 do not matter.
+bool is_dense(const aotc_tensor& t, int32_t* dim, int64_t* expected) {
+  int64_t stride = 1;
+  for (int32_t d = t.rank; d-- > 0;) {
+    if (t.shape[d] != 1 && t.strides[d] != stride) {
+      *dim = d;
+      *expected = stride;
+      return false;
+    }
+    stride *= t.shape[d];  // cannot overflow: the shape's bytes were counted
+  }
+  return true;
+}
+
+bool overlap(const aotc_tensor& a, uint64_t a_bytes, const aotc_tensor& b, uint64_t b_bytes) {
+  const uintptr_t x = reinterpret_cast<uintptr_t>(a.data), y = reinterpret_cast<uintptr_t>(b.data);
+  return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
+}
+
+}  // namespace
+
+aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32_t rank, int32_t device, const aotc_tensor& t) {
+  if (t.dtype != dtype)
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': dtype is %s (%u), but must be %s", what, name, dtype_name(t.dtype), t.dtype,
+                dtype_name(dtype));
+  if (t.rank != rank) return fail(AOTC_SHAPE_MISMATCH, "%s '%s': rank is %d, but must be %d", what, name, t.rank, rank);
+  if (rank > 0 && !t.shape) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': shape is null", what, name);
+  if (t.device != device)
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': device is %d, but must be %d (%s)", what, name, t.device, device,
+                device < 0 ? "host memory" : "the model's GPU");
+  if (t.flags | t.reserved[0] | t.reserved[1]) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': flags and reserved must be zero", what, name);
+  return AOTC_OK;
+}
+
+aotc_status read_symbols(const aotc_model& model, const aotc_tensor* in, int32_t n, int64_t* symbols) {
+  const aotc_module_desc& module = *model.module;
+  if (n < 0 || static_cast<uint32_t>(n) != module.n_inputs)
+    return fail(AOTC_INVALID_ARGUMENT, "%d inputs were given, but the model has %u", n, module.n_inputs);
+  if (n > 0 && !in) return fail(AOTC_INVALID_ARGUMENT, "the inputs are null");
+  for (uint32_t i = 0; i < module.n_inputs; ++i) {
+    const aotc_io_desc& io = module.inputs[i];
+    RT_TRY(check_kind("input", io.name, io.dtype, io.rank, model.device, in[i]));
+  }
+  for (uint32_t i = 0; i < module.n_symbols; ++i) {
+    const aotc_symbol_desc& s = module.symbols[i];
+    const int64_t dim = in[s.input].shape[s.dim];
+    int64_t rest;
+    if (dim < 0) return bad_symbol(module, s, dim);
+    if (s.mul == 1 && s.add == 0) {
+      symbols[i] = dim;
+    } else {
+      if (__builtin_sub_overflow(dim, s.add, &rest) || s.mul == 0 || rest % s.mul != 0) return bad_symbol(module, s, dim);
+      symbols[i] = rest / s.mul;
+    }
+  }
+  return AOTC_OK;
+}
+
+aotc_status pick_variant(const aotc_model& model, const int64_t* symbols, uint32_t* variant) {
+  const aotc_module_desc& module = *model.module;
+  for (uint32_t i = 0; i < module.n_symbols; ++i) {
+    const aotc_symbol_desc& s = module.symbols[i];
+    int64_t dim = 0;
+    if (in_range(symbols[i], s.min, s.max, s.multiple_of)) continue;
+    if (__builtin_mul_overflow(symbols[i], s.mul, &dim) || __builtin_add_overflow(dim, s.add, &dim)) dim = -1;
+    return bad_symbol(module, s, dim);
+  }
+  for (uint32_t g = 0; g < module.n_guards; ++g) RT_TRY(check_guard(module, module.guards[g], symbols));
+  for (uint32_t v = 0; v < module.n_variants; ++v) {
+    const aotc_range* ranges = module.variants[v].ranges;
+    bool fits = true;
+    for (uint32_t i = 0; i < module.n_symbols && fits; ++i)
+      fits = in_range(symbols[i], ranges[i].min, ranges[i].max, ranges[i].multiple_of);
+    if (fits) {
+      *variant = v;
+      return AOTC_OK;
+    }
+  }
+  return no_variant(module, symbols);
+}
+
+aotc_status eval_interface(const aotc_model& model, const int64_t* symbols, int64_t* dims, uint64_t* bytes) {
+  const aotc_module_desc& module = *model.module;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) {
+    RT_TRY(eval_io(module, "input", module.inputs[i], symbols, dims, bytes++));
+    dims += module.inputs[i].rank;
+  }
+  for (uint32_t i = 0; i < module.n_outputs; ++i) {
+    RT_TRY(eval_io(module, "output", module.outputs[i], symbols, dims, bytes++));
+    dims += module.outputs[i].rank;
+  }
+  return AOTC_OK;
+}
+
+aotc_status check_dims(const aotc_model& model, const aotc_tensor* in, const int64_t* dims, const int64_t* symbols) {
+  const aotc_module_desc& module = *model.module;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) {
+    const aotc_io_desc& io = module.inputs[i];
+    for (int32_t d = 0; d < io.rank; ++d, ++dims) {
+      if (in[i].shape[d] == *dims) continue;
+      const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+      if (dim.begin == dim.end)
+        return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld", io.name, d,
+                    static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims));
+      char buffer[192] = "";
+      Text text{buffer, buffer + sizeof buffer};
+      for (uint32_t s = 0; s < module.n_symbols; ++s)
+        text.add("%s%s=%lld from input '%s'", s ? ", " : "", module.symbols[s].name, static_cast<long long>(symbols[s]),
+                 module.inputs[module.symbols[s].input].name);
+      return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld (%s; %s)", io.name, d,
+                  static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims), dim.text, buffer);
+    }
+  }
+  return AOTC_OK;
+}
+
+aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
+  int32_t dim;
+  int64_t stride;
+  if (bytes == 0) return AOTC_OK;
+  if (t.strides && !is_dense(t, &dim, &stride))
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': the stride of dimension %d is %lld, but must be %lld (dense row-major)", what, io.name,
+                dim, static_cast<long long>(t.strides[dim]), static_cast<long long>(stride));
+  if (t.byte_size < bytes)
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': byte_size is %llu, but the shape %s of %s needs %llu", what, io.name,
+                static_cast<unsigned long long>(t.byte_size), ShapeText(t.shape, t.rank).text, dtype_name(io.dtype),
+                static_cast<unsigned long long>(bytes));
+  if (!t.data) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is null", what, io.name);
+  const uint64_t element = dtype_bytes(io.dtype), align = element < 8 ? element : 8;
+  if (reinterpret_cast<uintptr_t>(t.data) & (align - 1))
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is not aligned to the %llu bytes that %s needs", what, io.name,
+                static_cast<unsigned long long>(align), dtype_name(io.dtype));
+  return AOTC_OK;
+}
+
+aotc_status check_outputs(const aotc_model& model, const aotc_tensor* in, const aotc_tensor* out, int32_t n_out, const int64_t* dims,
+                          const uint64_t* bytes) {
+  const aotc_module_desc& module = *model.module;
+  if (n_out < 0 || static_cast<uint32_t>(n_out) != module.n_outputs)
+    return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but the model has %u", n_out, module.n_outputs);
+  if (n_out > 0 && !out) return fail(AOTC_INVALID_ARGUMENT, "the outputs are null");
+  for (uint32_t i = 0; i < module.n_inputs; ++i) dims += module.inputs[i].rank;
+  const uint64_t* out_bytes = bytes + module.n_inputs;
+  for (uint32_t o = 0; o < module.n_outputs; ++o) {
+    const aotc_io_desc& io = module.outputs[o];
+    RT_TRY(check_kind("output", io.name, io.dtype, io.rank, model.device, out[o]));
+    for (int32_t d = 0; d < io.rank; ++d)
+      if (out[o].shape[d] != dims[d])
+        return fail(AOTC_SHAPE_MISMATCH, "output '%s': dimension %d is %lld, but will be %lld (shape %s)", io.name, d,
+                    static_cast<long long>(out[o].shape[d]), static_cast<long long>(dims[d]), ShapeText(dims, io.rank).text);
+    dims += io.rank;
+    RT_TRY(check_data("output", io, out[o], out_bytes[o]));
+    for (uint32_t i = 0; i < module.n_inputs; ++i)
+      if (overlap(out[o], out_bytes[o], in[i], bytes[i]))
+        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, module.inputs[i].name);
+    for (uint32_t p = 0; p < o; ++p)
+      if (overlap(out[o], out_bytes[o], out[p], out_bytes[p]))
+        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, module.outputs[p].name);
+  }
+  return AOTC_OK;
+}
+
+}  // namespace aotc::rt

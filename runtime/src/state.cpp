@@ -1,0 +1,113 @@
+// State buffers: content of the model that outlives a run.
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic.h"
+#include "context.h"
+#include "shapes.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+bool needs_next(const aotc_model& model, uint32_t state) {
+  for (uint32_t v = 0; v < model.module->n_variants; ++v)
+    if (model.variants[v].next_used[state]) return true;
+  return false;
+}
+
+void reset(aotc_context* c, uint32_t s) {
+  const aotc_state_desc& d = c->model->module->states[s];
+  if (d.initial_weight >= 0)
+    memcpy(c->states[s].now, c->model->weights.data + c->model->module->weights[d.initial_weight].offset, d.bytes);
+  else
+    memset(c->states[s].now, 0, d.bytes);
+}
+
+aotc_status find(const aotc_context& c, const char* name, uint32_t* out) {
+  const aotc_module_desc& module = *c.model->module;
+  for (uint32_t s = 0; s < module.n_states; ++s)
+    if (strcmp(module.states[s].name, name) == 0) {
+      *out = s;
+      return AOTC_OK;
+    }
+  return fail(AOTC_NOT_FOUND, "the model has no state '%s'", name);
+}
+
+/// The state of that name, and that the tensor is dense host memory of its dtype and shape.
+aotc_status find_for(const aotc_context& c, const char* name, const aotc_tensor& t, uint32_t* out) {
+  RT_TRY(find(c, name, out));
+  const aotc_state_desc& d = c.model->module->states[*out];
+  RT_TRY(check_kind("state", name, d.dtype, d.rank, AOTC_HOST, t));
+  for (int32_t i = 0; i < d.rank; ++i)
+    if (t.shape[i] != d.dims[i])
+      return fail(AOTC_SHAPE_MISMATCH, "state '%s': dimension %d is %lld, but must be %lld", name, i, static_cast<long long>(t.shape[i]),
+                  static_cast<long long>(d.dims[i]));
+  const aotc_io_desc io = {d.name, d.dtype, d.rank, 0, -1};
+  return check_data("state", io, t, d.bytes);
+}
+
+aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
+
+}  // namespace
+
+aotc_status states_create(aotc_context* c) {
+  const aotc_module_desc& module = *c->model->module;
+  if (module.n_states == 0) return AOTC_OK;
+  uint64_t total = 0;
+  for (uint32_t s = 0; s < module.n_states; ++s) total += align_up(module.states[s].bytes, kAlign) * (needs_next(*c->model, s) ? 2 : 1);
+  c->states = take<State>(module.n_states);
+  if (!c->states || !block_alloc(c->model->allocator, total, &c->state_block))
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for %llu bytes of states", static_cast<unsigned long long>(total));
+  uint8_t* at = static_cast<uint8_t*>(c->state_block.base);
+  for (uint32_t s = 0; s < module.n_states; ++s) {
+    const uint64_t bytes = align_up(module.states[s].bytes, kAlign);
+    c->states[s].now = at;
+    at += bytes;
+    if (needs_next(*c->model, s)) {
+      c->states[s].next = at;
+      at += bytes;
+    }
+    reset(c, s);
+  }
+  return AOTC_OK;
+}
+
+void states_destroy(aotc_context* c) {
+  block_free(c->model->allocator, &c->state_block);
+  free(c->states);
+}
+
+aotc_status state_reset(aotc_context* c, const char* name) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  if (name) {
+    uint32_t s = 0;
+    RT_TRY(find(*c, name, &s));
+    reset(c, s);
+    return AOTC_OK;
+  }
+  for (uint32_t s = 0; s < c->model->module->n_states; ++s) reset(c, s);
+  c->states_undefined = false;
+  return AOTC_OK;
+}
+
+aotc_status state_read(aotc_context* c, const char* name, const aotc_tensor* to) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  uint32_t s = 0;
+  RT_TRY(find_for(*c, name, *to, &s));
+  if (const uint64_t bytes = c->model->module->states[s].bytes) memcpy(to->data, c->states[s].now, bytes);
+  return AOTC_OK;
+}
+
+aotc_status state_write(aotc_context* c, const char* name, const aotc_tensor* from) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  uint32_t s = 0;
+  RT_TRY(find_for(*c, name, *from, &s));
+  if (const uint64_t bytes = c->model->module->states[s].bytes) memcpy(c->states[s].now, from->data, bytes);
+  return AOTC_OK;
+}
+
+}  // namespace aotc::rt

@@ -1,0 +1,21 @@
+#pragma once
+// The weights of a model: in place in the artifact, or a file mapped read-only.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aotc/aotc.h"
+#include "aotc/detail/plan_format.h"
+
+namespace aotc::rt {
+
+struct Weights {
+  const uint8_t* data = nullptr;  ///< host address of the blob
+  void* map = nullptr;            ///< a file's mapping
+  size_t map_bytes = 0;
+};
+
+/// options: weights_path and flags. NOT_FOUND, INCOMPATIBLE, OUT_OF_MEMORY.
+aotc_status weights_open(const aotc_module_desc& module, const aotc_model_options& options, Weights* out);
+void weights_close(Weights* weights);
+
+}  // namespace aotc::rt
