@@ -1,0 +1,67 @@
+// GFLOP/s of the library's products on the shapes of models. bench_gemm [isa] [threads] [dtype] [M K N [mc nc kc pack_a b_packed]]
+#include <cstdio>
+#include <string>
+
+#include "bench.h"
+#include "kernels/cpu/pack.h"
+
+#define ENTRIES(X) X(f32, avx2) X(f32, avx512) X(bf16, avx2) X(bf16, avx512) X(bf16, avx512_bf16) X(f64, avx512) X(f16, avx512)
+#define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
+ENTRIES(DECLARE)
+
+namespace {
+
+using aotc::DType;
+struct Entry {
+  DType dtype;
+  const char *name, *isa;
+  aotc_kernel_fn fn;
+};
+#define ROW(dtype, isa) {DType::dtype, #dtype, #isa, aotc_gemm_##dtype##_##isa},
+const Entry kEntries[] = {ENTRIES(ROW)};
+
+void copy_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t, int64_t m0, int64_t rows, int64_t n0, int64_t cols) {
+  float* out = static_cast<float*>(args->ptr[2]);
+  for (int64_t i = 0; i < rows; ++i)
+    std::memcpy(out + (m0 + i) * args->size[AOTC_GEMM_N] + n0, static_cast<const float*>(acc) + i * ld, static_cast<size_t>(cols) * 4);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto arg = [&](int i, const char* otherwise) { return std::string(argc > i ? argv[i] : otherwise); };
+  const int threads = std::stoi(arg(2, "1"));
+  std::vector<std::vector<int64_t>> shapes = {{2048, 2048, 2048}, {1024, 1024, 1024}, {128, 768, 3072}, {128, 768, 768}, {128, 3072, 768},
+                                              {32, 4096, 4096},   {32, 1024, 4096},   {64, 384, 1536},  {3136, 64, 256}, {3136, 576, 64},
+                                              {49, 4608, 512},    {8, 4096, 4096},    {1, 4096, 4096},  {1, 768, 2048}};
+  if (argc > 6) shapes = {{std::atoll(argv[4]), std::atoll(argv[5]), std::atoll(argv[6])}};
+  const Entry* e = nullptr;
+  for (const Entry& x : kEntries)
+    if (arg(1, "avx512") == x.isa && arg(3, "f32") == x.name) e = &x;
+  if (!e) return std::puts("no such kernel"), 2;
+  for (const auto& s : shapes) {
+    const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e->dtype), ab = eb == 8 ? 8 : 4;
+    const aotc_epilogue_fn ep[] = {copy_tile};
+    aotc_gemm_config cfg = {0, 1, 14, 2, 64, 64, 256, 4096, 1, 1, 1, ep};
+    while (cfg.mc < m && 2 * cfg.mc * k * 4 <= (1 << 19)) cfg.mc *= 2;
+    if (argc > 7) cfg.mc = std::atoi(argv[7]);
+    if (argc > 8) cfg.nc = std::atoi(argv[8]);
+    if (argc > 9) cfg.kc = std::atoi(argv[9]);
+    if (argc > 10) cfg.pack_a = std::atoi(argv[10]);
+    if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
+    cfg.kp = cfg.kc * std::max<int>(1, 4096 / cfg.kc);
+    void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e->dtype)),
+         *c = bench::allocate(m * n * 8);
+    std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
+    void* ptr[] = {a, b, c};
+    const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
+    volatile int32_t fault = 0;
+    const double flops = 2.0 * double(m) * double(n) * double(k);
+    const auto t = bench::time_kernel(e->fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work, aotc_gemm_scratch_bytes(&cfg, k, ab),
+                                      threads, flops / 1e11);
+    std::printf("T%d M%-5ld K%-5ld N%-5ld mc %d: median %.0f best %.0f GFLOP/s, %.3f ms, B %.1f GB/s\n", threads, m, k, n, cfg.mc,
+                flops / t.median / 1e9, flops / t.best / 1e9, t.median * 1e3, double(n * k * eb) / t.median / 1e9);
+    std::fflush(stdout);
+    for (void* p : {a, b, c}) std::free(p);
+  }
+}
