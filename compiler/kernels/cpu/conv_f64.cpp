@@ -1,0 +1,2 @@
+#include "conv.h"
+AOTC_ENTRY(conv_f64) { conv<ConvPlain<double>>(args, begin, end); }
