@@ -119,9 +119,7 @@ AOTC_I i32h cut32(i64h x) { return __builtin_convertvector(x, i32h); }
 #endif
 
 // ---- masks --------------------------------------------------------------------------------------------------------------------------
-AOTC_I i64v widen_mask(i32v m) {
-  return {ext64(AOTC_LANES_LO(m)), ext64(AOTC_LANES_HI(m))};
-}
+AOTC_I i64v widen_mask(i32v m) { return {ext64(AOTC_LANES_LO(m)), ext64(AOTC_LANES_HI(m))}; }
 AOTC_I i32v narrow(i64v m) { return AOTC_JOIN(cut32(m.lo), cut32(m.hi)); }
 AOTC_I f32v sel(i32v m, f32v a, f32v b) { return m ? a : b; }
 AOTC_I i32v sel(i32v m, i32v a, i32v b) { return m ? a : b; }
@@ -202,13 +200,13 @@ AOTC_I f32v round_f16(f32v x) { return f32_of_f16(f16_of_f32(x)); }
 // ---- memory: one row per element type ---------------------------------------------------------------------------------------------------
 template <class T>
 struct elem;  // reg: register type; mem: vector of L elements in memory; in, out: conversions
-#define AOTC_ELEM(T, R, M, IN, OUT)                                     \
-  template <>                                                           \
-  struct elem<T> {                                                      \
-    typedef R reg;                                                      \
-    typedef M mem;                                                      \
-    static __attribute__((always_inline)) R in(M x) { return IN; }      \
-    static __attribute__((always_inline)) M out(R x) { return OUT; }    \
+#define AOTC_ELEM(T, R, M, IN, OUT)                                  \
+  template <>                                                        \
+  struct elem<T> {                                                   \
+    typedef R reg;                                                   \
+    typedef M mem;                                                   \
+    static __attribute__((always_inline)) R in(M x) { return IN; }   \
+    static __attribute__((always_inline)) M out(R x) { return OUT; } \
   };
 AOTC_ELEM(float, f32v, f32v, x, x)
 AOTC_ELEM(double, f64v, f64v, x, x)
@@ -277,18 +275,10 @@ AOTC_I void st(T* p, reg<T> x, part w) {
 }
 #if !defined(__clang__) && AOTC_L == 16
 AOTC_I uint16_t kmask(part w) { return static_cast<uint16_t>((1u << w.n) - 1); }
-AOTC_I f32v ld_mask(const float* p, i32v m) {
-  return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(m));
-}
-AOTC_I void st_mask(float* p, f32v x, i32v m) {
-  __builtin_ia32_storeups512_mask(p, x, kmask(m));
-}
-AOTC_I i32v ld_mask(const int32_t* p, i32v m) {
-  return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m));
-}
-AOTC_I void st_mask(int32_t* p, i32v x, i32v m) {
-  __builtin_ia32_storedqusi512_mask(p, x, kmask(m));
-}
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(m)); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_storeups512_mask(p, x, kmask(m)); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m)); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_storedqusi512_mask(p, x, kmask(m)); }
 AOTC_I f32v ld(const float* p, part w) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(w)); }
 AOTC_I void st(float* p, f32v x, part w) { __builtin_ia32_storeups512_mask(p, x, kmask(w)); }
 AOTC_I i32v ld(const int32_t* p, part w) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(w)); }
@@ -308,27 +298,15 @@ AOTC_I i64v ld(const int64_t* p, part w) {
   return {(i64h)x.lo, (i64h)x.hi};
 }
 AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
-AOTC_I f32v ld(const bf16* p, part w) {
-  return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w)));
-}
+AOTC_I f32v ld(const bf16* p, part w) { return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
 AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)bf16_of_f32(x), kmask(w)); }
-AOTC_I f32v ld(const f16* p, part w) {
-  return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w)));
-}
+AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
 AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
 #elif !defined(__clang__)
-AOTC_I f32v ld_mask(const float* p, i32v m) {
-  return __builtin_ia32_maskloadps256((const f32v*)p, m);
-}
-AOTC_I void st_mask(float* p, f32v x, i32v m) {
-  __builtin_ia32_maskstoreps256((f32v*)p, m, x);
-}
-AOTC_I i32v ld_mask(const int32_t* p, i32v m) {
-  return __builtin_ia32_maskloadd256((const i32v*)p, m);
-}
-AOTC_I void st_mask(int32_t* p, i32v x, i32v m) {
-  __builtin_ia32_maskstored256((i32v*)p, m, x);
-}
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_maskloadps256((const f32v*)p, m); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_maskstoreps256((f32v*)p, m, x); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_maskloadd256((const i32v*)p, m); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_maskstored256((i32v*)p, m, x); }
 AOTC_I f32v ld(const float* p, part w) { return ld_mask(p, alive(w)); }
 AOTC_I void st(float* p, f32v x, part w) { st_mask(p, x, alive(w)); }
 AOTC_I i32v ld(const int32_t* p, part w) { return ld_mask(p, alive(w)); }
@@ -414,7 +392,8 @@ AOTC_I int64_t first(i64v x) { return x.lo[0]; }
 AOTC_I bool first(i32v x) { return x[0] != 0; }
 AOTC_I void unpack(i64v x, int64_t* p) { __builtin_memcpy(p, &x, sizeof x); }
 
-// ---- index arithmetic ---------------------------------------------------------------------------------------------------------------------
+// ---- index arithmetic
+// ---------------------------------------------------------------------------------------------------------------------
 AOTC_I int64_t floordiv(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return q - ((a % b != 0) & ((a < 0) != (b < 0)));

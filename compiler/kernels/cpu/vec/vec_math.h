@@ -1,7 +1,7 @@
 #pragma once
-// Transcendental functions of f32 vectors as polynomials, about 1-2 ulp over the whole range, NaN and infinities as in C. Range reductions are
-// those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp, log and tanh are those of Moshier's
-// Cephes library (single precision), sin, cos and erf minimax polynomials published by N. Juffa.
+// Transcendental functions of f32 vectors as polynomials, about 1-2 ulp over the whole range, NaN and infinities as in C. Range reductions
+// are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp, log and tanh are those of
+// Moshier's Cephes library (single precision), sin, cos and erf minimax polynomials published by N. Juffa.
 #include "vec_ops.h"
 
 namespace {
@@ -51,7 +51,7 @@ AOTC_I f32v v_expm1(f32v x) {
   const f32v n = rnd_even(c * 1.44269504088896341f);
   f32v r = fma(n, kf(-0.693359375f), c);
   r = fma(n, kf(2.12194440e-4f), r);
-  const f32v e = fma(exp_tail(r), r * r, r);                   // exp(r) - 1
+  const f32v e = fma(exp_tail(r), r * r, r);                    // exp(r) - 1
   const f32v s = scale2(kf(0.5f), n), y = fma(e, s, s - 0.5f);  // half of the result: 2^n may overflow alone
   return sel(x == 0.0f, x, y + y);
 }

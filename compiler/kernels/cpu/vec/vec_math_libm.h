@@ -5,14 +5,14 @@
 
 namespace {
 
-#define AOTC_LIBM(name)                      \
-  extern "C" double name(double) noexcept;   \
-  AOTC_F f64v v_##name(f64v x) {             \
+#define AOTC_LIBM(name)                                                            \
+  extern "C" double name(double) noexcept;                                         \
+  AOTC_F f64v v_##name(f64v x) {                                                   \
     return lane_by_lane(x, x, [](double a, double) -> double { return name(a); }); \
   }
-#define AOTC_LIBM_F32(name)                  \
-  extern "C" float name##f(float) noexcept;  \
-  AOTC_F f32v v_##name(f32v x) {             \
+#define AOTC_LIBM_F32(name)                                                        \
+  extern "C" float name##f(float) noexcept;                                        \
+  AOTC_F f32v v_##name(f32v x) {                                                   \
     return lane_by_lane(x, x, [](float a, float) -> float { return name##f(a); }); \
   }
 AOTC_LIBM(exp)
@@ -49,14 +49,14 @@ AOTC_LIBM_F32(erfc)
 #undef AOTC_LIBM
 #undef AOTC_LIBM_F32
 
-#define AOTC_LIBM2(name)                                                                         \
-  extern "C" double name(double, double) noexcept;                                               \
-  extern "C" float name##f(float, float) noexcept;                                               \
-  AOTC_F f64v v_##name(f64v x, f64v y) {                                                         \
-    return lane_by_lane(x, y, [](double a, double b) -> double { return name(a, b); });          \
-  }                                                                                              \
-  AOTC_F f32v v_##name(f32v x, f32v y) {                                                         \
-    return lane_by_lane(x, y, [](float a, float b) -> float { return name##f(a, b); });          \
+#define AOTC_LIBM2(name)                                                                \
+  extern "C" double name(double, double) noexcept;                                      \
+  extern "C" float name##f(float, float) noexcept;                                      \
+  AOTC_F f64v v_##name(f64v x, f64v y) {                                                \
+    return lane_by_lane(x, y, [](double a, double b) -> double { return name(a, b); }); \
+  }                                                                                     \
+  AOTC_F f32v v_##name(f32v x, f32v y) {                                                \
+    return lane_by_lane(x, y, [](float a, float b) -> float { return name##f(a, b); }); \
   }
 AOTC_LIBM2(atan2)
 AOTC_LIBM2(hypot)

@@ -7,10 +7,10 @@ namespace {
 #define AOTC_PAIR2(f, a, b) \
   { f(a.lo, b.lo), f(a.hi, b.hi) }
 // A binary operator on all register types.
-#define AOTC_BIN_ALL(name, OP)                                                                   \
-  AOTC_I f32v name(f32v a, f32v b) { return a OP b; }                                            \
-  AOTC_I i32v name(i32v a, i32v b) { return a OP b; }                                            \
-  AOTC_I f64v name(f64v a, f64v b) { return {a.lo OP b.lo, a.hi OP b.hi}; }                      \
+#define AOTC_BIN_ALL(name, OP)                                              \
+  AOTC_I f32v name(f32v a, f32v b) { return a OP b; }                       \
+  AOTC_I i32v name(i32v a, i32v b) { return a OP b; }                       \
+  AOTC_I f64v name(f64v a, f64v b) { return {a.lo OP b.lo, a.hi OP b.hi}; } \
   AOTC_I i64v name(i64v a, i64v b) { return {a.lo OP b.lo, a.hi OP b.hi}; }
 #define AOTC_BIN_FLT(name, OP)                        \
   AOTC_I f32v name(f32v a, f32v b) { return a OP b; } \
@@ -18,9 +18,9 @@ namespace {
 #define AOTC_BIN_INT(name, OP)                        \
   AOTC_I i32v name(i32v a, i32v b) { return a OP b; } \
   AOTC_I i64v name(i64v a, i64v b) { return {a.lo OP b.lo, a.hi OP b.hi}; }
-#define AOTC_CMP(name, OP)                                                                       \
-  AOTC_I i32v name(f32v a, f32v b) { return a OP b; }                                            \
-  AOTC_I i32v name(i32v a, i32v b) { return a OP b; }                                            \
+#define AOTC_CMP(name, OP)                                                                              \
+  AOTC_I i32v name(f32v a, f32v b) { return a OP b; }                                                   \
+  AOTC_I i32v name(i32v a, i32v b) { return a OP b; }                                                   \
   AOTC_I i32v name(f64v a, f64v b) { return narrow(i64v{(i64h)(a.lo OP b.lo), (i64h)(a.hi OP b.hi)}); } \
   AOTC_I i32v name(i64v a, i64v b) { return narrow(i64v{(i64h)(a.lo OP b.lo), (i64h)(a.hi OP b.hi)}); }
 AOTC_BIN_ALL(v_add, +)
@@ -66,9 +66,7 @@ AOTC_I V v_sign(V a) {  // NaN gives 0, as PyTorch's CPU kernel
   return sel(v_gt(a, zero), one, sel(v_lt(a, zero), v_neg(one), zero));
 }
 AOTC_I f32v v_copysign(f32v a, f32v b) { return as_f32((bits(a) & 0x7fffffff) | (bits(b) & INT32_MIN)); }
-AOTC_I f64v v_copysign(f64v a, f64v b) {
-  return from_bits(v_bit_or(v_bit_and(bits(a), kl(INT64_MAX)), v_bit_and(bits(b), kl(INT64_MIN))));
-}
+AOTC_I f64v v_copysign(f64v a, f64v b) { return from_bits(v_bit_or(v_bit_and(bits(a), kl(INT64_MAX)), v_bit_and(bits(b), kl(INT64_MIN)))); }
 template <class V>
 AOTC_I i32v v_isnan(V a) {
   return v_ne(a, a);
@@ -97,11 +95,11 @@ AOTC_I V v_relu(V a) {  // NaN: the comparison is false, so a is kept
 }
 
 #if AOTC_L == 16
-#define AOTC_ROUND(name, mode)                                                                              \
+#define AOTC_ROUND(name, mode)                                                                                  \
   AOTC_I f32v name(f32v a) { return __builtin_ia32_rndscaleps_mask(a, mode, a, static_cast<uint16_t>(-1), 4); } \
   AOTC_I f64h name(f64h a) { return __builtin_ia32_rndscalepd_mask(a, mode, a, static_cast<uint8_t>(-1), 4); }
 #else
-#define AOTC_ROUND(name, mode)                                     \
+#define AOTC_ROUND(name, mode)                                            \
   AOTC_I f32v name(f32v a) { return __builtin_ia32_roundps256(a, mode); } \
   AOTC_I f64h name(f64h a) { return __builtin_ia32_roundpd256(a, mode); }
 #endif
@@ -110,10 +108,10 @@ AOTC_ROUND(rnd_down, 9)
 AOTC_ROUND(rnd_up, 10)
 AOTC_ROUND(rnd_zero, 11)
 #undef AOTC_ROUND
-#define AOTC_ROUND_OP(name, f)                                        \
-  AOTC_I f32v name(f32v a) { return f(a); }                           \
-  AOTC_I f64v name(f64v a) { return {f(a.lo), f(a.hi)}; }             \
-  AOTC_I i32v name(i32v a) { return a; }                              \
+#define AOTC_ROUND_OP(name, f)                            \
+  AOTC_I f32v name(f32v a) { return f(a); }               \
+  AOTC_I f64v name(f64v a) { return {f(a.lo), f(a.hi)}; } \
+  AOTC_I i32v name(i32v a) { return a; }                  \
   AOTC_I i64v name(i64v a) { return a; }
 AOTC_ROUND_OP(v_round, rnd_even)
 AOTC_ROUND_OP(v_floor, rnd_down)
@@ -154,11 +152,11 @@ AOTC_I V lane_by_lane(V a, V b, F f) {
   __builtin_memcpy(&a, x, sizeof x);
   return a;
 }
-#define AOTC_INT_DIV(name, EXPR)                                                                 \
-  AOTC_F i32v name(i32v a, i32v b) {                                                             \
+#define AOTC_INT_DIV(name, EXPR)                                                                                              \
+  AOTC_F i32v name(i32v a, i32v b) {                                                                                          \
     return lane_by_lane(a, b, [](int32_t x, int32_t y) -> int32_t { return y == 0 ? 0 : (y == -1 ? (EXPR##_M1) : (EXPR)); }); \
-  }                                                                                              \
-  AOTC_F i64v name(i64v a, i64v b) {                                                             \
+  }                                                                                                                           \
+  AOTC_F i64v name(i64v a, i64v b) {                                                                                          \
     return lane_by_lane(a, b, [](int64_t x, int64_t y) -> int64_t { return y == 0 ? 0 : (y == -1 ? (EXPR##_M1) : (EXPR)); }); \
   }
 #define AOTC_TRUNC x / y

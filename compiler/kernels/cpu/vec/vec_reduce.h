@@ -88,7 +88,9 @@ struct r_sum {
     a = v_add(a, keep(w, x, like(x, 0)));
   }
   AOTC_I_MEMBER void merge(const r_sum& o) { a = v_add(a, o.a); }
-  AOTC_I_MEMBER V across() const { return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_add(x, y); }); }
+  AOTC_I_MEMBER V across() const {
+    return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_add(x, y); });
+  }
   AOTC_I_MEMBER V lanes() const { return a; }
 };
 template <class V>
@@ -99,7 +101,9 @@ struct r_prod {
     a = v_mul(a, keep(w, x, like(x, 1)));
   }
   AOTC_I_MEMBER void merge(const r_prod& o) { a = v_mul(a, o.a); }
-  AOTC_I_MEMBER V across() const { return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_mul(x, y); }); }
+  AOTC_I_MEMBER V across() const {
+    return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_mul(x, y); });
+  }
   AOTC_I_MEMBER V lanes() const { return a; }
 };
 
@@ -122,53 +126,51 @@ AOTC_I V shrink(V a, V x) {
   return sel(v_ne(x, x), x, sel(v_lt(x, a), x, a));
 }
 AOTC_I i32v shrink(i32v a, i32v x) { return x < a ? x : a; }
-#define AOTC_EXTREME(name, step, start)                                     \
-  template <class V>                                                                \
-  struct name {                                                                     \
-    V a = start(V());                                                               \
-    template <class W>                                                              \
-    AOTC_I_MEMBER void add(W w, V x) {                                              \
-      a = step(a, keep(w, x, start(x)));                                            \
-    }                                                                               \
-    AOTC_I_MEMBER void merge(const name& o) { a = step(a, o.a); }                   \
-    AOTC_I_MEMBER V across() const {                                                \
+#define AOTC_EXTREME(name, step, start)                                              \
+  template <class V>                                                                 \
+  struct name {                                                                      \
+    V a = start(V());                                                                \
+    template <class W>                                                               \
+    AOTC_I_MEMBER void add(W w, V x) {                                               \
+      a = step(a, keep(w, x, start(x)));                                             \
+    }                                                                                \
+    AOTC_I_MEMBER void merge(const name& o) { a = step(a, o.a); }                    \
+    AOTC_I_MEMBER V across() const {                                                 \
       return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return step(x, y); }); \
-    }                                                                               \
-    AOTC_I_MEMBER V lanes() const { return a; }                                     \
+    }                                                                                \
+    AOTC_I_MEMBER V lanes() const { return a; }                                      \
   };
 AOTC_EXTREME(r_max, grow, lowest)
 AOTC_EXTREME(r_min, shrink, highest)
 #undef AOTC_EXTREME
 
 // Index of the extreme: the first on ties, NaN wins.
-#define AOTC_ARG(name, cmp, better)                                                                           \
-  template <class V>                                                                                          \
-  struct name {                                                                                               \
-    V a = like(V(), 0);                                                                                       \
-    i64v at = kl(INT64_MAX); /* none yet */                                                                   \
-    AOTC_I_MEMBER i32v takes(V x) const {                                                                     \
-      return v_eq(at, kl(INT64_MAX)) | cmp(x, a) | (v_ne(x, x) & v_eq(a, a));                                  \
-    }                                                                                                         \
-    template <class W>                                                                                        \
-    AOTC_I_MEMBER void add(W w, V x, i64v i) {                                                                \
-      const i32v m = takes(x) & alive(w);                                                                     \
-      a = sel(m, x, a);                                                                                       \
-      at = sel(m, i, at);                                                                                     \
-    }                                                                                                         \
-    AOTC_I_MEMBER i64v across() const {                                                                       \
-      typename lane_type<V>::type t[AOTC_L];                                                                  \
-      int64_t i[AOTC_L];                                                                                      \
-      __builtin_memcpy(t, &a, sizeof t);                                                                      \
-      unpack(at, i);                                                                                          \
-      int b = 0;                                                                                              \
-      for (int l = 1; l < AOTC_L; ++l) {                                                                      \
-        if (i[l] == INT64_MAX) continue;                                                                      \
-        const bool nan_l = t[l] != t[l], nan_b = t[b] != t[b];                                                \
-        if (t[l] better t[b] || (nan_l && !nan_b) || ((t[l] == t[b] || (nan_l && nan_b)) && i[l] < i[b])) b = l; \
-      }                                                                                                       \
-      return kl(i[b]);                                                                                        \
-    }                                                                                                         \
-    AOTC_I_MEMBER i64v lanes() const { return at; }                                                           \
+#define AOTC_ARG(name, cmp, better)                                                                                 \
+  template <class V>                                                                                                \
+  struct name {                                                                                                     \
+    V a = like(V(), 0);                                                                                             \
+    i64v at = kl(INT64_MAX); /* none yet */                                                                         \
+    AOTC_I_MEMBER i32v takes(V x) const { return v_eq(at, kl(INT64_MAX)) | cmp(x, a) | (v_ne(x, x) & v_eq(a, a)); } \
+    template <class W>                                                                                              \
+    AOTC_I_MEMBER void add(W w, V x, i64v i) {                                                                      \
+      const i32v m = takes(x) & alive(w);                                                                           \
+      a = sel(m, x, a);                                                                                             \
+      at = sel(m, i, at);                                                                                           \
+    }                                                                                                               \
+    AOTC_I_MEMBER i64v across() const {                                                                             \
+      typename lane_type<V>::type t[AOTC_L];                                                                        \
+      int64_t i[AOTC_L];                                                                                            \
+      __builtin_memcpy(t, &a, sizeof t);                                                                            \
+      unpack(at, i);                                                                                                \
+      int b = 0;                                                                                                    \
+      for (int l = 1; l < AOTC_L; ++l) {                                                                            \
+        if (i[l] == INT64_MAX) continue;                                                                            \
+        const bool nan_l = t[l] != t[l], nan_b = t[b] != t[b];                                                      \
+        if (t[l] better t[b] || (nan_l && !nan_b) || ((t[l] == t[b] || (nan_l && nan_b)) && i[l] < i[b])) b = l;    \
+      }                                                                                                             \
+      return kl(i[b]);                                                                                              \
+    }                                                                                                               \
+    AOTC_I_MEMBER i64v lanes() const { return at; }                                                                 \
   };
 AOTC_ARG(r_argmax, v_gt, >)
 AOTC_ARG(r_argmin, v_lt, <)
@@ -199,36 +201,36 @@ AOTC_I V lane_splat(V x, int l) {
   __builtin_memcpy(t, &x, sizeof t);
   return splat(t[l]);
 }
-#define AOTC_SCAN(name, start, STEP)                                    \
-  template <class V>                                                    \
-  struct name {                                                         \
-    typedef typename scan_type<V>::type S;                              \
-    S a = start;                                                        \
-    AOTC_I_MEMBER V add(V v) {                                          \
-      const S x = scan_in(v);                                           \
-      a = STEP;                                                         \
-      V y;                                                              \
-      scan_out(a, &y);                                                  \
-      return y;                                                         \
-    }                                                                   \
-    template <class W>                                                  \
-    AOTC_I_MEMBER V along(W w, V v) {                                   \
-      typedef typename lane_type<S>::type T;                            \
-      const S in = scan_in(v);                                          \
-      T t[AOTC_L];                                                      \
-      __builtin_memcpy(t, &in, sizeof t);                               \
-      const int n = count(w);                                           \
-      for (int l = 0; l < n; ++l) {                                     \
-        const S x = splat(t[l]);                                        \
-        a = STEP;                                                       \
-        t[l] = lane0(a);                                                \
-      }                                                                 \
-      S r;                                                              \
-      __builtin_memcpy(&r, t, sizeof t);                                \
-      V y;                                                              \
-      scan_out(r, &y);                                                  \
-      return y;                                                         \
-    }                                                                   \
+#define AOTC_SCAN(name, start, STEP)         \
+  template <class V>                         \
+  struct name {                              \
+    typedef typename scan_type<V>::type S;   \
+    S a = start;                             \
+    AOTC_I_MEMBER V add(V v) {               \
+      const S x = scan_in(v);                \
+      a = STEP;                              \
+      V y;                                   \
+      scan_out(a, &y);                       \
+      return y;                              \
+    }                                        \
+    template <class W>                       \
+    AOTC_I_MEMBER V along(W w, V v) {        \
+      typedef typename lane_type<S>::type T; \
+      const S in = scan_in(v);               \
+      T t[AOTC_L];                           \
+      __builtin_memcpy(t, &in, sizeof t);    \
+      const int n = count(w);                \
+      for (int l = 0; l < n; ++l) {          \
+        const S x = splat(t[l]);             \
+        a = STEP;                            \
+        t[l] = lane0(a);                     \
+      }                                      \
+      S r;                                   \
+      __builtin_memcpy(&r, t, sizeof t);     \
+      V y;                                   \
+      scan_out(r, &y);                       \
+      return y;                              \
+    }                                        \
   };
 AOTC_I int count(full) { return AOTC_L; }
 AOTC_I int count(part w) { return w.n; }
@@ -244,27 +246,27 @@ AOTC_SCAN(s_logsumexp, lowest(S()), v_logaddexp(a, x))
 #undef AOTC_SCAN
 
 // Index of the running extreme: the last on ties, NaN wins. `i` counts the points of the scanned row.
-#define AOTC_SCAN_ARG(name, cmp)                                                                       \
-  template <class V>                                                                                   \
-  struct name {                                                                                        \
-    V a = like(V(), 0);                                                                                \
-    i64v at = kl(-1);                                                                                  \
-    AOTC_I_MEMBER i64v add(V x, i64v i) {                                                              \
-      const i32v m = v_eq(at, kl(-1)) | cmp(x, a) | v_ne(x, x);                                         \
-      a = sel(m, x, a);                                                                                \
-      at = sel(m, i, at);                                                                              \
-      return at;                                                                                       \
-    }                                                                                                  \
-    template <class W>                                                                                 \
-    AOTC_I_MEMBER i64v along(W w, V v, i64v i) {                                                       \
-      int64_t t[AOTC_L];                                                                               \
-      unpack(i, t);                                                                                    \
-      const int n = count(w);                                                                          \
-      for (int l = 0; l < n; ++l) t[l] = lane0(add(lane_splat(v, l), kl(t[l])));                        \
-      i64v r;                                                                                          \
-      __builtin_memcpy(&r, t, sizeof t);                                                               \
-      return r;                                                                                        \
-    }                                                                                                  \
+#define AOTC_SCAN_ARG(name, cmp)                                                 \
+  template <class V>                                                             \
+  struct name {                                                                  \
+    V a = like(V(), 0);                                                          \
+    i64v at = kl(-1);                                                            \
+    AOTC_I_MEMBER i64v add(V x, i64v i) {                                        \
+      const i32v m = v_eq(at, kl(-1)) | cmp(x, a) | v_ne(x, x);                  \
+      a = sel(m, x, a);                                                          \
+      at = sel(m, i, at);                                                        \
+      return at;                                                                 \
+    }                                                                            \
+    template <class W>                                                           \
+    AOTC_I_MEMBER i64v along(W w, V v, i64v i) {                                 \
+      int64_t t[AOTC_L];                                                         \
+      unpack(i, t);                                                              \
+      const int n = count(w);                                                    \
+      for (int l = 0; l < n; ++l) t[l] = lane0(add(lane_splat(v, l), kl(t[l]))); \
+      i64v r;                                                                    \
+      __builtin_memcpy(&r, t, sizeof t);                                         \
+      return r;                                                                  \
+    }                                                                            \
   };
 AOTC_SCAN_ARG(s_argmax, v_ge)
 AOTC_SCAN_ARG(s_argmin, v_le)
