@@ -40,16 +40,21 @@ struct SubgraphArg {
   std::string name;
   size_t index;
 };  ///< index into Program::subgraphs
+/// A float or bool computed from shapes (n / 7, n > 3): no Expr can hold it. Rules refuse it, quoting `text`.
+struct SymbolicArg {
+  std::string name;  ///< defined by the node of which it is a result ("operator.truediv")
+  std::string text;  ///< the archive's expression
+};
 using TensorList = std::vector<TensorRef>;
 using OptTensorList = std::vector<std::optional<TensorRef>>;
 /// Ints and symbolic ints are both Expr (constant or not).
 using Arg = std::variant<NoneArg, TensorRef, TensorList, OptTensorList, Expr, std::vector<Expr>, double, std::vector<double>, bool,
                          std::vector<bool>, std::string, std::vector<std::string>, DType, DeviceArg, LayoutArg, MemoryFormatArg,
-                         std::complex<double>, SubgraphArg>;
+                         std::complex<double>, SubgraphArg, SymbolicArg>;
 
 struct NamedArg {
-  std::string name;
-  Arg value;
+  std::string name;  ///< of the operator's schema; "0", "1" ... for positional arguments of an operator that LibTorch does not know
+  Arg value;         ///< a Tensor argument may hold a number (Expr, double, bool): PyTorch's wrapped number
   bool defaulted = false;
 };
 
@@ -57,7 +62,8 @@ struct PNode {
   std::string name;    ///< first output's name, or "node_N"
   std::string target;  ///< "aten.linear.default" (the archive's "torch.ops." prefix removed); "operator.add" for python scalars
   std::vector<NamedArg> args;
-  /// One entry a result, in schema order: a TensorRef, a TensorList, an Expr (symint result, already resolved), or NoneArg (unused).
+  /// One entry a result, in schema order: a TensorRef, a TensorList, an Expr (symint result, already resolved), a SymbolicArg, or
+  /// NoneArg (unused). An in-place operator's result is a new name for the tensor that it wrote.
   std::vector<Arg> results;
   std::string source;       ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
   std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
@@ -75,7 +81,9 @@ struct ProgramInput {
 enum class OutputKind : uint8_t { user, buffer_mutation, user_input_mutation, user_constant };
 struct ProgramOutput {
   OutputKind kind;
-  Arg value;           ///< TensorRef, or a constant / symint for user outputs that are not tensors
+  /// TensorRef, or a constant / symint for user outputs that are not tensors. For a mutation by in-place operators (archives that were
+  /// not functionalized) it names the buffer or input itself: its content when the graph ends.
+  Arg value;
   std::string target;  ///< mutated buffer or input name
   std::string tree_path;
 };
@@ -87,14 +95,21 @@ struct Program {
   SymTable syms;  ///< the archive's symbols with their ranges
   std::map<std::string, TensorMeta> tensors;
   std::map<std::string, Expr> sym_ints;
+  /// In the order of execution. Python arithmetic on shapes whose results are Exprs is gone; wrappers without a meaning of their own
+  /// (set_grad_enabled, checkpointing) are inlined.
   std::vector<PNode> nodes;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
   std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
   std::vector<Program> subgraphs;
+  std::vector<ShapeGuard> guards;  ///< what export assumed about shapes and their ranges do not say
   /// Example inputs saved with the archive, in user-input order; empty when there are none.
   std::vector<ConstData> sample_inputs;
 };
+
+/// The whole program as text, for people and tests. Without data.
+std::string dump(const Program& program);
+std::string arg_text(const Arg& arg, const SymTable& syms);
 
 }  // namespace aotc::import

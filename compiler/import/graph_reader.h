@@ -1,0 +1,78 @@
+#pragma once
+// models/*.json → Program: nodes, types, symbols. Weights are read elsewhere (import/payload.h).
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "import/json.h"
+#include "import/operators.h"
+#include "import/program.h"
+
+namespace aotc::import {
+
+/// The symbols of one archive, shared by its graphs.
+class Symbols {
+ public:
+  void set_range(const std::string& name, int64_t min, int64_t max);
+  Expr of(const std::string& name);  ///< added with an open range when it is new
+  /// Integer of {"as_int": 3} or {"as_expr": {"expr_str": ...}}. Throws Diagnostic.
+  Expr read(const JsonRef& sym_int);
+  Expr parse(const std::string& text, const JsonRef& where);
+  SymTable& table() { return table_; }
+
+ private:
+  SymTable table_;
+  std::map<std::string, SymId> by_name_;
+  std::map<std::string, Expr> parsed_;
+};
+
+DType read_dtype(const JsonRef& scalar_type);
+TensorMeta read_tensor_meta(const JsonRef& meta, Symbols& symbols);
+
+/// One graph being read into one Program; subgraphs that only wrap are read into the same Program.
+class GraphReader {
+ public:
+  GraphReader(Program& program, Symbols& symbols, OpTable& ops) : p_(program), symbols_(symbols), ops_(ops) {}
+  void read(const JsonRef& graph);
+  /// A value that the graph's inputs, nodes or outputs name. Throws Diagnostic when it is not defined.
+  Arg value(const JsonRef& argument);
+  /// Name of the top graph's buffers and inputs that in-place operators wrote (through views, too), in no order.
+  const std::set<std::string>& written() const { return written_; }
+
+ private:
+  /// Names of the graph that is being read: those of an inlined one get a prefix, its inputs stand for the caller's values.
+  struct Scope {
+    std::string prefix;
+    std::map<std::string, Arg> bound;
+    std::map<std::string, Expr> sym_ints;
+    std::map<std::string, std::string> sym_texts;  ///< symbolic floats and bools
+  };
+  void read_values(const JsonRef& graph, Scope& s);
+  void read_inputs(const JsonRef& graph, Scope& s);
+  void read_node(const JsonRef& node, Scope& s);
+  bool inline_node(const JsonRef& node, Scope& s, const std::string& target);
+  bool add_guard(const PNode& node);
+  std::vector<NamedArg> read_args(const JsonRef& inputs, const OpSchema* schema, Scope& s, const Loc& loc);
+  Arg read_arg(const JsonRef& argument, Scope& s);
+  Arg read_result(const JsonRef& argument, Scope& s, const Loc& loc);
+  Arg tensor(const std::string& name, const Scope& s, const JsonRef& where) const;
+  Arg symbolic(const JsonRef& sym_argument, Scope& s);
+  TensorRef define(const std::string& name, Scope& s, const JsonRef& where);
+  void track_aliases(const PNode& node, const OpSchema& schema);
+  Loc loc(const JsonRef& where, const PNode* node = nullptr) const;
+
+  Program& p_;
+  Symbols& symbols_;
+  OpTable& ops_;
+  Scope top_;
+  std::set<std::string> defined_;
+  std::map<std::string, std::string> base_;  ///< value → the value that it may be a view of
+  std::set<std::string> written_;
+  int depth_ = 0;
+};
+
+/// Python arithmetic that nothing uses any more.
+void drop_unused_scalar_nodes(Program& program);
+
+}  // namespace aotc::import

@@ -1,0 +1,295 @@
+#include "import/read_archive.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "import/graph_reader.h"
+#include "import/json.h"
+#include "import/operators.h"
+#include "import/payload.h"
+#include "import/pickle.h"
+#include "import/signature.h"
+#include "import/zip.h"
+
+namespace aotc::import {
+namespace {
+
+constexpr int kSchemaMajor = 8;
+constexpr size_t kMaxJsonBytes = 512u << 20;
+
+std::string_view text_of(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
+
+bool starts_with(std::string_view s, std::string_view prefix) { return s.substr(0, prefix.size()) == prefix; }
+
+/// One archive: the zip, and where its parts are in either layout.
+class Archive {
+ public:
+  explicit Archive(const std::string& path) : file_(MappedFile::open(path)), zip_(file_->bytes(), path), payloads_(file_) { find_layout(); }
+
+  Program read() {
+    p_.file = zip_.what();
+    const Json model = json(model_);
+    const JsonRef m(model, name_of(model_));
+    check_version(m);
+    read_ranges(m);
+    const JsonRef gm = m["graph_module"];
+    OpTable ops;
+    GraphReader reader(p_, symbols_, ops);
+    reader.read(gm["graph"]);
+    read_signature(gm, reader, p_);
+    read_weights();
+    read_samples(keyword_order(gm));
+    finish();
+    return std::move(p_);
+  }
+
+ private:
+  Diagnostic fail(std::string why) const { return {Loc{.file = zip_.what()}, std::move(why)}; }
+  std::string name_of(const ZipEntry* e) const { return zip_.what() + ": " + e->name; }
+  Json json(const ZipEntry* e) const {
+    if (e->bytes > kMaxJsonBytes) throw fail(fmt::format("{} has {} bytes; at most {} are read", e->name, e->bytes, kMaxJsonBytes));
+    return parse_json(text_of(zip_.read(*e)), name_of(e));
+  }
+
+  void find_layout() {
+    if (const ZipEntry* e = zip_.find("serialized_exported_program.json")) {  // torch.export.save before 2.8
+      model_ = e;
+      state_ = zip_.find("serialized_state_dict.pt");
+      constants_ = zip_.find("serialized_constants.pt");
+      samples_ = zip_.find("serialized_example_inputs.pt");
+      if (!state_ || !constants_) throw fail("no weights: serialized_state_dict.pt or serialized_constants.pt is missing");
+      return;
+    }
+    for (const ZipEntry& e : zip_.entries()) {
+      const size_t slash = e.name.find('/');
+      if (slash != std::string::npos && e.name.substr(slash) == "/archive_format") root_ = e.name.substr(0, slash + 1);
+    }
+    if (root_.empty() || text_of(zip_.read(*zip_.find(root_ + "archive_format"))) != "pt2")
+      throw fail("not an archive of torch.export.save").note("neither archive_format nor serialized_exported_program.json is in the zip");
+    if (const ZipEntry* order = zip_.find(root_ + "byteorder"); order && text_of(zip_.read(*order)) != "little")
+      throw fail("saved on a big-endian machine, which is not supported");
+    std::vector<const ZipEntry*> models;
+    for (const ZipEntry& e : zip_.entries())
+      if (starts_with(e.name, root_ + "models/") && e.name.size() > 5 && e.name.substr(e.name.size() - 5) == ".json") models.push_back(&e);
+    if (models.empty())
+      throw fail("the archive holds no exported program")
+          .note("a package of AOTInductor holds machine code only; save the program with torch.export.save");
+    if (models.size() > 1) {
+      std::string names;
+      for (const ZipEntry* e : models) names += (names.empty() ? "" : ", ") + e->name.substr(root_.size() + 7);
+      throw fail(fmt::format("the archive holds {} programs, one is expected: {}", models.size(), names));
+    }
+    model_ = models[0];
+    const std::string name = model_->name.substr(root_.size() + 7, model_->name.size() - root_.size() - 12);
+    state_ = zip_.find(root_ + "data/weights/" + name + ".pt");
+    constants_ = zip_.find(root_ + "data/constants/" + name + ".pt");
+    weights_config_ = zip_.find(root_ + "data/weights/" + name + "_weights_config.json");
+    constants_config_ = zip_.find(root_ + "data/constants/" + name + "_constants_config.json");
+    samples_ = zip_.find(root_ + "data/sample_inputs/" + name + ".pt");
+  }
+
+  void check_version(const JsonRef& m) {
+    const JsonRef v = m["schema_version"];
+    p_.schema_major = static_cast<int>(v["major"].integer());
+    p_.schema_minor = static_cast<int>(v["minor"].integer());
+    if (m.has("torch_version")) p_.torch_version = m["torch_version"].text();
+    if (p_.schema_major != kSchemaMajor)
+      throw Diagnostic(v.fault("").loc(),
+                       fmt::format("schema version {}.{} of torch {} is not supported", p_.schema_major, p_.schema_minor, p_.torch_version))
+          .note(fmt::format("supported: schema version {}.x, which torch 2.5 to 2.13 write", kSchemaMajor));
+  }
+
+  void read_ranges(const JsonRef& m) {
+    const JsonRef ranges = m["range_constraints"];
+    std::vector<std::tuple<std::string, int64_t, int64_t>> derived;
+    for (const auto& [text, value] : ranges.object().items()) {
+      const JsonRef r = ranges.member(text, value);
+      const int64_t min = r.has("min_val") ? r["min_val"].integer() : 0, max = r.has("max_val") ? r["max_val"].integer() : kInf;
+      if (min > max) throw r.fault(fmt::format("an empty range, {} to {}", min, max));
+      if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos)
+        symbols_.set_range(text, std::max<int64_t>(min, 0), max);
+      else
+        derived.emplace_back(text, min, max);  // a dimension such as 2*s0; its symbol has a range of its own
+    }
+    for (const auto& [text, min, max] : derived) {
+      const Expr e = symbols_.parse(text, ranges);
+      p_.guards.push_back({ShapeGuard::Kind::le, min, e, "the range of " + text});
+      if (max != kInf) p_.guards.push_back({ShapeGuard::Kind::le, e, max, "the range of " + text});
+    }
+  }
+
+  // Weights, buffers and constants.
+  using Stored = std::map<std::string, StoredTensor>;
+
+  void read_config(const ZipEntry* config, const std::string& folder, Stored& out) {
+    const Json j = json(config);
+    const JsonRef entries = JsonRef(j, name_of(config))["config"];
+    for (const auto& [target, value] : entries.object().items()) {
+      const JsonRef e = entries.member(target, value);
+      const std::string path = folder + e["path_name"].text();
+      const ZipEntry* record = zip_.find(path);
+      if (!record) throw e.fault(fmt::format("the record {} is missing", path));
+      if (!e.has("tensor_meta")) {
+        others_.emplace(target, "a custom object");
+        continue;
+      }
+      if (e.has("use_pickle") && e["use_pickle"].boolean()) {
+        const PickleValue v = read_torch_save(bytes_of(record), name_of(record));
+        const StoredTensor* t = v.as<StoredTensor>();
+        if (!t) throw e.fault("the record does not hold a tensor");
+        out[target] = *t;
+        continue;
+      }
+      const TensorMeta meta = read_tensor_meta(e["tensor_meta"], symbols_);
+      StoredTensor t{.dtype = meta.dtype, .storage = bytes_of(record)};
+      for (const Expr& s : meta.sizes) t.sizes.push_back(constant(s, e));
+      for (const Expr& s : meta.strides) t.strides.push_back(constant(s, e));
+      t.offset = constant(meta.storage_offset, e);
+      if (t.storage.empty() && std::find(t.sizes.begin(), t.sizes.end(), 0) == t.sizes.end())
+        throw e.fault("the archive was saved without the bytes of this tensor")
+            .note("export the model with real weights, not under FakeTensorMode");
+      out[target] = std::move(t);
+    }
+  }
+  static int64_t constant(const Expr& e, const JsonRef& where) {
+    const auto c = e.as_const();
+    if (!c) throw where.fault("a weight of symbolic size");
+    return *c;
+  }
+  Bytes bytes_of(const ZipEntry* e) {
+    auto it = checked_.find(e->name);
+    if (it == checked_.end()) it = checked_.emplace(e->name, zip_.read(*e)).first;
+    return it->second;
+  }
+
+  void read_pickled(const ZipEntry* file, Stored& out) {
+    if (file->bytes == 0) return;
+    const PickleValue v = read_torch_save(bytes_of(file), name_of(file));
+    const PickleValue::Dict* d = v.dict();
+    if (!d) throw Diagnostic(Loc{.file = name_of(file)}, "not a dictionary of tensors");
+    for (const auto& [key, value] : d->items) {
+      const std::string* name = key.as<std::string>();
+      const StoredTensor* t = value.as<StoredTensor>();
+      if (!name) throw Diagnostic(Loc{.file = name_of(file)}, "a key that is not a text");
+      if (t)
+        out[*name] = *t;
+      else
+        others_.emplace(*name, "a value that is not a tensor");
+    }
+  }
+
+  void read_weights() {
+    Stored state, constants;
+    if (state_)
+      read_pickled(state_, state);
+    else if (weights_config_)
+      read_config(weights_config_, root_ + "data/weights/", state);
+    if (constants_)
+      read_pickled(constants_, constants);
+    else if (constants_config_)
+      read_config(constants_config_, root_ + "data/constants/", constants);
+
+    for (const ProgramInput& in : p_.inputs) {
+      if (in.kind == InputKind::user || in.kind == InputKind::user_scalar || p_.data.count(in.target)) continue;
+      const Stored& first = in.kind == InputKind::constant_tensor || !in.persistent ? constants : state;
+      const Stored& second = &first == &state ? constants : state;
+      auto it = first.find(in.target);
+      if (it == first.end()) it = second.find(in.target);
+      if (it == first.end() || it == second.end()) {
+        const auto o = others_.find(in.target);
+        throw fail(fmt::format("the archive has no data for '{}'{}", in.target, o == others_.end() ? "" : ", it is " + o->second));
+      }
+      const StoredTensor& t = it->second;
+      const TensorMeta& meta = p_.tensors.at(in.name);
+      bool same = meta.dtype == t.dtype && meta.sizes.size() == t.sizes.size();
+      for (size_t i = 0; same && i < t.sizes.size(); ++i) same = meta.sizes[i].is(t.sizes[i]);
+      if (!same) throw fail(fmt::format("the data of '{}' has another type or other sizes than the graph says", in.target));
+      p_.data.emplace(in.target, payloads_.dense(in.target, t, Loc{.file = zip_.what()}));
+      p_.data_meta.emplace(in.target, meta_of(t));
+    }
+  }
+
+  /// Example inputs are a convenience: whatever is not plain tensors is left out.
+  void read_samples(const std::vector<std::string>& keywords) {
+    if (!samples_ || samples_->bytes == 0) return;
+    std::vector<const PickleValue*> leaves;
+    size_t expected = 0;
+    for (const ProgramInput& in : p_.inputs) expected += in.kind == InputKind::user || in.kind == InputKind::user_scalar;
+    std::function<void(const PickleValue&)> flatten = [&](const PickleValue& v) {
+      if (leaves.size() > expected) return;
+      if (const auto* s = v.sequence()) {
+        for (const PickleValue& i : s->items) flatten(i);
+      } else if (const auto* d = v.dict()) {
+        for (const auto& [k, i] : d->items) flatten(i);
+      } else {
+        leaves.push_back(&v);
+      }
+    };
+    try {
+      const PickleValue v = read_torch_save(bytes_of(samples_), name_of(samples_));
+      const auto* call = v.sequence();
+      if (!call || call->items.size() != 2 || !call->items[1].dict()) return;
+      flatten(call->items[0]);
+      for (const std::string& k : keywords)
+        for (const auto& [key, value] : call->items[1].dict()->items)
+          if (const std::string* name = key.as<std::string>(); name && *name == k) flatten(value);
+      if (leaves.size() != expected) return;
+      size_t leaf = 0;
+      std::vector<ConstData> samples;
+      for (const ProgramInput& in : p_.inputs) {
+        if (in.kind != InputKind::user && in.kind != InputKind::user_scalar) continue;
+        const PickleValue& value = *leaves[leaf++];
+        if (in.kind != InputKind::user) continue;
+        const StoredTensor* t = value.as<StoredTensor>();
+        if (!t || t->dtype != p_.tensors.at(in.name).dtype) return;
+        samples.push_back(payloads_.dense(in.name, *t, Loc{.file = name_of(samples_)}));
+      }
+      p_.sample_inputs = std::move(samples);
+    } catch (const Diagnostic&) {}
+  }
+
+  void finish() {
+    drop_unused_scalar_nodes(p_);
+    p_.syms = symbols_.table();
+    // Guards hold where the symbols are known when a run starts: those of the inputs.
+    std::set<SymId> known;
+    for (const ProgramInput& in : p_.inputs) {
+      if (in.kind == InputKind::user)
+        for (const Expr& e : p_.tensors.at(in.name).sizes) known.merge(e.symbols());
+      if (const Expr* e = std::get_if<Expr>(&in.constant)) known.merge(e->symbols());
+    }
+    std::erase_if(p_.guards, [&](const ShapeGuard& g) {
+      for (const Expr* e : {&g.a, &g.b})
+        for (const SymId s : e->symbols())
+          if (!known.count(s)) return true;
+      return g.kind == ShapeGuard::Kind::eq ? p_.syms.proves_eq(g.a, g.b) : p_.syms.proves_le(g.a, g.b);
+    });
+    std::function<void(Program&)> share = [&](Program& p) {
+      for (Program& s : p.subgraphs) {
+        s.syms = p_.syms;
+        s.torch_version = p_.torch_version;
+        s.schema_major = p_.schema_major;
+        s.schema_minor = p_.schema_minor;
+        share(s);
+      }
+    };
+    share(p_);
+  }
+
+  std::shared_ptr<const MappedFile> file_;
+  Zip zip_;
+  Payloads payloads_;
+  Program p_;
+  Symbols symbols_;
+  std::string root_;
+  const ZipEntry *model_ = nullptr, *state_ = nullptr, *constants_ = nullptr, *weights_config_ = nullptr, *constants_config_ = nullptr,
+                 *samples_ = nullptr;
+  std::map<std::string, Bytes> checked_;
+  std::map<std::string, std::string> others_;
+};
+
+}  // namespace
+
+Program read_archive(const std::string& path) { return Archive(path).read(); }
+
+}  // namespace aotc::import
