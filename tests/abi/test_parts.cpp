@@ -1,0 +1,114 @@
+// Parts of the runtime on their own: the CPU's features and the postfix evaluator.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+
+#include "cpu.h"
+#include "slots.h"
+
+using namespace aotc::rt;
+
+namespace {
+
+// A Granite-Rapids-like CPU, with bits that a test takes away.
+struct Fake {
+  uint32_t one_c, seven_b, seven_c, seven_d, seven1_a, ext_c;
+  uint64_t xcr0;
+  bool amx;
+} fake;
+
+constexpr Fake kAll = {1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29,
+                       1u << 3 | 1u << 5 | 1u << 8 | 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31,
+                       1u << 11,
+                       1u << 22 | 1u << 24 | 1u << 25,
+                       1u << 5,
+                       1u << 5,
+                       0x600e7,
+                       true};
+
+const CpuProbe kFake = {[](uint32_t leaf, uint32_t sub, uint32_t out[4]) {
+                          std::memset(out, 0, 16);
+                          if (leaf == 0) out[0] = 31;
+                          if (leaf == 1) out[2] = fake.one_c;
+                          if (leaf == 7 && sub == 0) {
+                            out[0] = 1;
+                            out[1] = fake.seven_b;
+                            out[2] = fake.seven_c;
+                            out[3] = fake.seven_d;
+                          }
+                          if (leaf == 7 && sub == 1) out[0] = fake.seven1_a;
+                          if (leaf == 0x80000000u) out[0] = 0x80000008u;
+                          if (leaf == 0x80000001u) out[2] = fake.ext_c;
+                        },
+                        [] { return fake.xcr0; }, [] { return fake.amx; }};
+
+const aotc_isa_table kTables[] = {{AOTC_ISA_AVX2, nullptr, nullptr},
+                                  {AOTC_ISA_AVX512, nullptr, nullptr},
+                                  {AOTC_ISA_AVX512_BF16, nullptr, nullptr},
+                                  {AOTC_ISA_AMX, nullptr, nullptr}};
+
+int best() {
+  const aotc_isa_table* t = select_isa(kTables, 4, cpu_features(kFake));
+  return t ? t->isa : -1;
+}
+
+int64_t value(std::initializer_list<int64_t> code, bool* ok) {
+  int64_t out = 0;
+  const int64_t symbols[] = {-7, 3};
+  *ok = eval(code.begin(), 0, static_cast<uint32_t>(code.size()), symbols, nullptr, &out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the best code version that a masked CPU can run") {
+  fake = kAll;
+  CHECK(best() == AOTC_ISA_AMX);
+  fake.amx = false;
+  CHECK(best() == AOTC_ISA_AVX512_BF16);
+  fake = kAll;
+  fake.xcr0 = 0xe7;
+  CHECK(best() == AOTC_ISA_AVX512_BF16);
+  fake.seven1_a = 0;
+  CHECK(best() == AOTC_ISA_AVX512);
+  fake.xcr0 = 0x7;  // AVX-512 off in the operating system
+  CHECK(best() == AOTC_ISA_AVX2);
+  fake = kAll;
+  fake.seven_b &= ~(1u << 16);
+  CHECK(best() == AOTC_ISA_AVX2);
+  fake.seven_b &= ~(1u << 5);
+  CHECK(best() == -1);
+  CHECK(std::string(last_error()).find("avx2 lacks avx2") != std::string::npos);
+  fake = kAll;
+  fake.one_c &= ~(1u << 12);
+  CHECK(best() == -1);
+  CHECK(std::string(last_error()).find("fma") != std::string::npos);
+  fake = kAll;
+  fake.one_c &= ~(1u << 27);
+  CHECK(best() == -1);
+  CHECK(std::string(last_error()).find("operating system support") != std::string::npos);
+}
+
+TEST_CASE("postfix code") {
+  bool ok;
+  CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_FLOORDIV}, &ok) == -3);
+  CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_MOD}, &ok) == 2);
+  CHECK(value({AOTC_X_SYM, 1, AOTC_X_SYM, 0, AOTC_X_MOD}, &ok) == -4);
+  CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_MIN}, &ok) == -7);
+  CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_MAX}, &ok) == 3);
+  CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_SUB, AOTC_X_CONST, 5, AOTC_X_MUL}, &ok) == -50);
+  CHECK(ok);
+  for (const auto& bad :
+       std::initializer_list<std::initializer_list<int64_t>>{{AOTC_X_CONST, 1, AOTC_X_CONST, 0, AOTC_X_FLOORDIV},
+                                                             {AOTC_X_CONST, INT64_MAX, AOTC_X_CONST, 1, AOTC_X_ADD},
+                                                             {AOTC_X_CONST, INT64_MIN, AOTC_X_CONST, -1, AOTC_X_MOD},
+                                                             {AOTC_X_CONST, 1LL << 40, AOTC_X_CONST, 1LL << 40, AOTC_X_MUL},
+                                                             {AOTC_X_ADD},
+                                                             {AOTC_X_CONST, 1, AOTC_X_CONST, 2},
+                                                             {AOTC_X_CONST},
+                                                             {4711},
+                                                             {}}) {
+    value(bad, &ok);
+    CHECK_FALSE(ok);
+  }
+}

@@ -1,0 +1,242 @@
+// Threads: the context's own, the caller's, many contexts at once, fork.
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "pool.h"
+#include "toy.h"
+
+namespace {
+
+aotc_context_options with_threads(int32_t n) {
+  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
+  options.num_threads = n;
+  return options;
+}
+
+int count_threads() {
+  int n = 0;
+  DIR* dir = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(dir)) n += entry->d_name[0] != '.';
+  closedir(dir);
+  return n;
+}
+
+/// A pool as a host may have one: a fresh thread per task, in reverse order.
+aotc_thread_pool host_pool(int32_t* width) {
+  aotc_thread_pool pool{};
+  pool.struct_size = sizeof pool;
+  pool.user = width;
+  pool.width = [](void* user) { return *static_cast<int32_t*>(user); };
+  pool.parallel_for = [](void*, int32_t tasks, void (*task)(void*, int32_t), void* arg) {
+    std::vector<std::thread> threads;
+    for (int32_t i = tasks; i-- > 0;) threads.emplace_back([=] { task(arg, i); });
+    for (std::thread& t : threads) t.join();
+  };
+  return pool;
+}
+
+/// Ends the process when the test hangs.
+struct Watchdog {
+  explicit Watchdog(unsigned seconds) { alarm(seconds); }
+  ~Watchdog() { alarm(0); }
+};
+
+}  // namespace
+
+TEST_CASE("any number of threads gives the same bytes") {
+  const Watchdog dog(60);
+  Loaded toy(toy_path());
+  ToyCall serial(61, 3);
+  Session one(toy.api);
+  REQUIRE(serial.run(toy.api, one.context) == AOTC_OK);
+  for (int32_t n : {2, 3, 8}) {
+    Session s(toy.api, with_threads(n));
+    for (int i = 0; i < 50; ++i) {
+      ToyCall call(61, 3);
+      REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+      REQUIRE(call.y == serial.y);
+      REQUIRE(call.total == serial.total);
+    }
+  }
+  int32_t width = 5;
+  const aotc_thread_pool pool = host_pool(&width);
+  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
+  options.threads = &pool;
+  Session s(toy.api, options);
+  for (int i = 0; i < 20; ++i) {
+    ToyCall call(61, 3);
+    REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+    REQUIRE(call.y == serial.y);
+  }
+}
+
+TEST_CASE("threads are as many as granted, park, wake, and go with the context") {
+  const Watchdog dog(60);
+  Loaded toy(toy_path());
+  const int before = count_threads();
+  {
+    Session s(toy.api, with_threads(4));
+    CHECK(count_threads() == before + 3);
+    for (int i = 0; i < 5; ++i) {
+      ToyCall call(64, i);
+      REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+      REQUIRE(call.right());
+      usleep(20000);  // long enough to park
+    }
+    aotc_context_info info = AOTC_CONTEXT_INFO_INIT;
+    REQUIRE(toy.api->context_get_info(s.context, &info) == AOTC_OK);
+    CHECK(info.threads == 4);
+    CHECK(count_threads() == before + 3);
+  }
+  CHECK(count_threads() == before);
+  aotc_model* model;
+  aotc_context* context;
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  aotc_context_options options = with_threads(5000);
+  CHECK(toy.api->context_create(model, &options, &context) == AOTC_INVALID_ARGUMENT);
+  toy.api->model_destroy(model);
+}
+
+TEST_CASE("many threads, each with its context, with failures in between") {
+  const Watchdog dog(120);
+  Loaded toy(toy_path());
+  aotc_model* model;
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      aotc_context* context;
+      const aotc_context_options options = with_threads(t % 2 + 1);
+      if (toy.api->context_create(model, &options, &context) != AOTC_OK) {
+        ++wrong;
+        return;
+      }
+      for (int i = 0; i < 3000; ++i) {
+        ToyCall call(1 + (i * 7 + t) % 64, i);
+        if (i % 5 == 0) {
+          call.idx.back() = 99;
+          wrong += call.run(toy.api, context) != AOTC_INDEX_OUT_OF_RANGE;
+          wrong += !strstr(toy.api->last_error(), "embedding");
+          wrong += toy.api->state_reset(context, nullptr) != AOTC_OK;
+          continue;
+        }
+        if (i % 7 == 0) call.in[0].dtype = AOTC_DTYPE_I8;
+        const aotc_status status = call.run(toy.api, context);
+        wrong += i % 7 == 0 ? status != AOTC_INVALID_ARGUMENT || !call.untouched() : status != AOTC_OK || !call.right();
+      }
+      toy.api->context_destroy(context);
+    });
+  toy.api->model_destroy(model);  // the contexts keep it
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a context that two threads use at once says so") {
+  const Watchdog dog(60);
+  Loaded toy(toy_path());
+  Session s(toy.api);
+  std::atomic<int> wrong{0}, refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        ToyCall call(8, i);
+        const aotc_status status = call.run(toy.api, s.context);
+        if (status == AOTC_WRONG_STATE)
+          ++refused;
+        else
+          wrong += status != AOTC_OK || !call.right();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+  INFO("refused: " << refused);
+}
+
+TEST_CASE("a forked child works, and so does its parent") {
+  const Watchdog dog(60);
+  Loaded toy(toy_path());
+  Session s(toy.api, with_threads(3));
+  ToyCall call(64, 1);
+  REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    bool ok = true;
+    for (int i = 0; i < 20; ++i) {
+      ToyCall inner(64, i);
+      ok = ok && inner.run(toy.api, s.context) == AOTC_OK && inner.right();
+    }
+    toy.api->context_destroy(s.context);
+    _exit(ok ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  ToyCall after(64, 2);
+  CHECK(after.run(toy.api, s.context) == AOTC_OK);
+  CHECK(after.right());
+  // A child that never runs destroys what it inherited.
+  const pid_t second = fork();
+  if (second == 0) {
+    alarm(20);
+    toy.api->context_destroy(s.context);
+    toy.api->model_destroy(s.model);
+    _exit(0);
+  }
+  REQUIRE(waitpid(second, &status, 0) == second);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("errno and the floating-point environment stay as they were") {
+  Loaded toy(toy_path());
+  const unsigned before = _mm_getcsr();
+  for (uint32_t flags : {0u, uint32_t{AOTC_CONTEXT_FLUSH_DENORMALS}}) {
+    aotc_context_options options = with_threads(2);
+    options.flags = flags;
+    Session s(toy.api, options);
+    const unsigned odd = before ^ 0x2000;  // another rounding mode
+    _mm_setcsr(odd);
+    errno = 4242;
+    ToyCall call(32);
+    call.x.assign(call.x.size(), 1e-40f);
+    call.bias.assign(8, 0);
+    call.idx.assign(call.idx.size(), 3);
+    const aotc_status status = call.run(toy.api, s.context);
+    const unsigned csr = _mm_getcsr() & ~0x3fu, error = static_cast<unsigned>(errno);
+    _mm_setcsr(before);
+    CHECK(status == AOTC_OK);
+    CHECK(csr == (odd & ~0x3fu));
+    CHECK(error == 4242);
+    for (int64_t r = 0; r < 32; ++r) CHECK((call.y[static_cast<size_t>(r) * 8] == 0) == (flags != 0));
+  }
+}
+
+TEST_CASE("fork and join cost about a microsecond") {
+  using namespace aotc::rt;
+  Threads threads;
+  REQUIRE(threads_create(2, nullptr, &threads) == AOTC_OK);
+  std::atomic<int64_t> sum{0};
+  const TaskFn task = [](void* arg, int32_t i) { static_cast<std::atomic<int64_t>*>(arg)->fetch_add(i + 1, std::memory_order_relaxed); };
+  REQUIRE(threads_begin(&threads, 2) == AOTC_OK);
+  double best = 1e9;
+  constexpr int kRounds = 30, kEach = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kEach; ++i) threads_run(&threads, 2, task, &sum);
+    best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kEach);
+  }
+  threads_end(&threads);
+  threads_destroy(&threads);
+  CHECK(sum == 3 * kRounds * kEach);
+  WARN("fork/join of 2 threads: " << best << " us");
+}
