@@ -22,6 +22,7 @@ struct Verifier {
   void check_defined(ValueId v, const std::vector<bool>& defined, std::string_view user) const {
     if (!g.values.contains(v)) fail(user, fmt::format("uses value {} that does not exist", idx(v)));
     if (g.values[v].kind == ValueKind::node && !defined[idx(v)]) fail(user, fmt::format("uses value {} before its definition", idx(v)));
+    if (g.values[v].kind == ValueKind::constant) check_constant(g.values[v]);
   }
 
   void check_leaves() const {
@@ -30,16 +31,22 @@ struct Verifier {
       if (!g.values.contains(v) || g.values[v].kind != ValueKind::input || g.values[v].input != i)
         fail(g.inputs[i].name, "input value is wrong");
     }
-    for (const Value& v : g.values) {
-      if (v.kind != ValueKind::constant) continue;
-      if (!g.constants.contains(v.constant)) fail(v.name, "constant does not exist");
-      if (!(g.constants[v.constant].type == v.type)) fail(v.name, "constant of another type");
+    for (const StateInfo& s : g.states) {
+      if (!g.constants.contains(s.initial)) fail(s.name, "state without initial content");
+      check_data(g.constants[s.initial]);
     }
-    for (const ConstData& c : g.constants) {
-      const auto bytes = c.type.bytes().as_const();
-      if (!bytes || static_cast<size_t>(*bytes) != c.bytes) fail(c.name, fmt::format("constant holds {} bytes", c.bytes));
-      if (c.bytes != 0 && !c.data) fail(c.name, "constant without data");
-    }
+  }
+
+  void check_constant(const Value& v) const {
+    if (!g.constants.contains(v.constant)) fail(v.name, "constant does not exist");
+    const ConstData& c = g.constants[v.constant];
+    if (!(c.type == v.type)) fail(v.name, "constant of another type");
+    check_data(c);
+  }
+  void check_data(const ConstData& c) const {
+    const auto bytes = c.type.bytes().as_const();
+    if (!bytes || static_cast<size_t>(*bytes) != c.bytes) fail(c.name, fmt::format("constant holds {} bytes", c.bytes));
+    if (c.bytes != 0 && !c.data) fail(c.name, "constant without data");
   }
 
   void check_node(NodeId id, std::vector<bool>& defined) const {
@@ -70,7 +77,6 @@ struct Verifier {
     }
     for (const StateInfo& s : g.states) {
       if (!g.values.contains(s.value) || g.values[s.value].kind != ValueKind::state) fail(s.name, "state value is wrong");
-      if (!g.constants.contains(s.initial)) fail(s.name, "state without initial content");
       if (s.updated == kNone<ValueId>) continue;
       check_defined(s.updated, defined, "state " + s.name);
       if (g.type(s.updated).dtype != s.type.dtype || !same_dims(g, g.type(s.updated).dims, s.type.dims))

@@ -29,6 +29,13 @@ struct Pass {
 
 std::span<const Pass> pass_list();  ///< in the order in which they run
 const Pass* find_pass(std::string_view name);
-void run_passes(Graph& g, PassContext& ctx);  ///< all, verifying after each
+/// One pass, verified and reported to ctx.after.
+void run_pass(const Pass& pass, Graph& g, PassContext& ctx);
+void run_passes(Graph& g, PassContext& ctx);  ///< all of pass_list()
+
+/// The named passes in the order given ("a,b,c"; "all" is the whole list). Throws Diagnostic with the known names.
+void run_named(Graph& g, std::string_view names, PassContext& ctx);
+/// What `aotc opt` does: parses the text, runs the named passes, prints.
+std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, PassContext& ctx);
 
 }  // namespace aotc::passes

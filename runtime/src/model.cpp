@@ -99,6 +99,10 @@ void model_free(aotc_model* model) {
   free(model);
 }
 
+int32_t resolve_device(const aotc_module_desc& module, int32_t device) {
+  return device != AOTC_DEFAULT_DEVICE ? device : is_gpu(module) ? 0 : AOTC_HOST;
+}
+
 aotc_status check_device(const aotc_module_desc& module, int32_t device) {
   if (!is_gpu(module) && device != AOTC_HOST)
     return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_HOST (-1), not %d", device);
@@ -140,6 +144,7 @@ aotc_status read_options(const char* what, const void* from, size_t known, void*
 }
 
 aotc_status probe(const aotc_module_desc& module, int32_t device) {
+  device = resolve_device(module, device);
   RT_TRY(check_device(module, device));
   RT_TRY(check_format(module));
   if (is_gpu(module)) return fail(AOTC_INCOMPATIBLE, "this runtime was built without GPU support");
@@ -148,7 +153,6 @@ aotc_status probe(const aotc_module_desc& module, int32_t device) {
 
 aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
-  if (is_gpu(module)) options.device = 0;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
   if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS))
     return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
@@ -160,7 +164,7 @@ aotc_status model_create(const aotc_module_desc& module, const aotc_model_option
   aotc_model* model = take<aotc_model>(1);
   if (!model) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
   model->module = &module;
-  model->device = options.device;
+  model->device = resolve_device(module, options.device);
   model->allocator = allocator;
   model->references = 1;
   const aotc_status status = fill(model, options);

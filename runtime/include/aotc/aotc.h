@@ -52,7 +52,8 @@ typedef int32_t aotc_status; /* not the enum: an enum's size may change */
 typedef struct aotc_model aotc_model;     /* immutable; any number of threads may use it at once                             */
 typedef struct aotc_context aotc_context; /* workspace, threads and states of one stream of runs; one thread at a time uses it */
 
-enum { AOTC_HOST = -1 }; /* the device that is no GPU */
+/* Devices: a GPU's ordinal n >= 0, or one of these. DEFAULT: host for a CPU artifact, GPU 0 for a GPU artifact. */
+enum { AOTC_HOST = -1, AOTC_DEFAULT_DEVICE = -2 };
 
 /* A tensor of the caller's. Frozen: 64 bytes. Borrowed for the call; aotc never frees or keeps it. */
 typedef struct aotc_tensor {
@@ -106,7 +107,7 @@ enum {
 };
 typedef struct aotc_model_options {
   size_t struct_size;
-  int32_t device; /* AOTC_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact */
+  int32_t device; /* AOTC_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact, or AOTC_DEFAULT_DEVICE */
   uint32_t flags;
   const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. Copied */
   const char* weights_path;        /* file of weights kept outside the .so; NULL: the file of its name beside the .so */
@@ -150,6 +151,7 @@ typedef struct aotc_io_info {
   int32_t alias_input; /* outputs: the input whose new content this is (the model wrote to that input), else -1 */
   int32_t reserved;
 } aotc_io_info;
+#define AOTC_IO_INFO_INIT {sizeof(aotc_io_info), NULL, NULL, 0, 0, -1, 0}
 
 /* Kinds of io_count and io_get. */
 enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
@@ -161,6 +163,7 @@ typedef struct aotc_model_info {
   int32_t device;
   int32_t n_variants;
 } aotc_model_info;
+#define AOTC_MODEL_INFO_INIT {sizeof(aotc_model_info), 0, NULL, 0, 0}
 
 typedef struct aotc_context_info {
   size_t struct_size;
@@ -172,6 +175,7 @@ typedef struct aotc_context_info {
   int32_t threads;     /* granted */
   int32_t reserved;
 } aotc_context_info;
+#define AOTC_CONTEXT_INFO_INIT {sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0}
 
 /* One step of the latest run. */
 typedef struct aotc_profile_step {
@@ -198,8 +202,8 @@ typedef struct aotc_api {
    * AOTC_INCOMPATIBLE: no, last_error names the missing CPU feature, driver or GPU architecture. AOTC_DEVICE: the driver failed. */
   aotc_status (*probe)(int32_t device);
 
-  /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL: defaults
-   * (device AOTC_HOST for a CPU artifact, GPU 0 for a GPU artifact). Any thread. INCOMPATIBLE, DEVICE as probe; NOT_FOUND: the weights
+  /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL:
+   * AOTC_MODEL_OPTIONS_INIT. Any thread. INCOMPATIBLE, DEVICE as probe; NOT_FOUND: the weights
    * file is missing; INCOMPATIBLE: it belongs to another build; OUT_OF_MEMORY. *out is set on success only. */
   aotc_status (*model_create)(const aotc_model_options* options, aotc_model** out);
   /* Ends the caller's use; the memory goes when the last context of the model is destroyed too. NULL is fine. */

@@ -1,0 +1,332 @@
+#include "emit/cpu/inst_emitter.h"
+
+#include <algorithm>
+
+#include "emit/cpu/text.h"
+#include "plan/loop_interface.h"
+
+namespace aotc::emit::cpu {
+
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::ParamRole;
+
+namespace {
+bool is_arg(ReduceKind k) { return k == ReduceKind::argmax || k == ReduceKind::argmin; }
+}  // namespace
+
+InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes) : k_(k), scopes_(scopes), lanes_(lanes) {
+  for (const loop::Param& p : k.params)
+    if (p.role == ParamRole::acc) acc_type_ = elem_type(p.dtype);
+}
+
+const InstEmitter::Value& InstEmitter::value(InstId id) const {
+  const auto it = values_.find(id);
+  AOTC_CHECK(it != values_.end(), "kernel {}: instruction {} is used before its definition", k_.name, idx(id));
+  return it->second;
+}
+
+void InstEmitter::define(InstId id, int rank, bool varies, const std::string& type, const std::string& text) {
+  const std::string name = fmt::format("v{}", idx(id));
+  scopes_.add(rank, fmt::format("const {} {} = {};", type, name, text));
+  values_[id] = {name, rank, varies};
+  bind(id);
+}
+
+/// The value as a symbol of later indices, kept within its range: a faulty index is reported by a check, never followed.
+void InstEmitter::bind(InstId id) {
+  const SymId s = k_.insts[id].bind;
+  if (s == kNone<SymId>) return;
+  const Value& v = value(id);
+  const SymInfo& info = scopes_.syms()[s];
+  std::string last;
+  if (info.extent)
+    last = scopes_.scalar(*info.extent - 1);
+  else if (info.max != kInf)
+    last = fmt::format("{}L", info.max);
+  const int64_t least = std::max<int64_t>(info.min, INT64_MIN / 2);
+  const auto kept = [&](const std::string& x) { return last.empty() ? x : fmt::format("imax(imin({}, {}), {}L)", x, last, least); };
+  const std::string name = fmt::format("x{}", idx(id));
+  if (!v.varies) {
+    scopes_.add(v.rank, fmt::format("const int64_t {} = {};", name, kept(fmt::format("first({})", v.text))));
+    scopes_.define(s, v.rank, name);
+    return;
+  }
+  scopes_.add(v.rank, fmt::format("int64_t {0}[AOTC_L];\n  unpack({1}, {0});", name, v.text));
+  if (!last.empty()) scopes_.add(v.rank, fmt::format("for (int l = 0; l < AOTC_L; ++l) {0}[l] = {1};", name, kept(name + "[l]")));
+  scopes_.define_by_lane(s, name);
+}
+
+void InstEmitter::emit(InstId id) {
+  const Inst& i = k_.insts[id];
+  switch (i.kind) {
+    case InstKind::constant:
+      values_[id] = {constant(i.dtype, i.imm_f, i.imm_i), kFunction, false};
+      bind(id);
+      return;
+    case InstKind::index: return emit_index(id);
+    case InstKind::op: return emit_op(id);
+    case InstKind::load: return emit_load(id);
+    case InstKind::store: return emit_store(id);
+    case InstKind::reduce: return emit_reduce(id);
+    case InstKind::scan: return emit_scan(id);
+    case InstKind::check: return emit_check(id);
+  }
+}
+
+void InstEmitter::emit_index(InstId id) {
+  const Expr& e = k_.insts[id].index;
+  const LaneIndex x = scopes_.classify(e);
+  switch (x.kind) {
+    case LaneIndex::uniform: {
+      const int rank = std::max(scopes_.rank(x.base), scopes_.varies(e) ? scopes_.segment_rank() : 0);
+      return define(id, rank, false, "i64v", fmt::format("kl({})", scopes_.scalar(x.base)));
+    }
+    case LaneIndex::contiguous:
+    case LaneIndex::backward:
+    case LaneIndex::strided: {
+      const std::string step = scopes_.scalar(x.stride);
+      const int rank = std::max(scopes_.segment_rank() + 1, scopes_.rank(x.base));
+      return define(id, rank, true, "i64v", fmt::format("ramp({} + i * {}, {})", scopes_.scalar(x.base), step, step));
+    }
+    case LaneIndex::by_lane:
+      return define(id, place_.rank, true, "i64v", fmt::format("lanes64([&](int l) {{ (void)l; return {}; }})", scopes_.text_in_lane(e)));
+  }
+}
+
+/// A comparison of indices that is affine in the lane is constant between two points: segments are cut there and it costs nothing inside.
+bool InstEmitter::emit_lane_compare(InstId id) {
+  const Inst& i = k_.insts[id];
+  struct Row {
+    Op op;
+    const char* text;
+    bool at_zero, at_one;
+  };
+  constexpr Row kRows[] = {{Op::lt, "<", true, false},  {Op::le, "<=", false, true}, {Op::gt, ">", false, true},
+                           {Op::ge, ">=", true, false}, {Op::eq, "==", true, true},  {Op::ne, "!=", true, true}};
+  const Row* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == i.op; });
+  if (row == std::end(kRows)) return false;
+  Expr side[2];
+  for (int s = 0; s < 2; ++s) {
+    const Inst& a = k_.insts[i.args[s]];
+    if (a.kind == InstKind::index)
+      side[s] = a.index;
+    else if (a.kind == InstKind::constant && a.dtype == DType::i64)
+      side[s] = a.imm_i;
+    else
+      return false;
+  }
+  const Expr difference = side[0] - side[1];
+  const auto at_segment = scopes_.constant_sign(difference, row->at_zero, row->at_one);
+  if (!at_segment) return false;
+  define(id, scopes_.segment_rank(), false, "i32v", fmt::format("kb({} {} 0)", *at_segment, row->text));
+  return true;
+}
+
+void InstEmitter::emit_op(InstId id) {
+  const Inst& i = k_.insts[id];
+  if (emit_lane_compare(id)) return;
+  std::vector<std::string> args;
+  std::vector<DType> types;
+  int rank = kFunction;
+  bool varies = false;
+  for (InstId a : i.args) {
+    const Value& v = value(a);
+    args.push_back(v.text);
+    types.push_back(dtype(a));
+    rank = std::max(rank, v.rank);
+    varies |= v.varies;
+  }
+  define(id, rank, varies, reg_type(i.dtype), pointwise(i.op, args, types, i.dtype));
+}
+
+std::string InstEmitter::arg_as(InstId arg, DType t) const { return cast(value(arg).text, dtype(arg), t); }
+
+std::string InstEmitter::alive_mask(InstId mask) const {
+  if (mask == kNone<InstId>) return fmt::format("alive({})", width());
+  return place_.lanes ? fmt::format("({} & alive(w))", value(mask).text) : value(mask).text;
+}
+
+std::string InstEmitter::pointer(const Inst& i) const {
+  return k_.params[i.param].role == ParamRole::acc ? "acc_row" : fmt::format("p{}", idx(i.param));
+}
+
+void InstEmitter::emit_load(InstId id) {
+  const Inst& i = k_.insts[id];
+  const loop::Param& p = k_.params[i.param];
+  const bool masked = i.mask != kNone<InstId>;
+  const std::string ptr = pointer(i);
+  const std::string reg = reg_type(p.dtype);
+  const auto finish = [&](int rank, bool varies, std::string text) {
+    if (masked) {
+      const Value& m = value(i.mask);
+      rank = std::max(rank, m.rank);
+      const std::string other = constant(p.dtype, i.imm_f, i.imm_i);
+      if (!m.varies)
+        text = fmt::format("first({}) ? {} : {}", m.text, text, other);
+      else if (!varies)
+        text = fmt::format("any({1} & alive({3})) ? sel({1}, {0}, {2}) : {2}", text, m.text, other, width());
+      else
+        text = fmt::format("sel({1}, {0}, {2})", text, m.text, other);
+      varies |= m.varies;
+    }
+    define(id, rank, varies, reg_type(i.dtype), cast("(" + text + ")", p.dtype, i.dtype));
+  };
+  const bool lane_mask = masked && value(i.mask).varies;
+
+  if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer) {
+    finish(place_.rank, true, fmt::format("ld({} + ({}) * {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes));
+    return;
+  }
+  if (p.role == ParamRole::acc) {
+    finish(place_.rank, true, lane_mask ? fmt::format("ld_mask(acc_row + i, {})", alive_mask(i.mask)) : std::string("ld(acc_row + i, w)"));
+    return;
+  }
+  const LaneIndex x = scopes_.classify(i.index);
+  const bool fixed = p.role != ParamRole::input;  // not moved across stores
+  if (x.kind == LaneIndex::uniform) {
+    int rank = std::max({scopes_.rank(x.base), place_.least, scopes_.varies(i.index) ? scopes_.segment_rank() : 0});
+    if (fixed) rank = place_.rank;
+    return finish(rank, false, fmt::format("ld1({} + {})", ptr, scopes_.scalar(x.base)));
+  }
+  AOTC_CHECK(place_.lanes, "kernel {}: a load along lanes outside of them", k_.name);
+  int rank = place_.inner && lanes_ == loop::LaneAxis::outer && !scopes_.by_lane(i.index)
+                 ? std::max({place_.least, scopes_.rank(i.index), static_cast<int>(kBody)})
+                 : place_.rank;
+  if (fixed) rank = place_.rank;
+  const std::string m = lane_mask ? alive_mask(i.mask) + ", " : "";
+  switch (x.kind) {
+    case LaneIndex::contiguous: {
+      const std::string at = fmt::format("{} + {} + i", ptr, scopes_.scalar(x.base));
+      return finish(rank, true, lane_mask ? fmt::format("ld_mask({}, {})", at, alive_mask(i.mask)) : fmt::format("ld({}, w)", at));
+    }
+    case LaneIndex::backward:
+      if (!lane_mask) return finish(rank, true, fmt::format("ld_back({} + {} - i, w)", ptr, scopes_.scalar(x.base)));
+      [[fallthrough]];
+    case LaneIndex::strided:
+      return finish(rank, true,
+                    fmt::format("gather({0} + {1} + i * {2}, w, {3}[&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(x.base),
+                                scopes_.scalar(x.stride), m));
+    default: break;
+  }
+  if (scopes_.by_lane(i.index)) rank = place_.rank;
+  finish(rank, true, fmt::format("gather({}, w, {}[&](int l) {{ (void)l; return {}; }})", ptr, m, scopes_.text_in_lane(i.index)));
+}
+
+void InstEmitter::emit_store(InstId id) {
+  const Inst& i = k_.insts[id];
+  const loop::Param& p = k_.params[i.param];
+  const bool masked = i.mask != kNone<InstId>;
+  const std::string ptr = pointer(i), x = arg_as(i.args.at(0), p.dtype);
+  std::string guard;
+  const bool lane_mask = masked && value(i.mask).varies;
+  if (masked && !lane_mask) guard = fmt::format("if (first({})) ", value(i.mask).text);
+  const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
+
+  if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
+    return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes, x));
+  const LaneIndex at = scopes_.classify(i.index);
+  switch (at.kind) {
+    case LaneIndex::uniform:
+      if (lane_mask) guard = fmt::format("if ({}[0] != 0) ", value(i.mask).text);
+      return put(fmt::format("st1({} + {}, {})", ptr, scopes_.scalar(at.base), x));
+    case LaneIndex::contiguous: {
+      const std::string to = fmt::format("{} + {} + i", ptr, scopes_.scalar(at.base));
+      return put(lane_mask ? fmt::format("st_mask({}, {}, {})", to, x, alive_mask(i.mask)) : fmt::format("st({}, {}, w)", to, x));
+    }
+    case LaneIndex::backward:
+    case LaneIndex::strided:
+      return put(fmt::format("scatter({0} + {1} + i * {2}, {3}, w, {4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
+                             scopes_.scalar(at.stride), x, lane_mask ? value(i.mask).text : "alive(w)"));
+    case LaneIndex::by_lane:
+      return put(fmt::format("scatter({}, {}, w, {}, [&](int l) {{ (void)l; return {}; }})", ptr, x,
+                             lane_mask ? value(i.mask).text : "alive(w)", scopes_.text_in_lane(i.index)));
+  }
+}
+
+int InstEmitter::unroll(const loop::Block& b) const {
+  int weight = 0;
+  bool reduces = false;
+  for (InstId id : b.insts) {
+    const Inst& i = k_.insts[id];
+    if (i.kind == InstKind::scan || i.kind == InstKind::check) return 1;
+    if (i.kind == InstKind::reduce) {
+      if (is_arg(i.reduce_kind)) return 1;
+      reduces = true;
+    }
+    weight += i.kind == InstKind::op ? op_weight(i.op, i.dtype) : 1;
+  }
+  const auto last = k_.inner.back().extent.as_const();
+  if (!reduces || weight > 24 || (last && *last < 4 * plan::kMaxLanes)) return 1;
+  return weight <= 12 ? 4 : 2;
+}
+
+void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unroll) {
+  unroll_ = unroll;
+  for (InstId id : b.insts) {
+    const Inst& i = k_.insts[id];
+    if (i.kind != InstKind::reduce && i.kind != InstKind::scan) continue;
+    const bool scan = i.kind == InstKind::scan;
+    const DType t = is_arg(i.reduce_kind) ? k_.insts[i.args.at(0)].dtype : i.dtype;
+    const std::string type = accumulator(i.reduce_kind, t, scan);
+    scopes_.add(scan ? row : around, scan ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), unroll));
+  }
+}
+
+void InstEmitter::close_nest(int around) {
+  for (InstId id : reductions_) {
+    const Inst& i = k_.insts[id];
+    for (int u = 1; u < unroll_; ++u) scopes_.add(around, fmt::format("r{0}[0].merge(r{0}[{1}]);", idx(id), u));
+    const bool across = place_.lanes && lanes_ != loop::LaneAxis::outer;
+    std::string text = fmt::format("r{}[0].{}()", idx(id), across ? "across" : "lanes");
+    if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
+    define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), text);
+  }
+  reductions_.clear();
+}
+
+/// Row-major index of the point within the inner loops.
+std::string InstEmitter::point_index() const {
+  Expr e = 0;
+  for (const loop::LoopVar& v : k_.inner) e = e * v.extent + Expr::symbol(v.sym);
+  const auto lane = scopes_.lane();
+  if (!lane || !e.depends_on(*lane)) return fmt::format("kl({})", scopes_.text(e));
+  return fmt::format("ramp({} + i, 1)", scopes_.text(e.substitute({{*lane, Expr(0)}})));
+}
+
+void InstEmitter::emit_reduce(InstId id) {
+  const Inst& i = k_.insts[id];
+  reductions_.push_back(id);
+  const std::string slot = fmt::format("r{}[{}]", idx(id), unroll_ > 1 ? "u.value" : "0");
+  if (is_arg(i.reduce_kind)) {
+    const DType t = dtype(i.args.at(0));
+    const std::string x = t == DType::boolean ? fmt::format("(-{})", value(i.args[0]).text) : value(i.args[0]).text;
+    scopes_.add(place_.rank, fmt::format("{}.add({}, {}, {});", slot, width(), x, point_index()));
+    return;
+  }
+  scopes_.add(place_.rank, fmt::format("{}.add({}, {});", slot, width(), arg_as(i.args.at(0), i.dtype)));
+}
+
+void InstEmitter::emit_scan(InstId id) {
+  const Inst& i = k_.insts[id];
+  const bool along = place_.lanes && lanes_ != loop::LaneAxis::outer;
+  const bool arg = is_arg(i.reduce_kind);
+  const SymId last = k_.inner.back().sym;
+  std::string x = arg ? value(i.args.at(0)).text : arg_as(i.args.at(0), i.dtype);
+  if (arg && dtype(i.args[0]) == DType::boolean) x = fmt::format("(-{})", x);
+  if (arg) x += along ? ", ramp(i, 1)" : fmt::format(", kl({})", scopes_.text(Expr::symbol(last)));
+  std::string text = along ? fmt::format("r{}.along(w, {})", idx(id), x) : fmt::format("r{}.add({})", idx(id), x);
+  if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
+  define(id, place_.rank, place_.lanes, reg_type(i.dtype), text);
+}
+
+void InstEmitter::emit_check(InstId id) {
+  const Inst& i = k_.insts[id];
+  const Value& v = value(i.args.at(0));
+  const int rank = std::max(v.rank, place_.inner ? place_.least : static_cast<int>(kUnit));
+  const std::string live = v.varies ? fmt::format("any(~{} & alive({}))", v.text, width()) : fmt::format("!first({})", v.text);
+  scopes_.add(rank, fmt::format("if ({}) *a->fault = AOTC_FAULT_INDEX;", live));
+}
+
+}  // namespace aotc::emit::cpu

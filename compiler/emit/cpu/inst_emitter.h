@@ -1,0 +1,69 @@
+#pragma once
+// Instructions of a LoopKernel as statements, each in the outermost scope where it may run.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emit/cpu/scopes.h"
+#include "loop/loop.h"
+
+namespace aotc::emit::cpu {
+
+/// Where the instructions of a block are placed.
+struct Place {
+  int rank;    ///< innermost scope of the block: stores, reductions and everything that varies
+  int least;   ///< outermost scope to which the block's loads may be hoisted
+  bool lanes;  ///< the lanes of a vector are different points there; else every lane holds the same value
+  bool inner;  ///< the block is over the inner loops
+};
+
+class InstEmitter {
+ public:
+  /// `lanes`: the axis in use, which may differ from the kernel's.
+  InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes);
+
+  void set_place(const Place& p) { place_ = p; }
+  void emit(loop::InstId id);
+  /// Vectors taken at once: several where a reduction would wait for itself.
+  int unroll(const loop::Block& b) const;
+  /// Declares the accumulators of the block's reductions (in scope `around`) and of its scans (in scope `row`).
+  void open_nest(const loop::Block& b, int around, int row, int unroll);
+  /// Makes the results of the reductions available in scope `around`.
+  void close_nest(int around);
+  const char* acc_type() const { return acc_type_.c_str(); }
+
+ private:
+  struct Value {
+    std::string text;
+    int rank = kFunction;
+    bool varies = false;  ///< its lanes differ
+  };
+  const Value& value(loop::InstId id) const;
+  DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
+  void define(loop::InstId id, int rank, bool varies, const std::string& type, const std::string& text);
+  void bind(loop::InstId id);
+  void emit_index(loop::InstId id);
+  void emit_op(loop::InstId id);
+  bool emit_lane_compare(loop::InstId id);
+  void emit_load(loop::InstId id);
+  void emit_store(loop::InstId id);
+  void emit_reduce(loop::InstId id);
+  void emit_scan(loop::InstId id);
+  void emit_check(loop::InstId id);
+  std::string arg_as(loop::InstId arg, DType t) const;  ///< the value of an argument as a t
+  std::string alive_mask(loop::InstId mask) const;
+  std::string point_index() const;  ///< row-major inner index, an i64v
+  std::string pointer(const loop::Inst& i) const;
+  const char* width() const { return place_.lanes ? "w" : "full()"; }
+
+  const loop::LoopKernel& k_;
+  Scopes& scopes_;
+  loop::LaneAxis lanes_;
+  Place place_{};
+  std::map<loop::InstId, Value> values_;
+  std::vector<loop::InstId> reductions_;
+  int unroll_ = 1;
+  std::string acc_type_ = "float";
+};
+
+}  // namespace aotc::emit::cpu

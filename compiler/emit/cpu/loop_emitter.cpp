@@ -1,0 +1,198 @@
+#include "emit/cpu/loop_emitter.h"
+
+#include "emit/cpu/inst_emitter.h"
+#include "emit/cpu/scopes.h"
+#include "emit/cpu/text.h"
+#include "plan/loop_interface.h"
+
+namespace aotc::emit::cpu {
+namespace {
+
+using loop::Block;
+using loop::LaneAxis;
+using loop::LoopKernel;
+using loop::LoopVar;
+using loop::ParamRole;
+
+/// Nests the buffers of the scopes into loops.
+class FunctionEmitter {
+ public:
+  FunctionEmitter(const LoopKernel& k, const FunctionSpec& spec)
+      : k_(k), spec_(spec), lanes_(lane_axis(k, spec)), scopes_(k.syms), insts_(k, scopes_, lanes_) {}
+
+  std::string run() {
+    prologue();
+    if (lanes_ == LaneAxis::outer) {
+      const LoopVar& v = k_.outer.back();
+      scopes_.open_lanes(v.sym, kOuterSegment, "i");
+      for (const Block& b : k_.blocks) block(b);
+      scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, plan::lane_block(k_),
+                                     plan::lane_block(k_), scopes_.scalar(v.extent)));
+      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1));
+      scopes_.close_lanes();
+    } else {
+      for (const Block& b : k_.blocks) block(b);
+    }
+    return spec_.epilogue ? assemble_epilogue() : assemble_kernel();
+  }
+
+ private:
+  static LaneAxis lane_axis(const LoopKernel& k, const FunctionSpec& spec) {
+    if (spec.epilogue) return LaneAxis::inner;
+    const bool possible = k.lanes == LaneAxis::inner ? !k.inner.empty() : !k.outer.empty();
+    return possible ? k.lanes : LaneAxis::none;
+  }
+  /// Names of sizes, pointers and outer variables.
+  void prologue() {
+    for (size_t i = 0; i < spec_.size_symbols.size(); ++i) {
+      scopes_.define(spec_.size_symbols[i], kFunction, fmt::format("s{}", i));
+      scopes_.add(kFunction, fmt::format("const int64_t s{} = a->size[{}];", i, spec_.first_size + static_cast<int>(i)));
+    }
+    const plan::LocalLayout layout = plan::local_layout(k_);
+    for (size_t i = 0; i < k_.params.size(); ++i) {
+      const loop::Param& p = k_.params.raw()[i];
+      const std::string type = elem_type(p.dtype), c = p.role == ParamRole::input ? "const " : "";
+      std::string from = fmt::format("a->ptr[{}]", spec_.ptr.at(i));
+      if (p.role == ParamRole::acc) continue;
+      if (p.role == ParamRole::local) from = fmt::format("((char*)a->scratch + {})", scopes_.scalar(layout.offset_bytes[i]));
+      scopes_.add(kFunction, fmt::format("{0}{1}* const p{2} = ({0}{1}*){3};", c, type, i, from));
+    }
+    const size_t plain = k_.outer.size() - (lanes_ == LaneAxis::outer ? 1 : 0);
+    for (size_t i = 0; i < plain; ++i) scopes_.define(k_.outer[i].sym, kUnit, fmt::format("o{}", i));
+  }
+
+  void block(const Block& b) {
+    if (!b.over_inner) {
+      insts_.set_place({lanes_ == LaneAxis::outer ? kBody : kUnit, kUnit, lanes_ == LaneAxis::outer, false});
+      for (loop::InstId id : b.insts) insts_.emit(id);
+      return;
+    }
+    nest(b);
+  }
+
+  /// A block over the inner loops.
+  void nest(const Block& b) {
+    const int n = static_cast<int>(k_.inner.size());
+    AOTC_CHECK(n > 0, "kernel {} has a block over inner loops but none", k_.name);
+    const bool lanes = lanes_ == LaneAxis::inner;
+    const int around = lanes_ == LaneAxis::outer ? kBody : kUnit;
+    for (int i = 0; i < n - (lanes ? 1 : 0); ++i) scopes_.define(k_.inner[i].sym, kInner + i, fmt::format("i{}", i));
+    const LoopVar& last = k_.inner.back();
+    const int innermost = kInner + n - (lanes ? 0 : 1);
+    if (lanes) scopes_.open_lanes(last.sym, kInner + n - 1, "i");
+    const int unroll = lanes ? insts_.unroll(b) : 1;
+    insts_.set_place({innermost, kNest, lanes || lanes_ == LaneAxis::outer, true});
+    insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll);
+    for (loop::InstId id : b.insts) insts_.emit(id);
+
+    std::string text;
+    if (lanes) {
+      std::string lo = "0", hi = scopes_.scalar(last.extent);
+      if (spec_.epilogue) lo = "n0", hi = "n0 + cols";
+      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll);
+    } else {
+      text = counted_loop(n - 1, scopes_.take(innermost));
+    }
+    for (int i = n - 2; i >= 0; --i) text = counted_loop(i, scopes_.take(kInner + i) + text);
+    text = scopes_.take(kNest) + text;
+    Expr points = 1;
+    for (const LoopVar& v : k_.inner) points *= v.extent;
+    const bool never_empty = spec_.epilogue || scopes_.syms().interval(points).min >= 1;
+    scopes_.add(around, fmt::format("{}{{\n{}}}", never_empty ? "" : "if (" + scopes_.scalar(points) + " > 0) ", text));
+    if (lanes) scopes_.close_lanes();
+    insts_.close_nest(around);
+    scopes_.forget_above(around);
+  }
+
+  std::string counted_loop(int i, const std::string& body) {
+    return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0}) {{\n{2}}}\n", i, scopes_.scalar(k_.inner[i].extent), body);
+  }
+
+  /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it.
+  std::string lane_loop(const std::string& lo, const std::string& hi, const std::string& segment, const std::string& body, int unroll) {
+    std::string s;
+    const bool cut = scopes_.segmented();
+    if (cut)
+      s += fmt::format("for (int64_t z = {}, end_ = {}; z < end_;) {{\nint64_t ze = end_;\n", lo, hi);
+    else
+      s += fmt::format("{{\nconst int64_t z = {}, ze = {};\n", lo, hi);
+    s += segment;
+    s += "const auto body = [&](auto w, auto u, const int64_t i) __attribute__((always_inline)) {\n(void)w; (void)u; (void)i;\n" + body +
+         "};\n";
+    s += "int64_t v = z;\n";
+    if (unroll > 1) {
+      s += fmt::format("for (; v + {0} * AOTC_L <= ze; v += {0} * AOTC_L) {{\n", unroll);
+      for (int u = 0; u < unroll; ++u) s += fmt::format("body(full(), number<{0}>(), v + {0} * AOTC_L);\n", u);
+      s += "}\n";
+    }
+    s += "for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), number<0>(), v);\n";
+    s += "if (v < ze) body(part{static_cast<int>(ze - v)}, number<0>(), v);\n";
+    if (cut) s += "z = ze;\n";
+    return s + "}\n";
+  }
+
+  std::string assemble_kernel() {
+    std::string s = fmt::format("extern \"C\" void {}(const aotc_kargs* a, int64_t begin, int64_t end) {{\n  if (begin >= end) return;\n",
+                                spec_.symbol);
+    const size_t n = k_.outer.size();
+    std::string decode, step;
+    std::vector<std::string> extents;
+    for (size_t i = 0; i < n; ++i) {
+      const bool lane = lanes_ == LaneAxis::outer && i + 1 == n;
+      extents.push_back(scopes_.scalar(lane ? ceildiv(k_.outer[i].extent, plan::lane_block(k_)) : k_.outer[i].extent));
+    }
+    decode = "int64_t rest = begin;\n";
+    for (size_t i = n; i-- > 0;) decode += fmt::format("int64_t o{0} = rest % {1};\nrest /= {1};\n", i, extents[i]);
+    decode += "(void)rest;\n";
+    for (size_t i = n; i-- > 0;) step += i == 0 ? "++o0;\n" : fmt::format("if (++o{0} == {1}) {{\no{0} = 0;\n", i, extents[i]);
+    for (size_t i = 1; i < n; ++i) step += "}\n";
+    s += scopes_.take(kFunction) + decode;
+    s += "for (int64_t unit = begin; unit < end; ++unit) {\n" + scopes_.take(kUnit) + step + "}\n}\n";
+    return s;
+  }
+
+  /// Outer vars: the batch (decomposed), then the row; the inner var runs over the tile's columns.
+  std::string assemble_epilogue() {
+    const size_t n = k_.outer.size();
+    AOTC_CHECK(n >= 1 && k_.inner.size() == 1, "epilogue {} needs a row and a column variable", k_.name);
+    std::string decode = "int64_t rest = batch;\n";
+    for (size_t i = n - 1; i-- > 0;) {
+      const std::string extent = scopes_.scalar(k_.outer[i].extent);
+      decode += i == 0 ? "const int64_t o0 = rest;\n" : fmt::format("const int64_t o{0} = rest % {1};\nrest /= {1};\n", i, extent);
+    }
+    decode += "(void)rest;\n";
+    const char* acc = insts_.acc_type();
+    std::string s = fmt::format(
+        "static void {}(const aotc_kargs* a, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows, int64_t n0, "
+        "int64_t "
+        "cols) {{\n  (void)a;\n",
+        spec_.symbol);
+    s += scopes_.take(kFunction) + decode;
+    s += fmt::format(
+        "for (int64_t r = 0; r < rows; ++r) {{\nconst int64_t o{} = m0 + r;\nconst {}* const acc_row = (const {}*)acc + r * ld_elems - "
+        "n0;\n",
+        n - 1, acc, acc);
+    return s + "(void)acc_row;\n" + scopes_.take(kUnit) + "}\n}\n";
+  }
+
+  const LoopKernel& k_;
+  const FunctionSpec& spec_;
+  LaneAxis lanes_;
+  Scopes scopes_;
+  InstEmitter insts_;
+};
+
+}  // namespace
+
+FunctionSpec kernel_spec(const LoopKernel& k, const std::string& symbol) {
+  FunctionSpec s;
+  s.symbol = symbol;
+  s.size_symbols = plan::kernel_symbols(k);
+  int next = 0;
+  for (const loop::Param& p : k.params) s.ptr.push_back(p.role == ParamRole::local || p.role == ParamRole::acc ? -1 : next++);
+  return s;
+}
+
+std::string emit_function(const LoopKernel& k, const FunctionSpec& spec) { return FunctionEmitter(k, spec).run(); }
+
+}  // namespace aotc::emit::cpu

@@ -1,0 +1,24 @@
+#pragma once
+// A LoopKernel as one C++ function over the vector headers of kernels/cpu/vec.
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace aotc::emit::cpu {
+
+/// How the function is called.
+struct FunctionSpec {
+  std::string symbol;               ///< C name
+  std::vector<SymId> size_symbols;  ///< args->size[first_size + i] is the value of size_symbols[i]
+  int first_size = 0;
+  std::vector<int> ptr;   ///< per param: index into args->ptr; unused for local and acc
+  bool epilogue = false;  ///< aotc_epilogue_fn instead of aotc_kernel_fn
+};
+
+/// The spec of a kernel that stands alone.
+FunctionSpec kernel_spec(const loop::LoopKernel& k, const std::string& symbol);
+/// Text of the function. Loops run in units of plan::loop_work(k).
+std::string emit_function(const loop::LoopKernel& k, const FunctionSpec& spec);
+
+}  // namespace aotc::emit::cpu

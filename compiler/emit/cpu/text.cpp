@@ -1,0 +1,183 @@
+#include "emit/cpu/text.h"
+
+#include <cmath>
+
+namespace aotc::emit::cpu {
+namespace {
+
+struct TypeRow {
+  DType dtype;
+  const char *elem, *reg, *splat, *to, *wrap;  // wrap: brings a result into the type's range
+};
+constexpr TypeRow kTypes[] = {
+    {DType::boolean, "b8", "i32v", "kb", nullptr, nullptr},   {DType::u8, "uint8_t", "i32v", "ki", "to_i32", "wrap_u8"},
+    {DType::i8, "int8_t", "i32v", "ki", "to_i32", "wrap_i8"}, {DType::i16, "int16_t", "i32v", "ki", "to_i32", "wrap_i16"},
+    {DType::i32, "int32_t", "i32v", "ki", "to_i32", nullptr}, {DType::i64, "int64_t", "i64v", "kl", "to_i64", nullptr},
+    {DType::f16, "f16", "f32v", "kf", "to_f32", nullptr},     {DType::bf16, "bf16", "f32v", "kf", "to_f32", nullptr},
+    {DType::f32, "float", "f32v", "kf", "to_f32", nullptr},   {DType::f64, "double", "f64v", "kd", "to_f64", nullptr},
+};
+const TypeRow& row(DType t) {
+  for (const TypeRow& r : kTypes)
+    if (r.dtype == t) return r;
+  throw Diagnostic(ExitCode::unsupported, {}, fmt::format("{} values inside a kernel are not supported", dtype_name(t)));
+}
+
+std::string call(const std::string& f, const std::vector<std::string>& args) {
+  std::string s = f + "(";
+  for (size_t i = 0; i < args.size(); ++i) s += (i ? ", " : "") + args[i];
+  return s + ")";
+}
+
+std::string float_text(double x, bool single) {
+  const char* suffix = single ? "f" : "";
+  if (std::isnan(x)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+  if (std::isinf(x)) return fmt::format("{}__builtin_inf{}()", x < 0 ? "-" : "", suffix);
+  return single ? fmt::format("{:a}f", static_cast<float>(x)) : fmt::format("{:a}", x);
+}
+
+struct BoolOp {
+  Op op;
+  const char* fn;
+  bool swap;
+};
+// true is all bits set, that is -1: the order of the lanes' integers is the reverse of that of the bools.
+constexpr BoolOp kBoolOps[] = {{Op::lt, "v_lt", true},
+                               {Op::le, "v_le", true},
+                               {Op::gt, "v_gt", true},
+                               {Op::ge, "v_ge", true},
+                               {Op::minimum, "v_bit_and", false},
+                               {Op::maximum, "v_bit_or", false},
+                               {Op::mul, "v_bit_and", false},
+                               {Op::add, "v_bit_or", false},
+                               {Op::bitwise_not, "v_logical_not", false},
+                               {Op::sub, "v_bit_xor", false}};
+
+}  // namespace
+
+std::string elem_type(DType t) { return row(t).elem; }
+std::string reg_type(DType t) { return row(t).reg; }
+
+std::string constant(DType t, double imm_f, int64_t imm_i) {
+  if (is_float(t)) return fmt::format("{}({})", row(t).splat, float_text(imm_f, t != DType::f64));
+  if (t == DType::i64) return imm_i == INT64_MIN ? "kl(INT64_MIN)" : fmt::format("kl({}L)", imm_i);
+  if (t == DType::boolean) return imm_i ? "kb(true)" : "kb(false)";
+  return imm_i == INT32_MIN ? "ki(INT32_MIN)" : fmt::format("ki({})", imm_i);
+}
+
+std::string cast(const std::string& x, DType from, DType to) {
+  if (from == to) return x;
+  if (to == DType::boolean) return fmt::format("v_ne({0}, like({0}, 0))", x);
+  const std::string value = from == DType::boolean ? fmt::format("(-({}))", x) : x;
+  const TypeRow& r = row(to);
+  std::string y = reg_type(from) == std::string(r.reg) ? value : fmt::format("{}({})", r.to, value);
+  if (to == DType::bf16) return fmt::format("round_bf16({})", y);
+  if (to == DType::f16) return fmt::format("round_f16({})", y);
+  return r.wrap ? fmt::format("{}({})", r.wrap, y) : y;
+}
+
+namespace {
+std::string bitcast(const std::string& x, DType from, DType to) {
+  if (from == to) return x;
+  const bool from_float = is_float(from), to_float = is_float(to);
+  if (dtype_bytes(from) == 8) return from_float == to_float ? x : (to_float ? "from_bits(" : "bits(") + x + ")";
+  if (dtype_bytes(from) == 4) return from_float == to_float ? x : (to_float ? "as_f32(" : "bits(") + x + ")";
+  std::string raw = x;  // 1 and 2 byte types, by way of their bits in an i32v
+  if (from == DType::bf16) raw = fmt::format("((i32v)bf16_bits({}))", x);
+  if (from == DType::f16) raw = fmt::format("ext32(f16_of_f32({}))", x);
+  if (from == DType::boolean) raw = fmt::format("(-({}))", x);
+  if (to == DType::bf16) return fmt::format("as_f32({} << 16)", raw);
+  if (to == DType::f16) return fmt::format("f32_of_f16(cut16({}))", raw);
+  if (to == DType::boolean) return fmt::format("({} != 0)", raw);
+  return fmt::format("{}({})", row(to).wrap, raw);
+}
+}  // namespace
+
+std::string pointwise(Op op, const std::vector<std::string>& args, const std::vector<DType>& in, DType out) {
+  if (op == Op::cast) return cast(args.at(0), in.at(0), out);
+  if (op == Op::bitcast) return bitcast(args.at(0), in.at(0), out);
+  if (in.at(0) == DType::boolean)
+    for (const BoolOp& b : kBoolOps)
+      if (b.op == op) return b.swap ? call(b.fn, {args[1], args[0]}) : call(b.fn, args);
+  const std::string y = call("v_" + std::string(op_name(op)), args);
+  const char* wrap = op == Op::where ? nullptr : row(out).wrap;
+  return wrap ? call(wrap, {y}) : y;
+}
+
+int op_weight(Op op, DType t) {
+  switch (op) {
+    case Op::exp:
+    case Op::exp2:
+    case Op::log:
+    case Op::log2:
+    case Op::tanh:
+    case Op::sigmoid:
+    case Op::erf: return t == DType::f64 ? 100 : 20;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal: return 6;
+    default: break;
+  }
+  constexpr Op kLight[] = {Op::cast,  Op::bitcast, Op::neg,   Op::abs,         Op::sign,        Op::ceil,    Op::floor,   Op::round,
+                           Op::trunc, Op::relu,    Op::add,   Op::sub,         Op::mul,         Op::minimum, Op::maximum, Op::eq,
+                           Op::ne,    Op::lt,      Op::le,    Op::gt,          Op::ge,          Op::bit_and, Op::bit_or,  Op::bit_xor,
+                           Op::where, Op::isnan,   Op::isinf, Op::logical_not, Op::bitwise_not, Op::copysign};
+  for (Op l : kLight)
+    if (l == op) return t == DType::f64 || t == DType::i64 ? 2 : 1;
+  return 100;
+}
+
+std::string accumulator(ReduceKind kind, DType t, bool scan) {
+  if (t == DType::boolean) {
+    AOTC_CHECK(kind != ReduceKind::logsumexp, "logsumexp of bools");
+    // Masks are -1 and 0: "any" is their least, "all" their greatest.
+    const bool any_of = kind == ReduceKind::max || kind == ReduceKind::sum;
+    const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+    if (!arg) kind = any_of ? ReduceKind::min : ReduceKind::max;
+  }
+  return fmt::format("{}_{}<{}>", scan ? "s" : "r", reduce_name(kind), reg_type(t));
+}
+
+namespace {
+bool nonnegative(const Expr& e, const SymTable& syms) { return syms.interval(e).min >= 0; }
+
+struct ExprPrinter {
+  const SymTable& syms;
+  const std::function<std::string(SymId)>& name;
+
+  std::string atom(const Expr::Atom& a) const {
+    const auto two = [&](const char* fn) { return fmt::format("{}({}, {})", fn, print(a.a), print(a.b)); };
+    switch (a.kind) {
+      case Expr::AtomKind::symbol: return name(a.sym);
+      case Expr::AtomKind::floordiv:
+      case Expr::AtomKind::mod: {
+        const bool div = a.kind == Expr::AtomKind::floordiv;
+        const auto by = a.b.as_const();
+        if (by && *by > 0 && nonnegative(a.a, syms)) return fmt::format("(({}) {} {}L)", print(a.a), div ? '/' : '%', *by);
+        if (nonnegative(a.a, syms) && syms.interval(a.b).min >= 1)
+          return fmt::format("(({}) {} ({}))", print(a.a), div ? '/' : '%', print(a.b));
+        return two(div ? "floordiv" : "mod");
+      }
+      case Expr::AtomKind::min: return two("imin");
+      case Expr::AtomKind::max: return two("imax");
+    }
+    return {};
+  }
+  std::string print(const Expr& e) const {
+    std::string s;
+    for (const Expr::Term& t : e.terms()) {
+      std::string f;
+      if (t.coef != 1 || t.atoms.empty()) f = fmt::format("{}L", t.coef);
+      for (const Expr::Atom& a : t.atoms) f += (f.empty() ? "" : "*") + atom(a);
+      s += (s.empty() ? "" : " + ") + f;
+    }
+    return s.empty() ? "0L" : s;
+  }
+};
+}  // namespace
+
+std::string expr_text(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name) {
+  return ExprPrinter{syms, name}.print(e);
+}
+
+}  // namespace aotc::emit::cpu

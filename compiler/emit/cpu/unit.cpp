@@ -1,0 +1,42 @@
+#include "emit/cpu/unit.h"
+
+namespace aotc::emit::cpu {
+
+Isa loop_isa(Isa isa) { return isa == Isa::avx2 ? Isa::avx2 : Isa::avx512; }
+
+std::vector<std::string> unit_flags(Isa isa) {
+  std::vector<std::string> flags = {"-std=c++17",
+                                    "-O2",
+                                    "-g0",
+                                    "-w",
+                                    "-fPIC",
+                                    "-fwrapv",
+                                    "-ffp-contract=fast",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fno-asynchronous-unwind-tables",
+                                    "-fno-stack-protector",
+                                    "-fno-strict-aliasing",
+                                    "-ffunction-sections",
+                                    "-fdata-sections",
+                                    "-fvisibility=hidden"};
+  if (isa == Isa::avx2)
+    flags.push_back("-march=x86-64-v3");
+  else
+    flags.insert(flags.end(), {"-march=x86-64-v4", "-mprefer-vector-width=512"});
+  return flags;
+}
+
+std::string unit_source(const std::vector<std::string>& functions) {
+  std::string s = "#include \"aotc/detail/kernel_abi.h\"\n#include \"vec/vec_reduce.h\"\n";
+  for (const std::string& f : functions) s += "\n" + f;
+  return s;
+}
+
+std::vector<std::string> unit_headers() {
+  return {"aotc/detail/kernel_abi.h", "vec/vec.h", "vec/vec_ops.h", "vec/vec_math.h", "vec/vec_math_libm.h", "vec/vec_reduce.h"};
+}
+
+}  // namespace aotc::emit::cpu

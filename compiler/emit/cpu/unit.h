@@ -1,0 +1,19 @@
+#pragma once
+// Translation units of generated CPU code: one instruction set each, many functions.
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+
+namespace aotc::emit::cpu {
+
+/// Instruction sets beyond AVX-512 change contractions only; their loops are the AVX-512 ones.
+Isa loop_isa(Isa isa);
+/// Compiler flags of a unit for this instruction set, without -I and -o.
+std::vector<std::string> unit_flags(Isa isa);
+/// The source of a unit: the includes, then the functions. Its headers are found under the names of unit_headers().
+std::string unit_source(const std::vector<std::string>& functions);
+/// Paths of the headers that a unit includes, relative to its include folder; embedded in aotc under the same names.
+std::vector<std::string> unit_headers();
+
+}  // namespace aotc::emit::cpu

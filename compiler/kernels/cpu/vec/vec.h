@@ -1,0 +1,410 @@
+#pragma once
+// Vectors for generated CPU code: AOTC_L lanes of every element type. GCC vector extensions and a few __builtin_ia32; no header but
+// <stdint.h>, internal linkage throughout (one instruction set a translation unit). Register types: f32v holds f32, bf16 and f16;
+// f64v f64; i64v i64; i32v all narrower integers (kept sign- or zero-extended) and bool (all bits set or none).
+// Needs GCC 12 or newer, or Clang; compile with -fwrapv.
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#define AOTC_L 16
+#else
+#define AOTC_L 8
+#endif
+#define AOTC_I static inline __attribute__((always_inline, unused))
+#define AOTC_F static inline __attribute__((unused))
+#define AOTC_I_MEMBER __attribute__((always_inline))
+#define AOTC_VEC(n) __attribute__((vector_size(n)))
+#define AOTC_MEM(n) __attribute__((vector_size(n), aligned(1), may_alias))
+
+namespace {
+
+typedef float f32v AOTC_VEC(AOTC_L * 4);
+typedef int32_t i32v AOTC_VEC(AOTC_L * 4);
+typedef uint32_t u32v AOTC_VEC(AOTC_L * 4);
+typedef int64_t i64h AOTC_VEC(AOTC_L * 4);
+typedef uint64_t u64h AOTC_VEC(AOTC_L * 4);
+typedef double f64h AOTC_VEC(AOTC_L * 4);
+typedef float f32h AOTC_VEC(AOTC_L * 2);
+typedef int32_t i32h AOTC_VEC(AOTC_L * 2);
+typedef int16_t i16q AOTC_VEC(AOTC_L * 2);
+typedef uint16_t u16q AOTC_VEC(AOTC_L * 2);
+typedef int8_t i8q AOTC_VEC(AOTC_L);
+typedef uint8_t u8q AOTC_VEC(AOTC_L);
+struct f64v {
+  f64h lo, hi;
+};
+struct i64v {
+  i64h lo, hi;
+};
+
+// Element types in memory that C++ has no type for.
+struct bf16 {
+  uint16_t bits;
+};
+struct f16 {
+  uint16_t bits;
+};
+struct b8 {
+  uint8_t value;
+};
+
+/// A compile-time number, passed as an argument.
+template <int N>
+struct number {
+  static constexpr int value = N;
+};
+// How many lanes of a vector are alive: all, or the first n.
+struct full {};
+struct part {
+  int n;
+};
+
+#if AOTC_L == 16
+#define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define AOTC_REVERSED(v) __builtin_shufflevector(v, v, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+AOTC_I i32v iota32() { return i32v{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
+AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3, 4, 5, 6, 7}, i64h{8, 9, 10, 11, 12, 13, 14, 15}}; }
+#else
+#define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
+#define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
+#define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define AOTC_REVERSED(v) __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0)
+AOTC_I i32v iota32() { return i32v{0, 1, 2, 3, 4, 5, 6, 7}; }
+AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3}, i64h{4, 5, 6, 7}}; }
+#endif
+
+AOTC_I f32v kf(float x) { return x - f32v{}; }
+AOTC_I i32v ki(int32_t x) { return x - i32v{}; }
+AOTC_I f64h kdh(double x) { return x - f64h{}; }
+AOTC_I i64h klh(int64_t x) { return x - i64h{}; }
+AOTC_I f64v kd(double x) { return {kdh(x), kdh(x)}; }
+AOTC_I i64v kl(int64_t x) { return {klh(x), klh(x)}; }
+AOTC_I i32v kb(bool x) { return ki(-static_cast<int32_t>(x)); }
+/// base, base + step, ...
+AOTC_I i64v ramp(int64_t base, int64_t step) {
+  const i64v i = iota64();
+  return {i.lo * step + base, i.hi * step + base};
+}
+
+AOTC_I i32v bits(f32v x) { return (i32v)x; }
+AOTC_I f32v as_f32(i32v x) { return (f32v)x; }
+
+// ---- conversions of one vector: what __builtin_convertvector means, in one instruction where GCC 12 would use several ------------------
+#if AOTC_L == 16 && !defined(__clang__)
+typedef char c16 AOTC_VEC(16);
+typedef long long ll8 AOTC_VEC(64);
+AOTC_I i32v ext32(i8q x) { return __builtin_ia32_pmovsxbd512_mask((c16)x, i32v{}, static_cast<uint16_t>(-1)); }
+AOTC_I i32v ext32(u8q x) { return __builtin_ia32_pmovzxbd512_mask((c16)x, i32v{}, static_cast<uint16_t>(-1)); }
+AOTC_I i32v ext32(i16q x) { return __builtin_ia32_pmovsxwd512_mask(x, i32v{}, static_cast<uint16_t>(-1)); }
+AOTC_I i32v ext32(u16q x) { return __builtin_ia32_pmovzxwd512_mask((i16q)x, i32v{}, static_cast<uint16_t>(-1)); }
+AOTC_I u8q cut8(i32v x) { return (u8q)__builtin_ia32_pmovdb512_mask(x, c16{}, static_cast<uint16_t>(-1)); }
+AOTC_I u16q cut16(i32v x) { return (u16q)__builtin_ia32_pmovdw512_mask(x, i16q{}, static_cast<uint16_t>(-1)); }
+AOTC_I f64h ext64(f32h x) { return __builtin_ia32_cvtps2pd512_mask(x, f64h{}, static_cast<uint8_t>(-1), 4); }
+AOTC_I i64h ext64(i32h x) { return (i64h)__builtin_ia32_pmovsxdq512_mask(x, ll8{}, static_cast<uint8_t>(-1)); }
+AOTC_I f32h cut32(f64h x) { return __builtin_ia32_cvtpd2ps512_mask(x, f32h{}, static_cast<uint8_t>(-1), 4); }
+AOTC_I i32h cut32(i64h x) { return __builtin_ia32_pmovqd512_mask((ll8)x, i32h{}, static_cast<uint8_t>(-1)); }
+#else
+AOTC_I i32v ext32(i8q x) { return __builtin_convertvector(x, i32v); }
+AOTC_I i32v ext32(u8q x) { return __builtin_convertvector(x, i32v); }
+AOTC_I i32v ext32(i16q x) { return __builtin_convertvector(x, i32v); }
+AOTC_I i32v ext32(u16q x) { return __builtin_convertvector(x, i32v); }
+AOTC_I u8q cut8(i32v x) { return __builtin_convertvector(x, u8q); }
+AOTC_I u16q cut16(i32v x) { return __builtin_convertvector(x, u16q); }
+AOTC_I f64h ext64(f32h x) { return __builtin_convertvector(x, f64h); }
+AOTC_I i64h ext64(i32h x) { return __builtin_convertvector(x, i64h); }
+AOTC_I f32h cut32(f64h x) { return __builtin_convertvector(x, f32h); }
+AOTC_I i32h cut32(i64h x) { return __builtin_convertvector(x, i32h); }
+#endif
+
+// ---- masks --------------------------------------------------------------------------------------------------------------------------
+AOTC_I i64v widen_mask(i32v m) { return {ext64(AOTC_LANES_LO(m)), ext64(AOTC_LANES_HI(m))}; }
+AOTC_I i32v narrow(i64v m) { return AOTC_JOIN(cut32(m.lo), cut32(m.hi)); }
+AOTC_I f32v sel(i32v m, f32v a, f32v b) { return m ? a : b; }
+AOTC_I i32v sel(i32v m, i32v a, i32v b) { return m ? a : b; }
+AOTC_I f64v sel(i32v m, f64v a, f64v b) {
+  const i64v w = widen_mask(m);
+  return {w.lo ? a.lo : b.lo, w.hi ? a.hi : b.hi};
+}
+AOTC_I i64v sel(i32v m, i64v a, i64v b) {
+  const i64v w = widen_mask(m);
+  return {w.lo ? a.lo : b.lo, w.hi ? a.hi : b.hi};
+}
+AOTC_I i32v alive(full) { return ki(-1); }
+AOTC_I i32v alive(part w) { return iota32() < w.n; }
+template <class V>
+AOTC_I V keep(full, V x, V) {
+  return x;
+}
+template <class V>
+AOTC_I V keep(part w, V x, V dead) {
+  return sel(alive(w), x, dead);
+}
+#if AOTC_L == 16 && !defined(__clang__)
+AOTC_I uint16_t kmask(i32v m) { return static_cast<uint16_t>(__builtin_ia32_ptestmd512(m, m, static_cast<uint16_t>(-1))); }
+#endif
+#if AOTC_L == 16 && !defined(__clang__)
+AOTC_I bool any(i32v m) { return kmask(m) != 0; }
+#elif AOTC_L == 8
+AOTC_I bool any(i32v m) { return __builtin_ia32_movmskps256((f32v)m) != 0; }
+#else
+AOTC_I bool any(i32v m) {
+  bool r = false;
+  for (int l = 0; l < AOTC_L; ++l) r |= m[l] != 0;
+  return r;
+}
+#endif
+
+// ---- conversions between register types ----------------------------------------------------------------------------------------------
+AOTC_I f32v to_f32(f32v x) { return x; }
+AOTC_I f32v to_f32(i32v x) { return __builtin_convertvector(x, f32v); }
+AOTC_I f32v to_f32(f64v x) { return AOTC_JOIN(cut32(x.lo), cut32(x.hi)); }
+AOTC_I f32v to_f32(i64v x) { return AOTC_JOIN(__builtin_convertvector(x.lo, f32h), __builtin_convertvector(x.hi, f32h)); }
+AOTC_I f64v to_f64(f64v x) { return x; }
+AOTC_I f64v to_f64(f32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
+AOTC_I f64v to_f64(i32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), f64h), __builtin_convertvector(AOTC_LANES_HI(x), f64h)}; }
+AOTC_I f64v to_f64(i64v x) { return {__builtin_convertvector(x.lo, f64h), __builtin_convertvector(x.hi, f64h)}; }
+AOTC_I i64v to_i64(i64v x) { return x; }
+AOTC_I i64v to_i64(i32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
+AOTC_I i64v to_i64(f32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), i64h), __builtin_convertvector(AOTC_LANES_HI(x), i64h)}; }
+AOTC_I i64v to_i64(f64v x) { return {__builtin_convertvector(x.lo, i64h), __builtin_convertvector(x.hi, i64h)}; }
+AOTC_I i32v to_i32(i32v x) { return x; }
+AOTC_I i32v to_i32(f32v x) { return __builtin_convertvector(x, i32v); }
+AOTC_I i32v to_i32(f64v x) { return narrow(to_i64(x)); }
+AOTC_I i32v to_i32(i64v x) { return narrow(x); }
+
+// Integers narrower than 32 bits live extended in i32v; these bring a result back into range.
+AOTC_I i32v wrap_i8(i32v x) { return (x << 24) >> 24; }
+AOTC_I i32v wrap_u8(i32v x) { return x & 255; }
+AOTC_I i32v wrap_i16(i32v x) { return (x << 16) >> 16; }
+
+// 16-bit floats.
+AOTC_I f32v f32_of_bf16(u16q x) { return (f32v)(ext32(x) << 16); }
+AOTC_I u32v bf16_bits(f32v x) {  // round to nearest even; NaN stays a NaN
+  const u32v u = (u32v)x;
+  const u32v r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return x == x ? r : ((u >> 16) | 0x40u);
+}
+AOTC_I u16q bf16_of_f32(f32v x) { return cut16((i32v)bf16_bits(x)); }
+#if AOTC_L == 16
+AOTC_I f32v f32_of_f16(u16q x) { return __builtin_ia32_vcvtph2ps512_mask((i16q)x, f32v{}, static_cast<uint16_t>(-1), 4); }
+AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph512_mask(x, 0, i16q{}, static_cast<uint16_t>(-1)); }
+#else
+AOTC_I f32v f32_of_f16(u16q x) { return __builtin_ia32_vcvtph2ps256((i16q)x); }
+AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph256(x, 0); }
+#endif
+AOTC_I f32v round_bf16(f32v x) { return (f32v)(bf16_bits(x) << 16); }
+AOTC_I f32v round_f16(f32v x) { return f32_of_f16(f16_of_f32(x)); }
+
+// ---- memory: one row per element type ---------------------------------------------------------------------------------------------------
+template <class T>
+struct elem;  // reg: register type; mem: vector of L elements in memory; in, out: conversions
+#define AOTC_ELEM(T, R, M, IN, OUT)                                  \
+  template <>                                                        \
+  struct elem<T> {                                                   \
+    typedef R reg;                                                   \
+    typedef M mem;                                                   \
+    static __attribute__((always_inline)) R in(M x) { return IN; }   \
+    static __attribute__((always_inline)) M out(R x) { return OUT; } \
+  };
+AOTC_ELEM(float, f32v, f32v, x, x)
+AOTC_ELEM(double, f64v, f64v, x, x)
+AOTC_ELEM(int64_t, i64v, i64v, x, x)
+AOTC_ELEM(int32_t, i32v, i32v, x, x)
+AOTC_ELEM(int16_t, i32v, i16q, ext32(x), (i16q)cut16(x))
+AOTC_ELEM(int8_t, i32v, i8q, ext32(x), (i8q)cut8(x))
+AOTC_ELEM(uint8_t, i32v, u8q, ext32(x), cut8(x))
+AOTC_ELEM(b8, i32v, u8q, ext32(x) != 0, cut8(-x))
+AOTC_ELEM(bf16, f32v, u16q, f32_of_bf16(x), bf16_of_f32(x))
+AOTC_ELEM(f16, f32v, u16q, f32_of_f16(x), f16_of_f32(x))
+#undef AOTC_ELEM
+template <class T>
+using reg = typename elem<T>::reg;
+template <class T>
+using mem = typename elem<T>::mem;
+
+template <class T>
+AOTC_I reg<T> ld(const T* p, full) {
+  mem<T> m;
+  __builtin_memcpy(&m, p, sizeof m);
+  return elem<T>::in(m);
+}
+template <class T>
+AOTC_I void st(T* p, reg<T> x, full) {
+  const mem<T> m = elem<T>::out(x);
+  __builtin_memcpy(p, &m, sizeof m);
+}
+/// Lanes one by one: the way of last resort, right for every type.
+template <class T>
+AOTC_I reg<T> ld_lanes(const T* p, i32v m) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) q[l] = p[l];
+  return elem<T>::in(t);
+}
+template <class T>
+AOTC_I void st_lanes(T* p, reg<T> x, i32v m) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) p[l] = q[l];
+}
+/// Only lanes with a set mask touch memory; the others read as zero.
+template <class T>
+AOTC_I reg<T> ld_mask(const T* p, i32v m) {
+  return ld_lanes(p, m);
+}
+template <class T>
+AOTC_I void st_mask(T* p, reg<T> x, i32v m) {
+  st_lanes(p, x, m);
+}
+template <class T>
+AOTC_I reg<T> ld(const T* p, part w) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[l];
+  return elem<T>::in(t);
+}
+template <class T>
+AOTC_I void st(T* p, reg<T> x, part w) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < w.n; ++l) p[l] = q[l];
+}
+#if !defined(__clang__) && AOTC_L == 16
+AOTC_I uint16_t kmask(part w) { return static_cast<uint16_t>((1u << w.n) - 1); }
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(m)); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_storeups512_mask(p, x, kmask(m)); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m)); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_storedqusi512_mask(p, x, kmask(m)); }
+AOTC_I f32v ld(const float* p, part w) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(w)); }
+AOTC_I void st(float* p, f32v x, part w) { __builtin_ia32_storeups512_mask(p, x, kmask(w)); }
+AOTC_I i32v ld(const int32_t* p, part w) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(w)); }
+AOTC_I void st(int32_t* p, i32v x, part w) { __builtin_ia32_storedqusi512_mask(p, x, kmask(w)); }
+AOTC_I f64v ld(const double* p, part w) {
+  const int k = kmask(w);
+  return {__builtin_ia32_loadupd512_mask(p, f64h{}, static_cast<uint8_t>(k)),
+          __builtin_ia32_loadupd512_mask(p + 8, f64h{}, static_cast<uint8_t>(k >> 8))};
+}
+AOTC_I void st(double* p, f64v x, part w) {
+  const int k = kmask(w);
+  __builtin_ia32_storeupd512_mask(p, x.lo, static_cast<uint8_t>(k));
+  __builtin_ia32_storeupd512_mask(p + 8, x.hi, static_cast<uint8_t>(k >> 8));
+}
+AOTC_I i64v ld(const int64_t* p, part w) {
+  const f64v x = ld((const double*)p, w);
+  return {(i64h)x.lo, (i64h)x.hi};
+}
+AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
+AOTC_I f32v ld(const bf16* p, part w) { return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
+AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)bf16_of_f32(x), kmask(w)); }
+AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
+AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
+#elif !defined(__clang__)
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_maskloadps256((const f32v*)p, m); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_maskstoreps256((f32v*)p, m, x); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_maskloadd256((const i32v*)p, m); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_maskstored256((i32v*)p, m, x); }
+AOTC_I f32v ld(const float* p, part w) { return ld_mask(p, alive(w)); }
+AOTC_I void st(float* p, f32v x, part w) { st_mask(p, x, alive(w)); }
+AOTC_I i32v ld(const int32_t* p, part w) { return ld_mask(p, alive(w)); }
+AOTC_I void st(int32_t* p, i32v x, part w) { st_mask(p, x, alive(w)); }
+#endif
+
+/// One element in all lanes.
+AOTC_I f32v ld1(const float* p) { return kf(*p); }
+AOTC_I f64v ld1(const double* p) { return kd(*p); }
+AOTC_I i64v ld1(const int64_t* p) { return kl(*p); }
+AOTC_I i32v ld1(const int32_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const int16_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const int8_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const uint8_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const b8* p) { return kb(p->value != 0); }
+AOTC_I f32v ld1(const bf16* p) { return (f32v)ki(static_cast<int32_t>(static_cast<uint32_t>(p->bits) << 16)); }
+AOTC_I f32v ld1(const f16* p) { return f32_of_f16(p->bits - u16q{}); }
+/// Lane 0.
+template <class T>
+AOTC_I void st1(T* p, reg<T> x) {
+  const mem<T> m = elem<T>::out(x);
+  __builtin_memcpy(p, &m, sizeof(T));
+}
+
+AOTC_I f32v reversed(f32v x) { return AOTC_REVERSED(x); }
+AOTC_I i32v reversed(i32v x) { return AOTC_REVERSED(x); }
+/// p[0], p[-1], p[-2] ...
+template <class T>
+AOTC_I reg<T> ld_back(const T* p, full) {
+  mem<T> t;
+  T* q = (T*)&t;
+  for (int l = 0; l < AOTC_L; ++l) q[l] = p[-l];
+  return elem<T>::in(t);
+}
+AOTC_I f32v ld_back(const float* p, full) { return reversed(ld(p - (AOTC_L - 1), full())); }
+template <class T>
+AOTC_I reg<T> ld_back(const T* p, part w) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[-l];
+  return elem<T>::in(t);
+}
+/// Elements p[at(l)] of live lanes l; where a mask is given, of those that it sets (the others read as zero).
+template <class T, class At>
+AOTC_I reg<T> gather(const T* p, full, At at) {
+  mem<T> t;
+  T* q = (T*)&t;
+  for (int l = 0; l < AOTC_L; ++l) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class At>
+AOTC_I reg<T> gather(const T* p, part w, At at) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class W, class At>
+AOTC_I reg<T> gather(const T* p, W w, i32v m, At at) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  m &= alive(w);
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class W, class At>
+AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  m &= alive(w);
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) p[at(l)] = q[l];
+}
+template <class At>
+AOTC_I i64v lanes64(At at) {
+  i64v r;
+  int64_t* q = (int64_t*)&r;
+  for (int l = 0; l < AOTC_L; ++l) q[l] = at(l);
+  return r;
+}
+AOTC_I int64_t first(i64v x) { return x.lo[0]; }
+AOTC_I bool first(i32v x) { return x[0] != 0; }
+AOTC_I void unpack(i64v x, int64_t* p) { __builtin_memcpy(p, &x, sizeof x); }
+
+// ---- index arithmetic
+// ---------------------------------------------------------------------------------------------------------------------
+AOTC_I int64_t floordiv(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+AOTC_I int64_t mod(int64_t a, int64_t b) { return a - floordiv(a, b) * b; }
+AOTC_I int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
+AOTC_I int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
+/// Steps t >= 1 after which d + k*t >= 0 becomes true (k > 0, d < 0) or false (k < 0, d >= 0); a large number when it never changes.
+AOTC_I int64_t steps_to_sign_change(int64_t d, int64_t k) {
+  if (k > 0) return d < 0 ? (k - 1 - d) / k : INT64_MAX / 4;
+  return d >= 0 ? d / -k + 1 : INT64_MAX / 4;
+}
+
+}  // namespace

@@ -1,0 +1,193 @@
+#pragma once
+// Transcendental functions of f32 vectors as polynomials, about 1-2 ulp over the whole range, NaN and infinities as in C. Range reductions
+// are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp, log and tanh are those of
+// Moshier's Cephes library (single precision), sin, cos and erf minimax polynomials published by N. Juffa.
+#include "vec_ops.h"
+
+namespace {
+
+AOTC_I f32v fma(f32v a, f32v b, f32v c) { return a * b + c; }  // one instruction under -ffp-contract=fast
+AOTC_I f32v fma(f32v a, f32v b, float c) { return a * b + kf(c); }
+
+/// x * 2^n for integral n within [-300, 300]; rounds once where the result is subnormal.
+AOTC_I f32v scale2(f32v x, f32v n) {
+#if AOTC_L == 16 && !defined(__clang__)
+  return __builtin_ia32_scalefps512_mask(x, n, x, static_cast<uint16_t>(-1), 4);
+#else
+  const i32v i = to_i32(n), h = i >> 1;
+  const f32v a = as_f32((h + 127) << 23), b = as_f32((i - h + 127) << 23);
+  return x * a * b;
+#endif
+}
+AOTC_I f32v clamp_keep_nan(f32v x, float lo, float hi) {
+  x = x < kf(lo) ? kf(lo) : x;
+  return x > kf(hi) ? kf(hi) : x;
+}
+
+/// exp(r) - 1 - r over r*r for |r| <= ln(2)/2.
+AOTC_I f32v exp_tail(f32v r) {
+  f32v p = kf(1.9875691500e-4f);
+  p = fma(p, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  return fma(p, r, 5.0000001201e-1f);
+}
+AOTC_I f32v v_exp(f32v x) {
+  x = clamp_keep_nan(x, -106.0f, 90.0f);
+  const f32v n = rnd_even(x * 1.44269504088896341f);
+  f32v r = fma(n, kf(-0.693359375f), x);
+  r = fma(n, kf(2.12194440e-4f), r);
+  return scale2(fma(exp_tail(r), r * r, r) + 1.0f, n);
+}
+AOTC_I f32v v_exp2(f32v x) {
+  x = clamp_keep_nan(x, -152.0f, 130.0f);
+  const f32v n = rnd_even(x), f = x - n;
+  const f32v hi = f * 0.693359375f, r = fma(f, kf(-2.12194440e-4f), hi);
+  return scale2(fma(exp_tail(r), r * r, r) + 1.0f, n);
+}
+AOTC_I f32v v_expm1(f32v x) {
+  const f32v c = clamp_keep_nan(x, -30.0f, 88.8f);
+  const f32v n = rnd_even(c * 1.44269504088896341f);
+  f32v r = fma(n, kf(-0.693359375f), c);
+  r = fma(n, kf(2.12194440e-4f), r);
+  const f32v e = fma(exp_tail(r), r * r, r);                    // exp(r) - 1
+  const f32v s = scale2(kf(0.5f), n), y = fma(e, s, s - 0.5f);  // half of the result: 2^n may overflow alone
+  return sel(x == 0.0f, x, y + y);
+}
+
+/// x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for finite x > 0.
+AOTC_I f32v split(f32v x, f32v* e) {
+  const i32v tiny = x < kf(1.17549435e-38f);
+  x = tiny ? x * 8388608.0f : x;
+  const i32v i = bits(x) - 0x3f3504f3, k = i >> 23;
+  *e = to_f32(k - (tiny & 23));
+  return as_f32(bits(x) - (k << 23));
+}
+/// log(1 + f) = f + tail for f = m - 1, m in [sqrt(1/2), sqrt(2)).
+AOTC_I f32v log_tail(f32v f) {
+  f32v p = kf(7.0376836292e-2f);
+  p = fma(p, f, -1.1514610310e-1f);
+  p = fma(p, f, 1.1676998740e-1f);
+  p = fma(p, f, -1.2420140846e-1f);
+  p = fma(p, f, 1.4249322787e-1f);
+  p = fma(p, f, -1.6668057665e-1f);
+  p = fma(p, f, 2.0000714765e-1f);
+  p = fma(p, f, -2.4999993993e-1f);
+  p = fma(p, f, 3.3333331174e-1f);
+  const f32v z = f * f;
+  return fma(z, p * f, z * -0.5f);
+}
+/// What log gives at 0, negatives, +inf and NaN.
+AOTC_I f32v log_edges(f32v x, f32v y) {
+  y = x == __builtin_inff() ? x : y;
+  y = x == 0.0f ? kf(-__builtin_inff()) : y;
+  y = x < 0.0f ? kf(__builtin_nanf("")) : y;
+  return x != x ? x : y;
+}
+AOTC_I f32v v_log(f32v x) {
+  f32v e;
+  const f32v f = split(x, &e) - 1.0f;
+  const f32v t = fma(e, kf(-2.12194440e-4f), log_tail(f));
+  return log_edges(x, fma(e, kf(0.693359375f), f + t));
+}
+AOTC_I f32v v_log2(f32v x) {
+  f32v e;
+  const f32v f = split(x, &e) - 1.0f, t = log_tail(f), m = f + t, rest = (f - m) + t;
+  const f32v l = fma(m, kf(1.925963033500e-8f), rest * 1.4426950408889634f);
+  return log_edges(x, fma(m, kf(1.4426950216293335f), l) + e);
+}
+AOTC_I f32v v_log10(f32v x) {
+  f32v e;
+  const f32v f = split(x, &e) - 1.0f, t = log_tail(f), m = f + t, rest = (f - m) + t;
+  f32v l = fma(rest, kf(0.43429449200f), e * 4.6050389812e-6f);  // log10(2) = 0.301025390625 + 4.605038981e-6
+  l = fma(m, kf(-1.0103050118e-8f), l);                          // log10(e) = 0.43429449200 - 1.01030501e-8
+  return log_edges(x, fma(e, kf(0.301025390625f), fma(m, kf(0.43429449200f), l)));
+}
+AOTC_I f32v v_log1p(f32v x) {
+  const f32v u = x + 1.0f;
+  f32v e;
+  const f32v f = split(u, &e) - 1.0f;
+  const f32v lost = (x - (u - 1.0f)) / u;  // what rounding 1 + x lost, relative
+  const f32v t = fma(e, kf(-2.12194440e-4f), log_tail(f) + lost);
+  const f32v y = log_edges(u, fma(e, kf(0.693359375f), f + t));
+  return v_abs(x) < 5.9e-8f ? x : (x == __builtin_inff() ? x : y);
+}
+
+AOTC_I f32v v_tanh(f32v x) {
+  const f32v a = v_abs(x), z = x * x;
+  f32v p = kf(-5.70498872745e-3f);
+  p = fma(p, z, 2.06390887954e-2f);
+  p = fma(p, z, -5.37397155531e-2f);
+  p = fma(p, z, 1.33314422036e-1f);
+  p = fma(p, z, -3.33332819422e-1f);
+  const f32v small = fma(p * z, x, x);
+  const f32v c = a > 20.0f ? kf(20.0f) : a;
+  const f32v large = 1.0f - 2.0f / (v_exp(c + c) + 1.0f);
+  return a < 0.625f ? small : (x != x ? x : v_copysign(large, x));
+}
+AOTC_I f32v v_sigmoid(f32v x) { return 1.0f / (1.0f + v_exp(-x)); }
+
+AOTC_I f32v v_erf(f32v x) {
+  const f32v t = v_abs(x), s = x * x;
+  f32v r = fma(kf(-1.72853470e-5f), t, 3.83197126e-4f);
+  const f32v u = fma(kf(-3.88396438e-3f), t, 2.42546219e-2f);
+  r = fma(r, s, u);
+  r = fma(r, t, -1.06777877e-1f);
+  r = fma(r, t, -6.34846687e-1f);
+  r = fma(r, t, -1.28717512e-1f);
+  r = fma(r, t, -t);
+  // Beyond 4 the result is 1; the argument is kept there so that the polynomial does not turn around.
+  const f32v large = v_copysign(t > 4.0f ? kf(1.0f) : 1.0f - v_exp(r), x);
+  f32v q = kf(-5.96761703e-4f);
+  q = fma(q, s, 4.99119423e-3f);
+  q = fma(q, s, -2.67681349e-2f);
+  q = fma(q, s, 1.12819925e-1f);
+  q = fma(q, s, -3.76125336e-1f);
+  q = fma(q, s, 1.28379166e-1f);
+  const f32v small = fma(q, x, x);
+  return t > 0.927734375f ? large : (x != x ? x : small);
+}
+
+extern "C" float sinf(float) noexcept;
+extern "C" float cosf(float) noexcept;
+/// sin(x) when quadrant_shift is 0, cos(x) when it is 1.
+AOTC_I f32v sin_or_cos(f32v x, int quadrant_shift) {
+  const f32v j = rnd_even(x * 0.636619747f);
+  f32v r = fma(j, kf(-0x1.921fb0p+00f), x);
+  r = fma(j, kf(-0x1.5110b4p-22f), r);
+  r = fma(j, kf(-0x1.846988p-48f), r);
+  const i32v q = to_i32(j) + quadrant_shift;
+  const f32v s = r * r;
+  f32v ps = kf(2.86567956e-6f);
+  ps = fma(ps, s, -1.98559923e-4f);
+  ps = fma(ps, s, 8.33338592e-3f);
+  ps = fma(ps, s, -1.66666672e-1f);
+  ps = fma(ps, s * r, r);
+  f32v pc = kf(2.44677067e-5f);
+  pc = fma(pc, s, -1.38877297e-3f);
+  pc = fma(pc, s, 4.16666567e-2f);
+  pc = fma(pc, s, -0.5f);
+  pc = fma(pc, s, 1.0f);
+  const f32v y = (q & 1) != 0 ? pc : ps;
+  return as_f32(bits(y) ^ ((q & 2) << 30));
+}
+AOTC_F f32v far_lanes(f32v x, f32v y, i32v far, float (*f)(float)) {
+  for (int l = 0; l < AOTC_L; ++l)
+    if (far[l]) y[l] = f(x[l]);
+  return y;
+}
+AOTC_I f32v v_sin(f32v x) {
+  const f32v y = sin_or_cos(x, 0);
+  const i32v far = (v_abs(x) <= 48039.0f) == 0;
+  if (__builtin_expect(any(far), 0)) return far_lanes(x, y, far, sinf);
+  return x == 0.0f ? x : y;
+}
+AOTC_I f32v v_cos(f32v x) {
+  const f32v y = sin_or_cos(x, 1);
+  const i32v far = (v_abs(x) <= 48039.0f) == 0;
+  if (__builtin_expect(any(far), 0)) return far_lanes(x, y, far, cosf);
+  return y;
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+#pragma once
+// Functions that run lane by lane through libm: all of f64, and f32 where a call is not hot. The formulas of erfinv and digamma, which
+// libm lacks, stand below with their sources.
+#include "vec_math.h"
+
+namespace {
+
+#define AOTC_LIBM(name)                                                            \
+  extern "C" double name(double) noexcept;                                         \
+  AOTC_F f64v v_##name(f64v x) {                                                   \
+    return lane_by_lane(x, x, [](double a, double) -> double { return name(a); }); \
+  }
+#define AOTC_LIBM_F32(name)                                                        \
+  extern "C" float name##f(float) noexcept;                                        \
+  AOTC_F f32v v_##name(f32v x) {                                                   \
+    return lane_by_lane(x, x, [](float a, float) -> float { return name##f(a); }); \
+  }
+AOTC_LIBM(exp)
+AOTC_LIBM(exp2)
+AOTC_LIBM(expm1)
+AOTC_LIBM(log)
+AOTC_LIBM(log2)
+AOTC_LIBM(log10)
+AOTC_LIBM(log1p)
+AOTC_LIBM(sin)
+AOTC_LIBM(cos)
+AOTC_LIBM(tan)
+AOTC_LIBM(asin)
+AOTC_LIBM(acos)
+AOTC_LIBM(atan)
+AOTC_LIBM(sinh)
+AOTC_LIBM(cosh)
+AOTC_LIBM(tanh)
+AOTC_LIBM(asinh)
+AOTC_LIBM(acosh)
+AOTC_LIBM(atanh)
+AOTC_LIBM(erf)
+AOTC_LIBM(erfc)
+AOTC_LIBM_F32(tan)
+AOTC_LIBM_F32(asin)
+AOTC_LIBM_F32(acos)
+AOTC_LIBM_F32(atan)
+AOTC_LIBM_F32(sinh)
+AOTC_LIBM_F32(cosh)
+AOTC_LIBM_F32(asinh)
+AOTC_LIBM_F32(acosh)
+AOTC_LIBM_F32(atanh)
+AOTC_LIBM_F32(erfc)
+#undef AOTC_LIBM
+#undef AOTC_LIBM_F32
+
+#define AOTC_LIBM2(name)                                                                \
+  extern "C" double name(double, double) noexcept;                                      \
+  extern "C" float name##f(float, float) noexcept;                                      \
+  AOTC_F f64v v_##name(f64v x, f64v y) {                                                \
+    return lane_by_lane(x, y, [](double a, double b) -> double { return name(a, b); }); \
+  }                                                                                     \
+  AOTC_F f32v v_##name(f32v x, f32v y) {                                                \
+    return lane_by_lane(x, y, [](float a, float b) -> float { return name##f(a, b); }); \
+  }
+AOTC_LIBM2(atan2)
+AOTC_LIBM2(hypot)
+AOTC_LIBM2(nextafter)
+#undef AOTC_LIBM2
+extern "C" double pow(double, double) noexcept;
+extern "C" float powf(float, float) noexcept;
+AOTC_F f64v v_pow(f64v x, f64v y) {
+  return lane_by_lane(x, y, [](double a, double b) -> double { return pow(a, b); });
+}
+AOTC_F f32v v_pow(f32v x, f32v y) {
+  return lane_by_lane(x, y, [](float a, float b) -> float { return powf(a, b); });
+}
+
+extern "C" double lgamma_r(double, int*) noexcept;
+AOTC_F f64v v_lgamma(f64v x) {
+  return lane_by_lane(x, x, [](double a, double) -> double {
+    int sign;
+    return lgamma_r(a, &sign);
+  });
+}
+AOTC_F f32v v_lgamma(f32v x) { return to_f32(v_lgamma(to_f64(x))); }
+
+/// Recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.18); reflection 6.3.7 below zero. Poles: as PyTorch,
+/// digamma(+-0) = -+inf and NaN at negative integers.
+AOTC_F double digamma1(double x) {
+  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
+  double shift = 0;
+  if (x < 0) {
+    const double whole = __builtin_trunc(x);
+    if (x == whole) return __builtin_nan("");
+    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - whole));
+    x = 1 - x;
+  }
+  while (x < 10) {
+    shift -= 1 / x;
+    x += 1;
+  }
+  double y = 0;
+  if (x < 1e17) {
+    const double z = 1 / (x * x);
+    y = z * (8.33333333333333333333e-2 +
+             z * (-8.33333333333333333333e-3 +
+                  z * (3.96825396825396825397e-3 +
+                       z * (-4.16666666666666666667e-3 +
+                            z * (7.57575757575757575758e-3 + z * (-2.10927960927960927961e-2 + z * 8.33333333333333333333e-2))))));
+  }
+  return shift + log(x) - 0.5 / x - y;
+}
+AOTC_F f64v v_digamma(f64v x) {
+  return lane_by_lane(x, x, [](double a, double) -> double { return digamma1(a); });
+}
+AOTC_F f32v v_digamma(f32v x) { return to_f32(v_digamma(to_f64(x))); }
+
+/// M. Giles, "Approximating the erfinv function" (GPU Computing Gems 2010), double precision start of Winitzki's form, then three
+/// Newton steps against libm's erf and erfc.
+AOTC_F double erfinv1(double y) {
+  const double a = __builtin_fabs(y);
+  if (!(a < 1)) return a == 1 ? __builtin_copysign(__builtin_inf(), y) : __builtin_nan("");
+  const double l = log1p(-a * a), t = 4.33074675078 + l / 2;  // 2/(pi*0.147)
+  double x = __builtin_sqrt(__builtin_sqrt(t * t - l / 0.147) - t);
+  if (a < 1e-4) x = a * 0.886226925452758;
+  for (int i = 0; i < 3; ++i) {
+    const double r = a < 0.5 ? erf(x) - a : (1 - a) - erfc(x);
+    x -= r / (1.12837916709551257390 * exp(-x * x));
+  }
+  return __builtin_copysign(x, y);
+}
+AOTC_F f64v v_erfinv(f64v x) {
+  return lane_by_lane(x, x, [](double a, double) -> double { return erfinv1(a); });
+}
+AOTC_F f32v v_erfinv(f32v x) { return to_f32(v_erfinv(to_f64(x))); }
+AOTC_F f64v v_sigmoid(f64v x) { return v_div(kd(1), v_add(kd(1), v_exp(v_neg(x)))); }
+
+/// log(exp(a) + exp(b)) without overflow.
+AOTC_F f64v v_logaddexp(f64v a, f64v b) {
+  return lane_by_lane(a, b, [](double x, double y) -> double {
+    if (x != x || y != y) return x + y;
+    const double hi = x > y ? x : y, lo = x > y ? y : x;
+    return lo == hi && __builtin_isinf(hi) ? hi : hi + log1p(exp(lo - hi));
+  });
+}
+
+}  // namespace

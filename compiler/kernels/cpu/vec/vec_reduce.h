@@ -1,0 +1,275 @@
+#pragma once
+// Accumulators of reductions and scans. r_<kind><V>: add() takes one vector (its live lanes), merge() another accumulator, across()
+// combines the lanes and gives the result in all of them, lanes() the result lane by lane (lanes that run along an outer loop).
+#include "vec_math_libm.h"
+
+namespace {
+
+template <class V>
+struct lane_type;
+template <>
+struct lane_type<f32v> {
+  typedef float type;
+};
+template <>
+struct lane_type<f64v> {
+  typedef double type;
+};
+template <>
+struct lane_type<i32v> {
+  typedef int32_t type;
+};
+template <>
+struct lane_type<i64v> {
+  typedef int64_t type;
+};
+AOTC_I f32v splat(float x) { return kf(x); }
+AOTC_I f64v splat(double x) { return kd(x); }
+AOTC_I i32v splat(int32_t x) { return ki(x); }
+AOTC_I i64v splat(int64_t x) { return kl(x); }
+
+// across_with: all lanes combined pairwise by f, the result in every lane.
+#if AOTC_L == 16
+template <class V, class F>
+AOTC_I V across_32(V v, F f) {
+  v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  return f(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+}
+template <class V, class H, class F>
+AOTC_I V across_64(V v, F f) {
+  v = f(v, V{v.hi, v.lo});
+  const H a = __builtin_shufflevector(v.lo, v.lo, 4, 5, 6, 7, 0, 1, 2, 3);
+  v = f(v, V{a, a});
+  const H b = __builtin_shufflevector(v.lo, v.lo, 2, 3, 0, 1, 6, 7, 4, 5);
+  v = f(v, V{b, b});
+  const H c = __builtin_shufflevector(v.lo, v.lo, 1, 0, 3, 2, 5, 4, 7, 6);
+  return f(v, V{c, c});
+}
+#else
+template <class V, class F>
+AOTC_I V across_32(V v, F f) {
+  v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+  v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+  return f(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+}
+template <class V, class H, class F>
+AOTC_I V across_64(V v, F f) {
+  v = f(v, V{v.hi, v.lo});
+  const H a = __builtin_shufflevector(v.lo, v.lo, 2, 3, 0, 1);
+  v = f(v, V{a, a});
+  const H b = __builtin_shufflevector(v.lo, v.lo, 1, 0, 3, 2);
+  return f(v, V{b, b});
+}
+#endif
+template <class F>
+AOTC_I f32v across_with(f32v v, F f) {
+  return across_32(v, f);
+}
+template <class F>
+AOTC_I i32v across_with(i32v v, F f) {
+  return across_32(v, f);
+}
+template <class F>
+AOTC_I f64v across_with(f64v v, F f) {
+  return across_64<f64v, f64h>(v, f);
+}
+template <class F>
+AOTC_I i64v across_with(i64v v, F f) {
+  return across_64<i64v, i64h>(v, f);
+}
+
+template <class V>
+struct r_sum {
+  V a = like(V(), 0);
+  template <class W>
+  AOTC_I_MEMBER void add(W w, V x) {
+    a = v_add(a, keep(w, x, like(x, 0)));
+  }
+  AOTC_I_MEMBER void merge(const r_sum& o) { a = v_add(a, o.a); }
+  AOTC_I_MEMBER V across() const {
+    return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_add(x, y); });
+  }
+  AOTC_I_MEMBER V lanes() const { return a; }
+};
+template <class V>
+struct r_prod {
+  V a = like(V(), 1);
+  template <class W>
+  AOTC_I_MEMBER void add(W w, V x) {
+    a = v_mul(a, keep(w, x, like(x, 1)));
+  }
+  AOTC_I_MEMBER void merge(const r_prod& o) { a = v_mul(a, o.a); }
+  AOTC_I_MEMBER V across() const {
+    return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return v_mul(x, y); });
+  }
+  AOTC_I_MEMBER V lanes() const { return a; }
+};
+
+AOTC_I f32v lowest(f32v) { return kf(-__builtin_inff()); }
+AOTC_I f64v lowest(f64v) { return kd(-__builtin_inf()); }
+AOTC_I i32v lowest(i32v) { return ki(INT32_MIN); }
+AOTC_I i64v lowest(i64v) { return kl(INT64_MIN); }
+AOTC_I f32v highest(f32v) { return kf(__builtin_inff()); }
+AOTC_I f64v highest(f64v) { return kd(__builtin_inf()); }
+AOTC_I i32v highest(i32v) { return ki(INT32_MAX); }
+AOTC_I i64v highest(i64v) { return kl(INT64_MAX); }
+/// The running extreme `a` once it has seen x; a NaN stays.
+template <class V>
+AOTC_I V grow(V a, V x) {
+  return sel(v_ne(x, x), x, sel(v_gt(x, a), x, a));
+}
+AOTC_I i32v grow(i32v a, i32v x) { return x > a ? x : a; }
+template <class V>
+AOTC_I V shrink(V a, V x) {
+  return sel(v_ne(x, x), x, sel(v_lt(x, a), x, a));
+}
+AOTC_I i32v shrink(i32v a, i32v x) { return x < a ? x : a; }
+#define AOTC_EXTREME(name, step, start)                                              \
+  template <class V>                                                                 \
+  struct name {                                                                      \
+    V a = start(V());                                                                \
+    template <class W>                                                               \
+    AOTC_I_MEMBER void add(W w, V x) {                                               \
+      a = step(a, keep(w, x, start(x)));                                             \
+    }                                                                                \
+    AOTC_I_MEMBER void merge(const name& o) { a = step(a, o.a); }                    \
+    AOTC_I_MEMBER V across() const {                                                 \
+      return across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return step(x, y); }); \
+    }                                                                                \
+    AOTC_I_MEMBER V lanes() const { return a; }                                      \
+  };
+AOTC_EXTREME(r_max, grow, lowest)
+AOTC_EXTREME(r_min, shrink, highest)
+#undef AOTC_EXTREME
+
+// Index of the extreme: the first on ties, NaN wins.
+#define AOTC_ARG(name, cmp, better)                                                                                 \
+  template <class V>                                                                                                \
+  struct name {                                                                                                     \
+    V a = like(V(), 0);                                                                                             \
+    i64v at = kl(INT64_MAX); /* none yet */                                                                         \
+    AOTC_I_MEMBER i32v takes(V x) const { return v_eq(at, kl(INT64_MAX)) | cmp(x, a) | (v_ne(x, x) & v_eq(a, a)); } \
+    template <class W>                                                                                              \
+    AOTC_I_MEMBER void add(W w, V x, i64v i) {                                                                      \
+      const i32v m = takes(x) & alive(w);                                                                           \
+      a = sel(m, x, a);                                                                                             \
+      at = sel(m, i, at);                                                                                           \
+    }                                                                                                               \
+    AOTC_I_MEMBER i64v across() const {                                                                             \
+      typename lane_type<V>::type t[AOTC_L];                                                                        \
+      int64_t i[AOTC_L];                                                                                            \
+      __builtin_memcpy(t, &a, sizeof t);                                                                            \
+      unpack(at, i);                                                                                                \
+      int b = 0;                                                                                                    \
+      for (int l = 1; l < AOTC_L; ++l) {                                                                            \
+        if (i[l] == INT64_MAX) continue;                                                                            \
+        const bool nan_l = t[l] != t[l], nan_b = t[b] != t[b];                                                      \
+        if (t[l] better t[b] || (nan_l && !nan_b) || ((t[l] == t[b] || (nan_l && nan_b)) && i[l] < i[b])) b = l;    \
+      }                                                                                                             \
+      return kl(i[b]);                                                                                              \
+    }                                                                                                               \
+    AOTC_I_MEMBER i64v lanes() const { return at; }                                                                 \
+  };
+AOTC_ARG(r_argmax, v_gt, >)
+AOTC_ARG(r_argmin, v_lt, <)
+#undef AOTC_ARG
+
+// ---- scans: add() takes one point per lane (lanes along another loop), along() the points of one vector in order. f32 sums and
+// products run in f64, as PyTorch's do.
+template <class V>
+struct scan_type {
+  typedef V type;
+};
+template <>
+struct scan_type<f32v> {
+  typedef f64v type;
+};
+AOTC_I f64v scan_in(f32v x) { return to_f64(x); }
+AOTC_I f64v scan_in(f64v x) { return x; }
+AOTC_I i32v scan_in(i32v x) { return x; }
+AOTC_I i64v scan_in(i64v x) { return x; }
+AOTC_I void scan_out(f64v x, f32v* y) { *y = to_f32(x); }
+template <class V>
+AOTC_I void scan_out(V x, V* y) {
+  *y = x;
+}
+template <class V>
+AOTC_I V lane_splat(V x, int l) {
+  typename lane_type<V>::type t[AOTC_L];
+  __builtin_memcpy(t, &x, sizeof t);
+  return splat(t[l]);
+}
+#define AOTC_SCAN(name, start, STEP)         \
+  template <class V>                         \
+  struct name {                              \
+    typedef typename scan_type<V>::type S;   \
+    S a = start;                             \
+    AOTC_I_MEMBER V add(V v) {               \
+      const S x = scan_in(v);                \
+      a = STEP;                              \
+      V y;                                   \
+      scan_out(a, &y);                       \
+      return y;                              \
+    }                                        \
+    template <class W>                       \
+    AOTC_I_MEMBER V along(W w, V v) {        \
+      typedef typename lane_type<S>::type T; \
+      const S in = scan_in(v);               \
+      T t[AOTC_L];                           \
+      __builtin_memcpy(t, &in, sizeof t);    \
+      const int n = count(w);                \
+      for (int l = 0; l < n; ++l) {          \
+        const S x = splat(t[l]);             \
+        a = STEP;                            \
+        t[l] = lane0(a);                     \
+      }                                      \
+      S r;                                   \
+      __builtin_memcpy(&r, t, sizeof t);     \
+      V y;                                   \
+      scan_out(r, &y);                       \
+      return y;                              \
+    }                                        \
+  };
+AOTC_I int count(full) { return AOTC_L; }
+AOTC_I int count(part w) { return w.n; }
+AOTC_I float lane0(f32v x) { return x[0]; }
+AOTC_I double lane0(f64v x) { return x.lo[0]; }
+AOTC_I int32_t lane0(i32v x) { return x[0]; }
+AOTC_I int64_t lane0(i64v x) { return x.lo[0]; }
+AOTC_SCAN(s_sum, like(S(), 0), v_add(a, x))
+AOTC_SCAN(s_prod, like(S(), 1), v_mul(a, x))
+AOTC_SCAN(s_max, lowest(S()), grow(a, x))
+AOTC_SCAN(s_min, highest(S()), shrink(a, x))
+AOTC_SCAN(s_logsumexp, lowest(S()), v_logaddexp(a, x))
+#undef AOTC_SCAN
+
+// Index of the running extreme: the last on ties, NaN wins. `i` counts the points of the scanned row.
+#define AOTC_SCAN_ARG(name, cmp)                                                 \
+  template <class V>                                                             \
+  struct name {                                                                  \
+    V a = like(V(), 0);                                                          \
+    i64v at = kl(-1);                                                            \
+    AOTC_I_MEMBER i64v add(V x, i64v i) {                                        \
+      const i32v m = v_eq(at, kl(-1)) | cmp(x, a) | v_ne(x, x);                  \
+      a = sel(m, x, a);                                                          \
+      at = sel(m, i, at);                                                        \
+      return at;                                                                 \
+    }                                                                            \
+    template <class W>                                                           \
+    AOTC_I_MEMBER i64v along(W w, V v, i64v i) {                                 \
+      int64_t t[AOTC_L];                                                         \
+      unpack(i, t);                                                              \
+      const int n = count(w);                                                    \
+      for (int l = 0; l < n; ++l) t[l] = lane0(add(lane_splat(v, l), kl(t[l]))); \
+      i64v r;                                                                    \
+      __builtin_memcpy(&r, t, sizeof t);                                         \
+      return r;                                                                  \
+    }                                                                            \
+  };
+AOTC_SCAN_ARG(s_argmax, v_ge)
+AOTC_SCAN_ARG(s_argmin, v_le)
+#undef AOTC_SCAN_ARG
+
+}  // namespace

@@ -1,0 +1,7 @@
+#pragma once
+#include "passes/passes.h"
+
+namespace aotc::passes {
+/// Folds scales and shifts per output channel into the constant weights of the convolution or matrix product before them.
+void fold_conv_bn(Graph& g, PassContext& ctx);
+}  // namespace aotc::passes

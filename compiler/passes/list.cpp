@@ -1,0 +1,64 @@
+#include <chrono>
+
+#include "graph/verify.h"
+#include "passes/assign_names.h"
+#include "passes/canonical_views.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/fold_constants.h"
+#include "passes/passes.h"
+#include "passes/simplify.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"dce", dce, "erase what no output needs"},
+    {"cse", cse, "compute equal nodes once"},
+    {"canonical_views", canonical_views, "merge and drop views"},
+    {"simplify", simplify, "exact algebra"},
+    {"fold_constants", fold_constants, "compute what depends on constants alone"},
+    {"canonical_views", canonical_views, "again, on folded constants"},
+    {"simplify", simplify, "again, on folded constants"},
+    {"cse", cse, "again, on the simplified graph"},
+    {"dce", dce, "erase what the passes left behind"},
+    {"assign_names", assign_names, "a name for every node"},
+};
+
+/// Changes when nodes, their inputs, constants, guards or names do.
+size_t fingerprint(const Graph& g) {
+  size_t h = g.guards.size() * 31 + g.constants.size();
+  auto mix = [&h](size_t x) { h = (h ^ x) * 0x100000001b3u; };
+  for (NodeId id : g.order) {
+    mix(idx(id));
+    for (ValueId v : g.nodes[id].inputs) mix(idx(v));
+    mix(std::hash<std::string>()(g.nodes[id].name));
+  }
+  for (const OutputInfo& o : g.outputs) mix(idx(o.value));
+  return h;
+}
+
+}  // namespace
+
+std::span<const Pass> pass_list() { return kPasses; }
+
+const Pass* find_pass(std::string_view name) {
+  for (const Pass& p : kPasses)
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+void run_pass(const Pass& pass, Graph& g, PassContext& ctx) {
+  const size_t before = ctx.after ? fingerprint(g) : 0;
+  const auto start = std::chrono::steady_clock::now();
+  pass.fn(g, ctx);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  verify(g, pass.name);
+  if (ctx.after) ctx.after(pass.name, g, fingerprint(g) != before, seconds);
+}
+
+void run_passes(Graph& g, PassContext& ctx) {
+  for (const Pass& p : kPasses) run_pass(p, g, ctx);
+}
+
+}  // namespace aotc::passes

@@ -1,0 +1,43 @@
+#pragma once
+// What rewriting passes share: a sweep that replaces nodes by what a rule builds, and questions about values.
+#include <functional>
+#include <optional>
+
+#include "graph/builder.h"
+
+namespace aotc::passes {
+
+/// One sweep over the nodes in order. Nodes that a rule builds stand right before the node they replace; they are seen by the next sweep.
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& g);
+  Graph& g;
+  Builder b;
+
+  /// Returns the replacement of the node's only result, or nothing.
+  using Rule = std::function<std::optional<ValueId>(Rewriter&, const Node&)>;
+  /// True when something was replaced. The graph is compact afterwards; what is no longer used stays (see dce).
+  bool sweep(const Rule& rule);
+  /// Sweeps until nothing is replaced.
+  static void run(Graph& g, const Rule& rule);
+
+  /// Uses of v when the sweep began (2 for values made since).
+  size_t uses(ValueId v) const { return idx(v) < uses_.size() ? uses_[idx(v)] : 2; }
+  /// The defining node when it has this op.
+  const Node* def(ValueId v, Op op) const;
+  Exprs dims(ValueId v) const { return g.type(v).dims; }  ///< a copy: building nodes moves types
+  DType dtype(ValueId v) const { return g.type(v).dtype; }
+  bool same(const Expr& a, const Expr& b) const;
+
+ private:
+  std::vector<size_t> uses_;
+};
+
+/// The single value of a full() or of a constant whose elements are all equal (looked at up to 64 elements), seen through views.
+std::optional<double> splat_value(const Graph& g, ValueId v);
+/// The same, for integers and bools exactly.
+std::optional<int64_t> splat_int(const Graph& g, ValueId v);
+/// full() of one element of type t at `element`.
+ValueId splat(Builder& b, const TensorType& t, const std::byte* element);
+
+}  // namespace aotc::passes

@@ -1,0 +1,161 @@
+// Attention of every dtype and instruction set against fp64: grouped heads, masks that broadcast, causal, strides, decode, rows without
+// any key, infinities and NaN.
+#include <catch2/catch.hpp>
+
+#include "support.h"
+
+#define ENTRIES(X) X(f32, avx2) X(f64, avx2) X(f16, avx2) X(bf16, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512)
+#define DECLARE(dtype, isa) extern "C" void aotc_attention_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
+ENTRIES(DECLARE)
+
+namespace kernel_test {
+namespace {
+
+#define ROW(dtype, isa) {#isa, DType::dtype, aotc_attention_##dtype##_##isa},
+const Entry kEntries[] = {ENTRIES(ROW)};
+
+struct Case {
+  int64_t b, h, hkv, l, s, e, ev;
+  int mask;  // 0 none, 1 bool, 2 float of q's dtype, 3 f32
+  bool causal;
+  int q_block, kv_block;
+};
+
+/// Strides of [b, h, s, e] in a random order of the dims, with some padding.
+std::vector<int64_t> layout(std::vector<int64_t> dims, std::mt19937& rng, int64_t* elems) {
+  std::vector<int> order = {0, 1, 2, 3};
+  if (rng() % 2) std::swap(order[1], order[2]);  // [b, s, h, e]
+  if (rng() % 4 == 0) std::swap(order[2], order[3]);
+  std::vector<int64_t> st(4);
+  int64_t step = 1;
+  for (int i = 3; i >= 0; --i) {
+    st[static_cast<size_t>(order[static_cast<size_t>(i)])] = step;
+    step *= dims[static_cast<size_t>(order[static_cast<size_t>(i)])] + static_cast<int64_t>(rng() % 2);
+  }
+  *elems = step;
+  return st;
+}
+
+struct Problem {
+  Case c;
+  Buffer q, k, v, o, mask;
+  std::vector<int64_t> size;
+  int64_t qs[4], ks[4], vs[4], os[4], ms[4];
+  double score(int64_t b, int64_t h, int64_t l, int64_t s, double scale) {
+    const int64_t hk = h / (c.h / c.hkv);
+    double sum = 0;
+    for (int64_t e = 0; e < c.e; ++e)
+      sum += q.get(b * qs[0] + h * qs[1] + l * qs[2] + e * qs[3]) * k.get(b * ks[0] + hk * ks[1] + s * ks[2] + e * ks[3]);
+    sum *= scale;
+    const int64_t at = b * ms[0] + h * ms[1] + l * ms[2] + s * ms[3];
+    if (c.mask == 1 && mask.get(at) == 0) sum = -INFINITY;
+    if (c.mask >= 2) sum += mask.get(at);
+    if (c.causal && s > l) sum = -INFINITY;
+    return sum;
+  }
+};
+
+void check(const Entry& entry, const Case& c, std::mt19937& rng) {
+  INFO(entry.isa << " " << aotc::dtype_name(entry.dtype) << " b " << c.b << " h " << c.h << "/" << c.hkv << " l " << c.l << " s " << c.s
+                 << " e " << c.e << " ev " << c.ev << " mask " << c.mask << " causal " << c.causal << " blocks " << c.q_block << " "
+                 << c.kv_block);
+  int64_t nq, nk, nv, no, nm;
+  const auto qs = layout({c.b, c.h, c.l, c.e}, rng, &nq), ks = layout({c.b, c.hkv, c.s, c.e}, rng, &nk);
+  const auto vs = layout({c.b, c.hkv, c.s, c.ev}, rng, &nv), os = layout({c.b, c.h, c.l, c.ev}, rng, &no);
+  auto ms = layout({c.b, c.h, c.l, c.s}, rng, &nm);
+  if (rng() % 2) ms[1] = 0;
+  if (rng() % 2) ms[2] = 0;
+  const DType mt = c.mask == 1 ? DType::boolean : c.mask == 3 ? DType::f32 : entry.dtype;
+  Problem p{c, {nq, entry.dtype}, {nk, entry.dtype}, {nv, entry.dtype}, {no, entry.dtype}, {nm, mt}, {}, {}, {}, {}, {}, {}};
+  p.q.fill(rng), p.k.fill(rng), p.v.fill(rng), p.mask.fill(rng);
+  if (c.mask >= 2)
+    for (int64_t i = 0; i < nm; ++i)
+      if (rng() % 3 == 0) p.mask.put(i, -INFINITY);
+  p.size = {c.b, c.h, c.hkv, c.l, c.s, c.e, c.ev};
+  auto add = [&](const std::vector<int64_t>& st, int64_t* to) {
+    p.size.push_back(0);
+    for (int i = 0; i < 4; ++i) p.size.push_back(to[i] = st[static_cast<size_t>(i)]);
+  };
+  add(qs, p.qs), add(ks, p.ks), add(vs, p.vs), add(os, p.os), add(ms, p.ms);
+  const double scale = 0.7;
+  aotc_attn_config cfg = {0, 1, 2, 3, c.mask ? 4 : -1, static_cast<int32_t>(mt), c.causal, c.q_block, c.kv_block, scale};
+  void* ptr[] = {p.q.ptr(), p.k.ptr(), p.v.ptr(), p.o.ptr(), p.mask.ptr()};
+  Scratch scratch(aotc_attn_scratch_bytes(&cfg, c.e, c.ev, entry.dtype == DType::f64 ? 8 : 4));
+  volatile int32_t fault = 0;
+  aotc_kargs args = {ptr, p.size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  const int64_t rows = c.h / c.hkv * c.l, work = c.b * c.hkv * ((rows + c.q_block - 1) / c.q_block);
+  const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
+  entry.fn(&args, split, work);
+  entry.fn(&args, 0, split);
+  double worst = 0;
+  for (int64_t b = 0; b < c.b; ++b)
+    for (int64_t h = 0; h < c.h; ++h)
+      for (int64_t l = 0; l < c.l; ++l) {
+        std::vector<double> w(static_cast<size_t>(c.s));
+        double top = -INFINITY, sum = 0;
+        for (int64_t s = 0; s < c.s; ++s) top = std::max(top, w[static_cast<size_t>(s)] = p.score(b, h, l, s, scale));
+        for (double& x : w) sum += x = top == -INFINITY ? 0 : std::exp(x - top);
+        for (int64_t e = 0; e < c.ev; ++e) {
+          double want = 0;
+          for (int64_t s = 0; s < c.s; ++s)
+            want += w[static_cast<size_t>(s)] * p.v.get(b * vs[0] + h / (c.h / c.hkv) * vs[1] + s * vs[2] + e * vs[3]);
+          if (sum > 0) want /= sum;
+          worst = std::max(worst, std::fabs(p.o.get(b * os[0] + h * os[1] + l * os[2] + e * os[3]) - want));
+        }
+      }
+  CHECK(worst <= std::max(8 * epsilon(entry.dtype), entry.dtype == DType::f64 ? 1e-13 : 4e-6));
+}
+
+TEST_CASE("attention against fp64", "[attention]") {
+  std::mt19937 rng(3);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa)) continue;
+    for (int i = 0; i < 60; ++i) {
+      Case c{};
+      c.b = pick({0, 1, 2}), c.hkv = pick({1, 2}), c.h = c.hkv * pick({1, 3});
+      c.l = pick({1, 1, 2, 5, 17, 33}), c.s = pick({0, 1, 5, 31, 32, 64, 97});
+      c.e = pick({1, 8, 16, 33, 64}), c.ev = pick({1, 8, 16, 32, 40, 64});
+      c.mask = static_cast<int>(rng() % 4);
+      c.causal = rng() % 3 == 0;
+      c.q_block = static_cast<int>(pick({1, 8, 64})), c.kv_block = static_cast<int>(pick({32, 64, 128}));
+      check(e, c, rng);
+    }
+  }
+}
+
+TEST_CASE("attention: rows without keys are zero, NaN stays in its row, large logits do not overflow", "[attention]") {
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa) || e.dtype != DType::f32) continue;
+    INFO(e.isa);
+    const int64_t l = 8, s = 40, d = 16;
+    std::vector<float> q(l * d, 1.0f), k(s * d, 1.0f), v(s * d, 2.0f), o(l * d, -1.0f);
+    std::vector<uint8_t> mask(l * s, 1);
+    for (int64_t i = 0; i < s; ++i) mask[2 * s + i] = 0;           // row 2 sees nothing
+    for (int64_t i = 0; i < d; ++i) q[3 * d + i] = NAN;            // row 3
+    for (int64_t i = 0; i < d; ++i) q[4 * d + i] = -1e6f;          // row 4: logits of -1.6e7
+    for (int64_t i = 0; i < d; ++i) q[5 * d + i] = 1e6f;           // row 5
+    for (int64_t i = 0; i < s; ++i) mask[6 * s + i] = i == s - 1;  // row 6: only the last key
+    int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1};
+    for (int q_block : {2, 64}) {
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0};
+      void* ptr[] = {q.data(), k.data(), v.data(), o.data(), mask.data()};
+      Scratch scratch(aotc_attn_scratch_bytes(&cfg, d, d, 4));
+      volatile int32_t fault = 0;
+      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+      e.fn(&args, 0, (l + q_block - 1) / q_block);
+      for (int64_t i = 0; i < l; ++i) {
+        INFO("row " << i);
+        if (i == 2)
+          CHECK(o[i * d] == 0.0f);
+        else if (i == 3)
+          CHECK(std::isnan(o[i * d]));
+        else
+          CHECK(o[i * d] == Approx(2.0f));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kernel_test

@@ -1,0 +1,192 @@
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "aotc/detail/kernel_abi.h"
+#include "base/target.h"
+#include "emit/cpu/loop_emitter.h"
+#include "emit/cpu/unit.h"
+#include "plan/loop_interface.h"
+
+namespace aotc::test {
+namespace {
+namespace fs = std::filesystem;
+
+struct Library {
+  void* handle = nullptr;
+  fs::path dir;
+  ~Library() {
+    if (handle) dlclose(handle);
+    fs::remove_all(dir);
+  }
+};
+
+void compile(const std::string& source, Isa isa, Library& lib) {
+  static int count = 0;
+  lib.dir = fs::temp_directory_path() / fmt::format("aotc_emit_{}_{}", getpid(), count++);
+  fs::create_directories(lib.dir);
+  std::ofstream(lib.dir / "k.cpp") << source;
+  const fs::path root = fs::path(AOTC_TEST_DIR).parent_path();
+  std::string cmd = "g++ -shared";
+  for (const std::string& f : emit::cpu::unit_flags(isa))
+    cmd += " " + (f == "-fvisibility=hidden" ? std::string("-fvisibility=default") : f);
+  cmd += fmt::format(" -I{}/runtime/include -I{}/compiler/kernels/cpu {}/k.cpp -o {}/k.so -lm", root.string(), root.string(),
+                     lib.dir.string(), lib.dir.string());
+  INFO(source);
+  REQUIRE(std::system(cmd.c_str()) == 0);
+  lib.handle = dlopen((lib.dir / "k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  INFO(dlerror());
+  REQUIRE(lib.handle);
+}
+
+float half_to_float(uint16_t h) {
+  _Float16 x;
+  std::memcpy(&x, &h, 2);
+  return static_cast<float>(x);
+}
+uint16_t float_to_half(float f) {
+  const _Float16 x = static_cast<_Float16>(f);
+  uint16_t h;
+  std::memcpy(&h, &x, 2);
+  return h;
+}
+
+Scalar read(DType t, const std::byte* p) {
+  Scalar s;
+  const auto get = [&](auto x) {
+    std::memcpy(&x, p, sizeof x);
+    return x;
+  };
+  switch (t) {
+    case DType::f32: s.f = get(float()); break;
+    case DType::f64: s.f = get(double()); break;
+    case DType::f16: s.f = half_to_float(get(uint16_t())); break;
+    case DType::bf16: {
+      const uint32_t u = static_cast<uint32_t>(get(uint16_t())) << 16;
+      float f;
+      std::memcpy(&f, &u, 4);
+      s.f = f;
+      break;
+    }
+    case DType::i64: s.i = get(int64_t()); break;
+    case DType::i32: s.i = get(int32_t()); break;
+    case DType::i16: s.i = get(int16_t()); break;
+    case DType::i8: s.i = get(int8_t()); break;
+    default: s.i = get(uint8_t()); break;
+  }
+  return s;
+}
+void write_random(DType t, std::byte* p, std::mt19937& rng, const RunOptions& o) {
+  const auto put = [&](auto x) { std::memcpy(p, &x, sizeof x); };
+  double x = std::normal_distribution<double>()(rng);
+  if (o.specials && rng() % 8 == 0) {
+    const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1.0, 1.0};
+    x = special[rng() % 8];
+  }
+  int64_t n = static_cast<int64_t>(rng() % static_cast<uint64_t>(2 * o.int_range)) - o.int_range;
+  switch (t) {
+    case DType::f32: return put(static_cast<float>(x));
+    case DType::f64: return put(x);
+    case DType::f16: return put(float_to_half(static_cast<float>(x)));
+    case DType::bf16: {
+      uint32_t u;
+      const float f = static_cast<float>(x);
+      std::memcpy(&u, &f, 4);
+      return put(static_cast<uint16_t>(x != x ? 0x7fc0 : u >> 16));
+    }
+    case DType::i64: return put(n);
+    case DType::i32: return put(static_cast<int32_t>(n));
+    case DType::i16: return put(static_cast<int16_t>(n));
+    case DType::i8: return put(static_cast<int8_t>(n));
+    case DType::u8: return put(static_cast<uint8_t>(n & 127));
+    default: return put(static_cast<uint8_t>(n & 1));
+  }
+}
+
+void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string, int64_t>& sizes, const RunOptions& o, int pieces) {
+  const auto value = [&](SymId s) { return sizes.at(k.syms[s].name); };
+  std::mt19937 rng(7);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<void*> ptr;
+  Memory expected;
+  constexpr size_t kGuard = 64;
+  for (const Param& p : k.params) {
+    size_t n = 1;
+    for (const Expr& d : p.dims) n *= static_cast<size_t>(d.eval(value));
+    const size_t e = static_cast<size_t>(dtype_bytes(p.dtype));
+    std::vector<std::byte> bytes(n * e + 2 * kGuard, std::byte{0x5a});
+    expected.params.emplace_back();
+    for (size_t i = 0; i < n; ++i) {
+      write_random(p.dtype, &bytes[kGuard + i * e], rng, o);
+      expected.params.back().push_back(read(p.dtype, &bytes[kGuard + i * e]));
+    }
+    memory.push_back(std::move(bytes));
+  }
+  for (size_t p = 0; p < memory.size(); ++p)
+    if (k.params.raw()[p].role != ParamRole::local) ptr.push_back(memory[p].data() + kGuard);
+  std::vector<int64_t> size;
+  for (SymId s : plan::kernel_symbols(k)) size.push_back(value(s));
+  const size_t scratch_bytes = static_cast<size_t>(plan::local_layout(k).bytes.eval(value));
+  void* scratch = std::aligned_alloc(64, (scratch_bytes + 127) / 64 * 64);
+  volatile int32_t fault = 0;
+  aotc_kargs args{ptr.data(), size.data(), nullptr, scratch, 0, 1, &fault};
+  const int64_t work = plan::loop_work(k).eval(value);
+  for (int i = 0; i < pieces; ++i) fn(&args, work * i / pieces, work * (i + 1) / pieces);
+  std::free(scratch);
+
+  evaluate(k, sizes, expected);
+  CHECK((fault != 0) == o.expect_fault);
+  CHECK(expected.fault == o.expect_fault);
+  for (size_t p = 0; p < memory.size(); ++p) {
+    const Param& param = k.params.raw()[p];
+    if (param.role == ParamRole::local) continue;
+    const size_t e = static_cast<size_t>(dtype_bytes(param.dtype));
+    size_t wrong = 0;
+    for (size_t i = 0; i < expected.params[p].size(); ++i) {
+      const Scalar want = expected.params[p][i], got = read(param.dtype, &memory[p][kGuard + i * e]);
+      bool same = want.i == got.i;
+      if (is_float(param.dtype)) {
+        const double slack = is_half(param.dtype) ? (param.dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048) : 0;
+        same = want.f == got.f || (want.f != want.f && got.f != got.f) ||
+               std::abs(want.f - got.f) <= (o.tolerance + slack) * (1 + std::abs(want.f));
+      }
+      if (same) continue;
+      if (wrong++ < 3) FAIL_CHECK(param.name << "[" << i << "]: got " << got.f << " / " << got.i << ", want " << want.f << " / " << want.i);
+    }
+    for (size_t g = 0; g < kGuard; ++g) {
+      REQUIRE(memory[p][g] == std::byte{0x5a});
+      REQUIRE(memory[p][memory[p].size() - 1 - g] == std::byte{0x5a});
+    }
+  }
+}
+
+}  // namespace
+
+void check_kernel(const LoopKernel& k, const std::vector<std::map<std::string, int64_t>>& sizes, const RunOptions& o) {
+  for (Isa isa : native_isas()) {
+    if (emit::cpu::loop_isa(isa) != isa) continue;
+    const std::string symbol = k.name + "_" + std::string(isa_name(isa));
+    const std::string source = emit::cpu::unit_source({emit::cpu::emit_function(k, emit::cpu::kernel_spec(k, symbol))});
+    Library lib;
+    compile(source, isa, lib);
+    const auto fn = reinterpret_cast<aotc_kernel_fn>(dlsym(lib.handle, symbol.c_str()));
+    INFO(source);
+    REQUIRE(fn);
+    for (const auto& s : sizes) {
+      std::string text;
+      for (const auto& [n, v] : s) text += fmt::format("{}={} ", n, v);
+      INFO(text);
+      run_once(k, fn, s, o, 1);
+      run_once(k, fn, s, o, 3);
+    }
+  }
+}
+
+}  // namespace aotc::test

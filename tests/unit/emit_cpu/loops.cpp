@@ -1,0 +1,220 @@
+#include <catch2/catch.hpp>
+
+#include "harness.h"
+
+using namespace aotc;
+using namespace aotc::test;
+
+namespace {
+const std::vector<std::map<std::string, int64_t>> kRowSizes = {{{"n", 1}, {"m", 1}},   {{"n", 3}, {"m", 16}}, {{"n", 5}, {"m", 7}},
+                                                               {{"n", 2}, {"m", 257}}, {{"n", 0}, {"m", 5}},  {{"n", 4}, {"m", 0}}};
+}
+
+TEST_CASE("pointwise along outer lanes") {
+  for (DType t : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i8, DType::u8}) {
+    KernelBuilder b("pointwise");
+    b.k.lanes = LaneAxis::outer;
+    const Expr n = b.shape("n"), m = b.shape("m");
+    const Expr i = b.outer("i", n), j = b.outer("j", m);
+    const ParamId x = b.param("x", ParamRole::input, t, {n, m}), y = b.param("y", ParamRole::input, t, {m}),
+                  z = b.param("z", ParamRole::output, t, {n, m});
+    b.block(false);
+    const InstId v = b.load(x, i * m + j), r = b.op(Op::relu, t, {v}), w = b.load(y, j);
+    b.store(z, i * m + j, b.op(Op::add, t, {r, b.op(Op::mul, t, {w, b.constant(t, 2)})}));
+    CAPTURE(dtype_name(t));
+    RunOptions o;
+    o.int_range = 20;
+    check_kernel(b.k, {{{"n", 3}, {"m", 1}}, {{"n", 2}, {"m", 1500}}, {{"n", 1}, {"m", 33}}, {{"n", 0}, {"m", 3}}, {{"n", 2}, {"m", 0}}},
+                 o);
+  }
+}
+
+TEST_CASE("softmax and layer norm in one row pass, with row scratch") {
+  for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer, LaneAxis::none}) {
+    KernelBuilder b("softmax_ln");
+    b.k.lanes = axis;
+    const Expr n = b.shape("n"), m = b.shape("m");
+    const Expr i = b.outer("i", n), j = b.inner("j", m);
+    const DType f = DType::f32;
+    const ParamId x = b.param("x", ParamRole::input, f, {n, m}), y = b.param("y", ParamRole::output, f, {n, m}),
+                  s = b.param("mean", ParamRole::output, f, {n}), row = b.param("row", ParamRole::local, f, {m});
+    b.block(true);
+    const InstId top = b.reduce(ReduceKind::max, f, b.load(x, i * m + j));
+    b.block(true);
+    const InstId e = b.op(Op::exp, f, {b.op(Op::sub, f, {b.load(x, i * m + j), top})});
+    b.store(row, j, e);
+    const InstId sum = b.reduce(ReduceKind::sum, f, e);
+    b.block(false);
+    const InstId inv = b.op(Op::div, f, {b.constant(f, 1), sum});
+    b.store(s, i, inv);
+    b.block(true);
+    b.store(y, i * m + j, b.op(Op::mul, f, {b.load(row, j), inv}));
+    auto sizes = kRowSizes;
+    sizes.pop_back();  // 1 / 0
+    check_kernel(b.k, sizes);
+  }
+}
+
+TEST_CASE("reductions of every kind") {
+  struct Row {
+    ReduceKind kind;
+    DType t;
+  };
+  const Row rows[] = {{ReduceKind::sum, DType::f64},     {ReduceKind::sum, DType::i64},    {ReduceKind::prod, DType::f32},
+                      {ReduceKind::max, DType::f32},     {ReduceKind::min, DType::f32},    {ReduceKind::max, DType::i64},
+                      {ReduceKind::min, DType::u8},      {ReduceKind::argmax, DType::f32}, {ReduceKind::argmin, DType::i32},
+                      {ReduceKind::max, DType::boolean}, {ReduceKind::min, DType::boolean}};
+  for (const Row& r : rows)
+    for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer}) {
+      KernelBuilder b("reduce");
+      b.k.lanes = axis;
+      const Expr n = b.shape("n"), m = b.shape("m", 1);
+      const Expr i = b.outer("i", n), p = b.inner("p", Expr(2)), j = b.inner("j", m);
+      const bool arg = r.kind == ReduceKind::argmax || r.kind == ReduceKind::argmin;
+      const DType out = arg ? DType::i64 : r.t;
+      const ParamId x = b.param("x", ParamRole::input, r.t, {n, Expr(2), m}), y = b.param("y", ParamRole::output, out, {n});
+      b.block(true);
+      const InstId v = b.reduce(r.kind, out, b.load(x, i * m * 2 + p * m + j));
+      b.block(false);
+      b.store(y, i, v);
+      CAPTURE(reduce_name(r.kind), dtype_name(r.t), static_cast<int>(axis));
+      RunOptions o;
+      o.int_range = 4;
+      o.specials = r.kind != ReduceKind::prod && r.kind != ReduceKind::sum;
+      check_kernel(b.k, {{{"n", 1}, {"m", 1}}, {{"n", 3}, {"m", 16}}, {{"n", 70}, {"m", 7}}, {{"n", 2}, {"m", 257}}}, o);
+    }
+}
+
+TEST_CASE("scans") {
+  for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::argmax, ReduceKind::argmin, ReduceKind::logsumexp})
+    for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer}) {
+      KernelBuilder b("scan");
+      b.k.lanes = axis;
+      const Expr n = b.shape("n"), m = b.shape("m");
+      const Expr i = b.outer("i", n), p = b.inner("p", Expr(2)), j = b.inner("j", m);
+      const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+      const DType out = arg ? DType::i64 : DType::f32;
+      const ParamId x = b.param("x", ParamRole::input, DType::f32, {n, Expr(2), m}),
+                    y = b.param("y", ParamRole::output, out, {n, Expr(2), m});
+      b.block(true);
+      const Expr at = i * m * 2 + p * m + j;
+      b.store(y, at, b.reduce(kind, out, b.load(x, at), true));
+      CAPTURE(reduce_name(kind), static_cast<int>(axis));
+      RunOptions o;
+      o.specials = arg;
+      check_kernel(b.k, kRowSizes, o);
+    }
+}
+
+TEST_CASE("divided indices, masks along lanes, flips, gathers") {
+  for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer}) {
+    CAPTURE(static_cast<int>(axis));
+    const auto make = [&](KernelBuilder& b, const Expr& n, const Expr& m) {
+      b.k.lanes = axis;
+      const Expr i = b.outer("i", n);
+      const Expr j = axis == LaneAxis::inner ? b.inner("j", m) : b.outer("j", m);
+      return std::pair(i, j);
+    };
+    SECTION("per-channel bias over flattened pixels, and a permuted store") {
+      KernelBuilder b("flat");
+      const Expr n = b.shape("n"), hw = b.shape("hw", 1);
+      const auto [i, j] = make(b, n, hw * 5);
+      const ParamId x = b.param("x", ParamRole::input, DType::f32, {n, Expr(5), hw}),
+                    c = b.param("c", ParamRole::input, DType::f32, {Expr(5)}), y = b.param("y", ParamRole::output, DType::f32, {n, hw * 5}),
+                    t = b.param("t", ParamRole::output, DType::f32, {n, hw, Expr(5)});
+      b.block(axis == LaneAxis::inner);
+      const InstId s = b.op(Op::add, DType::f32, {b.load(x, i * hw * 5 + j), b.load(c, floordiv(j, hw))});
+      b.store(y, i * hw * 5 + j, s);
+      b.store(t, i * hw * 5 + mod(j, hw) * 5 + floordiv(j, hw), s);
+      check_kernel(b.k, {{{"n", 2}, {"hw", 1}}, {{"n", 2}, {"hw", 13}}, {{"n", 1}, {"hw", 300}}});
+    }
+    SECTION("cat and pad") {
+      KernelBuilder b("cat_pad");
+      const Expr n = b.shape("n"), m = b.shape("m");
+      const auto [i, j] = make(b, n, m * 2 + 3);
+      const DType f = DType::f32, bo = DType::boolean;
+      const ParamId x = b.param("x", ParamRole::input, f, {n, m}), y = b.param("y", ParamRole::input, f, {n, m}),
+                    z = b.param("z", ParamRole::output, f, {n, m * 2 + 3});
+      b.block(axis == LaneAxis::inner);
+      const InstId at = b.index(j), first = b.op(Op::lt, bo, {at, b.index(m)}),
+                   second = b.op(Op::bit_and, bo, {b.op(Op::logical_not, bo, {first}), b.op(Op::lt, bo, {at, b.index(m * 2)})});
+      const InstId lx = b.load(x, i * m + j, first, 7), ly = b.load(y, i * m + (m - 1 - (j - m)), second, -3);
+      b.store(z, i * (m * 2 + 3) + j, b.op(Op::where, f, {first, lx, ly}));
+      check_kernel(b.k, kRowSizes);
+    }
+    SECTION("embedding with a check, one-hot and data-dependent masks") {
+      KernelBuilder b("embed");
+      const Expr n = b.shape("n"), m = b.shape("m"), rows = b.shape("rows", 1);
+      const auto [i, j] = make(b, n, m);
+      const DType f = DType::f32, bo = DType::boolean, l = DType::i64;
+      const ParamId ids = b.param("ids", ParamRole::input, l, {n}), cols = b.param("cols", ParamRole::input, l, {m}),
+                    table = b.param("table", ParamRole::input, f, {rows, m}), z = b.param("z", ParamRole::output, f, {n, m}),
+                    h = b.param("h", ParamRole::output, l, {n, m}), g = b.param("g", ParamRole::output, f, {n, m});
+      b.block(false);
+      const InstId id = b.op(Op::remainder, l, {b.load(ids, i), b.index(rows)});
+      b.check(b.op(Op::bit_and, bo, {b.op(Op::ge, bo, {id, b.constant(l, 0)}), b.op(Op::lt, bo, {id, b.index(rows)})}));
+      const Expr r = b.bind(id, "r", rows);
+      if (axis == LaneAxis::inner) b.block(true);
+      const InstId v = b.load(table, r * m + j);
+      b.store(z, i * m + j, v);
+      b.store(h, i * m + j, b.op(Op::cast, l, {b.op(Op::eq, bo, {b.index(j), id})}));
+      const InstId c = b.op(Op::remainder, l, {b.load(cols, j), b.index(m)});
+      const Expr col = b.bind(c, "c", m);
+      const InstId keep = b.op(Op::gt, bo, {v, b.constant(f, 0)});
+      b.store(g, i * m + j, b.op(Op::add, f, {b.load(table, r * m + col, keep, 9), b.load(table, r * m + j, keep, 1)}));
+      check_kernel(b.k, {{{"n", 4}, {"m", 1}, {"rows", 3}}, {{"n", 3}, {"m", 37}, {"rows", 11}}});
+    }
+    SECTION("an index out of range is reported and not followed") {
+      KernelBuilder b("fault");
+      const Expr n = b.shape("n"), m = b.shape("m");
+      const auto [i, j] = make(b, n, m);
+      const ParamId ids = b.param("ids", ParamRole::input, DType::i64, {m}), x = b.param("x", ParamRole::input, DType::f32, {m}),
+                    z = b.param("z", ParamRole::output, DType::f32, {n, m});
+      b.block(axis == LaneAxis::inner);
+      const InstId id = b.load(ids, j);
+      b.check(b.op(Op::lt, DType::boolean, {id, b.index(m)}));
+      const Expr r = b.bind(id, "r", m);
+      b.store(z, i * m + j, b.load(x, r));
+      RunOptions o;
+      o.expect_fault = true;
+      o.int_range = 1000000;
+      check_kernel(b.k, {{{"n", 2}, {"m", 40}}}, o);
+    }
+  }
+}
+
+TEST_CASE("pooling windows with masks that depend on lane and window") {
+  KernelBuilder b("maxpool");
+  b.k.lanes = LaneAxis::outer;
+  const Expr n = b.shape("n"), w = b.shape("w", 1);
+  const Expr i = b.outer("i", n), o = b.outer("o", floordiv(w + 1, 2)), k = b.inner("k", Expr(3));
+  const DType f = DType::f32, bo = DType::boolean;
+  const ParamId x = b.param("x", ParamRole::input, f, {n, w}), y = b.param("y", ParamRole::output, f, {n, floordiv(w + 1, 2)});
+  b.block(true);
+  const Expr at = o * 2 + k - 1;
+  const InstId pos = b.index(at),
+               in = b.op(Op::bit_and, bo, {b.op(Op::ge, bo, {pos, b.constant(DType::i64, 0)}), b.op(Op::lt, bo, {pos, b.index(w)})});
+  const InstId m = b.reduce(ReduceKind::max, f, b.load(x, i * w + at, in, -INFINITY));
+  b.block(false);
+  b.store(y, i * floordiv(w + 1, 2) + o, m);
+  check_kernel(b.k, {{{"n", 2}, {"w", 1}}, {{"n", 3}, {"w", 31}}, {{"n", 2}, {"w", 200}}});
+}
+
+TEST_CASE("casts") {
+  const DType types[] = {DType::boolean, DType::u8, DType::i8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+  for (DType from : types) {
+    KernelBuilder b("casts");
+    b.k.lanes = LaneAxis::outer;
+    const Expr n = b.shape("n");
+    const Expr i = b.outer("i", n);
+    const ParamId x = b.param("x", ParamRole::input, from, {n});
+    std::vector<ParamId> out;
+    for (DType to : types) out.push_back(b.param("y", ParamRole::output, to, {n}));
+    b.block(false);
+    const InstId v = b.load(x, i);
+    for (size_t t = 0; t < std::size(types); ++t)
+      if (!(is_float(from) && types[t] == DType::u8)) b.store(out[t], i, b.op(Op::cast, types[t], {v}));
+    CAPTURE(dtype_name(from));
+    check_kernel(b.k, {{{"n", 45}}});
+  }
+}
