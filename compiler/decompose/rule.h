@@ -13,56 +13,83 @@
 
 namespace aotc::decompose {
 
-/// Thrown by Rule::refuse, caught by the driver, reported as Unsupported.
+/// Thrown by Rule::refuse (and by helpers that have no Rule at hand), caught by the driver, reported as Unsupported.
 struct Refused {
   std::string why, hint;
 };
 
+/// The tensors of the program by name, as rules see them. The driver's implementation keeps track of views and in-place writes
+/// (decompose/env.h); rules themselves are functional.
+class TensorEnv {
+ public:
+  virtual ~TensorEnv() = default;
+  virtual ValueId get(const std::string& name) = 0;
+  virtual void define(const std::string& name, ValueId v) = 0;
+};
+
 class Rule {
  public:
-  Rule(Builder& b, const import::Program& p, const import::PNode& n, std::map<std::string, ValueId>& env)
-      : b(b), program(p), node(n), env_(env) {}
+  Rule(Builder& b, const import::Program& p, const import::PNode& n, TensorEnv& env) : b(b), program(p), node(n), env_(env) {}
   Builder& b;
   const import::Program& program;
   const import::PNode& node;
+  /// Results are cast to the archive's dtype: in-place forms write into a tensor that has one.
+  bool cast_results = false;
 
   // Arguments by schema name. The plain forms refuse with a clear text when the argument has another type.
   const import::Arg& arg(std::string_view name) const;
+  bool has(std::string_view name) const;   ///< the schema has this argument
   bool none(std::string_view name) const;  ///< absent or None
+  bool is_tensor(std::string_view name) const;
   ValueId tensor(std::string_view name);
   std::optional<ValueId> opt_tensor(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
   std::vector<std::optional<ValueId>> opt_tensors(std::string_view name);
-  Expr sym(std::string_view name);                ///< int or symint
-  std::vector<Expr> syms(std::string_view name);  ///< a single int counts as a list of one
-  int64_t integer(std::string_view name);         ///< must be constant, else refuses (naming the symbol)
+  Expr sym(std::string_view name);                              ///< int or symint
+  std::vector<Expr> syms(std::string_view name);                ///< a single int counts as a list of one
+  int64_t integer(std::string_view name);                       ///< must be constant, else refuses (naming the symbol)
+  int64_t integer_or(std::string_view name, int64_t fallback);  ///< fallback when absent or None
   Ints integers(std::string_view name);
   double number(std::string_view name);  ///< float, int or bool scalar
+  double number_or(std::string_view name, double fallback);
+  std::vector<double> numbers(std::string_view name);
   bool boolean(std::string_view name);
+  bool boolean_or(std::string_view name, bool fallback);
   std::string text(std::string_view name);
+  std::string text_or(std::string_view name, std::string fallback);
   std::optional<DType> opt_dtype(std::string_view name);
   /// The scalar (Number) argument: whether it is floating, integral or bool decides promotion.
   struct Number {
-    enum Kind { boolean, integer, floating } kind;
-    double f;
+    enum Kind { boolean, integer, floating } kind = integer;
+    double f = 0;
     Expr i;
   };
   Number scalar(std::string_view name);
 
   int dim(std::string_view name, int rank);  ///< wraps negative, checks range
+  /// None always means all; an empty list means all only where asked.
   Ints dims(std::string_view name, int rank, bool empty_means_all);
+  /// A list of k ints where one value stands for all ([2] or 2 for a kernel of rank k); `empty` stands for an empty list.
+  Ints spatial(std::string_view name, int k, int64_t fallback = 1);
+  int64_t constant(const Expr& e, std::string_view what) const;  ///< refuses when e is symbolic
 
   /// The archive's own type of result i: the oracle for dtype and for dims that a rule cannot infer.
   TensorType meta_result(size_t i = 0) const;
+  std::vector<TensorType> meta_list(size_t i = 0) const;  ///< of a Tensor[] result
+  bool wants(size_t i) const;                             ///< the result exists and is used
+  const import::TensorMeta* meta_arg(std::string_view name) const;
   /// Sets result i (checked against meta: dtype must agree, dims must not provably differ).
   void set(size_t i, ValueId v);
-  void set_list(size_t i, std::vector<ValueId> vs);  ///< a Tensor[] result
+  void set_list(size_t i, const std::vector<ValueId>& vs);  ///< a Tensor[] result
   void set(ValueId v) { set(0, v); }
 
   [[noreturn]] void refuse(std::string why, std::string hint = {}) const;
 
  private:
-  std::map<std::string, ValueId>& env_;
+  const import::Arg* find(std::string_view name) const;
+  [[noreturn]] void wrong_type(std::string_view name, std::string_view expected) const;
+  void define(const std::string& name, ValueId v);
+  TensorEnv& env_;
 };
 
 using RuleFn = void (*)(Rule&);

@@ -1,0 +1,198 @@
+// Tensors made from nothing, and triangles of tensors.
+#include <algorithm>
+#include <cmath>
+
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+template <int value>
+void constant_of(Rule& r) {
+  const TensorType t = r.meta_result();
+  r.set(full(r.b, t.dtype, t.dims, static_cast<double>(value)));
+}
+
+template <int which>
+void full_of(Rule& r) {
+  static constexpr std::string_view kName[] = {"fill_value", "value", "s"};
+  const TensorType t = r.meta_result();
+  const std::string_view name = kName[which];
+  if (r.is_tensor(name)) return r.set(tensor(r, name).to(t.dtype).reshape({}).expand(t.dims));
+  r.set(full(r.b, t.dtype, t.dims, r.scalar(name)));
+}
+
+void arange(Rule& r) {
+  const TensorType t = r.meta_result();
+  const auto number = [&](std::string_view name, double fallback) {
+    Rule::Number n;
+    if (!r.none(name)) return r.scalar(name);
+    n.f = fallback;
+    n.i = Expr(static_cast<int64_t>(fallback));
+    return n;
+  };
+  const Rule::Number start = number("start", 0), step = number("step", 1);
+  const bool integral = start.kind != Rule::Number::floating && step.kind != Rule::Number::floating;
+  // Floats count in float64: the product of index and step rounds once.
+  const DType in = integral ? DType::i64 : DType::f64;
+  T x = iota(r.b, t.dims, 0, in);
+  if (!(integral ? step.i.is(1) : step.f == 1.0)) x = x * T(r.b, full(r.b, in, {}, step));
+  if (!(integral ? start.i.is(0) : start.f == 0.0)) x = x + T(r.b, full(r.b, in, {}, start));
+  r.set(x.to(t.dtype));
+}
+
+void linspace(Rule& r) {
+  const TensorType t = r.meta_result();
+  const bool log = r.has("base");
+  const auto end_of = [&](std::string_view name) { return T(r.b, materialize(r.b, operand(r, name), DType::f64)).reshape({}); };
+  const T start = end_of("start"), end = end_of("end");
+  const int64_t steps = r.integer("steps");
+  const T i = iota(r.b, t.dims, 0, DType::f64);
+  T x = start.expand(t.dims);
+  if (steps > 1) {
+    const T step = (end - start) / static_cast<double>(steps - 1);
+    // From both ends, so that the last element is exact.
+    x = where(i < static_cast<double>(steps / 2), i * step + start, end - (static_cast<double>(steps - 1) - i) * step);
+  }
+  if (log) x = binary(Op::pow, x.like(r.number("base")), x);
+  r.set(x.to(t.dtype));
+}
+
+void eye(Rule& r) {
+  const TensorType t = r.meta_result();
+  r.set((iota(r.b, t.dims, 0) == iota(r.b, t.dims, 1)).to(t.dtype));
+}
+
+/// Keeps j - i <= diagonal (lower) or >= diagonal (upper), in the last two dims.
+template <bool lower>
+void triangle(Rule& r) {
+  const T x = tensor(r, "self");
+  const Expr k = r.sym("diagonal");
+  const int n = x.rank();
+  if (n < 2) r.refuse("a triangle of a tensor with less than two dimensions");
+  const std::vector<Expr> d = {x.dim(-2), x.dim(-1)};
+  const T offset = iota(r.b, d, 1) - iota(r.b, d, 0), limit = scalar_of(r.b, k, DType::i64);
+  const T keep = lower ? offset <= limit : offset >= limit;
+  if (is_bool(x.dtype())) return r.set(x & keep.expand(x.dims()));
+  r.set(where(keep, x, 0.0));
+}
+
+/// Coordinates of a triangle, row by row: a constant.
+template <bool lower>
+void triangle_indices(Rule& r) {
+  const int64_t rows = r.integer("row"), cols = r.integer("col"), k = r.integer("offset");
+  Ints at[2];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      if (lower ? j - i <= k : j - i >= k) at[0].push_back(i), at[1].push_back(j);
+  const TensorType t = r.meta_result();
+  if (at[0].empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  at[0].insert(at[0].end(), at[1].begin(), at[1].end());
+  r.set(T(r.b, literal(r.b, at[0])).reshape(t.dims).to(t.dtype));
+}
+
+void vander(Rule& r) {
+  const T x = tensor(r, "x");
+  const TensorType t = r.meta_result();
+  const bool increasing = r.boolean("increasing");
+  const int64_t n = r.constant(t.dims.back(), "the number of columns");
+  std::vector<ValueId> cols;
+  const T base = is_bool(x.dtype()) ? x.to(DType::i64) : x;
+  T power = base.like(1.0);
+  for (int64_t i = 0; i < n; ++i) {
+    cols.push_back(power.unsqueeze(-1).to(t.dtype));
+    power = power * base;
+  }
+  if (!increasing) std::reverse(cols.begin(), cols.end());
+  if (cols.empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  r.set(r.b.cat(cols, static_cast<int>(t.dims.size()) - 1));
+}
+
+/// a - b*cos(2*pi*i/(n-1 or n))
+template <int kind>
+void cosine_window(Rule& r) {
+  const TensorType t = r.meta_result();
+  const int64_t n = r.integer("window_length");
+  const bool periodic = r.boolean_or("periodic", true);
+  if (n <= 1) return r.set(full(r.b, t.dtype, t.dims, 1.0));
+  const double last = static_cast<double>(periodic ? n : n - 1);
+  const T i = iota(r.b, t.dims, 0, DType::f64) * (2 * M_PI / last);
+  T w = i;
+  if (kind == 0) w = 0.5 - unary(Op::cos, i) * 0.5;
+  if (kind == 1) w = r.number_or("alpha", 0.54) - unary(Op::cos, i) * r.number_or("beta", 0.46);
+  if (kind == 2) w = 0.42 - unary(Op::cos, i) * 0.5 + unary(Op::cos, i * 2.0) * 0.08;
+  if (kind == 3) w = 1.0 - abs(iota(r.b, t.dims, 0, DType::f64) * (2.0 / last) - 1.0);
+  r.set(w.to(t.dtype));
+}
+
+void refuse_random(Rule& r) { r.refuse("random numbers are not supported", "pass them as an input"); }
+
+constexpr RuleRow kRows[] = {
+    {"aten.zeros.default", constant_of<0>},
+    {"aten.zeros_like.default", constant_of<0>},
+    {"aten.new_zeros.default", constant_of<0>},
+    {"aten.zero.default", constant_of<0>},
+    {"aten.ones.default", constant_of<1>},
+    {"aten.ones_like.default", constant_of<1>},
+    {"aten.new_ones.default", constant_of<1>},
+    {"aten.empty.memory_format", constant_of<0>},
+    {"aten.empty_like.default", constant_of<0>},
+    {"aten.new_empty.default", constant_of<0>},
+    {"aten.empty_strided.default", constant_of<0>},
+    {"aten.new_empty_strided.default", constant_of<0>},
+    {"aten.empty_permuted.default", constant_of<0>},
+    {"aten.full.default", full_of<0>},
+    {"aten.full_like.default", full_of<0>},
+    {"aten.new_full.default", full_of<0>},
+    {"aten.fill.Scalar", full_of<1>},
+    {"aten.fill.Tensor", full_of<1>},
+    {"aten.scalar_tensor.default", full_of<2>},
+    {"aten.arange.default", arange},
+    {"aten.arange.start", arange},
+    {"aten.arange.start_step", arange},
+    {"aten.range.step", arange},
+    {"aten.range.default", arange},
+    {"aten.linspace.default", linspace},
+    {"aten.linspace.Tensor_Tensor", linspace},
+    {"aten.linspace.Tensor_Scalar", linspace},
+    {"aten.linspace.Scalar_Tensor", linspace},
+    {"aten.logspace.default", linspace},
+    {"aten.logspace.Tensor_Tensor", linspace},
+    {"aten.logspace.Tensor_Scalar", linspace},
+    {"aten.logspace.Scalar_Tensor", linspace},
+    {"aten.eye.default", eye},
+    {"aten.eye.m", eye},
+    {"aten.tril.default", triangle<true>},
+    {"aten.triu.default", triangle<false>},
+    {"aten.tril_indices.default", triangle_indices<true>},
+    {"aten.triu_indices.default", triangle_indices<false>},
+    {"aten.vander.default", vander},
+    {"aten.linalg_vander.default", vander},
+    {"aten.hann_window.default", cosine_window<0>},
+    {"aten.hann_window.periodic", cosine_window<0>},
+    {"aten.hamming_window.default", cosine_window<1>},
+    {"aten.hamming_window.periodic", cosine_window<1>},
+    {"aten.hamming_window.periodic_alpha", cosine_window<1>},
+    {"aten.hamming_window.periodic_alpha_beta", cosine_window<1>},
+    {"aten.blackman_window.default", cosine_window<2>},
+    {"aten.blackman_window.periodic", cosine_window<2>},
+    {"aten.bartlett_window.default", cosine_window<3>},
+    {"aten.bartlett_window.periodic", cosine_window<3>},
+    {"aten.rand.default", refuse_random},
+    {"aten.rand_like.default", refuse_random},
+    {"aten.randn.default", refuse_random},
+    {"aten.randn_like.default", refuse_random},
+    {"aten.randint.default", refuse_random},
+    {"aten.randint.low", refuse_random},
+    {"aten.randperm.default", refuse_random},
+    {"aten.bernoulli.default", refuse_random},
+    {"aten.bernoulli.p", refuse_random},
+    {"aten.multinomial.default", refuse_random},
+    {"aten.normal_functional.default", refuse_random},
+};
+}  // namespace
+
+RuleTable creation_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,236 @@
+#include "decompose/decompose.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "decompose/env.h"
+#include "decompose/promote.h"
+#include "graph/verify.h"
+
+namespace aotc::decompose {
+namespace {
+
+using import::InputKind;
+using import::OutputKind;
+using import::PNode;
+using import::Program;
+
+/// One walk over the program: the graph, and what stands in its way.
+class Driver {
+ public:
+  explicit Driver(const Program& p) : p_(p), b_(g_), env_(b_, p) {
+    g_.syms = p.syms;
+    g_.guards = p.guards;
+  }
+
+  void run() {
+    for (const import::ProgramOutput& o : p_.outputs)
+      if (o.kind == OutputKind::buffer_mutation) mutated_.insert(o.target);
+    for (const import::ProgramInput& in : p_.inputs) input(in);
+    for (const PNode& n : p_.nodes) node(n);
+    for (const import::ProgramOutput& o : p_.outputs) output(o);
+  }
+  Graph take() { return std::move(g_); }
+  const std::vector<Unsupported>& unsupported() const { return unsupported_; }
+
+ private:
+  void input(const import::ProgramInput& in) {
+    switch (in.kind) {
+      case InputKind::user: {
+        const auto it = p_.tensors.find(in.name);
+        AOTC_CHECK(it != p_.tensors.end(), "input '{}' has no metadata", in.name);
+        const ValueId v = g_.add_input(in.name, {it->second.dtype, it->second.sizes});
+        g_.inputs.back().tree_path = in.tree_path;
+        input_of_[in.name] = static_cast<int32_t>(g_.inputs.size()) - 1;
+        env_.define(in.name, v);
+        return;
+      }
+      case InputKind::user_scalar: scalar_input(in); return;
+      case InputKind::parameter:
+      case InputKind::buffer:
+      case InputKind::constant_tensor: data_input(in); return;
+    }
+  }
+
+  /// A number that export made part of the graph is no input; a symbolic one must be the size of some tensor.
+  void scalar_input(const import::ProgramInput& in) {
+    const auto* e = std::get_if<Expr>(&in.constant);
+    if (!e || e->is_const()) return;
+    for (SymId s : e->symbols()) {
+      const bool bound = std::any_of(p_.inputs.begin(), p_.inputs.end(), [&](const import::ProgramInput& other) {
+        const auto it = p_.tensors.find(other.name);
+        return other.kind == InputKind::user && it != p_.tensors.end() &&
+               std::any_of(it->second.sizes.begin(), it->second.sizes.end(), [&](const Expr& d) { return d.depends_on(s); });
+      });
+      if (!bound) {
+        unsupported_.push_back(
+            {in.name, "input", "", "a symbolic integer input that is no tensor's size", "export with this number fixed"});
+        return;
+      }
+    }
+  }
+
+  void data_input(const import::ProgramInput& in) {
+    const auto it = p_.data.find(in.target);
+    AOTC_CHECK(it != p_.data.end(), "no data for '{}'", in.target);
+    const ConstData& data = it->second;
+    if (in.kind == InputKind::buffer && mutated_.count(in.target)) {
+      const ConstId initial = g_.constants.push(data);
+      const ValueId v = g_.add_state(in.target, data.type, initial);
+      state_of_[in.target] = g_.values[v].state;
+      env_.define(in.name, v);
+      return;
+    }
+    env_.declare(in.name, [this, &data] {
+      // Names for one piece of memory (tied weights) become one constant.
+      const auto key = std::tuple(static_cast<const void*>(data.data), static_cast<uint32_t>(data.type.dtype), dims_text(data.type));
+      const auto found = constant_of_.find(key);
+      if (found != constant_of_.end() && data.bytes > 0) return found->second;
+      return constant_of_[key] = g_.add_constant(data);
+    });
+  }
+
+  std::string dims_text(const TensorType& t) const {
+    std::string s;
+    for (const Expr& d : t.dims) s += d.str(g_.syms) + ",";
+    return s;
+  }
+
+  /// Sizes and their checks say nothing that the graph does not know already.
+  static bool without_tensors(const PNode& n) {
+    return std::all_of(n.results.begin(), n.results.end(), [](const import::Arg& a) {
+      return !std::holds_alternative<import::TensorRef>(a) && !std::holds_alternative<import::TensorList>(a);
+    });
+  }
+
+  /// A number read out of a tensor is needed where some size or argument has its symbol.
+  bool number_needed(const PNode& n) const {
+    std::set<SymId> made;
+    for (const import::Arg& a : n.results)
+      if (const auto* e = std::get_if<Expr>(&a)) made.merge(e->symbols());
+    const auto uses = [&](const Expr& e) { return std::any_of(made.begin(), made.end(), [&](SymId s) { return e.depends_on(s); }); };
+    for (const auto& [name, meta] : p_.tensors)
+      if (std::any_of(meta.sizes.begin(), meta.sizes.end(), uses)) return true;
+    for (const PNode& other : p_.nodes) {
+      if (&other == &n || without_tensors(other)) continue;
+      for (const import::NamedArg& a : other.args) {
+        if (const auto* e = std::get_if<Expr>(&a.value); e && uses(*e)) return true;
+        if (const auto* l = std::get_if<std::vector<Expr>>(&a.value); l && std::any_of(l->begin(), l->end(), uses)) return true;
+      }
+    }
+    for (const import::ProgramOutput& o : p_.outputs)
+      if (const auto* e = std::get_if<Expr>(&o.value); e && uses(*e)) return true;
+    return false;
+  }
+
+  static bool reads_number(const PNode& n) { return n.target == "aten.item.default" || n.target == "aten._local_scalar_dense.default"; }
+
+  void node(const PNode& n) {
+    b_.at(n.name, n.source);
+    try {
+      if (without_tensors(n)) {
+        if (reads_number(n) && number_needed(n))
+          throw Refused{"a number read out of a tensor decides sizes or arguments", "keep it a tensor, or make it a constant"};
+        if (writes_without_result(n)) throw Refused{"an operator that only writes its arguments", "export with run_decompositions()"};
+        return;
+      }
+      env_.run(n);
+    } catch (const Refused& why) {
+      unsupported_.push_back({n.name, n.target, n.source, why.why, why.hint});
+      stand_in(n);
+    } catch (const InternalError& e) { throw InternalError(fmt::format("{} (node {}): {}", n.target, n.name, e.what())); }
+  }
+
+  static bool writes_without_result(const PNode& n) { return n.results.empty() && n.target.rfind("aten._foreach", 0) == 0; }
+
+  /// Results of the archive's types, so that the walk goes on and finds all that is missing.
+  void stand_in(const PNode& n) {
+    for (const std::string& name : result_names(n)) {
+      const auto it = p_.tensors.find(name);
+      if (it == p_.tensors.end() || env_.known(name)) continue;
+      const TensorType t{it->second.dtype, it->second.sizes};
+      if (!is_complex(t.dtype)) env_.define(name, full(b_, t.dtype, t.dims, 0.0));
+    }
+  }
+
+  std::string output_name(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+    return name;
+  }
+
+  void output(const import::ProgramOutput& o) {
+    try {
+      emit_output(o);
+    } catch (const Refused& why) {
+      const auto* t = std::get_if<import::TensorRef>(&o.value);
+      unsupported_.push_back({t ? t->name : o.target, "output", "", why.why, why.hint});
+    }
+  }
+
+  void emit_output(const import::ProgramOutput& o) {
+    const auto* t = std::get_if<import::TensorRef>(&o.value);
+    b_.at(t ? t->name : "output", "");
+    if (o.kind == OutputKind::buffer_mutation) {
+      AOTC_CHECK(t && state_of_.count(o.target), "mutation of unknown buffer '{}'", o.target);
+      g_.states[state_of_.at(o.target)].updated = env_.get(t->name);
+      return;
+    }
+    if (o.kind == OutputKind::user_input_mutation) {
+      AOTC_CHECK(t && input_of_.count(o.target), "mutation of unknown input '{}'", o.target);
+      g_.outputs.push_back({output_name(o.target + "_updated"), env_.get(t->name), o.tree_path, input_of_.at(o.target)});
+      return;
+    }
+    if (t) {
+      g_.outputs.push_back({output_name(t->name), env_.get(t->name), o.tree_path, -1});
+      return;
+    }
+    ValueId v = kNone<ValueId>;
+    if (const auto* e = std::get_if<Expr>(&o.value)) v = b_.sym(*e);
+    if (const auto* d = std::get_if<double>(&o.value)) v = full(b_, DType::f64, {}, *d);
+    if (const auto* c = std::get_if<bool>(&o.value)) v = full(b_, DType::boolean, {}, *c ? 1.0 : 0.0);
+    if (v != kNone<ValueId>) g_.outputs.push_back({output_name("output"), v, o.tree_path, -1});
+  }
+
+  const Program& p_;
+  Graph g_;
+  Builder b_;
+  Env env_;
+  std::vector<Unsupported> unsupported_;
+  std::set<std::string> mutated_, names_;
+  std::map<std::string, StateId> state_of_;
+  std::map<std::string, int32_t> input_of_;
+  std::map<std::tuple<const void*, uint32_t, std::string>, ValueId> constant_of_;
+};
+
+}  // namespace
+
+std::vector<Unsupported> find_unsupported(const Program& program) {
+  Driver d(program);
+  d.run();
+  return d.unsupported();
+}
+
+Graph decompose(const Program& program) {
+  Driver d(program);
+  d.run();
+  const std::vector<Unsupported>& missing = d.unsupported();
+  if (!missing.empty()) {
+    Diagnostic report(ExitCode::unsupported, Loc{.file = program.file},
+                      fmt::format("{} use{} of operators cannot be compiled", missing.size(), missing.size() == 1 ? "" : "s"));
+    for (const Unsupported& u : missing) {
+      std::string line = fmt::format("{} ({}): {}", u.overload, u.node, u.why);
+      if (!u.hint.empty()) line += "; " + u.hint;
+      if (!u.source.empty()) line += "; from " + u.source;
+      report.note(line);
+    }
+    throw report;
+  }
+  Graph g = d.take();
+  verify(g, "decompose");
+  return g;
+}
+
+}  // namespace aotc::decompose

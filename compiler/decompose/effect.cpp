@@ -1,0 +1,46 @@
+// Dropout and its kin in evaluation, and operators that only check.
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+void dropout(Rule& r) {
+  const double p = r.number("p");
+  const bool train = r.boolean_or("train", r.boolean_or("training", false));
+  if (train && p != 0.0) r.refuse("dropout in training mode is random", "call model.eval() before exporting");
+  const T x = tensor(r, r.has("input") ? "input" : "self");
+  r.set(0, x);
+  if (r.wants(1)) r.set(1, full(r.b, r.meta_result(1).dtype, x.dims(), 1.0));
+}
+
+void nothing(Rule&) {}
+
+/// The value's first argument, unchanged (functional forms of assertions).
+void pass(Rule& r) {
+  if (r.wants(0)) r.set(r.tensor(r.has("self") ? "self" : "dep_token"));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.dropout.default", dropout},
+    {"aten.feature_dropout.default", dropout},
+    {"aten.alpha_dropout.default", dropout},
+    {"aten.feature_alpha_dropout.default", dropout},
+    {"aten.native_dropout.default", dropout},
+    {"aten._assert_tensor_metadata.default", nothing},
+    {"aten._assert_async.default", nothing},
+    {"aten._assert_async.msg", nothing},
+    {"aten._assert_scalar.default", nothing},
+    {"aten._functional_assert_async.msg", pass},
+    {"aten._functional_assert_scalar.default", pass},
+    {"aten._make_dep_token.default", nothing},
+    {"aten.sym_constrain_range.default", nothing},
+    {"aten.sym_constrain_range_for_size.default", nothing},
+    {"aten._functional_sym_constrain_range.default", pass},
+    {"aten._functional_sym_constrain_range_for_size.default", pass},
+};
+}  // namespace
+
+RuleTable effect_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,172 @@
+#include "decompose/env.h"
+
+#include "decompose/alias.h"
+
+namespace aotc::decompose {
+
+using import::PNode;
+
+std::vector<std::string> result_names(const PNode& node) {
+  std::vector<std::string> names;
+  for (const import::Arg& a : node.results) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a)) names.push_back(t->name);
+    if (const auto* l = std::get_if<import::TensorList>(&a))
+      for (const import::TensorRef& t : *l) names.push_back(t.name);
+  }
+  return names;
+}
+
+namespace {
+/// "aten.relu_.default" → "aten.relu.default"; empty where the name has no in-place form.
+std::string functional_name(const std::string& target) {
+  const size_t dot = target.find('.'), end = target.find('.', dot + 1);
+  if (dot == std::string::npos || end == std::string::npos || end < dot + 2) return {};
+  std::string name = target.substr(dot + 1, end - dot - 1);
+  if (name.size() > 5 && name.compare(0, 3, "__i") == 0 && name.compare(name.size() - 2, 2, "__") == 0)
+    name = "__" + name.substr(3);  // __iand__
+  else if (name.back() == '_' && name[name.size() - 2] != '_')
+    name.pop_back();
+  else
+    return {};
+  return target.substr(0, dot + 1) + name + target.substr(end);
+}
+}  // namespace
+
+void Env::declare(const std::string& name, std::function<ValueId()> make) {
+  Tensor t;
+  t.make = std::move(make);
+  tensors_[name] = std::move(t);
+}
+
+Env::Tensor& Env::find(const std::string& name) {
+  const auto it = tensors_.find(name);
+  if (it == tensors_.end()) throw Refused{fmt::format("the value '{}' is not computed by this compiler", name), ""};
+  return it->second;
+}
+
+const std::string& Env::base_of(const std::string& name) const {
+  const std::string* at = &name;
+  for (;;) {
+    const auto it = tensors_.find(*at);
+    if (it == tensors_.end() || it->second.kind == Kind::base) return *at;
+    at = &it->second.parent;
+  }
+}
+
+bool Env::written(const std::string& name) const { return versions_.count(base_of(name)) != 0; }
+
+ValueId Env::get(const std::string& name) {
+  Tensor& t = find(name);
+  if (t.make) {
+    t.value = t.make();
+    t.make = nullptr;
+  }
+  if (t.kind == Kind::base) return t.value;
+  const auto version = versions_.find(base_of(name));
+  if (version == versions_.end() || version->second == t.version) return t.value;
+  if (t.kind == Kind::unclear)
+    throw Refused{fmt::format("'{}' is read after a tensor that it may be a view of was written in place", name),
+                  "export with run_decompositions()"};
+  if (t.kind == Kind::same) {
+    t.value = get(t.parent);
+  } else {
+    std::map<std::string, ValueId> again;
+    std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
+    Rule r(b_, program_, *t.node, *this);
+    const RuleFn fn = find_rule(t.node->target);
+    AOTC_CHECK(fn, "a view by {}, which has no rule", t.node->target);
+    fn(r);
+    capture_ = outer;
+    t.value = again.at(name);
+  }
+  t.version = version->second;
+  return t.value;
+}
+
+void Env::define(const std::string& name, ValueId v) {
+  if (capture_) {
+    (*capture_)[name] = v;
+    return;
+  }
+  Tensor t;
+  t.value = v;
+  tensors_[name] = std::move(t);
+}
+
+void Env::note_aliases(const PNode& node) {
+  const std::string argument = aliased_argument(node);
+  if (argument.empty() || !known(argument)) return;
+  Rule r(b_, program_, node, *this);
+  const Aliasing how = aliasing_of(r);
+  if (how == Aliasing::none) return;
+  const std::vector<std::string> names = result_names(node);
+  const auto version = versions_.find(base_of(argument));
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!known(names[i])) continue;
+    Tensor& t = find(names[i]);
+    t.kind = how == Aliasing::same ? Kind::same : how == Aliasing::view ? Kind::view : Kind::unclear;
+    t.parent = argument;
+    t.node = &node;
+    t.result = i;
+    t.version = version == versions_.end() ? 0 : version->second;
+  }
+}
+
+void Env::write(const std::string& name, ValueId v) {
+  Tensor& t = find(name);
+  if (t.kind == Kind::base) {
+    t.value = v;
+    t.make = nullptr;
+    t.version = ++versions_[name];
+    return;
+  }
+  if (t.kind == Kind::unclear)
+    throw Refused{fmt::format("an in-place write to '{}', which may be a view or a copy", name), "export with run_decompositions()"};
+  if (t.kind == Kind::same) {
+    write(t.parent, v);
+  } else {
+    const ValueId parent = get(t.parent);
+    Rule r(b_, program_, *t.node, *this);
+    write(t.parent, write_back(r, parent, v, t.result));
+  }
+  t.value = v;
+  t.version = versions_[base_of(name)];
+}
+
+void Env::run_in_place(const PNode& node, RuleFn fn) {
+  const std::string target = aliased_argument(node);
+  const std::vector<std::string> names = result_names(node);
+  if (target.empty() || names.size() > 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
+  const ValueId before = get(target);
+  std::map<std::string, ValueId> made;
+  std::map<std::string, ValueId>* outer = std::exchange(capture_, &made);
+  Rule r(b_, program_, node, *this);
+  r.cast_results = true;
+  fn(r);
+  capture_ = outer;
+  if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
+  const ValueId after = made.begin()->second;
+  if (b_.rank(after) != b_.rank(before)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
+  write(target, after);
+  Tensor t;
+  t.value = after;
+  t.kind = Kind::same;
+  t.parent = target;
+  t.version = versions_[base_of(target)];
+  tensors_[made.begin()->first] = std::move(t);
+}
+
+void Env::run(const PNode& node) {
+  capture_ = nullptr;
+  if (const RuleFn fn = find_rule(node.target)) {
+    Rule r(b_, program_, node, *this);
+    fn(r);
+    note_aliases(node);
+    return;
+  }
+  const std::string functional = functional_name(node.target);
+  if (const RuleFn fn = functional.empty() ? nullptr : find_rule(functional)) return run_in_place(node, fn);
+  throw Refused{"no rule", "rewrite it with supported operators, or report it"};
+}
+
+}  // namespace aotc::decompose

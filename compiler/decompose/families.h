@@ -1,0 +1,31 @@
+#pragma once
+// The families of rules, one file each; table.cpp puts them together.
+#include "decompose/rule.h"
+
+namespace aotc::decompose {
+
+RuleTable pointwise_unary_rules();
+RuleTable pointwise_binary_rules();
+RuleTable activation_rules();
+RuleTable cast_rules();
+RuleTable creation_rules();
+RuleTable view_rules();
+RuleTable layout_rules();
+RuleTable reduction_rules();
+RuleTable scan_rules();
+RuleTable norm_rules();
+RuleTable linalg_rules();
+RuleTable einsum_rules();
+RuleTable conv_rules();
+RuleTable pool_rules();
+RuleTable upsample_rules();
+RuleTable pad_rules();
+RuleTable index_rules();
+RuleTable scatter_rules();
+RuleTable sort_rules();
+RuleTable attention_rules();
+RuleTable rnn_rules();
+RuleTable effect_rules();
+RuleTable loss_rules();
+
+}  // namespace aotc::decompose

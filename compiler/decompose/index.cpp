@@ -1,0 +1,254 @@
+// Reading through indices, and masks.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "decompose/families.h"
+#include "decompose/indexing.h"
+
+namespace aotc::decompose {
+
+/// The places where a constant bool tensor is true, one literal a dim; nothing when the mask is not constant.
+static std::optional<std::vector<ValueId>> constant_mask(Builder& b, ValueId mask) {
+  const Value& v = b.graph().values[mask];
+  if (v.kind != ValueKind::constant) return std::nullopt;
+  const ConstData& c = b.graph().constants[v.constant];
+  std::vector<int64_t> dims;
+  for (const Expr& e : c.type.dims) dims.push_back(e.as_const().value_or(0));
+  std::vector<Ints> at(dims.size());
+  for (size_t i = 0; i < c.bytes; ++i) {
+    if (c.data[i] == std::byte{0}) continue;
+    size_t rest = i;
+    for (size_t d = dims.size(); d-- > 0;) {
+      at[d].push_back(static_cast<int64_t>(rest % static_cast<size_t>(dims[d])));
+      rest /= static_cast<size_t>(dims[d]);
+    }
+  }
+  std::vector<ValueId> out;
+  for (const Ints& places : at) out.push_back(literal(b, places));
+  return out;
+}
+
+IndexPlan index_plan(Rule& r, const T& x, std::string_view name) {
+  IndexPlan plan;
+  std::vector<bool> indexed;
+  for (const std::optional<ValueId>& i : r.opt_tensors(name)) {
+    if (!i) {
+      indexed.push_back(false);
+      continue;
+    }
+    const DType t = r.b.dtype(*i);
+    if (t == DType::boolean || t == DType::u8) {
+      const std::optional<std::vector<ValueId>> places = r.b.rank(*i) > 0 ? constant_mask(r.b, *i) : std::nullopt;
+      if (!places) r.refuse("indexing with a mask makes a result whose size depends on data", "use torch.where or multiply by the mask");
+      for (ValueId p : *places) {
+        plan.dims.push_back(static_cast<int64_t>(indexed.size()));
+        plan.indices.push_back(p);
+        indexed.push_back(true);
+      }
+      continue;
+    }
+    plan.dims.push_back(static_cast<int64_t>(indexed.size()));
+    plan.indices.push_back(r.b.cast(*i, DType::i64));
+    indexed.push_back(true);
+  }
+  if (indexed.size() > static_cast<size_t>(x.rank())) r.refuse("more indices than dimensions");
+  if (plan.indices.empty()) return plan;
+  plan.index_dims = broadcast_all(r.b, plan.indices);
+  // Neighbouring indices stay where they are; others move to the front.
+  const bool adjacent = plan.dims.back() - plan.dims.front() + 1 == static_cast<int64_t>(plan.dims.size());
+  plan.out_pos = adjacent ? static_cast<int>(plan.dims.front()) : 0;
+  return plan;
+}
+
+T take_index(const T& x, const T& index, int dim) { return {x.b(), x.b().index(x, {index.to(DType::i64)}, {dim}, dim)}; }
+
+namespace {
+
+void index(Rule& r) {
+  const T x = tensor(r, "self");
+  const IndexPlan p = index_plan(r, x, "indices");
+  if (p.indices.empty()) return r.set(x);
+  r.set(r.b.index(x, p.indices, p.dims, p.out_pos));
+}
+
+void embedding(Rule& r) { r.set(take_index(tensor(r, "weight"), tensor(r, "indices"), 0)); }
+
+/// Sums, means or maxima of embeddings over bags; 2-d indices make one bag a row.
+void embedding_bag(Rule& r) {
+  const T w = tensor(r, "weight"), at = tensor(r, "indices").to(DType::i64), offsets = tensor(r, "offsets").to(DType::i64);
+  const TensorType t = r.meta_result();
+  const int64_t mode = r.integer("mode");
+  if (r.wants(0) && !r.none("per_sample_weights") && mode != 0) r.refuse("per_sample_weights with a mode other than sum");
+  const Expr bags = t.dims[0], n = at.dim(0);
+  // member[b, i]: index i lies in bag b.
+  const T i = iota(r.b, {bags, n}, 1);
+  const T first = offsets.slice(0, 0, bags).reshape({bags, 1}).expand({bags, n});
+  std::vector<ValueId> ends;
+  if (!bags.is(0)) {
+    const bool with_last = r.boolean_or("include_last_offset", false);
+    if (with_last)
+      ends = {offsets.slice(0, 1, bags)};
+    else
+      ends = {offsets.slice(0, 1, bags - 1), scalar_of(r.b, n, DType::i64).reshape({1})};
+  }
+  const T end = T(r.b, r.b.cat(ends, 0)).reshape({bags, 1}).expand({bags, n});
+  T member = (i >= first) & (i < end);
+  const int64_t padding = r.integer_or("padding_idx", -1);
+  if (padding >= 0) member = member & (at != static_cast<double>(padding)).unsqueeze(0).expand({bags, n});
+  T rows = take_index(w, at, 0).up();  // [n, d]
+  if (auto s = opt_tensor(r, "per_sample_weights")) rows = rows * s->to(rows.dtype()).unsqueeze(1);
+  const T count = member.to(rows.dtype()).sum({1}, true);
+  if (mode == 2) {
+    const T v = where(member.unsqueeze(2), rows.unsqueeze(0), -std::numeric_limits<double>::infinity()).reduce(ReduceKind::max, {1}, false);
+    r.set(0, where(count == 0.0, 0.0, v).to(t.dtype));
+  } else {
+    const T sum(r.b, r.b.matmul(member.to(rows.dtype()), rows, rows.dtype()));
+    r.set(0, (mode == 0 ? sum : sum / maximum(count, 1.0)).to(t.dtype));
+  }
+}
+
+void index_select(Rule& r) {
+  const T x = tensor(r, "self");
+  T i = tensor(r, "index");
+  if (i.rank() == 0) i = i.reshape({1});
+  if (x.rank() == 0) return r.set(x);
+  r.set(take_index(x, i, r.dim("dim", x.rank())));
+}
+
+void take(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(take_index(x.reshape({r.b.type(x).elems()}), tensor(r, "index"), 0));
+}
+
+void gather(Rule& r) {
+  const T x = tensor(r, "self"), i = tensor(r, "index").to(DType::i64);
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const int d = r.dim("dim", x.rank());
+  const T x1 = x.rank() == 0 ? x.reshape({1}) : x, i1 = i.rank() == 0 ? i.reshape({1}) : i;
+  r.set(T(r.b, r.b.gather(x1, i1, d)).reshape(t.dims));
+}
+
+void take_along_dim(Rule& r) {
+  T x = tensor(r, "self"), i = tensor(r, "indices").to(DType::i64);
+  if (r.none("dim")) return r.set(take_index(x.reshape({r.b.type(x).elems()}), i.reshape({r.b.type(i).elems()}), 0));
+  const int d = r.dim("dim", x.rank());
+  std::vector<Expr> dx = x.dims(), di = i.dims();
+  dx[static_cast<size_t>(d)] = di[static_cast<size_t>(d)] = Expr(1);
+  const std::vector<Expr> common = broadcast_dims(r.b.syms(), dx, di);
+  dx = di = common;
+  dx[static_cast<size_t>(d)] = x.dim(d);
+  di[static_cast<size_t>(d)] = i.dim(d);
+  r.set(r.b.gather(x.expand(dx), i.expand(di), d));
+}
+
+void one_hot(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  r.constant(t.dims.back(), "the number of classes");
+  r.set((x.unsqueeze(-1).to(DType::i64) == iota(r.b, {t.dims.back()}, 0)).to(t.dtype));
+}
+
+void masked_fill(Rule& r) {
+  const T x = tensor(r, "self"), mask = tensor(r, "mask").to(DType::boolean);
+  const T v(r.b, materialize(r.b, operand(r, "value"), x.dtype()));
+  r.set(where(mask, v, x));
+}
+
+/// Elements of source in order where the mask is true.
+void masked_scatter(Rule& r) {
+  const T x = tensor(r, "self"), source = tensor(r, "source");
+  const T mask = tensor(r, "mask").to(DType::boolean).expand(x.dims());
+  if (x.rank() > 0 && r.b.type(x).elems().is(0)) return r.set(x);
+  const T flat = mask.reshape({r.b.type(mask).elems()});
+  const T nth = T(r.b, r.b.scan(ReduceKind::sum, flat.to(DType::i64), 0)) - 1.0;
+  const T from = source.reshape({r.b.type(source).elems()}).to(x.dtype());
+  const T last = scalar_of(r.b, from.dim(0) - 1, DType::i64);
+  const T v = take_index(from, minimum(maximum(nth, 0.0), last), 0).reshape(x.dims());
+  r.set(where(mask, v, x));
+}
+
+/// How many boundaries lie below each value (at or below it for the right side).
+void search(Rule& r, const T& sorted0, const T& values0, bool right) {
+  const TensorType t = r.meta_result();
+  const DType common = result_type(r.b, {sorted0, values0});
+  const T sorted = sorted0.to(common), values = values0.to(common);
+  if (t.elems().is(0) || sorted.dim(-1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  std::vector<Expr> dv = values.dims();
+  dv.push_back(1);
+  const T v = values.reshape(dv);
+  const T s = sorted.rank() > 1 ? sorted.unsqueeze(-2) : sorted;
+  // Not (value < boundary): NaN sorts last, so it has every boundary below it.
+  const T below = right ? !(v < s) : !(v <= s);
+  r.set(below.to(DType::i64).sum({below.rank() - 1}, false).to(t.dtype).reshape(t.dims));
+}
+
+void bucketize(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T bounds = tensor(r, "boundaries");
+  const T v(r.b, materialize(r.b, operand(r, "self"), r.is_tensor("self") ? r.b.dtype(r.tensor("self")) : bounds.dtype()));
+  search(r, bounds, v, r.boolean_or("right", false));
+}
+
+void searchsorted(Rule& r) {
+  T s = tensor(r, "sorted_sequence");
+  if (auto sorter = opt_tensor(r, "sorter")) s = {r.b, r.b.gather(s, sorter->to(DType::i64), s.rank() - 1)};
+  const T v(r.b, materialize(r.b, operand(r, "self"), r.is_tensor("self") ? r.b.dtype(r.tensor("self")) : s.dtype()));
+  search(r, s, v, r.boolean_or("right", false) || r.text_or("side", "left") == "right");
+}
+
+void isin(Rule& r) {
+  const std::string_view a = r.has("elements") ? "elements" : "element", b = r.has("test_elements") ? "test_elements" : "test_element";
+  const Operand ops[] = {operand(r, a), operand(r, b)};
+  const DType t = result_type(r.b, ops);
+  const T x(r.b, materialize(r.b, ops[0], t)), y(r.b, materialize(r.b, ops[1], t));
+  const T flat = y.reshape({r.b.type(y).elems()});
+  if (flat.dim(0).is(0)) return r.set(full(r.b, DType::boolean, x.dims(), r.boolean("invert") ? 1.0 : 0.0));
+  const T eq = x.unsqueeze(-1) == flat;
+  const T any = eq.reduce(ReduceKind::max, {eq.rank() - 1}, false);
+  r.set(r.boolean("invert") ? !any : any);
+}
+
+void data_dependent(Rule& r) {
+  r.refuse("the result's size depends on the values of the data", "use torch.where, a mask, or topk with a fixed size");
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.index.Tensor", index},
+    {"aten._unsafe_index.Tensor", index},
+    {"aten.embedding.default", embedding},
+    {"aten._embedding_bag.default", embedding_bag},
+    {"aten._embedding_bag_forward_only.default", embedding_bag},
+    {"aten.embedding_bag.padding_idx", embedding_bag},
+    {"aten.embedding_bag.default", embedding_bag},
+    {"aten.index_select.default", index_select},
+    {"aten.take.default", take},
+    {"aten.gather.default", gather},
+    {"aten.take_along_dim.default", take_along_dim},
+    {"aten.one_hot.default", one_hot},
+    {"aten.masked_fill.Scalar", masked_fill},
+    {"aten.masked_fill.Tensor", masked_fill},
+    {"aten.masked_scatter.default", masked_scatter},
+    {"aten.bucketize.Tensor", bucketize},
+    {"aten.bucketize.Scalar", bucketize},
+    {"aten.searchsorted.Tensor", searchsorted},
+    {"aten.searchsorted.Scalar", searchsorted},
+    {"aten.isin.Tensor_Tensor", isin},
+    {"aten.isin.Tensor_Scalar", isin},
+    {"aten.isin.Scalar_Tensor", isin},
+    {"aten.nonzero.default", data_dependent},
+    {"aten.nonzero_numpy.default", data_dependent},
+    {"aten.argwhere.default", data_dependent},
+    {"aten.where.default", data_dependent},
+    {"aten.masked_select.default", data_dependent},
+    {"aten.unique_consecutive.default", data_dependent},
+    {"aten._unique2.default", data_dependent},
+    {"aten.unique_dim.default", data_dependent},
+    {"aten.bincount.default", data_dependent},
+};
+}  // namespace
+
+RuleTable index_rules() { return kRows; }
+
+}  // namespace aotc::decompose

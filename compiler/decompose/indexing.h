@@ -1,0 +1,26 @@
+#pragma once
+// What the readers and writers through indices share.
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+
+/// x[i, :, j]: which dims are indexed, by what, and where the index dims stand in the result.
+struct IndexPlan {
+  Ints dims;
+  std::vector<ValueId> indices;  ///< int64, expanded to index_dims
+  std::vector<Expr> index_dims;
+  int out_pos = 0;
+};
+/// From an aten `indices` list (entries may be None; constant masks become their places, other masks are refused).
+IndexPlan index_plan(Rule& r, const T& x, std::string_view name);
+/// x with dim replaced by the dims of index.
+T take_index(const T& x, const T& index, int dim);
+
+/// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].
+Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
+/// A negative index counts from the end.
+Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
+/// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.
+T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
+
+}  // namespace aotc::decompose

@@ -1,0 +1,307 @@
+// Operators that put elements at other places: joining, repeating, rolling, shuffling, writing a part.
+#include <algorithm>
+
+#include "decompose/families.h"
+#include "decompose/indexing.h"
+
+namespace aotc::decompose {
+namespace {
+
+/// Joined in the archive's dtype; legacy empty vectors take no part.
+void join(Rule& r, std::vector<ValueId> xs, int64_t dim) {
+  const TensorType t = r.meta_result();
+  std::vector<ValueId> parts;
+  for (ValueId v : xs)
+    if (!(r.b.rank(v) == 1 && r.b.dims(v)[0].is(0) && t.rank() != 1)) parts.push_back(r.b.cast(v, t.dtype));
+  if (parts.empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  r.set(r.b.cat(parts, static_cast<int>(dim < 0 ? dim + t.rank() : dim)));
+}
+
+void cat(Rule& r) {
+  const std::vector<ValueId> xs = r.tensors("tensors");
+  join(r, xs, r.has("dim") ? r.integer("dim") : r.has("axis") ? r.integer("axis") : 0);
+}
+
+void stack(Rule& r) {
+  const int n = r.meta_result().rank();
+  const int d = r.has("dim") ? r.dim("dim", n) : 0;
+  std::vector<ValueId> xs = r.tensors("tensors");
+  for (ValueId& v : xs) v = r.b.unsqueeze(v, d);
+  join(r, xs, d);
+}
+
+/// hstack, vstack, dstack: each tensor gets at least `rank` dims first.
+template <int rank, int dim>
+void stack_along(Rule& r) {
+  std::vector<ValueId> xs = r.tensors("tensors");
+  for (ValueId& v : xs) {
+    T x(r.b, v);
+    if (rank >= 2 && x.rank() == 0) x = x.reshape({1, 1});
+    if (rank == 2 && x.rank() == 1) x = x.unsqueeze(0);
+    if (rank == 3 && x.rank() == 1) x = x.unsqueeze(0);
+    if (rank == 3 && x.rank() == 2) x = x.unsqueeze(2);
+    if (rank == 1 && x.rank() == 0) x = x.reshape({1});
+    v = x;
+  }
+  const int d = rank == 1 && !xs.empty() && r.b.rank(xs[0]) == 1 ? 0 : dim;
+  join(r, xs, d);
+}
+
+void column_stack(Rule& r) {
+  std::vector<ValueId> xs = r.tensors("tensors");
+  for (ValueId& v : xs) {
+    const T x(r.b, v);
+    if (x.rank() == 0) v = x.reshape({1, 1});
+    if (x.rank() == 1) v = x.unsqueeze(1);
+  }
+  join(r, xs, 1);
+}
+
+T roll_one(const T& x, const Expr& shift, int d, SymTable& syms) {
+  const Expr n = x.dim(d);
+  if (n.is(0) || n.is(1)) return x;
+  const Expr k = syms.simplify(mod(shift, n));
+  if (k.is(0)) return x;
+  const Expr head = syms.simplify(n - k);
+  return {x.b(), x.b().cat({x.slice(d, head, k), x.slice(d, 0, head)}, d)};
+}
+
+void roll(Rule& r) {
+  const T x = tensor(r, "self");
+  const std::vector<Expr> shifts = r.syms("shifts");
+  const Ints dims = r.integers("dims");
+  if (x.rank() == 0) return r.set(x);
+  if (dims.empty()) {
+    const T flat = x.reshape({x.b().type(x).elems()});
+    return r.set(roll_one(flat, shifts.at(0), 0, r.b.syms()).reshape(x.dims()));
+  }
+  T y = x;
+  for (size_t i = 0; i < dims.size(); ++i)
+    y = roll_one(y, shifts.at(i), static_cast<int>(dims[i] < 0 ? dims[i] + x.rank() : dims[i]), r.b.syms());
+  r.set(y);
+}
+
+void flip(Rule& r) {
+  const T x = tensor(r, "self");
+  const Ints d = r.dims("dims", x.rank(), false);
+  r.set(d.empty() ? static_cast<ValueId>(x) : r.b.flip(x, d));
+}
+template <int axis>
+void flip_axis(Rule& r) {
+  r.set(r.b.flip(r.tensor("self"), {axis}));
+}
+
+void rot90(Rule& r) {
+  const T x = tensor(r, "self");
+  Ints d = r.integers("dims");
+  for (int64_t& i : d)
+    if (i < 0) i += x.rank();
+  const int64_t k = ((r.integer("k") % 4) + 4) % 4;
+  const int a = static_cast<int>(d.at(0)), c = static_cast<int>(d.at(1));
+  if (k == 0) return r.set(x);
+  if (k == 2) return r.set(r.b.flip(x, {a, c}));
+  if (k == 1) return r.set(r.b.transpose(r.b.flip(x, {c}), a, c));
+  r.set(r.b.flip(r.b.transpose(x, a, c), {c}));
+}
+
+/// Each dim d of x repeated times[d] as a whole.
+T tile_to(const T& x, const std::vector<Expr>& times, const std::vector<Expr>& to) {
+  std::vector<Expr> one, many;
+  const size_t lead = times.size() - static_cast<size_t>(x.rank());
+  for (size_t i = 0; i < times.size(); ++i) {
+    const Expr size = i < lead ? Expr(1) : x.dims()[i - lead];
+    one.insert(one.end(), {Expr(1), size});
+    many.insert(many.end(), {times[i], size});
+  }
+  return x.reshape(one).expand(many).reshape(to);
+}
+
+void repeat(Rule& r) {
+  const T x = tensor(r, "self");
+  std::vector<Expr> times = r.syms(r.has("repeats") ? "repeats" : "dims");
+  while (times.size() < static_cast<size_t>(x.rank())) times.insert(times.begin(), Expr(1));
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  r.set(tile_to(x, times, t.dims));
+}
+
+void repeat_interleave(Rule& r) {
+  if (r.is_tensor("repeats")) r.refuse("repeat counts given as a tensor are not supported", "give one number of repeats");
+  T x = tensor(r, "self");
+  if (r.none("dim")) x = x.reshape({r.b.type(x).elems()});
+  const int d = r.none("dim") ? 0 : r.dim("dim", x.rank());
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  if (x.rank() == 0) x = x.reshape({1});
+  const T y = x.unsqueeze(d + 1);
+  std::vector<Expr> many = y.dims();
+  many[static_cast<size_t>(d) + 1] = r.sym("repeats");
+  r.set(y.expand(many).reshape(t.dims));
+}
+
+void meshgrid(Rule& r) {
+  std::vector<ValueId> xs = r.tensors("tensors");
+  const bool xy = r.has("indexing") && r.text("indexing") == "xy" && xs.size() >= 2;
+  if (xy) std::swap(xs[0], xs[1]);
+  std::vector<Expr> dims;
+  for (ValueId v : xs) dims.push_back(r.b.type(v).elems());
+  std::vector<ValueId> out;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    std::vector<Expr> one(xs.size(), Expr(1));
+    one[i] = dims[i];
+    out.push_back(T(r.b, xs[i]).reshape(one).expand(dims));
+  }
+  if (xy) {
+    std::swap(out[0], out[1]);
+    for (ValueId& v : out) v = r.b.transpose(v, 0, 1);
+  }
+  r.set_list(0, out);
+}
+
+void pixel_shuffle(Rule& r) {
+  const T x = tensor(r, "self");
+  const Expr f = r.sym("upscale_factor");
+  const int n = x.rank();
+  std::vector<Expr> split(x.dims().begin(), x.dims().end() - 3);
+  Ints perm;
+  for (int i = 0; i < n - 3; ++i) perm.push_back(i);
+  split.insert(split.end(), {floordiv(x.dim(-3), f * f), f, f, x.dim(-2), x.dim(-1)});
+  for (int i : {0, 3, 1, 4, 2}) perm.push_back(n - 3 + i);
+  r.set(x.reshape(split).permute(perm).reshape(r.meta_result().dims));
+}
+void pixel_unshuffle(Rule& r) {
+  const T x = tensor(r, "self");
+  const Expr f = r.sym("downscale_factor");
+  const int n = x.rank();
+  std::vector<Expr> split(x.dims().begin(), x.dims().end() - 2);
+  Ints perm;
+  for (int i = 0; i < n - 2; ++i) perm.push_back(i);
+  split.insert(split.end(), {floordiv(x.dim(-2), f), f, floordiv(x.dim(-1), f), f});
+  for (int i : {1, 3, 0, 2}) perm.push_back(n - 2 + i);
+  r.set(x.reshape(split).permute(perm).reshape(r.meta_result().dims));
+}
+void channel_shuffle(Rule& r) {
+  const T x = tensor(r, "self");
+  const Expr g = r.sym("groups");
+  std::vector<Expr> split = x.dims();
+  split[1] = floordiv(x.dim(1), g);
+  split.insert(split.begin() + 1, g);
+  r.set(r.b.reshape(r.b.transpose(x.reshape(split), 1, 2), x.dims()));
+}
+
+void slice_scatter(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  SymTable& s = r.b.syms();
+  const Expr start = slice_bound(r, "start", x.dim(d), 0);
+  std::vector<Expr> src_dims = x.dims();
+  const int64_t step = r.integer_or("step", 1);
+  src_dims[static_cast<size_t>(d)] = s.simplify(max(ceildiv(slice_bound(r, "end", x.dim(d), x.dim(d)) - start, step), 0));
+  r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(src_dims), d, start, step));
+}
+
+void select_scatter(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  std::vector<Expr> dims = x.dims();
+  dims.erase(dims.begin() + d);
+  const Expr i = wrap_index(r, r.sym("index"), x.dim(d));
+  r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(dims).unsqueeze(d), d, i, 1));
+}
+
+/// A square matrix in dims (dim1, dim2) with x on a diagonal and zeros elsewhere.
+void diag_embed(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  const int n = t.rank();
+  const bool plain = !r.has("offset");  // diag of a vector
+  const int64_t k = r.integer(plain ? "diagonal" : "offset");
+  const int a = plain ? 0 : r.dim("dim1", n), c = plain ? 1 : r.dim("dim2", n);
+  const Expr size = t.dims[static_cast<size_t>(a)];
+  const T i = iota(r.b, {size, size}, 0), j = iota(r.b, {size, size}, 1);
+  const T on = (j - i) == static_cast<double>(k);
+  // Row i holds x[i] for k >= 0 (the column runs ahead) and x[i - |k|] for k < 0.
+  std::vector<Expr> plo(static_cast<size_t>(x.rank()), Expr(0)), phi = plo;
+  (k >= 0 ? phi : plo).back() = Expr(std::abs(k));
+  const T rows = is_bool(x.dtype()) ? T(r.b, r.b.pad(x.to(DType::u8), plo, phi, 0)).to(DType::boolean) : T(r.b, r.b.pad(x, plo, phi, 0));
+  const T m = rows.unsqueeze(-1);
+  std::vector<Expr> dims = m.dims();
+  dims.back() = size;
+  const T full_m = m.expand(dims);
+  const T y = is_bool(x.dtype()) ? full_m & on.expand(dims) : where(on, full_m, 0.0);
+  Ints perm(static_cast<size_t>(n), -1);
+  perm[static_cast<size_t>(a)] = n - 2;
+  perm[static_cast<size_t>(c)] = n - 1;
+  int64_t next = 0;
+  for (int64_t& p : perm)
+    if (p < 0) p = next++;
+  r.set(y.permute(perm));
+}
+
+void diag(Rule& r) {
+  const T x = tensor(r, "self");
+  if (x.rank() == 1) return diag_embed(r);
+  const int64_t k = r.integer("diagonal");
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  r.set(r.b.strided(x, t.dims, {x.dim(1) + 1}, k >= 0 ? Expr(k) : x.dim(1) * -k));
+}
+
+void block_diag(Rule& r) {
+  const TensorType t = r.meta_result();
+  std::vector<ValueId> rows;
+  Expr at = 0;
+  for (ValueId v : r.tensors("tensors")) {
+    T x = T(r.b, v).to(t.dtype);
+    if (x.rank() == 0) x = x.reshape({1, 1});
+    if (x.rank() == 1) x = x.unsqueeze(0);
+    rows.push_back(r.b.pad(x, {0, at}, {0, t.dims[1] - at - x.dim(1)}, 0));
+    at += x.dim(1);
+  }
+  r.set(r.b.cat(rows, 0));
+}
+
+void copy(Rule& r) {
+  const T x = tensor(r, "self"), src = tensor(r, "src");
+  r.set(src.to(x.dtype()).expand(x.dims()));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.cat.default", cat},
+    {"aten.concat.default", cat},
+    {"aten.concatenate.default", cat},
+    {"aten._cat.default", cat},
+    {"aten.stack.default", stack},
+    {"aten.hstack.default", stack_along<1, 1>},
+    {"aten.vstack.default", stack_along<2, 0>},
+    {"aten.row_stack.default", stack_along<2, 0>},
+    {"aten.dstack.default", stack_along<3, 2>},
+    {"aten.column_stack.default", column_stack},
+    {"aten.roll.default", roll},
+    {"aten.flip.default", flip},
+    {"aten.fliplr.default", flip_axis<1>},
+    {"aten.flipud.default", flip_axis<0>},
+    {"aten.rot90.default", rot90},
+    {"aten.repeat.default", repeat},
+    {"aten.tile.default", repeat},
+    {"aten.repeat_interleave.self_int", repeat_interleave},
+    {"aten.repeat_interleave.self_Tensor", repeat_interleave},
+    {"aten.repeat_interleave.Tensor", repeat_interleave},
+    {"aten.meshgrid.default", meshgrid},
+    {"aten.meshgrid.indexing", meshgrid},
+    {"aten.pixel_shuffle.default", pixel_shuffle},
+    {"aten.pixel_unshuffle.default", pixel_unshuffle},
+    {"aten.channel_shuffle.default", channel_shuffle},
+    {"aten.native_channel_shuffle.default", channel_shuffle},
+    {"aten.slice_scatter.default", slice_scatter},
+    {"aten.select_scatter.default", select_scatter},
+    {"aten.diag_embed.default", diag_embed},
+    {"aten.diag.default", diag},
+    {"aten.block_diag.default", block_diag},
+    {"aten.copy.default", copy},
+};
+}  // namespace
+
+RuleTable layout_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,277 @@
+// Matrix products and what is made of them.
+#include "decompose/linalg.h"
+
+#include <cmath>
+
+#include "decompose/families.h"
+#include "decompose/reduction.h"
+
+namespace aotc::decompose {
+
+DType product_type(DType t) { return compute_type(t); }
+
+T matmul(const T& a, const T& b, DType result) {
+  Builder& bb = a.b();
+  if (a.rank() == 0 || b.rank() == 0) throw Refused{"matmul of a scalar", ""};
+  T x = a.rank() == 1 ? a.unsqueeze(0) : a, y = b.rank() == 1 ? b.unsqueeze(1) : b;
+  std::vector<Expr> dims;  // of the result before the unit dims of vectors go
+  if (y.rank() == 2) {
+    // One matrix for all batches: they are rows of one product.
+    dims.assign(x.dims().begin(), x.dims().end() - 1);
+    const T rows = x.rank() == 2 ? x : x.reshape({product(dims), x.dim(-1)});
+    dims.push_back(y.dim(1));
+    x = T(bb, bb.matmul(rows, y, result)).reshape(dims);
+  } else {
+    const std::vector<Expr> bx(x.dims().begin(), x.dims().end() - 2), by(y.dims().begin(), y.dims().end() - 2);
+    const std::vector<Expr> batch = broadcast_dims(bb.syms(), bx, by);
+    std::vector<Expr> dx = batch, dy = batch;
+    dx.insert(dx.end(), {x.dim(-2), x.dim(-1)});
+    dy.insert(dy.end(), {y.dim(-2), y.dim(-1)});
+    x = {bb, bb.matmul(x.expand(dx), y.expand(dy), result)};
+  }
+  if (a.rank() == 1) x = x.squeeze(-2);
+  if (b.rank() == 1) x = x.squeeze(-1);
+  return x;
+}
+
+namespace {
+
+/// Two operands in the archive's result type.
+T product_of(Rule& r, std::string_view a, std::string_view b) {
+  const DType t = r.meta_result().dtype;
+  const T x = tensor(r, a), y = tensor(r, b);
+  const DType in = is_float(x.dtype()) && x.dtype() == y.dtype() ? x.dtype() : t;
+  if (is_bool(t) || is_complex(t)) r.refuse(fmt::format("products of {} are not supported", dtype_name(t)));
+  return matmul(x.to(in), y.to(in), t);
+}
+
+template <int first>
+void plain(Rule& r) {
+  static constexpr std::string_view kNames[][2] = {{"self", "other"}, {"self", "mat2"}, {"self", "vec"}, {"self", "tensor"}};
+  r.set(product_of(r, kNames[first][0], kNames[first][1]));
+}
+
+void linear(Rule& r) {
+  const T x = tensor(r, "input"), w = tensor(r, "weight");
+  const std::optional<T> bias = opt_tensor(r, "bias");
+  const DType out = r.meta_result().dtype;
+  const T wt = w.rank() == 1 ? w : T(r.b, r.b.transpose(w, 0, 1));
+  const T y = matmul(x, wt, bias ? product_type(out) : out);
+  r.set((bias ? y + bias->to(y.dtype()) : y).to(out));
+}
+
+/// beta * added + alpha * product; beta 0 ignores `added`, NaN or not.
+void blend(Rule& r, const T& product, const DType out) {
+  const T added = tensor(r, "self");
+  const double alpha = r.number_or("alpha", 1.0), beta = r.number_or("beta", 1.0);
+  T y = alpha == 1.0 ? product : product * T(r.b, full(r.b, product.dtype(), {}, r.scalar("alpha")));
+  if (beta != 0.0) {
+    const T a = added.to(y.dtype());
+    y = y + (beta == 1.0 ? a : a * T(r.b, full(r.b, y.dtype(), {}, r.scalar("beta"))));
+  }
+  r.set(y.to(out));
+}
+
+template <int first>
+void added(Rule& r) {
+  static constexpr std::string_view kNames[][2] = {{"mat1", "mat2"}, {"batch1", "batch2"}, {"mat", "vec"}};
+  const DType out = r.meta_result().dtype;
+  blend(r, matmul(tensor(r, kNames[first][0]), tensor(r, kNames[first][1]), product_type(out)), out);
+}
+
+void addbmm(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  blend(r, matmul(tensor(r, "batch1"), tensor(r, "batch2"), product_type(out)).sum({0}, false), out);
+}
+
+void addr(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  if (is_bool(out)) r.refuse("bool tensors");
+  const DType in = compute_type(out);
+  blend(r, tensor(r, "vec1").to(in).unsqueeze(1) * tensor(r, "vec2").to(in).unsqueeze(0), out);
+}
+
+void addmm_activation(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  if (r.boolean("use_gelu")) r.refuse("use_gelu is not supported");
+  const T y = matmul(tensor(r, "mat1"), tensor(r, "mat2"), product_type(out)) + tensor(r, "self").to(product_type(out));
+  r.set(unary(Op::relu, y).to(out));
+}
+
+void outer(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  const T x = tensor(r, "self").to(out).unsqueeze(1), y = tensor(r, r.has("vec2") ? "vec2" : "other").to(out).unsqueeze(0);
+  r.set(is_bool(out) ? x & y : x * y);
+}
+
+void inner(Rule& r) {
+  const T x = tensor(r, "self"), y = tensor(r, "other");
+  const DType out = r.meta_result().dtype;
+  if (x.rank() == 0 || y.rank() == 0) return r.set((x.to(out) * y.to(out)));
+  std::vector<int> lx, ly, keep;
+  for (int i = 0; i < x.rank() - 1; ++i) lx.push_back(i), keep.push_back(i);
+  for (int i = 0; i < y.rank() - 1; ++i) ly.push_back(100 + i), keep.push_back(100 + i);
+  lx.push_back(-1);
+  ly.push_back(-1);
+  r.set(finish_contraction(contract({x, lx}, {y, ly}, keep), keep).to(out));
+}
+
+void tensordot(Rule& r) {
+  const T x = tensor(r, "self"), y = tensor(r, "other");
+  const DType out = r.meta_result().dtype;
+  Ints dx = r.integers("dims_self"), dy = r.integers("dims_other");
+  std::vector<int> lx, ly, keep;
+  for (int i = 0; i < x.rank(); ++i) lx.push_back(i);
+  for (int i = 0; i < y.rank(); ++i) ly.push_back(100 + i);
+  for (size_t i = 0; i < dx.size() && i < dy.size(); ++i) {
+    lx[static_cast<size_t>(dx[i] < 0 ? dx[i] + x.rank() : dx[i])] = 200 + static_cast<int>(i);
+    ly[static_cast<size_t>(dy[i] < 0 ? dy[i] + y.rank() : dy[i])] = 200 + static_cast<int>(i);
+  }
+  for (int l : lx)
+    if (l < 200) keep.push_back(l);
+  for (int l : ly)
+    if (l < 200) keep.push_back(l);
+  r.set(finish_contraction(contract({x.to(out), lx}, {y.to(out), ly}, keep), keep).to(out));
+}
+
+void bilinear(Rule& r) {
+  const T x1 = tensor(r, "input1"), x2 = tensor(r, "input2"), w = tensor(r, "weight");
+  const DType out = r.meta_result().dtype;
+  const int n = x1.rank();
+  std::vector<int> l1, l2, keep;
+  for (int i = 0; i < n - 1; ++i) l1.push_back(i), keep.push_back(i);
+  l2 = l1;
+  l1.push_back(100);
+  l2.push_back(101);
+  keep.push_back(102);
+  const Labeled weight{w.up(), {102, 100, 101}};
+  std::vector<int> middle = keep;
+  middle.push_back(101);
+  T y = finish_contraction(contract(contract({x1.up(), l1}, weight, middle), {x2.up(), l2}, keep), keep);
+  if (auto b = opt_tensor(r, "bias")) y = y + b->to(y.dtype());
+  r.set(y.to(out));
+}
+
+void kron(Rule& r) {
+  const TensorType t = r.meta_result();
+  T x = tensor(r, "self").to(t.dtype), y = tensor(r, "other").to(t.dtype);
+  while (x.rank() < t.rank()) x = x.unsqueeze(0);
+  while (y.rank() < t.rank()) y = y.unsqueeze(0);
+  std::vector<Expr> dx, dy;
+  for (int i = 0; i < t.rank(); ++i) {
+    dx.insert(dx.end(), {x.dim(i), Expr(1)});
+    dy.insert(dy.end(), {Expr(1), y.dim(i)});
+  }
+  const T a = x.reshape(dx), b = y.reshape(dy);
+  r.set((is_bool(t.dtype) ? a & b : a * b).reshape(t.dims));
+}
+
+void cosine_similarity(Rule& r) {
+  const TensorType t = r.meta_result();
+  const DType in = compute_type(t.dtype);
+  std::vector<ValueId> v = {tensor(r, "x1").to(in), tensor(r, "x2").to(in)};
+  broadcast_all(r.b, v);
+  const T x(r.b, v[0]), y(r.b, v[1]);
+  const int d = r.dim("dim", x.rank());
+  const double eps = r.number("eps");
+  const Ints over = x.rank() == 0 ? Ints{} : Ints{d};
+  const T nx = maximum(vector_norm(x, 2, over), eps), ny = maximum(vector_norm(y, 2, over), eps);
+  r.set(((x / nx) * (y / ny)).sum(over, false).to(t.dtype).reshape(t.dims));
+}
+
+void cdist(Rule& r) {
+  const TensorType t = r.meta_result();
+  const DType in = compute_type(t.dtype);
+  const T x = tensor(r, "x1").to(in).unsqueeze(-2), y0 = tensor(r, "x2").to(in);
+  const T y = y0.unsqueeze(-3);
+  const T d = x - y;
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  if (d.dim(-1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  r.set(vector_norm(d, r.number("p"), {d.rank() - 1}).squeeze(-1).to(t.dtype));
+}
+
+void pairwise_distance(Rule& r) {
+  const TensorType t = r.meta_result();
+  const DType in = compute_type(t.dtype);
+  const T d = tensor(r, "x1").to(in) - tensor(r, "x2").to(in) + r.number("eps");
+  r.set(vector_norm(d, r.number("p"), {d.rank() - 1}).to(t.dtype).reshape(t.dims));
+}
+
+void cross(Rule& r) {
+  const TensorType t = r.meta_result();
+  std::vector<ValueId> v = {tensor(r, "self").to(t.dtype), tensor(r, "other").to(t.dtype)};
+  broadcast_all(r.b, v);
+  const T x(r.b, v[0]), y(r.b, v[1]);
+  int d = -1;
+  if (!r.none("dim")) {
+    d = r.dim("dim", x.rank());
+  } else {
+    for (int i = 0; i < x.rank() && d < 0; ++i)
+      if (x.dim(i).is(3)) d = i;
+  }
+  if (d < 0) r.refuse("no dimension of size 3");
+  const auto part = [&](const T& z, int i) { return z.slice(d, i, 1); };
+  std::vector<ValueId> out;
+  for (int i = 0; i < 3; ++i) {
+    const int j = (i + 1) % 3, k = (i + 2) % 3;
+    out.push_back(part(x, j) * part(y, k) - part(x, k) * part(y, j));
+  }
+  r.set(r.b.cat(out, d));
+}
+
+void multi_dot(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  const std::vector<ValueId> ms = r.tensors(r.has("tensors") ? "tensors" : "matrices");
+  T x(r.b, ms.at(0));
+  for (size_t i = 1; i < ms.size(); ++i) x = matmul(x, T(r.b, ms[i]), out);
+  r.set(x);
+}
+
+void matrix_power(Rule& r) {
+  const T x = tensor(r, "self");
+  int64_t n = r.integer("n");
+  if (n < 0) r.refuse("the inverse of a matrix is not supported");
+  T y = (iota(r.b, x.dims(), x.rank() - 2) == iota(r.b, x.dims(), x.rank() - 1)).to(x.dtype());
+  if (n > 0) y = x;
+  for (int64_t i = 1; i < n; ++i) y = matmul(y, x, x.dtype());
+  r.set(y);
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.matmul.default", plain<0>},
+    {"aten.linalg_matmul.default", plain<0>},
+    {"aten.__matmul__.default", plain<0>},
+    {"aten.mm.default", plain<1>},
+    {"aten.bmm.default", plain<1>},
+    {"aten.mv.default", plain<2>},
+    {"aten.dot.default", plain<3>},
+    {"aten.vdot.default", plain<0>},
+    {"aten.linear.default", linear},
+    {"aten.addmm.default", added<0>},
+    {"aten.baddbmm.default", added<1>},
+    {"aten.addmv.default", added<2>},
+    {"aten.addbmm.default", addbmm},
+    {"aten.addr.default", addr},
+    {"aten._addmm_activation.default", addmm_activation},
+    {"aten.outer.default", outer},
+    {"aten.ger.default", outer},
+    {"aten.inner.default", inner},
+    {"aten.tensordot.default", tensordot},
+    {"aten.bilinear.default", bilinear},
+    {"aten.kron.default", kron},
+    {"aten.cosine_similarity.default", cosine_similarity},
+    {"aten.cdist.default", cdist},
+    {"aten._cdist_forward.default", cdist},
+    {"aten.pairwise_distance.default", pairwise_distance},
+    {"aten.cross.default", cross},
+    {"aten.linalg_cross.default", cross},
+    {"aten.linalg_multi_dot.default", multi_dot},
+    {"aten.chain_matmul.default", multi_dot},
+    {"aten.matrix_power.default", matrix_power},
+    {"aten.linalg_matrix_power.default", matrix_power},
+};
+}  // namespace
+
+RuleTable linalg_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,22 @@
+#pragma once
+// Products of tensors.
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+
+/// torch.matmul with its broadcasting; result in `result` (sums are at least in float32).
+T matmul(const T& a, const T& b, DType result);
+/// The type in which a product is handed on to something that is added to it: float32 for 16-bit floats, so that it rounds once.
+DType product_type(DType t);
+
+/// A tensor whose dims have labels. A label that two operands share and that is not kept is summed over.
+struct Labeled {
+  T t;
+  std::vector<int> labels;
+};
+/// Product of two, summed over what `keep` lacks. Dims of size 1 broadcast.
+Labeled contract(const Labeled& a, const Labeled& b, const std::vector<int>& keep);
+/// Sums what `keep` lacks and permutes to the order of `keep`.
+T finish_contraction(const Labeled& a, const std::vector<int>& keep);
+
+}  // namespace aotc::decompose

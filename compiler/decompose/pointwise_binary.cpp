@@ -1,0 +1,381 @@
+// Pointwise operators of two and three tensors, with promotion and broadcasting.
+#include <cmath>
+#include <limits>
+
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+/// Both operands, in the type of the arithmetic; the result is cast to `out`.
+struct Pair {
+  T a, b;
+  DType out;
+};
+
+enum class Want { any, floating, exact };
+
+/// any: the promoted type; floating: integers become float32; exact: 16-bit floats are not widened (comparisons, bit patterns).
+Pair pair(Rule& r, Want want, std::string_view first = "self", std::string_view second = "other") {
+  const Operand ops[] = {operand(r, first), operand(r, second)};
+  DType out = result_type(r.b, ops);
+  if (is_complex(out)) r.refuse("complex tensors are not supported");
+  if (want == Want::floating) out = float_type(out);
+  // Two 16-bit tensors of one type need no casts: every operator computes them in float32 and rounds once.
+  const auto is_out = [&](const Operand& o) { return o.tensor && r.b.dtype(*o.tensor) == out; };
+  const bool narrow = want == Want::exact || (is_out(ops[0]) && is_out(ops[1]));
+  const DType in = narrow ? out : compute_type(out);
+  return {T(r.b, materialize(r.b, ops[0], in)), T(r.b, materialize(r.b, ops[1], in)), out};
+}
+
+template <Op op>
+void arithmetic(Rule& r) {
+  const Pair p = pair(r, Want::any);
+  r.set(binary(op, p.a, p.b).to(p.out));
+}
+
+template <Op op>
+void floating(Rule& r) {
+  const Pair p = pair(r, Want::floating);
+  r.set(binary(op, p.a, p.b).to(p.out));
+}
+
+void scaled_add(Rule& r, const Pair& p, std::string_view alpha, bool subtract) {
+  const bool one = r.none(alpha) || r.number(alpha) == 1.0;
+  if (is_bool(p.out)) {
+    if (subtract) r.refuse("subtraction of bools");
+    if (!one && r.number(alpha) == 0.0) return r.set(p.a.expand(broadcast_dims(r.b.syms(), p.a.dims(), p.b.dims())));
+    return r.set(p.a | p.b);
+  }
+  const T y = one ? p.b : p.b * T(r.b, full(r.b, p.b.dtype(), {}, r.scalar(alpha)));
+  r.set((subtract ? p.a - y : p.a + y).to(p.out));
+}
+void add(Rule& r) { scaled_add(r, pair(r, Want::any), "alpha", false); }
+void sub(Rule& r) { scaled_add(r, pair(r, Want::any), "alpha", true); }
+void rsub(Rule& r) {
+  const Pair p = pair(r, Want::any);
+  scaled_add(r, {p.b, p.a, p.out}, "alpha", true);
+}
+
+void mul(Rule& r) {
+  const Pair p = pair(r, Want::any);
+  r.set(is_bool(p.out) ? p.a & p.b : (p.a * p.b).to(p.out));
+}
+
+void div(Rule& r) {
+  const std::string mode = r.text_or("rounding_mode", "");
+  if (mode.empty()) return floating<Op::div>(r);
+  if (mode != "trunc" && mode != "floor") r.refuse(fmt::format("rounding_mode='{}' is not supported", mode));
+  const Pair p = pair(r, Want::any);
+  r.set(binary(mode == "trunc" ? Op::div_trunc : Op::div_floor, p.a, p.b).to(p.out));
+}
+
+T int_pow(const T& x, int64_t n) {
+  T y = x;
+  for (int64_t i = 1; i < n; ++i) y = y * x;
+  return y;
+}
+
+void pow_scalar(Rule& r) {
+  const Pair p = pair(r, Want::any, "self", "exponent");
+  if (is_bool(p.out)) r.refuse("pow of bools");
+  const Rule::Number e = r.scalar("exponent");
+  const double n = e.kind == Rule::Number::integer && !e.i.is_const() ? NAN : e.f;
+  const T& x = p.a;
+  const auto set = [&](const T& v) { r.set(v.to(p.out)); };
+  if (n == 0.0) return set(x.like(1.0));
+  if (n == 1.0) return set(x);
+  if (n == 2.0 || n == 3.0) return set(int_pow(x, static_cast<int64_t>(n)));
+  if (is_float(x.dtype())) {
+    if (n == 0.5) return set(sqrt(x));
+    if (n == -0.5) return set(rsqrt(x));
+    if (n == -1.0) return set(unary(Op::reciprocal, x));
+    if (n == -2.0) return set(unary(Op::reciprocal, x * x));
+  }
+  set(binary(Op::pow, x, p.b));
+}
+void pow_tensor(Rule& r) {
+  const Pair p = pair(r, Want::any, "self", "exponent");
+  if (is_bool(p.out)) r.refuse("pow of bools");
+  r.set(binary(Op::pow, p.a, p.b).to(p.out));
+}
+void float_power(Rule& r) {
+  const Operand a = operand(r, "self"), e = operand(r, "exponent");
+  r.set(binary(Op::pow, T(r.b, materialize(r.b, a, DType::f64)), T(r.b, materialize(r.b, e, DType::f64))));
+}
+
+template <Op op>
+void extreme(Rule& r) {
+  const Pair p = pair(r, Want::exact);
+  if (is_bool(p.out)) return r.set(op == Op::maximum ? p.a | p.b : p.a & p.b);
+  r.set(binary(op, p.a, p.b));
+}
+
+/// fmax and fmin: a NaN loses.
+template <Op op>
+void quiet_extreme(Rule& r) {
+  const Pair p = pair(r, Want::exact);
+  if (!is_float(p.out)) return extreme<op>(r);
+  const T a = where(unary(Op::isnan, p.a), p.b, p.a), b = where(unary(Op::isnan, p.b), p.a, p.b);
+  r.set(binary(op, a, b));
+}
+
+template <Op op>
+void bitwise(Rule& r) {
+  const Pair p = pair(r, Want::exact);
+  r.set(binary(op, p.a, p.b));
+}
+
+template <Op op>
+void logical(Rule& r) {
+  const T a = tensor(r, "self").to(DType::boolean), b = tensor(r, "other").to(DType::boolean);
+  r.set(binary(op, a, b));
+}
+
+template <Op op>
+void compare(Rule& r) {
+  Pair p = pair(r, Want::exact);
+  if (is_bool(p.out)) p = {p.a.to(DType::u8), p.b.to(DType::u8), p.out};
+  r.set(binary(op, p.a, p.b));
+}
+
+void clamp_bounds(Rule& r, std::string_view lo, std::string_view hi) {
+  std::vector<Operand> ops = {operand(r, "self")};
+  const bool has_lo = !lo.empty() && !r.none(lo), has_hi = !hi.empty() && !r.none(hi);
+  if (has_lo) ops.push_back(operand(r, lo));
+  if (has_hi) ops.push_back(operand(r, hi));
+  const DType out = result_type(r.b, ops);
+  T x(r.b, materialize(r.b, ops[0], out));
+  if (has_lo) x = maximum(x, T(r.b, materialize(r.b, ops[1], out)));
+  if (has_hi) x = minimum(x, T(r.b, materialize(r.b, ops.back(), out)));
+  r.set(x);
+}
+void clamp(Rule& r) { clamp_bounds(r, "min", "max"); }
+void clamp_min(Rule& r) { clamp_bounds(r, "min", ""); }
+void clamp_max(Rule& r) { clamp_bounds(r, "", "max"); }
+
+/// self + value * (a op b)
+template <Op op>
+void addc(Rule& r) {
+  const Operand ops[] = {operand(r, "self"), operand(r, "tensor1"), operand(r, "tensor2")};
+  DType out = result_type(r.b, ops);
+  if (is_bool(out)) r.refuse("bool tensors");
+  if (op == Op::div) out = float_type(out);
+  const DType in = compute_type(out);
+  const T x(r.b, materialize(r.b, ops[0], in)), a(r.b, materialize(r.b, ops[1], in)), c(r.b, materialize(r.b, ops[2], in));
+  const T y = r.none("value") || r.number("value") == 1.0 ? a : a * T(r.b, full(r.b, in, {}, r.scalar("value")));
+  r.set((x + binary(op, y, c)).to(out));
+}
+
+void lerp(Rule& r) {
+  const T x = tensor(r, "self"), e = tensor(r, "end");
+  const DType out = x.dtype();
+  const T s = x.up(), t = e.up();
+  const T w(r.b, materialize(r.b, operand(r, "weight"), s.dtype()));
+  // Two forms, as PyTorch has them, so that the ends are exact.
+  r.set(where(abs(w) < 0.5, s + w * (t - s), t - (t - s) * (1.0 - w)).to(out));
+}
+
+/// x * f(y), 0 where x is 0 (and y not NaN).
+template <Op f>
+void xlog(Rule& r) {
+  const Pair p = pair(r, Want::floating);
+  const T v = where(p.a == 0.0, 0.0, p.a * unary(f, p.b));
+  r.set(where(unary(Op::isnan, p.b), p.b, v).to(p.out));
+}
+
+template <bool two>
+void logaddexp(Rule& r) {
+  const Pair p = pair(r, Want::floating);
+  const T m = maximum(p.a, p.b), d = -abs(p.a - p.b);
+  const T tail = two ? unary(Op::log1p, unary(Op::exp2, d)) * (1.0 / M_LN2) : unary(Op::log1p, exp(d));
+  // Equal infinities: their difference would be NaN.
+  r.set(where(unary(Op::isinf, m) & (p.a == p.b), p.a, m + tail).to(p.out));
+}
+
+void heaviside(Rule& r) {
+  const T x = tensor(r, "self"), v = tensor(r, "values");
+  const T y = where(x > 0.0, x.like(1.0), 0.0);
+  const T z = where(x == 0.0, v, y);
+  r.set(is_float(x.dtype()) ? where(unary(Op::isnan, x), 0.0, z) : z);
+}
+
+void is_close(Rule& r) {
+  const T x = tensor(r, "self"), y = tensor(r, "other");
+  const double rtol = r.number("rtol"), atol = r.number("atol");
+  const bool equal_nan = r.boolean("equal_nan");
+  if (!is_float(x.dtype())) {
+    const T a = x.to(DType::f64), b = y.to(DType::f64);
+    return r.set((x.to(DType::i64) == y.to(DType::i64)) | (abs(a - b) <= abs(b) * rtol + atol));
+  }
+  T near = x == y;
+  if (equal_nan) near = near | (unary(Op::isnan, x) & unary(Op::isnan, y));
+  const T a = x.up(), b = y.up();
+  const T error = abs(a - b);
+  const T within = error <= abs(b) * rtol + atol;
+  r.set(near | (within & !unary(Op::isinf, error)));
+}
+
+void ldexp(Rule& r) {
+  const T x = tensor(r, "self"), e = tensor(r, "other");
+  const DType out = r.meta_result().dtype;
+  r.set((x.to(compute_type(out)) * unary(Op::exp2, e.to(compute_type(out)))).to(out));
+}
+
+void where_rule(Rule& r) {
+  const T c = tensor(r, "condition").to(DType::boolean);
+  const Operand ops[] = {operand(r, "self"), operand(r, "other")};
+  const DType out = r.meta_result().dtype;
+  r.set(where(c, T(r.b, materialize(r.b, ops[0], out)), T(r.b, materialize(r.b, ops[1], out))));
+}
+
+void dist(Rule& r) {
+  const T x = tensor(r, "self").up(), y = tensor(r, "other").up();
+  const double p = r.number("p");
+  const T d = abs(x - y);
+  Ints all;
+  for (int i = 0; i < d.rank(); ++i) all.push_back(i);
+  const DType out = r.meta_result().dtype;
+  if (std::isinf(p)) return r.set(d.reduce(p > 0 ? ReduceKind::max : ReduceKind::min, all, false).to(out));
+  if (p == 0) return r.set((d != 0.0).to(d.dtype()).sum(all, false).to(out));
+  if (p == 2) return r.set(sqrt((d * d).sum(all, false)).to(out));
+  if (p == 1) return r.set(d.sum(all, false).to(out));
+  r.set(binary(Op::pow, binary(Op::pow, d, p).sum(all, false), 1.0 / p).to(out));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.add.Tensor", add},
+    {"aten.add.Scalar", add},
+    {"aten.sub.Tensor", sub},
+    {"aten.sub.Scalar", sub},
+    {"aten.subtract.Tensor", sub},
+    {"aten.subtract.Scalar", sub},
+    {"aten.rsub.Tensor", rsub},
+    {"aten.rsub.Scalar", rsub},
+    {"aten.mul.Tensor", mul},
+    {"aten.mul.Scalar", mul},
+    {"aten.multiply.Tensor", mul},
+    {"aten.multiply.Scalar", mul},
+    {"aten.div.Tensor", div},
+    {"aten.div.Scalar", div},
+    {"aten.div.Tensor_mode", div},
+    {"aten.div.Scalar_mode", div},
+    {"aten.divide.Tensor", div},
+    {"aten.divide.Scalar", div},
+    {"aten.divide.Tensor_mode", div},
+    {"aten.divide.Scalar_mode", div},
+    {"aten.true_divide.Tensor", floating<Op::div>},
+    {"aten.true_divide.Scalar", floating<Op::div>},
+    {"aten.floor_divide.default", arithmetic<Op::div_floor>},
+    {"aten.floor_divide.Scalar", arithmetic<Op::div_floor>},
+    {"aten.remainder.Tensor", arithmetic<Op::remainder>},
+    {"aten.remainder.Scalar", arithmetic<Op::remainder>},
+    {"aten.remainder.Scalar_Tensor", arithmetic<Op::remainder>},
+    {"aten.fmod.Tensor", arithmetic<Op::fmod>},
+    {"aten.fmod.Scalar", arithmetic<Op::fmod>},
+    {"aten.pow.Tensor_Scalar", pow_scalar},
+    {"aten.pow.Tensor_Tensor", pow_tensor},
+    {"aten.pow.Scalar", pow_tensor},
+    {"aten.float_power.Tensor_Tensor", float_power},
+    {"aten.float_power.Tensor_Scalar", float_power},
+    {"aten.float_power.Scalar", float_power},
+    {"aten.atan2.default", floating<Op::atan2>},
+    {"aten.arctan2.default", floating<Op::atan2>},
+    {"aten.hypot.default", arithmetic<Op::hypot>},
+    {"aten.copysign.Tensor", floating<Op::copysign>},
+    {"aten.copysign.Scalar", floating<Op::copysign>},
+    {"aten.nextafter.default", bitwise<Op::nextafter>},
+    {"aten.maximum.default", extreme<Op::maximum>},
+    {"aten.minimum.default", extreme<Op::minimum>},
+    {"aten.max.other", extreme<Op::maximum>},
+    {"aten.min.other", extreme<Op::minimum>},
+    {"aten.fmax.default", quiet_extreme<Op::maximum>},
+    {"aten.fmin.default", quiet_extreme<Op::minimum>},
+    {"aten.bitwise_and.Tensor", bitwise<Op::bit_and>},
+    {"aten.bitwise_and.Scalar", bitwise<Op::bit_and>},
+    {"aten.bitwise_and.Scalar_Tensor", bitwise<Op::bit_and>},
+    {"aten.bitwise_or.Tensor", bitwise<Op::bit_or>},
+    {"aten.bitwise_or.Scalar", bitwise<Op::bit_or>},
+    {"aten.bitwise_or.Scalar_Tensor", bitwise<Op::bit_or>},
+    {"aten.bitwise_xor.Tensor", bitwise<Op::bit_xor>},
+    {"aten.bitwise_xor.Scalar", bitwise<Op::bit_xor>},
+    {"aten.bitwise_xor.Scalar_Tensor", bitwise<Op::bit_xor>},
+    {"aten.__and__.Tensor", bitwise<Op::bit_and>},
+    {"aten.__and__.Scalar", bitwise<Op::bit_and>},
+    {"aten.__or__.Tensor", bitwise<Op::bit_or>},
+    {"aten.__or__.Scalar", bitwise<Op::bit_or>},
+    {"aten.__xor__.Tensor", bitwise<Op::bit_xor>},
+    {"aten.__xor__.Scalar", bitwise<Op::bit_xor>},
+    {"aten.bitwise_left_shift.Tensor", bitwise<Op::shl>},
+    {"aten.bitwise_left_shift.Tensor_Scalar", bitwise<Op::shl>},
+    {"aten.bitwise_left_shift.Scalar_Tensor", bitwise<Op::shl>},
+    {"aten.bitwise_right_shift.Tensor", bitwise<Op::shr>},
+    {"aten.bitwise_right_shift.Tensor_Scalar", bitwise<Op::shr>},
+    {"aten.bitwise_right_shift.Scalar_Tensor", bitwise<Op::shr>},
+    {"aten.__lshift__.Tensor", bitwise<Op::shl>},
+    {"aten.__lshift__.Scalar", bitwise<Op::shl>},
+    {"aten.__rshift__.Tensor", bitwise<Op::shr>},
+    {"aten.__rshift__.Scalar", bitwise<Op::shr>},
+    {"aten.logical_and.default", logical<Op::bit_and>},
+    {"aten.logical_or.default", logical<Op::bit_or>},
+    {"aten.logical_xor.default", logical<Op::bit_xor>},
+    {"aten.eq.Tensor", compare<Op::eq>},
+    {"aten.eq.Scalar", compare<Op::eq>},
+    {"aten.ne.Tensor", compare<Op::ne>},
+    {"aten.ne.Scalar", compare<Op::ne>},
+    {"aten.not_equal.Tensor", compare<Op::ne>},
+    {"aten.not_equal.Scalar", compare<Op::ne>},
+    {"aten.lt.Tensor", compare<Op::lt>},
+    {"aten.lt.Scalar", compare<Op::lt>},
+    {"aten.less.Tensor", compare<Op::lt>},
+    {"aten.less.Scalar", compare<Op::lt>},
+    {"aten.le.Tensor", compare<Op::le>},
+    {"aten.le.Scalar", compare<Op::le>},
+    {"aten.less_equal.Tensor", compare<Op::le>},
+    {"aten.less_equal.Scalar", compare<Op::le>},
+    {"aten.gt.Tensor", compare<Op::gt>},
+    {"aten.gt.Scalar", compare<Op::gt>},
+    {"aten.greater.Tensor", compare<Op::gt>},
+    {"aten.greater.Scalar", compare<Op::gt>},
+    {"aten.ge.Tensor", compare<Op::ge>},
+    {"aten.ge.Scalar", compare<Op::ge>},
+    {"aten.greater_equal.Tensor", compare<Op::ge>},
+    {"aten.greater_equal.Scalar", compare<Op::ge>},
+    {"aten.clamp.default", clamp},
+    {"aten.clamp.Tensor", clamp},
+    {"aten.clip.default", clamp},
+    {"aten.clip.Tensor", clamp},
+    {"aten.clamp_min.default", clamp_min},
+    {"aten.clamp_min.Tensor", clamp_min},
+    {"aten.clamp_max.default", clamp_max},
+    {"aten.clamp_max.Tensor", clamp_max},
+    {"aten.addcmul.default", addc<Op::mul>},
+    {"aten.addcdiv.default", addc<Op::div>},
+    {"aten.lerp.Scalar", lerp},
+    {"aten.lerp.Tensor", lerp},
+    {"aten.xlogy.Tensor", xlog<Op::log>},
+    {"aten.xlogy.Scalar_Self", xlog<Op::log>},
+    {"aten.xlogy.Scalar_Other", xlog<Op::log>},
+    {"aten.special_xlogy.default", xlog<Op::log>},
+    {"aten.special_xlogy.self_scalar", xlog<Op::log>},
+    {"aten.special_xlogy.other_scalar", xlog<Op::log>},
+    {"aten.special_xlog1py.default", xlog<Op::log1p>},
+    {"aten.special_xlog1py.self_scalar", xlog<Op::log1p>},
+    {"aten.special_xlog1py.other_scalar", xlog<Op::log1p>},
+    {"aten.logaddexp.default", logaddexp<false>},
+    {"aten.logaddexp2.default", logaddexp<true>},
+    {"aten.heaviside.default", heaviside},
+    {"aten.isclose.default", is_close},
+    {"aten.ldexp.Tensor", ldexp},
+    {"aten.where.self", where_rule},
+    {"aten.where.ScalarSelf", where_rule},
+    {"aten.where.ScalarOther", where_rule},
+    {"aten.where.Scalar", where_rule},
+    {"aten.dist.default", dist},
+};
+}  // namespace
+
+RuleTable pointwise_binary_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,271 @@
+// Pointwise operators of one tensor.
+#include <cmath>
+#include <limits>
+
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+/// Integers are computed, and returned, as float32.
+template <Op op>
+void floating(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(unary(op, x.to(float_type(x.dtype()))));
+}
+
+/// The operator is the identity on integers.
+template <Op op>
+void rounding(Rule& r) {
+  const T x = tensor(r, "self");
+  if (is_complex(x.dtype())) r.refuse("complex tensors are not supported");
+  r.set(is_float(x.dtype()) ? unary(op, x) : x);
+}
+
+template <Op op>
+void same_type(Rule& r) {
+  const T x = tensor(r, "self");
+  if (is_complex(x.dtype())) r.refuse("complex tensors are not supported");
+  if (is_bool(x.dtype()))
+    r.set(x);  // abs, sign and positive of a bool
+  else
+    r.set(unary(op, x));
+}
+
+void identity(Rule& r) { r.set(r.tensor("self")); }
+
+void neg(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(-x);
+}
+
+void round_decimals(Rule& r) {
+  const T x = tensor(r, "self");
+  const int64_t d = r.integer("decimals");
+  if (!is_float(x.dtype())) return r.set(x);
+  if (d == 0) return r.set(unary(Op::round, x));
+  const double p = std::pow(10.0, static_cast<double>(std::abs(d)));
+  const T y = x.up();
+  const T z = d > 0 ? unary(Op::round, y * p) / p : unary(Op::round, y / p) * p;
+  r.set(z.to(x.dtype()));
+}
+
+void frac(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(x - unary(Op::trunc, x));
+}
+
+void square(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(is_bool(x.dtype()) ? x & x : x * x);
+}
+
+T finite(const T& x) { return !(unary(Op::isnan, x) | unary(Op::isinf, x)); }
+
+void is_nan(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(is_float(x.dtype()) ? unary(Op::isnan, x) : T(r.b, full(r.b, DType::boolean, x.dims(), 0.0)));
+}
+void is_inf(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(is_float(x.dtype()) ? unary(Op::isinf, x) : T(r.b, full(r.b, DType::boolean, x.dims(), 0.0)));
+}
+void is_finite(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(is_float(x.dtype()) ? finite(x) : T(r.b, full(r.b, DType::boolean, x.dims(), 1.0)));
+}
+template <int sign>
+void is_signed_inf(Rule& r) {
+  const T x = tensor(r, "self");
+  if (!is_float(x.dtype())) return r.set(full(r.b, DType::boolean, x.dims(), 0.0));
+  r.set(unary(Op::isinf, x) & (sign > 0 ? x > 0.0 : x < 0.0));
+}
+
+void signbit(Rule& r) {
+  const T x = tensor(r, "self");
+  if (is_bool(x.dtype()) || x.dtype() == DType::u8) return r.set(full(r.b, DType::boolean, x.dims(), 0.0));
+  if (!is_float(x.dtype())) return r.set(x < 0.0);
+  r.set(binary(Op::copysign, x.like(1.0), x) < 0.0);
+}
+
+void logical_not(Rule& r) { r.set(!tensor(r, "self").to(DType::boolean)); }
+
+void bitwise_not(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(is_bool(x.dtype()) ? !x : unary(Op::bitwise_not, x));
+}
+
+template <int to_radians>
+void degrees(Rule& r) {
+  const T x = tensor(r, "self");
+  const T y = x.to(float_type(x.dtype()));
+  r.set((y.up() * (to_radians ? M_PI / 180.0 : 180.0 / M_PI)).to(y.dtype()));
+}
+
+void sinc(Rule& r) {
+  const T x = tensor(r, "self");
+  const T y = x.to(float_type(x.dtype())).up();
+  const T p = y * M_PI;
+  r.set(where(y == 0.0, 1.0, unary(Op::sin, p) / p).to(float_type(x.dtype())));
+}
+
+void logit(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType out = float_type(x.dtype());
+  T y = x.to(out).up();
+  if (!r.none("eps")) {
+    const double eps = r.number("eps");
+    if (eps >= 0) y = minimum(maximum(y, eps), 1.0 - eps);
+  }
+  r.set(log(y / (1.0 - y)).to(out));
+}
+
+double largest(DType t) {
+  if (t == DType::f64) return std::numeric_limits<double>::max();
+  if (t == DType::f32) return std::numeric_limits<float>::max();
+  return t == DType::f16 ? 65504.0 : 3.3895313892515355e38;
+}
+
+void nan_to_num(Rule& r) {
+  const T x = tensor(r, "self");
+  if (!is_float(x.dtype())) return r.set(x);
+  const double nan = r.number_or("nan", 0.0);
+  const double pos = r.number_or("posinf", largest(x.dtype()));
+  const double neg = r.number_or("neginf", -largest(x.dtype()));
+  T y = where(unary(Op::isnan, x), nan, x);
+  y = where(x == std::numeric_limits<double>::infinity(), pos, y);
+  r.set(where(x == -std::numeric_limits<double>::infinity(), neg, y));
+}
+
+void log_sigmoid(Rule& r) {
+  const T x = tensor(r, "self"), y = x.up();
+  r.set(0, (minimum(y, 0.0) - unary(Op::log1p, exp(-abs(y)))).to(x.dtype()));
+  if (r.wants(1)) r.refuse("the buffer result of log_sigmoid_forward is not supported");
+}
+
+/// -x * log(x), 0 at 0, -inf below.
+void entr(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType out = float_type(x.dtype());
+  const T y = x.to(out).up();
+  const T v = where(y == 0.0, 0.0, -y * log(y));
+  r.set(where(y < 0.0, -std::numeric_limits<double>::infinity(), v).to(out));
+}
+
+void ndtr(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType out = float_type(x.dtype());
+  const T y = x.to(out).up() * M_SQRT1_2;
+  r.set((unary(Op::erfc, -y) * 0.5).to(out));
+}
+
+void angle(Rule& r) {
+  const T x = tensor(r, "self");
+  if (is_complex(x.dtype())) r.refuse("complex tensors are not supported");
+  const DType out = float_type(x.dtype());
+  const T y = x.to(out);
+  const T v = where(y < 0.0, y.like(M_PI), 0.0);
+  r.set(where(unary(Op::isnan, y), y, v));
+}
+
+/// log|gamma| summed over p shifted arguments.
+void mvlgamma(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType out = float_type(x.dtype());
+  const int64_t p = r.integer("p");
+  const T y = x.to(out).up();
+  T sum = y.like(static_cast<double>(p * (p - 1)) / 4.0 * std::log(M_PI));
+  for (int64_t i = 0; i < p; ++i) sum = sum + unary(Op::lgamma, y - static_cast<double>(i) / 2.0);
+  r.set(sum.to(out));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.acos.default", floating<Op::acos>},
+    {"aten.arccos.default", floating<Op::acos>},
+    {"aten.acosh.default", floating<Op::acosh>},
+    {"aten.arccosh.default", floating<Op::acosh>},
+    {"aten.asin.default", floating<Op::asin>},
+    {"aten.arcsin.default", floating<Op::asin>},
+    {"aten.asinh.default", floating<Op::asinh>},
+    {"aten.arcsinh.default", floating<Op::asinh>},
+    {"aten.atan.default", floating<Op::atan>},
+    {"aten.arctan.default", floating<Op::atan>},
+    {"aten.atanh.default", floating<Op::atanh>},
+    {"aten.arctanh.default", floating<Op::atanh>},
+    {"aten.cos.default", floating<Op::cos>},
+    {"aten.cosh.default", floating<Op::cosh>},
+    {"aten.digamma.default", floating<Op::digamma>},
+    {"aten.special_digamma.default", floating<Op::digamma>},
+    {"aten.special_psi.default", floating<Op::digamma>},
+    {"aten.erf.default", floating<Op::erf>},
+    {"aten.special_erf.default", floating<Op::erf>},
+    {"aten.erfc.default", floating<Op::erfc>},
+    {"aten.special_erfc.default", floating<Op::erfc>},
+    {"aten.erfinv.default", floating<Op::erfinv>},
+    {"aten.special_erfinv.default", floating<Op::erfinv>},
+    {"aten.exp.default", floating<Op::exp>},
+    {"aten.exp2.default", floating<Op::exp2>},
+    {"aten.special_exp2.default", floating<Op::exp2>},
+    {"aten.expm1.default", floating<Op::expm1>},
+    {"aten.special_expm1.default", floating<Op::expm1>},
+    {"aten.lgamma.default", floating<Op::lgamma>},
+    {"aten.special_gammaln.default", floating<Op::lgamma>},
+    {"aten.log.default", floating<Op::log>},
+    {"aten.log10.default", floating<Op::log10>},
+    {"aten.log1p.default", floating<Op::log1p>},
+    {"aten.special_log1p.default", floating<Op::log1p>},
+    {"aten.log2.default", floating<Op::log2>},
+    {"aten.reciprocal.default", floating<Op::reciprocal>},
+    {"aten.rsqrt.default", floating<Op::rsqrt>},
+    {"aten.sigmoid.default", floating<Op::sigmoid>},
+    {"aten.special_expit.default", floating<Op::sigmoid>},
+    {"aten.sin.default", floating<Op::sin>},
+    {"aten.sinh.default", floating<Op::sinh>},
+    {"aten.sqrt.default", floating<Op::sqrt>},
+    {"aten.tan.default", floating<Op::tan>},
+    {"aten.tanh.default", floating<Op::tanh>},
+    {"aten.ceil.default", rounding<Op::ceil>},
+    {"aten.floor.default", rounding<Op::floor>},
+    {"aten.round.default", rounding<Op::round>},
+    {"aten.trunc.default", rounding<Op::trunc>},
+    {"aten.fix.default", rounding<Op::trunc>},
+    {"aten.round.decimals", round_decimals},
+    {"aten.special_round.default", round_decimals},
+    {"aten.frac.default", frac},
+    {"aten.abs.default", same_type<Op::abs>},
+    {"aten.absolute.default", same_type<Op::abs>},
+    {"aten.sign.default", same_type<Op::sign>},
+    {"aten.sgn.default", same_type<Op::sign>},
+    {"aten.neg.default", neg},
+    {"aten.negative.default", neg},
+    {"aten.positive.default", identity},
+    {"aten.square.default", square},
+    {"aten.isnan.default", is_nan},
+    {"aten.isinf.default", is_inf},
+    {"aten.isfinite.default", is_finite},
+    {"aten.isposinf.default", is_signed_inf<1>},
+    {"aten.isneginf.default", is_signed_inf<-1>},
+    {"aten.signbit.default", signbit},
+    {"aten.logical_not.default", logical_not},
+    {"aten.bitwise_not.default", bitwise_not},
+    {"aten.deg2rad.default", degrees<1>},
+    {"aten.rad2deg.default", degrees<0>},
+    {"aten.sinc.default", sinc},
+    {"aten.special_sinc.default", sinc},
+    {"aten.logit.default", logit},
+    {"aten.special_logit.default", logit},
+    {"aten.nan_to_num.default", nan_to_num},
+    {"aten.log_sigmoid.default", log_sigmoid},
+    {"aten.log_sigmoid_forward.default", log_sigmoid},
+    {"aten.special_entr.default", entr},
+    {"aten.special_ndtr.default", ndtr},
+    {"aten.angle.default", angle},
+    {"aten.mvlgamma.default", mvlgamma},
+    {"aten.special_multigammaln.default", mvlgamma},
+};
+}  // namespace
+
+RuleTable pointwise_unary_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,223 @@
+// Pooling: windows, then a reduction over the kernel dims.
+#include <algorithm>
+#include <limits>
+
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Ints trailing(const T& x, int k) {
+  Ints d;
+  for (int i = x.rank() - k; i < x.rank(); ++i) d.push_back(i);
+  return d;
+}
+
+std::vector<Expr> last(const std::vector<Expr>& dims, int k) { return {dims.end() - k, dims.end()}; }
+
+/// Row-major position in the input of the window element that `within` names, per output element.
+T position_of(const T& within, const std::vector<Expr>& in, const Ints& kernel, const Ints& stride, const Ints& padding,
+              const Ints& dilation) {
+  const int k = static_cast<int>(kernel.size());
+  T flat = within.like(0);
+  T rest = within;
+  Expr scale = 1;
+  for (int i = k - 1; i >= 0; --i) {
+    const size_t s = static_cast<size_t>(i);
+    const T tap = i == 0 ? rest : binary(Op::remainder, rest, static_cast<double>(kernel[s]));
+    rest = i == 0 ? rest : binary(Op::div_floor, rest, static_cast<double>(kernel[s]));
+    const T o = iota(within.b(), within.dims(), within.rank() - k + i);
+    const T at = o * static_cast<double>(stride[s]) + tap * static_cast<double>(dilation[s]) - static_cast<double>(padding[s]);
+    flat = flat + at * scalar_of(within.b(), scale, DType::i64);
+    scale = scale * in[s];
+  }
+  return flat;
+}
+
+template <int k>
+void max_pool(Rule& r) {
+  const T x0 = tensor(r, "self");
+  const Ints kernel = r.spatial("kernel_size", k);
+  const Ints stride = r.none("stride") || r.integers("stride").empty() ? kernel : r.spatial("stride", k);
+  const Ints padding = r.spatial("padding", k, 0), dilation = r.spatial("dilation", k);
+  const TensorType t = r.meta_result();
+  const T x = is_float(x0.dtype()) ? x0 : x0.to(DType::i64);
+  const T w(r.b, r.b.window(x, kernel, stride, padding, dilation, last(t.dims, k), -kInfinity));
+  r.set(0, w.reduce(ReduceKind::max, trailing(w, k), false).to(t.dtype));
+  if (r.wants(1))
+    r.set(1, position_of(w.reduce(ReduceKind::argmax, trailing(w, k), false), last(x.dims(), k), kernel, stride, padding, dilation));
+}
+
+template <int k>
+void avg_pool(Rule& r) {
+  const T x0 = tensor(r, "self");
+  const Ints kernel = r.spatial("kernel_size", k);
+  const Ints stride = r.none("stride") || r.integers("stride").empty() ? kernel : r.spatial("stride", k);
+  const Ints padding = r.spatial("padding", k, 0);
+  const bool ceil_mode = r.boolean("ceil_mode"), with_pad = r.boolean("count_include_pad");
+  const TensorType t = r.meta_result();
+  const T x = is_float(x0.dtype()) ? x0.up() : x0.to(DType::i64);
+  const T w(r.b, r.b.window(x, kernel, stride, padding, Ints(k, 1), last(t.dims, k), 0.0));
+  const T sum = w.sum(trailing(w, k), false);
+  const auto divide = [&](const T& by) { r.set((is_float(sum.dtype()) ? sum / by : binary(Op::div_trunc, sum, by)).to(t.dtype)); };
+  if (r.has("divisor_override") && !r.none("divisor_override"))
+    return divide(T(r.b, full(r.b, sum.dtype(), {}, r.number("divisor_override"))));
+  const bool padded = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; });
+  double taps = 1;
+  for (int64_t s : kernel) taps *= static_cast<double>(s);
+  if (!ceil_mode && (with_pad || !padded)) return divide(T(r.b, full(r.b, sum.dtype(), {}, taps)));
+  // The window's part inside the (padded) input, per output place.
+  T n = T(r.b, full(r.b, DType::i64, {}, 1.0));
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    std::vector<Expr> line(static_cast<size_t>(k), Expr(1));
+    line[s] = last(t.dims, k)[s];
+    const Expr size = last(x.dims(), k)[s];
+    const T from = iota(r.b, line, i) * static_cast<double>(stride[s]) - static_cast<double>(padding[s]);
+    const T end = minimum(from + static_cast<double>(kernel[s]), scalar_of(r.b, size + padding[s], DType::i64));
+    n = n * (with_pad ? end - from : minimum(end, scalar_of(r.b, size, DType::i64)) - maximum(from, 0.0));
+  }
+  divide(n.to(sum.dtype()));
+}
+
+/// [.., S] → [.., O, K]: the adaptive windows of one dim; elements past a window's end hold `fill`. Gives the first index of each window.
+struct Adaptive {
+  T windows;             ///< [.., O1..Ok, K1..Kk]
+  std::vector<T> first;  ///< [Oi]
+  std::vector<T> length;
+  Ints uniform;  ///< > 0: every window has this size
+};
+
+Adaptive adaptive_windows(Rule& r, const T& x0, const std::vector<Expr>& out, double fill) {
+  const int k = static_cast<int>(out.size());
+  SymTable& syms = r.b.syms();
+  Adaptive a{x0, {}, {}, {}};
+  // Each dim i in turn becomes [Oi, Ki] in place.
+  for (int i = 0; i < k; ++i) {
+    const int at = a.windows.rank() - (k - i);
+    const Expr in = a.windows.dim(at), o = syms.simplify(out[static_cast<size_t>(i)]);
+    const T index = iota(r.b, {o}, 0), size = scalar_of(r.b, in, DType::i64), many = scalar_of(r.b, o, DType::i64);
+    const T start = binary(Op::div_floor, index * size, many);
+    const T end = binary(Op::div_floor, (index + 1.0) * size + (many - 1.0), many);
+    a.first.push_back(start);
+    a.length.push_back(end - start);
+    const std::optional<int64_t> oc = o.as_const();
+    std::vector<Expr> dims = a.windows.dims();
+    dims[static_cast<size_t>(at)] = o;
+    if (oc && *oc > 0 && syms.proves_divisible(in, *oc)) {
+      const Expr step = syms.simplify(floordiv(in, *oc));
+      dims.insert(dims.begin() + at + 1, step);
+      a.windows = a.windows.reshape(dims);
+      a.uniform.push_back(1);
+      continue;
+    }
+    a.uniform.push_back(0);
+    // The longest window; shorter ones are filled up.
+    Expr longest = syms.simplify(floordiv(in + o - 1, o) + 1);
+    if (auto ic = in.as_const(); ic && oc) {
+      int64_t most = 0;
+      for (int64_t j = 0; j < *oc; ++j) most = std::max(most, ((j + 1) * *ic + *oc - 1) / *oc - j * *ic / *oc);
+      longest = most;
+    }
+    const T tap = iota(r.b, {o, longest}, 1);
+    const T place = minimum(start.unsqueeze(1) + tap, size - 1.0);
+    T w(r.b, r.b.index(a.windows, {place}, {at}, at));
+    std::vector<Expr> mask_dims(static_cast<size_t>(w.rank()), Expr(1));
+    mask_dims[static_cast<size_t>(at)] = o;
+    mask_dims[static_cast<size_t>(at) + 1] = longest;
+    a.windows = where((tap < (end - start).unsqueeze(1)).reshape(mask_dims), w, fill);
+  }
+  // [.., O1, K1, O2, K2] → [.., O1, O2, K1, K2]
+  const int lead = a.windows.rank() - 2 * k;
+  Ints perm;
+  for (int i = 0; i < lead; ++i) perm.push_back(i);
+  for (int half = 0; half < 2; ++half)
+    for (int i = 0; i < k; ++i) perm.push_back(lead + 2 * i + half);
+  a.windows = a.windows.permute(perm);
+  return a;
+}
+
+T along(const T& v, int i, int k) {
+  std::vector<Expr> d(static_cast<size_t>(k), Expr(1));
+  d[static_cast<size_t>(i)] = v.dim(0);
+  return v.reshape(d);
+}
+
+template <int k>
+void adaptive_avg_pool(Rule& r) {
+  const T x = tensor(r, "self").up();
+  const TensorType t = r.meta_result();
+  const Adaptive a = adaptive_windows(r, x, last(t.dims, k), 0.0);
+  const T sum = a.windows.sum(trailing(a.windows, k), false);
+  T n(r.b, full(r.b, sum.dtype(), {}, 1.0));
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    n = n * (a.uniform[s] ? scalar_of(r.b, a.windows.dim(i - k), sum.dtype()) : along(a.length[s], i, k).to(sum.dtype()));
+  }
+  r.set((sum / n).to(t.dtype));
+}
+
+template <int k>
+void adaptive_max_pool(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  const Adaptive a = adaptive_windows(r, x, last(t.dims, k), -kInfinity);
+  r.set(0, a.windows.reduce(ReduceKind::max, trailing(a.windows, k), false));
+  if (!r.wants(1)) return;
+  T rest = a.windows.reduce(ReduceKind::argmax, trailing(a.windows, k), false);
+  T flat = rest.like(0);
+  Expr scale = 1;
+  for (int i = k - 1; i >= 0; --i) {
+    const size_t s = static_cast<size_t>(i);
+    const T size = scalar_of(r.b, a.windows.dim(i - k), DType::i64);
+    const T tap = i == 0 ? rest : binary(Op::remainder, rest, size);
+    if (i > 0) rest = binary(Op::div_floor, rest, size);
+    flat = flat + (tap + along(a.first[s], i, k)) * scalar_of(r.b, scale, DType::i64);
+    scale = scale * x.dim(i - k);
+  }
+  r.set(1, flat);
+}
+
+/// Values put back where max pooling took them from.
+template <int k>
+void max_unpool(Rule& r) {
+  const T x = tensor(r, "self"), at = tensor(r, "indices");
+  const TensorType t = r.meta_result();
+  std::vector<Expr> lead(x.dims().begin(), x.dims().end() - k), flat_in = lead, flat_out = lead;
+  flat_in.push_back(product(last(x.dims(), k)));
+  flat_out.push_back(product(last(t.dims, k)));
+  const T zero(r.b, full(r.b, t.dtype, flat_out, 0.0));
+  const int64_t d = static_cast<int64_t>(lead.size());
+  const T y(r.b, r.b.make1(Op::scatter, {zero, at.reshape(flat_in), x.reshape(flat_in)}, {{Attr::dim, d}}));
+  r.set(y.reshape(t.dims));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.max_pool1d.default", max_pool<1>},
+    {"aten.max_pool2d.default", max_pool<2>},
+    {"aten.max_pool3d.default", max_pool<3>},
+    {"aten.max_pool1d_with_indices.default", max_pool<1>},
+    {"aten.max_pool2d_with_indices.default", max_pool<2>},
+    {"aten.max_pool3d_with_indices.default", max_pool<3>},
+    {"aten.avg_pool1d.default", avg_pool<1>},
+    {"aten.avg_pool2d.default", avg_pool<2>},
+    {"aten.avg_pool3d.default", avg_pool<3>},
+    {"aten.adaptive_avg_pool1d.default", adaptive_avg_pool<1>},
+    {"aten.adaptive_avg_pool2d.default", adaptive_avg_pool<2>},
+    {"aten.adaptive_avg_pool3d.default", adaptive_avg_pool<3>},
+    {"aten._adaptive_avg_pool2d.default", adaptive_avg_pool<2>},
+    {"aten._adaptive_avg_pool3d.default", adaptive_avg_pool<3>},
+    {"aten.adaptive_max_pool1d.default", adaptive_max_pool<1>},
+    {"aten.adaptive_max_pool2d.default", adaptive_max_pool<2>},
+    {"aten.adaptive_max_pool3d.default", adaptive_max_pool<3>},
+    {"aten.max_unpool2d.default", max_unpool<2>},
+    {"aten.max_unpool3d.default", max_unpool<3>},
+};
+}  // namespace
+
+RuleTable pool_rules() { return kRows; }
+
+}  // namespace aotc::decompose

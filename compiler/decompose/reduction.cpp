@@ -1,0 +1,278 @@
+// Reductions. The result is reshaped to the archive's dims, which say whether the reduced ones are kept.
+#include "decompose/reduction.h"
+
+#include <cmath>
+#include <limits>
+
+#include "decompose/families.h"
+
+namespace aotc::decompose {
+
+Ints reduced_dims(Rule& r, int rank, bool empty_means_all) {
+  if (!r.has("dim") || r.none("dim")) {
+    Ints all;
+    for (int i = 0; i < rank; ++i) all.push_back(i);
+    return all;
+  }
+  return r.dims("dim", rank, empty_means_all);
+}
+
+T reduced_count(const T& x, const Ints& dims, DType dtype, double minus) {
+  std::vector<Expr> sizes;
+  for (int64_t d : dims) sizes.push_back(x.dims()[static_cast<size_t>(d)]);
+  const T n = count(x.b(), sizes, dtype);
+  if (minus == 0) return n;
+  const std::optional<int64_t> c = x.b().syms().simplify(product(sizes)).as_const();
+  if (c) return {x.b(), full(x.b(), dtype, {}, std::max(static_cast<double>(*c) - minus, 0.0))};
+  return maximum(n - minus, 0.0);
+}
+
+T mean_of(const T& x, const Ints& dims, bool keep) { return x.sum(dims, keep) / reduced_count(x, dims, x.dtype()); }
+
+Moments moments_of(const T& x, const Ints& dims, double correction) {
+  const T mean = mean_of(x, dims, true);
+  const T centered = x - mean;
+  const T var = (centered * centered).sum(dims, true) / reduced_count(x, dims, x.dtype(), correction);
+  return {mean, centered, var};
+}
+
+T vector_norm(const T& x, double ord, const Ints& dims) {
+  const T a = abs(x);
+  if (std::isinf(ord)) return a.reduce(ord > 0 ? ReduceKind::max : ReduceKind::min, dims, true);
+  if (ord == 0) return (x != 0.0).to(x.dtype()).sum(dims, true);
+  if (ord == 1) return a.sum(dims, true);
+  if (ord == 2) return sqrt((x * x).sum(dims, true));
+  return binary(Op::pow, binary(Op::pow, a, ord).sum(dims, true), 1.0 / ord);
+}
+
+namespace {
+
+/// Sum of `x` cast to the result's type of arithmetic.
+void sum(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  r.set(x.sum(reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+}
+
+void prod(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  r.set(x.reduce(ReduceKind::prod, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+}
+
+void mean(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  r.set(mean_of(x, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+}
+
+void nansum(Rule& r) {
+  const TensorType t = r.meta_result();
+  T x = tensor(r, "self");
+  if (is_float(x.dtype())) x = where(unary(Op::isnan, x), 0.0, x);
+  x = x.to(compute_type(t.dtype));
+  r.set(x.sum(reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+}
+
+void nanmean(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  const Ints d = reduced_dims(r, x.rank(), true);
+  const T bad = unary(Op::isnan, x);
+  r.set((where(bad, 0.0, x).sum(d, false) / (!bad).to(x.dtype()).sum(d, false)).to(t.dtype).reshape(t.dims));
+}
+
+void check_not_empty(Rule& r, const T& x, const Ints& dims) {
+  for (int64_t d : dims)
+    if (x.dim(static_cast<int>(d)).is(0)) r.refuse("reduction over an empty dimension");
+}
+
+template <ReduceKind kind>
+void extreme(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self");
+  const Ints d = reduced_dims(r, x.rank(), true);
+  if (!t.elems().is(0)) check_not_empty(r, x, d);
+  r.set(x.reduce(kind, d, false).reshape(t.dims));
+}
+
+template <ReduceKind kind, ReduceKind arg>
+void extreme_with_index(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  const Ints over = x.rank() == 0 ? Ints{} : Ints{d};
+  if (r.wants(0)) r.set(0, x.reduce(kind, over, false).reshape(r.meta_result(0).dims));
+  if (r.wants(1)) r.set(1, x.reduce(arg, over, false).reshape(r.meta_result(1).dims));
+}
+
+template <ReduceKind arg>
+void arg_extreme(Rule& r) {
+  const TensorType t = r.meta_result();
+  T x = tensor(r, "self");
+  Ints over;
+  if (r.none("dim")) {
+    x = x.reshape({r.b.type(x).elems()});
+    over = {0};
+  } else {
+    const int d = r.dim("dim", x.rank());
+    if (x.rank() > 0) over = {d};
+  }
+  if (!t.elems().is(0)) check_not_empty(r, x, over);
+  r.set(x.reduce(arg, over, false).reshape(t.dims));
+}
+
+void aminmax(Rule& r) {
+  const T x = tensor(r, "self");
+  const Ints d = r.none("dim") ? reduced_dims(r, x.rank(), true) : x.rank() == 0 ? Ints{} : Ints{r.dim("dim", x.rank())};
+  if (r.wants(0)) r.set(0, x.reduce(ReduceKind::min, d, false).reshape(r.meta_result(0).dims));
+  if (r.wants(1)) r.set(1, x.reduce(ReduceKind::max, d, false).reshape(r.meta_result(1).dims));
+}
+
+template <ReduceKind kind>
+void truth(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(DType::boolean);
+  // An empty list of dims: all of them for a None, none of them for any.dims and all.dims.
+  r.set(x.reduce(kind, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+}
+
+void count_nonzero(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(DType::boolean).to(DType::i64);
+  r.set(x.sum(reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+}
+
+double correction_of(Rule& r) {
+  if (r.has("unbiased")) return r.boolean("unbiased") ? 1.0 : 0.0;
+  return r.number_or("correction", 1.0);
+}
+
+template <bool root, bool with_mean>
+void variance(Rule& r) {
+  const T x = tensor(r, "self");
+  const Ints d = reduced_dims(r, x.rank(), true);
+  const Moments m = moments_of(x.up(), d, correction_of(r));
+  const auto put = [&](size_t i, const T& v) {
+    if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype).reshape(r.meta_result(i).dims));
+  };
+  put(0, root ? sqrt(m.var) : m.var);
+  if (with_mean) put(1, m.mean);
+}
+
+void logsumexp(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  const Ints d = reduced_dims(r, x.rank(), true);
+  const T top = x.reduce(ReduceKind::max, d, true);
+  const T shift = where(unary(Op::isinf, top), 0.0, top);
+  r.set((log(exp(x - shift).sum(d, true)) + shift).to(t.dtype).reshape(t.dims));
+}
+
+void norm(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, r.has("self") ? "self" : "A").to(compute_type(t.dtype));
+  const std::string_view ord = r.has("ord") ? "ord" : "p";
+  if (r.has(ord) && std::holds_alternative<std::string>(r.arg(ord)) && r.text(ord) != "fro")
+    r.refuse(fmt::format("the norm '{}' is not supported", r.text(ord)));
+  const bool two = r.none(ord) || std::holds_alternative<std::string>(r.arg(ord));
+  r.set(vector_norm(x, two ? 2.0 : r.number(ord), reduced_dims(r, x.rank(), true)).to(t.dtype).reshape(t.dims));
+}
+
+/// torch.linalg.norm: a matrix norm where ord is given for two dims.
+void linalg_norm(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, r.has("self") ? "self" : "A").to(compute_type(t.dtype));
+  const Ints d = reduced_dims(r, x.rank(), true);
+  const bool frobenius = r.none("ord") || (std::holds_alternative<std::string>(r.arg("ord")) && r.text("ord") == "fro");
+  if (frobenius) return r.set(vector_norm(x, 2.0, d).to(t.dtype).reshape(t.dims));
+  if (std::holds_alternative<std::string>(r.arg("ord"))) r.refuse("the nuclear norm is not supported");
+  const double ord = r.number("ord");
+  const bool vector = r.none("dim") ? x.rank() == 1 : d.size() == 1;
+  if (vector) return r.set(vector_norm(x, ord, d).to(t.dtype).reshape(t.dims));
+  if (d.size() != 2) r.refuse("a matrix norm over other than two dims");
+  Ints given = r.none("dim") ? Ints{0, 1} : r.integers("dim");
+  for (int64_t& i : given)
+    if (i < 0) i += x.rank();
+  const ReduceKind over = ord > 0 ? ReduceKind::max : ReduceKind::min;
+  if (std::isinf(ord)) return r.set(abs(x).sum({given[1]}, true).reduce(over, {given[0]}, true).to(t.dtype).reshape(t.dims));
+  if (std::abs(ord) == 1) return r.set(abs(x).sum({given[0]}, true).reduce(over, {given[1]}, true).to(t.dtype).reshape(t.dims));
+  r.refuse("spectral norms are not supported");
+}
+
+void trace(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").to(compute_type(t.dtype));
+  const T eye = iota(r.b, x.dims(), 0) == iota(r.b, x.dims(), 1);
+  r.set(where(eye, x, 0.0).sum({0, 1}, false).to(t.dtype));
+}
+
+void renorm(Rule& r) {
+  const T x = tensor(r, "self"), y = x.up();
+  const int keep = r.dim("dim", x.rank());
+  Ints over;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != keep) over.push_back(i);
+  const double limit = r.number("maxnorm");
+  const T n = vector_norm(y, r.number("p"), over);
+  r.set((y * where(n > limit, limit / (n + 1e-7), n.like(1.0))).to(x.dtype()));
+}
+
+constexpr auto kMax = ReduceKind::max, kMin = ReduceKind::min;
+constexpr RuleRow kRows[] = {
+    {"aten.sum.default", sum},
+    {"aten.sum.dim_IntList", sum},
+    {"aten.prod.default", prod},
+    {"aten.prod.dim_int", prod},
+    {"aten.mean.default", mean},
+    {"aten.mean.dim", mean},
+    {"aten.nansum.default", nansum},
+    {"aten.nanmean.default", nanmean},
+    {"aten.max.default", extreme<kMax>},
+    {"aten.min.default", extreme<kMin>},
+    {"aten.amax.default", extreme<kMax>},
+    {"aten.amin.default", extreme<kMin>},
+    {"aten.max.dim", extreme_with_index<kMax, ReduceKind::argmax>},
+    {"aten.min.dim", extreme_with_index<kMin, ReduceKind::argmin>},
+    {"aten.argmax.default", arg_extreme<ReduceKind::argmax>},
+    {"aten.argmin.default", arg_extreme<ReduceKind::argmin>},
+    {"aten.aminmax.default", aminmax},
+    {"aten.any.default", truth<kMax>},
+    {"aten.any.dim", truth<kMax>},
+    {"aten.any.dims", truth<kMax>},
+    {"aten.all.default", truth<kMin>},
+    {"aten.all.dim", truth<kMin>},
+    {"aten.all.dims", truth<kMin>},
+    {"aten.count_nonzero.default", count_nonzero},
+    {"aten.count_nonzero.dim_IntList", count_nonzero},
+    {"aten.var.default", variance<false, false>},
+    {"aten.var.dim", variance<false, false>},
+    {"aten.var.correction", variance<false, false>},
+    {"aten.std.default", variance<true, false>},
+    {"aten.std.dim", variance<true, false>},
+    {"aten.std.correction", variance<true, false>},
+    {"aten.var_mean.default", variance<false, true>},
+    {"aten.var_mean.dim", variance<false, true>},
+    {"aten.var_mean.correction", variance<false, true>},
+    {"aten.std_mean.default", variance<true, true>},
+    {"aten.std_mean.dim", variance<true, true>},
+    {"aten.std_mean.correction", variance<true, true>},
+    {"aten.logsumexp.default", logsumexp},
+    {"aten.special_logsumexp.default", logsumexp},
+    {"aten.linalg_vector_norm.default", norm},
+    {"aten.norm.Scalar", norm},
+    {"aten.norm.ScalarOpt_dim", norm},
+    {"aten.norm.ScalarOpt_dtype", norm},
+    {"aten.norm.ScalarOpt_dim_dtype", norm},
+    {"aten.frobenius_norm.dim", norm},
+    {"aten.linalg_norm.default", linalg_norm},
+    {"aten.linalg_norm.ord_str", linalg_norm},
+    {"aten.linalg_matrix_norm.default", linalg_norm},
+    {"aten.linalg_matrix_norm.str_ord", linalg_norm},
+    {"aten.trace.default", trace},
+    {"aten.renorm.default", renorm},
+};
+}  // namespace
+
+RuleTable reduction_rules() { return kRows; }
+
+}  // namespace aotc::decompose

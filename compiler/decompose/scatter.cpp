@@ -1,0 +1,179 @@
+// Writing through indices.
+#include <algorithm>
+
+#include "decompose/families.h"
+#include "decompose/indexing.h"
+
+namespace aotc::decompose {
+namespace {
+
+std::string reduce_text(Rule& r, const std::string& s) {
+  if (s == "add" || s == "sum") return "sum";
+  if (s == "multiply" || s == "prod") return "prod";
+  if (s == "amax" || s == "amin" || s == "mean") return s;
+  r.refuse(fmt::format("reduce='{}' is not supported", s));
+}
+
+void scatter_to(Rule& r, const std::string& reduce, bool include_self) {
+  T x = tensor(r, "self"), i = tensor(r, "index").to(DType::i64);
+  const int d = r.dim("dim", x.rank());
+  const std::vector<Expr> to = x.dims();
+  if (r.b.type(i).elems().is(0)) return r.set(x);
+  if (x.rank() == 0) x = x.reshape({1});
+  if (i.rank() == 0) i = i.reshape({1});
+  T src = x;
+  if (r.has("src") && r.is_tensor("src")) {
+    src = tensor(r, "src").to(x.dtype());
+    if (src.rank() == 0) src = src.reshape({1});
+  } else {
+    src = T(r.b, materialize(r.b, operand(r, "value"), x.dtype())).expand(i.dims());
+  }
+  const bool boolean = is_bool(x.dtype()) && reduce != "none";
+  if (boolean) x = x.to(DType::u8), src = src.to(DType::u8);
+  const T y(r.b,
+            r.b.make1(Op::scatter, {x, i, src}, {{Attr::dim, int64_t{d}}, {Attr::reduce, reduce}, {Attr::include_self, include_self}}));
+  r.set((boolean ? y.to(DType::boolean) : y).reshape(to));
+}
+
+void scatter(Rule& r) { scatter_to(r, r.none("reduce") ? "none" : reduce_text(r, r.text("reduce")), true); }
+void scatter_add(Rule& r) { scatter_to(r, "sum", true); }
+void scatter_reduce(Rule& r) { scatter_to(r, reduce_text(r, r.text("reduce")), r.boolean_or("include_self", true)); }
+
+void put(Rule& r, const T& x, const IndexPlan& p, const T& values, bool accumulate) {
+  // Dims of the written region: the index dims among those that are not indexed.
+  std::vector<Expr> region;
+  for (int i = 0; i < x.rank(); ++i)
+    if (std::find(p.dims.begin(), p.dims.end(), i) == p.dims.end()) region.push_back(x.dim(i));
+  region.insert(region.begin() + p.out_pos, p.index_dims.begin(), p.index_dims.end());
+  T v = values.to(x.dtype());
+  // Leading unit dims of the values may exceed the region's.
+  while (v.rank() > static_cast<int>(region.size()) && v.dim(0).is(1)) v = v.squeeze(0);
+  const bool boolean = is_bool(x.dtype()) && accumulate;
+  const T target = boolean ? x.to(DType::u8) : x;
+  std::vector<ValueId> in = {target, (boolean ? v.to(DType::u8) : v).expand(region)};
+  in.insert(in.end(), p.indices.begin(), p.indices.end());
+  const T y(r.b, r.b.make1(Op::index_put, in, {{Attr::dims, p.dims}, {Attr::out_pos, int64_t{p.out_pos}}, {Attr::accumulate, accumulate}}));
+  r.set(boolean ? y.to(DType::boolean) : y);
+}
+
+void index_put(Rule& r) {
+  const T x = tensor(r, "self"), v = tensor(r, "values");
+  const bool accumulate = r.boolean_or("accumulate", false);
+  const std::vector<std::optional<ValueId>> given = r.opt_tensors("indices");
+  // One mask and one value: a selection.
+  size_t masks = 0, others = 0, first = 0;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) continue;
+    if (r.b.dtype(*given[i]) == DType::boolean)
+      ++masks, first = i;
+    else
+      ++others;
+  }
+  if (masks == 1 && others == 0) {
+    const T mask0(r.b, *given[first]);
+    // Dims after the mask's may carry values of their own; dims that the mask selects may not.
+    const int after = x.rank() - static_cast<int>(first) - mask0.rank();
+    bool one = first == 0 || v.rank() == 0;
+    for (int i = 0; i < v.rank() - after; ++i) one = one && v.dim(i).is(1);
+    if (one) {
+      std::vector<Expr> dims(first, Expr(1));
+      dims.insert(dims.end(), mask0.dims().begin(), mask0.dims().end());
+      dims.insert(dims.end(), static_cast<size_t>(after), Expr(1));
+      T value = v.to(x.dtype());
+      while (value.rank() > after) value = value.squeeze(0);
+      return r.set(where(mask0.reshape(dims), accumulate ? x + value : value, x));
+    }
+  }
+  const IndexPlan p = index_plan(r, x, "indices");
+  if (p.indices.empty()) return r.set(v.to(x.dtype()).expand(x.dims()));
+  put(r, x, p, v, accumulate);
+}
+
+IndexPlan along(Rule& r, const T& x) {
+  IndexPlan p;
+  T i = tensor(r, "index").to(DType::i64);
+  if (i.rank() == 0) i = i.reshape({1});
+  p.dims = {r.dim("dim", x.rank())};
+  p.indices = {i};
+  p.index_dims = i.dims();
+  p.out_pos = static_cast<int>(p.dims[0]);
+  return p;
+}
+
+/// x and source with at least one dim.
+struct Pair {
+  T x, source;
+  std::vector<Expr> dims;
+};
+Pair operands(Rule& r, std::string_view name) {
+  T x = tensor(r, "self"), s = T(r.b, materialize(r.b, operand(r, name), x.dtype()));
+  const std::vector<Expr> dims = x.dims();
+  if (x.rank() == 0) x = x.reshape({1});
+  return {x, s, dims};
+}
+
+void index_add(Rule& r) {
+  const Pair p = operands(r, "source");
+  if (!p.dims.empty()) {
+    const double alpha = r.number_or("alpha", 1.0);
+    T s = p.source;
+    if (alpha != 1.0) s = (s.up() * alpha).to(s.dtype());
+    return put(r, p.x, along(r, p.x), s, true);
+  }
+  r.refuse("index_add of a scalar tensor");
+}
+void index_copy(Rule& r) {
+  const Pair p = operands(r, "source");
+  if (p.dims.empty()) r.refuse("index_copy of a scalar tensor");
+  put(r, p.x, along(r, p.x), p.source, false);
+}
+void index_fill(Rule& r) {
+  const Pair p = operands(r, "value");
+  if (p.dims.empty()) r.refuse("index_fill of a scalar tensor");
+  put(r, p.x, along(r, p.x), p.source.reshape({}), false);
+}
+
+/// Like scatter with an index that is the same across the other dims.
+void index_reduce(Rule& r) {
+  const T x = tensor(r, "self"), s = tensor(r, "source");
+  const int d = r.dim("dim", x.rank());
+  if (x.rank() == 0) r.refuse("index_reduce of a scalar tensor");
+  std::vector<Expr> line(static_cast<size_t>(x.rank()), Expr(1));
+  const T i = tensor(r, "index").to(DType::i64);
+  line[static_cast<size_t>(d)] = r.b.type(i).elems();
+  r.set(r.b.make1(
+      Op::scatter, {x, i.reshape(line).expand(s.dims()), s},
+      {{Attr::dim, int64_t{d}}, {Attr::reduce, reduce_text(r, r.text("reduce"))}, {Attr::include_self, r.boolean("include_self")}}));
+}
+
+/// Writes through flat indices.
+void put_flat(Rule& r) {
+  const T x = tensor(r, "self"), i = tensor(r, "index").to(DType::i64), s = tensor(r, "source");
+  const T flat = x.reshape({r.b.type(x).elems()});
+  const Expr n = r.b.type(i).elems();
+  const T y(r.b, r.b.make1(Op::index_put, {flat, s.reshape({n}), i.reshape({n})},
+                           {{Attr::dims, Ints{0}}, {Attr::out_pos, int64_t{0}}, {Attr::accumulate, r.boolean("accumulate")}}));
+  r.set(y.reshape(x.dims()));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.scatter.src", scatter},
+    {"aten.scatter.value", scatter},
+    {"aten.scatter.reduce", scatter},
+    {"aten.scatter.value_reduce", scatter},
+    {"aten.scatter_add.default", scatter_add},
+    {"aten.scatter_reduce.two", scatter_reduce},
+    {"aten.index_put.default", index_put},
+    {"aten._unsafe_index_put.default", index_put},
+    {"aten.index_add.default", index_add},
+    {"aten.index_copy.default", index_copy},
+    {"aten.index_fill.int_Scalar", index_fill},
+    {"aten.index_fill.int_Tensor", index_fill},
+    {"aten.index_reduce.default", index_reduce},
+    {"aten.put.default", put_flat},
+};
+}  // namespace
+
+RuleTable scatter_rules() { return kRows; }
+
+}  // namespace aotc::decompose

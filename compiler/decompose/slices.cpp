@@ -1,0 +1,46 @@
+// Bounds of slices, and writing one.
+#include "decompose/indexing.h"
+
+namespace aotc::decompose {
+
+Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback) {
+  const SymTable& s = r.b.syms();
+  if (r.none(name)) return fallback;
+  Expr e = s.simplify(r.sym(name));
+  // A bound of INT64_MAX means "to the end".
+  if (auto c = e.as_const(); c && *c >= INT64_MAX / 2) return size;
+  if (auto c = e.as_const(); c && *c <= -(INT64_MAX / 2)) return 0;
+  if (s.proves_lt(e, 0)) e = max(e + size, 0);
+  return s.proves_le(e, size) ? s.simplify(e) : s.simplify(min(e, size));
+}
+
+Expr wrap_index(Rule& r, const Expr& index, const Expr& size) {
+  const Expr i = r.b.syms().simplify(index);
+  return r.b.syms().proves_lt(i, 0) ? i + size : i;
+}
+
+T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) {
+  Builder& b = x.b();
+  SymTable& s = b.syms();
+  const Expr size = x.dim(d), n = src.dim(d);
+  if (n.is(0)) return x;
+  if (step == 1) {
+    std::vector<ValueId> parts;
+    const Expr end = s.simplify(start + n), rest = s.simplify(size - end);
+    if (!start.is(0)) parts.push_back(x.slice(d, 0, start));
+    parts.push_back(src);
+    if (!rest.is(0)) parts.push_back(x.slice(d, end, rest));
+    return {b, b.cat(parts, d)};
+  }
+  // Every element asks which element of src it would be.
+  const T from = iota(b, {size}, 0) - scalar_of(b, start, DType::i64);
+  const T place = binary(Op::div_floor, from, static_cast<double>(step));
+  const T last = scalar_of(b, n - 1, DType::i64);
+  const T inside = (from >= 0.0) & (place <= last) & (binary(Op::remainder, from, static_cast<double>(step)) == 0.0);
+  const T wide(b, b.index(src, {minimum(maximum(place, 0.0), last)}, {d}, d));
+  std::vector<Expr> column(static_cast<size_t>(x.rank()), Expr(1));
+  column[static_cast<size_t>(d)] = size;
+  return where(inside.reshape(column), wide, x);
+}
+
+}  // namespace aotc::decompose

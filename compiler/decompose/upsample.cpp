@@ -1,0 +1,257 @@
+// Resizing of images and volumes, one dim after the other, and sampling on a grid.
+#include <cmath>
+
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+/// One spatial dim: where it is, its sizes, and the given scale (0: from the sizes).
+struct Axis {
+  int dim;
+  Expr in, out;
+  double scale = 0;
+};
+
+std::vector<Axis> axes(Rule& r, const T& x, int k) {
+  static constexpr std::string_view kScales[] = {"scales_d", "scales_h", "scales_w"};
+  const TensorType t = r.meta_result();
+  std::vector<double> factors;
+  if (r.has("scale_factors") && !r.none("scale_factors")) factors = r.numbers("scale_factors");
+  std::vector<Axis> out;
+  for (int i = 0; i < k; ++i) {
+    Axis a{2 + i, x.dim(2 + i), t.dims[static_cast<size_t>(2 + i)]};
+    const std::string_view name = k == 1 ? "scales" : kScales[3 - k + i];
+    if (static_cast<size_t>(i) < factors.size())
+      a.scale = factors[static_cast<size_t>(i)];
+    else if (!r.none(name))
+      a.scale = r.number(name);
+    out.push_back(a);
+  }
+  return out;
+}
+
+/// Input elements per output element.
+T ratio(Builder& b, const Axis& a, DType t) {
+  if (a.scale > 0) return {b, full(b, t, {}, 1.0 / a.scale)};
+  return scalar_of(b, a.in, t) / scalar_of(b, a.out, t);
+}
+
+T take(const T& x, const Axis& a, const T& index) { return {x.b(), x.b().index(x, {index}, {a.dim}, a.dim)}; }
+
+/// A vector along the axis, broadcastable to x.
+T along(const T& v, const Axis& a, int rank) {
+  std::vector<Expr> d(static_cast<size_t>(rank), Expr(1));
+  d[static_cast<size_t>(a.dim)] = v.dim(0);
+  return v.reshape(d);
+}
+
+template <int k, bool exact>
+void nearest(Rule& r) {
+  T x = tensor(r, r.has("self") ? "self" : "input");
+  for (const Axis& a : axes(r, x, k)) {
+    SymTable& s = r.b.syms();
+    if (s.proves_eq(a.in, a.out)) continue;
+    const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
+    const std::optional<int64_t> by = in && out && *in > 0 && *out % *in == 0 ? std::optional(*out / *in) : std::nullopt;
+    if (by && (a.scale == 0 || a.scale == static_cast<double>(*by))) {
+      // A whole multiple repeats each element.
+      T y = x.unsqueeze(a.dim + 1);
+      std::vector<Expr> dims = y.dims(), to = x.dims();
+      dims[static_cast<size_t>(a.dim) + 1] = *by;
+      to[static_cast<size_t>(a.dim)] = a.out;
+      x = y.expand(dims).reshape(to);
+      continue;
+    }
+    const T i = iota(r.b, {a.out}, 0, DType::f32);
+    const T at = floor((exact ? i + 0.5 : i) * ratio(r.b, a, DType::f32)).to(DType::i64);
+    x = take(x, a, minimum(at, scalar_of(r.b, a.in - 1, DType::i64)));
+  }
+  r.set(x);
+}
+
+/// The place in the input of each output element, in elements.
+T source(Rule& r, const Axis& a, bool align, bool clamp, DType t) {
+  const T i = iota(r.b, {a.out}, 0, t);
+  if (align) {
+    if (r.b.syms().proves_le(a.out, 1)) return i * 0.0;
+    return i * (scalar_of(r.b, a.in - 1, t) / scalar_of(r.b, a.out - 1, t));
+  }
+  const T at = (i + 0.5) * ratio(r.b, a, t) - 0.5;
+  return clamp ? maximum(at, 0.0) : at;
+}
+
+template <int k>
+void linear(Rule& r) {
+  const T in = tensor(r, r.has("self") ? "self" : "input");
+  const bool align = r.boolean("align_corners");
+  T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
+  for (const Axis& a : axes(r, x, k)) {
+    if (r.b.syms().proves_eq(a.in, a.out) && (align || a.scale == 0 || a.scale == 1.0)) continue;
+    const T at = source(r, a, align, true, x.dtype());
+    const T top = scalar_of(r.b, a.in - 1, DType::i64);
+    const T i0 = minimum(at.to(DType::i64), top), i1 = minimum(i0 + 1.0, top);
+    const T w = along(at - i0.to(x.dtype()), a, x.rank());
+    x = take(x, a, i0) * (1.0 - w) + take(x, a, i1) * w;
+  }
+  r.set((is_float(in.dtype()) ? x : unary(Op::round, x)).to(in.dtype()));
+}
+
+/// Keys' cubic kernel with a = -0.75: weight of the tap at distance d.
+T cubic_near(const T& d) { return ((d * 1.25 - 2.25) * d) * d + 1.0; }
+T cubic_far(const T& d) { return ((d * -0.75 + 3.75) * d - 6.0) * d + 3.0; }
+
+void bicubic(Rule& r) {
+  const T in = tensor(r, r.has("self") ? "self" : "input");
+  const bool align = r.boolean("align_corners");
+  T x = in.up();
+  if (!is_float(in.dtype())) r.refuse("bicubic resizing of integers");
+  for (const Axis& a : axes(r, x, 2)) {
+    const T at = source(r, a, align, false, x.dtype());
+    const T base = floor(at), f = at - base;
+    const T w[4] = {cubic_far(f + 1.0), cubic_near(f), cubic_near(1.0 - f), cubic_far(2.0 - f)};
+    const T top = scalar_of(r.b, a.in - 1, DType::i64);
+    std::optional<T> sum;
+    for (int i = 0; i < 4; ++i) {
+      const T index = minimum(maximum(base.to(DType::i64) + static_cast<double>(i - 1), 0.0), top);
+      const T term = take(x, a, index) * along(w[i], a, x.rank());
+      sum = sum ? *sum + term : term;
+    }
+    x = *sum;
+  }
+  r.set(x.to(in.dtype()));
+}
+
+/// Grid coordinate in [-1, 1] to elements.
+T unnormalize(const T& c, const T& size, bool align) { return align ? (c + 1.0) * 0.5 * (size - 1.0) : ((c + 1.0) * size - 1.0) * 0.5; }
+
+T reflect(const T& c, const T& lo2, const T& hi2) {
+  const T lo = lo2 * 0.5, span = (hi2 - lo2) * 0.5;
+  const T d = abs(c - lo), extra = binary(Op::fmod, d, span.expand(d.dims()));
+  const T flips = floor(d / span);
+  const T even = binary(Op::remainder, flips, 2.0) == 0.0;
+  return where(span == 0.0, 0.0, where(even, extra + lo, span - extra + lo));
+}
+
+/// Sampling of [N, C, S..] at [N, O.., k] coordinates, the last listed first.
+void grid_sampler(Rule& r) {
+  const T in = tensor(r, "input"), grid = tensor(r, "grid").to(compute_type(in.dtype()));
+  const T x = in.up();
+  const int k = x.rank() - 2;
+  const int64_t mode = r.integer("interpolation_mode"), padding = r.integer("padding_mode");
+  const bool align = r.boolean("align_corners");
+  if (mode == 2) r.refuse("bicubic grid sampling is not supported");
+  std::vector<T> at, size;
+  for (int i = 0; i < k; ++i) {
+    size.push_back(scalar_of(r.b, x.dim(2 + i), x.dtype()));
+    T c = unnormalize(grid.select(-1, k - 1 - i), size.back(), align);
+    const T zero = size.back().like(0);
+    if (padding == 2) c = align ? reflect(c, zero, (size.back() - 1.0) * 2.0) : reflect(c, zero - 1.0, size.back() * 2.0 - 1.0);
+    if (padding != 0) c = minimum(maximum(c, 0.0), size.back() - 1.0);
+    at.push_back(c);
+  }
+  const std::vector<Expr> places = at[0].dims();
+  const T batch = iota(r.b, places, 0);
+  Ints dims = {0};
+  for (int i = 0; i < k; ++i) dims.push_back(2 + i);
+  // Value at whole coordinates, zero outside; [N, C, O..].
+  const auto sample = [&](const std::vector<T>& whole) {
+    std::vector<ValueId> index = {batch};
+    T inside(r.b, full(r.b, DType::boolean, places, 1.0));
+    for (int i = 0; i < k; ++i) {
+      const T& c = whole[static_cast<size_t>(i)];
+      const T& n = size[static_cast<size_t>(i)];
+      if (padding == 0) inside = inside & (c >= 0.0) & (c <= n - 1.0);
+      index.push_back(minimum(maximum(c, 0.0), n - 1.0).to(DType::i64));
+    }
+    const T v(r.b, r.b.index(x, index, dims, 0));  // [N, O.., C]
+    const T masked = padding == 0 ? where(inside.unsqueeze(-1), v, 0.0) : v;
+    Ints perm = {0, masked.rank() - 1};
+    for (int i = 0; i < k; ++i) perm.push_back(1 + i);
+    return masked.permute(perm);
+  };
+  std::vector<T> whole;
+  if (mode == 1) {
+    for (const T& c : at) whole.push_back(unary(Op::round, c));
+    return r.set(sample(whole).to(in.dtype()));
+  }
+  std::optional<T> sum;
+  for (int corner = 0; corner < (1 << k); ++corner) {
+    whole.clear();
+    std::optional<T> w;
+    for (int i = 0; i < k; ++i) {
+      const T& c = at[static_cast<size_t>(i)];
+      const T base = floor(c), f = c - base;
+      const bool up = corner >> i & 1;
+      whole.push_back(up ? base + 1.0 : base);
+      const T part = up ? f : 1.0 - f;
+      w = w ? *w * part : part;
+    }
+    const T term = sample(whole) * w->unsqueeze(1);
+    sum = sum ? *sum + term : term;
+  }
+  r.set(sum->to(in.dtype()));
+}
+
+/// The sampling grid of an affine map: base coordinates times theta transposed.
+void affine_grid(Rule& r) {
+  const T theta = tensor(r, "theta");
+  const TensorType t = r.meta_result();
+  const int k = t.rank() - 2;
+  const bool align = r.boolean("align_corners");
+  const T m = theta.up();
+  std::vector<Expr> lines(t.dims.begin() + 1, t.dims.end() - 1);
+  std::optional<T> sum;
+  for (int i = 0; i < k; ++i) {
+    // Coordinate i of theta's columns runs along the last listed dim first.
+    const int d = k - 1 - i;
+    std::vector<Expr> line(static_cast<size_t>(k), Expr(1));
+    const Expr n = lines[static_cast<size_t>(d)];
+    line[static_cast<size_t>(d)] = n;
+    const T j = iota(r.b, line, d, m.dtype()), size = scalar_of(r.b, n, m.dtype());
+    T c = align ? j * 2.0 / maximum(size - 1.0, 1.0) - 1.0 : (j * 2.0 + 1.0) / size - 1.0;
+    if (align && n.is(1)) c = c.like(0);
+    std::vector<Expr> column = {theta.dim(0)};
+    column.insert(column.end(), static_cast<size_t>(k), Expr(1));
+    column.push_back(k);
+    const T term = c.unsqueeze(-1).unsqueeze(0) * m.select(2, i).reshape(column);
+    sum = sum ? *sum + term : term;
+  }
+  std::vector<Expr> column = {theta.dim(0)};
+  column.insert(column.end(), static_cast<size_t>(k), Expr(1));
+  column.push_back(k);
+  r.set((*sum + m.select(2, k).reshape(column)).to(t.dtype));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.upsample_nearest1d.default", nearest<1, false>},
+    {"aten.upsample_nearest1d.vec", nearest<1, false>},
+    {"aten.upsample_nearest2d.default", nearest<2, false>},
+    {"aten.upsample_nearest2d.vec", nearest<2, false>},
+    {"aten.upsample_nearest3d.default", nearest<3, false>},
+    {"aten.upsample_nearest3d.vec", nearest<3, false>},
+    {"aten._upsample_nearest_exact1d.default", nearest<1, true>},
+    {"aten._upsample_nearest_exact1d.vec", nearest<1, true>},
+    {"aten._upsample_nearest_exact2d.default", nearest<2, true>},
+    {"aten._upsample_nearest_exact2d.vec", nearest<2, true>},
+    {"aten._upsample_nearest_exact3d.default", nearest<3, true>},
+    {"aten._upsample_nearest_exact3d.vec", nearest<3, true>},
+    {"aten.upsample_linear1d.default", linear<1>},
+    {"aten.upsample_linear1d.vec", linear<1>},
+    {"aten.upsample_bilinear2d.default", linear<2>},
+    {"aten.upsample_bilinear2d.vec", linear<2>},
+    {"aten.upsample_trilinear3d.default", linear<3>},
+    {"aten.upsample_trilinear3d.vec", linear<3>},
+    {"aten.upsample_bicubic2d.default", bicubic},
+    {"aten.upsample_bicubic2d.vec", bicubic},
+    {"aten.grid_sampler.default", grid_sampler},
+    {"aten.grid_sampler_2d.default", grid_sampler},
+    {"aten.grid_sampler_3d.default", grid_sampler},
+    {"aten.affine_grid_generator.default", affine_grid},
+};
+}  // namespace
+
+RuleTable upsample_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,312 @@
+// Operators whose result is a view of one tensor. The dims of the result are the archive's.
+#include <algorithm>
+
+#include "decompose/families.h"
+#include "decompose/indexing.h"
+
+namespace aotc::decompose {
+namespace {
+
+void identity(Rule& r) { r.set(r.tensor(r.has("self") ? "self" : r.has("input") ? "input" : "a")); }
+
+void reshape(Rule& r) {
+  const T x = tensor(r, r.has("self") ? "self" : "a");
+  r.set(x.reshape(r.meta_result().dims));
+}
+
+/// atleast_1d of a list.
+void reshape_list(Rule& r) {
+  const std::vector<ValueId> xs = r.tensors("tensors");
+  const std::vector<TensorType> to = r.meta_list();
+  std::vector<ValueId> out;
+  for (size_t i = 0; i < xs.size() && i < to.size(); ++i) out.push_back(r.b.reshape(xs[i], to[i].dims));
+  r.set_list(0, out);
+}
+
+void expand(Rule& r) { r.set(tensor(r, r.has("self") ? "self" : "a").expand(r.meta_result().dims)); }
+
+void broadcast_tensors(Rule& r) {
+  std::vector<ValueId> xs = r.tensors("tensors");
+  broadcast_all(r.b, xs);
+  r.set_list(0, xs);
+}
+
+void permute(Rule& r) {
+  const T x = tensor(r, "self");
+  Ints perm = r.integers("dims");
+  for (int64_t& p : perm)
+    if (p < 0) p += x.rank();
+  r.set(x.permute(perm));
+}
+
+void transpose(Rule& r) {
+  const T x = tensor(r, "self");
+  const bool names = r.has("axis0");
+  if (x.rank() == 0) return r.set(x);
+  const int a = r.dim(names ? "axis0" : "dim0", x.rank()), c = r.dim(names ? "axis1" : "dim1", x.rank());
+  r.set(r.b.transpose(x, a, c));
+}
+
+/// Swaps the last two dims (t of a vector is the vector).
+void transpose_last(Rule& r) {
+  const T x = tensor(r, "self");
+  r.set(x.rank() < 2 ? static_cast<ValueId>(x) : r.b.transpose(x, -2, -1));
+}
+
+void reverse_dims(Rule& r) {
+  const T x = tensor(r, "self");
+  Ints perm;
+  for (int i = x.rank() - 1; i >= 0; --i) perm.push_back(i);
+  r.set(x.permute(perm));
+}
+
+void movedim(Rule& r) {
+  const T x = tensor(r, "self");
+  const int n = x.rank();
+  if (n == 0) return r.set(x);
+  Ints from = r.integers("source"), to = r.integers("destination");
+  if (from.size() != to.size()) r.refuse("source and destination differ in length");
+  Ints perm(static_cast<size_t>(n), -1);
+  std::vector<bool> used(static_cast<size_t>(n));
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t f = from[i] < 0 ? from[i] + n : from[i], t = to[i] < 0 ? to[i] + n : to[i];
+    perm.at(static_cast<size_t>(t)) = f;
+    used.at(static_cast<size_t>(f)) = true;
+  }
+  size_t next = 0;
+  for (int64_t& p : perm) {
+    if (p >= 0) continue;
+    while (used[next]) ++next;
+    p = static_cast<int64_t>(next++);
+  }
+  r.set(x.permute(perm));
+}
+
+void select(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  r.set(x.select(d, wrap_index(r, r.sym("index"), x.dim(d))));
+}
+
+void slice(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  const Expr start = slice_bound(r, "start", x.dim(d), 0);
+  const int64_t step = r.integer_or("step", 1);
+  r.set(x.slice(d, start, r.meta_result().dims.at(static_cast<size_t>(d)), step));
+}
+
+void narrow(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dim", x.rank());
+  Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
+  if (r.is_tensor("start")) r.refuse("a start given as a tensor is not supported");
+  if (r.b.syms().proves_lt(start, 0)) start = start + x.dim(d);
+  r.set(x.slice(d, start, r.sym("length")));
+}
+
+/// split, chunk, split_with_sizes, tensor_split and theirs: consecutive pieces, sized as the archive says.
+void pieces_along(Rule& r, const T& x, int d) {
+  std::vector<ValueId> out;
+  Expr at = 0;
+  for (const TensorType& t : r.meta_list()) {
+    const Expr& size = t.dims.at(static_cast<size_t>(d));
+    out.push_back(x.slice(d, at, size));
+    at += size;
+  }
+  r.set_list(0, out);
+}
+void split(Rule& r) {
+  const T x = tensor(r, "self");
+  pieces_along(r, x, r.has("dim") ? r.dim("dim", x.rank()) : 0);
+}
+/// Cuts at given places may overlap or lie outside: only increasing ones are pieces.
+void tensor_split(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.has("dim") ? r.dim("dim", x.rank()) : 0;
+  if (r.is_tensor("tensor_indices_or_sections")) r.refuse("places given as a tensor are not supported");
+  if (!r.has("indices")) return pieces_along(r, x, d);
+  std::vector<ValueId> out;
+  Expr from = 0;
+  const std::vector<TensorType> types = r.meta_list();
+  const std::vector<Expr> cuts = r.syms("indices");
+  for (size_t i = 0; i < types.size(); ++i) {
+    const Expr size = types[i].dims.at(static_cast<size_t>(d));
+    Expr start = from;
+    if (r.b.syms().proves_lt(start, 0)) start = max(start + x.dim(d), 0);
+    start = r.b.syms().simplify(min(start, x.dim(d)));
+    out.push_back(x.slice(d, start, size));
+    if (i < cuts.size()) from = cuts[i];
+  }
+  r.set_list(0, out);
+}
+template <int axis>
+void split_axis(Rule& r) {
+  const T x = tensor(r, "self");
+  pieces_along(r, x, axis == 1 && x.rank() == 1 ? 0 : axis);
+}
+
+void unbind(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.has("dim") ? r.dim("dim", x.rank()) : 0;
+  const int64_t n = r.constant(x.dim(d), "the number of results");
+  std::vector<ValueId> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(x.select(d, i));
+  r.set_list(0, out);
+}
+
+std::vector<Expr> dense_strides(const std::vector<Expr>& dims) {
+  std::vector<Expr> s(dims.size(), Expr(1));
+  for (size_t i = dims.size(); i-- > 1;) s[i - 1] = s[i] * dims[i];
+  return s;
+}
+
+void unfold(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = r.dim("dimension", x.rank());
+  const Expr step = r.sym("step");
+  const std::vector<Expr> to = r.meta_result().dims;
+  if (x.rank() == 0) return r.set(x.reshape(to));
+  std::vector<Expr> s = dense_strides(x.dims());
+  s.push_back(s[static_cast<size_t>(d)]);
+  s[static_cast<size_t>(d)] = s[static_cast<size_t>(d)] * step;
+  r.set(r.b.strided(x, to, s, 0));
+}
+
+void diagonal(Rule& r) {
+  const T x = tensor(r, "self");
+  const int a = r.dim("dim1", x.rank()), c = r.dim("dim2", x.rank());
+  const int64_t k = r.integer("offset");
+  const std::vector<Expr> dense = dense_strides(x.dims());
+  std::vector<Expr> s;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != a && i != c) s.push_back(dense[static_cast<size_t>(i)]);
+  s.push_back(dense[static_cast<size_t>(a)] + dense[static_cast<size_t>(c)]);
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const Expr start = k >= 0 ? dense[static_cast<size_t>(c)] * k : dense[static_cast<size_t>(a)] * -k;
+  r.set(r.b.strided(x, t.dims, s, start));
+}
+
+/// Strides count in the storage, which is the tensor itself only where it is contiguous and starts it.
+void as_strided(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  if (const import::TensorMeta* m = r.meta_arg("self")) {
+    const std::vector<Expr> dense = dense_strides(m->sizes);
+    for (size_t i = 0; i < dense.size(); ++i)
+      if (!m->sizes[i].is(1) && i < m->strides.size() && !r.b.syms().proves_eq(dense[i], m->strides[i]))
+        r.refuse("as_strided of a tensor that is not contiguous", "use slicing, permute or unfold");
+    if (!m->storage_offset.is(0)) r.refuse("as_strided of a part of a tensor", "use slicing");
+  }
+  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
+  r.set(r.b.strided(x, t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.alias.default", identity},
+    {"aten.detach.default", identity},
+    {"aten.clone.default", identity},
+    {"aten.contiguous.default", identity},
+    {"aten.lift_fresh_copy.default", identity},
+    {"aten.lift_fresh.default", identity},
+    {"aten.lift.default", identity},
+    {"aten.view_copy.default", reshape},
+    {"aten.alias_copy.default", identity},
+    {"aten.detach_copy.default", identity},
+    {"aten.resolve_conj.default", identity},
+    {"aten.resolve_neg.default", identity},
+    {"aten.conj.default", identity},
+    {"aten._conj.default", identity},
+    {"aten.conj_physical.default", identity},
+    {"aten.real.default", identity},
+    {"aten.cpu.default", identity},
+    {"prims.view_of.default", identity},
+    {"aten.view.default", reshape},
+    {"aten._unsafe_view.default", reshape},
+    {"aten.reshape.default", reshape},
+    {"aten._reshape_alias.default", reshape},
+    {"aten._reshape_copy.default", reshape},
+    {"aten.view_as.default", reshape},
+    {"aten.reshape_as.default", reshape},
+    {"aten.flatten.using_ints", reshape},
+    {"aten.ravel.default", reshape},
+    {"aten.unflatten.int", reshape},
+    {"aten.squeeze.default", reshape},
+    {"aten.squeeze.dim", reshape},
+    {"aten.squeeze.dims", reshape},
+    {"aten.squeeze_copy.default", reshape},
+    {"aten.squeeze_copy.dim", reshape},
+    {"aten.squeeze_copy.dims", reshape},
+    {"aten.unsqueeze.default", reshape},
+    {"aten.unsqueeze_copy.default", reshape},
+    {"aten.atleast_1d.default", reshape},
+    {"aten.atleast_2d.default", reshape},
+    {"aten.atleast_3d.default", reshape},
+    {"aten.atleast_1d.Sequence", reshape_list},
+    {"aten.atleast_2d.Sequence", reshape_list},
+    {"aten.atleast_3d.Sequence", reshape_list},
+    {"aten.expand.default", expand},
+    {"aten.expand_copy.default", expand},
+    {"aten.expand_as.default", expand},
+    {"aten.broadcast_to.default", expand},
+    {"aten.broadcast_tensors.default", broadcast_tensors},
+    {"aten.permute.default", permute},
+    {"aten.permute_copy.default", permute},
+    {"aten.transpose.int", transpose},
+    {"aten.transpose_copy.int", transpose},
+    {"aten.swapaxes.default", transpose},
+    {"aten.swapdims.default", transpose},
+    {"aten.t.default", transpose_last},
+    {"aten.t_copy.default", transpose_last},
+    {"aten.mT.default", transpose_last},
+    {"aten.mH.default", transpose_last},
+    {"aten.adjoint.default", transpose_last},
+    {"aten.matrix_H.default", transpose_last},
+    {"aten.numpy_T.default", reverse_dims},
+    {"aten.movedim.int", movedim},
+    {"aten.movedim.intlist", movedim},
+    {"aten.moveaxis.int", movedim},
+    {"aten.moveaxis.intlist", movedim},
+    {"aten.select.int", select},
+    {"aten.select_copy.int", select},
+    {"aten.slice.Tensor", slice},
+    {"aten.slice_copy.Tensor", slice},
+    {"aten.narrow.default", narrow},
+    {"aten.narrow.Tensor", narrow},
+    {"aten.narrow_copy.default", narrow},
+    {"aten.split.Tensor", split},
+    {"aten.split.sizes", split},
+    {"aten.split.default", split},
+    {"aten.split_with_sizes.default", split},
+    {"aten.split_copy.Tensor", split},
+    {"aten.split_with_sizes_copy.default", split},
+    {"aten.unsafe_split.Tensor", split},
+    {"aten.unsafe_split_with_sizes.default", split},
+    {"aten.chunk.default", split},
+    {"aten.unsafe_chunk.default", split},
+    {"aten.tensor_split.sections", split},
+    {"aten.tensor_split.indices", tensor_split},
+    {"aten.tensor_split.tensor_indices_or_sections", tensor_split},
+    {"aten.hsplit.int", split_axis<1>},
+    {"aten.vsplit.int", split_axis<0>},
+    {"aten.dsplit.int", split_axis<2>},
+    {"aten.hsplit.array", split_axis<1>},
+    {"aten.vsplit.array", split_axis<0>},
+    {"aten.dsplit.array", split_axis<2>},
+    {"aten.unbind.int", unbind},
+    {"aten.unbind_copy.int", unbind},
+    {"aten.unfold.default", unfold},
+    {"aten.unfold_copy.default", unfold},
+    {"aten.diagonal.default", diagonal},
+    {"aten.linalg_diagonal.default", diagonal},
+    {"aten.diagonal_copy.default", diagonal},
+    {"aten.as_strided.default", as_strided},
+    {"aten.as_strided_copy.default", as_strided},
+};
+}  // namespace
+
+RuleTable view_rules() { return kRows; }
+
+}  // namespace aotc::decompose

@@ -1,0 +1,148 @@
+// Rules over small programs made by hand: types, values (by the graph interpreter), views, in-place writes and refusals.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "decompose/decompose.h"
+#include "decompose/promote.h"
+#include "graph/interp.h"
+
+using namespace aotc;
+using namespace aotc::import;
+
+namespace {
+
+struct ProgramMaker {
+  Program p;
+  void meta(const std::string& name, DType t, std::vector<Expr> dims) {
+    TensorMeta m;
+    m.dtype = t;
+    m.sizes = dims;
+    m.strides.resize(dims.size());
+    Expr stride = 1;
+    for (size_t i = dims.size(); i-- > 0;) {
+      m.strides[i] = stride;
+      stride = stride * dims[i];
+    }
+    p.tensors[name] = m;
+  }
+  void input(const std::string& name, DType t, std::vector<Expr> dims) {
+    meta(name, t, std::move(dims));
+    p.inputs.push_back({.kind = InputKind::user, .name = name});
+  }
+  void node(const std::string& target, std::vector<NamedArg> args, const std::string& result, DType t, std::vector<Expr> dims) {
+    meta(result, t, std::move(dims));
+    p.nodes.push_back({.name = result, .target = target, .args = std::move(args), .results = {TensorRef{result}}});
+  }
+  void output(const std::string& name) { p.outputs.push_back({.kind = OutputKind::user, .value = TensorRef{name}}); }
+};
+
+template <class E>
+HostTensor host(DType t, std::vector<int64_t> dims, const std::vector<E>& v) {
+  HostTensor h{t, std::move(dims), std::vector<std::byte>(v.size() * sizeof(E))};
+  std::memcpy(h.bytes.data(), v.data(), h.bytes.size());
+  return h;
+}
+template <class E>
+std::vector<E> values(const HostTensor& h) {
+  std::vector<E> v(h.bytes.size() / sizeof(E));
+  std::memcpy(v.data(), h.bytes.data(), h.bytes.size());
+  return v;
+}
+
+TensorRef ref(const char* name) { return {name}; }
+
+}  // namespace
+
+TEST_CASE("promotion follows PyTorch") {
+  using decompose::promote_types;
+  CHECK(promote_types(DType::u8, DType::i8) == DType::i16);
+  CHECK(promote_types(DType::i64, DType::f16) == DType::f16);
+  CHECK(promote_types(DType::f16, DType::bf16) == DType::f32);
+  CHECK(promote_types(DType::boolean, DType::u8) == DType::u8);
+  CHECK(promote_types(DType::f64, DType::c64) == DType::c128);
+
+  Graph g;
+  Builder b(g);
+  const ValueId half = g.add_input("h", {DType::f16, {Expr(3)}}), zero_dim = g.add_input("z", {DType::f32, {}}),
+                ints = g.add_input("i", {DType::i32, {Expr(3)}});
+  CHECK(decompose::result_type(b, {half, zero_dim}) == DType::f16);  // a 0-dim tensor of the same category does not widen
+  CHECK(decompose::result_type(b, {ints, zero_dim}) == DType::f32);
+  decompose::Operand number;
+  number.number.kind = decompose::Rule::Number::floating;
+  const decompose::Operand ops[] = {{ints, {}}, number};
+  CHECK(decompose::result_type(b, ops) == DType::f32);
+  const decompose::Operand halves[] = {{half, {}}, number};
+  CHECK(decompose::result_type(b, halves) == DType::f16);
+}
+
+TEST_CASE("operands broadcast over symbolic dims and integers divide to float32") {
+  ProgramMaker m;
+  const SymId s = m.p.syms.add({.name = "n", .min = 1, .max = 8});
+  m.input("x", DType::i64, {Expr::symbol(s), Expr(2)});
+  m.input("y", DType::i64, {Expr(2)});
+  m.node("aten.div.Tensor", {{"self", ref("x")}, {"other", ref("y")}}, "d", DType::f32, {Expr::symbol(s), Expr(2)});
+  m.output("d");
+  const Graph g = decompose::decompose(m.p);
+  const auto out = interpret(g, {host<int64_t>(DType::i64, {2, 2}, {1, 2, 3, 4}), host<int64_t>(DType::i64, {2}, {2, 4})});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{0.5f, 0.5f, 1.5f, 1.0f});
+}
+
+TEST_CASE("an in-place write through a view reaches the base and its other views") {
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2), Expr(2)});
+  const auto clone = [&](const char* from, const char* to) {
+    m.node("aten.clone.default", {{"self", ref(from)}, {"memory_format", NoneArg{}}}, to, DType::f32, {Expr(2), Expr(2)});
+  };
+  clone("x", "base");
+  m.node("aten.select.int", {{"self", ref("base")}, {"dim", Expr(0)}, {"index", Expr(-1)}}, "row", DType::f32, {Expr(2)});
+  m.node("aten.permute.default", {{"self", ref("base")}, {"dims", std::vector<Expr>{1, 0}}}, "turned", DType::f32, {Expr(2), Expr(2)});
+  m.node("aten.mul_.Tensor", {{"self", ref("row")}, {"other", 10.0}}, "row_10", DType::f32, {Expr(2)});
+  m.output("base");
+  m.output("turned");
+  m.output("row");
+  m.output("x");
+  const Graph g = decompose::decompose(m.p);
+  const auto out = interpret(g, {host<float>(DType::f32, {2, 2}, {1, 2, 3, 4})});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{1, 2, 30, 40});
+  CHECK(values<float>(out.at(1)) == std::vector<float>{1, 30, 2, 40});
+  CHECK(values<float>(out.at(2)) == std::vector<float>{30, 40});
+  CHECK(values<float>(out.at(3)) == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("a mutated buffer is a state, a mutated input an output that aliases it") {
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2)});
+  static const float kInit[] = {5, 6};
+  ConstData data{"cache", {DType::f32, {Expr(2)}}, nullptr, reinterpret_cast<const std::byte*>(kInit), sizeof kInit};
+  m.p.data["cache"] = data;
+  m.meta("b_cache", DType::f32, {Expr(2)});
+  m.p.inputs.push_back({.kind = InputKind::buffer, .name = "b_cache", .target = "cache"});
+  m.node("aten.add_.Tensor", {{"self", ref("b_cache")}, {"other", ref("x")}, {"alpha", Expr(1)}}, "sum", DType::f32, {Expr(2)});
+  m.node("aten.zero_.default", {{"self", ref("x")}}, "zeroed", DType::f32, {Expr(2)});
+  m.output("sum");
+  m.p.outputs.push_back({.kind = OutputKind::buffer_mutation, .value = ref("b_cache"), .target = "cache"});
+  m.p.outputs.push_back({.kind = OutputKind::user_input_mutation, .value = ref("x"), .target = "x"});
+  const Graph g = decompose::decompose(m.p);
+  REQUIRE(g.states.size() == 1);
+  CHECK(g.states.raw()[0].updated == g.outputs.at(0).value);
+  REQUIRE(g.outputs.size() == 2);
+  CHECK(g.outputs[1].alias_input == 0);
+  const auto out = interpret(g, {host<float>(DType::f32, {2}, {1, 2})});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{6, 8});
+  CHECK(values<float>(out.at(1)) == std::vector<float>{0, 0});
+}
+
+TEST_CASE("everything unsupported is found in one go") {
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2)});
+  m.node("aten.made_up.default", {{"self", ref("x")}}, "a", DType::f32, {Expr(2)});
+  m.node("aten.relu.default", {{"self", ref("a")}}, "r", DType::f32, {Expr(2)});
+  m.node("aten.dropout.default", {{"input", ref("r")}, {"p", 0.5}, {"train", true}}, "d", DType::f32, {Expr(2)});
+  m.output("d");
+  const auto missing = decompose::find_unsupported(m.p);
+  REQUIRE(missing.size() == 2);
+  CHECK(missing[0].node == "a");
+  CHECK(missing[0].why == "no rule");
+  CHECK(missing[1].overload == "aten.dropout.default");
+  CHECK_THROWS_AS(decompose::decompose(m.p), Diagnostic);
+}
