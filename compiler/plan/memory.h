@@ -7,13 +7,15 @@
 
 namespace aotc::plan {
 
+inline constexpr int64_t kArenaAlign = 64;
+
 struct MemoryItem {
   Expr bytes;
   LiveRange live;
-  std::optional<size_t> in_place_of;  ///< index of the item whose storage this one takes over
+  std::optional<size_t> in_place_of;  ///< index of the item whose storage this one takes over (equal bytes)
 };
 struct MemoryPlan {
-  std::vector<Expr> offsets;
+  std::vector<Expr> offsets;  ///< multiples of kArenaAlign
   Expr arena_bytes;
 };
 /// Sound for every value of the symbols: two items whose lives overlap never overlap in space. Orders by the sizes at

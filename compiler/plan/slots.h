@@ -2,7 +2,6 @@
 // Exprs as slots of postfix code, shared subexpressions once.
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "plan/plan.h"
@@ -12,7 +11,7 @@ namespace aotc::plan {
 class SlotTable {
  public:
   explicit SlotTable(std::vector<SymId> model_symbols);  ///< symbol number = position
-  int32_t slot(const Expr& e);
+  int32_t slot(const Expr& e);                           ///< e's value; composite parts of it become slots of their own
   const std::vector<int64_t>& code() const { return code_; }
   struct Range {
     uint32_t begin, end;
@@ -25,6 +24,12 @@ class SlotTable {
   std::vector<SymId> symbols_;
   std::vector<int64_t> code_;
   std::vector<Range> slots_;
-  std::map<std::string, int32_t> known_;
+  struct Less {
+    bool operator()(const Expr& a, const Expr& b) const { return Expr::compare(a, b) < 0; }
+  };
+  std::map<Expr, int32_t, Less> known_;
+  std::map<SymId, int64_t> number_;
+  template <class Atom>
+  void append(const Expr& e, const Atom& atom, std::vector<int64_t>& out) const;
 };
 }  // namespace aotc::plan

@@ -163,7 +163,7 @@ class FunctionEmitter {
     decode += "(void)rest;\n";
     const char* acc = insts_.acc_type();
     std::string s = fmt::format(
-        "static void {}(const aotc_kargs* a, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows, int64_t n0, "
+        "extern \"C\" void {}(const aotc_kargs* a, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows, int64_t n0, "
         "int64_t "
         "cols) {{\n  (void)a;\n",
         spec_.symbol);

@@ -16,36 +16,31 @@
 #include "plan/loop_interface.h"
 
 namespace aotc::test {
-namespace {
 namespace fs = std::filesystem;
 
-struct Library {
-  void* handle = nullptr;
-  fs::path dir;
-  ~Library() {
-    if (handle) dlclose(handle);
-    fs::remove_all(dir);
-  }
-};
-
-void compile(const std::string& source, Isa isa, Library& lib) {
+CompiledUnit::CompiledUnit(const std::string& source, Isa isa) {
   static int count = 0;
-  lib.dir = fs::temp_directory_path() / fmt::format("aotc_emit_{}_{}", getpid(), count++);
-  fs::create_directories(lib.dir);
-  std::ofstream(lib.dir / "k.cpp") << source;
-  const fs::path root = fs::path(AOTC_TEST_DIR).parent_path();
+  const fs::path dir = fs::temp_directory_path() / fmt::format("aotc_emit_{}_{}", getpid(), count++);
+  dir_ = dir.string();
+  fs::create_directories(dir);
+  std::ofstream(dir / "k.cpp") << source;
+  const std::string root = fs::path(AOTC_TEST_DIR).parent_path().string();
   std::string cmd = "g++ -shared";
   for (const std::string& f : emit::cpu::unit_flags(isa))
     cmd += " " + (f == "-fvisibility=hidden" ? std::string("-fvisibility=default") : f);
-  cmd += fmt::format(" -I{}/runtime/include -I{}/compiler/kernels/cpu {}/k.cpp -o {}/k.so -lm", root.string(), root.string(),
-                     lib.dir.string(), lib.dir.string());
+  cmd += fmt::format(" -I{0}/runtime/include -I{0}/compiler/kernels/cpu {1}/k.cpp -o {1}/k.so -lm", root, dir_);
   INFO(source);
   REQUIRE(std::system(cmd.c_str()) == 0);
-  lib.handle = dlopen((lib.dir / "k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  INFO(dlerror());
-  REQUIRE(lib.handle);
+  handle_ = dlopen((dir_ + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle_);
 }
+CompiledUnit::~CompiledUnit() {
+  if (handle_) dlclose(handle_);
+  fs::remove_all(dir_);
+}
+void* CompiledUnit::symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
 
+namespace {
 float half_to_float(uint16_t h) {
   _Float16 x;
   std::memcpy(&x, &h, 2);
@@ -174,9 +169,8 @@ void check_kernel(const LoopKernel& k, const std::vector<std::map<std::string, i
     if (emit::cpu::loop_isa(isa) != isa) continue;
     const std::string symbol = k.name + "_" + std::string(isa_name(isa));
     const std::string source = emit::cpu::unit_source({emit::cpu::emit_function(k, emit::cpu::kernel_spec(k, symbol))});
-    Library lib;
-    compile(source, isa, lib);
-    const auto fn = reinterpret_cast<aotc_kernel_fn>(dlsym(lib.handle, symbol.c_str()));
+    const CompiledUnit lib(source, isa);
+    const auto fn = reinterpret_cast<aotc_kernel_fn>(lib.symbol(symbol));
     INFO(source);
     REQUIRE(fn);
     for (const auto& s : sizes) {

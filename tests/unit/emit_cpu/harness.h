@@ -1,8 +1,23 @@
 #pragma once
 // Compiles emitted functions for every instruction set of this machine and compares them with the evaluator on random data.
+#include "base/target.h"
 #include "kernel_builder.h"
 
 namespace aotc::test {
+
+/// A translation unit, compiled and loaded.
+class CompiledUnit {
+ public:
+  CompiledUnit(const std::string& source, Isa isa);
+  ~CompiledUnit();
+  CompiledUnit(const CompiledUnit&) = delete;
+  CompiledUnit& operator=(const CompiledUnit&) = delete;
+  void* symbol(const std::string& name) const;
+
+ private:
+  void* handle_ = nullptr;
+  std::string dir_;
+};
 
 struct RunOptions {
   double tolerance = 1e-5;  ///< relative to 1 + |expected|

@@ -1,0 +1,2 @@
+#include "library.h"
+AOTC_LIBRARY(index_put, index_put)

@@ -1,0 +1,341 @@
+#pragma once
+// Whole-tensor algorithms: sort, topk, scatter, index_put of aotc/detail/library_abi.h.
+#include "simd.h"
+
+namespace {
+
+inline bool is_nan(float x) { return x != x; }
+inline bool is_nan(double x) { return x != x; }
+template <class T>
+constexpr bool is_nan(T) {
+  return false;
+}
+/// The value that comparisons and arithmetic see.
+template <class T>
+struct Value {
+  using A = T;
+  static A get(T x) { return x; }
+  static T put(A x) { return x; }
+};
+template <>
+struct Value<bf16> {
+  using A = float;
+  static A get(bf16 x) { return to_acc(x); }
+  static bf16 put(A x) {
+    bf16 r;
+    from_acc(x, &r);
+    return r;
+  }
+};
+template <>
+struct Value<f16> {
+  using A = float;
+  static A get(f16 x) { return to_acc(x); }
+  static f16 put(A x) {
+    f16 r;
+    from_acc(x, &r);
+    return r;
+  }
+};
+
+/// Strictly before in the wanted order; NaN is larger than all else.
+template <class T>
+bool before(T a, T b, bool descending) {
+  const auto x = Value<T>::get(a), y = Value<T>::get(b);
+  if (descending) return x > y || (is_nan(x) && !is_nan(y));
+  return x < y || (is_nan(y) && !is_nan(x));
+}
+
+/// Row r of [outer, n, inner]: element i at base + i*inner.
+struct Rows {
+  int64_t n, inner;
+  int64_t base(int64_t r, int64_t width) const { return r / inner * width * inner + r % inner; }
+};
+
+template <class T>
+void sort_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const auto* cfg = static_cast<const aotc_sort_config*>(args->config);
+  const Rows rows{args->size[1], args->size[2]};
+  const int64_t n = rows.n;
+  const T* x = static_cast<const T*>(args->ptr[0]);
+  T* values = static_cast<T*>(args->ptr[1]);
+  int64_t* indices = static_cast<int64_t*>(args->ptr[2]);
+  int64_t* ia = static_cast<int64_t*>(args->scratch);
+  int64_t* ib = ia + n;
+  T* va = reinterpret_cast<T*>(ib + n);
+  T* vb = va + n;
+  const bool down = cfg->descending;
+  constexpr int64_t kRun = 16;
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t at = rows.base(r, n);
+    for (int64_t i = 0; i < n; ++i) va[i] = x[at + i * rows.inner], ia[i] = i;
+    for (int64_t s = 0; s < n; s += kRun)  // insertion sort of short runs
+      for (int64_t i = s + 1; i < min_of(s + kRun, n); ++i) {
+        const T v = va[i];
+        const int64_t id = ia[i];
+        int64_t j = i;
+        for (; j > s && before(v, va[j - 1], down); --j) va[j] = va[j - 1], ia[j] = ia[j - 1];
+        va[j] = v, ia[j] = id;
+      }
+    for (int64_t width = kRun; width < n; width *= 2) {
+      for (int64_t s = 0; s < n; s += 2 * width) {
+        const int64_t mid = min_of(s + width, n), stop = min_of(s + 2 * width, n);
+        int64_t i = s, j = mid;
+        for (int64_t o = s; o < stop; ++o) {
+          const bool right = i == mid || (j < stop && before(va[j], va[i], down));
+          const int64_t from = right ? j++ : i++;
+          vb[o] = va[from], ib[o] = ia[from];
+        }
+      }
+      T* tv = va;
+      va = vb, vb = tv;
+      int64_t* ti = ia;
+      ia = ib, ib = ti;
+    }
+    for (int64_t i = 0; i < n; ++i) values[at + i * rows.inner] = va[i], indices[at + i * rows.inner] = ia[i];
+  }
+}
+
+/// A heap of the best k so far, the worst on top; of equals the first come first.
+template <class T>
+void topk_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const auto* cfg = static_cast<const aotc_sort_config*>(args->config);
+  const Rows rows{args->size[1], args->size[2]};
+  const int64_t n = rows.n, k = args->size[3];
+  const T* x = static_cast<const T*>(args->ptr[0]);
+  T* values = static_cast<T*>(args->ptr[1]);
+  int64_t* indices = static_cast<int64_t*>(args->ptr[2]);
+  int64_t* id = static_cast<int64_t*>(args->scratch);
+  T* v = reinterpret_cast<T*>(id + n);
+  const bool down = cfg->largest;
+  auto worse = [&](T a, int64_t i, T b, int64_t j) { return before(b, a, down) || (!before(a, b, down) && i > j); };
+  auto sink = [&](int64_t p, int64_t size) {
+    const T pv = v[p];
+    const int64_t pi = id[p];
+    for (;;) {
+      int64_t c = 2 * p + 1;
+      if (c >= size) break;
+      if (c + 1 < size && worse(v[c + 1], id[c + 1], v[c], id[c])) ++c;
+      if (!worse(v[c], id[c], pv, pi)) break;
+      v[p] = v[c], id[p] = id[c], p = c;
+    }
+    v[p] = pv, id[p] = pi;
+  };
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t in = rows.base(r, n), out = rows.base(r, k);
+    for (int64_t i = 0; i < k; ++i) v[i] = x[in + i * rows.inner], id[i] = i;
+    for (int64_t p = k / 2 - 1; p >= 0; --p) sink(p, k);
+    if (k > 0)
+      for (int64_t i = k; i < n; ++i) {
+        const T y = x[in + i * rows.inner];
+        if (!before(y, v[0], down)) continue;
+        v[0] = y, id[0] = i;
+        sink(0, k);
+      }
+    // The order is always that of sorted: one of the orders that unsorted allows.
+    for (int64_t left = k; left > 0; --left) {
+      values[out + (left - 1) * rows.inner] = v[0], indices[out + (left - 1) * rows.inner] = id[0];
+      v[0] = v[left - 1], id[0] = id[left - 1];
+      sink(0, left - 1);
+    }
+  }
+}
+
+template <class A>
+A lowest() {
+  if constexpr (static_cast<A>(0.5) != A(0)) return -static_cast<A>(__builtin_inf());
+  if constexpr (static_cast<A>(-1) > A(0)) return A(0);
+  return static_cast<A>(1ull << (8 * sizeof(A) - 1));
+}
+template <class A>
+A highest() {
+  if constexpr (static_cast<A>(0.5) != A(0)) return static_cast<A>(__builtin_inf());
+  return static_cast<A>(~lowest<A>());
+}
+template <>
+[[maybe_unused]] bool lowest<bool>() {
+  return false;
+}
+template <>
+[[maybe_unused]] bool highest<bool>() {
+  return true;
+}
+template <>
+[[maybe_unused]] float highest<float>() {
+  return __builtin_inff();
+}
+template <>
+[[maybe_unused]] double highest<double>() {
+  return __builtin_inf();
+}
+
+template <class A>
+A combine(A a, A b, int reduce) {
+  switch (reduce) {
+    case AOTC_SCATTER_SUM:
+    case AOTC_SCATTER_MEAN: return static_cast<A>(a + b);
+    case AOTC_SCATTER_PROD: return static_cast<A>(a * b);
+    case AOTC_SCATTER_AMAX: return is_nan(a) || a > b ? a : b;
+    case AOTC_SCATTER_AMIN: return is_nan(a) || a < b ? a : b;
+    default: return b;
+  }
+}
+template <class A>
+A identity(int reduce) {
+  return reduce == AOTC_SCATTER_PROD ? A(1) : reduce == AOTC_SCATTER_AMAX ? lowest<A>() : reduce == AOTC_SCATTER_AMIN ? highest<A>() : A(0);
+}
+template <class A>
+A divide(A sum, int64_t count) {
+  if constexpr (static_cast<A>(0.5) != A(0)) {
+    return sum / static_cast<A>(count);
+  } else {
+    const A c = static_cast<A>(count);
+    A q = static_cast<A>(sum / c);
+    if (sum % c != 0 && (sum < A(0)) != (c < A(0))) --q;  // floor, as PyTorch
+    return q;
+  }
+}
+template <>
+[[maybe_unused]] bool divide<bool>(bool sum, int64_t) {
+  return sum;
+}
+
+constexpr int kMaxRank = 64;
+
+template <class T>
+void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  using V = Value<T>;
+  using A = typename V::A;
+  const auto* cfg = static_cast<const aotc_scatter_config*>(args->config);
+  const int rank = static_cast<int>(args->size[0]), dim = rank ? (cfg->dim + rank) % rank : 0;
+  const int64_t *xd = args->size + 1, *id = xd + rank, *sd = id + rank;
+  const T *x = static_cast<const T*>(args->ptr[0]), *src = static_cast<const T*>(args->ptr[2]);
+  const int64_t* index = static_cast<const int64_t*>(args->ptr[1]);
+  T* out = static_cast<T*>(args->ptr[3]);
+  int64_t xs[kMaxRank + 1], ss[kMaxRank + 1], total = 1, count = 1, step = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    xs[i] = total, total *= xd[i];
+    ss[i] = step, step *= sd[i];
+    count *= id[i];
+  }
+  const int64_t extent = rank ? xd[dim] : 1;
+  if (out != x)
+    for (int64_t i = 0; i < total; ++i) out[i] = x[i];
+  int64_t* hits = static_cast<int64_t*>(args->scratch);
+  const bool mean = cfg->reduce == AOTC_SCATTER_MEAN;
+  if (mean)
+    for (int64_t i = 0; i < total; ++i) hits[i] = cfg->include_self ? 1 : 0;
+  const bool reset = cfg->reduce != AOTC_SCATTER_NONE && !cfg->include_self;
+  for (int pass = reset ? 0 : 1; pass < 2; ++pass) {
+    int64_t at[kMaxRank + 1] = {0}, xo = 0, so = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t pick = index[i];
+      if (pick < 0 || pick >= extent) {
+        *args->fault = AOTC_FAULT_INDEX;
+      } else {
+        const int64_t to = rank ? xo + (pick - at[dim]) * xs[dim] : 0;
+        if (pass == 0) {
+          out[to] = V::put(identity<A>(cfg->reduce));
+        } else {
+          out[to] = V::put(combine<A>(V::get(out[to]), V::get(src[so]), cfg->reduce));
+          if (mean) ++hits[to];
+        }
+      }
+      for (int d = rank - 1; d >= 0; --d) {
+        xo += xs[d], so += ss[d];
+        if (++at[d] < id[d]) break;
+        xo -= xs[d] * id[d], so -= ss[d] * id[d], at[d] = 0;
+      }
+    }
+  }
+  if (mean)
+    for (int64_t i = 0; i < total; ++i)
+      if (hits[i] > 1) out[i] = V::put(divide<A>(V::get(out[i]), hits[i]));
+}
+
+template <class T>
+void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  using V = Value<T>;
+  using A = typename V::A;
+  const auto* cfg = static_cast<const aotc_scatter_config*>(args->config);
+  const int64_t* z = args->size;
+  const int rank = static_cast<int>(*z++);
+  const int64_t* xd = z;
+  z += rank;
+  const int n_index = static_cast<int>(*z++);
+  const int64_t* indexed = z;
+  z += n_index;
+  const int rank_index = static_cast<int>(*z++);
+  const int64_t* id = z;
+  z += rank_index;
+  const int out_pos = static_cast<int>(*z);
+  const T *x = static_cast<const T*>(args->ptr[0]), *values = static_cast<const T*>(args->ptr[1]);
+  T* out = static_cast<T*>(args->ptr[2]);
+
+  int64_t xs[kMaxRank + 1], total = 1;
+  for (int i = rank - 1; i >= 0; --i) xs[i] = total, total *= xd[i];
+  if (out != x)
+    for (int64_t i = 0; i < total; ++i) out[i] = x[i];
+  // Dims of values: free dims of x in order, the index dims standing before free dim out_pos.
+  int64_t dims[2 * kMaxRank], x_step[2 * kMaxRank], i_step[2 * kMaxRank];
+  int n = 0, next = 0, free_seen = 0;
+  auto add_index_dims = [&] {
+    int64_t step = 1;
+    for (int i = rank_index - 1; i >= 0; --i) dims[n + i] = id[i], x_step[n + i] = 0, i_step[n + i] = step, step *= id[i];
+    n += rank_index;
+  };
+  for (int i = 0; i < rank; ++i) {
+    if (next < n_index && indexed[next] == i) {
+      ++next;
+      continue;
+    }
+    if (free_seen++ == out_pos) add_index_dims();
+    dims[n] = xd[i], x_step[n] = xs[i], i_step[n] = 0, ++n;
+  }
+  if (out_pos >= free_seen) add_index_dims();
+  int64_t inner = 1, outer = 1;  // the innermost dims that are one block of x
+  while (n > 0 && i_step[n - 1] == 0 && x_step[n - 1] == inner) inner *= dims[--n];
+  for (int i = 0; i < n; ++i) outer *= dims[i];
+  int64_t at[2 * kMaxRank] = {0}, xo = 0, io = 0;
+  if (inner == 0) return;
+  for (int64_t o = 0; o < outer; ++o) {
+    int64_t to = xo;
+    bool good = true;
+    for (int q = 0; q < n_index; ++q) {
+      int64_t pick = static_cast<const int64_t*>(args->ptr[3 + q])[io];
+      const int64_t extent = xd[indexed[q]];
+      if (pick < 0) pick += extent;
+      good = good && pick >= 0 && pick < extent;
+      to += pick * xs[indexed[q]];
+    }
+    if (!good) {
+      *args->fault = AOTC_FAULT_INDEX;
+    } else if (cfg->accumulate) {
+      for (int64_t i = 0; i < inner; ++i)
+        out[to + i] = V::put(combine<A>(V::get(out[to + i]), V::get(values[o * inner + i]), AOTC_SCATTER_SUM));
+    } else {
+      for (int64_t i = 0; i < inner; ++i) out[to + i] = values[o * inner + i];
+    }
+    for (int d = n - 1; d >= 0; --d) {
+      xo += x_step[d], io += i_step[d];
+      if (++at[d] < dims[d]) break;
+      xo -= x_step[d] * dims[d], io -= i_step[d] * dims[d], at[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+#define AOTC_LIBRARY(name, fn)                              \
+  AOTC_ENTRY(name##_bool) { fn<bool>(args, begin, end); }   \
+  AOTC_ENTRY(name##_u8) { fn<uint8_t>(args, begin, end); }  \
+  AOTC_ENTRY(name##_i8) { fn<int8_t>(args, begin, end); }   \
+  AOTC_ENTRY(name##_i16) { fn<int16_t>(args, begin, end); } \
+  AOTC_ENTRY(name##_i32) { fn<int32_t>(args, begin, end); } \
+  AOTC_ENTRY(name##_i64) { fn<int64_t>(args, begin, end); } \
+  AOTC_ENTRY(name##_f16) { fn<f16>(args, begin, end); }     \
+  AOTC_ENTRY(name##_bf16) { fn<bf16>(args, begin, end); }   \
+  AOTC_ENTRY(name##_f32) { fn<float>(args, begin, end); }   \
+  AOTC_ENTRY(name##_f64) { fn<double>(args, begin, end); }

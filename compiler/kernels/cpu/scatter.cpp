@@ -1,0 +1,2 @@
+#include "library.h"
+AOTC_LIBRARY(scatter, scatter)

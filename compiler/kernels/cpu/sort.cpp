@@ -1,0 +1,2 @@
+#include "library.h"
+AOTC_LIBRARY(sort, sort_rows)

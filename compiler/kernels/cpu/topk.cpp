@@ -1,0 +1,2 @@
+#include "library.h"
+AOTC_LIBRARY(topk, topk_rows)

@@ -1,0 +1,356 @@
+#include "plan/build.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "plan/interface.h"
+#include "plan/kernels.h"
+#include "plan/memory.h"
+#include "plan/packing.h"
+#include "plan/reuse.h"
+#include "plan/verify.h"
+
+namespace aotc::plan {
+
+using loop::BufferId;
+using loop::BufferKind;
+using loop::KernelId;
+using loop::ParamId;
+
+namespace {
+
+std::string range_text(const SymTable& syms, const SymRange& r) {
+  const std::string& name = syms[r.sym].name;
+  if (r.min == r.max) return fmt::format("{}={}", name, r.min);
+  std::string s = fmt::format("{} in [{}, {}]", name, r.min, r.max == kInf ? "inf" : fmt::format("{}", r.max));
+  if (r.multiple_of > 1) s += fmt::format(" by {}", r.multiple_of);
+  return s;
+}
+
+/// Steps at which a loop buffer is read and written.
+struct Uses {
+  std::vector<int> reads, writes;
+  int last_read() const { return reads.empty() ? -1 : reads.back(); }
+  int first_write() const { return writes.empty() ? -1 : writes.front(); }
+  int last() const { return std::max(last_read(), writes.empty() ? -1 : writes.back()); }
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& g, const loop::Module& m, const PlanOptions& o, PlanSet& set, WeightTable& weights, const SymTable& syms)
+      : graph_(g), module_(m), options_(o), set_(set), weights_(weights), syms_(syms) {}
+
+  Plan build() {
+    find_uses();
+    for (size_t i = 0; i < module_.calls.size(); ++i) add_call(static_cast<int>(i));
+    plan_.steps.insert(plan_.steps.end(), final_copies_.begin(), final_copies_.end());
+    finish_lives();
+    if (options_.in_place) reuse_in_place();
+    place();
+    return std::move(plan_);
+  }
+
+ private:
+  const loop::Kernel& kernel_of(int call) const { return module_.kernels[module_.calls[static_cast<size_t>(call)].kernel]; }
+
+  template <class F>
+  void for_each_arg(int call, const F& f) const {
+    const loop::Call& c = module_.calls[static_cast<size_t>(call)];
+    const loop::Kernel& k = module_.kernels[c.kernel];
+    const auto params = argument_params(k);
+    AOTC_CHECK(params.size() == c.args.size(), "call {} of {}: {} arguments for {} parameters", call, name_of(k), c.args.size(),
+               params.size());
+    for (size_t i = 0; i < params.size(); ++i) f(params[i], params_of(k)[params[i]], c.args[i]);
+  }
+
+  void find_uses() {
+    uses_.resize(module_.buffers.size());
+    for (size_t i = 0; i < module_.calls.size(); ++i) {
+      for_each_arg(static_cast<int>(i), [&](ParamId, const loop::Param& p, BufferId b) {
+        if (reads(p)) uses_[idx(b)].reads.push_back(static_cast<int>(i));
+        if (writes(p)) uses_[idx(b)].writes.push_back(static_cast<int>(i));
+      });
+    }
+    for (size_t b = 0; b < module_.buffers.size(); ++b) {
+      const loop::Buffer& x = module_.buffers.raw()[b];
+      const bool made = x.kind == BufferKind::output || x.kind == BufferKind::state_out;
+      AOTC_CHECK(!made || !uses_[b].writes.empty(), "buffer {} is never written", x.name);
+    }
+  }
+
+  /// Whether what `target` gets may be written where `source` lies: all reads of source are over, or the writing call reads it point by
+  /// point.
+  bool safe_over(BufferId source, BufferId target) const {
+    const Uses &s = uses_[idx(source)], &t = uses_[idx(target)];
+    if (!syms_.proves_eq(module_.buffers[source].type.bytes(), module_.buffers[target].type.bytes())) return false;
+    const int w = t.first_write();
+    if (s.last_read() > w) return false;
+    return s.last_read() < w || call_may_overwrite(w, source, target);
+  }
+
+  bool call_may_overwrite(int call, BufferId source, BufferId target) const {
+    std::vector<ParamId> ins, outs;
+    for_each_arg(call, [&](ParamId p, const loop::Param& x, BufferId b) {
+      if (b == source && reads(x)) ins.push_back(p);
+      if (b == target && writes(x)) outs.push_back(p);
+    });
+    if (outs.size() != 1) return false;
+    const auto& params = params_of(kernel_of(call));
+    return std::all_of(ins.begin(), ins.end(), [&](ParamId p) {
+      return dtype_bytes(params[p].dtype) == dtype_bytes(params[outs[0]].dtype) && may_overwrite(kernel_of(call), p, outs[0]);
+    });
+  }
+
+  PlanBufferId add_buffer(BufferId b, Place place, uint32_t index) {
+    PlannedBuffer p;
+    p.buffer = b;
+    p.place = place;
+    p.index = index;
+    p.bytes = syms_.simplify(module_.buffers[b].type.bytes());
+    p.live = {INT32_MAX, 0};
+    return plan_.buffers.push(std::move(p));
+  }
+
+  PlanBufferId planned(BufferId b, const std::optional<Panels>& panels) {
+    const loop::Buffer& x = module_.buffers[b];
+    if (x.kind == BufferKind::constant) {
+      const uint32_t w = weights_.add(static_cast<ConstId>(x.index), panels);
+      auto [it, fresh] = constant_buffers_.try_emplace({b, w});
+      if (fresh) {
+        it->second = add_buffer(b, Place::weight, w);
+        plan_.buffers[it->second].bytes = static_cast<int64_t>(weights_.weights()[w].bytes);
+      }
+      return it->second;
+    }
+    if (auto it = buffers_.find(b); it != buffers_.end()) return it->second;
+    return buffers_[b] = place_buffer(b, x);
+  }
+
+  PlanBufferId place_buffer(BufferId b, const loop::Buffer& x) {
+    switch (x.kind) {
+      case BufferKind::input: return add_buffer(b, Place::input, x.index);
+      case BufferKind::state: return add_buffer(b, Place::state, x.index);
+      case BufferKind::state_out: {
+        const auto old = find(BufferKind::state, x.index);
+        return add_buffer(b, !old || safe_over(*old, b) ? Place::state : Place::state_next, x.index);
+      }
+      case BufferKind::output: {
+        const int32_t alias = graph_.outputs.at(x.index).alias_input;
+        const auto input = alias >= 0 ? find(BufferKind::input, static_cast<uint32_t>(alias)) : std::nullopt;
+        if (!input || uses_[idx(*input)].last() < 0 || safe_over(*input, b)) return add_buffer(b, Place::output, x.index);
+        // The caller may give the input's own memory for this result: it is written when nobody reads the input any more.
+        const PlanBufferId made = add_buffer(b, Place::arena, 0), out = add_buffer(b, Place::output, x.index);
+        Step copy;
+        copy.kind = StepKind::copy;
+        copy.args = {made, out};
+        copy.label = x.name;
+        final_copies_.push_back(std::move(copy));
+        return made;
+      }
+      default: return add_buffer(b, Place::arena, 0);
+    }
+  }
+
+  std::optional<BufferId> find(BufferKind kind, uint32_t index) const {
+    for (size_t b = 0; b < module_.buffers.size(); ++b) {
+      const loop::Buffer& x = module_.buffers.raw()[b];
+      if (x.kind == kind && x.index == index) return static_cast<BufferId>(b);
+    }
+    return std::nullopt;
+  }
+
+  const Choice& choice_of(KernelId id) {
+    auto [it, fresh] = choices_.try_emplace(id);
+    if (fresh) {
+      const loop::Kernel& k = module_.kernels[id];
+      it->second = options_.choose ? options_.choose(k, syms_) : default_choice(k, syms_);
+      if (std::holds_alternative<std::monostate>(it->second)) it->second = default_choice(k, syms_);
+    }
+    return it->second;
+  }
+
+  /// The constant operand of a contraction in panel form.
+  static std::pair<ParamId, std::optional<Panels>> packed_operand(const loop::Kernel& k, const Choice& c) {
+    if (const auto* m = std::get_if<loop::MatmulKernel>(&k)) return {m->b.param, panels_of(*m, std::get<GemmChoice>(c))};
+    if (const auto* v = std::get_if<loop::ConvKernel>(&k)) return {v->w, panels_of(*v, std::get<ConvChoice>(c))};
+    return {kNone<ParamId>, std::nullopt};
+  }
+
+  int config_of(KernelId id, const Choice& choice, bool packed) {
+    auto& all = set_.configs;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (all[i].kernel == id && all[i].choice == choice) return static_cast<int>(i);
+    all.push_back({id, choice, packed});
+    return static_cast<int>(all.size() - 1);
+  }
+
+  void add_call(int number) {
+    const loop::Call& c = module_.calls[static_cast<size_t>(number)];
+    const loop::Kernel& k = module_.kernels[c.kernel];
+    std::pair<ParamId, std::optional<Panels>> packed{kNone<ParamId>, std::nullopt};
+    Step s;
+    const auto* library = std::get_if<loop::LibraryKernel>(&k);
+    if (library && library->algorithm == "copy") {
+      s.kind = StepKind::copy;
+    } else if (options_.launch) {
+      s = options_.launch(c.kernel, k);
+      for (Expr& e : s.sizes) e = syms_.simplify(e);
+      for (Expr& e : s.grid) e = syms_.simplify(e);
+    } else {
+      const Choice& choice = choice_of(c.kernel);
+      packed = packed_operand(k, choice);
+      KernelInterface f = interface_of(k, choice, syms_);
+      s.symbol = std::move(f.symbol), s.library = f.library, s.sizes = std::move(f.sizes);
+      s.work = f.work, s.grain = f.grain, s.scratch_bytes = f.scratch_bytes;
+      if (f.library) s.config = config_of(c.kernel, choice, packed.second.has_value());
+    }
+    s.kernel = c.kernel;
+    s.label = c.label;
+    for_each_arg(number, [&](ParamId p, const loop::Param&, BufferId b) {
+      s.args.push_back(planned(b, p == packed.first ? packed.second : std::nullopt));
+    });
+    plan_.steps.push_back(std::move(s));
+  }
+
+  void finish_lives() {
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      for (PlanBufferId b : plan_.steps[i].args) {
+        LiveRange& l = plan_.buffers[b].live;
+        l.begin = std::min(l.begin, static_cast<int>(i));
+        l.end = static_cast<int>(i) + 1;
+      }
+    }
+    const int end = static_cast<int>(plan_.steps.size());
+    for (PlannedBuffer& b : plan_.buffers) {
+      if (b.place == Place::arena) continue;
+      const bool made_here = b.place == Place::output || b.place == Place::state_next;
+      b.live = {made_here ? std::min(b.live.begin, end) : 0, end};
+    }
+  }
+
+  /// A result takes over the storage of an operand that dies at its step.
+  void reuse_in_place() {
+    std::set<BufferId> taken;
+    const int calls = static_cast<int>(module_.calls.size());
+    for (int i = 0; i < calls; ++i) {
+      std::vector<BufferId> ins, outs;
+      for_each_arg(i, [&](ParamId, const loop::Param& p, BufferId b) {
+        auto it = buffers_.find(b);
+        if (it == buffers_.end() || plan_.buffers[it->second].place != Place::arena) return;
+        const PlannedBuffer& x = plan_.buffers[it->second];
+        if (p.role == loop::ParamRole::input && x.live.end == i + 1 && uses_[idx(b)].writes.size() > 0) ins.push_back(b);
+        if (p.role == loop::ParamRole::output && x.live.begin == i) outs.push_back(b);
+      });
+      for (BufferId out : outs) {
+        for (BufferId in : ins) {
+          if (in == out || taken.count(in) || !safe_over(in, out)) continue;
+          PlannedBuffer &o = plan_.buffers[buffers_[out]], &x = plan_.buffers[buffers_[in]];
+          o.in_place_of = buffers_[in];
+          x.live.end = i;
+          taken.insert(in);
+          break;
+        }
+      }
+    }
+  }
+
+  void place() {
+    std::vector<MemoryItem> items;
+    std::vector<PlanBufferId> ids;
+    std::vector<size_t> order, item_of(plan_.buffers.size());
+    for (size_t b = 0; b < plan_.buffers.size(); ++b)
+      if (plan_.buffers.raw()[b].place == Place::arena) order.push_back(b);
+    // In-place items follow what they replace.
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return plan_.buffers.raw()[a].live.begin < plan_.buffers.raw()[b].live.begin; });
+    for (size_t b : order) {
+      const PlannedBuffer& x = plan_.buffers.raw()[b];
+      item_of[b] = items.size();
+      MemoryItem m{x.bytes, x.live, std::nullopt};
+      if (x.in_place_of) m.in_place_of = item_of[idx(*x.in_place_of)];
+      items.push_back(std::move(m));
+      ids.push_back(static_cast<PlanBufferId>(b));
+    }
+    const MemoryPlan memory = plan_memory(items, syms_);
+    for (size_t i = 0; i < items.size(); ++i) plan_.buffers[ids[i]].offset = memory.offsets[i];
+    plan_.arena_bytes = memory.arena_bytes;
+    Expr scratch;
+    for (const Step& s : plan_.steps)
+      if (s.scratch_bytes != scratch) scratch = syms_.simplify(max(scratch, s.scratch_bytes));
+    plan_.scratch_bytes = scratch;
+    totals(items);
+  }
+
+  void totals(const std::vector<MemoryItem>& items) {
+    auto top = [&](const Expr& e) {
+      auto v =
+          e.try_eval([&](SymId s) -> std::optional<int64_t> { return syms_[s].max != kInf ? syms_[s].max : syms_.hint(Expr::symbol(s)); });
+      return v.value_or(kInf);
+    };
+    auto aligned = [&](const Expr& e) {
+      const int64_t v = top(e);
+      return v == kInf ? v : (v + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
+    };
+    std::vector<LiveRange> lives;
+    std::vector<int64_t> sizes;
+    bool known = true;
+    for (const MemoryItem& m : items) {
+      lives.push_back(m.live);
+      sizes.push_back(aligned(m.bytes));
+      known &= sizes.back() < (int64_t{1} << 50);
+    }
+    plan_.arena_bytes_max = top(plan_.arena_bytes);
+    plan_.live_bytes_max = known ? largest_live_set(lives, sizes) : kInf;
+    plan_.sum_bytes_max = 0;
+    for (int64_t s : sizes) plan_.sum_bytes_max = known ? plan_.sum_bytes_max + s : kInf;
+  }
+
+  const Graph& graph_;
+  const loop::Module& module_;
+  const PlanOptions& options_;
+  PlanSet& set_;
+  WeightTable& weights_;
+  const SymTable& syms_;
+  Plan plan_;
+  std::vector<Uses> uses_;
+  std::vector<Step> final_copies_;
+  std::map<BufferId, PlanBufferId> buffers_;
+  std::map<std::pair<BufferId, uint32_t>, PlanBufferId> constant_buffers_;
+  std::map<KernelId, Choice> choices_;
+};
+
+bool all_zero(const ConstData& c) {
+  return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+}  // namespace
+
+PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOptions& options) {
+  PlanSet set;
+  std::set<SymId> symbols;
+  for (const InputInfo& in : graph.inputs)
+    for (const Expr& d : graph.type(in.value).dims) symbols.merge(d.symbols());
+  set.symbols.assign(symbols.begin(), symbols.end());
+
+  WeightTable weights(graph.constants);
+  for (const StateInfo& s : graph.states) {
+    const bool zero = s.initial == kNone<ConstId> || all_zero(graph.constants[s.initial]);
+    set.state_initial.push_back(zero ? -1 : static_cast<int>(weights.add(s.initial)));
+  }
+  const auto variants = options.variants.empty() ? std::vector<std::vector<SymRange>>{{}} : options.variants;
+  for (const auto& ranges : variants) {
+    const SymTable syms = narrowed(module.syms, ranges);
+    Plan plan = PlanBuilder(graph, module, options, set, weights, syms).build();
+    for (SymId s : set.symbols) plan.ranges.push_back({s, syms[s].min, syms[s].max, syms[s].multiple_of});
+    for (const SymRange& r : ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
+    if (plan.name.empty()) plan.name = "default";
+    verify(plan, syms, plan.name);
+    set.plans.push_back(std::move(plan));
+  }
+  set.weights = weights.weights();
+  set.weights_bytes = weights.blob_bytes();
+  return set;
+}
+
+}  // namespace aotc::plan

@@ -1,0 +1,158 @@
+#include "plan/verify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "plan/memory.h"
+#include "plan/packing.h"
+
+namespace aotc::plan {
+
+namespace {
+
+/// Values worth trying for one symbol.
+std::vector<int64_t> samples_of(const SymInfo& s) {
+  const int64_t m = std::max<int64_t>(s.multiple_of, 1);
+  const int64_t low = (s.min + m - 1) / m * m;
+  std::set<int64_t> v = {low, low + m, low + 2 * m};
+  const int64_t top = s.max == kInf ? std::max<int64_t>(low * 4, 1024) / m * m : s.max / m * m;
+  v.insert(top);
+  v.insert((low + top) / 2 / m * m);
+  v.insert(s.tune.begin(), s.tune.end());
+  std::vector<int64_t> r;
+  for (int64_t x : v)
+    if (x >= s.min && x <= s.max && x % m == 0) r.push_back(x);
+  if (r.empty()) r.push_back(s.min);
+  return r;
+}
+
+class Checker {
+ public:
+  Checker(const Plan& p, const SymTable& syms, std::string_view after) : plan_(p), syms_(syms), after_(after) {}
+
+  void structure() const {
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const Step& s = plan_.steps[i];
+      const bool needs_two = s.kind == StepKind::copy;
+      AOTC_CHECK(!needs_two || s.args.size() == 2, "after {}: copy step {} has {} arguments", after_, i, s.args.size());
+      for (PlanBufferId b : s.args) {
+        AOTC_CHECK(plan_.buffers.contains(b), "after {}: step {} has an unknown argument", after_, i);
+        const PlannedBuffer& x = plan_.buffers[b];
+        // A buffer whose storage is taken over at this step is still read by it.
+        const bool handed_over = std::any_of(s.args.begin(), s.args.end(), [&](PlanBufferId o) {
+          return plan_.buffers[o].in_place_of == b && plan_.buffers[o].live.begin == static_cast<int>(i);
+        });
+        const int end = x.live.end + (handed_over ? 1 : 0);
+        AOTC_CHECK(x.live.begin <= static_cast<int>(i) && static_cast<int>(i) < end,
+                   "after {}: step {} ({}) uses buffer {} outside its life", after_, i, s.label, idx(b));
+      }
+    }
+    for (const PlannedBuffer& b : plan_.buffers) {
+      if (!b.in_place_of) continue;
+      const PlannedBuffer& o = plan_.buffers[*b.in_place_of];
+      AOTC_CHECK(o.live.end == b.live.begin && o.place == b.place && o.offset == b.offset, "after {}: a wrong in-place pair", after_);
+    }
+  }
+
+  void at(const std::map<SymId, int64_t>& point) const {
+    auto value = [&](const Expr& e, const char* what) {
+      auto v = e.try_eval([&](SymId s) -> std::optional<int64_t> {
+        auto it = point.find(s);
+        if (it == point.end()) return std::nullopt;
+        return it->second;
+      });
+      AOTC_CHECK(v && *v >= 0, "after {}: {} is {} at {}", after_, what, v ? fmt::format("{}", *v) : "undefined", describe(point));
+      return *v;
+    };
+    const int64_t arena = value(plan_.arena_bytes, "arena_bytes");
+    struct Item {
+      LiveRange live;
+      int64_t begin, end;
+    };
+    std::vector<Item> items;
+    for (const PlannedBuffer& b : plan_.buffers) {
+      const int64_t bytes = value(b.bytes, "the size of a buffer");
+      if (b.place != Place::arena) continue;
+      const int64_t offset = value(b.offset, "an offset");
+      AOTC_CHECK(offset % kArenaAlign == 0, "after {}: offset {} is not aligned at {}", after_, offset, describe(point));
+      AOTC_CHECK(offset + bytes <= arena, "after {}: a buffer ends outside the arena at {}", after_, describe(point));
+      if (bytes > 0) items.push_back({b.live, offset, offset + bytes});
+    }
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.begin < b.begin; });
+    for (size_t i = 0; i < items.size(); ++i) {
+      for (size_t j = i + 1; j < items.size() && items[j].begin < items[i].end; ++j)
+        AOTC_CHECK(!overlap(items[i].live, items[j].live), "after {}: two live buffers share [{}, {}) at {}", after_, items[j].begin,
+                   items[i].end, describe(point));
+    }
+    for (const Step& s : plan_.steps) {
+      if (s.kind == StepKind::copy || s.kind == StepKind::zero) continue;
+      value(s.work, "the work of a step");
+      AOTC_CHECK(value(s.grain, "the grain of a step") >= 1, "after {}: grain below 1", after_);
+      value(s.scratch_bytes, "the scratch of a step");
+    }
+    AOTC_CHECK(value(plan_.scratch_bytes, "scratch_bytes") >= 0);
+  }
+
+ private:
+  std::string describe(const std::map<SymId, int64_t>& point) const {
+    std::string s;
+    for (const auto& [id, v] : point) s += fmt::format("{}{}={}", s.empty() ? "" : ", ", syms_[id].name, v);
+    return s.empty() ? "the only shape" : s;
+  }
+
+  const Plan& plan_;
+  const SymTable& syms_;
+  std::string_view after_;
+};
+
+}  // namespace
+
+SymTable narrowed(const SymTable& syms, const std::vector<SymRange>& ranges) {
+  SymTable r = syms;
+  for (const SymRange& x : ranges) {
+    SymInfo& s = r.edit(x.sym);
+    s.min = std::max(s.min, x.min);
+    s.max = std::min(s.max, x.max);
+    if (x.multiple_of > 1 && x.multiple_of % std::max<int64_t>(s.multiple_of, 1) == 0) s.multiple_of = x.multiple_of;
+    AOTC_CHECK(s.min <= s.max, "an empty range of {}", s.name);
+    s.tune.erase(std::remove_if(s.tune.begin(), s.tune.end(), [&](int64_t t) { return t < s.min || t > s.max || t % s.multiple_of; }),
+                 s.tune.end());
+  }
+  return r;
+}
+
+std::vector<std::map<SymId, int64_t>> sample_points(const SymTable& syms, const std::vector<SymId>& symbols) {
+  std::vector<std::map<SymId, int64_t>> points(1);
+  if (symbols.empty()) return points;
+  std::vector<std::vector<int64_t>> values;
+  size_t longest = 0;
+  for (SymId s : symbols) {
+    values.push_back(samples_of(syms[s]));
+    longest = std::max(longest, values.back().size());
+  }
+  points.clear();
+  // All together from small to large, then each symbol against the others.
+  for (size_t i = 0; i < longest; ++i) {
+    for (size_t shift = 0; shift < (symbols.size() == 1 ? 1 : 3); ++shift) {
+      std::map<SymId, int64_t> p;
+      for (size_t k = 0; k < symbols.size(); ++k) p[symbols[k]] = values[k][(i + shift * k * (k + 1)) % values[k].size()];
+      points.push_back(std::move(p));
+    }
+  }
+  for (size_t k = 0; k < symbols.size() && symbols.size() > 1; ++k) {
+    std::map<SymId, int64_t> p;
+    for (size_t q = 0; q < symbols.size(); ++q) p[symbols[q]] = q == k ? values[q].back() : values[q].front();
+    points.push_back(std::move(p));
+  }
+  return points;
+}
+
+void verify(const Plan& plan, const SymTable& syms, std::string_view after) {
+  const Checker check(plan, syms, after);
+  check.structure();
+  std::vector<SymId> symbols;
+  for (const SymRange& r : plan.ranges) symbols.push_back(r.sym);
+  for (const auto& point : sample_points(narrowed(syms, plan.ranges), symbols)) check.at(point);
+}
+
+}  // namespace aotc::plan

@@ -1,0 +1,207 @@
+// Sort, topk, scatter and index_put of every dtype against plain loops over doubles.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "support.h"
+
+#define DTYPES(X, name)                                                                                                       \
+  X(name, BOOL, bool)                                                                                                         \
+  X(name, U8, u8) X(name, I8, i8) X(name, I16, i16) X(name, I32, i32) X(name, I64, i64) X(name, F16, f16) X(name, BF16, bf16) \
+      X(name, F32, f32) X(name, F64, f64)
+#define DECLARE(name, value, text) extern "C" void aotc_##name##_##text##_avx2(const aotc_kargs*, int64_t, int64_t);
+#define ROW(name, value, text) {"avx2", static_cast<DType>(AOTC_DTYPE_##value), aotc_##name##_##text##_avx2},
+DTYPES(DECLARE, sort)
+DTYPES(DECLARE, topk)
+DTYPES(DECLARE, scatter)
+DTYPES(DECLARE, index_put)
+
+namespace kernel_test {
+namespace {
+
+const Entry kSort[] = {DTYPES(ROW, sort)};
+const Entry kTopk[] = {DTYPES(ROW, topk)};
+const Entry kScatter[] = {DTYPES(ROW, scatter)};
+const Entry kIndexPut[] = {DTYPES(ROW, index_put)};
+
+bool before(double a, double b, bool down) {
+  if (down) return a > b || (std::isnan(a) && !std::isnan(b));
+  return a < b || (std::isnan(b) && !std::isnan(a));
+}
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+void check_rows(const Entry& e, int64_t outer, int64_t n, int64_t inner, int64_t k, bool down, bool is_sort, std::mt19937& rng) {
+  INFO(aotc::dtype_name(e.dtype) << " " << outer << "x" << n << "x" << inner << " k " << k << " down " << down << " sort " << is_sort);
+  const int64_t width = is_sort ? n : k;
+  Buffer x(outer * n * inner, e.dtype), v(outer * width * inner, e.dtype), id(outer * width * inner, DType::i64);
+  x.fill(rng);
+  if (is_float(e.dtype))
+    for (int64_t i = 0; i < x.size; ++i) {
+      if (rng() % 5 == 0) x.put(i, NAN);
+      if (rng() % 3 == 0) x.put(i, 0.5);
+    }
+  aotc_sort_config cfg = {down, 1, down};
+  Scratch scratch(aotc_sort_scratch_bytes(n, aotc::dtype_bytes(e.dtype)));
+  int64_t size[] = {outer, n, inner, k};
+  void* ptr[] = {x.ptr(), v.ptr(), id.ptr()};
+  volatile int32_t fault = 0;
+  aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+  e.fn(&args, 0, outer * inner);
+  bool good = true;
+  for (int64_t r = 0; r < outer * inner; ++r) {
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    auto at = [&](int64_t i) { return x.get(r / inner * n * inner + i * inner + r % inner); };
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return before(at(a), at(b), down); });
+    for (int64_t i = 0; i < width; ++i) {
+      const int64_t o = r / inner * width * inner + i * inner + r % inner, want = order[static_cast<size_t>(i)];
+      good &= same(v.get(o), at(want)) && same(at(static_cast<int64_t>(id.get(o))), at(want));
+      if (is_sort) good &= static_cast<int64_t>(id.get(o)) == want;
+    }
+  }
+  CHECK(good);
+}
+
+TEST_CASE("sort and topk", "[library]") {
+  std::mt19937 rng(5);
+  for (int64_t n : {0, 1, 2, 17, 100, 257})
+    for (size_t t = 0; t < std::size(kSort); ++t)
+      for (bool down : {false, true}) {
+        check_rows(kSort[t], 2, n, 1 + static_cast<int64_t>(rng() % 3), 0, down, true, rng);
+        check_rows(kTopk[t], 2, n, 1 + static_cast<int64_t>(rng() % 3), n ? static_cast<int64_t>(rng() % static_cast<uint64_t>(n + 1)) : 0,
+                   down, false, rng);
+      }
+}
+
+TEST_CASE("scatter", "[library]") {
+  std::mt19937 rng(6);
+  for (const Entry& e : kScatter)
+    for (int reduce = 0; reduce <= AOTC_SCATTER_MEAN; ++reduce)
+      for (int self : {0, 1})
+        for (int dim : {0, 1}) {
+          if (is_bool(e.dtype) && reduce != AOTC_SCATTER_NONE) continue;
+          INFO(aotc::dtype_name(e.dtype) << " reduce " << reduce << " self " << self << " dim " << dim);
+          const int64_t xd[] = {4, 5}, id[] = {3, 4}, sd[] = {3, 6};
+          Buffer x(20, e.dtype), src(18, e.dtype), out(20, e.dtype), index(12, DType::i64);
+          x.fill(rng), src.fill(rng);
+          for (int i = 0; i < 12; ++i) {  // without repeats where the order would matter
+            const int64_t line = dim ? i % 4 : i / 4;
+            index.put(i, static_cast<double>(reduce ? rng() % static_cast<uint64_t>(xd[dim]) : static_cast<uint64_t>(line)));
+          }
+          int64_t size[] = {2, 4, 5, 3, 4, 3, 6};
+          aotc_scatter_config cfg = {dim, reduce, self, 0};
+          Scratch scratch(8 * 20);
+          void* ptr[] = {x.ptr(), index.ptr(), src.ptr(), out.ptr()};
+          volatile int32_t fault = 0;
+          aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+          e.fn(&args, 0, 1);
+          CHECK(fault == 0);
+          std::vector<double> want(20);
+          std::vector<int> hits(20, 0);
+          for (int i = 0; i < 20; ++i) want[static_cast<size_t>(i)] = x.get(i);
+          for (int i = 0; i < id[0]; ++i)
+            for (int j = 0; j < id[1]; ++j) {
+              const int64_t p = static_cast<int64_t>(index.get(i * id[1] + j));
+              const size_t to = static_cast<size_t>(dim == 0 ? p * xd[1] + j : i * xd[1] + p);
+              const double s = src.get(i * sd[1] + j);
+              double& w = want[to];
+              const bool first = hits[to]++ == 0 && !self;
+              if (reduce == AOTC_SCATTER_NONE || first)
+                w = s;
+              else if (reduce == AOTC_SCATTER_SUM || reduce == AOTC_SCATTER_MEAN)
+                w += s;
+              else if (reduce == AOTC_SCATTER_PROD)
+                w *= s;
+              else if (reduce == AOTC_SCATTER_AMAX)
+                w = std::max(w, s);
+              else
+                w = std::min(w, s);
+            }
+          bool good = true;
+          for (int i = 0; i < 20; ++i) {
+            const size_t at = static_cast<size_t>(i);
+            double w = want[at];
+            if (reduce == AOTC_SCATTER_MEAN && hits[at]) {
+              w /= hits[at] + self;
+              if (!is_float(e.dtype)) w = std::floor(w);
+            }
+            if (e.dtype == DType::u8) w = static_cast<uint8_t>(static_cast<int64_t>(w));
+            if (e.dtype == DType::i8) w = static_cast<int8_t>(static_cast<int64_t>(w));
+            good &= std::fabs(out.get(i) - w) <= 4 * epsilon(e.dtype) * (1 + std::fabs(w));
+          }
+          CHECK(good);
+          index.put(5, 99);
+          e.fn(&args, 0, 1);
+          CHECK(fault == AOTC_FAULT_INDEX);
+        }
+}
+
+TEST_CASE("index_put", "[library]") {
+  std::mt19937 rng(8);
+  // x [4, 3, 5]; indexed dims and where the index dims [2] stand in values.
+  struct Form {
+    std::vector<int64_t> indexed;
+    int64_t out_pos;
+  };
+  const Form forms[] = {{{0}, 0}, {{1}, 1}, {{2}, 2}, {{0, 1}, 0}, {{0, 2}, 0}, {{1, 2}, 1}, {{0, 1, 2}, 0}, {{1}, 0}, {{0}, 2}};
+  const int64_t xd[] = {4, 3, 5};
+  for (const Entry& e : kIndexPut)
+    for (const Form& f : forms)
+      for (int accumulate : {0, 1}) {
+        if (is_bool(e.dtype) && accumulate) continue;
+        INFO(aotc::dtype_name(e.dtype) << " indexed " << f.indexed.size() << " first " << f.indexed[0] << " pos " << f.out_pos);
+        std::vector<int64_t> free_dims;
+        for (int64_t d = 0; d < 3; ++d)
+          if (std::find(f.indexed.begin(), f.indexed.end(), d) == f.indexed.end()) free_dims.push_back(d);
+        std::vector<int64_t> rd;  // dims of values; -1 marks the index dim
+        for (size_t i = 0; i <= free_dims.size(); ++i) {
+          if (static_cast<int64_t>(i) == f.out_pos) rd.push_back(-1);
+          if (i < free_dims.size()) rd.push_back(free_dims[i]);
+        }
+        auto extent = [&](int64_t d) { return d < 0 ? int64_t{2} : xd[d]; };
+        int64_t count = 1;
+        for (int64_t d : rd) count *= extent(d);
+        Buffer x(60, e.dtype), values(count, e.dtype), out(60, e.dtype);
+        x.fill(rng), values.fill(rng);
+        std::vector<std::vector<int64_t>> index;
+        for (int64_t d : f.indexed) index.push_back({-1, static_cast<int64_t>(rng() % static_cast<uint64_t>(xd[d] - 1))});
+        std::vector<int64_t> size = {3, 4, 3, 5, static_cast<int64_t>(f.indexed.size())};
+        size.insert(size.end(), f.indexed.begin(), f.indexed.end());
+        size.insert(size.end(), {1, 2, f.out_pos});
+        std::vector<void*> ptr = {x.ptr(), values.ptr(), out.ptr()};
+        for (auto& i : index) ptr.push_back(i.data());
+        aotc_scatter_config cfg = {0, 0, 0, accumulate};
+        volatile int32_t fault = 0;
+        aotc_kargs args = {ptr.data(), size.data(), &cfg, nullptr, 0, 1, &fault};
+        e.fn(&args, 0, 1);
+        CHECK(fault == 0);
+        std::vector<double> want(60);
+        for (int i = 0; i < 60; ++i) want[static_cast<size_t>(i)] = x.get(i);
+        for (int64_t v = 0; v < count; ++v) {
+          int64_t left = v, pick = 0, at[3] = {0, 0, 0};
+          for (size_t i = rd.size(); i-- > 0;) {
+            (rd[i] < 0 ? pick : at[rd[i]]) = left % extent(rd[i]);
+            left /= extent(rd[i]);
+          }
+          for (size_t q = 0; q < f.indexed.size(); ++q) {
+            const int64_t i = index[q][static_cast<size_t>(pick)], d = f.indexed[q];
+            at[d] = i < 0 ? i + xd[d] : i;
+          }
+          double& w = want[static_cast<size_t>((at[0] * 3 + at[1]) * 5 + at[2])];
+          w = accumulate ? w + values.get(v) : values.get(v);
+        }
+        bool good = true;
+        for (int i = 0; i < 60; ++i) {
+          double w = want[static_cast<size_t>(i)];
+          if (e.dtype == DType::u8) w = static_cast<uint8_t>(static_cast<int64_t>(w));
+          good &= std::fabs(out.get(i) - w) <= 4 * epsilon(e.dtype) * (1 + std::fabs(w));
+        }
+        CHECK(good);
+        index[0][1] = 77;
+        e.fn(&args, 0, 1);
+        CHECK(fault == AOTC_FAULT_INDEX);
+      }
+}
+
+}  // namespace
+}  // namespace kernel_test

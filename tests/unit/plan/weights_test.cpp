@@ -1,0 +1,117 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "kernels/cpu/pack.h"
+#include "plan/weights.h"
+
+using namespace aotc;
+using namespace aotc::plan;
+
+namespace {
+
+ConstId add_constant(IdVec<ConstId, ConstData>& all, DType t, std::vector<int64_t> dims, int salt) {
+  ConstData c;
+  int64_t n = 1;
+  for (int64_t d : dims) c.type.dims.emplace_back(d), n *= d;
+  c.type.dtype = t;
+  c.bytes = static_cast<size_t>(n * dtype_bytes(t));
+  auto bytes = std::make_shared<std::vector<std::byte>>(c.bytes);
+  for (size_t i = 0; i < c.bytes; ++i) (*bytes)[i] = static_cast<std::byte>((i * 131 + i / 251 + static_cast<size_t>(salt)) & 255);
+  c.data = bytes->data();
+  c.keepalive = bytes;
+  c.name = fmt::format("w{}", all.size());
+  return all.push(std::move(c));
+}
+
+std::vector<std::byte> blob_of(const WeightTable& t, const IdVec<ConstId, ConstData>& all, int threads) {
+  std::vector<std::byte> out(t.blob_bytes());
+  write_weights(t.weights(), all, out, threads);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("gemm panels agree with the kernel library's packing") {
+  for (DType t : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    for (bool transposed : {false, true}) {
+      const int64_t k = 77, n = 100;  // neither a multiple of anything
+      IdVec<ConstId, ConstData> all;
+      const ConstId c = add_constant(all, t, {2, k, n}, 5);
+      loop::MatmulKernel m;
+      m.in = t;
+      m.b_constant = true;
+      m.batch = {Expr(2)};
+      m.m = 5, m.n = n, m.k = k;
+      m.b.batch_strides = {Expr(k * n)};
+      m.b.row_stride = transposed ? 1 : n, m.b.col_stride = transposed ? k : 1;
+      m.segments.resize(2);
+      m.segments[0].n_begin = 0, m.segments[0].n_end = 40, m.segments[1].n_begin = 40, m.segments[1].n_end = n;
+      const auto p = panels_of(m, GemmChoice{});
+      REQUIRE(p);
+      WeightTable table(all);
+      const uint32_t dense = table.add(c), packed = table.add(c, p);
+      CHECK(table.add(c, p) == packed);
+      CHECK(dense != packed);
+      const auto blob = blob_of(table, all, 1);
+      CHECK(blob == blob_of(table, all, 3));
+      CHECK(std::memcmp(blob.data() + table.weights()[dense].offset, all[c].data, all[c].bytes) == 0);
+      const int64_t rs = transposed ? 1 : n, cs = transposed ? k : 1, es = dtype_bytes(t);
+      const std::byte* at = blob.data() + table.weights()[packed].offset;
+      for (int64_t b = 0; b < 2; ++b) {
+        for (auto [n0, n1] : {std::pair<int64_t, int64_t>{0, 40}, {40, n}}) {
+          std::vector<std::byte> want(static_cast<size_t>(kernels::panel_bytes(k, n1 - n0, t)));
+          kernels::pack_panels(all[c].data + (b * k * n + n0 * cs) * es, rs, cs, k, n1 - n0, t, want.data());
+          REQUIRE(std::memcmp(at, want.data(), want.size()) == 0);
+          at += want.size();
+        }
+      }
+      CHECK(at == blob.data() + table.weights()[packed].offset + table.weights()[packed].bytes);
+    }
+  }
+}
+
+TEST_CASE("convolution panels") {
+  for (bool transposed : {false, true}) {
+    const int64_t groups = 2, ci = 3, co = 40, taps = 6;
+    IdVec<ConstId, ConstData> all;
+    const ConstId c = add_constant(
+        all, DType::f32, transposed ? std::vector<int64_t>{groups * ci, co, 2, 3} : std::vector<int64_t>{groups * co, ci, 2, 3}, 1);
+    loop::ConvKernel v;
+    v.in = DType::f32;
+    v.w_constant = true;
+    v.transposed = transposed;
+    v.groups = groups;
+    v.kernel = {2, 3};
+    v.x_dims = {1, groups * ci, 9, 9}, v.out_dims = {1, groups * co, 8, 7};
+    const auto p = panels_of(v, ConvChoice{});
+    REQUIRE(p);
+    WeightTable table(all);
+    table.add(c, p);
+    const auto blob = blob_of(table, all, 2);
+    const auto* got = reinterpret_cast<const float*>(blob.data());
+    const auto* w = reinterpret_cast<const float*>(all[c].data);
+    for (int64_t g = 0; g < groups; ++g) {
+      std::vector<float> dense(static_cast<size_t>(ci * taps * co)),
+          want(static_cast<size_t>(kernels::panel_elems(ci * taps, co, DType::f32)));
+      for (int64_t i = 0; i < ci; ++i)
+        for (int64_t x = 0; x < taps; ++x)
+          for (int64_t o = 0; o < co; ++o)
+            dense[static_cast<size_t>((i * taps + x) * co + o)] =
+                transposed ? w[((g * ci + i) * co + o) * taps + x] : w[((g * co + o) * ci + i) * taps + x];
+      kernels::pack_panels(dense.data(), co, 1, ci * taps, co, DType::f32, want.data());
+      REQUIRE(std::memcmp(got, want.data(), want.size() * 4) == 0);
+      got += want.size();
+    }
+  }
+}
+
+TEST_CASE("equal bytes are stored once") {
+  IdVec<ConstId, ConstData> all;
+  const ConstId a = add_constant(all, DType::f32, {64, 64}, 1);
+  ConstData alias = all[a];
+  alias.name = "tied";
+  const ConstId b = all.push(alias);
+  WeightTable t(all);
+  CHECK(t.add(a) == t.add(b));
+  CHECK(t.weights().size() == 1);
+}
