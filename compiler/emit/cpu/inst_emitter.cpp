@@ -206,8 +206,8 @@ void InstEmitter::emit_load(InstId id) {
       [[fallthrough]];
     case LaneIndex::strided:
       return finish(rank, true,
-                    fmt::format("gather({0} + {1} + i * {2}, w, {3}[&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(x.base),
-                                scopes_.scalar(x.stride), m));
+                    fmt::format("ld_strided({0} + {1} + i * {2}, {2}, w{3})", ptr, scopes_.scalar(x.base), scopes_.scalar(x.stride),
+                                lane_mask ? ", " + alive_mask(i.mask) : ""));
     default: break;
   }
   if (scopes_.by_lane(i.index)) rank = place_.rank;

@@ -381,6 +381,50 @@ AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
   for (int l = 0; l < AOTC_L; ++l)
     if (m[l]) p[at(l)] = q[l];
 }
+/// p[0], p[stride], p[2 * stride] ... of live lanes; where a mask is given, of those that it sets (the others read as zero).
+template <class T, class W>
+AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+template <class T, class W>
+AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w, i32v m) {
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+#if !defined(__clang__)
+// The machine's gather where 32-bit offsets do. Stride 2 of whole vectors: two loads, the second one short of the end.
+AOTC_I bool near(int64_t stride) { return stride > -(1 << 24) && stride < (1 << 24); }
+AOTC_I f32v gather32(const float* p, i32v offset, i32v m) {
+#if AOTC_L == 16
+  return __builtin_ia32_gathersiv16sf(f32v{}, p, offset, kmask(m), 4);
+#else
+  return __builtin_ia32_gathersiv8sf(f32v{}, p, offset, (f32v)m, 4);
+#endif
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, full w) {
+  if (stride == 2) {
+    const f32v a = ld(p, w), b = ld(p + AOTC_L - 1, w);
+#if AOTC_L == 16
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
+#else
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+#endif
+  }
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, part w) {
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), alive(w));
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, full w, i32v m) {
+  if (!any(~m)) return ld_strided(p, stride, w);
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m);
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, part w, i32v m) {
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m & alive(w));
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+#endif
 template <class At>
 AOTC_I i64v lanes64(At at) {
   i64v r;

@@ -19,10 +19,7 @@ AOTC_I f32v scale2(f32v x, f32v n) {
   return x * a * b;
 #endif
 }
-AOTC_I f32v clamp_keep_nan(f32v x, float lo, float hi) {
-  x = x < kf(lo) ? kf(lo) : x;
-  return x > kf(hi) ? kf(hi) : x;
-}
+AOTC_I f32v clamp_keep_nan(f32v x, float lo, float hi) { return least_or_b(kf(hi), greatest_or_b(kf(lo), x)); }
 
 /// exp(r) - 1 - r over r*r for |r| <= ln(2)/2.
 AOTC_I f32v exp_tail(f32v r) {

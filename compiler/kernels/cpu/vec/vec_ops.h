@@ -87,8 +87,20 @@ AOTC_I V v_minimum(V a, V b) {
   const V m = sel(v_lt(a, b), a, b);
   return sel(v_ne(a, a), a, m);
 }
+// maxps and minps: b where either is NaN.
+#if defined(__clang__)
+AOTC_I f32v greatest_or_b(f32v a, f32v b) { return a > b ? a : b; }
+AOTC_I f32v least_or_b(f32v a, f32v b) { return a < b ? a : b; }
+#elif AOTC_L == 16
+AOTC_I f32v greatest_or_b(f32v a, f32v b) { return __builtin_ia32_maxps512_mask(a, b, a, static_cast<uint16_t>(-1), 4); }
+AOTC_I f32v least_or_b(f32v a, f32v b) { return __builtin_ia32_minps512_mask(a, b, a, static_cast<uint16_t>(-1), 4); }
+#else
+AOTC_I f32v greatest_or_b(f32v a, f32v b) { return __builtin_ia32_maxps256(a, b); }
+AOTC_I f32v least_or_b(f32v a, f32v b) { return __builtin_ia32_minps256(a, b); }
+#endif
 AOTC_I i32v v_maximum(i32v a, i32v b) { return a > b ? a : b; }
 AOTC_I i32v v_minimum(i32v a, i32v b) { return a < b ? a : b; }
+AOTC_I f32v v_relu(f32v a) { return greatest_or_b(kf(0), a); }
 template <class V>
 AOTC_I V v_relu(V a) {  // NaN: the comparison is false, so a is kept
   return sel(v_lt(a, like(a, 0)), like(a, 0), a);

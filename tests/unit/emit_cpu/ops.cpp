@@ -1,0 +1,158 @@
+// Every pointwise core op in every dtype that it has, against the graph interpreter in f64.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "aotc/detail/kernel_abi.h"
+#include "emit/cpu/loop_emitter.h"
+#include "emit/cpu/unit.h"
+#include "graph/builder.h"
+#include "graph/interp.h"
+#include "harness.h"
+#include "plan/loop_interface.h"
+
+using namespace aotc;
+using namespace aotc::test;
+
+namespace {
+
+struct OpCase {
+  Op op;
+  double tolerance;  ///< relative, f32
+  double lo = -INFINITY, hi = INFINITY;
+};
+const OpCase kFloatUnary[] = {
+    {Op::neg, 0},      {Op::abs, 0},       {Op::sign, 0},      {Op::ceil, 0},          {Op::floor, 0},           {Op::round, 0},
+    {Op::trunc, 0},    {Op::sqrt, 1e-7},   {Op::rsqrt, 2e-7},  {Op::reciprocal, 1e-7}, {Op::exp, 2e-7},          {Op::exp2, 2e-7},
+    {Op::expm1, 2e-7}, {Op::log, 2e-7},    {Op::log2, 2e-7},   {Op::log10, 2e-7},      {Op::log1p, 2e-7},        {Op::sin, 3e-7},
+    {Op::cos, 3e-7},   {Op::tan, 3e-7},    {Op::asin, 2e-7},   {Op::acos, 2e-7},       {Op::atan, 2e-7},         {Op::sinh, 3e-7},
+    {Op::cosh, 3e-7},  {Op::tanh, 2e-7},   {Op::asinh, 2e-7},  {Op::acosh, 2e-7},      {Op::atanh, 3e-7},        {Op::erf, 2e-7},
+    {Op::erfc, 1e-6},  {Op::erfinv, 3e-7}, {Op::lgamma, 1e-6}, {Op::digamma, 1e-5, 0},    {Op::sigmoid, 3e-7, -80}, {Op::relu, 0}};
+const Op kFloatBinary[] = {Op::add,  Op::sub, Op::mul,   Op::div,   Op::div_trunc, Op::div_floor, Op::remainder,
+                           Op::fmod, Op::pow, Op::atan2, Op::hypot, Op::copysign,  Op::minimum,   Op::maximum,
+                           Op::eq,   Op::ne,  Op::lt,    Op::le,    Op::gt,        Op::ge};
+const Op kIntUnary[] = {Op::neg, Op::abs, Op::sign, Op::relu, Op::bitwise_not};
+const Op kIntBinary[] = {Op::add, Op::sub,     Op::mul,     Op::div_trunc, Op::div_floor, Op::remainder, Op::fmod,
+                         Op::pow, Op::minimum, Op::maximum, Op::eq,        Op::ne,        Op::lt,        Op::le,
+                         Op::gt,  Op::ge,      Op::bit_and, Op::bit_or,    Op::bit_xor,   Op::shl,       Op::shr};
+const Op kBoolBinary[] = {Op::bit_and, Op::bit_or, Op::bit_xor, Op::eq, Op::ne, Op::minimum, Op::maximum};
+
+template <class T>
+void put(HostTensor& t, size_t i, T x) {
+  std::memcpy(&t.bytes[i * sizeof(T)], &x, sizeof(T));
+}
+template <class T>
+T get(const HostTensor& t, size_t i) {
+  T x;
+  std::memcpy(&x, &t.bytes[i * sizeof(T)], sizeof(T));
+  return x;
+}
+
+HostTensor random_tensor(DType t, int64_t n, uint32_t seed, int64_t int_range) {
+  HostTensor h{t, {n}, std::vector<std::byte>(static_cast<size_t>(n * dtype_bytes(t)))};
+  std::mt19937 rng(seed);
+  const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -3e-42, 1.0, -1.0, 0.5, -0.5, 2.5, 88.9, -104.5, 1e30, -1e30, 3e9};
+  for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+    double x = std::normal_distribution<double>()(rng) * std::pow(10, static_cast<int>(rng() % 5) - 2);
+    if (rng() % 8 == 0) x = special[rng() % std::size(special)];
+    const int64_t k = static_cast<int64_t>(rng() % static_cast<uint64_t>(2 * int_range)) - int_range;
+    switch (t) {
+      case DType::f32: put(h, i, static_cast<float>(x)); break;
+      case DType::f64: put(h, i, x); break;
+      case DType::i64: put(h, i, k); break;
+      case DType::i32: put(h, i, static_cast<int32_t>(k)); break;
+      case DType::i16: put(h, i, static_cast<int16_t>(k)); break;
+      case DType::i8: put(h, i, static_cast<int8_t>(k)); break;
+      case DType::u8: put(h, i, static_cast<uint8_t>(k & 127)); break;
+      default: put(h, i, static_cast<uint8_t>(k & 1)); break;
+    }
+  }
+  return h;
+}
+
+double element(const HostTensor& t, size_t i) {
+  switch (t.dtype) {
+    case DType::f32: return get<float>(t, i);
+    case DType::f64: return get<double>(t, i);
+    case DType::i64: return static_cast<double>(get<int64_t>(t, i));
+    case DType::i32: return get<int32_t>(t, i);
+    case DType::i16: return get<int16_t>(t, i);
+    case DType::i8: return get<int8_t>(t, i);
+    default: return get<uint8_t>(t, i);
+  }
+}
+
+/// One kernel that computes all the ops on x (and y), and the same graph.
+void check_ops(DType t, const std::vector<Op>& unary, const std::vector<Op>& binary, int64_t int_range) {
+  constexpr int64_t kN = 1000;
+  Graph g;
+  KernelBuilder b("ops");
+  b.k.lanes = LaneAxis::outer;
+  const Expr i = b.outer("i", Expr(kN));
+  const ParamId px = b.param("x", ParamRole::input, t, {Expr(kN)}), py = b.param("y", ParamRole::input, t, {Expr(kN)});
+  b.block(false);
+  const InstId x = b.load(px, i), y = b.load(py, i);
+  Builder gb(g);
+  const ValueId gx = g.add_input("x", {t, {Expr(kN)}}), gy = g.add_input("y", {t, {Expr(kN)}});
+  std::vector<Op> ops;
+  std::vector<DType> out;
+  const auto add = [&](Op op, bool two) {
+    const ValueId v = two ? gb.binary(op, gx, gy) : gb.unary(op, gx);
+    ops.push_back(op);
+    out.push_back(g.type(v).dtype);
+    g.outputs.push_back({std::string(op_name(op)), v, "", -1});
+    const ParamId p = b.param("out", ParamRole::output, out.back(), {Expr(kN)});
+    b.store(p, i, b.op(op, out.back(), two ? std::vector<InstId>{x, y} : std::vector<InstId>{x}));
+  };
+  for (Op op : unary) add(op, false);
+  for (Op op : binary) add(op, true);
+
+  const HostTensor hx = random_tensor(t, kN, 1, int_range), hy = random_tensor(t, kN, 2, int_range);
+  const std::vector<HostTensor> want = interpret(g, {hx, hy}, {true});
+  for (Isa isa : native_isas()) {
+    if (emit::cpu::loop_isa(isa) != isa) continue;
+    const CompiledUnit lib(emit::cpu::unit_source({emit::cpu::emit_function(b.k, emit::cpu::kernel_spec(b.k, "ops"))}), isa);
+    const auto fn = reinterpret_cast<aotc_kernel_fn>(lib.symbol("ops"));
+    std::vector<HostTensor> got;
+    std::vector<void*> ptr = {const_cast<std::byte*>(hx.bytes.data()), const_cast<std::byte*>(hy.bytes.data())};
+    for (DType o : out) got.push_back({o, {kN}, std::vector<std::byte>(static_cast<size_t>(kN * dtype_bytes(o)))});
+    for (HostTensor& h : got) ptr.push_back(h.bytes.data());
+    volatile int32_t fault = 0;
+    aotc_kargs args{ptr.data(), nullptr, nullptr, nullptr, 0, 1, &fault};
+    fn(&args, 0, plan::loop_work(b.k).as_const().value());
+    for (size_t o = 0; o < ops.size(); ++o) {
+      OpCase c{ops[o], 3e-7};
+      for (const OpCase& u : kFloatUnary)
+        if (u.op == ops[o]) c = u;
+      int wrong = 0;
+      for (size_t e = 0; e < kN && wrong < 4; ++e) {
+        const double a = element(hx, e), w = element(want[o], e), v = element(got[o], e);
+        if (a < c.lo || a > c.hi) continue;
+        const double rounded = t == DType::f32 && is_float(out[o]) ? static_cast<float>(w) : w;
+        if (rounded == v || (rounded != rounded && v != v)) continue;
+        const double least = t == DType::f64 ? 1e-300 : 1.2e-38, tolerance = t == DType::f64 ? 1e-12 : c.tolerance;
+        if (is_float(t) && std::abs(v - w) <= tolerance * std::max(std::abs(w), least) + (t == DType::f64 ? 0 : 1.5e-45)) continue;
+        ++wrong;
+        FAIL_CHECK(dtype_name(t) << " " << op_name(ops[o]) << "(" << a << ", " << element(hy, e) << ") = " << v << ", want " << w << " on "
+                                 << isa_name(isa));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("pointwise ops of floats") {
+  std::vector<Op> unary, binary(std::begin(kFloatBinary), std::end(kFloatBinary));
+  for (const OpCase& c : kFloatUnary) unary.push_back(c.op);
+  check_ops(DType::f32, unary, binary, 1);
+  check_ops(DType::f64, unary, binary, 1);
+}
+
+TEST_CASE("pointwise ops of integers and bools") {
+  const std::vector<Op> unary(std::begin(kIntUnary), std::end(kIntUnary)), binary(std::begin(kIntBinary), std::end(kIntBinary));
+  for (DType t : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) check_ops(t, unary, binary, 9);
+  check_ops(DType::boolean, {Op::logical_not}, std::vector<Op>(std::begin(kBoolBinary), std::end(kBoolBinary)), 9);
+}
