@@ -1,0 +1,178 @@
+#include "loop/finish.h"
+
+#include <algorithm>
+#include <set>
+
+namespace aotc::loop {
+namespace {
+
+bool is_access(const Inst& i) { return i.kind == InstKind::load || i.kind == InstKind::store; }
+
+/// How many accesses run along consecutive elements when v runs; stores count twice.
+int contiguous_score(const LoopKernel& k, SymId v) {
+  int score = 0;
+  for (const Inst& i : k.insts)
+    if (is_access(i))
+      if (auto c = i.index.linear_coefficient(v); c && c->is(1)) score += i.kind == InstKind::store ? 2 : 1;
+  return score;
+}
+
+/// Position of the best variable to run lanes along; ties go to the last.
+size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int* score) {
+  size_t best = vars.empty() ? 0 : vars.size() - 1;
+  *score = vars.empty() ? 0 : contiguous_score(k, vars[best].sym);
+  for (size_t i = vars.size(); i-- > 0;)
+    if (const int s = contiguous_score(k, vars[i].sym); s > *score) {
+      *score = s;
+      best = i;
+    }
+  return best;
+}
+
+void move_last(std::vector<LoopVar>& vars, size_t at) {
+  if (!vars.empty()) std::rotate(vars.begin() + static_cast<long>(at), vars.begin() + static_cast<long>(at) + 1, vars.end());
+}
+
+/// Whether a and b, neighbours with b inside, count through all indices as one variable would.
+bool merges(const LoopKernel& k, const LoopVar& a, const LoopVar& b) {
+  for (const Inst& i : k.insts) {
+    if (!is_access(i) && i.kind != InstKind::index) continue;
+    const auto ca = i.index.linear_coefficient(a.sym), cb = i.index.linear_coefficient(b.sym);
+    if (!ca || !cb || ca->depends_on(b.sym) || *ca != *cb * b.extent) return false;
+  }
+  return true;
+}
+
+void merge_loops(LoopKernel& k, std::vector<LoopVar>& vars) {
+  for (size_t i = vars.size(); i-- > 1;) {
+    if (!merges(k, vars[i - 1], vars[i])) continue;
+    const SymMap gone{{vars[i - 1].sym, Expr(0)}};
+    for (Inst& inst : k.insts) inst.index = inst.index.substitute(gone);
+    vars[i].extent = vars[i - 1].extent * vars[i].extent;
+    k.syms.edit(vars[i].sym).extent = vars[i].extent;
+    vars.erase(vars.begin() + static_cast<long>(i) - 1);
+  }
+}
+
+void choose_loops(LoopKernel& k) {
+  bool ordered = false, scans = false;  // the order of inner points matters
+  for (const Inst& i : k.insts) {
+    const bool arg = i.reduce_kind == ReduceKind::argmax || i.reduce_kind == ReduceKind::argmin;
+    ordered = ordered || i.kind == InstKind::scan || (i.kind == InstKind::reduce && arg);
+    scans = scans || i.kind == InstKind::scan;
+  }
+  int outer_score = 0, inner_score = 0;
+  const size_t outer_best = best_lane(k, k.outer, &outer_score);
+  if (k.inner.empty()) {
+    move_last(k.outer, outer_best);
+    merge_loops(k, k.outer);
+    k.lanes = k.outer.empty() ? LaneAxis::none : LaneAxis::outer;
+    if (k.outer.size() > 1 && k.syms.hint(k.outer.back().extent) >= 16) {
+      k.inner = {k.outer.back()};
+      k.outer.pop_back();
+      k.lanes = LaneAxis::inner;
+    }
+    return;
+  }
+  const size_t inner_best = best_lane(k, k.inner, &inner_score);
+  const bool small_rows = k.syms.hint(k.inner_points()) < 32;
+  if (!k.outer.empty() && outer_score > 0 && (scans || small_rows || outer_score > inner_score)) {
+    k.lanes = LaneAxis::outer;
+    move_last(k.outer, outer_best);
+  } else {
+    k.lanes = scans ? LaneAxis::none : LaneAxis::inner;
+    if (!ordered) move_last(k.inner, inner_best);
+  }
+  merge_loops(k, k.outer);
+  if (!scans) merge_loops(k, k.inner);
+}
+
+/// New symbol table with only what is used: loop symbols i0.. and r0.., value symbols x0.. in order of definition.
+void canonical_symbols(LoopKernel& k, const SymTable& base) {
+  SymTable syms = base;
+  SymMap to;
+  std::map<SymId, SymId> renamed;
+  auto add = [&](SymId old, const std::string& name, SymKind kind, std::optional<Expr> extent) {
+    SymInfo s;
+    s.name = name;
+    s.kind = kind;
+    s.extent = std::move(extent);
+    renamed[old] = syms.add(s);
+    to[old] = Expr::symbol(renamed[old]);
+  };
+  int n = 0;
+  for (LoopVar& v : k.outer) add(v.sym, "i" + std::to_string(n++), SymKind::loop, v.extent);
+  n = 0;
+  for (LoopVar& v : k.inner) add(v.sym, "r" + std::to_string(n++), SymKind::loop, v.extent);
+  n = 0;
+  for (const Inst& i : k.insts)
+    if (i.bind != kNone<SymId> && !renamed.count(i.bind)) add(i.bind, "x" + std::to_string(n++), SymKind::value, k.syms[i.bind].extent);
+  for (LoopVar& v : k.outer) v.sym = renamed.at(v.sym);
+  for (LoopVar& v : k.inner) v.sym = renamed.at(v.sym);
+  for (Inst& i : k.insts) {
+    i.index = i.index.substitute(to);
+    if (i.bind != kNone<SymId>) i.bind = renamed.at(i.bind);
+  }
+  k.syms = std::move(syms);
+}
+
+/// Instructions numbered in the order of the blocks; what no block holds is dropped.
+void number_insts(LoopKernel& k) {
+  IdVec<InstId, Inst> out;
+  std::map<InstId, InstId> to;
+  for (const Block& b : k.blocks)
+    for (InstId i : b.insts) to[i] = static_cast<InstId>(to.size());
+  for (Block& b : k.blocks)
+    for (InstId& i : b.insts) {
+      Inst inst = k.insts[i];
+      for (InstId& a : inst.args) a = to.at(a);
+      if (inst.mask != kNone<InstId>) inst.mask = to.at(inst.mask);
+      out.push(std::move(inst));
+      i = to.at(i);
+    }
+  k.insts = std::move(out);
+}
+
+/// Drops what neither stores nor checks need.
+void drop_unused(LoopKernel& k) {
+  std::vector<char> used(k.insts.size(), 0);
+  std::map<SymId, InstId> binder;
+  for (size_t i = 0; i < k.insts.size(); ++i)
+    if (const SymId s = k.insts[static_cast<InstId>(i)].bind; s != kNone<SymId>) binder[s] = static_cast<InstId>(i);
+  for (size_t i = k.insts.size(); i-- > 0;) {
+    const Inst& inst = k.insts[static_cast<InstId>(i)];
+    if (inst.kind == InstKind::store || inst.kind == InstKind::check) used[i] = 1;
+    if (!used[i]) continue;
+    for (InstId a : inst.args) used[idx(a)] = 1;
+    if (inst.mask != kNone<InstId>) used[idx(inst.mask)] = 1;
+    if (!binder.empty())
+      for (SymId s : inst.index.symbols())
+        if (auto b = binder.find(s); b != binder.end()) used[idx(b->second)] = 1;
+  }
+  IdVec<InstId, Inst> out;
+  std::vector<InstId> to(k.insts.size());
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    Inst inst = k.insts[static_cast<InstId>(i)];
+    for (InstId& a : inst.args) a = to[idx(a)];
+    if (inst.mask != kNone<InstId>) inst.mask = to[idx(inst.mask)];
+    to[i] = out.push(std::move(inst));
+  }
+  k.insts = std::move(out);
+}
+
+}  // namespace
+
+void finish(LoopKernel& k, const SymTable& base, Loops loops) {
+  drop_unused(k);
+  if (loops == Loops::free)
+    choose_loops(k);
+  else
+    k.lanes = LaneAxis::inner;
+  for (Inst& i : k.insts) i.index = k.syms.simplify(i.index);
+  schedule(k);
+  canonical_symbols(k, base);
+  number_insts(k);
+}
+
+}  // namespace aotc::loop

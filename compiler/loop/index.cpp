@@ -1,0 +1,234 @@
+#include "loop/index.h"
+
+#include <algorithm>
+
+namespace aotc::loop {
+namespace {
+
+const Expr::Atom* single_atom(const Expr& e) {
+  const auto& t = e.terms();
+  return t.size() == 1 && t[0].coef == 1 && t[0].atoms.size() == 1 ? &t[0].atoms[0] : nullptr;
+}
+
+/// hi*d + lo, or the dividend when hi and lo are its quotient and remainder by d.
+Expr join(const Expr& hi, const Expr& lo, const Expr& d, const SymTable& syms) {
+  if (const Expr::Atom* a = single_atom(lo); a && a->kind == Expr::AtomKind::mod && a->b == d) {
+    const Expr dividend = a->a;
+    if (hi == syms.simplify(floordiv(dividend, d))) return dividend;
+  }
+  return hi * d + lo;
+}
+
+struct Axis {
+  Expr dim, idx;
+};
+
+/// Where the leading dims of both lists have equal products: the shortest such pair of counts, or all.
+std::pair<size_t, size_t> leading_group(const std::vector<Axis>& from, size_t i0, const Exprs& to, size_t j0) {
+  for (size_t total = 0; total + 2 <= (from.size() - i0) + (to.size() - j0); ++total) {
+    for (size_t a = 0; a <= total; ++a) {
+      const size_t b = total - a;
+      if (i0 + a >= from.size() || j0 + b >= to.size()) continue;
+      Expr pa = 1, pb = 1;
+      for (size_t i = i0; i <= i0 + a; ++i) pa *= from[i].dim;
+      for (size_t j = j0; j <= j0 + b; ++j) pb *= to[j];
+      if (pa == pb) return {a + 1, b + 1};
+    }
+  }
+  return {from.size() - i0, to.size() - j0};
+}
+
+}  // namespace
+
+Expr linearise(const Exprs& dims, const Exprs& idx, const SymTable& syms) {
+  AOTC_CHECK(dims.size() == idx.size(), "{} dims, {} indices", dims.size(), idx.size());
+  Expr e = 0;
+  bool first = true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].is(1)) continue;
+    e = first ? idx[i] : join(e, idx[i], dims[i], syms);
+    first = false;
+  }
+  return syms.simplify(e);
+}
+
+Exprs delinearise(const Expr& offset, const Exprs& dims, const SymTable& syms) {
+  Exprs idx(dims.size(), Expr(0));
+  Expr rest = offset;
+  bool more = true;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i].is(1)) continue;
+    const bool first = std::all_of(dims.begin(), dims.begin() + static_cast<long>(i), [](const Expr& d) { return d.is(1); });
+    if (first || dims[i].is(0)) {
+      idx[i] = more ? rest : Expr(0);
+      more = false;
+      continue;
+    }
+    idx[i] = syms.simplify(mod(rest, dims[i]));
+    rest = syms.simplify(floordiv(rest, dims[i]));
+  }
+  return idx;
+}
+
+Exprs reshape_index(const Exprs& from, const Exprs& idx, const Exprs& to, const SymTable& syms) {
+  AOTC_CHECK(from.size() == idx.size(), "{} dims, {} indices", from.size(), idx.size());
+  if (from == to) return idx;
+  std::vector<Axis> a;
+  Exprs b;
+  std::vector<size_t> b_at;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (!from[i].is(1)) a.push_back({from[i], idx[i]});
+  for (size_t i = 0; i < to.size(); ++i)
+    if (!to[i].is(1)) {
+      b.push_back(to[i]);
+      b_at.push_back(i);
+    }
+  Exprs out(to.size(), Expr(0));
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const auto [ni, nj] = leading_group(a, i, b, j);
+    if (ni == 1 && nj == 1) {
+      out[b_at[j]] = a[i].idx;
+    } else {
+      Exprs ad, ai, bd(b.begin() + static_cast<long>(j), b.begin() + static_cast<long>(j + nj));
+      for (size_t t = i; t < i + ni; ++t) {
+        ad.push_back(a[t].dim);
+        ai.push_back(a[t].idx);
+      }
+      const Exprs parts = delinearise(linearise(ad, ai, syms), bd, syms);
+      for (size_t t = 0; t < nj; ++t) out[b_at[j + t]] = parts[t];
+    }
+    i += ni;
+    j += nj;
+  }
+  return out;
+}
+
+InputIndex view_input(const Graph& g, const Node& n, const Exprs& idx, const SymTable& syms) {
+  const Exprs& in = g.type(n.inputs[0]).dims;
+  const Exprs& out = g.type(n.outputs[0]).dims;
+  InputIndex r;
+  auto need = [&](const Expr& v, const Expr& extent) {
+    if (!(syms.proves_le(0, v) && syms.proves_lt(v, extent))) r.within.push_back({v, extent});
+  };
+  switch (n.op) {
+    case Op::reshape: r.idx = reshape_index(out, idx, in, syms); break;
+    case Op::permute: {
+      const Ints& perm = n.get<Ints>(Attr::perm);
+      r.idx.resize(in.size());
+      for (size_t i = 0; i < perm.size(); ++i) r.idx[static_cast<size_t>(perm[i])] = idx[i];
+      break;
+    }
+    case Op::expand:
+      for (size_t i = 0; i < in.size(); ++i) r.idx.push_back(in[i].is(1) ? Expr(0) : idx[i]);
+      break;
+    case Op::slice: {
+      r.idx = idx;
+      Expr& e = r.idx[static_cast<size_t>(n.get<int64_t>(Attr::dim))];
+      e = syms.simplify(e * n.get_or<int64_t>(Attr::step, 1) + n.get<Expr>(Attr::start));
+      break;
+    }
+    case Op::flip:
+      r.idx = idx;
+      for (int64_t d : n.get<Ints>(Attr::dims)) {
+        const size_t i = static_cast<size_t>(d);
+        r.idx[i] = syms.simplify(in[i] - 1 - idx[i]);
+      }
+      break;
+    case Op::strided: {
+      Expr e = n.get<Expr>(Attr::start);
+      const Exprs& s = n.get<Exprs>(Attr::strides);
+      for (size_t i = 0; i < idx.size(); ++i) e += idx[i] * s[i];
+      r.idx = delinearise(syms.simplify(e), in, syms);
+      break;
+    }
+    case Op::pad: {
+      const Exprs& lo = n.get<Exprs>(Attr::lo);
+      for (size_t i = 0; i < idx.size(); ++i) {
+        r.idx.push_back(syms.simplify(idx[i] - lo[i]));
+        if (!(lo[i].is(0) && in[i] == out[i])) need(r.idx[i], in[i]);
+      }
+      break;
+    }
+    case Op::window: {
+      const Ints &kernel = n.get<Ints>(Attr::kernel), &stride = n.get<Ints>(Attr::stride), &pad = n.get<Ints>(Attr::padding),
+                 &dil = n.get<Ints>(Attr::dilation);
+      const size_t s = kernel.size(), lead = in.size() - s;
+      r.idx.assign(idx.begin(), idx.begin() + static_cast<long>(lead));
+      for (size_t i = 0; i < s; ++i) {
+        r.idx.push_back(syms.simplify(idx[lead + i] * stride[i] + idx[lead + s + i] * dil[i] - pad[i]));
+        need(r.idx.back(), in[lead + i]);
+      }
+      break;
+    }
+    default: AOTC_CHECK(false, "{} is not a view", op_name(n.op));
+  }
+  return r;
+}
+
+bool is_one_to_one(const Node& n) { return n.op == Op::reshape || n.op == Op::permute || n.op == Op::flip; }
+
+std::optional<Exprs> view_forward(const Graph& g, const Node& n, size_t input, const Exprs& idx, const SymTable& syms) {
+  const Exprs& in = g.type(n.inputs[input]).dims;
+  Exprs out;
+  switch (n.op) {
+    case Op::reshape: return reshape_index(in, idx, g.type(n.outputs[0]).dims, syms);
+    case Op::permute:
+      for (int64_t p : n.get<Ints>(Attr::perm)) out.push_back(idx[static_cast<size_t>(p)]);
+      return out;
+    case Op::flip:
+      out = idx;
+      for (int64_t d : n.get<Ints>(Attr::dims))
+        out[static_cast<size_t>(d)] = syms.simplify(in[static_cast<size_t>(d)] - 1 - idx[static_cast<size_t>(d)]);
+      return out;
+    case Op::cat: {
+      out = idx;
+      const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+      for (size_t k = 0; k < input; ++k) out[d] += g.type(n.inputs[k]).dims[d];
+      out[d] = syms.simplify(out[d]);
+      return out;
+    }
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Affine> affine(const Expr& e, const std::vector<SymId>& vars) {
+  Affine a;
+  SymMap zero;
+  for (SymId v : vars) {
+    auto c = e.linear_coefficient(v);
+    if (!c) return std::nullopt;
+    for (SymId w : vars)
+      if (c->depends_on(w)) return std::nullopt;
+    a.coefs.push_back(*c);
+    zero[v] = Expr(0);
+  }
+  a.base = e.substitute(zero);
+  return a;
+}
+
+bool covers_once(const Exprs& dims, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms) {
+  auto a = affine(linearise(dims, idx, syms), vars);
+  if (!a || !a->base.is(0)) return false;
+  std::vector<bool> used(vars.size(), false);
+  Expr stride = 1;
+  for (size_t round = 0; round < vars.size(); ++round) {
+    bool found = false;
+    for (size_t i = 0; i < vars.size() && !found; ++i) {
+      if (used[i] || a->coefs[i] != stride) continue;
+      used[i] = found = true;
+      stride *= *syms[vars[i]].extent;
+    }
+    if (!found) return false;
+  }
+  return stride == product(dims) || syms.proves_eq(stride, product(dims));
+}
+
+bool depends_on_any(const Exprs& idx, const std::vector<SymId>& vars) {
+  for (const Expr& e : idx)
+    for (SymId v : vars)
+      if (e.depends_on(v)) return true;
+  return false;
+}
+
+}  // namespace aotc::loop

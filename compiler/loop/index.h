@@ -1,0 +1,43 @@
+#pragma once
+// Index maps: how an index of a node's result becomes an index of its input, and back. All results are simplified with the symbols'
+// ranges and extents, so that views that cancel leave the plain loop variables.
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "sym/expr.h"
+
+namespace aotc::loop {
+
+/// Row-major offset of `idx` in a dense tensor of `dims`. Quotient and remainder pairs of one expression are put together again.
+Expr linearise(const Exprs& dims, const Exprs& idx, const SymTable& syms);
+/// The index in a dense tensor of `dims` of the element at `offset`; offset < product(dims) is taken for granted.
+Exprs delinearise(const Expr& offset, const Exprs& dims, const SymTable& syms);
+/// An index of a tensor of `from` as an index of the same elements seen as `to`.
+Exprs reshape_index(const Exprs& from, const Exprs& idx, const Exprs& to, const SymTable& syms);
+
+/// 0 <= value < extent must hold, else the element is a constant.
+struct Within {
+  Expr value, extent;
+};
+struct InputIndex {
+  Exprs idx;
+  std::vector<Within> within;  ///< what could not be proved
+};
+/// For a view node: where the input is read for the result's element `idx`.
+InputIndex view_input(const Graph& g, const Node& n, const Exprs& idx, const SymTable& syms);
+/// For a one-to-one view (reshape, permute, flip) or an input of a cat: where the input's element `idx` stands in the result.
+std::optional<Exprs> view_forward(const Graph& g, const Node& n, size_t input, const Exprs& idx, const SymTable& syms);
+bool is_one_to_one(const Node& n);  ///< reshape, permute, flip
+
+struct Affine {
+  Expr base;
+  Exprs coefs;  ///< one per variable
+};
+/// e as base + sum(coefs * vars), where neither base nor coefs depend on vars.
+std::optional<Affine> affine(const Expr& e, const std::vector<SymId>& vars);
+/// Whether `idx` runs over every element of a tensor of `dims` exactly once while `vars` run over their extents.
+bool covers_once(const Exprs& dims, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms);
+bool depends_on_any(const Exprs& idx, const std::vector<SymId>& vars);
+
+}  // namespace aotc::loop

@@ -1,0 +1,136 @@
+#include "loop/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "loop/finish.h"
+#include "loop/lower_detail.h"
+#include "loop/text.h"
+#include "loop/verify.h"
+
+namespace aotc::loop {
+namespace {
+
+std::string& name_of(Kernel& k) {
+  return std::visit([](auto& x) -> std::string& { return x.name; }, k);
+}
+void set_name(Kernel& k, const std::string& name) {
+  name_of(k) = name;
+  if (auto m = std::get_if<MatmulKernel>(&k))
+    for (size_t i = 0; i < m->segments.size(); ++i) m->segments[i].epilogue.name = fmt::format("{}_epilogue{}", name, i);
+  if (auto c = std::get_if<ConvKernel>(&k)) c->epilogue.name = name + "_epilogue";
+}
+std::vector<NodeId>& nodes_of(Kernel& k) {
+  return std::visit([](auto& x) -> std::vector<NodeId>& { return x.nodes; }, k);
+}
+
+/// Text of the kernel without what does not change its code.
+std::string structure(Kernel k) {
+  name_of(k).clear();
+  nodes_of(k).clear();
+  if (auto m = std::get_if<MatmulKernel>(&k))
+    for (Segment& s : m->segments) {
+      s.epilogue.name.clear();
+      s.epilogue.nodes.clear();
+    }
+  if (auto c = std::get_if<ConvKernel>(&k)) {
+    c->epilogue.name.clear();
+    c->epilogue.nodes.clear();
+  }
+  return print(k);
+}
+
+/// "layer_norm_3" → "layer_norm".
+std::string stem(std::string s) {
+  const size_t last = s.find_last_not_of("0123456789");
+  if (last != std::string::npos && last + 1 < s.size() && last > 0 && s[last] == '_') s.resize(last);
+  for (char& c : s)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return s;
+}
+
+std::string label_of(const Graph& g, const std::vector<NodeId>& nodes) {
+  std::string text;
+  std::set<std::string> seen;
+  for (NodeId id : nodes) {
+    const Node& n = g.nodes[id];
+    const std::string name = n.name.empty() ? std::string(op_name(n.op)) : n.name;
+    if (!seen.insert(name).second) continue;
+    if (seen.size() > 8) return text + " ...";
+    text += (text.empty() ? "" : " ") + name;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const Graph& g, const std::vector<NodeId>& nodes) {
+  std::vector<std::string> parts;
+  for (NodeId id : nodes) {
+    const Node& n = g.nodes[id];
+    const OpClass c = op_class(n.op);
+    if (c == OpClass::nullary) continue;
+    if (n.name.empty() && (c == OpClass::view || n.op == Op::cast) && nodes.size() > 1) continue;
+    const std::string s = stem(n.name.empty() ? std::string(op_name(n.op)) : n.name);
+    if (std::find(parts.begin(), parts.end(), s) == parts.end()) parts.push_back(s);
+  }
+  // Views say little beside others.
+  static const std::set<std::string> kQuiet = {"view",      "permute", "transpose", "expand", "reshape",
+                                               "unsqueeze", "to",      "slice",     "select", "contiguous"};
+  if (std::any_of(parts.begin(), parts.end(), [](const std::string& s) { return !kQuiet.count(s); }))
+    std::erase_if(parts, [](const std::string& s) { return kQuiet.count(s) != 0; });
+  if (parts.empty()) return "copy";
+  std::string text;
+  for (size_t i = 0; i < parts.size() && i < 4; ++i) text += (i ? "_" : "") + parts[i];
+  if (!std::isalpha(static_cast<unsigned char>(text[0]))) text = "k_" + text;
+  return text.substr(0, 64);
+}
+
+Lowered lower_loop(const Partition& p, GroupId id, Buffers& buffers) {
+  KernelBuilder b(p, id, buffers);
+  for (const StoreAt& s : p.groups[id].stores) b.store(s);
+  LoopKernel k = std::move(b.kernel());
+  finish(k, p.g.syms, Loops::free);
+  return {std::move(k), b.args()};
+}
+
+Module lower(const Graph& g, const Target&) {
+  const Partition p = partition(g);
+  Module m;
+  m.syms = g.syms;
+  m.notes = p.notes;
+  Buffers buffers(p, m);
+  std::map<std::string, KernelId> known;
+  std::set<std::string> names;
+  for (GroupId id : p.order) {
+    const Group& gr = p.groups[id];
+    Lowered low;
+    switch (gr.kind) {
+      case GroupKind::loop: low = lower_loop(p, id, buffers); break;
+      case GroupKind::matmul: low = lower_matmul(p, id, buffers); break;
+      case GroupKind::conv: low = lower_conv(p, id, buffers); break;
+      case GroupKind::attention: low = lower_attention(p, id, buffers); break;
+      case GroupKind::library: low = lower_library(p, id, buffers); break;
+    }
+    std::vector<NodeId> nodes = gr.nodes;
+    std::sort(nodes.begin(), nodes.end());
+    nodes_of(low.kernel) = nodes;
+    const auto [it, fresh] = known.emplace(structure(low.kernel), kNone<KernelId>);
+    if (fresh) {
+      const std::string base = describe(g, nodes);
+      std::string name = base;
+      for (int n = 2; !names.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+      set_name(low.kernel, name);
+      it->second = m.kernels.push(std::move(low.kernel));
+    }
+    m.calls.push_back({it->second, std::move(low.args), label_of(g, nodes)});
+  }
+  // Inputs and outputs that no kernel touches still belong to the signature.
+  for (const InputInfo& in : g.inputs) buffers.of(in.value);
+  verify(m, "lower");
+  return m;
+}
+
+}  // namespace aotc::loop

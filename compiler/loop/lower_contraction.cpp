@@ -1,0 +1,215 @@
+// Matrix products and convolutions: operands as strided views, batch dims merged, results finished by an epilogue.
+#include <algorithm>
+
+#include "loop/finish.h"
+#include "loop/index.h"
+#include "loop/lower_detail.h"
+
+namespace aotc::loop {
+namespace {
+
+/// A dimension of the result's rows: extent and the strides of both operands along it.
+struct Axis {
+  std::vector<SymId> vars;  ///< of the group, outermost first, that this dimension runs through
+  Expr extent = 1, a, b;
+};
+
+Expr coef(const Affine& f, const std::vector<SymId>& vars, SymId v) {
+  const auto it = std::find(vars.begin(), vars.end(), v);
+  return it == vars.end() ? Expr(0) : f.coefs[static_cast<size_t>(it - vars.begin())];
+}
+
+bool same(const SymTable& s, const Expr& x, const Expr& y) { return x == y || s.proves_eq(x, y); }
+
+/// One loop variable in place of several: what each of them is.
+void split_var(const Axis& axis, const Expr& var, SymTable& syms, SymMap& with) {
+  Exprs dims;
+  for (SymId v : axis.vars) dims.push_back(*syms[v].extent);
+  const Exprs parts = delinearise(var, dims, syms);
+  for (size_t i = 0; i < parts.size(); ++i) with[axis.vars[i]] = parts[i];
+}
+
+SymId loop_var(SymTable& syms, const char* name, const Expr& extent) {
+  SymInfo s;
+  s.name = name;
+  s.kind = SymKind::loop;
+  s.extent = extent;
+  return syms.add(s);
+}
+
+}  // namespace
+
+DType accumulator_type(DType t) {
+  if (t == DType::f64) return t;
+  return is_float(t) ? DType::f32 : DType::i64;
+}
+
+LoopKernel finish_epilogue(const Partition& p, GroupId id, KernelBuilder& b, DType acc, Exprs acc_dims) {
+  for (const StoreAt& s : p.groups[id].stores) b.store(s);
+  LoopKernel k = b.kernel();
+  const ParamId acc_param = k.params.push({"acc", ParamRole::acc, acc, std::move(acc_dims)});
+  for (Inst& i : k.insts)
+    if (i.kind == InstKind::load && i.param == kNone<ParamId>) i.param = acc_param;
+  k.nodes.clear();
+  finish(k, p.g.syms, Loops::fixed);
+  return k;
+}
+
+Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
+  const Graph& g = p.g;
+  const Group& gr = p.groups[id];
+  const Node& n = g.nodes[gr.node];
+  const Exprs& result = g.type(n.outputs[0]).dims;
+  KernelBuilder b(p, id, buffers);
+  SymTable& syms = b.syms();
+
+  std::vector<SymId> vars = gr.outer;
+  if (gr.k_var != kNone<SymId>) vars.push_back(gr.k_var);
+  const auto at_a = p.locate_offset(gr.operands[0].base, gr.operands[0].idx, syms);
+  const auto at_b = p.locate_offset(gr.operands[1].base, gr.operands[1].idx, syms);
+  const auto fa = affine(at_a.second, vars), fb = affine(at_b.second, vars);
+  AOTC_CHECK(fa && fb, "the operands of {} are not strided", n.name);
+
+  // Axes of the result: batch dims, then rows; columns stay apart.
+  std::vector<Axis> axes;
+  for (size_t d = 0; d + 1 < result.size(); ++d) {
+    Axis x;
+    x.extent = result[d];
+    if (auto v = gr.result_idx[d].as_symbol()) {
+      x.vars = {*v};
+      x.a = coef(*fa, vars, *v);
+      x.b = coef(*fb, vars, *v);
+    }
+    const bool row = d + 2 == result.size();
+    if (row || !x.vars.empty()) axes.push_back(std::move(x));
+  }
+  Axis rows = std::move(axes.back());
+  axes.pop_back();
+  auto join = [&](Axis& outer, Axis& inner) {  // inner takes outer in
+    inner.vars.insert(inner.vars.begin(), outer.vars.begin(), outer.vars.end());
+    inner.extent = outer.extent * inner.extent;
+  };
+  for (size_t i = axes.size(); i-- > 1;) {
+    if (!same(syms, axes[i - 1].a, axes[i].a * axes[i].extent) || !same(syms, axes[i - 1].b, axes[i].b * axes[i].extent)) continue;
+    join(axes[i - 1], axes[i]);
+    axes.erase(axes.begin() + static_cast<long>(i) - 1);
+  }
+  while (!axes.empty() && axes.back().b.is(0)) {  // b is shared: more rows instead of a batch
+    Axis& batch = axes.back();
+    if (rows.vars.empty())
+      rows.a = batch.a;
+    else if (!same(syms, batch.a, rows.a * rows.extent))
+      break;
+    join(batch, rows);
+    axes.pop_back();
+  }
+  AOTC_CHECK(axes.size() <= 2, "{} batch dims of {} do not merge", axes.size(), n.name);
+
+  MatmulKernel k;
+  k.syms = g.syms;
+  k.in = g.type(n.inputs[0]).dtype;
+  k.acc = accumulator_type(g.type(n.outputs[0]).dtype);
+  if (k.in == DType::f64) k.acc = DType::f64;
+  k.m = rows.extent;
+  k.n = result.back();
+  k.k = g.type(n.inputs[0]).dims.back();
+  auto operand = [&](ValueId root, const Affine& f, bool is_a) {
+    Operand x;
+    x.param = b.param(buffers.of(root), ParamRole::input);
+    x.base = f.base;
+    for (const Axis& t : axes) x.batch_strides.push_back(is_a ? t.a : t.b);
+    const Expr along_k = gr.k_var == kNone<SymId> ? Expr(0) : coef(f, vars, gr.k_var);
+    const SymId col = gr.result_idx.back().as_symbol().value_or(kNone<SymId>);
+    x.row_stride = is_a ? rows.a : along_k;
+    x.col_stride = is_a ? along_k : coef(f, vars, col);
+    return x;
+  };
+  k.a = operand(at_a.first, *fa, true);
+  k.b = operand(at_b.first, *fb, false);
+  k.b_constant = g.values[gr.operands[1].base].kind == ValueKind::constant &&
+                 std::all_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
+
+  SymMap with;
+  LoopKernel& e = b.kernel();
+  Exprs acc_dims;
+  for (const Axis& t : axes) {
+    k.batch.push_back(t.extent);
+    const SymId v = loop_var(syms, "b", t.extent);
+    e.outer.push_back({v, t.extent});
+    split_var(t, Expr::symbol(v), syms, with);
+  }
+  const SymId row = loop_var(syms, "m", k.m), column = loop_var(syms, "n", k.n);
+  e.outer.push_back({row, k.m});
+  e.inner.push_back({column, k.n});
+  split_var(rows, Expr::symbol(row), syms, with);
+  if (auto c = gr.result_idx.back().as_symbol()) with[*c] = Expr::symbol(column);
+  b.substitute(std::move(with));
+  b.accumulator(n.outputs[0], k.acc, {}, Expr::symbol(row) * k.n + Expr::symbol(column));
+  Segment s;
+  s.n_begin = 0;
+  s.n_end = k.n;
+  s.epilogue = finish_epilogue(p, id, b, k.acc, {k.m, k.n});
+  for (const Param& q : s.epilogue.params)
+    if (q.role != ParamRole::acc) k.params.push(q);
+  k.segments.push_back(std::move(s));
+  return {std::move(k), b.args()};
+}
+
+Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
+  const Graph& g = p.g;
+  const Group& gr = p.groups[id];
+  const Node& n = g.nodes[gr.node];
+  KernelBuilder b(p, id, buffers);
+  SymTable& syms = b.syms();
+  ConvKernel k;
+  k.syms = g.syms;
+  auto operand = [&](const OperandAt& o) {
+    return b.param(buffers.of(p.locate(o.base, Exprs(g.type(o.base).dims.size(), Expr(0)), syms).first), ParamRole::input);
+  };
+  k.x = operand(gr.operands[0]);
+  k.w = operand(gr.operands[1]);
+  k.transposed = n.op == Op::conv_transpose;
+  k.w_constant = g.values[gr.operands[1].base].kind == ValueKind::constant;
+  k.x_dims = g.type(n.inputs[0]).dims;
+  k.out_dims = g.type(n.outputs[0]).dims;
+  for (size_t i = 2; i < k.x_dims.size(); ++i) {
+    const auto c = g.type(n.inputs[1]).dims[i].as_const();
+    AOTC_CHECK(c, "the kernel size of {} is symbolic", n.name);
+    k.kernel.push_back(*c);
+  }
+  k.stride = n.get<Ints>(Attr::stride);
+  k.padding = n.get<Ints>(Attr::padding);
+  k.padding_hi = n.get_or<Ints>(Attr::padding_hi, k.padding);
+  k.dilation = n.get<Ints>(Attr::dilation);
+  k.groups = n.get_or<int64_t>(Attr::groups, 1);
+  k.in = g.type(n.inputs[0]).dtype;
+  k.acc = accumulator_type(k.in);
+
+  SymMap with;
+  LoopKernel& e = b.kernel();
+  Expr pixels = 1;
+  Axis spatial;
+  for (size_t d = 0; d < k.out_dims.size(); ++d) {
+    const auto v = gr.result_idx[d].as_symbol();
+    if (d < 2) {
+      const SymId s = loop_var(syms, d == 0 ? "n" : "co", k.out_dims[d]);
+      e.outer.push_back({s, k.out_dims[d]});
+      if (v) with[*v] = Expr::symbol(s);
+    } else {
+      pixels *= k.out_dims[d];
+      if (v) spatial.vars.push_back(*v);
+    }
+  }
+  const SymId pixel = loop_var(syms, "p", pixels);
+  e.inner.push_back({pixel, pixels});
+  split_var(spatial, Expr::symbol(pixel), syms, with);
+  b.substitute(std::move(with));
+  const Expr row = Expr::symbol(e.outer[0].sym) * k.out_dims[1] + Expr::symbol(e.outer[1].sym);
+  b.accumulator(n.outputs[0], k.acc, {}, row * pixels + Expr::symbol(pixel));
+  k.epilogue = finish_epilogue(p, id, b, k.acc, {k.out_dims[0], k.out_dims[1], pixels});
+  for (const Param& q : k.epilogue.params)
+    if (q.role != ParamRole::acc) k.params.push(q);
+  return {std::move(k), b.args()};
+}
+
+}  // namespace aotc::loop

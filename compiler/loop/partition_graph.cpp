@@ -1,0 +1,202 @@
+// Contractions, opaque nodes, cycles and the order of the groups.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+
+#include "loop/partitioner.h"
+
+namespace aotc::loop {
+namespace {
+
+SymId add_axis(Group& gr, const char* name, const Expr& extent, Expr* at) {
+  *at = 0;
+  if (extent.is(1)) return kNone<SymId>;
+  SymInfo s;
+  s.name = name;
+  s.kind = SymKind::loop;
+  s.extent = extent;
+  const SymId v = gr.syms.add(s);
+  *at = Expr::symbol(v);
+  return v;
+}
+
+std::vector<SymId> present(std::initializer_list<SymId> vars) {
+  std::vector<SymId> out;
+  for (SymId v : vars)
+    if (v != kNone<SymId>) out.push_back(v);
+  return out;
+}
+
+}  // namespace
+
+void Partitioner::visit_contraction(NodeId id, const Node& n) {
+  const ValueId v = n.outputs[0];
+  const GroupId home = p_.group_of.at(id);
+  const std::vector<GroupId> groups = demanding(v);
+  const bool others = std::any_of(groups.begin(), groups.end(), [&](GroupId gr) { return gr != home; });
+  if (forced(v) || others || n.op == Op::attention) {
+    p_.groups[home].stores.push_back({StoreAt::Where::own, v, p_.groups[home].result_idx});
+    p_.home[v] = home;
+    p_.stored[v] = 1;
+    p_.notes.push_back({v, forced(v) ? why_[v] : std::string("result of a contraction")});
+  }
+  Group& gr = p_.groups[home];
+  auto operand = [&](OperandAt at, const std::vector<SymId>& vars = {}) {
+    for (const Expr& e : at.idx)
+      if (!affine(e, vars)) dense_[at.base] = 1;  // affine only while its dims lie as they are
+    if (!p_.is_leaf(at.base)) {
+      need(at.base, home, Exprs(g_.type(at.base).dims.size(), Expr(0)), true);
+      force(at.base, fmt::format("operand of {}", op_name(n.op)));
+    }
+    p_.groups[home].operands.push_back(std::move(at));
+  };
+  if (n.op == Op::matmul) {
+    const Exprs &a = g_.type(n.inputs[0]).dims, &b = g_.type(n.inputs[1]).dims;
+    Expr k;
+    gr.k_var = add_axis(gr, "k", a.back(), &k);
+    Exprs a_at = gr.result_idx, b_at = gr.result_idx;
+    a_at.back() = k;
+    b_at[b.size() - 2] = k;
+    std::vector<SymId> vars = gr.outer;
+    if (gr.k_var != kNone<SymId>) vars.push_back(gr.k_var);
+    const SymTable syms = gr.syms;
+    operand(resolve_operand(p_, n.inputs[0], a_at, vars, syms, users_), vars);
+    operand(resolve_operand(p_, n.inputs[1], b_at, vars, syms, users_), vars);
+  } else if (n.op == Op::attention) {
+    const Exprs &q = g_.type(n.inputs[0]).dims, &k = g_.type(n.inputs[1]).dims, &vv = g_.type(n.inputs[2]).dims;
+    AttentionAxes& x = gr.axes;
+    Expr b, h, hkv, l, s, e, ev;
+    x.b = add_axis(gr, "b", q[0], &b);
+    x.h = add_axis(gr, "h", q[1], &h);
+    x.l = add_axis(gr, "l", q[2], &l);
+    x.s = add_axis(gr, "s", k[2], &s);
+    x.e = add_axis(gr, "e", q[3], &e);
+    x.ev = add_axis(gr, "ev", vv[3], &ev);
+    x.hkv = add_axis(gr, "hkv", k[1], &hkv);
+    const SymTable syms = gr.syms;
+    operand(resolve_operand(p_, n.inputs[0], {b, h, l, e}, present({x.b, x.h, x.l, x.e}), syms, users_), present({x.b, x.h, x.l, x.e}));
+    operand(resolve_operand(p_, n.inputs[1], {b, hkv, s, e}, present({x.b, x.hkv, x.s, x.e}), syms, users_),
+            present({x.b, x.hkv, x.s, x.e}));
+    operand(resolve_operand(p_, n.inputs[2], {b, hkv, s, ev}, present({x.b, x.hkv, x.s, x.ev}), syms, users_),
+            present({x.b, x.hkv, x.s, x.ev}));
+    if (n.inputs.size() > 3) {
+      const Exprs& m = g_.type(n.inputs[3]).dims;
+      Exprs at = {b, h, l, s};
+      for (size_t i = 0; i < 4; ++i)
+        if (m[i].is(1)) at[i] = 0;
+      operand(resolve_operand(p_, n.inputs[3], at, present({x.b, x.h, x.l, x.s}), syms, users_), present({x.b, x.h, x.l, x.s}));
+    }
+  } else {
+    operand({strip_reshapes(g_, n.inputs[0]), {}});
+    operand({strip_reshapes(g_, n.inputs[1]), {}});
+  }
+}
+
+void Partitioner::visit_opaque(NodeId id, const Node& n) {
+  const GroupId home = p_.group_of.at(id);
+  for (ValueId v : n.outputs) {
+    p_.home[v] = home;
+    p_.stored[v] = 1;
+    p_.notes.push_back({v, forced(v) ? why_[v] : fmt::format("result of {}", op_name(n.op))});
+    p_.groups[home].stores.push_back({StoreAt::Where::own, v, {}});
+  }
+  for (ValueId u : n.inputs) {
+    need(u, home, Exprs(g_.type(u).dims.size(), Expr(0)), true);
+    force(u, fmt::format("operand of {}", op_name(n.op)));
+    p_.groups[home].operands.push_back({u, {}});
+  }
+}
+
+bool Partitioner::makes_cycle(ValueId v, GroupId gr) {
+  if (strict_) return p_.groups[gr].kind == GroupKind::loop;  // chains of single users cannot make one
+  // The groups that would wait for gr: readers of v and of whatever v becomes a part of.
+  std::set<GroupId> targets;
+  for (ValueId w = v;;) {
+    for (const Demand& d : demands_[w]) targets.insert(d.group);
+    if (p_.place[w].into == kNone<NodeId>) break;
+    w = g_.nodes[p_.place[w].into].outputs[0];
+  }
+  targets.erase(gr);
+  std::set<GroupId> seen_groups;
+  std::set<std::pair<ValueId, bool>> seen;
+  struct Item {
+    ValueId v;
+    bool other;  ///< reached through another group
+  };
+  std::vector<Item> work;
+  const Node& n = *g_.def(v);
+  for (ValueId u : n.inputs) work.push_back({u, false});
+  for (ValueId u : p_.groups[gr].needs)
+    if (u != v) work.push_back({u, false});
+  auto enter = [&](GroupId h, bool other) {  // true: a cycle
+    if (h == gr) return other;
+    if (targets.count(h)) return true;
+    if (seen_groups.insert(h).second)
+      for (ValueId u : p_.groups[h].needs) work.push_back({u, true});
+    return false;
+  };
+  while (!work.empty()) {
+    const Item it = work.back();
+    work.pop_back();
+    if (p_.is_leaf(it.v)) continue;
+    if (p_.home[it.v] != kNone<GroupId>) {
+      if (enter(p_.home[it.v], it.other)) return true;
+      continue;
+    }
+    if (!seen.insert({it.v, it.other}).second) continue;
+    if (auto c = copies_.find(it.v); c != copies_.end())
+      for (GroupId h : c->second)
+        if (enter(h, it.other)) return true;
+    for (ValueId u : g_.def(it.v)->inputs) work.push_back({u, it.other});
+  }
+  return false;
+}
+
+void Partitioner::order_groups() {
+  const size_t n = p_.groups.size();
+  IdVec<ValueId, uint32_t> position;
+  position.raw().assign(g_.values.size(), 0);
+  for (uint32_t i = 0; i < g_.order.size(); ++i)
+    for (ValueId v : g_.nodes[g_.order[i]].outputs) position[v] = i + 1;
+
+  std::vector<std::set<GroupId>> before(n), after(n);
+  std::vector<uint32_t> rank(n, 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    const GroupId id = static_cast<GroupId>(i);
+    for (const StoreAt& s : p_.groups[id].stores) rank[i] = std::max(rank[i], position[s.value]);
+    std::set<ValueId> seen;
+    std::vector<ValueId> work = p_.groups[id].needs;
+    while (!work.empty()) {
+      const ValueId v = work.back();
+      work.pop_back();
+      if (p_.is_leaf(v)) continue;
+      if (const GroupId h = p_.home[v]; h != kNone<GroupId>) {
+        if (h != id) before[i].insert(h);
+        continue;
+      }
+      if (!seen.insert(v).second) continue;
+      if (auto c = copies_.find(v); c != copies_.end()) before[i].insert(c->second.begin(), c->second.end());
+      for (ValueId u : g_.def(v)->inputs) work.push_back(u);
+    }
+    before[i].erase(id);
+    for (GroupId h : before[i]) after[idx(h)].insert(id);
+  }
+  using Ready = std::pair<uint32_t, uint32_t>;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  std::vector<size_t> left(n);
+  for (uint32_t i = 0; i < n; ++i)
+    if ((left[i] = before[i].size()) == 0) ready.push({rank[i], i});
+  size_t done = 0;
+  while (!ready.empty()) {
+    const uint32_t i = ready.top().second;
+    ready.pop();
+    ++done;
+    if (!p_.groups[static_cast<GroupId>(i)].stores.empty()) p_.order.push_back(static_cast<GroupId>(i));
+    for (GroupId h : after[i])
+      if (--left[idx(h)] == 0) ready.push({rank[idx(h)], idx(h)});
+  }
+  p_.cyclic = done != n;
+}
+
+}  // namespace aotc::loop

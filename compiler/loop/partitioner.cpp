@@ -1,0 +1,473 @@
+#include "loop/partitioner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace aotc::loop {
+namespace {
+
+constexpr size_t kMaxNodes = 200;  ///< nodes of one loop kernel: bounds code size and register pressure
+
+bool is_var(const Expr& e, const std::vector<SymId>& vars) {
+  auto s = e.as_symbol();
+  return s && std::find(vars.begin(), vars.end(), *s) != vars.end();
+}
+
+std::vector<SymId> all_vars(const Group& gr) {
+  std::vector<SymId> v = gr.outer;
+  v.insert(v.end(), gr.inner.begin(), gr.inner.end());
+  return v;
+}
+
+Exprs extents(const Group& gr, const std::vector<SymId>& vars) {
+  Exprs e;
+  for (SymId s : vars) e.push_back(*gr.syms[s].extent);
+  return e;
+}
+
+SymId add_var(SymTable& syms, const std::string& name, const Expr& extent, SymKind kind = SymKind::loop) {
+  SymInfo s;
+  s.name = name;
+  s.kind = kind;
+  s.extent = extent;
+  return syms.add(s);
+}
+
+}  // namespace
+
+ValueId strip_reshapes(const Graph& g, ValueId v) {
+  for (const Node* n = g.def(v); n && n->op == Op::reshape; n = g.def(v)) v = n->inputs[0];
+  return v;
+}
+
+Partitioner::Partitioner(Partition& p, bool strict) : p_(p), g_(p.g), strict_(strict), est_(estimate_costs(p.g)) {
+  const size_t n = g_.values.size();
+  demands_.raw().resize(n);
+  why_.raw().resize(n);
+  dense_.raw().assign(n, 0);
+  users_.raw().assign(n, 0);
+}
+
+void Partitioner::run() {
+  for (NodeId id : g_.order) {
+    const Node& n = g_.nodes[id];
+    for (ValueId v : n.inputs) ++users_[v];
+    if (op_class(n.op) == OpClass::opaque || n.op == Op::conv || n.op == Op::conv_transpose)
+      for (ValueId v : n.inputs) dense_[v] = dense_[strip_reshapes(g_, v)] = 1;
+  }
+  for (size_t i = 0; i < g_.values.size(); ++i) p_.stored[static_cast<ValueId>(i)] = p_.is_leaf(static_cast<ValueId>(i));
+  auto deliver = [&](ValueId v, StoreAt::Where where, uint32_t number, const std::string& why) {
+    ++users_[v];
+    auto& own = where == StoreAt::Where::output ? p_.output_of : p_.state_of;
+    if (p_.is_leaf(v) || p_.output_of[v] >= 0 || p_.state_of[v] >= 0) {
+      copy_group(v, {where, v, {}, kNone<NodeId>, number}, why);
+    } else {
+      own[v] = static_cast<int32_t>(number);
+      force(v, why);
+    }
+  };
+  for (uint32_t i = 0; i < g_.states.size(); ++i)
+    if (const StateInfo& s = g_.states[static_cast<StateId>(i)]; s.updated != kNone<ValueId> && s.updated != s.value)
+      deliver(s.updated, StoreAt::Where::state, i, "update of state " + s.name);
+  for (uint32_t i = 0; i < g_.outputs.size(); ++i) deliver(g_.outputs[i].value, StoreAt::Where::output, i, "model output");
+  for (size_t i = g_.order.size(); i-- > 0;) visit(g_.order[i]);
+  order_groups();
+}
+
+// -------------------------------------------------------------------------------------------------------------- demands
+void Partitioner::need(ValueId v, GroupId gr, const Exprs& at, bool indirect) {
+  if (p_.is_leaf(v)) return;
+  for (const Demand& d : demands_[v])
+    if (d.group == gr && d.idx == at) return;
+  demands_[v].push_back({gr, at, indirect});
+  p_.groups[gr].needs.push_back(v);
+}
+
+void Partitioner::need_inputs(const Node& n, GroupId id, const Exprs& at) {
+  Group& gr = p_.groups[id];
+  bool indirect = false;
+  for (const Demand& d : demands_[n.outputs[0]]) indirect = indirect || (d.group == id && d.idx == at && d.indirect);
+  switch (op_class(n.op)) {
+    case OpClass::nullary: break;
+    case OpClass::unary:
+    case OpClass::binary:
+    case OpClass::ternary:
+      for (ValueId u : n.inputs) need(u, id, at, indirect);
+      break;
+    case OpClass::view: need(n.inputs[0], id, view_input(g_, n, at, gr.syms).idx, indirect); break;
+    case OpClass::cat: {
+      const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+      Exprs part = at;
+      for (ValueId u : n.inputs) {
+        need(u, id, part, indirect);
+        part[d] = gr.syms.simplify(part[d] - g_.type(u).dims[d]);
+      }
+      break;
+    }
+    case OpClass::index: {
+      const Exprs& dims = g_.type(n.inputs[0]).dims;
+      if (n.op == Op::gather) {
+        Exprs x = at;
+        const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+        x[d] = Expr::symbol(add_var(gr.syms, "x", dims[d], SymKind::value));
+        need(n.inputs[1], id, at, indirect);
+        need(n.inputs[0], id, x, true);
+        break;
+      }
+      const Ints& indexed = n.get<Ints>(Attr::dims);
+      const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g_.type(n.inputs[1]).dims.size();
+      Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank)), x;
+      for (size_t d = 0, next = 0; d < dims.size(); ++d) {
+        if (std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d)) != indexed.end()) {
+          x.push_back(Expr::symbol(add_var(gr.syms, "x", dims[d], SymKind::value)));
+        } else {
+          if (next == pos) next += rank;
+          x.push_back(at[next++]);
+        }
+      }
+      for (size_t i = 1; i < n.inputs.size(); ++i) need(n.inputs[i], id, sub, indirect);
+      need(n.inputs[0], id, x, true);
+      break;
+    }
+    case OpClass::reduce: {
+      const Ints& dims = n.get<Ints>(Attr::dims);
+      const Exprs& in = g_.type(n.inputs[0]).dims;
+      Exprs x;
+      for (size_t d = 0, kept = 0, r = 0; d < in.size(); ++d) {
+        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
+          x.push_back(at[kept++]);
+        else
+          x.push_back(in[d].is(1) ? Expr(0) : Expr::symbol(gr.inner.at(r++)));
+      }
+      need(n.inputs[0], id, x, indirect);
+      break;
+    }
+    case OpClass::scan: need(n.inputs[0], id, at, indirect); break;
+    default: AOTC_CHECK(false, "{} has no index map", op_name(n.op));
+  }
+}
+
+void Partitioner::force(ValueId v, const std::string& why) {
+  if (!p_.is_leaf(v) && why_[v].empty()) why_[v] = why;
+}
+
+std::vector<GroupId> Partitioner::demanding(ValueId v) const {
+  std::vector<GroupId> out;
+  for (const Demand& d : demands_[v])
+    if (std::find(out.begin(), out.end(), d.group) == out.end()) out.push_back(d.group);
+  return out;
+}
+
+const Exprs* Partitioner::only_index(ValueId v, GroupId gr) const {
+  const Exprs* found = nullptr;
+  for (const Demand& d : demands_[v]) {
+    if (d.group != gr) continue;
+    if (found || d.indirect) return nullptr;
+    found = &d.idx;
+  }
+  return found;
+}
+
+double Partitioner::elems(ValueId v) const { return static_cast<double>(g_.syms.hint(g_.type(v).elems())); }
+
+double Partitioner::points(const Group& gr, const Exprs& at) const {
+  const std::vector<SymId> vars = all_vars(gr);
+  if (vars.empty()) return 1;
+  const std::vector<SymId> innermost = gr.split && gr.kind == GroupKind::loop ? gr.inner : std::vector<SymId>{vars.back()};
+  double n = 1;
+  const bool deep = depends_on_any(at, innermost);
+  for (SymId v : vars)
+    if (deep || std::find(innermost.begin(), innermost.end(), v) == innermost.end())
+      n *= static_cast<double>(g_.syms.hint(*gr.syms[v].extent));
+  return n;
+}
+
+std::string Partitioner::reason(ValueId v) const {
+  if (!why_[v].empty()) return why_[v];
+  const size_t n = demanding(v).size();
+  if (n > 1) return fmt::format("read by {} kernels and dear to compute twice", n);
+  return "read more often than it has elements, or under another iteration domain";
+}
+
+// ----------------------------------------------------------------------------------------------------------------- visits
+void Partitioner::visit(NodeId id) {
+  const Node& n = g_.nodes[id];
+  if (n.dead) return;
+  bool live = false;
+  for (ValueId v : n.outputs) live = live || !demands_[v].empty() || forced(v);
+  if (!live) return;
+  switch (op_class(n.op)) {
+    case OpClass::nullary:
+      if (forced(n.outputs[0])) store_alone(n, why_[n.outputs[0]]);
+      break;
+    case OpClass::unary:
+    case OpClass::binary:
+    case OpClass::ternary: visit_pointwise(n); break;
+    case OpClass::view: visit_view(n); break;
+    case OpClass::cat: visit_cat(id, n); break;
+    case OpClass::index: visit_index(n); break;
+    case OpClass::reduce: visit_reduce(n); break;
+    case OpClass::scan: visit_scan(n); break;
+    case OpClass::contraction: visit_contraction(id, n); break;
+    case OpClass::opaque: visit_opaque(id, n); break;
+  }
+}
+
+void Partitioner::visit_pointwise(const Node& n) {
+  const ValueId v = n.outputs[0];
+  const std::vector<GroupId> groups = demanding(v);
+  if (p_.anchor[v] != kNone<NodeId>) {
+    const GroupId home = p_.group_of.at(p_.anchor[v]);
+    const bool others = std::any_of(groups.begin(), groups.end(), [&](GroupId gr) { return gr != home; });
+    if (!forced(v) && !others) return inline_in(n, home, p_.at[v]);
+    if (!makes_cycle(v, home)) return store_in(n, home, p_.at[v], reason(v));
+  }
+  double total = 0;
+  bool indirect = false, full = false;
+  for (const Demand& d : demands_[v]) {
+    const Group& gr = p_.groups[d.group];
+    total += points(gr, d.idx);
+    indirect = indirect || d.indirect;
+    full = full || (gr.kind == GroupKind::loop && gr.nodes.size() > kMaxNodes);
+  }
+  const double e = elems(v);
+  const Estimate est = est_[v];
+  const bool once = demands_[v].size() == 1;
+  const bool cheap = est.cost <= 4 && est.loads <= 2 && total <= 1.5 * e * static_cast<double>(demands_[v].size());
+  const bool free = est.cost <= 1 || (once && est.cost <= 3);
+  if (!forced(v) && !indirect && !full && ((once && total <= 1.5 * e) || cheap || free)) {
+    const std::vector<Demand> all = demands_[v];
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
+  for (GroupId gr : groups) {
+    const Exprs* at = only_index(v, gr);
+    const Group& host = p_.groups[gr];
+    if (host.kind != GroupKind::loop || host.nodes.size() > kMaxNodes || !at) continue;
+    const Exprs& dims = g_.type(v).dims;
+    const bool covers = covers_once(dims, *at, all_vars(host), host.syms) || (host.split && covers_once(dims, *at, host.outer, host.syms));
+    if (covers && !makes_cycle(v, gr)) return store_in(n, gr, Exprs(*at), reason(v));
+  }
+  store_alone(n, reason(v));
+}
+
+void Partitioner::visit_view(const Node& n) {
+  const ValueId v = n.outputs[0], u = n.inputs[0];
+  const std::vector<Demand> all = demands_[v];
+  if (!forced(v)) {
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
+  const NodeId id = g_.values[v].node;
+  if (is_one_to_one(n) && can_place(u, n, id, 0)) {
+    p_.place[u] = {id, 0};
+    p_.stored[v] = 1;
+    force(u, why_[v]);
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
+  if (p_.anchor[v] != kNone<NodeId>) {
+    const GroupId home = p_.group_of.at(p_.anchor[v]);
+    if (!makes_cycle(v, home)) return store_in(n, home, p_.at[v], why_[v]);
+  }
+  store_alone(n, why_[v]);
+}
+
+void Partitioner::visit_cat(NodeId id, const Node& n) {
+  const ValueId v = n.outputs[0];
+  const std::vector<GroupId> groups = demanding(v);
+  if (!forced(v) && groups.size() == 1 && p_.groups[groups[0]].kind == GroupKind::loop && demands_[v].size() <= 2 && n.inputs.size() <= 4) {
+    const std::vector<Demand> all = demands_[v];
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
+  p_.stored[v] = 1;
+  const std::string why = reason(v);
+  p_.notes.push_back({v, why});
+  for (uint32_t k = 0; k < n.inputs.size(); ++k) {
+    const ValueId u = n.inputs[k];
+    if (std::count(n.inputs.begin(), n.inputs.end(), u) == 1 && can_place(u, n, id, k)) {
+      p_.place[u] = {id, k};
+      force(u, "part of " + why);
+    } else {
+      copy_group(u, {StoreAt::Where::cat_part, u, {}, id, k}, "part of " + why);
+    }
+  }
+}
+
+void Partitioner::visit_index(const Node& n) {
+  const ValueId v = n.outputs[0];
+  const std::vector<GroupId> groups = demanding(v);
+  if (!forced(v) && groups.size() == 1 && p_.groups[groups[0]].kind == GroupKind::loop && only_index(v, groups[0])) {
+    const Exprs at = *only_index(v, groups[0]);
+    if (points(p_.groups[groups[0]], at) <= 1.5 * elems(v)) return inline_in(n, groups[0], at);
+  }
+  store_alone(n, reason(v));
+}
+
+void Partitioner::visit_reduce(const Node& n) {
+  const ValueId v = n.outputs[0];
+  const std::vector<GroupId> groups = demanding(v);
+  for (GroupId id : groups) {
+    const Exprs* only = only_index(v, id);
+    if (!only) continue;
+    const Exprs at = *only;
+    if (!can_host_reduce(p_.groups[id], n, at)) continue;
+    const bool alone = !forced(v) && groups.size() == 1;
+    if (!alone && makes_cycle(v, id)) continue;
+    split_for_reduce(p_.groups[id], n, at);
+    if (alone) return inline_in(n, id, at);
+    return store_in(n, id, at, reason(v));
+  }
+  Exprs at;
+  const std::string why = reason(v);
+  const GroupId id = new_loop_group(v, &at);
+  split_for_reduce(p_.groups[id], n, at);
+  store_in(n, id, at, why);
+}
+
+void Partitioner::visit_scan(const Node& n) {
+  const ValueId v = n.outputs[0];
+  const std::vector<GroupId> groups = demanding(v);
+  for (GroupId id : groups) {
+    const Exprs* only = only_index(v, id);
+    if (!only) continue;
+    const Exprs at = *only;
+    if (!can_host_scan(p_.groups[id], n, at)) continue;
+    const bool alone = !forced(v) && groups.size() == 1;
+    if (!alone && makes_cycle(v, id)) continue;
+    split_for_scan(p_.groups[id], n, at);
+    if (alone) return inline_in(n, id, at);
+    return store_in(n, id, at, reason(v));
+  }
+  Exprs at;
+  const std::string why = reason(v);
+  const GroupId id = new_loop_group(v, &at);
+  split_for_scan(p_.groups[id], n, at);
+  store_in(n, id, at, why);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- stores
+void Partitioner::inline_in(const Node& n, GroupId gr, const Exprs& at) {
+  const NodeId id = g_.values[n.outputs[0]].node;
+  auto& nodes = p_.groups[gr].nodes;
+  if (std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+  need_inputs(n, gr, at);
+}
+
+void Partitioner::store_in(const Node& n, GroupId gr, const Exprs& at, const std::string& why) {
+  const ValueId v = n.outputs[0];
+  p_.groups[gr].stores.push_back({StoreAt::Where::own, v, at});
+  p_.home[v] = gr;
+  p_.stored[v] = 1;
+  p_.notes.push_back({v, why});
+  inline_in(n, gr, at);
+}
+
+GroupId Partitioner::new_loop_group(ValueId v, Exprs* at) {
+  Group gr;
+  gr.syms = g_.syms;
+  at->clear();
+  for (const Expr& d : g_.type(v).dims) {
+    if (d.is(1)) {
+      at->push_back(0);
+      continue;
+    }
+    gr.outer.push_back(add_var(gr.syms, fmt::format("i{}", gr.outer.size()), d));
+    at->push_back(Expr::symbol(gr.outer.back()));
+  }
+  return p_.groups.push(std::move(gr));
+}
+
+GroupId Partitioner::store_alone(const Node& n, const std::string& why) {
+  Exprs at;
+  const GroupId id = new_loop_group(n.outputs[0], &at);
+  store_in(n, id, at, why);
+  return id;
+}
+
+void Partitioner::copy_group(ValueId v, StoreAt where, const std::string& why) {
+  const GroupId id = new_loop_group(v, &where.idx);
+  need(v, id, where.idx);
+  if (where.where == StoreAt::Where::cat_part) copies_[g_.nodes[where.cat].outputs[0]].push_back(id);
+  p_.groups[id].stores.push_back(std::move(where));
+  p_.notes.push_back({v, why + " (a copy)"});
+}
+
+bool Partitioner::can_place(ValueId v, const Node& into, NodeId into_id, uint32_t input) const {
+  if (p_.is_leaf(v) || p_.output_of[v] >= 0 || p_.state_of[v] >= 0 || p_.place[v].into != kNone<NodeId> || forced(v)) return false;
+  const Node& n = *g_.def(v);
+  if (into.op != Op::reshape && into.op != Op::cat && users_[v] > 1) return false;
+  const bool needs_dense = dense_[v] || op_class(n.op) == OpClass::opaque;
+  if (!needs_dense && n.op != Op::attention && users_[v] == 1) return true;
+  // Where would its elements be?
+  SymTable syms = g_.syms;
+  std::vector<SymId> vars;
+  Exprs at;
+  const Exprs& dims = g_.type(v).dims;
+  for (const Expr& d : dims) {
+    if (!d.is(1)) vars.push_back(add_var(syms, "i", d));
+    at.push_back(d.is(1) ? Expr(0) : Expr::symbol(vars.back()));
+  }
+  auto first = view_forward(g_, g_.nodes[into_id], input, at, syms);
+  const auto [root, offset] = p_.locate_offset(into.outputs[0], *first, syms);
+  if (needs_dense) return offset == linearise(dims, at, syms) && (g_.type(root).elems() == g_.type(v).elems());
+  return affine(offset, vars).has_value();
+}
+
+// ------------------------------------------------------------------------------------------------------------------ hosts
+bool Partitioner::can_host_reduce(const Group& gr, const Node& n, const Exprs& at) const {
+  if (gr.kind != GroupKind::loop || gr.nodes.size() > kMaxNodes) return false;
+  Exprs reduced;
+  for (int64_t d : n.get<Ints>(Attr::dims))
+    if (const Expr& e = g_.type(n.inputs[0]).dims[static_cast<size_t>(d)]; !e.is(1)) reduced.push_back(e);
+  std::vector<SymId> used, rest;
+  for (SymId v : all_vars(gr)) (depends_on_any(at, {v}) ? used : rest).push_back(v);
+  if (!covers_once(g_.type(n.outputs[0]).dims, at, used, gr.syms)) return false;
+  if (gr.split) return used == gr.outer && extents(gr, gr.inner) == reduced;
+  if (rest.empty()) return true;
+  if (extents(gr, rest) != reduced) return false;
+  // One row and many elements in it: parallel over elements is worth a kernel of its own for the reduction.
+  return points(gr, at) >= 4 || g_.syms.hint(product(reduced)) <= 32768;
+}
+
+void Partitioner::split_for_reduce(Group& gr, const Node& n, const Exprs& at) {
+  if (gr.split) return;
+  gr.split = true;
+  std::vector<SymId> used, rest;
+  for (SymId v : gr.outer) (depends_on_any(at, {v}) ? used : rest).push_back(v);
+  if (rest.empty())
+    for (int64_t d : n.get<Ints>(Attr::dims))
+      if (const Expr& e = g_.type(n.inputs[0]).dims[static_cast<size_t>(d)]; !e.is(1))
+        rest.push_back(add_var(gr.syms, fmt::format("r{}", rest.size()), e));
+  gr.outer = used;
+  gr.inner = rest;
+}
+
+bool Partitioner::can_host_scan(const Group& gr, const Node& n, const Exprs& at) const {
+  if (gr.kind != GroupKind::loop || gr.nodes.size() > kMaxNodes) return false;
+  const std::vector<SymId> vars = all_vars(gr);
+  const size_t dim = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+  const Exprs& dims = g_.type(n.outputs[0]).dims;
+  if (!covers_once(dims, at, vars, gr.syms)) return false;
+  if (dims[dim].is(1)) return !gr.split;
+  if (!is_var(at[dim], vars)) return false;
+  const SymId x = *at[dim].as_symbol();
+  for (size_t i = 0; i < at.size(); ++i)
+    if (i != dim && at[i].depends_on(x)) return false;
+  return !gr.split || gr.inner == std::vector<SymId>{x};
+}
+
+void Partitioner::split_for_scan(Group& gr, const Node& n, const Exprs& at) {
+  if (gr.split) return;
+  gr.split = true;
+  if (auto x = at[static_cast<size_t>(n.get<int64_t>(Attr::dim))].as_symbol()) {
+    std::erase(gr.outer, *x);
+    gr.inner = {*x};
+  } else {
+    gr.inner = {add_var(gr.syms, "r", 1)};
+  }
+}
+
+}  // namespace aotc::loop

@@ -1,0 +1,74 @@
+#pragma once
+// The visitor behind partition(): see partition.h for what it decides.
+#include "loop/cost.h"
+#include "loop/index.h"
+#include "loop/partition.h"
+
+namespace aotc::loop {
+
+ValueId strip_reshapes(const Graph& g, ValueId v);
+
+class Partitioner {
+ public:
+  Partitioner(Partition& p, bool strict);
+  void run();
+
+ private:
+  struct Demand {
+    GroupId group;
+    Exprs idx;
+    bool indirect;  ///< under a loaded index: nothing is known about how often an element is read
+  };
+  // demands
+  void need(ValueId v, GroupId gr, const Exprs& idx, bool indirect = false);
+  void need_inputs(const Node& n, GroupId gr, const Exprs& idx);
+  void force(ValueId v, const std::string& why);
+  bool forced(ValueId v) const { return !why_[v].empty(); }
+  std::vector<GroupId> demanding(ValueId v) const;
+  /// The only index at which `gr` demands v, or null.
+  const Exprs* only_index(ValueId v, GroupId gr) const;
+
+  // decisions, one a class of node
+  void visit(NodeId id);
+  void visit_pointwise(const Node& n);
+  void visit_view(const Node& n);
+  void visit_cat(NodeId id, const Node& n);
+  void visit_index(const Node& n);
+  void visit_reduce(const Node& n);
+  void visit_scan(const Node& n);
+  void visit_contraction(NodeId id, const Node& n);
+  void visit_opaque(NodeId id, const Node& n);
+
+  // stores
+  void inline_in(const Node& n, GroupId gr, const Exprs& idx);
+  void store_in(const Node& n, GroupId gr, const Exprs& idx, const std::string& why);
+  GroupId store_alone(const Node& n, const std::string& why);
+  void copy_group(ValueId v, StoreAt where, const std::string& why);
+  bool can_place(ValueId v, const Node& into, NodeId into_id, uint32_t input) const;
+  bool place(ValueId v, NodeId into, uint32_t input);
+  std::string reason(ValueId v) const;
+
+  // hosts
+  GroupId new_loop_group(ValueId v, Exprs* idx);
+  bool can_host_reduce(const Group& gr, const Node& n, const Exprs& idx) const;
+  void split_for_reduce(Group& gr, const Node& n, const Exprs& idx);
+  bool can_host_scan(const Group& gr, const Node& n, const Exprs& idx) const;
+  void split_for_scan(Group& gr, const Node& n, const Exprs& idx);
+  bool makes_cycle(ValueId v, GroupId gr);
+  double points(const Group& gr, const Exprs& idx) const;  ///< how often a value at idx is computed
+  double elems(ValueId v) const;
+
+  void order_groups();
+
+  Partition& p_;
+  const Graph& g_;
+  const bool strict_;  ///< no group stores more than one value unless it is a contraction's chain of single users
+  IdVec<ValueId, std::vector<Demand>> demands_;
+  IdVec<ValueId, std::string> why_;  ///< not empty: must be stored
+  IdVec<ValueId, char> dense_;       ///< must be stored dense, in its own order
+  IdVec<ValueId, uint32_t> users_;
+  IdVec<ValueId, Estimate> est_;
+  std::map<ValueId, std::vector<GroupId>> copies_;  ///< cats and views: groups that copy parts into them
+};
+
+}  // namespace aotc::loop
