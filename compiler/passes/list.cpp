@@ -6,6 +6,8 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_conv_bn.h"
+#include "passes/fuse_attention.h"
 #include "passes/passes.h"
 #include "passes/simplify.h"
 
@@ -20,6 +22,10 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},
     {"simplify", simplify, "again, on folded constants"},
+    {"fold_conv_bn", fold_conv_bn, "scales per output channel go into constant weights"},
+    {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
+    {"canonical_views", canonical_views, "again, around attention"},
+    {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
     {"dce", dce, "erase what the passes left behind"},
     {"assign_names", assign_names, "a name for every node"},

@@ -1,0 +1,158 @@
+#include "passes/attention_mask.h"
+
+#include <limits>
+
+#include "graph/infer.h"
+#include "graph/scalar.h"
+
+namespace aotc::passes {
+namespace {
+
+using Found = std::optional<ValueId>;
+
+/// Below this an added number hides a key: exp of it is zero beside any score that is not hidden.
+constexpr double kHidden = -1e30;
+
+/// What a constant mask shows, element by element.
+struct Shown {
+  bool known = false, all = true, triangle = true;
+};
+
+Shown shown_by(const Graph& g, ValueId mask) {
+  const Node* e = g.def(mask);
+  if (e && e->op == Op::expand) mask = e->inputs[0];
+  const Value& v = g.values[mask];
+  if (v.kind != ValueKind::constant) return {};
+  const ConstData& c = g.constants[v.constant];
+  const DType t = c.type.dtype;
+  const int64_t columns = *c.type.dims[3].as_const(), rows = *c.type.dims[2].as_const(), count = *c.type.elems().as_const();
+  Shown s{true, true, rows == columns};
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* p = c.data + i * dtype_bytes(t);
+    bool show;
+    if (is_bool(t)) {
+      show = *p != std::byte{0};
+    } else {
+      double x;
+      load_f64(t, p, &x, 1);
+      if (x != 0 && !(x <= kHidden)) return {};
+      show = x == 0;
+    }
+    s.all = s.all && show;
+    s.triangle = s.triangle && show == (i % columns <= i / columns % rows);
+  }
+  return s;
+}
+
+/// The position along dim 2 (query) or 3 (key) of a mask: an iota seen through views, starting at 0.
+std::optional<int> position_dim(const Rewriter& r, ValueId v) {
+  const Exprs dims = r.dims(v);
+  if (dims.size() != 4) return {};
+  if (const Node* e = r.def(v, Op::expand)) v = e->inputs[0];
+  const Exprs column = r.dims(v);
+  const Node* n = r.def(v, Op::reshape);
+  const ValueId root = n ? n->inputs[0] : v;
+  const Node* iota = r.def(root, Op::iota);
+  if (!iota) return {};
+  if (root == v) {
+    const int64_t d = iota->get<int64_t>(Attr::dim);
+    return d >= 2 ? std::optional<int>(static_cast<int>(d)) : std::nullopt;
+  }
+  // A reshaped line of positions: where its one long dim stands.
+  std::optional<int> at;
+  for (int i = 0; i < 4; ++i) {
+    if (column[i].is(1)) continue;
+    if (at || i < 2) return {};
+    at = i;
+  }
+  return r.g.type(root).rank() == 1 || r.same(r.dims(root)[iota->get<int64_t>(Attr::dim)], r.g.type(root).elems()) ? at : std::nullopt;
+}
+
+/// key <= query, computed from positions.
+bool is_triangle(const Rewriter& r, ValueId mask) {
+  if (const Node* e = r.def(mask, Op::expand)) mask = e->inputs[0];
+  const Node* n = r.g.def(mask);
+  if (!n || !is_bool(r.dtype(mask))) return false;
+  if (n->op == Op::reshape) {  // ones in front of a plain [L, S] mask
+    const Exprs d = r.dims(mask), inner = r.dims(n->inputs[0]);
+    const Node* c = r.g.def(n->inputs[0]);
+    if (inner.size() != 2 || !c || !r.same(d[2], inner[0]) || !r.same(d[3], inner[1]) || (c->op != Op::le && c->op != Op::ge)) return false;
+    auto along = [&](ValueId v) -> int64_t {
+      int64_t shift = 0;
+      const Exprs at = r.dims(v);
+      if (const Node* e = r.def(v, Op::expand)) v = e->inputs[0];
+      const Exprs line = r.dims(v);
+      if (const Node* s = r.def(v, Op::reshape); s && r.g.type(s->inputs[0]).rank() == 1) {
+        v = s->inputs[0];
+        shift = line[0].is(1) ? 1 : line[1].is(1) ? 0 : -1;
+      }
+      const Node* i = r.def(v, Op::iota);
+      return i && shift >= 0 ? i->get<int64_t>(Attr::dim) + shift : -1;
+    };
+    const int64_t a = along(c->inputs[0]), b = along(c->inputs[1]);
+    return c->op == Op::le ? a == 1 && b == 0 : a == 0 && b == 1;
+  }
+  if (n->op != Op::le && n->op != Op::ge) return false;
+  const auto a = position_dim(r, n->inputs[0]), b = position_dim(r, n->inputs[1]);
+  return a && b && (n->op == Op::le ? *a == 3 && *b == 2 : *a == 2 && *b == 3);
+}
+
+Found with_mask(Rewriter& r, const Node& n, Found mask, bool causal) {
+  std::vector<ValueId> inputs(n.inputs.begin(), n.inputs.begin() + 3);
+  if (mask) inputs.push_back(*mask);
+  auto attrs = n.attrs;
+  attrs[Attr::causal] = causal;
+  return r.b.make1(Op::attention, std::move(inputs), std::move(attrs));
+}
+
+/// where(c, 0, -inf) as c.
+Found as_bool(Rewriter& r, ValueId mask) {
+  const Exprs dims = r.dims(mask);
+  if (const Node* e = r.def(mask, Op::expand)) mask = e->inputs[0];
+  const Node* shape = r.def(mask, Op::reshape);
+  const Exprs inner = r.dims(mask);
+  const Node* cast = r.def(shape ? shape->inputs[0] : mask, Op::cast);
+  const Node* w = r.def(cast ? cast->inputs[0] : shape ? shape->inputs[0] : mask, Op::where);
+  if (!w) return {};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto a = splat_value(r.g, w->inputs[1]), b = splat_value(r.g, w->inputs[2]);
+  if (!a || !b) return {};
+  ValueId c = w->inputs[0];
+  if (*a == -kInfinity && *b == 0) {
+    c = r.b.unary(Op::logical_not, c);
+  } else if (*a != 0 || *b != -kInfinity) {
+    return {};
+  }
+  return r.b.expand(r.b.reshape(c, inner), dims);
+}
+
+}  // namespace
+
+Found simpler_mask(Rewriter& r, const Node& n) {
+  if (n.inputs.size() != 4) return {};
+  const ValueId mask = n.inputs[3];
+  const bool causal = n.get<bool>(Attr::causal);
+  if (const auto s = splat_value(r.g, mask)) {
+    const bool hides_nothing = is_bool(r.dtype(mask)) ? *s != 0 : *s == 0;
+    return hides_nothing ? with_mask(r, n, {}, causal) : Found();
+  }
+  const Shown s = shown_by(r.g, mask);
+  if (s.known && s.all) return with_mask(r, n, {}, causal);
+  if ((s.known && s.triangle) || is_triangle(r, mask)) return with_mask(r, n, {}, true);
+  const Node* both = r.g.def(mask);
+  if (both && both->op == Op::bit_and && is_bool(r.dtype(mask)))
+    for (int i : {0, 1})
+      if (is_triangle(r, both->inputs[i])) return with_mask(r, n, both->inputs[1 - i], true);
+  if (is_float(r.dtype(mask)))
+    if (Found m = as_bool(r, mask)) return with_mask(r, n, *m, causal);
+  if (const Node* e = r.def(mask, Op::expand)) {  // the kernel repeats dims of size 1 itself, all but the last
+    Exprs dims = r.dims(e->inputs[0]);
+    dims.back() = r.dims(mask).back();
+    if (!same_dims(r.g, dims, r.dims(mask))) return with_mask(r, n, r.b.expand(e->inputs[0], dims), causal);
+  }
+  const DType t = r.dtype(mask);
+  if (is_float(t) && t != DType::f32 && t != r.dtype(n.inputs[0])) return with_mask(r, n, r.b.cast(mask, DType::f32), causal);
+  return {};
+}
+
+}  // namespace aotc::passes

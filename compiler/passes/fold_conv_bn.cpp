@@ -1,0 +1,176 @@
+#include "passes/fold_conv_bn.h"
+
+#include "graph/builder.h"
+#include "graph/scalar.h"
+#include "passes/rewrite.h"
+
+namespace aotc::passes {
+namespace {
+
+using Channels = std::vector<double>;
+
+/// Which numbers of a product's constant weight belong to output channel c.
+struct Weight {
+  ConstId data;
+  ValueId value;     ///< the constant
+  int64_t channels;  ///< output channels
+  int64_t dim;       ///< the weight's dim of output channels; transposed convolutions with groups: within a group
+  int64_t groups;    ///< > 1: transposed convolution, dim 0 is split into so many
+};
+
+int channel_dim(const Node& n, int rank) { return n.op == Op::matmul ? rank - 1 : 1; }
+
+class ScaleFolder {
+ public:
+  explicit ScaleFolder(Graph& g) : g_(g), b_(g) {}
+
+  void run() {
+    users_ = g_.users();
+    const std::vector<NodeId> order = g_.order;
+    for (NodeId id : order)
+      if (op_class(g_.nodes[id].op) == OpClass::contraction && g_.nodes[id].op != Op::attention) visit(id);
+    g_.compact();
+  }
+
+ private:
+  /// The number for each channel when v is constant along all other dims.
+  std::optional<Channels> per_channel(ValueId v, int dim, int64_t channels) const {
+    if (auto s = splat_value(g_, v)) return Channels(channels, *s);
+    const Node* e = g_.def(v);
+    if (e && e->op == Op::expand) v = e->inputs[0];
+    if (g_.values[v].kind != ValueKind::constant || !is_float(g_.type(v).dtype)) return {};
+    const ConstData& c = g_.constants[g_.values[v].constant];
+    for (int i = 0; i < c.type.rank(); ++i)
+      if (!c.type.dims[i].is(i == dim ? channels : 1)) return {};
+    Channels out(channels);
+    load_f64(c.type.dtype, c.data, out.data(), channels);
+    return out;
+  }
+
+  std::optional<Weight> weight_of(const Node& n) const {
+    ValueId w = n.inputs[1];
+    Weight out{kNone<ConstId>, w, 0, 0, 1};
+    if (n.op == Op::matmul) {
+      out.dim = g_.type(w).rank() - 1;
+      if (const Node* p = g_.def(w); p && p->op == Op::permute) {
+        out.dim = p->get<Ints>(Attr::perm).back();
+        w = p->inputs[0];
+      }
+    }
+    if (n.op == Op::conv_transpose) {
+      out.dim = 1;
+      out.groups = n.get<int64_t>(Attr::groups);
+    }
+    if (g_.values[w].kind != ValueKind::constant) return {};
+    out.value = w;
+    out.data = g_.values[w].constant;
+    const DType t = g_.type(w).dtype;
+    if (t != DType::f32 && t != DType::f64) return {};  // rounding a scaled 16-bit weight would cost accuracy
+    out.channels = *g_.type(w).dims[out.dim].as_const() * out.groups;
+    return out;
+  }
+
+  void visit(NodeId id) {
+    const Node n = g_.nodes[id];
+    const auto w = weight_of(n);
+    const ValueId product = n.outputs[0];
+    if (!w || g_.type(product).dtype != g_.type(w->value).dtype) return;
+    const int dim = channel_dim(n, g_.type(product).rank());
+    Channels scale(w->channels, 1), shift(w->channels, 0);
+    bool scaled = false;
+    ValueId last = product;
+    while (users_[idx(last)].size() == 1 && users_[idx(last)][0] != kNone<NodeId>) {
+      const Node& u = g_.nodes[users_[idx(last)][0]];
+      const bool left = u.inputs.size() == 2 && u.inputs[0] == last;
+      if (u.inputs.size() != 2 || u.inputs[0] == u.inputs[1]) break;
+      const ValueId other = u.inputs[left ? 1 : 0];
+      if (n.op == Op::matmul && u.op != Op::add && u.op != Op::sub && splat_value(g_, other)) break;  // an epilogue does it for nothing
+      const auto c = per_channel(other, dim, w->channels);
+      if (!c || !apply(u.op, left, *c, scale, shift)) break;
+      scaled = scaled || u.op == Op::mul || u.op == Op::div || !left;
+      last = u.outputs[0];
+    }
+    if (!scaled) return;
+    rebuild(n, *w, dim, scale, shift, last);
+  }
+
+  /// y = scale*x + shift becomes op(y, c) or op(c, y).
+  static bool apply(Op op, bool left, const Channels& c, Channels& scale, Channels& shift) {
+    if (op == Op::div && !left) return false;
+    for (size_t i = 0; i < c.size(); ++i) {
+      switch (op) {
+        case Op::mul:
+          scale[i] *= c[i];
+          shift[i] *= c[i];
+          break;
+        case Op::div:
+          scale[i] /= c[i];
+          shift[i] /= c[i];
+          break;
+        case Op::add: shift[i] += c[i]; break;
+        case Op::sub:
+          if (!left) {
+            scale[i] = -scale[i];
+            shift[i] = -shift[i];
+          }
+          shift[i] += left ? -c[i] : c[i];
+          break;
+        default: return false;
+      }
+    }
+    return true;
+  }
+
+  void rebuild(const Node& n, const Weight& w, int dim, const Channels& scale, const Channels& shift, ValueId last) {
+    b_.at(n.name, n.source);
+    std::vector<ValueId> inputs = n.inputs;
+    const ValueId scaled = b_.constant(scaled_weight(w, scale));
+    const Node* p = g_.def(n.inputs[1]);
+    inputs[1] = p ? b_.permute(scaled, Ints(p->get<Ints>(Attr::perm))) : scaled;
+    const TensorType type = g_.type(n.outputs[0]);
+    ValueId y = b_.make1(n.op, std::move(inputs), n.attrs, &type);
+    bool any_shift = false;
+    for (double s : shift) any_shift = any_shift || s != 0;
+    if (any_shift) {
+      TensorType t{type.dtype, Exprs(type.dims.size(), Expr(1))};
+      t.dims[dim] = w.channels;
+      auto bytes = std::make_shared<std::vector<std::byte>>(w.channels * dtype_bytes(t.dtype));
+      store_f64(t.dtype, shift.data(), bytes->data(), w.channels);
+      const ConstData c{g_.constants[w.data].name + ".shift", t, bytes, bytes->data(), bytes->size()};
+      y = b_.binary(Op::add, y, b_.expand(b_.constant(c), type.dims));
+    }
+    g_.replace_all_uses(last, y);
+  }
+
+  ConstData scaled_weight(const Weight& w, const Channels& scale) const {
+    const ConstData& from = g_.constants[w.data];
+    const int64_t width = dtype_bytes(from.type.dtype);
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < from.type.rank(); ++i) {
+      if (i < w.dim) outer *= *from.type.dims[i].as_const();
+      if (i > w.dim) inner *= *from.type.dims[i].as_const();
+    }
+    const int64_t per_group = w.channels / w.groups;
+    auto bytes = std::make_shared<std::vector<std::byte>>(from.bytes);
+    std::vector<double> row(inner);
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t c = 0; c < per_group; ++c) {
+        const int64_t at = (o * per_group + c) * inner * width;
+        const double s = scale[w.groups == 1 ? c : o / (outer / w.groups) * per_group + c];
+        load_f64(from.type.dtype, from.data + at, row.data(), inner);
+        for (double& x : row) x *= s;
+        store_f64(from.type.dtype, row.data(), bytes->data() + at, inner);
+      }
+    return {from.name + ".scaled", from.type, bytes, bytes->data(), bytes->size()};
+  }
+
+  Graph& g_;
+  Builder b_;
+  std::vector<std::vector<NodeId>> users_;
+};
+
+}  // namespace
+
+void fold_conv_bn(Graph& g, PassContext&) { ScaleFolder(g).run(); }
+
+}  // namespace aotc::passes
