@@ -69,7 +69,11 @@ Checked check(const std::string& text, const std::vector<std::vector<int64_t>>& 
   try {
     c.m = lower(c.g, Target{});
   } catch (const std::exception& e) { FAIL(e.what()); }
-  INFO(print(c.m));
+  const std::string printed = print(c.m);
+  INFO(printed);
+  try {
+    REQUIRE(print(parse_module(printed, "printed")) == printed);
+  } catch (const std::exception& e) { FAIL(e.what()); }
   for (const auto& s : sizes) {
     uint64_t seed = 1;
     std::vector<HostTensor> inputs;
