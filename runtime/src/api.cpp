@@ -125,6 +125,11 @@ aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, 
   return context_run(context, in, n_in, out, n_out);
 }
 
+aotc_status api_synchronize(aotc_context* context) noexcept {
+  RT_NOT_NULL(context);
+  return context_synchronize(context);
+}
+
 aotc_status api_state_reset(aotc_context* context, const char* name) noexcept {
   RT_NOT_NULL(context);
   return state_reset(context, name);
@@ -176,6 +181,7 @@ const aotc_api kApi = {
     api_context_get_info,
     api_output_shapes,
     api_run,
+    api_synchronize,
     api_state_reset,
     api_state_read,
     api_state_write,

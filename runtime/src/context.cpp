@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "atomic.h"
+#include "cuda.h"
 #include "shapes.h"
 #include "slots.h"
 #include "status.h"
@@ -66,7 +67,8 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
   if (!eval_slots(variant, e->symbols, e->slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
   for (uint32_t i = 0; i < m.variants[e->variant].n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
   RT_TRY(space(variant, e->slots, &e->arena_bytes, &e->scratch_stride));
-  ready_steps(context, e);
+  e->max_tasks = 1;
+  if (!m.cuda) ready_steps(context, e);
   e->bound_to = 0;
   return AOTC_OK;
 }
@@ -79,11 +81,12 @@ aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
   if (c->callers_workspace)
     return fail(AOTC_OUT_OF_MEMORY, "these shapes need a workspace of %llu bytes; the caller's has %llu",
                 static_cast<unsigned long long>(needed), static_cast<unsigned long long>(c->base_bytes));
-  block_free(c->model->allocator, &c->workspace);  // first: so that both never stand side by side
+  if (c->model->cuda && c->workspace.base) RT_TRY(cuda_wait(c->model->cuda, c->stream));
+  model_free_block(*c->model, &c->workspace);  // first: so that both never stand side by side
   c->base = nullptr;
   c->base_bytes = 0;
   ++c->workspace_generation;
-  if (!block_alloc(c->model->allocator, needed, &c->workspace))
+  if (!model_alloc(*c->model, needed, &c->workspace))
     return fail(AOTC_OUT_OF_MEMORY, "no memory for a workspace of %llu bytes", static_cast<unsigned long long>(needed));
   c->base = static_cast<uint8_t*>(c->workspace.base);
   c->base_bytes = c->workspace.bytes;
@@ -110,7 +113,9 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   c->workspace_generation = 1;
   c->symbols = take<int64_t>(module.n_symbols);
   if (options.flags & AOTC_CONTEXT_PROFILE) c->step_ns = take<uint64_t>(c->model->max_steps);
-  if (!c->symbols || ((options.flags & AOTC_CONTEXT_PROFILE) && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  c->io = take<void*>(uint64_t{module.n_inputs} + module.n_outputs);
+  if (!c->symbols || !c->io || ((options.flags & AOTC_CONTEXT_PROFILE) && !c->step_ns))
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   if (options.workspace) {
     const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
     if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
@@ -118,7 +123,13 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
     c->base_bytes = options.workspace_size;
     c->callers_workspace = true;
   }
-  RT_TRY(threads_create(options.num_threads, options.threads, &c->threads));
+  if (c->model->cuda) {
+    if (options.flags & ~static_cast<uint32_t>(AOTC_CONTEXT_POISON)) return fail(AOTC_INVALID_ARGUMENT, "context options: these flags are for CPU artifacts: 0x%x", options.flags);
+    c->gpu_fault = cuda_alloc_flag(c->model->cuda);
+    if (!c->gpu_fault) return fail(AOTC_OUT_OF_MEMORY, "no host memory that the GPU can write to");
+  } else {
+    RT_TRY(threads_create(options.num_threads, options.threads, &c->threads));
+  }
   RT_TRY(states_create(c));
   if (module.n_symbols > 0) return AOTC_OK;
   ShapeEntry& e = c->entries[0];  // fixed shapes: everything can be ready before the first run
@@ -177,7 +188,7 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   if (c->states_undefined)
     return fail(AOTC_WRONG_STATE, "an earlier run failed while it updated the states: call state_reset before the next run");
   RT_TRY(bind_workspace(c, e));
-  return run_steps(c, e, in, out);
+  return c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
 }
 
 aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
@@ -220,7 +231,7 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
     if (b.kind == AOTC_BUF_ARENA)
       e->ptrs[a] = c->base + e->slots[b.offset_slot];
     else if (b.kind == AOTC_BUF_WEIGHT)
-      e->ptrs[a] = const_cast<uint8_t*>(c->model->weights.data + c->model->module->weights[b.index].offset);
+      e->ptrs[a] = const_cast<uint8_t*>(c->model->weights_base + c->model->module->weights[b.index].offset);
   }
   e->bound_to = c->workspace_generation;
   return AOTC_OK;
@@ -253,6 +264,7 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   if (!c) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   c->model = model;
   model_retain(model);
+  const CudaScope scope(model->cuda);
   const aotc_status status = fill(c, options);
   if (status != AOTC_OK) {
     context_destroy(c);
@@ -265,10 +277,17 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
 void context_destroy(aotc_context* c) {
   if (!c) return;
   threads_destroy(&c->threads);
-  states_destroy(c);
-  block_free(c->model->allocator, &c->workspace);
+  {
+    const CudaScope scope(c->model->cuda);
+    if (c->model->cuda && (c->workspace.base || c->staging.base)) cuda_wait(c->model->cuda, c->stream);
+    states_destroy(c);
+    model_free_block(*c->model, &c->workspace);
+    model_free_block(*c->model, &c->staging);
+    if (c->gpu_fault) cuda_free_flag(c->model->cuda, c->gpu_fault);
+  }
   for (ShapeEntry& e : c->entries) free(e.storage);
   free(c->symbols);
+  free(c->io);
   free(c->step_ns);
   model_release(c->model);
   free(c);
@@ -278,6 +297,7 @@ aotc_status context_run(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
   const int saved = errno;
+  const CudaScope scope(c->model->cuda);
   const aotc_status status = run_checked(c, in, n_in, out, n_out);
   errno = saved;
   return status;

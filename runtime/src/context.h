@@ -56,6 +56,8 @@ struct aotc_context {
   uint8_t* base;              ///< of the workspace in use, aligned
   uint64_t base_bytes;
   bool callers_workspace;
+  int32_t* gpu_fault;       ///< GPU: where kernels report a fault; read when the stream has been waited for
+  aotc::rt::Block staging;  ///< GPU: device copies of the inputs and outputs in host memory
   bool states_undefined;
   uint32_t workspace_generation;  ///< from 1; another one means another base
   uint64_t clock;
@@ -64,6 +66,7 @@ struct aotc_context {
   aotc::rt::Block state_block;
   aotc::rt::State* states;
   int64_t* symbols;   ///< of the call under way
+  void** io;          ///< data of the inputs, then the outputs, of the call under way
   uint64_t* step_ns;  ///< AOTC_CONTEXT_PROFILE
 };
 
@@ -81,6 +84,13 @@ aotc_status find_entry(aotc_context* context, const aotc_tensor* in, int32_t n_i
 aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
 /// Runs the steps; in and out were checked.
 aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
+aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
+aotc_status context_synchronize(aotc_context* context);
+/// Pointers of context.io and the states into entry->ptrs.
+void bind_interface(const aotc_context& context, ShapeEntry* entry);
+void swap_states(aotc_context* context, const ShapeEntry& entry);
+/// OK, or INDEX_OUT_OF_RANGE once after a kernel of a finished run reported it.
+aotc_status take_gpu_fault(aotc_context* context);
 /// Fills entry->steps from the slots and sizes.
 void ready_steps(const aotc_context& context, ShapeEntry* entry);
 

@@ -26,24 +26,24 @@ void* map(size_t bytes) {
 
 }  // namespace
 
-bool block_alloc(const aotc_allocator& allocator, size_t bytes, Block* out) {
+bool block_alloc(const aotc_allocator& allocator, int32_t device, size_t bytes, Block* out) {
   *out = Block{};
   if (bytes == 0) return true;
   if (bytes > static_cast<size_t>(INT64_MAX) - 2 * kHuge) return false;
   const int saved = errno;
   const size_t rounded = allocator.alloc ? bytes : align_up(bytes, bytes >= kHuge ? kHuge : kPage);
-  void* base = allocator.alloc ? allocator.alloc(allocator.user, bytes, kAlign, AOTC_HOST) : map(rounded);
+  void* base = allocator.alloc ? allocator.alloc(allocator.user, bytes, kAlign, device) : map(rounded);
   errno = saved;
   if (!base) return false;
   *out = Block{base, rounded};
   return true;
 }
 
-void block_free(const aotc_allocator& allocator, Block* block) {
+void block_free(const aotc_allocator& allocator, int32_t device, Block* block) {
   if (!block->base) return;
   const int saved = errno;
   if (allocator.alloc)
-    allocator.free(allocator.user, block->base, block->bytes, AOTC_HOST);
+    allocator.free(allocator.user, block->base, block->bytes, device);
   else
     munmap(block->base, block->bytes);
   errno = saved;

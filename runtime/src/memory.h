@@ -1,5 +1,5 @@
 #pragma once
-// Large blocks: from the caller's allocator, else from mmap (huge pages asked for) or the CUDA driver.
+// Large blocks: from the caller's allocator, else from mmap (huge pages asked for). See model_alloc for devices.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,9 +15,9 @@ struct Block {
   size_t bytes = 0;
 };
 
-/// `allocator.alloc` null: mmap. Zero bytes give an empty block. False: no memory (no message).
-bool block_alloc(const aotc_allocator& allocator, size_t bytes, Block* out);
-void block_free(const aotc_allocator& allocator, Block* block);
+/// `allocator.alloc` null: mmap (then device is AOTC_HOST). Zero bytes give an empty block. False: no memory (no message).
+bool block_alloc(const aotc_allocator& allocator, int32_t device, size_t bytes, Block* out);
+void block_free(const aotc_allocator& allocator, int32_t device, Block* block);
 
 /// Bookkeeping, zero-filled, freed with free(). Null only when there is no memory.
 void* take(size_t count, size_t bytes_each);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "cuda.h"
 #include "memory.h"
 #include "status.h"
 
@@ -87,6 +88,7 @@ bool survey(const aotc_module_desc& module, aotc_model* model) {
 }
 
 void model_free(aotc_model* model) {
+  cuda_close(model->cuda);
   weights_close(&model->weights);
   for (uint32_t v = 0; model->variants && v < model->module->n_variants; ++v) {
     free(const_cast<uint32_t*>(model->variants[v].bound));
@@ -121,11 +123,14 @@ aotc_status fill(aotc_model* model, const aotc_model_options& options) {
   const aotc_module_desc& module = *model->module;
   RT_TRY(check_device(module, model->device));
   RT_TRY(check_format(module));
-  if (is_gpu(module)) return fail(AOTC_INCOMPATIBLE, "this runtime was built without GPU support");
-  RT_TRY(choose_isa(module, options, &model->isa));
+  if (!is_gpu(module)) RT_TRY(choose_isa(module, options, &model->isa));
   if (!survey(module, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
   RT_TRY(weights_open(module, options, &model->weights));
   model->weights_bytes = module.weights_bytes;
+  model->weights_base = model->weights.data;
+  if (!is_gpu(module)) return AOTC_OK;
+  RT_TRY(cuda_open(module, model->device, model->weights.data, &model->cuda));
+  model->weights_base = cuda_weights(*model->cuda);
   return AOTC_OK;
 }
 
@@ -147,7 +152,7 @@ aotc_status probe(const aotc_module_desc& module, int32_t device) {
   device = resolve_device(module, device);
   RT_TRY(check_device(module, device));
   RT_TRY(check_format(module));
-  if (is_gpu(module)) return fail(AOTC_INCOMPATIBLE, "this runtime was built without GPU support");
+  if (is_gpu(module)) return cuda_probe(module, device);
   return select_isa(module.isas, module.n_isas, cpu_features(kHardware)) ? AOTC_OK : AOTC_INCOMPATIBLE;
 }
 
@@ -176,7 +181,21 @@ aotc_status model_create(const aotc_module_desc& module, const aotc_model_option
   return AOTC_OK;
 }
 
-const char* model_target(const aotc_model& model) { return isa_name(model.isa->isa); }
+bool model_alloc(const aotc_model& model, size_t bytes, Block* out) {
+  if (!model.cuda || model.allocator.alloc || bytes == 0) return block_alloc(model.allocator, model.device, bytes, out);
+  *out = Block{cuda_alloc(model.cuda, bytes), bytes};
+  return out->base != nullptr;
+}
+
+void model_free_block(const aotc_model& model, Block* block) {
+  if (!model.cuda || model.allocator.alloc || !block->base)
+    block_free(model.allocator, model.device, block);
+  else
+    cuda_free(model.cuda, block->base);
+  *block = Block{};
+}
+
+const char* model_target(const aotc_model& model) { return model.cuda ? cuda_target(*model.cuda) : isa_name(model.isa->isa); }
 
 void model_retain(aotc_model* model) { __atomic_add_fetch(&model->references, 1u, __ATOMIC_RELAXED); }
 

@@ -4,6 +4,7 @@
 
 #include "aotc/aotc.h"
 #include "aotc/detail/plan_format.h"
+#include "memory.h"
 #include "weights.h"
 
 namespace aotc::rt {
@@ -31,7 +32,8 @@ struct aotc_model {
   aotc_dim** state_dims;  ///< per state
   uint64_t weights_bytes;
   aotc::rt::Weights weights;
-  aotc_allocator allocator;  ///< alloc null: the runtime's own
+  const uint8_t* weights_base;  ///< of the blob, on the model's device
+  aotc_allocator allocator;     ///< alloc null: the runtime's own
   int32_t device;
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context
@@ -43,6 +45,9 @@ aotc_status probe(const aotc_module_desc& module, int32_t device);
 aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* options, aotc_model** out);
 void model_retain(aotc_model* model);
 void model_release(aotc_model* model);
+/// A large block on the model's device. False: none to be had. On a GPU within a CudaScope.
+bool model_alloc(const aotc_model& model, size_t bytes, Block* out);
+void model_free_block(const aotc_model& model, Block* block);
 const char* model_target(const aotc_model& model);
 inline bool is_gpu(const aotc_module_desc& module) { return module.n_cuda_images > 0; }
 

@@ -83,15 +83,23 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/// Pointers that change from run to run.
-void bind_interface(const aotc_context& c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+[[gnu::cold]] aotc_status step_fault(const aotc_step& step, int32_t fault) {
+  const char* label = step.label ? step.label : "?";
+  if (fault == AOTC_FAULT_INDEX) return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s)", label);
+  return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
+}
+
+}  // namespace
+
+void bind_interface(const aotc_context& c, ShapeEntry* e) {
   const aotc_variant& variant = c.model->module->variants[e->variant];
   const VariantInfo& info = c.model->variants[e->variant];
+  void* const* outputs = c.io + c.model->module->n_inputs;
   for (uint32_t i = 0; i < info.n_bound; ++i) {
     const uint32_t arg = info.bound[i];
     const aotc_buffer_desc& b = variant.buffers[variant.args[arg]];
-    e->ptrs[arg] = b.kind == AOTC_BUF_INPUT    ? in[b.index].data
-                   : b.kind == AOTC_BUF_OUTPUT ? out[b.index].data
+    e->ptrs[arg] = b.kind == AOTC_BUF_INPUT    ? c.io[b.index]
+                   : b.kind == AOTC_BUF_OUTPUT ? outputs[b.index]
                    : b.kind == AOTC_BUF_STATE  ? c.states[b.index].now
                                                : c.states[b.index].next;
   }
@@ -106,14 +114,6 @@ void swap_states(aotc_context* c, const ShapeEntry& e) {
     c->states[s].next = now;
   }
 }
-
-[[gnu::cold]] aotc_status step_fault(const aotc_step& step, int32_t fault) {
-  const char* label = step.label ? step.label : "?";
-  if (fault == AOTC_FAULT_INDEX) return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s)", label);
-  return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
-}
-
-}  // namespace
 
 void ready_steps(const aotc_context& c, ShapeEntry* e) {
   const aotc_variant& variant = c.model->module->variants[e->variant];
@@ -147,7 +147,10 @@ void ready_steps(const aotc_context& c, ShapeEntry* e) {
 aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
   const aotc_variant& variant = c->model->module->variants[e->variant];
   RT_TRY(threads_begin(&c->threads, e->max_tasks));
-  bind_interface(*c, e, in, out);
+  const aotc_module_desc& module = *c->model->module;
+  for (uint32_t i = 0; i < module.n_inputs; ++i) c->io[i] = in[i].data;
+  for (uint32_t o = 0; o < module.n_outputs; ++o) c->io[module.n_inputs + o] = out[o].data;
+  bind_interface(*c, e);
   c->latest = e;
   if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
   const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);

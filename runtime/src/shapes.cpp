@@ -114,9 +114,9 @@ aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32
                 dtype_name(dtype));
   if (t.rank != rank) return fail(AOTC_SHAPE_MISMATCH, "%s '%s': rank is %d, but must be %d", what, name, t.rank, rank);
   if (rank > 0 && !t.shape) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': shape is null", what, name);
-  if (t.device != device)
+  if (t.device != device && t.device != AOTC_HOST)
     return fail(AOTC_INVALID_ARGUMENT, "%s '%s': device is %d, but must be %d (%s)", what, name, t.device, device,
-                device < 0 ? "host memory" : "the model's GPU");
+                device < 0 ? "host memory" : "the model's GPU; host memory, -1, is copied");
   if (t.flags | t.reserved[0] | t.reserved[1]) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': flags and reserved must be zero", what, name);
   return AOTC_OK;
 }

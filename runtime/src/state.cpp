@@ -4,6 +4,7 @@
 
 #include "atomic.h"
 #include "context.h"
+#include "cuda.h"
 #include "shapes.h"
 #include "status.h"
 
@@ -16,12 +17,28 @@ bool needs_next(const aotc_model& model, uint32_t state) {
   return false;
 }
 
-void reset(aotc_context* c, uint32_t s) {
+aotc_status reset(aotc_context* c, uint32_t s) {
   const aotc_state_desc& d = c->model->module->states[s];
-  if (d.initial_weight >= 0)
-    memcpy(c->states[s].now, c->model->weights.data + c->model->module->weights[d.initial_weight].offset, d.bytes);
+  const uint8_t* initial = d.initial_weight >= 0 ? c->model->weights.data + c->model->module->weights[d.initial_weight].offset : nullptr;
+  if (Cuda* cuda = c->model->cuda)
+    return initial ? cuda_copy(cuda, c->stream, CopyKind::to_device, c->states[s].now, initial, d.bytes)
+                   : cuda_fill(cuda, c->stream, c->states[s].now, 0, d.bytes);
+  if (initial)
+    memcpy(c->states[s].now, initial, d.bytes);
   else
     memset(c->states[s].now, 0, d.bytes);
+  return AOTC_OK;
+}
+
+/// Between a state and host memory.
+aotc_status move(aotc_context* c, CopyKind kind, void* to, const void* from, uint64_t bytes) {
+  if (Cuda* cuda = c->model->cuda) {
+    RT_TRY(cuda_alive(*cuda));
+    RT_TRY(cuda_copy(cuda, c->stream, kind, to, from, bytes));
+    return cuda_wait(cuda, c->stream);
+  }
+  if (bytes) memcpy(to, from, bytes);
+  return AOTC_OK;
 }
 
 aotc_status find(const aotc_context& c, const char* name, uint32_t* out) {
@@ -57,7 +74,7 @@ aotc_status states_create(aotc_context* c) {
   uint64_t total = 0;
   for (uint32_t s = 0; s < module.n_states; ++s) total += align_up(module.states[s].bytes, kAlign) * (needs_next(*c->model, s) ? 2 : 1);
   c->states = take<State>(module.n_states);
-  if (!c->states || !block_alloc(c->model->allocator, total, &c->state_block))
+  if (!c->states || !model_alloc(*c->model, total, &c->state_block))
     return fail(AOTC_OUT_OF_MEMORY, "no memory for %llu bytes of states", static_cast<unsigned long long>(total));
   uint8_t* at = static_cast<uint8_t*>(c->state_block.base);
   for (uint32_t s = 0; s < module.n_states; ++s) {
@@ -68,26 +85,26 @@ aotc_status states_create(aotc_context* c) {
       c->states[s].next = at;
       at += bytes;
     }
-    reset(c, s);
+    RT_TRY(reset(c, s));
   }
   return AOTC_OK;
 }
 
 void states_destroy(aotc_context* c) {
-  block_free(c->model->allocator, &c->state_block);
+  model_free_block(*c->model, &c->state_block);
   free(c->states);
 }
 
 aotc_status state_reset(aotc_context* c, const char* name) {
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
+  const CudaScope scope(c->model->cuda);
   if (name) {
     uint32_t s = 0;
     RT_TRY(find(*c, name, &s));
-    reset(c, s);
-    return AOTC_OK;
+    return reset(c, s);
   }
-  for (uint32_t s = 0; s < c->model->module->n_states; ++s) reset(c, s);
+  for (uint32_t s = 0; s < c->model->module->n_states; ++s) RT_TRY(reset(c, s));
   c->states_undefined = false;
   return AOTC_OK;
 }
@@ -95,19 +112,19 @@ aotc_status state_reset(aotc_context* c, const char* name) {
 aotc_status state_read(aotc_context* c, const char* name, const aotc_tensor* to) {
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
+  const CudaScope scope(c->model->cuda);
   uint32_t s = 0;
   RT_TRY(find_for(*c, name, *to, &s));
-  if (const uint64_t bytes = c->model->module->states[s].bytes) memcpy(to->data, c->states[s].now, bytes);
-  return AOTC_OK;
+  return move(c, CopyKind::to_host, to->data, c->states[s].now, c->model->module->states[s].bytes);
 }
 
 aotc_status state_write(aotc_context* c, const char* name, const aotc_tensor* from) {
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
+  const CudaScope scope(c->model->cuda);
   uint32_t s = 0;
   RT_TRY(find_for(*c, name, *from, &s));
-  if (const uint64_t bytes = c->model->module->states[s].bytes) memcpy(c->states[s].now, from->data, bytes);
-  return AOTC_OK;
+  return move(c, CopyKind::to_device, c->states[s].now, from->data, c->model->module->states[s].bytes);
 }
 
 }  // namespace aotc::rt

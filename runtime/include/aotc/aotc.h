@@ -63,7 +63,7 @@ typedef struct aotc_tensor {
   uint64_t byte_size;     /* bytes that may be accessed behind data: at least the elements of the shape; checked before any access */
   int32_t rank;
   uint32_t dtype;       /* AOTC_DTYPE_* */
-  int32_t device;       /* AOTC_HOST, or n >= 0: GPU ordinal */
+  int32_t device;       /* AOTC_HOST, or n >= 0: the ordinal of the model's GPU */
   uint32_t flags;       /* zero */
   uint64_t reserved[2]; /* zero */
 } aotc_tensor;
@@ -115,7 +115,7 @@ typedef struct aotc_model_options {
   void* log_user;
 } aotc_model_options;
 #define AOTC_MODEL_OPTIONS_INIT \
-  { sizeof(aotc_model_options), AOTC_HOST, 0, NULL, NULL, NULL, NULL }
+  { sizeof(aotc_model_options), AOTC_DEFAULT_DEVICE, 0, NULL, NULL, NULL, NULL }
 
 /* context_options.flags */
 enum {
@@ -151,7 +151,8 @@ typedef struct aotc_io_info {
   int32_t alias_input; /* outputs: the input whose new content this is (the model wrote to that input), else -1 */
   int32_t reserved;
 } aotc_io_info;
-#define AOTC_IO_INFO_INIT {sizeof(aotc_io_info), NULL, NULL, 0, 0, -1, 0}
+#define AOTC_IO_INFO_INIT \
+  { sizeof(aotc_io_info), NULL, NULL, 0, 0, -1, 0 }
 
 /* Kinds of io_count and io_get. */
 enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
@@ -163,7 +164,8 @@ typedef struct aotc_model_info {
   int32_t device;
   int32_t n_variants;
 } aotc_model_info;
-#define AOTC_MODEL_INFO_INIT {sizeof(aotc_model_info), 0, NULL, 0, 0}
+#define AOTC_MODEL_INFO_INIT \
+  { sizeof(aotc_model_info), 0, NULL, 0, 0 }
 
 typedef struct aotc_context_info {
   size_t struct_size;
@@ -175,7 +177,8 @@ typedef struct aotc_context_info {
   int32_t threads;     /* granted */
   int32_t reserved;
 } aotc_context_info;
-#define AOTC_CONTEXT_INFO_INIT {sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0}
+#define AOTC_CONTEXT_INFO_INIT \
+  { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0 }
 
 /* One step of the latest run. */
 typedef struct aotc_profile_step {
@@ -234,10 +237,15 @@ typedef struct aotc_api {
    * INVALID_ARGUMENT or SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor;
    * the outputs then have undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context
    * is in use by another thread, or its states are undefined (a run that updates them in place failed halfway): state_reset.
-   * CPU: returns when the outputs are written. GPU: returns when the work is queued on the context's stream; errors of the device come
-   * with a later call (AOTC_DEVICE, for ever when the device is lost).
+   * CPU: returns when the outputs are written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns
+   * when the work is queued on the context's stream, and errors of the device come with a later call: synchronize, or the next run
+   * (AOTC_DEVICE, for ever when the device is lost). With a tensor in host memory it copies, and returns when all is done.
    * No allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
+
+  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, INDEX_OUT_OF_RANGE. CPU: nothing to
+   * wait for. */
+  aotc_status (*synchronize)(aotc_context* context);
 
   /* States: buffers of the model that outlive a run (a KV cache), one set a context. name NULL: all of them back to the initial content.
    * Read and write copy the whole state from or to a dense tensor of its dtype and shape, in host memory; on a GPU in stream order,

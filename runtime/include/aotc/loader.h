@@ -51,7 +51,8 @@ static inline aotc_status aotc_library_open(const char* path, int32_t device, ao
   *(void**)&get = dlsym(lib->handle, "aotc_get_api");
   lib->api = get ? get(AOTC_ABI_VERSION) : NULL;
   if (!lib->api) {
-    snprintf(lib->error, sizeof lib->error, get ? "%.400s is older than this program: build it again" : "%.400s is not an artifact of aotc", path);
+    snprintf(lib->error, sizeof lib->error, get ? "%.400s is older than this program: build it again" : "%.400s is not an artifact of aotc",
+             path);
     aotc_library_close(lib);
     return AOTC_INCOMPATIBLE;
   }

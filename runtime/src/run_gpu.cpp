@@ -1,0 +1,128 @@
+// The walk over the steps of a GPU artifact: launches on the context's stream.
+#include "atomic.h"
+#include "context.h"
+#include "cuda.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+constexpr uint32_t kMaxWords = 512;  // a kernel's parameter has at most 4 KB
+
+bool on_host(const aotc_context& c, const aotc_tensor& t) { return t.device != c.model->device; }
+
+/// Device copies of the tensors in host memory; *staged: there are some.
+aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, const aotc_tensor* out, bool* staged) {
+  const aotc_module_desc& module = *c->model->module;
+  const uint32_t n_in = module.n_inputs, n = n_in + module.n_outputs;
+  const auto tensor = [&](uint32_t i) -> const aotc_tensor& { return i < n_in ? in[i] : out[i - n_in]; };
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < n; ++i)
+    if (on_host(*c, tensor(i))) total += align_up(e.io_bytes[i], 256);
+  *staged = false;
+  if (total > c->staging.bytes) {
+    if (c->staging.base) RT_TRY(cuda_wait(c->model->cuda, c->stream));
+    model_free_block(*c->model, &c->staging);
+    if (!model_alloc(*c->model, total, &c->staging))
+      return fail(AOTC_OUT_OF_MEMORY, "no memory on the GPU for copies of %llu bytes of inputs and outputs",
+                  static_cast<unsigned long long>(total));
+  }
+  uint8_t* at = static_cast<uint8_t*>(c->staging.base);
+  for (uint32_t i = 0; i < n; ++i) {
+    c->io[i] = tensor(i).data;
+    if (!on_host(*c, tensor(i))) continue;
+    *staged = true;
+    c->io[i] = at;
+    at += align_up(e.io_bytes[i], 256);
+    if (i < n_in) RT_TRY(cuda_copy(c->model->cuda, c->stream, CopyKind::to_device, c->io[i], in[i].data, e.io_bytes[i]));
+  }
+  return AOTC_OK;
+}
+
+aotc_status unstage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* out) {
+  const aotc_module_desc& module = *c->model->module;
+  for (uint32_t o = 0; o < module.n_outputs; ++o)
+    if (on_host(*c, out[o]))
+      RT_TRY(cuda_copy(c->model->cuda, c->stream, CopyKind::to_host, out[o].data, c->io[module.n_inputs + o],
+                       e.io_bytes[module.n_inputs + o]));
+  RT_TRY(cuda_wait(c->model->cuda, c->stream));
+  return take_gpu_fault(c);
+}
+
+uint32_t positive(const ShapeEntry& e, int32_t slot, int64_t otherwise) {
+  const int64_t v = slot >= 0 ? e.slots[slot] : otherwise;
+  return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : static_cast<uint32_t>(v);
+}
+
+aotc_status launch(aotc_context* c, const ShapeEntry& e, const aotc_step& step) {
+  const uint32_t ptr_words = step.n_args ? step.n_args : 1, words = 1 + ptr_words + (step.n_sizes ? step.n_sizes : 1);
+  if (words > kMaxWords) return fail(AOTC_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
+  uint64_t args[kMaxWords];
+  args[0] = reinterpret_cast<uint64_t>(c->gpu_fault);
+  args[1] = args[1 + ptr_words] = 0;
+  for (uint32_t i = 0; i < step.n_args; ++i) args[1 + i] = reinterpret_cast<uint64_t>(e.ptrs[step.first_arg + i]);
+  for (uint32_t i = 0; i < step.n_sizes; ++i) args[1 + ptr_words + i] = static_cast<uint64_t>(e.sizes[step.first_size + i]);
+  CudaLaunch l{};
+  l.kernel = step.kernel;
+  for (int d = 0; d < 3; ++d) {
+    l.grid[d] = positive(e, step.grid_slot[d], 1);
+    l.block[d] = static_cast<uint32_t>(step.block[d]);
+    if (l.grid[d] == 0) return AOTC_OK;  // nothing to do
+  }
+  l.smem_bytes = positive(e, step.smem_slot, 0);
+  l.args = args;
+  return cuda_launch(c->model->cuda, c->stream, l);
+}
+
+aotc_status run_one(aotc_context* c, const ShapeEntry& e, const aotc_variant& variant, const aotc_step& step) {
+  const auto bytes = [&](uint32_t arg) {
+    return static_cast<uint64_t>(e.slots[variant.buffers[variant.args[step.first_arg + arg]].bytes_slot]);
+  };
+  void* const* ptr = e.ptrs + step.first_arg;
+  switch (step.kind) {
+    case AOTC_STEP_CUDA: return launch(c, e, step);
+    case AOTC_STEP_COPY:
+      return ptr[0] == ptr[1] ? AOTC_OK : cuda_copy(c->model->cuda, c->stream, CopyKind::on_device, ptr[1], ptr[0], bytes(1));
+    case AOTC_STEP_ZERO: return cuda_fill(c->model->cuda, c->stream, ptr[0], 0, bytes(0));
+    default: return fail(AOTC_INTERNAL, "a step of kind %d in a GPU artifact (at %s)", step.kind, step.label ? step.label : "?");
+  }
+}
+
+}  // namespace
+
+aotc_status take_gpu_fault(aotc_context* c) {
+  if (!c->gpu_fault || exchange(c->gpu_fault, static_cast<int32_t>(AOTC_FAULT_NONE)) == AOTC_FAULT_NONE) return AOTC_OK;
+  c->states_undefined = c->latest && c->model->variants[c->latest->variant].updates_states;
+  return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data of a run was out of range; its outputs are undefined");
+}
+
+aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+  const aotc_variant& variant = c->model->module->variants[e->variant];
+  bool staged = false;
+  RT_TRY(cuda_alive(*c->model->cuda));
+  RT_TRY(take_gpu_fault(c));  // of an earlier run
+  RT_TRY(stage(c, *e, in, out, &staged));
+  bind_interface(*c, e);
+  c->latest = e;
+  if (c->flags & AOTC_CONTEXT_POISON) RT_TRY(cuda_fill(c->model->cuda, c->stream, c->base, 0xff, c->base_bytes));
+  aotc_status status = AOTC_OK;
+  for (uint32_t s = 0; s < variant.n_steps && status == AOTC_OK; ++s) status = run_one(c, *e, variant, variant.steps[s]);
+  if (status == AOTC_OK && staged) status = unstage(c, *e, out);
+  if (status == AOTC_OK)
+    swap_states(c, *e);
+  else
+    c->states_undefined = c->model->variants[e->variant].updates_states;
+  return status;
+}
+
+aotc_status context_synchronize(aotc_context* c) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return fail(AOTC_WRONG_STATE, "the context is in use by another thread");
+  if (!c->model->cuda) return AOTC_OK;
+  const CudaScope scope(c->model->cuda);
+  RT_TRY(cuda_alive(*c->model->cuda));
+  RT_TRY(cuda_wait(c->model->cuda, c->stream));
+  return take_gpu_fault(c);
+}
+
+}  // namespace aotc::rt

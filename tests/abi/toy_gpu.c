@@ -1,0 +1,86 @@
+/* A GPU artifact written by hand: y = x * table[idx] (x f32 [batch, 8], idx i64 [batch], table: 4 weights), zeros = 0 [batch], state
+ * "runs" i64 [] counts. Its kernels are in fake_cuda.c. */
+#include "aotc/detail/plan_format.h"
+#include "aotc/dtype.h"
+
+static const int64_t dim_code[] = {AOTC_X_SYM, 0};
+static const aotc_dim_desc dims[] = {{-1, 1, 64, "batch", 0, 2}, {8, 8, 8, "8", 0, 0}, {-1, 1, 64, "batch", 0, 2}};
+static const aotc_io_desc inputs[] = {{"x", AOTC_DTYPE_F32, 2, 0, -1}, {"idx", AOTC_DTYPE_I64, 1, 2, -1}};
+static const aotc_io_desc outputs[] = {{"y", AOTC_DTYPE_F32, 2, 0, -1}, {"zeros", AOTC_DTYPE_F32, 1, 2, -1}};
+static const aotc_symbol_desc symbols[] = {{"batch", 0, 0, 1, 0, 1, 64, 1}};
+/* slots: 0 batch; 1 rows of the table; 2 batch*32; 3 zero; 4 batch*4; 5 grid; 6 sixteen; 7 eight */
+static const int64_t code[] = {AOTC_X_SYM,
+                               0,
+                               AOTC_X_CONST,
+                               4,
+                               AOTC_X_SLOT,
+                               0,
+                               AOTC_X_CONST,
+                               32,
+                               AOTC_X_MUL,
+                               AOTC_X_CONST,
+                               0,
+                               AOTC_X_SLOT,
+                               0,
+                               AOTC_X_CONST,
+                               4,
+                               AOTC_X_MUL,
+                               AOTC_X_SLOT,
+                               0,
+                               AOTC_X_CONST,
+                               3,
+                               AOTC_X_ADD,
+                               AOTC_X_CONST,
+                               4,
+                               AOTC_X_FLOORDIV,
+                               AOTC_X_CONST,
+                               16,
+                               AOTC_X_CONST,
+                               8};
+static const aotc_slot slots[] = {{0, 2}, {2, 4}, {4, 9}, {9, 11}, {11, 16}, {16, 24}, {24, 26}, {26, 28}};
+static const aotc_buffer_desc buffers[] = {{AOTC_BUF_INPUT, 0, 2, -1}, {AOTC_BUF_INPUT, 1, 2, -1},  {AOTC_BUF_WEIGHT, 0, 6, -1},
+                                           {AOTC_BUF_ARENA, 0, 2, 3},  {AOTC_BUF_OUTPUT, 0, 2, -1}, {AOTC_BUF_OUTPUT, 1, 4, -1},
+                                           {AOTC_BUF_STATE, 0, 7, -1}};
+static const int32_t args[] = {0, 1, 2, 3, 3, 4, 5, 6};
+static const int32_t size_slots[] = {0, 1};
+static const aotc_step steps[] = {
+    {AOTC_STEP_CUDA, 1, 7, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "runs"},
+    {AOTC_STEP_CUDA, 0, 0, 4, 0, 2, -1, -1, -1, -1, {5, -1, -1}, {4, 1, 1}, -1, "scale"},
+    {AOTC_STEP_COPY, -1, 4, 2, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "y"},
+    {AOTC_STEP_ZERO, -1, 6, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "zeros"},
+};
+static const aotc_range ranges[] = {{1, 64, 1}};
+static const aotc_variant variants[] = {{"default", ranges, code, slots, 8, buffers, 7, steps, 4, args, size_slots, 2, -1}};
+static const struct {
+  float table[4];
+  int64_t start;
+} blob __attribute__((aligned(4096))) = {{1, 2, 3, 4}, 40};
+static const aotc_weight_desc weights[] = {{"table", 0, 16}, {"start", 16, 8}};
+static const aotc_state_desc states[] = {{"runs", AOTC_DTYPE_I64, 0, 0, 1, 8}};
+static const char image[] = "cubin";
+static const aotc_cuda_image images[] = {{8, 0, 0, image, sizeof image}, {9, 0, 'a', image, sizeof image}};
+static const aotc_cuda_kernel kernels[] = {{"scale", 64 * 1024}, {"count", 0}};
+
+const aotc_module_desc aotc_module = {
+    .format = AOTC_PLAN_FORMAT,
+    .inputs = inputs,
+    .outputs = outputs,
+    .n_inputs = 2,
+    .n_outputs = 2,
+    .dims = dims,
+    .dim_code = dim_code,
+    .symbols = symbols,
+    .n_symbols = 1,
+    .variants = variants,
+    .n_variants = 1,
+    .weights = weights,
+    .n_weights = 2,
+    .states = states,
+    .n_states = 1,
+    .cuda_images = images,
+    .n_cuda_images = 2,
+    .cuda_kernels = kernels,
+    .n_cuda_kernels = 2,
+    .weights_begin = &blob,
+    .weights_bytes = sizeof blob,
+};
