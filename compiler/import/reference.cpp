@@ -1,1 +1,516 @@
 #include "import/reference.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "import/bind_symbols.h"
+#include "import/torch_types.h"
+
+namespace aotc::import {
+namespace {
+
+using c10::IValue;
+
+bool widens(DType d) { return is_float(d) && d != DType::f64; }
+DType widened(DType d) { return widens(d) ? DType::f64 : d == DType::c64 ? DType::c128 : d; }
+
+/// How one argument becomes an IValue: a constant, or from slots and symbols at each run.
+struct ArgPlan {
+  const Arg* arg = nullptr;  ///< null: `constant`
+  IValue constant;
+  c10::TypeKind kind = c10::TypeKind::AnyType;  ///< of the schema's parameter, without Optional
+  std::vector<int> slots;                       ///< of the tensors or symbolic values; -1: None
+};
+struct ResultPlan {
+  std::vector<int> slots;  ///< one for a tensor or symbolic value, several for a list, none when unused
+  bool list = false;
+  std::optional<SymId> symbol;                       ///< an integer that the operator read from data
+  std::vector<std::pair<int64_t, SymId>> data_dims;  ///< sizes that depend on data
+};
+
+struct Step;
+struct GraphPlan {
+  const Program* program = nullptr;
+  std::vector<Step> steps;
+  std::vector<int> inputs;  ///< slot by position; -1 for those that are not tensors
+  std::vector<ArgPlan> outputs;
+  size_t slots = 0;
+  std::vector<GraphPlan> subgraphs;
+};
+struct Step {
+  const PNode* node = nullptr;
+  std::optional<c10::OperatorHandle> op;
+  double (*scalar)(const std::vector<double>&) = nullptr;
+  std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
+  std::vector<ArgPlan> args;
+  std::vector<ResultPlan> results;
+  std::vector<int> last_uses;  ///< slots to empty after this step
+};
+
+/// Python arithmetic whose result is a float or bool.
+struct ScalarOp {
+  std::string_view target;
+  double (*fn)(const std::vector<double>&);
+};
+using Ds = const std::vector<double>&;
+constexpr ScalarOp kScalarOps[] = {
+    {"operator.add", [](Ds a) { return a[0] + a[1]; }},
+    {"operator.sub", [](Ds a) { return a[0] - a[1]; }},
+    {"operator.mul", [](Ds a) { return a[0] * a[1]; }},
+    {"operator.truediv", [](Ds a) { return a[0] / a[1]; }},
+    {"operator.floordiv", [](Ds a) { return std::floor(a[0] / a[1]); }},
+    {"operator.mod", [](Ds a) { return a[0] - a[1] * std::floor(a[0] / a[1]); }},
+    {"operator.pow", [](Ds a) { return std::pow(a[0], a[1]); }},
+    {"operator.neg", [](Ds a) { return -a[0]; }},
+    {"operator.pos", [](Ds a) { return a[0]; }},
+    {"operator.eq", [](Ds a) { return a[0] == a[1] ? 1. : 0.; }},
+    {"operator.ne", [](Ds a) { return a[0] != a[1] ? 1. : 0.; }},
+    {"operator.lt", [](Ds a) { return a[0] < a[1] ? 1. : 0.; }},
+    {"operator.le", [](Ds a) { return a[0] <= a[1] ? 1. : 0.; }},
+    {"operator.gt", [](Ds a) { return a[0] > a[1] ? 1. : 0.; }},
+    {"operator.ge", [](Ds a) { return a[0] >= a[1] ? 1. : 0.; }},
+    {"operator.and_", [](Ds a) { return a[0] != 0 && a[1] != 0 ? 1. : 0.; }},
+    {"operator.or_", [](Ds a) { return a[0] != 0 || a[1] != 0 ? 1. : 0.; }},
+    {"math.trunc", [](Ds a) { return std::trunc(a[0]); }},
+    {"torch.sym_not", [](Ds a) { return a[0] == 0 ? 1. : 0.; }},
+    {"torch.sym_int", [](Ds a) { return std::trunc(a[0]); }},
+    {"torch.sym_float", [](Ds a) { return a[0]; }},
+    {"torch.sym_max", [](Ds a) { return std::max(a[0], a[1]); }},
+    {"torch.sym_min", [](Ds a) { return std::min(a[0], a[1]); }},
+    {"torch.sym_ite", [](Ds a) { return a[0] != 0 ? a[1] : a[2]; }},
+    {"torch.sym_sqrt", [](Ds a) { return std::sqrt(a[0]); }},
+    {"torch._sym_sqrt", [](Ds a) { return std::sqrt(a[0]); }},
+};
+
+/// Checks of types and devices that were right at export; element types differ on purpose in f64.
+constexpr std::string_view kSkipped[] = {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
+                                         "aten.sym_constrain_range_for_size.default", "aten._assert_scalar.default"};
+
+at::Tensor to_tensor(DType dtype, const std::vector<int64_t>& dims, const void* data) {
+  const auto options = at::TensorOptions().dtype(to_torch(dtype));
+  if (!data) return at::empty(dims, options);
+  return at::from_blob(const_cast<void*>(data), dims, options);  // written only after a clone
+}
+
+double number_of(const IValue& v) {
+  if (v.isInt()) return static_cast<double>(v.toInt());
+  if (v.isBool()) return v.toBool() ? 1 : 0;
+  if (v.isDouble()) return v.toDouble();
+  return v.toTensor().item().toDouble();
+}
+
+std::vector<IValue> run_cond(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+std::vector<IValue> run_while(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+struct Control {
+  std::string_view target;
+  std::vector<IValue> (*fn)(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+};
+constexpr Control kControls[] = {{"higher_order.cond", run_cond}, {"higher_order.while_loop", run_while}};
+
+/// Builds the plan of one graph.
+class Planner {
+ public:
+  Planner(const Program& p, bool f64) : p_(p), f64_(f64) {}
+
+  GraphPlan plan() {
+    GraphPlan g;
+    g.program = &p_;
+    for (const ProgramInput& in : p_.inputs) {
+      const bool tensor = in.kind != InputKind::user_scalar;
+      g.inputs.push_back(tensor ? slot(in.name) : -1);
+      if (!tensor)
+        if (const Expr* e = std::get_if<Expr>(&in.constant)) bound_.merge(e->symbols());
+      if (in.kind == InputKind::user)
+        for (const Expr& e : p_.tensors.at(in.name).sizes) bound_.merge(e.symbols());
+    }
+    for (const PNode& n : p_.nodes) {
+      if (std::find(std::begin(kSkipped), std::end(kSkipped), n.target) != std::end(kSkipped)) continue;
+      g.steps.push_back(step(n));
+    }
+    for (const ProgramOutput& o : p_.outputs) g.outputs.push_back(argument(o.value, c10::TypeKind::AnyType));
+    g.slots = slots_.size();
+    add_last_uses(g);
+    for (const Program& s : p_.subgraphs) g.subgraphs.push_back(Planner(s, f64_).plan());
+    return g;
+  }
+
+ private:
+  int slot(const std::string& name) { return slots_.emplace(name, static_cast<int>(slots_.size())).first->second; }
+
+  Step step(const PNode& n) {
+    Step s;
+    s.node = &n;
+    for (const ScalarOp& op : kScalarOps)
+      if (op.target == n.target) s.scalar = op.fn;
+    for (const Control& c : kControls)
+      if (c.target == n.target) s.control = c.fn;
+    if (!s.scalar && !s.control) {
+      const size_t a = n.target.find('.'), b = n.target.rfind('.');
+      if (a != std::string::npos && a < b) {
+        const std::string overload = n.target.substr(b + 1);
+        s.op = c10::Dispatcher::singleton().findSchema(
+            {n.target.substr(0, a) + "::" + n.target.substr(a + 1, b - a - 1), overload == "default" ? "" : overload});
+      }
+      if (!s.op)
+        throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
+                         fmt::format("{} cannot be run: LibTorch does not know it", n.target));
+      if (f64_ && n.target == "aten.view.dtype")
+        throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
+                         "a reinterpretation of bits has no float64 counterpart");
+    }
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      c10::TypeKind kind = c10::TypeKind::AnyType;
+      if (s.op) {
+        c10::TypePtr t = s.op->schema().arguments().at(i).real_type();
+        if (const auto opt = t->cast<c10::OptionalType>()) t = opt->getElementType();
+        kind = t->kind();
+      }
+      s.args.push_back(argument(n.args[i].value, kind));
+    }
+    for (const Arg& r : n.results) s.results.push_back(result(r));
+    return s;
+  }
+
+  ArgPlan argument(const Arg& a, c10::TypeKind kind) {
+    ArgPlan plan;
+    plan.kind = kind;
+    plan.arg = &a;
+    if (const auto* t = std::get_if<TensorRef>(&a)) {
+      plan.slots = {slot(t->name)};
+    } else if (const auto* l = std::get_if<TensorList>(&a)) {
+      for (const TensorRef& t : *l) plan.slots.push_back(slot(t.name));
+    } else if (const auto* ol = std::get_if<OptTensorList>(&a)) {
+      for (const auto& t : *ol) plan.slots.push_back(t ? slot(t->name) : -1);
+    } else if (const auto* s = std::get_if<SymbolicArg>(&a)) {
+      plan.slots = {slot("$" + s->name)};
+    } else if (const auto* e = std::get_if<Expr>(&a); e && !e->is_const()) {
+    } else if (const auto* es = std::get_if<std::vector<Expr>>(&a);
+               es && std::any_of(es->begin(), es->end(), [](const Expr& x) { return !x.is_const(); })) {
+    } else {
+      plan.constant = constant(a, kind);
+      plan.arg = nullptr;
+    }
+    return plan;
+  }
+
+  IValue constant(const Arg& a, c10::TypeKind kind) const;
+
+  ResultPlan result(const Arg& a) {
+    ResultPlan r;
+    const auto add = [&](const std::string& name) {
+      r.slots.push_back(slot(name));
+      const auto it = p_.tensors.find(name);
+      if (it == p_.tensors.end()) return;
+      for (size_t d = 0; d < it->second.sizes.size(); ++d)
+        if (const auto s = it->second.sizes[d].as_symbol(); s && !bound_.count(*s)) r.data_dims.emplace_back(static_cast<int64_t>(d), *s);
+    };
+    if (const auto* t = std::get_if<TensorRef>(&a)) add(t->name);
+    if (const auto* l = std::get_if<TensorList>(&a)) {
+      r.list = true;
+      for (const TensorRef& t : *l) add(t.name);
+    }
+    if (const auto* s = std::get_if<SymbolicArg>(&a)) r.slots = {slot("$" + s->name)};
+    if (const auto* e = std::get_if<Expr>(&a)) r.symbol = e->as_symbol();
+    return r;
+  }
+
+  void add_last_uses(GraphPlan& g) const {
+    std::set<int> seen;
+    for (const ArgPlan& a : g.outputs) seen.insert(a.slots.begin(), a.slots.end());
+    seen.insert(g.inputs.begin(), g.inputs.end());  // weights and caller's tensors stay
+    for (size_t i = g.steps.size(); i-- > 0;) {
+      Step& s = g.steps[i];
+      const auto use = [&](const std::vector<int>& slots) {
+        for (const int v : slots)
+          if (v >= 0 && seen.insert(v).second) s.last_uses.push_back(v);
+      };
+      for (const ArgPlan& a : s.args) use(a.slots);
+      for (const ResultPlan& r : s.results) use(r.slots);
+    }
+  }
+
+  const Program& p_;
+  bool f64_;
+  std::map<std::string, int> slots_;
+  std::set<SymId> bound_;
+};
+
+at::Tensor wrapped(const c10::Scalar& s) {
+  at::Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+c10::MemoryFormat memory_format(const std::string& s) {
+  if (s == "contiguous") return c10::MemoryFormat::Contiguous;
+  if (s == "channels_last") return c10::MemoryFormat::ChannelsLast;
+  if (s == "channels_last_3d") return c10::MemoryFormat::ChannelsLast3d;
+  return c10::MemoryFormat::Preserve;
+}
+/// A number for a parameter of this type.
+IValue number(const c10::Scalar& s, c10::TypeKind kind) {
+  if (kind == c10::TypeKind::TensorType) return wrapped(s);
+  if (kind == c10::TypeKind::FloatType || kind == c10::TypeKind::SymFloatType) return s.toDouble();
+  return IValue(s);
+}
+
+struct ConstantOf {
+  c10::TypeKind kind;
+  bool f64;
+  IValue operator()(const NoneArg&) const { return kind == c10::TypeKind::TensorType ? IValue(at::Tensor()) : IValue(); }
+  IValue operator()(const Expr& e) const { return number(c10::Scalar(*e.as_const()), kind); }
+  IValue operator()(double d) const { return number(c10::Scalar(d), kind); }
+  IValue operator()(bool b) const {
+    return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::NumberType ? number(c10::Scalar(b), kind) : IValue(b);
+  }
+  IValue operator()(const std::complex<double>& c) const { return number(c10::Scalar(c10::complex<double>(c.real(), c.imag())), kind); }
+  IValue operator()(const std::vector<Expr>& v) const {
+    c10::List<int64_t> l;
+    for (const Expr& e : v) l.push_back(*e.as_const());
+    return l;
+  }
+  IValue operator()(const std::vector<double>& v) const { return v; }
+  IValue operator()(const std::vector<bool>& v) const {
+    c10::List<bool> l;
+    for (const bool b : v) l.push_back(b);
+    return l;
+  }
+  IValue operator()(const std::string& s) const { return s; }
+  IValue operator()(const std::vector<std::string>& v) const { return v; }
+  IValue operator()(DType d) const { return static_cast<int64_t>(to_torch(f64 ? widened(d) : d)); }
+  IValue operator()(const DeviceArg&) const { return c10::Device(c10::kCPU); }
+  IValue operator()(const LayoutArg&) const { return static_cast<int64_t>(c10::Layout::Strided); }
+  IValue operator()(const MemoryFormatArg& m) const { return static_cast<int64_t>(memory_format(m.text)); }
+  IValue operator()(const SubgraphArg& s) const { return static_cast<int64_t>(s.index); }
+  template <class T>
+  IValue operator()(const T&) const {
+    AOTC_CHECK(false, "not a constant argument");
+  }
+};
+
+IValue Planner::constant(const Arg& a, c10::TypeKind kind) const { return std::visit(ConstantOf{kind, f64_}, a); }
+
+class Runner final : public Reference {
+ public:
+  Runner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), plan_(Planner(p, options.f64).plan()) {
+    const c10::InferenceMode guard;
+    for (const ProgramOutput& o : p.outputs)
+      if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && o.kind != OutputKind::user) written_.insert(t->name);
+    for (const ProgramInput& in : p.inputs) {
+      if (in.kind == InputKind::user || in.kind == InputKind::user_scalar) continue;
+      if (data_.count(in.target)) continue;
+      const ConstData& d = p.data.at(in.target);
+      std::vector<int64_t> dims;
+      for (const Expr& e : d.type.dims) dims.push_back(*e.as_const());
+      data_.emplace(in.target, widen(to_tensor(d.type.dtype, dims, d.bytes ? d.data : nullptr)));
+    }
+  }
+
+  std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override {
+    const c10::InferenceMode guard;
+    if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
+    const auto default_dtype = c10::get_default_dtype();
+    if (options_.f64) c10::set_default_dtype(caffe2::TypeMeta::Make<double>());
+    struct Restore {
+      caffe2::TypeMeta dtype;
+      ~Restore() { c10::set_default_dtype(dtype); }
+    } restore{default_dtype};
+
+    symbols_ = bind_symbols(p_, inputs);
+    std::vector<IValue> values;
+    size_t next = 0;
+    for (const ProgramInput& in : p_.inputs) {
+      if (in.kind == InputKind::user_scalar) {
+        values.emplace_back();
+        continue;
+      }
+      at::Tensor t;
+      if (in.kind == InputKind::user) {
+        const HostTensor& h = inputs[next++];
+        t = widen(to_tensor(h.dtype, h.dims, h.bytes.empty() ? nullptr : h.bytes.data()));
+      } else {
+        t = data_.at(in.target);
+      }
+      values.emplace_back(written_.count(in.name) ? t.clone() : t);
+    }
+    std::vector<HostTensor> out;
+    std::vector<IValue> results = run_graph(plan_, std::move(values));
+    for (const bool mutation : {false, true})
+      for (size_t i = 0; i < results.size(); ++i)
+        if ((p_.outputs[i].kind == OutputKind::buffer_mutation || p_.outputs[i].kind == OutputKind::user_input_mutation) == mutation)
+          add_output(results[i], out);
+    return out;
+  }
+
+  std::vector<IValue> run_graph(const GraphPlan& g, std::vector<IValue> inputs) {
+    std::vector<IValue> slots(g.slots);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (g.inputs.at(i) >= 0) slots[static_cast<size_t>(g.inputs[i])] = std::move(inputs[i]);
+    for (const Step& s : g.steps) {
+      try {
+        run_step(g, s, slots);
+      } catch (const c10::Error& e) { throw failed(*s.node, e.what_without_backtrace()); } catch (const Diagnostic&) {
+        throw;
+      } catch (const std::exception& e) { throw failed(*s.node, e.what()); }
+      for (const int v : s.last_uses) slots[static_cast<size_t>(v)] = IValue();
+    }
+    std::vector<IValue> out;
+    for (const ArgPlan& a : g.outputs) out.push_back(value(a, slots));
+    return out;
+  }
+
+ private:
+  Diagnostic failed(const PNode& n, const std::string& why) const {
+    return {ExitCode::failed, Loc{.file = p_.file, .node = n.name, .source = n.source},
+            fmt::format("LibTorch could not run {}: {}", n.target, why)};
+  }
+  at::Tensor widen(const at::Tensor& t) const {
+    if (!options_.f64) return t;
+    const DType d = from_torch(t.scalar_type()).value();
+    return widened(d) == d ? t : t.to(to_torch(widened(d)));
+  }
+  int64_t size_of(const Expr& e) const {
+    const auto v = e.try_eval([this](SymId s) -> std::optional<int64_t> {
+      const auto it = symbols_.find(s);
+      if (it == symbols_.end()) return std::nullopt;
+      return it->second;
+    });
+    if (!v)
+      throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file},
+                       fmt::format("the size {} is not known when it is needed", e.str(p_.syms)));
+    return *v;
+  }
+
+  IValue value(const ArgPlan& a, const std::vector<IValue>& slots) const {
+    if (!a.arg) return a.constant;
+    const auto at = [&](size_t i) -> const IValue& { return slots[static_cast<size_t>(a.slots[i])]; };
+    if (std::holds_alternative<TensorRef>(*a.arg)) {
+      const IValue& v = at(0);
+      const bool scalar = a.kind == c10::TypeKind::NumberType || a.kind == c10::TypeKind::FloatType || a.kind == c10::TypeKind::IntType;
+      return scalar && v.isTensor() ? number(v.toTensor().item(), a.kind) : v;
+    }
+    if (std::holds_alternative<TensorList>(*a.arg)) {
+      c10::List<at::Tensor> l;
+      for (size_t i = 0; i < a.slots.size(); ++i) l.push_back(at(i).toTensor());
+      return l;
+    }
+    if (std::holds_alternative<OptTensorList>(*a.arg)) {
+      c10::List<std::optional<at::Tensor>> l;
+      for (size_t i = 0; i < a.slots.size(); ++i) l.push_back(a.slots[i] < 0 ? std::nullopt : std::optional<at::Tensor>(at(i).toTensor()));
+      return l;
+    }
+    if (const Expr* e = std::get_if<Expr>(a.arg)) return number(c10::Scalar(size_of(*e)), a.kind);
+    if (const auto* es = std::get_if<std::vector<Expr>>(a.arg)) {
+      c10::List<int64_t> l;
+      for (const Expr& e : *es) l.push_back(size_of(e));
+      return l;
+    }
+    const IValue& v = at(0);  // a symbolic float or bool
+    if (v.isNone())
+      throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file},
+                       fmt::format("the value {} cannot be computed", std::get<SymbolicArg>(*a.arg).text));
+    if (a.kind == c10::TypeKind::BoolType || a.kind == c10::TypeKind::SymBoolType) return v.toDouble() != 0;
+    return number(c10::Scalar(v.toDouble()), a.kind);
+  }
+
+  void run_step(const GraphPlan& g, const Step& s, std::vector<IValue>& slots) {
+    std::vector<IValue> stack;
+    stack.reserve(s.args.size());
+    for (const ArgPlan& a : s.args) stack.push_back(value(a, slots));
+    if (s.scalar) {
+      std::vector<double> xs;
+      for (const IValue& v : stack) xs.push_back(number_of(v));
+      stack = {IValue(s.scalar(xs))};
+    } else if (s.control) {
+      stack = s.control(*this, g, s, std::move(stack));
+    } else {
+      s.op->callBoxed(stack);
+    }
+    if (stack.size() != s.results.size()) throw failed(*s.node, fmt::format("{} results instead of {}", stack.size(), s.results.size()));
+    for (size_t i = 0; i < stack.size(); ++i) set(s.results[i], std::move(stack[i]), slots);
+  }
+
+  void set(const ResultPlan& r, IValue v, std::vector<IValue>& slots) {
+    if (r.symbol && (v.isInt() || v.isDouble() || v.isBool())) symbols_.emplace(*r.symbol, static_cast<int64_t>(number_of(v)));
+    if (r.slots.empty()) return;
+    if (v.isTensor() && v.toTensor().defined())
+      for (const auto& [d, s] : r.data_dims) symbols_.emplace(s, v.toTensor().size(d));
+    if (!r.list) {
+      slots[static_cast<size_t>(r.slots[0])] = std::move(v);
+      return;
+    }
+    const c10::List<at::Tensor> l = v.toTensorList();
+    for (size_t i = 0; i < r.slots.size() && i < l.size(); ++i) slots[static_cast<size_t>(r.slots[i])] = l.get(i);
+  }
+
+  static void add_output(const IValue& v, std::vector<HostTensor>& out) {
+    at::Tensor t;
+    if (v.isTensor()) {
+      t = v.toTensor().contiguous().resolve_conj().resolve_neg();
+    } else if (v.isInt()) {
+      t = at::scalar_tensor(v.toInt(), at::kLong);
+    } else {
+      return;
+    }
+    const auto dtype = from_torch(t.scalar_type());
+    if (!dtype) throw Diagnostic(ExitCode::unsupported, {}, "an output of an element type that is not supported");
+    HostTensor h{*dtype, t.sizes().vec(), {}};
+    const auto* p = static_cast<const std::byte*>(t.const_data_ptr());
+    h.bytes.assign(p, p + t.nbytes());
+    out.push_back(std::move(h));
+  }
+
+  const Program& p_;
+  ReferenceOptions options_;
+  GraphPlan plan_;
+  std::map<std::string, at::Tensor> data_;
+  std::set<std::string> written_;
+  std::map<SymId, int64_t> symbols_;
+};
+
+/// The values of list arguments laid flat.
+std::vector<IValue> flat(const IValue& v) {
+  std::vector<IValue> out;
+  if (!v.isTensorList()) return {v};
+  for (const at::Tensor& t : v.toTensorVector()) out.emplace_back(t);
+  return out;
+}
+
+/// cond(predicate, true graph, false graph, operands)
+std::vector<IValue> run_cond(Runner& r, const GraphPlan& g, const Step&, std::vector<IValue> args) {
+  const bool taken = number_of(args.at(0)) != 0;
+  std::vector<IValue> operands;
+  for (size_t i = 3; i < args.size(); ++i)
+    for (IValue& v : flat(args[i])) operands.push_back(std::move(v));
+  return r.run_graph(g.subgraphs.at(static_cast<size_t>(args.at(taken ? 1 : 2).toInt())), std::move(operands));
+}
+
+/// while_loop(condition graph, body graph, carried, additional)
+std::vector<IValue> run_while(Runner& r, const GraphPlan& g, const Step&, std::vector<IValue> args) {
+  const auto graph = [&](size_t i) -> const GraphPlan& { return g.subgraphs.at(static_cast<size_t>(args.at(i).toInt())); };
+  std::vector<IValue> carried = flat(args.at(2));
+  const std::vector<IValue> extra = args.size() > 3 ? flat(args[3]) : std::vector<IValue>{};
+  const auto operands = [&] {
+    std::vector<IValue> all = carried;
+    all.insert(all.end(), extra.begin(), extra.end());
+    return all;
+  };
+  while (number_of(r.run_graph(graph(0), operands()).at(0)) != 0) carried = r.run_graph(graph(1), operands());
+  return carried;
+}
+
+}  // namespace
+
+std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options) {
+  return std::make_unique<Runner>(program, options);
+}
+
+}  // namespace aotc::import

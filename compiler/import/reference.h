@@ -9,14 +9,15 @@
 namespace aotc::import {
 
 struct ReferenceOptions {
-  bool f64 = false;  ///< weights, inputs and dtype arguments of floating type become float64
+  bool f64 = false;  ///< weights, inputs, dtype arguments and results of floating type are float64
   int threads = 1;
 };
 
 class Reference {
  public:
   virtual ~Reference() = default;
-  /// User inputs in signature order; returns user outputs, then mutated buffers and inputs. Throws Diagnostic when an op fails.
+  /// Tensors of the user inputs in signature order; returns the user outputs that are tensors or sizes (as int64 scalars), then mutated
+  /// buffers and inputs. Every run starts from the buffers as saved. Throws Diagnostic when an op fails.
   virtual std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) = 0;
 };
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "graph/scalar.h"
+#include "import/bind_symbols.h"
+#include "import/input_ranges.h"
+#include "import/reference.h"
+
+namespace aotc::import {
+namespace {
+
+/// splitmix64: the same numbers on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  int64_t below(int64_t n) { return n <= 1 ? 0 : static_cast<int64_t>(next() % static_cast<uint64_t>(n)); }
+  double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }
+  double normal() {
+    if (spare_) {
+      const double v = *spare_;
+      spare_.reset();
+      return v;
+    }
+    const double r = std::sqrt(-2 * std::log(uniform())), a = 6.283185307179586 * uniform();
+    spare_ = r * std::sin(a);
+    return r * std::cos(a);
+  }
+
+ private:
+  uint64_t state_;
+  std::optional<double> spare_;
+};
+
+constexpr int64_t kSmallInts = 8;
+
+int64_t largest(DType d) { return dtype_bytes(d) >= 8 ? INT64_MAX : (int64_t{1} << (8 * dtype_bytes(d) - (d == DType::u8 ? 0 : 1))) - 1; }
+
+/// The i-th element of an input of integers or bools.
+class IntegerSource {
+ public:
+  IntegerSource(const HostTensor& t, const InputUse& use, Random& random)
+      : use_(use), random_(random), row_(t.dims.empty() ? 1 : std::max<int64_t>(t.dims.back(), 1)), boolean_(is_bool(t.dtype)) {
+    top_ = largest(t.dtype);
+  }
+  int64_t at(int64_t i) {
+    const int64_t column = i % row_;
+    if (use_.offsets) return i;
+    if (use_.index) return use_.lo + random_.below(std::min(use_.hi, top_) - use_.lo);
+    if (boolean_) return column == 0 ? 1 : random_.below(2);
+    if (use_.mask) {  // ones up to some length, as padded sequences have
+      if (column == 0) ones_ = 1 + random_.below(row_);
+      return column < ones_ ? 1 : 0;
+    }
+    return random_.below(kSmallInts);
+  }
+
+ private:
+  const InputUse& use_;
+  Random& random_;
+  int64_t row_, ones_ = 1, top_;
+  bool boolean_;
+};
+
+void fill(HostTensor& t, const InputUse& use, Random& random) {
+  int64_t n = t.elems();
+  t.bytes.resize(static_cast<size_t>(n * dtype_bytes(t.dtype)));
+  if (is_int(t.dtype) || is_bool(t.dtype)) {
+    IntegerSource source(t, use, random);
+    std::vector<int64_t> v(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) v[static_cast<size_t>(i)] = source.at(i);
+    store_i64(t.dtype, v.data(), t.bytes.data(), n);
+    return;
+  }
+  const DType part = t.dtype == DType::c64 ? DType::f32 : t.dtype == DType::c128 ? DType::f64 : t.dtype;
+  if (is_complex(t.dtype)) n *= 2;
+  constexpr int64_t kChunk = 4096;
+  double chunk[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t m = std::min(kChunk, n - i);
+    for (int64_t k = 0; k < m; ++k) chunk[k] = random.normal();
+    store_f64(part, chunk, t.bytes.data() + i * dtype_bytes(part), m);
+  }
+}
+
+/// Sizes of the symbols that the caller left open: those of the sample inputs, else a size worth tuning for.
+std::map<SymId, int64_t> complete(const Program& p, std::map<SymId, int64_t> sizes) {
+  size_t i = 0;
+  for (const ProgramInput& in : p.inputs) {
+    if (in.kind != InputKind::user) continue;
+    const TensorMeta& m = p.tensors.at(in.name);
+    for (size_t d = 0; d < m.sizes.size(); ++d) {
+      if (i < p.sample_inputs.size() && p.sample_inputs[i].type.dims.size() == m.sizes.size())
+        if (const auto bound = solve(m.sizes[d], p.sample_inputs[i].type.dims[d].as_const().value_or(0), sizes)) sizes.insert(*bound);
+    }
+    ++i;
+  }
+  for (const ProgramInput& in : p.inputs) {
+    if (in.kind != InputKind::user) continue;
+    for (const Expr& e : p.tensors.at(in.name).sizes)
+      for (const SymId s : e.symbols()) sizes.emplace(s, p.syms.hint(Expr::symbol(s)));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<HostTensor> make_inputs(const Program& p, const std::map<SymId, int64_t>& wanted, uint64_t seed) {
+  const std::map<SymId, int64_t> sizes = complete(p, wanted);
+  std::vector<HostTensor> inputs;
+  for (const ProgramInput& in : p.inputs) {
+    if (in.kind != InputKind::user) continue;
+    const TensorMeta& m = p.tensors.at(in.name);
+    HostTensor t{m.dtype, {}, {}};
+    for (const Expr& e : m.sizes) t.dims.push_back(e.eval([&](SymId s) { return sizes.at(s); }));
+    inputs.push_back(std::move(t));
+  }
+  bool sampled = seed == 0 && p.sample_inputs.size() == inputs.size();
+  for (size_t i = 0; sampled && i < inputs.size(); ++i) {
+    const std::vector<Expr>& dims = p.sample_inputs[i].type.dims;
+    sampled = std::equal(dims.begin(), dims.end(), inputs[i].dims.begin(), inputs[i].dims.end(),
+                         [](const Expr& a, int64_t b) { return a.is(b); });
+  }
+  if (sampled) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      inputs[i].bytes.assign(p.sample_inputs[i].data, p.sample_inputs[i].data + p.sample_inputs[i].bytes);
+    return inputs;
+  }
+  const std::map<std::string, InputUse> uses = input_uses(p, sizes);
+  size_t i = 0;
+  for (const ProgramInput& in : p.inputs) {
+    if (in.kind != InputKind::user) continue;
+    Random random(seed * 1000003 + i);
+    const auto use = uses.find(in.name);
+    fill(inputs[i++], use == uses.end() ? InputUse{} : use->second, random);
+  }
+  return inputs;
+}
+
+}  // namespace aotc::import
