@@ -15,6 +15,7 @@ namespace {
 /// Beyond what it is computed from, a folded result may take this much.
 constexpr int64_t kGrowthBytes = int64_t{4} << 20;
 constexpr double kMaxMultiplications = 4e9;
+constexpr size_t kLookedAtBytes = 1 << 16;  ///< archive constants up to this size are looked at for equal elements and positions
 
 class Folder {
  public:
@@ -93,7 +94,9 @@ class Folder {
   static bool repeats(const Node& n) { return n.op == Op::full || n.op == Op::iota || n.op == Op::expand; }
 
   /// Kernels of these take a number itself where an input is full().
-  static bool takes_numbers(Op op) { return is_pointwise(op) || is_view(op); }
+  static bool takes_numbers(Op op) {
+    return is_pointwise(op) || is_view(op) || op_class(op) == OpClass::cat || op_class(op) == OpClass::index;
+  }
 
   /// What v is from now on: where it is constant, a constant or a view of one.
   ValueId current(ValueId v) {
@@ -111,11 +114,24 @@ class Folder {
     const Value x = g_.values[v];
     if (x.kind == ValueKind::constant) return v;
     const Node n = g_.nodes[x.node];
-    if (n.op == Op::full || n.op == Op::iota) return v;
+    if (shows_numbers(v)) return v;
     b_.at(n.name, n.source);
-    if (n.op == Op::expand) return b_.expand(number(n.inputs[0]), x.type.dims);
-    if (n.op == Op::permute && only_products_use(v)) return b_.permute(current(n.inputs[0]), n.get<Ints>(Attr::perm));
+    if (n.op == Op::expand) {
+      const ValueId from = number(n.inputs[0]);
+      return from == n.inputs[0] ? v : b_.expand(from, x.type.dims);
+    }
+    if (n.op == Op::permute && only_products_use(v)) {
+      const ValueId from = current(n.inputs[0]);
+      return from == n.inputs[0] ? v : b_.permute(from, n.get<Ints>(Attr::perm));
+    }
     return computed(v);
+  }
+
+  /// A view of full() or iota(): kernels compute it from the index, and passes see what it is.
+  bool shows_numbers(ValueId v) const {
+    const Node* n = g_.def(v);
+    while (n && is_view(n->op) && n->op != Op::pad && n->op != Op::window) n = g_.def(n->inputs[0]);
+    return n && (n->op == Op::full || n->op == Op::iota);
   }
 
   /// Products read a permuted weight as it lies: the plan packs it.
@@ -125,16 +141,33 @@ class Folder {
     return true;
   }
 
-  /// A constant of one element, or a computed one whose elements are all equal, as full().
+  /// A constant whose elements are all equal as full(), one of consecutive positions as iota().
   ValueId literal(ValueId v) {
     const Value& x = g_.values[v];
     if (x.kind != ValueKind::constant || is_complex(x.type.dtype)) return v;
     const ConstData& c = g_.constants[x.constant];
     const size_t width = dtype_bytes(c.type.dtype);
-    if (c.bytes == 0 || (c.bytes > width && !computed_here_.count(v))) return v;
-    if (std::memcmp(c.data, c.data + width, c.bytes - width) != 0) return v;
+    if (c.bytes == 0 || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
+    if (std::memcmp(c.data, c.data + width, c.bytes - width) != 0) return positions(v);
     const TensorType t = x.type;
     return splat(b_, t, c.data);
+  }
+
+  ValueId positions(ValueId v) {
+    const ConstData& c = g_.constants[g_.values[v].constant];
+    if (c.type.dtype != DType::i64) return v;
+    int along = -1;
+    for (int i = 0; i < c.type.rank(); ++i) {
+      if (c.type.dims[i].is(1)) continue;
+      if (along >= 0) return v;
+      along = i;
+    }
+    std::vector<int64_t> at(c.bytes / sizeof(int64_t));
+    std::memcpy(at.data(), c.data, c.bytes);
+    for (size_t i = 1; i < at.size(); ++i)
+      if (at[i] != at[0] + static_cast<int64_t>(i)) return v;
+    const ValueId line = b_.iota(Exprs(c.type.dims), along);
+    return at[0] == 0 ? line : b_.binary(Op::add, line, b_.full_int(g_.type(line), at[0]));
   }
 
   /// A reshape of stored data, or a slice that is contiguous in it, needs no copy.

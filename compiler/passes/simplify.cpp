@@ -6,6 +6,8 @@
 
 #include "graph/infer.h"
 #include "graph/interp.h"
+#include "passes/lookups.h"
+#include "passes/ranges.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -207,36 +209,22 @@ Found scan(Rewriter& r, const Node& n) {
   return n.op == Op::scan ? n.inputs[0] : r.b.full_int(r.g.type(n.outputs[0]), 0);
 }
 
-/// A lookup at consecutive positions is a slice.
-Found index(Rewriter& r, const Node& n) {
-  const Ints& over = n.get<Ints>(Attr::dims);
-  if (over.size() != 1 || n.get<int64_t>(Attr::out_pos) != over[0]) return {};
-  ValueId i = n.inputs[1];
-  if (const Node* e = r.def(i, Op::expand)) i = e->inputs[0];
-  if (const Node* s = r.def(i, Op::reshape)) i = s->inputs[0];
-  Expr start = 0;
-  if (const Node* plus = r.def(i, Op::add)) {
-    const auto by = splat_int(r.g, plus->inputs[1]);
-    if (!by || *by < 0) return {};
-    start = *by;
-    i = plus->inputs[0];
+/// A comparison that the ranges of both sides decide.
+Found compared(Rewriter& r, const Node& n) {
+  if (is_float(r.dtype(n.inputs[0]))) return {};
+  const auto a = int_range(r.g, n.inputs[0]), b = a ? int_range(r.g, n.inputs[1]) : std::nullopt;
+  if (!a || !b) return {};
+  auto all = [&](bool value) { return r.b.full_int(r.g.type(n.outputs[0]), value); };
+  const bool below = a->max<b->min, above = a->min> b->max;
+  switch (n.op) {
+    case Op::lt: return below ? all(true) : a->min >= b->max ? all(false) : Found();
+    case Op::ge: return below ? all(false) : a->min >= b->max ? all(true) : Found();
+    case Op::gt: return above ? all(true) : a->max <= b->min ? all(false) : Found();
+    case Op::le: return above ? all(false) : a->max <= b->min ? all(true) : Found();
+    case Op::eq: return below || above ? all(false) : Found();
+    case Op::ne: return below || above ? all(true) : Found();
+    default: return {};
   }
-  const Node* iota = r.def(i, Op::iota);
-  if (!iota) return {};
-  const int64_t along = iota->get<int64_t>(Attr::dim);
-  const Expr size = r.dims(i)[along];
-  for (int d = 0; d < r.g.type(i).rank(); ++d)
-    if (d != along && !r.dims(i)[d].is(1)) return {};
-  const ValueId x = n.inputs[0];
-  const int dim = static_cast<int>(over[0]);
-  if (!holds(r.g, ShapeGuard::Kind::le, start + size, r.dims(x)[dim])) return {};
-  // The index dims are ones and at most one dim of `size`, repeated.
-  const Node* e = r.def(n.inputs[1], Op::expand);
-  const Exprs at = e ? r.dims(e->inputs[0]) : r.dims(n.inputs[1]);
-  Exprs shape = r.dims(x);
-  shape.erase(shape.begin() + dim);
-  shape.insert(shape.begin() + dim, at.begin(), at.end());
-  return r.b.expand(r.b.reshape(r.b.slice(x, dim, start, size), shape), r.dims(n.outputs[0]));
 }
 
 Found rule(Rewriter& r, const Node& n) {
@@ -244,11 +232,14 @@ Found rule(Rewriter& r, const Node& n) {
     if (Found f = of_splats(r, n)) return f;
   switch (op_class(n.op)) {
     case OpClass::unary: return n.op == Op::cast ? cast(r, n) : unary(r, n);
-    case OpClass::binary: return binary(r, n);
+    case OpClass::binary:
+      if (Found f = binary(r, n)) return f;
+      return yields_bool(n.op) ? compared(r, n) : Found();
+    case OpClass::index: return lookup_as_slice(r, n);
     case OpClass::ternary: return where(r, n);
     case OpClass::reduce: return reduce(r, n);
     case OpClass::scan: return scan(r, n);
-    default: return n.op == Op::index ? index(r, n) : Found();
+    default: return {};
   }
 }
 
