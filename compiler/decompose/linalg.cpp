@@ -51,13 +51,17 @@ void plain(Rule& r) {
   r.set(product_of(r, kNames[first][0], kNames[first][1]));
 }
 
+/// Rows times the transposed weight, plus bias while the rows are still rows of one product.
 void linear(Rule& r) {
   const T x = tensor(r, "input"), w = tensor(r, "weight");
   const std::optional<T> bias = opt_tensor(r, "bias");
-  const DType out = r.meta_result().dtype;
-  const T wt = w.rank() == 1 ? w : T(r.b, r.b.transpose(w, 0, 1));
-  const T y = matmul(x, wt, bias ? product_type(out) : out);
-  r.set((bias ? y + bias->to(y.dtype()) : y).to(out));
+  const TensorType t = r.meta_result();
+  const DType in = bias ? product_type(t.dtype) : t.dtype;
+  const auto with_bias = [&](const T& y) { return (bias ? y + bias->to(y.dtype()) : y).to(t.dtype); };
+  if (w.rank() == 1 || x.rank() == 1) return r.set(with_bias(matmul(x, w.rank() == 1 ? w : T(r.b, r.b.transpose(w, 0, 1)), in)));
+  const std::vector<Expr> lead(x.dims().begin(), x.dims().end() - 1);
+  const T rows = x.rank() == 2 ? x : x.reshape({product(lead), x.dim(-1)});
+  r.set(with_bias(T(r.b, r.b.matmul(rows, r.b.transpose(w, 0, 1), in))).reshape(t.dims));
 }
 
 /// beta * added + alpha * product; beta 0 ignores `added`, NaN or not.

@@ -1,5 +1,6 @@
 #include "decompose/promote.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace aotc::decompose {
@@ -124,6 +125,16 @@ ValueId full(Builder& b, DType dtype, std::vector<Expr> dims, const Rule::Number
   return full(b, dtype, std::move(dims), value.f);
 }
 
+ValueId expand(Builder& b, ValueId v, std::vector<Expr> dims) {
+  const Node* n = b.graph().def(v);
+  if (!n || n->op != Op::full || dims.size() < b.dims(v).size()) return b.expand(v, std::move(dims));
+  const auto all_unit = [](const std::vector<Expr>& e) { return std::all_of(e.begin(), e.end(), [](const Expr& d) { return d.is(1); }); };
+  if (!all_unit(b.dims(v))) return b.expand(v, std::move(dims));
+  const AttrValue value = n->attrs.at(Attr::value);
+  const TensorType t{b.dtype(v), std::move(dims)};
+  return b.make1(Op::full, {}, {{Attr::value, value}}, &t);
+}
+
 ValueId materialize(Builder& b, const Operand& o, DType dtype) {
   if (o.tensor) return b.cast(*o.tensor, dtype);
   return full(b, dtype, {}, o.number);
@@ -132,7 +143,7 @@ ValueId materialize(Builder& b, const Operand& o, DType dtype) {
 std::vector<Expr> broadcast_all(Builder& b, std::vector<ValueId>& vs) {
   std::vector<Expr> dims;
   for (ValueId v : vs) dims = broadcast_dims(b.syms(), dims, b.dims(v));
-  for (ValueId& v : vs) v = b.expand(v, dims);
+  for (ValueId& v : vs) v = expand(b, v, dims);
   return dims;
 }
 

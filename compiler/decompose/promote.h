@@ -25,6 +25,8 @@ DType float_type(DType t);
 
 /// Broadcast of two shapes; refuses dims that cannot agree.
 std::vector<Expr> broadcast_dims(const SymTable& syms, const std::vector<Expr>& a, const std::vector<Expr>& b);
+/// Builder::expand, except that a constant fill is made anew at its size.
+ValueId expand(Builder& b, ValueId v, std::vector<Expr> dims);
 /// The tensor of an operand in this dtype (not expanded; numbers become rank 0).
 ValueId materialize(Builder& b, const Operand& o, DType dtype);
 /// All tensors expanded to their common dims.

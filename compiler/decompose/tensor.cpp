@@ -16,7 +16,7 @@ T unary(Op op, const T& x) { return {x.b(), x.b().unary(op, x)}; }
 T binary(Op op, const T& a, const T& b) {
   Builder& bb = a.b();
   const std::vector<Expr> dims = broadcast_dims(bb.syms(), a.dims(), b.dims());
-  return {bb, bb.binary(op, bb.expand(a, dims), bb.expand(b, dims))};
+  return {bb, bb.binary(op, expand(bb, a, dims), expand(bb, b, dims))};
 }
 T binary(Op op, const T& a, double b) { return binary(op, a, a.like(b)); }
 

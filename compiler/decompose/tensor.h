@@ -22,7 +22,7 @@ class T {
   /// In the type in which arithmetic is done (16-bit floats: float32).
   T up() const { return to(compute_type(dtype())); }
   T like(double v) const { return {*b_, full(*b_, dtype(), dims(), v)}; }
-  T expand(std::vector<Expr> d) const { return {*b_, b_->expand(id_, std::move(d))}; }
+  T expand(std::vector<Expr> d) const { return {*b_, decompose::expand(*b_, id_, std::move(d))}; }
   T reshape(std::vector<Expr> d) const { return {*b_, b_->reshape(id_, std::move(d))}; }
   T permute(Ints p) const { return {*b_, b_->permute(id_, std::move(p))}; }
   T unsqueeze(int d) const { return {*b_, b_->unsqueeze(id_, d < 0 ? d + rank() + 1 : d)}; }

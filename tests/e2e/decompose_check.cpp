@@ -1,0 +1,157 @@
+// decompose_check model.pt2                      the core graph as text
+// decompose_check manifest.json report.jsonl     many small programs: decompose, run by the graph interpreter, compare
+//
+// The manifest (written by opinfo_sweep.py) is a list of {"name", "pt2", "inputs": [{"file", "dtype", "dims"}], "outputs": [..]}; files
+// are raw, relative to the manifest. The report has one line a case: status "ok", "wrong", "unsupported" (a rule is missing or refused),
+// "import" (the archive was refused), "internal" (a bug of aotc), and why.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/diagnostic.h"
+#include "decompose/decompose.h"
+#include "graph/interp.h"
+#include "graph/text.h"
+#include "import/read_archive.h"
+
+namespace aotc {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+HostTensor load(const Json& j, const fs::path& dir) {
+  HostTensor t;
+  t.dtype = parse_dtype(j.at("dtype").get<std::string>()).value();
+  t.dims = j.at("dims").get<std::vector<int64_t>>();
+  std::ifstream in(dir / j.at("file").get<std::string>(), std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  t.bytes.resize(bytes.size());
+  std::memcpy(t.bytes.data(), bytes.data(), bytes.size());
+  return t;
+}
+
+double element(const HostTensor& t, int64_t i) {
+  const std::byte* at = t.bytes.data() + i * dtype_bytes(t.dtype);
+  const auto read = [at]<class E>(E v) {
+    std::memcpy(&v, at, sizeof v);
+    return static_cast<double>(v);
+  };
+  const auto bits16 = [at] {
+    uint16_t v;
+    std::memcpy(&v, at, sizeof v);
+    return v;
+  };
+  switch (t.dtype) {
+    case DType::boolean:
+    case DType::u8: return read(uint8_t{});
+    case DType::i8: return read(int8_t{});
+    case DType::i16: return read(int16_t{});
+    case DType::i32: return read(int32_t{});
+    case DType::i64: return read(int64_t{});
+    case DType::f32: return read(float{});
+    case DType::f64: return read(double{});
+    case DType::bf16: {
+      const uint32_t wide = static_cast<uint32_t>(bits16()) << 16;
+      float f;
+      std::memcpy(&f, &wide, sizeof f);
+      return f;
+    }
+    case DType::f16: {
+      const uint16_t h = bits16();
+      const int exponent = h >> 10 & 31, fraction = h & 1023;
+      const double m = exponent == 31 ? (fraction ? NAN : INFINITY)
+                       : exponent     ? std::ldexp(1024.0 + fraction, exponent - 25)
+                                      : std::ldexp(fraction, -24);
+      return h >> 15 ? -m : m;
+    }
+    default: return NAN;
+  }
+}
+
+double tolerance(DType t) { return t == DType::bf16 ? 4e-2 : t == DType::f16 ? 4e-3 : t == DType::f32 ? 2e-4 : 1e-9; }
+
+/// Empty when they agree: relative L2 error, and NaN and infinity at the same places.
+std::string difference(const HostTensor& got, const HostTensor& want) {
+  if (got.dtype != want.dtype) return fmt::format("dtype {} instead of {}", dtype_name(got.dtype), dtype_name(want.dtype));
+  if (got.dims != want.dims) return fmt::format("dims [{}] instead of [{}]", fmt::join(got.dims, ","), fmt::join(want.dims, ","));
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    const double g = element(got, i), w = element(want, i);
+    if (std::isnan(w) && std::isnan(g)) continue;
+    if (std::isinf(w) && g == w) continue;
+    if (!std::isfinite(g) || !std::isfinite(w)) return fmt::format("element {}: {} instead of {}", i, g, w);
+    error += (g - w) * (g - w);
+    norm += w * w;
+  }
+  const double rel = std::sqrt(error / std::max(norm, 1e-12));
+  const bool exact = !is_float(want.dtype);
+  if (exact ? error != 0 : rel > tolerance(want.dtype)) return fmt::format("relative error {:.3g}", rel);
+  return {};
+}
+
+Json check(const Json& c, const fs::path& dir) {
+  Json line = {{"name", c.at("name")}};
+  const auto answer = [&](const char* status, std::string why) {
+    line["status"] = status;
+    line["why"] = std::move(why);
+    return line;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const import::Program p = import::read_archive((dir / c.at("pt2").get<std::string>()).string());
+    std::string missing;
+    for (const decompose::Unsupported& u : decompose::find_unsupported(p)) missing += fmt::format("{}: {}; ", u.overload, u.why);
+    if (!missing.empty()) return answer("unsupported", missing);
+    const Graph g = decompose::decompose(p);
+    std::vector<HostTensor> in;
+    for (const Json& j : c.at("inputs")) in.push_back(load(j, dir));
+    const std::vector<HostTensor> out = interpret(g, in);
+    const Json& want = c.at("outputs");
+    if (out.size() < want.size()) return answer("wrong", fmt::format("{} outputs instead of {}", out.size(), want.size()));
+    for (size_t i = 0; i < want.size(); ++i) {
+      const std::string why = difference(out[i], load(want[i], dir));
+      if (!why.empty()) return answer("wrong", fmt::format("output {}: {}", i, why));
+    }
+    line["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return answer("ok", "");
+  } catch (const Diagnostic& d) { return answer("import", d.what()); } catch (const std::exception& e) {
+    return answer("internal", e.what());
+  }
+}
+
+int run(int argc, char** argv) {
+  if (argc == 2) {
+    std::fputs(print(decompose::decompose(import::read_archive(argv[1]))).c_str(), stdout);
+    return 0;
+  }
+  if (argc != 3) return 2;
+  const fs::path dir = fs::path(argv[1]).parent_path();
+  std::ifstream manifest(argv[1]);
+  std::ofstream report(argv[2]);
+  std::map<std::string, int> counts;
+  for (const Json& c : Json::parse(manifest)) {
+    const Json line = check(c, dir);
+    ++counts[line.at("status").get<std::string>()];
+    report << line.dump() << std::endl;
+  }
+  for (const auto& [status, n] : counts) fmt::print("{} {}\n", status, n);
+  return 0;
+}
+
+}  // namespace
+}  // namespace aotc
+
+int main(int argc, char** argv) {
+  try {
+    return aotc::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}
