@@ -27,6 +27,7 @@ std::vector<RuleTable> all_rules() {
       scatter_rules(),
       sort_rules(),
       attention_rules(),
+      rnn_rules(),
       effect_rules(),
   };
 }
