@@ -20,8 +20,14 @@ void Scopes::forget_above(int rank) {
   for (auto it = scalars_.begin(); it != scalars_.end();) it = it->second.rank > rank ? scalars_.erase(it) : std::next(it);
 }
 
-void Scopes::define(SymId s, int rank, std::string text) { names_[s] = {rank, std::move(text)}; }
-void Scopes::define_by_lane(SymId s, std::string array) { lane_arrays_[s] = std::move(array); }
+void Scopes::define(SymId s, int rank, std::string text) {
+  names_[s] = {rank, std::move(text)};
+  lane_arrays_.erase(s);
+}
+void Scopes::define_by_lane(SymId s, std::string array) {
+  lane_arrays_[s] = std::move(array);
+  names_.erase(s);
+}
 
 bool Scopes::by_lane(const Expr& e) const {
   for (const auto& [s, array] : lane_arrays_)

@@ -29,7 +29,7 @@ const OpCase kFloatUnary[] = {
     {Op::expm1, 2e-7}, {Op::log, 2e-7},    {Op::log2, 2e-7},   {Op::log10, 2e-7},      {Op::log1p, 2e-7},        {Op::sin, 3e-7},
     {Op::cos, 3e-7},   {Op::tan, 3e-7},    {Op::asin, 2e-7},   {Op::acos, 2e-7},       {Op::atan, 2e-7},         {Op::sinh, 3e-7},
     {Op::cosh, 3e-7},  {Op::tanh, 2e-7},   {Op::asinh, 2e-7},  {Op::acosh, 2e-7},      {Op::atanh, 3e-7},        {Op::erf, 2e-7},
-    {Op::erfc, 1e-6},  {Op::erfinv, 3e-7}, {Op::lgamma, 1e-6}, {Op::digamma, 1e-5, 0},    {Op::sigmoid, 3e-7, -80}, {Op::relu, 0}};
+    {Op::erfc, 1e-6},  {Op::erfinv, 3e-7}, {Op::lgamma, 1e-6}, {Op::digamma, 1e-5, 0}, {Op::sigmoid, 3e-7, -80}, {Op::relu, 0}};
 const Op kFloatBinary[] = {Op::add,  Op::sub, Op::mul,   Op::div,   Op::div_trunc, Op::div_floor, Op::remainder,
                            Op::fmod, Op::pow, Op::atan2, Op::hypot, Op::copysign,  Op::minimum,   Op::maximum,
                            Op::eq,   Op::ne,  Op::lt,    Op::le,    Op::gt,        Op::ge};
