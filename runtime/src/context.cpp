@@ -124,7 +124,8 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
     c->callers_workspace = true;
   }
   if (c->model->cuda) {
-    if (options.flags & ~static_cast<uint32_t>(AOTC_CONTEXT_POISON)) return fail(AOTC_INVALID_ARGUMENT, "context options: these flags are for CPU artifacts: 0x%x", options.flags);
+    if (options.flags & ~static_cast<uint32_t>(AOTC_CONTEXT_POISON))
+      return fail(AOTC_INVALID_ARGUMENT, "context options: these flags are for CPU artifacts: 0x%x", options.flags);
     c->gpu_fault = cuda_alloc_flag(c->model->cuda);
     if (!c->gpu_fault) return fail(AOTC_OUT_OF_MEMORY, "no host memory that the GPU can write to");
   } else {

@@ -240,7 +240,7 @@ aotc_status check_outputs(const aotc_model& model, const aotc_tensor* in, const 
     dims += io.rank;
     RT_TRY(check_data("output", io, out[o], out_bytes[o]));
     for (uint32_t i = 0; i < module.n_inputs; ++i)
-      if (overlap(out[o], out_bytes[o], in[i], bytes[i]))
+      if (overlap(out[o], out_bytes[o], in[i], bytes[i]) && !(static_cast<int32_t>(i) == io.alias_input && out[o].data == in[i].data))
         return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, module.inputs[i].name);
     for (uint32_t p = 0; p < o; ++p)
       if (overlap(out[o], out_bytes[o], out[p], out_bytes[p]))

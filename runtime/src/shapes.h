@@ -23,7 +23,7 @@ aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tens
 /// dtype, rank, device, reserved fields and shape pointer. `device` is the model's.
 aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32_t rank, int32_t device, const aotc_tensor& t);
 
-/// outputs: kind, shape, data, and that none overlaps an input or another output.
+/// outputs: kind, shape, data, and that none overlaps another output or an input other than the one that it is the new content of.
 aotc_status check_outputs(const aotc_model& model, const aotc_tensor* in, const aotc_tensor* out, int32_t n_out, const int64_t* dims,
                           const uint64_t* bytes);
 

@@ -40,7 +40,8 @@ const Fault kFaults[] = {
     {"output dim", [](ToyCall& c) { c.out[0].shape = seven; }, AOTC_SHAPE_MISMATCH, {"output 'y'", "dimension 0 is 7", "6", "[6, 8]"}},
     {"output bytes", [](ToyCall& c) { c.out[2].byte_size = 51; }, AOTC_INVALID_ARGUMENT, {"output 'zeros'", "51", "52"}},
     {"output device", [](ToyCall& c) { c.out[2].device = 3; }, AOTC_INVALID_ARGUMENT, {"output 'zeros'", "device is 3"}},
-    {"output on input", [](ToyCall& c) { c.out[0].data = c.in[0].data; }, AOTC_INVALID_ARGUMENT, {"output 'y'", "input 'x'"}},
+    {"output on input", [](ToyCall& c) { c.out[1].data = c.in[1].data; }, AOTC_INVALID_ARGUMENT, {"output 'total'", "input 'bias'"}},
+    {"output across its input", [](ToyCall& c) { c.out[0].data = c.x.data() + 1; }, AOTC_INVALID_ARGUMENT, {"output 'y'", "input 'x'"}},
     {"outputs overlap", [](ToyCall& c) { c.out[1].data = c.y.data() + 3; }, AOTC_INVALID_ARGUMENT, {"'total'", "output 'y'"}},
 };
 
@@ -101,6 +102,16 @@ TEST_CASE("pointers at any element boundary work") {
   call.in[0].data = moved.data() + 1;
   CHECK(call.run(toy.api, s.context) == AOTC_OK);
   CHECK(call.right());
+}
+
+TEST_CASE("the new content of an input may lie on it") {
+  Loaded toy(toy_path());
+  Session s(toy.api);
+  ToyCall call(6), in_place(6);
+  in_place.out[0].data = in_place.in[0].data;
+  REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+  REQUIRE(in_place.run(toy.api, s.context) == AOTC_OK);
+  CHECK(in_place.x == call.y);
 }
 
 TEST_CASE("an index out of range is reported with its step") {

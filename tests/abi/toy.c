@@ -5,7 +5,7 @@
  *
  * x f32 [batch, 8], bias f32 [8], idx i64 [batch], pair f32 [2*n + 1] with n == batch; batch 1 to 64
  *   rows  = relu(x) + bias + table[idx]   (table: the weight, 4 rows; idx outside is a fault)
- *   y     = rows [batch, 8];  total = sum(rows) [];  zeros = 0 [2*batch + 1]
+ *   y     = rows [batch, 8], the new content of x;  total = sum(rows) [];  zeros = 0 [2*batch + 1]
  *   state "sums" f32 [8]: += column sums of rows (new content in a second buffer)
  *   state "runs" i64 []: += 1 in place, starts at the weight "start" */
 #include "aotc/detail/plan_format.h"
@@ -78,7 +78,7 @@ static const aotc_io_desc inputs[] = {{"x", AOTC_DTYPE_F32, 2, 0, -1},
                                       {"idx", AOTC_DTYPE_I64, 1, 3, -1},
                                       {"pair", AOTC_DTYPE_F32, 1, 4, -1}};
 static const aotc_io_desc outputs[] = {
-    {"y", AOTC_DTYPE_F32, 2, 5, -1}, {"total", AOTC_DTYPE_F32, 0, 7, -1}, {"zeros", AOTC_DTYPE_F32, 1, 7, -1}};
+    {"y", AOTC_DTYPE_F32, 2, 5, 0}, {"total", AOTC_DTYPE_F32, 0, 7, -1}, {"zeros", AOTC_DTYPE_F32, 1, 7, -1}};
 static const aotc_symbol_desc symbols[] = {{"batch", 0, 0, 1, 0, 1, 64, 1}, {"n", 3, 0, 2, 1, 1, 64, 1}};
 static const aotc_guard_desc guards[] = {{0, 0, 2, 18, 20, "pair has 2*n + 1 elements, where n is batch"}};
 

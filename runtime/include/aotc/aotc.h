@@ -233,14 +233,15 @@ typedef struct aotc_api {
    * NULL where not wanted. Errors as run. */
   aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
   /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_shapes gives, and overlap no input and
-   * no other output. Before anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment:
-   * INVALID_ARGUMENT or SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor;
-   * the outputs then have undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context
-   * is in use by another thread, or its states are undefined (a run that updates them in place failed halfway): state_reset.
-   * CPU: returns when the outputs are written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns
-   * when the work is queued on the context's stream, and errors of the device come with a later call: synchronize, or the next run
-   * (AOTC_DEVICE, for ever when the device is lost). With a tensor in host memory it copies, and returns when all is done.
-   * No allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
+   * no other output, with one exception: an output that is the new content of an input (alias_input) may lie exactly on that input. Before
+   * anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment: INVALID_ARGUMENT or
+   * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; the outputs then have
+   * undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by another
+   * thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the outputs are
+   * written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued on the
+   * context's stream, and errors of the device come with a later call: synchronize, or the next run (AOTC_DEVICE, for ever when the device
+   * is lost). With a tensor in host memory it copies, and returns when all is done. No allocation, lock or system call on a CPU once a
+   * shape has been seen, but for waking parked threads. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
 
   /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, INDEX_OUT_OF_RANGE. CPU: nothing to
