@@ -23,6 +23,7 @@ struct Verb {
   const char* summary;
   const char* example;
   Run (*add)(CLI::App& app);
+  bool hidden = false;  ///< not listed: for aotc's own child processes
 };
 
 Run add_build(CLI::App& app);
@@ -32,5 +33,6 @@ Run add_bench(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_explain(CLI::App& app);
 Run add_opt(CLI::App& app);
+Run add_measure_worker(CLI::App& app);
 
 }  // namespace aotc::cli

@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"explain", "which operators went into which kernel and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
     {"opt", "for developers: graph text in, passes, graph text out", "aotc opt file.graph --passes=fold_constants,dce", add_opt},
+    {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
 };
 
 constexpr const char* kExitCodes =
@@ -73,7 +74,8 @@ int main(int argc, char** argv) {
   int code = 0;
   for (const Verb& v : kVerbs) {
     CLI::App* sub = app.add_subcommand(v.name, v.summary);
-    sub->footer(std::string("Example:\n  ") + v.example);
+    if (v.hidden) sub->group("");
+    if (*v.example) sub->footer(std::string("Example:\n  ") + v.example);
     sub->add_flag("--json", common.json, "print the result as JSON on stdout");
     sub->add_flag("-q,--quiet", common.quiet, "no progress, errors only");
     Run verb = v.add(*sub);

@@ -1,0 +1,145 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "search/measure.h"
+
+extern char** environ;
+
+namespace aotc::search {
+
+struct MeasureProcess::Child {
+  pid_t pid = -1;
+  int to = -1, from = -1;
+  std::string pending;
+  ~Child() {
+    if (to >= 0) close(to);
+    if (from >= 0) close(from);
+    if (pid > 0) {
+      kill(pid, SIGKILL);
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
+    }
+  }
+  /// False: the pipe is broken.
+  bool send(const std::string& line) {
+    for (size_t done = 0; done < line.size();) {
+      const ssize_t n = write(to, line.data() + done, line.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      done += static_cast<size_t>(n);
+    }
+    return true;
+  }
+  enum class Answer { line, closed, late };
+  Answer receive(double seconds, std::string* line) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    for (;;) {
+      if (const size_t end = pending.find('\n'); end != std::string::npos) {
+        *line = pending.substr(0, end);
+        pending.erase(0, end + 1);
+        return Answer::line;
+      }
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+      if (left <= 0) return Answer::late;
+      pollfd p{from, POLLIN, 0};
+      if (poll(&p, 1, static_cast<int>(left)) <= 0) continue;
+      char buffer[4096];
+      const ssize_t n = read(from, buffer, sizeof(buffer));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return Answer::closed;
+      pending.append(buffer, static_cast<size_t>(n));
+    }
+  }
+};
+
+MeasureProcess::MeasureProcess(std::vector<std::string> command) : command_(std::move(command)) {
+  if (command_.empty()) command_ = {"/proc/self/exe", "measure-worker"};
+  if (command_[0] == "/proc/self/exe") {
+    char path[4096];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+    if (n > 0) command_[0].assign(path, static_cast<size_t>(n));
+  }
+}
+MeasureProcess::~MeasureProcess() = default;
+
+namespace {
+
+Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to, int* from) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC)) return Result<bool>::fail("no pipe");
+  if (pipe2(out, O_CLOEXEC)) {
+    close(in[0]), close(in[1]);
+    return Result<bool>::fail("no pipe");
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  const int error = posix_spawn(pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(in[0]), close(out[1]);
+  if (error) {
+    close(in[1]), close(out[0]);
+    return Result<bool>::fail(fmt::format("{} does not start", command[0]));
+  }
+  *to = in[1], *from = out[0];
+  return true;
+}
+
+/// A worker that dies while it is written to must not take this process with it.
+class IgnorePipeSignal {
+ public:
+  IgnorePipeSignal() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, &before_);
+  }
+  ~IgnorePipeSignal() { sigaction(SIGPIPE, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace
+
+Result<double> MeasureProcess::measure(const Contract& contract, const plan::Choice& choice, Isa isa, int threads, double seconds) {
+  using R = Result<double>;
+  IgnorePipeSignal guard;
+  if (!child_) {
+    auto fresh = std::make_unique<Child>();
+    if (auto started = start(command_, &fresh->pid, &fresh->to, &fresh->from); !started) return R::fail(started.why());
+    child_ = std::move(fresh);
+  }
+  const nlohmann::json request = {{"contract", to_json(contract)},
+                                  {"choice", to_json(choice)},
+                                  {"isa", std::string(isa_name(isa))},
+                                  {"threads", threads},
+                                  {"seconds", seconds}};
+  std::string line;
+  const double limit = 5 + 40 * seconds;
+  if (!child_->send(request.dump() + "\n")) {
+    child_.reset();
+    return R::fail("the worker crashed");
+  }
+  switch (child_->receive(limit, &line)) {
+    case Child::Answer::line: break;
+    case Child::Answer::closed: child_.reset(); return R::fail("the worker crashed");
+    case Child::Answer::late: child_.reset(); return R::fail(fmt::format("took longer than {:.0f} s", limit));
+  }
+  const auto answer = nlohmann::json::parse(line, nullptr, false);
+  if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
+  if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());
+  if (!answer.contains("ns") || !answer["ns"].is_number()) return R::fail("the worker's answer has no time");
+  return answer["ns"].get<double>();
+}
+
+}  // namespace aotc::search
