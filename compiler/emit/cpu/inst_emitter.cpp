@@ -119,8 +119,29 @@ bool InstEmitter::emit_lane_compare(InstId id) {
   }
   const Expr difference = side[0] - side[1];
   const auto at_segment = scopes_.constant_sign(difference, row->at_zero, row->at_one);
-  if (!at_segment) return false;
+  if (!at_segment) return emit_affine_compare(id, difference);
   define(id, scopes_.segment_rank(), false, "i32v", fmt::format("kb({} {} 0)", *at_segment, row->text));
+  return true;
+}
+
+/// difference OP 0 where the difference is affine in the lane: true for the first lanes only, or for the last.
+bool InstEmitter::emit_affine_compare(InstId id, const Expr& difference) {
+  if (!scopes_.varies(difference)) return false;
+  const LaneIndex x = scopes_.classify(difference);
+  if (x.kind != LaneIndex::contiguous && x.kind != LaneIndex::backward && x.kind != LaneIndex::strided) return false;
+  const auto k = x.stride.as_const();
+  if (!k) return false;
+  const auto below = [&](int n) { return fmt::format("lanes_below({}, {} + i * {}L, {}L)", n, scopes_.scalar(x.base), *k, *k); };
+  std::string text;
+  switch (k_.insts[id].op) {
+    case Op::lt: text = below(0); break;
+    case Op::le: text = below(1); break;
+    case Op::gt: text = "~" + below(1); break;
+    case Op::ge: text = "~" + below(0); break;
+    case Op::eq: text = "~" + below(0) + " & " + below(1); break;
+    default: text = below(0) + " | ~" + below(1); break;
+  }
+  define(id, std::max(scopes_.segment_rank() + 1, scopes_.rank(x.base)), true, "i32v", text);
   return true;
 }
 

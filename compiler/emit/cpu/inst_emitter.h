@@ -45,6 +45,7 @@ class InstEmitter {
   void emit_index(loop::InstId id);
   void emit_op(loop::InstId id);
   bool emit_lane_compare(loop::InstId id);
+  bool emit_affine_compare(loop::InstId id, const Expr& difference);
   void emit_load(loop::InstId id);
   void emit_store(loop::InstId id);
   void emit_reduce(loop::InstId id);

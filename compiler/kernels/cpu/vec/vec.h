@@ -445,6 +445,12 @@ AOTC_I int64_t floordiv(int64_t a, int64_t b) {
 AOTC_I int64_t mod(int64_t a, int64_t b) { return a - floordiv(a, b) * b; }
 AOTC_I int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
 AOTC_I int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
+/// Lanes l with d + k*l < n, k not 0.
+AOTC_I i32v lanes_below(int64_t n, int64_t d, int64_t k) {
+  d -= n;
+  if (k > 0) return iota32() < static_cast<int32_t>(d < 0 ? imin((k - 1 - d) / k, AOTC_L) : 0);
+  return iota32() > static_cast<int32_t>(d < 0 ? -1 : imin(d / -k, AOTC_L));
+}
 /// Steps t >= 1 after which d + k*t >= 0 becomes true (k > 0, d < 0) or false (k < 0, d >= 0); a large number when it never changes.
 AOTC_I int64_t steps_to_sign_change(int64_t d, int64_t k) {
   if (k > 0) return d < 0 ? (k - 1 - d) / k : INT64_MAX / 4;
