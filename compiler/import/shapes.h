@@ -11,8 +11,8 @@
 namespace aotc::import {
 
 struct DimSpec {
-  int64_t min = 1;
-  std::optional<int64_t> max;
+  int64_t min = 0;             ///< 0: the archive's
+  std::optional<int64_t> max;  ///< empty: the archive's
   int64_t multiple_of = 1;
   std::vector<int64_t> tune;
 };
@@ -31,7 +31,8 @@ struct ShapesSpec {
 ShapesSpec parse_shapes(const std::string& text, const std::string& file_name);
 /// Binds the named dims to the archive's symbols: renames them, narrows their ranges, replaces those that became one number.
 /// Widening, unknown inputs, wrong ranks and conflicts are Diagnostics that quote the archive's constraint.
-/// Returns, per variant, the narrowed ranges by symbol (at least one, the last covers everything).
+/// Returns, per variant, the ranges of all symbols of the inputs, min and max always set (max may be kInf); at least one variant, the
+/// last covers everything.
 struct VariantRange {
   std::map<SymId, DimSpec> ranges;
 };
