@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
     const auto t = bench::time_kernel(avx2 ? aotc_conv_f32_avx2 : aotc_conv_f32_avx512, {ptr, size, &cfg, nullptr, 0, 1, &fault}, work,
                                       aotc_conv_scratch_bytes(&cfg, k, 4), threads, flops / 1e11);
     std::printf("%4ldx%-3ld -> %4ld k%ld s%ld x%ld: mc %d nc %d: %.0f GFLOP/s, %.3f ms\n", l.c, l.hw, l.co, l.kernel, l.stride, l.count,
-                cfg.mc, cfg.nc, flops / t.median / 1e9, t.median * 1e3);
-    total += t.median * double(l.count), total_flops += flops * double(l.count);
+                cfg.mc, cfg.nc, flops / t.best / 1e9, t.best * 1e3);
+    total += t.best * double(l.count), total_flops += flops * double(l.count);
     for (void* p : {x, w, y}) std::free(p);
   }
   std::printf("all layers: %.2f ms, %.0f GFLOP/s\n", total * 1e3, total_flops / total / 1e9);

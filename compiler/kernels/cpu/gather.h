@@ -79,57 +79,102 @@ inline void copy_run(const E* row, int64_t i0, int64_t step, int64_t width, int6
     dst[i] = at >= 0 && at < width ? T(to_acc(row[at])) : T(0);
   }
 }
-#if defined(__AVX512F__)
-inline u32 lanes_between(int64_t lo, int64_t hi) {  // lanes lo <= i < hi of 32
-  lo = lo < 0 ? 0 : lo > 32 ? 32 : lo;
-  hi = hi < 0 ? 0 : hi > 32 ? 32 : hi;
-  return static_cast<u32>(_bzhi_u64(~0ull, static_cast<u32>(hi)) & ~_bzhi_u64(~0ull, static_cast<u32>(lo)));
-}
-inline void copy_run(const float* row, int64_t i0, int64_t step, int64_t width, int64_t len, float* dst) {
-  const float* src = row + i0;
-  if (step == 1) {
-    const u32 m = lanes_between(-i0, min_of(len, width - i0));
-    _mm512_storeu_ps(dst, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m), src));
-    if (len > 16) _mm512_storeu_ps(dst + 16, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m >> 16), src + 16));
-  } else if (step == 2) {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    for (int64_t i = 0; i < len; i += 16) {
-      const u32 m = lanes_between(-i0 - 2 * i, min_of(2 * (len - i), width - i0 - 2 * i));
-      const __m512 a = _mm512_maskz_loadu_ps(static_cast<__mmask16>(m), src + 2 * i);
-      const __m512 b = _mm512_maskz_loadu_ps(static_cast<__mmask16>(m >> 16), src + 2 * i + 16);
-      _mm512_storeu_ps(dst + i, _mm512_permutex2var_ps(a, even, b));
-    }
-  } else {
-    for (int64_t i = 0; i < len; ++i) {
-      const int64_t at = i0 + i * step;
-      dst[i] = at >= 0 && at < width ? row[at] : 0.0f;
-    }
+
+/// The plan of a gather of f32 along rows of step 1 or 2: vector-sized pieces of the runs, and per tap where they lie and which source
+/// elements exist. Worked out once a panel, used for every channel.
+struct Pieces {
+  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 16;
+  int n = 0;
+  int step;
+  int32_t at[kMax];
+  int64_t offset[kMaxTaps][kMax];  // by (kd, kh): from the channel's plane to the source of lane 0 at kw = 0
+  u32 lanes[kMaxTaps][kMax];       // by kw: source elements inside the row
+  u32 row[kMaxTaps][kMax];         // by (kd, kh): all ones where the row exists
+
+  static bool fits(const ConvShape& s) {
+    return !s.transposed && s.stride[2] <= 2 && s.kernel[2] <= kMaxTaps && s.kernel[0] * s.kernel[1] <= kMaxTaps;
   }
-}
+
+  Pieces(const ConvShape& s, const Run* runs, int n_runs) : step(static_cast<int>(s.stride[2])) {
+    for (int r = 0; r < n_runs; ++r)
+      for (int64_t i = 0; i < runs[r].len; i += W) {
+        const Run& run = runs[r];
+        const int64_t first = (run.ow + i) * step - s.pad[2], count = min_of<int64_t>(W, run.len - i);
+        at[n] = static_cast<int32_t>(run.at + i);
+        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+          const int64_t from = first + kw * s.dilation[2];  // elements [from, from + step*count) are wanted, [0, width) exist
+          lanes[kw][n] = between(-from, min_of(step * count, s.in[2] - from));
+        }
+        for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
+          for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+            int64_t id, ih;
+            const bool in = s.source(0, run.od, kd, &id) & s.source(1, run.oh, kh, &ih);
+            row[kd * s.kernel[1] + kh][n] = in ? ~0u : 0;
+            offset[kd * s.kernel[1] + kh][n] = in ? run.n * s.c * s.in_plane + (id * s.in[1] + ih) * s.in[2] + first : 0;
+          }
+        ++n;
+      }
+  }
+
+  /// Bits lo <= i < hi.
+  static u32 between(int64_t lo, int64_t hi) {
+    lo = lo < 0 ? 0 : lo > 32 ? 32 : lo;
+    hi = hi < 0 ? 0 : hi > 32 ? 32 : hi;
+    return static_cast<u32>(_bzhi_u64(~0ull, static_cast<u32>(hi)) & ~_bzhi_u64(~0ull, static_cast<u32>(lo)));
+  }
+
+#if defined(__AVX512F__)
+  static __m512 pick(const float* src, u32 m, int step) {
+    const __m512 a = _mm512_maskz_loadu_ps(static_cast<__mmask16>(m), src);
+    if (step == 1) return a;
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(a, even, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m >> 16), src + 16));
+  }
 #else
-inline void copy_run(const float* row, int64_t i0, int64_t step, int64_t width, int64_t len, float* dst) {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  for (int64_t i = 0; i < len; i += 8) {
-    if (step == 1) {
-      const int64_t lo = max_of<int64_t>(-i0 - i, 0), hi = max_of<int64_t>(min_of(len - i, width - i0 - i), 0);
-      const __m256i from = _mm256_cmpgt_epi32(lane, _mm256_set1_epi32(static_cast<int>(min_of<int64_t>(lo, 8)) - 1));
-      const __m256i to = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(min_of<int64_t>(hi, 8))), lane);
-      _mm256_storeu_ps(dst + i, _mm256_maskload_ps(row + i0 + i, _mm256_and_si256(from, to)));
-    } else {
-      for (int64_t j = i; j < min_of(len, i + 8); ++j) {
-        const int64_t at = i0 + j * step;
-        dst[j] = at >= 0 && at < width ? row[at] : 0.0f;
+  static __m256 load(const float* src, u32 m) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_maskload_ps(src, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(m)), bit), bit));
+  }
+  static __m256 pick(const float* src, u32 m, int step) {
+    const __m256 a = load(src, m);
+    if (step == 1) return a;
+    const __m256 even = _mm256_shuffle_ps(a, load(src + 8, m >> 8), 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+  }
+#endif
+
+  template <int kStep>
+  void run(const ConvShape& s, const float* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
+    int64_t ch = k0 / s.taps, t = k0 % s.taps, kw = t % s.kernel[2], kdh = t / s.kernel[2];
+    const float* plane = x + (g * s.cg + ch) * s.in_plane;
+    for (int64_t k = k0; k < k1; ++k, dst += ld) {
+      const float* src = plane + kw * s.dilation[2];
+      const int64_t* off = offset[kdh];
+      const u32 *in = row[kdh], *m = lanes[kw];
+      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], pick(src + off[p], in[p] & m[p], kStep));
+      if (++kw == s.kernel[2]) {
+        kw = 0;
+        if (++kdh == s.kernel[0] * s.kernel[1]) kdh = 0, plane += s.in_plane;
       }
     }
   }
-}
-#endif
+};
 
-/// dst[k1 - k0][ld]: rows k (channel and tap of group g) of the im2col matrix at the given runs; `count` columns, zeros up to `to`.
-/// Written in rising order, up to 16 elements beyond a row's end.
+/// dst[k1 - k0][ld]: rows k (channel and tap of group g) of the im2col matrix at the given runs; `count` columns; those up to `to` are
+/// unspecified. Written in rising order, up to 16 elements beyond a row's end.
 template <class E, class T>
 void gather(const ConvShape& s, const E* x, int64_t g, const Run* runs, int n_runs, int64_t count, int64_t to, int64_t k0, int64_t k1,
             T* dst, int64_t ld) {
+  if constexpr (sizeof(E) == 4 && sizeof(T) == 4) {
+    if (Pieces::fits(s)) {
+      const Pieces pieces(s, runs, n_runs);
+      if (pieces.step == 1)
+        pieces.run<1>(s, x, g, k0, k1, dst, ld);
+      else
+        pieces.run<2>(s, x, g, k0, k1, dst, ld);
+      return;
+    }
+  }
   int64_t t = k0 % s.taps, ch = k0 / s.taps;
   int64_t kw = t % s.kernel[2], kh = t / s.kernel[2] % s.kernel[1], kd = t / s.kernel[2] / s.kernel[1];
   for (int64_t k = k0; k < k1; ++k, dst += ld) {
