@@ -17,8 +17,14 @@
 namespace aotc::rt {
 namespace {
 
-// Spinning, in time stamp ticks: through the serial parts of a run, and for a moment after it in case the next one follows at once.
-constexpr uint64_t kSpinInRun = 600000, kSpinIdle = 60000, kSpinJoin = 200000;
+/// How long to spin before parking, in time stamp ticks.
+struct Spin {
+  uint64_t in_run;  ///< workers, through the serial parts of a run
+  uint64_t idle;    ///< workers, after a run, in case the next one follows at once
+  uint64_t join;    ///< the leader
+};
+constexpr Spin kSpin = {600000, 60000, 200000};
+constexpr Spin kSpinCrowded = {2000, 0, 2000};  // more threads than CPUs: who spins keeps another from working
 constexpr size_t kPage = 4096;
 
 uint64_t ticks() { return __builtin_ia32_rdtsc(); }
@@ -48,6 +54,7 @@ struct Pool {
   uint32_t leader_waits;  ///< a futex: 1 while the leader sleeps in join
   alignas(128) uint32_t job;
   int32_t n_workers;
+  Spin spin;
   const uint8_t* alive;  ///< a page that the kernel clears in a forked child; null where it cannot
   pid_t pid;
   Worker* workers;
@@ -66,7 +73,7 @@ uint32_t await_job(Worker& self, uint32_t seen) {
       if (go != seen) return go;
       spin_pause();
     }
-    if (ticks() - start < (load_relaxed(&self.pool->in_run) ? kSpinInRun : kSpinIdle)) continue;
+    if (ticks() - start < (load_relaxed(&self.pool->in_run) ? self.pool->spin.in_run : self.pool->spin.idle)) continue;
     exchange(&self.parked, 1u);
     if (load_acquire(&self.go) == seen) futex_wait(&self.go, seen);
     store_relaxed(&self.parked, 0u);
@@ -106,7 +113,7 @@ void await_worker(Pool& pool, Worker& worker) {
       if (load_acquire(&worker.done) == pool.job) return;
       spin_pause();
     }
-    if (ticks() - start < kSpinJoin) continue;
+    if (ticks() - start < pool.spin.join) continue;
     exchange(&pool.leader_waits, 1u);
     if (load_acquire(&worker.done) == pool.job) {
       store_relaxed(&pool.leader_waits, 0u);
@@ -208,6 +215,7 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
     return fail(AOTC_OUT_OF_MEMORY, "no memory for %d threads", out->width);
   }
   pool->n_workers = out->width - 1;
+  pool->spin = out->width <= allowed_cpus() ? kSpin : kSpinCrowded;
   const int saved = errno;
   const aotc_status status = start_workers(*pool);
   errno = saved;

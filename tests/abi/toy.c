@@ -1,6 +1,7 @@
 /* A model written by hand: what plan/ and emit/ would write, small enough to check by eye. Built several times:
  *   TOY_ISA            the isa of its code version (default avx2; the kernels are baseline C)
  *   TOY_WEIGHTS_FILE   weights in that file beside the .so instead of inside
+ *   TOY_STEPS          how many of its steps it runs (default all 6): with 0 a run is its guards alone
  *   TOY_VERSION        a number in the metadata, to tell two artifacts apart
  *
  * x f32 [batch, 8], bias f32 [8], idx i64 [batch], pair f32 [2*n + 1] with n == batch; batch 1 to 64
@@ -15,6 +16,9 @@
 
 #ifndef TOY_ISA
 #define TOY_ISA AOTC_ISA_AVX2
+#endif
+#ifndef TOY_STEPS
+#define TOY_STEPS 6
 #endif
 #ifndef TOY_VERSION
 #define TOY_VERSION 1
@@ -115,7 +119,7 @@ static const aotc_step steps[] = {
 };
 static const aotc_range one_range[] = {{1, 1, 1}, {1, 1, 1}}, all_range[] = {{1, 64, 1}, {1, 64, 1}};
 #define VARIANT(name, ranges) \
-  { name, ranges, code, slots, 10, buffers, 11, steps, 6, args, size_slots, 8, 6 }
+  { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 8, 6 }
 static const aotc_variant variants[] = {VARIANT("batch=1", one_range), VARIANT("default", all_range)};
 
 #define TOY_WEIGHTS_BYTES 192
