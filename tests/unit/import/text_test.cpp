@@ -1,0 +1,99 @@
+// The texts inside an archive: JSON, sizes, stack traces, pytrees.
+#include "import/json.h"
+#include "import/metadata.h"
+#include "import/sym_text.h"
+#include "support.h"
+
+using namespace aotc;
+using namespace aotc::import;
+using namespace aotc::import::test;
+using Catch::Matchers::Contains;
+
+TEST_CASE("JSON that two readers could read differently is refused") {
+  const auto why = [](const std::string& text) { return refusal([&] { parse_json(text, "m.json"); }); };
+  CHECK(why(R"({"a": [1, 2.5, "x", null, true]})") == "(accepted)");
+  CHECK_THAT(why(R"({"a": 1, "a": 2})"), Contains("duplicate key \"a\""));
+  CHECK_THAT(why("[NaN]"), Contains("not JSON"));
+  CHECK_THAT(why("[1e999]"), Contains("m.json"));
+  CHECK_THAT(why("[18446744073709551615]"), Contains("64 bits"));
+  CHECK_THAT(why("[-9223372036854775809]"), Contains("64 bits"));
+  CHECK_THAT(why("[1] 2"), Contains("not JSON"));
+  CHECK_THAT(why("{\n \"a\": }"), Contains("2:"));
+  CHECK(why(std::string(64, '[') + std::string(64, ']')) == "(accepted)");
+  CHECK_THAT(why(std::string(65, '[') + std::string(65, ']')), Contains("deeper than 64"));
+  CHECK_THAT(why(std::string(1 << 20, '[')), Contains("deeper than 64"));
+}
+
+TEST_CASE("wrong JSON types are named with their path") {
+  const Json j = parse_json(R"({"a": {"b": [1, "x"]}})", "m.json");
+  const JsonRef r(j, "m.json");
+  CHECK(refusal([&] { r["a"]["b"].at(1).integer(); }) == "m.json: $.a.b[1]: expected an integer, found \"x\"");
+  CHECK_THAT(refusal([&] { r["c"]; }), Contains("missing key \"c\""));
+}
+
+TEST_CASE("sizes are read from sympy's texts") {
+  SymTable syms;
+  const SymId s0 = syms.add({.name = "s0", .min = 2, .max = 64}), s1 = syms.add({.name = "s1"});
+  const Expr x = Expr::symbol(s0), y = Expr::symbol(s1);
+  const auto symbol = [&](const std::string& n) { return Expr::symbol(syms.find(n).value()); };
+  const auto read = [&](const std::string& t) {
+    const auto e = parse_sym_text(t, symbol);
+    INFO(t << ": " << e.why());
+    REQUIRE(e);
+    return *e;
+  };
+  CHECK(read("Symbol('s0', positive=True, integer=True)") == x);
+  CHECK(read("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-3))") == x * 2 - 3);
+  CHECK(read("Max(Integer(5), Symbol('s0'), Symbol('s1'))") == max(max(Expr(5), x), y));
+  CHECK(read("FloorDiv(Add(Symbol('s0'), Integer(1)), Integer(2))") == floordiv(x + 1, 2));
+  CHECK(read("PythonMod(Symbol('s0'), Integer(3))") == mod(x, 3));
+  CHECK(read("Pow(Symbol('s0'), Integer(2))") == x * x);
+  CHECK(read("2*s0 + 1") == x * 2 + 1);
+  CHECK(read("((s0 + 1)//2)") == floordiv(x + 1, 2));
+  CHECK(read("-s0 + s1*(s0 - 1)") == y * (x - 1) - x);
+  CHECK(read("s0**2") == x * x);
+  CHECK(read("Max(1, s0)") == max(Expr(1), x));
+  // Upsampling by 2 and by 1.5, as interpolate exports them.
+  CHECK(read("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))))") == x * 2);
+  CHECK(read("FloorToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))") == floordiv(x * 3, 2));
+  CHECK(read("floor(IntTrueDiv(Symbol('s0'), Integer(4)))") == floordiv(x, 4));
+
+  const auto why = [&](const std::string& t) { return parse_sym_text(t, symbol).why(); };
+  CHECK_THAT(why("IntTrueDiv(Symbol('s0'), Integer(7))"), Contains("may not be an integer"));
+  CHECK_THAT(why("sqrt(s0)"), Contains("the function sqrt"));
+  CHECK_THAT(why("s0 +"), Contains("column"));
+  CHECK_THAT(why("FloorDiv(s0, 0)"), Contains("true division") || Contains("zero"));
+  CHECK_FALSE(parse_sym_text("9223372036854775807*s0*4", symbol));
+  CHECK_THAT(why(std::string(200, '(') + "s0" + std::string(200, ')')), Contains("deeper"));
+  CHECK_THAT(why(std::string(200, '-') + "s0"), Contains("deeper"));
+
+  const auto c = parse_sym_condition("Eq(Mod(s0, 8), 0)", symbol);
+  REQUIRE(c);
+  CHECK((c->kind == SymCondition::Kind::eq && c->a == mod(x, 8) && c->b.is(0)));
+  const auto ge = parse_sym_condition("s0 >= 2", symbol);
+  REQUIRE(ge);
+  CHECK((ge->kind == SymCondition::Kind::le && ge->a.is(2) && ge->b == x));
+}
+
+TEST_CASE("the user's line is the innermost frame outside of PyTorch") {
+  CHECK(source_line("File \"/home/a/model.py\", line 12, in forward\n    y = self.fc(x)\n"
+                    "  File \"/v/site-packages/torch/nn/modules/linear.py\", line 134, in forward\n    return F.linear(x)") ==
+        "model.py:12 in forward: y = self.fc(x)");
+  CHECK(source_line("File \"/v/site-packages/torch/nn/a.py\", line 3, in f\n    g()") == "a.py:3 in f: g()");
+  CHECK(source_line("").empty());
+  CHECK(source_line("no frames here\nFile \"").empty());
+  CHECK(module_path("L__self__,,m.M;L__self___enc,enc.layer.0,m.Layer") == "enc.layer.0");
+  CHECK(module_path("").empty());
+}
+
+TEST_CASE("paths of a pytree") {
+  const std::string leaf = R"({"type": null, "context": null, "children_spec": []})";
+  const std::string spec = R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [
+      {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
+                           leaf + R"(]},
+      {"type": "builtins.dict", "context": "[\"mask\"]", "children_spec": [)" +
+                           leaf + "]}]}]";
+  CHECK(tree_paths(spec, true) == std::vector<std::string>{"args[0]", "kwargs['mask']"});
+  CHECK(tree_paths("[1, 2]", true).empty());
+  CHECK(tree_paths("{", true).empty());
+}
