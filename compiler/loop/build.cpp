@@ -347,6 +347,7 @@ InstId KernelBuilder::reduce(const Node& n, const Exprs& at, InstId mask) {
 
 Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const Expr& extent) {
   const DType i64 = DType::i64, b = DType::boolean;
+  if (auto e = known_index(g_, v, at, extent, k_.syms)) return *e;
   const InstId raw = cast(eval(v, at, *mask), i64), zero = constant(i64, 0, 0), size = index_value(extent);
   const InstId from_end = op(Op::add, i64, {raw, size});
   const InstId wrapped = op(Op::where, i64, {op(Op::lt, b, {raw, zero}), from_end, raw});

@@ -192,6 +192,38 @@ std::optional<Exprs> view_forward(const Graph& g, const Node& n, size_t input, c
   }
 }
 
+std::optional<Expr> known_integer(const Graph& g, ValueId v, const Exprs& at, const SymTable& syms) {
+  const Node* n = g.def(v);
+  if (!n || !is_int(g.type(v).dtype)) return std::nullopt;
+  auto input = [&](size_t i) { return known_integer(g, n->inputs[i], at, syms); };
+  switch (n->op) {
+    case Op::iota: return at[static_cast<size_t>(n->get<int64_t>(Attr::dim))];
+    case Op::sym: return n->get<Expr>(Attr::expr);
+    case Op::full:
+      if (auto i = std::get_if<int64_t>(&n->attrs.at(Attr::value))) return Expr(*i);
+      return std::nullopt;
+    case Op::cast: return g.type(v).dtype == DType::i64 ? input(0) : std::nullopt;
+    case Op::add:
+    case Op::sub:
+    case Op::mul: {
+      if (g.type(v).dtype != DType::i64) return std::nullopt;
+      const auto a = input(0), b = input(1);
+      if (!a || !b) return std::nullopt;
+      return syms.simplify(n->op == Op::add ? *a + *b : n->op == Op::sub ? *a - *b : *a * *b);
+    }
+    default: break;
+  }
+  if (!is_view(n->op)) return std::nullopt;
+  const InputIndex in = view_input(g, *n, at, syms);
+  return in.within.empty() ? known_integer(g, n->inputs[0], in.idx, syms) : std::nullopt;
+}
+
+std::optional<Expr> known_index(const Graph& g, ValueId v, const Exprs& at, const Expr& extent, const SymTable& syms) {
+  auto e = known_integer(g, v, at, syms);
+  if (e && syms.proves_le(0, *e) && syms.proves_lt(*e, extent)) return e;
+  return std::nullopt;
+}
+
 std::optional<Affine> affine(const Expr& e, const std::vector<SymId>& vars) {
   Affine a;
   SymMap zero;

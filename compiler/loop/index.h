@@ -30,6 +30,11 @@ InputIndex view_input(const Graph& g, const Node& n, const Exprs& idx, const Sym
 std::optional<Exprs> view_forward(const Graph& g, const Node& n, size_t input, const Exprs& idx, const SymTable& syms);
 bool is_one_to_one(const Node& n);  ///< reshape, permute, flip
 
+/// The value of element `idx` of an integer tensor made of iota, sym, full, views and sums alone; none when it takes data.
+std::optional<Expr> known_integer(const Graph& g, ValueId v, const Exprs& idx, const SymTable& syms);
+/// The same, where it is also proved to lie in [0, extent): an index that needs neither a load nor a check.
+std::optional<Expr> known_index(const Graph& g, ValueId v, const Exprs& idx, const Expr& extent, const SymTable& syms);
+
 struct Affine {
   Expr base;
   Exprs coefs;  ///< one per variable

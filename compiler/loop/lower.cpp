@@ -51,11 +51,22 @@ std::string stem(std::string s) {
   return s;
 }
 
+bool is_work(const Node& n) {
+  const OpClass c = op_class(n.op);
+  return c != OpClass::nullary && c != OpClass::view && n.op != Op::cast;
+}
+/// Views, constants and casts say little beside others; several kernels may share them.
+bool has_work(const Graph& g, const std::vector<NodeId>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return is_work(g.nodes[id]); });
+}
+
 std::string label_of(const Graph& g, const std::vector<NodeId>& nodes) {
+  const bool computes = has_work(g, nodes);
   std::string text;
   std::set<std::string> seen;
   for (NodeId id : nodes) {
     const Node& n = g.nodes[id];
+    if (computes && !is_work(n)) continue;
     const std::string name = n.name.empty() ? std::string(op_name(n.op)) : n.name;
     if (!seen.insert(name).second) continue;
     if (seen.size() > 8) return text + " ...";
@@ -68,19 +79,15 @@ std::string label_of(const Graph& g, const std::vector<NodeId>& nodes) {
 
 std::string describe(const Graph& g, const std::vector<NodeId>& nodes) {
   std::vector<std::string> parts;
+  const bool computes = has_work(g, nodes);
   for (NodeId id : nodes) {
     const Node& n = g.nodes[id];
     const OpClass c = op_class(n.op);
     if (c == OpClass::nullary) continue;
-    if (n.name.empty() && (c == OpClass::view || n.op == Op::cast) && nodes.size() > 1) continue;
+    if ((c == OpClass::view || n.op == Op::cast) && computes) continue;
     const std::string s = stem(n.name.empty() ? std::string(op_name(n.op)) : n.name);
     if (std::find(parts.begin(), parts.end(), s) == parts.end()) parts.push_back(s);
   }
-  // Views say little beside others.
-  static const std::set<std::string> kQuiet = {"view",      "permute", "transpose", "expand", "reshape",
-                                               "unsqueeze", "to",      "slice",     "select", "contiguous"};
-  if (std::any_of(parts.begin(), parts.end(), [](const std::string& s) { return !kQuiet.count(s); }))
-    std::erase_if(parts, [](const std::string& s) { return kQuiet.count(s) != 0; });
   if (parts.empty()) return "copy";
   std::string text;
   for (size_t i = 0; i < parts.size() && i < 4; ++i) text += (i ? "_" : "") + parts[i];
@@ -102,6 +109,9 @@ Module lower(const Graph& g, const Target&) {
   m.syms = g.syms;
   m.notes = p.notes;
   Buffers buffers(p, m);
+  IdVec<NodeId, size_t> position;
+  position.raw().assign(g.nodes.size(), 0);
+  for (size_t i = 0; i < g.order.size(); ++i) position[g.order[i]] = i;
   std::map<std::string, KernelId> known;
   std::set<std::string> names;
   for (GroupId id : p.order) {
@@ -115,7 +125,7 @@ Module lower(const Graph& g, const Target&) {
       case GroupKind::library: low = lower_library(p, id, buffers); break;
     }
     std::vector<NodeId> nodes = gr.nodes;
-    std::sort(nodes.begin(), nodes.end());
+    std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return position[a] < position[b]; });
     nodes_of(low.kernel) = nodes;
     const auto [it, fresh] = known.emplace(structure(low.kernel), kNone<KernelId>);
     if (fresh) {

@@ -56,6 +56,8 @@ void Partitioner::run() {
     if (op_class(n.op) == OpClass::opaque || n.op == Op::conv || n.op == Op::conv_transpose)
       for (ValueId v : n.inputs) dense_[v] = dense_[strip_reshapes(g_, v)] = 1;
   }
+  user_nodes_ = g_.users();
+  find_rows();
   for (size_t i = 0; i < g_.values.size(); ++i) p_.stored[static_cast<ValueId>(i)] = p_.is_leaf(static_cast<ValueId>(i));
   auto deliver = [&](ValueId v, StoreAt::Where where, uint32_t number, const std::string& why) {
     ++users_[v];
@@ -107,27 +109,33 @@ void Partitioner::need_inputs(const Node& n, GroupId id, const Exprs& at) {
     }
     case OpClass::index: {
       const Exprs& dims = g_.type(n.inputs[0]).dims;
+      bool loaded = false;
+      auto position = [&](ValueId v, const Exprs& v_at, const Expr& extent) {
+        if (auto e = known_index(g_, v, v_at, extent, gr.syms)) return *e;
+        loaded = true;
+        need(v, id, v_at, indirect);
+        return Expr::symbol(add_var(gr.syms, "x", extent, SymKind::value));
+      };
+      Exprs x;
       if (n.op == Op::gather) {
-        Exprs x = at;
+        x = at;
         const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
-        x[d] = Expr::symbol(add_var(gr.syms, "x", dims[d], SymKind::value));
-        need(n.inputs[1], id, at, indirect);
-        need(n.inputs[0], id, x, true);
-        break;
-      }
-      const Ints& indexed = n.get<Ints>(Attr::dims);
-      const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g_.type(n.inputs[1]).dims.size();
-      Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank)), x;
-      for (size_t d = 0, next = 0; d < dims.size(); ++d) {
-        if (std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d)) != indexed.end()) {
-          x.push_back(Expr::symbol(add_var(gr.syms, "x", dims[d], SymKind::value)));
-        } else {
-          if (next == pos) next += rank;
-          x.push_back(at[next++]);
+        x[d] = position(n.inputs[1], at, dims[d]);
+      } else {
+        const Ints& indexed = n.get<Ints>(Attr::dims);
+        const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g_.type(n.inputs[1]).dims.size();
+        const Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank));
+        for (size_t d = 0, next = 0; d < dims.size(); ++d) {
+          const auto which = std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d));
+          if (which != indexed.end()) {
+            x.push_back(position(n.inputs[1 + static_cast<size_t>(which - indexed.begin())], sub, dims[d]));
+          } else {
+            if (next == pos) next += rank;
+            x.push_back(at[next++]);
+          }
         }
       }
-      for (size_t i = 1; i < n.inputs.size(); ++i) need(n.inputs[i], id, sub, indirect);
-      need(n.inputs[0], id, x, true);
+      need(n.inputs[0], id, x, indirect || loaded);
       break;
     }
     case OpClass::reduce: {
@@ -221,7 +229,11 @@ void Partitioner::visit_pointwise(const Node& n) {
     const GroupId home = p_.group_of.at(p_.anchor[v]);
     const bool others = std::any_of(groups.begin(), groups.end(), [&](GroupId gr) { return gr != home; });
     if (!forced(v) && !others) return inline_in(n, home, p_.at[v]);
-    if (!makes_cycle(v, home)) return store_in(n, home, p_.at[v], reason(v));
+    const bool wanted_there = std::find(groups.begin(), groups.end(), home) != groups.end();
+    const bool sources_stored =
+        !forced(v) && !wanted_there && op_cost(n.op) <= 4 &&
+        std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId u) { return p_.anchor[u] != p_.anchor[v] || escapes(u, p_.anchor[v]); });
+    if (!sources_stored && !makes_cycle(v, home)) return store_in(n, home, p_.at[v], reason(v));
   }
   double total = 0;
   bool indirect = false, full = false;
@@ -235,8 +247,8 @@ void Partitioner::visit_pointwise(const Node& n) {
   const Estimate est = est_[v];
   const bool once = demands_[v].size() == 1;
   const bool cheap = est.cost <= 4 && est.loads <= 2 && total <= 1.5 * e * static_cast<double>(demands_[v].size());
-  const bool free = est.cost <= 1 || (once && est.cost <= 3);
-  if (!forced(v) && !indirect && !full && ((once && total <= 1.5 * e) || cheap || free)) {
+  const bool free = est.cost <= 1 || (est.loads <= 1 && est.cost <= 2) || (once && est.cost <= 3);
+  if (!forced(v) && !indirect && !full && stays_in_row(v) && ((once && total <= 1.5 * e) || cheap || free)) {
     const std::vector<Demand> all = demands_[v];
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;
@@ -250,6 +262,57 @@ void Partitioner::visit_pointwise(const Node& n) {
     if (covers && !makes_cycle(v, gr)) return store_in(n, gr, Exprs(*at), reason(v));
   }
   store_alone(n, reason(v));
+}
+
+bool Partitioner::escapes(ValueId v, NodeId anchor) const {
+  for (NodeId id : user_nodes_[idx(v)]) {
+    if (id == kNone<NodeId>) return true;
+    const Node& u = g_.nodes[id];
+    const ValueId w = u.outputs[0];
+    if (p_.anchor[w] != anchor || (is_view(u.op) && escapes(w, anchor))) return true;
+  }
+  return false;
+}
+
+bool Partitioner::stays_in_row(ValueId v) const {
+  const Ints& row = row_dims_[v];
+  if (row.empty()) return true;
+  for (const Demand& d : demands_[v]) {
+    const Group& gr = p_.groups[d.group];
+    if (gr.kind != GroupKind::loop) return false;
+    std::vector<SymId> along;
+    for (int64_t i : row)
+      if (auto s = d.idx[static_cast<size_t>(i)].as_symbol()) along.push_back(*s);
+    if (along.size() != row.size()) return false;
+    if (gr.split ? along != gr.inner : along.size() > gr.outer.size()) return false;
+    for (size_t i = 0; i < d.idx.size(); ++i)
+      if (std::find(row.begin(), row.end(), static_cast<int64_t>(i)) == row.end() && depends_on_any({d.idx[i]}, along)) return false;
+  }
+  return true;
+}
+
+void Partitioner::find_rows() {
+  row_dims_.raw().resize(g_.values.size());
+  IdVec<ValueId, char> reduced;  // made of a reduction's result by pointwise ops and reshapes
+  reduced.raw().assign(g_.values.size(), 0);
+  for (NodeId id : g_.order) {
+    const Node& n = g_.nodes[id];
+    const ValueId v = n.outputs[0];
+    if (op_class(n.op) == OpClass::reduce) {
+      reduced[v] = 1;
+    } else if (n.op == Op::expand && reduced[n.inputs[0]]) {
+      const Exprs &in = g_.type(n.inputs[0]).dims, &out = g_.type(v).dims;
+      for (size_t i = 0; i < in.size(); ++i)
+        if (in[i].is(1) && !out[i].is(1)) row_dims_[v].push_back(static_cast<int64_t>(i));
+    } else if (is_pointwise(n.op)) {
+      for (ValueId u : n.inputs) {
+        reduced[v] = reduced[v] || reduced[u];
+        if (row_dims_[u].size() > row_dims_[v].size()) row_dims_[v] = row_dims_[u];
+      }
+    } else if (n.op == Op::reshape) {
+      reduced[v] = reduced[n.inputs[0]];
+    }
+  }
 }
 
 void Partitioner::visit_view(const Node& n) {
@@ -300,8 +363,7 @@ void Partitioner::visit_index(const Node& n) {
   const ValueId v = n.outputs[0];
   const std::vector<GroupId> groups = demanding(v);
   if (!forced(v) && groups.size() == 1 && p_.groups[groups[0]].kind == GroupKind::loop && only_index(v, groups[0])) {
-    const Exprs at = *only_index(v, groups[0]);
-    if (points(p_.groups[groups[0]], at) <= 1.5 * elems(v)) return inline_in(n, groups[0], at);
+    return inline_in(n, groups[0], Exprs(*only_index(v, groups[0])));
   }
   store_alone(n, reason(v));
 }

@@ -58,6 +58,13 @@ class Partitioner {
   double points(const Group& gr, const Exprs& idx) const;  ///< how often a value at idx is computed
   double elems(ValueId v) const;
 
+  /// Whether some use of v, of an epilogue at `anchor`, is outside that epilogue, so that v is stored in any case.
+  bool escapes(ValueId v, NodeId anchor) const;
+  /// v uses reductions of its own row (a normalisation): whether all demands are from kernels that go along that row. Others had better
+  /// read v than compute it from the stored results of the reductions.
+  bool stays_in_row(ValueId v) const;
+  void find_rows();
+
   void order_groups();
 
   Partition& p_;
@@ -67,6 +74,8 @@ class Partitioner {
   IdVec<ValueId, std::string> why_;  ///< not empty: must be stored
   IdVec<ValueId, char> dense_;       ///< must be stored dense, in its own order
   IdVec<ValueId, uint32_t> users_;
+  std::vector<std::vector<NodeId>> user_nodes_;
+  IdVec<ValueId, Ints> row_dims_;  ///< dims along which reductions that the value uses ran; empty for most
   IdVec<ValueId, Estimate> est_;
   std::map<ValueId, std::vector<GroupId>> copies_;  ///< cats and views: groups that copy parts into them
 };
