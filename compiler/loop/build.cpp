@@ -341,6 +341,10 @@ InstId KernelBuilder::reduce(const Node& n, const Exprs& at, InstId mask) {
   i.kind = InstKind::reduce;
   i.reduce_kind = n.reduce_kind();
   i.dtype = compute_type(g_.type(n.outputs[0]).dtype);
+  if (std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(1); })) {
+    const bool position = i.reduce_kind == ReduceKind::argmax || i.reduce_kind == ReduceKind::argmin;
+    return position ? constant(i.dtype, 0, 0) : eval(n.inputs[0], x, mask);
+  }
   i.args = {eval(n.inputs[0], x, mask)};
   return push(std::move(i));
 }

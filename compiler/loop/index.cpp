@@ -1,6 +1,7 @@
 #include "loop/index.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace aotc::loop {
 namespace {
@@ -192,7 +193,34 @@ std::optional<Exprs> view_forward(const Graph& g, const Node& n, size_t input, c
   }
 }
 
+namespace {
+/// A small constant whose elements count evenly along its dims (a folded arange), as an expression of the index.
+std::optional<Expr> counting_constant(const ConstData& c, const Exprs& at) {
+  const Exprs& dims = c.type.dims;
+  if (c.type.dtype != DType::i64 || c.bytes == 0 || c.bytes > 65536 || c.data == nullptr) return std::nullopt;
+  std::vector<int64_t> data(c.bytes / 8), size, step(dims.size(), 0);
+  std::memcpy(data.data(), c.data, c.bytes);
+  for (const Expr& d : dims) size.push_back(*d.as_const());
+  Expr e = data[0];
+  size_t stride = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (size[d] > 1) step[d] = data[stride] - data[0];
+    e += at[d] * step[d];
+    stride *= static_cast<size_t>(size[d]);
+  }
+  for (size_t i = 0; i < data.size(); ++i) {
+    int64_t want = data[0];
+    size_t rest = i;
+    for (size_t d = dims.size(); d-- > 0; rest /= static_cast<size_t>(size[d]))
+      want += step[d] * static_cast<int64_t>(rest % static_cast<size_t>(size[d]));
+    if (data[i] != want) return std::nullopt;
+  }
+  return e;
+}
+}  // namespace
+
 std::optional<Expr> known_integer(const Graph& g, ValueId v, const Exprs& at, const SymTable& syms) {
+  if (g.values[v].kind == ValueKind::constant) return counting_constant(g.constants[g.values[v].constant], at);
   const Node* n = g.def(v);
   if (!n || !is_int(g.type(v).dtype)) return std::nullopt;
   auto input = [&](size_t i) { return known_integer(g, n->inputs[i], at, syms); };

@@ -22,7 +22,7 @@ enum class InstId : uint32_t {};    ///< an instruction of one LoopKernel
 // ------------------------------------------------------------------------------------------------ fused loops
 enum class ParamRole : uint8_t {
   input,   ///< read only
-  output,  ///< written, every element exactly once over the whole kernel
+  output,  ///< written, each element at most once; the calls of a module that write a buffer (parts of a cat) together write all of it
   inout,   ///< read and written at the same index only (in-place reuse is always allowed for it)
   local,   ///< row scratch: one value per inner point, private to one outer point; not a module buffer. Index is over inner symbols
   acc,     ///< epilogues only: the contraction's accumulators; index is over the epilogue's own loop symbols
@@ -47,7 +47,8 @@ enum class InstKind : uint8_t {
   store,     ///< param[index] = args[0]; where mask is given and false: nothing
   reduce,    ///< over all inner points of its block: reduce_kind of args[0]; value usable in later blocks. argmax/argmin: int64 row-major
              ///< inner index
-  scan,      ///< running reduction of args[0] along the last inner var (earlier inner vars restart it); usable in the same block
+  scan,      ///< running reduction of args[0] along the last inner var (earlier inner vars restart it); usable in the same block.
+             ///< argmax/argmin: int64 position of the running extreme (last on ties, as cummax)
   check,     ///< args[0] is bool: when false the run reports AOTC_INDEX_OUT_OF_RANGE with `text` (indirect index out of range)
 };
 struct Inst {
@@ -61,7 +62,8 @@ struct Inst {
   double imm_f = 0;
   int64_t imm_i = 0;
   ReduceKind reduce_kind = ReduceKind::sum;
-  SymId bind = kNone<SymId>;  ///< when set, this int64 instruction's value is that symbol (SymKind::value) in later index expressions
+  SymId bind = kNone<SymId>;  ///< when set, this int64 instruction's value is that symbol (SymKind::value) in later index expressions of
+                              ///< the block (and of later blocks when it is in an outer one); a later block may bind it again
   std::string text;
 };
 
@@ -182,6 +184,7 @@ struct Call {
   KernelId kernel;
   std::vector<BufferId> args;  ///< one per module-visible param, in order
   std::string label;           ///< graph node names, for explain and profiles
+  std::vector<NodeId> nodes;   ///< what this call computes (a kernel's own `nodes` are those of its first call)
 };
 
 /// Why a value got a buffer of its own (explain): "model output", "3 users in other kernels", "operand of matmul", ...

@@ -135,7 +135,7 @@ Module lower(const Graph& g, const Target&) {
       set_name(low.kernel, name);
       it->second = m.kernels.push(std::move(low.kernel));
     }
-    m.calls.push_back({it->second, std::move(low.args), label_of(g, nodes)});
+    m.calls.push_back({it->second, std::move(low.args), label_of(g, nodes), nodes});
   }
   // Inputs and outputs that no kernel touches still belong to the signature.
   for (const InputInfo& in : g.inputs) buffers.of(in.value);

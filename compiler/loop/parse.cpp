@@ -209,6 +209,8 @@ class Parser {
       accept(',');
     }
     c.label = quoted();
+    if (accept_word("nodes"))
+      while (!at_end()) c.nodes.push_back(static_cast<NodeId>(integer()));
     m_.calls.push_back(std::move(c));
   }
   std::string peek_name() {

@@ -371,6 +371,17 @@ void Partitioner::visit_index(const Node& n) {
 void Partitioner::visit_reduce(const Node& n) {
   const ValueId v = n.outputs[0];
   const std::vector<GroupId> groups = demanding(v);
+  const Ints& dims = n.get<Ints>(Attr::dims);
+  const Exprs& in = g_.type(n.inputs[0]).dims;
+  if (std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(1); })) {  // as good as a view
+    if (forced(v)) {
+      store_alone(n, why_[v]);
+    } else {
+      const std::vector<Demand> all = demands_[v];
+      for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    }
+    return;
+  }
   for (GroupId id : groups) {
     const Exprs* only = only_index(v, id);
     if (!only) continue;

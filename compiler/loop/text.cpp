@@ -23,7 +23,9 @@ class Printer {
     for (const Call& c : m.calls) {
       std::string args;
       for (BufferId b : c.args) args += fmt::format("{}b{}", args.empty() ? "" : ", ", idx(b));
-      line("call {}({}) {}", kernel_name(m.kernels[c.kernel]), args, quoted(c.label));
+      std::string nodes;
+      for (NodeId n : c.nodes) nodes += " " + std::to_string(idx(n));
+      line("call {}({}) {}{}{}", kernel_name(m.kernels[c.kernel]), args, quoted(c.label), nodes.empty() ? "" : " nodes", nodes);
     }
     for (const FusionNote& n : m.notes) line("note {} {}", idx(n.value), quoted(n.why));
   }

@@ -64,8 +64,12 @@ std::vector<std::string> Checked::names() const {
 }
 
 Checked check(const std::string& text, const std::vector<std::vector<int64_t>>& sizes, int64_t int_below) {
+  return check_graph(parse_graph("graph @test\n" + text, "test.graph"), sizes, int_below);
+}
+
+Checked check_graph(Graph g, const std::vector<std::vector<int64_t>>& sizes, int64_t int_below) {
   Checked c;
-  c.g = parse_graph("graph @test\n" + text, "test.graph");
+  c.g = std::move(g);
   try {
     c.m = lower(c.g, Target{});
   } catch (const std::exception& e) { FAIL(e.what()); }

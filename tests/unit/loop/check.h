@@ -17,4 +17,6 @@ struct Checked {
 };
 /// `sizes`: a value for each shape symbol, in order; float inputs are pseudo-random in [-1, 1], integer inputs in [0, int_below).
 Checked check(const std::string& text, const std::vector<std::vector<int64_t>>& sizes = {{}}, int64_t int_below = 3);
+/// The same for a graph made by code.
+Checked check_graph(Graph g, const std::vector<std::vector<int64_t>>& sizes = {{}}, int64_t int_below = 3);
 }  // namespace aotc::loop::test
