@@ -95,7 +95,7 @@ void triangle_indices(Rule& r) {
 void vander(Rule& r) {
   const T x = tensor(r, "x");
   const TensorType t = r.meta_result();
-  const bool increasing = r.boolean("increasing");
+  const bool increasing = r.boolean_or("increasing", true);
   const int64_t n = r.constant(t.dims.back(), "the number of columns");
   std::vector<ValueId> cols;
   const T base = is_bool(x.dtype()) ? x.to(DType::i64) : x;

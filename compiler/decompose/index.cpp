@@ -158,8 +158,10 @@ void masked_fill(Rule& r) {
 
 /// Elements of source in order where the mask is true.
 void masked_scatter(Rule& r) {
-  const T x = tensor(r, "self"), source = tensor(r, "source");
-  const T mask = tensor(r, "mask").to(DType::boolean).expand(x.dims());
+  const T source = tensor(r, "source");
+  std::vector<ValueId> both = {r.tensor("self"), tensor(r, "mask").to(DType::boolean)};
+  broadcast_all(r.b, both);
+  const T x(r.b, both[0]), mask(r.b, both[1]);
   if (x.rank() > 0 && r.b.type(x).elems().is(0)) return r.set(x);
   const T flat = mask.reshape({r.b.type(mask).elems()});
   const T nth = T(r.b, r.b.scan(ReduceKind::sum, flat.to(DType::i64), 0)) - 1.0;

@@ -261,6 +261,73 @@ void block_diag(Rule& r) {
   r.set(r.b.cat(rows, 0));
 }
 
+void diagflat(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  const int64_t k = r.integer("offset");
+  const T flat = x.reshape({r.b.type(x).elems()});
+  const T padded(r.b, r.b.pad(flat, {Expr(k < 0 ? -k : 0)}, {Expr(k > 0 ? k : 0)}, 0));
+  const T on = (iota(r.b, t.dims, 1) - iota(r.b, t.dims, 0)) == static_cast<double>(k);
+  const T rows = padded.unsqueeze(1).expand(t.dims);
+  r.set(is_bool(t.dtype) ? rows & on : where(on, rows, 0.0));
+}
+
+/// x with a diagonal replaced by src.
+void diagonal_scatter(Rule& r) {
+  const T x = tensor(r, "self"), src = tensor(r, "src").to(x.dtype());
+  const int a = r.dim("dim1", x.rank()), c = r.dim("dim2", x.rank());
+  const int64_t k = r.integer("offset");
+  if (src.rank() > 0 && src.dim(-1).is(0)) return r.set(x);
+  // src's last dim runs along both; spread it over rows, then over columns where they meet.
+  const T row = iota(r.b, {x.dim(a)}, 0);
+  const T place = maximum(minimum(k < 0 ? row + static_cast<double>(k) : row, scalar_of(r.b, src.dim(-1) - 1, DType::i64)), 0.0);
+  const T spread = take_index(src, place, src.rank() - 1).unsqueeze(-1);  // [.., rows, 1]
+  Ints perm(static_cast<size_t>(x.rank()), -1);
+  perm[static_cast<size_t>(a)] = x.rank() - 2;
+  perm[static_cast<size_t>(c)] = x.rank() - 1;
+  int64_t next = 0;
+  for (int64_t& p : perm)
+    if (p < 0) p = next++;
+  const T on = (iota(r.b, x.dims(), c) - iota(r.b, x.dims(), a)) == static_cast<double>(k);
+  r.set(where(on, spread.permute(perm), x));
+}
+
+void cartesian_prod(Rule& r) {
+  const std::vector<ValueId> xs = r.tensors("tensors");
+  const TensorType t = r.meta_result();
+  if (xs.size() == 1) return r.set(xs[0]);
+  std::vector<Expr> grid;
+  for (ValueId v : xs) grid.push_back(r.b.dims(v)[0]);
+  std::vector<ValueId> columns;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    std::vector<Expr> line(xs.size(), Expr(1));
+    line[i] = grid[i];
+    columns.push_back(T(r.b, xs[i]).reshape(line).expand(grid).reshape({t.dims[0], 1}));
+  }
+  r.set(r.b.cat(columns, 1));
+}
+
+/// Sums broadcast dims away.
+void sum_to_size(Rule& r) {
+  const T x = tensor(r, "self");
+  const TensorType t = r.meta_result();
+  const int lead = x.rank() - t.rank();
+  Ints over;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i < lead || (t.dims[static_cast<size_t>(i - lead)].is(1) && !x.dim(i).is(1))) over.push_back(i);
+  r.set(x.up().sum(over, false).to(t.dtype).reshape(t.dims));
+}
+
+template <bool inverse>
+void fft_shift(Rule& r) {
+  T x = tensor(r, "self");
+  for (int64_t d : r.dims("dim", x.rank(), false)) {
+    const Expr n = x.dim(static_cast<int>(d)), half = floordiv(n, 2);
+    x = roll_one(x, inverse ? n - half : half, static_cast<int>(d), r.b.syms());
+  }
+  r.set(x);
+}
+
 void copy(Rule& r) {
   const T x = tensor(r, "self"), src = tensor(r, "src");
   r.set(src.to(x.dtype()).expand(x.dims()));
@@ -298,6 +365,12 @@ constexpr RuleRow kRows[] = {
     {"aten.diag_embed.default", diag_embed},
     {"aten.diag.default", diag},
     {"aten.block_diag.default", block_diag},
+    {"aten.diagflat.default", diagflat},
+    {"aten.diagonal_scatter.default", diagonal_scatter},
+    {"aten.cartesian_prod.default", cartesian_prod},
+    {"aten.sum_to_size.default", sum_to_size},
+    {"aten.fft_fftshift.default", fft_shift<false>},
+    {"aten.fft_ifftshift.default", fft_shift<true>},
     {"aten.copy.default", copy},
 };
 }  // namespace

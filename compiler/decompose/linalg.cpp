@@ -223,6 +223,13 @@ void cross(Rule& r) {
   r.set(r.b.cat(out, d));
 }
 
+void vecdot(Rule& r) {
+  const TensorType t = r.meta_result();
+  const DType in = compute_type(t.dtype);
+  const T p = tensor(r, "x").to(in) * tensor(r, "y").to(in);
+  r.set(p.sum({r.dim("dim", p.rank())}, false).to(t.dtype));
+}
+
 void multi_dot(Rule& r) {
   const DType out = r.meta_result().dtype;
   const std::vector<ValueId> ms = r.tensors(r.has("tensors") ? "tensors" : "matrices");
@@ -269,6 +276,7 @@ constexpr RuleRow kRows[] = {
     {"aten.pairwise_distance.default", pairwise_distance},
     {"aten.cross.default", cross},
     {"aten.linalg_cross.default", cross},
+    {"aten.linalg_vecdot.default", vecdot},
     {"aten.linalg_multi_dot.default", multi_dot},
     {"aten.chain_matmul.default", multi_dot},
     {"aten.matrix_power.default", matrix_power},

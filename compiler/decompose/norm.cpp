@@ -66,6 +66,13 @@ void rms_norm(Rule& r) {
 void group_norm(Rule& r) {
   const T x = tensor(r, "input");
   const Expr groups = r.sym(r.has("num_groups") ? "num_groups" : "group");
+  if (r.b.type(x).elems().is(0)) {
+    r.set(0, x);
+    for (size_t i : {1, 2})
+      if (r.wants(i))
+        r.set(i, full(r.b, r.meta_result(i).dtype, r.meta_result(i).dims, i == 1 ? 0.0 : std::numeric_limits<double>::quiet_NaN()));
+    return;
+  }
   const T flat = x.up().reshape({x.dim(0), groups, floordiv(r.b.type(x).elems(), x.dim(0) * groups)});
   const Moments m = moments_of(flat, {2}, 0);
   const T inv = rsqrt(m.var + r.number("eps"));
@@ -89,7 +96,7 @@ T with_statistics(Rule& r, const T& x, const T& mean, const T& var, const std::v
 
 std::vector<Expr> channel_dims(const T& x) {
   std::vector<Expr> channel(static_cast<size_t>(x.rank()), Expr(1));
-  channel[1] = x.dim(1);
+  if (x.rank() > 1) channel[1] = x.dim(1);
   return channel;
 }
 

@@ -160,6 +160,51 @@ void ndtr(Rule& r) {
   r.set((unary(Op::erfc, -y) * 0.5).to(out));
 }
 
+T log_ndtr_of(const T& y) {
+  // Where erfc loses its digits, through its asymptotic series.
+  const T z = y * y;
+  const T far = z * -0.5 - log(-y) - 0.5 * std::log(2 * M_PI) + unary(Op::log1p, -(1.0 / z) + 3.0 / (z * z) - 15.0 / (z * z * z));
+  return where(y < -12.0, far, log(unary(Op::erfc, y * -M_SQRT1_2) * 0.5));
+}
+void log_ndtr(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType out = float_type(x.dtype());
+  r.set(log_ndtr_of(x.to(out).to(DType::f64)).to(out));
+}
+
+/// Modified Bessel functions of the first kind, in float64.
+template <int order, bool scaled>
+void bessel_i(Rule& r) {
+  const T x0 = tensor(r, "self");
+  const DType out = float_type(x0.dtype());
+  const T x = x0.to(out).to(DType::f64), a = abs(x);
+  // The power series converges for every x; 60 terms are exact to float64 up to |x| = 30, beyond which the asymptotic one is.
+  const T q = a * a * 0.25;
+  T term = order == 0 ? a.like(1.0) : a * 0.5, sum = term;
+  for (int k = 1; k <= 60; ++k) {
+    term = term * q / static_cast<double>(k * (k + order));
+    sum = sum + term;
+  }
+  const double mu = 4.0 * order * order;
+  T tail = a.like(1.0), part = tail;
+  for (int k = 1; k <= 12; ++k) {
+    part = part * ((2.0 * k - 1) * (2.0 * k - 1) - mu) / (a * (8.0 * k));
+    tail = tail + part;
+  }
+  const T far = tail * rsqrt(a * (2 * M_PI));
+  T y = where(a <= 30.0, scaled ? sum * exp(-a) : sum, scaled ? far : far * exp(a));
+  if (order == 1) y = where(x < 0.0, -y, y);
+  r.set(y.to(out));
+}
+
+void is_real(Rule& r) { r.set(full(r.b, DType::boolean, r.b.dims(r.tensor("self")), 1.0)); }
+
+/// Only the zeroth derivative of digamma.
+void polygamma(Rule& r) {
+  if (r.integer("n") != 0) r.refuse("polygamma of an order above 0 is not supported");
+  floating<Op::digamma>(r);
+}
+
 void angle(Rule& r) {
   const T x = tensor(r, "self");
   if (is_complex(x.dtype())) r.refuse("complex tensors are not supported");
@@ -260,6 +305,15 @@ constexpr RuleRow kRows[] = {
     {"aten.log_sigmoid_forward.default", log_sigmoid},
     {"aten.special_entr.default", entr},
     {"aten.special_ndtr.default", ndtr},
+    {"aten.special_log_ndtr.default", log_ndtr},
+    {"aten.i0.default", bessel_i<0, false>},
+    {"aten.special_i0.default", bessel_i<0, false>},
+    {"aten.special_i0e.default", bessel_i<0, true>},
+    {"aten.special_i1.default", bessel_i<1, false>},
+    {"aten.special_i1e.default", bessel_i<1, true>},
+    {"aten.isreal.default", is_real},
+    {"aten.polygamma.default", polygamma},
+    {"aten.special_polygamma.default", polygamma},
     {"aten.angle.default", angle},
     {"aten.mvlgamma.default", mvlgamma},
     {"aten.special_multigammaln.default", mvlgamma},

@@ -48,8 +48,19 @@ void cumulative_trapezoid(Rule& r) {
   const T y = tensor(r, "y").to(compute_type(t.dtype));
   const int d = r.dim("dim", y.rank());
   const Expr m = y.dim(d) - 1;
-  const double dx = r.number_or("dx", 1.0);
-  const T areas = (y.slice(d, 1, m) + y.slice(d, 0, m)) * (dx / 2);
+  T areas = (y.slice(d, 1, m) + y.slice(d, 0, m)) * 0.5;
+  if (r.has("x")) {
+    T x = tensor(r, "x").to(y.dtype());
+    if (x.rank() == 1 && y.rank() > 1) {
+      std::vector<Expr> line(static_cast<size_t>(y.rank()), Expr(1));
+      line[static_cast<size_t>(d)] = x.dim(0);
+      x = x.reshape(line);
+    }
+    const int dx = d - y.rank() + x.rank();
+    areas = areas * (x.slice(dx, 1, m) - x.slice(dx, 0, m));
+  } else {
+    areas = areas * r.number_or("dx", 1.0);
+  }
   const bool running = r.node.target.find("cumulative") != std::string::npos;
   r.set((running ? T(r.b, r.b.scan(ReduceKind::sum, areas, d)) : areas.sum({d}, false)).to(t.dtype));
 }
@@ -64,6 +75,9 @@ constexpr RuleRow kRows[] = {
     {"aten.trapezoid.dx", cumulative_trapezoid},
     {"aten.trapz.dx", cumulative_trapezoid},
     {"aten.cumulative_trapezoid.dx", cumulative_trapezoid},
+    {"aten.trapezoid.x", cumulative_trapezoid},
+    {"aten.trapz.x", cumulative_trapezoid},
+    {"aten.cumulative_trapezoid.x", cumulative_trapezoid},
 };
 }  // namespace
 

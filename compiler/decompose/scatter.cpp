@@ -39,7 +39,7 @@ void scatter(Rule& r) { scatter_to(r, r.none("reduce") ? "none" : reduce_text(r,
 void scatter_add(Rule& r) { scatter_to(r, "sum", true); }
 void scatter_reduce(Rule& r) { scatter_to(r, reduce_text(r, r.text("reduce")), r.boolean_or("include_self", true)); }
 
-void put(Rule& r, const T& x, const IndexPlan& p, const T& values, bool accumulate) {
+ValueId put(Rule& r, const T& x, const IndexPlan& p, const T& values, bool accumulate) {
   // Dims of the written region: the index dims among those that are not indexed.
   std::vector<Expr> region;
   for (int i = 0; i < x.rank(); ++i)
@@ -53,7 +53,7 @@ void put(Rule& r, const T& x, const IndexPlan& p, const T& values, bool accumula
   std::vector<ValueId> in = {target, (boolean ? v.to(DType::u8) : v).expand(region)};
   in.insert(in.end(), p.indices.begin(), p.indices.end());
   const T y(r.b, r.b.make1(Op::index_put, in, {{Attr::dims, p.dims}, {Attr::out_pos, int64_t{p.out_pos}}, {Attr::accumulate, accumulate}}));
-  r.set(boolean ? y.to(DType::boolean) : y);
+  return boolean ? y.to(DType::boolean) : y;
 }
 
 void index_put(Rule& r) {
@@ -86,7 +86,7 @@ void index_put(Rule& r) {
   }
   const IndexPlan p = index_plan(r, x, "indices");
   if (p.indices.empty()) return r.set(v.to(x.dtype()).expand(x.dims()));
-  put(r, x, p, v, accumulate);
+  r.set(put(r, x, p, v, accumulate));
 }
 
 IndexPlan along(Rule& r, const T& x) {
@@ -100,50 +100,32 @@ IndexPlan along(Rule& r, const T& x) {
   return p;
 }
 
-/// x and source with at least one dim.
-struct Pair {
-  T x, source;
-  std::vector<Expr> dims;
-};
-Pair operands(Rule& r, std::string_view name) {
-  T x = tensor(r, "self"), s = T(r.b, materialize(r.b, operand(r, name), x.dtype()));
-  const std::vector<Expr> dims = x.dims();
-  if (x.rank() == 0) x = x.reshape({1});
-  return {x, s, dims};
+/// self, source and index with at least one dim; the result takes self's dims again.
+void along_dim(Rule& r, std::string_view source, bool accumulate) {
+  const T x0 = tensor(r, "self");
+  const T x = x0.rank() == 0 ? x0.reshape({1}) : x0;
+  T s(r.b, materialize(r.b, operand(r, source), x.dtype()));
+  const double alpha = r.number_or("alpha", 1.0);
+  if (alpha != 1.0) s = (s.up() * alpha).to(s.dtype());
+  r.set(T(r.b, put(r, x, along(r, x), s, accumulate)).reshape(x0.dims()));
 }
-
-void index_add(Rule& r) {
-  const Pair p = operands(r, "source");
-  if (!p.dims.empty()) {
-    const double alpha = r.number_or("alpha", 1.0);
-    T s = p.source;
-    if (alpha != 1.0) s = (s.up() * alpha).to(s.dtype());
-    return put(r, p.x, along(r, p.x), s, true);
-  }
-  r.refuse("index_add of a scalar tensor");
-}
-void index_copy(Rule& r) {
-  const Pair p = operands(r, "source");
-  if (p.dims.empty()) r.refuse("index_copy of a scalar tensor");
-  put(r, p.x, along(r, p.x), p.source, false);
-}
-void index_fill(Rule& r) {
-  const Pair p = operands(r, "value");
-  if (p.dims.empty()) r.refuse("index_fill of a scalar tensor");
-  put(r, p.x, along(r, p.x), p.source.reshape({}), false);
-}
+void index_add(Rule& r) { along_dim(r, "source", true); }
+void index_copy(Rule& r) { along_dim(r, "source", false); }
+void index_fill(Rule& r) { along_dim(r, "value", false); }
 
 /// Like scatter with an index that is the same across the other dims.
 void index_reduce(Rule& r) {
-  const T x = tensor(r, "self"), s = tensor(r, "source");
+  const T x0 = tensor(r, "self"), s0 = tensor(r, "source");
+  const T x = x0.rank() == 0 ? x0.reshape({1}) : x0, s = s0.rank() == 0 ? s0.reshape({1}) : s0;
   const int d = r.dim("dim", x.rank());
-  if (x.rank() == 0) r.refuse("index_reduce of a scalar tensor");
   std::vector<Expr> line(static_cast<size_t>(x.rank()), Expr(1));
   const T i = tensor(r, "index").to(DType::i64);
   line[static_cast<size_t>(d)] = r.b.type(i).elems();
-  r.set(r.b.make1(
-      Op::scatter, {x, i.reshape(line).expand(s.dims()), s},
-      {{Attr::dim, int64_t{d}}, {Attr::reduce, reduce_text(r, r.text("reduce"))}, {Attr::include_self, r.boolean("include_self")}}));
+  const T y(r.b, r.b.make1(Op::scatter, {x, i.reshape(line).expand(s.dims()), s},
+                           {{Attr::dim, int64_t{d}},
+                            {Attr::reduce, reduce_text(r, r.text("reduce"))},
+                            {Attr::include_self, r.boolean("include_self")}}));
+  r.set(y.reshape(x0.dims()));
 }
 
 /// Writes through flat indices.
@@ -156,7 +138,20 @@ void put_flat(Rule& r) {
   r.set(y.reshape(x.dims()));
 }
 
+/// x[indices] where the mask is true (indices elsewhere may be out of range), else the fill.
+void unsafe_masked_index(Rule& r) {
+  const T x = tensor(r, "self"), mask = tensor(r, "mask");
+  IndexPlan p = index_plan(r, x, "indices");
+  for (size_t i = 0; i < p.indices.size(); ++i) {
+    const T at(r.b, p.indices[i]);
+    p.indices[i] = minimum(maximum(at, 0.0), scalar_of(r.b, x.dim(static_cast<int>(p.dims[i])) - 1, DType::i64));
+  }
+  const T v(r.b, r.b.index(x, p.indices, p.dims, p.out_pos));
+  r.set(where(mask, v, T(r.b, full(r.b, v.dtype(), {}, r.scalar("fill")))));
+}
+
 constexpr RuleRow kRows[] = {
+    {"aten._unsafe_masked_index.default", unsafe_masked_index},
     {"aten.scatter.src", scatter},
     {"aten.scatter.value", scatter},
     {"aten.scatter.reduce", scatter},

@@ -28,6 +28,7 @@ std::vector<RuleTable> all_rules() {
       sort_rules(),
       attention_rules(),
       rnn_rules(),
+      loss_rules(),
       effect_rules(),
   };
 }

@@ -1,4 +1,5 @@
 // Resizing of images and volumes, one dim after the other, and sampling on a grid.
+#include <algorithm>
 #include <cmath>
 
 #include "decompose/families.h"
@@ -123,6 +124,46 @@ void bicubic(Rule& r) {
   r.set(x.to(in.dtype()));
 }
 
+double triangle_filter(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
+double cubic_filter(double x) {
+  const double a = -0.5;  // Pillow's, unlike that of plain bicubic resizing
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+/// Resizing with a filter as wide as the reduction: one product per dim with a matrix of weights known when compiling.
+template <double (*filter)(double), int radius>
+void antialiased(Rule& r) {
+  const T in = tensor(r, r.has("self") ? "self" : "input");
+  const bool align = r.boolean("align_corners");
+  T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
+  for (const Axis& a : axes(r, x, 2)) {
+    const int64_t n = r.constant(a.in, "the size of an image resized with antialiasing"), m = r.constant(a.out, "the size of the result");
+    const double step = align         ? (m > 1 ? static_cast<double>(n - 1) / static_cast<double>(m - 1) : 0.0)
+                        : a.scale > 0 ? 1.0 / a.scale
+                                      : static_cast<double>(n) / static_cast<double>(m);
+    const double wide = std::max(step, 1.0), support = radius * wide;
+    std::vector<double> weights(static_cast<size_t>(n * m));
+    for (int64_t o = 0; o < m; ++o) {
+      const double center = step * (static_cast<double>(o) + 0.5);
+      const int64_t lo = std::max(static_cast<int64_t>(center - support + 0.5), int64_t{0});
+      const int64_t hi = std::min(static_cast<int64_t>(center + support + 0.5), n);
+      double total = 0;
+      for (int64_t i = lo; i < hi; ++i) total += filter((static_cast<double>(i) - center + 0.5) / wide);
+      for (int64_t i = lo; i < hi; ++i)
+        weights[static_cast<size_t>(i * m + o)] = total != 0 ? filter((static_cast<double>(i) - center + 0.5) / wide) / total : 0;
+    }
+    const T w = T(r.b, literal_f(r.b, weights, x.dtype())).reshape({a.in, a.out});
+    const T rows(r.b, r.b.transpose(x, a.dim, 3));
+    std::vector<Expr> to = rows.dims();
+    to.back() = a.out;
+    const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
+    x = {r.b, r.b.transpose(T(r.b, r.b.matmul(flat, w, x.dtype())).reshape(to), a.dim, 3)};
+  }
+  r.set((is_float(in.dtype()) ? x : minimum(maximum(unary(Op::round, x), 0.0), 255.0)).to(in.dtype()));
+}
+
 /// Grid coordinate in [-1, 1] to elements.
 T unnormalize(const T& c, const T& size, bool align) { return align ? (c + 1.0) * 0.5 * (size - 1.0) : ((c + 1.0) * size - 1.0) * 0.5; }
 
@@ -245,6 +286,10 @@ constexpr RuleRow kRows[] = {
     {"aten.upsample_trilinear3d.vec", linear<3>},
     {"aten.upsample_bicubic2d.default", bicubic},
     {"aten.upsample_bicubic2d.vec", bicubic},
+    {"aten._upsample_bilinear2d_aa.default", antialiased<triangle_filter, 1>},
+    {"aten._upsample_bilinear2d_aa.vec", antialiased<triangle_filter, 1>},
+    {"aten._upsample_bicubic2d_aa.default", antialiased<cubic_filter, 2>},
+    {"aten._upsample_bicubic2d_aa.vec", antialiased<cubic_filter, 2>},
     {"aten.grid_sampler.default", grid_sampler},
     {"aten.grid_sampler_2d.default", grid_sampler},
     {"aten.grid_sampler_3d.default", grid_sampler},

@@ -174,7 +174,7 @@ void unfold(Rule& r) {
 }
 
 void diagonal(Rule& r) {
-  const T x = tensor(r, "self");
+  const T x = tensor(r, r.has("self") ? "self" : "A");
   const int a = r.dim("dim1", x.rank()), c = r.dim("dim2", x.rank());
   const int64_t k = r.integer("offset");
   const std::vector<Expr> dense = dense_strides(x.dims());
