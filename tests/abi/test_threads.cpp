@@ -108,13 +108,15 @@ TEST_CASE("many threads, each with its context, with failures in between") {
   Loaded toy(toy_path());
   aotc_model* model;
   REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
-  std::atomic<int> wrong{0};
+  std::atomic<int> wrong{0}, created{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
       aotc_context* context;
       const aotc_context_options options = with_threads(t % 2 + 1);
-      if (toy.api->context_create(model, &options, &context) != AOTC_OK) {
+      const bool made = toy.api->context_create(model, &options, &context) == AOTC_OK;
+      ++created;
+      if (!made) {
         ++wrong;
         return;
       }
@@ -133,6 +135,7 @@ TEST_CASE("many threads, each with its context, with failures in between") {
       }
       toy.api->context_destroy(context);
     });
+  while (created < 8) usleep(100);
   toy.api->model_destroy(model);  // the contexts keep it
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
