@@ -39,8 +39,8 @@ class FunctionEmitter {
  private:
   static LaneAxis lane_axis(const LoopKernel& k, const FunctionSpec& spec) {
     if (spec.epilogue) return LaneAxis::inner;
-    const bool possible = k.lanes == LaneAxis::inner ? !k.inner.empty() : !k.outer.empty();
-    return possible ? k.lanes : LaneAxis::none;
+    if (k.lanes == LaneAxis::outer) return k.outer.empty() ? LaneAxis::none : LaneAxis::outer;
+    return k.inner.empty() ? LaneAxis::none : LaneAxis::inner;  // where the kernel has no wish, its rows are as good
   }
   /// Names of sizes, pointers and outer variables.
   void prologue() {

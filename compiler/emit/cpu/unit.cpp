@@ -11,6 +11,7 @@ std::vector<std::string> unit_flags(Isa isa) {
                                     "-w",
                                     "-fPIC",
                                     "-fwrapv",
+                                    "-fno-tree-sink",  // GCC 12 crashes in that pass on vectors that live across a rare branch
                                     "-ffp-contract=fast",
                                     "-fno-math-errno",
                                     "-fno-trapping-math",

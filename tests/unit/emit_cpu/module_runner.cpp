@@ -88,7 +88,10 @@ namespace {
 void compare(const HostTensor& want, const HostTensor& got, bool halves) {
   REQUIRE(want.dims == got.dims);
   REQUIRE(want.dtype == got.dtype);
-  const double tolerance = is_half(want.dtype) ? 1.0 / 100 : halves ? 1e-2 : want.dtype == DType::f64 ? 1e-10 : 1e-4;  // fused 16-bit values keep more bits
+  const double tolerance = is_half(want.dtype)        ? 1.0 / 100
+                           : halves                   ? 1e-2
+                           : want.dtype == DType::f64 ? 1e-10
+                                                      : 1e-4;  // fused 16-bit values keep more bits
   double scale = 1;
   std::vector<double> a(static_cast<size_t>(want.elems())), b(a.size());
   for (size_t i = 0; i < a.size(); ++i) {

@@ -15,7 +15,7 @@ namespace {
 class RandomGraph {
  public:
   Graph g;
-  explicit RandomGraph(uint32_t seed) : rng_(seed), b_(g) {
+  explicit RandomGraph(uint32_t seed) : halves_(seed % 4 == 1), rng_(seed), b_(g) {
     SymInfo s;
     s.name = "S";
     s.min = 1;
@@ -25,7 +25,7 @@ class RandomGraph {
     for (int i = 0; i < inputs; ++i) {
       std::vector<Expr> dims;
       for (int r = pick(1, 3); r > 0; --r) dims.push_back(pick(0, 2) == 0 ? s_ : Expr(sizes_[rng_() % std::size(sizes_)]));
-      values_.push_back(g.add_input("x" + std::to_string(i), {DType::f32, dims}));
+      values_.push_back(g.add_input("x" + std::to_string(i), {random_type(), dims}));
     }
     const int nodes = pick(4, 14);
     for (int n = 0; n < nodes; ++n) step();
@@ -54,17 +54,53 @@ class RandomGraph {
     return t.elems().eval([](SymId) { return 40; }) > 40000;
   }
   void keep(ValueId v) { values_.push_back(v); }
+  DType random_type() {
+    constexpr DType kTypes[] = {DType::f32, DType::f32, DType::f32, DType::f64, DType::bf16, DType::f16,
+                                DType::i64, DType::i32, DType::i16, DType::u8,  DType::i8,   DType::boolean};
+    const DType t = kTypes[rng_() % std::size(kTypes)];
+    return halves_ ? (is_float(t) ? t : DType::bf16) : is_half(t) ? DType::f32 : t;
+  }
+  ValueId as_f32(ValueId x) { return b_.cast(x, DType::f32); }
+  /// Arithmetic of integers and bools, comparisons, arg reductions, casts between all types.
+  void typed_step(ValueId x) {
+    const TensorType t = g.type(x);
+    const bool flag = is_bool(t.dtype);
+    constexpr Op kInt[] = {Op::add, Op::sub, Op::mul, Op::maximum, Op::minimum, Op::bit_xor, Op::bit_and, Op::remainder, Op::div_floor};
+    constexpr Op kBool[] = {Op::bit_and, Op::bit_or, Op::bit_xor};
+    switch (pick(0, 5)) {
+      case 0: return keep(b_.cast(x, is_float(t.dtype) ? DType::i64 : random_type()));
+      case 1:
+        if (t.rank()) return keep(b_.reduce(pick(0, 1) ? ReduceKind::argmax : ReduceKind::argmin, x, {pick(0, t.rank() - 1)}));
+        return;
+      case 2:
+        if (t.rank()) return keep(b_.reduce(pick(0, 1) ? ReduceKind::max : ReduceKind::min, x, {pick(0, t.rank() - 1)}));
+        return;
+      default: break;
+    }
+    for (ValueId y : values_) {
+      if (y == x || !(g.type(y) == t)) continue;
+      if (pick(0, 1)) return keep(b_.make1(pick(0, 1) ? Op::lt : Op::eq, {x, y}));
+      if (flag) return keep(b_.binary(kBool[rng_() % std::size(kBool)], x, y));
+      if (is_int(t.dtype)) return keep(b_.binary(kInt[rng_() % std::size(kInt)], x, y));
+    }
+    if (flag) return keep(b_.unary(Op::logical_not, x));
+    if (is_int(t.dtype)) return keep(b_.binary(kInt[rng_() % std::size(kInt)], x, b_.full_int(t, 3)));
+  }
 
   void step() {
-    const ValueId x = any();
+    ValueId x = any();
+    if (!halves_ && pick(0, 3) == 0) return typed_step(x);
+    const int what = pick(0, 19);
+    const bool moves = (what >= 7 && what <= 11) || what == 13 || what == 17;
+    if (!moves) x = as_f32(x);
     const TensorType t = g.type(x);
     const int rank = t.rank();
     const int d = rank ? pick(0, rank - 1) : 0;
-    constexpr Op kUnary[] = {Op::neg, Op::abs, Op::relu, Op::tanh, Op::sigmoid, Op::exp, Op::erf, Op::floor, Op::sin};
+    constexpr Op kUnary[] = {Op::neg, Op::abs, Op::relu, Op::tanh, Op::sigmoid, Op::exp, Op::erf, Op::sin, Op::floor};
     constexpr Op kBinary[] = {Op::add, Op::sub, Op::mul, Op::maximum, Op::minimum};
-    switch (pick(0, 19)) {
+    switch (what) {
       case 0:
-      case 1: return keep(b_.unary(Op::tanh, b_.unary(kUnary[rng_() % std::size(kUnary)], x)));
+      case 1: return keep(b_.unary(Op::tanh, b_.unary(kUnary[rng_() % (std::size(kUnary) - (halves_ ? 1 : 0))], x)));
       case 2:
       case 3: {  // with another value of the same dims, or a reduction of x that is broadcast again
         for (ValueId y : values_)
@@ -127,7 +163,7 @@ class RandomGraph {
       }
       case 13: {
         if (!rank || big(t)) return;
-        return keep(b_.cat({x, b_.unary(Op::neg, x), x}, d));
+        return keep(b_.cat({x, is_float(t.dtype) ? b_.unary(Op::neg, x) : x, x}, d));
       }
       case 14: {  // pooling
         if (rank < 2 || big(t)) return;
@@ -137,6 +173,7 @@ class RandomGraph {
         return keep(b_.reduce(pick(0, 1) ? ReduceKind::max : ReduceKind::sum, w, {rank, rank + 1}));
       }
       case 15: {
+        if (halves_) return;
         const ValueId c = b_.make1(pick(0, 1) ? Op::gt : Op::le, {x, b_.like(x, 0.25)});
         return keep(b_.where(c, x, b_.binary_scalar(Op::mul, x, -2)));
       }
@@ -152,7 +189,7 @@ class RandomGraph {
         return keep(b_.index(x, {at}, {d}, d));
       }
       case 18: {
-        const DType to = pick(0, 2) == 0 ? DType::f64 : pick(0, 1) ? DType::bf16 : DType::f16;
+        const DType to = !halves_ || pick(0, 2) == 0 ? DType::f64 : pick(0, 1) ? DType::bf16 : DType::f16;
         return keep(b_.cast(b_.unary(Op::tanh, b_.cast(x, to)), DType::f32));
       }
       case 19: {  // triangular mask over the last two dims
@@ -163,6 +200,7 @@ class RandomGraph {
     }
   }
 
+  const bool halves_;  ///< 16-bit floats occur, and then nothing that jumps: fused values keep more bits than the interpreter's
   std::mt19937 rng_;
   Builder b_;
   Expr s_;

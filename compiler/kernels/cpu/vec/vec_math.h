@@ -125,6 +125,14 @@ AOTC_I f32v v_tanh(f32v x) {
 }
 AOTC_I f32v v_sigmoid(f32v x) { return 1.0f / (1.0f + v_exp(-x)); }
 
+/// exp(x) for -80 <= x <= 0.
+AOTC_I f32v exp_of_small_negative(f32v x) {
+  const f32v t = fma(x, kf(1.44269504088896341f), 12582912.0f);  // 1.5 * 2^23: the sum's low bits are the rounded product
+  const f32v n = t - 12582912.0f;
+  f32v r = fma(n, kf(-0.693359375f), x);
+  r = fma(n, kf(2.12194440e-4f), r);
+  return as_f32(bits(fma(exp_tail(r), r * r, r) + 1.0f) + (bits(t) << 23));
+}
 AOTC_I f32v v_erf(f32v x) {
   const f32v t = v_abs(x), s = x * x;
   f32v r = fma(kf(-1.72853470e-5f), t, 3.83197126e-4f);
@@ -135,7 +143,7 @@ AOTC_I f32v v_erf(f32v x) {
   r = fma(r, t, -1.28717512e-1f);
   r = fma(r, t, -t);
   // Beyond 4 the result is 1; the argument is kept there so that the polynomial does not turn around.
-  const f32v large = v_copysign(t > 4.0f ? kf(1.0f) : 1.0f - v_exp(r), x);
+  const f32v large = v_copysign(t > 4.0f ? kf(1.0f) : 1.0f - exp_of_small_negative(r), x);
   f32v q = kf(-5.96761703e-4f);
   q = fma(q, s, 4.99119423e-3f);
   q = fma(q, s, -2.67681349e-2f);
