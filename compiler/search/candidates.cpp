@@ -141,12 +141,15 @@ std::vector<Candidate> candidates(const ConvContract& given, const Target& targe
     Candidate direct;
     plan::ConvChoice choice;
     choice.algo = AOTC_CONV_DIRECT;
-    choice.mc = 1, choice.nc = 512, choice.kc = 2, choice.kp = 2;
+    choice.mc = 1, choice.nc = 4096, choice.kc = 2;
+    // A strip of at least one row of 64 columns.
+    const int64_t strip =
+        ((c.kernel[1] - 1) * c.dilation[1] + 1 + c.stride[1]) * (63 * c.stride[2] + (c.kernel[2] - 1) * c.dilation[2] + 1 + c.stride[2]);
+    choice.kp = static_cast<int>(std::clamp<int64_t>(even_up(strip), 6144, 1 << 17));
     direct.choice = choice;
     direct.cost =
-        static_cast<double>(px * c.co * k) / static_cast<double>(lanes.width) * 2.0 * imbalance(c.n * c.co, threads) * kNsPerCycle;
+        static_cast<double>(px * c.co * k) / static_cast<double>(lanes.width) * 1.5 * imbalance(c.n * c.co, threads) * kNsPerCycle;
     if (c.transposed) direct.cost *= 16;
-    if (c.stride[2] > 1) direct.cost *= 4;
     if (cog > 4) direct.fit = refuse("{} output channels a group read each input {} times", cog, cog);
     all.push_back(direct);
   }

@@ -155,6 +155,27 @@ TEST_CASE("conv against fp64", "[conv]") {
       c.nc = static_cast<int>(pick({32, 64, 192}));
       c.kc = static_cast<int>(pick({2, 16, 128}));
       c.kp = c.kc * static_cast<int>(pick({1, 3, 1000}));
+      if (c.algo == AOTC_CONV_DIRECT) c.nc = static_cast<int>(pick({32, 200, 4096})), c.kp = static_cast<int>(pick({64, 512, 6144}));
+      check(e, c, rng);
+    }
+  }
+}
+
+TEST_CASE("depthwise conv against fp64", "[conv]") {
+  std::mt19937 rng(12);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa)) continue;
+    for (int i = 0; i < 60; ++i) {
+      Case c{};
+      c.n = pick({1, 2}), c.groups = pick({1, 4, 9}), c.cg = pick({1, 1, 2}), c.cog = pick({1, 1, 3});
+      c.algo = AOTC_CONV_DIRECT, c.kc = 2, c.mc = 1;
+      for (int d = 0; d < 3; ++d) {
+        c.in[d] = d == 0 ? pick({1, 1, 3}) : pick({1, 2, 7, 14, 40}), c.kernel[d] = d == 0 ? 1 : static_cast<int>(pick({1, 3, 5, 7}));
+        c.stride[d] = d == 0 ? 1 : static_cast<int>(pick({1, 1, 2, 3})), c.dilation[d] = d == 0 ? 1 : static_cast<int>(pick({1, 1, 2}));
+        c.pad[d] = d == 0 ? 0 : static_cast<int>(pick({0, 1, 3})), c.pad_hi[d] = d == 0 ? 0 : static_cast<int>(pick({0, 1, 3}));
+      }
+      c.nc = static_cast<int>(pick({32, 200, 4096})), c.kp = static_cast<int>(pick({64, 512, 6144}));
       check(e, c, rng);
     }
   }

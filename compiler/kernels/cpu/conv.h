@@ -4,6 +4,7 @@
 // A work unit is mc output channels x nc pixels (images merged) of one group. The pixels' im2col is gathered once and kept over the units
 // of the same pixels. Two ways round, chosen by which wastes fewer lanes: pixels as lanes (weights broadcast, tiles of the weight panels'
 // rows), or channels as lanes (pixels broadcast, the weight panels streamed; the finished tile is transposed for the epilogue).
+#include "conv_direct.h"
 #include "gather.h"
 #include "panels.h"
 
@@ -252,46 +253,6 @@ struct ConvRun {
     }
   }
 };
-
-/// Few channels a group: output rows one by one, taps as scalars.
-template <class E, class Acc>
-void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
-  const auto* cfg = static_cast<const aotc_conv_config*>(args->config);
-  const ConvShape s(args->size, cfg);
-  const E* x = static_cast<const E*>(args->ptr[cfg->x_ptr]);
-  const E* w = static_cast<const E*>(args->ptr[cfg->w_ptr]);
-  Acc* acc = static_cast<Acc*>(args->scratch);
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t co = u % s.co, n = u / s.co, g = co / s.cog, j = co % s.cog;
-    for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row)
-      for (int64_t w0 = 0; w0 < s.out[2]; w0 += cfg->nc) {
-        const int64_t len = min_of<int64_t>(cfg->nc, s.out[2] - w0), od = row / s.out[1], oh = row % s.out[1];
-        for (int64_t i = 0; i < len; ++i) acc[i] = 0;
-        for (int64_t k = 0; k < s.k; ++k) {
-          const int64_t ch = k / s.taps, t = k % s.taps, kw = t % s.kernel[2], kh = t / s.kernel[2] % s.kernel[1],
-                        kd = t / s.kernel[2] / s.kernel[1];
-          int64_t id, ih;
-          if (!s.source(0, od, kd, &id) || !s.source(1, oh, kh, &ih)) continue;
-          const Acc f = to_acc(s.transposed ? w[((g * s.cg + ch) * s.cog + j) * s.taps + t] : w[(co * s.cg + ch) * s.taps + t]);
-          const E* in = x + (n * s.c + g * s.cg + ch) * s.in_plane + (id * s.in[1] + ih) * s.in[2];
-          if (s.transposed) {
-            for (int64_t i = 0; i < len; ++i) {
-              int64_t iw;
-              if (s.source(2, w0 + i, kw, &iw)) acc[i] += f * Acc(to_acc(in[iw]));
-            }
-            continue;
-          }
-          const int64_t sw = s.stride[2], first = w0 * sw - s.pad[2] + kw * s.dilation[2];
-          const int64_t lo = first < 0 ? ceil_div(-first, sw) : 0, hi = min_of(len, first >= s.in[2] ? 0 : (s.in[2] - 1 - first) / sw + 1);
-          if (sw == 1)
-            for (int64_t i = lo; i < hi; ++i) acc[i] += f * Acc(to_acc(in[first + i]));
-          else
-            for (int64_t i = lo; i < hi; ++i) acc[i] += f * Acc(to_acc(in[first + i * sw]));
-        }
-        cfg->epilogue(args, acc, len, n, co, 1, row * s.out[2] + w0, len);
-      }
-  }
-}
 
 template <class G>
 void conv(const aotc_kargs* args, int64_t begin, int64_t end) {

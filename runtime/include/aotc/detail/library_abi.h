@@ -59,7 +59,7 @@ static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t
  * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64).
  * size: enum aotc_conv_size (missing leading spatial dims are 1), then what the epilogue uses.
  * work: AOTC_CONV_GEMM:   groups * ceil(co / groups / mc) * ceil(n * od * oh * ow / nc): implicit matrix product, images merged
- *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise).
+ *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise). kp: elements of the copied strip, nc: of its sums.
  * scratch: aotc_conv_scratch_bytes(). */
 enum aotc_conv_size {
   AOTC_CONV_N,
@@ -89,7 +89,7 @@ typedef struct aotc_conv_config {
 /* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
 static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t k, int64_t acc_bytes) {
   int64_t kp, nc = c->nc + 64;
-  if (c->algo == AOTC_CONV_DIRECT) return (int64_t)(2 * c->nc + 128) * acc_bytes + 256;
+  if (c->algo == AOTC_CONV_DIRECT) return ((int64_t)c->kp + 2 * (int64_t)c->nc + 512) * acc_bytes;
   kp = k < c->kp ? k + (k & 1) : c->kp;
   return (kp * nc + (c->mc + 32) * nc + nc * 48 + (c->w_packed ? 0 : (c->mc + 32) * kp)) * acc_bytes + 512;
 }
