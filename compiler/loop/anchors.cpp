@@ -1,5 +1,7 @@
 #include "loop/anchors.h"
 
+#include <algorithm>
+
 #include "loop/index.h"
 
 namespace aotc::loop {
@@ -21,6 +23,39 @@ class Ancestors {
 };
 
 bool has_epilogue(Op op) { return op == Op::matmul || op == Op::conv || op == Op::conv_transpose; }
+
+/// Fills in gr.segments when every use of the product's result v is a slice of columns and the slices make up the whole.
+void find_segments(const Graph& g, ValueId v, const std::vector<NodeId>& users, Group& gr) {
+  const Exprs& dims = g.type(v).dims;
+  const auto columns = dims.back().as_const();
+  if (!columns || users.size() < 2) return;
+  std::vector<SegmentAt> found;
+  for (NodeId id : users) {
+    if (id == kNone<NodeId>) return;
+    const Node& n = g.nodes[id];
+    if (n.op != Op::slice || n.get<int64_t>(Attr::dim) + 1 != static_cast<int64_t>(dims.size()) || n.get_or<int64_t>(Attr::step, 1) != 1)
+      return;
+    const auto begin = n.get<Expr>(Attr::start).as_const(), size = g.type(n.outputs[0]).dims.back().as_const();
+    if (!begin || !size) return;
+    found.push_back({n.outputs[0], *begin, *begin + *size, kNone<SymId>});
+  }
+  std::sort(found.begin(), found.end(), [](const SegmentAt& a, const SegmentAt& b) { return a.begin < b.begin; });
+  int64_t end = 0;
+  for (const SegmentAt& s : found) {
+    if (s.begin != end || s.end <= s.begin) return;
+    end = s.end;
+  }
+  if (end != *columns) return;
+  for (SegmentAt& s : found) {
+    if (s.end - s.begin == 1) continue;
+    SymInfo info;
+    info.name = "n";
+    info.kind = SymKind::loop;
+    info.extent = Expr(s.end - s.begin);
+    s.column = gr.syms.add(info);
+  }
+  gr.segments = std::move(found);
+}
 
 GroupKind kind_of(Op op) {
   if (op == Op::matmul) return GroupKind::matmul;
@@ -60,6 +95,7 @@ void find_anchors(Partition& p, bool strict) {
         gr.result_idx.push_back(Expr::symbol(gr.outer.back()));
       }
     }
+    if (n.op == Op::matmul) find_segments(g, n.outputs[0], users[idx(n.outputs[0])], gr);
     p.group_of[id] = p.groups.push(std::move(gr));
   }
 
@@ -72,11 +108,20 @@ void find_anchors(Partition& p, bool strict) {
     if (has_epilogue(n.op)) {
       deps.set(v, number.at(id));
       p.anchor[v] = id;
-      p.at[v] = p.groups[p.group_of.at(id)].result_idx;
+      const Group& gr = p.groups[p.group_of.at(id)];
+      p.at[v] = gr.result_idx;
+      for (uint32_t s = 0; s < gr.segments.size(); ++s) {
+        const SegmentAt& part = gr.segments[s];
+        p.anchor[part.value] = id;
+        p.segment[part.value] = s;
+        p.at[part.value] = gr.result_idx;
+        p.at[part.value].back() = part.column == kNone<SymId> ? Expr(0) : Expr::symbol(part.column);
+      }
     } else if (is_view(n.op) && is_one_to_one(n)) {
       const ValueId u = n.inputs[0];
       if (p.anchor[u] == kNone<NodeId> || !passes_on(u)) continue;
       p.anchor[v] = p.anchor[u];
+      p.segment[v] = p.segment[u];
       p.at[v] = *view_forward(g, n, 0, p.at[u], p.groups[p.group_of.at(p.anchor[u])].syms);
     } else if (is_pointwise(n.op) && n.op != Op::bitcast) {
       NodeId best = kNone<NodeId>;
@@ -84,9 +129,11 @@ void find_anchors(Partition& p, bool strict) {
         const NodeId m = p.anchor[u];
         if (m == kNone<NodeId> || !passes_on(u) || (best != kNone<NodeId> && number.at(m) <= number.at(best))) continue;
         bool fits = true;
-        for (ValueId w : n.inputs) fits = fits && (p.anchor[w] == m ? p.at[w] == p.at[u] : !deps.has(w, number.at(m)));
+        for (ValueId w : n.inputs)
+          fits = fits && (p.anchor[w] == m ? p.segment[w] == p.segment[u] && p.at[w] == p.at[u] : !deps.has(w, number.at(m)));
         if (fits) {
           best = m;
+          p.segment[v] = p.segment[u];
           p.at[v] = p.at[u];
         }
       }

@@ -72,7 +72,13 @@ ParamId KernelBuilder::param(BufferId b, ParamRole role) {
   return it->second;
 }
 
-void KernelBuilder::accumulator(ValueId result, DType acc, Exprs dims, const Expr& index) {
+void KernelBuilder::share_params(const KernelBuilder& other) {
+  k_.params = other.k_.params;
+  params_ = other.params_;
+  args_ = other.args_;
+}
+
+void KernelBuilder::accumulator(ValueId result, DType acc, const Expr& index) {
   // The parameter is added last, when all others are known: until then loads of it have no parameter.
   acc_value_ = result;
   Inst i;
@@ -80,7 +86,6 @@ void KernelBuilder::accumulator(ValueId result, DType acc, Exprs dims, const Exp
   i.dtype = acc;
   i.index = index;
   acc_load_ = k_.insts.push(std::move(i));
-  (void)dims;
 }
 
 Exprs KernelBuilder::moved(const Exprs& at) const {

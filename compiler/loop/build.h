@@ -35,11 +35,13 @@ class KernelBuilder {
 
   /// Declares a parameter (operands of contractions come first).
   ParamId param(BufferId b, ParamRole role);
+  /// Starts with the parameters of another builder (segments of one product).
+  void share_params(const KernelBuilder& other);
   /// Contractions: variables of the group that stand for expressions of the epilogue's own variables.
   void substitute(SymMap with) { with_ = std::move(with); }
   SymTable& syms() { return k_.syms; }
   /// Contractions: the accumulator of `result` is acc[index].
-  void accumulator(ValueId result, DType acc, Exprs dims, const Expr& index);
+  void accumulator(ValueId result, DType acc, const Expr& index);
   void store(const StoreAt& s);
 
   LoopKernel& kernel() { return k_; }  ///< instructions in order, no blocks yet (finish() makes them)

@@ -1,5 +1,7 @@
 // Matrix products and convolutions: operands as strided views, batch dims merged, results finished by an epilogue.
 #include <algorithm>
+#include <iterator>
+#include <memory>
 
 #include "loop/finish.h"
 #include "loop/index.h"
@@ -37,15 +39,9 @@ SymId loop_var(SymTable& syms, const char* name, const Expr& extent) {
   return syms.add(s);
 }
 
-}  // namespace
-
-DType accumulator_type(DType t) {
-  if (t == DType::f64) return t;
-  return is_float(t) ? DType::f32 : DType::i64;
-}
-
-LoopKernel finish_epilogue(const Partition& p, GroupId id, KernelBuilder& b, DType acc, Exprs acc_dims) {
-  for (const StoreAt& s : p.groups[id].stores) b.store(s);
+/// Adds the stores, the accumulator parameter and the blocks.
+LoopKernel finish_epilogue(const Partition& p, KernelBuilder& b, const std::vector<StoreAt>& stores, DType acc, Exprs acc_dims) {
+  for (const StoreAt& s : stores) b.store(s);
   LoopKernel k = b.kernel();
   const ParamId acc_param = k.params.push({"acc", ParamRole::acc, acc, std::move(acc_dims)});
   for (Inst& i : k.insts)
@@ -53,6 +49,23 @@ LoopKernel finish_epilogue(const Partition& p, GroupId id, KernelBuilder& b, DTy
   k.nodes.clear();
   finish(k, p.g.syms, Loops::fixed);
   return k;
+}
+
+/// Every epilogue gets all parameters of the contraction, in one order, and its accumulators last.
+void complete_params(LoopKernel& epilogue, const IdVec<ParamId, Param>& all) {
+  const ParamId acc = static_cast<ParamId>(epilogue.params.size() - 1), to = static_cast<ParamId>(all.size());
+  Param last = epilogue.params[acc];
+  epilogue.params = all;
+  epilogue.params.push(std::move(last));
+  for (Inst& i : epilogue.insts)
+    if (i.param == acc) i.param = to;
+}
+
+}  // namespace
+
+DType accumulator_type(DType t) {
+  if (t == DType::f64) return t;
+  return is_float(t) ? DType::f32 : DType::i64;
 }
 
 Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
@@ -129,30 +142,49 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
   k.b_constant = g.values[gr.operands[1].base].kind == ValueKind::constant &&
                  std::all_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
 
-  SymMap with;
-  LoopKernel& e = b.kernel();
-  Exprs acc_dims;
-  for (const Axis& t : axes) {
-    k.batch.push_back(t.extent);
-    const SymId v = loop_var(syms, "b", t.extent);
-    e.outer.push_back({v, t.extent});
-    split_var(t, Expr::symbol(v), syms, with);
+  for (const Axis& t : axes) k.batch.push_back(t.extent);
+  auto segment = [&](KernelBuilder& sb, ValueId value, const Expr& begin, const Expr& end, SymId group_column,
+                     const std::vector<StoreAt>& stores) {
+    SymTable& sy = sb.syms();
+    SymMap with;
+    LoopKernel& e = sb.kernel();
+    for (const Axis& t : axes) {
+      const SymId v = loop_var(sy, "b", t.extent);
+      e.outer.push_back({v, t.extent});
+      split_var(t, Expr::symbol(v), sy, with);
+    }
+    const Expr columns = end - begin;
+    const SymId row = loop_var(sy, "m", k.m), column = loop_var(sy, "n", columns);
+    e.outer.push_back({row, k.m});
+    e.inner.push_back({column, columns});
+    split_var(rows, Expr::symbol(row), sy, with);
+    if (group_column != kNone<SymId>) with[group_column] = Expr::symbol(column);
+    sb.substitute(std::move(with));
+    sb.accumulator(value, k.acc, Expr::symbol(row) * columns + Expr::symbol(column));
+    k.segments.push_back({begin, end, finish_epilogue(p, sb, stores, k.acc, {k.m, columns})});
+  };
+  std::vector<BufferId> args;
+  if (gr.segments.empty()) {
+    segment(b, n.outputs[0], 0, k.n, gr.result_idx.back().as_symbol().value_or(kNone<SymId>), gr.stores);
+    k.params = b.kernel().params;
+    args = b.args();
+  } else {
+    std::unique_ptr<KernelBuilder> last;
+    for (uint32_t i = 0; i < gr.segments.size(); ++i) {
+      const SegmentAt& part = gr.segments[i];
+      std::vector<StoreAt> stores;
+      std::copy_if(gr.stores.begin(), gr.stores.end(), std::back_inserter(stores),
+                   [&](const StoreAt& s) { return p.segment[s.value] == i; });
+      auto sb = std::make_unique<KernelBuilder>(p, id, buffers);
+      sb->share_params(last ? *last : b);
+      segment(*sb, part.value, part.begin, part.end, part.column, stores);
+      last = std::move(sb);
+    }
+    k.params = last->kernel().params;
+    args = last->args();
   }
-  const SymId row = loop_var(syms, "m", k.m), column = loop_var(syms, "n", k.n);
-  e.outer.push_back({row, k.m});
-  e.inner.push_back({column, k.n});
-  split_var(rows, Expr::symbol(row), syms, with);
-  if (auto c = gr.result_idx.back().as_symbol()) with[*c] = Expr::symbol(column);
-  b.substitute(std::move(with));
-  b.accumulator(n.outputs[0], k.acc, {}, Expr::symbol(row) * k.n + Expr::symbol(column));
-  Segment s;
-  s.n_begin = 0;
-  s.n_end = k.n;
-  s.epilogue = finish_epilogue(p, id, b, k.acc, {k.m, k.n});
-  for (const Param& q : s.epilogue.params)
-    if (q.role != ParamRole::acc) k.params.push(q);
-  k.segments.push_back(std::move(s));
-  return {std::move(k), b.args()};
+  for (Segment& s : k.segments) complete_params(s.epilogue, k.params);
+  return {std::move(k), std::move(args)};
 }
 
 Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
@@ -205,10 +237,9 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
   split_var(spatial, Expr::symbol(pixel), syms, with);
   b.substitute(std::move(with));
   const Expr row = Expr::symbol(e.outer[0].sym) * k.out_dims[1] + Expr::symbol(e.outer[1].sym);
-  b.accumulator(n.outputs[0], k.acc, {}, row * pixels + Expr::symbol(pixel));
-  k.epilogue = finish_epilogue(p, id, b, k.acc, {k.out_dims[0], k.out_dims[1], pixels});
-  for (const Param& q : k.epilogue.params)
-    if (q.role != ParamRole::acc) k.params.push(q);
+  b.accumulator(n.outputs[0], k.acc, row * pixels + Expr::symbol(pixel));
+  k.epilogue = finish_epilogue(p, b, gr.stores, k.acc, {k.out_dims[0], k.out_dims[1], pixels});
+  k.params = b.kernel().params;
   return {std::move(k), b.args()};
 }
 

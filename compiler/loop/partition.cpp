@@ -46,6 +46,7 @@ Partition attempt(const Graph& g, bool strict) {
   p.state_of.raw().assign(n, -1);
   p.anchor.raw().assign(n, kNone<NodeId>);
   p.at.raw().assign(n, Exprs{});
+  p.segment.raw().assign(n, 0);
   find_anchors(p, strict);
   Partitioner(p, strict).run();
   return p;
@@ -68,7 +69,7 @@ OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& at_idx, co
   Exprs at = at_idx;
   bool part = false;  // some view drops elements: worth reading through only when the whole is stored anyway
   for (const Node* n = g.def(v); n && is_view(n->op); n = g.def(v)) {
-    if (n->op == Op::pad || n->op == Op::window || n->op == Op::flip) break;
+    if (n->op == Op::pad || n->op == Op::window || n->op == Op::flip || p.is_segment(v)) break;
     InputIndex in = view_input(g, *n, at, syms);
     if (!in.within.empty()) break;
     part = part || n->op == Op::slice || n->op == Op::strided;

@@ -37,6 +37,13 @@ struct AttentionAxes {
   SymId b = kNone<SymId>, h = kNone<SymId>, hkv = kNone<SymId>, l = kNone<SymId>, s = kNone<SymId>, e = kNone<SymId>, ev = kNone<SymId>;
 };
 
+/// Columns [begin, end) of a product whose result is only used in slices: each slice is finished by an epilogue of its own.
+struct SegmentAt {
+  ValueId value;  ///< the slice
+  int64_t begin = 0, end = 0;
+  SymId column = kNone<SymId>;  ///< counted from begin; kNone where there is one
+};
+
 struct Group {
   GroupKind kind = GroupKind::loop;
   NodeId node = kNone<NodeId>;  ///< of all kinds but loop
@@ -45,6 +52,7 @@ struct Group {
   bool split = false;               ///< inner is decided: the group holds reductions or scans
   std::vector<StoreAt> stores;
   std::vector<OperandAt> operands;  ///< matmul: a, b; conv: x, w; attention: q, k, v, mask
+  std::vector<SegmentAt> segments;  ///< matmul: empty when the result is used whole
   SymId k_var = kNone<SymId>;       ///< matmul; kNone where k is 1
   AttentionAxes axes;               ///< attention
   std::vector<ValueId> needs;       ///< every value that it demands, inlined or read
@@ -69,11 +77,14 @@ struct Partition {
   IdVec<ValueId, int32_t> state_of;    ///< by ValueId: the same for state updates
   IdVec<ValueId, NodeId> anchor;       ///< by ValueId: the contraction in whose epilogue the value can be computed, or kNone
   IdVec<ValueId, Exprs> at;            ///< by ValueId with an anchor: its index over the anchor group's variables
+  IdVec<ValueId, uint32_t> segment;    ///< by ValueId with an anchor: the segment of the product that it is made of
   std::map<NodeId, GroupId> group_of;  ///< contractions and opaque nodes
   std::vector<FusionNote> notes;
   bool cyclic = false;  ///< the decisions contradict each other: see partition()
 
   explicit Partition(const Graph& graph) : g(graph) {}
+  /// v is a slice of a product's result that stands for one of its segments.
+  bool is_segment(ValueId v) const { return anchor[v] != kNone<NodeId> && g.def(v)->op == Op::slice; }
   bool is_leaf(ValueId v) const { return g.values[v].kind != ValueKind::node; }
   /// The value whose buffer holds `v`, and the index there of element `idx` of v.
   std::pair<ValueId, Exprs> locate(ValueId v, const Exprs& idx, const SymTable& syms) const;

@@ -184,6 +184,8 @@ double Partitioner::points(const Group& gr, const Exprs& at) const {
   if (vars.empty()) return 1;
   const std::vector<SymId> innermost = gr.split && gr.kind == GroupKind::loop ? gr.inner : std::vector<SymId>{vars.back()};
   double n = 1;
+  for (const SegmentAt& s : gr.segments)
+    if (s.column != kNone<SymId> && depends_on_any(at, {s.column})) n = static_cast<double>(s.end - s.begin);
   const bool deep = depends_on_any(at, innermost);
   for (SymId v : vars)
     if (deep || std::find(innermost.begin(), innermost.end(), v) == innermost.end())
@@ -318,6 +320,12 @@ void Partitioner::find_rows() {
 void Partitioner::visit_view(const Node& n) {
   const ValueId v = n.outputs[0], u = n.inputs[0];
   const std::vector<Demand> all = demands_[v];
+  if (p_.is_segment(v)) {
+    const GroupId home = p_.group_of.at(p_.anchor[v]);
+    const bool others = std::any_of(all.begin(), all.end(), [&](const Demand& d) { return d.group != home; });
+    if (forced(v) || others) return store_in(n, home, p_.at[v], forced(v) ? why_[v] : "columns of a product");
+    return inline_in(n, home, p_.at[v]);
+  }
   if (!forced(v)) {
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;

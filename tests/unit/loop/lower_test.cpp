@@ -311,3 +311,30 @@ TEST_CASE("equal layers share kernels") {
   REQUIRE(c.calls() == 8);
   REQUIRE(c.kernels() == 2);
 }
+
+TEST_CASE("a product used in slices has a segment for each") {
+  const auto c = check(R"(
+sym B [1, 8]
+input %x : float32[B, 16] "x"
+const %w : float32[16, 21] "w"
+const %b : float32[8] "b"
+%m = matmul(%x, %w) : float32[B, 21]
+%q = slice(%m) {dim=1, start=0} : float32[B, 8]
+%k = slice(%m) {dim=1, start=8} : float32[B, 12]
+%v = slice(%m) {dim=1, start=20} : float32[B, 1]
+%b1 = reshape(%b) : float32[1, 8]
+%be = expand(%b1) : float32[B, 8]
+%qb = add(%q, %be) : float32[B, 8]
+%q4 = reshape(%qb) : float32[B, 2, 4]
+%qp = permute(%q4) {perm=[1, 0, 2]} : float32[2, B, 4]
+output %qp "q"
+%kt = tanh(%k) : float32[B, 12]
+%s = reduce(%kt) {kind="sum", dims=[1]} : float32[B]
+output %kt "k"
+output %s "s"
+output %v "v"
+)",
+                       {{3}, {1}});
+  REQUIRE(c.calls() == 2);
+  REQUIRE(std::get<MatmulKernel>(c.m.kernels.raw()[0]).segments.size() == 3);
+}
