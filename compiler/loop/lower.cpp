@@ -51,13 +51,15 @@ std::string stem(std::string s) {
   return s;
 }
 
-bool is_work(const Node& n) {
+bool is_work(const Graph& g, const Node& n) {
   const OpClass c = op_class(n.op);
+  if (n.op == Op::slice)  // columns of a product
+    if (const Node* d = g.def(n.inputs[0]); d && d->op == Op::matmul) return true;
   return c != OpClass::nullary && c != OpClass::view && n.op != Op::cast;
 }
 /// Views, constants and casts say little beside others; several kernels may share them.
 bool has_work(const Graph& g, const std::vector<NodeId>& nodes) {
-  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return is_work(g.nodes[id]); });
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return is_work(g, g.nodes[id]); });
 }
 
 std::string label_of(const Graph& g, const std::vector<NodeId>& nodes) {
@@ -66,7 +68,7 @@ std::string label_of(const Graph& g, const std::vector<NodeId>& nodes) {
   std::set<std::string> seen;
   for (NodeId id : nodes) {
     const Node& n = g.nodes[id];
-    if (computes && !is_work(n)) continue;
+    if (computes && !is_work(g, n)) continue;
     const std::string name = n.name.empty() ? std::string(op_name(n.op)) : n.name;
     if (!seen.insert(name).second) continue;
     if (seen.size() > 8) return text + " ...";
@@ -84,7 +86,7 @@ std::string describe(const Graph& g, const std::vector<NodeId>& nodes) {
     const Node& n = g.nodes[id];
     const OpClass c = op_class(n.op);
     if (c == OpClass::nullary) continue;
-    if ((c == OpClass::view || n.op == Op::cast) && computes) continue;
+    if (c != OpClass::nullary && computes && !is_work(g, n)) continue;
     const std::string s = stem(n.name.empty() ? std::string(op_name(n.op)) : n.name);
     if (std::find(parts.begin(), parts.end(), s) == parts.end()) parts.push_back(s);
   }

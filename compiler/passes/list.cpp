@@ -8,6 +8,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_conv_bn.h"
 #include "passes/fuse_attention.h"
+#include "passes/merge_products.h"
 #include "passes/passes.h"
 #include "passes/simplify.h"
 
@@ -27,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around attention"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
+    {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"dce", dce, "erase what the passes left behind"},
     {"assign_names", assign_names, "a name for every node"},
 };
