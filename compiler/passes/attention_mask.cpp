@@ -16,6 +16,7 @@ constexpr double kHidden = -1e30;
 /// What a constant mask shows, element by element.
 struct Shown {
   bool known = false, all = true, triangle = true;
+  bool is_triangle() const { return known && triangle; }
 };
 
 Shown shown_by(const Graph& g, ValueId mask) {
@@ -138,11 +139,12 @@ Found simpler_mask(Rewriter& r, const Node& n) {
   }
   const Shown s = shown_by(r.g, mask);
   if (s.known && s.all) return with_mask(r, n, {}, causal);
-  if ((s.known && s.triangle) || is_triangle(r, mask)) return with_mask(r, n, {}, true);
+  if (s.is_triangle() || is_triangle(r, mask)) return with_mask(r, n, {}, true);
   const Node* both = r.g.def(mask);
   if (both && both->op == Op::bit_and && is_bool(r.dtype(mask)))
     for (int i : {0, 1})
-      if (is_triangle(r, both->inputs[i])) return with_mask(r, n, both->inputs[1 - i], true);
+      if (is_triangle(r, both->inputs[i]) || shown_by(r.g, both->inputs[i]).is_triangle())
+        return with_mask(r, n, both->inputs[1 - i], true);
   if (is_float(r.dtype(mask)))
     if (Found m = as_bool(r, mask)) return with_mask(r, n, *m, causal);
   if (const Node* e = r.def(mask, Op::expand)) {  // the kernel repeats dims of size 1 itself, all but the last

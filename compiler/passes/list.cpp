@@ -23,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},
     {"simplify", simplify, "again, on folded constants"},
+    {"dce", dce, "erase what was folded"},
     {"fold_conv_bn", fold_conv_bn, "scales per output channel go into constant weights"},
     {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
     {"canonical_views", canonical_views, "again, around attention"},

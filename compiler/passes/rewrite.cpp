@@ -1,5 +1,6 @@
 #include "passes/rewrite.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "graph/infer.h"
@@ -42,14 +43,20 @@ const Node* Rewriter::def(ValueId v, Op op) const {
 
 bool Rewriter::same(const Expr& x, const Expr& y) const { return holds(g, ShapeGuard::Kind::eq, x, y); }
 
-bool Rewriter::sweep(const Rule& rule) {
+void Rewriter::count_uses() {
   uses_.assign(g.values.size(), 0);
-  for (NodeId id : g.order)
-    for (ValueId v : g.nodes[id].inputs) ++uses_[idx(v)];
   for (const OutputInfo& o : g.outputs) ++uses_[idx(o.value)];
   for (const StateInfo& s : g.states)
     if (s.updated != kNone<ValueId>) ++uses_[idx(s.updated)];
+  for (size_t i = g.order.size(); i-- > 0;) {  // users first: a node without live users uses nothing
+    const Node& n = g.nodes[g.order[i]];
+    const bool live = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return uses_[idx(v)] != 0; });
+    for (ValueId v : n.inputs) uses_[idx(v)] += live;
+  }
+}
 
+bool Rewriter::sweep(const Rule& rule) {
+  count_uses();
   std::vector<ValueId> now(g.values.size());
   for (size_t i = 0; i < now.size(); ++i) now[i] = static_cast<ValueId>(i);
   auto current = [&](ValueId v) { return idx(v) < now.size() ? now[idx(v)] : v; };

@@ -21,7 +21,7 @@ class Rewriter {
   /// Sweeps until nothing is replaced.
   static void run(Graph& g, const Rule& rule);
 
-  /// Uses of v when the sweep began (2 for values made since).
+  /// Uses of v by live nodes when the sweep began (2 for values made since).
   size_t uses(ValueId v) const { return idx(v) < uses_.size() ? uses_[idx(v)] : 2; }
   /// The defining node when it has this op.
   const Node* def(ValueId v, Op op) const;
@@ -30,6 +30,7 @@ class Rewriter {
   bool same(const Expr& a, const Expr& b) const;
 
  private:
+  void count_uses();
   std::vector<size_t> uses_;
 };
 
