@@ -1,0 +1,37 @@
+#pragma once
+// Plans as the C tables of runtime/include/aotc/detail/plan_format.h: text, no decisions.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "graph/graph.h"
+#include "loop/loop.h"
+#include "plan/build.h"
+
+namespace aotc::emit {
+
+struct CudaImage { std::string sm; std::string symbol; uint64_t bytes; };  ///< symbol of a blob object that holds the cubin
+
+struct TableInput {
+  const Graph& graph;
+  const loop::Module& module;
+  const plan::PlanSet& plans;
+  const Target& target;
+  std::string metadata_json;
+  std::set<std::string> library_symbols;   ///< what the kernel archive defines: "aotc_gemm_f32_avx2" ...
+  std::vector<CudaImage> cuda_images;
+  std::vector<std::string> cuda_functions; ///< by KernelId
+  std::string weights_symbol;              ///< of the blob object, or empty: in weights_file
+  std::string weights_file;
+  uint64_t weights_hash = 0;
+};
+/// One C++ translation unit that defines `aotc_module`.
+std::string emit_tables(const TableInput& in);
+
+/// Name of the epilogue function that emit/cpu makes for a segment of a contraction.
+std::string epilogue_name(const std::string& kernel, size_t segment, Isa isa);
+/// Names of the global symbols that a static library (ar archive) defines, from its index.
+std::set<std::string> archive_symbols(std::string_view archive);
+
+}  // namespace aotc::emit

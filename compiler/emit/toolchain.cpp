@@ -1,0 +1,188 @@
+#include "emit/toolchain.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/diagnostic.h"
+#include "emit/embedded.h"
+#include "emit/process.h"
+
+namespace aotc::emit {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Generated code keeps NaN and infinity as they are; contraction to FMA is the only freedom taken.
+constexpr const char* kCommonFlags[] = {"-std=c++17",
+                                        "-fPIC",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fvisibility=hidden",
+                                        "-fno-gnu-unique",
+                                        "-fno-threadsafe-statics",
+                                        "-ffunction-sections",
+                                        "-fdata-sections",
+                                        "-fno-math-errno",
+                                        "-fno-trapping-math",
+                                        "-ffp-contract=fast",
+                                        "-fno-asynchronous-unwind-tables",
+                                        "-fno-plt",
+                                        "-g0"};
+
+constexpr const char* kLinkFlags[] = {
+    "-shared",     "-nostdlib++",    "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",           "-Wl,-z,noexecstack",
+    "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu", "-Wl,--exclude-libs,ALL"};
+
+constexpr const char* kSymbolMap = "{ global: aotc_get_api; local: *; };\n";
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string s;
+  for (const std::string& w : words) {
+    const bool plain = !w.empty() && w.find_first_of(" '\"$\\*?;&|<>()") == std::string::npos;
+    s += (s.empty() ? "" : " ") + (plain ? w : "'" + w + "'");
+  }
+  return s;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Diagnostic failed(const std::string& what, const ProcessResult& r) {
+  std::string text = r.output.size() > 6000 ? r.output.substr(0, 6000) + "\n..." : r.output;
+  return Diagnostic(ExitCode::toolchain, {}, fmt::format("{} failed with exit code {}", what, r.exit_code))
+      .note(text)
+      .note("--keep DIR leaves the sources and the command lines");
+}
+
+}  // namespace
+
+uint64_t hash_bytes(std::string_view bytes, uint64_t seed) {
+  uint64_t h = seed;
+  for (const char c : bytes) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return h;
+}
+
+std::string user_cache_dir() {
+  if (const char* x = std::getenv("XDG_CACHE_HOME"); x && *x == '/') return std::string(x) + "/aotc";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/aotc";
+  return {};
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
+  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  std::error_code ec;
+  if (out) fs::rename(aside, path, ec);
+  if (!out || ec) {
+    fs::remove(aside, ec);
+    throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be written").note("is the folder there, writable and not full?");
+  }
+}
+
+Compiler find_compiler() {
+  std::vector<std::string> names = {"g++", "c++", "clang++"};
+  if (const char* cxx = std::getenv("CXX"); cxx && *cxx) names.insert(names.begin(), cxx);
+  for (const std::string& name : names) {
+    const ProcessResult r = run_process({name, "--version"});
+    if (r.ok()) return {name, r.output.substr(0, r.output.find('\n'))};
+  }
+  throw Diagnostic(ExitCode::toolchain, {}, "no C++ compiler was found")
+      .note("install one (Debian: apt-get install g++) or name it in CXX");
+}
+
+CompileResult compile(const Compiler& compiler, const std::vector<TranslationUnit>& units, const CompileOptions& o) {
+  const fs::path work = o.work_dir;
+  std::error_code ec;
+  fs::create_directories(work / "include", ec);
+  uint64_t headers_hash = hash_bytes(compiler.version);
+  for (const EmbeddedFile& f : embedded_files()) {
+    if (f.name.rfind("include/", 0) != 0) continue;
+    const fs::path path = work / f.name;
+    fs::create_directories(path.parent_path(), ec);
+    write_file(path.string(), f.text());
+    headers_hash = hash_bytes(f.text(), hash_bytes(f.name, headers_hash));
+  }
+  CompileResult result;
+  std::vector<std::vector<std::string>> commands;
+  std::vector<std::pair<std::string, std::string>> to_cache;  // object, cache path
+  std::vector<std::string> names;
+  for (const TranslationUnit& u : units) {
+    const std::string source = (work / u.name).string(), object = (work / (fs::path(u.name).stem().string() + ".o")).string();
+    write_file(source, u.source);
+    std::vector<std::string> cmd = {compiler.path, "-c", "-I", (work / "include").string(), "-ffile-prefix-map=" + work.string() + "=."};
+    cmd.insert(cmd.end(), std::begin(kCommonFlags), std::end(kCommonFlags));
+    cmd.insert(cmd.end(), u.flags.begin(), u.flags.end());
+    uint64_t key = hash_bytes(u.source, headers_hash);
+    for (size_t i = 5; i < cmd.size(); ++i) key = hash_bytes(cmd[i], key);
+    cmd.insert(cmd.end(), {"-o", object, source});
+    result.objects.push_back(object);
+    result.command_lines.push_back(joined(cmd));
+    std::string cached;
+    if (!o.cache_dir.empty()) {
+      fs::create_directories(fs::path(o.cache_dir) / "objects", ec);
+      cached = (fs::path(o.cache_dir) / "objects" / fmt::format("{:016x}.o", key)).string();
+      if (fs::exists(cached, ec) && fs::copy_file(cached, object, fs::copy_options::overwrite_existing, ec)) {
+        ++result.cached;
+        continue;
+      }
+    }
+    names.push_back(u.name);
+    to_cache.emplace_back(object, cached);
+    commands.push_back(std::move(cmd));
+  }
+  size_t done = result.cached;
+  run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
+    if (!r.ok()) throw failed("compiling " + names[i], r);
+    if (!to_cache[i].second.empty()) {  // beside, then rename: builds may run at the same time
+      const std::string aside = fmt::format("{}.{}.tmp", to_cache[i].second, getpid());
+      if (fs::copy_file(to_cache[i].first, aside, fs::copy_options::overwrite_existing, ec)) fs::rename(aside, to_cache[i].second, ec);
+    }
+    if (o.progress) o.progress(++done, units.size(), names[i]);
+  });
+  return result;
+}
+
+std::string link_artifact(const Compiler& compiler, const std::vector<std::string>& objects, const std::string& work_dir,
+                          const std::string& output) {
+  const fs::path work = work_dir;
+  write_file((work / "symbols.map").string(), kSymbolMap);
+  std::vector<std::string> archives;
+  std::error_code ec;
+  fs::create_directories(work / "lib", ec);
+  for (const EmbeddedFile& f : embedded_files()) {
+    if (f.name.rfind("lib/", 0) != 0) continue;
+    archives.push_back((work / f.name).string());
+    write_file(archives.back(), f.text());
+  }
+  const std::string aside = fmt::format("{}.{}.tmp", output, getpid());
+  std::vector<std::string> cmd = {compiler.path};
+  cmd.insert(cmd.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
+  cmd.push_back("-Wl,--version-script=" + (work / "symbols.map").string());
+  cmd.push_back("-Wl,-soname," + fs::path(output).filename().string());
+  cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", aside});
+  cmd.insert(cmd.end(), objects.begin(), objects.end());
+  cmd.push_back("-Wl,--start-group");
+  cmd.insert(cmd.end(), archives.begin(), archives.end());
+  cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl"});
+  const ProcessResult r = run_process(cmd);
+  if (!r.ok()) {
+    fs::remove(aside, ec);
+    throw failed("linking", r);
+  }
+  fs::rename(aside, output, ec);
+  if (ec) {
+    fs::remove(aside, ec);
+    throw Diagnostic(ExitCode::io, Loc{output, "", "", ""}, "cannot be written");
+  }
+  return joined(cmd);
+}
+
+}  // namespace aotc::emit
