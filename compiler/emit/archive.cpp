@@ -8,7 +8,8 @@ namespace aotc::emit {
 // The index of an ar archive (System V form): member "/", a big-endian count, as many offsets, then the names.
 std::set<std::string> archive_symbols(std::string_view archive) {
   constexpr size_t kMagic = 8, kHeader = 60;
-  AOTC_CHECK(archive.size() > kMagic + kHeader && archive.substr(0, kMagic) == "!<arch>\n" && archive[kMagic] == '/', "no index in an archive");
+  AOTC_CHECK(archive.size() > kMagic + kHeader && archive.substr(0, kMagic) == "!<arch>\n" && archive[kMagic] == '/',
+             "no index in an archive");
   const std::string_view body = archive.substr(kMagic + kHeader);
   auto word = [&](size_t at) {
     uint32_t v = 0;

@@ -27,8 +27,8 @@ std::string gemm(const loop::Kernel& kernel, const loop::MatmulKernel& k, const 
   }
   out += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
   return out + fmt::format("static const aotc_gemm_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}_epilogues}};\n", name,
-                           plan::argument_index(kernel, k.a.param), plan::argument_index(kernel, k.b.param), choice.mr, choice.nv, choice.mc, choice.nc,
-                           choice.kc, choice.kp, c.packed ? 1 : 0, choice.pack_a ? 1 : 0, k.segments.size(), name);
+                           plan::argument_index(kernel, k.a.param), plan::argument_index(kernel, k.b.param), choice.mr, choice.nv,
+                           choice.mc, choice.nc, choice.kc, choice.kp, c.packed ? 1 : 0, choice.pack_a ? 1 : 0, k.segments.size(), name);
 }
 
 std::string conv(const loop::Kernel& kernel, const loop::ConvKernel& k, const plan::KernelConfig& c, Isa isa, const std::string& name) {
@@ -37,17 +37,18 @@ std::string conv(const loop::Kernel& kernel, const loop::ConvKernel& k, const pl
   return declare_epilogue(epilogue) +
          fmt::format("static const aotc_conv_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", name,
                      plan::argument_index(kernel, k.x), plan::argument_index(kernel, k.w), spatial(k.kernel, 1), spatial(k.stride, 1),
-                     spatial(k.padding, 0), spatial(k.dilation, 1), k.groups, k.transposed ? 1 : 0, choice.algo, choice.mc, choice.nc, choice.kc, choice.kp,
-                     c.packed ? 1 : 0, epilogue);
+                     spatial(k.padding, 0), spatial(k.dilation, 1), k.groups, k.transposed ? 1 : 0, choice.algo, choice.mc, choice.nc,
+                     choice.kc, choice.kp, c.packed ? 1 : 0, epilogue);
 }
 
 std::string attention(const loop::Kernel& kernel, const loop::AttentionKernel& k, const plan::KernelConfig& c, const std::string& name) {
   const auto& choice = std::get<plan::AttnChoice>(c.choice);
   const int mask = k.mask ? plan::argument_index(kernel, k.mask->param) : -1;
   const uint32_t mask_dtype = k.mask ? static_cast<uint32_t>(k.params[k.mask->param].dtype) : 0;
-  return fmt::format("static const aotc_attn_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {:a}}};\n", name, plan::argument_index(kernel, k.q.param),
-                     plan::argument_index(kernel, k.k.param), plan::argument_index(kernel, k.v.param), plan::argument_index(kernel, k.out.param), mask,
-                     mask_dtype, k.causal ? 1 : 0, choice.q_block, choice.kv_block, k.scale);
+  return fmt::format("static const aotc_attn_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {:a}}};\n", name,
+                     plan::argument_index(kernel, k.q.param), plan::argument_index(kernel, k.k.param),
+                     plan::argument_index(kernel, k.v.param), plan::argument_index(kernel, k.out.param), mask, mask_dtype, k.causal ? 1 : 0,
+                     choice.q_block, choice.kv_block, k.scale);
 }
 
 bool flag(const loop::LibraryKernel& k, Attr a, bool fallback) {
@@ -70,8 +71,9 @@ std::string library(const loop::LibraryKernel& k, const std::string& name) {
     return fmt::format("static const aotc_sort_config {} = {{{}, {}, {}}};\n", name, flag(k, Attr::descending, false) ? 1 : 0,
                        flag(k, Attr::sorted, true) ? 1 : 0, flag(k, Attr::largest, true) ? 1 : 0);
   auto dim = k.attrs.find(Attr::dim);
-  return fmt::format("static const aotc_scatter_config {} = {{{}, {}, {}, {}}};\n", name, dim == k.attrs.end() ? 0 : std::get<int64_t>(dim->second),
-                     scatter_reduce(k), flag(k, Attr::include_self, true) ? 1 : 0, flag(k, Attr::accumulate, false) ? 1 : 0);
+  return fmt::format("static const aotc_scatter_config {} = {{{}, {}, {}, {}}};\n", name,
+                     dim == k.attrs.end() ? 0 : std::get<int64_t>(dim->second), scatter_reduce(k),
+                     flag(k, Attr::include_self, true) ? 1 : 0, flag(k, Attr::accumulate, false) ? 1 : 0);
 }
 
 }  // namespace

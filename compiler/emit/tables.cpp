@@ -14,11 +14,16 @@ std::string quoted(std::string_view s) {
   std::string out = "\"";
   for (const char c : s) {
     const unsigned char u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '?') out += "\\?";
-    else if (u < 32 || u > 126) out += fmt::format("\\{:03o}", u);
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '?')
+      out += "\\?";
+    else if (u < 32 || u > 126)
+      out += fmt::format("\\{:03o}", u);
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -44,7 +49,9 @@ class Emitter {
   }
 
   std::string emit() {
-    out_ = "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/library_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
+    out_ =
+        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/library_abi.h\"\n#include "
+        "\"aotc/detail/plan_format.h\"\n\n";
     io();
     symbols();
     guards();
@@ -52,14 +59,18 @@ class Emitter {
     variants();
     weights();
     states();
-    if (in_.target.is_gpu()) cuda();
-    else isas();
+    if (in_.target.is_gpu())
+      cuda();
+    else
+      isas();
     module();
     return std::move(out_);
   }
 
  private:
-  struct Code { uint32_t begin, end; };
+  struct Code {
+    uint32_t begin, end;
+  };
   Code code(const Expr& e) {
     const std::vector<int64_t> words = shared_slots_.encode(e);
     const Code c{static_cast<uint32_t>(dim_code_.size()), static_cast<uint32_t>(dim_code_.size() + words.size())};
@@ -71,8 +82,8 @@ class Emitter {
     if (auto c = e.as_const()) return fmt::format("{{{0}, {0}, {0}, {1}, 0, 0}}", *c, quoted(std::to_string(*c)));
     const Interval range = g_.syms.interval(e);
     const Code c = code(e);
-    return fmt::format("{{-1, {}, {}, {}, {}, {}}}", i64_text(std::max<int64_t>(range.min, 0)), i64_text(range.max), quoted(e.str(g_.syms)), c.begin,
-                       c.end);
+    return fmt::format("{{-1, {}, {}, {}, {}, {}}}", i64_text(std::max<int64_t>(range.min, 0)), i64_text(range.max), quoted(e.str(g_.syms)),
+                       c.begin, c.end);
   }
 
   std::string io_row(const std::string& name, const TensorType& t, int32_t alias) {
@@ -151,23 +162,25 @@ class Emitter {
       for (plan::PlanBufferId a : s.args) args.push_back(std::to_string(idx(a)));
       for (const Expr& e : s.sizes) sizes.push_back(std::to_string(slots.slot(e)));
       const bool cuda = s.kind == plan::StepKind::cuda;
-      steps.push_back(fmt::format(
-          "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}}}", static_cast<int>(s.kind), kernel_number(s), first_arg,
-          s.args.size(), first_size, s.sizes.size(), s.config, slots.slot(s.work), slots.slot(s.grain),
-          s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1, cuda ? slots.slot(s.grid[1]) : -1,
-          cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2], cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1,
-          quoted(s.label)));
+      steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}}}",
+                                  static_cast<int>(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
+                                  s.config, slots.slot(s.work), slots.slot(s.grain),
+                                  s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
+                                  cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
+                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, quoted(s.label)));
     }
     const int32_t arena = slots.slot(p.arena_bytes), scratch = slots.slot(p.scratch_bytes);
     std::vector<std::string> words, slot_rows;
     for (int64_t w : slots.code()) words.push_back(i64_text(w));
     for (const auto& r : slots.slots()) slot_rows.push_back(fmt::format("{{{}, {}}}", r.begin, r.end));
     const std::string pre = fmt::format("v{}_", v);
-    out_ += array("aotc_range", pre + "ranges", ranges) + array("int64_t", pre + "code", words, "0") + array("aotc_slot", pre + "slots", slot_rows) +
-            array("aotc_buffer_desc", pre + "buffers", buffers) + array("int32_t", pre + "args", args, "0") +
-            array("int32_t", pre + "sizes", sizes, "0") + array("aotc_step", pre + "steps", steps);
-    variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}, {}}}", quoted(p.name), pre, pre,
-                                    pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre, arena, scratch));
+    out_ += array("aotc_range", pre + "ranges", ranges) + array("int64_t", pre + "code", words, "0") +
+            array("aotc_slot", pre + "slots", slot_rows) + array("aotc_buffer_desc", pre + "buffers", buffers) +
+            array("int32_t", pre + "args", args, "0") + array("int32_t", pre + "sizes", sizes, "0") +
+            array("aotc_step", pre + "steps", steps);
+    variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}, {}}}",
+                                    quoted(p.name), pre, pre, pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre,
+                                    arena, scratch));
   }
 
   static int place_kind(plan::Place p) {
@@ -238,7 +251,8 @@ class Emitter {
       const std::string digits = i.sm.substr(3);  // "90a"
       const bool suffix = !std::isdigit(static_cast<unsigned char>(digits.back()));
       const int number = std::stoi(digits);
-      images.push_back(fmt::format("{{{}, {}, {}, {}, {}u}}", number / 10, number % 10, suffix ? fmt::format("'{}'", digits.back()) : "0", i.symbol, i.bytes));
+      images.push_back(fmt::format("{{{}, {}, {}, {}, {}u}}", number / 10, number % 10, suffix ? fmt::format("'{}'", digits.back()) : "0",
+                                   i.symbol, i.bytes));
     }
     for (const std::string& f : in_.cuda_functions) functions.push_back(fmt::format("{{{}, 0}}", quoted(f)));
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
@@ -249,12 +263,13 @@ class Emitter {
     const bool embedded = !in_.weights_symbol.empty() && in_.plans.weights_bytes;
     out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
     out_ += fmt::format(
-        "const aotc_module_desc aotc_module = {{\n  AOTC_PLAN_FORMAT, 0, metadata, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, guards, {},\n"
+        "const aotc_module_desc aotc_module = {{\n  AOTC_PLAN_FORMAT, 0, metadata, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
+        "guards, {},\n"
         "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u}};\n",
-        g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(), g_.states.size(),
-        gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr", in_.cuda_images.size(),
-        gpu ? "cuda_kernels" : "nullptr", in_.cuda_functions.size(), embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes,
-        in_.weights_file.empty() ? "nullptr" : quoted(in_.weights_file), in_.weights_hash);
+        g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(),
+        g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr",
+        in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", in_.cuda_functions.size(), embedded ? in_.weights_symbol : "nullptr",
+        in_.plans.weights_bytes, in_.weights_file.empty() ? "nullptr" : quoted(in_.weights_file), in_.weights_hash);
   }
 
   static std::string long_string(const std::string& s) {
@@ -279,6 +294,8 @@ class Emitter {
 
 std::string emit_tables(const TableInput& in) { return Emitter(in).emit(); }
 
-std::string epilogue_name(const std::string& kernel, size_t segment, Isa isa) { return fmt::format("{}_epi{}_{}", kernel, segment, isa_name(isa)); }
+std::string epilogue_name(const std::string& kernel, size_t segment, Isa isa) {
+  return fmt::format("{}_epi{}_{}", kernel, segment, isa_name(isa));
+}
 
 }  // namespace aotc::emit

@@ -11,7 +11,11 @@
 
 namespace aotc::emit {
 
-struct CudaImage { std::string sm; std::string symbol; uint64_t bytes; };  ///< symbol of a blob object that holds the cubin
+struct CudaImage {
+  std::string sm;
+  std::string symbol;
+  uint64_t bytes;
+};  ///< symbol of a blob object that holds the cubin
 
 struct TableInput {
   const Graph& graph;
@@ -19,10 +23,10 @@ struct TableInput {
   const plan::PlanSet& plans;
   const Target& target;
   std::string metadata_json;
-  std::set<std::string> library_symbols;   ///< what the kernel archive defines: "aotc_gemm_f32_avx2" ...
+  std::set<std::string> library_symbols;  ///< what the kernel archive defines: "aotc_gemm_f32_avx2" ...
   std::vector<CudaImage> cuda_images;
-  std::vector<std::string> cuda_functions; ///< by KernelId
-  std::string weights_symbol;              ///< of the blob object, or empty: in weights_file
+  std::vector<std::string> cuda_functions;  ///< by KernelId
+  std::string weights_symbol;               ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
 };

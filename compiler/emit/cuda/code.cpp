@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "sym/c_text.h"
+
 namespace aotc::emit::cuda {
 
 using loop::Inst;
@@ -51,35 +53,7 @@ std::string constant_text(const Inst& i) {
 }  // namespace
 
 std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of) {
-  auto sub = [&](const Expr& x) { return c_expr(x, syms, name_of); };
-  auto nonnegative = [&](const Expr& a, const Expr& b) { return syms.interval(a).min >= 0 && syms.interval(b).min > 0; };
-  std::string sum;
-  for (const Expr::Term& t : e.terms()) {
-    std::string term;
-    for (const Expr::Atom& f : t.atoms) {
-      std::string atom;
-      switch (f.kind) {
-        case Expr::AtomKind::symbol: atom = name_of(f.sym); break;
-        case Expr::AtomKind::floordiv:
-          atom = nonnegative(f.a, f.b) ? fmt::format("(({}) / ({}))", sub(f.a), sub(f.b))
-                                       : fmt::format("floordiv({}, {})", sub(f.a), sub(f.b));
-          break;
-        case Expr::AtomKind::mod:
-          atom = nonnegative(f.a, f.b) ? fmt::format("(({}) % ({}))", sub(f.a), sub(f.b))
-                                       : fmt::format("floormod({}, {})", sub(f.a), sub(f.b));
-          break;
-        case Expr::AtomKind::min: atom = fmt::format("imin({}, {})", sub(f.a), sub(f.b)); break;
-        case Expr::AtomKind::max: atom = fmt::format("imax({}, {})", sub(f.a), sub(f.b)); break;
-      }
-      term += term.empty() ? atom : " * " + atom;
-    }
-    if (term.empty())
-      term = int_text(t.coef);
-    else if (t.coef != 1)
-      term = int_text(t.coef) + " * " + term;
-    sum += sum.empty() ? term : " + " + term;
-  }
-  return sum.empty() ? "0ll" : sum;
+  return c_text(e, syms, {"floordiv", "floormod", "imin", "imax"}, name_of);
 }
 
 Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols) : kernel_(kernel) {

@@ -13,7 +13,7 @@ namespace aotc::emit::cuda {
 /// "float", "i64", "bf16": the type of kernels/cuda/device.cuh.
 std::string_view c_type(DType t);
 
-/// An integer expression; `name_of` gives the C name of a symbol. Uses / and % where no sign can be negative.
+/// An integer expression in terms of device.cuh; `name_of` gives the C name of a symbol.
 std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of);
 
 /// Names of the C variables of one kernel: symbols by id, instructions v0, v1 .., parameters p0, p1 ..

@@ -1,0 +1,215 @@
+#include "emit/header.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "emit/embedded.h"
+#include "sym/c_text.h"
+
+namespace aotc::emit {
+namespace {
+
+constexpr const char* kKeywords[] = {
+    "alignas",  "alignof",  "and",       "asm",     "auto",    "bool",     "break",  "case",     "catch",     "char",
+    "class",    "const",    "continue",  "default", "delete",  "do",       "double", "else",     "enum",      "explicit",
+    "export",   "extern",   "false",     "float",   "for",     "friend",   "goto",   "if",       "inline",    "int",
+    "long",     "mutable",  "namespace", "new",     "not",     "operator", "or",     "private",  "protected", "public",
+    "register", "restrict", "return",    "short",   "signed",  "sizeof",   "static", "struct",   "switch",    "template",
+    "this",     "throw",    "true",      "try",     "typedef", "typename", "union",  "unsigned", "using",     "virtual",
+    "void",     "volatile", "while",     "xor",     "api",     "context",  "sizes"};
+
+/// The C type of an element and the note that says what it holds where C has no such type.
+const char* element_type(DType t) {
+  switch (t) {
+    case DType::boolean: return "uint8_t";
+    case DType::u8: return "uint8_t";
+    case DType::i8: return "int8_t";
+    case DType::i16: return "int16_t";
+    case DType::i32: return "int32_t";
+    case DType::i64: return "int64_t";
+    case DType::f16:
+    case DType::bf16: return "uint16_t";
+    case DType::f32:
+    case DType::c64: return "float";
+    case DType::f64:
+    case DType::c128: return "double";
+  }
+  return "void";
+}
+
+std::string upper(std::string s) {
+  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return s;
+}
+
+/// An embedded public header without its includes of other public headers (they are part of the same file).
+std::string public_header(const char* name) {
+  std::string out;
+  std::string_view text = embedded(name).text();
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.rfind("#include \"aotc/", 0) != 0) out += std::string(line) + "\n";
+  }
+  return out;
+}
+
+class Header {
+ public:
+  Header(const Graph& g, const std::string& stem, const std::string& version)
+      : g_(g), prefix_(c_identifier(stem)), stem_(stem), version_(version) {}
+
+  std::string emit() {
+    collect_symbols();
+    name_all();
+    const std::string guard = "AOTC_MODEL_" + upper(prefix_) + "_H_";
+    std::string out = fmt::format(
+        "/* {}.so, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library (and -ldl where dlopen lives there).\n "
+        "*\n",
+        stem_, version_);
+    out += describe();
+    out += fmt::format(
+        " *\n * Use: {0}_library_open, {0}_run once a request with one context per thread; see the functions at the end. */\n", prefix_);
+    out += public_header("include/aotc/dtype.h") + "\n" + public_header("include/aotc/aotc.h") + "\n" +
+           public_header("include/aotc/loader.h") + "\n";
+    out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
+    out += helpers() + sizes() + element_counts() + run();
+    return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+  }
+
+ private:
+  struct Arg {
+    std::string name;
+    const TensorType* type;
+    std::string declared;
+  };
+
+  void collect_symbols() {
+    std::set<SymId> used;
+    for (const InputInfo& i : g_.inputs)
+      for (const Expr& d : g_.type(i.value).dims) used.merge(d.symbols());
+    symbols_.assign(used.begin(), used.end());
+  }
+
+  std::string unique(std::string name) {
+    name = c_identifier(name);
+    if (std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords)) name += "_";
+    std::string candidate = name;
+    for (int n = 2; !taken_.insert(candidate).second; ++n) candidate = name + "_" + std::to_string(n);
+    return candidate;
+  }
+
+  void name_all() {
+    for (const InputInfo& i : g_.inputs) inputs_.push_back({unique(i.name), &g_.type(i.value), i.name});
+    for (const OutputInfo& o : g_.outputs) outputs_.push_back({unique(o.name), &g_.type(o.value), o.name});
+  }
+
+  std::string shape(const TensorType& t) const {
+    std::string dims;
+    for (const Expr& d : t.dims) dims += (dims.empty() ? "" : ", ") + d.str(g_.syms);
+    return fmt::format("{}[{}]", dtype_name(t.dtype), dims);
+  }
+
+  std::string describe() const {
+    std::string out;
+    auto rows = [&](const char* what, const std::vector<Arg>& args) {
+      for (size_t i = 0; i < args.size(); ++i) out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, args[i].declared, shape(*args[i].type));
+    };
+    rows("input", inputs_);
+    rows("output", outputs_);
+    for (const StateInfo& s : g_.states)
+      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write)\n", s.name, shape(s.type));
+    for (SymId s : symbols_) {
+      const SymInfo& i = g_.syms[s];
+      out += fmt::format(" * {}: {} to {}{}\n", i.name, i.min, i.max == kInf ? "any size" : std::to_string(i.max),
+                         i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
+    }
+    return out +
+           " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
+           "floats.\n";
+  }
+
+  std::string c_expr(const Expr& e) const {
+    const std::string f = prefix_ + "_floordiv", m = prefix_ + "_floormod", lo = prefix_ + "_min", hi = prefix_ + "_max";
+    return c_text(e, g_.syms, {f.c_str(), m.c_str(), lo.c_str(), hi.c_str()},
+                  [&](SymId s) { return "sizes->" + c_identifier(g_.syms[s].name); });
+  }
+
+  std::string helpers() const {
+    return fmt::format(
+        "static inline int64_t {0}_floordiv(int64_t a, int64_t b) {{ return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }}\n"
+        "static inline int64_t {0}_floormod(int64_t a, int64_t b) {{ return a - {0}_floordiv(a, b) * b; }}\n"
+        "static inline int64_t {0}_min(int64_t a, int64_t b) {{ return a < b ? a : b; }}\n"
+        "static inline int64_t {0}_max(int64_t a, int64_t b) {{ return a > b ? a : b; }}\n\n",
+        prefix_);
+  }
+
+  std::string sizes() const {
+    std::string out = fmt::format("/* The dimensions that vary. */\ntypedef struct {}_sizes {{\n", prefix_);
+    for (SymId s : symbols_) {
+      const SymInfo& i = g_.syms[s];
+      out +=
+          fmt::format("  int64_t {}; /* {} to {}{} */\n", c_identifier(i.name), i.min, i.max == kInf ? "any size" : std::to_string(i.max),
+                      i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
+    }
+    if (symbols_.empty()) out += "  int64_t none; /* all shapes are fixed; pass NULL */\n";
+    return out + fmt::format("}} {}_sizes;\n\n", prefix_);
+  }
+
+  std::string element_counts() const {
+    std::string out = "/* Elements to allocate. */\n";
+    for (const auto* args : {&inputs_, &outputs_})
+      for (const Arg& a : *args)
+        out += fmt::format("static inline int64_t {}_{}_elems(const {}_sizes* sizes) {{ (void)sizes; return {}; }}\n", prefix_, a.name,
+                           prefix_, c_expr(a.type->elems()));
+    return out + "\n";
+  }
+
+  /// "const int64_t dims_in0[] = {..};" and the tensor's initialiser.
+  std::string tensor(const Arg& a, const char* side, size_t n) const {
+    const std::string dims = fmt::format("dims_{}{}", side, n);
+    std::string list;
+    for (const Expr& d : a.type->dims) list += (list.empty() ? "" : ", ") + c_expr(d);
+    return fmt::format("  int64_t {0}[] = {{{1}}};\n  {2}[{3}] = aotc_host_tensor((void*){4}, {0}, {5}, {6}u, (uint64_t)({7}) * {8}u);\n",
+                       dims, list.empty() ? "0" : list, side, n, a.name, a.type->rank(), static_cast<uint32_t>(a.type->dtype),
+                       c_expr(a.type->elems()), dtype_bytes(a.type->dtype));
+  }
+
+  std::string run() const {
+    std::string out = fmt::format(
+        "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, aotc_library* lib) "
+        "{{\n"
+        "  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
+        prefix_);
+    out += "/* Runs once on host memory: dense row-major tensors. Errors: aotc_api.run. */\n";
+    out += fmt::format("static inline aotc_status {0}_run(const aotc_api* api, aotc_context* context, const {0}_sizes* sizes", prefix_);
+    for (const Arg& a : inputs_) out += fmt::format(",\n    const {}* {} /* {} */", element_type(a.type->dtype), a.name, shape(*a.type));
+    for (const Arg& a : outputs_) out += fmt::format(",\n    {}* {} /* out: {} */", element_type(a.type->dtype), a.name, shape(*a.type));
+    out += fmt::format(") {{\n  aotc_tensor in[{}], out[{}];\n", std::max<size_t>(inputs_.size(), 1), std::max<size_t>(outputs_.size(), 1));
+    for (size_t i = 0; i < inputs_.size(); ++i) out += tensor(inputs_[i], "in", i);
+    for (size_t i = 0; i < outputs_.size(); ++i) out += tensor(outputs_[i], "out", i);
+    return out + fmt::format("  (void)sizes;\n  return api->run(context, in, {}, out, {});\n}}\n\n", inputs_.size(), outputs_.size());
+  }
+
+  const Graph& g_;
+  std::string prefix_, stem_, version_;
+  std::vector<SymId> symbols_;
+  std::vector<Arg> inputs_, outputs_;
+  std::set<std::string> taken_;
+};
+
+}  // namespace
+
+std::string c_identifier(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "m_");
+  return out;
+}
+
+std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version) {
+  return Header(graph, stem, version).emit();
+}
+
+}  // namespace aotc::emit
