@@ -1,0 +1,232 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "aotc/detail/blob_hash.h"
+#include "emit/blob.h"
+#include "emit/cpu_units.h"
+#include "emit/cuda/module.h"
+#include "emit/embedded.h"
+#include "emit/header.h"
+#include "emit/tables.h"
+#include "emit/toolchain.h"
+#include "pipeline/clock.h"
+#include "pipeline/metadata.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/stages.h"
+#include "plan/build.h"
+#include "plan/text.h"
+#include "plan/verify.h"
+
+namespace aotc::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
+constexpr const char* kWeightsSymbol = "aotc_weights_blob";
+
+std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
+  std::vector<std::vector<plan::SymRange>> out;
+  for (const import::VariantRange& v : f.variants) {
+    out.emplace_back();
+    for (const auto& [sym, d] : v.ranges) out.back().push_back({sym, d.min, d.max.value_or(kInf), d.multiple_of});
+  }
+  return out;
+}
+
+/// A folder beside the output (the weights should not cross file systems), removed at the end unless it is the user's --keep.
+class WorkDir {
+ public:
+  WorkDir(const std::string& keep, const fs::path& output) : kept_(!keep.empty()) {
+    path_ = kept_ ? fs::absolute(keep) : fs::absolute(output).parent_path() / fmt::format(".aotc-{}-{}", output.stem().string(), getpid());
+    std::error_code ec;
+    fs::create_directories(path_, ec);
+    if (ec) throw Diagnostic(ExitCode::io, Loc{path_.string(), "", "", ""}, "cannot be made: " + ec.message());
+  }
+  ~WorkDir() {
+    std::error_code ec;
+    if (!kept_) fs::remove_all(path_, ec);
+  }
+  WorkDir(const WorkDir&) = delete;
+  WorkDir& operator=(const WorkDir&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string str() const { return path_.string(); }
+
+ private:
+  bool kept_;
+  fs::path path_;
+};
+
+plan::PlanSet plans_of(const Front& f, const Target& target, const emit::cuda::CudaCode* cuda) {
+  plan::PlanOptions options;
+  options.variants = ranges_of(f);
+  if (cuda)
+    options.launch = [cuda](loop::KernelId id, const loop::Kernel&) {
+      const emit::cuda::Launch& l = cuda->launches.at(idx(id));
+      plan::Step s;
+      s.kind = plan::StepKind::cuda;
+      s.kernel = id;
+      s.symbol = cuda->functions.at(idx(id));
+      s.sizes = l.sizes;
+      std::copy(std::begin(l.grid), std::end(l.grid), std::begin(s.grid));
+      std::copy(std::begin(l.block), std::end(l.block), std::begin(s.block));
+      s.smem_bytes = l.smem_bytes;
+      return s;
+    };
+  (void)target;
+  plan::PlanSet set = plan::build_plans(f.graph, f.module, options);
+  for (const plan::Plan& p : set.plans) plan::verify(p, f.module.syms, "plan");
+  return set;
+}
+
+std::vector<emit::cuda::SourceFile> cuda_headers() {
+  std::vector<emit::cuda::SourceFile> out;
+  for (const emit::EmbeddedFile& f : emit::embedded_files())
+    if (f.name.rfind("cuda/", 0) == 0) out.push_back({std::string(f.name.substr(5)), std::string(f.text())});
+  return out;
+}
+
+json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
+  json r = {{"artifact", o.output},
+            {"model", fs::path(o.front.model).filename().string()},
+            {"target", o.front.target.str()},
+            {"mode", o.max_autotune ? "max-autotune" : "default"}};
+  std::error_code ec;
+  r["artifact_bytes"] = fs::file_size(o.output, ec);
+  r["weights_bytes"] = plans.weights_bytes;
+  r["arena_bytes"] = meta.at("arena_bytes");
+  int64_t sum = 0, live = 0;
+  size_t steps = 0;
+  for (const plan::Plan& p : plans.plans) {
+    sum = std::max(sum, p.sum_bytes_max), live = std::max(live, p.live_bytes_max);
+    steps = std::max(steps, p.steps.size());
+  }
+  r["buffers_bytes"] = sum;
+  r["live_bytes"] = live;
+  r["steps"] = steps;
+  r["nodes"] = f.graph.order.size();
+  r["kernels"] = meta.at("explain").at("kernels");
+  r["variants"] = json::array();
+  for (const plan::Plan& p : plans.plans)
+    r["variants"].push_back(
+        {{"name", p.name}, {"arena_bytes", p.arena_bytes_max}, {"live_bytes", p.live_bytes_max}, {"steps", p.steps.size()}});
+  double total = 0;
+  r["phases"] = json::array();
+  for (const PhaseTime& t : times) total += t.seconds, r["phases"].push_back({{"name", t.name}, {"seconds", t.seconds}});
+  r["seconds"] = total;
+  return r;
+}
+
+}  // namespace
+
+std::vector<plan::Plan> make_plans(const Front& front, const Target& target) {
+  if (!target.is_gpu()) return plans_of(front, target, nullptr).plans;
+  const emit::cuda::CudaCode code = emit::cuda::emit_module(front.module);
+  return plans_of(front, target, &code).plans;
+}
+
+json build(const BuildOptions& o, const Events& events) {
+  std::vector<PhaseTime> times;
+  json report;
+  {
+    Stages stages(o.front, events);
+    const Front f = run_front(o.front, events, stages, &times);
+    const Target& target = o.front.target;
+    const int jobs = o.jobs > 0 ? o.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const fs::path output = fs::absolute(o.output);
+    std::error_code ec;
+    fs::create_directories(output.parent_path(), ec);
+
+    PhaseClock clock(events, &times);
+    clock.phase("plan");
+    std::optional<emit::cuda::CudaCode> cuda;
+    if (target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
+    const plan::PlanSet plans = plans_of(f, target, cuda ? &*cuda : nullptr);
+    stages.after("plan", [&] { return plan::print(plans, f.module); });
+    stages.check_names();
+    const json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
+
+    const WorkDir work(o.keep_dir, output);
+    const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
+    const std::string weights_name = output.stem().string() + ".weights";
+    auto fill = [&](std::span<std::byte> out) {
+      plan::write_weights(plans.weights, f.graph.constants, out.first(plans.weights_bytes), jobs);
+    };
+    emit::TableInput tables{f.graph, f.module, plans, target, meta.dump(), {}, {}, {}, "", "", 0};
+    std::vector<std::string> objects;
+
+    if (in_file) {
+      clock.phase("weights");
+      emit::write_blob_file(work.file(weights_name), plans.weights_bytes + sizeof(aotc_weights_trailer), [&](std::span<std::byte> out) {
+        fill(out);
+        aotc_weights_trailer trailer = {};
+        std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
+        trailer.hash = tables.weights_hash = aotc_blob_hash(out.data(), plans.weights_bytes);
+        std::memcpy(out.data() + plans.weights_bytes, &trailer, sizeof trailer);
+      });
+      tables.weights_file = weights_name;
+    }
+
+    std::vector<emit::TranslationUnit> units;
+    if (cuda) {
+      clock.phase("compile CUDA kernels");
+      for (const emit::cuda::Cubin& c : emit::cuda::compile_module(*cuda, cuda_headers(), target.sms)) {
+        const std::string symbol = "aotc_cubin_" + c.sm;
+        objects.push_back(work.file(symbol + ".o"));
+        emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, c.bytes.size(),
+                                [&](std::span<std::byte> out) { std::copy(c.bytes.begin(), c.bytes.end(), out.begin()); });
+        tables.cuda_images.push_back({c.sm, symbol, c.bytes.size()});
+      }
+      tables.cuda_functions = cuda->functions;
+      if (!o.keep_dir.empty()) emit::write_file(work.file("kernels.cu"), cuda->source);
+    } else {
+      units = emit::cpu_units(f.module, target);
+      tables.library_symbols = emit::archive_symbols(emit::embedded("lib/libaotc_kernels_cpu.a").text());
+    }
+    if (plans.weights_bytes && !in_file) tables.weights_symbol = kWeightsSymbol;
+    units.push_back({"tables.cpp", emit::emit_tables(tables), {"-O1", "-march=x86-64"}});
+
+    clock.phase("compile kernels");
+    std::future<void> weights;
+    if (!tables.weights_symbol.empty()) {
+      objects.push_back(work.file("weights.o"));
+      weights = std::async(std::launch::async, [&, path = objects.back()] {
+        emit::write_blob_object(path, ".aotc_weights", kWeightsSymbol, plans.weights_bytes, fill);
+      });
+    }
+    const emit::Compiler compiler = emit::find_compiler();
+    emit::CompileOptions compile_options{work.str(), emit::user_cache_dir(), jobs, events.progress};
+    const emit::CompileResult compiled = emit::compile(compiler, units, compile_options);
+    if (weights.valid()) weights.get();
+    objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
+
+    clock.phase("link");
+    const std::string link_line = emit::link_artifact(compiler, objects, work.str(), output.string());
+    emit::write_file(fs::path(output).replace_extension(".h").string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));
+    if (in_file) {
+      fs::rename(work.file(weights_name), output.parent_path() / weights_name, ec);
+      if (ec) throw Diagnostic(ExitCode::io, Loc{weights_name, "", "", ""}, "cannot be written: " + ec.message());
+    }
+    if (!o.keep_dir.empty()) {
+      std::string script = "#!/bin/sh -e\n";
+      for (const std::string& line : compiled.command_lines) script += line + "\n";
+      emit::write_file(work.file("build.sh"), script + link_line + "\n");
+      emit::write_file(work.file("plan.txt"), plan::print(plans, f.module));
+    }
+    clock.phase("report");
+    report = report_of(o, f, plans, meta, times);
+    report["compiler"] = compiler.version;
+    report["objects"] = {{"compiled", units.size() - compiled.cached}, {"cached", compiled.cached}};
+    emit::write_file(fs::path(output).replace_extension(".report.json").string(), report.dump(1) + "\n");
+  }
+  return report;
+}
+
+}  // namespace aotc::pipeline

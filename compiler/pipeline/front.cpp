@@ -1,0 +1,88 @@
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "decompose/decompose.h"
+#include "emit/toolchain.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "import/read_archive.h"
+#include "loop/lower.h"
+#include "loop/text.h"
+#include "loop/verify.h"
+#include "passes/passes.h"
+#include "pipeline/clock.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/stages.h"
+
+namespace aotc::pipeline {
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Stages::Stages(const FrontOptions& options, const Events& events) : options_(options), events_(events) {
+  if (options_.dump_dir.empty()) return;
+  std::error_code ec;
+  std::filesystem::create_directories(options_.dump_dir, ec);
+  if (ec) throw Diagnostic(ExitCode::io, Loc{options_.dump_dir, "", "", ""}, "cannot be made: " + ec.message());
+}
+
+void Stages::after(const std::string& stage, const std::function<std::string()>& text) {
+  const bool wanted = options_.print_ir_after.count(stage) || options_.print_ir_after.count("all");
+  seen_.insert(stage);
+  ++number_;
+  if (!wanted && options_.dump_dir.empty()) return;
+  const std::string ir = text();
+  if (wanted && events_.ir) events_.ir(stage, ir);
+  if (!options_.dump_dir.empty())
+    emit::write_file((std::filesystem::path(options_.dump_dir) / fmt::format("{:02}-{}.txt", number_, stage)).string(), ir);
+}
+
+void Stages::check_names() const {
+  for (const std::string& name : options_.print_ir_after) {
+    if (name == "all" || seen_.count(name)) continue;
+    std::string known;
+    for (const std::string& s : seen_) known += (known.empty() ? "" : ", ") + s;
+    throw Diagnostic(ExitCode::usage, {}, "--print-ir-after: there is no stage '" + name + "'").note("the stages are " + known);
+  }
+}
+
+Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times) {
+  Stages stages(options, events);
+  return run_front(options, events, stages, times);
+}
+
+Front run_front(const FrontOptions& options, const Events& events, Stages& stages, std::vector<PhaseTime>* times) {
+  PhaseClock clock(events, times);
+  Front f;
+  clock.phase("read " + std::filesystem::path(options.model).filename().string());
+  std::optional<import::ShapesSpec> spec;
+  if (!options.shapes.empty()) spec = import::parse_shapes(read_text(options.shapes), options.shapes);
+  f.program = import::read_archive(options.model);
+  f.variants = import::apply_shapes(f.program, spec);
+  stages.after("import", [&] { return import::dump(f.program); });
+
+  clock.phase("decompose");
+  f.graph = decompose::decompose(f.program);
+  verify(f.graph, "decompose");
+  stages.after("decompose", [&] { return print(f.graph); });
+
+  clock.phase("passes");
+  passes::PassContext context;
+  context.target = options.target;
+  context.after = [&](std::string_view name, const Graph& g, bool changed, double) {
+    stages.after(std::string(name), [&] { return changed ? print(g) : std::string("(unchanged)\n"); });
+  };
+  passes::run_passes(f.graph, context);
+
+  clock.phase("fuse");
+  f.module = loop::lower(f.graph, options.target);
+  loop::verify(f.module, "lower");
+  stages.after("loop", [&] { return loop::print(f.module); });
+  return f;
+}
+
+}  // namespace aotc::pipeline

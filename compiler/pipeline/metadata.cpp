@@ -1,0 +1,55 @@
+#include "pipeline/metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include "pipeline/explain.h"
+
+namespace aotc::pipeline {
+namespace {
+
+using nlohmann::json;
+
+json tensor(const std::string& name, const TensorType& t, const SymTable& syms) {
+  json shape = json::array();
+  for (const Expr& d : t.dims) shape.push_back(d.as_const() ? json(*d.as_const()) : json(d.str(syms)));
+  return {{"name", name}, {"dtype", dtype_name(t.dtype)}, {"shape", shape}};
+}
+
+}  // namespace
+
+json metadata(const Front& front, const plan::PlanSet& plans, const Target& target, const std::string& shapes_text) {
+  const Graph& g = front.graph;
+  json m = {{"aotc_version", AOTC_VERSION},
+            {"torch_version", front.program.torch_version},
+            {"schema_version", fmt::format("{}.{}", front.program.schema_major, front.program.schema_minor)},
+            {"target", target.str()},
+            {"weights_bytes", plans.weights_bytes},
+            {"shapes", shapes_text}};
+  for (const char* list : {"inputs", "outputs", "states", "symbols"}) m[list] = json::array();
+  for (const InputInfo& i : g.inputs) {
+    m["inputs"].push_back(tensor(i.name, g.type(i.value), g.syms));
+    m["inputs"].back()["path"] = i.tree_path;
+  }
+  for (const OutputInfo& o : g.outputs) {
+    m["outputs"].push_back(tensor(o.name, g.type(o.value), g.syms));
+    m["outputs"].back()["path"] = o.tree_path;
+    if (o.alias_input >= 0) m["outputs"].back()["mutates"] = g.inputs[static_cast<size_t>(o.alias_input)].name;
+  }
+  for (const StateInfo& s : g.states) m["states"].push_back(tensor(s.name, s.type, g.syms));
+  for (SymId s : plans.symbols) {
+    const SymInfo& i = g.syms[s];
+    json row = {{"name", i.name}, {"min", i.min}, {"max", i.max == kInf ? json() : json(i.max)}};
+    if (i.multiple_of != 1) row["multiple_of"] = i.multiple_of;
+    if (!i.tune.empty()) row["tune"] = i.tune;
+    m["symbols"].push_back(row);
+  }
+  int64_t arena = 0;
+  for (const plan::Plan& p : plans.plans) arena = std::max(arena, p.arena_bytes_max);
+  m["arena_bytes"] = arena;
+  m["ops"] = json::object();
+  for (const import::PNode& n : front.program.nodes) m["ops"][n.target] = m["ops"].value(n.target, 0) + 1;
+  m["explain"] = explain(g, front.module, plans.plans);
+  return m;
+}
+
+}  // namespace aotc::pipeline
