@@ -1,0 +1,154 @@
+"""Small models of many families, for the end-to-end tests. MODELS: name -> make(); make() gives (module, example args, dynamic shapes or None)."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+MODELS = {}
+Dim = torch.export.Dim
+
+
+def model(f):
+    MODELS[f.__name__] = f
+    return f
+
+
+class Fn(nn.Module):
+    """A function as a module; tensors given by name become buffers."""
+
+    def __init__(self, fn, **buffers):
+        super().__init__()
+        self.fn = fn
+        self.names = list(buffers)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+
+    def forward(self, *args):
+        return self.fn(*args, *(getattr(self, n) for n in self.names))
+
+
+@model
+def relu_mul_add():
+    return Fn(lambda x: x.relu() + x.relu() * 2), (torch.randn(1000, 37),), None
+
+
+@model
+def softmax_layernorm():
+    ln = nn.LayerNorm(123)
+    return Fn(lambda x: ln(torch.softmax(x * 0.125, -1) + x)), (torch.randn(17, 123),), None
+
+
+@model
+def mlp_dynamic():
+    m = nn.Sequential(nn.Linear(40, 72), nn.ReLU(), nn.Linear(72, 33), nn.GELU(), nn.Linear(33, 5))
+    return m, (torch.randn(6, 40),), ({0: Dim("batch", min=1, max=64)},)
+
+
+class Block(nn.Module):
+    def __init__(self, d=48, heads=4, causal=False):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.n1, self.n2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (s.view(b, t, self.heads, d // self.heads).transpose(1, 2) for s in self.qkv(self.n1(x)).chunk(3, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(a.transpose(1, 2).reshape(b, t, d))
+        return x + self.down(F.gelu(self.up(self.n2(x)), approximate="tanh"))
+
+
+@model
+def transformer_dynamic():
+    dims = {0: Dim("batch", min=1, max=4), 1: Dim("seq", min=1, max=64)}
+    return nn.Sequential(Block(), Block(causal=True)), (torch.randn(2, 19, 48),), ({0: dims[0], 1: dims[1]},)
+
+
+@model
+def transformer_bf16():
+    return Block().to(torch.bfloat16), (torch.randn(2, 16, 48).to(torch.bfloat16),), None
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.Hardswish(), nn.Conv2d(16, 24, 1))
+        self.skip = nn.Conv2d(16, 24, 1)
+        self.grouped = nn.Conv2d(24, 24, 3, 1, 2, dilation=2, groups=3)
+        self.norm = nn.GroupNorm(4, 24)
+        self.head = nn.Linear(24, 10)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = self.depthwise(x) + self.skip(x)
+        x = F.silu(self.norm(self.grouped(x)))
+        return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)), F.interpolate(x, scale_factor=2, mode="bilinear")
+
+
+@model
+def conv_net():
+    return ConvNet(), (torch.randn(2, 3, 33, 35),), None
+
+
+@model
+def conv_1d_3d_transposed():
+    a, b, c = nn.Conv1d(4, 6, 5, padding=2), nn.Conv3d(2, 3, 3), nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1)
+    return (
+        Fn(lambda x, y, z: (a(x), b(y), c(z))),
+        (torch.randn(2, 4, 21), torch.randn(1, 2, 5, 6, 7), torch.randn(2, 3, 7, 9)),
+        None,
+    )
+
+
+@model
+def indexing():
+    def f(x, i, mask):
+        picked = x[:, i] + x.index_select(1, i)
+        gathered = x.gather(1, i.unsqueeze(0).expand(x.shape[0], -1))
+        top, where = x.topk(3, dim=-1)
+        order = torch.sort(x, dim=1, descending=True)
+        filled = x.masked_fill(mask, -1.0).cumsum(1)
+        return picked, gathered, top, where, order.values, order.indices, filled, x.argmax(1), torch.where(mask, x, -x)
+
+    return Fn(f), (torch.randn(5, 12), torch.tensor([3, 0, 11, 7]), torch.rand(5, 12) > 0.5), None
+
+
+@model
+def embedding_bag_of_tricks():
+    e = nn.Embedding(50, 16)
+
+    def f(ids):
+        x = e(ids)
+        onehot = F.one_hot(ids % 7, 7).to(x.dtype)
+        return torch.cat([x, onehot], -1).sum(1), torch.einsum("bld,bmd->blm", x, x), x.flip(1).roll(1, 1), F.pad(x, (1, 2, 0, 3))
+
+    return Fn(f), (torch.randint(0, 50, (3, 9)),), ({0: Dim("batch", min=1, max=8)},)
+
+
+@model
+def integers_and_bools():
+    def f(a, b):
+        return a // b, a % b, a & b, (a > b) | (a == 3), (a * b).sum(1), (a > 0).any(1), a.float().mean(), a.prod(1), a.clamp(-2, 5)
+
+    return Fn(f), (torch.randint(-9, 9, (6, 11)), torch.randint(1, 7, (6, 11))), None
+
+
+@model
+def kv_cache_state():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4, 8))
+
+        def forward(self, x):
+            self.cache.mul_(0.5).add_(x)
+            return self.cache.sum(0) + x.mean(0)
+
+    return Cache(), (torch.randn(4, 8),), None
+
+
+@model
+def empty_and_scalar():
+    return Fn(lambda x, s: (x * s, x.sum() + s, x[:0] + 1)), (torch.randn(4, 3), torch.tensor(2.5)), None

@@ -1,0 +1,80 @@
+"""Builds every model of models.py with aotc and verifies the artifact: against LibTorch eager and fp64 (aotc verify), the link gate, the
+generated header as C and C++, the same bytes twice.
+
+    run_models.py --aotc BIN --work DIR --gate LINK_GATE [name ...]
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import torch
+
+sys.path.insert(0, os.path.dirname(__file__))
+from models import MODELS
+
+
+def sh(*cmd):
+    r = subprocess.run([str(c) for c in cmd], capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(f"{' '.join(map(str, cmd))}: exit {r.returncode}\n{r.stdout}{r.stderr}")
+    return r.stdout
+
+
+def export(name, path):
+    torch.manual_seed(1)
+    module, args, dims = MODELS[name]()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module.eval(), args, dynamic_shapes=dims_for(module, dims), strict=False)
+        torch.export.save(program, path)
+
+
+def dims_for(module, dims):
+    """models.Fn takes *args, so its shapes stand in one tuple more."""
+    return (dims,) if dims and type(module).__name__ == "Fn" else dims
+
+
+def check(o, name):
+    pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
+    export(name, pt2)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    first = open(so, "rb").read()
+    verdict = json.loads(sh(o.aotc, "verify", so, "--against", pt2, "--json", "--samples", "4"))
+    assert verdict["pass"] and verdict["outputs"]
+    if o.gate:
+        sh(o.gate, so)
+    header = so[:-3] + ".h"
+    user = os.path.join(o.work, name + "_user")
+    for suffix, compiler, std in ((".c", "cc", "c11"), (".cpp", "c++", "c++17")):
+        with open(user + suffix, "w") as f:
+            f.write(f'#include "{os.path.basename(header)}"\nint main(void) {{ return 0; }}\n')
+        sh(compiler, f"-std={std}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_POSIX_C_SOURCE=200809L", "-fsyntax-only", "-Wno-unused-function", user + suffix)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    assert open(so, "rb").read() == first, "two builds differ"
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    p.add_argument("--gate", default="")
+    p.add_argument("names", nargs="*")
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    failed = []
+    for name in o.names or MODELS:
+        try:
+            check(o, name)
+            print("ok  ", name, flush=True)
+        except Exception as e:
+            failed.append(name)
+            print("FAIL", name, str(e)[:3000], flush=True)
+    print(f"{len(o.names or MODELS) - len(failed)} of {len(o.names or MODELS)} models pass")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
