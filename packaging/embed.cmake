@@ -1,5 +1,5 @@
-# aotc_embed(TARGET name=path ...): makes the files part of TARGET; emit/embedded.h finds them by name. Paths may be generator expressions;
-# TARGET is relinked when a file changes (list what builds them with add_dependencies).
+# aotc_embed(TARGET name=path ...): makes the files part of TARGET; emit/embedded.h finds them by name. TARGET is rebuilt when a
+# file changes.
 function(aotc_embed target)
   set(assembly "    .section .rodata\n")
   set(table "")

@@ -1,6 +1,6 @@
 #include "emit/configs.h"
 
-#include "emit/tables.h"
+#include "emit/cpu/module.h"
 #include "plan/interface.h"
 
 namespace aotc::emit {
@@ -21,7 +21,7 @@ std::string gemm(const loop::Kernel& kernel, const loop::MatmulKernel& k, const 
   const auto& choice = std::get<plan::GemmChoice>(c.choice);
   std::string out, list;
   for (size_t s = 0; s < k.segments.size(); ++s) {
-    const std::string epilogue = epilogue_name(k.name, s, isa);
+    const std::string epilogue = cpu::epilogue_function(k.name, s, isa);
     out += declare_epilogue(epilogue);
     list += (s ? ", " : "") + epilogue;
   }
@@ -33,7 +33,7 @@ std::string gemm(const loop::Kernel& kernel, const loop::MatmulKernel& k, const 
 
 std::string conv(const loop::Kernel& kernel, const loop::ConvKernel& k, const plan::KernelConfig& c, Isa isa, const std::string& name) {
   const auto& choice = std::get<plan::ConvChoice>(c.choice);
-  const std::string epilogue = epilogue_name(k.name, 0, isa);
+  const std::string epilogue = cpu::epilogue_function(k.name, 0, isa);
   return declare_epilogue(epilogue) +
          fmt::format("static const aotc_conv_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", name,
                      plan::argument_index(kernel, k.x), plan::argument_index(kernel, k.w), spatial(k.kernel, 1), spatial(k.stride, 1),

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "emit/configs.h"
-#include "emit/cpu/unit.h"
+#include "emit/cpu/module.h"
 #include "plan/slots.h"
 
 namespace aotc::emit {
@@ -214,7 +214,7 @@ class Emitter {
   }
 
   std::string function_name(const std::string& symbol, bool library, Isa isa) {
-    if (!library) return generated_name(symbol, isa);
+    if (!library) return cpu::kernel_function(symbol, isa);
     for (int i = static_cast<int>(isa); i >= 0; --i) {  // the best version that the instruction set includes
       std::string name = fmt::format("{}_{}", symbol, isa_name(static_cast<Isa>(i)));
       if (in_.library_symbols.count(name)) return name;
@@ -294,11 +294,5 @@ class Emitter {
 }  // namespace
 
 std::string emit_tables(const TableInput& in) { return Emitter(in).emit(); }
-
-std::string generated_name(const std::string& kernel, Isa isa) { return fmt::format("{}_{}", kernel, isa_name(cpu::loop_isa(isa))); }
-
-std::string epilogue_name(const std::string& kernel, size_t segment, Isa isa) {
-  return fmt::format("{}_epi{}_{}", kernel, segment, isa_name(cpu::loop_isa(isa)));
-}
 
 }  // namespace aotc::emit

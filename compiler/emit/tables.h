@@ -33,10 +33,6 @@ struct TableInput {
 /// One C++ translation unit that defines `aotc_module`.
 std::string emit_tables(const TableInput& in);
 
-/// Name of the function that emit/cpu makes for a loop kernel: instruction sets that only change contractions share the loops.
-std::string generated_name(const std::string& kernel, Isa isa);
-/// Name of the epilogue function that emit/cpu makes for a segment of a contraction.
-std::string epilogue_name(const std::string& kernel, size_t segment, Isa isa);
 /// Names of the global symbols that a static library (ar archive) defines, from its index.
 std::set<std::string> archive_symbols(std::string_view archive);
 

@@ -48,11 +48,6 @@ std::string joined(const std::vector<std::string>& words) {
   return s;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 Diagnostic failed(const std::string& what, const ProcessResult& r) {
   std::string text = r.output.size() > 6000 ? r.output.substr(0, 6000) + "\n..." : r.output;
   return Diagnostic(ExitCode::toolchain, {}, fmt::format("{} failed with exit code {}", what, r.exit_code))

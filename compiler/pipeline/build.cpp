@@ -9,7 +9,7 @@
 
 #include "aotc/detail/blob_hash.h"
 #include "emit/blob.h"
-#include "emit/cpu_units.h"
+#include "emit/cpu/module.h"
 #include "emit/cuda/module.h"
 #include "emit/embedded.h"
 #include "emit/header.h"
@@ -187,7 +187,7 @@ json build(const BuildOptions& o, const Events& events) {
       tables.cuda_functions = cuda->functions;
       if (!o.keep_dir.empty()) emit::write_file(work.file("kernels.cu"), cuda->source);
     } else {
-      units = emit::cpu_units(f.module, target);
+      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas)) units.push_back({u.name, std::move(u.source), std::move(u.flags)});
       tables.library_symbols = emit::archive_symbols(emit::embedded("lib/libaotc_kernels_cpu.a").text());
     }
     if (plans.weights_bytes && !in_file) tables.weights_symbol = kWeightsSymbol;
