@@ -56,7 +56,7 @@ json variant(const plan::Plan& p, const loop::Module& m) {
                 {"begin", b.live.begin},
                 {"end", b.live.end}};
     if (b.place == plan::Place::arena) row["offset"] = expr(b.offset, m.syms);
-    if (b.in_place_of) row["in_place_of"] = m.buffers[*b.in_place_of].name;
+    if (b.in_place_of) row["in_place_of"] = m.buffers[p.buffers[*b.in_place_of].buffer].name;
     buffers.push_back(std::move(row));
   }
   return {{"name", p.name},
