@@ -3,7 +3,8 @@
 
 namespace aotc::cli {
 
-Run add_measure_worker(CLI::App&) {
+Run add_measure_worker(CLI::App& app) {
+  app.group("");  // not shown in the help
   return [](const Common&) { return search::run_measure_worker(); };
 }
 

@@ -22,6 +22,8 @@
 #include "plan/build.h"
 #include "plan/text.h"
 #include "plan/verify.h"
+#include "search/choose.h"
+#include "search/tune.h"
 
 namespace aotc::pipeline {
 namespace {
@@ -64,9 +66,10 @@ class WorkDir {
   fs::path path_;
 };
 
-plan::PlanSet plans_of(const Front& f, const Target& target, const emit::cuda::CudaCode* cuda) {
+plan::PlanSet plans_of(const Front& f, const plan::ChooseFn& choose, const emit::cuda::CudaCode* cuda) {
   plan::PlanOptions options;
   options.variants = ranges_of(f);
+  options.choose = choose;
   if (cuda)
     options.launch = [cuda](loop::KernelId id, const loop::Kernel&) {
       const emit::cuda::Launch& l = cuda->launches.at(idx(id));
@@ -80,10 +83,32 @@ plan::PlanSet plans_of(const Front& f, const Target& target, const emit::cuda::C
       s.smem_bytes = l.smem_bytes;
       return s;
     };
-  (void)target;
   plan::PlanSet set = plan::build_plans(f.graph, f.module, options);
   for (const plan::Plan& p : set.plans) plan::verify(p, f.module.syms, "plan");
   return set;
+}
+
+/// What the tuning database knows of this module's contractions and, with max-autotune, what is measured now.
+search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& clock, const Events& events) {
+  if (!o.max_autotune && o.tuning_db.empty()) return {};
+  const std::string path = !o.tuning_db.empty() ? o.tuning_db : emit::user_cache_dir() + "/tuning.json";
+  search::TuningDb db = search::TuningDb::load(path);
+  clock.phase(o.max_autotune ? "tune" : "read " + fs::path(path).filename().string());
+  search::TuneOptions options;
+  options.target = o.front.target;
+  options.measure = o.max_autotune;
+  options.budget_s = o.tune_budget_s;
+  options.progress = events.progress;
+  std::vector<SymTable> tables;
+  for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
+  if (tables.empty()) tables.push_back(f.module.syms);
+  search::Tuned tuned = search::tune(f.module, tables, options, db);
+  if (o.max_autotune) {
+    std::error_code ec;
+    fs::create_directories(fs::path(path).parent_path(), ec);
+    db.save(path);
+  }
+  return tuned;
 }
 
 std::vector<emit::cuda::SourceFile> cuda_headers() {
@@ -127,9 +152,9 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
 }  // namespace
 
 std::vector<plan::Plan> make_plans(const Front& front, const Target& target) {
-  if (!target.is_gpu()) return plans_of(front, target, nullptr).plans;
+  if (!target.is_gpu()) return plans_of(front, search::chooser(target), nullptr).plans;
   const emit::cuda::CudaCode code = emit::cuda::emit_module(front.module);
-  return plans_of(front, target, &code).plans;
+  return plans_of(front, {}, &code).plans;
 }
 
 json build(const BuildOptions& o, const Events& events) {
@@ -145,10 +170,12 @@ json build(const BuildOptions& o, const Events& events) {
     fs::create_directories(output.parent_path(), ec);
 
     PhaseClock clock(events, &times);
+    plan::ChooseFn choose;
+    if (!target.is_gpu()) choose = search::chooser(target, tuned_choices(o, f, clock, events));
     clock.phase("plan");
     std::optional<emit::cuda::CudaCode> cuda;
     if (target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
-    const plan::PlanSet plans = plans_of(f, target, cuda ? &*cuda : nullptr);
+    const plan::PlanSet plans = plans_of(f, choose, cuda ? &*cuda : nullptr);
     stages.after("plan", [&] { return plan::print(plans, f.module); });
     stages.check_names();
     const json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
@@ -187,7 +214,8 @@ json build(const BuildOptions& o, const Events& events) {
       tables.cuda_functions = cuda->functions;
       if (!o.keep_dir.empty()) emit::write_file(work.file("kernels.cu"), cuda->source);
     } else {
-      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas)) units.push_back({u.name, std::move(u.source), std::move(u.flags)});
+      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas))
+        units.push_back({u.name, std::move(u.source), std::move(u.flags)});
       tables.library_symbols = emit::archive_symbols(emit::embedded("lib/libaotc_kernels_cpu.a").text());
     }
     if (plans.weights_bytes && !in_file) tables.weights_symbol = kWeightsSymbol;
