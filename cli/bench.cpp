@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "artifact.h"
 #include "cli.h"
@@ -74,6 +75,7 @@ int run(const Options& o, const Common& common) {
   const Artifact artifact(o.artifact);
   Session session(artifact, o.threads);
   std::vector<HostTensor> inputs = inputs_without_archive(artifact, dims);
+  std::optional<import::Program> program;  // outlives eager
   std::unique_ptr<import::Reference> eager;
   const Result<LoadOnce> once = load_once(o.artifact, o.threads, inputs);
   if (!once) throw Diagnostic(Loc{o.artifact, "", "", ""}, once.why());
@@ -82,11 +84,11 @@ int run(const Options& o, const Common& common) {
 
   std::vector<double> ours, theirs;
   if (!o.against.empty()) {
-    const import::Program program = program_of(o.against, artifact);
-    inputs = import::make_inputs(program, choose_sizes(program, dims), 0);
+    program = program_of(o.against, artifact);
+    inputs = import::make_inputs(*program, choose_sizes(*program, dims), 0);
     session.bind(inputs);
     session.run();
-    eager = import::make_reference(program, {false, o.threads});
+    eager = import::make_reference(*program, {false, o.threads});
     for (int i = 0; i < 2; ++i) eager->run(inputs);
   }
   for (int round = 0; round < o.rounds; ++round) {  // interleaved: drift of the machine hits both

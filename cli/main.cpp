@@ -25,7 +25,6 @@ constexpr Verb kVerbs[] = {
     {"explain", "which operators went into which kernel and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
     {"opt", "for developers: graph text in, passes, graph text out", "aotc opt file.graph --passes=fold_constants,dce", add_opt},
-    {"measure-worker", "times kernel candidates for max-autotune (internal)", "aotc measure-worker < requests.jsonl", add_measure_worker},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
 };
 

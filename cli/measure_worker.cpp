@@ -3,8 +3,7 @@
 
 namespace aotc::cli {
 
-Run add_measure_worker(CLI::App& app) {
-  app.group("");  // not shown in the help
+Run add_measure_worker(CLI::App&) {
   return [](const Common&) { return search::run_measure_worker(); };
 }
 

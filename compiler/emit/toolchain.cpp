@@ -34,8 +34,8 @@ constexpr const char* kCommonFlags[] = {"-std=c++17",
                                         "-g0"};
 
 constexpr const char* kLinkFlags[] = {
-    "-shared",     "-nostdlib++",    "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",           "-Wl,-z,noexecstack",
-    "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu", "-Wl,--exclude-libs,ALL"};
+    "-shared",     "-nodefaultlibs",    "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",           "-Wl,-z,noexecstack",
+    "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu"};
 
 constexpr const char* kSymbolMap = "{ global: aotc_get_api; local: *; };\n";
 
@@ -166,7 +166,7 @@ std::string link_artifact(const Compiler& compiler, const std::vector<std::strin
   cmd.insert(cmd.end(), objects.begin(), objects.end());
   cmd.push_back("-Wl,--start-group");
   cmd.insert(cmd.end(), archives.begin(), archives.end());
-  cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl"});
+  cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl", "-lc", "-lgcc"});
   const ProcessResult r = run_process(cmd);
   if (!r.ok()) {
     fs::remove(aside, ec);

@@ -6,7 +6,7 @@ namespace {
 
 /// Runs `steps` steps of P::kGroup values of k each.
 /// a: RowA: row i at a + i*a_stride bytes, k contiguous; else k-th column at a + k*a_stride bytes (dot: pairs), rows contiguous.
-/// b: step s at b + s*b_stride bytes. c: acc elements, rows ldc apart; `first` starts from zero instead of from c.
+/// b: step s at b + s*b_stride bytes. c: acc elements, rows ldc apart; the sum is added to c, with `first` it replaces c.
 /// pf: prefetched while running, pf_step bytes a step.
 using MicroFn = void (*)(int64_t steps, const char* a, int64_t a_stride, const char* b, int64_t b_stride, void* c, int64_t ldc, bool first,
                          const char* pf, int64_t pf_step);
@@ -105,7 +105,7 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
   V acc[kSets][MR][NV];
   for (int s = 0; s < kSets; ++s)
     for (int i = 0; i < MR; ++i)
-      for (int j = 0; j < NV; ++j) acc[s][i][j] = s == 0 && !first ? Vec<T>::load(c + i * ldc + j * W) : Vec<T>::zero();
+      for (int j = 0; j < NV; ++j) acc[s][i][j] = Vec<T>::zero();
   // Rows three apart share a base pointer: base, base + stride, base + 2*stride are addressing modes.
   constexpr int kBases = RowA ? (MR + 2) / 3 : 1;
   const char* base[kBases];
@@ -141,9 +141,11 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
 #pragma GCC unroll 8
     for (int i = 0; i < kBases; ++i) base[i] += a_step;
   }
+  // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
   for (int i = 0; i < MR; ++i)
     for (int j = 0; j < NV; ++j) {
       for (int t = 1; t < kSets; ++t) acc[0][i][j] += acc[t][i][j];
+      if (!first) acc[0][i][j] += Vec<T>::load(c + i * ldc + j * W);
       Vec<T>::store(c + i * ldc + j * W, acc[0][i][j]);
     }
 }
