@@ -171,7 +171,13 @@ class Planner {
       c10::TypeKind kind = c10::TypeKind::AnyType;
       if (s.op) {
         c10::TypePtr t = s.op->schema().arguments().at(i).real_type();
-        if (const auto opt = t->cast<c10::OptionalType>()) t = opt->getElementType();
+        if (const auto opt = t->cast<c10::OptionalType>()) {
+          if (std::holds_alternative<NoneArg>(n.args[i].value)) {
+            s.args.emplace_back();  // None
+            continue;
+          }
+          t = opt->getElementType();
+        }
         kind = t->kind();
       }
       s.args.push_back(argument(n.args[i].value, kind));
