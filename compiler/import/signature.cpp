@@ -136,11 +136,14 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
     }
     p.outputs.push_back(std::move(out));
   }
+  for (ProgramInput& in : p.inputs)
+    if (in.kind == InputKind::parameter && mutated.count(in.target)) in.kind = InputKind::buffer;
   for (const std::string& name : reader.written()) {
     const auto it = by_name.find(name);
     if (it == by_name.end()) continue;
-    const ProgramInput& in = p.inputs[it->second];
+    ProgramInput& in = p.inputs[it->second];
     const bool user = in.kind == InputKind::user;
+    if (!user) in.kind = InputKind::buffer;  // a constant or parameter that the model writes is a buffer of its own
     const std::string& target = user ? in.name : in.target;
     if (!mutated.insert(target).second) continue;
     p.outputs.push_back(
