@@ -153,18 +153,10 @@ bool Partitioner::makes_cycle(ValueId v, GroupId gr) {
   return false;
 }
 
-void Partitioner::order_groups() {
-  const size_t n = p_.groups.size();
-  IdVec<ValueId, uint32_t> position;
-  position.raw().assign(g_.values.size(), 0);
-  for (uint32_t i = 0; i < g_.order.size(); ++i)
-    for (ValueId v : g_.nodes[g_.order[i]].outputs) position[v] = i + 1;
-
-  std::vector<std::set<GroupId>> before(n), after(n);
-  std::vector<uint32_t> rank(n, 0);
-  for (uint32_t i = 0; i < n; ++i) {
+void Partitioner::find_edges(std::vector<std::set<GroupId>>& before) const {
+  before.assign(p_.groups.size(), {});
+  for (uint32_t i = 0; i < p_.groups.size(); ++i) {
     const GroupId id = static_cast<GroupId>(i);
-    for (const StoreAt& s : p_.groups[id].stores) rank[i] = std::max(rank[i], position[s.value]);
     std::set<ValueId> seen;
     std::vector<ValueId> work = p_.groups[id].needs;
     while (!work.empty()) {
@@ -172,7 +164,7 @@ void Partitioner::order_groups() {
       work.pop_back();
       if (p_.is_leaf(v)) continue;
       if (const GroupId h = p_.home[v]; h != kNone<GroupId>) {
-        if (h != id) before[i].insert(h);
+        before[i].insert(h);
         continue;
       }
       if (!seen.insert(v).second) continue;
@@ -180,7 +172,22 @@ void Partitioner::order_groups() {
       for (ValueId u : g_.def(v)->inputs) work.push_back(u);
     }
     before[i].erase(id);
-    for (GroupId h : before[i]) after[idx(h)].insert(id);
+  }
+}
+
+void Partitioner::order_groups() {
+  const size_t n = p_.groups.size();
+  IdVec<ValueId, uint32_t> position;
+  position.raw().assign(g_.values.size(), 0);
+  for (uint32_t i = 0; i < g_.order.size(); ++i)
+    for (ValueId v : g_.nodes[g_.order[i]].outputs) position[v] = i + 1;
+
+  std::vector<std::set<GroupId>> before, after(n);
+  std::vector<uint32_t> rank(n, 0);
+  find_edges(before);
+  for (uint32_t i = 0; i < n; ++i) {
+    for (const StoreAt& s : p_.groups[static_cast<GroupId>(i)].stores) rank[i] = std::max(rank[i], position[s.value]);
+    for (GroupId h : before[i]) after[idx(h)].insert(static_cast<GroupId>(i));
   }
   using Ready = std::pair<uint32_t, uint32_t>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;

@@ -74,6 +74,7 @@ void Partitioner::run() {
       deliver(s.updated, StoreAt::Where::state, i, "update of state " + s.name);
   for (uint32_t i = 0; i < g_.outputs.size(); ++i) deliver(g_.outputs[i].value, StoreAt::Where::output, i, "model output");
   for (size_t i = g_.order.size(); i-- > 0;) visit(g_.order[i]);
+  if (!strict_) merge_siblings();
   order_groups();
 }
 
@@ -285,7 +286,7 @@ bool Partitioner::stays_in_row(ValueId v) const {
     std::vector<SymId> along;
     for (int64_t i : row)
       if (auto s = d.idx[static_cast<size_t>(i)].as_symbol()) along.push_back(*s);
-    if (along.size() != row.size()) return false;
+    if (along.size() != row.size()) continue;  // seen through a reshape: the statistics are cheaper to store than the values
     if (gr.split ? along != gr.inner : along.size() > gr.outer.size()) return false;
     for (size_t i = 0; i < d.idx.size(); ++i)
       if (std::find(row.begin(), row.end(), static_cast<int64_t>(i)) == row.end() && depends_on_any({d.idx[i]}, along)) return false;

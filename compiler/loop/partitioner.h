@@ -1,5 +1,7 @@
 #pragma once
 // The visitor behind partition(): see partition.h for what it decides.
+#include <set>
+
 #include "loop/cost.h"
 #include "loop/index.h"
 #include "loop/partition.h"
@@ -65,6 +67,9 @@ class Partitioner {
   bool stays_in_row(ValueId v) const;
   void find_rows();
 
+  void merge_siblings();
+  /// By group: those that must run before it.
+  void find_edges(std::vector<std::set<GroupId>>& before) const;
   void order_groups();
 
   Partition& p_;

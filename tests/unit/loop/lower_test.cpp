@@ -338,3 +338,48 @@ output %v "v"
   REQUIRE(c.calls() == 2);
   REQUIRE(std::get<MatmulKernel>(c.m.kernels.raw()[0]).segments.size() == 3);
 }
+
+TEST_CASE("independent kernels over one domain are one") {
+  const auto c = check(R"(
+sym B [1, 8]
+input %x : float32[B, 16] "x"
+input %y : float32[B, 16] "y"
+%a = exp(%x) : float32[B, 16]
+%b = sin(%x) : float32[B, 16]
+%s = reduce(%y) {kind="sum", dims=[1]} : float32[B]
+%m = reduce(%y) {kind="max", dims=[1]} : float32[B]
+output %a "a"
+output %b "b"
+output %s "s"
+output %m "m"
+)",
+                       {{3}, {1}});
+  REQUIRE(c.calls() == 2);
+}
+
+TEST_CASE("group norm: statistics and one pass over the values") {
+  const auto c = check(R"(
+sym N [1, 8]
+input %x : float32[N, 6, 5, 4] "x"
+const %w : float32[1, 6, 1, 1] "w"
+%g = reshape(%x) : float32[N, 2, 60]
+%s = reduce(%g) {kind="sum", dims=[2]} : float32[N, 2]
+%c = full() {value=0.0166666} : float32[N, 2]
+%m = mul(%s, %c) : float32[N, 2]
+%m1 = reshape(%m) : float32[N, 2, 1]
+%me = expand(%m1) : float32[N, 2, 60]
+%d = sub(%g, %me) : float32[N, 2, 60]
+%q = mul(%d, %d) : float32[N, 2, 60]
+%v = reduce(%q) {kind="sum", dims=[2]} : float32[N, 2]
+%r = rsqrt(%v) : float32[N, 2]
+%r1 = reshape(%r) : float32[N, 2, 1]
+%re = expand(%r1) : float32[N, 2, 60]
+%n = mul(%d, %re) : float32[N, 2, 60]
+%n4 = reshape(%n) : float32[N, 6, 5, 4]
+%we = expand(%w) : float32[N, 6, 5, 4]
+%y = mul(%n4, %we) : float32[N, 6, 5, 4]
+output %y "y"
+)",
+                       {{2}, {1}});
+  REQUIRE(c.calls() == 2);
+}
