@@ -145,9 +145,23 @@ bool InstEmitter::emit_affine_compare(InstId id, const Expr& difference) {
   return true;
 }
 
+/// x / row value, as in softmax: by the reciprocal, taken once. Only for results of reductions: elsewhere (index arithmetic in floats, say)
+/// quotients that are exact must stay so.
+bool InstEmitter::emit_row_division(InstId id) {
+  const Inst& i = k_.insts[id];
+  if (i.op != Op::div || i.dtype != DType::f32) return false;
+  const Value &x = value(i.args[0]), &y = value(i.args[1]);
+  if (!x.varies || y.varies || !y.reduced || y.rank >= x.rank) return false;
+  auto [it, fresh] = divisors_.try_emplace(i.args[1], fmt::format("d{}", idx(i.args[1])));
+  if (fresh) scopes_.add(y.rank, fmt::format("const divisor {} = divide_by({});", it->second, y.text));
+  define(id, x.rank, true, "f32v", fmt::format("div_by({}, {})", x.text, it->second));
+  return true;
+}
+
 void InstEmitter::emit_op(InstId id) {
   const Inst& i = k_.insts[id];
-  if (emit_lane_compare(id)) return;
+  if (emit_lane_compare(id) || emit_row_division(id)) return;
+  bool reduced = false;
   std::vector<std::string> args;
   std::vector<DType> types;
   int rank = kFunction;
@@ -158,8 +172,10 @@ void InstEmitter::emit_op(InstId id) {
     types.push_back(dtype(a));
     rank = std::max(rank, v.rank);
     varies |= v.varies;
+    reduced |= v.reduced;
   }
   define(id, rank, varies, reg_type(i.dtype), pointwise(i.op, args, types, i.dtype));
+  values_[id].reduced = reduced;
 }
 
 std::string InstEmitter::arg_as(InstId arg, DType t) const { return cast(value(arg).text, dtype(arg), t); }
@@ -303,6 +319,7 @@ void InstEmitter::close_nest(int around) {
     std::string text = fmt::format("r{}[0].{}()", idx(id), across ? "across" : "lanes");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
     define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), text);
+    values_[id].reduced = true;
   }
   reductions_.clear();
 }

@@ -36,7 +36,8 @@ class InstEmitter {
   struct Value {
     std::string text;
     int rank = kFunction;
-    bool varies = false;  ///< its lanes differ
+    bool varies = false;   ///< its lanes differ
+    bool reduced = false;  ///< comes of a reduction of this kernel
   };
   const Value& value(loop::InstId id) const;
   DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
@@ -45,6 +46,7 @@ class InstEmitter {
   void emit_index(loop::InstId id);
   void emit_op(loop::InstId id);
   bool emit_lane_compare(loop::InstId id);
+  bool emit_row_division(loop::InstId id);
   bool emit_affine_compare(loop::InstId id, const Expr& difference);
   void emit_load(loop::InstId id);
   void emit_store(loop::InstId id);
@@ -63,6 +65,7 @@ class InstEmitter {
   Place place_{};
   std::map<loop::InstId, Value> values_;
   std::vector<loop::InstId> reductions_;
+  std::map<loop::InstId, std::string> divisors_;
   int unroll_ = 1;
   std::string acc_type_ = "float";
 };

@@ -151,6 +151,17 @@ AOTC_I V v_rsqrt(V a) {
   return v_div(like(a, 1), v_sqrt(a));
 }
 
+/// A divisor of many: multiplies by the reciprocal where that is neither huge nor subnormal (the quotient is then within 1.5 ulp).
+struct divisor {
+  f32v y, reciprocal;
+  bool safe;
+};
+AOTC_I divisor divide_by(f32v y) {
+  const float a = __builtin_fabsf(y[0]);
+  return {y, 1.0f / y, a > 1e-36f && a < 1e36f};
+}
+AOTC_I f32v div_by(f32v x, const divisor& d) { return d.safe ? x * d.reciprocal : x / d.y; }
+
 // ---- division -------------------------------------------------------------------------------------------------------------------------
 // Integers lane by lane (no machine has a vector integer division); a divisor of 0 gives 0.
 template <class V, class F>
