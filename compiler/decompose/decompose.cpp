@@ -41,7 +41,9 @@ class Driver {
       case InputKind::user: {
         const auto it = p_.tensors.find(in.name);
         AOTC_CHECK(it != p_.tensors.end(), "input '{}' has no metadata", in.name);
-        const ValueId v = g_.add_input(in.name, {it->second.dtype, it->second.sizes});
+        if (is_complex(it->second.dtype))
+          unsupported_.push_back({in.name, "input", "", "a complex input", "pass its real view (torch.view_as_real)"});
+        const ValueId v = g_.add_input(in.name, pair_type({it->second.dtype, it->second.sizes}));
         g_.inputs.back().tree_path = in.tree_path;
         input_of_[in.name] = static_cast<int32_t>(g_.inputs.size()) - 1;
         env_.define(in.name, v);
@@ -75,7 +77,8 @@ class Driver {
   void data_input(const import::ProgramInput& in) {
     const auto it = p_.data.find(in.target);
     AOTC_CHECK(it != p_.data.end(), "no data for '{}'", in.target);
-    const ConstData& data = it->second;
+    ConstData data = it->second;
+    data.type = pair_type(data.type);
     if (in.kind == InputKind::buffer && mutated_.count(in.target)) {
       const ConstId initial = g_.constants.push(data);
       const ValueId v = g_.add_state(in.target, data.type, initial);
@@ -83,7 +86,7 @@ class Driver {
       env_.define(in.name, v);
       return;
     }
-    env_.declare(in.name, [this, &data] {
+    env_.declare(in.name, [this, data] {
       // Names for one piece of memory (tied weights) become one constant.
       const auto key = std::tuple(static_cast<const void*>(data.data), static_cast<uint32_t>(data.type.dtype), dims_text(data.type));
       const auto found = constant_of_.find(key);
@@ -150,8 +153,8 @@ class Driver {
     for (const std::string& name : result_names(n)) {
       const auto it = p_.tensors.find(name);
       if (it == p_.tensors.end() || env_.known(name)) continue;
-      const TensorType t{it->second.dtype, it->second.sizes};
-      if (!is_complex(t.dtype)) env_.define(name, full(b_, t.dtype, t.dims, 0.0));
+      const TensorType t = pair_type({it->second.dtype, it->second.sizes});
+      env_.define(name, full(b_, t.dtype, t.dims, 0.0));
     }
   }
 
@@ -173,6 +176,8 @@ class Driver {
   void emit_output(const import::ProgramOutput& o) {
     const auto* t = std::get_if<import::TensorRef>(&o.value);
     b_.at(t ? t->name : "output", "");
+    if (const auto it = t ? p_.tensors.find(t->name) : p_.tensors.end(); it != p_.tensors.end() && is_complex(it->second.dtype))
+      throw Refused{"a complex output", "return its real view (torch.view_as_real)"};
     if (o.kind == OutputKind::buffer_mutation) {
       AOTC_CHECK(t && state_of_.count(o.target), "mutation of unknown buffer '{}'", o.target);
       g_.states[state_of_.at(o.target)].updated = env_.get(t->name);

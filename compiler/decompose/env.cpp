@@ -17,6 +17,23 @@ std::vector<std::string> result_names(const PNode& node) {
 }
 
 namespace {
+bool is_complex_tensor(const import::Program& p, const std::string& name) {
+  const auto it = p.tensors.find(name);
+  return it != p.tensors.end() && is_complex(it->second.dtype);
+}
+
+bool touches_complex(const import::Program& p, const PNode& node) {
+  for (const std::string& name : result_names(node))
+    if (is_complex_tensor(p, name)) return true;
+  for (const import::NamedArg& a : node.args) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value); t && is_complex_tensor(p, t->name)) return true;
+    if (const auto* l = std::get_if<import::TensorList>(&a.value))
+      for (const import::TensorRef& t : *l)
+        if (is_complex_tensor(p, t.name)) return true;
+  }
+  return false;
+}
+
 /// "aten.relu_.default" → "aten.relu.default"; empty where the name has no in-place form.
 std::string functional_name(const std::string& target) {
   const size_t dot = target.find('.'), end = target.find('.', dot + 1);
@@ -73,7 +90,8 @@ ValueId Env::get(const std::string& name) {
     std::map<std::string, ValueId> again;
     std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
     Rule r(b_, program_, *t.node, *this);
-    const RuleFn fn = find_rule(t.node->target);
+    r.pairs = touches_complex(program_, *t.node);
+    const RuleFn fn = r.pairs ? find_complex_rule(t.node->target) : find_rule(t.node->target);
     AOTC_CHECK(fn, "a view by {}, which has no rule", t.node->target);
     fn(r);
     capture_ = outer;
@@ -127,6 +145,7 @@ void Env::write(const std::string& name, ValueId v) {
   } else {
     const ValueId parent = get(t.parent);
     Rule r(b_, program_, *t.node, *this);
+    if (touches_complex(program_, *t.node)) throw Refused{"an in-place write to a complex tensor", "export with run_decompositions()"};
     write(t.parent, write_back(r, parent, v, t.result));
   }
   t.value = v;
@@ -158,12 +177,15 @@ void Env::run_in_place(const PNode& node, RuleFn fn) {
 
 void Env::run(const PNode& node) {
   capture_ = nullptr;
-  if (const RuleFn fn = find_rule(node.target)) {
+  const bool pairs = touches_complex(program_, node);
+  if (const RuleFn fn = pairs ? find_complex_rule(node.target) : find_rule(node.target)) {
     Rule r(b_, program_, node, *this);
+    r.pairs = pairs;
     fn(r);
     note_aliases(node);
     return;
   }
+  if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   const std::string functional = functional_name(node.target);
   if (const RuleFn fn = functional.empty() ? nullptr : find_rule(functional)) return run_in_place(node, fn);
   throw Refused{"no rule", "rewrite it with supported operators, or report it"};

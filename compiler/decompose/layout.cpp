@@ -14,7 +14,7 @@ void join(Rule& r, std::vector<ValueId> xs, int64_t dim) {
   for (ValueId v : xs)
     if (!(r.b.rank(v) == 1 && r.b.dims(v)[0].is(0) && t.rank() != 1)) parts.push_back(r.b.cast(v, t.dtype));
   if (parts.empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
-  r.set(r.b.cat(parts, static_cast<int>(dim < 0 ? dim + t.rank() : dim)));
+  r.set(r.b.cat(parts, static_cast<int>(dim < 0 ? dim + t.rank() - (r.pairs ? 1 : 0) : dim)));
 }
 
 void cat(Rule& r) {

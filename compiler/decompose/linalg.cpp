@@ -248,6 +248,22 @@ void matrix_power(Rule& r) {
   r.set(y);
 }
 
+/// Rows in runs, each run times its own matrix (experts): all products, of which every row keeps its own.
+void grouped_mm(Rule& r) {
+  const DType out = r.meta_result().dtype;
+  const bool core = r.has("self");
+  const T x = tensor(r, core ? "self" : r.has("input") ? "input" : "0"), w = tensor(r, core ? "mat2" : r.has("weight") ? "weight" : "1");
+  const std::string_view offs = r.has("offs") ? "offs" : "2";
+  if (r.none(offs) || x.rank() != 2 || w.rank() != 3) r.refuse("grouped products other than of rows with a stack of matrices");
+  if (core && !r.none("bias")) r.refuse("a bias in a grouped product");
+  const T ends = tensor(r, offs).to(DType::i64);
+  const Expr rows = x.dim(0), experts = w.dim(0);
+  const T row = iota(r.b, {rows}, 0);
+  const T mine = minimum((row.unsqueeze(1) >= ends.unsqueeze(0)).to(DType::i64).sum({1}, false), scalar_of(r.b, experts - 1, DType::i64));
+  const T all = matmul(x.unsqueeze(0).expand({experts, rows, x.dim(1)}), w, out);
+  r.set(r.b.index(all, {mine, row}, {0, 1}, 0));
+}
+
 constexpr RuleRow kRows[] = {
     {"aten.matmul.default", plain<0>},
     {"aten.linalg_matmul.default", plain<0>},
@@ -276,6 +292,8 @@ constexpr RuleRow kRows[] = {
     {"aten.pairwise_distance.default", pairwise_distance},
     {"aten.cross.default", cross},
     {"aten.linalg_cross.default", cross},
+    {"aten._grouped_mm.default", grouped_mm},
+    {"transformers.grouped_mm_fallback.default", grouped_mm},
     {"aten.linalg_vecdot.default", vecdot},
     {"aten.linalg_multi_dot.default", multi_dot},
     {"aten.chain_matmul.default", multi_dot},

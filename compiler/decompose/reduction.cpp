@@ -10,6 +10,7 @@ namespace aotc::decompose {
 
 Ints reduced_dims(Rule& r, int rank, bool empty_means_all) {
   if (!r.has("dim") || r.none("dim")) {
+    if (r.pairs) --rank;
     Ints all;
     for (int i = 0; i < rank; ++i) all.push_back(i);
     return all;

@@ -179,7 +179,15 @@ Rule::Number Rule::scalar(std::string_view name) {
   return n;
 }
 
+TensorType pair_type(TensorType t) {
+  if (!is_complex(t.dtype)) return t;
+  t.dtype = t.dtype == DType::c64 ? DType::f32 : DType::f64;
+  t.dims.push_back(2);
+  return t;
+}
+
 int Rule::dim(std::string_view name, int rank) {
+  if (pairs) --rank;
   const int64_t d = integer(name);
   const int64_t n = rank == 0 ? 1 : rank;
   if (d < -n || d >= n) refuse(fmt::format("dim {} is out of range for rank {}", d, rank));
@@ -188,6 +196,7 @@ int Rule::dim(std::string_view name, int rank) {
 
 Ints Rule::dims(std::string_view name, int rank, bool empty_means_all) {
   Ints out;
+  if (pairs) --rank;
   const bool all = none(name) || (syms(name).empty() && empty_means_all);
   if (all) {
     for (int i = 0; i < rank; ++i) out.push_back(i);
@@ -218,7 +227,8 @@ Ints Rule::spatial(std::string_view name, int k, int64_t fallback) {
 static TensorType type_of(const Rule& r, const std::string& name) {
   auto it = r.program.tensors.find(name);
   if (it == r.program.tensors.end()) r.refuse(fmt::format("the archive has no metadata for '{}'", name));
-  return {it->second.dtype, it->second.sizes};
+  const TensorType t{it->second.dtype, it->second.sizes};
+  return r.pairs ? pair_type(t) : t;
 }
 
 TensorType Rule::meta_result(size_t i) const {
@@ -249,16 +259,15 @@ const import::TensorMeta* Rule::meta_arg(std::string_view name) const {
 void Rule::define(const std::string& name, ValueId v) {
   auto it = program.tensors.find(name);
   if (it != program.tensors.end()) {
-    const import::TensorMeta& m = it->second;
+    const TensorType m = pair_type({it->second.dtype, it->second.sizes});
     if (cast_results) v = b.cast(v, m.dtype);
     const TensorType& t = b.type(v);
     AOTC_CHECK(t.dtype == m.dtype, "{}: result '{}' has dtype {}, the archive says {}", node.target, name, dtype_name(t.dtype),
                dtype_name(m.dtype));
-    AOTC_CHECK(t.dims.size() == m.sizes.size(), "{}: result '{}' has rank {}, the archive says {}", node.target, name, t.rank(),
-               m.sizes.size());
+    AOTC_CHECK(t.rank() == m.rank(), "{}: result '{}' has rank {}, the archive says {}", node.target, name, t.rank(), m.rank());
     for (size_t d = 0; d < t.dims.size(); ++d)
-      AOTC_CHECK(!b.syms().proves_ne(t.dims[d], m.sizes[d]), "{}: dim {} of result '{}' is {}, the archive says {}", node.target, d, name,
-                 t.dims[d].str(b.syms()), m.sizes[d].str(b.syms()));
+      AOTC_CHECK(!b.syms().proves_ne(t.dims[d], m.dims[d]), "{}: dim {} of result '{}' is {}, the archive says {}", node.target, d, name,
+                 t.dims[d].str(b.syms()), m.dims[d].str(b.syms()));
   }
   env_.define(name, v);
 }

@@ -35,6 +35,9 @@ class Rule {
   const import::PNode& node;
   /// Results are cast to the archive's dtype: in-place forms write into a tensor that has one.
   bool cast_results = false;
+  /// A complex tensor is a real one with a last dim of 2 (decompose/complex.cpp). Where this is set, metadata and dims are told that way:
+  /// rules that move elements, or are linear in them, then serve complex tensors too.
+  bool pairs = false;
 
   // Arguments by schema name. The plain forms refuse with a clear text when the argument has another type.
   const import::Arg& arg(std::string_view name) const;
@@ -99,8 +102,13 @@ struct RuleRow {
 };  ///< overload: "aten.add.Tensor"
 using RuleTable = std::span<const RuleRow>;
 
+/// The real type that holds a complex one; other types are themselves.
+TensorType pair_type(TensorType t);
+
 /// All families (decompose/table.cpp).
 RuleFn find_rule(std::string_view overload);
+/// The rule for an operator some tensor of which is complex; null: none (decompose/complex.cpp).
+RuleFn find_complex_rule(std::string_view overload);
 std::vector<RuleTable> all_rules();
 
 }  // namespace aotc::decompose
