@@ -15,6 +15,9 @@ Ints all_dims(const T& x) {
   return d;
 }
 
+/// The floating type in which a loss is computed.
+DType sum_type(Rule& r) { return compute_type(float_type(r.meta_result().dtype)); }
+
 /// reduction: 0 none, 1 mean, 2 sum.
 void finish(Rule& r, const T& loss) {
   const int64_t how = r.integer_or("reduction", 1);
@@ -83,7 +86,7 @@ void hinge_embedding(Rule& r) {
   finish(r, where(y == 1.0, 0.0, far) + where(y == -1.0, 0.0, x));
 }
 void poisson_nll(Rule& r) {
-  const T x = tensor(r, "input").up(), y = tensor(r, "target").to(x.dtype());
+  const T x = tensor(r, "input").to(sum_type(r)), y = tensor(r, "target").to(x.dtype());
   T loss = r.boolean("log_input") ? exp(x) - y * x : x - y * log(x + r.number("eps"));
   if (r.boolean("full")) {
     const T stirling = y * log(y) - y + log(y * (2 * M_PI)) * 0.5;
@@ -92,11 +95,11 @@ void poisson_nll(Rule& r) {
   finish(r, loss);
 }
 void margin_ranking(Rule& r) {
-  const T a = tensor(r, "input1").up(), b = tensor(r, "input2").up(), y = tensor(r, "target").to(a.dtype());
+  const T a = tensor(r, "input1").to(sum_type(r)), b = tensor(r, "input2").to(sum_type(r)), y = tensor(r, "target").to(a.dtype());
   finish(r, maximum(-y * (a - b) + r.number("margin"), 0.0));
 }
 void triplet_margin(Rule& r) {
-  const T a = tensor(r, "anchor").up(), p = tensor(r, "positive").up(), n = tensor(r, "negative").up();
+  const T a = tensor(r, "anchor").to(sum_type(r)), p = tensor(r, "positive").to(sum_type(r)), n = tensor(r, "negative").to(sum_type(r));
   const double ord = r.number("p"), eps = r.number("eps");
   const auto far = [&](const T& x, const T& y) {
     const T d = x - y + eps;
@@ -108,7 +111,7 @@ void triplet_margin(Rule& r) {
   finish(r, maximum(near - away + r.number("margin"), 0.0));
 }
 void cosine_embedding(Rule& r) {
-  const T a = tensor(r, "input1").up(), b = tensor(r, "input2").up(), y = tensor(r, "target").to(a.dtype());
+  const T a = tensor(r, "input1").to(sum_type(r)), b = tensor(r, "input2").to(sum_type(r)), y = tensor(r, "target").to(a.dtype());
   const Ints d = {std::max(a.rank(), b.rank()) - 1};
   const double eps = 1e-12;
   const T ab = a * b;

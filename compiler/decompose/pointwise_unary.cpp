@@ -57,8 +57,8 @@ void frac(Rule& r) {
 }
 
 void square(Rule& r) {
-  const T x = tensor(r, "self");
-  r.set(is_bool(x.dtype()) ? x & x : x * x);
+  const T x = tensor(r, "self").to(r.meta_result().dtype);
+  r.set(x * x);
 }
 
 T finite(const T& x) { return !(unary(Op::isnan, x) | unary(Op::isinf, x)); }

@@ -126,6 +126,7 @@ ValueId full(Builder& b, DType dtype, std::vector<Expr> dims, const Rule::Number
 }
 
 ValueId expand(Builder& b, ValueId v, std::vector<Expr> dims) {
+  if (b.dims(v) == dims) return v;
   const Node* n = b.graph().def(v);
   if (!n || n->op != Op::full || dims.size() < b.dims(v).size()) return b.expand(v, std::move(dims));
   const auto all_unit = [](const std::vector<Expr>& e) { return std::all_of(e.begin(), e.end(), [](const Expr& d) { return d.is(1); }); };

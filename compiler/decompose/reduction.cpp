@@ -51,12 +51,20 @@ namespace {
 /// Sum of `x` cast to the result's type of arithmetic.
 void sum(Rule& r) {
   const TensorType t = r.meta_result();
+  if (is_bool(t.dtype)) {
+    const T x = tensor(r, "self").to(t.dtype);
+    return r.set(x.reduce(ReduceKind::max, reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+  }
   const T x = tensor(r, "self").to(compute_type(t.dtype));
   r.set(x.sum(reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
 }
 
 void prod(Rule& r) {
   const TensorType t = r.meta_result();
+  if (is_bool(t.dtype)) {
+    const T x = tensor(r, "self").to(t.dtype);
+    return r.set(x.reduce(ReduceKind::min, reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+  }
   const T x = tensor(r, "self").to(compute_type(t.dtype));
   r.set(x.reduce(ReduceKind::prod, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
 }

@@ -106,7 +106,7 @@ void along_dim(Rule& r, std::string_view source, bool accumulate) {
   const T x = x0.rank() == 0 ? x0.reshape({1}) : x0;
   T s(r.b, materialize(r.b, operand(r, source), x.dtype()));
   const double alpha = r.number_or("alpha", 1.0);
-  if (alpha != 1.0) s = (s.up() * alpha).to(s.dtype());
+  if (alpha != 1.0) s = is_bool(s.dtype()) ? s.like(0) : (s.up() * alpha).to(s.dtype());
   r.set(T(r.b, put(r, x, along(r, x), s, accumulate)).reshape(x0.dims()));
 }
 void index_add(Rule& r) { along_dim(r, "source", true); }
