@@ -13,14 +13,15 @@
 #include "kernels/cpu/pack.h"
 #include "search/measure.h"
 
-#define AOTC_ENTRIES(X)                                                                                                                    \
-  X(gemm_f32_avx2)                                                                                                                         \
-  X(gemm_f64_avx2)                                                                                                                         \
-  X(gemm_f16_avx2) X(gemm_bf16_avx2) X(gemm_u8_avx2) X(gemm_i8_avx2) X(gemm_i16_avx2) X(gemm_i32_avx2) X(gemm_i64_avx2) X(gemm_f32_avx512) \
-      X(gemm_f64_avx512) X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) X(gemm_i16_avx512) X(gemm_i32_avx512)  \
-          X(gemm_i64_avx512) X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) X(conv_bf16_avx2)                 \
-              X(conv_f32_avx512) X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) X(attention_f32_avx2)  \
-                  X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) X(attention_f64_avx512)       \
+#define AOTC_ENTRIES(X)                                                                                                                   \
+  X(gemm_f32_avx2)                                                                                                                        \
+  X(gemm_f64_avx2)                                                                                                                        \
+  X(gemm_f16_avx2)                                                                                                                        \
+  X(gemm_bf16_avx2) X(gemm_u8_avx2) X(gemm_i8_avx2) X(gemm_i16_avx2) X(gemm_i32_avx2) X(gemm_i64_avx2) X(gemm_f32_avx512)                 \
+      X(gemm_f64_avx512) X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) X(gemm_i16_avx512) X(gemm_i32_avx512) \
+          X(gemm_i64_avx512) X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) X(conv_bf16_avx2)                \
+              X(conv_f32_avx512) X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) X(attention_f32_avx2) \
+                  X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) X(attention_f64_avx512)      \
                       X(attention_f16_avx512) X(attention_bf16_avx512)
 #define AOTC_DECLARE(name) extern "C" void aotc_##name(const aotc_kargs*, int64_t, int64_t);
 AOTC_ENTRIES(AOTC_DECLARE)
@@ -80,11 +81,12 @@ class Memory {
 
 /// The cheapest honest epilogue: moves the tile out.
 void move_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t, int64_t, int64_t rows, int64_t, int64_t cols) {
-  float* out = static_cast<float*>(args->ptr[2]);
+  constexpr int64_t kRow = 4096, kRows = 16;
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) {
-      const float x = static_cast<const float*>(acc)[i * ld + j];
-      out[(i * cols + j) & 0xffff] = x > 0 ? x : 0;
+    for (int64_t j0 = 0; j0 < cols; j0 += kRow) {
+      float* __restrict out = static_cast<float*>(args->ptr[2]) + i % kRows * kRow;
+      const float* __restrict in = static_cast<const float*>(acc) + i * ld + j0;
+      for (int64_t j = 0; j < std::min(kRow, cols - j0); ++j) out[j] = in[j] > 0 ? in[j] : 0;
     }
 }
 

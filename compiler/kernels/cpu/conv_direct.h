@@ -53,11 +53,12 @@ struct Strip {
   int64_t wide, high;  // columns and rows of one phase
 };
 
-/// in[i] = src[first + i*step] for 0 <= i < count where that lies in [0, width), else 0.
+/// dst[i] = src[first + i*step] for 0 <= i < count where that lies in [0, width), else 0.
 template <class E, class Acc>
-void copy_phase(const E* src, int64_t first, int64_t step, int64_t width, int64_t count, Acc* dst) {
-  const int64_t lo = min_of(count, first < 0 ? ceil_div(-first, step) : 0);
-  const int64_t hi = max_of(lo, min_of(count, first >= width ? 0 : (width - 1 - first) / step + 1));
+inline void copy_phase(const E* __restrict src, int64_t first, int64_t step, int64_t width, int64_t count, Acc* __restrict dst) {
+  const int64_t up = step == 1 ? -first : step == 2 ? (1 - first) >> 1 : ceil_div(-first, step);                     // ceil(-first / step)
+  const int64_t last = width - first, down = step == 1 ? last : step == 2 ? (last + 1) >> 1 : ceil_div(last, step);  // ceil(last / step)
+  const int64_t lo = min_of(count, first < 0 ? up : 0), hi = max_of(lo, min_of(count, last <= 0 ? 0 : down));
   for (int64_t i = 0; i < lo; ++i) dst[i] = Acc(0);
   if (step == 1)
     for (int64_t i = lo; i < hi; ++i) dst[i] = Acc(to_acc(src[first + i]));
@@ -66,6 +67,13 @@ void copy_phase(const E* src, int64_t first, int64_t step, int64_t width, int64_
   else
     for (int64_t i = lo; i < hi; ++i) dst[i] = Acc(to_acc(src[first + i * step]));
   for (int64_t i = hi; i < count; ++i) dst[i] = Acc(0);
+}
+inline void copy_phase(const float* __restrict src, int64_t first, int64_t step, int64_t width, int64_t count, float* __restrict dst) {
+  if (step > 2) return copy_phase<float, float>(src, first, step, width, count, dst);
+  for (int64_t i = 0; i < count; i += Vec<float>::kLanes) {
+    const int64_t from = first + i * step;
+    Vec<float>::store(dst + i, Pieces::pick(src + from, Pieces::between(-from, width - from), static_cast<int>(step)));
+  }
 }
 
 constexpr int64_t kMaxDirectTaps = 128;  // kernel[1] * kernel[2]
@@ -117,7 +125,7 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
   Acc* patch = static_cast<Acc*>(args->scratch);  // [row phase][column phase][high][wide]
   Acc* acc = patch + cfg->kp + 8 * W;             // vectors read beyond the last phase
   Acc* dense = acc + cfg->nc + W;
-  int64_t distance[kMaxDirectTaps];
+  int64_t distance[kMaxDirectTaps], distance_of[2] = {-1, -1};  // of which phase size and width
   Acc weight[kMaxDirectTaps];
   for (int64_t u = begin; u < end; ++u) {
     const int64_t co = u % s.co, n = u / s.co, g = co / s.cog;
@@ -126,24 +134,26 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
         for (int64_t ow0 = 0; ow0 < s.out[2]; ow0 += cols) {
           const int64_t r = min_of(rows, s.out[1] - oh0), c = min_of(cols, s.out[2] - ow0);
           const int64_t wide = wide_of(c), high = high_of(r), phase = wide * high, count = (r - 1) * wide + c;
-          for (int64_t t = 0; t < plane_taps; ++t) {
+          for (int64_t t = 0; t < plane_taps && (distance_of[0] != phase || distance_of[1] != wide); ++t) {
             const int64_t dh = t / s.kernel[2] * s.dilation[1], dw = t % s.kernel[2] * s.dilation[2];
             distance[t] = (dh % sh * sw + dw % sw) * phase + dh / sh * wide + dw / sw;
           }
+          distance_of[0] = phase, distance_of[1] = wide;
           bool first = true;
           for (int64_t ch = 0; ch < s.cg; ++ch)
             for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
               int64_t id;
               if (!s.source(0, od, kd, &id)) continue;
               const E* in = x + (n * s.c + g * s.cg + ch) * s.in_plane + id * s.in[1] * s.in[2];
+              // Phases and rows in rising order: what a vector leaves beyond its row is overwritten by the next.
               for (int64_t ph = 0; ph < min_of(sh, reach_h + 1); ++ph)
-                for (int64_t i = 0; i < high; ++i) {
-                  const int64_t ih = (oh0 + i) * sh - s.pad[1] + ph;
-                  const bool inside = ih >= 0 && ih < s.in[1];
-                  for (int64_t pw = 0; pw < min_of(sw, reach_w + 1); ++pw)
+                for (int64_t pw = 0; pw < min_of(sw, reach_w + 1); ++pw)
+                  for (int64_t i = 0; i < high; ++i) {
+                    const int64_t ih = (oh0 + i) * sh - s.pad[1] + ph;
+                    const bool inside = ih >= 0 && ih < s.in[1];
                     copy_phase(in + (inside ? ih * s.in[2] : 0), ow0 * sw - s.pad[2] + pw, sw, inside ? s.in[2] : 0, wide,
                                patch + (ph * sw + pw) * phase + i * wide);
-                }
+                  }
               const E* taps = w + ((co * s.cg + ch) * s.kernel[0] + kd) * plane_taps;
               for (int64_t t = 0; t < plane_taps; ++t) weight[t] = Acc(to_acc(taps[t]));
               sum_taps(patch, distance, weight, plane_taps, count, first, acc);
