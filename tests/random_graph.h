@@ -235,6 +235,87 @@ class RandomGraph {
     return b_.reduce(ReduceKind::max, w, {b_.rank(w) - 1});
   }
 
+  // ---- integers: positions, constants and arithmetic on them
+  ValueId int_leaf(const Exprs& dims) {
+    Exprs small = dims;
+    for (Expr& d : small)
+      if (!d.is_const() || chance(30)) d = 1;
+    const TensorType t{DType::i64, dims};
+    switch (pick(4)) {
+      case 0: return b_.full_int(t, pick(5) - 1);
+      case 1: return b_.expand(int_weight(small), dims);
+      case 2: {  // positions along one dim, made small and repeated
+        const int d = pick(static_cast<int>(dims.size()));
+        Exprs line(dims.size(), Expr(1));
+        line[d] = dims[d];
+        return b_.expand(b_.reshape(b_.iota({dims[d]}, 0), line), dims);
+      }
+      default: return b_.iota(dims, pick(static_cast<int>(dims.size())));
+    }
+  }
+  ValueId int_weight(Exprs dims) {
+    const TensorType t{DType::i64, std::move(dims)};
+    const int64_t count = *t.elems().as_const(), start = pick(4) - 1, step = pick(2);
+    auto bytes = std::make_shared<std::vector<std::byte>>(count * sizeof(int64_t));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t v = chance(90) ? start + i * step : pick(6) - 2;
+      std::memcpy(bytes->data() + i * sizeof(int64_t), &v, sizeof v);
+    }
+    return b_.constant({"i" + std::to_string(g_.constants.size()), t, bytes, bytes->data(), bytes->size()});
+  }
+  ValueId ints(const Exprs& dims, int depth = 2) {
+    if (depth == 0 || chance(30)) return int_leaf(dims);
+    const ValueId a = ints(dims, depth - 1);
+    static constexpr Op kOps[] = {Op::add, Op::sub, Op::mul, Op::minimum, Op::maximum, Op::add, Op::add};
+    switch (pick(6)) {
+      case 0: return b_.unary(chance(50) ? Op::neg : Op::relu, a);
+      case 1: return b_.binary(chance(50) ? Op::remainder : Op::div_floor, a, b_.full_int({DType::i64, dims}, 1 + pick(4)));
+      case 2: return b_.cast(b_.cast(a, DType::i32), DType::i64);
+      case 3: return b_.flip(a, {pick(static_cast<int>(dims.size()))});
+      default: return b_.binary(kOps[pick(std::size(kOps))], a, ints(dims, depth - 1));
+    }
+  }
+  ValueId mask(const Exprs& dims) {
+    static constexpr Op kOps[] = {Op::lt, Op::le, Op::gt, Op::ge, Op::eq, Op::ne};
+    ValueId m = b_.binary(kOps[pick(6)], ints(dims), ints(dims, 1));
+    if (chance(30)) m = b_.unary(Op::logical_not, m);
+    if (chance(30)) m = b_.binary(chance(50) ? Op::bit_and : Op::bit_or, m, mask(dims));
+    return m;
+  }
+  ValueId masked() {
+    const ValueId v = ranked(recent());
+    return b_.where(mask(b_.dims(v)), v, partner(v));
+  }
+  /// Any integers, brought within [0, size).
+  ValueId positions(const Exprs& dims, const Expr& size) {
+    const ValueId n = b_.sym(size);
+    ValueId i = ints(dims);
+    if (chance(60)) return b_.binary(Op::remainder, i, b_.expand(n, dims));
+    const ValueId top = b_.expand(b_.binary(Op::sub, n, b_.full_int({DType::i64, {}}, 1)), dims);
+    return b_.binary(Op::minimum, b_.unary(Op::relu, i), top);
+  }
+  ValueId indexed() {
+    const ValueId v = ranked(any());
+    const int d = dim_of(v);
+    Exprs at = {chance(50) ? b_.dims(v)[d] : some_size()};
+    if (chance(30) && b_.rank(v) < 4) at.push_back(some_size());
+    std::vector<ValueId> indices = {positions(at, b_.dims(v)[d])};
+    Ints over = {d};
+    if (d + 1 < b_.rank(v) && chance(40)) {
+      indices.push_back(positions(at, b_.dims(v)[d + 1]));
+      over.push_back(d + 1);
+    }
+    return b_.index(v, indices, over, pick(b_.rank(v) - static_cast<int>(over.size()) + 1));
+  }
+  ValueId gathered() {
+    const ValueId v = ranked(any());
+    const int d = dim_of(v);
+    Exprs at = b_.dims(v);
+    for (Expr& e : at)
+      if (chance(20)) e = 1;
+    return b_.gather(v, positions(at, b_.dims(v)[d]), d);
+  }
+
   /// v with the given number of dims: leading ones merged or added.
   ValueId with_rank(ValueId v, size_t rank) {
     Exprs d = b_.dims(v);

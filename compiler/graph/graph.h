@@ -136,7 +136,7 @@ struct OutputInfo {
 struct StateInfo {
   std::string name;
   TensorType type;                   ///< dims constant
-  ConstId initial = kNone<ConstId>;  ///< content at context_create and reset
+  ConstId initial = kNone<ConstId>;  ///< content at context_create and reset; kNone: zeros
   ValueId value = kNone<ValueId>;    ///< content when the run starts
   ValueId updated = kNone<ValueId>;  ///< content when the run ends; kNone: never written
 };

@@ -89,6 +89,12 @@ HostTensor constant(const ConstData& c) {
   return h;
 }
 
+HostTensor zeros(const TensorType& t, bool f64) {
+  std::vector<int64_t> dims;
+  for (const Expr& d : t.dims) dims.push_back(*d.as_const());
+  return allocate(t.dtype, std::move(dims), f64);
+}
+
 /// Values of the shape symbols, read off the inputs' dims.
 class Symbols {
  public:
@@ -171,7 +177,7 @@ std::vector<HostTensor> interpret(const Graph& g, const std::vector<HostTensor>&
       const Value& x = g.values[v];
       AOTC_CHECK(x.kind == ValueKind::constant || x.kind == ValueKind::state, "value {} is not computed yet", idx(v));
       const ConstId c = x.kind == ValueKind::constant ? x.constant : g.states[x.state].initial;
-      slot = interp::widened(interp::constant(g.constants[c]), options.f64);
+      slot = c == kNone<ConstId> ? interp::zeros(x.type, options.f64) : interp::widened(interp::constant(g.constants[c]), options.f64);
     }
     return *slot;
   };

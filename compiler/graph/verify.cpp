@@ -32,7 +32,8 @@ struct Verifier {
         fail(g.inputs[i].name, "input value is wrong");
     }
     for (const StateInfo& s : g.states) {
-      if (!g.constants.contains(s.initial)) fail(s.name, "state without initial content");
+      if (s.initial == kNone<ConstId>) continue;
+      if (!g.constants.contains(s.initial)) fail(s.name, "initial content does not exist");
       check_data(g.constants[s.initial]);
     }
   }

@@ -20,7 +20,8 @@ void dce(Graph& g, PassContext&) {
   g.compact();
 
   std::vector<bool> kept(g.constants.size(), false);
-  for (const StateInfo& s : g.states) kept[idx(s.initial)] = true;
+  for (const StateInfo& s : g.states)
+    if (s.initial != kNone<ConstId>) kept[idx(s.initial)] = true;
   for (size_t i = 0; i < g.values.size(); ++i) {
     const Value& v = g.values.raw()[i];
     if (live[i] && v.kind == ValueKind::constant) kept[idx(v.constant)] = true;
