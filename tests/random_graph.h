@@ -94,10 +94,11 @@ class RandomGraph {
   ValueId step() {
     using Maker = ValueId (RandomGraph::*)();
     static constexpr Maker kMakers[] = {
-        &RandomGraph::unary,   &RandomGraph::unary,   &RandomGraph::binary,  &RandomGraph::binary, &RandomGraph::binary,
-        &RandomGraph::select,  &RandomGraph::regroup, &RandomGraph::permute, &RandomGraph::slice,  &RandomGraph::pad,
-        &RandomGraph::cat,     &RandomGraph::flip,    &RandomGraph::repeat,  &RandomGraph::reduce, &RandomGraph::scan,
-        &RandomGraph::softmax, &RandomGraph::norm,    &RandomGraph::lookup,  &RandomGraph::casts,  &RandomGraph::window,
+        &RandomGraph::unary,   &RandomGraph::unary,   &RandomGraph::binary,  &RandomGraph::binary,   &RandomGraph::binary,
+        &RandomGraph::select,  &RandomGraph::regroup, &RandomGraph::permute, &RandomGraph::slice,    &RandomGraph::pad,
+        &RandomGraph::cat,     &RandomGraph::flip,    &RandomGraph::repeat,  &RandomGraph::reduce,   &RandomGraph::scan,
+        &RandomGraph::softmax, &RandomGraph::norm,    &RandomGraph::lookup,  &RandomGraph::casts,    &RandomGraph::window,
+        &RandomGraph::masked,  &RandomGraph::masked,  &RandomGraph::indexed, &RandomGraph::gathered,
     };
     static constexpr Maker kContractions[] = {&RandomGraph::matmul, &RandomGraph::linear, &RandomGraph::conv, &RandomGraph::attention};
     if (o_.contractions && chance(20)) return (this->*kContractions[pick(4)])();
@@ -284,10 +285,21 @@ class RandomGraph {
   }
   ValueId masked() {
     const ValueId v = ranked(recent());
-    return b_.where(mask(b_.dims(v)), v, partner(v));
+    return b_.where(mask(Exprs(b_.dims(v))), v, partner(v));
   }
   /// Any integers, brought within [0, size).
-  ValueId positions(const Exprs& dims, const Expr& size) {
+  ValueId positions(const Exprs& dims, const Expr size) {  // by value: building nodes moves types
+    if (chance(40)) {                                      // consecutive positions as they are
+      const int j = pick(static_cast<int>(dims.size()));
+      const auto have = dims[j].as_const(), room = size.as_const();
+      if (have && room && *have <= *room) {
+        const ValueId from = b_.full_int({DType::i64, {*have}}, pick(static_cast<int>(*room - *have) + 1));
+        Exprs line(dims.size(), Expr(1));
+        line[j] = dims[j];
+        return b_.expand(b_.reshape(b_.binary(Op::add, from, b_.iota({*have}, 0)), line), dims);
+      }
+      if (dims[j] == size) return b_.iota(dims, j);
+    }
     const ValueId n = b_.sym(size);
     ValueId i = ints(dims);
     if (chance(60)) return b_.binary(Op::remainder, i, b_.expand(n, dims));

@@ -63,6 +63,8 @@ Found unary(Rewriter& r, const Node& n) {
   if (n.op == Op::logical_not && x && x->op == Op::eq) return r.b.binary(Op::ne, x->inputs[0], x->inputs[1]);
   if (n.op == Op::logical_not && x && x->op == Op::ne) return r.b.binary(Op::eq, x->inputs[0], x->inputs[1]);
   if (n.op == Op::abs && x && x->op == Op::neg) return r.b.unary(Op::abs, x->inputs[0]);
+  if ((n.op == Op::relu || n.op == Op::abs) && is_int(r.dtype(n.inputs[0])))
+    if (const auto i = int_range(r.g, n.inputs[0]); i && i->min >= 0) return n.inputs[0];
   return {};
 }
 
@@ -209,6 +211,19 @@ Found scan(Rewriter& r, const Node& n) {
   return n.op == Op::scan ? n.inputs[0] : r.b.full_int(r.g.type(n.outputs[0]), 0);
 }
 
+/// min, max and remainder of integers whose ranges show that they change nothing.
+Found clamped(Rewriter& r, const Node& n) {
+  if (!is_int(r.dtype(n.outputs[0]))) return {};
+  const ValueId x = n.inputs[0], y = n.inputs[1];
+  if (n.op != Op::minimum && n.op != Op::maximum && n.op != Op::remainder) return {};
+  const auto a = int_range(r.g, x), b = a ? int_range(r.g, y) : std::nullopt;
+  if (!a || !b) return {};
+  if (n.op == Op::remainder) return a->min >= 0 && a->max < b->min ? Found(x) : Found();
+  const bool first_below = a->max <= b->min, first_above = a->min >= b->max;
+  if (!first_below && !first_above) return {};
+  return first_below == (n.op == Op::minimum) ? x : y;
+}
+
 /// A comparison that the ranges of both sides decide.
 Found compared(Rewriter& r, const Node& n) {
   if (is_float(r.dtype(n.inputs[0]))) return {};
@@ -234,7 +249,7 @@ Found rule(Rewriter& r, const Node& n) {
     case OpClass::unary: return n.op == Op::cast ? cast(r, n) : unary(r, n);
     case OpClass::binary:
       if (Found f = binary(r, n)) return f;
-      return yields_bool(n.op) ? compared(r, n) : Found();
+      return yields_bool(n.op) ? compared(r, n) : clamped(r, n);
     case OpClass::index: return lookup_as_slice(r, n);
     case OpClass::ternary: return where(r, n);
     case OpClass::reduce: return reduce(r, n);
