@@ -86,9 +86,9 @@ double epsilon(DType t) {
     case DType::f16: return 0x1p-10;
     case DType::bf16: return 0x1p-7;
     case DType::f32:
-    case DType::c64: return 0x1p-23;
+    case DType::c64: return 0x1p-21;
     case DType::f64:
-    case DType::c128: return 0x1p-52;
+    case DType::c128: return 0x1p-50;
     default: return 0;
   }
 }

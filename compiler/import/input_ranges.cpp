@@ -63,6 +63,9 @@ constexpr std::string_view kMaskUses[] = {"eq",          "ne",          "lt",   
                                           "__and__",     "__or__",      "where",      "masked_fill", "masked_fill_", "mul",
                                           "rsub",        "sub",         "any",        "all",         "sum"};
 
+/// Operators whose argument `other` divides.
+constexpr std::string_view kDivisions[] = {"div", "divide", "floor_divide", "remainder", "fmod", "true_divide"};
+
 /// Arguments that hold indices: of which argument's which dimension they choose.
 struct IndexUse {
   std::string_view op, index, table, dim;  ///< dim: the argument that says which; empty: `fixed_dim`; "*": of all elements
@@ -116,6 +119,8 @@ class Follower {
     use_as_index(n, op);
     if (op == "item" || op == "_local_scalar_dense") use_as_size(n);
     if (contains(kMaskUses, op)) mark_masks(n);
+    if (contains(kDivisions, op))
+      if (const Trace* t = trace(find(n, "other"))) uses_[t->input].divisor = true;
     const Trace* first = n.args.empty() ? nullptr : trace(n.args[0].value);
     if (!first) return;
     Trace t = *first;

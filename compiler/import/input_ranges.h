@@ -12,6 +12,7 @@ struct InputUse {
   bool index = false;  ///< it selects elements: lo <= value < hi
   int64_t lo = 0, hi = 0;
   bool mask = false;     ///< compared, multiplied or used as a condition
+  bool divisor = false;  ///< divides: never 0
   bool offsets = false;  ///< starts of bags: ascending, the first 0
 };
 

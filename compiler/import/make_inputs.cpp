@@ -53,6 +53,7 @@ class IntegerSource {
     const int64_t column = i % row_;
     if (use_.offsets) return i;
     if (use_.index) return use_.lo + random_.below(std::min(use_.hi, top_) - use_.lo);
+    if (use_.divisor) return 1 + random_.below(kSmallInts);
     if (boolean_) return column == 0 ? 1 : random_.below(2);
     if (use_.mask) {  // ones up to some length, as padded sequences have
       if (column == 0) ones_ = 1 + random_.below(row_);
