@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Configures and builds aotc (release preset) against the environment that setup.sh made. Prints nothing but the build's own output.
+# Configures and builds (release preset) against the environment that setup.sh made.   build.sh [TARGET ...]   (default: everything)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(packaging/setup.sh | tail -n 1)
 prefix=$("$venv/bin/python" -c 'import torch.utils; print(torch.utils.cmake_prefix_path)')
-cmake --preset release -DCMAKE_PREFIX_PATH="$prefix" -DAOTC_PYTHON="$venv/bin/python" "$@" >/dev/null
-cmake --build --preset release
+cmake --preset release -DCMAKE_PREFIX_PATH="$prefix" -DAOTC_PYTHON="$venv/bin/python" >/dev/null
+cmake --build --preset release ${@:+--target "$@"}

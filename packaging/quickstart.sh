@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-out/minilm}
-packaging/build.sh
+packaging/build.sh aotc
 venv=$(packaging/setup.sh | tail -n 1)
 mkdir -p "$out"
 [ -e "$out/minilm.pt2" ] || "$venv/bin/python" samples/minilm/export.py "$out" 2>/dev/null

@@ -90,7 +90,7 @@ TEST_CASE("the best code version that a masked CPU can run") {
 }
 
 TEST_CASE("postfix code") {
-  bool ok;
+  bool ok = false;
   CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_FLOORDIV}, &ok) == -3);
   CHECK(value({AOTC_X_SYM, 0, AOTC_X_SYM, 1, AOTC_X_MOD}, &ok) == 2);
   CHECK(value({AOTC_X_SYM, 1, AOTC_X_SYM, 0, AOTC_X_MOD}, &ok) == -4);
