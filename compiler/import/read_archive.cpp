@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "import/graph_reader.h"
 #include "import/json.h"
@@ -15,6 +16,7 @@ namespace aotc::import {
 namespace {
 
 constexpr int kSchemaMajor = 8;
+constexpr int64_t kUnbounded = int64_t{1} << 62;  ///< older archives write a number near 2^63 for "no limit"
 constexpr size_t kMaxJsonBytes = 512u << 20;
 
 std::string_view text_of(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
@@ -104,7 +106,9 @@ class Archive {
     std::vector<std::tuple<std::string, int64_t, int64_t>> derived;
     for (const auto& [text, value] : ranges.object().items()) {
       const JsonRef r = ranges.member(text, value);
-      const int64_t min = r.has("min_val") ? r["min_val"].integer() : 0, max = r.has("max_val") ? r["max_val"].integer() : kInf;
+      const int64_t min = r.has("min_val") ? r["min_val"].integer() : 0;
+      int64_t max = r.has("max_val") ? r["max_val"].integer() : kInf;
+      if (max >= kUnbounded) max = kInf;
       if (min > max) throw r.fault(fmt::format("an empty range, {} to {}", min, max));
       if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos)
         symbols_.set_range(text, std::max<int64_t>(min, 0), max);
@@ -258,6 +262,7 @@ class Archive {
         for (const Expr& e : p_.tensors.at(in.name).sizes) known.merge(e.symbols());
       if (const Expr* e = std::get_if<Expr>(&in.constant)) known.merge(e->symbols());
     }
+    for (const ShapeGuard& g : p_.guards) note_multiple(g);
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
       for (const Expr* e : {&g.a, &g.b})
         for (const SymId s : e->symbols())
@@ -274,6 +279,16 @@ class Archive {
       }
     };
     share(p_);
+  }
+
+  /// mod(s, 8) == 0 says that s is a multiple of 8.
+  void note_multiple(const ShapeGuard& g) {
+    if (g.kind != ShapeGuard::Kind::eq || !g.b.is(0) || g.a.terms().size() != 1) return;
+    const Expr::Term& t = g.a.terms()[0];
+    if (t.atoms.size() != 1 || t.atoms[0].kind != Expr::AtomKind::mod) return;
+    const auto s = t.atoms[0].a.as_symbol();
+    const int64_t by = t.atoms[0].b.as_const().value_or(0);
+    if (s && by > 0) p_.syms.edit(*s).multiple_of = std::lcm(p_.syms[*s].multiple_of, by);
   }
 
   std::shared_ptr<const MappedFile> file_;
