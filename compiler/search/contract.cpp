@@ -15,7 +15,7 @@ GemmContract contract_of(const loop::MatmulKernel& k, const SymTable& syms) {
   c.segments = static_cast<int64_t>(k.segments.size());
   c.b_constant = k.b_constant;
   c.a_rows_contiguous = k.a.col_stride.is(1);
-  c.b_rows_contiguous = k.b.col_stride.is(1);
+  c.b_rows_contiguous = k.b_constant || k.b.col_stride.is(1);  // a weight is packed
   return c;
 }
 

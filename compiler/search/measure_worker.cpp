@@ -17,10 +17,11 @@
   X(gemm_f32_avx2)                                                                                                                        \
   X(gemm_f64_avx2)                                                                                                                        \
   X(gemm_f16_avx2)                                                                                                                        \
-  X(gemm_bf16_avx2) X(gemm_u8_avx2) X(gemm_i8_avx2) X(gemm_i16_avx2) X(gemm_i32_avx2) X(gemm_i64_avx2) X(gemm_f32_avx512)                 \
-      X(gemm_f64_avx512) X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) X(gemm_i16_avx512) X(gemm_i32_avx512) \
-          X(gemm_i64_avx512) X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) X(conv_bf16_avx2)                \
-              X(conv_f32_avx512) X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) X(attention_f32_avx2) \
+  X(gemm_bf16_avx2)                                                                                                                       \
+  X(gemm_u8_avx2) X(gemm_i8_avx2) X(gemm_i16_avx2) X(gemm_i32_avx2) X(gemm_i64_avx2) X(gemm_f32_avx512) X(gemm_f64_avx512)                \
+      X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) X(gemm_i16_avx512) X(gemm_i32_avx512) X(gemm_i64_avx512) \
+          X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) X(conv_bf16_avx2) X(conv_f32_avx512)                \
+              X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) X(attention_f32_avx2)                    \
                   X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) X(attention_f64_avx512)      \
                       X(attention_f16_avx512) X(attention_bf16_avx512)
 #define AOTC_DECLARE(name) extern "C" void aotc_##name(const aotc_kargs*, int64_t, int64_t);
@@ -106,7 +107,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Median of rounds of about a fifth of `seconds` each.
+/// Quietest of rounds of about a fifth of `seconds` each.
 double time_call(const Call& c, int threads, double seconds) {
   std::vector<Memory> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(c.scratch);
@@ -139,8 +140,7 @@ double time_call(const Call& c, int threads, double seconds) {
   const int64_t reps = std::clamp<int64_t>(static_cast<int64_t>(seconds / 5 / once), 1, 100000);
   std::vector<double> times;
   for (int i = 0; i < 5; ++i) times.push_back(rounds(reps));
-  std::sort(times.begin(), times.end());
-  return times[1] * 1e9;  // the second quietest: others may be at work on the machine
+  return *std::min_element(times.begin(), times.end()) * 1e9;  // others may be at work on the machine
 }
 
 Result<double> run(const GemmContract& c, const plan::GemmChoice& g, Isa isa, int threads, double seconds) {

@@ -69,15 +69,25 @@ Tuned tune(const loop::Module& module, const std::vector<SymTable>& syms, const 
     const double share = std::max(0.02 * options.budget_s, (options.budget_s - spent()) * job->weight / std::max(total, 1.0));
     total -= job->weight;
     const size_t n = std::min<size_t>(job->candidates.size(), static_cast<size_t>(options.candidates));
-    const double each = std::clamp(share / static_cast<double>(n) / 1.5, 0.005, 0.25);
+    // Rounds over all candidates, so that a noisy moment of the machine does not hit one alone; the quietest counts.
+    constexpr int kRounds = 3;
+    const double each = std::clamp(share / static_cast<double>(n) / kRounds / 1.5, 0.004, 0.1);
+    std::vector<double> quietest(n, 0);
+    std::vector<bool> lost(n, false);
+    for (int round = 0; round < kRounds; ++round)
+      for (size_t i = 0; i < n; ++i) {
+        if (lost[i] || (round > 0 && spent() > options.budget_s)) continue;
+        const auto ns = worker.measure(job->contract, job->candidates[i].choice, isa, threads, each);
+        lost[i] = !ns;  // a lost candidate is ordinary
+        if (ns) quietest[i] = quietest[i] > 0 ? std::min(quietest[i], *ns) : *ns;
+      }
     TuningRecord best;
-    for (size_t i = 0; i < n && spent() < options.budget_s; ++i) {
-      const auto ns = worker.measure(job->contract, job->candidates[i].choice, isa, threads, each);
-      if (!ns) continue;  // a lost candidate is ordinary
-      if (i == 0) best.default_ns = *ns;
+    for (size_t i = 0; i < n; ++i) {
+      if (lost[i] || quietest[i] <= 0) continue;
+      if (i == 0) best.default_ns = quietest[i];
       ++best.measured;
-      // Less than two percent is noise: the cost model's order decides.
-      if (best.measured == 1 || *ns < 0.98 * best.ns) best.choice = job->candidates[i].choice, best.ns = *ns;
+      // Less than three percent is noise: the cost model's order decides.
+      if (best.measured == 1 || quietest[i] < 0.97 * best.ns) best.choice = job->candidates[i].choice, best.ns = quietest[i];
     }
     if (best.measured < 2) continue;
     db.put(*key, hw, library, best);

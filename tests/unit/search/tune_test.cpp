@@ -101,7 +101,8 @@ TEST_CASE("tuning fills the database and the chooser follows it", "[search]") {
   options.measure = true;
   options.budget_s = 0.5;
   // A worker that says that the third candidate is the fastest.
-  options.worker_command = {"/bin/sh", "-c", "for t in 100 90 50 95 95 95 95 95; do read x; echo \"{\\\"ns\\\": $t}\"; done"};
+  options.worker_command = {"/bin/sh", "-c",
+                            "while true; do for t in 100 90 50 95 95 95 95 95; do read x || exit; echo \"{\\\"ns\\\": $t}\"; done; done"};
   TuningDb db;
   const Tuned tuned = tune(module, {SymTable{}}, options, db);
   REQUIRE(tuned.size() == 1);
