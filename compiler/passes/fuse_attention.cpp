@@ -12,13 +12,17 @@ namespace {
 
 using Found = std::optional<ValueId>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kHidden = -1e30;  ///< a score at or below this gets no weight
 
 /// Scores of queries against keys on the way to a softmax, found from the softmax towards the product.
 struct Scores {
   const Node* product = nullptr;
   double scale = 1;
-  std::vector<ValueId> added;  ///< float masks, broadcastable to the scores
-  Found attend;                ///< bool mask
+  struct Added {
+    ValueId mask;  ///< float, broadcastable to the scores
+    double scale;  ///< applied after it was added
+  };
+  std::vector<Added> added;
 };
 
 class Matcher {
@@ -116,7 +120,6 @@ class Matcher {
   // ---- scores
   std::optional<Scores> find_scores(ValueId v) const {
     Scores s;
-    double outside = 1;  // a scale outside a mask would scale the mask too
     size_t uses = 3;
     while (true) {
       const Found root = batch_root(v, uses);
@@ -125,19 +128,16 @@ class Matcher {
       uses = 1;
       if (n->op == Op::matmul) {
         s.product = n;
-        s.scale *= outside;
         return s;
       }
       if (n->op == Op::mul || n->op == Op::div) {
         const auto c = splat_value(r_.g, n->inputs[1]);
-        if (!c || *c == 0) return {};
-        (s.added.empty() && !s.attend ? outside : s.scale) *= n->op == Op::mul ? *c : 1 / *c;
+        if (!c || !(*c > 0) || !std::isfinite(*c)) return {};
+        s.scale *= n->op == Op::mul ? *c : 1 / *c;
         v = n->inputs[0];
-      } else if (n->op == Op::add || n->op == Op::where) {
-        if (outside != 1) return {};
-        const bool ok = n->op == Op::add ? take_added(*n, s, v) : take_filled(*n, s, v);
-        if (!ok) return {};
-      } else {
+      } else if (n->op == Op::add) {
+        if (!take_added(*n, s, v)) return {};
+      } else if (n->op != Op::where || !take_filled(*n, s, v)) {
         return {};
       }
     }
@@ -155,22 +155,26 @@ class Matcher {
   }
 
   bool take_added(const Node& n, Scores& s, ValueId& v) const {
-    if (s.attend) return false;
     const bool left = leads_to_product(n.inputs[0]);
+    if (left == leads_to_product(n.inputs[1])) return false;
     v = n.inputs[left ? 0 : 1];
-    s.added.push_back(n.inputs[left ? 1 : 0]);
-    return left != leads_to_product(n.inputs[1]);
+    s.added.push_back({n.inputs[left ? 1 : 0], s.scale});
+    return true;
   }
 
-  /// masked_fill(scores, mask, -inf)
+  /// masked_fill(scores, mask, c) adds c, which absorbs any score; simpler_mask() makes a bool mask of it where it can.
   bool take_filled(const Node& n, Scores& s, ValueId& v) const {
-    if (s.attend || !s.added.empty()) return false;
-    const bool fills_true = is_splat(n.inputs[1], -kInfinity);
-    if (!fills_true && !is_splat(n.inputs[2], -kInfinity)) return false;
+    const auto a = splat_value(r_.g, n.inputs[1]), b = splat_value(r_.g, n.inputs[2]);
+    const bool fills_true = a && *a <= kHidden;
+    if (!fills_true && !(b && *b <= kHidden)) return false;
     v = n.inputs[fills_true ? 2 : 1];
+    const double c = fills_true ? *a : *b, scale = s.scale;
+    const DType t = r_.dtype(v);
     const Node* e = r_.def(n.inputs[0], Op::expand);
     const ValueId mask = e ? e->inputs[0] : n.inputs[0];
-    s.attend = fills_true ? b_.unary(Op::logical_not, mask) : mask;
+    const TensorType type{t, r_.dims(mask)};
+    const ValueId hidden = b_.full(type, c), shown = b_.full(type, 0);
+    s.added.push_back({fills_true ? b_.where(mask, hidden, shown) : b_.where(mask, shown, hidden), std::isinf(c) ? 1 : scale});
     return true;
   }
 
@@ -241,16 +245,14 @@ class Matcher {
     std::vector<ValueId> inputs = {narrowed(q, t), narrowed(k, t), v};
     if (r_.dtype(inputs[0]) != t || r_.dtype(inputs[1]) != t) return {};
     const Expr columns = r_.dims(v)[2];
-    if (s.attend) inputs.push_back(mask_dims(*s.attend, columns));
-    if (!s.added.empty()) {
-      ValueId mask = mask_dims(s.added[0], columns);
-      for (size_t i = 1; i < s.added.size(); ++i) {
-        const ValueId more = mask_dims(s.added[i], columns);
-        if (r_.dtype(more) != r_.dtype(mask)) return {};
-        mask = sum_of(mask, more);
-      }
-      inputs.push_back(mask);
+    Found mask;
+    for (const Scores::Added& a : s.added) {
+      ValueId more = mask_dims(a.mask, columns);
+      if (a.scale != 1) more = b_.binary_scalar(Op::mul, more, a.scale);
+      if (mask && r_.dtype(more) != r_.dtype(*mask)) return {};
+      mask = mask ? sum_of(*mask, more) : more;
     }
+    if (mask) inputs.push_back(*mask);
     const ValueId y = b_.make1(Op::attention, inputs, {{Attr::scale, scale}, {Attr::causal, false}});
     return b_.cast(b_.reshape(y, r_.dims(n.outputs[0])), r_.dtype(n.outputs[0]));
   }
