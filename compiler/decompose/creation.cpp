@@ -106,7 +106,7 @@ void vander(Rule& r) {
   }
   if (!increasing) std::reverse(cols.begin(), cols.end());
   if (cols.empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
-  r.set(r.b.cat(cols, static_cast<int>(t.dims.size()) - 1));
+  r.set(r.b.reshape(r.b.cat(cols, r.b.rank(cols[0]) - 1), t.dims));
 }
 
 /// a - b*cos(2*pi*i/(n-1 or n))

@@ -14,6 +14,13 @@ T matmul(const T& a, const T& b, DType result) {
   Builder& bb = a.b();
   if (a.rank() == 0 || b.rank() == 0) throw Refused{"matmul of a scalar", ""};
   T x = a.rank() == 1 ? a.unsqueeze(0) : a, y = b.rank() == 1 ? b.unsqueeze(1) : b;
+  if (x.dim(-1).is(0)) {
+    // An empty sum everywhere: the same shapes with one column of zeros.
+    std::vector<Expr> dx = x.dims(), dy = y.dims();
+    dx.back() = dy[dy.size() - 2] = 1;
+    x = {bb, full(bb, x.dtype(), dx, 0.0)};
+    y = {bb, full(bb, y.dtype(), dy, 0.0)};
+  }
   std::vector<Expr> dims;  // of the result before the unit dims of vectors go
   if (y.rank() == 2) {
     // One matrix for all batches: they are rows of one product.

@@ -96,7 +96,7 @@ T with_statistics(Rule& r, const T& x, const T& mean, const T& var, const std::v
 
 std::vector<Expr> channel_dims(const T& x) {
   std::vector<Expr> channel(static_cast<size_t>(x.rank()), Expr(1));
-  if (x.rank() > 1) channel[1] = x.dim(1);
+  channel[x.rank() > 1 ? 1 : 0] = x.dim(x.rank() > 1 ? 1 : 0);
   return channel;
 }
 

@@ -10,7 +10,7 @@ void scan(Rule& r) {
   const TensorType t = r.meta_result();
   const T x = tensor(r, "self").to(compute_type(t.dtype));
   const int d = r.dim("dim", x.rank());
-  if (x.rank() == 0) return r.set(x.to(t.dtype));
+  if (x.rank() == 0 || t.elems().is(0)) return r.set(x.to(t.dtype));
   r.set(T(r.b, r.b.scan(kind, x, d)).to(t.dtype));
 }
 

@@ -1,5 +1,7 @@
 #include "decompose/tensor.h"
 
+#include <algorithm>
+
 namespace aotc::decompose {
 
 T T::reduce(ReduceKind k, Ints d, bool keep) const {
@@ -7,6 +9,16 @@ T T::reduce(ReduceKind k, Ints d, bool keep) const {
   if (d.empty()) {
     if (k == ReduceKind::argmax || k == ReduceKind::argmin) return {*b_, full(*b_, DType::i64, dims(), 0.0)};
     return *this;
+  }
+  // Over nothing a sum is 0 and a product 1, whatever stands there.
+  if (k == ReduceKind::sum || k == ReduceKind::prod) {
+    std::vector<Expr> over, left;
+    for (int i = 0; i < rank(); ++i) {
+      const bool gone = std::find(d.begin(), d.end(), i) != d.end();
+      if (gone) over.push_back(dim(i));
+      if (!gone || keep) left.push_back(gone ? Expr(1) : dim(i));
+    }
+    if (product(over).is(0)) return {*b_, full(*b_, dtype(), left, k == ReduceKind::sum ? 0.0 : 1.0)};
   }
   return {*b_, keep ? b_->reduce_keep(k, id_, std::move(d)) : b_->reduce(k, id_, std::move(d))};
 }

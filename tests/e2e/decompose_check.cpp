@@ -1,9 +1,10 @@
 // decompose_check model.pt2                      the core graph as text
-// decompose_check manifest.json report.jsonl     many small programs: decompose, run by the graph interpreter, compare
+// decompose_check manifest.json report.jsonl     many small programs: each stage of the compiler against what PyTorch gave: decomposed
+//                                                graph, graph after the passes, loop module, each run by its interpreter
 //
 // The manifest (written by opinfo_sweep.py) is a list of {"name", "pt2", "inputs": [{"file", "dtype", "dims"}], "outputs": [..]}; files
-// are raw, relative to the manifest. The report has one line a case: status "ok", "wrong", "unsupported" (a rule is missing or refused),
-// "import" (the archive was refused), "internal" (a bug of aotc), and why.
+// are raw, relative to the manifest. The report has one line a case: status "ok", "unsupported" (a rule is missing or refused), "import"
+// (the archive was refused), or the stage whose result is wrong or that failed ("decompose", "passes", "loop"), and why.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +19,9 @@
 #include "graph/interp.h"
 #include "graph/text.h"
 #include "import/read_archive.h"
+#include "loop/interp.h"
+#include "loop/lower.h"
+#include "passes/passes.h"
 
 namespace aotc {
 namespace {
@@ -103,26 +107,36 @@ Json check(const Json& c, const fs::path& dir) {
     return line;
   };
   const auto start = std::chrono::steady_clock::now();
+  const char* stage = "import";
   try {
     const import::Program p = import::read_archive((dir / c.at("pt2").get<std::string>()).string());
+    stage = "decompose";
     std::string missing;
     for (const decompose::Unsupported& u : decompose::find_unsupported(p)) missing += fmt::format("{}: {}; ", u.overload, u.why);
     if (!missing.empty()) return answer("unsupported", missing);
-    const Graph g = decompose::decompose(p);
-    std::vector<HostTensor> in;
+    Graph g = decompose::decompose(p);
+    std::vector<HostTensor> in, want;
     for (const Json& j : c.at("inputs")) in.push_back(load(j, dir));
-    const std::vector<HostTensor> out = interpret(g, in);
-    const Json& want = c.at("outputs");
-    if (out.size() < want.size()) return answer("wrong", fmt::format("{} outputs instead of {}", out.size(), want.size()));
-    for (size_t i = 0; i < want.size(); ++i) {
-      const std::string why = difference(out[i], load(want[i], dir));
-      if (!why.empty()) return answer("wrong", fmt::format("output {}: {}", i, why));
-    }
+    for (const Json& j : c.at("outputs")) want.push_back(load(j, dir));
+    const auto compare = [&](const std::vector<HostTensor>& out) -> std::string {
+      if (out.size() < want.size()) return fmt::format("wrong: {} outputs instead of {}", out.size(), want.size());
+      for (size_t i = 0; i < want.size(); ++i) {
+        const std::string why = difference(out[i], want[i]);
+        if (!why.empty()) return fmt::format("wrong: output {}: {}", i, why);
+      }
+      return {};
+    };
+    if (const std::string why = compare(interpret(g, in)); !why.empty()) return answer(stage, why);
+    stage = "passes";
+    passes::PassContext context{.target = parse_cpu_target("avx2")};
+    passes::run_passes(g, context);
+    if (const std::string why = compare(interpret(g, in)); !why.empty()) return answer(stage, why);
+    stage = "loop";
+    const loop::Module m = loop::lower(g, context.target);
+    if (const std::string why = compare(loop::interpret(m, g, in)); !why.empty()) return answer(stage, why);
     line["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return answer("ok", "");
-  } catch (const Diagnostic& d) { return answer("import", d.what()); } catch (const std::exception& e) {
-    return answer("internal", e.what());
-  }
+  } catch (const std::exception& e) { return answer(stage, e.what()); }
 }
 
 int run(int argc, char** argv) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Operator coverage from PyTorch's own test suites.
 
-  opinfo_sweep.py export DIR [--suite op|module] [--ops REGEX] [--dtypes float32,int64] [--samples N] [--decompose]
+  opinfo_sweep.py export DIR [--suite op|module] [--ops REGEX] [--dtypes float32,int64] [--samples N] [--decompose] [--dynamic]
                              writes DIR/manifest.json, one .pt2 and raw inputs and outputs a case, and DIR/export.json (failures)
   opinfo_sweep.py report DIR  sums up DIR/report.jsonl, which decompose_check wrote
 
@@ -110,7 +110,8 @@ def export(args):
             case = Case(fn, spec, [None if i in places else x for i, x in enumerate(leaves)], places).eval()
             with torch.no_grad():
                 want = case(*[t.clone() for t in tensors])
-                ep = torch.export.export(case, tuple(t.clone() for t in tensors), strict=False)
+                shapes = (tuple({d: torch.export.Dim.AUTO for d in range(t.dim()) if t.shape[d] > 1} for t in tensors),) if args.dynamic else None
+                ep = torch.export.export(case, tuple(t.clone() for t in tensors), dynamic_shapes=shapes, strict=False)
                 if args.decompose: ep = ep.run_decompositions()
             if any(t.is_complex() or t.is_sparse or t.is_quantized for t in want + list(tensors)): raise ValueError("complex, sparse or quantized")
             stem = f"{n:05d}"
@@ -129,12 +130,12 @@ def report(args):
     failures = json.load(open(os.path.join(args.dir, "export.json")))
     lines = [json.loads(l) for l in open(os.path.join(args.dir, "report.jsonl"))]
     counts = collections.Counter(l["status"] for l in lines)
-    done = counts["ok"] + counts["wrong"]
-    print(f"exported {len(lines)} (and {len(failures)} could not be), decomposed {done}, correct {counts['ok']}")
+    done = len(lines) - counts["import"] - counts["unsupported"]
+    print(f"exported {len(lines)} (and {len(failures)} could not be), decomposed {done}, correct {counts['ok']}; {dict(counts)}")
     ops = collections.defaultdict(set)
     for l in lines: ops[l["name"].split("/")[0]].add(l["status"])
     print(f"operators: {len(ops)} exported, {sum('ok' in s for s in ops.values())} with a correct case, {sum(s == {'ok'} for s in ops.values())} with only correct ones")
-    for status in ("internal", "wrong", "import", "unsupported"):
+    for status in ("decompose", "passes", "loop", "import", "unsupported"):
         why = collections.defaultdict(list)
         for l in lines:
             if l["status"] == status: why[re.sub(r"%\w+|\d+", "#", l["why"])[:160]].append(l)
@@ -152,7 +153,8 @@ if __name__ == "__main__":
     p.add_argument("--ops", default="")
     p.add_argument("--dtypes", default="float32")
     p.add_argument("--samples", type=int, default=4)
-    p.add_argument("--decompose", action="store_true")
+    p.add_argument("--decompose", action="store_true", help="export with run_decompositions()")
+    p.add_argument("--dynamic", action="store_true", help="every dimension above 1 is symbolic")
     p.add_argument("--width", type=int, default=200)
     p.add_argument("--failures", action="store_true")
     a = p.parse_args()
