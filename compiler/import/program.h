@@ -99,7 +99,7 @@ struct Program {
   /// (set_grad_enabled, checkpointing) are inlined.
   std::vector<PNode> nodes;
   std::vector<ProgramInput> inputs;
-  std::vector<ProgramOutput> outputs;
+  std::vector<ProgramOutput> outputs;           ///< user outputs, then new contents of inputs, then of buffers in the order of `inputs`
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
   std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
   std::vector<Program> subgraphs;

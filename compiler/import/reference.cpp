@@ -348,11 +348,7 @@ class Runner final : public Reference {
       values.emplace_back(written_.count(in.name) ? t.clone() : t);
     }
     std::vector<HostTensor> out;
-    std::vector<IValue> results = run_graph(plan_, std::move(values));
-    for (const bool mutation : {false, true})
-      for (size_t i = 0; i < results.size(); ++i)
-        if ((p_.outputs[i].kind == OutputKind::buffer_mutation || p_.outputs[i].kind == OutputKind::user_input_mutation) == mutation)
-          add_output(results[i], out);
+    for (const IValue& v : run_graph(plan_, std::move(values))) add_output(v, out);
     return out;
   }
 
@@ -463,6 +459,10 @@ class Runner final : public Reference {
       t = v.toTensor().contiguous().resolve_conj().resolve_neg();
     } else if (v.isInt()) {
       t = at::scalar_tensor(v.toInt(), at::kLong);
+    } else if (v.isDouble()) {
+      t = at::scalar_tensor(v.toDouble(), at::kDouble);
+    } else if (v.isBool()) {
+      t = at::scalar_tensor(v.toBool(), at::kBool);
     } else {
       return;
     }

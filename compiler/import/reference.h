@@ -16,10 +16,11 @@ struct ReferenceOptions {
 class Reference {
  public:
   virtual ~Reference() = default;
-  /// Tensors of the user inputs in signature order; returns the user outputs that are tensors or sizes (as int64 scalars), then mutated
-  /// buffers and inputs. Every run starts from the buffers as saved. Throws Diagnostic when an op fails.
+  /// Tensors of the user inputs in signature order; returns the outputs in the order of Program::outputs, numbers as scalars, without those
+  /// that are neither tensors nor numbers. Every run starts from the buffers as saved. Throws Diagnostic when an op fails.
   virtual std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) = 0;
 };
+/// `program` must outlive the result.
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
 
 /// Inputs for one assignment of the shape symbols: floats N(0,1), integers within what the graph can take as an index

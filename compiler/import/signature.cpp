@@ -1,5 +1,7 @@
 #include "import/signature.h"
 
+#include <algorithm>
+
 #include "import/metadata.h"
 
 namespace aotc::import {
@@ -149,6 +151,18 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
     p.outputs.push_back(
         {.kind = user ? OutputKind::user_input_mutation : OutputKind::buffer_mutation, .value = TensorRef{name}, .target = target});
   }
+
+  // User outputs, then new contents of inputs, then of buffers in the order of the inputs.
+  std::map<std::string, size_t> position;
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    position.emplace(p.inputs[i].kind == InputKind::user ? p.inputs[i].name : p.inputs[i].target, i);
+  const auto rank = [&](const ProgramOutput& o) -> std::pair<int, size_t> {
+    if (o.kind == OutputKind::user || o.kind == OutputKind::user_constant) return {0, 0};
+    const auto it = position.find(o.target);
+    if (it == position.end()) throw outputs.fault(fmt::format("the mutated value '{}' is not an input", o.target));
+    return {o.kind == OutputKind::user_input_mutation ? 1 : 2, it->second};
+  };
+  std::stable_sort(p.outputs.begin(), p.outputs.end(), [&](const ProgramOutput& x, const ProgramOutput& y) { return rank(x) < rank(y); });
 }
 
 }  // namespace aotc::import
