@@ -30,7 +30,7 @@ json kernels(const Graph& g, const loop::Module& m) {
     json nodes = json::array(), ops = json::array();
     for (NodeId n : loop::kernel_nodes(kernel)) {
       if (!g.nodes.contains(n)) continue;
-      nodes.push_back(g.nodes[n].name);
+      if (nodes.empty() || nodes.back() != g.nodes[n].name) nodes.push_back(g.nodes[n].name);
       ops.push_back(op_name(g.nodes[n].op));
     }
     int calls = 0;

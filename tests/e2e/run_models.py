@@ -37,6 +37,14 @@ def dims_for(module, dims):
     return (dims,) if dims and type(module).__name__ == "Fn" else dims
 
 
+def validate(schema, value):
+    try:
+        import jsonschema
+    except ImportError:
+        return
+    jsonschema.validate(value, json.load(open(os.path.join(os.path.dirname(__file__), "..", "..", "schemas", schema + ".schema.json"))))
+
+
 def check(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
     export(name, pt2)
@@ -46,6 +54,9 @@ def check(o, name):
     assert verdict["pass"] and verdict["outputs"]
     if o.gate:
         sh(o.gate, so)
+    validate("metadata", json.loads(sh(o.aotc, "inspect", so, "--json")))
+    validate("report", json.load(open(so[:-3] + ".report.json")))
+    assert "kernels" in sh(o.aotc, "explain", so) and sh(o.aotc, "explain", pt2, "--json")
     header = so[:-3] + ".h"
     user = os.path.join(o.work, name + "_user")
     for suffix, compiler, std in ((".c", "cc", "c11"), (".cpp", "c++", "c++17")):
