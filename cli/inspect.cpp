@@ -80,7 +80,8 @@ void print_text(const json& j) {
     for (const json& k : e.at("kernels"))
       fmt::print("{:<16}{} ({}) x{}\n", "kernel", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").dump());
   }
-  for (const auto& [op, n] : j.value("ops", json::object()).items()) fmt::print("{:<16}{:>5} {}\n", "op", n.dump(), op);
+  const json ops = j.value("ops", json::object());
+  for (const auto& [op, n] : ops.items()) fmt::print("{:<16}{:>5} {}\n", "op", n.dump(), op);
 }
 
 }  // namespace

@@ -56,6 +56,8 @@ def check(o, name):
         sh(o.gate, so)
     validate("metadata", json.loads(sh(o.aotc, "inspect", so, "--json")))
     validate("report", json.load(open(so[:-3] + ".report.json")))
+    for file in (so, pt2):
+        assert "op " in sh(o.aotc, "inspect", file)
     assert "kernels" in sh(o.aotc, "explain", so) and sh(o.aotc, "explain", pt2, "--json")
     header = so[:-3] + ".h"
     user = os.path.join(o.work, name + "_user")
