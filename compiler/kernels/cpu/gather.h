@@ -80,30 +80,42 @@ inline void copy_run(const E* row, int64_t i0, int64_t step, int64_t width, int6
   }
 }
 
-/// The plan of a gather of f32 along rows of step 1 or 2: vector-sized pieces of the runs, and per tap where they lie and which source
-/// elements exist. Worked out once a panel, used for every channel.
+/// The plan of a gather of f32 along rows: vector-sized pieces of the runs, and per tap where they lie and which source elements exist.
+/// For any step, and for transposed convolutions. Worked out once a panel, used for every channel.
 struct Pieces {
   static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 16;
   int n = 0;
   int step;
   int32_t at[kMax];
   int64_t offset[kMaxTaps][kMax];  // by (kd, kh): from the channel's plane to the source of lane 0 at kw = 0
-  u32 lanes[kMaxTaps][kMax];       // by kw: source elements inside the row
+  int32_t start[kMaxTaps][kMax];   // by kw, added to the offset
+  u32 lanes[kMaxTaps][kMax];       // by kw: step 1, 2: source elements inside the row; else lanes that have one (transposed: a row of them)
   u32 row[kMaxTaps][kMax];         // by (kd, kh): all ones where the row exists
 
-  static bool fits(const ConvShape& s) {
-    return !s.transposed && s.stride[2] <= 2 && s.kernel[2] <= kMaxTaps && s.kernel[0] * s.kernel[1] <= kMaxTaps;
-  }
+  static bool fits(const ConvShape& s) { return s.stride[2] < 4096 && s.kernel[2] <= kMaxTaps && s.kernel[0] * s.kernel[1] <= kMaxTaps; }
 
-  Pieces(const ConvShape& s, const Run* runs, int n_runs) : step(static_cast<int>(s.stride[2])) {
+  Pieces(const ConvShape& s, const Run* runs, int n_runs) : step(s.transposed ? 0 : static_cast<int>(s.stride[2])) {
     for (int r = 0; r < n_runs; ++r)
       for (int64_t i = 0; i < runs[r].len; i += W) {
         const Run& run = runs[r];
-        const int64_t first = (run.ow + i) * step - s.pad[2], count = min_of<int64_t>(W, run.len - i);
+        const int64_t first = s.transposed ? 0 : (run.ow + i) * step - s.pad[2], count = min_of<int64_t>(W, run.len - i);
         at[n] = static_cast<int32_t>(run.at + i);
         for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-          const int64_t from = first + kw * s.dilation[2];  // elements [from, from + step*count) are wanted, [0, width) exist
-          lanes[kw][n] = between(-from, min_of(step * count, s.in[2] - from));
+          lanes[kw][n] = 0;
+          start[kw][n] = static_cast<int32_t>(kw * s.dilation[2]);
+          if (s.transposed) {
+            for (int64_t j = count - 1; j >= 0; --j) {
+              int64_t iw;
+              if (!s.source(2, run.ow + i + j, kw, &iw)) continue;
+              lanes[kw][n] |= 1u << j;
+              start[kw][n] = static_cast<int32_t>(iw);
+            }
+          } else {
+            const int64_t from = first + kw * s.dilation[2];  // elements [from, from + step*count) are wanted, [0, width) exist
+            lanes[kw][n] = step <= 2 ? between(-from, min_of(step * count, s.in[2] - from))
+                                     : between(ceil_div(max_of<int64_t>(-from, 0), step),
+                                               min_of(count, ceil_div(max_of<int64_t>(s.in[2] - from, 0), step)));
+          }
         }
         for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
           for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
@@ -125,6 +137,15 @@ struct Pieces {
 
 #if defined(__AVX512F__)
   static __m512 pick(const float* src, u32 m, int step) {
+    if (step == 0) {
+      const u32 count = static_cast<u32>(__builtin_popcount(m));
+      return _mm512_maskz_expand_ps(static_cast<__mmask16>(m), _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), src));
+    }
+    if (step > 2) {
+      const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), static_cast<__mmask16>(m), _mm512_mullo_epi32(lane, _mm512_set1_epi32(step)),
+                                      src, 4);
+    }
     const __m512 a = _mm512_maskz_loadu_ps(static_cast<__mmask16>(m), src);
     if (step == 1) return a;
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -136,6 +157,16 @@ struct Pieces {
     return _mm256_maskload_ps(src, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(m)), bit), bit));
   }
   static __m256 pick(const float* src, u32 m, int step) {
+    if (step == 0) {
+      float lane[8];
+      for (int i = 0; i < 8; ++i) lane[i] = m >> i & 1 ? *src++ : 0.0f;
+      return _mm256_loadu_ps(lane);
+    }
+    if (step > 2) {
+      float lane[8];
+      for (int i = 0; i < 8; ++i) lane[i] = m >> i & 1 ? src[i * step] : 0.0f;
+      return _mm256_loadu_ps(lane);
+    }
     const __m256 a = load(src, m);
     if (step == 1) return a;
     const __m256 even = _mm256_shuffle_ps(a, load(src + 8, m >> 8), 0x88);
@@ -143,15 +174,16 @@ struct Pieces {
   }
 #endif
 
+  /// kStep: the step, 0 for transposed, 3 for any other.
   template <int kStep>
   void run(const ConvShape& s, const float* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
     int64_t ch = k0 / s.taps, t = k0 % s.taps, kw = t % s.kernel[2], kdh = t / s.kernel[2];
     const float* plane = x + (g * s.cg + ch) * s.in_plane;
     for (int64_t k = k0; k < k1; ++k, dst += ld) {
-      const float* src = plane + kw * s.dilation[2];
       const int64_t* off = offset[kdh];
+      const int32_t* from = start[kw];
       const u32 *in = row[kdh], *m = lanes[kw];
-      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], pick(src + off[p], in[p] & m[p], kStep));
+      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], pick(plane + off[p] + from[p], in[p] & m[p], kStep > 2 ? step : kStep));
       if (++kw == s.kernel[2]) {
         kw = 0;
         if (++kdh == s.kernel[0] * s.kernel[1]) kdh = 0, plane += s.in_plane;
@@ -168,10 +200,14 @@ void gather(const ConvShape& s, const E* x, int64_t g, const Run* runs, int n_ru
   if constexpr (sizeof(E) == 4 && sizeof(T) == 4) {
     if (Pieces::fits(s)) {
       const Pieces pieces(s, runs, n_runs);
-      if (pieces.step == 1)
+      if (s.transposed)
+        pieces.run<0>(s, x, g, k0, k1, dst, ld);
+      else if (pieces.step == 1)
         pieces.run<1>(s, x, g, k0, k1, dst, ld);
-      else
+      else if (pieces.step == 2)
         pieces.run<2>(s, x, g, k0, k1, dst, ld);
+      else
+        pieces.run<3>(s, x, g, k0, k1, dst, ld);
       return;
     }
   }
