@@ -80,7 +80,11 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
   k.algorithm = op_name(n.op);
   k.attrs = n.attrs;
   Params params(p, buffers, k.params);
-  for (const OperandAt& o : gr.operands) params.add(o.base, ParamRole::input);
+  // The order of aotc/detail/library_abi.h: results last, but before the indices of index_put, however many there are.
+  for (const OperandAt& o : gr.operands) {
+    if (n.op == Op::index_put && params.args.size() == 2) params.add(n.outputs[0], ParamRole::output);
+    params.add(o.base, ParamRole::input);
+  }
   auto dims_of = [&](ValueId v) -> const Exprs& { return g.type(v).dims; };
   auto append = [&](const Exprs& dims) { k.sizes.insert(k.sizes.end(), dims.begin(), dims.end()); };
   const Exprs& x = dims_of(n.inputs[0]);
@@ -115,7 +119,8 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
     }
     default: AOTC_CHECK(false, "{} has no library kernel", op_name(n.op));
   }
-  for (ValueId v : n.outputs) params.add(v, ParamRole::output);
+  if (n.op != Op::index_put)
+    for (ValueId v : n.outputs) params.add(v, ParamRole::output);
   return {std::move(k), params.args};
 }
 

@@ -152,3 +152,19 @@ def kv_cache_state():
 @model
 def empty_and_scalar():
     return Fn(lambda x, s: (x * s, x.sum() + s, x[:0] + 1)), (torch.randn(4, 3), torch.tensor(2.5)), None
+
+
+@model
+def products_of_one_column():
+    linear = nn.Linear(24, 1)
+    return Fn(lambda x, v: (torch.sigmoid(linear(x)) + v[:, None], torch.relu(x @ x[0]) + v)), (torch.randn(19, 24), torch.randn(19)), None
+
+
+@model
+def writes_by_index():
+    def f(x, rows, i, j):
+        put = x.clone()
+        put[:, i] = rows
+        return put, x.index_add(0, i, rows.t()), x.index_put((i, j), rows[0], accumulate=True), x.index_copy(1, j, rows)
+
+    return Fn(f), (torch.randn(8, 8), torch.randn(8, 3), torch.tensor([5, 0, 2]), torch.tensor([1, 7, 3])), None

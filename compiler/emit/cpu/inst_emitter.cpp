@@ -217,6 +217,7 @@ void InstEmitter::emit_load(InstId id) {
     return;
   }
   if (p.role == ParamRole::acc) {
+    if (!place_.lanes) return finish(place_.rank, false, "ld1(acc_row)");  // a product of one column
     finish(place_.rank, true, lane_mask ? fmt::format("ld_mask(acc_row + i, {})", alive_mask(i.mask)) : std::string("ld(acc_row + i, w)"));
     return;
   }
