@@ -1,0 +1,189 @@
+"""The C ABI of an artifact (runtime/include/aotc/aotc.h) and the few driver functions that the GPU tests need, through ctypes and numpy."""
+import ctypes as c
+
+import numpy as np
+
+HOST = -1
+CODES = {1: "?", 2: "u1", 3: "i1", 4: "i2", 5: "i4", 6: "i8", 7: "f2", 8: "u2", 9: "f4", 10: "f8"}  # bfloat16 travels as its bits
+BF16 = 8
+
+
+class Tensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)), ("byte_size", c.c_uint64),
+                ("rank", c.c_int32), ("dtype", c.c_uint32), ("device", c.c_int32), ("flags", c.c_uint32), ("reserved", c.c_uint64 * 2)]
+
+
+class ContextOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("stream", c.c_void_p), ("threads", c.c_void_p), ("workspace", c.c_void_p),
+                ("workspace_size", c.c_size_t), ("num_threads", c.c_int32), ("flags", c.c_uint32)]
+
+
+class Dim(c.Structure):
+    _fields_ = [("value", c.c_int64), ("min", c.c_int64), ("max", c.c_int64), ("symbol", c.c_char_p)]
+
+
+class IoInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dims", c.POINTER(Dim)), ("rank", c.c_int32), ("dtype", c.c_uint32),
+                ("alias_input", c.c_int32), ("reserved", c.c_int32)]
+
+
+P, I32 = c.c_void_p, c.c_int32
+TENSORS = c.POINTER(Tensor)
+FUNCTIONS = [("last_error", c.c_char_p, []), ("status_name", c.c_char_p, [I32]), ("metadata_json", c.c_char_p, []), ("probe", I32, [I32]),
+             ("model_create", I32, [P, c.POINTER(P)]), ("model_destroy", None, [P]), ("model_get_info", I32, [P, P]),
+             ("io_count", I32, [P, I32, c.POINTER(I32)]), ("io_get", I32, [P, I32, I32, c.POINTER(IoInfo)]), ("workspace_size", I32, [P] * 5),
+             ("context_create", I32, [P, c.POINTER(ContextOptions), c.POINTER(P)]), ("context_destroy", None, [P]),
+             ("context_get_info", I32, [P, P]), ("output_shapes", I32, [P, TENSORS, I32, P, I32]),
+             ("run", I32, [P, TENSORS, I32, TENSORS, I32]), ("synchronize", I32, [P])]
+
+
+class Api(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("abi_version", c.c_uint32), ("reserved", c.c_uint32)] + [
+        (name, c.CFUNCTYPE(result, *arguments)) for name, result, arguments in FUNCTIONS]
+
+
+class Failure(RuntimeError):
+    def __init__(self, status, message):
+        super().__init__(f"status {status}: {message}")
+        self.status = status
+
+
+class Artifact:
+    def __init__(self, path):
+        self.library = c.CDLL(path)
+        self.library.aotc_get_api.restype = c.POINTER(Api)
+        self.api = self.library.aotc_get_api(1).contents
+        self.model = P()
+
+    def check(self, status):
+        if status:
+            raise Failure(status, self.api.last_error().decode())
+
+    def probe(self, device):
+        self.check(self.api.probe(device))
+
+    def create(self):
+        self.check(self.api.model_create(None, c.byref(self.model)))
+        return self
+
+    def close(self):
+        self.api.model_destroy(self.model)
+        self.model = P()
+
+    def io(self, kind):
+        n = I32()
+        self.check(self.api.io_count(self.model, kind, c.byref(n)))
+        infos = []
+        for i in range(n.value):
+            info = IoInfo(struct_size=c.sizeof(IoInfo))
+            self.check(self.api.io_get(self.model, kind, i, c.byref(info)))
+            infos.append(info)
+        return infos
+
+    def context(self, stream=None, flags=0):
+        return Context(self, stream, flags)
+
+
+class Context:
+    def __init__(self, artifact, stream, flags):
+        self.artifact, self.handle = artifact, P()
+        options = ContextOptions(struct_size=c.sizeof(ContextOptions), stream=stream, flags=flags)
+        artifact.check(artifact.api.context_create(artifact.model, c.byref(options), c.byref(self.handle)))
+        self.out_infos = artifact.io(1)
+
+    def close(self):
+        self.artifact.api.context_destroy(self.handle)
+
+    def output_arrays(self, inputs):
+        """Host arrays of the outputs' shapes, filled with a pattern."""
+        n = len(self.out_infos)
+        dims = [(c.c_int64 * max(1, i.rank))() for i in self.out_infos]
+        table = (c.c_void_p * n)(*[c.addressof(d) for d in dims])
+        self.artifact.check(self.artifact.api.output_shapes(self.handle, inputs, len(inputs), table, n))
+        out = [np.empty([d[k] for k in range(i.rank)], CODES[i.dtype]) for d, i in zip(dims, self.out_infos)]
+        for o in out:
+            o.view("u1").reshape(-1)[:] = 0x7f if o.dtype != np.bool_ else 1
+        return out
+
+    def run(self, inputs, outputs):
+        self.artifact.check(self.artifact.api.run(self.handle, inputs, len(inputs), outputs, len(outputs)))
+
+    def synchronize(self):
+        self.artifact.check(self.artifact.api.synchronize(self.handle))
+
+
+def tensors(arrays, dtypes, device=HOST, pointers=None):
+    """A C array of tensors over numpy arrays (host) or over device pointers of the arrays' shapes."""
+    out = (Tensor * len(arrays))()
+    keep = []
+    for i, (a, t) in enumerate(zip(arrays, dtypes)):
+        shape = (c.c_int64 * max(1, a.ndim))(*a.shape)
+        keep.append(shape)
+        out[i] = Tensor(pointers[i] if pointers else a.ctypes.data, shape, None, a.nbytes, a.ndim, t, device, 0)
+    out.keep = keep
+    return out
+
+
+class Cuda:
+    """The driver, on GPU 0's primary context."""
+
+    def __init__(self):
+        self.d = c.CDLL("libcuda.so.1")
+        self("cuInit", 0)
+        device, self.context = c.c_int(), P()
+        self("cuDeviceGet", c.byref(device), 0)
+        self("cuDevicePrimaryCtxRetain", c.byref(self.context), device)
+        self("cuCtxSetCurrent", self.context)
+        name = c.create_string_buffer(64)
+        self("cuDeviceGetName", name, 64, device)
+        self.name = name.value.decode()
+
+    def __call__(self, function, *arguments):
+        rc = getattr(self.d, function)(*arguments)
+        if rc:
+            raise RuntimeError(f"{function}: CUDA error {rc}")
+
+    def alloc(self, nbytes, offset=0):
+        p = c.c_uint64()
+        self("cuMemAlloc_v2", c.byref(p), c.c_size_t(max(1, nbytes) + offset))
+        return p.value + offset
+
+    def free(self, pointer, offset=0):
+        self("cuMemFree_v2", c.c_uint64(pointer - offset))
+
+    def upload(self, pointer, array):
+        if array.nbytes:
+            self("cuMemcpyHtoD_v2", c.c_uint64(pointer), P(array.ctypes.data), c.c_size_t(array.nbytes))
+
+    def download(self, array, pointer):
+        if array.nbytes:
+            self("cuMemcpyDtoH_v2", P(array.ctypes.data), c.c_uint64(pointer), c.c_size_t(array.nbytes))
+
+    def stream(self):
+        s = P()
+        self("cuStreamCreate", c.byref(s), 1)  # non-blocking
+        return s
+
+    def wait(self, stream):
+        self("cuStreamSynchronize", stream)
+
+    def event(self, stream):
+        e = P()
+        self("cuEventCreate", c.byref(e), 0)
+        self("cuEventRecord", e, stream)
+        return e
+
+    def microseconds(self, start, end):
+        ms = c.c_float()
+        self("cuEventSynchronize", end)
+        self("cuEventElapsedTime_v2" if hasattr(self.d, "cuEventElapsedTime_v2") else "cuEventElapsedTime", c.byref(ms), start, end)
+        return ms.value * 1e3
+
+    def capture(self, stream, work):
+        """A graph of what work() queues on the stream; gives a function that replays it."""
+        graph, executable = P(), P()
+        self("cuStreamBeginCapture_v2", stream, 2)  # relaxed
+        work()
+        self("cuStreamEndCapture", stream, c.byref(graph))
+        self("cuGraphInstantiateWithFlags", c.byref(executable), graph, c.c_ulonglong(0))
+        return lambda: self("cuGraphLaunch", executable, stream)

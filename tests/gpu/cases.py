@@ -1,0 +1,116 @@
+"""Small models for the GPU tests. CASES: name -> make(); make() gives (module, [example args, more args ..], dynamic shapes or None)."""
+import os
+import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "e2e"))
+from models import Fn
+
+CASES = {}
+Dim = torch.export.Dim
+R = torch.randn
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def case_of(name, fn, *samples, dims=None):
+    CASES[name] = lambda: (Fn(fn), [s() for s in samples], dims)
+
+
+@case
+def mlp_dynamic():
+    m = nn.Sequential(nn.Linear(40, 72), nn.ReLU(), nn.Linear(72, 33), nn.GELU(), nn.Linear(33, 5))
+    return m, [(R(n, 40),) for n in (6, 1, 17, 33, 64)], ({0: Dim("batch", min=1, max=64)},)
+
+
+@case
+def mlp_f16_wide():
+    m = nn.Sequential(nn.Linear(130, 260), nn.SiLU(), nn.Linear(260, 66)).to(torch.float16)
+    return m, [(R(n, 130).half(),) for n in (6, 1, 65)], ({0: Dim("batch", min=1, max=100)},)
+
+
+@case
+def mlp_bf16():
+    m = nn.Sequential(nn.Linear(128, 256), nn.GELU(approximate="tanh"), nn.Linear(256, 64)).to(torch.bfloat16)
+    return m, [(R(40, 128).bfloat16(),)], None
+
+
+case_of("pointwise_chain", lambda x: (x.relu() + x.relu() * 2, torch.tanh(x) * torch.sigmoid(x), x.abs().sqrt().rsqrt()), lambda: (R(1000, 37),))
+case_of("pointwise_dynamic", lambda x, y: x * y + torch.exp(-x.abs()), *[lambda n=n: (R(n, 5), R(1, 5)) for n in (7, 1, 1023, 4097)],
+        dims=({0: Dim("rows", min=1, max=5000)}, None))
+case_of("pointwise_f64", lambda x: torch.erf(x) + x.log1p().cos(), lambda: (torch.rand(331, 3, dtype=torch.float64),))
+case_of("pointwise_half", lambda x, y: (x * y + 1, torch.sin(y), x.float() + y.float()), lambda: (R(77, 19).half(), R(77, 19).bfloat16()))
+case_of("math_wide", lambda x: (torch.lgamma(x), torch.digamma(x), torch.erfinv(x / 8), torch.expm1(x), torch.atan2(x, x + 1), torch.pow(x, 2.5),
+                                torch.round(x), torch.floor(x), torch.trunc(x), torch.fmod(x, 0.7), torch.remainder(x, -0.7)),
+        lambda: (torch.rand(513) * 6 + 0.1,))
+case_of("integers", lambda a, b: (a // b, a % b, a & b, a | b, a ^ 5, (a > b) | (a == 3), (a * b).sum(1), (a > 0).any(1), (a > -9).all(1),
+                                  a.float().mean(), a.prod(1), a.clamp(-2, 5), a << 2, a.abs(), -a, a.max(1).values, a.min()),
+        lambda: (torch.randint(-9, 9, (6, 11)), torch.randint(1, 7, (6, 11))))
+case_of("small_integers", lambda a, b: (a + b, a.to(torch.int32) * 300, a.to(torch.uint8), b.float().to(torch.int16), a.bool() & b.bool()),
+        lambda: (torch.randint(-9, 9, (133,), dtype=torch.int8), torch.randint(-9, 9, (133,), dtype=torch.int8)))
+case_of("arg_reductions", lambda x: (x.argmax(1), x.argmin(0), x.argmax(), x.max(1).values, x.amin(0)), lambda: (R(37, 301),))
+case_of("reductions", lambda x: (x.sum(), x.mean(0), x.var(1), x.amax((0, 2)), x.logsumexp(-1), x.norm(dim=1), x.prod(2), x.std()),
+        lambda: (R(5, 23, 129),))
+case_of("reduce_odd_rows", lambda x: (torch.softmax(x, -1), F.layer_norm(x, (x.shape[-1],)), torch.log_softmax(x, 0)),
+        lambda: (R(17, 123),), lambda: (R(3, 1),), lambda: (R(5, 1025),), lambda: (R(1, 2048),),
+        dims=({0: Dim("rows", min=1, max=64), 1: Dim("columns", min=1, max=2048)},))
+case_of("row_large", lambda x: F.layer_norm(torch.softmax(x, -1) + x, (20000,)), lambda: (R(9, 20000),))
+case_of("softmax_bf16", lambda x: torch.softmax(x * 0.5, -1) + x, lambda: (R(33, 515).bfloat16(),))
+case_of("cumulative", lambda x: (x.cumsum(1), x.cumsum(0), x.cummax(1).values, x.cumprod(1)), lambda: (R(9, 65) * 0.9,))
+case_of("strided", lambda x, y: (x.transpose(0, 1) + y, x[:, ::2] * 2, x[1:-1, 3:].contiguous(), x.flip(1), x.roll(3, 1), x.t() @ y.t()),
+        lambda: (R(31, 18), R(18, 31)))
+case_of("matmul_layouts", lambda a, b, c: (a @ b, a.transpose(1, 2) @ c, torch.einsum("bij,bkj->bik", a, b.transpose(1, 2)), a.sum(0) @ b[0] + 1),
+        lambda: (R(3, 65, 33), R(3, 33, 70), R(3, 65, 9)))
+case_of("matmul_batch4", lambda q, k: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1), lambda: (R(2, 4, 19, 16), R(2, 4, 23, 16)))
+case_of("matmul_bf16", lambda a, b: (a @ b, torch.relu(a @ b).float()), lambda: (R(130, 72).bfloat16(), R(72, 50).bfloat16()))
+case_of("matmul_aligned", lambda a, b: (a @ b.t(), a @ b.t().contiguous()), lambda: (R(128, 256), R(192, 256)))
+case_of("cat_slice", lambda x, y: (torch.cat([x, y * 2, x[:, :3]], 1), torch.stack([x[:, 1], y[:, 0]]), F.pad(x, (1, 2, 0, 3)), x.repeat(2, 3)),
+        lambda: (R(7, 11), R(7, 5)))
+case_of("gather_ops", lambda x, i, m: (x[:, i], x.index_select(1, i), x.gather(1, i.unsqueeze(0).expand(x.shape[0], -1)), x.masked_fill(m, -1.0),
+                                       torch.where(m, x, -x)),
+        lambda: (R(5, 12), torch.tensor([3, 0, 11, 7]), torch.rand(5, 12) > 0.5))
+case_of("empty_and_scalar", lambda x, s: (x * s, x.sum() + s, x[:0] + 1), lambda: (R(4, 3), torch.tensor(2.5)))
+
+
+@case
+def embedding_dynamic():
+    e = nn.Embedding(50, 16)
+    f = lambda ids: (e(ids).sum(1), F.one_hot(ids % 7, 7).to(torch.float32))
+    m = Fn(f)
+    m.e = e
+    return m, [(torch.randint(0, 50, (n, 9)),) for n in (3, 1, 8)], ({0: Dim("batch", min=1, max=8)},)
+
+
+@case
+def kv_cache_state():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4, 8))
+
+        def forward(self, x):
+            self.cache.mul_(0.5).add_(x)
+            return self.cache.sum(0) + x.mean(0)
+
+    return Cache(), [(R(4, 8),)], None
+
+
+@case
+def mlp_block():
+    class Block(nn.Module):
+        def __init__(self, d=72):
+            super().__init__()
+            self.ln, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+            nn.init.normal_(self.ln.weight), nn.init.normal_(self.ln.bias)
+
+        def forward(self, x):
+            return x + self.down(F.gelu(self.up(self.ln(x))))
+
+    dims = ({0: Dim("batch", min=1, max=4), 1: Dim("seq", min=1, max=64)},)
+    return Block(), [(R(b, s, 72),) for b, s in ((2, 19), (1, 1), (4, 64))], dims
