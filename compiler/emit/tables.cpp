@@ -255,7 +255,7 @@ class Emitter {
       images.push_back(fmt::format("{{{}, {}, {}, {}, {}u}}", number / 10, number % 10, suffix ? fmt::format("'{}'", digits.back()) : "0",
                                    i.symbol, i.bytes));
     }
-    for (const std::string& f : in_.cuda_functions) functions.push_back(fmt::format("{{{}, 0}}", quoted(f)));
+    for (const CudaFunction& f : in_.cuda_functions) functions.push_back(fmt::format("{{{}, {}}}", quoted(f.name), f.max_smem_bytes));
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 

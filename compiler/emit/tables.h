@@ -17,6 +17,11 @@ struct CudaImage {
   uint64_t bytes;
 };  ///< symbol of a blob object that holds the cubin
 
+struct CudaFunction {
+  std::string name;
+  int64_t max_smem_bytes = 0;  ///< of dynamic shared memory, over all shapes
+};
+
 struct TableInput {
   const Graph& graph;
   const loop::Module& module;
@@ -25,8 +30,8 @@ struct TableInput {
   std::string metadata_json;
   std::set<std::string> library_symbols;  ///< what the kernel archive defines: "aotc_gemm_f32_avx2" ...
   std::vector<CudaImage> cuda_images;
-  std::vector<std::string> cuda_functions;  ///< by KernelId
-  std::string weights_symbol;               ///< of the blob object, or empty: in weights_file
+  std::vector<CudaFunction> cuda_functions;  ///< by KernelId
+  std::string weights_symbol;                ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
 };

@@ -211,7 +211,8 @@ json build(const BuildOptions& o, const Events& events) {
                                 [&](std::span<std::byte> out) { std::copy(c.bytes.begin(), c.bytes.end(), out.begin()); });
         tables.cuda_images.push_back({c.sm, symbol, c.bytes.size()});
       }
-      tables.cuda_functions = cuda->functions;
+      for (size_t k = 0; k < cuda->functions.size(); ++k)
+        tables.cuda_functions.push_back({cuda->functions[k], cuda->launches[k].max_smem_bytes});
       if (!o.keep_dir.empty()) emit::write_file(work.file("kernels.cu"), cuda->source);
     } else {
       for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas))

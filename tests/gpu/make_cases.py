@@ -1,6 +1,6 @@
 """Builds the cases of cases.py as GPU artifacts, with inputs, fp64 references and eager results beside them. Needs torch, no GPU.
 
-    make_cases.py --aotc BIN --out DIR [--sm sm_90a] [name ...]
+    make_cases.py --aotc BIN --out DIR [--sm sm_90a] [--reuse] [name ...]
 """
 import argparse
 import copy
@@ -29,6 +29,13 @@ def array(t):
     return t.view(torch.int16).numpy().view("u2") if t.dtype == torch.bfloat16 else t.numpy()
 
 
+def build(o, path):
+    command = [o.aotc, "build", path + ".pt2", "--cuda", o.sm, "-o", path + ".so", "--quiet"]
+    r = subprocess.run(command, capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(f"exit {r.returncode}: {r.stderr.strip()}")
+
+
 def make(o, name):
     torch.manual_seed(1)
     module, samples, dims = CASES[name]()
@@ -38,10 +45,7 @@ def make(o, name):
         warnings.simplefilter("ignore")
         shapes = (dims,) if dims and type(module).__name__ == "Fn" else dims
         torch.export.save(torch.export.export(copy.deepcopy(module), samples[0], dynamic_shapes=shapes, strict=False), path + ".pt2")
-    r = subprocess.run([o.aotc, "build", path + ".pt2", "--cuda", o.sm, "-o", path + ".so", "--quiet"], capture_output=True, text=True)
-    os.remove(path + ".pt2")
-    if r.returncode:
-        raise RuntimeError(f"exit {r.returncode}: {r.stderr.strip()}")
+    build(o, path)
     data, meta = {}, {"samples": len(samples), "dtypes": []}
     for s, args in enumerate(samples):
         with torch.no_grad():
@@ -63,13 +67,17 @@ def main():
     p.add_argument("--aotc", required=True)
     p.add_argument("--out", required=True)
     p.add_argument("--sm", default="sm_90a")
+    p.add_argument("--reuse", action="store_true", help="the models and references that are in DIR; only the artifacts are made anew")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     os.makedirs(o.out, exist_ok=True)
     failed = 0
     for name in o.names or CASES:
         try:
-            make(o, name)
+            if o.reuse:
+                build(o, os.path.join(o.out, name))
+            else:
+                make(o, name)
             print("ok  ", name, flush=True)
         except Exception as e:
             failed += 1

@@ -65,7 +65,7 @@ class Case:
 
     def sample(self, s):
         n = self.meta["outputs"]
-        inputs = [np.ascontiguousarray(self.data[f"s{s}_in{i}"]) for i in range(self.meta[f"inputs{s}"])]
+        inputs = [self.data[f"s{s}_in{i}"].copy(order="C") for i in range(self.meta[f"inputs{s}"])]
         return inputs, [self.data[f"s{s}_eager{i}"] for i in range(n)], [self.data[f"s{s}_exact{i}"] for i in range(n)]
 
     def on_host(self, context, inputs):

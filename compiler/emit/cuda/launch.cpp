@@ -24,6 +24,8 @@ namespace {
 
 constexpr int kMaxSharedBytes = 200 * 1024;  // per block on sm_80 and newer, less what static arrays take
 constexpr int64_t kMaxGrid = 1 << 30;
+constexpr int64_t kMaxGridZ = 65535;
+constexpr int64_t kProcessors = 132;  // of an H100 or H200; choices aim at two blocks for each
 
 void add_symbols(const Expr& e, const SymTable& syms, std::set<SymId>& out) {
   for (SymId s : syms.simplify(e).symbols())
@@ -119,13 +121,29 @@ Launch launch_of(const LoopKernel& k) {
                      fmt::format("kernel {}: a row needs {} bytes of shared memory; {} is the most", k.name,
                                  most == kInf ? "an unbounded number of" : std::to_string(most), kMaxSharedBytes))
         .note("bound the row's dimension in shapes.json (dims.NAME.max)");
+  l.max_smem_bytes = most;
   return l;
 }
 
+int MatmulTile::smem_bytes(int elem_bytes) const {
+  const int ring = stages * (block_m + block_n) * (block_k * elem_bytes + 16);
+  const bool sums_parts = k_warps > 1 || split > 1;
+  return sums_parts ? std::max(ring, k_warps * block_m * (block_n + 4) * 4) : ring;
+}
+
 MatmulTile tile_of(const MatmulKernel& k) {
-  const int64_t m = k.syms.hint(k.m);
-  if (m <= 32) return {32, 64, 32, 16, 32};
-  return {64, 64, 32, 32, 32};
+  const int64_t m = k.syms.hint(k.m), n = k.syms.hint(k.n), depth = k.syms.hint(k.k), batch = k.syms.hint(product(k.batch));
+  const bool wide = dtype_bytes(k.in) == 4;  // block_k of 256 bytes a row for narrow tiles, of 64 for the wide ones
+  auto blocks = [&](const MatmulTile& t) { return (m + t.block_m - 1) / t.block_m * ((n + t.block_n - 1) / t.block_n) * batch; };
+  const MatmulTile big = {128, 128, wide ? 16 : 32, 64, 32, 1, 4, 1};
+  if (blocks(big) >= kProcessors) return big;
+  MatmulTile t = {64, 64, wide ? 32 : 64, 32, 32, 1, 4, 1};
+  if (m <= 32)
+    t = {32, 32, wide ? 64 : 128, 32, 16, 4, 4, 1};
+  else if (blocks(t) < kProcessors)
+    t = {64, 32, wide ? 64 : 128, 32, 16, 2, 3, 1};
+  while (t.split < 8 && blocks(t) * t.split * 2 <= 2 * kProcessors && depth >= 4 * t.block_k * t.split) t.split *= 2;
+  return t;
 }
 
 Launch launch_of(const MatmulKernel& k, const MatmulTile& tile) {
@@ -134,9 +152,10 @@ Launch launch_of(const MatmulKernel& k, const MatmulTile& tile) {
   l.block[0] = tile.threads();
   Expr columns = 0;
   for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, tile.block_n);
-  l.grid[0] = max(1, columns);
-  l.grid[1] = max(1, ceildiv(k.m, tile.block_m));
-  l.grid[2] = max(1, product(k.batch));
+  l.grid[0] = max(1, columns * ceildiv(k.m, tile.block_m)) * tile.split;
+  l.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
+  l.max_smem_bytes = tile.smem_bytes(dtype_bytes(k.in));
+  l.smem_bytes = l.max_smem_bytes;
   return l;
 }
 

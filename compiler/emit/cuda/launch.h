@@ -21,16 +21,19 @@ struct Launch {
   Expr grid[3] = {1, 1, 1};
   int block[3] = {1, 1, 1};
   Expr smem_bytes = 0;             ///< dynamic shared memory: locals of the row mapping
+  int64_t max_smem_bytes = 0;      ///< the most that smem_bytes can be
   std::vector<Expr> local_offset;  ///< bytes in shared memory, by ParamId; only locals are meaningful
 };
 
 /// Throws Diagnostic (unsupported) for kernels that have no CUDA form, naming kernel and reason.
 Launch launch_of(const loop::LoopKernel& k);
 
-/// Tile of the tensor-core product: block_m x block_n x block_k, warps of warp_m x warp_n.
+/// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
+/// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.
 struct MatmulTile {
-  int block_m, block_n, block_k, warp_m, warp_n;
-  int threads() const { return block_m / warp_m * (block_n / warp_n) * 32; }
+  int block_m, block_n, block_k, warp_m, warp_n, k_warps, stages, split;
+  int threads() const { return block_m / warp_m * (block_n / warp_n) * k_warps * 32; }
+  int smem_bytes(int elem_bytes) const;
 };
 MatmulTile tile_of(const loop::MatmulKernel& k);
 Launch launch_of(const loop::MatmulKernel& k, const MatmulTile& tile);

@@ -27,27 +27,33 @@ class Emitter {
     for (const loop::Param& p : k_.params) n_ptr += p.role != ParamRole::local && p.role != ParamRole::acc;
     std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue(s);
-    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}_args a) {{\n", launch_.block[0], k_.name, k_.name);
+    out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
+                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, k_.name);
+    const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
+    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}(const {}_args a) {{\n", cluster, launch_.block[0], k_.name,
+                       k_.name);
+    if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += size_names(2);
     out += fmt::format("  const {0}* const pa = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.a.param));
     out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
-    const Expr one = 1;
-    out += fmt::format("  const i64 b0 = blockIdx.z / ({0}), b1 = blockIdx.z % ({0});\n", expr(k_.batch.size() > 1 ? k_.batch[1] : one));
-    out += fmt::format("  const i64 m = {}, k = {};\n", expr(k_.m), expr(k_.k));
+    out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
     out += "  const GemmView av = " + view(k_.a) + ", bv = " + view(k_.b) + ";\n";
-    out += "  i64 column_block = blockIdx.x;\n";
+    out += fmt::format("  const i64 row_blocks = (m + {}) / {}, block = blockIdx.x / {};\n", tile_.block_m - 1, tile_.block_m, tile_.split);
+    out += "  const i64 row = block % row_blocks;\n  i64 column = block / row_blocks;\n";
+    const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const bool a_fast = k_.a.col_stride.is(1), b_fast = k_.b.col_stride.is(1);
     for (size_t s = 0; s < k_.segments.size(); ++s) {
       const Segment& seg = k_.segments[s];
       out += fmt::format("  {{\n    const i64 n_begin = {}, n_end = {}, blocks = (n_end - n_begin + {}) / {};\n", expr(seg.n_begin),
                          expr(seg.n_end), tile_.block_n - 1, tile_.block_n);
-      out += "    if (column_block < blocks) {\n";
+      out += "    if (column < blocks) {\n      for (i64 z = blockIdx.z; z < batch; z += gridDim.z) {\n";
+      out += inner_batch.empty() ? "        const i64 b0 = 0, b1 = z;\n"
+                                 : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
       out += fmt::format(
-          "      gemm_block<{}, {}, {}, {}, {}, {}, {}, {}>(pa, pb, av, bv, b0, b1, m, k, blockIdx.y * i64({}), column_block * {}, "
-          "n_begin, n_end, {}_epilogue{}{{a, b0, b1}});\n      return;\n    }}\n",
-          c_type(k_.in), tile_.block_m, tile_.block_n, tile_.block_k, tile_.warp_m, tile_.warp_n, a_fast, b_fast, tile_.block_m,
-          tile_.block_n, k_.name, s);
-      out += "    column_block -= blocks;\n  }\n";
+          "        gemm_block<{0}, {1}_tile, {2}, {3}>(pa, pb, av, bv, b0, b1, m, k, row * {4}, column * {5}, n_begin, n_end, "
+          "{1}_epilogue{6}{{a, b0, b1}});\n      }}\n      return;\n    }}\n",
+          c_type(k_.in), k_.name, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
+      out += "    column -= blocks;\n  }\n";
     }
     return out + "}\n";
   }

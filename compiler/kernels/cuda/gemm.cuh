@@ -2,7 +2,10 @@
 //   out(b, i, j) = Epilogue(sum_k A(b, i, k) * B(b, k, j))
 // A and B are read through strides (any layout), staged in shared memory, multiplied with mma.sync (PTX ISA, "Warp-level matrix
 // instructions"): bf16 and f16 m16n8k16 with f32 sums; f32 as three tf32 m16n8k8 products of the high and low parts (a = hi + lo, the
-// lo*lo product is dropped), which keeps f32 accuracy. Two shared stages: the next tile is loaded to registers while this one multiplies.
+// lo*lo product is dropped). The tensor cores truncate their sums, so f32 products of 8 terms are added up by the ordinary units, which
+// round: that keeps f32 accuracy for long sums (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+// A ring of shared stages is filled by cp.async. The k range may be divided among the warps of a block and the blocks of a cluster; the
+// parts are added in a fixed order.
 #pragma once
 #include "device.cuh"
 
@@ -34,25 +37,66 @@ AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Shared tiles keep k contiguous: A[m][k], B[n][k], rows padded so that the fragment loads of a warp fall into different banks.
-template <class T, int BM, int BN, int BK, int WM, int WN>
+AOTC_DI u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+// Copies `bytes` of 16 (or of 4); the rest of them becomes zero. from is not read when bytes is 0.
+AOTC_DI void copy16_async(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+AOTC_DI void copy4_async(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+AOTC_DI void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending> AOTC_DI void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory"); }
+AOTC_DI void load_matrices(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// Blocks of one cluster (sm_90 and newer); elsewhere a cluster is one block.
+#if __CUDA_ARCH__ >= 900
+#define AOTC_CLUSTER(n) __cluster_dims__(n, 1, 1)
+AOTC_DI void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+AOTC_DI float load_of_block(const float* p, int rank) {
+  u32 there;
+  float v;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
+  return v;
+}
+constexpr bool has_clusters = true;
+#else
+#define AOTC_CLUSTER(n)
+AOTC_DI void cluster_barrier() {}
+AOTC_DI float load_of_block(const float* p, int) { return *p; }
+constexpr bool has_clusters = false;
+#endif
+
+// Shared tiles keep k contiguous: A[m][k], B[n][k], rows padded by 16 bytes so that the fragment loads of a warp fall into different banks.
+// Warps of WM x WN, KWarps of them for the same piece of the output, each with a part of every BK; Split blocks of a cluster share k.
+template <class T, int BM, int BN, int BK, int WM, int WN, int KWarps, int Stages, int Split>
 struct GemmTile {
-  static constexpr int threads = (BM / WM) * (BN / WN) * 32;
-  static constexpr int pad = 16 / sizeof(T);
-  static constexpr int ld = BK + pad;
-  static constexpr int a_elems = BM * BK / threads, b_elems = BN * BK / threads;
-  static constexpr int mt = WM / 16, nt = WN / 8;
-  static_assert(BM * BK % threads == 0 && BN * BK % threads == 0 && WM % 16 == 0 && WN % 8 == 0 && BK % MmaTraits<T>::k == 0, "tile shape");
-  T a[2][BM * ld];
-  T b[2][BN * ld];
+  static constexpr int warps = (BM / WM) * (BN / WN), threads = warps * KWarps * 32;
+  static constexpr int chunk = 16 / sizeof(T), ld = BK + chunk;
+  static constexpr int mt = WM / 16, nt = WN / 8, step = MmaTraits<T>::k;
+  static constexpr int bm = BM, bn = BN, bk = BK, wm = WM, wn = WN, k_warps = KWarps, stages = Stages;
+  static constexpr int split = has_clusters ? Split : 1;
+  static constexpr bool sums_parts = KWarps > 1 || split > 1;
+  static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % (MmaTraits<T>::k * KWarps) == 0 && Stages >= 2, "tile shape");
+  static_assert(BM * BK % chunk == 0 && BN * BK % chunk == 0, "tile shape");
 };
 
-// Multiplies one staged tile into the warp's accumulators.
+// Multiplies one staged tile into the warp's accumulators; k_warp: which part of the tile.
 template <class T, class Tile>
-AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::nt][4], int bk) {
+AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::nt][4], int k_warp) {
   const int lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
-  if constexpr (same<T, float>::value) {
-    for (int k = 0; k < bk; k += 8) {
+#pragma unroll
+  for (int s = 0; s < Tile::bk / (Tile::step * Tile::k_warps); ++s) {
+    const int k = (s * Tile::k_warps + k_warp) * Tile::step;
+    if constexpr (same<T, float>::value) {
       u32 ah[Tile::mt][4], al[Tile::mt][4];
 #pragma unroll
       for (int i = 0; i < Tile::mt; ++i)
@@ -73,45 +117,85 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
         }
 #pragma unroll
         for (int i = 0; i < Tile::mt; ++i) {
-          mma_tf32(acc[i][j], al[i], bh);
-          mma_tf32(acc[i][j], ah[i], bl);
-          mma_tf32(acc[i][j], ah[i], bh);
+          float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+          mma_tf32(part, al[i], bh);
+          mma_tf32(part, ah[i], bl);
+          mma_tf32(part, ah[i], bh);
+#pragma unroll
+          for (int r = 0; r < 4; ++r) acc[i][j][r] += part[r];
         }
       }
-    }
-  } else {
-    for (int k = 0; k < bk; k += 16) {
+    } else {
       u32 af[Tile::mt][4];
 #pragma unroll
-      for (int i = 0; i < Tile::mt; ++i)
+      for (int i = 0; i < Tile::mt; ++i) load_matrices(af[i], &a[(i * 16 + (lane & 15)) * Tile::ld + k + (lane >> 4) * 8]);
 #pragma unroll
-        for (int r = 0; r < 4; ++r)
-          memcpy(&af[i][r], &a[(i * 16 + group + (r & 1) * 8) * Tile::ld + k + quad * 2 + (r >> 1) * 8], 4);
+      for (int j = 0; j < Tile::nt; j += 2) {
+        u32 bf[4];
+        load_matrices(bf, &b[(j * 8 + (lane & 7) + (lane >> 4) * 8) * Tile::ld + k + ((lane >> 3) & 1) * 8]);
+        const u32 b0[2] = {bf[0], bf[1]}, b1[2] = {bf[2], bf[3]};
 #pragma unroll
-      for (int j = 0; j < Tile::nt; ++j) {
-        u32 bf[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) memcpy(&bf[r], &b[(j * 8 + group) * Tile::ld + k + quad * 2 + r * 8], 4);
-#pragma unroll
-        for (int i = 0; i < Tile::mt; ++i) mma_16(T(), acc[i][j], af[i], bf);
+        for (int i = 0; i < Tile::mt; ++i) {
+          mma_16(T(), acc[i][j], af[i], b0);
+          mma_16(T(), acc[i][j + 1], af[i], b1);
+        }
       }
     }
   }
 }
 
-// One block computes rows [m0, m0+BM) x columns [n0, n0+BN) of the segment [n_begin, n_end) of product (b0, b1).
-// Epilogue: void operator()(float acc, i64 row, i64 column_in_segment). AColFast/BColFast: which index of the operand is contiguous, so
-// that the threads of a warp read neighbours.
-template <class T, int BM, int BN, int BK, int WM, int WN, bool AColFast, bool BColFast, class Epilogue>
+// One operand on its way to shared memory: rows [0, rows) of `lines`, elements [0, k) of each.
+template <class T> struct GemmSource {
+  const T* at;  // row 0, k 0
+  i64 line, step, rows;
+  bool wide;  // k is contiguous and every row starts at a multiple of 16 bytes
+};
+template <class T> AOTC_DI GemmSource<T> gemm_source(const T* at, i64 line, i64 step, i64 rows) {
+  const bool wide = step == 1 && line % (16 / i64(sizeof(T))) == 0 && (reinterpret_cast<u64>(at) & 15) == 0;
+  return GemmSource<T>{at, line, step, rows, wide};
+}
+// Fills [Rows][BK] from column k0 on, zeros beyond the operand. KFast: k is the contiguous index, so neighbours in a warp take it.
+template <class T, class Tile, int Rows, bool KFast>
+AOTC_DI void gemm_stage(T* to, const GemmSource<T>& s, i64 k0, i64 k) {
+  const int tid = threadIdx.x;
+  if (KFast && s.wide) {
+    constexpr int per_row = Tile::bk / Tile::chunk, n = Rows * per_row;
+#pragma unroll
+    for (int e = 0; e < (n + Tile::threads - 1) / Tile::threads; ++e) {
+      const int at = tid + e * Tile::threads, row = at / per_row, kk = at % per_row * Tile::chunk;
+      if (n % Tile::threads != 0 && at >= n) break;
+      const i64 left = row < s.rows ? imin(imax(k - k0 - kk, 0), Tile::chunk) : 0;
+      copy16_async(&to[row * Tile::ld + kk], left ? s.at + row * s.line + k0 + kk : s.at, static_cast<int>(left) * int(sizeof(T)));
+    }
+    return;
+  }
+  constexpr int n = Rows * Tile::bk;
+#pragma unroll 4
+  for (int at = tid; at < n; at += Tile::threads) {
+    const int row = KFast ? at / Tile::bk : at % Rows, kk = KFast ? at % Tile::bk : at / Rows;
+    const bool inside = row < s.rows && k0 + kk < k;
+    const T* from = inside ? s.at + row * s.line + (k0 + kk) * s.step : s.at;
+    if constexpr (sizeof(T) == 4) copy4_async(&to[row * Tile::ld + kk], from, inside ? 4 : 0);
+    else to[row * Tile::ld + kk] = inside ? *from : T(0.0f);
+  }
+}
+
+// One block computes rows [m0, m0+BM) x columns [n0, n0+BN) of the segment [n_begin, n_end) of product (b0, b1); with Split > 1 the blocks
+// of a cluster compute it together. Epilogue: void operator()(float acc, i64 row, i64 column_in_segment). AColFast: A's k is contiguous;
+// BColFast: B's n is. Dynamic shared memory: see emit/cuda/launch.cpp. All threads call it; it may be called again.
+template <class T, class Tile, bool AColFast, bool BColFast, class Epilogue>
 AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 b0, i64 b1, i64 m, i64 k, i64 m0, i64 n0, i64 n_begin,
                         i64 n_end, Epilogue epilogue) {
-  typedef GemmTile<T, BM, BN, BK, WM, WN> Tile;
-  __shared__ alignas(16) Tile tile;
+  extern __shared__ __align__(16) char shared[];
+  constexpr int a_elems = Tile::bm * Tile::ld, stage_elems = a_elems + Tile::bn * Tile::ld;
+  T* const ring = reinterpret_cast<T*>(shared);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-  const int warp_m = (warp % (BM / WM)) * WM, warp_n = (warp / (BM / WM)) * WN;
-  const T* a = pa + av.base + b0 * av.batch0 + b1 * av.batch1;
-  const T* b = pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1;
+  const int k_warp = warp / Tile::warps, place = warp % Tile::warps;
+  const int warp_m = (place % (Tile::bm / Tile::wm)) * Tile::wm, warp_n = (place / (Tile::bm / Tile::wm)) * Tile::wn;
   const i64 n = n_end - n_begin;
+  const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0;
+  const GemmSource<T> a = gemm_source(pa + av.base + b0 * av.batch0 + b1 * av.batch1 + m0 * av.row, av.row, av.col, m - m0);
+  const GemmSource<T> b = gemm_source(pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1 + (n_begin + n0) * bv.col, bv.col, bv.row, n - n0);
 
   float acc[Tile::mt][Tile::nt][4];
 #pragma unroll
@@ -121,53 +205,63 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
 #pragma unroll
       for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
 
-  T ra[Tile::a_elems], rb[Tile::b_elems];
-  auto fetch = [&](i64 k0) {
-#pragma unroll
-    for (int e = 0; e < Tile::a_elems; ++e) {
-      const int at = tid + e * Tile::threads, i = AColFast ? at / BK : at % BM, kk = AColFast ? at % BK : at / BM;
-      ra[e] = m0 + i < m && k0 + kk < k ? a[(m0 + i) * av.row + (k0 + kk) * av.col] : T(0.0f);
+  const int tiles = static_cast<int>((k + Tile::bk - 1) / Tile::bk);
+  const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
+  auto issue = [&](int tile) {
+    if (tile < last) {
+      T* const stage = ring + (tile - first) % Tile::stages * stage_elems;
+      gemm_stage<T, Tile, Tile::bm, AColFast>(stage, a, i64(tile) * Tile::bk, k);
+      gemm_stage<T, Tile, Tile::bn, !BColFast>(stage + a_elems, b, i64(tile) * Tile::bk, k);
     }
-#pragma unroll
-    for (int e = 0; e < Tile::b_elems; ++e) {
-      const int at = tid + e * Tile::threads, j = BColFast ? at % BN : at / BK, kk = BColFast ? at / BN : at % BK;
-      rb[e] = n0 + j < n && k0 + kk < k ? b[(k0 + kk) * bv.row + (n_begin + n0 + j) * bv.col] : T(0.0f);
-    }
+    copies_commit();
   };
-  auto put = [&](int stage) {
-#pragma unroll
-    for (int e = 0; e < Tile::a_elems; ++e) {
-      const int at = tid + e * Tile::threads, i = AColFast ? at / BK : at % BM, kk = AColFast ? at % BK : at / BM;
-      tile.a[stage][i * Tile::ld + kk] = ra[e];
-    }
-#pragma unroll
-    for (int e = 0; e < Tile::b_elems; ++e) {
-      const int at = tid + e * Tile::threads, j = BColFast ? at % BN : at / BK, kk = BColFast ? at / BN : at % BK;
-      tile.b[stage][j * Tile::ld + kk] = rb[e];
-    }
-  };
-
-  int stage = 0;
-  fetch(0);
-  put(0);
-  __syncthreads();
-  for (i64 k0 = 0; k0 < k; k0 += BK) {
-    const bool more = k0 + BK < k;
-    if (more) fetch(k0 + BK);
-    gemm_multiply<T, Tile>(&tile.a[stage][warp_m * Tile::ld], &tile.b[stage][warp_n * Tile::ld], acc, BK);
-    if (more) put(stage ^ 1);
+  __syncthreads();  // what used the memory before is done
+  for (int s = 0; s < Tile::stages - 1; ++s) issue(first + s);
+  for (int tile = first; tile < last; ++tile) {
+    copies_wait<Tile::stages - 2>();
     __syncthreads();
-    stage ^= 1;
+    issue(tile + Tile::stages - 1);
+    const T* const stage = ring + (tile - first) % Tile::stages * stage_elems;
+    gemm_multiply<T, Tile>(stage + warp_m * Tile::ld, stage + a_elems + warp_n * Tile::ld, acc, k_warp);
   }
 
   const int group = lane >> 2, quad = lane & 3;
+  if constexpr (!Tile::sums_parts) {
 #pragma unroll
-  for (int i = 0; i < Tile::mt; ++i)
+    for (int i = 0; i < Tile::mt; ++i)
 #pragma unroll
-    for (int j = 0; j < Tile::nt; ++j)
+      for (int j = 0; j < Tile::nt; ++j)
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const i64 row = m0 + warp_m + i * 16 + group + (r >> 1) * 8, col = n0 + warp_n + j * 8 + quad * 2 + (r & 1);
-        if (row < m && col < n) epilogue(acc[i][j][r], row, col);
-      }
+        for (int r = 0; r < 4; ++r) {
+          const i64 row = m0 + warp_m + i * 16 + group + (r >> 1) * 8, col = n0 + warp_n + j * 8 + quad * 2 + (r & 1);
+          if (row < m && col < n) epilogue(acc[i][j][r], row, col);
+        }
+  } else {
+    constexpr int ld = Tile::bn + 4, part = Tile::bm * ld;
+    float* const parts = reinterpret_cast<float*>(shared);
+    copies_wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Tile::mt; ++i)
+#pragma unroll
+      for (int j = 0; j < Tile::nt; ++j)
+#pragma unroll
+        for (int r = 0; r < 4; ++r)
+          parts[k_warp * part + (warp_m + i * 16 + group + (r >> 1) * 8) * ld + warp_n + j * 8 + quad * 2 + (r & 1)] = acc[i][j][r];
+    if (Tile::split > 1) cluster_barrier();
+    else __syncthreads();
+    for (int e = tid + rank * Tile::threads; e < Tile::bm * Tile::bn; e += Tile::threads * Tile::split) {
+      const int row = e / Tile::bn, col = e % Tile::bn;
+      float sum = 0.0f;
+#pragma unroll
+      for (int s = 0; s < Tile::split; ++s)
+#pragma unroll
+        for (int w = 0; w < Tile::k_warps; ++w) {
+          const float* p = &parts[w * part + row * ld + col];
+          sum += Tile::split > 1 ? load_of_block(p, s) : *p;
+        }
+      if (m0 + row < m && n0 + col < n) epilogue(sum, m0 + row, n0 + col);
+    }
+    if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
+  }
 }
