@@ -120,6 +120,8 @@ class Line {
   size_t pos_ = 0;
 };
 
+constexpr double kMaxElems = 0x1p32;  ///< of a constant whose data is made up
+
 uint64_t mix(uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -282,7 +284,13 @@ class Parser {
   }
 
   ConstData data(Line& l, std::string name, TensorType t) {
-    if (!t.elems().is_const()) l.fail("a constant's dims must be numbers");
+    double elems = 1;
+    for (const Expr& d : t.dims) {
+      const auto n = d.as_const();
+      if (!n || *n < 0) l.fail("a constant's dims must be numbers");
+      elems *= static_cast<double>(*n);
+    }
+    if (elems > kMaxElems) l.fail("the constant is too large for a text");
     return make_data(std::move(name), std::move(t));
   }
   void literal(Line& l, ConstData& c) {
@@ -418,7 +426,13 @@ class Parser {
 
 Graph parse_graph(std::string_view text, std::string_view file_name) {
   Graph g = Parser(file_name).run(text);
-  verify(g, "parsing");
+  try {
+    verify(g, "parsing");
+  } catch (const InternalError& e) {  // the text's fault
+    Loc loc;
+    loc.file = std::string(file_name);
+    throw Diagnostic(std::move(loc), e.what());
+  }
   return g;
 }
 

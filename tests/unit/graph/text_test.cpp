@@ -106,6 +106,9 @@ TEST_CASE("errors say the line and what was expected") {
       {"%0 = conv(%x, %x)", "rank 3, 4 or 5"},
       {"%0 = full() {value=1} : float32[unknown]", "unknown"},
       {"const %c : int64[2] \"c\" = [1, 2, 3]", "too many elements"},
+      {"const %c : int64[-2] \"c\"", "dims must be numbers"},
+      {"const %c : int64[999999999, 999999999, 999999999] \"c\"", "too large"},
+      {"output %x \"y\" alias_input 7", "aliases an input that does not exist"},
       {"output %q \"y\"", "%q is not defined"},
       {"hello", "expected graph, sym"},
   };
