@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "loop/index.h"
 
@@ -349,6 +350,17 @@ InstId KernelBuilder::reduce(const Node& n, const Exprs& at, InstId mask) {
   if (std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(1); })) {
     const bool position = i.reduce_kind == ReduceKind::argmax || i.reduce_kind == ReduceKind::argmin;
     return position ? constant(i.dtype, 0, 0) : eval(n.inputs[0], x, mask);
+  }
+  // Of nothing: the neutral element, so that no row of no elements is ever looked at.
+  if (std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(0); })) {
+    const double inf = std::numeric_limits<double>::infinity();
+    switch (i.reduce_kind) {
+      case ReduceKind::prod: return constant(i.dtype, 1, 1);
+      case ReduceKind::max:
+      case ReduceKind::logsumexp: return constant(i.dtype, -inf, is_bool(i.dtype) ? 0 : INT64_MIN);
+      case ReduceKind::min: return constant(i.dtype, inf, is_bool(i.dtype) ? 1 : INT64_MAX);
+      default: return constant(i.dtype, 0, 0);
+    }
   }
   i.args = {eval(n.inputs[0], x, mask)};
   return push(std::move(i));

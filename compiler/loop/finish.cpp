@@ -141,7 +141,8 @@ void drop_unused(LoopKernel& k) {
     if (const SymId s = k.insts[static_cast<InstId>(i)].bind; s != kNone<SymId>) binder[s] = static_cast<InstId>(i);
   for (size_t i = k.insts.size(); i-- > 0;) {
     const Inst& inst = k.insts[static_cast<InstId>(i)];
-    if (inst.kind == InstKind::store || inst.kind == InstKind::check) used[i] = 1;
+    const bool nothing = inst.kind == InstKind::store && product(k.params[inst.param].dims).is(0);
+    if ((inst.kind == InstKind::store && !nothing) || inst.kind == InstKind::check) used[i] = 1;
     if (!used[i]) continue;
     for (InstId a : inst.args) used[idx(a)] = 1;
     if (inst.mask != kNone<InstId>) used[idx(inst.mask)] = 1;

@@ -383,3 +383,17 @@ output %y "y"
                        {{2}, {1}});
   REQUIRE(c.calls() == 2);
 }
+
+TEST_CASE("tensors without elements") {
+  check(R"(
+input %x : float32[3, 0] "x"
+%s = reduce(%x) {kind="sum", dims=[1]} : float32[3]
+output %s "s"
+%c = scan(%x) {kind="sum", dim=1} : float32[3, 0]
+output %c "c"
+%p = pad(%x) {lo=[0, 1], value=2} : float32[3, 2]
+output %p "p"
+%y = cat(%x, %p) {dim=1} : float32[3, 2]
+output %y "y"
+)");
+}
