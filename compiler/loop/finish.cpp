@@ -8,12 +8,17 @@ namespace {
 
 bool is_access(const Inst& i) { return i.kind == InstKind::load || i.kind == InstKind::store; }
 
-/// How many accesses run along consecutive elements when v runs; stores count twice.
+/// How many accesses run along consecutive elements when v runs; stores count twice, what happens once a row counts little.
 int contiguous_score(const LoopKernel& k, SymId v) {
   int score = 0;
-  for (const Inst& i : k.insts)
-    if (is_access(i))
-      if (auto c = i.index.linear_coefficient(v); c && c->is(1)) score += i.kind == InstKind::store ? 2 : 1;
+  for (const Inst& i : k.insts) {
+    if (!is_access(i)) continue;
+    const auto c = i.index.linear_coefficient(v);
+    if (!c || !c->is(1)) continue;
+    const bool often =
+        k.inner.empty() || std::any_of(k.inner.begin(), k.inner.end(), [&](const LoopVar& x) { return i.index.depends_on(x.sym); });
+    score += (i.kind == InstKind::store ? 2 : 1) * (often ? 16 : 1);
+  }
   return score;
 }
 

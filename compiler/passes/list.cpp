@@ -11,6 +11,7 @@
 #include "passes/merge_products.h"
 #include "passes/passes.h"
 #include "passes/simplify.h"
+#include "passes/split_reductions.h"
 
 namespace aotc::passes {
 namespace {
@@ -30,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
+    {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"dce", dce, "erase what the passes left behind"},
     {"assign_names", assign_names, "a name for every node"},
 };
