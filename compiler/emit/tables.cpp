@@ -1,9 +1,11 @@
 #include "emit/tables.h"
 
 #include <map>
+#include <set>
 
 #include "emit/configs.h"
 #include "emit/cpu/module.h"
+#include "kernels/cpu/catalog.h"
 #include "plan/slots.h"
 
 namespace aotc::emit {
@@ -213,21 +215,12 @@ class Emitter {
     out_ += array("aotc_state_desc", "states", rows);
   }
 
-  std::string function_name(const std::string& symbol, bool library, Isa isa) {
-    if (!library) return cpu::kernel_function(symbol, isa);
-    for (int i = static_cast<int>(isa); i >= 0; --i) {  // the best version that the instruction set includes
-      std::string name = fmt::format("{}_{}", symbol, isa_name(static_cast<Isa>(i)));
-      if (in_.library_symbols.count(name)) return name;
-    }
-    throw InternalError(fmt::format("the kernel library has no {}", symbol));
-  }
-
   void isas() {
     std::vector<std::string> tables;
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : kernels_) {
-        functions.push_back(function_name(symbol, library, isa));
+        functions.push_back(library ? kernels::library_symbol(symbol, isa) : cpu::kernel_function(symbol, isa));
         if (declared_.insert(functions.back()).second)
           out_ += fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t);\n", functions.back());
       }

@@ -1,6 +1,5 @@
 #pragma once
 // Plans as the C tables of runtime/include/aotc/detail/plan_format.h: text, no decisions.
-#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,6 @@ struct TableInput {
   const plan::PlanSet& plans;
   const Target& target;
   std::string metadata_json;
-  std::set<std::string> library_symbols;  ///< what the kernel archive defines: "aotc_gemm_f32_avx2" ...
   std::vector<CudaImage> cuda_images;
   std::vector<CudaFunction> cuda_functions;  ///< by KernelId
   std::string weights_symbol;                ///< of the blob object, or empty: in weights_file
@@ -37,8 +35,5 @@ struct TableInput {
 };
 /// One C++ translation unit that defines `aotc_module`.
 std::string emit_tables(const TableInput& in);
-
-/// Names of the global symbols that a static library (ar archive) defines, from its index.
-std::set<std::string> archive_symbols(std::string_view archive);
 
 }  // namespace aotc::emit

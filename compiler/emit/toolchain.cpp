@@ -34,7 +34,7 @@ constexpr const char* kCommonFlags[] = {"-std=c++17",
                                         "-g0"};
 
 constexpr const char* kLinkFlags[] = {
-    "-shared",     "-nodefaultlibs",    "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",           "-Wl,-z,noexecstack",
+    "-shared",     "-nodefaultlibs", "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",          "-Wl,-z,noexecstack",
     "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu"};
 
 constexpr const char* kSymbolMap = "{ global: aotc_get_api; local: *; };\n";

@@ -186,7 +186,7 @@ json build(const BuildOptions& o, const Events& events) {
     auto fill = [&](std::span<std::byte> out) {
       plan::write_weights(plans.weights, f.graph.constants, out.first(plans.weights_bytes), jobs);
     };
-    emit::TableInput tables{f.graph, f.module, plans, target, meta.dump(), {}, {}, {}, "", "", 0};
+    emit::TableInput tables{f.graph, f.module, plans, target, meta.dump(), {}, {}, "", "", 0};
     std::vector<std::string> objects;
 
     if (in_file) {
@@ -217,7 +217,6 @@ json build(const BuildOptions& o, const Events& events) {
     } else {
       for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas))
         units.push_back({u.name, std::move(u.source), std::move(u.flags)});
-      tables.library_symbols = emit::archive_symbols(emit::embedded("lib/libaotc_kernels_cpu.a").text());
     }
     if (plans.weights_bytes && !in_file) tables.weights_symbol = kWeightsSymbol;
     units.push_back({"tables.cpp", emit::emit_tables(tables), {"-O1", "-march=x86-64"}});

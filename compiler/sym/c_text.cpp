@@ -3,7 +3,9 @@
 namespace aotc {
 namespace {
 
-std::string literal(int64_t v) { return v == INT64_MIN ? "(-9223372036854775807LL - 1)" : fmt::format("{}LL", v); }
+std::string literal(int64_t v, const char* suffix) {
+  return v == INT64_MIN ? fmt::format("(-9223372036854775807{} - 1)", suffix) : fmt::format("{}{}", v, suffix);
+}
 
 }  // namespace
 
@@ -23,11 +25,11 @@ std::string c_text(const Expr& e, const SymTable& syms, const CHelpers& h, const
   };
   std::string sum;
   for (const Expr::Term& t : e.terms()) {
-    std::string term = t.coef == 1 && !t.atoms.empty() ? "" : literal(t.coef);
+    std::string term = t.coef == 1 && !t.atoms.empty() ? "" : literal(t.coef, h.suffix);
     for (const Expr::Atom& x : t.atoms) term += (term.empty() ? "" : " * ") + atom(x);
     sum += (sum.empty() ? "" : " + ") + term;
   }
-  return sum.empty() ? "0LL" : sum;
+  return sum.empty() ? literal(0, h.suffix) : sum;
 }
 
 }  // namespace aotc

@@ -1,5 +1,7 @@
 #include "emit/cpu/text.h"
 
+#include "sym/c_text.h"
+
 #include <cmath>
 
 namespace aotc::emit::cpu {
@@ -138,46 +140,8 @@ std::string accumulator(ReduceKind kind, DType t, bool scan) {
   return fmt::format("{}_{}<{}>", scan ? "s" : "r", reduce_name(kind), reg_type(t));
 }
 
-namespace {
-bool nonnegative(const Expr& e, const SymTable& syms) { return syms.interval(e).min >= 0; }
-
-struct ExprPrinter {
-  const SymTable& syms;
-  const std::function<std::string(SymId)>& name;
-
-  std::string atom(const Expr::Atom& a) const {
-    const auto two = [&](const char* fn) { return fmt::format("{}({}, {})", fn, print(a.a), print(a.b)); };
-    switch (a.kind) {
-      case Expr::AtomKind::symbol: return name(a.sym);
-      case Expr::AtomKind::floordiv:
-      case Expr::AtomKind::mod: {
-        const bool div = a.kind == Expr::AtomKind::floordiv;
-        const auto by = a.b.as_const();
-        if (by && *by > 0 && nonnegative(a.a, syms)) return fmt::format("(({}) {} {}L)", print(a.a), div ? '/' : '%', *by);
-        if (nonnegative(a.a, syms) && syms.interval(a.b).min >= 1)
-          return fmt::format("(({}) {} ({}))", print(a.a), div ? '/' : '%', print(a.b));
-        return two(div ? "floordiv" : "mod");
-      }
-      case Expr::AtomKind::min: return two("imin");
-      case Expr::AtomKind::max: return two("imax");
-    }
-    return {};
-  }
-  std::string print(const Expr& e) const {
-    std::string s;
-    for (const Expr::Term& t : e.terms()) {
-      std::string f;
-      if (t.coef != 1 || t.atoms.empty()) f = fmt::format("{}L", t.coef);
-      for (const Expr::Atom& a : t.atoms) f += (f.empty() ? "" : "*") + atom(a);
-      s += (s.empty() ? "" : " + ") + f;
-    }
-    return s.empty() ? "0L" : s;
-  }
-};
-}  // namespace
-
 std::string expr_text(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name) {
-  return ExprPrinter{syms, name}.print(e);
+  return c_text(e, syms, {"floordiv", "mod", "imin", "imax", "L"}, name);
 }
 
 }  // namespace aotc::emit::cpu
