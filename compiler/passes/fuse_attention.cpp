@@ -172,8 +172,9 @@ class Matcher {
     const DType t = r_.dtype(v);
     const Node* e = r_.def(n.inputs[0], Op::expand);
     const ValueId mask = e ? e->inputs[0] : n.inputs[0];
-    const TensorType type{t, r_.dims(mask)};
-    const ValueId hidden = b_.full(type, c), shown = b_.full(type, 0);
+    // The lowest float16 is not low enough to absorb a score that is summed in float32.
+    const TensorType type{is_half(t) ? DType::f32 : t, r_.dims(mask)};
+    const ValueId hidden = b_.full(type, is_half(t) ? std::min(c, -1e30) : c), shown = b_.full(type, 0);
     s.added.push_back({fills_true ? b_.where(mask, hidden, shown) : b_.where(mask, shown, hidden), std::isinf(c) ? 1 : scale});
     return true;
   }
@@ -249,7 +250,10 @@ class Matcher {
     for (const Scores::Added& a : s.added) {
       ValueId more = mask_dims(a.mask, columns);
       if (a.scale != 1) more = b_.binary_scalar(Op::mul, more, a.scale);
-      if (mask && r_.dtype(more) != r_.dtype(*mask)) return {};
+      if (mask && r_.dtype(more) != r_.dtype(*mask)) {
+        more = b_.cast(more, DType::f32);
+        mask = b_.cast(*mask, DType::f32);
+      }
       mask = mask ? sum_of(*mask, more) : more;
     }
     if (mask) inputs.push_back(*mask);

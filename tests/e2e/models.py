@@ -168,3 +168,12 @@ def writes_by_index():
         return put, x.index_add(0, i, rows.t()), x.index_put((i, j), rows[0], accumulate=True), x.index_copy(1, j, rows)
 
     return Fn(f), (torch.randn(8, 8), torch.randn(8, 3), torch.tensor([5, 0, 2]), torch.tensor([1, 7, 3])), None
+
+
+@model
+def attention_to_nothing():
+    def f(x, mask):
+        hidden = x.masked_fill(mask[:, None, :], torch.finfo(x.dtype).min)
+        return torch.softmax(x @ x.transpose(1, 2) / 4 + torch.where(mask, 0.0, torch.finfo(x.dtype).min)[:, :, None], -1) @ x, hidden
+
+    return Fn(f), (torch.randn(2, 16, 16), torch.tensor([[True] * 9 + [False] * 7, [True] * 16])), None

@@ -152,6 +152,12 @@ struct AttentionRun {
     return static_cast<const T*>(args->ptr[ptr]) + z[first];
   }
 
+  /// A mask's value for base 2. What is finite stays so: a row whose every key is hidden by the lowest number attends to all alike.
+  static Acc added(Acc mask) {
+    const Acc lowest = sizeof(Acc) == 8 ? Acc(-0x1.fffffffffffffp+1023) : Acc(-0x1.fffffep+127f), x = mask * Acc(kLog2e);
+    return mask < lowest ? mask : x < lowest ? lowest : x;
+  }
+
   /// Scores of row r (of all rows) against keys [s0, s1): mask and causality.
   void mask_row(Acc* row, int64_t b, int64_t hkv, int64_t r, int64_t s0, int64_t s1) const {
     const int64_t h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L], n = s1 - s0;
@@ -168,12 +174,12 @@ struct AttentionRun {
       } else if (cfg->mask_dtype == AOTC_DTYPE_F32) {
         const float* mk = at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
         if (me == 1)
-          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i]) * Acc(kLog2e);
+          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i]));
         else
-          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i * me]) * Acc(kLog2e);
+          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i * me]));
       } else {
         const E* mk = at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
-        for (int64_t i = 0; i < n; ++i) row[i] += Acc(to_acc(mk[i * me])) * Acc(kLog2e);
+        for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(to_acc(mk[i * me])));
       }
     }
     if (cfg->causal)
