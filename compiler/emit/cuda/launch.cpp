@@ -133,16 +133,20 @@ int MatmulTile::smem_bytes(int elem_bytes) const {
 
 MatmulTile tile_of(const MatmulKernel& k) {
   const int64_t m = k.syms.hint(k.m), n = k.syms.hint(k.n), depth = k.syms.hint(k.k), batch = k.syms.hint(product(k.batch));
-  const bool wide = dtype_bytes(k.in) == 4;  // block_k of 256 bytes a row for narrow tiles, of 64 for the wide ones
+  const bool wide = dtype_bytes(k.in) == 4;
   auto blocks = [&](const MatmulTile& t) { return (m + t.block_m - 1) / t.block_m * ((n + t.block_n - 1) / t.block_n) * batch; };
-  const MatmulTile big = {128, 128, wide ? 16 : 32, 64, 32, 1, 4, 1};
+  const MatmulTile big = wide ? MatmulTile{128, 64, 16, 64, 32, 1, 4, 1, 3} : MatmulTile{128, 128, 64, 64, 32, 1, 3, 1, 2};
   if (blocks(big) >= kProcessors) return big;
   MatmulTile t = {64, 64, wide ? 32 : 64, 32, 32, 1, 4, 1};
-  if (m <= 32)
-    t = {32, 32, wide ? 64 : 128, 32, 16, 4, 4, 1};
-  else if (blocks(t) < kProcessors)
-    t = {64, 32, wide ? 64 : 128, 32, 16, 2, 3, 1};
-  while (t.split < 8 && blocks(t) * t.split * 2 <= 2 * kProcessors && depth >= 4 * t.block_k * t.split) t.split *= 2;
+  int64_t most = 2 * kProcessors;  // blocks with k divided
+  if (m <= 32) {
+    t = wide ? MatmulTile{32, 32, 64, 32, 16, 4, 4, 1} : MatmulTile{32, 64, 128, 32, 16, 4, 4, 1};
+    most = wide ? 2 * kProcessors : kProcessors;
+  } else if (m <= 64) {
+    t.k_warps = 2;
+    most = kProcessors;
+  }
+  while (t.split < 8 && blocks(t) * t.split * 2 <= most && depth >= 4 * t.block_k * t.split) t.split *= 2;
   return t;
 }
 

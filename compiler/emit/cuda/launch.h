@@ -32,6 +32,7 @@ Launch launch_of(const loop::LoopKernel& k);
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.
 struct MatmulTile {
   int block_m, block_n, block_k, warp_m, warp_n, k_warps, stages, split;
+  int resident = 1;  ///< blocks of one processor that registers must allow
   int threads() const { return block_m / warp_m * (block_n / warp_n) * k_warps * 32; }
   int smem_bytes(int elem_bytes) const;
 };

@@ -16,10 +16,11 @@ template <> struct MmaTraits<bf16> { static constexpr int k = 16; };
 template <> struct MmaTraits<f16> { static constexpr int k = 16; };
 template <> struct MmaTraits<float> { static constexpr int k = 8; };
 
-AOTC_DI u32 tf32_round(float f) {
-  u32 r;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(f));
-  return r;
+// v = high + low: both as tf32, rounded to nearest (the tensor cores ignore the 13 low bits). By integer arithmetic, which is faster than
+// cvt.rna. An infinite v gives a finite low part, so that its products stay infinite.
+AOTC_DI void tf32_split(float v, u32& high, u32& low) {
+  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+  low = __float_as_uint(fmaxf(v - __uint_as_float(high), -1e35f)) + 0x1000u;
 }
 AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -103,8 +104,7 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
           const float v = a[(i * 16 + group + (r & 1) * 8) * Tile::ld + k + quad + (r >> 1) * 4];
-          ah[i][r] = tf32_round(v);
-          al[i][r] = tf32_round(v - __uint_as_float(ah[i][r]));
+          tf32_split(v, ah[i][r], al[i][r]);
         }
 #pragma unroll
       for (int j = 0; j < Tile::nt; ++j) {
@@ -112,8 +112,7 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float v = b[(j * 8 + group) * Tile::ld + k + quad + r * 4];
-          bh[r] = tf32_round(v);
-          bl[r] = tf32_round(v - __uint_as_float(bh[r]));
+          tf32_split(v, bh[r], bl[r]);
         }
 #pragma unroll
         for (int i = 0; i < Tile::mt; ++i) {

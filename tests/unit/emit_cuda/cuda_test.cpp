@@ -1,0 +1,206 @@
+// Launch decisions as data, and generated CUDA text through NVRTC: all pointwise ops in their dtypes, reductions, scans, products. NVRTC
+// needs no GPU; where it is not installed (packaging/setup.sh installs it) the compile tests say so and pass.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "emit/cuda/loop_kernel.h"
+#include "emit/cuda/matmul.h"
+#include "emit/cuda/module.h"
+#include "unit/emit_cpu/kernel_builder.h"
+
+using namespace aotc;
+using namespace aotc::test;
+using namespace aotc::emit::cuda;
+
+namespace {
+
+std::vector<SourceFile> headers() {
+  std::vector<SourceFile> out;
+  for (const char* name : {"device.cuh", "gemm.cuh"}) {
+    std::ifstream in(std::string(AOTC_TEST_DIR "/../compiler/kernels/cuda/") + name);
+    std::stringstream text;
+    text << in.rdbuf();
+    out.push_back({name, text.str()});
+  }
+  return out;
+}
+
+/// Compiles for an architecture with clusters and one without.
+void compiles(const loop::Module& m) {
+  const CudaCode code = emit_module(m);
+  const Result<Nvrtc> nvrtc = Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  for (const Cubin& c : compile_module(code, headers(), {"sm_90a", "sm_80"})) {
+    INFO(c.sm);
+    CHECK(c.bytes.size() > 1000);
+  }
+}
+void compiles(loop::LoopKernel k) {
+  loop::Module m;
+  m.kernels.push(std::move(k));
+  compiles(m);
+}
+
+/// out[rows, columns] = f(x): pointwise ops of one input dtype, all results combined through casts to it.
+loop::LoopKernel pointwise(DType t, const std::vector<Op>& unary, const std::vector<Op>& binary) {
+  KernelBuilder b(fmt::format("pointwise_{}", dtype_name(t)));
+  const Expr n = 1000, i = b.outer("i", n);
+  const ParamId x = b.param("x", ParamRole::input, t, {n}), y = b.param("y", ParamRole::input, t, {n});
+  std::vector<InstId> results;
+  b.block(false);
+  const InstId vx = b.load(x, i), vy = b.load(y, i);
+  for (Op op : unary) results.push_back(b.op(op, yields_bool(op) ? DType::boolean : t, {vx}));
+  for (Op op : binary) results.push_back(b.op(op, yields_bool(op) ? DType::boolean : t, {vx, vy}));
+  for (InstId r : results) b.store(b.param("out", ParamRole::output, b.k.insts[r].dtype, {n}), i, r);
+  for (DType to :
+       {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64})
+    b.store(b.param("cast", ParamRole::output, to, {n}), i, b.op(Op::cast, to, {vx}));
+  return std::move(b.k);
+}
+
+loop::LoopKernel rows(const Expr& columns, bool scratch, bool scan, const std::vector<std::pair<ReduceKind, DType>>& kinds,
+                      SymTable syms = {}) {
+  KernelBuilder b("rows");
+  b.k.syms = std::move(syms);
+  const Expr n = 33, i = b.outer("i", n), j = b.inner("j", columns);
+  std::vector<InstId> results;
+  std::vector<DType> types;
+  const ParamId local = scratch ? b.param("scratch", ParamRole::local, DType::f32, {columns}) : kNone<ParamId>;
+  b.block(true);
+  for (auto [kind, t] : kinds) {
+    const InstId v = b.load(b.param("x", ParamRole::input, t, {n, columns}), i * columns + j);
+    const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+    const InstId r = b.reduce(kind, arg ? DType::i64 : t, v, scan);
+    if (scan) b.store(b.param("out", ParamRole::output, arg ? DType::i64 : t, {n, columns}), i * columns + j, r);
+    results.push_back(r);
+    types.push_back(arg ? DType::i64 : t);
+    if (scratch && t == DType::f32) b.store(local, j, v);
+  }
+  if (scan) return std::move(b.k);
+  b.block(false);
+  for (size_t r = 0; r < results.size(); ++r) b.store(b.param("out", ParamRole::output, types[r], {n}), i, results[r]);
+  if (scratch) {
+    b.block(true);
+    b.store(b.param("again", ParamRole::output, DType::f32, {n, columns}), i * columns + j, b.load(local, j));
+  }
+  return std::move(b.k);
+}
+
+/// Linear with bias: x[m, k] times w[n, k], both with k contiguous.
+loop::MatmulKernel linear(DType t, const Expr& m, const Expr& n, const Expr& k, SymTable syms = {}) {
+  KernelBuilder b("linear_epilogue");
+  b.k.syms = std::move(syms);
+  const Expr row = b.outer("row", m), column = b.inner("column", n);
+  loop::MatmulKernel mm;
+  mm.name = "linear_" + std::string(dtype_name(t));
+  const ParamId x = b.param("x", ParamRole::input, t, {m, k}), w = b.param("w", ParamRole::input, t, {n, k});
+  const ParamId bias = b.param("bias", ParamRole::input, t, {n}), out = b.param("out", ParamRole::output, t, {m, n});
+  mm.params = b.k.params;
+  const ParamId acc = b.param("acc", ParamRole::acc, DType::f32, {m, n});
+  b.block(true);
+  const InstId sum = b.op(Op::add, DType::f32, {b.load(acc, row * n + column), b.op(Op::cast, DType::f32, {b.load(bias, column)})});
+  b.store(out, row * n + column, b.op(Op::cast, t, {sum}));
+  mm.syms = b.k.syms;
+  mm.m = m, mm.n = n, mm.k = k, mm.in = t;
+  mm.a = {x, 0, {}, k, 1};
+  mm.b = {w, 0, {}, 1, k};
+  mm.segments.push_back({0, n, std::move(b.k)});
+  return mm;
+}
+
+}  // namespace
+
+TEST_CASE("a pointwise kernel is a flat launch, a reduction a block a row, a scan a thread a row") {
+  const Launch flat = launch_of(pointwise(DType::f32, {Op::neg}, {}));
+  CHECK(flat.mapping == Mapping::flat);
+  CHECK(flat.smem_bytes.is(0));
+  const Launch row = launch_of(rows(4096, true, false, {{ReduceKind::sum, DType::f32}}));
+  CHECK(row.mapping == Mapping::row);
+  CHECK(row.grid[0].is(33));
+  CHECK(row.block[0] % 32 == 0);
+  const Launch serial = launch_of(rows(64, false, true, {{ReduceKind::sum, DType::f32}}));
+  CHECK(serial.mapping == Mapping::serial);
+}
+
+TEST_CASE("row scratch: its most is told to the driver, and a row without a bound is refused") {
+  const Launch l = launch_of(rows(20000, true, false, {{ReduceKind::sum, DType::f32}}));
+  CHECK(l.max_smem_bytes == 80000);
+  CHECK_THROWS_WITH(launch_of(rows(100000, true, false, {{ReduceKind::sum, DType::f32}})), Catch::Contains("shared memory"));
+  SymTable syms;
+  const Expr n = Expr::symbol(syms.add({"n", SymKind::shape, 1, kInf, 1, {}, {}}));
+  CHECK_THROWS_WITH(launch_of(rows(n, true, false, {{ReduceKind::sum, DType::f32}}, syms)), Catch::Contains("unbounded"));
+}
+
+TEST_CASE("tiles: few rows divide k over a cluster, and every tile fits a processor") {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int64_t m : {1, 32, 64, 128, 4096})
+      for (int64_t n : {10, 1024, 4096})
+        for (int64_t k : {8, 768, 4096}) {
+          const loop::MatmulKernel mm = linear(t, m, n, k);
+          const MatmulTile tile = tile_of(mm);
+          const Launch l = launch_of(mm, tile);
+          INFO("m " << m << " n " << n << " k " << k << " tile " << tile.block_m << "x" << tile.block_n << " split " << tile.split);
+          CHECK(l.max_smem_bytes <= 220 * 1024);
+          CHECK(l.max_smem_bytes * tile.resident <= 227 * 1024);
+          CHECK(l.block[0] <= 1024);
+          CHECK(tile.threads() % 32 == 0);
+          CHECK(*l.grid[0].as_const() % tile.split == 0);
+          CHECK((tile.split == 1 || k >= 4 * tile.block_k * tile.split / 2));
+        }
+  CHECK(tile_of(linear(DType::f32, 32, 1024, 4096)).split > 1);
+  CHECK(tile_of(linear(DType::f32, 4096, 3072, 768)).split == 1);
+}
+
+TEST_CASE("products in other types are refused") {
+  const loop::MatmulKernel mm = linear(DType::i32, 8, 8, 8);
+  const MatmulTile tile = tile_of(mm);
+  CHECK_THROWS_WITH(emit_matmul(mm, tile, launch_of(mm, tile)), Catch::Contains("int32"));
+}
+
+TEST_CASE("pointwise ops compile in every dtype") {
+  const std::vector<Op> all = {Op::neg, Op::abs, Op::sign, Op::relu, Op::isnan, Op::isinf};
+  const std::vector<Op> arithmetic = {Op::add,     Op::sub,     Op::mul, Op::div_trunc, Op::div_floor, Op::remainder, Op::fmod, Op::pow,
+                                      Op::minimum, Op::maximum, Op::eq,  Op::ne,        Op::lt,        Op::le,        Op::gt,   Op::ge};
+  loop::Module m;
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    std::vector<Op> unary = all, binary = arithmetic;
+    for (Op op :
+         {Op::ceil, Op::floor, Op::round, Op::trunc, Op::sqrt, Op::rsqrt, Op::reciprocal, Op::exp,    Op::exp2,    Op::expm1,  Op::log,
+          Op::log2, Op::log10, Op::log1p, Op::sin,   Op::cos,  Op::tan,   Op::asin,       Op::acos,   Op::atan,    Op::sinh,   Op::cosh,
+          Op::tanh, Op::asinh, Op::acosh, Op::atanh, Op::erf,  Op::erfc,  Op::erfinv,     Op::lgamma, Op::digamma, Op::sigmoid})
+      unary.push_back(op);
+    for (Op op : {Op::div, Op::atan2, Op::hypot, Op::copysign}) binary.push_back(op);
+    m.kernels.push(pointwise(t, unary, binary));
+  }
+  for (DType t : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64}) {
+    std::vector<Op> unary = all, binary = arithmetic;
+    unary.push_back(Op::bitwise_not);
+    for (Op op : {Op::bit_and, Op::bit_or, Op::bit_xor, Op::shl, Op::shr}) binary.push_back(op);
+    m.kernels.push(pointwise(t, unary, binary));
+  }
+  m.kernels.push(pointwise(DType::boolean, {Op::logical_not}, {Op::bit_and, Op::bit_or, Op::bit_xor, Op::eq, Op::ne}));
+  compiles(m);
+}
+
+TEST_CASE("reductions and scans compile in every dtype") {
+  std::vector<std::pair<ReduceKind, DType>> kinds;
+  for (DType t : {DType::f32, DType::f64, DType::i64, DType::i32, DType::i8})
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin})
+      kinds.emplace_back(kind, t);
+  compiles(rows(1000, false, false, kinds));
+  compiles(rows(1024, true, false, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}}));
+  compiles(rows(77, false, true, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}, {ReduceKind::prod, DType::i64}}));
+}
+
+TEST_CASE("products compile, with and without clusters") {
+  for (DType t : {DType::f32, DType::bf16, DType::f16})
+    for (int64_t m : {1, 48, 4096}) {
+      loop::Module module;
+      module.kernels.push(linear(t, m, 1024, 4096));
+      compiles(module);
+    }
+}
