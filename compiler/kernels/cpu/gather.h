@@ -135,6 +135,16 @@ struct Pieces {
     return static_cast<u32>(_bzhi_u64(~0ull, static_cast<u32>(hi)) & ~_bzhi_u64(~0ull, static_cast<u32>(lo)));
   }
 
+  /// The lanes of m from elements of any type, one by one.
+  template <class E>
+  static Vec<float>::V pick_slowly(const E* src, u32 m, int step) {
+    float lane[W];
+    if (step == 0)
+      for (int i = 0; i < W; ++i) lane[i] = m >> i & 1 ? to_acc(*src++) : 0.0f;
+    else
+      for (int i = 0; i < W; ++i) lane[i] = m >> (step == 2 ? 2 * i : i) & 1 ? to_acc(src[i * step]) : 0.0f;
+    return Vec<float>::load(lane);
+  }
 #if defined(__AVX512F__)
   static __m512 pick(const float* src, u32 m, int step) {
     if (step == 0) {
@@ -143,13 +153,24 @@ struct Pieces {
     }
     if (step > 2) {
       const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-      return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), static_cast<__mmask16>(m), _mm512_mullo_epi32(lane, _mm512_set1_epi32(step)),
-                                      src, 4);
+      const __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32(step));
+      return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), static_cast<__mmask16>(m), at, src, 4);
     }
     const __m512 a = _mm512_maskz_loadu_ps(static_cast<__mmask16>(m), src);
     if (step == 1) return a;
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_ps(a, even, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m >> 16), src + 16));
+  }
+  static __m512 pick(const bf16* src, u32 m, int step) {
+    if (step == 1)
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(static_cast<__mmask16>(m), src)), 16));
+    if (step == 2) return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_loadu_epi16(m, src), 16));
+    return pick_slowly(src, m, step);
+  }
+  static __m512 pick(const f16* src, u32 m, int step) {
+    if (step == 1) return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(static_cast<__mmask16>(m), src));
+    if (step == 2) return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_maskz_loadu_epi16(m, src)));
+    return pick_slowly(src, m, step);
   }
 #else
   static __m256 load(const float* src, u32 m) {
@@ -157,39 +178,91 @@ struct Pieces {
     return _mm256_maskload_ps(src, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(m)), bit), bit));
   }
   static __m256 pick(const float* src, u32 m, int step) {
-    if (step == 0) {
-      float lane[8];
-      for (int i = 0; i < 8; ++i) lane[i] = m >> i & 1 ? *src++ : 0.0f;
-      return _mm256_loadu_ps(lane);
-    }
-    if (step > 2) {
-      float lane[8];
-      for (int i = 0; i < 8; ++i) lane[i] = m >> i & 1 ? src[i * step] : 0.0f;
-      return _mm256_loadu_ps(lane);
-    }
+    if (step == 0 || step > 2) return pick_slowly(src, m, step);
     const __m256 a = load(src, m);
     if (step == 1) return a;
     const __m256 even = _mm256_shuffle_ps(a, load(src + 8, m >> 8), 0x88);
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
   }
+  template <class E>
+  static __m256 pick(const E* src, u32 m, int step) {
+    return step == 1 && m == 0xff ? load_half(src) : pick_slowly(src, m, step);
+  }
 #endif
 
+  /// A row of the im2col matrix, walked in order.
+  template <class E>
+  struct Cursor {
+    const ConvShape* s;
+    const E* plane;
+    int64_t kw, kdh;
+    Cursor(const ConvShape& shape, const E* x, int64_t g, int64_t k) : s(&shape) {
+      const int64_t t = k % s->taps;
+      kw = t % s->kernel[2], kdh = t / s->kernel[2];
+      plane = x + (g * s->cg + k / s->taps) * s->in_plane;
+    }
+    void next() {
+      if (++kw < s->kernel[2]) return;
+      kw = 0;
+      if (++kdh < s->kernel[0] * s->kernel[1]) return;
+      kdh = 0;
+      plane += s->in_plane;
+    }
+  };
+  template <class E>
+  Vec<float>::V piece(const Cursor<E>& c, int p, int kind) const {
+    return pick(c.plane + offset[c.kdh][p] + start[c.kw][p], row[c.kdh][p] & lanes[c.kw][p], kind);
+  }
+
   /// kStep: the step, 0 for transposed, 3 for any other.
+  template <int kStep, class E>
+  void run(const ConvShape& s, const E* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
+    Cursor<E> c(s, x, g, k0);
+    for (int64_t k = k0; k < k1; ++k, dst += ld, c.next())
+      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], piece(c, p, kStep > 2 ? step : kStep));
+  }
+  template <class E>
+  void run(const ConvShape& s, const E* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
+    if (s.transposed)
+      run<0>(s, x, g, k0, k1, dst, ld);
+    else if (step == 1)
+      run<1>(s, x, g, k0, k1, dst, ld);
+    else if (step == 2)
+      run<2>(s, x, g, k0, k1, dst, ld);
+    else
+      run<3>(s, x, g, k0, k1, dst, ld);
+  }
+
+#if defined(__AVX512F__)
+  /// Pairs of rows of bf16: [ceil((k1 - k0) / 2)][ld] of two elements.
   template <int kStep>
-  void run(const ConvShape& s, const float* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
-    int64_t ch = k0 / s.taps, t = k0 % s.taps, kw = t % s.kernel[2], kdh = t / s.kernel[2];
-    const float* plane = x + (g * s.cg + ch) * s.in_plane;
-    for (int64_t k = k0; k < k1; ++k, dst += ld) {
-      const int64_t* off = offset[kdh];
-      const int32_t* from = start[kw];
-      const u32 *in = row[kdh], *m = lanes[kw];
-      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], pick(plane + off[p] + from[p], in[p] & m[p], kStep > 2 ? step : kStep));
-      if (++kw == s.kernel[2]) {
-        kw = 0;
-        if (++kdh == s.kernel[0] * s.kernel[1]) kdh = 0, plane += s.in_plane;
+  void run_pairs(const ConvShape& s, const bf16* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
+    Cursor<bf16> c(s, x, g, k0);
+    for (int64_t k = k0; k < k1; k += 2, dst += ld) {
+      Cursor<bf16> odd = c;
+      odd.next();
+      const bool both = k + 1 < k1;
+      for (int p = 0; p < n; ++p) {
+        const int kind = kStep > 2 ? step : kStep;
+        const __m512i lo = _mm512_srli_epi32(_mm512_castps_si512(piece(c, p, kind)), 16);
+        const __m512i hi = both ? _mm512_castps_si512(piece(odd, p, kind)) : _mm512_setzero_si512();
+        _mm512_storeu_si512(dst + at[p], _mm512_or_si512(lo, hi));
       }
+      c = odd;
+      c.next();
     }
   }
+  void run_pairs(const ConvShape& s, const bf16* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
+    if (s.transposed)
+      run_pairs<0>(s, x, g, k0, k1, dst, ld);
+    else if (step == 1)
+      run_pairs<1>(s, x, g, k0, k1, dst, ld);
+    else if (step == 2)
+      run_pairs<2>(s, x, g, k0, k1, dst, ld);
+    else
+      run_pairs<3>(s, x, g, k0, k1, dst, ld);
+  }
+#endif
 };
 
 /// dst[k1 - k0][ld]: rows k (channel and tap of group g) of the im2col matrix at the given runs; `count` columns; those up to `to` are
@@ -197,19 +270,8 @@ struct Pieces {
 template <class E, class T>
 void gather(const ConvShape& s, const E* x, int64_t g, const Run* runs, int n_runs, int64_t count, int64_t to, int64_t k0, int64_t k1,
             T* dst, int64_t ld) {
-  if constexpr (sizeof(E) == 4 && sizeof(T) == 4) {
-    if (Pieces::fits(s)) {
-      const Pieces pieces(s, runs, n_runs);
-      if (s.transposed)
-        pieces.run<0>(s, x, g, k0, k1, dst, ld);
-      else if (pieces.step == 1)
-        pieces.run<1>(s, x, g, k0, k1, dst, ld);
-      else if (pieces.step == 2)
-        pieces.run<2>(s, x, g, k0, k1, dst, ld);
-      else
-        pieces.run<3>(s, x, g, k0, k1, dst, ld);
-      return;
-    }
+  if constexpr (sizeof(T) == 4) {
+    if (Pieces::fits(s)) return Pieces(s, runs, n_runs).run(s, x, g, k0, k1, dst, ld);
   }
   int64_t t = k0 % s.taps, ch = k0 / s.taps;
   int64_t kw = t % s.kernel[2], kh = t / s.kernel[2] % s.kernel[1], kd = t / s.kernel[2] / s.kernel[1];
