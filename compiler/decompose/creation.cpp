@@ -34,11 +34,14 @@ void arange(Rule& r) {
   };
   const Rule::Number start = number("start", 0), step = number("step", 1);
   const bool integral = start.kind != Rule::Number::floating && step.kind != Rule::Number::floating;
+  const auto is = [](const Rule::Number& n, int64_t v) {
+    return n.kind == Rule::Number::floating ? n.f == static_cast<double>(v) : n.i.is(v);
+  };
   // Floats count in float64: the product of index and step rounds once.
   const DType in = integral ? DType::i64 : DType::f64;
   T x = iota(r.b, t.dims, 0, in);
-  if (!(integral ? step.i.is(1) : step.f == 1.0)) x = x * T(r.b, full(r.b, in, {}, step));
-  if (!(integral ? start.i.is(0) : start.f == 0.0)) x = x + T(r.b, full(r.b, in, {}, start));
+  if (!is(step, 1)) x = x * T(r.b, full(r.b, in, {}, step));
+  if (!is(start, 0)) x = x + T(r.b, full(r.b, in, {}, start));
   r.set(x.to(t.dtype));
 }
 

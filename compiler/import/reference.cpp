@@ -110,11 +110,16 @@ double number_of(const IValue& v) {
 
 std::vector<IValue> run_cond(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_while(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 struct Control {
   std::string_view target;
   std::vector<IValue> (*fn)(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+  bool only_f64 = false;  ///< LibTorch runs the other types
 };
-constexpr Control kControls[] = {{"higher_order.cond", run_cond}, {"higher_order.while_loop", run_while}};
+constexpr Control kControls[] = {{"higher_order.cond", run_cond},
+                                 {"higher_order.while_loop", run_while},
+                                 {"transformers.grouped_mm_fallback.default", run_grouped},
+                                 {"aten._grouped_mm.default", run_grouped, true}};
 
 /// Builds the plan of one graph.
 class Planner {
@@ -152,7 +157,7 @@ class Planner {
     for (const ScalarOp& op : kScalarOps)
       if (op.target == n.target) s.scalar = op.fn;
     for (const Control& c : kControls)
-      if (c.target == n.target) s.control = c.fn;
+      if (c.target == n.target && (f64_ || !c.only_f64)) s.control = c.fn;
     if (!s.scalar && !s.control) {
       const size_t a = n.target.find('.'), b = n.target.rfind('.');
       if (a != std::string::npos && a < b) {
@@ -511,6 +516,25 @@ std::vector<IValue> run_while(Runner& r, const GraphPlan& g, const Step&, std::v
   };
   while (number_of(r.run_graph(graph(0), operands()).at(0)) != 0) carried = r.run_graph(graph(1), operands());
   return carried;
+}
+
+/// Rows in runs that end at offs[i], each run times matrix i. (rows, matrices, offs, ...)
+std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step& s, std::vector<IValue> args) {
+  const auto sizes_fit = [&] {
+    return args.size() > 2 && args[2].isTensor() && args[0].toTensor().dim() == 2 && args[1].toTensor().dim() == 3;
+  };
+  if (!sizes_fit())
+    throw Diagnostic(ExitCode::unsupported, Loc{.node = s.node->name},
+                     fmt::format("{}: only rows times a stack of matrices, with offsets, can be run", s.node->name));
+  const at::Tensor x = args[0].toTensor(), w = args[1].toTensor(), ends = args[2].toTensor().to(at::kLong);
+  at::Tensor y = at::zeros({x.size(0), w.size(2)}, x.options());
+  int64_t begin = 0;
+  for (int64_t i = 0; i < ends.size(0); ++i) {
+    const int64_t end = ends[i].item<int64_t>();
+    if (end > begin) y.slice(0, begin, end).copy_(at::mm(x.slice(0, begin, end), w[i]));
+    begin = end;
+  }
+  return {y};
 }
 
 }  // namespace

@@ -177,3 +177,12 @@ def attention_to_nothing():
         return torch.softmax(x @ x.transpose(1, 2) / 4 + torch.where(mask, 0.0, torch.finfo(x.dtype).min)[:, :, None], -1) @ x, hidden
 
     return Fn(f), (torch.randn(2, 16, 16), torch.tensor([[True] * 9 + [False] * 7, [True] * 16])), None
+
+
+@model
+def ranges_of_symbols():
+    def f(x):
+        n = x.shape[1]
+        return torch.arange(n, -n, -1.0, dtype=torch.int64).float() * 0.5, torch.arange(1, 2 * n + 1, 2).to(x.dtype) + x, torch.arange(n, 0, -1) * 2.0
+
+    return Fn(f), (torch.randn(2, 9),), ({1: Dim("length", min=2, max=20)},)
