@@ -15,6 +15,7 @@ struct Geometry {
 void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const Geometry& g) {
   const int k = w.rank() - 2;
   const TensorType out = r.meta_result();
+  for (int i = 0; i < k; ++i) r.constant(w.dim(2 + i), "the kernel size of a convolution");
   const bool batched = x0.rank() == k + 2;
   const T x = batched ? x0 : x0.unsqueeze(0);
   TensorType t{bias ? compute_type(out.dtype) : out.dtype, out.dims};
