@@ -28,6 +28,24 @@ std::vector<SymId> present(std::initializer_list<SymId> vars) {
   return out;
 }
 
+/// How many batch dims remain of a product when those that lie behind one another in both operands are taken as one.
+size_t batch_axes(const Partition& p, const Exprs& result_idx, const OperandAt& a, const OperandAt& b, const std::vector<SymId>& vars,
+                  const SymTable& syms) {
+  const auto fa = affine(p.locate_offset(a.base, a.idx, syms).second, vars), fb = affine(p.locate_offset(b.base, b.idx, syms).second, vars);
+  if (!fa || !fb) return result_idx.size();
+  size_t count = 0, last = 0;
+  for (size_t d = 0; d + 2 < result_idx.size(); ++d) {
+    const auto v = result_idx[d].as_symbol();
+    if (!v) continue;
+    const size_t i = static_cast<size_t>(std::find(vars.begin(), vars.end(), *v) - vars.begin());
+    const Expr extent = *syms[*v].extent;
+    const auto follows = [&](const Affine& f) { return syms.proves_eq(f.coefs[last], f.coefs[i] * extent); };
+    if (count == 0 || !follows(*fa) || !follows(*fb)) ++count;
+    last = i;
+  }
+  return count;
+}
+
 }  // namespace
 
 void Partitioner::visit_contraction(NodeId id, const Node& n) {
@@ -61,8 +79,14 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
     std::vector<SymId> vars = gr.outer;
     if (gr.k_var != kNone<SymId>) vars.push_back(gr.k_var);
     const SymTable syms = gr.syms;
-    operand(resolve_operand(p_, n.inputs[0], a_at, vars, syms, users_), vars);
-    operand(resolve_operand(p_, n.inputs[1], b_at, vars, syms, users_), vars);
+    OperandAt at_a = resolve_operand(p_, n.inputs[0], a_at, vars, syms, users_);
+    OperandAt at_b = resolve_operand(p_, n.inputs[1], b_at, vars, syms, users_);
+    if (a.size() > 4) {  // a kernel takes two batch dims; operands as they are have one
+      if (batch_axes(p_, gr.result_idx, at_a, at_b, vars, syms) > 2) at_a = {n.inputs[0], a_at}, at_b = {n.inputs[1], b_at};
+      dense_[at_a.base] = dense_[at_b.base] = 1;
+    }
+    operand(std::move(at_a), vars);
+    operand(std::move(at_b), vars);
   } else if (n.op == Op::attention) {
     const Exprs &q = g_.type(n.inputs[0]).dims, &k = g_.type(n.inputs[1]).dims, &vv = g_.type(n.inputs[2]).dims;
     AttentionAxes& x = gr.axes;

@@ -186,3 +186,11 @@ def ranges_of_symbols():
         return torch.arange(n, -n, -1.0, dtype=torch.int64).float() * 0.5, torch.arange(1, 2 * n + 1, 2).to(x.dtype) + x, torch.arange(n, 0, -1) * 2.0
 
     return Fn(f), (torch.randn(2, 9),), ({1: Dim("length", min=2, max=20)},)
+
+
+@model
+def product_of_three_batch_dims():
+    def f(x, y):
+        return torch.einsum("bclhn,bcshn->bclsh", x, y), x.permute(3, 1, 0, 2, 4) @ y.permute(3, 1, 0, 4, 2), torch.einsum("bclhn,hn->bclh", x, y[0, 0, 0])
+
+    return Fn(f), (torch.randn(2, 3, 4, 5, 6), torch.randn(2, 3, 7, 5, 6)), None
