@@ -59,6 +59,28 @@ void merge_loops(LoopKernel& k, std::vector<LoopVar>& vars) {
   }
 }
 
+/// Few long rows without reductions: cut into equal pieces, so that there is work for all threads.
+void cut_rows(LoopKernel& k) {
+  constexpr int64_t kUnits = 64, kPiece = 1024;
+  const auto length = k.inner.back().extent.as_const();
+  int64_t rows = k.syms.hint(k.outer_points()), pieces = 1;
+  if (!length) return;
+  while (rows * pieces < kUnits && *length % (pieces * 2) == 0 && *length / (pieces * 2) >= kPiece && (*length / (pieces * 2)) % 16 == 0)
+    pieces *= 2;
+  if (pieces == 1) return;
+  SymInfo s;
+  s.name = "piece";
+  s.kind = SymKind::loop;
+  s.extent = Expr(pieces);
+  const SymId piece = k.syms.add(s), old = k.inner.back().sym;
+  const Expr part = *length / pieces;
+  k.syms.edit(old).extent = part;
+  k.inner.back().extent = part;
+  k.outer.push_back({piece, Expr(pieces)});
+  const SymMap to{{old, Expr::symbol(piece) * part + Expr::symbol(old)}};
+  for (Inst& i : k.insts) i.index = i.index.substitute(to);
+}
+
 void choose_loops(LoopKernel& k) {
   bool ordered = false, scans = false;  // the order of inner points matters
   for (const Inst& i : k.insts) {
@@ -76,6 +98,7 @@ void choose_loops(LoopKernel& k) {
       k.inner = {k.outer.back()};
       k.outer.pop_back();
       k.lanes = LaneAxis::inner;
+      cut_rows(k);
     }
     return;
   }

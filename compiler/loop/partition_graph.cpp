@@ -57,7 +57,10 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
     p_.groups[home].stores.push_back({StoreAt::Where::own, v, p_.groups[home].result_idx});
     p_.home[v] = home;
     p_.stored[v] = 1;
-    p_.notes.push_back({v, forced(v) ? why_[v] : std::string("result of a contraction")});
+    const std::string why = n.op == Op::attention
+                                ? "result of attention"
+                                : fmt::format("{} reads the result of {} outside its epilogue", reader_names(v), op_name(n.op));
+    p_.notes.push_back({v, forced(v) ? why_[v] : why});
   }
   Group& gr = p_.groups[home];
   auto operand = [&](OperandAt at, const std::vector<SymId>& vars = {}) {

@@ -194,11 +194,39 @@ double Partitioner::points(const Group& gr, const Exprs& at) const {
   return n;
 }
 
+std::string Partitioner::reader_names(ValueId v) const {
+  std::vector<std::string> names;
+  for (NodeId id : user_nodes_[idx(v)]) {
+    if (id == kNone<NodeId>) continue;
+    const Node& n = g_.nodes[id];
+    const std::string name = n.name.empty() ? std::string(op_name(n.op)) : n.name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > 3 ? fmt::format("{} and {} more", text, names.size() - 3) : text;
+}
+
 std::string Partitioner::reason(ValueId v) const {
   if (!why_[v].empty()) return why_[v];
-  const size_t n = demanding(v).size();
-  if (n > 1) return fmt::format("read by {} kernels and dear to compute twice", n);
-  return "read more often than it has elements, or under another iteration domain";
+  const std::vector<GroupId> groups = demanding(v);
+  const std::string readers = reader_names(v);
+  const bool epilogue = p_.anchor[v] != kNone<NodeId>;
+  if (groups.size() > 1 && epilogue) return fmt::format("read by {} kernels ({})", groups.size(), readers);
+  if (groups.size() > 1) return fmt::format("read by {} kernels ({}) and dear to compute in each", groups.size(), readers);
+  const OpClass c = op_class(g_.def(v)->op);
+  const auto indirect = [](const Demand& d) { return d.indirect; };
+  if (std::any_of(demands_[v].begin(), demands_[v].end(), indirect)) return fmt::format("{} reads it at indices that are loaded", readers);
+  if (c == OpClass::reduce || c == OpClass::scan)
+    return fmt::format("a {} whose reader {} loops over other rows", op_name(g_.def(v)->op), readers);
+  if (p_.anchor[v] != kNone<NodeId>)
+    return fmt::format("{} needs whole rows, tiles of {} are parts of rows", readers, op_name(g_.nodes[p_.anchor[v]].op));
+  if (!stays_in_row(v)) return fmt::format("a normalised row that {} reads across rows", readers);
+  if (demands_[v].size() > 1) return fmt::format("{} reads it at {} places and it is dear to compute", readers, demands_[v].size());
+  double total = 0;
+  for (const Demand& d : demands_[v]) total += points(p_.groups[d.group], d.idx);
+  if (total > 1.5 * elems(v)) return fmt::format("{} reads each element about {:.0f} times", readers, total / std::max(1.0, elems(v)));
+  return fmt::format("the kernel of {} has no room for it", readers);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- visits
@@ -256,10 +284,11 @@ void Partitioner::visit_pointwise(const Node& n) {
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;
   }
+  const bool in_row = stays_in_row(v);
   for (GroupId gr : groups) {
     const Exprs* at = only_index(v, gr);
     const Group& host = p_.groups[gr];
-    if (host.kind != GroupKind::loop || host.nodes.size() > kMaxNodes || !at) continue;
+    if (!in_row || host.kind != GroupKind::loop || host.nodes.size() > kMaxNodes || !at) continue;
     const Exprs& dims = g_.type(v).dims;
     const bool covers = covers_once(dims, *at, all_vars(host), host.syms) || (host.split && covers_once(dims, *at, host.outer, host.syms));
     if (covers && !makes_cycle(v, gr)) return store_in(n, gr, Exprs(*at), reason(v));

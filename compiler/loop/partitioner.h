@@ -48,7 +48,8 @@ class Partitioner {
   void copy_group(ValueId v, StoreAt where, const std::string& why);
   bool can_place(ValueId v, const Node& into, NodeId into_id, uint32_t input) const;
   bool place(ValueId v, NodeId into, uint32_t input);
-  std::string reason(ValueId v) const;
+  std::string reason(ValueId v) const;  ///< why v is stored, for people
+  std::string reader_names(ValueId v) const;
 
   // hosts
   GroupId new_loop_group(ValueId v, Exprs* idx);

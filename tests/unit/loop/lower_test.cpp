@@ -397,3 +397,27 @@ output %p "p"
 output %y "y"
 )");
 }
+
+TEST_CASE("a normalised row that is then summed across rows is stored once") {
+  const auto c = check(R"(
+sym B [1, 8]
+sym S [1, 64]
+input %x : float32[B, S, 12] "x"
+input %k : float32[B, S, 12] "k"
+%s = reduce(%x) {kind="max", dims=[2]} : float32[B, S]
+%s1 = reshape(%s) : float32[B, S, 1]
+%se = expand(%s1) : float32[B, S, 12]
+%d = sub(%x, %se) : float32[B, S, 12]
+%e = exp(%d) : float32[B, S, 12]
+%t = reduce(%e) {kind="sum", dims=[2]} : float32[B, S]
+%t1 = reshape(%t) : float32[B, S, 1]
+%te = expand(%t1) : float32[B, S, 12]
+%p = div(%e, %te) : float32[B, S, 12]
+%m = mul(%p, %k) : float32[B, S, 12]
+%y = reduce(%m) {kind="sum", dims=[1]} : float32[B, 12]
+output %y "y"
+)",
+                       {{2, 3}, {1, 1}});
+  REQUIRE(c.calls() == 2);
+  REQUIRE(c.m.buffers.size() == 4);
+}
