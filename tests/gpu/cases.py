@@ -60,6 +60,15 @@ case_of("reductions", lambda x: (x.sum(), x.mean(0), x.var(1), x.amax((0, 2)), x
 case_of("reduce_odd_rows", lambda x: (torch.softmax(x, -1), F.layer_norm(x, (x.shape[-1],)), torch.log_softmax(x, 0)),
         lambda: (R(17, 123),), lambda: (R(3, 1),), lambda: (R(5, 1025),), lambda: (R(1, 2048),),
         dims=({0: Dim("rows", min=1, max=64), 1: Dim("columns", min=1, max=2048)},))
+case_of("rows_wide", lambda x: (torch.softmax(x * 0.5, -1) + x, F.layer_norm(x, (1536,)), x.argmax(-1), x.argmin(-1), x.std(-1), x.logsumexp(1)),
+        lambda: (R(33, 1536),))
+case_of("rows_wide_bf16", lambda x, w: (F.rms_norm(x, (1000,), w), torch.softmax(x, -1)), lambda: (R(29, 1000).bfloat16(), R(1000).bfloat16()))
+case_of("rows_wide_dynamic", lambda x: F.layer_norm(torch.softmax(x, -1) + x, (x.shape[-1],)), *[lambda n=n, r=r: (R(r, n),) for r, n in ((9, 64), (1, 8), (5, 2048))],
+        dims=({0: Dim("rows", min=1, max=64), 1: 4 * Dim("quarter", min=1, max=512)},))
+case_of("rows_two_inner", lambda x: (x - x.mean((1, 2), keepdim=True)) / x.var((1, 2), keepdim=True), lambda: (R(11, 6, 64),))
+case_of("flat_wide", lambda x, y, z: (x * y + z, (x > y), x.double() * 2, (x + 1).half(), x.t() + 1, x[:, 4:72] * 3, x.flip(1)),
+        lambda: (R(64, 128), R(128), R(64, 1)))
+case_of("flat_wide_small", lambda a, b: (a ^ b, a.bool(), a.to(torch.int16) + 1), lambda: (torch.randint(-9, 9, (100, 16), dtype=torch.int8), torch.randint(-9, 9, (100, 16), dtype=torch.int8)))
 case_of("row_large", lambda x: F.layer_norm(torch.softmax(x, -1) + x, (20000,)), lambda: (R(9, 20000),))
 case_of("softmax_bf16", lambda x: torch.softmax(x * 0.5, -1) + x, lambda: (R(33, 515).bfloat16(),))
 case_of("cumulative", lambda x: (x.cumsum(1), x.cumsum(0), x.cummax(1).values, x.cumprod(1)), lambda: (R(9, 65) * 0.9,))

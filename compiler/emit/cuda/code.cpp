@@ -98,7 +98,10 @@ std::string code_of(const std::vector<InstId>& insts, const Names& names, const 
   const loop::LoopKernel& k = names.kernel();
   const std::string pad(static_cast<size_t>(indent), ' ');
   std::string out;
-  auto place = [&](const Inst& i) {
+  auto place = [&](InstId id) {
+    const Inst& i = k.insts[id];
+    const std::string wide = rules.wide ? rules.wide(id) : std::string();
+    if (!wide.empty()) return wide;
     const std::string special = rules.place(i.param, i.index);
     return special.empty() ? fmt::format("{}[{}]", names.param(i.param), names.expr(i.index)) : special;
   };
@@ -120,14 +123,14 @@ std::string code_of(const std::vector<InstId>& insts, const Names& names, const 
       case InstKind::index: out += fmt::format("{}const i64 {} = {};\n", pad, v, names.expr(i.index)); break;
       case InstKind::load:
         if (i.mask == kNone<InstId>)
-          out += declare + place(i) + ";\n";
+          out += declare + place(id) + ";\n";
         else
-          out += fmt::format("{}{} ? {} : {};\n", declare, names.inst(i.mask), place(i), constant_text(i));
+          out += fmt::format("{}{} ? {} : {};\n", declare, names.inst(i.mask), place(id), constant_text(i));
         break;
       case InstKind::store: {
         std::string condition = rules.store_guard;
         if (i.mask != kNone<InstId>) condition += (condition.empty() ? "" : " && ") + names.inst(i.mask);
-        out += fmt::format("{}{}{} = {};\n", pad, condition.empty() ? "" : "if (" + condition + ") ", place(i), names.inst(i.args.at(0)));
+        out += fmt::format("{}{}{} = {};\n", pad, condition.empty() ? "" : "if (" + condition + ") ", place(id), names.inst(i.args.at(0)));
         break;
       }
       case InstKind::check: out += fmt::format("{}if (!{}) *a.fault = 1;\n", pad, names.inst(i.args.at(0))); break;

@@ -35,6 +35,8 @@ class Names {
 struct AccessRules {
   /// C lvalue of a local or acc parameter at `index`; empty for module parameters (plain pointers).
   std::function<std::string(loop::ParamId p, const Expr& index)> place;
+  /// C lvalue of one load's or store's element when it comes from a wide access; empty: none. May be null.
+  std::function<std::string(loop::InstId i)> wide;
   /// Text that combines an instruction's value into its running reduction ("r12 = ...").
   std::function<std::string(loop::InstId i)> reduce;
   /// A condition under which stores happen ("threadIdx.x == 0"), or empty: always.

@@ -45,13 +45,66 @@ std::vector<Expr> as_exprs(const std::vector<SymId>& symbols) {
 }
 
 /// 32 .. 256 threads for a row of this many points.
-int row_threads(int64_t inner_hint) {
+int row_threads(int64_t inner_hint, int lanes) {
   int threads = 32;
-  while (threads < 256 && threads * 4 < inner_hint) threads *= 2;
+  while (threads < 256 && threads * lanes * 4 < inner_hint) threads *= 2;
   return threads;
 }
 
+constexpr int kWideBytes = 16;         // of one access
+constexpr int kRowRegisters = 64;      // 4-byte values of a row that a thread may hold
+constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are not kept in the cache
+
+/// The most lanes that some access takes as a wide one, and all that could be wide fit kWideBytes.
+int lanes_of(const LoopKernel& k) {
+  if (k.inner.empty() && k.outer.empty()) return 1;
+  const loop::LoopVar& last = k.inner.empty() ? k.outer.back() : k.inner.back();
+  for (int lanes : {8, 4, 2}) {
+    if (!k.syms.proves_divisible(last.extent, lanes)) continue;
+    int64_t bytes = 0;
+    bool global = false;
+    for (uint32_t n = 0; n < k.insts.size(); ++n) {
+      const loop::InstId id = static_cast<loop::InstId>(n);
+      if (!is_wide(k, id, last.sym, lanes)) continue;
+      bytes = std::max<int64_t>(bytes, dtype_bytes(k.insts[id].dtype));
+      global |= k.params[k.insts[id].param].role != ParamRole::local;
+    }
+    if (global && bytes * lanes <= kWideBytes) return lanes;
+  }
+  return 1;
+}
+
+bool streams_of(const LoopKernel& k) {
+  int64_t written = 0;
+  for (const loop::Inst& i : k.insts)
+    if (i.kind == InstKind::store && k.params[i.param].role == ParamRole::output)
+      written += k.syms.hint(product(k.params[i.param].dims)) * dtype_bytes(i.dtype);
+  return written > kCached;
+}
+
+/// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known.
+int steps_of(const LoopKernel& k, int threads, int lanes) {
+  const auto points = k.syms.simplify(k.inner_points()).as_const();
+  if (!points || *points == 0 || lanes == 1) return 0;
+  const int64_t steps = (*points + threads * lanes - 1) / (threads * lanes);
+  int64_t words = 0;
+  for (const loop::Param& p : k.params)
+    if (p.role == ParamRole::local || p.role == ParamRole::input) words += steps * lanes * std::max<int64_t>(1, dtype_bytes(p.dtype) / 4);
+  return words <= kRowRegisters ? static_cast<int>(steps) : 0;
+}
+
 }  // namespace
+
+bool is_wide(const LoopKernel& k, loop::InstId id, SymId last, int lanes) {
+  const loop::Inst& i = k.insts[id];
+  if ((i.kind != InstKind::load && i.kind != InstKind::store) || i.mask != kNone<loop::InstId>) return false;
+  if (k.params[i.param].role == ParamRole::local) return true;
+  const Expr index = k.syms.simplify(i.index);
+  for (SymId s : index.symbols())
+    if (k.syms[s].kind == SymKind::value) return false;
+  const auto step = index.linear_coefficient(last);
+  return step && step->is(1) && k.syms.proves_divisible(index.substitute({{last, Expr(0)}}), lanes);
+}
 
 std::vector<SymId> size_symbols(const LoopKernel& k) {
   std::set<SymId> out;
@@ -102,7 +155,9 @@ Launch launch_of(const LoopKernel& k) {
   if (!reduces && !scans && !has_local && !(outer_stores && !k.inner.empty())) {
     l.mapping = Mapping::flat;
     l.block[0] = 256;
-    l.grid[0] = max(1, min(ceildiv(outer * k.inner_points(), 256), kMaxGrid));
+    l.lanes = lanes_of(k);
+    l.streams = streams_of(k);
+    l.grid[0] = max(1, min(ceildiv(outer * k.inner_points(), 256 * l.lanes), kMaxGrid));
     return l;
   }
   if (scans || (k.lanes == loop::LaneAxis::outer && !has_local)) {
@@ -112,7 +167,10 @@ Launch launch_of(const LoopKernel& k) {
     return l;
   }
   l.mapping = Mapping::row;
-  l.block[0] = row_threads(k.syms.hint(k.inner_points()));
+  l.lanes = k.inner.empty() ? 1 : lanes_of(k);
+  l.streams = streams_of(k);
+  l.block[0] = row_threads(k.syms.hint(k.inner_points()), l.lanes);
+  l.steps = steps_of(k, l.block[0], l.lanes);
   l.grid[0] = max(1, min(outer, kMaxGrid));
   l.smem_bytes = k.syms.simplify(local_bytes);
   const int64_t most = k.syms.interval(l.smem_bytes).max;
@@ -141,6 +199,7 @@ MatmulTile tile_of(const MatmulKernel& k) {
   int64_t most = 2 * kProcessors;  // blocks with k divided
   if (m <= 32) {
     t = wide ? MatmulTile{32, 32, 64, 32, 16, 4, 4, 1} : MatmulTile{32, 64, 128, 32, 16, 4, 4, 1};
+    if (!wide && blocks(t) < kProcessors / 4) t.k_warps = 2, t.stages = 3;  // the blocks of a long sum take less each
     most = wide ? 2 * kProcessors : kProcessors;
   } else if (m <= 64) {
     t.k_warps = 2;

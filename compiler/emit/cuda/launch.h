@@ -20,6 +20,9 @@ struct Launch {
   std::vector<Expr> sizes;  ///< the kernel's int64 arguments
   Expr grid[3] = {1, 1, 1};
   int block[3] = {1, 1, 1};
+  int lanes = 1;                   ///< consecutive points of the last loop variable that a thread takes at once, when pointers are aligned
+  int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
+  bool streams = false;            ///< more is written than the cache would keep
   Expr smem_bytes = 0;             ///< dynamic shared memory: locals of the row mapping
   int64_t max_smem_bytes = 0;      ///< the most that smem_bytes can be
   std::vector<Expr> local_offset;  ///< bytes in shared memory, by ParamId; only locals are meaningful
@@ -27,6 +30,9 @@ struct Launch {
 
 /// Throws Diagnostic (unsupported) for kernels that have no CUDA form, naming kernel and reason.
 Launch launch_of(const loop::LoopKernel& k);
+
+/// A load or store that moves `lanes` consecutive elements at once: neighbours along `last`, at a multiple of lanes.
+bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId last, int lanes);
 
 /// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.

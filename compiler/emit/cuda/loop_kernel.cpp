@@ -132,23 +132,118 @@ class Emitter {
     return out;
   }
 
+  // ---- several points at once ----------------------------------------------------------------------------------------------------------
+  SymId last() const { return (k_.inner.empty() ? k_.outer : k_.inner).back().sym; }
+  bool wide(InstId id) const { return is_wide(k_, id, last(), launch_.lanes); }
+  bool in_registers(const Inst& i) const { return launch_.steps && k_.params[i.param].role == ParamRole::local; }
+
+  /// "p0, p1 and so on are aligned": the parameters with wide accesses.
+  std::string aligned() {
+    std::set<ParamId> params;
+    for (uint32_t i = 0; i < k_.insts.size(); ++i)
+      if (wide(static_cast<InstId>(i)) && k_.params[k_.insts[static_cast<InstId>(i)].param].role != ParamRole::local)
+        params.insert(k_.insts[static_cast<InstId>(i)].param);
+    std::string out;
+    for (ParamId p : params) out += (out.empty() ? "aligned16(" : " && aligned16(") + names_.param(p) + ")";
+    return out.empty() ? "true" : out;
+  }
+
+  /// The first load of what `id` loads, when an earlier block keeps it in registers.
+  InstId kept(InstId id) const {
+    const Inst& i = k_.insts[id];
+    if (!launch_.steps || i.kind != InstKind::load || k_.params[i.param].role != ParamRole::input) return id;
+    for (const loop::Block& b : k_.blocks)
+      for (InstId other : b.insts) {
+        const Inst& o = k_.insts[other];
+        if (b.over_inner && o.kind == InstKind::load && o.param == i.param && o.index == i.index && o.dtype == i.dtype && wide(other))
+          return other;
+      }
+    return id;
+  }
+
+  /// The code of `insts` for `lanes` points from the current values of the loop variables on, the linear one being `linear`.
+  std::string group(const std::vector<InstId>& insts, const std::string& linear, int indent) {
+    const std::string pad(static_cast<size_t>(indent), ' '), var = names_.symbol(last());
+    std::string before, after;
+    for (InstId id : insts) {
+      const Inst& i = k_.insts[id];
+      if ((i.kind != InstKind::load && i.kind != InstKind::store) || !wide(id) || in_registers(i)) continue;
+      const bool local = k_.params[i.param].role == ParamRole::local;
+      const std::string at = names_.param(i.param) + " + " + (local ? linear : names_.expr(i.index));
+      const std::string type = fmt::format("Wide<{}, {}>", c_type(i.dtype), launch_.lanes);
+      if (i.kind == InstKind::load) {
+        const InstId first = kept(id);
+        const std::string load = fmt::format("load_wide<{}, {}>({})", c_type(i.dtype), launch_.lanes, at);
+        if (launch_.steps && !local && k_.params[i.param].role == ParamRole::input) {
+          if (first == id) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
+        } else {
+          before += fmt::format("{}const {} w{} = {};\n", pad, type, idx(id), load);
+        }
+      } else {
+        before += fmt::format("{}{} w{};\n", pad, type, idx(id));
+        after += fmt::format("{}store_wide<{}>({}, w{});\n", pad, launch_.streams && !local, at, idx(id));
+      }
+    }
+    AccessRules r = rules("");
+    r.wide = [this](InstId id) -> std::string {
+      const Inst& i = k_.insts[id];
+      if (!wide(id)) return {};
+      if (in_registers(i)) return names_.param(i.param) + "_row[step].v[e]";
+      const bool held = launch_.steps && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input;
+      return fmt::format("w{}{}.v[e]", idx(kept(id)), held ? "[step]" : "");
+    };
+    std::string out = before;
+    out += fmt::format("{0}const i64 first_{1} = {1}, first_{2} = {2};\n", pad, var, linear);
+    out += fmt::format("{}#pragma unroll\n{}for (int e = 0; e < {}; ++e) {{\n", pad, pad, launch_.lanes);
+    if (var != linear) out += fmt::format("{0}  const i64 {1} = first_{1} + e;\n", pad, var);
+    out += fmt::format("{0}  const i64 {1} = first_{1} + e;\n", pad, linear);
+    return out + code_of(insts, names_, r, indent + 2) + pad + "}\n" + after;
+  }
+
   std::string flat() {
     std::string out = "  const i64 inner_points = " + points(k_.inner) + ";\n";
     out += fmt::format("  const i64 total = ({}) * inner_points;\n", points(k_.outer));
-    out += "  for (i64 point = blockIdx.x * i64(blockDim.x) + threadIdx.x; point < total; point += i64(gridDim.x) * blockDim.x) {\n";
-    if (k_.inner.empty()) {
-      out += decode(k_.outer, "point", 4);
-    } else {
-      out += "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
-      out += decode(k_.outer, "outer", 4) + decode(k_.inner, "inner", 4);
+    std::string vars = "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
+    vars = k_.inner.empty() ? decode(k_.outer, "point", 4) : vars + decode(k_.outer, "outer", 4) + decode(k_.inner, "inner", 4);
+    const std::string from = "  for (i64 point = (blockIdx.x * i64(blockDim.x) + threadIdx.x)", step = "i64(gridDim.x) * blockDim.x";
+    if (launch_.lanes > 1) {
+      std::vector<InstId> all;
+      for (const loop::Block& b : k_.blocks) all.insert(all.end(), b.insts.begin(), b.insts.end());
+      out +=
+          fmt::format("  if ({}) {{\n{} * {}; point < total; point += {} * {}) {{\n", aligned(), from, launch_.lanes, step, launch_.lanes);
+      out += vars + group(all, "point", 4) + "  }\n  return;\n  }\n";
     }
+    out += fmt::format("{}; point < total; point += {}) {{\n", from, step) + vars;
     for (const loop::Block& b : k_.blocks) out += code_of(b.insts, names_, rules(""), 4);
     return out + "  }\n";
   }
 
   std::string row() {
     std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
-    out += "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
+    if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true));
+    return out + rows(false);
+  }
+
+  /// What is held in registers over a row.
+  std::string row_registers() {
+    std::string out;
+    for (uint32_t p = 0; p < k_.params.size(); ++p)
+      if (k_.params[static_cast<ParamId>(p)].role == ParamRole::local)
+        out += fmt::format("    Wide<{}, {}> p{}_row[{}];\n", c_type(k_.params[static_cast<ParamId>(p)].dtype), launch_.lanes, p,
+                           launch_.steps);
+    for (const loop::Block& b : k_.blocks)
+      for (InstId id : b.insts) {
+        const Inst& i = k_.insts[id];
+        if (b.over_inner && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && wide(id) && kept(id) == id)
+          out += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
+      }
+    return out;
+  }
+
+  std::string rows(bool wide) {
+    std::string out = "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
+    if (wide && launch_.steps) out += row_registers();
+    const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.block[0]} * launch_.lanes;
     for (const loop::Block& b : k_.blocks) {
       if (!b.over_inner) {
         out += code_of(b.insts, names_, rules("threadIdx.x == 0"), 4);
@@ -156,8 +251,19 @@ class Emitter {
       }
       const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
       out += declare_accumulators(reduces, 4);
-      out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
-      out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
+      if (!wide) {
+        out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
+        out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
+      } else if (launch_.steps) {
+        out += fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
+        out += fmt::format("      const i64 inner = (step * {} + static_cast<int>(threadIdx.x)) * {};\n", launch_.block[0], launch_.lanes);
+        if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
+        out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
+      } else {
+        out += fmt::format("    for (i64 inner = i64(threadIdx.x) * {0}; inner < inner_points; inner += i64(blockDim.x) * {0}) {{\n",
+                           launch_.lanes);
+        out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
+      }
       out += read_accumulators(reduces, true, 4);
     }
     return out + "    __syncthreads();\n  }\n";

@@ -62,6 +62,21 @@ AOTC_DI i64 floormod(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0) & ((r <
 AOTC_DI i64 imin(i64 a, i64 b) { return a < b ? a : b; }
 AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
 
+// ---- several elements at once ------------------------------------------------------------------------------------------------------------
+template <class T, int N> struct alignas(sizeof(T) * N) Wide { T v[N]; };
+AOTC_DI bool aligned16(const void* p) { return (reinterpret_cast<u64>(p) & 15) == 0; }
+template <class T, int N> AOTC_DI Wide<T, N> load_wide(const T* p) { return *reinterpret_cast<const Wide<T, N>*>(p); }
+// Streams: what is written is not read soon.
+template <bool Streams, class T, int N> AOTC_DI void store_wide(T* p, const Wide<T, N>& w) {
+  if constexpr (Streams && sizeof(w) == 16) {
+    uint4 u;
+    memcpy(&u, &w, 16);
+    __stcs(reinterpret_cast<uint4*>(p), u);
+  } else {
+    *reinterpret_cast<Wide<T, N>*>(p) = w;
+  }
+}
+
 // ---- one input -----------------------------------------------------------------------------------------------------------------------
 // AOTC_FLOAT1(name, expression for float, expression for double)
 #define AOTC_FLOAT1(name, f32_expr, f64_expr)                                   \

@@ -126,6 +126,26 @@ TEST_CASE("a pointwise kernel is a flat launch, a reduction a block a row, a sca
   CHECK(serial.mapping == Mapping::serial);
 }
 
+TEST_CASE("neighbours are moved together where a row holds a multiple of them, and short rows stay in registers") {
+  CHECK(launch_of(rows(4096, true, false, {{ReduceKind::sum, DType::f32}})).lanes == 4);
+  CHECK(launch_of(rows(4096, true, false, {{ReduceKind::sum, DType::f32}})).steps == 4);
+  CHECK(launch_of(rows(4096, false, false, {{ReduceKind::max, DType::bf16}})).lanes == 8);
+  CHECK(launch_of(rows(4098, true, false, {{ReduceKind::sum, DType::f32}})).lanes == 2);
+  CHECK(launch_of(rows(4097, true, false, {{ReduceKind::sum, DType::f32}})).lanes == 1);
+  const Launch longer = launch_of(rows(32768, true, false, {{ReduceKind::sum, DType::f32}}));
+  CHECK(longer.lanes == 4);
+  CHECK(longer.steps == 0);
+  KernelBuilder b("transposed");  // out[i, j] = x[j, i]: the loads are no neighbours, the stores are
+  const Expr i = b.outer("i", 64), j = b.outer("j", 32);
+  const ParamId x = b.param("x", ParamRole::input, DType::f32, {32, 64}), y = b.param("y", ParamRole::output, DType::f32, {64, 32});
+  b.block(false);
+  const InstId load = b.load(x, j * 64 + i);
+  b.store(y, i * 32 + j, load);
+  CHECK(!is_wide(b.k, load, b.k.outer.back().sym, 4));
+  CHECK(launch_of(b.k).lanes == 4);
+  compiles(std::move(b.k));
+}
+
 TEST_CASE("row scratch: its most is told to the driver, and a row without a bound is refused") {
   const Launch l = launch_of(rows(20000, true, false, {{ReduceKind::sum, DType::f32}}));
   CHECK(l.max_smem_bytes == 80000);
@@ -192,7 +212,8 @@ TEST_CASE("reductions and scans compile in every dtype") {
     for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin})
       kinds.emplace_back(kind, t);
   compiles(rows(1000, false, false, kinds));
-  compiles(rows(1024, true, false, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}}));
+  for (int columns : {1024, 1000, 4096, 32768, 77})
+    compiles(rows(columns, true, false, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}, {ReduceKind::argmax, DType::bf16}}));
   compiles(rows(77, false, true, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}, {ReduceKind::prod, DType::i64}}));
 }
 
