@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/diagnostic.h"
+#include "emit/blob.h"
 #include "emit/embedded.h"
 #include "emit/process.h"
 
@@ -145,7 +146,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   return result;
 }
 
-std::string link_artifact(const Compiler& compiler, const std::vector<std::string>& objects, const std::string& work_dir,
+std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
                           const std::string& output) {
   const fs::path work = work_dir;
   write_file((work / "symbols.map").string(), kSymbolMap);
@@ -158,19 +159,42 @@ std::string link_artifact(const Compiler& compiler, const std::vector<std::strin
     write_file(archives.back(), f.text());
   }
   const std::string aside = fmt::format("{}.{}.tmp", output, getpid());
-  std::vector<std::string> cmd = {compiler.path};
-  cmd.insert(cmd.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
-  cmd.push_back("-Wl,--version-script=" + (work / "symbols.map").string());
-  cmd.push_back("-Wl,-soname," + fs::path(output).filename().string());
-  cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", aside});
-  cmd.insert(cmd.end(), objects.begin(), objects.end());
-  cmd.push_back("-Wl,--start-group");
-  cmd.insert(cmd.end(), archives.begin(), archives.end());
-  cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl", "-lc", "-lgcc"});
-  const ProcessResult r = run_process(cmd);
-  if (!r.ok()) {
-    fs::remove(aside, ec);
-    throw failed("linking", r);
+  const auto command = [&](const std::vector<std::string>& extra, const std::string& to) {
+    std::vector<std::string> cmd = {compiler.path};
+    cmd.insert(cmd.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
+    cmd.push_back("-Wl,--version-script=" + (work / "symbols.map").string());
+    cmd.push_back("-Wl,-soname," + fs::path(output).filename().string());
+    cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", to});
+    cmd.insert(cmd.end(), objects.begin(), objects.end());
+    cmd.insert(cmd.end(), extra.begin(), extra.end());
+    cmd.push_back("-Wl,--start-group");
+    cmd.insert(cmd.end(), archives.begin(), archives.end());
+    cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl", "-lc", "-lgcc"});
+    return cmd;
+  };
+  std::vector<std::string> cmd;
+  bool done = false;
+  if (blob) {
+    const std::string linked = (work / "linked.so").string(), object = (work / "blob.o").string(), script = (work / "blob.ld").string();
+    write_stand_in(object, *blob);
+    write_file(script, last_section_script(blob->section));
+    cmd = command({object, "-Wl,-T," + script}, linked);
+    done = run_process(cmd).ok() && splice(linked, aside, *blob);
+    if (done)
+      fs::permissions(aside, fs::status(linked, ec).permissions(), ec);
+    else {  // a linker that cannot do that: the blob goes through it
+      write_blob_object(object, blob->section, blob->symbol, blob->bytes, blob->fill);
+      objects.push_back(object);
+    }
+    fs::remove(linked, ec);
+  }
+  if (!done) {
+    cmd = command({}, aside);
+    const ProcessResult r = run_process(cmd);
+    if (!r.ok()) {
+      fs::remove(aside, ec);
+      throw failed("linking", r);
+    }
   }
   fs::rename(aside, output, ec);
   if (ec) {

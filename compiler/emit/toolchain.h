@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/splice.h"
+
 namespace aotc::emit {
 
 struct Compiler {
@@ -35,9 +37,9 @@ struct CompileResult {
 /// Throws Diagnostic (toolchain) with the compiler's output when a unit does not compile.
 CompileResult compile(const Compiler& compiler, const std::vector<TranslationUnit>& units, const CompileOptions& options);
 
-/// Links `objects` and the archives embedded in aotc into `output` (written aside, then renamed). One exported symbol: aotc_get_api.
-/// Returns the command line.
-std::string link_artifact(const Compiler& compiler, const std::vector<std::string>& objects, const std::string& work_dir,
+/// Links `objects`, the blob if any and the archives embedded in aotc into `output` (written aside, then renamed). One exported symbol:
+/// aotc_get_api. Returns the command line (of the link without the blob's content).
+std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
                           const std::string& output);
 
 /// ~/.cache/aotc or $XDG_CACHE_HOME/aotc, or empty when there is no home.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -222,21 +221,15 @@ json build(const BuildOptions& o, const Events& events) {
     units.push_back({"tables.cpp", emit::emit_tables(tables), {"-O1", "-march=x86-64"}});
 
     clock.phase("compile kernels");
-    std::future<void> weights;
-    if (!tables.weights_symbol.empty()) {
-      objects.push_back(work.file("weights.o"));
-      weights = std::async(std::launch::async, [&, path = objects.back()] {
-        emit::write_blob_object(path, ".aotc_weights", kWeightsSymbol, plans.weights_bytes, fill);
-      });
-    }
     const emit::Compiler compiler = emit::find_compiler();
     emit::CompileOptions compile_options{work.str(), emit::user_cache_dir(), jobs, events.progress};
     const emit::CompileResult compiled = emit::compile(compiler, units, compile_options);
-    if (weights.valid()) weights.get();
     objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
 
     clock.phase("link");
-    const std::string link_line = emit::link_artifact(compiler, objects, work.str(), output.string());
+    emit::Blob weights;
+    if (!tables.weights_symbol.empty()) weights = {".aotc_weights", kWeightsSymbol, plans.weights_bytes, fill};
+    const std::string link_line = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, work.str(), output.string());
     emit::write_file(fs::path(output).replace_extension(".h").string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));
     if (in_file) {
       fs::rename(work.file(weights_name), output.parent_path() / weights_name, ec);
