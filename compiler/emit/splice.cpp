@@ -78,10 +78,10 @@ bool splice(const std::string& linked, const std::string& output, const Blob& bl
   if (!place) return false;
   const uint64_t at = place->section->sh_offset, end = at + kPage, shift = (blob.bytes + kPage - 1) / kPage * kPage - kPage;
   uint64_t build_id = 0;  // offset of its bytes
-  for (Elf64_Shdr& s : elf.sections()) {
-    if (s.sh_offset >= end) s.sh_offset += shift;
+  for (const Elf64_Shdr& s : elf.sections())
     if (elf.name(s) == ".note.gnu.build-id" && s.sh_size >= 24) build_id = s.sh_offset + 16;
-  }
+  for (Elf64_Shdr& s : elf.sections())
+    if (s.sh_offset >= end) s.sh_offset += shift;
   place->section->sh_size = place->segment->p_filesz = place->segment->p_memsz = blob.bytes;
   elf.header()->e_shoff += shift;
 
