@@ -64,6 +64,7 @@ Tuned tune(const loop::Module& module, const std::vector<SymTable>& syms, const 
   MeasureProcess worker(options.worker_command);
   size_t done = 0;
   for (const auto& [key, job] : missing) {
+    if (spent() > options.budget_s) break;
     if (options.progress) options.progress(done++, missing.size(), *key);
     // Each contract's share of what is left, by its part in a run; the quickest few are still worth a look.
     const double share = std::max(0.02 * options.budget_s, (options.budget_s - spent()) * job->weight / std::max(total, 1.0));
@@ -76,7 +77,7 @@ Tuned tune(const loop::Module& module, const std::vector<SymTable>& syms, const 
     std::vector<bool> lost(n, false);
     for (int round = 0; round < kRounds; ++round)
       for (size_t i = 0; i < n; ++i) {
-        if (lost[i] || (round > 0 && spent() > options.budget_s)) continue;
+        if (lost[i] || (spent() > options.budget_s && (round > 0 || i >= 2))) continue;
         const auto ns = worker.measure(job->contract, job->candidates[i].choice, isa, threads, each);
         lost[i] = !ns;  // a lost candidate is ordinary
         if (ns) quietest[i] = quietest[i] > 0 ? std::min(quietest[i], *ns) : *ns;
