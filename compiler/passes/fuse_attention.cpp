@@ -195,15 +195,28 @@ class Matcher {
     return b_.reshape(v, to);
   }
 
-  ValueId mask_dims(ValueId m, const Expr& columns) const {
+  /// What is added to the scores, as [B|1, H|1, rows|1, columns].
+  Found mask_dims(ValueId m, const Expr& rows, const Expr& columns) const {
+    const Exprs full = r_.dims(m);
     if (const Node* e = r_.def(m, Op::expand)) m = e->inputs[0];
     Exprs d = r_.dims(m);
-    if (d.size() == 3 && !heads_.is(1) && !d[0].is(1)) {
+    if (d.size() == 5 && full.size() == 5) {  // the batch seen as two dims (windows of images)
+      if (!r_.same(full[0] * full[1], batch_)) return {};
+      if (d[0].is(1) && d[1].is(1)) {
+        d = {1, d[2], d[3], d[4]};
+      } else {
+        m = b_.expand(m, {full[0], full[1], d[2], d[3], d[4]});
+        d = {batch_, d[2], d[3], d[4]};
+      }
+    } else if (d.size() == 3 && !heads_.is(1) && !d[0].is(1)) {
       d = {batch_, heads_, d[1], d[2]};
     } else if (d.size() == 3) {
       d.insert(d.begin() + 1, Expr(1));
     }
     while (d.size() < 4) d.insert(d.begin(), Expr(1));
+    const Exprs most = {batch_, heads_, rows, columns};
+    for (size_t i = 0; i < most.size(); ++i)
+      if (d.size() != 4 || (!d[i].is(1) && !r_.same(d[i], most[i]))) return {};
     m = b_.reshape(m, d);
     d.back() = columns;
     return b_.expand(m, d);
@@ -245,10 +258,12 @@ class Matcher {
     if (!is_float(t) || r_.dtype(product.outputs[0]) == DType::i64) return {};
     std::vector<ValueId> inputs = {narrowed(q, t), narrowed(k, t), v};
     if (r_.dtype(inputs[0]) != t || r_.dtype(inputs[1]) != t) return {};
-    const Expr columns = r_.dims(v)[2];
+    const Expr rows = r_.dims(q)[2], columns = r_.dims(v)[2];
     Found mask;
     for (const Scores::Added& a : s.added) {
-      ValueId more = mask_dims(a.mask, columns);
+      const Found shaped = mask_dims(a.mask, rows, columns);
+      if (!shaped) return {};
+      ValueId more = *shaped;
       if (a.scale != 1) more = b_.binary_scalar(Op::mul, more, a.scale);
       if (mask && r_.dtype(more) != r_.dtype(*mask)) {
         more = b_.cast(more, DType::f32);

@@ -194,3 +194,15 @@ def product_of_three_batch_dims():
         return torch.einsum("bclhn,bcshn->bclsh", x, y), x.permute(3, 1, 0, 2, 4) @ y.permute(3, 1, 0, 4, 2), torch.einsum("bclhn,hn->bclh", x, y[0, 0, 0])
 
     return Fn(f), (torch.randn(2, 3, 4, 5, 6), torch.randn(2, 3, 7, 5, 6)), None
+
+
+@model
+def windowed_attention():
+    def f(x, mask, bias):
+        windows, t, d = x.shape
+        q, k, v = (y.view(windows, t, 2, d // 2).transpose(1, 2) for y in (x, x * 0.5, x + 1))
+        s = q @ k.transpose(-1, -2) / 3 + bias
+        s = s.view(windows // 4, 4, 2, t, t) + mask[None, :, None]
+        return (s.view(windows, 2, t, t).softmax(-1) @ v).transpose(1, 2).reshape(windows, t, d)
+
+    return Fn(f), (torch.randn(8, 9, 16), torch.randn(4, 9, 9), torch.randn(2, 9, 9)), None
