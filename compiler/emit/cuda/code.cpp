@@ -113,7 +113,10 @@ std::string code_of(const std::vector<InstId>& insts, const Names& names, const 
       case InstKind::op: {
         std::string args;
         for (InstId a : i.args) args += (args.empty() ? "" : ", ") + names.inst(a);
-        if (i.op == Op::cast || i.op == Op::bitcast)
+        const std::string other = rules.op ? rules.op(id) : std::string();
+        if (!other.empty())
+          out += declare + other + ";\n";
+        else if (i.op == Op::cast || i.op == Op::bitcast)
           out += fmt::format("{}op_{}<{}>({});\n", declare, op_name(i.op), c_type(i.dtype), args);
         else
           out += fmt::format("{}op_{}({});\n", declare, op_name(i.op), args);

@@ -37,6 +37,8 @@ struct AccessRules {
   std::function<std::string(loop::ParamId p, const Expr& index)> place;
   /// C lvalue of one load's or store's element when it comes from a wide access; empty: none. May be null.
   std::function<std::string(loop::InstId i)> wide;
+  /// Another form of an op, or empty: the function op_<name>. May be null.
+  std::function<std::string(loop::InstId i)> op;
   /// Text that combines an instruction's value into its running reduction ("r12 = ...").
   std::function<std::string(loop::InstId i)> reduce;
   /// A condition under which stores happen ("threadIdx.x == 0"), or empty: always.

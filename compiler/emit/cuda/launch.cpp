@@ -82,15 +82,26 @@ bool streams_of(const LoopKernel& k) {
   return written > kCached;
 }
 
+/// 4-byte values of a row that a thread holds in `steps` groups of lanes.
+int64_t held_words(const LoopKernel& k, int64_t steps, int lanes) {
+  int64_t words = 0;
+  for (const loop::Param& p : k.params)
+    if (p.role == ParamRole::local || p.role == ParamRole::input) words += steps * lanes * std::max<int64_t>(1, dtype_bytes(p.dtype) / 4);
+  return words;
+}
+
 /// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known.
 int steps_of(const LoopKernel& k, int threads, int lanes) {
   const auto points = k.syms.simplify(k.inner_points()).as_const();
   if (!points || *points == 0 || lanes == 1) return 0;
   const int64_t steps = (*points + threads * lanes - 1) / (threads * lanes);
-  int64_t words = 0;
-  for (const loop::Param& p : k.params)
-    if (p.role == ParamRole::local || p.role == ParamRole::input) words += steps * lanes * std::max<int64_t>(1, dtype_bytes(p.dtype) / 4);
-  return words <= kRowRegisters ? static_cast<int>(steps) : 0;
+  return held_words(k, steps, lanes) <= kRowRegisters ? static_cast<int>(steps) : 0;
+}
+
+/// Blocks of one processor when a thread has 16 registers beside the row's values.
+int resident_of(int64_t words, int threads) {
+  const int64_t registers = (words + 16 + 7) / 8 * 8;
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(65536 / (registers * threads), 2048 / threads * 3 / 4)));
 }
 
 }  // namespace
@@ -171,6 +182,7 @@ Launch launch_of(const LoopKernel& k) {
   l.streams = streams_of(k);
   l.block[0] = row_threads(k.syms.hint(k.inner_points()), l.lanes);
   l.steps = steps_of(k, l.block[0], l.lanes);
+  if (l.steps) l.resident = resident_of(held_words(k, l.steps, l.lanes), l.block[0]);
   l.grid[0] = max(1, min(outer, kMaxGrid));
   l.smem_bytes = k.syms.simplify(local_bytes);
   const int64_t most = k.syms.interval(l.smem_bytes).max;

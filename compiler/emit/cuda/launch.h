@@ -22,6 +22,7 @@ struct Launch {
   int block[3] = {1, 1, 1};
   int lanes = 1;                   ///< consecutive points of the last loop variable that a thread takes at once, when pointers are aligned
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
+  int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
   Expr smem_bytes = 0;             ///< dynamic shared memory: locals of the row mapping
   int64_t max_smem_bytes = 0;      ///< the most that smem_bytes can be

@@ -53,7 +53,8 @@ class Emitter {
                               c_type(param.dtype), p, n_ptr++, param.name);
     }
     std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
-    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}_args a) {{\n", launch_.block[0], k_.name, k_.name);
+    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.block[0],
+                       launch_.resident, k_.name, k_.name);
     if (!launch_.smem_bytes.is(0)) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, k_.syms[symbols_[s]].name);
@@ -91,6 +92,11 @@ class Emitter {
       return k_.params[p].role == ParamRole::local ? names_.param(p) + "[inner]" : std::string();
     };
     r.reduce = [this](InstId id) { return accumulate(id); };
+    r.op = [this, store_guard](InstId id) -> std::string {
+      const InstId divisor = store_guard.empty() ? row_divisor(id) : kNone<InstId>;
+      if (divisor == kNone<InstId>) return {};
+      return fmt::format("op_div_by({}, {}, by_{})", names_.inst(k_.insts[id].args[0]), names_.inst(divisor), names_.inst(divisor));
+    };
     r.store_guard = store_guard;
     return r;
   }
@@ -102,6 +108,26 @@ class Emitter {
       return fmt::format("{0} = {1}::combine({0}, {2}); const {3} {4} = {0};", acc, red, value, c_type(i.dtype), names_.inst(id));
     if (is_arg(i.reduce_kind)) return fmt::format("{0} = {1}::combine({0}, {1}::V{{{2}, inner}});", acc, red, value);
     return fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+  }
+
+  /// The division's divisor when that is one for the whole row; f32 only.
+  InstId row_divisor(InstId id) const {
+    const Inst& i = k_.insts[id];
+    if (launch_.mapping != Mapping::row || i.kind != InstKind::op || i.op != Op::div || i.dtype != DType::f32) return kNone<InstId>;
+    const InstId divisor = i.args.at(1);
+    for (const loop::Block& b : k_.blocks)
+      for (InstId other : b.insts)
+        if (other == divisor) return b.over_inner && k_.insts[other].kind != InstKind::reduce ? kNone<InstId> : divisor;
+    return kNone<InstId>;
+  }
+  std::string reciprocals(const loop::Block& b, int indent) const {
+    std::set<InstId> divisors;
+    for (InstId id : b.insts)
+      if (row_divisor(id) != kNone<InstId>) divisors.insert(row_divisor(id));
+    std::string out;
+    for (InstId d : divisors)
+      out += fmt::format("{0}const float by_{1} = reciprocal_of({1});\n", std::string(static_cast<size_t>(indent), ' '), names_.inst(d));
+    return out;
   }
 
   std::vector<InstId> of_kind(const loop::Block& b, InstKind kind) {
@@ -125,7 +151,7 @@ class Emitter {
     for (InstId id : reduces) {
       const Inst& i = k_.insts[id];
       std::string value = "r" + std::to_string(idx(id));
-      if (across_block) value = fmt::format("block_reduce<{}>({})", reducer(k_, i), value);
+      if (across_block) value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.block[0], slot_++, value);
       if (is_arg(i.reduce_kind)) value += ".index";
       out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id), value);
     }
@@ -250,7 +276,7 @@ class Emitter {
         continue;
       }
       const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
-      out += declare_accumulators(reduces, 4);
+      out += declare_accumulators(reduces, 4) + reciprocals(b, 4);
       if (!wide) {
         out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
         out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
@@ -295,6 +321,7 @@ class Emitter {
   const Launch& launch_;
   std::vector<SymId> symbols_;
   Names names_;
+  int slot_ = 0;  ///< of the next reduction over a block
 };
 
 }  // namespace

@@ -167,6 +167,9 @@ AOTC_ARITH2(sub, a - b)
 AOTC_ARITH2(mul, a * b)
 AOTC_ARITH2(div, a / b)
 #undef AOTC_ARITH2
+// Many quotients by one divisor: its reciprocal, or 0 when that would lose digits; a/b is then divided.
+AOTC_DI float reciprocal_of(float b) { return fabsf(b) > 0x1p-100f && fabsf(b) < 0x1p100f ? 1.0f / b : 0.0f; }
+AOTC_DI float op_div_by(float a, float b, float reciprocal) { return reciprocal != 0.0f ? a * reciprocal : a / b; }
 AOTC_DI float c_fmod(float a, float b) { return fmodf(a, b); }
 AOTC_DI double c_fmod(double a, double b) { return fmod(a, b); }
 AOTC_DI float c_trunc(float a) { return truncf(a); }
@@ -232,11 +235,21 @@ AOTC_FLOAT2(nextafter)
 #undef AOTC_FLOAT2
 template <class T> AOTC_DI T op_minimum(T a, T b) {
   typename compute<T>::type x = a, y = b;
+  if constexpr (same<decltype(x), float>::value) {  // NaN when one of them is
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    return T(r);
+  }
   if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
   return x < y ? a : b;
 }
 template <class T> AOTC_DI T op_maximum(T a, T b) {
   typename compute<T>::type x = a, y = b;
+  if constexpr (same<decltype(x), float>::value) {
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    return T(r);
+  }
   if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
   return x > y ? a : b;
 }
@@ -318,18 +331,20 @@ template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
   memcpy(&v, w, sizeof v);
   return v;
 }
-// Every thread of the block gets the result. blockDim.x is a multiple of 32. All threads must call it.
-template <class R> AOTC_DI typename R::V block_reduce(typename R::V v) {
-  __shared__ alignas(16) char raw[32 * sizeof(typename R::V)];
-  typename R::V* partial = reinterpret_cast<typename R::V*>(raw);
+// Every thread of the block, of Threads (a power of two, at least 32), gets the result. All threads must call it. Slot: two calls with the
+// same reducer and slot need a barrier between them.
+template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typename R::V v) {
+  constexpr int warps = Threads / 32;
 #pragma unroll
   for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
-  if (blockDim.x <= 32) return v;
-  __syncthreads();
-  if ((threadIdx.x & 31) == 0) partial[threadIdx.x >> 5] = v;
-  __syncthreads();
-  const int warps = blockDim.x >> 5;
-  v = partial[0];
-  for (int i = 1; i < warps; ++i) v = R::combine(v, partial[i]);
+  if constexpr (warps > 1) {
+    __shared__ alignas(16) char raw[warps * sizeof(typename R::V)];
+    typename R::V* partial = reinterpret_cast<typename R::V*>(raw);
+    if ((threadIdx.x & 31) == 0) partial[threadIdx.x >> 5] = v;
+    __syncthreads();
+    v = partial[threadIdx.x & (warps - 1)];
+#pragma unroll
+    for (int m = warps / 2; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
+  }
   return v;
 }
