@@ -279,6 +279,33 @@ void complex_to_real(Rule& r) {
   r.set(f.scale == 1.0 ? y : y * f.scale);
 }
 
+/// Short transforms of overlapping frames: one product of a strided view with the transform's matrix, which takes the window in.
+void stft(Rule& r) {
+  if (complex_arg(r, "self")) r.refuse("a short transform of a complex signal");
+  const DType t = part_type(r);
+  T x = tensor(r, "self").to(t);
+  const bool single = x.rank() == 1;
+  if (single) x = x.unsqueeze(0);
+  const int64_t n = transform_length(r, r.sym("n_fft")), hop = r.integer_or("hop_length", n / 4), width = r.integer_or("win_length", n);
+  if (hop < 1 || width < 1 || width > n) r.refuse("a hop or window that does not fit the transform");
+  if (r.has("center") && r.boolean("center")) r.refuse("padding within aten.stft", "pad the signal first; torch.stft does");
+  const int64_t freq = r.boolean_or("onesided", true) ? n / 2 + 1 : n;
+  auto [cs, sn] = waves(r, n, freq, n, t);
+  if (!r.none("window") || width != n) {
+    const T given = r.none("window") ? T(r.b, full(r.b, t, {width}, 1.0)) : tensor(r, "window").to(t);
+    const int64_t left = (n - width) / 2;
+    const T window = T(r.b, r.b.pad(given, {left}, {n - width - left}, 0.0)).unsqueeze(1);
+    cs = cs * window, sn = sn * window;
+  }
+  SymTable& syms = r.b.syms();
+  const Expr length = x.dim(1), frames = syms.simplify(floordiv(length - n, hop) + 1);
+  const T view(r.b, r.b.strided(x, {x.dim(0), frames, n}, {length, hop, 1}, 0));
+  const Ints perm = {0, 2, 1};
+  T y = join({matmul(view, cs, t).permute(perm), -matmul(view, sn, t).permute(perm)});
+  if (r.boolean_or("normalized", false)) y = y * (1 / std::sqrt(static_cast<double>(n)));
+  r.set(single ? y.squeeze(0) : y);
+}
+
 constexpr RuleRow kRows[] = {
     {"aten.view_as_complex.default", same},
     {"aten.view_as_real.default", same},
@@ -317,6 +344,8 @@ constexpr RuleRow kRows[] = {
     {"aten.fft_fftn.default", complex_to_complex<-1>},
     {"aten.fft_ifftn.default", complex_to_complex<1>},
     {"aten._fft_c2c.default", complex_to_complex<-1>},
+    {"aten.stft.default", stft},
+    {"aten.stft.center", stft},
     {"aten.fft_rfft.default", real_to_complex},
     {"aten.fft_rfft2.default", real_to_complex},
     {"aten.fft_rfftn.default", real_to_complex},

@@ -51,6 +51,30 @@ void round_decimals(Rule& r) {
   r.set(z.to(x.dtype()));
 }
 
+/// Rounds to the grid of a quantized type and back. The mask says which elements lie within it.
+void fake_quantize(Rule& r) {
+  const T x = tensor(r, "self");
+  const DType t = compute_type(x.dtype());
+  const double lo = static_cast<double>(r.integer("quant_min")), hi = static_cast<double>(r.integer("quant_max"));
+  T scale = x, zero = x;
+  if (r.is_tensor("scale")) {
+    scale = tensor(r, "scale").to(t), zero = tensor(r, "zero_point").to(t);
+    std::vector<Expr> dims(static_cast<size_t>(x.rank()), Expr(1));
+    if (r.has("axis")) {
+      const size_t axis = static_cast<size_t>(r.dim("axis", x.rank()));
+      dims[axis] = x.dim(static_cast<int>(axis));
+    }
+    scale = scale.reshape(dims), zero = zero.reshape(dims);
+  } else {
+    // The reciprocal is taken in float32, as eager does.
+    scale = T(r.b, full(r.b, t, {}, static_cast<double>(static_cast<float>(r.number("scale")))));
+    zero = T(r.b, full(r.b, t, {}, static_cast<double>(r.integer("zero_point"))));
+  }
+  const T q = unary(Op::round, x.to(t) * (1.0 / scale)) + zero;
+  r.set(0, ((minimum(maximum(q, lo), hi) - zero) * scale).to(r.meta_result().dtype));
+  if (r.wants(1)) r.set(1, (q >= lo) & (q <= hi));
+}
+
 void frac(Rule& r) {
   const T x = tensor(r, "self");
   r.set(x - unary(Op::trunc, x));
@@ -226,6 +250,11 @@ void mvlgamma(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
+    {"aten.fake_quantize_per_tensor_affine.default", fake_quantize},
+    {"aten.fake_quantize_per_tensor_affine.tensor_qparams", fake_quantize},
+    {"aten.fake_quantize_per_tensor_affine_cachemask.default", fake_quantize},
+    {"aten.fake_quantize_per_channel_affine.default", fake_quantize},
+    {"aten.fake_quantize_per_channel_affine_cachemask.default", fake_quantize},
     {"aten.acos.default", floating<Op::acos>},
     {"aten.arccos.default", floating<Op::acos>},
     {"aten.acosh.default", floating<Op::acosh>},

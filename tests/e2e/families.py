@@ -163,11 +163,11 @@ def bench(o):
     rows = {}
     for name in sorted(n for n, r in results.items() if r["stage"] == "ok" and wanted(o, n)):
         so = os.path.join(o.work, name)
-        rc, out, err = run([o.aotc, "bench", so + ".so", "--against", so + ".pt2", "--json", "--seconds", "0.3", "--threads", "1"], 120)
+        rc, out, err = run([o.aotc, "bench", so + ".so", "--against", so + ".pt2", "--json", "--seconds", "0.1", "--threads", "1"], 120)
         if rc == 0:
             b = json.loads(out)
             rows[name] = {"aotc_us": b["min_us"], "eager_us": b["eager"]["min_us"]}
-    json.dump(rows, open(os.path.join(o.work, "bench.json"), "w"), indent=1)
+            json.dump(rows, open(os.path.join(o.work, "bench.json"), "w"), indent=1)
     for ratio, name in sorted((r["eager_us"] / r["aotc_us"], n) for n, r in rows.items()):
         print(f"{ratio:8.2f}  {rows[name]['aotc_us']:10.1f} us  eager {rows[name]['eager_us']:10.1f} us  {name}")
 

@@ -206,3 +206,18 @@ def windowed_attention():
         return (s.view(windows, 2, t, t).softmax(-1) @ v).transpose(1, 2).reshape(windows, t, d)
 
     return Fn(f), (torch.randn(8, 9, 16), torch.randn(4, 9, 9), torch.randn(2, 9, 9)), None
+
+
+@model
+def short_transforms():
+    def f(x, window):
+        a = torch.stft(x, 32, 12, 24, window, center=True, return_complex=True)
+        b = torch.stft(x[0], 16, center=False, normalized=True, onesided=False, return_complex=True, window=torch.ones(16))
+        return a.abs(), b.real, b.imag
+
+    return Fn(f), (torch.randn(2, 200), torch.hann_window(24)), None
+
+
+@model
+def fake_quantized():
+    return Fn(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.125, 3, -128, 127)), (torch.randn(6, 40) * 9,), None
