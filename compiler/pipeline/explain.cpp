@@ -86,7 +86,12 @@ json explain(const Graph& g, const loop::Module& m, const std::vector<plan::Plan
   json e;
   e["kernels"] = kernels(g, m);
   e["steps"] = json::array();
-  for (const loop::Call& c : m.calls) e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}});
+  for (const loop::Call& c : m.calls) {
+    json ops = json::array();
+    for (NodeId n : c.nodes)
+      if (g.nodes.contains(n)) ops.push_back(op_name(g.nodes[n].op));
+    e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}, {"ops", ops}});
+  }
   e["not_fused"] = json::array();
   for (const loop::FusionNote& n : m.notes) e["not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
   e["variants"] = json::array();
