@@ -168,7 +168,7 @@ image("poolformer", "PoolFormerModel", "PoolFormerConfig", size=64, hidden_sizes
 image("levit", "LevitModel", "LevitConfig", size=64, image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 2, 2], key_dim=[8, 8, 8], depths=[1, 1, 1])
 image("cvt", "CvtModel", "CvtConfig", size=64, embed_dim=[16, 24, 32], num_heads=[1, 2, 4], depth=[1, 1, 1])
 image("focalnet", "FocalNetModel", "FocalNetConfig", image_size=32, patch_size=2, embed_dim=16, hidden_sizes=[16, 32], depths=[1, 1], focal_levels=[2, 2], focal_windows=[3, 3])
-image("hiera", "HieraModel", "HieraConfig", size=64, image_size=[64, 64], embed_dim=16, depths=[1, 1, 1], num_heads=[1, 2, 4], patch_stride=[4, 4])
+image("hiera", "HieraModel", "HieraConfig", size=64, image_size=[64, 64], embed_dim=16, depths=[1, 1, 1], num_heads=[1, 2, 4], patch_stride=[4, 4], num_query_pool=2)
 image("swiftformer", "SwiftFormerModel", "SwiftFormerConfig", size=64, image_size=64, embed_dims=[8, 16, 24, 32], depths=[1, 1, 1, 1])
 image("yolos", "YolosForObjectDetection", "YolosConfig", size=32, num_detection_tokens=5, num_labels=3, **{**VIT, "image_size": [32, 32]})
 image("dpt", "DPTForDepthEstimation", "DPTConfig", backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8, 16, 24, 32], fusion_hidden_size=16, **{**VIT, "num_hidden_layers": 4})
@@ -275,6 +275,6 @@ def blip():
 
 @case("layoutlmv3_text_boxes")
 def layoutlm():
-    cfg = tf.LayoutLMv3Config(**ENC, coordinate_size=8, shape_size=8, has_relative_attention_bias=True, has_spatial_attention_bias=True, visual_embed=False, max_2d_position_embeddings=128, rel_pos_bins=8, rel_2d_pos_bins=8)
+    cfg = tf.LayoutLMv3Config(**ENC, coordinate_size=6, shape_size=4, has_relative_attention_bias=True, has_spatial_attention_bias=True, visual_embed=False, max_2d_position_embeddings=128, rel_pos_bins=8, rel_2d_pos_bins=8)
     corner = torch.randint(0, 50, (B, T, 2))
     return Wrap(tf.LayoutLMv3Model(cfg), ("input_ids", "bbox", "attention_mask"), ("last_hidden_state",)), (ids(), torch.cat([corner, corner + 5], -1), mask()), None
