@@ -147,11 +147,12 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
 template <class T> struct GemmSource {
   const T* at;  // row 0, k 0
   i64 line, step, rows;
-  bool wide;  // k is contiguous and every row starts at a multiple of 16 bytes
+  bool wide, words;  // k is contiguous and every row starts at a multiple of 16 bytes, of 4 bytes
 };
 template <class T> AOTC_DI GemmSource<T> gemm_source(const T* at, i64 line, i64 step, i64 rows) {
   const bool wide = step == 1 && line % (16 / i64(sizeof(T))) == 0 && (reinterpret_cast<u64>(at) & 15) == 0;
-  return GemmSource<T>{at, line, step, rows, wide};
+  const bool words = step == 1 && line % (4 / i64(sizeof(T))) == 0 && (reinterpret_cast<u64>(at) & 3) == 0;
+  return GemmSource<T>{at, line, step, rows, wide, words};
 }
 // Fills [Rows][BK] from column k0 on, zeros beyond the operand. KFast: k is the contiguous index, so neighbours in a warp take it.
 template <class T, class Tile, int Rows, bool KFast>
@@ -165,6 +166,16 @@ AOTC_DI void gemm_stage(T* to, const GemmSource<T>& s, i64 k0, i64 k) {
       if (n % Tile::threads != 0 && at >= n) break;
       const i64 left = row < s.rows ? imin(imax(k - k0 - kk, 0), Tile::chunk) : 0;
       copy16_async(&to[row * Tile::ld + kk], left ? s.at + row * s.line + k0 + kk : s.at, static_cast<int>(left) * int(sizeof(T)));
+    }
+    return;
+  }
+  if (sizeof(T) == 2 && KFast && s.words) {
+    constexpr int per_row = Tile::bk / 2, n = Rows * per_row;
+#pragma unroll 4
+    for (int at = tid; at < n; at += Tile::threads) {
+      const int row = at / per_row, kk = at % per_row * 2;
+      const i64 left = row < s.rows ? imin(imax(k - k0 - kk, 0), 2) : 0;
+      copy4_async(&to[row * Tile::ld + kk], left ? s.at + row * s.line + k0 + kk : s.at, static_cast<int>(left) * 2);
     }
     return;
   }
