@@ -196,7 +196,13 @@ class Driver {
     if (const auto* e = std::get_if<Expr>(&o.value)) v = b_.sym(*e);
     if (const auto* d = std::get_if<double>(&o.value)) v = full(b_, DType::f64, {}, *d);
     if (const auto* c = std::get_if<bool>(&o.value)) v = full(b_, DType::boolean, {}, *c ? 1.0 : 0.0);
-    if (v != kNone<ValueId>) g_.outputs.push_back({output_name("output"), v, o.tree_path, -1});
+    if (v != kNone<ValueId>) {
+      g_.outputs.push_back({output_name("output"), v, o.tree_path, -1});
+      return;
+    }
+    // None and text carry no data; anything else would be lost without a word
+    if (!std::holds_alternative<import::NoneArg>(o.value) && !std::holds_alternative<std::string>(o.value))
+      throw Refused{"an output that is neither a tensor nor a number known from the shapes", "return it as a tensor"};
   }
 
   const Program& p_;
