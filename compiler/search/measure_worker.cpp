@@ -13,17 +13,22 @@
 #include "kernels/cpu/pack.h"
 #include "search/measure.h"
 
-#define AOTC_ENTRIES(X)                                                                                                                   \
-  X(gemm_f32_avx2)                                                                                                                        \
-  X(gemm_f64_avx2)                                                                                                                        \
-  X(gemm_f16_avx2)                                                                                                                        \
-  X(gemm_bf16_avx2)                                                                                                                       \
-  X(gemm_u8_avx2) X(gemm_i8_avx2) X(gemm_i16_avx2) X(gemm_i32_avx2) X(gemm_i64_avx2) X(gemm_f32_avx512) X(gemm_f64_avx512)                \
-      X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) X(gemm_i16_avx512) X(gemm_i32_avx512) X(gemm_i64_avx512) \
-          X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) X(conv_bf16_avx2) X(conv_f32_avx512)                \
-              X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) X(attention_f32_avx2)                    \
-                  X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) X(attention_f64_avx512)      \
-                      X(attention_f16_avx512) X(attention_bf16_avx512)
+// clang-format off
+#define AOTC_ENTRIES(X) \
+  X(gemm_f32_avx2) \
+  X(gemm_f64_avx2) \
+  X(gemm_f16_avx2) \
+  X(gemm_bf16_avx2) \
+  X(gemm_u8_avx2) \
+  X(gemm_i8_avx2) \
+  X(gemm_i16_avx2) \
+  X(gemm_i32_avx2) \
+  X(gemm_i64_avx2) X(gemm_f32_avx512) X(gemm_f64_avx512) X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) \
+      X(gemm_i16_avx512) X(gemm_i32_avx512) X(gemm_i64_avx512) X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) \
+          X(conv_bf16_avx2) X(conv_f32_avx512) X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) \
+              X(attention_f32_avx2) X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) \
+                  X(attention_f64_avx512) X(attention_f16_avx512) X(attention_bf16_avx512)
+// clang-format on
 #define AOTC_DECLARE(name) extern "C" void aotc_##name(const aotc_kargs*, int64_t, int64_t);
 AOTC_ENTRIES(AOTC_DECLARE)
 

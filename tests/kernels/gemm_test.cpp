@@ -6,14 +6,17 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
-#define ENTRIES(X)                                                                                                               \
-  X(f32, avx2)                                                                                                                   \
-  X(f64, avx2)                                                                                                                   \
-  X(f16, avx2)                                                                                                                   \
-  X(bf16, avx2)                                                                                                                  \
-  X(u8, avx2)                                                                                                                    \
-  X(i8, avx2) X(i16, avx2) X(i32, avx2) X(i64, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512) X(i32, avx512) \
-      X(i64, avx512) X(bf16, avx512_bf16)
+// clang-format off
+#define ENTRIES(X) \
+  X(f32, avx2) \
+  X(f64, avx2) \
+  X(f16, avx2) \
+  X(bf16, avx2) \
+  X(u8, avx2) \
+  X(i8, avx2) \
+  X(i16, avx2) \
+  X(i32, avx2) X(i64, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512) X(i32, avx512) X(i64, avx512) X(bf16, avx512_bf16)
+// clang-format on
 #define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
 
