@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +18,6 @@ aotc_tensor view(const HostTensor& t) {
 Artifact::Artifact(const std::string& path) : path_(path) {
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "there is no such file");
-  const auto start = std::chrono::steady_clock::now();
   handle_ = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) throw Diagnostic(Loc{path, "", "", ""}, std::string("cannot be loaded: ") + dlerror());
   const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
@@ -29,7 +27,6 @@ Artifact::Artifact(const std::string& path) : path_(path) {
     throw Diagnostic(Loc{path, "", "", ""}, get ? "the artifact is older than this aotc" : "is not an artifact of aotc (no aotc_get_api)");
   }
   const aotc_status status = api_->model_create(nullptr, &model_);
-  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status != AOTC_OK) {
     const std::string why = fmt::format("{}: {}", api_->status_name(status), api_->last_error());
     dlclose(handle_);

@@ -35,7 +35,6 @@ class Artifact {
   nlohmann::json metadata() const;
   const std::vector<Io>& inputs() const { return inputs_; }
   const std::vector<Io>& outputs() const { return outputs_; }
-  double load_seconds() const { return load_seconds_; }  ///< dlopen, probe and model_create
   const std::string& path() const { return path_; }
   /// Throws Diagnostic when status is not AOTC_OK: "what: message".
   void check(aotc_status status, const char* what) const;
@@ -47,7 +46,6 @@ class Artifact {
   const aotc_api* api_ = nullptr;
   aotc_model* model_ = nullptr;
   std::vector<Io> inputs_, outputs_;
-  double load_seconds_ = 0;
 };
 
 /// One context with outputs of its own. Bind inputs once, run many times.

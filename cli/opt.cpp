@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "passes/passes.h"
+#include "pipeline/stages.h"
 
 namespace aotc::cli {
 namespace {
@@ -17,12 +18,6 @@ struct Options {
   std::string file, passes, output;
   bool trace = false;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream f(path, std::ios::binary);
-  if (!f) throw Diagnostic(ExitCode::io, {path, "", "", ""}, "cannot be read");
-  return {std::istreambuf_iterator<char>(f), {}};
-}
 
 int list_passes(const Common& common) {
   nlohmann::json rows = nlohmann::json::array();
@@ -42,7 +37,7 @@ int opt(const Options& o, const Common& common) {
     ctx.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
       spdlog::info("{:<18}{:>6} nodes {:>8.2f} ms{}", name, g.order.size(), seconds * 1e3, changed ? "" : "  (unchanged)");
     };
-  const std::string text = passes::run_on_text(read_text(o.file), o.file, o.passes, ctx);
+  const std::string text = passes::run_on_text(pipeline::read_text(o.file), o.file, o.passes, ctx);
   if (common.json) {
     fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {"graph", text}}.dump(1));
   } else if (o.output.empty()) {

@@ -47,9 +47,7 @@ std::string array(std::string_view type, std::string_view name, const std::vecto
 
 class Emitter {
  public:
-  explicit Emitter(const TableInput& in) : in_(in), g_(in.graph), symbols_(in.plans.symbols), shared_slots_(symbols_) {
-    for (uint32_t i = 0; i < symbols_.size(); ++i) symbol_number_[symbols_[i]] = i;
-  }
+  explicit Emitter(const TableInput& in) : in_(in), g_(in.graph), symbols_(in.plans.symbols), shared_slots_(symbols_) {}
 
   std::string emit() {
     out_ =
@@ -276,7 +274,6 @@ class Emitter {
   const Graph& g_;
   const std::vector<SymId>& symbols_;
   plan::SlotTable shared_slots_;
-  std::map<SymId, uint32_t> symbol_number_;
   std::string out_;
   std::vector<std::string> dims_, dim_code_, variants_;
   std::map<std::string, int32_t> kernel_number_;

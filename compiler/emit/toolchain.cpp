@@ -38,8 +38,6 @@ constexpr const char* kLinkFlags[] = {
     "-shared",     "-nodefaultlibs", "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",          "-Wl,-z,noexecstack",
     "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu"};
 
-constexpr const char* kSymbolMap = "{ global: aotc_get_api; local: *; };\n";
-
 std::string joined(const std::vector<std::string>& words) {
   std::string s;
   for (const std::string& w : words) {
@@ -149,7 +147,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
 std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
                           const std::string& output) {
   const fs::path work = work_dir;
-  write_file((work / "symbols.map").string(), kSymbolMap);
+  write_file((work / "symbols.map").string(), embedded("link/exports.map").text());
   std::vector<std::string> archives;
   std::error_code ec;
   fs::create_directories(work / "lib", ec);

@@ -11,6 +11,7 @@
 #include "aotc/detail/library_abi.h"
 #include "kernels/cpu/catalog.h"
 #include "kernels/cpu/pack.h"
+#include "plan/interface.h"
 #include "search/measure.h"
 
 // clang-format off
@@ -48,21 +49,6 @@ aotc_kernel_fn find(const std::string& base, Isa isa) {
   for (const Entry& e : kEntries)
     if (e.name == name) return e.fn;
   return nullptr;
-}
-
-std::string_view short_name(DType t) {
-  switch (t) {
-    case DType::u8: return "u8";
-    case DType::i8: return "i8";
-    case DType::i16: return "i16";
-    case DType::i32: return "i32";
-    case DType::i64: return "i64";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    default: return "?";
-  }
 }
 
 /// Memory on huge pages, filled with small numbers.
@@ -150,7 +136,7 @@ double time_call(const Call& c, int threads, double seconds) {
 
 Result<double> run(const GemmContract& c, const plan::GemmChoice& g, Isa isa, int threads, double seconds) {
   Call call;
-  call.fn = find(fmt::format("aotc_gemm_{}", short_name(c.dtype)), isa);
+  call.fn = find(fmt::format("aotc_gemm_{}", plan::symbol_dtype(c.dtype)), isa);
   if (!call.fn) return Result<double>::fail("no such kernel");
   const int64_t eb = dtype_bytes(c.dtype), ab = std::max<int64_t>(4, eb), n = c.n * c.segments;
   const bool packed = c.b_constant && g.pack_b && is_float(c.dtype);
@@ -178,7 +164,7 @@ Result<double> run(const GemmContract& c, const plan::GemmChoice& g, Isa isa, in
 
 Result<double> run(const ConvContract& c, const plan::ConvChoice& g, Isa isa, int threads, double seconds) {
   Call call;
-  call.fn = find(fmt::format("aotc_conv_{}", short_name(c.dtype)), isa);
+  call.fn = find(fmt::format("aotc_conv_{}", plan::symbol_dtype(c.dtype)), isa);
   if (!call.fn) return Result<double>::fail("no such kernel");
   const int64_t eb = dtype_bytes(c.dtype), ab = std::max<int64_t>(4, eb), cog = c.co / c.groups;
   aotc_conv_config cfg{};
@@ -204,7 +190,7 @@ Result<double> run(const ConvContract& c, const plan::ConvChoice& g, Isa isa, in
 
 Result<double> run(const AttnContract& c, const plan::AttnChoice& g, Isa isa, int threads, double seconds) {
   Call call;
-  call.fn = find(fmt::format("aotc_attention_{}", short_name(c.dtype)), isa);
+  call.fn = find(fmt::format("aotc_attention_{}", plan::symbol_dtype(c.dtype)), isa);
   if (!call.fn) return Result<double>::fail("no such kernel");
   const int64_t eb = dtype_bytes(c.dtype), ab = std::max<int64_t>(4, eb);
   aotc_attn_config cfg = {0, 1, 2, 3, c.masked ? 4 : -1, AOTC_DTYPE_BOOL, c.causal, g.q_block, g.kv_block, 0.125};
