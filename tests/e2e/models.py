@@ -32,6 +32,14 @@ def relu_mul_add():
 
 
 @model
+def norm_of_uneven_channels():
+    """Many nearly equal terms after a few large ones: a plain running sum in f32 rounds them all to the same side."""
+    x = torch.cat([torch.randn(2, 64, 9, 9), 1e-6 * torch.randn(2, 376, 9, 9)], 1)
+    ln = nn.LayerNorm(440)
+    return Fn(lambda x: (ln(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2), F.group_norm(x[:, :, :1] + 30, 4))), (x,), None
+
+
+@model
 def softmax_layernorm():
     ln = nn.LayerNorm(123)
     return Fn(lambda x: ln(torch.softmax(x * 0.125, -1) + x)), (torch.randn(17, 123),), None

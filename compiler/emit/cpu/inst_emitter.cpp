@@ -300,8 +300,27 @@ int InstEmitter::unroll(const loop::Block& b) const {
   return weight <= 12 ? 4 : 2;
 }
 
-void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unroll) {
+bool InstEmitter::sums_floats(const Inst& i) { return i.kind == InstKind::reduce && i.reduce_kind == ReduceKind::sum && is_float(i.dtype); }
+
+std::string InstEmitter::piece_text() const {
+  std::string s;
+  for (InstId id : reductions_)
+    if (pieces_ && sums_floats(k_.insts[id]))
+      s += fmt::format("{} t{}[{}];\n", accumulator(ReduceKind::sum, k_.insts[id].dtype, false), idx(id), unroll_);
+  return s;
+}
+
+std::string InstEmitter::merge_text() const {
+  std::string s;
+  for (InstId id : reductions_)
+    if (pieces_ && sums_floats(k_.insts[id]))
+      for (int u = 0; u < unroll_; ++u) s += fmt::format("r{0}[{1}].merge(t{0}[{1}]);\nt{0}[{1}] = {{}};\n", idx(id), u);
+  return s;
+}
+
+void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unroll, bool pieces) {
   unroll_ = unroll;
+  pieces_ = pieces;
   for (InstId id : b.insts) {
     const Inst& i = k_.insts[id];
     if (i.kind != InstKind::reduce && i.kind != InstKind::scan) continue;
@@ -337,7 +356,7 @@ std::string InstEmitter::point_index() const {
 void InstEmitter::emit_reduce(InstId id) {
   const Inst& i = k_.insts[id];
   reductions_.push_back(id);
-  const std::string slot = fmt::format("r{}[{}]", idx(id), unroll_ > 1 ? "u.value" : "0");
+  const std::string slot = fmt::format("{}{}[{}]", pieces_ && sums_floats(i) ? "t" : "r", idx(id), unroll_ > 1 ? "u.value" : "0");
   if (is_arg(i.reduce_kind)) {
     const DType t = dtype(i.args.at(0));
     const std::string x = t == DType::boolean ? fmt::format("(-{})", value(i.args[0]).text) : value(i.args[0]).text;

@@ -26,8 +26,12 @@ class InstEmitter {
   void emit(loop::InstId id);
   /// Vectors taken at once: several where a reduction would wait for itself.
   int unroll(const loop::Block& b) const;
-  /// Declares the accumulators of the block's reductions (in scope `around`) and of its scans (in scope `row`).
-  void open_nest(const loop::Block& b, int around, int row, int unroll);
+  /// Declares the accumulators of the block's reductions (in scope `around`) and of its scans (in scope `row`). In `pieces`, sums of floats
+  /// go to accumulators t<id>, which piece_text() declares and merge_text() adds to the whole and clears, after each piece of the loop.
+  void open_nest(const loop::Block& b, int around, int row, int unroll, bool pieces);
+  static bool sums_floats(const loop::Inst& i);
+  std::string piece_text() const;
+  std::string merge_text() const;
   /// Makes the results of the reductions available in scope `around`.
   void close_nest(int around);
   const char* acc_type() const { return acc_type_.c_str(); }
@@ -67,6 +71,7 @@ class InstEmitter {
   std::vector<loop::InstId> reductions_;
   std::map<loop::InstId, std::string> divisors_;
   int unroll_ = 1;
+  bool pieces_ = false;
   std::string acc_type_ = "float";
 };
 

@@ -28,7 +28,7 @@ class FunctionEmitter {
       for (const Block& b : k_.blocks) block(b);
       scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, plan::lane_block(k_),
                                      plan::lane_block(k_), scopes_.scalar(v.extent)));
-      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1));
+      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0));
       scopes_.close_lanes();
     } else {
       for (const Block& b : k_.blocks) block(b);
@@ -82,14 +82,20 @@ class FunctionEmitter {
     if (lanes) scopes_.open_lanes(last.sym, kInner + n - 1, "i");
     const int unroll = lanes ? insts_.unroll(b) : 1;
     insts_.set_place({innermost, kNest, lanes || lanes_ == LaneAxis::outer, true});
-    insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll);
+    const int64_t piece = piece_of(b, k_, last.extent, lanes ? unroll * plan::kMaxLanes : 1);
+    insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll, piece > 0);
     for (loop::InstId id : b.insts) insts_.emit(id);
 
     std::string text;
     if (lanes) {
       std::string lo = "0", hi = scopes_.scalar(last.extent);
       if (spec_.epilogue) lo = "n0", hi = "n0 + cols";
-      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll);
+      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll, piece);
+    } else if (piece > 0) {
+      text = fmt::format(
+          "{5}for (int64_t j = 0; j < {0}; j += {1}) {{\nfor (int64_t i{2} = j, je = imin(j + {1}, {0}); i{2} < je; ++i{2}) "
+          "{{\n{3}}}\n{4}}}\n",
+          scopes_.scalar(last.extent), piece, n - 1, scopes_.take(innermost), insts_.merge_text(), insts_.piece_text());
     } else {
       text = counted_loop(n - 1, scopes_.take(innermost));
     }
@@ -104,12 +110,26 @@ class FunctionEmitter {
     scopes_.forget_above(around);
   }
 
+  /// Points of the innermost loop whose sums are made on their own before they are added to the whole, about the square root of all that
+  /// fall to one accumulator (`lanes` of them share the loop): rounding errors, which a long running sum of like terms makes all to the
+  /// same side, then grow with 2 sqrt(n) instead of n. 0: all at once.
+  static int64_t piece_of(const Block& b, const loop::LoopKernel& k, const Expr& extent, int64_t lanes) {
+    bool sums = false;
+    for (loop::InstId id : b.insts) sums = sums || InstEmitter::sums_floats(k.insts[id]);
+    const int64_t n = (extent.as_const().value_or(4096 * lanes) + lanes - 1) / lanes;
+    if (!sums || n <= 64) return 0;
+    int64_t piece = 16;
+    while (piece < 1024 && piece * piece < n) piece *= 2;
+    return piece * lanes;
+  }
+
   std::string counted_loop(int i, const std::string& body) {
     return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0}) {{\n{2}}}\n", i, scopes_.scalar(k_.inner[i].extent), body);
   }
 
-  /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it.
-  std::string lane_loop(const std::string& lo, const std::string& hi, const std::string& segment, const std::string& body, int unroll) {
+  /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it, sums in pieces of `piece` points (0: whole).
+  std::string lane_loop(const std::string& lo, const std::string& hi, const std::string& segment, const std::string& body, int unroll,
+                        int64_t piece) {
     std::string s;
     const bool cut = scopes_.segmented();
     if (cut)
@@ -117,16 +137,23 @@ class FunctionEmitter {
     else
       s += fmt::format("{{\nconst int64_t z = {}, ze = {};\n", lo, hi);
     s += segment;
+    if (piece > 0) s += insts_.piece_text();
     s += "const auto body = [&](auto w, auto u, const int64_t i) __attribute__((always_inline)) {\n(void)w; (void)u; (void)i;\n" + body +
          "};\n";
     s += "int64_t v = z;\n";
+    if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * AOTC_L <= ze;) {{\n", piece, unroll);
+    const char* end = piece > 0 ? "ve" : "ze";
     if (unroll > 1) {
-      s += fmt::format("for (; v + {0} * AOTC_L <= ze; v += {0} * AOTC_L) {{\n", unroll);
+      s += fmt::format("for (; v + {0} * AOTC_L <= {1}; v += {0} * AOTC_L) {{\n", unroll, end);
       for (int u = 0; u < unroll; ++u) s += fmt::format("body(full(), number<{0}>(), v + {0} * AOTC_L);\n", u);
       s += "}\n";
+    } else if (piece > 0) {
+      s += "for (; v + AOTC_L <= ve; v += AOTC_L) body(full(), number<0>(), v);\n";
     }
+    if (piece > 0) s += insts_.merge_text() + "}\n";
     s += "for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), number<0>(), v);\n";
     s += "if (v < ze) body(part{static_cast<int>(ze - v)}, number<0>(), v);\n";
+    if (piece > 0) s += insts_.merge_text();
     if (cut) s += "z = ze;\n";
     return s + "}\n";
   }
