@@ -1,11 +1,13 @@
-// Recurrent networks, unrolled over a sequence of known length.
+// Recurrent networks: sequences of a few steps unrolled, others as one recurrence a layer and direction.
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 
 namespace aotc::decompose {
 namespace {
 
-constexpr int64_t kLongest = 512;  ///< steps that are unrolled; longer sequences make graphs that compile too slowly
+/// Steps that are unrolled: they fuse with what is around them, and targets without a recurrence kernel have them at all. More make graphs
+/// that compile slowly.
+constexpr int64_t kUnrolled = 8;
 
 /// Weights of one layer in one direction.
 struct Cell {
@@ -20,6 +22,12 @@ struct Step {
 
 /// One step: from the input's part (bias included) and the state.
 using StepFn = Step (*)(const T& x_part, const Step& state, const Cell& cell);
+/// A kind of cell: its name as Op::recurrence has it, and its step.
+struct Kind {
+  const char* cell;
+  StepFn step;
+  bool with_cell;  ///< the state has a cell beside the output
+};
 
 T gate(const T& all, int i, int count) {
   const Expr n = floordiv(all.dim(-1), count);
@@ -53,8 +61,42 @@ Step rnn_step(const T& x, const Step& s, const Cell& cell) {
   return {unary(activation, x + recurrent(s.h, cell)), std::nullopt};
 }
 
+struct Sequence {
+  T out;  ///< [T, B, P]
+  Step last;
+};
+
+/// part [T, B, gates]: the input's part of all steps, b_ih included.
+Sequence unrolled(const Kind& kind, const T& part, Step s, const Cell& cell, int64_t steps, bool reverse) {
+  Builder& b = part.b();
+  std::vector<ValueId> out(static_cast<size_t>(steps), ValueId{});
+  for (int64_t k = 0; k < steps; ++k) {
+    const int64_t t = reverse ? steps - 1 - k : k;
+    s = kind.step(part.select(0, t), s, cell);
+    out[static_cast<size_t>(t)] = s.h.unsqueeze(0);
+  }
+  return {T(b, b.cat(out, 0)), s};
+}
+
+Sequence recurrence(const Kind& kind, T part, const Step& s, const Cell& cell, bool reverse) {
+  Builder& b = part.b();
+  const bool gru = std::string_view(kind.cell) == "gru";
+  const auto transposed = [&](const T& w) { return T(b, b.transpose(w, 0, 1)); };
+  // The gated unit multiplies a part of the state's product, so its bias cannot be added beforehand.
+  if (cell.b_hh && !gru) part = (part + *cell.b_hh).to(s.h.dtype());
+  std::vector<ValueId> in = {part, transposed(cell.w_hh), s.h};
+  if (kind.with_cell) in.push_back(*s.c);
+  if (gru) in.push_back(cell.b_hh ? *cell.b_hh : T(b, b.full({s.h.dtype(), {part.dim(-1)}}, 0.0)));
+  if (cell.w_hr) in.push_back(transposed(*cell.w_hr));
+  const std::vector<ValueId> out = b.make(Op::recurrence, in, {{Attr::cell, std::string(kind.cell)}, {Attr::reverse, reverse}});
+  Step last{T(b, out.at(1)), std::nullopt};
+  if (kind.with_cell) last.c = T(b, out.at(2));
+  return {T(b, out.at(0)), last};
+}
+
 /// input [T, B, I] (or [B, T, I] with batch_first), all layers and directions.
-void run_layers(Rule& r, StepFn step, bool with_cell) {
+void run_layers(Rule& r, const Kind& kind) {
+  const bool with_cell = kind.with_cell;
   if (!r.has("input") || r.has("batch_sizes")) r.refuse("packed sequences are not supported", "pad the sequences");
   if (r.boolean("train") && r.number("dropout") != 0.0) r.refuse("dropout between layers is random", "call model.eval() before exporting");
   const bool batch_first = r.boolean("batch_first"), both = r.boolean("bidirectional"), biases = r.boolean("has_biases");
@@ -64,8 +106,7 @@ void run_layers(Rule& r, StepFn step, bool with_cell) {
   const bool batched = x.rank() == 3;
   if (!batched) x = x.unsqueeze(1);
   if (batched && batch_first) x = {r.b, r.b.transpose(x, 0, 1)};
-  const int64_t steps = r.constant(x.dim(0), "the length of the sequence");
-  if (steps > kLongest) r.refuse(fmt::format("a sequence of {} steps is too long to unroll (at most {})", steps, kLongest));
+  const std::optional<int64_t> steps = x.dim(0).as_const();
   std::vector<ValueId> states = with_cell ? r.tensors("hx") : std::vector<ValueId>{r.tensor("hx")};
   const auto state_of = [&](size_t which, int64_t i) {
     const T s(r.b, states.at(which));
@@ -77,7 +118,7 @@ void run_layers(Rule& r, StepFn step, bool with_cell) {
   const auto next = [&] { return T(r.b, params.at(at++)); };
   std::vector<ValueId> last_h, last_c;
   for (int64_t layer = 0; layer < layers; ++layer) {
-    std::vector<std::vector<ValueId>> outputs;
+    std::vector<ValueId> outputs;
     for (int d = 0; d < directions; ++d) {
       const T w_ih = next(), w_hh = next();
       Cell cell{w_ih, w_hh, std::nullopt, std::nullopt, std::nullopt};
@@ -90,19 +131,13 @@ void run_layers(Rule& r, StepFn step, bool with_cell) {
       part = part.to(x.dtype()).reshape({x.dim(0), x.dim(1), cell.w_ih.dim(0)});
       Step s{state_of(0, layer * directions + d), std::nullopt};
       if (with_cell) s.c = state_of(1, layer * directions + d);
-      std::vector<ValueId> out(static_cast<size_t>(steps), ValueId{});
-      for (int64_t k = 0; k < steps; ++k) {
-        const int64_t t = d == 0 ? k : steps - 1 - k;
-        s = step(part.select(0, t), s, cell);
-        out[static_cast<size_t>(t)] = s.h.unsqueeze(0);
-      }
-      outputs.push_back(std::move(out));
-      last_h.push_back(s.h.unsqueeze(0));
-      if (with_cell) last_c.push_back(s.c->unsqueeze(0));
+      const Sequence y =
+          steps && *steps <= kUnrolled ? unrolled(kind, part, s, cell, *steps, d == 1) : recurrence(kind, part, s, cell, d == 1);
+      outputs.push_back(y.out);
+      last_h.push_back(y.last.h.unsqueeze(0));
+      if (with_cell) last_c.push_back(y.last.c->unsqueeze(0));
     }
-    std::vector<ValueId> joined;
-    for (const std::vector<ValueId>& o : outputs) joined.push_back(r.b.cat(o, 0));
-    x = {r.b, r.b.cat(joined, 2)};
+    x = {r.b, r.b.cat(outputs, 2)};
   }
   if (batched && batch_first) x = {r.b, r.b.transpose(x, 0, 1)};
   const auto put = [&](size_t i, ValueId v) {
@@ -113,10 +148,10 @@ void run_layers(Rule& r, StepFn step, bool with_cell) {
   if (with_cell) put(2, r.b.cat(last_c, 0));
 }
 
-void lstm(Rule& r) { run_layers(r, lstm_step, true); }
-void gru(Rule& r) { run_layers(r, gru_step, false); }
-void rnn_tanh(Rule& r) { run_layers(r, rnn_step<Op::tanh>, false); }
-void rnn_relu(Rule& r) { run_layers(r, rnn_step<Op::relu>, false); }
+void lstm(Rule& r) { run_layers(r, {"lstm", lstm_step, true}); }
+void gru(Rule& r) { run_layers(r, {"gru", gru_step, false}); }
+void rnn_tanh(Rule& r) { run_layers(r, {"tanh", rnn_step<Op::tanh>, false}); }
+void rnn_relu(Rule& r) { run_layers(r, {"relu", rnn_step<Op::relu>, false}); }
 
 /// One step of a cell.
 void run_cell(Rule& r, StepFn step, bool with_cell) {

@@ -1,5 +1,6 @@
 #include "emit/configs.h"
 
+#include "aotc/detail/library_abi.h"
 #include "emit/cpu/module.h"
 #include "plan/interface.h"
 
@@ -70,6 +71,12 @@ std::string library(const loop::LibraryKernel& k, const std::string& name) {
   if (k.algorithm == "sort" || k.algorithm == "topk")
     return fmt::format("static const aotc_sort_config {} = {{{}, {}, {}}};\n", name, flag(k, Attr::descending, false) ? 1 : 0,
                        flag(k, Attr::sorted, true) ? 1 : 0, flag(k, Attr::largest, true) ? 1 : 0);
+  if (k.algorithm == "recurrence") {
+    const int cell = plan::recurrence_cell(k);
+    const size_t params = k.params.size() - (cell == AOTC_CELL_LSTM ? 3 : 2);
+    return fmt::format("static const aotc_recurrence_config {} = {{{}, {}, {}}};\n", name, cell, flag(k, Attr::reverse, false) ? 1 : 0,
+                       params == 5 ? 1 : 0);
+  }
   auto dim = k.attrs.find(Attr::dim);
   return fmt::format("static const aotc_scatter_config {} = {{{}, {}, {}, {}}};\n", name,
                      dim == k.attrs.end() ? 0 : std::get<int64_t>(dim->second), scatter_reduce(k),

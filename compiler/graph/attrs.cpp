@@ -35,8 +35,10 @@ constexpr AttrType kTypes[] = {
     AttrType::expr,     // k
     AttrType::boolean,  // largest
     AttrType::boolean,  // sorted
+    AttrType::text,     // cell
+    AttrType::boolean,  // reverse
 };
-static_assert(std::size(kTypes) == static_cast<size_t>(Attr::sorted) + 1);
+static_assert(std::size(kTypes) == static_cast<size_t>(Attr::reverse) + 1);
 
 template <class T>
 void fallback(Node& n, Attr a, T value) {

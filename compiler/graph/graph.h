@@ -59,6 +59,8 @@ enum class Attr : uint8_t {
   k,
   largest,
   sorted,
+  cell,
+  reverse,
 };
 std::string_view attr_name(Attr a);
 std::optional<Attr> parse_attr(std::string_view name);

@@ -466,6 +466,44 @@ Types sort(Infer& r) {
   return {values, {DType::i64, values.dims}};
 }
 
+Types recurrence(Infer& r) {
+  const std::string& cell = r.n.get<std::string>(Attr::cell);
+  r.n.get<bool>(Attr::reverse);
+  const int64_t gates = recurrence_gates(cell);
+  r.require(gates > 0, "unknown cell {}", cell);
+  const bool lstm = cell == "lstm", gru = cell == "gru";
+  const size_t least = 3 + static_cast<size_t>(lstm || gru);
+  r.arity(least, least + static_cast<size_t>(lstm));
+  const TensorType &x = r.in(0), &w = r.in(1), &h = r.in(2);
+  r.require(is_float(x.dtype), "does not take {}", dtype_name(x.dtype));
+  for (size_t i = 1; i < r.arity(); ++i) r.require(r.in(i).dtype == x.dtype, "inputs must have one dtype");
+  r.require(x.rank() == 3 && w.rank() == 2 && h.rank() == 2, "x must have rank 3, w and h0 rank 2");
+  r.equal(w.dims[1], x.dims[2], "gates of w");
+  r.equal(h.dims[0], x.dims[1], "batch of h0");
+  r.equal(h.dims[1], w.dims[0], "width of h0");
+  const Expr hidden = floordiv(x.dims[2], gates);
+  r.equal(hidden * gates, x.dims[2], "gates");
+  std::vector<TensorType> out = {{x.dtype, {x.dims[0], x.dims[1], w.dims[0]}}, h};
+  if (lstm) {
+    r.require(r.in(3).rank() == 2, "c0 must have rank 2");
+    r.equal(r.in(3).dims[0], x.dims[1], "batch of c0");
+    r.equal(r.in(3).dims[1], hidden, "width of c0");
+    out.push_back(r.in(3));
+  }
+  if (gru) {
+    r.require(r.in(3).rank() == 1, "bias must have rank 1");
+    r.equal(r.in(3).dims[0], x.dims[2], "gates of bias");
+  }
+  if (r.arity() == 5) {
+    r.require(r.in(4).rank() == 2, "w_hr must have rank 2");
+    r.equal(r.in(4).dims[0], hidden, "rows of w_hr");
+    r.equal(r.in(4).dims[1], w.dims[0], "columns of w_hr");
+  } else {
+    r.equal(hidden, w.dims[0], "width of the state");
+  }
+  return out;
+}
+
 using Rule = Types (*)(Infer&);
 
 Rule rule_of(Op op) {
@@ -502,12 +540,21 @@ Rule rule_of(Op op) {
       {Op::attention, attention},
       {Op::sort, sort},
       {Op::topk, sort},
+      {Op::recurrence, recurrence},
   };
   for (const Row& r : kRules)
     if (r.op == op) return r.rule;
   AOTC_CHECK(false, "{} has no type rule", op_name(op));
   return nullptr;
 }
+
+}  // namespace
+
+int64_t recurrence_gates(std::string_view cell) {
+  return cell == "lstm" ? 4 : cell == "gru" ? 3 : cell == "tanh" || cell == "relu" ? 1 : 0;
+}
+
+namespace {
 
 /// Uses guards "symbol == expression" as substitutions.
 Expr with_equalities(const Graph& g, Expr e) {

@@ -62,8 +62,9 @@ void run(Eval& e) {
     void (*fn)(Eval&);
   };
   static constexpr Row kRows[] = {
-      {Op::scatter, indirect}, {Op::index_put, indirect}, {Op::sort, sort},           {Op::topk, sort},
-      {Op::matmul, matmul},    {Op::conv, conv},          {Op::conv_transpose, conv}, {Op::attention, attention},
+      {Op::scatter, indirect},    {Op::index_put, indirect},  {Op::sort, sort},
+      {Op::topk, sort},           {Op::matmul, matmul},       {Op::conv, conv},
+      {Op::conv_transpose, conv}, {Op::attention, attention}, {Op::recurrence, recurrence},
   };
   for (const Row& r : kRows)
     if (r.op == e.n.op) return r.fn(e);

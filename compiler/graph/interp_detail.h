@@ -32,6 +32,7 @@ void sort(Eval&);
 void matmul(Eval&);
 void conv(Eval&);
 void attention(Eval&);
+void recurrence(Eval&);
 
 std::vector<double> as_f64(const HostTensor& t);   ///< of a floating tensor
 std::vector<int64_t> as_i64(const HostTensor& t);  ///< of an integer or bool tensor

@@ -158,7 +158,7 @@ struct AttentionKernel {
 /// A whole-tensor algorithm of the kernel library (kernels/cpu/library): sort, topk, scatter, index_put.
 struct LibraryKernel {
   std::string name;       ///< instance name
-  std::string algorithm;  ///< "sort", "topk", "scatter", "index_put", "copy"
+  std::string algorithm;  ///< "sort", "topk", "scatter", "index_put", "recurrence", "copy"
   SymTable syms;
   IdVec<ParamId, Param> params;  ///< dense
   std::map<Attr, AttrValue> attrs;

@@ -1,4 +1,5 @@
 // Attention and whole-tensor algorithms.
+#include "graph/infer.h"
 #include "loop/index.h"
 #include "loop/lower_detail.h"
 
@@ -115,6 +116,11 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
       k.sizes.push_back(static_cast<int64_t>(i.size()));
       append(i);
       k.sizes.push_back(n.get<int64_t>(Attr::out_pos));
+      break;
+    }
+    case Op::recurrence: {
+      const Exprs& w = dims_of(n.inputs[1]);
+      k.sizes = {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
       break;
     }
     default: AOTC_CHECK(false, "{} has no library kernel", op_name(n.op));

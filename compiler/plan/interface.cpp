@@ -199,6 +199,15 @@ KernelInterface describe(const LibraryKernel& k, const Choice&, const SymTable& 
     f.work = k.sizes[0] * k.sizes[2];
     f.grain = grain_of(kGrainCompares, k.sizes[1] * 8, syms);
     f.scratch_bytes = k.sizes[1] * (2 * (dtype_bytes(t) + 8)) + aotc_sort_scratch_bytes(0, dtype_bytes(t));
+  } else if (k.algorithm == "recurrence") {
+    const int cell = recurrence_cell(k);
+    AOTC_CHECK(k.sizes.size() == 4, "{} takes steps, batch, hidden, width", k.name);
+    const Expr &steps = k.sizes[0], &batch = k.sizes[1], &hidden = k.sizes[2], &width = k.sizes[3];
+    f.work = ceildiv(batch, AOTC_RECURRENCE_ROWS);
+    f.grain = grain_of(kGrainMacs, steps * width * hidden * aotc_recurrence_gates(cell), syms);
+    constexpr int64_t kMostHidden = int64_t{1} << 20;
+    f.scratch_bytes =
+        aotc_recurrence_scratch_bytes(cell, largest(hidden, syms, kMostHidden), largest(width, syms, kMostHidden), t == DType::f64 ? 8 : 4);
   } else if (k.algorithm == "scatter") {
     auto reduce = k.attrs.find(Attr::reduce);
     const auto* kind = reduce == k.attrs.end() ? nullptr : std::get_if<std::string>(&reduce->second);
@@ -209,6 +218,15 @@ KernelInterface describe(const LibraryKernel& k, const Choice&, const SymTable& 
 }
 
 }  // namespace
+
+int recurrence_cell(const LibraryKernel& k) {
+  constexpr const char* kNames[] = {"lstm", "gru", "tanh", "relu"};  // AOTC_CELL_*
+  const std::string& cell = std::get<std::string>(k.attrs.at(Attr::cell));
+  for (int i = 0; i < 4; ++i)
+    if (cell == kNames[i]) return i;
+  AOTC_CHECK(false, "unknown cell {}", cell);
+  return 0;
+}
 
 std::string_view symbol_dtype(DType t) {
   switch (t) {

@@ -24,6 +24,8 @@ KernelInterface interface_of(const loop::Kernel& kernel, const Choice& choice, c
 
 /// "f32", "i64", "bool": the dtype part of library symbols.
 std::string_view symbol_dtype(DType t);
+/// AOTC_CELL_* of a recurrence.
+int recurrence_cell(const loop::LibraryKernel& k);
 /// Params of the kernel that take an argument (all but `local` and `acc`), in call order; args->ptr[i] is the i-th.
 std::vector<loop::ParamId> argument_params(const loop::Kernel& kernel);
 /// Index into args->ptr of a param.

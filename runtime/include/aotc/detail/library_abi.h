@@ -169,4 +169,25 @@ typedef struct aotc_scatter_config {
   int32_t dim, reduce, include_self, accumulate;
 } aotc_scatter_config;
 
+/* ---- recurrence: a recurrent layer in one direction over all steps -------------------------------------------------------------------
+ * dtypes f32, f64, bf16, f16 (state and sums in f32, or f64). All tensors dense. n = gates * hidden, gates in PyTorch's order (LSTM: input,
+ * forget, cell, output; GRU: reset, update, new). width: of the state, hidden unless projected.
+ * ptr:  x [steps, batch, n], the input's part of every gate with all biases that can be added beforehand; w [width, n];
+ *       h0 [batch, width]; LSTM: c0 [batch, hidden]; GRU: bias [n] of the state's part; projected: w_hr [hidden, width];
+ *       out [steps, batch, width]; h [batch, width]; LSTM: c [batch, hidden].
+ * size: steps, batch, hidden, width. work: ceil(batch / AOTC_RECURRENCE_ROWS). scratch: aotc_recurrence_scratch_bytes().
+ * isa avx2 and avx512. */
+enum { AOTC_CELL_LSTM = 0, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU };
+enum { AOTC_RECURRENCE_ROWS = 6 };
+typedef struct aotc_recurrence_config {
+  int32_t cell;      /* AOTC_CELL_* */
+  int32_t reverse;   /* the last step first */
+  int32_t projected; /* LSTM: the state is o * tanh(c) times w_hr */
+} aotc_recurrence_config;
+static inline int64_t aotc_recurrence_gates(int32_t cell) { return cell == AOTC_CELL_LSTM ? 4 : cell == AOTC_CELL_GRU ? 3 : 1; }
+static inline int64_t aotc_recurrence_scratch_bytes(int32_t cell, int64_t hidden, int64_t width, int64_t acc_bytes) {
+  int64_t n = hidden > width ? hidden : width;
+  return AOTC_RECURRENCE_ROWS * (aotc_recurrence_gates(cell) * hidden + 3 * n + 64) * acc_bytes + 256;
+}
+
 #endif

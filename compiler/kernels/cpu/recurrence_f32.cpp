@@ -1,0 +1,2 @@
+#include "recurrence.h"
+AOTC_ENTRY(recurrence_f32) { recurrence<float>(args, begin, end); }

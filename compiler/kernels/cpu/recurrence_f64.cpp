@@ -1,0 +1,2 @@
+#include "recurrence.h"
+AOTC_ENTRY(recurrence_f64) { recurrence<double>(args, begin, end); }
