@@ -144,16 +144,27 @@ KernelInterface describe(const ConvKernel& k, const Choice& choice, const SymTab
   const Expr n = k.x_dims[0], co = k.out_dims[1], pixels = product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
   Expr depth = floordiv(k.x_dims[1], k.groups);
   for (int64_t x : k.kernel) depth *= x;
+  Expr product_pixels = n, phases = 1;  // of one product
+  if (c.algo == AOTC_CONV_PHASES) {
+    const int64_t lead = 3 - static_cast<int64_t>(k.stride.size());
+    for (size_t i = 0; i < k.stride.size(); ++i) {
+      product_pixels *= ceildiv(k.out_dims[2 + i], k.stride[i]);
+      if (lead + static_cast<int64_t>(i) < 2) phases *= k.stride[i];
+    }
+  } else {
+    product_pixels *= pixels;
+  }
   if (c.algo == AOTC_CONV_DIRECT) {
     f.work = n * co;
     f.grain = grain_of(kGrainMacs / 4, pixels * depth, syms);
   } else {
     const Expr group_channels = floordiv(co, k.groups);
-    f.work = ceildiv(group_channels, c.mc) * k.groups * ceildiv(n * pixels, c.nc);
-    f.grain = grain_of(kGrainMacs, min(group_channels, c.mc) * min(n * pixels, c.nc) * depth, syms);
+    f.work = ceildiv(group_channels, c.mc) * k.groups * phases * ceildiv(product_pixels, c.nc);
+    f.grain = grain_of(kGrainMacs, min(group_channels, c.mc) * min(product_pixels, c.nc) * floordiv(depth, phases), syms);
   }
   aotc_conv_config g{};
   g.algo = c.algo, g.mc = c.mc, g.nc = c.nc, g.kc = c.kc, g.kp = c.kp, g.w_packed = panels_of(k, c).has_value();
+  g.stride[2] = static_cast<int32_t>(k.stride.back());
   f.scratch_bytes = aotc_conv_scratch_bytes(&g, largest(depth, syms, int64_t{1} << 40), std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }
@@ -271,6 +282,7 @@ Choice default_choice(const loop::Kernel& kernel, const SymTable& syms) {
     ConvChoice c;
     const Expr per_group = floordiv(v->x_dims[1], v->groups);
     if (v->groups > 1 && syms.hint(per_group) <= 2) c.algo = AOTC_CONV_DIRECT;
+    if (v->transposed && v->stride.back() <= 16) c.algo = AOTC_CONV_PHASES, c.nc = 64;
     return c;
   }
   if (std::holds_alternative<AttentionKernel>(kernel)) return AttnChoice{};

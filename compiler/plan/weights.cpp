@@ -17,7 +17,10 @@ uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 /// 16-bit types are stored as pairs of rows where the kernels multiply pairs.
 bool in_pairs(DType t) { return t == DType::bf16; }
-int64_t stored_rows(const Panels& p) { return in_pairs(p.dtype) ? (p.rows + 1) / 2 * 2 : p.rows; }
+int64_t stored_rows(const Panels& p, const Panels::Matrix& m) {
+  const int64_t rows = p.rows[m.rows].count;
+  return in_pairs(p.dtype) ? (rows + 1) / 2 * 2 : rows;
+}
 bool has_panel_form(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
 
 /// One panel: columns [j0, j0 + 32) of a matrix, in blocks of rows so that both sides stay in cache whatever the strides.
@@ -25,25 +28,19 @@ template <class T>
 void pack_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j0, T* dst) {
   constexpr int64_t kBlock = 64 / sizeof(T);
   const bool pairs = in_pairs(p.dtype);
-  const int64_t rows = stored_rows(p), cols = std::min(m.cols - j0, kPanel);
+  const Panels::Rows& map = p.rows[m.rows];
+  const int64_t rows = stored_rows(p, m), cols = std::min(m.cols - j0, kPanel);
   const T* base = src + m.begin + j0 * p.col_stride;
   T block[kBlock][kPanel];
   for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
-    const int64_t n = std::min(rows - r0, kBlock), have = std::min(p.rows - r0, n);
+    const int64_t n = std::min(rows - r0, kBlock), have = std::min(map.count - r0, n);
     if (have < n || cols < kPanel) std::memset(block, 0, sizeof block);
     if (p.col_stride == 1) {
-      for (int64_t r = 0; r < have; ++r) {
-        const int64_t row = r0 + r;
-        std::memcpy(block[r], base + row / p.rows_inner * p.outer_stride + row % p.rows_inner * p.inner_stride,
-                    static_cast<size_t>(cols) * sizeof(T));
-      }
+      for (int64_t r = 0; r < have; ++r) std::memcpy(block[r], base + map.at(r0 + r), static_cast<size_t>(cols) * sizeof(T));
     } else {
       int64_t offset[kBlock];
-      for (int64_t r = 0; r < have; ++r) {
-        const int64_t row = r0 + r;
-        offset[r] = row / p.rows_inner * p.outer_stride + row % p.rows_inner * p.inner_stride;
-      }
-      const bool dense = have == kBlock && offset[kBlock - 1] - offset[0] == kBlock - 1 && p.rows_inner >= p.rows;
+      for (int64_t r = 0; r < have; ++r) offset[r] = map.at(r0 + r);
+      const bool dense = have == kBlock && offset[kBlock - 1] - offset[0] == kBlock - 1 && map.inner >= map.count && map.taps.empty();
       for (int64_t j = 0; j < cols; ++j) {
         const T* column = base + j * p.col_stride;
         if (dense) {
@@ -75,9 +72,10 @@ struct Piece {
 template <class T>
 void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
   const Panels& p = *piece.weight->panels;
+  const Panels::Matrix& m = p.matrices[piece.matrix];
   T* dst = reinterpret_cast<T*>(out + piece.at);
-  for (int64_t j = piece.begin; j < piece.end; ++j, dst += stored_rows(p) * kPanel)
-    pack_panel(reinterpret_cast<const T*>(src), p, p.matrices[piece.matrix], j * kPanel, dst);
+  for (int64_t j = piece.begin; j < piece.end; ++j, dst += stored_rows(p, m) * kPanel)
+    pack_panel(reinterpret_cast<const T*>(src), p, m, j * kPanel, dst);
 }
 
 void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {
@@ -102,10 +100,10 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
         all.push_back({&w, 0, b, std::min(bytes, b + kBytes), w.offset + static_cast<uint64_t>(b)});
       continue;
     }
-    const int64_t panel = stored_rows(*w.panels) * kPanel * dtype_bytes(w.panels->dtype);
-    const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
     uint64_t at = w.offset;
     for (size_t m = 0; m < w.panels->matrices.size(); ++m) {
+      const int64_t panel = stored_rows(*w.panels, w.panels->matrices[m]) * kPanel * dtype_bytes(w.panels->dtype);
+      const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
       const int64_t n = (w.panels->matrices[m].cols + kPanel - 1) / kPanel;
       for (int64_t b = 0; b < n; b += step) all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel)});
       at += static_cast<uint64_t>(n * panel);
@@ -128,7 +126,7 @@ std::optional<std::vector<int64_t>> constants(const Exprs& xs) {
 
 int64_t Panels::elems() const {
   int64_t n = 0;
-  for (const Matrix& m : matrices) n += (m.cols + kPanel - 1) / kPanel * kPanel * stored_rows(*this);
+  for (const Matrix& m : matrices) n += (m.cols + kPanel - 1) / kPanel * kPanel * stored_rows(*this, m);
   return n;
 }
 
@@ -138,8 +136,7 @@ std::optional<Panels> panels_of(const loop::MatmulKernel& k, const GemmChoice& c
   if (!basic || (*basic)[0] == 0) return std::nullopt;
   Panels p;
   p.dtype = k.in;
-  p.rows = p.rows_inner = (*basic)[0];
-  p.inner_stride = (*basic)[2];
+  p.rows = {{(*basic)[0], (*basic)[0], 0, (*basic)[2], {}}};
   p.col_stride = (*basic)[3];
   std::vector<int64_t> starts = {(*basic)[1]};
   for (size_t d = 0; d < k.batch.size(); ++d) {
@@ -162,22 +159,49 @@ std::optional<Panels> panels_of(const loop::MatmulKernel& k, const GemmChoice& c
   return p;
 }
 
+namespace {
+
+/// The taps of a kernel by phase (AOTC_CONV_PHASES), as offsets into the kernel.
+std::vector<std::vector<int64_t>> taps_by_phase(const loop::ConvKernel& k) {
+  std::vector<std::vector<int64_t>> all = {{0}};
+  for (size_t d = 0; d < k.kernel.size(); ++d) {
+    std::vector<std::vector<int64_t>> next;
+    for (const auto& outer : all)
+      for (int64_t v = 0; v < k.stride[d]; ++v) {
+        std::vector<int64_t> taps;
+        for (int64_t o : outer)
+          for (int64_t t = k.kernel[d] - 1; t >= 0; --t)
+            if (t * k.dilation[d] % k.stride[d] == v) taps.push_back(o * k.kernel[d] + t);
+        next.push_back(std::move(taps));
+      }
+    all = std::move(next);
+  }
+  return all;
+}
+
+}  // namespace
+
 std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c) {
-  if (!k.w_constant || !c.pack_w || c.algo != AOTC_CONV_GEMM || !has_panel_form(k.in)) return std::nullopt;
+  if (!k.w_constant || !c.pack_w || c.algo == AOTC_CONV_DIRECT || !has_panel_form(k.in)) return std::nullopt;
   const auto channels = constants({k.x_dims.at(1), k.out_dims.at(1)});
   if (!channels) return std::nullopt;
   const int64_t ci = (*channels)[0] / k.groups, co = (*channels)[1] / k.groups;
   int64_t taps = 1;
   for (int64_t x : k.kernel) taps *= x;
+  if (ci * taps == 0) return std::nullopt;
   Panels p;
   p.dtype = k.in;
-  p.rows = ci * taps;
-  if (p.rows == 0) return std::nullopt;
-  p.inner_stride = 1;
-  p.rows_inner = k.transposed ? taps : p.rows;
-  p.outer_stride = k.transposed ? co * taps : 0;
-  p.col_stride = k.transposed ? taps : p.rows;
-  for (int64_t g = 0; g < k.groups; ++g) p.matrices.push_back({g * ci * co * taps, co});
+  p.col_stride = k.transposed ? taps : ci * taps;
+  if (c.algo == AOTC_CONV_PHASES) {
+    for (auto& of : taps_by_phase(k)) {
+      const auto n = static_cast<int64_t>(of.size());
+      p.rows.push_back({ci * n, std::max<int64_t>(n, 1), co * taps, 0, std::move(of)});
+    }
+  } else {
+    p.rows = {{ci * taps, k.transposed ? taps : ci * taps, k.transposed ? co * taps : 0, 1, {}}};
+  }
+  for (int64_t g = 0; g < k.groups; ++g)
+    for (size_t r = 0; r < p.rows.size(); ++r) p.matrices.push_back({g * ci * co * taps, co, r});
   return p;
 }
 

@@ -1,6 +1,7 @@
 #include "search/candidates.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "aotc/detail/library_abi.h"
@@ -130,6 +131,70 @@ std::vector<Candidate> candidates(const GemmContract& given, const Target& targe
   return all;
 }
 
+namespace {
+
+/// AOTC_CONV_PHASES: the products of all phases have k values of k together, over a pixel of each.
+void add_phases(const ConvContract& c, const Target& target, std::vector<Candidate>& all) {
+  const Lanes lanes = lanes_of(c.dtype, target);
+  const int threads = std::max(1, target.threads_hint);
+  const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), sw = c.stride[2];
+  int64_t phases = 1, px = c.n, k_unit = c.c / c.groups;
+  for (size_t i = 0; i < 3; ++i) {
+    phases *= c.stride[i], px *= ceil_div(c.out[i], c.stride[i]);
+    k_unit *= ceil_div(c.kernel[i], c.stride[i] / std::gcd(c.stride[i], c.dilation[i]));
+  }
+  const int64_t reads = std::min<int64_t>(sw, 3);  // phases of width that differ in what they read, for the usual dilation 1
+  k_unit *= reads;
+  std::set<int> mcs;
+  for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
+  for (int mc : mcs)
+    for (int nc : {32, 64, 96, 128, 192}) {
+      plan::ConvChoice choice;
+      choice.algo = AOTC_CONV_PHASES;
+      choice.mc = mc, choice.nc = nc;
+      choice.kc = balanced_kc(ceil_div(k, phases), 128);
+      const int64_t tile_bytes = (2 * sw * nc + 3 * (nc + 64)) * AOTC_PANEL_N * ab;
+      const int64_t room = std::max<int64_t>(choice.kc, std::min(kL2 * 5 / 2, kMaxScratch - tile_bytes) / ((nc + 64) * ab));
+      const int64_t rows = k_unit + sw;
+      choice.kp = static_cast<int>(choice.kc * std::max<int64_t>(1, rows <= room ? ceil_div(rows, choice.kc) : room / choice.kc));
+      Candidate r;
+      r.choice = choice;
+      aotc_conv_config cfg{};
+      cfg.algo = choice.algo, cfg.mc = mc, cfg.nc = nc, cfg.kp = choice.kp, cfg.w_packed = c.w_constant;
+      cfg.stride[2] = static_cast<int32_t>(sw);
+      const int64_t scratch = aotc_conv_scratch_bytes(&cfg, k, ab);
+      if (scratch > kMaxScratch) {
+        r.fit = refuse("needs {} bytes of scratch a thread, {} is allowed", scratch, kMaxScratch);
+        all.push_back(r);
+        continue;
+      }
+      const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), row_phases = c.stride[0] * c.stride[1];
+      const int64_t units = c.groups * co_blocks * row_phases * px_blocks, co_panels = ceil_div(cog, AOTC_PANEL_N) * c.groups;
+      const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);
+      const double lanes_co = static_cast<double>(ceil_div(cog, lanes.width) * lanes.width);
+      double cycles = std::min(lanes_px * static_cast<double>(cog), lanes_co * static_cast<double>(px)) *
+                      static_cast<double>(k * c.groups) / static_cast<double>(lanes.width) / lanes.macs;
+      const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width) * phases);
+      cycles += tiles * static_cast<double>(ceil_div(ceil_div(k, phases), choice.kc)) * (kCallCycles + 28);
+      const int64_t gathers = k_unit + sw > choice.kp                             ? co_panels / c.groups
+                              : co_blocks > 1 && px_blocks * row_phases < threads ? threads
+                                                                                  : 1;
+      cycles += 0.3 * static_cast<double>(px * k_unit * row_phases * c.groups * gathers);
+      if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups * px_blocks);
+      cycles += static_cast<double>(cog * k * c.groups * ab * px_blocks) / 16.0 * (mc * k * ab > kL2 / 2 ? 1.0 : 0.2);
+      if ((nc * std::min<int64_t>(k_unit, choice.kp) + 2 * sw * nc * AOTC_PANEL_N) * ab > kL2 * 3 / 4) cycles *= 1.05;
+      // Copied, interleaved, and the epilogue entered for each piece of an output row.
+      cycles += 0.3 * static_cast<double>(c.pixels() * c.co);
+      const double pieces = static_cast<double>(c.pixels()) / static_cast<double>(std::min<int64_t>(c.out[2], nc * sw));
+      cycles += pieces * static_cast<double>(co_panels) * kEpilogueCycles;
+      cycles += static_cast<double>(units) * kUnitCycles;
+      r.cost = cycles * imbalance(units, threads) * kNsPerCycle;
+      all.push_back(r);
+    }
+}
+
+}  // namespace
+
 std::vector<Candidate> candidates(const ConvContract& given, const Target& target) {
   ConvContract c = given;
   for (int64_t* x : {&c.n, &c.c, &c.co, &c.out[0], &c.out[1], &c.out[2]}) *x = std::max<int64_t>(*x, 1);
@@ -195,6 +260,7 @@ std::vector<Candidate> candidates(const ConvContract& given, const Target& targe
       r.cost = cycles * imbalance(units, threads) * kNsPerCycle;
       all.push_back(r);
     }
+  if (c.transposed) add_phases(c, target, all);
   order(all);
   return all;
 }
@@ -243,7 +309,9 @@ std::string str(const plan::Choice& c) {
     return fmt::format("tile {}x{} block {}x{} k {}/{}{}{}", g->mr, g->nv, g->mc, g->nc, g->kc, g->kp, g->pack_a ? " pack-a" : "",
                        g->pack_b ? " pack-b" : "");
   if (const auto* v = std::get_if<plan::ConvChoice>(&c))
-    return v->algo == AOTC_CONV_DIRECT ? std::string("direct") : fmt::format("product block {}x{} k {}/{}", v->mc, v->nc, v->kc, v->kp);
+    return v->algo == AOTC_CONV_DIRECT
+               ? std::string("direct")
+               : fmt::format("{} block {}x{} k {}/{}", v->algo == AOTC_CONV_PHASES ? "phases" : "product", v->mc, v->nc, v->kc, v->kp);
   if (const auto* a = std::get_if<plan::AttnChoice>(&c)) return fmt::format("rows {} keys {}", a->q_block, a->kv_block);
   return "nothing to choose";
 }

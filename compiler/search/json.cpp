@@ -162,7 +162,7 @@ Result<plan::Choice> choice_from(const json& j) {
     out = c;
   } else if (kind == "conv") {
     plan::ConvChoice c;
-    r.integer("algo", c.algo, AOTC_CONV_GEMM, AOTC_CONV_DIRECT);
+    r.integer("algo", c.algo, AOTC_CONV_GEMM, AOTC_CONV_PHASES);
     r.integer("mc", c.mc, 1), r.integer("nc", c.nc, 1), r.integer("kc", c.kc, 2), r.integer("kp", c.kp, 2), r.boolean("pack_w", c.pack_w);
     check_panels(r, c.kc, c.kp);
     out = c;

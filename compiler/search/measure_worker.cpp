@@ -174,8 +174,14 @@ Result<double> run(const ConvContract& c, const plan::ConvChoice& g, Isa isa, in
     cfg.pad[i] = static_cast<int32_t>(c.pad[i]), cfg.dilation[i] = static_cast<int32_t>(c.dilation[i]);
   }
   cfg.mc = g.mc, cfg.nc = g.nc, cfg.kc = g.kc, cfg.kp = g.kp, cfg.epilogue = move_tile;
-  cfg.w_packed = c.w_constant && g.pack_w && g.algo == AOTC_CONV_GEMM;
-  const int64_t w_bytes = cfg.w_packed ? kernels::panel_bytes(c.depth(), cog, c.dtype) * c.groups : c.depth() * c.co * eb;
+  cfg.w_packed = c.w_constant && g.pack_w && g.algo != AOTC_CONV_DIRECT;
+  int64_t px = c.pixels(), phases = 1, row_phases = 1;
+  if (g.algo == AOTC_CONV_PHASES) {
+    px = c.n, phases = c.stride[0] * c.stride[1] * c.stride[2], row_phases = c.stride[0] * c.stride[1];
+    for (size_t i = 0; i < 3; ++i) px *= ceil_div(c.out[i], c.stride[i]);
+  }
+  // The phases' panels are each padded to whole pairs of rows.
+  const int64_t w_bytes = cfg.w_packed ? kernels::panel_bytes(c.depth() + phases, cog, c.dtype) * c.groups : c.depth() * c.co * eb;
   call.weight = 1;
   call.weight_stride = (w_bytes + 63) / 64 * 64;
   call.weight_copies = std::clamp<int64_t>(kColdBytes / std::max<int64_t>(w_bytes, 1), 1, 64);
@@ -183,7 +189,7 @@ Result<double> run(const ConvContract& c, const plan::ConvChoice& g, Isa isa, in
   call.ptr = {x.ptr(), w.ptr(), out.ptr()};
   call.size = {c.n, c.c, c.in[0], c.in[1], c.in[2], c.co, c.out[0], c.out[1], c.out[2]};
   call.config = &cfg;
-  call.work = g.algo == AOTC_CONV_DIRECT ? c.n * c.co : c.groups * ceil_div(cog, g.mc) * ceil_div(c.pixels(), g.nc);
+  call.work = g.algo == AOTC_CONV_DIRECT ? c.n * c.co : c.groups * ceil_div(cog, g.mc) * row_phases * ceil_div(px, g.nc);
   call.scratch = aotc_conv_scratch_bytes(&cfg, c.depth(), ab);
   return time_call(call, threads, seconds);
 }

@@ -154,6 +154,25 @@ def conv_1d_3d_transposed():
 
 
 @model
+def conv_transposed_strides():
+    nets = [
+        nn.ConvTranspose1d(6, 5, 7, stride=3, padding=2, output_padding=1),
+        nn.ConvTranspose1d(4, 6, 2, stride=5, groups=2),  # phases without taps
+        nn.ConvTranspose2d(4, 33, 3, stride=2, padding=1, output_padding=1, dilation=2),
+        nn.ConvTranspose2d(4, 4, 4, stride=2, padding=1, groups=4),
+        nn.ConvTranspose3d(3, 4, (2, 3, 4), stride=(2, 1, 2), padding=(0, 1, 1)),
+    ]
+    x1, x1b, x2, x3 = torch.randn(2, 6, 11), torch.randn(2, 4, 9), torch.randn(2, 4, 7, 9), torch.randn(1, 3, 3, 5, 4)
+    w = torch.randn(4, 3, 4, 4)
+
+    def f(a, b, c, d, w):
+        given = F.conv_transpose2d(c, w, stride=2, padding=1)  # a weight that is no constant
+        return nets[0](a).relu(), nets[1](b) + 1, nets[2](c), nets[3](c), nets[4](d), given
+
+    return Fn(f), (x1, x1b, x2, x3, w), None
+
+
+@model
 def indexing():
     def f(x, i, mask):
         picked = x[:, i] + x.index_select(1, i)

@@ -62,15 +62,36 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   };
   std::unique_ptr<Scratch> panels;
   if (c.packed) {
-    const int64_t each = aotc::kernels::panel_bytes(k, c.cog, e.dtype), eb = aotc::dtype_bytes(e.dtype);
-    panels = std::make_unique<Scratch>(each * c.groups);
-    for (int64_t g = 0; g < c.groups; ++g) {
-      std::vector<char> b(static_cast<size_t>(k * c.cog * eb));
-      for (int64_t kk = 0; kk < k; ++kk)
-        for (int64_t j = 0; j < c.cog; ++j)
-          std::memcpy(b.data() + (kk * c.cog + j) * eb, static_cast<char*>(w.ptr()) + weight_at(g, kk, j) * eb, static_cast<size_t>(eb));
-      aotc::kernels::pack_panels(b.data(), c.cog, 1, k, c.cog, e.dtype, static_cast<char*>(panels->ptr()) + g * each);
+    // The rows of each matrix of a group: all, or those of a phase.
+    std::vector<std::vector<int64_t>> matrices(1);
+    if (c.algo == AOTC_CONV_PHASES) {
+      matrices.resize(static_cast<size_t>(c.stride[0] * c.stride[1] * c.stride[2]));
+      for (int64_t kk = 0; kk < c.cg; ++kk)
+        for (int64_t t = taps - 1; t >= 0; --t) {
+          const int64_t tap[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1], t % c.kernel[2]};
+          int64_t phase = 0;
+          for (int i = 0; i < 3; ++i) phase = phase * c.stride[i] + tap[i] * c.dilation[i] % c.stride[i];
+          matrices[static_cast<size_t>(phase)].push_back(kk * taps + t);
+        }
+    } else {
+      for (int64_t kk = 0; kk < k; ++kk) matrices[0].push_back(kk);
     }
+    const int64_t eb = aotc::dtype_bytes(e.dtype);
+    int64_t bytes = 0;
+    for (const auto& m : matrices) bytes += aotc::kernels::panel_bytes(static_cast<int64_t>(m.size()), c.cog, e.dtype) * c.groups;
+    panels = std::make_unique<Scratch>(bytes);
+    char* at = static_cast<char*>(panels->ptr());
+    for (int64_t g = 0; g < c.groups; ++g)
+      for (const auto& m : matrices) {
+        const auto rows = static_cast<int64_t>(m.size());
+        std::vector<char> b(static_cast<size_t>(rows * c.cog * eb));
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < c.cog; ++j)
+            std::memcpy(b.data() + (i * c.cog + j) * eb, static_cast<char*>(w.ptr()) + weight_at(g, m[static_cast<size_t>(i)], j) * eb,
+                        static_cast<size_t>(eb));
+        aotc::kernels::pack_panels(b.data(), c.cog, 1, rows, c.cog, e.dtype, at);
+        at += aotc::kernels::panel_bytes(rows, c.cog, e.dtype);
+      }
   }
   aotc_conv_config cfg = {};
   cfg.x_ptr = 0, cfg.w_ptr = 1;
@@ -86,7 +107,12 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   volatile int32_t fault = 0;
   aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
   auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
-  const int64_t work = c.algo == AOTC_CONV_DIRECT ? c.n * co : c.groups * blocks(c.cog, c.mc) * blocks(c.n * out_plane, c.nc);
+  int64_t work = c.algo == AOTC_CONV_DIRECT ? c.n * co : c.groups * blocks(c.cog, c.mc) * blocks(c.n * out_plane, c.nc);
+  if (c.algo == AOTC_CONV_PHASES) {
+    int64_t pixels = c.n;
+    for (int i = 0; i < 3; ++i) pixels *= blocks(out[i], c.stride[i]);
+    work = c.groups * blocks(c.cog, c.mc) * c.stride[0] * c.stride[1] * blocks(pixels, c.nc);
+  }
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
   e.fn(&args, split, work);
   e.fn(&args, 0, split);
@@ -156,6 +182,47 @@ TEST_CASE("conv against fp64", "[conv]") {
       c.kc = static_cast<int>(pick({2, 16, 128}));
       c.kp = c.kc * static_cast<int>(pick({1, 3, 1000}));
       if (c.algo == AOTC_CONV_DIRECT) c.nc = static_cast<int>(pick({32, 200, 4096})), c.kp = static_cast<int>(pick({64, 512, 6144}));
+      check(e, c, rng);
+    }
+  }
+}
+
+TEST_CASE("transposed conv by phases against fp64", "[conv]") {
+  std::mt19937 rng(13);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa)) continue;
+    for (int i = 0; i < 100; ++i) {
+      Case c{};
+      const int dims = static_cast<int>(pick({1, 2, 2, 3}));
+      c.n = pick({0, 1, 1, 2, 3});
+      c.groups = pick({1, 1, 1, 2, 5});
+      c.cg = pick({1, 3, 4, 17});
+      c.cog = pick({1, 4, 16, 32, 40, 70});
+      for (int d = 0; d < 3; ++d) {
+        const bool used = d >= 3 - dims;
+        c.in[d] = !used ? 1 : dims == 3 ? pick({1, 3, 5}) : dims == 2 ? pick({1, 2, 7, 14}) : pick({1, 7, 50});
+        c.kernel[d] = !used ? 1 : static_cast<int>(dims == 3 ? pick({1, 2, 3}) : pick({1, 2, 3, 4, 5, 8}));
+        c.stride[d] = !used ? 1
+                            : static_cast<int>(dims == 1   ? pick({1, 2, 3, 4, 5, 8, 11})
+                                               : dims == 2 ? pick({1, 2, 2, 3, 4})
+                                                           : pick({1, 2, 3}));
+        c.pad[d] = !used ? 0 : static_cast<int>(pick({0, 1, 2, 3}));
+        c.pad_hi[d] = !used ? 0 : static_cast<int>(pick({-3, -1, 0, 1, 2}));  // less than nothing: output_padding
+        c.dilation[d] = !used ? 1 : static_cast<int>(pick({1, 1, 2, 3, 4}));
+      }
+      double macs = static_cast<double>(c.n * c.groups * c.cg * c.cog);  // the naive loop's, about
+      for (int d = 0; d < 3; ++d) macs *= static_cast<double>(c.in[d] * c.stride[d] * c.kernel[d]);
+      if (macs > 2e6) {
+        --i;
+        continue;
+      }
+      c.transposed = true, c.algo = AOTC_CONV_PHASES;
+      c.packed = rng() % 4 != 0;
+      c.mc = static_cast<int>(pick({8, 32, 64}));
+      c.nc = static_cast<int>(pick({32, 64, 192}));
+      c.kc = static_cast<int>(pick({2, 16, 128}));
+      c.kp = c.kc * static_cast<int>(pick({1, 3, 1000}));
       check(e, c, rng);
     }
   }

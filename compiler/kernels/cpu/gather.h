@@ -9,16 +9,21 @@ struct ConvShape {
   int64_t n, c, co, groups, cg, cog;  // cg, cog: channels of one group
   int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
   int64_t in_plane, out_plane, taps, k;
-  bool transposed;
+  bool transposed, w_transposed;  // w_transposed: the natural weight is [C, Co/groups, K..]
 
   ConvShape(const int64_t* size, const aotc_conv_config* cfg) {
     n = size[AOTC_CONV_N], c = size[AOTC_CONV_C], co = size[AOTC_CONV_CO];
     groups = cfg->groups, cg = c / groups, cog = co / groups;
-    transposed = cfg->transposed;
+    transposed = w_transposed = cfg->transposed;
     for (int i = 0; i < 3; ++i) {
       in[i] = size[AOTC_CONV_D + i], out[i] = size[AOTC_CONV_OD + i];
       kernel[i] = cfg->kernel[i], stride[i] = cfg->stride[i], pad[i] = cfg->pad[i], dilation[i] = cfg->dilation[i];
     }
+    derive();
+  }
+
+  /// The rest from dims and kernel.
+  void derive() {
     in_plane = in[0] * in[1] * in[2], out_plane = out[0] * out[1] * out[2];
     taps = kernel[0] * kernel[1] * kernel[2];
     k = cg * taps;
@@ -42,6 +47,19 @@ struct ConvShape {
     }
     *at = i;
     return i >= 0 && i < in[dim];
+  }
+};
+
+/// Which taps of a kernel a product takes: tap j along dim i is first[i] + j * step[i].
+struct TapMap {
+  int64_t all, kernel[3], first[3], step[3];
+
+  explicit TapMap(const ConvShape& s) : all(s.taps), kernel{s.kernel[0], s.kernel[1], s.kernel[2]}, first{0, 0, 0}, step{1, 1, 1} {}
+  /// The tap of the whole kernel for tap t of the shape s of the product.
+  int64_t of(const ConvShape& s, int64_t t) const {
+    const int64_t w = first[2] + t % s.kernel[2] * step[2], h = first[1] + t / s.kernel[2] % s.kernel[1] * step[1];
+    const int64_t d = first[0] + t / s.kernel[2] / s.kernel[1] * step[0];
+    return (d * kernel[1] + h) * kernel[2] + w;
   }
 };
 

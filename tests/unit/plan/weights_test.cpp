@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "aotc/detail/library_abi.h"
 #include "kernels/cpu/pack.h"
 #include "plan/weights.h"
 
@@ -102,6 +103,50 @@ TEST_CASE("convolution panels") {
       REQUIRE(std::memcmp(got, want.data(), want.size() * 4) == 0);
       got += want.size();
     }
+  }
+}
+
+TEST_CASE("convolution panels by phases of the stride") {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const int64_t groups = 2, ci = 3, co = 40, kh = 3, kw = 5, sh = 4, sw = 2;  // a phase of height has no taps
+    IdVec<ConstId, ConstData> all;
+    const ConstId c = add_constant(all, t, {groups * ci, co, kh, kw}, 3);
+    loop::ConvKernel v;
+    v.in = t;
+    v.w_constant = v.transposed = true;
+    v.groups = groups;
+    v.kernel = {kh, kw}, v.stride = {sh, sw}, v.dilation = {2, 3}, v.padding = {1, 0};
+    v.x_dims = {1, groups * ci, 9, 9}, v.out_dims = {1, groups * co, 36, 30};
+    ConvChoice choice;
+    choice.algo = AOTC_CONV_PHASES;
+    const auto p = panels_of(v, choice);
+    REQUIRE(p);
+    WeightTable table(all);
+    table.add(c, p);
+    const auto blob = blob_of(table, all, 2);
+    const std::byte* at = blob.data();
+    const int64_t es = dtype_bytes(t);
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t vh = 0; vh < sh; ++vh)
+        for (int64_t vw = 0; vw < sw; ++vw) {
+          std::vector<std::byte> rows;  // [k of the phase][co]
+          int64_t k = 0;
+          for (int64_t i = 0; i < ci; ++i)
+            for (int64_t y = kh - 1; y >= 0; --y)
+              for (int64_t x = kw - 1; x >= 0; --x) {
+                if (y * 2 % sh != vh || x * 3 % sw != vw) continue;
+                ++k;
+                for (int64_t o = 0; o < co; ++o) {
+                  const std::byte* e = all[c].data + ((((g * ci + i) * co + o) * kh + y) * kw + x) * es;
+                  rows.insert(rows.end(), e, e + es);
+                }
+              }
+          std::vector<std::byte> want(static_cast<size_t>(kernels::panel_bytes(k, co, t)));
+          kernels::pack_panels(rows.data(), co, 1, k, co, t, want.data());
+          REQUIRE(std::memcmp(at, want.data(), want.size()) == 0);
+          at += want.size();
+        }
+    CHECK(at == blob.data() + table.weights()[0].bytes);
   }
 }
 

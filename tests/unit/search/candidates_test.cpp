@@ -60,6 +60,16 @@ TEST_CASE("convolutions and attention always fit", "[search]") {
             CHECK((g.mc > 0 && g.nc % AOTC_PANEL_N == 0 && g.kc % 2 == 0 && g.kp % g.kc == 0 && g.kp > 0));
           }
         }
+  for (int64_t stride : {2, 16, 512, 4096})  // transposed: by phases where a tile of all phases fits
+    for (int64_t co : {1, 64}) {
+      ConvContract v;
+      v.c = 64, v.co = co, v.transposed = true;
+      v.in = {1, 1, 50}, v.kernel = {1, 1, 2 * stride}, v.stride = {1, 1, stride}, v.out = {1, 1, 51 * stride};
+      INFO(key_of(v));
+      const auto all = candidates(v, avx512());
+      REQUIRE(all.front().fit.ok);
+      CHECK((std::get<plan::ConvChoice>(all.front().choice).algo == AOTC_CONV_PHASES) == (stride <= 512));
+    }
   for (int64_t q : {1, 5, 128, 4096})
     for (int64_t e : {1, 64, 512}) {
       AttnContract a;

@@ -60,6 +60,8 @@ static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t
  * size: enum aotc_conv_size (missing leading spatial dims are 1), then what the epilogue uses.
  * work: AOTC_CONV_GEMM:   groups * ceil(co / groups / mc) * ceil(n * od * oh * ow / nc): implicit matrix product, images merged
  *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise). kp: elements of the copied strip, nc: of its sums.
+ *       AOTC_CONV_PHASES: only transposed: a product for each phase of the stride, nc pixels of each phase along width:
+ *                         groups * ceil(co / groups / mc) * sd * sh * ceil(n * ceil(od / sd) * ceil(oh / sh) * ceil(ow / sw) / nc)
  * scratch: aotc_conv_scratch_bytes(). */
 enum aotc_conv_size {
   AOTC_CONV_N,
@@ -73,7 +75,7 @@ enum aotc_conv_size {
   AOTC_CONV_OW,
   AOTC_CONV_SIZES
 };
-enum { AOTC_CONV_GEMM = 0, AOTC_CONV_DIRECT = 1 };
+enum { AOTC_CONV_GEMM = 0, AOTC_CONV_DIRECT = 1, AOTC_CONV_PHASES = 2 };
 typedef struct aotc_conv_config {
   int32_t x_ptr, w_ptr;
   int32_t kernel[3], stride[3], pad[3], dilation[3]; /* d h w; 1, 1, 0, 1 for the missing leading ones */
@@ -81,7 +83,9 @@ typedef struct aotc_conv_config {
   int32_t algo;              /* AOTC_CONV_* */
   int32_t mc, nc, kc, kp;    /* work unit mc channels x nc pixels; kc: k per pass; kp: k gathered at once, a multiple of kc; both even */
   int32_t w_packed;          /* w is in the panel form of gemm: per group a matrix B[k, co / groups], k = (c, kd, kh, kw) row-major with
-                                c < C/groups; else (and always for AOTC_CONV_DIRECT) the natural [Co, C/groups, K..], or
+                                c < C/groups. AOTC_CONV_PHASES: per group and phase (vd, vh, vw) row-major, v < stride, a matrix of its
+                                taps, those with tap * dilation % stride == v, along each dim the last tap first; phases without taps
+                                have no rows. Else (and always for AOTC_CONV_DIRECT) the natural [Co, C/groups, K..], or
                                 [C, Co/groups, K..] when transposed */
   aotc_epilogue_fn epilogue; /* batch = n, m = output channel (of all groups), n = pixel of one image */
 } aotc_conv_config;
@@ -90,6 +94,11 @@ typedef struct aotc_conv_config {
 static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t k, int64_t acc_bytes) {
   int64_t kp, nc = c->nc + 64;
   if (c->algo == AOTC_CONV_DIRECT) return ((int64_t)c->kp + 2 * (int64_t)c->nc + 512) * acc_bytes;
+  if (c->algo == AOTC_CONV_PHASES) {
+    int64_t sw = c->stride[2], p = AOTC_PANEL_N, rows = k + sw + 1, ld = (c->nc + p - 1) / p * p;
+    kp = rows < c->kp ? rows : c->kp;
+    return (kp * nc + (p + 48) * nc + p * (2 * sw * ld + 16) + (c->w_packed ? 0 : 2 * p * kp)) * acc_bytes + 512;
+  }
   kp = k < c->kp ? k + (k & 1) : c->kp;
   return (kp * nc + (c->mc + 32) * nc + nc * 48 + (c->w_packed ? 0 : (c->mc + 32) * kp)) * acc_bytes + 512;
 }
