@@ -13,8 +13,9 @@ struct Amount {
 /// The list of pads goes from the last dim backwards, (lo, hi) each.
 std::vector<Amount> amounts(Rule& r, const T& x, std::string_view name) {
   const std::vector<Expr> p = r.syms(name);
+  const int last = x.rank() - (r.pairs ? 2 : 1);
   std::vector<Amount> out;
-  for (size_t i = 0; i + 1 < p.size(); i += 2) out.push_back({x.rank() - 1 - static_cast<int>(i / 2), p[i], p[i + 1]});
+  for (size_t i = 0; i + 1 < p.size(); i += 2) out.push_back({last - static_cast<int>(i / 2), p[i], p[i + 1]});
   return out;
 }
 
@@ -51,7 +52,9 @@ void indexed(Rule& r, const T& x, const std::vector<Amount>& pads, Mode mode) {
 
 void constant_pad_nd(Rule& r) {
   const T x = tensor(r, "self");
-  constant(r, x, amounts(r, x, "pad"), r.number_or("value", 0.0));
+  const double value = r.number_or("value", 0.0);
+  if (r.pairs && value != 0.0) r.refuse("padding a complex tensor with a number that is not zero");
+  constant(r, x, amounts(r, x, "pad"), value);
 }
 
 template <Mode mode>

@@ -289,5 +289,17 @@ def short_transforms():
 
 
 @model
+def spectrum_filtered_and_back():
+    """Complex spectra: scaled, padded along time and frequency, and back to a signal."""
+
+    def f(x, window, gain):
+        z = torch.stft(x, 64, 16, window=window, return_complex=True) * gain
+        z = F.pad(F.pad(z, (2, 1)), (-1, -2))
+        return torch.istft(z, 64, 16, window=window, length=900), torch.view_as_real(F.pad(torch.fft.rfft(x), (1, 3, 1, 0)))
+
+    return Fn(f, window=torch.hann_window(64), gain=torch.rand(33, 1)), (torch.randn(2, 1000),), None
+
+
+@model
 def fake_quantized():
     return Fn(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.125, 3, -128, 127)), (torch.randn(6, 40) * 9,), None
