@@ -15,6 +15,7 @@ RuleTable reduction_rules();
 RuleTable scan_rules();
 RuleTable norm_rules();
 RuleTable linalg_rules();
+RuleTable solve_rules();
 RuleTable einsum_rules();
 RuleTable conv_rules();
 RuleTable pool_rules();

@@ -43,6 +43,8 @@ T matmul(const T& a, const T& b, DType result) {
 
 namespace {
 
+constexpr int64_t kMaxPairedRows = 1024;
+
 /// Two operands in the archive's result type.
 T product_of(Rule& r, std::string_view a, std::string_view b) {
   const DType t = r.meta_result().dtype;
@@ -201,6 +203,20 @@ void cdist(Rule& r) {
   r.set(vector_norm(d, r.number("p"), {d.rank() - 1}).squeeze(-1).to(t.dtype));
 }
 
+/// Distances of all pairs of rows, each pair once.
+void pdist(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self").up();
+  const int64_t n = r.constant(x.dim(0), "the number of rows");
+  if (n > kMaxPairedRows) r.refuse(fmt::format("distances of all pairs of more than {} rows", kMaxPairedRows), "use torch.cdist");
+  if (n < 2 || x.dim(1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  Ints first, second;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i + 1; j < n; ++j) first.push_back(i), second.push_back(j);
+  const T d = T(r.b, r.b.index(x, {literal(r.b, first)}, {0}, 0)) - T(r.b, r.b.index(x, {literal(r.b, second)}, {0}, 0));
+  r.set(vector_norm(d, r.number_or("p", 2), {1}).squeeze(-1).to(t.dtype));
+}
+
 void pairwise_distance(Rule& r) {
   const TensorType t = r.meta_result();
   const DType in = compute_type(t.dtype);
@@ -246,9 +262,12 @@ void multi_dot(Rule& r) {
 }
 
 void matrix_power(Rule& r) {
-  const T x = tensor(r, "self");
+  T x = tensor(r, "self");
   int64_t n = r.integer("n");
-  if (n < 0) r.refuse("the inverse of a matrix is not supported");
+  if (n < 0) {
+    x = inverse(r, x.to(DType::f64)).to(x.dtype());
+    n = -n;
+  }
   T y = (iota(r.b, x.dims(), x.rank() - 2) == iota(r.b, x.dims(), x.rank() - 1)).to(x.dtype());
   if (n > 0) y = x;
   for (int64_t i = 1; i < n; ++i) y = matmul(y, x, x.dtype());
@@ -296,6 +315,8 @@ constexpr RuleRow kRows[] = {
     {"aten.cosine_similarity.default", cosine_similarity},
     {"aten.cdist.default", cdist},
     {"aten._cdist_forward.default", cdist},
+    {"aten.pdist.default", pdist},
+    {"aten._pdist_forward.default", pdist},
     {"aten.pairwise_distance.default", pairwise_distance},
     {"aten.cross.default", cross},
     {"aten.linalg_cross.default", cross},

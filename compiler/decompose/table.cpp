@@ -18,6 +18,7 @@ std::vector<RuleTable> all_rules() {
       scan_rules(),
       norm_rules(),
       linalg_rules(),
+      solve_rules(),
       einsum_rules(),
       conv_rules(),
       pool_rules(),

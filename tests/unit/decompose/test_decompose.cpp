@@ -146,3 +146,24 @@ TEST_CASE("everything unsupported is found in one go") {
   CHECK(missing[1].overload == "aten.dropout.default");
   CHECK_THROWS_AS(decompose::decompose(m.p), Diagnostic);
 }
+
+TEST_CASE("small systems are solved, larger ones refused with the limit") {
+  const auto program = [](int64_t n) {
+    ProgramMaker m;
+    const SymId batch = m.p.syms.add({.name = "batch", .min = 1, .max = 8});
+    m.input("a", DType::f32, {Expr::symbol(batch), Expr(n), Expr(n)});
+    m.input("b", DType::f32, {Expr::symbol(batch), Expr(n), Expr(1)});
+    m.node("aten.linalg_solve.default", {{"A", ref("a")}, {"B", ref("b")}, {"left", true}}, "x", DType::f32,
+           {Expr::symbol(batch), Expr(n), Expr(1)});
+    m.output("x");
+    return m.p;
+  };
+  // The first matrix needs its rows exchanged, the second twice.
+  const auto a = host<float>(DType::f32, {2, 3, 3}, {0, 2, 0, 4, 0, 0, 0, 0, 8, 0, 0, 1, 2, 0, 0, 0, 4, 0});
+  const auto b = host<float>(DType::f32, {2, 3, 1}, {2, 4, 8, 3, 2, 4});
+  const auto out = interpret(decompose::decompose(program(3)), {a, b});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{1, 1, 1, 1, 1, 3});
+  const auto missing = decompose::find_unsupported(program(200));
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why.find("up to 128") != std::string::npos);
+}

@@ -1,0 +1,347 @@
+// Factorisations of small matrices and what is solved with them. Every step of an elimination is written out, so the number of rows is
+// fixed and small; batch dims are free. Computed in float64, as the reference libraries' blocked sums would need for float32 to be as
+// exact.
+#include <cmath>
+#include <limits>
+
+#include "decompose/families.h"
+#include "decompose/linalg.h"
+
+namespace aotc::decompose {
+namespace {
+
+constexpr int64_t kMaxSteps = 128;
+
+T turned(const T& x) { return {x.b(), x.b().transpose(x, x.rank() - 2, x.rank() - 1)}; }
+T row_of(Builder& b, int64_t n) { return iota(b, {Expr(n), Expr(1)}, 0); }
+T column_of(Builder& b, int64_t n) { return iota(b, {Expr(1), Expr(n)}, 1); }
+T at(const T& x, int64_t row, int64_t column) { return x.slice(-2, row, 1).slice(-1, column, 1); }
+T eye(Builder& b, int64_t n) { return (row_of(b, n) == column_of(b, n)).to(DType::f64); }
+std::vector<Expr> batch_of(const T& x) { return {x.dims().begin(), x.dims().end() - 2}; }
+std::vector<Expr> with(std::vector<Expr> batch, std::initializer_list<Expr> more) {
+  batch.insert(batch.end(), more);
+  return batch;
+}
+
+T matrix(Rule& r, std::string_view name) {
+  const T x = tensor(r, name);
+  if (x.rank() < 2) r.refuse("not a matrix");
+  return x.to(DType::f64);
+}
+int64_t steps_of(Rule& r, const T& x, int dim) {
+  const int64_t n = r.constant(x.dim(dim), "the size of a matrix that is factorised");
+  if (n > kMaxSteps)
+    r.refuse(fmt::format("a factorisation of a matrix with {} rows or columns; up to {} are supported", n, kMaxSteps),
+             "solve it outside of the model");
+  return n;
+}
+
+/// Rows of A in the order `perm` are L U; both stand in `packed`, without the ones on L's diagonal.
+struct Lu {
+  T packed;
+  T perm;                 ///< [..., rows, 1]
+  T sign;                 ///< [..., 1, 1], of the permutation
+  std::vector<T> pivots;  ///< the row that step k swapped with row k, each [..., 1, 1]
+};
+
+/// Rows k and p (a value) change places.
+T swapped(const T& x, int64_t k, const T& p, const T& row) {
+  Builder& b = x.b();
+  const T at_k = x.slice(-2, k, 1);
+  const T at_p(b, b.gather(x, p.expand(at_k.dims()), x.rank() - 2));
+  return where(row == static_cast<double>(k), at_p, where(row == p, at_k, x));
+}
+
+T start_of_permutation(const T& like, int64_t rows) { return row_of(like.b(), rows).expand(with(batch_of(like), {Expr(rows), Expr(1)})); }
+
+Lu lu(Rule& r, const T& matrix, bool pivoted = true) {
+  Builder& b = r.b;
+  const int64_t m = steps_of(r, matrix, -2), n = steps_of(r, matrix, -1);
+  const T row = row_of(b, m), column = column_of(b, n);
+  const std::vector<Expr> one = with(batch_of(matrix), {1, 1});
+  Lu f{matrix, start_of_permutation(matrix, m), {b, full(b, DType::f64, one, 1.0)}, {}};
+  for (int64_t k = 0; k < std::min(m, n); ++k) {
+    const T below = row > static_cast<double>(k);
+    if (pivoted) {
+      const T size = where(row >= static_cast<double>(k), abs(f.packed.slice(-1, k, 1)), -1.0);
+      const T p = size.reduce(ReduceKind::argmax, {size.rank() - 2}, true);
+      f.packed = swapped(f.packed, k, p, row);
+      f.perm = swapped(f.perm, k, p, row);
+      f.sign = where(p == static_cast<double>(k), f.sign, -f.sign);
+      f.pivots.push_back(p);
+    } else {
+      f.pivots.push_back({b, full(b, DType::i64, one, static_cast<double>(k))});
+    }
+    const T pivot = at(f.packed, k, k);
+    const T factor = where(pivot == 0.0, f.packed.slice(-1, k, 1), f.packed.slice(-1, k, 1) / pivot);
+    const T rest = f.packed - factor * f.packed.slice(-2, k, 1);
+    f.packed = where(below & (column > static_cast<double>(k)), rest, where(below & (column == static_cast<double>(k)), factor, f.packed));
+  }
+  return f;
+}
+
+/// L X = B (lower) or U X = B, by columns. Only that triangle is read.
+T substitute(const T& triangle, T x, int64_t n, bool lower, bool unit) {
+  const T row = row_of(x.b(), n);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t k = lower ? i : n - 1 - i;
+    const T known = unit ? x.slice(-2, k, 1) : x.slice(-2, k, 1) / at(triangle, k, k);
+    const T rest = x - triangle.slice(-1, k, 1) * known;
+    const double kk = static_cast<double>(k);
+    x = where(row == kk, known, where(lower ? row > kk : row < kk, rest, x));
+  }
+  return x;
+}
+
+/// A X = B, or the transposed A.
+T solve(Rule& r, const Lu& f, const T& b, bool transposed) {
+  const int64_t n = steps_of(r, f.packed, -1);
+  const std::vector<Expr> batch = broadcast_dims(r.b.syms(), batch_of(f.packed), batch_of(b));
+  const T rows = b.expand(with(batch, {b.dim(-2), b.dim(-1)}));
+  if (transposed) {
+    const T t = turned(f.packed);
+    const T z = substitute(t, substitute(t, rows, n, true, false), n, false, true);
+    return matmul((turned(f.perm) == row_of(r.b, n)).to(DType::f64), z, DType::f64);
+  }
+  const T ordered(r.b, r.b.gather(rows, f.perm.expand(rows.dims()), rows.rank() - 2));
+  return substitute(f.packed, substitute(f.packed, ordered, n, true, true), n, false, false);
+}
+
+void set_as(Rule& r, size_t i, const T& v) {
+  if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype));
+}
+/// Whether the factorisation failed is not told: an artifact gives infinities where eager raises.
+void set_info(Rule& r, size_t i) {
+  if (!r.wants(i)) return;
+  const TensorType t = r.meta_result(i);
+  r.set(i, full(r.b, t.dtype, t.dims, 0.0));
+}
+void set_pivots(Rule& r, size_t i, const Lu& f) {
+  if (!r.wants(i)) return;
+  const TensorType t = r.meta_result(i);
+  if (f.pivots.empty()) return r.set(i, full(r.b, t.dtype, t.dims, 0.0));
+  std::vector<ValueId> parts;
+  for (const T& p : f.pivots) parts.push_back((p + 1.0).squeeze(-1));
+  r.set(i, T(r.b, r.b.cat(parts, f.packed.rank() - 2)).to(t.dtype));
+}
+
+/// det and slogdet: (determinant, ...) or (sign, log of the absolute value, ...).
+enum class Det { plain, log, only_log };
+template <Det form>
+void determinant(Rule& r) {
+  const T x = matrix(r, r.has("A") ? "A" : "self");
+  const Lu f = lu(r, x);
+  T sign = f.sign, size = f.sign.like(form == Det::plain ? 1.0 : 0.0);
+  for (size_t k = 0; k < f.pivots.size(); ++k) {
+    const T d = at(f.packed, static_cast<int64_t>(k), static_cast<int64_t>(k));
+    if (form == Det::plain) {
+      size = size * d;
+    } else {
+      sign = sign * unary(Op::sign, d);
+      size = size + log(abs(d));
+    }
+  }
+  const auto number = [](const T& v) { return v.squeeze(-1).squeeze(-1); };
+  if (form == Det::plain) set_as(r, 0, number(size * sign));
+  if (form == Det::only_log) set_as(r, 0, number(where(sign < 0.0, std::numeric_limits<double>::quiet_NaN(), size)));
+  if (form == Det::log) set_as(r, 0, number(sign)), set_as(r, 1, number(size));
+  const size_t next = form == Det::log ? 2 : 1;
+  set_as(r, next, f.packed);
+  set_pivots(r, next + 1, f);
+}
+
+void inverse(Rule& r) {
+  const T x = matrix(r, r.has("A") ? "A" : "self");
+  set_as(r, 0, inverse(r, x));
+  set_info(r, 1);
+}
+
+/// A X = B, X A = B where `left` is false; B may be a batch of vectors. Then the factors, as asked for.
+void solve(Rule& r) {
+  const T a = matrix(r, "A"), given = tensor(r, "B").to(DType::f64);
+  const bool left = r.boolean_or("left", true);
+  bool vector = given.rank() == 1;
+  if (!vector && given.rank() == a.rank() - 1) {
+    vector = true;
+    for (int d = 0; d < given.rank(); ++d) vector &= r.b.syms().proves_eq(given.dim(d), a.dim(d));
+  }
+  const T b = vector ? given.unsqueeze(-1) : given;
+  const Lu f = lu(r, a);
+  const T x = left ? solve(r, f, b, false) : turned(solve(r, f, turned(b), true));
+  set_as(r, 0, vector ? x.squeeze(-1) : x);
+  if (r.node.results.size() == 2) return set_info(r, 1);
+  set_as(r, 1, f.packed);
+  set_pivots(r, 2, f);
+  set_info(r, 3);
+}
+
+void lu_factor(Rule& r) {
+  const Lu f = lu(r, matrix(r, "A"), r.boolean_or("pivot", true));
+  set_as(r, 0, f.packed);
+  set_pivots(r, 1, f);
+  set_info(r, 2);
+}
+
+/// (P, L, U) with P L U = A.
+void set_factors(Rule& r, const T& packed, const T* perm) {
+  const int64_t m = r.constant(packed.dim(-2), "rows"), n = r.constant(packed.dim(-1), "columns"), k = std::min(m, n);
+  if (perm && r.wants(0)) set_as(r, 0, (turned(*perm) == row_of(r.b, m)).to(DType::f64));
+  const auto rest = [&](size_t i, const T& v, bool lower) {
+    if (!r.wants(i)) return;
+    const T row = row_of(r.b, lower ? m : k), column = column_of(r.b, lower ? k : n);
+    set_as(r, i, lower ? where(row > column, v, (row == column).to(DType::f64)) : where(row <= column, v, 0.0 * v));
+  };
+  rest(1, packed.slice(-1, 0, k), true);
+  rest(2, packed.slice(-2, 0, k), false);
+}
+
+void lu_factors(Rule& r) {
+  const bool pivoted = r.boolean_or("pivot", true);
+  const Lu f = lu(r, matrix(r, "A"), pivoted);
+  set_factors(r, f.packed, pivoted ? &f.perm : nullptr);
+  if (!pivoted && r.wants(0)) r.set(0, full(r.b, r.meta_result(0).dtype, r.meta_result(0).dims, 0.0));
+}
+
+/// The factors of another operator: pivots count from one and are applied in order.
+Lu factored(Rule& r, std::string_view packed, std::string_view pivots) {
+  const T x = matrix(r, packed), p = tensor(r, pivots).to(DType::i64);
+  const int64_t m = steps_of(r, x, -2), n = r.constant(p.dim(-1), "the number of pivots");
+  Lu f{x, start_of_permutation(x, m), {r.b, full(r.b, DType::f64, with(batch_of(x), {1, 1}), 1.0)}, {}};
+  for (int64_t k = 0; k < n; ++k) f.perm = swapped(f.perm, k, (p.slice(-1, k, 1) - 1.0).unsqueeze(-1), row_of(r.b, m));
+  return f;
+}
+
+void lu_unpack(Rule& r) {
+  const Lu f = factored(r, "LU_data", "LU_pivots");
+  const bool data = r.boolean_or("unpack_data", true), pivots = r.boolean_or("unpack_pivots", true);
+  if (!data || !pivots) r.refuse("lu_unpack of one part only");
+  set_factors(r, f.packed, &f.perm);
+}
+
+void lu_solve(Rule& r) {
+  const bool linalg = r.has("LU"), left = r.boolean_or("left", true), adjoint = r.boolean_or("adjoint", false);
+  const Lu f = factored(r, linalg ? "LU" : "LU_data", linalg ? "pivots" : "LU_pivots");
+  const T b = matrix(r, linalg ? "B" : "self");
+  set_as(r, 0, left ? solve(r, f, b, adjoint) : turned(solve(r, f, turned(b), !adjoint)));
+}
+
+T cholesky_of(Rule& r, const T& x) {
+  const int64_t n = steps_of(r, x, -1);
+  const T row = row_of(r.b, n), column = column_of(r.b, n);
+  T rest = x, l = x.like(0.0);
+  for (int64_t k = 0; k < n; ++k) {
+    const double kk = static_cast<double>(k);
+    const T c = where(row >= kk, rest.slice(-1, k, 1) / sqrt(at(rest, k, k)), 0.0);
+    l = where(column == kk, c, l);
+    if (k + 1 < n) rest = rest - c * turned(c);
+  }
+  return l;
+}
+
+void cholesky(Rule& r) {
+  const T x = matrix(r, "self");
+  const bool upper = r.boolean_or("upper", false);
+  set_as(r, 0, upper ? turned(cholesky_of(r, turned(x))) : cholesky_of(r, x));
+  set_info(r, 1);
+}
+
+/// L L^T X = B; the factor is given as L or as L^T.
+T solve_factored(Rule& r, const T& factor, const T& b, bool upper) {
+  const T l = upper ? turned(factor) : factor;
+  const int64_t n = steps_of(r, l, -1);
+  const T rows = b.expand(with(broadcast_dims(r.b.syms(), batch_of(l), batch_of(b)), {b.dim(-2), b.dim(-1)}));
+  return substitute(turned(l), substitute(l, rows, n, true, false), n, false, false);
+}
+
+void cholesky_solve(Rule& r) {
+  set_as(r, 0, solve_factored(r, matrix(r, r.has("A") ? "A" : "input2"), matrix(r, "self"), r.boolean_or("upper", false)));
+}
+
+void cholesky_inverse(Rule& r) {
+  const T l = matrix(r, "self");
+  set_as(r, 0, solve_factored(r, l, eye(r.b, steps_of(r, l, -1)), r.boolean_or("upper", false)));
+}
+
+T solve_triangle(Rule& r, const T& a, const T& b, bool lower, bool unit) {
+  const std::vector<Expr> batch = broadcast_dims(r.b.syms(), batch_of(a), batch_of(b));
+  return substitute(a, b.expand(with(batch, {b.dim(-2), b.dim(-1)})), steps_of(r, a, -1), lower, unit);
+}
+
+void linalg_solve_triangular(Rule& r) {
+  const T a = matrix(r, "self"), b = matrix(r, "B");
+  const bool upper = r.boolean("upper"), unit = r.boolean_or("unitriangular", false);
+  set_as(r, 0,
+         r.boolean_or("left", true) ? solve_triangle(r, a, b, !upper, unit) : turned(solve_triangle(r, turned(a), turned(b), upper, unit)));
+}
+
+/// (solution, a copy of the matrix)
+void triangular_solve(Rule& r) {
+  const T a = matrix(r, "A"), b = matrix(r, "self");
+  const bool upper = r.boolean_or("upper", true), across = r.boolean_or("transpose", false);
+  set_as(r, 0, solve_triangle(r, across ? turned(a) : a, b, upper == across, r.boolean_or("unitriangular", false)));
+  if (r.wants(1)) r.set(1, T(r.b, tensor(r, "A")).expand(r.meta_result(1).dims));
+}
+
+/// Householder reflections, with the signs that LAPACK gives.
+void qr(Rule& r) {
+  const T x = matrix(r, r.has("A") ? "A" : "self");
+  const int64_t m = steps_of(r, x, -2), n = steps_of(r, x, -1), k = std::min(m, n);
+  const std::string mode = r.has("some") ? (r.boolean_or("some", true) ? "reduced" : "complete") : r.text_or("mode", "reduced");
+  const T row = row_of(r.b, m);
+  T a = x, q = eye(r.b, m).expand(with(batch_of(x), {Expr(m), Expr(m)}));
+  for (int64_t i = 0; i < k && i + 1 < m; ++i) {
+    const double ii = static_cast<double>(i);
+    const T column = a.slice(-1, i, 1), alpha = at(a, i, i);
+    const T tail = where(row > ii, column * column, 0.0).sum({a.rank() - 2}, true);
+    const T beta = -binary(Op::copysign, sqrt(alpha * alpha + tail), alpha);
+    const T first = alpha - beta;
+    const T v = where(row == ii, first, where(row > ii, column, 0.0));
+    const T twice = where(tail == 0.0, 0.0, 2.0 / (tail + first * first));
+    a = a - v * (twice * (v * a).sum({a.rank() - 2}, true));
+    q = q - (q * turned(v)).sum({q.rank() - 1}, true) * twice * turned(v);
+  }
+  const bool complete = mode == "complete";
+  if (mode != "r") set_as(r, 0, complete ? q : q.slice(-1, 0, k));
+  if (mode == "r" && r.wants(0)) r.set(0, full(r.b, r.meta_result(0).dtype, r.meta_result(0).dims, 0.0));
+  const T upper = complete ? a : a.slice(-2, 0, k);
+  set_as(r, 1, where(row_of(r.b, complete ? m : k) <= column_of(r.b, n), upper, 0.0));
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten._linalg_det.default", determinant<Det::plain>},
+    {"aten.linalg_det.default", determinant<Det::plain>},
+    {"aten.det.default", determinant<Det::plain>},
+    {"aten._linalg_slogdet.default", determinant<Det::log>},
+    {"aten.linalg_slogdet.default", determinant<Det::log>},
+    {"aten.slogdet.default", determinant<Det::log>},
+    {"aten.logdet.default", determinant<Det::only_log>},
+    {"aten.linalg_inv_ex.default", inverse},
+    {"aten.linalg_inv.default", inverse},
+    {"aten.inverse.default", inverse},
+    {"aten._linalg_solve_ex.default", solve},
+    {"aten.linalg_solve_ex.default", solve},
+    {"aten.linalg_solve.default", solve},
+    {"aten.linalg_lu_factor_ex.default", lu_factor},
+    {"aten.linalg_lu_factor.default", lu_factor},
+    {"aten.linalg_lu.default", lu_factors},
+    {"aten.lu_unpack.default", lu_unpack},
+    {"aten.linalg_lu_solve.default", lu_solve},
+    {"aten.lu_solve.default", lu_solve},
+    {"aten.linalg_cholesky_ex.default", cholesky},
+    {"aten.linalg_cholesky.default", cholesky},
+    {"aten.cholesky.default", cholesky},
+    {"aten.cholesky_solve.default", cholesky_solve},
+    {"aten._cholesky_solve_helper.default", cholesky_solve},
+    {"aten.cholesky_inverse.default", cholesky_inverse},
+    {"aten.linalg_solve_triangular.default", linalg_solve_triangular},
+    {"aten.triangular_solve.default", triangular_solve},
+    {"aten.linalg_qr.default", qr},
+    {"aten.qr.default", qr},
+};
+}  // namespace
+
+T inverse(Rule& r, const T& x) { return solve(r, lu(r, x), eye(r.b, steps_of(r, x, -1)), false); }
+
+RuleTable solve_rules() { return kRows; }
+
+}  // namespace aotc::decompose
