@@ -151,10 +151,7 @@ void meshgrid(Rule& r) {
     one[i] = dims[i];
     out.push_back(T(r.b, xs[i]).reshape(one).expand(dims));
   }
-  if (xy) {
-    std::swap(out[0], out[1]);
-    for (ValueId& v : out) v = r.b.transpose(v, 0, 1);
-  }
+  if (xy) std::swap(out[0], out[1]);
   r.set_list(0, out);
 }
 
