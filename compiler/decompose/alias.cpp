@@ -103,6 +103,11 @@ ValueId diagonal(Rule& r, ValueId xv, ValueId v, size_t) {
   return where(eye, T(r.b, v).unsqueeze(0).expand(x.dims()), x);
 }
 
+ValueId strided(Rule& r, ValueId x, ValueId v, size_t) {
+  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
+  return write_strided({r.b, x}, {r.b, v}, r.syms("stride"), start);
+}
+
 using Kind = Aliasing (*)(Rule&);
 using Back = ValueId (*)(Rule&, ValueId, ValueId, size_t);
 struct Row {
@@ -159,7 +164,7 @@ const std::map<std::string_view, Row>& rows() {
       {"expand_as", {always_view, nullptr}},
       {"broadcast_to", {always_view, nullptr}},
       {"unfold", {always_view, nullptr}},
-      {"as_strided", {always_view, nullptr}},
+      {"as_strided", {always_view, strided}},
   };
   return table;
 }

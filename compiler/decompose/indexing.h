@@ -22,5 +22,7 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
 /// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.
 T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
+/// x with src written at the elements of x.as_strided(src.dims(), strides, start), in x's dense order.
+T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start);
 
 }  // namespace aotc::decompose

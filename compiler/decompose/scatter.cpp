@@ -150,6 +150,20 @@ void unsafe_masked_index(Rule& r) {
   r.set(where(mask, v, T(r.b, full(r.b, v.dtype(), {}, r.scalar("fill")))));
 }
 
+/// Strides count in the storage, which is the tensor itself where it is contiguous and starts it.
+void as_strided_scatter(Rule& r) {
+  const import::TensorMeta* m = r.meta_arg("self");
+  Expr dense = 1;
+  for (size_t i = m ? m->sizes.size() : 0; i-- > 0;) {
+    if (!m->sizes[i].is(1) && !r.b.syms().proves_eq(m->strides[i], dense))
+      r.refuse("as_strided_scatter into a tensor that is not contiguous");
+    dense *= m->sizes[i];
+  }
+  if (m && !m->storage_offset.is(0) && r.none("storage_offset")) r.refuse("as_strided_scatter into a part of a tensor");
+  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
+  r.set(write_strided(tensor(r, "self"), tensor(r, "src"), r.syms("stride"), start));
+}
+
 constexpr RuleRow kRows[] = {
     {"aten._unsafe_masked_index.default", unsafe_masked_index},
     {"aten.scatter.src", scatter},
@@ -166,6 +180,7 @@ constexpr RuleRow kRows[] = {
     {"aten.index_fill.int_Tensor", index_fill},
     {"aten.index_reduce.default", index_reduce},
     {"aten.put.default", put_flat},
+    {"aten.as_strided_scatter.default", as_strided_scatter},
 };
 }  // namespace
 
