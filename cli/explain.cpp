@@ -22,7 +22,7 @@ Run add_explain(CLI::App& app) {
     } else {
       const pipeline::FrontOptions options = o->get();
       const pipeline::Front front = pipeline::run_front(options, {});
-      e = pipeline::explain(front.graph, front.module, pipeline::make_plans(front, options.target));
+      e = pipeline::explain(front, pipeline::make_plans(front, options.target));
     }
     if (common.json)
       fmt::print("{}\n", e.dump(1));

@@ -218,6 +218,25 @@ class Driver {
 
 }  // namespace
 
+namespace {
+[[noreturn]] void report(const Program& program, const std::vector<Unsupported>& missing) {
+  Diagnostic report(ExitCode::unsupported, Loc{.file = program.file},
+                    fmt::format("{} use{} of operators cannot be compiled", missing.size(), missing.size() == 1 ? "" : "s"));
+  for (const Unsupported& u : missing) {
+    std::string line = fmt::format("{} ({}): {}", u.overload, u.node, u.why);
+    if (!u.hint.empty()) line += "; " + u.hint;
+    if (!u.source.empty()) line += "; from " + u.source;
+    report.note(line);
+  }
+  throw report;
+}
+
+Graph verified(Graph g) {
+  verify(g, "decompose");
+  return g;
+}
+}  // namespace
+
 std::vector<Unsupported> find_unsupported(const Program& program) {
   Driver d(program);
   d.run();
@@ -227,21 +246,33 @@ std::vector<Unsupported> find_unsupported(const Program& program) {
 Graph decompose(const Program& program) {
   Driver d(program);
   d.run();
-  const std::vector<Unsupported>& missing = d.unsupported();
-  if (!missing.empty()) {
-    Diagnostic report(ExitCode::unsupported, Loc{.file = program.file},
-                      fmt::format("{} use{} of operators cannot be compiled", missing.size(), missing.size() == 1 ? "" : "s"));
-    for (const Unsupported& u : missing) {
-      std::string line = fmt::format("{} ({}): {}", u.overload, u.node, u.why);
-      if (!u.hint.empty()) line += "; " + u.hint;
-      if (!u.source.empty()) line += "; from " + u.source;
-      report.note(line);
+  if (!d.unsupported().empty()) report(program, d.unsupported());
+  return verified(d.take());
+}
+
+Graph decompose(Program& program, const Expand& expand) {
+  std::map<std::string, std::string> kept;  // nodes that stay as they are, and why
+  for (;;) {
+    std::vector<Unsupported> missing;
+    {
+      Driver d(program);
+      d.run();
+      if (d.unsupported().empty()) return verified(d.take());
+      missing = d.unsupported();
     }
-    throw report;
+    bool progress = false;
+    for (Unsupported& u : missing) {
+      if (u.overload == "input" || u.overload == "output") continue;
+      if (!kept.count(u.node)) {
+        if (const Fit f = expand(program, u.node))
+          progress = true;
+        else
+          kept[u.node] = f.why;
+      }
+      if (const auto it = kept.find(u.node); it != kept.end() && u.why == kNoRule) u.why = it->second;
+    }
+    if (!progress) report(program, missing);
   }
-  Graph g = d.take();
-  verify(g, "decompose");
-  return g;
 }
 
 }  // namespace aotc::decompose

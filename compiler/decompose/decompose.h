@@ -1,6 +1,8 @@
 #pragma once
 // Program (aten operators) → Graph (core operators): one rule an overload, grouped by family, one family a file.
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -19,5 +21,12 @@ struct Unsupported {
 std::vector<Unsupported> find_unsupported(const import::Program& program);
 /// Throws Diagnostic (ExitCode::unsupported) that lists all of them when there are any.
 Graph decompose(const import::Program& program);
+
+/// Whether a use of the operator finds a rule (of its functional form, too); `complex`: one of its tensors is.
+bool has_rule(std::string_view target, bool complex);
+/// Replaces a node of the program by others that say the same, or says why not (import/expand.h).
+using Expand = std::function<Fit(import::Program&, const std::string& node)>;
+/// As decompose, with the nodes replaced that are not supported as they are, as long as that helps.
+Graph decompose(import::Program& program, const Expand& expand);
 
 }  // namespace aotc::decompose

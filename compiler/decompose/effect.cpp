@@ -31,6 +31,7 @@ constexpr RuleRow kRows[] = {
     {"aten._assert_async.default", nothing},
     {"aten._assert_async.msg", nothing},
     {"aten._assert_scalar.default", nothing},
+    {"aten._linalg_check_errors.default", nothing},
     {"aten._functional_assert_async.msg", pass},
     {"aten._functional_assert_scalar.default", pass},
     {"aten._make_dep_token.default", nothing},

@@ -1,6 +1,7 @@
 #include "decompose/env.h"
 
 #include "decompose/alias.h"
+#include "decompose/decompose.h"
 
 namespace aotc::decompose {
 
@@ -48,6 +49,13 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, dot + 1) + name + target.substr(end);
 }
 }  // namespace
+
+bool has_rule(std::string_view target, bool complex) {
+  if (complex) return find_complex_rule(target) != nullptr;
+  if (find_rule(target)) return true;
+  const std::string functional = functional_name(std::string(target));
+  return !functional.empty() && find_rule(functional);
+}
 
 void Env::declare(const std::string& name, std::function<ValueId()> make) {
   Tensor t;
@@ -188,7 +196,7 @@ void Env::run(const PNode& node) {
   if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   const std::string functional = functional_name(node.target);
   if (const RuleFn fn = functional.empty() ? nullptr : find_rule(functional)) return run_in_place(node, fn);
-  throw Refused{"no rule", "rewrite it with supported operators, or report it"};
+  throw Refused{std::string(kNoRule), "rewrite it with supported operators, or report it"};
 }
 
 }  // namespace aotc::decompose

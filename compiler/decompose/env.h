@@ -11,6 +11,9 @@
 
 namespace aotc::decompose {
 
+/// Why an operator that has no rule is refused; a better reason may take its place.
+inline constexpr std::string_view kNoRule = "no rule";
+
 class Env final : public TensorEnv {
  public:
   Env(Builder& b, const import::Program& p) : b_(b), program_(p) {}

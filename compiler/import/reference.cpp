@@ -13,7 +13,7 @@
 #include <set>
 
 #include "import/bind_symbols.h"
-#include "import/torch_types.h"
+#include "import/torch_values.h"
 
 namespace aotc::import {
 namespace {
@@ -159,12 +159,7 @@ class Planner {
     for (const Control& c : kControls)
       if (c.target == n.target && (f64_ || !c.only_f64)) s.control = c.fn;
     if (!s.scalar && !s.control) {
-      const size_t a = n.target.find('.'), b = n.target.rfind('.');
-      if (a != std::string::npos && a < b) {
-        const std::string overload = n.target.substr(b + 1);
-        s.op = c10::Dispatcher::singleton().findSchema(
-            {n.target.substr(0, a) + "::" + n.target.substr(a + 1, b - a - 1), overload == "default" ? "" : overload});
-      }
+      s.op = find_operator(n.target);
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
                          fmt::format("{} cannot be run: LibTorch does not know it", n.target));
@@ -255,59 +250,10 @@ class Planner {
   std::set<SymId> bound_;
 };
 
-at::Tensor wrapped(const c10::Scalar& s) {
-  at::Tensor t = c10::scalar_to_tensor(s);
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
+IValue Planner::constant(const Arg& a, c10::TypeKind kind) const {
+  const DType* d = f64_ ? std::get_if<DType>(&a) : nullptr;
+  return ivalue_of(d ? Arg(widened(*d)) : a, kind);
 }
-c10::MemoryFormat memory_format(const std::string& s) {
-  if (s == "contiguous") return c10::MemoryFormat::Contiguous;
-  if (s == "channels_last") return c10::MemoryFormat::ChannelsLast;
-  if (s == "channels_last_3d") return c10::MemoryFormat::ChannelsLast3d;
-  return c10::MemoryFormat::Preserve;
-}
-/// A number for a parameter of this type.
-IValue number(const c10::Scalar& s, c10::TypeKind kind) {
-  if (kind == c10::TypeKind::TensorType) return wrapped(s);
-  if (kind == c10::TypeKind::FloatType || kind == c10::TypeKind::SymFloatType) return s.toDouble();
-  return IValue(s);
-}
-
-struct ConstantOf {
-  c10::TypeKind kind;
-  bool f64;
-  IValue operator()(const NoneArg&) const { return kind == c10::TypeKind::TensorType ? IValue(at::Tensor()) : IValue(); }
-  IValue operator()(const Expr& e) const { return number(c10::Scalar(*e.as_const()), kind); }
-  IValue operator()(double d) const { return number(c10::Scalar(d), kind); }
-  IValue operator()(bool b) const {
-    return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::NumberType ? number(c10::Scalar(b), kind) : IValue(b);
-  }
-  IValue operator()(const std::complex<double>& c) const { return number(c10::Scalar(c10::complex<double>(c.real(), c.imag())), kind); }
-  IValue operator()(const std::vector<Expr>& v) const {
-    c10::List<int64_t> l;
-    for (const Expr& e : v) l.push_back(*e.as_const());
-    return l;
-  }
-  IValue operator()(const std::vector<double>& v) const { return v; }
-  IValue operator()(const std::vector<bool>& v) const {
-    c10::List<bool> l;
-    for (const bool b : v) l.push_back(b);
-    return l;
-  }
-  IValue operator()(const std::string& s) const { return s; }
-  IValue operator()(const std::vector<std::string>& v) const { return v; }
-  IValue operator()(DType d) const { return static_cast<int64_t>(to_torch(f64 ? widened(d) : d)); }
-  IValue operator()(const DeviceArg&) const { return c10::Device(c10::kCPU); }
-  IValue operator()(const LayoutArg&) const { return static_cast<int64_t>(c10::Layout::Strided); }
-  IValue operator()(const MemoryFormatArg& m) const { return static_cast<int64_t>(memory_format(m.text)); }
-  IValue operator()(const SubgraphArg& s) const { return static_cast<int64_t>(s.index); }
-  template <class T>
-  IValue operator()(const T&) const {
-    AOTC_CHECK(false, "not a constant argument");
-  }
-};
-
-IValue Planner::constant(const Arg& a, c10::TypeKind kind) const { return std::visit(ConstantOf{kind, f64_}, a); }
 
 class Runner final : public Reference {
  public:
@@ -402,7 +348,7 @@ class Runner final : public Reference {
     if (std::holds_alternative<TensorRef>(*a.arg)) {
       const IValue& v = at(0);
       const bool scalar = a.kind == c10::TypeKind::NumberType || a.kind == c10::TypeKind::FloatType || a.kind == c10::TypeKind::IntType;
-      return scalar && v.isTensor() ? number(v.toTensor().item(), a.kind) : v;
+      return scalar && v.isTensor() ? number_ivalue(v.toTensor().item(), a.kind) : v;
     }
     if (std::holds_alternative<TensorList>(*a.arg)) {
       c10::List<at::Tensor> l;
@@ -414,7 +360,7 @@ class Runner final : public Reference {
       for (size_t i = 0; i < a.slots.size(); ++i) l.push_back(a.slots[i] < 0 ? std::nullopt : std::optional<at::Tensor>(at(i).toTensor()));
       return l;
     }
-    if (const Expr* e = std::get_if<Expr>(a.arg)) return number(c10::Scalar(size_of(*e)), a.kind);
+    if (const Expr* e = std::get_if<Expr>(a.arg)) return number_ivalue(c10::Scalar(size_of(*e)), a.kind);
     if (const auto* es = std::get_if<std::vector<Expr>>(a.arg)) {
       c10::List<int64_t> l;
       for (const Expr& e : *es) l.push_back(size_of(e));
@@ -425,7 +371,7 @@ class Runner final : public Reference {
       throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file},
                        fmt::format("the value {} cannot be computed", std::get<SymbolicArg>(*a.arg).text));
     if (a.kind == c10::TypeKind::BoolType || a.kind == c10::TypeKind::SymBoolType) return v.toDouble() != 0;
-    return number(c10::Scalar(v.toDouble()), a.kind);
+    return number_ivalue(c10::Scalar(v.toDouble()), a.kind);
   }
 
   void run_step(const GraphPlan& g, const Step& s, std::vector<IValue>& slots) {

@@ -82,7 +82,9 @@ std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() 
 
 }  // namespace
 
-json explain(const Graph& g, const loop::Module& m, const std::vector<plan::Plan>& plans) {
+json explain(const Front& front, const std::vector<plan::Plan>& plans) {
+  const Graph& g = front.graph;
+  const loop::Module& m = front.module;
   json e;
   e["kernels"] = kernels(g, m);
   e["steps"] = json::array();
@@ -100,6 +102,8 @@ json explain(const Graph& g, const loop::Module& m, const std::vector<plan::Plan
   constexpr const char* kGuard[] = {"==", "<=", "is a multiple of"};
   for (const ShapeGuard& s : g.guards)
     e["guards"].push_back(fmt::format("{} {} {}: {}", s.a.str(g.syms), kGuard[static_cast<int>(s.kind)], s.b.str(g.syms), s.why));
+  for (const import::Expansion& x : front.expansions)
+    e["expanded"].push_back({{"node", x.node}, {"operator", x.target}, {"source", x.source}, {"into", x.into}});
   return e;
 }
 
@@ -131,6 +135,9 @@ std::string explain_text(const json& e) {
                        b.contains("in_place_of") ? " (in place of " + b["in_place_of"].get<std::string>() + ")" : "");
     }
   }
+  if (e.contains("expanded")) t += "operators without a rule of their own, taken apart\n";
+  for (const json& x : e.value("expanded", json::array()))
+    t += fmt::format("  {} ({}): {}\n", x.at("operator").get<std::string>(), x.at("node").get<std::string>(), join(x.at("into"), 24));
   if (!e.at("guards").empty()) t += "guards\n";
   for (const json& g : e.at("guards")) t += "  " + g.get<std::string>() + "\n";
   return t;

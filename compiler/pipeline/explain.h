@@ -4,16 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "loop/loop.h"
-#include "plan/plan.h"
+#include "pipeline/pipeline.h"
 
 namespace aotc::pipeline {
 
 /// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}],
-///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes buffers: [{name bytes begin end offset place}]}], "guards": [..]}
+///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes buffers: [{name bytes begin end offset place}]}], "guards": [..],
+///  "expanded": [{node operator source into}]}, the last one where operators without a rule were taken apart.
 /// Bytes are at the top of the ranges (at the hint where a range has no top).
-nlohmann::json explain(const Graph& graph, const loop::Module& module, const std::vector<plan::Plan>& plans);
+nlohmann::json explain(const Front& front, const std::vector<plan::Plan>& plans);
 /// The text of explain's JSON, for people.
 std::string explain_text(const nlohmann::json& e);
 

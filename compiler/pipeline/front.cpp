@@ -6,6 +6,7 @@
 #include "emit/toolchain.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "import/expand.h"
 #include "import/read_archive.h"
 #include "loop/lower.h"
 #include "loop/text.h"
@@ -66,7 +67,10 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   stages.after("import", [&] { return import::dump(f.program); });
 
   clock.phase("decompose");
-  f.graph = decompose::decompose(f.program);
+  import::Expander expander(decompose::has_rule);
+  f.graph = decompose::decompose(f.program, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); });
+  f.expansions = expander.done();
+  stages.after("expand", [&] { return f.expansions.empty() ? std::string("(unchanged)\n") : import::dump(f.program); });
   verify(f.graph, "decompose");
   stages.after("decompose", [&] { return print(f.graph); });
 

@@ -48,7 +48,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const Target& targ
   m["arena_bytes"] = arena;
   m["ops"] = json::object();
   for (const import::PNode& n : front.program.nodes) m["ops"][n.target] = m["ops"].value(n.target, 0) + 1;
-  m["explain"] = explain(g, front.module, plans.plans);
+  m["explain"] = explain(front, plans.plans);
   return m;
 }
 

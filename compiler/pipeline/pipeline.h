@@ -11,6 +11,7 @@
 
 #include "base/target.h"
 #include "graph/graph.h"
+#include "import/expand.h"
 #include "import/program.h"
 #include "import/shapes.h"
 #include "loop/loop.h"
@@ -23,7 +24,7 @@ struct Events {
   std::function<void(const std::string& phase)> phase;                               ///< a phase starts
   std::function<void(size_t done, size_t total, const std::string& what)> progress;  ///< within a phase
   std::function<void(const std::string& line)> info;
-  /// IR text after a pass or stage ("import", "decompose", every pass, "loop", "plan"); only for the names asked for.
+  /// IR text after a pass or stage ("import", "expand", "decompose", every pass, "loop", "plan"); only for the names asked for.
   std::function<void(const std::string& stage, const std::string& text)> ir;
 };
 
@@ -37,7 +38,8 @@ struct FrontOptions {
 
 /// Everything before code is emitted: what `inspect` and `explain` show.
 struct Front {
-  import::Program program;
+  import::Program program;  ///< with operators that have no rule replaced
+  std::vector<import::Expansion> expansions;
   std::vector<import::VariantRange> variants;
   Graph graph;
   loop::Module module;

@@ -18,6 +18,7 @@
 #include "decompose/decompose.h"
 #include "graph/interp.h"
 #include "graph/text.h"
+#include "import/expand.h"
 #include "import/read_archive.h"
 #include "loop/interp.h"
 #include "loop/lower.h"
@@ -99,6 +100,11 @@ std::string difference(const HostTensor& got, const HostTensor& want) {
   return {};
 }
 
+Graph lower(import::Program& p) {
+  import::Expander expander(decompose::has_rule);
+  return decompose::decompose(p, [&](import::Program& program, const std::string& node) { return expander.expand(program, node); });
+}
+
 Json check(const Json& c, const fs::path& dir) {
   Json line = {{"name", c.at("name")}};
   const auto answer = [&](const char* status, std::string why) {
@@ -109,12 +115,15 @@ Json check(const Json& c, const fs::path& dir) {
   const auto start = std::chrono::steady_clock::now();
   const char* stage = "import";
   try {
-    const import::Program p = import::read_archive((dir / c.at("pt2").get<std::string>()).string());
+    import::Program p = import::read_archive((dir / c.at("pt2").get<std::string>()).string());
     stage = "decompose";
-    std::string missing;
-    for (const decompose::Unsupported& u : decompose::find_unsupported(p)) missing += fmt::format("{}: {}; ", u.overload, u.why);
-    if (!missing.empty()) return answer("unsupported", missing);
-    Graph g = decompose::decompose(p);
+    Graph g;
+    try {
+      g = lower(p);
+    } catch (const Diagnostic& d) {
+      if (d.code() != ExitCode::unsupported) throw;
+      return answer("unsupported", fmt::format("{}", fmt::join(d.notes(), "; ")));
+    }
     std::vector<HostTensor> in, want;
     for (const Json& j : c.at("inputs")) in.push_back(load(j, dir));
     for (const Json& j : c.at("outputs")) want.push_back(load(j, dir));
@@ -141,7 +150,8 @@ Json check(const Json& c, const fs::path& dir) {
 
 int run(int argc, char** argv) {
   if (argc == 2) {
-    std::fputs(print(decompose::decompose(import::read_archive(argv[1]))).c_str(), stdout);
+    import::Program p = import::read_archive(argv[1]);
+    std::fputs(print(lower(p)).c_str(), stdout);
     return 0;
   }
   if (argc != 3) return 2;

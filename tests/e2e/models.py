@@ -303,3 +303,35 @@ def spectrum_filtered_and_back():
 @model
 def fake_quantized():
     return Fn(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.125, 3, -128, 127)), (torch.randn(6, 40) * 9,), None
+
+
+@model
+def composites_without_rule():
+    """Operators that have no rule of their own: taken apart at import."""
+
+    def f(x, y):
+        gy, gx = torch.gradient(x, spacing=0.5)
+        z = x.clone()
+        z.fill_diagonal_(2.0)
+        half = torch.fft.hfft(torch.view_as_complex(y))
+        a, b = torch._foreach_mul([x, gx], 1.5)
+        padded = nn.utils.rnn.pad_sequence([x[:3], x[:5] + b[1:6]], batch_first=True, padding_value=-1.0)
+        return gy * z, half, a + b, padded
+
+    return Fn(f), (torch.randn(9, 9), torch.randn(4, 7, 2)), None
+
+
+@model
+def small_matrices_dynamic():
+    """Factorisations and what is solved with them, over a batch of any size."""
+
+    def f(x, b):
+        spd = x @ x.mT + torch.eye(5)
+        q, r = torch.linalg.qr(x)
+        sign, size = torch.linalg.slogdet(x)
+        p, l, u = torch.linalg.lu(x)
+        half = torch.linalg.cholesky(spd)
+        return (torch.linalg.inv(spd), torch.linalg.solve(spd, b), torch.det(x), sign, size, q, r, p, l, u, half, torch.cholesky_solve(b, half),
+                torch.linalg.solve_triangular(half, b, upper=False), torch.linalg.matrix_power(spd, -2))
+
+    return Fn(f), (torch.randn(3, 5, 5), torch.randn(3, 5, 2)), ({0: Dim("batch", min=1, max=16)}, {0: Dim("batch", min=1, max=16)})

@@ -1,0 +1,756 @@
+#include "import/composite.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/enum_tag.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstring>
+#include <set>
+
+#include "import/torch_values.h"
+
+namespace aotc::import {
+namespace {
+
+using c10::DispatchKey;
+using c10::IValue;
+using c10::OperatorHandle;
+using Stack = torch::jit::Stack;
+
+constexpr DispatchKey kRecord = DispatchKey::TESTING_ONLY_GenericMode;
+constexpr size_t kMaxConstantBytes = size_t{64} << 20;  ///< of one tensor made from numbers
+constexpr int64_t kMaxTrialBytes = int64_t{256} << 20;  ///< of the operands where a shape is found by running on zeros
+constexpr int64_t kMaxKnownValues = 4096;               ///< elements
+constexpr size_t kMaxNodes = 20000;
+constexpr std::string_view kWithin = "in the expansion of ";
+
+/// Why an operator does not come apart; leaves through LibTorch's kernels.
+struct Refusal : std::exception {
+  explicit Refusal(std::string text) : why(std::move(text)) {}
+  std::string why;
+  const char* what() const noexcept override { return why.c_str(); }
+};
+
+/// Operators that ask for a tensor's type or sizes and give a number. All others that give no tensor ask for its values.
+constexpr std::string_view kTypeQueries[] = {
+    "size",
+    "stride",
+    "storage_offset",
+    "numel",
+    "dim",
+    "sym_size",
+    "sym_stride",
+    "sym_numel",
+    "sym_storage_offset",
+    "sym_is_contiguous",
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+    "is_signed",
+    "result_type",
+    "can_cast",
+    "promote_types",
+    "is_conj",
+    "is_neg",
+    "is_same_size",
+    "is_inference",
+    "is_leaf",
+    "output_nr",
+    "_version",
+    "get_device",
+    "is_pinned",
+    "is_coalesced",
+    "_has_compatible_shallow_copy_type",
+    "_debug_has_internal_overlap",
+    "cudnn_is_acceptable",
+    "is_vulkan_available",
+    "_nnpack_available",
+    "_has_same_storage_numel",
+};
+/// In-place operators that read nothing of what they write.
+constexpr std::string_view kOverwriting[] = {"copy_", "fill_", "zero_", "set_"};
+/// In-place changes of a tensor's own view, and the operator that gives the view.
+struct ViewInPlace {
+  std::string_view target, functional;
+};
+constexpr ViewInPlace kViewsInPlace[] = {
+    {"aten.transpose_.default", "aten.transpose.int"},   {"aten.t_.default", "aten.t.default"},
+    {"aten.squeeze_.default", "aten.squeeze.default"},   {"aten.squeeze_.dim", "aten.squeeze.dim"},
+    {"aten.squeeze_.dims", "aten.squeeze.dims"},         {"aten.unsqueeze_.default", "aten.unsqueeze.default"},
+    {"aten.swapaxes_.default", "aten.swapaxes.default"}, {"aten.swapdims_.default", "aten.swapdims.default"},
+};
+
+/// Where kernels that may be made of other operators stand. Those of the last two may also do part of their work directly, which is found
+/// out while they are traced.
+constexpr DispatchKey kComposite[] = {DispatchKey::CompositeImplicitAutograd, DispatchKey::CompositeExplicitAutograd,
+                                      DispatchKey::CompositeExplicitAutogradNonFunctional};
+bool composite(const OperatorHandle& op) {
+  return std::any_of(std::begin(kComposite), std::end(kComposite), [&](DispatchKey k) { return op.hasKernelForDispatchKey(k); });
+}
+
+template <size_t n>
+bool listed(const std::string_view (&list)[n], std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string_view base_name(const OperatorHandle& op) {
+  const std::string& name = op.schema().name();  // "aten::add"
+  const size_t colons = name.find("::");
+  return colons == std::string::npos ? std::string_view(name) : std::string_view(name).substr(colons + 2);
+}
+
+std::string target_of(const OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  const std::string& overload = op.schema().overload_name();
+  const size_t colons = name.find("::");
+  if (colons == std::string::npos) return name;
+  return name.substr(0, colons) + "." + name.substr(colons + 2) + "." + (overload.empty() ? "default" : overload);
+}
+
+/// The operator looks at its first tensor's type and sizes, not at its elements.
+bool only_type(const OperatorHandle& op) {
+  const std::string_view name = base_name(op);
+  return name.size() > 5 && (name.substr(name.size() - 5) == "_like" || name.substr(0, 4) == "new_");
+}
+
+bool written(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
+bool returns_tensors(const c10::FunctionSchema& s) {
+  return std::any_of(s.returns().begin(), s.returns().end(), [](const c10::Argument& a) {
+    const ParamType t = type_of(a.real_type()).type;
+    return t == ParamType::tensor || t == ParamType::tensor_list || t == ParamType::opt_tensor_list;
+  });
+}
+
+/// Calls `fn` with every defined tensor of a value; `fn` may replace it.
+template <class Fn>
+void each_tensor(IValue& v, Fn&& fn) {
+  if (v.isTensor()) {
+    at::Tensor t = v.toTensor();
+    if (!t.defined()) return;
+    fn(t);
+    v = t;
+  } else if (v.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (at::Tensor t : v.toTensorVector()) {
+      if (t.defined()) fn(t);
+      out.push_back(std::move(t));
+    }
+    v = std::move(out);
+  } else if (v.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> out;
+    for (std::optional<at::Tensor> t : v.toOptionalTensorVector()) {
+      if (t && t->defined()) fn(*t);
+      out.push_back(std::move(t));
+    }
+    v = std::move(out);
+  }
+}
+template <class Fn>
+void each_tensor(const IValue& v, Fn&& fn) {
+  IValue copy = v;
+  each_tensor(copy, [&](at::Tensor& t) { fn(static_cast<const at::Tensor&>(t)); });
+}
+
+DType dtype_of(const at::Tensor& t) {
+  if (t.layout() != at::kStrided) throw Refusal("a tensor that is not dense");
+  const auto d = from_torch(t.scalar_type());
+  if (!d) throw Refusal(fmt::format("a tensor of type {}", c10::toString(t.scalar_type())));
+  return *d;
+}
+
+TensorMeta meta_of(const at::Tensor& t) {
+  TensorMeta m;
+  m.dtype = dtype_of(t);
+  for (const int64_t n : t.sizes()) m.sizes.emplace_back(n);
+  for (const int64_t n : t.strides()) m.strides.emplace_back(n);
+  m.storage_offset = t.storage_offset();
+  return m;
+}
+
+at::Tensor on_meta(const at::Tensor& t) { return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta)); }
+
+std::string first_line(const c10::Error& e) {
+  std::string text = e.what_without_backtrace();
+  return text.substr(0, std::min<size_t>(text.find('\n'), 200));
+}
+
+/// Where a part comes from: the user's line, and the user's operator.
+std::string source_within(const PNode& user) {
+  if (user.source.find(kWithin) != std::string::npos) return user.source;  // a part of a part
+  return fmt::format("{}{}{}{}", user.source, user.source.empty() ? "" : ", ", kWithin, user.target);
+}
+
+/// One operator being taken apart.
+class Recorder {
+ public:
+  Recorder(const HasRule& has_rule, const PNode& user, std::string prefix)
+      : has_rule_(has_rule), user_(user), prefix_(std::move(prefix)), source_(source_within(user)) {}
+
+  /// A caller's tensor, as one without data.
+  at::Tensor operand(const std::string& name, const TensorMeta& m, const SymTable& syms) {
+    const auto it = operands_.find(name);
+    if (it != operands_.end()) return it->second;
+    const auto numbers = [&](const std::vector<Expr>& v, const char* what) {
+      std::vector<int64_t> out;
+      for (const Expr& e : v) {
+        const auto c = syms.simplify(e).as_const();
+        if (!c)
+          throw Refusal(
+              fmt::format("the operand '{}' has a symbolic {} ({}), and an operator without a rule is taken apart for fixed "
+                          "sizes only; export with these sizes fixed",
+                          name, what, e.str(syms)));
+        out.push_back(*c);
+      }
+      return out;
+    };
+    at::Tensor t = at::empty_strided(numbers(m.sizes, "size"), numbers(m.strides, "stride"),
+                                     at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta));
+    operands_.emplace(name, t);
+    give_name(t, name);
+    caller_.insert(t.unsafeGetTensorImpl());
+    return t;
+  }
+
+  /// The kernel of an operator that is made of others, with recording on. Throws Refusal when there is none.
+  void take_apart(const OperatorHandle& op, Stack& stack) {
+    for (const DispatchKey key : kComposite)
+      if (op.hasKernelForDispatchKey(key)) return op.callBoxedForDispatchKey(key, stack);
+    throw Refusal("no rule, and it is not made of other operators");
+  }
+
+  /// The dispatcher's fallback: every operator that the kernel calls comes here.
+  void call(const OperatorHandle& op, Stack& stack) {
+    const c10::FunctionSchema& schema = op.schema();
+    const size_t n = schema.arguments().size();
+    const std::vector<IValue> args(stack.end() - static_cast<std::ptrdiff_t>(n), stack.end());
+    const std::string target = target_of(op);
+    bool meta = false, complex = false;
+    for (const IValue& v : args) {
+      each_tensor(v, [&](const at::Tensor& t) {
+        meta |= t.is_meta();
+        complex |= t.is_complex();
+      });
+      meta |= v.isDevice() && v.toDevice().is_meta();
+    }
+    if (!meta) return run_real(op, target, stack);
+    if (!returns_tensors(schema)) return call_without_tensors(op, target, complex, stack);
+    if (const auto functional = view_in_place(target)) return record_view_in_place(op, std::string(*functional), args, stack);
+    if (const auto functional = functional_of_out(op)) {
+      if (has_rule_(target_of(*functional), complex)) return record_out(op, *functional, args, stack);
+    }
+    if (has_rule_(target, complex)) return record(op, target, args, stack);
+    if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) return take_apart(op, stack);
+    // A kernel of the other kinds may turn out to be no mere composition; then it is the operator itself that is missing.
+    const Mark before = mark();
+    const Stack saved = stack;
+    try {
+      take_apart(op, stack);
+      if (missing_ == before.missing) return;
+    } catch (const Refusal&) {
+    } catch (const c10::Error&) {}
+    rewind(before);
+    stack = saved;
+    missing_.insert(target);
+    record(op, target, args, stack);  // so that all that is missing is found
+  }
+
+  CompositeTrace finish(const Stack& stack) {
+    const std::string own = user_.target.substr(0, user_.target.rfind('.') + 1);
+    if (std::any_of(missing_.begin(), missing_.end(), [&](const std::string& m) { return m.compare(0, own.size(), own) == 0; }))
+      throw Refusal("no rule, and it is not made of other operators");
+    if (!missing_.empty()) {
+      std::string list;
+      for (const std::string& m : missing_) list += (list.empty() ? "" : ", ") + m;
+      throw Refusal(fmt::format("no rule, and its kernel is made of operators of which there is none for {}", list));
+    }
+    const auto result = [&](const at::Tensor& t) {
+      check_defined(t);
+      return TensorRef{name_of(t)};
+    };
+    for (const IValue& v : stack) {
+      if (v.isTensor()) {
+        if (v.toTensor().defined())
+          trace_.results.emplace_back(result(v.toTensor()));
+        else
+          trace_.results.emplace_back(NoneArg{});
+      } else if (v.isTensorList()) {
+        TensorList list;
+        for (const at::Tensor& t : v.toTensorVector()) list.push_back(result(t));
+        trace_.results.emplace_back(std::move(list));
+      } else if (v.isNone()) {
+        trace_.results.emplace_back(NoneArg{});
+      } else {
+        throw Refusal("no rule, and a result of it is not a tensor");
+      }
+    }
+    return std::move(trace_);
+  }
+
+ private:
+  struct Mark {
+    size_t nodes;
+    std::map<const c10::TensorImpl*, std::string> names;
+    std::set<const c10::StorageImpl*> undefined;
+    std::set<std::string> missing;
+  };
+  Mark mark() const { return {trace_.nodes.size(), names_, undefined_, missing_}; }
+  void rewind(const Mark& m) {
+    trace_.nodes.resize(m.nodes);
+    names_ = m.names;
+    undefined_ = m.undefined;
+    missing_ = m.missing;
+  }
+
+  // Names
+
+  void give_name(const at::Tensor& t, const std::string& name) {
+    names_[t.unsafeGetTensorImpl()] = name;
+    alive_.push_back(t);
+  }
+  std::string new_name(const at::Tensor& t, std::string_view stem) {
+    std::string name = fmt::format("{}.{}_{}", prefix_, stem, next_++);
+    trace_.tensors.emplace(name, meta_of(t));
+    return name;
+  }
+  std::string name_of(const at::Tensor& t) {
+    if (!t.is_meta()) return constant(t);
+    const auto it = names_.find(t.unsafeGetTensorImpl());
+    if (it == names_.end()) throw Refusal("no rule, and its kernel makes a tensor by other means than operators");
+    return it->second;
+  }
+  /// A tensor that was computed from numbers alone, as it is now.
+  std::string constant(const at::Tensor& tensor) {
+    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+    const at::Tensor t = tensor.contiguous().resolve_conj().resolve_neg();
+    if (t.nbytes() > kMaxConstantBytes) throw Refusal("its kernel makes a constant too large to be stored");
+    const auto bytes = std::make_shared<std::vector<std::byte>>(t.nbytes());
+    if (!bytes->empty()) std::memcpy(bytes->data(), t.const_data_ptr(), bytes->size());
+    for (const auto& [name, c] : trace_.constants) {
+      const TensorMeta& m = trace_.tensors.at(name);
+      if (m.dtype == dtype_of(t) && c.bytes == bytes->size() && m.sizes == meta_of(t).sizes &&
+          std::equal(bytes->begin(), bytes->end(), c.data))
+        return name;
+    }
+    std::string name = new_name(t, "constant");
+    const TensorMeta& m = trace_.tensors.at(name);
+    trace_.constants.emplace(name, ConstData{name, {m.dtype, m.sizes}, bytes, bytes->data(), bytes->size()});
+    return name;
+  }
+
+  // Content of tensors that were only allocated
+
+  void check_defined(const at::Tensor& t) const {
+    if (t.is_meta() && t.numel() > 0 && undefined_.count(t.storage().unsafeGetStorageImpl()))
+      throw Refusal("no rule, and its kernel fills a tensor by other means than operators");
+  }
+
+  // Arguments
+
+  Arg tensor_arg(const at::Tensor& t) {
+    if (!t.defined()) return NoneArg{};
+    if (t.unsafeGetTensorImpl()->is_wrapped_number()) {
+      const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+      return *arg_of(IValue(t.item()), ParamType::scalar);
+    }
+    return TensorRef{name_of(t)};
+  }
+
+  NamedArg argument(const c10::Argument& a, const IValue& v) {
+    NamedArg out{a.name(), NoneArg{}};
+    const TypeOf type = type_of(a.real_type());
+    if (v.isTensor()) {
+      out.value = tensor_arg(v.toTensor());
+    } else if (v.isTensorList() && type.type == ParamType::tensor_list) {
+      TensorList list;
+      for (const at::Tensor& t : v.toTensorVector()) list.push_back({name_of(t)});
+      out.value = std::move(list);
+    } else if (v.isTensorList() || v.isOptionalTensorList()) {
+      OptTensorList list;
+      const auto add = [&](const std::optional<at::Tensor>& t) {
+        list.push_back(t && t->defined() ? std::optional(TensorRef{name_of(*t)}) : std::nullopt);
+      };
+      if (v.isTensorList())
+        for (const at::Tensor& t : v.toTensorVector()) add(t);
+      else
+        for (const auto& t : v.toOptionalTensorVector()) add(t);
+      out.value = std::move(list);
+    } else if (auto plain = arg_of(v, type.type)) {
+      out.value = std::move(*plain);
+      if (std::holds_alternative<DeviceArg>(out.value)) out.value = DeviceArg{"cpu"};
+      out.defaulted = v.isNone() || (a.default_value() && !v.isTensor() && *a.default_value() == v);
+    } else {
+      throw Refusal(fmt::format("the argument '{}' of {} has a form that is not known", a.name(), user_.target));
+    }
+    return out;
+  }
+
+  // Kernels
+
+  /// Operators of numbers alone are run; what they make is a constant.
+  void run_real(const OperatorHandle& op, const std::string& target, Stack& stack) {
+    if (op.hasTag(at::Tag::nondeterministic_seeded))
+      throw Refusal(fmt::format("no rule, and its kernel makes random numbers ({})", target));
+    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+    op.callBoxed(stack);
+  }
+
+  void call_without_tensors(const OperatorHandle& op, const std::string& target, bool complex, Stack& stack) {
+    const c10::FunctionSchema& schema = op.schema();
+    if (listed(kTypeQueries, base_name(op))) {
+      const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+      return op.callBoxed(stack);
+    }
+    const bool writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), written);
+    if (!writes && run_on_values(op, stack)) return;
+    if (schema.returns().empty() && !writes && has_rule_(target, complex))  // a check
+      return torch::jit::drop(stack, schema.arguments().size());
+    if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || (writes && composite(op))) return take_apart(op, stack);
+    throw Refusal(writes ? fmt::format("no rule, and its kernel calls {}, which only writes its arguments", target)
+                         : fmt::format("no rule, and what its kernel does depends on the values of its operands ({})", target));
+  }
+
+  /// Runs the operator for its results' types. Leaves the results on the stack.
+  void run_for_types(const OperatorHandle& op, const std::string& target, const std::vector<IValue>& args, Stack& stack) {
+    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+    torch::jit::drop(stack, args.size());
+    const size_t below = stack.size();
+    for (IValue v : args) {
+      each_tensor(v, [](at::Tensor& t) {
+        if (!t.is_meta() && !t.unsafeGetTensorImpl()->is_wrapped_number()) t = on_meta(t);
+      });
+      stack.push_back(std::move(v));
+    }
+    try {
+      return op.callBoxed(stack);
+    } catch (const c10::Error& e) {
+      stack.resize(below);
+      trial_run(op, target, args, stack, first_line(e));
+    }
+  }
+
+  /// An operator that LibTorch cannot run without data is run on zeros. Only for those whose results' sizes follow from the operands'.
+  void trial_run(const OperatorHandle& op, const std::string& target, const std::vector<IValue>& args, Stack& stack,
+                 const std::string& why) {
+    const auto refuse = [&](const std::string& reason) {
+      throw Refusal(fmt::format("no rule, and the results of {} in its kernel have no known sizes: {}", target, reason));
+    };
+    const c10::FunctionSchema& schema = op.schema();
+    for (const at::Tag tag : {at::Tag::dynamic_output_shape, at::Tag::data_dependent_output})
+      if (op.hasTag(tag)) refuse("they depend on data");
+    const auto aliased = [](const c10::Argument& a) { return a.alias_info() != nullptr; };
+    if (std::any_of(schema.arguments().begin(), schema.arguments().end(), aliased)) refuse(why);
+    int64_t bytes = 0;
+    for (IValue v : args) {
+      each_tensor(v, [&](at::Tensor& t) {
+        if (!t.is_meta()) return;
+        bytes += t.numel() * static_cast<int64_t>(t.element_size());
+        if (bytes > kMaxTrialBytes) refuse("it is too large to be tried");
+        t = at::zeros(t.sizes(), t.options().device(at::kCPU));
+      });
+      if (v.isDevice()) v = c10::Device(at::kCPU);
+      stack.push_back(std::move(v));
+    }
+    try {
+      op.callBoxed(stack);
+    } catch (const c10::Error& e) { refuse(first_line(e)); }
+    for (size_t i = stack.size() - schema.returns().size(); i < stack.size(); ++i)
+      each_tensor(stack[i], [](at::Tensor& t) { t = on_meta(t); });
+  }
+
+  PNode node_of(const OperatorHandle& op, const std::string& target, const std::vector<IValue>& args) {
+    if (trace_.nodes.size() >= kMaxNodes) throw Refusal("no rule, and its kernel comes apart into too many operators");
+    PNode n;
+    n.target = target;
+    n.source = source_;
+    n.module_path = user_.module_path;
+    for (size_t i = 0; i < args.size(); ++i) n.args.push_back(argument(op.schema().arguments()[i], args[i]));
+    return n;
+  }
+
+  void note_reads(const OperatorHandle& op, const std::vector<IValue>& args) {
+    const std::string_view name = base_name(op);
+    const auto& params = op.schema().arguments();
+    for (size_t i = 0; i < args.size(); ++i) {
+      const bool view = params[i].alias_info() && !written(params[i]);
+      if (view || only_type(op) || (written(params[i]) && listed(kOverwriting, name))) continue;
+      each_tensor(args[i], [&](const at::Tensor& t) { check_defined(t); });
+    }
+  }
+  void note_writes(const OperatorHandle& op, const std::vector<IValue>& args) {
+    const auto& params = op.schema().arguments();
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (!written(params[i])) continue;
+      each_tensor(args[i], [&](const at::Tensor& t) {
+        if (!t.is_meta()) throw Refusal("no rule, and its kernel writes operands into a tensor made from numbers");
+        const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
+        undefined_.erase(storage);
+        std::erase_if(values_, [&](const auto& v) { return v.second.storage == storage; });
+      });
+    }
+  }
+
+  /// Writes the operator down as one node.
+  void record(const OperatorHandle& op, const std::string& target, const std::vector<IValue>& args, Stack& stack) {
+    note_reads(op, args);
+    PNode n = node_of(op, target, args);
+    run_for_types(op, target, args, stack);
+    note_writes(op, args);
+    const std::string_view stem = base_name(op);
+    const bool allocates = stem == "empty" || stem == "empty_like" || stem == "empty_strided" || stem == "empty_permuted" ||
+                           stem == "new_empty" || stem == "new_empty_strided";
+    const bool writes = std::any_of(op.schema().arguments().begin(), op.schema().arguments().end(), written);
+    bool fresh = writes;  // a result that is no operand
+    const auto define = [&](const at::Tensor& t) {
+      const std::string name = new_name(t, stem);
+      if (!names_.count(t.unsafeGetTensorImpl())) {
+        fresh = true;
+        give_name(t, name);
+        if (allocates) undefined_.insert(t.storage().unsafeGetStorageImpl());
+      }
+      if (n.name.empty()) n.name = name;
+      return TensorRef{name};
+    };
+    for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+      const IValue& v = stack[i];
+      if (v.isTensor() && v.toTensor().defined()) {
+        n.results.emplace_back(define(v.toTensor()));
+      } else if (v.isTensorList()) {
+        TensorList list;
+        for (const at::Tensor& t : v.toTensorVector()) list.push_back(define(t));
+        n.results.emplace_back(std::move(list));
+      } else {
+        n.results.emplace_back(NoneArg{});
+      }
+    }
+    if (!fresh) return;
+    trace_.nodes.push_back(std::move(n));
+    if (!writes && !allocates) note_values(op, args, stack);
+  }
+
+  // Values that follow from numbers alone, so that a kernel may ask for them
+
+  /// The arguments with the values of their tensors; none where one is not known.
+  std::optional<Stack> with_values(const OperatorHandle& op, const std::vector<IValue>& args) const {
+    const bool like = only_type(op);
+    bool known = true;
+    Stack out;
+    for (IValue v : args) {
+      each_tensor(v, [&](at::Tensor& t) {
+        if (!t.is_meta()) return;
+        const auto it = values_.find(t.unsafeGetTensorImpl());
+        known &= like || it != values_.end();
+        if (like)
+          t = at::zeros(t.sizes(), t.options().device(at::kCPU));
+        else if (known)
+          t = it->second.value;
+      });
+      if (v.isDevice()) v = c10::Device(at::kCPU);
+      out.push_back(std::move(v));
+    }
+    return known ? std::optional(std::move(out)) : std::nullopt;
+  }
+
+  void note_values(const OperatorHandle& op, const std::vector<IValue>& args, const Stack& stack) {
+    if (op.hasTag(at::Tag::nondeterministic_seeded)) return;
+    const size_t results = op.schema().returns().size();
+    bool small = true;
+    for (size_t i = stack.size() - results; i < stack.size(); ++i)
+      each_tensor(stack[i], [&](const at::Tensor& t) { small &= t.numel() <= kMaxKnownValues; });
+    if (!small) return;
+    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+    auto known = with_values(op, args);
+    if (!known) return;
+    try {
+      op.callBoxed(*known);
+    } catch (const c10::Error&) { return; }
+    for (size_t i = 0; i < results; ++i) {
+      std::vector<at::Tensor> made;
+      each_tensor((*known)[i], [&](const at::Tensor& t) { made.push_back(t.clone()); });
+      size_t k = 0;
+      each_tensor(stack[stack.size() - results + i], [&](const at::Tensor& t) {
+        if (k < made.size()) values_[t.unsafeGetTensorImpl()] = {t.storage().unsafeGetStorageImpl(), made[k]};
+        ++k;
+      });
+    }
+  }
+
+  /// Answers a question about values that are known. Leaves the answer on the stack.
+  bool run_on_values(const OperatorHandle& op, Stack& stack) const {
+    const size_t n = op.schema().arguments().size();
+    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+    auto known = with_values(op, std::vector<IValue>(stack.end() - static_cast<std::ptrdiff_t>(n), stack.end()));
+    if (!known) return false;
+    op.callBoxed(*known);
+    torch::jit::drop(stack, n);
+    for (IValue& v : *known) stack.push_back(std::move(v));
+    return true;
+  }
+
+  static std::optional<std::string_view> view_in_place(const std::string& target) {
+    for (const ViewInPlace& v : kViewsInPlace)
+      if (v.target == target) return v.functional;
+    return std::nullopt;
+  }
+
+  /// x.t_() gives x another shape: from here on the tensor is the view.
+  void record_view_in_place(const OperatorHandle& op, const std::string& functional, const std::vector<IValue>& args, Stack& stack) {
+    const at::Tensor self = args.at(0).toTensor();
+    if (caller_.count(self.unsafeGetTensorImpl())) throw Refusal("no rule, and its kernel changes the shape of an operand in place");
+    PNode n = node_of(op, functional, args);
+    run_for_types(op, functional, args, stack);
+    n.name = new_name(self, base_name(op));
+    n.results.emplace_back(TensorRef{n.name});
+    give_name(self, n.name);
+    trace_.nodes.push_back(std::move(n));
+  }
+
+  /// The form of an operator that gives its result instead of writing it into an argument: "add.out" → "add.Tensor" is found by name.
+  static std::optional<OperatorHandle> functional_of_out(const OperatorHandle& op) {
+    const std::string& overload = op.schema().overload_name();
+    if (overload.size() < 3 || overload.substr(overload.size() - 3) != "out") return std::nullopt;
+    const auto& args = op.schema().arguments();
+    const size_t outs = static_cast<size_t>(std::count_if(args.begin(), args.end(), written));
+    if (outs != 1 || !written(args.back())) return std::nullopt;
+    std::vector<std::string> names = {"", "Tensor"};
+    if (overload.size() > 4) names = {overload.substr(0, overload.size() - 4)};
+    for (const std::string& name : names) {
+      const auto handle = c10::Dispatcher::singleton().findSchema({op.schema().name(), name});
+      if (!handle || handle->schema().arguments().size() + 1 != args.size() || handle->schema().returns().size() != 1) continue;
+      const auto& plain = handle->schema().arguments();
+      if (std::equal(plain.begin(), plain.end(), args.begin(),
+                     [](const c10::Argument& a, const c10::Argument& b) { return a.name() == b.name(); }))
+        return *handle;
+    }
+    return std::nullopt;
+  }
+
+  void record_out(const OperatorHandle& op, const OperatorHandle& functional, std::vector<IValue> args, Stack& stack) {
+    const at::Tensor out = args.back().toTensor();
+    torch::jit::drop(stack, args.size());
+    args.pop_back();
+    for (const IValue& v : args) stack.push_back(v);
+    record(functional, target_of(functional), args, stack);
+    const at::Tensor made = torch::jit::pop(stack).toTensor();
+    if (!out.is_meta()) throw Refusal("no rule, and its kernel writes operands into a tensor made from numbers");
+    if (made.sizes() != out.sizes()) {
+      if (out.numel() != 0 || caller_.count(out.unsafeGetTensorImpl()) || made.scalar_type() != out.scalar_type())
+        throw Refusal(fmt::format("no rule, and its kernel calls {} with an output of other sizes", target_of(op)));
+      const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
+      out.resize_(made.sizes());
+      give_name(out, name_of(made));
+    } else {
+      const auto copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+      const std::vector<IValue> operands = {out, made, false};
+      stack.insert(stack.end(), operands.begin(), operands.end());
+      record(copy, "aten.copy_.default", operands, stack);
+      torch::jit::drop(stack, 1);
+    }
+    stack.emplace_back(out);
+  }
+
+  const HasRule& has_rule_;
+  const PNode& user_;
+  std::string prefix_, source_;
+  CompositeTrace trace_;
+  std::map<const c10::TensorImpl*, std::string> names_;
+  std::map<std::string, at::Tensor> operands_;
+  std::set<const c10::TensorImpl*> caller_;
+  std::set<const c10::StorageImpl*> undefined_;  ///< allocated and not written yet
+  struct Known {
+    const c10::StorageImpl* storage;
+    at::Tensor value;
+  };
+  std::map<const c10::TensorImpl*, Known> values_;  ///< of tensors without data that are functions of numbers
+  std::vector<at::Tensor> alive_;                   ///< so that no address is given twice
+  std::set<std::string> missing_;
+  int next_ = 0;
+};
+
+/// The operator's arguments as LibTorch takes them, tensors by `operand`.
+template <class Operand>
+Stack stack_of(const OperatorHandle& op, const PNode& node, Operand&& operand) {
+  Stack stack;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const Arg& a = node.args[i].value;
+    c10::TypePtr type = op.schema().arguments().at(i).real_type();
+    const auto opt = type->cast<c10::OptionalType>();
+    if (opt) type = opt->getElementType();
+    if (const auto* t = std::get_if<TensorRef>(&a)) {
+      stack.emplace_back(operand(t->name));
+    } else if (const auto* l = std::get_if<TensorList>(&a)) {
+      c10::List<at::Tensor> list;
+      for (const TensorRef& t : *l) list.push_back(operand(t.name));
+      stack.emplace_back(std::move(list));
+    } else if (const auto* ol = std::get_if<OptTensorList>(&a)) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& t : *ol) list.push_back(t ? std::optional(operand(t->name)) : std::nullopt);
+      stack.emplace_back(std::move(list));
+    } else if (std::holds_alternative<NoneArg>(a) && opt) {
+      stack.emplace_back();
+    } else if (std::holds_alternative<SymbolicArg>(a) || std::holds_alternative<SubgraphArg>(a)) {
+      throw Refusal(fmt::format("no rule, and the argument '{}' is no constant", node.args[i].name));
+    } else {
+      const auto symbolic = [](const Expr& e) { return !e.is_const(); };
+      const auto* e = std::get_if<Expr>(&a);
+      const auto* es = std::get_if<std::vector<Expr>>(&a);
+      if ((e && symbolic(*e)) || (es && std::any_of(es->begin(), es->end(), symbolic)))
+        throw Refusal(
+            fmt::format("the argument '{}' is symbolic, and an operator without a rule is taken apart for fixed sizes only; export "
+                        "with these sizes fixed",
+                        node.args[i].name));
+      stack.push_back(ivalue_of(a, type->kind()));
+    }
+  }
+  return stack;
+}
+
+}  // namespace
+
+class CompositeTracer::Impl {
+ public:
+  explicit Impl(HasRule has_rule) : has_rule_(std::move(has_rule)) {}
+
+  Result<CompositeTrace> trace(const Program& program, const PNode& node, const std::string& prefix) {
+    const auto fail = [](std::string why) { return Result<CompositeTrace>::fail(std::move(why)); };
+    const auto op = find_operator(node.target);
+    if (!op) return fail("no rule, and LibTorch does not know it");
+    if (!composite(*op)) return fail("no rule, and it is not made of other operators");
+    const c10::InferenceMode inference;
+    Recorder recorder(has_rule_, node, prefix);
+    try {
+      // The fallback acts only on threads that ask for it.
+      const auto fallback = c10::Dispatcher::singleton().registerFallback(
+          kRecord, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Fallback>(recorder)),
+          "aotc: operators of a composite kernel");
+      Stack stack = stack_of(*op, node, [&](const std::string& name) {
+        const auto it = program.tensors.find(name);
+        if (it == program.tensors.end()) throw Refusal(fmt::format("no rule, and nothing is known of its operand '{}'", name));
+        return recorder.operand(name, it->second, program.syms);
+      });
+      const c10::impl::IncludeDispatchKeyGuard record(kRecord);
+      recorder.take_apart(*op, stack);
+      return recorder.finish(stack);
+    } catch (const Refusal& r) { return fail(r.why); } catch (const c10::Error& e) {
+      return fail("no rule, and its kernel does not run without data: " + first_line(e));
+    } catch (const Diagnostic&) { throw; } catch (const InternalError&) {
+      throw;
+    } catch (const std::exception& e) { return fail(std::string("no rule, and its kernel does not run without data: ") + e.what()); }
+  }
+
+ private:
+  struct Fallback final : c10::OperatorKernel {
+    explicit Fallback(Recorder& r) : recorder(r) {}
+    void operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) { recorder.call(op, *stack); }
+    Recorder& recorder;
+  };
+  HasRule has_rule_;
+};
+
+CompositeTracer::CompositeTracer(HasRule has_rule) : impl_(std::make_unique<Impl>(std::move(has_rule))) {}
+CompositeTracer::~CompositeTracer() = default;
+Result<CompositeTrace> CompositeTracer::trace(const Program& program, const PNode& node, const std::string& prefix) {
+  return impl_->trace(program, node, prefix);
+}
+
+}  // namespace aotc::import
