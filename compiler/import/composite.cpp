@@ -1,179 +1,17 @@
 #include "import/composite.h"
 
-#include <ATen/Functions.h>
-#include <ATen/core/enum_tag.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
 #include <set>
 
-#include "import/torch_values.h"
+#include "import/composite_detail.h"
 
 namespace aotc::import {
 namespace {
 
-using c10::DispatchKey;
-using c10::IValue;
-using c10::OperatorHandle;
-using Stack = torch::jit::Stack;
-
-constexpr DispatchKey kRecord = DispatchKey::TESTING_ONLY_GenericMode;
-constexpr size_t kMaxConstantBytes = size_t{64} << 20;  ///< of one tensor made from numbers
-constexpr int64_t kMaxTrialBytes = int64_t{256} << 20;  ///< of the operands where a shape is found by running on zeros
-constexpr int64_t kMaxKnownValues = 4096;               ///< elements
-constexpr size_t kMaxNodes = 20000;
-constexpr std::string_view kWithin = "in the expansion of ";
-
-/// Why an operator does not come apart; leaves through LibTorch's kernels.
-struct Refusal : std::exception {
-  explicit Refusal(std::string text) : why(std::move(text)) {}
-  std::string why;
-  const char* what() const noexcept override { return why.c_str(); }
-};
-
-/// Operators that ask for a tensor's type or sizes and give a number. All others that give no tensor ask for its values.
-constexpr std::string_view kTypeQueries[] = {
-    "size",
-    "stride",
-    "storage_offset",
-    "numel",
-    "dim",
-    "sym_size",
-    "sym_stride",
-    "sym_numel",
-    "sym_storage_offset",
-    "sym_is_contiguous",
-    "is_contiguous",
-    "is_floating_point",
-    "is_complex",
-    "is_signed",
-    "result_type",
-    "can_cast",
-    "promote_types",
-    "is_conj",
-    "is_neg",
-    "is_same_size",
-    "is_inference",
-    "is_leaf",
-    "output_nr",
-    "_version",
-    "get_device",
-    "is_pinned",
-    "is_coalesced",
-    "_has_compatible_shallow_copy_type",
-    "_debug_has_internal_overlap",
-    "cudnn_is_acceptable",
-    "is_vulkan_available",
-    "_nnpack_available",
-    "_has_same_storage_numel",
-};
-/// In-place operators that read nothing of what they write.
-constexpr std::string_view kOverwriting[] = {"copy_", "fill_", "zero_", "set_"};
-/// In-place changes of a tensor's own view, and the operator that gives the view.
-struct ViewInPlace {
-  std::string_view target, functional;
-};
-constexpr ViewInPlace kViewsInPlace[] = {
-    {"aten.transpose_.default", "aten.transpose.int"},   {"aten.t_.default", "aten.t.default"},
-    {"aten.squeeze_.default", "aten.squeeze.default"},   {"aten.squeeze_.dim", "aten.squeeze.dim"},
-    {"aten.squeeze_.dims", "aten.squeeze.dims"},         {"aten.unsqueeze_.default", "aten.unsqueeze.default"},
-    {"aten.swapaxes_.default", "aten.swapaxes.default"}, {"aten.swapdims_.default", "aten.swapdims.default"},
-};
-
-/// Where kernels that may be made of other operators stand. Those of the last two may also do part of their work directly, which is found
-/// out while they are traced.
-constexpr DispatchKey kComposite[] = {DispatchKey::CompositeImplicitAutograd, DispatchKey::CompositeExplicitAutograd,
-                                      DispatchKey::CompositeExplicitAutogradNonFunctional};
-bool composite(const OperatorHandle& op) {
-  return std::any_of(std::begin(kComposite), std::end(kComposite), [&](DispatchKey k) { return op.hasKernelForDispatchKey(k); });
-}
-
-template <size_t n>
-bool listed(const std::string_view (&list)[n], std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
-std::string_view base_name(const OperatorHandle& op) {
-  const std::string& name = op.schema().name();  // "aten::add"
-  const size_t colons = name.find("::");
-  return colons == std::string::npos ? std::string_view(name) : std::string_view(name).substr(colons + 2);
-}
-
-std::string target_of(const OperatorHandle& op) {
-  const std::string& name = op.schema().name();
-  const std::string& overload = op.schema().overload_name();
-  const size_t colons = name.find("::");
-  if (colons == std::string::npos) return name;
-  return name.substr(0, colons) + "." + name.substr(colons + 2) + "." + (overload.empty() ? "default" : overload);
-}
-
-/// The operator looks at its first tensor's type and sizes, not at its elements.
-bool only_type(const OperatorHandle& op) {
-  const std::string_view name = base_name(op);
-  return name.size() > 5 && (name.substr(name.size() - 5) == "_like" || name.substr(0, 4) == "new_");
-}
-
-bool written(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
-bool returns_tensors(const c10::FunctionSchema& s) {
-  return std::any_of(s.returns().begin(), s.returns().end(), [](const c10::Argument& a) {
-    const ParamType t = type_of(a.real_type()).type;
-    return t == ParamType::tensor || t == ParamType::tensor_list || t == ParamType::opt_tensor_list;
-  });
-}
-
-/// Calls `fn` with every defined tensor of a value; `fn` may replace it.
-template <class Fn>
-void each_tensor(IValue& v, Fn&& fn) {
-  if (v.isTensor()) {
-    at::Tensor t = v.toTensor();
-    if (!t.defined()) return;
-    fn(t);
-    v = t;
-  } else if (v.isTensorList()) {
-    c10::List<at::Tensor> out;
-    for (at::Tensor t : v.toTensorVector()) {
-      if (t.defined()) fn(t);
-      out.push_back(std::move(t));
-    }
-    v = std::move(out);
-  } else if (v.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> out;
-    for (std::optional<at::Tensor> t : v.toOptionalTensorVector()) {
-      if (t && t->defined()) fn(*t);
-      out.push_back(std::move(t));
-    }
-    v = std::move(out);
-  }
-}
-template <class Fn>
-void each_tensor(const IValue& v, Fn&& fn) {
-  IValue copy = v;
-  each_tensor(copy, [&](at::Tensor& t) { fn(static_cast<const at::Tensor&>(t)); });
-}
-
-DType dtype_of(const at::Tensor& t) {
-  if (t.layout() != at::kStrided) throw Refusal("a tensor that is not dense");
-  const auto d = from_torch(t.scalar_type());
-  if (!d) throw Refusal(fmt::format("a tensor of type {}", c10::toString(t.scalar_type())));
-  return *d;
-}
-
-TensorMeta meta_of(const at::Tensor& t) {
-  TensorMeta m;
-  m.dtype = dtype_of(t);
-  for (const int64_t n : t.sizes()) m.sizes.emplace_back(n);
-  for (const int64_t n : t.strides()) m.strides.emplace_back(n);
-  m.storage_offset = t.storage_offset();
-  return m;
-}
-
-at::Tensor on_meta(const at::Tensor& t) { return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta)); }
-
-std::string first_line(const c10::Error& e) {
-  std::string text = e.what_without_backtrace();
-  return text.substr(0, std::min<size_t>(text.find('\n'), 200));
-}
+using namespace composite;
 
 /// Where a part comes from: the user's line, and the user's operator.
 std::string source_within(const PNode& user) {
@@ -237,9 +75,9 @@ class Recorder {
     if (!returns_tensors(schema)) return call_without_tensors(op, target, complex, stack);
     if (const auto functional = view_in_place(target)) return record_view_in_place(op, std::string(*functional), args, stack);
     if (const auto functional = functional_of_out(op)) {
-      if (has_rule_(target_of(*functional), complex)) return record_out(op, *functional, args, stack);
+      if (has_rule(target_of(*functional), complex)) return record_out(op, *functional, args, stack);
     }
-    if (has_rule_(target, complex)) return record(op, target, args, stack);
+    if (has_rule(target, complex)) return record(op, target, args, stack);
     if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) return take_apart(op, stack);
     // A kernel of the other kinds may turn out to be no mere composition; then it is the operator itself that is missing.
     const Mark before = mark();
@@ -288,6 +126,11 @@ class Recorder {
   }
 
  private:
+  /// An operator that makes complex tensors of real ones has a rule among those for complex ones.
+  bool has_rule(const std::string& target, bool complex) const {
+    return has_rule_(target, complex) || (!complex && has_rule_(target, true));
+  }
+
   struct Mark {
     size_t nodes;
     std::map<const c10::TensorImpl*, std::string> names;
@@ -403,9 +246,9 @@ class Recorder {
     }
     const bool writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), written);
     if (!writes && run_on_values(op, stack)) return;
-    if (schema.returns().empty() && !writes && has_rule_(target, complex))  // a check
+    if (schema.returns().empty() && !writes && has_rule(target, complex))  // a check
       return torch::jit::drop(stack, schema.arguments().size());
-    if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || (writes && composite(op))) return take_apart(op, stack);
+    if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || (writes && is_composite(op))) return take_apart(op, stack);
     throw Refusal(writes ? fmt::format("no rule, and its kernel calls {}, which only writes its arguments", target)
                          : fmt::format("no rule, and what its kernel does depends on the values of its operands ({})", target));
   }
@@ -715,7 +558,7 @@ class CompositeTracer::Impl {
     const auto fail = [](std::string why) { return Result<CompositeTrace>::fail(std::move(why)); };
     const auto op = find_operator(node.target);
     if (!op) return fail("no rule, and LibTorch does not know it");
-    if (!composite(*op)) return fail("no rule, and it is not made of other operators");
+    if (!is_composite(*op)) return fail("no rule, and it is not made of other operators");
     const c10::InferenceMode inference;
     Recorder recorder(has_rule_, node, prefix);
     try {

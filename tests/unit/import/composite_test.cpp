@@ -161,6 +161,19 @@ TEST_CASE("tensors made from numbers within become constants") {
   check(m.p);
 }
 
+TEST_CASE("complex tensors within") {
+  Maker m;
+  m.input("x", {Expr(8)});
+  m.p.tensors["c"] = {.dtype = DType::c64, .sizes = {Expr(5)}, .strides = {Expr(1)}, .storage_offset = 0};
+  m.p.tensors["r"] = {.dtype = DType::f32, .sizes = {Expr(5), Expr(2)}, .strides = {Expr(2), Expr(1)}, .storage_offset = 0};
+  m.node("aten.fft_ihfft.default", {{"self", ref("x")}}, {ref("c")});
+  m.p.tensors["resolved"] = m.p.tensors["c"];
+  m.node("aten.resolve_conj.default", {{"self", ref("c")}}, {ref("resolved")}).name = "resolved";
+  m.node("aten.view_as_real.default", {{"self", ref("resolved")}}, {ref("r")}).name = "r";
+  m.output("r");
+  check(m.p);
+}
+
 TEST_CASE("symbolic sizes are refused, and the reason says so") {
   Maker m;
   const SymId s = m.p.syms.add({.name = "batch", .min = 1, .max = 8});
