@@ -209,7 +209,8 @@ std::vector<Candidate> candidates(const ConvContract& given, const Target& targe
     choice.mc = 1, choice.nc = 4096, choice.kc = 2;
     // A strip of at least one row of 64 columns.
     const int64_t strip =
-        ((c.kernel[1] - 1) * c.dilation[1] + 1 + c.stride[1]) * (63 * c.stride[2] + (c.kernel[2] - 1) * c.dilation[2] + 1 + c.stride[2]);
+        ((c.kernel[1] - 1) * c.dilation[1] + 1 + c.stride[1]) * (63 * c.stride[2] + (c.kernel[2] - 1) * c.dilation[2] + 1 + c.stride[2]) +
+        lanes.width * c.stride[1] * c.stride[2];
     choice.kp = static_cast<int>(std::clamp<int64_t>(even_up(strip), 6144, 1 << 17));
     direct.choice = choice;
     direct.cost =

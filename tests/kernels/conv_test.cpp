@@ -242,9 +242,27 @@ TEST_CASE("depthwise conv against fp64", "[conv]") {
         c.stride[d] = d == 0 ? 1 : static_cast<int>(pick({1, 1, 2, 3})), c.dilation[d] = d == 0 ? 1 : static_cast<int>(pick({1, 1, 2}));
         c.pad[d] = d == 0 ? 0 : static_cast<int>(pick({0, 1, 3})), c.pad_hi[d] = d == 0 ? 0 : static_cast<int>(pick({0, 1, 3}));
       }
+      if (rng() % 4 == 0) c.kernel[1] = 4, c.stride[1] = 4, c.dilation[1] = static_cast<int>(pick({1, 2, 4}));
+      if (rng() % 4 == 0) c.in[1] = pick({6, 9, 11, 28}), c.in[2] = pick({12, 16, 28, 70});  // tiles of rows
       c.nc = static_cast<int>(pick({32, 200, 4096})), c.kp = static_cast<int>(pick({64, 512, 6144}));
       check(e, c, rng);
     }
+  }
+}
+
+TEST_CASE("conv with kernels longer than a row of taps against fp64", "[conv]") {
+  std::mt19937 rng(14);
+  for (const Entry& e : kEntries) {
+    if (!machine_has(e.isa)) continue;
+    for (int kernel : {16, 31, 127, 128, 129})
+      for (int stride : {1, 2, 5}) {
+        Case c{};
+        c.n = 2, c.groups = 2, c.cg = 3, c.cog = 20, c.packed = stride < 5;
+        for (int d = 0; d < 3; ++d) c.in[d] = c.kernel[d] = c.stride[d] = c.dilation[d] = 1;
+        c.in[2] = 70, c.kernel[2] = kernel, c.stride[2] = stride, c.pad[2] = kernel / 2, c.pad_hi[2] = kernel / 2 - 1;
+        c.algo = AOTC_CONV_GEMM, c.mc = 32, c.nc = 64, c.kc = 128, c.kp = 1024;
+        check(e, c, rng);
+      }
   }
 }
 

@@ -101,16 +101,17 @@ inline void copy_run(const E* row, int64_t i0, int64_t step, int64_t width, int6
 /// The plan of a gather of f32 along rows: vector-sized pieces of the runs, and per tap where they lie and which source elements exist.
 /// For any step, and for transposed convolutions. Worked out once a panel, used for every channel.
 struct Pieces {
-  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 16;
+  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 16,
+                       kMaxWide = 128;  // taps: of depth and height together, of width
   int n = 0;
   int step;
   int32_t at[kMax];
   int64_t offset[kMaxTaps][kMax];  // by (kd, kh): from the channel's plane to the source of lane 0 at kw = 0
-  int32_t start[kMaxTaps][kMax];   // by kw, added to the offset
-  u32 lanes[kMaxTaps][kMax];       // by kw: step 1, 2: source elements inside the row; else lanes that have one (transposed: a row of them)
+  int32_t start[kMaxWide][kMax];   // by kw, added to the offset
+  u32 lanes[kMaxWide][kMax];       // by kw: step 1, 2: source elements inside the row; else lanes that have one (transposed: a row of them)
   u32 row[kMaxTaps][kMax];         // by (kd, kh): all ones where the row exists
 
-  static bool fits(const ConvShape& s) { return s.stride[2] < 4096 && s.kernel[2] <= kMaxTaps && s.kernel[0] * s.kernel[1] <= kMaxTaps; }
+  static bool fits(const ConvShape& s) { return s.stride[2] < 4096 && s.kernel[2] <= kMaxWide && s.kernel[0] * s.kernel[1] <= kMaxTaps; }
 
   Pieces(const ConvShape& s, const Run* runs, int n_runs) : step(s.transposed ? 0 : static_cast<int>(s.stride[2])) {
     for (int r = 0; r < n_runs; ++r)

@@ -66,6 +66,7 @@ struct Vec<float> {
   static void store(void* p, V v) { _mm512_storeu_ps(p, v); }
   static V set1(float x) { return _mm512_set1_ps(x); }
   static V fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+  static V add(V a, V b) { return _mm512_add_ps(a, b); }
   static V max(V a, V b) { return _mm512_max_ps(a, b); }
 };
 template <>
@@ -77,6 +78,7 @@ struct Vec<double> {
   static void store(void* p, V v) { _mm512_storeu_pd(p, v); }
   static V set1(double x) { return _mm512_set1_pd(x); }
   static V fma(V a, V b, V c) { return _mm512_fmadd_pd(a, b, c); }
+  static V add(V a, V b) { return _mm512_add_pd(a, b); }
   static V max(V a, V b) { return _mm512_max_pd(a, b); }
 };
 inline __m512 load_half(const f16* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
@@ -93,6 +95,7 @@ struct Vec<float> {
   static void store(void* p, V v) { _mm256_storeu_ps(static_cast<float*>(p), v); }
   static V set1(float x) { return _mm256_set1_ps(x); }
   static V fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+  static V add(V a, V b) { return _mm256_add_ps(a, b); }
   static V max(V a, V b) { return _mm256_max_ps(a, b); }
 };
 template <>
@@ -104,6 +107,7 @@ struct Vec<double> {
   static void store(void* p, V v) { _mm256_storeu_pd(static_cast<double*>(p), v); }
   static V set1(double x) { return _mm256_set1_pd(x); }
   static V fma(V a, V b, V c) { return _mm256_fmadd_pd(a, b, c); }
+  static V add(V a, V b) { return _mm256_add_pd(a, b); }
   static V max(V a, V b) { return _mm256_max_pd(a, b); }
 };
 inline __m256 load_half(const f16* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
