@@ -173,12 +173,29 @@ void sum_taps(const Acc* patch, const int64_t* distance, const Acc* weight, int6
   }
 }
 
+#if defined(__AVX512F__)
+/// Half a vector, for rows of up to 8.
+struct HalfVec {
+  using V = __m256;
+  static constexpr int kLanes = 8;
+  static V zero() { return _mm256_setzero_ps(); }
+  static V load(const float* p) { return _mm256_loadu_ps(p); }
+  static void store(float* p, V v) { _mm256_storeu_ps(p, v); }
+  static V set1(float x) { return _mm256_set1_ps(x); }
+  static V fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+};
+constexpr int64_t narrow_lanes(const float*) { return HalfVec::kLanes; }
+#else
+using HalfVec = Vec<float>;
+constexpr int64_t narrow_lanes(const float*) { return 0; }
+#endif
+constexpr int64_t narrow_lanes(const double*) { return 0; }
+
 /// Taps of height that lie rows one apart in the same phase, for all taps of width: the outputs of a tile share what they load.
 /// weight: [kw][J]; at[kw]: distance of the first of them. a: [R][NV vectors], rows ld apart.
-template <class Acc, int R, int NV, int J>
+template <class V, class Acc, int R, int NV, int J>
 __attribute__((noinline)) void row_tile(const Acc* patch, int64_t wide, const int64_t* at, const Acc* weight, int64_t taps_w, bool first,
                                         Acc* acc, int64_t ld) {
-  using V = Vec<Acc>;
   constexpr int W = V::kLanes;
   typename V::V a[R][NV];
 #pragma GCC unroll 8
@@ -209,27 +226,29 @@ __attribute__((noinline)) void row_tile(const Acc* patch, int64_t wide, const in
 }
 
 /// All tiles of a strip for J taps of height.
-template <class Acc, int J>
+template <class V, class Acc, int J>
 void row_tiles(const Acc* patch, int64_t wide, const int64_t* at, const Acc* weight, int64_t taps_w, bool first, int64_t rows, int64_t vecs,
                Acc* acc, int64_t ld) {
-  constexpr int W = Vec<Acc>::kLanes, kWide = sizeof(typename Vec<Acc>::V) == 64 ? 4 : 2;
+  constexpr int W = V::kLanes, kWide = sizeof(typename V::V) == 64 ? 4 : 2;
   for (int64_t v = 0; v < vecs;) {
     const int64_t nv = vecs - v >= kWide ? kWide : vecs - v >= 2 ? 2 : 1;
     for (int64_t r = 0; r < rows;) {
       // A tile may reach beyond the last row as far as the scratch goes.
-      auto takes = [&](int64_t tile) { return rows - r >= tile || (rows - r > tile / 2 && (tile - rows + r) * max_of(wide, ld) <= 4 * W); };
+      auto takes = [&](int64_t tile) {
+        return rows - r >= tile || (rows - r > tile / 2 && (tile - rows + r) * max_of(wide, ld) <= 4 * Vec<Acc>::kLanes);
+      };
       const int64_t tile = nv == 1 && takes(8) ? 8 : takes(4) ? 4 : rows - r >= 2 ? 2 : 1;
       const Acc* from = patch + r * wide + v * W;
       Acc* to = acc + r * ld + v * W;
       auto run = [&](auto fn) { fn(from, wide, at, weight, taps_w, first, to, ld); };
       if (tile == 8)
-        run(row_tile<Acc, 8, 1, J>);
+        run(row_tile<V, Acc, 8, 1, J>);
       else if (tile == 4)
-        run(nv == 1 ? row_tile<Acc, 4, 1, J> : nv == 2 ? row_tile<Acc, 4, 2, J> : row_tile<Acc, 4, kWide, J>);
+        run(nv == 1 ? row_tile<V, Acc, 4, 1, J> : nv == 2 ? row_tile<V, Acc, 4, 2, J> : row_tile<V, Acc, 4, kWide, J>);
       else if (tile == 2)
-        run(nv == 1 ? row_tile<Acc, 2, 1, J> : nv == 2 ? row_tile<Acc, 2, 2, J> : row_tile<Acc, 2, kWide, J>);
+        run(nv == 1 ? row_tile<V, Acc, 2, 1, J> : nv == 2 ? row_tile<V, Acc, 2, 2, J> : row_tile<V, Acc, 2, kWide, J>);
       else
-        run(nv == 1 ? row_tile<Acc, 1, 1, J> : nv == 2 ? row_tile<Acc, 1, 2, J> : row_tile<Acc, 1, kWide, J>);
+        run(nv == 1 ? row_tile<V, Acc, 1, 1, J> : nv == 2 ? row_tile<V, Acc, 1, 2, J> : row_tile<V, Acc, 1, kWide, J>);
       r += tile;
     }
     v += nv;
@@ -237,18 +256,18 @@ void row_tiles(const Acc* patch, int64_t wide, const int64_t* at, const Acc* wei
 }
 
 constexpr int64_t kMaxRowTaps = 7;
-template <class Acc>
+template <class V, class Acc>
 void row_tiles(int64_t taps_h, const Acc* patch, int64_t wide, const int64_t* at, const Acc* weight, int64_t taps_w, bool first,
                int64_t rows, int64_t vecs, Acc* acc, int64_t ld) {
   auto run = [&](auto fn) { fn(patch, wide, at, weight, taps_w, first, rows, vecs, acc, ld); };
   switch (taps_h) {
-    case 1: return run(row_tiles<Acc, 1>);
-    case 2: return run(row_tiles<Acc, 2>);
-    case 3: return run(row_tiles<Acc, 3>);
-    case 4: return run(row_tiles<Acc, 4>);
-    case 5: return run(row_tiles<Acc, 5>);
-    case 6: return run(row_tiles<Acc, 6>);
-    default: return run(row_tiles<Acc, 7>);
+    case 1: return run(row_tiles<V, Acc, 1>);
+    case 2: return run(row_tiles<V, Acc, 2>);
+    case 3: return run(row_tiles<V, Acc, 3>);
+    case 4: return run(row_tiles<V, Acc, 4>);
+    case 5: return run(row_tiles<V, Acc, 5>);
+    case 6: return run(row_tiles<V, Acc, 6>);
+    default: return run(row_tiles<V, Acc, 7>);
   }
 }
 
@@ -265,7 +284,9 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
   int64_t classes = 0, class_taps[kMaxClasses], class_at[kMaxClasses], first_of[kMaxDirectTaps];
   const int64_t reach_cols = reach_w / sw, vectors = ceil_div((s.out[1] - 1) * (s.out[2] + reach_cols) + s.out[2], W);
   // A vector across rows loads as often as it multiplies; unaligned, that takes twice the time.
-  bool by_rows = 5 * ceil_div(s.out[1], 4) * 4 * ceil_div(s.out[2], W) <= 8 * vectors && s.out[1] > 1 && plane_taps <= kMaxDirectTaps &&
+  constexpr int64_t narrow = narrow_lanes(static_cast<const Acc*>(nullptr));
+  const int64_t row_cost = s.out[2] <= narrow ? 1 : 2 * ceil_div(s.out[2], W);
+  bool by_rows = 5 * ceil_div(s.out[1], 4) * 4 * row_cost <= 16 * vectors && s.out[1] > 1 && plane_taps <= kMaxDirectTaps &&
                  s.kernel[1] > 1 && sh % s.dilation[1] == 0 && sh / s.dilation[1] <= kMaxClasses;
   if (by_rows) {
     const int64_t apart = sh / s.dilation[1];  // taps of one phase
@@ -307,7 +328,7 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
         for (int64_t ow0 = 0; ow0 < s.out[2]; ow0 += cols) {
           const int64_t r = min_of(rows, s.out[1] - oh0), c = min_of(cols, s.out[2] - ow0);
           const int64_t wide = wide_of(c), high = high_of(r), phase = phase_of(r, c), count = (r - 1) * wide + c;
-          const int64_t vecs = ceil_div(c, W), ld = by_rows ? vecs * W : wide;  // ld: a row of the sums
+          const int64_t vecs = ceil_div(c, W), ld = !by_rows ? wide : c <= narrow ? narrow : vecs * W;  // ld: a row of the sums
           for (int64_t i = 0; i < plane_taps && (distance_of[0] != phase || distance_of[1] != wide); ++i) {
             const int64_t dh = order[i] / s.kernel[2] * s.dilation[1], dw = order[i] % s.kernel[2] * s.dilation[2];
             distance[i] = (dh % sh * sw + dw % sw) * phase + dh / sh * wide + dw / sw;
@@ -333,10 +354,17 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
               else
                 for (int64_t t = 0; t < plane_taps; ++t) weight[t] = Acc(to_acc(taps[t]));
               if (by_rows)
-                for (int64_t q = 0; q < classes; ++q) {
-                  row_tiles<Acc>(class_taps[q], patch, wide, first_of + q * s.kernel[2], weight + class_at[q], s.kernel[2], first, r, vecs,
-                                 acc, ld);
-                  first = false;
+                for (int64_t q = 0; q < classes; ++q, first = false) {
+                  auto tiles = [&](auto fn) {
+                    fn(class_taps[q], patch, wide, first_of + q * s.kernel[2], weight + class_at[q], s.kernel[2], first, r, vecs, acc, ld);
+                  };
+                  if constexpr (sizeof(Acc) == 4) {
+                    if (c <= narrow) {
+                      tiles(row_tiles<HalfVec, Acc>);
+                      continue;
+                    }
+                  }
+                  tiles(row_tiles<Vec<Acc>, Acc>);
                 }
               else
                 sum_taps(patch, distance, weight, plane_taps, count, first, acc);
