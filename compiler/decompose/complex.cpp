@@ -306,8 +306,21 @@ void stft(Rule& r) {
   r.set(single ? y.squeeze(0) : y);
 }
 
-/// Frames back into a signal: the inverse transform, the window and the sum of the overlapping frames are one transposed convolution of
-/// the frequencies; what the squared windows sum to is divided out, as torch.istft.
+/// The sum of overlapping frames [batch, frames, parts * hop] at every hop: [batch, (frames - 1 + parts) * hop]. Each part of a frame falls
+/// on one stretch of the signal, so this is a sum of shifted tensors.
+T overlapped(const T& frames, int64_t parts, int64_t hop) {
+  Builder& b = frames.b();
+  const T cut = frames.reshape({frames.dim(0), frames.dim(1), Expr(parts), Expr(hop)});
+  std::optional<T> sum;
+  for (int64_t q = 0; q < parts; ++q) {
+    const T shifted(b, b.pad(cut.select(2, q), {0, q, 0}, {0, parts - 1 - q, 0}, 0.0));
+    sum = sum ? *sum + shifted : shifted;
+  }
+  return sum->reshape({frames.dim(0), b.syms().simplify((frames.dim(1) - 1 + parts) * hop)});
+}
+
+/// Frames back into a signal: the inverse transform and the window are one product, what the squared windows sum to is divided out, as
+/// torch.istft.
 void istft(Rule& r) {
   const DType t = part_type(r);
   if (r.boolean_or("return_complex", false)) r.refuse("a complex signal");
@@ -316,39 +329,33 @@ void istft(Rule& r) {
   if (single) x = x.unsqueeze(0);
   const int64_t n = transform_length(r, r.sym("n_fft")), hop = r.integer_or("hop_length", n / 4), width = r.integer_or("win_length", n);
   if (hop < 1 || width < 1 || width > n) r.refuse("a hop or window that does not fit the transform");
-  const int64_t freq = n / 2 + 1;
+  const int64_t freq = n / 2 + 1, parts = (n + hop - 1) / hop;
+  if (parts > 256) r.refuse(fmt::format("a hop of {} in frames of {}", hop, n), "hops of at least a 256th of a frame are supported");
   if (!x.dim(1).is(freq)) r.refuse(fmt::format("{} frequencies of a transform of length {}", x.dim(1).str(r.b.syms()), n));
   const T given = r.none("window") ? T(r.b, full(r.b, t, {width}, 1.0)) : tensor(r, "window").to(t);
   const int64_t left = (n - width) / 2;
-  const T window(r.b, r.b.pad(given, {left}, {n - width - left}, 0.0));
+  const T window(r.b, r.b.pad(given, {left}, {parts * hop - width - left}, 0.0));
   const double scale = r.boolean_or("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1 / static_cast<double>(n);
-  std::vector<double> w;  // [2 * freq, n]: real parts, then imaginary ones; the other half of the spectrum is the conjugate
+  std::vector<double> w;  // [2 * freq, parts * hop]: real parts, then imaginary ones; the other half of the spectrum is the conjugate
   for (int64_t part = 0; part < 2; ++part)
     for (int64_t k = 0; k < freq; ++k)
-      for (int64_t j = 0; j < n; ++j) {
+      for (int64_t j = 0; j < parts * hop; ++j) {
         const double a = 2 * M_PI * static_cast<double>(k * j % n) / static_cast<double>(n),
                      twice = k == 0 || 2 * k == n ? scale : 2 * scale;
         w.push_back(part == 0 ? twice * std::cos(a) : -twice * std::sin(a));
       }
-  const T matrix = T(r.b, literal_f(r.b, w, t)).reshape({2 * freq, 1, n}) * window;
+  const T matrix = T(r.b, literal_f(r.b, w, t)).reshape({2 * freq, parts * hop}) * window;
   SymTable& syms = r.b.syms();
   const Expr frames = x.dim(2), total = syms.simplify((frames - 1) * hop + n);
-  const auto overlapped = [&](const T& parts, const T& kernel) {
-    TensorType type{t, {parts.dim(0), Expr(1), total}};
-    const std::map<Attr, AttrValue> attrs = {{Attr::stride, Ints{hop}}, {Attr::padding, Ints{0}},        {Attr::padding_hi, Ints{0}},
-                                             {Attr::dilation, Ints{1}}, {Attr::output_padding, Ints{0}}, {Attr::groups, int64_t{1}}};
-    return T(r.b, r.b.make1(Op::conv_transpose, {parts, kernel}, attrs, &type));
-  };
-  const T parts = x.permute({0, 3, 1, 2}).reshape({x.dim(0), Expr(2 * freq), frames});
-  const T signal = overlapped(parts, matrix);
-  const T weight = overlapped(T(r.b, full(r.b, t, {1, 1, frames}, 1.0)), (window * window).reshape({1, 1, n}));
+  const T spectrum = x.permute({0, 2, 3, 1}).reshape({x.dim(0), frames, Expr(2 * freq)});
+  const T signal = overlapped(matmul(spectrum, matrix, t), parts, hop);
+  const T weight = overlapped((window * window).expand({Expr(1), frames, Expr(parts * hop)}), parts, hop);
   const bool center = r.boolean_or("center", true);
   const Expr start = center ? Expr(n / 2) : Expr(0), stop = center ? total - n / 2 : total;
   const Expr length = r.none("length") ? syms.simplify(stop - start) : r.sym("length");
   const Expr have = syms.simplify(min(length, total - start));
-  T y = signal.slice(2, start, have) / weight.slice(2, start, have).expand({x.dim(0), Expr(1), have});
-  if (!syms.proves_eq(have, length)) y = {r.b, r.b.pad(y, {0, 0, 0}, {0, 0, syms.simplify(length - have)}, 0.0)};
-  y = y.squeeze(1);
+  T y = signal.slice(1, start, have) / weight.slice(1, start, have).expand({x.dim(0), have});
+  if (!syms.proves_eq(have, length)) y = {r.b, r.b.pad(y, {0, 0}, {0, syms.simplify(length - have)}, 0.0)};
   r.set(single ? y.squeeze(0) : y);
 }
 
