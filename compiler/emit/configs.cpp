@@ -11,6 +11,10 @@ std::string declare_epilogue(const std::string& name) {
   return fmt::format("extern \"C\" void {}(const aotc_kargs*, const void*, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);\n", name);
 }
 
+std::string declare_prologue(const std::string& name) {
+  return fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t, int64_t, int64_t, int64_t, void*, int64_t);\n", name);
+}
+
 /// Spatial attributes as d h w: right-aligned, `fill` for the missing leading ones.
 std::string spatial(const Ints& v, int64_t fill) {
   std::string s = "{";
@@ -26,10 +30,18 @@ std::string gemm(const loop::Kernel& kernel, const loop::MatmulKernel& k, const 
     out += declare_epilogue(epilogue);
     list += (s ? ", " : "") + epilogue;
   }
+  auto prologue = [&](const loop::Operand& o, char which) -> std::string {
+    if (!o.prologue) return "0";
+    const std::string function = cpu::prologue_function(k.name, which, isa);
+    out += declare_prologue(function);
+    return function;
+  };
+  const std::string a = prologue(k.a, 'a'), b = prologue(k.b, 'b');
+  auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : plan::argument_index(kernel, o.param); };
   out += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
-  return out + fmt::format("static const aotc_gemm_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}_epilogues}};\n", name,
-                           plan::argument_index(kernel, k.a.param), plan::argument_index(kernel, k.b.param), choice.mr, choice.nv,
-                           choice.mc, choice.nc, choice.kc, choice.kp, c.packed ? 1 : 0, choice.pack_a ? 1 : 0, k.segments.size(), name);
+  return out + fmt::format("static const aotc_gemm_config {} = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}_epilogues, {}, {}}};\n",
+                           name, pointer(k.a), pointer(k.b), choice.mr, choice.nv, choice.mc, choice.nc, choice.kc, choice.kp,
+                           c.packed ? 1 : 0, choice.pack_a ? 1 : 0, k.segments.size(), name, a, b);
 }
 
 std::string conv(const loop::Kernel& kernel, const loop::ConvKernel& k, const plan::KernelConfig& c, Isa isa, const std::string& name) {

@@ -134,6 +134,15 @@ void KernelBuilder::store(const StoreAt& s) {
   k_.insts.push(std::move(i));
 }
 
+void KernelBuilder::operand(ValueId v, const Exprs& at, const Expr& index) {
+  Inst i;  // its parameter is added last, as that of the accumulators
+  i.kind = InstKind::store;
+  i.dtype = g_.type(v).dtype;
+  i.args = {cast(eval(v, moved(at), kNone<InstId>), i.dtype)};
+  i.index = index;
+  k_.insts.push(std::move(i));
+}
+
 // ------------------------------------------------------------------------------------------------------------ instructions
 InstId KernelBuilder::push(Inst i) {
   const Key key{i.kind, i.op, i.dtype, i.args, i.param, i.mask, std::bit_cast<int64_t>(i.imm_f), i.imm_i, i.reduce_kind};

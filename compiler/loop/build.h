@@ -43,7 +43,10 @@ class KernelBuilder {
   /// Contractions: the accumulator of `result` is acc[index].
   void accumulator(ValueId result, DType acc, const Expr& index);
   void store(const StoreAt& s);
+  /// Prologues: operand[index] is element `at` of v.
+  void operand(ValueId v, const Exprs& at, const Expr& index);
 
+  const LoopKernel& kernel() const { return k_; }
   LoopKernel& kernel() { return k_; }  ///< instructions in order, no blocks yet (finish() makes them)
   const std::vector<BufferId>& args() const { return args_; }
 

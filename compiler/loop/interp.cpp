@@ -94,14 +94,14 @@ class Machine {
     std::vector<HostTensor> values;  ///< by InstId: [points] or [1]
     std::map<ParamId, HostTensor> locals;
     const HostTensor* acc = nullptr;  ///< the whole accumulator tensor
-    std::vector<size_t> buffer_of;    ///< by ParamId; locals and acc: none
+    HostTensor* operand = nullptr;    ///< of one batch element
+    std::vector<size_t> buffer_of;    ///< by ParamId; none where the param takes no argument
   };
 
   Frame frame(const LoopKernel& k) {
-    Frame f{k, shape_, {}, {}, {}, {}, nullptr, {}};
+    Frame f{k, shape_, {}, {}, {}, {}, nullptr, nullptr, {}};
     size_t next = 0;
-    for (const Param& p : k.params)
-      f.buffer_of.push_back(p.role == ParamRole::local || p.role == ParamRole::acc ? SIZE_MAX : args_.at(next++));
+    for (const Param& p : k.params) f.buffer_of.push_back(takes_argument(p.role) ? args_.at(next++) : SIZE_MAX);
     f.values.resize(k.insts.size());
     for (const LoopVar& v : k.inner) f.inner_dims.push_back(eval(v.extent, shape_));
     return f;
@@ -256,6 +256,7 @@ class Machine {
   HostTensor& memory(Frame& f, ParamId p) {
     const Param& param = f.k.params[p];
     if (param.role == ParamRole::acc) return const_cast<HostTensor&>(*f.acc);
+    if (param.role == ParamRole::operand) return *f.operand;
     if (param.role != ParamRole::local) return buffers_[f.buffer_of[idx(p)]];
     auto [it, fresh] = f.locals.try_emplace(p);
     if (fresh) {
@@ -294,10 +295,32 @@ class Machine {
     return d;
   }
 
+  /// What a prologue computes: [outer.., rows, columns].
+  HostTensor computed(const LoopKernel& p, DType t) {
+    Frame f = frame(p);
+    Dims outer;
+    for (const LoopVar& v : p.outer) outer.push_back(eval(v.extent, shape_));
+    const int64_t rows = outer.back(), columns = f.k.inner.empty() ? 1 : f.inner_dims.at(0);
+    Dims dims = outer;
+    dims.push_back(columns);
+    HostTensor all = zeros(t, dims), part = zeros(t, {rows, columns});
+    f.operand = &part;
+    if (all.elems() == 0) return all;
+    Dims at(outer.size(), 0);
+    std::byte* to = all.bytes.data();
+    do {
+      for (size_t i = 0; i < at.size(); ++i) f.env[p.outer[i].sym] = at[i];
+      outer_point(f);
+      if (at.back() + 1 == rows) to = std::copy(part.bytes.begin(), part.bytes.end(), to);
+    } while (next(at, outer));
+    return all;
+  }
+
   void kernel(const MatmulKernel& k) {
     const Dims batch = evals(k.batch);
     const int64_t m = eval(k.m, shape_), n = eval(k.n, shape_), kk = eval(k.k, shape_);
     auto operand = [&](const Operand& o, int64_t rows, int64_t cols) {
+      if (o.prologue) return computed(*o.prologue, k.in);
       Dims dims = batch, strides = evals(o.batch_strides);
       dims.insert(dims.end(), {rows, cols});
       strides.insert(strides.end(), {eval(o.row_stride, shape_), eval(o.col_stride, shape_)});

@@ -3,6 +3,7 @@
 //
 // A Module is a list of calls of kernels over buffers. A buffer is a materialised tensor; all else became scalar code inside a kernel.
 // Index expressions are linear element offsets (Expr) over loop symbols, shape symbols and loaded-index symbols.
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,11 +22,12 @@ enum class InstId : uint32_t {};    ///< an instruction of one LoopKernel
 
 // ------------------------------------------------------------------------------------------------ fused loops
 enum class ParamRole : uint8_t {
-  input,   ///< read only
-  output,  ///< written, each element at most once; the calls of a module that write a buffer (parts of a cat) together write all of it
-  inout,   ///< read and written at the same index only (in-place reuse is always allowed for it)
-  local,   ///< row scratch: one value per inner point, private to one outer point; not a module buffer. Index is over inner symbols
-  acc,     ///< epilogues only: the contraction's accumulators; index is over the epilogue's own loop symbols
+  input,    ///< read only
+  output,   ///< written, each element at most once; the calls of a module that write a buffer (parts of a cat) together write all of it
+  inout,    ///< read and written at the same index only (in-place reuse is always allowed for it)
+  local,    ///< row scratch: one value per inner point, private to one outer point; not a module buffer. Index is over inner symbols
+  acc,      ///< epilogues only: the contraction's accumulators; index is over the epilogue's own loop symbols
+  operand,  ///< prologues only: the operand that is computed, written once everywhere; index is over the prologue's own loop symbols
 };
 struct Param {
   std::string name;
@@ -33,6 +35,8 @@ struct Param {
   DType dtype = DType::f32;
   Exprs dims;  ///< dense row-major
 };
+/// Whether a buffer is passed for the param.
+constexpr bool takes_argument(ParamRole r) { return r == ParamRole::input || r == ParamRole::output || r == ParamRole::inout; }
 
 struct LoopVar {
   SymId sym;    ///< SymKind::loop, of the kernel's SymTable
@@ -80,7 +84,7 @@ enum class LaneAxis : uint8_t { inner, outer, none };
 struct LoopKernel {
   std::string name;              ///< unique in the module, a C identifier; says what it does: "add_relu", "softmax_layernorm"
   SymTable syms;                 ///< the graph's, extended by loop and value symbols
-  IdVec<ParamId, Param> params;  ///< in call order, locals and acc last (they take no argument)
+  IdVec<ParamId, Param> params;  ///< in call order, those that take no argument last
   IdVec<InstId, Inst> insts;
   std::vector<LoopVar> outer;  ///< parallel
   std::vector<LoopVar> inner;  ///< one row; empty: blocks over_inner do not occur
@@ -92,12 +96,17 @@ struct LoopKernel {
 };
 
 // ------------------------------------------------------------------------------------------------ contractions
-/// A strided view of a buffer: element (b.., i, j) at base + sum(batch_strides*b) + i*row_stride + j*col_stride, in elements.
+/// A strided view of a buffer: element (b.., i, j) at base + sum(batch_strides*b) + i*row_stride + j*col_stride, in elements. Or, with a
+/// prologue, what that computes: then nothing else is set.
 struct Operand {
   ParamId param = kNone<ParamId>;
   Expr base;
   Exprs batch_strides;
   Expr row_stride, col_stride;
+  /// The mirror image of an epilogue: outer = batch vars then the operand's row var, inner = its column var; one `operand` parameter, of
+  /// the operands' dtype, written once, at row*columns+column. Params other than that are params of the contraction, same order. The
+  /// kernel calls it on the pieces of the operand that it is about to pack, possibly several times for one element.
+  std::optional<LoopKernel> prologue;
 };
 
 /// A slice [n_begin, n_end) of the output columns with its own epilogue: several products that share `a` (q, k, v) are one kernel.
@@ -187,10 +196,12 @@ struct Call {
   std::vector<NodeId> nodes;   ///< what this call computes (a kernel's own `nodes` are those of its first call)
 };
 
-/// Why a value got a buffer of its own (explain): "model output", "3 users in other kernels", "operand of matmul", ...
+/// Why a value got a buffer of its own (explain): "model output", "3 users in other kernels", "operand of matmul", ...; or why it is
+/// computed in a contraction's prologue.
 struct FusionNote {
   ValueId value;
   std::string why;
+  bool prologue = false;
 };
 
 struct Module {

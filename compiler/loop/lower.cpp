@@ -18,8 +18,11 @@ std::string& name_of(Kernel& k) {
 }
 void set_name(Kernel& k, const std::string& name) {
   name_of(k) = name;
-  if (auto m = std::get_if<MatmulKernel>(&k))
+  if (auto m = std::get_if<MatmulKernel>(&k)) {
     for (size_t i = 0; i < m->segments.size(); ++i) m->segments[i].epilogue.name = fmt::format("{}_epilogue{}", name, i);
+    if (m->a.prologue) m->a.prologue->name = name + "_prologue_a";
+    if (m->b.prologue) m->b.prologue->name = name + "_prologue_b";
+  }
   if (auto c = std::get_if<ConvKernel>(&k)) c->epilogue.name = name + "_epilogue";
 }
 std::vector<NodeId>& nodes_of(Kernel& k) {
@@ -30,15 +33,16 @@ std::vector<NodeId>& nodes_of(Kernel& k) {
 std::string structure(Kernel k) {
   name_of(k).clear();
   nodes_of(k).clear();
-  if (auto m = std::get_if<MatmulKernel>(&k))
-    for (Segment& s : m->segments) {
-      s.epilogue.name.clear();
-      s.epilogue.nodes.clear();
-    }
-  if (auto c = std::get_if<ConvKernel>(&k)) {
-    c->epilogue.name.clear();
-    c->epilogue.nodes.clear();
+  auto clear = [](LoopKernel& attached) {
+    attached.name.clear();
+    attached.nodes.clear();
+  };
+  if (auto m = std::get_if<MatmulKernel>(&k)) {
+    for (Segment& s : m->segments) clear(s.epilogue);
+    for (Operand* o : {&m->a, &m->b})
+      if (o->prologue) clear(*o->prologue);
   }
+  if (auto c = std::get_if<ConvKernel>(&k)) clear(c->epilogue);
   return print(k);
 }
 
@@ -105,8 +109,10 @@ Lowered lower_loop(const Partition& p, GroupId id, Buffers& buffers) {
   return {std::move(k), b.args()};
 }
 
-Module lower(const Graph& g, const Target&) {
-  const Partition p = partition(g);
+Module lower(const Graph& g, const Target& target) {
+  PartitionOptions options;
+  options.prologues = !target.is_gpu();  // gemm.cuh takes operands from memory only
+  const Partition p = partition(g, options);
   Module m;
   m.syms = g.syms;
   m.notes = p.notes;
@@ -125,6 +131,7 @@ Module lower(const Graph& g, const Target&) {
       case GroupKind::conv: low = lower_conv(p, id, buffers); break;
       case GroupKind::attention: low = lower_attention(p, id, buffers); break;
       case GroupKind::library: low = lower_library(p, id, buffers); break;
+      case GroupKind::prologue: AOTC_CHECK(false, "a prologue is no step");
     }
     std::vector<NodeId> nodes = gr.nodes;
     std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return position[a] < position[b]; });

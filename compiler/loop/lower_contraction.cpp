@@ -1,4 +1,4 @@
-// Matrix products and convolutions: operands as strided views, batch dims merged, results finished by an epilogue.
+// Matrix products and convolutions: operands as strided views or computed by prologues, batch dims merged, results finished by epilogues.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -39,26 +39,30 @@ SymId loop_var(SymTable& syms, const char* name, const Expr& extent) {
   return syms.add(s);
 }
 
-/// Adds the stores, the accumulator parameter and the blocks.
-LoopKernel finish_epilogue(const Partition& p, KernelBuilder& b, const std::vector<StoreAt>& stores, DType acc, Exprs acc_dims) {
-  for (const StoreAt& s : stores) b.store(s);
+/// Adds the parameter of the accumulators or of the operand, and the blocks.
+LoopKernel finish_attached(const Partition& p, const KernelBuilder& b, Param own) {
   LoopKernel k = b.kernel();
-  const ParamId acc_param = k.params.push({"acc", ParamRole::acc, acc, std::move(acc_dims)});
+  const ParamId id = k.params.push(std::move(own));
   for (Inst& i : k.insts)
-    if (i.kind == InstKind::load && i.param == kNone<ParamId>) i.param = acc_param;
+    if ((i.kind == InstKind::load || i.kind == InstKind::store) && i.param == kNone<ParamId>) i.param = id;
   k.nodes.clear();
   finish(k, p.g.syms, Loops::fixed);
   return k;
 }
 
-/// Every epilogue gets all parameters of the contraction, in one order, and its accumulators last.
-void complete_params(LoopKernel& epilogue, const IdVec<ParamId, Param>& all) {
-  const ParamId acc = static_cast<ParamId>(epilogue.params.size() - 1), to = static_cast<ParamId>(all.size());
-  Param last = epilogue.params[acc];
-  epilogue.params = all;
-  epilogue.params.push(std::move(last));
-  for (Inst& i : epilogue.insts)
-    if (i.param == acc) i.param = to;
+LoopKernel finish_epilogue(const Partition& p, KernelBuilder& b, const std::vector<StoreAt>& stores, DType acc, Exprs acc_dims) {
+  for (const StoreAt& s : stores) b.store(s);
+  return finish_attached(p, b, {"acc", ParamRole::acc, acc, std::move(acc_dims)});
+}
+
+/// Every epilogue and prologue gets all parameters of the contraction, in one order, and its own last.
+void complete_params(LoopKernel& attached, const IdVec<ParamId, Param>& all) {
+  const ParamId own = static_cast<ParamId>(attached.params.size() - 1), to = static_cast<ParamId>(all.size());
+  Param last = attached.params[own];
+  attached.params = all;
+  attached.params.push(std::move(last));
+  for (Inst& i : attached.insts)
+    if (i.param == own) i.param = to;
 }
 
 }  // namespace
@@ -78,8 +82,11 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
 
   std::vector<SymId> vars = gr.outer;
   if (gr.k_var != kNone<SymId>) vars.push_back(gr.k_var);
-  const auto at_a = p.locate_offset(gr.operands[0].base, gr.operands[0].idx, syms);
-  const auto at_b = p.locate_offset(gr.operands[1].base, gr.operands[1].idx, syms);
+  auto place = [&](const OperandAt& o) -> std::pair<ValueId, Expr> {
+    if (o.prologue == kNone<GroupId>) return p.locate_offset(o.base, o.idx, syms);
+    return {o.base, linearise(g.type(o.base).dims, o.idx, syms)};
+  };
+  const auto at_a = place(gr.operands[0]), at_b = place(gr.operands[1]);
   const auto fa = affine(at_a.second, vars), fb = affine(at_b.second, vars);
   AOTC_CHECK(fa && fb, "the operands of {} are not strided", n.name);
 
@@ -128,6 +135,7 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
   k.k = g.type(n.inputs[0]).dims.back();
   auto operand = [&](ValueId root, const Affine& f, bool is_a) {
     Operand x;
+    if (gr.operands[is_a ? 0 : 1].prologue != kNone<GroupId>) return x;
     x.param = b.param(buffers.of(root), ParamRole::input);
     x.base = f.base;
     for (const Axis& t : axes) x.batch_strides.push_back(is_a ? t.a : t.b);
@@ -143,6 +151,38 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
                  std::all_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
 
   for (const Axis& t : axes) k.batch.push_back(t.extent);
+  const SymId whole_column = gr.result_idx.back().as_symbol().value_or(kNone<SymId>);
+  std::unique_ptr<KernelBuilder> last;  // the builders know the same parameters, each those of the ones before it
+  auto next_builder = [&](GroupId of) {
+    auto next = std::make_unique<KernelBuilder>(p, of, buffers);
+    next->share_params(last ? *last : b);
+    last = std::move(next);
+    return last.get();
+  };
+  auto prologue = [&](const OperandAt& o, bool is_a, Operand& to) {
+    if (o.prologue == kNone<GroupId>) return;
+    KernelBuilder& pb = *next_builder(o.prologue);
+    SymTable& sy = pb.syms();
+    SymMap with;
+    LoopKernel& e = pb.kernel();
+    for (const Axis& t : axes) {
+      const SymId v = loop_var(sy, "b", t.extent);
+      e.outer.push_back({v, t.extent});
+      split_var(t, Expr::symbol(v), sy, with);
+    }
+    const Expr n_rows = is_a ? k.m : k.k, n_columns = is_a ? k.k : k.n;
+    const SymId row = loop_var(sy, "r", n_rows), column = loop_var(sy, "c", n_columns);
+    e.outer.push_back({row, n_rows});
+    e.inner.push_back({column, n_columns});
+    if (is_a) split_var(rows, Expr::symbol(row), sy, with);
+    if (!is_a && whole_column != kNone<SymId>) with[whole_column] = Expr::symbol(column);
+    if (gr.k_var != kNone<SymId>) with[gr.k_var] = Expr::symbol(is_a ? column : row);
+    pb.substitute(std::move(with));
+    pb.operand(o.base, o.idx, Expr::symbol(row) * n_columns + Expr::symbol(column));
+    to.prologue = finish_attached(p, pb, {"operand", ParamRole::operand, k.in, {n_rows, n_columns}});
+  };
+  prologue(gr.operands[0], true, k.a);
+  prologue(gr.operands[1], false, k.b);
   auto segment = [&](KernelBuilder& sb, ValueId value, const Expr& begin, const Expr& end, SymId group_column,
                      const std::vector<StoreAt>& stores) {
     SymTable& sy = sb.syms();
@@ -163,28 +203,18 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
     sb.accumulator(value, k.acc, Expr::symbol(row) * columns + Expr::symbol(column));
     k.segments.push_back({begin, end, finish_epilogue(p, sb, stores, k.acc, {k.m, columns})});
   };
-  std::vector<BufferId> args;
-  if (gr.segments.empty()) {
-    segment(b, n.outputs[0], 0, k.n, gr.result_idx.back().as_symbol().value_or(kNone<SymId>), gr.stores);
-    k.params = b.kernel().params;
-    args = b.args();
-  } else {
-    std::unique_ptr<KernelBuilder> last;
-    for (uint32_t i = 0; i < gr.segments.size(); ++i) {
-      const SegmentAt& part = gr.segments[i];
-      std::vector<StoreAt> stores;
-      std::copy_if(gr.stores.begin(), gr.stores.end(), std::back_inserter(stores),
-                   [&](const StoreAt& s) { return p.segment[s.value] == i; });
-      auto sb = std::make_unique<KernelBuilder>(p, id, buffers);
-      sb->share_params(last ? *last : b);
-      segment(*sb, part.value, part.begin, part.end, part.column, stores);
-      last = std::move(sb);
-    }
-    k.params = last->kernel().params;
-    args = last->args();
+  if (gr.segments.empty()) segment(*next_builder(id), n.outputs[0], 0, k.n, whole_column, gr.stores);
+  for (uint32_t i = 0; i < gr.segments.size(); ++i) {
+    const SegmentAt& part = gr.segments[i];
+    std::vector<StoreAt> stores;
+    std::copy_if(gr.stores.begin(), gr.stores.end(), std::back_inserter(stores), [&](const StoreAt& s) { return p.segment[s.value] == i; });
+    segment(*next_builder(id), part.value, part.begin, part.end, part.column, stores);
   }
+  k.params = last->kernel().params;
   for (Segment& s : k.segments) complete_params(s.epilogue, k.params);
-  return {std::move(k), std::move(args)};
+  for (Operand* o : {&k.a, &k.b})
+    if (o->prologue) complete_params(*o->prologue, k.params);
+  return {std::move(k), last->args()};
 }
 
 Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {

@@ -18,7 +18,7 @@ struct Words {
     return std::nullopt;
   }
 };
-inline constexpr Words<ParamRole, 5> kRoles{{"input", "output", "inout", "local", "acc"}};
+inline constexpr Words<ParamRole, 6> kRoles{{"input", "output", "inout", "local", "acc", "operand"}};
 inline constexpr Words<InstKind, 8> kInsts{{"op", "const", "index", "load", "store", "reduce", "scan", "check"}};
 inline constexpr Words<LaneAxis, 3> kLanes{{"inner", "outer", "none"}};
 inline constexpr Words<BufferKind, 6> kBufferKinds{{"input", "output", "constant", "state", "state_out", "temp"}};

@@ -28,8 +28,8 @@ class Parser {
         buffer();
       else if (w == "call")
         call();
-      else if (w == "note")
-        note();
+      else if (w == "note" || w == "prologue")
+        note(w == "prologue");
       else
         kernel(w);
     }
@@ -219,8 +219,9 @@ class Parser {
     pos_ = at;
     return w;
   }
-  void note() {
+  void note(bool prologue) {
     FusionNote n;
+    n.prologue = prologue;
     n.value = static_cast<ValueId>(integer());
     n.why = quoted();
     m_.notes.push_back(std::move(n));
@@ -352,6 +353,12 @@ class Parser {
   Operand operand(const char* name, const MatmulKernel& k) {
     expect(name);
     Operand o;
+    if (accept_word("computed")) {
+      need_line();
+      expect("prologue");
+      o.prologue = loop();
+      return o;
+    }
     o.param = param(k.params);
     expect("base");
     o.base = one(k.syms);

@@ -36,7 +36,7 @@ bool Partition::reads(GroupId gr, ValueId v) const {
 }
 
 namespace {
-Partition attempt(const Graph& g, bool strict) {
+Partition attempt(const Graph& g, const PartitionOptions& options, bool strict) {
   Partition p(g);
   const size_t n = g.values.size();
   p.home.raw().assign(n, kNone<GroupId>);
@@ -47,17 +47,18 @@ Partition attempt(const Graph& g, bool strict) {
   p.anchor.raw().assign(n, kNone<NodeId>);
   p.at.raw().assign(n, Exprs{});
   p.segment.raw().assign(n, 0);
+  p.prologue.raw().assign(n, kNone<GroupId>);
   find_anchors(p, strict);
-  Partitioner(p, strict).run();
+  Partitioner(p, options, strict).run();
   return p;
 }
 }  // namespace
 
-Partition partition(const Graph& g) {
-  Partition p = attempt(g, false);
+Partition partition(const Graph& g, const PartitionOptions& options) {
+  Partition p = attempt(g, options, false);
   if (!p.cyclic) return p;
   // Epilogues of two products that feed each other through reductions: give up sharing kernels between stored values.
-  Partition q = attempt(g, true);
+  Partition q = attempt(g, options, true);
   AOTC_CHECK(!q.cyclic, "the kernels of {} depend on each other in a circle", g.name);
   return q;
 }

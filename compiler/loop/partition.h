@@ -14,7 +14,7 @@
 namespace aotc::loop {
 
 enum class GroupId : uint32_t {};
-enum class GroupKind : uint8_t { loop, matmul, conv, attention, library };
+enum class GroupKind : uint8_t { loop, matmul, conv, attention, library, prologue };
 
 /// A result that a group writes: element `idx` of `value`.
 struct StoreAt {
@@ -25,11 +25,12 @@ struct StoreAt {
   uint32_t number = 0;         ///< cat_part: input; output, state: which one (a copy of a value that has a place already)
 };
 
-/// An operand of a contraction, read in place through views: element `idx` of `base`, whose place in memory is affine in the group's
-/// variables.
+/// An operand of a contraction: element `idx` of `base`, read in place through views, so that its place in memory is affine in the group's
+/// variables; or computed by a group of kind prologue, as if `base` were stored dense.
 struct OperandAt {
   ValueId base = kNone<ValueId>;
   Exprs idx;
+  GroupId prologue = kNone<GroupId>;
 };
 
 /// Variables of an attention's operands; kNone where the extent is 1.
@@ -46,7 +47,8 @@ struct SegmentAt {
 
 struct Group {
   GroupKind kind = GroupKind::loop;
-  NodeId node = kNone<NodeId>;  ///< of all kinds but loop
+  NodeId node = kNone<NodeId>;    ///< of all kinds but loop and prologue
+  GroupId host = kNone<GroupId>;  ///< prologue: the contraction's group. It stores nothing and is no step of its own
   SymTable syms;
   std::vector<SymId> outer, inner;  ///< loop: all in outer until split. Contractions: outer are the result's dims (those that are not 1)
   bool split = false;               ///< inner is decided: the group holds reductions or scans
@@ -66,6 +68,11 @@ struct Place {
   uint32_t input = 0;
 };
 
+/// What the target of the kernels allows.
+struct PartitionOptions {
+  bool prologues = true;  ///< contractions may compute their operands
+};
+
 struct Partition {
   const Graph& g;
   IdVec<GroupId, Group> groups;
@@ -78,6 +85,7 @@ struct Partition {
   IdVec<ValueId, NodeId> anchor;       ///< by ValueId: the contraction in whose epilogue the value can be computed, or kNone
   IdVec<ValueId, Exprs> at;            ///< by ValueId with an anchor: its index over the anchor group's variables
   IdVec<ValueId, uint32_t> segment;    ///< by ValueId with an anchor: the segment of the product that it is made of
+  IdVec<ValueId, GroupId> prologue;    ///< by ValueId: the prologue that computes it, or kNone
   std::map<NodeId, GroupId> group_of;  ///< contractions and opaque nodes
   std::vector<FusionNote> notes;
   bool cyclic = false;  ///< the decisions contradict each other: see partition()
@@ -94,7 +102,7 @@ struct Partition {
   bool reads(GroupId gr, ValueId v) const;
 };
 
-Partition partition(const Graph& g);
+Partition partition(const Graph& g, const PartitionOptions& options = {});
 
 /// The operand `v` at index `idx`, read through as many views as leave its place affine in vars.
 OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms,

@@ -63,12 +63,19 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
     p_.notes.push_back({v, forced(v) ? why_[v] : why});
   }
   Group& gr = p_.groups[home];
+  uint32_t number = 0;
   auto operand = [&](OperandAt at, const std::vector<SymId>& vars = {}) {
+    const Fit computed = try_prologue(n, number++, home, at);
+    if (computed.ok) {
+      p_.groups[home].operands.push_back(std::move(at));
+      return;
+    }
     for (const Expr& e : at.idx)
       if (!affine(e, vars)) dense_[at.base] = 1;  // affine only while its dims lie as they are
     if (!p_.is_leaf(at.base)) {
       need(at.base, home, Exprs(g_.type(at.base).dims.size(), Expr(0)), true);
-      force(at.base, fmt::format("operand of {}", op_name(n.op)));
+      const std::string why = computed.why.empty() ? "" : "; not computed in its prologue: " + computed.why;
+      force(at.base, fmt::format("operand of {}{}", op_name(n.op), why));
     }
     p_.groups[home].operands.push_back(std::move(at));
   };
@@ -120,6 +127,59 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
   }
 }
 
+Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, OperandAt& operand) {
+  if (!options_.prologues || n.op != Op::matmul) return {false, ""};
+  if (p_.is_leaf(operand.base) || forced(operand.base)) return {false, ""};
+  for (ValueId v = n.inputs[number]; v != operand.base; v = g_.def(v)->inputs[0])  // read through views
+    if (user_nodes_[idx(v)].size() != 1) return {false, ""};
+  const Group& host = p_.groups[home];
+  // Rows of a are kept over all columns of a weight, over one block of columns of anything else. An element of b goes through the rows.
+  constexpr int64_t kBlock = 128, kKept = 256;
+  const Exprs& dims = g_.type(n.outputs[0]).dims;
+  const bool is_a = number == 0;
+  int64_t macs = 1;
+  bool again = false;
+  if (is_a) {
+    ValueId b = n.inputs[1];
+    while (g_.def(b) && is_view(g_.def(b)->op)) b = g_.def(b)->inputs[0];
+    macs = g_.syms.hint(dims.back());
+    again = g_.values[b].kind != ValueKind::constant && macs > kKept;
+    macs = std::min(macs, kKept);
+  } else {
+    for (size_t d = 0; d + 1 < dims.size(); ++d)
+      if (const auto v = host.result_idx[d].as_symbol(); v && !depends_on_any(operand.idx, {*v})) macs *= g_.syms.hint(dims[d]);
+    macs = std::min(macs, kBlock);
+  }
+  const Result<PrologueRule> rule = find_prologue(p_, user_nodes_, row_dims_, operand.base, macs);
+  if (!rule) return {false, rule.why()};
+  if (again) return refuse("it would be computed for each block of {} columns", kKept);
+  const SymId column = is_a ? host.k_var : host.result_idx.back().as_symbol().value_or(kNone<SymId>);
+  if (column != kNone<SymId> && !operand.idx.back().depends_on(column)) return refuse("it is read across its rows");
+  compute_in_prologue(*rule, n, number, home, operand);
+  return Fit::yes();
+}
+
+void Partitioner::compute_in_prologue(const PrologueRule& rule, const Node& n, uint32_t number, GroupId home, OperandAt& operand) {
+  Group gr;
+  gr.kind = GroupKind::prologue;
+  gr.host = home;
+  gr.split = true;
+  const Group& host = p_.groups[home];
+  gr.syms = host.syms;
+  const SymId column = number == 0 ? host.k_var : host.result_idx.back().as_symbol().value_or(kNone<SymId>);
+  std::vector<SymId> vars = host.outer;
+  if (host.k_var != kNone<SymId>) vars.push_back(host.k_var);
+  for (SymId v : vars)
+    if (depends_on_any(operand.idx, {v})) (v == column ? gr.inner : gr.outer).push_back(v);
+  operand.prologue = p_.groups.push(std::move(gr));
+  for (ValueId v : rule.values) p_.prologue[v] = operand.prologue;
+  need(operand.base, operand.prologue, operand.idx);
+  p_.notes.push_back({operand.base,
+                      fmt::format("computed in the prologue of {}: costs {} an element and has no other reader",
+                                  n.name.empty() ? std::string(op_name(n.op)) : n.name, rule.cost),
+                      true});
+}
+
 void Partitioner::visit_opaque(NodeId id, const Node& n) {
   const GroupId home = p_.group_of.at(id);
   for (ValueId v : n.outputs) {
@@ -140,7 +200,7 @@ bool Partitioner::makes_cycle(ValueId v, GroupId gr) {
   // The groups that would wait for gr: readers of v and of whatever v becomes a part of.
   std::set<GroupId> targets;
   for (ValueId w = v;;) {
-    for (const Demand& d : demands_[w]) targets.insert(d.group);
+    for (const Demand& d : demands_[w]) targets.insert(p_.groups[d.group].host == kNone<GroupId> ? d.group : p_.groups[d.group].host);
     if (p_.place[w].into == kNone<NodeId>) break;
     w = g_.nodes[p_.place[w].into].outputs[0];
   }

@@ -41,7 +41,8 @@ ValueId strip_reshapes(const Graph& g, ValueId v) {
   return v;
 }
 
-Partitioner::Partitioner(Partition& p, bool strict) : p_(p), g_(p.g), strict_(strict), est_(estimate_costs(p.g)) {
+Partitioner::Partitioner(Partition& p, const PartitionOptions& options, bool strict)
+    : p_(p), g_(p.g), options_(options), strict_(strict), est_(estimate_costs(p.g)) {
   const size_t n = g_.values.size();
   demands_.raw().resize(n);
   why_.raw().resize(n);
@@ -85,6 +86,7 @@ void Partitioner::need(ValueId v, GroupId gr, const Exprs& at, bool indirect) {
     if (d.group == gr && d.idx == at) return;
   demands_[v].push_back({gr, at, indirect});
   p_.groups[gr].needs.push_back(v);
+  if (p_.groups[gr].host != kNone<GroupId>) p_.groups[p_.groups[gr].host].needs.push_back(v);
 }
 
 void Partitioner::need_inputs(const Node& n, GroupId id, const Exprs& at) {
@@ -183,7 +185,8 @@ double Partitioner::elems(ValueId v) const { return static_cast<double>(g_.syms.
 double Partitioner::points(const Group& gr, const Exprs& at) const {
   const std::vector<SymId> vars = all_vars(gr);
   if (vars.empty()) return 1;
-  const std::vector<SymId> innermost = gr.split && gr.kind == GroupKind::loop ? gr.inner : std::vector<SymId>{vars.back()};
+  const bool rows = gr.split && (gr.kind == GroupKind::loop || gr.kind == GroupKind::prologue);
+  const std::vector<SymId> innermost = rows ? gr.inner : std::vector<SymId>{vars.back()};
   double n = 1;
   for (const SegmentAt& s : gr.segments)
     if (s.column != kNone<SymId> && depends_on_any(at, {s.column})) n = static_cast<double>(s.end - s.begin);
@@ -236,6 +239,11 @@ void Partitioner::visit(NodeId id) {
   bool live = false;
   for (ValueId v : n.outputs) live = live || !demands_[v].empty() || forced(v);
   if (!live) return;
+  if (p_.prologue[n.outputs[0]] != kNone<GroupId>) {
+    const std::vector<Demand> all = demands_[n.outputs[0]];
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
   switch (op_class(n.op)) {
     case OpClass::nullary:
       if (forced(n.outputs[0])) store_alone(n, why_[n.outputs[0]]);
@@ -462,8 +470,11 @@ void Partitioner::visit_scan(const Node& n) {
 // ----------------------------------------------------------------------------------------------------------------- stores
 void Partitioner::inline_in(const Node& n, GroupId gr, const Exprs& at) {
   const NodeId id = g_.values[n.outputs[0]].node;
-  auto& nodes = p_.groups[gr].nodes;
-  if (std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+  for (GroupId g : {gr, p_.groups[gr].host}) {
+    if (g == kNone<GroupId>) continue;
+    auto& nodes = p_.groups[g].nodes;
+    if (std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+  }
   need_inputs(n, gr, at);
 }
 

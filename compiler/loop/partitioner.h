@@ -5,6 +5,7 @@
 #include "loop/cost.h"
 #include "loop/index.h"
 #include "loop/partition.h"
+#include "loop/prologues.h"
 
 namespace aotc::loop {
 
@@ -12,7 +13,7 @@ ValueId strip_reshapes(const Graph& g, ValueId v);
 
 class Partitioner {
  public:
-  Partitioner(Partition& p, bool strict);
+  Partitioner(Partition& p, const PartitionOptions& options, bool strict);
   void run();
 
  private:
@@ -40,6 +41,10 @@ class Partitioner {
   void visit_scan(const Node& n);
   void visit_contraction(NodeId id, const Node& n);
   void visit_opaque(NodeId id, const Node& n);
+
+  /// Makes a prologue group for operand `number` of the contraction when that is allowed and pays; else says why not.
+  Fit try_prologue(const Node& n, uint32_t number, GroupId home, OperandAt& operand);
+  void compute_in_prologue(const PrologueRule& rule, const Node& n, uint32_t number, GroupId home, OperandAt& operand);
 
   // stores
   void inline_in(const Node& n, GroupId gr, const Exprs& idx);
@@ -75,6 +80,7 @@ class Partitioner {
 
   Partition& p_;
   const Graph& g_;
+  const PartitionOptions options_;
   const bool strict_;  ///< no group stores more than one value unless it is a contraction's chain of single users
   IdVec<ValueId, std::vector<Demand>> demands_;
   IdVec<ValueId, std::string> why_;  ///< not empty: must be stored

@@ -27,7 +27,7 @@ class Printer {
       for (NodeId n : c.nodes) nodes += " " + std::to_string(idx(n));
       line("call {}({}) {}{}{}", kernel_name(m.kernels[c.kernel]), args, quoted(c.label), nodes.empty() ? "" : " nodes", nodes);
     }
-    for (const FusionNote& n : m.notes) line("note {} {}", idx(n.value), quoted(n.why));
+    for (const FusionNote& n : m.notes) line("{} {} {}", n.prologue ? "prologue" : "note", idx(n.value), quoted(n.why));
   }
 
   void kernel(const Kernel& k) {
@@ -125,6 +125,10 @@ class Printer {
   }
 
   void operand(const char* name, const Operand& o, const IdVec<ParamId, Param>& ps, const SymTable& s, bool constant) {
+    if (o.prologue) {
+      line("{} computed", name);
+      return loop(*o.prologue, "prologue");
+    }
     line("{} {} base {} batch {} row {} col {}{}", name, ps[o.param].name, one(o.base, s), list(o.batch_strides, s), one(o.row_stride, s),
          one(o.col_stride, s), constant ? " constant" : "");
   }

@@ -32,7 +32,7 @@ class Verifier {
     const auto& params = kernel_params(k);
     size_t visible = 0;
     for (const Param& p : params) {
-      if (p.role == ParamRole::local || p.role == ParamRole::acc) continue;
+      if (!takes_argument(p.role)) continue;
       AOTC_CHECK(visible < c.args.size() && m_.buffers.contains(c.args[visible]), "after {}: a call of {} lacks arguments", after_,
                  kernel_name(k));
       const BufferId id = c.args[visible++];
@@ -49,18 +49,25 @@ class Verifier {
     AOTC_CHECK(visible == c.args.size(), "after {}: a call of {} has too many arguments", after_, kernel_name(k));
     visible = 0;
     for (const Param& p : params) {
-      if (p.role == ParamRole::local || p.role == ParamRole::acc) continue;
+      if (!takes_argument(p.role)) continue;
       if (p.role != ParamRole::input) written.insert(c.args[visible]);
       ++visible;
     }
   }
 
-  void check(const LoopKernel& k) { loop(k, false); }
+  void check(const LoopKernel& k) { loop(k, nullptr); }
   void check(const MatmulKernel& k) {
     AOTC_CHECK(k.batch.size() <= 2 && !k.segments.empty(), "after {}: {}: batch dims or segments", after_, where_);
-    for (const Operand* o : {&k.a, &k.b})
-      AOTC_CHECK(k.params.contains(o->param) && o->batch_strides.size() == k.batch.size() && k.params[o->param].dtype == k.in,
-                 "after {}: {}: bad operand", after_, where_);
+    for (const Operand* o : {&k.a, &k.b}) {
+      if (o->prologue) {
+        AOTC_CHECK(o->param == kNone<ParamId> && !(o == &k.b && k.b_constant), "after {}: {}: an operand is read and computed", after_,
+                   where_);
+        prologue(*o->prologue, k.params, k.in, k.batch.size() + 1);
+      } else {
+        AOTC_CHECK(k.params.contains(o->param) && o->batch_strides.size() == k.batch.size() && k.params[o->param].dtype == k.in,
+                   "after {}: {}: bad operand", after_, where_);
+      }
+    }
     for (const Segment& s : k.segments) epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1);
   }
   void check(const ConvKernel& k) {
@@ -80,10 +87,32 @@ class Verifier {
     AOTC_CHECK(e.outer.size() == outer && e.inner.size() == 1, "after {}: {}: loops of the epilogue", after_, where_);
     AOTC_CHECK(e.params.size() == params.size() + 1 && e.params.raw().back().role == ParamRole::acc && e.params.raw().back().dtype == acc,
                "after {}: {}: parameters of the epilogue", after_, where_);
-    loop(e, true);
+    const ParamRole acc_role = ParamRole::acc;
+    loop(e, &acc_role);
   }
 
-  void loop(const LoopKernel& k, bool epilogue) {
+  void prologue(const LoopKernel& p, const IdVec<ParamId, Param>& params, DType in, size_t outer) {
+    AOTC_CHECK(p.outer.size() == outer && p.inner.size() == 1, "after {}: {}: loops of the prologue", after_, where_);
+    AOTC_CHECK(
+        p.params.size() == params.size() + 1 && p.params.raw().back().role == ParamRole::operand && p.params.raw().back().dtype == in,
+        "after {}: {}: parameters of the prologue", after_, where_);
+    const ParamRole operand_role = ParamRole::operand;
+    loop(p, &operand_role);
+    const ParamId to = static_cast<ParamId>(params.size());
+    size_t stores = 0;
+    for (const Inst& i : p.insts) {
+      AOTC_CHECK(i.kind != InstKind::reduce && i.kind != InstKind::scan, "after {}: {}: a reduction in a prologue", after_, where_);
+      if (i.kind != InstKind::store) continue;
+      ++stores;
+      const Expr at = Expr::symbol(p.outer.back().sym) * p.inner[0].extent + Expr::symbol(p.inner[0].sym);
+      AOTC_CHECK(i.param == to && i.mask == kNone<InstId> && (i.index == at || p.syms.proves_eq(i.index, at)),
+                 "after {}: {}: a prologue stores anything but its operand", after_, where_);
+    }
+    AOTC_CHECK(stores == 1, "after {}: {}: a prologue with {} stores", after_, where_, stores);
+  }
+
+  /// `attached`: the role that only this kind of loop, an epilogue or a prologue, may touch.
+  void loop(const LoopKernel& k, const ParamRole* attached) {
     std::set<SymId> inner, outer, bound;
     for (const LoopVar& v : k.outer) outer.insert(v.sym);
     for (const LoopVar& v : k.inner) inner.insert(v.sym);
@@ -109,7 +138,7 @@ class Verifier {
           const bool known = kind == SymKind::shape || outer.count(s) || bound_here.count(s) || (b.over_inner && inner.count(s));
           AOTC_CHECK(known, "after {}: {}: v{} uses {} where it has no value", after_, where_, idx(id), k.syms[s].name);
         }
-        inst(k, id, b, epilogue);
+        inst(k, id, b, attached);
         if (i.bind != kNone<SymId>) {
           bound_here.insert(i.bind);
           if (!b.over_inner) bound.insert(i.bind);
@@ -127,7 +156,7 @@ class Verifier {
     }
   }
 
-  void inst(const LoopKernel& k, InstId id, const Block& b, bool epilogue) {
+  void inst(const LoopKernel& k, InstId id, const Block& b, const ParamRole* attached) {
     const Inst& i = k.insts[id];
     const bool access = i.kind == InstKind::load || i.kind == InstKind::store;
     AOTC_CHECK(access == (i.param != kNone<ParamId>), "after {}: {}: v{} and its parameter", after_, where_, idx(id));
@@ -135,9 +164,11 @@ class Verifier {
       const Param& p = k.params[i.param];
       AOTC_CHECK(p.dtype == i.dtype, "after {}: {}: v{} has another dtype than {}", after_, where_, idx(id), p.name);
       const bool reads = i.kind == InstKind::load;
-      AOTC_CHECK(reads ? p.role != ParamRole::output : p.role != ParamRole::input && p.role != ParamRole::acc,
-                 "after {}: {}: v{} may not touch {}", after_, where_, idx(id), p.name);
-      AOTC_CHECK(p.role != ParamRole::acc || epilogue, "after {}: {}: accumulators outside an epilogue", after_, where_);
+      AOTC_CHECK(
+          reads ? p.role != ParamRole::output && p.role != ParamRole::operand : p.role != ParamRole::input && p.role != ParamRole::acc,
+          "after {}: {}: v{} may not touch {}", after_, where_, idx(id), p.name);
+      AOTC_CHECK((p.role != ParamRole::acc && p.role != ParamRole::operand) || (attached && *attached == p.role),
+                 "after {}: {}: accumulators outside an epilogue, or an operand outside a prologue", after_, where_);
       if (i.mask == kNone<InstId>) {
         const Interval at = k.syms.interval(i.index);
         AOTC_CHECK(at.max >= 0 || product(p.dims).is(0), "after {}: {}: v{} is always out of {}", after_, where_, idx(id), p.name);

@@ -95,7 +95,9 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans) {
     e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}, {"ops", ops}});
   }
   e["not_fused"] = json::array();
-  for (const loop::FusionNote& n : m.notes) e["not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
+  e["prologues"] = json::array();
+  for (const loop::FusionNote& n : m.notes)
+    e[n.prologue ? "prologues" : "not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
   e["variants"] = json::array();
   for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
   e["guards"] = json::array();
@@ -118,6 +120,9 @@ std::string explain_text(const json& e) {
   size_t i = 0;
   for (const json& s : e.at("steps"))
     t += fmt::format("  {:4} {:<32} {}\n", i++, s.at("kernel").get<std::string>(), s.at("label").get<std::string>());
+  if (e.contains("prologues") && !e["prologues"].empty()) t += "operands that contractions compute\n";
+  for (const json& n : e.value("prologues", json::array()))
+    t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
   t += "buffers of their own (edges that were not fused)\n";
   for (const json& n : e.at("not_fused")) t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
   for (const json& v : e.at("variants")) {

@@ -8,7 +8,7 @@
 
 namespace aotc::pipeline {
 
-/// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}],
+/// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}], "prologues": [{value why}],
 ///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes buffers: [{name bytes begin end offset place}]}], "guards": [..],
 ///  "expanded": [{node operator source into}]}, the last one where operators without a rule were taken apart.
 /// Bytes are at the top of the ranges (at the hint where a range has no top).

@@ -172,7 +172,8 @@ class PlanBuilder {
 
   /// The constant operand of a contraction in panel form.
   static std::pair<ParamId, std::optional<Panels>> packed_operand(const loop::Kernel& k, const Choice& c) {
-    if (const auto* m = std::get_if<loop::MatmulKernel>(&k)) return {m->b.param, panels_of(*m, std::get<GemmChoice>(c))};
+    if (const auto* m = std::get_if<loop::MatmulKernel>(&k); m && !m->b.prologue)
+      return {m->b.param, panels_of(*m, std::get<GemmChoice>(c))};
     if (const auto* v = std::get_if<loop::ConvKernel>(&k)) return {v->w, panels_of(*v, std::get<ConvChoice>(c))};
     return {kNone<ParamId>, std::nullopt};
   }

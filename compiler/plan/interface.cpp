@@ -89,14 +89,19 @@ KernelInterface describe(const MatmulKernel& k, const Choice& choice, const SymT
   s[AOTC_GEMM_M] = k.m;
   s[AOTC_GEMM_N] = k.n;
   s[AOTC_GEMM_K] = k.k;
-  s[AOTC_GEMM_A_BASE] = k.a.base;
-  s[AOTC_GEMM_A_B0] = right_aligned(k.a.batch_strides, 0, 0);
-  s[AOTC_GEMM_A_B1] = right_aligned(k.a.batch_strides, 1, 0);
-  s[AOTC_GEMM_A_RS] = k.a.row_stride;
-  s[AOTC_GEMM_A_CS] = k.a.col_stride;
-  s[AOTC_GEMM_B_B0] = right_aligned(k.b.batch_strides, 0, 0);
-  s[AOTC_GEMM_B_B1] = right_aligned(k.b.batch_strides, 1, 0);
+  auto operand = [&](const loop::Operand& o, int first) {  // the sizes of an operand stand in one order
+    if (o.prologue) return;
+    s[first] = o.base;
+    s[first + 1] = right_aligned(o.batch_strides, 0, 0);
+    s[first + 2] = right_aligned(o.batch_strides, 1, 0);
+    s[first + 3] = o.row_stride;
+    s[first + 4] = o.col_stride;
+  };
+  static_assert(AOTC_GEMM_A_CS == AOTC_GEMM_A_BASE + 4 && AOTC_GEMM_B_CS == AOTC_GEMM_B_BASE + 4);
+  operand(k.a, AOTC_GEMM_A_BASE);
+  operand(k.b, AOTC_GEMM_B_BASE);
   if (panels) {
+    s[AOTC_GEMM_B_BASE] = s[AOTC_GEMM_B_RS] = s[AOTC_GEMM_B_CS] = 0;
     const int64_t sets = static_cast<int64_t>(panels->matrices.size() / k.segments.size());
     Expr stride = panels->elems() / std::max<int64_t>(sets, 1);
     for (int d : {AOTC_GEMM_B_B1, AOTC_GEMM_B_B0}) {
@@ -104,10 +109,6 @@ KernelInterface describe(const MatmulKernel& k, const Choice& choice, const SymT
       s[d] = stride;
       stride *= s[d - AOTC_GEMM_B_B0 + AOTC_GEMM_B0];
     }
-  } else {
-    s[AOTC_GEMM_B_BASE] = k.b.base;
-    s[AOTC_GEMM_B_RS] = k.b.row_stride;
-    s[AOTC_GEMM_B_CS] = k.b.col_stride;
   }
   Expr n_blocks = 0;
   for (const loop::Segment& x : k.segments) {
@@ -115,11 +116,15 @@ KernelInterface describe(const MatmulKernel& k, const Choice& choice, const SymT
     s.push_back(x.n_end);
     n_blocks += ceildiv(x.n_end - x.n_begin, c.nc);
   }
-  add_symbols(epilogue_symbols(k), s);
+  add_symbols(attached_symbols(k), s);
   f.work = product(k.batch) * ceildiv(k.m, c.mc) * n_blocks;
   f.grain = grain_of(kGrainMacs, min(k.m, c.mc) * min(k.n, c.nc) * k.k, syms);
   const aotc_gemm_config g = gemm_config(c, panels.has_value());
-  f.scratch_bytes = aotc_gemm_scratch_bytes(&g, largest(k.k, syms, int64_t{1} << 40), std::max<int64_t>(4, dtype_bytes(k.acc)));
+  const int64_t most_k = largest(k.k, syms, int64_t{1} << 40), acc_bytes = std::max<int64_t>(4, dtype_bytes(k.acc));
+  int64_t scratch = aotc_gemm_scratch_bytes(&g, most_k, acc_bytes);
+  if (k.a.prologue || k.b.prologue)
+    scratch += aotc_gemm_prologue_bytes(&g, most_k, acc_bytes, k.a.prologue.has_value(), k.b.prologue.has_value());
+  f.scratch_bytes = scratch;
   return f;
 }
 
@@ -140,7 +145,7 @@ KernelInterface describe(const ConvKernel& k, const Choice& choice, const SymTab
   s.push_back(k.out_dims[1]);
   for (int d = 0; d < 3; ++d) s.push_back(spatial(k.out_dims, d));
   AOTC_CHECK(s.size() == AOTC_CONV_SIZES);
-  add_symbols(epilogue_symbols(k), s);
+  add_symbols(attached_symbols(k), s);
   const Expr n = k.x_dims[0], co = k.out_dims[1], pixels = product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
   Expr depth = floordiv(k.x_dims[1], k.groups);
   for (int64_t x : k.kernel) depth *= x;

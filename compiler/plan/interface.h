@@ -26,7 +26,7 @@ KernelInterface interface_of(const loop::Kernel& kernel, const Choice& choice, c
 std::string_view symbol_dtype(DType t);
 /// AOTC_CELL_* of a recurrence.
 int recurrence_cell(const loop::LibraryKernel& k);
-/// Params of the kernel that take an argument (all but `local` and `acc`), in call order; args->ptr[i] is the i-th.
+/// Params of the kernel that take an argument (loop::takes_argument), in call order; args->ptr[i] is the i-th.
 std::vector<loop::ParamId> argument_params(const loop::Kernel& kernel);
 /// Index into args->ptr of a param.
 int argument_index(const loop::Kernel& kernel, loop::ParamId p);

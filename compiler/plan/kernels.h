@@ -12,7 +12,7 @@ inline const IdVec<loop::ParamId, loop::Param>& params_of(const loop::Kernel& k)
 inline const std::string& name_of(const loop::Kernel& k) {
   return std::visit([](const auto& x) -> const std::string& { return x.name; }, k);
 }
-inline bool takes_argument(const loop::Param& p) { return p.role != loop::ParamRole::local && p.role != loop::ParamRole::acc; }
+inline bool takes_argument(const loop::Param& p) { return loop::takes_argument(p.role); }
 inline bool reads(const loop::Param& p) { return p.role == loop::ParamRole::input || p.role == loop::ParamRole::inout; }
 inline bool writes(const loop::Param& p) { return p.role == loop::ParamRole::output || p.role == loop::ParamRole::inout; }
 

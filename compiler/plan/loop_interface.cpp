@@ -34,11 +34,20 @@ std::vector<SymId> kernel_symbols(const loop::LoopKernel& k) {
   return sorted(out);
 }
 
-std::vector<SymId> epilogue_symbols(const loop::Kernel& contraction) {
+std::vector<const loop::LoopKernel*> attached_loops(const loop::Kernel& kernel) {
+  std::vector<const loop::LoopKernel*> out;
+  if (const auto* m = std::get_if<loop::MatmulKernel>(&kernel)) {
+    for (const loop::Operand* o : {&m->a, &m->b})
+      if (o->prologue) out.push_back(&*o->prologue);
+    for (const loop::Segment& s : m->segments) out.push_back(&s.epilogue);
+  }
+  if (const auto* c = std::get_if<loop::ConvKernel>(&kernel)) out.push_back(&c->epilogue);
+  return out;
+}
+
+std::vector<SymId> attached_symbols(const loop::Kernel& contraction) {
   std::set<SymId> out;
-  if (const auto* m = std::get_if<loop::MatmulKernel>(&contraction))
-    for (const loop::Segment& s : m->segments) add_kernel_symbols(s.epilogue, out);
-  if (const auto* c = std::get_if<loop::ConvKernel>(&contraction)) add_kernel_symbols(c->epilogue, out);
+  for (const loop::LoopKernel* k : attached_loops(contraction)) add_kernel_symbols(*k, out);
   return sorted(out);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a generated CPU function of a LoopKernel or of an epilogue is called. The plan and emit/cpu both ask here.
+// How a generated CPU function of a LoopKernel, or of an epilogue or prologue, is called. The plan and emit/cpu both ask here.
 #include <vector>
 
 #include "loop/loop.h"
@@ -12,8 +12,10 @@ inline constexpr int kMaxLanes = 16;
 
 /// The shape symbols that a LoopKernel's code needs at run time, sorted: args->size[i] is the value of the i-th.
 std::vector<SymId> kernel_symbols(const loop::LoopKernel& k);
-/// The same for all epilogues of a contraction together: appended to the contraction's own sizes.
-std::vector<SymId> epilogue_symbols(const loop::Kernel& contraction);
+/// A contraction's prologues, then its epilogues.
+std::vector<const loop::LoopKernel*> attached_loops(const loop::Kernel& kernel);
+/// The same for all attached loops of a contraction together: appended to the contraction's own sizes.
+std::vector<SymId> attached_symbols(const loop::Kernel& contraction);
 
 /// lanes == outer: the last outer var is cut into blocks of this many points, one block a work unit. 1 otherwise.
 int64_t lane_block(const loop::LoopKernel& k);

@@ -47,7 +47,8 @@ struct MayOverwrite {
   ParamId in, out;
   bool operator()(const LoopKernel& k) const { return loop_may_overwrite(k, in, out); }
   bool operator()(const loop::MatmulKernel& k) const {
-    if (k.a.param == in || k.b.param == in) return false;
+    for (const loop::Operand* o : {&k.a, &k.b})
+      if (o->prologue ? !accesses(*o->prologue, in, InstKind::load).empty() : o->param == in) return false;
     bool stored = false;
     for (const loop::Segment& s : k.segments) {
       const bool stores = !accesses(s.epilogue, out, InstKind::store).empty(), loads = !accesses(s.epilogue, in, InstKind::load).empty();

@@ -14,8 +14,8 @@ GemmContract contract_of(const loop::MatmulKernel& k, const SymTable& syms) {
   for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
   c.segments = static_cast<int64_t>(k.segments.size());
   c.b_constant = k.b_constant;
-  c.a_rows_contiguous = k.a.col_stride.is(1);
-  c.b_rows_contiguous = k.b_constant || k.b.col_stride.is(1);  // a weight is packed
+  c.a_rows_contiguous = k.a.prologue || k.a.col_stride.is(1);                  // what is computed comes in rows
+  c.b_rows_contiguous = k.b_constant || k.b.prologue || k.b.col_stride.is(1);  // a weight is packed
   return c;
 }
 

@@ -141,7 +141,8 @@ Result<double> run(const GemmContract& c, const plan::GemmChoice& g, Isa isa, in
   const int64_t eb = dtype_bytes(c.dtype), ab = std::max<int64_t>(4, eb), n = c.n * c.segments;
   const bool packed = c.b_constant && g.pack_b && is_float(c.dtype);
   std::vector<aotc_epilogue_fn> epilogues(static_cast<size_t>(c.segments), move_tile);
-  aotc_gemm_config cfg{0, 1, g.mr, g.nv, g.mc, g.nc, g.kc, g.kp, packed, g.pack_a, static_cast<int32_t>(c.segments), epilogues.data()};
+  aotc_gemm_config cfg{
+      0, 1, g.mr, g.nv, g.mc, g.nc, g.kc, g.kp, packed, g.pack_a, static_cast<int32_t>(c.segments), epilogues.data(), nullptr, nullptr};
   const int64_t b_bytes = packed ? kernels::panel_bytes(c.k, c.n, c.dtype) * c.segments : n * c.k * eb * c.batch;
   call.weight = c.b_constant ? 1 : -1;
   call.weight_stride = (b_bytes + 63) / 64 * 64;

@@ -13,7 +13,7 @@ import warnings
 import torch
 
 sys.path.insert(0, os.path.dirname(__file__))
-from models import MODELS
+from models import EXPLAINED, MODELS
 
 
 def sh(*cmd):
@@ -58,7 +58,11 @@ def check(o, name):
     validate("report", json.load(open(so[:-3] + ".report.json")))
     for file in (so, pt2):
         assert "op " in sh(o.aotc, "inspect", file)
-    assert "kernels" in sh(o.aotc, "explain", so) and sh(o.aotc, "explain", pt2, "--json")
+    assert "kernels" in sh(o.aotc, "explain", so)
+    told = json.loads(sh(o.aotc, "explain", pt2, "--json"))
+    if name in EXPLAINED:
+        counted = len(told["steps"]), len(told["prologues"])
+        assert counted == EXPLAINED[name], f"steps and prologues: {counted}, not {EXPLAINED[name]}: {told['not_fused']}"
     header = so[:-3] + ".h"
     user = os.path.join(o.work, name + "_user")
     for suffix, compiler, std in ((".c", "cc", "c11"), (".cpp", "c++", "c++17")):

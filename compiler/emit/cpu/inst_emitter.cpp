@@ -18,7 +18,7 @@ bool is_arg(ReduceKind k) { return k == ReduceKind::argmax || k == ReduceKind::a
 
 InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes) : k_(k), scopes_(scopes), lanes_(lanes) {
   for (const loop::Param& p : k.params)
-    if (p.role == ParamRole::acc) acc_type_ = elem_type(p.dtype);
+    if (p.role == ParamRole::acc || p.role == ParamRole::operand) tile_type_ = elem_type(p.dtype);
 }
 
 const InstEmitter::Value& InstEmitter::value(InstId id) const {
@@ -186,7 +186,8 @@ std::string InstEmitter::alive_mask(InstId mask) const {
 }
 
 std::string InstEmitter::pointer(const Inst& i) const {
-  return k_.params[i.param].role == ParamRole::acc ? "acc_row" : fmt::format("p{}", idx(i.param));
+  const ParamRole role = k_.params[i.param].role;
+  return role == ParamRole::acc || role == ParamRole::operand ? "tile_row" : fmt::format("p{}", idx(i.param));
 }
 
 void InstEmitter::emit_load(InstId id) {
@@ -217,8 +218,9 @@ void InstEmitter::emit_load(InstId id) {
     return;
   }
   if (p.role == ParamRole::acc) {
-    if (!place_.lanes) return finish(place_.rank, false, "ld1(acc_row)");  // a product of one column
-    finish(place_.rank, true, lane_mask ? fmt::format("ld_mask(acc_row + i, {})", alive_mask(i.mask)) : std::string("ld(acc_row + i, w)"));
+    if (!place_.lanes) return finish(place_.rank, false, "ld1(tile_row)");  // a product of one column
+    finish(place_.rank, true,
+           lane_mask ? fmt::format("ld_mask(tile_row + i, {})", alive_mask(i.mask)) : std::string("ld(tile_row + i, w)"));
     return;
   }
   const LaneIndex x = scopes_.classify(i.index);
@@ -264,6 +266,8 @@ void InstEmitter::emit_store(InstId id) {
 
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
     return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes, x));
+  if (p.role == ParamRole::operand)  // the row is in the pointer
+    return put(place_.lanes ? fmt::format("st(tile_row + i, {}, w)", x) : fmt::format("st1(tile_row, {})", x));
   const LaneIndex at = scopes_.classify(i.index);
   switch (at.kind) {
     case LaneIndex::uniform:

@@ -34,7 +34,7 @@ class InstEmitter {
   std::string merge_text() const;
   /// Makes the results of the reductions available in scope `around`.
   void close_nest(int around);
-  const char* acc_type() const { return acc_type_.c_str(); }
+  const char* tile_type() const { return tile_type_.c_str(); }
 
  private:
   struct Value {
@@ -72,7 +72,7 @@ class InstEmitter {
   std::map<loop::InstId, std::string> divisors_;
   int unroll_ = 1;
   bool pieces_ = false;
-  std::string acc_type_ = "float";
+  std::string tile_type_ = "float";
 };
 
 }  // namespace aotc::emit::cpu

@@ -18,7 +18,12 @@ using loop::ParamRole;
 class FunctionEmitter {
  public:
   FunctionEmitter(const LoopKernel& k, const FunctionSpec& spec)
-      : k_(k), spec_(spec), lanes_(lane_axis(k, spec)), scopes_(k.syms), insts_(k, scopes_, lanes_) {}
+      : k_(k),
+        spec_(spec),
+        attached_(spec.kind != FunctionKind::kernel),
+        lanes_(lane_axis(k, spec)),
+        scopes_(k.syms),
+        insts_(k, scopes_, lanes_) {}
 
   std::string run() {
     prologue();
@@ -33,12 +38,12 @@ class FunctionEmitter {
     } else {
       for (const Block& b : k_.blocks) block(b);
     }
-    return spec_.epilogue ? assemble_epilogue() : assemble_kernel();
+    return attached_ ? assemble_attached() : assemble_kernel();
   }
 
  private:
   static LaneAxis lane_axis(const LoopKernel& k, const FunctionSpec& spec) {
-    if (spec.epilogue) return LaneAxis::inner;
+    if (spec.kind != FunctionKind::kernel) return LaneAxis::inner;
     if (k.lanes == LaneAxis::outer) return k.outer.empty() ? LaneAxis::none : LaneAxis::outer;
     return k.inner.empty() ? LaneAxis::none : LaneAxis::inner;  // where the kernel has no wish, its rows are as good
   }
@@ -53,7 +58,7 @@ class FunctionEmitter {
       const loop::Param& p = k_.params.raw()[i];
       const std::string type = elem_type(p.dtype), c = p.role == ParamRole::input ? "const " : "";
       std::string from = fmt::format("a->ptr[{}]", spec_.ptr.at(i));
-      if (p.role == ParamRole::acc) continue;
+      if (p.role == ParamRole::acc || p.role == ParamRole::operand) continue;
       if (p.role == ParamRole::local) from = fmt::format("((char*)a->scratch + {})", scopes_.scalar(layout.offset_bytes[i]));
       scopes_.add(kFunction, fmt::format("{0}{1}* const p{2} = ({0}{1}*){3};", c, type, i, from));
     }
@@ -89,7 +94,7 @@ class FunctionEmitter {
     std::string text;
     if (lanes) {
       std::string lo = "0", hi = scopes_.scalar(last.extent);
-      if (spec_.epilogue) lo = "n0", hi = "n0 + cols";
+      if (attached_) lo = "n0", hi = "n0 + cols";
       text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll, piece);
     } else if (piece > 0) {
       text = fmt::format(
@@ -103,7 +108,7 @@ class FunctionEmitter {
     text = scopes_.take(kNest) + text;
     Expr points = 1;
     for (const LoopVar& v : k_.inner) points *= v.extent;
-    const bool never_empty = spec_.epilogue || scopes_.syms().interval(points).min >= 1;
+    const bool never_empty = attached_ || scopes_.syms().interval(points).min >= 1;
     scopes_.add(around, fmt::format("{}{{\n{}}}", never_empty ? "" : "if (" + scopes_.scalar(points) + " > 0) ", text));
     if (lanes) scopes_.close_lanes();
     insts_.close_nest(around);
@@ -178,32 +183,33 @@ class FunctionEmitter {
     return s;
   }
 
-  /// Outer vars: the batch (decomposed), then the row; the inner var runs over the tile's columns.
-  std::string assemble_epilogue() {
+  /// Epilogues and prologues. Outer vars: the batch (decomposed), then the row; the inner var runs over the tile's columns.
+  std::string assemble_attached() {
     const size_t n = k_.outer.size();
-    AOTC_CHECK(n >= 1 && k_.inner.size() == 1, "epilogue {} needs a row and a column variable", k_.name);
+    AOTC_CHECK(n >= 1 && k_.inner.size() == 1, "{} needs a row and a column variable", k_.name);
     std::string decode = "int64_t rest = batch;\n";
     for (size_t i = n - 1; i-- > 0;) {
       const std::string extent = scopes_.scalar(k_.outer[i].extent);
       decode += i == 0 ? "const int64_t o0 = rest;\n" : fmt::format("const int64_t o{0} = rest % {1};\nrest /= {1};\n", i, extent);
     }
     decode += "(void)rest;\n";
-    const char* acc = insts_.acc_type();
-    std::string s = fmt::format(
-        "extern \"C\" void {}(const aotc_kargs* a, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows, int64_t n0, "
-        "int64_t "
-        "cols) {{\n  (void)a;\n",
-        spec_.symbol);
+    constexpr const char* kEpilogue =
+        "const void* tile, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t cols";
+    constexpr const char* kPrologue = "int64_t batch, int64_t m0, int64_t rows, int64_t n0, int64_t cols, void* tile, int64_t ld_elems";
+    const bool prologue = spec_.kind == FunctionKind::prologue;
+    std::string s =
+        fmt::format("extern \"C\" void {}(const aotc_kargs* a, {}) {{\n  (void)a;\n", spec_.symbol, prologue ? kPrologue : kEpilogue);
     s += scopes_.take(kFunction) + decode;
     s += fmt::format(
-        "for (int64_t r = 0; r < rows; ++r) {{\nconst int64_t o{} = m0 + r;\nconst {}* const acc_row = (const {}*)acc + r * ld_elems - "
+        "for (int64_t r = 0; r < rows; ++r) {{\nconst int64_t o{0} = m0 + r;\n{1}{2}* const tile_row = ({1}{2}*)tile + r * ld_elems - "
         "n0;\n",
-        n - 1, acc, acc);
-    return s + "(void)acc_row;\n" + scopes_.take(kUnit) + "}\n}\n";
+        n - 1, prologue ? "" : "const ", insts_.tile_type());
+    return s + "(void)tile_row;\n" + scopes_.take(kUnit) + "}\n}\n";
   }
 
   const LoopKernel& k_;
   const FunctionSpec& spec_;
+  const bool attached_;  ///< an epilogue or a prologue: rows and columns of a tile
   LaneAxis lanes_;
   Scopes scopes_;
   InstEmitter insts_;
@@ -216,7 +222,7 @@ FunctionSpec kernel_spec(const LoopKernel& k, const std::string& symbol) {
   s.symbol = symbol;
   s.size_symbols = plan::kernel_symbols(k);
   int next = 0;
-  for (const loop::Param& p : k.params) s.ptr.push_back(p.role == ParamRole::local || p.role == ParamRole::acc ? -1 : next++);
+  for (const loop::Param& p : k.params) s.ptr.push_back(loop::takes_argument(p.role) ? next++ : -1);
   return s;
 }
 

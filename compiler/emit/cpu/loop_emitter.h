@@ -7,13 +7,15 @@
 
 namespace aotc::emit::cpu {
 
+enum class FunctionKind : uint8_t { kernel, epilogue, prologue };  ///< aotc_kernel_fn, aotc_epilogue_fn, aotc_prologue_fn
+
 /// How the function is called.
 struct FunctionSpec {
   std::string symbol;               ///< C name
   std::vector<SymId> size_symbols;  ///< args->size[first_size + i] is the value of size_symbols[i]
   int first_size = 0;
-  std::vector<int> ptr;   ///< per param: index into args->ptr; unused for local and acc
-  bool epilogue = false;  ///< aotc_epilogue_fn instead of aotc_kernel_fn
+  std::vector<int> ptr;  ///< per param: index into args->ptr; unused where the param takes no argument
+  FunctionKind kind = FunctionKind::kernel;
 };
 
 /// The spec of a kernel that stands alone.

@@ -1,5 +1,5 @@
 #pragma once
-// Everything of a loop Module that becomes C++ for CPUs: its LoopKernels and the epilogues of its contractions.
+// Everything of a loop Module that becomes C++ for CPUs: its LoopKernels and the epilogues and prologues of its contractions.
 #include <string>
 #include <vector>
 
@@ -17,11 +17,13 @@ struct SourceUnit {
 /// Names of the functions, an aotc_kernel_fn and an aotc_epilogue_fn with C linkage. Instruction sets with the same loop code share them.
 std::string kernel_function(const std::string& kernel, Isa isa);
 std::string epilogue_function(const std::string& kernel, size_t segment, Isa isa);
+/// An aotc_prologue_fn; `operand`: 'a', 'b' or 'x'.
+std::string prologue_function(const std::string& kernel, char operand, Isa isa);
 
 /// One or more units for each loop_isa() among `isas`; cut by the length of the text only, so that equal modules give equal units.
 std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa>& isas);
 
-/// Spec of a contraction's epilogue: its sizes stand behind the contraction's own.
-FunctionSpec epilogue_spec(const loop::Kernel& contraction, const loop::LoopKernel& epilogue, const std::string& symbol);
+/// Spec of a contraction's epilogue or prologue: its sizes stand behind the contraction's own.
+FunctionSpec attached_spec(const loop::Kernel& contraction, const loop::LoopKernel& attached, const std::string& symbol);
 
 }  // namespace aotc::emit::cpu

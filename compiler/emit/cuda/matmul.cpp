@@ -24,7 +24,7 @@ class Emitter {
       throw Diagnostic(ExitCode::unsupported, {},
                        fmt::format("kernel {}: a {} matrix product has no CUDA form", k_.name, dtype_name(k_.in)));
     size_t n_ptr = 0;
-    for (const loop::Param& p : k_.params) n_ptr += p.role != ParamRole::local && p.role != ParamRole::acc;
+    for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue(s);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
@@ -34,6 +34,7 @@ class Emitter {
                        tile_.resident, k_.name, k_.name);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += size_names(2);
+    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
     out += fmt::format("  const {0}* const pa = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.a.param));
     out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));

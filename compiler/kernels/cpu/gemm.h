@@ -4,7 +4,8 @@
 // A work unit is an mc x nc block. A's rows of the block are packed once per kp values of k and kept over the units that follow with the
 // same rows (weights: n runs fastest), or B's columns are (run-time B: m runs fastest). Inside, column panel after column panel, kc
 // values of k at a time, all row tiles: B's kc x 32 chunk stays in L1, A streams from L2, the next chunk of B is prefetched meanwhile.
-// The epilogue runs on finished panels while they are in L1.
+// The epilogue runs on finished panels while they are in L1. An operand with a prologue is computed where it would be read: A by register
+// tiles (or by whole blocks, to be read in place), B by panels, and kept as long as its panels are.
 #include "panels.h"
 
 namespace {
@@ -65,6 +66,8 @@ struct GemmRun {
   int64_t a_rs, a_cs, b_rs, b_cs;
   bool a_in_place, b_in_place;
   Acc *a_pack, *b_pack, *tile;
+  E *a_rows, *b_rows;              // what prologues have computed, before it is packed; or A's whole block
+  bool columns_fastest;            // the order of the units
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
 
   /// One work unit in coordinates.
@@ -77,21 +80,26 @@ struct GemmRun {
     k = size[AOTC_GEMM_K];
     m_blocks = ceil_div(m, cfg->mc);
     mr = min_of<int64_t>(cfg->mr, kMaxMr);
-    a = static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
-    b = static_cast<const E*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
-    a_rs = size[AOTC_GEMM_A_RS];
-    a_cs = size[AOTC_GEMM_A_CS];
+    const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
+    a = cfg->a_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
+    b = cfg->b_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
+    a_rs = cfg->a_prologue ? kp + 16 : size[AOTC_GEMM_A_RS];  // not a power of two: rows apart in the cache
+    a_cs = cfg->a_prologue ? 1 : size[AOTC_GEMM_A_CS];
     b_rs = size[AOTC_GEMM_B_RS];
     b_cs = size[AOTC_GEMM_B_CS];
     // Packing A pays when its rows are read often; a pair of bf16 must not reach beyond an odd k.
     a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::kPairsA && k % 2);
-    b_in_place = G::kInPlaceB && !cfg->b_packed && b_cs == 1 && m <= 2 * mr;
-    const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
+    b_in_place = G::kInPlaceB && !cfg->b_packed && !cfg->b_prologue && b_cs == 1 && m <= 2 * mr;
+    columns_fastest = cfg->b_packed || (cfg->a_prologue && !cfg->b_prologue);
     a_pack = static_cast<Acc*>(x->scratch);
     b_pack = a_pack + (cfg->mc + 16) * kp;
     b_pack += -(b_pack - a_pack) & 15;  // 64-byte lines
     tile = b_pack + (cfg->b_packed ? 0 : cfg->nc * kp);
     tile += -(tile - a_pack) & 15;
+    Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
+    rest += -(rest - a_pack) & 15;
+    a_rows = reinterpret_cast<E*>(rest);
+    b_rows = reinterpret_cast<E*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }
 
   int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
@@ -99,7 +107,7 @@ struct GemmRun {
 
   void unit(int64_t u, int64_t n_blocks, Unit* out) const {
     int64_t nb, left = u;
-    if (cfg->b_packed) {  // n fastest: A's panels are kept
+    if (columns_fastest) {  // A's panels are kept
       nb = left % n_blocks, left /= n_blocks;
       out->m_block = left % m_blocks, left /= m_blocks;
     } else {
@@ -124,13 +132,28 @@ struct GemmRun {
 
   int64_t tile_rows(int64_t rows) const { return ceil_div(rows, mr); }
 
-  void pack_a_block(const E* src, int64_t rows, int64_t klen) {
-    const int64_t tiles = tile_rows(rows);
+  void pack_a_block(const E* src, const Unit& u, int64_t ks, int64_t klen) {
+    const int64_t rows = u.m1 - u.m0, tiles = tile_rows(rows);
     Acc* dst = a_pack;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles;
-      G::pack_a(src + r0 * a_rs, a_rs, a_cs, r1 - r0, klen, dst);
+      if (cfg->a_prologue) cfg->a_prologue(args, u.batch, u.m0 + r0, r1 - r0, ks, klen, a_rows, a_rs);
+      G::pack_a(cfg->a_prologue ? a_rows : src + r0 * a_rs, a_rs, a_cs, r1 - r0, klen, dst);
       dst += (r1 - r0) * (G::kPairsA ? (klen + 1) / 2 : klen);
+    }
+  }
+
+  /// A panel of columns of B, rows [ks, ks + klen), from memory or from the prologue.
+  void pack_b_panel(const E* src, const Unit& u, int64_t ks, int64_t klen, int64_t j0, int64_t width, Acc* dst) {
+    if (!cfg->b_prologue) return G::pack_b(src + ks * b_rs + j0 * b_cs, b_rs, b_cs, klen, width, dst);
+    const int64_t column = size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0 + j0;
+    if constexpr (G::kInPlaceB) {  // the panel form is that of the elements
+      cfg->b_prologue(args, u.batch, ks, klen, column, width, dst, AOTC_PANEL_N);
+      for (int64_t i = 0; width < AOTC_PANEL_N && i < klen; ++i)
+        for (int64_t j = width; j < AOTC_PANEL_N; ++j) dst[i * AOTC_PANEL_N + j] = 0;
+    } else {
+      cfg->b_prologue(args, u.batch, ks, klen, column, width, b_rows, AOTC_PANEL_N);
+      G::pack_b(b_rows, AOTC_PANEL_N, 1, klen, width, dst);
     }
   }
 
@@ -169,12 +192,12 @@ struct GemmRun {
   void run_unit(const Unit& u, int64_t serial_b) {
     const int64_t rows = u.m1 - u.m0, cols = u.n1 - u.n0, panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
-    const E* a_src = a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
-    const E* b_src = b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
+    const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
+    const E* b_src = cfg->b_prologue ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
     if (cfg->b_packed) {
       for (int64_t s = 0; s < u.segment; ++s) b_src += ceil_div(segment_len(s), AOTC_PANEL_N) * AOTC_PANEL_N * panel_rows();
       b_src += u.n0 * panel_rows();
-    } else {
+    } else if (!cfg->b_prologue) {
       b_src += (size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0) * b_cs;
     }
     const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
@@ -185,11 +208,17 @@ struct GemmRun {
       for (int64_t i = 0; i < rows * ldc; ++i) tile[i] = 0;
     for (int64_t ks = 0; ks < k || ks == 0; ks += cfg->kp) {
       const int64_t klen = min_of<int64_t>(cfg->kp, k - ks);
-      if (!a_in_place && klen > 0) {
+      if (klen > 0 && (!a_in_place || cfg->a_prologue)) {
         const int64_t key = u.batch * m_blocks + u.m_block;
-        if (!whole || a_key != key) pack_a_block(a_src + ks * a_cs, rows, klen);
+        if (!whole || a_key != key) {
+          if (a_in_place)
+            cfg->a_prologue(args, u.batch, u.m0, rows, ks, klen, a_rows, a_rs);
+          else
+            pack_a_block(cfg->a_prologue ? nullptr : a_src + ks * a_cs, u, ks, klen);
+        }
         a_key = key;
       }
+      const E* a_piece = cfg->a_prologue ? a_rows : a_src + ks;
       const bool fresh_b = !whole || b_key != serial_b;
       b_key = serial_b;
       for (int64_t p0 = 0; p0 < panels; p0 += group) {
@@ -200,15 +229,15 @@ struct GemmRun {
           const bool first = ks == 0;
           if (cfg->b_packed) {
             const E* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
-            panel<typename G::Packed>(a_src + ks, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(E) * G::Packed::kGroup,
-                                      klen, vecs, c, ldc, first);
+            panel<typename G::Packed>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(E) * G::Packed::kGroup, klen,
+                                      vecs, c, ldc, first);
           } else if (b_in_place && width % W == 0) {
             const E* bp = b_src + ks * b_rs + j0;
-            panel<typename G::Runtime>(a_src + ks, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(E), klen, vecs, c, ldc, first);
+            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(E), klen, vecs, c, ldc, first);
           } else {
             Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
-            if (fresh_b) G::pack_b(b_src + ks * b_rs + j0 * b_cs, b_rs, b_cs, klen, width, bp);
-            panel<typename G::Runtime>(a_src + ks, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, vecs, c, ldc,
+            if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);
+            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, vecs, c, ldc,
                                        first);
           }
         }
@@ -229,7 +258,7 @@ struct GemmRun {
   }
 };
 
-/// Integers: plain loops, columns as lanes.
+/// Integers: plain loops, columns as lanes. Computed operands in pieces of k for which their room is enough.
 template <class E, class Acc>
 void gemm_plain_loops(const aotc_kargs* args, int64_t begin, int64_t end) {
   const auto* cfg = static_cast<const aotc_gemm_config*>(args->config);
@@ -238,27 +267,52 @@ void gemm_plain_loops(const aotc_kargs* args, int64_t begin, int64_t end) {
   int64_t n_blocks = 0;
   auto len = [&](int64_t s) { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; };
   for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(len(s), cfg->nc);
+  const bool computed = cfg->a_prologue || cfg->b_prologue;
+  const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
+  const int64_t piece = computed ? max_of<int64_t>(1, min_of<int64_t>(kp, AOTC_PANEL_N * kp / cfg->nc)) : k;
   Acc* tile = static_cast<Acc*>(args->scratch);
+  Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
+  E* a_room = reinterpret_cast<E*>(rest);
+  E* b_room = reinterpret_cast<E*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   for (int64_t u = begin; u < end; ++u) {
     const int64_t m_block = u % m_blocks, batch = u / m_blocks / n_blocks;
     int64_t nb = u / m_blocks % n_blocks, s = 0;
     for (; nb >= ceil_div(len(s), cfg->nc); ++s) nb -= ceil_div(len(s), cfg->nc);
     const int64_t m0 = m_block * m / m_blocks, m1 = (m_block + 1) * m / m_blocks;
     const int64_t n0 = nb * cfg->nc, n1 = min_of<int64_t>(n0 + cfg->nc, len(s)), cols = n1 - n0;
-    const E* a = static_cast<const E*>(args->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE] + batch / b1 * size[AOTC_GEMM_A_B0] +
-                 batch % b1 * size[AOTC_GEMM_A_B1];
-    const E* b = static_cast<const E*>(args->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE] + batch / b1 * size[AOTC_GEMM_B_B0] +
-                 batch % b1 * size[AOTC_GEMM_B_B1] + (size[AOTC_GEMM_SIZES + 2 * s] + n0) * size[AOTC_GEMM_B_CS];
-    for (int64_t i = m0; i < m1; ++i) {
-      Acc* row = tile + (i - m0) * cols;
-      for (int64_t j = 0; j < cols; ++j) row[j] = 0;
-      for (int64_t kk = 0; kk < k; ++kk) {
-        const Acc x = static_cast<Acc>(a[i * size[AOTC_GEMM_A_RS] + kk * size[AOTC_GEMM_A_CS]]);
-        const E* in = b + kk * size[AOTC_GEMM_B_RS];
-        if (size[AOTC_GEMM_B_CS] == 1)
-          for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j]);
-        else
-          for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j * size[AOTC_GEMM_B_CS]]);
+    const int64_t column = size[AOTC_GEMM_SIZES + 2 * s] + n0;
+    for (int64_t i = 0; i < (m1 - m0) * cols; ++i) tile[i] = 0;
+    for (int64_t k0 = 0; k0 < k; k0 += piece) {
+      const int64_t kn = min_of<int64_t>(piece, k - k0);
+      // Element (i, kk) of A and (kk, j) of B, counted from this block and piece.
+      const E *a, *b;
+      int64_t a_rs = piece, a_cs = 1, b_rs = cols, b_cs = 1;
+      if (cfg->a_prologue) {
+        cfg->a_prologue(args, batch, m0, m1 - m0, k0, kn, a_room, a_rs);
+        a = a_room;
+      } else {
+        a_rs = size[AOTC_GEMM_A_RS], a_cs = size[AOTC_GEMM_A_CS];
+        a = static_cast<const E*>(args->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE] + batch / b1 * size[AOTC_GEMM_A_B0] +
+            batch % b1 * size[AOTC_GEMM_A_B1] + m0 * a_rs + k0 * a_cs;
+      }
+      if (cfg->b_prologue) {
+        cfg->b_prologue(args, batch, k0, kn, column, cols, b_room, b_rs);
+        b = b_room;
+      } else {
+        b_rs = size[AOTC_GEMM_B_RS], b_cs = size[AOTC_GEMM_B_CS];
+        b = static_cast<const E*>(args->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE] + batch / b1 * size[AOTC_GEMM_B_B0] +
+            batch % b1 * size[AOTC_GEMM_B_B1] + column * b_cs + k0 * b_rs;
+      }
+      for (int64_t i = 0; i < m1 - m0; ++i) {
+        Acc* row = tile + i * cols;
+        for (int64_t kk = 0; kk < kn; ++kk) {
+          const Acc x = static_cast<Acc>(a[i * a_rs + kk * a_cs]);
+          const E* in = b + kk * b_rs;
+          if (b_cs == 1)
+            for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j]);
+          else
+            for (int64_t j = 0; j < cols; ++j) row[j] += x * static_cast<Acc>(in[j * b_cs]);
+        }
       }
     }
     cfg->epilogues[s](args, tile, cols, batch, m0, m1 - m0, n0, cols);

@@ -70,6 +70,13 @@ class Maker {
       if (ValueId y = any(); b_.dims(y) == b_.dims(x)) return y;
     return b_.like(x, 0.5);
   }
+  /// Dims of a weight [k, 200] for every batch element of x.
+  Exprs wide_of(ValueId x, const Expr& k) {
+    Exprs d = b_.dims(x);
+    d[d.size() - 2] = k;
+    d.back() = 200;
+    return d;
+  }
   ValueId sane(ValueId x) { return b_.unary(Op::tanh, x); }
 
   void step() {
@@ -154,6 +161,10 @@ class Maker {
           ValueId w = constant(k.is(4) ? Exprs{4, 6} : Exprs{6, 4}, pick(5));
           bd[bd.size() - 2] = k;
           bd.back() = k.is(4) ? 6 : 4;
+          if (pick(2)) {  // so wide that it may compute its operand
+            const ValueId y = b_.matmul(x2, b_.expand(constant({k, 200}, 7), wide_of(x2, k)), DType::f32);
+            return add(sane(b_.slice(y, static_cast<int>(bd.size()) - 1, pick(100), bd.back(), 1)));
+          }
           return add(b_.matmul(x2, b_.expand(w, bd), DType::f32));
         }
         if (rank < 2) return;

@@ -27,4 +27,10 @@ typedef void (*aotc_kernel_fn)(const aotc_kargs* args, int64_t begin, int64_t en
 typedef void (*aotc_epilogue_fn)(const aotc_kargs* args, const void* acc, int64_t ld_elems, int64_t batch, int64_t m0, int64_t rows,
                                  int64_t n0, int64_t cols);
 
+/* A prologue: computes elements [row0, row0 + rows) x [col0, col0 + cols) of an operand of a contraction, of one batch element, into `dst`:
+ * dense rows of the operand's dtype, ld_elems apart (dst points at row0, col0). Called on what is about to be packed; may be called several
+ * times for one element. Reads its buffers through the contraction's `args`, as an epilogue does. */
+typedef void (*aotc_prologue_fn)(const aotc_kargs* args, int64_t batch, int64_t row0, int64_t rows, int64_t col0, int64_t cols, void* dst,
+                                 int64_t ld_elems);
+
 #endif

@@ -10,10 +10,10 @@
 
 /* ---- gemm: out[b, m, n] = epilogue(sum_k A[b, m, k] * B[b, k, n]) ---------------------------------------------------------------------
  * dtypes (acc): f32 (f32), f64 (f64), bf16 (f32), f16 (f32); u8, i8, i16, i32 (i32) and i64 (i64) as plain loops that never take a packed
- * B. K == 0 gives zeros. A and B may have any strides (0 and negative too). ptr:  contraction params in their order; config says which is A
- * and which is B. size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the epilogues use (the plan appends
- * them). work: batch * ceil(m / mc) * sum over the segments of ceil((n_end - n_begin) / nc), batch = B0 * B1. scratch:
- * aotc_gemm_scratch_bytes(). */
+ * B. K == 0 gives zeros. A and B may have any strides (0 and negative too), or are computed by prologues. ptr:  contraction params in their
+ * order; config says which is A and which is B. size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the
+ * prologues and epilogues use (the plan appends them). work: batch * ceil(m / mc) * sum over the segments of ceil((n_end - n_begin) / nc),
+ * batch = B0 * B1. scratch: aotc_gemm_scratch_bytes() and, with prologues, aotc_gemm_prologue_bytes() more. */
 enum aotc_gemm_size {
   AOTC_GEMM_B0,
   AOTC_GEMM_B1,
@@ -33,7 +33,7 @@ enum aotc_gemm_size {
   AOTC_GEMM_SIZES
 };
 typedef struct aotc_gemm_config {
-  int32_t a_ptr, b_ptr;   /* index into ptr[] */
+  int32_t a_ptr, b_ptr;   /* index into ptr[]; unused for an operand with a prologue, as are its base and strides */
   int32_t mr, nv;         /* largest register tile: rows, vectors */
   int32_t mc, nc, kc, kp; /* work unit mc x nc (nc a multiple of AOTC_PANEL_N); kc: k per pass; kp: k packed at once, a multiple of kc;
                              kc and kp even */
@@ -41,6 +41,8 @@ typedef struct aotc_gemm_config {
   int32_t pack_a;         /* copy A into scratch panels first; 0: read it in place where its layout allows */
   int32_t n_segments;
   const aotc_epilogue_fn* epilogues; /* one per segment */
+  aotc_prologue_fn a_prologue;       /* rows m, columns k; NULL: A is in memory */
+  aotc_prologue_fn b_prologue;       /* rows k, columns n of all segments; NULL: B is in memory. Never with b_packed */
 } aotc_gemm_config;
 /* Panel form of a weight B[k, n], the same for all instruction sets: for each segment, for each panel of AOTC_PANEL_N columns (the last
  * one zero-padded), row after row of k: f32, f64 and f16: AOTC_PANEL_N elements per k; bf16: pairs of k interleaved (VNNI-2), k padded
@@ -52,6 +54,11 @@ static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t
   int64_t kp = k < c->kp ? k + (k & 1) : c->kp;
   int64_t a = (c->mc + 16) * kp, b = c->b_packed ? 0 : c->nc * kp, tile = (int64_t)c->mc * c->nc;
   return (a + b + tile) * acc_bytes + 256;
+}
+/* What prologues need beyond that: room for the elements before they are packed. */
+static inline int64_t aotc_gemm_prologue_bytes(const aotc_gemm_config* c, int64_t k, int64_t acc_bytes, int has_a, int has_b) {
+  int64_t kp = k < c->kp ? k + (k & 1) : c->kp;
+  return ((has_a ? (c->mc + 1) * (kp + 32) : 0) + (has_b ? AOTC_PANEL_N * kp + c->nc : 0)) * acc_bytes + 256;
 }
 
 /* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is

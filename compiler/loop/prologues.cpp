@@ -1,0 +1,122 @@
+#include "loop/prologues.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "loop/cost.h"
+
+namespace aotc::loop {
+namespace {
+
+constexpr int64_t kMacsPerOp = 16;  ///< multiply-adds of an element for one simple operation on it
+constexpr const char* kRows = "the kernel of a reduction goes over its rows";
+constexpr int kIndexCost = 4;  ///< a lookup: the index, its check, a load that jumps
+
+class Finder {
+ public:
+  using R = Result<PrologueRule>;
+  Finder(const Partition& p, const std::vector<std::vector<NodeId>>& users, const IdVec<ValueId, Ints>& row_dims)
+      : p_(p), g_(p.g), users_(users), row_dims_(row_dims) {
+    for (size_t i = 0; i < g_.order.size(); ++i)
+      for (ValueId v : g_.nodes[g_.order[i]].outputs) position_[v] = i;
+  }
+
+  R run(ValueId v, int64_t macs) {
+    if (p_.is_leaf(v)) return R::fail("");
+    const OpClass c = op_class(g_.def(v)->op);
+    if (c == OpClass::contraction || c == OpClass::opaque || c == OpClass::reduce || c == OpClass::scan) return R::fail("");
+    if (p_.anchor[v] != kNone<NodeId>) return R::fail("");  // an epilogue, or a view of a result
+    if (g_.type(v).elems().is(0)) return R::fail("");
+    if (const size_t n = users_[idx(v)].size(); n != 1) return R::fail(fmt::format("it has {} uses", n));
+    push(v, false);
+    while (!work_.empty()) {
+      const ValueId u = work_.rbegin()->second;
+      work_.erase(std::prev(work_.end()));
+      if (p_.is_leaf(u)) continue;
+      if (const std::string why = take(u, u == v); !why.empty()) return R::fail(why);
+    }
+    if (!works_) return R::fail("");
+    if (rule_.cost * kMacsPerOp > macs)
+      return R::fail(fmt::format("it costs {} an element, which serves {} multiply-adds", rule_.cost, macs));
+    return std::move(rule_);
+  }
+
+ private:
+  void push(ValueId v, bool repeated) {
+    bool& r = repeated_[v];
+    r = r || repeated;
+    if (!p_.is_leaf(v)) work_.insert({position_.at(v), v});
+  }
+
+  /// All uses of a value come before it is taken.
+  std::string take(ValueId u, bool first) {
+    const Node& n = *g_.def(u);
+    const auto& readers = users_[idx(u)];
+    const bool ours = first || std::all_of(readers.begin(), readers.end(),
+                                           [&](NodeId r) { return r != kNone<NodeId> && mine_.count(g_.nodes[r].outputs[0]) != 0; });
+    const bool repeated = repeated_.at(u);
+    switch (op_class(n.op)) {
+      case OpClass::nullary: return {};
+      case OpClass::unary:
+      case OpClass::binary:
+      case OpClass::ternary:
+        if (!ours || repeated || p_.anchor[u] != kNone<NodeId>) return {};  // stored, or so cheap that it is computed everywhere
+        if (!row_dims_[u].empty()) return std::string(kRows);
+        join(u, op_cost(n.op));
+        works_ = true;
+        for (ValueId x : n.inputs) push(x, false);
+        return {};
+      case OpClass::view: {
+        if (ours) join(u, 0);
+        works_ = works_ || n.op == Op::pad || n.op == Op::window || n.op == Op::flip;
+        push(n.inputs[0], repeated || !ours || n.op == Op::expand || n.op == Op::window);
+        return {};
+      }
+      case OpClass::cat:
+        if (!ours || repeated) return {};
+        join(u, static_cast<int>(n.inputs.size()));
+        // Parts that nobody else uses would be computed in their place.
+        for (ValueId x : n.inputs) works_ = works_ || p_.is_leaf(x) || users_[idx(x)].size() > 1;
+        for (ValueId x : n.inputs) push(x, false);
+        return {};
+      case OpClass::index:
+        if (!ours || repeated) return {};
+        join(u, kIndexCost);
+        works_ = true;
+        for (size_t i = 1; i < n.inputs.size(); ++i) push(n.inputs[i], true);
+        return {};
+      case OpClass::reduce:
+      case OpClass::scan: return std::string(kRows);
+      default: return {};
+    }
+  }
+
+  void join(ValueId v, int cost) {
+    mine_.insert(v);
+    rule_.values.push_back(v);
+    rule_.cost = std::min(rule_.cost + cost, 10000);
+  }
+
+  const Partition& p_;
+  const Graph& g_;
+  const std::vector<std::vector<NodeId>>& users_;
+  const IdVec<ValueId, Ints>& row_dims_;
+  std::map<ValueId, size_t> position_;
+  std::set<std::pair<size_t, ValueId>> work_;  ///< latest last
+  std::map<ValueId, bool> repeated_;           ///< read several times an element: not worth computing each time
+  std::set<ValueId> mine_;
+  PrologueRule rule_;
+  bool works_ = false;  ///< without a prologue there would be a kernel
+};
+
+}  // namespace
+
+Result<PrologueRule> find_prologue(const Partition& p, const std::vector<std::vector<NodeId>>& users, const IdVec<ValueId, Ints>& row_dims,
+                                   ValueId v, int64_t macs) {
+  return Finder(p, users, row_dims).run(v, macs);
+}
+
+}  // namespace aotc::loop
