@@ -70,6 +70,7 @@ class Finder {
         for (ValueId x : n.inputs) push(x, false);
         return {};
       case OpClass::view: {
+        if (p_.is_segment(u)) return {};  // stored by the product that it is columns of
         if (ours) join(u, 0);
         works_ = works_ || n.op == Op::pad || n.op == Op::window || n.op == Op::flip;
         push(n.inputs[0], repeated || !ours || n.op == Op::expand || n.op == Op::window);

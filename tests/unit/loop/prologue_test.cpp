@@ -153,6 +153,25 @@ output %kt "k"
   CHECK(product_of(c).a.prologue);
 }
 
+TEST_CASE("columns of one product on their way into another") {
+  const auto c = check(R"(
+input %x : float32[8, 16] "x"
+input %y : float32[8, 16] "y"
+const %w : float32[16, 48] "w"
+const %u : float32[48, 96] "u"
+%o = matmul(%x, %w) : float32[8, 48]
+%q = slice(%o) {dim=1, start=0} : float32[8, 32]
+%k = slice(%o) {dim=1, start=32} : float32[8, 16]
+%c = cat(%q, %y) {dim=1} : float32[8, 48]
+%r = relu(%c) : float32[8, 48]
+%p = matmul(%r, %u) : float32[8, 96]
+output %k "k"
+output %p "p"
+)");
+  REQUIRE(c.calls() == 2);
+  CHECK(has_prologue_note(c));
+}
+
 TEST_CASE("what is not computed in a prologue, and why") {
   SECTION("two readers") {
     const auto c = check(R"(
