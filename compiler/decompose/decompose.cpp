@@ -17,10 +17,40 @@ using import::OutputKind;
 using import::PNode;
 using import::Program;
 
+/// The tensors that an output or a write into something depends on. torch.export keeps operators whose results nobody reads where they have
+/// an effect of no interest here (drawing random numbers).
+class NeededTensors {
+ public:
+  explicit NeededTensors(const Program& p) {
+    for (const import::ProgramOutput& o : p.outputs) add(o.value);
+    for (size_t i = p.nodes.size(); i-- > 0;)
+      if (needs(p.nodes[i]))
+        for (const import::NamedArg& a : p.nodes[i].args) add(a.value);
+  }
+  /// False only for an operator all of whose results are tensors that nothing depends on, and that writes into none.
+  bool needs(const PNode& n) const {
+    const std::vector<std::string> names = result_names(n);
+    const size_t dot = n.target.rfind('.');
+    const bool in_place = dot != std::string::npos && dot > 0 && n.target[dot - 1] == '_';  // "aten.mul_.Tensor"
+    return in_place || names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& s) { return names_.count(s) != 0; });
+  }
+
+ private:
+  void add(const import::Arg& a) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a)) names_.insert(t->name);
+    if (const auto* l = std::get_if<import::TensorList>(&a))
+      for (const import::TensorRef& t : *l) names_.insert(t.name);
+    if (const auto* l = std::get_if<import::OptTensorList>(&a))
+      for (const std::optional<import::TensorRef>& t : *l)
+        if (t) names_.insert(t->name);
+  }
+  std::set<std::string> names_;
+};
+
 /// One walk over the program: the graph, and what stands in its way.
 class Driver {
  public:
-  explicit Driver(const Program& p) : p_(p), b_(g_), env_(b_, p) {
+  explicit Driver(const Program& p) : p_(p), needed_(p), b_(g_), env_(b_, p) {
     g_.syms = p.syms;
     g_.guards = p.guards;
   }
@@ -141,7 +171,7 @@ class Driver {
       }
       env_.run(n);
     } catch (const Refused& why) {
-      unsupported_.push_back({n.name, n.target, n.source, why.why, why.hint});
+      if (needed_.needs(n)) unsupported_.push_back({n.name, n.target, n.source, why.why, why.hint});
       stand_in(n);
     } catch (const InternalError& e) { throw InternalError(fmt::format("{} (node {}): {}", n.target, n.name, e.what())); }
   }
@@ -206,6 +236,7 @@ class Driver {
   }
 
   const Program& p_;
+  NeededTensors needed_;
   Graph g_;
   Builder b_;
   Env env_;

@@ -310,6 +310,16 @@ def spectrum_filtered_and_back():
 
 
 @model
+def unused_random_numbers():
+    def f(x):
+        torch.rand([])  # as layer drop draws, in evaluation too
+        noise = torch.randn_like(x) * 2
+        return x + 1 if noise is not None else x
+
+    return Fn(f), (torch.randn(3, 5),), None
+
+
+@model
 def fake_quantized():
     return Fn(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.125, 3, -128, 127)), (torch.randn(6, 40) * 9,), None
 
