@@ -23,6 +23,7 @@ struct Row {
   std::string name, sizes;
   double err_aotc, err_eager, max_abs, max_rel, limit;
   bool pass;
+  std::string why;  ///< what is wrong where numbers do not say it
 };
 
 double finite(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no infinity
@@ -34,8 +35,20 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
   const double limit = 2 * e.l2 + epsilon(got.dtype);
   bool pass = a.same_shape && a.l2 <= limit;
   if (!pass && a.same_shape && epsilon(got.dtype) == 0) pass = compare(got, eager).l2 == 0;
-  if (!a.same_shape) return {std::move(name), std::move(sizes), INFINITY, e.l2, INFINITY, INFINITY, limit, false};
-  return {std::move(name), std::move(sizes), a.l2, e.l2, a.max_abs, a.max_rel, limit, pass};
+  if (!a.same_shape) {
+    std::string why =
+        fmt::format("the artifact gives dims [{}], the original graph [{}]", fmt::join(got.dims, ", "), fmt::join(truth.dims, ", "));
+    return {std::move(name), std::move(sizes), INFINITY, e.l2, INFINITY, INFINITY, limit, false, std::move(why)};
+  }
+  return {std::move(name),
+          std::move(sizes),
+          a.l2,
+          e.l2,
+          a.max_abs,
+          a.max_rel,
+          limit,
+          pass,
+          std::isfinite(a.l2) ? "" : "infinite or not a number where the original graph is not, or the other way round"};
 }
 
 int run(const Options& o, const Common& common) {
@@ -71,7 +84,7 @@ int run(const Options& o, const Common& common) {
   const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
   if (common.json) {
     nlohmann::json outputs = nlohmann::json::array();
-    for (const Row& r : rows)
+    for (const Row& r : rows) {
       outputs.push_back({{"name", r.name},
                          {"sizes", r.sizes},
                          {"err_aotc", finite(r.err_aotc)},
@@ -80,12 +93,15 @@ int run(const Options& o, const Common& common) {
                          {"max_rel", finite(r.max_rel)},
                          {"limit", finite(r.limit)},
                          {"pass", r.pass}});
+      if (!r.why.empty()) outputs.back()["why"] = r.why;
+    }
     fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"outputs", outputs}}.dump(1));
   } else {
     if (!common.quiet || !pass)
       for (const Row& r : rows)
-        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}\n",
-                   r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel);
+        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}\n",
+                   r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel,
+                   r.why.empty() ? "" : "; ", r.why);
     fmt::print("verify: {}\n", pass ? "pass" : "FAIL");
   }
   return pass ? 0 : static_cast<int>(ExitCode::failed);
