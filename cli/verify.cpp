@@ -35,20 +35,14 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
   const double limit = 2 * e.l2 + epsilon(got.dtype);
   bool pass = a.same_shape && a.l2 <= limit;
   if (!pass && a.same_shape && epsilon(got.dtype) == 0) pass = compare(got, eager).l2 == 0;
+  Row row{std::move(name), std::move(sizes), a.l2, e.l2, a.max_abs, a.max_rel, limit, pass, {}};
   if (!a.same_shape) {
-    std::string why =
-        fmt::format("the artifact gives dims [{}], the original graph [{}]", fmt::join(got.dims, ", "), fmt::join(truth.dims, ", "));
-    return {std::move(name), std::move(sizes), INFINITY, e.l2, INFINITY, INFINITY, limit, false, std::move(why)};
+    row.err_aotc = row.max_abs = row.max_rel = INFINITY;
+    row.why = fmt::format("the artifact gives dims [{}], the original graph [{}]", fmt::join(got.dims, ", "), fmt::join(truth.dims, ", "));
+  } else if (!std::isfinite(a.l2)) {
+    row.why = "infinite or not a number where the original graph is not, or the other way round";
   }
-  return {std::move(name),
-          std::move(sizes),
-          a.l2,
-          e.l2,
-          a.max_abs,
-          a.max_rel,
-          limit,
-          pass,
-          std::isfinite(a.l2) ? "" : "infinite or not a number where the original graph is not, or the other way round"};
+  return row;
 }
 
 int run(const Options& o, const Common& common) {

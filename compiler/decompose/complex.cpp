@@ -257,6 +257,20 @@ void real_to_complex(Rule& r) {
   r.set(join(scaled(c, f.scale)));
 }
 
+/// From the first half of a spectrum of length n to `cols` (or, periodic, more) places of the signal, times scale: [n / 2 + 1, cols], what
+/// multiplies real or imaginary parts. The other half is the conjugate: inner frequencies count twice.
+std::vector<double> inverse_half(int64_t n, int64_t cols, double scale, bool imaginary) {
+  std::vector<double> w;
+  for (int64_t k = 0; k <= n / 2; ++k) {
+    const double twice = k == 0 || 2 * k == n ? scale : 2 * scale;
+    for (int64_t j = 0; j < cols; ++j) {
+      const double a = 2 * M_PI * static_cast<double>(k * j % n) / static_cast<double>(n);
+      w.push_back(imaginary ? -twice * std::sin(a) : twice * std::cos(a));
+    }
+  }
+  return w;
+}
+
 void complex_to_real(Rule& r) {
   const DType t = part_type(r);
   Complex c = operand_of(r, "self", t);
@@ -264,19 +278,27 @@ void complex_to_real(Rule& r) {
   for (size_t i = 0; i + 1 < f.dims.size(); ++i) c = transform(r, c, static_cast<int>(f.dims[i]), f.lengths[i], 1);
   const int d = static_cast<int>(f.dims.back());
   const int64_t n = f.lengths.back(), half = n / 2 + 1;
-  // The other half is the conjugate: inner frequencies count twice.
-  std::vector<double> cs, sn;
-  for (int64_t k = 0; k < half; ++k) {
-    const double twice = k == 0 || 2 * k == n ? 1 : 2;
-    for (int64_t j = 0; j < n; ++j) {
-      const double a = 2 * M_PI * static_cast<double>(k * j % n) / static_cast<double>(n);
-      cs.push_back(twice * std::cos(a));
-      sn.push_back(-twice * std::sin(a));
-    }
-  }
+  const std::vector<double> cs = inverse_half(n, n, 1, false), sn = inverse_half(n, n, 1, true);
   const T wc = T(r.b, literal_f(r.b, cs, t)).reshape({half, n}), ws = T(r.b, literal_f(r.b, sn, t)).reshape({half, n});
   const T y = along(resized(c.re, d, half), d, wc, n) + along(resized(c.im, d, half), d, ws, n);
   r.set(f.scale == 1.0 ? y : y * f.scale);
+}
+
+/// Frames of n elements, one every hop, `width` of them under the window.
+struct Frames {
+  int64_t n, hop, width;
+};
+Frames frames_of(Rule& r) {
+  const int64_t n = transform_length(r, r.sym("n_fft"));
+  const Frames f = {n, r.integer_or("hop_length", n / 4), r.integer_or("win_length", n)};
+  if (f.hop < 1 || f.width < 1 || f.width > n) r.refuse("a hop or window that does not fit the transform");
+  return f;
+}
+/// The window in the middle of a frame, zeros around it up to `length`.
+T window_of(Rule& r, const Frames& f, int64_t length, DType t) {
+  const T given = r.none("window") ? T(r.b, full(r.b, t, {f.width}, 1.0)) : tensor(r, "window").to(t);
+  const int64_t left = (f.n - f.width) / 2;
+  return {r.b, r.b.pad(given, {left}, {length - f.width - left}, 0.0)};
 }
 
 /// Short transforms of overlapping frames: one product of a strided view with the transform's matrix, which takes the window in.
@@ -286,15 +308,12 @@ void stft(Rule& r) {
   T x = tensor(r, "self").to(t);
   const bool single = x.rank() == 1;
   if (single) x = x.unsqueeze(0);
-  const int64_t n = transform_length(r, r.sym("n_fft")), hop = r.integer_or("hop_length", n / 4), width = r.integer_or("win_length", n);
-  if (hop < 1 || width < 1 || width > n) r.refuse("a hop or window that does not fit the transform");
+  const auto [n, hop, width] = frames_of(r);
   if (r.has("center") && r.boolean("center")) r.refuse("padding within aten.stft", "pad the signal first; torch.stft does");
   const int64_t freq = r.boolean_or("onesided", true) ? n / 2 + 1 : n;
   auto [cs, sn] = waves(r, n, freq, n, t);
   if (!r.none("window") || width != n) {
-    const T given = r.none("window") ? T(r.b, full(r.b, t, {width}, 1.0)) : tensor(r, "window").to(t);
-    const int64_t left = (n - width) / 2;
-    const T window = T(r.b, r.b.pad(given, {left}, {n - width - left}, 0.0)).unsqueeze(1);
+    const T window = window_of(r, {n, hop, width}, n, t).unsqueeze(1);
     cs = cs * window, sn = sn * window;
   }
   SymTable& syms = r.b.syms();
@@ -327,23 +346,15 @@ void istft(Rule& r) {
   T x = tensor(r, "self").to(t);  // [batch, frequencies, frames, 2]
   const bool single = x.rank() == 3;
   if (single) x = x.unsqueeze(0);
-  const int64_t n = transform_length(r, r.sym("n_fft")), hop = r.integer_or("hop_length", n / 4), width = r.integer_or("win_length", n);
-  if (hop < 1 || width < 1 || width > n) r.refuse("a hop or window that does not fit the transform");
+  const auto [n, hop, width] = frames_of(r);
   const int64_t freq = n / 2 + 1, parts = (n + hop - 1) / hop;
   if (parts > 256) r.refuse(fmt::format("a hop of {} in frames of {}", hop, n), "hops of at least a 256th of a frame are supported");
   if (!x.dim(1).is(freq)) r.refuse(fmt::format("{} frequencies of a transform of length {}", x.dim(1).str(r.b.syms()), n));
-  const T given = r.none("window") ? T(r.b, full(r.b, t, {width}, 1.0)) : tensor(r, "window").to(t);
-  const int64_t left = (n - width) / 2;
-  const T window(r.b, r.b.pad(given, {left}, {parts * hop - width - left}, 0.0));
+  const T window = window_of(r, {n, hop, width}, parts * hop, t);
   const double scale = r.boolean_or("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1 / static_cast<double>(n);
-  std::vector<double> w;  // [2 * freq, parts * hop]: real parts, then imaginary ones; the other half of the spectrum is the conjugate
-  for (int64_t part = 0; part < 2; ++part)
-    for (int64_t k = 0; k < freq; ++k)
-      for (int64_t j = 0; j < parts * hop; ++j) {
-        const double a = 2 * M_PI * static_cast<double>(k * j % n) / static_cast<double>(n),
-                     twice = k == 0 || 2 * k == n ? scale : 2 * scale;
-        w.push_back(part == 0 ? twice * std::cos(a) : -twice * std::sin(a));
-      }
+  std::vector<double> w = inverse_half(n, parts * hop, scale, false);  // [2 * freq, parts * hop]
+  const std::vector<double> imaginary = inverse_half(n, parts * hop, scale, true);
+  w.insert(w.end(), imaginary.begin(), imaginary.end());
   const T matrix = T(r.b, literal_f(r.b, w, t)).reshape({2 * freq, parts * hop}) * window;
   SymTable& syms = r.b.syms();
   const Expr frames = x.dim(2), total = syms.simplify((frames - 1) * hop + n);

@@ -30,9 +30,8 @@ class NeededTensors {
   /// False only for an operator all of whose results are tensors that nothing depends on, and that writes into none.
   bool needs(const PNode& n) const {
     const std::vector<std::string> names = result_names(n);
-    const size_t dot = n.target.rfind('.');
-    const bool in_place = dot != std::string::npos && dot > 0 && n.target[dot - 1] == '_';  // "aten.mul_.Tensor"
-    return in_place || names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& s) { return names_.count(s) != 0; });
+    return !functional_name(n.target).empty() || names.empty() ||
+           std::any_of(names.begin(), names.end(), [&](const std::string& s) { return names_.count(s) != 0; });
   }
 
  private:

@@ -35,7 +35,8 @@ bool touches_complex(const import::Program& p, const PNode& node) {
   return false;
 }
 
-/// "aten.relu_.default" → "aten.relu.default"; empty where the name has no in-place form.
+}  // namespace
+
 std::string functional_name(const std::string& target) {
   const size_t dot = target.find('.'), end = target.find('.', dot + 1);
   if (dot == std::string::npos || end == std::string::npos || end < dot + 2) return {};
@@ -48,7 +49,6 @@ std::string functional_name(const std::string& target) {
     return {};
   return target.substr(0, dot + 1) + name + target.substr(end);
 }
-}  // namespace
 
 bool has_rule(std::string_view target, bool complex) {
   if (complex) return find_complex_rule(target) != nullptr;

@@ -55,5 +55,7 @@ class Env final : public TensorEnv {
 
 /// Names of a node's tensor results, in order.
 std::vector<std::string> result_names(const import::PNode& node);
+/// "aten.relu_.default" → "aten.relu.default"; empty where the operator is not in place.
+std::string functional_name(const std::string& target);
 
 }  // namespace aotc::decompose

@@ -550,8 +550,17 @@ Rule rule_of(Op op) {
 
 }  // namespace
 
+std::optional<Cell> parse_cell(std::string_view name) {
+  constexpr std::string_view kNames[] = {"lstm", "gru", "tanh", "relu"};
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (name == kNames[i]) return static_cast<Cell>(i);
+  return std::nullopt;
+}
+
 int64_t recurrence_gates(std::string_view cell) {
-  return cell == "lstm" ? 4 : cell == "gru" ? 3 : cell == "tanh" || cell == "relu" ? 1 : 0;
+  const std::optional<Cell> kind = parse_cell(cell);
+  if (!kind) return 0;
+  return *kind == Cell::lstm ? 4 : *kind == Cell::gru ? 3 : 1;
 }
 
 namespace {

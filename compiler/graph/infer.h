@@ -17,7 +17,10 @@ bool holds(const Graph& g, ShapeGuard::Kind kind, const Expr& a, const Expr& b);
 /// a == b dim by dim, as holds() proves it.
 bool same_dims(const Graph& g, const Exprs& a, const Exprs& b);
 
-/// Gates of a cell of Op::recurrence: lstm 4, gru 3, tanh and relu 1; 0 for other names.
+/// Cells of Op::recurrence, by the names of attr cell.
+enum class Cell : uint8_t { lstm, gru, tanh, relu };
+std::optional<Cell> parse_cell(std::string_view name);
+/// lstm 4, gru 3, tanh and relu 1; 0 for other names.
 int64_t recurrence_gates(std::string_view cell);
 
 /// What type an attribute's value has. `scalar`: double, int64 or bool, as the node's element type is floating, integer or bool.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aotc/detail/library_abi.h"
+#include "graph/infer.h"
 #include "plan/kernels.h"
 #include "plan/weights.h"
 
@@ -236,12 +237,12 @@ KernelInterface describe(const LibraryKernel& k, const Choice&, const SymTable& 
 }  // namespace
 
 int recurrence_cell(const LibraryKernel& k) {
-  constexpr const char* kNames[] = {"lstm", "gru", "tanh", "relu"};  // AOTC_CELL_*
-  const std::string& cell = std::get<std::string>(k.attrs.at(Attr::cell));
-  for (int i = 0; i < 4; ++i)
-    if (cell == kNames[i]) return i;
-  AOTC_CHECK(false, "unknown cell {}", cell);
-  return 0;
+  static_assert(static_cast<int>(Cell::lstm) == AOTC_CELL_LSTM && static_cast<int>(Cell::gru) == AOTC_CELL_GRU &&
+                static_cast<int>(Cell::tanh) == AOTC_CELL_TANH && static_cast<int>(Cell::relu) == AOTC_CELL_RELU);
+  const std::string& name = std::get<std::string>(k.attrs.at(Attr::cell));
+  const std::optional<Cell> cell = parse_cell(name);
+  AOTC_CHECK(cell, "unknown cell {}", name);
+  return static_cast<int>(*cell);
 }
 
 std::string_view symbol_dtype(DType t) {

@@ -4,12 +4,8 @@
 //
 // A work unit is a block of rows of the batch over all steps. A step is one small product, state [rows, width] by weights [width, gates],
 // in register tiles whose lanes run along the gates, then the gates' functions vector by vector. State and gates stay in scratch.
-#include "aotc/detail/library_abi.h"
+#include "entry.h"
 #include "vec/vec_reduce.h"
-
-#define AOTC_CAT_(a, b) a##_##b
-#define AOTC_CAT(a, b) AOTC_CAT_(a, b)
-#define AOTC_ENTRY(name) extern "C" void AOTC_CAT(AOTC_CAT(aotc, name), AOTC_ISA)(const aotc_kargs* args, int64_t begin, int64_t end)
 
 namespace {
 

@@ -4,13 +4,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "aotc/detail/library_abi.h"
 #include "aotc/dtype.h"
-
-#define AOTC_CAT_(a, b) a##_##b
-#define AOTC_CAT(a, b) AOTC_CAT_(a, b)
-/// Defines the entry aotc_<name>_<isa>.
-#define AOTC_ENTRY(name) extern "C" void AOTC_CAT(AOTC_CAT(aotc, name), AOTC_ISA)(const aotc_kargs* args, int64_t begin, int64_t end)
+#include "entry.h"
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "decompose/decompose.h"
 #include "decompose/promote.h"
+#include "dense_meta.h"
 #include "graph/interp.h"
 
 using namespace aotc;
@@ -13,18 +14,7 @@ namespace {
 
 struct ProgramMaker {
   Program p;
-  void meta(const std::string& name, DType t, std::vector<Expr> dims) {
-    TensorMeta m;
-    m.dtype = t;
-    m.sizes = dims;
-    m.strides.resize(dims.size());
-    Expr stride = 1;
-    for (size_t i = dims.size(); i-- > 0;) {
-      m.strides[i] = stride;
-      stride = stride * dims[i];
-    }
-    p.tensors[name] = m;
-  }
+  void meta(const std::string& name, DType t, std::vector<Expr> dims) { p.tensors[name] = dense_meta(t, std::move(dims)); }
   void input(const std::string& name, DType t, std::vector<Expr> dims) {
     meta(name, t, std::move(dims));
     p.inputs.push_back({.kind = InputKind::user, .name = name});

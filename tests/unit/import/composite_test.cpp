@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "decompose/decompose.h"
+#include "dense_meta.h"
 #include "graph/interp.h"
 #include "import/expand.h"
 #include "import/operators.h"
@@ -18,16 +19,7 @@ using Args = std::vector<NamedArg>;
 struct Maker {
   Program p;
   void input(const std::string& name, std::vector<Expr> dims, DType t = DType::f32) {
-    TensorMeta m;
-    m.dtype = t;
-    m.sizes = dims;
-    m.strides.resize(dims.size());
-    Expr stride = 1;
-    for (size_t i = dims.size(); i-- > 0;) {
-      m.strides[i] = stride;
-      stride = stride * dims[i];
-    }
-    p.tensors[name] = m;
+    p.tensors[name] = dense_meta(t, std::move(dims));
     p.inputs.push_back({.kind = InputKind::user, .name = name});
   }
   PNode& node(const std::string& target, Args given, std::vector<Arg> results) {
