@@ -2,8 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace aotc::cli {
 namespace {
@@ -15,9 +19,15 @@ aotc_tensor view(const HostTensor& t) {
 
 }  // namespace
 
-Artifact::Artifact(const std::string& path) : path_(path) {
-  std::error_code ec;
-  if (!std::filesystem::exists(path, ec)) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "there is no such file");
+bool is_shared_object(const std::string& path) {
+  require_file(path);
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::memcmp(magic, "\177ELF", sizeof magic) == 0;
+}
+
+ArtifactFile::ArtifactFile(const std::string& path) : path_(path) {
+  if (!is_shared_object(path)) throw Diagnostic(Loc{path, "", "", ""}, "is not an artifact of aotc (no shared object)");
   handle_ = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) throw Diagnostic(Loc{path, "", "", ""}, std::string("cannot be loaded: ") + dlerror());
   const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
@@ -26,36 +36,33 @@ Artifact::Artifact(const std::string& path) : path_(path) {
     dlclose(handle_);
     throw Diagnostic(Loc{path, "", "", ""}, get ? "the artifact is older than this aotc" : "is not an artifact of aotc (no aotc_get_api)");
   }
-  const aotc_status status = api_->model_create(nullptr, &model_);
-  if (status != AOTC_OK) {
-    const std::string why = fmt::format("{}: {}", api_->status_name(status), api_->last_error());
-    dlclose(handle_);
-    throw Diagnostic(Loc{path, "", "", ""}, why);
-  }
-  inputs_ = describe(AOTC_INPUT);
-  outputs_ = describe(AOTC_OUTPUT);
 }
 
-Artifact::~Artifact() {
-  api_->model_destroy(model_);
-  dlclose(handle_);
-}
+ArtifactFile::~ArtifactFile() { dlclose(handle_); }
 
-void Artifact::check(aotc_status status, const char* what) const {
+void ArtifactFile::check(aotc_status status, const char* what) const {
   if (status == AOTC_OK) return;
   throw Diagnostic(Loc{path_, "", "", ""}, fmt::format("{}: {}: {}", what, api_->status_name(status), api_->last_error()));
 }
 
-nlohmann::json Artifact::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
+nlohmann::json ArtifactFile::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
+
+Artifact::Artifact(const std::string& path) : ArtifactFile(path) {
+  check(api().model_create(nullptr, &model_), "cannot be used here");
+  inputs_ = describe(AOTC_INPUT);
+  outputs_ = describe(AOTC_OUTPUT);
+}
+
+Artifact::~Artifact() { api().model_destroy(model_); }
 
 std::vector<Io> Artifact::describe(int32_t kind) const {
   std::vector<Io> all;
   int32_t n = 0;
-  check(api_->io_count(model_, kind, &n), "io_count");
+  check(api().io_count(model_, kind, &n), "io_count");
   for (int32_t i = 0; i < n; ++i) {
     aotc_io_info info = {};
     info.struct_size = sizeof info;
-    check(api_->io_get(model_, kind, i, &info), "io_get");
+    check(api().io_get(model_, kind, i, &info), "io_get");
     Io io;
     io.name = info.name;
     io.dtype = static_cast<DType>(info.dtype);

@@ -22,28 +22,41 @@ struct Io {
   int32_t alias_input = -1;
 };
 
-/// The shared object and its model. Throws Diagnostic with the artifact's own message. Not copyable; contexts must go first.
-class Artifact {
+/// Whether the file is a shared object (by its first bytes). Throws Diagnostic where there is no regular file.
+bool is_shared_object(const std::string& path);
+
+/// The shared object alone: what it says of itself, on any machine, with or without the device that it runs on. Throws Diagnostic.
+class ArtifactFile {
  public:
-  explicit Artifact(const std::string& path);
-  ~Artifact();
-  Artifact(const Artifact&) = delete;
-  Artifact& operator=(const Artifact&) = delete;
+  explicit ArtifactFile(const std::string& path);
+  ~ArtifactFile();
+  ArtifactFile(const ArtifactFile&) = delete;
+  ArtifactFile& operator=(const ArtifactFile&) = delete;
 
   const aotc_api& api() const { return *api_; }
-  aotc_model* model() const { return model_; }
   nlohmann::json metadata() const;
-  const std::vector<Io>& inputs() const { return inputs_; }
-  const std::vector<Io>& outputs() const { return outputs_; }
   const std::string& path() const { return path_; }
   /// Throws Diagnostic when status is not AOTC_OK: "what: message".
   void check(aotc_status status, const char* what) const;
 
  private:
-  std::vector<Io> describe(int32_t kind) const;
   std::string path_;
   void* handle_ = nullptr;
   const aotc_api* api_ = nullptr;
+};
+
+/// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
+class Artifact : public ArtifactFile {
+ public:
+  explicit Artifact(const std::string& path);
+  ~Artifact();
+
+  aotc_model* model() const { return model_; }
+  const std::vector<Io>& inputs() const { return inputs_; }
+  const std::vector<Io>& outputs() const { return outputs_; }
+
+ private:
+  std::vector<Io> describe(int32_t kind) const;
   aotc_model* model_ = nullptr;
   std::vector<Io> inputs_, outputs_;
 };

@@ -9,16 +9,13 @@
 
 namespace aotc::cli {
 
-/// True for a path that names a shared object rather than an archive.
-static bool is_artifact(const std::string& path) { return path.size() > 3 && path.compare(path.size() - 3, 3, ".so") == 0; }
-
 Run add_explain(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
   o->add_to(app);
   return [o](const Common& common) {
     nlohmann::json e;
-    if (is_artifact(o->model)) {
-      e = Artifact(o->model).metadata().at("explain");
+    if (is_shared_object(o->model)) {
+      e = ArtifactFile(o->model).metadata().at("explain");
     } else {
       const pipeline::FrontOptions options = o->get();
       const pipeline::Front front = pipeline::run_front(options, {});

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "artifact.h"
@@ -90,11 +89,9 @@ Run add_inspect(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   app.add_option("file", *path, "model.pt2 or model.so")->required();
   return [path](const Common& common) {
-    const std::string extension = std::filesystem::path(*path).extension().string();
     json j;
-    if (extension == ".so") {
-      const Artifact artifact(*path);
-      j = artifact.metadata();
+    if (is_shared_object(*path)) {
+      j = ArtifactFile(*path).metadata();
       j["file"] = *path;
       j["kind"] = "artifact";
     } else {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/file.h"
+
 namespace aotc::cli {
 namespace {
 
@@ -39,6 +41,7 @@ void to_row_major(HostTensor& t) {
 }  // namespace
 
 HostTensor read_npy(const std::string& path) {
+  require_file(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
   const std::vector<char> file{std::istreambuf_iterator<char>(in), {}};
@@ -105,6 +108,7 @@ void write_npy(const std::string& path, const HostTensor& t) {
       fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}", code.back() == '1' ? "|" : "<", code, shape);
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
+  require_place_for_file(path);
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   const uint16_t length = static_cast<uint16_t>(header.size());
   out.write("\x93NUMPY\x01\x00", 8);

@@ -2,12 +2,11 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "emit/toolchain.h"
 #include "passes/passes.h"
 #include "pipeline/stages.h"
 
@@ -42,8 +41,8 @@ int opt(const Options& o, const Common& common) {
     fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {"graph", text}}.dump(1));
   } else if (o.output.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);
-  } else if (!(std::ofstream(o.output, std::ios::binary) << text)) {
-    throw Diagnostic(ExitCode::io, {o.output, "", "", ""}, "cannot be written");
+  } else {
+    emit::write_file(o.output, text);
   }
   return 0;
 }

@@ -7,9 +7,10 @@
 #include <fstream>
 
 #include "base/diagnostic.h"
+#include "base/file.h"
+#include "base/process.h"
 #include "emit/blob.h"
 #include "emit/embedded.h"
-#include "emit/process.h"
 
 namespace aotc::emit {
 
@@ -69,6 +70,7 @@ std::string user_cache_dir() {
 }
 
 void write_file(const std::string& path, std::string_view bytes) {
+  require_place_for_file(path);
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   std::ofstream out(aside, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/diagnostic.h"
+#include "base/file.h"
 
 namespace aotc::import {
 
@@ -16,6 +17,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   auto fail = [&](const char* what) {
     return Diagnostic(ExitCode::io, Loc{.file = path}, fmt::format("{}: {}", what, std::strerror(errno)));
   };
+  require_file(path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw fail("cannot open");
   struct stat st {};
@@ -23,10 +25,6 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
     const Diagnostic d = fail("cannot stat");
     ::close(fd);
     throw d;
-  }
-  if (!S_ISREG(st.st_mode)) {
-    ::close(fd);
-    throw Diagnostic(ExitCode::io, Loc{.file = path}, "not a regular file");
   }
   const auto size = static_cast<size_t>(st.st_size);
   if (size == 0) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "aotc/detail/blob_hash.h"
+#include "base/file.h"
 #include "emit/blob.h"
 #include "emit/cpu/module.h"
 #include "emit/cuda/module.h"
@@ -40,6 +41,23 @@ std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
     for (const auto& [sym, d] : v.ranges) out.back().push_back({sym, d.min, d.max.value_or(kInf), d.multiple_of});
   }
   return out;
+}
+
+/// Before any work: every file that will be written can stand where it is to stand, and is none of those that are read.
+void check_outputs(const BuildOptions& o) {
+  const fs::path output = o.output;
+  if (output.filename().empty()) throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is the name of a folder; name the artifact");
+  for (const char* extension : {".h", ".report.json", ".weights"}) {
+    const fs::path beside = fs::path(output).replace_extension(extension);
+    if (beside == output)
+      throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "would be overwritten by a file beside it; call it .so");
+    require_place_for_file(beside.string());
+  }
+  require_place_for_file(o.output);
+  std::error_code ec;
+  for (const std::string& read : {o.front.model, o.front.shapes})
+    if (!read.empty() && fs::equivalent(read, output, ec))
+      throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is what is read; the artifact needs a name of its own");
 }
 
 /// A folder beside the output (the weights should not cross file systems), removed at the end unless it is the user's --keep.
@@ -159,6 +177,7 @@ std::vector<plan::Plan> make_plans(const Front& front, const Target& target) {
 json build(const BuildOptions& o, const Events& events) {
   std::vector<PhaseTime> times;
   json report;
+  check_outputs(o);
   {
     Stages stages(o.front, events);
     const Front f = run_front(o.front, events, stages, &times);

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/file.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
 #include "graph/text.h"
@@ -19,6 +20,7 @@
 namespace aotc::pipeline {
 
 std::string read_text(const std::string& path) {
+  require_file(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
   return {std::istreambuf_iterator<char>(in), {}};

@@ -1,16 +1,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 
+#include "base/process.h"
 #include "search/measure.h"
-
-extern char** environ;
 
 namespace aotc::search {
 
@@ -77,15 +75,7 @@ Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to,
     close(in[0]), close(in[1]);
     return Result<bool>::fail("no pipe");
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  std::vector<char*> argv;
-  for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  const int error = posix_spawn(pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const int error = spawn(command, in[0], out[1], -1, pid);
   close(in[0]), close(out[1]);
   if (error) {
     close(in[1]), close(out[0]);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/file.h"
 #include "library_hash.h"
 
 namespace aotc::search {
@@ -49,11 +50,11 @@ Hardware this_hardware(Isa isa, int threads) {
 
 TuningDb TuningDb::load(const std::string& path) {
   TuningDb db;
+  std::error_code ec;
+  if (!std::filesystem::exists(path, ec)) return db;
+  require_file(path);
   std::ifstream in(path);
-  if (!in) {
-    if (std::filesystem::exists(path)) throw Diagnostic(ExitCode::io, Loc{path, {}, {}, {}}, "cannot be read");
-    return db;
-  }
+  if (!in) throw Diagnostic(ExitCode::io, Loc{path, {}, {}, {}}, "cannot be read");
   const json j = json::parse(in, nullptr, false);
   if (!j.is_object() || !j.contains("version") || !j["version"].is_number_integer() || !j.contains("records") || !j["records"].is_array())
     malformed(path, "$", "this is no tuning database (an object with version and records)");

@@ -1,5 +1,5 @@
 """GPU artifacts on a machine without a GPU: cases of tests/gpu build with --cuda, pass the link gate (libcuda is no dependency), give the same
-bytes twice, and their probe refuses politely. Exits with 77 (skipped) where NVRTC is not installed.
+bytes twice, are shown by inspect and explain, and their probe refuses politely. Exits with 77 (skipped) where NVRTC is not installed.
 
     gpu_build.py --aotc BIN --work DIR --gate LINK_GATE [case ...]
 """
@@ -15,6 +15,12 @@ from binding import Artifact, Failure
 
 CASES = ["pointwise_dynamic", "reduce_odd_rows", "mlp_dynamic", "mlp_bf16", "embedding_dynamic"]
 INCOMPATIBLE, DEVICE = 3, 7
+
+
+def run(*cmd):
+    r = subprocess.run(cmd, capture_output=True, text=True)
+    assert r.returncode == 0, f"{cmd}: exit {r.returncode}\n{r.stderr}"
+    return r.stdout
 
 
 def probe(path):
@@ -46,6 +52,9 @@ def main():
             gate = subprocess.run([o.gate, so], capture_output=True, text=True)
             assert gate.returncode == 0, gate.stderr
             refusal = probe(so)
+            told = run(o.aotc, "inspect", so)
+            assert "sm_90a" in told and "kernel" in told, told
+            assert "steps" in run(o.aotc, "explain", so)
             make_cases.build(o, so[:-3])
             assert open(so, "rb").read() == first, "two builds differ"
             print(f"ok   {name}: {refusal}", flush=True)

@@ -1,9 +1,8 @@
 #include "emit/cuda/nvrtc.h"
 
 #include <dlfcn.h>
-#include <glob.h>
+#include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <utility>
 
 namespace aotc::emit::cuda {
@@ -24,22 +23,15 @@ struct Nvrtc::Functions {
 
 namespace {
 
-std::vector<std::string> candidates(const std::string& library) {
-  if (!library.empty()) return {library};
-  std::vector<std::string> out = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH"}) {
-    const char* root = std::getenv(variable);
-    if (!root || !*root) continue;
-    for (const char* tail : {"/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.1*",
-                             "/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.1*", "/lib64/libnvrtc.so.1*"}) {
-      glob_t found{};
-      if (glob((std::string(root) + tail).c_str(), 0, nullptr, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-      globfree(&found);
-    }
+/// Opens the first library of the place that opens; says in *looked what it met.
+void* open_place(const NvrtcPlace& place, std::vector<std::string>* looked) {
+  std::string why = place.libraries.empty() ? "" : ": ";
+  for (const std::string& library : place.libraries) {
+    if (void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    if (const char* text = dlerror(); why == ": ") why += text ? text : library;
   }
-  out.emplace_back("/usr/local/cuda/lib64/libnvrtc.so");
-  return out;
+  looked->push_back(fmt::format("{}: {}{}", place.what, place.folders, why));
+  return nullptr;
 }
 
 }  // namespace
@@ -50,15 +42,16 @@ Nvrtc::~Nvrtc() {
   if (handle_) dlclose(handle_);
 }
 
-Result<Nvrtc> Nvrtc::load(const std::string& library) {
+Result<Nvrtc> Nvrtc::load(const Variables& variables) {
   Nvrtc n;
-  std::string tried;
-  for (const std::string& path : candidates(library)) {
-    n.handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (n.handle_) break;
-    if (tried.empty()) tried = dlerror();
-  }
-  if (!n.handle_) return Result<Nvrtc>::fail("NVRTC was not found (" + tried + "); install it with: pip install nvidia-cuda-nvrtc");
+  std::vector<std::string> looked;
+  for (const NvrtcPlace& place : nvrtc_places(variables))
+    if (!n.handle_) n.handle_ = open_place(place, &looked);
+  if (!n.handle_ && !variables.count("AOTC_NVRTC")) n.handle_ = open_place(nvrtc_place_of_python(variables), &looked);
+  if (!n.handle_)
+    return Result<Nvrtc>::fail(
+        "NVRTC was not found; install it with: pip install nvidia-cuda-nvrtc, or name the library in AOTC_NVRTC. Looked in:\n    " +
+        fmt::format("{}", fmt::join(looked, "\n    ")));
   n.f_ = new Functions;
   bool all = true;
   auto bind = [&](auto& fn, const char* symbol) {
@@ -74,7 +67,7 @@ Result<Nvrtc> Nvrtc::load(const std::string& library) {
   bind(n.f_->cubin, "nvrtcGetCUBIN");
   bind(n.f_->destroy, "nvrtcDestroyProgram");
   bind(n.f_->error, "nvrtcGetErrorString");
-  if (!all) return Result<Nvrtc>::fail("the NVRTC library lacks nvrtcGetCUBIN; CUDA 11.2 or newer is needed");
+  if (!all) return Result<Nvrtc>::fail("the NVRTC library lacks nvrtcGetCUBIN: CUDA 11.2 or newer is needed");
   return n;
 }
 

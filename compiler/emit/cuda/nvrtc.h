@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/diagnostic.h"
+#include "emit/cuda/nvrtc_search.h"
 
 namespace aotc::emit::cuda {
 
@@ -15,9 +16,8 @@ struct SourceFile {
 /// The loaded library. Not copyable; compile() may be called from several threads.
 class Nvrtc {
  public:
-  /// Looks for `library` when given, else for libnvrtc.so of CUDA 13 or 12 on the loader's path and in the Python environment
-  /// (VIRTUAL_ENV, CONDA_PREFIX) and /usr/local/cuda. The failure says what to install.
-  static Result<Nvrtc> load(const std::string& library = {});
+  /// Of the places of nvrtc_search.h the first library that opens. The failure names every place and says what to install.
+  static Result<Nvrtc> load(const Variables& variables = process_variables());
   Nvrtc(Nvrtc&&) noexcept;
   Nvrtc& operator=(Nvrtc&&) = delete;
   ~Nvrtc();
