@@ -4,6 +4,7 @@
 
 #include "artifact.h"
 #include "cli.h"
+#include "emit/system_needs.h"
 #include "import/read_archive.h"
 
 namespace aotc::cli {
@@ -62,6 +63,11 @@ std::string shape_text(const json& tensor) {
 void print_text(const json& j) {
   for (const char* key : {"file", "kind", "torch_version", "schema_version", "aotc_version", "target", "targets"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
+  if (j.contains("system")) {
+    std::string libraries;
+    for (const json& l : j["system"]["libraries"]) libraries += (libraries.empty() ? "" : ", ") + l.get<std::string>();
+    fmt::print("{:<16}glibc {} ({})\n", "needs", j["system"]["glibc"].get<std::string>(), libraries);
+  }
   for (const char* key : {"weights_bytes", "arena_bytes"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const char* side : {"inputs", "outputs", "states"})
@@ -94,6 +100,7 @@ Run add_inspect(CLI::App& app) {
       j = ArtifactFile(*path).metadata();
       j["file"] = *path;
       j["kind"] = "artifact";
+      if (const auto needs = emit::system_needs(*path)) j["system"] = {{"glibc", needs->glibc}, {"libraries", needs->libraries}};
     } else {
       j = inspect_archive(*path);
     }

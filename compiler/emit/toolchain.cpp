@@ -150,14 +150,19 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
                           const std::string& output) {
   const fs::path work = work_dir;
   write_file((work / "symbols.map").string(), embedded("link/exports.map").text());
-  std::vector<std::string> archives;
   std::error_code ec;
-  fs::create_directories(work / "lib", ec);
-  for (const EmbeddedFile& f : embedded_files()) {
-    if (f.name.rfind("lib/", 0) != 0) continue;
-    archives.push_back((work / f.name).string());
-    write_file(archives.back(), f.text());
-  }
+  const auto embedded_in = [&](const char* folder) {
+    std::vector<std::string> paths;
+    fs::create_directories(work / folder, ec);
+    for (const EmbeddedFile& f : embedded_files()) {
+      if (f.name.rfind(std::string(folder) + "/", 0) != 0) continue;
+      paths.push_back((work / f.name).string());
+      write_file(paths.back(), f.text());
+    }
+    return paths;
+  };
+  // The C library is linked by stand-ins, so that the glibc demanded is not the build machine's.
+  const std::vector<std::string> archives = embedded_in("lib"), glibc = embedded_in("glibc");
   const std::string aside = fmt::format("{}.{}.tmp", output, getpid());
   const auto command = [&](const std::vector<std::string>& extra, const std::string& to) {
     std::vector<std::string> cmd = {compiler.path};
@@ -169,7 +174,9 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
     cmd.insert(cmd.end(), extra.begin(), extra.end());
     cmd.push_back("-Wl,--start-group");
     cmd.insert(cmd.end(), archives.begin(), archives.end());
-    cmd.insert(cmd.end(), {"-Wl,--end-group", "-lm", "-lpthread", "-ldl", "-lc", "-lgcc"});
+    cmd.push_back("-Wl,--end-group");
+    cmd.insert(cmd.end(), glibc.begin(), glibc.end());
+    cmd.push_back("-lgcc");
     return cmd;
   };
   std::vector<std::string> cmd;

@@ -13,6 +13,7 @@
 #include "emit/cuda/module.h"
 #include "emit/embedded.h"
 #include "emit/header.h"
+#include "emit/system_needs.h"
 #include "emit/tables.h"
 #include "emit/toolchain.h"
 #include "pipeline/clock.h"
@@ -263,6 +264,7 @@ json build(const BuildOptions& o, const Events& events) {
     clock.phase("report");
     report = report_of(o, f, plans, meta, times);
     report["compiler"] = compiler.version;
+    if (const auto needs = emit::system_needs(output.string())) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", units.size() - compiled.cached}, {"cached", compiled.cached}};
     emit::write_file(fs::path(output).replace_extension(".report.json").string(), report.dump(1) + "\n");
   }

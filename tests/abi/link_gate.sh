@@ -23,6 +23,13 @@ for so in "$@"; do
       *) fault "needs $library" ;;
     esac
   done
+  # Of the C library: what glibc 2.17 has, from the library that has it there (one libc.so.6 has it all since 2.34).
+  newest=$(readelf -W -V "$so" | sed -n 's/.*Name: \([^ ]*\) .*/\1/p' | sort -V | tail -n 1)
+  [ "$(printf '%s\nGLIBC_2.17\n' "${newest:-GLIBC_2.17}" | sort -V | tail -n 1)" = GLIBC_2.17 ] || fault "needs $newest; GLIBC_2.17 is the floor"
+  for pair in pthread_create:libpthread.so.0 dlopen:libdl.so.2; do
+    echo "$symbols" | grep -q " ${pair%%:*}@" || continue
+    echo "$dynamic" | grep -q "\[${pair##*:}\]" || fault "uses ${pair%%:*} without ${pair##*:}, where older glibc has it"
+  done
   size=$(echo "$dynamic" | sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\).*/\1/p')
   [ "${size:-0}" -le 8 ] || fault "has an init_array of $size bytes: a static constructor"
   echo "$dynamic" | grep -q 'TEXTREL' && fault "has text relocations"
