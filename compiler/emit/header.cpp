@@ -1,23 +1,15 @@
 #include "emit/header.h"
 
 #include <algorithm>
-#include <cctype>
+#include <map>
 #include <set>
 
+#include "emit/c_names.h"
 #include "emit/embedded.h"
 #include "sym/c_text.h"
 
 namespace aotc::emit {
 namespace {
-
-constexpr const char* kKeywords[] = {
-    "alignas",  "alignof",  "and",       "asm",     "auto",    "bool",     "break",  "case",     "catch",     "char",
-    "class",    "const",    "continue",  "default", "delete",  "do",       "double", "else",     "enum",      "explicit",
-    "export",   "extern",   "false",     "float",   "for",     "friend",   "goto",   "if",       "inline",    "int",
-    "long",     "mutable",  "namespace", "new",     "not",     "operator", "or",     "private",  "protected", "public",
-    "register", "restrict", "return",    "short",   "signed",  "sizeof",   "static", "struct",   "switch",    "template",
-    "this",     "throw",    "true",      "try",     "typedef", "typename", "union",  "unsigned", "using",     "virtual",
-    "void",     "volatile", "while",     "xor",     "api",     "context",  "sizes"};
 
 /// The C type of an element and the note that says what it holds where C has no such type.
 const char* element_type(DType t) {
@@ -36,11 +28,6 @@ const char* element_type(DType t) {
     case DType::c128: return "double";
   }
   return "void";
-}
-
-std::string upper(std::string s) {
-  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return s;
 }
 
 /// An embedded public header without its includes of other public headers (they are part of the same file).
@@ -63,14 +50,16 @@ class Header {
   std::string emit() {
     collect_symbols();
     name_all();
-    const std::string guard = "AOTC_MODEL_" + upper(prefix_) + "_H_";
+    const std::string guard = "AOTC_MODEL_" + prefix_ + "_H_";
     std::string out = fmt::format(
         "/* {}.so, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library (and -ldl where dlopen lives there).\n "
         "*\n",
-        stem_, version_);
+        c_comment(stem_), version_);
     out += describe();
     out += fmt::format(
-        " *\n * Use: {0}_library_open, {0}_run once a request with one context per thread; see the functions at the end. */\n", prefix_);
+        " *\n * Use: {0}_library_open, model_create of its api, {0}_context_create once a thread, {0}_run once a request; see the "
+        "functions at the\n * end. */\n",
+        prefix_);
     out += public_header("include/aotc/dtype.h") + "\n" + public_header("include/aotc/aotc.h") + "\n" +
            public_header("include/aotc/loader.h") + "\n";
     out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
@@ -92,39 +81,41 @@ class Header {
     symbols_.assign(used.begin(), used.end());
   }
 
-  std::string unique(std::string name) {
-    name = c_identifier(name);
-    if (std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords)) name += "_";
-    std::string candidate = name;
-    for (int n = 2; !taken_.insert(candidate).second; ++n) candidate = name + "_" + std::to_string(n);
-    return candidate;
+  void name_all() {
+    // what the functions themselves call things
+    std::set<std::string> locals = {"api", "context", "sizes", "in", "out"};
+    for (size_t i = 0; i < g_.inputs.size(); ++i) locals.insert(fmt::format("dims_in{}", i));
+    for (size_t o = 0; o < g_.outputs.size(); ++o) locals.insert(fmt::format("dims_out{}", o));
+    CNames names(std::move(locals)), fields;
+    for (const InputInfo& i : g_.inputs) inputs_.push_back({names.add(i.name), &g_.type(i.value), i.name});
+    for (const OutputInfo& o : g_.outputs) outputs_.push_back({names.add(o.name), &g_.type(o.value), o.name});
+    for (SymId s : symbols_) fields_[s] = fields.add(g_.syms[s].name);
   }
 
-  void name_all() {
-    for (const InputInfo& i : g_.inputs) inputs_.push_back({unique(i.name), &g_.type(i.value), i.name});
-    for (const OutputInfo& o : g_.outputs) outputs_.push_back({unique(o.name), &g_.type(o.value), o.name});
+  /// "1 to 64, multiples of 2"
+  static std::string range(const SymInfo& i) {
+    return fmt::format("{} to {}{}", i.min, i.max == kInf ? "any size" : std::to_string(i.max),
+                       i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
   }
 
   std::string shape(const TensorType& t) const {
     std::string dims;
     for (const Expr& d : t.dims) dims += (dims.empty() ? "" : ", ") + d.str(g_.syms);
-    return fmt::format("{}[{}]", dtype_name(t.dtype), dims);
+    return fmt::format("{}[{}]", dtype_name(t.dtype), c_comment(dims));
   }
 
   std::string describe() const {
     std::string out;
     auto rows = [&](const char* what, const std::vector<Arg>& args) {
-      for (size_t i = 0; i < args.size(); ++i) out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, args[i].declared, shape(*args[i].type));
+      for (size_t i = 0; i < args.size(); ++i)
+        out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, c_comment(args[i].declared), shape(*args[i].type));
     };
     rows("input", inputs_);
     rows("output", outputs_);
     for (const StateInfo& s : g_.states)
-      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write)\n", s.name, shape(s.type));
-    for (SymId s : symbols_) {
-      const SymInfo& i = g_.syms[s];
-      out += fmt::format(" * {}: {} to {}{}\n", i.name, i.min, i.max == kInf ? "any size" : std::to_string(i.max),
-                         i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
-    }
+      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write)\n", c_comment(s.name),
+                         shape(s.type));
+    for (SymId s : symbols_) out += fmt::format(" * {}: {}\n", c_comment(g_.syms[s].name), range(g_.syms[s]));
     return out +
            " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
            "floats.\n";
@@ -132,8 +123,7 @@ class Header {
 
   std::string c_expr(const Expr& e) const {
     const std::string f = prefix_ + "_floordiv", m = prefix_ + "_floormod", lo = prefix_ + "_min", hi = prefix_ + "_max";
-    return c_text(e, g_.syms, {f.c_str(), m.c_str(), lo.c_str(), hi.c_str()},
-                  [&](SymId s) { return "sizes->" + c_identifier(g_.syms[s].name); });
+    return c_text(e, g_.syms, {f.c_str(), m.c_str(), lo.c_str(), hi.c_str()}, [&](SymId s) { return "sizes->" + fields_.at(s); });
   }
 
   std::string helpers() const {
@@ -147,12 +137,8 @@ class Header {
 
   std::string sizes() const {
     std::string out = fmt::format("/* The dimensions that vary. */\ntypedef struct {}_sizes {{\n", prefix_);
-    for (SymId s : symbols_) {
-      const SymInfo& i = g_.syms[s];
-      out +=
-          fmt::format("  int64_t {}; /* {} to {}{} */\n", c_identifier(i.name), i.min, i.max == kInf ? "any size" : std::to_string(i.max),
-                      i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
-    }
+    for (SymId s : symbols_)
+      out += fmt::format("  int64_t {}; /* {}: {} */\n", fields_.at(s), c_comment(g_.syms[s].name), range(g_.syms[s]));
     if (symbols_.empty()) out += "  int64_t none; /* all shapes are fixed; pass NULL */\n";
     return out + fmt::format("}} {}_sizes;\n\n", prefix_);
   }
@@ -182,6 +168,16 @@ class Header {
         "{{\n"
         "  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
         prefix_);
+    out += fmt::format(
+        "/* Makes a context (aotc_api.context_create). threads: 1, the calling thread only; n; -1, all that it may run on. flags: 0, or\n"
+        " * AOTC_CONTEXT_FLUSH_DENORMALS: the run treats numbers too small for a full exponent as 0, which can make it hundreds of times\n"
+        " * faster where inputs, weights or what lies between hold such numbers; other AOTC_CONTEXT_* flags. */\n"
+        "static inline aotc_status {0}_context_create(const aotc_api* api, aotc_model* model, int32_t threads, uint32_t flags, "
+        "aotc_context** "
+        "context) {{\n"
+        "  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;\n  options.num_threads = threads;\n  options.flags = flags;\n"
+        "  return api->context_create(model, &options, context);\n}}\n\n",
+        prefix_);
     out += "/* Runs once on host memory: dense row-major tensors. Errors: aotc_api.run. */\n";
     out += fmt::format("static inline aotc_status {0}_run(const aotc_api* api, aotc_context* context, const {0}_sizes* sizes", prefix_);
     for (const Arg& a : inputs_) out += fmt::format(",\n    const {}* {} /* {} */", element_type(a.type->dtype), a.name, shape(*a.type));
@@ -196,17 +192,10 @@ class Header {
   std::string prefix_, stem_, version_;
   std::vector<SymId> symbols_;
   std::vector<Arg> inputs_, outputs_;
-  std::set<std::string> taken_;
+  std::map<SymId, std::string> fields_;  ///< of the struct of sizes
 };
 
 }  // namespace
-
-std::string c_identifier(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "m_");
-  return out;
-}
 
 std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version) {
   return Header(graph, stem, version).emit();

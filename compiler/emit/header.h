@@ -7,6 +7,4 @@ namespace aotc::emit {
 /// The header generated beside an artifact: self-contained (the public ABI and the loader are part of it), C11 and C++17. It has the
 /// model's own sizes, names and typed functions. `stem`: file name of the artifact without ".so"; C names are made from it.
 std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version);
-/// A C identifier from any text.
-std::string c_identifier(const std::string& text);
 }  // namespace aotc::emit

@@ -97,7 +97,7 @@ std::string describe(const Graph& g, const std::vector<NodeId>& nodes) {
   if (parts.empty()) return "copy";
   std::string text;
   for (size_t i = 0; i < parts.size() && i < 4; ++i) text += (i ? "_" : "") + parts[i];
-  if (!std::isalpha(static_cast<unsigned char>(text[0]))) text = "k_" + text;
+  if (!std::isalpha(static_cast<unsigned char>(text[0])) || text.rfind("aotc_", 0) == 0) text = "k_" + text;  // aotc_: the library's names
   return text.substr(0, 64);
 }
 

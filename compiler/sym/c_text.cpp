@@ -32,4 +32,39 @@ std::string c_text(const Expr& e, const SymTable& syms, const CHelpers& h, const
   return sum.empty() ? literal(0, h.suffix) : sum;
 }
 
+std::vector<uint32_t> characters(std::string_view text) {
+  std::vector<uint32_t> out;
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+    const uint32_t first = byte(i);
+    const size_t more = first >= 0xf0 && first < 0xf5 ? 3 : first >= 0xe0 && first < 0xf0 ? 2 : first >= 0xc2 && first < 0xe0 ? 1 : 0;
+    uint32_t code = more == 3 ? first & 7 : more == 2 ? first & 15 : more == 1 ? first & 31 : first;
+    bool valid = true;
+    for (size_t k = 1; k <= more; ++k) {
+      valid = valid && (byte(i + k) & 0xc0) == 0x80;
+      code = code << 6 | (byte(i + k) & 0x3f);
+    }
+    out.push_back(valid ? code : first);
+    i += valid ? more + 1 : 1;
+  }
+  return out;
+}
+
+std::string c_comment(std::string_view text) {
+  std::string out;
+  for (const uint32_t c : characters(text)) {
+    const char before = out.empty() ? ' ' : out.back();
+    if (c < 32 || c == 127)
+      out += fmt::format("\\x{:02x}", c);
+    else if (c > 127)
+      out += fmt::format("\\u{:04x}", c);
+    else if ((before == '*' && c == '/') || (before == '/' && (c == '*' || c == '/')) || (before == '?' && c == '?'))
+      out += {' ', static_cast<char>(c)};
+    else
+      out += static_cast<char>(c);
+  }
+  if (!out.empty() && (out.back() == '\\' || out.back() == '*' || out.back() == '/')) out += ' ';
+  return out;
+}
+
 }  // namespace aotc

@@ -1,6 +1,8 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sym/expr.h"
 
@@ -14,5 +16,12 @@ struct CHelpers {
 
 /// An Expr as C or C++ text over int64: / and % where no sign can be negative, the helpers elsewhere. `name_of` spells the symbols.
 std::string c_text(const Expr& e, const SymTable& syms, const CHelpers& helpers, const std::function<std::string(SymId)>& name_of);
+
+/// Any text for a comment in generated code (either kind): printable ASCII on one line that neither ends the comment nor opens another.
+/// What else there is stands as \x0a or \u00f6.
+std::string c_comment(std::string_view text);
+
+/// The characters of a text: code points of UTF-8, single bytes where it is none.
+std::vector<uint32_t> characters(std::string_view text);
 
 }  // namespace aotc

@@ -226,3 +226,57 @@ TEST_CASE("the C++ wrapper") {
   CHECK(bad.message.find("'x'") != std::string::npos);
   CHECK_THROWS(bad.check());
 }
+
+TEST_CASE("the C++ wrapper keeps shapes that nobody else holds") {
+  using namespace aotc::host;
+  static_assert(std::is_same_v<decltype(tensor(std::declval<float*>(), {1, 8})), Tensor>);
+  static_assert(std::is_same_v<decltype(tensor(std::declval<float*>(), std::declval<std::vector<int64_t>>())), Tensor>);
+  static_assert(std::is_same_v<decltype(tensor(std::declval<float*>(), std::declval<const std::vector<int64_t>&>())), aotc_tensor>);
+  static_assert(!std::is_convertible_v<Tensor, aotc_tensor>);
+  Model model;
+  Context context;
+  Model::load(toy_path(), &model).check();
+  model.context(&context).check();
+  ToyCall call(12);
+  const auto inputs = [&] {
+    return std::vector<Tensor>{tensor(call.x.data(), {12, 8}), tensor(call.bias.data(), {8}), tensor(call.idx.data(), {12}),
+                               tensor(call.pair.data(), {25})};
+  };
+  std::vector<Tensor> in = inputs(), out = {tensor(call.y.data(), {12, 8}), tensor(&call.total, {}), tensor(call.zeros.data(), {25})};
+  in.reserve(100);                                                              // the tensors move; their shapes go with them
+  std::vector<std::vector<int64_t>> other(1000, std::vector<int64_t>{-1, -1});  // what a dangling shape would read
+  context.run(in, out).check();
+  CHECK(call.right());
+  std::vector<std::vector<int64_t>> shapes;
+  context.output_shapes(inputs(), &shapes).check();
+  CHECK(shapes[0] == std::vector<int64_t>{12, 8});
+  std::vector<float> sums(8);
+  context.read_state("sums", tensor(sums.data(), {8})).check();
+  CHECK(sums[0] != 0);
+  context.write_state("sums", tensor(sums.data(), {8})).check();
+}
+
+TEST_CASE("a C++ model or context that holds nothing says so") {
+  using namespace aotc::host;
+  Model model;
+  Context context;
+  CHECK(model.context(&context).code == AOTC_WRONG_STATE);
+  CHECK((model.inputs().empty() && model.states().empty() && model.metadata().empty() && !model && !model.api() && !model.get()));
+  Model::load(toy_path(), &model).check();
+  model.context(&context).check();
+  const Context moved = std::move(context);
+  REQUIRE(moved);
+  Context made;
+  for (Context* empty : {&context, &made}) {
+    ToyCall call(3);
+    std::vector<std::vector<int64_t>> shapes;
+    const Status run = empty->run(call.in, call.out);
+    CHECK(run.code == AOTC_WRONG_STATE);
+    CHECK(run.message.find("Model::context") != std::string::npos);
+    CHECK(empty->output_shapes(call.in, &shapes).code == AOTC_WRONG_STATE);
+    CHECK(empty->reset_states().code == AOTC_WRONG_STATE);
+    CHECK(empty->read_state("sums", call.out[0]).code == AOTC_WRONG_STATE);
+    CHECK(empty->write_state("sums", call.in[0]).code == AOTC_WRONG_STATE);
+    CHECK((!*empty && !empty->api() && !empty->get()));
+  }
+}

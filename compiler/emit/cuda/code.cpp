@@ -11,6 +11,8 @@ using loop::InstId;
 using loop::InstKind;
 using loop::ParamId;
 
+std::string function_name(const std::string& kernel) { return kernel + "_kernel"; }
+
 std::string_view c_type(DType t) {
   switch (t) {
     case DType::boolean: return "bool";

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "loop/loop.h"
+#include "sym/c_text.h"
 
 namespace aotc::emit::cuda {
+
+/// The function of a kernel. Kernels are named after operators, which CUDA's own headers have functions for ("exp").
+std::string function_name(const std::string& kernel);
 
 /// "float", "i64", "bf16": the type of kernels/cuda/device.cuh.
 std::string_view c_type(DType t);

@@ -22,7 +22,8 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const LoopKernel& k, const Launch& launch) : k_(k), launch_(launch), symbols_(size_symbols(k)), names_(k, symbols_) {}
+  Emitter(const LoopKernel& k, const Launch& launch)
+      : k_(k), name_(function_name(k.name)), launch_(launch), symbols_(size_symbols(k)), names_(k, symbols_) {}
 
   std::string emit() {
     std::string out = header();
@@ -50,14 +51,14 @@ class Emitter {
         continue;
       }
       pointers += fmt::format("  {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{3}]);  // {4}\n", written.count(id) ? "" : "const ",
-                              c_type(param.dtype), p, n_ptr++, param.name);
+                              c_type(param.dtype), p, n_ptr++, c_comment(param.name));
     }
-    std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
+    std::string out = argument_struct(name_, n_ptr, symbols_.size());
     out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.block[0],
-                       launch_.resident, k_.name, k_.name);
+                       launch_.resident, name_, name_);
     if (!launch_.smem_bytes.is(0)) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
-      out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, k_.syms[symbols_[s]].name);
+      out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
     return out + pointers;
   }
 
@@ -318,6 +319,7 @@ class Emitter {
   }
 
   const LoopKernel& k_;
+  const std::string name_;  ///< of the function
   const Launch& launch_;
   std::vector<SymId> symbols_;
   Names names_;

@@ -17,7 +17,7 @@ namespace {
 class Emitter {
  public:
   Emitter(const MatmulKernel& k, const MatmulTile& tile, const Launch& launch)
-      : k_(k), tile_(tile), launch_(launch), symbols_(size_symbols(k)) {}
+      : k_(k), name_(function_name(k.name)), tile_(tile), launch_(launch), symbols_(size_symbols(k)) {}
 
   std::string emit() {
     if (k_.in != DType::f32 && !is_half(k_.in))
@@ -25,13 +25,13 @@ class Emitter {
                        fmt::format("kernel {}: a {} matrix product has no CUDA form", k_.name, dtype_name(k_.in)));
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = argument_struct(k_.name, n_ptr, symbols_.size());
+    std::string out = argument_struct(name_, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue(s);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
-                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, k_.name);
+                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, name_);
     const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
     out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, launch_.block[0],
-                       tile_.resident, k_.name, k_.name);
+                       tile_.resident, name_, name_);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += size_names(2);
     AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
@@ -53,7 +53,7 @@ class Emitter {
       out += fmt::format(
           "        gemm_block<{0}, {1}_tile, {2}, {3}>(pa, pb, av, bv, b0, b1, m, k, row * {4}, column * {5}, n_begin, n_end, "
           "{1}_epilogue{6}{{a, b0, b1}});\n      }}\n      return;\n    }}\n",
-          c_type(k_.in), k_.name, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
+          c_type(k_.in), name_, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
       out += "    column -= blocks;\n  }\n";
     }
     return out + "}\n";
@@ -67,7 +67,7 @@ class Emitter {
     std::string out;
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("{}const i64 s{} = a.size[{}];  // {}\n", std::string(static_cast<size_t>(indent), ' '), idx(symbols_[s]), s,
-                         k_.syms[symbols_[s]].name);
+                         c_comment(k_.syms[symbols_[s]].name));
     return out;
   }
   /// Batch strides are right-aligned: with one batch dim it is b1.
@@ -84,7 +84,7 @@ class Emitter {
     std::set<ParamId> written;
     for (const loop::Inst& i : e.insts)
       if (i.kind == loop::InstKind::store) written.insert(i.param);
-    std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", k_.name, number);
+    std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", name_, number);
     out += "  __device__ void operator()(const float acc, const i64 row, const i64 column) const {\n" + size_names(4);
     const size_t n_batch = e.outer.size() - 1;
     for (size_t v = 0; v < e.outer.size(); ++v) {
@@ -96,7 +96,7 @@ class Emitter {
       const ParamId id = static_cast<ParamId>(p);
       if (e.params[id].role == ParamRole::acc || e.params[id].role == ParamRole::local) continue;
       out += fmt::format("    {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{2}]);  // {3}\n", written.count(id) ? "" : "const ",
-                         c_type(e.params[id].dtype), p, e.params[id].name);
+                         c_type(e.params[id].dtype), p, c_comment(e.params[id].name));
     }
     AccessRules rules;
     rules.place = [&](ParamId p, const Expr&) { return e.params[p].role == ParamRole::acc ? std::string("acc") : std::string(); };
@@ -106,6 +106,7 @@ class Emitter {
   }
 
   const MatmulKernel& k_;
+  const std::string name_;  ///< of the function
   const MatmulTile& tile_;
   const Launch& launch_;
   std::vector<SymId> symbols_;

@@ -1,5 +1,6 @@
 #include "emit/cuda/module.h"
 
+#include "emit/cuda/code.h"
 #include "emit/cuda/loop_kernel.h"
 #include "emit/cuda/matmul.h"
 
@@ -26,7 +27,7 @@ CudaCode emit_module(const loop::Module& m) {
   code.source = "#include \"gemm.cuh\"\n";
   std::vector<std::string> refused;
   for (const loop::Kernel& kernel : m.kernels) {
-    code.functions.push_back(loop::kernel_name(kernel));
+    code.functions.push_back(function_name(loop::kernel_name(kernel)));
     Launch launch;
     try {
       code.source += std::visit(Overload{

@@ -8,8 +8,9 @@
 //   aotc::host::ContextOptions options;
 //   options.threads = 2;
 //   model.context(&context, options).check();
-//   std::vector<aotc_tensor> in = {aotc::host::tensor(x.data(), shape)}, out = ...;
-//   context.run(in, out).check();
+//   context.run({aotc::host::tensor(x.data(), {8, 1024})}, {aotc::host::tensor(y.data(), {8, 10})}).check();
+//
+// A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_WRONG_STATE and empty lists.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -81,6 +82,31 @@ aotc_tensor tensor(T* data, const std::vector<int64_t>& shape) {
   return aotc_host_tensor(const_cast<Element*>(data), shape.data(), static_cast<int32_t>(shape.size()), DtypeOf<Element>::value, bytes);
 }
 
+/// A tensor that owns its shape; the data are borrowed.
+class Tensor {
+ public:
+  Tensor(const aotc_tensor& raw, std::vector<int64_t> shape) : raw_(raw), shape_(std::move(shape)) {}
+  /// Borrows the shape: for as long as this object stands unchanged.
+  aotc_tensor view() const& {
+    aotc_tensor t = raw_;
+    t.shape = shape_.data();
+    t.rank = static_cast<int32_t>(shape_.size());
+    return t;
+  }
+  aotc_tensor view() && = delete;
+
+ private:
+  aotc_tensor raw_;
+  std::vector<int64_t> shape_;
+};
+
+/// tensor(data, {8, 1024}): a shape that nobody else holds is kept in the tensor.
+template <class T>
+Tensor tensor(T* data, std::vector<int64_t>&& shape) {
+  const aotc_tensor raw = tensor(data, static_cast<const std::vector<int64_t>&>(shape));
+  return {raw, std::move(shape)};
+}
+
 struct TensorInfo {
   std::string name;
   uint32_t dtype;
@@ -111,6 +137,14 @@ struct ModelHandle {
 inline Status result(const aotc_api* api, aotc_status code) {
   return code == AOTC_OK ? Status{} : Status{code, std::string(api->status_name(code)) + ": " + api->last_error()};
 }
+inline Status holds_nothing(const char* what, const char* from) {
+  return {AOTC_WRONG_STATE, std::string("the ") + what + " holds nothing: make it with " + from};
+}
+inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
+  std::vector<aotc_tensor> out;
+  for (const Tensor& t : tensors) out.push_back(t.view());
+  return out;
+}
 }  // namespace detail
 
 /// Scratch, threads and states of one stream of runs; use it from one thread at a time. Keeps its model and artifact alive.
@@ -130,11 +164,17 @@ class Context {
   Status run(const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out) {
     return run(in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()));
   }
+  Status run(const std::vector<Tensor>& in, const std::vector<Tensor>& out) { return run(detail::views(in), detail::views(out)); }
   Status run(const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+    if (!context_) return nothing();
     return detail::result(api(), api()->run(context_, in, n_in, out, n_out));
+  }
+  Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_shapes(detail::views(in), shapes);
   }
   /// The shapes that the outputs will have for inputs of these shapes.
   Status output_shapes(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    if (!context_) return nothing();
     int32_t n = 0;
     if (Status s = detail::result(api(), api()->io_count(model_->model, AOTC_OUTPUT, &n)); !s) return s;
     shapes->assign(static_cast<size_t>(n), {});
@@ -147,15 +187,23 @@ class Context {
     }
     return detail::result(api(), api()->output_shapes(context_, in.data(), static_cast<int32_t>(in.size()), to.data(), n));
   }
-  Status reset_states() { return detail::result(api(), api()->state_reset(context_, nullptr)); }
-  Status read_state(const char* name, const aotc_tensor& to) { return detail::result(api(), api()->state_read(context_, name, &to)); }
-  Status write_state(const char* name, const aotc_tensor& from) { return detail::result(api(), api()->state_write(context_, name, &from)); }
+  Status reset_states() { return context_ ? detail::result(api(), api()->state_reset(context_, nullptr)) : nothing(); }
+  Status read_state(const char* name, const aotc_tensor& to) {
+    return context_ ? detail::result(api(), api()->state_read(context_, name, &to)) : nothing();
+  }
+  Status read_state(const char* name, const Tensor& to) { return read_state(name, to.view()); }
+  Status write_state(const char* name, const aotc_tensor& from) {
+    return context_ ? detail::result(api(), api()->state_write(context_, name, &from)) : nothing();
+  }
+  Status write_state(const char* name, const Tensor& from) { return write_state(name, from.view()); }
 
-  const aotc_api* api() const { return model_->library->lib.api; }
+  explicit operator bool() const { return context_ != nullptr; }
+  const aotc_api* api() const { return model_ ? model_->library->lib.api : nullptr; }  ///< null when it holds nothing
   aotc_context* get() const { return context_; }
 
  private:
   friend class Model;
+  static Status nothing() { return detail::holds_nothing("context", "Model::context"); }
   std::shared_ptr<detail::ModelHandle> model_;
   aotc_context* context_ = nullptr;
 };
@@ -176,6 +224,7 @@ class Model {
   }
 
   Status context(Context* out, const ContextOptions& o = {}) const {
+    if (!handle_) return detail::holds_nothing("model", "Model::load");
     aotc_context_options raw = AOTC_CONTEXT_OPTIONS_INIT;
     raw.stream = o.stream;
     raw.threads = o.pool;
@@ -193,13 +242,15 @@ class Model {
   std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
   std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
   std::vector<TensorInfo> states() const { return infos(AOTC_STATE); }
-  std::string metadata() const { return api()->metadata_json(); }
-  const aotc_api* api() const { return handle_->library->lib.api; }
-  aotc_model* get() const { return handle_->model; }
+  std::string metadata() const { return handle_ ? api()->metadata_json() : ""; }
+  explicit operator bool() const { return handle_ != nullptr; }
+  const aotc_api* api() const { return handle_ ? handle_->library->lib.api : nullptr; }  ///< null when it holds nothing
+  aotc_model* get() const { return handle_ ? handle_->model : nullptr; }
 
  private:
   std::vector<TensorInfo> infos(int32_t kind) const {
     std::vector<TensorInfo> all;
+    if (!handle_) return all;
     int32_t n = 0;
     api()->io_count(handle_->model, kind, &n);
     for (int32_t i = 0; i < n; ++i) {

@@ -225,3 +225,23 @@ TEST_CASE("products compile, with and without clusters") {
       compiles(module);
     }
 }
+
+TEST_CASE("kernels named as CUDA's own functions, and names of an archive in comments, compile") {
+  loop::Module m;
+  for (const char* name : {"exp", "sin", "abs", "min", "int", "printf", "warpSize"}) {
+    KernelBuilder b(name);
+    SymInfo info;
+    info.name = "rows\n#error";
+    info.min = 1;
+    const Expr n = Expr::symbol(b.k.syms.add(info)), i = b.outer("i", n);
+    b.block(false);
+    const InstId x = b.load(b.param("x\n#error \\", ParamRole::input, DType::f32, {n}), i);
+    b.store(b.param("trailing \\", ParamRole::output, DType::f32, {n}), i, b.op(Op::exp, DType::f32, {x}));
+    m.kernels.push(std::move(b.k));
+    loop::MatmulKernel mm = linear(DType::f32, 5, 1024, 4096);
+    mm.name = std::string(name) + "_mm";
+    mm.segments[0].epilogue.params[static_cast<ParamId>(0)].name = "y\n#error";
+    m.kernels.push(std::move(mm));
+  }
+  compiles(m);
+}

@@ -1,0 +1,185 @@
+// The generated header, for names that an archive may hold: it compiles as C11 and C++17 without a warning, and says the names.
+#include "emit/header.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "emit/c_names.h"
+#include "sym/c_text.h"
+
+using namespace aotc;
+using namespace aotc::emit;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kNames = {"x",
+                                         "x",
+                                         "x_2",
+                                         "a b",
+                                         "a_b",
+                                         "a.b",
+                                         "",
+                                         " ",
+                                         "line\nbreak",
+                                         "return\r\n",
+                                         "*/ int evil(void); /*",
+                                         "/* open",
+                                         "// line \\",
+                                         "trailing\\",
+                                         "?\?/",
+                                         "?\?\?/",
+                                         "*",
+                                         "/",
+                                         "/*/",
+                                         "quote\"s'",
+                                         "%s %d {} {0}",
+                                         "gr\xc3\xb6\xc3\x9f"
+                                         "e",
+                                         "\xe6\xa8\xa1\xe5\x9e\x8b",
+                                         "\xe5\x9e\x8b",
+                                         "\xff\xfe",
+                                         "\xc3",
+                                         "\xe2\x80\xae"
+                                         "evil",
+                                         "int",
+                                         "class",
+                                         "template",
+                                         "and",
+                                         "bool",
+                                         "_Bool",
+                                         "__func__",
+                                         "__LINE__",
+                                         "_X",
+                                         "_",
+                                         "__",
+                                         "1st",
+                                         "NULL",
+                                         "EOF",
+                                         "stdin",
+                                         "errno",
+                                         "I",
+                                         "linux",
+                                         "int64_t",
+                                         "uint64_t",
+                                         "size_t",
+                                         "aotc_tensor",
+                                         "aotc_status",
+                                         "aotc_host_tensor",
+                                         "in",
+                                         "out",
+                                         "api",
+                                         "context",
+                                         "sizes",
+                                         "dims_in0",
+                                         "dims_out1",
+                                         "requires",
+                                         "co_await",
+                                         "typeof",
+                                         "alignof",
+                                         "noreturn",
+                                         "inline",
+                                         "this",
+                                         "none",
+                                         "INT64_MAX",
+                                         "memset",
+                                         "dlopen",
+                                         "main",
+                                         "v",
+                                         "v_",
+                                         "vv",
+                                         std::string("zero\0inside", 11),
+                                         std::string(300, 'n')};
+
+/// A graph whose inputs, outputs, states and symbols have these names.
+Graph hostile() {
+  Graph g;
+  std::vector<SymId> syms;
+  for (const std::string& name : kNames) {
+    SymInfo info;
+    info.name = name;
+    info.min = 1, info.max = 64;
+    syms.push_back(g.syms.add(info));
+  }
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    const ValueId v = g.add_input(kNames[i], {i % 2 ? DType::f32 : DType::i64, {Expr::symbol(syms[i]), Expr::symbol(syms[0]) * 2 + 1}});
+    g.outputs.push_back({kNames[i], v, "", -1});
+    g.add_state(kNames[i], {DType::f32, {3}}, kNone<ConstId>);
+  }
+  return g;
+}
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("aotc_header_" + std::to_string(getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path / name, std::ios::binary) << text; }
+  bool compiles(const std::string& command) const {
+    const bool ok = std::system(("cd " + path.string() + " && " + command + " 2> log.txt").c_str()) == 0;
+    std::ifstream log(path / "log.txt");
+    if (!ok) UNSCOPED_INFO(std::string(std::istreambuf_iterator<char>(log), {}).substr(0, 4000));
+    return ok;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("headers of hostile names compile as C11 and C++17, several in one program") {
+  const Folder f;
+  const Graph g = hostile();
+  std::string user;
+  int n = 0;
+  for (const std::string& stem : {std::string("model"), std::string("*/ #error \n"), std::string("\xe6\xa8\xa1"),
+                                  std::string("\xe5\x9e\x8b"), std::string("int"), std::string("Model")}) {
+    const std::string name = "h" + std::to_string(n++) + ".h";
+    f.write(name, emit_header(g, stem, "1.2"));
+    user += "#include \"" + name + "\"\n";
+    user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c);\n";
+    user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c) { return " +
+            c_identifier(stem) + "_context_create(api, m, 1, AOTC_CONTEXT_FLUSH_DENORMALS, c); }\n";
+  }
+  f.write("user.c", user);
+  const std::string flags = " -Wall -Wextra -Wpedantic -Werror -Wno-unused-function -D_POSIX_C_SOURCE=200809L -fsyntax-only ";
+  CHECK(f.compiles("cc -std=c11" + flags + "user.c"));
+  CHECK(f.compiles("c++ -std=c++17 -x c++" + flags + "user.c"));
+}
+
+TEST_CASE("identifiers are new, unreserved and readable") {
+  CHECK(c_identifier("gr\xc3\xb6\xc3\x9f"
+                     "e") == "gr_u00f6_u00dfe");
+  CHECK(c_identifier("2x") == "m_2x");
+  CHECK(c_identifier("") == "m_");
+  CNames names({"in"});
+  CHECK(names.add("x") == "x");
+  CHECK(names.add("x") == "x_2");
+  CHECK(names.add("x_2") == "x_2_2");
+  CHECK(names.add("in") == "in_2");
+  CHECK(names.add("int") == "int_");
+  CHECK(names.add("__x") == "v_x");
+  CHECK(names.add("int32_t") == "int32_t_");
+  CHECK(names.add("K") == "K");
+  std::set<std::string> all;
+  CNames many;
+  for (int round = 0; round < 3; ++round)
+    for (const std::string& n : kNames) CHECK(all.insert(many.add(n)).second);
+}
+
+TEST_CASE("any text in a comment is one line of printable characters that does not end it") {
+  for (const std::string& n : kNames) {
+    const std::string text = c_comment(n);
+    INFO(text);
+    CHECK(text.find("*/") == std::string::npos);
+    CHECK(text.find("/*") == std::string::npos);
+    CHECK(text.find("?"
+                    "?") == std::string::npos);
+    CHECK((text.empty() || text.back() != '\\'));
+    for (const char c : text) CHECK((c >= 32 && c < 127));
+  }
+  CHECK(c_comment("x\ny") == "x\\x0ay");
+  CHECK(c_comment("plain name[0]") == "plain name[0]");
+}
