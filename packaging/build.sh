@@ -3,6 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(packaging/setup.sh | tail -n 1)
-prefix=$("$venv/bin/python" -c 'import torch.utils; print(torch.utils.cmake_prefix_path)')
-cmake --preset release -DCMAKE_PREFIX_PATH="$prefix" -DAOTC_PYTHON="$venv/bin/python" >/dev/null
+cmake --preset release -DAOTC_PYTHON="$venv/bin/python" >/dev/null
 cmake --build --preset release ${@:+--target "$@"}

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "import/composite_detail.h"
+#include "import/torch_functions.h"
 
 namespace aotc::import {
 namespace {
@@ -548,13 +549,11 @@ Stack stack_of(const OperatorHandle& op, const PNode& node, Operand&& operand) {
   return stack;
 }
 
-}  // namespace
-
-class CompositeTracer::Impl {
+class Tracer final : public CompositeTracer {
  public:
-  explicit Impl(HasRule has_rule) : has_rule_(std::move(has_rule)) {}
+  explicit Tracer(HasRule has_rule) : has_rule_(std::move(has_rule)) {}
 
-  Result<CompositeTrace> trace(const Program& program, const PNode& node, const std::string& prefix) {
+  Result<CompositeTrace> trace(const Program& program, const PNode& node, const std::string& prefix) override {
     const auto fail = [](std::string why) { return Result<CompositeTrace>::fail(std::move(why)); };
     const auto op = find_operator(node.target);
     if (!op) return fail("no rule, and LibTorch does not know it");
@@ -590,10 +589,8 @@ class CompositeTracer::Impl {
   HasRule has_rule_;
 };
 
-CompositeTracer::CompositeTracer(HasRule has_rule) : impl_(std::make_unique<Impl>(std::move(has_rule))) {}
-CompositeTracer::~CompositeTracer() = default;
-Result<CompositeTrace> CompositeTracer::trace(const Program& program, const PNode& node, const std::string& prefix) {
-  return impl_->trace(program, node, prefix);
-}
+}  // namespace
+
+std::unique_ptr<CompositeTracer> torch_side::make_tracer(HasRule has_rule) { return std::make_unique<Tracer>(std::move(has_rule)); }
 
 }  // namespace aotc::import

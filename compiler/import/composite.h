@@ -25,18 +25,11 @@ struct CompositeTrace {
 /// One trace at a time in a process.
 class CompositeTracer {
  public:
-  explicit CompositeTracer(HasRule has_rule);
-  ~CompositeTracer();
-  CompositeTracer(const CompositeTracer&) = delete;
-  CompositeTracer& operator=(const CompositeTracer&) = delete;
-
+  virtual ~CompositeTracer() = default;
   /// Names of the trace begin with `prefix`. The reason when the operator does not come apart: it is not made of others, one of those has
   /// no rule, a size is symbolic (the kernel runs for one set of sizes), or what it does depends on the values of its operands.
-  Result<CompositeTrace> trace(const Program& program, const PNode& node, const std::string& prefix);
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual Result<CompositeTrace> trace(const Program& program, const PNode& node, const std::string& prefix) = 0;
 };
+std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
 
 }  // namespace aotc::import

@@ -62,7 +62,7 @@ Expander::Expander(HasRule has_rule) : has_rule_(std::move(has_rule)) {}
 Fit Expander::expand(Program& p, const std::string& name) {
   const auto it = std::find_if(p.nodes.begin(), p.nodes.end(), [&](const PNode& n) { return n.name == name; });
   if (it == p.nodes.end()) return refuse("no node of the program");
-  if (!tracer_) tracer_ = std::make_unique<CompositeTracer>(has_rule_);
+  if (!tracer_) tracer_ = make_tracer(has_rule_);
   std::string prefix = name;
   const auto taken = [&] {
     const auto at = p.tensors.lower_bound(prefix + ".");

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "import/bind_symbols.h"
+#include "import/torch_functions.h"
 #include "import/torch_values.h"
 
 namespace aotc::import {
@@ -485,7 +486,7 @@ std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step& s, std::v
 
 }  // namespace
 
-std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options) {
+std::unique_ptr<Reference> torch_side::make_reference(const Program& program, const ReferenceOptions& options) {
   return std::make_unique<Runner>(program, options);
 }
 

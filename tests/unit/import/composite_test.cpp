@@ -88,8 +88,7 @@ std::vector<std::string> check(const Program& whole) {
 }
 
 std::string refusal(const Program& p) {
-  CompositeTracer tracer(decompose::has_rule);
-  const auto r = tracer.trace(p, p.nodes.at(0), "call");
+  const auto r = make_tracer(decompose::has_rule)->trace(p, p.nodes.at(0), "call");
   REQUIRE(!r);
   return r.why();
 }
@@ -236,8 +235,8 @@ TEST_CASE("operators that are missing within are all named") {
   Maker m;
   m.input("x", {Expr(5), Expr(5)});
   m.node("aten.matrix_exp.default", {{"self", ref("x")}}, {ref("r")});
-  CompositeTracer none([](const std::string&, bool) { return false; });
-  CHECK(!none.trace(m.p, m.p.nodes[0], "call"));
+  const auto none = make_tracer([](const std::string&, bool) { return false; });
+  CHECK(!none->trace(m.p, m.p.nodes[0], "call"));
   CHECK(has(refusal(m.p), "aten.linalg_matrix_exp.default"));
 }
 
@@ -248,9 +247,9 @@ TEST_CASE("a part that is refused names the user's operator and line") {
          {{"input", ref("x")}, {"use_input_stats", true}, {"momentum", 0.1}, {"eps", 1e-5}, {"cudnn_enabled", false}}, {ref("r")});
   m.output("r");
   // A compiler whose only rules are those for views: what instance_norm is made of is not among them.
-  CompositeTracer few(
+  const auto few = make_tracer(
       [](const std::string& target, bool) { return target == "aten.batch_norm.default" || decompose::has_rule(target, false); });
-  const auto r = few.trace(m.p, m.p.nodes[0], "call");
+  const auto r = few->trace(m.p, m.p.nodes[0], "call");
   REQUIRE(r);
   bool found = false;
   for (const PNode& n : r->nodes) {

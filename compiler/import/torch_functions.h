@@ -1,0 +1,35 @@
+#pragma once
+// What aotc asks of LibTorch. libaotc_torch.so, the only part of aotc that is linked with LibTorch, hands it over as one table, and is
+// loaded when the first is asked for: what runs, inspects or measures artifacts needs no LibTorch. No LibTorch in this header.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "import/composite.h"
+#include "import/operators.h"
+#include "import/reference.h"
+
+namespace aotc::import {
+
+struct TorchFunctions {
+  const char* aotc_version;  ///< of the build that libaotc_torch.so is of
+  std::optional<OpSchema> (*find_schema)(const std::string& target);
+  std::unique_ptr<CompositeTracer> (*make_tracer)(HasRule has_rule);
+  std::unique_ptr<Reference> (*make_reference)(const Program& program, const ReferenceOptions& options);
+};
+
+/// Of libaotc_torch.so's one exported symbol.
+using GetTorchFunctions = const TorchFunctions*();
+inline constexpr const char* kGetTorchFunctions = "aotc_torch_functions";
+
+/// Defined in libaotc_torch.so.
+namespace torch_side {
+std::optional<OpSchema> find_schema(const std::string& target);
+std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
+std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
+}  // namespace torch_side
+
+/// Loads LibTorch and libaotc_torch.so at the first call. Throws a Diagnostic that says where LibTorch was looked for.
+const TorchFunctions& torch_functions();
+
+}  // namespace aotc::import

@@ -1,0 +1,33 @@
+#include "import/torch_functions.h"
+#include "import/torch_values.h"
+
+namespace aotc::import::torch_side {
+namespace {
+
+std::string alias_of(const c10::Argument& a) {
+  if (!a.alias_info() || a.alias_info()->beforeSets().empty()) return {};
+  return a.alias_info()->beforeSets().begin()->toUnqualString();
+}
+
+OpSchema convert(const c10::FunctionSchema& s) {
+  OpSchema out;
+  for (const c10::Argument& a : s.arguments()) {
+    const TypeOf t = type_of(a.real_type());
+    OpParam p{.name = a.name(), .type = t.type, .optional = t.optional};
+    if (a.default_value()) p.fallback = arg_of(*a.default_value(), t.type);
+    p.alias = alias_of(a);
+    p.written = a.alias_info() && a.alias_info()->isWrite();
+    out.params.push_back(std::move(p));
+  }
+  for (const c10::Argument& a : s.returns()) out.results.push_back({type_of(a.real_type()).type, alias_of(a)});
+  return out;
+}
+
+}  // namespace
+
+std::optional<OpSchema> find_schema(const std::string& target) {
+  const auto handle = find_operator(target);
+  return handle ? std::optional<OpSchema>(convert(handle->schema())) : std::nullopt;
+}
+
+}  // namespace aotc::import::torch_side
