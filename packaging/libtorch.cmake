@@ -72,6 +72,6 @@ function(aotc_find_libtorch)
   add_library(aotc_libtorch INTERFACE IMPORTED GLOBAL)
   set_target_properties(aotc_libtorch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${found}/include
                         INTERFACE_LINK_LIBRARIES "${found}/lib/libtorch_cpu.so;${found}/lib/libc10.so")
-  set(AOTC_LIBTORCH_DIR ${found} PARENT_SCOPE)
-  set(AOTC_LIBTORCH_VERSION "${version}" PARENT_SCOPE)
+  set(AOTC_LIBTORCH_DIR "${found}" CACHE INTERNAL "the folder with LibTorch's include and lib")
+  set(AOTC_LIBTORCH_VERSION "${version}" CACHE INTERNAL "")
 endfunction()
