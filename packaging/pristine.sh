@@ -38,7 +38,7 @@ mounts=()
 finish() {
   local status=$?
   for ((i = ${#mounts[@]} - 1; i >= 0; --i)); do umount -l "${mounts[$i]}"; done
-  if [ -d "$root/root" ]; then figures+=("size of the system: $(du -smx "$root" | cut -f1) MB"); fi
+  if [ -d "$root/srv" ]; then figures+=("size of the system: $(du -smx "$root" | cut -f1) MB"); fi
   # Never through a mount that is still there.
   if [ -z "$keep" ] && ! grep -q " $root/" /proc/mounts; then rm -rf --one-file-system "$root"; fi
   say "--- figures (wheel: $wheel)"
@@ -86,14 +86,14 @@ if [ ! -e "$root/etc/debian_version" ]; then
     done | sort -u -t= -k1,1
   } >"$root/etc/pip.conf"
 fi
-mkdir -p "$root/root/aotc"
-git archive HEAD | tar -x -C "$root/root/aotc"
+mkdir -p "$root/srv/aotc" "$root/home/user"
+git archive HEAD | tar -x -C "$root/srv/aotc"
 say "$(git log -1 --format='%h %s'), Debian $(cat "$root/etc/debian_version"), in $root"
 
 bind /proc /proc
 bind /sys /sys
 bind /dev /dev
-settings=(HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+settings=(HOME=/home/user TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 if [ -n "$ccache" ]; then
   bind "$ccache" /ccache
   settings+=(CCACHE_DIR=/ccache)
@@ -105,7 +105,7 @@ if [ "$wheel" = cpu ]; then
     { say "this machine's pip reaches no CPU wheel of torch $version"; exit 1; }
   settings+=("AOTC_TORCH=$(cd "$root" && echo /wheels/torch-*.whl)")
 fi
-inside() { env -i "${settings[@]}" chroot "$root" /bin/sh -c "cd /root/aotc && $1" </dev/null; }
+inside() { env -i "${settings[@]}" chroot "$root" /bin/sh -c "cd /srv/aotc && $1" </dev/null; }
 
 [ "$only" = test ] || timed "packaging/quickstart.sh" inside packaging/quickstart.sh
 [ "$only" = quickstart ] || timed "packaging/test.sh" inside packaging/test.sh
