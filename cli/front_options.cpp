@@ -5,7 +5,9 @@ namespace aotc::cli {
 void FrontArgs::add_to(CLI::App& app) {
   app.add_option("model", model, "a .pt2 saved by torch.export.save")->required();
   app.add_option("--shapes", shapes, "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json)");
-  app.add_option("--cpu", cpu, "instruction sets: native (default) or a list of avx2,avx512,avx512_bf16,amx");
+  app.add_option("--cpu", cpu,
+                 "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
+                 "deployment), or a list of avx2,avx512,avx512_bf16");
   app.add_option("--cuda", cuda, "GPU architectures, for example sm_90a; makes a GPU artifact");
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")

@@ -63,6 +63,11 @@ std::string shape_text(const json& tensor) {
 void print_text(const json& j) {
   for (const char* key : {"file", "kind", "torch_version", "schema_version", "aotc_version", "target", "targets"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
+  for (const json& c : j.value("code", json::array())) {
+    std::string needs;
+    for (const json& n : c.at("needs")) needs += (needs.empty() ? "" : ", ") + n.get<std::string>();
+    fmt::print("{:<16}{} for a CPU with {}\n", "code", c.at("version").get<std::string>(), needs.empty() ? "nothing special" : needs);
+  }
   if (j.contains("system")) {
     std::string libraries;
     for (const json& l : j["system"]["libraries"]) libraries += (libraries.empty() ? "" : ", ") + l.get<std::string>();

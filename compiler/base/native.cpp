@@ -1,6 +1,7 @@
 // The instruction sets of this machine.
 #include <cpuid.h>
 
+#include "aotc/detail/cpu_features.h"
 #include "base/target.h"
 
 namespace aotc {
@@ -21,24 +22,27 @@ uint64_t xcr0() {
 
 constexpr bool bit(uint64_t v, int n) { return v >> n & 1; }
 
+/// As the runtime finds them (runtime/src/cpu.cpp).
+uint32_t native_features() {
+  const Cpuid one(1, 0), seven(7, 0), seven1(7, 1), ext(0x80000001u, 0);
+  if (!bit(one.ecx, 27) /*osxsave*/) return 0;
+  const uint64_t state = xcr0();
+  uint32_t f = 0;
+  const auto set = [&f](bool there, uint32_t feature) { f |= there ? feature : 0; };
+  set(bit(seven.ebx, 5) && bit(one.ecx, 28), AOTC_CPU_AVX2);
+  set(bit(one.ecx, 12), AOTC_CPU_FMA);
+  set(bit(one.ecx, 29), AOTC_CPU_F16C);
+  set(bit(seven.ebx, 3) && bit(seven.ebx, 8) && bit(ext.ecx, 5) && bit(one.ecx, 22), AOTC_CPU_BMI);
+  set((state & 0x6) == 0x6, AOTC_CPU_OS_AVX);
+  set(bit(seven.ebx, 16), AOTC_CPU_AVX512F);
+  set(bit(seven.ebx, 17) && bit(seven.ebx, 30) && bit(seven.ebx, 31) && bit(seven.ebx, 28), AOTC_CPU_AVX512_REST);
+  set((state & 0xe6) == 0xe6, AOTC_CPU_OS_AVX512);
+  set(bit(seven1.eax, 5), AOTC_CPU_AVX512_BF16);
+  return f;
+}
+
 }  // namespace
 
-std::vector<Isa> native_isas() {
-  const Cpuid one(1, 0), seven(7, 0), seven1(7, 1);
-  const bool osxsave = bit(one.ecx, 27);
-  if (!osxsave) return {};
-  const uint64_t state = xcr0();
-  const bool ymm = (state & 0x6) == 0x6, zmm = (state & 0xe6) == 0xe6, tile = (state & 0x60000) == 0x60000;
-  std::vector<Isa> r;
-  if (!(ymm && bit(one.ecx, 12) /*fma*/ && bit(one.ecx, 29) /*f16c*/ && bit(seven.ebx, 5) /*avx2*/)) return r;
-  r.push_back(Isa::avx2);
-  const bool f = bit(seven.ebx, 16), dq = bit(seven.ebx, 17), bw = bit(seven.ebx, 30), vl = bit(seven.ebx, 31);
-  if (!(zmm && f && dq && bw && vl)) return r;
-  r.push_back(Isa::avx512);
-  if (!bit(seven1.eax, 5)) return r;
-  r.push_back(Isa::avx512_bf16);
-  if (tile && bit(seven.edx, 22) /*amx-bf16*/ && bit(seven.edx, 24) /*amx-tile*/ && bit(seven.edx, 25) /*amx-int8*/) r.push_back(Isa::amx);
-  return r;
-}
+std::vector<Isa> native_isas() { return isas_of(native_features()); }
 
 }  // namespace aotc

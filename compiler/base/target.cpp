@@ -1,20 +1,29 @@
 #include "base/target.h"
 
 #include <algorithm>
-#include <array>
 
+#include "aotc/detail/cpu_features.h"
 #include "base/diagnostic.h"
 
 namespace aotc {
 
 namespace {
 
-constexpr std::array<std::pair<Isa, std::string_view>, 4> kIsas = {{
-    {Isa::avx2, "avx2"},
-    {Isa::avx512, "avx512"},
-    {Isa::avx512_bf16, "avx512_bf16"},
-    {Isa::amx, "amx"},
-}};
+struct IsaRow {
+  Isa isa;
+  std::string_view name;
+  uint32_t features;
+};
+#define AOTC_X(name, value, text, features) {static_cast<Isa>(value), text, features},
+constexpr IsaRow kIsas[] = {AOTC_ISA_LIST(AOTC_X)};
+#undef AOTC_X
+static_assert(static_cast<int>(Isa::avx512) == AOTC_ISA_AVX512 && static_cast<int>(Isa::avx512_bf16) == AOTC_ISA_AVX512_BF16);
+
+const IsaRow& row(Isa isa) {
+  for (const IsaRow& r : kIsas)
+    if (r.isa == isa) return r;
+  AOTC_CHECK(false, "unknown isa");
+}
 
 std::vector<std::string_view> split_list(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -28,10 +37,23 @@ std::vector<std::string_view> split_list(std::string_view text) {
 
 }  // namespace
 
-std::string_view isa_name(Isa isa) {
-  for (const auto& [i, name] : kIsas)
-    if (i == isa) return name;
-  AOTC_CHECK(false, "unknown isa");
+std::string_view isa_name(Isa isa) { return row(isa).name; }
+uint32_t isa_features(Isa isa) { return row(isa).features; }
+
+std::vector<std::string_view> feature_names(uint32_t features) {
+  std::vector<std::string_view> names;
+#define AOTC_X(name, bit, text) \
+  if (features & AOTC_CPU_##name) names.push_back(text);
+  AOTC_CPU_FEATURE_LIST(AOTC_X)
+#undef AOTC_X
+  return names;
+}
+
+std::vector<Isa> isas_of(uint32_t features) {
+  std::vector<Isa> all;
+  for (const IsaRow& r : kIsas)
+    if ((features & r.features) == r.features) all.push_back(r.isa);
+  return all;
 }
 
 std::string Target::str() const {
@@ -48,7 +70,8 @@ std::string Target::str() const {
 Target parse_cpu_target(std::string_view text) {
   Target t;
   auto fail = [&](const std::string& what) {
-    throw Diagnostic(ExitCode::usage, Loc{}, what).note("known: native, avx2, avx512, avx512_bf16, amx, or several of them with commas");
+    throw Diagnostic(ExitCode::usage, Loc{}, what)
+        .note("known: native, portable (avx2,avx512), avx2, avx512, avx512_bf16, or several of them with commas");
   };
   for (std::string_view part : split_list(text)) {
     if (part == "native") {
@@ -57,9 +80,14 @@ Target parse_cpu_target(std::string_view text) {
       if (!t.has(isas.back())) t.isas.push_back(isas.back());
       continue;
     }
-    auto it = std::find_if(kIsas.begin(), kIsas.end(), [&](const auto& row) { return row.second == part; });
-    if (it == kIsas.end()) fail(fmt::format("--cpu: unknown instruction set '{}'", part));
-    if (!t.has(it->first)) t.isas.push_back(it->first);
+    if (part == "portable") {
+      for (Isa isa : {Isa::avx2, Isa::avx512})
+        if (!t.has(isa)) t.isas.push_back(isa);
+      continue;
+    }
+    auto it = std::find_if(std::begin(kIsas), std::end(kIsas), [&](const IsaRow& r) { return r.name == part; });
+    if (it == std::end(kIsas)) fail(fmt::format("--cpu: unknown instruction set '{}'", part));
+    if (!t.has(it->isa)) t.isas.push_back(it->isa);
   }
   std::sort(t.isas.begin(), t.isas.end());
   return t;

@@ -7,9 +7,15 @@
 
 namespace aotc {
 
-/// CPU instruction sets, in rising order. Each implies those before it, except amx, which implies avx512_bf16.
-enum class Isa : uint8_t { avx2, avx512, avx512_bf16, amx };
+/// CPU instruction sets that there are kernels for, in rising order; each implies those before it. The rows of AOTC_ISA_LIST.
+enum class Isa : uint8_t { avx2, avx512, avx512_bf16 };
 std::string_view isa_name(Isa isa);
+/// AOTC_CPU_* that code compiled for it may use.
+uint32_t isa_features(Isa isa);
+/// Names of AOTC_CPU_* bits.
+std::vector<std::string_view> feature_names(uint32_t features);
+/// All that a CPU with these features can run.
+std::vector<Isa> isas_of(uint32_t features);
 /// What the machine that runs aotc has.
 std::vector<Isa> native_isas();
 
@@ -25,7 +31,7 @@ struct Target {
   }
   std::string str() const;  ///< "avx2,avx512" or "sm_90a"
 };
-/// Parses "native", "avx2,avx512", throws Diagnostic (usage) with the known names.
+/// Parses "native", "portable" (avx2 and avx512), "avx2,avx512"; throws Diagnostic (usage) with the known names.
 Target parse_cpu_target(std::string_view text);
 Target parse_cuda_target(std::string_view text);
 

@@ -3,15 +3,19 @@
 #include <map>
 #include <set>
 
+#include "aotc/detail/cpu_features.h"
 #include "emit/configs.h"
 #include "emit/cpu/module.h"
+#include "emit/versions.h"
 #include "kernels/cpu/catalog.h"
 #include "plan/slots.h"
 
 namespace aotc::emit {
 namespace {
 
-constexpr const char* kIsaEnum[] = {"AOTC_ISA_AVX2", "AOTC_ISA_AVX512", "AOTC_ISA_AVX512_BF16", "AOTC_ISA_AMX"};
+#define AOTC_X(name, value, text, features) "AOTC_ISA_" #name,
+constexpr const char* kIsaEnum[] = {AOTC_ISA_LIST(AOTC_X)};
+#undef AOTC_X
 
 std::string quoted(std::string_view s) {
   std::string out = "\"";
@@ -231,7 +235,8 @@ class Emitter {
       const std::string isa_text(isa_name(isa));
       out_ += array("aotc_kernel_fn", "kernels_" + isa_text, functions, "nullptr");
       out_ += array("void* const", "configs_" + isa_text, configs, "nullptr");
-      tables.push_back(fmt::format("{{{}, kernels_{}, configs_{}}}", kIsaEnum[static_cast<int>(isa)], isa_text, isa_text));
+      tables.push_back(fmt::format("{{{}, {:#x}u, kernels_{}, configs_{}}}", kIsaEnum[static_cast<int>(isa)], cpu_needs(in_.plans, isa),
+                                   isa_text, isa_text));
     }
     out_ += array("aotc_isa_table", "isas", tables);
   }

@@ -16,6 +16,7 @@
 #include "emit/system_needs.h"
 #include "emit/tables.h"
 #include "emit/toolchain.h"
+#include "emit/versions.h"
 #include "pipeline/clock.h"
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
@@ -139,7 +140,7 @@ std::vector<emit::cuda::SourceFile> cuda_headers() {
 json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
   json r = {{"artifact", o.output},
             {"model", fs::path(o.front.model).filename().string()},
-            {"target", o.front.target.str()},
+            {"target", meta.at("target")},
             {"mode", o.max_autotune ? "max-autotune" : "default"}};
   std::error_code ec;
   r["artifact_bytes"] = fs::file_size(o.output, ec);
@@ -182,7 +183,6 @@ json build(const BuildOptions& o, const Events& events) {
   {
     Stages stages(o.front, events);
     const Front f = run_front(o.front, events, stages, &times);
-    const Target& target = o.front.target;
     const int jobs = o.jobs > 0 ? o.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const fs::path output = fs::absolute(o.output);
     std::error_code ec;
@@ -190,11 +190,12 @@ json build(const BuildOptions& o, const Events& events) {
 
     PhaseClock clock(events, &times);
     plan::ChooseFn choose;
-    if (!target.is_gpu()) choose = search::chooser(target, tuned_choices(o, f, clock, events));
+    if (!o.front.target.is_gpu()) choose = search::chooser(o.front.target, tuned_choices(o, f, clock, events));
     clock.phase("plan");
     std::optional<emit::cuda::CudaCode> cuda;
-    if (target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
+    if (o.front.target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
     const plan::PlanSet plans = plans_of(f, choose, cuda ? &*cuda : nullptr);
+    const Target target = emit::used_target(plans, o.front.target);
     stages.after("plan", [&] { return plan::print(plans, f.module); });
     stages.check_names();
     const json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "emit/versions.h"
 #include "pipeline/explain.h"
 
 namespace aotc::pipeline {
@@ -25,7 +26,8 @@ json metadata(const Front& front, const plan::PlanSet& plans, const Target& targ
             {"target", target.str()},
             {"weights_bytes", plans.weights_bytes},
             {"shapes", shapes_text}};
-  for (const char* list : {"inputs", "outputs", "states", "symbols"}) m[list] = json::array();
+  for (const char* list : {"inputs", "outputs", "states", "symbols", "code"}) m[list] = json::array();
+  for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(emit::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {
     m["inputs"].push_back(tensor(i.name, g.type(i.value), g.syms));
     m["inputs"].back()["path"] = i.tree_path;

@@ -30,7 +30,7 @@ struct Lanes {
 };
 Lanes lanes_of(DType t, const Target& target) {
   const bool wide = target.isas.empty() || target.isas.back() != Isa::avx2;
-  const bool dot = t == DType::bf16 && (target.has(Isa::avx512_bf16) || target.has(Isa::amx));
+  const bool dot = t == DType::bf16 && target.has(Isa::avx512_bf16);
   const int64_t f32 = wide ? 16 : 8;
   return {t == DType::f64 ? f32 / 2 : f32, dot ? 2.0 : 1.0, wide ? 14 : 6};
 }

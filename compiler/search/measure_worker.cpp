@@ -246,7 +246,7 @@ int run_measure_worker() {
     const auto contract = contract_from(j.is_object() && j.contains("contract") ? j["contract"] : nlohmann::json());
     const auto choice = choice_from(j.is_object() && j.contains("choice") ? j["choice"] : nlohmann::json());
     std::optional<Isa> isa;
-    for (Isa i : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+    for (Isa i : {Isa::avx2, Isa::avx512, Isa::avx512_bf16})
       if (isa_name(i) == text("isa")) isa = i;
     if (!contract) {
       answer["error"] = "contract: " + contract.why();

@@ -15,16 +15,16 @@ void log(const aotc_model_options& options, const char* message) {
   if (options.log) options.log(options.log_user, 1, message);
 }
 
-/// The code version for this CPU. AMX needs a grant of the kernel, which a process may be refused: then the next lower version serves.
+/// The code version for this CPU.
 aotc_status choose_isa(const aotc_module_desc& module, const aotc_model_options& options, const aotc_isa_table** out) {
-  uint32_t features = cpu_features(kHardware);
-  const aotc_isa_table* table = select_isa(module.isas, module.n_isas, features);
-  if (table && table->isa == AOTC_ISA_AMX && !request_amx()) {
-    log(options, "the kernel refused the AMX tile state to this process; a lower code version is used");
-    table = select_isa(module.isas, module.n_isas, features & ~static_cast<uint32_t>(kOsAmx));
-  }
-  *out = table;
-  return table ? AOTC_OK : AOTC_INCOMPATIBLE;
+  const aotc_isa_table* table = *out = select_isa(module.isas, module.n_isas, cpu_features(kHardware));
+  if (!table) return AOTC_INCOMPATIBLE;
+  char buffer[128] = "";
+  Text text{buffer, buffer + sizeof buffer - 1};
+  text.add("code version %s of %u", isa_name(table->isa), module.n_isas);
+  if (table + 1 != module.isas + module.n_isas) text.add("; this CPU cannot run %s", isa_name(table[1].isa));
+  log(options, buffer);
+  return AOTC_OK;
 }
 
 bool changes_each_run(int32_t kind) { return kind != AOTC_BUF_WEIGHT && kind != AOTC_BUF_ARENA; }

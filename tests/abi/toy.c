@@ -1,5 +1,5 @@
 /* A model written by hand: what plan/ and emit/ would write, small enough to check by eye. Built several times:
- *   TOY_ISA            the isa of its code version (default avx2; the kernels are baseline C)
+ *   TOY_NEEDS          what its code version demands of the CPU (default AVX2; the kernels are baseline C)
  *   TOY_WEIGHTS_FILE   weights in that file beside the .so instead of inside
  *   TOY_STEPS          how many of its steps it runs (default all 6): with 0 a run is its guards alone
  *   TOY_VERSION        a number in the metadata, to tell two artifacts apart
@@ -14,8 +14,8 @@
 #include "aotc/detail/blob_hash.h"
 #include "aotc/dtype.h"
 
-#ifndef TOY_ISA
-#define TOY_ISA AOTC_ISA_AVX2
+#ifndef TOY_NEEDS
+#define TOY_NEEDS AOTC_CPU_AVX2
 #endif
 #ifndef TOY_STEPS
 #define TOY_STEPS 6
@@ -67,7 +67,7 @@ static void count_kernel(const aotc_kargs* a, int64_t begin, int64_t end) { *(in
 static const aotc_kernel_fn kernels[] = {rows_kernel, total_kernel, sums_kernel, count_kernel};
 static const float one = 1;
 static const void* const configs[] = {&one};
-static const aotc_isa_table isas[] = {{TOY_ISA, kernels, configs}};
+static const aotc_isa_table isas[] = {{AOTC_ISA_AVX2, TOY_NEEDS, kernels, configs}};
 
 static const int64_t dim_code[] = {AOTC_X_SYM,   0,                                                         /* 0: batch */
                                    AOTC_X_CONST, 2, AOTC_X_SYM, 1, AOTC_X_MUL, AOTC_X_CONST, 1, AOTC_X_ADD, /* 2: 2*n + 1 */

@@ -1,5 +1,5 @@
 /* Kernels of the library (compiler/kernels/cpu), compiled once per instruction set when aotc is built and linked into artifacts from an
- * archive embedded in aotc. Each entry is an aotc_kernel_fn named aotc_<kernel>_<dtype>_<isa>, isa in {avx2, avx512, avx512_bf16, amx}, for
+ * archive embedded in aotc. Each entry is an aotc_kernel_fn named aotc_<kernel>_<dtype>_<isa>, isa in {avx2, avx512, avx512_bf16}, for
  * example aotc_gemm_f32_avx512. Here stand, per kernel, the order of ptr[] and size[], the work units and the config. C11 and C++17.
  * All strides and bases are in elements. */
 #ifndef AOTC_DETAIL_LIBRARY_ABI_H_

@@ -4,6 +4,7 @@
 #define AOTC_DETAIL_PLAN_FORMAT_H_
 #include <stdint.h>
 
+#include "aotc/detail/cpu_features.h"
 #include "aotc/detail/kernel_abi.h"
 
 #ifdef __cplusplus
@@ -131,9 +132,9 @@ typedef struct aotc_state_desc {
   uint64_t bytes;
 } aotc_state_desc;
 
-enum { AOTC_ISA_AVX2 = 0, AOTC_ISA_AVX512 = 1, AOTC_ISA_AVX512_BF16 = 2, AOTC_ISA_AMX = 3 };
 typedef struct aotc_isa_table {
-  int32_t isa; /* AOTC_ISA_*; the runtime takes the last table that the machine can run */
+  int32_t isa;    /* AOTC_ISA_*: what to call it */
+  uint32_t needs; /* AOTC_CPU_* of all its kernels; the runtime takes the last table that the machine can run */
   const aotc_kernel_fn* kernels;
   const void* const* configs;
 } aotc_isa_table;
