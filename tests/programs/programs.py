@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Random torch programs through aotc: exported, built, run twice from C, compared with eager and fp64.
+
+    programs.py run --aotc BIN --runner RUN_TWICE --work DIR --seeds 0:1000 [--pack 24] [--seconds 100]   writes DIR/verdicts.jsonl
+    programs.py show --seeds SEED                                      the program of a seed
+    programs.py repeat --aotc .. --runner .. --work DIR --seeds SEED [--reduce]      one program, with its script; smaller with --reduce
+    programs.py report --work DIR                               counts of what ran there
+"""
+import argparse
+import collections
+import json
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import torch
+
+from check import NO_FAULT, OK, Check, Tools
+from generator import generate
+from program import script
+
+
+def tools_of(o):
+    os.makedirs(o.work, exist_ok=True)
+    env = dict(os.environ, XDG_CACHE_HOME=os.path.join(o.work, "cache")) if o.own_cache else None
+    return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(o.flags.split()), env)
+
+
+def run(o):
+    torch.set_num_threads(1)
+    tools = tools_of(o)
+    first, last = map(int, o.seeds.split(":"))
+    start, faults = time.monotonic(), 0
+    with open(tools.path("verdicts.jsonl"), "a") as log:
+        for begin in range(first, last, o.pack):
+            programs = [generate(s) for s in range(begin, min(begin + o.pack, last))]
+            check = Check(tools, programs)
+            for v in check.run():
+                line = {"seed": v.program.data_seed, "kind": v.kind, "why": v.why[:1500], "dynamic": bool(v.program.sizes), "statements": len(v.program.statements()), "rows": v.program.rows}
+                if v.kind not in NO_FAULT:
+                    faults += 1
+                    line["source"] = v.program.source()
+                    line["sizes"] = v.sizes
+                    print(f"{v.kind}: seed {v.program.data_seed} {v.why[:600]}\n{v.program.source()}\n", flush=True)
+                log.write(json.dumps(line) + "\n")
+            log.write(json.dumps({"counts": check.counts, "seconds": time.monotonic() - start}) + "\n")
+            log.flush()
+            if o.seconds and time.monotonic() - start > o.seconds:
+                last = begin + o.pack
+                break
+    print(f"seeds {first} to {last - 1}: {faults} faults in {time.monotonic() - start:.0f} s")
+    return 1 if faults else 0
+
+
+def report(o):
+    kinds, why, counts, rows = collections.Counter(), collections.defaultdict(collections.Counter), collections.Counter(), collections.Counter()
+    for text in open(os.path.join(o.work, "verdicts.jsonl")):
+        line = json.loads(text)
+        if "counts" in line:
+            counts.update(line["counts"])
+            continue
+        kinds[line["kind"], line["dynamic"]] += 1
+        counts["statements"] += line["statements"]
+        rows.update(line["rows"])
+        if line["kind"] != OK:
+            why[line["kind"]][re.sub(r"\d+", "#", line["why"].strip().split("\n")[0])[:150]] += 1
+    total = sum(kinds.values())
+    print(f"{total} programs, {counts['statements']} statements, {dict(counts)}")
+    for (kind, dynamic), n in sorted(kinds.items()):
+        print(f"{n:7} {kind}, {'dynamic' if dynamic else 'static'}")
+    for kind, texts in why.items():
+        for text, n in texts.most_common(o.top):
+            print(f"{kind:16}{n:6}  {text}")
+    print("rows:", ", ".join(f"{r} {n}" for r, n in rows.most_common()))
+    return 0
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("verb", choices=["run", "show", "repeat", "report"])
+    p.add_argument("--aotc", default="aotc")
+    p.add_argument("--runner", default="run_twice")
+    p.add_argument("--work", default=".")
+    p.add_argument("--seeds", default="0:100", help="FIRST:LAST, or one seed")
+    p.add_argument("--pack", type=int, default=24)
+    p.add_argument("--seconds", type=float, default=0, help="stop after the pack that passes this time")
+    p.add_argument("--flags", default="", help="further flags of aotc build")
+    p.add_argument("--own-cache", action="store_true", help="keep the compiler's object cache under --work")
+    p.add_argument("--reduce", action="store_true")
+    p.add_argument("--top", type=int, default=12)
+    o = p.parse_args()
+    seed = int(o.seeds.split(":")[0])
+    if o.verb == "show":
+        program = generate(seed)
+        print(script(program, program.replay()[0]))
+        return 0
+    if o.verb == "repeat":
+        from reduce import repeat
+
+        return repeat(o, tools_of(o), generate(seed))
+    return {"run": run, "report": report}[o.verb](o)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""The oracle: runs a program once in eager and, beside it, every operator again in double precision.
+
+A cast to a narrower floating type rounds in the double run as well (the rounding is part of the program); every other operator's result
+stays as double gives it, so a compiler may keep more precision than eager within an expression. Each value knows whether it is exact:
+moved, cast, compared or chosen only, from exact values; those must come out equal, bit for bit.
+
+With `amplitude` the double run is disturbed after every inexact operator by that many units in the last place of the operator's own type:
+what changes then is what no rounding order can promise.
+"""
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
+PRECISION = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53, torch.complex64: 2.0**-24, torch.complex128: 2.0**-53}
+
+# Operators whose results are their operands' elements, or follow from them without rounding.
+EXACT = set("""
+abs alias all amax amin aminmax any argmax argmin argsort as_strided as_strided_scatter bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor bucketize cat ceil channel_shuffle clamp clamp_max clamp_min clone col2im_none constant_pad_nd copy copy_ copysign
+count_nonzero cummax cummin detach diag_embed diagonal diagonal_copy diagonal_scatter embedding empty_like eq expand fill flip floor fmax fmin
+fmod frexp full_like gather ge gt heaviside hardtanh im2col index index_copy index_fill index_put index_select isfinite isin isinf isnan isneginf
+isposinf kthvalue le lift lift_fresh logical_and logical_not logical_or logical_xor lt masked_fill masked_scatter masked_select max
+max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices max_unpool2d maximum median min minimum mode nan_to_num nanmedian
+narrow_copy native_channel_shuffle ne neg nextafter nonzero one_hot ones_like permute pixel_shuffle pixel_unshuffle positive real imag
+reflection_pad1d reflection_pad2d reflection_pad3d relu repeat replication_pad1d replication_pad2d replication_pad3d reshape roll rot90 round
+scatter searchsorted select select_scatter sgn sign signbit slice slice_scatter sort split split_with_sizes squeeze stack t take threshold topk
+trace_none transpose tril triu trunc unbind unfold unique_consecutive unique_dim _unique2 unsqueeze unsafe_split unsafe_split_with_sizes
+upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d view
+view_as_complex view_as_real where zero zeros_like _to_copy _unsafe_view _reshape_alias _conj conj_physical new_zeros new_ones new_full
+_unsafe_index adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d argwhere block_diag complex repeat_interleave _adaptive_max_pool2d
+""".split())
+INEXACT_CREATION = ("linspace", "logspace")
+# These jump: operands that are exact stay so.
+DISCRETE = ("remainder", "fmod", "floor_divide", "div", "add", "sub", "rsub", "mul")
+
+
+def base_name(func):
+    name = func._schema.name.split("::")[1]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def in_exact_table(func, args, kwargs):
+    """Nothing is rounded, whatever the operands."""
+    if func._overloadname in ("decimals", "reduce", "value_reduce"):
+        return False
+    if base_name(func) in ("index_put", "_unsafe_index_put", "put") and True in (*args[3:4], kwargs.get("accumulate")):
+        return False
+    return base_name(func) in EXACT
+
+
+def is_rounded(t):
+    return isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex())
+
+
+class Shadow(TorchDispatchMode):
+    def __init__(self, amplitude=0.0, seed=0):
+        super().__init__()
+        self.amplitude = amplitude
+        self.generator = torch.Generator().manual_seed(seed)
+        self.pairs = {}  # id of the eager tensor -> (it, its double)
+        self.inexact = set()  # storages
+        self.broken = False  # the double run could not follow
+
+    def value(self, t):
+        """(double value, exact) of an eager tensor."""
+        return self.shadow(t), self.is_exact(t)
+
+    def is_exact(self, t):
+        return t.untyped_storage()._cdata not in self.inexact
+
+    def shadow(self, t):
+        if not isinstance(t, torch.Tensor):
+            return t
+        found = self.pairs.get(id(t))
+        if found is None:
+            wide = t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()
+            found = self.pairs[id(t)] = (t, wide)
+        return found[1]
+
+    def noise(self, s, dtype):
+        u = torch.rand(s.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return 1 + self.amplitude * PRECISION[dtype] * u
+
+    def widen(self, x):
+        if isinstance(x, torch.Tensor):
+            return self.shadow(x)
+        return WIDE.get(x, x) if isinstance(x, torch.dtype) else x
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = base_name(func)
+        operands = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)]
+        shadows = tree_map(self.widen, (args, kwargs))  # before the operator writes
+        exact_operands = all(self.is_exact(t) for t in operands)
+        sources = [t.dtype for t in operands]
+        result = func(*args, **kwargs)
+        results = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
+        if not operands:
+            return self.mark(results, result) if name in INEXACT_CREATION or "window" in name else result
+        integral = not any(is_rounded(t) for t in operands)
+        moves = in_exact_table(func, args, kwargs)
+        exact = exact_operands and (moves or (integral and not any(is_rounded(t) for t in results)))
+        quiet = moves or not self.amplitude
+        if not quiet and name not in DISCRETE:  # right for operands a rounding away is right
+            seen = {}
+            writes = {id(self.shadow(t)) for t in results if id(t) in {id(o) for o in operands}}
+
+            def disturb(x):
+                if not is_rounded(x) or id(x) in writes:
+                    return x
+                if id(x) not in seen:
+                    nominal = next((o.dtype for o in operands if self.pairs.get(id(o), (0, 0))[1] is x), torch.float32)
+                    seen[id(x)] = x * self.noise(x, nominal)
+                return seen[id(x)]
+
+            shadows = tree_map(disturb, shadows)
+        try:
+            doubles = func(*shadows[0], **shadows[1])
+        except Exception:
+            self.broken = True
+            doubles = tree_map(lambda t: (t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()) if isinstance(t, torch.Tensor) else t, result)
+        for t, d in zip(results, [t for t in tree_flatten(doubles)[0] if isinstance(t, torch.Tensor)]):
+            own = self.pairs.get(id(t))
+            if own is None and d.dtype != WIDE.get(t.dtype, t.dtype):
+                d = d.to(WIDE.get(t.dtype, t.dtype))
+            if name in ("_to_copy", "copy") and t.dtype in WIDE and any(s != t.dtype for s in sources):
+                d.copy_(d.to(t.dtype))
+            if not quiet and is_rounded(t):
+                d.mul_(self.noise(d, t.dtype))
+                if "fft" in name and d.numel():  # its sums cancel
+                    parts = torch.view_as_real(d) if d.is_complex() else d
+                    parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
+            if own is None:
+                self.pairs[id(t)] = (t, d)
+        return result if exact else self.mark(results, result)
+
+    def mark(self, results, result):
+        for t in results:
+            self.inexact.add(t.untyped_storage()._cdata)
+        return result
+
+
+def widen_leaf(t):
+    return t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()
