@@ -2,12 +2,10 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <glob.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <optional>
 
 #include "import/torch_functions.h"
 
@@ -18,26 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libtorch_cpu.so";
 constexpr const char* kVariable = "AOTC_LIBTORCH";
-/// From the root of a Python environment to the torch package in it.
-constexpr const char* kPackages[] = {"/lib/python3*/site-packages/torch", "/lib/python3*/dist-packages/torch",
-                                     "/lib/python3/dist-packages/torch"};
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool is_file(const fs::path& p) {
   std::error_code e;
   return fs::is_regular_file(p, e);
-}
-
-std::vector<std::string> matching(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> out;
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  return out;
 }
 
 /// The version of the LibTorch whose libraries are in this folder: of a Python package or of an unpacked LibTorch; empty when neither says.
@@ -60,19 +42,22 @@ std::string interface_of(const std::string& version) {
   return first == std::string::npos ? version : version.substr(0, version.find_first_not_of("0123456789", first + 1));
 }
 
-/// The root of the environment that the first python3 of PATH belongs to, links followed or not.
-std::vector<std::string> python_roots() {
-  std::istringstream path(environment("PATH"));
-  for (std::string folder; std::getline(path, folder, ':');) {
-    const fs::path python = fs::path(folder) / "python3";
-    std::error_code e;
-    if (folder.empty() || !is_file(python)) continue;
-    std::vector<std::string> out = {fs::path(folder).parent_path().string()};
-    const fs::path real = fs::canonical(python, e);
-    if (!e) out.push_back(real.parent_path().parent_path().string());
-    return out;
+TorchPlace place_of(const PythonSites& sites) {
+  TorchPlace out{sites.what, sites.none, {}};
+  for (const std::string& site : sites.folders) out.paths.push_back(site + "/torch");
+  return out;
+}
+
+/// LibTorch in the first path of the place that has it; says in `missing` what it met.
+std::optional<TorchFolder> find_in(const TorchPlace& place, Diagnostic& missing) {
+  std::string why = place.none;
+  for (const std::string& path : place.paths) {
+    const Result<TorchFolder> torch = torch_in(path, AOTC_LIBTORCH_VERSION);
+    if (torch) return *torch;
+    why += fmt::format("{}{}: {}", why.empty() ? "" : ", ", path, torch.why());
   }
-  return {};
+  missing.note(fmt::format("looked in {}: {}", place.what, why.empty() ? "no packages" : why));
+  return std::nullopt;
 }
 
 /// The folder lib/aotc of the build or of the installation that this program is of.
@@ -89,27 +74,24 @@ void* load(const fs::path& library, int flags) {
   throw Diagnostic(ExitCode::toolchain, Loc{.file = library.string()}, fmt::format("cannot be loaded: {}", why ? why : "dlopen failed"));
 }
 
+TorchFolder find_torch(const Variables& variables, const std::string& recorded) {
+  const std::string wanted = interface_of(AOTC_LIBTORCH_VERSION);
+  Diagnostic missing(ExitCode::toolchain, {},
+                     fmt::format("LibTorch {} was not found; reading a .pt2 and comparing with eager need it", wanted));
+  for (const TorchPlace& place : torch_places(variables, recorded))
+    if (auto found = find_in(place, missing)) return *found;
+  if (variable(variables, kVariable).empty())
+    if (auto found = find_in(torch_place_of_python(variables), missing)) return *found;
+  missing.note(fmt::format("install it with: pip install torch=={}.*; in an environment that is not active, name the environment in {}",
+                           wanted, kVariable));
+  throw std::move(missing);
+}
+
 const TorchFunctions* load_functions() {
   const fs::path mine = private_folder();
-  const std::string wanted = AOTC_LIBTORCH_VERSION;
-  Diagnostic missing(ExitCode::toolchain, {},
-                     fmt::format("LibTorch {} was not found; reading a .pt2 and comparing with eager need it", interface_of(wanted)));
-  std::optional<TorchFolder> found;
-  for (const std::string& place : torch_places((mine / "libtorch.path").string())) {
-    const Result<TorchFolder> torch = torch_in(place, wanted);
-    if (torch) {
-      found = *torch;
-      break;
-    }
-    missing.note(fmt::format("looked in {}: {}", place, torch.why()));
-  }
-  if (!found) {
-    missing.note(fmt::format("install it with: pip install torch=={}.*; in an environment that is not active, name the environment in {}",
-                             interface_of(wanted), kVariable));
-    throw std::move(missing);
-  }
+  const TorchFolder found = find_torch(process_variables(), (mine / "libtorch.path").string());
   // libaotc_torch.so asks for LibTorch by name alone; what is loaded already is what it gets.
-  load(fs::path(found->libraries) / kLibrary, RTLD_LAZY);
+  load(fs::path(found.libraries) / kLibrary, RTLD_LAZY);
   const fs::path side = mine / "libaotc_torch.so";
   void* handle = load(side, RTLD_NOW);
   const auto get = reinterpret_cast<GetTorchFunctions*>(dlsym(handle, kGetTorchFunctions));
@@ -124,11 +106,12 @@ const TorchFunctions* load_functions() {
 
 Result<TorchFolder> torch_in(const std::string& path, const std::string& wanted) {
   std::vector<std::string> folders = {path, path + "/lib"};
-  for (const char* package : kPackages)
-    for (const std::string& torch : matching(path + package)) folders.push_back(torch + "/lib");
+  for (const std::string& site : sites_of_prefix(path)) folders.push_back(site + "/torch/lib");
   for (const std::string& folder : folders) {
     if (!is_file(fs::path(folder) / kLibrary)) continue;
-    TorchFolder out{fs::path(folder).lexically_normal().string(), version_of(fs::path(folder).lexically_normal())};
+    fs::path libraries = fs::path(folder).lexically_normal();
+    if (!libraries.has_filename()) libraries = libraries.parent_path();  // "lib/"
+    TorchFolder out{libraries.string(), version_of(libraries)};
     if (out.version.empty() || interface_of(out.version) == interface_of(wanted)) return out;
     return Result<TorchFolder>::fail(fmt::format("LibTorch {}, and this aotc is built against {}", out.version, interface_of(wanted)));
   }
@@ -136,20 +119,21 @@ Result<TorchFolder> torch_in(const std::string& path, const std::string& wanted)
   return Result<TorchFolder>::fail(fs::is_directory(path, e) ? fmt::format("no {}", kLibrary) : "no such folder");
 }
 
-std::vector<std::string> torch_places(const std::string& recorded) {
-  if (const std::string only = environment(kVariable); !only.empty()) return {only};
-  std::vector<std::string> out, roots;
-  std::ifstream file(recorded);
-  if (std::string line; std::getline(file, line) && !line.empty()) out.push_back(line);
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string root = environment(variable); !root.empty()) roots.push_back(root);
-  for (std::string& root : python_roots()) roots.push_back(std::move(root));
-  if (const std::string home = environment("HOME"); !home.empty()) roots.push_back(home + "/.local");
-  roots.insert(roots.end(), {"/usr/local", "/usr"});
-  for (std::string& root : roots)
-    if (std::find(out.begin(), out.end(), root) == out.end()) out.push_back(std::move(root));
+std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded) {
+  if (const std::string only = variable(variables, kVariable); !only.empty()) return {{std::string(kVariable) + "=" + only, "", {only}}};
+  std::vector<TorchPlace> out;
+  TorchPlace built{recorded, "", {}};
+  if (std::string line; std::getline(std::ifstream(recorded) >> std::ws, line) && !line.empty())
+    built.paths.push_back(line);
+  else
+    built.none = "no such file";
+  out.push_back(std::move(built));
+  for (const PythonSites& sites : python_sites(variables)) out.push_back(place_of(sites));
+  out.push_back(place_of({"the system's Python packages", "", sites_of_prefix("/usr")}));
   return out;
 }
+
+TorchPlace torch_place_of_python(const Variables& variables) { return place_of(sites_of_python(variables)); }
 
 const TorchFunctions& torch_functions() {
   static const TorchFunctions* const functions = load_functions();

@@ -1,8 +1,9 @@
 #pragma once
 // Where libnvrtc may lie on this machine: places as data, best first, so that a message can name every one of them.
-#include <map>
 #include <string>
 #include <vector>
+
+#include "base/python_sites.h"
 
 namespace aotc::emit::cuda {
 
@@ -12,15 +13,10 @@ struct NvrtcPlace {
   std::vector<std::string> libraries;  ///< what to give to dlopen, newest first: files, or names for the loader
 };
 
-/// Environment variables as the search sees them.
-using Variables = std::map<std::string, std::string>;
-Variables process_variables();
-
 /// In order: AOTC_NVRTC (a file or a folder; when it is set, nothing else counts), CUDA_HOME and CUDA_PATH, the loader's own path, the
-/// Python packages (pip: nvidia-cuda-nvrtc) of VIRTUAL_ENV, CONDA_PREFIX, PYTHONPATH, the python3 of PATH and the user's folder, and
-/// /usr/local/cuda*. Starts no program.
+/// Python packages (pip: nvidia-cuda-nvrtc) of python_sites, and /usr/local/cuda*. Starts no program.
 std::vector<NvrtcPlace> nvrtc_places(const Variables& variables);
-/// The last resort, where Python itself is asked for its sys.path (it may be a launcher script such as pyenv's).
+/// The last resort: sites_of_python.
 NvrtcPlace nvrtc_place_of_python(const Variables& variables);
 
 }  // namespace aotc::emit::cuda
