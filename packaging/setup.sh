@@ -58,8 +58,8 @@ if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" 
         say "torch $torch_version: the CPU wheel, about 0.2 GB to download; with all packages the environment takes about 1.3 GB"
         torch=("torch==$torch_version+cpu")
       else
-        say "torch $torch_version: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 2 GB to download, an" \
-            "environment of about 5.2 GB. Stop now and name a CPU wheel or an index that has one in AOTC_TORCH to avoid that."
+        say "torch $torch_version: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 3 GB to download, an" \
+            "environment of 5.3 GB. Stop now and name a CPU wheel or an index that has one in AOTC_TORCH to avoid that."
         torch=("torch==$torch_version")
       fi ;;
     *.whl) torch=("$AOTC_TORCH") ;;
@@ -72,7 +72,8 @@ if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" 
   [ -z "${AOTC_TORCH:-}" ] || say "torch: ${torch[*]} (AOTC_TORCH)"
   pip --no-deps "${torch[@]}"
   installed=$("$venv/bin/python" -c 'import importlib.metadata as m; print(m.version("torch"))')
-  pip "torch==$installed" "${pypi[@]:1}"
+  pip "torch==$installed" "${pypi[@]:1:${#pypi[@]}-2}"
+  pip "${pypi[-1]}"  # last and without a version: torch's CUDA build has brought the one that it needs
   say "$(awk '/^ *Downloading .*\(/ { n = $(NF - 1); sub(/\(/, "", n); mb += n * ($NF ~ /GB/ ? 1000 : $NF ~ /MB/ ? 1 : 0.001) }
              END { printf "%.0f MB downloaded", mb }' "$said"); the environment has $(du -sm "$venv" | cut -f1) MB, torch $installed"
   printf '%s\n' "${AOTC_TORCH:-}" >"$stamp"
