@@ -49,7 +49,7 @@ fi
 # Without LibTorch
 status=0
 AOTC_LIBTORCH=$work "$prefix/bin/aotc" build "$work/net.pt2" -o "$work/none.so" --quiet 2>"$work/missing.txt" || status=$?
-[ "$status" -eq 5 ] && grep -q "looked in $work: no libtorch_cpu.so" "$work/missing.txt" || fail "no LibTorch, exit $status: $(cat "$work/missing.txt")"
+[ "$status" -eq 5 ] && grep -q "AOTC_LIBTORCH=$work: .*no libtorch_cpu.so" "$work/missing.txt" || fail "no LibTorch, exit $status: $(cat "$work/missing.txt")"
 mkdir "$work/old"
 echo "__version__ = '2.0.1'" >"$work/old/version.py"
 mkdir "$work/old/lib"
