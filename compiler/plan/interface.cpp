@@ -5,6 +5,7 @@
 #include "aotc/detail/library_abi.h"
 #include "graph/infer.h"
 #include "plan/kernels.h"
+#include "plan/scratch.h"
 #include "plan/weights.h"
 
 namespace aotc::plan {
@@ -48,9 +49,6 @@ Expr points(const std::vector<loop::LoopVar>& vars) {
 void add_symbols(const std::vector<SymId>& symbols, std::vector<Expr>& sizes) {
   for (SymId s : symbols) sizes.push_back(Expr::symbol(s));
 }
-
-/// The largest value of e that the ranges allow, at most `cap`.
-int64_t largest(const Expr& e, const SymTable& syms, int64_t cap) { return std::clamp<int64_t>(syms.interval(e).max, 0, cap); }
 
 KernelInterface describe(const LoopKernel& k, const Choice&, const SymTable& syms) {
   KernelInterface f;
@@ -121,11 +119,7 @@ KernelInterface describe(const MatmulKernel& k, const Choice& choice, const SymT
   f.work = product(k.batch) * ceildiv(k.m, c.mc) * n_blocks;
   f.grain = grain_of(kGrainMacs, min(k.m, c.mc) * min(k.n, c.nc) * k.k, syms);
   const aotc_gemm_config g = gemm_config(c, panels.has_value());
-  const int64_t most_k = largest(k.k, syms, int64_t{1} << 40), acc_bytes = std::max<int64_t>(4, dtype_bytes(k.acc));
-  int64_t scratch = aotc_gemm_scratch_bytes(&g, most_k, acc_bytes);
-  if (k.a.prologue || k.b.prologue)
-    scratch += aotc_gemm_prologue_bytes(&g, most_k, acc_bytes, k.a.prologue.has_value(), k.b.prologue.has_value());
-  f.scratch_bytes = scratch;
+  f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue.has_value());
   return f;
 }
 
@@ -171,7 +165,7 @@ KernelInterface describe(const ConvKernel& k, const Choice& choice, const SymTab
   aotc_conv_config g{};
   g.algo = c.algo, g.mc = c.mc, g.nc = c.nc, g.kc = c.kc, g.kp = c.kp, g.w_packed = panels_of(k, c).has_value();
   g.stride[2] = static_cast<int32_t>(k.stride.back());
-  f.scratch_bytes = aotc_conv_scratch_bytes(&g, largest(depth, syms, int64_t{1} << 40), std::max<int64_t>(4, dtype_bytes(k.acc)));
+  f.scratch_bytes = conv_scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }
 
@@ -191,9 +185,7 @@ KernelInterface describe(const AttentionKernel& k, const Choice& choice, const S
   f.grain = grain_of(kGrainMacs, min(rows, c.q_block) * k.kv_len * (k.head_dim + k.v_dim), syms);
   aotc_attn_config g{};
   g.q_block = c.q_block, g.kv_block = c.kv_block;
-  constexpr int64_t kMostHeadDim = int64_t{1} << 20;
-  f.scratch_bytes = aotc_attn_scratch_bytes(&g, largest(k.head_dim, syms, kMostHeadDim), largest(k.v_dim, syms, kMostHeadDim),
-                                            k.dtype == DType::f64 ? 8 : 4);
+  f.scratch_bytes = attention_scratch(g, k.head_dim, k.v_dim, k.dtype == DType::f64 ? 8 : 4);
   return f;
 }
 
@@ -222,9 +214,7 @@ KernelInterface describe(const LibraryKernel& k, const Choice&, const SymTable& 
     const Expr &steps = k.sizes[0], &batch = k.sizes[1], &hidden = k.sizes[2], &width = k.sizes[3];
     f.work = ceildiv(batch, AOTC_RECURRENCE_ROWS);
     f.grain = grain_of(kGrainMacs, steps * width * hidden * aotc_recurrence_gates(cell), syms);
-    constexpr int64_t kMostHidden = int64_t{1} << 20;
-    f.scratch_bytes =
-        aotc_recurrence_scratch_bytes(cell, largest(hidden, syms, kMostHidden), largest(width, syms, kMostHidden), t == DType::f64 ? 8 : 4);
+    f.scratch_bytes = recurrence_scratch(cell, hidden, width, t == DType::f64 ? 8 : 4);
   } else if (k.algorithm == "scatter") {
     auto reduce = k.attrs.find(Attr::reduce);
     const auto* kind = reduce == k.attrs.end() ? nullptr : std::get_if<std::string>(&reduce->second);
