@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,11 @@ int opt(const Options& o, const Common& common) {
     ctx.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
       spdlog::info("{:<18}{:>6} nodes {:>8.2f} ms{}", name, g.order.size(), seconds * 1e3, changed ? "" : "  (unchanged)");
     };
-  const std::string text = passes::run_on_text(pipeline::read_text(o.file), o.file, o.passes, ctx);
+  // A dump's constants lie beside its texts; those of the result beside it, if it is a file.
+  const auto beside = [](const std::string& file) { return (std::filesystem::path(file).parent_path() / ConstantStore::kFolder).string(); };
+  const ConstantStore in(beside(o.file));
+  ConstantStore out(o.output.empty() ? std::string() : beside(o.output));
+  const std::string text = passes::run_on_text(pipeline::read_text(o.file), o.file, o.passes, in, out, ctx);
   if (common.json) {
     fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {"graph", text}}.dump(1));
   } else if (o.output.empty()) {

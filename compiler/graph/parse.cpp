@@ -150,7 +150,7 @@ ConstData make_data(std::string name, TensorType type) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view file) : file_(file) {}
+  Parser(std::string_view file, const ParseOptions& options) : file_(file), options_(options) {}
 
   Graph run(std::string_view text) {
     int number = 0;
@@ -290,8 +290,21 @@ class Parser {
       if (!n || *n < 0) l.fail("a constant's dims must be numbers");
       elems *= static_cast<double>(*n);
     }
-    if (elems > kMaxElems) l.fail("the constant is too large for a text");
-    return make_data(std::move(name), std::move(t));
+    ConstData c;
+    if (elems * static_cast<double>(dtype_bytes(t.dtype)) >= 0x1p62) l.fail("the constant is too large");
+    if (l.peek() != '=' && options_.missing == MissingData::opaque) {
+      c.bytes = static_cast<size_t>(*t.bytes().as_const());
+      c.name = std::move(name);
+      c.type = std::move(t);
+    } else {
+      if (elems > kMaxElems) l.fail("the constant is too large for a text");
+      c = make_data(std::move(name), std::move(t));
+    }
+    if (l.accept_word("data")) {
+      const std::string key(l.name());
+      if (options_.constants) options_.constants->get(key, c);
+    }
+    return c;
   }
   void literal(Line& l, ConstData& c) {
     if (!l.accept('=')) return;
@@ -417,6 +430,7 @@ class Parser {
   }
 
   std::string_view file_;
+  const ParseOptions& options_;
   Graph g_;
   std::map<std::string, ValueId> names_;
   std::vector<std::pair<StateId, std::pair<std::string, Line>>> updates_;
@@ -424,8 +438,8 @@ class Parser {
 
 }  // namespace
 
-Graph parse_graph(std::string_view text, std::string_view file_name) {
-  Graph g = Parser(file_name).run(text);
+Graph parse_graph(std::string_view text, std::string_view file_name, const ParseOptions& options) {
+  Graph g = Parser(file_name, options).run(text);
   try {
     verify(g, "parsing");
   } catch (const InternalError& e) {  // the text's fault

@@ -135,7 +135,8 @@ struct Printer {
 
   std::string data_text(const ConstData& c) const {
     const int64_t count = c.type.elems().as_const().value_or(0);
-    if (count == 0 || count > 16 || is_complex(c.type.dtype) || !c.data) return "";
+    if (count == 0 || !has_data(c)) return "";
+    if (count > 16 || is_complex(c.type.dtype)) return opts.constants ? " data " + opts.constants->put(c) : "";
     std::string s = " = [";
     for (int64_t i = 0; i < count; ++i) s += (i ? ", " : "") + element_text(c.type.dtype, c.data + i * dtype_bytes(c.type.dtype));
     return s + "]";

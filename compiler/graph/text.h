@@ -4,7 +4,7 @@
 //   graph @model
 //   sym batch [1, 64] multiple_of 2 tune [1, 8]           (no upper bound: [1, inf])
 //   input %x : float32[batch, 1024] "args[0]"             (name "..." follows where the input's name is not %x's)
-//   const %w : float32[4096, 1024] "fc.weight"            (data are not in the text; parsing makes pseudo-random ones, by name)
+//   const %w : float32[4096, 1024] "fc.weight" data 0f..  (data are not in the text but, in a dump, beside it: graph/constant_store.h)
 //   const %c : int64[3] "lit" = [1, 2, 3]                 (small constants, up to 16 elements, carry their data)
 //   state %kv : float32[8, 64] "cache" updated %12
 //   guard eq batch*2, s1 "why"
@@ -16,16 +16,27 @@
 #include <string>
 #include <string_view>
 
+#include "graph/constant_store.h"
 #include "graph/graph.h"
 
 namespace aotc {
 
 struct PrintOptions {
-  bool source = false;  ///< user's source lines as trailing strings
+  bool source = false;                 ///< user's source lines as trailing strings
+  ConstantStore* constants = nullptr;  ///< where the data go that are not in the text; null: nowhere
 };
 std::string print(const Graph& g, const PrintOptions& = {});
 std::string print(const TensorType& t, const SymTable& syms);  ///< "float32[batch, 4096]"
+/// What becomes of constants whose data are neither in the text nor beside it.
+enum class MissingData : uint8_t {
+  made_up,  ///< pseudo-random numbers, by name: what tests interpret
+  opaque    ///< none (has_data() is false)
+};
+struct ParseOptions {
+  MissingData missing = MissingData::made_up;
+  const ConstantStore* constants = nullptr;
+};
 /// Throws Diagnostic (file, "line:column", what was expected). The result is verified.
-Graph parse_graph(std::string_view text, std::string_view file_name);
+Graph parse_graph(std::string_view text, std::string_view file_name, const ParseOptions& options = {});
 
 }  // namespace aotc

@@ -1,5 +1,7 @@
 #include "graph/verify.h"
 
+#include <algorithm>
+
 #include "graph/infer.h"
 
 namespace aotc {
@@ -47,7 +49,6 @@ struct Verifier {
   void check_data(const ConstData& c) const {
     const auto bytes = c.type.bytes().as_const();
     if (!bytes || static_cast<size_t>(*bytes) != c.bytes) fail(c.name, fmt::format("constant holds {} bytes", c.bytes));
-    if (c.bytes != 0 && !c.data) fail(c.name, "constant without data");
   }
 
   void check_node(NodeId id, std::vector<bool>& defined) const {
@@ -87,6 +88,20 @@ struct Verifier {
 };
 
 }  // namespace
+
+void verify_live(const Graph& g, std::string_view after) {
+  std::vector<bool> used(g.values.size(), false);
+  for (const OutputInfo& o : g.outputs) used[idx(o.value)] = true;
+  for (const StateInfo& s : g.states)
+    if (s.updated != kNone<ValueId>) used[idx(s.updated)] = true;
+  const Verifier v{g, after};
+  for (size_t i = g.order.size(); i-- > 0;) {
+    const Node& n = g.nodes[g.order[i]];
+    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId r) { return used[idx(r)]; }))
+      v.fail(v.where(n), "nothing uses its results");
+    for (ValueId in : n.inputs) used[idx(in)] = true;
+  }
+}
 
 void verify(const Graph& g, std::string_view after) {
   const Verifier v{g, after};

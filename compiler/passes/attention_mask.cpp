@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "graph/scalar.h"
 
@@ -25,6 +26,7 @@ Shown shown_by(const Graph& g, ValueId mask) {
   const Value& v = g.values[mask];
   if (v.kind != ValueKind::constant) return {};
   const ConstData& c = g.constants[v.constant];
+  if (!has_data(c)) return {};
   const DType t = c.type.dtype;
   const int64_t columns = *c.type.dims[3].as_const(), rows = *c.type.dims[2].as_const(), count = *c.type.elems().as_const();
   Shown s{true, true, rows == columns};

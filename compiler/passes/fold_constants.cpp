@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "graph/interp.h"
 #include "passes/rewrite.h"
@@ -33,7 +34,7 @@ class Folder {
         for (ValueId v : n.inputs) inputs.push_back(takes_numbers(n.op) ? number(v) : current(v));
         g_.nodes[id].inputs = std::move(inputs);
       }
-      g_.order.push_back(id);  // a constant node stays until dce
+      g_.order.push_back(id);  // a constant node goes with those that nothing uses
     }
     for (OutputInfo& o : g_.outputs) o.value = current(o.value);
     for (StateInfo& s : g_.states)
@@ -48,7 +49,7 @@ class Folder {
     leaf_bytes_.assign(g_.values.size(), 0);
     for (size_t i = 0; i < g_.values.size(); ++i) {
       const Value& v = g_.values.raw()[i];
-      if (v.kind != ValueKind::constant) continue;
+      if (v.kind != ValueKind::constant || !has_data(g_.constants[v.constant])) continue;
       constant_[i] = true;
       leaf_bytes_[i] = static_cast<int64_t>(g_.constants[v.constant].bytes);
     }
@@ -147,7 +148,7 @@ class Folder {
     if (x.kind != ValueKind::constant || is_complex(x.type.dtype)) return v;
     const ConstData& c = g_.constants[x.constant];
     const size_t width = dtype_bytes(c.type.dtype);
-    if (c.bytes == 0 || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
+    if (c.bytes == 0 || !has_data(c) || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
     if (std::memcmp(c.data, c.data + width, c.bytes - width) != 0) return positions(v);
     const TensorType t = x.type;
     return splat(b_, t, c.data);
@@ -229,7 +230,7 @@ class Folder {
         return from.size() > 7 && from.substr(from.size() - 7) == ".folded" ? from : from + ".folded";
       }
     }
-    return fmt::format("folded.{}", g_.constants.size());
+    return n.name.empty() ? "folded" : n.name + ".folded";
   }
 
   Graph& g_;

@@ -1,6 +1,7 @@
 #include "passes/fold_conv_bn.h"
 
 #include "graph/builder.h"
+#include "graph/constant_store.h"
 #include "graph/scalar.h"
 #include "passes/rewrite.h"
 
@@ -40,6 +41,7 @@ class ScaleFolder {
     if (e && e->op == Op::expand) v = e->inputs[0];
     if (g_.values[v].kind != ValueKind::constant || !is_float(g_.type(v).dtype)) return {};
     const ConstData& c = g_.constants[g_.values[v].constant];
+    if (!has_data(c)) return {};
     for (int i = 0; i < c.type.rank(); ++i)
       if (!c.type.dims[i].is(i == dim ? channels : 1)) return {};
     Channels out(channels);
@@ -61,7 +63,7 @@ class ScaleFolder {
       out.dim = 1;
       out.groups = n.get<int64_t>(Attr::groups);
     }
-    if (g_.values[w].kind != ValueKind::constant) return {};
+    if (g_.values[w].kind != ValueKind::constant || !has_data(g_.constants[g_.values[w].constant])) return {};
     out.value = w;
     out.data = g_.values[w].constant;
     const DType t = g_.type(w).dtype;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/constant_store.h"
 
 namespace aotc::passes {
 namespace {
@@ -64,7 +65,7 @@ class Merger {
     if (g_.values[w].kind != ValueKind::constant) return std::nullopt;
     p.weight = g_.values[w].constant;
     p.n = *g_.constants[p.weight].type.dims[p.transposed ? 0 : 1].as_const();
-    if (p.n == 0 || g_.constants[p.weight].bytes == 0) return std::nullopt;
+    if (p.n == 0 || g_.constants[p.weight].bytes == 0 || !has_data(g_.constants[p.weight])) return std::nullopt;
     follow(n.outputs[0], p.downstream);
     return p;
   }

@@ -28,10 +28,11 @@ void run_named(Graph& g, std::string_view passes, PassContext& ctx) {
   }
 }
 
-std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, PassContext& ctx) {
-  Graph g = parse_graph(text, file_name);
+std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, const ConstantStore& in,
+                        ConstantStore& out, PassContext& ctx) {
+  Graph g = parse_graph(text, file_name, {.missing = MissingData::opaque, .constants = &in});
   run_named(g, names, ctx);
-  return print(g);
+  return print(g, {.constants = &out});
 }
 
 }  // namespace aotc::passes

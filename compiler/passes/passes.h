@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "graph/constant_store.h"
 #include "graph/graph.h"
 
 namespace aotc::passes {
@@ -35,7 +36,9 @@ void run_passes(Graph& g, PassContext& ctx);  ///< all of pass_list()
 
 /// The named passes in the order given ("a,b,c"; "all" is the whole list). Throws Diagnostic with the known names.
 void run_named(Graph& g, std::string_view names, PassContext& ctx);
-/// What `aotc opt` does: parses the text, runs the named passes, prints.
-std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, PassContext& ctx);
+/// What `aotc opt` does: parses the text, runs the named passes, prints. Data of constants are read from `in` and go to `out`; constants
+/// whose data are not there stay as they are.
+std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, const ConstantStore& in,
+                        ConstantStore& out, PassContext& ctx);
 
 }  // namespace aotc::passes

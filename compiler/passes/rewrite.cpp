@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "graph/scalar.h"
 
@@ -26,7 +27,7 @@ const std::byte* uniform(const Graph& g, ValueId v) {
   if (x.kind != ValueKind::constant) return nullptr;
   const ConstData& c = g.constants[x.constant];
   const size_t width = dtype_bytes(c.type.dtype), count = c.bytes / width;
-  if (count == 0 || count > 64) return nullptr;
+  if (count == 0 || count > 64 || !has_data(c)) return nullptr;
   for (size_t i = 1; i < count; ++i)
     if (std::memcmp(c.data, c.data + i * width, width) != 0) return nullptr;
   return c.data;

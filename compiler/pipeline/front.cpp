@@ -31,17 +31,25 @@ Stages::Stages(const FrontOptions& options, const Events& events) : options_(opt
   std::error_code ec;
   std::filesystem::create_directories(options_.dump_dir, ec);
   if (ec) throw Diagnostic(ExitCode::io, Loc{options_.dump_dir, "", "", ""}, "cannot be made: " + ec.message());
+  constants_.emplace((std::filesystem::path(options_.dump_dir) / ConstantStore::kFolder).string());
 }
 
-void Stages::after(const std::string& stage, const std::function<std::string()>& text) {
+void Stages::after(const std::string& stage, const std::function<std::string()>& text) { tell(stage, text, text); }
+
+void Stages::after(const std::string& stage, const Graph& g, bool changed) {
+  const auto text = [&](ConstantStore* constants) { return changed ? print(g, {.constants = constants}) : std::string("(unchanged)\n"); };
+  tell(
+      stage, [&] { return text(nullptr); }, [&] { return text(&*constants_); });
+}
+
+void Stages::tell(const std::string& stage, const std::function<std::string()>& text, const std::function<std::string()>& dumped) {
   const bool wanted = options_.print_ir_after.count(stage) || options_.print_ir_after.count("all");
   seen_.insert(stage);
   ++number_;
   if (!wanted && options_.dump_dir.empty()) return;
-  const std::string ir = text();
-  if (wanted && events_.ir) events_.ir(stage, ir);
+  if (wanted && events_.ir) events_.ir(stage, text());
   if (!options_.dump_dir.empty())
-    emit::write_file((std::filesystem::path(options_.dump_dir) / fmt::format("{:02}-{}.txt", number_, stage)).string(), ir);
+    emit::write_file((std::filesystem::path(options_.dump_dir) / fmt::format("{:02}-{}.txt", number_, stage)).string(), dumped());
 }
 
 void Stages::check_names() const {
@@ -74,14 +82,12 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   f.expansions = expander.done();
   stages.after("expand", [&] { return f.expansions.empty() ? std::string("(unchanged)\n") : import::dump(f.program); });
   verify(f.graph, "decompose");
-  stages.after("decompose", [&] { return print(f.graph); });
+  stages.after("decompose", f.graph);
 
   clock.phase("passes");
   passes::PassContext context;
   context.target = options.target;
-  context.after = [&](std::string_view name, const Graph& g, bool changed, double) {
-    stages.after(std::string(name), [&] { return changed ? print(g) : std::string("(unchanged)\n"); });
-  };
+  context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
   passes::run_passes(f.graph, context);
 
   clock.phase("fuse");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "aotc/detail/library_abi.h"
+#include "graph/constant_store.h"
 
 namespace aotc::plan {
 
@@ -207,6 +208,7 @@ std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c) 
 
 uint32_t WeightTable::add(ConstId source, const std::optional<Panels>& panels) {
   const ConstData& c = constants_[source];
+  AOTC_CHECK(has_data(c), "the data of constant {} are not known", c.name);
   source = canonical_.try_emplace({c.data, c.bytes}, source).first->second;
   for (size_t i = 0; i < weights_.size(); ++i)
     if (weights_[i].source == source && weights_[i].panels == panels) return static_cast<uint32_t>(i);

@@ -6,6 +6,7 @@ generated header as C and C++, the same bytes twice.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -45,10 +46,28 @@ def validate(schema, value):
     jsonschema.validate(value, json.load(open(os.path.join(os.path.dirname(__file__), "..", "..", "schemas", schema + ".schema.json"))))
 
 
+def check_opt(o, dump, out):
+    """The passes on the dumped text, its constants beside it, give what they gave in the build."""
+    changed = {}
+    for name in sorted(os.listdir(dump)):
+        text = open(os.path.join(dump, name)).read() if name.endswith(".txt") else ""
+        if text.startswith("graph @"):
+            changed[name] = text
+    names = list(changed)
+    assert names[0].endswith("-decompose.txt"), names
+    os.makedirs(os.path.dirname(out))
+    sh(o.aotc, "opt", os.path.join(dump, names[0]), "--passes=all", "-o", out)
+    assert open(out).read() == changed[names[-1]], f"aotc opt of {names[0]} does not give {names[-1]}"
+
+
 def check(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
     export(name, pt2)
-    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    dump = os.path.join(o.work, name + "_dump")
+    shutil.rmtree(dump, ignore_errors=True)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump)
+    check_opt(o, dump, os.path.join(dump, "opt", "out.graph"))
+    shutil.rmtree(dump)
     first = open(so, "rb").read()
     verdict = json.loads(sh(o.aotc, "verify", so, "--against", pt2, "--json", "--samples", "4"))
     assert verdict["pass"] and verdict["outputs"]

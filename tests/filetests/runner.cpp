@@ -131,10 +131,11 @@ bool run_file(const fs::path& path, bool bless) {
     const std::string text = read(path);
     const Case c = parse_case(text, path.filename().string());
     passes::PassContext ctx;
-    const std::string got = passes::run_on_text(c.input, path.filename().string(), c.passes, ctx);
+    const Graph before = parse_graph(c.input, path.filename().string());
+    Graph after = before;
+    passes::run_named(after, c.passes, ctx);
+    const std::string got = print(after);
     if (c.run) {
-      Graph before = parse_graph(c.input, path.filename().string()), after = before;
-      passes::run_named(after, c.passes, ctx);
       const std::string why = difference(before, after);
       if (!why.empty()) {
         std::printf("FAILED %s: %s\n", path.c_str(), why.c_str());
