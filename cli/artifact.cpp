@@ -103,6 +103,19 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
   }
 }
 
+bool Session::accepts(const std::vector<HostTensor>& inputs) const {
+  std::vector<aotc_tensor> in;
+  for (const HostTensor& t : inputs) in.push_back(view(t));
+  std::vector<std::vector<int64_t>> dims;
+  for (const Io& io : artifact_.outputs()) dims.emplace_back(io.dims.size());
+  std::vector<int64_t*> shapes;
+  for (std::vector<int64_t>& d : dims) shapes.push_back(d.data());
+  const aotc_status status = artifact_.api().output_shapes(context_, in.data(), static_cast<int32_t>(in.size()), shapes.data(),
+                                                           static_cast<int32_t>(shapes.size()));
+  if (status != AOTC_SHAPE_MISMATCH) artifact_.check(status, "output_shapes");
+  return status == AOTC_OK;
+}
+
 void Session::run() {
   artifact_.check(
       artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())), "run");

@@ -72,6 +72,8 @@ class Session {
 
   /// Sizes the outputs for these inputs (borrowed until the next bind).
   void bind(const std::vector<HostTensor>& inputs);
+  /// Whether the model takes inputs of these shapes; their data are not looked at.
+  bool accepts(const std::vector<HostTensor>& inputs) const;
   void run();  ///< throws Diagnostic when the artifact refuses
   const std::vector<HostTensor>& outputs() const { return outputs_; }
   /// The current content of every state, in the metadata's order.

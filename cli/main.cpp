@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "sym/sym_error.h"
 
 namespace aotc::cli {
 namespace {
@@ -49,6 +50,8 @@ int run(const Run& verb, const Common& common) {
   } catch (const Diagnostic& d) {
     return fail(common, d.code(), d.what(),
                 {{"file", d.loc().file}, {"path", d.loc().path}, {"node", d.loc().node}, {"source", d.loc().source}, {"notes", d.notes()}});
+  } catch (const SymError& e) {
+    return fail(common, ExitCode::bad_input, fmt::format("the model's {}", e.what()), nlohmann::json::object());
   } catch (const InternalError& e) {
     return fail(common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
   } catch (const std::bad_alloc&) {

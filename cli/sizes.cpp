@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "graph/guard.h"
 #include "import/read_archive.h"
 #include "import/shapes.h"
 
@@ -12,6 +13,7 @@ namespace aotc::cli {
 namespace {
 
 constexpr int64_t kLargestSample = 512;  // for dims without a maximum
+constexpr int kDraws = 16;               // for each sample
 
 /// Symbols that occur in the program's inputs: the free ones.
 std::set<SymId> free_symbols(const import::Program& program) {
@@ -56,6 +58,15 @@ void check_names(const import::Program& program, const std::map<std::string, int
           .note(known.empty() ? "all shapes of this model are fixed" : "the dimensions are " + known);
 }
 
+/// These sizes, or others near them, at which the archive's conditions hold; those given stay.
+std::optional<std::map<SymId, int64_t>> fitting(const import::Program& program, const std::map<std::string, int64_t>& given,
+                                                const std::map<SymId, int64_t>& sizes) {
+  std::set<SymId> fixed;
+  for (const auto& [s, value] : sizes)
+    if (given.count(program.syms[s].name)) fixed.insert(s);
+  return sizes_near(program.syms, program.guards, sizes, fixed);
+}
+
 }  // namespace
 
 std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) {
@@ -90,15 +101,17 @@ std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std:
     const SymInfo& info = program.syms[s];
     out[s] = given_or(given, info, clamp_to(info, info.tune.empty() ? 8 : info.tune.front()));
   }
-  return out;
+  return fitting(program, given, out).value_or(out);
 }
 
-std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n) {
+std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
+                                                   const std::function<bool(const std::map<SymId, int64_t>&)>& accepted) {
   check_names(program, given);
   const std::set<SymId> symbols = free_symbols(program);
   std::vector<std::map<SymId, int64_t>> out;
   std::mt19937_64 random(20);
-  for (int i = 0; i < n; ++i) {
+  // Conditions of the operators are known to the artifact alone: sizes that it refuses are drawn again.
+  for (int i = 0; i < n * kDraws && out.size() < static_cast<size_t>(n); ++i) {
     std::map<SymId, int64_t> sizes;
     for (SymId s : symbols) {
       const SymInfo& info = program.syms[s];
@@ -106,8 +119,13 @@ std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& progra
       int64_t v = i == 0 ? info.min : i == 1 ? top : std::uniform_int_distribution<int64_t>(info.min, std::max(info.min, top))(random);
       sizes[s] = given_or(given, info, clamp_to(info, v));
     }
-    if (std::find(out.begin(), out.end(), sizes) == out.end() || symbols.empty()) out.push_back(std::move(sizes));
+    const auto fit = fitting(program, given, sizes);
+    if (!fit || !accepted(*fit)) continue;
+    if (std::find(out.begin(), out.end(), *fit) == out.end() || symbols.empty()) out.push_back(*fit);
+    if (i >= n && !out.empty() && symbols.size() == given.size()) break;
   }
+  if (out.empty())
+    throw Diagnostic(ExitCode::failed, {}, "no sizes were found that the artifact takes").note("give them with --dim NAME=SIZE");
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // --dim NAME=N: values for a program's shape symbols.
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@ import::Program program_of(const std::string& pt2, const Artifact& artifact);
 
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);
-/// `n` further assignments within the ranges, from seed: the ends of the ranges first, then others never used in tuning.
-std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n);
+/// At most `n` assignments within the ranges that meet the archive's conditions and are `accepted`, from seed: the ends of the ranges
+/// first, then others never used in tuning. None is a Diagnostic.
+std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
+                                                   const std::function<bool(const std::map<SymId, int64_t>&)>& accepted);
 
 std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes);
 

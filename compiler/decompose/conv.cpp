@@ -84,7 +84,8 @@ void im2col(Rule& r) {
     out.push_back(floordiv(x.dim(2 + i) + 2 * padding[s] - dilation[s] * (kernel[s] - 1) - 1, stride[s]) + 1);
   }
   const T w(r.b, r.b.window(x, kernel, stride, padding, dilation, out, 0.0));
-  r.set(w.permute({0, 1, 4, 5, 2, 3}).reshape(r.meta_result().dims));
+  const T columns = w.permute({0, 1, 4, 5, 2, 3}).reshape({x.dim(0), x.dim(1) * (kernel[0] * kernel[1]), out[0] * out[1]});
+  r.set(x0.rank() == 3 ? columns.squeeze(0) : columns);
 }
 
 /// Sum of patches back into an image: the transposed convolution with unit kernels.
@@ -124,7 +125,7 @@ void col2im(Rule& r) {
                             {Attr::output_padding, g.output_padding},
                             {Attr::groups, g.groups}},
                            &t));
-  r.set(y.reshape(r.meta_result().dims));
+  r.set(x0.rank() == 2 ? y.squeeze(0) : y);
 }
 
 /// Time, batch, channels.

@@ -8,16 +8,26 @@
 namespace aotc::decompose {
 namespace {
 
+/// The archive's type, its dims as the arguments say: a list of sizes, or those of another tensor.
+TensorType result_of(Rule& r) {
+  TensorType t = r.meta_result();
+  if (r.has("size"))
+    r.agree_argument("size", t.dims);
+  else if (r.is_tensor("self"))
+    r.agree(r.b.dims(r.tensor("self")), t.dims, "a tensor like another");
+  return t;
+}
+
 template <int value>
 void constant_of(Rule& r) {
-  const TensorType t = r.meta_result();
+  const TensorType t = result_of(r);
   r.set(full(r.b, t.dtype, t.dims, static_cast<double>(value)));
 }
 
 template <int which>
 void full_of(Rule& r) {
   static constexpr std::string_view kName[] = {"fill_value", "value", "s"};
-  const TensorType t = r.meta_result();
+  const TensorType t = result_of(r);
   const std::string_view name = kName[which];
   if (r.is_tensor(name)) return r.set(tensor(r, name).to(t.dtype).reshape({}).expand(t.dims));
   r.set(full(r.b, t.dtype, t.dims, r.scalar(name)));
@@ -37,6 +47,18 @@ void arange(Rule& r) {
   const auto is = [](const Rule::Number& n, int64_t v) {
     return n.kind == Rule::Number::floating ? n.f == static_cast<double>(v) : n.i.is(v);
   };
+  if (integral) {
+    // How many there are below the end, which aten.range includes.
+    const bool inclusive = r.node.target.find("aten.range.") == 0;
+    const int64_t by = r.constant(step.i, "the step");
+    if (by == 0) throw r.fault("a step of zero");
+    const Rule::Number end = r.scalar("end");
+    const Expr far = by > 0 ? end.i - start.i : start.i - end.i;
+    if (end.kind != Rule::Number::floating) {
+      const Expr n = inclusive ? floordiv(far, std::abs(by)) + 1 : ceildiv(far, std::abs(by));
+      r.agree({r.b.syms().simplify(max(n, 0))}, t.dims, "the count");
+    }
+  }
   // Floats count in float64: the product of index and step rounds once.
   const DType in = integral ? DType::i64 : DType::f64;
   T x = iota(r.b, t.dims, 0, in);
@@ -51,6 +73,7 @@ void linspace(Rule& r) {
   const auto end_of = [&](std::string_view name) { return T(r.b, materialize(r.b, operand(r, name), DType::f64)).reshape({}); };
   const T start = end_of("start"), end = end_of("end");
   const int64_t steps = r.integer("steps");
+  r.agree({steps}, t.dims, "argument 'steps'");
   const T i = iota(r.b, t.dims, 0, DType::f64);
   T x = start.expand(t.dims);
   if (steps > 1) {
@@ -64,6 +87,7 @@ void linspace(Rule& r) {
 
 void eye(Rule& r) {
   const TensorType t = r.meta_result();
+  r.agree({r.sym("n"), r.sym(r.has("m") ? "m" : "n")}, t.dims, "the matrix");
   r.set((iota(r.b, t.dims, 0) == iota(r.b, t.dims, 1)).to(t.dtype));
 }
 
@@ -90,6 +114,7 @@ void triangle_indices(Rule& r) {
     for (int64_t j = 0; j < cols; ++j)
       if (lower ? j - i <= k : j - i >= k) at[0].push_back(i), at[1].push_back(j);
   const TensorType t = r.meta_result();
+  r.agree({Expr(2), Expr(static_cast<int64_t>(at[0].size()))}, t.dims, "the triangle");
   if (at[0].empty()) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   at[0].insert(at[0].end(), at[1].begin(), at[1].end());
   r.set(T(r.b, literal(r.b, at[0])).reshape(t.dims).to(t.dtype));
@@ -117,6 +142,7 @@ template <int kind>
 void cosine_window(Rule& r) {
   const TensorType t = r.meta_result();
   const int64_t n = r.integer("window_length");
+  r.agree({n}, t.dims, "argument 'window_length'");
   const bool periodic = r.boolean_or("periodic", true);
   if (n <= 1) return r.set(full(r.b, t.dtype, t.dims, 1.0));
   const double last = static_cast<double>(periodic ? n : n - 1);

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 
 #include "decompose/env.h"
 #include "decompose/promote.h"
+#include "graph/guard.h"
+#include "graph/type_error.h"
 #include "graph/verify.h"
+#include "sym/sym_error.h"
 
 namespace aotc::decompose {
 namespace {
@@ -69,10 +73,14 @@ class Driver {
     switch (in.kind) {
       case InputKind::user: {
         const auto it = p_.tensors.find(in.name);
-        AOTC_CHECK(it != p_.tensors.end(), "input '{}' has no metadata", in.name);
+        if (it == p_.tensors.end()) throw Diagnostic(Loc{.file = p_.file}, fmt::format("input '{}' has no metadata", in.name));
         if (is_complex(it->second.dtype))
           unsupported_.push_back({in.name, "input", "", "a complex input", "pass its real view (torch.view_as_real)"});
         const ValueId v = g_.add_input(in.name, pair_type({it->second.dtype, it->second.sizes}));
+        b_.at(in.name, "");
+        try {
+          for (const Expr& d : it->second.sizes) b_.require_size(d);
+        } catch (const TypeError& e) { throw Diagnostic(Loc{.file = p_.file, .node = in.name}, e.what()); }
         g_.inputs.back().tree_path = in.tree_path;
         input_of_[in.name] = static_cast<int32_t>(g_.inputs.size()) - 1;
         env_.define(in.name, v);
@@ -105,7 +113,7 @@ class Driver {
 
   void data_input(const import::ProgramInput& in) {
     const auto it = p_.data.find(in.target);
-    AOTC_CHECK(it != p_.data.end(), "no data for '{}'", in.target);
+    if (it == p_.data.end()) throw Diagnostic(Loc{.file = p_.file}, fmt::format("no data for '{}'", in.target));
     ConstData data = it->second;
     data.type = pair_type(data.type);
     if (in.kind == InputKind::buffer && mutated_.count(in.target)) {
@@ -172,7 +180,17 @@ class Driver {
     } catch (const Refused& why) {
       if (needed_.needs(n)) unsupported_.push_back({n.name, n.target, n.source, why.why, why.hint});
       stand_in(n);
+    } catch (const TypeError& e) { throw misfit(n, e.what()); } catch (const SymError& e) {
+      throw misfit(n, e.what());
+    } catch (const std::out_of_range& e) {
+      throw misfit(n, fmt::format("an argument out of range ({})", e.what()));
     } catch (const InternalError& e) { throw InternalError(fmt::format("{} (node {}): {}", n.target, n.name, e.what())); }
+  }
+
+  /// What the archive says of a node's operands, arguments and results is not what its operator takes.
+  Diagnostic misfit(const PNode& n, const std::string& why) const {
+    return Diagnostic(Loc{p_.file, n.path, n.name, n.source}, fmt::format("{} does not fit its operands: {}", n.target, why))
+        .note("the archive is damaged, or, if the exported program runs, this is a bug in aotc");
   }
 
   static bool writes_without_result(const PNode& n) { return n.results.empty() && n.target.rfind("aten._foreach", 0) == 0; }
@@ -196,10 +214,23 @@ class Driver {
   void output(const import::ProgramOutput& o) {
     try {
       emit_output(o);
+    } catch (const SymError& e) {
+      throw Diagnostic(Loc{.file = p_.file}, fmt::format("an output: {}", e.what()));
     } catch (const Refused& why) {
       const auto* t = std::get_if<import::TensorRef>(&o.value);
       unsupported_.push_back({t ? t->name : o.target, "output", "", why.why, why.hint});
     }
+  }
+
+  /// The new content of a buffer or input, which must be of its type.
+  ValueId same_type(const import::ProgramOutput& o, const TensorType& type, ValueId v) {
+    const TensorType& t = g_.type(v);
+    bool fits = t.dtype == type.dtype && t.rank() == type.rank();
+    for (size_t i = 0; fits && i < t.dims.size(); ++i) fits = !g_.syms.proves_ne(t.dims[i], type.dims[i]);
+    if (!fits) throw Diagnostic(Loc{.file = p_.file}, fmt::format("the new content of '{}' is of another type", o.target));
+    for (size_t i = 0; i < type.dims.size(); ++i)
+      b_.require(ShapeGuard::Kind::eq, g_.type(v).dims[i], type.dims[i], "the new content of " + o.target);
+    return v;
   }
 
   void emit_output(const import::ProgramOutput& o) {
@@ -208,13 +239,18 @@ class Driver {
     if (const auto it = t ? p_.tensors.find(t->name) : p_.tensors.end(); it != p_.tensors.end() && is_complex(it->second.dtype))
       throw Refused{"a complex output", "return its real view (torch.view_as_real)"};
     if (o.kind == OutputKind::buffer_mutation) {
-      AOTC_CHECK(t && state_of_.count(o.target), "mutation of unknown buffer '{}'", o.target);
-      g_.states[state_of_.at(o.target)].updated = env_.get(t->name);
+      if (!t || !state_of_.count(o.target))
+        throw Diagnostic(Loc{.file = p_.file}, fmt::format("a mutation of '{}', which is no buffer", o.target));
+      StateInfo& state = g_.states[state_of_.at(o.target)];
+      state.updated = same_type(o, state.type, env_.get(t->name));
       return;
     }
     if (o.kind == OutputKind::user_input_mutation) {
-      AOTC_CHECK(t && input_of_.count(o.target), "mutation of unknown input '{}'", o.target);
-      g_.outputs.push_back({output_name(o.target + "_updated"), env_.get(t->name), o.tree_path, input_of_.at(o.target)});
+      if (!t || !input_of_.count(o.target))
+        throw Diagnostic(Loc{.file = p_.file}, fmt::format("a mutation of '{}', which is no input", o.target));
+      const int32_t input = input_of_.at(o.target);
+      const ValueId now = same_type(o, g_.type(g_.inputs[static_cast<size_t>(input)].value), env_.get(t->name));
+      g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input});
       return;
     }
     if (t) {
@@ -261,7 +297,59 @@ namespace {
   throw report;
 }
 
-Graph verified(Graph g) {
+/// Calls f with every expression of a node's attributes and results.
+template <class F>
+void for_each_expr(const Graph& g, const Node& n, const F& f) {
+  for (const ValueId v : n.outputs)
+    for (const Expr& d : g.type(v).dims) f(d);
+  for (const auto& [name, value] : n.attrs) {
+    if (const auto* e = std::get_if<Expr>(&value)) f(*e);
+    if (const auto* es = std::get_if<Exprs>(&value))
+      for (const Expr& e : *es) f(e);
+  }
+}
+
+/// Every size that an output depends on must be known when a run starts: made of symbols of the inputs' dims.
+void check_symbols(const Program& program, Graph& g) {
+  std::set<SymId> known;
+  for (const InputInfo& in : g.inputs)
+    for (const Expr& d : g.type(in.value).dims) known.merge(d.symbols());
+  const auto is_known = [&](const Expr& e) {
+    const std::set<SymId> used = e.symbols();
+    return std::includes(known.begin(), known.end(), used.begin(), used.end());
+  };
+  std::vector<bool> live(g.values.size(), false);
+  for (const OutputInfo& o : g.outputs) live[idx(o.value)] = true;
+  for (const StateInfo& s : g.states)
+    if (s.updated != kNone<ValueId>) live[idx(s.updated)] = true;
+  for (size_t i = g.order.size(); i-- > 0;) {
+    const Node& n = g.nodes[g.order[i]];
+    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live[idx(v)]; })) continue;
+    for (const ValueId v : n.inputs) live[idx(v)] = true;
+    for_each_expr(g, n, [&](const Expr& e) {
+      if (!is_known(e))
+        throw Diagnostic(ExitCode::unsupported, Loc{program.file, "", n.name, n.source},
+                         fmt::format("the size {} is not made of sizes of the inputs", e.str(g.syms)))
+            .note("it depends on data (nonzero, item() ...); fix it in shapes.json, or pass it as the size of an input");
+    });
+  }
+  // What is left belongs to nodes that nothing needs.
+  std::erase_if(g.guards, [&](const ShapeGuard& q) { return !is_known(q.a) || !is_known(q.b); });
+}
+
+/// Conditions that the rules found: those on one symbol become its range, those that cannot be met are the archive's fault.
+Graph verified(const Program& program, Graph g) {
+  check_symbols(program, g);
+  Diagnostic fault(Loc{.file = program.file}, "the sizes contradict what an operator needs");
+  const bool fits = narrow_ranges(g.syms, g.guards);
+  bool met = true;
+  std::erase_if(g.guards, [&](const ShapeGuard& q) {
+    const std::optional<bool> holds = decided(q, g.syms);
+    if (!fits || holds == false) fault.note(q.why);
+    met = met && holds != false;
+    return holds == true;
+  });
+  if (!fits || !met) throw fault;
   verify(g, "decompose");
   return g;
 }
@@ -277,7 +365,7 @@ Graph decompose(const Program& program) {
   Driver d(program);
   d.run();
   if (!d.unsupported().empty()) report(program, d.unsupported());
-  return verified(d.take());
+  return verified(program, d.take());
 }
 
 Graph decompose(Program& program, const Expand& expand) {
@@ -287,7 +375,7 @@ Graph decompose(Program& program, const Expand& expand) {
     {
       Driver d(program);
       d.run();
-      if (d.unsupported().empty()) return verified(d.take());
+      if (d.unsupported().empty()) return verified(program, d.take());
       missing = d.unsupported();
     }
     bool progress = false;

@@ -80,13 +80,14 @@ void embedding_bag(Rule& r) {
   const TensorType t = r.meta_result();
   const int64_t mode = r.integer("mode");
   if (r.wants(0) && !r.none("per_sample_weights") && mode != 0) r.refuse("per_sample_weights with a mode other than sum");
-  const Expr bags = t.dims[0], n = at.dim(0);
+  if (t.rank() != 2) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
+  const bool with_last = r.boolean_or("include_last_offset", false);
+  const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags"), n = at.dim(0);
   // member[b, i]: index i lies in bag b.
   const T i = iota(r.b, {bags, n}, 1);
   const T first = offsets.slice(0, 0, bags).reshape({bags, 1}).expand({bags, n});
   std::vector<ValueId> ends;
   if (!bags.is(0)) {
-    const bool with_last = r.boolean_or("include_last_offset", false);
     if (with_last)
       ends = {offsets.slice(0, 1, bags)};
     else

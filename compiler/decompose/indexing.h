@@ -20,6 +20,8 @@ T take_index(const T& x, const T& index, int dim);
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
 /// A negative index counts from the end.
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
+/// Length of the diagonal k places right of the main one.
+Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k);
 /// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.
 T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
 /// x with src written at the elements of x.as_strided(src.dims(), strides, start), in x's dense order.

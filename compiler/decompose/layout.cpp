@@ -121,6 +121,10 @@ void repeat(Rule& r) {
   std::vector<Expr> times = r.syms(r.has("repeats") ? "repeats" : "dims");
   while (times.size() < static_cast<size_t>(x.rank())) times.insert(times.begin(), Expr(1));
   const TensorType t = r.meta_result();
+  std::vector<Expr> own = times;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (const size_t lead = own.size() - static_cast<size_t>(x.rank()); i >= lead) own[i] = own[i] * x.dims()[i - lead];
+  r.agree(own, t.dims, "the repeated tensor");
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   r.set(tile_to(x, times, t.dims));
 }
@@ -133,6 +137,7 @@ void repeat_interleave(Rule& r) {
   const TensorType t = r.meta_result();
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   if (x.rank() == 0) x = x.reshape({1});
+  r.agree(x.dim(d) * r.sym("repeats"), t.dims.at(static_cast<size_t>(d)), "the repeated dimension");
   const T y = x.unsqueeze(d + 1);
   std::vector<Expr> many = y.dims();
   many[static_cast<size_t>(d) + 1] = r.sym("repeats");
@@ -162,9 +167,12 @@ void pixel_shuffle(Rule& r) {
   std::vector<Expr> split(x.dims().begin(), x.dims().end() - 3);
   Ints perm;
   for (int i = 0; i < n - 3; ++i) perm.push_back(i);
-  split.insert(split.end(), {floordiv(x.dim(-3), f * f), f, f, x.dim(-2), x.dim(-1)});
+  const Expr channels = floordiv(x.dim(-3), f * f);
+  std::vector<Expr> to = split;
+  split.insert(split.end(), {channels, f, f, x.dim(-2), x.dim(-1)});
+  to.insert(to.end(), {channels, x.dim(-2) * f, x.dim(-1) * f});
   for (int i : {0, 3, 1, 4, 2}) perm.push_back(n - 3 + i);
-  r.set(x.reshape(split).permute(perm).reshape(r.meta_result().dims));
+  r.set(x.reshape(split).permute(perm).reshape(to));
 }
 void pixel_unshuffle(Rule& r) {
   const T x = tensor(r, "self");
@@ -173,9 +181,14 @@ void pixel_unshuffle(Rule& r) {
   std::vector<Expr> split(x.dims().begin(), x.dims().end() - 2);
   Ints perm;
   for (int i = 0; i < n - 2; ++i) perm.push_back(i);
-  split.insert(split.end(), {floordiv(x.dim(-2), f), f, floordiv(x.dim(-1), f), f});
+  const Expr rows = floordiv(x.dim(-2), f), columns = floordiv(x.dim(-1), f);
+  std::vector<Expr> to(x.dims().begin(), x.dims().end() - 3);
+  split.insert(split.end(), {rows, f, columns, f});
+  to.insert(to.end(), {x.dim(-3) * f * f, rows, columns});
   for (int i : {1, 3, 0, 2}) perm.push_back(n - 2 + i);
-  r.set(x.reshape(split).permute(perm).reshape(r.meta_result().dims));
+  r.b.require(ShapeGuard::Kind::divisible, x.dim(-2), f, "rows by the factor");
+  r.b.require(ShapeGuard::Kind::divisible, x.dim(-1), f, "columns by the factor");
+  r.set(x.reshape(split).permute(perm).reshape(to));
 }
 void channel_shuffle(Rule& r) {
   const T x = tensor(r, "self");
@@ -214,7 +227,7 @@ void diag_embed(Rule& r) {
   const bool plain = !r.has("offset");  // diag of a vector
   const int64_t k = r.integer(plain ? "diagonal" : "offset");
   const int a = plain ? 0 : r.dim("dim1", n), c = plain ? 1 : r.dim("dim2", n);
-  const Expr size = t.dims[static_cast<size_t>(a)];
+  const Expr size = r.agree(x.dim(-1) + std::abs(k), t.dims[static_cast<size_t>(a)], "the matrix");
   const T i = iota(r.b, {size, size}, 0), j = iota(r.b, {size, size}, 1);
   const T on = (j - i) == static_cast<double>(k);
   // Row i holds x[i] for k >= 0 (the column runs ahead) and x[i - |k|] for k < 0.
@@ -240,6 +253,7 @@ void diag(Rule& r) {
   if (x.rank() == 1) return diag_embed(r);
   const int64_t k = r.integer("diagonal");
   const TensorType t = r.meta_result();
+  r.agree({diagonal_length(r, x.dim(0), x.dim(1), k)}, t.dims, "the diagonal");
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   r.set(r.b.strided(x, t.dims, {x.dim(1) + 1}, k >= 0 ? Expr(k) : x.dim(1) * -k));
 }
@@ -262,6 +276,8 @@ void diagflat(Rule& r) {
   const T x = tensor(r, "self");
   const TensorType t = r.meta_result();
   const int64_t k = r.integer("offset");
+  const Expr size = r.b.type(x).elems() + std::abs(k);
+  r.agree({size, size}, t.dims, "the matrix");
   const T flat = x.reshape({r.b.type(x).elems()});
   const T padded(r.b, r.b.pad(flat, {Expr(k < 0 ? -k : 0)}, {Expr(k > 0 ? k : 0)}, 0));
   const T on = (iota(r.b, t.dims, 1) - iota(r.b, t.dims, 0)) == static_cast<double>(k);
@@ -295,6 +311,7 @@ void cartesian_prod(Rule& r) {
   if (xs.size() == 1) return r.set(xs[0]);
   std::vector<Expr> grid;
   for (ValueId v : xs) grid.push_back(r.b.dims(v)[0]);
+  r.agree({product(grid), Expr(static_cast<int64_t>(xs.size()))}, t.dims, "the product");
   std::vector<ValueId> columns;
   for (size_t i = 0; i < xs.size(); ++i) {
     std::vector<Expr> line(xs.size(), Expr(1));

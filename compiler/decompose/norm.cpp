@@ -73,6 +73,7 @@ void group_norm(Rule& r) {
         r.set(i, full(r.b, r.meta_result(i).dtype, r.meta_result(i).dims, i == 1 ? 0.0 : std::numeric_limits<double>::quiet_NaN()));
     return;
   }
+  r.b.require(ShapeGuard::Kind::divisible, x.dim(1), groups, "channels by groups");
   const T flat = x.up().reshape({x.dim(0), groups, floordiv(r.b.type(x).elems(), x.dim(0) * groups)});
   const Moments m = moments_of(flat, {2}, 0);
   const T inv = rsqrt(m.var + r.number("eps"));

@@ -25,7 +25,7 @@ void constant(Rule& r, const T& x, const std::vector<Amount>& pads, double value
   T y = x;
   for (const Amount& a : pads) {
     Expr l = s.simplify(a.lo), h = s.simplify(a.hi);
-    const Expr cut_l = s.proves_le(l, 0) ? -l : Expr(0), cut_h = s.proves_le(h, 0) ? -h : Expr(0);
+    const Expr cut_l = r.negative(l, "a pad") ? -l : Expr(0), cut_h = r.negative(h, "a pad") ? -h : Expr(0);
     if (!cut_l.is(0) || !cut_h.is(0)) y = y.slice(a.dim, cut_l, s.simplify(y.dim(a.dim) - cut_l - cut_h));
     lo[static_cast<size_t>(a.dim)] = cut_l.is(0) ? l : Expr(0);
     hi[static_cast<size_t>(a.dim)] = cut_h.is(0) ? h : Expr(0);
@@ -41,6 +41,9 @@ void indexed(Rule& r, const T& x, const std::vector<Amount>& pads, Mode mode) {
     if (a.lo.is(0) && a.hi.is(0)) continue;
     const Expr n = y.dim(a.dim);
     const T size = scalar_of(r.b, n, DType::i64), top = size - 1.0;
+    // Only elements of the tensor are repeated, each at most once.
+    for (const Expr& by : {a.lo, a.hi})
+      if (mode != Mode::replicate) r.b.require(ShapeGuard::Kind::le, by + int64_t{mode == Mode::reflect}, n, "a pad");
     T i = iota(r.b, {r.b.syms().simplify(n + a.lo + a.hi)}, 0) - scalar_of(r.b, a.lo, DType::i64);
     if (mode == Mode::reflect) i = top - abs(top - abs(i));
     if (mode == Mode::replicate) i = minimum(maximum(i, 0.0), top);

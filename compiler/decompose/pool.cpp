@@ -37,6 +37,25 @@ T position_of(const T& within, const std::vector<Expr>& in, const Ints& kernel, 
   return flat;
 }
 
+/// The archive's sizes of a pool's result. In ceil mode a window may end past the padded input, but begins within its front part.
+std::vector<Expr> pooled(Rule& r, const T& x, const Ints& kernel, const Ints& stride, const Ints& padding, const Ints& dilation) {
+  const int k = static_cast<int>(kernel.size());
+  const TensorType t = r.meta_result();
+  if (x.rank() < k || t.rank() != x.rank()) throw r.fault(fmt::format("a pool of {} dimensions of {}", k, x.rank()));
+  const bool ceil_mode = r.boolean_or("ceil_mode", false);
+  std::vector<Expr> own;
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    if (kernel[s] < 1 || stride[s] < 1 || dilation[s] < 1 || padding[s] < 0)
+      throw r.fault("a window, stride, padding or dilation out of range");
+    const Expr size = x.dim(i - k), last = size + 2 * padding[s] - dilation[s] * (kernel[s] - 1) - 1;
+    Expr n = floordiv(last + (ceil_mode ? stride[s] - 1 : 0), stride[s]) + 1;
+    if (ceil_mode) n = n - min(max((n - 1) * stride[s] - (size + padding[s]) + 1, 0), 1);
+    own.push_back(r.b.syms().simplify(n));
+  }
+  return r.agree(own, last(t.dims, k), "the pool");
+}
+
 template <int k>
 void max_pool(Rule& r) {
   const T x0 = tensor(r, "self");
@@ -45,7 +64,7 @@ void max_pool(Rule& r) {
   const Ints padding = r.spatial("padding", k, 0), dilation = r.spatial("dilation", k);
   const TensorType t = r.meta_result();
   const T x = is_float(x0.dtype()) ? x0 : x0.to(DType::i64);
-  const T w(r.b, r.b.window(x, kernel, stride, padding, dilation, last(t.dims, k), -kInfinity));
+  const T w(r.b, r.b.window(x, kernel, stride, padding, dilation, pooled(r, x, kernel, stride, padding, dilation), -kInfinity));
   r.set(0, w.reduce(ReduceKind::max, trailing(w, k), false).to(t.dtype));
   if (r.wants(1))
     r.set(1, position_of(w.reduce(ReduceKind::argmax, trailing(w, k), false), last(x.dims(), k), kernel, stride, padding, dilation));
@@ -60,7 +79,7 @@ void avg_pool(Rule& r) {
   const bool ceil_mode = r.boolean("ceil_mode"), with_pad = r.boolean("count_include_pad");
   const TensorType t = r.meta_result();
   const T x = is_float(x0.dtype()) ? x0.up() : x0.to(DType::i64);
-  const T w(r.b, r.b.window(x, kernel, stride, padding, Ints(k, 1), last(t.dims, k), 0.0));
+  const T w(r.b, r.b.window(x, kernel, stride, padding, Ints(k, 1), pooled(r, x, kernel, stride, padding, Ints(k, 1)), 0.0));
   const T sum = w.sum(trailing(w, k), false);
   const auto divide = [&](const T& by) { r.set((is_float(sum.dtype()) ? sum / by : binary(Op::div_trunc, sum, by)).to(t.dtype)); };
   if (r.has("divisor_override") && !r.none("divisor_override"))
@@ -146,11 +165,19 @@ T along(const T& v, int i, int k) {
   return v.reshape(d);
 }
 
+/// The archive's sizes in the last k dims, as argument 'output_size' has them.
+std::vector<Expr> output_size(Rule& r, int k) {
+  const TensorType t = r.meta_result();
+  const std::vector<Expr> own = r.syms("output_size");
+  if (t.rank() < k || own.size() != static_cast<size_t>(k)) throw r.fault(fmt::format("{} sizes for {} dimensions", own.size(), k));
+  return r.agree(own, last(t.dims, k), "argument 'output_size'");
+}
+
 template <int k>
 void adaptive_avg_pool(Rule& r) {
   const T x = tensor(r, "self").up();
   const TensorType t = r.meta_result();
-  const Adaptive a = adaptive_windows(r, x, last(t.dims, k), 0.0);
+  const Adaptive a = adaptive_windows(r, x, output_size(r, k), 0.0);
   const T sum = a.windows.sum(trailing(a.windows, k), false);
   T n(r.b, full(r.b, sum.dtype(), {}, 1.0));
   for (int i = 0; i < k; ++i) {
@@ -163,8 +190,7 @@ void adaptive_avg_pool(Rule& r) {
 template <int k>
 void adaptive_max_pool(Rule& r) {
   const T x = tensor(r, "self");
-  const TensorType t = r.meta_result();
-  const Adaptive a = adaptive_windows(r, x, last(t.dims, k), -kInfinity);
+  const Adaptive a = adaptive_windows(r, x, output_size(r, k), -kInfinity);
   r.set(0, a.windows.reduce(ReduceKind::max, trailing(a.windows, k), false));
   if (!r.wants(1)) return;
   T rest = a.windows.reduce(ReduceKind::argmax, trailing(a.windows, k), false);
@@ -186,6 +212,7 @@ template <int k>
 void max_unpool(Rule& r) {
   const T x = tensor(r, "self"), at = tensor(r, "indices");
   const TensorType t = r.meta_result();
+  output_size(r, k);
   std::vector<Expr> lead(x.dims().begin(), x.dims().end() - k), flat_in = lead, flat_out = lead;
   flat_in.push_back(product(last(x.dims(), k)));
   flat_out.push_back(product(last(t.dims, k)));

@@ -1,5 +1,7 @@
 #include "decompose/rule.h"
 
+#include "graph/infer.h"
+
 namespace aotc::decompose {
 
 using import::Arg;
@@ -256,18 +258,51 @@ const import::TensorMeta* Rule::meta_arg(std::string_view name) const {
   return it == program.tensors.end() ? nullptr : &it->second;
 }
 
+Expr Rule::agree(const Expr& own, const Expr& archive, std::string_view what) const {
+  if (own == archive) return archive;
+  if (b.syms().proves_ne(own, archive))
+    throw fault(fmt::format("a size of {} is {}, the archive says {}", what, own.str(b.syms()), archive.str(b.syms())));
+  b.require(ShapeGuard::Kind::eq, own, archive, what);
+  return archive;
+}
+
+std::vector<Expr> Rule::agree(const std::vector<Expr>& own, const std::vector<Expr>& archive, std::string_view what) const {
+  if (own.size() != archive.size()) throw fault(fmt::format("{} has {} dimensions, the archive says {}", what, own.size(), archive.size()));
+  for (size_t i = 0; i < own.size(); ++i) agree(own[i], archive[i], what);
+  return archive;
+}
+
+std::vector<Expr> Rule::agree_argument(std::string_view name, const std::vector<Expr>& archive) const {
+  const Arg* a = find(name);
+  const auto* sizes = a ? std::get_if<std::vector<Expr>>(a) : nullptr;
+  if (!sizes) return archive;
+  const size_t dims = archive.size() - (pairs && !archive.empty() ? 1 : 0);
+  if (sizes->size() != dims) throw fault(fmt::format("{} sizes for a result of {} dimensions", sizes->size(), dims));
+  for (size_t i = 0; i < dims; ++i)
+    if (!(*sizes)[i].is(-1)) agree((*sizes)[i], archive[i], fmt::format("argument '{}'", name));
+  return archive;
+}
+
+bool Rule::negative(const Expr& e, std::string_view what) const {
+  if (holds(b.graph(), ShapeGuard::Kind::le, e + 1, 0)) return true;
+  b.require(ShapeGuard::Kind::le, 0, e, what);
+  return false;
+}
+
+Diagnostic Rule::fault(std::string why) const {
+  return {Loc{program.file, node.path, node.name, node.source}, fmt::format("{}: {}", node.target, why)};
+}
+
 void Rule::define(const std::string& name, ValueId v) {
   auto it = program.tensors.find(name);
   if (it != program.tensors.end()) {
     const TensorType m = pair_type({it->second.dtype, it->second.sizes});
     if (cast_results) v = b.cast(v, m.dtype);
     const TensorType& t = b.type(v);
-    AOTC_CHECK(t.dtype == m.dtype, "{}: result '{}' has dtype {}, the archive says {}", node.target, name, dtype_name(t.dtype),
-               dtype_name(m.dtype));
-    AOTC_CHECK(t.rank() == m.rank(), "{}: result '{}' has rank {}, the archive says {}", node.target, name, t.rank(), m.rank());
-    for (size_t d = 0; d < t.dims.size(); ++d)
-      AOTC_CHECK(!b.syms().proves_ne(t.dims[d], m.dims[d]), "{}: dim {} of result '{}' is {}, the archive says {}", node.target, d, name,
-                 t.dims[d].str(b.syms()), m.dims[d].str(b.syms()));
+    if (t.dtype != m.dtype)
+      throw fault(fmt::format("result '{}' has dtype {}, the archive says {}", name, dtype_name(t.dtype), dtype_name(m.dtype)));
+    if (t.rank() != m.rank()) throw fault(fmt::format("result '{}' has rank {}, the archive says {}", name, t.rank(), m.rank()));
+    agree(t.dims, m.dims, fmt::format("result '{}'", name));
   }
   env_.define(name, v);
 }
@@ -276,14 +311,14 @@ void Rule::set(size_t i, ValueId v) {
   if (!wants(i)) return;
   if (const auto* t = std::get_if<import::TensorRef>(&node.results[i])) return define(t->name, v);
   if (const auto* l = std::get_if<import::TensorList>(&node.results[i]); l && l->size() == 1) return define((*l)[0].name, v);
-  AOTC_CHECK(false, "{}: result {} is not a tensor", node.target, i);
+  throw fault(fmt::format("result {} is not a tensor", i));
 }
 
 void Rule::set_list(size_t i, const std::vector<ValueId>& vs) {
   if (!wants(i)) return;
   const auto* l = std::get_if<import::TensorList>(&node.results[i]);
   if (!l && vs.size() == 1) return set(i, vs[0]);
-  AOTC_CHECK(l && l->size() == vs.size(), "{}: {} results, the archive has {}", node.target, vs.size(), l ? l->size() : 0);
+  if (!l || l->size() != vs.size()) throw fault(fmt::format("{} results, the archive has {}", vs.size(), l ? l->size() : 0));
   for (size_t k = 0; k < vs.size(); ++k) define((*l)[k].name, vs[k]);
 }
 

@@ -81,12 +81,22 @@ class Rule {
   std::vector<TensorType> meta_list(size_t i = 0) const;  ///< of a Tensor[] result
   bool wants(size_t i) const;                             ///< the result exists and is used
   const import::TensorMeta* meta_arg(std::string_view name) const;
-  /// Sets result i (checked against meta: dtype must agree, dims must not provably differ).
+  /// The archive's sizes where they are what the operator makes of its arguments: equal by proof, or by a guard. Export writes down what
+  /// held at the sizes of its example, which need not hold at all sizes of the range.
+  Expr agree(const Expr& own, const Expr& archive, std::string_view what) const;
+  std::vector<Expr> agree(const std::vector<Expr>& own, const std::vector<Expr>& archive, std::string_view what) const;
+  /// agree() with a list of sizes given as an argument, in which -1 stands for any; the archive's where there is no such argument.
+  std::vector<Expr> agree_argument(std::string_view name, const std::vector<Expr>& archive) const;
+  /// Whether e is negative: by proof, else it is demanded not to be.
+  bool negative(const Expr& e, std::string_view what) const;
+  /// Sets result i (checked against meta: dtype and rank must agree, dims as agree() has it).
   void set(size_t i, ValueId v);
   void set_list(size_t i, const std::vector<ValueId>& vs);  ///< a Tensor[] result
   void set(ValueId v) { set(0, v); }
 
   [[noreturn]] void refuse(std::string why, std::string hint = {}) const;
+  /// What the archive says of this node contradicts itself.
+  [[nodiscard]] Diagnostic fault(std::string why) const;
 
  private:
   const import::Arg* find(std::string_view name) const;

@@ -4,19 +4,23 @@
 namespace aotc::decompose {
 
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback) {
-  const SymTable& s = r.b.syms();
   if (r.none(name)) return fallback;
+  const SymTable& s = r.b.syms();
   Expr e = s.simplify(r.sym(name));
   // A bound of INT64_MAX means "to the end".
   if (auto c = e.as_const(); c && *c >= INT64_MAX / 2) return size;
   if (auto c = e.as_const(); c && *c <= -(INT64_MAX / 2)) return 0;
-  if (s.proves_lt(e, 0)) e = max(e + size, 0);
+  if (r.negative(e, name)) e = max(e + size, 0);
   return s.proves_le(e, size) ? s.simplify(e) : s.simplify(min(e, size));
 }
 
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size) {
   const Expr i = r.b.syms().simplify(index);
-  return r.b.syms().proves_lt(i, 0) ? i + size : i;
+  return r.negative(i, "index") ? i + size : i;
+}
+
+Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k) {
+  return r.b.syms().simplify(max(k >= 0 ? min(rows, columns - k) : min(rows + k, columns), 0));
 }
 
 T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) {

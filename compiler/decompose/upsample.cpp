@@ -15,11 +15,23 @@ struct Axis {
   double scale = 0;
 };
 
+/// The size that a scale gives: that of the element count times it, cut off.
+Expr scaled(const Axis& a) {
+  if (const auto n = a.in.as_const()) return static_cast<int64_t>(static_cast<double>(*n) * a.scale);
+  for (int64_t den = 1; den <= (1 << 20); den *= 2)
+    if (const double num = a.scale * static_cast<double>(den); num == std::floor(num) && num < 1e9)
+      return floordiv(a.in * static_cast<int64_t>(num), den);
+  return a.out;
+}
+
 std::vector<Axis> axes(Rule& r, const T& x, int k) {
   static constexpr std::string_view kScales[] = {"scales_d", "scales_h", "scales_w"};
   const TensorType t = r.meta_result();
+  if (x.rank() != k + 2 || t.rank() != k + 2) throw r.fault(fmt::format("an image of {} dimensions", x.rank()));
   std::vector<double> factors;
   if (r.has("scale_factors") && !r.none("scale_factors")) factors = r.numbers("scale_factors");
+  std::vector<Expr> sizes;
+  if (r.has("output_size") && !r.none("output_size")) sizes = r.syms("output_size");
   std::vector<Axis> out;
   for (int i = 0; i < k; ++i) {
     Axis a{2 + i, x.dim(2 + i), t.dims[static_cast<size_t>(2 + i)]};
@@ -28,10 +40,16 @@ std::vector<Axis> axes(Rule& r, const T& x, int k) {
       a.scale = factors[static_cast<size_t>(i)];
     else if (!r.none(name))
       a.scale = r.number(name);
+    const size_t s = static_cast<size_t>(i);
+    if (s < sizes.size()) r.agree(sizes[s], a.out, "argument 'output_size'");
+    if (s < factors.size()) r.agree(r.b.syms().simplify(scaled(a)), a.out, "argument 'scale_factors'");
     out.push_back(a);
   }
   return out;
 }
+
+/// A condition on sizes as a value of rank 0.
+T sizes_equal(Builder& b, const Expr& x, const Expr& y) { return scalar_of(b, x, DType::i64) == scalar_of(b, y, DType::i64); }
 
 /// Input elements per output element.
 T ratio(Builder& b, const Axis& a, DType t) {
@@ -48,15 +66,18 @@ T along(const T& v, const Axis& a, int rank) {
   return v.reshape(d);
 }
 
+/// With a given scale, images (but neither rows nor volumes) are copied where the size stays and doubled where it doubles, whatever the
+/// scale; else the scale decides.
 template <int k, bool exact>
 void nearest(Rule& r) {
+  constexpr bool kBySize = k == 2 && !exact;
   T x = tensor(r, r.has("self") ? "self" : "input");
   for (const Axis& a : axes(r, x, k)) {
     SymTable& s = r.b.syms();
-    if (s.proves_eq(a.in, a.out)) continue;
+    if (s.proves_eq(a.in, a.out) && (kBySize || a.scale == 0 || a.scale == 1.0)) continue;
     const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
     const std::optional<int64_t> by = in && out && *in > 0 && *out % *in == 0 ? std::optional(*out / *in) : std::nullopt;
-    if (by && (a.scale == 0 || a.scale == static_cast<double>(*by))) {
+    if (by && (a.scale == 0 || a.scale == static_cast<double>(*by) || (kBySize && *by == 2))) {
       // A whole multiple repeats each element.
       T y = x.unsqueeze(a.dim + 1);
       std::vector<Expr> dims = y.dims(), to = x.dims();
@@ -66,7 +87,12 @@ void nearest(Rule& r) {
       continue;
     }
     const T i = iota(r.b, {a.out}, 0, DType::f32);
-    const T at = floor((exact ? i + 0.5 : i) * ratio(r.b, a, DType::f32)).to(DType::i64);
+    T at = floor((exact ? i + 0.5 : i) * ratio(r.b, a, DType::f32)).to(DType::i64);
+    if (kBySize && a.scale > 0) {
+      const T index = iota(r.b, {a.out}, 0);
+      if (!s.proves_ne(a.out, a.in * 2)) at = where(sizes_equal(r.b, a.out, a.in * 2), binary(Op::div_floor, index, 2.0), at);
+      if (!s.proves_ne(a.out, a.in)) at = where(sizes_equal(r.b, a.out, a.in), index, at);
+    }
     x = take(x, a, minimum(at, scalar_of(r.b, a.in - 1, DType::i64)));
   }
   r.set(x);
@@ -77,7 +103,7 @@ T source(Rule& r, const Axis& a, bool align, bool clamp, DType t) {
   const T i = iota(r.b, {a.out}, 0, t);
   if (align) {
     if (r.b.syms().proves_le(a.out, 1)) return i * 0.0;
-    return i * (scalar_of(r.b, a.in - 1, t) / scalar_of(r.b, a.out - 1, t));
+    return i * (scalar_of(r.b, a.in - 1, t) / maximum(scalar_of(r.b, a.out - 1, t), 1.0));
   }
   const T at = (i + 0.5) * ratio(r.b, a, t) - 0.5;
   return clamp ? maximum(at, 0.0) : at;
@@ -89,8 +115,11 @@ void linear(Rule& r) {
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
   for (const Axis& a : axes(r, x, k)) {
-    if (r.b.syms().proves_eq(a.in, a.out) && (align || a.scale == 0 || a.scale == 1.0)) continue;
-    const T at = source(r, a, align, true, x.dtype());
+    // Where the size stays the image is copied, whatever the scale.
+    if (r.b.syms().proves_eq(a.in, a.out)) continue;
+    T at = source(r, a, align, true, x.dtype());
+    if (a.scale > 0 && !align && !r.b.syms().proves_ne(a.in, a.out))
+      at = where(sizes_equal(r.b, a.in, a.out), iota(r.b, {a.out}, 0, x.dtype()), at);
     const T top = scalar_of(r.b, a.in - 1, DType::i64);
     const T i0 = minimum(at.to(DType::i64), top), i1 = minimum(i0 + 1.0, top);
     const T w = along(at - i0.to(x.dtype()), a, x.rank());
@@ -241,6 +270,8 @@ void affine_grid(Rule& r) {
   const TensorType t = r.meta_result();
   const int k = t.rank() - 2;
   const bool align = r.boolean("align_corners");
+  const std::vector<Expr> size = r.syms("size");
+  for (size_t i = 2; i < size.size() && i < t.dims.size(); ++i) r.agree(size[i], t.dims[i - 1], "argument 'size'");
   const T m = theta.up();
   std::vector<Expr> lines(t.dims.begin() + 1, t.dims.end() - 1);
   std::optional<T> sum;

@@ -11,6 +11,20 @@ void identity(Rule& r) { r.set(r.tensor(r.has("self") ? "self" : r.has("input") 
 
 void reshape(Rule& r) {
   const T x = tensor(r, r.has("self") ? "self" : "a");
+  r.set(x.reshape(r.agree_argument(r.has("size") ? "size" : "shape", r.meta_result().dims)));
+}
+
+/// A dim that export kept must not become 1, where it would be squeezed.
+void squeeze(Rule& r) {
+  const T x = tensor(r, "self");
+  const int rank = x.rank() - (r.pairs ? 1 : 0);
+  Ints over;
+  for (int d = 0; d < rank; ++d) over.push_back(d);
+  if (r.has("dim") && rank > 0) over = r.dims("dim", x.rank(), false);
+  for (const int64_t d : over) {
+    const Expr& size = x.dim(static_cast<int>(d));
+    if (!size.is(1)) r.b.require(ShapeGuard::Kind::le, 1, max(size - 1, 1 - size), "a size that is not squeezed");
+  }
   r.set(x.reshape(r.meta_result().dims));
 }
 
@@ -23,7 +37,10 @@ void reshape_list(Rule& r) {
   r.set_list(0, out);
 }
 
-void expand(Rule& r) { r.set(tensor(r, r.has("self") ? "self" : "a").expand(r.meta_result().dims)); }
+void expand(Rule& r) {
+  const T x = tensor(r, r.has("self") ? "self" : "a");
+  r.set(x.expand(r.agree_argument(r.has("size") ? "size" : "shape", r.meta_result().dims)));
+}
 
 void broadcast_tensors(Rule& r) {
   std::vector<ValueId> xs = r.tensors("tensors");
@@ -88,12 +105,20 @@ void select(Rule& r) {
   r.set(x.select(d, wrap_index(r, r.sym("index"), x.dim(d))));
 }
 
+/// The archive's size of dim d of result i, which is from `start` to `end` in steps.
+Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step, const TensorType& t) {
+  if (d >= t.rank()) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
+  return r.agree(r.b.syms().simplify(max(ceildiv(end - start, step), 0)), t.dims[static_cast<size_t>(d)], "the slice");
+}
+Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step) { return sliced(r, d, start, end, step, r.meta_result()); }
+
 void slice(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
   const int64_t step = r.integer_or("step", 1);
-  r.set(x.slice(d, start, r.meta_result().dims.at(static_cast<size_t>(d)), step));
+  if (step < 1) throw r.fault(fmt::format("a step of {}", step));
+  r.set(x.slice(d, start, sliced(r, d, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step), step));
 }
 
 void narrow(Rule& r) {
@@ -101,49 +126,97 @@ void narrow(Rule& r) {
   const int d = r.dim("dim", x.rank());
   Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
   if (r.is_tensor("start")) r.refuse("a start given as a tensor is not supported");
-  if (r.b.syms().proves_lt(start, 0)) start = start + x.dim(d);
+  if (r.negative(start, "start")) start = start + x.dim(d);
   r.set(x.slice(d, start, r.sym("length")));
 }
 
-/// split, chunk, split_with_sizes, tensor_split and theirs: consecutive pieces, sized as the archive says.
-void pieces_along(Rule& r, const T& x, int d) {
+/// Consecutive pieces of these sizes, which make up the whole; as many as the archive has.
+void pieces(Rule& r, const T& x, int d, const std::vector<Expr>& own) {
+  const std::vector<TensorType> types = r.meta_list();
+  if (types.size() != own.size()) throw r.fault(fmt::format("{} pieces, the archive has {}", own.size(), types.size()));
   std::vector<ValueId> out;
   Expr at = 0;
-  for (const TensorType& t : r.meta_list()) {
-    const Expr& size = t.dims.at(static_cast<size_t>(d));
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (d >= types[i].rank()) throw r.fault(fmt::format("a piece of {} dimensions", types[i].rank()));
+    const Expr size = r.agree(own[i], types[i].dims[static_cast<size_t>(d)], "a piece");
     out.push_back(x.slice(d, at, size));
     at += size;
   }
+  r.b.require(ShapeGuard::Kind::eq, at, x.dim(d), "the pieces' sizes add up");
   r.set_list(0, out);
 }
+
+/// Pieces of one size, the last with what is left. How many they are depends on the size, the graph on their number.
+void equal_pieces(Rule& r, const T& x, int d, const Expr& size) {
+  const size_t n = r.meta_list().size();
+  if (n == 0) throw r.fault("no piece");
+  std::vector<Expr> own(n, size);
+  own.back() = r.b.syms().simplify(x.dim(d) - size * static_cast<int64_t>(n - 1));
+  r.b.require(ShapeGuard::Kind::le, n > 1 ? 1 : 0, own.back(), "the last piece");
+  r.b.require(ShapeGuard::Kind::le, own.back(), size, "the last piece");
+  pieces(r, x, d, own);
+}
+
+int split_dim(Rule& r, const T& x) { return r.has("dim") ? r.dim("dim", x.rank()) : 0; }
+
 void split(Rule& r) {
   const T x = tensor(r, "self");
-  pieces_along(r, x, r.has("dim") ? r.dim("dim", x.rank()) : 0);
+  const int d = split_dim(r, x);
+  const std::string_view name = r.has("split_size") ? "split_size" : "split_sizes";
+  if (std::holds_alternative<std::vector<Expr>>(r.arg(name))) return pieces(r, x, d, r.syms(name));
+  equal_pieces(r, x, d, r.sym(name));
 }
-/// Cuts at given places may overlap or lie outside: only increasing ones are pieces.
-void tensor_split(Rule& r) {
+
+void chunk(Rule& r) {
   const T x = tensor(r, "self");
-  const int d = r.has("dim") ? r.dim("dim", x.rank()) : 0;
-  if (r.is_tensor("tensor_indices_or_sections")) r.refuse("places given as a tensor are not supported");
-  if (!r.has("indices")) return pieces_along(r, x, d);
-  std::vector<ValueId> out;
-  Expr from = 0;
+  const int d = split_dim(r, x);
+  const int64_t n = r.integer("chunks");
+  if (n < 1) throw r.fault(fmt::format("{} chunks", n));
+  equal_pieces(r, x, d, r.b.syms().simplify(ceildiv(x.dim(d), n)));
+}
+
+/// n pieces; the first ones have one more where n does not divide the size.
+void sections(Rule& r, const T& x, int d, int64_t n) {
+  if (n < 1) throw r.fault(fmt::format("{} sections", n));
+  std::vector<Expr> own;
+  for (int64_t i = 0; i < n; ++i) own.push_back(r.b.syms().simplify(floordiv(x.dim(d) + (n - 1 - i), n)));
+  pieces(r, x, d, own);
+}
+
+/// Cuts at given places, each a slice of its own: they may overlap or lie outside.
+void cuts(Rule& r, const T& x, int d) {
+  const SymTable& s = r.b.syms();
   const std::vector<TensorType> types = r.meta_list();
-  const std::vector<Expr> cuts = r.syms("indices");
+  const std::vector<Expr> places = r.syms("indices");
+  if (types.size() != places.size() + 1) throw r.fault(fmt::format("{} pieces, the archive has {}", places.size() + 1, types.size()));
+  const auto within = [&](Expr e) {
+    if (r.negative(e, "a cut")) e = max(e + x.dim(d), 0);
+    return s.simplify(min(e, x.dim(d)));
+  };
+  std::vector<ValueId> out;
+  Expr start = 0;
   for (size_t i = 0; i < types.size(); ++i) {
-    const Expr size = types[i].dims.at(static_cast<size_t>(d));
-    Expr start = from;
-    if (r.b.syms().proves_lt(start, 0)) start = max(start + x.dim(d), 0);
-    start = r.b.syms().simplify(min(start, x.dim(d)));
-    out.push_back(x.slice(d, start, size));
-    if (i < cuts.size()) from = cuts[i];
+    const Expr end = i < places.size() ? within(places[i]) : x.dim(d);
+    out.push_back(x.slice(d, start, sliced(r, d, start, end, 1, types[i])));
+    start = end;
   }
   r.set_list(0, out);
+}
+void tensor_split(Rule& r) {
+  const T x = tensor(r, "self");
+  const int d = split_dim(r, x);
+  if (r.is_tensor("tensor_indices_or_sections")) r.refuse("places given as a tensor are not supported");
+  if (r.has("indices")) return cuts(r, x, d);
+  sections(r, x, d, r.integer(r.has("sections") ? "sections" : "tensor_indices_or_sections"));
 }
 template <int axis>
 void split_axis(Rule& r) {
   const T x = tensor(r, "self");
-  pieces_along(r, x, axis == 1 && x.rank() == 1 ? 0 : axis);
+  const int d = axis == 1 && x.rank() == 1 ? 0 : axis;
+  if (r.has("indices")) return cuts(r, x, d);
+  const int64_t n = r.integer("sections");
+  r.b.require(ShapeGuard::Kind::divisible, x.dim(d), n, "sections of one size");
+  sections(r, x, d, n);
 }
 
 void unbind(Rule& r) {
@@ -165,8 +238,12 @@ void unfold(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dimension", x.rank());
   const Expr step = r.sym("step");
-  const std::vector<Expr> to = r.meta_result().dims;
+  std::vector<Expr> to = r.meta_result().dims;
   if (x.rank() == 0) return r.set(x.reshape(to));
+  std::vector<Expr> own = x.dims();
+  own[static_cast<size_t>(d)] = r.b.syms().simplify(floordiv(x.dim(d) - r.sym("size"), step) + 1);
+  own.push_back(r.sym("size"));
+  to = r.agree(own, to, "the windows");
   std::vector<Expr> s = dense_strides(x.dims());
   s.push_back(s[static_cast<size_t>(d)]);
   s[static_cast<size_t>(d)] = s[static_cast<size_t>(d)] * step;
@@ -183,6 +260,8 @@ void diagonal(Rule& r) {
     if (i != a && i != c) s.push_back(dense[static_cast<size_t>(i)]);
   s.push_back(dense[static_cast<size_t>(a)] + dense[static_cast<size_t>(c)]);
   const TensorType t = r.meta_result();
+  if (t.rank() != static_cast<int>(s.size())) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
+  r.agree(diagonal_length(r, x.dim(a), x.dim(c), k), t.dims.back(), "the diagonal");
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   const Expr start = k >= 0 ? dense[static_cast<size_t>(c)] * k : dense[static_cast<size_t>(a)] * -k;
   r.set(r.b.strided(x, t.dims, s, start));
@@ -200,6 +279,7 @@ void as_strided(Rule& r) {
         r.refuse("as_strided of a tensor that is not contiguous", "use slicing, permute or unfold");
     if (!m->storage_offset.is(0)) r.refuse("as_strided of a part of a tensor", "use slicing");
   }
+  r.agree_argument("size", t.dims);
   const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
   r.set(r.b.strided(x, t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
 }
@@ -233,12 +313,12 @@ constexpr RuleRow kRows[] = {
     {"aten.flatten.using_ints", reshape},
     {"aten.ravel.default", reshape},
     {"aten.unflatten.int", reshape},
-    {"aten.squeeze.default", reshape},
-    {"aten.squeeze.dim", reshape},
-    {"aten.squeeze.dims", reshape},
-    {"aten.squeeze_copy.default", reshape},
-    {"aten.squeeze_copy.dim", reshape},
-    {"aten.squeeze_copy.dims", reshape},
+    {"aten.squeeze.default", squeeze},
+    {"aten.squeeze.dim", squeeze},
+    {"aten.squeeze.dims", squeeze},
+    {"aten.squeeze_copy.default", squeeze},
+    {"aten.squeeze_copy.dim", squeeze},
+    {"aten.squeeze_copy.dims", squeeze},
     {"aten.unsqueeze.default", reshape},
     {"aten.unsqueeze_copy.default", reshape},
     {"aten.atleast_1d.default", reshape},
@@ -284,9 +364,9 @@ constexpr RuleRow kRows[] = {
     {"aten.split_with_sizes_copy.default", split},
     {"aten.unsafe_split.Tensor", split},
     {"aten.unsafe_split_with_sizes.default", split},
-    {"aten.chunk.default", split},
-    {"aten.unsafe_chunk.default", split},
-    {"aten.tensor_split.sections", split},
+    {"aten.chunk.default", chunk},
+    {"aten.unsafe_chunk.default", chunk},
+    {"aten.tensor_split.sections", tensor_split},
     {"aten.tensor_split.indices", tensor_split},
     {"aten.tensor_split.tensor_indices_or_sections", tensor_split},
     {"aten.hsplit.int", split_axis<1>},

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/guard.h"
 #include "graph/infer.h"
+#include "graph/type_error.h"
 
 namespace aotc {
 namespace {
@@ -39,7 +41,21 @@ std::vector<ValueId> Builder::make(Op op, std::vector<ValueId> inputs, std::map<
   std::vector<TensorType> types = infer_types(g_, n, result, needed);
   for (ShapeGuard& q : needed)
     if (!holds(g_, q.kind, q.a, q.b)) g_.guards.push_back(std::move(q));
+  for (const TensorType& t : types)
+    for (const Expr& d : t.dims) require_size(d);
   return g_.nodes[g_.add_node(std::move(n), std::move(types))].outputs;
+}
+
+void Builder::require(ShapeGuard::Kind kind, const Expr& a, const Expr& b, std::string_view why) {
+  if (holds(g_, kind, a, b)) return;
+  ShapeGuard q{kind, a, b, {}};
+  q.why = fmt::format("{}{}{}, {}", name_, name_.empty() ? "" : ": ", why, guard_text(q, g_.syms));
+  g_.guards.push_back(std::move(q));
+}
+
+void Builder::require_size(const Expr& size) {
+  if (g_.syms.interval(size).max < 0) throw TypeError(fmt::format("a size of {}", size.str(g_.syms)));
+  require(ShapeGuard::Kind::le, 0, size, "a size");
 }
 
 ValueId Builder::make1(Op op, std::vector<ValueId> inputs, std::map<Attr, AttrValue> attrs, const TensorType* result) {

@@ -28,6 +28,11 @@ class Builder {
   std::vector<ValueId> make(Op op, std::vector<ValueId> inputs, std::map<Attr, AttrValue> attrs = {}, const TensorType* result = nullptr);
   ValueId make1(Op op, std::vector<ValueId> inputs, std::map<Attr, AttrValue> attrs = {}, const TensorType* result = nullptr);
 
+  /// The graph is right only where this holds: a guard, unless it is proved.
+  void require(ShapeGuard::Kind kind, const Expr& a, const Expr& b, std::string_view why);
+  /// A size of a tensor is never negative; one that always is is a TypeError.
+  void require_size(const Expr& size);
+
   // nullary
   ValueId full(TensorType t, double value);
   ValueId full_int(TensorType t, int64_t value);

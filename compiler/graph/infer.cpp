@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "graph/guard.h"
+#include "graph/type_error.h"
+
 namespace aotc {
 namespace {
 
@@ -19,8 +22,8 @@ struct Infer {
     if (ok) return;
     std::string operands;
     for (ValueId v : n.inputs) operands += (operands.empty() ? "" : ", ") + type_text(g.type(v));
-    throw InternalError(fmt::format("{}{}{}({}): {}", op_name(n.op), n.name.empty() ? "" : " @", n.name, operands,
-                                    fmt::format(text, std::forward<A>(args)...)));
+    throw TypeError(fmt::format("{}{}{}({}): {}", op_name(n.op), n.name.empty() ? "" : " @", n.name, operands,
+                                fmt::format(text, std::forward<A>(args)...)));
   }
   std::string text(const Expr& e) const { return e.str(g.syms); }
   std::string type_text(const TensorType& t) const {
@@ -64,7 +67,9 @@ struct Infer {
         (kind != ShapeGuard::Kind::divisible && diff.is_const()) || (kind == ShapeGuard::Kind::divisible && a.is_const() && b.is_const());
     const char* relation = kind == ShapeGuard::Kind::eq ? "equal" : kind == ShapeGuard::Kind::le ? "at most" : "a multiple of";
     require(!refuted, "{}: {} is not {} {}", what, text(a), relation, text(b));
-    needed.push_back({kind, a, b, fmt::format("{}: {}", n.name.empty() ? std::string(op_name(n.op)) : n.name, what)});
+    needed.push_back({kind, a, b, {}});
+    needed.back().why =
+        fmt::format("{}: {}, {}", n.name.empty() ? std::string(op_name(n.op)) : n.name, what, guard_text(needed.back(), g.syms));
   }
   /// The common value; a constant where one of the two is.
   Expr equal(const Expr& a, const Expr& b, std::string_view what) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/constant_store.h"
+#include "graph/guard.h"
 #include "graph/interp_detail.h"
 #include "graph/scalar.h"
 
@@ -85,6 +87,7 @@ HostTensor widened(HostTensor t, bool f64) {
 }
 
 HostTensor constant(const ConstData& c) {
+  AOTC_CHECK(has_data(c), "the data of constant {} are not known", c.name);
   HostTensor h{c.type.dtype, {}, {c.data, c.data + c.bytes}};
   for (const Expr& d : c.type.dims) h.dims.push_back(*d.as_const());
   return h;
@@ -112,11 +115,9 @@ class Symbols {
         if (eval(e) != inputs[i].dims[d])
           throw Diagnostic({}, fmt::format("input {}: dim {} is {}, {} expected", g.inputs[i].name, d, inputs[i].dims[d], e.str(g.syms)));
       }
-    for (const ShapeGuard& q : g.guards) {
-      const int64_t a = eval(q.a), b = eval(q.b);
-      const bool ok = q.kind == ShapeGuard::Kind::eq ? a == b : q.kind == ShapeGuard::Kind::le ? a <= b : b != 0 && a % b == 0;
-      if (!ok) throw Diagnostic({}, fmt::format("shape guard fails: {} and {}: {}", q.a.str(g.syms), q.b.str(g.syms), q.why));
-    }
+    for (const ShapeGuard& q : g.guards)
+      if (!guard_holds(q, [this](SymId s) { return value_[idx(s)]; }))
+        throw Diagnostic({}, fmt::format("shape guard fails: {}: {}", guard_text(q, g.syms), q.why));
   }
   int64_t operator()(SymId s) const {
     AOTC_CHECK(idx(s) < value_.size() && value_[idx(s)], "symbol {} is not bound by an input", g_.syms[s].name);

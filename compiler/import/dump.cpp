@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include "graph/guard.h"
 #include "import/program.h"
 
 namespace aotc::import {
@@ -120,12 +121,8 @@ std::string dump(const Program& p) {
     const SymInfo& s = p.syms[static_cast<SymId>(i)];
     out += fmt::format("symbol {} in [{}, {}]\n", s.name, s.min, s.max == kInf ? "inf" : std::to_string(s.max));
   }
-  for (const ShapeGuard& g : p.guards)
-    out += fmt::format("guard {} {} {}\n", g.a.str(p.syms),
-                       g.kind == ShapeGuard::Kind::eq   ? "=="
-                       : g.kind == ShapeGuard::Kind::le ? "<="
-                                                        : "%",
-                       g.b.str(p.syms));
+  for (const ShapeGuard& g : p.guards) out += fmt::format("guard {}\n", guard_text(g, p.syms));
+  for (const OpenCondition& c : p.open_conditions) out += fmt::format("condition {}\n", c.text);
   dump_into(p, "", out);
   return out;
 }

@@ -4,7 +4,7 @@
 
 #include "import/convert_arg.h"
 #include "import/metadata.h"
-#include "import/sym_text.h"
+#include "import/size_conditions.h"
 
 namespace aotc::import {
 namespace {
@@ -343,6 +343,7 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
     if (meta.has("stack_trace")) node.source = source_line(meta["stack_trace"].text());
     if (meta.has("nn_module_stack")) node.module_path = module_path(meta["nn_module_stack"].text());
   }
+  node.path = j.path();
   node.name = j.has("name") ? s.prefix + j["name"].text() : fmt::format("node_{}", p_.nodes.size());
   if (inline_node(j, s, node.target)) return;
 
@@ -446,12 +447,12 @@ bool GraphReader::add_guard(const PNode& node) {
   if (const bool* b = std::get_if<bool>(&node.args[0].value); b && *b) return true;
   const SymbolicArg* a = std::get_if<SymbolicArg>(&node.args[0].value);
   if (!a) return false;
-  const auto c = parse_sym_condition(a->text, [this](const std::string& name) { return symbols_.of(name); });
-  if (!c || c->kind == SymCondition::Kind::ne) return false;
+  const Result<SymNode> tree = parse_sym(a->text);
+  if (!tree) return false;
   const std::string* why = node.args.size() > 1 ? std::get_if<std::string>(&node.args[1].value) : nullptr;
-  ShapeGuard g{c->kind == SymCondition::Kind::eq ? ShapeGuard::Kind::eq : ShapeGuard::Kind::le, c->a, c->b, why ? *why : a->text};
-  if (c->kind == SymCondition::Kind::lt) g.a = g.a + 1;
-  p_.guards.push_back(std::move(g));
+  const Loc at{.file = p_.file, .path = node.path, .node = node.name, .source = node.source};
+  add_condition(
+      p_, *tree, [this](const std::string& name) { return symbols_.of(name); }, why ? *why : a->text, at);
   return true;
 }
 

@@ -112,7 +112,7 @@ std::map<SymId, int64_t> complete(const Program& p, std::map<SymId, int64_t> siz
 
 }  // namespace
 
-std::vector<HostTensor> make_inputs(const Program& p, const std::map<SymId, int64_t>& wanted, uint64_t seed) {
+std::vector<HostTensor> make_shapes(const Program& p, const std::map<SymId, int64_t>& wanted) {
   const std::map<SymId, int64_t> sizes = complete(p, wanted);
   std::vector<HostTensor> inputs;
   for (const ProgramInput& in : p.inputs) {
@@ -122,6 +122,12 @@ std::vector<HostTensor> make_inputs(const Program& p, const std::map<SymId, int6
     for (const Expr& e : m.sizes) t.dims.push_back(e.eval([&](SymId s) { return sizes.at(s); }));
     inputs.push_back(std::move(t));
   }
+  return inputs;
+}
+
+std::vector<HostTensor> make_inputs(const Program& p, const std::map<SymId, int64_t>& wanted, uint64_t seed) {
+  const std::map<SymId, int64_t> sizes = complete(p, wanted);
+  std::vector<HostTensor> inputs = make_shapes(p, sizes);
   bool sampled = seed == 0 && p.sample_inputs.size() == inputs.size();
   for (size_t i = 0; sampled && i < inputs.size(); ++i) {
     const std::vector<Expr>& dims = p.sample_inputs[i].type.dims;

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "graph/graph.h"
+#include "import/sym_parse.h"
 #include "sym/expr.h"
 
 namespace aotc::import {
@@ -66,6 +67,7 @@ struct PNode {
   /// NoneArg (unused). An in-place operator's result is a new name for the tensor that it wrote.
   std::vector<Arg> results;
   std::string source;       ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
+  std::string path;         ///< in the archive's JSON: "$.graph_module.graph.nodes[3]"
   std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
 };
 
@@ -88,6 +90,16 @@ struct ProgramOutput {
   std::string tree_path;
 };
 
+/// A condition on sizes that no ShapeGuard can say (square roots, products that round). It is decided where its sizes become numbers
+/// (import/size_conditions.h).
+struct OpenCondition {
+  SymNode tree;
+  std::map<std::string, Expr> sizes;  ///< of the tree's symbols
+  std::string text;                   ///< with the inputs' names
+  std::string why;                    ///< it is no ShapeGuard
+  Loc loc;
+};
+
 struct Program {
   std::string file;  ///< path as given, for messages
   std::string torch_version;
@@ -103,7 +115,8 @@ struct Program {
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
   std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
   std::vector<Program> subgraphs;
-  std::vector<ShapeGuard> guards;  ///< what export assumed about shapes and their ranges do not say
+  std::vector<ShapeGuard> guards;              ///< what export assumed about shapes and their ranges do not say
+  std::vector<OpenCondition> open_conditions;  ///< the part of it that must be decided before the program is compiled
   /// Example inputs saved with the archive, in user-input order; empty when there are none.
   std::vector<ConstData> sample_inputs;
 };

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
+#include "graph/guard.h"
 #include "import/graph_reader.h"
 #include "import/json.h"
 #include "import/operators.h"
 #include "import/payload.h"
 #include "import/pickle.h"
 #include "import/signature.h"
+#include "import/size_conditions.h"
 #include "import/zip.h"
 
 namespace aotc::import {
@@ -39,6 +40,7 @@ class Archive {
     GraphReader reader(p_, symbols_, ops);
     reader.read(gm["graph"]);
     read_signature(gm, reader, p_);
+    read_guards_code(m, gm, p_);
     read_weights();
     read_samples(keyword_order(gm));
     finish();
@@ -262,12 +264,19 @@ class Archive {
         for (const Expr& e : p_.tensors.at(in.name).sizes) known.merge(e.symbols());
       if (const Expr* e = std::get_if<Expr>(&in.constant)) known.merge(e->symbols());
     }
-    for (const ShapeGuard& g : p_.guards) note_multiple(g);
+    const auto is_known = [&](const Expr& e) {
+      const std::set<SymId> symbols = e.symbols();
+      return std::includes(known.begin(), known.end(), symbols.begin(), symbols.end());
+    };
+    std::erase_if(p_.open_conditions, [&](const OpenCondition& c) {
+      return !std::all_of(c.sizes.begin(), c.sizes.end(), [&](const auto& size) { return is_known(size.second); });
+    });
+    std::erase_if(p_.guards, [&](const ShapeGuard& g) { return !is_known(g.a) || !is_known(g.b); });
+    narrow_multiples(p_.syms, p_.guards);
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
-      for (const Expr* e : {&g.a, &g.b})
-        for (const SymId s : e->symbols())
-          if (!known.count(s)) return true;
-      return g.kind == ShapeGuard::Kind::eq ? p_.syms.proves_eq(g.a, g.b) : p_.syms.proves_le(g.a, g.b);
+      const std::optional<bool> holds = decided(g, p_.syms);
+      if (holds == false) throw fail(fmt::format("a condition on sizes is never met: {}", guard_text(g, p_.syms))).note(g.why);
+      return holds == true;
     });
     std::function<void(Program&)> share = [&](Program& p) {
       for (Program& s : p.subgraphs) {
@@ -279,16 +288,6 @@ class Archive {
       }
     };
     share(p_);
-  }
-
-  /// mod(s, 8) == 0 says that s is a multiple of 8.
-  void note_multiple(const ShapeGuard& g) {
-    if (g.kind != ShapeGuard::Kind::eq || !g.b.is(0) || g.a.terms().size() != 1) return;
-    const Expr::Term& t = g.a.terms()[0];
-    if (t.atoms.size() != 1 || t.atoms[0].kind != Expr::AtomKind::mod) return;
-    const auto s = t.atoms[0].a.as_symbol();
-    const int64_t by = t.atoms[0].b.as_const().value_or(0);
-    if (s && by > 0) p_.syms.edit(*s).multiple_of = std::lcm(p_.syms[*s].multiple_of, by);
   }
 
   std::shared_ptr<const MappedFile> file_;

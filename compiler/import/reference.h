@@ -23,6 +23,8 @@ class Reference {
 /// `program` must outlive the result.
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
 
+/// Inputs for one assignment of the shape symbols, without data.
+std::vector<HostTensor> make_shapes(const Program& program, const std::map<SymId, int64_t>& sizes);
 /// Inputs for one assignment of the shape symbols: floats N(0,1), integers within what the graph can take as an index
 /// (found by following the input to embedding/index/gather/one_hot), bools and masks of both values. Deterministic in `seed`.
 /// Where the archive has sample inputs of these sizes and seed is 0, those.

@@ -4,7 +4,9 @@
 #include <functional>
 #include <numeric>
 
+#include "graph/guard.h"
 #include "import/bind_symbols.h"
+#include "import/size_conditions.h"
 #include "import/substitute.h"
 
 namespace aotc::import {
@@ -50,10 +52,12 @@ class Binder {
     for (const auto& [name, d] : spec_.dims) narrow(name, d);
     fix_single_values();
     check_guards();
-    rename();
     std::vector<VariantRange> out;
     for (size_t i = 0; i < spec_.variants.size(); ++i)
       if (const auto v = variant(i)) out.push_back(*v);
+    narrow_by_guards();
+    std::erase_if(out, [&](VariantRange& v) { return !clip(v); });
+    rename();
     out.push_back(whole());
     return out;
   }
@@ -205,13 +209,39 @@ class Binder {
 
   void check_guards() {
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
-      const bool eq = g.kind == ShapeGuard::Kind::eq;
-      if (eq ? p_.syms.proves_ne(g.a, g.b) : g.kind == ShapeGuard::Kind::le && p_.syms.proves_lt(g.b, g.a))
-        throw fault("$", fmt::format("the sizes contradict a condition of the archive: {} {} {}", g.a.str(p_.syms),
-                                     eq ? "==" : "<=", g.b.str(p_.syms)))
-            .note(g.why);
-      return eq ? p_.syms.proves_eq(g.a, g.b) : g.kind == ShapeGuard::Kind::le && p_.syms.proves_le(g.a, g.b);
+      const std::optional<bool> holds = decided(g, p_.syms);
+      if (holds == false)
+        throw fault("$", fmt::format("the sizes contradict a condition of the archive: {}", guard_text(g, p_.syms))).note(g.why);
+      return holds == true;
     });
+    decide_conditions(p_);
+  }
+
+  /// What guards say about one symbol alone becomes its range: the run's message then names the dimension.
+  void narrow_by_guards() {
+    if (!narrow_ranges(p_.syms, p_.guards)) {
+      Diagnostic d = fault("$", "the conditions of the archive leave no size");
+      for (const ShapeGuard& g : p_.guards) d.note(g.why);
+      throw d;
+    }
+    fix_single_values();
+    check_guards();
+  }
+
+  /// The variant within the ranges as they are now; false where nothing is left of it.
+  bool clip(VariantRange& v) const {
+    const std::set<SymId> open = input_symbols();
+    for (auto it = v.ranges.begin(); it != v.ranges.end();) {
+      const SymInfo& i = p_.syms[it->first];
+      DimSpec& r = it->second;
+      const int64_t max = std::min(r.max.value_or(kInf), i.max);
+      r.min = std::max(r.min, i.min);
+      r.max = max;
+      r.multiple_of = std::lcm(r.multiple_of, i.multiple_of);
+      if (r.min > max || (max != kInf && max - max % r.multiple_of < r.min)) return false;
+      it = open.count(it->first) ? std::next(it) : v.ranges.erase(it);
+    }
+    return true;
   }
 
   void rename() {

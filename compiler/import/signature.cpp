@@ -104,6 +104,15 @@ std::vector<std::string> keyword_order(const JsonRef& graph_module) {
   return names;
 }
 
+std::vector<std::string> positional_names(const JsonRef& graph_module) {
+  std::vector<std::string> names;
+  const auto call = root_call(graph_module);
+  if (!call || !call->has("forward_arg_names")) return names;
+  const JsonRef given = (*call)["forward_arg_names"];
+  for (size_t i = 0, n = given.size(); i < n; ++i) names.push_back(given.at(i).text());
+  return names;
+}
+
 void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p) {
   const JsonRef signature = graph_module["signature"];
   const JsonRef inputs = signature["input_specs"], outputs = signature["output_specs"];

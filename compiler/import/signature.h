@@ -12,4 +12,7 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
 /// Keyword names of the call, in the order of the flattened inputs (from in_spec).
 std::vector<std::string> keyword_order(const JsonRef& graph_module);
 
+/// Names of the positional arguments, in order; empty where the archive does not say them.
+std::vector<std::string> positional_names(const JsonRef& graph_module);
+
 }  // namespace aotc::import

@@ -32,6 +32,8 @@ void substitute(Program& p, const SymMap& with) {
     replace(g.a, with);
     replace(g.b, with);
   }
+  for (OpenCondition& c : p.open_conditions)
+    for (auto& [name, e] : c.sizes) replace(e, with);
   for (Program& s : p.subgraphs) substitute(s, with);
 }
 

@@ -1,11 +1,8 @@
 #include "import/sym_text.h"
 
-#include <cctype>
-#include <charconv>
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
-#include <vector>
 
 namespace aotc::import {
 namespace {
@@ -18,7 +15,13 @@ struct Refusal {
 struct Fraction {
   Expr num;
   int64_t den = 1;
+  /// Python computes this in float64, for sizes of much less than 53 bits. A division that rounds leaves its quotient where it is whole
+  /// (and so exact) or farther from a whole number than it was rounded; the same after a sum with an exact fraction of a power of two
+  /// or a product with a power of two, so its floor is the exact one's. Other arithmetic on it may end on another side.
+  enum class Float : uint8_t { exact, rounded, unclear } as_float = Float::exact;
 };
+
+bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r;
@@ -33,333 +36,274 @@ Fraction reduced(Expr num, int64_t den) {
   }
   return {std::move(num), den};
 }
-Fraction add(const Fraction& a, const Fraction& b) {
-  if (a.den == b.den) return reduced(a.num + b.num, a.den);
-  return reduced(a.num * b.den + b.num * a.den, checked_mul(a.den, b.den));
+bool exact(const Fraction& f) { return f.as_float == Fraction::Float::exact; }
+/// `r` as what Python computes from a and b by an operation that keeps a rounded operand's floor only where `harmless`.
+Fraction computed(Fraction r, const Fraction& a, const Fraction& b, bool harmless) {
+  if (exact(a) && exact(b)) return r;
+  const bool rounded_once = a.as_float != Fraction::Float::unclear && b.as_float != Fraction::Float::unclear;
+  r.as_float = rounded_once && harmless ? Fraction::Float::rounded : Fraction::Float::unclear;
+  return r;
 }
-Fraction multiply(const Fraction& a, const Fraction& b) { return reduced(a.num * b.num, checked_mul(a.den, b.den)); }
-Fraction divide(const Fraction& a, const Fraction& b) {
+Fraction add(const Fraction& a, const Fraction& b) {
+  const bool harmless = (exact(a) && power_of_two(a.den)) || (exact(b) && power_of_two(b.den));
+  if (a.den == b.den) return computed(reduced(a.num + b.num, a.den), a, b, harmless);
+  return computed(reduced(a.num * b.den + b.num * a.den, checked_mul(a.den, b.den)), a, b, harmless);
+}
+bool scales_exactly(const Fraction& f) {
+  const int64_t n = f.num.as_const().value_or(0);
+  return exact(f) && power_of_two(f.den) && (power_of_two(n) || n == -1);
+}
+Fraction multiply(const Fraction& a, const Fraction& b) {
+  return computed(reduced(a.num * b.num, checked_mul(a.den, b.den)), a, b, scales_exactly(a) || scales_exactly(b));
+}
+Fraction divide_exactly(const Fraction& a, const Fraction& b) {
   const auto c = b.num.as_const();
   if (!c || *c == 0) throw Refusal{"a true division by a symbol"};
   const int64_t sign = *c < 0 ? -1 : 1;
-  return reduced(a.num * (b.den * sign), checked_mul(a.den, *c * sign));
+  return computed(reduced(a.num * (b.den * sign), checked_mul(a.den, *c * sign)), a, b, scales_exactly(b));
+}
+Fraction true_division(const Fraction& a, const Fraction& b) {
+  Fraction r = divide_exactly(a, b);
+  if (exact(r) && !power_of_two(r.den)) r.as_float = Fraction::Float::rounded;
+  return r;
 }
 Expr whole(const Fraction& f) {
-  if (f.den != 1) throw Refusal{"a value that may not be an integer"};
+  if (f.den != 1 || f.as_float == Fraction::Float::unclear) throw Refusal{"a value that may not be an integer"};
   return f.num;
 }
-Expr floor_of(const Fraction& f) { return f.den == 1 ? f.num : floordiv(f.num, f.den); }
-Expr ceil_of(const Fraction& f) { return f.den == 1 ? f.num : ceildiv(f.num, f.den); }
+const Fraction& not_unclear(const Fraction& f) {
+  if (f.as_float == Fraction::Float::unclear) throw Refusal{"arithmetic of floating point numbers that rounds"};
+  return f;
+}
+Expr floor_of(const Fraction& f) { return not_unclear(f).den == 1 ? f.num : floordiv(f.num, f.den); }
+Expr ceil_of(const Fraction& f) { return not_unclear(f).den == 1 ? f.num : ceildiv(f.num, f.den); }
+/// Towards zero: the floor of |x|, with x's sign.
+Expr trunc_of(const Fraction& f) {
+  if (f.den == 1) return floor_of(f);
+  return max(floor_of(f), Expr(0)) + min(ceil_of(f), Expr(0));
+}
 Expr nonzero(const Expr& e) {
   if (e.is(0)) throw Refusal{"a division by zero"};
   return e;
 }
 Fraction power(const Fraction& base, const Fraction& exponent) {
+  if (exponent.den != 1) throw Refusal{"a power that is not whole"};
   const auto n = whole(exponent).as_const();
   if (!n || *n < -1 || *n > 8) throw Refusal{"a power other than -1 to 8"};
-  if (*n == -1) return divide({1}, base);
+  if (*n == -1) return divide_exactly({1}, base);
   Fraction r{1};
   for (int64_t i = 0; i < *n; ++i) r = multiply(r, base);
   return r;
 }
-
-using Args = std::vector<Fraction>;
-struct Function {
-  std::string_view name;
-  int arity;  ///< -1: two or more
-  Fraction (*fn)(const Args&);
-};
-
-template <Fraction (*F)(const Fraction&, const Fraction&)>
-Fraction fold(const Args& a) {
-  Fraction r = a[0];
-  for (size_t i = 1; i < a.size(); ++i) r = F(r, a[i]);
-  return r;
+Fraction real(double d) {
+  for (int64_t den = 1; den <= (1 << 20); den *= 2)
+    if (const double scaled = d * static_cast<double>(den); scaled == std::floor(scaled) && std::abs(scaled) < 1e12)
+      return {static_cast<int64_t>(scaled), den};
+  throw Refusal{fmt::format("the number '{}', which is not a fraction of powers of two", d)};
 }
-Fraction min2(const Fraction& a, const Fraction& b) { return {min(whole(a), whole(b))}; }
-Fraction max2(const Fraction& a, const Fraction& b) { return {max(whole(a), whole(b))}; }
-Fraction floor_div(const Args& a) {
-  const Fraction q = a[1].num.is_const() ? divide(a[0], a[1]) : Fraction{};
-  return {a[1].num.is_const() ? floor_of(q) : floordiv(whole(a[0]), nonzero(whole(a[1])))};
-}
-Fraction modulo(const Args& a) { return {mod(whole(a[0]), nonzero(whole(a[1])))}; }
-
-constexpr Function kFunctions[] = {
-    {"Add", -1, fold<add>},
-    {"Mul", -1, fold<multiply>},
-    {"Max", -1, fold<max2>},
-    {"Min", -1, fold<min2>},
-    {"Pow", 2, [](const Args& a) { return power(a[0], a[1]); }},
-    {"PowByNatural", 2, [](const Args& a) { return power(a[0], a[1]); }},
-    {"Integer", 1, [](const Args& a) { return a[0]; }},
-    {"Rational", 2, [](const Args& a) { return divide(a[0], a[1]); }},
-    {"Float", 1, [](const Args& a) { return a[0]; }},
-    {"FloorDiv", 2, floor_div},
-    {"CleanDiv", 2, floor_div},
-    {"CeilDiv", 2, [](const Args& a) { return Fraction{ceildiv(whole(a[0]), nonzero(whole(a[1])))}; }},
-    {"Mod", 2, modulo},
-    {"PythonMod", 2, modulo},
-    {"ModularIndexing", 3, [](const Args& a) { return Fraction{mod(floordiv(whole(a[0]), nonzero(whole(a[1]))), nonzero(whole(a[2])))}; }},
-    {"IntTrueDiv", 2, [](const Args& a) { return divide(a[0], a[1]); }},
-    {"FloatTrueDiv", 2, [](const Args& a) { return divide(a[0], a[1]); }},
-    {"ToFloat", 1, [](const Args& a) { return a[0]; }},
-    {"Identity", 1, [](const Args& a) { return a[0]; }},
-    {"floor", 1, [](const Args& a) { return Fraction{floor_of(a[0])}; }},
-    {"FloorToInt", 1, [](const Args& a) { return Fraction{floor_of(a[0])}; }},
-    {"ceiling", 1, [](const Args& a) { return Fraction{ceil_of(a[0])}; }},
-    {"CeilToInt", 1, [](const Args& a) { return Fraction{ceil_of(a[0])}; }},
-    // Towards zero: the floor of |x|, with x's sign.
-    {"TruncToInt", 1,
-     [](const Args& a) {
-       if (a[0].den == 1) return a[0];
-       return Fraction{max(floor_of(a[0]), Expr(0)) + min(ceil_of(a[0]), Expr(0))};
-     }},
-    {"trunc", 1,
-     [](const Args& a) {
-       if (a[0].den == 1) return a[0];
-       return Fraction{max(floor_of(a[0]), Expr(0)) + min(ceil_of(a[0]), Expr(0))};
-     }},
-    {"LShift", 2,
-     [](const Args& a) {
-       const auto n = whole(a[1]).as_const();
-       if (!n || *n < 0 || *n > 30) throw Refusal{"a shift by a symbol"};
-       return Fraction{whole(a[0]) * (int64_t{1} << *n)};
-     }},
-    {"RShift", 2,
-     [](const Args& a) {
-       const auto n = whole(a[1]).as_const();
-       if (!n || *n < 0 || *n > 30) throw Refusal{"a shift by a symbol"};
-       return Fraction{floordiv(whole(a[0]), int64_t{1} << *n)};
-     }},
-};
-
-struct Comparison {
-  std::string_view name;
-  SymCondition::Kind kind;
-  bool swapped;
-};
-constexpr Comparison kComparisons[] = {
-    {"Equality", SymCondition::Kind::eq, false},         {"Eq", SymCondition::Kind::eq, false}, {"==", SymCondition::Kind::eq, false},
-    {"Unequality", SymCondition::Kind::ne, false},       {"Ne", SymCondition::Kind::ne, false}, {"!=", SymCondition::Kind::ne, false},
-    {"LessThan", SymCondition::Kind::le, false},         {"Le", SymCondition::Kind::le, false}, {"<=", SymCondition::Kind::le, false},
-    {"StrictLessThan", SymCondition::Kind::lt, false},   {"Lt", SymCondition::Kind::lt, false}, {"<", SymCondition::Kind::lt, false},
-    {"GreaterThan", SymCondition::Kind::le, true},       {"Ge", SymCondition::Kind::le, true},  {">=", SymCondition::Kind::le, true},
-    {"StrictGreaterThan", SymCondition::Kind::lt, true}, {"Gt", SymCondition::Kind::lt, true},  {">", SymCondition::Kind::lt, true},
-};
-const Comparison* find_comparison(std::string_view name) {
-  for (const Comparison& c : kComparisons)
-    if (c.name == name) return &c;
-  return nullptr;
+int64_t shift(const Fraction& by) {
+  const auto n = whole(by).as_const();
+  if (!n || *n < 0 || *n > 30) throw Refusal{"a shift by a symbol"};
+  return int64_t{1} << *n;
 }
 
-class Parser {
+/// A tree read as an expression. Divisors that are not numbers are noted: the tree has no value where one is zero.
+class Reader {
  public:
-  Parser(std::string_view text, const std::function<Expr(const std::string&)>& symbol) : text_(text), symbol_(symbol) {
-    if (text.size() > 65536) throw Refusal{"an expression of more than 65536 characters"};
-  }
+  explicit Reader(const SymbolOf& symbol) : symbol_(symbol) {}
+  std::vector<Expr> divisors;
 
-  Expr integer() {
-    const Fraction f = sum();
-    finish();
-    return whole(f);
-  }
-
-  SymCondition condition() {
-    skip();
-    const size_t start = at_;
-    if (const Comparison* c = find_comparison(word()); c && take("(")) {
-      const Fraction a = sum();
-      if (!take(",")) throw unexpected();
-      const Fraction b = sum();
-      if (!take(")")) throw unexpected();
-      finish();
-      return compare(*c, a, b);
+  Fraction value(const SymNode& n) {
+    switch (n.kind) {
+      case SymNode::Kind::integer: return {n.integer};
+      case SymNode::Kind::real: return real(n.real);
+      case SymNode::Kind::symbol: return {symbol_(n.name)};
+      case SymNode::Kind::call: break;
     }
-    at_ = start;
-    const Fraction a = sum();
-    for (const std::string_view op : {"==", "!=", "<=", ">=", "<", ">"})
-      if (take(op)) {
-        const Fraction b = sum();
-        finish();
-        return compare(*find_comparison(op), a, b);
-      }
-    throw unexpected();
+    for (const Function& f : kFunctions)
+      if (f.name == n.name) return apply(f, n);
+    throw Refusal{fmt::format("the function {}", n.name)};
   }
 
  private:
-  static SymCondition compare(const Comparison& c, Fraction a, Fraction b) {
-    if (c.swapped) std::swap(a, b);
-    return {c.kind, a.num * b.den, b.num * a.den};
-  }
+  using Args = std::vector<Fraction>;
+  struct Function {
+    std::string_view name;
+    int arity;  ///< -1: two or more
+    Fraction (*fn)(Reader&, const Args&);
+  };
 
-  Fraction sum() {
-    if (++depth_ > 100) throw Refusal{"an expression nested deeper than 100"};
-    Fraction r = term();
-    for (;;) {
-      if (take("+"))
-        r = add(r, term());
-      else if (take("-"))
-        r = add(r, multiply({-1}, term()));
-      else
-        break;
-    }
-    --depth_;
-    return r;
-  }
-  Fraction term() {
-    Fraction r = factor();
-    for (;;) {
-      if (peek("**")) break;
-      if (take("*"))
-        r = multiply(r, factor());
-      else if (take("//"))
-        r = floor_div({r, factor()});
-      else if (take("/"))
-        r = divide(r, factor());
-      else if (take("%"))
-        r = modulo({r, factor()});
-      else
-        break;
-    }
-    return r;
-  }
-  Fraction factor() {
-    if (take("-")) {
-      if (++depth_ > 100) throw Refusal{"an expression nested deeper than 100"};
-      const Fraction f = multiply({-1}, factor());
-      --depth_;
-      return f;
-    }
-    const Fraction base = atom();
-    return take("**") ? power(base, atom()) : base;
-  }
-  Fraction atom() {
-    skip();
-    if (take("(")) {
-      const Fraction r = sum();
-      if (!take(")")) throw unexpected();
-      return r;
-    }
-    if (at_ < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.' || text_[at_] == '\''))
-      return number();
-    const std::string_view name = word();
-    if (name.empty()) throw unexpected();
-    if (!take("(")) {
-      if (name == "NegativeOne") return {-1};
-      if (name == "Zero") return {0};
-      if (name == "One") return {1};
-      return {symbol_(std::string(name))};
-    }
-    if (name == "Symbol") return named_symbol();
-    for (const Function& f : kFunctions)
-      if (f.name == name) return call(f);
-    throw Refusal{fmt::format("the function {}", name)};
-  }
-  Fraction call(const Function& f) {
+  Fraction apply(const Function& f, const SymNode& n) {
+    if (f.arity < 0 ? n.args.size() < 2 : n.args.size() != static_cast<size_t>(f.arity))
+      throw Refusal{fmt::format("{} with {} arguments", f.name, n.args.size())};
     Args args;
-    do {
-      if (skip_keyword()) continue;
-      args.push_back(sum());
-    } while (take(","));
-    if (!take(")")) throw unexpected();
-    if (f.arity < 0 ? args.size() < 2 : args.size() != static_cast<size_t>(f.arity))
-      throw Refusal{fmt::format("{} with {} arguments", f.name, args.size())};
-    return f.fn(args);
-  }
-  /// "precision=53": true when one was skipped.
-  bool skip_keyword() {
-    const size_t start = at_;
-    const std::string_view name = word();
-    if (!name.empty() && !peek("==") && take("=")) {
-      word();
-      if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) number();
-      return true;
-    }
-    at_ = start;
-    return false;
-  }
-  Fraction named_symbol() {
-    skip();
-    if (!take("'")) throw unexpected();
-    const size_t end = text_.find('\'', at_);
-    if (end == std::string_view::npos) throw unexpected();
-    const std::string name(text_.substr(at_, end - at_));
-    at_ = end + 1;
-    while (take(","))
-      if (!skip_keyword()) throw unexpected();
-    if (!take(")")) throw unexpected();
-    if (name.empty()) throw Refusal{"a symbol without a name"};
-    return {symbol_(name)};
-  }
-  /// "12", "0.5", "'1.0e-5'": decimal numbers become exact fractions.
-  Fraction number() {
-    const bool quoted = take("'");
-    const size_t start = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.' ||
-            ((text_[at_] == '-' || text_[at_] == '+') && at_ > start && (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E'))))
-      ++at_;
-    std::string digits(text_.substr(start, at_ - start));
-    if (quoted && !take("'")) throw unexpected();
-    int64_t i = 0;
-    if (auto [p, e] = std::from_chars(digits.data(), digits.data() + digits.size(), i);
-        e == std::errc() && p == digits.data() + digits.size())
-      return {i};
-    char* end = nullptr;
-    const double d = std::strtod(digits.c_str(), &end);
-    if (end != digits.c_str() + digits.size() || !std::isfinite(d)) throw Refusal{fmt::format("the number '{}'", digits)};
-    for (int64_t den = 1; den <= (1 << 20); den *= 2)
-      if (const double scaled = d * static_cast<double>(den); scaled == std::floor(scaled) && std::abs(scaled) < 1e12)
-        return {static_cast<int64_t>(scaled), den};
-    throw Refusal{fmt::format("the number '{}', which is not a fraction of powers of two", digits)};
+    for (const SymNode& a : n.args) args.push_back(value(a));
+    return f.fn(*this, args);
   }
 
-  std::string_view word() {
-    skip();
-    const size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
-    return text_.substr(start, at_ - start);
+  template <Fraction (*F)(const Fraction&, const Fraction&)>
+  static Fraction fold(Reader&, const Args& a) {
+    Fraction r = a[0];
+    for (size_t i = 1; i < a.size(); ++i) r = F(r, a[i]);
+    return r;
   }
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  static Fraction min2(const Fraction& a, const Fraction& b) { return {min(whole(a), whole(b))}; }
+  static Fraction max2(const Fraction& a, const Fraction& b) { return {max(whole(a), whole(b))}; }
+  const Expr& divisor(const Expr& e) {
+    if (!nonzero(e).is_const()) divisors.push_back(e);
+    return e;
   }
-  bool peek(std::string_view s) {
-    skip();
-    return text_.substr(at_, s.size()) == s;
+  static Fraction floor_div(Reader& r, const Args& a) {
+    if (a[1].num.is_const()) return {floor_of(divide_exactly(a[0], a[1]))};
+    return {floordiv(whole(a[0]), r.divisor(whole(a[1])))};
   }
-  bool take(std::string_view s) {
-    if (!peek(s)) return false;
-    at_ += s.size();
-    return true;
-  }
-  void finish() {
-    skip();
-    if (at_ != text_.size()) throw unexpected();
-  }
-  Refusal unexpected() const { return {fmt::format("unexpected text at column {}", at_ + 1)}; }
+  static Fraction modulo(Reader& r, const Args& a) { return {mod(whole(a[0]), r.divisor(whole(a[1])))}; }
 
-  std::string_view text_;
-  const std::function<Expr(const std::string&)>& symbol_;
-  size_t at_ = 0;
-  int depth_ = 0;
+  static constexpr Function kFunctions[] = {
+      {"Add", -1, fold<add>},
+      {"Mul", -1, fold<multiply>},
+      {"Max", -1, fold<max2>},
+      {"Min", -1, fold<min2>},
+      {"Pow", 2, [](Reader&, const Args& a) { return power(a[0], a[1]); }},
+      {"Rational", 2, [](Reader&, const Args& a) { return divide_exactly(a[0], a[1]); }},
+      {"TrueDiv", 2, [](Reader&, const Args& a) { return true_division(a[0], a[1]); }},
+      {"FloorDiv", 2, floor_div},
+      {"CeilDiv", 2, [](Reader& r, const Args& a) { return Fraction{ceildiv(whole(a[0]), r.divisor(whole(a[1])))}; }},
+      {"Mod", 2, modulo},
+      {"ModularIndexing", 3,
+       [](Reader& r, const Args& a) { return Fraction{mod(floordiv(whole(a[0]), r.divisor(whole(a[1]))), r.divisor(whole(a[2])))}; }},
+      {"Abs", 1, [](Reader&, const Args& a) { return Fraction{max(whole(a[0]), -whole(a[0]))}; }},
+      {"ToFloat", 1, [](Reader&, const Args& a) { return a[0]; }},
+      {"FloorToInt", 1, [](Reader&, const Args& a) { return Fraction{floor_of(a[0])}; }},
+      {"CeilToInt", 1, [](Reader&, const Args& a) { return Fraction{ceil_of(a[0])}; }},
+      {"TruncToInt", 1, [](Reader&, const Args& a) { return Fraction{trunc_of(a[0])}; }},
+      {"LShift", 2, [](Reader&, const Args& a) { return Fraction{whole(a[0]) * shift(a[1])}; }},
+      {"RShift", 2, [](Reader&, const Args& a) { return Fraction{floordiv(whole(a[0]), shift(a[1]))}; }},
+  };
+
+  const SymbolOf& symbol_;
 };
 
-}  // namespace
+/// A tree read as a condition.
+class Conditions {
+ public:
+  explicit Conditions(const SymbolOf& symbol) : reader_(symbol) {}
 
-Result<Expr> parse_sym_text(std::string_view text, const std::function<Expr(const std::string&)>& symbol) {
+  std::vector<ShapeGuard> read(const SymNode& n) {
+    conjunction(n);
+    for (const Expr& d : reader_.divisors) not_equal(d, 0);
+    return std::move(guards_);
+  }
+
+ private:
+  enum class Relation : uint8_t { eq, ne, le, lt, ge, gt };
+  struct Named {
+    std::string_view name;
+    Relation relation;
+  };
+  static constexpr Named kRelations[] = {{"Eq", Relation::eq}, {"Ne", Relation::ne}, {"Le", Relation::le},
+                                         {"Lt", Relation::lt}, {"Ge", Relation::ge}, {"Gt", Relation::gt}};
+  struct Comparison {
+    Relation relation;
+    Expr a, b;
+  };
+
+  static bool is_condition(const SymNode& n) {
+    if (n.kind != SymNode::Kind::call) return false;
+    for (const std::string_view name : {"And", "Or", "Not", "True", "False"})
+      if (n.name == name) return true;
+    return relation_of(n).has_value();
+  }
+  static std::optional<Relation> relation_of(const SymNode& n) {
+    for (const Named& r : kRelations)
+      if (r.name == n.name && n.args.size() == 2) return r.relation;
+    return std::nullopt;
+  }
+
+  std::optional<Comparison> comparison(const SymNode& n) {
+    std::optional<Relation> r = relation_of(n);
+    if (!r) return std::nullopt;
+    if (is_condition(n.args[0]) || is_condition(n.args[1])) throw Refusal{"a comparison of conditions"};
+    Fraction a = reader_.value(n.args[0]), b = reader_.value(n.args[1]);
+    for (const Fraction* f : {&a, &b})
+      if (!exact(*f)) throw Refusal{"a comparison of floating point numbers that were rounded"};
+    if (*r == Relation::ge || *r == Relation::gt) {
+      std::swap(a, b);
+      r = *r == Relation::ge ? Relation::le : Relation::lt;
+    }
+    return Comparison{*r, a.num * b.den, b.num * a.den};
+  }
+
+  void not_equal(const Expr& a, const Expr& b) { guards_.push_back({ShapeGuard::Kind::le, 1, max(a - b, b - a), {}}); }
+
+  /// Every part of it becomes a guard of its own.
+  void conjunction(const SymNode& n) {
+    if (n.name == "And" && n.kind == SymNode::Kind::call) {
+      for (const SymNode& a : n.args) conjunction(a);
+      return;
+    }
+    if (n.name == "True" && n.kind == SymNode::Kind::call) return;
+    const std::optional<Comparison> c = comparison(n);
+    if (!c) {
+      guards_.push_back({ShapeGuard::Kind::le, 1, indicator(n), {}});
+      return;
+    }
+    switch (c->relation) {
+      case Relation::eq: guards_.push_back({ShapeGuard::Kind::eq, c->a, c->b, {}}); break;
+      case Relation::ne: not_equal(c->a, c->b); break;
+      case Relation::le: guards_.push_back({ShapeGuard::Kind::le, c->a, c->b, {}}); break;
+      default: guards_.push_back({ShapeGuard::Kind::le, c->a + 1, c->b, {}});
+    }
+  }
+
+  /// 1 where the condition holds, else 0.
+  Expr indicator(const SymNode& n) {
+    if (n.kind != SymNode::Kind::call) throw Refusal{"a number in place of a condition"};
+    if (n.name == "True") return 1;
+    if (n.name == "False") return 0;
+    if (n.name == "Not" && n.args.size() == 1) return Expr(1) - indicator(n.args[0]);
+    if ((n.name == "And" || n.name == "Or") && !n.args.empty()) {
+      Expr r = indicator(n.args[0]);
+      for (size_t i = 1; i < n.args.size(); ++i) r = n.name == "And" ? min(r, indicator(n.args[i])) : max(r, indicator(n.args[i]));
+      return r;
+    }
+    const std::optional<Comparison> c = comparison(n);
+    if (!c) throw Refusal{fmt::format("the function {} in place of a condition", n.name)};
+    const auto above_zero = [](const Expr& e) { return min(max(e, 0), 1); };
+    switch (c->relation) {
+      case Relation::eq: return Expr(1) - above_zero(max(c->a - c->b, c->b - c->a));
+      case Relation::ne: return above_zero(max(c->a - c->b, c->b - c->a));
+      case Relation::le: return above_zero(c->b - c->a + 1);
+      default: return above_zero(c->b - c->a);
+    }
+  }
+
+  Reader reader_;
+  std::vector<ShapeGuard> guards_;
+};
+
+template <class R, class Fn>
+Result<R> caught(const Fn& fn) {
   try {
-    return Parser(text, symbol).integer();
-  } catch (const Refusal& r) { return Result<Expr>::fail(r.why); } catch (const InternalError&) {
-    return Result<Expr>::fail("numbers that overflow 64 bits");
+    return fn();
+  } catch (const Refusal& r) { return Result<R>::fail(r.why); } catch (const InternalError&) {
+    return Result<R>::fail("numbers that overflow 64 bits");
   }
 }
 
-Result<SymCondition> parse_sym_condition(std::string_view text, const std::function<Expr(const std::string&)>& symbol) {
-  try {
-    return Parser(text, symbol).condition();
-  } catch (const Refusal& r) { return Result<SymCondition>::fail(r.why); } catch (const InternalError&) {
-    return Result<SymCondition>::fail("numbers that overflow 64 bits");
-  }
+}  // namespace
+
+Result<Expr> expr_of(const SymNode& tree, const SymbolOf& symbol) {
+  return caught<Expr>([&] { return whole(Reader(symbol).value(tree)); });
+}
+
+Result<Expr> parse_sym_text(std::string_view text, const SymbolOf& symbol) {
+  const Result<SymNode> tree = parse_sym(text);
+  return tree ? expr_of(*tree, symbol) : Result<Expr>::fail(tree.why());
+}
+
+Result<std::vector<ShapeGuard>> guards_of(const SymNode& tree, const SymbolOf& symbol) {
+  return caught<std::vector<ShapeGuard>>([&] { return Conditions(symbol).read(tree); });
 }
 
 }  // namespace aotc::import

@@ -3,22 +3,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/diagnostic.h"
+#include "graph/graph.h"
+#include "import/sym_parse.h"
 #include "sym/expr.h"
 
 namespace aotc::import {
 
-/// Reads sympy's text of an integer expression: both srepr ("Add(Integer(1), Symbol('s0', integer=True))") and infix ("2*s0 + 1",
-/// "((s0 + 1)//2)", "Max(1, s0)"). Rational parts inside a floor or trunc are followed exactly. `symbol` gives the Expr of a name.
-/// Fails with the reason where no Expr equals the text (square roots, true divisions, conditions).
-Result<Expr> parse_sym_text(std::string_view text, const std::function<Expr(const std::string&)>& symbol);
+/// The Expr of a symbol or source; may throw.
+using SymbolOf = std::function<Expr(const std::string&)>;
 
-/// A condition between integer expressions: "Eq(Mod(s0, 8), 0)", "s0 <= 512", "Ne(s0, s1)".
-struct SymCondition {
-  enum class Kind : uint8_t { eq, ne, le, lt } kind;
-  Expr a, b;
-};
-Result<SymCondition> parse_sym_condition(std::string_view text, const std::function<Expr(const std::string&)>& symbol);
+/// The Expr that equals an expression of sizes, in all forms of import/sym_parse.h. Rational parts inside a floor or trunc are followed
+/// exactly. Fails with the reason where no Expr equals the text: square roots, products of floats that round, conditions.
+Result<Expr> parse_sym_text(std::string_view text, const SymbolOf& symbol);
+Result<Expr> expr_of(const SymNode& tree, const SymbolOf& symbol);
+
+/// A condition ("Eq(Mod(s0, 8), 0)", "x % 3 == 1 and y > 5", "not (a == b) or c < d") as guards that hold together exactly where it is
+/// true; where it would divide by zero they do not hold. Without `why`.
+Result<std::vector<ShapeGuard>> guards_of(const SymNode& tree, const SymbolOf& symbol);
 
 }  // namespace aotc::import

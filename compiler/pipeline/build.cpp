@@ -39,8 +39,15 @@ constexpr const char* kWeightsSymbol = "aotc_weights_blob";
 std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
   std::vector<std::vector<plan::SymRange>> out;
   for (const import::VariantRange& v : f.variants) {
-    out.emplace_back();
-    for (const auto& [sym, d] : v.ranges) out.back().push_back({sym, d.min, d.max.value_or(kInf), d.multiple_of});
+    std::vector<plan::SymRange> ranges;
+    bool any = true;
+    for (const auto& [sym, d] : v.ranges) {
+      // The operators may have narrowed the archive's ranges.
+      const SymInfo& i = f.graph.syms[sym];
+      ranges.push_back({sym, std::max(d.min, i.min), std::min(d.max.value_or(kInf), i.max), d.multiple_of});
+      any = any && ranges.back().min <= ranges.back().max;
+    }
+    if (any) out.push_back(std::move(ranges));
   }
   return out;
 }

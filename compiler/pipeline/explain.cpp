@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "graph/guard.h"
 namespace aotc::pipeline {
 namespace {
 
@@ -101,9 +102,7 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans) {
   e["variants"] = json::array();
   for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
   e["guards"] = json::array();
-  constexpr const char* kGuard[] = {"==", "<=", "is a multiple of"};
-  for (const ShapeGuard& s : g.guards)
-    e["guards"].push_back(fmt::format("{} {} {}: {}", s.a.str(g.syms), kGuard[static_cast<int>(s.kind)], s.b.str(g.syms), s.why));
+  for (const ShapeGuard& s : g.guards) e["guards"].push_back(fmt::format("{}: {}", guard_text(s, g.syms), s.why));
   for (const import::Expansion& x : front.expansions)
     e["expanded"].push_back({{"node", x.node}, {"operator", x.target}, {"source", x.source}, {"into", x.into}});
   return e;

@@ -343,6 +343,7 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
   for (const auto& ranges : variants) {
     const SymTable syms = narrowed(module.syms, ranges);
     Plan plan = PlanBuilder(graph, module, options, set, weights, syms).build();
+    plan.guards = graph.guards;
     for (SymId s : set.symbols) plan.ranges.push_back({s, syms[s].min, syms[s].max, syms[s].multiple_of});
     for (const SymRange& r : ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
     if (plan.name.empty()) plan.name = "default";

@@ -63,6 +63,7 @@ struct SymRange {
 struct Plan {
   std::string name;  ///< "default", "batch=1", "batch in [2, 64] by 2"
   std::vector<SymRange> ranges;
+  std::vector<ShapeGuard> guards;  ///< the graph's: it is run only where they hold
   IdVec<PlanBufferId, PlannedBuffer> buffers;
   std::vector<Step> steps;
   Expr arena_bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/guard.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
 
@@ -55,14 +56,23 @@ class Checker {
   }
 
   void at(const std::map<SymId, int64_t>& point) const {
-    auto value = [&](const Expr& e, const char* what) {
-      auto v = e.try_eval([&](SymId s) -> std::optional<int64_t> {
+    const auto evaluate = [&](const Expr& e) {
+      return e.try_eval([&](SymId s) -> std::optional<int64_t> {
         auto it = point.find(s);
-        if (it == point.end()) return std::nullopt;
+        AOTC_CHECK(it != point.end(), "after {}: a size of the symbol {}, which no input has", after_, syms_[s].name);
         return it->second;
       });
-      AOTC_CHECK(v && *v >= 0, "after {}: {} is {} at {}", after_, what, v ? fmt::format("{}", *v) : "undefined", describe(point));
-      return *v;
+    };
+    // Sizes that overflow are refused by a run.
+    if (!evaluate(plan_.arena_bytes) || !evaluate(plan_.scratch_bytes)) return;
+    for (const PlannedBuffer& b : plan_.buffers)
+      if (!evaluate(b.bytes) || !evaluate(b.offset)) return;
+    for (const Step& s : plan_.steps)
+      if (!evaluate(s.work) || !evaluate(s.grain) || !evaluate(s.scratch_bytes)) return;
+    auto value = [&](const Expr& e, const char* what) {
+      const int64_t v = *evaluate(e);
+      AOTC_CHECK(v >= 0, "after {}: {} is {} at {}", after_, what, v, describe(point));
+      return v;
     };
     const int64_t arena = value(plan_.arena_bytes, "arena_bytes");
     struct Item {
@@ -152,7 +162,10 @@ void verify(const Plan& plan, const SymTable& syms, std::string_view after) {
   check.structure();
   std::vector<SymId> symbols;
   for (const SymRange& r : plan.ranges) symbols.push_back(r.sym);
-  for (const auto& point : sample_points(narrowed(syms, plan.ranges), symbols)) check.at(point);
+  const SymTable ranges = narrowed(syms, plan.ranges);
+  std::set<std::map<SymId, int64_t>> seen;
+  for (const auto& point : sample_points(ranges, symbols))
+    if (const auto run = sizes_near(ranges, plan.guards, point); run && seen.insert(*run).second) check.at(*run);
 }
 
 }  // namespace aotc::plan

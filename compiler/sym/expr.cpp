@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sym/detail.h"
+#include "sym/sym_error.h"
 
 namespace aotc {
 
@@ -15,22 +16,22 @@ namespace sym {
 
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t r = 0;
-  AOTC_CHECK(!__builtin_add_overflow(a, b, &r), "symbolic arithmetic overflows: {} + {}", a, b);
+  if (__builtin_add_overflow(a, b, &r)) throw SymError(fmt::format("sizes overflow 64 bits: {} + {}", a, b));
   return r;
 }
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r = 0;
-  AOTC_CHECK(!__builtin_mul_overflow(a, b, &r), "symbolic arithmetic overflows: {} * {}", a, b);
+  if (__builtin_mul_overflow(a, b, &r)) throw SymError(fmt::format("sizes overflow 64 bits: {} * {}", a, b));
   return r;
 }
 int64_t floor_div(int64_t a, int64_t b) {
-  AOTC_CHECK(b != 0, "division by zero");
-  AOTC_CHECK(!(a == INT64_MIN && b == -1), "symbolic arithmetic overflows");
+  if (b == 0) throw SymError("sizes are divided by zero");
+  if (a == INT64_MIN && b == -1) throw SymError("sizes overflow 64 bits");
   const int64_t q = a / b;
   return q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 int64_t floor_mod(int64_t a, int64_t b) {
-  AOTC_CHECK(b != 0, "division by zero");
+  if (b == 0) throw SymError("sizes are divided by zero");
   if (b == -1) return 0;
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;

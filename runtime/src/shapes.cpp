@@ -54,6 +54,28 @@ bool in_range(int64_t v, int64_t min, int64_t max, int64_t multiple_of) {
   return fail(AOTC_SHAPE_MISMATCH, "no variant of the model takes %s", buffer);
 }
 
+/// Whether symbol s occurs in the postfix words [begin, end).
+bool mentions(const int64_t* code, uint32_t begin, uint32_t end, uint32_t s) {
+  for (uint32_t i = begin; i + 1 < end; ++i) {
+    if (code[i] > AOTC_X_SLOT) continue;
+    if (code[i] == AOTC_X_SYM && code[i + 1] == static_cast<int64_t>(s)) return true;
+    ++i;
+  }
+  return false;
+}
+
+[[gnu::cold]] aotc_status bad_guard(const aotc_module_desc& module, const aotc_guard_desc& g, const int64_t* symbols) {
+  char buffer[320] = "";
+  Text text{buffer, buffer + sizeof buffer};
+  for (uint32_t s = 0; s < module.n_symbols; ++s) {
+    if (!mentions(module.dim_code, g.a_begin, g.a_end, s) && !mentions(module.dim_code, g.b_begin, g.b_end, s)) continue;
+    const aotc_symbol_desc& symbol = module.symbols[s];
+    text.add("%s%s=%lld (input '%s', dimension %d)", *buffer ? ", " : "", symbol.name, static_cast<long long>(symbols[s]),
+             module.inputs[symbol.input].name, symbol.dim);
+  }
+  return fail(AOTC_SHAPE_MISMATCH, "the sizes %s do not fit the model: %s", buffer, g.why ? g.why : "a guard does not hold");
+}
+
 aotc_status check_guard(const aotc_module_desc& module, const aotc_guard_desc& g, const int64_t* symbols) {
   enum { kEqual = 0, kLessEqual = 1, kDivisible = 2 };
   int64_t a, b;
@@ -61,7 +83,7 @@ aotc_status check_guard(const aotc_module_desc& module, const aotc_guard_desc& g
     const bool holds = g.kind == kEqual ? a == b : g.kind == kLessEqual ? a <= b : b != 0 && (b == -1 || a % b == 0);
     if (holds) return AOTC_OK;
   }
-  return fail(AOTC_SHAPE_MISMATCH, "the input shapes do not fit each other: %s", g.why ? g.why : "a guard does not hold");
+  return bad_guard(module, g, symbols);
 }
 
 /// Evaluates the dimensions of one input or output.

@@ -1,9 +1,14 @@
-// The archive reader against hostile bytes: whatever the file, read_archive returns or throws Diagnostic.
-// With clang: -fsanitize=fuzzer gives main. Without: archive_fuzz SEED.pt2 COUNT [FIRST] changes the seed archive at random COUNT times,
-// its zip bytes and, inside a well-formed zip, its records; a failure prints the number with which it is repeated.
+// Hostile archives: whatever the file, everything up to the text that a compiler would be given ends well or throws a Diagnostic that is no
+// internal error.
+// With clang: -fsanitize=fuzzer gives main. Without: archive_fuzz SEED.pt2 COUNT [FIRST] changes the seed archive at random COUNT times:
+// its zip bytes, the records inside a well-formed zip, and, with JSON and zip left well-formed, what the model says (dims, dtypes, symbols,
+// numbers, arity, names). A failure prints the number with which it is repeated.
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,32 +18,57 @@
 #include <string>
 #include <vector>
 
+#include "emit/cpu/module.h"
+#include "emit/header.h"
+#include "emit/tables.h"
 #include "import/read_archive.h"
 #include "import/zip.h"
+#include "mutate_model.h"
+#include "pipeline/pipeline.h"
+#include "plan/build.h"
+#include "sym/sym_error.h"
 
 namespace {
 
-/// False when the reader failed in another way than by a Diagnostic.
-bool survives(const std::string& archive) {
+enum class End : uint8_t { compiled, refused, failed };
+
+/// All of a build but the compiler.
+void compile(const std::string& path) {
+  aotc::pipeline::FrontOptions options;
+  options.model = path;
+  options.target = aotc::Target{};
+  const aotc::pipeline::Front f = aotc::pipeline::run_front(options, {});
+  const aotc::plan::PlanSet plans = aotc::plan::build_plans(f.graph, f.module, {});
+  aotc::emit::cpu::emit_module(f.module, options.target.isas);
+  aotc::emit::TableInput tables{f.graph, f.module, plans, options.target, "{}", {}, {}, "", "", 0};
+  aotc::emit::emit_tables(tables);
+  aotc::emit::emit_header(f.graph, "model", "0");
+}
+
+End outcome(const std::string& archive) {
   const int fd = ::memfd_create("archive", 0);
   if (::write(fd, archive.data(), archive.size()) != static_cast<ssize_t>(archive.size())) std::abort();
-  bool fine = true;
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  End end = End::compiled;
   try {
-    const aotc::import::Program p = aotc::import::read_archive("/proc/self/fd/" + std::to_string(fd));
-    fine = !aotc::import::dump(p).empty();
-  } catch (const aotc::Diagnostic&) {
+    aotc::import::dump(aotc::import::read_archive(path));
+    compile(path);
+  } catch (const aotc::Diagnostic& d) {
+    end = d.code() == aotc::ExitCode::internal ? End::failed : End::refused;
+  } catch (const aotc::SymError&) {
+    end = End::refused;  // exit 3, too
   } catch (const std::exception& e) {
     std::fprintf(stderr, "not a Diagnostic: %s\n", e.what());
-    fine = false;
+    end = End::failed;
   }
   ::close(fd);
-  return fine;
+  return end;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (!survives({reinterpret_cast<const char*>(data), size})) std::abort();
+  if (outcome({reinterpret_cast<const char*>(data), size}) == End::failed) std::abort();
   return 0;
 }
 
@@ -128,6 +158,61 @@ void mutate_json(std::string& s, Random& random) {
   }
 }
 
+std::string changed_archive(const std::string& seed, const std::vector<Record>& records, uint64_t number) {
+  Random random(number);
+  std::string archive = seed;
+  if (number % 16 == 0) {
+    mutate_bytes(archive, random);
+    return archive;
+  }
+  std::vector<Record> changed = records;
+  const auto is_model = [](const Record& r) {
+    return r.name.find("models/") != std::string::npos || r.name.find("exported_program.json") != std::string::npos;
+  };
+  const auto model = std::find_if(changed.begin(), changed.end(), is_model);
+  if (number % 4 != 1 && model != changed.end()) {
+    model->content = aotc::fuzz::mutate_model(model->content, random);
+  } else {
+    Record& r = changed[random() % 2 ? random() % changed.size() : std::min<size_t>(number % changed.size(), changed.size() - 1)];
+    if (r.name.find(".json") != std::string::npos && random() % 4)
+      mutate_json(r.content, random);
+    else
+      mutate_bytes(r.content, random);
+  }
+  return make_zip(changed);
+}
+
+constexpr rlim_t kMostBytes = rlim_t{8} << 30;
+constexpr unsigned kMostSeconds = 60;
+
+struct Counts {
+  uint64_t next, compiled, refused, failed;
+};
+
+/// Runs from counts.next on in a process of its own, so that a crash is one failure among others.
+void run_some(const std::string& seed, const std::vector<Record>& records, uint64_t end, Counts& counts) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{kMostBytes, kMostBytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+    for (; counts.next < end; ++counts.next) {
+      ::alarm(kMostSeconds);
+      switch (outcome(changed_archive(seed, records, counts.next))) {
+        case End::compiled: ++counts.compiled; break;
+        case End::refused: ++counts.refused; break;
+        case End::failed: ++counts.failed; std::fprintf(stderr, "failed: number %llu\n", static_cast<unsigned long long>(counts.next));
+      }
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (counts.next >= end) return;
+  std::fprintf(stderr, "number %llu ended the process (status %d)\n", static_cast<unsigned long long>(counts.next), status);
+  ++counts.failed;
+  ++counts.next;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -140,27 +225,14 @@ int main(int argc, char** argv) {
     const auto b = zip.read(e);
     records.push_back({e.name, {reinterpret_cast<const char*>(b.data()), b.size()}});
   }
-  const uint64_t first = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0, count = std::strtoull(argv[2], nullptr, 10);
-  for (uint64_t i = first; i < first + count; ++i) {
-    Random random(i);
-    std::string archive = seed;
-    if (i % 8 == 0) {
-      mutate_bytes(archive, random);
-    } else {
-      std::vector<Record> changed = records;
-      Record& r = changed[random() % 2 ? random() % changed.size() : std::min<size_t>(i % changed.size(), changed.size() - 1)];
-      if (r.name.find(".json") != std::string::npos && random() % 4)
-        mutate_json(r.content, random);
-      else
-        mutate_bytes(r.content, random);
-      archive = make_zip(changed);
-    }
-    if (!survives(archive)) {
-      std::fprintf(stderr, "failed: %s %s 1 %llu\n", argv[0], argv[1], static_cast<unsigned long long>(i));
-      return 1;
-    }
-  }
-  std::printf("%llu archives read or refused\n", static_cast<unsigned long long>(count));
-  return 0;
+  const uint64_t first = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0, end = first + std::strtoull(argv[2], nullptr, 10);
+  void* shared = ::mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
+  Counts& counts = *new (shared) Counts{first, 0, 0, 0};
+  while (counts.next < end) run_some(seed, records, end, counts);
+  std::printf("%s: %llu archives, %llu compiled, %llu refused, %llu failed\n", argv[1], static_cast<unsigned long long>(end - first),
+              static_cast<unsigned long long>(counts.compiled), static_cast<unsigned long long>(counts.refused),
+              static_cast<unsigned long long>(counts.failed));
+  return counts.failed == 0 ? 0 : 1;
 }
 #endif

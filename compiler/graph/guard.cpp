@@ -1,0 +1,183 @@
+#include "graph/guard.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace aotc {
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+
+/// e >= 0, where e is slope * symbol + offset, as a bound of the symbol.
+bool narrow_nonneg(SymTable& syms, const Expr& e) {
+  const std::set<SymId> open = e.symbols();
+  if (open.size() != 1) return true;
+  const SymId s = *open.begin();
+  const std::optional<Expr> slope = e.linear_coefficient(s);
+  const std::optional<int64_t> offset = slope ? e.substitute({{s, Expr(0)}}).as_const() : std::nullopt;
+  const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
+  if (!offset || !c || *c == 0 || *c == INT64_MIN || *offset == INT64_MIN) return true;
+  SymInfo& info = syms.edit(s);
+  if (*c > 0)
+    info.min = std::max(info.min, -floor_div(*offset, *c));
+  else
+    info.max = std::min(info.max, floor_div(*offset, -*c));
+  return info.min <= info.max;
+}
+
+/// mod(s, 8) == 0: s is a multiple of 8.
+void narrow_multiple(SymTable& syms, const Expr& a, const Expr& by) {
+  const std::optional<SymId> s = a.as_symbol();
+  const int64_t k = by.as_const().value_or(0);
+  if (!s || k <= 1 || k > (int64_t{1} << 30)) return;
+  const int64_t all = std::lcm(syms[*s].multiple_of, k);
+  if (all <= (int64_t{1} << 30)) syms.edit(*s).multiple_of = all;
+}
+
+}  // namespace
+
+bool guard_holds(const ShapeGuard& g, const SymbolValues& value_of) {
+  const std::optional<int64_t> a = g.a.try_eval(value_of), b = g.b.try_eval(value_of);
+  if (!a || !b) return false;
+  switch (g.kind) {
+    case ShapeGuard::Kind::eq: return *a == *b;
+    case ShapeGuard::Kind::le: return *a <= *b;
+    case ShapeGuard::Kind::divisible: return *b == -1 || (*b != 0 && *a % *b == 0);
+  }
+  return false;
+}
+
+bool guards_hold(const std::vector<ShapeGuard>& guards, const SymbolValues& value_of) {
+  return std::all_of(guards.begin(), guards.end(), [&](const ShapeGuard& g) { return guard_holds(g, value_of); });
+}
+
+std::string guard_text(const ShapeGuard& g, const SymTable& syms) {
+  static constexpr std::string_view kRelation[] = {"==", "<=", "is a multiple of"};
+  return fmt::format("{} {} {}", g.a.str(syms), kRelation[static_cast<size_t>(g.kind)], g.b.str(syms));
+}
+
+std::optional<bool> decided(const ShapeGuard& g, const SymTable& syms) {
+  switch (g.kind) {
+    case ShapeGuard::Kind::eq:
+      if (syms.proves_eq(g.a, g.b)) return true;
+      if (syms.proves_ne(g.a, g.b)) return false;
+      break;
+    case ShapeGuard::Kind::le:
+      if (syms.proves_le(g.a, g.b)) return true;
+      if (syms.proves_lt(g.b, g.a)) return false;
+      break;
+    case ShapeGuard::Kind::divisible:
+      if (const auto by = g.b.as_const(); by && *by != 0) {
+        if (syms.proves_divisible(g.a, *by)) return true;
+        if (const auto a = g.a.as_const(); a && *by != -1 && *a % *by != 0) return false;
+      }
+      break;
+  }
+  return std::nullopt;
+}
+
+void narrow_multiples(SymTable& syms, const std::vector<ShapeGuard>& guards) {
+  for (const ShapeGuard& g : guards) {
+    if (g.kind == ShapeGuard::Kind::divisible) narrow_multiple(syms, g.a, g.b);
+    const std::vector<Expr::Term>& t = g.a.terms();
+    if (g.kind == ShapeGuard::Kind::eq && g.b.is(0) && t.size() == 1 && t[0].atoms.size() == 1 && t[0].atoms[0].kind == Expr::AtomKind::mod)
+      narrow_multiple(syms, t[0].atoms[0].a, t[0].atoms[0].b);
+  }
+}
+
+bool narrow_ranges(SymTable& syms, const std::vector<ShapeGuard>& guards) {
+  narrow_multiples(syms, guards);
+  bool fits = true;
+  for (const ShapeGuard& g : guards) {
+    if (g.kind != ShapeGuard::Kind::divisible) fits = narrow_nonneg(syms, g.b - g.a) && fits;
+    if (g.kind == ShapeGuard::Kind::eq) fits = narrow_nonneg(syms, g.a - g.b) && fits;
+  }
+  for (size_t i = 0; i < syms.size(); ++i) {
+    const SymInfo& s = syms[static_cast<SymId>(i)];
+    if (s.kind == SymKind::shape && s.max != kInf && s.max - s.max % s.multiple_of < s.min) fits = false;
+  }
+  return fits;
+}
+
+namespace {
+
+/// Looks for sizes by changing one at a time, each time to the value at which most guards hold.
+class SizeSearch {
+ public:
+  SizeSearch(const SymTable& syms, const std::vector<ShapeGuard>& guards, const std::set<SymId>& fixed)
+      : syms_(syms), guards_(guards), fixed_(fixed) {}
+
+  std::optional<Sizes> from(Sizes at) const {
+    size_t failing = count(at);
+    for (int round = 0; round < kRounds && failing > 0; ++round) {
+      const size_t before = failing;
+      for (auto& [s, value] : at) {
+        if (failing == 0 || fixed_.count(s)) continue;
+        for (const int64_t v : candidates(syms_[s], value)) {
+          const int64_t kept = std::exchange(value, v);
+          const size_t now = count(at);
+          if (now < failing)
+            failing = now;
+          else
+            value = kept;
+          if (failing == 0) break;
+        }
+      }
+      if (failing == before) break;
+    }
+    if (failing > 0) return std::nullopt;
+    return at;
+  }
+
+  static int64_t within(const SymInfo& s, int64_t v) {
+    const int64_t m = s.multiple_of, first = (s.min + m - 1) / m * m;
+    v = std::clamp(v, first, s.max);
+    return std::max(first, v - v % m);
+  }
+
+ private:
+  static constexpr int kRounds = 4;
+  static constexpr int64_t kNear = 48;
+
+  size_t count(const Sizes& at) const {
+    return static_cast<size_t>(std::count_if(guards_.begin(), guards_.end(), [&](const ShapeGuard& g) {
+      return !guard_holds(g, [&](SymId s) -> std::optional<int64_t> {
+        const auto it = at.find(s);
+        return it == at.end() ? std::nullopt : std::optional(it->second);
+      });
+    }));
+  }
+  /// Values near this one, then small ones, then powers of two.
+  static std::vector<int64_t> candidates(const SymInfo& s, int64_t near) {
+    std::vector<int64_t> out;
+    for (int64_t d = 1; d <= kNear; ++d) {
+      if (near <= INT64_MAX / 2) out.push_back(within(s, near + d * s.multiple_of));
+      out.push_back(within(s, near - d * s.multiple_of));
+    }
+    for (int64_t d = 0; d <= kNear; ++d) out.push_back(within(s, s.min + d * s.multiple_of));
+    for (int64_t p = 64; p <= 4096; p *= 2) out.push_back(within(s, p));
+    return out;
+  }
+
+  const SymTable& syms_;
+  const std::vector<ShapeGuard>& guards_;
+  const std::set<SymId>& fixed_;
+};
+
+}  // namespace
+
+std::optional<Sizes> sizes_near(const SymTable& syms, const std::vector<ShapeGuard>& guards, const Sizes& wanted,
+                                const std::set<SymId>& fixed) {
+  const SizeSearch search(syms, guards, fixed);
+  if (const auto found = search.from(wanted)) return found;
+  for (const int64_t start : {int64_t{2}, int64_t{8}, int64_t{12}, int64_t{64}}) {
+    Sizes at = wanted;
+    for (auto& [s, value] : at)
+      if (!fixed.count(s)) value = SizeSearch::within(syms[s], start);
+    if (const auto found = search.from(at)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace aotc
