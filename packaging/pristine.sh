@@ -103,7 +103,7 @@ if [ "$wheel" = cpu ]; then
   mkdir -p "$root/wheels"
   [ -n "$(ls "$root/wheels")" ] || python3 -m pip download -q --no-deps -d "$root/wheels" "torch==$version+cpu" ||
     { say "this machine's pip reaches no CPU wheel of torch $version"; exit 1; }
-  settings+=("AOTC_TORCH=$(cd "$root" && echo /wheels/torch-*.whl)")
+  settings+=("AOTC_TORCH=/wheels/$(basename "$root"/wheels/torch-*.whl)")
 fi
 inside() { env -i "${settings[@]}" chroot "$root" /bin/sh -c "cd /srv/aotc && $1" </dev/null; }
 
