@@ -381,7 +381,9 @@ Types scan(Infer& r) {
 DType product_type(Infer& r, DType in) {
   r.require(numeric(in), "does not take {}", dtype_name(in));
   const DType out = r.given ? r.given->dtype : in;
-  r.require(is_float(in) ? is_float(out) : is_int(out), "does not make {} of {}", dtype_name(out), dtype_name(in));
+  // Narrow integers are summed in 32 bits, which wrap.
+  r.require(is_float(in) ? is_float(out) : is_int(out) && dtype_bytes(out) <= std::max<int64_t>(4, dtype_bytes(in)),
+            "does not make {} of {}", dtype_name(out), dtype_name(in));
   return out;
 }
 

@@ -70,6 +70,13 @@ std::vector<T> convolved(const std::vector<T>& x, const std::vector<T>& w, const
   return out;
 }
 
+/// Integers whose sums and products wrap.
+std::vector<uint64_t> wrapping(const HostTensor& t) {
+  const std::vector<int64_t> v = as_i64(t);
+  return {v.begin(), v.end()};
+}
+void set_wrapped(HostTensor& t, const std::vector<uint64_t>& v) { set_i64(t, {v.begin(), v.end()}); }
+
 }  // namespace
 
 void matmul(Eval& e) {
@@ -77,7 +84,7 @@ void matmul(Eval& e) {
   const int64_t m = a[a.size() - 2], k = a.back(), n = b.back();
   const int64_t batch = count_of({a.begin(), a.end() - 2});
   if (is_float(e.in[0]->dtype)) return set_f64(e.out[0], product(as_f64(*e.in[0]), as_f64(*e.in[1]), batch, m, n, k));
-  set_i64(e.out[0], product(as_i64(*e.in[0]), as_i64(*e.in[1]), batch, m, n, k));
+  set_wrapped(e.out[0], product(wrapping(*e.in[0]), wrapping(*e.in[1]), batch, m, n, k));
 }
 
 void conv(Eval& e) {
@@ -95,7 +102,7 @@ void conv(Eval& e) {
   q.dilation = three(e.n.get<Ints>(Attr::dilation), 0, 1);
   const int64_t count = e.out[0].elems();
   if (is_float(e.in[0]->dtype)) return set_f64(e.out[0], convolved(as_f64(*e.in[0]), as_f64(*e.in[1]), q, transposed, count));
-  set_i64(e.out[0], convolved(as_i64(*e.in[0]), as_i64(*e.in[1]), q, transposed, count));
+  set_wrapped(e.out[0], convolved(wrapping(*e.in[0]), wrapping(*e.in[1]), q, transposed, count));
 }
 
 void attention(Eval& e) {

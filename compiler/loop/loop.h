@@ -96,6 +96,12 @@ struct LoopKernel {
 };
 
 // ------------------------------------------------------------------------------------------------ contractions
+/// In which contraction kernels sum products of such operands; integers wrap.
+constexpr DType accumulator_type(DType operands) {
+  if (operands == DType::f64 || operands == DType::i64) return operands;
+  return is_float(operands) ? DType::f32 : DType::i32;
+}
+
 /// A strided view of a buffer: element (b.., i, j) at base + sum(batch_strides*b) + i*row_stride + j*col_stride, in elements. Or, with a
 /// prologue, what that computes: then nothing else is set.
 struct Operand {
@@ -123,8 +129,8 @@ struct MatmulKernel {
   IdVec<ParamId, Param> params;
   Exprs batch;  ///< at most 2 (more are flattened or materialised by the lowering)
   Expr m, n, k;
-  DType in = DType::f32;  ///< of both operands
-  DType acc = DType::f32;
+  DType in = DType::f32;          ///< of both operands
+  DType acc = DType::f32;         ///< accumulator_type(in)
   Operand a, b;                   ///< a: rows m, columns k. b: rows k, columns n
   bool b_constant = false;        ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
   std::vector<Segment> segments;  ///< at least one; cover [0, n)

@@ -67,11 +67,6 @@ void complete_params(LoopKernel& attached, const IdVec<ParamId, Param>& all) {
 
 }  // namespace
 
-DType accumulator_type(DType t) {
-  if (t == DType::f64) return t;
-  return is_float(t) ? DType::f32 : DType::i64;
-}
-
 Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
   const Graph& g = p.g;
   const Group& gr = p.groups[id];
@@ -128,8 +123,7 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
   MatmulKernel k;
   k.syms = g.syms;
   k.in = g.type(n.inputs[0]).dtype;
-  k.acc = accumulator_type(g.type(n.outputs[0]).dtype);
-  if (k.in == DType::f64) k.acc = DType::f64;
+  k.acc = accumulator_type(k.in);
   k.m = rows.extent;
   k.n = result.back();
   k.k = g.type(n.inputs[0]).dims.back();

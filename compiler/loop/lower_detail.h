@@ -15,7 +15,6 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers);
 Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers);
 Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers);
 
-DType accumulator_type(DType t);
 /// "softmax_layer_norm" from the names of the archive's nodes, or of the ops.
 std::string describe(const Graph& g, const std::vector<NodeId>& nodes);
 

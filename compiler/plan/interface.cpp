@@ -277,8 +277,8 @@ Choice default_choice(const loop::Kernel& kernel, const SymTable& syms) {
   if (const auto* v = std::get_if<ConvKernel>(&kernel)) {
     ConvChoice c;
     const Expr per_group = floordiv(v->x_dims[1], v->groups);
-    if (v->groups > 1 && syms.hint(per_group) <= 2) c.algo = AOTC_CONV_DIRECT;
-    if (v->transposed && v->stride.back() <= 16) c.algo = AOTC_CONV_PHASES, c.nc = 64;
+    if (!is_float(v->in) || (v->groups > 1 && syms.hint(per_group) <= 2)) c.algo = AOTC_CONV_DIRECT;
+    if (is_float(v->in) && v->transposed && v->stride.back() <= 16) c.algo = AOTC_CONV_PHASES, c.nc = 64;
     return c;
   }
   if (std::holds_alternative<AttentionKernel>(kernel)) return AttnChoice{};

@@ -202,7 +202,8 @@ std::vector<Candidate> candidates(const ConvContract& given, const Target& targe
   const int threads = std::max(1, target.threads_hint);
   const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1);
   std::vector<Candidate> all;
-  if (c.groups > 1) {
+  const bool integers = !is_float(c.dtype);  // the kernel has no other form for them
+  if (c.groups > 1 || integers) {
     Candidate direct;
     plan::ConvChoice choice;
     choice.algo = AOTC_CONV_DIRECT;
@@ -216,8 +217,9 @@ std::vector<Candidate> candidates(const ConvContract& given, const Target& targe
     direct.cost =
         static_cast<double>(px * c.co * k) / static_cast<double>(lanes.width) * 1.5 * imbalance(c.n * c.co, threads) * kNsPerCycle;
     if (c.transposed) direct.cost *= 16;
-    if (cog > 4) direct.fit = refuse("{} output channels a group read each input {} times", cog, cog);
+    if (cog > 4 && !integers) direct.fit = refuse("{} output channels a group read each input {} times", cog, cog);
     all.push_back(direct);
+    if (integers) return all;
   }
   std::set<int> mcs;
   for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));

@@ -14,22 +14,12 @@
 #include "plan/interface.h"
 #include "search/measure.h"
 
-// clang-format off
-#define AOTC_ENTRIES(X) \
-  X(gemm_f32_avx2) \
-  X(gemm_f64_avx2) \
-  X(gemm_f16_avx2) \
-  X(gemm_bf16_avx2) \
-  X(gemm_u8_avx2) \
-  X(gemm_i8_avx2) \
-  X(gemm_i16_avx2) \
-  X(gemm_i32_avx2) \
-  X(gemm_i64_avx2) X(gemm_f32_avx512) X(gemm_f64_avx512) X(gemm_f16_avx512) X(gemm_bf16_avx512) X(gemm_u8_avx512) X(gemm_i8_avx512) \
-      X(gemm_i16_avx512) X(gemm_i32_avx512) X(gemm_i64_avx512) X(gemm_bf16_avx512_bf16) X(conv_f32_avx2) X(conv_f64_avx2) X(conv_f16_avx2) \
-          X(conv_bf16_avx2) X(conv_f32_avx512) X(conv_f64_avx512) X(conv_f16_avx512) X(conv_bf16_avx512) X(conv_bf16_avx512_bf16) \
-              X(attention_f32_avx2) X(attention_f64_avx2) X(attention_f16_avx2) X(attention_bf16_avx2) X(attention_f32_avx512) \
-                  X(attention_f64_avx512) X(attention_f16_avx512) X(attention_bf16_avx512)
-// clang-format on
+#define AOTC_FLOATS(X, family, isa) X(family##_f32_##isa) X(family##_f64_##isa) X(family##_f16_##isa) X(family##_bf16_##isa)
+#define AOTC_INTS(X, family, isa) \
+  X(family##_u8_##isa) X(family##_i8_##isa) X(family##_i16_##isa) X(family##_i32_##isa) X(family##_i64_##isa)
+#define AOTC_OF_ISA(X, isa) \
+  AOTC_FLOATS(X, gemm, isa) AOTC_INTS(X, gemm, isa) AOTC_FLOATS(X, conv, isa) AOTC_INTS(X, conv, isa) AOTC_FLOATS(X, attention, isa)
+#define AOTC_ENTRIES(X) AOTC_OF_ISA(X, avx2) AOTC_OF_ISA(X, avx512) X(gemm_bf16_avx512_bf16) X(conv_bf16_avx512_bf16)
 #define AOTC_DECLARE(name) extern "C" void aotc_##name(const aotc_kargs*, int64_t, int64_t);
 AOTC_ENTRIES(AOTC_DECLARE)
 

@@ -6,8 +6,8 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
-#define ENTRIES(X) \
-  X(f32, avx2) X(f64, avx2) X(f16, avx2) X(bf16, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512) X(bf16, avx512_bf16)
+#define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa) X(u8, isa) X(i8, isa) X(i16, isa) X(i32, isa) X(i64, isa)
+#define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
 #define DECLARE(dtype, isa) extern "C" void aotc_conv_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
 
@@ -55,7 +55,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   Buffer x(c.n * ch * in_plane, e.dtype, rng() % 2), w(co * k, e.dtype);
   x.fill(rng);
   w.fill(rng);
-  const DType acc = e.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType acc = acc_of(e.dtype);
   auto weight_at = [&](int64_t g, int64_t kk, int64_t j) {
     const int64_t cc = kk / taps, t = kk % taps;
     return c.transposed ? ((g * c.cg + cc) * c.cog + j) * taps + t : (g * c.cog + j) * k + kk;
@@ -103,7 +103,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   std::vector<double> result(static_cast<size_t>(c.n * co * out_plane), -77);
   std::vector<int32_t> writes(result.size(), 0);
   void* ptr[] = {x.ptr(), c.packed ? panels->ptr() : w.ptr(), result.data(), writes.data()};
-  Scratch scratch(aotc_conv_scratch_bytes(&cfg, k, acc == DType::f64 ? 8 : 4));
+  Scratch scratch(aotc_conv_scratch_bytes(&cfg, k, aotc::dtype_bytes(acc)));
   volatile int32_t fault = 0;
   aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
   auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
@@ -175,7 +175,7 @@ TEST_CASE("conv against fp64", "[conv]") {
         c.dilation[d] = !used ? 1 : static_cast<int>(pick({1, 1, 2}));
       }
       c.transposed = rng() % 4 == 0;
-      c.algo = rng() % 4 == 0 ? AOTC_CONV_DIRECT : AOTC_CONV_GEMM;
+      c.algo = rng() % 4 == 0 || !aotc::is_float(e.dtype) ? AOTC_CONV_DIRECT : AOTC_CONV_GEMM;
       c.packed = c.algo == AOTC_CONV_GEMM && rng() % 4 != 0;
       c.mc = static_cast<int>(pick({8, 32, 64}));
       c.nc = static_cast<int>(pick({32, 64, 192}));
@@ -191,7 +191,7 @@ TEST_CASE("transposed conv by phases against fp64", "[conv]") {
   std::mt19937 rng(13);
   auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
   for (const Entry& e : kEntries) {
-    if (!machine_has(e.isa)) continue;
+    if (!machine_has(e.isa) || !aotc::is_float(e.dtype)) continue;
     for (int i = 0; i < 100; ++i) {
       Case c{};
       const int dims = static_cast<int>(pick({1, 2, 2, 3}));
@@ -253,7 +253,7 @@ TEST_CASE("depthwise conv against fp64", "[conv]") {
 TEST_CASE("conv with kernels longer than a row of taps against fp64", "[conv]") {
   std::mt19937 rng(14);
   for (const Entry& e : kEntries) {
-    if (!machine_has(e.isa)) continue;
+    if (!machine_has(e.isa) || !aotc::is_float(e.dtype)) continue;
     for (int kernel : {16, 31, 127, 128, 129})
       for (int stride : {1, 2, 5}) {
         Case c{};

@@ -7,17 +7,8 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
-// clang-format off
-#define ENTRIES(X) \
-  X(f32, avx2) \
-  X(f64, avx2) \
-  X(f16, avx2) \
-  X(bf16, avx2) \
-  X(u8, avx2) \
-  X(i8, avx2) \
-  X(i16, avx2) \
-  X(i32, avx2) X(i64, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512) X(i32, avx512) X(i64, avx512) X(bf16, avx512_bf16)
-// clang-format on
+#define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa) X(u8, isa) X(i8, isa) X(i16, isa) X(i32, isa) X(i64, isa)
+#define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
 #define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
 
@@ -26,8 +17,6 @@ namespace {
 
 #define ROW(dtype, isa) {#isa, DType::dtype, aotc_gemm_##dtype##_##isa},
 const Entry kEntries[] = {ENTRIES(ROW)};
-
-DType acc_of(DType t) { return t == DType::f64 || t == DType::i64 ? t : is_float(t) ? DType::f32 : DType::i32; }
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
 template <int kSegment>

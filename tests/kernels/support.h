@@ -105,6 +105,9 @@ inline double epsilon(DType t) {
   }
 }
 
+/// In which contractions sum.
+inline DType acc_of(DType t) { return t == DType::f64 || t == DType::i64 ? t : aotc::is_float(t) ? DType::f32 : DType::i32; }
+
 /// Exactly `elems` elements on the heap, so that a sanitiser sees one element too far; starts `lead` elements off alignment.
 class Buffer {
  public:

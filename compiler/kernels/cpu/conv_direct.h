@@ -7,7 +7,7 @@
 
 namespace {
 
-/// Output rows one by one: transposed convolutions, and kernels too wide for the scratch.
+/// Output rows one by one: transposed convolutions, kernels too wide for the scratch, and integers.
 template <class E, class Acc>
 void conv_by_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
   const auto* cfg = static_cast<const aotc_conv_config*>(args->config);

@@ -39,6 +39,13 @@ inline float to_acc(bf16 x) {
 }
 inline float to_acc(f16 x) { return _cvtsh_ss(x.bits); }
 
+// Integers are summed unsigned: they wrap.
+inline u32 to_acc(uint8_t x) { return x; }
+inline u32 to_acc(int8_t x) { return static_cast<u32>(x); }
+inline u32 to_acc(int16_t x) { return static_cast<u32>(x); }
+inline u32 to_acc(int32_t x) { return static_cast<u32>(x); }
+inline uint64_t to_acc(int64_t x) { return static_cast<uint64_t>(x); }
+
 inline void from_acc(float x, float* out) { *out = x; }
 inline void from_acc(double x, double* out) { *out = x; }
 inline void from_acc(float x, f16* out) { out->bits = static_cast<u16>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)); }

@@ -63,7 +63,8 @@ static inline int64_t aotc_gemm_prologue_bytes(const aotc_gemm_config* c, int64_
 
 /* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is
  * implied by the output's dims), transposed or not ------------------------------------------------------------------------------------
- * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64).
+ * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64); integers
+ *       (acc as gemm's) only as AOTC_CONV_DIRECT.
  * size: enum aotc_conv_size (missing leading spatial dims are 1), then what the epilogue uses.
  * work: AOTC_CONV_GEMM:   groups * ceil(co / groups / mc) * ceil(n * od * oh * ow / nc): implicit matrix product, images merged
  *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise). kp: elements of the copied strip, nc: of its sums.

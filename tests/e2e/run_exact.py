@@ -1,0 +1,161 @@
+"""Builds the suites of exact_*.py, many cases to an artifact, for each instruction set; runs them through the C API and compares element by
+element with eager.
+
+    run_exact.py --aotc BIN --work DIR [--cpu avx2,avx512] [suite ...]
+"""
+import argparse
+import os
+import subprocess
+import sys
+import warnings
+
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
+import binding
+import exact_products  # noqa: F401  (they fill SUITES)
+from exact import SUITES, Module
+
+CODES = {torch.bool: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 4, torch.int32: 5, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8,
+         torch.float32: 9, torch.float64: 10}
+
+
+def to_numpy(t):
+    t = t.detach().contiguous()
+    return (t.view(torch.uint16) if t.dtype == torch.bfloat16 else t).numpy()
+
+
+def from_numpy(a, dtype):
+    t = torch.from_numpy(a)
+    return t.view(torch.bfloat16) if dtype == torch.bfloat16 else t
+
+
+def command(*words):
+    r = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(f"{' '.join(map(str, words))}: exit {r.returncode}\n{r.stdout}{r.stderr}"[:4000])
+
+
+def build(o, name, cpu, module, args):
+    """The artifact of a module for an instruction set."""
+    pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, f"{name}_{cpu}.so")
+    if cpu == o.cpus[0]:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.export.save(torch.export.export(module.eval(), tuple(args), strict=False), pt2)
+    command(o.aotc, "build", pt2, "-o", so, "--cpu", cpu, "--quiet")
+    return so
+
+
+class Session:
+    """An artifact ready to run."""
+
+    def __init__(self, so):
+        self.artifact = binding.Artifact(so).create()
+        self.context = self.artifact.context()
+
+    def __call__(self, args):
+        arrays = [to_numpy(t) for t in args]
+        inputs = binding.tensors(arrays, [CODES[t.dtype] for t in args])
+        infos = self.context.out_infos
+        out = self.context.output_arrays(inputs)
+        self.context.run(inputs, binding.tensors(out, [i.dtype for i in infos]))
+        kinds = {v: k for k, v in CODES.items()}
+        return [from_numpy(a, kinds[i.dtype]) for a, i in zip(out, infos)]
+
+    def close(self):
+        self.context.close()
+        self.artifact.close()
+
+
+def same(got, want):
+    """Equal to the element; any NaN is a NaN, and zeros have no sign."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return False
+    equal = got == want
+    if got.dtype.is_floating_point:
+        equal |= got.isnan() & want.isnan()
+    return bool(equal.all())
+
+
+def error(x, truth):
+    x, truth = x.double(), truth.double()
+    scale = truth.norm().item()
+    return (x - truth).norm().item() / (scale if scale > 0 else 1.0)
+
+
+EPSILON = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-22, torch.float64: 2**-46}
+
+
+def judge(case, number, args, got, want):
+    if not (case.close and want.dtype.is_floating_point):
+        return same(got, want)
+    wide = lambda t: t.double() if t.dtype.is_floating_point else t
+    truth = case.want(*map(wide, args), *map(wide, case.constants))[number]
+    return got.shape == want.shape and error(got, truth) <= 2 * error(want, truth) + EPSILON[want.dtype]
+
+
+def report(case, number, got, want):
+    what = f"{case.label}[{number}]: {want.dtype}{list(want.shape)}"
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{what}: got {got.dtype}{list(got.shape)}"
+    bad = ~((got == want) | (got != got) & (want != want)) if want.dtype.is_floating_point else got != want
+    where = bad.flatten().nonzero().flatten()[:4].tolist()
+    g, w = got.flatten(), want.flatten()
+    inputs = [t.flatten() for t in case.inputs if t.numel() == want.numel()]
+    at = "; ".join(f"at {i}: {g[i].item()!r}, eager {w[i].item()!r}" + "".join(f", of {t[i].item()!r}" for t in inputs[:2]) for i in where)
+    return f"{what}: {int(bad.sum())} of {bad.numel()} differ ({at})"
+
+
+def check(o, name):
+    torch.manual_seed(3)
+    cases = SUITES[name]()
+    module = Module(cases)
+    faults, checked = [], 0
+    for cpu in o.cpus:
+        run = Session(build(o, name, cpu, module, module.args))
+        results = iter(run(module.args))
+        for c, at in zip(cases, module.at):
+            args = [module.args[i] for i in at]
+            with torch.no_grad():
+                want = c.want(*args, *c.constants)
+            for i, w in enumerate(want):
+                got = next(results)
+                checked += 1
+                if not judge(c, i, args, got, w):
+                    faults.append(f"{cpu} {report(c, i, got, w)}")
+        run.close()
+    if faults:
+        raise AssertionError(f"{len(faults)} of {checked} results differ\n  " + "\n  ".join(faults[:o.show]))
+    return checked
+
+
+def instruction_sets(wanted):
+    flags = open("/proc/cpuinfo").read()
+    return [c for c in wanted.split(",") if not c.startswith("avx512") or "avx512bw" in flags]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    p.add_argument("--cpu", default="avx2,avx512")
+    p.add_argument("--show", type=int, default=12)
+    p.add_argument("names", nargs="*")
+    o = p.parse_args()
+    o.cpus = instruction_sets(o.cpu)
+    os.makedirs(o.work, exist_ok=True)
+    failed = []
+    for name in o.names or SUITES:
+        try:
+            print("ok  ", name, check(o, name), "results", flush=True)
+        except Exception as e:
+            failed.append(name)
+            print("FAIL", name, str(e)[:6000], flush=True)
+    print(f"{len(o.names or SUITES) - len(failed)} of {len(o.names or SUITES)} suites agree")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
