@@ -73,14 +73,15 @@ T softshrink(Rule& r, const T& x) {
   const double l = r.number_or("lambd", 0.5);
   return where(x > l, x - l, where(x < -l, x + l, where(unary(Op::isnan, x), x, 0.0)));
 }
-T hardshrink(Rule& r, const T& x) {
+void hardshrink(Rule& r) {  // the bound is a number of the input's type
+  const T x = tensor(r, "self");
   const double l = r.number_or("lambd", 0.5);
-  return where((x >= -l) & (x <= l), 0.0, x);
+  r.set(where((x >= -l) & (x <= l), 0.0, x));
 }
 
 void threshold(Rule& r) {
   const T x = tensor(r, "self");
-  r.set(where(x <= r.number("threshold"), r.number("value"), x));
+  r.set(where(x.up() <= r.number("threshold"), r.number("value"), x));
 }
 
 void prelu(Rule& r) {
@@ -131,7 +132,7 @@ constexpr RuleRow kRows[] = {
     {"aten.softsign.default", activation<softsign>},
     {"aten.tanhshrink.default", activation<tanhshrink>},
     {"aten.softshrink.default", activation<softshrink>},
-    {"aten.hardshrink.default", activation<hardshrink>},
+    {"aten.hardshrink.default", hardshrink},
     {"aten.threshold.default", threshold},
     {"aten.prelu.default", prelu},
     {"aten._prelu_kernel.default", prelu},

@@ -19,8 +19,9 @@ Ints all_dims(const T& x) {
 DType sum_type(Rule& r) { return compute_type(float_type(r.meta_result().dtype)); }
 
 /// reduction: 0 none, 1 mean, 2 sum.
-void finish(Rule& r, const T& loss) {
+void finish(Rule& r, const T& each) {
   const int64_t how = r.integer_or("reduction", 1);
+  const T loss = each.up();
   const T y = how == 0 ? loss : how == 1 ? mean_of(loss, all_dims(loss), false) : loss.sum(all_dims(loss), false);
   r.set(y.to(r.meta_result().dtype));
 }
@@ -31,6 +32,13 @@ struct Pair {
 Pair pair(Rule& r) {
   const T a = tensor(r, "self"), b = tensor(r, "target");
   const DType t = compute_type(promote_types(a.dtype(), b.dtype()));
+  return {a.to(t), b.to(t)};
+}
+
+/// For losses that PyTorch composes of operators: each of them rounds.
+Pair rounding_pair(Rule& r) {
+  const T a = tensor(r, "self"), b = tensor(r, "target");
+  const DType t = promote_types(a.dtype(), b.dtype());
   return {a.to(t), b.to(t)};
 }
 
@@ -56,7 +64,7 @@ void huber(Rule& r) {
   finish(r, where(d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta));
 }
 void kl_div(Rule& r) {
-  const auto [x, y] = pair(r);
+  const auto [x, y] = rounding_pair(r);
   if (r.boolean_or("log_target", false)) return finish(r, exp(y) * (y - x));
   const T ylogy = where(y == 0.0, 0.0, y * log(y));
   finish(r, ylogy - y * x);
@@ -69,15 +77,15 @@ void bce(Rule& r) {
   finish(r, loss);
 }
 void bce_logits(Rule& r) {
-  const auto [x, y] = pair(r);
-  const T log_sigmoid = minimum(x, 0.0) - unary(Op::log1p, exp(-abs(x)));
+  const auto [x, y] = rounding_pair(r);
+  const T wide = x.up(), log_sigmoid = (minimum(wide, 0.0) - unary(Op::log1p, exp(-abs(wide)))).to(x.dtype());
   T loss = (1.0 - y) * x - log_sigmoid;
   if (auto p = opt_tensor(r, "pos_weight")) loss = (1.0 - y) * x - ((p->to(x.dtype()) - 1.0) * y + 1.0) * log_sigmoid;
   if (auto w = opt_tensor(r, "weight")) loss = loss * w->to(loss.dtype());
   finish(r, loss);
 }
 void soft_margin(Rule& r) {
-  const auto [x, y] = pair(r);
+  const auto [x, y] = rounding_pair(r);
   finish(r, unary(Op::log1p, exp(-(y * x))));
 }
 void hinge_embedding(Rule& r) {

@@ -8,37 +8,40 @@
 namespace aotc::decompose {
 namespace {
 
-/// Both operands, in the type of the arithmetic; the result is cast to `out`.
+/// Both operands, in the result's type; 16-bit floats are computed in float32 and each result of an operator is rounded.
 struct Pair {
   T a, b;
   DType out;
 };
 
-enum class Want { any, floating, exact };
+/// any: the promoted type; floating: integers become float32.
+enum class Want { any, floating };
+/// rounded: as other operands; as_given: a number, or a tensor of rank 0 beside one with dims, stays a float32 beside 16-bit floats (then
+/// both operands are in float32).
+enum class Scalar { rounded, as_given };
 
-/// any: the promoted type; floating: integers become float32; exact: 16-bit floats are not widened (comparisons, bit patterns).
-Pair pair(Rule& r, Want want, std::string_view first = "self", std::string_view second = "other") {
+Pair pair(Rule& r, Want want, Scalar second_is = Scalar::rounded, std::string_view first = "self", std::string_view second = "other") {
   const Operand ops[] = {operand(r, first), operand(r, second)};
   DType out = result_type(r.b, ops);
   if (is_complex(out)) r.refuse("complex tensors are not supported");
   if (want == Want::floating) out = float_type(out);
-  // Two 16-bit tensors of one type need no casts: every operator computes them in float32 and rounds once.
-  const auto is_out = [&](const Operand& o) { return o.tensor && r.b.dtype(*o.tensor) == out; };
-  const bool narrow = want == Want::exact || (is_out(ops[0]) && is_out(ops[1]));
-  const DType in = narrow ? out : compute_type(out);
-  return {T(r.b, materialize(r.b, ops[0], in)), T(r.b, materialize(r.b, ops[1], in)), out};
+  const auto rank = [&](const Operand& o) { return o.tensor ? r.b.rank(*o.tensor) : 0; };
+  const T a(r.b, materialize(r.b, ops[0], out));
+  if (second_is == Scalar::as_given && rank(ops[1]) == 0 && rank(ops[0]) > 0)
+    return {a.up(), T(r.b, materialize(r.b, ops[1], compute_type(out))), out};
+  return {a, T(r.b, materialize(r.b, ops[1], out)), out};
 }
 
 template <Op op>
 void arithmetic(Rule& r) {
   const Pair p = pair(r, Want::any);
-  r.set(binary(op, p.a, p.b).to(p.out));
+  r.set(binary(op, p.a, p.b));
 }
 
 template <Op op>
 void floating(Rule& r) {
   const Pair p = pair(r, Want::floating);
-  r.set(binary(op, p.a, p.b).to(p.out));
+  r.set(binary(op, p.a, p.b));
 }
 
 void scaled_add(Rule& r, const Pair& p, std::string_view alpha, bool subtract) {
@@ -48,8 +51,9 @@ void scaled_add(Rule& r, const Pair& p, std::string_view alpha, bool subtract) {
     if (!one && r.number(alpha) == 0.0) return r.set(p.a.expand(broadcast_dims(r.b.syms(), p.a.dims(), p.b.dims())));
     return r.set(p.a | p.b);
   }
-  const T y = one ? p.b : p.b * T(r.b, full(r.b, p.b.dtype(), {}, r.scalar(alpha)));
-  r.set((subtract ? p.a - y : p.a + y).to(p.out));
+  if (one) return r.set(subtract ? p.a - p.b : p.a + p.b);
+  const T y = p.b.up() * T(r.b, full(r.b, p.out, {}, r.scalar(alpha))).up();
+  r.set((subtract ? p.a.up() - y : p.a.up() + y).to(p.out));
 }
 void add(Rule& r) { scaled_add(r, pair(r, Want::any), "alpha", false); }
 void sub(Rule& r) { scaled_add(r, pair(r, Want::any), "alpha", true); }
@@ -59,17 +63,35 @@ void rsub(Rule& r) {
 }
 
 void mul(Rule& r) {
-  const Pair p = pair(r, Want::any);
+  const Pair p = pair(r, Want::any, Scalar::as_given);
   r.set(is_bool(p.out) ? p.a & p.b : (p.a * p.b).to(p.out));
+}
+
+/// Quotients rounded down as PyTorch's kernel makes them, each step of which rounds to the 16-bit type.
+T div_floor_by_steps(const T& a, const T& b) {
+  const T rest = binary(Op::fmod, a, b), quotient = a / b;
+  T q = (a - rest) / b;
+  q = where((rest != 0.0) & ((b < 0.0) != (rest < 0.0)), q - 1.0, q);
+  const T whole = floor(q);
+  const T nearest = where(q - whole > 0.5, whole + 1.0, whole);
+  return where(b == 0.0, quotient, where(q == 0.0, binary(Op::copysign, q.like(0.0), quotient), nearest));
+}
+
+T divided(const Pair& p, Op rounding) {
+  if (!is_half(p.a.dtype())) return binary(rounding, p.a, p.b).to(p.out);
+  return rounding == Op::div_floor ? div_floor_by_steps(p.a, p.b) : unary(Op::trunc, p.a / p.b);
 }
 
 void div(Rule& r) {
   const std::string mode = r.text_or("rounding_mode", "");
-  if (mode.empty()) return floating<Op::div>(r);
+  if (mode.empty()) {
+    const Pair p = pair(r, Want::floating, Scalar::as_given);
+    return r.set((p.a / p.b).to(p.out));
+  }
   if (mode != "trunc" && mode != "floor") r.refuse(fmt::format("rounding_mode='{}' is not supported", mode));
-  const Pair p = pair(r, Want::any);
-  r.set(binary(mode == "trunc" ? Op::div_trunc : Op::div_floor, p.a, p.b).to(p.out));
+  r.set(divided(pair(r, Want::any, Scalar::as_given), mode == "trunc" ? Op::div_trunc : Op::div_floor));
 }
+void floor_divide(Rule& r) { r.set(divided(pair(r, Want::any, Scalar::as_given), Op::div_floor)); }
 
 T int_pow(const T& x, int64_t n) {
   T y = x;
@@ -78,11 +100,11 @@ T int_pow(const T& x, int64_t n) {
 }
 
 void pow_scalar(Rule& r) {
-  const Pair p = pair(r, Want::any, "self", "exponent");
+  const Pair p = pair(r, Want::any, Scalar::rounded, "self", "exponent");
   if (is_bool(p.out)) r.refuse("pow of bools");
   const Rule::Number e = r.scalar("exponent");
   const double n = e.kind == Rule::Number::integer && !e.i.is_const() ? NAN : e.f;
-  const T& x = p.a;
+  const T x = p.a.up();
   const auto set = [&](const T& v) { r.set(v.to(p.out)); };
   if (n == 0.0) return set(x.like(1.0));
   if (n == 1.0) return set(x);
@@ -93,12 +115,12 @@ void pow_scalar(Rule& r) {
     if (n == -1.0) return set(unary(Op::reciprocal, x));
     if (n == -2.0) return set(unary(Op::reciprocal, x * x));
   }
-  set(binary(Op::pow, x, p.b));
+  r.set(binary(Op::pow, p.a, p.b));
 }
 void pow_tensor(Rule& r) {
-  const Pair p = pair(r, Want::any, "self", "exponent");
+  const Pair p = pair(r, Want::any, Scalar::rounded, "self", "exponent");
   if (is_bool(p.out)) r.refuse("pow of bools");
-  r.set(binary(Op::pow, p.a, p.b).to(p.out));
+  r.set(binary(Op::pow, p.a, p.b));
 }
 void float_power(Rule& r) {
   const Operand a = operand(r, "self"), e = operand(r, "exponent");
@@ -107,7 +129,7 @@ void float_power(Rule& r) {
 
 template <Op op>
 void extreme(Rule& r) {
-  const Pair p = pair(r, Want::exact);
+  const Pair p = pair(r, Want::any);
   if (is_bool(p.out)) return r.set(op == Op::maximum ? p.a | p.b : p.a & p.b);
   r.set(binary(op, p.a, p.b));
 }
@@ -115,7 +137,7 @@ void extreme(Rule& r) {
 /// fmax and fmin: a NaN loses.
 template <Op op>
 void quiet_extreme(Rule& r) {
-  const Pair p = pair(r, Want::exact);
+  const Pair p = pair(r, Want::any);
   if (!is_float(p.out)) return extreme<op>(r);
   const T a = where(unary(Op::isnan, p.a), p.b, p.a), b = where(unary(Op::isnan, p.b), p.a, p.b);
   r.set(binary(op, a, b));
@@ -123,7 +145,7 @@ void quiet_extreme(Rule& r) {
 
 template <Op op>
 void bitwise(Rule& r) {
-  const Pair p = pair(r, Want::exact);
+  const Pair p = pair(r, Want::any);
   r.set(binary(op, p.a, p.b));
 }
 
@@ -135,7 +157,7 @@ void logical(Rule& r) {
 
 template <Op op>
 void compare(Rule& r) {
-  Pair p = pair(r, Want::exact);
+  Pair p = pair(r, Want::any);
   if (is_bool(p.out)) p = {p.a.to(DType::u8), p.b.to(DType::u8), p.out};
   r.set(binary(op, p.a, p.b));
 }
@@ -182,12 +204,12 @@ template <Op f>
 void xlog(Rule& r) {
   const Pair p = pair(r, Want::floating);
   const T v = where(p.a == 0.0, 0.0, p.a * unary(f, p.b));
-  r.set(where(unary(Op::isnan, p.b), p.b, v).to(p.out));
+  r.set(where(unary(Op::isnan, p.b), p.b, v));
 }
 
 template <bool two>
 void logaddexp(Rule& r) {
-  const Pair p = pair(r, Want::floating);
+  const Pair given = pair(r, Want::floating), p = {given.a.up(), given.b.up(), given.out};
   const T m = maximum(p.a, p.b), d = -abs(p.a - p.b);
   const T tail = two ? unary(Op::log1p, unary(Op::exp2, d)) * (1.0 / M_LN2) : unary(Op::log1p, exp(d));
   // Equal infinities: their difference would be NaN.
@@ -265,10 +287,10 @@ constexpr RuleRow kRows[] = {
     {"aten.divide.Scalar", div},
     {"aten.divide.Tensor_mode", div},
     {"aten.divide.Scalar_mode", div},
-    {"aten.true_divide.Tensor", floating<Op::div>},
-    {"aten.true_divide.Scalar", floating<Op::div>},
-    {"aten.floor_divide.default", arithmetic<Op::div_floor>},
-    {"aten.floor_divide.Scalar", arithmetic<Op::div_floor>},
+    {"aten.true_divide.Tensor", div},
+    {"aten.true_divide.Scalar", div},
+    {"aten.floor_divide.default", floor_divide},
+    {"aten.floor_divide.Scalar", floor_divide},
     {"aten.remainder.Tensor", arithmetic<Op::remainder>},
     {"aten.remainder.Scalar", arithmetic<Op::remainder>},
     {"aten.remainder.Scalar_Tensor", arithmetic<Op::remainder>},

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "graph/scalar.h"
 #include "loop/index.h"
 
 namespace aotc::loop {
@@ -181,8 +182,15 @@ InstId KernelBuilder::index_value(const Expr& e) {
 }
 
 InstId KernelBuilder::cast(InstId i, DType to) {
-  if (k_.insts[i].dtype == to) return i;
+  const Inst& x = k_.insts[i];
+  if (x.dtype == to) return i;
+  if (x.kind == InstKind::op && x.op == Op::cast && is_half(to) && k_.insts[x.args[0]].dtype == to && is_float(x.dtype)) return x.args[0];
   return op(Op::cast, to, {i});
+}
+
+InstId KernelBuilder::rounded(InstId i, DType t) {
+  if (!is_half(t) || representable_.is(k_.insts, i, t)) return i;
+  return cast(cast(i, t), compute_type(t));
 }
 
 InstId KernelBuilder::within(const std::vector<Within>& terms, InstId mask) {
@@ -198,13 +206,14 @@ InstId KernelBuilder::within(const std::vector<Within>& terms, InstId mask) {
 // -------------------------------------------------------------------------------------------------------------- evaluation
 InstId KernelBuilder::eval(ValueId v, const Exprs& given, InstId mask) {
   Exprs at = given;
-  if (v == acc_value_) return cast(acc_load_, compute_type(g_.type(v).dtype));
+  const DType t = g_.type(v).dtype;
+  if (v == acc_value_) return rounded(cast(acc_load_, compute_type(t)), t);
   const Group& gr = p_.groups[id_];
   if (!p_.is_leaf(v) && gr.node != kNone<NodeId> && p_.anchor[v] == gr.node && !p_.reads(id_, v)) at = moved(p_.at[v]);
   auto& memo = memo_[{v, mask}];
   for (const auto& [i, inst] : memo)
     if (i == at) return inst;
-  const InstId r = p_.reads(id_, v) ? load(v, at, mask, 0, 0) : eval_node(v, *g_.def(v), at, mask);
+  const InstId r = p_.reads(id_, v) ? load(v, at, mask, 0, 0) : rounded(eval_node(v, *g_.def(v), at, mask), t);
   memo_[{v, mask}].push_back({at, r});
   return r;
 }
@@ -236,6 +245,7 @@ std::pair<double, int64_t> scalar(const Node& n) {
   const bool b = std::get<bool>(a);
   return {b ? 1.0 : 0.0, b};
 }
+double in_type(DType t, double x) { return is_float(t) ? round_to(t, x) : x; }
 }  // namespace
 
 InstId KernelBuilder::eval_node(ValueId v, const Node& n, const Exprs& at, InstId mask) {
@@ -245,7 +255,7 @@ InstId KernelBuilder::eval_node(ValueId v, const Node& n, const Exprs& at, InstI
       if (n.op == Op::iota) return index_value(at[static_cast<size_t>(n.get<int64_t>(Attr::dim))]);
       if (n.op == Op::sym) return index_value(n.get<Expr>(Attr::expr));
       const auto [f, i] = scalar(n);
-      return constant(t, f, i);
+      return constant(t, in_type(g_.type(v).dtype, f), i);
     }
     case OpClass::unary:
     case OpClass::binary:
@@ -308,7 +318,7 @@ InstId KernelBuilder::view(const Node& n, const Exprs& at, InstId mask) {
   if (mask != kNone<InstId>) both = op(Op::bit_and, DType::boolean, {mask, inside});
   const DType t = compute_type(g_.type(u).dtype);
   if (p_.reads(id_, u) && !is_half(g_.type(u).dtype)) return load(u, in.idx, both, f, i);
-  return op(Op::where, t, {inside, eval(u, in.idx, both), constant(t, f, i)});
+  return op(Op::where, t, {inside, eval(u, in.idx, both), constant(t, in_type(g_.type(u).dtype, f), i)});
 }
 
 InstId KernelBuilder::cat(const Node& n, const Exprs& at, InstId mask) {

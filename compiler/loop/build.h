@@ -7,6 +7,7 @@
 
 #include "loop/loop.h"
 #include "loop/partition.h"
+#include "loop/rounding.h"
 
 namespace aotc::loop {
 
@@ -66,6 +67,8 @@ class KernelBuilder {
   InstId constant(DType t, double f, int64_t i);
   InstId index_value(const Expr& e);
   InstId cast(InstId i, DType to);
+  /// A value of type t, computed in compute_type(t): rounded to t where that may change it (loop/rounding.h).
+  InstId rounded(InstId i, DType t);
   InstId within(const std::vector<struct Within>& terms, InstId mask);
   Exprs moved(const Exprs& idx) const;
 
@@ -83,6 +86,7 @@ class KernelBuilder {
   using Key = std::tuple<InstKind, Op, DType, std::vector<InstId>, ParamId, InstId, int64_t, int64_t, ReduceKind>;
   std::map<Key, std::vector<InstId>> same_;
   std::map<InstId, SymId> bound_;
+  Representable representable_;
 };
 
 }  // namespace aotc::loop

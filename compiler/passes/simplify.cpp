@@ -73,7 +73,7 @@ Found power(Rewriter& r, ValueId x, double e) {
   if (e == 0) return b.like(x, 1);
   if (e == 1) return x;
   if (e == 2) return b.binary(Op::mul, x, x);
-  if (e == 3) return b.binary(Op::mul, b.binary(Op::mul, x, x), x);
+  if (e == 3 && !is_half(r.dtype(x))) return b.binary(Op::mul, b.binary(Op::mul, x, x), x);  // 16-bit floats are rounded between
   if (!is_float(r.dtype(x))) return {};
   if (e == 0.5) return b.unary(Op::sqrt, x);
   if (e == -0.5) return b.unary(Op::rsqrt, x);
@@ -196,6 +196,7 @@ Found reduce(Rewriter& r, const Node& n) {
   if (real.size() < over.size()) return r.b.reduce(k, r.b.reshape(x, squeezed), real);
   const Node* inner = r.def(x, Op::reduce);
   if (!inner || arg || inner->reduce_kind() != k || r.uses(x) != 1) return {};
+  if (is_half(r.dtype(x)) && k != ReduceKind::max && k != ReduceKind::min) return {};  // what is between is rounded
   const Ints& first = inner->get<Ints>(Attr::dims);
   Ints both = first;
   const int rank = r.g.type(inner->inputs[0]).rank();

@@ -36,7 +36,7 @@ void split_reductions(Graph& g, PassContext&) {
     Expr count = 1;
     for (int64_t d : reduced) count *= in[static_cast<size_t>(d)];
     if (r.g.syms.hint(count) < kManyElems || r.g.syms.hint(product(out)) > kFewResults) return std::nullopt;
-    const DType t = r.dtype(x);
+    const DType given = r.dtype(x), t = compute_type(given);  // what the first step leaves is not rounded to 16 bits
     Builder& b = r.b;
     Ints perm;
     for (int64_t d = 0; d < static_cast<int64_t>(in.size()); ++d)
@@ -48,13 +48,13 @@ void split_reductions(Graph& g, PassContext&) {
     padded.push_back(length * kChunks);
     chunks.push_back(kChunks);
     chunks.push_back(length);
-    ValueId v = b.reshape(b.permute(x, perm), flat);
+    ValueId v = b.reshape(b.permute(b.cast(x, t), perm), flat);
     if (!r.g.syms.proves_divisible(count, kChunks)) {
       TensorType type{t, padded};
       v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral(kind, t)}}, &type);
     }
     const int64_t last = static_cast<int64_t>(out.size());
-    return b.reduce(kind, b.reduce(kind, b.reshape(v, chunks), {last + 1}), {last});
+    return b.cast(b.reduce(kind, b.reduce(kind, b.reshape(v, chunks), {last + 1}), {last}), given);
   });
 }
 

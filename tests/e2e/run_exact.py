@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_products  # noqa: F401  (they fill SUITES)
+import exact_rounding  # noqa: F401
 from exact import SUITES, Module
 
 CODES = {torch.bool: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 4, torch.int32: 5, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8,

@@ -174,11 +174,26 @@ void InstEmitter::emit_op(InstId id) {
     varies |= v.varies;
     reduced |= v.reduced;
   }
-  define(id, rank, varies, reg_type(i.dtype), pointwise(i.op, args, types, i.dtype));
+  define(id, rank, varies, reg_type(i.dtype),
+         in_own_type(id, pointwise(i.op, args, types, i.op == Op::bitcast ? i.dtype : compute_type(i.dtype))));
   values_[id].reduced = reduced;
 }
 
+std::string InstEmitter::in_own_type(InstId id, const std::string& x) {
+  const DType t = k_.insts[id].dtype;
+  return representable_.must_round(k_.insts, id) ? cast(x, compute_type(t), t) : x;
+}
+
 std::string InstEmitter::arg_as(InstId arg, DType t) const { return cast(value(arg).text, dtype(arg), t); }
+
+std::string InstEmitter::stored(InstId arg, DType t, std::string* pointer) {
+  if (!is_half(t)) return arg_as(arg, t);
+  const Inst& i = k_.insts[arg];
+  const bool rounds = i.kind == InstKind::op && i.op == Op::cast && i.dtype == t && representable_.must_round(k_.insts, arg);
+  if (rounds) return arg_as(i.args[0], compute_type(t));
+  if (t == DType::bf16 && representable_.is(k_.insts, arg, t)) *pointer = "(bf16_as_is*)" + *pointer;
+  return arg_as(arg, compute_type(t));
+}
 
 std::string InstEmitter::alive_mask(InstId mask) const {
   if (mask == kNone<InstId>) return fmt::format("alive({})", width());
@@ -258,8 +273,8 @@ void InstEmitter::emit_store(InstId id) {
   const Inst& i = k_.insts[id];
   const loop::Param& p = k_.params[i.param];
   const bool masked = i.mask != kNone<InstId>;
-  const std::string ptr = pointer(i), x = arg_as(i.args.at(0), p.dtype);
-  std::string guard;
+  std::string ptr = pointer(i), guard;
+  const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;
   if (masked && !lane_mask) guard = fmt::format("if (first({})) ", value(i.mask).text);
   const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
@@ -267,7 +282,7 @@ void InstEmitter::emit_store(InstId id) {
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
     return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes, x));
   if (p.role == ParamRole::operand)  // the row is in the pointer
-    return put(place_.lanes ? fmt::format("st(tile_row + i, {}, w)", x) : fmt::format("st1(tile_row, {})", x));
+    return put(place_.lanes ? fmt::format("st({} + i, {}, w)", ptr, x) : fmt::format("st1({}, {})", ptr, x));
   const LaneIndex at = scopes_.classify(i.index);
   switch (at.kind) {
     case LaneIndex::uniform:
@@ -342,7 +357,7 @@ void InstEmitter::close_nest(int around) {
     const bool across = place_.lanes && lanes_ != loop::LaneAxis::outer;
     std::string text = fmt::format("r{}[0].{}()", idx(id), across ? "across" : "lanes");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
-    define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), text);
+    define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, text));
     values_[id].reduced = true;
   }
   reductions_.clear();
@@ -380,7 +395,7 @@ void InstEmitter::emit_scan(InstId id) {
   if (arg) x += along ? ", ramp(i, 1)" : fmt::format(", kl({})", scopes_.text(Expr::symbol(last)));
   std::string text = along ? fmt::format("r{}.along(w, {})", idx(id), x) : fmt::format("r{}.add({})", idx(id), x);
   if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
-  define(id, place_.rank, place_.lanes, reg_type(i.dtype), text);
+  define(id, place_.rank, place_.lanes, reg_type(i.dtype), in_own_type(id, text));
 }
 
 void InstEmitter::emit_check(InstId id) {

@@ -6,6 +6,7 @@
 
 #include "emit/cpu/scopes.h"
 #include "loop/loop.h"
+#include "loop/rounding.h"
 
 namespace aotc::emit::cpu {
 
@@ -57,7 +58,10 @@ class InstEmitter {
   void emit_reduce(loop::InstId id);
   void emit_scan(loop::InstId id);
   void emit_check(loop::InstId id);
-  std::string arg_as(loop::InstId arg, DType t) const;  ///< the value of an argument as a t
+  std::string in_own_type(loop::InstId id, const std::string& x);  ///< what the instruction computed in f32, rounded to a 16-bit type
+  std::string arg_as(loop::InstId arg, DType t) const;             ///< the value of an argument as a t
+  /// What a store of `arg` writes, and with what pointer: stores round to 16-bit types, which what is of the type already does not need.
+  std::string stored(loop::InstId arg, DType t, std::string* pointer);
   std::string alive_mask(loop::InstId mask) const;
   std::string point_index() const;  ///< row-major inner index, an i64v
   std::string pointer(const loop::Inst& i) const;
@@ -70,6 +74,7 @@ class InstEmitter {
   std::map<loop::InstId, Value> values_;
   std::vector<loop::InstId> reductions_;
   std::map<loop::InstId, std::string> divisors_;
+  loop::Representable representable_;
   int unroll_ = 1;
   bool pieces_ = false;
   std::string tile_type_ = "float";

@@ -106,6 +106,7 @@ std::string pointwise(Op op, const std::vector<std::string>& args, const std::ve
 }
 
 int op_weight(Op op, DType t) {
+  if (op == Op::cast && is_half(t)) return t == DType::bf16 ? 6 : 2;  // a rounding
   switch (op) {
     case Op::exp:
     case Op::exp2:

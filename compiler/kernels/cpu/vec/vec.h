@@ -44,6 +44,10 @@ struct bf16 {
 struct f16 {
   uint16_t bits;
 };
+/// A bf16 in memory; what is stored is one already and need not be rounded.
+struct bf16_as_is {
+  uint16_t bits;
+};
 struct b8 {
   uint8_t value;
 };
@@ -194,7 +198,11 @@ AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph512_mask(x
 AOTC_I f32v f32_of_f16(u16q x) { return __builtin_ia32_vcvtph2ps256((i16q)x); }
 AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph256(x, 0); }
 #endif
-AOTC_I f32v round_bf16(f32v x) { return (f32v)(bf16_bits(x) << 16); }
+AOTC_I f32v round_bf16(f32v x) {
+  const u32v u = (u32v)x;
+  const f32v r = (f32v)((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+  return x == x ? r : kf(__builtin_nanf(""));  // a NaN may have no bit but low ones
+}
 AOTC_I f32v round_f16(f32v x) { return f32_of_f16(f16_of_f32(x)); }
 
 // ---- memory: one row per element type ---------------------------------------------------------------------------------------------------
@@ -217,6 +225,7 @@ AOTC_ELEM(int8_t, i32v, i8q, ext32(x), (i8q)cut8(x))
 AOTC_ELEM(uint8_t, i32v, u8q, ext32(x), cut8(x))
 AOTC_ELEM(b8, i32v, u8q, ext32(x) != 0, cut8(-x))
 AOTC_ELEM(bf16, f32v, u16q, f32_of_bf16(x), bf16_of_f32(x))
+AOTC_ELEM(bf16_as_is, f32v, u16q, f32_of_bf16(x), cut16((i32v)((u32v)x >> 16)))
 AOTC_ELEM(f16, f32v, u16q, f32_of_f16(x), f16_of_f32(x))
 #undef AOTC_ELEM
 template <class T>
@@ -300,6 +309,7 @@ AOTC_I i64v ld(const int64_t* p, part w) {
 AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
 AOTC_I f32v ld(const bf16* p, part w) { return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
 AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)bf16_of_f32(x), kmask(w)); }
+AOTC_I void st(bf16_as_is* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)elem<bf16_as_is>::out(x), kmask(w)); }
 AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
 AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
 #elif !defined(__clang__)

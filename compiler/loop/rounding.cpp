@@ -1,0 +1,71 @@
+#include "loop/rounding.h"
+
+#include <cmath>
+
+#include "graph/scalar.h"
+
+namespace aotc::loop {
+namespace {
+
+enum : uint8_t { kF16 = 1, kBf16 = 2, kBoth = 3 };
+
+uint8_t bit_of(DType t) { return t == DType::f16 ? kF16 : t == DType::bf16 ? kBf16 : 0; }
+
+bool holds(DType half, double x) { return std::isnan(x) || round_to(half, x) == x; }
+
+uint8_t representable(const IdVec<InstId, Inst>& insts, const Inst& i, const std::vector<uint8_t>& known) {
+  const auto of = [&](size_t arg) { return known[idx(i.args.at(arg))]; };
+  if (!is_float(i.dtype)) return 0;
+  switch (i.kind) {
+    case InstKind::load: return bit_of(i.dtype);
+    case InstKind::constant:
+      return static_cast<uint8_t>((holds(DType::f16, i.imm_f) ? kF16 : 0) | (holds(DType::bf16, i.imm_f) ? kBf16 : 0));
+    case InstKind::reduce:
+    case InstKind::scan: return i.reduce_kind == ReduceKind::max || i.reduce_kind == ReduceKind::min ? of(0) : 0;
+    case InstKind::op: break;
+    default: return 0;
+  }
+  switch (i.op) {
+    case Op::cast: {
+      const DType from = insts[i.args[0]].dtype;
+      return is_bool(from) || from == DType::u8 || from == DType::i8 ? uint8_t{kBoth} : of(0);
+    }
+    case Op::sign: return kBoth;
+    case Op::neg:
+    case Op::abs:
+    case Op::relu:
+    case Op::ceil:
+    case Op::floor:
+    case Op::round:
+    case Op::trunc:
+    case Op::copysign: return of(0);
+    case Op::minimum:
+    case Op::maximum: return of(0) & of(1);
+    case Op::where: return of(1) & of(2);
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+void Representable::look(const IdVec<InstId, Inst>& insts, InstId i) {
+  while (known_.size() <= idx(i)) {
+    const Inst& next = insts[static_cast<InstId>(known_.size())];
+    computed_.push_back(representable(insts, next, known_));
+    known_.push_back(computed_.back() | bit_of(next.dtype));
+  }
+}
+
+bool Representable::is(const IdVec<InstId, Inst>& insts, InstId i, DType half) {
+  look(insts, i);
+  return (known_[idx(i)] & bit_of(half)) != 0;
+}
+
+bool Representable::must_round(const IdVec<InstId, Inst>& insts, InstId i) {
+  look(insts, i);
+  const Inst& x = insts[i];
+  const bool computes = (x.kind == InstKind::op && x.op != Op::bitcast) || x.kind == InstKind::reduce || x.kind == InstKind::scan;
+  return computes && is_half(x.dtype) && (computed_[idx(i)] & bit_of(x.dtype)) == 0;
+}
+
+}  // namespace aotc::loop
