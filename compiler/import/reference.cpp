@@ -50,6 +50,7 @@ struct GraphPlan {
 struct Step {
   const PNode* node = nullptr;
   std::optional<c10::OperatorHandle> op;
+  bool turns_narrow_images = false;  ///< see call_resize
   double (*scalar)(const std::vector<double>&) = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   std::vector<ArgPlan> args;
@@ -100,6 +101,38 @@ at::Tensor to_tensor(DType dtype, const std::vector<int64_t>& dims, const void* 
   const auto options = at::TensorOptions().dtype(to_torch(dtype));
   if (!data) return at::empty(dims, options);
   return at::from_blob(const_cast<void*>(data), dims, options);  // written only after a clone
+}
+
+constexpr std::string_view kAntialiased[] = {"aten._upsample_bilinear2d_aa.default", "aten._upsample_bilinear2d_aa.vec",
+                                             "aten._upsample_bicubic2d_aa.default", "aten._upsample_bicubic2d_aa.vec"};
+
+/// LibTorch's antialiased resizing repeats a row where the result is one element wide: its loop, made for rows, then runs down the column
+/// and takes all weights of the first row it meets (which one depends on the threads). The turned image is resized right.
+/// Arguments: input, output size, align_corners, then scales of height and width, or a list of both.
+void call_resize(const c10::OperatorHandle& op, std::vector<IValue>& stack) {
+  std::vector<IValue> turned = stack;
+  op.callBoxed(stack);
+  const at::Tensor y = stack.at(0).toTensor();
+  if (y.size(3) != 1 || y.size(2) == 1) return;
+  const auto swap_ends = [](IValue& v) {
+    if (v.isIntList()) {
+      std::vector<int64_t> x = v.toIntVector();
+      std::reverse(x.begin(), x.end());
+      v = x;
+    } else if (v.isDoubleList()) {
+      std::vector<double> x = v.toDoubleVector();
+      std::reverse(x.begin(), x.end());
+      v = x;
+    }
+  };
+  turned[0] = turned[0].toTensor().transpose(2, 3).contiguous();
+  swap_ends(turned[1]);
+  if (turned.size() == 5)
+    std::swap(turned[3], turned[4]);
+  else
+    swap_ends(turned[3]);
+  op.callBoxed(turned);
+  stack = {turned.at(0).toTensor().transpose(2, 3).contiguous()};
 }
 
 double number_of(const IValue& v) {
@@ -168,6 +201,7 @@ class Planner {
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
                          "a reinterpretation of bits has no float64 counterpart");
     }
+    s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
     for (size_t i = 0; i < n.args.size(); ++i) {
       c10::TypeKind kind = c10::TypeKind::AnyType;
       if (s.op) {
@@ -385,6 +419,8 @@ class Runner final : public Reference {
       stack = {IValue(s.scalar(xs))};
     } else if (s.control) {
       stack = s.control(*this, g, s, std::move(stack));
+    } else if (s.turns_narrow_images) {
+      call_resize(*s.op, stack);
     } else {
       s.op->callBoxed(stack);
     }

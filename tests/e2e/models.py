@@ -422,3 +422,14 @@ def integer_products_computed():
 def joined_into_one_row():
     linear = nn.Linear(56, 300)
     return Fn(lambda x, y: F.silu(linear(F.relu(torch.cat([x, y], -1))))), (torch.randn(1, 40), torch.randn(1, 16)), None
+
+
+@model
+def antialiased_to_one_column():
+    """Eager repeats a row in such results; the reference of `aotc verify` does not."""
+
+    def f(x):
+        resize = lambda size, **how: F.interpolate(x, size=size, antialias=True, **how)
+        return resize([3, 1], mode="bilinear"), resize([2, 1], mode="bicubic", align_corners=True), F.interpolate(x, scale_factor=(0.5, 0.25), mode="bilinear", antialias=True)
+
+    return Fn(f), (torch.randn(2, 3, 8, 4),), None

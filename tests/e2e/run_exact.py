@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_products  # noqa: F401  (they fill SUITES)
+import exact_resize  # noqa: F401
 import exact_rounding  # noqa: F401
 from exact import SUITES, Module
 
