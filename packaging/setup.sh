@@ -54,8 +54,9 @@ if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" 
   python3 -m venv "$venv"
   case ${AOTC_TORCH:-} in
     "")
-      if "$venv/bin/python" -m pip index versions torch 2>/dev/null | grep -qE "(^|[ ,])${torch_version//./\\.}\+cpu([ ,]|\$)"; then
-        say "torch $torch_version: the CPU wheel, about 0.2 GB to download; with all packages the environment takes about 1.3 GB"
+      reached=$("$venv/bin/python" -m pip index versions torch 2>/dev/null || true)
+      if grep -qE "(^|[ ,])${torch_version//./\\.}\+cpu([ ,]|\$)" <<<"$reached"; then
+        say "torch $torch_version: the CPU wheel; about 0.4 GB to download with all packages, an environment of 1.6 GB"
         torch=("torch==$torch_version+cpu")
       else
         say "torch $torch_version: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 3 GB to download, an" \
