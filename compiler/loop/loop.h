@@ -133,6 +133,7 @@ struct MatmulKernel {
   DType acc = DType::f32;         ///< accumulator_type(in)
   Operand a, b;                   ///< a: rows m, columns k. b: rows k, columns n
   bool b_constant = false;        ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
+  bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;
 };
@@ -191,8 +192,9 @@ enum class BufferKind : uint8_t { input, output, constant, state, state_out, tem
 struct Buffer {
   std::string name;
   BufferKind kind = BufferKind::temp;
-  TensorType type;     ///< dense row-major
-  uint32_t index = 0;  ///< input/output: position in the signature; constant: ConstId; state: StateId
+  TensorType type;      ///< dense row-major
+  uint32_t index = 0;   ///< input/output: position in the signature; constant: ConstId; state: StateId
+  bool panels = false;  ///< a constant in one form for all: that of the products with b_panels_read whose operand b it is
 };
 
 struct Call {
@@ -210,12 +212,19 @@ struct FusionNote {
   bool prologue = false;
 };
 
+/// In which forms a constant is stored, and why (explain).
+struct WeightNote {
+  BufferId buffer;
+  std::string why;
+};
+
 struct Module {
   SymTable syms;
   IdVec<BufferId, Buffer> buffers;
   IdVec<KernelId, Kernel> kernels;  ///< structurally equal kernels are one
   std::vector<Call> calls;          ///< in execution order
   std::vector<FusionNote> notes;
+  std::vector<WeightNote> weight_notes;
 };
 
 }  // namespace aotc::loop

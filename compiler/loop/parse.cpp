@@ -28,6 +28,8 @@ class Parser {
         buffer();
       else if (w == "call")
         call();
+      else if (w == "weight")
+        weight();
       else if (w == "note" || w == "prologue")
         note(w == "prologue");
       else
@@ -197,6 +199,7 @@ class Parser {
     b.name = quoted();
     b.type.dtype = dtype();
     b.type.dims = list(m_.syms);
+    b.panels = accept_word("panels");
     m_.buffers.push(std::move(b));
   }
   void call() {
@@ -212,6 +215,12 @@ class Parser {
     if (accept_word("nodes"))
       while (!at_end()) c.nodes.push_back(static_cast<NodeId>(integer()));
     m_.calls.push_back(std::move(c));
+  }
+  void weight() {
+    WeightNote n;
+    n.buffer = id<BufferId>('b');
+    n.why = quoted();
+    m_.weight_notes.push_back(std::move(n));
   }
   std::string peek_name() {
     const size_t at = pos_;
@@ -391,6 +400,7 @@ class Parser {
     need_line();
     k.b = operand("b", k);
     k.b_constant = accept_word("constant");
+    k.b_panels_read = accept_word("panels");
     for (need_line(); accept_word("segment"); need_line()) {
       Segment s;
       const Exprs range = sized(list(k.syms), 2);

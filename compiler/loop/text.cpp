@@ -17,7 +17,8 @@ class Printer {
     for (size_t i = 0; i < m.syms.size(); ++i) shape_symbol(m.syms[static_cast<SymId>(i)]);
     for (size_t i = 0; i < m.buffers.size(); ++i) {
       const Buffer& b = m.buffers[static_cast<BufferId>(i)];
-      line("buffer b{} {} {} {} {}", i, kBufferKinds.name(b.kind), b.index, quoted(b.name), type(b.type.dtype, b.type.dims, m.syms));
+      line("buffer b{} {} {} {} {}{}", i, kBufferKinds.name(b.kind), b.index, quoted(b.name), type(b.type.dtype, b.type.dims, m.syms),
+           b.panels ? " panels" : "");
     }
     for (const Kernel& k : m.kernels) kernel(k);
     for (const Call& c : m.calls) {
@@ -27,6 +28,7 @@ class Printer {
       for (NodeId n : c.nodes) nodes += " " + std::to_string(idx(n));
       line("call {}({}) {}{}{}", kernel_name(m.kernels[c.kernel]), args, quoted(c.label), nodes.empty() ? "" : " nodes", nodes);
     }
+    for (const WeightNote& n : m.weight_notes) line("weight b{} {}", idx(n.buffer), quoted(n.why));
     for (const FusionNote& n : m.notes) line("{} {} {}", n.prologue ? "prologue" : "note", idx(n.value), quoted(n.why));
   }
 
@@ -124,13 +126,13 @@ class Printer {
     line("{}", text);
   }
 
-  void operand(const char* name, const Operand& o, const IdVec<ParamId, Param>& ps, const SymTable& s, bool constant) {
+  void operand(const char* name, const Operand& o, const IdVec<ParamId, Param>& ps, const SymTable& s, const char* what) {
     if (o.prologue) {
       line("{} computed", name);
       return loop(*o.prologue, "prologue");
     }
     line("{} {} base {} batch {} row {} col {}{}", name, ps[o.param].name, one(o.base, s), list(o.batch_strides, s), one(o.row_stride, s),
-         one(o.col_stride, s), constant ? " constant" : "");
+         one(o.col_stride, s), what);
   }
 
   void print(const MatmulKernel& k) {
@@ -139,8 +141,8 @@ class Printer {
     line("types {} {}", dtype_name(k.in), dtype_name(k.acc));
     line("batch {}", list(k.batch, k.syms));
     line("size {}", list({k.m, k.n, k.k}, k.syms));
-    operand("a", k.a, k.params, k.syms, false);
-    operand("b", k.b, k.params, k.syms, k.b_constant);
+    operand("a", k.a, k.params, k.syms, "");
+    operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     for (const Segment& s : k.segments) {
       line("segment {}", list({s.n_begin, s.n_end}, k.syms));
       loop(s.epilogue, "epilogue");

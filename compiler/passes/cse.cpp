@@ -57,22 +57,23 @@ std::string key_of(const Graph& g, const Node& n) {
   return key + ":" + print(g.type(n.outputs[0]), g.syms);
 }
 
-/// Constants of equal type and content, by the first of them. Large ones are compared by where their data are.
+/// Constants of equal type and content, by the first of them.
 void merge_constants(const Graph& g, std::vector<ValueId>& now) {
-  constexpr size_t kComparedBytes = 65536;
-  std::unordered_map<std::string, ValueId> seen;
+  std::unordered_map<std::string, std::vector<ValueId>> seen;  // by type; most that differ do so in their first bytes
   for (size_t i = 0; i < g.values.size(); ++i) {
     const Value& v = g.values.raw()[i];
     if (v.kind != ValueKind::constant) continue;
     const ConstData& c = g.constants[v.constant];
     if (!c.data) continue;
-    std::string key = print(c.type, g.syms) + ":";
-    if (c.bytes <= kComparedBytes) {
-      key.append(reinterpret_cast<const char*>(c.data), c.bytes);
-    } else {
-      key += fmt::format("@{}", static_cast<const void*>(c.data));
-    }
-    now[i] = seen.try_emplace(std::move(key), static_cast<ValueId>(i)).first->second;
+    std::vector<ValueId>& others = seen[print(c.type, g.syms)];
+    const auto same = std::find_if(others.begin(), others.end(), [&](ValueId o) {
+      const ConstData& x = g.constants[g.values[o].constant];
+      return x.bytes == c.bytes && (x.data == c.data || std::memcmp(x.data, c.data, c.bytes) == 0);
+    });
+    if (same == others.end())
+      others.push_back(static_cast<ValueId>(i));
+    else
+      now[i] = *same;
   }
 }
 

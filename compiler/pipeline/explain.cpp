@@ -99,6 +99,8 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans) {
   e["prologues"] = json::array();
   for (const loop::FusionNote& n : m.notes)
     e[n.prologue ? "prologues" : "not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
+  e["weights"] = json::array();
+  for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
   e["variants"] = json::array();
   for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
   e["guards"] = json::array();
@@ -124,6 +126,9 @@ std::string explain_text(const json& e) {
     t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
   t += "buffers of their own (edges that were not fused)\n";
   for (const json& n : e.at("not_fused")) t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
+  if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
+  for (const json& n : e.value("weights", json::array()))
+    t += fmt::format("  {}: {}\n", n.at("name").get<std::string>(), n.at("why").get<std::string>());
   for (const json& v : e.at("variants")) {
     t += fmt::format("variant {}\n", v.at("name").get<std::string>());
     for (const auto& [name, r] : v.at("ranges").items())

@@ -16,6 +16,7 @@
 #include "pipeline/clock.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
+#include "plan/share_weights.h"
 
 namespace aotc::pipeline {
 
@@ -94,6 +95,11 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   f.module = loop::lower(f.graph, options.target);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
+  if (!options.target.is_gpu()) {
+    plan::share_weights(f.module);
+    loop::verify(f.module, "share_weights");
+    stages.after("share_weights", [&] { return loop::print(f.module); });
+  }
   return f;
 }
 

@@ -112,7 +112,22 @@ class PlanBuilder {
     return plan_.buffers.push(std::move(p));
   }
 
-  PlanBufferId planned(BufferId b, const std::optional<Panels>& panels) {
+  /// The one form of a constant that other code than its products reads from the panels.
+  const std::optional<Panels>& panels_read(BufferId b) {
+    auto [it, fresh] = panels_read_.try_emplace(b);
+    for (size_t i = 0; fresh && i < module_.calls.size() && !it->second; ++i) {
+      const auto* m = std::get_if<loop::MatmulKernel>(&kernel_of(static_cast<int>(i)));
+      if (!m || !m->b_panels_read) continue;
+      for_each_arg(static_cast<int>(i), [&](ParamId p, const loop::Param&, BufferId arg) {
+        if (arg == b && p == m->b.param) it->second = panels_of(*m, GemmChoice{});
+      });
+    }
+    AOTC_CHECK(it->second, "no product has the panels of {}", module_.buffers[b].name);
+    return it->second;
+  }
+
+  PlanBufferId planned(BufferId b, std::optional<Panels> panels) {
+    if (module_.buffers[b].panels) panels = panels_read(b);
     const loop::Buffer& x = module_.buffers[b];
     if (x.kind == BufferKind::constant) {
       const uint32_t w = weights_.add(static_cast<ConstId>(x.index), panels);
@@ -318,6 +333,7 @@ class PlanBuilder {
   std::vector<Step> final_copies_;
   std::map<BufferId, PlanBufferId> buffers_;
   std::map<std::pair<BufferId, uint32_t>, PlanBufferId> constant_buffers_;
+  std::map<BufferId, std::optional<Panels>> panels_read_;
   std::map<KernelId, Choice> choices_;
 };
 

@@ -131,8 +131,24 @@ int64_t Panels::elems() const {
   return n;
 }
 
+namespace {
+
+bool loads(const std::optional<loop::LoopKernel>& k, loop::ParamId p) {
+  return k &&
+         std::any_of(k->insts.begin(), k->insts.end(), [&](const loop::Inst& i) { return i.kind == loop::InstKind::load && i.param == p; });
+}
+
+/// The product reads its operand b in another way too, dense: its buffer cannot hold panels then.
+bool reads_b_dense(const loop::MatmulKernel& k) {
+  return (!k.a.prologue && k.a.param == k.b.param) || loads(k.a.prologue, k.b.param) ||
+         std::any_of(k.segments.begin(), k.segments.end(), [&](const loop::Segment& s) { return loads(s.epilogue, k.b.param); });
+}
+
+}  // namespace
+
 std::optional<Panels> panels_of(const loop::MatmulKernel& k, const GemmChoice& c) {
-  if (!k.b_constant || !c.pack_b || !has_panel_form(k.in)) return std::nullopt;
+  if (!k.b_constant || !has_panel_form(k.in)) return std::nullopt;
+  if (!k.b_panels_read && (!c.pack_b || reads_b_dense(k))) return std::nullopt;
   const auto basic = constants({k.k, k.b.base, k.b.row_stride, k.b.col_stride});
   if (!basic || (*basic)[0] == 0) return std::nullopt;
   Panels p;
@@ -184,6 +200,7 @@ std::vector<std::vector<int64_t>> taps_by_phase(const loop::ConvKernel& k) {
 
 std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c) {
   if (!k.w_constant || !c.pack_w || c.algo == AOTC_CONV_DIRECT || !has_panel_form(k.in)) return std::nullopt;
+  if (k.x == k.w || loads(k.epilogue, k.w)) return std::nullopt;  // the buffer is read dense too
   const auto channels = constants({k.x_dims.at(1), k.out_dims.at(1)});
   if (!channels) return std::nullopt;
   const int64_t ci = (*channels)[0] / k.groups, co = (*channels)[1] / k.groups;
@@ -206,10 +223,28 @@ std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c) 
   return p;
 }
 
+std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0) return std::nullopt;
+  const Panels::Rows& rows = p.rows[p.matrices[0].rows];
+  const int64_t n = p.matrices[0].cols, k = rows.count;
+  if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;
+  Expr row, column;
+  if (rows.inner_stride == 1 && (p.col_stride == k || n == 1))
+    column = floordiv(e, k), row = mod(e, k);
+  else if (p.col_stride == 1 && (rows.inner_stride == n || k == 1))
+    row = floordiv(e, n), column = mod(e, n);
+  else
+    return std::nullopt;
+  row = syms.simplify(row), column = syms.simplify(column);
+  const Expr lane = mod(column, kPanel);
+  const Expr within = in_pairs(p.dtype) ? floordiv(row, 2) * (2 * kPanel) + lane * 2 + mod(row, 2) : row * kPanel + lane;
+  return syms.simplify(floordiv(column, kPanel) * (stored_rows(p, p.matrices[0]) * kPanel) + within);
+}
+
 uint32_t WeightTable::add(ConstId source, const std::optional<Panels>& panels) {
   const ConstData& c = constants_[source];
   AOTC_CHECK(has_data(c), "the data of constant {} are not known", c.name);
-  source = canonical_.try_emplace({c.data, c.bytes}, source).first->second;
+  source = canonical(source);
   for (size_t i = 0; i < weights_.size(); ++i)
     if (weights_[i].source == source && weights_[i].panels == panels) return static_cast<uint32_t>(i);
   Weight w;
@@ -221,6 +256,17 @@ uint32_t WeightTable::add(ConstId source, const std::optional<Panels>& panels) {
   end_ = w.offset + w.bytes;
   weights_.push_back(std::move(w));
   return static_cast<uint32_t>(weights_.size() - 1);
+}
+
+ConstId WeightTable::canonical(ConstId id) {
+  const ConstData& c = constants_[id];
+  std::vector<ConstId>& others = by_bytes_[c.bytes];
+  for (const ConstId other : others) {
+    const std::byte* data = constants_[other].data;
+    if (data == c.data || (data && c.data && std::memcmp(data, c.data, c.bytes) == 0)) return other;
+  }
+  others.push_back(id);
+  return id;
 }
 
 void write_weights(const std::vector<Weight>& weights, const IdVec<ConstId, ConstData>& constants, std::span<std::byte> out, int threads) {

@@ -45,6 +45,8 @@ struct Panels {
 /// or the choice says so).
 std::optional<Panels> panels_of(const loop::MatmulKernel& k, const GemmChoice& c);
 std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c);
+/// Where element `e` of a constant of `elems` elements stands in its panels; nullopt where they are not all of it in one matrix.
+std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms);
 
 struct Weight {
   std::string name;  ///< the constant's; ".panels" appended for a packed form
@@ -65,7 +67,8 @@ class WeightTable {
  private:
   const IdVec<ConstId, ConstData>& constants_;
   std::vector<Weight> weights_;
-  std::map<std::pair<const void*, size_t>, ConstId> canonical_;
+  ConstId canonical(ConstId id);  ///< the first constant with the same bytes
+  std::map<size_t, std::vector<ConstId>> by_bytes_;
   uint64_t end_ = 0;
 };
 

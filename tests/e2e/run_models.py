@@ -14,7 +14,7 @@ import warnings
 import torch
 
 sys.path.insert(0, os.path.dirname(__file__))
-from models import EXPLAINED, MODELS
+from models import EXPLAINED, MODELS, STORED_ONCE
 
 
 def sh(*cmd):
@@ -82,6 +82,9 @@ def check(o, name):
     if name in EXPLAINED:
         counted = len(told["steps"]), len(told["prologues"])
         assert counted == EXPLAINED[name], f"steps and prologues: {counted}, not {EXPLAINED[name]}: {told['not_fused']}"
+    if name in STORED_ONCE:
+        stored, given = json.load(open(so[:-3] + ".report.json"))["weights_bytes"], os.path.getsize(pt2)
+        assert stored <= 1.02 * given, f"{stored} bytes of weights for an archive of {given}: {told['weights']}"
     header = so[:-3] + ".h"
     user = os.path.join(o.work, name + "_user")
     for suffix, compiler, std in ((".c", "cc", "c11"), (".cpp", "c++", "c++17")):

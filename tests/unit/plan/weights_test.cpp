@@ -39,6 +39,7 @@ TEST_CASE("gemm panels agree with the kernel library's packing") {
       IdVec<ConstId, ConstData> all;
       const ConstId c = add_constant(all, t, {2, k, n}, 5);
       loop::MatmulKernel m;
+      m.a.param = loop::ParamId{0}, m.b.param = loop::ParamId{1};
       m.in = t;
       m.b_constant = true;
       m.batch = {Expr(2)};
@@ -78,6 +79,7 @@ TEST_CASE("convolution panels") {
     const ConstId c = add_constant(
         all, DType::f32, transposed ? std::vector<int64_t>{groups * ci, co, 2, 3} : std::vector<int64_t>{groups * co, ci, 2, 3}, 1);
     loop::ConvKernel v;
+    v.x = loop::ParamId{0}, v.w = loop::ParamId{1};
     v.in = DType::f32;
     v.w_constant = true;
     v.transposed = transposed;
@@ -112,6 +114,7 @@ TEST_CASE("convolution panels by phases of the stride") {
     IdVec<ConstId, ConstData> all;
     const ConstId c = add_constant(all, t, {groups * ci, co, kh, kw}, 3);
     loop::ConvKernel v;
+    v.x = loop::ParamId{0}, v.w = loop::ParamId{1};
     v.in = t;
     v.w_constant = v.transposed = true;
     v.groups = groups;

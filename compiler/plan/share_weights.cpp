@@ -1,0 +1,192 @@
+#include "plan/share_weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "plan/interface.h"
+#include "plan/kernels.h"
+#include "plan/weights.h"
+
+namespace aotc::plan {
+
+using loop::BufferId;
+using loop::KernelId;
+using loop::LoopKernel;
+using loop::MatmulKernel;
+using loop::ParamId;
+
+namespace {
+
+// Only compared with each other, so rough: a machine of 48 multiply-adds and 10 bytes of memory a nanosecond, on which an element out of a
+// panel is a cache line, from memory where the panels are large.
+constexpr double kMacsPerNs = 48, kBytesPerNs = 10;
+constexpr double kNearNs = 0.3, kFarNs = 1;
+constexpr int64_t kFarBytes = 1 << 20;
+constexpr double kMostShare = 0.02;  ///< of the products' time that reads from panels may cost
+
+bool loads(const LoopKernel& k, ParamId p) {
+  return std::any_of(k.insts.begin(), k.insts.end(), [&](const loop::Inst& i) { return i.kind == loop::InstKind::load && i.param == p; });
+}
+
+/// A call that has the constant as an argument, and as which of the kernel's parameters.
+struct Use {
+  size_t call;
+  ParamId param;
+};
+
+class Sharer {
+ public:
+  explicit Sharer(loop::Module& m) : m_(m) {
+    for (const loop::Call& c : m_.calls) products_ns_ += product_ns(m_.kernels[c.kernel]);
+  }
+
+  void run() {
+    for (size_t b = 0; b < m_.buffers.size(); ++b)
+      if (m_.buffers.raw()[b].kind == loop::BufferKind::constant) buffer(static_cast<BufferId>(b));
+  }
+
+ private:
+  static double product_ns(const loop::Kernel& kernel) {
+    if (const auto* k = std::get_if<MatmulKernel>(&kernel)) {
+      const double n = hint(k->syms, k->n * k->k), rows = hint(k->syms, product(k->batch) * k->m);
+      return std::max(rows * n / kMacsPerNs, k->b_constant ? n * static_cast<double>(dtype_bytes(k->in)) / kBytesPerNs : 0.0);
+    }
+    if (const auto* k = std::get_if<loop::ConvKernel>(&kernel)) {
+      double macs = hint(k->syms, product(k->out_dims) * k->x_dims.at(1)) / static_cast<double>(k->groups);
+      for (int64_t taps : k->kernel) macs *= static_cast<double>(taps);
+      return macs / kMacsPerNs;
+    }
+    return 0;
+  }
+  static double hint(const SymTable& syms, const Expr& e) { return static_cast<double>(std::max<int64_t>(syms.hint(e), 1)); }
+
+  std::vector<Use> uses_of(BufferId b) const {
+    std::vector<Use> uses;
+    for (size_t c = 0; c < m_.calls.size(); ++c) {
+      const auto params = argument_params(m_.kernels[m_.calls[c].kernel]);
+      for (size_t i = 0; i < params.size(); ++i)
+        if (m_.calls[c].args.at(i) == b) uses.push_back({c, params[i]});
+    }
+    return uses;
+  }
+
+  /// What the reads of one loop kernel cost when each is a cache line of its own.
+  static double reads_ns(const LoopKernel& k, ParamId p, int64_t bytes) {
+    double points = 0;
+    for (const loop::Inst& i : k.insts) {
+      if (i.kind != loop::InstKind::load || i.param != p) continue;
+      const bool inner = std::any_of(k.inner.begin(), k.inner.end(), [&](const loop::LoopVar& v) { return i.index.depends_on(v.sym); });
+      points += hint(k.syms, inner ? k.outer_points() * k.inner_points() : k.outer_points());
+    }
+    return points * (bytes > kFarBytes ? kFarNs : kNearNs);
+  }
+
+  void buffer(BufferId b) {
+    const loop::Buffer& x = m_.buffers[b];
+    std::vector<Use> packers, readers;
+    std::string also;  // a use that takes nothing but the dense form
+    double cost = 0;
+    bool own = false;  // a product reads its operand in another way too: dense, it would have to be packed in every run
+    const int64_t bytes = x.type.bytes().as_const().value_or(kInf);
+    for (const Use& u : uses_of(b)) {
+      loop::Kernel& kernel = m_.kernels[m_.calls[u.call].kernel];
+      const auto* matmul = std::get_if<MatmulKernel>(&kernel);
+      const auto* conv = std::get_if<loop::ConvKernel>(&kernel);
+      const bool left = matmul && !matmul->a.prologue && matmul->a.param == u.param;
+      const bool packs = matmul && !matmul->b.prologue && matmul->b.param == u.param && matmul->b_constant;
+      bool reads = false;
+      if (packs && !left) packers.push_back(u);
+      for_each_loop(kernel, [&](const LoopKernel& k) {
+        if (!loads(k, u.param)) return;
+        reads = true;
+        cost += reads_ns(k, u.param, bytes);
+      });
+      if (reads) readers.push_back(u);
+      own = own || (reads && packs);
+      const bool whole = left || (matmul && !matmul->b.prologue && matmul->b.param == u.param && !packs) ||
+                         (conv && (conv->x == u.param || conv->w == u.param)) ||
+                         (!matmul && !conv && !std::holds_alternative<LoopKernel>(kernel));
+      if (whole) also = name_of(kernel);
+    }
+    if (packers.empty() || (readers.empty() && also.empty())) return;
+    const auto note = [&](std::string why) { m_.weight_notes.push_back({b, std::move(why)}); };
+    const std::string product_name = name_of(m_.kernels[m_.calls[packers[0].call].kernel]);
+    const std::optional<Panels> panels = form_of(packers[0]);
+    if (!panels) return;
+    const std::string twice = own ? fmt::format("stored as it is, {} packs it in every run: ", product_name)
+                                  : fmt::format("stored as panels for {} and as it is: ", product_name);
+    if (!also.empty()) return note(twice + also + " takes it dense");
+    for (const Use& u : packers)
+      if (form_of(u) != panels) return note(twice + name_of(m_.kernels[m_.calls[u.call].kernel]) + " has other panels of it");
+    if (!panel_index(*panels, x.type.elems().as_const().value_or(0), 0, m_.syms)) return note(twice + "the product takes a part of it");
+    if (!own && cost > kMostShare * products_ns_)
+      return note(twice + fmt::format("reading it from the panels would cost {:.1f} % of the products' time", 100 * cost / products_ns_));
+    for (const Use& u : readers) rewrite(u, b, *panels);
+    for (const Use& u : packers) std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]).b_panels_read = true;
+    m_.buffers[b].panels = true;
+    note(fmt::format("stored once: its other readers find their elements in the panels of {} ({:.2f} % of the products' time)",
+                     product_name, 100 * cost / products_ns_));
+  }
+
+  std::optional<Panels> form_of(const Use& u) const {
+    MatmulKernel k = std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]);
+    k.b_panels_read = true;
+    return panels_of(k, GemmChoice{});
+  }
+
+  template <class Kernel, class F>
+  static void for_each_loop(Kernel& kernel, const F& f) {
+    if (auto* k = std::get_if<LoopKernel>(&kernel)) f(*k);
+    if (auto* k = std::get_if<MatmulKernel>(&kernel)) {
+      for (auto* o : {&k->a, &k->b})
+        if (o->prologue) f(*o->prologue);
+      for (auto& s : k->segments) f(s.epilogue);
+    }
+    if (auto* k = std::get_if<loop::ConvKernel>(&kernel)) f(k->epilogue);
+  }
+
+  /// The kernel of the call, a copy where other calls give that parameter another buffer.
+  loop::Kernel& own_kernel(const Use& u, BufferId b) {
+    loop::Call& call = m_.calls[u.call];
+    const auto params = argument_params(m_.kernels[call.kernel]);
+    const auto at = static_cast<size_t>(std::find(params.begin(), params.end(), u.param) - params.begin());
+    const bool alone =
+        std::all_of(m_.calls.begin(), m_.calls.end(), [&](const loop::Call& c) { return c.kernel != call.kernel || c.args.at(at) == b; });
+    if (alone) return m_.kernels[call.kernel];
+    loop::Kernel copy = m_.kernels[call.kernel];
+    std::visit([&](auto& k) { k.name = fresh_name(k.name); }, copy);
+    const KernelId made = m_.kernels.push(std::move(copy));
+    for (loop::Call& c : m_.calls)
+      if (&c != &call && c.kernel == call.kernel && c.args.at(at) == b) c.kernel = made;
+    call.kernel = made;
+    return m_.kernels[made];
+  }
+
+  std::string fresh_name(const std::string& name) const {
+    std::set<std::string> taken;
+    for (const loop::Kernel& k : m_.kernels) taken.insert(name_of(k));
+    for (int i = 0;; ++i)
+      if (std::string s = fmt::format("{}_panels{}", name, i); !taken.count(s)) return s;
+  }
+
+  void rewrite(const Use& u, BufferId b, const Panels& panels) {
+    if (!done_.insert({b, m_.calls[u.call].kernel, u.param}).second) return;  // another call of the same kernel
+    loop::Kernel& kernel = own_kernel(u, b);
+    done_.insert({b, m_.calls[u.call].kernel, u.param});
+    const int64_t elems = *m_.buffers[b].type.elems().as_const();
+    for_each_loop(kernel, [&](LoopKernel& k) {
+      for (loop::Inst& i : k.insts)
+        if (i.kind == loop::InstKind::load && i.param == u.param) i.index = *panel_index(panels, elems, i.index, k.syms);
+    });
+  }
+
+  loop::Module& m_;
+  double products_ns_ = 0;
+  std::set<std::tuple<BufferId, KernelId, ParamId>> done_;
+};
+
+}  // namespace
+
+void share_weights(loop::Module& m) { Sharer(m).run(); }
+
+}  // namespace aotc::plan

@@ -1,0 +1,11 @@
+#pragma once
+// Constants that a product stores as panels and other code reads element by element (a tied embedding and head): stored once.
+#include "loop/loop.h"
+
+namespace aotc::plan {
+
+/// Where the reads of such a constant cost little beside the model's products, they find their elements in the panels: loads are rewritten,
+/// the buffer is marked (Buffer::panels), and no dense copy is made. Adds a note for every constant that this is about. For CPU targets.
+void share_weights(loop::Module& m);
+
+}  // namespace aotc::plan
