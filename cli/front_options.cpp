@@ -8,7 +8,10 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
                  "deployment), or a list of avx2,avx512,avx512_bf16");
-  app.add_option("--cuda", cuda, "GPU architectures, for example sm_90a; makes a GPU artifact");
+  app.add_option(
+      "--cuda", cuda,
+      "GPU architectures, for example sm_90a; makes a GPU artifact. Fused loops of any type and products of float32, float16 and bfloat16; "
+      "models with convolutions, attention, recurrent layers, sort, topk, scatter, or products of other types are refused (aotc ops)");
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
       ->delimiter(',');

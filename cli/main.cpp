@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"run", "run an artifact on .npy files", "aotc run model.so --input x=x.npy --output-dir out", add_run},
     {"explain", "which operators went into which kernel and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
+    {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
     {"opt", "for developers: graph text in, passes, graph text out", "aotc opt file.graph --passes=fold_constants,dce", add_opt},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
 };

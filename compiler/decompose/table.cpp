@@ -1,3 +1,5 @@
+#include "decompose/table.h"
+
 #include <map>
 #include <string_view>
 
@@ -5,33 +7,39 @@
 
 namespace aotc::decompose {
 
-std::vector<RuleTable> all_rules() {
+std::vector<Family> families() {
   return {
-      pointwise_unary_rules(),
-      pointwise_binary_rules(),
-      activation_rules(),
-      cast_rules(),
-      creation_rules(),
-      view_rules(),
-      layout_rules(),
-      reduction_rules(),
-      scan_rules(),
-      norm_rules(),
-      linalg_rules(),
-      solve_rules(),
-      einsum_rules(),
-      conv_rules(),
-      pool_rules(),
-      upsample_rules(),
-      pad_rules(),
-      index_rules(),
-      scatter_rules(),
-      sort_rules(),
-      attention_rules(),
-      rnn_rules(),
-      loss_rules(),
-      effect_rules(),
+      {"pointwise, one operand", "", pointwise_unary_rules()},
+      {"pointwise, two operands and more", "", pointwise_binary_rules()},
+      {"activations", "", activation_rules()},
+      {"casts and copies", "", cast_rules()},
+      {"tensors made of sizes and numbers", "", creation_rules()},
+      {"views", "", view_rules()},
+      {"layout: joining, repeating, turning", "", layout_rules()},
+      {"reductions", "", reduction_rules()},
+      {"running sums, products, extremes", "", scan_rules()},
+      {"normalisation", "", norm_rules()},
+      {"products of matrices", "matrix products", linalg_rules()},
+      {"factorisations, solving", "matrix products", solve_rules()},
+      {"einsum", "matrix products", einsum_rules()},
+      {"convolutions", "convolutions", conv_rules()},
+      {"pooling", "", pool_rules()},
+      {"resizing and sampling", "", upsample_rules()},
+      {"padding", "", pad_rules()},
+      {"indexing, lookups", "", index_rules()},
+      {"writing by index", "scatter, index_put", scatter_rules()},
+      {"sorting, selecting", "sort, topk", sort_rules()},
+      {"attention", "attention, matrix products", attention_rules()},
+      {"recurrent layers", "recurrences, matrix products", rnn_rules()},
+      {"losses, distances", "", loss_rules()},
+      {"assertions and effects", "", effect_rules()},
   };
+}
+
+std::vector<RuleTable> all_rules() {
+  std::vector<RuleTable> all;
+  for (const Family& f : families()) all.push_back(f.rules);
+  return all;
 }
 
 RuleFn find_rule(std::string_view overload) {

@@ -227,6 +227,8 @@ def show(path):
     rows, engines = {}, []
     for line in open(path):
         r = json.loads(line)
+        if "model" not in r:  # what the results are of
+            continue
         key = (r["threads"], r["model"] + (" " + "x".join(map(str, r[DYNAMIC_KEY])) if DYNAMIC_KEY in r else ""))
         rows.setdefault(key, {})[r["engine"]] = r.get("ms")
         if r["engine"] not in engines:

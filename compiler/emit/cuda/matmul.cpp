@@ -20,7 +20,7 @@ class Emitter {
       : k_(k), name_(function_name(k.name)), tile_(tile), launch_(launch), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    if (k_.in != DType::f32 && !is_half(k_.in))
+    if (!has_matmul(k_.in))
       throw Diagnostic(ExitCode::unsupported, {},
                        fmt::format("kernel {}: a {} matrix product has no CUDA form", k_.name, dtype_name(k_.in)));
     size_t n_ptr = 0;

@@ -5,6 +5,9 @@
 #include "loop/loop.h"
 
 namespace aotc::emit::cuda {
+
+/// Whether gemm.cuh has products of operands of this type.
+constexpr bool has_matmul(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 /// CUDA C++ of one product: an instance of kernels/cuda/gemm.cuh with the segments' epilogues as functors. float32 (three tf32 products),
 /// bfloat16 and float16 operands; others are refused (Diagnostic, unsupported).
 std::string emit_matmul(const loop::MatmulKernel& k, const MatmulTile& tile, const Launch& launch);

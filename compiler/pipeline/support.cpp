@@ -1,0 +1,142 @@
+#include "pipeline/support.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "aotc/dtype.h"
+#include "decompose/table.h"
+#include "emit/cuda/code.h"
+#include "emit/cuda/matmul.h"
+#include "emit/cuda/module.h"
+#include "emit/embedded.h"
+#include "plan/interface.h"
+
+namespace aotc::pipeline {
+namespace {
+
+using nlohmann::json;
+
+/// A kind of kernel: how its library entries begin, or "" where it is generated code.
+struct Kind {
+  const char* title;
+  const char* entry;
+};
+constexpr Kind kKinds[] = {
+    {"fused loops", ""},        {"matrix products", "gemm"},   {"convolutions", "conv"},
+    {"attention", "attention"}, {"recurrences", "recurrence"}, {"sort", "sort"},
+    {"topk", "topk"},           {"scatter", "scatter"},        {"index_put", "index_put"},
+};
+
+#define AOTC_X(name, value, text, size) static_cast<DType>(value),
+constexpr DType kDtypes[] = {AOTC_DTYPE_LIST(AOTC_X)};
+#undef AOTC_X
+
+/// The global symbols of the kernel library: the index that an archive begins with.
+std::set<std::string> library_symbols() {
+  const std::string_view bytes = emit::embedded("lib/libaotc_kernels_cpu.a").text();
+  constexpr size_t kHeader = 8 + 60;  // "!<arch>\n", the header of the first member
+  AOTC_CHECK(bytes.size() > kHeader + 4 && bytes.substr(8, 2) == "/ ", "the kernel library has no index");
+  uint32_t n = 0;
+  for (size_t i = 0; i < 4; ++i) n = n << 8 | static_cast<unsigned char>(bytes[kHeader + i]);
+  std::set<std::string> names;
+  for (size_t at = kHeader + 4 + size_t{4} * n; names.size() < n && at < bytes.size();) {
+    const std::string name = bytes.data() + at;
+    at += name.size() + 1;
+    if (!names.insert(name).second) --n;
+  }
+  return names;
+}
+
+/// Whether the GPU emitter takes a module of one such kernel (its content does not matter: it refuses by kind).
+template <class Kernel>
+bool has_cuda_form() {
+  loop::Module m;
+  m.kernels.push(Kernel{});
+  try {
+    emit::cuda::emit_module(m);
+  } catch (const Diagnostic& d) {
+    if (d.code() == ExitCode::unsupported) return false;
+  }
+  return true;
+}
+
+bool on_cuda(const Kind& kind, DType t) {
+  const std::string_view entry = kind.entry;
+  if (entry.empty()) {
+    try {
+      return !emit::cuda::c_type(t).empty();
+    } catch (const Diagnostic&) { return false; }
+  }
+  if (entry == "gemm") return emit::cuda::has_matmul(t);
+  if (entry == "conv") return has_cuda_form<loop::ConvKernel>();
+  if (entry == "attention") return has_cuda_form<loop::AttentionKernel>();
+  return has_cuda_form<loop::LibraryKernel>();
+}
+
+bool on_cpu(const Kind& kind, DType t, const std::set<std::string>& symbols) {
+  if (!*kind.entry) return t != DType::c64 && t != DType::c128;
+  return symbols.count(fmt::format("aotc_{}_{}_avx2", kind.entry, plan::symbol_dtype(t))) > 0;
+}
+
+std::string joined(const json& list, const char* empty) {
+  std::string s;
+  for (const json& x : list) s += (s.empty() ? "" : ", ") + x.get<std::string>();
+  return s.empty() ? empty : s;
+}
+
+}  // namespace
+
+json support() {
+  json all = {{"kernels", json::array()}, {"families", json::array()}};
+  const std::set<std::string> symbols = library_symbols();
+  for (const Kind& kind : kKinds) {
+    json row = {{"kind", kind.title}, {"cpu", json::array()}, {"cuda", json::array()}};
+    for (const DType t : kDtypes) {
+      if (on_cpu(kind, t, symbols)) row["cpu"].push_back(dtype_name(t));
+      if (on_cuda(kind, t)) row["cuda"].push_back(dtype_name(t));
+    }
+    all["kernels"].push_back(std::move(row));
+  }
+  for (const decompose::Family& f : decompose::families()) {
+    std::set<std::string_view> names, complex;
+    for (const decompose::RuleRow& row : f.rules) {
+      names.insert(row.overload);
+      if (decompose::find_complex_rule(row.overload)) complex.insert(row.overload);
+    }
+    all["families"].push_back({{"title", f.title}, {"kernels", f.kernels}, {"operators", names}, {"complex", complex}});
+  }
+  return all;
+}
+
+std::string support_markdown(const json& support) {
+  size_t operators = 0;
+  for (const json& f : support.at("families")) operators += f.at("operators").size();
+  std::string t = fmt::format(
+      "# Operators\n\nMade by `aotc ops --markdown` of the rule tables and the kernel library; the test `operators` holds it to them.\n\n"
+      "{} overloads of ATen have a rule. Their in-place and `out` forms, and operators that LibTorch takes apart into these, need none of "
+      "their own\n"
+      "(`compiler/README.md`). Every operator works for the element types below of the kernels that it becomes, where PyTorch has it for "
+      "that\n"
+      "type; other types are cast as PyTorch promotes them. An overload in italics has complex tensors too, as pairs of reals.\n\n"
+      "| kernels | CPU | GPU (`--cuda`) |\n|---|---|---|\n",
+      operators);
+  for (const json& k : support.at("kernels"))
+    t += fmt::format("| {} | {} | {} |\n", k.at("kind").get<std::string>(), joined(k.at("cpu"), "none"), joined(k.at("cuda"), "none"));
+  t += "\nA model with an operator whose kernels a target lacks is refused when it is built (exit code 4), with the operators' names.\n\n"
+       "| family | beside fused loops | operators |\n|---|---|---|\n";
+  for (const json& f : support.at("families")) {
+    std::string names;
+    for (const json& o : f.at("operators")) {
+      std::string name = o.get<std::string>();
+      const bool complex = std::find(f.at("complex").begin(), f.at("complex").end(), o) != f.at("complex").end();
+      if (name.rfind("aten.", 0) == 0) name = name.substr(5);
+      if (const size_t at = name.rfind(".default"); at != std::string::npos && at + 8 == name.size()) name.resize(at);
+      names += fmt::format("{}{}`{}`{}", names.empty() ? "" : " ", complex ? "*" : "", name, complex ? "*" : "");
+    }
+    t += fmt::format("| {} | {} | {} |\n", f.at("title").get<std::string>(), f.at("kernels").get<std::string>(), names);
+  }
+  return t;
+}
+
+}  // namespace aotc::pipeline
