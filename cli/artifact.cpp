@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,8 +27,35 @@ bool is_shared_object(const std::string& path) {
   return std::memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
-ArtifactFile::ArtifactFile(const std::string& path) : path_(path) {
+void add_check_weights(CLI::App& app, bool& check_weights) {
+  app.add_flag("--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
+}
+
+namespace {
+
+/// A failed check of a file as a Diagnostic; its text begins with the path.
+[[noreturn]] void refuse_file(aotc_status status, const std::string& path, std::string text) {
+  if (text.rfind(path, 0) == 0) text.erase(0, text.find_first_not_of(": ", path.size()));
+  throw Diagnostic(status == AOTC_NOT_FOUND ? ExitCode::io : ExitCode::bad_input, Loc{path, "", "", ""}, text);
+}
+
+}  // namespace
+
+/// The weights file, where the artifact has one.
+void ArtifactFile::check_weights_file() const {
+  if (!seal_.weights_bytes || seal_.weights_offset) return;
+  char error[512];
+  const std::string path = (std::filesystem::path(path_).parent_path() / metadata().at("weights_file").get<std::string>()).string();
+  const aotc_status status = aotc_weights_check(path.c_str(), AOTC_CHECK_ALL, seal_.weights_bytes, seal_.weights_hash, error, sizeof error);
+  if (status != AOTC_OK) refuse_file(status, path, error);
+}
+
+ArtifactFile::ArtifactFile(const std::string& path, bool check_weights) : path_(path) {
   if (!is_shared_object(path)) throw Diagnostic(Loc{path, "", "", ""}, "is not an artifact of aotc (no shared object)");
+  const auto start = std::chrono::steady_clock::now();
+  char error[512];
+  const aotc_status status = aotc_file_check(path.c_str(), check_weights ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &seal_, error, sizeof error);
+  if (status != AOTC_OK) refuse_file(status, path, error);
   handle_ = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) throw Diagnostic(Loc{path, "", "", ""}, std::string("cannot be loaded: ") + dlerror());
   const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
@@ -36,6 +64,9 @@ ArtifactFile::ArtifactFile(const std::string& path) : path_(path) {
     dlclose(handle_);
     throw Diagnostic(Loc{path, "", "", ""}, get ? "the artifact is older than this aotc" : "is not an artifact of aotc (no aotc_get_api)");
   }
+  if (!check_weights) return;
+  check_weights_file();
+  check_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 ArtifactFile::~ArtifactFile() { dlclose(handle_); }
@@ -47,7 +78,7 @@ void ArtifactFile::check(aotc_status status, const char* what) const {
 
 nlohmann::json ArtifactFile::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
 
-Artifact::Artifact(const std::string& path) : ArtifactFile(path) {
+Artifact::Artifact(const std::string& path, bool check_weights) : ArtifactFile(path, check_weights) {
   check(api().model_create(nullptr, &model_), "cannot be used here");
   inputs_ = describe(AOTC_INPUT);
   outputs_ = describe(AOTC_OUTPUT);

@@ -1,12 +1,13 @@
 #pragma once
 // A model.so as the command line uses it: opened through its C ABI, run on host tensors.
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "aotc/aotc.h"
+#include "aotc/seal.h"
 #include "graph/interp.h"
 
 namespace aotc::cli {
@@ -22,13 +23,17 @@ struct Io {
   int32_t alias_input = -1;
 };
 
+/// --check-weights, of the verbs that load an artifact.
+void add_check_weights(CLI::App& app, bool& check_weights);
+
 /// Whether the file is a shared object (by its first bytes). Throws Diagnostic where there is no regular file.
 bool is_shared_object(const std::string& path);
 
-/// The shared object alone: what it says of itself, on any machine, with or without the device that it runs on. Throws Diagnostic.
+/// The shared object alone: what it says of itself, on any machine, with or without the device that it runs on. Sizes, code and tables are
+/// checked before it is loaded; with check_weights every byte of it and of its weights file. Throws Diagnostic.
 class ArtifactFile {
  public:
-  explicit ArtifactFile(const std::string& path);
+  explicit ArtifactFile(const std::string& path, bool check_weights = false);
   ~ArtifactFile();
   ArtifactFile(const ArtifactFile&) = delete;
   ArtifactFile& operator=(const ArtifactFile&) = delete;
@@ -36,11 +41,16 @@ class ArtifactFile {
   const aotc_api& api() const { return *api_; }
   nlohmann::json metadata() const;
   const std::string& path() const { return path_; }
+  const aotc_seal& seal() const { return seal_; }          ///< zeros when it was not sealed
+  double check_seconds() const { return check_seconds_; }  ///< that check_weights took
   /// Throws Diagnostic when status is not AOTC_OK: "what: message".
   void check(aotc_status status, const char* what) const;
 
  private:
+  void check_weights_file() const;
   std::string path_;
+  aotc_seal seal_ = {};
+  double check_seconds_ = 0;
   void* handle_ = nullptr;
   const aotc_api* api_ = nullptr;
 };
@@ -48,7 +58,7 @@ class ArtifactFile {
 /// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public ArtifactFile {
  public:
-  explicit Artifact(const std::string& path);
+  explicit Artifact(const std::string& path, bool check_weights = false);
   ~Artifact();
 
   aotc_model* model() const { return model_; }

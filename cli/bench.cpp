@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "artifact.h"
@@ -16,12 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kDenormalsMatter = 1.3;  // times; less is noise
+
 struct Options {
   std::string artifact, against;
   std::vector<std::string> dims;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
-  bool profile = false;
+  bool profile = false, check_weights = false, flush_denormals = false;
 };
 
 double microseconds(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
@@ -50,9 +54,9 @@ std::vector<HostTensor> inputs_without_archive(const Artifact& artifact, const s
   return inputs;
 }
 
-void time_runs(Session& session, double seconds, std::vector<double>& out) {
+void time_runs(Session& session, double seconds, int least, std::vector<double>& out) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  for (int i = 0; i < 3 || Clock::now() < end; ++i) {
+  for (int i = 0; i < least || Clock::now() < end; ++i) {
     const auto t = Clock::now();
     session.run();
     out.push_back(microseconds(t));
@@ -68,31 +72,128 @@ nlohmann::json percentiles(std::vector<double>& us) {
           {"runs", us.size()}};
 }
 
-nlohmann::json profile(const Artifact& artifact, const std::vector<HostTensor>& inputs, int threads);
+/// Runs with the time of every step.
+struct Profile {
+  struct OneRun {
+    double us;                  ///< from outside
+    std::vector<double> steps;  ///< us each
+  };
+  std::vector<OneRun> runs;
+  std::vector<std::string> labels;
+};
+
+void time_steps(Session& session, double seconds, Profile& out) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (int i = 0; i < 4 || Clock::now() < end; ++i) {
+    const auto t = Clock::now();
+    session.run();
+    Profile::OneRun run{microseconds(t), {}};
+    const std::vector<aotc_profile_step> steps = session.profile();
+    out.labels.resize(steps.size());
+    for (size_t s = 0; s < steps.size(); ++s) {
+      run.steps.push_back(static_cast<double>(steps[s].ns) / 1e3);
+      out.labels[s] = steps[s].label ? steps[s].label : "";
+    }
+    if (i >= 1) out.runs.push_back(std::move(run));  // the first after something else ran
+  }
+}
+
+/// The mean of the runs in the middle half by their whole time: every step's share of it, the rest outside of the steps, the slowest first.
+/// They add up, and the whole is close to the median.
+nlohmann::json profile_json(Profile p) {
+  std::sort(p.runs.begin(), p.runs.end(), [](const auto& a, const auto& b) { return a.us < b.us; });
+  const size_t from = p.runs.size() / 4, to = std::max(from + 1, p.runs.size() - from), n = to - from;
+  double whole = 0, inside = 0;
+  std::vector<double> us(p.labels.size(), 0);
+  for (size_t r = from; r < to; ++r) {
+    whole += p.runs[r].us / static_cast<double>(n);
+    for (size_t s = 0; s < us.size(); ++s) us[s] += p.runs[r].steps[s] / static_cast<double>(n);
+  }
+  std::vector<size_t> order(us.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
+  nlohmann::json steps = nlohmann::json::array();
+  for (const size_t s : order) {
+    inside += us[s];
+    steps.push_back({{"step", s}, {"label", p.labels[s]}, {"us", us[s]}, {"share", whole > 0 ? us[s] / whole : 0}});
+  }
+  return {{"statistic", "mean of the middle half of the runs"},
+          {"runs", n},
+          {"run_us", whole},
+          {"outside_us", whole - inside},
+          {"p50_us", p.runs[p.runs.size() / 2].us},
+          {"steps", steps}};
+}
+
+void print_profile(const nlohmann::json& p, double p50) {
+  const double whole = p["run_us"].get<double>(), outside = p["outside_us"].get<double>();
+  const auto row = [&](double us, const std::string& what) { fmt::print("  {:10.1f} us {:5.1f} %  {}\n", us, us / whole * 100, what); };
+  fmt::print("  profile: {} ({} runs with measured steps, {:.1f} us each; p50 without measuring {:.1f})\n",
+             p["statistic"].get<std::string>(), p["runs"].dump(), whole, p50);
+  for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>());
+  row(outside, "outside of the steps: checks, pointers, waking threads");
+  row(whole, "together");
+}
+
+/// What denormals cost, said of a run that keeps them and one that flushes them.
+nlohmann::json denormals_json(bool flushed, double p50, double other_p50) {
+  nlohmann::json j = {{"flushed", flushed}};
+  if (other_p50 > 0) j[flushed ? "kept_p50_us" : "flushed_p50_us"] = other_p50;
+  if (other_p50 > 0) j["kept_over_flushed"] = flushed ? other_p50 / p50 : p50 / other_p50;
+  return j;
+}
+
+void print_denormals(const nlohmann::json& d) {
+  const double ratio = d.value("kept_over_flushed", 0.0);
+  std::string said = d["flushed"].get<bool>() ? "flushed to zero (AOTC_CONTEXT_FLUSH_DENORMALS)" : "kept";
+  if (d["flushed"].get<bool>())
+    said += ratio > kDenormalsMatter ? fmt::format(": {:.1f}x as fast as with them", ratio) : ": of no use on these numbers";
+  else if (ratio > kDenormalsMatter)
+    said += fmt::format(", and met: {:.1f}x as fast with --flush-denormals, in a program with AOTC_CONTEXT_FLUSH_DENORMALS", ratio);
+  else
+    said += "; flushing them (--flush-denormals) makes no difference on these numbers";
+  fmt::print("  denormals {}\n", said);
+}
 
 int run(const Options& o, const Common& common) {
   const std::map<std::string, int64_t> dims = parse_dims(o.dims);
-  const Artifact artifact(o.artifact);
-  Session session(artifact, o.threads);
+  const Artifact artifact(o.artifact, o.check_weights);
+  aotc_model_info model = {};
+  model.struct_size = sizeof model;
+  artifact.check(artifact.api().model_get_info(artifact.model(), &model), "model_get_info");
+  const bool on_cpu = model.device == AOTC_HOST;
+  if (!on_cpu && (o.profile || o.flush_denormals))
+    throw Diagnostic(ExitCode::usage, {}, "--profile and --flush-denormals are for CPU artifacts");
+  const uint32_t flush = AOTC_CONTEXT_FLUSH_DENORMALS, flags = o.flush_denormals ? flush : 0;
+  Session session(artifact, o.threads, flags);
+  std::unique_ptr<Session> other, profiled;  // with the other treatment of denormals; with times
+  if (on_cpu) other = std::make_unique<Session>(artifact, o.threads, flags ^ flush);
+  if (o.profile) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE);
   std::vector<HostTensor> inputs = inputs_without_archive(artifact, dims);
-  std::optional<import::Program> program;  // outlives eager
+  std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
   const Result<LoadOnce> once = load_once(o.artifact, o.threads, inputs);
   if (!once) throw Diagnostic(Loc{o.artifact, "", "", ""}, once.why());
   session.bind(inputs);
   session.run();
 
-  std::vector<double> ours, theirs;
+  std::vector<double> ours, theirs, others;
+  Profile steps;
   if (!o.against.empty()) {
-    program = program_of(o.against, artifact);
-    inputs = import::make_inputs(*program, choose_sizes(*program, dims), 0);
+    original = against(o.against, artifact);
+    if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
+    inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
     session.bind(inputs);
     session.run();
-    eager = import::make_reference(*program, {false, o.threads});
+    eager = import::make_reference(original->program, {false, o.threads});
     for (int i = 0; i < 2; ++i) eager->run(inputs);
   }
-  for (int round = 0; round < o.rounds; ++round) {  // interleaved: drift of the machine hits both
-    time_runs(session, o.seconds / o.rounds, ours);
+  for (Session* s : {other.get(), profiled.get()})
+    if (s) s->bind(inputs), s->run();
+  for (int round = 0; round < o.rounds; ++round) {  // interleaved: drift of the machine hits all
+    time_runs(session, o.seconds / o.rounds, 3, ours);
+    if (other) time_runs(*other, o.seconds / o.rounds / 10, 1, others);
+    if (profiled) time_steps(*profiled, o.seconds / o.rounds, steps);
     if (!eager) continue;
     const auto end = Clock::now() + std::chrono::duration<double>(o.seconds / o.rounds);
     for (int i = 0; i < 2 || Clock::now() < end; ++i) {
@@ -110,9 +211,6 @@ int run(const Options& o, const Common& common) {
   j["base_rss_bytes"] = once->base_rss_bytes;
   j["arena_bytes"] = info.arena_bytes;
   j["scratch_bytes"] = info.scratch_bytes;
-  aotc_model_info model = {};
-  model.struct_size = sizeof model;
-  artifact.check(artifact.api().model_get_info(artifact.model(), &model), "model_get_info");
   j["weights_bytes"] = model.weights_bytes;
   j["target"] = model.target;
   j["threads"] = o.threads;
@@ -124,7 +222,8 @@ int run(const Options& o, const Common& common) {
     j["eager"] = percentiles(theirs);
     j["eager_over_aotc"] = j["eager"]["p50_us"].get<double>() / j["p50_us"].get<double>();
   }
-  if (o.profile) j["profile"] = profile(artifact, inputs, o.threads);
+  if (on_cpu) j["denormals"] = denormals_json(o.flush_denormals, j["p50_us"], percentiles(others)["p50_us"]);
+  if (profiled) j["profile"] = profile_json(std::move(steps));
   if (common.json) {
     fmt::print("{}\n", j.dump(1));
     return 0;
@@ -140,40 +239,9 @@ int run(const Options& o, const Common& common) {
   if (eager)
     fmt::print("  eager (LibTorch, op by op) p50 {:.1f} us: {:.2f}x the artifact's\n", j["eager"]["p50_us"].get<double>(),
                j["eager_over_aotc"].get<double>());
-  if (o.profile)
-    for (const auto& step : j["profile"])
-      fmt::print("  {:10.1f} us {:5.1f} %  {}\n", step["us"].get<double>(), step["share"].get<double>() * 100,
-                 step["label"].get<std::string>());
+  if (on_cpu) print_denormals(j["denormals"]);
+  if (profiled) print_profile(j["profile"], j["p50_us"]);
   return 0;
-}
-
-/// Median time of every step over some runs, the slowest first.
-nlohmann::json profile(const Artifact& artifact, const std::vector<HostTensor>& inputs, int threads) {
-  Session session(artifact, threads, AOTC_CONTEXT_PROFILE);
-  session.bind(inputs);
-  std::vector<std::vector<double>> times;
-  std::vector<std::string> labels;
-  for (int run = 0; run < 12; ++run) {
-    session.run();
-    const std::vector<aotc_profile_step> steps = session.profile();
-    times.resize(steps.size());
-    labels.resize(steps.size());
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (run >= 2) times[i].push_back(static_cast<double>(steps[i].ns) / 1e3);
-      labels[i] = steps[i].label ? steps[i].label : "";
-    }
-  }
-  double total = 0;
-  std::vector<std::pair<double, size_t>> order;
-  for (size_t i = 0; i < times.size(); ++i) {
-    std::sort(times[i].begin(), times[i].end());
-    order.emplace_back(percentile(times[i], 0.5), i);
-    total += order.back().first;
-  }
-  std::sort(order.rbegin(), order.rend());
-  nlohmann::json out = nlohmann::json::array();
-  for (const auto& [us, i] : order) out.push_back({{"step", i}, {"label", labels[i]}, {"us", us}, {"share", total > 0 ? us / total : 0}});
-  return out;
 }
 
 }  // namespace
@@ -185,7 +253,9 @@ Run add_bench(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
-  app.add_flag("--profile", o->profile, "time of every step");
+  add_check_weights(app, o->check_weights);
+  app.add_flag("--profile", o->profile, "time of every step: the mean of the middle half of the runs, which adds up");
+  app.add_flag("--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS");
   return [o](const Common& common) { return run(*o, common); };
 }
 

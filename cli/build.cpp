@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "front_options.h"
+#include "interrupt.h"
 #include "pipeline/pipeline.h"
 #include "progress.h"
 
@@ -45,8 +46,17 @@ Run add_build(CLI::App& app) {
     if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.front.model).stem().string() + ".so";
     nlohmann::json report;
     {
+      Interrupt interrupt;
       Progress progress(common.quiet || common.json);
-      report = pipeline::build(o->build, progress.events());
+      pipeline::Events events = progress.events();
+      events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
+      try {
+        report = pipeline::build(o->build, events);
+      } catch (...) {
+        interrupt.wait_if_signalled();  // what failed is its doing
+        throw;
+      }
+      interrupt.wait_if_signalled();
     }
     if (common.json)
       fmt::print("{}\n", report.dump(1));

@@ -11,11 +11,13 @@ namespace aotc::cli {
 
 Run add_explain(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
+  auto check_weights = std::make_shared<bool>(false);
   o->add_to(app);
-  return [o](const Common& common) {
+  add_check_weights(app, *check_weights);
+  return [o, check_weights](const Common& common) {
     nlohmann::json e;
     if (is_shared_object(o->model)) {
-      e = ArtifactFile(o->model).metadata().at("explain");
+      e = ArtifactFile(o->model, *check_weights).metadata().at("explain");
     } else {
       const pipeline::FrontOptions options = o->get();
       const pipeline::Front front = pipeline::run_front(options, {});

@@ -28,6 +28,7 @@ json inspect_archive(const std::string& path) {
   const import::Program p = import::read_archive(path);
   json j = {{"file", path},
             {"kind", "archive"},
+            {"id", p.source_id},
             {"torch_version", p.torch_version},
             {"schema_version", fmt::format("{}.{}", p.schema_major, p.schema_minor)}};
   j["inputs"] = json::array(), j["outputs"] = json::array(), j["symbols"] = json::array(), j["ops"] = json::object();
@@ -53,6 +54,28 @@ json inspect_archive(const std::string& path) {
   return j;
 }
 
+/// What of the artifact is compared with what was built, and when.
+json seal_json(const ArtifactFile& artifact, bool checked) {
+  const aotc_seal& s = artifact.seal();
+  const uint64_t inside = s.weights_offset ? s.weights_bytes : 0;
+  json j = {{"file_bytes", s.file_bytes}, {"always_bytes", s.file_bytes - inside}, {"weights_bytes", s.weights_bytes}};
+  if (checked) j["checked_seconds"] = artifact.check_seconds();
+  return j;
+}
+
+void print_seal(const json& seal) {
+  const double mb =
+      (seal["file_bytes"].get<double>() - seal["always_bytes"].get<double>() > 0 ? 0 : seal["weights_bytes"].get<double>()) / 1e6 +
+      seal["file_bytes"].get<double>() / 1e6;
+  if (!seal.contains("checked_seconds")) {
+    fmt::print("{:<16}code and tables ({:.1f} MB) at every load, weights too ({:.1f} MB) with --check-weights\n", "checked",
+               seal["always_bytes"].get<double>() / 1e6, mb);
+    return;
+  }
+  const double seconds = seal["checked_seconds"].get<double>();
+  fmt::print("{:<16}whole: {:.1f} MB in {:.1f} ms ({:.2f} s/GB)\n", "checked", mb, seconds * 1e3, seconds / mb * 1e3);
+}
+
 std::string shape_text(const json& tensor) {
   std::string dims;
   for (const json& d : tensor.value("shape", json::array()))
@@ -61,13 +84,16 @@ std::string shape_text(const json& tensor) {
 }
 
 void print_text(const json& j) {
-  for (const char* key : {"file", "kind", "torch_version", "schema_version", "aotc_version", "target", "targets"})
+  if (j.contains("source"))
+    fmt::print("{:<16}{} (id {})\n", "built from", j["source"]["file"].get<std::string>(), j["source"]["id"].get<std::string>());
+  for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
   for (const json& c : j.value("code", json::array())) {
     std::string needs;
     for (const json& n : c.at("needs")) needs += (needs.empty() ? "" : ", ") + n.get<std::string>();
     fmt::print("{:<16}{} for a CPU with {}\n", "code", c.at("version").get<std::string>(), needs.empty() ? "nothing special" : needs);
   }
+  if (j.contains("seal")) print_seal(j["seal"]);
   if (j.contains("system")) {
     std::string libraries;
     for (const json& l : j["system"]["libraries"]) libraries += (libraries.empty() ? "" : ", ") + l.get<std::string>();
@@ -98,11 +124,15 @@ void print_text(const json& j) {
 
 Run add_inspect(CLI::App& app) {
   auto path = std::make_shared<std::string>();
+  auto check_weights = std::make_shared<bool>(false);
   app.add_option("file", *path, "model.pt2 or model.so")->required();
-  return [path](const Common& common) {
+  add_check_weights(app, *check_weights);
+  return [path, check_weights](const Common& common) {
     json j;
     if (is_shared_object(*path)) {
-      j = ArtifactFile(*path).metadata();
+      const ArtifactFile artifact(*path, *check_weights);
+      j = artifact.metadata();
+      if (artifact.seal().file_bytes) j["seal"] = seal_json(artifact, *check_weights);
       j["file"] = *path;
       j["kind"] = "artifact";
       if (const auto needs = emit::system_needs(*path)) j["system"] = {{"glibc", needs->glibc}, {"libraries", needs->libraries}};

@@ -1,9 +1,11 @@
 #include "load_once.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -35,6 +37,7 @@ Result<LoadOnce> load_once(const std::string& artifact, int threads, const std::
   if (pipe(out) != 0) return Result<LoadOnce>::fail("no pipe");
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(out[1], STDOUT_FILENO);
     close(out[0]);
     fexecve(program, argv.data(), environ);

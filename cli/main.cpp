@@ -32,7 +32,7 @@ constexpr Verb kVerbs[] = {
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 success, 1 verification failed, 2 usage, 3 bad input, 4 unsupported operator,\n"
-    "            5 compiler, linker, NVRTC or LibTorch failed, 6 file error, 70 a bug in aotc";
+    "            5 compiler, linker, NVRTC or LibTorch failed, 6 file error, 70 a bug in aotc, 128 + N ended by signal N";
 
 int fail(const Common& common, ExitCode code, const std::string& text, const nlohmann::json& details) {
   if (common.json) {

@@ -40,6 +40,9 @@ pipeline::Events Progress::events() {
   e.info = [this](const std::string& line) {
     if (!quiet_) fmt::print(stderr, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line);
   };
+  e.warning = [this](const std::string& line) {
+    if (!quiet_) fmt::print(stderr, "{}aotc: warning: {}\n", terminal_ ? "\r\x1b[K" : "", line);
+  };
   e.ir = [](const std::string& stage, const std::string& text) { fmt::print(stderr, "// ---- after {}\n{}\n", stage, text); };
   return e;
 }

@@ -15,6 +15,7 @@ struct Options {
   std::string artifact, output_dir;
   std::vector<std::string> inputs;
   int threads = 1;
+  bool check_weights = false, flush_denormals = false;
 };
 
 std::string file_name(std::string name) {
@@ -59,10 +60,13 @@ Run add_run(CLI::App& app) {
   app.add_option("-i,--input", o->inputs, "NAME=FILE.npy, once an input");
   app.add_option("-o,--output-dir", o->output_dir, "folder for the outputs, NAME.npy each")->required();
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
+  add_check_weights(app, o->check_weights);
+  app.add_flag("--flush-denormals", o->flush_denormals,
+               "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
   return [o](const Common& common) {
-    const Artifact artifact(o->artifact);
+    const Artifact artifact(o->artifact, o->check_weights);
     const std::vector<HostTensor> inputs = read_inputs(*o, artifact);
-    Session session(artifact, o->threads);
+    Session session(artifact, o->threads, o->flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
     session.bind(inputs);
     session.run();
     std::error_code ec;

@@ -85,14 +85,23 @@ std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) 
   return out;
 }
 
-import::Program program_of(const std::string& pt2, const Artifact& artifact){import::Program program = import::read_archive(pt2);
-const nlohmann::json meta = artifact.metadata();
-std::optional<import::ShapesSpec> spec;
-if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())
-  spec = import::parse_shapes(meta["shapes"].get<std::string>(), "shapes.json of " + artifact.path());
-import::apply_shapes(program, spec);
-return program;
-}  // namespace aotc::cli
+Against against(const std::string& pt2, const Artifact& artifact) {
+  Against out{import::read_archive(pt2), {}};
+  const nlohmann::json meta = artifact.metadata();
+  if (meta.contains("source") && meta["source"].at("id") != out.program.source_id)
+    out.doubt = fmt::format("{} is not the archive that {} was built from ({}, id {}; this one has {})", pt2, artifact.path(),
+                            meta["source"].at("file").get<std::string>(), meta["source"]["id"].get<std::string>(), out.program.source_id);
+  try {
+    std::optional<import::ShapesSpec> spec;
+    if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())
+      spec = import::parse_shapes(meta["shapes"].get<std::string>(), "shapes.json of " + artifact.path());
+    import::apply_shapes(out.program, spec);
+  } catch (Diagnostic& d) {
+    if (!out.doubt.empty()) d.note(out.doubt);
+    throw;
+  }
+  return out;
+}
 
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given) {
   check_names(program, given);

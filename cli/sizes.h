@@ -13,9 +13,14 @@ namespace aotc::cli {
 /// Parses "batch=8". Throws Diagnostic (usage).
 std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args);
 
-/// The archive with its symbols named and narrowed as the artifact has them (its shapes.json is in the metadata), so that both speak of
-/// the same dims.
-import::Program program_of(const std::string& pt2, const Artifact& artifact);
+/// An archive that an artifact is compared with.
+struct Against {
+  /// With its symbols named and narrowed as the artifact has them (its shapes.json is in the metadata), so that both speak of the same
+  /// dims.
+  import::Program program;
+  std::string doubt;  ///< empty where the artifact was built from it, else a sentence that says it was not
+};
+Against against(const std::string& pt2, const Artifact& artifact);
 
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);

@@ -17,6 +17,7 @@ struct Options {
   std::string artifact, against;
   std::vector<std::string> dims;
   int samples = 3, threads = 1;
+  bool check_weights = false, flush_denormals = false;
 };
 
 struct Row {
@@ -45,12 +46,10 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
   return row;
 }
 
-int run(const Options& o, const Common& common) {
-  const Artifact artifact(o.artifact);
-  const import::Program program = program_of(o.against, artifact);
+std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& program) {
   const auto eager = import::make_reference(program, {false, o.threads});
   const auto truth = import::make_reference(program, {true, o.threads});
-  Session session(artifact, o.threads);
+  Session session(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
 
   std::vector<Row> rows;
   uint64_t seed = 0;
@@ -75,6 +74,20 @@ int run(const Options& o, const Common& common) {
           .note("was the artifact built from this archive?");
     for (size_t i = 0; i < got.size(); ++i) rows.push_back(judge(names[i], text, got[i], want[i], exact[i]));
   }
+  return rows;
+}
+
+int run(const Options& o, const Common& common) {
+  const Artifact artifact(o.artifact, o.check_weights);
+  const Against original = against(o.against, artifact);
+  if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
+  std::vector<Row> rows;
+  try {
+    rows = compare_runs(o, common, artifact, original.program);
+  } catch (Diagnostic& d) {
+    if (!original.doubt.empty()) d.note(original.doubt);
+    throw;
+  }
 
   const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
   if (common.json) {
@@ -90,14 +103,14 @@ int run(const Options& o, const Common& common) {
                          {"pass", r.pass}});
       if (!r.why.empty()) outputs.back()["why"] = r.why;
     }
-    fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"outputs", outputs}}.dump(1));
+    fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"source_matches", original.doubt.empty()}, {"outputs", outputs}}.dump(1));
   } else {
     if (!common.quiet || !pass)
       for (const Row& r : rows)
         fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}\n",
                    r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel,
                    r.why.empty() ? "" : "; ", r.why);
-    fmt::print("verify: {}\n", pass ? "pass" : "FAIL");
+    fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", original.doubt.empty() || pass ? "" : "; " + original.doubt);
   }
   return pass ? 0 : static_cast<int>(ExitCode::failed);
 }
@@ -111,6 +124,8 @@ Run add_verify(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
   app.add_option("--samples", o->samples, "how many sets of sizes and inputs")->check(CLI::Range(1, 1000));
   app.add_option("--threads", o->threads, "threads of the artifact and of eager")->check(CLI::Range(1, 1024));
+  add_check_weights(app, o->check_weights);
+  app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   return [o](const Common& common) { return run(*o, common); };
 }
 

@@ -183,6 +183,38 @@ void Env::run_in_place(const PNode& node, RuleFn fn) {
   tensors_[made.begin()->first] = std::move(t);
 }
 
+namespace {
+
+/// What can be done about an operator that has no rule, by the start of its name; the first that fits.
+struct Advice {
+  std::string_view starts, why, hint;
+};
+constexpr Advice kAdvice[] = {
+    {"higher_order.cond", "a branch on data (torch.cond) inside the model is not compiled",
+     "compute both branches and take torch.where, or export each branch as a model and choose between them in the program"},
+    {"higher_order.while_loop", "a loop on data (while_loop) inside the model is not compiled",
+     "write a Python loop of a fixed number of rounds, which export unrolls, or export the body as a model and loop in the program"},
+    {"higher_order.scan", "a loop over steps (scan) inside the model is not compiled",
+     "write a Python loop, which export unrolls, or export one step as a model and loop in the program"},
+    {"higher_order.map", "a loop over rows (map) inside the model is not compiled",
+     "write it over the whole batch (torch.vmap does so), or write a Python loop, which export unrolls"},
+    {"higher_order.", "this region of the model is not compiled",
+     "ep.run_decompositions() before torch.export.save takes some of its kind apart; else write it without the region"},
+    {"aten.", kNoRule, "ep.run_decompositions() before torch.export.save takes many operators apart; else rewrite it, or report it"},
+    {"prims.", kNoRule, "rewrite it with supported operators, or report it"},
+    {"", "a custom operator, whose code is not in the archive",
+     "where it is made of others, ep.run_decompositions() before torch.export.save takes it apart; else write what it computes with "
+     "torch's operators, or end the model before it and call it between two artifacts"},
+};
+
+Refused without_rule(const std::string& target) {
+  for (const Advice& a : kAdvice)
+    if (target.rfind(a.starts, 0) == 0) return {std::string(a.why), std::string(a.hint)};
+  return {std::string(kNoRule), ""};
+}
+
+}  // namespace
+
 void Env::run(const PNode& node) {
   capture_ = nullptr;
   const bool pairs = touches_complex(program_, node);
@@ -196,7 +228,7 @@ void Env::run(const PNode& node) {
   if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   const std::string functional = functional_name(node.target);
   if (const RuleFn fn = functional.empty() ? nullptr : find_rule(functional)) return run_in_place(node, fn);
-  throw Refused{std::string(kNoRule), "rewrite it with supported operators, or report it"};
+  throw without_rule(node.target);
 }
 
 }  // namespace aotc::decompose

@@ -61,6 +61,7 @@ class Header {
         "functions at the\n * end. */\n",
         prefix_);
     out += public_header("include/aotc/dtype.h") + "\n" + public_header("include/aotc/aotc.h") + "\n" +
+           public_header("include/aotc/detail/blob_hash.h") + "\n" + public_header("include/aotc/seal.h") + "\n" +
            public_header("include/aotc/loader.h") + "\n";
     out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
     out += helpers() + sizes() + element_counts() + run();

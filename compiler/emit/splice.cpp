@@ -71,11 +71,11 @@ void write_stand_in(const std::string& path, const Blob& blob) {
   write_blob_object(path, blob.section, blob.symbol, kPage, [](std::span<std::byte>) {});
 }
 
-bool splice(const std::string& linked, const std::string& output, const Blob& blob) {
+std::optional<uint64_t> splice(const std::string& linked, const std::string& output, const Blob& blob) {
   const Elf elf(linked);
-  if (!elf.valid()) return false;
+  if (!elf.valid()) return std::nullopt;
   const auto place = find_place(elf, blob.section);
-  if (!place) return false;
+  if (!place) return std::nullopt;
   const uint64_t at = place->section->sh_offset, end = at + kPage, shift = (blob.bytes + kPage - 1) / kPage * kPage - kPage;
   uint64_t build_id = 0;  // offset of its bytes
   for (const Elf64_Shdr& s : elf.sections())
@@ -85,17 +85,19 @@ bool splice(const std::string& linked, const std::string& output, const Blob& bl
   place->section->sh_size = place->segment->p_filesz = place->segment->p_memsz = blob.bytes;
   elf.header()->e_shoff += shift;
 
+  uint64_t hash = 0;
   write_blob_file(output, elf.bytes.size() + shift, [&](std::span<std::byte> out) {
     std::memcpy(out.data(), elf.bytes.data(), at);
     blob.fill(out.subspan(at, blob.bytes));
     std::memcpy(out.data() + end + shift, elf.bytes.data() + end, elf.bytes.size() - end);
+    hash = aotc_blob_hash(out.data() + at, blob.bytes);
     if (!build_id) return;
     uint64_t id;
     std::memcpy(&id, out.data() + build_id, sizeof id);
-    id = aotc_blob_mix(id, aotc_blob_hash(out.data() + at, blob.bytes));
+    id = aotc_blob_mix(id, hash);
     std::memcpy(out.data() + build_id, &id, sizeof id);
   });
-  return true;
+  return hash;
 }
 
 }  // namespace aotc::emit

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,8 +21,8 @@ struct Blob {
 std::string last_section_script(const std::string& section);
 /// Writes the object that stands in for the blob while linking.
 void write_stand_in(const std::string& path, const Blob& blob);
-/// Copies `linked` to `output` with the blob in place of its stand-in and the blob's hash mixed into the build-id. False, with nothing
-/// written, when the linker laid the file out in another way than last_section_script asks for.
-bool splice(const std::string& linked, const std::string& output, const Blob& blob);
+/// Copies `linked` to `output` with the blob in place of its stand-in and the blob's hash mixed into the build-id. Returns the hash
+/// (aotc_blob_hash); none, with nothing written, when the linker laid the file out in another way than last_section_script asks for.
+std::optional<uint64_t> splice(const std::string& linked, const std::string& output, const Blob& blob);
 
 }  // namespace aotc::emit

@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "emit/blob.h"
 #include "emit/embedded.h"
+#include "emit/object_cache.h"
 
 namespace aotc::emit {
 
@@ -84,12 +86,29 @@ void write_file(const std::string& path, std::string_view bytes) {
 }
 
 Compiler find_compiler() {
-  std::vector<std::string> names = {"g++", "c++", "clang++"};
-  if (const char* cxx = std::getenv("CXX"); cxx && *cxx) names.insert(names.begin(), cxx);
-  for (const std::string& name : names) {
-    const ProcessResult r = run_process({name, "--version"});
-    if (r.ok()) return {name, r.output.substr(0, r.output.find('\n'))};
+  const auto ask = [](const std::vector<std::string>& command, ProcessResult& r) {
+    std::vector<std::string> words = command;
+    words.push_back("--version");
+    r = run_process(words);
+    return r.ok();
+  };
+  ProcessResult r;
+  const auto first_line = [&] { return r.output.substr(0, r.output.find('\n')); };
+  if (const char* cxx = std::getenv("CXX"); cxx && *cxx) {
+    std::vector<std::string> command = {cxx};
+    std::error_code ec;
+    if (!fs::exists(cxx, ec)) {  // a line of words; a path may hold spaces
+      command.clear();
+      std::istringstream words(cxx);
+      for (std::string word; words >> word;) command.push_back(word);
+    }
+    if (!command.empty() && ask(command, r)) return {command, first_line()};
+    throw Diagnostic(ExitCode::toolchain, {}, fmt::format("CXX={} is no C++ compiler that runs here", cxx))
+        .note(r.output.empty() ? "it gives exit code " + std::to_string(r.exit_code) : first_line())
+        .note("unset CXX to take g++, c++ or clang++ of PATH");
   }
+  for (const char* name : {"g++", "c++", "clang++"})
+    if (ask({name}, r)) return {{name}, first_line()};
   throw Diagnostic(ExitCode::toolchain, {}, "no C++ compiler was found")
       .note("install one (Debian: apt-get install g++) or name it in CXX");
 }
@@ -108,46 +127,41 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   }
   CompileResult result;
   std::vector<std::vector<std::string>> commands;
-  std::vector<std::pair<std::string, std::string>> to_cache;  // object, cache path
+  const ObjectCache cache(o.cache_dir.empty() ? std::string() : (fs::path(o.cache_dir) / "objects").string());
+  std::vector<std::pair<std::string, uint64_t>> to_cache;  // object, key
   std::vector<std::string> names;
   for (const TranslationUnit& u : units) {
     const std::string source = (work / u.name).string(), object = (work / (fs::path(u.name).stem().string() + ".o")).string();
     write_file(source, u.source);
-    std::vector<std::string> cmd = {compiler.path, "-c", "-I", (work / "include").string(), "-ffile-prefix-map=" + work.string() + "=."};
+    std::vector<std::string> cmd = compiler.command;
+    cmd.insert(cmd.end(), {"-c", "-I", (work / "include").string(), "-ffile-prefix-map=" + work.string() + "=."});
+    const size_t keyed = cmd.size();  // what comes before says nothing of the object, or is in the version
     cmd.insert(cmd.end(), std::begin(kCommonFlags), std::end(kCommonFlags));
     cmd.insert(cmd.end(), u.flags.begin(), u.flags.end());
     uint64_t key = hash_bytes(u.source, headers_hash);
-    for (size_t i = 5; i < cmd.size(); ++i) key = hash_bytes(cmd[i], key);
+    for (size_t i = keyed; i < cmd.size(); ++i) key = hash_bytes(cmd[i], key);
     cmd.insert(cmd.end(), {"-o", object, source});
     result.objects.push_back(object);
     result.command_lines.push_back(joined(cmd));
-    std::string cached;
-    if (!o.cache_dir.empty()) {
-      fs::create_directories(fs::path(o.cache_dir) / "objects", ec);
-      cached = (fs::path(o.cache_dir) / "objects" / fmt::format("{:016x}.o", key)).string();
-      if (fs::exists(cached, ec) && fs::copy_file(cached, object, fs::copy_options::overwrite_existing, ec)) {
-        ++result.cached;
-        continue;
-      }
+    if (cache.take(key, object)) {
+      ++result.cached;
+      continue;
     }
     names.push_back(u.name);
-    to_cache.emplace_back(object, cached);
+    to_cache.emplace_back(object, key);
     commands.push_back(std::move(cmd));
   }
   size_t done = result.cached;
   run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
     if (!r.ok()) throw failed("compiling " + names[i], r);
-    if (!to_cache[i].second.empty()) {  // beside, then rename: builds may run at the same time
-      const std::string aside = fmt::format("{}.{}.tmp", to_cache[i].second, getpid());
-      if (fs::copy_file(to_cache[i].first, aside, fs::copy_options::overwrite_existing, ec)) fs::rename(aside, to_cache[i].second, ec);
-    }
+    cache.put(to_cache[i].second, to_cache[i].first);
     if (o.progress) o.progress(++done, units.size(), names[i]);
   });
   return result;
 }
 
 std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
-                          const std::string& output) {
+                          const SealedWeights& weights_file, const std::string& soname, const std::string& output) {
   const fs::path work = work_dir;
   write_file((work / "symbols.map").string(), embedded("link/exports.map").text());
   std::error_code ec;
@@ -163,12 +177,11 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
   };
   // The C library is linked by stand-ins, so that the glibc demanded is not the build machine's.
   const std::vector<std::string> archives = embedded_in("lib"), glibc = embedded_in("glibc");
-  const std::string aside = fmt::format("{}.{}.tmp", output, getpid());
   const auto command = [&](const std::vector<std::string>& extra, const std::string& to) {
-    std::vector<std::string> cmd = {compiler.path};
+    std::vector<std::string> cmd = compiler.command;
     cmd.insert(cmd.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
     cmd.push_back("-Wl,--version-script=" + (work / "symbols.map").string());
-    cmd.push_back("-Wl,-soname," + fs::path(output).filename().string());
+    cmd.push_back("-Wl,-soname," + soname);
     cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", to});
     cmd.insert(cmd.end(), objects.begin(), objects.end());
     cmd.insert(cmd.end(), extra.begin(), extra.end());
@@ -180,15 +193,18 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
     return cmd;
   };
   std::vector<std::string> cmd;
+  SealedWeights sealed = weights_file;
   bool done = false;
   if (blob) {
+    sealed.section = blob->section;
     const std::string linked = (work / "linked.so").string(), object = (work / "blob.o").string(), script = (work / "blob.ld").string();
     write_stand_in(object, *blob);
     write_file(script, last_section_script(blob->section));
     cmd = command({object, "-Wl,-T," + script}, linked);
-    done = run_process(cmd).ok() && splice(linked, aside, *blob);
+    if (run_process(cmd).ok()) sealed.hash = splice(linked, output, *blob);
+    done = sealed.hash.has_value();
     if (done)
-      fs::permissions(aside, fs::status(linked, ec).permissions(), ec);
+      fs::permissions(output, fs::status(linked, ec).permissions(), ec);
     else {  // a linker that cannot do that: the blob goes through it
       write_blob_object(object, blob->section, blob->symbol, blob->bytes, blob->fill);
       objects.push_back(object);
@@ -196,18 +212,11 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
     fs::remove(linked, ec);
   }
   if (!done) {
-    cmd = command({}, aside);
+    cmd = command({}, output);
     const ProcessResult r = run_process(cmd);
-    if (!r.ok()) {
-      fs::remove(aside, ec);
-      throw failed("linking", r);
-    }
+    if (!r.ok()) throw failed("linking", r);
   }
-  fs::rename(aside, output, ec);
-  if (ec) {
-    fs::remove(aside, ec);
-    throw Diagnostic(ExitCode::io, Loc{output, "", "", ""}, "cannot be written");
-  }
+  seal_artifact(output, sealed);
   return joined(cmd);
 }
 

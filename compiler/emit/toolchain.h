@@ -6,15 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/seal.h"
 #include "emit/splice.h"
 
 namespace aotc::emit {
 
 struct Compiler {
-  std::string path;     ///< "/usr/bin/g++"
-  std::string version;  ///< first line of --version: part of every cache key and of the report
+  std::vector<std::string> command;  ///< {"g++"}, {"ccache", "clang++-16"}
+  std::string version;               ///< first line of --version: part of every cache key and of the report
 };
-/// $CXX, else g++, c++, clang++ of PATH. Throws Diagnostic (toolchain) that says what to install.
+/// $CXX (a program, or a line such as "ccache g++") where it is set and nothing else; then g++, c++, clang++ of PATH. Throws Diagnostic
+/// (toolchain) that says what to install, or what $CXX names and why it does not serve.
 Compiler find_compiler();
 
 struct TranslationUnit {
@@ -37,10 +39,11 @@ struct CompileResult {
 /// Throws Diagnostic (toolchain) with the compiler's output when a unit does not compile.
 CompileResult compile(const Compiler& compiler, const std::vector<TranslationUnit>& units, const CompileOptions& options);
 
-/// Links `objects`, the blob if any and the archives embedded in aotc into `output` (written aside, then renamed). One exported symbol:
-/// aotc_get_api. Returns the command line (of the link without the blob's content).
+/// Links `objects`, the blob if any and the archives embedded in aotc into `output`, and seals it. `weights_file`: what is in a file beside
+/// it. One exported symbol: aotc_get_api. Returns the command
+/// line (of the link without the blob's content).
 std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
-                          const std::string& output);
+                          const SealedWeights& weights_file, const std::string& soname, const std::string& output);
 
 /// ~/.cache/aotc or $XDG_CACHE_HOME/aotc, or empty when there is no home.
 std::string user_cache_dir();

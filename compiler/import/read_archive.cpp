@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "aotc/detail/blob_hash.h"
 #include "graph/guard.h"
 #include "import/graph_reader.h"
 #include "import/json.h"
@@ -31,6 +32,7 @@ class Archive {
 
   Program read() {
     p_.file = zip_.what();
+    p_.source_id = source_id();
     const Json model = json(model_);
     const JsonRef m(model, name_of(model_));
     check_version(m);
@@ -53,6 +55,21 @@ class Archive {
   Json json(const ZipEntry* e) const {
     if (e->bytes > kMaxJsonBytes) throw fail(fmt::format("{} has {} bytes; at most {} are read", e->name, e->bytes, kMaxJsonBytes));
     return parse_json(text_of(zip_.read(*e)), name_of(e));
+  }
+
+  /// From the names, sizes and CRCs of the records, and from the graph itself (a torch can be told to leave the CRCs out).
+  std::string source_id() const {
+    std::set<std::string> lines;
+    for (const ZipEntry& e : zip_.entries()) {
+      const std::string name = e.name.substr(root_.size());
+      for (const char* kind :
+           {"data/weights/", "data/constants/", "models/", "serialized_state", "serialized_constants", "serialized_exported"})
+        if (starts_with(name, kind)) lines.insert(fmt::format("{} {} {:08x}\n", name, e.bytes, e.crc));
+    }
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    text += text_of(zip_.read(*model_));
+    return fmt::format("{:016x}", aotc_blob_hash(text.data(), text.size()));
   }
 
   void find_layout() {

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +19,7 @@
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
+#include "pipeline/work_dir.h"
 #include "plan/build.h"
 #include "plan/text.h"
 #include "plan/verify.h"
@@ -35,6 +34,8 @@ using nlohmann::json;
 
 constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
 constexpr const char* kWeightsSymbol = "aotc_weights_blob";
+
+using Warn = std::function<void(const std::string&)>;
 
 std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
   std::vector<std::vector<plan::SymRange>> out;
@@ -69,29 +70,6 @@ void check_outputs(const BuildOptions& o) {
       throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is what is read; the artifact needs a name of its own");
 }
 
-/// A folder beside the output (the weights should not cross file systems), removed at the end unless it is the user's --keep.
-class WorkDir {
- public:
-  WorkDir(const std::string& keep, const fs::path& output) : kept_(!keep.empty()) {
-    path_ = kept_ ? fs::absolute(keep) : fs::absolute(output).parent_path() / fmt::format(".aotc-{}-{}", output.stem().string(), getpid());
-    std::error_code ec;
-    fs::create_directories(path_, ec);
-    if (ec) throw Diagnostic(ExitCode::io, Loc{path_.string(), "", "", ""}, "cannot be made: " + ec.message());
-  }
-  ~WorkDir() {
-    std::error_code ec;
-    if (!kept_) fs::remove_all(path_, ec);
-  }
-  WorkDir(const WorkDir&) = delete;
-  WorkDir& operator=(const WorkDir&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string str() const { return path_.string(); }
-
- private:
-  bool kept_;
-  fs::path path_;
-};
-
 plan::PlanSet plans_of(const Front& f, const plan::ChooseFn& choose, const emit::cuda::CudaCode* cuda) {
   plan::PlanOptions options;
   options.variants = ranges_of(f);
@@ -114,12 +92,39 @@ plan::PlanSet plans_of(const Front& f, const plan::ChooseFn& choose, const emit:
   return set;
 }
 
+/// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
+search::TuningDb load_tuning(const std::string& path, bool given, const Warn& warn) {
+  if (given) return search::TuningDb::load(path);
+  try {
+    if (!path.empty()) return search::TuningDb::load(path);
+  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}; it counts as empty", path, d.message())); }
+  return {};
+}
+
+/// Whether what is measured can be kept there; a warning says why not. The artifact has the measured choices in any case.
+bool can_keep(const std::string& path, const Warn& warn) {
+  if (path.empty()) return warn("there is no folder for the tuning database (HOME is not set): what is measured is not kept"), false;
+  std::error_code ec;
+  fs::create_directories(fs::path(path).parent_path(), ec);
+  try {
+    const std::string probe = path + ".probe";
+    emit::write_file(probe, "");
+    fs::remove(probe, ec);
+    return true;
+  } catch (const Diagnostic&) {
+    warn(path + " cannot be written: what is measured goes into the artifact, but is not kept (--tuning-db names another file)");
+    return false;
+  }
+}
+
 /// What the tuning database knows of this module's contractions and, with max-autotune, what is measured now.
-search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& clock, const Events& events) {
+search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& clock, const Events& events, const Warn& warn) {
   if (!o.max_autotune && o.tuning_db.empty()) return {};
-  const std::string path = !o.tuning_db.empty() ? o.tuning_db : emit::user_cache_dir() + "/tuning.json";
-  search::TuningDb db = search::TuningDb::load(path);
+  const std::string cache = emit::user_cache_dir();
+  const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
+  search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
   clock.phase(o.max_autotune ? "tune" : "read " + fs::path(path).filename().string());
+  const bool keep = o.max_autotune && can_keep(path, warn);
   search::TuneOptions options;
   options.target = o.front.target;
   options.measure = o.max_autotune;
@@ -129,11 +134,9 @@ search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& c
   for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
   if (tables.empty()) tables.push_back(f.module.syms);
   search::Tuned tuned = search::tune(f.module, tables, options, db);
-  if (o.max_autotune) {
-    std::error_code ec;
-    fs::create_directories(fs::path(path).parent_path(), ec);
-    db.save(path);
-  }
+  try {
+    if (keep) db.save(path);
+  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
   return tuned;
 }
 
@@ -149,8 +152,6 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
             {"model", fs::path(o.front.model).filename().string()},
             {"target", meta.at("target")},
             {"mode", o.max_autotune ? "max-autotune" : "default"}};
-  std::error_code ec;
-  r["artifact_bytes"] = fs::file_size(o.output, ec);
   r["weights_bytes"] = plans.weights_bytes;
   r["arena_bytes"] = meta.at("arena_bytes");
   int64_t sum = 0, live = 0;
@@ -196,8 +197,13 @@ json build(const BuildOptions& o, const Events& events) {
     fs::create_directories(output.parent_path(), ec);
 
     PhaseClock clock(events, &times);
+    json warnings = json::array();
+    const Warn warn = [&](const std::string& line) {
+      warnings.push_back(line);
+      if (events.warning) events.warning(line);
+    };
     plan::ChooseFn choose;
-    if (!o.front.target.is_gpu()) choose = search::chooser(o.front.target, tuned_choices(o, f, clock, events));
+    if (!o.front.target.is_gpu()) choose = search::chooser(o.front.target, tuned_choices(o, f, clock, events, warn));
     clock.phase("plan");
     std::optional<emit::cuda::CudaCode> cuda;
     if (o.front.target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
@@ -205,11 +211,20 @@ json build(const BuildOptions& o, const Events& events) {
     const Target target = emit::used_target(plans, o.front.target);
     stages.after("plan", [&] { return plan::print(plans, f.module); });
     stages.check_names();
-    const json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
+    json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
 
-    const WorkDir work(o.keep_dir, output);
     const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
     const std::string weights_name = output.stem().string() + ".weights";
+    if (in_file) meta["weights_file"] = weights_name;
+
+    const WorkDir scratch(output);
+    if (events.work_dir) events.work_dir(scratch.str());
+    const fs::path work = o.keep_dir.empty() ? fs::path(scratch.str()) : fs::absolute(o.keep_dir);
+    fs::create_directories(work, ec);
+    if (ec) throw Diagnostic(ExitCode::io, Loc{work.string(), "", "", ""}, "cannot be made: " + ec.message());
+    const fs::path finished = scratch.file("finished");  // moved to their places when all is there
+    fs::create_directories(finished, ec);
+    const std::string artifact = (finished / output.filename()).string();
     auto fill = [&](std::span<std::byte> out) {
       plan::write_weights(plans.weights, f.graph.constants, out.first(plans.weights_bytes), jobs);
     };
@@ -218,13 +233,14 @@ json build(const BuildOptions& o, const Events& events) {
 
     if (in_file) {
       clock.phase("weights");
-      emit::write_blob_file(work.file(weights_name), plans.weights_bytes + sizeof(aotc_weights_trailer), [&](std::span<std::byte> out) {
-        fill(out);
-        aotc_weights_trailer trailer = {};
-        std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
-        trailer.hash = tables.weights_hash = aotc_blob_hash(out.data(), plans.weights_bytes);
-        std::memcpy(out.data() + plans.weights_bytes, &trailer, sizeof trailer);
-      });
+      emit::write_blob_file((finished / weights_name).string(), plans.weights_bytes + sizeof(aotc_weights_trailer),
+                            [&](std::span<std::byte> out) {
+                              fill(out);
+                              aotc_weights_trailer trailer = {};
+                              std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
+                              trailer.hash = tables.weights_hash = aotc_blob_hash(out.data(), plans.weights_bytes);
+                              std::memcpy(out.data() + plans.weights_bytes, &trailer, sizeof trailer);
+                            });
       tables.weights_file = weights_name;
     }
 
@@ -233,14 +249,14 @@ json build(const BuildOptions& o, const Events& events) {
       clock.phase("compile CUDA kernels");
       for (const emit::cuda::Cubin& c : emit::cuda::compile_module(*cuda, cuda_headers(), target.sms)) {
         const std::string symbol = "aotc_cubin_" + c.sm;
-        objects.push_back(work.file(symbol + ".o"));
+        objects.push_back((work / (symbol + ".o")).string());
         emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, c.bytes.size(),
                                 [&](std::span<std::byte> out) { std::copy(c.bytes.begin(), c.bytes.end(), out.begin()); });
         tables.cuda_images.push_back({c.sm, symbol, c.bytes.size()});
       }
       for (size_t k = 0; k < cuda->functions.size(); ++k)
         tables.cuda_functions.push_back({cuda->functions[k], cuda->launches[k].max_smem_bytes});
-      if (!o.keep_dir.empty()) emit::write_file(work.file("kernels.cu"), cuda->source);
+      if (!o.keep_dir.empty()) emit::write_file((work / "kernels.cu").string(), cuda->source);
     } else {
       for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas))
         units.push_back({u.name, std::move(u.source), std::move(u.flags)});
@@ -250,31 +266,40 @@ json build(const BuildOptions& o, const Events& events) {
 
     clock.phase("compile kernels");
     const emit::Compiler compiler = emit::find_compiler();
-    emit::CompileOptions compile_options{work.str(), emit::user_cache_dir(), jobs, events.progress};
+    emit::CompileOptions compile_options{work.string(), emit::user_cache_dir(), jobs, events.progress};
     const emit::CompileResult compiled = emit::compile(compiler, units, compile_options);
     objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
 
     clock.phase("link");
     emit::Blob weights;
     if (!tables.weights_symbol.empty()) weights = {".aotc_weights", kWeightsSymbol, plans.weights_bytes, fill};
-    const std::string link_line = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, work.str(), output.string());
-    emit::write_file(fs::path(output).replace_extension(".h").string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));
-    if (in_file) {
-      fs::rename(work.file(weights_name), output.parent_path() / weights_name, ec);
-      if (ec) throw Diagnostic(ExitCode::io, Loc{weights_name, "", "", ""}, "cannot be written: " + ec.message());
-    }
+    emit::SealedWeights beside_it;
+    if (in_file) beside_it = {"", plans.weights_bytes, tables.weights_hash};
+    std::string link_line = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, work.string(), beside_it,
+                                                output.filename().string(), artifact);
     if (!o.keep_dir.empty()) {
       std::string script = "#!/bin/sh -e\n";
       for (const std::string& line : compiled.command_lines) script += line + "\n";
-      emit::write_file(work.file("build.sh"), script + link_line + "\n");
-      emit::write_file(work.file("plan.txt"), plan::print(plans, f.module));
+      if (const size_t at = link_line.find(artifact); at != std::string::npos) link_line.replace(at, artifact.size(), output.string());
+      emit::write_file((work / "build.sh").string(), script + link_line + "\n");
+      emit::write_file((work / "plan.txt").string(), plan::print(plans, f.module));
     }
     clock.phase("report");
     report = report_of(o, f, plans, meta, times);
+    report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["compiler"] = compiler.version;
-    if (const auto needs = emit::system_needs(output.string())) report["glibc"] = needs->glibc;
+    if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", units.size() - compiled.cached}, {"cached", compiled.cached}};
-    emit::write_file(fs::path(output).replace_extension(".report.json").string(), report.dump(1) + "\n");
+    report["warnings"] = warnings;
+    const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
+    emit::write_file((finished / beside(".h")).string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));
+    emit::write_file((finished / beside(".report.json")).string(), report.dump(1) + "\n");
+    std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
+    if (in_file) done.insert(done.begin(), weights_name);
+    for (const std::string& name : done) {
+      fs::rename(finished / name, output.parent_path() / name, ec);
+      if (ec) throw Diagnostic(ExitCode::io, Loc{(output.parent_path() / name).string(), "", "", ""}, "cannot be written: " + ec.message());
+    }
   }
   return report;
 }

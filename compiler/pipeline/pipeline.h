@@ -24,6 +24,8 @@ struct Events {
   std::function<void(const std::string& phase)> phase;                               ///< a phase starts
   std::function<void(size_t done, size_t total, const std::string& what)> progress;  ///< within a phase
   std::function<void(const std::string& line)> info;
+  std::function<void(const std::string& line)> warning;     ///< the build goes on; also in the report
+  std::function<void(const std::string& folder)> work_dir;  ///< a folder that must not outlive the build, should the process end early
   /// IR text after a pass or stage ("import", "expand", "decompose", every pass, "loop", "plan"); only for the names asked for.
   std::function<void(const std::string& stage, const std::string& text)> ir;
 };

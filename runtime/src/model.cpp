@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "cuda.h"
 #include "memory.h"
+#include "seal.h"
 #include "status.h"
 
 namespace aotc::rt {
@@ -122,6 +123,7 @@ aotc_status check_format(const aotc_module_desc& module) {
 aotc_status fill(aotc_model* model, const aotc_model_options& options) {
   const aotc_module_desc& module = *model->module;
   RT_TRY(check_device(module, model->device));
+  RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));
   RT_TRY(check_format(module));
   if (!is_gpu(module)) RT_TRY(choose_isa(module, options, &model->isa));
   if (!survey(module, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");

@@ -118,7 +118,7 @@ TEST_CASE("weights in a file of their own") {
   CHECK(toy.api->model_create(nullptr, &model) == AOTC_NOT_FOUND);
   CHECK(std::string(toy.api->last_error()).find(weights.string()) != std::string::npos);
   write(weights, good.substr(0, 100));
-  CHECK(toy.api->model_create(nullptr, &model) == AOTC_INCOMPATIBLE);
+  CHECK(toy.api->model_create(nullptr, &model) == AOTC_DAMAGED);
   write(weights, std::string(good.size(), 'x'));
   CHECK(toy.api->model_create(nullptr, &model) == AOTC_INCOMPATIBLE);
   std::string other = good;
@@ -131,7 +131,7 @@ TEST_CASE("weights in a file of their own") {
   other = good;
   other[5] = static_cast<char>(other[5] ^ 1);
   write(weights, other);
-  CHECK(toy.api->model_create(&options, &model) == AOTC_INCOMPATIBLE);
+  CHECK(toy.api->model_create(&options, &model) == AOTC_DAMAGED);
   CHECK(std::string(toy.api->last_error()).find("damaged") != std::string::npos);
   write(weights, good);
   REQUIRE(toy.api->model_create(&options, &model) == AOTC_OK);

@@ -128,7 +128,7 @@ static const struct {
   float table[kTable][kCols];
   int64_t start;
   char pad[56];
-} blob __attribute__((aligned(4096))) = {
+} blob __attribute__((aligned(4096), section(".aotc_weights"))) = {
     {{1, 1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2, 2, 2}, {3, 3, 3, 3, 3, 3, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7}}, 100, {0}};
 #define TOY_WEIGHTS_FILE 0
 #define TOY_BLOB &blob

@@ -1,16 +1,19 @@
 """The command line on what is not as it should be: files that are none, damaged caches, interrupted builds, wrong archives. Needs no torch: the
 archive in archives/ is the model.
 
-    cli_test.py --aotc BIN --work DIR [name ...]
+    cli_test.py --aotc BIN --work DIR --seal-check BIN [name ...]
 """
 import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 import traceback
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PT2 = os.path.join(HERE, "archives", "torch_2_11.pt2")
@@ -26,8 +29,8 @@ def test(f):
 class Bench:
     """A folder of its own for one test, with a cache of its own."""
 
-    def __init__(self, aotc, folder):
-        self.aotc, self.folder = aotc, folder
+    def __init__(self, aotc, seal_check, folder):
+        self.aotc, self.seal_check, self.folder = aotc, seal_check, folder
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         self.env = {**os.environ, "XDG_CACHE_HOME": self.at("cache")}
@@ -85,10 +88,240 @@ def the_artifact_is_written_beside_nothing_that_is_read(b):
     assert open(copy, "rb").read() == open(PT2, "rb").read()
 
 
+@test
+def the_compiler_that_cxx_names_is_the_one_that_is_used(b):
+    b.refused(TOOLCHAIN, "CXX=/nonexistent/g++", "build", PT2, "-o", b.at("a.so"), env={"CXX": "/nonexistent/g++"})
+    b.refused(TOOLCHAIN, "CXX=false", "build", PT2, "-o", b.at("a.so"), env={"CXX": "false"})
+    assert not os.path.exists(b.at("a.so"))
+    b.build("a.so", env={"CXX": "env g++"})
+    b.build("b.so", env={"CXX": ""})
+
+
+def with_other_weights(path):
+    """The archive with the sign of every byte of its first weight turned."""
+    with zipfile.ZipFile(PT2) as z, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as out:
+        for info in z.infolist():
+            data = z.read(info)
+            out.writestr(info.filename, bytes(x ^ 0x80 for x in data) if info.filename.endswith("/weight_0") else data)
+
+
+@test
+def the_wrong_archive_is_named_as_such(b):
+    so, other = b.build(), b.at("other.pt2")
+    with_other_weights(other)
+    r = b.run("verify", so, "--against", other, "--samples", "1")
+    assert r.returncode == 1 and "other.pt2 is not the archive that" in r.stderr, r.stderr
+    assert "verify: FAIL; " in r.stdout and "torch_2_11.pt2, id" in r.stdout, r.stdout
+    assert json.loads(b.run("verify", so, "--against", other, "--samples", "1", "--json").stdout)["source_matches"] is False
+    b.refused(BAD_INPUT, "is not the archive that", "verify", so, "--against", PT2.replace("2_11", "2_11_cuda_dynamic_decomposed"))
+    renamed = b.at("renamed.pt2")
+    shutil.copy(PT2, renamed)
+    assert "not the archive" not in b.ok("verify", so, "--against", renamed, "--samples", "1").stderr
+    told = json.loads(b.ok("inspect", so, "--json").stdout)["source"]
+    assert told["file"] == "torch_2_11.pt2" and told["id"] == json.loads(b.ok("inspect", renamed, "--json").stdout)["id"]
+
+
+def inputs_of(b, so):
+    """-i options for a run on zeros."""
+    words = []
+    for i in json.loads(b.ok("inspect", so, "--json").stdout)["inputs"]:
+        assert i["dtype"] == "float32" and all(isinstance(d, int) for d in i["shape"])
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({''.join(f'{d}, ' for d in i['shape'])}), }}"
+        header += " " * (63 - (10 + len(header)) % 64) + "\n"
+        size = 4
+        for d in i["shape"]:
+            size *= d
+        with open(b.at(i["name"] + ".npy"), "wb") as f:
+            f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(size))
+        words += ["-i", f"{i['name']}={b.at(i['name'] + '.npy')}"]
+    return words
+
+
+@test
+def a_missing_weights_file_is_named(b):
+    so = b.build("model.so", "--weights-file")
+    words = ["run", so, "-o", b.at("out"), *inputs_of(b, so)]
+    b.ok(*words)
+    os.remove(b.at("model.weights"))
+    r = b.refused(BAD_INPUT, b.at("model.weights"), *words)
+    assert "no such file" in r.stderr.lower() and "input, output or state" not in r.stderr, r.stderr
+
+
+def files_below(folder):
+    return sorted(os.path.join(d, f) for d, _, names in os.walk(folder) for f in names)
+
+
+@test
+def damaged_cache_entries_are_made_again(b):
+    first = open(b.build(), "rb").read()
+    objects = [f for f in files_below(b.at("cache")) if f.endswith(".o")]
+    assert objects
+    damages = (lambda x: x[: len(x) // 2] + bytes(y ^ 0x55 for y in x[len(x) // 2 : len(x) // 2 + 64]) + x[len(x) // 2 + 64 :],
+               lambda x: x[: len(x) // 3], lambda x: b"")
+    for damage in damages:
+        for f in objects:
+            data = damage(open(f, "rb").read())
+            open(f, "wb").write(data)
+        b.build()
+        assert open(b.at("model.so"), "rb").read() == first
+        report = json.load(open(b.at("model.report.json")))
+        assert report["objects"]["cached"] == 0, report["objects"]
+    b.build()
+    assert json.load(open(b.at("model.report.json")))["objects"]["compiled"] == 0
+
+
+@test
+def tuning_goes_on_without_a_place_to_keep_it(b):
+    open(b.at("file"), "w").close()
+    for cache in (b.at("file"), "/proc/nowhere"):
+        r = b.ok("build", PT2, "-o", b.at("model.so"), "--mode", "max-autotune", "--tune-budget", "1", env={"XDG_CACHE_HOME": cache})
+        assert "aotc: warning: " in r.stderr and "not kept" in r.stderr, r.stderr
+        assert json.load(open(b.at("model.report.json")))["warnings"]
+    os.makedirs(b.at("cache", "aotc"))
+    with open(b.at("cache", "aotc", "tuning.json"), "w") as f:
+        f.write('{"version": 1, "rec')
+    r = b.ok("build", PT2, "-o", b.at("model.so"), "--mode", "max-autotune", "--tune-budget", "1")
+    assert "counts as empty" in r.stderr, r.stderr
+    assert json.load(open(b.at("cache", "aotc", "tuning.json")))["version"] == 1
+
+
+def hidden(b):
+    return [f for f in os.listdir(b.folder) if f.startswith(".aotc")]
+
+
+def slow_compiler(b):
+    """A g++ that waits while the file 'go' is missing; its process ids go to the file 'compilers'."""
+    with open(b.at("slow"), "w") as f:
+        f.write(f'#!/bin/sh\n[ "$1" = --version ] || {{ echo $$ >> {b.at("compilers")}; until [ -e {b.at("go")} ]; do sleep 0.1; done; }}\nexec g++ "$@"\n')
+    os.chmod(b.at("slow"), 0o755)
+    return {**b.env, "CXX": b.at("slow")}
+
+
+def wait_for(what, seconds=60):
+    end = time.time() + seconds
+    while not what():
+        assert time.time() < end, "it does not happen"
+        time.sleep(0.05)
+
+
+def runs(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@test
+def an_interrupted_build_leaves_nothing(b):
+    env = slow_compiler(b)
+
+    def start(name):
+        if os.path.exists(b.at("compilers")):
+            os.remove(b.at("compilers"))
+        p = subprocess.Popen([b.aotc, "build", PT2, "-o", b.at(name), "--quiet"], env=env, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: os.path.exists(b.at("compilers")) and open(b.at("compilers")).read().endswith("\n"))
+        return p, [int(pid) for pid in open(b.at("compilers")).read().split()]
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        p, compilers = start("model.so")
+        assert hidden(b)
+        p.send_signal(number)
+        assert p.wait(timeout=30) == 128 + number, p.stderr.read()
+        assert not hidden(b) and not os.path.exists(b.at("model.so"))
+        assert not any(runs(c) for c in compilers)
+    p, compilers = start("killed.so")
+    p.kill()
+    p.wait()
+    left = hidden(b)
+    assert left
+    for c in compilers:
+        os.kill(c, signal.SIGKILL)
+    waiting, _ = start("waiting.so")  # sweeps what the killed one left, and is not swept by the next
+    assert len(hidden(b)) == 1 and hidden(b) != left
+    b.build("model.so")
+    assert len(hidden(b)) == 1
+    open(b.at("go"), "w").close()
+    assert waiting.wait(timeout=60) == 0, waiting.stderr.read()
+    assert not hidden(b) and os.path.exists(b.at("waiting.so"))
+    assert [f for f in os.listdir(b.folder) if "tmp" in f] == []
+
+
+@test
+def damaged_and_cut_artifacts_are_refused(b):
+    so, beside = b.build(), b.build("beside.so", "--weights-file")
+    r = subprocess.run([b.seal_check, so], capture_output=True, text=True)
+    assert r.returncode == 0, r.stdout + r.stderr
+    whole = open(so, "rb").read()
+    told = b.ok("inspect", so, "--check-weights").stdout
+    assert "s/GB" in told and "with --check-weights" in b.ok("inspect", so).stdout, told
+    every = [["inspect", so], ["explain", so], ["verify", so, "--against", PT2], ["bench", so], ["run", so, "-o", b.at("out"), *inputs_of(b, so)]]
+    seal = json.loads(b.ok("inspect", so, "--json").stdout)["seal"]
+    assert seal["file_bytes"] == len(whole) and seal["weights_bytes"] > 0
+
+    def damaged(from_, n):
+        with open(so, "wb") as f:
+            f.write(whole[:from_] + bytes(x ^ 0xFF for x in whole[from_ : from_ + n]) + whole[from_ + n :])
+
+    for words in every:
+        damaged(whole.index(b'"aotc_version"'), 4)
+        b.refused(BAD_INPUT, "code and tables", *words)
+        with open(so, "wb") as f:
+            f.write(whole[: len(whole) * 2 // 3])
+        b.refused(BAD_INPUT, "cut off", *words)
+    # the weights are the last segment: behind them only what is not loaded
+    with open(so, "wb") as f:
+        f.write(whole)
+    at = weights_at(so)
+    damaged(at, 64)
+    for words in every:
+        b.refused(BAD_INPUT, "weights are not", *words, "--check-weights")
+    file = b.at("beside.weights")
+    good = open(file, "rb").read()
+    words = ["run", beside, "-o", b.at("out"), *inputs_of(b, beside)]
+    b.ok("inspect", beside, "--check-weights")
+    b.ok(*words, "--check-weights")
+    with open(file, "wb") as f:
+        f.write(bytes([good[0] ^ 1]) + good[1:])
+    b.ok(*words)
+    b.refused(BAD_INPUT, "is damaged", *words, "--check-weights")
+    b.refused(BAD_INPUT, "is damaged", "inspect", beside, "--check-weights")
+    with open(file, "wb") as f:
+        f.write(good[: len(good) // 2])
+    b.refused(BAD_INPUT, "cut off", *words)
+    os.remove(file)
+    os.mkfifo(file)
+    b.refused(BAD_INPUT, "no regular file", *words)
+
+
+def weights_at(so):
+    """Where the section .aotc_weights lies in the file."""
+    for line in subprocess.run(["readelf", "-SW", so], capture_output=True, text=True).stdout.splitlines():
+        if ".aotc_weights" in line:
+            return int(line.split(".aotc_weights")[1].split()[2], 16)
+    raise AssertionError("no weights in " + so)
+
+
+@test
+def a_profile_adds_up_and_denormals_are_told(b):
+    so = b.build()
+    told = json.loads(b.ok("bench", so, "--seconds", "0.2", "--profile", "--json").stdout)
+    p = told["profile"]
+    assert abs(sum(s["us"] for s in p["steps"]) + p["outside_us"] - p["run_us"]) < 1e-6 * p["run_us"], p
+    assert 0 <= p["outside_us"] and p["statistic"] and p["runs"] >= 2, p
+    assert told["denormals"]["flushed"] is False and told["denormals"]["flushed_p50_us"] > 0, told["denormals"]
+    text = b.ok("bench", so, "--seconds", "0.2", "--profile").stdout
+    assert "denormals kept" in text and "together" in text and p["statistic"] in text, text
+    text = b.ok("bench", so, "--seconds", "0.2", "--flush-denormals").stdout
+    assert "AOTC_CONTEXT_FLUSH_DENORMALS" in text, text
+    b.ok("run", so, "-o", b.at("out"), *inputs_of(b, so), "--flush-denormals")
+    assert "_context_create" in open(b.at("model.h")).read() and "FLUSH_DENORMALS" in open(b.at("model.h")).read()
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--aotc", required=True)
     p.add_argument("--work", required=True)
+    p.add_argument("--seal-check", required=True, help="the program seal_check of tests/abi")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     failed = 0
@@ -96,7 +329,7 @@ def main():
         if o.names and t.__name__ not in o.names:
             continue
         try:
-            t(Bench(os.path.abspath(o.aotc), os.path.join(os.path.abspath(o.work), t.__name__)))
+            t(Bench(os.path.abspath(o.aotc), os.path.abspath(o.seal_check), os.path.join(os.path.abspath(o.work), t.__name__)))
             print("ok  ", t.__name__, flush=True)
         except Exception:
             failed += 1

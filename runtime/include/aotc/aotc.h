@@ -38,12 +38,13 @@ extern "C" {
   X(INVALID_ARGUMENT, 1, "an argument is null or malformed")              \
   X(SHAPE_MISMATCH, 2, "a shape is outside what the model was built for") \
   X(INCOMPATIBLE, 3, "this machine or ABI cannot run the artifact")       \
-  X(NOT_FOUND, 4, "no input, output or state has that name")              \
+  X(NOT_FOUND, 4, "there is no such file or no such name")                \
   X(OUT_OF_MEMORY, 5, "memory or threads could not be had")               \
   X(WRONG_STATE, 6, "the call is not allowed in this state")              \
   X(DEVICE, 7, "the device driver reported an error")                     \
   X(INTERNAL, 8, "a bug in aotc")                                         \
-  X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")
+  X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")  \
+  X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
@@ -103,7 +104,8 @@ typedef struct aotc_thread_pool {
 
 /* model_options.flags */
 enum {
-  AOTC_MODEL_VERIFY_WEIGHTS = 1 /* weights in a file of their own: hash all of it at model_create (its stamp is compared always) */
+  AOTC_MODEL_VERIFY_WEIGHTS = 1 /* hash the weights too, wherever they lie, and all else of the artifact's file: about 0.1 s a GB. Code and
+                                   tables, and the size and stamp of a weights file, are compared always */
 };
 typedef struct aotc_model_options {
   size_t struct_size;
@@ -207,7 +209,8 @@ typedef struct aotc_api {
 
   /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL:
    * AOTC_MODEL_OPTIONS_INIT. Any thread. INCOMPATIBLE, DEVICE as probe; NOT_FOUND: the weights
-   * file is missing; INCOMPATIBLE: it belongs to another build; OUT_OF_MEMORY. *out is set on success only. */
+   * file is missing; INCOMPATIBLE: it belongs to another build; DAMAGED: it or the artifact is cut off or not what was built;
+   * OUT_OF_MEMORY. *out is set on success only. */
   aotc_status (*model_create)(const aotc_model_options* options, aotc_model** out);
   /* Ends the caller's use; the memory goes when the last context of the model is destroyed too. NULL is fine. */
   void (*model_destroy)(aotc_model* model);

@@ -1,4 +1,4 @@
-/* Loads a model.so: dlopen, version check, probe. C11 and C++17; header-only; link with -ldl where the C library needs it.
+/* Loads a model.so: is it whole, dlopen, version check, probe. C11 and C++17; header-only; link with -ldl where the C library needs it.
  *
  *   aotc_library lib;
  *   if (aotc_library_open("model.so", AOTC_DEFAULT_DEVICE, &lib) != AOTC_OK) { puts(lib.error); return 1; }
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "aotc/aotc.h"
+#include "aotc/seal.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,7 +32,8 @@ static inline void aotc_library_close(aotc_library* lib) {
 
 /* Opens the artifact and asks it whether this machine can run it on that device. A path without '/' is a file of the current directory.
  * On failure nothing stays open and lib->error says why: NOT_FOUND: no such artifact; INCOMPATIBLE: not an artifact, older than this
- * header, or not for this machine; DEVICE: the driver failed. */
+ * header, or not for this machine; DAMAGED: cut off, or its code or tables are not what was built (looked at before anything of the file is
+ * loaded; aotc_file_check looks at the weights too); DEVICE: the driver failed. */
 static inline aotc_status aotc_library_open(const char* path, int32_t device, aotc_library* lib) {
   char local[4096];
   aotc_get_api_fn get;
@@ -42,6 +43,8 @@ static inline aotc_status aotc_library_open(const char* path, int32_t device, ao
     snprintf(local, sizeof local, "./%s", path);
     path = local;
   }
+  status = aotc_file_check(path, AOTC_CHECK_CODE, NULL, lib->error, sizeof lib->error);
+  if (status != AOTC_OK) return status;
   lib->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!lib->handle) {
     const char* why = dlerror();

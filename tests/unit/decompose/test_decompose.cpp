@@ -137,6 +137,35 @@ TEST_CASE("everything unsupported is found in one go") {
   CHECK_THROWS_AS(decompose::decompose(m.p), Diagnostic);
 }
 
+TEST_CASE("what has no rule comes with what can be done about it") {
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2)});
+  struct Case {
+    const char *target, *why, *hint;
+  };
+  const Case cases[] = {
+      {"higher_order.cond", "torch.cond", "torch.where"},
+      {"higher_order.while_loop", "while_loop", "unrolls"},
+      {"higher_order.map_impl", "map", "torch.vmap"},
+      {"higher_order.wrap_something", "region", "run_decompositions()"},
+      {"mylib.foo.default", "custom operator", "run_decompositions()"},
+      {"torchvision.nms.default", "custom operator", "run_decompositions()"},
+      {"aten.made_up.default", "no rule", "run_decompositions()"},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const std::string name = "n" + std::to_string(i);
+    m.node(cases[i].target, {{"0", ref("x")}}, name, DType::f32, {Expr(2)});
+    m.output(name);
+  }
+  const auto missing = decompose::find_unsupported(m.p);
+  REQUIRE(missing.size() == std::size(cases));
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    INFO(cases[i].target);
+    CHECK(missing[i].why.find(cases[i].why) != std::string::npos);
+    CHECK(missing[i].hint.find(cases[i].hint) != std::string::npos);
+  }
+}
+
 TEST_CASE("small systems are solved, larger ones refused with the limit") {
   const auto program = [](int64_t n) {
     ProgramMaker m;

@@ -1,0 +1,58 @@
+#include "emit/seal.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "aotc/seal.h"
+#include "base/diagnostic.h"
+
+namespace aotc::emit {
+namespace {
+
+/// A section's place in the file.
+aotc_span find_section(const aotc_elf& elf, const std::string& name) {
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(elf.data);
+  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(elf.data + header->e_shoff);
+  AOTC_CHECK(header->e_shoff && header->e_shstrndx < header->e_shnum, "an artifact without section names");
+  const char* names = reinterpret_cast<const char*>(elf.data) + sections[header->e_shstrndx].sh_offset;
+  for (int i = 0; i < header->e_shnum; ++i)
+    if (names + sections[i].sh_name == name) return {sections[i].sh_offset, sections[i].sh_offset + sections[i].sh_size};
+  AOTC_CHECK(false, "an artifact without a section {}", name);
+}
+
+}  // namespace
+
+void seal_artifact(const std::string& path, const SealedWeights& weights) {
+  aotc_elf elf;
+  char error[512];
+  AOTC_CHECK(aotc_elf_open(path.c_str(), &elf, error, sizeof error) == AOTC_OK, "{}", error);
+  AOTC_CHECK(elf.seal_at, "an artifact without a note for its seal");
+  aotc_seal seal = {};
+  seal.file_bytes = elf.bytes;
+  seal.weights_bytes = weights.bytes;
+  if (!weights.section.empty()) {
+    const aotc_span at = find_section(elf, weights.section);
+    seal.weights_offset = at.from;
+    seal.weights_bytes = at.to - at.from;
+  }
+  if (weights.hash)
+    seal.weights_hash = *weights.hash;
+  else if (seal.weights_offset)
+    seal.weights_hash = aotc_blob_hash(elf.data + seal.weights_offset, seal.weights_bytes);
+  seal.code_hash = aotc_elf_code_hash(&elf, &seal);
+  seal.rest_hash = aotc_elf_rest_hash(&elf);
+  seal.self_hash = aotc_seal_self_hash(&seal);
+  const auto at = static_cast<off_t>(elf.seal_at);
+  aotc_elf_close(&elf);
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool written = fd >= 0 && pwrite(fd, &seal, sizeof seal, at) == static_cast<ssize_t>(sizeof seal);
+  const std::string why = written ? "" : std::strerror(errno);
+  if (fd >= 0) close(fd);
+  if (!written) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be written: " + why);
+}
+
+}  // namespace aotc::emit

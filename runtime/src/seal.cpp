@@ -1,0 +1,57 @@
+#include "seal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "aotc/seal.h"
+#include "status.h"
+
+// The note that aotc fills in when it has linked the artifact; zeros until then.
+__asm__(
+    ".pushsection .note.aotc, \"a\", @note\n"
+    ".balign 4\n"
+    ".long 5, 56, 1\n"  // bytes of the name, bytes of the content, type
+    ".asciz \"aotc\"\n"
+    ".balign 4\n"
+    ".globl aotc_seal_content\n"
+    ".hidden aotc_seal_content\n"
+    ".type aotc_seal_content, @object\n"
+    ".size aotc_seal_content, 56\n"
+    "aotc_seal_content:\n"
+    ".zero 56\n"
+    ".popsection\n");
+extern "C" __attribute__((visibility("hidden"))) const unsigned char aotc_seal_content[];
+static_assert(sizeof(aotc_seal) == 56, "as the note says");
+
+namespace aotc::rt {
+namespace {
+
+aotc_status check(const aotc_seal& own, bool all) {
+  Dl_info info;
+  if (dladdr(aotc_seal_content, &info) == 0 || !info.dli_fname)
+    return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
+  char error[512];
+  aotc_seal now = {};
+  const aotc_status status = aotc_file_check(info.dli_fname, all ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &now, error, sizeof error);
+  if (status == AOTC_NOT_FOUND || status == AOTC_INCOMPATIBLE) return all ? fail(status, "%s: it cannot be checked", error) : AOTC_OK;
+  // A file of other code or weights has another seal: it took the place of the one that was loaded.
+  if (now.file_bytes && memcmp(&now, &own, sizeof own) != 0)
+    return all ? fail(AOTC_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", info.dli_fname) : AOTC_OK;
+  if (status != AOTC_OK) return fail(status, "%s", error);
+  return now.file_bytes ? AOTC_OK : fail(AOTC_DAMAGED, "%s is damaged: its seal is lost", info.dli_fname);
+}
+
+}  // namespace
+
+aotc_status seal_check(bool all) {
+  aotc_seal own;
+  memcpy(&own, aotc_seal_content, sizeof own);
+  if (own.file_bytes == 0) return AOTC_OK;
+  const int saved = errno;
+  const aotc_status status = check(own, all);
+  errno = saved;
+  return status;
+}
+
+}  // namespace aotc::rt
