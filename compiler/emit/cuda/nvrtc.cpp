@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
+#include <filesystem>
 #include <utility>
 
 namespace aotc::emit::cuda {
@@ -36,10 +38,23 @@ void* open_place(const NvrtcPlace& place, std::vector<std::string>* looked) {
 
 }  // namespace
 
-Nvrtc::Nvrtc(Nvrtc&& o) noexcept : handle_(std::exchange(o.handle_, nullptr)), f_(std::exchange(o.f_, nullptr)) {}
+Nvrtc::Nvrtc(Nvrtc&& o) noexcept
+    : handle_(std::exchange(o.handle_, nullptr)), builtins_(std::exchange(o.builtins_, {})), f_(std::exchange(o.f_, nullptr)) {}
 Nvrtc::~Nvrtc() {
   delete f_;
   if (handle_) dlclose(handle_);
+  for (void* library : builtins_) dlclose(library);
+}
+
+/// NVRTC asks for libnvrtc-builtins by name while it compiles, and some releases (13.0 of PyPI) do not look beside themselves: loaded
+/// before, it is found wherever it lies.
+void Nvrtc::open_builtins() {
+  const link_map* map = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) return;
+  std::error_code ec;
+  const std::string folder = std::filesystem::canonical(map->l_name, ec).parent_path().string();
+  for (const std::string& file : glob_matches(glob_literal(folder) + "/libnvrtc-builtins.so*"))
+    if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) builtins_.push_back(library);
 }
 
 Result<Nvrtc> Nvrtc::load(const Variables& variables) {
@@ -52,6 +67,7 @@ Result<Nvrtc> Nvrtc::load(const Variables& variables) {
     return Result<Nvrtc>::fail(
         "NVRTC was not found; install it with: pip install nvidia-cuda-nvrtc, or name the library in AOTC_NVRTC. Looked in:\n    " +
         fmt::format("{}", fmt::join(looked, "\n    ")));
+  n.open_builtins();
   n.f_ = new Functions;
   bool all = true;
   auto bind = [&](auto& fn, const char* symbol) {

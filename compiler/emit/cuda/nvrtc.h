@@ -30,7 +30,9 @@ class Nvrtc {
  private:
   struct Functions;
   Nvrtc() = default;
+  void open_builtins();
   void* handle_ = nullptr;
+  std::vector<void*> builtins_;
   Functions* f_ = nullptr;
 };
 

@@ -118,11 +118,17 @@ TEST_CASE("AOTC_NVRTC names a file or a folder, and nothing else counts then") {
   CHECK(none.why().find("VIRTUAL_ENV") == std::string::npos);
 }
 
-TEST_CASE("a file that is no library is passed over, and the message names every place") {
+TEST_CASE("a file that is no library is passed over, builtins beside NVRTC are found, and the message names every place") {
   const Tree t;
+  // As NVRTC does, it asks for its builtins by name.
   const std::string source = t.file("stub.c",
+                                    "#include <dlfcn.h>\n"
                                     "int f(void) { return 0; }\n"
-                                    "int nvrtcVersion(int* a, int* b) { *a = 12; *b = 4; return 0; }\n");
+                                    "int nvrtcVersion(int* a, int* b) {\n"
+                                    "  *a = 12;\n"
+                                    "  *b = dlopen(\"libnvrtc-builtins.so.12.4\", RTLD_NOW) ? 4 : 0;\n"
+                                    "  return 0;\n"
+                                    "}\n");
   std::string aliases;
   for (const char* name : {"CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN",
                            "DestroyProgram", "GetErrorString"})
@@ -130,6 +136,9 @@ TEST_CASE("a file that is no library is passed over, and the message names every
   const std::string stub = t.at("home/lib64/libnvrtc.so.12");
   fs::create_directories(fs::path(stub).parent_path());
   REQUIRE(std::system(("cc -shared -fPIC -o '" + stub + "' '" + source + "'" + aliases).c_str()) == 0);
+  REQUIRE(std::system(("cc -shared -fPIC -Wl,-soname,libnvrtc-builtins.so.12.4 -o '" + t.at("home/lib64/libnvrtc-builtins.so.12.4") +
+                       "' -x c '" + t.file("empty.c", "int builtins;\n") + "'")
+                          .c_str()) == 0);
   t.file("home/lib64/libnvrtc.so.13", "no library");
   const Result<Nvrtc> found = Nvrtc::load({{"CUDA_HOME", t.at("home")}});
   INFO(found.why());
