@@ -135,10 +135,10 @@ class Buffer {
   int64_t lead_;
 };
 
-/// 64-byte aligned scratch of an exact size.
+/// 64-byte aligned scratch of an exact size, full of NaNs.
 class Scratch {
  public:
-  explicit Scratch(int64_t bytes) : mem_(static_cast<size_t>(bytes) + 64), bytes_(bytes) { std::memset(mem_.data(), 0xcd, mem_.size()); }
+  explicit Scratch(int64_t bytes) : mem_(static_cast<size_t>(bytes) + 64), bytes_(bytes) { std::memset(mem_.data(), 0xff, mem_.size()); }
   void* ptr() {
     auto p = reinterpret_cast<uintptr_t>(mem_.data());
     return reinterpret_cast<void*>((p + 63) / 64 * 64);

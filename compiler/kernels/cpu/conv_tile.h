@@ -177,12 +177,16 @@ struct ConvTile {
     constexpr int64_t b_stride = kPanel * sizeof(E) * P::kGroup;
     const int64_t ld_turned = ceil_div(count, 8) * 8;
     for (int64_t ks = 0; ks < s.k; ks += cfg->kp) {
-      const int64_t klen = min_of<int64_t>(cfg->kp, s.k - ks), krows = G::kPairs ? (klen + 1) / 2 : klen;
+      // Where the products go two by two, an odd k is followed by zeros (zero times what was in the scratch may be NaN).
+      const int64_t klen = min_of<int64_t>(cfg->kp, s.k - ks), krows = G::kPairs ? (klen + 1) / 2 : stored_rows(klen);
       if (!cfg->w_packed) pack_weights(g, c0, c1, ks, ks + klen);
       if (fresh)
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t r0 = t * count / tiles, r1 = (t + 1) * count / tiles;
-          gather_cols(g, p0 + r0, r1 - r0, r1 - r0, ks, ks + klen, cols + r0 * krows, r1 - r0);
+          Acc* to = cols + r0 * krows;
+          gather_cols(g, p0 + r0, r1 - r0, r1 - r0, ks, ks + klen, to, r1 - r0);
+          if constexpr (!G::kPairs)
+            for (int64_t i = (r1 - r0) * klen; i < (r1 - r0) * krows; ++i) to[i] = 0;
         }
       for (int64_t c = c0; c < c1; c += kPanel) {
         const int64_t width = min_of(kPanel, c1 - c), vecs = ceil_div(width, W);

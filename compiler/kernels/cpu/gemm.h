@@ -104,6 +104,9 @@ struct GemmRun {
 
   int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
   int64_t panel_rows() const { return G::Packed::kGroup == 2 ? k + (k & 1) : k; }
+  /// Rows of packed A that klen values of k take. Where the products go two by two, an odd one is followed by zeros: the panel has zeros
+  /// there, too, but zero times whatever was in the scratch may be NaN.
+  static int64_t packed_rows(int64_t klen) { return G::kPairsA ? (klen + 1) / 2 : G::Packed::kGroup == 2 ? klen + (klen & 1) : klen; }
 
   void unit(int64_t u, int64_t n_blocks, Unit* out) const {
     int64_t nb, left = u;
@@ -139,7 +142,9 @@ struct GemmRun {
       const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles;
       if (cfg->a_prologue) cfg->a_prologue(args, u.batch, u.m0 + r0, r1 - r0, ks, klen, a_rows, a_rs);
       G::pack_a(cfg->a_prologue ? a_rows : src + r0 * a_rs, a_rs, a_cs, r1 - r0, klen, dst);
-      dst += (r1 - r0) * (G::kPairsA ? (klen + 1) / 2 : klen);
+      if constexpr (!G::kPairsA)
+        for (int64_t i = (r1 - r0) * klen; i < (r1 - r0) * packed_rows(klen); ++i) dst[i] = 0;
+      dst += (r1 - r0) * packed_rows(klen);
     }
   }
 
@@ -179,8 +184,8 @@ struct GemmRun {
             kMicro<P, G::kInPlaceA>.fn[r - 1][nv - 1](steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf,
                                                       step_bytes);
           } else {
-            // Tiles follow each other, each [klen or its pairs][r].
-            const Acc* ap = a_pack + r0 * (G::kPairsA ? (klen + 1) / 2 : klen) + (G::kPairsA ? k0 / 2 : k0) * r;
+            // Tiles follow each other, each [packed_rows][r].
+            const Acc* ap = a_pack + r0 * packed_rows(klen) + (G::kPairsA ? k0 / 2 : k0) * r;
             kMicro<P, false>.fn[r - 1][nv - 1](steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
                                                first && k0 == 0, pf, step_bytes);
           }
