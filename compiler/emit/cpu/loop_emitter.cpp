@@ -167,6 +167,8 @@ class FunctionEmitter {
     std::string s = fmt::format("extern \"C\" void {}(const aotc_kargs* a, int64_t begin, int64_t end) {{\n  if (begin >= end) return;\n",
                                 spec_.symbol);
     const size_t n = k_.outer.size();
+    // One unit and no loop: GCC 12 crashes on some loops whose bodies are all the same.
+    if (n == 0) return s + scopes_.take(kFunction) + "{\n" + scopes_.take(kUnit) + "}\n}\n";
     std::string decode, step;
     std::vector<std::string> extents;
     for (size_t i = 0; i < n; ++i) {
