@@ -177,7 +177,9 @@ template <int k>
 void adaptive_avg_pool(Rule& r) {
   const T x = tensor(r, "self").up();
   const TensorType t = r.meta_result();
-  const Adaptive a = adaptive_windows(r, x, output_size(r, k), 0.0);
+  const std::vector<Expr> size = output_size(r, k);
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const Adaptive a = adaptive_windows(r, x, size, 0.0);
   const T sum = a.windows.sum(trailing(a.windows, k), false);
   T n(r.b, full(r.b, sum.dtype(), {}, 1.0));
   for (int i = 0; i < k; ++i) {
@@ -190,7 +192,13 @@ void adaptive_avg_pool(Rule& r) {
 template <int k>
 void adaptive_max_pool(Rule& r) {
   const T x = tensor(r, "self");
-  const Adaptive a = adaptive_windows(r, x, output_size(r, k), -kInfinity);
+  const std::vector<Expr> size = output_size(r, k);
+  if (const TensorType t = r.meta_result(); t.elems().is(0)) {
+    for (size_t i : {0, 1})
+      if (r.wants(i)) r.set(i, full(r.b, r.meta_result(i).dtype, t.dims, 0.0));
+    return;
+  }
+  const Adaptive a = adaptive_windows(r, x, size, -kInfinity);
   r.set(0, a.windows.reduce(ReduceKind::max, trailing(a.windows, k), false));
   if (!r.wants(1)) return;
   T rest = a.windows.reduce(ReduceKind::argmax, trailing(a.windows, k), false);

@@ -62,7 +62,9 @@ class Folder {
         bytes += leaf_bytes_[idx(v)];
       }
       for (ValueId v : n.outputs) {
-        all = all && g_.type(v).elems().is_const() && !is_complex(g_.type(v).dtype);
+        // Every dim, not their product: a tensor of [n, 0] has no elements, but no fixed dims either.
+        const Exprs& dims = g_.type(v).dims;
+        all = all && std::all_of(dims.begin(), dims.end(), [](const Expr& d) { return d.is_const(); }) && !is_complex(g_.type(v).dtype);
         leaf_bytes_[idx(v)] = bytes;
       }
       for (ValueId v : n.outputs) constant_[idx(v)] = all && affordable(n);

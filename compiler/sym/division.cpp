@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "sym/detail.h"
+#include "sym/sym_error.h"
 
 namespace aotc {
 
@@ -202,7 +203,7 @@ Expr extremum(AtomKind kind, const Expr& a, const Expr& b) {
 
 Expr floordiv(const Expr& a, const Expr& b) {
   if (auto d = b.as_const()) {
-    AOTC_CHECK(*d != 0, "floordiv by zero");
+    if (*d == 0) throw SymError("sizes are divided by zero");
     if (*d == 1) return a;
     if (*d < 0) return floordiv(-a, -b);
     if (auto c = a.as_const()) return floor_div(*c, *d);
@@ -227,7 +228,7 @@ Expr floordiv(const Expr& a, const Expr& b) {
 
 Expr mod(const Expr& a, const Expr& b) {
   if (auto d = b.as_const()) {
-    AOTC_CHECK(*d != 0, "mod by zero");
+    if (*d == 0) throw SymError("sizes are divided by zero");
     if (*d == 1) return 0;
     if (*d < 0) return -mod(-a, -b);
     if (auto c = a.as_const()) return floor_mod(*c, *d);
