@@ -85,8 +85,12 @@ int run(const Options& o, const Common& common) {
   try {
     rows = compare_runs(o, common, artifact, original.program);
   } catch (Diagnostic& d) {
-    if (!original.doubt.empty()) d.note(original.doubt);
-    throw;
+    if (original.doubt.empty()) throw;
+    // Not the artifact's fault: the archive beside it is another.
+    Diagnostic other(ExitCode::bad_input, d.loc(), d.message());
+    for (const std::string& note : d.notes()) other.note(note);
+    other.note(original.doubt);
+    throw other;
   }
 
   const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });

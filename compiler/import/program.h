@@ -101,7 +101,7 @@ struct OpenCondition {
 };
 
 struct Program {
-  std::string file;  ///< path as given, for messages
+  std::string file;       ///< path as given, for messages
   std::string source_id;  ///< of the graph and the weights as saved, 16 hex digits; the same wherever the archive lies
   std::string torch_version;
   int schema_major = 0, schema_minor = 0;
