@@ -11,22 +11,27 @@ namespace aotc::cli {
 
 Run add_explain(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
+  auto kernel = std::make_shared<std::string>();
   auto check_weights = std::make_shared<bool>(false);
   o->add_to(app);
   add_check_weights(app, *check_weights);
-  return [o, check_weights](const Common& common) {
+  app.add_option("--kernel", *kernel, "only this kernel: its choices, what they were chosen from, predicted and measured times, refusals");
+  return [o, kernel, check_weights](const Common& common) {
     nlohmann::json e;
     if (is_shared_object(o->model)) {
       e = ArtifactFile(o->model, *check_weights).metadata().at("explain");
     } else {
       const pipeline::FrontOptions options = o->get();
       const pipeline::Front front = pipeline::run_front(options, {});
-      e = pipeline::explain(front, pipeline::make_plans(front, options.target));
+      plan::Decisions decisions;
+      const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);
+      e = pipeline::explain(front, plans.plans, decisions);
     }
+    if (!kernel->empty()) e = pipeline::explain_kernel(e, *kernel);
     if (common.json)
       fmt::print("{}\n", e.dump(1));
     else
-      fmt::print("{}", pipeline::explain_text(e));
+      fmt::print("{}", kernel->empty() ? pipeline::explain_text(e) : pipeline::explain_kernel_text(e));
     return 0;
   };
 }

@@ -8,6 +8,8 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
                  "deployment), or a list of avx2,avx512,avx512_bf16");
+  app.add_option("--threads", threads, "threads of a run that choices aim at; default: the processors that this process may use")
+      ->check(CLI::Range(1, 1024));
   app.add_option(
       "--cuda", cuda,
       "GPU architectures, for example sm_90a; makes a GPU artifact. Fused loops of any type and products of float32, float16 and bfloat16; "
@@ -25,6 +27,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.model = model;
   o.shapes = shapes;
   o.target = cuda.empty() ? parse_cpu_target(cpu.empty() ? "native" : cpu) : parse_cuda_target(cuda);
+  o.target.threads = threads;
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};
   o.dump_dir = dump_dir;
   return o;

@@ -11,6 +11,7 @@ namespace aotc::cli {
 struct FrontArgs {
   std::string model, shapes, cpu, cuda, dump_dir;
   std::vector<std::string> print_ir_after;
+  int threads = 0;
   void add_to(CLI::App& app);
   pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)
 };

@@ -26,7 +26,7 @@ constexpr Verb kVerbs[] = {
     {"explain", "which operators went into which kernel and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
     {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
-    {"opt", "for developers: graph text in, passes, graph text out", "aotc opt file.graph --passes=fold_constants,dce", add_opt},
+    {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
 };
 

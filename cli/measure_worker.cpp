@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "cli.h"
-#include "search/measure.h"
+#include "search/measure_worker.h"
 
 namespace aotc::cli {
 

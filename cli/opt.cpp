@@ -1,3 +1,5 @@
+#include "opt/opt.h"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -8,42 +10,47 @@
 
 #include "cli.h"
 #include "emit/toolchain.h"
-#include "passes/passes.h"
 #include "pipeline/stages.h"
 
 namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string file, passes, output;
+  std::string file, passes, output, cpu, cuda;
+  std::vector<std::string> variants;
   bool trace = false;
 };
 
-int list_passes(const Common& common) {
+int list_stages(const Common& common) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const passes::Pass& p : passes::pass_list()) rows.push_back({{"name", p.name}, {"what", p.what}});
+  for (const opt::Stage& s : opt::stages()) rows.push_back({{"name", s.name}, {"what", s.what}});
   if (common.json) {
     fmt::print("{}\n", rows.dump(1));
   } else {
-    for (const passes::Pass& p : passes::pass_list()) fmt::print("{:<18}{}\n", p.name, p.what);
+    for (const opt::Stage& s : opt::stages()) fmt::print("{:<18}{}\n", s.name, s.what);
   }
   return 0;
 }
 
-int opt(const Options& o, const Common& common) {
-  if (o.file.empty()) return list_passes(common);
-  passes::PassContext ctx;
+int run_opt(const Options& o, const Common& common) {
+  if (o.file.empty()) return list_stages(common);
+  if (!o.cpu.empty() && !o.cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other");
+  opt::Options options;
+  options.variants = o.variants;
+  options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
   if (o.trace)
-    ctx.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
+    options.context.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
       spdlog::info("{:<18}{:>6} nodes {:>8.2f} ms{}", name, g.order.size(), seconds * 1e3, changed ? "" : "  (unchanged)");
     };
   // A dump's constants lie beside its texts; those of the result beside it, if it is a file.
   const auto beside = [](const std::string& file) { return (std::filesystem::path(file).parent_path() / ConstantStore::kFolder).string(); };
   const ConstantStore in(beside(o.file));
   ConstantStore out(o.output.empty() ? std::string() : beside(o.output));
-  const std::string text = passes::run_on_text(pipeline::read_text(o.file), o.file, o.passes, in, out, ctx);
+  opt::Ir ir = opt::parse(pipeline::read_text(o.file), o.file, {.missing = MissingData::opaque, .constants = &in});
+  opt::run(ir, o.passes, options);
+  const std::string text = opt::print(ir, {.constants = &out});
   if (common.json) {
-    fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {"graph", text}}.dump(1));
+    fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {ir.plans ? "plan" : ir.module ? "loop" : "graph", text}}.dump(1));
   } else if (o.output.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);
   } else {
@@ -56,11 +63,17 @@ int opt(const Options& o, const Common& common) {
 
 Run add_opt(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("file", o->file, "graph text; without it the passes are listed");
-  app.add_option("--passes", o->passes, "comma-separated names, or 'all'")->default_val("all");
+  app.add_option("file", o->file, "text of a graph, of loops or of plans; without it the passes and stages are listed");
+  app.add_option(
+      "--passes", o->passes,
+      "comma-separated: passes ('all' for every one), 'loop' for a graph's fused loops, 'plan' for the plans of loops; without it "
+      "the text is verified and printed");
+  app.add_option("--variant", o->variants, "of the stage plan, several times: \"batch=1\", \"batch in [2, 64] by 2\", \"default\"");
+  app.add_option("--cpu", o->cpu, "instruction sets, as for build");
+  app.add_option("--cuda", o->cuda, "GPU architectures, as for build");
   app.add_option("-o,--output", o->output, "write the text there instead of stdout");
   app.add_flag("--trace", o->trace, "say what each pass did and how long it took");
-  return [o](const Common& common) { return opt(*o, common); };
+  return [o](const Common& common) { return run_opt(*o, common); };
 }
 
 }  // namespace aotc::cli

@@ -23,6 +23,7 @@ struct RandomOptions {
 class RandomGraph {
  public:
   RandomGraph(uint32_t seed, RandomOptions options) : rng_(seed), o_(options), b_(g_) {}
+  virtual ~RandomGraph() = default;
 
   Graph build() {
     if (o_.symbolic) {
@@ -32,15 +33,19 @@ class RandomGraph {
     for (int64_t n : {1, 2, 3, 4, 6}) sizes_.push_back(n);
     for (int i = 0; i < 2 + pick(2); ++i)
       pool_.push_back(g_.add_input("x" + std::to_string(i), {o_.dtype, i == 0 && o_.symbolic ? both_symbols() : some_dims()}));
+    begin();
     while (static_cast<int>(g_.order.size()) < o_.nodes) pool_.push_back(step());
     for (int i = 0; i < 3; ++i) {
       const ValueId v = i == 0 ? pool_.back() : any();
       g_.outputs.push_back({"y" + std::to_string(i), v, "", -1});
     }
+    end();
     return std::move(g_);
   }
 
- private:
+ protected:
+  virtual void begin() {}  ///< more inputs
+  virtual void end() {}    ///< more outputs
   int pick(int n) { return static_cast<int>(rng_() % static_cast<uint32_t>(n)); }
   bool chance(int percent) { return pick(100) < percent; }
   Expr some_size() { return sizes_[pick(static_cast<int>(sizes_.size()))]; }
@@ -91,7 +96,7 @@ class RandomGraph {
     return b_.expand(b_.reduce_keep(chance(50) ? ReduceKind::max : ReduceKind::min, v, over), dims);
   }
 
-  ValueId step() {
+  virtual ValueId step() {
     using Maker = ValueId (RandomGraph::*)();
     static constexpr Maker kMakers[] = {
         &RandomGraph::unary,   &RandomGraph::unary,   &RandomGraph::binary,  &RandomGraph::binary,   &RandomGraph::binary,

@@ -78,6 +78,7 @@ Target parse_cpu_target(std::string_view text) {
       const auto isas = native_isas();
       if (isas.empty()) fail("--cpu native: this machine has no AVX2 with FMA and F16C, the least that aotc makes code for");
       if (!t.has(isas.back())) t.isas.push_back(isas.back());
+      t.native = true;
       continue;
     }
     if (part == "portable") {

@@ -22,7 +22,8 @@ std::vector<Isa> native_isas();
 struct Target {
   std::vector<Isa> isas;         ///< CPU: one code version each, best last; empty for a GPU-only artifact
   std::vector<std::string> sms;  ///< GPU: "sm_90a" ...; empty for a CPU artifact
-  int threads_hint = 2;          ///< threads for which costs are estimated
+  bool native = false;           ///< CPU: for the machine that runs aotc, its cache sizes included
+  int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
   bool is_gpu() const { return !sms.empty(); }
   bool has(Isa isa) const {
     for (Isa i : isas)

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "aotc/detail/cpu_features.h"
-#include "emit/configs.h"
 #include "emit/cpu/module.h"
 #include "emit/versions.h"
 #include "kernels/cpu/catalog.h"
@@ -141,7 +140,7 @@ class Emitter {
 
   /// Number of a step's kernel in the function tables.
   int32_t kernel_number(const plan::Step& s) {
-    if (s.kind == plan::StepKind::cuda) return static_cast<int32_t>(idx(s.kernel));
+    if (s.kind == plan::StepKind::cuda) return s.config;
     if (s.kind != plan::StepKind::cpu) return -1;
     auto [it, fresh] = kernel_number_.emplace(s.symbol, static_cast<int32_t>(kernels_.size()));
     if (fresh) kernels_.push_back({s.symbol, s.library});
@@ -169,7 +168,7 @@ class Emitter {
       const bool cuda = s.kind == plan::StepKind::cuda;
       steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}}}",
                                   static_cast<int>(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
-                                  s.config, slots.slot(s.work), slots.slot(s.grain),
+                                  cuda ? -1 : s.config, slots.slot(s.work), slots.slot(s.grain),
                                   s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
                                   cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
                                   cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, quoted(s.label)));
@@ -229,7 +228,7 @@ class Emitter {
       for (size_t c = 0; c < in_.plans.configs.size(); ++c) {
         const plan::KernelConfig& k = in_.plans.configs[c];
         const std::string name = fmt::format("config{}_{}", c, isa_name(isa));
-        out_ += emit_config(in_.module.kernels[k.kernel], k, isa, name);
+        out_ += k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
         configs.push_back("&" + name);
       }
       const std::string isa_text(isa_name(isa));
@@ -251,7 +250,8 @@ class Emitter {
       images.push_back(fmt::format("{{{}, {}, {}, {}, {}u}}", number / 10, number % 10, suffix ? fmt::format("'{}'", digits.back()) : "0",
                                    i.symbol, i.bytes));
     }
-    for (const CudaFunction& f : in_.cuda_functions) functions.push_back(fmt::format("{{{}, {}}}", quoted(f.name), f.max_smem_bytes));
+    for (const plan::KernelConfig& c : in_.plans.configs)
+      functions.push_back(fmt::format("{{{}, {}}}", quoted(c.symbol), c.max_smem_bytes));
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 
@@ -265,8 +265,9 @@ class Emitter {
         "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u}};\n",
         g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(),
         g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr",
-        in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", in_.cuda_functions.size(), embedded ? in_.weights_symbol : "nullptr",
-        in_.plans.weights_bytes, in_.weights_file.empty() ? "nullptr" : quoted(in_.weights_file), in_.weights_hash);
+        in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0),
+        embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes, in_.weights_file.empty() ? "nullptr" : quoted(in_.weights_file),
+        in_.weights_hash);
   }
 
   static std::string long_string(const std::string& s) {

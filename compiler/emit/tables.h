@@ -16,11 +16,6 @@ struct CudaImage {
   uint64_t bytes;
 };  ///< symbol of a blob object that holds the cubin
 
-struct CudaFunction {
-  std::string name;
-  int64_t max_smem_bytes = 0;  ///< of dynamic shared memory, over all shapes
-};
-
 struct TableInput {
   const Graph& graph;
   const loop::Module& module;
@@ -28,8 +23,7 @@ struct TableInput {
   const Target& target;
   std::string metadata_json;
   std::vector<CudaImage> cuda_images;
-  std::vector<CudaFunction> cuda_functions;  ///< by KernelId
-  std::string weights_symbol;                ///< of the blob object, or empty: in weights_file
+  std::string weights_symbol;  ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
 };

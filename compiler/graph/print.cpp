@@ -5,34 +5,13 @@
 
 #include "graph/scalar.h"
 #include "graph/text.h"
+#include "sym/text_reader.h"
 
 namespace aotc {
 namespace {
 
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 bool name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 bool is_name(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), name_char); }
-
-/// A double that parses back to itself and never reads as an integer.
-std::string real_text(double v) {
-  if (std::isnan(v)) return "nan";
-  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-  std::string s = fmt::format("{}", v);
-  if (s.find_first_of(".en") == std::string::npos) s += ".0";
-  return s;
-}
 
 std::string element_text(DType t, const std::byte* p) {
   if (is_float(t)) {
@@ -97,39 +76,11 @@ struct Printer {
   std::string ref(ValueId v) const { return "%" + names[idx(v)]; }
   std::string text(const Expr& e) const { return e.str(g.syms); }
 
-  template <class T, class F>
-  static std::string list(const T& items, F&& f) {
-    std::string s = "[";
-    for (size_t i = 0; i < items.size(); ++i) s += (i ? ", " : "") + f(items[i]);
-    return s + "]";
-  }
-
-  std::string attr_text(const AttrValue& v) const {
-    struct Visitor {
-      const Printer& p;
-      std::string operator()(bool b) const { return b ? "true" : "false"; }
-      std::string operator()(int64_t i) const { return fmt::format("{}", i); }
-      std::string operator()(double d) const { return real_text(d); }
-      std::string operator()(const std::string& s) const { return is_name(s) ? s : quoted(s); }
-      std::string operator()(const Ints& v) const {
-        return list(v, [](int64_t i) { return fmt::format("{}", i); });
-      }
-      std::string operator()(const Expr& e) const { return p.text(e); }
-      std::string operator()(const Exprs& v) const {
-        return list(v, [this](const Expr& e) { return p.text(e); });
-      }
-    };
-    return std::visit(Visitor{*this}, v);
-  }
-
   void symbols() {
     for (uint32_t i = 0; i < g.syms.size(); ++i) {
       const SymInfo& s = g.syms[static_cast<SymId>(i)];
       if (s.kind != SymKind::shape) continue;
-      out += fmt::format("sym {} [{}, {}]", s.name, s.min, s.max == kInf ? "inf" : std::to_string(s.max));
-      if (s.multiple_of != 1) out += fmt::format(" multiple_of {}", s.multiple_of);
-      if (!s.tune.empty()) out += " tune " + list(s.tune, [](int64_t t) { return std::to_string(t); });
-      out += '\n';
+      out += symbol_text(s) + '\n';
     }
   }
 
@@ -144,23 +95,23 @@ struct Printer {
 
   void edges_in() {
     for (const InputInfo& i : g.inputs) {
-      out += fmt::format("input {} : {} {}", ref(i.value), print(g.type(i.value), g.syms), quoted(i.tree_path));
-      if (names[idx(i.value)] != i.name) out += " name " + quoted(i.name);
+      out += fmt::format("input {} : {} {}", ref(i.value), print(g.type(i.value), g.syms), quoted_text(i.tree_path));
+      if (names[idx(i.value)] != i.name) out += " name " + quoted_text(i.name);
       out += '\n';
     }
     for (ValueId v : leaves(ValueKind::constant)) {
       const ConstData& c = g.constants[g.values[v].constant];
-      out += fmt::format("const {} : {} {}{}\n", ref(v), print(c.type, g.syms), quoted(c.name), data_text(c));
+      out += fmt::format("const {} : {} {}{}\n", ref(v), print(c.type, g.syms), quoted_text(c.name), data_text(c));
     }
     for (const StateInfo& s : g.states) {
-      out += fmt::format("state {} : {} {}", ref(s.value), print(s.type, g.syms), quoted(s.name));
+      out += fmt::format("state {} : {} {}", ref(s.value), print(s.type, g.syms), quoted_text(s.name));
       if (s.updated != kNone<ValueId>) out += " updated " + ref(s.updated);
       if (g.constants.contains(s.initial)) out += data_text(g.constants[s.initial]);
       out += '\n';
     }
     static constexpr std::string_view kKinds[] = {"eq", "le", "divisible"};
     for (const ShapeGuard& q : g.guards)
-      out += fmt::format("guard {} {}, {} {}\n", kKinds[static_cast<size_t>(q.kind)], text(q.a), text(q.b), quoted(q.why));
+      out += fmt::format("guard {} {}, {} {}\n", kKinds[static_cast<size_t>(q.kind)], text(q.a), text(q.b), quoted_text(q.why));
   }
 
   void node(const Node& n) {
@@ -170,25 +121,25 @@ struct Printer {
     for (size_t i = 0; i < n.inputs.size(); ++i) line += (i ? ", " : "") + ref(n.inputs[i]);
     line += ")";
     std::string attrs;
-    for (const auto& [a, v] : n.attrs) attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", attr_name(a), attr_text(v));
+    for (const auto& [a, v] : n.attrs) attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", attr_name(a), attr_text(v, g.syms));
     if (!attrs.empty()) line += " {" + attrs + "}";
     line += " : ";
     for (size_t i = 0; i < n.outputs.size(); ++i) line += (i ? ", " : "") + print(g.type(n.outputs[i]), g.syms);
-    if (!n.name.empty()) line += " @" + (is_name(n.name) ? n.name : quoted(n.name));
-    if (opts.source && !n.source.empty()) line += " " + quoted(n.source);
+    if (!n.name.empty()) line += " @" + (is_name(n.name) ? n.name : quoted_text(n.name));
+    if (opts.source && !n.source.empty()) line += " " + quoted_text(n.source);
     out += line + '\n';
   }
 
   std::string run() {
     name_values();
-    out = "graph @" + (is_name(g.name) ? g.name : quoted(g.name)) + '\n';
+    out = "graph @" + (is_name(g.name) ? g.name : quoted_text(g.name)) + '\n';
     symbols();
     edges_in();
     for (NodeId id : g.order)
       if (!g.nodes[id].dead) node(g.nodes[id]);
     for (const OutputInfo& o : g.outputs) {
-      out += fmt::format("output {} {}", ref(o.value), quoted(o.name));
-      if (!o.tree_path.empty()) out += " tree " + quoted(o.tree_path);
+      out += fmt::format("output {} {}", ref(o.value), quoted_text(o.name));
+      if (!o.tree_path.empty()) out += " tree " + quoted_text(o.tree_path);
       if (o.alias_input >= 0) out += fmt::format(" alias_input {}", o.alias_input);
       out += '\n';
     }
@@ -198,12 +149,21 @@ struct Printer {
 
 }  // namespace
 
-std::string print(const TensorType& t, const SymTable& syms) {
-  std::string s(dtype_name(t.dtype));
-  s += '[';
-  for (size_t i = 0; i < t.dims.size(); ++i) s += (i ? ", " : "") + t.dims[i].str(syms);
-  return s + ']';
+std::string attr_text(const AttrValue& v, const SymTable& syms) {
+  struct Visitor {
+    const SymTable& syms;
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(int64_t i) const { return fmt::format("{}", i); }
+    std::string operator()(double d) const { return real_text(d); }
+    std::string operator()(const std::string& s) const { return is_name(s) ? s : quoted_text(s); }
+    std::string operator()(const Ints& v) const { return list_text(v); }
+    std::string operator()(const Expr& e) const { return e.str(syms); }
+    std::string operator()(const Exprs& v) const { return list_text(v, syms); }
+  };
+  return std::visit(Visitor{syms}, v);
 }
+
+std::string print(const TensorType& t, const SymTable& syms) { return std::string(dtype_name(t.dtype)) + list_text(t.dims, syms); }
 
 std::string print(const Graph& g, const PrintOptions& options) { return Printer(g, options).run(); }
 

@@ -21,12 +21,18 @@
 
 namespace aotc {
 
+class TextReader;
+
 struct PrintOptions {
   bool source = false;                 ///< user's source lines as trailing strings
   ConstantStore* constants = nullptr;  ///< where the data go that are not in the text; null: nowhere
 };
 std::string print(const Graph& g, const PrintOptions& = {});
 std::string print(const TensorType& t, const SymTable& syms);  ///< "float32[batch, 4096]"
+std::string attr_text(const AttrValue& v, const SymTable& syms);
+/// Pseudo-random content that depends on the name alone; dims must be numbers.
+ConstData made_up_constant(std::string name, TensorType type);
+AttrValue read_attr(TextReader& in, Attr a, const SymTable& syms);  ///< what attr_text gave
 /// What becomes of constants whose data are neither in the text nor beside it.
 enum class MissingData : uint8_t {
   made_up,  ///< pseudo-random numbers, by name: what tests interpret

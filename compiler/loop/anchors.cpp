@@ -65,10 +65,10 @@ GroupKind kind_of(Op op) {
 
 }  // namespace
 
-void find_anchors(Partition& p, bool strict) {
+void find_anchors(Partition& p, const std::set<ValueId>& alone) {
   const Graph& g = p.g;
   const auto users = g.users();
-  auto passes_on = [&](ValueId u) { return !strict || users[idx(u)].size() == 1; };
+  auto passes_on = [&](ValueId u) { return !alone.count(u) || users[idx(u)].size() == 1; };
   std::map<NodeId, size_t> number;
   for (NodeId id : g.order) {
     const Node& n = g.nodes[id];

@@ -12,7 +12,7 @@ namespace aotc::loop {
 // ---------------------------------------------------------------------------------------------------------------- buffers
 BufferId Buffers::make(std::string name, BufferKind kind, TensorType type, uint32_t index) {
   if (const int n = names_[name]++; n > 0) name += "." + std::to_string(n);
-  return m_.buffers.push({std::move(name), kind, std::move(type), index});
+  return m_.buffers.push({std::move(name), kind, std::move(type), index, -1});
 }
 
 BufferId Buffers::of(ValueId root) {
@@ -43,7 +43,9 @@ BufferId Buffers::output(uint32_t number) {
   auto it = outputs_.find(number);
   if (it != outputs_.end()) return it->second;
   const OutputInfo& o = p_.g.outputs[number];
-  return outputs_[number] = make(o.name, BufferKind::output, p_.g.type(o.value), number);
+  const BufferId b = make(o.name, BufferKind::output, p_.g.type(o.value), number);
+  m_.buffers[b].alias_input = o.alias_input;
+  return outputs_[number] = b;
 }
 
 BufferId Buffers::state_update(uint32_t number) {

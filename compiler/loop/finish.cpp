@@ -192,14 +192,14 @@ void drop_unused(LoopKernel& k) {
 
 }  // namespace
 
-void finish(LoopKernel& k, const SymTable& base, Loops loops) {
+void finish(LoopKernel& k, const SymTable& base, Loops loops, const FusionRules& rules) {
   drop_unused(k);
   if (loops == Loops::free)
     choose_loops(k);
   else
     k.lanes = LaneAxis::inner;
   for (Inst& i : k.insts) i.index = k.syms.simplify(i.index);
-  schedule(k);
+  schedule(k, rules);
   canonical_symbols(k, base);
   number_insts(k);
 }

@@ -192,9 +192,10 @@ enum class BufferKind : uint8_t { input, output, constant, state, state_out, tem
 struct Buffer {
   std::string name;
   BufferKind kind = BufferKind::temp;
-  TensorType type;      ///< dense row-major
-  uint32_t index = 0;   ///< input/output: position in the signature; constant: ConstId; state: StateId
-  bool panels = false;  ///< a constant in one form for all: that of the products with b_panels_read whose operand b it is
+  TensorType type;           ///< dense row-major
+  uint32_t index = 0;        ///< input/output: position in the signature; constant: ConstId; state: StateId
+  int32_t alias_input = -1;  ///< output: the input whose memory a caller may give for it, too
+  bool panels = false;       ///< a constant in one form for all: that of the products with b_panels_read whose operand b it is
 };
 
 struct Call {

@@ -29,23 +29,6 @@ std::vector<NodeId>& nodes_of(Kernel& k) {
   return std::visit([](auto& x) -> std::vector<NodeId>& { return x.nodes; }, k);
 }
 
-/// Text of the kernel without what does not change its code.
-std::string structure(Kernel k) {
-  name_of(k).clear();
-  nodes_of(k).clear();
-  auto clear = [](LoopKernel& attached) {
-    attached.name.clear();
-    attached.nodes.clear();
-  };
-  if (auto m = std::get_if<MatmulKernel>(&k)) {
-    for (Segment& s : m->segments) clear(s.epilogue);
-    for (Operand* o : {&m->a, &m->b})
-      if (o->prologue) clear(*o->prologue);
-  }
-  if (auto c = std::get_if<ConvKernel>(&k)) clear(c->epilogue);
-  return print(k);
-}
-
 /// "layer_norm_3" → "layer_norm".
 std::string stem(std::string s) {
   const size_t last = s.find_last_not_of("0123456789");
@@ -105,14 +88,12 @@ Lowered lower_loop(const Partition& p, GroupId id, Buffers& buffers) {
   KernelBuilder b(p, id, buffers);
   for (const StoreAt& s : p.groups[id].stores) b.store(s);
   LoopKernel k = std::move(b.kernel());
-  finish(k, p.g.syms, Loops::free);
+  finish(k, p.g.syms, Loops::free, p.rules);
   return {std::move(k), b.args()};
 }
 
-Module lower(const Graph& g, const Target& target) {
-  PartitionOptions options;
-  options.prologues = !target.is_gpu();  // gemm.cuh takes operands from memory only
-  const Partition p = partition(g, options);
+Module lower(const Graph& g, const FusionRules& rules) {
+  const Partition p = partition(g, rules);
   Module m;
   m.syms = g.syms;
   m.notes = p.notes;

@@ -46,7 +46,7 @@ LoopKernel finish_attached(const Partition& p, const KernelBuilder& b, Param own
   for (Inst& i : k.insts)
     if ((i.kind == InstKind::load || i.kind == InstKind::store) && i.param == kNone<ParamId>) i.param = id;
   k.nodes.clear();
-  finish(k, p.g.syms, Loops::fixed);
+  finish(k, p.g.syms, Loops::fixed, p.rules);
   return k;
 }
 

@@ -2,290 +2,179 @@
 // their kernel.
 #include <fmt/format.h>
 
-#include <cctype>
-#include <cstdlib>
-
 #include "graph/infer.h"
+#include "graph/text.h"
 #include "loop/names.h"
 #include "loop/text.h"
 #include "loop/verify.h"
+#include "sym/text_reader.h"
 
 namespace aotc::loop {
 namespace {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  Parser(std::string_view text, std::string_view file) : in_(text, file) {}
 
   Module module() {
-    next_line();
-    expect("module");
-    while (next_line()) {
-      const std::string w = word();
-      if (w == "sym")
-        symbol();
-      else if (w == "buffer")
+    in_.need_line();
+    in_.want_word("module");
+    in_.end_line();
+    while (in_.next_line()) {
+      if (in_.accept_word("sym"))
+        m_.syms.add(in_.symbol(m_.syms));
+      else if (in_.accept_word("buffer"))
         buffer();
-      else if (w == "call")
+      else if (in_.accept_word("call"))
         call();
-      else if (w == "weight")
+      else if (in_.accept_word("weight"))
         weight();
-      else if (w == "note" || w == "prologue")
-        note(w == "prologue");
+      else if (in_.accept_word("note"))
+        note(false);
+      else if (in_.accept_word("prologue"))
+        note(true);
       else
-        kernel(w);
+        kernel();
+      in_.end_line();
     }
     return std::move(m_);
   }
 
  private:
-  // ------------------------------------------------------------------------------------------------------------ characters
-  [[noreturn]] void fail(const std::string& what) const {
-    Loc loc;
-    loc.file = std::string(file_);
-    loc.path = fmt::format("{}:{}", line_number_, pos_ + 1);
-    throw Diagnostic(std::move(loc), what).note("the line is: " + std::string(line_));
-  }
-  /// Moves to the next line that is not empty.
-  bool next_line() {
-    while (begin_ < text_.size()) {
-      size_t end = text_.find('\n', begin_);
-      if (end == std::string_view::npos) end = text_.size();
-      line_ = text_.substr(begin_, end - begin_);
-      begin_ = end + 1;
-      ++line_number_;
-      pos_ = 0;
-      if (!at_end()) return true;
-    }
-    line_ = {};
-    pos_ = 0;
-    return false;
-  }
   void need_line() {
-    if (!next_line()) fail("the text ends too early");
-  }
-  void space() {
-    while (pos_ < line_.size() && std::isspace(static_cast<unsigned char>(line_[pos_]))) ++pos_;
-  }
-  bool at_end() {
-    space();
-    return pos_ >= line_.size();
-  }
-  char peek() {
-    space();
-    return pos_ < line_.size() ? line_[pos_] : '\0';
-  }
-  bool accept(char c) {
-    if (peek() != c) return false;
-    ++pos_;
-    return true;
-  }
-  void want(char c) {
-    if (!accept(c)) fail(fmt::format("expected '{}'", c));
-  }
-  std::string word() {
-    space();
-    const size_t b = pos_;
-    while (pos_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[pos_])) || line_[pos_] == '_' || line_[pos_] == '.' ||
-                                   line_[pos_] == '-' || line_[pos_] == '+'))
-      ++pos_;
-    if (b == pos_) fail("expected a word");
-    return std::string(line_.substr(b, pos_ - b));
-  }
-  bool accept_word(std::string_view w) {
-    space();
-    const size_t at = pos_;
-    if (!at_end() && word_starts() && word() == w) return true;
-    pos_ = at;
-    return false;
-  }
-  bool word_starts() {
-    const char c = peek();
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
-  }
-  void expect(std::string_view w) {
-    if (!accept_word(w)) fail(fmt::format("expected '{}'", w));
-  }
-  int64_t integer() {
-    const std::string w = word();
-    if (w == "inf") return kInf;
-    char* end = nullptr;
-    const long long v = std::strtoll(w.c_str(), &end, 10);
-    if (*end) fail("expected an integer");
-    return v;
-  }
-  double real() {
-    const std::string w = word();
-    char* end = nullptr;
-    const double v = std::strtod(w.c_str(), &end);
-    if (*end) fail("expected a number");
-    return v;
-  }
-  std::string quoted() {
-    want('"');
-    std::string s;
-    for (; pos_ < line_.size() && line_[pos_] != '"'; ++pos_) {
-      if (line_[pos_] == '\\') ++pos_;
-      if (pos_ < line_.size()) s += line_[pos_];
-    }
-    want('"');
-    return s;
-  }
-  Exprs list(const SymTable& syms) {
-    want('[');
-    Exprs es;
-    size_t b = pos_;
-    int depth = 0;
-    for (; pos_ < line_.size(); ++pos_) {
-      const char c = line_[pos_];
-      if (c == '(') ++depth;
-      if (c == ')') --depth;
-      if (depth > 0 || (c != ',' && c != ']')) continue;
-      const std::string_view part = line_.substr(b, pos_ - b);
-      if (part.find_first_not_of(' ') != std::string_view::npos) es.push_back(parse_expr(part, syms));
-      b = pos_ + 1;
-      if (c == ']') break;
-    }
-    want(']');
-    return es;
+    in_.end_line();
+    in_.need_line();
   }
   Expr one(const SymTable& syms) {
-    const Exprs es = list(syms);
-    if (es.size() != 1) fail("expected one expression");
-    return es[0];
+    in_.want('[');
+    Expr e = in_.expr(syms);
+    in_.want(']');
+    return e;
   }
-  Ints ints() {
-    Ints out;
-    for (const Expr& e : list(SymTable{})) out.push_back(e.as_const().value());
-    return out;
+  Exprs sized(size_t n, const SymTable& syms) {
+    const TextReader::Place at = in_.place();
+    Exprs es = in_.exprs(syms);
+    if (es.size() != n) in_.fail(at, fmt::format("expected {} expressions", n));
+    return es;
   }
   DType dtype() {
-    auto t = parse_dtype(word());
-    if (!t) fail("expected a dtype");
+    auto t = parse_dtype(in_.word());
+    if (!t) in_.fail("expected an element type");
     return *t;
   }
   template <class W>
   auto named(const W& words, const char* what) {
-    auto e = words.parse(word());
-    if (!e) fail(fmt::format("expected {}", what));
+    auto e = words.parse(in_.word());
+    if (!e) in_.fail(fmt::format("expected {}", what));
     return *e;
   }
   template <class Id>
   Id id(char prefix) {
-    space();
-    if (peek() != prefix) fail(fmt::format("expected '{}' and a number", prefix));
-    ++pos_;
-    return static_cast<Id>(integer());
+    if (!in_.accept(prefix)) in_.fail(fmt::format("expected '{}' and a number", prefix));
+    return number<Id>();
+  }
+  template <class Id>
+  Id number() {
+    return static_cast<Id>(in_.integer(0, INT32_MAX));
   }
 
   // ----------------------------------------------------------------------------------------------------------------- module
-  void symbol() {
-    SymInfo s;
-    s.name = word();
-    want('[');
-    s.min = integer();
-    want(',');
-    s.max = integer();
-    want(']');
-    if (accept_word("multiple_of")) s.multiple_of = integer();
-    if (accept_word("tune")) s.tune = ints();
-    m_.syms.add(std::move(s));
-  }
   void buffer() {
-    if (id<BufferId>('b') != static_cast<BufferId>(m_.buffers.size())) fail("buffers are numbered in order");
+    if (id<BufferId>('b') != static_cast<BufferId>(m_.buffers.size())) in_.fail("buffers are numbered in order");
     Buffer b;
     b.kind = named(kBufferKinds, "a kind of buffer");
-    b.index = static_cast<uint32_t>(integer());
-    b.name = quoted();
+    b.index = static_cast<uint32_t>(in_.integer(0, INT32_MAX));
+    b.name = in_.string();
     b.type.dtype = dtype();
-    b.type.dims = list(m_.syms);
-    b.panels = accept_word("panels");
+    b.type.dims = in_.exprs(m_.syms);
+    b.panels = in_.accept_word("panels");
+    if (in_.accept_word("alias_input")) b.alias_input = static_cast<int32_t>(in_.integer(0, INT32_MAX));
     m_.buffers.push(std::move(b));
   }
   void call() {
     Call c;
-    c.kernel = kernel_ids_.count(peek_name()) ? kernel_ids_.at(peek_name()) : (fail("no such kernel"), kNone<KernelId>);
-    word();
-    want('(');
-    while (!accept(')')) {
-      c.args.push_back(id<BufferId>('b'));
-      accept(',');
+    const auto kernel = kernel_ids_.find(in_.word());
+    if (kernel == kernel_ids_.end()) in_.fail("no such kernel");
+    c.kernel = kernel->second;
+    in_.want('(');
+    if (!in_.accept(')')) {
+      do c.args.push_back(id<BufferId>('b'));
+      while (in_.accept(','));
+      in_.want(')');
     }
-    c.label = quoted();
-    if (accept_word("nodes"))
-      while (!at_end()) c.nodes.push_back(static_cast<NodeId>(integer()));
+    c.label = in_.string();
+    if (in_.accept_word("nodes"))
+      while (!in_.at_end()) c.nodes.push_back(number<NodeId>());
     m_.calls.push_back(std::move(c));
   }
   void weight() {
     WeightNote n;
     n.buffer = id<BufferId>('b');
-    n.why = quoted();
+    n.why = in_.string();
     m_.weight_notes.push_back(std::move(n));
-  }
-  std::string peek_name() {
-    const size_t at = pos_;
-    const std::string w = word();
-    pos_ = at;
-    return w;
   }
   void note(bool prologue) {
     FusionNote n;
     n.prologue = prologue;
-    n.value = static_cast<ValueId>(integer());
-    n.why = quoted();
+    n.value = number<ValueId>();
+    n.why = in_.string();
     m_.notes.push_back(std::move(n));
   }
 
   // ---------------------------------------------------------------------------------------------------------------- kernels
-  void kernel(const std::string& kind) {
+  void kernel() {
     Kernel k;
-    if (kind == "loop")
+    if (in_.accept_word("loop"))
       k = loop();
-    else if (kind == "matmul")
+    else if (in_.accept_word("matmul"))
       k = matmul();
-    else if (kind == "conv")
+    else if (in_.accept_word("conv"))
       k = conv();
-    else if (kind == "attention")
+    else if (in_.accept_word("attention"))
       k = attention();
-    else if (kind == "library")
+    else if (in_.accept_word("library"))
       k = library();
     else
-      fail("expected sym, buffer, a kernel, call or note");
+      in_.fail("expected sym, buffer, a kernel (loop, matmul, conv, attention, library), call, note or prologue");
     const std::string name = kernel_name(k);
+    if (kernel_ids_.count(name)) in_.fail(fmt::format("kernel {} is defined twice", name));
     kernel_ids_[name] = m_.kernels.push(std::move(k));
   }
   template <class K>
   void head(K& k) {
-    const std::string name = word();
+    const std::string_view name = in_.word();
     if (name != "_") k.name = name;
-    want('{');
+    in_.want('{');
     k.syms = m_.syms;
     need_line();
-    if (accept_word("nodes")) {
-      while (!at_end()) k.nodes.push_back(static_cast<NodeId>(integer()));
+    if (in_.accept_word("nodes")) {
+      while (!in_.at_end()) k.nodes.push_back(number<NodeId>());
       need_line();
     }
-    while (accept_word("param")) {
+    while (in_.accept_word("param")) {
       Param p;
-      p.name = word();
+      p.name = in_.word();
+      for (const Param& other : k.params)
+        if (other.name == p.name) in_.fail(fmt::format("parameter {} is defined twice", p.name));
       p.role = named(kRoles, "a role");
       p.dtype = dtype();
-      p.dims = list(k.syms);
+      p.dims = in_.exprs(k.syms);
       k.params.push(std::move(p));
       need_line();
     }
   }
   ParamId param(const IdVec<ParamId, Param>& params) {
-    const std::string name = word();
+    const std::string_view name = in_.word();
     for (size_t i = 0; i < params.size(); ++i)
       if (params[static_cast<ParamId>(i)].name == name) return static_cast<ParamId>(i);
-    fail("no such parameter: " + name);
+    in_.fail(fmt::format("no such parameter: {}", name));
   }
-  void tail() { want('}'); }
+  void tail() { in_.want('}'); }
 
   SymId declare(LoopKernel& k, SymKind kind) {
     SymInfo s;
-    s.name = word();
+    s.name = in_.word();
+    if (k.syms.find(s.name)) in_.fail(fmt::format("symbol {} is defined twice", s.name));
     s.kind = kind;
     s.extent = one(k.syms);
     return k.syms.add(std::move(s));
@@ -295,21 +184,22 @@ class Parser {
     LoopKernel k;
     head(k);
     for (;; need_line()) {
-      const bool outer = accept_word("outer");
-      if (!outer && !accept_word("inner")) break;
+      const bool outer = in_.accept_word("outer");
+      if (!outer && !in_.accept_word("inner")) break;
       const SymId s = declare(k, SymKind::loop);
       (outer ? k.outer : k.inner).push_back({s, *k.syms[s].extent});
     }
-    for (; accept_word("value"); need_line()) declare(k, SymKind::value);
-    expect("lanes");
+    for (; in_.accept_word("value"); need_line()) declare(k, SymKind::value);
+    in_.want_word("lanes");
     k.lanes = named(kLanes, "inner, outer or none");
-    for (need_line(); peek() != '}'; need_line()) {
-      if (accept_word("each_outer") || accept_word("each_inner")) {
-        k.blocks.push_back({line_.find("each_inner") != std::string_view::npos, {}});
-        want(':');
+    for (need_line(); in_.peek() != '}'; need_line()) {
+      const bool outer = in_.accept_word("each_outer");
+      if (outer || in_.accept_word("each_inner")) {
+        k.blocks.push_back({!outer, {}});
+        in_.want(':');
         continue;
       }
-      if (k.blocks.empty()) fail("an instruction outside a block");
+      if (k.blocks.empty()) in_.fail("an instruction outside a block");
       k.blocks.back().insts.push_back(inst(k));
     }
     tail();
@@ -317,26 +207,26 @@ class Parser {
   }
 
   InstId inst(LoopKernel& k) {
-    if (id<InstId>('v') != static_cast<InstId>(k.insts.size())) fail("instructions are numbered in order");
-    want('=');
+    if (id<InstId>('v') != static_cast<InstId>(k.insts.size())) in_.fail("instructions are numbered in order");
+    in_.want('=');
     Inst i;
     i.kind = named(kInsts, "a kind of instruction");
     if (i.kind == InstKind::op) {
-      auto op = parse_op(word());
-      if (!op) fail("no such operator");
+      auto op = parse_op(in_.word());
+      if (!op) in_.fail("no such operator");
       i.op = *op;
     }
     if (i.kind == InstKind::reduce || i.kind == InstKind::scan) {
-      auto r = parse_reduce(word());
-      if (!r) fail("no such reduction");
+      auto r = parse_reduce(in_.word());
+      if (!r) in_.fail("no such reduction");
       i.reduce_kind = *r;
     }
     i.dtype = dtype();
     auto imm = [&] {
       if (is_float(i.dtype))
-        i.imm_f = real();
+        i.imm_f = in_.real();
       else
-        i.imm_i = integer();
+        i.imm_i = in_.integer();
     };
     if (i.kind == InstKind::constant) imm();
     if (i.kind == InstKind::load || i.kind == InstKind::store) {
@@ -344,38 +234,38 @@ class Parser {
       i.index = one(k.syms);
     }
     if (i.kind == InstKind::index) i.index = one(k.syms);
-    if (peek() == 'v') do
+    if (in_.peek() == 'v') do
         i.args.push_back(id<InstId>('v'));
-      while (accept(','));
-    if (accept_word("mask")) i.mask = id<InstId>('v');
-    if (accept_word("else")) imm();
-    if (accept_word("bind")) {
-      auto s = k.syms.find(word());
-      if (!s) fail("no such symbol");
+      while (in_.accept(','));
+    if (in_.accept_word("mask")) i.mask = id<InstId>('v');
+    if (in_.accept_word("else")) imm();
+    if (in_.accept_word("bind")) {
+      auto s = k.syms.find(in_.word());
+      if (!s) in_.fail("no such symbol");
       i.bind = *s;
     }
-    if (peek() == '"') i.text = quoted();
-    if (!at_end()) fail("unexpected text after the instruction");
+    if (in_.peek() == '"') i.text = in_.string();
+    if (!in_.at_end()) in_.fail("unexpected text after the instruction");
     return k.insts.push(std::move(i));
   }
 
   Operand operand(const char* name, const MatmulKernel& k) {
-    expect(name);
+    in_.want_word(name);
     Operand o;
-    if (accept_word("computed")) {
+    if (in_.accept_word("computed")) {
       need_line();
-      expect("prologue");
+      in_.want_word("prologue");
       o.prologue = loop();
       return o;
     }
     o.param = param(k.params);
-    expect("base");
+    in_.want_word("base");
     o.base = one(k.syms);
-    expect("batch");
-    o.batch_strides = list(k.syms);
-    expect("row");
+    in_.want_word("batch");
+    o.batch_strides = in_.exprs(k.syms);
+    in_.want_word("row");
     o.row_stride = one(k.syms);
-    expect("col");
+    in_.want_word("col");
     o.col_stride = one(k.syms);
     return o;
   }
@@ -383,15 +273,15 @@ class Parser {
   MatmulKernel matmul() {
     MatmulKernel k;
     head(k);
-    expect("types");
+    in_.want_word("types");
     k.in = dtype();
     k.acc = dtype();
     need_line();
-    expect("batch");
-    k.batch = list(k.syms);
+    in_.want_word("batch");
+    k.batch = in_.exprs(k.syms);
     need_line();
-    expect("size");
-    const Exprs size = sized(list(k.syms), 3);
+    in_.want_word("size");
+    const Exprs size = sized(3, k.syms);
     k.m = size[0];
     k.n = size[1];
     k.k = size[2];
@@ -399,59 +289,55 @@ class Parser {
     k.a = operand("a", k);
     need_line();
     k.b = operand("b", k);
-    k.b_constant = accept_word("constant");
-    k.b_panels_read = accept_word("panels");
-    for (need_line(); accept_word("segment"); need_line()) {
+    k.b_constant = in_.accept_word("constant");
+    k.b_panels_read = in_.accept_word("panels");
+    for (need_line(); in_.accept_word("segment"); need_line()) {
       Segment s;
-      const Exprs range = sized(list(k.syms), 2);
+      const Exprs range = sized(2, k.syms);
       s.n_begin = range[0];
       s.n_end = range[1];
       need_line();
-      expect("epilogue");
+      in_.want_word("epilogue");
       s.epilogue = loop();
       k.segments.push_back(std::move(s));
     }
     tail();
     return k;
   }
-  Exprs sized(Exprs es, size_t n) {
-    if (es.size() != n) fail(fmt::format("expected {} expressions", n));
-    return es;
-  }
 
   ConvKernel conv() {
     ConvKernel k;
     head(k);
-    expect("types");
+    in_.want_word("types");
     k.in = dtype();
     k.acc = dtype();
     need_line();
-    expect("x");
+    in_.want_word("x");
     k.x = param(k.params);
-    k.x_dims = list(k.syms);
+    k.x_dims = in_.exprs(k.syms);
     need_line();
-    expect("w");
+    in_.want_word("w");
     k.w = param(k.params);
-    k.transposed = accept_word("transposed");
-    k.w_constant = accept_word("constant");
+    k.transposed = in_.accept_word("transposed");
+    k.w_constant = in_.accept_word("constant");
     need_line();
-    expect("out");
-    k.out_dims = list(k.syms);
+    in_.want_word("out");
+    k.out_dims = in_.exprs(k.syms);
     need_line();
-    expect("shape");
-    expect("kernel");
-    k.kernel = ints();
-    expect("stride");
-    k.stride = ints();
-    expect("padding");
-    k.padding = ints();
-    k.padding_hi = ints();
-    expect("dilation");
-    k.dilation = ints();
-    expect("groups");
-    k.groups = integer();
+    in_.want_word("shape");
+    in_.want_word("kernel");
+    k.kernel = in_.integers();
+    in_.want_word("stride");
+    k.stride = in_.integers();
+    in_.want_word("padding");
+    k.padding = in_.integers();
+    k.padding_hi = in_.integers();
+    in_.want_word("dilation");
+    k.dilation = in_.integers();
+    in_.want_word("groups");
+    k.groups = in_.integer();
     need_line();
-    expect("epilogue");
+    in_.want_word("epilogue");
     k.epilogue = loop();
     need_line();
     tail();
@@ -459,10 +345,10 @@ class Parser {
   }
 
   AttentionKernel::View view(const char* name, const AttentionKernel& k) {
-    expect(name);
+    if (name) in_.want_word(name);
     AttentionKernel::View v;
     v.param = param(k.params);
-    const Exprs e = sized(list(k.syms), 5);
+    const Exprs e = sized(5, k.syms);
     v.base = e[0];
     v.b = e[1];
     v.h = e[2];
@@ -473,11 +359,11 @@ class Parser {
   AttentionKernel attention() {
     AttentionKernel k;
     head(k);
-    expect("type");
+    in_.want_word("type");
     k.dtype = dtype();
     need_line();
-    expect("size");
-    const Exprs s = sized(list(k.syms), 7);
+    in_.want_word("size");
+    const Exprs s = sized(7, k.syms);
     Expr* to[] = {&k.batch, &k.heads, &k.kv_heads, &k.q_len, &k.kv_len, &k.head_dim, &k.v_dim};
     for (size_t i = 0; i < 7; ++i) *to[i] = s[i];
     need_line();
@@ -489,14 +375,13 @@ class Parser {
     need_line();
     k.out = view("out", k);
     need_line();
-    if (accept_word("mask")) {
-      pos_ = 0;
-      k.mask = view("mask", k);
+    if (in_.accept_word("mask")) {
+      k.mask = view(nullptr, k);
       need_line();
     }
-    expect("scale");
-    k.scale = real();
-    k.causal = accept_word("causal");
+    in_.want_word("scale");
+    k.scale = in_.real();
+    k.causal = in_.accept_word("causal");
     need_line();
     tail();
     return k;
@@ -505,44 +390,35 @@ class Parser {
   LibraryKernel library() {
     LibraryKernel k;
     head(k);
-    expect("algorithm");
-    k.algorithm = word();
+    in_.want_word("algorithm");
+    k.algorithm = in_.word();
     need_line();
-    for (; accept_word("attr"); need_line()) {
-      auto a = parse_attr(word());
-      if (!a) fail("no such attribute");
-      k.attrs[*a] = attr(*a, k.syms);
+    for (; in_.accept_word("attr"); need_line()) {
+      auto a = parse_attr(in_.word());
+      if (!a) in_.fail("no such attribute");
+      k.attrs[*a] = read_attr(in_, *a, k.syms);
     }
-    expect("sizes");
-    k.sizes = list(k.syms);
+    in_.want_word("sizes");
+    k.sizes = in_.exprs(k.syms);
     need_line();
     tail();
     return k;
   }
-  AttrValue attr(Attr a, const SymTable& syms) {
-    switch (attr_type(a)) {
-      case AttrType::boolean: return word() == "true";
-      case AttrType::integer: return integer();
-      case AttrType::text: return quoted();
-      case AttrType::ints: return ints();
-      case AttrType::expr: return one(syms);
-      case AttrType::exprs: return list(syms);
-      default: return real();
-    }
-  }
 
-  std::string_view text_, file_, line_;
-  size_t begin_ = 0, pos_ = 0;
-  int line_number_ = 0;
+  TextReader in_;
   Module m_;
-  std::map<std::string, KernelId> kernel_ids_;
+  std::map<std::string, KernelId, std::less<>> kernel_ids_;
 };
 
 }  // namespace
 
 Module parse_module(std::string_view text, std::string_view file_name) {
   Module m = Parser(text, file_name).module();
-  verify(m, "parse");
+  try {
+    verify(m, "parsing");
+  } catch (const std::exception& e) {  // the text's fault
+    TextReader::fail_whole(file_name, e.what());
+  }
   return m;
 }
 

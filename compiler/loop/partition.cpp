@@ -36,8 +36,9 @@ bool Partition::reads(GroupId gr, ValueId v) const {
 }
 
 namespace {
-Partition attempt(const Graph& g, const PartitionOptions& options, bool strict) {
+Partition attempt(const Graph& g, const FusionRules& rules, const std::set<ValueId>& alone) {
   Partition p(g);
+  p.rules = rules;
   const size_t n = g.values.size();
   p.home.raw().assign(n, kNone<GroupId>);
   p.stored.raw().assign(n, 0);
@@ -48,19 +49,29 @@ Partition attempt(const Graph& g, const PartitionOptions& options, bool strict) 
   p.at.raw().assign(n, Exprs{});
   p.segment.raw().assign(n, 0);
   p.prologue.raw().assign(n, kNone<GroupId>);
-  find_anchors(p, strict);
-  Partitioner(p, options, strict).run();
+  find_anchors(p, alone);
+  Partitioner(p, alone).run();
   return p;
 }
 }  // namespace
 
-Partition partition(const Graph& g, const PartitionOptions& options) {
-  Partition p = attempt(g, options, false);
-  if (!p.cyclic) return p;
-  // Epilogues of two products that feed each other through reductions: give up sharing kernels between stored values.
-  Partition q = attempt(g, options, true);
-  AOTC_CHECK(!q.cyclic, "the kernels of {} depend on each other in a circle", g.name);
-  return q;
+Partition partition(const Graph& g, const FusionRules& rules) {
+  // Epilogues of two products may feed each other through reductions. Then what is on the circle is stored by kernels of its own; when that
+  // opens others, those too; in the end everything.
+  constexpr int kAttempts = 4;
+  std::set<ValueId> alone;
+  for (int i = 0;; ++i) {
+    Partition p = attempt(g, rules, alone);
+    if (p.circle.empty()) {
+      for (ValueId v : alone)
+        if (i < kAttempts && p.stored[v]) p.notes.push_back({v, "shared kernels would wait for each other"});
+      return p;
+    }
+    AOTC_CHECK(i < kAttempts, "the kernels of {} depend on each other in a circle", g.name);
+    alone.insert(p.circle.begin(), p.circle.end());
+    if (i + 1 == kAttempts)
+      for (uint32_t v = 0; v < g.values.size(); ++v) alone.insert(static_cast<ValueId>(v));
+  }
 }
 
 OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& at_idx, const std::vector<SymId>& vars, const SymTable& syms,

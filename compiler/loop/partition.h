@@ -10,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "loop/loop.h"
+#include "loop/rules.h"
 
 namespace aotc::loop {
 
@@ -68,11 +69,6 @@ struct Place {
   uint32_t input = 0;
 };
 
-/// What the target of the kernels allows.
-struct PartitionOptions {
-  bool prologues = true;  ///< contractions may compute their operands
-};
-
 struct Partition {
   const Graph& g;
   IdVec<GroupId, Group> groups;
@@ -88,7 +84,8 @@ struct Partition {
   IdVec<ValueId, GroupId> prologue;    ///< by ValueId: the prologue that computes it, or kNone
   std::map<NodeId, GroupId> group_of;  ///< contractions and opaque nodes
   std::vector<FusionNote> notes;
-  bool cyclic = false;  ///< the decisions contradict each other: see partition()
+  FusionRules rules;
+  std::vector<ValueId> circle;  ///< stored by kernels that would wait for each other, so that there is no order: see partition()
 
   explicit Partition(const Graph& graph) : g(graph) {}
   /// v is a slice of a product's result that stands for one of its segments.
@@ -102,7 +99,7 @@ struct Partition {
   bool reads(GroupId gr, ValueId v) const;
 };
 
-Partition partition(const Graph& g, const PartitionOptions& options = {});
+Partition partition(const Graph& g, const FusionRules& rules = {});
 
 /// The operand `v` at index `idx`, read through as many views as leave its place affine in vars.
 OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms,

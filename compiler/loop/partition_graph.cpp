@@ -128,13 +128,15 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
 }
 
 Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, OperandAt& operand) {
-  if (!options_.prologues || n.op != Op::matmul) return {false, ""};
+  if (n.op != Op::matmul) return {false, ""};
+  if (p_.rules.prologue)
+    if (Fit takes = p_.rules.prologue(g_.type(operand.base).dtype, number); !takes) return takes;
   if (p_.is_leaf(operand.base) || forced(operand.base)) return {false, ""};
   for (ValueId v = n.inputs[number]; v != operand.base; v = g_.def(v)->inputs[0])  // read through views
     if (user_nodes_[idx(v)].size() != 1) return {false, ""};
   const Group& host = p_.groups[home];
   // Rows of a are kept over all columns of a weight, over one block of columns of anything else. An element of b goes through the rows.
-  constexpr int64_t kBlock = 128, kKept = 256;
+  const int64_t block = p_.rules.column_block, kept = p_.rules.kept_columns;
   const Exprs& dims = g_.type(n.outputs[0]).dims;
   const bool is_a = number == 0;
   int64_t macs = 1;
@@ -143,16 +145,16 @@ Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, Oper
     ValueId b = n.inputs[1];
     while (g_.def(b) && is_view(g_.def(b)->op)) b = g_.def(b)->inputs[0];
     macs = g_.syms.hint(dims.back());
-    again = g_.values[b].kind != ValueKind::constant && macs > kKept;
-    macs = std::min(macs, kKept);
+    again = g_.values[b].kind != ValueKind::constant && macs > kept;
+    macs = std::min(macs, kept);
   } else {
     for (size_t d = 0; d + 1 < dims.size(); ++d)
       if (const auto v = host.result_idx[d].as_symbol(); v && !depends_on_any(operand.idx, {*v})) macs *= g_.syms.hint(dims[d]);
-    macs = std::min(macs, kBlock);
+    macs = std::min(macs, block);
   }
   const Result<PrologueRule> rule = find_prologue(p_, user_nodes_, row_dims_, operand.base, macs);
   if (!rule) return {false, rule.why()};
-  if (again) return refuse("it would be computed for each block of {} columns", kKept);
+  if (again) return refuse("it would be computed for each block of {} columns", kept);
   const SymId column = is_a ? host.k_var : host.result_idx.back().as_symbol().value_or(kNone<SymId>);
   if (column != kNone<SymId> && !operand.idx.back().depends_on(column)) return refuse("it is read across its rows");
   compute_in_prologue(*rule, n, number, home, operand);
@@ -196,7 +198,7 @@ void Partitioner::visit_opaque(NodeId id, const Node& n) {
 }
 
 bool Partitioner::makes_cycle(ValueId v, GroupId gr) {
-  if (strict_) return p_.groups[gr].kind == GroupKind::loop;  // chains of single users cannot make one
+  if (alone_.count(v)) return p_.groups[gr].kind == GroupKind::loop;  // chains of single users cannot make one
   // The groups that would wait for gr: readers of v and of whatever v becomes a part of.
   std::set<GroupId> targets;
   for (ValueId w = v;;) {
@@ -290,7 +292,10 @@ void Partitioner::order_groups() {
     for (GroupId h : after[i])
       if (--left[idx(h)] == 0) ready.push({rank[idx(h)], idx(h)});
   }
-  p_.cyclic = done != n;
+  if (done == n) return;
+  for (uint32_t i = 0; i < n; ++i)
+    if (left[i] > 0)
+      for (const StoreAt& s : p_.groups[static_cast<GroupId>(i)].stores) p_.circle.push_back(s.value);
 }
 
 }  // namespace aotc::loop

@@ -41,8 +41,7 @@ ValueId strip_reshapes(const Graph& g, ValueId v) {
   return v;
 }
 
-Partitioner::Partitioner(Partition& p, const PartitionOptions& options, bool strict)
-    : p_(p), g_(p.g), options_(options), strict_(strict), est_(estimate_costs(p.g)) {
+Partitioner::Partitioner(Partition& p, const std::set<ValueId>& alone) : p_(p), g_(p.g), alone_(alone), est_(estimate_costs(p.g)) {
   const size_t n = g_.values.size();
   demands_.raw().resize(n);
   why_.raw().resize(n);
@@ -75,7 +74,7 @@ void Partitioner::run() {
       deliver(s.updated, StoreAt::Where::state, i, "update of state " + s.name);
   for (uint32_t i = 0; i < g_.outputs.size(); ++i) deliver(g_.outputs[i].value, StoreAt::Where::output, i, "model output");
   for (size_t i = g_.order.size(); i-- > 0;) visit(g_.order[i]);
-  if (!strict_) merge_siblings();
+  if (alone_.empty()) merge_siblings();
   order_groups();
 }
 

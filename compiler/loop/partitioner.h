@@ -13,7 +13,7 @@ ValueId strip_reshapes(const Graph& g, ValueId v);
 
 class Partitioner {
  public:
-  Partitioner(Partition& p, const PartitionOptions& options, bool strict);
+  Partitioner(Partition& p, const std::set<ValueId>& alone);
   void run();
 
  private:
@@ -80,8 +80,8 @@ class Partitioner {
 
   Partition& p_;
   const Graph& g_;
-  const PartitionOptions options_;
-  const bool strict_;  ///< no group stores more than one value unless it is a contraction's chain of single users
+  /// Values that no group stores beside another unless it is a contraction's chain of single users.
+  const std::set<ValueId>& alone_;
   IdVec<ValueId, std::vector<Demand>> demands_;
   IdVec<ValueId, std::string> why_;  ///< not empty: must be stored
   IdVec<ValueId, char> dense_;       ///< must be stored dense, in its own order

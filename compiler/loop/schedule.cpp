@@ -10,19 +10,19 @@
 namespace aotc::loop {
 namespace {
 
-constexpr int kCloneCost = 3;                          ///< simple operations worth repeating instead of keeping a row of values
-constexpr int64_t kMaxLocalPoints = int64_t{1} << 18;  ///< longer rows do not stay in cache: compute again
+constexpr int kCloneCost = 3;  ///< simple operations worth repeating instead of keeping a row of values
 
 class Scheduler {
  public:
-  explicit Scheduler(LoopKernel& k) : k_(k), given_(k.insts) {
+  /// `keep`: values of a row may be kept.
+  Scheduler(LoopKernel& k, bool keep, const FusionRules& rules) : k_(k), given_(k.insts) {
     Expr points = 1;
     for (const LoopVar& v : k.inner) {
       local_dims_.push_back(v.extent);
       points *= v.extent;
     }
     for (size_t i = 0; i < k.inner.size(); ++i) local_index_ = local_index_ * k.inner[i].extent + Expr::symbol(k.inner[i].sym);
-    keep_ = k.lanes != LaneAxis::outer && k.syms.hint(points) <= kMaxLocalPoints;
+    keep_ = keep && k.lanes != LaneAxis::outer && k.syms.hint(points) <= rules.row_points;
   }
 
   void run() {
@@ -213,6 +213,24 @@ class Scheduler {
 
 }  // namespace
 
-void schedule(LoopKernel& k) { Scheduler(k).run(); }
+namespace {
+
+/// Bytes of what is kept of one row, over all shapes.
+int64_t kept_bytes(const LoopKernel& k) {
+  Expr bytes = 0;
+  for (const Param& p : k.params)
+    if (p.role == ParamRole::local) bytes += align_up(product(p.dims) * dtype_bytes(p.dtype), 16);
+  return k.syms.interval(bytes).max;
+}
+
+}  // namespace
+
+void schedule(LoopKernel& k, const FusionRules& rules) {
+  LoopKernel given = k;
+  Scheduler(k, true, rules).run();
+  if (kept_bytes(k) <= rules.row_bytes) return;
+  Scheduler(given, false, rules).run();
+  if (kept_bytes(given) < kept_bytes(k)) k = std::move(given);
+}
 
 }  // namespace aotc::loop

@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "graph/text.h"
 #include "loop/names.h"
+#include "sym/text_reader.h"
+
+#include "aotc/detail/blob_hash.h"
+#include "loop/attached.h"
 
 namespace aotc::loop {
 namespace {
@@ -14,11 +19,11 @@ class Printer {
 
   void module(const Module& m) {
     line("module");
-    for (size_t i = 0; i < m.syms.size(); ++i) shape_symbol(m.syms[static_cast<SymId>(i)]);
+    for (size_t i = 0; i < m.syms.size(); ++i) line("{}", symbol_text(m.syms[static_cast<SymId>(i)]));
     for (size_t i = 0; i < m.buffers.size(); ++i) {
       const Buffer& b = m.buffers[static_cast<BufferId>(i)];
-      line("buffer b{} {} {} {} {}{}", i, kBufferKinds.name(b.kind), b.index, quoted(b.name), type(b.type.dtype, b.type.dims, m.syms),
-           b.panels ? " panels" : "");
+      line("buffer b{} {} {} {} {}{}{}", i, kBufferKinds.name(b.kind), b.index, quoted_text(b.name), aotc::print(b.type, m.syms),
+           b.panels ? " panels" : "", b.alias_input < 0 ? "" : fmt::format(" alias_input {}", b.alias_input));
     }
     for (const Kernel& k : m.kernels) kernel(k);
     for (const Call& c : m.calls) {
@@ -26,10 +31,10 @@ class Printer {
       for (BufferId b : c.args) args += fmt::format("{}b{}", args.empty() ? "" : ", ", idx(b));
       std::string nodes;
       for (NodeId n : c.nodes) nodes += " " + std::to_string(idx(n));
-      line("call {}({}) {}{}{}", kernel_name(m.kernels[c.kernel]), args, quoted(c.label), nodes.empty() ? "" : " nodes", nodes);
+      line("call {}({}) {}{}{}", kernel_name(m.kernels[c.kernel]), args, quoted_text(c.label), nodes.empty() ? "" : " nodes", nodes);
     }
-    for (const WeightNote& n : m.weight_notes) line("weight b{} {}", idx(n.buffer), quoted(n.why));
-    for (const FusionNote& n : m.notes) line("{} {} {}", n.prologue ? "prologue" : "note", idx(n.value), quoted(n.why));
+    for (const WeightNote& n : m.weight_notes) line("weight b{} {}", idx(n.buffer), quoted_text(n.why));
+    for (const FusionNote& n : m.notes) line("{} {} {}", n.prologue ? "prologue" : "note", idx(n.value), quoted_text(n.why));
   }
 
   void kernel(const Kernel& k) {
@@ -44,33 +49,7 @@ class Printer {
     out_ += '\n';
   }
 
-  static std::string quoted(const std::string& s) {
-    std::string q = "\"";
-    for (char c : s) {
-      if (c == '"' || c == '\\') q += '\\';
-      q += c == '\n' ? ' ' : c;
-    }
-    return q + "\"";
-  }
-  static std::string list(const Exprs& es, const SymTable& syms) {
-    std::string s = "[";
-    for (const Expr& e : es) s += (s.size() > 1 ? ", " : "") + e.str(syms);
-    return s + "]";
-  }
   static std::string one(const Expr& e, const SymTable& syms) { return "[" + e.str(syms) + "]"; }
-  static std::string type(DType t, const Exprs& dims, const SymTable& syms) { return std::string(dtype_name(t)) + list(dims, syms); }
-  static std::string ints(const Ints& v) {
-    std::string s = "[";
-    for (int64_t i : v) s += (s.size() > 1 ? ", " : "") + std::to_string(i);
-    return s + "]";
-  }
-
-  void shape_symbol(const SymInfo& s) {
-    std::string text = fmt::format("sym {} [{}, {}]", s.name, s.min, s.max == kInf ? std::string("inf") : std::to_string(s.max));
-    if (s.multiple_of != 1) text += fmt::format(" multiple_of {}", s.multiple_of);
-    if (!s.tune.empty()) text += " tune " + ints(s.tune);
-    line("{}", text);
-  }
 
   void head(const char* what, const std::string& name, const std::vector<NodeId>& nodes) {
     line("{} {} {{", what, name.empty() ? "_" : name);
@@ -85,7 +64,7 @@ class Printer {
     line("}}");
   }
   void params(const IdVec<ParamId, Param>& ps, const SymTable& syms) {
-    for (const Param& p : ps) line("param {} {} {}", p.name, kRoles.name(p.role), type(p.dtype, p.dims, syms));
+    for (const Param& p : ps) line("param {} {} {}", p.name, kRoles.name(p.role), aotc::print(TensorType{p.dtype, p.dims}, syms));
   }
 
   void print(const LoopKernel& k) { loop(k, "loop"); }
@@ -122,7 +101,7 @@ class Printer {
     if (i.mask != kNone<InstId>) text += fmt::format(" mask v{}", idx(i.mask));
     if (i.mask != kNone<InstId> && i.kind == InstKind::load) text += " else " + imm(i);
     if (i.bind != kNone<SymId>) text += " bind " + k.syms[i.bind].name;
-    if (!i.text.empty()) text += " " + quoted(i.text);
+    if (!i.text.empty()) text += " " + quoted_text(i.text);
     line("{}", text);
   }
 
@@ -131,20 +110,20 @@ class Printer {
       line("{} computed", name);
       return loop(*o.prologue, "prologue");
     }
-    line("{} {} base {} batch {} row {} col {}{}", name, ps[o.param].name, one(o.base, s), list(o.batch_strides, s), one(o.row_stride, s),
-         one(o.col_stride, s), what);
+    line("{} {} base {} batch {} row {} col {}{}", name, ps[o.param].name, one(o.base, s), list_text(o.batch_strides, s),
+         one(o.row_stride, s), one(o.col_stride, s), what);
   }
 
   void print(const MatmulKernel& k) {
     head("matmul", k.name, k.nodes);
     params(k.params, k.syms);
     line("types {} {}", dtype_name(k.in), dtype_name(k.acc));
-    line("batch {}", list(k.batch, k.syms));
-    line("size {}", list({k.m, k.n, k.k}, k.syms));
+    line("batch {}", list_text(k.batch, k.syms));
+    line("size {}", list_text({k.m, k.n, k.k}, k.syms));
     operand("a", k.a, k.params, k.syms, "");
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     for (const Segment& s : k.segments) {
-      line("segment {}", list({s.n_begin, s.n_end}, k.syms));
+      line("segment {}", list_text({s.n_begin, s.n_end}, k.syms));
       loop(s.epilogue, "epilogue");
     }
     tail();
@@ -154,23 +133,23 @@ class Printer {
     head("conv", k.name, k.nodes);
     params(k.params, k.syms);
     line("types {} {}", dtype_name(k.in), dtype_name(k.acc));
-    line("x {} {}", k.params[k.x].name, list(k.x_dims, k.syms));
+    line("x {} {}", k.params[k.x].name, list_text(k.x_dims, k.syms));
     line("w {}{}{}", k.params[k.w].name, k.transposed ? " transposed" : "", k.w_constant ? " constant" : "");
-    line("out {}", list(k.out_dims, k.syms));
-    line("shape kernel {} stride {} padding {} {} dilation {} groups {}", ints(k.kernel), ints(k.stride), ints(k.padding),
-         ints(k.padding_hi), ints(k.dilation), k.groups);
+    line("out {}", list_text(k.out_dims, k.syms));
+    line("shape kernel {} stride {} padding {} {} dilation {} groups {}", list_text(k.kernel), list_text(k.stride), list_text(k.padding),
+         list_text(k.padding_hi), list_text(k.dilation), k.groups);
     loop(k.epilogue, "epilogue");
     tail();
   }
 
   void view(const char* name, const AttentionKernel::View& v, const AttentionKernel& k) {
-    line("{} {} {}", name, k.params[v.param].name, list({v.base, v.b, v.h, v.s, v.e}, k.syms));
+    line("{} {} {}", name, k.params[v.param].name, list_text({v.base, v.b, v.h, v.s, v.e}, k.syms));
   }
   void print(const AttentionKernel& k) {
     head("attention", k.name, k.nodes);
     params(k.params, k.syms);
     line("type {}", dtype_name(k.dtype));
-    line("size {}", list({k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim}, k.syms));
+    line("size {}", list_text({k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim}, k.syms));
     view("q", k.q, k);
     view("k", k.k, k);
     view("v", k.v, k);
@@ -184,22 +163,9 @@ class Printer {
     head("library", k.name, k.nodes);
     params(k.params, k.syms);
     line("algorithm {}", k.algorithm);
-    for (const auto& [a, v] : k.attrs) line("attr {} {}", attr_name(a), attr(v, k.syms));
-    line("sizes {}", list(k.sizes, k.syms));
+    for (const auto& [a, v] : k.attrs) line("attr {} {}", attr_name(a), attr_text(v, k.syms));
+    line("sizes {}", list_text(k.sizes, k.syms));
     tail();
-  }
-  static std::string attr(const AttrValue& v, const SymTable& syms) {
-    struct {
-      const SymTable& syms;
-      std::string operator()(bool b) const { return b ? "true" : "false"; }
-      std::string operator()(int64_t i) const { return std::to_string(i); }
-      std::string operator()(double d) const { return fmt::format("{}", d); }
-      std::string operator()(const std::string& s) const { return quoted(s); }
-      std::string operator()(const Ints& i) const { return ints(i); }
-      std::string operator()(const Expr& e) const { return one(e, syms); }
-      std::string operator()(const Exprs& e) const { return list(e, syms); }
-    } text{syms};
-    return std::visit(text, v);
   }
 
   std::string out_;
@@ -218,6 +184,17 @@ std::string print(const Kernel& k, const Module*) {
   Printer p;
   p.kernel(k);
   return p.take();
+}
+
+std::string structure(Kernel k) {
+  std::visit([](auto& x) { x.name.clear(), x.nodes.clear(); }, k);
+  for_each_attached(k, [](LoopKernel& attached) { attached.name.clear(), attached.nodes.clear(); });
+  return print(k);
+}
+
+uint64_t structure_hash(const Kernel& k) {
+  const std::string text = structure(k);
+  return aotc_blob_hash(text.data(), text.size());
 }
 
 }  // namespace aotc::loop

@@ -1,5 +1,5 @@
 #pragma once
-// The pass list: run_passes(g, ctx) runs all of passes/list.cpp in order; `aotc opt --passes=a,b` runs some by name.
+// The pass list: run_passes(g, ctx) runs all of passes/list.cpp in order; `aotc opt --passes=a,b` runs some by name (opt/opt.h).
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -33,12 +33,5 @@ const Pass* find_pass(std::string_view name);
 /// One pass, verified and reported to ctx.after.
 void run_pass(const Pass& pass, Graph& g, PassContext& ctx);
 void run_passes(Graph& g, PassContext& ctx);  ///< all of pass_list()
-
-/// The named passes in the order given ("a,b,c"; "all" is the whole list). Throws Diagnostic with the known names.
-void run_named(Graph& g, std::string_view names, PassContext& ctx);
-/// What `aotc opt` does: parses the text, runs the named passes, prints. Data of constants are read from `in` and go to `out`; constants
-/// whose data are not there stay as they are.
-std::string run_on_text(std::string_view text, std::string_view file_name, std::string_view names, const ConstantStore& in,
-                        ConstantStore& out, PassContext& ctx);
 
 }  // namespace aotc::passes

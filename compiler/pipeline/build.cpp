@@ -1,21 +1,16 @@
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "aotc/detail/blob_hash.h"
 #include "base/file.h"
-#include "emit/blob.h"
-#include "emit/cpu/module.h"
-#include "emit/cuda/module.h"
-#include "emit/embedded.h"
 #include "emit/header.h"
 #include "emit/system_needs.h"
-#include "emit/tables.h"
 #include "emit/toolchain.h"
 #include "emit/versions.h"
+#include "pipeline/assemble.h"
 #include "pipeline/clock.h"
+#include "pipeline/measuring.h"
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
@@ -23,7 +18,6 @@
 #include "plan/build.h"
 #include "plan/text.h"
 #include "plan/verify.h"
-#include "search/choose.h"
 #include "search/tune.h"
 
 namespace aotc::pipeline {
@@ -33,7 +27,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
-constexpr const char* kWeightsSymbol = "aotc_weights_blob";
 
 using Warn = std::function<void(const std::string&)>;
 
@@ -70,26 +63,13 @@ void check_outputs(const BuildOptions& o) {
       throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is what is read; the artifact needs a name of its own");
 }
 
-plan::PlanSet plans_of(const Front& f, const plan::ChooseFn& choose, const emit::cuda::CudaCode* cuda) {
+plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, plan::Decisions* decisions) {
   plan::PlanOptions options;
   options.variants = ranges_of(f);
+  options.machine = machine;
   options.choose = choose;
-  if (cuda)
-    options.launch = [cuda](loop::KernelId id, const loop::Kernel&) {
-      const emit::cuda::Launch& l = cuda->launches.at(idx(id));
-      plan::Step s;
-      s.kind = plan::StepKind::cuda;
-      s.kernel = id;
-      s.symbol = cuda->functions.at(idx(id));
-      s.sizes = l.sizes;
-      std::copy(std::begin(l.grid), std::end(l.grid), std::begin(s.grid));
-      std::copy(std::begin(l.block), std::end(l.block), std::begin(s.block));
-      s.smem_bytes = l.smem_bytes;
-      return s;
-    };
-  plan::PlanSet set = plan::build_plans(f.graph, f.module, options);
-  for (const plan::Plan& p : set.plans) plan::verify(p, f.module.syms, "plan");
-  return set;
+  options.decisions = decisions;
+  return plan::build_plans(f.graph, f.module, options);
 }
 
 /// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
@@ -117,8 +97,9 @@ bool can_keep(const std::string& path, const Warn& warn) {
   }
 }
 
-/// What the tuning database knows of this module's contractions and, with max-autotune, what is measured now.
-search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& clock, const Events& events, const Warn& warn) {
+/// What the tuning database knows of this module's kernels and, with max-autotune, what is measured now.
+search::Tuned tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir, PhaseClock& clock,
+                              const Events& events, const Warn& warn) {
   if (!o.max_autotune && o.tuning_db.empty()) return {};
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
@@ -126,25 +107,21 @@ search::Tuned tuned_choices(const BuildOptions& o, const Front& f, PhaseClock& c
   clock.phase(o.max_autotune ? "tune" : "read " + fs::path(path).filename().string());
   const bool keep = o.max_autotune && can_keep(path, warn);
   search::TuneOptions options;
-  options.target = o.front.target;
-  options.measure = o.max_autotune;
+  std::unique_ptr<search::Measurer> measurer;
+  if (o.max_autotune && can_measure(machine))
+    measurer = make_measurer(f.graph, f.module, {target_of(o.front.target, machine), machine, work_dir, {}, o.jobs});
+  options.machine = machine;
+  options.measurer = measurer.get();
   options.budget_s = o.tune_budget_s;
   options.progress = events.progress;
   std::vector<SymTable> tables;
   for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
   if (tables.empty()) tables.push_back(f.module.syms);
-  search::Tuned tuned = search::tune(f.module, tables, options, db);
+  search::TuneResult result = search::tune(f.module, tables, options, db);
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
-  return tuned;
-}
-
-std::vector<emit::cuda::SourceFile> cuda_headers() {
-  std::vector<emit::cuda::SourceFile> out;
-  for (const emit::EmbeddedFile& f : emit::embedded_files())
-    if (f.name.rfind("cuda/", 0) == 0) out.push_back({std::string(f.name.substr(5)), std::string(f.text())});
-  return out;
+  return std::move(result.tuned);
 }
 
 json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
@@ -178,45 +155,23 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
 
 }  // namespace
 
-std::vector<plan::Plan> make_plans(const Front& front, const Target& target) {
-  if (!target.is_gpu()) return plans_of(front, search::chooser(target), nullptr).plans;
-  const emit::cuda::CudaCode code = emit::cuda::emit_module(front.module);
-  return plans_of(front, {}, &code).plans;
+plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions) {
+  return plans_of(front, machine_of(target), {}, decisions);
 }
 
-json build(const BuildOptions& o, const Events& events) {
+json build(const BuildOptions& given, const Events& events) {
+  BuildOptions o = given;
+  if (o.jobs <= 0) o.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<PhaseTime> times;
   json report;
   check_outputs(o);
   {
     Stages stages(o.front, events);
     const Front f = run_front(o.front, events, stages, &times);
-    const int jobs = o.jobs > 0 ? o.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const Machine machine = machine_of(o.front.target);
     const fs::path output = fs::absolute(o.output);
     std::error_code ec;
     fs::create_directories(output.parent_path(), ec);
-
-    PhaseClock clock(events, &times);
-    json warnings = json::array();
-    const Warn warn = [&](const std::string& line) {
-      warnings.push_back(line);
-      if (events.warning) events.warning(line);
-    };
-    plan::ChooseFn choose;
-    if (!o.front.target.is_gpu()) choose = search::chooser(o.front.target, tuned_choices(o, f, clock, events, warn));
-    clock.phase("plan");
-    std::optional<emit::cuda::CudaCode> cuda;
-    if (o.front.target.is_gpu()) cuda = emit::cuda::emit_module(f.module);
-    const plan::PlanSet plans = plans_of(f, choose, cuda ? &*cuda : nullptr);
-    const Target target = emit::used_target(plans, o.front.target);
-    stages.after("plan", [&] { return plan::print(plans, f.module); });
-    stages.check_names();
-    json meta = metadata(f, plans, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
-
-    const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
-    const std::string weights_name = output.stem().string() + ".weights";
-    if (in_file) meta["weights_file"] = weights_name;
-
     const WorkDir scratch(output);
     if (events.work_dir) events.work_dir(scratch.str());
     const fs::path work = o.keep_dir.empty() ? fs::path(scratch.str()) : fs::absolute(o.keep_dir);
@@ -224,72 +179,46 @@ json build(const BuildOptions& o, const Events& events) {
     if (ec) throw Diagnostic(ExitCode::io, Loc{work.string(), "", "", ""}, "cannot be made: " + ec.message());
     const fs::path finished = scratch.file("finished");  // moved to their places when all is there
     fs::create_directories(finished, ec);
-    const std::string artifact = (finished / output.filename()).string();
-    auto fill = [&](std::span<std::byte> out) {
-      plan::write_weights(plans.weights, f.graph.constants, out.first(plans.weights_bytes), jobs);
+
+    PhaseClock clock(events, &times);
+    json warnings = json::array();
+    const Warn warn = [&](const std::string& line) {
+      warnings.push_back(line);
+      if (events.warning) events.warning(line);
     };
-    emit::TableInput tables{f.graph, f.module, plans, target, meta.dump(), {}, {}, "", "", 0};
-    std::vector<std::string> objects;
+    const plan::ChooseFn choose = search::chooser(tuned_decisions(o, f, machine, scratch.str(), clock, events, warn));
+    clock.phase("plan");
+    plan::Decisions decisions;
+    const plan::PlanSet plans = plans_of(f, machine, choose, &decisions);
+    const Target target = emit::used_target(plans, o.front.target);
+    stages.after("plan", [&] { return plan::print(plans); });
+    stages.check_names();
+    json meta = metadata(f, plans, decisions, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
+    const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
+    const std::string weights_name = output.stem().string() + ".weights";
+    if (in_file) meta["weights_file"] = weights_name;
 
-    if (in_file) {
-      clock.phase("weights");
-      emit::write_blob_file((finished / weights_name).string(), plans.weights_bytes + sizeof(aotc_weights_trailer),
-                            [&](std::span<std::byte> out) {
-                              fill(out);
-                              aotc_weights_trailer trailer = {};
-                              std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
-                              trailer.hash = tables.weights_hash = aotc_blob_hash(out.data(), plans.weights_bytes);
-                              std::memcpy(out.data() + plans.weights_bytes, &trailer, sizeof trailer);
-                            });
-      tables.weights_file = weights_name;
-    }
-
-    std::vector<emit::TranslationUnit> units;
-    if (cuda) {
-      clock.phase("compile CUDA kernels");
-      for (const emit::cuda::Cubin& c : emit::cuda::compile_module(*cuda, cuda_headers(), target.sms)) {
-        const std::string symbol = "aotc_cubin_" + c.sm;
-        objects.push_back((work / (symbol + ".o")).string());
-        emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, c.bytes.size(),
-                                [&](std::span<std::byte> out) { std::copy(c.bytes.begin(), c.bytes.end(), out.begin()); });
-        tables.cuda_images.push_back({c.sm, symbol, c.bytes.size()});
-      }
-      for (size_t k = 0; k < cuda->functions.size(); ++k)
-        tables.cuda_functions.push_back({cuda->functions[k], cuda->launches[k].max_smem_bytes});
-      if (!o.keep_dir.empty()) emit::write_file((work / "kernels.cu").string(), cuda->source);
-    } else {
-      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(f.module, target.isas))
-        units.push_back({u.name, std::move(u.source), std::move(u.flags)});
-    }
-    if (plans.weights_bytes && !in_file) tables.weights_symbol = kWeightsSymbol;
-    units.push_back({"tables.cpp", emit::emit_tables(tables), {"-O1", "-march=x86-64"}});
-
-    clock.phase("compile kernels");
-    const emit::Compiler compiler = emit::find_compiler();
-    emit::CompileOptions compile_options{work.string(), emit::user_cache_dir(), jobs, events.progress};
-    const emit::CompileResult compiled = emit::compile(compiler, units, compile_options);
-    objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
-
-    clock.phase("link");
-    emit::Blob weights;
-    if (!tables.weights_symbol.empty()) weights = {".aotc_weights", kWeightsSymbol, plans.weights_bytes, fill};
-    emit::SealedWeights beside_it;
-    if (in_file) beside_it = {"", plans.weights_bytes, tables.weights_hash};
-    std::string link_line = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, work.string(), beside_it,
-                                                output.filename().string(), artifact);
+    const std::string artifact = (finished / output.filename()).string();
+    AssembleInput in{f.graph, f.module, plans, target, machine, meta.dump(), artifact, work.string(), "", !o.keep_dir.empty(), o.jobs};
+    if (in_file) in.weights_name = weights_name;
+    Assembled made = assemble(in, clock, events.progress);
     if (!o.keep_dir.empty()) {
       std::string script = "#!/bin/sh -e\n";
-      for (const std::string& line : compiled.command_lines) script += line + "\n";
-      if (const size_t at = link_line.find(artifact); at != std::string::npos) link_line.replace(at, artifact.size(), output.string());
-      emit::write_file((work / "build.sh").string(), script + link_line + "\n");
-      emit::write_file((work / "plan.txt").string(), plan::print(plans, f.module));
+      for (std::string& line : made.command_lines) {
+        if (const size_t at = line.find(artifact); at != std::string::npos) line.replace(at, artifact.size(), output.string());
+        script += line + "\n";
+      }
+      emit::write_file((work / "build.sh").string(), script);
+      emit::write_file((work / "plan.txt").string(), plan::print(plans));
     }
     clock.phase("report");
     report = report_of(o, f, plans, meta, times);
     report["artifact_bytes"] = fs::file_size(artifact, ec);
-    report["compiler"] = compiler.version;
+    report["machine"] = machine.str();
+    report["choices"] = meta.at("explain").at("choices");
+    report["compiler"] = made.compiler;
     if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
-    report["objects"] = {{"compiled", units.size() - compiled.cached}, {"cached", compiled.cached}};
+    report["objects"] = {{"compiled", made.units - made.cached}, {"cached", made.cached}};
     report["warnings"] = warnings;
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
     emit::write_file((finished / beside(".h")).string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));

@@ -1,5 +1,6 @@
 #include "pipeline/explain.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "graph/guard.h"
@@ -42,6 +43,50 @@ json kernels(const Graph& g, const loop::Module& m) {
   return out;
 }
 
+constexpr size_t kMostCandidates = 10, kMostRefusals = 6;  ///< of a kernel; the first ones are the most promising
+
+/// How one kernel is computed in one variant, and what else there was.
+json decision(const std::string& kernel, const std::string& variant, const forms::Decision& d) {
+  json row = {{"kernel", kernel}, {"variant", variant}, {"choice", forms::str(d.choice)}, {"by", d.by}};
+  if (!d.contract.empty()) row["contract"] = d.contract;
+  row["candidates"] = row["refused"] = json::array();
+  size_t fitting = 0, refused = 0;
+  for (const forms::Candidate& c : d.candidates) {
+    if (!c.fit) {
+      if (++refused <= kMostRefusals) row["refused"].push_back({{"choice", forms::str_if_whole(c.choice)}, {"why", c.fit.why}});
+      continue;
+    }
+    ++fitting;
+    const bool shown = fitting <= kMostCandidates || c.measured_ns > 0 || c.choice == d.choice;
+    if (!shown) continue;
+    json x = {{"choice", forms::str(c.choice)}, {"predicted_us", std::round(c.cost_ns) / 1e3}};
+    if (c.measured_ns > 0) x["measured_us"] = std::round(c.measured_ns) / 1e3;
+    row["candidates"].push_back(std::move(x));
+  }
+  row["others"] = fitting - row["candidates"].size();
+  row["others_refused"] = refused - row["refused"].size();
+  return row;
+}
+
+/// Equal decisions of several variants are one row.
+json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisions, const loop::Module& m) {
+  json out = json::array();
+  for (uint32_t k = 0; k < m.kernels.size(); ++k)
+    for (size_t v = 0; v < decisions.size(); ++v) {
+      const plan::Plan& p = plans.at(v);
+      const auto it = decisions[v].find(static_cast<loop::KernelId>(k));
+      if (it == decisions[v].end()) continue;
+      json row = decision(loop::kernel_name(m.kernels.raw()[k]), p.name, it->second);
+      if (!out.empty() && out.back()["kernel"] == row["kernel"] && out.back()["choice"] == row["choice"] &&
+          out.back().value("contract", "") == row.value("contract", "")) {
+        out.back()["variant"] = out.back()["variant"].get<std::string>() + "; " + p.name;
+        continue;
+      }
+      out.push_back(std::move(row));
+    }
+  return out;
+}
+
 json variant(const plan::Plan& p, const loop::Module& m) {
   json ranges = json::object(), buffers = json::array();
   for (const plan::SymRange& r : p.ranges) {
@@ -79,11 +124,17 @@ std::string join(const json& list, size_t most) {
   return s;
 }
 
+std::string choice_text(const json& c) {
+  std::string t = fmt::format("  {}\n    {} ({}; variant {})\n", c.at("kernel").get<std::string>(), c.at("choice").get<std::string>(),
+                              c.at("by").get<std::string>(), c.at("variant").get<std::string>());
+  return t;
+}
+
 std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); }
 
 }  // namespace
 
-json explain(const Front& front, const std::vector<plan::Plan>& plans) {
+json explain(const Front& front, const std::vector<plan::Plan>& plans, const plan::Decisions& decisions) {
   const Graph& g = front.graph;
   const loop::Module& m = front.module;
   json e;
@@ -101,6 +152,7 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans) {
     e[n.prologue ? "prologues" : "not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
+  e["choices"] = choices(plans, decisions, m);
   e["variants"] = json::array();
   for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
   e["guards"] = json::array();
@@ -121,6 +173,8 @@ std::string explain_text(const json& e) {
   size_t i = 0;
   for (const json& s : e.at("steps"))
     t += fmt::format("  {:4} {:<32} {}\n", i++, s.at("kernel").get<std::string>(), s.at("label").get<std::string>());
+  t += "choices (explain --kernel NAME shows what they were chosen from)\n";
+  for (const json& c : e.value("choices", json::array())) t += choice_text(c);
   if (e.contains("prologues") && !e["prologues"].empty()) t += "operands that contractions compute\n";
   for (const json& n : e.value("prologues", json::array()))
     t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
@@ -149,6 +203,40 @@ std::string explain_text(const json& e) {
     t += fmt::format("  {} ({}): {}\n", x.at("operator").get<std::string>(), x.at("node").get<std::string>(), join(x.at("into"), 24));
   if (!e.at("guards").empty()) t += "guards\n";
   for (const json& g : e.at("guards")) t += "  " + g.get<std::string>() + "\n";
+  return t;
+}
+
+json explain_kernel(const json& e, const std::string& name) {
+  json out = {{"kernel", nullptr}, {"choices", json::array()}};
+  std::string known;
+  for (const json& k : e.at("kernels")) {
+    known += (known.empty() ? "" : ", ") + k.at("name").get<std::string>();
+    if (k.at("name") == name) out["kernel"] = k;
+  }
+  if (out["kernel"].is_null())
+    throw Diagnostic(ExitCode::usage, {}, "--kernel: there is no kernel '" + name + "'").note("the kernels are " + known);
+  for (const json& c : e.value("choices", json::array()))
+    if (c.at("kernel") == name) out["choices"].push_back(c);
+  return out;
+}
+
+std::string explain_kernel_text(const json& e) {
+  const json& k = e.at("kernel");
+  std::string t = fmt::format("{} ({}, {} calls)\n  operators: {}\n  nodes:     {}\n", k.at("name").get<std::string>(),
+                              k.at("kind").get<std::string>(), k.at("calls").dump(), join(k.at("ops"), 24), join(k.at("nodes"), 12));
+  for (const json& c : e.at("choices")) {
+    t += fmt::format("variant {}: {} ({})\n", c.at("variant").get<std::string>(), c.at("choice").get<std::string>(),
+                     c.at("by").get<std::string>());
+    if (c.contains("contract")) t += fmt::format("  contract: {}\n", c["contract"].get<std::string>());
+    t += fmt::format("  {:>12} {:>12}  candidate\n", "predicted us", "measured us");
+    for (const json& x : c.at("candidates"))
+      t += fmt::format("  {:>12} {:>12}  {}{}\n", x.at("predicted_us").dump(), x.contains("measured_us") ? x["measured_us"].dump() : "-",
+                       x.at("choice").get<std::string>(), x.at("choice") == c.at("choice") ? "  <- taken" : "");
+    if (c.at("others").get<int>() > 0) t += fmt::format("  and {} more\n", c.at("others").dump());
+    for (const json& x : c.at("refused"))
+      t += fmt::format("  refused: {}: {}\n", x.at("choice").get<std::string>(), x.at("why").get<std::string>());
+    if (c.at("others_refused").get<int>() > 0) t += fmt::format("  and {} more refused\n", c.at("others_refused").dump());
+  }
   return t;
 }
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
+#include "forms/rules.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "import/expand.h"
@@ -92,7 +93,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   passes::run_passes(f.graph, context);
 
   clock.phase("fuse");
-  f.module = loop::lower(f.graph, options.target);
+  f.module = loop::lower(f.graph, forms::rules_of(machine_of(options.target)));
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
   if (!options.target.is_gpu()) {

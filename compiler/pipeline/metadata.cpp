@@ -19,7 +19,8 @@ json tensor(const std::string& name, const TensorType& t, const SymTable& syms) 
 
 }  // namespace
 
-json metadata(const Front& front, const plan::PlanSet& plans, const Target& target, const std::string& shapes_text) {
+json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions, const Target& target,
+              const std::string& shapes_text) {
   const Graph& g = front.graph;
   json m = {{"aotc_version", AOTC_VERSION},
             {"torch_version", front.program.torch_version},
@@ -52,7 +53,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const Target& targ
   m["arena_bytes"] = arena;
   m["ops"] = json::object();
   for (const import::PNode& n : front.program.nodes) m["ops"][n.target] = m["ops"].value(n.target, 0) + 1;
-  m["explain"] = explain(front, plans.plans);
+  m["explain"] = explain(front, plans.plans, decisions);
   return m;
 }
 

@@ -15,7 +15,7 @@
 #include "import/program.h"
 #include "import/shapes.h"
 #include "loop/loop.h"
-#include "plan/plan.h"
+#include "plan/build.h"
 
 namespace aotc::pipeline {
 
@@ -56,7 +56,7 @@ struct PhaseTime {
 Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times = nullptr);
 
 /// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
-std::vector<plan::Plan> make_plans(const Front& front, const Target& target);
+plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions);
 
 struct BuildOptions {
   FrontOptions front;

@@ -8,9 +8,9 @@
 #include "decompose/table.h"
 #include "emit/cuda/code.h"
 #include "emit/cuda/matmul.h"
-#include "emit/cuda/module.h"
 #include "emit/embedded.h"
-#include "plan/interface.h"
+#include "forms/cpu/forms.h"
+#include "forms/list.h"
 
 namespace aotc::pipeline {
 namespace {
@@ -48,17 +48,13 @@ std::set<std::string> library_symbols() {
   return names;
 }
 
-/// Whether the GPU emitter takes a module of one such kernel (its content does not matter: it refuses by kind).
-template <class Kernel>
-bool has_cuda_form() {
-  loop::Module m;
-  m.kernels.push(Kernel{});
-  try {
-    emit::cuda::emit_module(m);
-  } catch (const Diagnostic& d) {
-    if (d.code() == ExitCode::unsupported) return false;
-  }
-  return true;
+/// Whether some GPU form takes a kernel of this kind (its content does not matter: they refuse by kind).
+bool has_cuda_form(const loop::Kernel& kernel) {
+  const SymTable syms;
+  const Machine machine = machine_of(std::string("sm_90a"));
+  for (const forms::Form* f : forms::forms_of(Arch::cuda))
+    if (f->fits({kernel, syms, machine})) return true;
+  return false;
 }
 
 bool on_cuda(const Kind& kind, DType t) {
@@ -69,14 +65,16 @@ bool on_cuda(const Kind& kind, DType t) {
     } catch (const Diagnostic&) { return false; }
   }
   if (entry == "gemm") return emit::cuda::has_matmul(t);
-  if (entry == "conv") return has_cuda_form<loop::ConvKernel>();
-  if (entry == "attention") return has_cuda_form<loop::AttentionKernel>();
-  return has_cuda_form<loop::LibraryKernel>();
+  if (entry == "conv") return has_cuda_form(loop::ConvKernel{});
+  if (entry == "attention") return has_cuda_form(loop::AttentionKernel{});
+  loop::LibraryKernel library;
+  library.algorithm = entry;
+  return has_cuda_form(library);
 }
 
 bool on_cpu(const Kind& kind, DType t, const std::set<std::string>& symbols) {
   if (!*kind.entry) return t != DType::c64 && t != DType::c128;
-  return symbols.count(fmt::format("aotc_{}_{}_avx2", kind.entry, plan::symbol_dtype(t))) > 0;
+  return symbols.count(fmt::format("aotc_{}_{}_avx2", kind.entry, forms::cpu::symbol_dtype(t))) > 0;
 }
 
 std::string joined(const json& list, const char* empty) {

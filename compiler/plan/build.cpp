@@ -4,11 +4,11 @@
 #include <cstring>
 #include <set>
 
-#include "plan/interface.h"
-#include "plan/kernels.h"
+#include "loop/attached.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
 #include "plan/reuse.h"
+#include "plan/share_weights.h"
 #include "plan/verify.h"
 
 namespace aotc::plan {
@@ -38,8 +38,9 @@ struct Uses {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Graph& g, const loop::Module& m, const PlanOptions& o, PlanSet& set, WeightTable& weights, const SymTable& syms)
-      : graph_(g), module_(m), options_(o), set_(set), weights_(weights), syms_(syms) {}
+  PlanBuilder(const loop::Module& m, const PlanOptions& o, PlanSet& set, WeightTable& weights, const SymTable& syms,
+              std::map<KernelId, forms::Decision>& decisions)
+      : module_(m), options_(o), set_(set), weights_(weights), syms_(syms), decisions_(decisions) {}
 
   Plan build() {
     find_uses();
@@ -58,18 +59,18 @@ class PlanBuilder {
   void for_each_arg(int call, const F& f) const {
     const loop::Call& c = module_.calls[static_cast<size_t>(call)];
     const loop::Kernel& k = module_.kernels[c.kernel];
-    const auto params = argument_params(k);
-    AOTC_CHECK(params.size() == c.args.size(), "call {} of {}: {} arguments for {} parameters", call, name_of(k), c.args.size(),
+    const auto params = loop::argument_params(k);
+    AOTC_CHECK(params.size() == c.args.size(), "call {} of {}: {} arguments for {} parameters", call, loop::kernel_name(k), c.args.size(),
                params.size());
-    for (size_t i = 0; i < params.size(); ++i) f(params[i], params_of(k)[params[i]], c.args[i]);
+    for (size_t i = 0; i < params.size(); ++i) f(params[i], loop::kernel_params(k)[params[i]], c.args[i]);
   }
 
   void find_uses() {
     uses_.resize(module_.buffers.size());
     for (size_t i = 0; i < module_.calls.size(); ++i) {
       for_each_arg(static_cast<int>(i), [&](ParamId, const loop::Param& p, BufferId b) {
-        if (reads(p)) uses_[idx(b)].reads.push_back(static_cast<int>(i));
-        if (writes(p)) uses_[idx(b)].writes.push_back(static_cast<int>(i));
+        if (loop::reads(p)) uses_[idx(b)].reads.push_back(static_cast<int>(i));
+        if (loop::writes(p)) uses_[idx(b)].writes.push_back(static_cast<int>(i));
       });
     }
     for (size_t b = 0; b < module_.buffers.size(); ++b) {
@@ -92,11 +93,11 @@ class PlanBuilder {
   bool call_may_overwrite(int call, BufferId source, BufferId target) const {
     std::vector<ParamId> ins, outs;
     for_each_arg(call, [&](ParamId p, const loop::Param& x, BufferId b) {
-      if (b == source && reads(x)) ins.push_back(p);
-      if (b == target && writes(x)) outs.push_back(p);
+      if (b == source && loop::reads(x)) ins.push_back(p);
+      if (b == target && loop::writes(x)) outs.push_back(p);
     });
     if (outs.size() != 1) return false;
-    const auto& params = params_of(kernel_of(call));
+    const auto& params = loop::kernel_params(kernel_of(call));
     return std::all_of(ins.begin(), ins.end(), [&](ParamId p) {
       return dtype_bytes(params[p].dtype) == dtype_bytes(params[outs[0]].dtype) && may_overwrite(kernel_of(call), p, outs[0]);
     });
@@ -104,6 +105,7 @@ class PlanBuilder {
 
   PlanBufferId add_buffer(BufferId b, Place place, uint32_t index) {
     PlannedBuffer p;
+    p.name = module_.buffers[b].name;
     p.buffer = b;
     p.place = place;
     p.index = index;
@@ -113,20 +115,20 @@ class PlanBuilder {
   }
 
   /// The one form of a constant that other code than its products reads from the panels.
-  const std::optional<Panels>& panels_read(BufferId b) {
+  const std::optional<forms::WeightForm>& panels_read(BufferId b) {
     auto [it, fresh] = panels_read_.try_emplace(b);
     for (size_t i = 0; fresh && i < module_.calls.size() && !it->second; ++i) {
       const auto* m = std::get_if<loop::MatmulKernel>(&kernel_of(static_cast<int>(i)));
       if (!m || !m->b_panels_read) continue;
       for_each_arg(static_cast<int>(i), [&](ParamId p, const loop::Param&, BufferId arg) {
-        if (arg == b && p == m->b.param) it->second = panels_of(*m, GemmChoice{});
+        if (arg == b && p == m->b.param) it->second = shared_form(kernel_of(static_cast<int>(i)));
       });
     }
     AOTC_CHECK(it->second, "no product has the panels of {}", module_.buffers[b].name);
     return it->second;
   }
 
-  PlanBufferId planned(BufferId b, std::optional<Panels> panels) {
+  PlanBufferId planned(BufferId b, std::optional<forms::WeightForm> panels) {
     if (module_.buffers[b].panels) panels = panels_read(b);
     const loop::Buffer& x = module_.buffers[b];
     if (x.kind == BufferKind::constant) {
@@ -151,8 +153,7 @@ class PlanBuilder {
         return add_buffer(b, !old || safe_over(*old, b) ? Place::state : Place::state_next, x.index);
       }
       case BufferKind::output: {
-        const int32_t alias = graph_.outputs.at(x.index).alias_input;
-        const auto input = alias >= 0 ? find(BufferKind::input, static_cast<uint32_t>(alias)) : std::nullopt;
+        const auto input = x.alias_input >= 0 ? find(BufferKind::input, static_cast<uint32_t>(x.alias_input)) : std::nullopt;
         if (!input || uses_[idx(*input)].last() < 0 || safe_over(*input, b)) return add_buffer(b, Place::output, x.index);
         // The caller may give the input's own memory for this result: it is written when nobody reads the input any more.
         const PlanBufferId made = add_buffer(b, Place::arena, 0), out = add_buffer(b, Place::output, x.index);
@@ -175,56 +176,48 @@ class PlanBuilder {
     return std::nullopt;
   }
 
-  const Choice& choice_of(KernelId id) {
-    auto [it, fresh] = choices_.try_emplace(id);
+  const forms::Choice& choice_of(KernelId id) {
+    auto [it, fresh] = decisions_.try_emplace(id);
     if (fresh) {
-      const loop::Kernel& k = module_.kernels[id];
-      it->second = options_.choose ? options_.choose(k, syms_) : default_choice(k, syms_);
-      if (std::holds_alternative<std::monostate>(it->second)) it->second = default_choice(k, syms_);
+      const forms::Site site{module_.kernels[id], syms_, options_.machine};
+      it->second = options_.choose ? options_.choose(site) : forms::decide(site);
     }
-    return it->second;
+    return it->second.choice;
   }
 
-  /// The constant operand of a contraction in panel form.
-  static std::pair<ParamId, std::optional<Panels>> packed_operand(const loop::Kernel& k, const Choice& c) {
-    if (const auto* m = std::get_if<loop::MatmulKernel>(&k); m && !m->b.prologue)
-      return {m->b.param, panels_of(*m, std::get<GemmChoice>(c))};
-    if (const auto* v = std::get_if<loop::ConvKernel>(&k)) return {v->w, panels_of(*v, std::get<ConvChoice>(c))};
-    return {kNone<ParamId>, std::nullopt};
-  }
-
-  int config_of(KernelId id, const Choice& choice, bool packed) {
+  int config_of(KernelId id, const forms::Choice& choice, const forms::StepSpec& step) {
     auto& all = set_.configs;
-    for (size_t i = 0; i < all.size(); ++i)
-      if (all[i].kernel == id && all[i].choice == choice) return static_cast<int>(i);
-    all.push_back({id, choice, packed});
+    size_t others = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].kernel != id) continue;
+      if (all[i].choice == choice) {
+        all[i].max_smem_bytes = std::max(all[i].max_smem_bytes, step.max_smem_bytes);
+        return static_cast<int>(i);
+      }
+      ++others;
+    }
+    std::string symbol = step.kind == StepKind::cuda ? step.symbol : "";
+    if (others && !symbol.empty()) symbol += fmt::format("_c{}", others);
+    all.push_back({id, choice, std::move(symbol), step.max_smem_bytes});
     return static_cast<int>(all.size() - 1);
   }
 
   void add_call(int number) {
     const loop::Call& c = module_.calls[static_cast<size_t>(number)];
     const loop::Kernel& k = module_.kernels[c.kernel];
-    std::pair<ParamId, std::optional<Panels>> packed{kNone<ParamId>, std::nullopt};
+    const forms::Choice& choice = choice_of(c.kernel);
     Step s;
-    const auto* library = std::get_if<loop::LibraryKernel>(&k);
-    if (library && library->algorithm == "copy") {
-      s.kind = StepKind::copy;
-    } else if (options_.launch) {
-      s = options_.launch(c.kernel, k);
-      for (Expr& e : s.sizes) e = syms_.simplify(e);
-      for (Expr& e : s.grid) e = syms_.simplify(e);
-    } else {
-      const Choice& choice = choice_of(c.kernel);
-      packed = packed_operand(k, choice);
-      KernelInterface f = interface_of(k, choice, syms_);
-      s.symbol = std::move(f.symbol), s.library = f.library, s.sizes = std::move(f.sizes);
-      s.work = f.work, s.grain = f.grain, s.scratch_bytes = f.scratch_bytes;
-      if (f.library) s.config = config_of(c.kernel, choice, packed.second.has_value());
-    }
+    static_cast<forms::StepSpec&>(s) = choice.form->step({k, syms_, options_.machine}, choice);
+    for (Expr* e : {&s.work, &s.grain, &s.scratch_bytes, &s.smem_bytes}) *e = syms_.simplify(*e);
+    for (Expr& e : s.sizes) e = syms_.simplify(e);
+    for (Expr& e : s.grid) e = syms_.simplify(e);
+    if (s.kind == StepKind::cuda || s.library) s.config = config_of(c.kernel, choice, s);
+    if (s.kind == StepKind::cuda) s.symbol = set_.configs[static_cast<size_t>(s.config)].symbol;
+    const auto stored = s.kind == StepKind::copy ? std::nullopt : choice.form->weight(k, choice);
     s.kernel = c.kernel;
     s.label = c.label;
     for_each_arg(number, [&](ParamId p, const loop::Param&, BufferId b) {
-      s.args.push_back(planned(b, p == packed.first ? packed.second : std::nullopt));
+      s.args.push_back(planned(b, stored && p == stored->first ? std::optional(stored->second) : std::nullopt));
     });
     plan_.steps.push_back(std::move(s));
   }
@@ -322,20 +315,37 @@ class PlanBuilder {
     for (int64_t s : sizes) plan_.sum_bytes_max = known ? plan_.sum_bytes_max + s : kInf;
   }
 
-  const Graph& graph_;
   const loop::Module& module_;
   const PlanOptions& options_;
   PlanSet& set_;
   WeightTable& weights_;
   const SymTable& syms_;
+  std::map<KernelId, forms::Decision>& decisions_;
   Plan plan_;
   std::vector<Uses> uses_;
   std::vector<Step> final_copies_;
   std::map<BufferId, PlanBufferId> buffers_;
   std::map<std::pair<BufferId, uint32_t>, PlanBufferId> constant_buffers_;
-  std::map<BufferId, std::optional<Panels>> panels_read_;
-  std::map<KernelId, Choice> choices_;
+  std::map<BufferId, std::optional<forms::WeightForm>> panels_read_;
 };
+
+/// Throws one Diagnostic (unsupported) with every kernel that no form of the machine takes.
+void require_forms(const loop::Module& module, const SymTable& syms, const Machine& machine) {
+  std::vector<std::string> refused;
+  for (const loop::Kernel& k : module.kernels) try {
+      forms::decide({k, syms, machine});
+    } catch (const Diagnostic& d) {
+      if (d.code() != ExitCode::unsupported) throw;
+      refused.push_back(d.message());
+      for (const std::string& why : d.notes()) refused.back() += "; " + why;
+    }
+  if (refused.empty()) return;
+  Diagnostic all(ExitCode::unsupported, {},
+                 fmt::format("{} kernel(s) of this model have no {} form", refused.size(), machine.is_gpu() ? "CUDA" : "CPU"));
+  for (const std::string& r : refused) all.note(r);
+  if (machine.is_gpu()) all.note("build this model for the CPU (--cpu), or run the operator outside the model");
+  throw all;
+}
 
 bool all_zero(const ConstData& c) {
   return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
@@ -345,6 +355,8 @@ bool all_zero(const ConstData& c) {
 
 PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOptions& options) {
   PlanSet set;
+  set.syms = module.syms;
+  for (const loop::Kernel& k : module.kernels) set.kernels.push_back(loop::kernel_name(k));
   std::set<SymId> symbols;
   for (const InputInfo& in : graph.inputs)
     for (const Expr& d : graph.type(in.value).dims) symbols.merge(d.symbols());
@@ -358,16 +370,19 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
   const auto variants = options.variants.empty() ? std::vector<std::vector<SymRange>>{{}} : options.variants;
   for (const auto& ranges : variants) {
     const SymTable syms = narrowed(module.syms, ranges);
-    Plan plan = PlanBuilder(graph, module, options, set, weights, syms).build();
+    require_forms(module, syms, options.machine);
+    std::map<loop::KernelId, forms::Decision> decisions;
+    Plan plan = PlanBuilder(module, options, set, weights, syms, decisions).build();
     plan.guards = graph.guards;
+    if (options.decisions) options.decisions->push_back(std::move(decisions));
     for (SymId s : set.symbols) plan.ranges.push_back({s, syms[s].min, syms[s].max, syms[s].multiple_of});
     for (const SymRange& r : ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
     if (plan.name.empty()) plan.name = "default";
-    verify(plan, syms, plan.name);
     set.plans.push_back(std::move(plan));
   }
   set.weights = weights.weights();
   set.weights_bytes = weights.blob_bytes();
+  verify(set, "planning");
   return set;
 }
 

@@ -5,25 +5,30 @@
 
 #include "graph/graph.h"
 #include "loop/loop.h"
-#include "plan/choice.h"
 #include "plan/plan.h"
 #include "plan/weights.h"
 
 namespace aotc::plan {
 
-/// The kernel-specific part of a step on a GPU: kind, symbol, sizes, grid, block, smem_bytes.
-using LaunchFn = std::function<Step(loop::KernelId id, const loop::Kernel& kernel)>;
+/// How a kernel is computed. Deterministic: called once per kernel and variant.
+using ChooseFn = std::function<forms::Decision(const forms::Site&)>;
+
+/// By variant: how each kernel is computed, and what else there was.
+using Decisions = std::vector<std::map<loop::KernelId, forms::Decision>>;
 
 struct PlanOptions {
   /// One entry a variant: the ranges that it narrows. Empty: one variant for the whole range.
   std::vector<std::vector<SymRange>> variants;
-  ChooseFn choose;       ///< empty: default_choice
-  LaunchFn launch;       ///< set: a GPU plan (no panels, no CPU interface)
-  bool in_place = true;  ///< for tests and bisecting
+  Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
+  ChooseFn choose;                             ///< empty: the cost model (forms::decide)
+  Decisions* decisions = nullptr;              ///< set: filled in, for reports and explain
+  bool in_place = true;                        ///< for tests and bisecting
 };
 
-/// All plans of a model and what they share.
+/// All plans of a model and what they share. Stands for itself: its text needs neither Graph nor Module.
 struct PlanSet {
+  SymTable syms;                      ///< the module's
+  std::vector<std::string> kernels;   ///< names, by KernelId
   std::vector<SymId> symbols;         ///< the model's symbols: shape symbols of the inputs' dims, by id; the numbers of SlotTable
   std::vector<Plan> plans;            ///< as PlanOptions::variants
   std::vector<KernelConfig> configs;  ///< Step::config

@@ -1,13 +1,13 @@
 #pragma once
 // The Plan IR: what a run does, as data. One Plan a variant; plan/build.h makes it from a loop Module, emit/tables.h writes it as the C
-// tables of runtime/include/aotc/detail/plan_format.h.
+// tables of runtime/include/aotc/detail/plan_format.h. A new member needs a row in plan/fields.h, and is printed and parsed then.
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
+#include "forms/list.h"
 #include "loop/loop.h"
-#include "plan/choice.h"
 #include "sym/expr.h"
 
 namespace aotc::plan {
@@ -17,12 +17,15 @@ enum class PlanBufferId : uint32_t {};  ///< a buffer of one Plan; number of aot
 /// Half-open, in steps. An in-place step ends its source where its destination begins, so that the two may share an offset.
 struct LiveRange {
   int begin = 0, end = 0;
+  friend bool operator==(const LiveRange&, const LiveRange&) = default;
 };
 
 enum class Place : uint8_t { input, output, weight, arena, state, state_next };
 
 struct PlannedBuffer {
-  loop::BufferId buffer;  ///< several planned buffers may stand for one: a weight in two forms, a result copied at the end
+  std::string name;  ///< the loop buffer's
+  loop::BufferId buffer =
+      kNone<loop::BufferId>;  ///< several planned buffers may stand for one: a weight in two forms, a result copied at the end
   Place place = Place::arena;
   uint32_t index = 0;  ///< input, output, weight or state number
   Expr bytes;
@@ -31,33 +34,28 @@ struct PlannedBuffer {
   std::optional<PlanBufferId> in_place_of;  ///< shares storage with this buffer, whose life ends where this one's begins
 };
 
-enum class StepKind : uint8_t { cpu, cuda, copy, zero };
-struct Step {
-  StepKind kind = StepKind::cpu;
+using forms::StepKind;
+
+/// A call of a kernel: how (StepSpec, from the form), and on what.
+struct Step : forms::StepSpec {
   loop::KernelId kernel = kNone<loop::KernelId>;  ///< cpu, cuda
-  std::string symbol;                             ///< CPU: KernelInterface::symbol; CUDA: function name
-  bool library = false;                           ///< CPU: a kernel of the library, one symbol an instruction set
   std::vector<PlanBufferId> args;
-  std::vector<Expr> sizes;
   int config = -1;  ///< index into PlanSet::configs
-  Expr work = 1, grain = 1;
-  Expr scratch_bytes = 0;  ///< per thread
-  Expr grid[3] = {1, 1, 1};
-  int block[3] = {1, 1, 1};
-  Expr smem_bytes = 0;
   std::string label;
 };
 
-/// What an emitter needs for one config struct. Steps of several variants may share it.
+/// A kernel with one choice: what needs an instance of its own, a config struct on a CPU (kernels of the library), a function on a GPU.
+/// Steps of several variants may share it.
 struct KernelConfig {
-  loop::KernelId kernel;
-  Choice choice;
-  bool packed = false;  ///< the constant operand is in panel form
+  loop::KernelId kernel = kNone<loop::KernelId>;
+  forms::Choice choice;
+  std::string symbol;          ///< cuda: the function's name
+  int64_t max_smem_bytes = 0;  ///< cuda: over all steps
 };
 
 struct SymRange {
-  SymId sym;
-  int64_t min, max, multiple_of;
+  SymId sym = kNone<SymId>;
+  int64_t min = 0, max = kInf, multiple_of = 1;
 };
 
 struct Plan {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/kernels.h"
-
 namespace aotc::plan {
 
 using loop::InstKind;
@@ -71,8 +69,9 @@ struct MayOverwrite {
 }  // namespace
 
 bool may_overwrite(const loop::Kernel& kernel, ParamId in, ParamId out) {
-  if (in == out) return params_of(kernel)[in].role == loop::ParamRole::inout;
-  if (params_of(kernel)[in].role != loop::ParamRole::input || params_of(kernel)[out].role != loop::ParamRole::output) return false;
+  if (in == out) return loop::kernel_params(kernel)[in].role == loop::ParamRole::inout;
+  if (loop::kernel_params(kernel)[in].role != loop::ParamRole::input || loop::kernel_params(kernel)[out].role != loop::ParamRole::output)
+    return false;
   return std::visit(MayOverwrite{in, out}, kernel);
 }
 

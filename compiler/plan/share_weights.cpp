@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/interface.h"
-#include "plan/kernels.h"
+#include "forms/list.h"
+#include "loop/attached.h"
 #include "plan/weights.h"
 
 namespace aotc::plan {
@@ -23,10 +23,6 @@ constexpr double kMacsPerNs = 48, kBytesPerNs = 10;
 constexpr double kNearNs = 0.3, kFarNs = 1;
 constexpr int64_t kFarBytes = 1 << 20;
 constexpr double kMostShare = 0.02;  ///< of the products' time that reads from panels may cost
-
-bool loads(const LoopKernel& k, ParamId p) {
-  return std::any_of(k.insts.begin(), k.insts.end(), [&](const loop::Inst& i) { return i.kind == loop::InstKind::load && i.param == p; });
-}
 
 /// A call that has the constant as an argument, and as which of the kernel's parameters.
 struct Use {
@@ -63,7 +59,7 @@ class Sharer {
   std::vector<Use> uses_of(BufferId b) const {
     std::vector<Use> uses;
     for (size_t c = 0; c < m_.calls.size(); ++c) {
-      const auto params = argument_params(m_.kernels[m_.calls[c].kernel]);
+      const auto params = loop::argument_params(m_.kernels[m_.calls[c].kernel]);
       for (size_t i = 0; i < params.size(); ++i)
         if (m_.calls[c].args.at(i) == b) uses.push_back({c, params[i]});
     }
@@ -97,7 +93,7 @@ class Sharer {
       bool reads = false;
       if (packs && !left) packers.push_back(u);
       for_each_loop(kernel, [&](const LoopKernel& k) {
-        if (!loads(k, u.param)) return;
+        if (!loop::loads(k, u.param)) return;
         reads = true;
         cost += reads_ns(k, u.param, bytes);
       });
@@ -106,18 +102,18 @@ class Sharer {
       const bool whole = left || (matmul && !matmul->b.prologue && matmul->b.param == u.param && !packs) ||
                          (conv && (conv->x == u.param || conv->w == u.param)) ||
                          (!matmul && !conv && !std::holds_alternative<LoopKernel>(kernel));
-      if (whole) also = name_of(kernel);
+      if (whole) also = loop::kernel_name(kernel);
     }
     if (packers.empty() || (readers.empty() && also.empty())) return;
     const auto note = [&](std::string why) { m_.weight_notes.push_back({b, std::move(why)}); };
-    const std::string product_name = name_of(m_.kernels[m_.calls[packers[0].call].kernel]);
+    const std::string product_name = loop::kernel_name(m_.kernels[m_.calls[packers[0].call].kernel]);
     const std::optional<Panels> panels = form_of(packers[0]);
     if (!panels) return;
     const std::string twice = own ? fmt::format("stored as it is, {} packs it in every run: ", product_name)
                                   : fmt::format("stored as panels for {} and as it is: ", product_name);
     if (!also.empty()) return note(twice + also + " takes it dense");
     for (const Use& u : packers)
-      if (form_of(u) != panels) return note(twice + name_of(m_.kernels[m_.calls[u.call].kernel]) + " has other panels of it");
+      if (form_of(u) != panels) return note(twice + loop::kernel_name(m_.kernels[m_.calls[u.call].kernel]) + " has other panels of it");
     if (!panel_index(*panels, x.type.elems().as_const().value_or(0), 0, m_.syms)) return note(twice + "the product takes a part of it");
     if (!own && cost > kMostShare * products_ns_)
       return note(twice + fmt::format("reading it from the panels would cost {:.1f} % of the products' time", 100 * cost / products_ns_));
@@ -131,7 +127,7 @@ class Sharer {
   std::optional<Panels> form_of(const Use& u) const {
     MatmulKernel k = std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]);
     k.b_panels_read = true;
-    return panels_of(k, GemmChoice{});
+    return shared_form(k);
   }
 
   template <class Kernel, class F>
@@ -148,7 +144,7 @@ class Sharer {
   /// The kernel of the call, a copy where other calls give that parameter another buffer.
   loop::Kernel& own_kernel(const Use& u, BufferId b) {
     loop::Call& call = m_.calls[u.call];
-    const auto params = argument_params(m_.kernels[call.kernel]);
+    const auto params = loop::argument_params(m_.kernels[call.kernel]);
     const auto at = static_cast<size_t>(std::find(params.begin(), params.end(), u.param) - params.begin());
     const bool alone =
         std::all_of(m_.calls.begin(), m_.calls.end(), [&](const loop::Call& c) { return c.kernel != call.kernel || c.args.at(at) == b; });
@@ -164,7 +160,7 @@ class Sharer {
 
   std::string fresh_name(const std::string& name) const {
     std::set<std::string> taken;
-    for (const loop::Kernel& k : m_.kernels) taken.insert(name_of(k));
+    for (const loop::Kernel& k : m_.kernels) taken.insert(loop::kernel_name(k));
     for (int i = 0;; ++i)
       if (std::string s = fmt::format("{}_panels{}", name, i); !taken.count(s)) return s;
   }
@@ -186,6 +182,14 @@ class Sharer {
 };
 
 }  // namespace
+
+std::optional<forms::WeightForm> shared_form(const loop::Kernel& product) {
+  const SymTable& syms = std::get<MatmulKernel>(product).syms;
+  const Machine any = machine_of(Isa::avx2, 1);
+  const forms::Choice choice = forms::decide({product, syms, any}).choice;
+  auto stored = choice.form->weight(product, choice);
+  return stored ? std::optional(std::move(stored->second)) : std::nullopt;
+}
 
 void share_weights(loop::Module& m) { Sharer(m).run(); }
 

@@ -1,5 +1,8 @@
 #pragma once
 // Constants that a product stores as panels and other code reads element by element (a tied embedding and head): stored once.
+#include <optional>
+
+#include "forms/weight_form.h"
 #include "loop/loop.h"
 
 namespace aotc::plan {
@@ -7,5 +10,7 @@ namespace aotc::plan {
 /// Where the reads of such a constant cost little beside the model's products, they find their elements in the panels: loads are rewritten,
 /// the buffer is marked (Buffer::panels), and no dense copy is made. Adds a note for every constant that this is about. For CPU targets.
 void share_weights(loop::Module& m);
+/// The stored form of a product's constant operand that other code reads too (MatmulKernel::b_panels_read): the same for every choice.
+std::optional<forms::WeightForm> shared_form(const loop::Kernel& product);
 
 }  // namespace aotc::plan

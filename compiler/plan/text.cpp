@@ -2,21 +2,11 @@
 
 #include <algorithm>
 
+#include "plan/spelling.h"
+
 namespace aotc::plan {
 
 namespace {
-
-std::string_view place_name(Place p) {
-  switch (p) {
-    case Place::input: return "input";
-    case Place::output: return "output";
-    case Place::weight: return "weight";
-    case Place::arena: return "arena";
-    case Place::state: return "state";
-    case Place::state_next: return "state_next";
-  }
-  return "?";
-}
 
 std::string bytes_text(int64_t b) {
   if (b == kInf) return "unbounded";
@@ -26,13 +16,13 @@ std::string bytes_text(int64_t b) {
 }
 
 /// One row a buffer, by offset; a column is one or more steps, a letter where the buffer lives.
-std::string arena_map(const Plan& plan, const loop::Module& module) {
+std::string arena_map(const Plan& plan, const SymTable& syms) {
   constexpr int kColumns = 72;
   std::vector<PlanBufferId> arena;
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers.raw()[i].place == Place::arena) arena.push_back(static_cast<PlanBufferId>(i));
   if (arena.empty()) return {};
-  auto at = [&](PlanBufferId b) { return module.syms.hint(plan.buffers[b].offset); };
+  auto at = [&](PlanBufferId b) { return syms.hint(plan.buffers[b].offset); };
   std::stable_sort(arena.begin(), arena.end(), [&](PlanBufferId a, PlanBufferId b) {
     return std::pair(at(a), plan.buffers[a].live.begin) < std::pair(at(b), plan.buffers[b].live.begin);
   });
@@ -43,10 +33,74 @@ std::string arena_map(const Plan& plan, const loop::Module& module) {
     std::string row(static_cast<size_t>(columns), '.');
     for (int c = b.live.begin / per; c <= (std::max(b.live.end, b.live.begin + 1) - 1) / per; ++c)
       row[static_cast<size_t>(c)] = b.in_place_of ? '=' : '#';
-    s += fmt::format("  {:>10} {:>10} |{}| {}\n", at(id), bytes_text(module.syms.hint(b.bytes)), row, module.buffers[b.buffer].name);
+    s += fmt::format("  {:>10} {:>10} |{}| {}\n", at(id), bytes_text(syms.hint(b.bytes)), row, b.name);
   }
   return s;
 }
+
+/// What a reader wants to know and no parser needs.
+std::string remarks(const Plan& plan, const Scope& scope) { return summary(plan) + "\n" + arena_map(plan, scope.syms); }
+
+class Printer {
+ public:
+  explicit Printer(const PlanSet& set) : scope_(set) {}
+
+  std::string run() {
+    line("plans");
+    block(scope_);
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text) { out_ += std::string(indent_, ' ') + text + '\n'; }
+
+  template <HasFields S>
+  void block(const S& s) {
+    for_each_field<S>([&]<class F>(const F& f) {
+      if constexpr (kIsRows<F>)
+        list(f.name, s.*f.member);
+      else if (f.presence != Presence::positional && !is_default(s, f))
+        line(fmt::format("{} {}", f.name, spell(s.*f.member, scope_)));
+    });
+    if constexpr (requires { remarks(s, scope_); }) {
+      const std::string text = remarks(s, scope_);
+      for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+        end = std::min(text.find('\n', begin), text.size());
+        line("# " + text.substr(begin, end - begin));
+      }
+    }
+  }
+
+  void list(std::string_view, const SymTable& syms) {
+    for (size_t i = 0; i < syms.size(); ++i) line(symbol_text(syms[static_cast<SymId>(i)]));
+  }
+  template <class T>
+  void list(std::string_view name, const std::vector<T>& all) {
+    for (size_t i = 0; i < all.size(); ++i) row(fmt::format("{} {}", name, i), all[i]);
+  }
+  template <class Id, class T>
+  void list(std::string_view name, const IdVec<Id, T>& all) {
+    for (size_t i = 0; i < all.size(); ++i) row(fmt::format("{} {}", name, spell(static_cast<Id>(i), scope_)), all.raw()[i]);
+  }
+  template <class T>
+  void row(const std::string& head, const T& v) {
+    if constexpr (!HasFields<T>) {
+      line(head + ' ' + spell(v, scope_));
+    } else if constexpr (!kHasRows<T>) {
+      line(head + ' ' + fields_text(v, scope_));
+    } else {
+      line(head + ' ' + fields_text(v, scope_, true) + " {");
+      indent_ += 2;
+      block(v);
+      indent_ -= 2;
+      line("}");
+    }
+  }
+
+  const PlanSet& scope_;
+  std::string out_;
+  size_t indent_ = 0;
+};
 
 }  // namespace
 
@@ -58,60 +112,6 @@ std::string summary(const Plan& plan) {
                      bytes_text(plan.live_bytes_max), bytes_text(plan.sum_bytes_max));
 }
 
-std::string print(const Plan& plan, const loop::Module& module) {
-  const SymTable& syms = module.syms;
-  std::string s = fmt::format("plan \"{}\"\n", plan.name);
-  for (const SymRange& r : plan.ranges)
-    s += fmt::format("  sym {} [{}, {}] multiple_of {}\n", syms[r.sym].name, r.min, r.max == kInf ? "inf" : fmt::format("{}", r.max),
-                     r.multiple_of);
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    const PlannedBuffer& b = plan.buffers.raw()[i];
-    s += fmt::format("  b{} {} {}", i, module.buffers[b.buffer].name, place_name(b.place));
-    s += b.place == Place::arena ? fmt::format(" at {}", b.offset.str(syms)) : fmt::format(" {}", b.index);
-    s += fmt::format(" bytes {} live [{}, {})", b.bytes.str(syms), b.live.begin, b.live.end);
-    if (b.in_place_of) s += fmt::format(" in_place_of b{}", idx(*b.in_place_of));
-    s += '\n';
-  }
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& x = plan.steps[i];
-    static constexpr std::string_view kKinds[] = {"cpu", "cuda", "copy", "zero"};
-    s += fmt::format("  step {} {} {}(", i, kKinds[static_cast<size_t>(x.kind)], x.symbol);
-    for (size_t a = 0; a < x.args.size(); ++a) s += fmt::format("{}b{}", a ? ", " : "", idx(x.args[a]));
-    s += ")";
-    if (!x.sizes.empty()) {
-      s += " sizes [";
-      for (size_t a = 0; a < x.sizes.size(); ++a) s += fmt::format("{}{}", a ? ", " : "", x.sizes[a].str(syms));
-      s += "]";
-    }
-    if (x.kind == StepKind::cpu) s += fmt::format(" work {} grain {}", x.work.str(syms), x.grain.str(syms));
-    if (x.kind == StepKind::cuda)
-      s += fmt::format(" grid [{}, {}, {}] block [{}, {}, {}]", x.grid[0].str(syms), x.grid[1].str(syms), x.grid[2].str(syms), x.block[0],
-                       x.block[1], x.block[2]);
-    if (!x.scratch_bytes.is(0)) s += fmt::format(" scratch {}", x.scratch_bytes.str(syms));
-    if (x.config >= 0) s += fmt::format(" config {}", x.config);
-    if (!x.label.empty()) s += fmt::format("  # {}", x.label);
-    s += '\n';
-  }
-  s += fmt::format("  arena_bytes {}\n  scratch_bytes {}\n  {}\n", plan.arena_bytes.str(syms), plan.scratch_bytes.str(syms), summary(plan));
-  return s + arena_map(plan, module);
-}
-
-std::string print(const PlanSet& set, const loop::Module& module) {
-  std::string s;
-  for (const Plan& p : set.plans) s += print(p, module);
-  for (size_t i = 0; i < set.configs.size(); ++i) {
-    const KernelConfig& c = set.configs[i];
-    s += fmt::format("config {} kernel {}", i, idx(c.kernel));
-    if (const auto* g = std::get_if<GemmChoice>(&c.choice))
-      s += fmt::format(" gemm mr {} nv {} mc {} nc {} kc {} kp {} pack_a {}", g->mr, g->nv, g->mc, g->nc, g->kc, g->kp, g->pack_a);
-    if (const auto* v = std::get_if<ConvChoice>(&c.choice))
-      s += fmt::format(" conv algo {} mc {} nc {} kc {} kp {}", v->algo, v->mc, v->nc, v->kc, v->kp);
-    if (const auto* a = std::get_if<AttnChoice>(&c.choice)) s += fmt::format(" attention q_block {} kv_block {}", a->q_block, a->kv_block);
-    s += c.packed ? " packed\n" : "\n";
-  }
-  for (size_t i = 0; i < set.weights.size(); ++i)
-    s += fmt::format("weight {} {} offset {} bytes {}\n", i, set.weights[i].name, set.weights[i].offset, set.weights[i].bytes);
-  return s;
-}
+std::string print(const PlanSet& set) { return Printer(set).run(); }
 
 }  // namespace aotc::plan

@@ -32,26 +32,31 @@ class Checker {
   Checker(const Plan& p, const SymTable& syms, std::string_view after) : plan_(p), syms_(syms), after_(after) {}
 
   void structure() const {
+    for (const PlannedBuffer& b : plan_.buffers) {
+      AOTC_CHECK(b.live.begin <= b.live.end && b.live.end <= static_cast<int>(plan_.steps.size()), "after {}: {} lives outside the steps",
+                 after_, b.name);
+      if (!b.in_place_of) continue;
+      AOTC_CHECK(plan_.buffers.contains(*b.in_place_of), "after {}: {} is in place of nothing", after_, b.name);
+      const PlannedBuffer& o = plan_.buffers[*b.in_place_of];
+      AOTC_CHECK(o.live.end == b.live.begin && o.place == b.place && o.offset == b.offset, "after {}: a wrong in-place pair", after_);
+    }
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       const Step& s = plan_.steps[i];
       const bool needs_two = s.kind == StepKind::copy;
       AOTC_CHECK(!needs_two || s.args.size() == 2, "after {}: copy step {} has {} arguments", after_, i, s.args.size());
+      AOTC_CHECK(std::all_of(s.block.begin(), s.block.end(), [](int b) { return b >= 1; }), "after {}: step {} has an empty block", after_,
+                 i);
       for (PlanBufferId b : s.args) {
         AOTC_CHECK(plan_.buffers.contains(b), "after {}: step {} has an unknown argument", after_, i);
         const PlannedBuffer& x = plan_.buffers[b];
         // A buffer whose storage is taken over at this step is still read by it.
         const bool handed_over = std::any_of(s.args.begin(), s.args.end(), [&](PlanBufferId o) {
-          return plan_.buffers[o].in_place_of == b && plan_.buffers[o].live.begin == static_cast<int>(i);
+          return plan_.buffers.contains(o) && plan_.buffers[o].in_place_of == b && plan_.buffers[o].live.begin == static_cast<int>(i);
         });
         const int end = x.live.end + (handed_over ? 1 : 0);
         AOTC_CHECK(x.live.begin <= static_cast<int>(i) && static_cast<int>(i) < end,
                    "after {}: step {} ({}) uses buffer {} outside its life", after_, i, s.label, idx(b));
       }
-    }
-    for (const PlannedBuffer& b : plan_.buffers) {
-      if (!b.in_place_of) continue;
-      const PlannedBuffer& o = plan_.buffers[*b.in_place_of];
-      AOTC_CHECK(o.live.end == b.live.begin && o.place == b.place && o.offset == b.offset, "after {}: a wrong in-place pair", after_);
     }
   }
 
@@ -67,8 +72,11 @@ class Checker {
     if (!evaluate(plan_.arena_bytes) || !evaluate(plan_.scratch_bytes)) return;
     for (const PlannedBuffer& b : plan_.buffers)
       if (!evaluate(b.bytes) || !evaluate(b.offset)) return;
-    for (const Step& s : plan_.steps)
-      if (!evaluate(s.work) || !evaluate(s.grain) || !evaluate(s.scratch_bytes)) return;
+    for (const Step& s : plan_.steps) {
+      if (!evaluate(s.work) || !evaluate(s.grain) || !evaluate(s.scratch_bytes) || !evaluate(s.smem_bytes)) return;
+      for (const Expr& e : s.grid)
+        if (!evaluate(e)) return;
+    }
     auto value = [&](const Expr& e, const char* what) {
       const int64_t v = *evaluate(e);
       AOTC_CHECK(v >= 0, "after {}: {} is {} at {}", after_, what, v, describe(point));
@@ -99,6 +107,8 @@ class Checker {
       value(s.work, "the work of a step");
       AOTC_CHECK(value(s.grain, "the grain of a step") >= 1, "after {}: grain below 1", after_);
       value(s.scratch_bytes, "the scratch of a step");
+      value(s.smem_bytes, "the shared memory of a step");
+      for (const Expr& e : s.grid) value(e, "the grid of a step");
     }
     AOTC_CHECK(value(plan_.scratch_bytes, "scratch_bytes") >= 0);
   }
@@ -155,6 +165,34 @@ std::vector<std::map<SymId, int64_t>> sample_points(const SymTable& syms, const 
     points.push_back(std::move(p));
   }
   return points;
+}
+
+void verify(const PlanSet& set, std::string_view after) {
+  for (const KernelConfig& c : set.configs) {
+    AOTC_CHECK(idx(c.kernel) < set.kernels.size(), "after {}: a config of no kernel", after);
+    const Fit fit = forms::check(c.choice);
+    AOTC_CHECK(fit, "after {}: the config of {}: {}", after, set.kernels[idx(c.kernel)], fit.why);
+  }
+  uint64_t end = 0;
+  for (const Weight& w : set.weights) {
+    AOTC_CHECK(w.offset >= end && w.bytes <= set.weights_bytes && w.offset <= set.weights_bytes - w.bytes,
+               "after {}: weight {} lies in another one or outside the blob", after, w.name);
+    end = w.offset + w.bytes;
+    if (!w.panels) continue;
+    for (const Panels::Matrix& m : w.panels->matrices)
+      AOTC_CHECK(m.rows < w.panels->rows.size(), "after {}: a matrix of weight {} has no rows", after, w.name);
+  }
+  for (int w : set.state_initial)
+    AOTC_CHECK(w >= -1 && w < static_cast<int>(set.weights.size()), "after {}: a state starts with weight {}", after, w);
+  for (const Plan& p : set.plans) {
+    for (const Step& s : p.steps) {
+      AOTC_CHECK(s.config < static_cast<int>(set.configs.size()), "after {}: plan {} uses config {}", after, p.name, s.config);
+      AOTC_CHECK(s.kernel == kNone<loop::KernelId> || idx(s.kernel) < set.kernels.size(), "after {}: a step of no kernel", after);
+    }
+    for (const PlannedBuffer& b : p.buffers)
+      AOTC_CHECK(b.place != Place::weight || b.index < set.weights.size(), "after {}: {} is weight {}", after, b.name, b.index);
+    verify(p, set.syms, after);
+  }
 }
 
 void verify(const Plan& plan, const SymTable& syms, std::string_view after) {

@@ -3,9 +3,11 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/build.h"
 
 namespace aotc::plan {
+/// What the plans refer to is there, choices are such as kernels take, and every plan verifies. AOTC_CHECKs.
+void verify(const PlanSet& set, std::string_view after);
 /// At sample values of the symbols (ends of the ranges, tune sizes, some between): no two live arena buffers overlap, offsets are aligned
 /// and inside the arena, every step's arguments are live and placed, sizes are not negative. AOTC_CHECKs.
 void verify(const Plan& plan, const SymTable& syms, std::string_view after);

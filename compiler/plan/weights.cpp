@@ -16,13 +16,7 @@ constexpr int64_t kPanel = AOTC_PANEL_N;
 
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
-/// 16-bit types are stored as pairs of rows where the kernels multiply pairs.
 bool in_pairs(DType t) { return t == DType::bf16; }
-int64_t stored_rows(const Panels& p, const Panels::Matrix& m) {
-  const int64_t rows = p.rows[m.rows].count;
-  return in_pairs(p.dtype) ? (rows + 1) / 2 * 2 : rows;
-}
-bool has_panel_form(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
 
 /// One panel: columns [j0, j0 + 32) of a matrix, in blocks of rows so that both sides stay in cache whatever the strides.
 template <class T>
@@ -30,7 +24,7 @@ void pack_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t 
   constexpr int64_t kBlock = 64 / sizeof(T);
   const bool pairs = in_pairs(p.dtype);
   const Panels::Rows& map = p.rows[m.rows];
-  const int64_t rows = stored_rows(p, m), cols = std::min(m.cols - j0, kPanel);
+  const int64_t rows = p.stored_rows(m), cols = std::min(m.cols - j0, kPanel);
   const T* base = src + m.begin + j0 * p.col_stride;
   T block[kBlock][kPanel];
   for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
@@ -75,7 +69,7 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
   const Panels& p = *piece.weight->panels;
   const Panels::Matrix& m = p.matrices[piece.matrix];
   T* dst = reinterpret_cast<T*>(out + piece.at);
-  for (int64_t j = piece.begin; j < piece.end; ++j, dst += stored_rows(p, m) * kPanel)
+  for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m) * kPanel)
     pack_panel(reinterpret_cast<const T*>(src), p, m, j * kPanel, dst);
 }
 
@@ -103,7 +97,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
     }
     uint64_t at = w.offset;
     for (size_t m = 0; m < w.panels->matrices.size(); ++m) {
-      const int64_t panel = stored_rows(*w.panels, w.panels->matrices[m]) * kPanel * dtype_bytes(w.panels->dtype);
+      const int64_t panel = w.panels->stored_rows(w.panels->matrices[m]) * kPanel * dtype_bytes(w.panels->dtype);
       const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
       const int64_t n = (w.panels->matrices[m].cols + kPanel - 1) / kPanel;
       for (int64_t b = 0; b < n; b += step) all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel)});
@@ -113,115 +107,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
   return all;
 }
 
-std::optional<std::vector<int64_t>> constants(const Exprs& xs) {
-  std::vector<int64_t> r;
-  for (const Expr& x : xs) {
-    auto c = x.as_const();
-    if (!c) return std::nullopt;
-    r.push_back(*c);
-  }
-  return r;
-}
-
 }  // namespace
-
-int64_t Panels::elems() const {
-  int64_t n = 0;
-  for (const Matrix& m : matrices) n += (m.cols + kPanel - 1) / kPanel * kPanel * stored_rows(*this, m);
-  return n;
-}
-
-namespace {
-
-bool loads(const std::optional<loop::LoopKernel>& k, loop::ParamId p) {
-  return k &&
-         std::any_of(k->insts.begin(), k->insts.end(), [&](const loop::Inst& i) { return i.kind == loop::InstKind::load && i.param == p; });
-}
-
-/// The product reads its operand b in another way too, dense: its buffer cannot hold panels then.
-bool reads_b_dense(const loop::MatmulKernel& k) {
-  return (!k.a.prologue && k.a.param == k.b.param) || loads(k.a.prologue, k.b.param) ||
-         std::any_of(k.segments.begin(), k.segments.end(), [&](const loop::Segment& s) { return loads(s.epilogue, k.b.param); });
-}
-
-}  // namespace
-
-std::optional<Panels> panels_of(const loop::MatmulKernel& k, const GemmChoice& c) {
-  if (!k.b_constant || !has_panel_form(k.in)) return std::nullopt;
-  if (!k.b_panels_read && (!c.pack_b || reads_b_dense(k))) return std::nullopt;
-  const auto basic = constants({k.k, k.b.base, k.b.row_stride, k.b.col_stride});
-  if (!basic || (*basic)[0] == 0) return std::nullopt;
-  Panels p;
-  p.dtype = k.in;
-  p.rows = {{(*basic)[0], (*basic)[0], 0, (*basic)[2], {}}};
-  p.col_stride = (*basic)[3];
-  std::vector<int64_t> starts = {(*basic)[1]};
-  for (size_t d = 0; d < k.batch.size(); ++d) {
-    if (k.b.batch_strides[d].is(0)) continue;
-    const auto stride = k.b.batch_strides[d].as_const(), count = k.batch[d].as_const();
-    if (!stride || !count) return std::nullopt;
-    std::vector<int64_t> next;
-    for (int64_t s : starts)
-      for (int64_t i = 0; i < *count; ++i) next.push_back(s + i * *stride);
-    starts = std::move(next);
-  }
-  for (int64_t start : starts) {
-    for (const loop::Segment& s : k.segments) {
-      const auto n = constants({s.n_begin, s.n_end});
-      if (!n) return std::nullopt;
-      p.matrices.push_back({start + (*n)[0] * p.col_stride, (*n)[1] - (*n)[0]});
-    }
-  }
-  if (p.matrices.empty()) return std::nullopt;
-  return p;
-}
-
-namespace {
-
-/// The taps of a kernel by phase (AOTC_CONV_PHASES), as offsets into the kernel.
-std::vector<std::vector<int64_t>> taps_by_phase(const loop::ConvKernel& k) {
-  std::vector<std::vector<int64_t>> all = {{0}};
-  for (size_t d = 0; d < k.kernel.size(); ++d) {
-    std::vector<std::vector<int64_t>> next;
-    for (const auto& outer : all)
-      for (int64_t v = 0; v < k.stride[d]; ++v) {
-        std::vector<int64_t> taps;
-        for (int64_t o : outer)
-          for (int64_t t = k.kernel[d] - 1; t >= 0; --t)
-            if (t * k.dilation[d] % k.stride[d] == v) taps.push_back(o * k.kernel[d] + t);
-        next.push_back(std::move(taps));
-      }
-    all = std::move(next);
-  }
-  return all;
-}
-
-}  // namespace
-
-std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvChoice& c) {
-  if (!k.w_constant || !c.pack_w || c.algo == AOTC_CONV_DIRECT || !has_panel_form(k.in)) return std::nullopt;
-  if (k.x == k.w || loads(k.epilogue, k.w)) return std::nullopt;  // the buffer is read dense too
-  const auto channels = constants({k.x_dims.at(1), k.out_dims.at(1)});
-  if (!channels) return std::nullopt;
-  const int64_t ci = (*channels)[0] / k.groups, co = (*channels)[1] / k.groups;
-  int64_t taps = 1;
-  for (int64_t x : k.kernel) taps *= x;
-  if (ci * taps == 0) return std::nullopt;
-  Panels p;
-  p.dtype = k.in;
-  p.col_stride = k.transposed ? taps : ci * taps;
-  if (c.algo == AOTC_CONV_PHASES) {
-    for (auto& of : taps_by_phase(k)) {
-      const auto n = static_cast<int64_t>(of.size());
-      p.rows.push_back({ci * n, std::max<int64_t>(n, 1), co * taps, 0, std::move(of)});
-    }
-  } else {
-    p.rows = {{ci * taps, k.transposed ? taps : ci * taps, k.transposed ? co * taps : 0, 1, {}}};
-  }
-  for (int64_t g = 0; g < k.groups; ++g)
-    for (size_t r = 0; r < p.rows.size(); ++r) p.matrices.push_back({g * ci * co * taps, co, r});
-  return p;
-}
 
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
   if (p.matrices.size() != 1 || p.matrices[0].begin != 0) return std::nullopt;
@@ -238,10 +124,10 @@ std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, c
   row = syms.simplify(row), column = syms.simplify(column);
   const Expr lane = mod(column, kPanel);
   const Expr within = in_pairs(p.dtype) ? floordiv(row, 2) * (2 * kPanel) + lane * 2 + mod(row, 2) : row * kPanel + lane;
-  return syms.simplify(floordiv(column, kPanel) * (stored_rows(p, p.matrices[0]) * kPanel) + within);
+  return syms.simplify(floordiv(column, kPanel) * (p.stored_rows(p.matrices[0]) * kPanel) + within);
 }
 
-uint32_t WeightTable::add(ConstId source, const std::optional<Panels>& panels) {
+uint32_t WeightTable::add(ConstId source, const std::optional<forms::WeightForm>& panels) {
   const ConstData& c = constants_[source];
   AOTC_CHECK(has_data(c), "the data of constant {} are not known", c.name);
   source = canonical(source);

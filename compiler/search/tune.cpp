@@ -2,100 +2,160 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 namespace aotc::search {
 
 namespace {
 
-/// A contract of the module with its candidates, and how much of a run it is.
+using forms::Candidate;
+using forms::Decision;
+
+/// A faster choice must win by this much, twice: the first time among all, the second time beside the default alone.
+constexpr double kGain = 0.97;
+constexpr double kConfirmShare = 0.3;  ///< of a contract's seconds
+
+/// A contract of the module, and how much of a run it is.
 struct Job {
-  Contract contract;
-  std::vector<Candidate> candidates;
+  Subject subject;
+  Decision decision;  ///< the cost model's
   double weight = 0;  ///< estimated nanoseconds a run, over all calls
 };
 
-template <class Kernel>
-void add_job(std::map<std::string, Job>& jobs, const Kernel& k, const SymTable& syms, size_t calls, const Target& target) {
-  const auto contract = contract_of(k, syms);
-  auto [it, fresh] = jobs.try_emplace(key_of(contract));
-  Job& job = it->second;
-  if (fresh) {
-    job.contract = contract;
-    job.candidates = candidates(contract, target);
-    std::erase_if(job.candidates, [](const Candidate& c) { return !c.fit.ok; });
+using Jobs = std::map<std::string, Job>;
+
+Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
+  std::vector<double> calls(module.kernels.size(), 0);
+  for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
+  Jobs jobs;
+  for (uint32_t k = 0; k < module.kernels.size(); ++k)
+    for (const SymTable& table : syms) {
+      const auto id = static_cast<loop::KernelId>(k);
+      const forms::Site site{module.kernels[id], table, machine};
+      const std::string contract = forms::contract(site);
+      if (contract.empty()) continue;
+      auto [it, fresh] = jobs.try_emplace(contract, Job{{id, &table}, {}, 0});
+      if (fresh) it->second.decision = forms::decide(site);
+      it->second.weight += it->second.decision.candidates.front().cost_ns * calls[k];
+    }
+  return jobs;
+}
+
+/// The most promising, the default first; every form that fits has its best two among them.
+std::vector<size_t> worth_measuring(const std::vector<Candidate>& all, size_t most) {
+  std::vector<size_t> out;
+  std::map<const forms::Form*, int> of_form;
+  for (size_t i = 0; i < all.size() && all[i].fit; ++i)
+    if (++of_form[all[i].choice.form] <= 2) out.push_back(i);
+  for (size_t i = 0; i < all.size() && all[i].fit && out.size() < most; ++i)
+    if (std::find(out.begin(), out.end(), i) == out.end()) out.push_back(i);
+  std::sort(out.begin(), out.end());
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
+/// The decision that a record stands for, or nothing where the choice is none of the form's for this kernel any more.
+std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
+  for (const Candidate& c : job.decision.candidates) {
+    if (!(c.choice == r.choice) || !c.fit) continue;
+    Decision d = job.decision;
+    d.choice = r.choice;
+    d.by = "tuning database";
+    for (Candidate& x : d.candidates) {
+      if (x.choice == r.choice) x.measured_ns = r.ns;
+      if (x.choice == job.decision.choice && !(r.choice == x.choice)) x.measured_ns = r.default_ns;
+    }
+    return d;
   }
-  if (!job.candidates.empty()) job.weight += job.candidates.front().cost * static_cast<double>(calls);
+  return std::nullopt;
+}
+
+/// Measures one contract for about `seconds`.
+Decision search(const Job& job, Measurer& measurer, size_t most, double seconds, TuningRecord* record) {
+  Decision d = job.decision;
+  const std::vector<size_t> picks = worth_measuring(d.candidates, most);
+  std::vector<forms::Choice> choices;
+  for (size_t i : picks) choices.push_back(d.candidates[i].choice);
+  const std::vector<Timing> times = measurer.measure(job.subject, choices, seconds * (1 - kConfirmShare));
+  size_t best = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    Candidate& c = d.candidates[picks[i]];
+    if (!times[i].error.empty()) {
+      c.fit = refuse("lost when it was measured: {}", times[i].error);
+      continue;
+    }
+    c.measured_ns = times[i].ns;
+    ++record->measured;
+    if (times[best].error.empty() && times[i].ns < times[best].ns) best = i;
+    if (!times[best].error.empty()) best = i;
+  }
+  if (record->measured == 0) return job.decision;
+  d.by = "measured";
+  const bool default_ran = times[0].error.empty();
+  if (best != 0 && default_ran) {
+    bool taken = times[best].ns < kGain * times[0].ns;
+    if (taken) {
+      const std::vector<Timing> again = measurer.measure(job.subject, {choices[0], choices[best]}, seconds * kConfirmShare);
+      taken = again[0].error.empty() && again[1].error.empty() && again[1].ns < kGain * again[0].ns;
+      if (taken) d.candidates[picks[0]].measured_ns = again[0].ns, d.candidates[picks[best]].measured_ns = again[1].ns;
+    }
+    if (!taken) best = 0;
+  }
+  d.choice = choices[best];
+  record->choice = d.choice;
+  record->ns = d.candidates[picks[best]].measured_ns;
+  record->default_ns = default_ran ? d.candidates[picks[0]].measured_ns : record->ns;
+  return d;
 }
 
 }  // namespace
 
-Tuned tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db) {
-  std::vector<size_t> calls(module.kernels.size(), 0);
-  for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
-  std::map<std::string, Job> jobs;
-  for (size_t i = 0; i < module.kernels.size(); ++i)
-    for (const SymTable& table : syms) {
-      const loop::Kernel& kernel = module.kernels.raw()[i];
-      if (const auto* m = std::get_if<loop::MatmulKernel>(&kernel)) add_job(jobs, *m, table, calls[i], options.target);
-      if (const auto* v = std::get_if<loop::ConvKernel>(&kernel)) add_job(jobs, *v, table, calls[i], options.target);
-      if (const auto* a = std::get_if<loop::AttentionKernel>(&kernel)) add_job(jobs, *a, table, calls[i], options.target);
-    }
-
-  Tuned tuned;
-  if (options.target.isas.empty()) return tuned;
-  const Isa isa = options.target.isas.back();
-  const int threads = std::max(1, options.target.threads_hint);
-  const Hardware hw = this_hardware(isa, threads);
-  const std::string library = kernel_library_hash();
+TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db) {
+  TuneResult result;
+  const Jobs jobs = jobs_of(module, syms, options.machine);
+  const std::string hardware = options.machine.str(), library = kernel_library_hash();
   std::vector<std::pair<const std::string*, const Job*>> missing;
   double total = 0;
-  for (const auto& [key, job] : jobs) {
-    if (const TuningRecord* r = db.find(key, hw, library))
-      tuned[key] = r->choice;
-    else if (job.candidates.size() > 1)
-      missing.emplace_back(&key, &job), total += job.weight;
+  for (const auto& [contract, job] : jobs) {
+    const TuningRecord* r = db.find(contract, hardware, library);
+    if (std::optional<Decision> known = r ? decision_of(job, *r) : std::nullopt) {
+      result.tuned[contract] = std::move(*known);
+    } else if (worth_measuring(job.decision.candidates, 2).size() > 1) {
+      missing.emplace_back(&contract, &job);
+      total += job.weight;
+    }
   }
-  const auto native = native_isas();
-  if (!options.measure || std::find(native.begin(), native.end(), isa) == native.end()) return tuned;
-
   std::stable_sort(missing.begin(), missing.end(), [](const auto& a, const auto& b) { return a.second->weight > b.second->weight; });
   const auto start = std::chrono::steady_clock::now();
-  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  MeasureProcess worker(options.worker_command);
+  auto left = [&] { return options.budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   size_t done = 0;
-  for (const auto& [key, job] : missing) {
-    if (spent() > options.budget_s) break;
-    if (options.progress) options.progress(done++, missing.size(), *key);
-    // Each contract's share of what is left, by its part in a run; the quickest few are still worth a look.
-    const double share = std::max(0.02 * options.budget_s, (options.budget_s - spent()) * job->weight / std::max(total, 1.0));
-    total -= job->weight;
-    const size_t n = std::min<size_t>(job->candidates.size(), static_cast<size_t>(options.candidates));
-    // Rounds over all candidates, so that a noisy moment of the machine does not hit one alone; the quietest counts.
-    constexpr int kRounds = 3;
-    const double each = std::clamp(share / static_cast<double>(n) / kRounds / 1.5, 0.004, 0.1);
-    std::vector<double> quietest(n, 0);
-    std::vector<bool> lost(n, false);
-    for (int round = 0; round < kRounds; ++round)
-      for (size_t i = 0; i < n; ++i) {
-        if (lost[i] || (spent() > options.budget_s && (round > 0 || i >= 2))) continue;
-        const auto ns = worker.measure(job->contract, job->candidates[i].choice, isa, threads, each);
-        lost[i] = !ns;  // a lost candidate is ordinary
-        if (ns) quietest[i] = quietest[i] > 0 ? std::min(quietest[i], *ns) : *ns;
-      }
-    TuningRecord best;
-    for (size_t i = 0; i < n; ++i) {
-      if (lost[i] || quietest[i] <= 0) continue;
-      if (i == 0) best.default_ns = quietest[i];
-      ++best.measured;
-      // Less than three percent is noise: the cost model's order decides.
-      if (best.measured == 1 || quietest[i] < 0.97 * best.ns) best.choice = job->candidates[i].choice, best.ns = quietest[i];
+  for (const auto& [contract, job] : missing) {
+    if (!options.measurer || left() <= 0) {
+      result.missing.push_back(*contract);
+      continue;
     }
-    if (best.measured < 2) continue;
-    db.put(*key, hw, library, best);
-    tuned[*key] = best.choice;
+    if (options.progress) options.progress(done++, missing.size(), *contract);
+    // Each contract's share of what is left, by its part in a run; the quickest few are still worth a look.
+    const double seconds = std::clamp(left() * job->weight / std::max(total, 1.0), 0.02 * options.budget_s, 0.25 * options.budget_s);
+    total -= job->weight;
+    TuningRecord record;
+    Decision d = search(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), &record);
+    if (record.measured == 0) {
+      result.missing.push_back(*contract);
+      continue;
+    }
+    db.put(*contract, hardware, library, record);
+    result.tuned[*contract] = std::move(d);
   }
-  if (options.progress) options.progress(missing.size(), missing.size(), "");
-  return tuned;
+  if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");
+  return result;
+}
+
+plan::ChooseFn chooser(Tuned tuned) {
+  return [tuned = std::move(tuned)](const forms::Site& site) -> Decision {
+    if (auto it = tuned.find(forms::contract(site)); it != tuned.end()) return it->second;
+    return forms::decide(site);
+  };
 }
 
 }  // namespace aotc::search

@@ -1,24 +1,36 @@
 #pragma once
-// max-autotune: the best candidates of each contraction of a module, measured in a child process within a budget.
+// The search: contracts of a module's kernels, their candidates, what the tuning database knows of them, and a Measurer for the rest.
 #include <functional>
+#include <map>
 
-#include "search/choose.h"
-#include "search/measure.h"
+#include "forms/list.h"
+#include "plan/build.h"
+#include "search/measurer.h"
 #include "search/tuning_db.h"
 
 namespace aotc::search {
 
+/// Decisions that the database or a measurement made, by contract.
+using Tuned = std::map<std::string, forms::Decision>;
+
 struct TuneOptions {
-  Target target;
-  bool measure = false;                     ///< false: take only what the database has
-  double budget_s = 60;                     ///< for all contracts together; the costliest ones come first
-  int candidates = 8;                       ///< at most so many a contract
-  std::vector<std::string> worker_command;  ///< empty: this executable with measure-worker
+  Machine machine;
+  Measurer* measurer = nullptr;  ///< null: take only what the database has
+  double budget_s = 60;          ///< for all contracts together; the costliest ones come first
+  int candidates = 8;            ///< at most so many a contract
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
 };
 
-/// Looks each contraction up in `db`, measures what is missing and puts it there. `syms`: one symbol table a variant (its ranges and tune
-/// sizes). The result goes to chooser().
-Tuned tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db);
+struct TuneResult {
+  Tuned tuned;
+  std::vector<std::string> missing;  ///< contracts with something to search that neither the database nor a measurement decided
+};
+
+/// Looks each contract up in `db`, measures what is missing and puts it there. A choice other than the cost model's is taken only when it
+/// was faster in alternating rounds of its own. `syms`: one symbol table a variant (its ranges and tune sizes).
+TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db);
+
+/// What build_plans calls: tuned decisions first, else the cost model's. Copies `tuned`.
+plan::ChooseFn chooser(Tuned tuned);
 
 }  // namespace aotc::search

@@ -4,23 +4,15 @@
 #include <string>
 #include <tuple>
 
-#include "plan/choice.h"
-#include "search/json.h"
+#include "forms/choice.h"
 
 namespace aotc::search {
 
-/// What a measurement is valid for, beside the contract.
-struct Hardware {
-  std::string cpu;  ///< "AMD EPYC 9454 avx512 L2 1024K L3 32768K"
-  int threads = 1;
-};
-/// Of this machine; `isa`: the one measured.
-Hardware this_hardware(Isa isa, int threads);
 /// Hash of the precompiled kernel library that is linked into this aotc: other kernels, other times.
 std::string kernel_library_hash();
 
 struct TuningRecord {
-  plan::Choice choice;
+  forms::Choice choice;
   double ns = 0;
   double default_ns = 0;  ///< of the cost model's choice in the same session
   int measured = 0;       ///< candidates
@@ -35,12 +27,12 @@ class TuningDb {
   void save(const std::string& path) const;
   /// Of two records for one key the faster stays.
   void merge(const TuningDb& other);
-  void put(const std::string& contract, const Hardware& hw, const std::string& library, TuningRecord record);
-  const TuningRecord* find(const std::string& contract, const Hardware& hw, const std::string& library) const;
+  void put(const std::string& contract, const std::string& machine, const std::string& library, TuningRecord record);
+  const TuningRecord* find(const std::string& contract, const std::string& machine, const std::string& library) const;
   size_t size() const { return records_.size(); }
 
  private:
-  using Key = std::tuple<std::string, std::string, int, std::string>;  // contract, cpu, threads, library
+  using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Machine::str), library
   std::map<Key, TuningRecord> records_;
 };
 

@@ -81,6 +81,7 @@ class Parser {
     return e;
   }
   Expr unary() {
+    const Nesting one(*this);
     if (take('-')) return -unary();
     if (take('(')) {
       Expr e = sum();
@@ -123,9 +124,19 @@ class Parser {
     fail(fmt::format("unknown symbol '{}'", id));
   }
 
+  /// Each level of brackets or signs is one of the stack, too.
+  struct Nesting {
+    explicit Nesting(Parser& p) : depth(p.depth_) {
+      if (++depth > 200) p.fail("the expression is nested too deeply");
+    }
+    ~Nesting() { --depth; }
+    int& depth;
+  };
+
   std::string_view text_;
   const SymTable& names_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -179,10 +179,10 @@ def tuning_goes_on_without_a_place_to_keep_it(b):
         assert json.load(open(b.at("model.report.json")))["warnings"]
     os.makedirs(b.at("cache", "aotc"))
     with open(b.at("cache", "aotc", "tuning.json"), "w") as f:
-        f.write('{"version": 1, "rec')
+        f.write('{"version": 2, "rec')
     r = b.ok("build", PT2, "-o", b.at("model.so"), "--mode", "max-autotune", "--tune-budget", "1")
     assert "counts as empty" in r.stderr, r.stderr
-    assert json.load(open(b.at("cache", "aotc", "tuning.json")))["version"] == 1
+    assert json.load(open(b.at("cache", "aotc", "tuning.json")))["version"] == 2
 
 
 def hidden(b):

@@ -141,7 +141,7 @@ Json check(const Json& c, const fs::path& dir) {
     passes::run_passes(g, context);
     if (const std::string why = compare(interpret(g, in)); !why.empty()) return answer(stage, why);
     stage = "loop";
-    const loop::Module m = loop::lower(g, context.target);
+    const loop::Module m = loop::lower(g);
     if (const std::string why = compare(loop::interpret(m, g, in)); !why.empty()) return answer(stage, why);
     line["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return answer("ok", "");

@@ -1,7 +1,7 @@
 """Builds every model of models.py with aotc and verifies the artifact: against LibTorch eager and fp64 (aotc verify), the link gate, the
-generated header as C and C++, the same bytes twice.
+generated header as C and C++, the same bytes twice, and the text of every stage parses to itself.
 
-    run_models.py --aotc BIN --work DIR --gate LINK_GATE [name ...]
+    run_models.py --aotc BIN --work DIR --gate LINK_GATE --filetests BIN [name ...]
 """
 import argparse
 import json
@@ -66,6 +66,10 @@ def check(o, name):
     dump = os.path.join(o.work, name + "_dump")
     shutil.rmtree(dump, ignore_errors=True)
     sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump)
+    if o.filetests:
+        texts = [os.path.join(dump, f) for f in os.listdir(dump) if f.endswith(".txt") and not f.endswith(("-import.txt", "-expand.txt"))]
+        assert len(texts) > 10
+        sh(o.filetests, "--same", *texts)
     check_opt(o, dump, os.path.join(dump, "opt", "out.graph"))
     shutil.rmtree(dump)
     first = open(so, "rb").read()
@@ -100,6 +104,7 @@ def main():
     p.add_argument("--aotc", required=True)
     p.add_argument("--work", required=True)
     p.add_argument("--gate", default="")
+    p.add_argument("--filetests", default="")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)

@@ -1,12 +1,19 @@
-// Runs filetests: each FILE.graph is
+// Runs filetests: each FILE.graph (or .loop, .plan) is
 //
 //     # passes: fold_constants,dce
 //     graph @before ...
 //     # expect:
 //     graph @after ...
 //
-// The passes must turn the first graph into exactly the second text. Both graphs are also interpreted in f64 on pseudo-random inputs, at
-// two sizes of every symbol, and must agree ("# no-run" in the head leaves that out). --bless rewrites the expected text.
+// The passes and stages (see opt/opt.h) must turn the first text into exactly the second one, and that must parse to itself. Where the
+// first is a graph, it and the graph or the loops that come out are also interpreted on pseudo-random inputs, at two sizes of every symbol,
+// and must agree. --bless rewrites the expected text. Lines of the head:
+//
+//     # target: avx2,avx512                 (or sm_90a; avx2 where it is missing)
+//     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
+//     # no-run                              (is not interpreted)
+//
+// --same FILE_OR_FOLDER...: every text parses to itself (what `aotc build --dump-dir` wrote, for example).
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +24,8 @@
 #include "graph/interp.h"
 #include "graph/scalar.h"
 #include "graph/text.h"
-#include "passes/passes.h"
+#include "loop/interp.h"
+#include "opt/opt.h"
 
 using namespace aotc;
 namespace fs = std::filesystem;
@@ -27,7 +35,8 @@ namespace {
 constexpr std::string_view kExpect = "# expect:\n";
 
 struct Case {
-  std::string passes, head, input, expected;
+  std::string passes, input, expected;
+  opt::Options options;
   bool run = true;
 };
 
@@ -38,15 +47,23 @@ std::string read(const fs::path& path) {
 
 Case parse_case(const std::string& text, const std::string& name) {
   Case c;
-  constexpr std::string_view kPasses = "# passes:";
-  Loc loc;
-  loc.file = name;
-  if (text.rfind(kPasses, 0) != 0) throw Diagnostic(loc, "the first line must be '# passes: a,b'");
-  const size_t line = text.find('\n'), expect = text.find(kExpect);
-  c.passes = text.substr(kPasses.size(), line - kPasses.size());
+  const size_t expect = text.find(kExpect);
   c.input = text.substr(0, expect);
-  c.run = c.input.find("# no-run") == std::string::npos;
   if (expect != std::string::npos) c.expected = text.substr(expect + kExpect.size());
+  c.options.context.target = parse_cpu_target("avx2");
+  for (size_t begin = 0; begin < c.input.size() && c.input[begin] == '#';) {
+    const size_t end = std::min(c.input.find('\n', begin), c.input.size());
+    const std::string line = c.input.substr(begin, end - begin);
+    auto value = [&](std::string_view key) { return line.rfind(key, 0) == 0 ? line.substr(key.size()) : std::string(); };
+    if (const std::string v = value("# passes: "); !v.empty()) c.passes = v;
+    if (const std::string v = value("# variant: "); !v.empty()) c.options.variants.push_back(v);
+    if (const std::string v = value("# target: "); !v.empty())
+      c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
+    if (line == "# no-run") c.run = false;
+    begin = end + 1;
+  }
+  c.options.context.target.threads = 2;  // the same decisions on every machine
+  if (c.passes.empty()) throw Diagnostic(Loc{name, "", "", ""}, "the head lacks '# passes: a,b'");
   return c;
 }
 
@@ -95,17 +112,21 @@ double at(const HostTensor& t, int64_t i) {
   return static_cast<double>(n);
 }
 
-/// Empty when both graphs compute the same.
-std::string difference(const Graph& before, const Graph& after) {
+/// Empty when both compute the same: graphs in f64, loops in the types that they have (16-bit values keep more bits where they are fused).
+std::string difference(const Graph& before, const opt::Ir& after) {
+  const bool halves = std::any_of(before.values.begin(), before.values.end(), [](const Value& v) { return is_half(v.type.dtype); });
+  const double tolerance = !after.module ? 1e-6 : halves ? 1e-2 : 1e-4;
   for (int64_t add : {1, 2}) {
     const std::vector<HostTensor> inputs = random_inputs(before, add);
-    const std::vector<HostTensor> a = interpret(before, inputs, {true}), b = interpret(after, inputs, {true});
+    const std::vector<HostTensor> a = interpret(before, inputs, {!after.module}),
+                                  b = after.module ? loop::interpret(*after.module, *after.graph, inputs)
+                                                   : interpret(*after.graph, inputs, {true});
     if (a.size() != b.size()) return "the number of outputs changes";
     for (size_t o = 0; o < a.size(); ++o) {
       if (a[o].dims != b[o].dims || a[o].dtype != b[o].dtype) return fmt::format("output {} has another type", o);
       for (int64_t i = 0; i < a[o].elems(); ++i) {
         const double x = at(a[o], i), y = at(b[o], i);
-        const bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= 1e-6 * std::max(1.0, std::fabs(x));
+        const bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= tolerance * std::max(1.0, std::fabs(x));
         if (!same) return fmt::format("output {} element {}: {} before, {} after", o, i, x, y);
       }
     }
@@ -126,26 +147,35 @@ void show_difference(const std::string& expected, const std::string& got) {
   }
 }
 
+/// Empty when the text is what its parse prints, the data of constants in `folder` at hand.
+std::string not_itself(const std::string& text, const std::string& name, const std::string& folder = "") {
+  const ConstantStore in(folder);
+  ConstantStore keys("");
+  const bool stored = !folder.empty();
+  const std::string again =
+      opt::print(opt::parse(text, name, {.constants = stored ? &in : nullptr}), {.constants = stored ? &keys : nullptr});
+  if (again == text) return "";
+  std::printf("FAILED %s: what was printed does not parse to itself\n", name.c_str());
+  show_difference(text, again);
+  return "differs";
+}
+
 bool run_file(const fs::path& path, bool bless) {
   try {
-    const std::string text = read(path);
-    const Case c = parse_case(text, path.filename().string());
-    passes::PassContext ctx;
-    const Graph before = parse_graph(c.input, path.filename().string());
-    Graph after = before;
-    passes::run_named(after, c.passes, ctx);
-    const std::string got = print(after);
-    if (c.run) {
-      const std::string why = difference(before, after);
+    const std::string text = read(path), name = path.filename().string();
+    const Case c = parse_case(text, name);
+    opt::Ir ir = opt::parse(c.input, name);
+    const std::optional<Graph> before = ir.graph;
+    opt::run(ir, c.passes, c.options);
+    const std::string got = opt::print(ir);
+    if (c.run && before) {
+      const std::string why = difference(*before, ir);
       if (!why.empty()) {
         std::printf("FAILED %s: %s\n", path.c_str(), why.c_str());
         return false;
       }
     }
-    if (print(parse_graph(got, "printed")) != got) {
-      std::printf("FAILED %s: what was printed does not parse to itself\n%s", path.c_str(), got.c_str());
-      return false;
-    }
+    if (!not_itself(got, path.string()).empty()) return false;
     if (got == c.expected) return true;
     if (bless) {
       std::ofstream(path, std::ios::binary) << c.input << kExpect << got;
@@ -158,24 +188,37 @@ bool run_file(const fs::path& path, bool bless) {
   return false;
 }
 
+bool same_file(const fs::path& path) {
+  try {
+    const std::string text = read(path);
+    const fs::path folder = path.parent_path() / ConstantStore::kFolder;
+    return text == "(unchanged)\n" || not_itself(text, path.string(), fs::is_directory(folder) ? folder.string() : "").empty();
+  } catch (const std::exception& e) { std::printf("FAILED %s: %s\n", path.c_str(), e.what()); }
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool bless = false;
+  bool bless = false, same = false;
   std::vector<fs::path> files;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bless") == 0) {
       bless = true;
+    } else if (std::strcmp(argv[i], "--same") == 0) {
+      same = true;
     } else if (fs::is_directory(argv[i])) {
-      for (const auto& e : fs::recursive_directory_iterator(argv[i]))
-        if (e.path().extension() == ".graph") files.push_back(e.path());
+      for (const auto& e : fs::recursive_directory_iterator(argv[i])) {
+        const std::string kind = e.path().extension().string();
+        if (same ? e.is_regular_file() : kind == ".graph" || kind == ".loop" || kind == ".plan") files.push_back(e.path());
+      }
     } else {
       files.push_back(argv[i]);
     }
   }
   std::sort(files.begin(), files.end());
   int failed = 0;
-  for (const fs::path& f : files) failed += !run_file(f, bless);
-  std::printf("%zu filetests, %d failed\n", files.size(), failed);
+  for (const fs::path& f : files) failed += !(same ? same_file(f) : run_file(f, bless));
+  std::printf("%zu %s, %d failed\n", files.size(), same ? "texts" : "filetests", failed);
   return failed || files.empty();
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/text.h"
-#include "plan/loop_interface.h"
 
 namespace aotc::emit::cpu {
 
@@ -229,7 +229,7 @@ void InstEmitter::emit_load(InstId id) {
   const bool lane_mask = masked && value(i.mask).varies;
 
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer) {
-    finish(place_.rank, true, fmt::format("ld({} + ({}) * {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes));
+    finish(place_.rank, true, fmt::format("ld({} + ({}) * {}, full())", ptr, scopes_.scalar(i.index), kMaxLanes));
     return;
   }
   if (p.role == ParamRole::acc) {
@@ -280,7 +280,7 @@ void InstEmitter::emit_store(InstId id) {
   const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
 
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
-    return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), plan::kMaxLanes, x));
+    return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), kMaxLanes, x));
   if (p.role == ParamRole::operand)  // the row is in the pointer
     return put(place_.lanes ? fmt::format("st({} + i, {}, w)", ptr, x) : fmt::format("st1({}, {})", ptr, x));
   const LaneIndex at = scopes_.classify(i.index);
@@ -315,7 +315,7 @@ int InstEmitter::unroll(const loop::Block& b) const {
     weight += i.kind == InstKind::op ? op_weight(i.op, i.dtype) : 1;
   }
   const auto last = k_.inner.back().extent.as_const();
-  if (!reduces || weight > 24 || (last && *last < 4 * plan::kMaxLanes)) return 1;
+  if (!reduces || weight > 24 || (last && *last < 4 * kMaxLanes)) return 1;
   return weight <= 12 ? 4 : 2;
 }
 

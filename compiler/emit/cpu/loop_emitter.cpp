@@ -1,9 +1,9 @@
 #include "emit/cpu/loop_emitter.h"
 
 #include "emit/cpu/inst_emitter.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/scopes.h"
 #include "emit/cpu/text.h"
-#include "plan/loop_interface.h"
 
 namespace aotc::emit::cpu {
 namespace {
@@ -31,8 +31,8 @@ class FunctionEmitter {
       const LoopVar& v = k_.outer.back();
       scopes_.open_lanes(v.sym, kOuterSegment, "i");
       for (const Block& b : k_.blocks) block(b);
-      scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, plan::lane_block(k_),
-                                     plan::lane_block(k_), scopes_.scalar(v.extent)));
+      scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, lane_block(k_),
+                                     lane_block(k_), scopes_.scalar(v.extent)));
       scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0));
       scopes_.close_lanes();
     } else {
@@ -53,7 +53,7 @@ class FunctionEmitter {
       scopes_.define(spec_.size_symbols[i], kFunction, fmt::format("s{}", i));
       scopes_.add(kFunction, fmt::format("const int64_t s{} = a->size[{}];", i, spec_.first_size + static_cast<int>(i)));
     }
-    const plan::LocalLayout layout = plan::local_layout(k_);
+    const LocalLayout layout = local_layout(k_);
     for (size_t i = 0; i < k_.params.size(); ++i) {
       const loop::Param& p = k_.params.raw()[i];
       const std::string type = elem_type(p.dtype), c = p.role == ParamRole::input ? "const " : "";
@@ -87,7 +87,7 @@ class FunctionEmitter {
     if (lanes) scopes_.open_lanes(last.sym, kInner + n - 1, "i");
     const int unroll = lanes ? insts_.unroll(b) : 1;
     insts_.set_place({innermost, kNest, lanes || lanes_ == LaneAxis::outer, true});
-    const int64_t piece = piece_of(b, k_, last.extent, lanes ? unroll * plan::kMaxLanes : 1);
+    const int64_t piece = piece_of(b, k_, last.extent, lanes ? unroll * kMaxLanes : 1);
     insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll, piece > 0);
     for (loop::InstId id : b.insts) insts_.emit(id);
 
@@ -173,7 +173,7 @@ class FunctionEmitter {
     std::vector<std::string> extents;
     for (size_t i = 0; i < n; ++i) {
       const bool lane = lanes_ == LaneAxis::outer && i + 1 == n;
-      extents.push_back(scopes_.scalar(lane ? ceildiv(k_.outer[i].extent, plan::lane_block(k_)) : k_.outer[i].extent));
+      extents.push_back(scopes_.scalar(lane ? ceildiv(k_.outer[i].extent, lane_block(k_)) : k_.outer[i].extent));
     }
     decode = "int64_t rest = begin;\n";
     for (size_t i = n; i-- > 0;) decode += fmt::format("int64_t o{0} = rest % {1};\nrest /= {1};\n", i, extents[i]);
@@ -222,7 +222,7 @@ class FunctionEmitter {
 FunctionSpec kernel_spec(const LoopKernel& k, const std::string& symbol) {
   FunctionSpec s;
   s.symbol = symbol;
-  s.size_symbols = plan::kernel_symbols(k);
+  s.size_symbols = kernel_symbols(k);
   int next = 0;
   for (const loop::Param& p : k.params) s.ptr.push_back(loop::takes_argument(p.role) ? next++ : -1);
   return s;

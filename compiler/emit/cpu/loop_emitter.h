@@ -20,7 +20,7 @@ struct FunctionSpec {
 
 /// The spec of a kernel that stands alone.
 FunctionSpec kernel_spec(const loop::LoopKernel& k, const std::string& symbol);
-/// Text of the function. Loops run in units of plan::loop_work(k).
+/// Text of the function. Loops run in units of loop_work(k).
 std::string emit_function(const loop::LoopKernel& k, const FunctionSpec& spec);
 
 }  // namespace aotc::emit::cpu

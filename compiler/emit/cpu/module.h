@@ -5,6 +5,7 @@
 
 #include "base/target.h"
 #include "emit/cpu/loop_emitter.h"
+#include "loop/attached.h"
 #include "loop/loop.h"
 
 namespace aotc::emit::cpu {
@@ -14,11 +15,10 @@ struct SourceUnit {
   std::string source;              ///< includes unit_headers()
   std::vector<std::string> flags;  ///< unit_flags()
 };
-/// Names of the functions, an aotc_kernel_fn and an aotc_epilogue_fn with C linkage. Instruction sets with the same loop code share them.
+/// Names of the functions, an aotc_kernel_fn, and an aotc_epilogue_fn or aotc_prologue_fn, with C linkage. Instruction sets with the same
+/// loop code share them.
 std::string kernel_function(const std::string& kernel, Isa isa);
-std::string epilogue_function(const std::string& kernel, size_t segment, Isa isa);
-/// An aotc_prologue_fn; `operand`: 'a', 'b' or 'x'.
-std::string prologue_function(const std::string& kernel, char operand, Isa isa);
+std::string attached_function(const std::string& kernel, const loop::Attached& attached, Isa isa);
 
 /// One or more units for each loop_isa() among `isas`; cut by the length of the text only, so that equal modules give equal units.
 std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa>& isas);

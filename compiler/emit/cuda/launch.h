@@ -1,6 +1,7 @@
 #pragma once
-// How a kernel is launched on a GPU: decisions as data, made before any text.
+// What the CUDA text of a kernel depends on, beside the kernel: decisions as data, made by the forms (forms/cuda).
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loop/loop.h"
@@ -15,22 +16,16 @@ enum class Mapping : uint8_t {
 };
 std::string_view mapping_name(Mapping m);
 
-struct Launch {
+struct LoopLaunch {
   Mapping mapping = Mapping::flat;
-  std::vector<Expr> sizes;  ///< the kernel's int64 arguments
-  Expr grid[3] = {1, 1, 1};
-  int block[3] = {1, 1, 1};
+  int threads = 256;               ///< of a block
   int lanes = 1;                   ///< consecutive points of the last loop variable that a thread takes at once, when pointers are aligned
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
-  Expr smem_bytes = 0;             ///< dynamic shared memory: locals of the row mapping
-  int64_t max_smem_bytes = 0;      ///< the most that smem_bytes can be
+  bool shared = false;             ///< there are locals in dynamic shared memory
   std::vector<Expr> local_offset;  ///< bytes in shared memory, by ParamId; only locals are meaningful
 };
-
-/// Throws Diagnostic (unsupported) for kernels that have no CUDA form, naming kernel and reason.
-Launch launch_of(const loop::LoopKernel& k);
 
 /// A load or store that moves `lanes` consecutive elements at once: neighbours along `last`, at a multiple of lanes.
 bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId last, int lanes);
@@ -38,14 +33,18 @@ bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId last, int lanes);
 /// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.
 struct MatmulTile {
-  int block_m, block_n, block_k, warp_m, warp_n, k_warps, stages, split;
+  int block_m = 64, block_n = 64, block_k = 32, warp_m = 32, warp_n = 32, k_warps = 1, stages = 4, split = 1;
   int resident = 1;  ///< blocks of one processor that registers must allow
   int threads() const { return block_m / warp_m * (block_n / warp_n) * k_warps * 32; }
-  int smem_bytes(int elem_bytes) const;
+  int smem_bytes(int elem_bytes) const {
+    const int ring = stages * (block_m + block_n) * (block_k * elem_bytes + 16);
+    const bool sums_parts = k_warps > 1 || split > 1;
+    const int sums = k_warps * block_m * (block_n + 4) * 4;
+    return sums_parts && sums > ring ? sums : ring;
+  }
 };
-MatmulTile tile_of(const loop::MatmulKernel& k);
-Launch launch_of(const loop::MatmulKernel& k, const MatmulTile& tile);
-/// Shape symbols that a kernel's code needs, sorted by id.
+
+/// Shape symbols that a kernel's code needs, sorted by id: its int64 arguments.
 std::vector<SymId> size_symbols(const loop::LoopKernel& k);
 std::vector<SymId> size_symbols(const loop::MatmulKernel& k);
 

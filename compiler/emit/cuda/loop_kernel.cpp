@@ -22,8 +22,8 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const LoopKernel& k, const Launch& launch)
-      : k_(k), name_(function_name(k.name)), launch_(launch), symbols_(size_symbols(k)), names_(k, symbols_) {}
+  Emitter(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol)
+      : k_(k), launch_(launch), symbol_(symbol), symbols_(size_symbols(k)), names_(k, symbols_) {}
 
   std::string emit() {
     std::string out = header();
@@ -53,10 +53,10 @@ class Emitter {
       pointers += fmt::format("  {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{3}]);  // {4}\n", written.count(id) ? "" : "const ",
                               c_type(param.dtype), p, n_ptr++, c_comment(param.name));
     }
-    std::string out = argument_struct(name_, n_ptr, symbols_.size());
-    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.block[0],
-                       launch_.resident, name_, name_);
-    if (!launch_.smem_bytes.is(0)) out += "  extern __shared__ __align__(16) char shared[];\n";
+    std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
+    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.threads, launch_.resident,
+                       symbol_, symbol_);
+    if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
     return out + pointers;
@@ -152,7 +152,7 @@ class Emitter {
     for (InstId id : reduces) {
       const Inst& i = k_.insts[id];
       std::string value = "r" + std::to_string(idx(id));
-      if (across_block) value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.block[0], slot_++, value);
+      if (across_block) value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.threads, slot_++, value);
       if (is_arg(i.reduce_kind)) value += ".index";
       out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id), value);
     }
@@ -270,7 +270,7 @@ class Emitter {
   std::string rows(bool wide) {
     std::string out = "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
     if (wide && launch_.steps) out += row_registers();
-    const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.block[0]} * launch_.lanes;
+    const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
     for (const loop::Block& b : k_.blocks) {
       if (!b.over_inner) {
         out += code_of(b.insts, names_, rules("threadIdx.x == 0"), 4);
@@ -283,7 +283,7 @@ class Emitter {
         out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
       } else if (launch_.steps) {
         out += fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
-        out += fmt::format("      const i64 inner = (step * {} + static_cast<int>(threadIdx.x)) * {};\n", launch_.block[0], launch_.lanes);
+        out += fmt::format("      const i64 inner = (step * {} + static_cast<int>(threadIdx.x)) * {};\n", launch_.threads, launch_.lanes);
         if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
         out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
       } else {
@@ -319,8 +319,8 @@ class Emitter {
   }
 
   const LoopKernel& k_;
-  const std::string name_;  ///< of the function
-  const Launch& launch_;
+  const LoopLaunch& launch_;
+  const std::string& symbol_;
   std::vector<SymId> symbols_;
   Names names_;
   int slot_ = 0;  ///< of the next reduction over a block
@@ -328,6 +328,8 @@ class Emitter {
 
 }  // namespace
 
-std::string emit_loop_kernel(const LoopKernel& k, const Launch& launch) { return Emitter(k, launch).emit(); }
+std::string emit_loop_kernel(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol) {
+  return Emitter(k, launch, symbol).emit();
+}
 
 }  // namespace aotc::emit::cuda

@@ -16,22 +16,19 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const MatmulKernel& k, const MatmulTile& tile, const Launch& launch)
-      : k_(k), name_(function_name(k.name)), tile_(tile), launch_(launch), symbols_(size_symbols(k)) {}
+  Emitter(const MatmulKernel& k, const MatmulTile& tile, const std::string& symbol)
+      : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    if (!has_matmul(k_.in))
-      throw Diagnostic(ExitCode::unsupported, {},
-                       fmt::format("kernel {}: a {} matrix product has no CUDA form", k_.name, dtype_name(k_.in)));
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = argument_struct(name_, n_ptr, symbols_.size());
+    std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue(s);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
-                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, name_);
+                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, symbol_);
     const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
-    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, launch_.block[0],
-                       tile_.resident, name_, name_);
+    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, tile_.threads(),
+                       tile_.resident, symbol_, symbol_);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += size_names(2);
     AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
@@ -53,7 +50,7 @@ class Emitter {
       out += fmt::format(
           "        gemm_block<{0}, {1}_tile, {2}, {3}>(pa, pb, av, bv, b0, b1, m, k, row * {4}, column * {5}, n_begin, n_end, "
           "{1}_epilogue{6}{{a, b0, b1}});\n      }}\n      return;\n    }}\n",
-          c_type(k_.in), name_, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
+          c_type(k_.in), symbol_, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
       out += "    column -= blocks;\n  }\n";
     }
     return out + "}\n";
@@ -84,7 +81,7 @@ class Emitter {
     std::set<ParamId> written;
     for (const loop::Inst& i : e.insts)
       if (i.kind == loop::InstKind::store) written.insert(i.param);
-    std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", name_, number);
+    std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", symbol_, number);
     out += "  __device__ void operator()(const float acc, const i64 row, const i64 column) const {\n" + size_names(4);
     const size_t n_batch = e.outer.size() - 1;
     for (size_t v = 0; v < e.outer.size(); ++v) {
@@ -106,14 +103,15 @@ class Emitter {
   }
 
   const MatmulKernel& k_;
-  const std::string name_;  ///< of the function
   const MatmulTile& tile_;
-  const Launch& launch_;
+  const std::string& symbol_;
   std::vector<SymId> symbols_;
 };
 
 }  // namespace
 
-std::string emit_matmul(const MatmulKernel& k, const MatmulTile& tile, const Launch& launch) { return Emitter(k, tile, launch).emit(); }
+std::string emit_matmul(const MatmulKernel& k, const MatmulTile& tile, const std::string& symbol) {
+  return Emitter(k, tile, symbol).emit();
+}
 
 }  // namespace aotc::emit::cuda

@@ -3,9 +3,9 @@
 #include <random>
 
 #include "aotc/detail/library_abi.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/module.h"
 #include "harness.h"
-#include "plan/loop_interface.h"
 
 using namespace aotc;
 using namespace aotc::test;
@@ -65,7 +65,8 @@ TEST_CASE("epilogue over tiles") {
     const auto units = emit::cpu::emit_module(module, {isa});
     REQUIRE(units.size() == 1);
     CompiledUnit lib(units[0].source, isa);
-    const auto fn = reinterpret_cast<aotc_epilogue_fn>(lib.symbol(emit::cpu::epilogue_function("mm", 0, isa)));
+    const auto fn = reinterpret_cast<aotc_epilogue_fn>(
+        lib.symbol(emit::cpu::attached_function("mm", attached(module.kernels[KernelId{0}]).at(0), isa)));
     REQUIRE(fn);
     std::vector<uint16_t> out(acc.size() + 8, 0x1234);
     void* ptr[] = {nullptr, nullptr, bias.data(), res.data(), out.data()};

@@ -11,9 +11,9 @@
 
 #include "aotc/detail/kernel_abi.h"
 #include "base/target.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/loop_emitter.h"
 #include "emit/cpu/unit.h"
-#include "plan/loop_interface.h"
 
 namespace aotc::test {
 namespace fs = std::filesystem;
@@ -127,12 +127,12 @@ void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string
   for (size_t p = 0; p < memory.size(); ++p)
     if (k.params.raw()[p].role != ParamRole::local) ptr.push_back(memory[p].data() + kGuard);
   std::vector<int64_t> size;
-  for (SymId s : plan::kernel_symbols(k)) size.push_back(value(s));
-  const size_t scratch_bytes = static_cast<size_t>(plan::local_layout(k).bytes.eval(value));
+  for (SymId s : emit::cpu::kernel_symbols(k)) size.push_back(value(s));
+  const size_t scratch_bytes = static_cast<size_t>(emit::cpu::local_layout(k).bytes.eval(value));
   void* scratch = std::aligned_alloc(64, (scratch_bytes + 127) / 64 * 64);
   volatile int32_t fault = 0;
   aotc_kargs args{ptr.data(), size.data(), nullptr, scratch, 0, 1, &fault};
-  const int64_t work = plan::loop_work(k).eval(value);
+  const int64_t work = emit::cpu::loop_work(k).eval(value);
   for (int i = 0; i < pieces; ++i) fn(&args, work * i / pieces, work * (i + 1) / pieces);
   std::free(scratch);
 

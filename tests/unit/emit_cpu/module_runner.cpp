@@ -6,13 +6,13 @@
 #include <random>
 
 #include "aotc/detail/kernel_abi.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/module.h"
 #include "graph/scalar.h"
 #include "graph/text.h"
 #include "harness.h"
 #include "loop/lower.h"
 #include "loop/text.h"
-#include "plan/loop_interface.h"
 
 namespace aotc::test {
 
@@ -68,12 +68,12 @@ std::vector<HostTensor> run_module(const Module& m, const Graph& g, const std::v
     std::vector<void*> ptr;
     for (BufferId b : call.args) ptr.push_back(buffers.at(idx(b)).bytes.data());
     std::vector<int64_t> size;
-    for (SymId s : plan::kernel_symbols(*k)) size.push_back(syms.at(s));
-    std::vector<std::byte> scratch(static_cast<size_t>(eval(plan::local_layout(*k).bytes)) + 64);
+    for (SymId s : emit::cpu::kernel_symbols(*k)) size.push_back(syms.at(s));
+    std::vector<std::byte> scratch(static_cast<size_t>(eval(emit::cpu::local_layout(*k).bytes)) + 64);
     volatile int32_t fault = 0;
     aotc_kargs args{ptr.data(), size.data(), nullptr, scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64,
                     0,          1,           &fault};
-    const int64_t work = eval(plan::loop_work(*k));
+    const int64_t work = eval(emit::cpu::loop_work(*k));
     fn(&args, work / 2, work);
     fn(&args, 0, work / 2);
     REQUIRE(fault == 0);
@@ -121,7 +121,7 @@ void check_graph(const Graph& g, const std::vector<HostTensor>& inputs, Isa isa)
   Module m;
   INFO(print(g));
   try {
-    m = lower(g, Target{});
+    m = lower(g);
   } catch (const std::exception& e) {
     WARN(e.what());  // the lowering's own tests are elsewhere
     return;

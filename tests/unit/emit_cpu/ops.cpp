@@ -6,12 +6,12 @@
 #include <random>
 
 #include "aotc/detail/kernel_abi.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/loop_emitter.h"
 #include "emit/cpu/unit.h"
 #include "graph/builder.h"
 #include "graph/interp.h"
 #include "harness.h"
-#include "plan/loop_interface.h"
 
 using namespace aotc;
 using namespace aotc::test;
@@ -121,7 +121,7 @@ void check_ops(DType t, const std::vector<Op>& unary, const std::vector<Op>& bin
     for (HostTensor& h : got) ptr.push_back(h.bytes.data());
     volatile int32_t fault = 0;
     aotc_kargs args{ptr.data(), nullptr, nullptr, nullptr, 0, 1, &fault};
-    fn(&args, 0, plan::loop_work(b.k).as_const().value());
+    fn(&args, 0, emit::cpu::loop_work(b.k).as_const().value());
     for (size_t o = 0; o < ops.size(); ++o) {
       OpCase c{ops[o], 3e-7};
       for (const OpCase& u : kFloatUnary)

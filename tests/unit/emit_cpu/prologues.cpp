@@ -4,11 +4,11 @@
 #include <random>
 
 #include "aotc/detail/library_abi.h"
+#include "emit/cpu/loop_call.h"
 #include "emit/cpu/module.h"
 #include "graph/text.h"
 #include "harness.h"
 #include "loop/lower.h"
-#include "plan/loop_interface.h"
 
 using namespace aotc;
 using namespace aotc::test;
@@ -37,7 +37,7 @@ output %o "o"
 
 TEST_CASE("prologue over pieces") {
   const Graph g = parse_graph(kGraph, "test.graph");
-  const Module m = lower(g, Target{});
+  const Module m = lower(g);
   REQUIRE(m.kernels.size() == 1);
   const Kernel& kernel = m.kernels.raw()[0];
   const auto& mm = std::get<MatmulKernel>(kernel);
@@ -55,7 +55,7 @@ TEST_CASE("prologue over pieces") {
     const std::map<std::string, void*> data = {{"x", x.data()}, {"y", y.data()}, {"s", s.data()}, {"w", w.data()}, {"o", nullptr}};
     ptr.push_back(data.at(name));
   }
-  REQUIRE(plan::attached_symbols(kernel).size() == 1);
+  REQUIRE(emit::cpu::attached_symbols(kernel).size() == 1);
   std::vector<int64_t> size(AOTC_GEMM_SIZES + 2, 0);
   size.push_back(kRows);
   volatile int32_t fault = 0;
@@ -65,7 +65,7 @@ TEST_CASE("prologue over pieces") {
     const auto units = emit::cpu::emit_module(m, {isa});
     REQUIRE(units.size() == 1);
     CompiledUnit lib(units[0].source, isa);
-    const auto fn = reinterpret_cast<aotc_prologue_fn>(lib.symbol(emit::cpu::prologue_function(mm.name, 'a', isa)));
+    const auto fn = reinterpret_cast<aotc_prologue_fn>(lib.symbol(emit::cpu::attached_function(mm.name, attached(kernel).at(0), isa)));
     REQUIRE(fn);
     constexpr int64_t kLd = 64;
     for (int64_t b = 0; b < kBatch; ++b)

@@ -78,7 +78,7 @@ TEST_CASE("values are numbered in text order, and names made unique") {
 }
 
 TEST_CASE("errors say the line and what was expected") {
-  CHECK(error_of("%0 = nope(%x)") == "bad.graph: 6:10: unknown operator 'nope'\n  note: the line is: %0 = nope(%x)");
+  CHECK(error_of("%0 = nope(%x)") == "bad.graph: 6:6: unknown operator 'nope'\n  note: the line is: %0 = nope(%x)");
   struct Row {
     const char *body, *want;
   };

@@ -71,7 +71,7 @@ Checked check_graph(Graph g, const std::vector<std::vector<int64_t>>& sizes, int
   Checked c;
   c.g = std::move(g);
   try {
-    c.m = lower(c.g, Target{});
+    c.m = lower(c.g);
   } catch (const std::exception& e) { FAIL(e.what()); }
   const std::string printed = print(c.m);
   INFO(printed);

@@ -87,7 +87,7 @@ TEST_CASE("a chain of pointwise kernels runs in one buffer, a shifted read does 
     n.call({c}, y);
     const plan::PlanSet s = plan::build_plans(n.g, n.m, {});
     const plan::Plan& p = s.plans.at(0);
-    INFO(plan::print(s, n.m));
+    INFO(plan::print(s));
     CHECK(p.arena_bytes == Expr::symbol(n.batch) * 4096 * (shift ? 2 : 1));
     CHECK(p.arena_bytes_max == p.live_bytes_max);
     CHECK(planned(p, b).in_place_of.has_value() == !shift);
@@ -100,7 +100,7 @@ TEST_CASE("an input's new content is written when the input is no longer read") 
   for (bool late_read : {false, true}) {
     Net n;
     const BufferId x = n.buffer(BufferKind::input), y = n.buffer(BufferKind::output), z = n.buffer(BufferKind::output, 1);
-    n.g.outputs[0].alias_input = 0;
+    n.m.buffers[y].alias_input = 0;
     n.call({x}, y);
     n.call({late_read ? x : y}, z);
     const plan::Plan p = plan::build_plans(n.g, n.m, {}).plans.at(0);

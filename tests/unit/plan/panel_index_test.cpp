@@ -4,6 +4,7 @@
 
 #include "plan/share_weights.h"
 #include "plan/weights.h"
+#include "unit/plan/stored.h"
 
 using namespace aotc;
 using namespace aotc::plan;
@@ -45,7 +46,7 @@ TEST_CASE("every element of a constant is where panel_index says") {
       for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {64, 32}, {1, 9}, {33, 1}, {31, 2}}) {
         IdVec<ConstId, ConstData> all;
         const ConstId c = numbered(all, t, n * k);
-        const auto panels = panels_of(product(t, n, k, transposed), GemmChoice{});
+        const auto panels = test::stored("gemm", product(t, n, k, transposed));
         REQUIRE(panels);
         WeightTable table(all);
         table.add(c, panels);
@@ -91,6 +92,6 @@ TEST_CASE("an operand that its product reads in another way stays dense") {
     if (where == 1) m.a.prologue = reads;
     if (where == 2) m.segments[0].epilogue = reads;
     if (where == 3) m.a.param = m.b.param;
-    CHECK(panels_of(m, GemmChoice{}).has_value() == (where == 0));
+    CHECK(test::stored("gemm", m).has_value() == (where == 0));
   }
 }

@@ -4,6 +4,7 @@
 #include "aotc/detail/library_abi.h"
 #include "kernels/cpu/pack.h"
 #include "plan/weights.h"
+#include "unit/plan/stored.h"
 
 using namespace aotc;
 using namespace aotc::plan;
@@ -48,7 +49,7 @@ TEST_CASE("gemm panels agree with the kernel library's packing") {
       m.b.row_stride = transposed ? 1 : n, m.b.col_stride = transposed ? k : 1;
       m.segments.resize(2);
       m.segments[0].n_begin = 0, m.segments[0].n_end = 40, m.segments[1].n_begin = 40, m.segments[1].n_end = n;
-      const auto p = panels_of(m, GemmChoice{});
+      const auto p = test::stored("gemm", m);
       REQUIRE(p);
       WeightTable table(all);
       const uint32_t dense = table.add(c), packed = table.add(c, p);
@@ -84,9 +85,9 @@ TEST_CASE("convolution panels") {
     v.w_constant = true;
     v.transposed = transposed;
     v.groups = groups;
-    v.kernel = {2, 3};
+    v.kernel = {2, 3}, v.stride = v.dilation = {1, 1}, v.padding = {0, 0};
     v.x_dims = {1, groups * ci, 9, 9}, v.out_dims = {1, groups * co, 8, 7};
-    const auto p = panels_of(v, ConvChoice{});
+    const auto p = test::stored("conv_product", v);
     REQUIRE(p);
     WeightTable table(all);
     table.add(c, p);
@@ -120,9 +121,7 @@ TEST_CASE("convolution panels by phases of the stride") {
     v.groups = groups;
     v.kernel = {kh, kw}, v.stride = {sh, sw}, v.dilation = {2, 3}, v.padding = {1, 0};
     v.x_dims = {1, groups * ci, 9, 9}, v.out_dims = {1, groups * co, 36, 30};
-    ConvChoice choice;
-    choice.algo = AOTC_CONV_PHASES;
-    const auto p = panels_of(v, choice);
+    const auto p = test::stored("conv_phases", v);
     REQUIRE(p);
     WeightTable table(all);
     table.add(c, p);

@@ -63,6 +63,7 @@ TEST_CASE_METHOD(Fixture, "construction") {
   CHECK(e("B*S + floordiv(S, 2)").substitute({{*t.find("S"), e("4*B")}, {*t.find("B"), 3}}).str(t) == "B*14");
   CHECK_THROWS_AS(Expr(INT64_MAX) + 1, InternalError);
   for (const char* bad : {"", "B +", "Z", "B)", "floordiv(B, 0)", "foo(B, 1)", "99999999999999999999"}) CHECK_THROWS_AS(e(bad), Diagnostic);
+  for (const char deep : {'(', '-'}) CHECK_THROWS_AS(e(std::string(100000, deep).c_str()), Diagnostic);
 }
 
 TEST_CASE_METHOD(Fixture, "division by symbolic and constant extents") {

@@ -1,0 +1,128 @@
+#include "base/machine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/diagnostic.h"
+
+namespace aotc {
+namespace {
+
+/// What is common among CPUs with this instruction set.
+struct CpuRow {
+  Isa isa;
+  int64_t l1_bytes, l2_bytes;
+};
+constexpr CpuRow kCpus[] = {
+    {Isa::avx2, 32 << 10, 1 << 20},
+    {Isa::avx512, 32 << 10, 1 << 20},
+    {Isa::avx512_bf16, 32 << 10, 1 << 20},
+};
+
+/// NVIDIA's largest chips of a compute capability; the last row serves what is newer. Shared memory: of one block, less what static arrays
+/// take. Source: the compute capability tables of the CUDA programming guide and the vendors' data sheets.
+struct GpuRow {
+  int sm, processors;
+  int64_t shared_bytes, l2_bytes;
+};
+constexpr GpuRow kGpus[] = {
+    {75, 72, 56 << 10, 6 << 20},   {80, 108, 156 << 10, 40 << 20}, {86, 84, 92 << 10, 6 << 20},      {87, 16, 156 << 10, 4 << 20},
+    {89, 142, 92 << 10, 96 << 20}, {90, 132, 200 << 10, 50 << 20}, {100, 148, 200 << 10, 126 << 20}, {120, 170, 92 << 10, 96 << 20},
+};
+
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string s;
+  std::getline(in, s);
+  return s;
+}
+
+std::string cpu_model() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0)
+      if (const size_t at = line.find(": "); at != std::string::npos) return line.substr(at + 2);
+  return "unknown cpu";
+}
+
+/// "1024K", "48K", "32M" as the kernel writes it; 0 where it does not.
+int64_t bytes_of(const std::string& text) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return 0;
+  const int64_t n = std::stoll(text);
+  return text.back() == 'K' ? n << 10 : text.back() == 'M' ? n << 20 : n;
+}
+
+}  // namespace
+
+std::string Machine::name() const {
+  if (arch == Arch::x86_64) return std::string(isa_name(isa));
+  return fmt::format("sm_{}{}", sm, own ? "a" : "");
+}
+
+std::string Machine::str() const {
+  const std::string who = model.empty() ? name() : model + " " + name();
+  if (is_gpu()) return fmt::format("{} {} processors, {} KB shared, L2 {} MB", who, cores, shared_bytes >> 10, l2_bytes >> 20);
+  return fmt::format("{} {} thread{} L1 {}K L2 {}K", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10);
+}
+
+Machine machine_of(Isa isa, int threads) {
+  for (const CpuRow& r : kCpus)
+    if (r.isa == isa) {
+      Machine m;
+      m.isa = isa, m.cores = std::max(1, threads), m.l1_bytes = r.l1_bytes, m.l2_bytes = r.l2_bytes;
+      return m;
+    }
+  AOTC_CHECK(false, "no machine has {}", isa_name(isa));
+}
+
+Machine machine_of(const std::string& sm) {
+  const Target t = parse_cuda_target(sm);
+  const std::string digits = t.sms.at(0).substr(3);
+  Machine m;
+  m.arch = Arch::cuda;
+  m.sm = std::stoi(digits);
+  m.own = digits.back() == 'a';
+  const GpuRow* row = &kGpus[0];
+  for (const GpuRow& r : kGpus)
+    if (r.sm <= m.sm) row = &r;
+  m.cores = row->processors, m.shared_bytes = row->shared_bytes, m.l2_bytes = row->l2_bytes;
+  return m;
+}
+
+Machine this_machine(const std::vector<Isa>& isas, int threads) {
+  const std::vector<Isa> native = native_isas();
+  Isa best = isas.empty() ? Isa::avx2 : isas.front();
+  for (Isa i : isas)
+    if (std::find(native.begin(), native.end(), i) != native.end()) best = i;
+  Machine m = machine_of(best, threads);
+  m.model = cpu_model();
+  for (int i = 0; i < 8; ++i) {
+    const std::string dir = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
+    const std::string level = first_line(dir + "level"), type = first_line(dir + "type");
+    const int64_t bytes = bytes_of(first_line(dir + "size"));
+    if (bytes > 0 && level == "1" && type == "Data") m.l1_bytes = bytes;
+    if (bytes > 0 && level == "2") m.l2_bytes = bytes;
+  }
+  return m;
+}
+
+int usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+Machine machine_of(const Target& target) {
+  if (target.is_gpu()) {
+    Machine m = machine_of(target.sms.back());
+    for (const std::string& sm : target.sms) m.shared_bytes = std::min(m.shared_bytes, machine_of(sm).shared_bytes);
+    return m;
+  }
+  const int threads = target.threads > 0 ? target.threads : usable_processors();
+  if (target.isas.empty()) return machine_of(Isa::avx2, threads);
+  return target.native ? this_machine(target.isas, threads) : machine_of(target.isas.back(), threads);
+}
+
+}  // namespace aotc

@@ -1,0 +1,43 @@
+#pragma once
+// What the code that is chosen, searched and compiled may count on: one row of an artifact's target with the sizes that decide how fast a
+// choice is. Part of the key of a measurement.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+
+namespace aotc {
+
+enum class Arch : uint8_t { x86_64, cuda };
+
+struct Machine {
+  Arch arch = Arch::x86_64;
+  Isa isa = Isa::avx2;  ///< x86_64
+  int sm = 0;           ///< cuda: 80, 90, 100
+  bool own = false;     ///< cuda: instructions of this architecture alone ("sm_90a")
+  int cores = 1;        ///< x86_64: threads of a run; cuda: multiprocessors
+  int64_t l1_bytes = 0;
+  int64_t l2_bytes = 0;      ///< x86_64: of a core; cuda: of the device
+  int64_t shared_bytes = 0;  ///< cuda: the most of one block
+  std::string model;         ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
+
+  bool is_gpu() const { return arch == Arch::cuda; }
+  bool has(Isa i) const { return arch == Arch::x86_64 && isa >= i; }
+  std::string name() const;  ///< "avx512", "sm_90a": the code version
+  std::string str() const;   ///< everything that decides: "avx512 2 threads L1 32K L2 1024K"
+};
+
+/// A machine of this kind of which nothing else is known: the sizes that are common among them.
+Machine machine_of(Isa isa, int threads);
+/// Throws Diagnostic (usage) where the text is no architecture ("sm_90a").
+Machine machine_of(const std::string& sm);
+/// The machine that runs aotc, at its best instruction set among `isas` or, where it has none of them, at the lowest.
+Machine this_machine(const std::vector<Isa>& isas, int threads);
+
+/// What decisions of this target are made for: the best code version, with the sizes of this machine when the target is `native`.
+Machine machine_of(const Target& target);
+/// Processors that this process may run on.
+int usable_processors();
+
+}  // namespace aotc

@@ -1,0 +1,33 @@
+#pragma once
+// How a generated CPU function of a LoopKernel, or of an epilogue or prologue, is called. The forms and the emitters both ask here.
+#include <vector>
+
+#include "loop/loop.h"
+#include "sym/expr.h"
+
+namespace aotc::emit::cpu {
+
+/// Lanes of one CPU vector group at most (AVX-512 f32); `local` params of kernels with lanes along outer hold this many values a point.
+inline constexpr int kMaxLanes = 16;
+
+/// The shape symbols that a LoopKernel's code needs at run time, sorted: args->size[i] is the value of the i-th.
+std::vector<SymId> kernel_symbols(const loop::LoopKernel& k);
+/// The same for all attached loops (loop/attached.h) of a contraction together: appended to the contraction's own sizes.
+std::vector<SymId> attached_symbols(const loop::Kernel& contraction);
+
+/// How many sizes of its own a contraction has; those of its attached loops stand behind them.
+int own_sizes(const loop::Kernel& contraction);
+
+/// lanes == outer: the last outer var is cut into blocks of this many points, one block a work unit. 1 otherwise.
+int64_t lane_block(const loop::LoopKernel& k);
+/// Work units: product of the outer extents, the last one divided (rounded up) by lane_block. Row-major over the outer vars.
+Expr loop_work(const loop::LoopKernel& k);
+
+/// Where the `local` params lie in args->scratch.
+struct LocalLayout {
+  std::vector<Expr> offset_bytes;  ///< by ParamId; 0 for params that are not local. 64-byte aligned
+  Expr bytes;                      ///< total
+};
+LocalLayout local_layout(const loop::LoopKernel& k);
+
+}  // namespace aotc::emit::cpu

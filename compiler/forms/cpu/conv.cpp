@@ -1,0 +1,128 @@
+#include "forms/cpu/conv.h"
+
+#include <fmt/ranges.h>
+
+#include "emit/cpu/loop_call.h"
+#include "emit/cpu/module.h"
+#include "forms/cpu/config.h"
+#include "forms/cpu/forms.h"
+#include "forms/cpu/scratch.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+std::span<const Member<ConvTile>> ConvTile::members() {
+  static constexpr Member<ConvTile> kRows[] = {
+      {{"mc", 1}, &ConvTile::mc},
+      {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &ConvTile::nc},
+      {{"kc", 2, INT32_MAX, 2}, &ConvTile::kc},
+      {{"kp", 2, INT32_MAX, 2}, &ConvTile::kp},
+      {{"pack_w", 0, 1}, &ConvTile::pack_w},
+  };
+  return kRows;
+}
+
+ConvSizes conv_sizes(const ConvKernel& k, const SymTable& syms) {
+  ConvSizes c;
+  c.dtype = k.in;
+  c.n = syms.hint(k.x_dims[0]), c.c = syms.hint(k.x_dims[1]), c.co = syms.hint(k.out_dims[1]), c.groups = k.groups;
+  const size_t dims = k.kernel.size(), lead = 3 - dims;
+  for (size_t i = 0; i < dims; ++i) {
+    c.in[lead + i] = syms.hint(k.x_dims[2 + i]), c.out[lead + i] = syms.hint(k.out_dims[2 + i]);
+    c.kernel[lead + i] = k.kernel[i], c.stride[lead + i] = k.stride[i];
+    c.pad[lead + i] = k.padding[i], c.dilation[lead + i] = k.dilation[i];
+  }
+  c.transposed = k.transposed, c.w_constant = k.w_constant;
+  return c;
+}
+
+ConvSizes conv_sizes_at_least_one(const ConvKernel& k, const SymTable& syms) {
+  ConvSizes c = conv_sizes(k, syms);
+  for (int64_t* x : {&c.n, &c.c, &c.co, &c.out[0], &c.out[1], &c.out[2]}) *x = std::max<int64_t>(*x, 1);
+  return c;
+}
+
+std::string ConvForm::contract(const ConvKernel& k, const Site& s) const {
+  const ConvSizes c = conv_sizes(k, s.syms);
+  return fmt::format("conv {} n{} c{} co{} g{} in{} k{} s{} p{} d{}{}{}", dtype_name(c.dtype), c.n, c.c, c.co, c.groups,
+                     fmt::join(c.in, "x"), fmt::join(c.kernel, "x"), fmt::join(c.stride, "x"), fmt::join(c.pad, "x"),
+                     fmt::join(c.dilation, "x"), c.transposed ? " transposed" : "", c.w_constant ? " weight" : "");
+}
+
+aotc_conv_config ConvForm::scratch_config(const ConvTile& t, bool packed, int64_t stride_w) const {
+  aotc_conv_config g{};
+  g.algo = algo_, g.mc = t.mc, g.nc = t.nc, g.kc = t.kc, g.kp = t.kp, g.w_packed = packed;
+  g.stride[2] = static_cast<int32_t>(stride_w);
+  return g;
+}
+
+namespace {
+
+/// The dim d of three spatial dims where the kernel has fewer: missing leading ones are 1.
+Expr spatial(const Exprs& dims, int d) {
+  const int have = static_cast<int>(dims.size()) - 2, i = d - (3 - have);
+  return i < 0 ? Expr(1) : dims[static_cast<size_t>(2 + i)];
+}
+
+}  // namespace
+
+StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& choice) const {
+  const ConvTile t = unpack<ConvTile>(choice);
+  StepSpec f;
+  f.library = true;
+  f.symbol = fmt::format("aotc_conv_{}", symbol_dtype(k.in));
+  auto& s = f.sizes;
+  s = {k.x_dims[0], k.x_dims[1]};
+  for (int d = 0; d < 3; ++d) s.push_back(spatial(k.x_dims, d));
+  s.push_back(k.out_dims[1]);
+  for (int d = 0; d < 3; ++d) s.push_back(spatial(k.out_dims, d));
+  AOTC_CHECK(s.size() == AOTC_CONV_SIZES);
+  for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
+  Expr depth = floordiv(k.x_dims[1], k.groups);
+  for (int64_t x : k.kernel) depth *= x;
+  const Work w = work(k, t, site.syms);
+  f.work = w.units, f.grain = w.grain;
+  const aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
+  f.scratch_bytes = conv_scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
+  return f;
+}
+
+std::optional<Panels> ConvForm::panels_of(const ConvKernel& k, const ConvTile& t) const {
+  if (!k.w_constant || !t.pack_w || !has_panel_form(k.in)) return std::nullopt;
+  if (k.x == k.w || loop::loads(k.epilogue, k.w)) return std::nullopt;  // the buffer is read dense too
+  const auto channels = constants({k.x_dims.at(1), k.out_dims.at(1)});
+  if (!channels) return std::nullopt;
+  const int64_t ci = (*channels)[0] / k.groups, co = (*channels)[1] / k.groups;
+  int64_t taps = 1;
+  for (int64_t x : k.kernel) taps *= x;
+  if (ci * taps == 0) return std::nullopt;
+  Panels p;
+  p.dtype = k.in;
+  p.col_stride = k.transposed ? taps : ci * taps;
+  p.rows = rows(k, ci, co, taps);
+  if (p.rows.empty()) return std::nullopt;
+  for (int64_t g = 0; g < k.groups; ++g)
+    for (size_t r = 0; r < p.rows.size(); ++r) p.matrices.push_back({g * ci * co * taps, co, r});
+  return p;
+}
+
+std::optional<std::pair<loop::ParamId, WeightForm>> ConvForm::weight(const ConvKernel& k, const Choice& c) const {
+  auto panels = panels_of(k, unpack<ConvTile>(c));
+  if (!panels) return std::nullopt;
+  return std::pair(k.w, std::move(*panels));
+}
+
+std::string ConvForm::config(const loop::Kernel& kernel, const ConvKernel& k, const Choice& choice, Isa isa,
+                             const std::string& name) const {
+  const ConvTile t = unpack<ConvTile>(choice);
+  ConfigText c("aotc_conv_config", name);
+  c.add("x_ptr", loop::argument_index(kernel, k.x)).add("w_ptr", loop::argument_index(kernel, k.w));
+  c.spatial("kernel", k.kernel, 1).spatial("stride", k.stride, 1).spatial("pad", k.padding, 0).spatial("dilation", k.dilation, 1);
+  c.add("groups", k.groups).add("transposed", k.transposed).add("algo", algo_);
+  c.add("mc", t.mc).add("nc", t.nc).add("kc", t.kc).add("kp", t.kp).add("w_packed", panels_of(k, t).has_value());
+  return c.epilogue("epilogue", emit::cpu::attached_function(k.name, loop::attached(kernel).at(0), isa)).str();
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,61 @@
+#pragma once
+// What the convolution forms of the library share: sizes, the config struct, the panel form of their weights.
+#include <array>
+
+#include "aotc/detail/library_abi.h"
+#include "forms/cpu/cost.h"
+#include "forms/form.h"
+
+namespace aotc::forms::cpu {
+
+/// See aotc_conv_config.
+struct ConvTile {
+  int mc = 64, nc = 192, kc = 256, kp = 1024;
+  int pack_w = 1;  ///< a constant weight is stored in panel form
+  static std::span<const Member<ConvTile>> members();
+};
+
+/// The convolution at the sizes worth tuning for.
+struct ConvSizes {
+  DType dtype = DType::f32;
+  int64_t n = 1, c = 1, co = 1, groups = 1;
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
+  bool transposed = false, w_constant = true;
+  int64_t depth() const { return c / groups * kernel[0] * kernel[1] * kernel[2]; }
+  int64_t pixels() const { return n * out[0] * out[1] * out[2]; }
+  int64_t group_channels() const { return co / groups; }
+};
+ConvSizes conv_sizes(const loop::ConvKernel& k, const SymTable& syms);
+/// The same for estimates: an empty convolution is planned as the smallest one.
+ConvSizes conv_sizes_at_least_one(const loop::ConvKernel& k, const SymTable& syms);
+
+/// One of AOTC_CONV_*: a subclass decides which choices exist and what they cost, and counts the work units.
+class ConvForm : public FormOf<loop::ConvKernel> {
+ public:
+  explicit ConvForm(int algo) : algo_(algo) {}
+  std::span<const Field> fields() const override { return fields_of<ConvTile>(); }
+  Fit legal(const Choice& c) const override { return fits_pieces(unpack<ConvTile>(c).kc, unpack<ConvTile>(c).kp); }
+
+ protected:
+  struct Work {
+    Expr units, grain;
+  };
+  virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const = 0;
+  /// Rows of one matrix of the panel form, or nothing where the weight stays as it is.
+  virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }
+
+  std::string contract(const loop::ConvKernel& k, const Site& s) const override;
+  StepSpec step(const loop::ConvKernel& k, const Site& s, const Choice& c) const override;
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::ConvKernel& k, const Choice& c) const override;
+  std::string config(const loop::Kernel& kernel, const loop::ConvKernel& k, const Choice& c, Isa isa,
+                     const std::string& name) const override;
+
+  Candidate candidate(const ConvTile& t) const { return {pack(*this, t), Fit::yes(), 0}; }
+  aotc_conv_config scratch_config(const ConvTile& t, bool packed, int64_t stride_w) const;
+
+ private:
+  std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvTile& t) const;
+  int algo_;
+};
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,56 @@
+// AOTC_CONV_DIRECT: few channels in a group (depthwise), and integers: one output plane a work unit, rows in a copied strip
+// (kernels/cpu/conv_direct.h).
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+class ConvDirect final : public ConvForm {
+ public:
+  ConvDirect() : ConvForm(AOTC_CONV_DIRECT) {}
+  std::string_view name() const override { return "conv_direct"; }
+
+ protected:
+  Fit fits(const ConvKernel& k, const Site&) const override {
+    return k.groups > 1 || !is_float(k.in) ? Fit::yes() : refuse("one group: its channels are a product");
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    ConvTile t;
+    t.mc = 1, t.nc = 4096, t.kc = 2;
+    // A strip of at least one row of 64 columns.
+    const int64_t strip =
+        ((c.kernel[1] - 1) * c.dilation[1] + 1 + c.stride[1]) * (63 * c.stride[2] + (c.kernel[2] - 1) * c.dilation[2] + 1 + c.stride[2]) +
+        lanes.width * c.stride[1] * c.stride[2];
+    t.kp = static_cast<int>(std::clamp<int64_t>(even_up(strip), 6144, 1 << 17));
+    Candidate r = candidate(t);
+    const int64_t px = std::max<int64_t>(c.pixels(), 1), depth = std::max<int64_t>(c.depth(), 1), cog = c.group_channels();
+    r.cost_ns = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * 1.5 * imbalance(c.n * c.co, s.machine.cores) *
+                kNsPerCycle;
+    if (c.transposed) r.cost_ns *= 16;
+    if (cog > 4 && is_float(c.dtype)) r.fit = refuse("{} output channels a group read each input {} times", cog, cog);
+    return {r};
+  }
+
+  Work work(const ConvKernel& k, const ConvTile&, const SymTable& syms) const override {
+    Expr depth = floordiv(k.x_dims[1], k.groups);
+    for (int64_t x : k.kernel) depth *= x;
+    const Expr pixels = product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
+    return {k.x_dims[0] * k.out_dims[1], grain_of(kGrainMacs / 4, pixels * depth, syms)};
+  }
+};
+
+}  // namespace
+
+const Form& conv_direct() {
+  static const ConvDirect form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

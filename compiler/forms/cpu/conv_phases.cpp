@@ -1,0 +1,130 @@
+// AOTC_CONV_PHASES: transposed convolutions as a product for each phase of the stride, without inserted zeros (kernels/cpu/conv_phases.h).
+#include <numeric>
+#include <set>
+
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+/// The taps of a kernel by phase, as offsets into the kernel.
+std::vector<std::vector<int64_t>> taps_by_phase(const ConvKernel& k) {
+  std::vector<std::vector<int64_t>> all = {{0}};
+  for (size_t d = 0; d < k.kernel.size(); ++d) {
+    std::vector<std::vector<int64_t>> next;
+    for (const auto& outer : all)
+      for (int64_t v = 0; v < k.stride[d]; ++v) {
+        std::vector<int64_t> taps;
+        for (int64_t o : outer)
+          for (int64_t t = k.kernel[d] - 1; t >= 0; --t)
+            if (t * k.dilation[d] % k.stride[d] == v) taps.push_back(o * k.kernel[d] + t);
+        next.push_back(std::move(taps));
+      }
+    all = std::move(next);
+  }
+  return all;
+}
+
+class ConvPhases final : public ConvForm {
+ public:
+  ConvPhases() : ConvForm(AOTC_CONV_PHASES) {}
+  std::string_view name() const override { return "conv_phases"; }
+
+ protected:
+  Fit fits(const ConvKernel& k, const Site&) const override {
+    if (!is_float(k.in)) return refuse("its register tiles are for floats, not {}", dtype_name(k.in));
+    return k.transposed ? Fit::yes() : refuse("only a transposed convolution has phases");
+  }
+
+  /// The products of all phases have k values of k together, over a pixel of each.
+  std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const int threads = s.machine.cores;
+    const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), sw = c.stride[2];
+    int64_t phases = 1, px = c.n, k_unit = c.c / c.groups;
+    for (size_t i = 0; i < 3; ++i) {
+      phases *= c.stride[i], px *= ceil_div(c.out[i], c.stride[i]);
+      k_unit *= ceil_div(c.kernel[i], c.stride[i] / std::gcd(c.stride[i], c.dilation[i]));
+    }
+    const int64_t reads = std::min<int64_t>(sw, 3);  // phases of width that differ in what they read, for the usual dilation 1
+    k_unit *= reads;
+    std::vector<Candidate> all;
+    std::set<int> mcs;
+    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
+    for (int mc : mcs)
+      for (int nc : {32, 64, 96, 128, 192}) {
+        ConvTile t;
+        t.mc = mc, t.nc = nc;
+        t.kc = balanced_kc(ceil_div(k, phases), 128);
+        const int64_t tile_bytes = (2 * sw * nc + 3 * (nc + 64)) * AOTC_PANEL_N * ab;
+        const int64_t room = std::max<int64_t>(t.kc, std::min(s.machine.l2_bytes * 5 / 2, kMaxScratch - tile_bytes) / ((nc + 64) * ab));
+        const int64_t rows = k_unit + sw;
+        t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, rows <= room ? ceil_div(rows, t.kc) : room / t.kc));
+        Candidate r = candidate(t);
+        const aotc_conv_config cfg = scratch_config(t, c.w_constant, sw);
+        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
+        if (!r.fit) {
+          all.push_back(r);
+          continue;
+        }
+        const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), row_phases = c.stride[0] * c.stride[1];
+        const int64_t units = c.groups * co_blocks * row_phases * px_blocks, co_panels = ceil_div(cog, AOTC_PANEL_N) * c.groups;
+        const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);
+        const double lanes_co = static_cast<double>(ceil_div(cog, lanes.width) * lanes.width);
+        double cycles = std::min(lanes_px * static_cast<double>(cog), lanes_co * static_cast<double>(px)) *
+                        static_cast<double>(k * c.groups) / static_cast<double>(lanes.width) / lanes.macs;
+        const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width) * phases);
+        cycles += tiles * static_cast<double>(ceil_div(ceil_div(k, phases), t.kc)) * (kCallCycles + 28);
+        const int64_t gathers = k_unit + sw > t.kp ? co_panels / c.groups : co_blocks > 1 && px_blocks * row_phases < threads ? threads : 1;
+        cycles += 0.3 * static_cast<double>(px * k_unit * row_phases * c.groups * gathers);
+        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups * px_blocks);
+        cycles += static_cast<double>(cog * k * c.groups * ab * px_blocks) / 16.0 * (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
+        if ((nc * std::min<int64_t>(k_unit, t.kp) + 2 * sw * nc * AOTC_PANEL_N) * ab > s.machine.l2_bytes * 3 / 4) cycles *= 1.05;
+        // Copied, interleaved, and the epilogue entered for each piece of an output row.
+        cycles += 0.3 * static_cast<double>(c.pixels() * c.co);
+        const double pieces = static_cast<double>(c.pixels()) / static_cast<double>(std::min<int64_t>(c.out[2], nc * sw));
+        cycles += pieces * static_cast<double>(co_panels) * kEpilogueCycles;
+        cycles += static_cast<double>(units) * kUnitCycles;
+        r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        all.push_back(r);
+      }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    Expr depth = floordiv(k.x_dims[1], k.groups);
+    for (int64_t x : k.kernel) depth *= x;
+    Expr pixels = k.x_dims[0], phases = 1;  // of one product
+    const int64_t lead = 3 - static_cast<int64_t>(k.stride.size());
+    for (size_t i = 0; i < k.stride.size(); ++i) {
+      pixels *= ceildiv(k.out_dims[2 + i], k.stride[i]);
+      if (lead + static_cast<int64_t>(i) < 2) phases *= k.stride[i];
+    }
+    const Expr channels = floordiv(k.out_dims[1], k.groups);
+    return {ceildiv(channels, t.mc) * k.groups * phases * ceildiv(pixels, t.nc),
+            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * floordiv(depth, phases), syms)};
+  }
+
+  std::vector<Panels::Rows> rows(const ConvKernel& k, int64_t ci, int64_t co, int64_t taps) const override {
+    std::vector<Panels::Rows> out;
+    for (auto& of : taps_by_phase(k)) {
+      const auto n = static_cast<int64_t>(of.size());
+      out.push_back({ci * n, std::max<int64_t>(n, 1), co * taps, 0, std::move(of)});
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+const Form& conv_phases() {
+  static const ConvPhases form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

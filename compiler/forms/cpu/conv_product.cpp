@@ -1,0 +1,92 @@
+// AOTC_CONV_GEMM: an implicit matrix product, images merged: weights in panels by output channel, pixels gathered (kernels/cpu/conv.h).
+#include <set>
+
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+class ConvProduct final : public ConvForm {
+ public:
+  ConvProduct() : ConvForm(AOTC_CONV_GEMM) {}
+  std::string_view name() const override { return "conv_product"; }
+
+ protected:
+  Fit fits(const ConvKernel& k, const Site&) const override {
+    return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
+  }
+  std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const int threads = s.machine.cores;
+    const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
+                  px = std::max<int64_t>(c.pixels(), 1);
+    std::vector<Candidate> all;
+    std::set<int> mcs;
+    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
+    for (int mc : mcs)
+      for (int nc : {32, 64, 96, 128, 192, 256}) {
+        ConvTile t;
+        t.mc = mc, t.nc = nc;
+        t.kc = balanced_kc(k, 128);
+        const int64_t room = s.machine.l2_bytes * 5 / 2 / ((nc + 64) * ab);
+        t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
+        Candidate r = candidate(t);
+        const aotc_conv_config cfg = scratch_config(t, c.w_constant, c.stride[2]);
+        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
+        if (!r.fit) {
+          all.push_back(r);
+          continue;
+        }
+        const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
+        const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);
+        const double lanes_co = static_cast<double>(ceil_div(cog, lanes.width) * lanes.width);
+        const double macs =
+            std::min(lanes_px * static_cast<double>(cog), lanes_co * static_cast<double>(px)) * static_cast<double>(k * c.groups);
+        double cycles = macs / static_cast<double>(lanes.width) / lanes.macs;
+        const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width));
+        cycles += tiles * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
+        // Gathered once a run of channel blocks of one thread, when all of k is kept.
+        const bool kept = k <= t.kp;
+        const double gathers =
+            kept ? 1.0 + static_cast<double>(co_blocks > 1 && px_blocks < threads ? threads - 1 : 0) : static_cast<double>(co_blocks);
+        cycles += 0.3 * static_cast<double>(px * k * c.groups) * gathers;
+        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups) * static_cast<double>(px_blocks);
+        // Weights stream once a pixel block.
+        cycles += static_cast<double>(cog * k * c.groups * ab) * static_cast<double>(px_blocks) / 16.0 *
+                  (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
+        if ((nc * std::min<int64_t>(k, t.kp)) * ab > s.machine.l2_bytes * 3 / 4) cycles *= 1.05;
+        cycles += static_cast<double>(units) * kUnitCycles;
+        cycles += kEpilogueCycles * static_cast<double>(c.groups) * static_cast<double>(ceil_div(px * cog, 8192) + co_blocks * px_blocks);
+        r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        all.push_back(r);
+      }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    Expr depth = floordiv(k.x_dims[1], k.groups);
+    for (int64_t x : k.kernel) depth *= x;
+    const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
+    const Expr channels = floordiv(k.out_dims[1], k.groups);
+    return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
+            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
+  }
+
+  std::vector<Panels::Rows> rows(const ConvKernel& k, int64_t ci, int64_t co, int64_t taps) const override {
+    return {{ci * taps, k.transposed ? taps : ci * taps, k.transposed ? co * taps : 0, 1, {}}};
+  }
+};
+
+}  // namespace
+
+const Form& conv_product() {
+  static const ConvProduct form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

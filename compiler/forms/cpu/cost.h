@@ -1,0 +1,70 @@
+#pragma once
+// What the estimates of the CPU forms have in common. Costs are in cycles of a core until the end; any constant turns them into
+// nanoseconds, since they are compared with each other only.
+#include <algorithm>
+#include <cstdint>
+
+#include "base/machine.h"
+#include "forms/form.h"
+
+namespace aotc::forms::cpu {
+
+inline constexpr int64_t kMaxScratch = 6 << 20;   ///< bytes per thread
+inline constexpr double kNsPerCycle = 1.0 / 3.0;  ///< of a core at 3 GHz
+inline constexpr double kCallCycles = 40;         ///< entering and leaving a register tile
+inline constexpr double kEpilogueCycles = 80;     ///< entering an epilogue
+inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
+inline constexpr double kUnitCycles = 150;
+
+/// About four microseconds: less than this is not worth waking a thread for.
+inline constexpr int64_t kGrainOps = 20'000;       ///< scalar operations of a fused loop
+inline constexpr int64_t kGrainMacs = 250'000;     ///< multiply-adds of a contraction
+inline constexpr int64_t kGrainCompares = 10'000;  ///< of a sort
+
+/// Units of `cost` each such that one share is worth `enough`.
+inline Expr grain_of(int64_t enough, const Expr& cost, const SymTable& syms) {
+  return syms.simplify(max(1, floordiv(enough, max(1, cost))));
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t even_up(int64_t x) { return x + (x & 1); }
+inline int64_t acc_bytes(DType t) { return t == DType::f64 || t == DType::i64 ? 8 : 4; }
+
+/// Lanes of the accumulation type in a vector, multiply-adds a lane does at once, rows of a register tile.
+struct Lanes {
+  int64_t width;
+  double macs;
+  int64_t mr;
+};
+inline Lanes lanes_of(DType t, const Machine& m) {
+  const bool wide = m.has(Isa::avx512);
+  const bool dot = t == DType::bf16 && m.has(Isa::avx512_bf16);
+  const int64_t f32 = wide ? 16 : 8;
+  return {t == DType::f64 ? f32 / 2 : f32, dot ? 2.0 : 1.0, wide ? 14 : 6};
+}
+
+/// k a pass: chunks of about `about`, of equal length.
+inline int balanced_kc(int64_t k, int64_t about) {
+  return static_cast<int>(std::max<int64_t>(2, even_up(ceil_div(k, ceil_div(std::max<int64_t>(k, 1), about)))));
+}
+
+/// The slowest thread's share of `units` equal units.
+inline double imbalance(int64_t units, int threads) {
+  if (units <= 0) return 1;
+  const double share = static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
+  return units < 4 * threads ? share * 1.03 : share;  // few units leave nothing to even out, and the machine may have more threads
+}
+
+/// Refused where a thread would need too much scratch.
+inline Fit fits_scratch(int64_t bytes) {
+  if (bytes > kMaxScratch) return refuse("needs {} bytes of scratch a thread, {} is allowed", bytes, kMaxScratch);
+  return Fit::yes();
+}
+
+/// k goes in pieces of kc, kp at once.
+inline Fit fits_pieces(int kc, int kp) { return kp % kc == 0 ? Fit::yes() : refuse("kp: {} is not a multiple of kc, {}", kp, kc); }
+
+/// All xs as constants, or nullopt.
+std::optional<std::vector<int64_t>> constants(const Exprs& xs);
+
+}  // namespace aotc::forms::cpu

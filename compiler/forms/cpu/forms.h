@@ -1,0 +1,22 @@
+#pragma once
+// The CPU forms, one a file. list.cpp puts them in order.
+#include "forms/form.h"
+
+namespace aotc::forms::cpu {
+
+const Form& gemm();
+const Form& conv_direct();
+const Form& conv_product();
+const Form& conv_phases();
+const Form& attention();
+const Form& sort();
+const Form& topk();
+const Form& scatter();
+const Form& index_put();
+const Form& recurrence();
+const Form& fused_loop();
+
+/// "f32", "i64", "bool": the dtype part of library symbols.
+std::string_view symbol_dtype(DType t);
+
+}  // namespace aotc::forms::cpu

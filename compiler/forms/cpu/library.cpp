@@ -1,0 +1,41 @@
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+bool flag(const loop::LibraryKernel& k, Attr a, bool fallback) {
+  auto it = k.attrs.find(a);
+  if (it == k.attrs.end()) return fallback;
+  if (const auto* b = std::get_if<bool>(&it->second)) return *b;
+  if (const auto* i = std::get_if<int64_t>(&it->second)) return *i != 0;
+  return fallback;
+}
+
+std::optional<std::vector<int64_t>> constants(const Exprs& xs) {
+  std::vector<int64_t> r;
+  for (const Expr& x : xs) {
+    auto c = x.as_const();
+    if (!c) return std::nullopt;
+    r.push_back(*c);
+  }
+  return r;
+}
+
+std::string_view symbol_dtype(DType t) {
+  switch (t) {
+    case DType::boolean: return "bool";
+    case DType::u8: return "u8";
+    case DType::i8: return "i8";
+    case DType::i16: return "i16";
+    case DType::i32: return "i32";
+    case DType::i64: return "i64";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::c64: return "c64";
+    case DType::c128: return "c128";
+  }
+  return "?";
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,34 @@
+#pragma once
+// What the forms of whole-tensor algorithms share.
+#include "aotc/detail/library_abi.h"
+#include "forms/cpu/config.h"
+#include "forms/cpu/cost.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+/// A form of one algorithm: its library entries are named after it.
+class LibraryForm : public FormOf<loop::LibraryKernel> {
+ public:
+  explicit LibraryForm(std::string_view algorithm) : algorithm_(algorithm) {}
+  std::string_view name() const override { return algorithm_; }
+
+ protected:
+  Fit fits(const loop::LibraryKernel& k, const Site&) const override { return {k.algorithm == algorithm_, ""}; }
+  /// Symbol and sizes; work, grain and scratch are the subclass's.
+  StepSpec named_step(const loop::LibraryKernel& k) const {
+    StepSpec f;
+    f.library = true;
+    f.symbol = fmt::format("aotc_{}_{}", algorithm_, symbol_dtype(k.params.begin()->dtype));
+    f.sizes = k.sizes;
+    return f;
+  }
+
+ private:
+  std::string_view algorithm_;
+};
+
+/// An attribute, or what holds where it is not given.
+bool flag(const loop::LibraryKernel& k, Attr a, bool fallback);
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,55 @@
+// aotc_scatter, aotc_index_put: one work unit, in the order of the indices (kernels/cpu/scatter.cpp, index_put.cpp).
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+using loop::LibraryKernel;
+
+namespace {
+
+const std::string* reduce_of(const LibraryKernel& k) {
+  auto it = k.attrs.find(Attr::reduce);
+  return it == k.attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
+}
+
+int scatter_reduce(const LibraryKernel& k) {
+  constexpr const char* kNames[] = {"none", "sum", "prod", "amax", "amin", "mean"};  // AOTC_SCATTER_*
+  const std::string* reduce = reduce_of(k);
+  if (!reduce) return 0;
+  for (int i = 0; i < 6; ++i)
+    if (*reduce == kNames[i]) return i;
+  throw InternalError("scatter: unknown reduce '" + *reduce + "'");
+}
+
+class Scatter final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const std::string* reduce = reduce_of(k);
+    const bool counts = (reduce && *reduce == "mean") || !flag(k, Attr::include_self, true);
+    if (counts && name() == "scatter") f.scratch_bytes = product(k.params.begin()->dims) * 8;
+    return f;
+  }
+  std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {
+    auto dim = k.attrs.find(Attr::dim);
+    ConfigText c("aotc_scatter_config", name);
+    c.add("dim", dim == k.attrs.end() ? 0 : std::get<int64_t>(dim->second)).add("reduce", scatter_reduce(k));
+    return c.add("include_self", flag(k, Attr::include_self, true)).add("accumulate", flag(k, Attr::accumulate, false)).str();
+  }
+};
+
+}  // namespace
+
+const Form& scatter() {
+  static const Scatter form("scatter");
+  return form;
+}
+const Form& index_put() {
+  static const Scatter form("index_put");
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,18 @@
+#include "forms/cuda/common.h"
+
+namespace aotc::forms::cuda {
+
+StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol) {
+  StepSpec f;
+  f.kind = StepKind::cuda;
+  f.symbol = symbol;
+  for (SymId s : sizes) f.sizes.push_back(Expr::symbol(s));
+  return f;
+}
+
+std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s) {
+  for (SymId sym : sizes) text += fmt::format(" {}={}", s.syms[sym].name, s.syms.hint(Expr::symbol(sym)));
+  return text;
+}
+
+}  // namespace aotc::forms::cuda

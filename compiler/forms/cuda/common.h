@@ -1,0 +1,20 @@
+#pragma once
+// What the CUDA forms have in common.
+#include <string>
+#include <vector>
+
+#include "forms/form.h"
+
+namespace aotc::forms::cuda {
+
+inline constexpr int64_t kMaxGrid = 1 << 30;
+inline constexpr int64_t kMaxGridZ = 65535;
+inline constexpr double kLaunchNs = 2500;    ///< a launch after another in one stream
+inline constexpr double kBytesPerNs = 3000;  ///< of memory; any constant serves where forms of one kernel are compared
+
+/// A launch whose int64 arguments are these symbols.
+StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
+/// `text` with the sizes that a kernel is tuned for: " batch=8 seq=128".
+std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s);
+
+}  // namespace aotc::forms::cuda

@@ -1,0 +1,283 @@
+// Fused loops as generated CUDA C++ (emit/cuda/loop_kernel.h), one form a mapping of points to threads.
+#include <algorithm>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/launch.h"
+#include "emit/cuda/loop_kernel.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::is_wide;
+using emit::cuda::LoopLaunch;
+using emit::cuda::Mapping;
+using loop::InstKind;
+using loop::LoopKernel;
+using loop::ParamId;
+using loop::ParamRole;
+
+namespace {
+
+constexpr int kWideBytes = 16;         // of one access
+constexpr int kRowRegisters = 64;      // 4-byte values of a row that a thread may hold
+constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are not kept in the cache
+
+struct Shape {
+  int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
+  static std::span<const Member<Shape>> members() {
+    static constexpr Member<Shape> kRows[] = {
+        {{"threads", 32, 1024, 32}, &Shape::threads}, {{"lanes", 1, 16}, &Shape::lanes},    {{"steps", 0, 64}, &Shape::steps},
+        {{"resident", 1, 64}, &Shape::resident},      {{"streams", 0, 1}, &Shape::streams},
+    };
+    return kRows;
+  }
+};
+
+/// What decides the mapping.
+struct Traits {
+  bool reduces = false, scans = false, stores_outside = false, has_local = false;
+  std::vector<Expr> local_offset;
+  Expr local_bytes = 0;
+};
+
+Traits traits_of(const LoopKernel& k) {
+  Traits t;
+  for (const loop::Block& b : k.blocks)
+    for (loop::InstId id : b.insts) {
+      const InstKind kind = k.insts[id].kind;
+      t.reduces |= kind == InstKind::reduce;
+      t.scans |= kind == InstKind::scan;
+      t.stores_outside |= kind == InstKind::store && !b.over_inner && !k.inner.empty();
+    }
+  t.local_offset.resize(k.params.size());
+  for (uint32_t p = 0; p < k.params.size(); ++p) {
+    const loop::Param& param = k.params[static_cast<ParamId>(p)];
+    if (param.role != ParamRole::local) continue;
+    t.has_local = true;
+    t.local_offset[p] = t.local_bytes;
+    t.local_bytes = align_up(t.local_bytes + k.inner_points() * dtype_bytes(param.dtype), 16);
+  }
+  return t;
+}
+
+/// The most lanes that some access takes as a wide one, and all that could be wide fit kWideBytes.
+int lanes_of(const LoopKernel& k) {
+  if (k.inner.empty() && k.outer.empty()) return 1;
+  const loop::LoopVar& last = k.inner.empty() ? k.outer.back() : k.inner.back();
+  for (int lanes : {8, 4, 2}) {
+    if (!k.syms.proves_divisible(last.extent, lanes)) continue;
+    int64_t bytes = 0;
+    bool global = false;
+    for (uint32_t n = 0; n < k.insts.size(); ++n) {
+      const loop::InstId id = static_cast<loop::InstId>(n);
+      if (!is_wide(k, id, last.sym, lanes)) continue;
+      bytes = std::max<int64_t>(bytes, dtype_bytes(k.insts[id].dtype));
+      global |= k.params[k.insts[id].param].role != ParamRole::local;
+    }
+    if (global && bytes * lanes <= kWideBytes) return lanes;
+  }
+  return 1;
+}
+
+bool streams_of(const LoopKernel& k, const SymTable& syms) {
+  int64_t written = 0;
+  for (const loop::Inst& i : k.insts)
+    if (i.kind == InstKind::store && k.params[i.param].role == ParamRole::output)
+      written += syms.hint(product(k.params[i.param].dims)) * dtype_bytes(i.dtype);
+  return written > kCached;
+}
+
+/// 32 .. 256 threads for a row of this many points.
+int row_threads(int64_t inner_hint, int lanes) {
+  int threads = 32;
+  while (threads < 256 && threads * lanes * 4 < inner_hint) threads *= 2;
+  return threads;
+}
+
+/// 4-byte values of a row that a thread holds in `steps` groups of lanes.
+int64_t held_words(const LoopKernel& k, int64_t steps, int lanes) {
+  int64_t words = 0;
+  for (const loop::Param& p : k.params)
+    if (p.role == ParamRole::local || p.role == ParamRole::input) words += steps * lanes * std::max<int64_t>(1, dtype_bytes(p.dtype) / 4);
+  return words;
+}
+
+/// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known.
+int steps_of(const LoopKernel& k, int threads, int lanes) {
+  const auto points = k.syms.simplify(k.inner_points()).as_const();
+  if (!points || *points == 0 || lanes == 1) return 0;
+  const int64_t steps = (*points + threads * lanes - 1) / (threads * lanes);
+  return held_words(k, steps, lanes) <= kRowRegisters ? static_cast<int>(steps) : 0;
+}
+
+/// Blocks of one processor when a thread has 16 registers beside the row's values.
+int resident_of(int64_t words, int threads) {
+  const int64_t registers = (words + 16 + 7) / 8 * 8;
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(65536 / (registers * threads), 2048 / threads * 3 / 4)));
+}
+
+class LoopForm : public FormOf<LoopKernel> {
+ public:
+  explicit LoopForm(Mapping mapping) : mapping_(mapping) {}
+  std::span<const Field> fields() const override { return fields_of<Shape>(); }
+
+ protected:
+  /// The shape that the form would take, then others worth a look, in the order of hope.
+  virtual std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const = 0;
+  virtual Expr grid(const LoopKernel& k, const Shape& shape) const = 0;
+
+  std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
+    std::vector<Candidate> all;
+    const double bytes = static_cast<double>(moved_bytes(k, s.syms));
+    for (const Shape& shape : shapes(k, s))
+      all.push_back({pack(*this, shape), Fit::yes(), (kLaunchNs + bytes / kBytesPerNs) * (1 + 0.01 * static_cast<double>(all.size()))});
+    return all;
+  }
+
+  std::string contract(const LoopKernel& k, const Site& s) const override { return sized("cuda loop", emit::cuda::size_symbols(k), s); }
+
+  StepSpec step(const LoopKernel& k, const Site& s, const Choice& c) const override {
+    const Shape shape = unpack<Shape>(c);
+    const Traits t = traits_of(k);
+    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
+    f.block[0] = shape.threads;
+    f.grid[0] = grid(k, shape);
+    if (t.has_local) {
+      f.smem_bytes = s.syms.simplify(t.local_bytes);
+      f.max_smem_bytes = s.syms.interval(f.smem_bytes).max;
+    }
+    return f;
+  }
+
+  std::string source(const LoopKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    const Shape shape = unpack<Shape>(c);
+    Traits t = traits_of(k);
+    LoopLaunch l;
+    l.mapping = mapping_;
+    l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.resident = shape.resident, l.streams = shape.streams;
+    l.shared = t.has_local;
+    l.local_offset = std::move(t.local_offset);
+    return emit::cuda::emit_loop_kernel(k, l, symbol);
+  }
+
+ private:
+  static int64_t moved_bytes(const LoopKernel& k, const SymTable& syms) {
+    int64_t bytes = 0;
+    for (const loop::Param& p : k.params)
+      if (loop::takes_argument(p.role)) bytes += std::max<int64_t>(0, syms.hint(product(p.dims))) * dtype_bytes(p.dtype);
+    return bytes;
+  }
+  Mapping mapping_;
+};
+
+/// A thread a point.
+class Flat final : public LoopForm {
+ public:
+  Flat() : LoopForm(Mapping::flat) {}
+  std::string_view name() const override { return "cuda_flat"; }
+
+ protected:
+  Fit fits(const LoopKernel& k, const Site&) const override {
+    const Traits t = traits_of(k);
+    if (t.reduces || t.scans) return refuse("its points are not independent: it reduces or scans rows");
+    if (t.has_local || t.stores_outside) return refuse("its rows have scratch or results of their own");
+    return Fit::yes();
+  }
+  std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
+    Shape first;
+    first.threads = 256, first.lanes = lanes_of(k), first.streams = streams_of(k, s.syms);
+    std::vector<Shape> all = {first};
+    for (int threads : {128, 512}) all.push_back({threads, first.lanes, 0, 1, first.streams});
+    if (first.lanes > 1) all.push_back({256, first.lanes / 2, 0, 1, first.streams});
+    all.push_back({256, first.lanes, 0, 1, !first.streams});
+    return all;
+  }
+  Expr grid(const LoopKernel& k, const Shape& shape) const override {
+    return max(1, min(ceildiv(k.outer_points() * k.inner_points(), shape.threads * shape.lanes), kMaxGrid));
+  }
+};
+
+/// A block a row.
+class Row final : public LoopForm {
+ public:
+  Row() : LoopForm(Mapping::row) {}
+  std::string_view name() const override { return "cuda_row"; }
+
+ protected:
+  Fit fits(const LoopKernel& k, const Site& s) const override {
+    const Traits t = traits_of(k);
+    if (t.scans) return refuse("a scan goes along its row in order");
+    if (k.lanes == loop::LaneAxis::outer && !t.has_local) return refuse("its loads run along the outer loop");
+    const int64_t most = s.syms.interval(s.syms.simplify(t.local_bytes)).max;
+    if (most > s.machine.shared_bytes)
+      return refuse("a row needs {} bytes of shared memory; {} is the most (bound the row's dimension in shapes.json: dims.NAME.max)",
+                    most == kInf ? "an unbounded number of" : std::to_string(most), s.machine.shared_bytes);
+    return Fit::yes();
+  }
+  std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
+    const int lanes = k.inner.empty() ? 1 : lanes_of(k);
+    const bool streams = streams_of(k, s.syms);
+    std::vector<Shape> all;
+    auto add = [&](int threads) {
+      Shape x;
+      x.threads = threads, x.lanes = lanes, x.streams = streams;
+      x.steps = steps_of(k, threads, lanes);
+      if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads);
+      all.push_back(x);
+    };
+    const int first = row_threads(s.syms.hint(k.inner_points()), lanes);
+    add(first);
+    for (int threads : {64, 128, 256, 512})
+      if (threads != first) add(threads);
+    return all;
+  }
+  Expr grid(const LoopKernel& k, const Shape&) const override { return max(1, min(k.outer_points(), kMaxGrid)); }
+};
+
+/// A thread a row.
+class Serial final : public LoopForm {
+ public:
+  Serial() : LoopForm(Mapping::serial) {}
+  std::string_view name() const override { return "cuda_serial"; }
+
+ protected:
+  Fit fits(const LoopKernel& k, const Site&) const override {
+    const Traits t = traits_of(k);
+    if (t.has_local) return refuse("rows with scratch have no room in a thread");
+    if (!t.reduces && !t.scans && !t.stores_outside) return refuse("its points are independent");
+    return Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
+    std::vector<Candidate> all = LoopForm::candidates(k, s);
+    // Rows that a block could share are read across by threads of their own.
+    const bool along = traits_of(k).scans || k.lanes == loop::LaneAxis::outer;
+    for (Candidate& c : all) c.cost_ns *= along ? 1 : 16;
+    return all;
+  }
+  std::vector<Shape> shapes(const LoopKernel&, const Site&) const override {
+    std::vector<Shape> all;
+    for (int threads : {128, 64, 256}) all.push_back({threads, 1, 0, 1, 0});
+    return all;
+  }
+  Expr grid(const LoopKernel& k, const Shape& shape) const override {
+    return max(1, min(ceildiv(k.outer_points(), shape.threads), kMaxGrid));
+  }
+};
+
+}  // namespace
+
+const Form& loop_flat() {
+  static const Flat form;
+  return form;
+}
+const Form& loop_row() {
+  static const Row form;
+  return form;
+}
+const Form& loop_serial() {
+  static const Serial form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda

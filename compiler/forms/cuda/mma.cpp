@@ -1,0 +1,170 @@
+// Matrix products on tensor cores through mma.sync (kernels/cuda/gemm.cuh): float32 as three tf32 products, float16 and bfloat16.
+#include <algorithm>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/matmul.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::MatmulTile;
+using loop::MatmulKernel;
+
+namespace {
+
+std::span<const Member<MatmulTile>> tile_members() {
+  static constexpr Member<MatmulTile> kRows[] = {
+      {{"block_m", 16, 256, 16}, &MatmulTile::block_m}, {{"block_n", 16, 256, 16}, &MatmulTile::block_n},
+      {{"block_k", 16, 256, 16}, &MatmulTile::block_k}, {{"warp_m", 16, 128, 16}, &MatmulTile::warp_m},
+      {{"warp_n", 8, 128, 8}, &MatmulTile::warp_n},     {{"k_warps", 1, 8}, &MatmulTile::k_warps},
+      {{"stages", 2, 8}, &MatmulTile::stages},          {{"split", 1, 8}, &MatmulTile::split},
+      {{"resident", 1, 8}, &MatmulTile::resident},
+  };
+  return kRows;
+}
+
+struct Tile : MatmulTile {
+  Tile() = default;
+  Tile(const MatmulTile& t) : MatmulTile(t) {}
+  static std::span<const Member<Tile>> members() {
+    static const std::vector<Member<Tile>> rows = [] {
+      std::vector<Member<Tile>> out;
+      for (const Member<MatmulTile>& m : tile_members()) out.push_back({m.field, m.at});
+      return out;
+    }();
+    return rows;
+  }
+};
+
+struct Sizes {
+  int64_t m, n, k, batch;
+};
+Sizes sizes_of(const MatmulKernel& k, const SymTable& syms) {
+  auto at_least_one = [&](const Expr& e) { return std::max<int64_t>(1, syms.hint(e)); };
+  return {at_least_one(k.m), at_least_one(k.n), at_least_one(k.k), at_least_one(product(k.batch))};
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t blocks_of(const Sizes& s, const MatmulTile& t) { return ceil_div(s.m, t.block_m) * ceil_div(s.n, t.block_n) * s.batch; }
+
+/// The first guess, as measured on an H200: large tiles where they fill the device, else small ones with k divided.
+MatmulTile first_guess(const Sizes& s, bool wide, int processors) {
+  const MatmulTile big = wide ? MatmulTile{128, 64, 16, 64, 32, 1, 4, 1, 3} : MatmulTile{128, 128, 64, 64, 32, 1, 3, 1, 2};
+  if (blocks_of(s, big) >= processors) return big;
+  MatmulTile t = {64, 64, wide ? 32 : 64, 32, 32, 1, 4, 1, 1};
+  int64_t most = 2 * processors;  // blocks with k divided
+  if (s.m <= 32) {
+    t = wide ? MatmulTile{32, 32, 64, 32, 16, 4, 4, 1, 1} : MatmulTile{32, 64, 128, 32, 16, 4, 4, 1, 1};
+    if (!wide && blocks_of(s, t) < processors / 4) t.k_warps = 2, t.stages = 3;  // the blocks of a long sum take less each
+    most = wide ? 2 * processors : processors;
+  } else if (s.m <= 64) {
+    t.k_warps = 2;
+    most = processors;
+  }
+  while (t.split < 8 && blocks_of(s, t) * t.split * 2 <= most && s.k >= 4 * t.block_k * t.split) t.split *= 2;
+  return t;
+}
+
+/// Tiles worth a look, without the division of k.
+std::vector<MatmulTile> tiles(bool wide) {
+  if (wide)
+    return {{128, 64, 16, 64, 32, 1, 4, 1, 3}, {128, 128, 16, 64, 32, 1, 4, 1, 1}, {64, 64, 32, 32, 32, 1, 4, 1, 1},
+            {64, 64, 32, 32, 32, 2, 3, 1, 1},  {64, 32, 32, 32, 16, 1, 4, 1, 2},   {32, 32, 64, 32, 16, 4, 4, 1, 1},
+            {32, 64, 32, 32, 16, 2, 4, 1, 1},  {32, 64, 64, 32, 16, 4, 3, 1, 1}};
+  return {{128, 128, 64, 64, 32, 1, 3, 1, 2}, {128, 128, 32, 64, 32, 1, 4, 1, 2}, {128, 256, 64, 64, 64, 1, 3, 1, 1},
+          {256, 128, 64, 64, 64, 1, 3, 1, 1}, {128, 64, 64, 64, 32, 1, 4, 1, 2},  {64, 128, 64, 32, 64, 1, 4, 1, 2},
+          {64, 64, 64, 32, 32, 1, 4, 1, 1},   {64, 64, 64, 32, 32, 2, 4, 1, 1},   {64, 64, 128, 32, 32, 2, 3, 1, 1},
+          {32, 64, 128, 32, 16, 4, 4, 1, 1},  {32, 64, 128, 32, 16, 2, 3, 1, 1},  {32, 128, 64, 32, 32, 2, 4, 1, 1},
+          {32, 32, 128, 32, 16, 4, 4, 1, 1}};
+}
+
+/// Registers of the accumulators and fragments of one thread, about.
+int registers_of(const MatmulTile& t) { return t.warp_m * t.warp_n / 32 + (t.warp_m + t.warp_n) / 2 + 48; }
+
+class Mma final : public FormOf<MatmulKernel> {
+ public:
+  std::string_view name() const override { return "cuda_mma"; }
+  std::span<const Field> fields() const override { return fields_of<Tile>(); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (!emit::cuda::has_matmul(k.in)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.in));
+    if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
+    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
+    const bool wide = dtype_bytes(k.in) == 4;
+    const Sizes z = sizes_of(k, s.syms);
+    const MatmulTile first = first_guess(z, wide, s.machine.cores);
+    std::vector<Candidate> all = {estimate(first, z, k, s.machine)};
+    for (MatmulTile t : tiles(wide))
+      for (t.split = 1; t.split <= 8; t.split *= 2) {
+        if (t.split > 1 && (z.k < 2 * t.block_k * t.split || blocks_of(z, t) * t.split > 4 * s.machine.cores)) break;
+        if (pack(*this, Tile(t)) == all.front().choice) continue;
+        all.push_back(estimate(t, z, k, s.machine));
+      }
+    // What was measured stands first until a measurement says otherwise.
+    double least = all.front().cost_ns;
+    for (const Candidate& c : all)
+      if (c.fit) least = std::min(least, c.cost_ns);
+    all.front().cost_ns = 0.99 * least;
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override {
+    const Sizes z = sizes_of(k, s.syms);
+    return sized(fmt::format("cuda product {} b{} m{} n{} k{}", dtype_name(k.in), z.batch, z.m, z.n, z.k), emit::cuda::size_symbols(k), s);
+  }
+
+  StepSpec step(const MatmulKernel& k, const Site&, const Choice& c) const override {
+    const Tile t = unpack<Tile>(c);
+    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
+    f.block[0] = t.threads();
+    Expr columns = 0;
+    for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.block_n);
+    f.grid[0] = max(1, columns * ceildiv(k.m, t.block_m)) * t.split;
+    f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
+    f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+
+  std::string source(const MatmulKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    return emit::cuda::emit_matmul(k, unpack<Tile>(c), symbol);
+  }
+
+ private:
+  Candidate estimate(const MatmulTile& t, const Sizes& z, const MatmulKernel& k, const Machine& m) const {
+    Candidate r{pack(*this, Tile(t)), Fit::yes(), 0};
+    const int64_t bytes = t.smem_bytes(dtype_bytes(k.in));
+    if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
+    const int64_t by_memory = (m.shared_bytes + (24 << 10)) / std::max<int64_t>(1, bytes);
+    const int64_t by_registers = 65536 / (int64_t{registers_of(t)} * t.threads());
+    const double resident = static_cast<double>(std::max<int64_t>(1, std::min({by_memory, by_registers, int64_t{4}})));
+    const double blocks = static_cast<double>(blocks_of(z, t) * t.split), slots = static_cast<double>(m.cores) * resident;
+    const double waves = std::max(blocks / slots, 1.0);
+    const double whole =
+        blocks > slots ? std::max(waves, static_cast<double>(ceil_div(static_cast<int64_t>(blocks), static_cast<int64_t>(slots)))) : 1.0;
+    // A block's share of the tensor cores (4096 multiply-adds of 16 bits a cycle and processor; a third of half of that for f32), at about
+    // 70 % of it for large tiles; smaller ones are bound by what they load.
+    const double macs_per_ns = (dtype_bytes(k.in) == 4 ? 1024.0 : 4096.0) * 0.45 * 1.7;
+    const double depth = static_cast<double>(ceil_div(z.k, t.split));
+    const double macs = static_cast<double>(t.block_m) * t.block_n * depth;
+    const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));
+    const double share = std::min(resident, std::max(1.0, blocks / m.cores));
+    r.cost_ns = kLaunchNs + whole * share * std::max(macs / macs_per_ns, loads / 25.0) + 400.0 * t.split;
+    return r;
+  }
+};
+
+}  // namespace
+
+const Form& mma() {
+  static const Mma form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda

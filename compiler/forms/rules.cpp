@@ -1,0 +1,19 @@
+#include "forms/rules.h"
+
+#include "forms/list.h"
+
+namespace aotc::forms {
+
+loop::FusionRules rules_of(const Machine& machine) {
+  loop::FusionRules r;
+  r.prologue = [machine](DType dtype, uint32_t operand) {
+    Fit last{false, ""};
+    for (const Form* f : forms_of(machine.arch))
+      if (last = f->takes_prologue(dtype, operand, machine); last) return last;
+    return last;
+  };
+  if (machine.is_gpu()) r.row_bytes = machine.shared_bytes;
+  return r;
+}
+
+}  // namespace aotc::forms

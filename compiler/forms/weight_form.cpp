@@ -1,0 +1,20 @@
+#include "forms/weight_form.h"
+
+#include "aotc/detail/library_abi.h"
+
+namespace aotc::forms {
+
+bool has_panel_form(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
+
+int64_t Panels::stored_rows(const Matrix& m) const {
+  const int64_t n = rows[m.rows].count;
+  return dtype == DType::bf16 ? (n + 1) / 2 * 2 : n;
+}
+
+int64_t Panels::elems() const {
+  int64_t n = 0;
+  for (const Matrix& m : matrices) n += (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N * stored_rows(m);
+  return n;
+}
+
+}  // namespace aotc::forms

@@ -1,0 +1,46 @@
+#pragma once
+// The forms that a constant operand takes in an artifact when it is not stored as it is.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace aotc::forms {
+
+/// The panel form of library_abi.h. Element (r, j) of a matrix is element begin + rows.at(r) + j * col_stride of the constant.
+/// The matrices' panels follow each other: gemm: batch (row-major over the batch dims that B depends on), then segments; conv: groups,
+/// then phases.
+struct Panels {
+  /// Where the rows of a matrix lie: row r at (r / inner) * outer_stride + (r % inner) * inner_stride, or with taps + taps[r % inner].
+  struct Rows {
+    int64_t count = 0;
+    int64_t inner = 1, outer_stride = 0, inner_stride = 0;
+    std::vector<int64_t> taps;
+    int64_t at(int64_t r) const {
+      const int64_t i = r % inner;
+      return r / inner * outer_stride + (taps.empty() ? i * inner_stride : taps[static_cast<size_t>(i)]);
+    }
+    friend bool operator==(const Rows&, const Rows&) = default;
+  };
+  struct Matrix {
+    int64_t begin, cols;
+    size_t rows = 0;  ///< number in Panels::rows
+    friend bool operator==(const Matrix&, const Matrix&) = default;
+  };
+  DType dtype = DType::f32;
+  int64_t col_stride = 1;
+  std::vector<Rows> rows;
+  std::vector<Matrix> matrices;
+  /// Rows of a matrix as they are stored: types that are multiplied in pairs have an even number.
+  int64_t stored_rows(const Matrix& m) const;
+  int64_t elems() const;  ///< with padding
+  friend bool operator==(const Panels&, const Panels&) = default;
+};
+
+/// Whether there is a panel form of the type.
+bool has_panel_form(DType t);
+
+using WeightForm = Panels;
+
+}  // namespace aotc::forms

@@ -1,0 +1,24 @@
+#pragma once
+// What the fusion and the schedule ask of a target, as data: made from the forms of its machine (forms/rules.h). The defaults are those of
+// a CPU of which nothing else is known.
+#include <cstdint>
+#include <functional>
+
+#include "base/diagnostic.h"
+#include "base/dtype.h"
+#include "sym/expr.h"
+
+namespace aotc::loop {
+
+struct FusionRules {
+  /// Whether some form computes operand 0 (a) or 1 (b) of a product of this type in its prologue. Null: every operand.
+  std::function<Fit(DType dtype, uint32_t operand)> prologue;
+  int64_t column_block = 128;  ///< columns of a product that one computed element of b serves at least
+  int64_t kept_columns = 256;  ///< columns for which a computed row of a is kept
+  /// Rows of more points do not stay where they are fast: their values are computed again rather than kept. By the sizes worth tuning for.
+  int64_t row_points = int64_t{1} << 18;
+  /// Bytes that the kept values of one row may take over all shapes; beyond that they are computed again where they can be.
+  int64_t row_bytes = kInf;
+};
+
+}  // namespace aotc::loop

@@ -1,0 +1,37 @@
+#pragma once
+// Plans → shared object: sources, compile, tables, link. The same road for a model's artifact and for those that are only measured.
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "loop/loop.h"
+#include "pipeline/clock.h"
+#include "plan/build.h"
+
+namespace aotc::pipeline {
+
+struct AssembleInput {
+  const Graph& graph;
+  const loop::Module& module;
+  const plan::PlanSet& plans;
+  const Target& target;
+  const Machine& machine;
+  std::string metadata_json;
+  std::string output;        ///< absolute path of the .so
+  std::string work_dir;      ///< exists; sources and objects go here
+  std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
+  bool keep_text = false;    ///< leave every generated source in work_dir
+  int jobs = 1;
+};
+struct Assembled {
+  std::vector<std::string> command_lines;  ///< of all compiles, then the link
+  std::string compiler;                    ///< its version
+  size_t units = 0, cached = 0;
+};
+/// Phases go to `clock`, progress to `progress`. Throws Diagnostic (toolchain, io). The output appears whole or not at all.
+Assembled assemble(const AssembleInput& in, PhaseClock& clock,
+                   const std::function<void(size_t done, size_t total, const std::string& what)>& progress);
+
+}  // namespace aotc::pipeline

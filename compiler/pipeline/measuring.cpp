@@ -1,0 +1,180 @@
+#include "pipeline/measuring.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "emit/versions.h"
+#include "loop/attached.h"
+#include "pipeline/assemble.h"
+#include "plan/verify.h"
+#include "search/device.h"
+
+namespace aotc::pipeline {
+namespace {
+
+using loop::BufferKind;
+using nlohmann::json;
+
+constexpr uint64_t kMostColdBytes = 64 << 20;
+
+/// The largest sizes of what a run of the whole module touches, so that a kernel finds its operands as it would there.
+uint64_t touched_bytes(const loop::Module& m, const SymTable& syms) {
+  uint64_t bytes = 0;
+  for (const loop::Buffer& b : m.buffers) bytes += static_cast<uint64_t>(std::max<int64_t>(0, syms.hint(b.type.bytes())));
+  return bytes;
+}
+
+class ArtifactMeasurer final : public search::Measurer {
+ public:
+  ArtifactMeasurer(const Graph& g, const loop::Module& m, const MeasuringOptions& o)
+      : graph_(g), module_(m), options_(o), worker_(o.worker_command) {}
+
+  std::vector<search::Timing> measure(const search::Subject& s, const std::vector<forms::Choice>& choices, double seconds) override {
+    auto all = [&](const std::string& error) { return std::vector<search::Timing>(choices.size(), {0, 0, error}); };
+    Result<OneKernel> one = one_kernel(graph_, module_, s, choices.size());
+    if (!one) return all(one.why());
+    const std::string path = (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string();
+    try {
+      build(*one, choices, path);
+    } catch (const Diagnostic& d) { return all(d.message()); }
+    const json job = {{"artifact", path},
+                      {"shapes", one->shapes},
+                      {"candidate", one->candidate_input},
+                      {"candidates", choices.size()},
+                      {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
+                      {"gpu", options_.machine.is_gpu() ? 0 : -1},
+                      {"seconds", seconds},
+                      {"cold_bytes", std::min(kMostColdBytes, touched_bytes(module_, *s.syms))}};
+    const Result<json> answer = worker_.ask(job, 20 + 10 * seconds);
+    std::error_code ec;
+    std::filesystem::remove(path, ec);
+    if (!answer) return all(answer.why());
+    return read(*answer, choices.size());
+  }
+
+ private:
+  void build(const OneKernel& one, const std::vector<forms::Choice>& choices, const std::string& path) {
+    plan::PlanOptions options;
+    options.machine = options_.machine;
+    for (size_t i = 0; i < choices.size(); ++i)
+      options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
+    options.choose = [&](const forms::Site& site) {
+      forms::Decision d;
+      d.choice = choices.at(static_cast<size_t>(site.syms[one.candidate].min));
+      return d;
+    };
+    const plan::PlanSet plans = plan::build_plans(one.graph, one.module, options);
+    const Events nobody;
+    PhaseClock quiet(nobody, nullptr);
+    const Target target = emit::used_target(plans, options_.target);
+    assemble({one.graph, one.module, plans, target, options_.machine, "{}", path, options_.work_dir, "", false, options_.jobs}, quiet, {});
+  }
+
+  static std::vector<search::Timing> read(const json& answer, size_t n) {
+    std::vector<search::Timing> out(n, {0, 0, "the worker's answer has no time"});
+    const json none = json::array(), &timings = answer.contains("timings") ? answer.at("timings") : none;
+    for (size_t i = 0; i < std::min(n, timings.size()); ++i) {
+      const json& t = timings[i];
+      if (t.is_object() && t.contains("ns") && t["ns"].is_number())
+        out[i] = {t["ns"].get<double>(), t.value("spread", 0.0), ""};
+      else if (t.is_object() && t.contains("error") && t["error"].is_string())
+        out[i].error = t["error"].get<std::string>();
+    }
+    return out;
+  }
+
+  const Graph& graph_;
+  const loop::Module& module_;
+  const MeasuringOptions options_;
+  search::WorkerProcess worker_;
+  size_t number_ = 0;
+};
+
+}  // namespace
+
+Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, const search::Subject& subject, size_t candidates) {
+  using R = Result<OneKernel>;
+  const auto call = std::find_if(module.calls.begin(), module.calls.end(), [&](const loop::Call& c) { return c.kernel == subject.kernel; });
+  if (call == module.calls.end()) return R::fail("nothing calls it");
+  const loop::Kernel& kernel = module.kernels[subject.kernel];
+  const auto params = loop::argument_params(kernel);
+  OneKernel one;
+  one.graph.name = "measure";
+  one.graph.syms = *subject.syms;
+  SymInfo number;
+  number.name = "candidate";
+  number.max = static_cast<int64_t>(candidates) - 1;
+  one.candidate = one.graph.syms.add(number);
+  one.module.syms = one.graph.syms;
+  one.module.kernels.push(kernel);
+  loop::Call only{loop::KernelId{0}, {}, "measured", {}};
+  std::map<loop::BufferId, loop::BufferId> known;
+  auto input = [&](const std::string& name, const TensorType& t) {
+    one.graph.add_input(name, t);
+    std::vector<int64_t> shape;
+    for (const Expr& d : t.dims) shape.push_back(std::max<int64_t>(0, one.graph.syms.hint(d)));
+    one.shapes.push_back(std::move(shape));
+  };
+  for (size_t i = 0; i < params.size(); ++i) {
+    const loop::BufferId from = call->args[i];
+    const loop::Param& param = loop::kernel_params(kernel)[params[i]];
+    if (param.role == loop::ParamRole::inout) return R::fail("it updates a buffer in place");
+    if (auto it = known.find(from); it != known.end()) {
+      if (loop::writes(param)) return R::fail("it reads what it writes");
+      only.args.push_back(it->second);
+      continue;
+    }
+    const loop::Buffer& source = module.buffers[from];
+    loop::Buffer b{fmt::format("b{}", i), BufferKind::input, source.type, 0};
+    if (loop::writes(param)) {
+      b.kind = BufferKind::output;
+      b.index = static_cast<uint32_t>(one.graph.outputs.size());
+      Value v;
+      v.type = source.type, v.name = b.name, v.kind = ValueKind::node;
+      one.graph.outputs.push_back({b.name, one.graph.values.push(std::move(v)), "", -1});
+    } else if (source.kind == BufferKind::constant) {
+      b.kind = BufferKind::constant;
+      b.panels = source.panels;
+      b.index = static_cast<uint32_t>(idx(one.graph.constants.push(graph.constants[static_cast<ConstId>(source.index)])));
+    } else {
+      b.index = static_cast<uint32_t>(one.graph.inputs.size());
+      input(b.name, source.type);
+    }
+    only.args.push_back(known[from] = one.module.buffers.push(std::move(b)));
+  }
+  // Symbols get their values from inputs that nobody reads.
+  auto carrier = [&](SymId s) {
+    const TensorType t{DType::boolean, {Expr::symbol(s)}};
+    one.module.buffers.push({fmt::format("size{}", idx(s)), BufferKind::input, t, static_cast<uint32_t>(one.graph.inputs.size())});
+    input(fmt::format("size_{}", idx(s)), t);
+  };
+  for (uint32_t s = 0; s < subject.syms->size(); ++s)
+    if ((*subject.syms)[static_cast<SymId>(s)].kind == SymKind::shape) carrier(static_cast<SymId>(s));
+  one.candidate_input = one.graph.inputs.size();
+  carrier(one.candidate);
+  one.module.calls.push_back(std::move(only));
+  return one;
+}
+
+bool can_measure(const Machine& machine) {
+  if (machine.is_gpu()) return search::gpu_architecture(0) == machine.sm;
+  const std::vector<Isa> native = native_isas();
+  return std::find(native.begin(), native.end(), machine.isa) != native.end();
+}
+
+Target target_of(const Target& target, const Machine& machine) {
+  Target one = target;
+  if (machine.is_gpu()) {
+    one.sms = {machine.name()};
+    one.isas.clear();
+  } else {
+    one.isas = {machine.isa};
+  }
+  return one;
+}
+
+std::unique_ptr<search::Measurer> make_measurer(const Graph& graph, const loop::Module& module, const MeasuringOptions& options) {
+  return std::make_unique<ArtifactMeasurer>(graph, module, options);
+}
+
+}  // namespace aotc::pipeline

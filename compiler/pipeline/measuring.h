@@ -1,0 +1,38 @@
+#pragma once
+// The Measurer of builds on this machine: one kernel of a module becomes an artifact of its own, with one plan variant a candidate, made
+// as every artifact is made. A child process loads it and times its runs, so that what is measured is what the plan would call.
+#include <memory>
+
+#include "graph/graph.h"
+#include "loop/loop.h"
+#include "search/measurer.h"
+#include "search/worker_process.h"
+
+namespace aotc::pipeline {
+
+/// A module of one kernel. Buffers are inputs and outputs but for the constants. One more input tells the variants apart, and one a shape
+/// symbol gives it its value.
+struct OneKernel {
+  Graph graph;
+  loop::Module module;
+  SymId candidate;
+  std::vector<std::vector<int64_t>> shapes;  ///< of the inputs, at the tuned sizes
+  size_t candidate_input = 0;
+};
+/// `syms`: the variant's table, of which the module's is the same without its ranges. Fails where the kernel cannot stand alone.
+Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, const search::Subject& subject, size_t candidates);
+
+struct MeasuringOptions {
+  Target target;
+  Machine machine;
+  std::string work_dir;                     ///< exists
+  std::vector<std::string> worker_command;  ///< empty: this executable with measure-worker
+  int jobs = 1;
+};
+/// Whether this machine can measure for `machine`: it has the instruction set, or a GPU of the architecture.
+bool can_measure(const Machine& machine);
+/// The one code version of the target that the machine stands for.
+Target target_of(const Target& target, const Machine& machine);
+std::unique_ptr<search::Measurer> make_measurer(const Graph& graph, const loop::Module& module, const MeasuringOptions& options);
+
+}  // namespace aotc::pipeline

@@ -1,0 +1,28 @@
+#pragma once
+// Where a measuring worker's tensors lie and how a run is timed.
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace aotc::search {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual int32_t ordinal() const = 0;         ///< AOTC_HOST or the GPU's number
+  virtual void* stream() const = 0;            ///< of all runs; null on a CPU
+  virtual void* allocate(uint64_t bytes) = 0;  ///< freed with the device
+  /// Small numbers that are no denormals; zeros where the type is an integer or bool.
+  virtual void fill(void* data, uint64_t bytes, uint32_t dtype) = 0;
+  virtual void chill(uint64_t bytes) = 0;                     ///< reads other memory
+  virtual void warm(void* data, uint64_t bytes) = 0;          ///< brings an operand into the caches
+  virtual double time(const std::function<void()>& run) = 0;  ///< nanoseconds
+};
+
+/// 90 for an H100 or H200; 0 where there is no such GPU or no driver.
+int gpu_architecture(int gpu);
+
+/// gpu < 0: this machine's CPU. Throws std::runtime_error where there is no such GPU.
+std::unique_ptr<Device> make_device(int gpu);
+
+}  // namespace aotc::search

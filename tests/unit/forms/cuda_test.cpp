@@ -1,0 +1,280 @@
+// Launch decisions as data, and generated CUDA text through NVRTC: all pointwise ops in their dtypes, reductions, scans, products. NVRTC
+// needs no GPU; where it is not installed (packaging/setup.sh installs it) the compile tests say so and pass.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "emit/cuda/launch.h"
+#include "emit/cuda/module.h"
+#include "forms/list.h"
+#include "unit/emit_cpu/kernel_builder.h"
+
+using namespace aotc;
+using namespace aotc::test;
+using namespace aotc::emit::cuda;
+
+namespace {
+
+std::vector<SourceFile> headers() {
+  std::vector<SourceFile> out;
+  for (const char* name : {"device.cuh", "gemm.cuh"}) {
+    std::ifstream in(std::string(AOTC_TEST_DIR "/../compiler/kernels/cuda/") + name);
+    std::stringstream text;
+    text << in.rdbuf();
+    out.push_back({name, text.str()});
+  }
+  return out;
+}
+
+const Machine& h200() {
+  static const Machine machine = machine_of(std::string("sm_90a"));
+  return machine;
+}
+
+SymTable syms_of(const loop::Kernel& k) {
+  return std::visit([](const auto& x) { return x.syms; }, k);
+}
+
+forms::Decision decide(const loop::Kernel& k) {
+  const SymTable syms = syms_of(k);
+  return forms::decide({k, syms, h200()});
+}
+forms::StepSpec step_of(const loop::Kernel& k) {
+  const forms::Choice c = decide(k).choice;
+  const SymTable syms = syms_of(k);
+  return c.form->step({k, syms, h200()}, c);
+}
+/// A field of the first choice.
+int field(const loop::Kernel& k, std::string_view name) {
+  const forms::Choice c = decide(k).choice;
+  for (size_t i = 0; i < c.values.size(); ++i)
+    if (c.form->fields()[i].name == name) return c.values[i];
+  FAIL("no field " << name);
+  return 0;
+}
+
+/// Every candidate of every kernel, for an architecture with clusters and one without.
+void compiles(const loop::Module& m) {
+  std::string source = "#include \"gemm.cuh\"\n";
+  for (const loop::Kernel& k : m.kernels) {
+    const SymTable syms = syms_of(k);
+    size_t n = 0;
+    for (const forms::Candidate& c : decide(k).candidates) {
+      if (!c.fit || n == (std::holds_alternative<loop::MatmulKernel>(k) ? 2 : 1)) continue;
+      source += c.choice.form->source({k, syms, h200()}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
+    }
+  }
+  const Result<Nvrtc> nvrtc = Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  for (const Cubin& c : compile_module(source, headers(), {"sm_90a", "sm_80"})) {
+    INFO(c.sm);
+    CHECK(c.bytes.size() > 1000);
+  }
+}
+void compiles(loop::LoopKernel k) {
+  loop::Module m;
+  m.kernels.push(std::move(k));
+  compiles(m);
+}
+
+/// out[rows, columns] = f(x): pointwise ops of one input dtype, all results combined through casts to it.
+loop::LoopKernel pointwise(DType t, const std::vector<Op>& unary, const std::vector<Op>& binary) {
+  KernelBuilder b(fmt::format("pointwise_{}", dtype_name(t)));
+  const Expr n = 1000, i = b.outer("i", n);
+  const ParamId x = b.param("x", ParamRole::input, t, {n}), y = b.param("y", ParamRole::input, t, {n});
+  std::vector<InstId> results;
+  b.block(false);
+  const InstId vx = b.load(x, i), vy = b.load(y, i);
+  for (Op op : unary) results.push_back(b.op(op, yields_bool(op) ? DType::boolean : t, {vx}));
+  for (Op op : binary) results.push_back(b.op(op, yields_bool(op) ? DType::boolean : t, {vx, vy}));
+  for (InstId r : results) b.store(b.param("out", ParamRole::output, b.k.insts[r].dtype, {n}), i, r);
+  for (DType to :
+       {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64})
+    b.store(b.param("cast", ParamRole::output, to, {n}), i, b.op(Op::cast, to, {vx}));
+  return std::move(b.k);
+}
+
+loop::LoopKernel rows(const Expr& columns, bool scratch, bool scan, const std::vector<std::pair<ReduceKind, DType>>& kinds,
+                      SymTable syms = {}) {
+  KernelBuilder b("rows");
+  b.k.syms = std::move(syms);
+  const Expr n = 33, i = b.outer("i", n), j = b.inner("j", columns);
+  std::vector<InstId> results;
+  std::vector<DType> types;
+  const ParamId local = scratch ? b.param("scratch", ParamRole::local, DType::f32, {columns}) : kNone<ParamId>;
+  b.block(true);
+  for (auto [kind, t] : kinds) {
+    const InstId v = b.load(b.param("x", ParamRole::input, t, {n, columns}), i * columns + j);
+    const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+    const InstId r = b.reduce(kind, arg ? DType::i64 : t, v, scan);
+    if (scan) b.store(b.param("out", ParamRole::output, arg ? DType::i64 : t, {n, columns}), i * columns + j, r);
+    results.push_back(r);
+    types.push_back(arg ? DType::i64 : t);
+    if (scratch && t == DType::f32) b.store(local, j, v);
+  }
+  if (scan) return std::move(b.k);
+  b.block(false);
+  for (size_t r = 0; r < results.size(); ++r) b.store(b.param("out", ParamRole::output, types[r], {n}), i, results[r]);
+  if (scratch) {
+    b.block(true);
+    b.store(b.param("again", ParamRole::output, DType::f32, {n, columns}), i * columns + j, b.load(local, j));
+  }
+  return std::move(b.k);
+}
+
+/// Linear with bias: x[m, k] times w[n, k], both with k contiguous.
+loop::MatmulKernel linear(DType t, const Expr& m, const Expr& n, const Expr& k, SymTable syms = {}) {
+  KernelBuilder b("linear_epilogue");
+  b.k.syms = std::move(syms);
+  const Expr row = b.outer("row", m), column = b.inner("column", n);
+  loop::MatmulKernel mm;
+  mm.name = "linear_" + std::string(dtype_name(t));
+  const ParamId x = b.param("x", ParamRole::input, t, {m, k}), w = b.param("w", ParamRole::input, t, {n, k});
+  const ParamId bias = b.param("bias", ParamRole::input, t, {n}), out = b.param("out", ParamRole::output, t, {m, n});
+  mm.params = b.k.params;
+  const ParamId acc = b.param("acc", ParamRole::acc, DType::f32, {m, n});
+  b.block(true);
+  const InstId sum = b.op(Op::add, DType::f32, {b.load(acc, row * n + column), b.op(Op::cast, DType::f32, {b.load(bias, column)})});
+  b.store(out, row * n + column, b.op(Op::cast, t, {sum}));
+  mm.syms = b.k.syms;
+  mm.m = m, mm.n = n, mm.k = k, mm.in = t;
+  mm.a = {x, 0, {}, k, 1};
+  mm.b = {w, 0, {}, 1, k};
+  mm.segments.push_back({0, n, std::move(b.k)});
+  return mm;
+}
+
+}  // namespace
+
+TEST_CASE("a pointwise kernel is a flat launch, a reduction a block a row, a scan a thread a row") {
+  const auto flat = pointwise(DType::f32, {Op::neg}, {});
+  CHECK(decide(flat).choice.form->name() == "cuda_flat");
+  CHECK(step_of(flat).smem_bytes.is(0));
+  const auto row = rows(4096, true, false, {{ReduceKind::sum, DType::f32}});
+  CHECK(decide(row).choice.form->name() == "cuda_row");
+  CHECK(step_of(row).grid[0].is(33));
+  CHECK(step_of(row).block[0] % 32 == 0);
+  CHECK(decide(rows(64, false, true, {{ReduceKind::sum, DType::f32}})).choice.form->name() == "cuda_serial");
+}
+
+TEST_CASE("neighbours are moved together where a row holds a multiple of them, and short rows stay in registers") {
+  CHECK(field(rows(4096, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 4);
+  CHECK(field(rows(4096, true, false, {{ReduceKind::sum, DType::f32}}), "steps") == 4);
+  CHECK(field(rows(4096, false, false, {{ReduceKind::max, DType::bf16}}), "lanes") == 8);
+  CHECK(field(rows(4098, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 2);
+  CHECK(field(rows(4097, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 1);
+  const auto longer = rows(32768, true, false, {{ReduceKind::sum, DType::f32}});
+  CHECK(field(longer, "lanes") == 4);
+  CHECK(field(longer, "steps") == 0);
+  KernelBuilder b("transposed");  // out[i, j] = x[j, i]: the loads are no neighbours, the stores are
+  const Expr i = b.outer("i", 64), j = b.outer("j", 32);
+  const ParamId x = b.param("x", ParamRole::input, DType::f32, {32, 64}), y = b.param("y", ParamRole::output, DType::f32, {64, 32});
+  b.block(false);
+  const InstId load = b.load(x, j * 64 + i);
+  b.store(y, i * 32 + j, load);
+  CHECK(!is_wide(b.k, load, b.k.outer.back().sym, 4));
+  CHECK(field(b.k, "lanes") == 4);
+  compiles(std::move(b.k));
+}
+
+TEST_CASE("row scratch: its most is told to the driver, and a row without a bound is refused with its reason") {
+  CHECK(step_of(rows(20000, true, false, {{ReduceKind::sum, DType::f32}})).max_smem_bytes == 80000);
+  CHECK_THROWS_WITH(decide(rows(100000, true, false, {{ReduceKind::sum, DType::f32}})), Catch::Contains("shared memory"));
+  SymTable syms;
+  const Expr n = Expr::symbol(syms.add({"n", SymKind::shape, 1, kInf, 1, {}, {}}));
+  CHECK_THROWS_WITH(decide(rows(n, true, false, {{ReduceKind::sum, DType::f32}}, syms)), Catch::Contains("unbounded"));
+}
+
+TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fits fits a processor") {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int64_t m : {1, 32, 64, 128, 4096})
+      for (int64_t n : {10, 1024, 4096})
+        for (int64_t k : {8, 768, 4096}) {
+          const loop::MatmulKernel mm = linear(t, m, n, k);
+          const loop::Kernel kernel = mm;
+          for (const forms::Candidate& c : decide(mm).candidates) {
+            if (!c.fit) continue;
+            const forms::StepSpec s = c.choice.form->step({kernel, mm.syms, h200()}, c.choice);
+            INFO("m " << m << " n " << n << " k " << k << ": " << forms::str(c.choice));
+            CHECK(forms::check(c.choice));
+            CHECK(*forms::parse_choice(forms::str(c.choice)) == c.choice);
+            CHECK(s.max_smem_bytes <= 220 * 1024);
+            CHECK(s.block[0] <= 1024);
+            CHECK(s.block[0] % 32 == 0);
+          }
+        }
+  CHECK(field(linear(DType::f32, 32, 1024, 4096), "split") > 1);
+  CHECK(field(linear(DType::f32, 4096, 3072, 768), "split") == 1);
+}
+
+TEST_CASE("products in other types are refused with every form's reason") {
+  CHECK_THROWS_WITH(decide(linear(DType::i32, 8, 8, 8)), Catch::Contains("int32"));
+}
+
+TEST_CASE("pointwise ops compile in every dtype") {
+  const std::vector<Op> all = {Op::neg, Op::abs, Op::sign, Op::relu, Op::isnan, Op::isinf};
+  const std::vector<Op> arithmetic = {Op::add,     Op::sub,     Op::mul, Op::div_trunc, Op::div_floor, Op::remainder, Op::fmod, Op::pow,
+                                      Op::minimum, Op::maximum, Op::eq,  Op::ne,        Op::lt,        Op::le,        Op::gt,   Op::ge};
+  loop::Module m;
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    std::vector<Op> unary = all, binary = arithmetic;
+    for (Op op :
+         {Op::ceil, Op::floor, Op::round, Op::trunc, Op::sqrt, Op::rsqrt, Op::reciprocal, Op::exp,    Op::exp2,    Op::expm1,  Op::log,
+          Op::log2, Op::log10, Op::log1p, Op::sin,   Op::cos,  Op::tan,   Op::asin,       Op::acos,   Op::atan,    Op::sinh,   Op::cosh,
+          Op::tanh, Op::asinh, Op::acosh, Op::atanh, Op::erf,  Op::erfc,  Op::erfinv,     Op::lgamma, Op::digamma, Op::sigmoid})
+      unary.push_back(op);
+    for (Op op : {Op::div, Op::atan2, Op::hypot, Op::copysign}) binary.push_back(op);
+    m.kernels.push(pointwise(t, unary, binary));
+  }
+  for (DType t : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64}) {
+    std::vector<Op> unary = all, binary = arithmetic;
+    unary.push_back(Op::bitwise_not);
+    for (Op op : {Op::bit_and, Op::bit_or, Op::bit_xor, Op::shl, Op::shr}) binary.push_back(op);
+    m.kernels.push(pointwise(t, unary, binary));
+  }
+  m.kernels.push(pointwise(DType::boolean, {Op::logical_not}, {Op::bit_and, Op::bit_or, Op::bit_xor, Op::eq, Op::ne}));
+  compiles(m);
+}
+
+TEST_CASE("reductions and scans compile in every dtype") {
+  std::vector<std::pair<ReduceKind, DType>> kinds;
+  for (DType t : {DType::f32, DType::f64, DType::i64, DType::i32, DType::i8})
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin})
+      kinds.emplace_back(kind, t);
+  compiles(rows(1000, false, false, kinds));
+  for (int columns : {1024, 1000, 4096, 32768, 77})
+    compiles(rows(columns, true, false, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}, {ReduceKind::argmax, DType::bf16}}));
+  compiles(rows(77, false, true, {{ReduceKind::sum, DType::f32}, {ReduceKind::max, DType::f32}, {ReduceKind::prod, DType::i64}}));
+}
+
+TEST_CASE("products compile, with and without clusters") {
+  for (DType t : {DType::f32, DType::bf16, DType::f16})
+    for (int64_t m : {1, 48, 4096}) {
+      loop::Module module;
+      module.kernels.push(linear(t, m, 1024, 4096));
+      compiles(module);
+    }
+}
+
+TEST_CASE("kernels named as CUDA's own functions, and names of an archive in comments, compile") {
+  loop::Module m;
+  for (const char* name : {"exp", "sin", "abs", "min", "int", "printf", "warpSize"}) {
+    KernelBuilder b(name);
+    SymInfo info;
+    info.name = "rows\n#error";
+    info.min = 1;
+    const Expr n = Expr::symbol(b.k.syms.add(info)), i = b.outer("i", n);
+    b.block(false);
+    const InstId x = b.load(b.param("x\n#error \\", ParamRole::input, DType::f32, {n}), i);
+    b.store(b.param("trailing \\", ParamRole::output, DType::f32, {n}), i, b.op(Op::exp, DType::f32, {x}));
+    m.kernels.push(std::move(b.k));
+    loop::MatmulKernel mm = linear(DType::f32, 5, 1024, 4096);
+    mm.name = std::string(name) + "_mm";
+    mm.segments[0].epilogue.params[static_cast<ParamId>(0)].name = "y\n#error";
+    m.kernels.push(std::move(mm));
+  }
+  compiles(m);
+}

@@ -1,0 +1,137 @@
+// The CPU forms: every kernel has a choice that fits, all that fit are legal, and choices survive their text.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "aotc/detail/library_abi.h"
+#include "forms/list.h"
+#include "forms/rules.h"
+
+namespace aotc::forms {
+namespace {
+
+const Machine& machine() {
+  static const Machine m = machine_of(Isa::avx512, 2);
+  return m;
+}
+
+loop::MatmulKernel product(int64_t m, int64_t n, int64_t k, bool weight) {
+  loop::MatmulKernel mm;
+  mm.name = "mm";
+  mm.m = m, mm.n = n, mm.k = k;
+  mm.a.row_stride = k, mm.a.col_stride = 1;
+  mm.b.row_stride = n, mm.b.col_stride = 1;
+  mm.b_constant = weight;
+  for (const char* name : {"a", "b"}) mm.params.push({name, loop::ParamRole::input, DType::f32, {}});
+  mm.a.param = loop::ParamId{0}, mm.b.param = loop::ParamId{1};
+  mm.segments.push_back({0, n, {}});
+  return mm;
+}
+
+loop::ConvKernel convolution(int64_t c, int64_t co, int64_t hw, int64_t kernel, int64_t groups) {
+  loop::ConvKernel v;
+  v.name = "conv";
+  v.x_dims = {1, c, hw, hw}, v.out_dims = {1, co, hw, hw};
+  v.kernel = {kernel, kernel}, v.stride = v.dilation = {1, 1}, v.padding = v.padding_hi = {kernel / 2, kernel / 2};
+  v.groups = groups, v.w_constant = true;
+  for (const char* name : {"x", "w"}) v.params.push({name, loop::ParamRole::input, DType::f32, {}});
+  v.x = loop::ParamId{0}, v.w = loop::ParamId{1};
+  return v;
+}
+
+std::vector<Candidate> of(const loop::Kernel& k) {
+  const SymTable syms;
+  const Decision d = decide({k, syms, machine()});
+  REQUIRE(!d.candidates.empty());
+  REQUIRE(d.candidates.front().fit.ok);
+  CHECK(d.choice == d.candidates.front().choice);
+  for (const Candidate& c : d.candidates) {
+    if (!c.fit) {
+      CHECK(!c.fit.why.empty());
+      continue;
+    }
+    CHECK(check(c.choice));
+    const auto back = parse_choice(str(c.choice));
+    REQUIRE(back);
+    CHECK(*back == c.choice);
+  }
+  return d.candidates;
+}
+
+int field(const Choice& c, std::string_view name) {
+  for (size_t i = 0; i < c.values.size(); ++i)
+    if (c.form->fields()[i].name == name) return c.values[i];
+  FAIL("no field " << name << " in " << str(c));
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("every product has a choice that fits, and all that fit are legal configurations") {
+  for (int64_t m : {0, 1, 7, 32, 64, 128, 3136, 100000})
+    for (int64_t k : {0, 1, 63, 768, 4096, 70000})
+      for (int64_t n : {1, 64, 4096})
+        for (bool weight : {false, true}) {
+          INFO(m << " " << n << " " << k << " " << weight);
+          for (const Candidate& c : of(product(m, n, k, weight)))
+            if (c.fit) CHECK(field(c.choice, "kp") % field(c.choice, "kc") == 0);
+        }
+}
+
+TEST_CASE("skinny products keep all rows in one block and have work for every thread") {
+  const Choice c = of(product(32, 4096, 4096, true)).front().choice;
+  CHECK(field(c, "mc") >= 32);
+  CHECK(field(c, "kp") >= 4096);
+  CHECK(4096 / field(c, "nc") >= 4);
+}
+
+TEST_CASE("convolutions and attention always fit") {
+  for (int64_t c : {1, 3, 64, 2048})
+    for (int64_t hw : {1, 7, 56, 224})
+      for (int64_t kernel : {1, 3, 7})
+        for (int64_t groups : {int64_t{1}, c}) {
+          INFO(c << " " << hw << " " << kernel << " " << groups);
+          for (const Candidate& x : of(convolution(c, c, hw, kernel, groups)))
+            if (x.fit) CHECK(field(x.choice, "kp") % field(x.choice, "kc") == 0);
+        }
+  for (int64_t stride : {2, 16, 512, 4096})  // transposed: by phases where a tile of all phases fits
+    for (int64_t co : {1, 64}) {
+      loop::ConvKernel v = convolution(64, co, 1, 1, 1);
+      v.transposed = true;
+      v.x_dims = {1, 64, 50}, v.out_dims = {1, co, 51 * stride};
+      v.kernel = {2 * stride}, v.stride = {stride}, v.dilation = {1}, v.padding = v.padding_hi = {0};
+      INFO(stride << " " << co);
+      CHECK((of(v).front().choice.form->name() == "conv_phases") == (stride <= 512));
+    }
+  for (int64_t q : {1, 5, 128, 4096})
+    for (int64_t e : {1, 64, 512}) {
+      loop::AttentionKernel a;
+      a.name = "attention";
+      a.batch = 1, a.heads = 8, a.kv_heads = 2, a.q_len = q, a.kv_len = 1000, a.head_dim = a.v_dim = e;
+      a.q.param = a.k.param = a.v.param = a.out.param = a.params.push({"p", loop::ParamRole::input, DType::f32, {}});
+      of(a);
+    }
+}
+
+TEST_CASE("the names of forms are unique, and malformed choices are refused with what is wrong") {
+  std::set<std::string_view> names;
+  for (Arch arch : {Arch::x86_64, Arch::cuda})
+    for (const Form* f : forms_of(arch)) {
+      CHECK((names.insert(f->name()).second || f->name() == "copy"));
+      CHECK(find_form(f->name()) != nullptr);
+    }
+  CHECK(parse_choice("fft").why() == "'fft' is no form of a kernel");
+  CHECK(parse_choice("attention q_block=32 kv_block=33").why() == "kv_block: 33 is not a multiple of 32");
+  CHECK(parse_choice("attention q_block=0 kv_block=64").why() == "q_block: 0 is not in [1, 2147483647]");
+  CHECK(parse_choice("attention q_block=32").why() == "'kv_block=number' is expected, not ''");
+  CHECK(parse_choice("attention q_block=32 kv_block=64 more").why() == "'more' is no field of attention");
+  CHECK(parse_choice("attention q_block=x kv_block=64").why() == "'q_block': 'x' is no number");
+}
+
+TEST_CASE("prologues are asked of the forms: a CPU's products take them, a GPU's do not") {
+  CHECK(rules_of(machine()).prologue(DType::f32, 0));
+  const loop::FusionRules gpu = rules_of(machine_of(std::string("sm_90a")));
+  CHECK(!gpu.prologue(DType::f32, 0));
+  CHECK(gpu.row_bytes == machine_of(std::string("sm_90a")).shared_bytes);
+}
+
+}  // namespace aotc::forms
