@@ -74,6 +74,13 @@ TEST_CASE("sort and topk", "[library]") {
       }
 }
 
+/// All work units, the later ones first.
+void in_two_parts(const Entry& e, const aotc_kargs& args, int64_t units, std::mt19937& rng) {
+  const int64_t cut = static_cast<int64_t>(rng() % static_cast<uint64_t>(units + 1));
+  e.fn(&args, cut, units);
+  e.fn(&args, 0, cut);
+}
+
 TEST_CASE("scatter", "[library]") {
   std::mt19937 rng(6);
   for (const Entry& e : kScatter)
@@ -95,7 +102,7 @@ TEST_CASE("scatter", "[library]") {
           void* ptr[] = {x.ptr(), index.ptr(), src.ptr(), out.ptr()};
           volatile int32_t fault = 0;
           aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
-          e.fn(&args, 0, 1);
+          in_two_parts(e, args, dim ? 4 : 1, rng);
           CHECK(fault == 0);
           std::vector<double> want(20);
           std::vector<int> hits(20, 0);
@@ -132,7 +139,7 @@ TEST_CASE("scatter", "[library]") {
           }
           CHECK(good);
           index.put(5, 99);
-          e.fn(&args, 0, 1);
+          in_two_parts(e, args, dim ? 4 : 1, rng);
           CHECK(fault == AOTC_FAULT_INDEX);
         }
 }
@@ -174,7 +181,9 @@ TEST_CASE("index_put", "[library]") {
         aotc_scatter_config cfg = {0, 0, 0, accumulate};
         volatile int32_t fault = 0;
         aotc_kargs args = {ptr.data(), size.data(), &cfg, nullptr, 0, 1, &fault};
-        e.fn(&args, 0, 1);
+        int64_t units = 1;
+        for (int64_t d = 0; d < f.indexed[0]; ++d) units *= xd[d];
+        in_two_parts(e, args, units, rng);
         CHECK(fault == 0);
         std::vector<double> want(60);
         for (int i = 0; i < 60; ++i) want[static_cast<size_t>(i)] = x.get(i);
@@ -199,7 +208,7 @@ TEST_CASE("index_put", "[library]") {
         }
         CHECK(good);
         index[0][1] = 77;
-        e.fn(&args, 0, 1);
+        in_two_parts(e, args, units, rng);
         CHECK(fault == AOTC_FAULT_INDEX);
       }
 }

@@ -202,9 +202,9 @@ template <>
 
 constexpr int kMaxRank = 64;
 
+/// A work unit is one place of the dims before `dim`: nothing that is written there is written by another.
 template <class T>
 void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
-  if (begin >= end) return;
   using V = Value<T>;
   using A = typename V::A;
   const auto* cfg = static_cast<const aotc_scatter_config*>(args->config);
@@ -213,50 +213,62 @@ void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
   const T *x = static_cast<const T*>(args->ptr[0]), *src = static_cast<const T*>(args->ptr[2]);
   const int64_t* index = static_cast<const int64_t*>(args->ptr[1]);
   T* out = static_cast<T*>(args->ptr[3]);
-  int64_t xs[kMaxRank + 1], ss[kMaxRank + 1], total = 1, count = 1, step = 1;
+  int64_t xs[kMaxRank + 1], is[kMaxRank + 1], ss[kMaxRank + 1], total = 1, count = 1, step = 1, block = 1, picks = 1;
   for (int i = rank - 1; i >= 0; --i) {
     xs[i] = total, total *= xd[i];
+    is[i] = count, count *= id[i];
     ss[i] = step, step *= sd[i];
-    count *= id[i];
+    if (i == dim) block = total, picks = count;
   }
   const int64_t extent = rank ? xd[dim] : 1;
-  if (out != x)
-    for (int64_t i = 0; i < total; ++i) out[i] = x[i];
   int64_t* hits = static_cast<int64_t*>(args->scratch);
   const bool mean = cfg->reduce == AOTC_SCATTER_MEAN;
-  if (mean)
-    for (int64_t i = 0; i < total; ++i) hits[i] = cfg->include_self ? 1 : 0;
   const bool reset = cfg->reduce != AOTC_SCATTER_NONE && !cfg->include_self;
-  for (int pass = reset ? 0 : 1; pass < 2; ++pass) {
-    int64_t at[kMaxRank + 1] = {0}, xo = 0, so = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t pick = index[i];
-      if (pick < 0 || pick >= extent) {
-        *args->fault = AOTC_FAULT_INDEX;
-      } else {
-        const int64_t to = rank ? xo + (pick - at[dim]) * xs[dim] : 0;
-        if (pass == 0) {
-          out[to] = V::put(identity<A>(cfg->reduce));
+  for (int64_t unit = begin; unit < end; ++unit) {
+    T* to_block = out + unit * block;
+    if (out != x)
+      for (int64_t i = 0; i < block; ++i) to_block[i] = x[unit * block + i];
+    if (mean)
+      for (int64_t i = 0; i < block; ++i) hits[i] = cfg->include_self ? 1 : 0;
+    bool within = true;
+    int64_t rest = unit, io = 0, from = 0;
+    for (int d = dim - 1; d >= 0; --d) {
+      const int64_t c = rest % xd[d];
+      rest /= xd[d];
+      within = within && c < id[d];
+      io += c * is[d], from += c * ss[d];
+    }
+    for (int pass = reset ? 0 : 1; within && pass < 2; ++pass) {
+      int64_t at[kMaxRank + 1] = {0}, xo = 0, so = from;
+      for (int64_t i = 0; i < picks; ++i) {
+        const int64_t pick = index[io + i];
+        if (pick < 0 || pick >= extent) {
+          *args->fault = AOTC_FAULT_INDEX;
         } else {
-          out[to] = V::put(combine<A>(V::get(out[to]), V::get(src[so]), cfg->reduce));
-          if (mean) ++hits[to];
+          const int64_t to = rank ? xo + (pick - at[dim]) * xs[dim] : 0;
+          if (pass == 0) {
+            to_block[to] = V::put(identity<A>(cfg->reduce));
+          } else {
+            to_block[to] = V::put(combine<A>(V::get(to_block[to]), V::get(src[so]), cfg->reduce));
+            if (mean) ++hits[to];
+          }
+        }
+        for (int d = rank - 1; d >= dim; --d) {
+          xo += xs[d], so += ss[d];
+          if (++at[d] < id[d]) break;
+          xo -= xs[d] * id[d], so -= ss[d] * id[d], at[d] = 0;
         }
       }
-      for (int d = rank - 1; d >= 0; --d) {
-        xo += xs[d], so += ss[d];
-        if (++at[d] < id[d]) break;
-        xo -= xs[d] * id[d], so -= ss[d] * id[d], at[d] = 0;
-      }
     }
+    if (mean)
+      for (int64_t i = 0; i < block; ++i)
+        if (hits[i] > 1) to_block[i] = V::put(divide<A>(V::get(to_block[i]), hits[i]));
   }
-  if (mean)
-    for (int64_t i = 0; i < total; ++i)
-      if (hits[i] > 1) out[i] = V::put(divide<A>(V::get(out[i]), hits[i]));
 }
 
+/// A work unit is one place of x's dims before the first indexed one: nothing that is written there is written by another.
 template <class T>
 void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
-  if (begin >= end) return;
   using V = Value<T>;
   using A = typename V::A;
   const auto* cfg = static_cast<const aotc_scatter_config*>(args->config);
@@ -274,16 +286,20 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
   const T *x = static_cast<const T*>(args->ptr[0]), *values = static_cast<const T*>(args->ptr[1]);
   T* out = static_cast<T*>(args->ptr[2]);
 
-  int64_t xs[kMaxRank + 1], total = 1;
-  for (int i = rank - 1; i >= 0; --i) xs[i] = total, total *= xd[i];
-  if (out != x)
-    for (int64_t i = 0; i < total; ++i) out[i] = x[i];
-  // Dims of values: free dims of x in order, the index dims standing before free dim out_pos.
-  int64_t dims[2 * kMaxRank], x_step[2 * kMaxRank], i_step[2 * kMaxRank];
+  const int lead = n_index ? static_cast<int>(indexed[0]) : rank;
+  int64_t xs[kMaxRank + 1], block = 1;
+  for (int i = rank - 1; i >= 0; --i) xs[i] = i == rank - 1 ? 1 : xs[i + 1] * xd[i + 1];
+  for (int i = lead; i < rank; ++i) block *= xd[i];
+  // Dims of values: free dims of x in order, the index dims standing before free dim out_pos. Those of a unit go to fixed[].
+  struct Dim {
+    int64_t size, x_step, i_step, v_step;
+    bool fixed;
+  };
+  Dim all[2 * kMaxRank];
   int n = 0, next = 0, free_seen = 0;
   auto add_index_dims = [&] {
     int64_t step = 1;
-    for (int i = rank_index - 1; i >= 0; --i) dims[n + i] = id[i], x_step[n + i] = 0, i_step[n + i] = step, step *= id[i];
+    for (int i = rank_index - 1; i >= 0; --i) all[n + i] = {id[i], 0, step, 0, false}, step *= id[i];
     n += rank_index;
   };
   for (int i = 0; i < rank; ++i) {
@@ -292,36 +308,48 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
       continue;
     }
     if (free_seen++ == out_pos) add_index_dims();
-    dims[n] = xd[i], x_step[n] = xs[i], i_step[n] = 0, ++n;
+    all[n++] = {xd[i], xs[i], 0, 0, i < lead};
   }
   if (out_pos >= free_seen) add_index_dims();
+  int64_t step = 1;
+  for (int i = n - 1; i >= 0; --i) all[i].v_step = step, step *= all[i].size;
   int64_t inner = 1, outer = 1;  // the innermost dims that are one block of x
-  while (n > 0 && i_step[n - 1] == 0 && x_step[n - 1] == inner) inner *= dims[--n];
-  for (int i = 0; i < n; ++i) outer *= dims[i];
-  int64_t at[2 * kMaxRank] = {0}, xo = 0, io = 0;
-  if (inner == 0) return;
-  for (int64_t o = 0; o < outer; ++o) {
-    int64_t to = xo;
-    bool good = true;
-    for (int q = 0; q < n_index; ++q) {
-      int64_t pick = static_cast<const int64_t*>(args->ptr[3 + q])[io];
-      const int64_t extent = xd[indexed[q]];
-      if (pick < 0) pick += extent;
-      good = good && pick >= 0 && pick < extent;
-      to += pick * xs[indexed[q]];
-    }
-    if (!good) {
-      *args->fault = AOTC_FAULT_INDEX;
-    } else if (cfg->accumulate) {
-      for (int64_t i = 0; i < inner; ++i)
-        out[to + i] = V::put(combine<A>(V::get(out[to + i]), V::get(values[o * inner + i]), AOTC_SCATTER_SUM));
-    } else {
-      for (int64_t i = 0; i < inner; ++i) out[to + i] = values[o * inner + i];
-    }
-    for (int d = n - 1; d >= 0; --d) {
-      xo += x_step[d], io += i_step[d];
-      if (++at[d] < dims[d]) break;
-      xo -= x_step[d] * dims[d], io -= i_step[d] * dims[d], at[d] = 0;
+  while (n > 0 && !all[n - 1].fixed && all[n - 1].i_step == 0 && all[n - 1].x_step == inner) inner *= all[--n].size;
+  Dim walk[2 * kMaxRank];
+  int walked = 0;
+  for (int i = 0; i < n; ++i)
+    if (!all[i].fixed) outer *= all[i].size, walk[walked++] = all[i];
+  for (int64_t unit = begin; unit < end; ++unit) {
+    T* to_block = out + unit * block;
+    if (out != x)
+      for (int64_t i = 0; i < block; ++i) to_block[i] = x[unit * block + i];
+    int64_t rest = unit, vo = 0;
+    for (int i = n - 1; i >= 0; --i)
+      if (all[i].fixed) vo += rest % all[i].size * all[i].v_step, rest /= all[i].size;
+    int64_t at[2 * kMaxRank] = {0}, xo = 0, io = 0;
+    for (int64_t o = 0; o < outer && inner > 0; ++o) {
+      int64_t to = xo;
+      bool good = true;
+      for (int q = 0; q < n_index; ++q) {
+        int64_t pick = static_cast<const int64_t*>(args->ptr[3 + q])[io];
+        const int64_t extent = xd[indexed[q]];
+        if (pick < 0) pick += extent;
+        good = good && pick >= 0 && pick < extent;
+        to += pick * xs[indexed[q]];
+      }
+      if (!good) {
+        *args->fault = AOTC_FAULT_INDEX;
+      } else if (cfg->accumulate) {
+        for (int64_t i = 0; i < inner; ++i)
+          to_block[to + i] = V::put(combine<A>(V::get(to_block[to + i]), V::get(values[vo + i]), AOTC_SCATTER_SUM));
+      } else {
+        for (int64_t i = 0; i < inner; ++i) to_block[to + i] = values[vo + i];
+      }
+      for (int d = walked - 1; d >= 0; --d) {
+        xo += walk[d].x_step, io += walk[d].i_step, vo += walk[d].v_step;
+        if (++at[d] < walk[d].size) break;
+        xo -= walk[d].x_step * walk[d].size, io -= walk[d].i_step * walk[d].size, vo -= walk[d].v_step * walk[d].size, at[d] = 0;
+      }
     }
   }
 }

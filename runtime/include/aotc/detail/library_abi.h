@@ -170,12 +170,14 @@ static inline int64_t aotc_attn_scratch_bytes(const aotc_attn_config* c, int64_t
  * sort_<dtype>:  ptr x, values, indices(i64). size outer, n, inner. work outer*inner rows. Stable; NaN is largest.
  * topk_<dtype>:  ptr x, values, indices(i64). size outer, n, inner, k. work outer*inner rows. NaN is largest.
  *                scratch of both: aotc_sort_scratch_bytes().
- * scatter_<dtype>: ptr x, index(i64), src, out. size rank, then dims of x (rank), dims of index (rank), dims of src (rank). work 1
- *                (order of updates is the index's row-major order, so results are deterministic); out starts as a copy of x, which may be
- *                out itself. Scratch: 8 bytes per element of x when reduce is mean or include_self is 0, else 0.
+ * scatter_<dtype>: ptr x, index(i64), src, out. size rank, then dims of x (rank), dims of index (rank), dims of src (rank).
+ *                work: the places of x's dims before `dim`; updates of one keep the index's row-major order, so results are deterministic.
+ *                out starts as a copy of x, which may be out itself. Scratch: 8 bytes per element of x's dims from `dim` on when reduce is
+ *                mean or include_self is 0, else 0.
  * index_put_<dtype>: ptr x, values (dense, result dims), out, index1(i64).. . size rank_x, dims of x, n_index, dims indexed (ascending),
  *                rank_index, dims of the index tensors (all alike), out_pos: where the index dims stand in values' dims, the dims of x that
- *                are not indexed standing around them in order. Negative indices count from the end. work 1. config scatter's accumulate.
+ *                are not indexed standing around them in order. Negative indices count from the end. config scatter's accumulate.
+ *                work: the places of x's dims before the first indexed one.
  */
 typedef struct aotc_sort_config {
   int32_t descending, sorted, largest;
