@@ -106,18 +106,34 @@ struct ConvTile {
     }
   }
 
-  /// Element of the natural weight at group g, k row, channel j of the group.
-  E natural(int64_t g, int64_t k, int64_t j) const {
-    const int64_t ch = k / s.taps, t = taps.of(s, k % s.taps);
-    return s.w_transposed ? w[((g * s.cg + ch) * s.cog + j) * taps.all + t] : w[((g * s.cog + j) * s.cg + ch) * taps.all + t];
-  }
   /// Rows [k0, k1) of channels [c0, c1) as panels of their own.
   void pack_weights(int64_t g, int64_t c0, int64_t c1, int64_t k0, int64_t k1) {
+    const int64_t step = s.w_transposed ? taps.all : s.cg * taps.all;  // from channel to channel of the natural weight
+    const int64_t rows = stored_rows(k1 - k0);
+    // The first channel's element of row k.
+    const auto row = [&](int64_t k) {
+      const int64_t ch = k / s.taps, t = taps.of(s, k % s.taps);
+      return w + (g * s.cg * s.cog + (s.w_transposed ? ch * s.cog : ch)) * taps.all + t;
+    };
     E* dst = wpack;
-    for (int64_t j0 = c0; j0 < c1; j0 += kPanel)
-      for (int64_t k = k0; k < k0 + stored_rows(k1 - k0); k += P::kGroup)
-        for (int64_t j = 0; j < kPanel; ++j)
-          for (int64_t q = 0; q < P::kGroup; ++q) *dst++ = k + q < k1 && j0 + j < c1 ? natural(g, k + q, j0 + j) : E{};
+    for (int64_t j0 = c0; j0 < c1; j0 += kPanel, dst += rows * kPanel) {
+      const int64_t count = min_of(kPanel, c1 - j0);
+      if (!s.w_transposed && taps.whole(s)) {  // k runs through a channel's elements
+        const E* from = row(k0) + j0 * step;
+        if constexpr (G::kPairs) {
+          pack_col_pairs(from, 1, step, k1 - k0, count, kPanel, reinterpret_cast<u32*>(dst), kPanel);
+          continue;
+        } else if constexpr (sizeof(E) >= 4) {
+          pack_cols(from, 1, step, k1 - k0, count, kPanel, dst, kPanel);
+          continue;
+        }
+      }
+      for (int64_t k = 0; k < rows; ++k) {
+        const E* from = k0 + k < k1 ? row(k0 + k) + j0 * step : nullptr;
+        E* to = dst + k / P::kGroup * P::kGroup * kPanel + k % P::kGroup;
+        for (int64_t j = 0; j < kPanel; ++j) to[j * P::kGroup] = from && j < count ? from[j * step] : E{};
+      }
+    }
   }
 
   /// One tile of rows x pixels, k values [k0, k0 + kn) of a chunk.

@@ -61,6 +61,12 @@ struct TapMap {
     const int64_t d = first[0] + t / s.kernel[2] / s.kernel[1] * step[0];
     return (d * kernel[1] + h) * kernel[2] + w;
   }
+  /// Whether t is its own tap.
+  bool whole(const ConvShape& s) const {
+    bool same = true;
+    for (int i = 0; i < 3; ++i) same = same && first[i] == 0 && (step[i] == 1 || kernel[i] == 1) && s.kernel[i] == kernel[i];
+    return same;
+  }
 };
 
 /// Consecutive output pixels of one output row.
