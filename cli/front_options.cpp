@@ -14,6 +14,9 @@ void FrontArgs::add_to(CLI::App& app) {
       "--cuda", cuda,
       "GPU architectures, for example sm_90a; makes a GPU artifact. Fused loops of any type and products of float32, float16 and bfloat16; "
       "models with convolutions, attention, recurrent layers, sort, topk, scatter, or products of other types are refused (aotc ops)");
+  app.add_flag("--parameters-as-states", parameters_as_states,
+               "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
+  app.add_option("--states", states, "NAME,...: so are these parameters and buffers; * stands for any text")->delimiter(',');
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
       ->delimiter(',');
@@ -28,6 +31,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.shapes = shapes;
   o.target = cuda.empty() ? parse_cpu_target(cpu.empty() ? "native" : cpu) : parse_cuda_target(cuda);
   o.target.threads = threads;
+  o.states = {parameters_as_states, states};
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};
   o.dump_dir = dump_dir;
   return o;

@@ -10,8 +10,9 @@ namespace aotc::cli {
 
 struct FrontArgs {
   std::string model, shapes, cpu, cuda, dump_dir;
-  std::vector<std::string> print_ir_after;
+  std::vector<std::string> print_ir_after, states;
   int threads = 0;
+  bool parameters_as_states = false;
   void add_to(CLI::App& app);
   pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)
 };

@@ -41,7 +41,10 @@ json inspect_archive(const std::string& path) {
   for (const import::ProgramOutput& out : p.outputs) {
     const auto* t = std::get_if<import::TensorRef>(&out.value);
     json row = t ? tensor_json(p, t->name) : json{{"name", "constant"}};
-    if (out.kind != import::OutputKind::user) row["mutates"] = out.target;
+    if (import::is_mutation(out.kind)) row["mutates"] = out.target;
+    if (out.kind == import::OutputKind::loss) row["loss"] = true;
+    if (out.kind == import::OutputKind::parameter_gradient || out.kind == import::OutputKind::input_gradient)
+      row["gradient_of"] = out.target;
     j["outputs"].push_back(row);
   }
   for (uint32_t s = 0; s < p.syms.size(); ++s) {
@@ -83,6 +86,14 @@ std::string shape_text(const json& tensor) {
   return tensor.value("dtype", std::string("?")) + "[" + dims + "]";
 }
 
+/// What a tensor is besides its name and type.
+std::string note_of(const json& t) {
+  if (t.contains("mutates")) return " -> " + t["mutates"].get<std::string>();
+  if (t.contains("gradient_of")) return " gradient of " + t["gradient_of"].get<std::string>();
+  if (t.value("loss", false)) return " loss";
+  return t.value("updated", true) ? "" : " written by the caller only";
+}
+
 void print_text(const json& j) {
   if (j.contains("source"))
     fmt::print("{:<16}{} (id {})\n", "built from", j["source"]["file"].get<std::string>(), j["source"]["id"].get<std::string>());
@@ -104,7 +115,7 @@ void print_text(const json& j) {
   for (const char* side : {"inputs", "outputs", "states"})
     for (const json& t : j.value(side, json::array()))
       fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),
-                 shape_text(t), t.contains("mutates") ? " -> " + t["mutates"].get<std::string>() : "");
+                 shape_text(t), note_of(t));
   for (const json& s : j.value("symbols", json::array()))
     fmt::print("{:<16}{} in [{}, {}]\n", "symbol", s.at("name").get<std::string>(), s.at("min").dump(),
                s.contains("max") && !s["max"].is_null() ? s["max"].dump() : "unbounded");

@@ -51,6 +51,7 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
   const auto truth = import::make_reference(program, {true, o.threads});
   Session session(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
 
+  const nlohmann::json described = artifact.metadata().at("states");
   std::vector<Row> rows;
   uint64_t seed = 0;
   const auto accepted = [&](const std::map<SymId, int64_t>& sizes) { return session.accepts(import::make_shapes(program, sizes)); };
@@ -65,9 +66,11 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
     std::vector<HostTensor> got = session.outputs();
     std::vector<std::string> names;
     for (const Io& io : artifact.outputs()) names.push_back(io.name);
-    for (HostTensor& state : session.states()) {
-      names.push_back("state " + std::to_string(names.size() - artifact.outputs().size()));
-      got.push_back(std::move(state));
+    std::vector<HostTensor> states = session.states();
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (!described.at(i).value("updated", true)) continue;  // the caller's to change
+      names.push_back("state " + described.at(i).at("name").get<std::string>());
+      got.push_back(std::move(states[i]));
     }
     if (got.size() != want.size() || exact.size() != want.size())
       throw Diagnostic(Loc{o.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))

@@ -11,6 +11,7 @@
 #include "graph/guard.h"
 #include "graph/type_error.h"
 #include "graph/verify.h"
+#include "import/hidden_writes.h"
 #include "sym/sym_error.h"
 
 namespace aotc::decompose {
@@ -34,7 +35,7 @@ class NeededTensors {
   /// False only for an operator all of whose results are tensors that nothing depends on, and that writes into none.
   bool needs(const PNode& n) const {
     const std::vector<std::string> names = result_names(n);
-    return !functional_name(n.target).empty() || names.empty() ||
+    return !functional_name(n.target).empty() || names.empty() || !import::hidden_writes(n).empty() ||
            std::any_of(names.begin(), names.end(), [&](const std::string& s) { return names_.count(s) != 0; });
   }
 
@@ -116,9 +117,13 @@ class Driver {
     if (it == p_.data.end()) throw Diagnostic(Loc{.file = p_.file}, fmt::format("no data for '{}'", in.target));
     ConstData data = it->second;
     data.type = pair_type(data.type);
-    if (in.kind == InputKind::buffer && mutated_.count(in.target)) {
-      const ConstId initial = g_.constants.push(data);
-      const ValueId v = g_.add_state(in.target, data.type, initial);
+    const bool mutated = in.kind == InputKind::buffer && mutated_.count(in.target);
+    if (mutated || in.is_state) {
+      // Names for one piece of memory are one state where the caller changes it, as are they one tensor of the model's.
+      const auto key = std::pair(static_cast<const void*>(data.data), dims_text(data.type));
+      const auto found = in.is_state && data.bytes > 0 ? state_of_data_.find(key) : state_of_data_.end();
+      const ValueId v = found != state_of_data_.end() ? found->second : g_.add_state(in.target, data.type, g_.constants.push(data));
+      if (in.is_state) state_of_data_.emplace(key, v);
       state_of_[in.target] = g_.values[v].state;
       env_.define(in.name, v);
       return;
@@ -254,12 +259,15 @@ class Driver {
       return;
     }
     if (t) {
-      g_.outputs.push_back({output_name(t->name), env_.get(t->name), o.tree_path, -1});
+      const bool gradient = o.kind == OutputKind::parameter_gradient || o.kind == OutputKind::input_gradient;
+      const std::string name = gradient ? "grad_" + o.target : o.kind == OutputKind::loss ? "loss" : t->name;
+      g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : ""});
       return;
     }
     ValueId v = kNone<ValueId>;
     if (const auto* e = std::get_if<Expr>(&o.value)) v = b_.sym(*e);
     if (const auto* d = std::get_if<double>(&o.value)) v = full(b_, DType::f64, {}, *d);
+    if (const auto* s = std::get_if<import::SymbolicArg>(&o.value)) v = env_.number(*s);
     if (const auto* c = std::get_if<bool>(&o.value)) v = full(b_, DType::boolean, {}, *c ? 1.0 : 0.0);
     if (v != kNone<ValueId>) {
       g_.outputs.push_back({output_name("output"), v, o.tree_path, -1});
@@ -278,6 +286,7 @@ class Driver {
   std::vector<Unsupported> unsupported_;
   std::set<std::string> mutated_, names_;
   std::map<std::string, StateId> state_of_;
+  std::map<std::pair<const void*, std::string>, ValueId> state_of_data_;
   std::map<std::string, int32_t> input_of_;
   std::map<std::tuple<const void*, uint32_t, std::string>, ValueId> constant_of_;
 };

@@ -2,6 +2,7 @@
 
 #include "decompose/alias.h"
 #include "decompose/decompose.h"
+#include "decompose/size_arithmetic.h"
 
 namespace aotc::decompose {
 
@@ -118,6 +119,8 @@ void Env::define(const std::string& name, ValueId v) {
   t.value = v;
   tensors_[name] = std::move(t);
 }
+
+ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg); }
 
 void Env::note_aliases(const PNode& node) {
   const std::string argument = aliased_argument(node);

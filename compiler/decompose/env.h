@@ -22,6 +22,8 @@ class Env final : public TensorEnv {
   void declare(const std::string& name, std::function<ValueId()> make);
   ValueId get(const std::string& name) override;
   void define(const std::string& name, ValueId v) override;
+  void write(const std::string& name, ValueId v) override;
+  ValueId number(const import::SymbolicArg& arg) override;
   bool known(const std::string& name) const { return tensors_.count(name) != 0; }
 
   /// Runs the node's rule; throws Refused. Handles in-place forms ("aten.relu_.default") by the functional rule and a write.
@@ -42,7 +44,6 @@ class Env final : public TensorEnv {
   };
   Tensor& find(const std::string& name);
   const std::string& base_of(const std::string& name) const;
-  void write(const std::string& name, ValueId v);
   void note_aliases(const import::PNode& node);
   void run_in_place(const import::PNode& node, RuleFn fn);
 

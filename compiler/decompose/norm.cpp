@@ -101,10 +101,27 @@ std::vector<Expr> channel_dims(const T& x) {
   return channel;
 }
 
+/// What is kept of statistics over runs: blended with this run's, the variance unbiased. A functional operator gives them as results from
+/// `first` on; others write their arguments.
+void update_statistics(Rule& r, const T& mean, const T& var, const T& n, std::optional<size_t> first) {
+  const double momentum = r.number("momentum");
+  size_t i = first.value_or(0);
+  for (const auto& [name, now] : {std::pair("running_mean", mean), std::pair("running_var", var * (n / (n - 1.0)))}) {
+    const T old = tensor(r, name);
+    const T kept = (old.to(now.dtype()) * (1.0 - momentum) + now.reshape(old.dims()) * momentum).to(old.dtype());
+    if (first)
+      r.set(i++, kept);
+    else
+      r.write(name, kept);
+  }
+}
+
 void batch_norm(Rule& r) {
   const T x = tensor(r, "input");
   const bool training = r.boolean_or("training", r.node.target.find("no_training") == std::string::npos);
   const bool has_stats = r.has("running_mean") && !r.none("running_mean");
+  const bool with_reserve = r.node.target.find("with_update") != std::string::npos;  // a result for cuDNN, empty elsewhere
+  if (with_reserve && r.wants(3)) r.set(3, full(r.b, r.meta_result(3).dtype, r.meta_result(3).dims, 0.0));
   if (!training && has_stats) {
     r.set(0, with_statistics(r, x, tensor(r, "running_mean"), tensor(r, "running_var"), channel_dims(x)));
     for (size_t i : {1, 2})
@@ -115,9 +132,6 @@ void batch_norm(Rule& r) {
       }
     return;
   }
-  const bool functional = r.node.target.find("functional") != std::string::npos;
-  if (has_stats && !functional)
-    r.refuse("batch norm in training mode changes its running statistics", "call model.eval() before exporting");
   Ints over;
   for (int i = 0; i < x.rank(); ++i)
     if (i != 1) over.push_back(i);
@@ -126,26 +140,22 @@ void batch_norm(Rule& r) {
   r.set(0, affine(m.centered * inv, opt_tensor(r, "weight"), opt_tensor(r, "bias"), channel_dims(x)).to(x.dtype()));
   set_statistic(r, 1, m.mean);
   set_statistic(r, 2, inv);
-  if (!functional) return;
-  const double momentum = r.number("momentum");
-  const T n = reduced_count(x, over, m.var.dtype());
-  const auto blend = [&](size_t i, std::string_view name, const T& now) {
-    const T old = tensor(r, name);
-    r.set(i, (old.to(now.dtype()) * (1.0 - momentum) + now.reshape(old.dims()) * momentum).to(old.dtype()));
-  };
-  blend(3, "running_mean", m.mean);
-  blend(4, "running_var", m.var * (n / (n - 1.0)));
+  const bool functional = r.node.target.find("functional") != std::string::npos;
+  const size_t first = with_reserve ? 4 : 3;
+  if (has_stats)
+    update_statistics(r, m.mean, m.var, reduced_count(x, over, m.var.dtype()), functional ? std::optional(first) : std::nullopt);
 }
 
 void instance_norm(Rule& r) {
   const T x = tensor(r, "input");
   if (!r.boolean("use_input_stats"))
     return r.set(with_statistics(r, x, tensor(r, "running_mean"), tensor(r, "running_var"), channel_dims(x)));
-  if (!r.none("running_mean"))
-    r.refuse("instance norm in training mode changes its running statistics", "call model.eval() before exporting");
-  const Moments m = moments_of(x.up(), last_dims(x.rank(), static_cast<size_t>(x.rank()) - 2), 0);
+  const Ints over = last_dims(x.rank(), static_cast<size_t>(x.rank()) - 2);
+  const Moments m = moments_of(x.up(), over, 0);
   const T y = m.centered * rsqrt(m.var + r.number("eps"));
   r.set(affine(y, opt_tensor(r, "weight"), opt_tensor(r, "bias"), channel_dims(x)).to(x.dtype()));
+  if (!r.none("running_mean"))
+    update_statistics(r, mean_of(m.mean, {0}, true), mean_of(m.var, {0}, true), reduced_count(x, over, m.var.dtype()), std::nullopt);
 }
 
 /// v scaled to the length g, over all dims but one.
@@ -189,6 +199,8 @@ constexpr RuleRow kRows[] = {
     {"aten._native_batch_norm_legit_no_training.default", batch_norm},
     {"aten._native_batch_norm_legit_functional.default", batch_norm},
     {"aten._batch_norm_no_update.default", batch_norm},
+    {"aten._batch_norm_with_update.default", batch_norm},
+    {"aten._batch_norm_with_update_functional.default", batch_norm},
     {"aten.instance_norm.default", instance_norm},
     {"aten._weight_norm.default", weight_norm},
     {"aten._weight_norm_interface.default", weight_norm},

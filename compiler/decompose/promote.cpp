@@ -107,6 +107,7 @@ ValueId full(Builder& b, DType dtype, std::vector<Expr> dims, double value) {
 }
 
 ValueId full(Builder& b, DType dtype, std::vector<Expr> dims, const Rule::Number& value) {
+  if (value.computed) return b.expand(b.cast(*value.computed, dtype), std::move(dims));
   if (value.kind == Rule::Number::integer) {
     const std::optional<int64_t> c = value.i.as_const();
     if (!c) return b.expand(b.cast(b.sym(value.i), dtype), std::move(dims));

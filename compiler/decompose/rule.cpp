@@ -1,5 +1,7 @@
 #include "decompose/rule.h"
 
+#include <limits>
+
 #include "graph/infer.h"
 
 namespace aotc::decompose {
@@ -173,6 +175,10 @@ Rule::Number Rule::scalar(std::string_view name) {
     n.kind = Number::integer;
     n.i = *e;
     if (auto c = e->as_const()) n.f = static_cast<double>(*c);
+  } else if (const auto* s = std::get_if<import::SymbolicArg>(&a)) {
+    n.kind = Number::floating;
+    n.f = std::numeric_limits<double>::quiet_NaN();
+    n.computed = env_.number(*s);
   } else if (std::holds_alternative<std::complex<double>>(a)) {
     refuse("complex numbers are not supported");
   } else {
@@ -320,6 +326,12 @@ void Rule::set_list(size_t i, const std::vector<ValueId>& vs) {
   if (!l && vs.size() == 1) return set(i, vs[0]);
   if (!l || l->size() != vs.size()) throw fault(fmt::format("{} results, the archive has {}", vs.size(), l ? l->size() : 0));
   for (size_t k = 0; k < vs.size(); ++k) define((*l)[k].name, vs[k]);
+}
+
+void Rule::write(std::string_view name, ValueId v) {
+  const auto* t = std::get_if<import::TensorRef>(&arg(name));
+  if (!t) wrong_type(name, "a tensor");
+  env_.write(t->name, v);
 }
 
 void Rule::refuse(std::string why, std::string hint) const { throw Refused{std::move(why), std::move(hint)}; }

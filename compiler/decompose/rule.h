@@ -25,6 +25,10 @@ class TensorEnv {
   virtual ~TensorEnv() = default;
   virtual ValueId get(const std::string& name) = 0;
   virtual void define(const std::string& name, ValueId v) = 0;
+  /// A new content of a tensor, which everything that shares its storage sees.
+  virtual void write(const std::string& name, ValueId v) = 0;
+  /// A number computed from sizes: a rank-0 float64 value. Throws Refused where it cannot be.
+  virtual ValueId number(const import::SymbolicArg& arg) = 0;
 };
 
 class Rule {
@@ -66,6 +70,7 @@ class Rule {
     enum Kind { boolean, integer, floating } kind = integer;
     double f = 0;
     Expr i;
+    std::optional<ValueId> computed;  ///< floating: a rank-0 float64 value; f is NaN then
   };
   Number scalar(std::string_view name);
 
@@ -93,6 +98,8 @@ class Rule {
   void set(size_t i, ValueId v);
   void set_list(size_t i, const std::vector<ValueId>& vs);  ///< a Tensor[] result
   void set(ValueId v) { set(0, v); }
+  /// For operators that write an argument (import/hidden_writes.h).
+  void write(std::string_view argument, ValueId v);
 
   [[noreturn]] void refuse(std::string why, std::string hint = {}) const;
   /// What the archive says of this node contradicts itself.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "emit/c_names.h"
+#include "emit/c_string.h"
 #include "emit/embedded.h"
 #include "sym/c_text.h"
 
@@ -64,7 +65,7 @@ class Header {
            public_header("include/aotc/detail/blob_hash.h") + "\n" + public_header("include/aotc/seal.h") + "\n" +
            public_header("include/aotc/loader.h") + "\n";
     out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
-    out += helpers() + sizes() + element_counts() + run();
+    out += helpers() + sizes() + element_counts() + gradients() + run();
     return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
   }
 
@@ -113,9 +114,12 @@ class Header {
     };
     rows("input", inputs_);
     rows("output", outputs_);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (!g_.outputs[i].gradient_of.empty())
+        out += fmt::format(" * output {} is the loss's gradient of \"{}\"\n", i, c_comment(g_.outputs[i].gradient_of));
     for (const StateInfo& s : g_.states)
-      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write)\n", c_comment(s.name),
-                         shape(s.type));
+      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write{})\n", c_comment(s.name),
+                         shape(s.type), s.updated == kNone<ValueId> ? "; only the caller writes it" : "");
     for (SymId s : symbols_) out += fmt::format(" * {}: {}\n", c_comment(g_.syms[s].name), range(g_.syms[s]));
     return out +
            " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
@@ -151,6 +155,18 @@ class Header {
         out += fmt::format("static inline int64_t {}_{}_elems(const {}_sizes* sizes) {{ (void)sizes; return {}; }}\n", prefix_, a.name,
                            prefix_, c_expr(a.type->elems()));
     return out + "\n";
+  }
+
+  /// Which output is whose gradient.
+  std::string gradients() const {
+    std::string cases;
+    for (size_t i = 0; i < g_.outputs.size(); ++i)
+      if (!g_.outputs[i].gradient_of.empty()) cases += fmt::format("    case {}: return {};\n", i, c_string(g_.outputs[i].gradient_of));
+    if (cases.empty()) return {};
+    return fmt::format(
+        "/* The parameter or input that output i is the loss's gradient of; NULL: i is no gradient. */\n"
+        "static inline const char* {}_gradient_of(int32_t i) {{\n  switch (i) {{\n{}    default: return NULL;\n  }}\n}}\n\n",
+        prefix_, cases);
   }
 
   /// "const int64_t dims_in0[] = {..};" and the tensor's initialiser.

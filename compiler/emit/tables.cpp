@@ -4,6 +4,7 @@
 #include <set>
 
 #include "aotc/detail/cpu_features.h"
+#include "emit/c_string.h"
 #include "emit/cpu/module.h"
 #include "emit/versions.h"
 #include "kernels/cpu/catalog.h"
@@ -15,24 +16,6 @@ namespace {
 #define AOTC_X(name, value, text, features) "AOTC_ISA_" #name,
 constexpr const char* kIsaEnum[] = {AOTC_ISA_LIST(AOTC_X)};
 #undef AOTC_X
-
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (const char c : s) {
-    const unsigned char u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += '\\', out += c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '?')
-      out += "\\?";
-    else if (u < 32 || u > 126)
-      out += fmt::format("\\{:03o}", u);
-    else
-      out += c;
-  }
-  return out + "\"";
-}
 
 std::string i64_text(int64_t v) { return v == INT64_MIN ? "INT64_MIN" : v == INT64_MAX ? "INT64_MAX" : fmt::format("{}", v); }
 
@@ -83,17 +66,17 @@ class Emitter {
   }
 
   std::string dim(const Expr& e) {
-    if (auto c = e.as_const()) return fmt::format("{{{0}, {0}, {0}, {1}, 0, 0}}", *c, quoted(std::to_string(*c)));
+    if (auto c = e.as_const()) return fmt::format("{{{0}, {0}, {0}, {1}, 0, 0}}", *c, c_string(std::to_string(*c)));
     const Interval range = g_.syms.interval(e);
     const Code c = code(e);
-    return fmt::format("{{-1, {}, {}, {}, {}, {}}}", i64_text(std::max<int64_t>(range.min, 0)), i64_text(range.max), quoted(e.str(g_.syms)),
-                       c.begin, c.end);
+    return fmt::format("{{-1, {}, {}, {}, {}, {}}}", i64_text(std::max<int64_t>(range.min, 0)), i64_text(range.max),
+                       c_string(e.str(g_.syms)), c.begin, c.end);
   }
 
   std::string io_row(const std::string& name, const TensorType& t, int32_t alias) {
     const size_t first = dims_.size();
     for (const Expr& d : t.dims) dims_.push_back(dim(d));
-    return fmt::format("{{{}, {}, {}, {}, {}}}", quoted(name), static_cast<uint32_t>(t.dtype), t.rank(), first, alias);
+    return fmt::format("{{{}, {}, {}, {}, {}}}", c_string(name), static_cast<uint32_t>(t.dtype), t.rank(), first, alias);
   }
 
   void io() {
@@ -115,7 +98,7 @@ class Emitter {
           if (!mul || !mul->as_const() || mul->is(0)) continue;
           const std::optional<int64_t> add = (e - *mul * Expr::symbol(s)).as_const();
           if (!add || (alone && (!mul->is(1) || *add != 0))) continue;
-          return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", quoted(info.name), i, d, *mul->as_const(), *add, i64_text(info.min),
+          return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", c_string(info.name), i, d, *mul->as_const(), *add, i64_text(info.min),
                              i64_text(info.max), info.multiple_of);
         }
       }
@@ -133,7 +116,7 @@ class Emitter {
     std::vector<std::string> rows;
     for (const ShapeGuard& s : g_.guards) {
       const Code a = code(s.a), b = code(s.b);
-      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}}", static_cast<int>(s.kind), a.begin, a.end, b.begin, b.end, quoted(s.why)));
+      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}}", static_cast<int>(s.kind), a.begin, a.end, b.begin, b.end, c_string(s.why)));
     }
     out_ += array("aotc_guard_desc", "guards", rows) + array("int64_t", "dim_code", dim_code_, "0");
   }
@@ -171,7 +154,7 @@ class Emitter {
                                   cuda ? -1 : s.config, slots.slot(s.work), slots.slot(s.grain),
                                   s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
                                   cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
-                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, quoted(s.label)));
+                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, c_string(s.label)));
     }
     const int32_t arena = slots.slot(p.arena_bytes), scratch = slots.slot(p.scratch_bytes);
     std::vector<std::string> words, slot_rows;
@@ -183,7 +166,7 @@ class Emitter {
             array("int32_t", pre + "args", args, "0") + array("int32_t", pre + "sizes", sizes, "0") +
             array("aotc_step", pre + "steps", steps);
     variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}, {}}}",
-                                    quoted(p.name), pre, pre, pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre,
+                                    c_string(p.name), pre, pre, pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre,
                                     arena, scratch));
   }
 
@@ -196,7 +179,7 @@ class Emitter {
 
   void weights() {
     std::vector<std::string> rows;
-    for (const plan::Weight& w : in_.plans.weights) rows.push_back(fmt::format("{{{}, {}u, {}u}}", quoted(w.name), w.offset, w.bytes));
+    for (const plan::Weight& w : in_.plans.weights) rows.push_back(fmt::format("{{{}, {}u, {}u}}", c_string(w.name), w.offset, w.bytes));
     out_ += array("aotc_weight_desc", "weights", rows);
     if (!in_.weights_symbol.empty() && in_.plans.weights_bytes)
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", in_.weights_symbol);
@@ -210,7 +193,7 @@ class Emitter {
       for (const Expr& d : info.type.dims) dims.push_back(i64_text(*d.as_const()));
       out_ += array("int64_t", fmt::format("state{}_dims", s), dims, "0");
       const int initial = s < in_.plans.state_initial.size() ? in_.plans.state_initial[s] : -1;
-      rows.push_back(fmt::format("{{{}, {}, {}, state{}_dims, {}, {}u}}", quoted(info.name), static_cast<uint32_t>(info.type.dtype),
+      rows.push_back(fmt::format("{{{}, {}, {}, state{}_dims, {}, {}u}}", c_string(info.name), static_cast<uint32_t>(info.type.dtype),
                                  info.type.rank(), s, initial, *info.type.bytes().as_const()));
     }
     out_ += array("aotc_state_desc", "states", rows);
@@ -251,7 +234,7 @@ class Emitter {
                                    i.symbol, i.bytes));
     }
     for (const plan::KernelConfig& c : in_.plans.configs)
-      functions.push_back(fmt::format("{{{}, {}}}", quoted(c.symbol), c.max_smem_bytes));
+      functions.push_back(fmt::format("{{{}, {}}}", c_string(c.symbol), c.max_smem_bytes));
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 
@@ -266,13 +249,13 @@ class Emitter {
         g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(),
         g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr",
         in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0),
-        embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes, in_.weights_file.empty() ? "nullptr" : quoted(in_.weights_file),
-        in_.weights_hash);
+        embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes,
+        in_.weights_file.empty() ? "nullptr" : c_string(in_.weights_file), in_.weights_hash);
   }
 
   static std::string long_string(const std::string& s) {
     std::string out;
-    for (size_t at = 0; at < s.size(); at += 2000) out += "\n  " + quoted(std::string_view(s).substr(at, 2000));
+    for (size_t at = 0; at < s.size(); at += 2000) out += "\n  " + c_string(std::string_view(s).substr(at, 2000));
     return out.empty() ? "\"\"" : out;
   }
 

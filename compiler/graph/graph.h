@@ -132,6 +132,7 @@ struct OutputInfo {
   ValueId value = kNone<ValueId>;
   std::string tree_path;
   int32_t alias_input = -1;  ///< >= 0: this result is the new content of that input (a user-input mutation)
+  std::string gradient_of;   ///< the parameter or input that this is the loss's gradient of; documentation only
 };
 
 /// A buffer that a run reads and updates and the context keeps (KV cache, running statistics).

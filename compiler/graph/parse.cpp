@@ -207,6 +207,7 @@ class Parser {
     o.name = in_.peek() == '"' ? in_.string() : fmt::format("output{}", g_.outputs.size());
     if (in_.accept_word("tree")) o.tree_path = in_.string();
     if (in_.accept_word("alias_input")) o.alias_input = static_cast<int32_t>(in_.integer(-1, INT32_MAX));
+    if (in_.accept_word("gradient_of")) o.gradient_of = in_.string();
     g_.outputs.push_back(std::move(o));
   }
 

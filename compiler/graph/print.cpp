@@ -141,6 +141,7 @@ struct Printer {
       out += fmt::format("output {} {}", ref(o.value), quoted_text(o.name));
       if (!o.tree_path.empty()) out += " tree " + quoted_text(o.tree_path);
       if (o.alias_input >= 0) out += fmt::format(" alias_input {}", o.alias_input);
+      if (!o.gradient_of.empty()) out += " gradient_of " + quoted_text(o.gradient_of);
       out += '\n';
     }
     return out;

@@ -10,7 +10,7 @@
 //   guard eq batch*2, s1 "why"
 //   %3 = matmul(%x, %wt) : float32[batch, 4096] @linear_1 "model.py:12 in forward: self.fc(x)"
 //   %4, %5 = sort(%3) {dim=1, descending=true} : float32[..], int64[..]
-//   output %5 "y"  alias_input 0                          (tree "..." before alias_input where it is known)
+//   output %5 "y"  alias_input 0                          (tree "..." before alias_input, gradient_of "w" behind it, where they are known)
 //
 // Values without a name are numbered in the order of the text. # starts a comment.
 #include <string>

@@ -62,7 +62,8 @@ const char* kind_text(InputKind k) {
   return kNames[static_cast<int>(k)];
 }
 const char* kind_text(OutputKind k) {
-  constexpr const char* kNames[] = {"user", "buffer_mutation", "user_input_mutation", "constant"};
+  constexpr const char* kNames[] = {"user", "buffer_mutation",    "user_input_mutation", "constant",
+                                    "loss", "parameter_gradient", "input_gradient"};
   return kNames[static_cast<int>(k)];
 }
 

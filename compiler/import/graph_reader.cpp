@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/convert_arg.h"
+#include "import/hidden_writes.h"
 #include "import/metadata.h"
 #include "import/size_conditions.h"
 
@@ -468,6 +469,7 @@ void GraphReader::track_aliases(const PNode& node, const OpSchema& schema) {
     const auto it = base_.find(name);
     return it == base_.end() ? name : it->second;
   };
+  for (const TensorRef& t : hidden_writes(node)) written_.insert(base(t.name));
   for (size_t i = 0; i < schema.params.size(); ++i) {
     const OpParam& p = schema.params[i];
     if (p.alias.empty()) continue;

@@ -78,15 +78,18 @@ struct ProgramInput {
   std::string target;  ///< parameter/buffer/constant name in the state dict
   bool persistent = true;
   std::string tree_path;
-  Arg constant;  ///< user_scalar: the value baked in by export (int, float, bool, str, None)
+  Arg constant;           ///< user_scalar: the value baked in by export (int, float, bool, str, None)
+  bool is_state = false;  ///< parameter, buffer: the caller reads and writes it, whatever the program does (import/states.h)
 };
-enum class OutputKind : uint8_t { user, buffer_mutation, user_input_mutation, user_constant };
+/// loss and the gradients are results of training programs.
+enum class OutputKind : uint8_t { user, buffer_mutation, user_input_mutation, user_constant, loss, parameter_gradient, input_gradient };
+inline bool is_mutation(OutputKind k) { return k == OutputKind::buffer_mutation || k == OutputKind::user_input_mutation; }
 struct ProgramOutput {
   OutputKind kind;
   /// TensorRef, or a constant / symint for user outputs that are not tensors. For a mutation by in-place operators (archives that were
   /// not functionalized) it names the buffer or input itself: its content when the graph ends.
   Arg value;
-  std::string target;  ///< mutated buffer or input name
+  std::string target;  ///< mutated buffer or input name; what a gradient is the gradient of
   std::string tree_path;
 };
 
@@ -112,7 +115,8 @@ struct Program {
   /// (set_grad_enabled, checkpointing) are inlined.
   std::vector<PNode> nodes;
   std::vector<ProgramInput> inputs;
-  std::vector<ProgramOutput> outputs;           ///< user outputs, then new contents of inputs, then of buffers in the order of `inputs`
+  /// User outputs (loss and gradients among them), then new contents of inputs, then of buffers in the order of `inputs`.
+  std::vector<ProgramOutput> outputs;
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
   std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
   std::vector<Program> subgraphs;

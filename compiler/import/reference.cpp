@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 
 #include "import/bind_symbols.h"
@@ -145,6 +146,7 @@ double number_of(const IValue& v) {
 std::vector<IValue> run_cond(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_while(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+std::vector<IValue> run_flash_gradients(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 struct Control {
   std::string_view target;
   std::vector<IValue> (*fn)(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
@@ -153,7 +155,8 @@ struct Control {
 constexpr Control kControls[] = {{"higher_order.cond", run_cond},
                                  {"higher_order.while_loop", run_while},
                                  {"transformers.grouped_mm_fallback.default", run_grouped},
-                                 {"aten._grouped_mm.default", run_grouped, true}};
+                                 {"aten._grouped_mm.default", run_grouped, true},
+                                 {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", run_flash_gradients}};
 
 /// Builds the plan of one graph.
 class Planner {
@@ -295,7 +298,7 @@ class Runner final : public Reference {
   Runner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), plan_(Planner(p, options.f64).plan()) {
     const c10::InferenceMode guard;
     for (const ProgramOutput& o : p.outputs)
-      if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && o.kind != OutputKind::user) written_.insert(t->name);
+      if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written_.insert(t->name);
     for (const ProgramInput& in : p.inputs) {
       if (in.kind == InputKind::user || in.kind == InputKind::user_scalar) continue;
       if (data_.count(in.target)) continue;
@@ -518,6 +521,28 @@ std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step& s, std::v
     begin = end;
   }
   return {y};
+}
+
+/// (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, mask, scale). Training programs whose attention PyTorch took apart
+/// give the probabilities in place of logsumexp, and the kernel would read them as such: it gets the real ones.
+std::vector<IValue> run_flash_gradients(Runner&, const GraphPlan&, const Step&, std::vector<IValue> args) {
+  const at::Tensor q = args.at(1).toTensor(), k = args.at(2).toTensor();
+  at::Tensor sums = args.at(5).toTensor();
+  const bool causal = args.at(7).toBool();
+  const std::optional<at::Tensor> mask = args.at(8).isTensor() ? std::optional(args[8].toTensor()) : std::nullopt;
+  const std::optional<double> scale = args.at(9).isDouble() ? std::optional(args[9].toDouble()) : std::nullopt;
+  if (sums.dim() != 3) {
+    const double inf = std::numeric_limits<double>::infinity();
+    at::Tensor s = at::matmul(q, k.transpose(-2, -1))
+                       .to(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat)
+                       .mul(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1)))));
+    if (mask) s = mask->scalar_type() == at::kBool ? s.masked_fill(mask->logical_not(), -inf) : s.add(*mask);
+    if (causal) s = s.masked_fill(at::ones({q.size(-2), k.size(-2)}, at::kBool).tril().logical_not(), -inf);
+    sums = s.logsumexp(-1);
+  }
+  const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      args[0].toTensor(), q, k, args.at(3).toTensor(), args.at(4).toTensor(), sums, args.at(6).toDouble(), causal, mask, scale);
+  return {gq, gk, gv};
 }
 
 }  // namespace

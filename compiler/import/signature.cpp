@@ -43,14 +43,18 @@ constexpr DataKind kData[] = {
     {"tensor_constant", "tensor_constant_name", InputKind::constant_tensor},
 };
 
-struct MutationKind {
+/// Outputs that are one tensor. What they have to do with an input or weight stands under target_key.
+struct TensorOutput {
   std::string_view tag, target_key;
   OutputKind kind;
 };
-constexpr MutationKind kMutations[] = {
+constexpr TensorOutput kTensorOutputs[] = {
     {"buffer_mutation", "buffer_name", OutputKind::buffer_mutation},
     {"parameter_mutation", "parameter_name", OutputKind::buffer_mutation},
     {"user_input_mutation", "user_input_name", OutputKind::user_input_mutation},
+    {"loss_output", "", OutputKind::loss},
+    {"gradient_to_parameter", "parameter_name", OutputKind::parameter_gradient},
+    {"gradient_to_user_input", "user_input_name", OutputKind::input_gradient},
 };
 
 Diagnostic unsupported(const JsonRef& where, const std::string& what) {
@@ -77,15 +81,13 @@ ProgramInput read_input(const JsonRef& spec, GraphReader& reader) {
 
 ProgramOutput read_output(const JsonRef& spec, GraphReader& reader) {
   const auto [tag, v] = spec.tagged();
-  for (const MutationKind& m : kMutations)
+  for (const TensorOutput& m : kTensorOutputs)
     if (m.tag == tag) {
       const Json tensor{{"as_tensor", v["arg"].raw()}};
-      return {.kind = m.kind, .value = reader.value(v.member("arg", tensor)), .target = v[m.target_key].text()};
+      return {.kind = m.kind,
+              .value = reader.value(v.member("arg", tensor)),
+              .target = m.target_key.empty() ? std::string() : v[m.target_key].text()};
     }
-  if (tag == "loss_output") {
-    const Json tensor{{"as_tensor", v["arg"].raw()}};
-    return {.kind = OutputKind::user, .value = reader.value(v.member("arg", tensor))};
-  }
   if (tag != "user_output") throw unsupported(v, fmt::format("an output of kind {}", tag));
   const Arg a = reader.value(v["arg"]);
   const bool computed = std::holds_alternative<TensorRef>(a) || std::holds_alternative<Expr>(a);
@@ -139,10 +141,10 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
   leaf = 0;
   for (size_t i = 0, n = outputs.size(); i < n; ++i) {
     ProgramOutput out = read_output(outputs.at(i), reader);
-    if (out.kind == OutputKind::user || out.kind == OutputKind::user_constant) {
+    if (out.kind == OutputKind::user || out.kind == OutputKind::user_constant || out.kind == OutputKind::loss) {
       out.tree_path = leaf < out_paths.size() ? out_paths[leaf] : fmt::format("[{}]", leaf);
       ++leaf;
-    } else {
+    } else if (is_mutation(out.kind)) {
       mutated.insert(out.target);
     }
     p.outputs.push_back(std::move(out));
@@ -166,9 +168,12 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
   for (size_t i = 0; i < p.inputs.size(); ++i)
     position.emplace(p.inputs[i].kind == InputKind::user ? p.inputs[i].name : p.inputs[i].target, i);
   const auto rank = [&](const ProgramOutput& o) -> std::pair<int, size_t> {
-    if (o.kind == OutputKind::user || o.kind == OutputKind::user_constant) return {0, 0};
+    const bool gradient = o.kind == OutputKind::parameter_gradient || o.kind == OutputKind::input_gradient;
+    if (!gradient && !is_mutation(o.kind)) return {0, 0};
     const auto it = position.find(o.target);
-    if (it == position.end()) throw outputs.fault(fmt::format("the mutated value '{}' is not an input", o.target));
+    if (it == position.end())
+      throw outputs.fault(fmt::format("the {} value '{}' is not an input", gradient ? "differentiated" : "mutated", o.target));
+    if (gradient) return {0, 0};
     return {o.kind == OutputKind::user_input_mutation ? 1 : 2, it->second};
   };
   std::stable_sort(p.outputs.begin(), p.outputs.end(), [&](const ProgramOutput& x, const ProgramOutput& y) { return rank(x) < rank(y); });

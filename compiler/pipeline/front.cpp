@@ -75,6 +75,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   std::optional<import::ShapesSpec> spec;
   if (!options.shapes.empty()) spec = import::parse_shapes(read_text(options.shapes), options.shapes);
   f.program = import::read_archive(options.model);
+  import::choose_states(f.program, options.states);
   f.variants = import::apply_shapes(f.program, spec);
   stages.after("import", [&] { return import::dump(f.program); });
 

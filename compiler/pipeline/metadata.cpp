@@ -38,9 +38,13 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   for (const OutputInfo& o : g.outputs) {
     m["outputs"].push_back(tensor(o.name, g.type(o.value), g.syms));
     m["outputs"].back()["path"] = o.tree_path;
+    if (!o.gradient_of.empty()) m["outputs"].back()["gradient_of"] = o.gradient_of;
     if (o.alias_input >= 0) m["outputs"].back()["mutates"] = g.inputs[static_cast<size_t>(o.alias_input)].name;
   }
-  for (const StateInfo& s : g.states) m["states"].push_back(tensor(s.name, s.type, g.syms));
+  for (const StateInfo& s : g.states) {
+    m["states"].push_back(tensor(s.name, s.type, g.syms));
+    m["states"].back()["updated"] = s.updated != kNone<ValueId>;
+  }
   for (SymId s : plans.symbols) {
     const SymInfo& i = g.syms[s];
     json row = {{"name", i.name}, {"min", i.min}, {"max", i.max == kInf ? json() : json(i.max)}};

@@ -14,6 +14,7 @@
 #include "import/expand.h"
 #include "import/program.h"
 #include "import/shapes.h"
+#include "import/states.h"
 #include "loop/loop.h"
 #include "plan/build.h"
 
@@ -34,6 +35,7 @@ struct FrontOptions {
   std::string model;   ///< path of the .pt2
   std::string shapes;  ///< path of shapes.json, or empty
   Target target;
+  import::StateChoice states;
   std::set<std::string> print_ir_after;  ///< stage names; "all" for every one
   std::string dump_dir;                  ///< every stage's text as NN-stage.txt; empty: none
 };

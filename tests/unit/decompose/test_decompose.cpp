@@ -186,3 +186,90 @@ TEST_CASE("small systems are solved, larger ones refused with the limit") {
   REQUIRE(missing.size() == 1);
   CHECK(missing[0].why.find("up to 128") != std::string::npos);
 }
+
+namespace {
+
+/// A parameter, buffer or constant of two floats.
+void weight(ProgramMaker& m, InputKind kind, const std::string& name, const float* data, const std::string& target, bool is_state = false) {
+  m.p.data[target] = {target, {DType::f32, {Expr(2)}}, nullptr, reinterpret_cast<const std::byte*>(data), 2 * sizeof(float)};
+  m.meta(name, DType::f32, {Expr(2)});
+  m.p.inputs.push_back({.kind = kind, .name = name, .target = target, .is_state = is_state});
+}
+
+}  // namespace
+
+TEST_CASE("batch norm in training writes its running statistics") {
+  static const float kMean[] = {1, 2}, kVar[] = {1, 3};
+  for (const bool training : {true, false}) {
+    ProgramMaker m;
+    m.input("x", DType::f32, {Expr(2), Expr(2)});
+    weight(m, InputKind::buffer, "b_mean", kMean, "mean");
+    weight(m, InputKind::buffer, "b_var", kVar, "var");
+    const std::vector<NamedArg> args = {
+        {"input", ref("x")},    {"weight", NoneArg{}}, {"bias", NoneArg{}}, {"running_mean", ref("b_mean")}, {"running_var", ref("b_var")},
+        {"training", training}, {"momentum", 0.5},     {"eps", 0.0},        {"cudnn_enabled", false}};
+    m.node("aten.batch_norm.default", args, "y", DType::f32, {Expr(2), Expr(2)});
+    m.output("y");
+    for (const char* target : {"mean", "var"})
+      if (training)
+        m.p.outputs.push_back({.kind = OutputKind::buffer_mutation, .value = TensorRef{std::string("b_") + target}, .target = target});
+    const Graph g = decompose::decompose(m.p);
+    CHECK(g.states.size() == (training ? 2 : 0));
+    const auto out = interpret(g, {host<float>(DType::f32, {2, 2}, {1, 0, 3, 8})});
+    if (!training) {
+      CHECK(values<float>(out.at(0))[0] == 0.0f);
+      continue;
+    }
+    CHECK(values<float>(out.at(0)) == std::vector<float>{-1, -1, 1, 1});
+    CHECK(values<float>(out.at(1)) == std::vector<float>{1.5f, 3});      // halfway to the means 2 and 4
+    CHECK(values<float>(out.at(2)) == std::vector<float>{1.5f, 17.5f});  // and to the unbiased variances 2 and 32
+  }
+}
+
+TEST_CASE("parameters that are states keep their names, and tied ones are one") {
+  static const float kShared[] = {2, 3}, kOther[] = {5, 7};
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2)});
+  weight(m, InputKind::parameter, "p_a", kShared, "a", true);
+  weight(m, InputKind::parameter, "p_b", kShared, "b", true);
+  weight(m, InputKind::parameter, "p_c", kOther, "c");
+  m.node("aten.mul.Tensor", {{"self", ref("x")}, {"other", ref("p_a")}}, "xa", DType::f32, {Expr(2)});
+  m.node("aten.mul.Tensor", {{"self", ref("xa")}, {"other", ref("p_b")}}, "xab", DType::f32, {Expr(2)});
+  m.node("aten.mul.Tensor", {{"self", ref("xab")}, {"other", ref("p_c")}}, "y", DType::f32, {Expr(2)});
+  m.p.outputs.push_back({.kind = OutputKind::loss, .value = ref("y")});
+  m.p.outputs.push_back({.kind = OutputKind::parameter_gradient, .value = ref("xab"), .target = "c"});
+  const Graph g = decompose::decompose(m.p);
+  REQUIRE(g.states.size() == 1);
+  CHECK(g.states.raw()[0].name == "a");
+  CHECK(g.states.raw()[0].updated == kNone<ValueId>);
+  CHECK(g.outputs.at(0).name == "loss");
+  CHECK(g.outputs.at(1).name == "grad_c");
+  CHECK(g.outputs.at(1).gradient_of == "c");
+  const auto out = interpret(g, {host<float>(DType::f32, {2}, {1, 10})});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{20, 630});
+}
+
+TEST_CASE("a number that Python computes from sizes is computed by the graph") {
+  ProgramMaker m;
+  const Expr n = Expr::symbol(m.p.syms.add({.name = "n", .min = 1, .max = 8}));
+  m.input("x", DType::f32, {n});
+  m.p.nodes.push_back(
+      {.name = "half", .target = "operator.truediv", .args = {{"0", n}, {"1", Expr(2)}}, .results = {SymbolicArg{"half", "(n/2)"}}});
+  m.p.nodes.push_back({.name = "inverse",
+                       .target = "operator.truediv",
+                       .args = {{"0", 1.0}, {"1", SymbolicArg{"half", "(n/2)"}}},
+                       .results = {SymbolicArg{"inverse", "1/(n/2)"}}});
+  m.node("aten.mul.Tensor", {{"self", ref("x")}, {"other", SymbolicArg{"inverse", "1/(n/2)"}}}, "y", DType::f32, {n});
+  m.node("aten.pow.Tensor_Scalar", {{"self", ref("x")}, {"exponent", SymbolicArg{"half", "(n/2)"}}}, "z", DType::f32, {n});
+  m.output("y");
+  m.output("z");
+  const auto out = interpret(decompose::decompose(m.p), {host<float>(DType::f32, {4}, {1, 2, 3, 4})});
+  CHECK(values<float>(out.at(0)) == std::vector<float>{0.5f, 1, 1.5f, 2});
+  CHECK(values<float>(out.at(1)) == std::vector<float>{1, 4, 9, 16});
+
+  m.node("aten.mul.Tensor", {{"self", ref("x")}, {"other", SymbolicArg{"unknown", "exp(n)"}}}, "w", DType::f32, {n});
+  m.output("w");
+  const auto missing = decompose::find_unsupported(m.p);
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why.find("exp(n)") != std::string::npos);
+}

@@ -39,7 +39,7 @@ output %8 "half"
 output %9 "padded"
 output %10 "n"
 output %11 "best" alias_input 0
-output %flags "f"
+output %flags "f" gradient_of "fc.weight"
 output %empty "e"
 )graph";
 

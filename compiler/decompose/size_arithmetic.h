@@ -1,0 +1,10 @@
+#pragma once
+// Floats that Python computes from sizes ("1.0 / (batch * 16)"), as rank-0 float64 values of the graph.
+#include "decompose/rule.h"
+
+namespace aotc::decompose {
+
+/// The value that `arg` names. Throws Refused where an operator on the way is not known.
+ValueId compute_from_sizes(Builder& b, const import::Program& program, const import::SymbolicArg& arg);
+
+}  // namespace aotc::decompose
