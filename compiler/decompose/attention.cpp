@@ -2,10 +2,16 @@
 #include <cmath>
 #include <limits>
 
+#include "decompose/attention.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 
 namespace aotc::decompose {
+
+double attention_scale(Rule& r, const T& query) {
+  return r.none("scale") ? 1.0 / std::sqrt(static_cast<double>(r.constant(query.dim(-1), "the head size"))) : r.number("scale");
+}
+
 namespace {
 
 std::vector<Expr> lead_of(const T& x) { return {x.dims().begin(), x.dims().end() - 2}; }
@@ -51,7 +57,7 @@ void attend(Rule& r, std::string_view mask_name, bool gqa) {
   if (r.number_or("dropout_p", 0.0) != 0.0) r.refuse("attention with dropout is random", "call model.eval() before exporting");
   const DType t = q.dtype();
   if (!is_float(t)) r.refuse(fmt::format("attention of {} is not supported", dtype_name(t)));
-  const double scale = r.none("scale") ? 1.0 / std::sqrt(static_cast<double>(r.constant(q.dim(-1), "the head size"))) : r.number("scale");
+  const double scale = attention_scale(r, q);
   // Heads: the last leading dim (none for a plain matrix). Keys may have fewer, by a whole factor.
   std::vector<Expr> lq = lead_of(q), lk = lead_of(k), lv = lead_of(v);
   const std::optional<T> mask0 = mask_name.empty() ? std::nullopt : opt_tensor(r, mask_name);

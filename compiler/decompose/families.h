@@ -20,6 +20,7 @@ RuleTable einsum_rules();
 RuleTable conv_rules();
 RuleTable pool_rules();
 RuleTable upsample_rules();
+RuleTable grid_sample_rules();
 RuleTable pad_rules();
 RuleTable index_rules();
 RuleTable scatter_rules();
@@ -28,5 +29,14 @@ RuleTable attention_rules();
 RuleTable rnn_rules();
 RuleTable effect_rules();
 RuleTable loss_rules();
+RuleTable backward_activation_rules();
+RuleTable backward_loss_rules();
+RuleTable backward_norm_rules();
+RuleTable backward_conv_rules();
+RuleTable backward_pool_rules();
+RuleTable backward_resize_rules();
+RuleTable backward_index_rules();
+RuleTable backward_attention_rules();
+RuleTable backward_distance_rules();
 
 }  // namespace aotc::decompose

@@ -18,6 +18,8 @@ T take_index(const T& x, const T& index, int dim);
 
 /// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
+/// The elements from `start` to `end` in steps.
+Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step);
 /// A negative index counts from the end.
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
 /// Length of the diagonal k places right of the main one.
@@ -26,5 +28,7 @@ Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k);
 T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
 /// x with src written at the elements of x.as_strided(src.dims(), strides, start), in x's dense order.
 T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start);
+/// x with `values` added at the places `index` along dim d. 16-bit floats are summed in float32.
+T add_at(const T& x, const T& values, const T& index, int d);
 
 }  // namespace aotc::decompose

@@ -202,11 +202,10 @@ void channel_shuffle(Rule& r) {
 void slice_scatter(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
-  SymTable& s = r.b.syms();
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
   std::vector<Expr> src_dims = x.dims();
   const int64_t step = r.integer_or("step", 1);
-  src_dims[static_cast<size_t>(d)] = s.simplify(max(ceildiv(slice_bound(r, "end", x.dim(d), x.dim(d)) - start, step), 0));
+  src_dims[static_cast<size_t>(d)] = slice_length(r, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step);
   r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(src_dims), d, start, step));
 }
 

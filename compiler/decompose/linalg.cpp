@@ -43,8 +43,6 @@ T matmul(const T& a, const T& b, DType result) {
 
 namespace {
 
-constexpr int64_t kMaxPairedRows = 1024;
-
 /// Two operands in the archive's result type.
 T product_of(Rule& r, std::string_view a, std::string_view b) {
   const DType t = r.meta_result().dtype;

@@ -19,6 +19,8 @@ Labeled contract(const Labeled& a, const Labeled& b, const std::vector<int>& kee
 /// Sums what `keep` lacks and permutes to the order of `keep`.
 T finish_contraction(const Labeled& a, const std::vector<int>& keep);
 
+constexpr int64_t kMaxPairedRows = 1024;  ///< of distances between all pairs of rows
+
 /// The inverse of a (small) matrix, in float64 (decompose/solve.cpp).
 T inverse(Rule& r, const T& matrix);
 

@@ -163,9 +163,11 @@ void nan_to_num(Rule& r) {
 }
 
 void log_sigmoid(Rule& r) {
-  const T x = tensor(r, "self"), y = x.up();
-  r.set(0, (minimum(y, 0.0) - unary(Op::log1p, exp(-abs(y)))).to(x.dtype()));
-  if (r.wants(1)) r.refuse("the buffer result of log_sigmoid_forward is not supported");
+  const T x = tensor(r, "self"), y = x.up(), small = exp(-abs(y));
+  r.set(0, (minimum(y, 0.0) - unary(Op::log1p, small)).to(x.dtype()));
+  if (!r.wants(1)) return;
+  const TensorType buffer = r.meta_result(1);  // what the gradient reads; empty where its kernel computes it again
+  r.set(1, buffer.elems().is(0) ? T(r.b, full(r.b, buffer.dtype, buffer.dims, 0.0)) : small.to(buffer.dtype).reshape(buffer.dims));
 }
 
 /// -x * log(x), 0 at 0, -inf below.

@@ -3,12 +3,9 @@
 #include <limits>
 
 #include "decompose/families.h"
-#include "decompose/tensor.h"
+#include "decompose/pooling.h"
 
 namespace aotc::decompose {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Ints trailing(const T& x, int k) {
   Ints d;
@@ -17,6 +14,114 @@ Ints trailing(const T& x, int k) {
 }
 
 std::vector<Expr> last(const std::vector<Expr>& dims, int k) { return {dims.end() - k, dims.end()}; }
+
+T along(const T& v, int i, int k) {
+  std::vector<Expr> d(static_cast<size_t>(k), Expr(1));
+  d[static_cast<size_t>(i)] = v.dim(0);
+  return v.reshape(d);
+}
+
+PoolWindows pool_windows(Rule& r, int k) {
+  PoolWindows w;
+  w.kernel = r.spatial("kernel_size", k);
+  w.stride = r.none("stride") || r.integers("stride").empty() ? w.kernel : r.spatial("stride", k);
+  w.padding = r.spatial("padding", k, 0);
+  w.dilation = r.has("dilation") ? r.spatial("dilation", k) : Ints(static_cast<size_t>(k), 1);
+  return w;
+}
+
+std::vector<Expr> pool_sizes(Rule& r, const std::vector<Expr>& in, const PoolWindows& w) {
+  const bool ceil_mode = r.boolean_or("ceil_mode", false);
+  std::vector<Expr> out;
+  for (size_t i = 0; i < w.kernel.size(); ++i) {
+    if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0)
+      throw r.fault("a window, stride, padding or dilation out of range");
+    const Expr end = in[i] + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1;
+    Expr n = floordiv(end + (ceil_mode ? w.stride[i] - 1 : 0), w.stride[i]) + 1;
+    if (ceil_mode) n = n - min(max((n - 1) * w.stride[i] - (in[i] + w.padding[i]) + 1, 0), 1);
+    out.push_back(r.b.syms().simplify(n));
+  }
+  return out;
+}
+
+T pool_divisor(Rule& r, const PoolWindows& w, const std::vector<Expr>& in, const std::vector<Expr>& out, DType t) {
+  if (r.has("divisor_override") && !r.none("divisor_override")) return {r.b, full(r.b, t, {}, r.number("divisor_override"))};
+  const bool with_pad = r.boolean("count_include_pad");
+  const bool padded = std::any_of(w.padding.begin(), w.padding.end(), [](int64_t p) { return p != 0; });
+  const int k = static_cast<int>(w.kernel.size());
+  double taps = 1;
+  for (int64_t s : w.kernel) taps *= static_cast<double>(s);
+  if (!r.boolean("ceil_mode") && (with_pad || !padded)) return {r.b, full(r.b, t, {}, taps)};
+  // The window's part inside the (padded) input, per output place.
+  T n = T(r.b, full(r.b, DType::i64, {}, 1.0));
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    std::vector<Expr> line(static_cast<size_t>(k), Expr(1));
+    line[s] = out[s];
+    const T from = iota(r.b, line, i) * static_cast<double>(w.stride[s]) - static_cast<double>(w.padding[s]);
+    const T end = minimum(from + static_cast<double>(w.kernel[s]), scalar_of(r.b, in[s] + w.padding[s], DType::i64));
+    n = n * (with_pad ? end - from : minimum(end, scalar_of(r.b, in[s], DType::i64)) - maximum(from, 0.0));
+  }
+  return n.to(t);
+}
+
+AdaptiveRange adaptive_range(Builder& b, const Expr& in, const Expr& out) {
+  const T index = iota(b, {out}, 0), size = scalar_of(b, in, DType::i64), many = scalar_of(b, out, DType::i64);
+  const T first = binary(Op::div_floor, index * size, many);
+  const T end = binary(Op::div_floor, (index + 1.0) * size + (many - 1.0), many);
+  return {first, end - first};
+}
+
+Adaptive adaptive_windows(Rule& r, const T& x0, const std::vector<Expr>& out, double fill) {
+  const int k = static_cast<int>(out.size());
+  SymTable& syms = r.b.syms();
+  Adaptive a{x0, {}, {}, {}};
+  // Each dim i in turn becomes [Oi, Ki] in place.
+  for (int i = 0; i < k; ++i) {
+    const int at = a.windows.rank() - (k - i);
+    const Expr in = a.windows.dim(at), o = syms.simplify(out[static_cast<size_t>(i)]);
+    const AdaptiveRange range = adaptive_range(r.b, in, o);
+    a.first.push_back(range.first);
+    a.length.push_back(range.length);
+    const std::optional<int64_t> oc = o.as_const();
+    std::vector<Expr> dims = a.windows.dims();
+    dims[static_cast<size_t>(at)] = o;
+    if (oc && *oc > 0 && syms.proves_divisible(in, *oc)) {
+      const Expr step = syms.simplify(floordiv(in, *oc));
+      dims.insert(dims.begin() + at + 1, step);
+      a.windows = a.windows.reshape(dims);
+      a.uniform.push_back(1);
+      continue;
+    }
+    a.uniform.push_back(0);
+    // The longest window; shorter ones are filled up.
+    Expr longest = syms.simplify(floordiv(in + o - 1, o) + 1);
+    if (auto ic = in.as_const(); ic && oc) {
+      int64_t most = 0;
+      for (int64_t j = 0; j < *oc; ++j) most = std::max(most, ((j + 1) * *ic + *oc - 1) / *oc - j * *ic / *oc);
+      longest = most;
+    }
+    const T tap = iota(r.b, {o, longest}, 1);
+    const T place = minimum(range.first.unsqueeze(1) + tap, scalar_of(r.b, in - 1, DType::i64));
+    T w(r.b, r.b.index(a.windows, {place}, {at}, at));
+    std::vector<Expr> mask_dims(static_cast<size_t>(w.rank()), Expr(1));
+    mask_dims[static_cast<size_t>(at)] = o;
+    mask_dims[static_cast<size_t>(at) + 1] = longest;
+    a.windows = where((tap < range.length.unsqueeze(1)).reshape(mask_dims), w, fill);
+  }
+  // [.., O1, K1, O2, K2] → [.., O1, O2, K1, K2]
+  const int lead = a.windows.rank() - 2 * k;
+  Ints perm;
+  for (int i = 0; i < lead; ++i) perm.push_back(i);
+  for (int half = 0; half < 2; ++half)
+    for (int i = 0; i < k; ++i) perm.push_back(lead + 2 * i + half);
+  a.windows = a.windows.permute(perm);
+  return a;
+}
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Row-major position in the input of the window element that `within` names, per output element.
 T position_of(const T& within, const std::vector<Expr>& in, const Ints& kernel, const Ints& stride, const Ints& padding,
@@ -37,132 +142,36 @@ T position_of(const T& within, const std::vector<Expr>& in, const Ints& kernel, 
   return flat;
 }
 
-/// The archive's sizes of a pool's result. In ceil mode a window may end past the padded input, but begins within its front part.
-std::vector<Expr> pooled(Rule& r, const T& x, const Ints& kernel, const Ints& stride, const Ints& padding, const Ints& dilation) {
-  const int k = static_cast<int>(kernel.size());
+/// The archive's sizes of a pool's result.
+std::vector<Expr> pooled(Rule& r, const T& x, const PoolWindows& w) {
+  const int k = static_cast<int>(w.kernel.size());
   const TensorType t = r.meta_result();
   if (x.rank() < k || t.rank() != x.rank()) throw r.fault(fmt::format("a pool of {} dimensions of {}", k, x.rank()));
-  const bool ceil_mode = r.boolean_or("ceil_mode", false);
-  std::vector<Expr> own;
-  for (int i = 0; i < k; ++i) {
-    const size_t s = static_cast<size_t>(i);
-    if (kernel[s] < 1 || stride[s] < 1 || dilation[s] < 1 || padding[s] < 0)
-      throw r.fault("a window, stride, padding or dilation out of range");
-    const Expr size = x.dim(i - k), last = size + 2 * padding[s] - dilation[s] * (kernel[s] - 1) - 1;
-    Expr n = floordiv(last + (ceil_mode ? stride[s] - 1 : 0), stride[s]) + 1;
-    if (ceil_mode) n = n - min(max((n - 1) * stride[s] - (size + padding[s]) + 1, 0), 1);
-    own.push_back(r.b.syms().simplify(n));
-  }
-  return r.agree(own, last(t.dims, k), "the pool");
+  return r.agree(pool_sizes(r, last(x.dims(), k), w), last(t.dims, k), "the pool");
 }
 
 template <int k>
 void max_pool(Rule& r) {
   const T x0 = tensor(r, "self");
-  const Ints kernel = r.spatial("kernel_size", k);
-  const Ints stride = r.none("stride") || r.integers("stride").empty() ? kernel : r.spatial("stride", k);
-  const Ints padding = r.spatial("padding", k, 0), dilation = r.spatial("dilation", k);
+  const PoolWindows p = pool_windows(r, k);
   const TensorType t = r.meta_result();
   const T x = is_float(x0.dtype()) ? x0 : x0.to(DType::i64);
-  const T w(r.b, r.b.window(x, kernel, stride, padding, dilation, pooled(r, x, kernel, stride, padding, dilation), -kInfinity));
+  const T w(r.b, r.b.window(x, p.kernel, p.stride, p.padding, p.dilation, pooled(r, x, p), -kInfinity));
   r.set(0, w.reduce(ReduceKind::max, trailing(w, k), false).to(t.dtype));
   if (r.wants(1))
-    r.set(1, position_of(w.reduce(ReduceKind::argmax, trailing(w, k), false), last(x.dims(), k), kernel, stride, padding, dilation));
+    r.set(1,
+          position_of(w.reduce(ReduceKind::argmax, trailing(w, k), false), last(x.dims(), k), p.kernel, p.stride, p.padding, p.dilation));
 }
 
 template <int k>
 void avg_pool(Rule& r) {
   const T x0 = tensor(r, "self");
-  const Ints kernel = r.spatial("kernel_size", k);
-  const Ints stride = r.none("stride") || r.integers("stride").empty() ? kernel : r.spatial("stride", k);
-  const Ints padding = r.spatial("padding", k, 0);
-  const bool ceil_mode = r.boolean("ceil_mode"), with_pad = r.boolean("count_include_pad");
+  const PoolWindows p = pool_windows(r, k);
   const TensorType t = r.meta_result();
   const T x = is_float(x0.dtype()) ? x0.up() : x0.to(DType::i64);
-  const T w(r.b, r.b.window(x, kernel, stride, padding, Ints(k, 1), pooled(r, x, kernel, stride, padding, Ints(k, 1)), 0.0));
-  const T sum = w.sum(trailing(w, k), false);
-  const auto divide = [&](const T& by) { r.set((is_float(sum.dtype()) ? sum / by : binary(Op::div_trunc, sum, by)).to(t.dtype)); };
-  if (r.has("divisor_override") && !r.none("divisor_override"))
-    return divide(T(r.b, full(r.b, sum.dtype(), {}, r.number("divisor_override"))));
-  const bool padded = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; });
-  double taps = 1;
-  for (int64_t s : kernel) taps *= static_cast<double>(s);
-  if (!ceil_mode && (with_pad || !padded)) return divide(T(r.b, full(r.b, sum.dtype(), {}, taps)));
-  // The window's part inside the (padded) input, per output place.
-  T n = T(r.b, full(r.b, DType::i64, {}, 1.0));
-  for (int i = 0; i < k; ++i) {
-    const size_t s = static_cast<size_t>(i);
-    std::vector<Expr> line(static_cast<size_t>(k), Expr(1));
-    line[s] = last(t.dims, k)[s];
-    const Expr size = last(x.dims(), k)[s];
-    const T from = iota(r.b, line, i) * static_cast<double>(stride[s]) - static_cast<double>(padding[s]);
-    const T end = minimum(from + static_cast<double>(kernel[s]), scalar_of(r.b, size + padding[s], DType::i64));
-    n = n * (with_pad ? end - from : minimum(end, scalar_of(r.b, size, DType::i64)) - maximum(from, 0.0));
-  }
-  divide(n.to(sum.dtype()));
-}
-
-/// [.., S] → [.., O, K]: the adaptive windows of one dim; elements past a window's end hold `fill`. Gives the first index of each window.
-struct Adaptive {
-  T windows;             ///< [.., O1..Ok, K1..Kk]
-  std::vector<T> first;  ///< [Oi]
-  std::vector<T> length;
-  Ints uniform;  ///< > 0: every window has this size
-};
-
-Adaptive adaptive_windows(Rule& r, const T& x0, const std::vector<Expr>& out, double fill) {
-  const int k = static_cast<int>(out.size());
-  SymTable& syms = r.b.syms();
-  Adaptive a{x0, {}, {}, {}};
-  // Each dim i in turn becomes [Oi, Ki] in place.
-  for (int i = 0; i < k; ++i) {
-    const int at = a.windows.rank() - (k - i);
-    const Expr in = a.windows.dim(at), o = syms.simplify(out[static_cast<size_t>(i)]);
-    const T index = iota(r.b, {o}, 0), size = scalar_of(r.b, in, DType::i64), many = scalar_of(r.b, o, DType::i64);
-    const T start = binary(Op::div_floor, index * size, many);
-    const T end = binary(Op::div_floor, (index + 1.0) * size + (many - 1.0), many);
-    a.first.push_back(start);
-    a.length.push_back(end - start);
-    const std::optional<int64_t> oc = o.as_const();
-    std::vector<Expr> dims = a.windows.dims();
-    dims[static_cast<size_t>(at)] = o;
-    if (oc && *oc > 0 && syms.proves_divisible(in, *oc)) {
-      const Expr step = syms.simplify(floordiv(in, *oc));
-      dims.insert(dims.begin() + at + 1, step);
-      a.windows = a.windows.reshape(dims);
-      a.uniform.push_back(1);
-      continue;
-    }
-    a.uniform.push_back(0);
-    // The longest window; shorter ones are filled up.
-    Expr longest = syms.simplify(floordiv(in + o - 1, o) + 1);
-    if (auto ic = in.as_const(); ic && oc) {
-      int64_t most = 0;
-      for (int64_t j = 0; j < *oc; ++j) most = std::max(most, ((j + 1) * *ic + *oc - 1) / *oc - j * *ic / *oc);
-      longest = most;
-    }
-    const T tap = iota(r.b, {o, longest}, 1);
-    const T place = minimum(start.unsqueeze(1) + tap, size - 1.0);
-    T w(r.b, r.b.index(a.windows, {place}, {at}, at));
-    std::vector<Expr> mask_dims(static_cast<size_t>(w.rank()), Expr(1));
-    mask_dims[static_cast<size_t>(at)] = o;
-    mask_dims[static_cast<size_t>(at) + 1] = longest;
-    a.windows = where((tap < (end - start).unsqueeze(1)).reshape(mask_dims), w, fill);
-  }
-  // [.., O1, K1, O2, K2] → [.., O1, O2, K1, K2]
-  const int lead = a.windows.rank() - 2 * k;
-  Ints perm;
-  for (int i = 0; i < lead; ++i) perm.push_back(i);
-  for (int half = 0; half < 2; ++half)
-    for (int i = 0; i < k; ++i) perm.push_back(lead + 2 * i + half);
-  a.windows = a.windows.permute(perm);
-  return a;
-}
-
-T along(const T& v, int i, int k) {
-  std::vector<Expr> d(static_cast<size_t>(k), Expr(1));
-  d[static_cast<size_t>(i)] = v.dim(0);
-  return v.reshape(d);
+  const T w(r.b, r.b.window(x, p.kernel, p.stride, p.padding, p.dilation, pooled(r, x, p), 0.0));
+  const T sum = w.sum(trailing(w, k), false), n = pool_divisor(r, p, last(x.dims(), k), last(t.dims, k), sum.dtype());
+  r.set((is_float(sum.dtype()) ? sum / n : binary(Op::div_trunc, sum, n)).to(t.dtype));
 }
 
 /// The archive's sizes in the last k dims, as argument 'output_size' has them.

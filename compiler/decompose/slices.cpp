@@ -14,6 +14,10 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
   return s.proves_le(e, size) ? s.simplify(e) : s.simplify(min(e, size));
 }
 
+Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step) {
+  return r.b.syms().simplify(max(ceildiv(end - start, step), 0));
+}
+
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size) {
   const Expr i = r.b.syms().simplify(index);
   return r.negative(i, "index") ? i + size : i;
@@ -59,6 +63,14 @@ T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, cons
   const std::vector<ValueId> in = {to.reshape({product(x.dims())}), place.reshape({n}), from.reshape({n})};
   const T y(b, b.make1(Op::scatter, in, {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("none")}, {Attr::include_self, true}}));
   return y.to(x.dtype()).reshape(x.dims());
+}
+
+T add_at(const T& x, const T& values, const T& index, int d) {
+  Builder& b = x.b();
+  const T to = x.up(), v = values.to(to.dtype());
+  const T y(b, b.make1(Op::index_put, {to, v, index.to(DType::i64)},
+                       {{Attr::dims, Ints{d}}, {Attr::out_pos, int64_t{d}}, {Attr::accumulate, true}}));
+  return y.to(x.dtype());
 }
 
 }  // namespace aotc::decompose

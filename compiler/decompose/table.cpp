@@ -24,7 +24,8 @@ std::vector<Family> families() {
       {"einsum", "matrix products", einsum_rules()},
       {"convolutions", "convolutions", conv_rules()},
       {"pooling", "", pool_rules()},
-      {"resizing and sampling", "", upsample_rules()},
+      {"resizing", "", upsample_rules()},
+      {"sampling at coordinates", "scatter (gradients)", grid_sample_rules()},
       {"padding", "", pad_rules()},
       {"indexing, lookups", "", index_rules()},
       {"writing by index", "scatter, index_put", scatter_rules()},
@@ -33,6 +34,15 @@ std::vector<Family> families() {
       {"recurrent layers", "recurrences, matrix products", rnn_rules()},
       {"losses, distances", "", loss_rules()},
       {"assertions and effects", "", effect_rules()},
+      {"gradients of activations", "", backward_activation_rules()},
+      {"gradients of losses", "", backward_loss_rules()},
+      {"gradients of normalisation", "", backward_norm_rules()},
+      {"gradients of convolutions", "convolutions, matrix products", backward_conv_rules()},
+      {"gradients of pooling", "", backward_pool_rules()},
+      {"gradients of resizing, padding", "index_put", backward_resize_rules()},
+      {"gradients of indexing, lookups", "scatter, index_put", backward_index_rules()},
+      {"gradients of attention", "matrix products", backward_attention_rules()},
+      {"gradients of distances", "", backward_distance_rules()},
   };
 }
 

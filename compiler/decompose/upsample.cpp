@@ -1,22 +1,15 @@
-// Resizing of images and volumes, one dim after the other, and sampling on a grid.
+// Resizing of images and volumes, one dim after the other, and the grids of affine maps.
 #include <algorithm>
 #include <cmath>
 
 #include "decompose/families.h"
-#include "decompose/tensor.h"
+#include "decompose/resize.h"
 
 namespace aotc::decompose {
 namespace {
 
-/// One spatial dim: where it is, its sizes, and the given scale (0: from the sizes).
-struct Axis {
-  int dim;
-  Expr in, out;
-  double scale = 0;
-};
-
 /// The size that a scale gives: that of the element count times it, cut off.
-Expr scaled(const Axis& a) {
+Expr scaled(const ResizeAxis& a) {
   if (const auto n = a.in.as_const()) return static_cast<int64_t>(static_cast<double>(*n) * a.scale);
   for (int64_t den = 1; den <= (1 << 20); den *= 2)
     if (const double num = a.scale * static_cast<double>(den); num == std::floor(num) && num < 1e9)
@@ -24,82 +17,17 @@ Expr scaled(const Axis& a) {
   return a.out;
 }
 
-std::vector<Axis> axes(Rule& r, const T& x, int k) {
-  static constexpr std::string_view kScales[] = {"scales_d", "scales_h", "scales_w"};
-  const TensorType t = r.meta_result();
-  if (x.rank() != k + 2 || t.rank() != k + 2) throw r.fault(fmt::format("an image of {} dimensions", x.rank()));
-  std::vector<double> factors;
-  if (r.has("scale_factors") && !r.none("scale_factors")) factors = r.numbers("scale_factors");
-  std::vector<Expr> sizes;
-  if (r.has("output_size") && !r.none("output_size")) sizes = r.syms("output_size");
-  std::vector<Axis> out;
-  for (int i = 0; i < k; ++i) {
-    Axis a{2 + i, x.dim(2 + i), t.dims[static_cast<size_t>(2 + i)]};
-    const std::string_view name = k == 1 ? "scales" : kScales[3 - k + i];
-    if (static_cast<size_t>(i) < factors.size())
-      a.scale = factors[static_cast<size_t>(i)];
-    else if (!r.none(name))
-      a.scale = r.number(name);
-    const size_t s = static_cast<size_t>(i);
-    if (s < sizes.size()) r.agree(sizes[s], a.out, "argument 'output_size'");
-    if (s < factors.size()) r.agree(r.b.syms().simplify(scaled(a)), a.out, "argument 'scale_factors'");
-    out.push_back(a);
-  }
-  return out;
-}
-
 /// A condition on sizes as a value of rank 0.
 T sizes_equal(Builder& b, const Expr& x, const Expr& y) { return scalar_of(b, x, DType::i64) == scalar_of(b, y, DType::i64); }
 
 /// Input elements per output element.
-T ratio(Builder& b, const Axis& a, DType t) {
+T ratio(Builder& b, const ResizeAxis& a, DType t) {
   if (a.scale > 0) return {b, full(b, t, {}, 1.0 / a.scale)};
   return scalar_of(b, a.in, t) / scalar_of(b, a.out, t);
 }
 
-T take(const T& x, const Axis& a, const T& index) { return {x.b(), x.b().index(x, {index}, {a.dim}, a.dim)}; }
-
-/// A vector along the axis, broadcastable to x.
-T along(const T& v, const Axis& a, int rank) {
-  std::vector<Expr> d(static_cast<size_t>(rank), Expr(1));
-  d[static_cast<size_t>(a.dim)] = v.dim(0);
-  return v.reshape(d);
-}
-
-/// With a given scale, images (but neither rows nor volumes) are copied where the size stays and doubled where it doubles, whatever the
-/// scale; else the scale decides.
-template <int k, bool exact>
-void nearest(Rule& r) {
-  constexpr bool kBySize = k == 2 && !exact;
-  T x = tensor(r, r.has("self") ? "self" : "input");
-  for (const Axis& a : axes(r, x, k)) {
-    SymTable& s = r.b.syms();
-    if (s.proves_eq(a.in, a.out) && (kBySize || a.scale == 0 || a.scale == 1.0)) continue;
-    const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
-    const std::optional<int64_t> by = in && out && *in > 0 && *out % *in == 0 ? std::optional(*out / *in) : std::nullopt;
-    if (by && (a.scale == 0 || a.scale == static_cast<double>(*by) || (kBySize && *by == 2))) {
-      // A whole multiple repeats each element.
-      T y = x.unsqueeze(a.dim + 1);
-      std::vector<Expr> dims = y.dims(), to = x.dims();
-      dims[static_cast<size_t>(a.dim) + 1] = *by;
-      to[static_cast<size_t>(a.dim)] = a.out;
-      x = y.expand(dims).reshape(to);
-      continue;
-    }
-    const T i = iota(r.b, {a.out}, 0, DType::f32);
-    T at = floor((exact ? i + 0.5 : i) * ratio(r.b, a, DType::f32)).to(DType::i64);
-    if (kBySize && a.scale > 0) {
-      const T index = iota(r.b, {a.out}, 0);
-      if (!s.proves_ne(a.out, a.in * 2)) at = where(sizes_equal(r.b, a.out, a.in * 2), binary(Op::div_floor, index, 2.0), at);
-      if (!s.proves_ne(a.out, a.in)) at = where(sizes_equal(r.b, a.out, a.in), index, at);
-    }
-    x = take(x, a, minimum(at, scalar_of(r.b, a.in - 1, DType::i64)));
-  }
-  r.set(x);
-}
-
 /// The place in the input of each output element, in elements.
-T source(Rule& r, const Axis& a, bool align, bool clamp, DType t) {
+T source(Rule& r, const ResizeAxis& a, bool align, bool clamp, DType t) {
   const T i = iota(r.b, {a.out}, 0, t);
   if (align) {
     if (r.b.syms().proves_le(a.out, 1)) return i * 0.0;
@@ -109,47 +37,139 @@ T source(Rule& r, const Axis& a, bool align, bool clamp, DType t) {
   return clamp ? maximum(at, 0.0) : at;
 }
 
+/// Keys' cubic kernel with a = -0.75: weight of the tap at distance d.
+T cubic_near(const T& d) { return ((d * 1.25 - 2.25) * d) * d + 1.0; }
+T cubic_far(const T& d) { return ((d * -0.75 + 3.75) * d - 6.0) * d + 3.0; }
+
+}  // namespace
+
+std::vector<ResizeAxis> resize_axes(Rule& r, const std::vector<Expr>& in, const std::vector<Expr>& result, int k) {
+  static constexpr std::string_view kScales[] = {"scales_d", "scales_h", "scales_w"};
+  const size_t rank = static_cast<size_t>(k) + 2;
+  if (in.size() != rank || result.size() != rank) throw r.fault(fmt::format("an image of {} dimensions", in.size()));
+  std::vector<double> factors;
+  if (r.has("scale_factors") && !r.none("scale_factors")) factors = r.numbers("scale_factors");
+  std::vector<Expr> sizes;
+  if (r.has("output_size") && !r.none("output_size")) sizes = r.syms("output_size");
+  std::vector<ResizeAxis> axes;
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    ResizeAxis a{2 + i, in[2 + s], result[2 + s]};
+    const std::string_view name = k == 1 ? "scales" : kScales[3 - k + i];
+    if (s < factors.size())
+      a.scale = factors[s];
+    else if (!r.none(name))
+      a.scale = r.number(name);
+    if (s < sizes.size()) r.agree(sizes[s], a.out, "argument 'output_size'");
+    if (s < factors.size()) r.agree(r.b.syms().simplify(scaled(a)), a.out, "argument 'scale_factors'");
+    axes.push_back(a);
+  }
+  return axes;
+}
+
+T along_axis(const T& v, const ResizeAxis& a, int rank) {
+  std::vector<Expr> d(static_cast<size_t>(rank), Expr(1));
+  d[static_cast<size_t>(a.dim)] = v.dim(0);
+  return v.reshape(d);
+}
+
+std::optional<int64_t> nearest_repeats(Rule& r, const ResizeAxis& a, bool by_size) {
+  if (r.b.syms().proves_eq(a.in, a.out) && (by_size || a.scale == 0 || a.scale == 1.0)) return 1;
+  const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
+  if (!in || !out || *in <= 0 || *out % *in != 0) return std::nullopt;
+  const int64_t by = *out / *in;
+  return a.scale == 0 || a.scale == static_cast<double>(by) || (by_size && by == 2) ? std::optional(by) : std::nullopt;
+}
+
+T nearest_index(Rule& r, const ResizeAxis& a, bool exact, bool by_size) {
+  const SymTable& s = r.b.syms();
+  const T i = iota(r.b, {a.out}, 0, DType::f32);
+  T at = floor((exact ? i + 0.5 : i) * ratio(r.b, a, DType::f32)).to(DType::i64);
+  if (by_size && a.scale > 0) {
+    const T index = iota(r.b, {a.out}, 0);
+    if (!s.proves_ne(a.out, a.in * 2)) at = where(sizes_equal(r.b, a.out, a.in * 2), binary(Op::div_floor, index, 2.0), at);
+    if (!s.proves_ne(a.out, a.in)) at = where(sizes_equal(r.b, a.out, a.in), index, at);
+  }
+  return minimum(at, scalar_of(r.b, a.in - 1, DType::i64));
+}
+
+/// Where the size stays the image is copied, whatever the scale.
+bool linear_keeps(Rule& r, const ResizeAxis& a) { return r.b.syms().proves_eq(a.in, a.out); }
+
+std::vector<ResizeTap> linear_taps(Rule& r, const ResizeAxis& a, bool align, DType t) {
+  T at = source(r, a, align, true, t);
+  if (a.scale > 0 && !align && !r.b.syms().proves_ne(a.in, a.out)) at = where(sizes_equal(r.b, a.in, a.out), iota(r.b, {a.out}, 0, t), at);
+  const T top = scalar_of(r.b, a.in - 1, DType::i64);
+  const T i0 = minimum(at.to(DType::i64), top), i1 = minimum(i0 + 1.0, top);
+  const T w = at - i0.to(t);
+  return {{i0, 1.0 - w}, {i1, w}};
+}
+
+std::vector<ResizeTap> cubic_taps(Rule& r, const ResizeAxis& a, bool align, DType t) {
+  const T at = source(r, a, align, false, t);
+  const T base = floor(at), f = at - base;
+  const T w[4] = {cubic_far(f + 1.0), cubic_near(f), cubic_near(1.0 - f), cubic_far(2.0 - f)};
+  const T top = scalar_of(r.b, a.in - 1, DType::i64);
+  std::vector<ResizeTap> taps;
+  for (int i = 0; i < 4; ++i) {
+    const T index = minimum(maximum(base.to(DType::i64) + static_cast<double>(i - 1), 0.0), top);
+    taps.push_back({index, w[i]});
+  }
+  return taps;
+}
+
+namespace {
+
+std::vector<ResizeAxis> axes(Rule& r, const T& x, int k) { return resize_axes(r, x.dims(), r.meta_result().dims, k); }
+
+T take(const T& x, const ResizeAxis& a, const T& index) { return {x.b(), x.b().index(x, {index}, {a.dim}, a.dim)}; }
+
+/// Images (but neither rows nor volumes) go by their sizes where these are equal or doubled, whatever the scale.
+template <int k, bool exact>
+void nearest(Rule& r) {
+  constexpr bool kBySize = k == 2 && !exact;
+  T x = tensor(r, r.has("self") ? "self" : "input");
+  for (const ResizeAxis& a : axes(r, x, k)) {
+    const std::optional<int64_t> by = nearest_repeats(r, a, kBySize);
+    if (by == 1) continue;
+    if (by) {
+      // A whole multiple repeats each element.
+      T y = x.unsqueeze(a.dim + 1);
+      std::vector<Expr> dims = y.dims(), to = x.dims();
+      dims[static_cast<size_t>(a.dim) + 1] = *by;
+      to[static_cast<size_t>(a.dim)] = a.out;
+      x = y.expand(dims).reshape(to);
+      continue;
+    }
+    x = take(x, a, nearest_index(r, a, exact, kBySize));
+  }
+  r.set(x);
+}
+
+T apply(const T& x, const ResizeAxis& a, const std::vector<ResizeTap>& taps) {
+  std::optional<T> sum;
+  for (const ResizeTap& tap : taps) {
+    const T term = take(x, a, tap.index) * along_axis(tap.weight, a, x.rank());
+    sum = sum ? *sum + term : term;
+  }
+  return *sum;
+}
+
 template <int k>
 void linear(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
-  for (const Axis& a : axes(r, x, k)) {
-    // Where the size stays the image is copied, whatever the scale.
-    if (r.b.syms().proves_eq(a.in, a.out)) continue;
-    T at = source(r, a, align, true, x.dtype());
-    if (a.scale > 0 && !align && !r.b.syms().proves_ne(a.in, a.out))
-      at = where(sizes_equal(r.b, a.in, a.out), iota(r.b, {a.out}, 0, x.dtype()), at);
-    const T top = scalar_of(r.b, a.in - 1, DType::i64);
-    const T i0 = minimum(at.to(DType::i64), top), i1 = minimum(i0 + 1.0, top);
-    const T w = along(at - i0.to(x.dtype()), a, x.rank());
-    x = take(x, a, i0) * (1.0 - w) + take(x, a, i1) * w;
-  }
+  for (const ResizeAxis& a : axes(r, x, k))
+    if (!linear_keeps(r, a)) x = apply(x, a, linear_taps(r, a, align, x.dtype()));
   r.set((is_float(in.dtype()) ? x : unary(Op::round, x)).to(in.dtype()));
 }
 
-/// Keys' cubic kernel with a = -0.75: weight of the tap at distance d.
-T cubic_near(const T& d) { return ((d * 1.25 - 2.25) * d) * d + 1.0; }
-T cubic_far(const T& d) { return ((d * -0.75 + 3.75) * d - 6.0) * d + 3.0; }
-
 void bicubic(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
-  const bool align = r.boolean("align_corners");
-  T x = in.up();
   if (!is_float(in.dtype())) r.refuse("bicubic resizing of integers");
-  for (const Axis& a : axes(r, x, 2)) {
-    const T at = source(r, a, align, false, x.dtype());
-    const T base = floor(at), f = at - base;
-    const T w[4] = {cubic_far(f + 1.0), cubic_near(f), cubic_near(1.0 - f), cubic_far(2.0 - f)};
-    const T top = scalar_of(r.b, a.in - 1, DType::i64);
-    std::optional<T> sum;
-    for (int i = 0; i < 4; ++i) {
-      const T index = minimum(maximum(base.to(DType::i64) + static_cast<double>(i - 1), 0.0), top);
-      const T term = take(x, a, index) * along(w[i], a, x.rank());
-      sum = sum ? *sum + term : term;
-    }
-    x = *sum;
-  }
+  T x = in.up();
+  for (const ResizeAxis& a : axes(r, x, 2)) x = apply(x, a, cubic_taps(r, a, r.boolean("align_corners"), x.dtype()));
   r.set(x.to(in.dtype()));
 }
 
@@ -167,7 +187,7 @@ void antialiased(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
-  for (const Axis& a : axes(r, x, 2)) {
+  for (const ResizeAxis& a : axes(r, x, 2)) {
     const int64_t n = r.constant(a.in, "the size of an image resized with antialiasing"), m = r.constant(a.out, "the size of the result");
     const double step = align         ? (m > 1 ? static_cast<double>(n - 1) / static_cast<double>(m - 1) : 0.0)
                         : a.scale > 0 ? 1.0 / a.scale
@@ -191,77 +211,6 @@ void antialiased(Rule& r) {
     x = {r.b, r.b.transpose(T(r.b, r.b.matmul(flat, w, x.dtype())).reshape(to), a.dim, 3)};
   }
   r.set((is_float(in.dtype()) ? x : minimum(maximum(unary(Op::round, x), 0.0), 255.0)).to(in.dtype()));
-}
-
-/// Grid coordinate in [-1, 1] to elements.
-T unnormalize(const T& c, const T& size, bool align) { return align ? (c + 1.0) * 0.5 * (size - 1.0) : ((c + 1.0) * size - 1.0) * 0.5; }
-
-T reflect(const T& c, const T& lo2, const T& hi2) {
-  const T lo = lo2 * 0.5, span = (hi2 - lo2) * 0.5;
-  const T d = abs(c - lo), extra = binary(Op::fmod, d, span.expand(d.dims()));
-  const T flips = floor(d / span);
-  const T even = binary(Op::remainder, flips, 2.0) == 0.0;
-  return where(span == 0.0, 0.0, where(even, extra + lo, span - extra + lo));
-}
-
-/// Sampling of [N, C, S..] at [N, O.., k] coordinates, the last listed first.
-void grid_sampler(Rule& r) {
-  const T in = tensor(r, "input"), grid = tensor(r, "grid").to(compute_type(in.dtype()));
-  const T x = in.up();
-  const int k = x.rank() - 2;
-  const int64_t mode = r.integer("interpolation_mode"), padding = r.integer("padding_mode");
-  const bool align = r.boolean("align_corners");
-  if (mode == 2) r.refuse("bicubic grid sampling is not supported");
-  std::vector<T> at, size;
-  for (int i = 0; i < k; ++i) {
-    size.push_back(scalar_of(r.b, x.dim(2 + i), x.dtype()));
-    T c = unnormalize(grid.select(-1, k - 1 - i), size.back(), align);
-    const T zero = size.back().like(0);
-    if (padding == 2) c = align ? reflect(c, zero, (size.back() - 1.0) * 2.0) : reflect(c, zero - 1.0, size.back() * 2.0 - 1.0);
-    if (padding != 0) c = minimum(maximum(c, 0.0), size.back() - 1.0);
-    at.push_back(c);
-  }
-  const std::vector<Expr> places = at[0].dims();
-  const T batch = iota(r.b, places, 0);
-  Ints dims = {0};
-  for (int i = 0; i < k; ++i) dims.push_back(2 + i);
-  // Value at whole coordinates, zero outside; [N, C, O..].
-  const auto sample = [&](const std::vector<T>& whole) {
-    std::vector<ValueId> index = {batch};
-    T inside(r.b, full(r.b, DType::boolean, places, 1.0));
-    for (int i = 0; i < k; ++i) {
-      const T& c = whole[static_cast<size_t>(i)];
-      const T& n = size[static_cast<size_t>(i)];
-      if (padding == 0) inside = inside & (c >= 0.0) & (c <= n - 1.0);
-      index.push_back(minimum(maximum(c, 0.0), n - 1.0).to(DType::i64));
-    }
-    const T v(r.b, r.b.index(x, index, dims, 0));  // [N, O.., C]
-    const T masked = padding == 0 ? where(inside.unsqueeze(-1), v, 0.0) : v;
-    Ints perm = {0, masked.rank() - 1};
-    for (int i = 0; i < k; ++i) perm.push_back(1 + i);
-    return masked.permute(perm);
-  };
-  std::vector<T> whole;
-  if (mode == 1) {
-    for (const T& c : at) whole.push_back(unary(Op::round, c));
-    return r.set(sample(whole).to(in.dtype()));
-  }
-  std::optional<T> sum;
-  for (int corner = 0; corner < (1 << k); ++corner) {
-    whole.clear();
-    std::optional<T> w;
-    for (int i = 0; i < k; ++i) {
-      const T& c = at[static_cast<size_t>(i)];
-      const T base = floor(c), f = c - base;
-      const bool up = corner >> i & 1;
-      whole.push_back(up ? base + 1.0 : base);
-      const T part = up ? f : 1.0 - f;
-      w = w ? *w * part : part;
-    }
-    const T term = sample(whole) * w->unsqueeze(1);
-    sum = sum ? *sum + term : term;
-  }
-  r.set(sum->to(in.dtype()));
 }
 
 /// The sampling grid of an affine map: base coordinates times theta transposed.
@@ -321,9 +270,6 @@ constexpr RuleRow kRows[] = {
     {"aten._upsample_bilinear2d_aa.vec", antialiased<triangle_filter, 1>},
     {"aten._upsample_bicubic2d_aa.default", antialiased<cubic_filter, 2>},
     {"aten._upsample_bicubic2d_aa.vec", antialiased<cubic_filter, 2>},
-    {"aten.grid_sampler.default", grid_sampler},
-    {"aten.grid_sampler_2d.default", grid_sampler},
-    {"aten.grid_sampler_3d.default", grid_sampler},
     {"aten.affine_grid_generator.default", affine_grid},
 };
 }  // namespace

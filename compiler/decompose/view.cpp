@@ -108,7 +108,7 @@ void select(Rule& r) {
 /// The archive's size of dim d of result i, which is from `start` to `end` in steps.
 Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step, const TensorType& t) {
   if (d >= t.rank()) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
-  return r.agree(r.b.syms().simplify(max(ceildiv(end - start, step), 0)), t.dims[static_cast<size_t>(d)], "the slice");
+  return r.agree(slice_length(r, start, end, step), t.dims[static_cast<size_t>(d)], "the slice");
 }
 Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step) { return sliced(r, d, start, end, step, r.meta_result()); }
 

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 MODELS = {}
 EXPLAINED = {}  # name -> what `aotc explain` must count: (steps, operands computed in prologues)
 STORED_ONCE = set()  # names of models whose weights take no more room in the artifact than in the archive
+TRAIN_MODE = set()  # exported in training mode
 Dim = torch.export.Dim
 
 
@@ -20,6 +21,11 @@ def explained(steps, prologues):
         return f
 
     return note
+
+
+def in_training(f):
+    TRAIN_MODE.add(f.__name__)
+    return model(f)
 
 
 class Fn(nn.Module):
@@ -491,3 +497,18 @@ def equal_weights():
     a, b = nn.Linear(200, 200), nn.Linear(200, 200)
     b.load_state_dict({k: v.clone() for k, v in a.state_dict().items()})
     return nn.Sequential(a, nn.ReLU(), b), (torch.randn(5, 200),), None
+
+
+@in_training
+def batch_norm_in_training():
+    """The statistics of the batch; running ones are buffers that the operator writes, though its schema does not say so."""
+
+    class Norms(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two, self.each = nn.BatchNorm1d(6), nn.BatchNorm2d(4, momentum=0.3), nn.InstanceNorm1d(6, track_running_stats=True)
+
+        def forward(self, x, y):
+            return self.one(x), self.two(y), self.each(x) + self.one.running_mean[:, None]
+
+    return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None

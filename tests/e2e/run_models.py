@@ -14,7 +14,8 @@ import warnings
 import torch
 
 sys.path.insert(0, os.path.dirname(__file__))
-from models import EXPLAINED, MODELS, STORED_ONCE
+from models import EXPLAINED, MODELS, STORED_ONCE, TRAIN_MODE
+from training_models import TRAINED, training_program
 
 
 def sh(*cmd):
@@ -27,9 +28,12 @@ def sh(*cmd):
 def export(name, path):
     torch.manual_seed(1)
     module, args, dims = MODELS[name]()
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.set_grad_enabled(name in TRAINED):
         warnings.simplefilter("ignore")
-        program = torch.export.export(module.eval(), args, dynamic_shapes=dims_for(module, dims), strict=False)
+        module = module.train(name in TRAINED or name in TRAIN_MODE)
+        program = torch.export.export(module, args, dynamic_shapes=dims_for(module, dims), strict=False)
+        if name in TRAINED:
+            program = training_program(program)
         torch.export.save(program, path)
 
 
@@ -63,9 +67,10 @@ def check_opt(o, dump, out):
 def check(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
     export(name, pt2)
+    options = TRAINED.get(name, ())
     dump = os.path.join(o.work, name + "_dump")
     shutil.rmtree(dump, ignore_errors=True)
-    sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump, *options)
     if o.filetests:
         texts = [os.path.join(dump, f) for f in os.listdir(dump) if f.endswith(".txt") and not f.endswith(("-import.txt", "-expand.txt"))]
         assert len(texts) > 10
@@ -77,7 +82,8 @@ def check(o, name):
     assert verdict["pass"] and verdict["outputs"]
     if o.gate:
         sh(o.gate, so)
-    validate("metadata", json.loads(sh(o.aotc, "inspect", so, "--json")))
+    metadata = json.loads(sh(o.aotc, "inspect", so, "--json"))
+    validate("metadata", metadata)
     validate("report", json.load(open(so[:-3] + ".report.json")))
     for file in (so, pt2):
         assert "op " in sh(o.aotc, "inspect", file)
@@ -90,12 +96,16 @@ def check(o, name):
         stored, given = json.load(open(so[:-3] + ".report.json"))["weights_bytes"], os.path.getsize(pt2)
         assert stored <= 1.02 * given, f"{stored} bytes of weights for an archive of {given}: {told['weights']}"
     header = so[:-3] + ".h"
+    gradients = {i: out["gradient_of"] for i, out in enumerate(metadata["outputs"]) if "gradient_of" in out}
+    assert bool(gradients) == (name in TRAINED)
+    for i, of in gradients.items():
+        assert f'case {i}: return "{of}";' in open(header).read(), f"the header does not say that output {i} is the gradient of {of}"
     user = os.path.join(o.work, name + "_user")
     for suffix, compiler, std in ((".c", "cc", "c11"), (".cpp", "c++", "c++17")):
         with open(user + suffix, "w") as f:
             f.write(f'#include "{os.path.basename(header)}"\nint main(void) {{ return 0; }}\n')
         sh(compiler, f"-std={std}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_POSIX_C_SOURCE=200809L", "-fsyntax-only", "-Wno-unused-function", user + suffix)
-    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet", *options)
     assert open(so, "rb").read() == first, "two builds differ"
 
 

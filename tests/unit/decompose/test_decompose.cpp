@@ -5,6 +5,7 @@
 #include "decompose/decompose.h"
 #include "decompose/promote.h"
 #include "dense_meta.h"
+#include "graph/guard.h"
 #include "graph/interp.h"
 
 using namespace aotc;
@@ -272,4 +273,88 @@ TEST_CASE("a number that Python computes from sizes is computed by the graph") {
   const auto missing = decompose::find_unsupported(m.p);
   REQUIRE(missing.size() == 1);
   CHECK(missing[0].why.find("exp(n)") != std::string::npos);
+}
+
+TEST_CASE("a gradient has the sizes that its operator gives its input") {
+  const auto ints = [](std::initializer_list<int64_t> v) {
+    std::vector<Expr> e;
+    for (const int64_t i : v) e.emplace_back(i);
+    return e;
+  };
+  const auto sizes = [&](const Expr& n) { return std::vector<Expr>{Expr(1), Expr(2), n}; };
+  struct Case {
+    const char *target, *gradient, *input;  ///< names of the arguments; input null: sizes instead
+    int64_t n, m;                           ///< sizes of the input and of the gradient that belong together
+    std::vector<Expr> between, behind;      ///< other dims: of both before the last one, of the gradient behind it
+    std::vector<NamedArg> args;
+  };
+  const auto conv = [&](bool transposed, int64_t extra) {
+    return std::vector<NamedArg>{{"weight", ref("w")},
+                                 {"bias_sizes", NoneArg{}},
+                                 {"stride", ints({2})},
+                                 {"padding", ints({1})},
+                                 {"dilation", ints({1})},
+                                 {"transposed", transposed},
+                                 {"output_padding", ints({extra})},
+                                 {"groups", Expr(1)}};
+  };
+  const std::vector<NamedArg> windows = {{"kernel_size", ints({1, 3})}, {"stride", ints({1, 2})}, {"padding", ints({0, 1})}};
+  const auto with = [](std::vector<NamedArg> args, const std::vector<NamedArg>& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  const std::vector<Case> cases = {
+      {"aten.avg_pool2d_backward.default",
+       "grad_output",
+       "self",
+       8,
+       5,
+       {Expr(4)},
+       {},
+       with(windows, {{"ceil_mode", true}, {"count_include_pad", true}, {"divisor_override", NoneArg{}}})},
+      {"aten.max_pool2d_with_indices_backward.default",
+       "grad_output",
+       "self",
+       10,
+       5,
+       {Expr(4)},
+       {},
+       with(windows, {{"dilation", ints({1, 1})}, {"ceil_mode", false}, {"indices", ref("at")}})},
+      {"aten.reflection_pad1d_backward.default", "grad_output", "self", 5, 8, {}, {}, {{"padding", ints({1, 2})}}},
+      {"aten.slice_backward.default",
+       "grad_output",
+       nullptr,
+       8,
+       4,
+       {},
+       {},
+       {{"dim", Expr(2)}, {"start", Expr(1)}, {"end", Expr(INT64_MAX)}, {"step", Expr(2)}}},
+      {"aten.unfold_backward.default", "grad_in", nullptr, 9, 4, {}, {Expr(3)}, {{"dim", Expr(2)}, {"size", Expr(3)}, {"step", Expr(2)}}},
+      {"aten.convolution_backward.default", "grad_output", "input", 9, 5, {}, {}, conv(false, 0)},
+      {"aten.convolution_backward.default", "grad_output", "input", 5, 10, {}, {}, conv(true, 1)},
+  };
+  for (const Case& c : cases) {
+    INFO(c.target);
+    ProgramMaker m;
+    const SymId in = m.p.syms.add({.name = "n", .min = 4, .max = 64}), out = m.p.syms.add({.name = "m", .min = 4, .max = 64});
+    std::vector<Expr> from = sizes(Expr::symbol(in)), to = sizes(Expr::symbol(out));
+    for (std::vector<Expr>* dims : {&from, &to}) dims->insert(dims->begin() + 2, c.between.begin(), c.between.end());
+    to.insert(to.end(), c.behind.begin(), c.behind.end());
+    m.input("x", DType::f32, from);
+    m.input("g", DType::f32, to);
+    m.input("at", DType::i64, to);
+    m.input("w", DType::f32, {Expr(2), Expr(2), Expr(3)});
+    std::vector<NamedArg> args = c.args;
+    args.push_back({c.gradient, ref("g")});
+    args.push_back(c.input ? NamedArg{c.input, ref("x")} : NamedArg{"input_sizes", from});
+    m.node(c.target, args, "y", DType::f32, from);
+    m.output("y");
+    const Graph g = decompose::decompose(m.p);
+    const auto takes = [&](int64_t n, int64_t size) {
+      return guards_hold(g.guards, [&](SymId s) { return std::optional(g.syms[s].name == "n" ? n : size); });
+    };
+    CHECK(takes(c.n, c.m));
+    CHECK_FALSE(takes(c.n, c.m + 1));
+    CHECK_FALSE(takes(c.n + 7, c.m));
+  }
 }

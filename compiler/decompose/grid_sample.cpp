@@ -1,0 +1,165 @@
+// Sampling of images and volumes at given coordinates, and its gradients.
+#include "decompose/families.h"
+#include "decompose/tensor.h"
+
+namespace aotc::decompose {
+namespace {
+
+enum Mode { bilinear = 0, nearest = 1 };
+enum Padding { zeros = 0, border = 1, reflection = 2 };
+
+/// Where each place of the result [N, O..] reads along one spatial dim: a coordinate in elements, and its derivative by the grid's number.
+struct Coordinate {
+  T at, slope, size;
+};
+
+/// Reflected at lo and hi, both given times two.
+Coordinate reflect(const Coordinate& c, const T& lo2, const T& hi2) {
+  const T lo = lo2 * 0.5, span = (hi2 - lo2) * 0.5;
+  const T from = c.at - lo, d = abs(from), extra = binary(Op::fmod, d, span.expand(d.dims()));
+  const T even = binary(Op::remainder, floor(d / span), 2.0) == 0.0;
+  const T slope = where(from < 0.0, -c.slope, c.slope);
+  const T none = span == 0.0;
+  return {where(none, 0.0, where(even, extra + lo, span - extra + lo)), where(none, 0.0, where(even, slope, -slope)), c.size};
+}
+
+/// An operator's call: images [N, C, S..], coordinates per spatial dim.
+class Sampling {
+ public:
+  explicit Sampling(Rule& r) : x(tensor(r, "input").up()), mode(r.integer("interpolation_mode")), padding(r.integer("padding_mode")) {
+    if (mode != bilinear && mode != nearest) r.refuse("bicubic grid sampling is not supported");
+    const T grid = tensor(r, "grid").to(x.dtype());
+    const bool align = r.boolean("align_corners");
+    for (int i = 0; i < k(); ++i) {
+      const T size = scalar_of(r.b, x.dim(2 + i), x.dtype()), g = grid.select(-1, k() - 1 - i);  // the last dim comes first
+      const T slope = (align ? size - 1.0 : size) * 0.5;
+      Coordinate c{align ? (g + 1.0) * slope : ((g + 1.0) * size - 1.0) * 0.5, slope.expand(g.dims()), size};
+      const T zero = size.like(0);
+      if (padding == reflection) c = align ? reflect(c, zero, (size - 1.0) * 2.0) : reflect(c, zero - 1.0, size * 2.0 - 1.0);
+      if (padding != zeros) {
+        c.slope = where((c.at > 0.0) & (c.at < size - 1.0), c.slope, 0.0);
+        c.at = minimum(maximum(c.at, 0.0), size - 1.0);
+      }
+      along.push_back(c);
+    }
+  }
+  int k() const { return x.rank() - 2; }
+  int corners() const { return mode == bilinear ? 1 << k() : 1; }
+  const std::vector<Expr>& places() const { return along[0].at.dims(); }
+
+  /// Along dim i: the whole coordinate of a corner, its weight, and the weight's derivative by the coordinate.
+  T whole(int corner, int i) const {
+    const T& c = along[static_cast<size_t>(i)].at;
+    if (mode == nearest) return unary(Op::round, c);
+    return corner >> i & 1 ? floor(c) + 1.0 : floor(c);
+  }
+  T weight(int corner, int i) const {
+    const T& c = along[static_cast<size_t>(i)].at;
+    const T f = c - floor(c);
+    return corner >> i & 1 ? f : 1.0 - f;
+  }
+  /// The product of a corner's weights, without dim `but`, [N, O..].
+  T weights(int corner, int but = -1) const {
+    T w(x.b(), full(x.b(), x.dtype(), places(), 1.0));
+    for (int i = 0; i < k() && mode == bilinear; ++i)
+      if (i != but) w = w * weight(corner, i);
+    return w;
+  }
+  /// Whether a corner lies in the image.
+  T inside(int corner) const {
+    T in(x.b(), full(x.b(), DType::boolean, places(), 1.0));
+    for (int i = 0; i < k() && padding == zeros; ++i) {
+      const T c = whole(corner, i);
+      in = in & (c >= 0.0) & (c <= along[static_cast<size_t>(i)].size - 1.0);
+    }
+    return in;
+  }
+  /// The index of a corner along dim i, the nearest one where it is outside.
+  T index(int corner, int i) const {
+    return minimum(maximum(whole(corner, i), 0.0), along[static_cast<size_t>(i)].size - 1.0).to(DType::i64);
+  }
+  /// The images at a corner, 0 outside, [N, C, O..].
+  T sample(int corner) const {
+    std::vector<ValueId> at = {iota(x.b(), places(), 0)};
+    Ints dims = {0}, perm = {0, k() + 1};
+    for (int i = 0; i < k(); ++i) {
+      at.push_back(index(corner, i));
+      dims.push_back(2 + i), perm.push_back(1 + i);
+    }
+    const T v(x.b(), x.b().index(x, at, dims, 0));  // [N, O.., C]
+    return (padding == zeros ? where(inside(corner).unsqueeze(-1), v, 0.0) : v).permute(perm);
+  }
+
+  T x;
+  int64_t mode, padding;
+  std::vector<Coordinate> along;
+};
+
+void sample(Rule& r) {
+  const Sampling s(r);
+  std::optional<T> sum;
+  for (int corner = 0; corner < s.corners(); ++corner) {
+    const T v = s.sample(corner), term = s.mode == bilinear ? v * s.weights(corner).unsqueeze(1) : v;
+    sum = sum ? *sum + term : term;
+  }
+  r.set(sum->to(r.meta_result().dtype));
+}
+
+/// Of the images: each corner gets the gradient times its weight.
+T of_images(const Sampling& s, const T& g) {
+  Builder& b = s.x.b();
+  std::vector<Expr> flat = {s.x.dim(0), s.x.dim(1), product({s.x.dims().begin() + 2, s.x.dims().end()})};
+  const std::vector<Expr> read = {s.x.dim(0), s.x.dim(1), product({s.places().begin() + 1, s.places().end()})};
+  T sum(b, full(b, s.x.dtype(), flat, 0.0));
+  for (int corner = 0; corner < s.corners(); ++corner) {
+    T at = s.index(corner, 0);
+    for (int i = 1; i < s.k(); ++i) at = at * scalar_of(b, s.x.dim(2 + i), DType::i64) + s.index(corner, i);
+    const T v = where(s.inside(corner).unsqueeze(1), g * s.weights(corner).unsqueeze(1), 0.0);
+    const std::vector<ValueId> in = {sum, at.unsqueeze(1).expand(g.dims()).reshape(read), v.reshape(read)};
+    sum = {b, b.make1(Op::scatter, in, {{Attr::dim, int64_t{2}}, {Attr::reduce, std::string("sum")}, {Attr::include_self, true}})};
+  }
+  return sum.reshape(s.x.dims());
+}
+
+/// Of the grid: the corners' values weigh against each other.
+T of_grid(const Sampling& s, const T& g) {
+  Builder& b = s.x.b();
+  std::vector<T> dims(static_cast<size_t>(s.k()), T(b, full(b, s.x.dtype(), s.places(), 0.0)));
+  for (int corner = 0; corner < s.corners() && s.mode == bilinear; ++corner) {
+    const T v = (g * s.sample(corner)).sum({1}, false);
+    for (int i = 0; i < s.k(); ++i) {
+      T& sum = dims[static_cast<size_t>(i)];
+      const T term = v * s.weights(corner, i);
+      sum = corner >> i & 1 ? sum + term : sum - term;
+    }
+  }
+  std::vector<ValueId> numbers;
+  for (int i = s.k(); i-- > 0;) numbers.push_back((dims[static_cast<size_t>(i)] * s.along[static_cast<size_t>(i)].slope).unsqueeze(-1));
+  return {b, b.cat(numbers, s.k() + 1)};
+}
+
+void gradients(Rule& r) {
+  const Sampling s(r);
+  const T g = tensor(r, "grad_output").to(s.x.dtype());
+  const auto set = [&](size_t i, auto make) {
+    if (!r.wants(i)) return;
+    const TensorType t = r.meta_result(i);
+    const bool empty = t.elems().is(0) || r.b.type(g).elems().is(0);
+    r.set(i, empty ? T(r.b, full(r.b, t.dtype, t.dims, 0.0)) : make(s, g).to(t.dtype));
+  };
+  set(0, of_images);
+  set(1, of_grid);
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.grid_sampler.default", sample},
+    {"aten.grid_sampler_2d.default", sample},
+    {"aten.grid_sampler_3d.default", sample},
+    {"aten.grid_sampler_2d_backward.default", gradients},
+    {"aten.grid_sampler_3d_backward.default", gradients},
+};
+}  // namespace
+
+RuleTable grid_sample_rules() { return kRows; }
+
+}  // namespace aotc::decompose
