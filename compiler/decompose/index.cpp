@@ -1,10 +1,12 @@
 // Reading through indices, and masks.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "graph/scalar.h"
 
 namespace aotc::decompose {
 
@@ -172,19 +174,55 @@ void masked_scatter(Rule& r) {
   r.set(where(mask, v, x));
 }
 
+constexpr int64_t kFewBoundaries = 1024;               ///< are all compared with each value
+constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< for which the steps of a bisection are written out
+
+bool may_have_nan(const T& x) {
+  if (!is_float(x.dtype())) return false;
+  const Value& v = x.b().graph().values[x];
+  if (v.kind != ValueKind::constant) return true;
+  const ConstData& c = x.b().graph().constants[v.constant];
+  std::vector<double> data(c.bytes / static_cast<size_t>(dtype_bytes(c.type.dtype)));
+  load_f64(c.type.dtype, c.data, data.data(), static_cast<int64_t>(data.size()));
+  return std::any_of(data.begin(), data.end(), [](double e) { return std::isnan(e); });
+}
+
+/// Where PyTorch's bisection of n boundaries ends, step by step: where they are in no order (as with NaN among them) that is its path's
+/// matter. `below`: whether the boundary at a place (within them) lies below the value.
+template <class Below>
+T bisected(Builder& b, std::vector<Expr> dims, const Expr& n, int64_t most, const Below& below) {
+  const T last = scalar_of(b, n - 1, DType::i64);
+  T start(b, full(b, DType::i64, dims, 0.0)), end = scalar_of(b, n, DType::i64).expand(dims);
+  for (int64_t left = most; left > 0; left /= 2) {
+    const T mid = binary(Op::shr, start + end, 1.0);
+    const T beyond = (start < end) & below(minimum(mid, last));
+    start = where(beyond, mid + 1.0, start);
+    end = where(beyond, end, mid);
+  }
+  return start;
+}
+
 /// How many boundaries lie below each value (at or below it for the right side).
 void search(Rule& r, const T& sorted0, const T& values0, bool right) {
   const TensorType t = r.meta_result();
   const DType common = result_type(r.b, {sorted0, values0});
-  const T sorted = sorted0.to(common), values = values0.to(common);
-  if (t.elems().is(0) || sorted.dim(-1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
-  std::vector<Expr> dv = values.dims();
-  dv.push_back(1);
-  const T v = values.reshape(dv);
-  const T s = sorted.rank() > 1 ? sorted.unsqueeze(-2) : sorted;
-  // Not (value < boundary): NaN sorts last, so it has every boundary below it.
-  const T below = right ? !(v < s) : !(v <= s);
-  r.set(below.to(DType::i64).sum({below.rank() - 1}, false).to(t.dtype).reshape(t.dims));
+  const T s = sorted0.to(common), v = values0.to(common);
+  const Expr n = s.dim(-1);
+  if (t.elems().is(0) || n.is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const auto give = [&](const T& places) { r.set(places.to(t.dtype).reshape(t.dims)); };
+  const auto reaches = [&](const T& boundary, const T& value) { return right ? boundary > value : boundary >= value; };
+  const Interval sizes = r.b.syms().interval(n);
+  if (sizes.min > kFewBoundaries && sizes.max <= kMostBoundaries)
+    return give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) {
+      return !reaches(s.rank() == 1 ? take_index(s, place, 0) : T(r.b, r.b.gather(s, place, s.rank() - 1)), v);
+    }));
+  const T line = s.rank() > 1 ? s.unsqueeze(-2) : s, nan = unary(Op::isnan, line);
+  const auto count = [&](const T& hit) { return hit.to(DType::i64).sum({hit.rank() - 1}, false); };
+  const T beyond = !reaches(line, v.unsqueeze(-1));
+  if (!may_have_nan(sorted0) || sizes.max > kMostBoundaries) return give(count(beyond));
+  // NaN, which stand last, let the bisection pass: they count as below every value.
+  const T c = count(beyond & !nan), numbers = count(!nan);
+  give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) { return (place < c) | (place >= numbers); }));
 }
 
 void bucketize(Rule& r) {

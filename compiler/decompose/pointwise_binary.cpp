@@ -190,13 +190,12 @@ void addc(Rule& r) {
   r.set((x + binary(op, y, c)).to(out));
 }
 
-void lerp(Rule& r) {
+void interpolated(Rule& r) {
   const T x = tensor(r, "self"), e = tensor(r, "end");
   const DType out = x.dtype();
   const T s = x.up(), t = e.up();
   const T w(r.b, materialize(r.b, operand(r, "weight"), s.dtype()));
-  // Two forms, as PyTorch has them, so that the ends are exact.
-  r.set(where(abs(w) < 0.5, s + w * (t - s), t - (t - s) * (1.0 - w)).to(out));
+  r.set(lerp(s, t, w).to(out));
 }
 
 /// x * f(y), 0 where x is 0 (and y not NaN).
@@ -374,8 +373,8 @@ constexpr RuleRow kRows[] = {
     {"aten.clamp_max.Tensor", clamp_max},
     {"aten.addcmul.default", addc<Op::mul>},
     {"aten.addcdiv.default", addc<Op::div>},
-    {"aten.lerp.Scalar", lerp},
-    {"aten.lerp.Tensor", lerp},
+    {"aten.lerp.Scalar", interpolated},
+    {"aten.lerp.Tensor", interpolated},
     {"aten.xlogy.Tensor", xlog<Op::log>},
     {"aten.xlogy.Scalar_Self", xlog<Op::log>},
     {"aten.xlogy.Scalar_Other", xlog<Op::log>},

@@ -150,6 +150,22 @@ std::vector<Expr> pooled(Rule& r, const T& x, const PoolWindows& w) {
   return r.agree(pool_sizes(r, last(x.dims(), k), w), last(t.dims, k), "the pool");
 }
 
+/// Row-major place of each element among the last k dims.
+T place_within(const T& w, int k) {
+  T place = iota(w.b(), w.dims(), w.rank() - k);
+  for (int d = w.rank() - k + 1; d < w.rank(); ++d) place = place * scalar_of(w.b(), w.dim(d), DType::i64) + iota(w.b(), w.dims(), d);
+  return place;
+}
+
+/// The element of each window that pooling takes: the last NaN, else the first of the greatest.
+T greatest_place(const T& windows, int k) {
+  const Ints over = trailing(windows, k);
+  const T first = windows.reduce(ReduceKind::argmax, over, false);
+  if (!is_float(windows.dtype())) return first;
+  const T nan = where(unary(Op::isnan, windows), place_within(windows, k), -1.0).reduce(ReduceKind::max, over, false);
+  return where(nan >= 0.0, nan, first);
+}
+
 template <int k>
 void max_pool(Rule& r) {
   const T x0 = tensor(r, "self");
@@ -157,10 +173,23 @@ void max_pool(Rule& r) {
   const TensorType t = r.meta_result();
   const T x = is_float(x0.dtype()) ? x0 : x0.to(DType::i64);
   const T w(r.b, r.b.window(x, p.kernel, p.stride, p.padding, p.dilation, pooled(r, x, p), -kInfinity));
-  r.set(0, w.reduce(ReduceKind::max, trailing(w, k), false).to(t.dtype));
-  if (r.wants(1))
-    r.set(1,
-          position_of(w.reduce(ReduceKind::argmax, trailing(w, k), false), last(x.dims(), k), p.kernel, p.stride, p.padding, p.dilation));
+  const T top = w.reduce(ReduceKind::max, trailing(w, k), false);
+  r.set(0, top.to(t.dtype));
+  if (!r.wants(1)) return;
+  T place = greatest_place(w, k);
+  // Where padding is as great as anything, the first place of the window that is inside.
+  if (is_float(x.dtype()) && std::any_of(p.padding.begin(), p.padding.end(), [](int64_t n) { return n != 0; })) {
+    T inside = place.like(0);
+    for (int i = 0; i < k; ++i) {
+      const size_t s = static_cast<size_t>(i);
+      const double step = static_cast<double>(p.dilation[s]);
+      const T outside = maximum(
+          static_cast<double>(p.padding[s]) - iota(r.b, place.dims(), place.rank() - k + i) * static_cast<double>(p.stride[s]), 0.0);
+      inside = inside * static_cast<double>(p.kernel[s]) + binary(Op::div_floor, outside + (step - 1.0), step);
+    }
+    place = where(top == -kInfinity, inside, place);
+  }
+  r.set(1, position_of(place, last(x.dims(), k), p.kernel, p.stride, p.padding, p.dilation));
 }
 
 template <int k>
@@ -210,7 +239,7 @@ void adaptive_max_pool(Rule& r) {
   const Adaptive a = adaptive_windows(r, x, size, -kInfinity);
   r.set(0, a.windows.reduce(ReduceKind::max, trailing(a.windows, k), false));
   if (!r.wants(1)) return;
-  T rest = a.windows.reduce(ReduceKind::argmax, trailing(a.windows, k), false);
+  T rest = greatest_place(a.windows, k);
   T flat = rest.like(0);
   Expr scale = 1;
   for (int i = k - 1; i >= 0; --i) {

@@ -156,16 +156,29 @@ double correction_of(Rule& r) {
   return r.number_or("correction", 1.0);
 }
 
+/// The mean as Welford's recurrence leaves it: an infinity that is not the last element meets itself in the next step.
+T recurrent_mean(const T& x, const T& mean, const Ints& over) {
+  T place = scalar_of(x.b(), 0, DType::i64);
+  std::vector<Expr> sizes;
+  for (int64_t d : over) {
+    sizes.push_back(x.dim(static_cast<int>(d)));
+    place = place * scalar_of(x.b(), sizes.back(), DType::i64) + iota(x.b(), x.dims(), static_cast<int>(d));
+  }
+  const T early = place < scalar_of(x.b(), product(sizes) - 1, DType::i64);
+  return where((unary(Op::isinf, x) & early).reduce(ReduceKind::max, over, true), std::nan(""), mean);
+}
+
 template <bool root, bool with_mean>
 void variance(Rule& r) {
   const T x = tensor(r, "self");
   const Ints d = reduced_dims(r, x.rank(), true);
-  const Moments m = moments_of(x.up(), d, correction_of(r));
+  const T y = x.up();
+  const Moments m = moments_of(y, d, correction_of(r));
   const auto put = [&](size_t i, const T& v) {
     if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype).reshape(r.meta_result(i).dims));
   };
   put(0, root ? sqrt(m.var) : m.var);
-  if (with_mean) put(1, m.mean);
+  if (with_mean && r.wants(1)) put(1, recurrent_mean(y, m.mean, d));
 }
 
 void logsumexp(Rule& r) {

@@ -44,26 +44,55 @@ void diff(Rule& r) {
   r.set(x);
 }
 
+/// Integrals by trapezoids, in the steps that PyTorch takes: infinities become NaN where its do, and 16-bit floats round as its do.
+struct Samples {
+  T y;
+  int d;
+  std::optional<T> steps;  ///< between the points, where those are given
+  double dx = 1;
+};
+
+Samples samples(Rule& r) {
+  const T y = tensor(r, "y").to(r.meta_result().dtype);
+  const int d = r.dim("dim", y.rank());
+  if (!r.has("x")) return {y, d, {}, r.number_or("dx", 1.0)};
+  T x = tensor(r, "x").to(y.dtype());
+  if (x.rank() == 1 && y.rank() > 1) {
+    std::vector<Expr> line(static_cast<size_t>(y.rank()), Expr(1));
+    line[static_cast<size_t>(d)] = x.dim(0);
+    x = x.reshape(line);
+  }
+  const int dx = d - y.rank() + x.rank();
+  const Expr m = y.dim(d) - 1;
+  return {y, d, x.slice(dx, 1, m) - x.slice(dx, 0, m)};
+}
+
+T neighbour_sums(const Samples& s) {
+  const Expr m = s.y.dim(s.d) - 1;
+  return s.y.slice(s.d, 0, m) + s.y.slice(s.d, 1, m);
+}
+
+T halved(const T& x) { return (x.up() * 0.5).to(x.dtype()); }
+
+void trapezoid(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T given = tensor(r, "y");
+  const int dim = r.dim("dim", given.rank());
+  if (given.dim(dim).is(0) || (r.has("x") && given.dim(dim).is(1))) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const Samples s = samples(r);
+  if (s.steps) return r.set(halved((neighbour_sums(s) * *s.steps).sum({s.d}, false)).to(t.dtype));
+  // All points less half of both ends.
+  const T ends = s.y.select(s.d, 0) + s.y.select(s.d, s.y.dim(s.d) - 1);
+  r.set(((s.y.sum({s.d}, false) - halved(ends)).up() * s.dx).to(t.dtype));
+}
+
 void cumulative_trapezoid(Rule& r) {
   const TensorType t = r.meta_result();
-  const T y = tensor(r, "y").to(compute_type(t.dtype));
-  const int d = r.dim("dim", y.rank());
-  const Expr m = y.dim(d) - 1;
-  T areas = (y.slice(d, 1, m) + y.slice(d, 0, m)) * 0.5;
-  if (r.has("x")) {
-    T x = tensor(r, "x").to(y.dtype());
-    if (x.rank() == 1 && y.rank() > 1) {
-      std::vector<Expr> line(static_cast<size_t>(y.rank()), Expr(1));
-      line[static_cast<size_t>(d)] = x.dim(0);
-      x = x.reshape(line);
-    }
-    const int dx = d - y.rank() + x.rank();
-    areas = areas * (x.slice(dx, 1, m) - x.slice(dx, 0, m));
-  } else {
-    areas = areas * r.number_or("dx", 1.0);
-  }
-  const bool running = r.node.target.find("cumulative") != std::string::npos;
-  r.set((running ? T(r.b, r.b.scan(ReduceKind::sum, areas, d)) : areas.sum({d}, false)).to(t.dtype));
+  if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
+  const Samples s = samples(r);
+  if (s.steps) return r.set(halved(T(r.b, r.b.scan(ReduceKind::sum, neighbour_sums(s) * *s.steps, s.d))).to(t.dtype));
+  const T areas = (neighbour_sums(s).up() * (s.dx / 2)).to(s.y.dtype());
+  r.set(T(r.b, r.b.scan(ReduceKind::sum, areas, s.d)).to(t.dtype));
 }
 
 constexpr RuleRow kRows[] = {
@@ -73,11 +102,11 @@ constexpr RuleRow kRows[] = {
     {"aten.cummax.default", scan_with_index<ReduceKind::max>},
     {"aten.cummin.default", scan_with_index<ReduceKind::min>},
     {"aten.diff.default", diff},
-    {"aten.trapezoid.dx", cumulative_trapezoid},
-    {"aten.trapz.dx", cumulative_trapezoid},
+    {"aten.trapezoid.dx", trapezoid},
+    {"aten.trapz.dx", trapezoid},
     {"aten.cumulative_trapezoid.dx", cumulative_trapezoid},
-    {"aten.trapezoid.x", cumulative_trapezoid},
-    {"aten.trapz.x", cumulative_trapezoid},
+    {"aten.trapezoid.x", trapezoid},
+    {"aten.trapz.x", trapezoid},
     {"aten.cumulative_trapezoid.x", cumulative_trapezoid},
 };
 }  // namespace

@@ -118,10 +118,9 @@ void quantile(Rule& r) {
   const auto pick = [&](const T& i) { return T(r.b, r.b.gather(sorted, i.to(DType::i64), last)); };
   const T lo = floor(at), hi = unary(Op::ceil, at);
   T y = pick(lo);
-  if (how == "linear") y = y + (pick(hi) - y) * (at - lo);
+  if (how == "linear" || how == "midpoint") y = lerp(y, pick(hi), how == "linear" ? at - lo : at.like(0.5));
   if (how == "higher") y = pick(hi);
   if (how == "nearest") y = pick(unary(Op::round, at));
-  if (how == "midpoint") y = (y + pick(hi)) * 0.5;
   if (!skip_nan) y = where(bad.reduce(ReduceKind::max, {last}, true), std::nan(""), y);
   // The quantiles come first, and the reduced dim leaves.
   Ints front = {last};

@@ -87,6 +87,8 @@ T tanh(const T& x);
 T sigmoid(const T& x);
 T abs(const T& x);
 T floor(const T& x);
+/// a + w * (b - a), in the two forms that PyTorch has, so that the ends are exact.
+T lerp(const T& a, const T& b, const T& w);
 
 T tensor(Rule& r, std::string_view name);
 std::optional<T> opt_tensor(Rule& r, std::string_view name);

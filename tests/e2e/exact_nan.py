@@ -1,9 +1,10 @@
-"""NaN and infinities at every position, alone and in pairs, for what orders, reduces or weighs elements; and indices out of range."""
+"""NaN and infinities at every position, alone and in pairs, for what orders, reduces or weighs elements."""
 import itertools
 import math
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exact import Case, suite
 
@@ -38,7 +39,8 @@ ORDERS = {
     "topk": lambda x: x.topk(3, -1).values, "topk least": lambda x: x.topk(3, -1, largest=False).values, "kthvalue": lambda x: x.kthvalue(2, -1).values,
     "median": lambda x: x.median(-1).values, "nanmedian": lambda x: x.nanmedian(-1).values, "medians": lambda x: (x.median(), x.nanmedian()), "msort": lambda x: torch.msort(x),
     "any": lambda x: (x.any(-1), x.all(-1), x.bool().any(0)), "count_nonzero": lambda x: x.count_nonzero(-1), "isin": lambda x: torch.isin(x, torch.tensor([1.0, NAN, INF], dtype=x.dtype)),
-    "searchsorted": lambda x: torch.searchsorted(torch.tensor([-INF, -1.0, 0.0, 2.0, INF, NAN], dtype=x.dtype), x),
+    "searchsorted": lambda x: tuple(torch.searchsorted(torch.tensor([-INF, -1.0, 0.0, 2.0, INF, NAN, NAN], dtype=x.dtype)[:n], x, right=r) for n in (1, 5, 6, 7) for r in (False, True)),
+    "searchsorted rows": lambda x: (torch.searchsorted(x.sort(-1).values, x[:, :3].contiguous()), torch.searchsorted(x.sort(-1).values, x, right=True), torch.searchsorted(x[0].sort(-1).values, 1.0)),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 2.0, INF], dtype=x.dtype), right=True),
     "clamp": lambda x: (x.clamp(-1, 2), x.clamp(min=NAN), x.clamp(max=x.flip(-1)), x.clamp(x.flip(-1), x.roll(1, -1))), "relu": lambda x: (F.relu(x), F.relu6(x), F.hardtanh(x), F.leaky_relu(x), F.hardshrink(x), F.threshold(x, 0.5, 7.0)),
     "extremes": lambda x: (torch.maximum(x, x.flip(-1)), torch.minimum(x, x.flip(-1)), torch.fmax(x, x.flip(-1)), torch.fmin(x, x.flip(-1))),
@@ -61,15 +63,44 @@ WEIGHS = {
     "trapezoid one": lambda x: (torch.trapezoid(x[:, :1]), torch.trapezoid(x[:, :1], x[:, :1]), torch.trapezoid(x[:, :0])), "trapezoid two": lambda x: (torch.trapezoid(x[:, :2]), torch.trapezoid(x[:, :2], x[:, 1:3])),
     "cumulative_trapezoid": lambda x: (torch.cumulative_trapezoid(x, dx=0.5), torch.cumulative_trapezoid(x[:, :1]), torch.cumulative_trapezoid(x, torch.arange(x.shape[-1]).to(x.dtype))), "logaddexp": lambda x: (torch.logaddexp(x, x.flip(-1)), torch.logaddexp2(x, x.flip(-1))),
     "exponentials": lambda x: (x.exp(), x.expm1(), x.exp2(), x.log(), x.log1p(), x.log2(), x.sqrt(), x.rsqrt(), x.reciprocal()), "periodic": lambda x: (x.sin(), x.cos(), x.tan()), "hyperbolic": lambda x: (x.tanh(), x.sinh(), x.cosh(), x.asinh(), x.acosh(), x.atanh()),
-    "activations": lambda x: (x.sigmoid(), F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.softplus(x), F.elu(x), F.selu(x), F.celu(x), F.softsign(x), F.tanhshrink(x), F.softshrink(x), F.logsigmoid(x), F.hardswish(x), F.hardsigmoid(x)),
+    "activations": lambda x: (x.sigmoid(), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.softplus(x), F.elu(x), F.selu(x), F.celu(x), F.softsign(x), F.tanhshrink(x), F.softshrink(x), F.logsigmoid(x), F.hardswish(x), F.hardsigmoid(x)),
     "special": lambda x: (x.erf(), x.erfc(), x.lgamma(), x.digamma(), torch.special.entr(x), torch.sinc(x), torch.logit(x)), "powers": lambda x: (x**2, x**3, x**0.5, x**-1, torch.pow(x, x.flip(-1)), torch.pow(2.0, x), torch.hypot(x, x.flip(-1)), torch.atan2(x, x.flip(-1)), torch.xlogy(x, x.flip(-1))),
     "layer_norm": lambda x: (F.layer_norm(x, x.shape[-1:]), F.rms_norm(x, x.shape[-1:])), "group_norm": lambda x: F.group_norm(x[:, None], 1), "batch_norm": lambda x: F.batch_norm(x, torch.zeros(x.shape[1], dtype=x.dtype), torch.ones(x.shape[1], dtype=x.dtype)),
     "normalize": lambda x: (F.normalize(x, dim=-1), F.cosine_similarity(x, x.flip(-1), dim=-1)), "losses": lambda x: (F.mse_loss(x, x.flip(-1), reduction="none"), F.l1_loss(x, x.flip(-1), reduction="none"), F.smooth_l1_loss(x, x.flip(-1), reduction="none"), F.huber_loss(x, x.flip(-1), reduction="none"), F.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype), reduction="none")),
     "cross_entropy": lambda x: F.cross_entropy(x, torch.arange(x.shape[0]) % x.shape[1], reduction="none"), "lerp": lambda x: (torch.lerp(x, x.flip(-1), 0.5), torch.lerp(x, x.flip(-1), x), torch.addcmul(x, x, x.flip(-1)), torch.addcdiv(x, x, x.flip(-1))),
-    "avg_pool": lambda x: (F.avg_pool1d(x[:, None], 3, 2, 1), F.adaptive_avg_pool1d(x[:, None], 3)), "quantile": lambda x: (x.quantile(0.3, dim=-1), x.nanquantile(0.3, dim=-1)) if x.dtype in (torch.float32, torch.float64) else x,
-    "interpolate": lambda x: (F.interpolate(x[:, None], 11), F.interpolate(x[:, None], 11, mode="linear"), F.interpolate(x[:, None], 3, mode="linear", align_corners=True)), "attention": lambda x: F.scaled_dot_product_attention(x[None, ::9, None].abs(), x[None, 1::9, None].abs(), x[None, 2::9, None]),
+    "avg_pool": lambda x: (F.avg_pool1d(x[:, None], 3, 2, 1), F.adaptive_avg_pool1d(x[:, None], 3)), "quantile": lambda x: tuple(f(x, q, dim=-1, interpolation=how) for f in (torch.quantile, torch.nanquantile) for q in (0.3, 0.55) for how in ("linear", "midpoint", "lower", "higher", "nearest")),
+    "interpolate": lambda x: (F.interpolate(x[:, None], 11), F.interpolate(x[:, None], 11, mode="linear"), F.interpolate(x[:, None], 3, mode="linear", align_corners=True)),
+    "gelu": F.gelu, "attention": lambda x: F.scaled_dot_product_attention(x[None, ::9, None].abs(), x[None, 1::9, None].abs(), x[None, 2::9, None]),
     "masked softmax": lambda x: (x.masked_fill(x > 0, -INF).softmax(-1), x.masked_fill(x == x, -INF).softmax(-1)), "products": lambda x: (x @ x.t()[:, :5], x[:7].t() @ x[:7]),
 }
+
+
+# Where eager's kernel has NaN that come from how it calculates, not from the operands.
+def without_onednn(f):
+
+    def right(*args):
+        with torch.backends.mkldnn.flags(enabled=False):
+            return f(*args)
+
+    return right
+
+
+def in_float64(f):
+    return lambda *args: f(*(x.double() for x in args)).to(args[0].dtype)
+
+
+def by_products(f):
+    """The fused kernel takes a row of NaN for one that is masked."""
+
+    def right(*args):
+        with sdpa_kernel(SDPBackend.MATH):
+            return f(*args)
+
+    return right
+
+
+RIGHT = {"gelu": without_onednn, "attention": by_products}
+LACKING = {torch.bfloat16: {"quantile"}}  # in eager
 
 
 def rows_of(dtype):
@@ -77,7 +108,9 @@ def rows_of(dtype):
     for i, (name, f) in enumerate(ORDERS.items()):
         cases.append(Case(f"{name} {dtype}", f, [planted(7, dtype, i)]))
     for i, (name, f) in enumerate(WEIGHS.items()):
-        cases.append(Case(f"{name} {dtype}", f, [planted(7, dtype, i)], close=True))
+        if name in LACKING.get(dtype, ()):
+            continue
+        cases.append(Case(f"{name} {dtype}", f, [planted(7, dtype, i)], close=True, right=RIGHT[name](f) if name in RIGHT else None))
     # Rows longer than a vector, and short ones in lanes of another dim.
     for name in ("argmax", "argmin", "max dim", "min dim", "cummax", "cummin", "sort", "topk", "median", "amax"):
         cases.append(Case(f"long {name} {dtype}", ORDERS[name], [planted(41, dtype)[::7]]))
@@ -93,7 +126,7 @@ def not_numbers_float32():
 
 @suite
 def not_numbers_float64():
-    return rows_of(torch.float64)[::2]
+    return rows_of(torch.float64)[::3]
 
 
 @suite
@@ -131,6 +164,7 @@ def not_numbers_in_windows():
         cases.append(Case(f"pooled ties {dtype}", lambda x: F.max_pool2d(x, 3, 1, 1, return_indices=True), [torch.randint(0, 2, (2, 2, 6, 6)).to(dtype)]))
         cases.append(Case(f"avg_pool2d {dtype}", lambda x: (F.avg_pool2d(x, 2, 1, 1), F.adaptive_avg_pool2d(x, (3, 2)), F.lp_pool2d(x, 2, 2)), [plane.clone()], close=True))
         cases.append(Case(f"resized {dtype}", lambda x: (F.interpolate(x, (7, 6)), F.interpolate(x, (7, 6), mode="bilinear"), F.interpolate(x, (2, 3), mode="bilinear", align_corners=True), F.interpolate(x, (5, 6), mode="bicubic")), [plane[::5].clone()], close=True))
-        cases.append(Case(f"convolved {dtype}", lambda x: F.conv2d(x, torch.ones(1, 1, 2, 2, dtype=x.dtype), padding=1), [plane[::5].clone()], close=True))
+        convolved = lambda x: F.conv2d(x, torch.ones(1, 1, 2, 2, dtype=x.dtype), padding=1)
+        cases.append(Case(f"convolved {dtype}", convolved, [plane[::5].clone()], close=True, right=in_float64(convolved)))
     cases.append(Case("pooled integers", lambda x: F.max_pool2d(x, 2, 1, 0, return_indices=True), [torch.randint(-9, 9, (1, 2, 5, 5))]))
     return cases

@@ -153,10 +153,9 @@ def main():
     p.add_argument("--work", required=True)
     p.add_argument("--cpu", default="avx2,avx512")
     p.add_argument("--show", type=int, default=12)
-    p.add_argument("--skip", default=None, help="leave out the suites whose names start so")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    names = [n for n in o.names or SUITES if o.skip is None or not n.startswith(o.skip)]
+    names = o.names or SUITES
     o.cpus = instruction_sets(o.cpu)
     os.makedirs(o.work, exist_ok=True)
     failed = []
