@@ -63,6 +63,11 @@ IndexPlan index_plan(Rule& r, const T& x, std::string_view name) {
   return plan;
 }
 
+T from_start(const T& index, const Expr& extent) {
+  const T i = index.to(DType::i64);
+  return where(i < 0.0, scalar_of(i.b(), extent, DType::i64), i);
+}
+
 T take_index(const T& x, const T& index, int dim) { return {x.b(), x.b().index(x, {index.to(DType::i64)}, {dim}, dim)}; }
 
 namespace {
@@ -74,7 +79,10 @@ void index(Rule& r) {
   r.set(r.b.index(x, p.indices, p.dims, p.out_pos));
 }
 
-void embedding(Rule& r) { r.set(take_index(tensor(r, "weight"), tensor(r, "indices"), 0)); }
+void embedding(Rule& r) {
+  const T w = tensor(r, "weight");
+  r.set(take_index(w, from_start(tensor(r, "indices"), w.dim(0)), 0));
+}
 
 /// Sums, means or maxima of embeddings over bags; 2-d indices make one bag a row.
 void embedding_bag(Rule& r) {
@@ -99,7 +107,7 @@ void embedding_bag(Rule& r) {
   T member = (i >= first) & (i < end);
   const int64_t padding = r.integer_or("padding_idx", -1);
   if (padding >= 0) member = member & (at != static_cast<double>(padding)).unsqueeze(0).expand({bags, n});
-  T rows = take_index(w, at, 0).up();  // [n, d]
+  T rows = take_index(w, from_start(at, w.dim(0)), 0).up();  // [n, d]
   if (auto s = opt_tensor(r, "per_sample_weights")) rows = rows * s->to(rows.dtype()).unsqueeze(1);
   const T count = member.to(rows.dtype()).sum({1}, true);
   if (mode == 2) {
@@ -116,7 +124,8 @@ void index_select(Rule& r) {
   T i = tensor(r, "index");
   if (i.rank() == 0) i = i.reshape({1});
   if (x.rank() == 0) return r.set(x);
-  r.set(take_index(x, i, r.dim("dim", x.rank())));
+  const int d = r.dim("dim", x.rank());
+  r.set(take_index(x, from_start(i, x.dim(d)), d));
 }
 
 void take(Rule& r) {
@@ -130,12 +139,15 @@ void gather(Rule& r) {
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   const int d = r.dim("dim", x.rank());
   const T x1 = x.rank() == 0 ? x.reshape({1}) : x, i1 = i.rank() == 0 ? i.reshape({1}) : i;
-  r.set(T(r.b, r.b.gather(x1, i1, d)).reshape(t.dims));
+  r.set(T(r.b, r.b.gather(x1, from_start(i1, x1.dim(d)), d)).reshape(t.dims));
 }
 
 void take_along_dim(Rule& r) {
   T x = tensor(r, "self"), i = tensor(r, "indices").to(DType::i64);
-  if (r.none("dim")) return r.set(take_index(x.reshape({r.b.type(x).elems()}), i.reshape({r.b.type(i).elems()}), 0));
+  if (r.none("dim")) {
+    const Expr n = r.b.type(x).elems();
+    return r.set(take_index(x.reshape({n}), from_start(i, n).reshape({r.b.type(i).elems()}), 0));
+  }
   const int d = r.dim("dim", x.rank());
   std::vector<Expr> dx = x.dims(), di = i.dims();
   dx[static_cast<size_t>(d)] = di[static_cast<size_t>(d)] = Expr(1);
@@ -143,14 +155,18 @@ void take_along_dim(Rule& r) {
   dx = di = common;
   dx[static_cast<size_t>(d)] = x.dim(d);
   di[static_cast<size_t>(d)] = i.dim(d);
-  r.set(r.b.gather(x.expand(dx), i.expand(di), d));
+  // Any index is taken, modulo the size.
+  const T place = binary(Op::remainder, i, scalar_of(r.b, x.dim(d), DType::i64));
+  r.set(r.b.gather(x.expand(dx), place.expand(di), d));
 }
 
 void one_hot(Rule& r) {
   const T x = tensor(r, "self");
   const TensorType t = r.meta_result();
   r.constant(t.dims.back(), "the number of classes");
-  r.set((x.unsqueeze(-1).to(DType::i64) == iota(r.b, {t.dims.back()}, 0)).to(t.dtype));
+  const T classes = iota(r.b, {t.dims.back()}, 0);
+  // Looked up among the classes: others are reported.
+  r.set((take_index(classes, from_start(x, t.dims.back()), 0).unsqueeze(-1) == classes).to(t.dtype));
 }
 
 void masked_fill(Rule& r) {
@@ -169,8 +185,8 @@ void masked_scatter(Rule& r) {
   const T flat = mask.reshape({r.b.type(mask).elems()});
   const T nth = T(r.b, r.b.scan(ReduceKind::sum, flat.to(DType::i64), 0)) - 1.0;
   const T from = source.reshape({r.b.type(source).elems()}).to(x.dtype());
-  const T last = scalar_of(r.b, from.dim(0) - 1, DType::i64);
-  const T v = take_index(from, minimum(maximum(nth, 0.0), last), 0).reshape(x.dims());
+  // More places than elements are an index out of range.
+  const T v = take_index(from, where(flat, nth, 0.0), 0).reshape(x.dims());
   r.set(where(mask, v, x));
 }
 
@@ -234,7 +250,7 @@ void bucketize(Rule& r) {
 
 void searchsorted(Rule& r) {
   T s = tensor(r, "sorted_sequence");
-  if (auto sorter = opt_tensor(r, "sorter")) s = {r.b, r.b.gather(s, sorter->to(DType::i64), s.rank() - 1)};
+  if (auto sorter = opt_tensor(r, "sorter")) s = {r.b, r.b.gather(s, from_start(*sorter, s.dim(-1)), s.rank() - 1)};
   const T v(r.b, materialize(r.b, operand(r, "self"), r.is_tensor("self") ? r.b.dtype(r.tensor("self")) : s.dtype()));
   search(r, s, v, r.boolean_or("right", false) || r.text_or("side", "left") == "right");
 }

@@ -13,7 +13,9 @@ struct IndexPlan {
 };
 /// From an aten `indices` list (entries may be None; constant masks become their places, other masks are refused).
 IndexPlan index_plan(Rule& r, const T& x, std::string_view name);
-/// x with dim replaced by the dims of index.
+/// The index of an operator in which negative ones do not count from the end: they become the extent, which is out of range.
+T from_start(const T& index, const Expr& extent);
+/// x with dim replaced by the dims of index. Negative indices count from the end.
 T take_index(const T& x, const T& index, int dim);
 
 /// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].

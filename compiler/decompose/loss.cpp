@@ -137,7 +137,7 @@ void nll_of(Rule& r, const T& log_probs, const T& target0, double smoothing) {
   const T target = target0.to(DType::i64);
   const T used = target != static_cast<double>(ignore);
   const T safe = where(used, target, 0.0);
-  const T one(r.b, r.b.gather(log_probs, safe.unsqueeze(d), d));
+  const T one(r.b, r.b.gather(log_probs, from_start(safe, log_probs.dim(d)).unsqueeze(d), d));
   T loss = -one.squeeze(d), w = used.to(loss.dtype());
   T per_class = log_probs;
   if (weight) {

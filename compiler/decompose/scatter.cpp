@@ -89,29 +89,30 @@ void index_put(Rule& r) {
   r.set(put(r, x, p, v, accumulate));
 }
 
-IndexPlan along(Rule& r, const T& x) {
+IndexPlan along(Rule& r, const T& x, bool wraps) {
   IndexPlan p;
   T i = tensor(r, "index").to(DType::i64);
   if (i.rank() == 0) i = i.reshape({1});
-  p.dims = {r.dim("dim", x.rank())};
-  p.indices = {i};
+  const int d = r.dim("dim", x.rank());
+  p.dims = {d};
+  p.indices = {wraps ? i : from_start(i, x.dim(d))};
   p.index_dims = i.dims();
   p.out_pos = static_cast<int>(p.dims[0]);
   return p;
 }
 
-/// self, source and index with at least one dim; the result takes self's dims again.
-void along_dim(Rule& r, std::string_view source, bool accumulate) {
+/// self, source and index with at least one dim; the result takes self's dims again. wraps: negative indices count from the end.
+void along_dim(Rule& r, std::string_view source, bool accumulate, bool wraps) {
   const T x0 = tensor(r, "self");
   const T x = x0.rank() == 0 ? x0.reshape({1}) : x0;
   T s(r.b, materialize(r.b, operand(r, source), x.dtype()));
   const double alpha = r.number_or("alpha", 1.0);
   if (alpha != 1.0) s = is_bool(s.dtype()) ? s.like(0) : (s.up() * alpha).to(s.dtype());
-  r.set(T(r.b, put(r, x, along(r, x), s, accumulate)).reshape(x0.dims()));
+  r.set(T(r.b, put(r, x, along(r, x, wraps), s, accumulate)).reshape(x0.dims()));
 }
-void index_add(Rule& r) { along_dim(r, "source", true); }
-void index_copy(Rule& r) { along_dim(r, "source", false); }
-void index_fill(Rule& r) { along_dim(r, "value", false); }
+void index_add(Rule& r) { along_dim(r, "source", true, false); }
+void index_copy(Rule& r) { along_dim(r, "source", false, false); }
+void index_fill(Rule& r) { along_dim(r, "value", false, true); }
 
 /// Like scatter with an index that is the same across the other dims.
 void index_reduce(Rule& r) {

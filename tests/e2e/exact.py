@@ -2,6 +2,7 @@
 import torch
 
 SUITES = {}
+FAULTS = {}
 
 
 def suite(f):
@@ -27,6 +28,20 @@ class Case:
     @staticmethod
     def _list(y):
         return list(y) if isinstance(y, (tuple, list)) else [y]
+
+
+def faults(f):
+    """A function that gives a list of Indexed."""
+    FAULTS[f.__name__] = f
+    return f
+
+
+class Indexed(Case):
+    """A case whose first input may hold what eager refuses: each of `others` takes its place in turn."""
+
+    def __init__(self, label, fn, inputs, others):
+        super().__init__(label, fn, inputs)
+        self.others = others
 
 
 class Module(torch.nn.Module):

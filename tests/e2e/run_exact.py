@@ -14,11 +14,12 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
-import exact_nan  # noqa: F401  (they fill SUITES)
+import exact_indices  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_nan  # noqa: F401
 import exact_products  # noqa: F401
 import exact_resize  # noqa: F401
 import exact_rounding  # noqa: F401
-from exact import SUITES, Module
+from exact import FAULTS, SUITES, Module
 
 CODES = {torch.bool: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 4, torch.int32: 5, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8,
          torch.float32: 9, torch.float64: 10}
@@ -142,6 +143,43 @@ def check(o, name):
     return checked
 
 
+INDEX_OUT_OF_RANGE = 9  # AOTC_INDEX_OUT_OF_RANGE
+
+
+def check_faults(o, name):
+    """All cases in one artifact; each run has the indices of one of them replaced."""
+    torch.manual_seed(3)
+    cases = FAULTS[name]()
+    module = Module(cases)
+    found, checked = [], 0
+    for cpu in o.cpus:
+        run = Session(build(o, name, cpu, module, module.args))
+        run(module.args)
+        first = 0  # result of the case
+        for c, at in zip(cases, module.at):
+            length = len(c(*c.inputs))
+            for other in c.others:
+                args = list(module.args)
+                args[at[0]] = other
+                try:
+                    want = c(other, *c.inputs[1:])
+                except (IndexError, RuntimeError):
+                    want = None
+                try:
+                    got = run(args)[first : first + length]
+                except binding.Failure as e:
+                    got = None if e.status == INDEX_OUT_OF_RANGE else str(e)
+                checked += 1
+                if (got is None) != (want is None) or isinstance(got, str) or (want is not None and not all(map(same, got, want))):
+                    told = lambda r: "an index fault" if r is None else r if isinstance(r, str) else "other results" if r is got and want is not None else "results"
+                    found.append(f"{cpu} {c.label} of {other.flatten().tolist()}: {told(got)}, eager {told(want)}")
+            first += length
+        run.close()
+    if found:
+        raise AssertionError(f"{len(found)} of {checked} runs differ\n  " + "\n  ".join(found[: o.show]))
+    return checked
+
+
 def instruction_sets(wanted):
     flags = open("/proc/cpuinfo").read()
     return [c for c in wanted.split(",") if not c.startswith("avx512") or "avx512bw" in flags]
@@ -155,13 +193,13 @@ def main():
     p.add_argument("--show", type=int, default=12)
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    names = o.names or SUITES
+    names = o.names or [*SUITES, *FAULTS]
     o.cpus = instruction_sets(o.cpu)
     os.makedirs(o.work, exist_ok=True)
     failed = []
     for name in names:
         try:
-            print("ok  ", name, check(o, name), "results", flush=True)
+            print("ok  ", name, *((check(o, name), "results") if name in SUITES else (check_faults(o, name), "runs")), flush=True)
         except Exception as e:
             failed.append(name)
             print("FAIL", name, str(e)[:6000], flush=True)
