@@ -134,6 +134,8 @@ CASES = {
     "einsum": (lambda x, y: torch.einsum("bij,bjk->bik", x, y), [(2, 5, 6), (2, 6, 3)]),
     "attention": (lambda q, k: F.scaled_dot_product_attention(q, k, k, scale=0.5), [(2, 4, 8, 16), (2, 4, 5, 16)]),
 }
+# The model's own Python depends on sizes: an archive without guards cannot say so.
+OWN = {"branch", "branch_or", "branch_ne", "root", "half"}
 # A slice for the suite: one of each kind.
 QUICK = ["avg_pool_ceil", "max_pool_indices_ceil", "split_all", "chunk", "tensor_split_at", "slice_by_other", "squeeze", "diagonal_right", "nearest2d_225",
          "bilinear_1125", "conv_transpose", "branch_or", "root", "cat", "nested"]
@@ -190,7 +192,7 @@ def without_guards(source, target):
             data = z.read(info)
             if info.filename.endswith("models/model.json"):
                 model = json.loads(data)
-                model["guards_code"] = []
+                del model["guards_code"]
                 data = json.dumps(model).encode()
             out.writestr(info.filename, data)
 
@@ -316,6 +318,8 @@ def check(o, name, module, shapes, arguments, strict):
             difference = same(got, want)
             assert not difference, f"{where}: {difference}"
             counts["both"] += 1
+        if name in OWN and number > 0:
+            continue
         want, why = call(module, a, k)
         got, message = bare.run(ts, want)
         if got is None:
