@@ -14,37 +14,9 @@ std::string_view base_name(std::string_view target) {
   return target.substr(0, target.find('.'));
 }
 
-bool contiguous(const Rule& r, const import::TensorMeta& m) {
-  Expr expected = 1;
-  for (size_t i = m.sizes.size(); i-- > 0;) {
-    if (m.sizes[i].is(1)) continue;
-    if (i >= m.strides.size() || !r.b.syms().proves_eq(m.strides[i], expected)) return false;
-    expected *= m.sizes[i];
-  }
-  return true;
-}
-
-/// An operator that copies only where it must: same when the argument already is what is asked for.
-Aliasing same_if_equal(Rule& r) {
-  const import::TensorMeta* m = r.meta_arg("self");
-  if (!m || (r.has("copy") && r.boolean_or("copy", false))) return Aliasing::none;
-  return m->dtype == r.meta_result().dtype ? Aliasing::same : Aliasing::none;
-}
-Aliasing same_if_contiguous(Rule& r) {
-  const import::TensorMeta* m = r.meta_arg("self");
-  if (!m) return Aliasing::unclear;
-  return contiguous(r, *m) ? Aliasing::same : Aliasing::none;
-}
-Aliasing reshape_alias(Rule& r) {
-  const import::TensorMeta* m = r.meta_arg("self");
-  return m && contiguous(r, *m) ? Aliasing::view : Aliasing::unclear;
-}
-Aliasing always_view(Rule&) { return Aliasing::view; }
-Aliasing always_same(Rule&) { return Aliasing::same; }
-
 ValueId reshaped(Rule& r, ValueId x, ValueId v, size_t) { return r.b.reshape(v, r.b.dims(x)); }
 
-/// Runs the permutation on the list of dims, by finding where each dim of the argument went.
+/// The order of dims, by finding where each dim of the argument went.
 Ints permutation(Rule& r, int n) {
   const std::string_view op = base_name(r.node.target);
   Ints p;
@@ -97,8 +69,7 @@ ValueId unbound(Rule& r, ValueId x, ValueId v, size_t which) {
 
 ValueId diagonal(Rule& r, ValueId xv, ValueId v, size_t) {
   const T x(r.b, xv);
-  if (x.rank() != 2 || r.integer("offset") != 0 || !r.b.syms().proves_eq(x.dim(0), x.dim(1)))
-    r.refuse("an in-place write to a diagonal other than the main one of a square matrix", "use torch.diagonal_scatter");
+  if (x.rank() != 2 || r.integer("offset") != 0 || !r.b.syms().proves_eq(x.dim(0), x.dim(1))) return kNone<ValueId>;
   const T eye = iota(r.b, x.dims(), 0) == iota(r.b, x.dims(), 1);
   return where(eye, T(r.b, v).unsqueeze(0).expand(x.dims()), x);
 }
@@ -108,90 +79,61 @@ ValueId strided(Rule& r, ValueId x, ValueId v, size_t) {
   return write_strided({r.b, x}, {r.b, v}, r.syms("stride"), start);
 }
 
-using Kind = Aliasing (*)(Rule&);
-using Back = ValueId (*)(Rule&, ValueId, ValueId, size_t);
+/// The same bits as another type.
+ValueId retyped(Rule& r, ValueId x, ValueId v, size_t) {
+  const TensorType t{r.b.type(x).dtype, r.b.dims(v)};
+  return t.dtype == r.b.type(v).dtype ? v : r.b.make1(Op::bitcast, {v}, {}, &t);
+}
+
 struct Row {
-  Kind kind;
-  Back back;
+  std::string_view view;
+  ValueId (*back)(Rule&, ValueId, ValueId, size_t);
 };
-
-const std::map<std::string_view, Row>& rows() {
-  static const std::map<std::string_view, Row> table = {
-      {"alias", {always_same, nullptr}},
-      {"detach", {always_same, nullptr}},
-      {"lift_fresh", {always_same, nullptr}},
-      {"real", {always_same, nullptr}},
-      {"resolve_conj", {always_same, nullptr}},
-      {"resolve_neg", {always_same, nullptr}},
-      {"positive", {always_same, nullptr}},
-      {"dropout", {always_same, nullptr}},
-      {"feature_dropout", {always_same, nullptr}},
-      {"alpha_dropout", {always_same, nullptr}},
-      {"contiguous", {same_if_contiguous, nullptr}},
-      {"to", {same_if_equal, nullptr}},
-      {"type_as", {same_if_equal, nullptr}},
-      {"view", {always_view, reshaped}},
-      {"view_as", {always_view, reshaped}},
-      {"_reshape_alias", {always_view, reshaped}},
-      {"squeeze", {always_view, reshaped}},
-      {"unsqueeze", {always_view, reshaped}},
-      {"unflatten", {always_view, reshaped}},
-      {"atleast_1d", {always_view, reshaped}},
-      {"atleast_2d", {always_view, reshaped}},
-      {"atleast_3d", {always_view, reshaped}},
-      {"reshape", {reshape_alias, reshaped}},
-      {"reshape_as", {reshape_alias, reshaped}},
-      {"flatten", {reshape_alias, reshaped}},
-      {"ravel", {reshape_alias, reshaped}},
-      {"permute", {always_view, permuted}},
-      {"transpose", {always_view, permuted}},
-      {"swapaxes", {always_view, permuted}},
-      {"swapdims", {always_view, permuted}},
-      {"t", {always_view, permuted}},
-      {"mT", {always_view, permuted}},
-      {"numpy_T", {always_view, permuted}},
-      {"movedim", {always_view, nullptr}},
-      {"select", {always_view, selected}},
-      {"slice", {always_view, sliced}},
-      {"narrow", {always_view, sliced}},
-      {"split", {always_view, piece}},
-      {"split_with_sizes", {always_view, piece}},
-      {"chunk", {always_view, piece}},
-      {"tensor_split", {always_view, nullptr}},
-      {"unbind", {always_view, unbound}},
-      {"diagonal", {always_view, diagonal}},
-      {"expand", {always_view, nullptr}},
-      {"expand_as", {always_view, nullptr}},
-      {"broadcast_to", {always_view, nullptr}},
-      {"unfold", {always_view, nullptr}},
-      {"as_strided", {always_view, strided}},
-  };
-  return table;
-}
-
-const Row* find_row(const import::PNode& node) {
-  const auto it = rows().find(base_name(node.target));
-  return it == rows().end() ? nullptr : &it->second;
-}
+constexpr Row kRows[] = {
+    {"view", reshaped},
+    {"view_as", reshaped},
+    {"_unsafe_view", reshaped},
+    {"_reshape_alias", reshaped},
+    {"squeeze", reshaped},
+    {"unsqueeze", reshaped},
+    {"unflatten", reshaped},
+    {"atleast_1d", reshaped},
+    {"atleast_2d", reshaped},
+    {"atleast_3d", reshaped},
+    {"reshape", reshaped},
+    {"reshape_as", reshaped},
+    {"flatten", reshaped},
+    {"ravel", reshaped},
+    {"sum_to_size", reshaped},
+    {"permute", permuted},
+    {"transpose", permuted},
+    {"swapaxes", permuted},
+    {"swapdims", permuted},
+    {"t", permuted},
+    {"mT", permuted},
+    {"numpy_T", permuted},
+    {"select", selected},
+    {"slice", sliced},
+    {"narrow", sliced},
+    {"split", piece},
+    {"split_with_sizes", piece},
+    {"unsafe_split", piece},
+    {"unsafe_split_with_sizes", piece},
+    {"chunk", piece},
+    {"unsafe_chunk", piece},
+    {"unbind", unbound},
+    {"diagonal", diagonal},
+    {"as_strided", strided},
+};
 
 }  // namespace
 
-std::string aliased_argument(const import::PNode& node) {
-  for (const import::NamedArg& a : node.args)
-    if (const auto* t = std::get_if<import::TensorRef>(&a.value)) return t->name;
-  return {};
-}
-
-Aliasing aliasing_of(Rule& r) {
-  const Row* row = find_row(r.node);
-  return row ? row->kind(r) : Aliasing::none;
-}
-
-ValueId write_back(Rule& r, ValueId argument, ValueId updated, size_t result) {
-  const Row* row = find_row(r.node);
-  if (!row || !row->back)
-    r.refuse(fmt::format("an in-place write through {} is not supported", r.node.target), "export with run_decompositions()");
-  return row->back(r, argument, updated, result);
+ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result) {
+  const std::string_view name = base_name(r.node.target);
+  if (r.b.type(operand).dtype != r.b.type(updated).dtype) return retyped(r, operand, updated, result);
+  for (const Row& row : kRows)
+    if (row.view == name) return row.back(r, operand, updated, result);
+  return kNone<ValueId>;
 }
 
 }  // namespace aotc::decompose

@@ -21,6 +21,7 @@ using import::InputKind;
 using import::OutputKind;
 using import::PNode;
 using import::Program;
+using import::result_names;
 
 /// The tensors that an output or a write into something depends on. torch.export keeps operators whose results nobody reads where they have
 /// an effect of no interest here (drawing random numbers).

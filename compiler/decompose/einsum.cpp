@@ -173,7 +173,8 @@ Equation parse(Rule& r, std::string text, const std::vector<ValueId>& operands) 
 void einsum(Rule& r) {
   const std::vector<ValueId> xs = r.tensors("tensors");
   const Equation eq = parse(r, r.text("equation"), xs);
-  const TensorType t = r.meta_result();
+  TensorType t = r.meta_result();
+  if (r.places) t.dtype = DType::i64;
   if (is_bool(t.dtype) || is_complex(t.dtype)) r.refuse(fmt::format("einsum of {} is not supported", dtype_name(t.dtype)));
   Labeled acc = diagonals({T(r.b, xs.at(0)).to(t.dtype), eq.in.at(0)});
   for (size_t i = 1; i < xs.size(); ++i) {

@@ -1,22 +1,16 @@
 #include "decompose/env.h"
 
+#include <algorithm>
+
 #include "decompose/alias.h"
 #include "decompose/decompose.h"
+#include "decompose/indexing.h"
 #include "decompose/size_arithmetic.h"
 
 namespace aotc::decompose {
 
 using import::PNode;
-
-std::vector<std::string> result_names(const PNode& node) {
-  std::vector<std::string> names;
-  for (const import::Arg& a : node.results) {
-    if (const auto* t = std::get_if<import::TensorRef>(&a)) names.push_back(t->name);
-    if (const auto* l = std::get_if<import::TensorList>(&a))
-      for (const import::TensorRef& t : *l) names.push_back(t.name);
-  }
-  return names;
-}
+using import::result_names;
 
 namespace {
 bool is_complex_tensor(const import::Program& p, const std::string& name) {
@@ -34,6 +28,13 @@ bool touches_complex(const import::Program& p, const PNode& node) {
         if (is_complex_tensor(p, t.name)) return true;
   }
   return false;
+}
+
+/// The tensor that an in-place operator writes: its first.
+std::string written_argument(const PNode& node) {
+  for (const import::NamedArg& a : node.args)
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value)) return t->name;
+  return {};
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ const std::string& Env::base_of(const std::string& name) const {
   const std::string* at = &name;
   for (;;) {
     const auto it = tensors_.find(*at);
-    if (it == tensors_.end() || it->second.kind == Kind::base) return *at;
+    if (it == tensors_.end() || it->second.kind == Kind::none) return *at;
     at = &it->second.parent;
   }
 }
@@ -82,12 +83,13 @@ const std::string& Env::base_of(const std::string& name) const {
 bool Env::written(const std::string& name) const { return versions_.count(base_of(name)) != 0; }
 
 ValueId Env::get(const std::string& name) {
+  if (place_of_ && name == *place_of_) return places_;
   Tensor& t = find(name);
   if (t.make) {
     t.value = t.make();
     t.make = nullptr;
   }
-  if (t.kind == Kind::base) return t.value;
+  if (t.kind == Kind::none) return t.value;
   const auto version = versions_.find(base_of(name));
   if (version == versions_.end() || version->second == t.version) return t.value;
   if (t.kind == Kind::unclear)
@@ -96,18 +98,30 @@ ValueId Env::get(const std::string& name) {
   if (t.kind == Kind::same) {
     t.value = get(t.parent);
   } else {
-    std::map<std::string, ValueId> again;
-    std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
-    Rule r(b_, program_, *t.node, *this);
-    r.pairs = touches_complex(program_, *t.node);
-    const RuleFn fn = r.pairs ? find_complex_rule(t.node->target) : find_rule(t.node->target);
-    AOTC_CHECK(fn, "a view by {}, which has no rule", t.node->target);
-    fn(r);
-    capture_ = outer;
-    t.value = again.at(name);
+    t.value = view_again(name, t, false);
   }
   t.version = version->second;
   return t.value;
+}
+
+ValueId Env::view_again(const std::string& name, const Tensor& t, bool places) {
+  const ValueId parent = places ? get(t.parent) : kNone<ValueId>;
+  std::map<std::string, ValueId> again;
+  std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
+  Rule r(b_, program_, *t.node, *this);
+  r.pairs = touches_complex(program_, *t.node);
+  r.places = places;
+  const RuleFn fn = r.pairs ? find_complex_rule(t.node->target) : find_rule(t.node->target);
+  AOTC_CHECK(fn, "a view by {}, which has no rule", t.node->target);
+  if (places) {
+    const std::vector<Expr> dims = b_.dims(parent), flat = {product(dims)};
+    places_ = iota(b_, flat, 0).reshape(dims);
+    place_of_ = &t.parent;
+  }
+  fn(r);
+  place_of_ = nullptr;
+  capture_ = outer;
+  return again.at(t.node->results.empty() ? name : result_names(*t.node).at(t.result));
 }
 
 void Env::define(const std::string& name, ValueId v) {
@@ -123,18 +137,15 @@ void Env::define(const std::string& name, ValueId v) {
 ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg); }
 
 void Env::note_aliases(const PNode& node) {
-  const std::string argument = aliased_argument(node);
-  if (argument.empty() || !known(argument)) return;
-  Rule r(b_, program_, node, *this);
-  const Aliasing how = aliasing_of(r);
-  if (how == Aliasing::none) return;
   const std::vector<std::string> names = result_names(node);
-  const auto version = versions_.find(base_of(argument));
+  const std::vector<import::Alias> aliases = import::aliases_of(node, program_.tensors, b_.syms());
   for (size_t i = 0; i < names.size(); ++i) {
-    if (!known(names[i])) continue;
+    const import::Alias& alias = aliases[i];
+    if (alias.kind == Kind::none || !known(names[i]) || !known(alias.of)) continue;
+    const auto version = versions_.find(base_of(alias.of));
     Tensor& t = find(names[i]);
-    t.kind = how == Aliasing::same ? Kind::same : how == Aliasing::view ? Kind::view : Kind::unclear;
-    t.parent = argument;
+    t.kind = alias.kind;
+    t.parent = alias.of;
     t.node = &node;
     t.result = i;
     t.version = version == versions_.end() ? 0 : version->second;
@@ -143,7 +154,7 @@ void Env::note_aliases(const PNode& node) {
 
 void Env::write(const std::string& name, ValueId v) {
   Tensor& t = find(name);
-  if (t.kind == Kind::base) {
+  if (t.kind == Kind::none) {
     t.value = v;
     t.make = nullptr;
     t.version = ++versions_[name];
@@ -155,16 +166,25 @@ void Env::write(const std::string& name, ValueId v) {
     write(t.parent, v);
   } else {
     const ValueId parent = get(t.parent);
-    Rule r(b_, program_, *t.node, *this);
-    if (touches_complex(program_, *t.node)) throw Refused{"an in-place write to a complex tensor", "export with run_decompositions()"};
-    write(t.parent, write_back(r, parent, v, t.result));
+    ValueId whole = kNone<ValueId>;
+    if (!touches_complex(program_, *t.node)) {
+      Rule r(b_, program_, *t.node, *this);
+      whole = write_back(r, parent, v, t.result);
+    }
+    if (whole == kNone<ValueId>) {
+      const ValueId places = view_again(name, t, true);
+      if (b_.type(places).dtype != DType::i64)
+        throw Refused{fmt::format("an in-place write through {} is not supported", t.node->target), "export with run_decompositions()"};
+      whole = write_places({b_, parent}, {b_, v}, {b_, places});
+    }
+    write(t.parent, whole);
   }
   t.value = v;
   t.version = versions_[base_of(name)];
 }
 
 void Env::run_in_place(const PNode& node, RuleFn fn) {
-  const std::string target = aliased_argument(node);
+  const std::string target = written_argument(node);
   const std::vector<std::string> names = result_names(node);
   if (target.empty() || names.size() > 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId before = get(target);
@@ -172,6 +192,7 @@ void Env::run_in_place(const PNode& node, RuleFn fn) {
   std::map<std::string, ValueId>* outer = std::exchange(capture_, &made);
   Rule r(b_, program_, node, *this);
   r.cast_results = true;
+  r.pairs = touches_complex(program_, node);
   fn(r);
   capture_ = outer;
   if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
@@ -183,6 +204,7 @@ void Env::run_in_place(const PNode& node, RuleFn fn) {
   t.kind = Kind::same;
   t.parent = target;
   t.version = versions_[base_of(target)];
+  t.other_name = true;
   tensors_[made.begin()->first] = std::move(t);
 }
 
@@ -218,19 +240,72 @@ Refused without_rule(const std::string& target) {
 
 }  // namespace
 
+void Env::run_view_in_place(const PNode& node, std::string_view functional) {
+  const std::string target = written_argument(node);
+  const std::vector<std::string> names = result_names(node);
+  if (target.empty() || names.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
+  std::string name = target;
+  while (find(name).other_name) name = find(name).parent;  // one tensor, by its first name
+  const auto input = [&](const import::ProgramInput& in) { return in.name == name; };
+  if (std::any_of(program_.inputs.begin(), program_.inputs.end(), input))
+    throw Refused{"an in-place change of an input's shape", "change the shape of a view of it"};
+  // What the name meant goes on under another one; the name is a view of that.
+  const std::string before = fmt::format("{} before {}", name, node.name);
+  const bool base = find(name).kind == Kind::none;
+  tensors_[before] = find(name);
+  if (base)
+    if (const auto v = versions_.extract(name)) versions_[before] = v.mapped();
+  const auto of_before = [&](const PNode& n) {
+    PNode& own = own_nodes_.emplace_back(n);
+    for (import::NamedArg& a : own.args) {
+      if (auto* one = std::get_if<import::TensorRef>(&a.value); one && (one->name == name || &n == &node)) one->name = before;
+      if (auto* list = std::get_if<import::TensorList>(&a.value))
+        for (import::TensorRef& one : *list)
+          if (one.name == name) one.name = before;
+    }
+    return &own;
+  };
+  for (auto& [other, t] : tensors_) {
+    if (t.parent != name || t.other_name) continue;
+    t.parent = before;
+    if (t.node) t.node = of_before(*t.node);
+  }
+  of_before(node)->target = functional;
+  const PNode& own = own_nodes_.back();
+  Rule r(b_, program_, own, *this);
+  r.pairs = touches_complex(program_, node);
+  const RuleFn fn = r.pairs ? find_complex_rule(own.target) : find_rule(own.target);
+  if (!fn) throw without_rule(own.target);
+  fn(r);
+  const auto version = versions_.find(base_of(before));
+  Tensor t;
+  t.value = find(names[0]).value;
+  t.kind = Kind::view;
+  t.parent = before;
+  t.node = &own;
+  t.version = version == versions_.end() ? 0 : version->second;
+  tensors_[name] = t;
+  t.kind = Kind::same;
+  t.parent = name;
+  t.other_name = true;
+  tensors_[names[0]] = t;
+}
+
 void Env::run(const PNode& node) {
   capture_ = nullptr;
   const bool pairs = touches_complex(program_, node);
-  if (const RuleFn fn = pairs ? find_complex_rule(node.target) : find_rule(node.target)) {
+  const auto rule = [&](std::string_view target) { return pairs ? find_complex_rule(target) : find_rule(target); };
+  if (const std::string_view view = import::functional_view(node.target); !view.empty()) return run_view_in_place(node, view);
+  if (const RuleFn fn = rule(node.target)) {
     Rule r(b_, program_, node, *this);
     r.pairs = pairs;
     fn(r);
     note_aliases(node);
     return;
   }
-  if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   const std::string functional = functional_name(node.target);
-  if (const RuleFn fn = functional.empty() ? nullptr : find_rule(functional)) return run_in_place(node, fn);
+  if (const RuleFn fn = functional.empty() ? nullptr : rule(functional)) return run_in_place(node, fn);
+  if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   throw without_rule(node.target);
 }
 

@@ -2,12 +2,14 @@
 // The program's tensors during decomposition: values, and which of them share a storage. A write through an in-place operator makes a
 // new value of the base tensor; views of it are made again, by their own rules, when they are next read.
 #include <functional>
+#include <list>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "decompose/rule.h"
+#include "import/aliases.h"
 
 namespace aotc::decompose {
 
@@ -32,30 +34,35 @@ class Env final : public TensorEnv {
   bool written(const std::string& name) const;
 
  private:
-  enum class Kind { base, same, view, unclear };
+  using Kind = import::Alias::Kind;  // none: a tensor with memory of its own
   struct Tensor {
     ValueId value = kNone<ValueId>;
     std::function<ValueId()> make;
-    Kind kind = Kind::base;
-    std::string parent;                   ///< kinds other than base
+    Kind kind = Kind::none;
+    std::string parent;                   ///< kinds other than none
     const import::PNode* node = nullptr;  ///< kind view: the operator that made it
     size_t result = 0;                    ///< and which element of its results it is
     size_t version = 0;                   ///< of the base, when `value` was made
+    bool other_name = false;              ///< kind same: what an in-place operator gave back, not a tensor that shares the memory
   };
   Tensor& find(const std::string& name);
   const std::string& base_of(const std::string& name) const;
   void note_aliases(const import::PNode& node);
   void run_in_place(const import::PNode& node, RuleFn fn);
+  void run_view_in_place(const import::PNode& node, std::string_view functional);
+  /// What the view's rule gives now. With `places`, for the places of the parent's elements in its stead.
+  ValueId view_again(const std::string& name, const Tensor& t, bool places);
 
   Builder& b_;
   const import::Program& program_;
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, size_t> versions_;             ///< by base name; absent: 0
   std::map<std::string, ValueId>* capture_ = nullptr;  ///< where define() puts results while a rule runs again
+  const std::string* place_of_ = nullptr;              ///< the tensor whose places get() gives instead of its value
+  ValueId places_ = kNone<ValueId>;
+  std::list<import::PNode> own_nodes_;
 };
 
-/// Names of a node's tensor results, in order.
-std::vector<std::string> result_names(const import::PNode& node);
 /// "aten.relu_.default" → "aten.relu.default"; empty where the operator is not in place.
 std::string functional_name(const std::string& target);
 

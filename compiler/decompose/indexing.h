@@ -32,5 +32,7 @@ T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step
 T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start);
 /// x with `values` added at the places `index` along dim d. 16-bit floats are summed in float32.
 T add_at(const T& x, const T& values, const T& index, int d);
+/// x with src written at `places`: int64, of src's dims, counted in x's dense order. No place comes twice.
+T write_places(const T& x, const T& src, const T& places);
 
 }  // namespace aotc::decompose

@@ -305,7 +305,7 @@ void Rule::define(const std::string& name, ValueId v) {
     const TensorType m = pair_type({it->second.dtype, it->second.sizes});
     if (cast_results) v = b.cast(v, m.dtype);
     const TensorType& t = b.type(v);
-    if (t.dtype != m.dtype)
+    if (!places && t.dtype != m.dtype)
       throw fault(fmt::format("result '{}' has dtype {}, the archive says {}", name, dtype_name(t.dtype), dtype_name(m.dtype)));
     if (t.rank() != m.rank()) throw fault(fmt::format("result '{}' has rank {}, the archive says {}", name, t.rank(), m.rank()));
     agree(t.dims, m.dims, fmt::format("result '{}'", name));

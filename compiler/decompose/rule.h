@@ -39,6 +39,8 @@ class Rule {
   const import::PNode& node;
   /// Results are cast to the archive's dtype: in-place forms write into a tensor that has one.
   bool cast_results = false;
+  /// The operands are places instead of elements: a rule that moves elements moves them in whatever type.
+  bool places = false;
   /// A complex tensor is a real one with a last dim of 2 (decompose/complex.cpp). Where this is set, metadata and dims are told that way:
   /// rules that move elements, or are linear in them, then serve complex tensors too.
   bool pairs = false;

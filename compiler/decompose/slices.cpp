@@ -53,14 +53,19 @@ T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) 
 
 T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start) {
   Builder& b = x.b();
-  const Expr n = product(src.dims());
-  if (n.is(0)) return x;
   T place = scalar_of(b, start, DType::i64).expand(src.dims());
   for (int d = 0; d < src.rank(); ++d)
     place = place + iota(b, src.dims(), d) * scalar_of(b, strides.at(static_cast<size_t>(d)), DType::i64);
+  return write_places(x, src, place);
+}
+
+T write_places(const T& x, const T& src, const T& places) {
+  Builder& b = x.b();
+  const Expr n = product(src.dims());
+  if (n.is(0)) return x;
   const bool boolean = is_bool(x.dtype());
   const T to = boolean ? x.to(DType::u8) : x, from = src.to(to.dtype());
-  const std::vector<ValueId> in = {to.reshape({product(x.dims())}), place.reshape({n}), from.reshape({n})};
+  const std::vector<ValueId> in = {to.reshape({product(x.dims())}), places.reshape({n}), from.reshape({n})};
   const T y(b, b.make1(Op::scatter, in, {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("none")}, {Attr::include_self, true}}));
   return y.to(x.dtype()).reshape(x.dims());
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "import/aliases.h"
 #include "import/composite_detail.h"
 #include "import/torch_functions.h"
 
@@ -74,7 +75,8 @@ class Recorder {
     }
     if (!meta) return run_real(op, target, stack);
     if (!returns_tensors(schema)) return call_without_tensors(op, target, complex, stack);
-    if (const auto functional = view_in_place(target)) return record_view_in_place(op, std::string(*functional), args, stack);
+    if (const auto functional = functional_view(target); !functional.empty())
+      return record_view_in_place(op, std::string(functional), args, stack);
     if (const auto functional = functional_of_out(op)) {
       if (has_rule(target_of(*functional), complex)) return record_out(op, *functional, args, stack);
     }
@@ -94,7 +96,7 @@ class Recorder {
     record(op, target, args, stack);  // so that all that is missing is found
   }
 
-  CompositeTrace finish(const Stack& stack) {
+  CompositeTrace finish(const OperatorHandle& op, const std::vector<IValue>& args, const Stack& stack) {
     const std::string own = user_.target.substr(0, user_.target.rfind('.') + 1);
     if (std::any_of(missing_.begin(), missing_.end(), [&](const std::string& m) { return m.compare(0, own.size(), own) == 0; }))
       throw Refusal("no rule, and it is not made of other operators");
@@ -102,6 +104,13 @@ class Recorder {
       std::string list;
       for (const std::string& m : missing_) list += (list.empty() ? "" : ", ") + m;
       throw Refusal(fmt::format("no rule, and its kernel is made of operators of which there is none for {}", list));
+    }
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (!written(op.schema().arguments()[i])) continue;
+      each_tensor(args[i], [&](const at::Tensor& t) {
+        if (t.numel() > 0 && !overwritten_.count(t.storage().unsafeGetStorageImpl()))
+          throw Refusal("no rule for this use of it, and its kernel writes its operand by other means than operators");
+      });
     }
     const auto result = [&](const at::Tensor& t) {
       check_defined(t);
@@ -135,14 +144,15 @@ class Recorder {
   struct Mark {
     size_t nodes;
     std::map<const c10::TensorImpl*, std::string> names;
-    std::set<const c10::StorageImpl*> undefined;
+    std::set<const c10::StorageImpl*> undefined, overwritten;
     std::set<std::string> missing;
   };
-  Mark mark() const { return {trace_.nodes.size(), names_, undefined_, missing_}; }
+  Mark mark() const { return {trace_.nodes.size(), names_, undefined_, overwritten_, missing_}; }
   void rewind(const Mark& m) {
     trace_.nodes.resize(m.nodes);
     names_ = m.names;
     undefined_ = m.undefined;
+    overwritten_ = m.overwritten;
     missing_ = m.missing;
   }
 
@@ -329,6 +339,7 @@ class Recorder {
         if (!t.is_meta()) throw Refusal("no rule, and its kernel writes operands into a tensor made from numbers");
         const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
         undefined_.erase(storage);
+        overwritten_.insert(storage);
         std::erase_if(values_, [&](const auto& v) { return v.second.storage == storage; });
       });
     }
@@ -431,12 +442,6 @@ class Recorder {
     return true;
   }
 
-  static std::optional<std::string_view> view_in_place(const std::string& target) {
-    for (const ViewInPlace& v : kViewsInPlace)
-      if (v.target == target) return v.functional;
-    return std::nullopt;
-  }
-
   /// x.t_() gives x another shape: from here on the tensor is the view.
   void record_view_in_place(const OperatorHandle& op, const std::string& functional, const std::vector<IValue>& args, Stack& stack) {
     const at::Tensor self = args.at(0).toTensor();
@@ -500,7 +505,8 @@ class Recorder {
   std::map<const c10::TensorImpl*, std::string> names_;
   std::map<std::string, at::Tensor> operands_;
   std::set<const c10::TensorImpl*> caller_;
-  std::set<const c10::StorageImpl*> undefined_;  ///< allocated and not written yet
+  std::set<const c10::StorageImpl*> undefined_;    ///< allocated and not written yet
+  std::set<const c10::StorageImpl*> overwritten_;  ///< written by an operator of the trace
   struct Known {
     const c10::StorageImpl* storage;
     at::Tensor value;
@@ -570,9 +576,10 @@ class Tracer final : public CompositeTracer {
         if (it == program.tensors.end()) throw Refusal(fmt::format("no rule, and nothing is known of its operand '{}'", name));
         return recorder.operand(name, it->second, program.syms);
       });
+      const std::vector<IValue> args = stack;
       const c10::impl::IncludeDispatchKeyGuard record(kRecord);
       recorder.take_apart(*op, stack);
-      return recorder.finish(stack);
+      return recorder.finish(*op, args, stack);
     } catch (const Refusal& r) { return fail(r.why); } catch (const c10::Error& e) {
       return fail("no rule, and its kernel does not run without data: " + first_line(e));
     } catch (const Diagnostic&) { throw; } catch (const InternalError&) {

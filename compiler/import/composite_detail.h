@@ -66,16 +66,6 @@ inline constexpr std::string_view kTypeQueries[] = {
 };
 /// In-place operators that read nothing of what they write.
 inline constexpr std::string_view kOverwriting[] = {"copy_", "fill_", "zero_", "set_"};
-/// In-place changes of a tensor's own view, and the operator that gives the view.
-struct ViewInPlace {
-  std::string_view target, functional;
-};
-inline constexpr ViewInPlace kViewsInPlace[] = {
-    {"aten.transpose_.default", "aten.transpose.int"},   {"aten.t_.default", "aten.t.default"},
-    {"aten.squeeze_.default", "aten.squeeze.default"},   {"aten.squeeze_.dim", "aten.squeeze.dim"},
-    {"aten.squeeze_.dims", "aten.squeeze.dims"},         {"aten.unsqueeze_.default", "aten.unsqueeze.default"},
-    {"aten.swapaxes_.default", "aten.swapaxes.default"}, {"aten.swapdims_.default", "aten.swapdims.default"},
-};
 
 /// Where kernels that may be made of other operators stand. Those of the last two may also do part of their work directly, which is found
 /// out while they are traced.

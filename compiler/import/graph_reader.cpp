@@ -1,5 +1,7 @@
 #include "import/graph_reader.h"
 
+#include "import/aliases.h"
+
 #include <algorithm>
 
 #include "import/convert_arg.h"
@@ -476,17 +478,17 @@ void GraphReader::track_aliases(const PNode& node, const OpSchema& schema) {
     const std::vector<std::string> from = names(node.args[i].value);
     if (p.written)
       for (const std::string& n : from) written_.insert(base(n));
+    if (may_alias(node.target)) continue;
     for (size_t r = 0; r < schema.results.size(); ++r) {
       if (schema.results[r].alias != p.alias) continue;
       const std::vector<std::string> to = names(node.results[r]);
-      for (size_t k = 0; k < to.size() && !from.empty(); ++k) {
-        const std::string& source = from[from.size() == to.size() ? k : 0];
-        // aten.to and its like copy when the type changes.
-        if (starts_with(node.target, "aten.to.") && p_.tensors.at(source).dtype != p_.tensors.at(to[k]).dtype) continue;
-        base_[to[k]] = base(source);
-      }
+      for (size_t k = 0; k < to.size() && !from.empty(); ++k) base_[to[k]] = base(from[from.size() == to.size() ? k : 0]);
     }
   }
+  const std::vector<std::string> results = result_names(node);
+  const std::vector<Alias> aliases = aliases_of(node, p_.tensors, p_.syms);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (aliases[i].kind != Alias::none) base_[results[i]] = base(aliases[i].of);
 }
 
 void drop_unused_scalar_nodes(Program& p) {

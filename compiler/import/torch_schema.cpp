@@ -5,8 +5,10 @@ namespace aotc::import::torch_side {
 namespace {
 
 std::string alias_of(const c10::Argument& a) {
-  if (!a.alias_info() || a.alias_info()->beforeSets().empty()) return {};
-  return a.alias_info()->beforeSets().begin()->toUnqualString();
+  const c10::AliasInfo* info = a.alias_info();
+  if (info && info->beforeSets().empty() && !info->containedTypes().empty()) info = &info->containedTypes().front();  // Tensor(a)[]
+  if (!info || info->beforeSets().empty()) return {};
+  return info->beforeSets().begin()->toUnqualString();
 }
 
 OpSchema convert(const c10::FunctionSchema& s) {

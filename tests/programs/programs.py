@@ -4,6 +4,7 @@
     programs.py run --aotc BIN --runner RUN_TWICE --work DIR --seeds 0:1000 [--pack 24] [--seconds 100]   writes DIR/verdicts.jsonl
     programs.py show --seeds SEED                                      the program of a seed
     programs.py repeat --aotc .. --runner .. --work DIR --seeds SEED [--reduce]      one program, with its script; smaller with --reduce
+    programs.py cases --aotc .. --runner .. --work DIR [--only REGEX]        the programs of cases.py
     programs.py report --work DIR                               counts of what ran there
 """
 import argparse
@@ -25,7 +26,10 @@ from program import script
 
 def tools_of(o):
     os.makedirs(o.work, exist_ok=True)
-    env = dict(os.environ, XDG_CACHE_HOME=os.path.join(o.work, "cache")) if o.own_cache else None
+    env = dict(os.environ)
+    env.setdefault("AOTC_LIBTORCH", sys.prefix)
+    if o.own_cache:
+        env["XDG_CACHE_HOME"] = os.path.join(o.work, "cache")
     return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(o.flags.split()), env)
 
 
@@ -55,6 +59,22 @@ def run(o):
     return 1 if faults else 0
 
 
+def cases(o):
+    import cases as written
+
+    torch.set_num_threads(1)
+    tools, faults, done = tools_of(o), 0, 0
+    all_programs = written.programs(o.only)
+    for begin in range(0, len(all_programs), o.pack):
+        for v in Check(tools, all_programs[begin : begin + o.pack]).run():
+            done += v.kind == OK
+            if v.kind != OK:
+                faults += 1
+                print(f"{v.kind}: {v.program.rows[0]}: {v.why[:500]}\n{v.program.source()}\n", flush=True)
+    print(f"{len(all_programs)} programs, {done} correct, {faults} faults")
+    return 1 if faults else 0
+
+
 def report(o):
     kinds, why, counts, rows = collections.Counter(), collections.defaultdict(collections.Counter), collections.Counter(), collections.Counter()
     for text in open(os.path.join(o.work, "verdicts.jsonl")):
@@ -80,7 +100,7 @@ def report(o):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("verb", choices=["run", "show", "repeat", "report"])
+    p.add_argument("verb", choices=["run", "show", "repeat", "cases", "report"])
     p.add_argument("--aotc", default="aotc")
     p.add_argument("--runner", default="run_twice")
     p.add_argument("--work", default=".")
@@ -90,6 +110,7 @@ def main():
     p.add_argument("--flags", default="", help="further flags of aotc build")
     p.add_argument("--own-cache", action="store_true", help="keep the compiler's object cache under --work")
     p.add_argument("--reduce", action="store_true")
+    p.add_argument("--only", default="", help="cases: names that match")
     p.add_argument("--top", type=int, default=12)
     o = p.parse_args()
     seed = int(o.seeds.split(":")[0])
@@ -101,7 +122,7 @@ def main():
         from reduce import repeat
 
         return repeat(o, tools_of(o), generate(seed))
-    return {"run": run, "report": report}[o.verb](o)
+    return {"run": run, "cases": cases, "report": report}[o.verb](o)
 
 
 if __name__ == "__main__":

@@ -214,6 +214,15 @@ TEST_CASE("what a kernel fills past the dispatcher is refused") {
   CHECK(!refusal(m.p).empty());
 }
 
+TEST_CASE("a write that no operator of the kernel does is not lost") {
+  Maker m;
+  m.input("x", {Expr(5)});
+  m.input("y", {Expr(5)});
+  m.node("aten.copy_.default", {{"self", ref("x")}, {"src", ref("y")}}, {ref("r")});
+  Expander expander(decompose::has_rule);
+  CHECK(!expander.expand(m.p, "call"));
+}
+
 TEST_CASE("an operator whose kernel ends in itself stays as it is") {
   Maker m;
   m.input("x", {Expr(5)});

@@ -1,0 +1,302 @@
+#include "import/aliases.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace aotc::import {
+namespace {
+
+std::string_view base_name(std::string_view target) {
+  if (target.substr(0, 5) != "aten.") return target;
+  target.remove_prefix(5);
+  return target.substr(0, target.find('.'));
+}
+
+/// One result and the operand that it may be.
+struct Use {
+  const PNode& node;
+  const TensorMeta& in;
+  const TensorMeta& out;
+  size_t operands;  ///< how many tensors the first tensor argument holds
+  const SymTable& syms;
+
+  const Arg* arg(std::string_view name) const {
+    for (const NamedArg& a : node.args)
+      if (a.name == name) return &a.value;
+    return nullptr;
+  }
+};
+using Kind = Alias::Kind;
+
+/// Whether memory is laid out in this order of dims, outermost first; nothing where sizes or strides are symbolic and say neither.
+std::optional<bool> laid_out(const TensorMeta& m, const std::vector<size_t>& order, const SymTable& syms) {
+  if (m.strides.size() != m.sizes.size()) return std::nullopt;
+  if (std::any_of(m.sizes.begin(), m.sizes.end(), [](const Expr& n) { return n.is(0); })) return true;
+  bool open = false;
+  Expr expected = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    const Expr &size = m.sizes[order[k]], &stride = m.strides[order[k]];
+    if (!size.is(1) && !syms.proves_eq(stride, expected)) {
+      open = true;
+      if (syms.proves_ne(stride, expected) && syms.proves_ne(size, 1) &&
+          std::all_of(m.sizes.begin(), m.sizes.end(), [&](const Expr& n) { return syms.proves_ne(n, 0); }))
+        return false;
+    }
+    expected *= size;
+  }
+  return open ? std::nullopt : std::optional(true);
+}
+
+std::optional<bool> in_format(const TensorMeta& m, std::string_view format, const SymTable& syms) {
+  const size_t n = m.sizes.size();
+  std::vector<size_t> order;
+  if (format == "channels_last" || format == "channels_last_3d") {
+    if (n != (format == "channels_last" ? 4u : 5u)) return std::nullopt;
+    order.push_back(0);
+    for (size_t d = 2; d < n; ++d) order.push_back(d);
+    order.push_back(1);
+  } else {
+    for (size_t d = 0; d < n; ++d) order.push_back(d);
+  }
+  return laid_out(m, order, syms);
+}
+
+Kind where(std::optional<bool> shares, Kind how) { return !shares ? Alias::unclear : *shares ? how : Alias::none; }
+
+Kind view(const Use&) { return Alias::view; }
+Kind same(const Use&) { return Alias::same; }
+/// Only the conjugate of a complex tensor is more than a view: elements change on the way.
+Kind conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::unclear : Alias::same; }
+Kind transposed_conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::unclear : Alias::view; }
+Kind real_part(const Use& u) { return is_complex(u.in.dtype) ? Alias::view : Alias::same; }
+
+std::string_view format_of(const Use& u) {
+  const Arg* a = u.arg("memory_format");
+  const auto* f = a ? std::get_if<MemoryFormatArg>(a) : nullptr;
+  return f ? std::string_view(f->text) : std::string_view();
+}
+
+Kind contiguous(const Use& u) { return where(in_format(u.in, format_of(u), u.syms), Alias::same); }
+
+/// Casts and moves copy only where they must.
+Kind cast(const Use& u) {
+  const Arg* copy = u.arg("copy");
+  if (copy && std::get_if<bool>(copy) && std::get<bool>(*copy)) return Alias::none;
+  if (u.in.dtype != u.out.dtype) return Alias::none;
+  const std::string_view format = format_of(u);
+  return format.empty() || format == "preserve" ? Alias::same : where(in_format(u.in, format, u.syms), Alias::same);
+}
+
+/// As LibTorch's computeStride: can the new shape be had by strides alone?
+std::optional<bool> viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
+  if (in_format(in, "", syms).value_or(false)) return true;
+  const auto constants = [&](const std::vector<Expr>& v) -> std::optional<std::vector<int64_t>> {
+    std::vector<int64_t> out;
+    for (const Expr& e : v) {
+      const auto c = syms.simplify(e).as_const();
+      if (!c) return std::nullopt;
+      out.push_back(*c);
+    }
+    return out;
+  };
+  const auto old = constants(in.sizes), stride = constants(in.strides), to = constants(shape);
+  if (!old || !stride || !to || old->size() != stride->size()) return std::nullopt;
+  if (old->empty() || std::count(old->begin(), old->end(), 0)) return true;
+  size_t v = to->size();
+  int64_t chunk_stride = stride->back(), elems = 1, view_elems = 1;
+  for (size_t d = old->size(); d-- > 0;) {
+    elems *= (*old)[d];
+    if (d > 0 && ((*old)[d - 1] == 1 || (*stride)[d - 1] == elems * chunk_stride)) continue;
+    while (v > 0 && (view_elems < elems || (*to)[v - 1] == 1)) view_elems *= (*to)[--v];
+    if (view_elems != elems) return false;
+    if (d > 0) {
+      chunk_stride = (*stride)[d - 1];
+      elems = view_elems = 1;
+    }
+  }
+  return v == 0;
+}
+Kind reshaped(const Use& u) { return where(viewable(u.in, u.out.sizes, u.syms), Alias::view); }
+
+/// Sums what must be summed: nothing, where the sizes are there already.
+Kind summed(const Use& u) {
+  const size_t lead = u.in.sizes.size() - std::min(u.in.sizes.size(), u.out.sizes.size());
+  bool open = false;
+  for (size_t d = 0; d < u.in.sizes.size(); ++d) {
+    const Expr to = d < lead ? Expr(1) : u.out.sizes[d - lead];
+    if (u.syms.proves_ne(u.in.sizes[d], to)) return Alias::none;
+    open |= !u.syms.proves_eq(u.in.sizes[d], to);
+  }
+  return open ? Alias::unclear : lead ? Alias::view : Alias::same;
+}
+
+/// A permutation or a diagonal of its one operand: every letter of it is in the result.
+Kind einsum(const Use& u) {
+  const Arg* a = u.arg("equation");
+  const auto* text = a ? std::get_if<std::string>(a) : nullptr;
+  if (!text || u.operands != 1) return Alias::none;
+  const size_t arrow = text->find("->");
+  if (arrow == std::string::npos) return Alias::unclear;
+  const auto kept = [&](char c) { return c == ' ' || text->find(c, arrow + 2) != std::string::npos; };
+  return std::all_of(text->begin(), text->begin() + static_cast<std::ptrdiff_t>(arrow), kept) ? Alias::view : Alias::none;
+}
+
+Kind only_operand(const Use& u) { return u.operands == 1 ? Alias::same : Alias::none; }
+
+struct Row {
+  std::string_view name;
+  Kind (*kind)(const Use&);
+};
+constexpr Row kRows[] = {
+    {"alias", same},
+    {"detach", same},
+    {"lift", same},
+    {"lift_fresh", same},
+    {"resolve_conj", same},
+    {"resolve_neg", same},
+    {"positive", same},
+    {"dropout", same},
+    {"feature_dropout", same},
+    {"alpha_dropout", same},
+    {"feature_alpha_dropout", same},
+    {"cpu", same},
+    {"cartesian_prod", only_operand},
+    {"conj", conjugate},
+    {"_conj", conjugate},
+    {"mH", transposed_conjugate},
+    {"adjoint", transposed_conjugate},
+    {"matrix_H", transposed_conjugate},
+    {"real", real_part},
+    {"imag", view},
+    {"view_as_real", view},
+    {"view_as_complex", view},
+    {"contiguous", contiguous},
+    {"to", cast},
+    {"type_as", cast},
+    {"float", cast},
+    {"_cast_Float", cast},
+    {"_cast_Half", cast},
+    {"_cast_Int", cast},
+    {"_cast_Long", cast},
+    {"reshape", reshaped},
+    {"reshape_as", reshaped},
+    {"flatten", reshaped},
+    {"ravel", reshaped},
+    {"sum_to_size", summed},
+    {"einsum", einsum},
+    {"view", view},
+    {"view_as", view},
+    {"_unsafe_view", view},
+    {"_reshape_alias", view},
+    {"squeeze", view},
+    {"unsqueeze", view},
+    {"unflatten", view},
+    {"atleast_1d", view},
+    {"atleast_2d", view},
+    {"atleast_3d", view},
+    {"permute", view},
+    {"transpose", view},
+    {"swapaxes", view},
+    {"swapdims", view},
+    {"t", view},
+    {"mT", view},
+    {"numpy_T", view},
+    {"movedim", view},
+    {"moveaxis", view},
+    {"select", view},
+    {"slice", view},
+    {"narrow", view},
+    {"split", view},
+    {"split_with_sizes", view},
+    {"unsafe_split", view},
+    {"unsafe_split_with_sizes", view},
+    {"chunk", view},
+    {"unsafe_chunk", view},
+    {"tensor_split", view},
+    {"hsplit", view},
+    {"vsplit", view},
+    {"dsplit", view},
+    {"unbind", view},
+    {"diagonal", view},
+    {"linalg_diagonal", view},
+    {"expand", view},
+    {"expand_as", view},
+    {"broadcast_to", view},
+    {"broadcast_tensors", view},
+    {"meshgrid", view},
+    {"unfold", view},
+    {"as_strided", view},
+    {"prims.view_of.default", same},
+    {"prims.view_of_dtype.default", view},
+};
+
+const Row* find_row(std::string_view target) {
+  const std::string_view name = base_name(target);
+  const auto it = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == name; });
+  return it == std::end(kRows) ? nullptr : &*it;
+}
+
+/// The tensors of the first tensor argument.
+std::vector<std::string> operands_of(const PNode& node) {
+  for (const NamedArg& a : node.args) {
+    if (const auto* t = std::get_if<TensorRef>(&a.value)) return {t->name};
+    if (const auto* l = std::get_if<TensorList>(&a.value)) {
+      std::vector<std::string> out;
+      for (const TensorRef& t : *l) out.push_back(t.name);
+      return out;
+    }
+  }
+  return {};
+}
+
+struct ViewInPlace {
+  std::string_view target, functional;
+};
+constexpr ViewInPlace kViewsInPlace[] = {
+    {"aten.transpose_.default", "aten.transpose.int"},
+    {"aten.t_.default", "aten.t.default"},
+    {"aten.squeeze_.default", "aten.squeeze.default"},
+    {"aten.squeeze_.dim", "aten.squeeze.dim"},
+    {"aten.squeeze_.dims", "aten.squeeze.dims"},
+    {"aten.unsqueeze_.default", "aten.unsqueeze.default"},
+    {"aten.swapaxes_.default", "aten.swapaxes.default"},
+    {"aten.swapdims_.default", "aten.swapdims.default"},
+    {"aten.as_strided_.default", "aten.as_strided.default"},
+};
+
+}  // namespace
+
+std::vector<std::string> result_names(const PNode& node) {
+  std::vector<std::string> names;
+  for (const Arg& a : node.results) {
+    if (const auto* t = std::get_if<TensorRef>(&a)) names.push_back(t->name);
+    if (const auto* l = std::get_if<TensorList>(&a))
+      for (const TensorRef& t : *l) names.push_back(t.name);
+  }
+  return names;
+}
+
+std::vector<Alias> aliases_of(const PNode& node, const std::map<std::string, TensorMeta>& tensors, const SymTable& syms) {
+  const std::vector<std::string> results = result_names(node);
+  std::vector<Alias> out(results.size());
+  const Row* row = find_row(node.target);
+  const std::vector<std::string> operands = operands_of(node);
+  if (!row || operands.empty()) return out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string& of = operands[operands.size() == results.size() ? i : 0];
+    const auto in = tensors.find(of), to = tensors.find(results[i]);
+    if (in == tensors.end() || to == tensors.end()) continue;
+    out[i] = {row->kind({node, in->second, to->second, operands.size(), syms}), of};
+  }
+  return out;
+}
+
+bool may_alias(std::string_view target) { return find_row(target) != nullptr; }
+
+std::string_view functional_view(std::string_view target) {
+  for (const ViewInPlace& v : kViewsInPlace)
+    if (v.target == target) return v.functional;
+  return {};
+}
+
+}  // namespace aotc::import

@@ -1,0 +1,76 @@
+"""Programs written by hand: what random ones found, each for its whole class. `programs.py cases` runs them as packs.
+
+A case: a name, leaves ("x: float32[4,3] special, w: int64[A] ints 0 A const"; sizes are expressions, A to D symbols that move), statements, outputs.
+{T} in a case stands for each of its types in turn.
+"""
+import re
+
+from generator import COMPLEX, FLOATS, INTS, settle_roles
+from program import Leaf, Program, Statement
+
+import torch
+
+SIZES = {"A": 4, "B": 6, "C": 3, "D": 5}
+CASES = []
+
+
+def case(name, leaves, statements, outputs, types=(None,)):
+    CASES.append((name, leaves, statements, outputs, types))
+
+
+def leaf(text):
+    m = re.fullmatch(r"(\w+): (?:torch\.)?(\w+)\[(.*?)\](.*)", text.strip())
+    words = m[4].split()
+    role = words.pop() if words and words[-1] in ("const", "input") else "input"
+    dtype = getattr(torch, m[2])
+    data = words[0] if words else "bools" if dtype == torch.bool else "ints" if dtype in INTS else "normal"
+    lo, hi = words[1:3] if len(words) > 2 else ("0" if dtype == torch.uint8 else "-9", "10")
+    return Leaf(m[1], dtype, [d for d in m[3].replace(" ", "").split(",") if d], data, lo, hi, role)
+
+
+def programs(pattern=""):
+    out = []
+    for name, leaves, statements, outputs, types in CASES:
+        for t in types:
+            if not re.search(pattern, name):
+                continue
+            short = str(t).replace("torch.", "") if t else ""
+            fill = lambda s: s.replace("{T}", str(t)) if t else s
+            items = [leaf(fill(x)) for x in re.split(r", (?=\w+: )", leaves)] if leaves else []
+            for s in statements:
+                s = fill(s)
+                m = re.match(r"([a-z]\w*(?:, [a-z]\w*)*) = ", s)
+                items.append(Statement(m[1].split(", "), s[m.end() :]) if m else Statement([], s))
+            used = {c for i in items if isinstance(i, Leaf) for d in i.dims for c in re.findall(r"\b[A-D]\b", d)}
+            p = Program(f"q{len(out)}", items, outputs.split(", "), {s: SIZES[s] for s in sorted(used)}, len(out), (f"{name} {short}".strip(),))
+            settle_roles(p)
+            out.append(p)
+    return out
+
+
+# Writes through views
+
+F32 = "x: float32[4,4]"
+for view in ("x.diagonal()", "x.diagonal(1)", "x.diagonal(-1)", "x[:3].diagonal()", "x.movedim(0, 1)", "torch.tensor_split(x, 3)[1]", "torch.tensor_split(x, [1, 3], 1)[1]", "x.unfold(0, 2, 2)",
+             "x.hsplit(2)[1]", "x.vsplit(2)[0]", "x[None].dsplit([1])[0]", "x.mH", "x.adjoint()", "torch.linalg.diagonal(x)", "x.moveaxis(0, 1)", "x.expand(1, 4, 4)", "x.reshape(2, 8)", "x.t().reshape(4, 2, 2)",
+             "x.view(16)", "x.swapaxes(0, 1)[1:]", "x.as_strided((2, 3), (1, 4), 1)", "x.flatten()[3:9]", "x[1:, ::2].T", "x.unflatten(0, (2, 2))[:, 1]", "x.narrow(1, 1, 2).select(0, 1)", "x.unbind(1)[2]",
+             "x.split(3, 1)[-1]", "x.chunk(3)[1]", "torch.unsafe_chunk(x, 2)[1]", "torch.unsafe_split(x, 3)[0]", "torch.einsum('ij->ji', x)[0]", "torch.einsum('ii->i', x)", "torch.atleast_3d(x)[1]",
+             "torch.broadcast_tensors(x, torch.zeros(4))[0]", "torch.atleast_2d([x, x])[0]", "torch.conj(x)[0]", "torch.real(x)[1]", "x.squeeze()[2]", "x.to(torch.float32)[1]", "x.contiguous()[1]",
+             "x.T.contiguous()[1]", "x.sum_to_size(4, 4)[1]", "F.dropout(x, 0.5, False)[1]", "F.feature_alpha_dropout(x, 0.5, False)[1]", "x.ravel()[::5]", "x.rot90()[1]", "x.detach()[0]", "torch.positive(x)[2]",
+             "x.view_as(torch.zeros(2, 8))[1]", "x.type_as(torch.zeros(1))[1]", "x.clone().diagonal()", "x.view(torch.int32)[0]", "x.expand_as(x)[1]", "x.contiguous(memory_format=torch.contiguous_format)[1]",
+             "x.view(1, 2, 2, 4).contiguous(memory_format=torch.channels_last)[0, 1]", "x.view(1, 2, 2, 4).to(memory_format=torch.channels_last)[0, 1]"):
+    case(f"write through {view}", F32, ["a = x[1:]", f"b = {view}", "b.mul_(2)", "c = a + 1"], "a, b, c, x")
+    case(f"read of {view} after a write", F32, [f"b = {view}", "x.add_(3)", "c = b * 2"], "b, c")
+for view in ("x[0]", "x.meshgrid", "x[2:]"):
+    text = "torch.meshgrid(x, x, indexing='ij')[1]" if "mesh" in view else view
+    case(f"write before a read of {view}", "x: float32[5]", [f"b = {text}", "x.mul_(3)", "c = b + 0"], "b, c")
+case("complex writes through view_as_real", "x: float32[4,2]", ["z = torch.view_as_complex(x)", "r = torch.view_as_real(z)", "r.mul_(2)", "y = x + 1"], "x, r, y")
+case("complex writes through real and imag", "x: float32[4,2]", ["z = torch.view_as_complex(x)", "z.real.add_(1)", "z.imag.mul_(3)", "y = torch.view_as_real(z) * 1"], "x, y")
+case("every type through a diagonal", "x: {T}[3,3]", ["x.diagonal().fill_(1)", "y = x.clone()"], "x, y", FLOATS + INTS + (torch.bool,))
+case("dynamic writes through views", "x: float32[A,A]", ["x.diagonal().add_(1)", "x.t()[1:].mul_(2)", "x[::2].sub_(1)", "y = x.sum(0)"], "x, y")
+case("metadata in place", "x: float32[3,4]", ["y = x.clone()", "v = y[0]", "y.t_()", "v.add_(1)", "w = y * 2"], "y, v, w")
+case("unsqueezed in place", "x: float32[3,4]", ["y = x.clone()", "v = y[0]", "y.unsqueeze_(0)", "y.mul_(2)", "w = v + 1"], "y, v, w")
+case("squeezed in place", "x: float32[1,4]", ["y = x * 1", "y.squeeze_(0)", "y.add_(1)"], "y")
+case("transposed square in place", "x: float32[4,4]", ["y = x.clone()", "v = y[1]", "y.transpose_(0, 1)", "y[0].add_(5)", "w = v * 1"], "y, v, w")
+case("a write whose source overlaps it", "x: float32[6]", ["x[1:].copy_(x[:-1].clone())", "x[:3] += x[3:]", "y = x * 2"], "x, y")
+case("states written through views", "s: float32[3,3] const", ["s.diagonal().add_(1)", "y = s.sum(0)"], "y")

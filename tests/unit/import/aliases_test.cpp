@@ -1,0 +1,74 @@
+// Views: the table of aliases against LibTorch's schemas, and what sizes and strides decide.
+#include "import/aliases.h"
+
+#include <catch2/catch.hpp>
+
+#include "decompose/rule.h"
+#include "dense_meta.h"
+#include "import/operators.h"
+
+namespace aotc::import {
+namespace {
+
+Alias::Kind kind_of(const std::string& target, const TensorMeta& in, const TensorMeta& out, std::vector<NamedArg> more = {}) {
+  PNode n{.name = "y", .target = target, .args = {{"self", TensorRef{"x"}}}, .results = {TensorRef{"y"}}};
+  n.args.insert(n.args.end(), more.begin(), more.end());
+  return aliases_of(n, {{"x", in}, {"y", out}}, SymTable()).at(0).kind;
+}
+
+TensorMeta strided(std::vector<Expr> sizes, std::vector<Expr> strides) {
+  TensorMeta m;
+  m.sizes = std::move(sizes);
+  m.strides = std::move(strides);
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("every operator with a rule whose schema says that a result may be a view is in the table of aliases") {
+  OpTable ops;
+  int views = 0;
+  for (const decompose::RuleTable table : decompose::all_rules())
+    for (const decompose::RuleRow& row : table) {
+      const OpSchema* s = ops.find(std::string(row.overload));
+      if (!s) continue;
+      const auto aliased = [](const OpResult& r) { return !r.alias.empty(); };
+      const auto written = [](const OpParam& p) { return p.written; };
+      if (std::none_of(s->results.begin(), s->results.end(), aliased) || std::any_of(s->params.begin(), s->params.end(), written)) continue;
+      ++views;
+      CHECK((may_alias(row.overload) ? "" : row.overload) == "");
+    }
+  CHECK(views > 60);
+}
+
+TEST_CASE("strides decide whether a reshape, a cast or contiguous copies") {
+  const auto dense = [](std::vector<Expr> dims) { return dense_meta(DType::f32, std::move(dims)); };
+  const TensorMeta turned = strided({4, 6}, {1, 4}), column = strided({4}, {6}), image = dense({1, 2, 3, 4});
+  CHECK(kind_of("aten.reshape.default", dense({4, 6}), dense({2, 12})) == Alias::view);
+  CHECK(kind_of("aten.reshape.default", turned, dense({24})) == Alias::none);
+  CHECK(kind_of("aten.reshape.default", turned, dense({2, 2, 6})) == Alias::view);
+  CHECK(kind_of("aten.flatten.using_ints", column, dense({4})) == Alias::view);
+  CHECK(kind_of("aten.contiguous.default", dense({4, 6}), dense({4, 6})) == Alias::same);
+  CHECK(kind_of("aten.contiguous.default", turned, dense({4, 6})) == Alias::none);
+  CHECK(kind_of("aten.contiguous.default", image, image, {{"memory_format", MemoryFormatArg{"channels_last"}}}) == Alias::none);
+  CHECK(kind_of("aten.to.dtype", dense({4}), dense({4})) == Alias::same);
+  CHECK(kind_of("aten.to.dtype", dense({4}), dense({4}), {{"copy", true}}) == Alias::none);
+  CHECK(kind_of("aten.to.dtype", dense({4}), dense_meta(DType::f64, {4})) == Alias::none);
+  CHECK(kind_of("aten.to.dtype", image, image, {{"memory_format", MemoryFormatArg{"channels_last"}}}) == Alias::none);
+  CHECK(kind_of("aten.sum_to_size.default", dense({3, 4}), dense({3, 4})) == Alias::same);
+  CHECK(kind_of("aten.sum_to_size.default", dense({3, 4}), dense({1, 4})) == Alias::none);
+  CHECK(kind_of("aten.relu.default", dense({4}), dense({4})) == Alias::none);
+}
+
+TEST_CASE("symbolic strides leave open whether a reshape copies") {
+  SymTable syms;
+  const Expr n = Expr::symbol(syms.add({.name = "n", .min = 2, .max = 100}));
+  const PNode node{.name = "y", .target = "aten.reshape.default", .args = {{"self", TensorRef{"x"}}}, .results = {TensorRef{"y"}}};
+  const auto kind = [&](const TensorMeta& in) {
+    return aliases_of(node, {{"x", in}, {"y", dense_meta(DType::f32, {n * 3})}}, syms).at(0).kind;
+  };
+  CHECK(kind(dense_meta(DType::f32, {n, 3})) == Alias::view);
+  CHECK(kind(strided({3, n}, {1, 3})) == Alias::unclear);
+}
+
+}  // namespace aotc::import
