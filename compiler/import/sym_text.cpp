@@ -18,7 +18,9 @@ struct Fraction {
   /// Python computes this in float64, for sizes of much less than 53 bits. A division that rounds leaves its quotient where it is whole
   /// (and so exact) or farther from a whole number than it was rounded; the same after a sum with an exact fraction of a power of two
   /// or a product with a power of two, so its floor is the exact one's. Other arithmetic on it may end on another side.
-  enum class Float : uint8_t { exact, rounded, unclear } as_float = Float::exact;
+  /// A number that float64 holds only nearly (1.7) stands for a fraction that is off by at most 2^-54 of it: a whole number of times it
+  /// rounds to the fraction's multiple wherever that is whole, so such a product is as a division that rounds.
+  enum class Float : uint8_t { exact, nearly, rounded, unclear } as_float = Float::exact;
 };
 
 bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
@@ -40,7 +42,8 @@ bool exact(const Fraction& f) { return f.as_float == Fraction::Float::exact; }
 /// `r` as what Python computes from a and b by an operation that keeps a rounded operand's floor only where `harmless`.
 Fraction computed(Fraction r, const Fraction& a, const Fraction& b, bool harmless) {
   if (exact(a) && exact(b)) return r;
-  const bool rounded_once = a.as_float != Fraction::Float::unclear && b.as_float != Fraction::Float::unclear;
+  const auto once = [](const Fraction& f) { return f.as_float == Fraction::Float::exact || f.as_float == Fraction::Float::rounded; };
+  const bool rounded_once = once(a) && once(b);
   r.as_float = rounded_once && harmless ? Fraction::Float::rounded : Fraction::Float::unclear;
   return r;
 }
@@ -53,8 +56,13 @@ bool scales_exactly(const Fraction& f) {
   const int64_t n = f.num.as_const().value_or(0);
   return exact(f) && power_of_two(f.den) && (power_of_two(n) || n == -1);
 }
+bool times_of_nearly(const Fraction& f, const Fraction& times) {
+  return f.as_float == Fraction::Float::nearly && exact(times) && times.den == 1;
+}
 Fraction multiply(const Fraction& a, const Fraction& b) {
-  return computed(reduced(a.num * b.num, checked_mul(a.den, b.den)), a, b, scales_exactly(a) || scales_exactly(b));
+  Fraction r = computed(reduced(a.num * b.num, checked_mul(a.den, b.den)), a, b, scales_exactly(a) || scales_exactly(b));
+  if (times_of_nearly(a, b) || times_of_nearly(b, a)) r.as_float = Fraction::Float::rounded;
+  return r;
 }
 Fraction divide_exactly(const Fraction& a, const Fraction& b) {
   const auto c = b.num.as_const();
@@ -99,7 +107,11 @@ Fraction real(double d) {
   for (int64_t den = 1; den <= (1 << 20); den *= 2)
     if (const double scaled = d * static_cast<double>(den); scaled == std::floor(scaled) && std::abs(scaled) < 1e12)
       return {static_cast<int64_t>(scaled), den};
-  throw Refusal{fmt::format("the number '{}', which is not a fraction of powers of two", d)};
+  for (int64_t den = 3; den <= 1000 && std::abs(d) < 1e6; ++den)
+    if (const double num = std::round(d * static_cast<double>(den)), off = std::fma(d, static_cast<double>(den), -num);
+        std::abs(off) <= std::abs(num) * 0x1p-54)
+      return {static_cast<int64_t>(num), den, Fraction::Float::nearly};
+  throw Refusal{fmt::format("the number '{}', which is neither a fraction of powers of two nor near enough to one of small numbers", d)};
 }
 int64_t shift(const Fraction& by) {
   const auto n = whole(by).as_const();

@@ -71,7 +71,12 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK(read("FloorToInt(IntTrueDiv(s0, 49))") == floordiv(x, 49));
   CHECK(read("CeilToInt(IntTrueDiv(s0, 3) + 1)") == ceildiv(x + 3, 3));
   CHECK_THAT(why("TruncToInt(Mul(49, IntTrueDiv(s0, 49)))"), Contains("rounds"));
-  CHECK_THAT(why("TruncToInt(0.37*ToFloat(s0))"), Contains("0.37"));
+  // 17/10 and 37/100 are nearer to their floats than the half of what a product rounds by; 0.29 * 100 is below 29.
+  CHECK(read("FloorToInt(Mul(Float('1.7', precision=53), ToFloat(Symbol('s0'))))") == floordiv(x * 17, 10));
+  CHECK(read("CeilToInt(0.37*ToFloat(s0))") == ceildiv(x * 37, 100));
+  CHECK_THAT(why("TruncToInt(0.29*ToFloat(s0))"), Contains("0.29"));
+  CHECK_THAT(why("TruncToInt(1.7*ToFloat(s0) + 0.3)"), Contains("rounds"));
+  CHECK_THAT(why("TruncToInt(1.7*(1.7*ToFloat(s0)))"), Contains("rounds"));
 }
 
 TEST_CASE("the user's line is the innermost frame outside of PyTorch") {
