@@ -37,8 +37,9 @@ constexpr AttrType kTypes[] = {
     AttrType::boolean,  // sorted
     AttrType::text,     // cell
     AttrType::boolean,  // reverse
+    AttrType::boolean,  // nan_rows
 };
-static_assert(std::size(kTypes) == static_cast<size_t>(Attr::reverse) + 1);
+static_assert(std::size(kTypes) == static_cast<size_t>(Attr::nan_rows) + 1);
 
 template <class T>
 void fallback(Node& n, Attr a, T value) {
@@ -119,7 +120,10 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
       fallback(n, Attr::dilation, Ints(spatial, 1));
       fallback(n, Attr::groups, int64_t{1});
       break;
-    case Op::attention: fallback(n, Attr::causal, false); break;
+    case Op::attention:
+      fallback(n, Attr::causal, false);
+      fallback(n, Attr::nan_rows, false);
+      break;
     case Op::scatter:
       fallback(n, Attr::reduce, std::string("none"));
       fallback(n, Attr::include_self, true);

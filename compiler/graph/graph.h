@@ -61,6 +61,7 @@ enum class Attr : uint8_t {
   sorted,
   cell,
   reverse,
+  nan_rows,
 };
 std::string_view attr_name(Attr a);
 std::optional<Attr> parse_attr(std::string_view name);

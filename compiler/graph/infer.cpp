@@ -448,6 +448,7 @@ Types attention(Infer& r) {
   r.equal(k.dims[2], v.dims[2], "length of v");
   r.n.get<double>(Attr::scale);
   r.n.get<bool>(Attr::causal);
+  r.n.get<bool>(Attr::nan_rows);
   if (r.arity() == 4) {
     const TensorType& m = r.in(3);
     r.require(m.rank() == 4 && (is_bool(m.dtype) || is_float(m.dtype)), "the mask must be bool or float, of rank 4");

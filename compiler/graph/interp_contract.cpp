@@ -138,7 +138,7 @@ void attention(Eval& e) {
           score[j] = s;
           top = std::isnan(s) ? s : std::max(top, s);
         }
-        if (std::isinf(top) && top < 0) continue;  // attends nowhere: zeros
+        if (std::isinf(top) && top < 0 && !e.n.get<bool>(Attr::nan_rows)) continue;  // attends nowhere: zeros
         for (double& s : score) sum += s = std::exp(s - top);
         double* to = out.data() + ((b * heads + h) * rows + i) * v_width;
         for (int64_t j = 0; j < cols; ++j)

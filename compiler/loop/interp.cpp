@@ -392,7 +392,8 @@ class Machine {
     std::vector<const HostTensor*> in = {&q, &kk, &v};
     HostTensor mask;
     if (k.mask) in.push_back(&(mask = view(*k.mask, {b, h, l, s})));
-    const HostTensor r = run_node(Op::attention, in, {{Attr::scale, k.scale}, {Attr::causal, k.causal}}, {{k.dtype, {b, h, l, ev}}})[0];
+    const HostTensor r = run_node(Op::attention, in, {{Attr::scale, k.scale}, {Attr::causal, k.causal}, {Attr::nan_rows, k.nan_rows}},
+                                  {{k.dtype, {b, h, l, ev}}})[0];
     const Dims strides = evals({k.out.b, k.out.h, k.out.s, k.out.e}), dims = {b, h, l, ev};
     const size_t to = args_.at(idx(k.out.param));
     const int64_t bytes = dtype_bytes(k.dtype), base = eval(k.out.base, shape_);

@@ -167,7 +167,7 @@ struct AttentionKernel {
   std::optional<View> mask;  ///< b h s(=query) e(=key) strides; bool or float
   DType dtype = DType::f32;
   double scale = 1;
-  bool causal = false;
+  bool causal = false, nan_rows = false;
   std::vector<NodeId> nodes;
 };
 

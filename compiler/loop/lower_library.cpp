@@ -44,6 +44,7 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.dtype = g.type(n.inputs[0]).dtype;
   k.scale = n.get<double>(Attr::scale);
   k.causal = n.get_or<bool>(Attr::causal, false);
+  k.nan_rows = n.get_or<bool>(Attr::nan_rows, false);
   Params params(p, buffers, k.params);
   auto stride = [](const Affine& f, const std::vector<SymId>& vars, SymId v) {
     for (size_t i = 0; i < vars.size(); ++i)

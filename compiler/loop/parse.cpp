@@ -382,6 +382,7 @@ class Parser {
     in_.want_word("scale");
     k.scale = in_.real();
     k.causal = in_.accept_word("causal");
+    k.nan_rows = in_.accept_word("nan_rows");
     need_line();
     tail();
     return k;

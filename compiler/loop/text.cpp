@@ -155,7 +155,7 @@ class Printer {
     view("v", k.v, k);
     view("out", k.out, k);
     if (k.mask) view("mask", *k.mask, k);
-    line("scale {}{}", k.scale, k.causal ? " causal" : "");
+    line("scale {}{}{}", k.scale, k.causal ? " causal" : "", k.nan_rows ? " nan_rows" : "");
     tail();
   }
 

@@ -32,12 +32,12 @@ class Matcher {
   /// n: the product of probabilities and values.
   Found match(const Node& n) {
     const Found p = batch_root(n.inputs[0], 1);
-    const Found s = p ? softmax_input(*p) : Found();
-    if (!s || r_.g.type(*s).rank() > 4) return {};
-    const auto scores = find_scores(*s);
+    const auto s = p ? softmax_of(*p) : std::nullopt;
+    if (!s || r_.g.type(s->input).rank() > 4) return {};
+    const auto scores = find_scores(s->input);
     if (!scores) return {};
-    set_batch(*s);
-    return build(n, *scores);
+    set_batch(s->input);
+    return build(n, *scores, s->nan_rows);
   }
 
  private:
@@ -98,7 +98,11 @@ class Matcher {
     return w && is_splat(w->inputs[1], 0) && tells_empty_row(w->inputs[0], x, false) && is_row_stat(w->inputs[2], ReduceKind::max, x);
   }
 
-  Found softmax_input(ValueId p) const {
+  struct Softmax {
+    ValueId input;
+    bool nan_rows;  ///< nothing makes zeros of rows that attend nowhere
+  };
+  std::optional<Softmax> softmax_of(ValueId p) const {
     ValueId guard = kNone<ValueId>;
     bool opposite = false;
     if (const Node* w = r_.def(p, Op::where)) {  // rows that attend nowhere give zeros
@@ -114,7 +118,7 @@ class Matcher {
     if (!d || !is_row_top(d->inputs[1], d->inputs[0])) return {};
     const ValueId s = d->inputs[0];
     if (guard != kNone<ValueId> && !tells_empty_row(guard, s, opposite)) return {};
-    return r_.uses(s) <= 3 ? Found(s) : Found();
+    return r_.uses(s) <= 3 ? std::optional(Softmax{s, guard == kNone<ValueId>}) : std::nullopt;
   }
 
   // ---- scores
@@ -248,7 +252,7 @@ class Matcher {
     return op == Op::permute ? b_.permute(inner, perm) : op == Op::reshape ? b_.reshape(inner, to) : b_.expand(inner, to);
   }
 
-  Found build(const Node& n, const Scores& s) {
+  Found build(const Node& n, const Scores& s, bool nan_rows) {
     double scale = s.scale;
     const Node product = *s.product;
     const ValueId q = without_scale(four_dims(product.inputs[0]), scale);
@@ -272,7 +276,7 @@ class Matcher {
       mask = mask ? sum_of(*mask, more) : more;
     }
     if (mask) inputs.push_back(*mask);
-    const ValueId y = b_.make1(Op::attention, inputs, {{Attr::scale, scale}, {Attr::causal, false}});
+    const ValueId y = b_.make1(Op::attention, inputs, {{Attr::scale, scale}, {Attr::causal, false}, {Attr::nan_rows, nan_rows}});
     return b_.cast(b_.reshape(y, r_.dims(n.outputs[0])), r_.dtype(n.outputs[0]));
   }
 

@@ -74,3 +74,11 @@ case("squeezed in place", "x: float32[1,4]", ["y = x * 1", "y.squeeze_(0)", "y.a
 case("transposed square in place", "x: float32[4,4]", ["y = x.clone()", "v = y[1]", "y.transpose_(0, 1)", "y[0].add_(5)", "w = v * 1"], "y, v, w")
 case("a write whose source overlaps it", "x: float32[6]", ["x[1:].copy_(x[:-1].clone())", "x[:3] += x[3:]", "y = x * 2"], "x, y")
 case("states written through views", "s: float32[3,3] const", ["s.diagonal().add_(1)", "y = s.sum(0)"], "y")
+
+# Attention
+
+MASKED = "q: {T}[2,5,8], k: {T}[2,7,8], v: {T}[2,7,4], m: bool[2,5,7]"
+case("softmax of rows that are masked whole is NaN", MASKED, ["z = m.clone()", "z[:, 1] = True", "w = torch.softmax((q @ k.transpose(1, 2) * 0.3).masked_fill(z, -inf), -1)", "y = w @ v"], "y", FLOATS)
+case("attention of rows that are masked whole is zero", MASKED, ["z = m.clone()", "z[:, 1] = False", "z[:, 0] = True", "y = F.scaled_dot_product_attention(q, k, v, attn_mask=z)"], "y", FLOATS)
+case("softmax of rows whose every score is -inf", "x: {T}[3,4,8], k: {T}[3,6,8], v: {T}[3,6,8]", ["q = x.abs() + 1", "q[1] = inf", "w = torch.softmax(q @ -(k.abs() + 1).mT, -1)", "y = w @ v"], "y", FLOATS)
+case("softmax over no keys", "q: float32[2,3,8], k: float32[2,0,8], v: float32[2,0,4]", ["y = torch.softmax(q @ k.mT, -1) @ v"], "y")

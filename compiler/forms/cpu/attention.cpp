@@ -121,7 +121,7 @@ class Attention final : public FormOf<AttentionKernel> {
     c.add("q_ptr", pointer(k.q)).add("k_ptr", pointer(k.k)).add("v_ptr", pointer(k.v)).add("out_ptr", pointer(k.out));
     c.add("mask_ptr", k.mask ? pointer(*k.mask) : -1);
     c.add("mask_dtype", k.mask ? static_cast<int64_t>(k.params[k.mask->param].dtype) : 0).add("causal", k.causal);
-    c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", fmt::format("{:a}", k.scale));
+    c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", fmt::format("{:a}", k.scale)).add("nan_rows", k.nan_rows);
     return c.str();
   }
 };

@@ -280,10 +280,11 @@ struct AttentionRun {
     }
     E* out = static_cast<E*>(args->ptr[cfg->out_ptr]) + z[AOTC_ATTN_O_BASE] + b * z[AOTC_ATTN_O_B];
     const int64_t oe = z[AOTC_ATTN_O_E];
+    const Acc nowhere = cfg->nan_rows && len > 0 ? static_cast<Acc>(__builtin_nanf("")) : Acc(0);  // of a row that attends nowhere
     for (int64_t i = 0; i < n; ++i) {
       const int64_t r = r0 + i, h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L];
       E* row = out + h * z[AOTC_ATTN_O_H] + pos * z[AOTC_ATTN_O_S];
-      const Acc inv = l[i] == 0 ? Acc(0) : Acc(1) / l[i];
+      const Acc inv = l[i] == 0 ? nowhere : Acc(1) / l[i];
       if (oe == 1)
         for (int64_t c = 0; c < ev; ++c) from_acc(o[i * evp + c] * inv, row + c);
       else

@@ -156,6 +156,7 @@ typedef struct aotc_attn_config {
   int32_t causal;                                 /* key position <= query position (both from 0) */
   int32_t q_block, kv_block;                      /* kv_block a multiple of AOTC_PANEL_N */
   double scale;
+  int32_t nan_rows; /* a row whose every score is -inf: 0: zeros, 1: NaN */
 } aotc_attn_config;
 
 /* e, ev: head dims. acc_bytes 4, or 8 for f64. */
