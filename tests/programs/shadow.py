@@ -5,11 +5,13 @@ stays as double gives it, so a compiler may keep more precision than eager withi
 moved, cast, compared or chosen only, from exact values; those must come out equal, bit for bit.
 
 With `amplitude` the double run is disturbed after every inexact operator by that many units in the last place of the operator's own type:
-what changes then is what no rounding order can promise.
+what changes then is what no rounding order can promise. Where sums run over and the like (overflow.py), anything stands in such a run.
 """
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
+
+from overflow import hazy, put
 
 WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
 PRECISION = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53, torch.complex64: 2.0**-24, torch.complex128: 2.0**-53}
@@ -30,7 +32,7 @@ upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact
 view_as_complex view_as_real where zero zeros_like _to_copy _unsafe_view _reshape_alias _conj conj_physical new_zeros new_ones new_full
 _unsafe_index adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d argwhere block_diag complex repeat_interleave _adaptive_max_pool2d
 """.split())
-INEXACT_CREATION = ("linspace", "logspace")
+INEXACT_CREATION = ("linspace", "logspace", "arange")  # of floats; arange by steps of as many elements as a register of the machine has
 # These jump: operands that are exact stay so.
 DISCRETE = ("remainder", "fmod", "floor_divide", "div", "add", "sub", "rsub", "mul")
 
@@ -56,7 +58,7 @@ def is_rounded(t):
 class Shadow(TorchDispatchMode):
     def __init__(self, amplitude=0.0, seed=0):
         super().__init__()
-        self.amplitude = amplitude
+        self.amplitude, self.run = amplitude, seed
         self.generator = torch.Generator().manual_seed(seed)
         self.pairs = {}  # id of the eager tensor -> (it, its double)
         self.inexact = set()  # storages
@@ -97,11 +99,12 @@ class Shadow(TorchDispatchMode):
         result = func(*args, **kwargs)
         results = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
         if not operands:
-            return self.mark(results, result) if name in INEXACT_CREATION or "window" in name else result
+            return self.created(func, args, kwargs, results, result) if (name in INEXACT_CREATION or "window" in name) and is_rounded(results[0]) else result
         integral = not any(is_rounded(t) for t in operands)
         moves = in_exact_table(func, args, kwargs)
         exact = exact_operands and (moves or (integral and not any(is_rounded(t) for t in results)))
         quiet = moves or not self.amplitude
+        masks = hazy(name, func, *shadows, results) if self.amplitude else [None] * len(results)
         if not quiet and name not in DISCRETE:  # right for operands a rounding away is right
             seen = {}
             writes = {id(self.shadow(t)) for t in results if id(t) in {id(o) for o in operands}}
@@ -120,7 +123,7 @@ class Shadow(TorchDispatchMode):
         except Exception:
             self.broken = True
             doubles = tree_map(lambda t: (t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()) if isinstance(t, torch.Tensor) else t, result)
-        for t, d in zip(results, [t for t in tree_flatten(doubles)[0] if isinstance(t, torch.Tensor)]):
+        for t, d, mask in zip(results, [t for t in tree_flatten(doubles)[0] if isinstance(t, torch.Tensor)], masks):
             own = self.pairs.get(id(t))
             if own is None and d.dtype != WIDE.get(t.dtype, t.dtype):
                 d = d.to(WIDE.get(t.dtype, t.dtype))
@@ -131,9 +134,22 @@ class Shadow(TorchDispatchMode):
                 if "fft" in name and d.numel():  # its sums cancel
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
+            if mask is not None:
+                put(d, mask, self.run, self.generator)
             if own is None:
                 self.pairs[id(t)] = (t, d)
         return result if exact else self.mark(results, result)
+
+    def created(self, func, args, kwargs, results, result):
+        for t in results:
+            try:
+                s = func(*args, **{**kwargs, "dtype": torch.float64})
+            except Exception:  # the operator takes no type
+                s = self.shadow(t)
+            if self.amplitude:
+                s.mul_(self.noise(s, t.dtype))
+            self.pairs[id(t)] = (t, s)
+        return self.mark(results, result)
 
     def mark(self, results, result):
         for t in results:
