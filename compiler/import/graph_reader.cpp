@@ -486,7 +486,7 @@ void GraphReader::track_aliases(const PNode& node, const OpSchema& schema) {
     }
   }
   const std::vector<std::string> results = result_names(node);
-  const std::vector<Alias> aliases = aliases_of(node, p_.tensors, p_.syms);
+  const std::vector<Alias> aliases = aliases_of(node, p_.tensors, symbols_.table());
   for (size_t i = 0; i < results.size(); ++i)
     if (aliases[i].kind != Alias::none) base_[results[i]] = base(aliases[i].of);
 }
