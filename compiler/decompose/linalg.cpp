@@ -2,6 +2,7 @@
 #include "decompose/linalg.h"
 
 #include <cmath>
+#include <limits>
 
 #include "decompose/families.h"
 #include "decompose/reduction.h"
@@ -251,12 +252,53 @@ void vecdot(Rule& r) {
   r.set(p.sum({r.dim("dim", p.rank())}, false).to(t.dtype));
 }
 
+/// The order of products that LibTorch takes: the fewest multiplications, at the sizes that are meant.
+class Chain {
+ public:
+  Chain(Rule& r, const std::vector<ValueId>& matrices) : r_(r), matrices_(matrices), n_(matrices.size()), cells_(n_ * n_) {
+    std::vector<double> size;
+    const T first(r.b, matrices.front());
+    size.push_back(first.rank() == 1 ? 1.0 : hint(first.dim(0)));
+    for (size_t i = 0; i < n_; ++i) {
+      const T m(r.b, matrices[i]);
+      size.push_back(i + 1 == n_ && m.rank() == 1 ? 1.0 : hint(m.dim(-1)));
+    }
+    for (size_t length = 1; length < n_; ++length)
+      for (size_t i = 0; i + length < n_; ++i) {
+        const size_t j = i + length;
+        Cell best{std::numeric_limits<double>::infinity(), i};
+        for (size_t k = i; k < j; ++k) {
+          const double cost = at(i, k).cost + at(k + 1, j).cost + size[i] * size[k + 1] * size[j + 1];
+          if (cost < best.cost || (n_ == 3 && cost == best.cost)) best = {cost, k};  // of three a tie goes from left to right
+        }
+        at(i, j) = best;
+      }
+  }
+
+  T product(DType out) { return product(0, n_ - 1, out); }
+
+ private:
+  struct Cell {
+    double cost = 0;
+    size_t split = 0;
+  };
+  Cell& at(size_t i, size_t j) { return cells_[i * n_ + j]; }
+  double hint(const Expr& e) const { return static_cast<double>(r_.b.syms().hint(e)); }
+  T product(size_t i, size_t j, DType out) {
+    if (i == j) return {r_.b, matrices_[i]};
+    const size_t k = at(i, j).split;
+    return matmul(product(i, k, out), product(k + 1, j, out), out);
+  }
+
+  Rule& r_;
+  const std::vector<ValueId>& matrices_;
+  size_t n_;
+  std::vector<Cell> cells_;
+};
+
 void multi_dot(Rule& r) {
-  const DType out = r.meta_result().dtype;
-  const std::vector<ValueId> ms = r.tensors(r.has("tensors") ? "tensors" : "matrices");
-  T x(r.b, ms.at(0));
-  for (size_t i = 1; i < ms.size(); ++i) x = matmul(x, T(r.b, ms[i]), out);
-  r.set(x);
+  const std::vector<ValueId> matrices = r.tensors(r.has("tensors") ? "tensors" : "matrices");
+  r.set(Chain(r, matrices).product(r.meta_result().dtype));
 }
 
 void matrix_power(Rule& r) {

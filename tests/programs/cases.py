@@ -82,3 +82,11 @@ case("softmax of rows that are masked whole is NaN", MASKED, ["z = m.clone()", "
 case("attention of rows that are masked whole is zero", MASKED, ["z = m.clone()", "z[:, 1] = False", "z[:, 0] = True", "y = F.scaled_dot_product_attention(q, k, v, attn_mask=z)"], "y", FLOATS)
 case("softmax of rows whose every score is -inf", "x: {T}[3,4,8], k: {T}[3,6,8], v: {T}[3,6,8]", ["q = x.abs() + 1", "q[1] = inf", "w = torch.softmax(q @ -(k.abs() + 1).mT, -1)", "y = w @ v"], "y", FLOATS)
 case("softmax over no keys", "q: float32[2,3,8], k: float32[2,0,8], v: float32[2,0,4]", ["y = torch.softmax(q @ k.mT, -1) @ v"], "y")
+
+# Layouts and orders
+
+for text in ("x.mT.contiguous()", "x.permute(2, 0, 1).contiguous()", "x.mT.reshape(-1)", "x.expand(2, -1, -1, -1).contiguous()", "x[:, 1:].contiguous()", "x.mT.to(memory_format=torch.contiguous_format)", "x.mT.flatten(1)"):
+    case(f"layout of symbolic sizes, {text}", "x: float32[A,B,3]", ["u = (x * 2).transpose(0, 1)", f"y = {text.replace('x', 'u', 1)}", "y = y + 1"], "y")
+    case(f"layout of computed symbolic sizes, {text}", "a: float32[A,1,3], b: float32[1,B,3]", ["x = a + b", f"y = {text}", "z = y.std(0)"], "z")
+case("products of a chain in the order of the fewest multiplications", "x: float32[8,8] special, y: float32[8,32], z: float32[32,4] special", ["a = torch.linalg.multi_dot([x, y, z])", "b = torch.chain_matmul(x, x, x)", "c = torch.linalg.multi_dot([z.mT, y.mT, x, x[0]])"], "a, b, c")
+case("sizes times a decimal", "x: float32[1,2,A]", ["y = F.interpolate(x, scale_factor=1.7)", "z = F.interpolate(x, scale_factor=1.3, mode='linear')"], "y, z")
