@@ -1,6 +1,7 @@
 """Elements whose value hangs on the order of additions or on a kernel's inner ways, so that eager's own value is an accident:
 
 - sums and products that run over somewhere on the way, in the operator's own type, in one order and not in another;
+- a norm's weights that are not finite;
 - a convolution's padding (or a transposed one's gaps) times a weight that is not finite: 0 * inf, where a kernel multiplies it at all;
 - attention whose scores hold a NaN or an infinity: LibTorch's own kernels (one pass, and in parts) differ there, by dtype and length.
 
@@ -58,6 +59,8 @@ def whole(results, hit):
 
 def squares(func, args, kwargs, results):
     types = [t for t in results if is_real(t)]
+    if any(is_real(x) and not bool(torch.isfinite(x).all()) for x in args[1:]):  # weights: scale first or subtract the mean first
+        return whole(results, True)
     top = max((float(finite_abs(x).abs().max()) ** 2 * x.numel() if finite_abs(x).abs().max() < 1e150 else math.inf for x in args if is_real(x) and x.numel()), default=0.0)
     return whole(results, types and top > largest(types[0]))
 
@@ -126,7 +129,7 @@ def hazy(name, func, args, kwargs, results):
     return masks + [None] * (len(results) - len(masks))
 
 
-PUT = (math.nan, math.inf, -math.inf, 0.0, None)
+PUT = (math.nan, math.inf, -math.inf, 0.0, 1.0, None)
 
 
 def put(d, mask, run, generator):

@@ -131,7 +131,7 @@ class Shadow(TorchDispatchMode):
                 d.copy_(d.to(t.dtype))
             if not quiet and is_rounded(t):
                 d.mul_(self.noise(d, t.dtype))
-                if "fft" in name and d.numel():  # its sums cancel
+                if ("fft" in name or "upsample" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
             if mask is not None:

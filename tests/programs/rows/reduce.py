@@ -84,7 +84,8 @@ def medians(g):
     if kind == 1:
         return f"torch.median({x})"
     if kind == 2:
-        return f"torch.kthvalue({x}, {g.int(1, max(1, min(3, x.shape[d])))}, {d})", 2
+        text = f"torch.kthvalue({x}, {g.int(1, max(1, min(3, x.shape[d])))}, {d})"
+        return (text, 2) if x.dtype.is_floating_point else text + "[0]"  # which of equal ones it is, is LibTorch's secret
     return f"torch.{g.choice(['quantile', 'nanquantile'])}({x}, {g.choice(['0.3', '0.5', '1.0'])}, dim={d})"
 
 
