@@ -122,6 +122,7 @@ struct Program {
   std::vector<Program> subgraphs;
   std::vector<ShapeGuard> guards;              ///< what export assumed about shapes and their ranges do not say
   std::vector<OpenCondition> open_conditions;  ///< the part of it that must be decided before the program is compiled
+  bool states_guards = false;                  ///< the archive lists what export assumed (guards_code), be it nothing
   /// Example inputs saved with the archive, in user-input order; empty when there are none.
   std::vector<ConstData> sample_inputs;
 };

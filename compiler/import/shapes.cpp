@@ -64,7 +64,7 @@ class Binder {
 
   VariantRange whole() const {
     VariantRange v;
-    for (const SymId s : input_symbols()) {
+    for (const SymId s : input_symbols(p_)) {
       const SymInfo& i = p_.syms[s];
       v.ranges[s] = {i.min, i.max, i.multiple_of, i.tune};
     }
@@ -73,16 +73,6 @@ class Binder {
 
  private:
   Diagnostic fault(std::string path, std::string why) const { return {Loc{.file = spec_.file, .path = std::move(path)}, std::move(why)}; }
-
-  std::set<SymId> input_symbols() const {
-    std::set<SymId> out;
-    for (const ProgramInput& in : p_.inputs) {
-      if (in.kind == InputKind::user)
-        for (const Expr& e : p_.tensors.at(in.name).sizes) out.merge(e.symbols());
-      if (const Expr* e = std::get_if<Expr>(&in.constant)) out.merge(e->symbols());
-    }
-    return out;
-  }
 
   /// "s77 (2 to 64)" or "1024": what the archive says of a dimension.
   std::string archive_text(const Expr& e) const {
@@ -197,7 +187,7 @@ class Binder {
 
   void fix_single_values() {
     SymMap fixed;
-    for (const SymId s : input_symbols())
+    for (const SymId s : input_symbols(p_))
       if (p_.syms[s].min == p_.syms[s].max) fixed.emplace(s, Expr(p_.syms[s].min));
     replace(fixed);
   }
@@ -230,7 +220,7 @@ class Binder {
 
   /// The variant within the ranges as they are now; false where nothing is left of it.
   bool clip(VariantRange& v) const {
-    const std::set<SymId> open = input_symbols();
+    const std::set<SymId> open = input_symbols(p_);
     for (auto it = v.ranges.begin(); it != v.ranges.end();) {
       const SymInfo& i = p_.syms[it->first];
       DimSpec& r = it->second;
@@ -301,6 +291,16 @@ class Binder {
 };
 
 }  // namespace
+
+std::set<SymId> input_symbols(const Program& program) {
+  std::set<SymId> out;
+  for (const ProgramInput& in : program.inputs) {
+    if (in.kind == InputKind::user)
+      for (const Expr& e : program.tensors.at(in.name).sizes) out.merge(e.symbols());
+    if (const Expr* e = std::get_if<Expr>(&in.constant)) out.merge(e->symbols());
+  }
+  return out;
+}
 
 std::vector<VariantRange> apply_shapes(Program& program, const std::optional<ShapesSpec>& spec) {
   return Binder(program, spec ? *spec : ShapesSpec{}).run();

@@ -2,6 +2,7 @@
 // shapes.json (schemas/shapes.schema.json) and its meeting with an archive.
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,5 +38,7 @@ struct VariantRange {
   std::map<SymId, DimSpec> ranges;
 };
 std::vector<VariantRange> apply_shapes(Program& program, const std::optional<ShapesSpec>& spec);
+/// Of the sizes and the integers that the inputs are.
+std::set<SymId> input_symbols(const Program& program);
 
 }  // namespace aotc::import

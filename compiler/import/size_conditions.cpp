@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/guard.h"
+#include "import/shapes.h"
 #include "import/signature.h"
 #include "import/sym_eval.h"
 
@@ -234,7 +235,8 @@ void add_condition(Program& program, const SymNode& tree, const SymbolOf& symbol
 }
 
 void read_guards_code(const JsonRef& model, const JsonRef& graph_module, Program& program) {
-  if (!model.has("guards_code")) return;
+  program.states_guards = model.has("guards_code");
+  if (!program.states_guards) return;
   const JsonRef guards = model["guards_code"];
   const Sources sources(graph_module, program);
   std::set<std::string> seen;
@@ -259,6 +261,14 @@ void read_guards_code(const JsonRef& model, const JsonRef& graph_module, Program
     for_each_symbol(*tree, [&](const std::string& source) { size(source); });
     add_condition(program, *tree, size, "the model was exported for sizes with " + without_sources(text, names), where.fault("").loc());
   }
+}
+
+std::string unstated_conditions(const Program& program) {
+  if (program.states_guards || input_symbols(program).empty()) return "";
+  return fmt::format(
+      "the archive (of torch {}) does not say what export assumed about sizes: where the model's own code depends on a size (a branch, a "
+      "rounded root), the artifact goes the example's way at all sizes; export with torch 2.11 or later, or narrow the sizes with --shapes",
+      program.torch_version.empty() ? "an unknown version" : program.torch_version);
 }
 
 void decide_conditions(Program& program) {

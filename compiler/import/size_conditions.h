@@ -13,6 +13,9 @@ void add_condition(Program& program, const SymNode& tree, const SymbolOf& symbol
 /// Diagnostic, with the text of the guard, where it is not of that form or names what is no size of an input.
 void read_guards_code(const JsonRef& model, const JsonRef& graph_module, Program& program);
 
+/// For a person: that the archive does not say the guards of the sizes that are open. Empty where it does, or where all sizes are fixed.
+std::string unstated_conditions(const Program& program);
+
 /// Decides the open conditions: each is true at all sizes left (and goes), or narrows the range of its one symbol to sizes at which it
 /// holds. Throws Diagnostic for a condition that is false, or that stays open.
 void decide_conditions(Program& program);

@@ -8,6 +8,7 @@
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
 #include "emit/versions.h"
+#include "import/size_conditions.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
 #include "pipeline/measuring.h"
@@ -186,6 +187,7 @@ json build(const BuildOptions& given, const Events& events) {
       warnings.push_back(line);
       if (events.warning) events.warning(line);
     };
+    if (const std::string unstated = import::unstated_conditions(f.program); !unstated.empty()) warn(unstated);
     const plan::ChooseFn choose = search::chooser(tuned_decisions(o, f, machine, scratch.str(), clock, events, warn));
     clock.phase("plan");
     plan::Decisions decisions;
