@@ -12,6 +12,7 @@ struct FrontArgs {
   std::string model, shapes, cpu, cuda, dump_dir;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
+  bool winograd4 = false;
   bool parameters_as_states = false;
   void add_to(CLI::App& app);
   pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)

@@ -121,8 +121,11 @@ Machine machine_of(const Target& target) {
     return m;
   }
   const int threads = target.threads > 0 ? target.threads : usable_processors();
-  if (target.isas.empty()) return machine_of(Isa::avx2, threads);
-  return target.native ? this_machine(target.isas, threads) : machine_of(target.isas.back(), threads);
+  Machine m = target.isas.empty() ? machine_of(Isa::avx2, threads)
+              : target.native     ? this_machine(target.isas, threads)
+                                  : machine_of(target.isas.back(), threads);
+  m.winograd4 = target.winograd4;
+  return m;
 }
 
 }  // namespace aotc

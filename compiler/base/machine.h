@@ -20,6 +20,7 @@ struct Machine {
   int64_t l1_bytes = 0;
   int64_t l2_bytes = 0;      ///< x86_64: of a core; cuda: of the device
   int64_t shared_bytes = 0;  ///< cuda: the most of one block
+  bool winograd4 = false;    ///< see Target
   std::string model;         ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
 
   bool is_gpu() const { return arch == Arch::cuda; }

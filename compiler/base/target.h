@@ -24,6 +24,8 @@ struct Target {
   std::vector<std::string> sms;  ///< GPU: "sm_90a" ...; empty for a CPU artifact
   bool native = false;           ///< CPU: for the machine that runs aotc, its cache sizes included
   int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
+  /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three to five times the error of a direct sum.
+  bool winograd4 = false;
   bool is_gpu() const { return !sms.empty(); }
   bool has(Isa isa) const {
     for (Isa i : isas)

@@ -17,12 +17,21 @@ using Table = std::vector<const Form*>;
 /// In the order in which equal costs are taken; the last row of a kernel kind always fits.
 const Table& table_of(Arch arch) {
   static const Table kCpu = {
-      &cpu::gemm(),                                                    // matrix products
-      &cpu::conv_direct(), &cpu::conv_product(), &cpu::conv_phases(),  // convolutions: one of the first two takes all
-      &cpu::attention(),                                               //
-      &cpu::sort(),        &cpu::topk(),         &cpu::scatter(),      // whole-tensor algorithms
-      &cpu::index_put(),   &cpu::recurrence(),   &copy(),              //
-      &cpu::fused_loop(),                                              // fused loops
+      &cpu::gemm(),  // matrix products
+      &cpu::conv_direct(),
+      &cpu::conv_product(),
+      &cpu::conv_phases(),  // convolutions: one of the first two takes all
+      &cpu::conv_winograd(),
+      &cpu::conv_last_depthwise(),
+      &cpu::conv_last(),  // channels-last: the last takes all of floats
+      &cpu::attention(),  //
+      &cpu::sort(),
+      &cpu::topk(),
+      &cpu::scatter(),  // whole-tensor algorithms
+      &cpu::index_put(),
+      &cpu::recurrence(),
+      &copy(),             //
+      &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {
       &cuda::mma(),  // matrix products

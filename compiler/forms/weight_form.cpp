@@ -7,7 +7,7 @@ namespace aotc::forms {
 bool has_panel_form(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
 
 int64_t Panels::stored_rows(const Matrix& m) const {
-  const int64_t n = rows[m.rows].count;
+  const int64_t n = rows[m.rows].count * (winograd ? (winograd + 2) * (winograd + 2) : 1);
   return dtype == DType::bf16 ? (n + 1) / 2 * 2 : n;
 }
 

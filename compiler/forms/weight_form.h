@@ -29,6 +29,9 @@ struct Panels {
     friend bool operator==(const Matrix&, const Matrix&) = default;
   };
   DType dtype = DType::f32;
+  /// m: the transforms of 3x3 filters for Winograd's F(m x m, 3 x 3), f32: a matrix has (m + 2)^2 times its rows, point after point. The
+  /// nine taps of a row's filter lie at its place. 0: the constant's own elements.
+  int winograd = 0;
   int64_t col_stride = 1;
   std::vector<Rows> rows;
   std::vector<Matrix> matrices;

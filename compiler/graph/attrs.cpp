@@ -37,6 +37,7 @@ constexpr AttrType kTypes[] = {
     AttrType::boolean,  // sorted
     AttrType::text,     // cell
     AttrType::boolean,  // reverse
+    AttrType::boolean,  // channels_last
     AttrType::boolean,  // nan_rows
 };
 static_assert(std::size(kTypes) == static_cast<size_t>(Attr::nan_rows) + 1);

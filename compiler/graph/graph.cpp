@@ -7,10 +7,10 @@ namespace aotc {
 namespace {
 
 constexpr std::string_view kAttrNames[] = {
-    "kind",   "dim",     "dims",    "perm",         "start",      "step",       "strides",  "lo",
-    "value",  "expr",    "kernel",  "stride",       "padding",    "padding_hi", "dilation", "output_padding",
-    "groups", "out_pos", "reduce",  "include_self", "accumulate", "scale",      "causal",   "descending",
-    "stable", "k",       "largest", "sorted",       "cell",       "reverse",    "nan_rows",
+    "kind",   "dim",     "dims",    "perm",         "start",      "step",       "strides",       "lo",
+    "value",  "expr",    "kernel",  "stride",       "padding",    "padding_hi", "dilation",      "output_padding",
+    "groups", "out_pos", "reduce",  "include_self", "accumulate", "scale",      "causal",        "descending",
+    "stable", "k",       "largest", "sorted",       "cell",       "reverse",    "channels_last", "nan_rows",
 };
 static_assert(std::size(kAttrNames) == static_cast<size_t>(Attr::nan_rows) + 1);
 

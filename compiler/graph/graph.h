@@ -61,6 +61,7 @@ enum class Attr : uint8_t {
   sorted,
   cell,
   reverse,
+  channels_last,
   nan_rows,
 };
 std::string_view attr_name(Attr a);

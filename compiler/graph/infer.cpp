@@ -413,12 +413,15 @@ Types conv(Infer& r) {
   const Ints& dilation = r.per_spatial(Attr::dilation, s, 1);
   const int64_t groups = r.n.get<int64_t>(Attr::groups);
   r.require(groups >= 1, "groups {} is not positive", groups);
-  const bool transposed = r.n.op == Op::conv_transpose;
+  const bool transposed = r.n.op == Op::conv_transpose, last = r.n.get_or<bool>(Attr::channels_last, false);
+  r.require(!(transposed && last), "a transposed convolution has its channels first");
+  const Expr& channels = x.dims[last ? s + 1 : 1];
+  const Expr* in = &x.dims[last ? 1 : 2];  // the spatial dims
   if (transposed) {
-    r.equal(x.dims[1], w.dims[0], "channels");
-    r.fact(ShapeGuard::Kind::divisible, x.dims[1], groups, "input channels by groups");
+    r.equal(channels, w.dims[0], "channels");
+    r.fact(ShapeGuard::Kind::divisible, channels, groups, "input channels by groups");
   } else {
-    r.equal(x.dims[1], w.dims[1] * groups, "channels");
+    r.equal(channels, w.dims[1] * groups, "channels");
     r.fact(ShapeGuard::Kind::divisible, w.dims[0], groups, "output channels by groups");
   }
   Exprs out = {x.dims[0], transposed ? w.dims[1] * groups : w.dims[0]};
@@ -426,12 +429,13 @@ Types conv(Infer& r) {
     const Expr reach = (w.dims[i + 2] - 1) * dilation[i];
     if (transposed) {
       const int64_t extra = r.per_spatial(Attr::output_padding, s, 0)[i];
-      out.push_back((x.dims[i + 2] - 1) * stride[i] - lo[i] - hi[i] + reach + extra + 1);
+      out.push_back((in[i] - 1) * stride[i] - lo[i] - hi[i] + reach + extra + 1);
     } else {
-      out.push_back(floordiv(x.dims[i + 2] + lo[i] + hi[i] - reach - 1, stride[i]) + 1);
+      out.push_back(floordiv(in[i] + lo[i] + hi[i] - reach - 1, stride[i]) + 1);
     }
     r.at_most(0, out.back(), "output size");
   }
+  if (last) std::rotate(out.begin() + 1, out.begin() + 2, out.end());
   return {{product_type(r, x.dtype), out}};
 }
 

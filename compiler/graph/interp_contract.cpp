@@ -27,6 +27,7 @@ std::vector<T> product(const std::vector<T>& a, const std::vector<T>& b, int64_t
 struct Geometry {
   int64_t n, c, co, groups;
   Dims x, o, kernel, stride, lo, dilation;  // three entries each
+  bool last = false;                        // channels of x and o stand behind their pixels
 };
 
 Dims three(const Dims& v, size_t skip, int64_t fill) {
@@ -57,7 +58,8 @@ void each_product(const Geometry& q, bool transposed, F&& f) {
               pixel = pixel * big[d] + i;
             }
             if (!inside) continue;
-            const int64_t in_big = (n * ci + channel) * big_size + pixel, in_small = (n * co + o) * small_size + p;
+            const int64_t in_big = q.last ? (n * big_size + pixel) * ci + channel : (n * ci + channel) * big_size + pixel;
+            const int64_t in_small = q.last ? (n * small_size + p) * co + o : (n * co + o) * small_size + p;
             f(transposed ? in_small : in_big, w, transposed ? in_big : in_small);
           }
         }
@@ -88,14 +90,18 @@ void matmul(Eval& e) {
 }
 
 void conv(Eval& e) {
-  const bool transposed = e.n.op == Op::conv_transpose;
+  const bool transposed = e.n.op == Op::conv_transpose, last = e.n.get_or<bool>(Attr::channels_last, false);
+  Dims x = e.in_dims(0), out = e.out_dims();
+  if (last)
+    for (Dims* d : {&x, &out}) std::rotate(d->begin() + 1, d->end() - 1, d->end());
   Geometry q;
-  q.n = e.in_dims(0)[0];
-  q.c = e.in_dims(0)[1];
-  q.co = e.out_dims()[1];
+  q.n = x[0];
+  q.c = x[1];
+  q.co = out[1];
   q.groups = e.n.get<int64_t>(Attr::groups);
-  q.x = three(e.in_dims(0), 2, 1);
-  q.o = three(e.out_dims(), 2, 1);
+  q.x = three(x, 2, 1);
+  q.o = three(out, 2, 1);
+  q.last = last;
   q.kernel = three(e.in_dims(1), 2, 1);
   q.stride = three(e.n.get<Ints>(Attr::stride), 0, 1);
   q.lo = three(e.n.get<Ints>(Attr::padding), 0, 0);

@@ -22,12 +22,19 @@ int contiguous_score(const LoopKernel& k, SymId v) {
   return score;
 }
 
+/// The same, less where the lanes of a vector stay empty.
+int lane_score(const LoopKernel& k, const LoopVar& v) {
+  constexpr int64_t kLanes = 8;
+  const int64_t points = std::max<int64_t>(k.syms.hint(v.extent), 1);
+  return static_cast<int>(contiguous_score(k, v.sym) * std::min(points, kLanes) / kLanes);
+}
+
 /// Position of the best variable to run lanes along; ties go to the last.
 size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int* score) {
   size_t best = vars.empty() ? 0 : vars.size() - 1;
-  *score = vars.empty() ? 0 : contiguous_score(k, vars[best].sym);
+  *score = vars.empty() ? 0 : lane_score(k, vars[best]);
   for (size_t i = vars.size(); i-- > 0;)
-    if (const int s = contiguous_score(k, vars[i].sym); s > *score) {
+    if (const int s = lane_score(k, vars[i]); s > *score) {
       *score = s;
       best = i;
     }

@@ -354,6 +354,10 @@ class Machine {
 
   void kernel(const ConvKernel& k) {
     HostTensor x = buffers_[args_.at(idx(k.x))], w = buffers_[args_.at(idx(k.w))];
+    const auto placed = [&](Dims d) {
+      if (k.channels_last) std::rotate(d.begin() + 1, d.begin() + 2, d.end());
+      return d;
+    };
     x.dims = evals(k.x_dims);
     Ints out_padding;
     for (size_t i = 0; i < k.kernel.size(); ++i) {
@@ -370,7 +374,9 @@ class Machine {
                                        {Attr::dilation, k.dilation},
                                        {Attr::groups, k.groups}};
     if (k.transposed) attrs[Attr::output_padding] = out_padding;
-    const Dims out = evals(k.out_dims);
+    if (k.channels_last) attrs[Attr::channels_last] = true;
+    x.dims = placed(x.dims);
+    const Dims out = placed(evals(k.out_dims));
     if (k.acc != k.in) {  // the node's result has the dtype of x
       x = run_node(Op::cast, {&x}, {}, {{k.acc, Exprs(x.dims.begin(), x.dims.end())}})[0];
       w = run_node(Op::cast, {&w}, {}, {{k.acc, Exprs(w.dims.begin(), w.dims.end())}})[0];

@@ -144,12 +144,14 @@ struct ConvKernel {
   IdVec<ParamId, Param> params;
   ParamId x, w;  ///< x: dense [N, C, S..]; w: [Co, C/groups, K..], or [C, Co/groups, K..] when transposed
   bool transposed = false;
-  bool w_constant = false;  ///< packed at build time
-  Exprs x_dims, out_dims;   ///< [N, C, S..] and [N, Co, O..]
+  bool w_constant = false;     ///< packed at build time
+  bool channels_last = false;  ///< x lies as [N, S.., C], and the epilogue runs over outer = [n, pixel], inner = [co]; never transposed
+  Exprs x_dims, out_dims;      ///< [N, C, S..] and [N, Co, O..], however x lies
   Ints kernel, stride, padding, padding_hi, dilation;
   int64_t groups = 1;
   DType in = DType::f32, acc = DType::f32;
-  /// outer = [n, co], inner = [pixel] (row-major over the output's spatial dims); one acc parameter indexed (n*Co+co)*P+pixel.
+  /// outer = [n, co], inner = [pixel] (row-major over the output's spatial dims); one acc parameter indexed (n*Co+co)*P+pixel. With
+  /// channels_last outer = [n, pixel], inner = [co], indexed (n*P+pixel)*Co+co.
   LoopKernel epilogue;
   std::vector<NodeId> nodes;
 };

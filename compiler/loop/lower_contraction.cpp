@@ -226,8 +226,13 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
   k.w = operand(gr.operands[1]);
   k.transposed = n.op == Op::conv_transpose;
   k.w_constant = g.values[gr.operands[1].base].kind == ValueKind::constant;
-  k.x_dims = g.type(n.inputs[0]).dims;
-  k.out_dims = g.type(n.outputs[0]).dims;
+  k.channels_last = n.get_or<bool>(Attr::channels_last, false);
+  const auto canonical = [&](Exprs d) {
+    if (k.channels_last) std::rotate(d.begin() + 1, d.end() - 1, d.end());
+    return d;
+  };
+  k.x_dims = canonical(g.type(n.inputs[0]).dims);
+  k.out_dims = canonical(g.type(n.outputs[0]).dims);
   for (size_t i = 2; i < k.x_dims.size(); ++i) {
     const auto c = g.type(n.inputs[1]).dims[i].as_const();
     AOTC_CHECK(c, "the kernel size of {} is symbolic", n.name);
@@ -243,26 +248,29 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
 
   SymMap with;
   LoopKernel& e = b.kernel();
-  Expr pixels = 1;
+  const Exprs pixel_dims(k.out_dims.begin() + 2, k.out_dims.end());
+  const Expr images = k.out_dims[0], channels = k.out_dims[1], pixels = product(pixel_dims);
+  const Exprs extents = k.channels_last ? Exprs{images, pixels, channels} : Exprs{images, channels, pixels};
+  const SymId image = loop_var(syms, "n", images), channel = loop_var(syms, "co", channels), pixel = loop_var(syms, "p", pixels);
+  e.outer = {{image, images}, k.channels_last ? LoopVar{pixel, pixels} : LoopVar{channel, channels}};
+  e.inner = {k.channels_last ? LoopVar{channel, channels} : LoopVar{pixel, pixels}};
   Axis spatial;
-  for (size_t d = 0; d < k.out_dims.size(); ++d) {
+  const size_t channel_at = k.channels_last ? gr.result_idx.size() - 1 : 1;
+  for (size_t d = 0; d < gr.result_idx.size(); ++d) {
     const auto v = gr.result_idx[d].as_symbol();
-    if (d < 2) {
-      const SymId s = loop_var(syms, d == 0 ? "n" : "co", k.out_dims[d]);
-      e.outer.push_back({s, k.out_dims[d]});
-      if (v) with[*v] = Expr::symbol(s);
-    } else {
-      pixels *= k.out_dims[d];
-      if (v) spatial.vars.push_back(*v);
-    }
+    if (!v) continue;
+    if (d == 0)
+      with[*v] = Expr::symbol(image);
+    else if (d == channel_at)
+      with[*v] = Expr::symbol(channel);
+    else
+      spatial.vars.push_back(*v);
   }
-  const SymId pixel = loop_var(syms, "p", pixels);
-  e.inner.push_back({pixel, pixels});
   split_var(spatial, Expr::symbol(pixel), syms, with);
   b.substitute(std::move(with));
-  const Expr row = Expr::symbol(e.outer[0].sym) * k.out_dims[1] + Expr::symbol(e.outer[1].sym);
-  b.accumulator(n.outputs[0], k.acc, row * pixels + Expr::symbol(pixel));
-  k.epilogue = finish_epilogue(p, b, gr.stores, k.acc, {k.out_dims[0], k.out_dims[1], pixels});
+  const Expr row = Expr::symbol(e.outer[0].sym) * extents[1] + Expr::symbol(e.outer[1].sym);
+  b.accumulator(n.outputs[0], k.acc, row * extents[2] + Expr::symbol(e.inner[0].sym));
+  k.epilogue = finish_epilogue(p, b, gr.stores, k.acc, extents);
   k.params = b.kernel().params;
   return {std::move(k), b.args()};
 }

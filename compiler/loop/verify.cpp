@@ -76,6 +76,7 @@ class Verifier {
     AOTC_CHECK(s >= 1 && s <= 3 && k.stride.size() == s && k.padding.size() == s && k.padding_hi.size() == s && k.dilation.size() == s &&
                    k.x_dims.size() == s + 2 && k.out_dims.size() == s + 2,
                "after {}: {}: spatial dims", after_, where_);
+    AOTC_CHECK(!(k.transposed && k.channels_last), "after {}: {}: transposed, and the channels last", after_, where_);
     AOTC_CHECK(k.acc == accumulator_type(k.in), "after {}: {}: its kernels do not sum in {}", after_, where_, dtype_name(k.acc));
     epilogue(k.epilogue, k.params, k.acc, 2);
   }

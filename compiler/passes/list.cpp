@@ -3,6 +3,7 @@
 #include "graph/verify.h"
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
+#include "passes/channels_last.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
@@ -29,6 +30,9 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around attention"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
+    {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
+    {"canonical_views", canonical_views, "again, what was reordered twice"},
+    {"fold_constants", fold_constants, "again, reordered constants"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"assign_names", assign_names, "a name for every node"},

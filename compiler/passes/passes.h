@@ -9,13 +9,28 @@
 
 #include "base/target.h"
 #include "graph/constant_store.h"
+#include "graph/conv_as.h"
 #include "graph/graph.h"
 
 namespace aotc::passes {
 
+/// What channels_last decided.
+struct LayoutChoice {
+  struct Reorder {
+    std::string value;
+    int64_t bytes = 0;  ///< at the sizes worth tuning for
+  };
+  size_t convolutions = 0, channels_last = 0;  ///< all; those that have their channels last
+  double gained_ns = 0;                        ///< by estimate, the reorders taken off
+  std::vector<Reorder> reorders;               ///< where both layouts meet
+};
+
 /// What a pass may know; options travel here, never in globals.
 struct PassContext {
   Target target;
+  /// What a convolution should take, in nanoseconds; infinity where the target has no kernel for it. Empty: the layouts stay as they are.
+  std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_ns;
+  LayoutChoice* layouts = nullptr;              ///< set: filled in
   int64_t fold_limit_bytes = int64_t{1} << 30;  ///< constants larger than this are not folded
   /// Called after each pass: name, whether the graph changed, seconds. May be empty.
   std::function<void(std::string_view name, const Graph& g, bool changed, double seconds)> after;

@@ -150,6 +150,12 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans, const pla
   e["prologues"] = json::array();
   for (const loop::FusionNote& n : m.notes)
     e[n.prologue ? "prologues" : "not_fused"].push_back({{"value", value_name(g, n.value)}, {"why", n.why}});
+  const passes::LayoutChoice& l = front.layouts;
+  e["layouts"] = {{"convolutions", l.convolutions},
+                  {"channels_last", l.channels_last},
+                  {"gained_us", l.gained_ns * 1e-3},
+                  {"reordered", json::array()}};
+  for (const auto& r : l.reorders) e["layouts"]["reordered"].push_back({{"value", r.value}, {"bytes", r.bytes}});
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
   e["choices"] = choices(plans, decisions, m);
@@ -180,6 +186,12 @@ std::string explain_text(const json& e) {
     t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
   t += "buffers of their own (edges that were not fused)\n";
   for (const json& n : e.at("not_fused")) t += fmt::format("  {}: {}\n", n.at("value").get<std::string>(), n.at("why").get<std::string>());
+  if (const json l = e.value("layouts", json::object()); l.value("channels_last", 0) > 0) {
+    t += fmt::format("layouts\n  {} of {} convolutions have their channels last, about {:.1f} us less by estimate\n",
+                     l["channels_last"].get<int>(), l["convolutions"].get<int>(), l["gained_us"].get<double>());
+    for (const json& r : l["reordered"])
+      t += fmt::format("  reordered: {} ({} bytes)\n", r["value"].get<std::string>(), r["bytes"].get<int64_t>());
+  }
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))
     t += fmt::format("  {}: {}\n", n.at("name").get<std::string>(), n.at("why").get<std::string>());

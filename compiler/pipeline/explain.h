@@ -11,6 +11,7 @@ namespace aotc::pipeline {
 
 /// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}], "prologues": [{value why}],
 ///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes buffers: [{name bytes begin end offset place}]}], "guards": [..],
+///  "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]},
 ///  "expanded": [{node operator source into}]}, the last one where operators without a rule were taken apart.
 ///  "choices": [{kernel variant choice by contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}].
 /// Bytes are at the top of the ranges (at the hint where a range has no top).

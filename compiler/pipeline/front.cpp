@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
+#include "forms/layout.h"
 #include "forms/rules.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -90,6 +91,8 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   clock.phase("passes");
   passes::PassContext context;
   context.target = options.target;
+  context.conv_ns = forms::conv_costs(machine_of(options.target));
+  context.layouts = &f.layouts;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
   passes::run_passes(f.graph, context);
 

@@ -16,6 +16,7 @@
 #include "import/shapes.h"
 #include "import/states.h"
 #include "loop/loop.h"
+#include "passes/passes.h"
 #include "plan/build.h"
 
 namespace aotc::pipeline {
@@ -46,6 +47,7 @@ struct Front {
   std::vector<import::Expansion> expansions;
   std::vector<import::VariantRange> variants;
   Graph graph;
+  passes::LayoutChoice layouts;
   loop::Module module;
 };
 

@@ -48,9 +48,8 @@ template <>
 struct FieldTable<forms::Panels> {
   using S = forms::Panels;
   static constexpr auto fields = std::tuple{
-      field("dtype", &S::dtype),
-      field("col_stride", &S::col_stride),
-      field("rows", &S::rows),
+      field("dtype", &S::dtype),           optional_field("winograd", &S::winograd).at_least(0),
+      field("col_stride", &S::col_stride), field("rows", &S::rows),
       field("matrices", &S::matrices),
   };
 };

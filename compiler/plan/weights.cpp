@@ -1,6 +1,8 @@
 #include "plan/weights.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -56,6 +58,29 @@ void pack_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t 
   }
 }
 
+/// A panel of the filters' transforms G g G^T, with the points of kernels/cpu/conv_winograd.h, computed in double.
+void transform_panel(const float* src, const Panels& p, const Panels::Matrix& m, int64_t j0, float* dst) {
+  const double b = 1 / std::sqrt(2.0), a = std::sqrt(2.0);
+  static const std::vector<std::array<double, 3>> kTwo = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  static const std::vector<std::array<double, 3>> kFour = {
+      {1, 0, 0}, {1 / 6.0, a / 6, 1 / 3.0}, {1 / 6.0, -a / 6, 1 / 3.0}, {-2 / 3.0, -2 * b / 3, -1 / 3.0}, {-2 / 3.0, 2 * b / 3, -1 / 3.0},
+      {0, 0, 1}};
+  const auto& g = p.winograd == 2 ? kTwo : kFour;
+  const Panels::Rows& map = p.rows[m.rows];
+  const int64_t cols = std::min(m.cols - j0, kPanel), points = static_cast<int64_t>(g.size());
+  std::memset(dst, 0, static_cast<size_t>(p.stored_rows(m) * kPanel) * sizeof(float));
+  for (int64_t r = 0; r < map.count; ++r)
+    for (int64_t j = 0; j < cols; ++j) {
+      const float* w = src + m.begin + map.at(r) + (j0 + j) * p.col_stride;
+      for (int64_t y = 0; y < points; ++y) {
+        double row[3];
+        for (size_t c = 0; c < 3; ++c) row[c] = g[y][0] * w[c] + g[y][1] * w[3 + c] + g[y][2] * w[6 + c];
+        for (int64_t x = 0; x < points; ++x)
+          dst[((y * points + x) * map.count + r) * kPanel + j] = static_cast<float>(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+      }
+    }
+}
+
 /// A piece of work of the writer: panels [begin, end) of one matrix, or bytes of a dense weight.
 struct Piece {
   const Weight* weight;
@@ -69,6 +94,13 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
   const Panels& p = *piece.weight->panels;
   const Panels::Matrix& m = p.matrices[piece.matrix];
   T* dst = reinterpret_cast<T*>(out + piece.at);
+  if constexpr (sizeof(T) == 4) {
+    if (p.winograd) {
+      for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m) * kPanel)
+        transform_panel(reinterpret_cast<const float*>(src), p, m, j * kPanel, reinterpret_cast<float*>(dst));
+      return;
+    }
+  }
   for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m) * kPanel)
     pack_panel(reinterpret_cast<const T*>(src), p, m, j * kPanel, dst);
 }
@@ -110,7 +142,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
 }  // namespace
 
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
-  if (p.matrices.size() != 1 || p.matrices[0].begin != 0) return std::nullopt;
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd) return std::nullopt;
   const Panels::Rows& rows = p.rows[p.matrices[0].rows];
   const int64_t n = p.matrices[0].cols, k = rows.count;
   if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;

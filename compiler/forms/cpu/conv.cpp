@@ -16,7 +16,7 @@ using loop::ConvKernel;
 std::span<const Member<ConvTile>> ConvTile::members() {
   static constexpr Member<ConvTile> kRows[] = {
       {{"mc", 1}, &ConvTile::mc},
-      {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &ConvTile::nc},
+      {{"nc", 1}, &ConvTile::nc},
       {{"kc", 2, INT32_MAX, 2}, &ConvTile::kc},
       {{"kp", 2, INT32_MAX, 2}, &ConvTile::kp},
       {{"pack_w", 0, 1}, &ConvTile::pack_w},
@@ -44,10 +44,16 @@ ConvSizes conv_sizes_at_least_one(const ConvKernel& k, const SymTable& syms) {
   return c;
 }
 
+Fit ConvForm::legal(const Choice& c) const {
+  const ConvTile t = unpack<ConvTile>(c);
+  if (!channels_last_ && t.nc % AOTC_PANEL_N) return refuse("nc: {} is no multiple of {}", t.nc, +AOTC_PANEL_N);
+  return fits_pieces(t.kc, t.kp);
+}
+
 std::string ConvForm::contract(const ConvKernel& k, const Site& s) const {
   const ConvSizes c = conv_sizes(k, s.syms);
-  return fmt::format("conv {} n{} c{} co{} g{} in{} k{} s{} p{} d{}{}{}", dtype_name(c.dtype), c.n, c.c, c.co, c.groups,
-                     fmt::join(c.in, "x"), fmt::join(c.kernel, "x"), fmt::join(c.stride, "x"), fmt::join(c.pad, "x"),
+  return fmt::format("conv{} {} n{} c{} co{} g{} in{} k{} s{} p{} d{}{}{}", k.channels_last ? "_last" : "", dtype_name(c.dtype), c.n, c.c,
+                     c.co, c.groups, fmt::join(c.in, "x"), fmt::join(c.kernel, "x"), fmt::join(c.stride, "x"), fmt::join(c.pad, "x"),
                      fmt::join(c.dilation, "x"), c.transposed ? " transposed" : "", c.w_constant ? " weight" : "");
 }
 
@@ -72,7 +78,7 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   const ConvTile t = unpack<ConvTile>(choice);
   StepSpec f;
   f.library = true;
-  f.symbol = fmt::format("aotc_conv_{}", symbol_dtype(k.in));
+  f.symbol = fmt::format("aotc_conv_{}{}", k.channels_last ? "last_" : "", symbol_dtype(k.in));
   auto& s = f.sizes;
   s = {k.x_dims[0], k.x_dims[1]};
   for (int d = 0; d < 3; ++d) s.push_back(spatial(k.x_dims, d));
@@ -102,9 +108,13 @@ std::optional<Panels> ConvForm::panels_of(const ConvKernel& k, const ConvTile& t
   p.dtype = k.in;
   p.col_stride = k.transposed ? taps : ci * taps;
   p.rows = rows(k, ci, co, taps);
+  p.winograd = winograd(t);
   if (p.rows.empty()) return std::nullopt;
-  for (int64_t g = 0; g < k.groups; ++g)
-    for (size_t r = 0; r < p.rows.size(); ++r) p.matrices.push_back({g * ci * co * taps, co, r});
+  if (joins_groups())
+    p.matrices.push_back({0, (*channels)[1], 0});
+  else
+    for (int64_t g = 0; g < k.groups; ++g)
+      for (size_t r = 0; r < p.rows.size(); ++r) p.matrices.push_back({g * ci * co * taps, co, r});
   return p;
 }
 

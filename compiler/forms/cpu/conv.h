@@ -32,17 +32,26 @@ ConvSizes conv_sizes_at_least_one(const loop::ConvKernel& k, const SymTable& sym
 /// One of AOTC_CONV_*: a subclass decides which choices exist and what they cost, and counts the work units.
 class ConvForm : public FormOf<loop::ConvKernel> {
  public:
-  explicit ConvForm(int algo) : algo_(algo) {}
+  ConvForm(int algo, bool channels_last) : algo_(algo), channels_last_(channels_last) {}
   std::span<const Field> fields() const override { return fields_of<ConvTile>(); }
-  Fit legal(const Choice& c) const override { return fits_pieces(unpack<ConvTile>(c).kc, unpack<ConvTile>(c).kp); }
+  Fit legal(const Choice& c) const override;
 
  protected:
+  Fit fits(const loop::ConvKernel& k, const Site& s) const final {
+    if (k.channels_last != channels_last_) return refuse("x has its channels {}", k.channels_last ? "last" : "first");
+    return takes(k, s);
+  }
+  virtual Fit takes(const loop::ConvKernel&, const Site&) const = 0;
   struct Work {
     Expr units, grain;
   };
   virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const = 0;
   /// Rows of one matrix of the panel form, or nothing where the weight stays as it is.
   virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }
+  /// The groups' weights, a column each, are one matrix.
+  virtual bool joins_groups() const { return false; }
+  /// Panels::winograd.
+  virtual int winograd(const ConvTile&) const { return 0; }
 
   std::string contract(const loop::ConvKernel& k, const Site& s) const override;
   StepSpec step(const loop::ConvKernel& k, const Site& s, const Choice& c) const override;
@@ -56,6 +65,7 @@ class ConvForm : public FormOf<loop::ConvKernel> {
  private:
   std::optional<Panels> panels_of(const loop::ConvKernel& k, const ConvTile& t) const;
   int algo_;
+  bool channels_last_;
 };
 
 }  // namespace aotc::forms::cpu

@@ -11,11 +11,11 @@ namespace {
 
 class ConvDirect final : public ConvForm {
  public:
-  ConvDirect() : ConvForm(AOTC_CONV_DIRECT) {}
+  ConvDirect() : ConvForm(AOTC_CONV_DIRECT, false) {}
   std::string_view name() const override { return "conv_direct"; }
 
  protected:
-  Fit fits(const ConvKernel& k, const Site&) const override {
+  Fit takes(const ConvKernel& k, const Site&) const override {
     return k.groups > 1 || !is_float(k.in) ? Fit::yes() : refuse("one group: its channels are a product");
   }
 
@@ -31,8 +31,10 @@ class ConvDirect final : public ConvForm {
     t.kp = static_cast<int>(std::clamp<int64_t>(even_up(strip), 6144, 1 << 17));
     Candidate r = candidate(t);
     const int64_t px = std::max<int64_t>(c.pixels(), 1), depth = std::max<int64_t>(c.depth(), 1), cog = c.group_channels();
-    r.cost_ns = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * 1.5 * imbalance(c.n * c.co, s.machine.cores) *
-                kNsPerCycle;
+    // Strips are copied and entered plane by plane.
+    const double copied = static_cast<double>(c.n * c.co * c.in[0] * c.in[1] * c.in[2]) * 0.7;
+    const double sums = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * 2.5;
+    r.cost_ns = (sums + copied + 180.0 * static_cast<double>(c.n * c.co)) * imbalance(c.n * c.co, s.machine.cores) * kNsPerCycle;
     if (c.transposed) r.cost_ns *= 16;
     if (cog > 4 && is_float(c.dtype)) r.fit = refuse("{} output channels a group read each input {} times", cog, cog);
     return {r};

@@ -31,11 +31,11 @@ std::vector<std::vector<int64_t>> taps_by_phase(const ConvKernel& k) {
 
 class ConvPhases final : public ConvForm {
  public:
-  ConvPhases() : ConvForm(AOTC_CONV_PHASES) {}
+  ConvPhases() : ConvForm(AOTC_CONV_PHASES, false) {}
   std::string_view name() const override { return "conv_phases"; }
 
  protected:
-  Fit fits(const ConvKernel& k, const Site&) const override {
+  Fit takes(const ConvKernel& k, const Site&) const override {
     if (!is_float(k.in)) return refuse("its register tiles are for floats, not {}", dtype_name(k.in));
     return k.transposed ? Fit::yes() : refuse("only a transposed convolution has phases");
   }

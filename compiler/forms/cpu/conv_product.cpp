@@ -12,11 +12,11 @@ namespace {
 
 class ConvProduct final : public ConvForm {
  public:
-  ConvProduct() : ConvForm(AOTC_CONV_GEMM) {}
+  ConvProduct() : ConvForm(AOTC_CONV_GEMM, false) {}
   std::string_view name() const override { return "conv_product"; }
 
  protected:
-  Fit fits(const ConvKernel& k, const Site&) const override {
+  Fit takes(const ConvKernel& k, const Site&) const override {
     return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
   }
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
@@ -62,6 +62,7 @@ class ConvProduct final : public ConvForm {
         if ((nc * std::min<int64_t>(k, t.kp)) * ab > s.machine.l2_bytes * 3 / 4) cycles *= 1.05;
         cycles += static_cast<double>(units) * kUnitCycles;
         cycles += kEpilogueCycles * static_cast<double>(c.groups) * static_cast<double>(ceil_div(px * cog, 8192) + co_blocks * px_blocks);
+        cycles *= 1.12;  // measured beside the products of channels-last tensors
         r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
         all.push_back(r);
       }

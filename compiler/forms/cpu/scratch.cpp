@@ -23,6 +23,7 @@ Expr gemm_scratch(const aotc_gemm_config& c, const Expr& k, int64_t acc_bytes, b
 
 Expr conv_scratch(const aotc_conv_config& c, const Expr& depth, int64_t acc_bytes) {
   const auto bytes = [&](int64_t n) { return aotc_conv_scratch_bytes(&c, n, acc_bytes); };
+  if (c.algo == AOTC_CONV_WINOGRAD) return bytes(depth.as_const().value());  // its channels are constant
   if (c.algo == AOTC_CONV_PHASES) return affine_until(bytes, depth, std::max(0, c.kp - c.stride[2] - 1), 1);
   return affine_until(bytes, depth + mod(depth, 2), c.kp, 2);
 }

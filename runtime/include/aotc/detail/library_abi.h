@@ -70,7 +70,17 @@ static inline int64_t aotc_gemm_prologue_bytes(const aotc_gemm_config* c, int64_
  *       AOTC_CONV_DIRECT: n * co: for few channels in a group (depthwise). kp: elements of the copied strip, nc: of its sums.
  *       AOTC_CONV_PHASES: only transposed: a product for each phase of the stride, nc pixels of each phase along width:
  *                         groups * ceil(co / groups / mc) * sd * sh * ceil(n * ceil(od / sd) * ceil(oh / sh) * ceil(ow / sw) / nc)
- * scratch: aotc_conv_scratch_bytes(). */
+ * scratch: aotc_conv_scratch_bytes().
+ *
+ * conv_last_<dtype>, the same for x dense [N, D, H, W, C], never transposed; f32, f64, bf16, f16. The epilogue's m is a pixel of one image,
+ * its n an output channel of all groups. Panels of w_packed: k = (kd, kh, kw, c).
+ * work: AOTC_CONV_LAST: as AOTC_CONV_GEMM. AOTC_CONV_LAST_DEPTHWISE (C / groups = Co / groups = 1, or 2, 4, 8 but for f64; at most
+ *       AOTC_CONV_DEPTHWISE_TAPS weights a channel, more than one tap):
+ *       n * od * oh * ceil(ow / nc), mc channels at a time (a multiple of AOTC_PANEL_N). w_packed: one matrix
+ *       B[(taps, C / groups), Co].
+ *       AOTC_CONV_WINOGRAD (f32; 3x3, stride and dilation 1, one group, C a multiple of 16, w_packed): nc tiles of kp x kp pixels, kp 2 or
+ *       4: ceil(n * ceil(oh / kp) * ceil(ow / kp) / nc) * ceil(co / mc). w: for each panel of AOTC_PANEL_N output channels
+ *       [(kp + 2)^2][C][AOTC_PANEL_N], the filters' transforms (plan/weights.h). */
 enum aotc_conv_size {
   AOTC_CONV_N,
   AOTC_CONV_C,
@@ -83,7 +93,8 @@ enum aotc_conv_size {
   AOTC_CONV_OW,
   AOTC_CONV_SIZES
 };
-enum { AOTC_CONV_GEMM = 0, AOTC_CONV_DIRECT = 1, AOTC_CONV_PHASES = 2 };
+enum { AOTC_CONV_GEMM = 0, AOTC_CONV_DIRECT, AOTC_CONV_PHASES, AOTC_CONV_LAST, AOTC_CONV_LAST_DEPTHWISE, AOTC_CONV_WINOGRAD };
+enum { AOTC_CONV_DEPTHWISE_TAPS = 128, AOTC_WINOGRAD_RUN = 8 };
 typedef struct aotc_conv_config {
   int32_t x_ptr, w_ptr;
   int32_t kernel[3], stride[3], pad[3], dilation[3]; /* d h w; 1, 1, 0, 1 for the missing leading ones */
@@ -107,7 +118,16 @@ static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t
     kp = rows < c->kp ? rows : c->kp;
     return (kp * nc + (p + 48) * nc + p * (2 * sw * ld + 16) + (c->w_packed ? 0 : 2 * p * kp)) * acc_bytes + 512;
   }
+  if (c->algo == AOTC_CONV_LAST_DEPTHWISE) return ((int64_t)c->nc * c->mc + 64) * acc_bytes;
+  if (c->algo == AOTC_CONV_WINOGRAD) {
+    int64_t points = (c->kp + 2) * (c->kp + 2), channels = k / 9;
+    return (points * c->nc * (channels + 16 + AOTC_PANEL_N) + c->kp * c->kp * AOTC_WINOGRAD_RUN * AOTC_PANEL_N + channels + 64) * 4;
+  }
   kp = k < c->kp ? k + (k & 1) : c->kp;
+  if (c->algo == AOTC_CONV_LAST)
+    return ((c->nc + 16) * (int64_t)(c->mc + AOTC_PANEL_N) + (c->nc + 1) * (kp + 16) + (c->w_packed ? 0 : (c->mc + AOTC_PANEL_N) * kp)) *
+               acc_bytes +
+           512;
   return (kp * nc + (c->mc + 32) * nc + nc * 48 + (c->w_packed ? 0 : (c->mc + 32) * kp)) * acc_bytes + 512;
 }
 

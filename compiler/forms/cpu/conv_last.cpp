@@ -1,0 +1,90 @@
+// AOTC_CONV_LAST: an implicit matrix product over channels-last tensors, channels as lanes; the pixels' rows are copied in runs of whole
+// channels (kernels/cpu/conv_last.h).
+#include <set>
+
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+class ConvLast final : public ConvForm {
+ public:
+  ConvLast() : ConvForm(AOTC_CONV_LAST, true) {}
+  std::string_view name() const override { return "conv_last"; }
+
+ protected:
+  Fit takes(const ConvKernel& k, const Site&) const override {
+    return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const int threads = s.machine.cores;
+    const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
+                  px = std::max<int64_t>(c.pixels(), 1);
+    std::vector<Candidate> all;
+    std::set<int> mcs;
+    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
+    for (int mc : mcs)
+      for (int64_t tiles : {2, 4, 7, 14, 28}) {
+        const int64_t nc = std::min(tiles * lanes.mr, px);
+        ConvTile t;
+        t.mc = mc, t.nc = static_cast<int>(nc);
+        t.kc = balanced_kc(k, 256);
+        const int64_t room = s.machine.l2_bytes * 3 / 4 / ((nc + 1) * ab);
+        t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
+        Candidate r = candidate(t);
+        const aotc_conv_config cfg = scratch_config(t, c.w_constant, c.stride[2]);
+        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
+        all.push_back(r);
+        if (!r.fit) continue;
+        const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
+        const double depth = static_cast<double>(k * c.groups), pixels = static_cast<double>(px);
+        double cycles =
+            pixels * static_cast<double>(ceil_div(cog, lanes.width) * lanes.width) * depth / static_cast<double>(lanes.width) / lanes.macs;
+        const double calls = static_cast<double>(c.groups * ceil_div(cog, 2 * lanes.width) * px_blocks * ceil_div(nc, lanes.mr));
+        cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
+        // Copied once a run of channel blocks of one thread, when all of k is kept; short runs of channels cost more.
+        const double gathers =
+            k <= t.kp ? 1.0 + static_cast<double>(co_blocks > 1 && px_blocks < threads ? threads - 1 : 0) : static_cast<double>(co_blocks);
+        const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
+        cycles += pixels * depth * gathers * (1.5 / static_cast<double>(lanes.width) + 8.0 / static_cast<double>(run));
+        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog) * depth * static_cast<double>(px_blocks);
+        // Weights stream once a pixel block.
+        cycles += static_cast<double>(cog * ab) * depth * static_cast<double>(px_blocks) / 16.0 *
+                  (cog * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
+        if (nc * std::min<int64_t>(k, t.kp) * ab > s.machine.l2_bytes / 2) cycles *= 1.05;
+        cycles += static_cast<double>(units) * kUnitCycles;
+        cycles += kEpilogueCycles * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
+        all.back().cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+      }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    Expr depth = floordiv(k.x_dims[1], k.groups);
+    for (int64_t x : k.kernel) depth *= x;
+    const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
+    const Expr channels = floordiv(k.out_dims[1], k.groups);
+    return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
+            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
+  }
+
+  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
+    return {{ci * taps, ci, 1, taps, {}}};
+  }
+};
+
+}  // namespace
+
+const Form& conv_last() {
+  static const ConvLast form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,80 @@
+// AOTC_CONV_LAST_DEPTHWISE: few channels a group, channels-last: output channels as lanes, a piece of an output row a work unit
+// (kernels/cpu/conv_last_depthwise.h).
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+class ConvLastDepthwise final : public ConvForm {
+ public:
+  ConvLastDepthwise() : ConvForm(AOTC_CONV_LAST_DEPTHWISE, true) {}
+  std::string_view name() const override { return "conv_last_depthwise"; }
+
+ protected:
+  Fit takes(const ConvKernel& k, const Site&) const override {
+    if (!is_float(k.in)) return refuse("its vectors are for floats, not {}", dtype_name(k.in));
+    const auto channels = constants({k.x_dims[1], k.out_dims[1]});
+    if (!channels || (*channels)[0] != (*channels)[1]) return refuse("a group gives as many channels as it takes");
+    const int64_t of_group = (*channels)[0] / k.groups;
+    const bool spreads = (of_group == 2 || of_group == 4 || of_group == 8) && k.acc == DType::f32;
+    if (of_group != 1 && !spreads) return refuse("{} channels of {} a group", of_group, dtype_name(k.in));
+    int64_t taps = 1;
+    for (int64_t x : k.kernel) taps *= x;
+    if (taps < 2 || taps * of_group > AOTC_CONV_DEPTHWISE_TAPS)
+      return refuse("{} weights a channel; at most {} and more than one tap are taken", taps * of_group, +AOTC_CONV_DEPTHWISE_TAPS);
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    std::vector<Candidate> all;
+    for (int64_t mc : {32, 64, 128}) {
+      ConvTile t;
+      t.mc = static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N));
+      t.nc = static_cast<int>(std::min<int64_t>(c.out[2], 4096 / t.mc));
+      if (!all.empty() && unpack<ConvTile>(all.back().choice).mc == t.mc) continue;
+      t.kc = t.kp = 2;
+      Candidate r = candidate(t);
+      const int64_t units = c.n * c.out[0] * c.out[1] * ceil_div(c.out[2], t.nc), taps = c.depth();
+      const double vecs = static_cast<double>(ceil_div(c.co, lanes.width));
+      // A tap takes a load and a multiply-add, or half of that where neighbours share what they load.
+      const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && c.kernel[2] <= 7 && c.kernel[2] % 2 == 1;
+      double cycles =
+          static_cast<double>(c.pixels()) * vecs * (static_cast<double>(taps) * (shares ? 0.6 : 1.0) * (c.groups < c.c ? 1.5 : 1.0) + 3);
+      cycles +=
+          static_cast<double>(units) * (kUnitCycles + vecs * (static_cast<double>(taps) * static_cast<double>(lanes.width) * 0.7 + 20));
+      cycles += kEpilogueCycles * static_cast<double>(units * ceil_div(c.co, t.mc));
+      r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+      all.push_back(r);
+    }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    Expr taps = floordiv(k.x_dims[1], k.groups);
+    for (int64_t x : k.kernel) taps *= x;
+    const Expr columns = k.out_dims.back();
+    Expr units = k.x_dims[0] * ceildiv(columns, t.nc);
+    for (size_t i = 2; i + 1 < k.out_dims.size(); ++i) units *= k.out_dims[i];
+    return {units, grain_of(kGrainMacs / 4, min(columns, t.nc) * k.out_dims[1] * taps, syms)};
+  }
+
+  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
+    return {{ci * taps, ci, 1, taps, {}}};
+  }
+  bool joins_groups() const override { return true; }
+};
+
+}  // namespace
+
+const Form& conv_last_depthwise() {
+  static const ConvLastDepthwise form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,95 @@
+// AOTC_CONV_WINOGRAD: 3x3 convolutions of stride 1 by minimal filtering, F(2x2) and F(4x4), channels-last, float32
+// (kernels/cpu/conv_winograd.h).
+//
+// Error against the direct sum, of a layer: F(2x2) 0.7 to 1.4 times, F(4x4) 2.6 to 5.3 times (of eager's order; whole nets 1.5 times).
+#include <set>
+
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+class ConvWinograd final : public ConvForm {
+ public:
+  ConvWinograd() : ConvForm(AOTC_CONV_WINOGRAD, true) {}
+  std::string_view name() const override { return "conv_winograd"; }
+  Fit legal(const Choice& c) const override {
+    const int m = unpack<ConvTile>(c).kp;
+    return m == 2 || m == 4 ? Fit::yes() : refuse("kp: tiles of {0} x {0} pixels; 2 and 4 are known", m);
+  }
+
+ protected:
+  Fit takes(const ConvKernel& k, const Site&) const override {
+    if (k.in != DType::f32) return refuse("its transforms are for float32, not {}", dtype_name(k.in));
+    if (k.kernel != Ints{3, 3} || k.stride != Ints{1, 1} || k.dilation != Ints{1, 1} || k.groups != 1)
+      return refuse("it takes 3x3 kernels of stride and dilation 1 in one group");
+    if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("the weight is not a constant of its own");
+    const auto channels = constants({k.x_dims[1], k.out_dims[1]});
+    if (!channels || (*channels)[0] % 16 != 0 || (*channels)[0] == 0) return refuse("the input channels are no multiple of 16");
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    std::vector<Candidate> all;
+    std::set<int> mcs;
+    for (int64_t mc : {64, 128, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, 32) * 32)));
+    for (int m : {4, 2})
+      for (int mc : mcs)
+        for (int64_t rows : {1, 2, 4, 8}) {
+          const int64_t tiles = c.n * ceil_div(c.out[1], m) * ceil_div(c.out[2], m), points = (m + 2) * (m + 2);
+          ConvTile t;
+          t.mc = mc, t.nc = static_cast<int>(std::min(rows * lanes.mr, tiles)), t.kp = m;
+          t.kc = balanced_kc(c.c, 512);
+          if (!all.empty() && all.back().choice == candidate(t).choice) continue;
+          Candidate r = candidate(t);
+          const aotc_conv_config cfg = scratch_config(t, true, 1);
+          const int64_t scratch = aotc_conv_scratch_bytes(&cfg, c.depth(), 4);
+          r.fit = m == 4 && !s.machine.winograd4 ? refuse("F(4x4) has 3 to 5 times the error of a direct sum; --winograd4 allows it")
+                                                 : fits_scratch(scratch);
+          all.push_back(r);
+          if (!r.fit) continue;
+          const int64_t blocks = ceil_div(tiles, t.nc), co_blocks = ceil_div(c.co, mc), units = blocks * co_blocks;
+          const double n = static_cast<double>(tiles), vec = static_cast<double>(lanes.width);
+          const double co = static_cast<double>(ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N), ci = static_cast<double>(c.c);
+          double cycles = n * static_cast<double>(points) * ci * co / vec;
+          const double calls = static_cast<double>(points * blocks * ceil_div(t.nc, lanes.mr)) * co / (2 * vec);
+          cycles += calls * static_cast<double>(ceil_div(c.c, t.kc)) * (kCallCycles + 28);
+          // The transforms: loads, about as many operations, stores.
+          const double transforms = 1.0 + static_cast<double>(co_blocks > 1 && blocks < s.machine.cores ? s.machine.cores - 1 : 0);
+          cycles += n * static_cast<double>(points) * (ci * transforms * 2.5 + co * 2.0) / vec;
+          // The transformed weights stream once a block of tiles.
+          const double weights = static_cast<double>(points * 4) * ci * co;
+          cycles += weights * static_cast<double>(blocks) / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.3);
+          if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= 1.25;
+          cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
+          all.back().cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+        }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    const Expr tiles = k.x_dims[0] * ceildiv(k.out_dims[2], t.kp) * ceildiv(k.out_dims[3], t.kp);
+    const int64_t points = (t.kp + 2) * (t.kp + 2);
+    return {ceildiv(tiles, t.nc) * ceildiv(k.out_dims[1], t.mc),
+            grain_of(kGrainMacs, min(tiles, t.nc) * min(k.out_dims[1], t.mc) * k.x_dims[1] * points, syms)};
+  }
+
+  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t) const override { return {{ci, ci, 0, 9, {}}}; }
+  int winograd(const ConvTile& t) const override { return t.kp; }
+};
+
+}  // namespace
+
+const Form& conv_winograd() {
+  static const ConvWinograd form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,12 @@
+#pragma once
+#include <functional>
+
+#include "base/machine.h"
+#include "graph/conv_as.h"
+#include "graph/graph.h"
+
+namespace aotc::forms {
+/// What the machine's best form for a convolution of a graph should take, by estimate, in nanoseconds; infinity where no form takes it.
+/// What passes::PassContext::conv_ns asks for.
+std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_costs(const Machine& machine);
+}  // namespace aotc::forms

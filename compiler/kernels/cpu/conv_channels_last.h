@@ -1,0 +1,50 @@
+#pragma once
+// Convolutions of channels-last tensors: aotc_conv_last_* of aotc/detail/library_abi.h.
+#include "conv_last.h"
+#include "conv_last_depthwise.h"
+#include "conv_winograd.h"
+
+namespace {
+
+/// What an element type means to the kernels: Row is what the copied rows hold.
+template <class Elem>
+struct LastPlain {
+  using E = Elem;
+  using Acc = Elem;
+  using Row = Elem;
+  using Packed = MulPlain<Elem>;
+  static constexpr bool kPairPanels = false;
+  static void widen(Elem v, Elem* to) { *to = v; }
+};
+template <class Elem, class PackedMul>
+struct LastWiden {
+  using E = Elem;
+  using Acc = float;
+  using Row = float;
+  using Packed = PackedMul;
+  static constexpr bool kPairPanels = PackedMul::kGroup == 2;
+  static void widen(Elem v, float* to) { *to = to_acc(v); }
+};
+#if defined(__AVX512BF16__)
+struct LastDot {
+  using E = bf16;
+  using Acc = float;
+  using Row = bf16;
+  using Packed = MulDot;
+  static constexpr bool kPairPanels = true;
+  static void widen(bf16 v, bf16* to) { *to = v; }
+};
+#endif
+
+template <class G>
+void conv_last(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const auto* cfg = static_cast<const aotc_conv_config*>(args->config);
+  if (cfg->algo == AOTC_CONV_LAST_DEPTHWISE) return DepthwiseLast<G>(args).run(begin, end);
+  if constexpr (sizeof(typename G::E) == 4) {
+    if (cfg->algo == AOTC_CONV_WINOGRAD)
+      return cfg->kp == 4 ? ConvWinograd<4>(args).run(begin, end) : ConvWinograd<2>(args).run(begin, end);
+  }
+  ConvLast<G>(args).run(begin, end);
+}
+
+}  // namespace

@@ -1,0 +1,158 @@
+#pragma once
+// Convolutions of channels-last tensors: AOTC_CONV_LAST of aotc/detail/library_abi.h, an implicit matrix product with channels as lanes.
+//
+// A work unit is nc pixels (images merged) x mc output channels of one group. The pixels' rows of the im2col matrix are copied once, in
+// runs of whole channels, and kept over the units of the same pixels; the register tiles read them in place.
+#include "conv_tile.h"
+
+namespace {
+
+template <class G>
+struct ConvLast {
+  using E = typename G::E;
+  using Acc = typename G::Acc;
+  using P = typename G::Packed;
+  using Row = typename G::Row;
+  static constexpr int W = Vec<Acc>::kLanes;
+  static constexpr int64_t kPanel = AOTC_PANEL_N;
+
+  const aotc_kargs* args;
+  const aotc_conv_config* cfg;
+  ConvShape s;
+  const E *x, *w;  // w: natural, or (w_packed) panels
+  int64_t kp, ld;  // of rows
+  Row* rows;       // im2col: nc x kp
+  Acc* tile;
+  E* wpack;
+
+  explicit ConvLast(const aotc_kargs* a)
+      : args(a),
+        cfg(static_cast<const aotc_conv_config*>(a->config)),
+        s(a->size, cfg),
+        x(static_cast<const E*>(a->ptr[cfg->x_ptr])),
+        w(static_cast<const E*>(a->ptr[cfg->w_ptr])) {
+    kp = min_of<int64_t>(s.k + (s.k & 1), cfg->kp), ld = kp + 16;  // rows apart in the cache
+    tile = static_cast<Acc*>(a->scratch);
+    Acc* rest = tile + (int64_t{cfg->nc} + 16) * (cfg->mc + kPanel);
+    rows = reinterpret_cast<Row*>(rest);
+    wpack = reinterpret_cast<E*>(rest + (int64_t{cfg->nc} + 1) * ld);
+  }
+
+  static int64_t stored_rows(int64_t k) { return P::kGroup == 2 ? (k + 1) / 2 * 2 : k; }
+
+  static void copy(Row* dst, const E* src, int64_t n) {
+    if (!src)
+      for (int64_t i = 0; i < n; ++i) dst[i] = Row{};
+    else
+      for (int64_t i = 0; i < n; ++i) G::widen(src[i], dst + i);
+  }
+
+  /// k values [k0, k0 + len), ordered (tap, channel), of one output pixel.
+  void gather(int64_t g, int64_t pixel, int64_t k0, int64_t len, Row* dst) const {
+    const int64_t ow = pixel % s.out[2], oh = pixel / s.out[2] % s.out[1], od = pixel / s.out[2] / s.out[1] % s.out[0];
+    const E* image = x + pixel / s.out_plane * s.in_plane * s.c + g * s.cg;
+    const int64_t first = ow * s.stride[2] - s.pad[2], k1 = k0 + len;
+    const bool runs = s.groups == 1 && s.dilation[2] == 1;  // the taps of a row lie side by side
+    const int64_t row_k = s.kernel[2] * s.cg;
+    for (int64_t r = k0 / row_k; r * row_k < k1; ++r) {
+      int64_t id, ih;
+      const bool inside = s.source(0, od, r / s.kernel[1], &id) && s.source(1, oh, r % s.kernel[1], &ih);
+      const E* line = inside ? image + (id * s.in[1] + ih) * s.in[2] * s.c : nullptr;
+      const int64_t from = max_of(k0, r * row_k) - r * row_k, to = min_of(k1, (r + 1) * row_k) - r * row_k;
+      if (!line) {
+        copy(dst, nullptr, to - from);
+        dst += to - from;
+      } else if (runs) {
+        const int64_t lo = min_of(max_of(from, -first * s.cg), to), hi = max_of(lo, min_of(to, (s.in[2] - first) * s.cg));
+        copy(dst, nullptr, lo - from);
+        copy(dst + lo - from, line + first * s.cg + lo, hi - lo);
+        copy(dst + hi - from, nullptr, to - hi);
+        dst += to - from;
+      } else {
+        for (int64_t k = from; k < to;) {
+          const int64_t t = k / s.cg, n = min_of((t + 1) * s.cg, to) - k, at = first + t * s.dilation[2];
+          copy(dst, at >= 0 && at < s.in[2] ? line + at * s.c + k - t * s.cg : nullptr, n);
+          dst += n, k += n;
+        }
+      }
+    }
+  }
+
+  void gather_rows(int64_t g, int64_t p0, int64_t p1, int64_t ks, int64_t klen) {
+    for (int64_t p = p0; p < p1; ++p) {
+      Row* row = rows + (p - p0) * ld;
+      gather(g, p, ks, klen, row);
+      if (klen & 1) row[klen] = Row{};  // products that go two by two meet a zero
+    }
+  }
+
+  void pack_weights(int64_t g, int64_t c0, int64_t c1, int64_t k0, int64_t k1) {
+    E* dst = wpack;
+    for (int64_t j0 = c0; j0 < c1; j0 += kPanel)
+      for (int64_t k = k0; k < k0 + stored_rows(k1 - k0); k += P::kGroup)
+        for (int64_t j = 0; j < kPanel; ++j)
+          for (int64_t q = 0; q < P::kGroup; ++q) {
+            const int64_t at = k + q, co = j0 + j;
+            *dst++ = at < k1 && co < c1 ? w[((g * s.cog + co) * s.cg + at % s.cg) * s.taps + at / s.cg] : E{};
+          }
+  }
+
+  /// Finished sums, cut where an image ends.
+  void finish(const Acc* acc, int64_t ldc, int64_t g, int64_t p0, int64_t p1, int64_t c, int64_t cols) {
+    while (p0 < p1) {
+      const int64_t n = p0 / s.out_plane, at = p0 % s.out_plane, len = min_of(p1 - p0, s.out_plane - at);
+      cfg->epilogue(args, acc, ldc, n, at, len, g * s.cog + c, cols);
+      acc += len * ldc, p0 += len;
+    }
+  }
+
+  void unit(int64_t g, int64_t p0, int64_t p1, int64_t c0, int64_t c1, bool fresh) {
+    const bool whole = s.k <= cfg->kp;
+    const int64_t count = p1 - p0, tiles = ceil_div(count, kMaxMr), panels = ceil_div(c1 - c0, kPanel);
+    const int64_t group = whole ? min_of<int64_t>(panels, max_of<int64_t>(1, 4096 / (count * kPanel))) : panels, ldc = group * kPanel;
+    constexpr int64_t b_stride = kPanel * sizeof(E) * P::kGroup;
+    const E* panels_of_g = cfg->w_packed ? w + g * ceil_div(s.cog, kPanel) * kPanel * stored_rows(s.k) : nullptr;
+    const int64_t share = cfg->w_packed ? b_stride / tiles : 0;  // of the next weights that a tile prefetches a step
+    for (int64_t i = 0; s.k == 0 && i < count * ldc; ++i) tile[i] = 0;
+    for (int64_t ks = 0; ks < s.k || ks == 0; ks += cfg->kp) {
+      const int64_t klen = min_of<int64_t>(cfg->kp, s.k - ks);
+      if (!cfg->w_packed) pack_weights(g, c0, c1, ks, ks + klen);
+      if (fresh) gather_rows(g, p0, p1, ks, klen);
+      for (int64_t q0 = 0; q0 < panels; q0 += group) {
+        const int64_t q1 = min_of(q0 + group, panels);
+        for (int64_t q = q0; q < q1; ++q) {
+          const int64_t c = c0 + q * kPanel, vecs = ceil_div(min_of(kPanel, c1 - c), W);
+          const E* wp = cfg->w_packed ? panels_of_g + c * stored_rows(s.k) + ks * kPanel : wpack + q * kPanel * stored_rows(klen);
+          Acc* out = tile + (q - q0) * kPanel;
+          for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
+            const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0), steps = ceil_div(kn, P::kGroup);
+            const char* b = reinterpret_cast<const char*>(wp + k0 * kPanel);
+            for (int64_t v = 0; v < vecs; v += kMaxNv)
+              for (int64_t t = 0; t < tiles; ++t) {
+                const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
+                kMicro<P, true>.fn[r - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
+                    steps, reinterpret_cast<const char*>(rows + r0 * ld + k0), ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup,
+                    b_stride, out + r0 * ldc + v * W, ldc, ks + k0 == 0, b + (share ? steps * b_stride : 0) + t * share * steps, share);
+              }
+          }
+        }
+        if (ks + klen >= s.k) finish(tile, ldc, g, p0, p1, c0 + q0 * kPanel, min_of(c0 + q1 * kPanel, c1) - c0 - q0 * kPanel);
+      }
+    }
+  }
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t pixels = s.n * s.out_plane, co_blocks = ceil_div(s.cog, cfg->mc), px_blocks = ceil_div(pixels, cfg->nc);
+    int64_t held = -1;  // whose pixels are in rows
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t cb = u % co_blocks, pb = u / co_blocks % px_blocks, g = u / co_blocks / px_blocks, key = g * px_blocks + pb;
+      const int64_t p0 = pb * pixels / px_blocks, p1 = (pb + 1) * pixels / px_blocks, panels = ceil_div(s.cog, kPanel);
+      const int64_t c0 = min_of(cb * panels / co_blocks * kPanel, s.cog), c1 = min_of((cb + 1) * panels / co_blocks * kPanel, s.cog);
+      if (c0 >= c1 || p0 >= p1) continue;
+      unit(g, p0, p1, c0, c1, s.k > cfg->kp || held != key);
+      held = key;
+    }
+  }
+};
+
+}  // namespace

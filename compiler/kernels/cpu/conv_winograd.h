@@ -1,0 +1,171 @@
+#pragma once
+// 3x3 convolutions of stride 1 of channels-last tensors by Winograd's minimal filtering F(m x m, 3 x 3), m 2 or 4: AOTC_CONV_WINOGRAD of
+// aotc/detail/library_abi.h. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); for m = 4 the points are 0,
+// +-sqrt(2), +-1/sqrt(2), infinity: a third of the error of 0, +-1, +-2 at the same cost.
+//
+// A work unit is nc tiles of m x m pixels (images merged) x mc output channels. The tiles' transforms, a matrix [tile][channel] for each of
+// the (m + 2)^2 points, are kept over the units of the same tiles and stay in L2.
+#include "conv_tile.h"
+
+namespace {
+
+/// The transforms along one dim, of vectors `s` apart.
+template <int M>
+struct Winograd;
+template <>
+struct Winograd<2> {
+  using F = Vec<float>;
+  using V = F::V;
+  static __attribute__((always_inline)) void in(const V* d, V* o) {
+    o[0] = d[0] - d[2], o[1] = d[1] + d[2], o[2] = d[2] - d[1], o[3] = d[3] - d[1];
+  }
+  static __attribute__((always_inline)) void out(const V* m, V* o) {
+    o[0] = m[0] + m[1] + m[2];
+    o[1] = m[1] - m[2] + m[3];
+  }
+};
+template <>
+struct Winograd<4> {
+  using F = Vec<float>;
+  using V = F::V;
+  static constexpr float kA = 1.41421356f, kB = 0.70710678f, kA2 = 2, kB2 = 0.5f;
+  static __attribute__((always_inline)) V fma(float a, V b, V c) { return F::fma(F::set1(a), b, c); }
+  static __attribute__((always_inline)) void in(const V* d, V* o) {
+    const V e = fma(-kB2, d[2], d[4]), f = fma(-kB2, d[1], d[3]), g = fma(-kA2, d[2], d[4]), h = fma(-kA2, d[1], d[3]);
+    o[0] = fma(-kA2 - kB2, d[2], d[0] + d[4]);
+    o[1] = fma(kA, f, e), o[2] = fma(-kA, f, e), o[3] = fma(kB, h, g), o[4] = fma(-kB, h, g);
+    o[5] = fma(-kA2 - kB2, d[3], d[1] + d[5]);
+  }
+  static __attribute__((always_inline)) void out(const V* m, V* o) {
+    const V p = m[1] + m[2], n = m[1] - m[2], q = m[3] + m[4], r = m[3] - m[4];
+    o[0] = m[0] + p + q;
+    o[1] = fma(kA, n, F::set1(kB) * r);
+    o[2] = fma(kA2, p, F::set1(kB2) * q);
+    o[3] = fma(kA * kA2, n, fma(kB * kB2, r, m[5]));
+  }
+};
+
+template <int M>
+struct ConvWinograd {
+  using F = Vec<float>;
+  using V = F::V;
+  static constexpr int A = M + 2, W = F::kLanes;
+  static constexpr int64_t kPanel = AOTC_PANEL_N, kRun = AOTC_WINOGRAD_RUN;
+
+  const aotc_kargs* args;
+  const aotc_conv_config* cfg;
+  ConvShape s;
+  const float *x, *u;
+  int64_t across, down, ld;  // tiles of an image; floats between the tiles of a point
+  float *points, *sums, *done, *zeros;
+
+  explicit ConvWinograd(const aotc_kargs* a)
+      : args(a),
+        cfg(static_cast<const aotc_conv_config*>(a->config)),
+        s(a->size, cfg),
+        x(static_cast<const float*>(a->ptr[cfg->x_ptr])),
+        u(static_cast<const float*>(a->ptr[cfg->w_ptr])) {
+    across = ceil_div(s.out[2], M), down = ceil_div(s.out[1], M), ld = s.c + 16;
+    points = static_cast<float*>(a->scratch);
+    sums = points + A * A * cfg->nc * ld;
+    done = sums + A * A * cfg->nc * kPanel;
+    zeros = done + M * M * kRun * kPanel;
+    for (int64_t i = 0; i < s.c; ++i) zeros[i] = 0;
+  }
+
+  /// Tiles [t0, t0 + n) into points[A * A][n][ld].
+  void transform(int64_t t0, int64_t n) {
+    for (int64_t t = 0; t < n; ++t) {
+      const int64_t at = t0 + t, image = at / (across * down), h0 = at / across % down * M - s.pad[1], w0 = at % across * M - s.pad[2];
+      const float* src[A][A];
+      for (int64_t i = 0; i < A; ++i)
+        for (int64_t j = 0; j < A; ++j) {
+          const int64_t h = h0 + i, c = w0 + j;
+          src[i][j] = h >= 0 && h < s.in[1] && c >= 0 && c < s.in[2] ? x + (image * s.in_plane + h * s.in[2] + c) * s.c : zeros;
+        }
+      for (int64_t c = 0; c < s.c; c += W) {
+        V d[A], half[A][A], o[A];
+#pragma GCC unroll 6
+        for (int j = 0; j < A; ++j) {
+#pragma GCC unroll 6
+          for (int i = 0; i < A; ++i) d[i] = F::load(src[i][j] + c);
+          Winograd<M>::in(d, o);
+#pragma GCC unroll 6
+          for (int i = 0; i < A; ++i) half[i][j] = o[i];
+        }
+#pragma GCC unroll 6
+        for (int i = 0; i < A; ++i) {
+          Winograd<M>::in(half[i], o);
+#pragma GCC unroll 6
+          for (int j = 0; j < A; ++j) F::store(points + ((i * A + j) * n + t) * ld + c, o[j]);
+        }
+      }
+    }
+  }
+
+  /// sums[A * A][n][32] for one panel of output channels.
+  void multiply(const float* panel, int64_t n) {
+    const int64_t tiles = ceil_div(n, kMaxMr), share = kPanel * 4 / tiles;
+    for (int64_t p = 0; p < A * A; ++p)
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r0 = t * n / tiles, r = (t + 1) * n / tiles - r0;
+        for (int64_t k0 = 0; k0 < s.c; k0 += cfg->kc) {
+          const int64_t kn = min_of<int64_t>(cfg->kc, s.c - k0);
+          const float* b = panel + (p * s.c + k0) * kPanel;
+          const char* next = reinterpret_cast<const char*>(panel + ((p + 1) * s.c + k0) * kPanel) + t * share * kn;
+          for (int64_t v = 0; v < kPanel / W; v += kMaxNv)
+            kMicro<MulPlain<float>, true>.fn[r - 1][kMaxNv - 1](kn, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * 4,
+                                                                reinterpret_cast<const char*>(b + v * W), kPanel * 4,
+                                                                sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == 0, next, share);
+        }
+      }
+  }
+
+  /// The pixels of tiles [t, t + n), neighbours in one row of tiles, of n_all: channels [c, c + cols).
+  void finish(int64_t t0, int64_t t, int64_t n, int64_t n_all, int64_t c, int64_t cols) {
+    const int64_t at = t0 + t, image = at / (across * down), h0 = at / across % down * M, w0 = at % across * M;
+    const int64_t width = min_of<int64_t>(n * M, s.out[2] - w0);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t v = 0; v < kPanel; v += W) {
+        V m[A], half[M][A], o[M];
+#pragma GCC unroll 6
+        for (int j = 0; j < A; ++j) {
+#pragma GCC unroll 6
+          for (int k = 0; k < A; ++k) m[k] = F::load(sums + ((k * A + j) * n_all + t + i) * kPanel + v);
+          Winograd<M>::out(m, o);
+#pragma GCC unroll 4
+          for (int k = 0; k < M; ++k) half[k][j] = o[k];
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < M; ++k) {
+          Winograd<M>::out(half[k], o);
+#pragma GCC unroll 4
+          for (int j = 0; j < M; ++j) F::store(done + ((k * kRun + i) * M + j) * kPanel + v, o[j]);
+        }
+      }
+    for (int64_t k = 0; k < M && h0 + k < s.out[1]; ++k)
+      cfg->epilogue(args, done + k * kRun * M * kPanel, kPanel, image, (h0 + k) * s.out[2] + w0, width, c, cols);
+  }
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t tiles = s.n * across * down, panels = ceil_div(s.co, kPanel), blocks = ceil_div(tiles, cfg->nc);
+    const int64_t co_blocks = ceil_div(s.co, cfg->mc);
+    int64_t held = -1;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t cb = i % co_blocks, tb = i / co_blocks, t0 = tb * tiles / blocks, n = (tb + 1) * tiles / blocks - t0;
+      if (n <= 0) continue;
+      if (held != tb) transform(t0, n);
+      held = tb;
+      for (int64_t q = cb * panels / co_blocks; q < (cb + 1) * panels / co_blocks; ++q) {
+        multiply(u + q * A * A * s.c * kPanel, n);
+        for (int64_t t = 0; t < n;) {
+          const int64_t run = min_of(min_of(n - t, across - (t0 + t) % across), kRun);
+          finish(t0, t, run, n, q * kPanel, min_of(kPanel, s.co - q * kPanel));
+          t += run;
+        }
+      }
+    }
+  }
+};
+
+}  // namespace

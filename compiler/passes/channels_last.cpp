@@ -1,0 +1,360 @@
+#include "passes/channels_last.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "graph/builder.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr double kReorderNsPerByte = 0.15;
+constexpr int kInPlace = -1;  ///< of a result whose layout no longer depends on where the channels are
+
+/// perm that moves dim `channel` of `rank` behind the others; back: its inverse.
+Ints to_last(int rank, int channel) {
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::rotate(perm.begin() + channel, perm.begin() + channel + 1, perm.end());
+  return perm;
+}
+Ints from_last(int rank, int channel) {
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::rotate(perm.begin() + channel, perm.end() - 1, perm.end());
+  return perm;
+}
+
+bool is_pixel_product(const Graph& g, const Node& n) {
+  const Exprs& w = g.type(n.inputs[1]).dims;
+  const auto all = [&](Attr a, int64_t v) {
+    const Ints& x = n.get<Ints>(a);
+    return std::all_of(x.begin(), x.end(), [&](int64_t i) { return i == v; });
+  };
+  return std::all_of(w.begin() + 2, w.end(), [](const Expr& e) { return e.is(1); }) && all(Attr::stride, 1) && all(Attr::padding, 0) &&
+         all(Attr::padding_hi, 0) && n.get<int64_t>(Attr::groups) == 1;
+}
+
+using Channels = std::map<ValueId, int>;  ///< values that are there with their channels last: which dim the channels are
+
+/// The dim of the channels in the result of a node that is computed channels-last since one of its inputs is; nullopt: it is not.
+std::optional<int> carried(const Graph& g, const Node& n, const Channels& last) {
+  if (n.outputs.size() != 1) return std::nullopt;
+  const auto at = [&](ValueId v) {
+    const auto it = last.find(v);
+    return it == last.end() ? std::optional<int>() : it->second;
+  };
+  std::optional<int> channel;
+  for (ValueId v : n.inputs)
+    if (const auto c = at(v)) {
+      if (channel && *channel != *c) return std::nullopt;
+      channel = c;
+    }
+  if (!channel) return std::nullopt;
+  const int c = *channel;
+  if (is_pointwise(n.op) || n.op == Op::cat) return c;
+  if (!at(n.inputs[0])) return std::nullopt;
+  switch (n.op) {
+    case Op::expand:
+    case Op::slice:
+    case Op::flip:
+    case Op::pad:
+    case Op::scan: return c;
+    case Op::window: return c < g.type(n.inputs[0]).rank() - static_cast<int>(n.get<Ints>(Attr::kernel).size()) ? channel : std::nullopt;
+    case Op::permute: {
+      const Ints& perm = n.get<Ints>(Attr::perm);
+      return static_cast<int>(std::find(perm.begin(), perm.end(), c) - perm.begin());
+    }
+    case Op::index: {
+      const Ints& dims = n.get<Ints>(Attr::dims);
+      if (std::find(dims.begin(), dims.end(), c) != dims.end()) return std::nullopt;
+      const int left = c - static_cast<int>(std::count_if(dims.begin(), dims.end(), [&](int64_t d) { return d < c; }));
+      return n.get<int64_t>(Attr::out_pos) <= left ? left + g.type(n.inputs[1]).rank() : left;
+    }
+    case Op::reduce: {
+      const Ints& dims = n.get<Ints>(Attr::dims);
+      const ReduceKind kind = n.reduce_kind();
+      const bool position = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+      const bool over = std::find(dims.begin(), dims.end(), c) != dims.end();
+      if (position && over && dims.size() > 1) return std::nullopt;  // counts along the dims as they stand
+      return over ? kInPlace : c - static_cast<int>(std::count_if(dims.begin(), dims.end(), [&](int64_t d) { return d < c; }));
+    }
+    default: return std::nullopt;
+  }
+}
+
+/// Sets that grow together.
+class Groups {
+ public:
+  explicit Groups(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  size_t of(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(size_t a, size_t b) { parent_[of(a)] = of(b); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+class Chooser {
+ public:
+  Chooser(const Graph& g, const PassContext& ctx) : g_(g) {
+    for (NodeId id : g.order) {
+      const Node& n = g.nodes[id];
+      if (n.op != Op::conv || n.get_or<bool>(Attr::channels_last, false)) continue;
+      const double last = ctx.conv_ns(g, n, is_pixel_product(g, n) ? ConvAs::product : ConvAs::channels_last);
+      // What only one of both can compute stays, or goes, whatever the reorders take.
+      if (std::isfinite(last)) gain_[id] = std::min(ctx.conv_ns(g, n, ConvAs::channels_first), kForced) - last;
+    }
+  }
+
+  /// What a choice means, for explain.
+  void tell(const std::set<NodeId>& chosen, LayoutChoice& to) const {
+    const Split s = split(chosen);
+    to.channels_last = chosen.size();
+    to.gained_ns = -s.cost();
+    for (ValueId v : s.reorders) {
+      const Node* d = g_.def(v);
+      to.reorders.push_back({d                                       ? d->name
+                             : g_.values[v].kind == ValueKind::input ? g_.inputs[g_.values[v].input].name
+                                                                     : "a state",
+                             g_.syms.hint(g_.type(v).bytes())});
+    }
+  }
+
+  /// The convolutions that are to have their channels last: of all that may and of those that gain by themselves the better set, without
+  /// the groups that lose, then changed one by one while that helps.
+  std::set<NodeId> run() const {
+    std::set<NodeId> all, gaining;
+    for (const auto& [id, gain] : gain_) {
+      all.insert(id);
+      if (gain > 0) gaining.insert(id);
+    }
+    std::set<NodeId> best = without_losers(std::move(all)), other = without_losers(std::move(gaining));
+    double cost = split(best).cost();
+    if (split(other).cost() < cost) best = std::move(other), cost = split(best).cost();
+    if (gain_.size() * g_.order.size() > kMostWork) return best;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& [id, gain] : gain_) {
+        std::set<NodeId> now = best;
+        if (!now.erase(id)) now.insert(id);
+        const double c = split(now).cost();
+        if (c >= cost - 1) continue;
+        best = std::move(now), cost = c, changed = true;
+      }
+    }
+    return without_losers(std::move(best));
+  }
+
+ private:
+  static constexpr double kForced = 1e15;
+  static constexpr size_t kMostWork = 1'000'000;
+
+  /// What a set of convolutions costs and gains, by group of those that are connected.
+  struct Split {
+    std::map<size_t, double> net;               ///< by group: what is gained
+    std::vector<ValueId> reorders;              ///< values that both layouts of are needed
+    std::vector<std::pair<NodeId, size_t>> of;  ///< group of each convolution
+    double cost() const {
+      double sum = 0;
+      for (const auto& [group, gained] : net) sum -= gained;
+      return sum;
+    }
+  };
+
+  /// Of bringing the value from one layout to the other.
+  double reorder_ns(ValueId v, int channel) const {
+    if (channel == g_.type(v).rank() - 1) return 0;
+    const Node* d = g_.def(v);
+    for (; d && d->op == Op::expand; d = g_.def(v)) v = d->inputs[0];
+    // Constants are reordered beforehand; what the user has permuted is not stored yet.
+    if (g_.values[v].kind == ValueKind::constant || (d && (d->op == Op::permute || d->op == Op::full))) return 0;
+    return kReorderNsPerByte * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
+  }
+
+  Split split(const std::set<NodeId>& chosen) const {
+    Groups groups(g_.values.size());
+    Channels last;
+    std::set<ValueId> first_too;  // of those, read the other way too
+    std::vector<std::pair<ValueId, double>> costs;
+    std::set<ValueId> reordered;
+    Split r;
+    const auto reorder = [&](ValueId group, ValueId v, int channel) {
+      const double ns = reorder_ns(v, channel);
+      if (ns > 0) r.reorders.push_back(v);
+      costs.emplace_back(group, ns);
+    };
+    for (NodeId id : g_.order) {
+      const Node& n = g_.nodes[id];
+      const ValueId out = n.outputs[0];
+      if (chosen.count(id)) {
+        const ValueId x = n.inputs[0];
+        if (last.count(x))
+          groups.join(idx(x), idx(out));
+        else if (reordered.insert(x).second)
+          reorder(out, x, 1);
+        last[out] = 1;
+        continue;
+      }
+      const auto c = carried(g_, n, last);
+      std::optional<int> from;
+      for (ValueId v : n.inputs)
+        if (const auto it = last.find(v); it != last.end()) from = it->second;
+      for (ValueId v : n.inputs) {
+        if (!last.count(v)) {
+          if (c && !is_view(n.op) && reordered.insert(v).second) reorder(out, v, *from);
+        } else if (c) {
+          groups.join(idx(v), idx(out));
+        } else if (first_too.insert(v).second) {
+          reorder(v, v, last.at(v));
+        }
+      }
+      if (c && *c != kInPlace) last[out] = *c;
+    }
+    const auto delivered = [&](ValueId v) {
+      if (last.count(v) && first_too.insert(v).second) reorder(v, v, last.at(v));
+    };
+    for (const OutputInfo& o : g_.outputs) delivered(o.value);
+    for (const StateInfo& s : g_.states)
+      if (s.updated != kNone<ValueId>) delivered(s.updated);
+    for (const auto& [v, cost] : costs) r.net[groups.of(idx(v))] -= cost;
+    for (NodeId id : chosen) {
+      const size_t group = groups.of(idx(g_.nodes[id].outputs[0]));
+      r.net[group] += gain_.at(id);
+      r.of.emplace_back(id, group);
+    }
+    return r;
+  }
+
+  std::set<NodeId> without_losers(std::set<NodeId> chosen) const {
+    while (!chosen.empty()) {
+      const Split s = split(chosen);
+      const size_t before = chosen.size();
+      for (const auto& [id, group] : s.of)
+        if (s.net.at(group) <= 0) chosen.erase(id);
+      if (chosen.size() == before) break;
+    }
+    return chosen;
+  }
+
+  const Graph& g_;
+  std::map<NodeId, double> gain_;
+};
+
+class Placer {
+ public:
+  Placer(Graph& g, std::set<NodeId> chosen) : g_(g), b_(g), chosen_(std::move(chosen)) {}
+
+  void run() {
+    const std::vector<NodeId> old = std::move(g_.order);
+    g_.order.clear();
+    for (NodeId id : old) {
+      const Node n = g_.nodes[id];  // a copy: building nodes moves them
+      b_.at(n.name, n.source);
+      const auto channel = chosen_.count(id) ? std::optional<int>(1) : carried(g_, n, channels_);
+      if (!channel) {
+        std::vector<ValueId> inputs;
+        for (ValueId v : n.inputs) inputs.push_back(first(v));
+        g_.nodes[id].inputs = std::move(inputs);
+        g_.order.push_back(id);
+        continue;
+      }
+      const ValueId out = n.outputs[0];
+      const ValueId made = chosen_.count(id) ? conv(n) : node(n, *channel);
+      if (*channel == kInPlace) {
+        first_[out] = made;
+      } else {
+        channels_[out] = *channel;
+        last_[{out, *channel}] = made;
+      }
+    }
+    for (OutputInfo& o : g_.outputs) o.value = first(o.value);
+    for (StateInfo& s : g_.states)
+      if (s.updated != kNone<ValueId>) s.updated = first(s.updated);
+    g_.compact();
+  }
+
+ private:
+  /// The value with its dims as they were.
+  ValueId first(ValueId v) {
+    if (const auto it = first_.find(v); it != first_.end()) return it->second;
+    const auto c = channels_.find(v);
+    if (c == channels_.end()) return v;
+    return first_[v] = b_.permute(last_.at({v, c->second}), from_last(g_.type(v).rank(), c->second));
+  }
+  ValueId last(ValueId v, int channel) {
+    if (const auto it = last_.find({v, channel}); it != last_.end()) return it->second;
+    return last_[{v, channel}] = b_.permute(first(v), to_last(g_.type(v).rank(), channel));
+  }
+
+  ValueId conv(const Node& n) {
+    const ValueId x = last(n.inputs[0], 1), w = first(n.inputs[1]);
+    if (!is_pixel_product(g_, n)) {
+      std::map<Attr, AttrValue> attrs = n.attrs;
+      attrs[Attr::channels_last] = true;
+      TensorType t = g_.type(n.outputs[0]);
+      std::rotate(t.dims.begin() + 1, t.dims.begin() + 2, t.dims.end());
+      return b_.make1(Op::conv, {x, w}, std::move(attrs), &t);
+    }
+    Exprs dims = b_.dims(x);
+    const Expr c = dims.back(), co = b_.dims(w)[0];
+    dims.pop_back();
+    const ValueId rows = b_.reshape(x, {product(dims), c});
+    const ValueId y = b_.matmul(rows, b_.permute(b_.reshape(w, {co, c}), {1, 0}), g_.type(n.outputs[0]).dtype);
+    dims.push_back(co);
+    return b_.reshape(y, std::move(dims));
+  }
+
+  /// A carried node; `channel`: of its result.
+  ValueId node(const Node& n, int channel) {
+    const TensorType given = g_.type(n.outputs[0]);
+    if (is_view(n.op) || n.op == Op::index) {  // index maps: the way back and forth is part of them
+      std::vector<ValueId> inputs;
+      for (ValueId v : n.inputs) inputs.push_back(first(v));
+      return b_.permute(b_.make1(n.op, std::move(inputs), n.attrs, &given), to_last(given.rank(), channel));
+    }
+    const auto in = std::find_if(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return channels_.count(v) != 0; });
+    const int from = channels_.at(*in), rank = g_.type(*in).rank();
+    std::map<Attr, AttrValue> attrs = n.attrs;
+    const auto moved = [&](int64_t d) { return d < from ? d : d == from ? rank - 1 : d - 1; };
+    if (n.op == Op::cat || n.op == Op::scan) attrs[Attr::dim] = moved(n.get<int64_t>(Attr::dim));
+    if (n.op == Op::reduce) {
+      Ints dims = n.get<Ints>(Attr::dims);
+      for (int64_t& d : dims) d = moved(d);
+      std::sort(dims.begin(), dims.end());
+      attrs[Attr::dims] = std::move(dims);
+    }
+    std::vector<ValueId> inputs;
+    for (ValueId v : n.inputs) inputs.push_back(last(v, from));
+    TensorType t = given;
+    if (channel != kInPlace) std::rotate(t.dims.begin() + channel, t.dims.begin() + channel + 1, t.dims.end());
+    return b_.make1(n.op, std::move(inputs), std::move(attrs), &t);
+  }
+
+  Graph& g_;
+  Builder b_;
+  std::set<NodeId> chosen_;
+  Channels channels_;
+  std::map<ValueId, ValueId> first_;
+  std::map<std::pair<ValueId, int>, ValueId> last_;
+};
+
+}  // namespace
+
+void channels_last(Graph& g, PassContext& ctx) {
+  if (!ctx.conv_ns) return;
+  const Chooser chooser(g, ctx);
+  std::set<NodeId> chosen = chooser.run();
+  if (ctx.layouts) {
+    *ctx.layouts = {};
+    for (NodeId id : g.order) ctx.layouts->convolutions += g.nodes[id].op == Op::conv || g.nodes[id].op == Op::conv_transpose;
+    chooser.tell(chosen, *ctx.layouts);
+  }
+  if (!chosen.empty()) Placer(g, std::move(chosen)).run();
+}
+
+}  // namespace aotc::passes
