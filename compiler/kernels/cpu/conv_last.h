@@ -38,51 +38,86 @@ struct ConvLast {
     wpack = reinterpret_cast<E*>(rest + (int64_t{cfg->nc} + 1) * ld);
   }
 
+  static Vec<float>::V load_some(const float* p, int64_t n) {
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+#else
+    static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - n)));
+#endif
+  }
   static int64_t stored_rows(int64_t k) { return P::kGroup == 2 ? (k + 1) / 2 * 2 : k; }
 
+  /// dst[i] = src[i], i < n; zeros where src is null. May write up to a vector beyond.
   static void copy(Row* dst, const E* src, int64_t n) {
-    if (!src)
-      for (int64_t i = 0; i < n; ++i) dst[i] = Row{};
-    else
-      for (int64_t i = 0; i < n; ++i) G::widen(src[i], dst + i);
-  }
-
-  /// k values [k0, k0 + len), ordered (tap, channel), of one output pixel.
-  void gather(int64_t g, int64_t pixel, int64_t k0, int64_t len, Row* dst) const {
-    const int64_t ow = pixel % s.out[2], oh = pixel / s.out[2] % s.out[1], od = pixel / s.out[2] / s.out[1] % s.out[0];
-    const E* image = x + pixel / s.out_plane * s.in_plane * s.c + g * s.cg;
-    const int64_t first = ow * s.stride[2] - s.pad[2], k1 = k0 + len;
-    const bool runs = s.groups == 1 && s.dilation[2] == 1;  // the taps of a row lie side by side
-    const int64_t row_k = s.kernel[2] * s.cg;
-    for (int64_t r = k0 / row_k; r * row_k < k1; ++r) {
-      int64_t id, ih;
-      const bool inside = s.source(0, od, r / s.kernel[1], &id) && s.source(1, oh, r % s.kernel[1], &ih);
-      const E* line = inside ? image + (id * s.in[1] + ih) * s.in[2] * s.c : nullptr;
-      const int64_t from = max_of(k0, r * row_k) - r * row_k, to = min_of(k1, (r + 1) * row_k) - r * row_k;
-      if (!line) {
-        copy(dst, nullptr, to - from);
-        dst += to - from;
-      } else if (runs) {
-        const int64_t lo = min_of(max_of(from, -first * s.cg), to), hi = max_of(lo, min_of(to, (s.in[2] - first) * s.cg));
-        copy(dst, nullptr, lo - from);
-        copy(dst + lo - from, line + first * s.cg + lo, hi - lo);
-        copy(dst + hi - from, nullptr, to - hi);
-        dst += to - from;
-      } else {
-        for (int64_t k = from; k < to;) {
-          const int64_t t = k / s.cg, n = min_of((t + 1) * s.cg, to) - k, at = first + t * s.dilation[2];
-          copy(dst, at >= 0 && at < s.in[2] ? line + at * s.c + k - t * s.cg : nullptr, n);
-          dst += n, k += n;
-        }
+    if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
+      for (int64_t i = 0; i < n; i += W) {
+        const int64_t left = n - i;
+        Vec<float>::store(dst + i, !src ? Vec<float>::zero() : left >= W ? Vec<float>::load(src + i) : load_some(src + i, left));
       }
+    } else if (!src) {
+      for (int64_t i = 0; i < n; ++i) dst[i] = Row{};
+    } else {
+      for (int64_t i = 0; i < n; ++i) G::widen(src[i], dst + i);
     }
   }
 
+  /// A line of taps of width that an output row meets: where it begins in the image (meaningless outside).
+  struct Line {
+    const E* at;
+    bool inside;
+  };
+  /// Lines of the taps [t0, t1) of depth and height, of output row (od, oh).
+  void find_lines(const E* image, int64_t od, int64_t oh, int64_t t0, int64_t t1, Line* lines) const {
+    for (int64_t t = t0; t < t1; ++t) {
+      int64_t id, ih;
+      const bool inside = s.source(0, od, t / s.kernel[1], &id) && s.source(1, oh, t % s.kernel[1], &ih);
+      lines[t - t0] = {inside ? image + (id * s.in[1] + ih) * s.in[2] * s.c : image, inside};
+    }
+  }
+
+  /// k values [from, to) of one line, ordered (tap of width, channel), for the output column whose first tap reads column `first`.
+  Row* gather_line(const Line& line, int64_t first, int64_t from, int64_t to, Row* dst) const {
+    if (!line.inside) {
+      copy(dst, nullptr, to - from);
+      return dst + (to - from);
+    }
+    if (s.groups == 1 && s.dilation[2] == 1) {  // the taps lie side by side
+      const int64_t lo = min_of(max_of(from, -first * s.cg), to), hi = max_of(lo, min_of(to, (s.in[2] - first) * s.cg));
+      if (lo > from) copy(dst, nullptr, lo - from);
+      copy(dst + lo - from, line.at + first * s.cg + lo, hi - lo);
+      if (to > hi) copy(dst + hi - from, nullptr, to - hi);
+      return dst + (to - from);
+    }
+    for (int64_t k = from; k < to;) {
+      const int64_t t = k / s.cg, n = min_of((t + 1) * s.cg, to) - k, at = first + t * s.dilation[2];
+      copy(dst, at >= 0 && at < s.in[2] ? line.at + at * s.c + k - t * s.cg : nullptr, n);
+      dst += n, k += n;
+    }
+    return dst;
+  }
+
+  /// k values [ks, ks + klen), ordered (tap, channel), of pixels [p0, p1).
   void gather_rows(int64_t g, int64_t p0, int64_t p1, int64_t ks, int64_t klen) {
-    for (int64_t p = p0; p < p1; ++p) {
-      Row* row = rows + (p - p0) * ld;
-      gather(g, p, ks, klen, row);
-      if (klen & 1) row[klen] = Row{};  // products that go two by two meet a zero
+    constexpr int64_t kLines = 32;
+    const int64_t row_k = s.kernel[2] * s.cg, k1 = ks + klen;
+    if (row_k == 0) return;
+    for (int64_t t0 = ks / row_k; t0 * row_k < k1; t0 += kLines) {  // a few lines of taps at a time
+      const int64_t t1 = min_of(t0 + kLines, ceil_div(k1, row_k));
+      int64_t ow = p0 % s.out[2], row = p0 / s.out[2];
+      for (int64_t p = p0; p < p1; ++row, ow = 0) {
+        const int64_t oh = row % s.out[1], od = row / s.out[1] % s.out[0];
+        const E* image = x + row / s.out[1] / s.out[0] * s.in_plane * s.c + g * s.cg;
+        Line lines[kLines];
+        find_lines(image, od, oh, t0, t1, lines);
+        for (; ow < s.out[2] && p < p1; ++ow, ++p) {
+          Row* dst = rows + (p - p0) * ld + max_of<int64_t>(t0 * row_k - ks, 0);
+          for (int64_t t = t0; t < t1; ++t)
+            dst = gather_line(lines[t - t0], ow * s.stride[2] - s.pad[2], max_of(ks - t * row_k, int64_t{0}), min_of(k1 - t * row_k, row_k),
+                              dst);
+          if (t1 * row_k >= k1 && (klen & 1)) *dst = Row{};  // products that go two by two meet a zero
+        }
+      }
     }
   }
 
