@@ -19,8 +19,8 @@ double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) 
 double digamma(double x) {
   if (x == 0) return std::copysign(kInfinity, -x);
   if (x < 0) {
-    if (x == std::floor(x)) return kNan;
-    return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * (x - std::floor(x)));
+    if (x == std::trunc(x)) return kNan;
+    return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * (x - std::trunc(x)));  // exact also next to zero
   }
   double shift = 0;
   for (; x < 12; x += 1) shift -= 1 / x;

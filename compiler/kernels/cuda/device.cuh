@@ -1,30 +1,19 @@
 // Device support for generated CUDA kernels: storage types, the core pointwise operators, block-wide reductions. Self-contained (NVRTC
 // compiles it with no include path). Every operator is a function template op_<name>; arithmetic on 16-bit floats goes through float.
 #pragma once
-
-typedef unsigned char u8;
-typedef signed char i8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
-#define AOTC_DI __device__ __forceinline__
+#include "ptx.cuh"
 
 // ---- 16-bit floats: round to nearest even ----------------------------------------------------------------------------------------------
 struct f16 {
   u16 bits;
   f16() = default;
-  AOTC_DI explicit f16(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
-  AOTC_DI operator float() const {
-    float r;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
-    return r;
-  }
+  AOTC_DI explicit f16(float f) : bits(f16_bits(f)) {}
+  AOTC_DI operator float() const { return f16_value(bits); }
 };
 struct bf16 {
   u16 bits;
   bf16() = default;
-  AOTC_DI explicit bf16(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+  AOTC_DI explicit bf16(float f) : bits(bf16_bits(f)) {}
   AOTC_DI operator float() const { return __uint_as_float(static_cast<u32>(bits) << 16); }
 };
 
@@ -40,12 +29,19 @@ template <> struct is_floating<double> { static constexpr bool value = true; };
 template <> struct is_floating<f16> { static constexpr bool value = true; };
 template <> struct is_floating<bf16> { static constexpr bool value = true; };
 
+// Float to integer as x86 gives it to PyTorch: what a 64-bit integer (for int: a 32-bit one) does not hold becomes the least one, and
+// narrower types wrap.
+template <class To, class From>
+AOTC_DI To truncate_to(From v) {
+  if constexpr (same<To, int>::value) return v >= From(-0x1p31) && v < From(0x1p31) ? static_cast<int>(v) : static_cast<int>(0x80000000u);
+  else return static_cast<To>(v >= From(-0x1p63) && v < From(0x1p63) ? static_cast<i64>(v) : static_cast<i64>(0x8000000000000000ull));
+}
 template <class To, class From>
 AOTC_DI To op_cast(From v) {
   if constexpr (same<To, From>::value) return v;
   else if constexpr (same<To, bool>::value) return v != From(0.0f);
   else if constexpr (same<To, f16>::value || same<To, bf16>::value) return To(static_cast<float>(v));
-  else if constexpr (same<To, u8>::value || same<To, i8>::value) return static_cast<To>(static_cast<i64>(v));  // wraps, as x86 does
+  else if constexpr (is_floating<From>::value && !is_floating<To>::value) return truncate_to<To>(static_cast<typename compute<From>::type>(v));
   else return static_cast<To>(static_cast<typename compute<From>::type>(v));
 }
 template <class To, class From>
@@ -118,7 +114,7 @@ AOTC_DI double digamma64(double x) {
   if (x == 0) return copysign(__longlong_as_double(0x7ff0000000000000ll), -x);
   if (x < 0) {
     if (x == trunc(x)) return __longlong_as_double(0x7ff8000000000000ll);
-    r = -pi / tan(pi * x);
+    r = -pi / tan(pi * (x - trunc(x)));
     x = 1 - x;
   }
   for (; x < 10; x += 1) r -= 1 / x;
@@ -143,8 +139,7 @@ template <class T> AOTC_DI T op_abs(T x) {
 }
 template <class T> AOTC_DI T op_sign(T x) {
   typename compute<T>::type v = x;
-  if constexpr (is_floating<T>::value) { if (v != v) return x; }
-  return T(static_cast<decltype(v)>((v > 0) - (v < 0)));
+  return T(static_cast<decltype(v)>((v > 0) - (v < 0)));  // 0 for NaN
 }
 template <class T> AOTC_DI T op_relu(T x) { return typename compute<T>::type(x) < 0 ? T(static_cast<typename compute<T>::type>(0)) : x; }
 template <class T> AOTC_DI bool op_isnan(T x) { typename compute<T>::type v = x; return v != v; }
@@ -176,13 +171,14 @@ AOTC_DI float c_trunc(float a) { return truncf(a); }
 AOTC_DI double c_trunc(double a) { return trunc(a); }
 AOTC_DI float c_floor(float a) { return floorf(a); }
 AOTC_DI double c_floor(double a) { return floor(a); }
+template <class T> AOTC_DI bool is_minus_one(T b) { return T(-1) < T(0) && b == T(-1); }  // a quotient by it may overflow
 template <class T> AOTC_DI T op_div_trunc(T a, T b) {
   if constexpr (is_floating<T>::value) { typedef typename compute<T>::type C; return T(c_trunc(C(a) / C(b))); }
-  else return b == 0 ? T(0) : b == T(-1) ? T(0 - u64(a)) : T(a / b);
+  else return b == 0 ? T(0) : is_minus_one(b) ? T(0 - u64(a)) : T(a / b);
 }
 template <class T> AOTC_DI T op_fmod(T a, T b) {
   if constexpr (is_floating<T>::value) { typedef typename compute<T>::type C; return T(c_fmod(C(a), C(b))); }
-  else return b == 0 || b == T(-1) ? T(0) : T(a % b);
+  else return b == 0 || is_minus_one(b) ? T(0) : T(a % b);
 }
 template <class T> AOTC_DI T op_remainder(T a, T b) {
   if constexpr (is_floating<T>::value) {
@@ -191,7 +187,7 @@ template <class T> AOTC_DI T op_remainder(T a, T b) {
     if (r != 0 && ((r < 0) != (C(b) < 0))) r += C(b);
     return T(r);
   } else {
-    if (b == 0 || b == T(-1)) return T(0);
+    if (b == 0 || is_minus_one(b)) return T(0);
     T r = a % b;
     return r != 0 && ((r < 0) != (b < 0)) ? T(r + b) : r;
   }
@@ -209,7 +205,7 @@ template <class T> AOTC_DI T op_div_floor(T a, T b) {
     return T(f);
   } else {
     if (b == 0) return T(0);
-    if (b == T(-1)) return T(0 - u64(a));
+    if (is_minus_one(b)) return T(0 - u64(a));
     T q = a / b;
     return a % b != 0 && ((a < 0) != (b < 0)) ? T(q - 1) : q;
   }
@@ -231,25 +227,27 @@ template <class T> AOTC_DI T op_pow(T a, T b) {
 AOTC_FLOAT2(atan2)
 AOTC_FLOAT2(hypot)
 AOTC_FLOAT2(copysign)
-AOTC_FLOAT2(nextafter)
 #undef AOTC_FLOAT2
+AOTC_DI float op_nextafter(float a, float b) { return nextafterf(a, b); }
+AOTC_DI double op_nextafter(double a, double b) { return nextafter(a, b); }
+template <class T> AOTC_DI T op_nextafter(T a, T b) {  // the next 16-bit number
+  const float x = a, y = b;
+  if (x != x || y != y) return T(x + y);
+  if (x == y) return b;
+  T r;
+  if (x == 0) r.bits = y < 0 ? 0x8001 : 0x0001;
+  else r.bits = static_cast<u16>(a.bits + ((y > x) == (x > 0) ? 1 : -1));
+  return r;
+}
 template <class T> AOTC_DI T op_minimum(T a, T b) {
   typename compute<T>::type x = a, y = b;
-  if constexpr (same<decltype(x), float>::value) {  // NaN when one of them is
-    float r;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
-    return T(r);
-  }
+  if constexpr (same<decltype(x), float>::value) return T(min_nan(x, y));
   if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
   return x < y ? a : b;
 }
 template <class T> AOTC_DI T op_maximum(T a, T b) {
   typename compute<T>::type x = a, y = b;
-  if constexpr (same<decltype(x), float>::value) {
-    float r;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
-    return T(r);
-  }
+  if constexpr (same<decltype(x), float>::value) return T(max_nan(x, y));
   if constexpr (is_floating<T>::value) { if (x != x) return a; if (y != y) return b; }
   return x > y ? a : b;
 }
@@ -276,6 +274,8 @@ template <class T> AOTC_DI T highest();
 #define AOTC_LIMITS(T, lo, hi)                       \
   template <> AOTC_DI T lowest<T>() { return lo; }   \
   template <> AOTC_DI T highest<T>() { return hi; }
+AOTC_LIMITS(f16, f16(-__int_as_float(0x7f800000)), f16(__int_as_float(0x7f800000)))
+AOTC_LIMITS(bf16, bf16(-__int_as_float(0x7f800000)), bf16(__int_as_float(0x7f800000)))
 AOTC_LIMITS(float, -__int_as_float(0x7f800000), __int_as_float(0x7f800000))
 AOTC_LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll), __longlong_as_double(0x7ff0000000000000ll))
 AOTC_LIMITS(i64, static_cast<i64>(0x8000000000000000ull), 0x7fffffffffffffffll)
@@ -322,6 +322,36 @@ template <class T, bool Max> struct ReduceArg {
   }
 };
 
+// Of a scan: the last index on ties; b is later than a.
+template <class T, bool Max> struct LastReduceArg {
+  typedef Indexed<T> V;
+  static AOTC_DI V init() { return V{T(0), -1}; }
+  static AOTC_DI V combine(V a, V b) {
+    if (b.index < 0) return a;
+    if (a.index < 0 || op_isnan(b.value)) return b;
+    if (op_isnan(a.value)) return a;
+    return (Max ? b.value >= a.value : b.value <= a.value) ? b : a;
+  }
+};
+template <class T> struct ReduceLogSumExp {
+  typedef T V;
+  typedef typename compute<T>::type C;
+  static AOTC_DI V init() { return lowest<T>(); }
+  static AOTC_DI V combine(V a, V b) {
+    const C x = a, y = b, most = op_maximum(x, y), least = op_minimum(x, y);
+    return least == lowest<C>() || most - least != most - least ? V(most) : V(most + op_log1p(op_exp(least - most)));
+  }
+};
+
+template <class V> AOTC_DI V shuffle_up(V v, int by) {
+  constexpr int words = (sizeof(V) + 3) / 4;
+  u32 w[words] = {};
+  memcpy(w, &v, sizeof v);
+#pragma unroll
+  for (int i = 0; i < words; ++i) w[i] = __shfl_up_sync(0xffffffffu, w[i], by);
+  memcpy(&v, w, sizeof v);
+  return v;
+}
 template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
   constexpr int words = (sizeof(V) + 3) / 4;
   u32 w[words] = {};
@@ -338,7 +368,7 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typ
 #pragma unroll
   for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
   if constexpr (warps > 1) {
-    __shared__ alignas(16) char raw[warps * sizeof(typename R::V)];
+    __shared__ __align__(16) char raw[warps * sizeof(typename R::V)];
     typename R::V* partial = reinterpret_cast<typename R::V*>(raw);
     if ((threadIdx.x & 31) == 0) partial[threadIdx.x >> 5] = v;
     __syncthreads();
@@ -347,4 +377,25 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typ
     for (int m = warps / 2; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
   }
   return v;
+}
+// The running reduction of the threads' values after `carry`, which becomes that of all. All threads of the block, of Threads, must call it.
+template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan(typename R::V& carry, typename R::V v) {
+  constexpr int warps = Threads / 32;
+  __shared__ __align__(16) char raw[warps * sizeof(typename R::V)];
+  typename R::V* const of_warps = reinterpret_cast<typename R::V*>(raw);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const typename R::V earlier = shuffle_up(v, by);
+    if (lane >= by) v = R::combine(earlier, v);
+  }
+  __syncthreads();  // what was read of an earlier call is read
+  if (lane == 31) of_warps[warp] = v;
+  __syncthreads();
+  typename R::V before = carry;
+  for (int w = 0; w < warps; ++w) {
+    if (w < warp) before = R::combine(before, of_warps[w]);
+    carry = R::combine(carry, of_warps[w]);
+  }
+  return R::combine(before, v);
 }

@@ -22,59 +22,8 @@ AOTC_DI void tf32_split(float v, u32& high, u32& low) {
   high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(fmaxf(v - __uint_as_float(high), -1e35f)) + 0x1000u;
 }
-AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-AOTC_DI void mma_16(bf16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-AOTC_DI u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
-// Copies `bytes` of 16 (or of 4); the rest of them becomes zero. from is not read when bytes is 0.
-AOTC_DI void copy16_async(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
-}
-AOTC_DI void copy4_async(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
-}
-AOTC_DI void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int Pending> AOTC_DI void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory"); }
-AOTC_DI void load_matrices(u32 (&r)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
-               : "memory");
-}
-
-// Blocks of one cluster (sm_90 and newer); elsewhere a cluster is one block.
-#if __CUDA_ARCH__ >= 900
-#define AOTC_CLUSTER(n) __cluster_dims__(n, 1, 1)
-AOTC_DI void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-AOTC_DI float load_of_block(const float* p, int rank) {
-  u32 there;
-  float v;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
-  return v;
-}
-constexpr bool has_clusters = true;
-#else
-#define AOTC_CLUSTER(n)
-AOTC_DI void cluster_barrier() {}
-AOTC_DI float load_of_block(const float* p, int) { return *p; }
-constexpr bool has_clusters = false;
-#endif
+AOTC_DI void mma_16(bf16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
+AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
 
 // Shared tiles keep k contiguous: A[m][k], B[n][k], rows padded by 16 bytes so that the fragment loads of a warp fall into different banks.
 // Warps of WM x WN, KWarps of them for the same piece of the output, each with a part of every BK; Split blocks of a cluster share k.
@@ -190,6 +139,72 @@ AOTC_DI void gemm_stage(T* to, const GemmSource<T>& s, i64 k0, i64 k) {
   }
 }
 
+// Where a thread's warp stands in the tile of its block.
+template <class Tile> struct GemmPlace {
+  int warp_m, warp_n, k_warp;
+  AOTC_DI GemmPlace() {
+    const int warp = threadIdx.x >> 5, place = warp % Tile::warps;
+    k_warp = warp / Tile::warps;
+    warp_m = (place % (Tile::bm / Tile::wm)) * Tile::wm, warp_n = (place / (Tile::bm / Tile::wm)) * Tile::wn;
+  }
+};
+template <class Tile> AOTC_DI void gemm_clear(float (&acc)[Tile::mt][Tile::nt][4]) {
+#pragma unroll
+  for (int i = 0; i < Tile::mt; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::nt; ++j)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
+}
+
+// Gives the sums of the block's tile at (m0, n0) to the epilogue, those of the warps and blocks that share k added up in their order, by
+// way of the dynamic shared memory.
+template <class Tile, class Epilogue>
+AOTC_DI void gemm_finish(const float (&acc)[Tile::mt][Tile::nt][4], const GemmPlace<Tile>& at, i64 m0, i64 n0, i64 m, i64 n,
+                         const Epilogue& epilogue) {
+  extern __shared__ __align__(16) char shared[];
+  const int lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
+  if constexpr (!Tile::sums_parts) {
+#pragma unroll
+    for (int i = 0; i < Tile::mt; ++i)
+#pragma unroll
+      for (int j = 0; j < Tile::nt; ++j)
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const i64 row = m0 + at.warp_m + i * 16 + group + (r >> 1) * 8, col = n0 + at.warp_n + j * 8 + quad * 2 + (r & 1);
+          if (row < m && col < n) epilogue(acc[i][j][r], row, col);
+        }
+  } else {
+    constexpr int ld = Tile::bn + 4, part = Tile::bm * ld;
+    const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0;
+    float* const parts = reinterpret_cast<float*>(shared);
+    copies_wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Tile::mt; ++i)
+#pragma unroll
+      for (int j = 0; j < Tile::nt; ++j)
+#pragma unroll
+        for (int r = 0; r < 4; ++r)
+          parts[at.k_warp * part + (at.warp_m + i * 16 + group + (r >> 1) * 8) * ld + at.warp_n + j * 8 + quad * 2 + (r & 1)] = acc[i][j][r];
+    if (Tile::split > 1) cluster_barrier();
+    else __syncthreads();
+    for (int e = threadIdx.x + rank * Tile::threads; e < Tile::bm * Tile::bn; e += Tile::threads * Tile::split) {
+      const int row = e / Tile::bn, col = e % Tile::bn;
+      float sum = 0.0f;
+#pragma unroll
+      for (int s = 0; s < Tile::split; ++s)
+#pragma unroll
+        for (int w = 0; w < Tile::k_warps; ++w) {
+          const float* p = &parts[w * part + row * ld + col];
+          sum += Tile::split > 1 ? load_of_block(p, s) : *p;
+        }
+      if (m0 + row < m && n0 + col < n) epilogue(sum, m0 + row, n0 + col);
+    }
+    if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
+  }
+}
+
 // One block computes rows [m0, m0+BM) x columns [n0, n0+BN) of the segment [n_begin, n_end) of product (b0, b1); with Split > 1 the blocks
 // of a cluster compute it together. Epilogue: void operator()(float acc, i64 row, i64 column_in_segment). AColFast: A's k is contiguous;
 // BColFast: B's n is. Dynamic shared memory: see emit/cuda/launch.cpp. All threads call it; it may be called again.
@@ -199,22 +214,14 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
   extern __shared__ __align__(16) char shared[];
   constexpr int a_elems = Tile::bm * Tile::ld, stage_elems = a_elems + Tile::bn * Tile::ld;
   T* const ring = reinterpret_cast<T*>(shared);
-  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-  const int k_warp = warp / Tile::warps, place = warp % Tile::warps;
-  const int warp_m = (place % (Tile::bm / Tile::wm)) * Tile::wm, warp_n = (place / (Tile::bm / Tile::wm)) * Tile::wn;
+  const GemmPlace<Tile> place;
   const i64 n = n_end - n_begin;
   const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0;
   const GemmSource<T> a = gemm_source(pa + av.base + b0 * av.batch0 + b1 * av.batch1 + m0 * av.row, av.row, av.col, m - m0);
   const GemmSource<T> b = gemm_source(pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1 + (n_begin + n0) * bv.col, bv.col, bv.row, n - n0);
 
   float acc[Tile::mt][Tile::nt][4];
-#pragma unroll
-  for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-    for (int j = 0; j < Tile::nt; ++j)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
-
+  gemm_clear<Tile>(acc);
   const int tiles = static_cast<int>((k + Tile::bk - 1) / Tile::bk);
   const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
   auto issue = [&](int tile) {
@@ -232,46 +239,7 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
     __syncthreads();
     issue(tile + Tile::stages - 1);
     const T* const stage = ring + (tile - first) % Tile::stages * stage_elems;
-    gemm_multiply<T, Tile>(stage + warp_m * Tile::ld, stage + a_elems + warp_n * Tile::ld, acc, k_warp);
+    gemm_multiply<T, Tile>(stage + place.warp_m * Tile::ld, stage + a_elems + place.warp_n * Tile::ld, acc, place.k_warp);
   }
-
-  const int group = lane >> 2, quad = lane & 3;
-  if constexpr (!Tile::sums_parts) {
-#pragma unroll
-    for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-      for (int j = 0; j < Tile::nt; ++j)
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const i64 row = m0 + warp_m + i * 16 + group + (r >> 1) * 8, col = n0 + warp_n + j * 8 + quad * 2 + (r & 1);
-          if (row < m && col < n) epilogue(acc[i][j][r], row, col);
-        }
-  } else {
-    constexpr int ld = Tile::bn + 4, part = Tile::bm * ld;
-    float* const parts = reinterpret_cast<float*>(shared);
-    copies_wait<0>();
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-      for (int j = 0; j < Tile::nt; ++j)
-#pragma unroll
-        for (int r = 0; r < 4; ++r)
-          parts[k_warp * part + (warp_m + i * 16 + group + (r >> 1) * 8) * ld + warp_n + j * 8 + quad * 2 + (r & 1)] = acc[i][j][r];
-    if (Tile::split > 1) cluster_barrier();
-    else __syncthreads();
-    for (int e = tid + rank * Tile::threads; e < Tile::bm * Tile::bn; e += Tile::threads * Tile::split) {
-      const int row = e / Tile::bn, col = e % Tile::bn;
-      float sum = 0.0f;
-#pragma unroll
-      for (int s = 0; s < Tile::split; ++s)
-#pragma unroll
-        for (int w = 0; w < Tile::k_warps; ++w) {
-          const float* p = &parts[w * part + row * ld + col];
-          sum += Tile::split > 1 ? load_of_block(p, s) : *p;
-        }
-      if (m0 + row < m && n0 + col < n) epilogue(sum, m0 + row, n0 + col);
-    }
-    if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
-  }
+  gemm_finish<Tile>(acc, place, m0, n0, m, n, epilogue);
 }

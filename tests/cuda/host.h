@@ -1,0 +1,77 @@
+// What CUDA and kernels/cuda/ptx.cuh give to device code, as host C++. Included once where device code is compiled for the host, after the
+// headers of the standard library and before kernels/cuda/device.cuh, if need be inside a namespace:
+//
+//     namespace device {
+//     #include "cuda/host.h"
+//     #include "kernels/cuda/device.cuh"
+//     }
+//
+// As it stands it serves one thread: scalar code. cuda/emulator.h adds blocks, warps and clusters.
+#define AOTC_PTX  // instead of kernels/cuda/ptx.cuh
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+#define AOTC_DI inline
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+template <class To, class From>
+To bits_as(From v) {
+  static_assert(sizeof(To) == sizeof(From));
+  To r;
+  std::memcpy(&r, &v, sizeof r);
+  return r;
+}
+inline float __uint_as_float(u32 v) { return bits_as<float>(v); }
+inline u32 __float_as_uint(float v) { return bits_as<u32>(v); }
+inline float __int_as_float(int v) { return bits_as<float>(v); }
+inline double __longlong_as_double(i64 v) { return bits_as<double>(v); }
+
+inline u16 f16_bits(float f) { return bits_as<u16>(static_cast<_Float16>(f)); }
+inline float f16_value(u16 bits) { return static_cast<float>(bits_as<_Float16>(bits)); }
+inline u16 bf16_bits(float f) {
+  const u32 u = bits_as<u32>(f);
+  return static_cast<u16>(f != f ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
+inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
+
+/// The inverse of erf, which libm lacks: bisection.
+inline double erfinv(double y) {
+  if (y != y || y < -1 || y > 1) return NAN;
+  if (y == 1 || y == -1) return y * INFINITY;
+  const double want = std::fabs(y);
+  if (want < 1e-8) return y * 0.88622692545275801;  // sqrt(pi) / 2
+  double lo = 0, hi = 6;
+  for (int i = 0; i < 200 && lo < hi; ++i) {
+    const double mid = (lo + hi) / 2;
+    const bool below = want < 0.5 ? std::erf(mid) < want : std::erfc(mid) > 1 - want;
+    (below ? lo : hi) = mid;
+  }
+  return std::copysign((lo + hi) / 2, y);
+}
+inline float erfinvf(float y) { return static_cast<float>(erfinv(static_cast<double>(y))); }
+
+struct uint4 {
+  u32 x, y, z, w;
+};
+inline void __stcs(uint4* p, uint4 v) { *p = v; }
+
+struct Dim3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+static Dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+#ifndef AOTC_EMULATOR
+inline u32 __shfl_xor_sync(u32, u32 v, int) { return v; }
+inline void __syncthreads() {}
+#endif
