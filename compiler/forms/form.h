@@ -28,7 +28,7 @@ struct StepSpec {
   bool library = false;                  ///< cpu: a kernel of the library (one symbol an instruction set), else generated code
   std::vector<Expr> sizes;               ///< args->size[i], or the kernel's int64 arguments
   Expr work = 1, grain = 1;              ///< cpu: units, and how many of them one thread should get at least
-  Expr scratch_bytes = 0;                ///< cpu: per thread
+  Expr scratch_bytes = 0;                ///< cpu: per thread; cuda: of the launch
   std::array<Expr, 3> grid = {1, 1, 1};  ///< cuda
   std::array<int, 3> block = {1, 1, 1};  ///< cuda
   Expr smem_bytes = 0;                   ///< cuda: dynamic shared memory

@@ -34,11 +34,12 @@ const Table& table_of(Arch arch) {
       &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {
-      &cuda::mma(),  // matrix products
-      &copy(),       // whole-tensor algorithms
-      &cuda::loop_flat(),
-      &cuda::loop_row(),
-      &cuda::loop_serial(),  // fused loops
+      &cuda::mma(),           &cuda::simt(),                               // matrix products
+      &cuda::conv_mma(),      &cuda::conv_simt(),   &cuda::conv_points(),  // convolutions
+      &cuda::attention_mma(), &cuda::attention(),                          //
+      &cuda::sort(),          &cuda::topk(),        &cuda::scatter(),      // whole-tensor algorithms
+      &cuda::index_put(),     &cuda::recurrence(),  &copy(),               //
+      &cuda::loop_flat(),     &cuda::loop_serial(), &cuda::loop_row(),     // fused loops
   };
   return arch == Arch::x86_64 ? kCpu : kCuda;
 }

@@ -7,7 +7,6 @@
 #include "aotc/dtype.h"
 #include "decompose/table.h"
 #include "emit/cuda/code.h"
-#include "emit/cuda/matmul.h"
 #include "emit/embedded.h"
 #include "forms/cpu/forms.h"
 #include "forms/list.h"
@@ -48,7 +47,7 @@ std::set<std::string> library_symbols() {
   return names;
 }
 
-/// Whether some GPU form takes a kernel of this kind (its content does not matter: they refuse by kind).
+/// Whether some GPU form takes a kernel of this kind and element type; nothing else of it matters.
 bool has_cuda_form(const loop::Kernel& kernel) {
   const SymTable syms;
   const Machine machine = machine_of(std::string("sm_90a"));
@@ -59,16 +58,28 @@ bool has_cuda_form(const loop::Kernel& kernel) {
 
 bool on_cuda(const Kind& kind, DType t) {
   const std::string_view entry = kind.entry;
-  if (entry.empty()) {
-    try {
-      return !emit::cuda::c_type(t).empty();
-    } catch (const Diagnostic&) { return false; }
+  try {
+    emit::cuda::c_type(t);
+  } catch (const Diagnostic&) { return false; }
+  if (entry.empty()) return true;
+  if (entry == "gemm") {
+    loop::MatmulKernel k;
+    k.in = t;
+    return has_cuda_form(k);
   }
-  if (entry == "gemm") return emit::cuda::has_matmul(t);
-  if (entry == "conv") return has_cuda_form(loop::ConvKernel{});
-  if (entry == "attention") return has_cuda_form(loop::AttentionKernel{});
+  if (entry == "conv") {
+    loop::ConvKernel k;
+    k.in = t;
+    return has_cuda_form(k);
+  }
+  if (entry == "attention") {
+    loop::AttentionKernel k;
+    k.dtype = t;
+    return has_cuda_form(k);
+  }
   loop::LibraryKernel library;
   library.algorithm = entry;
+  library.params.push({"x", loop::ParamRole::input, t, {}});
   return has_cuda_form(library);
 }
 

@@ -109,7 +109,7 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
   info.threads = context->threads.width;
   if (const ShapeEntry* e = context->latest) {
     info.arena_bytes = e->arena_bytes;
-    info.scratch_bytes = e->scratch_stride * static_cast<uint64_t>(context->threads.width);
+    info.scratch_bytes = e->scratch_stride * static_cast<uint64_t>(context->model->cuda ? 1 : context->threads.width);
     info.variant = context->model->module->variants[e->variant].name;
   }
   return give("context_get_info", info, out);

@@ -22,6 +22,9 @@ bool total_bytes(uint64_t arena, uint64_t scratch_stride, int32_t width, uint64_
          !__builtin_add_overflow(align_up(arena, kScratchAlign), scratch, total) && *total <= static_cast<uint64_t>(INT64_MAX) / 2;
 }
 
+/// Scratch of a context: a thread's each; on a GPU launches follow each other.
+int32_t scratches(const aotc_model& model, int32_t width) { return model.cuda ? 1 : width; }
+
 /// Arena and scratch of evaluated slots.
 aotc_status space(const aotc_variant& variant, const int64_t* slots, uint64_t* arena, uint64_t* scratch_stride) {
   const int64_t a = variant.arena_slot >= 0 ? slots[variant.arena_slot] : 0;
@@ -75,7 +78,7 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
 
 aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
   uint64_t needed;
-  if (!total_bytes(e.arena_bytes, e.scratch_stride, c->threads.width, &needed))
+  if (!total_bytes(e.arena_bytes, e.scratch_stride, scratches(*c->model, c->threads.width), &needed))
     return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
   if (needed <= c->base_bytes) return AOTC_OK;
   if (c->callers_workspace)
@@ -147,7 +150,8 @@ aotc_status workspace_at(const aotc_model& model, const int64_t* symbols, uint32
   const aotc_variant& v = model.module->variants[variant];
   if (!eval_slots(v, symbols, slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
   RT_TRY(space(v, slots, &arena, &stride));
-  if (!total_bytes(arena, stride, width, &total)) return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+  if (!total_bytes(arena, stride, scratches(model, width), &total))
+    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
   *bytes = total;
   return AOTC_OK;
 }

@@ -33,7 +33,7 @@ struct ShapeEntry {
   void** ptrs;
   ReadyStep* steps;
   uint64_t arena_bytes;
-  uint64_t scratch_stride;  ///< per thread
+  uint64_t scratch_stride;  ///< per thread; GPU: of all launches
   int32_t max_tasks;
 };
 

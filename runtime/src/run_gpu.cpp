@@ -55,13 +55,14 @@ uint32_t positive(const ShapeEntry& e, int32_t slot, int64_t otherwise) {
 }
 
 aotc_status launch(aotc_context* c, const ShapeEntry& e, const aotc_step& step) {
-  const uint32_t ptr_words = step.n_args ? step.n_args : 1, words = 1 + ptr_words + (step.n_sizes ? step.n_sizes : 1);
+  const uint32_t ptr_words = step.n_args ? step.n_args : 1, words = 2 + ptr_words + (step.n_sizes ? step.n_sizes : 1);
   if (words > kMaxWords) return fail(AOTC_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
   uint64_t args[kMaxWords];
   args[0] = reinterpret_cast<uint64_t>(c->gpu_fault);
-  args[1] = args[1 + ptr_words] = 0;
-  for (uint32_t i = 0; i < step.n_args; ++i) args[1 + i] = reinterpret_cast<uint64_t>(e.ptrs[step.first_arg + i]);
-  for (uint32_t i = 0; i < step.n_sizes; ++i) args[1 + ptr_words + i] = static_cast<uint64_t>(e.sizes[step.first_size + i]);
+  args[1] = reinterpret_cast<uint64_t>(c->base + align_up(e.arena_bytes, 256));  // the run's scratch
+  args[2] = args[2 + ptr_words] = 0;
+  for (uint32_t i = 0; i < step.n_args; ++i) args[2 + i] = reinterpret_cast<uint64_t>(e.ptrs[step.first_arg + i]);
+  for (uint32_t i = 0; i < step.n_sizes; ++i) args[2 + ptr_words + i] = static_cast<uint64_t>(e.sizes[step.first_size + i]);
   CudaLaunch l{};
   l.kernel = step.kernel;
   for (int d = 0; d < 3; ++d) {

@@ -131,6 +131,7 @@ int cuStreamSynchronize(void* stream) {
 /* The kernels of toy_gpu.c. */
 typedef struct scale_args {
   int* fault;
+  void* scratch;
   void* ptr[4];
   int64_t size[2];
 } scale_args;
@@ -149,6 +150,7 @@ static void scale(const scale_args* a, unsigned grid) {
 }
 typedef struct count_args {
   int* fault;
+  void* scratch;
   void* ptr[1];
   int64_t size[1];
 } count_args;

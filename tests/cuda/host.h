@@ -45,6 +45,8 @@ inline u16 bf16_bits(float f) {
 inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 
+inline float exp2_fast(float x) { return std::exp2(x); }
+
 /// The inverse of erf, which libm lacks: bisection.
 inline double erfinv(double y) {
   if (y != y || y < -1 || y > 1) return NAN;

@@ -1,6 +1,6 @@
 """Builds the cases of cases.py as GPU artifacts, with inputs, fp64 references and eager results beside them. Needs torch, no GPU.
 
-    make_cases.py --aotc BIN --out DIR [--sm sm_90a] [--reuse] [name ...]
+    make_cases.py --aotc BIN --out DIR [--sm sm_90a] [--reuse] [--keep] [name ...]
 """
 import argparse
 import copy
@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import torch
 
+import cases_kernels  # noqa: F401, its cases join CASES
 from cases import CASES
 
 
@@ -31,6 +32,7 @@ def array(t):
 
 def build(o, path):
     command = [o.aotc, "build", path + ".pt2", "--cuda", o.sm, "-o", path + ".so", "--quiet"]
+    command += ["--keep", path + ".keep"] if o.keep else []
     r = subprocess.run(command, capture_output=True, text=True)
     if r.returncode:
         raise RuntimeError(f"exit {r.returncode}: {r.stderr.strip()}")
@@ -68,6 +70,7 @@ def main():
     p.add_argument("--out", required=True)
     p.add_argument("--sm", default="sm_90a")
     p.add_argument("--reuse", action="store_true", help="the models and references that are in DIR; only the artifacts are made anew")
+    p.add_argument("--keep", action="store_true", help="the generated code, too (NAME.keep), for emulate.py")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     os.makedirs(o.out, exist_ok=True)

@@ -81,18 +81,31 @@ std::string Names::inst(InstId i) const { return fmt::format("v{}", idx(i)); }
 
 bool is_arg(ReduceKind kind) { return kind == ReduceKind::argmax || kind == ReduceKind::argmin; }
 
+DType combined_type(const loop::LoopKernel& k, const Inst& i) {
+  if (is_arg(i.reduce_kind)) return k.insts[i.args.at(0)].dtype;
+  const bool rounds = i.reduce_kind == ReduceKind::sum || i.reduce_kind == ReduceKind::prod || i.reduce_kind == ReduceKind::logsumexp;
+  if (i.kind != InstKind::scan || !is_float(i.dtype) || !rounds) return i.dtype;
+  return is_half(i.dtype) ? DType::f32 : DType::f64;
+}
+
 std::string reducer(const loop::LoopKernel& k, const Inst& i) {
   struct Row {
     ReduceKind kind;
     const char* pattern;
   };
   static constexpr Row kRows[] = {
-      {ReduceKind::sum, "ReduceSum<{}>"}, {ReduceKind::prod, "ReduceProd<{}>"},        {ReduceKind::max, "ReduceMax<{}>"},
-      {ReduceKind::min, "ReduceMin<{}>"}, {ReduceKind::argmax, "ReduceArg<{}, true>"}, {ReduceKind::argmin, "ReduceArg<{}, false>"},
+      {ReduceKind::sum, "ReduceSum<{}>"},
+      {ReduceKind::prod, "ReduceProd<{}>"},
+      {ReduceKind::max, "ReduceMax<{}>"},
+      {ReduceKind::min, "ReduceMin<{}>"},
+      {ReduceKind::argmax, "ReduceArg<{}, true>"},
+      {ReduceKind::argmin, "ReduceArg<{}, false>"},
+      {ReduceKind::logsumexp, "ReduceLogSumExp<{}>"},
   };
-  const DType value = k.insts[i.args.at(0)].dtype;
+  const DType value = combined_type(k, i);
+  const std::string_view last = i.kind == InstKind::scan && is_arg(i.reduce_kind) ? "Last" : "";
   for (const Row& r : kRows)
-    if (r.kind == i.reduce_kind) return fmt::format(fmt::runtime(r.pattern), c_type(value));
+    if (r.kind == i.reduce_kind) return std::string(last) + fmt::format(fmt::runtime(r.pattern), c_type(value));
   throw Diagnostic(ExitCode::unsupported, {}, fmt::format("a {} reduction is not supported in CUDA kernels", reduce_name(i.reduce_kind)));
 }
 

@@ -52,6 +52,9 @@ struct AccessRules {
 /// The text of `insts`, one line each, indented by `indent`.
 std::string code_of(const std::vector<loop::InstId>& insts, const Names& names, const AccessRules& rules, int indent);
 
+/// Of the values that a reduce or scan instruction combines: running sums and products of floats are kept in a wider type, as PyTorch's
+/// are.
+DType combined_type(const loop::LoopKernel& k, const loop::Inst& i);
 /// "ReduceSum<float>", for a reduce or scan instruction.
 std::string reducer(const loop::LoopKernel& k, const loop::Inst& i);
 bool is_arg(ReduceKind kind);

@@ -58,11 +58,32 @@ std::vector<SymId> size_symbols(const MatmulKernel& k) {
   for (const loop::Operand* o : {&k.a, &k.b}) {
     for (const Expr& e : o->batch_strides) add(e);
     for (const Expr* e : {&o->base, &o->row_stride, &o->col_stride}) add(*e);
+    if (o->prologue) add_symbols(*o->prologue, out);
   }
   for (const loop::Segment& s : k.segments) {
     add(s.n_begin), add(s.n_end);
     add_symbols(s.epilogue, out);
   }
+  return {out.begin(), out.end()};
+}
+
+std::vector<SymId> size_symbols(const loop::ConvKernel& k) {
+  std::set<SymId> out;
+  for (const Exprs* dims : {&k.x_dims, &k.out_dims})
+    for (const Expr& e : *dims) add_symbols(e, k.syms, out);
+  add_symbols(k.epilogue, out);
+  return {out.begin(), out.end()};
+}
+
+std::vector<SymId> size_symbols(const loop::AttentionKernel& k) {
+  std::set<SymId> out;
+  auto add = [&](const Expr& e) { add_symbols(e, k.syms, out); };
+  for (const Expr* e : {&k.batch, &k.heads, &k.kv_heads, &k.q_len, &k.kv_len, &k.head_dim, &k.v_dim}) add(*e);
+  auto view = [&](const loop::AttentionKernel::View& v) {
+    for (const Expr* e : {&v.base, &v.b, &v.h, &v.s, &v.e}) add(*e);
+  };
+  for (const auto* v : {&k.q, &k.k, &k.v, &k.out}) view(*v);
+  if (k.mask) view(*k.mask);
   return {out.begin(), out.end()};
 }
 

@@ -11,7 +11,7 @@ namespace aotc::emit::cuda {
 /// How the points of a LoopKernel map to threads.
 enum class Mapping : uint8_t {
   flat,    ///< a thread a point of outer x inner: no reduction, no scan, no local
-  row,     ///< a block an outer point; the threads share the inner points
+  row,     ///< a block an outer point; the threads share the inner points, also those of a scan
   serial,  ///< a thread an outer point; the inner points in order (scans; reductions whose loads run along the outer loop)
 };
 std::string_view mapping_name(Mapping m);
@@ -23,8 +23,10 @@ struct LoopLaunch {
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
-  bool shared = false;             ///< there are locals in dynamic shared memory
-  std::vector<Expr> local_offset;  ///< bytes in shared memory, by ParamId; only locals are meaningful
+  bool shared = false;             ///< there are locals, in dynamic shared memory
+  bool global = false;             ///< or in the scratch of the run, row_bytes for each block
+  std::vector<Expr> local_offset;  ///< bytes in that memory, by ParamId; only locals are meaningful
+  Expr row_bytes = 0;
 };
 
 /// A load or store that moves `lanes` consecutive elements at once: neighbours along `last`, at a multiple of lanes.
@@ -44,8 +46,33 @@ struct MatmulTile {
   }
 };
 
+/// Tile of a product on the ordinary units (kernels/cuda/simt.cuh): a thread computes thread_m x thread_n of block_m x block_n.
+struct SimtTile {
+  int block_m = 64, block_n = 64, block_k = 16, thread_m = 4, thread_n = 4;
+  int threads() const { return block_m / thread_m * (block_n / thread_n); }
+};
+
+inline constexpr int kPlainAttentionThreads = 128, kPlainAttentionRows = 16, kPlainAttentionColumns = 128;  ///< AttnPlain of attention.cuh
+
+/// Tile of attention on tensor cores (kernels/cuda/attention.cuh): row_warps * 16 rows, k_warps that share them, each with `keys` keys a
+/// step; a cluster of `split` blocks that share the keys. head_dim, v_dim: of the kernel.
+struct AttentionTile {
+  int head_dim = 64, v_dim = 64;
+  int row_warps = 4, k_warps = 1, keys = 64, stages = 2, split = 1;
+  int rows() const { return row_warps * 16; }
+  int threads() const { return row_warps * k_warps * 32; }
+  int smem_bytes(int elem_bytes) const {
+    const int e = (head_dim + 15) / 16 * 16 + 16 / elem_bytes, v = (v_dim + 15) / 16 * 16;
+    const int ring = (rows() * e + stages * k_warps * keys * (e + v + 16 / elem_bytes)) * elem_bytes;
+    const int sums = k_warps * split > 1 ? k_warps * rows() * (v + 6) * 4 : 0;
+    return sums > ring ? sums : ring;
+  }
+};
+
 /// Shape symbols that a kernel's code needs, sorted by id: its int64 arguments.
 std::vector<SymId> size_symbols(const loop::LoopKernel& k);
 std::vector<SymId> size_symbols(const loop::MatmulKernel& k);
+std::vector<SymId> size_symbols(const loop::ConvKernel& k);
+std::vector<SymId> size_symbols(const loop::AttentionKernel& k);
 
 }  // namespace aotc::emit::cuda

@@ -15,7 +15,8 @@ using loop::ParamId;
 using loop::ParamRole;
 
 std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size) {
-  return fmt::format("struct {}_args {{ int* fault; void* ptr[{}]; i64 size[{}]; }};\n", kernel, n_ptr ? n_ptr : 1, n_size ? n_size : 1);
+  return fmt::format("struct {}_args {{ int* fault; void* scratch; void* ptr[{}]; i64 size[{}]; }};\n", kernel, n_ptr ? n_ptr : 1,
+                     n_size ? n_size : 1);
 }
 
 namespace {
@@ -23,7 +24,9 @@ namespace {
 class Emitter {
  public:
   Emitter(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol)
-      : k_(k), launch_(launch), symbol_(symbol), symbols_(size_symbols(k)), names_(k, symbols_) {}
+      : k_(k), launch_(launch), symbol_(symbol), symbols_(size_symbols(k)), names_(k, symbols_) {
+    for (const Inst& i : k.insts) scans_ |= i.kind == InstKind::scan;
+  }
 
   std::string emit() {
     std::string out = header();
@@ -46,7 +49,9 @@ class Emitter {
       const ParamId id = static_cast<ParamId>(p);
       const loop::Param& param = k_.params[id];
       if (param.role == ParamRole::local) {
-        pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>(shared + {2});\n", c_type(param.dtype), p,
+        const std::string memory =
+            launch_.global ? fmt::format("static_cast<char*>(a.scratch) + blockIdx.x * ({})", names_.expr(launch_.row_bytes)) : "shared";
+        pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>({2} + {3});\n", c_type(param.dtype), p, memory,
                                 names_.expr(launch_.local_offset.at(p)));
         continue;
       }
@@ -104,11 +109,27 @@ class Emitter {
 
   std::string accumulate(InstId id) {
     const Inst& i = k_.insts[id];
-    const std::string red = reducer(k_, i), value = names_.inst(i.args.at(0)), acc = "r" + std::to_string(idx(id));
+    const std::string red = reducer(k_, i), acc = "r" + std::to_string(idx(id)), value = reduced(id);
     if (i.kind == InstKind::scan)
-      return fmt::format("{0} = {1}::combine({0}, {2}); const {3} {4} = {0};", acc, red, value, c_type(i.dtype), names_.inst(id));
-    if (is_arg(i.reduce_kind)) return fmt::format("{0} = {1}::combine({0}, {1}::V{{{2}, inner}});", acc, red, value);
+      return fmt::format("{0} = {1}::combine({0}, {2}); const {3} {4} = {5};", acc, red, value, c_type(i.dtype), names_.inst(id),
+                         result(id, acc));
     return fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+  }
+
+  /// What goes into a reduction or scan at a point, as a value of its reducer.
+  std::string reduced(InstId id) const {
+    const Inst& i = k_.insts[id];
+    const std::string value = names_.inst(i.args.at(0));
+    if (is_arg(i.reduce_kind))
+      return fmt::format("{}::V{{{}, {}}}", reducer(k_, i), value, i.kind == InstKind::scan ? names_.symbol(k_.inner.back().sym) : "inner");
+    const DType t = combined_type(k_, i);
+    return k_.insts[i.args[0]].dtype == t ? value : fmt::format("op_cast<{}>({})", c_type(t), value);
+  }
+  /// The result of a reduction or scan from a value of its reducer.
+  std::string result(InstId id, const std::string& value) const {
+    const Inst& i = k_.insts[id];
+    if (is_arg(i.reduce_kind)) return value + ".index";
+    return combined_type(k_, i) == i.dtype ? value : fmt::format("op_cast<{}>({})", c_type(i.dtype), value);
   }
 
   /// The division's divisor when that is one for the whole row; f32 only.
@@ -153,8 +174,8 @@ class Emitter {
       const Inst& i = k_.insts[id];
       std::string value = "r" + std::to_string(idx(id));
       if (across_block) value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.threads, slot_++, value);
-      if (is_arg(i.reduce_kind)) value += ".index";
-      out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id), value);
+      out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id),
+                         result(id, value));
     }
     return out;
   }
@@ -278,7 +299,9 @@ class Emitter {
       }
       const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
       out += declare_accumulators(reduces, 4) + reciprocals(b, 4);
-      if (!wide) {
+      if (const std::vector<InstId> running = of_kind(b, InstKind::scan); !running.empty()) {
+        out += scans(b, running);
+      } else if (!wide) {
         out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
         out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
       } else if (launch_.steps) {
@@ -291,9 +314,31 @@ class Emitter {
                            launch_.lanes);
         out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
       }
+      if (scans_) out += "    __syncthreads();\n";  // points of a row's scratch are not always one thread's
       out += read_accumulators(reduces, true, 4);
     }
     return out + "    __syncthreads();\n  }\n";
+  }
+
+  /// A block with scans along the last inner variable, by all threads in pieces of a row; those beyond the row's end look at its last
+  /// point.
+  std::string scans(const loop::Block& b, const std::vector<InstId>& running) {
+    const std::string along = names_.expr(k_.inner.back().extent);
+    std::string out = fmt::format("    for (i64 part = 0, along = {}; along > 0 && part < inner_points / along; ++part) {{\n", along);
+    out += declare_accumulators(running, 6);
+    out += fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads);
+    out += "        const bool inside = from + threadIdx.x < along;\n";
+    out += "        const i64 inner = part * along + (inside ? from + threadIdx.x : along - 1);\n" + decode(k_.inner, "inner", 8);
+    AccessRules r = rules("inside");
+    r.reduce = [&](InstId id) -> std::string {
+      const Inst& i = k_.insts[id];
+      const std::string red = reducer(k_, i), acc = "r" + std::to_string(idx(id)), value = reduced(id);
+      if (i.kind == InstKind::reduce) return fmt::format("if (inside) {0} = {1}::combine({0}, {2});", acc, red, value);
+      return fmt::format(
+          "const {} {} = {};", c_type(i.dtype), names_.inst(id),
+          result(id, fmt::format("block_scan<{}, {}, {}>({}, inside ? {} : {}::init())", red, launch_.threads, slot_++, acc, value, red)));
+    };
+    return out + code_of(b.insts, names_, r, 8) + "      }\n    }\n";
   }
 
   std::string serial() {
@@ -323,6 +368,7 @@ class Emitter {
   const std::string& symbol_;
   std::vector<SymId> symbols_;
   Names names_;
+  bool scans_ = false;
   int slot_ = 0;  ///< of the next reduction over a block
 };
 

@@ -6,9 +6,9 @@
 
 namespace aotc::emit::cuda {
 /// CUDA C++ of one fused kernel: its argument struct and its __global__ function `symbol`. Arguments: one struct by value,
-/// { int* fault; void* ptr[n]; i64 size[m]; }.
+/// { int* fault; void* scratch; void* ptr[n]; i64 size[m]; }.
 std::string emit_loop_kernel(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& symbol);
 
-/// "struct NAME_args { int* fault; void* ptr[2]; i64 size[1]; };"
+/// "struct NAME_args { int* fault; void* scratch; void* ptr[2]; i64 size[1]; };"
 std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size);
 }  // namespace aotc::emit::cuda

@@ -2,14 +2,6 @@
 
 namespace aotc::forms::cpu {
 
-bool flag(const loop::LibraryKernel& k, Attr a, bool fallback) {
-  auto it = k.attrs.find(a);
-  if (it == k.attrs.end()) return fallback;
-  if (const auto* b = std::get_if<bool>(&it->second)) return *b;
-  if (const auto* i = std::get_if<int64_t>(&it->second)) return *i != 0;
-  return fallback;
-}
-
 std::optional<std::vector<int64_t>> constants(const Exprs& xs) {
   std::vector<int64_t> r;
   for (const Expr& x : xs) {

@@ -4,6 +4,7 @@
 #include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
+#include "forms/library_attrs.h"
 
 namespace aotc::forms::cpu {
 
@@ -27,8 +28,5 @@ class LibraryForm : public FormOf<loop::LibraryKernel> {
  private:
   std::string_view algorithm_;
 };
-
-/// An attribute, or what holds where it is not given.
-bool flag(const loop::LibraryKernel& k, Attr a, bool fallback);
 
 }  // namespace aotc::forms::cpu

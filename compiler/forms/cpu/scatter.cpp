@@ -8,20 +8,6 @@ using loop::LibraryKernel;
 
 namespace {
 
-const std::string* reduce_of(const LibraryKernel& k) {
-  auto it = k.attrs.find(Attr::reduce);
-  return it == k.attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
-}
-
-int scatter_reduce(const LibraryKernel& k) {
-  constexpr const char* kNames[] = {"none", "sum", "prod", "amax", "amin", "mean"};  // AOTC_SCATTER_*
-  const std::string* reduce = reduce_of(k);
-  if (!reduce) return 0;
-  for (int i = 0; i < 6; ++i)
-    if (*reduce == kNames[i]) return i;
-  throw InternalError("scatter: unknown reduce '" + *reduce + "'");
-}
-
 /// The first dim of x that is written through indices.
 int64_t first_written(const LibraryKernel& k) {
   if (auto dim = k.attrs.find(Attr::dim); dim != k.attrs.end()) return std::get<int64_t>(dim->second);
@@ -40,8 +26,7 @@ class Scatter final : public LibraryForm {
     for (int64_t i = 0; i < rank; ++i) (i < first ? units : block) *= k.sizes.at(static_cast<size_t>(1 + i));
     f.work = units;
     f.grain = grain_of(kGrainOps, block, s.syms);
-    const std::string* reduce = reduce_of(k);
-    const bool counts = (reduce && *reduce == "mean") || !flag(k, Attr::include_self, true);
+    const bool counts = scatter_reduce(k) == AOTC_SCATTER_MEAN || !flag(k, Attr::include_self, true);
     if (counts && name() == "scatter") f.scratch_bytes = block * 8;
     return f;
   }

@@ -5,6 +5,17 @@
 namespace aotc::forms::cuda {
 
 const Form& mma();
+const Form& simt();
+const Form& conv_mma();
+const Form& conv_simt();
+const Form& conv_points();
+const Form& attention_mma();
+const Form& attention();
+const Form& sort();
+const Form& topk();
+const Form& scatter();
+const Form& index_put();
+const Form& recurrence();
 const Form& loop_flat();
 const Form& loop_row();
 const Form& loop_serial();

@@ -25,10 +25,11 @@ constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are no
 
 struct Shape {
   int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
+  int global = 0;  ///< rows keep their values in the run's scratch, for want of shared memory
   static std::span<const Member<Shape>> members() {
     static constexpr Member<Shape> kRows[] = {
         {{"threads", 32, 1024, 32}, &Shape::threads}, {{"lanes", 1, 16}, &Shape::lanes},    {{"steps", 0, 64}, &Shape::steps},
-        {{"resident", 1, 64}, &Shape::resident},      {{"streams", 0, 1}, &Shape::streams},
+        {{"resident", 1, 64}, &Shape::resident},      {{"streams", 0, 1}, &Shape::streams}, {{"global", 0, 1}, &Shape::global},
     };
     return kRows;
   }
@@ -125,13 +126,19 @@ class LoopForm : public FormOf<LoopKernel> {
  protected:
   /// The shape that the form would take, then others worth a look, in the order of hope.
   virtual std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const = 0;
-  virtual Expr grid(const LoopKernel& k, const Shape& shape) const = 0;
+  virtual Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const = 0;
+  /// How much longer than the bytes that are moved, and what a thread waits for beyond.
+  virtual double slowness(const LoopKernel&, const Shape&, const Site&) const { return 1; }
+  virtual double waits_ns(const LoopKernel&, const Shape&, const Site&) const { return 0; }
+  virtual Fit fits_memory(const LoopKernel&, const Shape&, const Site&) const { return Fit::yes(); }
 
   std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
     const double bytes = static_cast<double>(moved_bytes(k, s.syms));
-    for (const Shape& shape : shapes(k, s))
-      all.push_back({pack(*this, shape), Fit::yes(), (kLaunchNs + bytes / kBytesPerNs) * (1 + 0.01 * static_cast<double>(all.size()))});
+    for (const Shape& shape : shapes(k, s)) {
+      const double ns = kLaunchNs + bytes / kBytesPerNs * slowness(k, shape, s) + waits_ns(k, shape, s);
+      all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + 0.01 * static_cast<double>(all.size()))});
+    }
     return all;
   }
 
@@ -142,8 +149,10 @@ class LoopForm : public FormOf<LoopKernel> {
     const Traits t = traits_of(k);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = shape.threads;
-    f.grid[0] = grid(k, shape);
-    if (t.has_local) {
+    f.grid[0] = grid(k, shape, s.machine);
+    if (t.has_local && shape.global) {
+      f.scratch_bytes = f.grid[0] * t.local_bytes;
+    } else if (t.has_local) {
       f.smem_bytes = s.syms.simplify(t.local_bytes);
       f.max_smem_bytes = s.syms.interval(f.smem_bytes).max;
     }
@@ -156,7 +165,8 @@ class LoopForm : public FormOf<LoopKernel> {
     LoopLaunch l;
     l.mapping = mapping_;
     l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.resident = shape.resident, l.streams = shape.streams;
-    l.shared = t.has_local;
+    l.shared = t.has_local && !shape.global, l.global = t.has_local && shape.global;
+    l.row_bytes = t.local_bytes;
     l.local_offset = std::move(t.local_offset);
     return emit::cuda::emit_loop_kernel(k, l, symbol);
   }
@@ -193,7 +203,7 @@ class Flat final : public LoopForm {
     all.push_back({256, first.lanes, 0, 1, !first.streams});
     return all;
   }
-  Expr grid(const LoopKernel& k, const Shape& shape) const override {
+  Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {
     return max(1, min(ceildiv(k.outer_points() * k.inner_points(), shape.threads * shape.lanes), kMaxGrid));
   }
 };
@@ -205,18 +215,9 @@ class Row final : public LoopForm {
   std::string_view name() const override { return "cuda_row"; }
 
  protected:
-  Fit fits(const LoopKernel& k, const Site& s) const override {
-    const Traits t = traits_of(k);
-    if (t.scans) return refuse("a scan goes along its row in order");
-    if (k.lanes == loop::LaneAxis::outer && !t.has_local) return refuse("its loads run along the outer loop");
-    const int64_t most = s.syms.interval(s.syms.simplify(t.local_bytes)).max;
-    if (most > s.machine.shared_bytes)
-      return refuse("a row needs {} bytes of shared memory; {} is the most (bound the row's dimension in shapes.json: dims.NAME.max)",
-                    most == kInf ? "an unbounded number of" : std::to_string(most), s.machine.shared_bytes);
-    return Fit::yes();
-  }
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
-    const int lanes = k.inner.empty() ? 1 : lanes_of(k);
+    const Traits t = traits_of(k);
+    const int lanes = k.inner.empty() || t.scans ? 1 : lanes_of(k);
     const bool streams = streams_of(k, s.syms);
     std::vector<Shape> all;
     auto add = [&](int threads) {
@@ -230,9 +231,32 @@ class Row final : public LoopForm {
     add(first);
     for (int threads : {64, 128, 256, 512})
       if (threads != first) add(threads);
+    if (!t.has_local) return all;
+    const size_t shared = all.size();
+    for (size_t i = 0; i < shared; ++i) {
+      all.push_back(all[i]);
+      all.back().global = 1;
+    }
     return all;
   }
-  Expr grid(const LoopKernel& k, const Shape&) const override { return max(1, min(k.outer_points(), kMaxGrid)); }
+  Fit fits_memory(const LoopKernel& k, const Shape& shape, const Site& s) const override {
+    const int64_t most = s.syms.interval(s.syms.simplify(traits_of(k).local_bytes)).max;
+    if (shape.global || most <= s.machine.shared_bytes) return Fit::yes();
+    return refuse("a row needs {} bytes of shared memory; {} is the most", most == kInf ? "an unbounded number of" : std::to_string(most),
+                  s.machine.shared_bytes);
+  }
+  /// A row has one processor; loads that run along the outer loop are not neighbours; values of a row that leave the processor come back.
+  double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
+    const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
+    return std::max(1.0, s.machine.cores / rows) * (k.lanes == loop::LaneAxis::outer ? 8 : 1) * (shape.global ? 2 : 1);
+  }
+  double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
+    const double points = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points())));
+    return points / (shape.threads * shape.lanes) * (traits_of(k).scans ? 150 : 4);
+  }
+  Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const override {
+    return max(1, min(k.outer_points(), shape.global ? 4 * machine.cores : kMaxGrid));
+  }
 };
 
 /// A thread a row.
@@ -248,19 +272,20 @@ class Serial final : public LoopForm {
     if (!t.reduces && !t.scans && !t.stores_outside) return refuse("its points are independent");
     return Fit::yes();
   }
-  std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
-    std::vector<Candidate> all = LoopForm::candidates(k, s);
-    // Rows that a block could share are read across by threads of their own.
-    const bool along = traits_of(k).scans || k.lanes == loop::LaneAxis::outer;
-    for (Candidate& c : all) c.cost_ns *= along ? 1 : 16;
-    return all;
+  /// Rows that a block could share are read across by threads of their own; few rows keep few threads busy.
+  double slowness(const LoopKernel& k, const Shape&, const Site& s) const override {
+    const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
+    return (k.lanes == loop::LaneAxis::outer ? 1 : 16) * std::max(1.0, s.machine.cores * 256 / rows);
+  }
+  double waits_ns(const LoopKernel& k, const Shape&, const Site& s) const override {
+    return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * 10;
   }
   std::vector<Shape> shapes(const LoopKernel&, const Site&) const override {
     std::vector<Shape> all;
     for (int threads : {128, 64, 256}) all.push_back({threads, 1, 0, 1, 0});
     return all;
   }
-  Expr grid(const LoopKernel& k, const Shape& shape) const override {
+  Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {
     return max(1, min(ceildiv(k.outer_points(), shape.threads), kMaxGrid));
   }
 };

@@ -39,6 +39,13 @@ AOTC_DI float max_nan(float a, float b) {
   return r;
 }
 
+// 2^x, within two units in the last place; denormal results are zero.
+AOTC_DI float exp2_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
 // ---- one warp: c[16x8] += a[16xK] * b[Kx8] (PTX ISA, "Warp-level matrix instructions") -------------------------------------------------
 AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

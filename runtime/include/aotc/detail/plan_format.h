@@ -50,7 +50,8 @@ typedef struct aotc_buffer_desc {
 enum {
   AOTC_STEP_CPU = 0,  /* kernel: index into aotc_isa_table.kernels */
   AOTC_STEP_CUDA = 1, /* kernel: index into aotc_module.cuda_kernels. Its one parameter, by value, is
-                         { int* fault; void* ptr[max(n_args, 1)]; int64_t size[max(n_sizes, 1)]; }; fault: as aotc_kargs.fault */
+                         { int* fault; void* scratch; void* ptr[max(n_args, 1)]; int64_t size[max(n_sizes, 1)]; };
+                         fault: as aotc_kargs.fault; scratch: the variant's, of the launch alone */
   AOTC_STEP_COPY = 2, /* args[0] -> args[1], bytes of args[1] */
   AOTC_STEP_ZERO = 3  /* args[0] filled with zero bytes */
 };

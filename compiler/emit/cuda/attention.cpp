@@ -1,0 +1,59 @@
+#include "emit/cuda/attention.h"
+
+#include <numbers>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/functor.h"
+#include "emit/cuda/loop_kernel.h"
+
+namespace aotc::emit::cuda {
+
+using loop::AttentionKernel;
+
+namespace {
+
+std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols) {
+  size_t n_ptr = 0;
+  for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
+  return "#include \"attention.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size());
+}
+
+/// The problem as the variable p.
+std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols) {
+  auto expr = [&](const Expr& e) { return size_text(e, k.syms); };
+  auto view = [&](const char* name, const AttentionKernel::View& v) {
+    return fmt::format("  p.{} = {{{}, {}, {}, {}, {}}};\n", name, expr(v.base), expr(v.b), expr(v.h), expr(v.s), expr(v.e));
+  };
+  const std::string type(c_type(k.dtype)), acc = k.dtype == DType::f64 ? "double" : "float",
+                                           mask = k.mask ? std::string(c_type(k.params[k.mask->param].dtype)) : "NoMask";
+  std::string out = size_names(symbols, k.syms, 2) + fmt::format("  AttnProblem<{}, {}, {}> p;\n", type, acc, mask);
+  const std::pair<const char*, const Expr*> kSizes[] = {{"batch", &k.batch}, {"heads", &k.heads},   {"kv_heads", &k.kv_heads},
+                                                        {"q_len", &k.q_len}, {"kv_len", &k.kv_len}, {"head_dim", &k.head_dim},
+                                                        {"v_dim", &k.v_dim}};
+  for (const auto& [name, e] : kSizes) out += fmt::format("  p.{} = {};\n", name, expr(*e));
+  const std::pair<const char*, const AttentionKernel::View*> kOperands[] = {{"q", &k.q}, {"k", &k.k}, {"v", &k.v}};
+  for (const auto& [name, v] : kOperands)
+    out += fmt::format("  p.p{} = static_cast<const {}*>(a.ptr[{}]);\n", name, type, idx(v->param)) + view(name, *v);
+  out += fmt::format("  p.po = static_cast<{}*>(a.ptr[{}]);\n", type, idx(k.out.param)) + view("o", k.out);
+  out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
+  out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
+  return out + fmt::format("  p.scale = static_cast<{}>({:a});\n", acc, k.scale * std::numbers::log2e);
+}
+
+}  // namespace
+
+std::string emit_attention_plain(const AttentionKernel& k, const std::string& symbol) {
+  const std::vector<SymId> symbols = size_symbols(k);
+  return head(k, symbol, symbols) +
+         global_function(symbol, 1, kPlainAttentionThreads, 1, problem(k, symbols) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
+}
+
+std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t, const std::string& symbol) {
+  const std::vector<SymId> symbols = size_symbols(k);
+  const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim,
+                                       t.row_warps, t.k_warps, t.keys, t.stages, t.split, symbol);
+  const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
+  return head(k, symbol, symbols) + tile + global_function(symbol, t.split, t.threads(), 1, problem(k, symbols) + call);
+}
+
+}  // namespace aotc::emit::cuda

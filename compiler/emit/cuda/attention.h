@@ -1,0 +1,15 @@
+#pragma once
+// CUDA C++ of attention (kernels/cuda/attention.cuh): the __global__ function `symbol` and its argument struct.
+#include <string>
+
+#include "emit/cuda/launch.h"
+#include "loop/loop.h"
+
+namespace aotc::emit::cuda {
+
+/// On the ordinary units: every type and head size.
+std::string emit_attention_plain(const loop::AttentionKernel& k, const std::string& symbol);
+/// On tensor cores; the head sizes are the tile's.
+std::string emit_attention_mma(const loop::AttentionKernel& k, const AttentionTile& tile, const std::string& symbol);
+
+}  // namespace aotc::emit::cuda

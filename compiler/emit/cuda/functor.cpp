@@ -1,0 +1,71 @@
+#include "emit/cuda/functor.h"
+
+#include <set>
+
+#include "emit/cuda/code.h"
+
+namespace aotc::emit::cuda {
+
+using loop::LoopKernel;
+using loop::ParamId;
+using loop::ParamRole;
+
+namespace {
+
+/// The head and the code of a functor's operator(); `special`: the role of the parameter that is the C variable `variable`.
+std::string body(const LoopKernel& k, const std::string& head, const std::vector<SymId>& size_symbols, ParamRole special,
+                 const std::string& variable) {
+  const Names names(k, size_symbols);
+  std::set<ParamId> written;
+  for (const loop::Inst& i : k.insts)
+    if (i.kind == loop::InstKind::store) written.insert(i.param);
+  std::string out = fmt::format("  AOTC_DI {}", head);
+  for (size_t v = 0; v < k.outer.size(); ++v) out += fmt::format("const i64 {}, ", names.symbol(k.outer[v].sym));
+  out += fmt::format("const i64 {}) const {{\n", names.symbol(k.inner.at(0).sym)) + size_names(size_symbols, k.syms, 4);
+  for (uint32_t p = 0; p < k.params.size(); ++p) {
+    const ParamId id = static_cast<ParamId>(p);
+    if (!loop::takes_argument(k.params[id].role)) continue;
+    out += fmt::format("    {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{2}]);  // {3}\n", written.count(id) ? "" : "const ",
+                       c_type(k.params[id].dtype), p, c_comment(k.params[id].name));
+  }
+  AccessRules rules;
+  rules.place = [&](ParamId p, const Expr&) { return k.params[p].role == special ? variable : std::string(); };
+  rules.reduce = [&](loop::InstId) -> std::string { throw InternalError("a loop of a contraction holds a reduction"); };
+  for (const loop::Block& b : k.blocks) out += code_of(b.insts, names, rules, 4);
+  return out;
+}
+
+}  // namespace
+
+std::string epilogue_functor(const LoopKernel& e, DType acc, const std::string& name, const std::string& args,
+                             const std::vector<SymId>& size_symbols) {
+  return fmt::format("struct {} {{\n  const {}& a;\n", name, args) +
+         body(e, fmt::format("void operator()(const {} acc, ", c_type(acc)), size_symbols, ParamRole::acc, "acc") + "  }\n};\n";
+}
+
+std::string prologue_functor(const LoopKernel& p, DType operand, const std::string& name, const std::string& args,
+                             const std::vector<SymId>& size_symbols) {
+  std::string text = body(p, fmt::format("{} operator()(", c_type(operand)), size_symbols, ParamRole::operand, "element");
+  const size_t open = text.find("{\n");
+  text.insert(open + 2, fmt::format("    {} element;\n", c_type(operand)));
+  return fmt::format("struct {} {{\n  const {}& a;\n", name, args) + text + "    return element;\n  }\n};\n";
+}
+
+std::string size_names(const std::vector<SymId>& size_symbols, const SymTable& syms, int indent) {
+  std::string out;
+  for (size_t s = 0; s < size_symbols.size(); ++s)
+    out += fmt::format("{}const i64 s{} = a.size[{}];  // {}\n", std::string(static_cast<size_t>(indent), ' '), idx(size_symbols[s]), s,
+                       c_comment(syms[size_symbols[s]].name));
+  return out;
+}
+
+std::string size_text(const Expr& e, const SymTable& syms) {
+  return c_expr(syms.simplify(e), syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
+}
+
+std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body) {
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n{}}}\n",
+                     cluster > 1 ? fmt::format("AOTC_CLUSTER({}) ", cluster) : "", threads, resident, symbol, symbol, body);
+}
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,24 @@
+#pragma once
+// The loops that a contraction carries, as functors over the kernel's arguments, and what else the text of all contractions has in common.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace aotc::emit::cuda {
+
+/// struct NAME { const ARGS& a; void operator()(acc, i64 outer0, .., i64 inner) const; }: what becomes of one sum.
+std::string epilogue_functor(const loop::LoopKernel& e, DType acc, const std::string& name, const std::string& args,
+                             const std::vector<SymId>& size_symbols);
+/// struct NAME { const ARGS& a; T operator()(i64 outer0, .., i64 inner) const; }: an element of an operand.
+std::string prologue_functor(const loop::LoopKernel& p, DType operand, const std::string& name, const std::string& args,
+                             const std::vector<SymId>& size_symbols);
+/// "const i64 s3 = a.size[0];  // batch" for each, indented.
+std::string size_names(const std::vector<SymId>& size_symbols, const SymTable& syms, int indent);
+/// An expression over shape symbols, which have the names of size_names.
+std::string size_text(const Expr& e, const SymTable& syms);
+/// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const SYMBOL_args a) { .. }
+std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body);
+
+}  // namespace aotc::emit::cuda

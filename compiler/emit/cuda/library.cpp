@@ -1,0 +1,74 @@
+#include "emit/cuda/library.h"
+
+#include <fmt/format.h>
+
+#include "aotc/detail/library_abi.h"
+#include "emit/cuda/code.h"
+#include "emit/cuda/functor.h"
+#include "emit/cuda/loop_kernel.h"
+
+namespace aotc::emit::cuda {
+namespace {
+
+/// "static_cast<const float*>(a.ptr[2])"
+std::string pointer(DType t, size_t i, bool written = false) {
+  return fmt::format("static_cast<{}{}*>(a.ptr[{}])", written ? "" : "const ", c_type(t), i);
+}
+
+std::string kernel(const char* header, const std::string& symbol, size_t n_ptr, size_t n_size, int cluster, int threads,
+                   const std::string& body) {
+  return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, n_size) +
+         global_function(symbol, cluster, threads, 1, body);
+}
+
+const char* method(UpdateOrder order) { return order == UpdateOrder::by_line ? "by_line" : "by_element"; }
+
+}  // namespace
+
+std::string emit_sort(DType t, bool descending, int blocks, int threads, const std::string& symbol) {
+  return kernel("sort.cuh", symbol, 3, 4, blocks, threads,
+                fmt::format("  sort_lines<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n", c_type(t), descending,
+                            blocks, pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+}
+
+std::string emit_topk(DType t, bool largest, int threads, const std::string& symbol) {
+  return kernel("sort.cuh", symbol, 3, 4, 1, threads,
+                fmt::format("  topk_lines<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n", c_type(t), largest,
+                            threads, pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+}
+
+std::string emit_scatter(DType t, const ScatterCode& c, UpdateOrder order, int threads, const std::string& symbol) {
+  return kernel("scatter.cuh", symbol, 4, static_cast<size_t>(3 * c.rank), 1, threads,
+                fmt::format("  Scatter<{}, {}, {}, {}, {}>{{{}, {}, {}, {}, a.size, a.fault}}.{}();\n", c_type(t), c.rank, c.dim, c.reduce,
+                            c.include_self, pointer(t, 0), pointer(DType::i64, 1), pointer(t, 2), pointer(t, 3, true), method(order)));
+}
+
+std::string emit_index_put(DType t, const IndexPutCode& c, UpdateOrder order, int threads, const std::string& symbol) {
+  return kernel(
+      "scatter.cuh", symbol, static_cast<size_t>(3 + c.n_index), static_cast<size_t>(c.rank + c.index_rank), 1, threads,
+      fmt::format("  IndexPut<{}, {}, {}ull, {}, {}, {}>{{{}, {}, {}, a.ptr + 3, a.size, a.fault}}.{}();\n", c_type(t), c.rank, c.indexed,
+                  c.index_rank, c.out_pos, c.accumulate, pointer(t, 0), pointer(t, 1), pointer(t, 2, true), method(order)));
+}
+
+int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates) {
+  const int parts = RecurrenceCode::kThreads / RecurrenceCode::kUnits;
+  return (parts - 1) * gates * c.rows * RecurrenceCode::kUnits * (t == DType::f64 ? 8 : 4);
+}
+
+std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol) {
+  const bool lstm = c.cell == AOTC_CELL_LSTM, gru = c.cell == AOTC_CELL_GRU;
+  size_t n = 0;
+  std::string body = fmt::format("  Recurrence<{}, {}, {}, {}, {}, {}> r;\n", c_type(t), c.cell, c.reverse, c.projected, c.rows, c.blocks);
+  auto bind = [&](const char* name, bool given, bool written = false) {
+    body += fmt::format("  r.{} = {};\n", name, given ? pointer(t, n, written) : "nullptr");
+    n += given;
+  };
+  for (const char* name : {"x", "w", "h0"}) bind(name, true);
+  bind("c0", lstm), bind("bias", gru), bind("w_hr", c.projected);
+  bind("out", true, true), bind("h", true, true), bind("c", lstm, true);
+  body += "  r.steps = a.size[0], r.batch = a.size[1], r.hidden = a.size[2], r.width = a.size[3];\n";
+  body += "  r.scratch = static_cast<char*>(a.scratch);\n  r.run();\n";
+  return kernel("recurrence.cuh", symbol, n, 4, c.blocks, RecurrenceCode::kThreads, body);
+}
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,43 @@
+#pragma once
+// CUDA C++ of whole-tensor algorithms (kernels/cuda/sort.cuh, scatter.cuh, recurrence.cuh): the __global__ function `symbol` and its
+// argument struct. Pointers in the order of aotc/detail/library_abi.h; int64 arguments as each says.
+#include <string>
+
+#include "base/dtype.h"
+
+namespace aotc::emit::cuda {
+
+/// outer, n, inner, entries of a piece (a power of two); `blocks` of a cluster share a line.
+std::string emit_sort(DType t, bool descending, int blocks, int threads, const std::string& symbol);
+/// outer, n, inner, k.
+std::string emit_topk(DType t, bool largest, int threads, const std::string& symbol);
+
+/// One thread makes all updates that a line can get, or looks for those of one element.
+enum class UpdateOrder : uint8_t { by_line, by_element };
+struct ScatterCode {
+  int rank = 1, dim = 0, reduce = 0;  ///< AOTC_SCATTER_*
+  bool include_self = true;
+};
+/// The dims of x, of the index and of src.
+std::string emit_scatter(DType t, const ScatterCode& c, UpdateOrder order, int threads, const std::string& symbol);
+struct IndexPutCode {
+  int rank = 1, index_rank = 1, out_pos = 0, n_index = 1;
+  uint64_t indexed = 1;  ///< bit d: dim d of x
+  bool accumulate = false;
+};
+/// The dims of x and of the index tensors.
+std::string emit_index_put(DType t, const IndexPutCode& c, UpdateOrder order, int threads, const std::string& symbol);
+
+struct RecurrenceCode {
+  int cell = 0;  ///< AOTC_CELL_*
+  bool reverse = false, projected = false;
+  int rows = 1;    ///< of the batch, one cluster's
+  int blocks = 1;  ///< of a cluster
+  static constexpr int kThreads = 512, kUnits = 32;
+};
+/// Dynamic shared memory of a block.
+int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates);
+/// steps, batch, hidden, width.
+std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol);
+
+}  // namespace aotc::emit::cuda

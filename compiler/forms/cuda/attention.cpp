@@ -1,0 +1,158 @@
+// Attention (kernels/cuda/attention.cuh): on tensor cores for float32, float16 and bfloat16 with heads of at most 256 channels, on the
+// ordinary units for everything.
+#include <algorithm>
+#include <cmath>
+
+#include "emit/cuda/attention.h"
+#include "emit/cuda/code.h"
+#include "emit/cuda/matmul.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::AttentionTile;
+using loop::AttentionKernel;
+
+namespace {
+
+constexpr int kMostChannels = 256;
+
+/// The head sizes are the kernel's.
+struct Tile {
+  int row_warps = 4, k_warps = 1, keys = 64, stages = 2, split = 1;
+  static std::span<const Member<Tile>> members() {
+    static constexpr Member<Tile> kRows[] = {
+        {{"row_warps", 1, 8}, &Tile::row_warps}, {{"k_warps", 1, 8}, &Tile::k_warps}, {{"keys", 16, 128, 16}, &Tile::keys},
+        {{"stages", 1, 4}, &Tile::stages},       {{"split", 1, 8}, &Tile::split},
+    };
+    return kRows;
+  }
+};
+AttentionTile tile_of(const Tile& t, const AttentionKernel& k) {
+  return {
+      static_cast<int>(*k.head_dim.as_const()), static_cast<int>(*k.v_dim.as_const()), t.row_warps, t.k_warps, t.keys, t.stages, t.split};
+}
+
+Expr rows_of(const AttentionKernel& k) { return floordiv(k.heads, max(1, k.kv_heads)) * k.q_len; }
+
+std::string contract_of(const AttentionKernel& k, const Site& s) {
+  auto hint = [&](const Expr& e) { return s.syms.hint(e); };
+  return sized(
+      fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads), hint(k.kv_heads),
+                  hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "", k.causal ? " causal" : ""),
+      emit::cuda::size_symbols(k), s);
+}
+
+class Mma final : public FormOf<AttentionKernel> {
+ public:
+  std::string_view name() const override { return "cuda_attention_mma"; }
+  std::span<const Field> fields() const override { return fields_of<Tile>(); }
+
+ protected:
+  Fit fits(const AttentionKernel& k, const Site& s) const override {
+    if (!emit::cuda::has_matmul(k.dtype)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.dtype));
+    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    for (const Expr* e : {&k.head_dim, &k.v_dim}) {
+      const auto c = e->as_const();
+      if (!c || *c < 1 || *c > kMostChannels) return refuse("heads of a fixed size from 1 to {} channels stay in registers", kMostChannels);
+    }
+    return Fit::yes();
+  }
+  std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
+    const int64_t units = at_least_one(k.batch, s) * at_least_one(k.kv_heads, s), rows = at_least_one(rows_of(k), s),
+                  keys = at_least_one(k.kv_len, s);
+    std::vector<Candidate> all;
+    for (const auto& [row_warps, k_warps] : {std::pair(4, 1), std::pair(1, 4), std::pair(2, 2)})
+      for (int step : {64, 32})
+        for (int stages : {2, 1})
+          for (int split = 1; split <= 8; split *= 2) {
+            const Tile t{row_warps, k_warps, step, stages, split};
+            const AttentionTile shape = tile_of(t, k);
+            if (split > 1 && keys < int64_t{2} * step * k_warps * split) break;
+            all.push_back(estimate(t, shape, units * ((rows + shape.rows() - 1) / shape.rows()), keys, k, s.machine));
+          }
+    // The smallest tile fits every head size.
+    return all;
+  }
+  std::string contract(const AttentionKernel& k, const Site& s) const override { return contract_of(k, s); }
+
+  StepSpec step(const AttentionKernel& k, const Site&, const Choice& c) const override {
+    const AttentionTile t = tile_of(unpack<Tile>(c), k);
+    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
+    f.block[0] = t.threads();
+    f.grid[0] = min(k.batch * k.kv_heads * ceildiv(rows_of(k), t.rows()), kMaxGrid / 8) * t.split;
+    f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.dtype));
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+  std::string source(const AttentionKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    return emit::cuda::emit_attention_mma(k, tile_of(unpack<Tile>(c), k), symbol);
+  }
+
+ private:
+  /// tiles: of rows, over all heads.
+  Candidate estimate(const Tile& t, const AttentionTile& shape, int64_t tiles, int64_t keys, const AttentionKernel& k,
+                     const Machine& m) const {
+    Candidate r{pack(*this, t), Fit::yes(), 0};
+    const int elem = dtype_bytes(k.dtype), bytes = shape.smem_bytes(elem), channels = shape.head_dim + shape.v_dim;
+    if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
+    // Sums and scores of a warp are in registers.
+    const int held = shape.v_dim / 2 + shape.keys / 2;
+    if (held > 176) r.fit = refuse("{} registers for sums and scores", held);
+    const double by_registers = std::max(1.0, std::floor(65536.0 / ((held + 90.0) * shape.threads())));
+    const double resident = std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), 4.0}));
+    const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
+    const double waves = std::ceil(blocks / (m.cores * resident));
+    const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
+    const double steps = std::ceil(static_cast<double>(keys) * (k.causal ? 0.6 : 1.0) / step_keys / t.split);
+    const double work = static_cast<double>(shape.rows()) * step_keys * channels / (elem == 4 ? 150.0 : 700.0);
+    const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
+    r.cost_ns = kLaunchNs + waves * steps * std::max(waiting, share * std::max(work, loads)) +
+                waves * ((shape.k_warps * t.split > 1 ? 1300 : 500) + (t.split > 1 ? 1500 : 0) + 2.0 * held * shape.rows() / 16);
+    return r;
+  }
+};
+
+class Plain final : public FormOf<AttentionKernel> {
+ public:
+  std::string_view name() const override { return "cuda_attention"; }
+
+ protected:
+  Fit fits(const AttentionKernel& k, const Site&) const override {
+    return is_float(k.dtype) ? Fit::yes() : refuse("attention is of floats, not {}", dtype_name(k.dtype));
+  }
+  std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
+    const double rows = static_cast<double>(at_least_one(rows_of(k), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
+    const double channels = static_cast<double>(at_least_one(k.head_dim + k.v_dim, s));
+    const double blocks = std::ceil(rows / emit::cuda::kPlainAttentionRows) * static_cast<double>(at_least_one(k.batch * k.kv_heads, s));
+    const double waves = std::ceil(blocks / (s.machine.cores * 4.0)), wide = k.dtype == DType::f64 ? 2 : 1;
+    const double step = emit::cuda::kPlainAttentionRows * 32.0 * channels * 3 * wide / (128 * 1.7) + 2000;
+    return {{{this, {}}, Fit::yes(), kLaunchNs + waves * 4 * std::ceil(keys / 32) * step}};
+  }
+  StepSpec step(const AttentionKernel& k, const Site&, const Choice&) const override {
+    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
+    f.block[0] = emit::cuda::kPlainAttentionThreads;
+    f.grid[0] = min(
+        k.batch * k.kv_heads * ceildiv(rows_of(k), emit::cuda::kPlainAttentionRows) * ceildiv(k.v_dim, emit::cuda::kPlainAttentionColumns),
+        kMaxGrid);
+    return f;
+  }
+  std::string source(const AttentionKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
+    return emit::cuda::emit_attention_plain(k, symbol);
+  }
+};
+
+}  // namespace
+
+const Form& attention_mma() {
+  static const Mma form;
+  return form;
+}
+const Form& attention() {
+  static const Plain form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda

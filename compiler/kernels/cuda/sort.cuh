@@ -1,0 +1,206 @@
+// Sorting and selection along lines [outer, n, inner], a block or a cluster of blocks a line. NaN is larger than all else; equal values stay in the order of their
+// indices, so that results are the same for every run.
+#pragma once
+#include "device.cuh"
+
+// Strictly before in the wanted order.
+template <class T> AOTC_DI bool before(T a, T b, bool descending) {
+  const typename compute<T>::type x = a, y = b;
+  if (descending) return x > y || (x != x && y == y);
+  return x < y || (y != y && x == x);
+}
+template <class T, class I> AOTC_DI bool before(T a, I ia, T b, I ib, bool descending) {
+  return before(a, b, descending) || (!before(b, a, descending) && ia < ib);
+}
+
+// A line of values with their indices; element i at i * step.
+template <class T, class I> struct Entries {
+  T* value;
+  I* index;
+  i64 step;
+  // Puts entries i and j into order.
+  AOTC_DI void order(i64 i, i64 j, bool descending) const {
+    const T a = value[i * step], b = value[j * step];
+    const I ia = index[i * step], ib = index[j * step];
+    if (before(b, ib, a, ia, descending)) {
+      value[i * step] = b, index[i * step] = ib;
+      value[j * step] = a, index[j * step] = ia;
+    }
+  }
+};
+// Threads that sort together: those of one block, or of the blocks of a cluster.
+struct BlockTeam {
+  AOTC_DI i64 first() const { return threadIdx.x; }
+  AOTC_DI i64 size() const { return blockDim.x; }
+  AOTC_DI void barrier() const { __syncthreads(); }
+};
+template <int Blocks> struct ClusterTeam {
+  static constexpr int blocks = has_clusters ? Blocks : 1;
+  AOTC_DI int rank() const { return blocks > 1 ? blockIdx.x % blocks : 0; }
+  AOTC_DI i64 first() const { return rank() * i64(blockDim.x) + threadIdx.x; }
+  AOTC_DI i64 size() const { return i64(blocks) * blockDim.x; }
+  AOTC_DI void barrier() const {
+    if (blocks > 1) cluster_barrier();
+    else __syncthreads();
+  }
+};
+
+// A bitonic network with every comparison upwards: what would be beyond the end is where it belongs, so any n will do.
+// Merges runs of `half` entries, the second of each two read backwards: the first comparisons.
+template <class T, class I, class Team> AOTC_DI void fold_runs(const Entries<T, I>& x, i64 n, i64 half, bool descending, const Team& team) {
+  const i64 pairs = (n + 2 * half - 1) / (2 * half) * half;
+  for (i64 p = team.first(); p < pairs; p += team.size()) {
+    const i64 at = p & (half - 1), from = (p - at) * 2, j = from + 2 * half - 1 - at;
+    if (j < n) x.order(from + at, j, descending);
+  }
+  team.barrier();
+}
+// The others, `stride` apart, for pairs of n entries.
+template <class T, class I, class Team> AOTC_DI void halve_runs(const Entries<T, I>& x, i64 n, i64 stride, bool descending, const Team& team) {
+  const i64 pairs = (n + 2 * stride - 1) / (2 * stride) * stride;
+  for (i64 p = team.first(); p < pairs; p += team.size()) {
+    const i64 at = p & (stride - 1), i = (p - at) * 2 + at;
+    if (i + stride < n) x.order(i, i + stride, descending);
+  }
+  team.barrier();
+}
+// Sorts n entries in place. All threads of the team call it.
+template <class T, class I, class Team> AOTC_DI void sort_entries(const Entries<T, I>& x, i64 n, bool descending, const Team& team) {
+  for (i64 half = 1; half < n; half *= 2) {
+    fold_runs(x, n, half, descending, team);
+    for (i64 stride = half / 2; stride > 0; stride /= 2) halve_runs(x, n, stride, descending, team);
+  }
+}
+
+// Lines in the results, a cluster each; what happens within pieces of `piece` entries (a power of two), in dynamic shared memory: 4 bytes an
+// index, then the values from a multiple of 8 on. A line that is one piece stays there.
+template <class T, bool Descending, int Blocks> AOTC_DI void sort_lines(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 piece) {
+  extern __shared__ __align__(16) char shared[];
+  if (!has_clusters && blockIdx.x % Blocks != 0) return;
+  const ClusterTeam<Blocks> team;
+  const BlockTeam block;
+  for (i64 line = blockIdx.x / Blocks; line < outer * inner; line += gridDim.x / Blocks) {
+    const i64 at = line / inner * n * inner + line % inner;
+    const Entries<T, i64> all{values + at, indices + at, inner};
+    // f(entries of a piece, how many) in shared memory; `fresh`: from x.
+    auto in_pieces = [&](bool fresh, auto f) {
+      for (i64 from = team.rank() * piece; from < n; from += team.blocks * piece) {
+        const i64 count = imin(piece, n - from);
+        const Entries<T, int> e{reinterpret_cast<T*>(shared + (4 * count + 7) / 8 * 8), reinterpret_cast<int*>(shared), 1};
+        for (i64 i = threadIdx.x; i < count; i += blockDim.x) {
+          const i64 place = (from + i) * inner;
+          e.value[i] = fresh ? x[at + place] : all.value[place], e.index[i] = static_cast<int>(fresh ? from + i : all.index[place]);
+        }
+        __syncthreads();
+        f(e, count);
+        for (i64 i = threadIdx.x; i < count; i += blockDim.x) all.value[(from + i) * inner] = e.value[i], all.index[(from + i) * inner] = e.index[i];
+        __syncthreads();
+      }
+      team.barrier();
+    };
+    in_pieces(true, [&](const Entries<T, int>& e, i64 count) { sort_entries(e, count, Descending, block); });
+    for (i64 half = piece; half < n; half *= 2) {
+      fold_runs(all, n, half, Descending, team);
+      for (i64 stride = half / 2; stride >= piece; stride /= 2) halve_runs(all, n, stride, Descending, team);
+      in_pieces(false, [&](const Entries<T, int>& e, i64 count) {
+        for (i64 stride = piece / 2; stride > 0; stride /= 2) halve_runs(e, count, stride, Descending, block);
+      });
+    }
+  }
+}
+
+// Keys that order as the values do, the largest first when Largest; equal values have equal keys.
+template <class T, bool Largest> struct RadixKey {
+  typedef typename compute<T>::type C;
+  static constexpr bool wide = sizeof(C) == 8;
+  static constexpr int bits = wide ? 64 : 32;
+  static AOTC_DI u64 of(T v) {
+    u64 k;
+    if constexpr (is_floating<T>::value) {
+      const C c = static_cast<C>(v) == C(0) ? C(0) : static_cast<C>(v);  // one zero
+      if constexpr (wide) {
+        const u64 b = op_bitcast<u64>(c);
+        k = c != c ? ~0ull : b >> 63 ? ~b : b | 0x8000000000000000ull;
+      } else {
+        const u32 b = op_bitcast<u32>(c);
+        k = c != c ? 0xffffffffu : b >> 31 ? ~b : b | 0x80000000u;
+      }
+    } else if constexpr (wide) {
+      k = static_cast<u64>(v) ^ 0x8000000000000000ull;
+    } else {
+      k = static_cast<u32>(static_cast<int>(v)) ^ 0x80000000u;
+    }
+    if (!Largest) k = ~k & (wide ? ~0ull : 0xffffffffull);
+    return k;
+  }
+};
+
+// The sum of v over the threads before this one, and over all. All threads call it; Threads of them.
+template <int Threads> AOTC_DI int count_before(int v, int& all) {
+  __shared__ int warp_sums[Threads / 32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  int sum = v;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const int other = static_cast<int>(__shfl_up_sync(0xffffffffu, static_cast<u32>(sum), by));
+    if (lane >= by) sum += other;
+  }
+  __syncthreads();
+  if (lane == 31) warp_sums[warp] = sum;
+  __syncthreads();
+  int earlier = 0;
+  all = 0;
+#pragma unroll
+  for (int w = 0; w < Threads / 32; ++w) {
+    if (w < warp) earlier += warp_sums[w];
+    all += warp_sums[w];
+  }
+  return earlier + sum - v;
+}
+
+// The k best of each line, in order: the key of the last one digit by digit, then those that are better and the first of its equals.
+template <class T, bool Largest, int Threads>
+AOTC_DI void topk_lines(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 k) {
+  typedef RadixKey<T, Largest> Key;
+  __shared__ int counts[256];
+  __shared__ int chosen, better_than;
+  if (k <= 0) return;
+  for (i64 line = blockIdx.x; line < outer * inner; line += gridDim.x) {
+    const T* const from = x + line / inner * n * inner + line % inner;
+    const i64 to = line / inner * k * inner + line % inner;
+    u64 key = 0, decided = 0;
+    int need = static_cast<int>(k);
+    for (int shift = Key::bits - 8; shift >= 0; shift -= 8) {
+      for (int d = threadIdx.x; d < 256; d += Threads) counts[d] = 0;
+      __syncthreads();
+      for (i64 i = threadIdx.x; i < n; i += Threads) {
+        const u64 own = Key::of(from[i * inner]);
+        if ((own & decided) == key) atomicAdd(&counts[static_cast<int>(own >> shift) & 255], 1);
+      }
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        int d = 255, above = 0;
+        for (; d > 0 && above + counts[d] < need; --d) above += counts[d];
+        chosen = d, better_than = above;
+      }
+      __syncthreads();
+      need -= better_than;
+      key |= static_cast<u64>(chosen) << shift, decided |= 255ull << shift;
+    }
+    // `need` of the equals are taken.
+    int better = 0, equal = 0;
+    for (i64 i0 = 0; i0 < n; i0 += Threads) {
+      const i64 i = i0 + threadIdx.x;
+      const T v = from[(i < n ? i : 0) * inner];
+      const u64 own = Key::of(v);
+      const bool is_better = i < n && own > key, is_equal = i < n && own == key;
+      int all_better, all_equal;
+      const int b = better + count_before<Threads>(is_better, all_better), e = equal + count_before<Threads>(is_equal, all_equal);
+      const i64 place = is_better ? b : is_equal && e < need ? k - need + e : -1;
+      if (place >= 0) values[to + place * inner] = v, indices[to + place * inner] = i;
+      better += all_better, equal += all_equal;
+    }
+    __syncthreads();
+    sort_entries(Entries<T, i64>{values + to, indices + to, inner}, k, Largest, BlockTeam());
+  }
+}

@@ -1,0 +1,90 @@
+/* A libcuda.so.1 whose device is the host: kernels compiled for the host over emulator.h, from the shared object that AOTC_EMULATED_KERNELS
+ * names, whatever image is loaded. For tests/gpu/emulate.py. Device memory lies between guards that are checked when it is freed. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, GUARD = 4096 };
+typedef struct Function {
+  void (*run)(const void*);
+  unsigned cluster;
+  void (*launch)(void (*)(const void*), unsigned, const unsigned*, const unsigned*, unsigned, const void*);
+} Function;
+static char tag;
+
+int cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
+int cuGetErrorString(int code, const char** text) { return (void)code, *text = "the emulated GPU refused", OK; }
+int cuDeviceGetCount(int* n) { return *n = 1, OK; }
+int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, OK; }
+int cuDeviceGetName(char* name, int n, int device) { return (void)device, snprintf(name, (size_t)n, "an emulated GPU"), OK; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) { return (void)device, *value = attribute == 75 ? 9 : 0, OK; }
+int cuDevicePrimaryCtxRetain(void** context, int device) { return (void)device, *context = &tag, OK; }
+int cuDevicePrimaryCtxRelease_v2(int device) { return (void)device, OK; }
+int cuCtxPushCurrent_v2(void* context) { return (void)context, OK; }
+int cuCtxPopCurrent_v2(void** context) { return *context = &tag, OK; }
+int cuCtxSetCurrent(void* context) { return (void)context, OK; }
+
+static char* guarded(size_t bytes) {
+  char* p = aligned_alloc(256, (bytes + 2 * GUARD + 511) / 256 * 256);
+  if (!p) return NULL;
+  memset(p, 0xa5, bytes + 2 * GUARD);
+  *(size_t*)p = bytes;
+  return p + GUARD;
+}
+static void release(char* p) {
+  char* base = p - GUARD;
+  const size_t bytes = *(size_t*)base;
+  size_t i;
+  for (i = sizeof bytes; i < GUARD; ++i)
+    if (base[i] != (char)0xa5 || p[bytes + i - sizeof bytes] != (char)0xa5) {
+      fprintf(stderr, "emulated GPU: a kernel wrote beside a block of %zu bytes\n", bytes);
+      abort();
+    }
+  free(base);
+}
+int cuMemAlloc_v2(uint64_t* p, size_t bytes) { return (*p = (uint64_t)guarded(bytes)) ? OK : OUT_OF_MEMORY; }
+int cuMemFree_v2(uint64_t p) { return release((char*)p), OK; }
+int cuMemHostAlloc(void** p, size_t bytes, unsigned flags) { return (void)flags, (*p = guarded(bytes)) ? OK : OUT_OF_MEMORY; }
+int cuMemFreeHost(void* p) { return release(p), OK; }
+int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t n) { return memcpy((void*)to, from, n), OK; }
+int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t n) { return memcpy(to, (void*)from, n), OK; }
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return (void)s, memcpy((void*)to, from, n), OK; }
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, memcpy(to, (void*)from, n), OK; }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, memmove((void*)to, (void*)from, n), OK; }
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void* s) { return (void)s, memset((void*)to, value, n), OK; }
+int cuStreamCreate(void** stream, unsigned flags) { return (void)flags, *stream = &tag, OK; }
+int cuStreamSynchronize(void* stream) { return (void)stream, OK; }
+
+int cuModuleLoadData(void** module, const void* image) {
+  const char* path = getenv("AOTC_EMULATED_KERNELS");
+  (void)image;
+  *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!*module) fprintf(stderr, "emulated GPU: %s\n", path ? dlerror() : "AOTC_EMULATED_KERNELS is not set");
+  return *module ? OK : NOT_FOUND;
+}
+int cuModuleUnload(void* module) { return dlclose(module), OK; }
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  char symbol[512];
+  Function* f = malloc(sizeof *f); /* as long as the process */
+  snprintf(symbol, sizeof symbol, "%s_host", name);
+  *(void**)&f->run = dlsym(module, symbol);
+  snprintf(symbol, sizeof symbol, "%s_cluster", name);
+  f->cluster = f->run ? *(const unsigned*)dlsym(module, symbol) : 0;
+  *(void**)&f->launch = dlsym(module, "aotc_host_launch");
+  *function = f;
+  return f->run ? OK : NOT_FOUND;
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  (void)function;
+  return attribute == 8 && value <= 227 * 1024 ? OK : INVALID_VALUE;
+}
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream,
+                   void** parameters, void** extra) {
+  const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  const Function* f = function;
+  (void)stream, (void)extra;
+  if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz == 0 || bx * by * bz > 1024 || shared > 227 * 1024) return INVALID_VALUE;
+  return f->launch(f->run, f->cluster, grid, block, shared, parameters[0]), OK;
+}

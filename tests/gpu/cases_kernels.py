@@ -1,0 +1,214 @@
+"""More models for the GPU tests, kernel kind by kernel kind: see cases.py, whose CASES they join."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from cases import CASES, R, Dim, case, case_of
+
+RI = torch.randint
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
+INTS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
+
+
+def each(types, f):
+    for name, t in types.items():
+        f(name, t)
+
+
+# ---- products
+def products(name, t):
+    make = (lambda *d: R(*d).to(t)) if t.is_floating_point else lambda *d: RI(0 if t == torch.uint8 else -9, 9, d).to(t)
+    case_of(f"product_{name}", lambda a, b, c: (a @ b, a @ c.transpose(0, 1), torch.bmm(a.reshape(5, 9, 21), b.reshape(21, 2, 17).permute(1, 0, 2)[:1].expand(5, 21, 17))),
+            lambda: (make(45, 21), make(21, 34), make(70, 21)))
+
+
+each({"f64": torch.float64, **INTS}, products)
+
+
+@case
+def product_f64_linear():
+    m = nn.Sequential(nn.Linear(33, 65), nn.GELU(), nn.Linear(65, 7)).double()
+    return m, [(R(n, 33, dtype=torch.float64),) for n in (5, 1, 70)], ({0: Dim("rows", min=1, max=100)},)
+
+
+case_of("product_f64_computed", lambda x, y: (torch.sin(x) * 2) @ (y + y.sum(0)), lambda: (R(37, 19, dtype=torch.float64), R(19, 23, dtype=torch.float64)))
+case_of("product_no_depth", lambda x, y: (x @ y + 1, x.double() @ y.double()), lambda: (R(5, 0), R(0, 7)))
+
+
+# ---- convolutions
+class Convs(nn.Module):
+    def __init__(self, *layers, after=F.relu):
+        super().__init__()
+        self.layers, self.after = nn.ModuleList(layers), after
+
+    def forward(self, x):
+        return [self.after(l(x)) for l in self.layers]
+
+
+def conv_case(name, layers, *shapes, dims=None, types=("f32",), after=F.relu):
+    for t in types:
+        CASES[f"conv_{name}_{t}"] = lambda t=t: (Convs(*layers(), after=after).to(TYPES[t]), [(R(*s).to(TYPES[t]),) for s in shapes], dims)
+
+
+ALL = ("f32", "f16", "bf16", "f64")
+conv_case("plain", lambda: [nn.Conv2d(5, 37, 3, padding=1), nn.Conv2d(5, 8, 1, bias=False), nn.Conv2d(5, 70, (3, 5), stride=2)], (2, 5, 13, 17), types=ALL)
+conv_case("deep", lambda: [nn.Conv2d(136, 24, 3, padding=1), nn.Conv2d(136, 40, 1, stride=2)], (1, 136, 7, 7), types=("f32", "bf16"))
+conv_case("groups", lambda: [nn.Conv2d(12, 12, 3, groups=12, padding=1), nn.Conv2d(12, 24, 3, groups=3), nn.Conv2d(12, 36, 3, groups=12, stride=2)], (2, 12, 9, 11),
+          types=("f32", "f16", "f64"))
+conv_case("dilated", lambda: [nn.Conv2d(6, 9, 3, dilation=2, padding=(2, 3)), nn.Conv2d(6, 9, (4, 2), dilation=(1, 3), padding="same")], (1, 6, 12, 10))
+conv_case("line", lambda: [nn.Conv1d(7, 20, 5, stride=3, padding=4), nn.Conv1d(7, 7, 3, groups=7)], (3, 7, 50), types=("f32", "bf16", "f64"))
+conv_case("volume", lambda: [nn.Conv3d(3, 10, 3, padding=1), nn.Conv3d(3, 6, (1, 2, 3), stride=(1, 2, 1))], (1, 3, 5, 7, 6), types=("f32", "f16", "f64"))
+conv_case("transposed", lambda: [nn.ConvTranspose2d(6, 10, 3, stride=2, padding=1, output_padding=1), nn.ConvTranspose2d(6, 9, (2, 4), stride=(3, 1), groups=3, dilation=(1, 2)),
+                                 nn.ConvTranspose2d(6, 33, 3)], (2, 6, 5, 7), types=("f32", "bf16", "f64"))
+conv_case("transposed_line", lambda: [nn.ConvTranspose1d(5, 6, 4, stride=2)], (2, 5, 11), types=("f32", "f16"))
+conv_case("dynamic", lambda: [nn.Conv2d(4, 18, 3, padding=1)], (2, 4, 8, 12), (1, 4, 16, 8), (3, 4, 12, 20), types=("f32", "f64"),
+          dims={"x": {0: Dim("batch", min=1, max=4), 2: 4 * Dim("rows", min=1, max=8), 3: 4 * Dim("columns", min=1, max=8)}})
+case_of("conv_weights_computed", lambda x, w: F.conv2d(x, w * 2, padding=1) + x[:, :1], lambda: (R(2, 4, 6, 8), R(8, 4, 3, 3)))
+
+
+@case
+def conv_residual():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.n, self.b, self.p = nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 3, padding=1), nn.MaxPool2d(2)
+
+        def forward(self, x):
+            return self.p(F.relu(self.b(F.silu(self.n(self.a(x)))) + x))
+
+    return Block(), [(R(2, 16, 10, 10),)], None
+
+
+# ---- attention
+sdpa = F.scaled_dot_product_attention
+
+
+def attention_case(name, f, q, kv, types=ALL, extra=lambda t: (), v=None):
+    for t in types:
+        case_of(f"attention_{name}_{t}", f, lambda t=t: (R(*q).to(TYPES[t]), R(*kv).to(TYPES[t]), R(*(v or kv)).to(TYPES[t]), *extra(TYPES[t])))
+
+
+attention_case("plain", lambda q, k, v: sdpa(q, k, v), (2, 3, 70, 32), (2, 3, 130, 32))
+attention_case("causal", lambda q, k, v: sdpa(q, k, v, is_causal=True), (1, 2, 77, 64), (1, 2, 77, 64))
+attention_case("odd", lambda q, k, v: sdpa(q, k, v, scale=0.3), (1, 2, 5, 23), (1, 2, 19, 23), v=(1, 2, 19, 41))
+attention_case("bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (torch.rand(2, 1, 17, 45) > 0.4,), types=("f32", "bf16", "f64"))
+attention_case("float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (R(17, 45).to(t),), types=("f32", "f16", "f64"))
+attention_case("gqa", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), (2, 6, 9, 64), (2, 2, 33, 64), types=("f32", "bf16"))
+attention_case("decode", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), (1, 4, 1, 64), (1, 2, 700, 64), types=("f32", "f16"))
+attention_case("wide", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 256), (1, 1, 40, 256), types=("f32", "bf16"))
+attention_case("wider", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 300), (1, 1, 40, 300), types=("f32", "f16"))
+attention_case("layout", lambda q, k, v: sdpa(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2).reshape(q.shape[0], q.shape[1], -1), (2, 21, 3, 32), (2, 37, 3, 32),
+               types=("f32", "bf16"))
+# A row whose every key is hidden by the lowest number attends to all alike; CPU eager gives NaN for one that sees no key, so none is here.
+attention_case("lowest", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (1, 2, 4, 16), (1, 2, 20, 16), types=("f32",),
+               extra=lambda t: (torch.full((4, 20), torch.finfo(torch.float32).min) * torch.tensor([[1.0], [0.0], [1.0], [0.0]]),))
+
+
+@case
+def attention_dynamic():
+    f = lambda q, k, v: sdpa(q, k, v)
+    from models import Fn
+    seq, past = Dim("seq", min=1, max=200), Dim("past", min=1, max=300)
+    samples = [tuple(R(2, 2, n, 32) for n in (l, s, s)) for l, s in ((40, 70), (1, 300), (130, 5))]
+    return Fn(f), samples, ({2: seq}, {2: past}, {2: past})
+
+
+# ---- whole-tensor algorithms
+def same_values(t, *d):
+    return RI(0, 9, d).to(t) if t != torch.bool else RI(0, 2, d).bool()
+
+
+def sorting(name, t):
+    case_of(f"sort_{name}", lambda x: (*torch.sort(x, dim=1, stable=True), *torch.sort(x, dim=0, descending=True, stable=True)), lambda: (same_values(t, 5, 37),))
+
+
+each({**TYPES, **INTS, "bool": torch.bool}, sorting)
+case_of("sort_long", lambda x: (*torch.sort(x, dim=-1, stable=True), torch.argsort(x[:, :3000], descending=True, stable=True)), lambda: (R(2, 70000),))
+case_of("sort_nan", lambda x: (*torch.sort(x, stable=True), *torch.sort(x, descending=True, stable=True)),
+        lambda: (torch.tensor([3.0, float("nan"), -0.0, 0.0, float("inf"), -1.0, float("nan"), -float("inf")]),))
+case_of("sort_dynamic", lambda x: tuple(torch.sort(x, stable=True)), *[lambda n=n: (R(3, n),) for n in (20, 1, 1000)], dims=({1: Dim("n", min=1)},))
+for name, t in {**TYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int8}.items():
+    case_of(f"topk_{name}", lambda x: (torch.topk(x, 5)[0], torch.topk(x, 7, dim=0, largest=False)[0], torch.topk(x, x.shape[1])[0]),
+            lambda t=t: ((R(9, 333) * 50).to(t),))
+case_of("topk_indices", lambda x: (*torch.topk(x, 13), *torch.topk(x, 3, dim=0, largest=False), x.kthvalue(4)[0]), lambda: (torch.randperm(5 * 4001).view(5, 4001).float() - 9000,))
+case_of("topk_nan", lambda x: torch.topk(x, 4)[0], lambda: (torch.tensor([3.0, float("nan"), -0.0, 0.0, float("inf"), -1.0, 7.0]),))
+
+
+def scattering(name, t):
+    make = (lambda *d: R(*d).to(t)) if t.is_floating_point else lambda *d: RI(-5, 5, d).to(t)
+    case_of(f"scatter_{name}", lambda x, i, s: (x.scatter(1, i, s), x.scatter_add(0, i % 6, s), *(x.scatter_reduce(1, i, s, r, include_self=k) for r in
+                                                ("sum", "prod", "amax", "amin", "mean") for k in (True, False))),
+            lambda: (make(6, 11), torch.stack([torch.randperm(9) for _ in range(4)]), make(5, 10)))
+
+
+each({"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32}, scattering)
+case_of("scatter_repeated", lambda x, i, s: (x.scatter_add(1, i, s), x.scatter_reduce(0, i[:, :9] % 5, s, "amax"), x.scatter_reduce(1, i, s, "mean")),
+        lambda: (R(5, 9), RI(0, 9, (5, 40)), R(5, 40)))
+case_of("scatter_rows", lambda x, i, s: (x.index_add(0, i, s), torch.zeros_like(x).scatter_add(0, i.unsqueeze(1).expand(-1, 33), s)), lambda: (R(50, 33), RI(0, 50, (300,)), R(300, 33)))
+case_of("scatter_point", lambda x, i: x.scatter(0, i, x * 2), lambda: (torch.tensor(3.0), torch.tensor(0)))
+def put_columns(x, j, w):
+    y = x.clone()
+    y[(slice(None), *(j if isinstance(j, tuple) else (j,)))] += w
+    return y
+
+
+case_of("index_put", lambda x, i, j, v, w, u: (torch.index_put(x, (i, j), v), torch.index_put(x, (i,), w, accumulate=True), put_columns(x, j, u)),
+        lambda: (R(6, 8), torch.tensor([0, 4, -1, 2, 3]), torch.tensor([1, -2, 7, 0, 3]), R(5), R(5, 8), R(6, 5)))
+case_of("index_put_types", lambda x, y, b, i: (torch.index_put(x, (i,), x[:4], accumulate=True), torch.index_put(y, (i,), y[:4], accumulate=True), torch.index_put(b, (i,), ~b[:4])),
+        lambda: (RI(-9, 9, (7, 3)), R(7, 3).double(), RI(0, 2, (7, 3)).bool(), torch.tensor([2, 2, -1, 0])[[0, 2, 3, 1]]))
+case_of("index_put_middle", lambda x, i, v: put_columns(x, (i, i + 0), v), lambda: (R(3, 5, 5, 4), torch.tensor([4, 0, 2]), R(3, 3, 4)))
+
+
+@case
+def cache_update():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("k", torch.zeros(1, 2, 32, 16))
+
+        def forward(self, x, at):
+            self.k[:, :, at] = x
+            return sdpa(x, self.k, self.k)
+
+    return Cache(), [(R(1, 2, 3, 16), torch.tensor([4, 5, 6]))], None
+
+
+def recurrent(name, make, state=1, t=torch.float32, batch=3, steps=7):
+    def f():
+        m = make().to(t)
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.m = m
+
+            def forward(self, x):
+                y, s = self.m(x)
+                return [y, *(s if isinstance(s, tuple) else [s])]
+
+        return Net(), [(R(steps, batch, 10).to(t),)], None
+
+    CASES[f"recurrence_{name}"] = f
+
+
+recurrent("lstm", lambda: nn.LSTM(10, 45, num_layers=2, bidirectional=True))
+recurrent("lstm_f64", lambda: nn.LSTM(10, 33), t=torch.float64)
+recurrent("lstm_bf16", lambda: nn.LSTM(10, 64), t=torch.bfloat16, batch=5)
+recurrent("lstm_projected", lambda: nn.LSTM(10, 40, proj_size=12, bidirectional=True), batch=6)
+recurrent("gru", lambda: nn.GRU(10, 70, bidirectional=True), batch=1)
+recurrent("gru_f16", lambda: nn.GRU(10, 24), t=torch.float16)
+recurrent("tanh", lambda: nn.RNN(10, 31))
+recurrent("relu", lambda: nn.RNN(10, 31, nonlinearity="relu"), batch=9)
+recurrent("lstm_long", lambda: nn.LSTM(10, 96), steps=60)
+
+# ---- fused loops: long rows, scans
+case_of("scan_long", lambda x: (x.cumsum(1), x.cumsum(0), x[:, :700].cumprod(1), x.logcumsumexp(1)), lambda: (R(3, 5001) * 0.01 + 1,))
+case_of("scan_indices", lambda x, y: (*x.cummax(1), *x.cummin(0), *y.cummax(1)), lambda: (R(5, 700), RI(0, 50, (4, 300))))
+case_of("scan_kept", lambda x: (x.cumsum(1) / x.cumsum(1).amax(1, keepdim=True), torch.softmax(x.cumsum(1), 1)), lambda: (torch.rand(3, 900),))
+case_of("scan_types", lambda x, y: (x.cumsum(1), y.cumsum(1), y.bool().cumsum(0), (x + 1).cumsum(0)), lambda: (R(5, 65).double(), RI(-9, 9, (6, 77))))
+case_of("scan_dynamic", lambda x: x.cumsum(1) - x.sum(1, keepdim=True), *[lambda n=n: (R(2, n),) for n in (30, 1, 777)], dims=({1: Dim("n", min=1)},))
+case_of("vocabulary", lambda x: (x.argmax(-1), torch.softmax(x, -1), torch.log_softmax(x, -1)[:, :10], x.logsumexp(-1)), lambda: (R(2, 128256),))
+case_of("row_unbounded", lambda x: (torch.softmax(torch.sin(x) * x.exp(), -1), F.layer_norm(torch.tanh(x), x.shape[-1:])), *[lambda n=n: (R(3, n),) for n in (100, 1, 3001)],
+        dims=({1: Dim("n", min=1)},))
+case_of("whole", lambda x: (x.sum(), x.argmax(), x.std(), x.amax(), (x > 0).any(), x.mean((0, 2))), lambda: (R(40, 50, 60),))
+case_of("columns", lambda x: (x.sum(0), x.argmax(0), torch.softmax(x, 0), x.var(0)), lambda: (R(900, 9),))

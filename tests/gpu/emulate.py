@@ -1,0 +1,88 @@
+"""Runs the cases of make_cases.py --keep without a GPU: their generated CUDA code, compiled as host C++ over tests/cuda/emulator.h. Makes them
+first with --make. Exits with 77 (skipped) where that needs NVRTC and it is not installed.
+
+    emulate.py --cases DIR --driver DIR_OF_LIBCUDA [--make AOTC] [--few] [--cxx g++] [--jobs N] [name ...]
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNELS = os.path.join(HERE, "..", "..", "compiler", "kernels", "cuda")
+DYNAMIC = "extern __shared__ __align__(16) char shared[];"
+KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds__\([^)]*\) (\w+)\(const")
+
+
+# One of each kernel kind and way to compute it.
+FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64",
+       "conv_transposed_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
+       "sort_dynamic", "topk_f16", "topk_indices", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update", "recurrence_lstm_projected",
+       "recurrence_gru", "scan_indices", "scan_dynamic", "row_unbounded"]
+
+
+def emulated(text):
+    """Shared memory is a block's own, not the translation unit's."""
+    return text.replace(DYNAMIC, "char* const shared = emulator::now->block->shared;").replace('#include "ptx.cuh"', "")
+
+
+def compile_host(source, folder, library, cxx):
+    os.makedirs(folder, exist_ok=True)
+    for header in glob.glob(os.path.join(KERNELS, "*.cuh")):
+        with open(header) as f, open(os.path.join(folder, os.path.basename(header)), "w") as out:
+            out.write(emulated(f.read()))
+    text = open(source).read()
+    exports = "".join(f"AOTC_EMULATED_KERNEL({name}, {cluster or 1})\n" for cluster, name in KERNEL.findall(text))
+    path = os.path.join(folder, "emulated.cpp")
+    with open(path, "w") as out:
+        out.write('#include "cuda/emulator.h"\n' + emulated(text) + exports)
+    subprocess.run([cxx, "-std=c++20", "-O1", "-march=x86-64-v3", "-w", "-fwrapv", "-shared", "-fPIC", "-I", folder, "-I", os.path.join(HERE, ".."),
+                    path, "-o", library], check=True)
+
+
+def run(o, name):
+    path = os.path.join(o.cases, name)
+    library = path + ".host.so"
+    try:
+        compile_host(os.path.join(path + ".keep", "kernels.cu"), path + ".host", library, o.cxx)
+    except (OSError, subprocess.CalledProcessError) as e:
+        return False, f"FAIL {name}: {e}"
+    env = dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=library)
+    r = subprocess.run([sys.executable, os.path.join(HERE, "run_cases.py"), o.cases, name, "--once"], capture_output=True, text=True, env=env)
+    return r.returncode == 0, (r.stdout.rsplit("\n", 2)[0] + r.stderr[-600:]).strip() or f"FAIL {name}: exit {r.returncode}"
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--cases", required=True)
+    p.add_argument("--driver", required=True)
+    p.add_argument("--cxx", default="c++")
+    p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--make", metavar="AOTC")
+    p.add_argument("--few", action="store_true", help="one case of each kind of kernel")
+    p.add_argument("names", nargs="*")
+    o = p.parse_args()
+    o.names = o.names or (FEW if o.few else [])
+    if o.make:
+        env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
+        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", *o.names]
+        r = subprocess.run(command, capture_output=True, text=True, env=env)
+        if "NVRTC was not found" in r.stdout:
+            sys.exit(77)
+        if r.returncode:
+            sys.exit(r.stdout + r.stderr)
+    names = o.names or sorted(os.path.basename(f)[:-4] for f in glob.glob(os.path.join(o.cases, "*.npz")))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for ok, text in pool.map(lambda n: run(o, n), names):
+            failed += not ok
+            print(text, flush=True)
+    print(f"{len(names) - failed} of {len(names)} cases pass on the emulated GPU")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

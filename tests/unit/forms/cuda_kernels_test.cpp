@@ -1,0 +1,269 @@
+// The CUDA forms of all kernel kinds beside fused loops: every kernel has a choice that fits, all that fit are legal, survive their text
+// and stay within what a launch may have; the last form of a kind takes everything; the text of each form compiles.
+#include <set>
+
+#include "cuda_support.h"
+#include "forms/rules.h"
+#include "unit/emit_cpu/kernel_builder.h"
+
+using namespace aotc;
+using namespace aotc::test;
+
+namespace {
+
+constexpr DType kFloats[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
+constexpr DType kAll[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64,
+                          DType::i32, DType::i16, DType::i8,   DType::u8,  DType::boolean};
+
+/// acc (+ bias) to an output of the kernel's type.
+LoopKernel epilogue(DType t, DType acc, const std::vector<Expr>& outer, const Expr& columns, IdVec<ParamId, Param> params) {
+  KernelBuilder b("epilogue");
+  Expr at = 0;
+  for (const Expr& n : outer) at = at * n + b.outer("o", n);
+  const Expr column = b.inner("column", columns);
+  b.k.params = std::move(params);
+  const ParamId out = static_cast<ParamId>(b.k.params.size() - 1);
+  const ParamId sums = b.param("acc", ParamRole::acc, acc, {});
+  b.block(true);
+  b.store(out, at * columns + column, b.op(Op::cast, t, {b.load(sums, at * columns + column)}));
+  return std::move(b.k);
+}
+
+IdVec<ParamId, Param> params(DType t, std::initializer_list<const char*> inputs) {
+  IdVec<ParamId, Param> p;
+  for (const char* name : inputs) p.push({name, ParamRole::input, t, {1000}});
+  p.push({"out", ParamRole::output, t, {1000}});
+  return p;
+}
+
+MatmulKernel product(DType t, const Expr& m, const Expr& n, const Expr& k, bool computed = false) {
+  MatmulKernel mm;
+  mm.name = fmt::format("product_{}", dtype_name(t));
+  mm.params = params(t, {"a", "b"});
+  mm.batch = {3};
+  mm.m = m, mm.n = n, mm.k = k, mm.in = t, mm.acc = accumulator_type(t);
+  mm.a = {ParamId{0}, 0, {m * k}, k, 1};
+  mm.b = {ParamId{1}, 0, {0}, n, 1};
+  if (computed) {
+    KernelBuilder b("prologue");
+    const Expr z = b.outer("z", 3), row = b.outer("row", m), column = b.inner("column", k);
+    b.k.params = mm.params;
+    const ParamId to = b.param("operand", ParamRole::operand, t, {m, k});
+    b.block(true);
+    b.store(to, row * k + column, b.op(Op::neg, t, {b.load(ParamId{0}, (z * m + row) * k + column)}));
+    mm.a = {};
+    mm.a.prologue = std::move(b.k);
+  }
+  mm.segments.push_back({0, n, epilogue(t, mm.acc, {3, m}, n, mm.params)});
+  return mm;
+}
+
+ConvKernel convolution(DType t, Ints kernel, int64_t c, int64_t co, int64_t groups, bool transposed) {
+  ConvKernel v;
+  v.name = fmt::format("conv_{}", dtype_name(t));
+  v.params = params(t, {"x", "w"});
+  v.x = ParamId{0}, v.w = ParamId{1};
+  v.transposed = transposed;
+  v.x_dims = {2, c}, v.out_dims = {2, co};
+  Expr pixels = 1;
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    v.x_dims.push_back(20), v.out_dims.push_back(18);
+    pixels *= 18;
+  }
+  v.kernel = std::move(kernel);
+  v.stride = Ints(v.kernel.size(), transposed ? 2 : 1), v.dilation = Ints(v.kernel.size(), 1);
+  v.padding = v.padding_hi = Ints(v.kernel.size(), 1);
+  v.groups = groups;
+  v.in = t, v.acc = accumulator_type(t);
+  v.epilogue = epilogue(t, v.acc, {2, co}, pixels, v.params);
+  return v;
+}
+
+AttentionKernel attention(DType t, const Expr& q, const Expr& kv, const Expr& e, std::optional<DType> mask, bool causal) {
+  AttentionKernel a;
+  a.name = fmt::format("attention_{}", dtype_name(t));
+  a.batch = 2, a.heads = 8, a.kv_heads = 2, a.q_len = q, a.kv_len = kv, a.head_dim = a.v_dim = e;
+  a.params = params(t, {"q", "k", "v"});
+  a.dtype = t, a.causal = causal, a.scale = 0.125;
+  const auto view = [&](uint32_t p, const Expr& heads, const Expr& s) {
+    return AttentionKernel::View{ParamId{p}, 0, heads * s * e, s * e, e, 1};
+  };
+  a.q = view(0, 8, q), a.k = view(1, 2, kv), a.v = view(2, 2, kv), a.out = view(3, 8, q);
+  if (mask) a.mask = AttentionKernel::View{a.params.push({"mask", ParamRole::input, *mask, {1000}}), 0, 0, 0, kv, 1};
+  return a;
+}
+
+LibraryKernel library(const std::string& algorithm, DType t, size_t n_params, Exprs sizes) {
+  LibraryKernel k;
+  k.name = fmt::format("{}_{}", algorithm, dtype_name(t));
+  k.algorithm = algorithm;
+  for (size_t i = 0; i < n_params; ++i) k.params.push({"p", ParamRole::input, t, {1000}});
+  k.sizes = std::move(sizes);
+  return k;
+}
+
+/// Checks all candidates; the decision.
+forms::Decision checked(const loop::Kernel& k, const Machine& machine = h200()) {
+  const SymTable syms = syms_of(k);
+  const forms::Site site{k, syms, machine};
+  const forms::Decision d = forms::decide(site);
+  for (const forms::Candidate& c : d.candidates) {
+    if (!c.fit) {
+      CHECK(!c.fit.why.empty());
+      continue;
+    }
+    INFO(loop::kernel_name(k) << ": " << forms::str(c.choice));
+    CHECK(forms::check(c.choice));
+    CHECK(c.choice.form->legal(c.choice));
+    CHECK(*forms::parse_choice(forms::str(c.choice)) == c.choice);
+    CHECK(c.cost_ns >= 0);
+    const forms::StepSpec s = c.choice.form->step(site, c.choice);
+    CHECK(s.max_smem_bytes <= machine.shared_bytes);
+    CHECK(s.block[0] % 32 == 0);
+    CHECK(s.block[0] >= 32);
+    CHECK(s.block[0] <= 1024);
+    for (int i : {1, 2}) CHECK(syms.interval(s.grid[static_cast<size_t>(i)]).max <= 65535);
+    CHECK(syms.interval(syms.simplify(s.grid[0])).max <= INT32_MAX);
+  }
+  return d;
+}
+std::set<std::string_view> forms_that_fit(const forms::Decision& d) {
+  std::set<std::string_view> names;
+  for (const forms::Candidate& c : d.candidates)
+    if (c.fit) names.insert(c.choice.form->name());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA products of every type, on old and new machines, with operands in memory or computed") {
+  const Machine old = machine_of(std::string("sm_75"));
+  for (DType t : kAll) {
+    if (is_bool(t)) continue;
+    for (int64_t m : {1, 33, 4096})
+      for (int64_t k : {1, 40, 4096})
+        for (bool computed : {false, true})
+          for (const Machine* machine : {&h200(), &old}) {
+            const auto names = forms_that_fit(checked(product(t, m, 700, k, computed), *machine));
+            CHECK(names.count("cuda_simt"));
+            CHECK(names.count("cuda_mma") == (machine->sm >= 80 && !computed && (t == DType::f32 || is_half(t))));
+          }
+    CHECK(checked(product(t, 512, 512, 512)).choice.form->name() == (t == DType::f32 || is_half(t) ? "cuda_mma" : "cuda_simt"));
+  }
+}
+
+TEST_CASE("what tensor cores multiply is computed before, other operands on their way into a CUDA product") {
+  const loop::FusionRules rules = forms::rules_of(h200());
+  for (DType t : {DType::f32, DType::f16, DType::bf16}) CHECK(!rules.prologue(t, 0));
+  for (DType t : {DType::f64, DType::i64, DType::i32, DType::i8}) CHECK(rules.prologue(t, 1));
+  CHECK(forms::rules_of(machine_of(std::string("sm_75"))).prologue(DType::f32, 0));
+}
+
+TEST_CASE("CUDA convolutions of every type, rank and grouping") {
+  for (DType t : kAll) {
+    if (is_bool(t)) continue;
+    for (const Ints& kernel : {Ints{3}, Ints{3, 1}, Ints{3, 3, 3}, Ints{1, 2, 1, 2}})
+      for (int64_t groups : {1, 4, 64})
+        for (bool transposed : {false, true}) {
+          const auto names = forms_that_fit(checked(convolution(t, kernel, 64, 128, groups, transposed)));
+          CHECK(names.count("cuda_conv_simt"));
+          CHECK(names.count("cuda_conv_points"));
+          CHECK(names.count("cuda_conv_mma") == (t == DType::f32 || is_half(t)));
+        }
+  }
+  CHECK(checked(convolution(DType::f16, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
+  CHECK(checked(convolution(DType::f32, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
+  CHECK(checked(convolution(DType::f32, {3, 3}, 64, 64, 64, false)).choice.form->name() == "cuda_conv_points");
+}
+
+TEST_CASE("CUDA attention of every type and head size; long keys are divided") {
+  for (DType t : kFloats)
+    for (int64_t e : {1, 64, 72, 256, 300})
+      for (int64_t q : {1, 77, 4096}) {
+        const forms::Decision d = checked(attention(t, q, 1000, e, DType::boolean, true));
+        CHECK(forms_that_fit(d).count("cuda_attention"));
+        CHECK((d.choice.form->name() == "cuda_attention_mma") == (t != DType::f64 && e <= 256));
+      }
+  SymTable syms;
+  AttentionKernel a = attention(DType::f16, 10, 10, 64, std::nullopt, false);
+  a.head_dim = a.v_dim = Expr::symbol(a.syms.add({"e", SymKind::shape, 1, kInf, 1, {}, {}}));
+  CHECK(checked(a).choice.form->name() == "cuda_attention");
+  CHECK(field(attention(DType::bf16, 1, 4096, 128, std::nullopt, false), "split") > 1);
+  CHECK(field(attention(DType::bf16, 4096, 4096, 128, std::nullopt, false), "split") == 1);
+}
+
+TEST_CASE("CUDA forms of whole-tensor algorithms") {
+  for (DType t : kAll) {
+    CHECK(field(library("sort", t, 3, {4, 1000, 1}), "blocks") == 1);
+    CHECK(field(library("sort", t, 3, {4, 1000000, 1}), "blocks") > 1);
+    checked(library("sort", t, 3, {4, 1000, 1}));
+    checked(library("topk", t, 3, {4, 1000, 1, 10}));
+    LibraryKernel s = library("scatter", t, 4, {2, 30, 40, 20, 40, 20, 40});
+    s.attrs[Attr::dim] = int64_t{0};
+    for (const char* reduce : {"none", "sum", "prod", "amax", "amin", "mean"}) {
+      s.attrs[Attr::reduce] = std::string(reduce);
+      checked(s);
+    }
+    CHECK(field(s, "by_element") == 1);
+    checked(library("index_put", t, 4, {2, 30, 40, 1, 0, 1, 7, 0}));
+  }
+  LibraryKernel r = library("recurrence", DType::f32, 7, {100, 3, 256, 256});
+  r.attrs[Attr::cell] = std::string("lstm");
+  CHECK(checked(r).choice.values.at(1) > 1);
+  CHECK(checked(r, machine_of(std::string("sm_80"))).choice.values.at(1) == 1);
+}
+
+TEST_CASE("the CUDA text of products and convolutions compiles") {
+  for (DType t : kAll) {
+    if (is_bool(t)) continue;
+    loop::Module m;
+    m.kernels.push(product(t, 65, 130, 33, !(t == DType::f32 || is_half(t))));
+    m.kernels.push(convolution(t, {3, 2}, 8, 64, 2, false));
+    m.kernels.push(convolution(t, {3, 1, 2}, 8, 64, 1, true));
+    size_t n = 0;
+    for (loop::Kernel& k : m.kernels) std::visit([&](auto& x) { x.name += fmt::format("_{}", n++); }, k);
+    compiles(m);
+  }
+}
+
+TEST_CASE("the CUDA text of attention compiles") {
+  for (DType t : kFloats) {
+    loop::Module m;
+    m.kernels.push(attention(t, 77, 200, 64, std::nullopt, true));
+    m.kernels.push(attention(t, 1, 3000, 40, is_half(t) ? DType::boolean : t, false));
+    if (t == DType::f16) m.kernels.push(attention(t, 77, 200, 256, DType::f32, false));
+    size_t n = 0;
+    for (loop::Kernel& k : m.kernels) std::visit([&](auto& x) { x.name += fmt::format("_{}", n++); }, k);
+    compiles(m);
+  }
+}
+
+TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
+  for (DType t : kAll) {
+    loop::Module m;
+    m.kernels.push(library("sort", t, 3, {4, 1000, 1}));
+    m.kernels.push(library("topk", t, 3, {4, 1000, 1, 10}));
+    size_t n = 0;
+    for (const char* reduce : {"none", "sum", "prod", "amax", "amin", "mean"}) {
+      LibraryKernel s = library("scatter", t, 4, {2, 30, 40, 20, 40, 20, 40});
+      s.name += fmt::format("_{}", n);
+      s.attrs[Attr::dim] = int64_t{1};
+      s.attrs[Attr::reduce] = std::string(reduce);
+      s.attrs[Attr::include_self] = n++ % 2 == 0;
+      m.kernels.push(s);
+    }
+    for (bool accumulate : {false, true}) {
+      LibraryKernel p = library("index_put", t, 4, {3, 30, 40, 5, 2, 0, 2, 1, 7, 0});
+      p.name += fmt::format("_{}", accumulate);
+      p.attrs[Attr::accumulate] = accumulate;
+      m.kernels.push(p);
+    }
+    compiles(m, t == DType::f32 ? 2 : 1);
+  }
+  for (DType t : kFloats)
+    for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
+      LibraryKernel r = library("recurrence", t, std::string(cell) == "lstm" ? 8 : 6, {100, 3, 256, 256});
+      r.attrs[Attr::cell] = std::string(cell);
+      compiles(r, t == DType::f32 ? 2 : 1);
+    }
+}

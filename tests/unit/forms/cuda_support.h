@@ -1,0 +1,83 @@
+#pragma once
+// What the tests of CUDA forms share: the decision for an H200, and generated text through NVRTC, which needs no GPU; where it is not
+// installed (packaging/setup.sh installs it) compiles() says so and passes.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "emit/cuda/module.h"
+#include "emit/cuda/nvrtc.h"
+#include "forms/list.h"
+
+namespace aotc::test {
+
+inline std::vector<emit::cuda::SourceFile> headers() {
+  std::vector<emit::cuda::SourceFile> out;
+  for (const auto& file : std::filesystem::directory_iterator(AOTC_TEST_DIR "/../compiler/kernels/cuda")) {
+    if (file.path().extension() != ".cuh") continue;
+    std::ifstream in(file.path());
+    std::stringstream text;
+    text << in.rdbuf();
+    out.push_back({file.path().filename().string(), text.str()});
+  }
+  return out;
+}
+
+inline const Machine& h200() {
+  static const Machine machine = machine_of(std::string("sm_90a"));
+  return machine;
+}
+
+inline SymTable syms_of(const loop::Kernel& k) {
+  return std::visit([](const auto& x) { return x.syms; }, k);
+}
+
+inline forms::Decision decide(const loop::Kernel& k) {
+  const SymTable syms = syms_of(k);
+  return forms::decide({k, syms, h200()});
+}
+inline forms::StepSpec step_of(const loop::Kernel& k) {
+  const forms::Choice c = decide(k).choice;
+  const SymTable syms = syms_of(k);
+  return c.form->step({k, syms, h200()}, c);
+}
+/// A field of the first choice.
+inline int field(const loop::Kernel& k, std::string_view name) {
+  const forms::Choice c = decide(k).choice;
+  for (size_t i = 0; i < c.values.size(); ++i)
+    if (c.form->fields()[i].name == name) return c.values[i];
+  FAIL("no field " << name);
+  return 0;
+}
+
+/// The best `most` candidates of each form for every kernel, for an architecture with clusters and one without.
+inline void compiles(const loop::Module& m, size_t most) {
+  std::string source = "#include \"gemm.cuh\"\n";
+  for (const loop::Kernel& k : m.kernels) {
+    const SymTable syms = syms_of(k);
+    std::map<const forms::Form*, size_t> seen;
+    size_t n = 0;
+    for (const forms::Candidate& c : decide(k).candidates)
+      if (c.fit && seen[c.choice.form]++ < most)
+        source += c.choice.form->source({k, syms, h200()}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
+  }
+  const Result<emit::cuda::Nvrtc> nvrtc = emit::cuda::Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  for (const emit::cuda::Cubin& c : emit::cuda::compile_module(source, headers(), {"sm_90a", "sm_80"})) {
+    INFO(c.sm);
+    CHECK(c.bytes.size() > 1000);
+  }
+}
+inline void compiles(const loop::Module& m) { compiles(m, 1); }
+inline void compiles(loop::Kernel k, size_t most = 1) {
+  loop::Module m;
+  m.kernels.push(std::move(k));
+  compiles(m, most);
+}
+
+}  // namespace aotc::test
