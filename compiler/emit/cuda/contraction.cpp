@@ -124,6 +124,7 @@ class Conv {
     out += fmt::format("  const ConvSizes<{}_shape> z{{{}, {}, {}, {}, {}, {}, {{{}}}, {{{}}}}};\n", symbol_, expr(k_.x_dims[0]),
                        expr(floordiv(k_.x_dims[1], k_.groups)), expr(floordiv(k_.out_dims[1], k_.groups)), k_.groups, expr(pixels),
                        expr(points), in, result);
+    out += fmt::format("  __shared__ ConvTaps<{}_shape> taps;\n  taps.fill(z);\n  __syncthreads();\n", symbol_);
     for (const auto& [name, p] : {std::pair("x", k_.x), std::pair("w", k_.w)})
       out += fmt::format("  const {0}* const {1} = static_cast<const {0}*>(a.ptr[{2}]);\n", c_type(k_.in), name, idx(p));
     return out;
@@ -132,7 +133,7 @@ class Conv {
   std::string points(int threads) const {
     std::string body = names();
     body += fmt::format(
-        "  conv_points<{0}, {1}>(z, x, w, [&]({1} acc, i64 image, i64 channel, i64 pixel) {{ {2}_epilogue{{a}}(acc, image, channel, "
+        "  conv_points<{0}, {1}>(z, taps, x, w, [&]({1} acc, i64 image, i64 channel, i64 pixel) {{ {2}_epilogue{{a}}(acc, image, channel, "
         "pixel); "
         "}});\n",
         c_type(k_.in), c_type(k_.acc), symbol_);
@@ -148,7 +149,7 @@ class Conv {
                        block_m - 1, block_m, split);
     out += "  for (i64 group = blockIdx.y; group < z.groups; group += gridDim.y) {\n";
     out += fmt::format("    const ConvWeights{} weights{{z, w + group * z.out_channels * z.k()}};\n", types);
-    out += fmt::format("    const ConvWindows{} windows{{z, x + group * z.channels * z.points}};\n", types);
+    out += fmt::format("    const ConvWindows{} windows{{z, taps, x + group * z.channels * z.points}};\n", types);
     out += fmt::format("    {}(weights, windows, block % row_blocks * {}, block / row_blocks * {}, z.out_channels, columns, ", call,
                        block_m, block_n);
     out += fmt::format("static_cast<int>(z.k()), [&]({} acc, i64 channel, i64 column) {{\n", c_type(k_.acc));

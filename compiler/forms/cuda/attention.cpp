@@ -64,7 +64,7 @@ class Mma final : public FormOf<AttentionKernel> {
     const int64_t units = at_least_one(k.batch, s) * at_least_one(k.kv_heads, s), rows = at_least_one(rows_of(k), s),
                   keys = at_least_one(k.kv_len, s);
     std::vector<Candidate> all;
-    for (const auto& [row_warps, k_warps] : {std::pair(4, 1), std::pair(1, 4), std::pair(2, 2)})
+    for (const auto& [row_warps, k_warps] : {std::pair(4, 1), std::pair(8, 1), std::pair(1, 4), std::pair(2, 2)})
       for (int step : {64, 32})
         for (int stages : {2, 1})
           for (int split = 1; split <= 8; split *= 2) {
@@ -104,10 +104,11 @@ class Mma final : public FormOf<AttentionKernel> {
     const double by_registers = std::max(1.0, std::floor(65536.0 / ((held + 90.0) * shape.threads())));
     const double resident = std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), 4.0}));
     const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
-    const double waves = std::ceil(blocks / (m.cores * resident));
+    const double filled = blocks / (m.cores * resident), waves = filled > 4 ? filled : std::ceil(filled);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
     const double steps = std::ceil(static_cast<double>(keys) * (k.causal ? 0.6 : 1.0) / step_keys / t.split);
-    const double work = static_cast<double>(shape.rows()) * step_keys * channels / (elem == 4 ? 150.0 : 700.0);
+    const double work = static_cast<double>(shape.rows()) * step_keys * channels / (elem == 4 ? 150.0 : 700.0) +
+                        step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
     const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
     r.cost_ns = kLaunchNs + waves * steps * std::max(waiting, share * std::max(work, loads)) +
                 waves * ((shape.k_warps * t.split > 1 ? 1300 : 500) + (t.split > 1 ? 1500 : 0) + 2.0 * held * shape.rows() / 16);

@@ -17,7 +17,7 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr double kFind = 14;  ///< instructions that find one element of a window
+constexpr double kFind = 8;  ///< instructions that find one element of a window
 
 struct ConvTile : MatmulTile {
   ConvTile() = default;

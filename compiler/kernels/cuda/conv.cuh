@@ -18,15 +18,48 @@ template <class Shape> struct ConvSizes {
   }
 };
 
+// Where the taps of a window lie behind its place in a channel: in shared memory, for windows of so few taps that a line knows by a bit each
+// which of them are inside. All threads call fill; a barrier follows.
+template <class Shape> struct ConvTaps {
+  static constexpr bool few = Shape::taps <= 64;
+  typedef typename choose<(Shape::taps <= 32), u32, u64>::type Mask;
+  int offset[few ? Shape::taps : 1];
+  AOTC_DI void fill(const ConvSizes<Shape>& z) {
+    if (!few) return;
+    for (int i = threadIdx.x; i < Shape::taps; i += blockDim.x) {
+      int tap = i, at = 0, step = 1;
+#pragma unroll
+      for (int d = Shape::rank - 1; d >= 0; --d) {
+        const int t = tap % Shape::kernel(d) * Shape::dilation(d);
+        tap /= Shape::kernel(d);
+        at += (Shape::transposed ? -(t / Shape::stride(d)) : t) * step;
+        step *= z.in[d];
+      }
+      offset[i] = at;
+    }
+  }
+};
+
 // The windows of the input. A line is an output pixel of one of the images.
 template <class T, class Acc, class Shape> struct ConvWindows {
-  typedef ConvSizes<Shape> Sizes;
-  const Sizes& z;
+  typedef ConvTaps<Shape> Taps;
+  const ConvSizes<Shape>& z;
+  const Taps& taps;
   const T* x;  // the group's first channel of the first image
   struct Line {
-    const T* x;
-    int at[Shape::rank];  // where tap 0 lies; transposed: times the stride
+    const T* x;                  // of few taps: at the window's place
+    int at[Shape::rank];         // where tap 0 lies; transposed: times the stride
+    typename Taps::Mask inside;  // of few taps: which of them are in the input
   };
+  // Where tap t of dim d lies, or -1.
+  AOTC_DI int along(const Line& l, int d, int t) const {
+    int i = Shape::transposed ? l.at[d] - t * Shape::dilation(d) : l.at[d] + t * Shape::dilation(d);
+    if (Shape::transposed && Shape::stride(d) > 1) {
+      if (i < 0 || i % Shape::stride(d) != 0) return -1;
+      i /= Shape::stride(d);
+    }
+    return static_cast<u32>(i) < static_cast<u32>(z.in[d]) ? i : -1;
+  }
   AOTC_DI Line line(i64 column) const {
     Line l;
     const i64 image = z.image_of(column);
@@ -38,31 +71,43 @@ template <class T, class Acc, class Shape> struct ConvWindows {
       pixel /= static_cast<u32>(z.out[d]);
       l.at[d] = Shape::transposed ? o + Shape::padding(d) : o * Shape::stride(d) - Shape::padding(d);
     }
+    l.inside = 1;
+    if (Taps::few) {
+      i64 step = 1, place = 0;
+      int bits = 1;  // of the dims behind
+#pragma unroll
+      for (int d = Shape::rank - 1; d >= 0; --d) {
+        place += (Shape::transposed ? floordiv(l.at[d], Shape::stride(d)) : l.at[d]) * step;
+        step *= z.in[d];
+        typename Taps::Mask all = 0;
+#pragma unroll
+        for (int t = 0; t < Shape::kernel(d); ++t)
+          if (along(l, d, t) >= 0) all |= l.inside << (t * bits);
+        l.inside = all;
+        bits *= Shape::kernel(d);
+      }
+      l.x += place;
+    }
     return l;
   }
-  // Where in a channel tap `tap` of the window lies, or -1.
-  AOTC_DI i64 place(const Line& l, int tap) const {
+  // A tap of a channel; channel: of the line.
+  AOTC_DI T at_tap(const Line& l, const T* channel, int tap) const {
+    if (Taps::few) return l.inside >> tap & 1 ? channel[Shape::taps == 1 ? 0 : taps.offset[tap]] : T(0.0f);
     i64 at = 0, step = 1;
     bool inside = true;
 #pragma unroll
     for (int d = Shape::rank - 1; d >= 0; --d) {
-      const int t = tap % Shape::kernel(d) * Shape::dilation(d);
+      const int i = along(l, d, tap % Shape::kernel(d));
       tap /= Shape::kernel(d);
-      int i = Shape::transposed ? l.at[d] - t : l.at[d] + t;
-      if (Shape::transposed && Shape::stride(d) > 1) {
-        inside = inside && i >= 0 && i % Shape::stride(d) == 0;
-        i /= Shape::stride(d);
-      }
-      inside = inside && static_cast<u32>(i) < static_cast<u32>(z.in[d]);
+      inside = inside && i >= 0;
       at += i * step;
       step *= z.in[d];
     }
-    return inside ? at : -1;
+    return inside ? channel[at] : T(0.0f);
   }
   AOTC_DI Acc at(const Line& l, i64 k) const {
     const int c = static_cast<int>(k) / Shape::taps;
-    const i64 p = place(l, static_cast<int>(k) - c * Shape::taps);
-    return p >= 0 ? static_cast<Acc>(l.x[c * z.points + p]) : Acc(0);
+    return static_cast<Acc>(at_tap(l, l.x + c * z.points, static_cast<int>(k) - c * Shape::taps));
   }
   // Elements k .. k + N - 1, those from `end` on zeros.
   template <int N> AOTC_DI void several(const Line& l, int k, int end, T (&to)[N]) const {
@@ -70,8 +115,7 @@ template <class T, class Acc, class Shape> struct ConvWindows {
     const T* channel = l.x + c * z.points;
 #pragma unroll
     for (int e = 0; e < N; ++e) {
-      const i64 p = place(l, tap);
-      to[e] = k + e < end && p >= 0 ? channel[p] : T(0.0f);
+      to[e] = k + e < end ? at_tap(l, channel, tap) : T(0.0f);
       if (++tap == Shape::taps) tap = 0, channel += z.points;
     }
   }
@@ -106,23 +150,20 @@ template <class T, class Acc, class Shape> struct ConvWeights {
 // Outputs [first, last) of one channel and image set, a thread each: for few channels in a group. Out: void operator()(Acc, i64 image,
 // i64 channel, i64 pixel), channel of all groups.
 template <class T, class Acc, class Shape, class Out>
-AOTC_DI void conv_points(const ConvSizes<Shape>& z, const T* x, const T* w, Out out) {
+AOTC_DI void conv_points(const ConvSizes<Shape>& z, const ConvTaps<Shape>& all_taps, const T* x, const T* w, Out out) {
   const i64 out_channels = z.groups * z.out_channels, total = z.images * out_channels * z.pixels;
   for (i64 point = blockIdx.x * i64(blockDim.x) + threadIdx.x; point < total; point += i64(gridDim.x) * blockDim.x) {
     const i64 plane = point / z.pixels, pixel = point - plane * z.pixels, image = plane / out_channels, channel = plane - image * out_channels;
     const i64 group = channel / z.out_channels;
-    const ConvWindows<T, Acc, Shape> windows{z, x + group * z.channels * z.points};
+    const ConvWindows<T, Acc, Shape> windows{z, all_taps, x + group * z.channels * z.points};
     const ConvWeights<T, Acc, Shape> weights{z, w + group * z.out_channels * z.k()};
     const typename ConvWindows<T, Acc, Shape>::Line line = windows.line(image * z.pixels + pixel);
     const typename ConvWeights<T, Acc, Shape>::Line taps = weights.line(channel - group * z.out_channels);
     Acc sum = Acc(0);
     for (i64 c = 0; c < z.channels; ++c) {
 #pragma unroll 4
-      for (int tap = 0; tap < Shape::taps; ++tap) {
-        const i64 p = windows.place(line, tap);
-        const Acc v = p >= 0 ? static_cast<Acc>(line.x[c * z.points + p]) : Acc(0);
-        sum += v * weights.at(taps, c * Shape::taps + tap);
-      }
+      for (int tap = 0; tap < Shape::taps; ++tap)
+        sum += static_cast<Acc>(windows.at_tap(line, line.x + c * z.points, tap)) * weights.at(taps, c * Shape::taps + tap);
     }
     out(sum, image, channel, pixel);
   }

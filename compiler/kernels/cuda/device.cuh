@@ -19,6 +19,8 @@ struct bf16 {
 
 template <class A, class B> struct same { static constexpr bool value = false; };
 template <class A> struct same<A, A> { static constexpr bool value = true; };
+template <bool C, class A, class B> struct choose { typedef A type; };
+template <class A, class B> struct choose<false, A, B> { typedef B type; };
 // The type in which arithmetic on T is done.
 template <class T> struct compute { typedef T type; };
 template <> struct compute<f16> { typedef float type; };
