@@ -99,9 +99,13 @@ attention_case("wide", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 256), (1, 1, 40
 attention_case("wider", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 300), (1, 1, 40, 300), types=("f32", "f16"))
 attention_case("layout", lambda q, k, v: sdpa(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2).reshape(q.shape[0], q.shape[1], -1), (2, 21, 3, 32), (2, 37, 3, 32),
                types=("f32", "bf16"))
-# A row whose every key is hidden by the lowest number attends to all alike; CPU eager gives NaN for one that sees no key, so none is here.
+# A row whose every key is hidden by the lowest number attends to all alike; one that sees no key gives zeros, or NaN as a softmax.
 attention_case("lowest", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (1, 2, 4, 16), (1, 2, 20, 16), types=("f32",),
                extra=lambda t: (torch.full((4, 20), torch.finfo(torch.float32).min) * torch.tensor([[1.0], [0.0], [1.0], [0.0]]),))
+
+
+attention_case("nowhere", lambda q, k, v, m: (sdpa(q, k, v, attn_mask=m), torch.softmax(q @ k.mT * 0.25 + torch.where(m, 0.0, -torch.inf).to(q.dtype), -1) @ v),
+               (1, 2, 4, 16), (1, 2, 20, 16), types=("f32", "bf16", "f64"), extra=lambda t: (torch.arange(4).view(4, 1) > torch.arange(20) / 3,))
 
 
 @case

@@ -98,8 +98,9 @@ class Conv {
     out += epilogue_functor(k_.epilogue, k_.acc, symbol_ + "_epilogue", symbol_ + "_args", symbols_);
     int64_t taps = 1;
     for (int64_t n : k_.kernel) taps *= n;
-    out += fmt::format("struct {}_shape {{\n  static constexpr int rank = {}, taps = {};\n  static constexpr bool transposed = {};\n",
-                       symbol_, k_.kernel.size(), taps, k_.transposed);
+    out += fmt::format(
+        "struct {}_shape {{\n  static constexpr int rank = {}, taps = {};\n  static constexpr bool transposed = {}, channels_last = {};\n",
+        symbol_, k_.kernel.size(), taps, k_.transposed, k_.channels_last);
     const std::pair<const char*, const Ints*> kConstants[] = {
         {"kernel", &k_.kernel}, {"stride", &k_.stride}, {"padding", &k_.padding}, {"dilation", &k_.dilation}};
     for (const auto& [name, values] : kConstants) {
@@ -133,10 +134,8 @@ class Conv {
   std::string points(int threads) const {
     std::string body = names();
     body += fmt::format(
-        "  conv_points<{0}, {1}>(z, taps, x, w, [&]({1} acc, i64 image, i64 channel, i64 pixel) {{ {2}_epilogue{{a}}(acc, image, channel, "
-        "pixel); "
-        "}});\n",
-        c_type(k_.in), c_type(k_.acc), symbol_);
+        "  conv_points<{0}, {1}>(z, taps, x, w, [&]({1} acc, i64 image, i64 channel, i64 pixel) {{ {2}_epilogue{{a}}(acc, {3}); }});\n",
+        c_type(k_.in), c_type(k_.acc), symbol_, place("channel", "pixel"));
     return head() + global_function(symbol_, 1, threads, 1, body);
   }
 
@@ -149,18 +148,22 @@ class Conv {
                        block_m - 1, block_m, split);
     out += "  for (i64 group = blockIdx.y; group < z.groups; group += gridDim.y) {\n";
     out += fmt::format("    const ConvWeights{} weights{{z, w + group * z.out_channels * z.k()}};\n", types);
-    out += fmt::format("    const ConvWindows{} windows{{z, taps, x + group * z.channels * z.points}};\n", types);
+    out += fmt::format("    const ConvWindows{} windows{{z, taps, x + group * z.channels * z.channel_step()}};\n", types);
     out += fmt::format("    {}(weights, windows, block % row_blocks * {}, block / row_blocks * {}, z.out_channels, columns, ", call,
                        block_m, block_n);
     out += fmt::format("static_cast<int>(z.k()), [&]({} acc, i64 channel, i64 column) {{\n", c_type(k_.acc));
     out += "      const i64 image = z.image_of(column);\n";
-    out += fmt::format("      {}_epilogue{{a}}(acc, image, group * z.out_channels + channel, column - image * z.pixels);\n    }});\n  }}\n",
-                       symbol_);
+    out += fmt::format("      {}_epilogue{{a}}(acc, {});\n    }});\n  }}\n", symbol_,
+                       place("group * z.out_channels + channel", "column - image * z.pixels"));
     return out;
   }
 
  private:
   std::string expr(const Expr& e) const { return size_text(e, k_.syms); }
+  /// Arguments of the epilogue.
+  std::string place(const char* channel, const char* pixel) const {
+    return fmt::format("image, {}, {}", k_.channels_last ? pixel : channel, k_.channels_last ? channel : pixel);
+  }
   const ConvKernel& k_;
   const std::string& symbol_;
   std::vector<SymId> symbols_;

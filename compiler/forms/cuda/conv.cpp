@@ -17,7 +17,9 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr double kFind = 8;  ///< instructions that find one element of a window
+constexpr double kFind = 8;        ///< of a channel's pixels, which are neighbours
+constexpr double kFindApart = 40;  ///< of pixels whose channels lie between them
+double find_of(const ConvKernel& k) { return k.channels_last ? kFindApart : kFind; }
 
 struct ConvTile : MatmulTile {
   ConvTile() = default;
@@ -124,7 +126,7 @@ class Mma final : public ConvForm {
     const double waves = std::ceil(static_cast<double>(blocks_of(z, t) * t.split) / (m.cores * resident));
     const double steps = static_cast<double>(ceil_div(ceil_div(z.k, t.block_k), t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * t.block_k / (dtype_bytes(k.in) == 4 ? 200.0 : 1000.0);
-    const double finds = kFind * t.block_n * t.block_k / (128 * 1.7);
+    const double finds = find_of(k) * t.block_n * t.block_k / (128 * 1.7);
     r.cost_ns = kLaunchNs + waves * steps * std::max(500.0, resident * (macs + finds)) + 1000 + 400.0 * t.split;
     return r;
   }
@@ -142,7 +144,7 @@ class Simt final : public ConvForm {
     const Sizes z = sizes_of(k, s);
     std::vector<Candidate> all;
     for (const SimtChoice& t : simt_tiles())
-      all.push_back({pack(*this, t), Fit::yes(), simt_cost(t, z.m, z.n, z.k, z.groups, k.acc, kFind, s.machine)});
+      all.push_back({pack(*this, t), Fit::yes(), simt_cost(t, z.m, z.n, z.k, z.groups, k.acc, find_of(k), s.machine)});
     return all;
   }
   StepSpec step(const ConvKernel& k, const Site&, const Choice& c) const override {
@@ -163,7 +165,7 @@ class Points final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const Sizes z = sizes_of(k, s);
     const double outputs = static_cast<double>(z.m * z.groups) * static_cast<double>(z.n),
-                 k_ns = static_cast<double>(z.k) * (kFind + 6) / 1.7;
+                 k_ns = static_cast<double>(z.k) * (find_of(k) + 6) / 1.7;
     const double lanes = std::max(1.0, outputs / (s.machine.cores * 128.0));
     return {{{this, {}}, Fit::yes(), kLaunchNs + lanes * k_ns + 4 * k_ns}};
   }

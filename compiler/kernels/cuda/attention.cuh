@@ -1,6 +1,6 @@
 // Attention in one pass over the keys: out[b, h, l, :] = softmax(scale * q k' + mask) v. The query heads of one key head are rows of one
 // tile. Scores stay in registers and shared memory, the row's maximum and sum are carried along, and what was summed under an older maximum
-// is scaled down. Exponents are to base 2, with log2(e) in the scale. A row that attends nowhere gives zeros; a NaN stays one.
+// is scaled down. Exponents are to base 2, with log2(e) in the scale. A row that attends nowhere gives zeros or NaN; a NaN stays one.
 #pragma once
 #include "gemm.cuh"
 
@@ -13,7 +13,8 @@ template <class T, class Acc, class M> struct AttnProblem {
   T* po;
   const M* pm;
   AttnView q, k, v, o, m;
-  Acc scale;  // times log2(e)
+  Acc scale;    // times log2(e)
+  Acc nowhere;  // what the sums of a row that attends nowhere are multiplied with: 0, or NaN
 
   AOTC_DI i64 rows() const { return kv_heads ? heads / kv_heads * q_len : 0; }
   // Row r of key head `head`: its query head and position.
@@ -126,7 +127,7 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
       }
     }
     __syncthreads();
-    if (lane == 0) down[row] = l == Acc(0) ? Acc(0) : Acc(1) / l;
+    if (lane == 0) down[row] = l == Acc(0) ? p.nowhere : Acc(1) / l;
     __syncthreads();
     if (column < p.v_dim)
 #pragma unroll
@@ -379,7 +380,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
     for (int h = 0; h < 2; ++h) {
       if (r0 + warp_m + group + h * 8 >= rows) continue;
       T* const to = p.result(b, head, row[h]);
-      const float by = sums.l[h] == 0.0f ? 0.0f : 1.0f / sums.l[h];
+      const float by = sums.l[h] == 0.0f ? p.nowhere : 1.0f / sums.l[h];
 #pragma unroll
       for (int j = 0; j < Tile::v / 8; ++j)
 #pragma unroll
@@ -420,7 +421,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
         l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
         o += down * part(n, r * Tile::ld_part + c);
       }
-      p.result(b, head, r0 + r)[c * p.o.e] = T(o * (l == 0.0f ? 0.0f : 1.0f / l));
+      p.result(b, head, r0 + r)[c * p.o.e] = T(o * (l == 0.0f ? p.nowhere : 1.0f / l));
     }
     if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
   }

@@ -1,7 +1,8 @@
 // Convolutions of any rank, grouped, dilated, transposed: what one output takes from where, as operands of a product of one group and image
 // set: rows are the group's output channels, columns the pixels of all images, k the (channel, tap) pairs in the order of the weights.
 //
-// Shape (generated) has the constants of the convolution: rank, taps, transposed, and kernel(d), stride(d), padding(d), dilation(d).
+// Shape (generated) has the constants of the convolution: rank, taps, transposed, channels_last (of the input), and kernel(d), stride(d),
+// padding(d), dilation(d).
 #pragma once
 #include "gemm.cuh"
 #include "simt.cuh"
@@ -12,6 +13,9 @@ template <class Shape> struct ConvSizes {
   i64 groups, pixels, points;          // points: of one channel of the input
   int in[Shape::rank], out[Shape::rank];
   AOTC_DI i64 k() const { return channels * Shape::taps; }
+  // Of the input: from a channel to the next, from a point to the next of the last dim.
+  AOTC_DI i64 channel_step() const { return Shape::channels_last ? 1 : points; }
+  AOTC_DI i64 point_step() const { return Shape::channels_last ? groups * channels : 1; }
   // Of a column: a pixel of one of the images.
   AOTC_DI i64 image_of(i64 column) const {
     return images * pixels <= 0xffffffffll ? static_cast<u32>(column) / static_cast<u32>(pixels) : column / pixels;
@@ -27,7 +31,7 @@ template <class Shape> struct ConvTaps {
   AOTC_DI void fill(const ConvSizes<Shape>& z) {
     if (!few) return;
     for (int i = threadIdx.x; i < Shape::taps; i += blockDim.x) {
-      int tap = i, at = 0, step = 1;
+      int tap = i, at = 0, step = static_cast<int>(z.point_step());
 #pragma unroll
       for (int d = Shape::rank - 1; d >= 0; --d) {
         const int t = tap % Shape::kernel(d) * Shape::dilation(d);
@@ -73,7 +77,7 @@ template <class T, class Acc, class Shape> struct ConvWindows {
     }
     l.inside = 1;
     if (Taps::few) {
-      i64 step = 1, place = 0;
+      i64 step = z.point_step(), place = 0;
       int bits = 1;  // of the dims behind
 #pragma unroll
       for (int d = Shape::rank - 1; d >= 0; --d) {
@@ -93,7 +97,7 @@ template <class T, class Acc, class Shape> struct ConvWindows {
   // A tap of a channel; channel: of the line.
   AOTC_DI T at_tap(const Line& l, const T* channel, int tap) const {
     if (Taps::few) return l.inside >> tap & 1 ? channel[Shape::taps == 1 ? 0 : taps.offset[tap]] : T(0.0f);
-    i64 at = 0, step = 1;
+    i64 at = 0, step = z.point_step();
     bool inside = true;
 #pragma unroll
     for (int d = Shape::rank - 1; d >= 0; --d) {
@@ -107,16 +111,16 @@ template <class T, class Acc, class Shape> struct ConvWindows {
   }
   AOTC_DI Acc at(const Line& l, i64 k) const {
     const int c = static_cast<int>(k) / Shape::taps;
-    return static_cast<Acc>(at_tap(l, l.x + c * z.points, static_cast<int>(k) - c * Shape::taps));
+    return static_cast<Acc>(at_tap(l, l.x + c * z.channel_step(), static_cast<int>(k) - c * Shape::taps));
   }
   // Elements k .. k + N - 1, those from `end` on zeros.
   template <int N> AOTC_DI void several(const Line& l, int k, int end, T (&to)[N]) const {
     int c = k / Shape::taps, tap = k - c * Shape::taps;
-    const T* channel = l.x + c * z.points;
+    const T* channel = l.x + c * z.channel_step();
 #pragma unroll
     for (int e = 0; e < N; ++e) {
       to[e] = k + e < end ? at_tap(l, channel, tap) : T(0.0f);
-      if (++tap == Shape::taps) tap = 0, channel += z.points;
+      if (++tap == Shape::taps) tap = 0, channel += z.channel_step();
     }
   }
 };
@@ -155,7 +159,7 @@ AOTC_DI void conv_points(const ConvSizes<Shape>& z, const ConvTaps<Shape>& all_t
   for (i64 point = blockIdx.x * i64(blockDim.x) + threadIdx.x; point < total; point += i64(gridDim.x) * blockDim.x) {
     const i64 plane = point / z.pixels, pixel = point - plane * z.pixels, image = plane / out_channels, channel = plane - image * out_channels;
     const i64 group = channel / z.out_channels;
-    const ConvWindows<T, Acc, Shape> windows{z, all_taps, x + group * z.channels * z.points};
+    const ConvWindows<T, Acc, Shape> windows{z, all_taps, x + group * z.channels * z.channel_step()};
     const ConvWeights<T, Acc, Shape> weights{z, w + group * z.out_channels * z.k()};
     const typename ConvWindows<T, Acc, Shape>::Line line = windows.line(image * z.pixels + pixel);
     const typename ConvWeights<T, Acc, Shape>::Line taps = weights.line(channel - group * z.out_channels);
@@ -163,7 +167,7 @@ AOTC_DI void conv_points(const ConvSizes<Shape>& z, const ConvTaps<Shape>& all_t
     for (i64 c = 0; c < z.channels; ++c) {
 #pragma unroll 4
       for (int tap = 0; tap < Shape::taps; ++tap)
-        sum += static_cast<Acc>(windows.at_tap(line, line.x + c * z.points, tap)) * weights.at(taps, c * Shape::taps + tap);
+        sum += static_cast<Acc>(windows.at_tap(line, line.x + c * z.channel_step(), tap)) * weights.at(taps, c * Shape::taps + tap);
     }
     out(sum, image, channel, pixel);
   }

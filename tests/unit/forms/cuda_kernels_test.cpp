@@ -221,6 +221,9 @@ TEST_CASE("the CUDA text of products and convolutions compiles") {
     if (t == DType::f32 || t == DType::bf16 || t == DType::f64 || t == DType::i8) {
       m.kernels.push(convolution(t, {3, 2}, 8, 64, 2, false));
       m.kernels.push(convolution(t, {3, 1, 2}, 8, 64, 1, true));
+      ConvKernel last = convolution(t, {3, 3}, 16, 64, 1, false);
+      last.channels_last = true;
+      m.kernels.push(std::move(last));
     }
     size_t n = 0;
     for (loop::Kernel& k : m.kernels) std::visit([&](auto& x) { x.name += fmt::format("_{}", n++); }, k);
