@@ -9,25 +9,18 @@
 
 #include "aotc/detail/library_abi.h"
 #include "base/dtype.h"
+#include "isas.h"
 
 namespace kernel_test {
 
 using aotc::DType;
+using aotc::test::runs_here;
 
 struct Entry {
   const char* isa;
   DType dtype;
   aotc_kernel_fn fn;
 };
-
-/// Whether this machine runs the instruction set.
-inline bool machine_has(const std::string& isa) {
-  __builtin_cpu_init();
-  if (isa == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-  return isa == "avx512" ? avx512 : avx512 && __builtin_cpu_supports("avx512bf16");
-}
 
 inline float half_to_float(uint16_t h) {
   const int e = (h >> 10) & 31, m = h & 1023;

@@ -12,6 +12,7 @@
 #include "forms/list.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "isas.h"
 #include "plan/text.h"
 #include "random_model.h"
 
@@ -146,14 +147,14 @@ void run_batch(const std::vector<uint32_t>& seeds, Isa isa, bool quick) {
 }
 
 void run_seeds(uint32_t first, uint32_t count, uint32_t in_batch, bool quick) {
-  const std::vector<Isa> isas = native_isas();
+  const std::vector<Isa> isas = isas_of(~0u);
   const char* only = std::getenv("AOTC_ISA");
   std::vector<std::vector<uint32_t>> of_isa(isas.size());
   for (uint32_t seed = first; seed < first + count; ++seed) {
     size_t which = seed % isas.size();
     for (size_t i = 0; only && i < isas.size(); ++i)
       if (isa_name(isas[i]) == only) which = i;
-    of_isa[which].push_back(seed);
+    if (runs_here(isas[which])) of_isa[which].push_back(seed);
   }
   for (size_t i = 0; i < isas.size(); ++i)
     for (size_t begin = 0; begin < of_isa[i].size(); begin += in_batch) {

@@ -1,9 +1,13 @@
 #pragma once
 // Compiles emitted functions for every instruction set of this machine and compares them with the evaluator on random data.
 #include "base/target.h"
+#include "isas.h"
 #include "kernel_builder.h"
 
 namespace aotc::test {
+
+/// The instruction sets that loops are emitted for.
+std::vector<Isa> loop_isas();
 
 /// A translation unit, compiled and loaded.
 class CompiledUnit {
