@@ -1,0 +1,149 @@
+"""One model built with max-autotune and a small budget: what it measures stands in the report of the kernel and in the tuning database, the
+artifact verifies, and the next builds take every choice from the database instead of measuring.
+
+    max_autotune.py --aotc BIN --work DIR
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.dirname(__file__))
+from run_models import sh, validate
+
+MOST_BUILDS = 6  # until a budget has reached every contract
+
+
+class Net(nn.Module):
+    """Products, convolutions of both directions and attention, each with several candidates."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(3, 40, 3, padding=1), nn.ConvTranspose2d(40, 12, 2, stride=2)
+        self.qkv, self.out = nn.Linear(48, 3 * 48), nn.Linear(48, 70)
+
+    def forward(self, image, words):
+        q, k, v = (t.view(2, 64, 4, 12).transpose(1, 2) for t in self.qkv(words).chunk(3, -1))
+        attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 64, 48)
+        return self.up(self.conv(image).relu()), self.out(attended)
+
+
+class Folder:
+    def __init__(self, o):
+        self.aotc, self.dir = o.aotc, o.work
+
+    def __call__(self, name):
+        return os.path.join(self.dir, name)
+
+    def build(self, name, db, *options):
+        """The choices of the artifact that had a contract, and its report."""
+        sh(self.aotc, "build", self("net.pt2"), "-o", self(name), "--quiet", "--tuning-db", self(db), *options)
+        report = json.load(open(self(name[:-3] + ".report.json")))
+        validate("report", report)
+        explained = json.loads(sh(self.aotc, "explain", self(name), "--json"))
+        return [c for c in explained["choices"] if "contract" in c], report
+
+    def verify(self, name):
+        assert json.loads(sh(self.aotc, "verify", self(name), "--against", self("net.pt2"), "--json"))["pass"], name
+
+    def bytes(self, name):
+        return open(self(name), "rb").read()
+
+
+def several(choice):
+    return len(choice["candidates"]) + choice["others"] > 1
+
+
+def check_table(at, name, choice):
+    """`explain --kernel` says what was measured and which was taken."""
+    text = sh(at.aotc, "explain", at(name), "--kernel", choice["kernel"])
+    assert f"({choice['by']})" in text and f"contract: {choice['contract']}" in text, text
+    assert re.search(r"^ *predicted us +measured us +candidate$", text, re.M), text
+    rows = re.findall(r"^ +([0-9.]+) +([0-9.]+|-)  (\S.*?)(  <- taken)?$", text, re.M)
+    taken = [r for r in rows if r[3]]
+    assert len(rows) == len(choice["candidates"]) and [r[2] for r in taken] == [choice["choice"]], text
+    assert taken[0][1] != "-", text
+    assert choice["by"] != "measured" or sum(r[1] != "-" for r in rows) >= 2, text
+
+
+def check_records(db, choices):
+    validate("tuning", db)
+    measured = {c["contract"]: c for c in choices if c["by"] == "measured"}
+    assert {r["contract"] for r in db["records"]} == set(measured), "records and measured choices differ"
+    for r in db["records"]:
+        assert r["choice"] == measured[r["contract"]]["choice"], r
+        assert r["measured"] >= 2 and 0 < r["ns"] and 0 < r["default_ns"] and r["ns"] <= r["default_ns"], r
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    at = Folder(o)
+    for name in os.listdir(o.work):
+        os.remove(at(name))
+    torch.manual_seed(1)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(Net().eval(), (torch.randn(2, 3, 20, 20), torch.randn(2, 64, 48))), at("net.pt2"))
+
+    tune = ("--mode", "max-autotune", "--tune-budget", "4")
+    choices, report = at.build("tuned.so", "db.json", *tune)
+    assert report["mode"] == "max-autotune" and "tune" in [x["name"] for x in report["phases"]], report["phases"]
+    at.verify("tuned.so")
+    check_records(json.load(open(at("db.json"))), choices)
+    for c in choices:
+        if c["by"] == "measured":
+            check_table(at, "tuned.so", c)
+    first = {c["kernel"]: c["choice"] for c in choices if c["by"] == "measured"}
+
+    # The budget may end before the last contract; another build goes on where it ended.
+    for _ in range(MOST_BUILDS):
+        if all(c["by"] != "cost model" for c in choices if several(c)):
+            break
+        choices, _ = at.build("more.so", "db.json", *tune)
+    kinds = {c["contract"].split()[0] for c in choices if several(c)}
+    assert {"gemm", "conv", "attention"} <= kinds, kinds
+
+    text = open(at("db.json")).read()
+    choices, _ = at.build("again.so", "db.json", *tune)
+    assert open(at("db.json")).read() == text, "what the database has was measured again"
+    for c in filter(several, choices):
+        assert c["by"] == "tuning database", c
+        check_table(at, "again.so", c)
+        assert first.get(c["kernel"], c["choice"]) == c["choice"], c
+    again = at.bytes("again.so")
+    _, report = at.build("again.so", "db.json")
+    assert report["mode"] == "default" and "tune" not in [x["name"] for x in report["phases"]], report["phases"]
+    assert at.bytes("again.so") == again, "default mode does not take what the database has"
+    at.verify("again.so")
+
+    # It is the database that decides: a choice that nobody measured is taken from there as well.
+    db = json.loads(text)
+    edited = {}
+    for c in filter(several, choices):
+        record = next(r for r in db["records"] if r["contract"] == c["contract"])
+        record["choice"] = edited[c["kernel"]] = next(x["choice"] for x in c["candidates"] if x["choice"] != c["choice"])
+    json.dump(db, open(at("edited.json"), "w"))
+    choices, _ = at.build("edited.so", "edited.json")
+    assert {c["kernel"]: c["choice"] for c in choices if c["kernel"] in edited} == edited
+    at.verify("edited.so")
+
+    db["records"][0]["choice"] = "fft radix=4"
+    json.dump(db, open(at("bad.json"), "w"))
+    r = subprocess.run([o.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
+    assert r.returncode == 3 and "records[0].choice" in r.stderr and not os.path.exists(at("bad.so")), r.stderr
+    print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)))
+
+
+if __name__ == "__main__":
+    main()
