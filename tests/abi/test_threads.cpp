@@ -163,6 +163,7 @@ TEST_CASE("a context that two threads use at once says so") {
   INFO("refused: " << refused);
 }
 
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer keeps no track of threads that are started in a forked child
 TEST_CASE("a forked child works, and so does its parent") {
   const Watchdog dog(60);
   Loaded toy(toy_path());
@@ -198,6 +199,7 @@ TEST_CASE("a forked child works, and so does its parent") {
   REQUIRE(waitpid(second, &status, 0) == second);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
+#endif
 
 TEST_CASE("errno and the floating-point environment stay as they were") {
   Loaded toy(toy_path());
