@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "graph/scalar.h"
-#include "loop/index.h"
 
 namespace aotc::loop {
 
@@ -252,96 +251,69 @@ double in_type(DType t, double x) { return is_float(t) ? round_to(t, x) : x; }
 
 InstId KernelBuilder::eval_node(ValueId v, const Node& n, const Exprs& at, InstId mask) {
   const DType t = compute_type(g_.type(v).dtype);
+  if (op_class(n.op) == OpClass::nullary) {
+    if (n.op == Op::iota) return index_value(at[static_cast<size_t>(n.get<int64_t>(Attr::dim))]);
+    if (n.op == Op::sym) return index_value(n.get<Expr>(Attr::expr));
+    const auto [f, i] = scalar(n);
+    return constant(t, in_type(g_.type(v).dtype, f), i);
+  }
+  const LookUp look_up = [&](ValueId u, const Exprs& u_at, const Expr& extent) { return loaded_index(u, u_at, &mask, extent); };
+  const std::vector<InputRead> reads = input_reads(g_, n, at, p_.groups[id_].inner, k_.syms, look_up);
   switch (op_class(n.op)) {
-    case OpClass::nullary: {
-      if (n.op == Op::iota) return index_value(at[static_cast<size_t>(n.get<int64_t>(Attr::dim))]);
-      if (n.op == Op::sym) return index_value(n.get<Expr>(Attr::expr));
-      const auto [f, i] = scalar(n);
-      return constant(t, in_type(g_.type(v).dtype, f), i);
-    }
     case OpClass::unary:
     case OpClass::binary:
-    case OpClass::ternary: return pointwise(n, at, mask);
-    case OpClass::view: return view(n, at, mask);
-    case OpClass::cat: return cat(n, at, mask);
-    case OpClass::index: {
-      const Exprs& dims = g_.type(n.inputs[0]).dims;
-      if (n.op == Op::gather) {
-        const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
-        Exprs x = at;
-        x[d] = loaded_index(n.inputs[1], at, &mask, dims[d]);
-        return eval(n.inputs[0], x, mask);
-      }
-      const Ints& indexed = n.get<Ints>(Attr::dims);
-      const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g_.type(n.inputs[1]).dims.size();
-      const Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank));
-      Exprs x;
-      for (size_t d = 0, next = 0; d < dims.size(); ++d) {
-        const auto which = std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d));
-        if (which != indexed.end()) {
-          x.push_back(loaded_index(n.inputs[1 + static_cast<size_t>(which - indexed.begin())], sub, &mask, dims[d]));
-        } else {
-          if (next == pos) next += rank;
-          x.push_back(at[next++]);
-        }
-      }
-      return eval(n.inputs[0], x, mask);
-    }
-    case OpClass::reduce: return reduce(n, at, mask);
+    case OpClass::ternary: return pointwise(n, reads, mask);
+    case OpClass::view: return view(n, reads[0], mask);
+    case OpClass::cat: return cat(n, reads, mask);
+    case OpClass::index: return eval(reads[0].value, reads[0].at, mask);
+    case OpClass::reduce: return reduce(n, reads[0], mask);
     case OpClass::scan: {
       Inst i;
       i.kind = InstKind::scan;
       i.reduce_kind = n.reduce_kind();
       if (n.op == Op::scan_arg) i.reduce_kind = i.reduce_kind == ReduceKind::max ? ReduceKind::argmax : ReduceKind::argmin;
       i.dtype = t;
-      i.args = {eval(n.inputs[0], at, mask)};
+      i.args = {eval(reads[0].value, reads[0].at, mask)};
       return push(std::move(i));
     }
     default: AOTC_CHECK(false, "{} cannot be computed in a loop", op_name(n.op));
   }
 }
 
-InstId KernelBuilder::pointwise(const Node& n, const Exprs& at, InstId mask) {
+InstId KernelBuilder::pointwise(const Node& n, const std::vector<InputRead>& reads, InstId mask) {
   const DType t = g_.type(n.outputs[0]).dtype;
-  if (n.op == Op::cast) return cast(eval(n.inputs[0], at, mask), compute_type(t));
+  if (n.op == Op::cast) return cast(eval(reads[0].value, reads[0].at, mask), compute_type(t));
   std::vector<InstId> args;
-  for (ValueId u : n.inputs) args.push_back(eval(u, at, mask));
+  for (const InputRead& r : reads) args.push_back(eval(r.value, r.at, mask));
   if (n.op == Op::bitcast) return cast(op(Op::bitcast, t, {cast(args[0], g_.type(n.inputs[0]).dtype)}), compute_type(t));
   return op(n.op, compute_type(t), std::move(args));
 }
 
-InstId KernelBuilder::view(const Node& n, const Exprs& at, InstId mask) {
-  InputIndex in = view_input(g_, n, at, k_.syms);
-  const ValueId u = n.inputs[0];
-  if (in.within.empty()) return eval(u, in.idx, mask);
+InstId KernelBuilder::view(const Node& n, const InputRead& in, InstId mask) {
+  const ValueId u = in.value;
+  if (in.within.empty()) return eval(u, in.at, mask);
   const auto [f, i] = scalar(n);
   const InstId inside = within(in.within, kNone<InstId>);
   InstId both = inside;
   if (mask != kNone<InstId>) both = op(Op::bit_and, DType::boolean, {mask, inside});
   const DType t = compute_type(g_.type(u).dtype);
-  if (p_.reads(id_, u) && !is_half(g_.type(u).dtype)) return load(u, in.idx, both, f, i);
-  return op(Op::where, t, {inside, eval(u, in.idx, both), constant(t, in_type(g_.type(u).dtype, f), i)});
+  if (p_.reads(id_, u) && !is_half(g_.type(u).dtype)) return load(u, in.at, both, f, i);
+  return op(Op::where, t, {inside, eval(u, in.at, both), constant(t, in_type(g_.type(u).dtype, f), i)});
 }
 
-InstId KernelBuilder::cat(const Node& n, const Exprs& at, InstId mask) {
-  const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+InstId KernelBuilder::cat(const Node& n, const std::vector<InputRead>& reads, InstId mask) {
   const DType t = compute_type(g_.type(n.outputs[0]).dtype);
-  Expr end = 0;
   InstId result = kNone<InstId>;
   struct Part {
     InstId inside, value;
   };
   std::vector<Part> parts;
-  for (ValueId u : n.inputs) {
-    Exprs x = at;
-    x[d] = k_.syms.simplify(at[d] - end);
-    const Expr extent = g_.type(u).dims[d];
-    end += extent;
-    if (extent.is(0)) continue;
-    const InstId inside = within({{x[d], extent}}, kNone<InstId>);
+  for (const InputRead& r : reads) {
+    if (r.within[0].extent.is(0)) continue;
+    const InstId inside = within(r.within, kNone<InstId>);
     InstId both = inside == kNone<InstId> ? mask : inside;
     if (inside != kNone<InstId> && mask != kNone<InstId>) both = op(Op::bit_and, DType::boolean, {mask, inside});
-    parts.push_back({inside, eval(u, x, both)});
+    parts.push_back({inside, eval(r.value, r.at, both)});
   }
   if (parts.empty()) return constant(t, 0, 0);
   for (size_t i = parts.size(); i-- > 0;) {
@@ -353,24 +325,16 @@ InstId KernelBuilder::cat(const Node& n, const Exprs& at, InstId mask) {
   return result;
 }
 
-InstId KernelBuilder::reduce(const Node& n, const Exprs& at, InstId mask) {
+InstId KernelBuilder::reduce(const Node& n, const InputRead& read, InstId mask) {
   const Ints& dims = n.get<Ints>(Attr::dims);
   const Exprs& in = g_.type(n.inputs[0]).dims;
-  const Group& gr = p_.groups[id_];
-  Exprs x;
-  for (size_t d = 0, kept = 0, r = 0; d < in.size(); ++d) {
-    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
-      x.push_back(at[kept++]);
-    else
-      x.push_back(in[d].is(1) ? Expr(0) : Expr::symbol(gr.inner.at(r++)));
-  }
   Inst i;
   i.kind = InstKind::reduce;
   i.reduce_kind = n.reduce_kind();
   i.dtype = compute_type(g_.type(n.outputs[0]).dtype);
   if (std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(1); })) {
     const bool position = i.reduce_kind == ReduceKind::argmax || i.reduce_kind == ReduceKind::argmin;
-    return position ? constant(i.dtype, 0, 0) : eval(n.inputs[0], x, mask);
+    return position ? constant(i.dtype, 0, 0) : eval(read.value, read.at, mask);
   }
   // Of nothing: the neutral element, so that no row of no elements is ever looked at.
   if (std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(0); })) {
@@ -383,13 +347,12 @@ InstId KernelBuilder::reduce(const Node& n, const Exprs& at, InstId mask) {
       default: return constant(i.dtype, 0, 0);
     }
   }
-  i.args = {eval(n.inputs[0], x, mask)};
+  i.args = {eval(read.value, read.at, mask)};
   return push(std::move(i));
 }
 
 Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const Expr& extent) {
   const DType i64 = DType::i64, b = DType::boolean;
-  if (auto e = known_index(g_, v, at, extent, k_.syms)) return *e;
   const InstId raw = cast(eval(v, at, *mask), i64), zero = constant(i64, 0, 0), size = index_value(extent);
   const InstId from_end = op(Op::add, i64, {raw, size});
   const InstId wrapped = op(Op::where, i64, {op(Op::lt, b, {raw, zero}), from_end, raw});

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "loop/index.h"
 #include "loop/loop.h"
 #include "loop/partition.h"
 #include "loop/rounding.h"
@@ -55,11 +56,11 @@ class KernelBuilder {
   InstId eval(ValueId v, const Exprs& idx, InstId mask);
   InstId eval_node(ValueId v, const Node& n, const Exprs& idx, InstId mask);
   InstId load(ValueId v, const Exprs& idx, InstId mask, double imm_f, int64_t imm_i);
-  InstId pointwise(const Node& n, const Exprs& idx, InstId mask);
-  InstId view(const Node& n, const Exprs& idx, InstId mask);
-  InstId cat(const Node& n, const Exprs& idx, InstId mask);
-  InstId reduce(const Node& n, const Exprs& idx, InstId mask);
-  /// The checked value of an index tensor as a symbol below extent.
+  InstId pointwise(const Node& n, const std::vector<InputRead>& reads, InstId mask);
+  InstId view(const Node& n, const InputRead& read, InstId mask);
+  InstId cat(const Node& n, const std::vector<InputRead>& reads, InstId mask);
+  InstId reduce(const Node& n, const InputRead& read, InstId mask);
+  /// The checked value of an index tensor, which takes data, as a symbol below extent.
   Expr loaded_index(ValueId v, const Exprs& idx, InstId* mask, const Expr& extent);
 
   InstId push(Inst i);  ///< an equal earlier instruction is used again
@@ -69,7 +70,7 @@ class KernelBuilder {
   InstId cast(InstId i, DType to);
   /// A value of type t, computed in compute_type(t): rounded to t where that may change it (loop/rounding.h).
   InstId rounded(InstId i, DType t);
-  InstId within(const std::vector<struct Within>& terms, InstId mask);
+  InstId within(const std::vector<Within>& terms, InstId mask);
   Exprs moved(const Exprs& idx) const;
 
   const Partition& p_;

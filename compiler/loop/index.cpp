@@ -252,6 +252,86 @@ std::optional<Expr> known_index(const Graph& g, ValueId v, const Exprs& at, cons
   return std::nullopt;
 }
 
+namespace {
+/// Of gather and index: the element that is taken.
+Exprs taken_at(const Graph& g, const Node& n, const Exprs& at, const SymTable& syms, const LookUp& look_up) {
+  const Exprs& dims = g.type(n.inputs[0]).dims;
+  const auto position = [&](ValueId v, const Exprs& v_at, const Expr& extent) {
+    const std::optional<Expr> known = known_index(g, v, v_at, extent, syms);
+    return known ? *known : look_up(v, v_at, extent);
+  };
+  if (n.op == Op::gather) {
+    Exprs x = at;
+    const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+    x[d] = position(n.inputs[1], at, dims[d]);
+    return x;
+  }
+  const Ints& indexed = n.get<Ints>(Attr::dims);
+  const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g.type(n.inputs[1]).dims.size();
+  const Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank));
+  Exprs x;
+  for (size_t d = 0, next = 0; d < dims.size(); ++d) {
+    const auto which = std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d));
+    if (which != indexed.end()) {
+      x.push_back(position(n.inputs[1 + static_cast<size_t>(which - indexed.begin())], sub, dims[d]));
+    } else {
+      if (next == pos) next += rank;
+      x.push_back(at[next++]);
+    }
+  }
+  return x;
+}
+
+/// Of a reduction: the element that it takes at its variables.
+Exprs reduced_at(const Graph& g, const Node& n, const Exprs& at, const std::vector<SymId>& reduced) {
+  const Ints& dims = n.get<Ints>(Attr::dims);
+  const Exprs& in = g.type(n.inputs[0]).dims;
+  Exprs x;
+  for (size_t d = 0, kept = 0, r = 0; d < in.size(); ++d) {
+    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
+      x.push_back(at[kept++]);
+    else
+      x.push_back(in[d].is(1) ? Expr(0) : Expr::symbol(reduced.at(r++)));
+  }
+  return x;
+}
+}  // namespace
+
+std::vector<InputRead> input_reads(const Graph& g, const Node& n, const Exprs& at, const std::vector<SymId>& reduced, const SymTable& syms,
+                                   const LookUp& look_up) {
+  std::vector<InputRead> reads;
+  switch (op_class(n.op)) {
+    case OpClass::unary:
+    case OpClass::binary:
+    case OpClass::ternary:
+    case OpClass::scan:
+      for (ValueId u : n.inputs) reads.push_back({u, at, {}});
+      break;
+    case OpClass::view: {
+      InputIndex in = view_input(g, n, at, syms);
+      reads.push_back({n.inputs[0], std::move(in.idx), std::move(in.within)});
+      break;
+    }
+    case OpClass::cat: {
+      const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+      Expr end = 0;
+      for (ValueId u : n.inputs) {
+        const Expr extent = g.type(u).dims[d];
+        Exprs part = at;
+        part[d] = syms.simplify(at[d] - end);
+        end += extent;
+        const Expr inside = part[d];
+        reads.push_back({u, std::move(part), {{inside, extent}}});
+      }
+      break;
+    }
+    case OpClass::index: reads.push_back({n.inputs[0], taken_at(g, n, at, syms, look_up), {}}); break;
+    case OpClass::reduce: reads.push_back({n.inputs[0], reduced_at(g, n, at, reduced), {}}); break;
+    default: AOTC_CHECK(false, "{} has no index map", op_name(n.op));
+  }
+  return reads;
+}
+
 std::optional<Affine> affine(const Expr& e, const std::vector<SymId>& vars) {
   Affine a;
   SymMap zero;

@@ -1,6 +1,7 @@
 #pragma once
 // Index maps: how an index of a node's result becomes an index of its input, and back. All results are simplified with the symbols'
 // ranges and extents, so that views that cancel leave the plain loop variables.
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,19 @@ bool is_one_to_one(const Node& n);  ///< reshape, permute, flip
 std::optional<Expr> known_integer(const Graph& g, ValueId v, const Exprs& idx, const SymTable& syms);
 /// The same, where it is also proved to lie in [0, extent): an index that needs neither a load nor a check.
 std::optional<Expr> known_index(const Graph& g, ValueId v, const Exprs& idx, const Expr& extent, const SymTable& syms);
+
+/// The index that element `at` of the integer tensor v holds, in [0, extent): asked where it takes data.
+using LookUp = std::function<Expr(ValueId v, const Exprs& at, const Expr& extent)>;
+struct InputRead {
+  ValueId value;
+  Exprs at;
+  std::vector<Within> within;  ///< views: what could not be proved; a cat: where the part begins and ends
+};
+/// What element `at` of a node's result is computed from, in the order of the inputs; the node is pointwise, a view, a cat, a reduction,
+/// a scan or a lookup, whose index tensors are read by `look_up`, before what it takes from. `reduced`: the variables of a reduction's
+/// dims, but for those of size 1.
+std::vector<InputRead> input_reads(const Graph& g, const Node& n, const Exprs& at, const std::vector<SymId>& reduced, const SymTable& syms,
+                                   const LookUp& look_up);
 
 struct Affine {
   Expr base;

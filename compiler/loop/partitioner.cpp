@@ -92,70 +92,14 @@ void Partitioner::need_inputs(const Node& n, GroupId id, const Exprs& at) {
   Group& gr = p_.groups[id];
   bool indirect = false;
   for (const Demand& d : demands_[n.outputs[0]]) indirect = indirect || (d.group == id && d.idx == at && d.indirect);
-  switch (op_class(n.op)) {
-    case OpClass::nullary: break;
-    case OpClass::unary:
-    case OpClass::binary:
-    case OpClass::ternary:
-      for (ValueId u : n.inputs) need(u, id, at, indirect);
-      break;
-    case OpClass::view: need(n.inputs[0], id, view_input(g_, n, at, gr.syms).idx, indirect); break;
-    case OpClass::cat: {
-      const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
-      Exprs part = at;
-      for (ValueId u : n.inputs) {
-        need(u, id, part, indirect);
-        part[d] = gr.syms.simplify(part[d] - g_.type(u).dims[d]);
-      }
-      break;
-    }
-    case OpClass::index: {
-      const Exprs& dims = g_.type(n.inputs[0]).dims;
-      bool loaded = false;
-      auto position = [&](ValueId v, const Exprs& v_at, const Expr& extent) {
-        if (auto e = known_index(g_, v, v_at, extent, gr.syms)) return *e;
-        loaded = true;
-        need(v, id, v_at, indirect);
-        return Expr::symbol(add_var(gr.syms, "x", extent, SymKind::value));
-      };
-      Exprs x;
-      if (n.op == Op::gather) {
-        x = at;
-        const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
-        x[d] = position(n.inputs[1], at, dims[d]);
-      } else {
-        const Ints& indexed = n.get<Ints>(Attr::dims);
-        const size_t pos = static_cast<size_t>(n.get<int64_t>(Attr::out_pos)), rank = g_.type(n.inputs[1]).dims.size();
-        const Exprs sub(at.begin() + static_cast<long>(pos), at.begin() + static_cast<long>(pos + rank));
-        for (size_t d = 0, next = 0; d < dims.size(); ++d) {
-          const auto which = std::find(indexed.begin(), indexed.end(), static_cast<int64_t>(d));
-          if (which != indexed.end()) {
-            x.push_back(position(n.inputs[1 + static_cast<size_t>(which - indexed.begin())], sub, dims[d]));
-          } else {
-            if (next == pos) next += rank;
-            x.push_back(at[next++]);
-          }
-        }
-      }
-      need(n.inputs[0], id, x, indirect || loaded);
-      break;
-    }
-    case OpClass::reduce: {
-      const Ints& dims = n.get<Ints>(Attr::dims);
-      const Exprs& in = g_.type(n.inputs[0]).dims;
-      Exprs x;
-      for (size_t d = 0, kept = 0, r = 0; d < in.size(); ++d) {
-        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
-          x.push_back(at[kept++]);
-        else
-          x.push_back(in[d].is(1) ? Expr(0) : Expr::symbol(gr.inner.at(r++)));
-      }
-      need(n.inputs[0], id, x, indirect);
-      break;
-    }
-    case OpClass::scan: need(n.inputs[0], id, at, indirect); break;
-    default: AOTC_CHECK(false, "{} has no index map", op_name(n.op));
-  }
+  if (op_class(n.op) == OpClass::nullary) return;
+  bool loaded = false;
+  const LookUp look_up = [&](ValueId v, const Exprs& v_at, const Expr& extent) {
+    loaded = true;
+    need(v, id, v_at, indirect);
+    return Expr::symbol(add_var(gr.syms, "x", extent, SymKind::value));
+  };
+  for (const InputRead& r : input_reads(g_, n, at, gr.inner, gr.syms, look_up)) need(r.value, id, r.at, indirect || loaded);
 }
 
 void Partitioner::force(ValueId v, const std::string& why) {
