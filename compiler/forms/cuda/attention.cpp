@@ -104,7 +104,7 @@ class Mma final : public FormOf<AttentionKernel> {
     const double by_registers = std::max(1.0, std::floor(65536.0 / ((held + 90.0) * shape.threads())));
     const double resident = std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), 4.0}));
     const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
-    const double filled = blocks / (m.cores * resident), waves = filled > 1 ? filled + 0.5 : 1;  // the last one is half full
+    const double filled = blocks / (m.cores * resident), waves = std::max(1.0, filled);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
     const double steps = std::ceil(static_cast<double>(keys) * (k.causal ? 0.6 : 1.0) / step_keys / t.split);
     const double work = static_cast<double>(shape.rows()) * step_keys * channels / (elem == 4 ? 150.0 : 700.0) +
