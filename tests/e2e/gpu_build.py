@@ -40,7 +40,7 @@ def main():
     p.add_argument("--gate", required=True)
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    o.out, o.sm = o.work, "sm_90a"
+    o.out, o.sm, o.keep = o.work, "sm_90a", False
     os.makedirs(o.work, exist_ok=True)
     os.environ.setdefault("VIRTUAL_ENV", sys.prefix)  # where aotc looks for NVRTC
     failed = 0
