@@ -21,6 +21,10 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_flag("--parameters-as-states", parameters_as_states,
                "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
   app.add_option("--states", states, "NAME,...: so are these parameters and buffers; * stands for any text")->delimiter(',');
+  app.add_option(
+      "--f32-matmul", f32_matmul,
+      "accuracy of float32 products on GPUs: highest (default: that of float32), high or medium (where the GPU has them, products of "
+      "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
       ->delimiter(',');
@@ -37,6 +41,8 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.target.threads = threads;
   o.target.winograd4 = winograd4;
   o.states = {parameters_as_states, states};
+  if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");
+  if (!f32_matmul.empty()) o.target.f32_matmul = parse_f32_matmul(f32_matmul);
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};
   o.dump_dir = dump_dir;
   return o;

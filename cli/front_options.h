@@ -9,7 +9,7 @@
 namespace aotc::cli {
 
 struct FrontArgs {
-  std::string model, shapes, cpu, cuda, dump_dir;
+  std::string model, shapes, cpu, cuda, f32_matmul, dump_dir;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
   bool winograd4 = false;

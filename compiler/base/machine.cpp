@@ -63,7 +63,9 @@ std::string Machine::name() const {
 
 std::string Machine::str() const {
   const std::string who = model.empty() ? name() : model + " " + name();
-  if (is_gpu()) return fmt::format("{} {} processors, {} KB shared, L2 {} MB", who, cores, shared_bytes >> 10, l2_bytes >> 20);
+  if (is_gpu())
+    return fmt::format("{} {} processors, {} KB shared, L2 {} MB{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
+                       f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(f32_matmul)));
   return fmt::format("{} {} thread{} L1 {}K L2 {}K", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10);
 }
 
@@ -84,6 +86,7 @@ Machine machine_of(const std::string& sm) {
   m.arch = Arch::cuda;
   m.sm = std::stoi(digits);
   m.own = digits.back() == 'a';
+  m.hopper = m.own && m.sm == 90;
   const GpuRow* row = &kGpus[0];
   for (const GpuRow& r : kGpus)
     if (r.sm <= m.sm) row = &r;
@@ -117,7 +120,12 @@ int usable_processors() {
 Machine machine_of(const Target& target) {
   if (target.is_gpu()) {
     Machine m = machine_of(target.sms.back());
-    for (const std::string& sm : target.sms) m.shared_bytes = std::min(m.shared_bytes, machine_of(sm).shared_bytes);
+    for (const std::string& sm : target.sms) {
+      const Machine version = machine_of(sm);
+      m.shared_bytes = std::min(m.shared_bytes, version.shared_bytes);
+      m.hopper = m.hopper && version.hopper;
+    }
+    m.f32_matmul = target.f32_matmul;
     return m;
   }
   const int threads = target.threads > 0 ? target.threads : usable_processors();

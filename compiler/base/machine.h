@@ -16,7 +16,9 @@ struct Machine {
   Isa isa = Isa::avx2;  ///< x86_64
   int sm = 0;           ///< cuda: 80, 90, 100
   bool own = false;     ///< cuda: instructions of this architecture alone ("sm_90a")
-  int cores = 1;        ///< x86_64: threads of a run; cuda: multiprocessors
+  bool hopper = false;  ///< cuda: every code version has those of sm_90a: bulk copies by tensor maps, products of a warpgroup
+  F32Matmul f32_matmul = F32Matmul::highest;  ///< cuda
+  int cores = 1;                              ///< x86_64: threads of a run; cuda: multiprocessors
   int64_t l1_bytes = 0;
   int64_t l2_bytes = 0;      ///< x86_64: of a core; cuda: of the device
   int64_t shared_bytes = 0;  ///< cuda: the most of one block

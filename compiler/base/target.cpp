@@ -94,6 +94,17 @@ Target parse_cpu_target(std::string_view text) {
   return t;
 }
 
+namespace {
+constexpr std::string_view kF32Matmul[] = {"highest", "high", "medium"};  // in the order of F32Matmul
+}
+std::string_view f32_matmul_name(F32Matmul f) { return kF32Matmul[static_cast<size_t>(f)]; }
+
+F32Matmul parse_f32_matmul(std::string_view text) {
+  for (size_t i = 0; i < std::size(kF32Matmul); ++i)
+    if (kF32Matmul[i] == text) return static_cast<F32Matmul>(i);
+  throw Diagnostic(ExitCode::usage, Loc{}, fmt::format("--f32-matmul: '{}' is not known", text)).note("known: highest, high, medium");
+}
+
 Target parse_cuda_target(std::string_view text) {
   Target t;
   for (std::string_view part : split_list(text)) {

@@ -19,11 +19,16 @@ std::vector<Isa> isas_of(uint32_t features);
 /// What the machine that runs aotc has.
 std::vector<Isa> native_isas();
 
+/// How accurate products of float32 must be where the machine has faster ones.
+enum class F32Matmul : uint8_t { highest, high, medium };  ///< float32; TF32; TF32 or less
+std::string_view f32_matmul_name(F32Matmul f);
+
 struct Target {
-  std::vector<Isa> isas;         ///< CPU: one code version each, best last; empty for a GPU-only artifact
-  std::vector<std::string> sms;  ///< GPU: "sm_90a" ...; empty for a CPU artifact
-  bool native = false;           ///< CPU: for the machine that runs aotc, its cache sizes included
-  int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
+  std::vector<Isa> isas;                      ///< CPU: one code version each, best last; empty for a GPU-only artifact
+  std::vector<std::string> sms;               ///< GPU: "sm_90a" ...; empty for a CPU artifact
+  bool native = false;                        ///< CPU: for the machine that runs aotc, its cache sizes included
+  F32Matmul f32_matmul = F32Matmul::highest;  ///< GPU
+  int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
   /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three to five times the error of a direct sum.
   bool winograd4 = false;
   bool is_gpu() const { return !sms.empty(); }
@@ -37,5 +42,7 @@ struct Target {
 /// Parses "native", "portable" (avx2 and avx512), "avx2,avx512"; throws Diagnostic (usage) with the known names.
 Target parse_cpu_target(std::string_view text);
 Target parse_cuda_target(std::string_view text);
+/// "highest", "high" or "medium"; throws Diagnostic (usage) otherwise.
+F32Matmul parse_f32_matmul(std::string_view text);
 
 }  // namespace aotc

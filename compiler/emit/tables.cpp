@@ -1,5 +1,7 @@
 #include "emit/tables.h"
 
+#include <fmt/ranges.h>
+
 #include <map>
 #include <set>
 
@@ -133,7 +135,7 @@ class Emitter {
   void variant(size_t v) {
     const plan::Plan& p = in_.plans.plans[v];
     plan::SlotTable slots(symbols_);
-    std::vector<std::string> ranges, buffers, steps, args, sizes;
+    std::vector<std::string> ranges, buffers, steps, args, sizes, maps;
     for (SymId s : symbols_) {
       const SymInfo& info = g_.syms[s];
       plan::SymRange r{s, info.min, info.max, info.multiple_of};
@@ -145,16 +147,18 @@ class Emitter {
       buffers.push_back(fmt::format("{{{}, {}, {}, {}}}", static_cast<int>(place_kind(b.place)), b.index, slots.slot(b.bytes),
                                     b.place == plan::Place::arena ? slots.slot(b.offset) : -1));
     for (const plan::Step& s : p.steps) {
-      const size_t first_arg = args.size(), first_size = sizes.size();
+      const size_t first_arg = args.size(), first_size = sizes.size(), first_map = maps.size();
       for (plan::PlanBufferId a : s.args) args.push_back(std::to_string(idx(a)));
       for (const Expr& e : s.sizes) sizes.push_back(std::to_string(slots.slot(e)));
+      for (const forms::TensorMap& m : s.maps) maps.push_back(map_row(m, slots));
       const bool cuda = s.kind == plan::StepKind::cuda;
-      steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}}}",
+      steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}, {}, {}, {}}}",
                                   static_cast<int>(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
                                   cuda ? -1 : s.config, slots.slot(s.work), slots.slot(s.grain),
                                   s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
                                   cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
-                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, c_string(s.label)));
+                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, first_map, s.maps.size(),
+                                  static_cast<int>(s.overlaps), c_string(s.label)));
     }
     const int32_t arena = slots.slot(p.arena_bytes), scratch = slots.slot(p.scratch_bytes);
     std::vector<std::string> words, slot_rows;
@@ -164,10 +168,19 @@ class Emitter {
     out_ += array("aotc_range", pre + "ranges", ranges) + array("int64_t", pre + "code", words, "0") +
             array("aotc_slot", pre + "slots", slot_rows) + array("aotc_buffer_desc", pre + "buffers", buffers) +
             array("int32_t", pre + "args", args, "0") + array("int32_t", pre + "sizes", sizes, "0") +
-            array("aotc_step", pre + "steps", steps);
-    variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}, {}}}",
+            array("aotc_map_desc", pre + "maps", maps) + array("aotc_step", pre + "steps", steps);
+    variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}maps, {}, {}}}",
                                     c_string(p.name), pre, pre, pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre,
-                                    arena, scratch));
+                                    pre, arena, scratch));
+  }
+
+  static std::string map_row(const forms::TensorMap& m, plan::SlotTable& slots) {
+    std::vector<int32_t> dims, strides;
+    for (const Expr& e : m.dims) dims.push_back(slots.slot(e));
+    for (const Expr& e : m.stride_bytes) strides.push_back(slots.slot(e));
+    return fmt::format("{{{}, {}, {}, {}, {}, {{{}}}, {{{}}}, {{{}}}}}", m.arg, static_cast<uint32_t>(m.dtype), m.dims.size(),
+                       m.swizzle_bytes, slots.slot(m.offset_bytes), fmt::join(dims, ", "), fmt::join(strides, ", "),
+                       fmt::join(m.box, ", "));
   }
 
   static int place_kind(plan::Place p) {

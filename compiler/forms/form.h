@@ -21,6 +21,18 @@ namespace aotc::forms {
 
 enum class StepKind : uint8_t { cpu, cuda, copy, zero };
 
+/// How the bulk copies of a CUDA kernel see one of its arguments (cuTensorMapEncodeTiled). From the contiguous dimension outwards.
+struct TensorMap {
+  int arg = 0;  ///< of the step
+  DType dtype = DType::f32;
+  int swizzle_bytes = 0;     ///< 0, 32, 64 or 128
+  Expr offset_bytes = 0;     ///< from the argument's start; a multiple of 16
+  Exprs dims;                ///< elements
+  Exprs stride_bytes;        ///< of dims[1..]: multiples of 16
+  std::vector<int32_t> box;  ///< elements, 1 to 256 each
+  friend bool operator==(const TensorMap&, const TensorMap&) = default;
+};
+
 /// How a kernel is called: what the runtime needs, beside the buffers. All Exprs are over shape symbols.
 struct StepSpec {
   StepKind kind = StepKind::cpu;
@@ -33,6 +45,8 @@ struct StepSpec {
   std::array<int, 3> block = {1, 1, 1};  ///< cuda
   Expr smem_bytes = 0;                   ///< cuda: dynamic shared memory
   int64_t max_smem_bytes = 0;            ///< cuda: the most that smem_bytes can be
+  std::vector<TensorMap> maps;           ///< cuda: passed after the sizes
+  bool overlaps = false;                 ///< cuda: may start before the step before it has ended, for which the kernel waits itself
 };
 
 /// A kernel with all that a decision may rest on.

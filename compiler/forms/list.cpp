@@ -34,7 +34,7 @@ const Table& table_of(Arch arch) {
       &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {
-      &cuda::mma(),           &cuda::simt(),                               // matrix products
+      &cuda::wgmma(),         &cuda::mma(),         &cuda::simt(),         // matrix products
       &cuda::conv_mma(),      &cuda::conv_simt(),   &cuda::conv_points(),  // convolutions
       &cuda::attention_mma(), &cuda::attention(),                          //
       &cuda::sort(),          &cuda::topk(),        &cuda::scatter(),      // whole-tensor algorithms

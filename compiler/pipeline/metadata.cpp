@@ -30,6 +30,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
             {"weights_bytes", plans.weights_bytes},
             {"shapes", shapes_text}};
   for (const char* list : {"inputs", "outputs", "states", "symbols", "code"}) m[list] = json::array();
+  if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(emit::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {
     m["inputs"].push_back(tensor(i.name, g.type(i.value), g.syms));

@@ -211,6 +211,11 @@ class PlanBuilder {
     for (Expr* e : {&s.work, &s.grain, &s.scratch_bytes, &s.smem_bytes}) *e = syms_.simplify(*e);
     for (Expr& e : s.sizes) e = syms_.simplify(e);
     for (Expr& e : s.grid) e = syms_.simplify(e);
+    for (forms::TensorMap& m : s.maps) {
+      m.offset_bytes = syms_.simplify(m.offset_bytes);
+      for (Expr& e : m.dims) e = syms_.simplify(e);
+      for (Expr& e : m.stride_bytes) e = syms_.simplify(e);
+    }
     if (s.kind == StepKind::cuda || s.library) s.config = config_of(c.kernel, choice, s);
     if (s.kind == StepKind::cuda) s.symbol = set_.configs[static_cast<size_t>(s.config)].symbol;
     const auto stored = s.kind == StepKind::copy ? std::nullopt : choice.form->weight(k, choice);

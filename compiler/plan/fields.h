@@ -96,6 +96,19 @@ struct FieldTable<plan::PlannedBuffer> {
   };
 };
 template <>
+struct FieldTable<forms::TensorMap> {
+  using S = forms::TensorMap;
+  static constexpr auto fields = std::tuple{
+      field("arg", &S::arg).at_least(0),
+      field("dtype", &S::dtype),
+      optional_field("swizzle", &S::swizzle_bytes).at_least(0),
+      optional_field("offset", &S::offset_bytes),
+      field("dims", &S::dims),
+      field("strides", &S::stride_bytes),
+      field("box", &S::box),
+  };
+};
+template <>
 struct FieldTable<plan::Step> {
   using S = plan::Step;
   static constexpr auto fields = std::tuple{
@@ -113,6 +126,8 @@ struct FieldTable<plan::Step> {
       optional_field("block", inherited<S>(&S::block)),
       optional_field("smem_bytes", inherited<S>(&S::smem_bytes)),
       optional_field("max_smem_bytes", inherited<S>(&S::max_smem_bytes)).at_least(0),
+      optional_field("maps", inherited<S>(&S::maps)),
+      optional_field("overlaps", inherited<S>(&S::overlaps)),
       optional_field("label", &S::label),
   };
 };

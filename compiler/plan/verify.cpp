@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "aotc/detail/plan_format.h"
 #include "graph/guard.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
@@ -46,6 +47,14 @@ class Checker {
       AOTC_CHECK(!needs_two || s.args.size() == 2, "after {}: copy step {} has {} arguments", after_, i, s.args.size());
       AOTC_CHECK(std::all_of(s.block.begin(), s.block.end(), [](int b) { return b >= 1; }), "after {}: step {} has an empty block", after_,
                  i);
+      for (const forms::TensorMap& m : s.maps) {
+        const size_t rank = m.dims.size();
+        AOTC_CHECK(m.arg < static_cast<int>(s.args.size()), "after {}: step {} has a tensor map of no argument", after_, i);
+        AOTC_CHECK(rank >= 2 && rank <= AOTC_MAP_MAX_RANK && m.stride_bytes.size() == rank - 1 && m.box.size() == rank,
+                   "after {}: step {} has a tensor map of unequal ranks", after_, i);
+        AOTC_CHECK(std::all_of(m.box.begin(), m.box.end(), [](int b) { return b >= 1 && b <= 256; }),
+                   "after {}: step {} has a tensor map with a box that no copy takes", after_, i);
+      }
       for (PlanBufferId b : s.args) {
         AOTC_CHECK(plan_.buffers.contains(b), "after {}: step {} has an unknown argument", after_, i);
         const PlannedBuffer& x = plan_.buffers[b];
@@ -76,6 +85,12 @@ class Checker {
       if (!evaluate(s.work) || !evaluate(s.grain) || !evaluate(s.scratch_bytes) || !evaluate(s.smem_bytes)) return;
       for (const Expr& e : s.grid)
         if (!evaluate(e)) return;
+      for (const forms::TensorMap& m : s.maps) {
+        for (const Exprs* list : {&m.dims, &m.stride_bytes})
+          for (const Expr& e : *list)
+            if (!evaluate(e)) return;
+        if (!evaluate(m.offset_bytes)) return;
+      }
     }
     auto value = [&](const Expr& e, const char* what) {
       const int64_t v = *evaluate(e);
@@ -108,7 +123,17 @@ class Checker {
       AOTC_CHECK(value(s.grain, "the grain of a step") >= 1, "after {}: grain below 1", after_);
       value(s.scratch_bytes, "the scratch of a step");
       value(s.smem_bytes, "the shared memory of a step");
-      for (const Expr& e : s.grid) value(e, "the grid of a step");
+      int64_t blocks = 1;
+      for (const Expr& e : s.grid) blocks *= value(e, "the grid of a step") > 0;
+      if (blocks == 0) continue;  // no launch, no maps
+      for (const forms::TensorMap& m : s.maps) {
+        AOTC_CHECK(value(m.offset_bytes, "the offset of a tensor map") % 16 == 0, "after {}: a tensor map begins at {}", after_,
+                   *evaluate(m.offset_bytes));
+        for (const Expr& e : m.dims) AOTC_CHECK(value(e, "a size of a tensor map") > 0, "after {}: a tensor map of nothing", after_);
+        for (const Expr& e : m.stride_bytes)
+          AOTC_CHECK(value(e, "a stride of a tensor map") % 16 == 0, "after {}: a tensor map has a stride of {} bytes", after_,
+                     *evaluate(e));
+      }
     }
     AOTC_CHECK(value(plan_.scratch_bytes, "scratch_bytes") >= 0);
   }

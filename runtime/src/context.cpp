@@ -41,7 +41,7 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
   const aotc_model& m = *context.model;
   const aotc_module_desc& module = *m.module;
   const uint64_t words = uint64_t{module.n_symbols} + m.n_io_dims + module.n_inputs + module.n_outputs + m.max_slots + m.max_sizes +
-                         m.max_args + m.max_steps * (sizeof(ReadyStep) / 8);
+                         m.max_args + m.max_steps * (sizeof(ReadyStep) / 8) + m.max_maps * (AOTC_MAP_BYTES / 8 + 1) + AOTC_MAP_ALIGN / 8;
   static_assert(sizeof(ReadyStep) % 8 == 0 && sizeof(void*) == 8, "laid out in words");
   int64_t* at = take<int64_t>(words);
   if (!at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
@@ -57,7 +57,9 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
   e->slots = cut(m.max_slots);
   e->sizes = cut(m.max_sizes);
   e->ptrs = reinterpret_cast<void**>(cut(m.max_args));
-  e->steps = reinterpret_cast<ReadyStep*>(at);
+  e->map_data = reinterpret_cast<const void**>(cut(m.max_maps));
+  e->steps = reinterpret_cast<ReadyStep*>(cut(m.max_steps * (sizeof(ReadyStep) / 8)));
+  e->maps = reinterpret_cast<uint64_t*>(align_up(reinterpret_cast<uintptr_t>(at), AOTC_MAP_ALIGN));
   return AOTC_OK;
 }
 
@@ -71,6 +73,7 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
   for (uint32_t i = 0; i < m.variants[e->variant].n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
   RT_TRY(space(variant, e->slots, &e->arena_bytes, &e->scratch_stride));
   e->max_tasks = 1;
+  for (uint32_t i = 0; i < m.max_maps; ++i) e->map_data[i] = nullptr;
   if (!m.cuda) ready_steps(context, e);
   e->bound_to = 0;
   return AOTC_OK;

@@ -31,6 +31,8 @@ struct ShapeEntry {
   int64_t* slots;
   int64_t* sizes;
   void** ptrs;
+  uint64_t* maps;         ///< GPU: tensor maps as the driver encoded them, AOTC_MAP_BYTES each
+  const void** map_data;  ///< GPU: the data that each was encoded for; null: not yet
   ReadyStep* steps;
   uint64_t arena_bytes;
   uint64_t scratch_stride;  ///< per thread; GPU: of all launches

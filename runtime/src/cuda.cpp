@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "aotc/dtype.h"
 #include "atomic.h"
 #include "memory.h"
 #include "status.h"
@@ -57,6 +58,29 @@ constexpr CUresult kLost[] = {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 
   X(fill, "cuMemsetD8Async", (CUdeviceptr, unsigned char, size_t, CUstream))                                      \
   X(stream_wait, "cuStreamSynchronize", (CUstream))
 
+/// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id;
+  int pad;
+  union {
+    int value;
+    char bytes[64];
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], smem_bytes;
+  CUstream stream;
+  LaunchAttribute* attributes;
+  unsigned n_attributes;
+};
+constexpr int kProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_*
+
+// Functions of newer drivers, null where there are none; as AOTC_CUDA_FUNCTIONS.
+#define AOTC_CUDA_NEWER_FUNCTIONS(X)                                                  \
+  X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, CUfunction, void**, void**)) \
+  X(encode_map, "cuTensorMapEncodeTiled",                                             \
+    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))
+
 CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 }  // namespace
@@ -64,6 +88,7 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 struct Driver {
 #define AOTC_X(member, name, arguments) CUresult(*member) arguments;
   AOTC_CUDA_FUNCTIONS(AOTC_X)
+  AOTC_CUDA_NEWER_FUNCTIONS(AOTC_X)
 #undef AOTC_X
 };
 
@@ -106,6 +131,9 @@ aotc_status load_driver(Driver* out) {
   *reinterpret_cast<void**>(&out->member) = dlsym(library, name); \
   if (!out->member) return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s", name);
   AOTC_CUDA_FUNCTIONS(AOTC_X)
+#undef AOTC_X
+#define AOTC_X(member, name, arguments) *reinterpret_cast<void**>(&out->member) = dlsym(library, name);
+  AOTC_CUDA_NEWER_FUNCTIONS(AOTC_X)
 #undef AOTC_X
   const CUresult code = out->init(0);
   if (code == kSuccess) return AOTC_OK;
@@ -268,8 +296,46 @@ aotc_status cuda_fill(Cuda* cuda, void* stream, void* to, uint8_t value, uint64_
 
 aotc_status cuda_wait(Cuda* cuda, void* stream) { return check(cuda, cuda->driver.stream_wait(stream), "waiting for the stream"); }
 
+aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t* slots, void* data, void* out) {
+  struct Row {
+    uint32_t dtype;
+    int number;
+  };
+  constexpr Row kTypes[] = {{AOTC_DTYPE_F16, 6}, {AOTC_DTYPE_F32, 7}, {AOTC_DTYPE_BF16, 9}};  // CU_TENSOR_MAP_DATA_TYPE_*
+  constexpr int kSwizzles[] = {0, 32, 64, 128};                                               // CU_TENSOR_MAP_SWIZZLE_*
+  constexpr int kNoInterleave = 0, kPromoteTo128 = 2, kZeros = 0;
+  if (!cuda->driver.encode_map)
+    return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks cuTensorMapEncodeTiled");
+  int type = -1, swizzle = -1;
+  for (const Row& r : kTypes)
+    if (r.dtype == map.dtype) type = r.number;
+  for (int i = 0; i < 4; ++i)
+    if (kSwizzles[i] == map.swizzle_bytes) swizzle = i;
+  if (type < 0 || swizzle < 0 || map.rank < 2 || map.rank > AOTC_MAP_MAX_RANK) return fail(AOTC_INTERNAL, "a tensor map of no kind");
+  uint64_t dims[AOTC_MAP_MAX_RANK] = {}, strides[AOTC_MAP_MAX_RANK] = {};
+  uint32_t box[AOTC_MAP_MAX_RANK] = {}, steps[AOTC_MAP_MAX_RANK] = {};
+  for (int d = 0; d < map.rank; ++d) {
+    dims[d] = static_cast<uint64_t>(slots[map.dim_slot[d]]);
+    if (d > 0) strides[d - 1] = static_cast<uint64_t>(slots[map.stride_slot[d - 1]]);
+    box[d] = static_cast<uint32_t>(map.box[d]);
+    steps[d] = 1;
+  }
+  return check(cuda,
+               cuda->driver.encode_map(out, type, static_cast<uint32_t>(map.rank), data, dims, strides, box, steps, kNoInterleave, swizzle,
+                                       kPromoteTo128, kZeros),
+               "describing a tensor");
+}
+
 aotc_status cuda_launch(Cuda* cuda, void* stream, const CudaLaunch& l) {
   void* parameters[] = {l.args};
+  if (l.overlaps && cuda->driver.launch_ex) {
+    LaunchAttribute attribute{};
+    attribute.id = kProgrammaticStreamSerialization;
+    attribute.value = 1;
+    const LaunchConfig config = {
+        {l.grid[0], l.grid[1], l.grid[2]}, {l.block[0], l.block[1], l.block[2]}, l.smem_bytes, stream, &attribute, 1};
+    return check(cuda, cuda->driver.launch_ex(&config, cuda->functions[l.kernel], parameters, nullptr), "launching a kernel");
+  }
   return check(cuda,
                cuda->driver.launch(cuda->functions[l.kernel], l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2],
                                    l.smem_bytes, stream, parameters, nullptr),

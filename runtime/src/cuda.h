@@ -38,8 +38,12 @@ aotc_status cuda_wait(Cuda* cuda, void* stream);
 struct CudaLaunch {
   int32_t kernel;
   uint32_t grid[3], block[3], smem_bytes;
-  void* args;  ///< the kernel's one parameter
+  bool overlaps;  ///< may start before what the stream holds has ended, for which the kernel waits itself
+  void* args;     ///< the kernel's one parameter
 };
+
+/// Writes the AOTC_MAP_BYTES of a tensor map to `out`, which is aligned to AOTC_MAP_ALIGN.
+aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t* slots, void* data, void* out);
 aotc_status cuda_launch(Cuda* cuda, void* stream, const CudaLaunch& launch);
 
 /// Makes the model's context current for a scope.

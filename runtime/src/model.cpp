@@ -34,6 +34,7 @@ bool survey_variant(const aotc_module_desc& module, const aotc_variant& variant,
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
     const aotc_step& step = variant.steps[s];
     if (step.first_arg + step.n_args > out->n_args) out->n_args = step.first_arg + step.n_args;
+    if (step.first_map + step.n_maps > out->n_maps) out->n_maps = step.first_map + step.n_maps;
     if (step.first_size + step.n_sizes > out->n_sizes) out->n_sizes = step.first_size + step.n_sizes;
   }
   uint32_t* bound = take<uint32_t>(out->n_args);
@@ -84,6 +85,7 @@ bool survey(const aotc_module_desc& module, aotc_model* model) {
     grow(&model->max_steps, module.variants[v].n_steps);
     grow(&model->max_args, model->variants[v].n_args);
     grow(&model->max_sizes, model->variants[v].n_sizes);
+    grow(&model->max_maps, model->variants[v].n_maps);
   }
   return true;
 }

@@ -12,6 +12,7 @@ namespace aotc::rt {
 /// What the walk over a variant's tables told once and for all.
 struct VariantInfo {
   uint32_t n_args = 0, n_sizes = 0;    ///< lengths of aotc_variant.args and size_slots
+  uint32_t n_maps = 0;                 ///< of aotc_variant.maps
   uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
   const uint32_t* bound = nullptr;     ///< their positions in args
   bool updates_states = false;         ///< some state has no STATE_NEXT: it may be written before the run has succeeded
@@ -26,7 +27,7 @@ struct aotc_model {
   const aotc_module_desc* module;
   const aotc_isa_table* isa;  ///< null for a GPU artifact
   aotc::rt::VariantInfo* variants;
-  uint32_t max_slots, max_args, max_sizes, max_steps;
+  uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
   uint32_t n_io_dims;     ///< dimensions of all inputs, then of all outputs
   aotc_dim* dims;         ///< public form of module->dims
   aotc_dim** state_dims;  ///< per state

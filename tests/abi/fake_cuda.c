@@ -11,13 +11,15 @@ static struct {
   size_t bytes;
 } blocks[MAX_BLOCKS];
 static void* stack[16];
-static int depth, retained, lost, fail_launch, launches, minor_version, major_version = 9;
+static int depth, retained, lost, fail_launch, launches, overlapping, encoded, minor_version, major_version = 9;
 static char context_tag;
 
 void fake_arch(int major, int minor) { major_version = major, minor_version = minor; }
 void fake_fail_next_launch(int code) { fail_launch = code; }
 void fake_revive(void) { lost = 0; }
 int fake_launches(void) { return launches; }
+int fake_overlapping(void) { return overlapping; } /* launches that may start before the one before has ended */
+int fake_encoded(void) { return encoded; }         /* tensor maps made */
 int fake_depth(void) { return depth; }
 int fake_retained(void) { return retained; }
 int fake_blocks(void) {
@@ -128,12 +130,36 @@ int cuStreamSynchronize(void* stream) {
   return ready();
 }
 
+/* A tensor map: what was asked for, within the 128 bytes of a real one. */
+typedef struct fake_map {
+  float* data;
+  uint64_t dims[2], stride;
+  uint32_t box[2];
+  int type, rank, swizzle;
+} __attribute__((aligned(64))) fake_map;
+int cuTensorMapEncodeTiled(void* out, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
+                           const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int promotion, int fill) {
+  uint32_t d;
+  fake_map m = {.data = data, .stride = strides[0], .type = type, .rank = (int)rank, .swizzle = swizzle};
+  if (ready()) return ready();
+  if ((uint64_t)out % 64 || (uint64_t)data % 16 || rank != 2 || interleave || promotion > 3 || fill) return INVALID_VALUE;
+  for (d = 0; d < rank; ++d) {
+    if (dims[d] == 0 || box[d] == 0 || box[d] > 256 || steps[d] != 1) return INVALID_VALUE;
+    m.dims[d] = dims[d], m.box[d] = box[d];
+  }
+  ++encoded;
+  memset(out, 0, 128);
+  memcpy(out, &m, sizeof m);
+  return OK;
+}
+
 /* The kernels of toy_gpu.c. */
 typedef struct scale_args {
   int* fault;
   void* scratch;
   void* ptr[4];
   int64_t size[2];
+  fake_map x;
 } scale_args;
 static void scale(const scale_args* a, unsigned grid) {
   const float* x = (const float*)a->ptr[0];
@@ -142,6 +168,9 @@ static void scale(const scale_args* a, unsigned grid) {
   float* out = (float*)a->ptr[3];
   int64_t r;
   if (grid != (unsigned)((a->size[0] + 3) / 4)) abort();
+  if (a->x.data != x || a->x.dims[0] != 8 || a->x.dims[1] != (uint64_t)a->size[0] || a->x.stride != 32 || a->x.box[0] != 8 ||
+      a->x.box[1] != 64 || a->x.type != 7 || a->x.swizzle != 1)
+    abort();
   for (r = 0; r < a->size[0]; ++r)
     if (idx[r] < 0 || idx[r] >= a->size[1])
       *a->fault = 1;
@@ -177,4 +206,23 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   ++launches;
   ((void (*)(const void*, unsigned))function)(parameters[0], gx);
   return OK;
+}
+
+typedef struct launch_config {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  struct {
+    int id, pad;
+    union {
+      int value;
+      char bytes[64];
+    } of;
+  } * attributes;
+  unsigned n_attributes;
+} launch_config;
+int cuLaunchKernelEx(const launch_config* c, void* function, void** parameters, void** extra) {
+  if (c->n_attributes != 1 || c->attributes[0].id != 6 || c->attributes[0].of.value != 1) return INVALID_VALUE;
+  ++overlapping;
+  return cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared, c->stream,
+                        parameters, extra);
 }

@@ -124,6 +124,24 @@ TEST_CASE("3: runs with host tensors and with device tensors, states, and gives 
     std::memcpy(call.y.data(), reinterpret_cast<void*>(p[2]), call.y.size() * 4);
     std::memcpy(call.zeros.data(), reinterpret_cast<void*>(p[3]), call.zeros.size() * 4);
     CHECK(call.right());
+
+    // A tensor map is made once for a place and sizes. Data that no map takes is copied to where one does, in the order of the stream.
+    const int encoded = fake().ask("fake_encoded"), overlapping = fake().ask("fake_overlapping");
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(fake().ask("fake_encoded") == encoded);
+    CHECK(fake().ask("fake_overlapping") == overlapping + 1);
+    uint64_t odd;
+    REQUIRE(alloc(&odd, call.x.size() * 4 + 4) == 0);
+    std::memcpy(reinterpret_cast<void*>(odd + 4), call.x.data(), call.x.size() * 4);
+    std::memset(reinterpret_cast<void*>(p[2]), 0, call.y.size() * 4);
+    call.in[0].data = reinterpret_cast<void*>(odd + 4);
+    for (int i = 0; i < 2; ++i) REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(fake().ask("fake_encoded") == encoded + 1);
+    std::memcpy(call.y.data(), reinterpret_cast<void*>(p[2]), call.y.size() * 4);
+    CHECK(call.right());
+    call.in[0].data = reinterpret_cast<void*>(p[0]);
+    release(odd);
+
     // A fault of a queued run comes with synchronize.
     reinterpret_cast<int64_t*>(p[1])[2] = 77;
     CHECK(call.run(s) == AOTC_OK);

@@ -108,7 +108,7 @@ static const int32_t args[] = {0,           1, 2, 3, 4, /* rows */ 4, 5, /* copy
                                /* runs */ 7 /* zeros */};
 static const int32_t size_slots[] = {0, 1};
 #define STEP(kind, kernel, a, n, sizes, config, work, grain, scratch, label) \
-  { kind, kernel, a, n, 0, sizes, config, work, grain, scratch, {-1, -1, -1}, {1, 1, 1}, -1, label }
+  { kind, kernel, a, n, 0, sizes, config, work, grain, scratch, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, label }
 static const aotc_step steps[] = {
     STEP(AOTC_STEP_CPU, 3, 12, 1, 0, -1, 4, 4, -1, "runs"), /* first: a fault in rows leaves it half done */
     STEP(AOTC_STEP_CPU, 0, 0, 5, 2, -1, 0, 4, 6, "relu, add, embedding"),
@@ -119,7 +119,7 @@ static const aotc_step steps[] = {
 };
 static const aotc_range one_range[] = {{1, 1, 1}, {1, 1, 1}}, all_range[] = {{1, 64, 1}, {1, 64, 1}};
 #define VARIANT(name, ranges) \
-  { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 8, 6 }
+  { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 0, 8, 6 }
 static const aotc_variant variants[] = {VARIANT("batch=1", one_range), VARIANT("default", all_range)};
 
 #define TOY_WEIGHTS_BYTES 192

@@ -8,7 +8,8 @@ static const aotc_dim_desc dims[] = {{-1, 1, 64, "batch", 0, 2}, {8, 8, 8, "8", 
 static const aotc_io_desc inputs[] = {{"x", AOTC_DTYPE_F32, 2, 0, -1}, {"idx", AOTC_DTYPE_I64, 1, 2, -1}};
 static const aotc_io_desc outputs[] = {{"y", AOTC_DTYPE_F32, 2, 0, -1}, {"zeros", AOTC_DTYPE_F32, 1, 2, -1}};
 static const aotc_symbol_desc symbols[] = {{"batch", 0, 0, 1, 0, 1, 64, 1}};
-/* slots: 0 batch; 1 rows of the table; 2 batch*32; 3 zero; 4 batch*4; 5 grid; 6 sixteen; 7 eight */
+/* slots: 0 batch; 1 rows of the table; 2 batch*32; 3 zero; 4 batch*4; 5 grid; 6 sixteen; 7 eight;
+ * 8 thirty-two */
 static const int64_t code[] = {AOTC_X_SYM,
                                0,
                                AOTC_X_CONST,
@@ -36,21 +37,25 @@ static const int64_t code[] = {AOTC_X_SYM,
                                AOTC_X_CONST,
                                16,
                                AOTC_X_CONST,
-                               8};
-static const aotc_slot slots[] = {{0, 2}, {2, 4}, {4, 9}, {9, 11}, {11, 16}, {16, 24}, {24, 26}, {26, 28}};
+                               8,
+                               AOTC_X_CONST,
+                               32};
+static const aotc_slot slots[] = {{0, 2}, {2, 4}, {4, 9}, {9, 11}, {11, 16}, {16, 24}, {24, 26}, {26, 28}, {28, 30}};
 static const aotc_buffer_desc buffers[] = {{AOTC_BUF_INPUT, 0, 2, -1}, {AOTC_BUF_INPUT, 1, 2, -1},  {AOTC_BUF_WEIGHT, 0, 6, -1},
                                            {AOTC_BUF_ARENA, 0, 2, 3},  {AOTC_BUF_OUTPUT, 0, 2, -1}, {AOTC_BUF_OUTPUT, 1, 4, -1},
                                            {AOTC_BUF_STATE, 0, 7, -1}};
 static const int32_t args[] = {0, 1, 2, 3, 3, 4, 5, 6};
 static const int32_t size_slots[] = {0, 1};
+/* x, seen by the kernel "scale": rows of 8 */
+static const aotc_map_desc maps[] = {{0, AOTC_DTYPE_F32, 2, 32, 3, {7, 0}, {8}, {8, 64}}};
 static const aotc_step steps[] = {
-    {AOTC_STEP_CUDA, 1, 7, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "runs"},
-    {AOTC_STEP_CUDA, 0, 0, 4, 0, 2, -1, -1, -1, -1, {5, -1, -1}, {4, 1, 1}, -1, "scale"},
-    {AOTC_STEP_COPY, -1, 4, 2, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "y"},
-    {AOTC_STEP_ZERO, -1, 6, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, "zeros"},
+    {AOTC_STEP_CUDA, 1, 7, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "runs"},
+    {AOTC_STEP_CUDA, 0, 0, 4, 0, 2, -1, -1, -1, -1, {5, -1, -1}, {4, 1, 1}, -1, 0, 1, 1, "scale"},
+    {AOTC_STEP_COPY, -1, 4, 2, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 1, 0, 0, "y"},
+    {AOTC_STEP_ZERO, -1, 6, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 1, 0, 0, "zeros"},
 };
 static const aotc_range ranges[] = {{1, 64, 1}};
-static const aotc_variant variants[] = {{"default", ranges, code, slots, 8, buffers, 7, steps, 4, args, size_slots, 2, -1}};
+static const aotc_variant variants[] = {{"default", ranges, code, slots, 9, buffers, 7, steps, 4, args, size_slots, maps, 2, -1}};
 static const struct {
   float table[4];
   int64_t start;

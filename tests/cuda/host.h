@@ -68,6 +68,9 @@ struct uint4 {
 };
 inline void __stcs(uint4* p, uint4 v) { *p = v; }
 
+inline void next_step_may_start() {}
+inline void wait_for_step_before() {}
+
 struct Dim3 {
   unsigned x = 0, y = 0, z = 0;
 };

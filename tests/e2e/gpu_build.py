@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(here, "..", "gpu"))
 import make_cases
 from binding import Artifact, Failure
 
-CASES = ["pointwise_dynamic", "reduce_odd_rows", "mlp_dynamic", "mlp_bf16", "embedding_dynamic"]
+CASES = ["pointwise_dynamic", "reduce_odd_rows", "mlp_dynamic", "mlp_bf16", "embedding_dynamic", "wide_segments"]
 INCOMPATIBLE, DEVICE = 3, 7
 
 

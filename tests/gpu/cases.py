@@ -10,6 +10,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "e2e"))
 from models import Fn
 
 CASES = {}
+OPTIONS = {}  # name -> further options of aotc build
+REDUCED = {}  # name -> the precision of which eager's error is allowed, where that is not the model's own
 Dim = torch.export.Dim
 R = torch.randn
 
@@ -79,6 +81,51 @@ case_of("matmul_layouts", lambda a, b, c: (a @ b, a.transpose(1, 2) @ c, torch.e
 case_of("matmul_batch4", lambda q, k: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1), lambda: (R(2, 4, 19, 16), R(2, 4, 23, 16)))
 case_of("matmul_bf16", lambda a, b: (a @ b, torch.relu(a @ b).float()), lambda: (R(130, 72).bfloat16(), R(72, 50).bfloat16()))
 case_of("matmul_aligned", lambda a, b: (a @ b.t(), a @ b.t().contiguous()), lambda: (R(128, 256), R(192, 256)))
+# Products as tensor maps take them: every order of the operands, edges that are no multiple of a tile, batches of strided matrices, several
+# products of one operand, epilogues of several elements and of one.
+for kind in (torch.float16, torch.bfloat16):
+    tag = str(kind)[6:]
+    case_of(f"wide_layouts_{tag}", lambda a, b, c, d: (a @ b, a @ c.t(), d.t() @ b, torch.relu(d.t() @ c.t()) + 1),
+            lambda kind=kind: (R(200, 136).to(kind), R(136, 72).to(kind), R(72, 136).to(kind), R(136, 200).to(kind)))
+    case_of(f"wide_large_{tag}", lambda a, w, b, r: F.gelu(F.linear(a, w, b)) + r, *[
+        lambda kind=kind, m=m: (R(m, 520).to(kind), (R(776, 520) / 23).to(kind), R(776).to(kind), R(m, 776).to(kind)) for m in (1576, 1, 33, 129, 257)],
+            dims=({0: Dim("rows", min=1, max=2000)}, None, None, {0: Dim("rows", min=1, max=2000)}))
+case_of("wide_odd_columns", lambda a, w, b, r: torch.sigmoid(F.linear(a, w, b) + r),
+        lambda: (R(70, 128).half(), (R(33, 128) / 11).half(), R(33).half(), R(70, 33).half()))
+case_of("wide_deep", lambda a, w: (a @ w.t(), torch.tanh(a @ w.t()).float()), lambda: (R(24, 4104).bfloat16(), (R(96, 4104) / 64).bfloat16()))
+case_of("wide_dynamic_k", lambda a, b: a @ b.t(), *[lambda m=m, k=k: (R(m, k).half(), R(48, k).half()) for m, k in ((40, 64), (1, 16), (65, 1024), (7, 200))],
+        dims=({0: Dim("m", min=1, max=100), 1: 8 * Dim("eighth", min=1, max=128)}, {1: 8 * Dim("eighth", min=1, max=128)}))
+
+
+@case
+def wide_heads():
+    def f(x, w, v):
+        q, k, u = (F.linear(x, t).view(2, 40, 4, 32).transpose(1, 2) for t in (w, w * 0.5, v))
+        return q @ k.transpose(-1, -2) * 0.125, (q @ k.transpose(-1, -2) * 0.125).softmax(-1) @ u, x @ x.transpose(1, 2)
+
+    return Fn(f), [(R(2, 40, 128).bfloat16(), (R(128, 128) / 11).bfloat16(), (R(128, 128) / 11).bfloat16())], None
+
+
+@case
+def wide_segments():
+    class Three(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v = nn.Linear(256, 256), nn.Linear(256, 72), nn.Linear(256, 40)
+
+        def forward(self, x):
+            return F.gelu(self.q(x)), self.k(x).relu(), self.v(x)
+
+    return Three().half(), [(R(n, 256).half(),) for n in (100, 5, 300)], ({0: Dim("rows", min=1, max=300)},)
+
+
+@case
+def wide_tf32():
+    OPTIONS["wide_tf32"], REDUCED["wide_tf32"] = ["--f32-matmul", "high"], torch.bfloat16
+    m = nn.Sequential(nn.Linear(132, 260), nn.ReLU(), nn.Linear(260, 68))
+    return m, [(R(n, 132),) for n in (6, 1, 65, 300)], ({0: Dim("batch", min=1, max=300)},)
+
+
 case_of("cat_slice", lambda x, y: (torch.cat([x, y * 2, x[:, :3]], 1), torch.stack([x[:, 1], y[:, 0]]), F.pad(x, (1, 2, 0, 3)), x.repeat(2, 3)),
         lambda: (R(7, 11), R(7, 5)))
 case_of("gather_ops", lambda x, i, m: (x[:, i], x.index_select(1, i), x.gather(1, i.unsqueeze(0).expand(x.shape[0], -1)), x.masked_fill(m, -1.0),

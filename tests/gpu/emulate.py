@@ -68,7 +68,7 @@ def main():
     o.names = o.names or (FEW if o.few else [])
     if o.make:
         env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
-        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", *o.names]
+        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90", *o.names]
         r = subprocess.run(command, capture_output=True, text=True, env=env)
         if "NVRTC was not found" in r.stdout:
             sys.exit(77)

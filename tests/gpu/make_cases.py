@@ -14,11 +14,15 @@ import numpy as np
 import torch
 
 import cases_kernels  # noqa: F401, its cases join CASES
-from cases import CASES
+from cases import CASES, OPTIONS, REDUCED
 
 
 def doubled(x):
     return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
+def reduced(x, to):
+    return x.to(to) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 
 
 def flat(out):
@@ -31,7 +35,7 @@ def array(t):
 
 
 def build(o, path):
-    command = [o.aotc, "build", path + ".pt2", "--cuda", o.sm, "-o", path + ".so", "--quiet"]
+    command = [o.aotc, "build", path + ".pt2", "--cuda", o.sm, "-o", path + ".so", "--quiet"] + OPTIONS.get(os.path.basename(path), [])
     command += ["--keep", path + ".keep"] if o.keep else []
     r = subprocess.run(command, capture_output=True, text=True)
     if r.returncode:
@@ -52,6 +56,9 @@ def make(o, name):
     for s, args in enumerate(samples):
         with torch.no_grad():
             eager = flat(copy.deepcopy(module)(*args))
+            own = [t.dtype for t in eager]
+            if name in REDUCED:
+                eager = [t.to(d) for t, d in zip(flat(copy.deepcopy(module).to(REDUCED[name])(*[reduced(a, REDUCED[name]) for a in args])), own)]
             exact = flat(copy.deepcopy(module).double()(*[doubled(a) for a in args]))
         meta["dtypes"] = [str(t.dtype)[6:] for t in eager]
         for i, a in enumerate(args):

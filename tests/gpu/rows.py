@@ -45,18 +45,51 @@ class Product(nn.Module):
         return x @ self.w
 
 
+class Gelu(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.fc = nn.Linear(k, n)
+
+    def forward(self, x):
+        return F.gelu(self.fc(x))
+
+
+class Residual(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.fc = nn.Linear(k, n)
+
+    def forward(self, x, r):
+        return self.fc(x) + r
+
+
+def bf16(module, *shapes):
+    return lambda: (module().bfloat16(), [tuple(R(*s).bfloat16() for s in shapes)], None)
+
+
 ROWS = {
     "mlp_f32_b32": lambda: (mlp(torch.float32), [(R(32, 1024),)], None),
+    "mlp_tf32_b32": lambda: (mlp(torch.float32), [(R(32, 1024),)], None),
     "mlp_f16_b32": lambda: (mlp(torch.float16), [(R(32, 1024).half(),)], None),
     "block_f16_4096": lambda: (Block().half(), [(R(32, 128, 768).half(),)], None),
-    "product_bf16_1024": lambda: (Product(1024), [(R(1024, 1024).bfloat16(),)], None),
-    "product_bf16_2048": lambda: (Product(2048), [(R(2048, 2048).bfloat16(),)], None),
+    **{f"product_bf16_{n}": lambda n=n: (Product(n), [(R(n, n).bfloat16(),)], None) for n in (1024, 2048, 4096)},
+    "gelu_bf16_4096x3072x768": bf16(lambda: Gelu(768, 3072), (4096, 768)),
+    "linear_bf16_4096x2304x768": bf16(lambda: nn.Linear(768, 2304), (4096, 768)),
+    "residual_bf16_4096x768x3072": bf16(lambda: Residual(3072, 768), (4096, 3072), (4096, 768)),
+    "residual_bf16_4096x768x768": bf16(lambda: Residual(768, 768), (4096, 768), (4096, 768)),
+    "gelu_bf16_128x3072x768": bf16(lambda: Gelu(768, 3072), (128, 768)),
+    "residual_bf16_128x768x3072": bf16(lambda: Residual(3072, 768), (128, 3072), (128, 768)),
     "softmax_norm_f16": lambda: (cases.Fn(lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (4096,))), [(R(4096, 4096).half(),)], None),
 }
 
 
+# Built with other options, and compared with eager as it then is.
+cases.OPTIONS["mlp_tf32_b32"], cases.REDUCED["mlp_tf32_b32"] = ["--f32-matmul", "high"], torch.bfloat16
+
+
 def eager_us(name):
     """Microseconds of eager PyTorch as a graph."""
+    torch.backends.cuda.matmul.allow_tf32 = name in cases.OPTIONS
     torch.manual_seed(1)
     module, samples, _ = ROWS[name]()
     module = module.eval().cuda()
@@ -98,7 +131,7 @@ def main():
             path = os.path.join(out, name)
 
             def build(_, path):
-                r = subprocess.run([command[0], "build", path + ".pt2", "--cuda", "sm_90a", "-o", path + ".so", "--quiet"] + command[1:],
+                r = subprocess.run([command[0], "build", path + ".pt2", "--cuda", "sm_90a", "-o", path + ".so", "--quiet"] + cases.OPTIONS.get(name, []) + command[1:],
                                    capture_output=True, text=True)
                 if r.returncode:
                     raise RuntimeError(f"exit {r.returncode}: {r.stderr.strip()[:800]}")

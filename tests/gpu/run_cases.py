@@ -18,6 +18,7 @@ from binding import BF16, CODES, HOST, Artifact, Cuda, Failure, tensors
 
 ULPS = {7: 2.0**-10, 8: 2.0**-7, 9: 2.0**-23, 10: 2.0**-52}
 POISON = 2
+GUARD, GUARD_BYTE = 512, 0xA5  # bytes on either side of a tensor on the device
 OUT_OF_RANGE = 9
 
 
@@ -79,8 +80,10 @@ class Case:
         outputs = context.output_arrays(tensors(inputs, self.in_dtypes))
         arrays = inputs + outputs
         offsets = [a.itemsize if misaligned else 0 for a in arrays]
-        pointers = [self.cuda.alloc(a.nbytes, off) for a, off in zip(arrays, offsets)]
-        for p, a in zip(pointers, arrays):
+        offsets = [off + GUARD for off in offsets]
+        pointers = [self.cuda.alloc(a.nbytes + GUARD, off) for a, off in zip(arrays, offsets)]
+        for p, off, a in zip(pointers, offsets, arrays):
+            self.cuda.upload(p - off, np.full(off + a.nbytes + GUARD, GUARD_BYTE, "u1"))
             self.cuda.upload(p, a)
         n = len(inputs)
         return (tensors(inputs, self.in_dtypes, 0, pointers[:n]), tensors(outputs, self.out_dtypes, 0, pointers[n:]), outputs,
@@ -89,6 +92,10 @@ class Case:
     def fetch(self, outputs, pointers):
         for a, (p, _) in zip(outputs, pointers[-len(outputs):]):
             self.cuda.download(a, p)
+            before, after = np.empty(GUARD, "u1"), np.empty(GUARD, "u1")
+            self.cuda.download(before, p - GUARD)
+            self.cuda.download(after, p + a.nbytes)
+            assert (before == GUARD_BYTE).all() and (after == GUARD_BYTE).all(), "memory beside an output was written"
         for p, off in pointers:
             self.cuda.free(p, off)
         return outputs

@@ -69,6 +69,22 @@ struct AttentionTile {
   }
 };
 
+/// Tile of Hopper's product (kernels/cuda/wgmma.cuh, which says what its parts are); the numbers of bytes are those of WgmmaTile there.
+struct WgmmaTile {
+  int warp_m = 64, cols = 128, groups = 2, ping_pong = 0, stages = 4, split = 1, swap = 0;
+  int resident = 1;  ///< blocks of one processor that registers must allow
+  int rows() const { return ping_pong ? warp_m : warp_m * groups; }
+  int m_tile() const { return swap ? cols : rows(); }
+  int n_tile() const { return swap ? rows() : cols; }
+  int threads() const { return groups * 128 + (groups > 1 ? 128 : 32); }
+  int pieces() const { return warp_m / 64 * cols / 8; }  ///< of 8 columns, of a warpgroup
+  int stage_bytes() const { return (rows() + cols) * 128; }
+  int other_bytes() const {  ///< beside the ring
+    return (split > 1 ? pieces() * groups * 2048 : 0) + groups * 4 * (swap ? 2560 : 2048) + 16 * stages + 8;
+  }
+  int smem_bytes() const { return stages * stage_bytes() + other_bytes(); }
+};
+
 /// Shape symbols that a kernel's code needs, sorted by id: its int64 arguments.
 std::vector<SymId> size_symbols(const loop::LoopKernel& k);
 std::vector<SymId> size_symbols(const loop::MatmulKernel& k);

@@ -14,9 +14,10 @@ using loop::LoopVar;
 using loop::ParamId;
 using loop::ParamRole;
 
-std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size) {
-  return fmt::format("struct {}_args {{ int* fault; void* scratch; void* ptr[{}]; i64 size[{}]; }};\n", kernel, n_ptr ? n_ptr : 1,
-                     n_size ? n_size : 1);
+std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size, size_t n_maps) {
+  const std::string maps = n_maps ? fmt::format(" TensorMap map[{}];", n_maps) : "";
+  return fmt::format("struct {}_args {{ int* fault; void* scratch; void* ptr[{}]; i64 size[{}];{} }};\n", kernel, n_ptr ? n_ptr : 1,
+                     n_size ? n_size : 1, maps);
 }
 
 namespace {
@@ -64,7 +65,7 @@ class Emitter {
     if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
-    return out + pointers;
+    return out + pointers + "  next_step_may_start();\n  wait_for_step_before();\n";
   }
 
   /// Declares the loop variables from the row-major linear index held by the variable `linear`.

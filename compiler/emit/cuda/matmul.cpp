@@ -1,15 +1,12 @@
 #include "emit/cuda/matmul.h"
 
-#include <set>
-
 #include "emit/cuda/code.h"
+#include "emit/cuda/epilogue.h"
 #include "emit/cuda/loop_kernel.h"
 
 namespace aotc::emit::cuda {
 
 using loop::MatmulKernel;
-using loop::ParamId;
-using loop::ParamRole;
 using loop::Segment;
 
 namespace {
@@ -23,14 +20,14 @@ class Emitter {
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
-    for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue(s);
+    for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
                        tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, symbol_);
     const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
     out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, tile_.threads(),
                        tile_.resident, symbol_, symbol_);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
-    out += size_names(2);
+    out += "  next_step_may_start();\n  wait_for_step_before();\n" + size_names(k_.syms, symbols_, 2);
     AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
     out += fmt::format("  const {0}* const pa = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.a.param));
     out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
@@ -60,46 +57,12 @@ class Emitter {
   std::string expr(const Expr& e) const {
     return c_expr(k_.syms.simplify(e), k_.syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
   }
-  std::string size_names(int indent) const {
-    std::string out;
-    for (size_t s = 0; s < symbols_.size(); ++s)
-      out += fmt::format("{}const i64 s{} = a.size[{}];  // {}\n", std::string(static_cast<size_t>(indent), ' '), idx(symbols_[s]), s,
-                         c_comment(k_.syms[symbols_[s]].name));
-    return out;
-  }
   /// Batch strides are right-aligned: with one batch dim it is b1.
   std::string view(const loop::Operand& o) const {
     const size_t n = o.batch_strides.size();
     const std::string b1 = n ? expr(o.batch_strides[n - 1]) : "0", b0 = n > 1 ? expr(o.batch_strides[0]) : "0";
     return fmt::format("{{{}, {}, {}, {}, {}}}", expr(o.base), n == 1 && k_.batch.size() > 1 ? "0" : b0, b1, expr(o.row_stride),
                        expr(o.col_stride));
-  }
-
-  std::string epilogue(size_t number) {
-    const loop::LoopKernel& e = k_.segments[number].epilogue;
-    const Names names(e, symbols_);
-    std::set<ParamId> written;
-    for (const loop::Inst& i : e.insts)
-      if (i.kind == loop::InstKind::store) written.insert(i.param);
-    std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", symbol_, number);
-    out += "  __device__ void operator()(const float acc, const i64 row, const i64 column) const {\n" + size_names(4);
-    const size_t n_batch = e.outer.size() - 1;
-    for (size_t v = 0; v < e.outer.size(); ++v) {
-      const std::string from = v == n_batch ? "row" : v + 1 == n_batch ? "b1" : "b0";
-      out += fmt::format("    const i64 {} = {};\n", names.symbol(e.outer[v].sym), from);
-    }
-    out += fmt::format("    const i64 {} = column;\n", names.symbol(e.inner.at(0).sym));
-    for (uint32_t p = 0; p < e.params.size(); ++p) {
-      const ParamId id = static_cast<ParamId>(p);
-      if (e.params[id].role == ParamRole::acc || e.params[id].role == ParamRole::local) continue;
-      out += fmt::format("    {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{2}]);  // {3}\n", written.count(id) ? "" : "const ",
-                         c_type(e.params[id].dtype), p, c_comment(e.params[id].name));
-    }
-    AccessRules rules;
-    rules.place = [&](ParamId p, const Expr&) { return e.params[p].role == ParamRole::acc ? std::string("acc") : std::string(); };
-    rules.reduce = [&](loop::InstId) -> std::string { throw InternalError("an epilogue holds a reduction"); };
-    for (const loop::Block& b : e.blocks) out += code_of(b.insts, names, rules, 4);
-    return out + "  }\n};\n";
   }
 
   const MatmulKernel& k_;

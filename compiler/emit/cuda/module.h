@@ -11,7 +11,7 @@ struct Cubin {
   std::string sm;
   std::vector<std::byte> bytes;
 };
-/// Compiles one translation unit for each architecture. `headers`: device.cuh and gemm.cuh.
+/// Compiles one translation unit for each architecture. `headers`: those of kernels/cuda.
 std::vector<Cubin> compile_module(const std::string& source, const std::vector<SourceFile>& headers, const std::vector<std::string>& sms);
 
 }  // namespace aotc::emit::cuda

@@ -4,6 +4,7 @@
 
 namespace aotc::forms::cuda {
 
+const Form& wgmma();
 const Form& mma();
 const Form& simt();
 const Form& conv_mma();

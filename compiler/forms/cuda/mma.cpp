@@ -3,8 +3,8 @@
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/matmul.h"
-#include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/product.h"
 
 namespace aotc::forms::cuda {
 
@@ -37,15 +37,8 @@ struct Tile : MatmulTile {
   }
 };
 
-struct Sizes {
-  int64_t m, n, k, batch;
-};
-Sizes sizes_of(const MatmulKernel& k, const SymTable& syms) {
-  auto at_least_one = [&](const Expr& e) { return std::max<int64_t>(1, syms.hint(e)); };
-  return {at_least_one(k.m), at_least_one(k.n), at_least_one(k.k), at_least_one(product(k.batch))};
-}
+using Sizes = ProductSizes;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t blocks_of(const Sizes& s, const MatmulTile& t) { return ceil_div(s.m, t.block_m) * ceil_div(s.n, t.block_n) * s.batch; }
 
 /// The first guess, as measured on an H200: large tiles where they fill the device, else small ones with k divided.
@@ -114,15 +107,13 @@ class Mma final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override {
-    const Sizes z = sizes_of(k, s.syms);
-    return sized(fmt::format("cuda product {} b{} m{} n{} k{}", dtype_name(k.in), z.batch, z.m, z.n, z.k), emit::cuda::size_symbols(k), s);
-  }
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
 
   StepSpec step(const MatmulKernel& k, const Site&, const Choice& c) const override {
     const Tile t = unpack<Tile>(c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
+    f.overlaps = true;
     Expr columns = 0;
     for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.block_n);
     f.grid[0] = max(1, columns * ceildiv(k.m, t.block_m)) * t.split;

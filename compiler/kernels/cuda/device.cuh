@@ -108,6 +108,17 @@ AOTC_FLOAT1(erf, erff(x), erf(x))
 AOTC_FLOAT1(erfc, erfcf(x), erfc(x))
 AOTC_FLOAT1(erfinv, erfinvf(x), erfinv(x))
 AOTC_FLOAT1(lgamma, lgammaf(x), lgamma(x))
+// erf where the result is added to something of about 1 and rounded to 16 bits: at most 6e-7 from it. 1 - 2^(-x Q(x)) with a fitted quintic.
+AOTC_DI float erf_to_add(float x) {
+  const float a = fabsf(x) * 1.41421356f;
+  float q = fmaf(a, 5.20458514e-4f, -7.39751083e-3f);
+  q = fmaf(a, q, 5.25612374e-2f);
+  q = fmaf(a, q, 4.59254682e-1f);
+  q = fmaf(a, q, 1.15109144f);
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-a * q));
+  return copysignf(1.0f - e, x);
+}
 AOTC_FLOAT1(sigmoid, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)))
 // Digamma: reflection for x < 0, recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.6, 6.3.7, 6.3.18).
 AOTC_DI double digamma64(double x) {

@@ -107,4 +107,18 @@ AOTC_DI void cluster_barrier() {}
 AOTC_DI float load_of_block(const float* p, int) { return *p; }
 constexpr bool has_clusters = false;
 #endif
+// ---- steps that overlap ------------------------------------------------------------------------------------------------------------------
+// A step that is launched as overlapping waits for the step before it, of which it may read and overwrite nothing until then; constants it
+// may read at once. What every block of a step has said lets the next one start.
+AOTC_DI void next_step_may_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+AOTC_DI void wait_for_step_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #endif

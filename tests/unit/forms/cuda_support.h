@@ -52,25 +52,26 @@ inline int field(const loop::Kernel& k, std::string_view name) {
   return 0;
 }
 
-/// The best `most` candidates of each form for every kernel, for an architecture with clusters and one without.
+/// The best `most` candidates of each form for every kernel, for an architecture with its own instructions and one without.
 inline void compiles(const loop::Module& m, size_t most) {
-  std::string source = "#include \"gemm.cuh\"\n";
-  for (const loop::Kernel& k : m.kernels) {
-    const SymTable syms = syms_of(k);
-    std::map<const forms::Form*, size_t> seen;
-    size_t n = 0;
-    for (const forms::Candidate& c : decide(k).candidates)
-      if (c.fit && seen[c.choice.form]++ < most)
-        source += c.choice.form->source({k, syms, h200()}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
-  }
   const Result<emit::cuda::Nvrtc> nvrtc = emit::cuda::Nvrtc::load();
   if (!nvrtc) {
     WARN("not compiled: " << nvrtc.why());
     return;
   }
-  for (const emit::cuda::Cubin& c : emit::cuda::compile_module(source, headers(), {"sm_90a", "sm_80"})) {
-    INFO(c.sm);
-    CHECK(c.bytes.size() > 1000);
+  for (const char* sm : {"sm_90a", "sm_80"}) {
+    const Machine machine = machine_of(std::string(sm));
+    std::string source = "#include \"gemm.cuh\"\n#include \"wgmma.cuh\"\n";
+    for (const loop::Kernel& k : m.kernels) {
+      const SymTable syms = syms_of(k);
+      std::map<const forms::Form*, size_t> seen;
+      size_t n = 0;
+      for (const forms::Candidate& c : forms::decide({k, syms, machine}).candidates)
+        if (c.fit && seen[c.choice.form]++ < most)
+          source += c.choice.form->source({k, syms, machine}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
+    }
+    INFO(sm);
+    CHECK(emit::cuda::compile_module(source, headers(), {sm}).at(0).bytes.size() > 1000);
   }
 }
 inline void compiles(const loop::Module& m) { compiles(m, 1); }

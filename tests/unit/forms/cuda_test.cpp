@@ -150,13 +150,81 @@ TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fit
             INFO("m " << m << " n " << n << " k " << k << ": " << forms::str(c.choice));
             CHECK(forms::check(c.choice));
             CHECK(*forms::parse_choice(forms::str(c.choice)) == c.choice);
-            CHECK(s.max_smem_bytes <= 220 * 1024);
+            CHECK(s.max_smem_bytes <= 227 * 1024);
             CHECK(s.block[0] <= 1024);
             CHECK(s.block[0] % 32 == 0);
           }
         }
   CHECK(field(linear(DType::f32, 32, 1024, 4096), "split") > 1);
+  CHECK(decide(linear(DType::f32, 4096, 4096, 4096)).choice.form->name() == "cuda_mma");
+  CHECK(decide(linear(DType::bf16, 4096, 4096, 4096)).choice.form->name() == "cuda_wgmma");
   CHECK(field(linear(DType::f32, 4096, 3072, 768), "split") == 1);
+}
+
+TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mma.sync, with the reason") {
+  auto reason = [](const loop::MatmulKernel& mm, const char* sms, F32Matmul f32_matmul = F32Matmul::highest) -> std::string {
+    Target target = parse_cuda_target(sms);
+    target.f32_matmul = f32_matmul;
+    const Machine machine = machine_of(target);
+    const forms::Decision d = forms::decide({loop::Kernel(mm), mm.syms, machine});
+    if (d.choice.form->name() == "cuda_wgmma") return "taken";
+    for (const forms::Candidate& c : d.candidates)
+      if (c.choice.form->name() == "cuda_wgmma") return c.fit.why;
+    return "not asked";
+  };
+  SymTable syms;
+  const Expr rows = Expr::symbol(syms.add({"rows", SymKind::shape, 0, kInf, 1, {}, {}}));
+  const Expr eighths = Expr::symbol(syms.add({"eighths", SymKind::shape, 1, 64, 1, {}, {}}));
+  CHECK(reason(linear(DType::bf16, 4096, 4096, 4096), "sm_90a") == "taken");
+  CHECK(reason(linear(DType::f16, rows, 33, eighths * 8, syms), "sm_90a") == "taken");
+  CHECK_THAT(reason(linear(DType::f16, rows, 33, eighths, syms), "sm_90a"), Catch::Contains("16 bytes apart"));
+  CHECK_THAT(reason(linear(DType::f16, 64, 64, rows * 8, syms), "sm_90a"), Catch::Contains("k may be 0"));
+  CHECK_THAT(reason(linear(DType::f16, 64, 64, 36), "sm_90a"), Catch::Contains("16 bytes apart"));
+  for (const char* sms : {"sm_80", "sm_90", "sm_80,sm_90a", "sm_100a"})
+    CHECK_THAT(reason(linear(DType::bf16, 4096, 4096, 4096), sms), Catch::Contains("sm_90a"));
+  CHECK_THAT(reason(linear(DType::f32, 4096, 4096, 4096), "sm_90a"), Catch::Contains("--f32-matmul"));
+  CHECK(reason(linear(DType::f32, 4096, 4096, 4096), "sm_90a", F32Matmul::high) == "taken");
+
+  loop::MatmulKernel mm = linear(DType::f16, rows, 72, eighths * 8, syms);
+  mm.a.base = 4;
+  CHECK_THAT(reason(mm, "sm_90a"), Catch::Contains("does not begin"));
+  mm.a.base = 16;
+  const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=32 groups=1 ping_pong=0 stages=4 split=2 swap=1 resident=2");
+  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200()}, c);
+  REQUIRE(s.maps.size() == 2);
+  CHECK(s.overlaps);
+  CHECK((s.maps[0].arg == 1 && s.maps[0].dims == Exprs{eighths * 8, 72} && s.maps[0].box == std::vector<int32_t>{64, 64}));
+  CHECK((s.maps[1].arg == 0 && s.maps[1].offset_bytes.is(32) && s.maps[1].dims == Exprs{eighths * 8, rows}));
+  CHECK((s.maps[1].stride_bytes == Exprs{eighths * 16} && s.maps[1].box == std::vector<int32_t>{64, 32}));
+  CHECK(s.grid[0] == ceildiv(rows, 32) * 2 * 2);
+  mm.b = {mm.b.param, 0, {}, 72, 1};  // [k, n]
+  CHECK(reason(mm, "sm_90a") == "taken");
+}
+
+TEST_CASE("Hopper's products compile in every shape of tile") {
+  const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=8 swap=0 resident=2",
+                           "warp_m=64 cols=8 groups=1 ping_pong=0 stages=8 split=1 swap=1 resident=2",
+                           "warp_m=64 cols=32 groups=2 ping_pong=0 stages=8 split=2 swap=1 resident=1"};
+  const Result<Nvrtc> nvrtc = Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  Machine machine = h200();
+  machine.f32_matmul = F32Matmul::high;
+  std::string source = "#include \"wgmma.cuh\"\n";
+  for (DType t : {DType::bf16, DType::f16, DType::f32})
+    for (size_t i = 0; i < std::size(choices); ++i) {
+      if (t == DType::f16 && i % 2) continue;
+      const Result<forms::Choice> c = forms::parse_choice(std::string("cuda_wgmma ") + choices[i]);
+      INFO(choices[i]);
+      REQUIRE(c);
+      const loop::MatmulKernel mm = linear(t, 100, 1024, 4096);
+      source += c->form->source({loop::Kernel(mm), mm.syms, machine}, *c, fmt::format("{}_{}", mm.name, i));
+    }
+  CHECK(compile_module(source, headers(), {"sm_90a"}).at(0).bytes.size() > 1000);
 }
 
 TEST_CASE("pointwise ops compile in every dtype") {

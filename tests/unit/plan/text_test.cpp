@@ -40,7 +40,7 @@ plan 0 "batch in [2, 8] by 2" {
   buffer p6 "cache.next" of b5 place state_next bytes [64] live [3, 4)
   buffer p7 "y" of b6 place output bytes [batch*512] live [2, 4)
   step 0 cpu kernel "linear_relu" args [p0, p1, p2, p4] symbol "aotc_gemm_f32" library true config 0 sizes [1, batch, len*2] work [batch] grain [max(1, len)] scratch_bytes [8192] label "linear relu"
-  step 1 cuda kernel "softmax" args [p2, p3, p4] symbol "softmax" sizes [len] grid [batch, 1, floordiv(len + 3, 4)] block [256, 2, 1] smem_bytes [len*4 + 64] max_smem_bytes 4096
+  step 1 cuda kernel "softmax" args [p2, p3, p4] symbol "softmax" sizes [len] grid [batch, 1, floordiv(len + 3, 4)] block [256, 2, 1] smem_bytes [len*4 + 64] max_smem_bytes 4096 maps [{arg 1 dtype bfloat16 swizzle 128 offset [len*32] dims [batch, len*4 + 8] strides [batch*16] box [64, 128]}, {arg 0 dtype float32 dims [8, 2, 3] strides [32, 64] box [8, 1, 3]}] overlaps true
   step 2 copy args [p3, p7] label "y"
   step 3 zero args [p6]
   arena_bytes [batch*512 + floordiv(len, 2)*64]
@@ -124,6 +124,10 @@ TEST_CASE("what is printed reads back, to the last field") {
   const Step& cuda = p.steps.at(1);
   CHECK((cuda.kind == StepKind::cuda && cuda.kernel == loop::KernelId{3} && cuda.config == -1 && !cuda.library));
   CHECK((cuda.grid[2] == floordiv(len + 3, 4) && cuda.block == std::array<int, 3>{256, 2, 1} && cuda.smem_bytes == len * 4 + 64));
+  const forms::TensorMap& map = cuda.maps.at(0);
+  CHECK((map.arg == 1 && map.dtype == DType::bf16 && map.swizzle_bytes == 128 && map.offset_bytes == len * 32 && cuda.overlaps));
+  CHECK((map.dims == Exprs{batch, len * 4 + 8} && map.stride_bytes == Exprs{batch * 16} && map.box == std::vector<int32_t>{64, 128}));
+  CHECK((cuda.maps.at(1).swizzle_bytes == 0 && cuda.maps[1].offset_bytes.is(0) && !p.steps[2].overlaps && p.steps[2].maps.empty()));
   CHECK((p.steps.at(2).kind == StepKind::copy && p.steps[2].kernel == kNone<loop::KernelId>));
   CHECK((p.arena_bytes_max == kInf && p.sum_bytes_max == 81920 && p.live_bytes_max == 40960));
 }
@@ -165,6 +169,12 @@ TEST_CASE("faults of a text say line, column and what was expected") {
       {"offset [batch*512]", "offset [batch*512 + 1]", "not aligned"},
       {"arena_bytes [batch*512 + floordiv(len, 2)*64]", "arena_bytes [batch*512]", "outside the arena"},
       {"smem_bytes [len*4 + 64]", "smem_bytes [len*4 - 64]", "shared memory"},
+      {"{arg 1 dtype", "{arg 3 dtype", "a tensor map of no argument"},
+      {"strides [32, 64] box", "strides [32] box", "unequal ranks"},
+      {"box [64, 128]", "box [64, 512]", "a box that no copy takes"},
+      {"strides [batch*16]", "strides [batch*8 - 8]", "a stride of 8 bytes"},
+      {"dims [8, 2, 3]", "dims [8, 2, 0]", "a tensor map of nothing"},
+      {"offset [len*32] dims", "offset [len*32 + 8] dims", "a tensor map begins at"},
       {"offset 4096 bytes 64", "offset 4000 bytes 64", "lies in another one"},
       {"weights_bytes 4160", "weights_bytes 4100", "outside the blob"},
       {"weights_bytes 4160\n", "", "'weights_bytes' is missing"},

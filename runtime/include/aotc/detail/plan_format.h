@@ -46,12 +46,28 @@ typedef struct aotc_buffer_desc {
   int32_t offset_slot; /* arena only, else -1 */
 } aotc_buffer_desc;
 
+/* ---- tensor maps: how the bulk copies of a CUDA kernel see one of its arguments (cuTensorMapEncodeTiled). Dimensions go from the
+ * contiguous one outwards; what a box has beyond the tensor is read as zeros ------------------------------------------------------------
+ */
+enum { AOTC_MAP_MAX_RANK = 5, AOTC_MAP_BYTES = 128, AOTC_MAP_ALIGN = 64, AOTC_MAP_DATA_ALIGN = 16 };
+typedef struct aotc_map_desc {
+  int32_t arg;                                /* of the step's arguments */
+  uint32_t dtype;                             /* AOTC_DTYPE_* */
+  int32_t rank;                               /* 2 to AOTC_MAP_MAX_RANK */
+  int32_t swizzle_bytes;                      /* 0, 32, 64 or 128 */
+  int32_t offset_slot;                        /* bytes from the argument's start */
+  int32_t dim_slot[AOTC_MAP_MAX_RANK];        /* elements */
+  int32_t stride_slot[AOTC_MAP_MAX_RANK - 1]; /* bytes, of dimensions 1, 2 .. */
+  int32_t box[AOTC_MAP_MAX_RANK];             /* elements */
+} aotc_map_desc;
+
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
 enum {
   AOTC_STEP_CPU = 0,  /* kernel: index into aotc_isa_table.kernels */
   AOTC_STEP_CUDA = 1, /* kernel: index into aotc_module.cuda_kernels. Its one parameter, by value, is
-                         { int* fault; void* scratch; void* ptr[max(n_args, 1)]; int64_t size[max(n_sizes, 1)]; };
-                         fault: as aotc_kargs.fault; scratch: the variant's, of the launch alone */
+                         { int* fault; void* scratch; void* ptr[max(n_args, 1)]; int64_t size[max(n_sizes, 1)]; } and, where n_maps > 0,
+                         the tensor maps after it, at a multiple of AOTC_MAP_ALIGN bytes; fault: as aotc_kargs.fault; scratch: the
+                         variant's, of the launch alone */
   AOTC_STEP_COPY = 2, /* args[0] -> args[1], bytes of args[1] */
   AOTC_STEP_ZERO = 3  /* args[0] filled with zero bytes */
 };
@@ -67,6 +83,8 @@ typedef struct aotc_step {
   int32_t grid_slot[3];         /* CUDA */
   int32_t block[3];             /* CUDA */
   int32_t smem_slot;            /* CUDA: dynamic shared memory bytes, or -1 */
+  uint32_t first_map, n_maps;   /* CUDA: aotc_variant.maps */
+  int32_t overlaps;             /* CUDA: not 0: it may start before the step before it has ended, for which it waits itself */
   const char* label;            /* graph nodes, for profiles and errors */
 } aotc_step;
 
@@ -116,6 +134,7 @@ typedef struct aotc_variant {
   uint32_t n_steps;
   const int32_t* args;
   const int32_t* size_slots;
+  const aotc_map_desc* maps;
   int32_t arena_slot;   /* bytes */
   int32_t scratch_slot; /* largest scratch of any step, bytes per thread */
 } aotc_variant;
@@ -151,7 +170,7 @@ typedef struct aotc_cuda_kernel {
   int32_t max_smem_bytes;
 } aotc_cuda_kernel; /* a function of every image */
 
-enum { AOTC_PLAN_FORMAT = 1 };
+enum { AOTC_PLAN_FORMAT = 2 };
 typedef struct aotc_module_desc {
   uint32_t format; /* AOTC_PLAN_FORMAT */
   uint32_t flags;

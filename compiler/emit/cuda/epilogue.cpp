@@ -1,0 +1,175 @@
+#include "emit/cuda/epilogue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/launch.h"
+
+namespace aotc::emit::cuda {
+
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::LoopKernel;
+using loop::MatmulKernel;
+using loop::ParamId;
+using loop::ParamRole;
+
+namespace {
+
+constexpr int kRun = 8;  // elements of run()
+
+class Emitter {
+ public:
+  Emitter(const LoopKernel& epilogue, const std::vector<SymId>& symbols) : e_(epilogue), symbols_(symbols), names_(epilogue, symbols) {
+    for (const Inst& i : e_.insts)
+      if (i.kind == InstKind::store) written_.insert(i.param);
+  }
+
+  std::string point() const {
+    std::string out = "  __device__ void operator()(const float acc, const i64 row, const i64 column) const {\n" + begin();
+    out += fmt::format("    const i64 {} = column;\n", last());
+    AccessRules r = rules("acc");
+    for (const loop::Block& b : e_.blocks) out += code_of(b.insts, names_, r, 4);
+    return out + "  }\n";
+  }
+
+  std::string aligned() const {
+    std::set<ParamId> params;
+    for (uint32_t i = 0; i < e_.insts.size(); ++i)
+      if (wide(static_cast<InstId>(i))) params.insert(e_.insts[static_cast<InstId>(i)].param);
+    std::string all;
+    for (ParamId p : params) all += fmt::format("{}aligned16(a.ptr[{}])", all.empty() ? "" : " && ", idx(p));
+    return fmt::format("  __device__ bool aligned() const {{ return {}; }}\n", all.empty() ? "false" : all);
+  }
+
+  /// Loads, load(), finish(), finish_one_by_one().
+  std::string run() const {
+    std::string members, loads, before, after, insts;
+    int registers = 0;
+    AccessRules r = rules("acc[e]");
+    r.wide = [this](InstId id) { return held(id); };
+    r.op = [this](InstId id) { return shorter(id); };
+    for (const loop::Block& b : e_.blocks) {
+      for (InstId id : b.insts) {
+        if (held(id).empty()) continue;
+        const Inst& i = e_.insts[id];
+        const int bytes = static_cast<int>(dtype_bytes(i.dtype));
+        const std::string element(c_type(i.dtype)), type = wide(id) ? fmt::format("Run8<{}>", element) : element;
+        const std::string at = fmt::format("({} + ({}))", names_.param(i.param), names_.expr(i.index));
+        if (i.kind == InstKind::load) {
+          const char* kind = wide(id) ? "run" : "one";
+          members += fmt::format(" {}<{}> w{};", wide(id) ? "RunWords" : "OneWord", element, idx(id));
+          loads += fmt::format("    load_{}(l.w{}, {}, on);\n", kind, idx(id), at);
+          before += fmt::format("    const {} w{} = {}_of(l.w{});\n", type, idx(id), kind, idx(id));
+          registers += std::max(1, (wide(id) ? kRun : 1) * bytes / 4);
+        } else {
+          before += fmt::format("    {} w{};\n", type, idx(id));
+          after += fmt::format("    *reinterpret_cast<{}*>{} = w{};\n", type, at, idx(id));
+        }
+      }
+      insts += code_of(b.insts, names_, r, 6);
+    }
+    std::string out = fmt::format("  static constexpr int load_registers = {};\n  struct Loads {{{} }};\n", registers, members);
+    const std::string from = fmt::format("    i64 {} = column;\n", last());
+    out += "  __device__ __forceinline__ void load(Loads& l, const i64 row, const i64 column, const bool on) const {\n" + begin() + from +
+           loads + "  }\n";
+    out += fmt::format(
+        "  __device__ __forceinline__ void finish(const float (&acc)[{}], const Loads& l, const i64 row, const i64 column) const {{\n",
+        kRun);
+    out += begin() + from + before;
+    out += fmt::format("#pragma unroll\n    for (int e = 0; e < {}; ++e, ++{}) {{\n{}    }}\n", kRun, last(), insts);
+    out += fmt::format("    {} = column;\n{}  }}\n", last(), after);
+    out += fmt::format(
+        "  __device__ __forceinline__ void finish_one_by_one(const float (&acc)[{0}], const i64 row, const i64 column, const i64 n) const "
+        "{{\n"
+        "    float rest[{0}];\n#pragma unroll\n    for (int e = 0; e < {0}; ++e) rest[e] = acc[e];\n"
+        "#pragma unroll 1\n    for (int e = 0; e < {0} && column + e < n; ++e) (*this)(rest[e], row, column + e);\n  }}\n",
+        kRun);
+    return out;
+  }
+
+ private:
+  bool wide(InstId id) const {
+    const Inst& i = e_.insts[id];
+    if (i.kind != InstKind::load && i.kind != InstKind::store) return false;
+    return loop::takes_argument(e_.params[i.param].role) && is_wide(e_, id, e_.inner.at(0).sym, kRun);
+  }
+  /// A load that is one for all neighbours of a row and depends on nothing that the epilogue computes.
+  bool of_row(InstId id) const {
+    const Inst& i = e_.insts[id];
+    if (i.kind != InstKind::load || i.mask != kNone<InstId> || !loop::takes_argument(e_.params[i.param].role)) return false;
+    for (SymId s : e_.syms.simplify(i.index).symbols())
+      if (s == e_.inner.at(0).sym || e_.syms[s].kind == SymKind::value) return false;
+    return true;
+  }
+  /// The element of what load() read or finish() will write; empty: the instruction goes to memory itself.
+  std::string held(InstId id) const {
+    return wide(id) ? fmt::format("w{}.v[e]", idx(id)) : of_row(id) ? fmt::format("w{}", idx(id)) : std::string();
+  }
+
+  /// Another form of an op whose result is rounded to 16 bits in the end, where that cannot be told from the op itself.
+  std::string shorter(InstId id) const {
+    const Inst& i = e_.insts[id];
+    if (i.kind != InstKind::op || i.op != Op::erf || i.dtype != DType::f32) return {};
+    for (const Inst& user : e_.insts) {
+      if (user.kind == InstKind::store && !is_half(user.dtype)) return {};
+      const auto at = std::find(user.args.begin(), user.args.end(), id);
+      if (at == user.args.end()) continue;
+      if (user.kind != InstKind::op || user.op != Op::add || user.args[0] == user.args[1]) return {};
+      const Inst& other = e_.insts[user.args[0] == id ? user.args[1] : user.args[0]];
+      if (other.kind != InstKind::constant || std::abs(other.imm_f) < 0.5 || std::abs(other.imm_f) > 2) return {};
+    }
+    return fmt::format("erf_to_add({})", names_.inst(i.args[0]));
+  }
+
+  std::string last() const { return names_.symbol(e_.inner.at(0).sym); }
+
+  /// Sizes, the outer variables and the pointers.
+  std::string begin() const {
+    std::string out = size_names(e_.syms, symbols_, 4);
+    const size_t n_batch = e_.outer.size() - 1;
+    for (size_t v = 0; v < e_.outer.size(); ++v)
+      out += fmt::format("    const i64 {} = {};\n", names_.symbol(e_.outer[v].sym), v == n_batch ? "row" : v + 1 == n_batch ? "b1" : "b0");
+    for (uint32_t p = 0; p < e_.params.size(); ++p) {
+      const ParamId id = static_cast<ParamId>(p);
+      if (!loop::takes_argument(e_.params[id].role)) continue;
+      out += fmt::format("    {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{2}]);  // {3}\n", written_.count(id) ? "" : "const ",
+                         c_type(e_.params[id].dtype), p, c_comment(e_.params[id].name));
+    }
+    return out;
+  }
+
+  AccessRules rules(const std::string& sum) const {
+    AccessRules r;
+    r.place = [this, sum](ParamId p, const Expr&) { return e_.params[p].role == ParamRole::acc ? sum : std::string(); };
+    r.reduce = [](InstId) -> std::string { throw InternalError("an epilogue holds a reduction"); };
+    return r;
+  }
+
+  const LoopKernel& e_;
+  const std::vector<SymId>& symbols_;
+  Names names_;
+  std::set<ParamId> written_;
+};
+
+}  // namespace
+
+std::string size_names(const SymTable& syms, const std::vector<SymId>& symbols, int indent) {
+  std::string out;
+  for (size_t s = 0; s < symbols.size(); ++s)
+    out += fmt::format("{}const i64 s{} = a.size[{}];  // {}\n", std::string(static_cast<size_t>(indent), ' '), idx(symbols[s]), s,
+                       c_comment(syms[symbols[s]].name));
+  return out;
+}
+
+std::string epilogue_struct(const MatmulKernel& k, size_t number, const std::string& symbol, const std::vector<SymId>& symbols, bool runs) {
+  const Emitter e(k.segments[number].epilogue, symbols);
+  std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", symbol, number) + e.point();
+  if (runs) out += e.aligned() + e.run();
+  return out + "};\n";
+}
+
+}  // namespace aotc::emit::cuda

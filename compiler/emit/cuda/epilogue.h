@@ -1,0 +1,19 @@
+#pragma once
+// What the texts of products have in common.
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace aotc::emit::cuda {
+
+/// The functor of a segment's epilogue, "struct SYMBOL_epilogueNUMBER { const SYMBOL_args& a; const i64 b0, b1; .. };": called with a sum,
+/// its row and its column in the segment. `symbols`: the kernel's sizes. With `runs` it also takes 8 neighbours of a row at once, as
+/// kernels/cuda/wgmma.cuh says.
+std::string epilogue_struct(const loop::MatmulKernel& k, size_t number, const std::string& symbol, const std::vector<SymId>& symbols,
+                            bool runs);
+
+/// "const i64 s3 = a.size[0];" of every symbol.
+std::string size_names(const SymTable& syms, const std::vector<SymId>& symbols, int indent);
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,129 @@
+#include "emit/cuda/wgmma.h"
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/epilogue.h"
+#include "emit/cuda/loop_kernel.h"
+
+namespace aotc::emit::cuda {
+
+using loop::MatmulKernel;
+using loop::Segment;
+
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const MatmulKernel& k, const WgmmaTile& tile, OperandOrder a, OperandOrder b, const std::string& symbol)
+      : k_(k), tile_(tile), a_(a), b_(b), symbol_(symbol), symbols_(size_symbols(k)) {}
+
+  std::string emit() {
+    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: wgmma.cuh takes operands from memory only", k_.name);
+    size_t n_ptr = 0;
+    for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
+    std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), 2);
+    for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
+    out += instruction() + problem();
+    const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
+    const int early = !k_.b_constant ? 2 : tile_.swap ? 0 : 1;
+    out += fmt::format("typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.warp_m, tile_.cols,
+                       tile_.groups, tile_.stages, tile_.ping_pong != 0, tile_.split, tile_.swap != 0, left == OperandOrder::along_k,
+                       right == OperandOrder::along_k, early, symbol_);
+    out += fmt::format("static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n", symbol_, tile_.smem_bytes());
+    const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
+    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const __grid_constant__ {}_args a) {{\n", cluster,
+                       tile_.threads(), tile_.resident, symbol_, symbol_);
+    return out + fmt::format("  wgmma_product<{0}_tile, {0}_instruction>({0}_problem{{a}}, a.map[0], a.map[1]);\n}}\n", symbol_);
+  }
+
+ private:
+  std::string expr(const Expr& e) const {
+    return c_expr(k_.syms.simplify(e), k_.syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
+  }
+
+  /// The product of 64 left lines and `cols` right ones over 32 bytes of k, into cols / 2 registers.
+  std::string instruction() const {
+    const bool f32 = k_.in == DType::f32;
+    const std::string_view type = f32 ? "tf32" : k_.in == DType::bf16 ? "bf16" : "f16";
+    const int n = tile_.cols / 2;
+    std::string registers, operands;
+    for (int i = 0; i < n; ++i) {
+      registers += fmt::format("{}%{}", i ? ", " : "", i);
+      operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+    }
+    const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
+    const std::string order = f32 ? "" : fmt::format(", {}, {}", static_cast<int>(left), static_cast<int>(right));
+    return fmt::format(
+        "struct {0}_instruction {{\n"
+        "  static AOTC_DI void multiply(float (&d)[{1}], u64 left, u64 right, int add) {{\n"
+        "    asm volatile(\"{{.reg .pred p;\\n setp.ne.b32 p, %{2}, 0;\\n\"\n"
+        "                 \" wgmma.mma_async.sync.aligned.m64n{3}k{4}.f32.{5}.{5} {{{6}}}, %{1}, %{7}, p, 1, 1{8};}}\"\n"
+        "                 : {9}\n                 : \"l\"(left), \"l\"(right), \"r\"(add));\n  }}\n}};\n",
+        symbol_, n, n + 2, tile_.cols, f32 ? 8 : 16, type, registers, n + 1, order, operands);
+  }
+
+  std::string copy(const char* name, const loop::Operand& o) const {
+    std::string outer;
+    for (size_t d : mapped_batch(k_, o)) outer += d + 1 == k_.batch.size() ? ", b1" : ", b0";
+    return fmt::format(
+        "  static AOTC_DI void {}(u32 to, const TensorMap& map, u32 barrier, int x, int y, int b0, int b1) {{\n"
+        "    copy_box(to, map, barrier, x, y{});\n  }}\n",
+        name, outer);
+  }
+
+  /// A function of the problem that evaluates sizes.
+  std::string function(const std::string& head, const std::string& body) const {
+    return fmt::format("  AOTC_DI {} const {{\n{}{}  }}\n", head, size_names(k_.syms, symbols_, 4), body);
+  }
+  std::string size(const char* name, const Expr& e) const {
+    return function(fmt::format("int {}()", name), fmt::format("    return int({});\n", expr(e)));
+  }
+  /// A size of each segment.
+  std::string of_segment(const char* name, Expr Segment::*at) const {
+    std::string body;
+    for (size_t s = 0; s < k_.segments.size(); ++s)
+      body += fmt::format("    {}return int({});\n", s + 1 < k_.segments.size() ? fmt::format("if (segment == {}) ", s) : "",
+                          expr(k_.segments[s].*at));
+    return function(fmt::format("int {}(int segment)", name), body);
+  }
+
+  std::string problem() const {
+    std::string out = fmt::format("struct {0}_problem {{\n  const {0}_args& a;\n", symbol_);
+    out += fmt::format("  static constexpr int segments = {};\n  static constexpr bool batched = {};\n", k_.segments.size(),
+                       !k_.syms.simplify(product(k_.batch)).is(1));
+    out += size("m", k_.m) + size("k", k_.k) + size("batch", product(k_.batch));
+    out += of_segment("n_begin", &Segment::n_begin) + of_segment("n_end", &Segment::n_end);
+    const std::string inner = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
+    out += function("void batch_of(int z, int& b0, int& b1)",
+                    inner.empty() ? "    b0 = 0, b1 = z;\n" : fmt::format("    b0 = z / int({0}), b1 = z % int({0});\n", inner));
+    out += copy("copy_a", k_.a) + copy("copy_b", k_.b);
+    out += "  template <class Visit> AOTC_DI void with_epilogue(int segment, int b0, int b1, const Visit& visit) const {\n";
+    for (size_t s = 0; s < k_.segments.size(); ++s) {
+      if (s + 1 < k_.segments.size()) out += fmt::format("    if (segment == {}) {{\n", s);
+      out += fmt::format("      const {}_epilogue{} e{{a, b0, b1}};\n      return visit(e);\n", symbol_, s);
+      if (s + 1 < k_.segments.size()) out += "    }\n";
+    }
+    return out + "  }\n};\n";
+  }
+
+  const MatmulKernel& k_;
+  const WgmmaTile& tile_;
+  const OperandOrder a_, b_;
+  const std::string& symbol_;
+  std::vector<SymId> symbols_;
+};
+
+}  // namespace
+
+std::vector<size_t> mapped_batch(const MatmulKernel& k, const loop::Operand& o) {
+  std::vector<size_t> out;
+  const size_t n = o.batch_strides.size(), batch = k.batch.size();
+  for (size_t i = 0; i < n; ++i)
+    if (!o.batch_strides[n - 1 - i].is(0) && !k.batch[batch - 1 - i].is(1)) out.push_back(batch - 1 - i);
+  return out;
+}
+
+std::string emit_wgmma(const MatmulKernel& k, const WgmmaTile& tile, OperandOrder a, OperandOrder b, const std::string& symbol) {
+  return Emitter(k, tile, a, b, symbol).emit();
+}
+
+}  // namespace aotc::emit::cuda

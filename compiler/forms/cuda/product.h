@@ -1,0 +1,25 @@
+#pragma once
+// What the CUDA forms of matrix products have in common.
+#include <algorithm>
+
+#include "emit/cuda/launch.h"
+#include "forms/cuda/common.h"
+
+namespace aotc::forms::cuda {
+
+/// At the sizes worth tuning for.
+struct ProductSizes {
+  int64_t m, n, k, batch;
+};
+inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) {
+  auto at_least_one = [&](const Expr& e) { return std::max<int64_t>(1, syms.hint(e)); };
+  return {at_least_one(k.m), at_least_one(k.n), at_least_one(k.k), at_least_one(product(k.batch))};
+}
+/// One contract for all forms of a product: they are measured against each other.
+inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) {
+  const ProductSizes z = sizes_of(k, s.syms);
+  return sized(fmt::format("cuda product {} b{} m{} n{} k{}", dtype_name(k.in), z.batch, z.m, z.n, z.k), emit::cuda::size_symbols(k), s);
+}
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace aotc::forms::cuda
