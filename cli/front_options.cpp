@@ -14,10 +14,8 @@ void FrontArgs::add_to(CLI::App& app) {
       "--winograd4", winograd4,
       "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 to 5 times the error of a direct "
       "sum in each (check with aotc verify)");
-  app.add_option(
-      "--cuda", cuda,
-      "GPU architectures, for example sm_90a; makes a GPU artifact. Fused loops of any type and products of float32, float16 and bfloat16; "
-      "models with convolutions, attention, recurrent layers, sort, topk, scatter, or products of other types are refused (aotc ops)");
+  app.add_option("--cuda", cuda,
+                 "GPU architectures, for example sm_90a; makes a GPU artifact; every kind of kernel has a CUDA form (aotc ops)");
   app.add_flag("--parameters-as-states", parameters_as_states,
                "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
   app.add_option("--states", states, "NAME,...: so are these parameters and buffers; * stands for any text")->delimiter(',');

@@ -50,6 +50,15 @@ Fit ConvForm::legal(const Choice& c) const {
   return fits_pieces(t.kc, t.kp);
 }
 
+ConvForm::Work ConvForm::work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const {
+  Expr depth = floordiv(k.x_dims[1], k.groups);
+  for (int64_t x : k.kernel) depth *= x;
+  const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
+  const Expr channels = floordiv(k.out_dims[1], k.groups);
+  return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
+          grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
+}
+
 std::string ConvForm::contract(const ConvKernel& k, const Site& s) const {
   const ConvSizes c = conv_sizes(k, s.syms);
   return fmt::format("conv{} {} n{} c{} co{} g{} in{} k{} s{} p{} d{}{}{}", k.channels_last ? "_last" : "", dtype_name(c.dtype), c.n, c.c,

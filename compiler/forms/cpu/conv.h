@@ -45,7 +45,8 @@ class ConvForm : public FormOf<loop::ConvKernel> {
   struct Work {
     Expr units, grain;
   };
-  virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const = 0;
+  /// Of an implicit product, images merged: nc pixels x mc channels of a group a unit.
+  virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const;
   /// Rows of one matrix of the panel form, or nothing where the weight stays as it is.
   virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }
   /// The groups' weights, a column each, are one matrix.

@@ -66,15 +66,6 @@ class ConvLast final : public ConvForm {
     return all;
   }
 
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
-    Expr depth = floordiv(k.x_dims[1], k.groups);
-    for (int64_t x : k.kernel) depth *= x;
-    const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
-    const Expr channels = floordiv(k.out_dims[1], k.groups);
-    return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
-            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
-  }
-
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
     return {{ci * taps, ci, 1, taps, {}}};
   }

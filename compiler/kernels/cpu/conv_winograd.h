@@ -9,7 +9,7 @@
 
 namespace {
 
-/// The transforms along one dim, of vectors `s` apart.
+/// The transforms along one dim.
 template <int M>
 struct Winograd;
 template <>
