@@ -5,12 +5,21 @@
 #include <unordered_map>
 
 #include "base/diagnostic.h"
+#include "graph/pointwise.h"
 
 namespace aotc {
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define AOTC_OP(id, name, cls) {Op::id, name, OpClass::cls},
+#define AOTC_OP(id, name, cls, ...) {Op::id, name, OpClass::cls},
+#include "graph/ops.def"
+#undef AOTC_OP
+};
+
+using enum OperandTypes;
+using enum ResultType;
+constexpr PointwiseInfo kPointwise[] = {
+#define AOTC_OP(id, name, cls, ...) {__VA_ARGS__},
 #include "graph/ops.def"
 #undef AOTC_OP
 };
@@ -28,18 +37,21 @@ std::optional<Op> parse_op(std::string_view name) {
   return std::nullopt;
 }
 
-bool yields_bool(Op op) {
-  switch (op) {
-    case Op::eq:
-    case Op::ne:
-    case Op::lt:
-    case Op::le:
-    case Op::gt:
-    case Op::ge:
-    case Op::isnan:
-    case Op::isinf: return true;
-    default: return false;
+const PointwiseInfo& pointwise_info(Op op) { return kPointwise[static_cast<size_t>(op_info(op).op)]; }
+
+bool yields_bool(Op op) { return pointwise_info(op).result == ResultType::boolean; }
+
+bool takes(OperandTypes set, DType t) {
+  switch (set) {
+    case any: return true;
+    case real: return !is_complex(t);
+    case numeric: return is_int(t) || is_float(t);
+    case floats: return is_float(t);
+    case ints: return is_int(t);
+    case ints_or_bool: return is_int(t) || is_bool(t);
+    case bools: return is_bool(t);
   }
+  return false;
 }
 
 }  // namespace aotc

@@ -7,7 +7,7 @@
 namespace aotc {
 
 enum class Op : uint16_t {
-#define AOTC_OP(id, name, cls) id,
+#define AOTC_OP(id, ...) id,
 #include "graph/ops.def"
 #undef AOTC_OP
 };

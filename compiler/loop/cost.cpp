@@ -2,52 +2,21 @@
 
 #include <algorithm>
 
+#include "graph/pointwise.h"
+
 namespace aotc::loop {
 
-int op_cost(Op op) {
-  switch (op) {
-    case Op::cast:
-    case Op::bitcast:
-    case Op::neg:
-    case Op::abs:
-    case Op::relu:
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::minimum:
-    case Op::maximum:
-    case Op::eq:
-    case Op::ne:
-    case Op::lt:
-    case Op::le:
-    case Op::gt:
-    case Op::ge:
-    case Op::bit_and:
-    case Op::bit_or:
-    case Op::bit_xor:
-    case Op::where:
-    case Op::logical_not:
-    case Op::bitwise_not:
-    case Op::shl:
-    case Op::shr:
-    case Op::isnan:
-    case Op::isinf:
-    case Op::sign:
-    case Op::copysign: return 1;
-    case Op::ceil:
-    case Op::floor:
-    case Op::round:
-    case Op::trunc: return 2;
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal: return 4;
-    case Op::sigmoid:
-    case Op::tanh:
-    case Op::exp:
-    case Op::exp2: return 12;
-    default: return 20;
-  }
+namespace {
+constexpr int kFunction = 100;  ///< a call a lane
+constexpr int kDivision = 6;    ///< the most that a vector instruction takes
+}  // namespace
+
+int op_cost(Op op, DType t) {
+  if (op == Op::cast && t == DType::bf16) return 6;  // a rounding without an instruction of its own
+  if (op == Op::cast && t == DType::f16) return 2;
+  const int cost = pointwise_info(op).cost;
+  if (dtype_bytes(t) < 8) return cost;
+  return cost > kDivision ? kFunction : 2 * cost;  // vectors of half the lanes, no polynomials
 }
 
 IdVec<ValueId, Estimate> estimate_costs(const Graph& g) {
@@ -60,7 +29,7 @@ IdVec<ValueId, Estimate> estimate_costs(const Graph& g) {
       case OpClass::nullary: e = {n.op == Op::full ? 0 : 1, 0}; break;
       case OpClass::unary:
       case OpClass::binary:
-      case OpClass::ternary: e.cost = op_cost(n.op); break;
+      case OpClass::ternary: e.cost = pointwise_info(n.op).cost; break;
       case OpClass::view: break;
       case OpClass::cat: e.cost = static_cast<int>(n.inputs.size()); break;
       case OpClass::index: e = {4, 1}; break;

@@ -1,5 +1,5 @@
 #pragma once
-// Rough costs of recomputing a value, in simple arithmetic operations an element.
+// Rough costs in simple operations an element, by the column of graph/ops.def: fusion, schedules, units of work and unrolling go by them.
 #include "graph/graph.h"
 
 namespace aotc::loop {
@@ -8,8 +8,9 @@ struct Estimate {
   int cost = 0;   ///< saturates
   int loads = 0;  ///< of values that are stored anyway
 };
-int op_cost(Op op);
-/// By ValueId: the whole chain of pointwise ops and views up to leaves, reductions and contractions.
+/// Of a pointwise op in a vectorised loop that makes elements of type t.
+int op_cost(Op op, DType t);
+/// Of recomputing each value: the whole chain of pointwise ops and views up to leaves, reductions and contractions.
 IdVec<ValueId, Estimate> estimate_costs(const Graph& g);
 
 }  // namespace aotc::loop

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/pointwise.h"
+
 namespace aotc::loop {
 namespace {
 
@@ -213,7 +215,7 @@ void Partitioner::visit_pointwise(const Node& n) {
     if (!forced(v) && !others) return inline_in(n, home, p_.at[v]);
     const bool wanted_there = std::find(groups.begin(), groups.end(), home) != groups.end();
     const bool sources_stored =
-        !forced(v) && !wanted_there && op_cost(n.op) <= 4 &&
+        !forced(v) && !wanted_there && pointwise_info(n.op).cost <= 4 &&
         std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId u) { return p_.anchor[u] != p_.anchor[v] || escapes(u, p_.anchor[v]); });
     if (!sources_stored && !makes_cycle(v, home)) return store_in(n, home, p_.at[v], reason(v));
   }

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "loop/cost.h"
+#include "graph/pointwise.h"
 
 namespace aotc::loop {
 namespace {
@@ -65,7 +65,7 @@ class Finder {
       case OpClass::ternary:
         if (!ours || repeated || p_.anchor[u] != kNone<NodeId>) return {};  // stored, or so cheap that it is computed everywhere
         if (!row_dims_[u].empty()) return std::string(kRows);
-        join(u, op_cost(n.op));
+        join(u, pointwise_info(n.op).cost);
         works_ = true;
         for (ValueId x : n.inputs) push(x, false);
         return {};

@@ -4,7 +4,7 @@
 #include <climits>
 #include <map>
 
-#include "loop/cost.h"
+#include "graph/pointwise.h"
 #include "loop/finish.h"
 
 namespace aotc::loop {
@@ -114,7 +114,7 @@ class Scheduler {
   int clone_cost(InstId a) const {
     if (!varies_[idx(a)] || locals_.count(a)) return varies_[idx(a)] ? 1 : 0;
     const Inst& inst = given_[a];
-    int c = inst.kind == InstKind::op ? op_cost(inst.op) : 1;
+    int c = inst.kind == InstKind::op ? pointwise_info(inst.op).cost : 1;
     if (inst.kind == InstKind::constant) c = 0;
     if (inst.kind == InstKind::scan) c = 100000;
     for (InstId x : inst.args) c += clone_cost(x);

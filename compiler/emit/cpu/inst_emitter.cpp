@@ -4,6 +4,7 @@
 
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/text.h"
+#include "loop/cost.h"
 
 namespace aotc::emit::cpu {
 
@@ -312,7 +313,7 @@ int InstEmitter::unroll(const loop::Block& b) const {
       if (is_arg(i.reduce_kind)) return 1;
       reduces = true;
     }
-    weight += i.kind == InstKind::op ? op_weight(i.op, i.dtype) : 1;
+    weight += i.kind == InstKind::op ? loop::op_cost(i.op, i.dtype) : 1;
   }
   const auto last = k_.inner.back().extent.as_const();
   if (!reduces || weight > 24 || (last && *last < 4 * kMaxLanes)) return 1;

@@ -105,31 +105,6 @@ std::string pointwise(Op op, const std::vector<std::string>& args, const std::ve
   return wrap ? call(wrap, {y}) : y;
 }
 
-int op_weight(Op op, DType t) {
-  if (op == Op::cast && is_half(t)) return t == DType::bf16 ? 6 : 2;  // a rounding
-  switch (op) {
-    case Op::exp:
-    case Op::exp2:
-    case Op::log:
-    case Op::log2:
-    case Op::tanh:
-    case Op::sigmoid:
-    case Op::erf: return t == DType::f64 ? 100 : 20;
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal: return 6;
-    default: break;
-  }
-  constexpr Op kLight[] = {Op::cast,  Op::bitcast, Op::neg,   Op::abs,         Op::sign,        Op::ceil,    Op::floor,   Op::round,
-                           Op::trunc, Op::relu,    Op::add,   Op::sub,         Op::mul,         Op::minimum, Op::maximum, Op::eq,
-                           Op::ne,    Op::lt,      Op::le,    Op::gt,          Op::ge,          Op::bit_and, Op::bit_or,  Op::bit_xor,
-                           Op::where, Op::isnan,   Op::isinf, Op::logical_not, Op::bitwise_not, Op::copysign};
-  for (Op l : kLight)
-    if (l == op) return t == DType::f64 || t == DType::i64 ? 2 : 1;
-  return 100;
-}
-
 std::string accumulator(ReduceKind kind, DType t, bool scan) {
   if (t == DType::boolean) {
     AOTC_CHECK(kind != ReduceKind::logsumexp, "logsumexp of bools");

@@ -16,8 +16,6 @@ std::string constant(DType t, double imm_f, int64_t imm_i);
 std::string cast(const std::string& x, DType from, DType to);
 /// A pointwise core op. `in` are the dtypes of the arguments, `out` that of the result.
 std::string pointwise(Op op, const std::vector<std::string>& args, const std::vector<DType>& in, DType out);
-/// Rough cost in vector instructions.
-int op_weight(Op op, DType t);
 /// The accumulator type of a reduction ("r_sum<f32v>") or scan ("s_max<i64v>") whose argument has dtype t.
 std::string accumulator(ReduceKind kind, DType t, bool scan);
 /// An expression as int64 C text; `name` gives the text of a symbol.

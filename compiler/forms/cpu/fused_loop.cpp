@@ -2,6 +2,7 @@
 #include "emit/cpu/loop_call.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
+#include "loop/cost.h"
 
 namespace aotc::forms::cpu {
 
@@ -9,7 +10,7 @@ using loop::LoopKernel;
 
 namespace {
 
-int64_t weight_of(const LoopKernel& k, const loop::Inst& i) {
+int64_t cost_of(const LoopKernel& k, const loop::Inst& i) {
   switch (i.kind) {
     case loop::InstKind::constant: return 0;
     case loop::InstKind::index: return 1;
@@ -17,10 +18,7 @@ int64_t weight_of(const LoopKernel& k, const loop::Inst& i) {
     case loop::InstKind::op: break;
     default: return 1;
   }
-  if (op_class(i.op) != OpClass::unary) return i.op == Op::pow || i.op == Op::atan2 || i.op == Op::remainder ? 12 : 1;
-  static constexpr Op kCheap[] = {Op::cast,  Op::bitcast, Op::neg,  Op::abs,   Op::sign,  Op::ceil,        Op::floor,
-                                  Op::round, Op::trunc,   Op::relu, Op::isnan, Op::isinf, Op::logical_not, Op::bitwise_not};
-  return std::find(std::begin(kCheap), std::end(kCheap), i.op) != std::end(kCheap) ? 1 : 8;
+  return loop::op_cost(i.op, i.dtype);
 }
 
 Expr points(const std::vector<loop::LoopVar>& vars) {
@@ -41,7 +39,7 @@ class FusedLoop final : public FormOf<LoopKernel> {
     f.work = emit::cpu::loop_work(k);
     int64_t once = 0, each = 0;
     for (const loop::Block& b : k.blocks)
-      for (loop::InstId i : b.insts) (b.over_inner ? each : once) += weight_of(k, k.insts[i]);
+      for (loop::InstId i : b.insts) (b.over_inner ? each : once) += cost_of(k, k.insts[i]);
     f.grain = grain_of(kGrainOps, (points(k.inner) * each + once) * emit::cpu::lane_block(k), s.syms);
     f.scratch_bytes = emit::cpu::local_layout(k).bytes;
     return f;

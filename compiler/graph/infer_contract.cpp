@@ -1,0 +1,93 @@
+// Type rules: contractions.
+#include <algorithm>
+
+#include "graph/infer_detail.h"
+
+namespace aotc::infer {
+
+static DType product_type(Infer& r, DType in) {
+  r.require(takes(OperandTypes::numeric, in), "does not take {}", dtype_name(in));
+  const DType out = r.given ? r.given->dtype : in;
+  // Narrow integers are summed in 32 bits, which wrap.
+  r.require(is_float(in) ? is_float(out) : is_int(out) && dtype_bytes(out) <= std::max<int64_t>(4, dtype_bytes(in)),
+            "does not make {} of {}", dtype_name(out), dtype_name(in));
+  return out;
+}
+
+Types matmul(Infer& r) {
+  r.arity(2);
+  const TensorType &a = r.in(0), &b = r.in(1);
+  r.require(a.dtype == b.dtype, "operand types differ");
+  r.require(a.rank() >= 2 && a.rank() == b.rank(), "ranks must be equal and at least 2");
+  const int k = a.rank();
+  Exprs out;
+  for (int i = 0; i < k - 2; ++i) out.push_back(r.equal(a.dims[i], b.dims[i], "batch dim"));
+  r.equal(a.dims[k - 1], b.dims[k - 2], "inner dim");
+  out.push_back(a.dims[k - 2]);
+  out.push_back(b.dims[k - 1]);
+  return {{product_type(r, a.dtype), out}};
+}
+
+Types conv(Infer& r) {
+  r.arity(2);
+  const TensorType &x = r.in(0), &w = r.in(1);
+  r.require(x.dtype == w.dtype, "operand types differ");
+  r.require(x.rank() >= 3 && x.rank() <= 5 && w.rank() == x.rank(), "x and w must be of rank 3, 4 or 5");
+  const size_t s = x.rank() - 2;
+  const Ints& stride = r.per_spatial(Attr::stride, s, 1);
+  const Ints& lo = r.per_spatial(Attr::padding, s, INT64_MIN);
+  const Ints& hi = r.per_spatial(Attr::padding_hi, s, INT64_MIN);
+  const Ints& dilation = r.per_spatial(Attr::dilation, s, 1);
+  const int64_t groups = r.n.get<int64_t>(Attr::groups);
+  r.require(groups >= 1, "groups {} is not positive", groups);
+  const bool transposed = r.n.op == Op::conv_transpose, last = r.n.get_or<bool>(Attr::channels_last, false);
+  r.require(!(transposed && last), "a transposed convolution has its channels first");
+  const Expr& channels = x.dims[last ? s + 1 : 1];
+  const Expr* in = &x.dims[last ? 1 : 2];  // the spatial dims
+  if (transposed) {
+    r.equal(channels, w.dims[0], "channels");
+    r.fact(ShapeGuard::Kind::divisible, channels, groups, "input channels by groups");
+  } else {
+    r.equal(channels, w.dims[1] * groups, "channels");
+    r.fact(ShapeGuard::Kind::divisible, w.dims[0], groups, "output channels by groups");
+  }
+  Exprs out = {x.dims[0], transposed ? w.dims[1] * groups : w.dims[0]};
+  for (size_t i = 0; i < s; ++i) {
+    const Expr reach = (w.dims[i + 2] - 1) * dilation[i];
+    if (transposed) {
+      const int64_t extra = r.per_spatial(Attr::output_padding, s, 0)[i];
+      out.push_back((in[i] - 1) * stride[i] - lo[i] - hi[i] + reach + extra + 1);
+    } else {
+      out.push_back(floordiv(in[i] + lo[i] + hi[i] - reach - 1, stride[i]) + 1);
+    }
+    r.at_most(0, out.back(), "output size");
+  }
+  if (last) std::rotate(out.begin() + 1, out.begin() + 2, out.end());
+  return {{product_type(r, x.dtype), out}};
+}
+
+Types attention(Infer& r) {
+  r.arity(3, 4);
+  const TensorType &q = r.in(0), &k = r.in(1), &v = r.in(2);
+  r.require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "q, k and v must be of rank 4");
+  r.require(is_float(q.dtype) && q.dtype == k.dtype && q.dtype == v.dtype, "q, k and v must be of one floating type");
+  r.equal(q.dims[0], k.dims[0], "batch of k");
+  r.equal(q.dims[0], v.dims[0], "batch of v");
+  r.equal(k.dims[1], v.dims[1], "heads of v");
+  r.fact(ShapeGuard::Kind::divisible, q.dims[1], k.dims[1], "heads of q by heads of k");
+  r.equal(q.dims[3], k.dims[3], "head size of k");
+  r.equal(k.dims[2], v.dims[2], "length of v");
+  r.n.get<double>(Attr::scale);
+  r.n.get<bool>(Attr::causal);
+  r.n.get<bool>(Attr::nan_rows);
+  if (r.arity() == 4) {
+    const TensorType& m = r.in(3);
+    r.require(m.rank() == 4 && (is_bool(m.dtype) || is_float(m.dtype)), "the mask must be bool or float, of rank 4");
+    for (int i = 0; i < 3; ++i)
+      if (!m.dims[i].is(1)) r.equal(m.dims[i], q.dims[i], "mask dim");
+    r.equal(m.dims[3], k.dims[2], "mask length");
+  }
+  return {{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}};
+}
+
+}  // namespace aotc::infer

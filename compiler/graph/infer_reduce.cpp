@@ -1,0 +1,111 @@
+// Type rules: reductions, scans and whole-tensor algorithms.
+#include <algorithm>
+
+#include "graph/infer_detail.h"
+
+namespace aotc::infer {
+
+Types reduce(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  const Ints& dims = r.increasing_dims(x.rank());
+  const ReduceKind k = r.n.reduce_kind();
+  const bool arg = k == ReduceKind::argmax || k == ReduceKind::argmin;
+  r.require(k != ReduceKind::logsumexp, "logsumexp is a scan only");
+  const bool ordered = arg || k == ReduceKind::max || k == ReduceKind::min;
+  r.require(takes(ordered ? OperandTypes::real : OperandTypes::numeric, x.dtype), "{} does not take {}", reduce_name(k),
+            dtype_name(x.dtype));
+  Exprs out;
+  for (int i = 0; i < x.rank(); ++i)
+    if (!std::binary_search(dims.begin(), dims.end(), i)) out.push_back(x.dims[i]);
+  return {{arg ? DType::i64 : x.dtype, out}};
+}
+
+Types scan(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  r.dim(x.rank());
+  const ReduceKind k = r.n.reduce_kind();
+  if (r.n.op == Op::scan_arg) {
+    r.require(k == ReduceKind::max || k == ReduceKind::min, "kind must be max or min");
+    r.require(takes(OperandTypes::real, x.dtype), "does not take {}", dtype_name(x.dtype));
+    return {{DType::i64, x.dims}};
+  }
+  const bool extreme = k == ReduceKind::max || k == ReduceKind::min;
+  r.require(extreme || k == ReduceKind::sum || k == ReduceKind::prod || k == ReduceKind::logsumexp, "kind {} does not scan",
+            reduce_name(k));
+  const OperandTypes types = extreme ? OperandTypes::real : k == ReduceKind::logsumexp ? OperandTypes::floats : OperandTypes::numeric;
+  r.require(takes(types, x.dtype), "{} does not take {}", reduce_name(k), dtype_name(x.dtype));
+  return {x};
+}
+
+Types sort(Infer& r) {
+  r.arity(1);
+  TensorType values = r.in(0);
+  const int d = r.dim(values.rank());
+  r.require(takes(OperandTypes::real, values.dtype), "does not take {}", dtype_name(values.dtype));
+  if (r.n.op == Op::topk) {
+    const Expr& k = r.n.get<Expr>(Attr::k);
+    r.at_most(0, k, "k");
+    r.at_most(k, values.dims[d], "k");
+    values.dims[d] = k;
+  }
+  return {values, {DType::i64, values.dims}};
+}
+
+Types recurrence(Infer& r) {
+  const std::string& cell = r.n.get<std::string>(Attr::cell);
+  r.n.get<bool>(Attr::reverse);
+  const int64_t gates = recurrence_gates(cell);
+  r.require(gates > 0, "unknown cell {}", cell);
+  const bool lstm = cell == "lstm", gru = cell == "gru";
+  const size_t least = 3 + static_cast<size_t>(lstm || gru);
+  r.arity(least, least + static_cast<size_t>(lstm));
+  const TensorType &x = r.in(0), &w = r.in(1), &h = r.in(2);
+  r.require(is_float(x.dtype), "does not take {}", dtype_name(x.dtype));
+  for (size_t i = 1; i < r.arity(); ++i) r.require(r.in(i).dtype == x.dtype, "inputs must have one dtype");
+  r.require(x.rank() == 3 && w.rank() == 2 && h.rank() == 2, "x must have rank 3, w and h0 rank 2");
+  r.equal(w.dims[1], x.dims[2], "gates of w");
+  r.equal(h.dims[0], x.dims[1], "batch of h0");
+  r.equal(h.dims[1], w.dims[0], "width of h0");
+  const Expr hidden = floordiv(x.dims[2], gates);
+  r.equal(hidden * gates, x.dims[2], "gates");
+  std::vector<TensorType> out = {{x.dtype, {x.dims[0], x.dims[1], w.dims[0]}}, h};
+  if (lstm) {
+    r.require(r.in(3).rank() == 2, "c0 must have rank 2");
+    r.equal(r.in(3).dims[0], x.dims[1], "batch of c0");
+    r.equal(r.in(3).dims[1], hidden, "width of c0");
+    out.push_back(r.in(3));
+  }
+  if (gru) {
+    r.require(r.in(3).rank() == 1, "bias must have rank 1");
+    r.equal(r.in(3).dims[0], x.dims[2], "gates of bias");
+  }
+  if (r.arity() == 5) {
+    r.require(r.in(4).rank() == 2, "w_hr must have rank 2");
+    r.equal(r.in(4).dims[0], hidden, "rows of w_hr");
+    r.equal(r.in(4).dims[1], w.dims[0], "columns of w_hr");
+  } else {
+    r.equal(hidden, w.dims[0], "width of the state");
+  }
+  return out;
+}
+
+}  // namespace aotc::infer
+
+namespace aotc {
+
+std::optional<Cell> parse_cell(std::string_view name) {
+  constexpr std::string_view kNames[] = {"lstm", "gru", "tanh", "relu"};
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (name == kNames[i]) return static_cast<Cell>(i);
+  return std::nullopt;
+}
+
+int64_t recurrence_gates(std::string_view cell) {
+  const std::optional<Cell> kind = parse_cell(cell);
+  if (!kind) return 0;
+  return *kind == Cell::lstm ? 4 : *kind == Cell::gru ? 3 : 1;
+}
+
+}  // namespace aotc
