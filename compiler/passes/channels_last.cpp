@@ -181,7 +181,7 @@ class Chooser {
     Channels last;
     std::set<ValueId> first_too;  // of those, read the other way too
     std::vector<std::pair<ValueId, double>> costs;
-    std::set<ValueId> reordered;
+    std::set<std::pair<ValueId, int>> reordered;  // with the dim that is last then
     Split r;
     const auto reorder = [&](ValueId group, ValueId v, int channel) {
       const double ns = reorder_ns(v, channel);
@@ -193,9 +193,9 @@ class Chooser {
       const ValueId out = n.outputs[0];
       if (chosen.count(id)) {
         const ValueId x = n.inputs[0];
-        if (last.count(x))
+        if (const auto it = last.find(x); it != last.end() && it->second == 1)
           groups.join(idx(x), idx(out));
-        else if (reordered.insert(x).second)
+        else if (reordered.insert({x, 1}).second)
           reorder(out, x, 1);
         last[out] = 1;
         continue;
@@ -206,7 +206,7 @@ class Chooser {
         if (const auto it = last.find(v); it != last.end()) from = it->second;
       for (ValueId v : n.inputs) {
         if (!last.count(v)) {
-          if (c && !is_view(n.op) && reordered.insert(v).second) reorder(out, v, *from);
+          if (c && !is_view(n.op) && reordered.insert({v, *from}).second) reorder(out, v, *from);
         } else if (c) {
           groups.join(idx(v), idx(out));
         } else if (first_too.insert(v).second) {
