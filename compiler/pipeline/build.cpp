@@ -99,7 +99,7 @@ bool can_keep(const std::string& path, const Warn& warn) {
 }
 
 /// What the tuning database knows of this module's kernels and, with max-autotune, what is measured now.
-search::Tuned tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir, PhaseClock& clock,
+search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir, PhaseClock& clock,
                               const Events& events, const Warn& warn) {
   if (!o.max_autotune && o.tuning_db.empty()) return {};
   const std::string cache = emit::user_cache_dir();
@@ -122,7 +122,11 @@ search::Tuned tuned_decisions(const BuildOptions& o, const Front& f, const Machi
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
-  return std::move(result.tuned);
+  if (o.max_autotune && options.measurer && !result.missing.empty())
+    warn(fmt::format("{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be measured",
+                     result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract,
+                     result.missing.front().why));
+  return result;
 }
 
 json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
@@ -188,7 +192,8 @@ json build(const BuildOptions& given, const Events& events) {
       if (events.warning) events.warning(line);
     };
     if (const std::string unstated = import::unstated_conditions(f.program); !unstated.empty()) warn(unstated);
-    const plan::ChooseFn choose = search::chooser(tuned_decisions(o, f, machine, scratch.str(), clock, events, warn));
+    search::TuneResult tuned = tuned_decisions(o, f, machine, scratch.str(), clock, events, warn);
+    const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
     clock.phase("plan");
     plan::Decisions decisions;
     const plan::PlanSet plans = plans_of(f, machine, choose, &decisions);
@@ -218,6 +223,8 @@ json build(const BuildOptions& given, const Events& events) {
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = machine.str();
     report["choices"] = meta.at("explain").at("choices");
+    report["not_measured"] = json::array();
+    for (const search::Unmeasured& u : tuned.missing) report["not_measured"].push_back({{"contract", u.contract}, {"why", u.why}});
     report["compiler"] = made.compiler;
     if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", made.units - made.cached}, {"cached", made.cached}};

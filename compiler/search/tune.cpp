@@ -131,7 +131,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
   size_t done = 0;
   for (const auto& [contract, job] : missing) {
     if (!options.measurer || left() <= 0) {
-      result.missing.push_back(*contract);
+      result.missing.push_back({*contract, options.measurer ? "the time for measuring ran out" : "the tuning database does not have it"});
       continue;
     }
     if (options.progress) options.progress(done++, missing.size(), *contract);
@@ -141,7 +141,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     TuningRecord record;
     Decision d = search(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), &record);
     if (record.measured == 0) {
-      result.missing.push_back(*contract);
+      result.missing.push_back({*contract, "no candidate ran when it was measured"});
       continue;
     }
     db.put(*contract, hardware, library, record);

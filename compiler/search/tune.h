@@ -21,9 +21,14 @@ struct TuneOptions {
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
 };
 
+/// A contract with something to search that neither the database nor a measurement decided: the cost model does.
+struct Unmeasured {
+  std::string contract, why;
+};
+
 struct TuneResult {
   Tuned tuned;
-  std::vector<std::string> missing;  ///< contracts with something to search that neither the database nor a measurement decided
+  std::vector<Unmeasured> missing;
 };
 
 /// Looks each contract up in `db`, measures what is missing and puts it there. A choice other than the cost model's is taken only when it

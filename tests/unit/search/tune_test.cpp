@@ -121,7 +121,14 @@ TEST_CASE("a faster candidate is taken when it wins twice, and stays in the data
   TuningDb empty;
   const TuneResult nothing = tune(module, {syms}, options, empty);
   CHECK(nothing.tuned.empty());
-  CHECK(nothing.missing.size() == 1);
+  REQUIRE(nothing.missing.size() == 1);
+  CHECK(nothing.missing[0].why == "the tuning database does not have it");
+  options.measurer = &measurer;
+  options.budget_s = 0;
+  const TuneResult late = tune(module, {syms}, options, empty);
+  CHECK(late.tuned.empty());
+  REQUIRE(late.missing.size() == 1);
+  CHECK(late.missing[0].why == "the time for measuring ran out");
 }
 
 TEST_CASE("a candidate that wins by noise once is not taken", "[search]") {
