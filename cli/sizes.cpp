@@ -89,8 +89,8 @@ Against against(const std::string& pt2, const Artifact& artifact) {
   Against out{import::read_archive(pt2), {}};
   const nlohmann::json meta = artifact.metadata();
   if (meta.contains("source") && meta["source"].at("id") != out.program.source_id)
-    out.doubt = fmt::format("{} is not the archive that {} was built from ({}, id {}; this one has {})", pt2, artifact.path(),
-                            meta["source"].at("file").get<std::string>(), meta["source"]["id"].get<std::string>(), out.program.source_id);
+    out.doubt = fmt::format("{} is not the archive that {} was built from (its id is {}; this one has {})", pt2, artifact.path(),
+                            meta["source"]["id"].get<std::string>(), out.program.source_id);
   try {
     std::optional<import::ShapesSpec> spec;
     if (meta.contains("shapes") && meta["shapes"].is_string() && !meta["shapes"].get<std::string>().empty())

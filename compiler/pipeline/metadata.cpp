@@ -1,6 +1,5 @@
 #include "pipeline/metadata.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "emit/versions.h"
@@ -25,7 +24,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   json m = {{"aotc_version", AOTC_VERSION},
             {"torch_version", front.program.torch_version},
             {"schema_version", fmt::format("{}.{}", front.program.schema_major, front.program.schema_minor)},
-            {"source", {{"file", std::filesystem::path(front.program.file).filename().string()}, {"id", front.program.source_id}}},
+            {"source", {{"id", front.program.source_id}}},
             {"target", target.str()},
             {"weights_bytes", plans.weights_bytes},
             {"shapes", shapes_text}};
