@@ -1,4 +1,6 @@
 // Attention and whole-tensor algorithms.
+#include <algorithm>
+
 #include "graph/infer.h"
 #include "loop/index.h"
 #include "loop/lower_detail.h"
@@ -24,6 +26,69 @@ class Params {
   Buffers& buffers_;
   IdVec<ParamId, Param>& params_;
 };
+
+/// A node's sizes as its library kernel takes them, in the order of aotc/detail/library_abi.h.
+using Sizes = Exprs (*)(const Graph&, const Node&);
+
+void append(Exprs& to, const Exprs& dims) { to.insert(to.end(), dims.begin(), dims.end()); }
+
+/// outer, n, inner around the dim.
+Exprs lines(const Graph& g, const Node& n) {
+  const Exprs& x = g.type(n.inputs[0]).dims;
+  const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
+  Expr outer = 1, inner = 1, length = 1;
+  for (size_t i = 0; i < x.size(); ++i) (i < d ? outer : i == d ? length : inner) *= x[i];
+  return {outer, length, inner};
+}
+Exprs lines_and_k(const Graph& g, const Node& n) {
+  Exprs s = lines(g, n);
+  s.push_back(n.get<Expr>(Attr::k));
+  return s;
+}
+
+/// The rank, the dims of every operand.
+Exprs all_dims(const Graph& g, const Node& n) {
+  Exprs s = {static_cast<int64_t>(g.type(n.inputs[0]).rank())};
+  for (ValueId v : n.inputs) append(s, g.type(v).dims);
+  return s;
+}
+
+Exprs indexed_places(const Graph& g, const Node& n) {
+  const Exprs &x = g.type(n.inputs[0]).dims, &at = g.type(n.inputs[2]).dims;
+  const Ints& indexed = n.get<Ints>(Attr::dims);
+  Exprs s = {static_cast<int64_t>(x.size())};
+  append(s, x);
+  s.push_back(static_cast<int64_t>(indexed.size()));
+  append(s, Exprs(indexed.begin(), indexed.end()));
+  s.push_back(static_cast<int64_t>(at.size()));
+  append(s, at);
+  s.push_back(n.get<int64_t>(Attr::out_pos));
+  return s;
+}
+
+Exprs recurrent_layer(const Graph& g, const Node& n) {
+  const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
+  return {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
+}
+
+struct Algorithm {
+  Op op;
+  Sizes sizes;
+  size_t results_after = SIZE_MAX;  ///< operands that stand before the results; the others follow them
+};
+constexpr Algorithm kAlgorithms[] = {
+    {Op::sort, lines},
+    {Op::topk, lines_and_k},
+    {Op::scatter, all_dims},
+    {Op::index_put, indexed_places, 2},
+    {Op::recurrence, recurrent_layer},
+};
+
+const Algorithm& algorithm_of(Op op) {
+  for (const Algorithm& a : kAlgorithms)
+    if (a.op == op) return a;
+  AOTC_CHECK(false, "{} has no library kernel", op_name(op));
+}
 
 }  // namespace
 
@@ -74,60 +139,19 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
 }
 
 Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
-  const Graph& g = p.g;
   const Group& gr = p.groups[id];
-  const Node& n = g.nodes[gr.node];
+  const Node& n = p.g.nodes[gr.node];
+  const Algorithm& algorithm = algorithm_of(n.op);
   LibraryKernel k;
-  k.syms = g.syms;
+  k.syms = p.g.syms;
   k.algorithm = op_name(n.op);
   k.attrs = n.attrs;
+  k.sizes = algorithm.sizes(p.g, n);
   Params params(p, buffers, k.params);
-  // The order of aotc/detail/library_abi.h: results last, but before the indices of index_put, however many there are.
-  for (const OperandAt& o : gr.operands) {
-    if (n.op == Op::index_put && params.args.size() == 2) params.add(n.outputs[0], ParamRole::output);
-    params.add(o.base, ParamRole::input);
-  }
-  auto dims_of = [&](ValueId v) -> const Exprs& { return g.type(v).dims; };
-  auto append = [&](const Exprs& dims) { k.sizes.insert(k.sizes.end(), dims.begin(), dims.end()); };
-  const Exprs& x = dims_of(n.inputs[0]);
-  switch (n.op) {
-    case Op::sort:
-    case Op::topk: {
-      const size_t d = static_cast<size_t>(n.get<int64_t>(Attr::dim));
-      Expr outer = 1, inner = 1, length = 1;
-      for (size_t i = 0; i < x.size(); ++i) (i < d ? outer : i == d ? length : inner) *= x[i];
-      k.sizes = {outer, length, inner};
-      if (n.op == Op::topk) k.sizes.push_back(n.get<Expr>(Attr::k));
-      break;
-    }
-    case Op::scatter: {
-      k.sizes.push_back(static_cast<int64_t>(x.size()));
-      append(x);
-      append(dims_of(n.inputs[1]));
-      append(dims_of(n.inputs[2]));
-      break;
-    }
-    case Op::index_put: {
-      const Ints& indexed = n.get<Ints>(Attr::dims);
-      k.sizes.push_back(static_cast<int64_t>(x.size()));
-      append(x);
-      k.sizes.push_back(static_cast<int64_t>(indexed.size()));
-      for (int64_t d : indexed) k.sizes.push_back(d);
-      const Exprs& i = dims_of(n.inputs[2]);
-      k.sizes.push_back(static_cast<int64_t>(i.size()));
-      append(i);
-      k.sizes.push_back(n.get<int64_t>(Attr::out_pos));
-      break;
-    }
-    case Op::recurrence: {
-      const Exprs& w = dims_of(n.inputs[1]);
-      k.sizes = {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
-      break;
-    }
-    default: AOTC_CHECK(false, "{} has no library kernel", op_name(n.op));
-  }
-  if (n.op != Op::index_put)
-    for (ValueId v : n.outputs) params.add(v, ParamRole::output);
+  const size_t before = std::min(algorithm.results_after, gr.operands.size());
+  for (size_t i = 0; i < before; ++i) params.add(gr.operands[i].base, ParamRole::input);
+  for (ValueId v : n.outputs) params.add(v, ParamRole::output);
+  for (size_t i = before; i < gr.operands.size(); ++i) params.add(gr.operands[i].base, ParamRole::input);
   return {std::move(k), params.args};
 }
 
