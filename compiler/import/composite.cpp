@@ -7,7 +7,7 @@
 #include <set>
 
 #include "import/aliases.h"
-#include "import/composite_detail.h"
+#include "import/composite_values.h"
 #include "import/torch_functions.h"
 
 namespace aotc::import {
@@ -256,7 +256,7 @@ class Recorder {
       return op.callBoxed(stack);
     }
     const bool writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), written);
-    if (!writes && run_on_values(op, stack)) return;
+    if (!writes && values_.answer(op, stack)) return;
     if (schema.returns().empty() && !writes && has_rule(target, complex))  // a check
       return torch::jit::drop(stack, schema.arguments().size());
     if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || (writes && is_composite(op))) return take_apart(op, stack);
@@ -340,7 +340,7 @@ class Recorder {
         const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
         undefined_.erase(storage);
         overwritten_.insert(storage);
-        std::erase_if(values_, [&](const auto& v) { return v.second.storage == storage; });
+        values_.forget(storage);
       });
     }
   }
@@ -380,66 +380,7 @@ class Recorder {
     }
     if (!fresh) return;
     trace_.nodes.push_back(std::move(n));
-    if (!writes && !allocates) note_values(op, args, stack);
-  }
-
-  // Values that follow from numbers alone, so that a kernel may ask for them
-
-  /// The arguments with the values of their tensors; none where one is not known.
-  std::optional<Stack> with_values(const OperatorHandle& op, const std::vector<IValue>& args) const {
-    const bool like = only_type(op);
-    bool known = true;
-    Stack out;
-    for (IValue v : args) {
-      each_tensor(v, [&](at::Tensor& t) {
-        if (!t.is_meta()) return;
-        const auto it = values_.find(t.unsafeGetTensorImpl());
-        known &= like || it != values_.end();
-        if (like)
-          t = at::zeros(t.sizes(), t.options().device(at::kCPU));
-        else if (known)
-          t = it->second.value;
-      });
-      if (v.isDevice()) v = c10::Device(at::kCPU);
-      out.push_back(std::move(v));
-    }
-    return known ? std::optional(std::move(out)) : std::nullopt;
-  }
-
-  void note_values(const OperatorHandle& op, const std::vector<IValue>& args, const Stack& stack) {
-    if (op.hasTag(at::Tag::nondeterministic_seeded)) return;
-    const size_t results = op.schema().returns().size();
-    bool small = true;
-    for (size_t i = stack.size() - results; i < stack.size(); ++i)
-      each_tensor(stack[i], [&](const at::Tensor& t) { small &= t.numel() <= kMaxKnownValues; });
-    if (!small) return;
-    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
-    auto known = with_values(op, args);
-    if (!known) return;
-    try {
-      op.callBoxed(*known);
-    } catch (const c10::Error&) { return; }
-    for (size_t i = 0; i < results; ++i) {
-      std::vector<at::Tensor> made;
-      each_tensor((*known)[i], [&](const at::Tensor& t) { made.push_back(t.clone()); });
-      size_t k = 0;
-      each_tensor(stack[stack.size() - results + i], [&](const at::Tensor& t) {
-        if (k < made.size()) values_[t.unsafeGetTensorImpl()] = {t.storage().unsafeGetStorageImpl(), made[k]};
-        ++k;
-      });
-    }
-  }
-
-  /// Answers a question about values that are known. Leaves the answer on the stack.
-  bool run_on_values(const OperatorHandle& op, Stack& stack) const {
-    const size_t n = op.schema().arguments().size();
-    const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
-    auto known = with_values(op, std::vector<IValue>(stack.end() - static_cast<std::ptrdiff_t>(n), stack.end()));
-    if (!known) return false;
-    op.callBoxed(*known);
-    torch::jit::drop(stack, n);
-    for (IValue& v : *known) stack.push_back(std::move(v));
-    return true;
+    if (!writes && !allocates) values_.note(op, args, stack);
   }
 
   /// x.t_() gives x another shape: from here on the tensor is the view.
@@ -452,26 +393,6 @@ class Recorder {
     n.results.emplace_back(TensorRef{n.name});
     give_name(self, n.name);
     trace_.nodes.push_back(std::move(n));
-  }
-
-  /// The form of an operator that gives its result instead of writing it into an argument: "add.out" → "add.Tensor" is found by name.
-  static std::optional<OperatorHandle> functional_of_out(const OperatorHandle& op) {
-    const std::string& overload = op.schema().overload_name();
-    if (overload.size() < 3 || overload.substr(overload.size() - 3) != "out") return std::nullopt;
-    const auto& args = op.schema().arguments();
-    const size_t outs = static_cast<size_t>(std::count_if(args.begin(), args.end(), written));
-    if (outs != 1 || !written(args.back())) return std::nullopt;
-    std::vector<std::string> names = {"", "Tensor"};
-    if (overload.size() > 4) names = {overload.substr(0, overload.size() - 4)};
-    for (const std::string& name : names) {
-      const auto handle = c10::Dispatcher::singleton().findSchema({op.schema().name(), name});
-      if (!handle || handle->schema().arguments().size() + 1 != args.size() || handle->schema().returns().size() != 1) continue;
-      const auto& plain = handle->schema().arguments();
-      if (std::equal(plain.begin(), plain.end(), args.begin(),
-                     [](const c10::Argument& a, const c10::Argument& b) { return a.name() == b.name(); }))
-        return *handle;
-    }
-    return std::nullopt;
   }
 
   void record_out(const OperatorHandle& op, const OperatorHandle& functional, std::vector<IValue> args, Stack& stack) {
@@ -507,53 +428,11 @@ class Recorder {
   std::set<const c10::TensorImpl*> caller_;
   std::set<const c10::StorageImpl*> undefined_;    ///< allocated and not written yet
   std::set<const c10::StorageImpl*> overwritten_;  ///< written by an operator of the trace
-  struct Known {
-    const c10::StorageImpl* storage;
-    at::Tensor value;
-  };
-  std::map<const c10::TensorImpl*, Known> values_;  ///< of tensors without data that are functions of numbers
-  std::vector<at::Tensor> alive_;                   ///< so that no address is given twice
+  KnownValues values_;
+  std::vector<at::Tensor> alive_;  ///< so that no address is given twice
   std::set<std::string> missing_;
   int next_ = 0;
 };
-
-/// The operator's arguments as LibTorch takes them, tensors by `operand`.
-template <class Operand>
-Stack stack_of(const OperatorHandle& op, const PNode& node, Operand&& operand) {
-  Stack stack;
-  for (size_t i = 0; i < node.args.size(); ++i) {
-    const Arg& a = node.args[i].value;
-    c10::TypePtr type = op.schema().arguments().at(i).real_type();
-    const auto opt = type->cast<c10::OptionalType>();
-    if (opt) type = opt->getElementType();
-    if (const auto* t = std::get_if<TensorRef>(&a)) {
-      stack.emplace_back(operand(t->name));
-    } else if (const auto* l = std::get_if<TensorList>(&a)) {
-      c10::List<at::Tensor> list;
-      for (const TensorRef& t : *l) list.push_back(operand(t.name));
-      stack.emplace_back(std::move(list));
-    } else if (const auto* ol = std::get_if<OptTensorList>(&a)) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const auto& t : *ol) list.push_back(t ? std::optional(operand(t->name)) : std::nullopt);
-      stack.emplace_back(std::move(list));
-    } else if (std::holds_alternative<NoneArg>(a) && opt) {
-      stack.emplace_back();
-    } else if (std::holds_alternative<SymbolicArg>(a) || std::holds_alternative<SubgraphArg>(a)) {
-      throw Refusal(fmt::format("no rule, and the argument '{}' is no constant", node.args[i].name));
-    } else {
-      const auto symbolic = [](const Expr& e) { return !e.is_const(); };
-      const auto* e = std::get_if<Expr>(&a);
-      const auto* es = std::get_if<std::vector<Expr>>(&a);
-      if ((e && symbolic(*e)) || (es && std::any_of(es->begin(), es->end(), symbolic)))
-        throw Refusal(
-            fmt::format("the argument '{}' is symbolic, and an operator without a rule is taken apart for fixed sizes only; export "
-                        "with these sizes fixed",
-                        node.args[i].name));
-      stack.push_back(ivalue_of(a, type->kind()));
-    }
-  }
-  return stack;
-}
 
 class Tracer final : public CompositeTracer {
  public:

@@ -4,6 +4,8 @@
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "import/torch_values.h"
 
@@ -160,5 +162,11 @@ inline std::string first_line(const c10::Error& e) {
   std::string text = e.what_without_backtrace();
   return text.substr(0, std::min<size_t>(text.find('\n'), 200));
 }
+
+/// The form of an operator that gives its result instead of writing it into an argument: "add.out" → "add.Tensor" is found by name.
+std::optional<OperatorHandle> functional_of_out(const OperatorHandle& op);
+
+/// The operator's arguments as LibTorch takes them, tensors by `operand`.
+Stack stack_of(const OperatorHandle& op, const PNode& node, const std::function<at::Tensor(const std::string&)>& operand);
 
 }  // namespace aotc::import::composite
