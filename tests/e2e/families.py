@@ -78,9 +78,9 @@ def export(o):
     import logging
 
     logging.disable(logging.WARNING)
-    import families_nets
+    import families_case, families_nets, families_attention, families_heads
 
-    cases = dict(families_nets.CASES)
+    cases = dict(families_case.CASES)
     if not o.nets:
         import families_hf
 
