@@ -83,11 +83,13 @@ Expr spatial(const Exprs& dims, int d) {
 
 }  // namespace
 
+Expr ConvForm::scratch(const aotc_conv_config& g, const Expr& depth, int64_t acc_bytes) const { return conv_scratch(g, depth, acc_bytes); }
+
 StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& choice) const {
   const ConvTile t = unpack<ConvTile>(choice);
   StepSpec f;
   f.library = true;
-  f.symbol = fmt::format("aotc_conv_{}{}", k.channels_last ? "last_" : "", symbol_dtype(k.in));
+  f.symbol = fmt::format("{}_{}", entry(), symbol_dtype(k.in));
   auto& s = f.sizes;
   s = {k.x_dims[0], k.x_dims[1]};
   for (int d = 0; d < 3; ++d) s.push_back(spatial(k.x_dims, d));
@@ -100,7 +102,7 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   const Work w = work(k, t, site.syms);
   f.work = w.units, f.grain = w.grain;
   const aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
-  f.scratch_bytes = conv_scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
+  f.scratch_bytes = scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }
 

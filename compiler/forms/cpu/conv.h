@@ -47,6 +47,9 @@ class ConvForm : public FormOf<loop::ConvKernel> {
   };
   /// Of an implicit product, images merged: nc pixels x mc channels of a group a unit.
   virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const;
+  /// What the library's entry is called without its dtype, and its scratch for sums over `depth` elements.
+  virtual std::string_view entry() const { return channels_last_ ? "aotc_conv_last" : "aotc_conv"; }
+  virtual Expr scratch(const aotc_conv_config& g, const Expr& depth, int64_t acc_bytes) const;
   /// Rows of one matrix of the panel form, or nothing where the weight stays as it is.
   virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }
   /// The groups' weights, a column each, are one matrix.

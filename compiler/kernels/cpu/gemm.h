@@ -6,6 +6,7 @@
 // values of k at a time, all row tiles: B's kc x 32 chunk stays in L1, A streams from L2, the next chunk of B is prefetched meanwhile.
 // The epilogue runs on finished panels while they are in L1. An operand with a prologue is computed where it would be read: A by register
 // tiles (or by whole blocks, to be read in place), B by panels, and kept as long as its panels are.
+#include "gemm_units.h"
 #include "panels.h"
 
 namespace {
@@ -56,29 +57,24 @@ template <class G>
 struct GemmRun {
   using E = typename G::E;
   using Acc = typename G::Acc;
+  using Unit = GemmUnits::Unit;
   static constexpr int W = Vec<Acc>::kLanes;
 
   const aotc_kargs* args;
   const aotc_gemm_config* cfg;
   const int64_t* size;
-  int64_t m, k, m_blocks, mr;
+  GemmUnits units;
+  int64_t m, k, mr;
   const E *a, *b;
   int64_t a_rs, a_cs, b_rs, b_cs;
   bool a_in_place, b_in_place;
   Acc *a_pack, *b_pack, *tile;
   E *a_rows, *b_rows;              // what prologues have computed, before it is packed; or A's whole block
-  bool columns_fastest;            // the order of the units
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
 
-  /// One work unit in coordinates.
-  struct Unit {
-    int64_t batch, segment, m0, m1, n0, n1, m_block, n_block;  // n from the segment's begin
-  };
-
-  explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size) {
+  explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
     m = size[AOTC_GEMM_M];
     k = size[AOTC_GEMM_K];
-    m_blocks = ceil_div(m, cfg->mc);
     mr = min_of<int64_t>(cfg->mr, kMaxMr);
     const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
     a = cfg->a_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
@@ -90,7 +86,6 @@ struct GemmRun {
     // Packing A pays when its rows are read often; a pair of bf16 must not reach beyond an odd k.
     a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::kPairsA && k % 2);
     b_in_place = G::kInPlaceB && !cfg->b_packed && !cfg->b_prologue && b_cs == 1 && m <= 2 * mr;
-    columns_fastest = cfg->b_packed || (cfg->a_prologue && !cfg->b_prologue);
     a_pack = static_cast<Acc*>(x->scratch);
     b_pack = a_pack + (cfg->mc + 16) * kp;
     b_pack += -(b_pack - a_pack) & 15;  // 64-byte lines
@@ -102,36 +97,10 @@ struct GemmRun {
     b_rows = reinterpret_cast<E*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }
 
-  int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
   int64_t panel_rows() const { return G::Packed::kGroup == 2 ? k + (k & 1) : k; }
   /// Rows of packed A that klen values of k take. Where the products go two by two, an odd one is followed by zeros: the panel has zeros
   /// there, too, but zero times whatever was in the scratch may be NaN.
   static int64_t packed_rows(int64_t klen) { return G::kPairsA ? (klen + 1) / 2 : G::Packed::kGroup == 2 ? klen + (klen & 1) : klen; }
-
-  void unit(int64_t u, int64_t n_blocks, Unit* out) const {
-    int64_t nb, left = u;
-    if (columns_fastest) {  // A's panels are kept
-      nb = left % n_blocks, left /= n_blocks;
-      out->m_block = left % m_blocks, left /= m_blocks;
-    } else {
-      out->m_block = left % m_blocks, left /= m_blocks;
-      nb = left % n_blocks, left /= n_blocks;
-    }
-    out->batch = left;
-    out->n_block = nb;
-    out->m0 = out->m_block * m / m_blocks;
-    out->m1 = (out->m_block + 1) * m / m_blocks;
-    int64_t s = 0, blocks;
-    for (;; ++s) {
-      blocks = ceil_div(segment_len(s), cfg->nc);
-      if (nb < blocks) break;
-      nb -= blocks;
-    }
-    const int64_t len = segment_len(s), panels = ceil_div(len, AOTC_PANEL_N);
-    out->segment = s;
-    out->n0 = nb * panels / blocks * AOTC_PANEL_N;
-    out->n1 = min_of<int64_t>((nb + 1) * panels / blocks * AOTC_PANEL_N, len);
-  }
 
   int64_t tile_rows(int64_t rows) const { return ceil_div(rows, mr); }
 
@@ -151,7 +120,7 @@ struct GemmRun {
   /// A panel of columns of B, rows [ks, ks + klen), from memory or from the prologue.
   void pack_b_panel(const E* src, const Unit& u, int64_t ks, int64_t klen, int64_t j0, int64_t width, Acc* dst) {
     if (!cfg->b_prologue) return G::pack_b(src + ks * b_rs + j0 * b_cs, b_rs, b_cs, klen, width, dst);
-    const int64_t column = size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0 + j0;
+    const int64_t column = units.segment_begin(u.segment) + u.n0 + j0;
     if constexpr (G::kInPlaceB) {  // the panel form is that of the elements
       cfg->b_prologue(args, u.batch, ks, klen, column, width, dst, AOTC_PANEL_N);
       for (int64_t i = 0; width < AOTC_PANEL_N && i < klen; ++i)
@@ -194,16 +163,15 @@ struct GemmRun {
     }
   }
 
-  void run_unit(const Unit& u, int64_t serial_b) {
-    const int64_t rows = u.m1 - u.m0, cols = u.n1 - u.n0, panels = ceil_div(cols, AOTC_PANEL_N);
+  void run_unit(const Unit& u) {
+    const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
     const E* b_src = cfg->b_prologue ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
     if (cfg->b_packed) {
-      for (int64_t s = 0; s < u.segment; ++s) b_src += ceil_div(segment_len(s), AOTC_PANEL_N) * AOTC_PANEL_N * panel_rows();
-      b_src += u.n0 * panel_rows();
+      b_src += (units.panel_columns_before(u.segment) + u.n0) * panel_rows();
     } else if (!cfg->b_prologue) {
-      b_src += (size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0) * b_cs;
+      b_src += (units.segment_begin(u.segment) + u.n0) * b_cs;
     }
     const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
     const bool whole = k <= cfg->kp;  // else the tile gathers several pieces of k
@@ -214,18 +182,17 @@ struct GemmRun {
     for (int64_t ks = 0; ks < k || ks == 0; ks += cfg->kp) {
       const int64_t klen = min_of<int64_t>(cfg->kp, k - ks);
       if (klen > 0 && (!a_in_place || cfg->a_prologue)) {
-        const int64_t key = u.batch * m_blocks + u.m_block;
-        if (!whole || a_key != key) {
+        if (!whole || a_key != units.a_key(u)) {
           if (a_in_place)
             cfg->a_prologue(args, u.batch, u.m0, rows, ks, klen, a_rows, a_rs);
           else
             pack_a_block(cfg->a_prologue ? nullptr : a_src + ks * a_cs, u, ks, klen);
         }
-        a_key = key;
+        a_key = units.a_key(u);
       }
       const E* a_piece = cfg->a_prologue ? a_rows : a_src + ks;
-      const bool fresh_b = !whole || b_key != serial_b;
-      b_key = serial_b;
+      const bool fresh_b = !whole || b_key != units.b_key(u);
+      b_key = units.b_key(u);
       for (int64_t p0 = 0; p0 < panels; p0 += group) {
         const int64_t p1 = min_of(p0 + group, panels);
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
@@ -253,13 +220,7 @@ struct GemmRun {
   }
 
   void run(int64_t begin, int64_t end) {
-    int64_t n_blocks = 0;
-    for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(segment_len(s), cfg->nc);
-    for (int64_t i = begin; i < end; ++i) {
-      Unit u;
-      unit(i, n_blocks, &u);
-      run_unit(u, u.batch * n_blocks + u.n_block);
-    }
+    for (int64_t i = begin; i < end; ++i) run_unit(units.at(i));
   }
 };
 

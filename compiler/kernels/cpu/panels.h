@@ -112,6 +112,15 @@ inline void pack_col_pairs(const bf16* src, int64_t rs, int64_t cs, int64_t k, i
     u32* out = dst + i0 / 2 * ld;
     const bf16 *even = src + i0 * rs, *odd = i0 + 1 < k ? even + rs : nullptr;
     int64_t j = 0;
+    if (cs == 1 && odd) {
+      for (; j + 16 <= cols; j += 16) {
+        const __m256i e = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(even + j));
+        const __m256i o = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(odd + j));
+        const __m256i lo = _mm256_unpacklo_epi16(e, o), hi = _mm256_unpackhi_epi16(e, o);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + j), _mm256_permute2x128_si256(lo, hi, 0x20));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + j + 8), _mm256_permute2x128_si256(lo, hi, 0x31));
+      }
+    }
     for (; j < cols; ++j) out[j] = even[j * cs].bits | static_cast<u32>(odd ? odd[j * cs].bits : 0) << 16;
     for (; j < to; ++j) out[j] = 0;
   }

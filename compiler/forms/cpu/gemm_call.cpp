@@ -1,0 +1,150 @@
+#include "forms/cpu/gemm_call.h"
+
+#include <algorithm>
+
+#include "emit/cpu/loop_call.h"
+#include "emit/cpu/module.h"
+#include "forms/cpu/config.h"
+#include "forms/cpu/cost.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+/// The product reads its operand b in another way too, dense: its buffer cannot hold panels then.
+bool reads_b_dense(const MatmulKernel& k) {
+  return (!k.a.prologue && k.a.param == k.b.param) || (k.a.prologue && loop::loads(*k.a.prologue, k.b.param)) ||
+         std::any_of(k.segments.begin(), k.segments.end(), [&](const loop::Segment& s) { return loop::loads(s.epilogue, k.b.param); });
+}
+
+}  // namespace
+
+ProductSizes product_sizes(const MatmulKernel& k, const SymTable& syms) {
+  ProductSizes c;
+  c.dtype = k.in;
+  for (const Expr& b : k.batch) c.batch *= std::max<int64_t>(1, syms.hint(b));
+  c.m = syms.hint(k.m), c.k = syms.hint(k.k), c.n = 0;
+  for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
+  c.segments = static_cast<int64_t>(k.segments.size());
+  c.b_constant = k.b_constant;
+  c.a_rows_contiguous = k.a.prologue || k.a.col_stride.is(1);                     // what is computed comes in rows
+  c.b_rows_contiguous = k.b_constant || k.b.prologue || k.b.col_stride.is(1);     // a weight is packed
+  for (int64_t* x : {&c.batch, &c.m, &c.n, &c.k}) *x = std::max<int64_t>(*x, 1);  // an empty product is planned as the smallest one
+  return c;
+}
+
+std::string product_contract(const MatmulKernel& k, const SymTable& syms) {
+  const ProductSizes c = product_sizes(k, syms);
+  return fmt::format("gemm {} b{} m{} n{} k{} s{}{}{}{}", dtype_name(c.dtype), c.batch, c.m, c.n, c.k, c.segments,
+                     c.b_constant ? " weight" : "", c.a_rows_contiguous ? "" : " a-strided", c.b_rows_contiguous ? "" : " b-strided");
+}
+
+std::optional<Panels> product_panels(const MatmulKernel& k, bool wanted) {
+  if (!k.b_constant || k.b.prologue || !has_panel_form(k.in)) return std::nullopt;
+  if (!k.b_panels_read && (!wanted || reads_b_dense(k))) return std::nullopt;
+  const auto basic = constants({k.k, k.b.base, k.b.row_stride, k.b.col_stride});
+  if (!basic || (*basic)[0] == 0) return std::nullopt;
+  Panels p;
+  p.dtype = k.in;
+  p.rows = {{(*basic)[0], (*basic)[0], 0, (*basic)[2], {}}};
+  p.col_stride = (*basic)[3];
+  std::vector<int64_t> starts = {(*basic)[1]};
+  for (size_t d = 0; d < k.batch.size(); ++d) {
+    if (k.b.batch_strides[d].is(0)) continue;
+    const auto stride = k.b.batch_strides[d].as_const(), count = k.batch[d].as_const();
+    if (!stride || !count) return std::nullopt;
+    std::vector<int64_t> next;
+    for (int64_t s : starts)
+      for (int64_t i = 0; i < *count; ++i) next.push_back(s + i * *stride);
+    starts = std::move(next);
+  }
+  for (int64_t start : starts) {
+    for (const loop::Segment& s : k.segments) {
+      const auto n = constants({s.n_begin, s.n_end});
+      if (!n) return std::nullopt;
+      p.matrices.push_back({start + (*n)[0] * p.col_stride, (*n)[1] - (*n)[0]});
+    }
+  }
+  if (p.matrices.empty()) return std::nullopt;
+  return p;
+}
+
+std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const MatmulKernel& k, bool wanted) {
+  auto panels = product_panels(k, wanted);
+  if (!panels) return std::nullopt;
+  return std::pair(k.b.param, std::move(*panels));
+}
+
+StepSpec product_step(const MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
+                      const std::optional<Panels>& panels) {
+  StepSpec f;
+  f.library = true;
+  f.symbol = std::move(symbol);
+  AOTC_CHECK(k.batch.size() <= 2, "{} has {} batch dims", k.name, k.batch.size());
+  auto right_aligned = [&](const Exprs& xs, size_t i, const Expr& missing) {
+    const size_t skip = 2 - k.batch.size();
+    return i < skip ? missing : xs.at(i - skip);
+  };
+  auto& s = f.sizes;
+  s.assign(AOTC_GEMM_SIZES, Expr(0));
+  s[AOTC_GEMM_B0] = right_aligned(k.batch, 0, 1);
+  s[AOTC_GEMM_B1] = right_aligned(k.batch, 1, 1);
+  s[AOTC_GEMM_M] = k.m;
+  s[AOTC_GEMM_N] = k.n;
+  s[AOTC_GEMM_K] = k.k;
+  auto operand = [&](const loop::Operand& o, int first) {  // the sizes of an operand stand in one order
+    if (o.prologue) return;
+    s[first] = o.base;
+    s[first + 1] = right_aligned(o.batch_strides, 0, 0);
+    s[first + 2] = right_aligned(o.batch_strides, 1, 0);
+    s[first + 3] = o.row_stride;
+    s[first + 4] = o.col_stride;
+  };
+  static_assert(AOTC_GEMM_A_CS == AOTC_GEMM_A_BASE + 4 && AOTC_GEMM_B_CS == AOTC_GEMM_B_BASE + 4);
+  operand(k.a, AOTC_GEMM_A_BASE);
+  operand(k.b, AOTC_GEMM_B_BASE);
+  if (panels) {
+    s[AOTC_GEMM_B_BASE] = s[AOTC_GEMM_B_RS] = s[AOTC_GEMM_B_CS] = 0;
+    const int64_t sets = static_cast<int64_t>(panels->matrices.size() / k.segments.size());
+    Expr stride = panels->elems() / std::max<int64_t>(sets, 1);
+    for (int d : {AOTC_GEMM_B_B1, AOTC_GEMM_B_B0}) {
+      if (s[d].is(0)) continue;
+      s[d] = stride;
+      stride *= s[d - AOTC_GEMM_B_B0 + AOTC_GEMM_B0];
+    }
+  }
+  Expr n_blocks = 0;
+  for (const loop::Segment& x : k.segments) {
+    s.push_back(x.n_begin);
+    s.push_back(x.n_end);
+    n_blocks += ceildiv(x.n_end - x.n_begin, g.nc);
+  }
+  for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
+  f.work = product(k.batch) * ceildiv(k.m, g.mc) * n_blocks;
+  f.grain = grain_of(kGrainMacs, min(k.m, g.mc) * min(k.n, g.nc) * k.k, site.syms);
+  return f;
+}
+
+std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
+  std::string list;
+  ConfigText c("aotc_gemm_config", name);
+  auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
+  c.add("a_ptr", pointer(k.a)).add("b_ptr", pointer(k.b)).add("mr", g.mr).add("nv", g.nv).add("mc", g.mc).add("nc", g.nc);
+  c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
+  c.add("n_segments", static_cast<int64_t>(k.segments.size())).text("epilogues", name + "_epilogues");
+  for (const loop::Attached& a : loop::attached(kernel)) {
+    const std::string function = emit::cpu::attached_function(k.name, a, isa);
+    if (a.suffix == "pro_a") c.prologue("a_prologue", function);
+    if (a.suffix == "pro_b") c.prologue("b_prologue", function);
+    if (a.suffix.rfind("epi", 0) != 0) continue;
+    c.declarations_ += declare_epilogue(function);
+    list += (list.empty() ? "" : ", ") + function;
+  }
+  c.declarations_ += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
+  return c.str();
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,30 @@
+#pragma once
+// What the forms of matrix products have in common: sizes, weights in panels, the call and the config of library_abi.h.
+#include "aotc/detail/library_abi.h"
+#include "forms/form.h"
+
+namespace aotc::forms::cpu {
+
+/// A product at the sizes worth tuning for, none of them zero.
+struct ProductSizes {
+  DType dtype = DType::f32;
+  int64_t batch = 1, m = 1, n = 1, k = 1;  ///< n: of the widest segment
+  int64_t segments = 1;
+  bool b_constant = false;
+  bool a_rows_contiguous = true, b_rows_contiguous = true;
+};
+ProductSizes product_sizes(const loop::MatmulKernel& k, const SymTable& syms);
+std::string product_contract(const loop::MatmulKernel& k, const SymTable& syms);
+
+/// The panel form of operand b where it can be stored so and either is `wanted` so or already read so by other code.
+std::optional<Panels> product_panels(const loop::MatmulKernel& k, bool wanted);
+std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const loop::MatmulKernel& k, bool wanted);
+
+/// The call of the library's `symbol` with a config: all but its scratch.
+StepSpec product_step(const loop::MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
+                      const std::optional<Panels>& panels);
+/// The definition of the config: the numbers are those of `g`, the rest is the kernel's.
+std::string product_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
+                           const std::string& name);
+
+}  // namespace aotc::forms::cpu
