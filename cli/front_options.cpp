@@ -7,7 +7,7 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--shapes", shapes, "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json)");
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
-                 "deployment), or a list of avx2,avx512,avx512_bf16");
+                 "deployment), or a list of avx2,avx512,avx512_bf16,amx");
   app.add_option("--threads", threads, "threads of a run that choices aim at; default: the processors that this process may use")
       ->check(CLI::Range(1, 1024));
   app.add_flag(

@@ -19,6 +19,7 @@ constexpr CpuRow kCpus[] = {
     {Isa::avx2, 32 << 10, 1 << 20},
     {Isa::avx512, 32 << 10, 1 << 20},
     {Isa::avx512_bf16, 32 << 10, 1 << 20},
+    {Isa::amx, 48 << 10, 2 << 20},
 };
 
 /// NVIDIA's largest chips of a compute capability; the last row serves what is newer. Shared memory: of one block, less what static arrays

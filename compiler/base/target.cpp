@@ -17,7 +17,8 @@ struct IsaRow {
 #define AOTC_X(name, value, text, features) {static_cast<Isa>(value), text, features},
 constexpr IsaRow kIsas[] = {AOTC_ISA_LIST(AOTC_X)};
 #undef AOTC_X
-static_assert(static_cast<int>(Isa::avx512) == AOTC_ISA_AVX512 && static_cast<int>(Isa::avx512_bf16) == AOTC_ISA_AVX512_BF16);
+static_assert(static_cast<int>(Isa::avx512) == AOTC_ISA_AVX512 && static_cast<int>(Isa::avx512_bf16) == AOTC_ISA_AVX512_BF16 &&
+              static_cast<int>(Isa::amx) == AOTC_ISA_AMX);
 
 const IsaRow& row(Isa isa) {
   for (const IsaRow& r : kIsas)
@@ -71,7 +72,7 @@ Target parse_cpu_target(std::string_view text) {
   Target t;
   auto fail = [&](const std::string& what) {
     throw Diagnostic(ExitCode::usage, Loc{}, what)
-        .note("known: native, portable (avx2,avx512), avx2, avx512, avx512_bf16, or several of them with commas");
+        .note("known: native, portable (avx2,avx512), avx2, avx512, avx512_bf16, amx, or several of them with commas");
   };
   for (std::string_view part : split_list(text)) {
     if (part == "native") {
@@ -90,6 +91,7 @@ Target parse_cpu_target(std::string_view text) {
     if (it == std::end(kIsas)) fail(fmt::format("--cpu: unknown instruction set '{}'", part));
     if (!t.has(it->isa)) t.isas.push_back(it->isa);
   }
+  if (t.has(Isa::amx) && !t.has(Isa::avx512_bf16)) t.isas.push_back(Isa::avx512_bf16);
   std::sort(t.isas.begin(), t.isas.end());
   return t;
 }

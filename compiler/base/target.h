@@ -8,7 +8,7 @@
 namespace aotc {
 
 /// CPU instruction sets that there are kernels for, in rising order; each implies those before it. The rows of AOTC_ISA_LIST.
-enum class Isa : uint8_t { avx2, avx512, avx512_bf16 };
+enum class Isa : uint8_t { avx2, avx512, avx512_bf16, amx };
 std::string_view isa_name(Isa isa);
 /// AOTC_CPU_* that code compiled for it may use.
 uint32_t isa_features(Isa isa);
@@ -39,7 +39,8 @@ struct Target {
   }
   std::string str() const;  ///< "avx2,avx512" or "sm_90a"
 };
-/// Parses "native", "portable" (avx2 and avx512), "avx2,avx512"; throws Diagnostic (usage) with the known names.
+/// Parses "native", "portable" (avx2 and avx512), "avx2,avx512"; throws Diagnostic (usage) with the known names. What the operating system
+/// may refuse to a process (amx) never stands alone: avx512_bf16 comes with it.
 Target parse_cpu_target(std::string_view text);
 Target parse_cuda_target(std::string_view text);
 /// "highest", "high" or "medium"; throws Diagnostic (usage) otherwise.

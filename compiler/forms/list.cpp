@@ -17,12 +17,14 @@ using Table = std::vector<const Form*>;
 /// In the order in which equal costs are taken; the last row of a kernel kind always fits.
 const Table& table_of(Arch arch) {
   static const Table kCpu = {
-      &cpu::gemm(),  // matrix products
+      &cpu::gemm_tiles(),
+      &cpu::gemm(),  // matrix products: the last takes all
       &cpu::conv_direct(),
       &cpu::conv_product(),
       &cpu::conv_phases(),  // convolutions: one of the first two takes all
       &cpu::conv_winograd(),
       &cpu::conv_last_depthwise(),
+      &cpu::conv_last_tiles(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
       &cpu::attention(),  //
       &cpu::sort(),

@@ -1,6 +1,8 @@
 #include "cpu.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace aotc::rt {
 namespace {
@@ -27,11 +29,16 @@ uint64_t hardware_xgetbv() {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
+bool hardware_permit_tiles() {
+  constexpr long kRequest = 0x1023 /*ARCH_REQ_XCOMP_PERM*/, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
 constexpr bool has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
 
 }  // namespace
 
-const CpuProbe kHardware = {hardware_cpuid, hardware_xgetbv};
+const CpuProbe kHardware = {hardware_cpuid, hardware_xgetbv, hardware_permit_tiles};
 
 uint32_t cpu_features(const CpuProbe& probe) {
   enum { kA, kB, kC, kD };
@@ -58,6 +65,8 @@ uint32_t cpu_features(const CpuProbe& probe) {
   set(has(seven[kB], 1u << 17 | 1u << 30 | 1u << 31 | 1u << 28), AOTC_CPU_AVX512_REST);
   set((xcr0 & 0xe6) == 0xe6, AOTC_CPU_OS_AVX512);
   set(has(seven1[kA], 1u << 5), AOTC_CPU_AVX512_BF16);
+  set(has(seven[kD], 1u << 24 | 1u << 22), AOTC_CPU_AMX_BF16);
+  set((xcr0 & 0x60000) == 0x60000, AOTC_CPU_OS_AMX);
   return f;
 }
 
@@ -82,6 +91,13 @@ const aotc_isa_table* select_isa(const aotc_isa_table* tables, uint32_t n, uint3
   }
   fail(AOTC_INCOMPATIBLE, "this CPU cannot run the artifact: %s", n ? buffer : "it has no CPU code");
   return nullptr;
+}
+
+const aotc_isa_table* acquire_isa(const aotc_isa_table* tables, uint32_t n, const CpuProbe& probe) {
+  const uint32_t features = cpu_features(probe);
+  const aotc_isa_table* table = select_isa(tables, n, features);
+  if (!table || !(table->needs & AOTC_CPU_OS_AMX) || probe.permit_tiles()) return table;
+  return select_isa(tables, n, features & ~static_cast<uint32_t>(AOTC_CPU_OS_AMX));
 }
 
 }  // namespace aotc::rt

@@ -18,12 +18,12 @@ void log(const aotc_model_options& options, const char* message) {
 
 /// The code version for this CPU.
 aotc_status choose_isa(const aotc_module_desc& module, const aotc_model_options& options, const aotc_isa_table** out) {
-  const aotc_isa_table* table = *out = select_isa(module.isas, module.n_isas, cpu_features(kHardware));
+  const aotc_isa_table* table = *out = acquire_isa(module.isas, module.n_isas, kHardware);
   if (!table) return AOTC_INCOMPATIBLE;
   char buffer[128] = "";
   Text text{buffer, buffer + sizeof buffer - 1};
   text.add("code version %s of %u", isa_name(table->isa), module.n_isas);
-  if (table + 1 != module.isas + module.n_isas) text.add("; this CPU cannot run %s", isa_name(table[1].isa));
+  if (table + 1 != module.isas + module.n_isas) text.add("; %s cannot run here", isa_name(table[1].isa));
   log(options, buffer);
   return AOTC_OK;
 }

@@ -37,10 +37,12 @@ LINE = re.compile(r"^\s+[0-9a-f]+:\s+(?:(?:lock|rep|repz|repnz|bnd|notrack|data1
 
 # What the words of `inspect` allow. Operating system support is no instruction.
 ALLOWS = {"avx2": {"avx2"}, "fma": {"fma"}, "f16c": {"f16c"}, "bmi1/bmi2/lzcnt/movbe": {"bmi"}, "avx512f": {"avx512"},
-          "avx512dq/bw/vl/cd": {"avx512"}, "avx512_bf16": {"avx512_bf16"}}
+          "avx512dq/bw/vl/cd": {"avx512"}, "avx512_bf16": {"avx512_bf16"}, "amx-tile/amx-bf16": {"amx"}}
 V3 = {"avx2", "fma", "f16c", "bmi"}
 BY_ISA = {"avx2": V3, "avx512": V3 | {"avx512"}, "avx512_bf16": V3 | {"avx512", "avx512_bf16"}}
-PROOF = ("avx512", "avx512_bf16")  # to be demanded only where an instruction is of it
+BY_ISA["amx"] = BY_ISA["avx512_bf16"] | {"amx"}
+PROOF = ("avx512", "avx512_bf16", "amx")  # to be demanded only where an instruction is of it
+MEMBER_PROOF = {"avx512": PROOF[:1], "avx512_bf16": PROOF[:2], "amx": ("avx512", "amx")}
 
 
 def classes(mnemonic, operands):
@@ -92,10 +94,10 @@ def objects(o):
         check(member, found, set())
     n = 0
     for member, found in disassemble(o.library).items():
-        isa = re.match(r".*?_(avx2|avx512|avx512_bf16)\.cpp\.o$", member)
+        isa = re.match(r".*?_(avx2|avx512|avx512_bf16|amx)\.cpp\.o$", member)
         assert isa, f"{member} names no instruction set"
         allowed = BY_ISA[isa[1]]
-        check(member, found, allowed, [c for c in PROOF if c in allowed])
+        check(member, found, allowed, MEMBER_PROOF.get(isa[1], ()))
         n += 1
     assert n > 20
     print(f"ok   {n} objects of the library, the runtime")
@@ -110,22 +112,24 @@ def models():
 
     torch.manual_seed(0)
     x = torch.randn(8, 64)
-    # name: module, input, what the best version is called and demands beyond v3 for a target of avx512_bf16
+    # name: module, input, for a --cpu what the versions are called and what they demand beyond v3
+    dot = {"avx512", "avx512_bf16"}
     return {
-        "f32": (mlp(), x, "avx512", {"avx512"}),
-        "bf16": (mlp().bfloat16(), x.bfloat16(), "avx512_bf16", {"avx512", "avx512_bf16"}),
+        "f32": (mlp(), x, {"avx512_bf16": (["avx512"], {"avx512"}), "amx": (["avx512"], {"avx512"})}),
+        "bf16": (mlp().bfloat16(), x.bfloat16(),
+                 {"avx512_bf16": (["avx512_bf16"], dot), "amx": (["avx512_bf16", "amx"], dot | {"amx"})}),
     }
 
 
 def artifacts(o):
     import torch
 
-    for name, (module, x, best, extra) in models().items():
+    for name, (module, x, versions) in models().items():
         pt2 = os.path.join(o.work, name + ".pt2")
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             torch.export.save(torch.export.export(module.eval(), (x,)), pt2)
-        for cpu in ("avx2", "avx512", "avx512_bf16", "portable"):
+        for cpu in ("avx2", "avx512", "avx512_bf16", "amx", "portable"):
             so, keep = os.path.join(o.work, f"{name}_{cpu}.so"), os.path.join(o.work, f"{name}_{cpu}_keep")
             subprocess.run([o.aotc, "build", pt2, "-o", so, "--cpu", cpu, "--keep", keep, "--quiet"], check=True)
             told = inspect(o, so)
@@ -135,8 +139,9 @@ def artifacts(o):
                 for file in os.listdir(keep):
                     if re.fullmatch(rf"loops\d+_{c['version']}\.o", file):
                         check(f"{name} {file}", disassemble(os.path.join(keep, file))[file], set().union(*(ALLOWS.get(n, set()) for n in c["needs"])))
-            if cpu == "avx512_bf16":
-                assert len(told) == 1 and told[0]["version"] == best and demanded - V3 == extra, told
+            if cpu in versions:
+                names, extra = versions[cpu]
+                assert [c["version"] for c in told] == names and demanded - V3 == extra, told
         print("ok  ", name)
 
 

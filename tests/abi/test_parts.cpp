@@ -14,6 +14,8 @@ namespace {
 struct Fake {
   uint32_t one_c, seven_b, seven_c, seven_d, seven1_a, ext_c;
   uint64_t xcr0;
+  bool permits = true;
+  int asked = 0;
 } fake;
 
 constexpr Fake kAll = {1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29,
@@ -38,14 +40,18 @@ const CpuProbe kFake = {[](uint32_t leaf, uint32_t sub, uint32_t out[4]) {
                           if (leaf == 0x80000000u) out[0] = 0x80000008u;
                           if (leaf == 0x80000001u) out[2] = fake.ext_c;
                         },
-                        [] { return fake.xcr0; }};
+                        [] { return fake.xcr0; },
+                        [] {
+                          ++fake.asked;
+                          return fake.permits;
+                        }};
 
 #define AOTC_X(name, value, text, features) {value, features, nullptr, nullptr},
 const aotc_isa_table kTables[] = {AOTC_ISA_LIST(AOTC_X)};
 #undef AOTC_X
 
 int best() {
-  const aotc_isa_table* t = select_isa(kTables, 3, cpu_features(kFake));
+  const aotc_isa_table* t = acquire_isa(kTables, sizeof kTables / sizeof kTables[0], kFake);
   return t ? t->isa : -1;
 }
 
@@ -60,8 +66,10 @@ int64_t value(std::initializer_list<int64_t> code, bool* ok) {
 
 TEST_CASE("the best code version that a masked CPU can run") {
   fake = kAll;
+  CHECK(best() == AOTC_ISA_AMX);
+  fake.xcr0 = 0xe7;  // the operating system keeps no tiles
   CHECK(best() == AOTC_ISA_AVX512_BF16);
-  fake.xcr0 = 0xe7;  // no tile state: nothing here asks for it
+  fake = kAll;
   fake.seven_d = 0;
   CHECK(best() == AOTC_ISA_AVX512_BF16);
   fake.seven_c = 0;  // nor for vnni
@@ -84,6 +92,19 @@ TEST_CASE("the best code version that a masked CPU can run") {
   fake.one_c &= ~(1u << 27);
   CHECK(best() == -1);
   CHECK(std::string(last_error()).find("operating system support") != std::string::npos);
+}
+
+TEST_CASE("tiles are asked for where the best version needs them, and a refusal takes the next one") {
+  fake = kAll;
+  CHECK(best() == AOTC_ISA_AMX);
+  CHECK(fake.asked == 1);
+  fake.permits = false;
+  CHECK(best() == AOTC_ISA_AVX512_BF16);
+  CHECK_FALSE(acquire_isa(&kTables[AOTC_ISA_AMX], 1, kFake));
+  CHECK(std::string(last_error()).find("amx lacks operating system support for AMX") != std::string::npos);
+  fake = kAll;
+  CHECK(acquire_isa(kTables, AOTC_ISA_AMX, kFake)->isa == AOTC_ISA_AVX512_BF16);
+  CHECK(fake.asked == 0);
 }
 
 TEST_CASE("postfix code") {

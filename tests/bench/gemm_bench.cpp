@@ -1,4 +1,7 @@
 // GFLOP/s of the library's products on the shapes of models. bench_gemm [isa] [threads] [dtype] [M K N [mc nc kc pack_a b_packed]]
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
@@ -8,6 +11,7 @@
 #define ENTRIES(X) X(f32, avx2) X(f32, avx512) X(bf16, avx2) X(bf16, avx512) X(bf16, avx512_bf16) X(f64, avx512) X(f16, avx512)
 #define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
+extern "C" void aotc_gemm_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
 
 namespace {
 
@@ -18,7 +22,7 @@ struct Entry {
   aotc_kernel_fn fn;
 };
 #define ROW(dtype, isa) {DType::dtype, #dtype, #isa, aotc_gemm_##dtype##_##isa},
-const Entry kEntries[] = {ENTRIES(ROW)};
+const Entry kEntries[] = {ENTRIES(ROW){DType::bf16, "bf16", "amx", aotc_gemm_tiles_bf16_amx}};
 
 void copy_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t, int64_t m0, int64_t rows, int64_t n0, int64_t cols) {
   float* out = static_cast<float*>(args->ptr[2]);
@@ -39,6 +43,8 @@ int main(int argc, char** argv) {
   for (const Entry& x : kEntries)
     if (arg(1, "avx512") == x.isa && arg(3, "f32") == x.name) e = &x;
   if (!e) return std::puts("no such kernel"), 2;
+  const bool tiles = std::string(e->isa) == "amx";
+  if (tiles && syscall(SYS_arch_prctl, 0x1023 /*ARCH_REQ_XCOMP_PERM*/, 18 /*XTILEDATA*/)) return std::puts("no permission for tiles"), 2;
   for (const auto& s : shapes) {
     const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e->dtype), ab = eb == 8 ? 8 : 4;
     const aotc_epilogue_fn ep[] = {copy_tile};
@@ -57,7 +63,8 @@ int main(int argc, char** argv) {
     const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
     volatile int32_t fault = 0;
     const double flops = 2.0 * double(m) * double(n) * double(k);
-    const auto t = bench::time_kernel(e->fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work, aotc_gemm_scratch_bytes(&cfg, k, ab),
+    const auto t = bench::time_kernel(e->fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work,
+                                      std::max(aotc_gemm_scratch_bytes(&cfg, k, ab), tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k) : 0),
                                       threads, flops / 1e11);
     std::printf("T%d M%-5ld K%-5ld N%-5ld mc %d: median %.0f best %.0f GFLOP/s, %.3f ms, B %.1f GB/s\n", threads, m, k, n, cfg.mc,
                 flops / t.median / 1e9, flops / t.best / 1e9, t.median * 1e3, double(n * k * eb) / t.median / 1e9);

@@ -10,12 +10,17 @@
 #define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
 #define DECLARE(dtype, isa) extern "C" void aotc_conv_last_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
+extern "C" void aotc_conv_last_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_conv_last_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
 #define ROW(dtype, isa) {#isa, DType::dtype, aotc_conv_last_##dtype##_##isa},
 const Entry kEntries[] = {ENTRIES(ROW)};
+/// Of AOTC_CONV_LAST alone.
+const Entry kTiles[] = {{"amx", DType::bf16, aotc_conv_last_tiles_bf16_amx},
+                        {"avx512", DType::bf16, aotc_conv_last_tiles_bf16_amx_emulated}};
 
 void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, int64_t p0, int64_t rows, int64_t co0, int64_t count) {
   const int64_t* s = args->size;
@@ -64,11 +69,11 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
 
 void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
-  INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " n " << c.n << " cg " << c.cg << " cog " << c.cog << " groups " << c.groups << " in "
-             << c.in[0] << "x" << c.in[1] << "x" << c.in[2] << " kernel " << c.kernel[0] << c.kernel[1] << c.kernel[2] << " stride "
-             << c.stride[0] << c.stride[1] << c.stride[2] << " pad " << c.pad[0] << c.pad[1] << c.pad[2] << " dilation " << c.dilation[0]
-             << c.dilation[1] << c.dilation[2] << " packed " << c.packed << " algo " << c.algo << " mc " << c.mc << " nc " << c.nc << " kc "
-             << c.kc << " kp " << c.kp);
+  INFO(e.isa << (e.fn == kTiles[1].fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " n " << c.n << " cg " << c.cg
+             << " cog " << c.cog << " groups " << c.groups << " in " << c.in[0] << "x" << c.in[1] << "x" << c.in[2] << " kernel "
+             << c.kernel[0] << c.kernel[1] << c.kernel[2] << " stride " << c.stride[0] << c.stride[1] << c.stride[2] << " pad " << c.pad[0]
+             << c.pad[1] << c.pad[2] << " dilation " << c.dilation[0] << c.dilation[1] << c.dilation[2] << " packed " << c.packed
+             << " algo " << c.algo << " mc " << c.mc << " nc " << c.nc << " kc " << c.kc << " kp " << c.kp);
   const int64_t ch = c.cg * c.groups, co = c.cog * c.groups;
   int64_t out[3], taps = 1;
   for (int i = 0; i < 3; ++i) {
@@ -99,7 +104,10 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   std::vector<double> result(static_cast<size_t>(c.n * co * out_plane), -77);
   std::vector<int32_t> writes(result.size(), 0);
   void* ptr[] = {x.ptr(), c.packed ? packed->ptr() : w.ptr(), result.data(), writes.data()};
-  Scratch scratch(aotc_conv_scratch_bytes(&cfg, k, aotc::dtype_bytes(acc)));
+  int64_t scratch_bytes = aotc_conv_scratch_bytes(&cfg, k, aotc::dtype_bytes(acc));
+  for (const Entry& tiles : kTiles)
+    if (e.fn == tiles.fn) scratch_bytes = aotc_conv_last_tiles_scratch_bytes(&cfg, k);
+  Scratch scratch(scratch_bytes);
   volatile int32_t fault = 0;
   aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
   auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
@@ -147,7 +155,9 @@ int pick_int(Rng& rng, std::initializer_list<int64_t> xs) { return static_cast<i
 
 TEST_CASE("channels-last conv against fp64", "[conv]") {
   Rng rng(21);
-  for (const Entry& e : kEntries) {
+  std::vector<Entry> entries(std::begin(kEntries), std::end(kEntries));
+  entries.insert(entries.end(), std::begin(kTiles), std::end(kTiles));
+  for (const Entry& e : entries) {
     for (int i = 0; i < 90; ++i) {
       Case c{};
       const int dims = pick_int(rng, {1, 2, 2, 2, 3});

@@ -11,12 +11,16 @@
 #define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
 #define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
+extern "C" void aotc_gemm_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
 #define ROW(dtype, isa) {#isa, DType::dtype, aotc_gemm_##dtype##_##isa},
-const Entry kEntries[] = {ENTRIES(ROW)};
+const Entry kTilesReal = {"amx", DType::bf16, aotc_gemm_tiles_bf16_amx};
+const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
+const Entry kEntries[] = {ENTRIES(ROW) kTilesReal, kTilesEmulated};
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
 template <int kSegment>
@@ -56,19 +60,23 @@ struct Case {
   int mc = 64, nc = 64, kc = 64, kp = 128;
   int pack_a = 0;
   bool make_a = false, make_b = false;  // by prologues
+  bool denormals = false;               // some of the numbers; the products are not compared with fp64
 };
 
-void check(const Entry& e, const Case& c, std::mt19937& rng) {
-  if (!runs_here(e.isa)) return;
-  INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k
-             << " packed " << c.packed << " ta " << c.ta << " tb " << c.tb << " segments " << c.segments << " mc " << c.mc << " nc " << c.nc
-             << " kc " << c.kc << " kp " << c.kp << " pack_a " << c.pack_a << " prologues " << c.make_a << c.make_b);
+/// Runs the case and gives back what it has computed.
+std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
+  if (!runs_here(e.isa)) return {};
+  INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1
+             << " m " << c.m << " n " << c.n << " k " << c.k << " packed " << c.packed << " ta " << c.ta << " tb " << c.tb << " segments "
+             << c.segments << " mc " << c.mc << " nc " << c.nc << " kc " << c.kc << " kp " << c.kp << " pack_a " << c.pack_a
+             << " prologues " << c.make_a << c.make_b);
   const int64_t batch = c.b0 * c.b1, pad = rng() % 3;
   const int64_t a_rs = c.ta ? 1 : c.k + pad, a_cs = c.ta ? c.m + pad : 1, b_rs = c.tb ? 1 : c.n + pad, b_cs = c.tb ? c.k + pad : 1;
   const int64_t a_mat = c.ta ? a_cs * c.k : a_rs * c.m, b_mat = c.tb ? b_cs * c.n : b_rs * c.k;
   Buffer a(a_mat * batch, e.dtype, rng() % 2), b(b_mat * batch, e.dtype, rng() % 2);
   a.fill(rng);
   b.fill(rng);
+  for (int64_t i = 0; c.denormals && i < a.size; i += 3) a.put(i, std::ldexp(a.get(i), -120 - static_cast<int>(rng() % 12)));
   const bool share_b = c.packed || rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
@@ -109,6 +117,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   const int64_t acc_bytes = acc_of(e.dtype) == DType::f64 || acc_of(e.dtype) == DType::i64 ? 8 : 4;
   int64_t scratch_bytes = aotc_gemm_scratch_bytes(&cfg, c.k, acc_bytes);
   if (c.make_a || c.make_b) scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
+  if (e.fn == kTilesReal.fn || e.fn == kTilesEmulated.fn) scratch_bytes = std::max(scratch_bytes, aotc_gemm_tiles_scratch_bytes(&cfg, c.k));
   if (c.make_a) cfg.a_ptr = -1;
   if (c.make_b) cfg.b_ptr = -1;
   Scratch scratch(scratch_bytes);
@@ -119,6 +128,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
   e.fn(&args, split, work);  // as two threads would, last part first
   e.fn(&args, 0, split);
+  if (c.denormals) return out;
   double worst = 0;
   bool once = true;
   for (int64_t z = 0; z < batch; ++z)
@@ -142,6 +152,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   // Rows are kept over the blocks of columns that follow: only the second part of the split computes some of them again.
   if (is_float(e.dtype) && c.make_a && !c.make_b && c.k <= c.kp && c.n > 0)
     CHECK(computed[0] <= batch * c.m * c.k + std::min<int64_t>(c.mc, c.m) * c.k);
+  return out;
 }
 
 TEST_CASE("gemm against fp64", "[gemm]") {
@@ -169,6 +180,43 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       c.make_b = !c.packed && (!c.make_a || rng() % 2);
       if (c.make_a || c.make_b) check(e, c, rng);
     }
+  }
+}
+
+Case around_tiles(std::mt19937& rng) {
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  Case c{};
+  c.m = pick({1, 4, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 70, 100});
+  c.n = pick({1, 10, 16, 17, 31, 32, 33, 64, 80, 130});
+  c.k = pick({0, 1, 2, 30, 31, 32, 33, 63, 64, 65, 96, 160, 161, 511, 512});
+  c.b1 = pick({1, 1, 2});
+  c.packed = rng() % 2;
+  c.ta = rng() % 3 == 0;
+  c.tb = rng() % 2;
+  c.segments = 1 + rng() % 2;
+  c.mc = static_cast<int>(pick({1, 16, 20, 32, 64, 512}));
+  c.nc = static_cast<int>(pick({32, 64, 256}));
+  c.pack_a = rng() % 2;
+  c.make_a = rng() % 4 == 0;
+  c.make_b = !c.packed && rng() % 3 == 0;
+  return c;
+}
+
+TEST_CASE("gemm in tiles against fp64", "[gemm]") {
+  std::mt19937 rng(11);
+  for (const Entry& e : {kTilesReal, kTilesEmulated}) {
+    for (int i = 0; i < 150; ++i) check(e, around_tiles(rng), rng);
+  }
+}
+
+TEST_CASE("emulated tiles give the bits of the hardware's", "[gemm]") {
+  if (!runs_here(kTilesReal.isa)) return;
+  std::mt19937 rng(13);
+  for (int i = 0; i < 200; ++i) {
+    Case c = around_tiles(rng);
+    c.denormals = rng() % 2;
+    std::mt19937 same = rng;
+    CHECK(check(kTilesReal, c, rng) == check(kTilesEmulated, c, same));
   }
 }
 

@@ -4,10 +4,12 @@
 
 namespace aotc::forms::cpu {
 
+const Form& gemm_tiles();
 const Form& gemm();
 const Form& conv_direct();
 const Form& conv_product();
 const Form& conv_phases();
+const Form& conv_last_tiles();
 const Form& conv_last();
 const Form& conv_last_depthwise();
 const Form& conv_winograd();

@@ -1,5 +1,6 @@
 #pragma once
 // Which entries the precompiled library has: the linkable name of a library kernel for an instruction set of an artifact.
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -7,18 +8,46 @@
 
 namespace aotc::kernels {
 
-/// base: "aotc_gemm_f32", "aotc_sort_i64" ...; the best instruction set not above `isa` that the kernel exists for:
-/// library_isa("aotc_gemm_f32", Isa::avx512_bf16) is avx512.
-inline Isa library_isa(std::string_view base, Isa isa) {
-  auto starts = [&](std::string_view s) { return base.substr(0, s.size()) == s; };
-  auto ends = [&](std::string_view s) { return base.size() >= s.size() && base.substr(base.size() - s.size()) == s; };
-  const bool contraction = starts("aotc_gemm_") || starts("aotc_conv_") || starts("aotc_attention_") || starts("aotc_recurrence_");
-  const bool dot = ends("_bf16") && !starts("aotc_attention_") && !starts("aotc_recurrence_");
-  return isa == Isa::avx2 || !contraction ? Isa::avx2 : isa == Isa::avx512 || !dot ? Isa::avx512 : Isa::avx512_bf16;
+/// The entries whose names begin and end so exist for all instruction sets from `from` to `best`; below `from`, those that begin with
+/// `stand_in` instead take the same arguments.
+struct CatalogRow {
+  std::string_view begins, ends;
+  Isa best, from = Isa::avx2;
+  std::string_view stand_in = {};
+};
+/// The first row that matches a name holds.
+inline constexpr CatalogRow kCatalog[] = {
+    {"aotc_gemm_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
+    {"aotc_conv_last_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_last_"},
+    {"aotc_gemm_", "_bf16", Isa::avx512_bf16},
+    {"aotc_conv_", "_bf16", Isa::avx512_bf16},
+    {"aotc_gemm_", "", Isa::avx512},
+    {"aotc_conv_", "", Isa::avx512},
+    {"aotc_attention_", "", Isa::avx512},
+    {"aotc_recurrence_", "", Isa::avx512},
+    {"", "", Isa::avx2},
+};
+
+struct LibraryEntry {
+  std::string base;
+  Isa isa;
+};
+/// base: "aotc_gemm_f32", "aotc_sort_i64" ...; the entry that serves it on `isa`, of the best instruction set not above that:
+/// library_entry("aotc_gemm_f32", Isa::avx512_bf16) is of avx512.
+inline LibraryEntry library_entry(std::string_view base, Isa isa) {
+  for (const CatalogRow& row : kCatalog) {
+    if (base.substr(0, row.begins.size()) != row.begins) continue;
+    if (base.size() < row.ends.size() || base.substr(base.size() - row.ends.size()) != row.ends) continue;
+    if (isa < row.from) return library_entry(std::string(row.stand_in).append(base.substr(row.begins.size())), isa);
+    return {std::string(base), std::min(isa, row.best)};
+  }
+  return {std::string(base), Isa::avx2};
 }
+inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }
 /// The name of that entry: "aotc_gemm_f32_avx512".
 inline std::string library_symbol(std::string_view base, Isa isa) {
-  return std::string(base) + "_" + std::string(isa_name(library_isa(base, isa)));
+  const LibraryEntry e = library_entry(base, isa);
+  return e.base + "_" + std::string(isa_name(e.isa));
 }
 
 }  // namespace aotc::kernels

@@ -162,7 +162,7 @@ enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
 typedef struct aotc_model_info {
   size_t struct_size;
   uint64_t weights_bytes;
-  const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "sm_90a" */
+  const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
   int32_t device;
   int32_t n_variants;
 } aotc_model_info;

@@ -84,6 +84,63 @@ TEST_CASE("skinny products keep all rows in one block and have work for every th
   CHECK(4096 / field(c, "nc") >= 4);
 }
 
+TEST_CASE("products of bf16 go by tiles where the machine has them, others and elsewhere not, and say why") {
+  const SymTable syms;
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+    for (DType t : {DType::f32, DType::f16, DType::bf16})
+      for (int64_t m : {0, 1, 32, 100, 2048})
+        for (int64_t k : {0, 63, 1024, 70000})
+          for (bool weight : {false, true}) {
+            INFO(isa_name(isa) << " " << dtype_name(t) << " " << m << " " << k << " " << weight);
+            loop::MatmulKernel mm = product(m, 1024, k, weight);
+            mm.in = t;
+            const Machine machine = machine_of(isa, 4);
+            const loop::Kernel kernel = mm;
+            const Site site{kernel, syms, machine};
+            const Decision d = decide(site);
+            const bool tiles = isa == Isa::amx && t == DType::bf16;
+            if (m >= 32 && k == 1024) CHECK((d.choice.form->name() == "gemm_tiles") == tiles);
+            for (const Candidate& c : d.candidates) {
+              if (c.choice.form->name() != "gemm_tiles") continue;
+              CHECK((tiles || (!c.fit && !c.fit.why.empty())));
+              if (!c.fit) continue;
+              CHECK(check(c.choice));
+              const StepSpec s = c.choice.form->step(site, c.choice);
+              aotc_gemm_config g{};
+              g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = 256, g.kp = 1024;
+              g.b_packed = c.choice.form->weight(kernel, c.choice).has_value();
+              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_tiles_scratch_bytes(&g, k));
+              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
+            }
+          }
+}
+
+TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has them") {
+  const SymTable syms;
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+    for (DType t : {DType::f32, DType::bf16})
+      for (int64_t c : {3, 64, 512, 20000}) {
+        INFO(isa_name(isa) << " " << dtype_name(t) << " " << c);
+        loop::ConvKernel v = convolution(c, 64, 28, 3, 1);
+        v.in = t, v.channels_last = true;
+        const Machine machine = machine_of(isa, 4);
+        const loop::Kernel kernel = v;
+        const Site site{kernel, syms, machine};
+        const Decision d = decide(site);
+        const bool tiles = isa == Isa::amx && t == DType::bf16;
+        if (c == 64) CHECK((d.choice.form->name() == "conv_last_tiles") == tiles);
+        for (const Candidate& x : d.candidates) {
+          if (x.choice.form->name() != "conv_last_tiles" || !x.fit) continue;
+          CHECK(tiles);
+          CHECK(check(x.choice));
+          aotc_conv_config g{};
+          g.algo = AOTC_CONV_LAST, g.mc = field(x.choice, "mc"), g.nc = field(x.choice, "nc");
+          g.w_packed = x.choice.form->weight(kernel, x.choice).has_value();
+          CHECK(*x.choice.form->step(site, x.choice).scratch_bytes.as_const() >= aotc_conv_last_tiles_scratch_bytes(&g, 9 * c));
+        }
+      }
+}
+
 TEST_CASE("convolutions and attention always fit") {
   for (int64_t c : {1, 3, 64, 2048})
     for (int64_t hw : {1, 7, 56, 224})

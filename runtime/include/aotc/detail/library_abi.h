@@ -1,6 +1,6 @@
 /* Kernels of the library (compiler/kernels/cpu), compiled once per instruction set when aotc is built and linked into artifacts from an
- * archive embedded in aotc. Each entry is an aotc_kernel_fn named aotc_<kernel>_<dtype>_<isa>, isa in {avx2, avx512, avx512_bf16}, for
- * example aotc_gemm_f32_avx512. Here stand, per kernel, the order of ptr[] and size[], the work units and the config. C11 and C++17.
+ * archive embedded in aotc. Each entry is an aotc_kernel_fn named aotc_<kernel>_<dtype>_<isa>, isa a row of AOTC_ISA_LIST, for example
+ * aotc_gemm_f32_avx512. Here stand, per kernel, the order of ptr[] and size[], the work units and the config. C11 and C++17.
  * All strides and bases are in elements. */
 #ifndef AOTC_DETAIL_LIBRARY_ABI_H_
 #define AOTC_DETAIL_LIBRARY_ABI_H_
@@ -59,6 +59,19 @@ static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t
 static inline int64_t aotc_gemm_prologue_bytes(const aotc_gemm_config* c, int64_t k, int64_t acc_bytes, int has_a, int has_b) {
   int64_t kp = k < c->kp ? k + (k & 1) : c->kp;
   return ((has_a ? (c->mc + 1) * (kp + 32) : 0) + (has_b ? AOTC_PANEL_N * kp + c->nc : 0)) * acc_bytes + 256;
+}
+
+/* ---- gemm_tiles: the same products, units and config with bf16 in tile registers; isa amx. All of k at once: mr, nv, kc and kp mean
+ * nothing to it, and are there for gemm, which stands in with the same weights where a process may not use the tiles. pack_a: 0: A is read
+ * in place where k is contiguous and a multiple of 32. scratch: the larger of gemm's (with what prologues need) and
+ * aotc_gemm_tiles_scratch_bytes(). */
+enum { AOTC_GEMM_TILES_SUMS = 1024, AOTC_GEMM_TILES_MADE_ROWS = 128 };
+
+/* k is the largest K that occurs. Bytes per thread; affine in k rounded up to a multiple of 64. */
+static inline int64_t aotc_gemm_tiles_scratch_bytes(const aotc_gemm_config* c, int64_t k) {
+  int64_t steps = (k + 63) / 64 * 2, rows = (c->mc + 15) / 16 * 16;
+  int64_t a = rows * (steps + 1) * 64, b = c->b_packed ? 2048 : c->nc / AOTC_PANEL_N * steps * 2048;
+  return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + (int64_t)AOTC_GEMM_TILES_MADE_ROWS * AOTC_PANEL_N * 2 + a + b;
 }
 
 /* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is
@@ -129,6 +142,14 @@ static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t
                acc_bytes +
            512;
   return (kp * nc + (c->mc + 32) * nc + nc * 48 + (c->w_packed ? 0 : (c->mc + 32) * kp)) * acc_bytes + 512;
+}
+
+/* ---- conv_last_tiles: AOTC_CONV_LAST of bf16 in tile registers; isa amx. As gemm_tiles is to gemm: all of k at once, kc and kp are those
+ * of conv_last, which stands in. scratch: the larger of both. */
+static inline int64_t aotc_conv_last_tiles_scratch_bytes(const aotc_conv_config* c, int64_t k) {
+  int64_t steps = (k + 63) / 64 * 2, pixels = (c->nc + 15) / 16 * 16;
+  int64_t w = c->w_packed ? 0 : (c->mc + AOTC_PANEL_N) / AOTC_PANEL_N * steps * 2048;
+  return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + 2048 + pixels * (steps + 1) * 64 + w;
 }
 
 /* ---- attention: out[b, h, l, :] = softmax(scale * q k' + mask) v, one pass (flash), f32 sums (f64 for f64)

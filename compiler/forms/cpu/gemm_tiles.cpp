@@ -1,0 +1,135 @@
+// aotc_gemm_tiles: products of bf16 in the tile registers of AMX, all of k at once (kernels/cpu/gemm_tiles.h).
+#include <algorithm>
+#include <set>
+
+#include "forms/cpu/forms.h"
+#include "forms/cpu/gemm_call.h"
+#include "forms/cpu/scratch.h"
+#include "forms/cpu/tile_cost.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+struct Blocks {
+  int mc = 128, nc = 128;
+  int pack_a = 1;
+  static std::span<const Member<Blocks>> members() {
+    static constexpr Member<Blocks> kRows[] = {
+        {{"mc", 1}, &Blocks::mc},
+        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Blocks::nc},
+        {{"pack_a", 0, 1}, &Blocks::pack_a},
+    };
+    return kRows;
+  }
+};
+
+constexpr double kSamePitch = 0.8;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
+
+/// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
+constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
+
+aotc_gemm_config config_of(const Blocks& t, bool packed) {
+  aotc_gemm_config g{};
+  g.mr = kStandInMr, g.nv = kStandInNv, g.kc = kStandInKc, g.kp = kStandInKp;
+  g.mc = t.mc, g.nc = t.nc, g.b_packed = packed, g.pack_a = t.pack_a;
+  return g;
+}
+
+bool reads_in_place(const MatmulKernel& k) {
+  return !k.a.prologue && k.a.col_stride.is(1) && (!k.k.as_const() || *k.k.as_const() % 32 == 0);
+}
+/// Rows of A in place share cache sets.
+bool shares_sets(const MatmulKernel& k) {
+  const auto stride = k.a.row_stride.as_const();
+  return stride && *stride % 256 == 0;
+}
+
+Fit fits_scratch(const ProductSizes& c, const Blocks& t) {
+  const aotc_gemm_config g = config_of(t, c.b_constant);
+  return cpu::fits_scratch(std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4)));
+}
+
+Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
+  Candidate r{pack(form, t), Fit::yes(), 0};
+  r.fit = fits_scratch(c, t);
+  if (!r.fit) return r;
+  const int threads = machine.cores;
+  const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 32);
+  const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
+  const double batch = static_cast<double>(c.batch);
+
+  const double feed = !t.pack_a && rows > 4 && shares_sets(kernel) ? kSamePitch : 1;
+  double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine, feed);
+  if (c.b_constant) cycles += panel_cycles(n * k * 2, m_blocks, machine);
+  // Copies of A are kept over the columns of a weight, copies of B over the rows.
+  if (t.pack_a)
+    cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * m * k * batch *
+              static_cast<double>(c.b_constant ? std::min<int64_t>(threads, n_blocks) : n_blocks);
+  if (!c.b_constant) {
+    cycles += (c.b_rows_contiguous ? kCopyCycles : kTransposeCycles) * n * k * batch;
+    if (t.nc * steps * 64 > machine.l2_bytes / 2) cycles *= 1.2;
+  }
+  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
+  r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+  return r;
+}
+
+class GemmTiles final : public FormOf<MatmulKernel> {
+ public:
+  std::string_view name() const override { return "gemm_tiles"; }
+  std::span<const Field> fields() const override { return fields_of<Blocks>(); }
+  Fit takes_prologue(DType, uint32_t, const Machine&) const override { return Fit::yes(); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
+    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    const ProductSizes c = product_sizes(k, s.syms);
+    return fits_scratch(c, {static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 1});  // the smallest candidate
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const ProductSizes c = product_sizes(kernel, s.syms);
+    std::set<int> mcs;
+    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : {32, 64, 128, 256, 512})
+        for (int pack_a : {1, 0})
+          if (pack_a || reads_in_place(kernel)) all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, pack_a}));
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
+
+  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
+    const std::optional<Panels> panels = product_panels(k, true);
+    const aotc_gemm_config g = config_of(unpack<Blocks>(choice), panels.has_value());
+    StepSpec f = product_step(k, site, "aotc_gemm_tiles_bf16", g, panels);
+    const int64_t base = aotc_gemm_tiles_scratch_bytes(&g, 0), slope = aotc_gemm_tiles_scratch_bytes(&g, 64) - base;
+    f.scratch_bytes = max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()), base + ceildiv(k.k, 64) * slope);
+    return f;
+  }
+
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return product_weight(k, true);
+  }
+
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    return product_config(kernel, k, config_of(unpack<Blocks>(choice), product_panels(k, true).has_value()), isa, name);
+  }
+};
+
+}  // namespace
+
+const Form& gemm_tiles() {
+  static const GemmTiles form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,154 @@
+#pragma once
+// Matrix products of bf16 by tile registers: aotc_gemm_tiles_bf16 of aotc/detail/library_abi.h.
+//
+// A is read in place or from copied rows, a run-time B from panels made here; both are kept over the units that share them.
+#include "gemm_units.h"
+#include "panels.h"
+#include "tile_blocks.h"
+
+namespace {
+
+/// rows x k elements at src[i*rs + j*cs] to rows `pitch` elements apart, each followed by zeros up to a multiple of kTileK.
+inline void copy_tile_rows(const bf16* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, bf16* dst, int64_t pitch) {
+  const int64_t whole = k / kTileK * kTileK, padded = ceil_div(k, kTileK) * kTileK;
+  if (cs == 1 || k == 1) {
+    const __mmask32 last = static_cast<__mmask32>((uint64_t{1} << (k - whole)) - 1);
+    for (int64_t i = 0; i < rows; ++i) {
+      const bf16* in = src + i * rs;
+      bf16* out = dst + i * pitch;
+      for (int64_t j = 0; j < whole; j += kTileK) _mm512_store_si512(out + j, _mm512_loadu_si512(in + j));
+      if (whole < k) _mm512_store_si512(out + whole, _mm512_maskz_loadu_epi16(last, in + whole));
+    }
+    return;
+  }
+  int64_t j0 = 0;
+  if (rs == 1) {  // columns are contiguous: 8 rows of 16 at a time
+    for (; j0 + 16 <= k; j0 += 16) {
+      int64_t i0 = 0;
+      for (; i0 + 8 <= rows; i0 += 8) {
+        __m256 r[8];
+        for (int j = 0; j < 8; ++j) {
+          const bf16* in = src + i0 + (j0 + 2 * j) * cs;
+          const __m128i even = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
+          const __m128i odd = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + cs));
+          r[j] = _mm256_castsi256_ps(_mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd)));
+        }
+        transpose8(r);
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(reinterpret_cast<float*>(dst + (i0 + i) * pitch + j0), r[i]);
+      }
+      for (; i0 < rows; ++i0)
+        for (int64_t j = j0; j < j0 + 16; ++j) dst[i0 * pitch + j] = src[i0 + j * cs];
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = j0; j < k; ++j) dst[i * pitch + j] = src[i * rs + j * cs];
+    for (int64_t j = k; j < padded; ++j) dst[i * pitch + j].bits = 0;
+  }
+}
+
+class GemmTiles {
+  static constexpr int64_t kMadeRows = AOTC_GEMM_TILES_MADE_ROWS;  // of B at once by a prologue
+
+ public:
+  using Unit = GemmUnits::Unit;
+
+ private:
+  const aotc_kargs* args_;
+  const aotc_gemm_config* cfg_;
+  const int64_t* size_;
+  GemmUnits units_;
+  int64_t k_, steps_, pitch_;
+  bool a_in_place_;
+  bf16 *b_made_, *a_copy_, *b_copy_;  // b_copy_: panels, or of a weight the last step
+  int64_t a_key_ = -1, b_key_ = -1;   // what the copies hold
+  TileBlocks<GemmTiles> blocks_;
+
+ public:
+  explicit GemmTiles(const aotc_kargs* args)
+      : args_(args),
+        cfg_(static_cast<const aotc_gemm_config*>(args->config)),
+        size_(args->size),
+        units_(args),
+        blocks_(this, static_cast<float*>(args->scratch)) {
+    k_ = size_[AOTC_GEMM_K], steps_ = tile_steps(k_), pitch_ = tile_pitch(k_);
+    a_in_place_ = !cfg_->a_prologue && !cfg_->pack_a && size_[AOTC_GEMM_A_CS] == 1 && k_ % kTileK == 0;
+    b_made_ = reinterpret_cast<bf16*>(static_cast<float*>(args->scratch) + 2 * kTileSums);
+    a_copy_ = b_made_ + kMadeRows * AOTC_PANEL_N;
+    b_copy_ = a_copy_ + ceil_div(cfg_->mc, kTileRows) * kTileRows * pitch_;
+  }
+
+  void run(int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) run_unit(units_.at(i));
+    blocks_.finish();
+  }
+
+  void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) const {
+    cfg_->epilogues[u.segment](args_, sums, ld, u.batch, u.m0 + row, rows, u.n0 + col, cols);
+  }
+
+ private:
+  /// A's rows [row, row + rows) of the unit to the start of the copy.
+  void copy_a(const Unit& u, const bf16* src, int64_t row, int64_t rows) {
+    if (!cfg_->a_prologue) {
+      const int64_t rs = size_[AOTC_GEMM_A_RS];
+      return copy_tile_rows(src + row * rs, rs, size_[AOTC_GEMM_A_CS], rows, k_, a_copy_, pitch_);
+    }
+    if (k_ > 0) cfg_->a_prologue(args_, u.batch, u.m0 + row, rows, 0, k_, a_copy_, pitch_);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = k_; j < steps_ * kTileK; ++j) a_copy_[i * pitch_ + j].bits = 0;
+  }
+
+  /// A panel of `width` columns of B from column j0 of the unit as whole steps.
+  void copy_b(const Unit& u, const bf16* src, int64_t j0, int64_t width, bf16* dst) {
+    const int64_t rs = size_[AOTC_GEMM_B_RS], cs = size_[AOTC_GEMM_B_CS];
+    if (!cfg_->b_prologue) {
+      pack_col_pairs(src + j0 * cs, rs, cs, k_, width, AOTC_PANEL_N, reinterpret_cast<u32*>(dst), AOTC_PANEL_N);
+    } else {
+      for (int64_t k0 = 0; k0 < k_; k0 += kMadeRows) {
+        const int64_t kn = min_of(kMadeRows, k_ - k0);
+        cfg_->b_prologue(args_, u.batch, k0, kn, units_.segment_begin(u.segment) + u.n0 + j0, width, b_made_, AOTC_PANEL_N);
+        pack_col_pairs(b_made_, AOTC_PANEL_N, 1, kn, width, AOTC_PANEL_N, reinterpret_cast<u32*>(dst + k0 * AOTC_PANEL_N), AOTC_PANEL_N);
+      }
+    }
+    const int64_t bytes = (k_ + (k_ & 1)) * AOTC_PANEL_N * 2;
+    __builtin_memset(reinterpret_cast<char*>(dst) + bytes, 0, static_cast<size_t>(steps_ * kStepBytes - bytes));
+  }
+
+  void run_unit(const Unit& u) {
+    const int64_t rows = u.rows(), cols = u.cols();
+    const int64_t b1 = size_[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1, a_rs = size_[AOTC_GEMM_A_RS];
+    const bf16 *a = nullptr, *b = nullptr;
+    if (!cfg_->a_prologue)
+      a = static_cast<const bf16*>(args_->ptr[cfg_->a_ptr]) + size_[AOTC_GEMM_A_BASE] + i0 * size_[AOTC_GEMM_A_B0] +
+          i1 * size_[AOTC_GEMM_A_B1] + u.m0 * a_rs;
+    if (!cfg_->b_prologue)
+      b = static_cast<const bf16*>(args_->ptr[cfg_->b_ptr]) + size_[AOTC_GEMM_B_BASE] + i0 * size_[AOTC_GEMM_B_B0] +
+          i1 * size_[AOTC_GEMM_B_B1];
+    if (cfg_->b_packed)
+      b += (units_.panel_columns_before(u.segment) + u.n0) * (k_ + (k_ & 1));
+    else if (!cfg_->b_prologue)
+      b += (units_.segment_begin(u.segment) + u.n0) * size_[AOTC_GEMM_B_CS];
+
+    // In place, what no tile of rows is left for is copied.
+    const int64_t kept = !a_in_place_ ? 0 : rows < kTileRows ? rows : rows / kTileRows * kTileRows;
+    if (a_key_ != units_.a_key(u)) copy_a(u, a, kept, rows - kept);
+    a_key_ = units_.a_key(u);
+    auto rows_at = [&](int64_t row) {
+      if (row < kept) return TileRows{reinterpret_cast<const char*>(a + row * a_rs), a_rs * 2};
+      return TileRows{reinterpret_cast<const char*>(a_copy_ + (row - kept) * pitch_), pitch_ * 2};
+    };
+    const bool fresh_b = b_key_ != units_.b_key(u);
+    b_key_ = units_.b_key(u);
+
+    blocks_.multiply(u, rows, cols, steps_, rows_at, [&](int64_t p) -> TilePanel {
+      const int64_t j0 = p * AOTC_PANEL_N;
+      if (cfg_->b_packed)
+        return stored_panel(reinterpret_cast<const char*>(b + j0 * (k_ + (k_ & 1))), k_, reinterpret_cast<char*>(b_copy_));
+      bf16* panel = b_copy_ + p * steps_ * (kStepBytes / 2);
+      if (fresh_b) copy_b(u, b, j0, min_of<int64_t>(AOTC_PANEL_N, cols - j0), panel);
+      return {reinterpret_cast<const char*>(panel)};
+    });
+  }
+};
+
+}  // namespace

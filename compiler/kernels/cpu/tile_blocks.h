@@ -1,0 +1,149 @@
+#pragma once
+// Rows times panels in tile registers, all of k at once: what the kernels of amx have in common.
+//
+// A unit goes panel of columns after panel of columns, in blocks of 32 rows: 2 x 2 tiles of sums. Panels (aotc/detail/library_abi.h) are
+// read as they are: pairs of k lie beside each other as a tile wants them, the second tile of columns begins 64 bytes after the first. The
+// next panel is prefetched into L2 meanwhile (into L1 it would drive out what the tiles read) where several blocks of rows leave time for
+// that. What becomes of a finished block's sums happens row by row between the tile instructions of the next, which hide it.
+#include "simd.h"
+#include "tiles.h"
+
+namespace {
+
+constexpr int64_t kPairBytes = AOTC_PANEL_N * 4;         // a pair of k of a panel
+constexpr int64_t kStepBytes = kPairBytes * kTileK / 2;  // kTileK values of k of a panel
+constexpr int64_t kTileSums = AOTC_GEMM_TILES_SUMS;      // floats of a finished block
+constexpr int64_t kBlockRows = 2 * kTileRows;
+constexpr int64_t tile_steps(int64_t k) { return ceil_div(k, kTileK); }
+/// Elements from row to row of a copy of A: an odd number of cache lines, for rows a multiple of 512 bytes apart share cache sets.
+constexpr int64_t tile_pitch(int64_t k) { return (tile_steps(k) | 1) * kTileK; }
+
+/// 16 rows of A: 64 bytes a row and step.
+struct TileRows {
+  const char* at;
+  int64_t stride_bytes;
+};
+/// A panel of columns.
+struct TilePanel {
+  const char* at;              // its whole steps
+  const char* tail = nullptr;  // the step that follows them, or null
+  const char* next = nullptr;  // of equal length, to be prefetched, or null
+};
+
+/// A panel of k rows as it lies in memory; `room`, of kStepBytes, holds its last step where that is cut short: what follows it in memory is
+/// no number of this panel.
+inline TilePanel stored_panel(const char* at, int64_t k, char* room) {
+  const int64_t bytes = (k + (k & 1)) * AOTC_PANEL_N * 2, rest = bytes % kStepBytes;
+  if (rest) {
+    __builtin_memcpy(room, at + bytes - rest, static_cast<size_t>(rest));
+    __builtin_memset(room + rest, 0, static_cast<size_t>(kStepBytes - rest));
+  }
+  return {at, rest ? room : nullptr, at + bytes};
+}
+
+/// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit.
+template <class Owner>
+class TileBlocks {
+  using Unit = typename Owner::Unit;
+  static constexpr int64_t kSlice = 4;  // rows that are consumed at once, at least
+
+  Owner* owner_;
+  float* sums_[2];
+  int turn_ = 0;
+  int64_t height_ = 0;
+  Tiles tiles_;
+  // Finished sums that have not been consumed.
+  Unit unit_{};
+  const float* ready_ = nullptr;
+  int64_t ld_ = 0, row_ = 0, rows_ = 0, col_ = 0, cols_ = 0;
+
+  void consume(int64_t n) {
+    n = min_of(n, rows_);
+    owner_->consume(unit_, row_, n, col_, cols_, ready_, ld_);
+    row_ += n, rows_ -= n, ready_ += n * ld_;
+  }
+
+  template <bool kTwo, bool kWide>
+  void step(const char* a0, int64_t a0_stride, const char* a1, int64_t a1_stride, const char* b) {
+    tiles_.template load<6>(b, kPairBytes);
+    tiles_.template load<4>(a0, a0_stride);
+    tiles_.template multiply<0, 4, 6>();
+    if constexpr (kWide) {
+      tiles_.template load<7>(b + 64, kPairBytes);
+      tiles_.template multiply<1, 4, 7>();
+    }
+    if constexpr (kTwo) {
+      tiles_.template load<5>(a1, a1_stride);
+      tiles_.template multiply<2, 5, 6>();
+      if constexpr (kWide) tiles_.template multiply<3, 5, 7>();
+    }
+  }
+
+  /// Sums of a block over all of k to out: 32 or 16 rows, 32 or 16 columns. pf: prefetched, pf_lines a step.
+  template <bool kTwo, bool kWide>
+  void block(int64_t steps, TileRows a0, TileRows a1, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld) {
+    const int64_t whole = b.tail ? steps - 1 : steps;
+    const int64_t slice = max_of(kSlice, ceil_div(rows_, max_of<int64_t>(1, steps)));
+    const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, rows_));
+    tiles_.template zero<0>();
+    if constexpr (kWide) tiles_.template zero<1>();
+    if constexpr (kTwo) tiles_.template zero<2>();
+    if constexpr (kTwo && kWide) tiles_.template zero<3>();
+    int64_t left = every;
+    const char *p0 = a0.at, *p1 = a1.at, *pb = b.at;
+    for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += kStepBytes) {
+      step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb);
+      for (int64_t i = 0; i < pf_lines; ++i, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);
+      if (--left == 0) {
+        left = every;
+        if (rows_) consume(slice);
+      }
+    }
+    if (b.tail) step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, b.tail);
+    finish();
+    tiles_.template store<0>(out, ld * 4);
+    if constexpr (kWide) tiles_.template store<1>(out + kTileCols, ld * 4);
+    if constexpr (kTwo) tiles_.template store<2>(out + kTileRows * ld, ld * 4);
+    if constexpr (kTwo && kWide) tiles_.template store<3>(out + kTileRows * ld + kTileCols, ld * 4);
+  }
+
+ public:
+  /// sums: 2 * kTileSums, 64-byte aligned.
+  TileBlocks(Owner* owner, float* sums) : owner_(owner), sums_{sums, sums + kTileSums} {}
+
+  /// A unit of rows x cols sums. rows_at(row): the TileRows from that row on; tiles read 16 of them, or all where there are fewer.
+  /// panel_at(p): the TilePanel of columns from p * AOTC_PANEL_N on, asked for in their order.
+  template <class RowsAt, class PanelAt>
+  void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at) {
+    if (const int64_t height = min_of(rows, kTileRows); height != height_) tiles_.shape(height_ = height);
+    const int64_t panels = ceil_div(cols, AOTC_PANEL_N), blocks = ceil_div(rows, kBlockRows);
+    const int64_t group = rows > kTileRows ? 1 : min_of(panels, kTileSums / (rows * AOTC_PANEL_N));  // panels consumed together
+    const int64_t ld = group * AOTC_PANEL_N, pf_lines = blocks > 1 ? ceil_div(kStepBytes / 64, blocks) : 0;
+    for (int64_t p = 0; p < panels; ++p) {
+      const TilePanel b = panel_at(p);
+      const bool wide = cols - p * AOTC_PANEL_N > kTileCols;
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t row = i * kBlockRows, at = p % group;
+        const bool two = rows - row > kTileRows;
+        const TileRows a0 = rows_at(row), a1 = two ? rows_at(row + kTileRows) : a0;
+        constexpr auto block_of = [](bool two, bool wide) {
+          if (two) return wide ? &TileBlocks::block<true, true> : &TileBlocks::block<true, false>;
+          return wide ? &TileBlocks::block<false, true> : &TileBlocks::block<false, false>;
+        };
+        const char* pf = b.next ? b.next + i * pf_lines * 64 * steps : nullptr;
+        (this->*block_of(two, wide))(steps, a0, a1, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, ld);
+        if (at + 1 < group && p + 1 < panels) continue;
+        unit_ = unit, ready_ = sums_[turn_], ld_ = ld;
+        row_ = row, rows_ = min_of(rows - row, kBlockRows), col_ = (p - at) * AOTC_PANEL_N, cols_ = min_of(cols - col_, ld);
+        turn_ ^= 1;
+      }
+    }
+  }
+
+  /// Consumes what is left. To be called after the last unit.
+  void finish() {
+    if (rows_) consume(rows_);
+  }
+};
+
+}  // namespace
