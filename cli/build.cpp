@@ -7,6 +7,7 @@
 #include "front_options.h"
 #include "interrupt.h"
 #include "pipeline/pipeline.h"
+#include "precision.h"
 #include "progress.h"
 
 namespace aotc::cli {
@@ -51,6 +52,7 @@ Run add_build(CLI::App& app) {
       pipeline::Events events = progress.events();
       events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
       try {
+        choose_precision(o->build.front, o->build.output, events);
         report = pipeline::build(o->build, events);
       } catch (...) {
         interrupt.wait_if_signalled();  // what failed is its doing

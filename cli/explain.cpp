@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
+#include "interrupt.h"
 #include "pipeline/explain.h"
+#include "precision.h"
 
 namespace aotc::cli {
 
@@ -21,7 +24,13 @@ Run add_explain(CLI::App& app) {
     if (is_shared_object(o->model)) {
       e = ArtifactFile(o->model, *check_weights).metadata().at("explain");
     } else {
-      const pipeline::FrontOptions options = o->get();
+      pipeline::FrontOptions options = o->get();
+      if (options.precision.mode == "auto") {
+        Interrupt interrupt;
+        pipeline::Events events;
+        events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
+        choose_precision(options, (std::filesystem::temp_directory_path() / "explain").string(), events);
+      }
       const pipeline::Front front = pipeline::run_front(options, {});
       plan::Decisions decisions;
       const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);

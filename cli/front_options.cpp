@@ -23,6 +23,14 @@ void FrontArgs::add_to(CLI::App& app) {
       "--f32-matmul", f32_matmul,
       "accuracy of float32 products on GPUs: highest (default: that of float32), high or medium (where the GPU has them, products of "
       "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
+  app.add_option("--precision", precision,
+                 "what products, convolutions and attention of float32 multiply: f32 (default); bf16: rounded operands, float32 sums, all "
+                 "else float32; auto: bf16 where it is faster and the outputs stay within --max-error (measured on sample inputs; explain "
+                 "shows it step by step)")
+      ->check(CLI::IsMember({"f32", "bf16", "auto"}));
+  app.add_option("--max-error", max_error,
+                 "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
       ->delimiter(',');
@@ -41,6 +49,10 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.states = {parameters_as_states, states};
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");
   if (!f32_matmul.empty()) o.target.f32_matmul = parse_f32_matmul(f32_matmul);
+  if (max_error > 0 && precision != "auto") throw Diagnostic(ExitCode::usage, {}, "--max-error is for --precision auto");
+  o.precision.mode = precision;
+  o.precision.max_error = max_error;
+  if (precision == "bf16") o.precision.choose = [](size_t) { return passes::Precision::bf16; };
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};
   o.dump_dir = dump_dir;
   return o;

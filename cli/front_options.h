@@ -9,9 +9,10 @@
 namespace aotc::cli {
 
 struct FrontArgs {
-  std::string model, shapes, cpu, cuda, f32_matmul, dump_dir;
+  std::string model, shapes, cpu, cuda, f32_matmul, dump_dir, precision = "f32";
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
+  double max_error = 0;
   bool winograd4 = false;
   bool parameters_as_states = false;
   void add_to(CLI::App& app);

@@ -10,13 +10,14 @@
 
 #include "cli.h"
 #include "emit/toolchain.h"
+#include "passes/precision.h"
 #include "pipeline/stages.h"
 
 namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string file, passes, output, cpu, cuda;
+  std::string file, passes, output, cpu, cuda, precisions;
   std::vector<std::string> variants;
   bool trace = false;
 };
@@ -38,6 +39,7 @@ int run_opt(const Options& o, const Common& common) {
   opt::Options options;
   options.variants = o.variants;
   options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
+  if (!o.precisions.empty()) options.context.precision = passes::parse_precisions(o.precisions);
   if (o.trace)
     options.context.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
       spdlog::info("{:<18}{:>6} nodes {:>8.2f} ms{}", name, g.order.size(), seconds * 1e3, changed ? "" : "  (unchanged)");
@@ -69,6 +71,8 @@ Run add_opt(CLI::App& app) {
       "comma-separated: passes ('all' for every one), 'loop' for a graph's fused loops, 'plan' for the plans of loops; without it "
       "the text is verified and printed");
   app.add_option("--variant", o->variants, "of the stage plan, several times: \"batch=1\", \"batch in [2, 64] by 2\", \"default\"");
+  app.add_option("--precision", o->precisions,
+                 "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
   app.add_option("--cpu", o->cpu, "instruction sets, as for build");
   app.add_option("--cuda", o->cuda, "GPU architectures, as for build");
   app.add_option("-o,--output", o->output, "write the text there instead of stdout");

@@ -22,21 +22,34 @@ struct Options {
 
 struct Row {
   std::string name, sizes;
-  double err_aotc, err_eager, max_abs, max_rel, limit;
+  double err_aotc, err_eager, err_bf16, max_abs, max_rel, limit;  ///< err_bf16: of eager in bf16, where that is the bound; else -1
   bool pass;
   std::string why;  ///< what is wrong where numbers do not say it
 };
 
 double finite(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no infinity
 
-/// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64; integers and bools may instead equal eager exactly (a tie that fp64 breaks
-/// the other way is no fault).
-Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor& truth) {
+/// What the artifact promises of products of float32 (metadata's precision).
+struct Promise {
+  bool bf16 = false;     ///< some may multiply bf16
+  double max_error = 0;  ///< what it was built for; 0: eager bf16's
+};
+
+/// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64. Where products may multiply bf16, the error that the artifact was built
+/// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Integers and bools may
+/// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). bf16: eager's output, or null.
+Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor* bf16,
+          const HostTensor& truth, const Promise& promise) {
   const Difference a = compare(got, truth), e = compare(eager, truth);
-  const double limit = 2 * e.l2 + epsilon(got.dtype);
+  double limit = 2 * e.l2 + epsilon(got.dtype), err_bf16 = -1;
+  if (bf16) {
+    err_bf16 = compare(*bf16, truth).l2;
+    limit = std::max(limit, err_bf16 + (epsilon(got.dtype) > 0 ? epsilon(DType::bf16) / 2 : 0));
+  }
+  limit = std::max(limit, promise.max_error);
   bool pass = a.same_shape && a.l2 <= limit;
   if (!pass && a.same_shape && epsilon(got.dtype) == 0) pass = compare(got, eager).l2 == 0;
-  Row row{std::move(name), std::move(sizes), a.l2, e.l2, a.max_abs, a.max_rel, limit, pass, {}};
+  Row row{std::move(name), std::move(sizes), a.l2, e.l2, err_bf16, a.max_abs, a.max_rel, limit, pass, {}};
   if (!a.same_shape) {
     row.err_aotc = row.max_abs = row.max_rel = INFINITY;
     row.why = fmt::format("the artifact gives dims [{}], the original graph [{}]", fmt::join(got.dims, ", "), fmt::join(truth.dims, ", "));
@@ -46,9 +59,17 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
   return row;
 }
 
+Promise promise_of(const nlohmann::json& metadata) {
+  if (!metadata.contains("precision")) return {};
+  return {true, metadata["precision"].value("max_error", 0.0)};
+}
+
 std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& program) {
   const auto eager = import::make_reference(program, {false, o.threads});
   const auto truth = import::make_reference(program, {true, o.threads});
+  const Promise promise = promise_of(artifact.metadata());
+  const auto bf16 =
+      promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
   Session session(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
 
   const nlohmann::json described = artifact.metadata().at("states");
@@ -60,6 +81,7 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
     const std::string text = sizes_text(program, sizes);
     if (!common.quiet && !common.json) fmt::print(stderr, "verify: sample {} ({})\n", seed, text);
     const std::vector<HostTensor> want = eager->run(inputs), exact = truth->run(inputs);
+    const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
     session.reset_states();
     session.bind(inputs);
     session.run();
@@ -75,7 +97,8 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
     if (got.size() != want.size() || exact.size() != want.size())
       throw Diagnostic(Loc{o.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
           .note("was the artifact built from this archive?");
-    for (size_t i = 0; i < got.size(); ++i) rows.push_back(judge(names[i], text, got[i], want[i], exact[i]));
+    for (size_t i = 0; i < got.size(); ++i)
+      rows.push_back(judge(names[i], text, got[i], want[i], bf16 ? &rounded.at(i) : nullptr, exact[i], promise));
   }
   return rows;
 }
@@ -108,14 +131,16 @@ int run(const Options& o, const Common& common) {
                          {"max_rel", finite(r.max_rel)},
                          {"limit", finite(r.limit)},
                          {"pass", r.pass}});
+      if (r.err_bf16 >= 0) outputs.back()["err_eager_bf16"] = finite(r.err_bf16);
       if (!r.why.empty()) outputs.back()["why"] = r.why;
     }
     fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"source_matches", original.doubt.empty()}, {"outputs", outputs}}.dump(1));
   } else {
     if (!common.quiet || !pass)
       for (const Row& r : rows)
-        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}\n",
-                   r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager, r.limit, r.max_abs, r.max_rel,
+        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}\n",
+                   r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager,
+                   r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "", r.limit, r.max_abs, r.max_rel,
                    r.why.empty() ? "" : "; ", r.why);
     fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", original.doubt.empty() || pass ? "" : "; " + original.doubt);
   }

@@ -8,31 +8,32 @@ namespace aotc::forms {
 namespace {
 
 /// The convolution as a kernel, as far as estimates look at it: without its epilogue.
-loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last) {
+loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last, DType in) {
   loop::ConvKernel k;
   k.name = n.name;
   k.syms = g.syms;
   const TensorType &x = g.type(n.inputs[0]), &w = g.type(n.inputs[1]);
-  k.x = k.params.push({"x", loop::ParamRole::input, x.dtype, x.dims});
-  k.w = k.params.push({"w", loop::ParamRole::input, w.dtype, w.dims});
+  k.x = k.params.push({"x", loop::ParamRole::input, in, x.dims});
+  k.w = k.params.push({"w", loop::ParamRole::input, in, w.dims});
   k.w_constant = g.values[n.inputs[1]].kind == ValueKind::constant;
+  k.transposed = n.op == Op::conv_transpose;
   k.channels_last = channels_last;
   k.x_dims = x.dims, k.out_dims = g.type(n.outputs[0]).dims;
   for (size_t i = 2; i < w.dims.size(); ++i) k.kernel.push_back(w.dims[i].as_const().value_or(1));
   k.stride = n.get<Ints>(Attr::stride), k.dilation = n.get<Ints>(Attr::dilation);
   k.padding = n.get<Ints>(Attr::padding), k.padding_hi = n.get<Ints>(Attr::padding_hi);
   k.groups = n.get<int64_t>(Attr::groups);
-  k.in = x.dtype, k.acc = loop::accumulator_type(x.dtype);
+  k.in = in, k.acc = loop::accumulator_type(in);
   return k;
 }
 
 /// The product of the pixels of a convolution with its weights.
-loop::MatmulKernel product_of(const Graph& g, const Node& n) {
+loop::MatmulKernel product_of(const Graph& g, const Node& n, DType in) {
   const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
   loop::MatmulKernel k;
   k.name = n.name;
   k.syms = g.syms;
-  k.in = g.type(n.inputs[0]).dtype, k.acc = loop::accumulator_type(k.in);
+  k.in = in, k.acc = loop::accumulator_type(in);
   k.a.param = k.params.push({"a", loop::ParamRole::input, k.in, x});
   k.b.param = k.params.push({"b", loop::ParamRole::input, k.in, w});
   k.m = x[0] * product(Exprs(x.begin() + 2, x.end())), k.n = w[0], k.k = x[1];
@@ -43,17 +44,72 @@ loop::MatmulKernel product_of(const Graph& g, const Node& n) {
   return k;
 }
 
+/// A constant, or a view of one that packing reads through.
+bool is_weight(const Graph& g, ValueId v) {
+  if (const Node* d = g.def(v); d && d->op == Op::permute) v = d->inputs[0];
+  return g.values[v].kind == ValueKind::constant;
+}
+
+loop::MatmulKernel matmul_of(const Graph& g, const Node& n, DType in) {
+  const Exprs &a = g.type(n.inputs[0]).dims, &b = g.type(n.inputs[1]).dims;
+  const size_t batch = a.size() - 2;
+  loop::MatmulKernel k;
+  k.name = n.name;
+  k.syms = g.syms;
+  k.in = in, k.acc = loop::accumulator_type(in);
+  k.a.param = k.params.push({"a", loop::ParamRole::input, in, a});
+  k.b.param = k.params.push({"b", loop::ParamRole::input, in, b});
+  k.m = a[batch], k.k = a[batch + 1], k.n = b[batch + 1];
+  k.a.row_stride = k.k, k.a.col_stride = 1;
+  k.b.row_stride = k.n, k.b.col_stride = 1;
+  if (batch > 0) {
+    k.batch = {product(Exprs(a.begin(), a.end() - 2))};
+    k.a.batch_strides = {k.m * k.k}, k.b.batch_strides = {k.k * k.n};
+  }
+  k.b_constant = batch == 0 && is_weight(g, n.inputs[1]);
+  k.segments.push_back({0, k.n, {}});
+  return k;
+}
+
+loop::AttentionKernel attention_of(const Graph& g, const Node& n, DType in) {
+  const auto dims = [&](size_t i) -> const Exprs& { return g.type(n.inputs[i]).dims; };
+  loop::AttentionKernel k;
+  k.name = n.name;
+  k.syms = g.syms;
+  k.batch = dims(0)[0], k.heads = dims(0)[1], k.kv_heads = dims(1)[1], k.q_len = dims(0)[2], k.kv_len = dims(1)[2];
+  k.head_dim = dims(0)[3], k.v_dim = dims(2)[3];
+  k.dtype = in, k.scale = n.get<double>(Attr::scale), k.causal = n.get<bool>(Attr::causal), k.nan_rows = n.get<bool>(Attr::nan_rows);
+  const auto dense = [&](std::string_view name, loop::ParamRole role, const Exprs& d) {
+    const loop::ParamId p = k.params.push({std::string(name), role, in, d});
+    return loop::AttentionKernel::View{p, 0, d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+  };
+  k.q = dense("q", loop::ParamRole::input, dims(0)), k.k = dense("k", loop::ParamRole::input, dims(1));
+  k.v = dense("v", loop::ParamRole::input, dims(2)), k.out = dense("out", loop::ParamRole::output, g.type(n.outputs[0]).dims);
+  return k;
+}
+
+double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Machine& machine) {
+  const std::vector<Candidate> all = candidates({kernel, syms, machine});
+  return all.empty() || !all.front().fit ? std::numeric_limits<double>::infinity() : all.front().cost_ns;
+}
+
+double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Machine& machine) {
+  if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, machine);
+  return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, machine);
+}
+
 }  // namespace
 
 std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Machine& machine) {
-  return [machine](const Graph& g, const Node& n, ConvAs as) {
-    loop::Kernel kernel;
-    if (as == ConvAs::product)
-      kernel = product_of(g, n);
-    else
-      kernel = kernel_of(g, n, as == ConvAs::channels_last);
-    const std::vector<Candidate> all = candidates({kernel, g.syms, machine});
-    return all.empty() || !all.front().fit ? std::numeric_limits<double>::infinity() : all.front().cost_ns;
+  return [machine](const Graph& g, const Node& n, ConvAs as) { return conv_ns(g, n, as, g.type(n.inputs[0]).dtype, machine); };
+}
+
+std::function<double(const Graph&, const Node&, DType)> contraction_costs(const Machine& machine) {
+  return [machine](const Graph& g, const Node& n, DType in) {
+    if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, machine);
+    if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, machine);
+    const double first = conv_ns(g, n, ConvAs::channels_first, in, machine);
+    return n.op == Op::conv_transpose ? first : std::min(first, conv_ns(g, n, ConvAs::channels_last, in, machine));
   };
 }
 

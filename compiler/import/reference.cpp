@@ -161,7 +161,7 @@ constexpr Control kControls[] = {{"higher_order.cond", run_cond},
 /// Builds the plan of one graph.
 class Planner {
  public:
-  Planner(const Program& p, bool f64) : p_(p), f64_(f64) {}
+  Planner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), f64_(options.f64) {}
 
   GraphPlan plan() {
     GraphPlan g;
@@ -181,7 +181,7 @@ class Planner {
     for (const ProgramOutput& o : p_.outputs) g.outputs.push_back(argument(o.value, c10::TypeKind::AnyType));
     g.slots = slots_.size();
     add_last_uses(g);
-    for (const Program& s : p_.subgraphs) g.subgraphs.push_back(Planner(s, f64_).plan());
+    for (const Program& s : p_.subgraphs) g.subgraphs.push_back(Planner(s, options_).plan());
     return g;
   }
 
@@ -200,9 +200,9 @@ class Planner {
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
                          fmt::format("{} cannot be run: LibTorch does not know it", n.target));
-      if (f64_ && n.target == "aten.view.dtype")
+      if ((f64_ || options_.bf16) && n.target == "aten.view.dtype")
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
-                         "a reinterpretation of bits has no float64 counterpart");
+                         fmt::format("a reinterpretation of bits has no {} counterpart", f64_ ? "float64" : "bf16"));
     }
     s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -283,6 +283,7 @@ class Planner {
   }
 
   const Program& p_;
+  ReferenceOptions options_;
   bool f64_;
   std::map<std::string, int> slots_;
   std::set<SymId> bound_;
@@ -295,7 +296,7 @@ IValue Planner::constant(const Arg& a, c10::TypeKind kind) const {
 
 class Runner final : public Reference {
  public:
-  Runner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), plan_(Planner(p, options.f64).plan()) {
+  Runner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), plan_(Planner(p, options).plan()) {
     const c10::InferenceMode guard;
     for (const ProgramOutput& o : p.outputs)
       if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written_.insert(t->name);
@@ -364,6 +365,7 @@ class Runner final : public Reference {
             fmt::format("LibTorch could not run {}: {}", n.target, why)};
   }
   at::Tensor widen(const at::Tensor& t) const {
+    if (options_.bf16) return t.scalar_type() == at::kFloat ? t.to(at::kBFloat16) : t;
     if (!options_.f64) return t;
     const DType d = from_torch(t.scalar_type()).value();
     return widened(d) == d ? t : t.to(to_torch(widened(d)));
@@ -422,13 +424,44 @@ class Runner final : public Reference {
       stack = {IValue(s.scalar(xs))};
     } else if (s.control) {
       stack = s.control(*this, g, s, std::move(stack));
-    } else if (s.turns_narrow_images) {
-      call_resize(*s.op, stack);
+    } else if (options_.bf16) {
+      call_in_bf16(s, stack);
     } else {
-      s.op->callBoxed(stack);
+      call(s, stack);
     }
     if (stack.size() != s.results.size()) throw failed(*s.node, fmt::format("{} results instead of {}", stack.size(), s.results.size()));
     for (size_t i = 0; i < stack.size(); ++i) set(s.results[i], std::move(stack[i]), slots);
+  }
+
+  static void call(const Step& s, std::vector<IValue>& stack) {
+    if (s.turns_narrow_images)
+      call_resize(*s.op, stack);
+    else
+      s.op->callBoxed(stack);
+  }
+
+  /// Every tensor of type `from` in another.
+  static void turn(std::vector<IValue>& stack, at::ScalarType from, at::ScalarType to) {
+    const auto one = [&](const at::Tensor& t) { return t.defined() && t.scalar_type() == from ? t.to(to) : t; };
+    for (IValue& v : stack) {
+      if (v.isTensor()) {
+        v = one(v.toTensor());
+      } else if (v.isTensorList()) {
+        c10::List<at::Tensor> l;
+        for (const at::Tensor& t : v.toTensorVector()) l.push_back(one(t));
+        v = l;
+      }
+    }
+  }
+
+  static void call_in_bf16(const Step& s, std::vector<IValue>& stack) {
+    std::vector<IValue> wide = stack;
+    try {
+      return call(s, stack);
+    } catch (const c10::Error&) { turn(wide, at::kBFloat16, at::kFloat); }
+    call(s, wide);
+    turn(wide, at::kFloat, at::kBFloat16);
+    stack = std::move(wide);
   }
 
   void set(const ResultPlan& r, IValue v, std::vector<IValue>& slots) {

@@ -11,6 +11,9 @@ namespace aotc::import {
 struct ReferenceOptions {
   bool f64 = false;  ///< weights, inputs, dtype arguments and results of floating type are float64
   int threads = 1;
+  /// As the model moved to bf16 gives them: weights and inputs of float32 are bf16, what asks for float32 by name keeps it, and an operator
+  /// that LibTorch has not in bf16, or not of both types at once, runs in float32 and gives bf16.
+  bool bf16 = false;
 };
 
 class Reference {

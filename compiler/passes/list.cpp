@@ -11,6 +11,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/merge_products.h"
 #include "passes/passes.h"
+#include "passes/precision.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 
@@ -30,6 +31,8 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around attention"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
+    {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
+    {"fold_constants", fold_constants, "again, rounded weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},

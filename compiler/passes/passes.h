@@ -25,13 +25,30 @@ struct LayoutChoice {
   std::vector<Reorder> reorders;               ///< where both layouts meet
 };
 
+/// Which numbers a contraction of float32 multiplies. asked: at each run, float32 or bf16 by an input of the graph, kPrecisionInput, that
+/// has one bool for each contraction (how choices are measured).
+enum class Precision : uint8_t { f32, bf16, asked };
+inline constexpr std::string_view kPrecisionInput = "aotc_bf16";
+/// A contraction of float32, in the order in which the pass precision finds them.
+struct PrecisionStep {
+  std::string name, source;
+  Op op{};
+  Precision precision = Precision::f32;
+  double f32_ns = 0, bf16_ns = 0;  ///< estimates; 0 where nothing estimates
+};
+
 /// What a pass may know; options travel here, never in globals.
 struct PassContext {
   Target target;
   /// What a convolution should take, in nanoseconds; infinity where the target has no kernel for it. Empty: the layouts stay as they are.
   std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_ns;
-  LayoutChoice* layouts = nullptr;              ///< set: filled in
-  int64_t fold_limit_bytes = int64_t{1} << 30;  ///< constants larger than this are not folded
+  LayoutChoice* layouts = nullptr;  ///< set: filled in
+  /// The precision of a contraction of float32, by its place among them. Empty: all stay as they are.
+  std::function<Precision(size_t place)> precision;
+  /// What a contraction with operands of the type should take, in nanoseconds. May be empty.
+  std::function<double(const Graph& g, const Node& contraction, DType in)> contraction_ns;
+  std::vector<PrecisionStep>* precisions = nullptr;  ///< set: filled in
+  int64_t fold_limit_bytes = int64_t{1} << 30;       ///< constants larger than this are not folded
   /// Called after each pass: name, whether the graph changed, seconds. May be empty.
   std::function<void(std::string_view name, const Graph& g, bool changed, double seconds)> after;
 };

@@ -222,6 +222,7 @@ json build(const BuildOptions& given, const Events& events) {
     report = report_of(o, f, plans, meta, times);
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = machine.str();
+    if (meta.at("explain").contains("precision")) report["precision"] = meta["explain"]["precision"];
     report["choices"] = meta.at("explain").at("choices");
     report["not_measured"] = json::array();
     for (const search::Unmeasured& u : tuned.missing) report["not_measured"].push_back({{"contract", u.contract}, {"why", u.why}});

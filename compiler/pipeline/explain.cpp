@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/guard.h"
+
 namespace aotc::pipeline {
 namespace {
 
@@ -66,6 +67,48 @@ json decision(const std::string& kernel, const std::string& variant, const forms
   row["others"] = fitting - row["candidates"].size();
   row["others_refused"] = refused - row["refused"].size();
   return row;
+}
+
+constexpr std::string_view kPrecisions[] = {"f32", "bf16", "asked"};
+
+/// What contractions of float32 multiply; null where nothing was asked for.
+json precision(const Front& front) {
+  const PrecisionOptions& p = front.precision;
+  if (p.mode == "f32") return nullptr;
+  json e = {{"mode", p.mode}, {"steps", json::array()}};
+  if (p.mode == "auto") e["error"] = p.error, e["bound"] = p.bound;
+  for (size_t i = 0; i < front.precisions.size(); ++i) {
+    const passes::PrecisionStep& s = front.precisions[i];
+    json row = {{"name", s.name}, {"op", op_name(s.op)}, {"precision", kPrecisions[static_cast<size_t>(s.precision)]}};
+    if (!s.source.empty()) row["source"] = s.source;
+    for (const auto& [key, ns] : {std::pair{"f32_us", s.f32_ns}, {"bf16_us", s.bf16_ns}})
+      if (std::isfinite(ns)) row[key] = std::round(ns) / 1e3;
+    if (i < p.measured.size()) {
+      if (!std::isnan(p.measured[i].error)) row["error"] = p.measured[i].error;
+      row["why"] = p.measured[i].why;
+    }
+    e["steps"].push_back(std::move(row));
+  }
+  return e;
+}
+
+std::string precision_text(const json& e) {
+  size_t rounded = 0;
+  for (const json& s : e.at("steps")) rounded += s.at("precision") == "bf16";
+  std::string t = fmt::format("precision {}: {} of {} products, convolutions and attentions of float32 multiply bf16",
+                              e.at("mode").get<std::string>(), rounded, e.at("steps").size());
+  if (e.contains("error")) t += fmt::format("; error {:.3g}, bound {:.3g}", e["error"].get<double>(), e["bound"].get<double>());
+  t += "\n";
+  for (const json& s : e.at("steps")) {
+    t += fmt::format("  {:<5} {} ({})", s.at("precision").get<std::string>(), s.at("name").get<std::string>(),
+                     s.at("op").get<std::string>());
+    if (s.contains("f32_us") && s.contains("bf16_us"))
+      t += fmt::format(": {:.1f} us in f32, {:.1f} in bf16 by estimate", s["f32_us"].get<double>(), s["bf16_us"].get<double>());
+    if (s.contains("error")) t += fmt::format("; adds an error of {:.2g}", s["error"].get<double>());
+    if (s.contains("why")) t += "; " + s["why"].get<std::string>();
+    t += "\n";
+  }
+  return t;
 }
 
 /// Equal decisions of several variants are one row.
@@ -156,6 +199,7 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans, const pla
                   {"gained_us", l.gained_ns * 1e-3},
                   {"reordered", json::array()}};
   for (const auto& r : l.reorders) e["layouts"]["reordered"].push_back({{"value", r.value}, {"bytes", r.bytes}});
+  if (json p = precision(front); !p.is_null()) e["precision"] = std::move(p);
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
   e["choices"] = choices(plans, decisions, m);
@@ -192,6 +236,7 @@ std::string explain_text(const json& e) {
     for (const json& r : l["reordered"])
       t += fmt::format("  reordered: {} ({} bytes)\n", r["value"].get<std::string>(), r["bytes"].get<int64_t>());
   }
+  if (e.contains("precision")) t += precision_text(e["precision"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))
     t += fmt::format("  {}: {}\n", n.at("name").get<std::string>(), n.at("why").get<std::string>());

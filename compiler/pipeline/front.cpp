@@ -93,6 +93,10 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.target = options.target;
   context.conv_ns = forms::conv_costs(machine_of(options.target));
   context.layouts = &f.layouts;
+  f.precision = options.precision;
+  context.precision = options.precision.choose;
+  context.contraction_ns = forms::contraction_costs(machine_of(options.target));
+  context.precisions = &f.precisions;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
   passes::run_passes(f.graph, context);
 

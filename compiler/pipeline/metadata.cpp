@@ -29,6 +29,10 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
             {"weights_bytes", plans.weights_bytes},
             {"shapes", shapes_text}};
   for (const char* list : {"inputs", "outputs", "states", "symbols", "code"}) m[list] = json::array();
+  if (front.precision.mode != "f32") {
+    m["precision"] = {{"mode", front.precision.mode}};
+    if (front.precision.max_error > 0) m["precision"]["max_error"] = front.precision.max_error;
+  }
   if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(emit::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {

@@ -32,11 +32,26 @@ struct Events {
   std::function<void(const std::string& stage, const std::string& text)> ir;
 };
 
+/// In which precision contractions of float32 multiply (the pass precision), and what is told of it.
+struct PrecisionOptions {
+  std::string mode = "f32";                               ///< as it was asked for: f32, bf16 or auto
+  std::function<passes::Precision(size_t place)> choose;  ///< empty: all stay float32
+  double max_error = 0;                                   ///< auto: the bound that was given; 0: eager bf16's own error
+  /// auto: what was measured, by place.
+  struct Measured {
+    double error = 0;  ///< of the outputs against fp64 with this contraction alone in bf16, what float32 has taken off; NaN: not measured
+    std::string why;   ///< of the choice
+  };
+  std::vector<Measured> measured;
+  double error = 0, bound = 0;  ///< auto: of the choice, on the samples
+};
+
 struct FrontOptions {
   std::string model;   ///< path of the .pt2
   std::string shapes;  ///< path of shapes.json, or empty
   Target target;
   import::StateChoice states;
+  PrecisionOptions precision;
   std::set<std::string> print_ir_after;  ///< stage names; "all" for every one
   std::string dump_dir;                  ///< every stage's text as NN-stage.txt; empty: none
 };
@@ -48,6 +63,8 @@ struct Front {
   std::vector<import::VariantRange> variants;
   Graph graph;
   passes::LayoutChoice layouts;
+  std::vector<passes::PrecisionStep> precisions;  ///< of the contractions of float32
+  PrecisionOptions precision;                     ///< what was asked for
   loop::Module module;
 };
 

@@ -11,6 +11,7 @@
 //
 //     # target: avx2,avx512                 (or sm_90a; avx2 where it is missing)
 //     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
+//     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
 //     # no-run                              (is not interpreted)
 //
 // --same FILE_OR_FOLDER...: every text parses to itself (what `aotc build --dump-dir` wrote, for example).
@@ -26,6 +27,7 @@
 #include "graph/text.h"
 #include "loop/interp.h"
 #include "opt/opt.h"
+#include "passes/precision.h"
 
 using namespace aotc;
 namespace fs = std::filesystem;
@@ -59,6 +61,7 @@ Case parse_case(const std::string& text, const std::string& name) {
     if (const std::string v = value("# variant: "); !v.empty()) c.options.variants.push_back(v);
     if (const std::string v = value("# target: "); !v.empty())
       c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
+    if (const std::string v = value("# precision: "); !v.empty()) c.options.context.precision = passes::parse_precisions(v);
     if (line == "# no-run") c.run = false;
     begin = end + 1;
   }

@@ -58,7 +58,7 @@ double kernel_ns(const std::string& text, const Machine& machine) {
       conv->epilogue = {};
     else if (auto* product = std::get_if<loop::MatmulKernel>(&k))
       product->segments.at(0).epilogue = {};
-    else
+    else if (!std::holds_alternative<loop::AttentionKernel>(k))
       continue;
     return candidates({k, m.syms, machine}).at(0).cost_ns;
   }
@@ -90,6 +90,35 @@ TEST_CASE("the estimate of a convolution's layout is the cost of the kernel that
           CHECK(ns == Approx(kernel_ns(text(c, as), machine)));
         }
     }
+}
+
+TEST_CASE("the estimate of a contraction in a type is the cost of the kernel that it becomes") {
+  const char* texts[] = {
+      "input %a : {0}[48, 256] \"a\"\nconst %w : {0}[512, 256] \"w\"\n%t = permute(%w) {{perm=[1, 0]}}\n%y = matmul(%a, %t) : {0}[48, "
+      "512]\n",
+      "input %a : {0}[2, 3, 40, 64] \"a\"\ninput %b : {0}[2, 3, 64, 50] \"b\"\n%y = matmul(%a, %b) : {0}[2, 3, 40, 50]\n",
+      "input %q : {0}[2, 4, 33, 32] \"q\"\ninput %k : {0}[2, 2, 47, 32] \"k\"\ninput %v : {0}[2, 2, 47, 32] \"v\"\n"
+      "%y = attention(%q, %k, %v) {{scale=0.5, causal=false, nan_rows=false}}\n",
+      "input %x : {0}[2, 16, 9, 9] \"x\"\nconst %w : {0}[16, 24, 2, 2] \"w\"\n%y = conv_transpose(%x, %w) {{stride=[2, 2]}}\n",
+      "input %x : {0}[2, 32, 14, 14] \"x\"\nconst %w : {0}[64, 32, 3, 3] \"w\"\n%y = conv(%x, %w) {{padding=[1, 1]}}\n",
+  };
+  for (Isa isa : isas_of(~0u)) {
+    const Machine machine = machine_of(isa, 2);
+    for (const char* form : texts) {
+      const auto text_of = [&](const char* dtype) { return "graph @m\n" + fmt::format(fmt::runtime(form), dtype) + "output %y \"y\"\n"; };
+      const Graph g = parse_graph(text_of("float32"), "m");
+      for (const auto& [dtype, name] : {std::pair{DType::f32, "float32"}, {DType::bf16, "bfloat16"}}) {
+        INFO(isa_name(isa) << "\n" << text_of(name));
+        const double ns = contraction_costs(machine)(g, *g.def(g.outputs[0].value), dtype), here = kernel_ns(text_of(name), machine);
+        CHECK(std::isfinite(ns));
+        CHECK(ns > 0);
+        if (g.def(g.outputs[0].value)->op == Op::conv)
+          CHECK(ns <= here * 1.001);  // channels last where that is better
+        else
+          CHECK(ns == Approx(here).epsilon(0.02));
+      }
+    }
+  }
 }
 
 TEST_CASE("a layout that no form takes is infinitely slow") {

@@ -97,6 +97,25 @@ TEST_CASE("the reference runner gives what PyTorch gave") {
           Approx(reinterpret_cast<const float*>(out[0].bytes.data())[i]).epsilon(1e-5));
 }
 
+TEST_CASE("the reference runner in bf16 rounds what is float32 and stays near") {
+  const Program p = read_archive(data_file("tiny.pt2"));
+  const std::vector<HostTensor> inputs = make_inputs(p, {}, 0);
+  const std::vector<HostTensor> out = make_reference(p, {})->run(inputs), half = make_reference(p, {.bf16 = true})->run(inputs);
+  REQUIRE(half.size() == out.size());
+  size_t rounded = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    CHECK(half[i].dims == out[i].dims);
+    CHECK((half[i].dtype == out[i].dtype || (out[i].dtype == DType::f32 && half[i].dtype == DType::bf16)));
+    rounded += half[i].dtype == DType::bf16;
+  }
+  CHECK(rounded > 0);
+  REQUIRE(half[0].dtype == DType::bf16);
+  std::vector<double> got(static_cast<size_t>(half[0].elems()));
+  load_f64(DType::bf16, half[0].bytes.data(), got.data(), half[0].elems());
+  for (int64_t i = 0; i < out[0].elems(); ++i)
+    CHECK(got[static_cast<size_t>(i)] == Approx(reinterpret_cast<const float*>(out[0].bytes.data())[i]).epsilon(0.05).margin(0.05));
+}
+
 TEST_CASE("made inputs have the wished sizes and fit the graph") {
   const Program p = read_archive(data_file("tiny.pt2"));
   const SymId batch = p.tensors.at("x").sizes[0].as_symbol().value();

@@ -1,0 +1,189 @@
+#include "passes/precision.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/builder.h"
+#include "graph/scalar.h"
+
+namespace aotc::passes {
+namespace {
+
+/// What gives elements of its operands as they are, so that rounding may come before it.
+struct Carrier {
+  Op op;
+  bool free;        ///< a view that reads all of its operand: it costs nothing to have it of both types
+  size_t operands;  ///< the first of its inputs that elements come from; 0: all
+};
+constexpr Carrier kCarriers[] = {
+    {Op::reshape, true, 1},  {Op::permute, true, 1}, {Op::expand, true, 1},  {Op::flip, true, 1},
+    {Op::pad, true, 1},      {Op::window, true, 1},  {Op::slice, false, 1},  {Op::cat, false, 0},
+    {Op::strided, false, 1}, {Op::index, false, 1},  {Op::gather, false, 1}, {Op::reduce, false, 1},
+};
+
+bool in_bf16(double x) {
+  std::byte bits[2];
+  double back;
+  store_f64(DType::bf16, &x, bits, 1);
+  load_f64(DType::bf16, bits, &back, 1);
+  return back == x;
+}
+
+const Carrier* carrier(const Node& n) {
+  if (n.op == Op::reduce && n.reduce_kind() != ReduceKind::max && n.reduce_kind() != ReduceKind::min) return nullptr;
+  if (n.has(Attr::value) && !in_bf16(n.get<double>(Attr::value))) return nullptr;
+  const auto it = std::find_if(std::begin(kCarriers), std::end(kCarriers), [&](const Carrier& c) { return c.op == n.op; });
+  return it == std::end(kCarriers) ? nullptr : it;
+}
+size_t carried(const Carrier& c, const Node& n) { return c.operands == 0 ? n.inputs.size() : c.operands; }
+
+/// The inputs that a contraction multiplies.
+size_t factors(const Node& n) { return n.op == Op::attention ? 3 : 2; }
+
+/// Sums of one product each are no contraction but in name; what they scale (positions by frequencies) may need its bits.
+bool sums(const Graph& g, const Node& n) {
+  if (n.op == Op::matmul) return !g.type(n.inputs[0]).dims.back().is(1);
+  if (n.op != Op::conv) return true;
+  const Exprs& w = g.type(n.inputs[1]).dims;
+  return std::any_of(w.begin() + 1, w.end(), [](const Expr& e) { return !e.is(1); });
+}
+
+class Rounder {
+ public:
+  Rounder(Graph& g, const PassContext& ctx) : g_(g), b_(g) {
+    for (NodeId id : g.order) {
+      const Node& n = g.nodes[id];
+      if (!multiplies_f32(n)) continue;
+      const size_t place = picked_.size();
+      const Precision p = ctx.precision(place);
+      picked_[id] = {p, place};
+      if (!ctx.precisions) continue;
+      const auto ns = [&](DType t) { return ctx.contraction_ns ? ctx.contraction_ns(g, n, t) : 0; };
+      ctx.precisions->push_back({n.name, n.source, n.op, p, ns(DType::f32), ns(DType::bf16)});
+    }
+  }
+
+  void run() {
+    users_ = g_.users();
+    const std::vector<NodeId> order = g_.order;
+    for (NodeId id : order) {
+      const auto it = picked_.find(id);
+      if (it == picked_.end() || it->second.precision == Precision::f32) continue;
+      const Node n = g_.nodes[id];  // a copy: building nodes moves them
+      b_.at(n.name, n.source);
+      const ValueId y = it->second.precision == Precision::bf16 ? rounded(n) : asked(n, static_cast<int64_t>(it->second.place));
+      made_of_[y] = n.outputs[0];
+      g_.replace_all_uses(n.outputs[0], y);
+    }
+    g_.compact();
+  }
+
+ private:
+  struct Picked {
+    Precision precision;
+    size_t place;
+  };
+
+  bool multiplies_f32(const Node& n) const {
+    if (op_class(n.op) != OpClass::contraction || !sums(g_, n) || g_.type(n.outputs[0]).dtype != DType::f32) return false;
+    return std::all_of(n.inputs.begin(), n.inputs.begin() + static_cast<long>(factors(n)),
+                       [&](ValueId v) { return g_.type(v).dtype == DType::f32; });
+  }
+
+  ValueId rounded(const Node& n) {
+    std::vector<ValueId> inputs = n.inputs;
+    for (size_t i = 0; i < factors(n); ++i) inputs[i] = narrow(inputs[i]);
+    TensorType t = g_.type(n.outputs[0]);
+    if (n.op != Op::attention) return b_.make1(n.op, std::move(inputs), n.attrs, &t);
+    t.dtype = DType::bf16;
+    return b_.cast(b_.make1(n.op, std::move(inputs), n.attrs, &t), DType::f32);
+  }
+
+  /// The value in bf16.
+  ValueId narrow(ValueId v) {
+    if (const auto it = narrow_.find(v); it != narrow_.end()) return it->second;
+    const Node* d = g_.def(v);
+    if (d && d->op == Op::cast && g_.type(d->inputs[0]).dtype == DType::bf16) return narrow_[v] = d->inputs[0];
+    const Carrier* c = d ? carrier(*d) : nullptr;
+    if (!c || !goes_above(*d, *c)) return narrow_[v] = b_.cast(v, DType::bf16);
+    const Node n = *d;
+    std::vector<ValueId> inputs = n.inputs;
+    for (size_t i = 0; i < carried(*c, n); ++i) inputs[i] = narrow(inputs[i]);
+    TensorType t = g_.type(v);
+    t.dtype = DType::bf16;
+    b_.at(n.name, n.source);
+    return narrow_[v] = b_.make1(n.op, std::move(inputs), n.attrs, &t);
+  }
+  bool goes_above(const Node& n, const Carrier& c) {
+    return c.free || std::all_of(n.inputs.begin(), n.inputs.begin() + static_cast<long>(carried(c, n)),
+                                 [&](ValueId v) { return only_multiplied(v); });
+  }
+
+  /// Nothing but contractions in bf16 looks at the value, through carriers.
+  bool only_multiplied(ValueId v) {
+    if (const auto it = made_of_.find(v); it != made_of_.end()) v = it->second;
+    if (idx(v) >= users_.size()) return false;
+    if (const auto it = only_multiplied_.find(v); it != only_multiplied_.end()) return it->second;
+    const auto is_one = [&](NodeId id) {
+      if (id == kNone<NodeId>) return false;
+      const Node& u = g_.nodes[id];
+      const auto among = [&](size_t count) {
+        return std::none_of(u.inputs.begin() + static_cast<long>(count), u.inputs.end(), [&](ValueId x) { return x == v; });
+      };
+      if (const auto it = picked_.find(id); it != picked_.end()) return it->second.precision == Precision::bf16 && among(factors(u));
+      const Carrier* c = carrier(u);
+      return c && among(carried(*c, u)) && only_multiplied(u.outputs[0]);
+    };
+    const auto& users = users_[idx(v)];
+    return only_multiplied_[v] = !users.empty() && std::all_of(users.begin(), users.end(), is_one);
+  }
+
+  /// The contraction with its operands rounded where an element of the input kPrecisionInput says so.
+  ValueId asked(const Node& n, int64_t place) {
+    if (flags_ == kNone<ValueId>)
+      flags_ = g_.add_input(std::string(kPrecisionInput), {DType::boolean, {static_cast<int64_t>(picked_.size())}});
+    const ValueId flag = b_.slice(flags_, 0, place, 1);
+    const auto chosen = [&](ValueId v) {
+      const Exprs dims = g_.type(v).dims;
+      const ValueId here = b_.expand(b_.reshape(flag, Exprs(dims.size(), Expr(1))), dims);
+      return b_.where(here, b_.cast(b_.cast(v, DType::bf16), DType::f32), v);
+    };
+    std::vector<ValueId> inputs = n.inputs;
+    for (size_t i = 0; i < factors(n); ++i) inputs[i] = chosen(inputs[i]);
+    const TensorType t = g_.type(n.outputs[0]);
+    const ValueId y = b_.make1(n.op, std::move(inputs), n.attrs, &t);
+    return n.op == Op::attention ? chosen(y) : y;
+  }
+
+  Graph& g_;
+  Builder b_;
+  std::map<NodeId, Picked> picked_;  ///< contractions of float32
+  std::vector<std::vector<NodeId>> users_;
+  std::map<ValueId, ValueId> narrow_, made_of_;
+  std::map<ValueId, bool> only_multiplied_;
+  ValueId flags_ = kNone<ValueId>;
+};
+
+}  // namespace
+
+std::function<Precision(size_t)> parse_precisions(std::string_view text) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "asked"};  // in the order of Precision
+  std::vector<Precision> all;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view name = text.substr(begin, comma - begin);
+    const auto it = std::find(std::begin(kNames), std::end(kNames), name);
+    if (it == std::end(kNames))
+      throw Diagnostic(ExitCode::usage, Loc{}, fmt::format("'{}' is not a precision", name)).note("known: f32, bf16, asked");
+    all.push_back(static_cast<Precision>(it - std::begin(kNames)));
+    begin = comma + 1;
+  }
+  return [all](size_t place) { return all[std::min(place, all.size() - 1)]; };
+}
+
+void precision(Graph& g, PassContext& ctx) {
+  if (ctx.precisions) ctx.precisions->clear();
+  if (ctx.precision) Rounder(g, ctx).run();
+}
+
+}  // namespace aotc::passes
