@@ -33,8 +33,13 @@ Run add_build(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->front.add_to(app);
   app.add_option("-o,--output", o->build.output, "path of the artifact; default: the model's name with .so, in the current directory");
-  app.add_option("--mode", o->mode, "default: the cost model's choice; max-autotune: measure candidates")
-      ->check(CLI::IsMember({"default", "max-autotune"}));
+  std::vector<std::string> modes;
+  std::string said;
+  for (const pipeline::Mode& m : pipeline::kModes) {
+    modes.emplace_back(m.name);
+    said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", m.name, m.text);
+  }
+  app.add_option("--mode", o->mode, said)->check(CLI::IsMember(modes));
   app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(CLI::NonNegativeNumber);
   app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(CLI::NonNegativeNumber);
@@ -42,7 +47,8 @@ Run add_build(CLI::App& app) {
   app.add_flag("--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
   return [o](const Common& common) {
     o->build.front = o->front.get();
-    o->build.max_autotune = o->mode == "max-autotune";
+    for (const pipeline::Mode& m : pipeline::kModes)
+      if (m.name == o->mode) o->build.mode = m;
     if (o->weights_file) o->build.weights_in_file = true;
     if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.front.model).stem().string() + ".so";
     nlohmann::json report;

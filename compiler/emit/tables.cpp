@@ -256,12 +256,12 @@ class Emitter {
     const bool embedded = !in_.weights_symbol.empty() && in_.plans.weights_bytes;
     out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
     out_ += fmt::format(
-        "const aotc_module_desc aotc_module = {{\n  AOTC_PLAN_FORMAT, 0, metadata, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
+        "const aotc_module_desc aotc_module = {{\n  AOTC_PLAN_FORMAT, {}, metadata, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
         "guards, {},\n"
         "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u}};\n",
-        g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(),
-        g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr",
-        in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0),
+        in_.graphs ? "AOTC_MODULE_GRAPHS" : "0", g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(),
+        in_.plans.plans.size(), in_.plans.weights.size(), g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(),
+        gpu ? "cuda_images" : "nullptr", in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0),
         embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes,
         in_.weights_file.empty() ? "nullptr" : c_string(in_.weights_file), in_.weights_hash);
   }

@@ -26,6 +26,7 @@ struct TableInput {
   std::string weights_symbol;  ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
+  bool graphs = false;  ///< GPU: AOTC_MODULE_GRAPHS
 };
 /// One C++ translation unit that defines `aotc_module`.
 std::string emit_tables(const TableInput& in);

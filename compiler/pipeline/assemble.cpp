@@ -63,7 +63,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   auto fill = [&](std::span<std::byte> out) {
     plan::write_weights(in.plans.weights, in.graph.constants, out.first(weights_bytes), in.jobs);
   };
-  emit::TableInput tables{in.graph, in.module, in.plans, in.target, in.metadata_json, {}, "", "", 0};
+  emit::TableInput tables{in.graph, in.module, in.plans, in.target, in.metadata_json, {}, "", "", 0, in.graphs};
   emit::SealedWeights beside_it;
   if (!in.weights_name.empty()) {
     clock.phase("weights");

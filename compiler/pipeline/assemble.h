@@ -22,6 +22,7 @@ struct AssembleInput {
   std::string output;        ///< absolute path of the .so
   std::string work_dir;      ///< exists; sources and objects go here
   std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
+  bool graphs = false;       ///< GPU: runs are launches of CUDA graphs
   bool keep_text = false;    ///< leave every generated source in work_dir
   int jobs = 1;
 };

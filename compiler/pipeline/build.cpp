@@ -101,15 +101,15 @@ bool can_keep(const std::string& path, const Warn& warn) {
 /// What the tuning database knows of this module's kernels and, with max-autotune, what is measured now.
 search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir, PhaseClock& clock,
                               const Events& events, const Warn& warn) {
-  if (!o.max_autotune && o.tuning_db.empty()) return {};
+  if (!o.mode.searches && o.tuning_db.empty()) return {};
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
   search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
-  clock.phase(o.max_autotune ? "tune" : "read " + fs::path(path).filename().string());
-  const bool keep = o.max_autotune && can_keep(path, warn);
+  clock.phase(o.mode.searches ? "tune" : "read " + fs::path(path).filename().string());
+  const bool keep = o.mode.searches && can_keep(path, warn);
   search::TuneOptions options;
   std::unique_ptr<search::Measurer> measurer;
-  if (o.max_autotune && can_measure(machine))
+  if (o.mode.searches && can_measure(machine))
     measurer = make_measurer(f.graph, f.module, {target_of(o.front.target, machine), machine, work_dir, {}, o.jobs});
   options.machine = machine;
   options.measurer = measurer.get();
@@ -130,10 +130,8 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
 }
 
 json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
-  json r = {{"artifact", o.output},
-            {"model", fs::path(o.front.model).filename().string()},
-            {"target", meta.at("target")},
-            {"mode", o.max_autotune ? "max-autotune" : "default"}};
+  json r = {
+      {"artifact", o.output}, {"model", fs::path(o.front.model).filename().string()}, {"target", meta.at("target")}, {"mode", o.mode.name}};
   r["weights_bytes"] = plans.weights_bytes;
   r["arena_bytes"] = meta.at("arena_bytes");
   int64_t sum = 0, live = 0;
@@ -204,10 +202,14 @@ json build(const BuildOptions& given, const Events& events) {
     const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
     const std::string weights_name = output.stem().string() + ".weights";
     if (in_file) meta["weights_file"] = weights_name;
+    if (target.is_gpu()) meta["graphs"] = o.mode.graphs;
 
     const std::string artifact = (finished / output.filename()).string();
-    AssembleInput in{f.graph, f.module, plans, target, machine, meta.dump(), artifact, work.string(), "", !o.keep_dir.empty(), o.jobs};
+    AssembleInput in{f.graph, f.module, plans, target, machine, meta.dump(), artifact, work.string()};
+    in.keep_text = !o.keep_dir.empty();
+    in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
+    in.graphs = target.is_gpu() && o.mode.graphs;
     Assembled made = assemble(in, clock, events.progress);
     if (!o.keep_dir.empty()) {
       std::string script = "#!/bin/sh -e\n";

@@ -67,7 +67,9 @@ class ArtifactMeasurer final : public search::Measurer {
     const Events nobody;
     PhaseClock quiet(nobody, nullptr);
     const Target target = emit::used_target(plans, options_.target);
-    assemble({one.graph, one.module, plans, target, options_.machine, "{}", path, options_.work_dir, "", false, options_.jobs}, quiet, {});
+    AssembleInput in{one.graph, one.module, plans, target, options_.machine, "{}", path, options_.work_dir};
+    in.jobs = options_.jobs;
+    assemble(in, quiet, {});
   }
 
   static std::vector<search::Timing> read(const json& answer, size_t n) {

@@ -79,10 +79,24 @@ Front run_front(const FrontOptions& options, const Events& events, std::vector<P
 /// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions);
 
+/// What a build aims at, by the names that users of torch.compile know.
+struct Mode {
+  std::string_view name;
+  bool searches;  ///< kernel candidates are measured
+  bool graphs;    ///< GPU: a run is one launch of a CUDA graph
+  std::string_view text;
+};
+constexpr Mode kModes[] = {
+    {"default", false, false, "the cost model's choice"},
+    {"reduce-overhead", false, true, "on a GPU a run is one launch of a CUDA graph"},
+    {"max-autotune", true, true, "measure candidates, and CUDA graphs"},
+    {"max-autotune-no-cudagraphs", true, false, "measure candidates"},
+};
+
 struct BuildOptions {
   FrontOptions front;
   std::string output;  ///< path of the .so; header and report stand beside it with the same stem
-  bool max_autotune = false;
+  Mode mode = kModes[0];
   double tune_budget_s = 60;
   std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
   int jobs = 0;                         ///< 0: the machine's

@@ -112,6 +112,7 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
     info.scratch_bytes = e->scratch_stride * static_cast<uint64_t>(context->model->cuda ? 1 : context->threads.width);
     info.variant = context->model->module->variants[e->variant].name;
   }
+  for (const ShapeEntry& e : context->entries) info.graphs += e.graph != nullptr;
   return give("context_get_info", info, out);
 }
 
@@ -157,6 +158,7 @@ aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* 
   if (!e) return fail(AOTC_WRONG_STATE, "context_profile: nothing has been run");
   const aotc_variant& variant = context->model->module->variants[e->variant];
   const int32_t count = static_cast<int32_t>(variant.n_steps);
+  if (steps && context->events) RT_TRY(gpu_step_times(*context, context->step_ns, variant.n_steps));
   for (int32_t s = 0; steps && s < count && s < *n; ++s) steps[s] = {variant.steps[s].label, context->step_ns[s], e->steps[s].tasks, 0};
   *n = count;
   return AOTC_OK;

@@ -6,6 +6,7 @@
 
 #include "atomic.h"
 #include "cuda.h"
+#include "cuda_graph.h"
 #include "shapes.h"
 #include "slots.h"
 #include "status.h"
@@ -41,7 +42,8 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
   const aotc_model& m = *context.model;
   const aotc_module_desc& module = *m.module;
   const uint64_t words = uint64_t{module.n_symbols} + m.n_io_dims + module.n_inputs + module.n_outputs + m.max_slots + m.max_sizes +
-                         m.max_args + m.max_steps * (sizeof(ReadyStep) / 8) + m.max_maps * (AOTC_MAP_BYTES / 8 + 1) + AOTC_MAP_ALIGN / 8;
+                         2 * uint64_t{m.max_args} + m.max_steps * (sizeof(ReadyStep) / 8) + m.max_maps * (AOTC_MAP_BYTES / 8 + 1) +
+                         AOTC_MAP_ALIGN / 8;
   static_assert(sizeof(ReadyStep) % 8 == 0 && sizeof(void*) == 8, "laid out in words");
   int64_t* at = take<int64_t>(words);
   if (!at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
@@ -57,6 +59,7 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
   e->slots = cut(m.max_slots);
   e->sizes = cut(m.max_sizes);
   e->ptrs = reinterpret_cast<void**>(cut(m.max_args));
+  e->graph_ptrs = reinterpret_cast<void**>(cut(m.max_args));
   e->map_data = reinterpret_cast<const void**>(cut(m.max_maps));
   e->steps = reinterpret_cast<ReadyStep*>(cut(m.max_steps * (sizeof(ReadyStep) / 8)));
   e->maps = reinterpret_cast<uint64_t*>(align_up(reinterpret_cast<uintptr_t>(at), AOTC_MAP_ALIGN));
@@ -75,6 +78,12 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
   e->max_tasks = 1;
   for (uint32_t i = 0; i < m.max_maps; ++i) e->map_data[i] = nullptr;
   if (!m.cuda) ready_steps(context, e);
+  if (e->graph) {
+    const CudaScope scope(m.cuda);
+    drop_graph(e);
+  }
+  e->graph_refused = false;
+  e->runs = 0;
   e->bound_to = 0;
   return AOTC_OK;
 }
@@ -92,23 +101,45 @@ aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
   c->base = nullptr;
   c->base_bytes = 0;
   ++c->workspace_generation;
-  if (!model_alloc(*c->model, needed, &c->workspace))
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for a workspace of %llu bytes", static_cast<unsigned long long>(needed));
+  RT_TRY(model_alloc(*c->model, needed, "a workspace", &c->workspace));
   c->base = static_cast<uint8_t*>(c->workspace.base);
   c->base_bytes = c->workspace.bytes;
   return AOTC_OK;
 }
 
 aotc_status read_context_options(const aotc_context_options* given, aotc_context_options* out, aotc_thread_pool* pool) {
-  constexpr uint32_t kKnown = AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE;
+  constexpr uint32_t kGraphs = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS;
+  constexpr uint32_t kKnown = AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE | kGraphs | AOTC_CONTEXT_STEPWISE;
   *out = AOTC_CONTEXT_OPTIONS_INIT;
   if (given) RT_TRY(read_options("context options", given, sizeof *out, out));
   if (out->flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "context options: unknown flags 0x%x", out->flags & ~kKnown);
+  if ((out->flags & kGraphs) == kGraphs) return fail(AOTC_INVALID_ARGUMENT, "context options: GRAPHS and NO_GRAPHS exclude each other");
   if (out->threads) {
     *pool = {};
     RT_TRY(read_options("thread pool", out->threads, sizeof *pool, pool));
     out->threads = pool;
   }
+  return AOTC_OK;
+}
+
+aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
+  const aotc_model& m = *c->model;
+  const aotc_module_desc& module = *m.module;
+  if (options.flags & AOTC_CONTEXT_FLUSH_DENORMALS)
+    return fail(AOTC_INVALID_ARGUMENT, "context options: AOTC_CONTEXT_FLUSH_DENORMALS is for CPU artifacts");
+  RT_TRY(cuda_alive(*m.cuda));
+  void* faults = nullptr;
+  RT_TRY(cuda_alloc_shared(m.cuda, m.total_steps * sizeof(int32_t), "a context", &faults));
+  c->gpu_faults = static_cast<int32_t*>(faults);
+  c->io_checked = take<const void*>(uint64_t{module.n_inputs} + module.n_outputs);
+  if (!c->io_checked) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_PROFILE | AOTC_CONTEXT_STEPWISE);
+  c->wants_graphs =
+      ((module.flags & AOTC_MODULE_GRAPHS) || (options.flags & AOTC_CONTEXT_GRAPHS)) && !one_by_one && cuda_has_graphs(*m.cuda);
+  if (!c->step_ns) return AOTC_OK;
+  c->events = take<void*>(m.max_steps + 1);
+  if (!c->events) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  for (uint32_t i = 0; i <= m.max_steps; ++i) RT_TRY(cuda_make_event(m.cuda, &c->events[i]));
   return AOTC_OK;
 }
 
@@ -118,10 +149,10 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   c->flags = options.flags;
   c->workspace_generation = 1;
   c->symbols = take<int64_t>(module.n_symbols);
-  if (options.flags & AOTC_CONTEXT_PROFILE) c->step_ns = take<uint64_t>(c->model->max_steps);
+  const bool times = options.flags & AOTC_CONTEXT_PROFILE;
+  if (times) c->step_ns = take<uint64_t>(c->model->max_steps);
   c->io = take<void*>(uint64_t{module.n_inputs} + module.n_outputs);
-  if (!c->symbols || !c->io || ((options.flags & AOTC_CONTEXT_PROFILE) && !c->step_ns))
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c->symbols || !c->io || (times && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   if (options.workspace) {
     const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
     if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
@@ -130,10 +161,7 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
     c->callers_workspace = true;
   }
   if (c->model->cuda) {
-    if (options.flags & ~static_cast<uint32_t>(AOTC_CONTEXT_POISON))
-      return fail(AOTC_INVALID_ARGUMENT, "context options: these flags are for CPU artifacts: 0x%x", options.flags);
-    c->gpu_fault = cuda_alloc_flag(c->model->cuda);
-    if (!c->gpu_fault) return fail(AOTC_OUT_OF_MEMORY, "no host memory that the GPU can write to");
+    RT_TRY(fill_gpu(c, options));
   } else {
     RT_TRY(threads_create(options.num_threads, options.threads, &c->threads));
   }
@@ -195,6 +223,7 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   RT_TRY(check_outputs(*c->model, in, out, n_out, e->io_dims, e->io_bytes));
   if (c->states_undefined)
     return fail(AOTC_WRONG_STATE, "an earlier run failed while it updated the states: call state_reset before the next run");
+  if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(bind_workspace(c, e));
   return c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
 }
@@ -273,7 +302,8 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   c->model = model;
   model_retain(model);
   const CudaScope scope(model->cuda);
-  const aotc_status status = fill(c, options);
+  aotc_status status = scope.status();
+  if (status == AOTC_OK) status = fill(c, options);
   if (status != AOTC_OK) {
     context_destroy(c);
     return status;
@@ -287,13 +317,17 @@ void context_destroy(aotc_context* c) {
   threads_destroy(&c->threads);
   {
     const CudaScope scope(c->model->cuda);
-    if (c->model->cuda && (c->workspace.base || c->staging.base)) cuda_wait(c->model->cuda, c->stream);
+    if (c->latest && c->model->cuda) cuda_wait(c->model->cuda, c->stream);
     states_destroy(c);
     model_free_block(*c->model, &c->workspace);
     model_free_block(*c->model, &c->staging);
-    if (c->gpu_fault) cuda_free_flag(c->model->cuda, c->gpu_fault);
+    for (ShapeEntry& e : c->entries) drop_graph(&e);
+    for (uint32_t i = 0; c->events && i <= c->model->max_steps && c->events[i]; ++i) cuda_free_event(c->model->cuda, c->events[i]);
+    if (c->gpu_faults) cuda_free_shared(c->model->cuda, c->gpu_faults);
   }
   for (ShapeEntry& e : c->entries) free(e.storage);
+  free(c->events);
+  free(c->io_checked);
   free(c->symbols);
   free(c->io);
   free(c->step_ns);
@@ -306,7 +340,8 @@ aotc_status context_run(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   if (!lock.held()) return in_use();
   const int saved = errno;
   const CudaScope scope(c->model->cuda);
-  const aotc_status status = run_checked(c, in, n_in, out, n_out);
+  aotc_status status = scope.status();
+  if (status == AOTC_OK) status = run_checked(c, in, n_in, out, n_out);
   errno = saved;
   return status;
 }

@@ -8,6 +8,8 @@
 
 namespace aotc::rt {
 
+struct CudaGraph;
+
 /// A step ready to be called.
 struct ReadyStep {
   aotc_kernel_fn fn;
@@ -34,6 +36,11 @@ struct ShapeEntry {
   uint64_t* maps;         ///< GPU: tensor maps as the driver encoded them, AOTC_MAP_BYTES each
   const void** map_data;  ///< GPU: the data that each was encoded for; null: not yet
   ReadyStep* steps;
+  CudaGraph* graph;         ///< GPU: the steps as one launch; null: none
+  void** graph_ptrs;        ///< GPU: `ptrs` as the graph has them
+  uint32_t graph_bound_to;  ///< GPU: as bound_to
+  bool graph_refused;       ///< GPU: the steps of this shape are no graph
+  uint32_t runs;            ///< GPU: 0 before the first of this shape
   uint64_t arena_bytes;
   uint64_t scratch_stride;  ///< per thread; GPU: of all launches
   int32_t max_tasks;
@@ -58,7 +65,10 @@ struct aotc_context {
   uint8_t* base;              ///< of the workspace in use, aligned
   uint64_t base_bytes;
   bool callers_workspace;
-  int32_t* gpu_fault;       ///< GPU: where kernels report a fault; read when the stream has been waited for
+  int32_t* gpu_faults;      ///< GPU: where kernels report a fault, a word a step of all variants; read when the stream has been waited for
+  bool wants_graphs;        ///< GPU: runs of a shape that was run before are one launch
+  void** events;            ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
+  const void** io_checked;  ///< GPU: data of the inputs, then the outputs, that were found to be on the device
   aotc::rt::Block staging;  ///< GPU: device copies of the inputs and outputs in host memory
   bool states_undefined;
   uint32_t workspace_generation;  ///< from 1; another one means another base
@@ -88,6 +98,10 @@ aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
 aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status context_synchronize(aotc_context* context);
+/// Times of the steps of the latest run of a context with events.
+aotc_status gpu_step_times(const aotc_context& context, uint64_t* ns, uint32_t n);
+/// GPU: the entry is without a graph then. Within a CudaScope.
+void drop_graph(ShapeEntry* entry);
 /// Pointers of context.io and the states into entry->ptrs.
 void bind_interface(const aotc_context& context, ShapeEntry* entry);
 void swap_states(aotc_context* context, const ShapeEntry& entry);

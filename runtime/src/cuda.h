@@ -1,5 +1,7 @@
 #pragma once
-// GPU artifacts: the CUDA driver, loaded at run time, and one model's module and weights on one device.
+// GPU artifacts: one model's module and weights on one device, and what is done there in the order of a stream. Every function but probe,
+// open and close needs a CudaScope.
+#include <stddef.h>
 #include <stdint.h>
 
 #include "aotc/aotc.h"
@@ -19,21 +21,25 @@ void cuda_close(Cuda* cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
 const uint8_t* cuda_weights(const Cuda& cuda);
 
-/// AOTC_DEVICE once the device was lost; else OK.
+/// DEVICE_LOST once the device was lost; else OK.
 aotc_status cuda_alive(const Cuda& cuda);
 
-// Memory on the device. Null: none to be had.
-void* cuda_alloc(Cuda* cuda, size_t bytes);
+// Memory. `what` is for the message: OUT_OF_MEMORY, DEVICE.
+aotc_status cuda_alloc(Cuda* cuda, size_t bytes, const char* what, void** out);
 void cuda_free(Cuda* cuda, void* p);
-// Host memory that kernels can write to.
-int32_t* cuda_alloc_flag(Cuda* cuda);
-void cuda_free_flag(Cuda* cuda, int32_t* flag);
+/// Zeroed host memory that kernels can write to at the same address.
+aotc_status cuda_alloc_shared(Cuda* cuda, size_t bytes, const char* what, void** out);
+void cuda_free_shared(Cuda* cuda, void* p);
+/// INVALID_ARGUMENT when kernels of this device cannot take the caller's pointer.
+aotc_status cuda_check_pointer(Cuda* cuda, const char* what, const char* name, const void* p);
 
-// In stream order.
+// In stream order. `at` names the step in a message; may be null.
 enum class CopyKind { to_device, to_host, on_device };
-aotc_status cuda_copy(Cuda* cuda, void* stream, CopyKind kind, void* to, const void* from, uint64_t bytes);
-aotc_status cuda_fill(Cuda* cuda, void* stream, void* to, uint8_t value, uint64_t bytes);
-aotc_status cuda_wait(Cuda* cuda, void* stream);
+aotc_status cuda_copy(Cuda* cuda, void* stream, CopyKind kind, void* to, const void* from, uint64_t bytes, const char* at = nullptr);
+aotc_status cuda_fill(Cuda* cuda, void* stream, void* to, uint8_t value, uint64_t bytes, const char* at = nullptr);
+aotc_status cuda_wait(Cuda* cuda, void* stream, const char* at = nullptr);
+/// Whether the stream records what is queued on it for a graph of the caller's instead of running it.
+aotc_status cuda_is_capturing(Cuda* cuda, void* stream, bool* out);
 
 struct CudaLaunch {
   int32_t kernel;
@@ -42,20 +48,39 @@ struct CudaLaunch {
   void* args;     ///< the kernel's one parameter
 };
 
+/// What one step does: queued on a stream, or a node of a graph (cuda_graph.h).
+struct CudaWork {
+  enum Kind : uint8_t { nothing, kernel, copy, zero } kind = nothing;
+  const char* label = nullptr;  ///< of the step
+  CudaLaunch launch{};          ///< kernel
+  void* to = nullptr;           ///< copy, zero
+  const void* from = nullptr;
+  uint64_t bytes = 0;
+};
+aotc_status cuda_do(Cuda* cuda, void* stream, const CudaWork& work);
+
 /// Writes the AOTC_MAP_BYTES of a tensor map to `out`, which is aligned to AOTC_MAP_ALIGN.
 aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t* slots, void* data, void* out);
-aotc_status cuda_launch(Cuda* cuda, void* stream, const CudaLaunch& launch);
 
-/// Makes the model's context current for a scope.
+// Points in the order of a stream, and the time between them.
+aotc_status cuda_make_event(Cuda* cuda, void** out);
+void cuda_free_event(Cuda* cuda, void* event);
+aotc_status cuda_mark(Cuda* cuda, void* stream, void* event);
+/// Waits for the latter.
+aotc_status cuda_time_between(Cuda* cuda, void* from, void* to, uint64_t* ns);
+
+/// Makes the model's context current for a scope; cuda null: nothing is done.
 class CudaScope {
  public:
   explicit CudaScope(Cuda* cuda);
   ~CudaScope();
   CudaScope(const CudaScope&) = delete;
   CudaScope& operator=(const CudaScope&) = delete;
+  aotc_status status() const;  ///< OK: the context is current
 
  private:
-  Cuda* cuda_;  ///< null: nothing to pop
+  Cuda* cuda_;
+  int code_;  ///< of the driver; 0: there is something to pop
 };
 
 }  // namespace aotc::rt

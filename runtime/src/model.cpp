@@ -81,6 +81,8 @@ bool survey(const aotc_module_desc& module, aotc_model* model) {
   const auto grow = [](uint32_t* most, uint32_t n) { *most = n > *most ? n : *most; };
   for (uint32_t v = 0; v < module.n_variants; ++v) {
     if (!survey_variant(module, module.variants[v], &model->variants[v])) return false;
+    model->variants[v].first_step = model->total_steps;
+    model->total_steps += module.variants[v].n_steps;
     grow(&model->max_slots, module.variants[v].n_slots);
     grow(&model->max_steps, module.variants[v].n_steps);
     grow(&model->max_args, model->variants[v].n_args);
@@ -185,10 +187,15 @@ aotc_status model_create(const aotc_module_desc& module, const aotc_model_option
   return AOTC_OK;
 }
 
-bool model_alloc(const aotc_model& model, size_t bytes, Block* out) {
-  if (!model.cuda || model.allocator.alloc || bytes == 0) return block_alloc(model.allocator, model.device, bytes, out);
-  *out = Block{cuda_alloc(model.cuda, bytes), bytes};
-  return out->base != nullptr;
+aotc_status model_alloc(const aotc_model& model, size_t bytes, const char* what, Block* out) {
+  if (!model.cuda || model.allocator.alloc || bytes == 0) {
+    if (block_alloc(model.allocator, model.device, bytes, out)) return AOTC_OK;
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for %s of %zu bytes", what, bytes);
+  }
+  void* base = nullptr;
+  RT_TRY(cuda_alloc(model.cuda, bytes, what, &base));
+  *out = Block{base, bytes};
+  return AOTC_OK;
 }
 
 void model_free_block(const aotc_model& model, Block* block) {

@@ -13,6 +13,7 @@ namespace aotc::rt {
 struct VariantInfo {
   uint32_t n_args = 0, n_sizes = 0;    ///< lengths of aotc_variant.args and size_slots
   uint32_t n_maps = 0;                 ///< of aotc_variant.maps
+  uint32_t first_step = 0;             ///< steps of the variants before
   uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
   const uint32_t* bound = nullptr;     ///< their positions in args
   bool updates_states = false;         ///< some state has no STATE_NEXT: it may be written before the run has succeeded
@@ -28,6 +29,7 @@ struct aotc_model {
   const aotc_isa_table* isa;  ///< null for a GPU artifact
   aotc::rt::VariantInfo* variants;
   uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
+  uint32_t total_steps;   ///< of all variants
   uint32_t n_io_dims;     ///< dimensions of all inputs, then of all outputs
   aotc_dim* dims;         ///< public form of module->dims
   aotc_dim** state_dims;  ///< per state
@@ -46,8 +48,8 @@ aotc_status probe(const aotc_module_desc& module, int32_t device);
 aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* options, aotc_model** out);
 void model_retain(aotc_model* model);
 void model_release(aotc_model* model);
-/// A large block on the model's device. False: none to be had. On a GPU within a CudaScope.
-bool model_alloc(const aotc_model& model, size_t bytes, Block* out);
+/// A large block on the model's device, for `what`. On a GPU within a CudaScope.
+aotc_status model_alloc(const aotc_model& model, size_t bytes, const char* what, Block* out);
 void model_free_block(const aotc_model& model, Block* block);
 const char* model_target(const aotc_model& model);
 inline bool is_gpu(const aotc_module_desc& module) { return module.n_cuda_images > 0; }

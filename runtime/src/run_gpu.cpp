@@ -1,15 +1,17 @@
-// The walk over the steps of a GPU artifact: launches on the context's stream.
+// The walk over the steps of a GPU artifact: launches on the context's stream, one by one or as a graph.
 #include <string.h>
 
 #include "atomic.h"
 #include "context.h"
 #include "cuda.h"
+#include "cuda_graph.h"
 #include "status.h"
 
 namespace aotc::rt {
 namespace {
 
 constexpr uint32_t kMaxWords = 512;  // a kernel's parameter has at most 4 KB
+constexpr uint32_t kLeastNodes = 2;  // a graph of fewer is no faster than the launch
 constexpr uint32_t kMapWords = AOTC_MAP_BYTES / 8, kMapAlignWords = AOTC_MAP_ALIGN / 8;
 
 bool on_host(const aotc_context& c, const aotc_tensor& t) { return t.device != c.model->device; }
@@ -44,9 +46,7 @@ aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, c
   if (total > c->staging.bytes) {
     if (c->staging.base) RT_TRY(cuda_wait(c->model->cuda, c->stream));
     model_free_block(*c->model, &c->staging);
-    if (!model_alloc(*c->model, total, &c->staging))
-      return fail(AOTC_OUT_OF_MEMORY, "no memory on the GPU for copies of %llu bytes of inputs and outputs",
-                  static_cast<unsigned long long>(total));
+    RT_TRY(model_alloc(*c->model, total, "copies of inputs and outputs", &c->staging));
   }
   uint8_t* at = static_cast<uint8_t*>(c->staging.base);
   for (uint32_t i = 0; i < n; ++i) {
@@ -103,21 +103,22 @@ aotc_status take_maps(aotc_context* c, ShapeEntry* e, const aotc_step& step, uin
   return AOTC_OK;
 }
 
-aotc_status launch(aotc_context* c, ShapeEntry* entry, const aotc_step& step) {
+/// The launch of a step of kind AOTC_STEP_CUDA.
+aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_t* args, CudaWork* out) {
   const ShapeEntry& e = *entry;
+  const aotc_step& step = c->model->module->variants[e.variant].steps[number];
   const uint32_t ptr_words = step.n_args ? step.n_args : 1;
   uint32_t words = 2 + ptr_words + (step.n_sizes ? step.n_sizes : 1);
   if (step.n_maps) words = (words + kMapAlignWords - 1) / kMapAlignWords * kMapAlignWords;
   const uint32_t first_map_word = words;
   words += step.n_maps * kMapWords;
   if (words > kMaxWords) return fail(AOTC_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
-  uint64_t args[kMaxWords];
-  args[0] = reinterpret_cast<uint64_t>(c->gpu_fault);
+  args[0] = reinterpret_cast<uint64_t>(c->gpu_faults + c->model->variants[e.variant].first_step + number);
   args[1] = reinterpret_cast<uint64_t>(c->base + align_up(e.arena_bytes, 256));  // the run's scratch
   args[2] = args[2 + ptr_words] = 0;
   for (uint32_t i = 0; i < step.n_args; ++i) args[2 + i] = reinterpret_cast<uint64_t>(e.ptrs[step.first_arg + i]);
   for (uint32_t i = 0; i < step.n_sizes; ++i) args[2 + ptr_words + i] = static_cast<uint64_t>(e.sizes[step.first_size + i]);
-  CudaLaunch l{};
+  CudaLaunch& l = out->launch;
   l.kernel = step.kernel;
   for (int d = 0; d < 3; ++d) {
     l.grid[d] = positive(e, step.grid_slot[d], 1);
@@ -128,43 +129,165 @@ aotc_status launch(aotc_context* c, ShapeEntry* entry, const aotc_step& step) {
   if (step.n_maps) RT_TRY(take_maps(c, entry, step, args + first_map_word));
   l.overlaps = step.overlaps != 0;
   l.args = args;
-  return cuda_launch(c->model->cuda, c->stream, l);
+  out->kind = CudaWork::kernel;
+  return AOTC_OK;
 }
 
-aotc_status run_one(aotc_context* c, ShapeEntry* entry, const aotc_variant& variant, const aotc_step& step) {
+/// What a step is to do with the entry's pointers. args: room for kMaxWords; what the work refers to.
+aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_t* args, CudaWork* out) {
   const ShapeEntry& e = *entry;
+  const aotc_variant& variant = c->model->module->variants[e.variant];
+  const aotc_step& step = variant.steps[number];
+  void* const* ptr = e.ptrs + step.first_arg;
   const auto bytes = [&](uint32_t arg) {
     return static_cast<uint64_t>(e.slots[variant.buffers[variant.args[step.first_arg + arg]].bytes_slot]);
   };
-  void* const* ptr = e.ptrs + step.first_arg;
+  CudaWork w;
+  w.label = step.label;
   switch (step.kind) {
-    case AOTC_STEP_CUDA: return launch(c, entry, step);
+    case AOTC_STEP_CUDA: RT_TRY(kernel_of(c, entry, number, args, &w)); break;
     case AOTC_STEP_COPY:
-      return ptr[0] == ptr[1] ? AOTC_OK : cuda_copy(c->model->cuda, c->stream, CopyKind::on_device, ptr[1], ptr[0], bytes(1));
-    case AOTC_STEP_ZERO: return cuda_fill(c->model->cuda, c->stream, ptr[0], 0, bytes(0));
+      w.to = ptr[1], w.from = ptr[0], w.bytes = bytes(1);
+      w.kind = w.to == w.from || w.bytes == 0 ? CudaWork::nothing : CudaWork::copy;
+      break;
+    case AOTC_STEP_ZERO:
+      w.to = ptr[0], w.bytes = bytes(0);
+      w.kind = w.bytes == 0 ? CudaWork::nothing : CudaWork::zero;
+      break;
     default: return fail(AOTC_INTERNAL, "a step of kind %d in a GPU artifact (at %s)", step.kind, step.label ? step.label : "?");
   }
+  *out = w;
+  return AOTC_OK;
+}
+
+/// The steps one by one, with the marks of a profile, or waiting for each.
+aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e) {
+  Cuda* const cuda = c->model->cuda;
+  const uint32_t n = c->model->module->variants[e->variant].n_steps;
+  if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[0]));
+  for (uint32_t s = 0; s < n; ++s) {
+    uint64_t args[kMaxWords];
+    CudaWork w;
+    RT_TRY(work_of(c, e, s, args, &w));
+    RT_TRY(cuda_do(cuda, c->stream, w));
+    if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
+    if (c->flags & AOTC_CONTEXT_STEPWISE) RT_TRY(cuda_wait(cuda, c->stream, w.label ? w.label : "?"));
+  }
+  return AOTC_OK;
+}
+
+bool same_pointers(const ShapeEntry& e, uint32_t first, uint32_t n) {
+  return memcmp(e.ptrs + first, e.graph_ptrs + first, n * sizeof(void*)) == 0;
+}
+
+void note_pointers(const aotc_context& c, ShapeEntry* e) {
+  memcpy(e->graph_ptrs, e->ptrs, c.model->variants[e->variant].n_args * sizeof(void*));
+  e->graph_bound_to = e->bound_to;
+}
+
+aotc_status make_graph(aotc_context* c, ShapeEntry* e) {
+  const uint32_t n = c->model->module->variants[e->variant].n_steps;
+  RT_TRY(cuda_graph_make(c->model->cuda, n, &e->graph));
+  for (uint32_t s = 0; s < n; ++s) {
+    uint64_t args[kMaxWords];
+    CudaWork w;
+    RT_TRY(work_of(c, e, s, args, &w));
+    RT_TRY(cuda_graph_add(e->graph, w));
+  }
+  if (cuda_graph_nodes(*e->graph) >= kLeastNodes) RT_TRY(cuda_graph_finish(e->graph));
+  note_pointers(*c, e);
+  return AOTC_OK;
+}
+
+/// The graph with the pointers of this run. *fits false: it needs to be made anew.
+aotc_status patch_graph(aotc_context* c, ShapeEntry* e, bool* fits) {
+  const aotc_variant& variant = c->model->module->variants[e->variant];
+  const bool moved = e->graph_bound_to != e->bound_to;  // the workspace: scratch and arena
+  *fits = true;
+  if (!moved && same_pointers(*e, 0, c->model->variants[e->variant].n_args)) return AOTC_OK;
+  for (uint32_t s = 0; s < variant.n_steps; ++s) {
+    const aotc_step& step = variant.steps[s];
+    if (!moved && same_pointers(*e, step.first_arg, step.n_args)) continue;
+    uint64_t args[kMaxWords];
+    CudaWork w;
+    RT_TRY(work_of(c, e, s, args, &w));
+    if (!(*fits = cuda_graph_takes(*e->graph, s, w))) return AOTC_OK;
+    RT_TRY(cuda_graph_set(e->graph, s, w));
+  }
+  note_pointers(*c, e);
+  return AOTC_OK;
+}
+
+/// The steps as one launch, where that is wanted and can be; else *done is false and nothing is queued. A shape gets its graph with its
+/// second run.
+aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool* done) {
+  *done = false;
+  if (!c->wants_graphs || e->graph_refused || e->runs == 0) return AOTC_OK;
+  bool capturing;
+  RT_TRY(cuda_is_capturing(c->model->cuda, c->stream, &capturing));
+  if (capturing) return AOTC_OK;  // the caller makes a graph of the steps
+  bool fits = e->graph != nullptr;
+  aotc_status status = fits ? patch_graph(c, e, &fits) : AOTC_OK;
+  if (status == AOTC_OK && !fits) {
+    drop_graph(e);
+    status = make_graph(c, e);
+  }
+  if (status != AOTC_OK || cuda_graph_nodes(*e->graph) < kLeastNodes) {
+    drop_graph(e);
+    e->graph_refused = true;  // one by one, which tells what is wrong if that does not work either
+    return AOTC_OK;
+  }
+  *done = true;
+  return cuda_graph_launch(e->graph, c->stream);
+}
+
+aotc_status check_pointers(const aotc_context& c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+  const aotc_module_desc& module = *c.model->module;
+  const uint32_t n_in = module.n_inputs, n = n_in + module.n_outputs;
+  for (uint32_t i = 0; i < n; ++i) {
+    const aotc_tensor& t = i < n_in ? in[i] : out[i - n_in];
+    if (on_host(c, t) || e->io_bytes[i] == 0 || c.io_checked[i] == t.data) continue;
+    RT_TRY(cuda_check_pointer(c.model->cuda, i < n_in ? "input" : "output",
+                              i < n_in ? module.inputs[i].name : module.outputs[i - n_in].name, t.data));
+    c.io_checked[i] = t.data;
+  }
+  return AOTC_OK;
 }
 
 }  // namespace
 
+void drop_graph(ShapeEntry* e) {
+  cuda_graph_free(e->graph);
+  e->graph = nullptr;
+}
+
 aotc_status take_gpu_fault(aotc_context* c) {
-  if (!c->gpu_fault || exchange(c->gpu_fault, static_cast<int32_t>(AOTC_FAULT_NONE)) == AOTC_FAULT_NONE) return AOTC_OK;
-  c->states_undefined = c->latest && c->model->variants[c->latest->variant].updates_states;
-  return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data of a run was out of range; its outputs are undefined");
+  if (!c->gpu_faults) return AOTC_OK;
+  const aotc_model& m = *c->model;
+  for (uint32_t i = 0; i < m.total_steps; ++i) {
+    if (__builtin_expect(load_relaxed(&c->gpu_faults[i]) == AOTC_FAULT_NONE, 1)) continue;
+    uint32_t v = 0;
+    while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= i) ++v;
+    const char* label = m.module->variants[v].steps[i - m.variants[v].first_step].label;
+    c->states_undefined |= m.variants[v].updates_states;
+    for (uint32_t k = i; k < m.total_steps; ++k) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
+    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data of a run was out of range (at %s); its outputs are undefined",
+                label ? label : "?");
+  }
+  return AOTC_OK;
 }
 
 aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
-  const aotc_variant& variant = c->model->module->variants[e->variant];
   bool staged = false;
-  RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(take_gpu_fault(c));  // of an earlier run
+  RT_TRY(check_pointers(*c, e, in, out));
   RT_TRY(stage(c, *e, in, out, &staged));
   bind_interface(*c, e);
   c->latest = e;
   if (c->flags & AOTC_CONTEXT_POISON) RT_TRY(cuda_fill(c->model->cuda, c->stream, c->base, 0xff, c->base_bytes));
-  aotc_status status = AOTC_OK;
-  for (uint32_t s = 0; s < variant.n_steps && status == AOTC_OK; ++s) status = run_one(c, e, variant, variant.steps[s]);
+  bool done;
+  aotc_status status = run_as_graph(c, e, &done);
+  if (status == AOTC_OK && !done) status = run_one_by_one(c, e);
   if (status == AOTC_OK && staged) status = unstage(c, *e, out);
   if (status == AOTC_OK && any_on_host(*c, in, out)) {
     status = cuda_wait(c->model->cuda, c->stream);
@@ -174,7 +297,16 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
     swap_states(c, *e);
   else
     c->states_undefined = c->model->variants[e->variant].updates_states;
+  e->runs += e->runs == 0;
   return status;
+}
+
+aotc_status gpu_step_times(const aotc_context& c, uint64_t* ns, uint32_t n) {
+  const CudaScope scope(c.model->cuda);
+  RT_TRY(scope.status());
+  RT_TRY(cuda_alive(*c.model->cuda));
+  for (uint32_t s = 0; s < n; ++s) RT_TRY(cuda_time_between(c.model->cuda, c.events[s], c.events[s + 1], &ns[s]));
+  return AOTC_OK;
 }
 
 aotc_status context_synchronize(aotc_context* c) {
@@ -182,6 +314,7 @@ aotc_status context_synchronize(aotc_context* c) {
   if (!lock.held()) return fail(AOTC_WRONG_STATE, "the context is in use by another thread");
   if (!c->model->cuda) return AOTC_OK;
   const CudaScope scope(c->model->cuda);
+  RT_TRY(scope.status());
   RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(cuda_wait(c->model->cuda, c->stream));
   return take_gpu_fault(c);

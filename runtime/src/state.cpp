@@ -20,9 +20,11 @@ bool needs_next(const aotc_model& model, uint32_t state) {
 aotc_status reset(aotc_context* c, uint32_t s) {
   const aotc_state_desc& d = c->model->module->states[s];
   const uint8_t* initial = d.initial_weight >= 0 ? c->model->weights.data + c->model->module->weights[d.initial_weight].offset : nullptr;
-  if (Cuda* cuda = c->model->cuda)
+  if (Cuda* cuda = c->model->cuda) {
+    RT_TRY(cuda_alive(*cuda));
     return initial ? cuda_copy(cuda, c->stream, CopyKind::to_device, c->states[s].now, initial, d.bytes)
                    : cuda_fill(cuda, c->stream, c->states[s].now, 0, d.bytes);
+  }
   if (initial)
     memcpy(c->states[s].now, initial, d.bytes);
   else
@@ -74,8 +76,8 @@ aotc_status states_create(aotc_context* c) {
   uint64_t total = 0;
   for (uint32_t s = 0; s < module.n_states; ++s) total += align_up(module.states[s].bytes, kAlign) * (needs_next(*c->model, s) ? 2 : 1);
   c->states = take<State>(module.n_states);
-  if (!c->states || !model_alloc(*c->model, total, &c->state_block))
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for %llu bytes of states", static_cast<unsigned long long>(total));
+  if (!c->states) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  RT_TRY(model_alloc(*c->model, total, "the states", &c->state_block));
   uint8_t* at = static_cast<uint8_t*>(c->state_block.base);
   for (uint32_t s = 0; s < module.n_states; ++s) {
     const uint64_t bytes = align_up(module.states[s].bytes, kAlign);
@@ -99,6 +101,7 @@ aotc_status state_reset(aotc_context* c, const char* name) {
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
   const CudaScope scope(c->model->cuda);
+  RT_TRY(scope.status());
   if (name) {
     uint32_t s = 0;
     RT_TRY(find(*c, name, &s));
@@ -113,6 +116,7 @@ aotc_status state_read(aotc_context* c, const char* name, const aotc_tensor* to)
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
   const CudaScope scope(c->model->cuda);
+  RT_TRY(scope.status());
   uint32_t s = 0;
   RT_TRY(find_for(*c, name, *to, &s));
   return move(c, CopyKind::to_host, to->data, c->states[s].now, c->model->module->states[s].bytes);
@@ -122,6 +126,7 @@ aotc_status state_write(aotc_context* c, const char* name, const aotc_tensor* fr
   const TryLock lock(&c->busy);
   if (!lock.held()) return in_use();
   const CudaScope scope(c->model->cuda);
+  RT_TRY(scope.status());
   uint32_t s = 0;
   RT_TRY(find_for(*c, name, *from, &s));
   return move(c, CopyKind::to_device, c->states[s].now, from->data, c->model->module->states[s].bytes);

@@ -3,6 +3,10 @@
 #include "aotc/detail/plan_format.h"
 #include "aotc/dtype.h"
 
+#ifndef TOY_FLAGS
+#define TOY_FLAGS 0
+#endif
+
 static const int64_t dim_code[] = {AOTC_X_SYM, 0};
 static const aotc_dim_desc dims[] = {{-1, 1, 64, "batch", 0, 2}, {8, 8, 8, "8", 0, 0}, {-1, 1, 64, "batch", 0, 2}};
 static const aotc_io_desc inputs[] = {{"x", AOTC_DTYPE_F32, 2, 0, -1}, {"idx", AOTC_DTYPE_I64, 1, 2, -1}};
@@ -68,6 +72,7 @@ static const aotc_cuda_kernel kernels[] = {{"scale", 64 * 1024}, {"count", 0}};
 
 const aotc_module_desc aotc_module = {
     .format = AOTC_PLAN_FORMAT,
+    .flags = TOY_FLAGS,
     .inputs = inputs,
     .outputs = outputs,
     .n_inputs = 2,

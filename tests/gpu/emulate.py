@@ -51,7 +51,7 @@ def run(o, name):
     except (OSError, subprocess.CalledProcessError) as e:
         return False, f"FAIL {name}: {e}"
     env = dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=library)
-    r = subprocess.run([sys.executable, os.path.join(HERE, "run_cases.py"), o.cases, name, "--once"], capture_output=True, text=True, env=env)
+    r = subprocess.run([sys.executable, os.path.join(HERE, "run_cases.py"), o.cases, name, "--once", "--graphs"], capture_output=True, text=True, env=env)
     return r.returncode == 0, (r.stdout.rsplit("\n", 2)[0] + r.stderr[-600:]).strip() or f"FAIL {name}: exit {r.returncode}"
 
 

@@ -1,8 +1,9 @@
 """Runs the artifacts of make_cases.py on this machine's GPU and compares with fp64: the error may be twice that of eager PyTorch in the
 model's own precision, plus a few units in the last place. Needs numpy and the CUDA driver, nothing else.
 
-    run_cases.py DIR [--once] [--time] [name ...]
+    run_cases.py DIR [--once] [--graphs] [--time] [name ...]
       --once   one run a sample (for compute-sanitizer)
+      --graphs of the runs of one shape all but the first are launches of CUDA graphs
       --time   microseconds of the first sample: queued runs, and replays of a captured graph
 """
 import argparse
@@ -17,7 +18,7 @@ import binding
 from binding import BF16, CODES, HOST, Artifact, Cuda, Failure, tensors
 
 ULPS = {7: 2.0**-10, 8: 2.0**-7, 9: 2.0**-23, 10: 2.0**-52}
-POISON = 2
+POISON, GRAPHS = 2, 8
 GUARD, GUARD_BYTE = 512, 0xA5  # bytes on either side of a tensor on the device
 OUT_OF_RANGE = 9
 
@@ -112,12 +113,16 @@ class Case:
         worst = 0.0
         stateful = len(self.artifact.io(2)) > 0
         stream = self.cuda.stream()
-        contexts = [self.artifact.context(flags=POISON), self.artifact.context(stream, POISON)]
+        flags = POISON | (GRAPHS if self.o.graphs else 0)
+        contexts = [self.artifact.context(flags=flags), self.artifact.context(stream, flags)]
         try:
             for s in range(self.meta["samples"]):
                 inputs, eager, exact = self.sample(s)
                 first = self.on_host(contexts[0], inputs)
                 worst = max(worst, compare(first, self.out_dtypes, eager, exact))
+                if self.o.graphs and not stateful:
+                    for a, b in zip(first, self.on_host(contexts[0], inputs)):
+                        assert a.tobytes() == b.tobytes(), "a run as a graph differs"
                 if self.o.once:
                     continue
                 other = self.on_device(contexts[1], inputs, stream)
@@ -190,6 +195,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("dir")
     p.add_argument("--once", action="store_true")
+    p.add_argument("--graphs", action="store_true")
     p.add_argument("--time", action="store_true")
     p.add_argument("names", nargs="*")
     o = p.parse_args()

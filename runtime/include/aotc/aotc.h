@@ -44,7 +44,8 @@ extern "C" {
   X(DEVICE, 7, "the device driver reported an error")                     \
   X(INTERNAL, 8, "a bug in aotc")                                         \
   X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")  \
-  X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")
+  X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")    \
+  X(DEVICE_LOST, 11, "the device is lost to this process")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
@@ -123,7 +124,14 @@ typedef struct aotc_model_options {
 enum {
   AOTC_CONTEXT_FLUSH_DENORMALS = 1, /* CPU: runs with flush-to-zero and denormals-are-zero; the caller's MXCSR is restored */
   AOTC_CONTEXT_POISON = 2,          /* fills the workspace with NaN bytes before every run: for tests */
-  AOTC_CONTEXT_PROFILE = 4          /* measures every step, see context_profile; costs about 50 ns a step */
+  AOTC_CONTEXT_PROFILE = 4,         /* measures every step, see context_profile; costs about 50 ns a step; on a GPU steps do not overlap */
+  AOTC_CONTEXT_GRAPHS = 8,     /* GPU: from the second run of a shape on, a run is one launch of a CUDA graph, made for the latest eight
+                                  shapes each and patched with the pointers of the run; nothing is copied for it. What artifacts of
+                                  --mode reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older
+                                  one, and while the caller captures the stream, steps are launched one by one. CPU: no effect */
+  AOTC_CONTEXT_NO_GRAPHS = 16, /* GPU: never */
+  AOTC_CONTEXT_STEPWISE = 32   /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
+                                  faults. CPU: no effect */
 };
 enum { AOTC_MAX_THREADS = 1024 };
 typedef struct aotc_context_options {
@@ -177,7 +185,7 @@ typedef struct aotc_context_info {
   uint64_t state_bytes;
   const char* variant; /* of the latest run, or NULL */
   int32_t threads;     /* granted */
-  int32_t reserved;
+  int32_t graphs;      /* GPU: shapes whose runs are one launch of a CUDA graph now */
 } aotc_context_info;
 #define AOTC_CONTEXT_INFO_INIT \
   { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0 }
@@ -242,13 +250,13 @@ typedef struct aotc_api {
    * undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by another
    * thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the outputs are
    * written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued on the
-   * context's stream, and errors of the device come with a later call: synchronize, or the next run (AOTC_DEVICE, for ever when the device
-   * is lost). With a tensor in host memory it copies, and returns when all is done. No allocation, lock or system call on a CPU once a
-   * shape has been seen, but for waking parked threads. */
+   * context's stream, and errors of the device come with a later call: synchronize, or the next run (DEVICE; DEVICE_LOST for ever once
+   * the device is lost, as after an access outside of memory). With a tensor in host memory it copies, and returns when all is done. No
+   * allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
 
-  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, INDEX_OUT_OF_RANGE. CPU: nothing to
-   * wait for. */
+  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE.
+   * CPU: nothing to wait for. */
   aotc_status (*synchronize)(aotc_context* context);
 
   /* States: buffers of the model that outlive a run (a KV cache), one set a context. name NULL: all of them back to the initial content.
@@ -259,7 +267,7 @@ typedef struct aotc_api {
   aotc_status (*state_write)(aotc_context* context, const char* name, const aotc_tensor* from);
 
   /* Times of the latest run's steps, for a context made with AOTC_CONTEXT_PROFILE (else WRONG_STATE). Fills up to *n entries and sets *n
-   * to how many there are. CPU only. */
+   * to how many there are. GPU: waits for the run. */
   aotc_status (*context_profile)(const aotc_context* context, aotc_profile_step* steps, int32_t* n);
 } aotc_api;
 

@@ -170,10 +170,12 @@ typedef struct aotc_cuda_kernel {
   int32_t max_smem_bytes;
 } aotc_cuda_kernel; /* a function of every image */
 
-enum { AOTC_PLAN_FORMAT = 2 };
+enum { AOTC_PLAN_FORMAT = 3 };
+/* aotc_module_desc.flags */
+enum { AOTC_MODULE_GRAPHS = 1 }; /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
 typedef struct aotc_module_desc {
   uint32_t format; /* AOTC_PLAN_FORMAT */
-  uint32_t flags;
+  uint32_t flags;  /* AOTC_MODULE_* */
   const char* metadata_json;
   const aotc_io_desc* inputs;
   const aotc_io_desc* outputs;

@@ -1,0 +1,176 @@
+// Runs that are one launch of a CUDA graph.
+#include "gpu_toy.h"
+
+namespace {
+
+/// What the stand-in driver counted since.
+struct Counts {
+  int launches = fake().ask("fake_graph_launches"), patches = fake().ask("fake_graph_patches"),
+      overlapping = fake().ask("fake_graph_overlapping");
+  Counts since() const {
+    Counts now;
+    now.launches -= launches, now.patches -= patches, now.overlapping -= overlapping;
+    return now;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a shape gets its graph with its second run, patched where pointers moved") {
+  Loaded toy(toy_path("toy_gpu"));
+  const Current current;
+  {
+    Session s(toy.api, with_flags(AOTC_CONTEXT_GRAPHS));
+    DeviceCall call(7);
+    const Counts before;
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(before.since().launches == 0);
+    CHECK(call.right());
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(before.since().launches == 1);
+    CHECK(before.since().overlapping == 1);  // the edge before the kernel that waits itself
+    CHECK(before.since().patches == 0);
+    CHECK(call.right());
+    CHECK(graphs_of(s) == 1);
+
+    REQUIRE(call.run(s) == AOTC_OK);  // nothing moved
+    CHECK(before.since().patches == 0);
+    const struct {
+      size_t tensor;
+      int patches;  // steps that have it: x and idx the kernel, y the copy, zeros the fill
+    } kMoves[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}};
+    for (const auto& m : kMoves) {
+      call.move(m.tensor);
+      const Counts moved;
+      REQUIRE(call.run(s) == AOTC_OK);
+      CHECK(moved.since().launches == 1);
+      CHECK(moved.since().patches == m.patches);
+      CHECK(call.right());
+    }
+    int64_t runs = 0;
+    const aotc_tensor t = aotc_host_tensor(&runs, nullptr, 0, AOTC_DTYPE_I64, 8);
+    REQUIRE(toy.api->state_read(s.context, "runs", &t) == AOTC_OK);
+    CHECK(runs == 40 + 7);
+    CHECK(current.kept());
+  }
+  CHECK(fake().ask("fake_graphs") == 0);
+}
+
+TEST_CASE("many shapes: graphs of the latest few, a workspace that grows") {
+  Loaded toy(toy_path("toy_gpu"));
+  const Current current;
+  {
+    Session s(toy.api, with_flags(AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_POISON));
+    DeviceCall small(3);
+    for (int i = 0; i < 3; ++i) REQUIRE(small.run(s) == AOTC_OK);
+    for (int64_t n = 1; n <= 64; n += 3) {
+      DeviceCall call(n);
+      const Counts before;
+      for (int i = 0; i < 3; ++i) {
+        REQUIRE(call.run(s) == AOTC_OK);
+        CHECK(call.right());
+      }
+      CHECK(before.since().launches == 2);
+      CHECK(graphs_of(s) <= 8);
+      CHECK(fake().ask("fake_graphs") <= 16);
+      REQUIRE(small.run(s) == AOTC_OK);  // the arena has moved since
+      CHECK(small.right());
+    }
+    for (int round = 0; round < 2; ++round)  // shapes that come once each time deserve none
+      for (int64_t n = 1; n <= 20; ++n) {
+        DeviceCall call(n);
+        REQUIRE(call.run(s) == AOTC_OK);
+        CHECK(call.right());
+      }
+  }
+  CHECK(fake().ask("fake_graphs") == 0);
+}
+
+TEST_CASE("while the caller captures the stream, the steps go into the caller's graph") {
+  Loaded toy(toy_path("toy_gpu"));
+  const Current current;
+  int stream = 0;
+  Session s(toy.api, with_flags(AOTC_CONTEXT_GRAPHS, &stream));
+  DeviceCall call(5);
+  REQUIRE(call.run(s) == AOTC_OK);
+  const auto capture = fake().get<void (*)(void*)>("fake_capture");
+  const Counts before;
+  capture(&stream);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(call.right());
+  }
+  capture(nullptr);
+  CHECK(before.since().launches == 0);
+  REQUIRE(call.run(s) == AOTC_OK);
+  CHECK(before.since().launches == 1);
+  capture(&stream);
+  REQUIRE(call.run(s) == AOTC_OK);
+  capture(nullptr);
+  CHECK(before.since().launches == 1);
+  CHECK(call.right());
+}
+
+TEST_CASE("graphs with tensors in host memory, and faults of a graph's steps") {
+  Loaded toy(toy_path("toy_gpu"));
+  Session s(toy.api, with_flags(AOTC_CONTEXT_GRAPHS));
+  for (int64_t n : {3, 64, 3, 64, 3}) {
+    Call call(n);
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(call.right());
+  }
+  CHECK(graphs_of(s) == 2);
+  Call bad(64);
+  bad.idx[9] = 4;
+  CHECK(bad.run(s) == AOTC_INDEX_OUT_OF_RANGE);
+  CHECK(std::string(toy.api->last_error()).find("(at scale)") != std::string::npos);
+}
+
+TEST_CASE("the artifact's mode and the context's flags decide") {
+  Loaded plain(toy_path("toy_gpu")), graphed(toy_path("toy_gpu_graphs"));
+  const struct {
+    const Loaded* toy;
+    uint32_t flags;
+    int graphs;
+  } kCases[] = {{&plain, 0, 0},
+                {&plain, AOTC_CONTEXT_GRAPHS, 1},
+                {&graphed, 0, 1},
+                {&graphed, AOTC_CONTEXT_NO_GRAPHS, 0},
+                {&graphed, AOTC_CONTEXT_PROFILE, 0},
+                {&graphed, AOTC_CONTEXT_STEPWISE, 0}};
+  for (const auto& k : kCases) {
+    Session s(k.toy->api, with_flags(k.flags));
+    Call call(4);
+    for (int i = 0; i < 3; ++i) REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(call.right());
+    CHECK(graphs_of(s) == k.graphs);
+  }
+  aotc_model* model = nullptr;
+  REQUIRE(plain.api->model_create(nullptr, &model) == AOTC_OK);
+  for (const uint32_t wrong : {AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS, 1 << 20, +AOTC_CONTEXT_FLUSH_DENORMALS}) {
+    const aotc_context_options options = with_flags(wrong);
+    aotc_context* context = nullptr;
+    CHECK(plain.api->context_create(model, &options, &context) == AOTC_INVALID_ARGUMENT);
+  }
+  plain.api->model_destroy(model);
+}
+
+TEST_CASE("a profile has the time of every step") {
+  Loaded toy(toy_path("toy_gpu"));
+  {
+    Session s(toy.api, with_flags(AOTC_CONTEXT_PROFILE));
+    Call call(4);
+    REQUIRE(call.run(s) == AOTC_OK);
+    aotc_profile_step steps[8];
+    int32_t n = 8;
+    REQUIRE(toy.api->context_profile(s.context, steps, &n) == AOTC_OK);
+    REQUIRE(n == 4);
+    const char* const kLabels[] = {"runs", "scale", "y", "zeros"};
+    for (int i = 0; i < n; ++i) {
+      CHECK(std::string(steps[i].label) == kLabels[i]);
+      CHECK(steps[i].ns >= 900);
+      CHECK(steps[i].ns <= 1100);
+    }
+  }
+  CHECK(fake().ask("fake_events") == 0);
+}
