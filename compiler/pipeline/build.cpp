@@ -122,7 +122,7 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
-  if (o.max_autotune && options.measurer && !result.missing.empty())
+  if (o.mode.searches && options.measurer && !result.missing.empty())
     warn(fmt::format("{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be measured",
                      result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract,
                      result.missing.front().why));
