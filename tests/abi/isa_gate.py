@@ -131,7 +131,7 @@ def artifacts(o):
             torch.export.save(torch.export.export(module.eval(), (x,)), pt2)
         for cpu in ("avx2", "avx512", "avx512_bf16", "amx", "portable"):
             so, keep = os.path.join(o.work, f"{name}_{cpu}.so"), os.path.join(o.work, f"{name}_{cpu}_keep")
-            subprocess.run([o.aotc, "build", pt2, "-o", so, "--cpu", cpu, "--keep", keep, "--quiet"], check=True)
+            subprocess.run([o.aotc, "build", pt2, "-o", so, "--cpu", cpu, "--threads", "1", "--keep", keep, "--quiet"], check=True)
             told = inspect(o, so)
             demanded = set().union(*(ALLOWS.get(n, set()) for c in told for n in c["needs"]))
             check(os.path.basename(so), disassemble(so)[os.path.basename(so)], demanded, [c for c in PROOF if c in demanded])

@@ -1,3 +1,4 @@
+#include "graph/scalar.h"
 #include "import/bind_symbols.h"
 #include "import/read_archive.h"
 #include "import/reference.h"
