@@ -99,8 +99,8 @@ bool can_keep(const std::string& path, const Warn& warn) {
 }
 
 /// What the tuning database knows of this module's kernels and, with max-autotune, what is measured now.
-search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir, PhaseClock& clock,
-                              const Events& events, const Warn& warn) {
+search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir,
+                                   PhaseClock& clock, const Events& events, const Warn& warn) {
   if (!o.mode.searches && o.tuning_db.empty()) return {};
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
@@ -123,9 +123,10 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
   if (o.mode.searches && options.measurer && !result.missing.empty())
-    warn(fmt::format("{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be measured",
-                     result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract,
-                     result.missing.front().why));
+    warn(fmt::format(
+        "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
+        "measured",
+        result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract, result.missing.front().why));
   return result;
 }
 
