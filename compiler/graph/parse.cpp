@@ -308,13 +308,7 @@ AttrValue read_attr(TextReader& in, Attr a, const SymTable& syms) {
 }
 
 Graph parse_graph(std::string_view text, std::string_view file_name, const ParseOptions& options) {
-  Graph g = Parser(text, file_name, options).run();
-  try {
-    verify(g, "parsing");
-  } catch (const std::exception& e) {  // the text's fault
-    TextReader::fail_whole(file_name, e.what());
-  }
-  return g;
+  return TextReader::verified(Parser(text, file_name, options).run(), file_name, [](const Graph& g) { verify(g, "parsing"); });
 }
 
 }  // namespace aotc

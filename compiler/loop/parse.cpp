@@ -415,13 +415,7 @@ class Parser {
 }  // namespace
 
 Module parse_module(std::string_view text, std::string_view file_name) {
-  Module m = Parser(text, file_name).module();
-  try {
-    verify(m, "parsing");
-  } catch (const std::exception& e) {  // the text's fault
-    TextReader::fail_whole(file_name, e.what());
-  }
-  return m;
+  return TextReader::verified(Parser(text, file_name).module(), file_name, [](const Module& m) { verify(m, "parsing"); });
 }
 
 }  // namespace aotc::loop

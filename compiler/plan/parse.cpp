@@ -84,13 +84,7 @@ class Parser {
 }  // namespace
 
 PlanSet parse_plans(std::string_view text, std::string_view file_name) {
-  PlanSet set = Parser(text, file_name).run();
-  try {
-    verify(set, "parsing");
-  } catch (const std::exception& e) {  // the text's fault
-    TextReader::fail_whole(file_name, e.what());
-  }
-  return set;
+  return TextReader::verified(Parser(text, file_name).run(), file_name, [](const PlanSet& s) { verify(s, "parsing"); });
 }
 
 }  // namespace aotc::plan

@@ -35,6 +35,15 @@ class TextReader {
   /// A fault of the text as a whole.
   [[noreturn]] static void fail_whole(std::string_view file, std::string_view what);
 
+  /// `ir` as it is, after `verify(ir)`: whatever that finds is the text's fault.
+  template <class T, class F>
+  static T verified(T ir, std::string_view file, F&& verify) {
+    try {
+      verify(ir);
+    } catch (const std::exception& e) { fail_whole(file, e.what()); }
+    return ir;
+  }
+
   char peek();  ///< the next character that is no space, or 0
   bool accept(char c);
   void want(char c);
