@@ -1,10 +1,9 @@
 // Convolutions of channels-last tensors of every dtype and instruction set against a naive fp64 loop: as implicit products, depthwise, and
 // by Winograd's minimal filtering; the panels are made by the weights' writer.
-#include <catch2/catch.hpp>
 #include <memory>
 
+#include "conv_support.h"
 #include "plan/weights.h"
-#include "support.h"
 
 #define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa)
 #define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
@@ -33,13 +32,7 @@ void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, 
     }
 }
 
-struct Case {
-  int64_t n, cg, cog, groups;
-  int64_t in[3];
-  int kernel[3], stride[3], pad[3], pad_hi[3], dilation[3];
-  bool packed;
-  int algo, mc, nc, kc, kp;
-};
+using Case = ConvCase;
 
 /// The packed weight, as an artifact holds it.
 std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int64_t taps) {
@@ -69,89 +62,34 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
 
 void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
-  INFO(e.isa << (e.fn == kTiles[1].fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " n " << c.n << " cg " << c.cg
-             << " cog " << c.cog << " groups " << c.groups << " in " << c.in[0] << "x" << c.in[1] << "x" << c.in[2] << " kernel "
-             << c.kernel[0] << c.kernel[1] << c.kernel[2] << " stride " << c.stride[0] << c.stride[1] << c.stride[2] << " pad " << c.pad[0]
-             << c.pad[1] << c.pad[2] << " dilation " << c.dilation[0] << c.dilation[1] << c.dilation[2] << " packed " << c.packed
-             << " algo " << c.algo << " mc " << c.mc << " nc " << c.nc << " kc " << c.kc << " kp " << c.kp);
-  const int64_t ch = c.cg * c.groups, co = c.cog * c.groups;
-  int64_t out[3], taps = 1;
-  for (int i = 0; i < 3; ++i) {
-    const int64_t reach = c.dilation[i] * (c.kernel[i] - 1) + 1;
-    if (c.in[i] + c.pad[i] + c.pad_hi[i] < reach) return;
-    out[i] = (c.in[i] + c.pad[i] + c.pad_hi[i] - reach) / c.stride[i] + 1;
-    taps *= c.kernel[i];
-  }
-  const int64_t in_plane = c.in[0] * c.in[1] * c.in[2], out_plane = out[0] * out[1] * out[2], k = c.cg * taps;
-  Buffer x(c.n * ch * in_plane, e.dtype, rng() % 2), w(co * k, e.dtype);
+  const bool tiles = e.fn == kTiles[0].fn || e.fn == kTiles[1].fn;
+  INFO(e.isa << (e.fn == kTiles[1].fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " " << c.str());
+  const std::optional<ConvSizes> sizes = conv_sizes(c);
+  if (!sizes) return;
+  const ConvSizes& s = *sizes;
+  Buffer x(c.n * s.channels * s.in_plane, e.dtype, rng() % 2), w(s.co * s.k, e.dtype);
   x.fill(rng);
   w.fill(rng);
-  const DType acc = acc_of(e.dtype);
-  std::vector<std::byte> panels;
-  if (c.packed) panels = packed_weight(w, e.dtype, c, taps);
   std::unique_ptr<Scratch> packed;
   if (c.packed) {
+    const std::vector<std::byte> panels = packed_weight(w, e.dtype, c, s.taps);
     packed = std::make_unique<Scratch>(static_cast<int64_t>(panels.size()));
     std::memcpy(packed->ptr(), panels.data(), panels.size());
   }
-  aotc_conv_config cfg = {};
-  cfg.x_ptr = 0, cfg.w_ptr = 1;
-  for (int i = 0; i < 3; ++i)
-    cfg.kernel[i] = c.kernel[i], cfg.stride[i] = c.stride[i], cfg.pad[i] = c.pad[i], cfg.dilation[i] = c.dilation[i];
-  cfg.groups = static_cast<int32_t>(c.groups), cfg.algo = c.algo;
-  cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = store_tile;
-  std::vector<int64_t> size = {c.n, ch, c.in[0], c.in[1], c.in[2], co, out[0], out[1], out[2], static_cast<int64_t>(acc)};
-  std::vector<double> result(static_cast<size_t>(c.n * co * out_plane), -77);
-  std::vector<int32_t> writes(result.size(), 0);
-  void* ptr[] = {x.ptr(), c.packed ? packed->ptr() : w.ptr(), result.data(), writes.data()};
-  int64_t scratch_bytes = aotc_conv_scratch_bytes(&cfg, k, aotc::dtype_bytes(acc));
-  for (const Entry& tiles : kTiles)
-    if (e.fn == tiles.fn) scratch_bytes = aotc_conv_last_tiles_scratch_bytes(&cfg, k);
-  Scratch scratch(scratch_bytes);
-  volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
-  auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
-  int64_t work = c.groups * blocks(c.cog, c.mc) * blocks(c.n * out_plane, c.nc);
-  if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * out[0] * out[1] * blocks(out[2], c.nc);
-  if (c.algo == AOTC_CONV_WINOGRAD) work = blocks(c.n * blocks(out[1], c.kp) * blocks(out[2], c.kp), c.nc) * blocks(co, c.mc);
-  const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
-  e.fn(&args, split, work);
-  e.fn(&args, 0, split);
-  double worst = 0;
-  bool once = true;
-  for (int64_t n = 0; n < c.n; ++n)
-    for (int64_t o = 0; o < co; ++o)
-      for (int64_t p = 0; p < out_plane; ++p) {
-        double sum = 0, mag = 0;
-        for (int64_t kk = 0; kk < k; ++kk) {
-          const int64_t t = kk % taps, channel = o / c.cog * c.cg + kk / taps;
-          const int64_t tap[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1], t % c.kernel[2]};
-          const int64_t pos[3] = {p / (out[1] * out[2]), p / out[2] % out[1], p % out[2]};
-          int64_t at[3];
-          bool inside = true;
-          for (int i = 0; i < 3; ++i) {
-            at[i] = pos[i] * c.stride[i] - c.pad[i] + tap[i] * c.dilation[i];
-            inside = inside && at[i] >= 0 && at[i] < c.in[i];
-          }
-          if (!inside) continue;
-          const double v =
-              x.get((n * in_plane + (at[0] * c.in[1] + at[1]) * c.in[2] + at[2]) * ch + channel) * w.get((o * c.cg + kk / taps) * taps + t);
-          sum += v;
-          mag += std::fabs(v);
-        }
-        const size_t at = static_cast<size_t>((n * out_plane + p) * co + o);
-        once &= writes[at] == 1;
-        // Minimal filtering sums what the direct sum leaves out: its error is that of the whole patch.
-        const double scale = c.algo == AOTC_CONV_WINOGRAD ? std::max(mag, 0.1 * static_cast<double>(k)) : mag;
-        worst = std::max(worst, std::fabs(result[at] - sum) / (scale + 1e-30));
-      }
-  CHECK(once);
-  CHECK(worst <= (c.algo == AOTC_CONV_WINOGRAD ? 16 : 4) * epsilon(acc));
+  const bool winograd = c.algo == AOTC_CONV_WINOGRAD;
+  int64_t work = c.groups * blocks_of(c.cog, c.mc) * blocks_of(c.n * s.out_plane, c.nc);
+  if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * s.out[0] * s.out[1] * blocks_of(s.out[2], c.nc);
+  if (winograd) work = blocks_of(c.n * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.kp), c.nc) * blocks_of(s.co, c.mc);
+  const ConvRun run = run_conv(e, c, s, x.ptr(), c.packed ? packed->ptr() : w.ptr(), store_tile, work, rng,
+                               tiles ? aotc_conv_last_tiles_scratch_bytes : nullptr);
+  check_conv(
+      c, s, run, x, w, [&](int64_t n, int64_t channel, int64_t place) { return (n * s.in_plane + place) * s.channels + channel; },
+      [&](int64_t g, int64_t kk, int64_t j) { return (g * c.cog + j) * s.k + kk; },
+      [&](int64_t n, int64_t o, int64_t p) { return (n * s.out_plane + p) * s.co + o; },
+      // Minimal filtering sums what the direct sum leaves out: its error is that of the whole patch.
+      [&](double mag) { return winograd ? std::max(mag, 0.1 * static_cast<double>(s.k)) : mag; },
+      (winograd ? 16 : 4) * epsilon(acc_of(e.dtype)));
 }
-
-using Rng = std::mt19937;
-int64_t pick(Rng& rng, std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; }
-int pick_int(Rng& rng, std::initializer_list<int64_t> xs) { return static_cast<int>(pick(rng, xs)); }
 
 TEST_CASE("channels-last conv against fp64", "[conv]") {
   Rng rng(21);

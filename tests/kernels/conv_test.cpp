@@ -1,10 +1,9 @@
 // Convolutions of every dtype and instruction set against a naive fp64 loop: 1 to 3 dims, stride, dilation, asymmetric padding, groups,
 // depthwise, transposed, packed and natural weights, small and merged images.
-#include <catch2/catch.hpp>
 #include <memory>
 
+#include "conv_support.h"
 #include "kernels/cpu/pack.h"
-#include "support.h"
 
 #define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa) X(u8, isa) X(i8, isa) X(i16, isa) X(i32, isa) X(i64, isa)
 #define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
@@ -28,38 +27,20 @@ void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, 
     }
 }
 
-struct Case {
-  int64_t n, cg, cog, groups;
-  int64_t in[3];
-  int kernel[3], stride[3], pad[3], pad_hi[3], dilation[3];
-  bool transposed, packed;
-  int algo, mc, nc, kc, kp;
-};
+using Case = ConvCase;
 
 void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
-  INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " n " << c.n << " cg " << c.cg << " cog " << c.cog << " groups " << c.groups << " in "
-             << c.in[0] << "x" << c.in[1] << "x" << c.in[2] << " kernel " << c.kernel[0] << c.kernel[1] << c.kernel[2] << " stride "
-             << c.stride[0] << c.stride[1] << c.stride[2] << " pad " << c.pad[0] << c.pad[1] << c.pad[2] << " dilation " << c.dilation[0]
-             << c.dilation[1] << c.dilation[2] << " transposed " << c.transposed << " packed " << c.packed << " algo " << c.algo << " mc "
-             << c.mc << " nc " << c.nc << " kc " << c.kc << " kp " << c.kp);
-  const int64_t ch = c.cg * c.groups, co = c.cog * c.groups;
-  int64_t out[3], taps = 1;
-  for (int i = 0; i < 3; ++i) {
-    const int64_t reach = c.dilation[i] * (c.kernel[i] - 1) + 1;
-    out[i] = c.transposed ? (c.in[i] - 1) * c.stride[i] - c.pad[i] - c.pad_hi[i] + reach
-                          : (c.in[i] + c.pad[i] + c.pad_hi[i] - reach) / c.stride[i] + 1;
-    if (out[i] <= 0 || (!c.transposed && c.in[i] + c.pad[i] + c.pad_hi[i] < reach)) return;
-    taps *= c.kernel[i];
-  }
-  const int64_t in_plane = c.in[0] * c.in[1] * c.in[2], out_plane = out[0] * out[1] * out[2], k = c.cg * taps;
-  Buffer x(c.n * ch * in_plane, e.dtype, rng() % 2), w(co * k, e.dtype);
+  INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " " << c.str());
+  const std::optional<ConvSizes> sizes = conv_sizes(c);
+  if (!sizes) return;
+  const ConvSizes& s = *sizes;
+  Buffer x(c.n * s.channels * s.in_plane, e.dtype, rng() % 2), w(s.co * s.k, e.dtype);
   x.fill(rng);
   w.fill(rng);
-  const DType acc = acc_of(e.dtype);
   auto weight_at = [&](int64_t g, int64_t kk, int64_t j) {
-    const int64_t cc = kk / taps, t = kk % taps;
-    return c.transposed ? ((g * c.cg + cc) * c.cog + j) * taps + t : (g * c.cog + j) * k + kk;
+    const int64_t cc = kk / s.taps, t = kk % s.taps;
+    return c.transposed ? ((g * c.cg + cc) * c.cog + j) * s.taps + t : (g * c.cog + j) * s.k + kk;
   };
   std::unique_ptr<Scratch> panels;
   if (c.packed) {
@@ -68,14 +49,14 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
     if (c.algo == AOTC_CONV_PHASES) {
       matrices.resize(static_cast<size_t>(c.stride[0] * c.stride[1] * c.stride[2]));
       for (int64_t kk = 0; kk < c.cg; ++kk)
-        for (int64_t t = taps - 1; t >= 0; --t) {
-          const int64_t tap[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1], t % c.kernel[2]};
+        for (int64_t t = s.taps - 1; t >= 0; --t) {
+          const auto tap = place_of(t, c.kernel);
           int64_t phase = 0;
-          for (int i = 0; i < 3; ++i) phase = phase * c.stride[i] + tap[i] * c.dilation[i] % c.stride[i];
-          matrices[static_cast<size_t>(phase)].push_back(kk * taps + t);
+          for (size_t i = 0; i < 3; ++i) phase = phase * c.stride[i] + tap[i] * c.dilation[i] % c.stride[i];
+          matrices[static_cast<size_t>(phase)].push_back(kk * s.taps + t);
         }
     } else {
-      for (int64_t kk = 0; kk < k; ++kk) matrices[0].push_back(kk);
+      for (int64_t kk = 0; kk < s.k; ++kk) matrices[0].push_back(kk);
     }
     const int64_t eb = aotc::dtype_bytes(e.dtype);
     int64_t bytes = 0;
@@ -94,63 +75,17 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
         at += aotc::kernels::panel_bytes(rows, c.cog, e.dtype);
       }
   }
-  aotc_conv_config cfg = {};
-  cfg.x_ptr = 0, cfg.w_ptr = 1;
-  for (int i = 0; i < 3; ++i)
-    cfg.kernel[i] = c.kernel[i], cfg.stride[i] = c.stride[i], cfg.pad[i] = c.pad[i], cfg.dilation[i] = c.dilation[i];
-  cfg.groups = static_cast<int32_t>(c.groups), cfg.transposed = c.transposed, cfg.algo = c.algo;
-  cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = store_tile;
-  std::vector<int64_t> size = {c.n, ch, c.in[0], c.in[1], c.in[2], co, out[0], out[1], out[2], static_cast<int64_t>(acc)};
-  std::vector<double> result(static_cast<size_t>(c.n * co * out_plane), -77);
-  std::vector<int32_t> writes(result.size(), 0);
-  void* ptr[] = {x.ptr(), c.packed ? panels->ptr() : w.ptr(), result.data(), writes.data()};
-  Scratch scratch(aotc_conv_scratch_bytes(&cfg, k, aotc::dtype_bytes(acc)));
-  volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
-  auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
-  int64_t work = c.algo == AOTC_CONV_DIRECT ? c.n * co : c.groups * blocks(c.cog, c.mc) * blocks(c.n * out_plane, c.nc);
+  int64_t work = c.algo == AOTC_CONV_DIRECT ? c.n * s.co : c.groups * blocks_of(c.cog, c.mc) * blocks_of(c.n * s.out_plane, c.nc);
   if (c.algo == AOTC_CONV_PHASES) {
     int64_t pixels = c.n;
-    for (int i = 0; i < 3; ++i) pixels *= blocks(out[i], c.stride[i]);
-    work = c.groups * blocks(c.cog, c.mc) * c.stride[0] * c.stride[1] * blocks(pixels, c.nc);
+    for (int i = 0; i < 3; ++i) pixels *= blocks_of(s.out[i], c.stride[i]);
+    work = c.groups * blocks_of(c.cog, c.mc) * c.stride[0] * c.stride[1] * blocks_of(pixels, c.nc);
   }
-  const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
-  e.fn(&args, split, work);
-  e.fn(&args, 0, split);
-  double worst = 0;
-  bool once = true;
-  for (int64_t n = 0; n < c.n; ++n)
-    for (int64_t o = 0; o < co; ++o)
-      for (int64_t p = 0; p < out_plane; ++p) {
-        double sum = 0, mag = 0;
-        for (int64_t kk = 0; kk < k; ++kk) {
-          const int64_t t = kk % taps, g = o / c.cog;
-          const int64_t tap[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1], t % c.kernel[2]};
-          const int64_t pos[3] = {p / (out[1] * out[2]), p / out[2] % out[1], p % out[2]};
-          int64_t at[3];
-          bool inside = true;
-          for (int i = 0; i < 3; ++i) {
-            if (c.transposed) {
-              const int64_t q = pos[i] + c.pad[i] - tap[i] * c.dilation[i];
-              inside = inside && q >= 0 && q % c.stride[i] == 0 && q / c.stride[i] < c.in[i];
-              at[i] = q / c.stride[i];
-            } else {
-              at[i] = pos[i] * c.stride[i] - c.pad[i] + tap[i] * c.dilation[i];
-              inside = inside && at[i] >= 0 && at[i] < c.in[i];
-            }
-          }
-          if (!inside) continue;
-          const double v = x.get((n * ch + g * c.cg + kk / taps) * in_plane + (at[0] * c.in[1] + at[1]) * c.in[2] + at[2]) *
-                           w.get(weight_at(g, kk, o % c.cog));
-          sum += v;
-          mag += std::fabs(v);
-        }
-        const size_t at = static_cast<size_t>((n * co + o) * out_plane + p);
-        once &= writes[at] == 1;
-        worst = std::max(worst, std::fabs(result[at] - sum) / (mag + 1e-30));
-      }
-  CHECK(once);
-  CHECK(worst <= 4 * epsilon(acc));
+  const ConvRun run = run_conv(e, c, s, x.ptr(), c.packed ? panels->ptr() : w.ptr(), store_tile, work, rng);
+  check_conv(
+      c, s, run, x, w, [&](int64_t n, int64_t channel, int64_t place) { return (n * s.channels + channel) * s.in_plane + place; },
+      weight_at, [&](int64_t n, int64_t o, int64_t p) { return (n * s.co + o) * s.out_plane + p; }, [](double mag) { return mag; },
+      4 * epsilon(acc_of(e.dtype)));
 }
 
 TEST_CASE("conv against fp64", "[conv]") {

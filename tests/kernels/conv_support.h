@@ -1,0 +1,140 @@
+#pragma once
+// What the tests of convolutions share: a case, its sizes, its call in two parts, and the naive fp64 loop that it is held to. Layouts are
+// the callers': where elements of x, w and the result stand.
+#include <array>
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "support.h"
+
+namespace kernel_test {
+
+struct ConvCase {
+  int64_t n, cg, cog, groups;
+  int64_t in[3];
+  int kernel[3], stride[3], pad[3], pad_hi[3], dilation[3];
+  bool transposed, packed;
+  int algo, mc, nc, kc, kp;
+
+  std::string str() const {
+    std::string s =
+        "n " + std::to_string(n) + " cg " + std::to_string(cg) + " cog " + std::to_string(cog) + " groups " + std::to_string(groups);
+    const auto three = [&](const char* what, const auto& v) {
+      s += std::string(" ") + what;
+      for (int i = 0; i < 3; ++i) s += (i ? "x" : " ") + std::to_string(v[i]);
+    };
+    three("in", in), three("kernel", kernel), three("stride", stride), three("pad", pad), three("pad_hi", pad_hi);
+    three("dilation", dilation);
+    for (const auto& [what, v] : {std::pair{"transposed", int{transposed}},
+                                  {"packed", int{packed}},
+                                  {"algo", algo},
+                                  {"mc", mc},
+                                  {"nc", nc},
+                                  {"kc", kc},
+                                  {"kp", kp}})
+      s += std::string(" ") + what + " " + std::to_string(v);
+    return s;
+  }
+};
+
+struct ConvSizes {
+  int64_t channels, co, taps, k, in_plane, out_plane;
+  int64_t out[3];
+};
+/// Nothing where the window does not fit.
+inline std::optional<ConvSizes> conv_sizes(const ConvCase& c) {
+  ConvSizes s{c.cg * c.groups, c.cog * c.groups, 1, 0, 1, 1, {}};
+  for (int i = 0; i < 3; ++i) {
+    const int64_t reach = c.dilation[i] * (c.kernel[i] - 1) + 1;
+    if (!c.transposed && c.in[i] + c.pad[i] + c.pad_hi[i] < reach) return std::nullopt;
+    s.out[i] = c.transposed ? (c.in[i] - 1) * c.stride[i] - c.pad[i] - c.pad_hi[i] + reach
+                            : (c.in[i] + c.pad[i] + c.pad_hi[i] - reach) / c.stride[i] + 1;
+    if (s.out[i] <= 0) return std::nullopt;
+    s.taps *= c.kernel[i], s.in_plane *= c.in[i], s.out_plane *= s.out[i];
+  }
+  s.k = c.cg * s.taps;
+  return s;
+}
+
+/// Three coordinates of a place that is counted in row-major order.
+template <class T>
+std::array<int64_t, 3> place_of(int64_t i, const T (&dims)[3]) {
+  return {i / (dims[1] * dims[2]), i / dims[2] % dims[1], i % dims[2]};
+}
+
+/// The results in fp64, in the order of the epilogue, and how often each was written.
+struct ConvRun {
+  std::vector<double> result;
+  std::vector<int32_t> writes;
+};
+/// Calls the entry for `work` units in two parts, the later one first. The epilogue finds results and writes at ptr[2] and ptr[3], the
+/// sums' type behind the sizes. scratch_bytes: of entries that say theirs apart, for sums of k terms.
+inline ConvRun run_conv(const Entry& e, const ConvCase& c, const ConvSizes& s, void* x, void* w, aotc_epilogue_fn epilogue, int64_t work,
+                        std::mt19937& rng, int64_t (*scratch_bytes)(const aotc_conv_config*, int64_t k) = nullptr) {
+  const DType acc = acc_of(e.dtype);
+  aotc_conv_config cfg = {};
+  cfg.x_ptr = 0, cfg.w_ptr = 1;
+  for (int i = 0; i < 3; ++i)
+    cfg.kernel[i] = c.kernel[i], cfg.stride[i] = c.stride[i], cfg.pad[i] = c.pad[i], cfg.dilation[i] = c.dilation[i];
+  cfg.groups = static_cast<int32_t>(c.groups), cfg.transposed = c.transposed, cfg.algo = c.algo;
+  cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = epilogue;
+  std::vector<int64_t> size = {c.n, s.channels, c.in[0], c.in[1], c.in[2], s.co, s.out[0], s.out[1], s.out[2], static_cast<int64_t>(acc)};
+  ConvRun r{std::vector<double>(static_cast<size_t>(c.n * s.co * s.out_plane), -77), {}};
+  r.writes.resize(r.result.size());
+  void* ptr[] = {x, w, r.result.data(), r.writes.data()};
+  Scratch scratch(scratch_bytes ? scratch_bytes(&cfg, s.k) : aotc_conv_scratch_bytes(&cfg, s.k, aotc::dtype_bytes(acc)));
+  volatile int32_t fault = 0;
+  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  const int64_t split = work ? static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1)) : 0;
+  e.fn(&args, split, work);
+  e.fn(&args, 0, split);
+  return r;
+}
+
+/// Every result written once and near the naive sum. x_at(n, channel, place), w_at(group, k of the group, output channel of the group),
+/// out_at(n, output channel, place) give indices; scale(magnitude): what errors are relative to.
+template <class X, class W, class Out, class Scale>
+void check_conv(const ConvCase& c, const ConvSizes& s, const ConvRun& run, Buffer& x, Buffer& w, X x_at, W w_at, Out out_at, Scale scale,
+                double tolerance) {
+  double worst = 0;
+  bool once = true;
+  for (int64_t n = 0; n < c.n; ++n)
+    for (int64_t o = 0; o < s.co; ++o)
+      for (int64_t p = 0; p < s.out_plane; ++p) {
+        double sum = 0, mag = 0;
+        const auto pos = place_of(p, s.out);
+        for (int64_t kk = 0; kk < s.k; ++kk) {
+          const auto tap = place_of(kk % s.taps, c.kernel);
+          int64_t at[3];
+          bool inside = true;
+          for (size_t i = 0; i < 3; ++i) {
+            if (c.transposed) {
+              const int64_t q = pos[i] + c.pad[i] - tap[i] * c.dilation[i];
+              inside = inside && q >= 0 && q % c.stride[i] == 0 && q / c.stride[i] < c.in[i];
+              at[i] = q / c.stride[i];
+            } else {
+              at[i] = pos[i] * c.stride[i] - c.pad[i] + tap[i] * c.dilation[i];
+              inside = inside && at[i] >= 0 && at[i] < c.in[i];
+            }
+          }
+          if (!inside) continue;
+          const int64_t place = (at[0] * c.in[1] + at[1]) * c.in[2] + at[2], g = o / c.cog;
+          const double v = x.get(x_at(n, g * c.cg + kk / s.taps, place)) * w.get(w_at(g, kk, o % c.cog));
+          sum += v;
+          mag += std::fabs(v);
+        }
+        const auto at = static_cast<size_t>(out_at(n, o, p));
+        once &= run.writes[at] == 1;
+        worst = std::max(worst, std::fabs(run.result[at] - sum) / (scale(mag) + 1e-30));
+      }
+  CHECK(once);
+  CHECK(worst <= tolerance);
+}
+
+inline int64_t blocks_of(int64_t a, int64_t by) { return (a + by - 1) / by; }
+
+using Rng = std::mt19937;
+inline int64_t pick(Rng& rng, std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; }
+inline int pick_int(Rng& rng, std::initializer_list<int64_t> xs) { return static_cast<int>(pick(rng, xs)); }
+
+}  // namespace kernel_test
