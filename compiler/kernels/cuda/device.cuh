@@ -356,23 +356,21 @@ template <class T> struct ReduceLogSumExp {
   }
 };
 
-template <class V> AOTC_DI V shuffle_up(V v, int by) {
+// A value of any size as f makes it of each of its 32-bit words.
+template <class V, class F> AOTC_DI V by_words(V v, F f) {
   constexpr int words = (sizeof(V) + 3) / 4;
   u32 w[words] = {};
   memcpy(w, &v, sizeof v);
 #pragma unroll
-  for (int i = 0; i < words; ++i) w[i] = __shfl_up_sync(0xffffffffu, w[i], by);
+  for (int i = 0; i < words; ++i) w[i] = f(w[i]);
   memcpy(&v, w, sizeof v);
   return v;
 }
+template <class V> AOTC_DI V shuffle_up(V v, int by) {
+  return by_words(v, [&](u32 w) { return __shfl_up_sync(0xffffffffu, w, by); });
+}
 template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
-  constexpr int words = (sizeof(V) + 3) / 4;
-  u32 w[words] = {};
-  memcpy(w, &v, sizeof v);
-#pragma unroll
-  for (int i = 0; i < words; ++i) w[i] = __shfl_xor_sync(0xffffffffu, w[i], lane_mask);
-  memcpy(&v, w, sizeof v);
-  return v;
+  return by_words(v, [&](u32 w) { return __shfl_xor_sync(0xffffffffu, w, lane_mask); });
 }
 // Every thread of the block, of Threads (a power of two, at least 32), gets the result. All threads must call it. Slot: two calls with the
 // same reducer and slot need a barrier between them.
