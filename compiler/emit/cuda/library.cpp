@@ -8,10 +8,8 @@
 #include "emit/cuda/loop_kernel.h"
 
 namespace aotc::emit::cuda {
-namespace {
 
-/// "static_cast<const float*>(a.ptr[2])"
-std::string pointer(DType t, size_t i, bool written = false) {
+std::string pointer(DType t, size_t i, bool written) {
   return fmt::format("static_cast<{}{}*>(a.ptr[{}])", written ? "" : "const ", c_type(t), i);
 }
 
@@ -20,6 +18,8 @@ std::string kernel(const char* header, const std::string& symbol, size_t n_ptr, 
   return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, n_size) +
          global_function(symbol, cluster, threads, 1, body);
 }
+
+namespace {
 
 const char* method(UpdateOrder order) { return order == UpdateOrder::by_line ? "by_line" : "by_element"; }
 

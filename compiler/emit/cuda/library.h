@@ -7,6 +7,13 @@
 
 namespace aotc::emit::cuda {
 
+/// The text of a kernel with n_ptr pointers and n_size int64 arguments, which its body finds in `a`; `header` of kernels/cuda has what it
+/// calls.
+std::string kernel(const char* header, const std::string& symbol, size_t n_ptr, size_t n_size, int cluster, int threads,
+                   const std::string& body);
+/// An argument as the body writes it: "static_cast<const float*>(a.ptr[2])".
+std::string pointer(DType t, size_t i, bool written = false);
+
 /// outer, n, inner, entries of a piece (a power of two); `blocks` of a cluster share a line.
 std::string emit_sort(DType t, bool descending, int blocks, int threads, const std::string& symbol);
 /// outer, n, inner, k.
