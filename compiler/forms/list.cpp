@@ -36,12 +36,24 @@ const Table& table_of(Arch arch) {
       &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {
-      &cuda::wgmma(),         &cuda::mma(),         &cuda::simt(),         // matrix products
-      &cuda::conv_mma(),      &cuda::conv_simt(),   &cuda::conv_points(),  // convolutions
-      &cuda::attention_mma(), &cuda::attention(),                          //
-      &cuda::sort(),          &cuda::topk(),        &cuda::scatter(),      // whole-tensor algorithms
-      &cuda::index_put(),     &cuda::recurrence(),  &copy(),               //
-      &cuda::loop_flat(),     &cuda::loop_serial(), &cuda::loop_row(),     // fused loops
+      &cuda::wgmma(),
+      &cuda::mma(),
+      &cuda::simt(),  // matrix products
+      &cuda::conv_mma(),
+      &cuda::conv_simt(),
+      &cuda::conv_points(),  // convolutions
+      &cuda::attention_mma(),
+      &cuda::attention(),  //
+      &cuda::sort(),
+      &cuda::topk_warps(),
+      &cuda::topk(),  // whole-tensor algorithms
+      &cuda::scatter(),
+      &cuda::index_put(),
+      &cuda::recurrence(),  //
+      &copy(),              //
+      &cuda::loop_flat(),
+      &cuda::loop_serial(),
+      &cuda::loop_row(),  // fused loops
   };
   return arch == Arch::x86_64 ? kCpu : kCuda;
 }

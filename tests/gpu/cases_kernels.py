@@ -134,6 +134,8 @@ case_of("sort_dynamic", lambda x: tuple(torch.sort(x, stable=True)), *[lambda n=
 for name, t in {**TYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int8}.items():
     case_of(f"topk_{name}", lambda x: (torch.topk(x, 5)[0], torch.topk(x, 7, dim=0, largest=False)[0], torch.topk(x, x.shape[1])[0]),
             lambda t=t: ((R(9, 333) * 50).to(t),))
+case_of("topk_short", lambda x: (*torch.topk(x, 4), *torch.topk(x, 40, dim=0, largest=False), *torch.topk(x, x.shape[1])),
+        lambda: (torch.randperm(300 * 17).view(300, 17).float() - 900,))
 case_of("topk_indices", lambda x: (*torch.topk(x, 13), *torch.topk(x, 3, dim=0, largest=False), x.kthvalue(4)[0]), lambda: (torch.randperm(5 * 4001).view(5, 4001).float() - 9000,))
 case_of("topk_nan", lambda x: torch.topk(x, 4)[0], lambda: (torch.tensor([3.0, float("nan"), -0.0, 0.0, float("inf"), -1.0, 7.0]),))
 

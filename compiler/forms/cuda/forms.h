@@ -13,6 +13,7 @@ const Form& conv_points();
 const Form& attention_mma();
 const Form& attention();
 const Form& sort();
+const Form& topk_warps();
 const Form& topk();
 const Form& scatter();
 const Form& index_put();

@@ -199,7 +199,8 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     CHECK(field(library("sort", t, 3, {4, 1000, 1}), "blocks") == 1);
     CHECK(field(library("sort", t, 3, {4, 1000000, 1}), "blocks") > 1);
     checked(library("sort", t, 3, {4, 1000, 1}));
-    checked(library("topk", t, 3, {4, 1000, 1, 10}));
+    CHECK(checked(library("topk", t, 3, {4, 1000, 1, 10})).choice.form->name() == "cuda_topk");
+    CHECK(checked(library("topk", t, 3, {4, 300, 1, 10})).choice.form->name() == "cuda_topk_warps");
     LibraryKernel s = library("scatter", t, 4, {2, 30, 40, 20, 40, 20, 40});
     s.attrs[Attr::dim] = int64_t{0};
     for (const char* reduce : {"none", "sum", "prod", "amax", "amin", "mean"}) {
@@ -250,6 +251,9 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
     loop::Module m;
     m.kernels.push(library("sort", t, 3, {4, 1000, 1}));
     m.kernels.push(library("topk", t, 3, {4, 1000, 1, 10}));
+    LibraryKernel few = library("topk", t, 3, {4, 300, 1, 10});
+    few.name += "_warps";
+    m.kernels.push(few);
     size_t n = 0;
     for (const char* reduce : {"none", "sum", "prod", "amax", "amin", "mean"}) {
       LibraryKernel s = library("scatter", t, 4, {2, 30, 40, 20, 40, 20, 40});

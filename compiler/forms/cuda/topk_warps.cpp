@@ -1,0 +1,54 @@
+// Selection along short lines (kernels/cuda/topk_warps.cuh): a warp a line, its entries in registers.
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/library_attrs.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kThreads = 256, kMostHeld = 16;
+
+class TopkWarps final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_topk_warps"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site& s) const override {
+    if (k.algorithm != "topk") return {false, ""};
+    const int64_t longest = s.syms.interval(k.sizes.at(1)).max;
+    if (longest > 32 * kMostHeld) return refuse("a warp takes lines of up to {} entries", 32 * kMostHeld);
+    return Fit::yes();
+  }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = kThreads;
+    f.grid[0] = min(ceildiv(k.sizes[0] * k.sizes[2], kThreads / 32), kMaxGrid);
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    using emit::cuda::pointer;
+    const DType t = k.params.begin()->dtype;
+    const int64_t held = (s.syms.interval(k.sizes[1]).max + 31) / 32;
+    return emit::cuda::kernel("topk_warps.cuh", symbol, 3, 4, 1, kThreads,
+                              fmt::format("  topk_warps<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n",
+                                          emit::cuda::c_type(t), flag(k, Attr::largest, true), std::max<int64_t>(held, 1), pointer(t, 0),
+                                          pointer(t, 1, true), pointer(DType::i64, 2, true)));
+  }
+};
+
+}  // namespace
+
+const Form& topk_warps() {
+  static const TopkWarps form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
