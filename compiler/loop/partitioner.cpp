@@ -237,11 +237,10 @@ void Partitioner::visit_pointwise(const Node& n) {
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;
   }
-  const bool in_row = stays_in_row(v);
   for (GroupId gr : groups) {
     const Exprs* at = only_index(v, gr);
     const Group& host = p_.groups[gr];
-    if (!in_row || host.kind != GroupKind::loop || host.nodes.size() > kMaxNodes || !at) continue;
+    if (!stays_in_row(v, gr) || host.kind != GroupKind::loop || host.nodes.size() > kMaxNodes || !at) continue;
     const Exprs& dims = g_.type(v).dims;
     const bool covers = covers_once(dims, *at, all_vars(host), host.syms) || (host.split && covers_once(dims, *at, host.outer, host.syms));
     if (covers && !makes_cycle(v, gr)) return store_in(n, gr, Exprs(*at), reason(v));
@@ -259,10 +258,11 @@ bool Partitioner::escapes(ValueId v, NodeId anchor) const {
   return false;
 }
 
-bool Partitioner::stays_in_row(ValueId v) const {
+bool Partitioner::stays_in_row(ValueId v, GroupId only) const {
   const Ints& row = row_dims_[v];
   if (row.empty()) return true;
   for (const Demand& d : demands_[v]) {
+    if (only != kNone<GroupId> && d.group != only) continue;
     const Group& gr = p_.groups[d.group];
     if (gr.kind != GroupKind::loop) return false;
     std::vector<SymId> along;

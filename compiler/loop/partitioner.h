@@ -70,7 +70,8 @@ class Partitioner {
   bool escapes(ValueId v, NodeId anchor) const;
   /// v uses reductions of its own row (a normalisation): whether all demands are from kernels that go along that row. Others had better
   /// read v than compute it from the stored results of the reductions.
-  bool stays_in_row(ValueId v) const;
+  bool stays_in_row(ValueId v) const { return stays_in_row(v, kNone<GroupId>); }
+  bool stays_in_row(ValueId v, GroupId only) const;  ///< of the demands of one kernel, which computes it for all
   void find_rows();
 
   void merge_siblings();
