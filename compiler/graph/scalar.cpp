@@ -60,8 +60,16 @@ uint16_t float_to_half(float f) {
 
 uint16_t float_to_bfloat(float f) {
   const uint32_t u = bits_of(f);
-  if (std::isnan(f)) return static_cast<uint16_t>((u >> 16) | 0x40u);
-  return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+  const bool nan = (u & 0x7fffffffu) > 0x7f800000u;  // without a branch: loops over it are vectors
+  return static_cast<uint16_t>(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+template <class F>
+static void store_halves(const double* src, std::byte* dst, int64_t count, F&& half) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t h = half(static_cast<float>(src[i]));
+    std::memcpy(dst + 2 * i, &h, 2);
+  }
 }
 
 void load_f64(DType t, const std::byte* src, double* dst, int64_t count) {
@@ -84,14 +92,8 @@ void store_f64(DType t, const double* src, std::byte* dst, int64_t count) {
   switch (t) {
     case DType::f64: std::memcpy(dst, src, count * sizeof(double)); return;
     case DType::f32: narrow<float>(src, dst, count); return;
-    case DType::bf16:
-    case DType::f16:
-      for (int64_t i = 0; i < count; ++i) {
-        const float f = static_cast<float>(src[i]);
-        const uint16_t h = t == DType::bf16 ? float_to_bfloat(f) : float_to_half(f);
-        std::memcpy(dst + 2 * i, &h, 2);
-      }
-      return;
+    case DType::bf16: return store_halves(src, dst, count, [](float f) { return float_to_bfloat(f); });
+    case DType::f16: return store_halves(src, dst, count, [](float f) { return float_to_half(f); });
     default: AOTC_CHECK(false, "{} is not a real floating type", dtype_name(t));
   }
 }
