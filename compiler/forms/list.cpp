@@ -26,7 +26,8 @@ const Table& table_of(Arch arch) {
       &cpu::conv_last_depthwise(),
       &cpu::conv_last_tiles(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
-      &cpu::attention(),  //
+      &cpu::attention_tiles(),
+      &cpu::attention(),  // attention: the last takes all
       &cpu::sort(),
       &cpu::topk(),
       &cpu::scatter(),  // whole-tensor algorithms

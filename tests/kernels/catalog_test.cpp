@@ -18,6 +18,8 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
        {"aotc_conv_last_bf16_avx2", "aotc_conv_last_bf16_avx512", "aotc_conv_last_bf16_avx512_bf16", "aotc_conv_last_tiles_bf16_amx"}},
       {"aotc_attention_bf16",
        {"aotc_attention_bf16_avx2", "aotc_attention_bf16_avx512", "aotc_attention_bf16_avx512", "aotc_attention_bf16_avx512"}},
+      {"aotc_attention_tiles_bf16",
+       {"aotc_attention_bf16_avx2", "aotc_attention_bf16_avx512", "aotc_attention_bf16_avx512", "aotc_attention_tiles_bf16_amx"}},
       {"aotc_sort_i64", {"aotc_sort_i64_avx2", "aotc_sort_i64_avx2", "aotc_sort_i64_avx2", "aotc_sort_i64_avx2"}},
   };
   for (const auto& row : kRows)

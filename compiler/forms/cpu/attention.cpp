@@ -1,4 +1,5 @@
-// aotc_attention: one pass (flash) over blocks of query rows and keys (kernels/cpu/attention.h).
+// aotc_attention and aotc_attention_tiles: one pass (flash) over blocks of query rows and keys (kernels/cpu/attention.h,
+// attention_tiles.h).
 #include <set>
 
 #include "aotc/detail/library_abi.h"
@@ -6,6 +7,7 @@
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/scratch.h"
+#include "forms/cpu/tile_cost.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
@@ -47,42 +49,75 @@ aotc_attn_config config_of(const Blocks& b) {
   return g;
 }
 
-class Attention final : public FormOf<AttentionKernel> {
+Sizes hinted(const AttentionKernel& k, const SymTable& syms) {
+  Sizes c = sizes_of(k, syms);
+  for (int64_t* x : {&c.batch, &c.heads, &c.kv_heads, &c.q_len, &c.kv_len, &c.e, &c.ev}) *x = std::max<int64_t>(*x, 1);
+  return c;
+}
+
+/// Queries of the heads that share one key head.
+int64_t rows_of(const Sizes& c) { return std::max<int64_t>(1, c.heads / c.kv_heads * c.q_len); }
+
+double cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
+  const Lanes lanes = lanes_of(c.dtype, machine);
+  const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block);
+  const double pairs = static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? 0.6 : 1.0);
+  double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
+  cycles += pairs * 12.0 / static_cast<double>(lanes.width);  // exponentials
+  const bool kept = c.kv_len <= b.kv_block;
+  if (rows > 4) cycles += 0.5 * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
+  cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(c.kv_len, b.kv_block)) * (20.0 + static_cast<double>(c.ev) / 8);
+  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * acc_bytes(c.dtype) > machine.l2_bytes / 2) cycles *= 1.1;
+  return cycles;
+}
+
+/// In tile registers: both products a block, the softmax between them, and keys and values copied to panels.
+double tiles_cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
+  const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block), heads = c.batch * c.kv_heads,
+                kvb = std::min<int64_t>(b.kv_block, c.kv_len);
+  const int64_t units = heads * blocks, q = ceil_div(rows, blocks), kv_blocks = ceil_div(c.kv_len, b.kv_block);
+  const double seen = c.causal ? 0.6 : 1.0, pairs = static_cast<double>(heads * rows) * static_cast<double>(c.kv_len) * seen;
+  double cycles = static_cast<double>(units * kv_blocks) * seen *
+                  (tile_cycles(q, kvb, ceil_div(c.e, 32), machine) + tile_cycles(q, c.ev, ceil_div(kvb, 32), machine));
+  cycles += pairs * 24.0 / 16;  // exponentials, scale and rounding
+  const double copied = static_cast<double>(heads * c.kv_len * (c.kv_len <= b.kv_block ? 1 : blocks));
+  cycles += copied * (kTransposeCycles * static_cast<double>(c.e) + kCopyCycles * static_cast<double>(c.ev));
+  cycles += static_cast<double>(heads * rows * kv_blocks) * (20.0 + static_cast<double>(c.ev) / 8);
+  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * 4 > machine.l2_bytes / 2) cycles *= 1.1;
+  return cycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
+}
+
+class Attention : public FormOf<AttentionKernel> {
  public:
   std::string_view name() const override { return "attention"; }
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
 
  protected:
+  /// What the library's entry is called without its dtype, what it should take, and its scratch.
+  virtual std::string_view entry() const { return "aotc_attention"; }
+  virtual double cycles(const Sizes& c, const Blocks& b, const Machine& machine) const { return cycles_of(c, b, machine); }
+  virtual int row_tile(const Sizes& c, const Machine& machine) const { return lanes_of(c.dtype, machine).mr; }
+  virtual Expr scratch(const AttentionKernel& k, const aotc_attn_config& g) const {
+    return attention_scratch(g, k.head_dim, k.v_dim, k.dtype == DType::f64 ? 8 : 4);
+  }
+
   std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
-    Sizes c = sizes_of(k, s.syms);
-    for (int64_t* x : {&c.batch, &c.heads, &c.kv_heads, &c.q_len, &c.kv_len, &c.e, &c.ev}) *x = std::max<int64_t>(*x, 1);
-    const Lanes lanes = lanes_of(c.dtype, s.machine);
-    const int64_t ab = acc_bytes(c.dtype), rows = std::max<int64_t>(1, c.heads / std::max<int64_t>(1, c.kv_heads) * c.q_len);
+    const Sizes c = hinted(k, s.syms);
+    const int64_t rows = rows_of(c);
     std::set<int> q_blocks;
-    for (int64_t tiles : {1, 2, 4, 5, 8, 10}) q_blocks.insert(static_cast<int>(std::min<int64_t>(rows, tiles * lanes.mr)));
+    for (int64_t tiles : {1, 2, 4, 5, 8, 10}) q_blocks.insert(static_cast<int>(std::min<int64_t>(rows, tiles * row_tile(c, s.machine))));
     std::vector<Candidate> all;
     for (int qb : q_blocks)
       for (int kvb : {64, 128, 256, 512}) {
         if (kvb > 64 && kvb / 2 >= c.kv_len) continue;
         const Blocks blocks_of{qb, kvb};
         Candidate r{pack(*this, blocks_of), Fit::yes(), 0};
-        const aotc_attn_config cfg = config_of(blocks_of);
-        r.fit = fits_scratch(aotc_attn_scratch_bytes(&cfg, c.e, c.ev, ab));
-        if (!r.fit) {
-          all.push_back(r);
-          continue;
+        r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks_of))));
+        if (r.fit) {
+          const int64_t units = c.batch * c.kv_heads * ceil_div(rows, qb);
+          r.cost_ns =
+              (cycles(c, blocks_of, s.machine) + static_cast<double>(units) * 400) * imbalance(units, s.machine.cores) * kNsPerCycle;
         }
-        const int64_t blocks = ceil_div(rows, qb), units = c.batch * c.kv_heads * blocks;
-        const double pairs = static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? 0.6 : 1.0);
-        double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
-        cycles += pairs * 12.0 / static_cast<double>(lanes.width);  // exponentials
-        const bool kept = c.kv_len <= kvb;
-        if (rows > 4) cycles += 0.5 * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
-        cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(std::max<int64_t>(c.kv_len, 1), kvb)) *
-                  (20.0 + static_cast<double>(c.ev) / 8);
-        if ((qb * kvb + kvb * (c.e + c.ev)) * ab > s.machine.l2_bytes / 2) cycles *= 1.1;
-        cycles += static_cast<double>(units) * 400;
-        r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
         all.push_back(r);
       }
     return all;
@@ -98,7 +133,7 @@ class Attention final : public FormOf<AttentionKernel> {
     const Blocks c = unpack<Blocks>(choice);
     StepSpec f;
     f.library = true;
-    f.symbol = fmt::format("aotc_attention_{}", symbol_dtype(k.dtype));
+    f.symbol = fmt::format("{}_{}", entry(), symbol_dtype(k.dtype));
     auto& s = f.sizes;
     s = {k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim};
     auto view = [&](const AttentionKernel::View& v) { s.insert(s.end(), {v.base, v.b, v.h, v.s, v.e}); };
@@ -109,7 +144,7 @@ class Attention final : public FormOf<AttentionKernel> {
     f.work = k.batch * k.kv_heads * ceildiv(rows, c.q_block);
     f.grain = grain_of(kGrainMacs, min(rows, c.q_block) * k.kv_len * (k.head_dim + k.v_dim), site.syms);
     const aotc_attn_config g = config_of(c);
-    f.scratch_bytes = attention_scratch(g, k.head_dim, k.v_dim, k.dtype == DType::f64 ? 8 : 4);
+    f.scratch_bytes = scratch(k, g);
     return f;
   }
 
@@ -126,7 +161,37 @@ class Attention final : public FormOf<AttentionKernel> {
   }
 };
 
+/// Products of bf16 in tile registers.
+class AttentionTiles final : public Attention {
+ public:
+  std::string_view name() const override { return "attention_tiles"; }
+
+ protected:
+  std::string_view entry() const override { return "aotc_attention_tiles"; }
+  double cycles(const Sizes& c, const Blocks& b, const Machine& machine) const override { return tiles_cycles_of(c, b, machine); }
+  int row_tile(const Sizes&, const Machine&) const override { return 32; }
+  /// `attention` stands in for a process that may not use the tiles.
+  Expr scratch(const AttentionKernel& k, const aotc_attn_config& g) const override {
+    return max(attention_tiles_scratch(g, k.head_dim, k.v_dim), Attention::scratch(k, g));
+  }
+  Fit fits(const AttentionKernel& k, const Site& s) const override {
+    if (k.dtype != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.dtype));
+    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    const int64_t rows = rows_of(hinted(k, s.syms));
+    if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);
+    return fits_scratch(s.syms.hint(scratch(k, config_of({static_cast<int>(std::min<int64_t>(rows, 32)), 64}))));  // the smallest candidate
+  }
+
+ private:
+  static constexpr int64_t kFewRows = 4;
+};
+
 }  // namespace
+
+const Form& attention_tiles() {
+  static const AttentionTiles form;
+  return form;
+}
 
 const Form& attention() {
   static const Attention form;

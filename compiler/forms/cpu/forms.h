@@ -13,6 +13,7 @@ const Form& conv_last_tiles();
 const Form& conv_last();
 const Form& conv_last_depthwise();
 const Form& conv_winograd();
+const Form& attention_tiles();
 const Form& attention();
 const Form& sort();
 const Form& topk();

@@ -34,6 +34,12 @@ Expr attention_scratch(const aotc_attn_config& c, const Expr& e, const Expr& ev,
   return Expr(base) + e * (bytes(1, 0) - base) + ceildiv(ev, AOTC_PANEL_N) * (bytes(0, AOTC_PANEL_N) - base);
 }
 
+Expr attention_tiles_scratch(const aotc_attn_config& c, const Expr& e, const Expr& ev) {
+  const auto bytes = [&](int64_t x, int64_t v) { return aotc_attn_tiles_scratch_bytes(&c, x, v); };
+  const int64_t base = bytes(0, 0);
+  return Expr(base) + ceildiv(e, 32) * (bytes(32, 0) - base) + ceildiv(ev, AOTC_PANEL_N) * (bytes(0, AOTC_PANEL_N) - base);
+}
+
 Expr recurrence_scratch(int cell, const Expr& hidden, const Expr& width, int64_t acc_bytes) {
   const auto bytes = [&](int64_t h, int64_t w) { return aotc_recurrence_scratch_bytes(cell, h, w, acc_bytes); };
   const int64_t base = bytes(0, 0), widest = bytes(0, 1) - base;

@@ -12,6 +12,7 @@ Expr gemm_scratch(const aotc_gemm_config& c, const Expr& k, int64_t acc_bytes, b
 Expr conv_scratch(const aotc_conv_config& c, const Expr& depth, int64_t acc_bytes);
 /// e, ev: sizes of the heads of q and k, and of v.
 Expr attention_scratch(const aotc_attn_config& c, const Expr& e, const Expr& ev, int64_t acc_bytes);
+Expr attention_tiles_scratch(const aotc_attn_config& c, const Expr& e, const Expr& ev);
 Expr recurrence_scratch(int cell, const Expr& hidden, const Expr& width, int64_t acc_bytes);
 
 }  // namespace aotc::forms::cpu

@@ -18,6 +18,44 @@ constexpr int64_t tile_steps(int64_t k) { return ceil_div(k, kTileK); }
 /// Elements from row to row of a copy of A: an odd number of cache lines, for rows a multiple of 512 bytes apart share cache sets.
 constexpr int64_t tile_pitch(int64_t k) { return (tile_steps(k) | 1) * kTileK; }
 
+/// rows x k elements at src[i*rs + j*cs] to rows `pitch` elements apart, each followed by zeros up to a multiple of kTileK.
+inline void copy_tile_rows(const bf16* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, bf16* dst, int64_t pitch) {
+  const int64_t whole = k / kTileK * kTileK, padded = ceil_div(k, kTileK) * kTileK;
+  if (cs == 1 || k == 1) {
+    const __mmask32 last = static_cast<__mmask32>((uint64_t{1} << (k - whole)) - 1);
+    for (int64_t i = 0; i < rows; ++i) {
+      const bf16* in = src + i * rs;
+      bf16* out = dst + i * pitch;
+      for (int64_t j = 0; j < whole; j += kTileK) _mm512_store_si512(out + j, _mm512_loadu_si512(in + j));
+      if (whole < k) _mm512_store_si512(out + whole, _mm512_maskz_loadu_epi16(last, in + whole));
+    }
+    return;
+  }
+  int64_t j0 = 0;
+  if (rs == 1) {  // columns are contiguous: 8 rows of 16 at a time
+    for (; j0 + 16 <= k; j0 += 16) {
+      int64_t i0 = 0;
+      for (; i0 + 8 <= rows; i0 += 8) {
+        __m256 r[8];
+        for (int j = 0; j < 8; ++j) {
+          const bf16* in = src + i0 + (j0 + 2 * j) * cs;
+          const __m128i even = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
+          const __m128i odd = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + cs));
+          r[j] = _mm256_castsi256_ps(_mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd)));
+        }
+        transpose8(r);
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(reinterpret_cast<float*>(dst + (i0 + i) * pitch + j0), r[i]);
+      }
+      for (; i0 < rows; ++i0)
+        for (int64_t j = j0; j < j0 + 16; ++j) dst[i0 * pitch + j] = src[i0 + j * cs];
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = j0; j < k; ++j) dst[i * pitch + j] = src[i * rs + j * cs];
+    for (int64_t j = k; j < padded; ++j) dst[i * pitch + j].bits = 0;
+  }
+}
+
 /// 16 rows of A: 64 bytes a row and step.
 struct TileRows {
   const char* at;

@@ -141,6 +141,37 @@ TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has 
       }
 }
 
+TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows and others not") {
+  const SymTable syms;
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+    for (DType t : {DType::f32, DType::f16, DType::bf16})
+      for (int64_t q : {1, 2, 33, 128, 4096})
+        for (int64_t e : {1, 64, 500, 2000}) {
+          INFO(isa_name(isa) << " " << dtype_name(t) << " " << q << " " << e);
+          loop::AttentionKernel a;
+          a.name = "attention", a.dtype = t;
+          a.batch = 1, a.heads = 8, a.kv_heads = 4, a.q_len = q, a.kv_len = 1000, a.head_dim = a.v_dim = e;
+          a.q.param = a.k.param = a.v.param = a.out.param = a.params.push({"p", loop::ParamRole::input, t, {}});
+          const Machine machine = machine_of(isa, 4);
+          const loop::Kernel kernel = a;
+          const Site site{kernel, syms, machine};
+          const Decision d = decide(site);
+          const bool tiles = isa == Isa::amx && t == DType::bf16 && q > 2;
+          if (e == 64) CHECK((d.choice.form->name() == "attention_tiles") == tiles);
+          for (const Candidate& c : d.candidates) {
+            if (c.choice.form->name() != "attention_tiles") continue;
+            CHECK((tiles || (!c.fit && !c.fit.why.empty())));
+            if (!c.fit) continue;
+            CHECK(check(c.choice));
+            aotc_attn_config g{};
+            g.q_block = field(c.choice, "q_block"), g.kv_block = field(c.choice, "kv_block");
+            const int64_t scratch = c.choice.form->step(site, c.choice).scratch_bytes.as_const().value();
+            CHECK(scratch >= aotc_attn_tiles_scratch_bytes(&g, e, e));
+            CHECK(scratch >= aotc_attn_scratch_bytes(&g, e, e, 4));
+          }
+        }
+}
+
 TEST_CASE("convolutions and attention always fit") {
   for (int64_t c : {1, 3, 64, 2048})
     for (int64_t hw : {1, 7, 56, 224})

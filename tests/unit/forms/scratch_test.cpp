@@ -112,6 +112,7 @@ TEST_CASE("scratch expressions are the formulas of the kernels") {
         aotc_attn_config a{};
         a.q_block = 32, a.kv_block = 96;
         CHECK(value(cpu::attention_scratch(a, k, other, bytes)) == aotc_attn_scratch_bytes(&a, k, other, bytes));
+        CHECK(value(cpu::attention_tiles_scratch(a, k, other)) == aotc_attn_tiles_scratch_bytes(&a, k, other));
         for (const int cell : {AOTC_CELL_LSTM, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU})
           CHECK(value(cpu::recurrence_scratch(cell, k, other, bytes)) == aotc_recurrence_scratch_bytes(cell, k, other, bytes));
       }

@@ -206,6 +206,14 @@ static inline int64_t aotc_attn_scratch_bytes(const aotc_attn_config* c, int64_t
   return (2 * q * e + kv * e + kv * evp + 2 * q * kv + q * evp + 4 * q) * acc_bytes + 1024;
 }
 
+/* ---- attention_tiles: the same with bf16 in tile registers; isa amx. As gemm_tiles is to gemm. scratch: the larger of both. */
+static inline int64_t aotc_attn_tiles_scratch_bytes(const aotc_attn_config* c, int64_t e, int64_t ev) {
+  int64_t q = (c->q_block + 15) / 16 * 16, kv = c->kv_block, ev_panels = (ev + AOTC_PANEL_N - 1) / AOTC_PANEL_N;
+  int64_t e_steps = (e + 31) / 32, kv_steps = kv / 32;
+  int64_t panels = (kv / AOTC_PANEL_N * e_steps + ev_panels * kv_steps) * 2048, rows = q * (e_steps + kv_steps + 2) * 64;
+  return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + panels + rows + q * (kv + ev_panels * AOTC_PANEL_N + 3) * 4 + 1024;
+}
+
 /* ---- whole-tensor algorithms; x is seen as [outer, n, inner] around the dim -----------------------------------------------------------
  * All for every dtype of dtype.h up to f64 (bool too; scatter with a reduction and index_put with accumulate are not defined for bool's
  * arithmetic beyond "or"/"and"), only in isa avx2.

@@ -1,0 +1,204 @@
+#pragma once
+// What the attention kernels have in common: their operands, masks, and the softmax of a row that is seen block of keys by block of keys.
+//
+// A work unit is a block of rows (query heads of one key head, query positions). A row's maximum and sum are carried along; what was summed
+// under an older maximum is scaled down. Exponents are to base 2, with log2(e) in the scale.
+#include "panels.h"
+
+namespace {
+
+constexpr double kLog2e = 1.4426950408889634;
+
+/// 2^f on [-0.5, 0.5], relative error 2e-8.
+constexpr float kExp2[] = {1.0f, 0.69314718246f, 0.24022650719f, 0.05550327152f, 0.0096180253f, 0.001340043265f, 0.000154697321705f};
+
+/// 2^x for x <= 0; below 2^-126 zero; a NaN stays one.
+inline Vec<float>::V exp2_lanes(Vec<float>::V x) {
+  using V = Vec<float>;
+#if defined(__AVX512F__)
+  x = _mm512_max_ps(_mm512_set1_ps(-127.0f), x);  // max(limit, NaN) is NaN
+  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
+#else
+  x = _mm256_max_ps(_mm256_set1_ps(-127.0f), x);
+  const __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 scale = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+#endif
+  const V::V f = x - n;
+  V::V p = V::set1(kExp2[6]);
+#pragma GCC unroll 8
+  for (int i = 5; i >= 0; --i) p = V::fma(p, f, V::set1(kExp2[i]));
+  return p * scale;
+}
+inline float exp2_of(float x) {
+  float t[Vec<float>::kLanes];
+  Vec<float>::store(t, exp2_lanes(Vec<float>::set1(x)));
+  return t[0];
+}
+inline double exp2_of(double x) { return __builtin_exp2(x); }
+
+inline float sum_lanes(Vec<float>::V v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(v);
+#else
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+#endif
+}
+
+/// s[i] = 2^(s[i] - m); returns the sum.
+inline float softmax_row(float* s, int64_t len, float m) {
+  using V = Vec<float>;
+  V::V sum = V::zero();
+  const V::V mv = V::set1(m);
+  int64_t i = 0;
+  for (; i + V::kLanes <= len; i += V::kLanes) {
+    const V::V p = exp2_lanes(V::load(s + i) - mv);
+    V::store(s + i, p);
+    sum += p;
+  }
+  float total = sum_lanes(sum);
+  for (; i < len; ++i) total += s[i] = exp2_of(s[i] - m);
+  return total;
+}
+inline double softmax_row(double* s, int64_t len, double m) {
+  double sum = 0;
+  for (int64_t i = 0; i < len; ++i) sum += s[i] = exp2_of(s[i] - m);
+  return sum;
+}
+
+/// The largest of s; NaN is not seen here (it comes back through the exponent).
+inline float max_row(const float* s, int64_t len) {
+  using V = Vec<float>;
+  float m = -__builtin_inff();
+  int64_t i = 0;
+  if (len >= V::kLanes) {
+    V::V mv = V::load(s);
+    for (i = V::kLanes; i + V::kLanes <= len; i += V::kLanes) mv = V::max(V::load(s + i), mv);
+    float t[V::kLanes];
+    V::store(t, mv);
+    for (float x : t) m = x > m ? x : m;
+  }
+  for (; i < len; ++i) m = s[i] > m ? s[i] : m;
+  return m;
+}
+inline double max_row(const double* s, int64_t len) {
+  double m = -__builtin_inf();
+  for (int64_t i = 0; i < len; ++i) m = s[i] > m ? s[i] : m;
+  return m;
+}
+
+template <class E, class Acc>
+struct AttentionRows {
+  static constexpr int64_t kPanel = AOTC_PANEL_N;
+
+  const aotc_kargs* args;
+  const aotc_attn_config* cfg;
+  const int64_t* z;
+  int64_t group, rows, len, e, ev, evp, kvb;
+
+  explicit AttentionRows(const aotc_kargs* a) : args(a), cfg(static_cast<const aotc_attn_config*>(a->config)), z(a->size) {
+    group = z[AOTC_ATTN_HKV] ? z[AOTC_ATTN_H] / z[AOTC_ATTN_HKV] : 0;
+    rows = group * z[AOTC_ATTN_L];
+    len = z[AOTC_ATTN_S], e = z[AOTC_ATTN_E], ev = z[AOTC_ATTN_EV], evp = ceil_div(ev, kPanel) * kPanel;
+    kvb = cfg->kv_block;
+  }
+
+  template <class T>
+  const T* at(int ptr, int first) const {  // base of one of the five views
+    return static_cast<const T*>(args->ptr[ptr]) + z[first];
+  }
+
+  /// A mask's value for base 2. What is finite stays so: a row whose every key is hidden by the lowest number attends to all alike.
+  static Acc added(Acc mask) {
+    const Acc lowest = sizeof(Acc) == 8 ? Acc(-0x1.fffffffffffffp+1023) : Acc(-0x1.fffffep+127f), x = mask * Acc(kLog2e);
+    return mask < lowest ? mask : x < lowest ? lowest : x;
+  }
+
+  /// Scores of row r (of all rows) against keys [s0, s1): mask and causality.
+  void mask_row(Acc* row, int64_t b, int64_t hkv, int64_t r, int64_t s0, int64_t s1) const {
+    const int64_t h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L], n = s1 - s0;
+    const Acc none = -static_cast<Acc>(__builtin_inf());
+    if (cfg->mask_ptr >= 0) {
+      const int64_t me = z[AOTC_ATTN_M_E];
+      const int64_t off = b * z[AOTC_ATTN_M_B] + h * z[AOTC_ATTN_M_H] + pos * z[AOTC_ATTN_M_S] + s0 * me;
+      if (cfg->mask_dtype == AOTC_DTYPE_BOOL) {
+        const uint8_t* mk = at<uint8_t>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
+        if (me == 1)
+          for (int64_t i = 0; i < n; ++i) row[i] = mk[i] ? row[i] : none;
+        else
+          for (int64_t i = 0; i < n; ++i) row[i] = mk[i * me] ? row[i] : none;
+      } else if (cfg->mask_dtype == AOTC_DTYPE_F32) {
+        const float* mk = at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
+        if (me == 1)
+          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i]));
+        else
+          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i * me]));
+      } else {
+        const E* mk = at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
+        for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(to_acc(mk[i * me])));
+      }
+    }
+    if (cfg->causal)
+      for (int64_t i = max_of<int64_t>(pos + 1 - s0, 0); i < n; ++i) row[i] = none;
+  }
+
+  /// Row r of the queries of batch b and key head hkv.
+  const E* query(int64_t b, int64_t hkv, int64_t r) const {
+    return at<E>(cfg->q_ptr, AOTC_ATTN_Q_BASE) + b * z[AOTC_ATTN_Q_B] + (hkv * group + r / z[AOTC_ATTN_L]) * z[AOTC_ATTN_Q_H] +
+           r % z[AOTC_ATTN_L] * z[AOTC_ATTN_Q_S];
+  }
+
+  /// The keys that some row of [r0, r1) may see end here.
+  int64_t keys_end(int64_t r0, int64_t r1) const {
+    if (!cfg->causal) return len;
+    int64_t last = 0;
+    for (int64_t r = r0; r < r1; ++r) last = max_of(last, r % z[AOTC_ATTN_L] + 1);
+    return min_of(len, last);
+  }
+
+  /// Scores of a row, masked, to exponents under its largest so far, m; l: their sum so far. Returns what older sums are to be multiplied
+  /// by.
+  static Acc exponents(Acc* row, int64_t width, Acc& m, Acc& l) {
+    const Acc top = max_row(row, width), now = m > top ? m : top;
+    if (now == -static_cast<Acc>(__builtin_inf())) {  // nothing to attend to yet, unless it is NaN
+      Acc bad = 0;
+      for (int64_t j = 0; j < width; ++j) bad += row[j] != row[j] ? row[j] : Acc(0), row[j] = row[j] != row[j] ? row[j] : Acc(0);
+      l += bad;
+      return 1;
+    }
+    const Acc down = m == now ? Acc(1) : exp2_of(m - now);
+    l = l * down + softmax_row(row, width, now);
+    m = now;
+    return down;
+  }
+
+  /// Stores n rows from r0 on: their weighted sums o over their sums l.
+  void store(int64_t b, int64_t hkv, int64_t r0, int64_t n, const Acc* o, const Acc* l) const {
+    E* out = static_cast<E*>(args->ptr[cfg->out_ptr]) + z[AOTC_ATTN_O_BASE] + b * z[AOTC_ATTN_O_B];
+    const int64_t oe = z[AOTC_ATTN_O_E];
+    const Acc nowhere = cfg->nan_rows && len > 0 ? static_cast<Acc>(__builtin_nanf("")) : Acc(0);  // of a row that attends nowhere
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t r = r0 + i, h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L];
+      E* row = out + h * z[AOTC_ATTN_O_H] + pos * z[AOTC_ATTN_O_S];
+      const Acc inv = l[i] == 0 ? nowhere : Acc(1) / l[i];
+      if (oe == 1)
+        for (int64_t c = 0; c < ev; ++c) from_acc(o[i * evp + c] * inv, row + c);
+      else
+        for (int64_t c = 0; c < ev; ++c) from_acc(o[i * evp + c] * inv, row + c * oe);
+    }
+  }
+
+  /// unit(batch, key head, first row, last row + 1, batch and key head as one number) for each of the work units.
+  template <class F>
+  void each_unit(int64_t begin, int64_t end, F&& unit) const {
+    const int64_t blocks = ceil_div(rows, cfg->q_block);
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t rb = u % blocks, head = u / blocks;
+      unit(head / z[AOTC_ATTN_HKV], head % z[AOTC_ATTN_HKV], rb * rows / blocks, (rb + 1) * rows / blocks, head);
+    }
+  }
+};
+
+}  // namespace
