@@ -127,7 +127,7 @@ def an_archive_gives_the_same_bytes_under_any_name(b):
     renamed = b.at("elsewhere/renamed.pt2")
     shutil.copy(PT2, renamed)
     made = []
-    for pt2, so in ((PT2, b.at("one.so")), (renamed, b.at("elsewhere/two.so"))):
+    for pt2, so in ((PT2, b.at("one.so")), (renamed, b.at("elsewhere/one.so"))):  # SONAME: the file name
         b.ok("build", pt2, "-o", so)
         made.append(open(so, "rb").read())
     assert made[0] == made[1], "the artifact depends on the names of the files"
