@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "aotc/detail/library_abi.h"
 #include "aotc/dtype.h"
 #include "decompose/table.h"
 #include "emit/cuda/code.h"
@@ -80,6 +81,7 @@ bool on_cuda(const Kind& kind, DType t) {
   loop::LibraryKernel library;
   library.algorithm = entry;
   library.params.push({"x", loop::ParamRole::input, t, {}});
+  library.sizes.assign(AOTC_ATTN_SIZES, Expr(1));  // as many as any kind has
   return has_cuda_form(library);
 }
 
