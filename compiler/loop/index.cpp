@@ -348,6 +348,9 @@ std::optional<Affine> affine(const Expr& e, const std::vector<SymId>& vars) {
 }
 
 bool covers_once(const Exprs& dims, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms) {
+  // A part of a cat is read at indices outside of it too, where it is not chosen: an offset does not show those of a dim of one element.
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].is(1) && !idx[d].is(0) && !syms.proves_eq(idx[d], 0)) return false;
   auto a = affine(linearise(dims, idx, syms), vars);
   if (!a || !a->base.is(0)) return false;
   std::vector<bool> used(vars.size(), false);

@@ -202,7 +202,11 @@ bool Partitioner::makes_cycle(ValueId v, GroupId gr) {
   // The groups that would wait for gr: readers of v and of whatever v becomes a part of.
   std::set<GroupId> targets;
   for (ValueId w = v;;) {
-    for (const Demand& d : demands_[w]) targets.insert(p_.groups[d.group].host == kNone<GroupId> ? d.group : p_.groups[d.group].host);
+    for (const Demand& d : demands_[w]) {
+      const GroupId reader = p_.groups[d.group].host == kNone<GroupId> ? d.group : p_.groups[d.group].host;
+      if (reader == gr && w != v) return true;  // it would read the whole while it writes this part of it
+      targets.insert(reader);
+    }
     if (p_.place[w].into == kNone<NodeId>) break;
     w = g_.nodes[p_.place[w].into].outputs[0];
   }
