@@ -285,7 +285,10 @@ InstId KernelBuilder::pointwise(const Node& n, const std::vector<InputRead>& rea
   if (n.op == Op::cast) return cast(eval(reads[0].value, reads[0].at, mask), compute_type(t));
   std::vector<InstId> args;
   for (const InputRead& r : reads) args.push_back(eval(r.value, r.at, mask));
-  if (n.op == Op::bitcast) return cast(op(Op::bitcast, t, {cast(args[0], g_.type(n.inputs[0]).dtype)}), compute_type(t));
+  if (n.op == Op::bitcast || n.op == Op::nextafter) {  // these see the bits of their own type
+    for (size_t i = 0; i < args.size(); ++i) args[i] = cast(args[i], g_.type(n.inputs[i]).dtype);
+    return cast(op(n.op, t, std::move(args)), compute_type(t));
+  }
   return op(n.op, compute_type(t), std::move(args));
 }
 

@@ -41,6 +41,7 @@ uint8_t representable(const IdVec<InstId, Inst>& insts, const Inst& i, const std
     case Op::copysign: return of(0);
     case Op::minimum:
     case Op::maximum: return of(0) & of(1);
+    case Op::nextafter: return bit_of(i.dtype);
     case Op::where: return of(1) & of(2);
     default: return 0;
   }

@@ -90,7 +90,9 @@ for text in ("x.mT.contiguous()", "x.permute(2, 0, 1).contiguous()", "x.mT.resha
 case("products of a chain in the order of the fewest multiplications", "x: float32[8,8] special, y: float32[8,32], z: float32[32,4] special", ["a = torch.linalg.multi_dot([x, y, z])", "b = torch.chain_matmul(x, x, x)", "c = torch.linalg.multi_dot([z.mT, y.mT, x, x[0]])"], "a, b, c")
 case("sizes times a decimal", "x: float32[1,2,A]", ["y = F.interpolate(x, scale_factor=1.7)", "z = F.interpolate(x, scale_factor=1.3, mode='linear')"], "y, z")
 
+# Numbers of 16 bits, NaN and infinity
 
+case("the next number of each type", "x: {T}[5,9] special, y: {T}[5,9] special", ["a = torch.nextafter(x, y)", "b = x * 2", "c = torch.nextafter(b, y)", "d = torch.gt(c, b)", "e = torch.nextafter(a, b).to(torch.float64)"], "a, c, d, e", FLOATS)
 case("parts of one element in rows", "x: {T}[5,2], y: {T}[5,2]", ["a = torch.cat([-x[:, 1:], x[:, :1]], -1) * y + x", "b = F.rms_norm(a, (5, 2), None, eps=1e-5)", "c = F.group_norm(a, 1)", "d = x[:, 1:] * 3"], "b, c, d", FLOATS[:1])
 case("a cross product in rows", "x: {T}[6,3], y: {T}[6,3]", ["a = F.layer_norm(torch.linalg.cross(x, y), (3,))", "b = F.batch_norm(a, None, None, None, None, True, 0.1, 1e-3)"], "a, b", FLOATS[:2])
 case("a part is read with the whole that it is a part of", "x: {T}[7,9], y: float64[1], i: int64[5] ints 0 7", ["c = torch.cat([torch.index_select(x, 0, i).reshape(-1), y])", "a = torch.trunc(c * 3)", "b = torch.diff(c)", "d = torch.cat([torch.exp(x), x + 1], 1)", "e = d[:, 1:] - d[:, :-1]", "f = d.sum(0)"], "a, b, e, f", (torch.int16, torch.float32))

@@ -54,6 +54,14 @@ constexpr BoolOp kBoolOps[] = {{Op::lt, "v_lt", true},
                                {Op::bitwise_not, "v_logical_not", false},
                                {Op::sub, "v_bit_xor", false}};
 
+/// Operators of 16-bit floats that are not a rounding of what f32 gives.
+struct HalfOp {
+  Op op;
+  DType type;
+  const char* fn;
+};
+constexpr HalfOp kHalfOps[] = {{Op::nextafter, DType::f16, "v_nextafter_f16"}, {Op::nextafter, DType::bf16, "v_nextafter_bf16"}};
+
 }  // namespace
 
 std::string elem_type(DType t) { return row(t).elem; }
@@ -100,6 +108,8 @@ std::string pointwise(Op op, const std::vector<std::string>& args, const std::ve
   if (in.at(0) == DType::boolean)
     for (const BoolOp& b : kBoolOps)
       if (b.op == op) return b.swap ? call(b.fn, {args[1], args[0]}) : call(b.fn, args);
+  for (const HalfOp& h : kHalfOps)
+    if (h.op == op && h.type == in[0]) return call(h.fn, args);
   const std::string y = call("v_" + std::string(op_name(op)), args);
   const char* wrap = op == Op::where ? nullptr : row(out).wrap;
   return wrap ? call(wrap, {y}) : y;

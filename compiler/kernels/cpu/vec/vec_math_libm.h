@@ -62,6 +62,19 @@ AOTC_LIBM2(atan2)
 AOTC_LIBM2(hypot)
 AOTC_LIBM2(nextafter)
 #undef AOTC_LIBM2
+/// The bits of the 16-bit number after a, whose bits these are, towards b.
+AOTC_F i32v bits_after(i32v u, f32v a, f32v b) {
+  const i32v away = ~(v_gt(b, a) ^ v_gt(a, kf(0)));  // from zero
+  return sel(v_eq(a, kf(0)), sel(v_lt(b, kf(0)), ki(0x8001), ki(1)), sel(away, u + 1, u - 1));
+}
+AOTC_F f32v v_nextafter_f16(f32v a, f32v b) {
+  const f32v y = f32_of_f16(cut16(bits_after(ext32(f16_of_f32(a)), a, b)));
+  return sel(v_eq(a, b), b, sel(v_isnan(a) | v_isnan(b), a + b, y));
+}
+AOTC_F f32v v_nextafter_bf16(f32v a, f32v b) {
+  const f32v y = as_f32(bits_after((i32v)bf16_bits(a), a, b) << 16);
+  return sel(v_eq(a, b), b, sel(v_isnan(a) | v_isnan(b), a + b, y));
+}
 extern "C" double pow(double, double) noexcept;
 extern "C" float powf(float, float) noexcept;
 AOTC_F f64v v_pow(f64v x, f64v y) {
