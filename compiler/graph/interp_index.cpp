@@ -83,14 +83,15 @@ void gather(Eval& e) {
 
 template <class T>
 T combine(const std::string& kind, T a, T b) {
+  if (kind == "none") return b;  // the last one stays
   if (kind == "sum" || kind == "mean") return a + b;
   if (kind == "prod") return a * b;
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(a) || std::isnan(b)) return std::nan("");
   }
   if (kind == "amax") return std::max(a, b);
-  if (kind == "amin") return std::min(a, b);
-  return b;  // none: the last one stays
+  AOTC_CHECK(kind == "amin", "scatter by '{}'", kind);
+  return std::min(a, b);
 }
 
 template <class T>
