@@ -126,7 +126,42 @@ constexpr Row kRows[] = {
     {"as_strided", strided},
 };
 
+bool windows_overlap(Rule& r) {
+  const std::optional<int64_t> size = r.sym("size").as_const();
+  return !size || *size > r.integer("step");
+}
+
+/// Strides in order, each past what those before it reach.
+bool strides_overlap(Rule& r) {
+  const std::vector<Expr> sizes = r.syms("size"), strides = r.syms("stride");
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const std::optional<int64_t> n = sizes[i].as_const(), stride = strides[i].as_const();
+    if (!n || !stride) return true;
+    if (*n > 1) steps.emplace_back(*stride, *n);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [stride, n] : steps) {
+    if (stride <= reach) return true;
+    reach += (n - 1) * stride;
+  }
+  return false;
+}
+
+struct OverlapRow {
+  std::string_view view;
+  bool (*overlaps)(Rule&);
+};
+constexpr OverlapRow kOverlaps[] = {{"unfold", windows_overlap}, {"as_strided", strides_overlap}};
+
 }  // namespace
+
+bool may_overlap(Rule& r) {
+  const std::string_view name = base_name(r.node.target);
+  return std::any_of(std::begin(kOverlaps), std::end(kOverlaps),
+                     [&](const OverlapRow& row) { return row.view == name && row.overlaps(r); });
+}
 
 ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result) {
   const std::string_view name = base_name(r.node.target);

@@ -8,4 +8,7 @@ namespace aotc::decompose {
 /// slice); kNone for views that have none, and then every element is written to its place.
 ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result);
 
+/// Whether elements of the view that the node makes may share memory with one another.
+bool may_overlap(Rule& r);
+
 }  // namespace aotc::decompose

@@ -98,30 +98,53 @@ ValueId Env::get(const std::string& name) {
   if (t.kind == Kind::same) {
     t.value = get(t.parent);
   } else {
-    t.value = view_again(name, t, false);
+    t.value = view_again(name, t, kNone<ValueId>);
   }
   t.version = version->second;
   return t.value;
 }
 
-ValueId Env::view_again(const std::string& name, const Tensor& t, bool places) {
-  const ValueId parent = places ? get(t.parent) : kNone<ValueId>;
+ValueId Env::view_again(const std::string& name, const Tensor& t, ValueId places) {
   std::map<std::string, ValueId> again;
   std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
   Rule r(b_, program_, *t.node, *this);
   r.pairs = touches_complex(program_, *t.node);
-  r.places = places;
+  r.places = places != kNone<ValueId>;
   const RuleFn fn = r.pairs ? find_complex_rule(t.node->target) : find_rule(t.node->target);
   AOTC_CHECK(fn, "a view by {}, which has no rule", t.node->target);
-  if (places) {
-    const std::vector<Expr> dims = b_.dims(parent), flat = {product(dims)};
-    places_ = iota(b_, flat, 0).reshape(dims);
+  if (r.places) {
+    places_ = places;
     place_of_ = &t.parent;
   }
   fn(r);
   place_of_ = nullptr;
   capture_ = outer;
   return again.at(t.node->results.empty() ? name : result_names(*t.node).at(t.result));
+}
+
+ValueId Env::places_in(const std::string& name, const std::string& of) {
+  if (name == of) {
+    const std::vector<Expr> dims = b_.dims(get(of)), flat = {product(dims)};
+    return iota(b_, flat, 0).reshape(dims);
+  }
+  const Tensor t = find(name);
+  const ValueId parent = places_in(t.parent, of);
+  if (t.kind == Kind::same) return parent;
+  const ValueId places = view_again(name, t, parent);
+  if (b_.type(places).dtype != DType::i64)
+    throw Refused{fmt::format("an in-place write through {} is not supported", t.node->target), "export with run_decompositions()"};
+  return places;
+}
+
+std::string Env::beneath_overlap(const std::string& name) {
+  std::string found;
+  for (std::string at = name; find(at).kind == Kind::view || find(at).kind == Kind::same; at = find(at).parent) {
+    const Tensor& t = find(at);
+    if (t.kind == Kind::same || touches_complex(program_, *t.node)) continue;
+    Rule r(b_, program_, *t.node, *this);
+    if (may_overlap(r)) found = t.parent;
+  }
+  return found;
 }
 
 void Env::define(const std::string& name, ValueId v) {
@@ -164,6 +187,13 @@ void Env::write(const std::string& name, ValueId v) {
     throw Refused{fmt::format("an in-place write to '{}', which may be a view or a copy", name), "export with run_decompositions()"};
   if (t.kind == Kind::same) {
     write(t.parent, v);
+  } else if (const std::string below = beneath_overlap(name); !below.empty()) {
+    // Only what is written, by places: elements that others of a view share must not bring back their old values. The view is read again.
+    if (b_.type(get(below)).dtype != b_.type(v).dtype)
+      throw Refused{"an in-place write through a view of another type, of a view whose elements share memory",
+                    "clone the tensor before the write"};
+    write(below, write_places({b_, get(below)}, {b_, v}, {b_, places_in(name, below)}));
+    return;
   } else {
     const ValueId parent = get(t.parent);
     ValueId whole = kNone<ValueId>;
@@ -171,12 +201,7 @@ void Env::write(const std::string& name, ValueId v) {
       Rule r(b_, program_, *t.node, *this);
       whole = write_back(r, parent, v, t.result);
     }
-    if (whole == kNone<ValueId>) {
-      const ValueId places = view_again(name, t, true);
-      if (b_.type(places).dtype != DType::i64)
-        throw Refused{fmt::format("an in-place write through {} is not supported", t.node->target), "export with run_decompositions()"};
-      whole = write_places({b_, parent}, {b_, v}, {b_, places});
-    }
+    if (whole == kNone<ValueId>) whole = write_places({b_, parent}, {b_, v}, {b_, places_in(name, t.parent)});
     write(t.parent, whole);
   }
   t.value = v;

@@ -50,8 +50,12 @@ class Env final : public TensorEnv {
   void note_aliases(const import::PNode& node);
   void run_in_place(const import::PNode& node, RuleFn fn);
   void run_view_in_place(const import::PNode& node, std::string_view functional);
-  /// What the view's rule gives now. With `places`, for the places of the parent's elements in its stead.
-  ValueId view_again(const std::string& name, const Tensor& t, bool places);
+  /// What the view's rule gives now. With `places`, for these places of the parent's elements in its stead.
+  ValueId view_again(const std::string& name, const Tensor& t, ValueId places);
+  /// The places in `of`, which it is a view of (of a view, and so on), that the elements of `name` have.
+  ValueId places_in(const std::string& name, const std::string& of);
+  /// The tensor that `name` is a view of through the outermost of its views whose elements may share memory; empty where none does.
+  std::string beneath_overlap(const std::string& name);
 
   Builder& b_;
   const import::Program& program_;

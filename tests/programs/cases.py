@@ -73,6 +73,11 @@ case("squeezed in place", "x: float32[1,4]", ["y = x * 1", "y.squeeze_(0)", "y.a
 case("transposed square in place", "x: float32[4,4]", ["y = x.clone()", "v = y[1]", "y.transpose_(0, 1)", "y[0].add_(5)", "w = v * 1"], "y, v, w")
 case("a write whose source overlaps it", "x: float32[6]", ["x[1:].copy_(x[:-1].clone())", "x[:3] += x[3:]", "y = x * 2"], "x, y")
 case("states written through views", "s: float32[3,3] const", ["s.diagonal().add_(1)", "y = s.sum(0)"], "y")
+# Views whose elements share memory, written where they do not
+for view in ("x.unfold(1, 2, 1)[:, ::2]", "x.unfold(1, 4, 3).diagonal()", "x.unfold(0, 3, 1)[1]", "x.unfold(0, 3, 2).select(-1, 1)", "x.as_strided((4, 4), (2, 1), 3)[::2]", "x.as_strided((3, 3), (3, 1), 1).unfold(0, 2, 1)[:, 1, 1]"):
+    for how in ("b.add_(1)", "b.copy_(torch.ones_like(b))", "b[0] = 5"):
+        case(f"{how} through {view}", "x: {T}[4,8]", [f"b = {view}", "a = x[1]", how, "c = b * 2", "d = a + 0"], "a, b, c, d, x", (torch.float32, torch.int32))
+case("a view whose elements share memory, moving sizes", "x: float32[A,9]", ["x.unfold(1, 3, 2)[..., 1].mul_(2)", "y = x + 1"], "x, y")
 
 # Attention
 
