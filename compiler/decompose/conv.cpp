@@ -1,4 +1,7 @@
 // Convolutions.
+#include <algorithm>
+#include <optional>
+
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 
@@ -88,43 +91,52 @@ void im2col(Rule& r) {
   r.set(x0.rank() == 3 ? columns.squeeze(0) : columns);
 }
 
-/// Sum of patches back into an image: the transposed convolution with unit kernels.
+/// [.., B, .., K]: dim d holds blocks, the last dim the taps that each block adds to elements `stride` apart and `dilation` between the
+/// taps. Gives the sums in dim d, of `size` elements, the first `padding` left out.
+T overlapped(const T& x, int d, int64_t stride, int64_t dilation, int64_t padding, const Expr& size) {
+  Builder& b = x.b();
+  const int64_t taps = *x.dim(-1).as_const(), group = dilation == 1 ? std::min(stride, taps) : 1;  // taps of a group do not overlap
+  const Expr blocks = x.dim(d), total = dilation * (taps - 1) + blocks * stride;
+  Ints beside;  // the taps next to the blocks
+  for (int i = 0; i < x.rank() - 1; ++i) {
+    beside.push_back(i);
+    if (i == d) beside.push_back(x.rank() - 1);
+  }
+  const auto zeros_after = [&](const T& v, int dim, const Expr& before, const Expr& to) {
+    std::vector<Expr> lo(static_cast<size_t>(v.rank()), Expr(0)), hi = lo;
+    lo[static_cast<size_t>(dim)] = before;
+    hi[static_cast<size_t>(dim)] = b.syms().simplify(to - before - v.dim(dim));
+    return T(b, b.pad(v, lo, hi, 0.0));
+  };
+  std::optional<T> sum;
+  for (int64_t k = 0; k < taps; k += group) {
+    const T part = zeros_after(x.slice(-1, k, std::min(group, taps - k)).permute(beside), d + 1, 0, stride);
+    std::vector<Expr> line(x.dims().begin(), x.dims().end() - 1);
+    line[static_cast<size_t>(d)] = blocks * stride;
+    const T placed = zeros_after(part.reshape(line), d, k * dilation, total);
+    sum = sum ? *sum + placed : placed;
+  }
+  return sum->slice(d, padding, size);
+}
+
+/// Sum of patches back into an image.
 void col2im(Rule& r) {
   const T x0 = tensor(r, "self");
-  const T x = x0.rank() == 2 ? x0.unsqueeze(0) : x0;
-  const Ints size = r.integers("output_size"), kernel = r.spatial("kernel_size", 2), dilation = r.spatial("dilation", 2),
-             padding = r.spatial("padding", 2, 0), stride = r.spatial("stride", 2);
-  const int64_t taps = kernel[0] * kernel[1];
-  Ints blocks(2), extra(2);
+  const T x = (x0.rank() == 2 ? x0.unsqueeze(0) : x0).up();
+  const std::vector<Expr> size = r.syms("output_size");
+  const Ints kernel = r.spatial("kernel_size", 2), dilation = r.spatial("dilation", 2), padding = r.spatial("padding", 2, 0),
+             stride = r.spatial("stride", 2);
+  std::vector<Expr> blocks;
   for (size_t i = 0; i < 2; ++i) {
     const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
-    blocks[i] = (size[i] + 2 * padding[i] - reach) / stride[i] + 1;
-    extra[i] = size[i] + 2 * padding[i] - reach - (blocks[i] - 1) * stride[i];
+    blocks.push_back(r.b.syms().simplify(floordiv(size[i] + 2 * padding[i] - reach, stride[i]) + 1));
   }
-  const int64_t channels = r.constant(x.dim(1), "the number of channels") / taps;
-  // Each channel is a group whose `taps` inputs each write their own place of the kernel.
-  const T image = x.reshape({x.dim(0), Expr(channels * taps), Expr(blocks[0]), Expr(blocks[1])});
-  const std::vector<Expr> square = {Expr(taps), Expr(taps)};
-  const T eye = (iota(r.b, square, 0) == iota(r.b, square, 1)).to(x.dtype());
-  const T w = eye.reshape({1, taps, 1, kernel[0], kernel[1]})
-                  .expand({channels, taps, 1, kernel[0], kernel[1]})
-                  .reshape({channels * taps, 1, kernel[0], kernel[1]});
-  Geometry g;
-  g.transposed = true;
-  g.stride = stride;
-  g.dilation = dilation;
-  g.padding = g.padding_hi = padding;
-  g.output_padding = extra;
-  g.groups = channels;
-  TensorType t{x.dtype(), {x.dim(0), Expr(channels), Expr(size[0]), Expr(size[1])}};
-  const T y(r.b, r.b.make1(Op::conv_transpose, {image, w},
-                           {{Attr::stride, g.stride},
-                            {Attr::padding, g.padding},
-                            {Attr::padding_hi, g.padding_hi},
-                            {Attr::dilation, g.dilation},
-                            {Attr::output_padding, g.output_padding},
-                            {Attr::groups, g.groups}},
-                           &t));
+  r.agree(blocks[0] * blocks[1], x.dim(2), "the blocks");
+  r.b.require(ShapeGuard::Kind::divisible, x.dim(1), kernel[0] * kernel[1], "channels by the kernel's elements");
+  const Expr channels = floordiv(x.dim(1), kernel[0] * kernel[1]);
+  const T taps = x.reshape({x.dim(0), channels, kernel[0], kernel[1], blocks[0], blocks[1]}).permute({0, 1, 4, 5, 2, 3});
+  const T rows = overlapped(taps, 3, stride[1], dilation[1], padding[1], size[1]);  // [N, C, B0, size1, K0]
+  const T y = overlapped(rows, 2, stride[0], dilation[0], padding[0], size[0]).to(x0.dtype());
   r.set(x0.rank() == 2 ? y.squeeze(0) : y);
 }
 

@@ -65,12 +65,15 @@ class Sampling {
       if (i != but) w = w * weight(corner, i);
     return w;
   }
-  /// Whether a corner lies in the image.
+  /// Whether corners may lie outside of the image: with padding, those after a coordinate on its last row or column.
+  bool leaves() const { return padding == zeros || mode == bilinear; }
+  /// Whether a corner lies in the image. One outside counts for nothing, whatever its neighbour holds.
   T inside(int corner) const {
     T in(x.b(), full(x.b(), DType::boolean, places(), 1.0));
-    for (int i = 0; i < k() && padding == zeros; ++i) {
+    for (int i = 0; i < k() && leaves(); ++i) {
       const T c = whole(corner, i);
-      in = in & (c >= 0.0) & (c <= along[static_cast<size_t>(i)].size - 1.0);
+      if (padding == zeros || corner >> i & 1) in = in & (c <= along[static_cast<size_t>(i)].size - 1.0);
+      if (padding == zeros) in = in & (c >= 0.0);
     }
     return in;
   }
@@ -87,7 +90,7 @@ class Sampling {
       dims.push_back(2 + i), perm.push_back(1 + i);
     }
     const T v(x.b(), x.b().index(x, at, dims, 0));  // [N, O.., C]
-    return (padding == zeros ? where(inside(corner).unsqueeze(-1), v, 0.0) : v).permute(perm);
+    return (leaves() ? where(inside(corner).unsqueeze(-1), v, 0.0) : v).permute(perm);
   }
 
   T x;

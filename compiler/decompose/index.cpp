@@ -84,39 +84,58 @@ void embedding(Rule& r) {
   r.set(take_index(w, from_start(tensor(r, "indices"), w.dim(0)), 0));
 }
 
+/// Which bag each of n indices lies in, given where bags begin (in order; bags may be empty): [n].
+T bags_of(const T& offsets, const Expr& n) {
+  Builder& b = offsets.b();
+  const T starts(b, full(b, DType::i64, {n + 1}, 0.0));  // a bag may begin behind the last index
+  const T begun = add_at(starts, T(b, full(b, DType::i64, offsets.dims(), 1.0)), offsets, 0);
+  return T(b, b.scan(ReduceKind::sum, begun, 0)).slice(0, 0, n) - 1.0;
+}
+
+/// The largest of the rows of each bag as PyTorch's loop finds it: a NaN stays where it comes first and is passed over elsewhere.
+T bag_maxima(const T& rows, const T& bag, const T& counts) {
+  Builder& b = rows.b();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const Expr n = rows.dim(0);
+  const T none(b, full(b, DType::i64, counts.dims(), std::numeric_limits<int32_t>::max()));
+  const auto extreme = [&](const T& into, const T& values, const char* reduce) {
+    const T at = values.rank() == 1 ? bag : bag.unsqueeze(1).expand(values.dims());
+    return T(b, b.make1(Op::scatter, {into, at, values},
+                        {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string(reduce)}, {Attr::include_self, true}}));
+  };
+  const T place = iota(b, {n}, 0), first = extreme(none, place, "amin");
+  const T leads = take_index(first, bag, 0) == place;
+  const T passed = where(unary(Op::isnan, rows) & !leads.unsqueeze(1), -kInf, rows);
+  return extreme(T(b, full(b, rows.dtype(), {counts.dim(0), rows.dim(1)}, -kInf)), passed, "amax");
+}
+
 /// Sums, means or maxima of embeddings over bags; 2-d indices make one bag a row.
 void embedding_bag(Rule& r) {
   const T w = tensor(r, "weight"), at = tensor(r, "indices").to(DType::i64), offsets = tensor(r, "offsets").to(DType::i64);
   const TensorType t = r.meta_result();
-  const int64_t mode = r.integer("mode");
+  const int64_t mode = r.integer("mode"), padding = r.integer_or("padding_idx", -1);
   if (r.wants(0) && !r.none("per_sample_weights") && mode != 0) r.refuse("per_sample_weights with a mode other than sum");
   if (t.rank() != 2) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
   const bool with_last = r.boolean_or("include_last_offset", false);
   const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags"), n = at.dim(0);
-  // member[b, i]: index i lies in bag b.
-  const T i = iota(r.b, {bags, n}, 1);
-  const T first = offsets.slice(0, 0, bags).reshape({bags, 1}).expand({bags, n});
-  std::vector<ValueId> ends;
-  if (!bags.is(0)) {
-    if (with_last)
-      ends = {offsets.slice(0, 1, bags)};
-    else
-      ends = {offsets.slice(0, 1, bags - 1), scalar_of(r.b, n, DType::i64).reshape({1})};
-  }
-  const T end = T(r.b, r.b.cat(ends, 0)).reshape({bags, 1}).expand({bags, n});
-  T member = (i >= first) & (i < end);
-  const int64_t padding = r.integer_or("padding_idx", -1);
-  if (padding >= 0) member = member & (at != static_cast<double>(padding)).unsqueeze(0).expand({bags, n});
   T rows = take_index(w, from_start(at, w.dim(0)), 0).up();  // [n, d]
   if (auto s = opt_tensor(r, "per_sample_weights")) rows = rows * s->to(rows.dtype()).unsqueeze(1);
-  const T count = member.to(rows.dtype()).sum({1}, true);
-  if (mode == 2) {
-    const T v = where(member.unsqueeze(2), rows.unsqueeze(0), -std::numeric_limits<double>::infinity()).reduce(ReduceKind::max, {1}, false);
-    r.set(0, where(count == 0.0, 0.0, v).to(t.dtype));
-  } else {
-    const T sum(r.b, r.b.matmul(member.to(rows.dtype()), rows, rows.dtype()));
-    r.set(0, (mode == 0 ? sum : sum / maximum(count, 1.0)).to(t.dtype));
+  // Row `offsets` of the sums takes what counts for no bag.
+  const Expr lines = offsets.dim(0) + 1;
+  T bag = bags_of(offsets, n), member(r.b, full(r.b, DType::boolean, {n}, 1.0));
+  if (padding >= 0) {
+    member = at != static_cast<double>(padding);
+    bag = where(member, bag, scalar_of(r.b, offsets.dim(0), DType::i64));
   }
+  const auto zeros = [&](std::vector<Expr> dims) { return T(r.b, full(r.b, rows.dtype(), std::move(dims), 0.0)); };
+  const T counts = add_at(zeros({lines}), member.to(rows.dtype()), bag, 0);
+  const T count = counts.slice(0, 0, bags).unsqueeze(1);
+  if (mode == 2) {
+    const T v = bag_maxima(rows, bag, counts).slice(0, 0, bags);
+    return r.set(0, where(count == 0.0, 0.0, v).to(t.dtype));
+  }
+  const T sum = add_at(zeros({lines, rows.dim(1)}), rows, bag, 0).slice(0, 0, bags);
+  r.set(0, (mode == 0 ? sum : sum / maximum(count, 1.0)).to(t.dtype));
 }
 
 void index_select(Rule& r) {

@@ -196,10 +196,12 @@ void cdist(Rule& r) {
   const DType in = compute_type(t.dtype);
   const T x = tensor(r, "x1").to(in).unsqueeze(-2), y0 = tensor(r, "x2").to(in);
   const T y = y0.unsqueeze(-3);
-  const T d = x - y;
+  const double p = r.number("p");
+  T d = x - y;
+  if (std::isinf(p)) d = where(unary(Op::isnan, d), 0.0, d);  // PyTorch's maximum passes over NaN here
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   if (d.dim(-1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
-  r.set(vector_norm(d, r.number("p"), {d.rank() - 1}).squeeze(-1).to(t.dtype));
+  r.set(vector_norm(d, p, {d.rank() - 1}).squeeze(-1).to(t.dtype));
 }
 
 /// Distances of all pairs of rows, each pair once.

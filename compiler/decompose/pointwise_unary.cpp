@@ -187,10 +187,13 @@ void ndtr(Rule& r) {
 }
 
 T log_ndtr_of(const T& y) {
-  // Where erfc loses its digits, through its asymptotic series.
-  const T z = y * y;
-  const T far = z * -0.5 - log(-y) - 0.5 * std::log(2 * M_PI) + unary(Op::log1p, -(1.0 / z) + 3.0 / (z * z) - 15.0 / (z * z * z));
-  return where(y < -12.0, far, log(unary(Op::erfc, y * -M_SQRT1_2) * 0.5));
+  // Near where erfc leaves the range of its type, by the asymptotic series 1 - 1/z + 3/z^2 - 15/z^3 ..
+  const T z = y * y, w = 1.0 / z;
+  T series = w * -13.0 + 1.0;
+  for (double k : {11.0, 9.0, 7.0, 5.0, 3.0}) series = series * w * -k + 1.0;
+  const T far = z * -0.5 - log(-y) - 0.5 * std::log(2 * M_PI) + unary(Op::log1p, -(w * series));
+  const T near = log(unary(Op::erfc, y * -M_SQRT1_2) * 0.5), above = unary(Op::log1p, unary(Op::erfc, y * M_SQRT1_2) * -0.5);
+  return where(y < -35.0, far, where(y < -1.0, near, above));
 }
 void log_ndtr(Rule& r) {
   const T x = tensor(r, "self");

@@ -1,6 +1,7 @@
-// Reductions. The result is reshaped to the archive's dims, which say whether the reduced ones are kept.
+// Reductions.
 #include "decompose/reduction.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -37,13 +38,40 @@ Moments moments_of(const T& x, const Ints& dims, double correction) {
   return {mean, centered, var};
 }
 
+namespace {
+
+T root_of_powers(const T& x, double ord, const Ints& dims) {
+  if (ord == 2) return sqrt((x * x).sum(dims, true));
+  return binary(Op::pow, binary(Op::pow, abs(x), ord).sum(dims, true), 1.0 / ord);
+}
+
+bool keeps(Rule& r) { return r.boolean_or("keepdim", false); }
+
+/// What was reduced with its dims kept, as the operator's keepdim has it.
+T as_asked(Rule& r, T kept, Ints dims) {
+  if (keeps(r)) return kept;
+  std::sort(dims.begin(), dims.end());
+  while (!dims.empty()) kept = kept.squeeze(static_cast<int>(dims.back())), dims.pop_back();
+  return kept;
+}
+
+}  // namespace
+
 T vector_norm(const T& x, double ord, const Ints& dims) {
   const T a = abs(x);
+  // The norm of one element is its magnitude, without a power that may leave the type's range.
+  if (ord != 0 && ord != 1 && !std::isinf(ord)) {
+    std::vector<Expr> sizes;
+    for (int64_t d : dims) sizes.push_back(x.dim(static_cast<int>(d)));
+    const SymTable& syms = x.b().syms();
+    const Expr n = syms.simplify(product(sizes));
+    if (n.is(1)) return a;
+    const T y = root_of_powers(x, ord, dims);
+    return syms.proves_ne(n, 1) ? y : where(scalar_of(x.b(), n, DType::i64) == 1.0, a.sum(dims, true), y);
+  }
   if (std::isinf(ord)) return a.reduce(ord > 0 ? ReduceKind::max : ReduceKind::min, dims, true);
   if (ord == 0) return (x != 0.0).to(x.dtype()).sum(dims, true);
-  if (ord == 1) return a.sum(dims, true);
-  if (ord == 2) return sqrt((x * x).sum(dims, true));
-  return binary(Op::pow, binary(Op::pow, a, ord).sum(dims, true), 1.0 / ord);
+  return a.sum(dims, true);
 }
 
 namespace {
@@ -53,26 +81,26 @@ void sum(Rule& r) {
   const TensorType t = r.meta_result();
   if (is_bool(t.dtype)) {
     const T x = tensor(r, "self").to(t.dtype);
-    return r.set(x.reduce(ReduceKind::max, reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+    return r.set(x.reduce(ReduceKind::max, reduced_dims(r, x.rank(), true), keeps(r)));
   }
   const T x = tensor(r, "self").to(compute_type(t.dtype));
-  r.set(x.sum(reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+  r.set(x.sum(reduced_dims(r, x.rank(), true), keeps(r)).to(t.dtype));
 }
 
 void prod(Rule& r) {
   const TensorType t = r.meta_result();
   if (is_bool(t.dtype)) {
     const T x = tensor(r, "self").to(t.dtype);
-    return r.set(x.reduce(ReduceKind::min, reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+    return r.set(x.reduce(ReduceKind::min, reduced_dims(r, x.rank(), true), keeps(r)));
   }
   const T x = tensor(r, "self").to(compute_type(t.dtype));
-  r.set(x.reduce(ReduceKind::prod, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+  r.set(x.reduce(ReduceKind::prod, reduced_dims(r, x.rank(), true), keeps(r)).to(t.dtype));
 }
 
 void mean(Rule& r) {
   const TensorType t = r.meta_result();
   const T x = tensor(r, "self").to(compute_type(t.dtype));
-  r.set(mean_of(x, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+  r.set(mean_of(x, reduced_dims(r, x.rank(), true), keeps(r)).to(t.dtype));
 }
 
 void nansum(Rule& r) {
@@ -80,7 +108,7 @@ void nansum(Rule& r) {
   T x = tensor(r, "self");
   if (is_float(x.dtype())) x = where(unary(Op::isnan, x), 0.0, x);
   x = x.to(compute_type(t.dtype));
-  r.set(x.sum(reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+  r.set(x.sum(reduced_dims(r, x.rank(), true), keeps(r)).to(t.dtype));
 }
 
 void nanmean(Rule& r) {
@@ -88,7 +116,7 @@ void nanmean(Rule& r) {
   const T x = tensor(r, "self").to(compute_type(t.dtype));
   const Ints d = reduced_dims(r, x.rank(), true);
   const T bad = unary(Op::isnan, x);
-  r.set((where(bad, 0.0, x).sum(d, false) / (!bad).to(x.dtype()).sum(d, false)).to(t.dtype).reshape(t.dims));
+  r.set((where(bad, 0.0, x).sum(d, keeps(r)) / (!bad).to(x.dtype()).sum(d, keeps(r))).to(t.dtype));
 }
 
 void check_not_empty(Rule& r, const T& x, const Ints& dims) {
@@ -102,7 +130,7 @@ void extreme(Rule& r) {
   const T x = tensor(r, "self");
   const Ints d = reduced_dims(r, x.rank(), true);
   if (!t.elems().is(0)) check_not_empty(r, x, d);
-  r.set(x.reduce(kind, d, false).reshape(t.dims));
+  r.set(x.reduce(kind, d, keeps(r)));
 }
 
 template <ReduceKind kind, ReduceKind arg>
@@ -110,8 +138,8 @@ void extreme_with_index(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
   const Ints over = x.rank() == 0 ? Ints{} : Ints{d};
-  if (r.wants(0)) r.set(0, x.reduce(kind, over, false).reshape(r.meta_result(0).dims));
-  if (r.wants(1)) r.set(1, x.reduce(arg, over, false).reshape(r.meta_result(1).dims));
+  if (r.wants(0)) r.set(0, x.reduce(kind, over, keeps(r)));
+  if (r.wants(1)) r.set(1, x.reduce(arg, over, keeps(r)));
 }
 
 template <ReduceKind arg>
@@ -119,7 +147,9 @@ void arg_extreme(Rule& r) {
   const TensorType t = r.meta_result();
   T x = tensor(r, "self");
   Ints over;
-  if (r.none("dim")) {
+  const bool all = r.none("dim");
+  const std::vector<Expr> ones(keeps(r) ? static_cast<size_t>(x.rank()) : 0, Expr(1));
+  if (all) {
     x = x.reshape({r.b.type(x).elems()});
     over = {0};
   } else {
@@ -127,14 +157,15 @@ void arg_extreme(Rule& r) {
     if (x.rank() > 0) over = {d};
   }
   if (!t.elems().is(0)) check_not_empty(r, x, over);
-  r.set(x.reduce(arg, over, false).reshape(t.dims));
+  const T y = x.reduce(arg, over, keeps(r) && !all);
+  r.set(all ? y.reshape(ones) : y);
 }
 
 void aminmax(Rule& r) {
   const T x = tensor(r, "self");
   const Ints d = r.none("dim") ? reduced_dims(r, x.rank(), true) : x.rank() == 0 ? Ints{} : Ints{r.dim("dim", x.rank())};
-  if (r.wants(0)) r.set(0, x.reduce(ReduceKind::min, d, false).reshape(r.meta_result(0).dims));
-  if (r.wants(1)) r.set(1, x.reduce(ReduceKind::max, d, false).reshape(r.meta_result(1).dims));
+  if (r.wants(0)) r.set(0, x.reduce(ReduceKind::min, d, keeps(r)));
+  if (r.wants(1)) r.set(1, x.reduce(ReduceKind::max, d, keeps(r)));
 }
 
 template <ReduceKind kind>
@@ -142,13 +173,13 @@ void truth(Rule& r) {
   const TensorType t = r.meta_result();
   const T x = tensor(r, "self").to(DType::boolean);
   // An empty list of dims: all of them for a None, none of them for any.dims and all.dims.
-  r.set(x.reduce(kind, reduced_dims(r, x.rank(), true), false).to(t.dtype).reshape(t.dims));
+  r.set(x.reduce(kind, reduced_dims(r, x.rank(), true), keeps(r)).to(t.dtype));
 }
 
 void count_nonzero(Rule& r) {
   const TensorType t = r.meta_result();
   const T x = tensor(r, "self").to(DType::boolean).to(DType::i64);
-  r.set(x.sum(reduced_dims(r, x.rank(), true), false).reshape(t.dims));
+  r.set(x.sum(reduced_dims(r, x.rank(), true), keeps(r)));
 }
 
 double correction_of(Rule& r) {
@@ -175,7 +206,7 @@ void variance(Rule& r) {
   const T y = x.up();
   const Moments m = moments_of(y, d, correction_of(r));
   const auto put = [&](size_t i, const T& v) {
-    if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype).reshape(r.meta_result(i).dims));
+    if (r.wants(i)) r.set(i, as_asked(r, v.to(r.meta_result(i).dtype), d));
   };
   put(0, root ? sqrt(m.var) : m.var);
   if (with_mean && r.wants(1)) put(1, recurrent_mean(y, m.mean, d));
@@ -187,7 +218,7 @@ void logsumexp(Rule& r) {
   const Ints d = reduced_dims(r, x.rank(), true);
   const T top = x.reduce(ReduceKind::max, d, true);
   const T shift = where(unary(Op::isinf, top), 0.0, top);
-  r.set((log(exp(x - shift).sum(d, true)) + shift).to(t.dtype).reshape(t.dims));
+  r.set(as_asked(r, (log(exp(x - shift).sum(d, true)) + shift).to(t.dtype), d));
 }
 
 void norm(Rule& r) {
@@ -197,7 +228,8 @@ void norm(Rule& r) {
   if (r.has(ord) && std::holds_alternative<std::string>(r.arg(ord)) && r.text(ord) != "fro")
     r.refuse(fmt::format("the norm '{}' is not supported", r.text(ord)));
   const bool two = r.none(ord) || std::holds_alternative<std::string>(r.arg(ord));
-  r.set(vector_norm(x, two ? 2.0 : r.number(ord), reduced_dims(r, x.rank(), true)).to(t.dtype).reshape(t.dims));
+  const Ints d = reduced_dims(r, x.rank(), true);
+  r.set(as_asked(r, vector_norm(x, two ? 2.0 : r.number(ord), d).to(t.dtype), d));
 }
 
 /// torch.linalg.norm: a matrix norm where ord is given for two dims.
@@ -206,18 +238,18 @@ void linalg_norm(Rule& r) {
   const T x = tensor(r, r.has("self") ? "self" : "A").to(compute_type(t.dtype));
   const Ints d = reduced_dims(r, x.rank(), true);
   const bool frobenius = r.none("ord") || (std::holds_alternative<std::string>(r.arg("ord")) && r.text("ord") == "fro");
-  if (frobenius) return r.set(vector_norm(x, 2.0, d).to(t.dtype).reshape(t.dims));
+  if (frobenius) return r.set(as_asked(r, vector_norm(x, 2.0, d).to(t.dtype), d));
   if (std::holds_alternative<std::string>(r.arg("ord"))) r.refuse("the nuclear norm is not supported");
   const double ord = r.number("ord");
   const bool vector = r.none("dim") ? x.rank() == 1 : d.size() == 1;
-  if (vector) return r.set(vector_norm(x, ord, d).to(t.dtype).reshape(t.dims));
+  if (vector) return r.set(as_asked(r, vector_norm(x, ord, d).to(t.dtype), d));
   if (d.size() != 2) r.refuse("a matrix norm over other than two dims");
   Ints given = r.none("dim") ? Ints{0, 1} : r.integers("dim");
   for (int64_t& i : given)
     if (i < 0) i += x.rank();
   const ReduceKind over = ord > 0 ? ReduceKind::max : ReduceKind::min;
-  if (std::isinf(ord)) return r.set(abs(x).sum({given[1]}, true).reduce(over, {given[0]}, true).to(t.dtype).reshape(t.dims));
-  if (std::abs(ord) == 1) return r.set(abs(x).sum({given[0]}, true).reduce(over, {given[1]}, true).to(t.dtype).reshape(t.dims));
+  if (std::isinf(ord)) return r.set(as_asked(r, abs(x).sum({given[1]}, true).reduce(over, {given[0]}, true).to(t.dtype), d));
+  if (std::abs(ord) == 1) return r.set(as_asked(r, abs(x).sum({given[0]}, true).reduce(over, {given[1]}, true).to(t.dtype), d));
   r.refuse("spectral norms are not supported");
 }
 

@@ -160,7 +160,10 @@ void linear(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
-  for (const ResizeAxis& a : axes(r, x, k))
+  const std::vector<ResizeAxis> all = axes(r, x, k);
+  const bool kept = std::any_of(all.begin(), all.end(), [&](const ResizeAxis& a) { return linear_keeps(r, a); });
+  if (kept && is_float(in.dtype())) x = where(unary(Op::isinf, x), std::nan(""), x);  // PyTorch adds it once more, times zero
+  for (const ResizeAxis& a : all)
     if (!linear_keeps(r, a)) x = apply(x, a, linear_taps(r, a, align, x.dtype()));
   r.set((is_float(in.dtype()) ? x : unary(Op::round, x)).to(in.dtype()));
 }

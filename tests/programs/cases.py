@@ -98,7 +98,23 @@ case("sizes times a decimal", "x: float32[1,2,A]", ["y = F.interpolate(x, scale_
 # Numbers of 16 bits, NaN and infinity
 
 case("the next number of each type", "x: {T}[5,9] special, y: {T}[5,9] special", ["a = torch.nextafter(x, y)", "b = x * 2", "c = torch.nextafter(b, y)", "d = torch.gt(c, b)", "e = torch.nextafter(a, b).to(torch.float64)"], "a, c, d, e", FLOATS)
+for mode in ("sum", "mean", "max"):
+    case(f"bags of embeddings that are not finite, {mode}", "w: {T}[9,5] special, i: int64[A,3] ints 0 9, j: int64[6] ints 0 9",
+         [f"a = F.embedding_bag(i, w, mode='{mode}')", f"b = F.embedding_bag(j, w, torch.tensor([0, 2, 2, 5]), mode='{mode}')", f"c = F.embedding_bag(i, w, mode='{mode}', padding_idx=4)",
+          f"d = F.embedding_bag(j, w, torch.tensor([0, 1, 6]), mode='{mode}', include_last_offset=True)"], "a, b, c, d", FLOATS[:2])
+    case(f"bags of embeddings, {mode}", "w: {T}[9,5], i: int64[4,6] ints 0 9", [f"a = F.embedding_bag(i, w, mode='{mode}')"], "a", FLOATS)
+for kernel, how in ((2, "stride=1"), (2, "stride=2"), ((3, 2), "stride=(1, 2), padding=1"), (2, "dilation=2, padding=(1, 0)"), ((2, 3), "stride=(3, 4), padding=(0, 1)")):
+    case(f"patches that are not finite, {kernel}, {how}", "x: {T}[2,3,7,9] special", [f"a = F.fold(F.unfold(x, {kernel}, {how}), (7, 9), {kernel}, {how})", f"b = F.fold(F.unfold(x[0], {kernel}, {how}), (7, 9), {kernel}, {how})"], "a, b", FLOATS)
+    case(f"patches of sizes that move, {kernel}, {how}", "x: float32[A,3,7,9] special", [f"a = F.fold(F.unfold(x, {kernel}, {how}), (7, 9), {kernel}, {how})"], "a")
+for padding in ("zeros", "border", "reflection"):
+    for mode in ("bilinear", "nearest"):
+        case(f"images that are not finite, {mode}, {padding}", "x: {T}[2,2,3,7] special, g: {T}[2,4,5,2]", [f"a = F.grid_sample(x, (g * 4).round() / 4, mode='{mode}', padding_mode='{padding}', align_corners={align})" for align in (True,)], "a", FLOATS[:2])
+case("distances where numbers are missing", "x: {T}[4,9] special, y: {T}[3,9]", ["a = torch.cdist(x, y, p=inf)", "b = torch.cdist(x, y, p=1.0)"], "a, b", FLOATS[:2])
+case("norms of one element", "x: {T}[5,1] scaled, y: {T}[1] scaled", ["a = torch.linalg.vector_norm(x, 3, -1)", "b = torch.linalg.vector_norm(x, 2, 1, keepdim=True)", "c = torch.linalg.vector_norm(y, 0.5)", "d = torch.norm(x, 2.5, dim=1)"], "a, b, c, d", FLOATS)
+case("logarithms of the normal distribution", "x: {T}[33] scaled, y: {T}[33]", ["a = torch.special.log_ndtr(x)", "b = torch.special.log_ndtr(y * 7)"], "a, b", FLOATS[:2])
 case("parts of one element in rows", "x: {T}[5,2], y: {T}[5,2]", ["a = torch.cat([-x[:, 1:], x[:, :1]], -1) * y + x", "b = F.rms_norm(a, (5, 2), None, eps=1e-5)", "c = F.group_norm(a, 1)", "d = x[:, 1:] * 3"], "b, c, d", FLOATS[:1])
 case("a cross product in rows", "x: {T}[6,3], y: {T}[6,3]", ["a = F.layer_norm(torch.linalg.cross(x, y), (3,))", "b = F.batch_norm(a, None, None, None, None, True, 0.1, 1e-3)"], "a, b", FLOATS[:2])
 case("constants written over numbers that are missing", "x: {T}[9,6] special const, v: {T}[9,3] const", ["i = torch.zeros((9, 3), dtype=torch.int64) + torch.arange(3)", "a = torch.scatter(x, 1, i, v)", "b = x.index_copy(1, torch.arange(3), v)"], "a, b", FLOATS)
 case("a part is read with the whole that it is a part of", "x: {T}[7,9], y: float64[1], i: int64[5] ints 0 7", ["c = torch.cat([torch.index_select(x, 0, i).reshape(-1), y])", "a = torch.trunc(c * 3)", "b = torch.diff(c)", "d = torch.cat([torch.exp(x), x + 1], 1)", "e = d[:, 1:] - d[:, :-1]", "f = d.sum(0)"], "a, b, e, f", (torch.int16, torch.float32))
+for size, mode in (("4", "linear"), ("(5, 4)", "bilinear"), ("(3, 4)", "bilinear"), ("(3, 7)", "bilinear"), ("(3, 4, 5)", "trilinear")):
+    case(f"infinities where a dim keeps its size, {mode} to {size}", f"x: {{T}}[1,2{',2' * (mode == 'trilinear')}{',3' * (mode != 'linear')},4] special", [f"a = F.interpolate(x, size={size}, mode='{mode}', align_corners={align})" for align in (True,)], "a", FLOATS[:2])
