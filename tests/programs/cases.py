@@ -112,6 +112,9 @@ for padding in ("zeros", "border", "reflection"):
 case("distances where numbers are missing", "x: {T}[4,9] special, y: {T}[3,9]", ["a = torch.cdist(x, y, p=inf)", "b = torch.cdist(x, y, p=1.0)"], "a, b", FLOATS[:2])
 case("norms of one element", "x: {T}[5,1] scaled, y: {T}[1] scaled", ["a = torch.linalg.vector_norm(x, 3, -1)", "b = torch.linalg.vector_norm(x, 2, 1, keepdim=True)", "c = torch.linalg.vector_norm(y, 0.5)", "d = torch.norm(x, 2.5, dim=1)"], "a, b, c, d", FLOATS)
 case("logarithms of the normal distribution", "x: {T}[33] scaled, y: {T}[33]", ["a = torch.special.log_ndtr(x)", "b = torch.special.log_ndtr(y * 7)"], "a, b", FLOATS[:2])
+case("scores as large as the type has them", "q: {T}[2,2,5,4] unit, k: {T}[2,2,7,4] unit, v: {T}[2,2,7,4], m: bool[5,7]",
+     ["big = torch.finfo(q.dtype).max", "n = (m.to(q.dtype) - 0.5) * big * 1.8", "a = F.scaled_dot_product_attention(q * 0.25, k * (big * 0.5), v)", "b = F.scaled_dot_product_attention(q, k, v, attn_mask=n)"], "a, b", FLOATS)
+case("scores as large as the type has them, one row", "q: {T}[2,1,4] unit, k: {T}[2,7,4] unit, v: {T}[2,7,4]", ["a = F.scaled_dot_product_attention(q * 0.25, k * (torch.finfo(q.dtype).max * 0.5), v)"], "a", FLOATS)
 case("parts of one element in rows", "x: {T}[5,2], y: {T}[5,2]", ["a = torch.cat([-x[:, 1:], x[:, :1]], -1) * y + x", "b = F.rms_norm(a, (5, 2), None, eps=1e-5)", "c = F.group_norm(a, 1)", "d = x[:, 1:] * 3"], "b, c, d", FLOATS[:1])
 case("a cross product in rows", "x: {T}[6,3], y: {T}[6,3]", ["a = F.layer_norm(torch.linalg.cross(x, y), (3,))", "b = F.batch_norm(a, None, None, None, None, True, 0.1, 1e-3)"], "a, b", FLOATS[:2])
 case("constants written over numbers that are missing", "x: {T}[9,6] special const, v: {T}[9,3] const", ["i = torch.zeros((9, 3), dtype=torch.int64) + torch.arange(3)", "a = torch.scatter(x, 1, i, v)", "b = x.index_copy(1, torch.arange(3), v)"], "a, b", FLOATS)

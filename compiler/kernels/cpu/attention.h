@@ -59,7 +59,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
   }
 
   void load_queries(int64_t b, int64_t hkv, int64_t r0, int64_t n, bool panels) {
-    const Acc scale = static_cast<Acc>(cfg->scale * kLog2e);
+    const Acc scale = static_cast<Acc>(cfg->scale);
     const int64_t tiles = ceil_div(n, kMaxMr), qe = z[AOTC_ATTN_Q_E];
     Acc* dst = q;
     for (int64_t t = 0; t < tiles; ++t) {

@@ -2,7 +2,7 @@
 // What the attention kernels have in common: their operands, masks, and the softmax of a row that is seen block of keys by block of keys.
 //
 // A work unit is a block of rows (query heads of one key head, query positions). A row's maximum and sum are carried along; what was summed
-// under an older maximum is scaled down. Exponents are to base 2, with log2(e) in the scale.
+// under an older maximum is scaled down. Scores are to base e, so that they leave the range of the type where PyTorch's do.
 #include "panels.h"
 
 namespace {
@@ -30,12 +30,14 @@ inline Vec<float>::V exp2_lanes(Vec<float>::V x) {
   for (int i = 5; i >= 0; --i) p = V::fma(p, f, V::set1(kExp2[i]));
   return p * scale;
 }
-inline float exp2_of(float x) {
+/// e^x for x <= 0.
+inline Vec<float>::V exp_lanes(Vec<float>::V x) { return exp2_lanes(x * Vec<float>::set1(static_cast<float>(kLog2e))); }
+inline float exp_of(float x) {
   float t[Vec<float>::kLanes];
-  Vec<float>::store(t, exp2_lanes(Vec<float>::set1(x)));
+  Vec<float>::store(t, exp_lanes(Vec<float>::set1(x)));
   return t[0];
 }
-inline double exp2_of(double x) { return __builtin_exp2(x); }
+inline double exp_of(double x) { return __builtin_exp2(x * kLog2e); }
 
 inline float sum_lanes(Vec<float>::V v) {
 #if defined(__AVX512F__)
@@ -47,24 +49,24 @@ inline float sum_lanes(Vec<float>::V v) {
 #endif
 }
 
-/// s[i] = 2^(s[i] - m); returns the sum.
+/// s[i] = e^(s[i] - m); returns the sum.
 inline float softmax_row(float* s, int64_t len, float m) {
   using V = Vec<float>;
   V::V sum = V::zero();
   const V::V mv = V::set1(m);
   int64_t i = 0;
   for (; i + V::kLanes <= len; i += V::kLanes) {
-    const V::V p = exp2_lanes(V::load(s + i) - mv);
+    const V::V p = exp_lanes(V::load(s + i) - mv);
     V::store(s + i, p);
     sum += p;
   }
   float total = sum_lanes(sum);
-  for (; i < len; ++i) total += s[i] = exp2_of(s[i] - m);
+  for (; i < len; ++i) total += s[i] = exp_of(s[i] - m);
   return total;
 }
 inline double softmax_row(double* s, int64_t len, double m) {
   double sum = 0;
-  for (int64_t i = 0; i < len; ++i) sum += s[i] = exp2_of(s[i] - m);
+  for (int64_t i = 0; i < len; ++i) sum += s[i] = exp_of(s[i] - m);
   return sum;
 }
 
@@ -110,12 +112,6 @@ struct AttentionRows {
     return static_cast<const T*>(args->ptr[ptr]) + z[first];
   }
 
-  /// A mask's value for base 2. What is finite stays so: a row whose every key is hidden by the lowest number attends to all alike.
-  static Acc added(Acc mask) {
-    const Acc lowest = sizeof(Acc) == 8 ? Acc(-0x1.fffffffffffffp+1023) : Acc(-0x1.fffffep+127f), x = mask * Acc(kLog2e);
-    return mask < lowest ? mask : x < lowest ? lowest : x;
-  }
-
   /// Scores of row r (of all rows) against keys [s0, s1): mask and causality.
   void mask_row(Acc* row, int64_t b, int64_t hkv, int64_t r, int64_t s0, int64_t s1) const {
     const int64_t h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L], n = s1 - s0;
@@ -132,12 +128,12 @@ struct AttentionRows {
       } else if (cfg->mask_dtype == AOTC_DTYPE_F32) {
         const float* mk = at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
         if (me == 1)
-          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i]));
+          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i]);
         else
-          for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(mk[i * me]));
+          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i * me]);
       } else {
         const E* mk = at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
-        for (int64_t i = 0; i < n; ++i) row[i] += added(Acc(to_acc(mk[i * me])));
+        for (int64_t i = 0; i < n; ++i) row[i] += Acc(to_acc(mk[i * me]));
       }
     }
     if (cfg->causal)
@@ -168,7 +164,7 @@ struct AttentionRows {
       l += bad;
       return 1;
     }
-    const Acc down = m == now ? Acc(1) : exp2_of(m - now);
+    const Acc down = m == now ? Acc(1) : exp_of(m - now);
     l = l * down + softmax_row(row, width, now);
     m = now;
     return down;

@@ -47,7 +47,7 @@ class AttentionTiles : AttentionRows<bf16, float> {
   explicit AttentionTiles(const aotc_kargs* a) : AttentionRows(a), blocks_(this, static_cast<float*>(a->scratch)) {
     const int64_t qb = ceil_div(cfg->q_block, kTileRows) * kTileRows;
     e_steps_ = tile_steps(e), q_pitch_ = tile_pitch(e), p_pitch_ = tile_pitch(kvb);
-    scale_ = static_cast<float>(cfg->scale * kLog2e);
+    scale_ = static_cast<float>(cfg->scale);
     kp_ = reinterpret_cast<bf16*>(static_cast<float*>(a->scratch) + 2 * kTileSums);
     vp_ = kp_ + kvb / kPanel * e_steps_ * (kStepBytes / 2);
     q_ = vp_ + evp / kPanel * tile_steps(kvb) * (kStepBytes / 2);
