@@ -283,9 +283,7 @@ def settle_roles(p):
     words = "".join(c if c.isalnum() or c == "_" else " " for s in p.statements() for c in s.line() + "\n")
     used |= set(words.split())
     p.items = [i for i in p.items if isinstance(i, Statement) or i.name in used or any(i.name in " ".join(j.dims + [j.lo, j.hi]) for j in p.leaves())]
-    before, after, _ = p.replay()
+    live = p.replay()[1]
     for x in p.leaves("const"):
-        from judge import same_bits
-
-        if not same_bits(before[x.name], after[x.name]):
+        if live[x.name]._version:  # written, if only with what stood there
             x.role = "state"

@@ -1,11 +1,28 @@
-"""Elements whose value hangs on the order of additions or on a kernel's inner ways, so that eager's own value is an accident:
+"""Elements whose value hangs on the order of additions or on a kernel's inner ways, so that eager's own value is an accident.
+
+Of rounded results (TABLE):
 
 - sums and products that run over somewhere on the way, in the operator's own type, in one order and not in another;
 - a norm's weights that are not finite;
 - a convolution's padding (or a transposed one's gaps) times a weight that is not finite: 0 * inf, where a kernel multiplies it at all;
-- attention whose scores hold a NaN or an infinity: LibTorch's own kernels (one pass, and in parts) differ there, by dtype and length.
+- attention whose scores hold a NaN or an infinity: LibTorch's own kernels (one pass, and in parts) differ there, by dtype and length; and values so
+  large that they run over before the weights are divided by their sum (one pass divides last, the others first);
+- products of bf16 where an operand or the result is denormal: the machine's bf16 instructions take those as zero, and LibTorch uses them from some
+  number of rows on (mkldnn: [1, 2] x [2, 64] keeps, [4, 2] x [2, 64] flushes);
+- images resized with antialiasing to one column and another number of rows: every row of LibTorch's result is the first one (to two columns they differ);
+- variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
+- remainders and floored quotients where the quotient runs over: NaN in vectors of eight, a number in what is left at the end.
 
-hazy() gives a mask for each result, or none. A disturbed run (shadow.py) puts anything in their places, so that what is made from them is not judged.
+Of any result, exact ones too (ANY):
+- the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
+- the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
+- places in what was never sorted;
+- a write in place through a view whose elements overlap (unfold, as_strided): an element that several share is read and written in an order that is
+  the vector width's. PyTorch's documentation says to clone before such a write.
+
+
+hazy() gives a mask for each result, or none. A disturbed run (shadow.py) puts anything in their places, so that what is made from them is not judged; an
+index is put to one of those that are as right.
 """
 import math
 
@@ -13,10 +30,11 @@ import torch
 
 # Sums of products of operands: over when the same sum of absolute values is.
 SUMS = set("""
-mm bmm addmm baddbmm addbmm addmv addr mv dot vdot sum mean nansum cumsum avg_pool2d avg_pool3d avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d
+addr sum mean nansum cumsum avg_pool2d avg_pool3d avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d
 adaptive_avg_pool1d index_add scatter_add trace col2im convolution upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d
-_upsample_bilinear2d_aa _upsample_bicubic2d_aa
+_trilinear
 """.split())
+CONTRACTIONS = "mm bmm addmm baddbmm addbmm addmv mv dot vdot".split()
 # These square their operands on the way, of all that they reduce.
 SQUARES = set("""
 var var_mean std std_mean native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
@@ -53,6 +71,34 @@ def sums(func, args, kwargs, results):
     return [beyond(x, t) if is_real(t) else None for x, t in zip(out, results)]
 
 
+def is_close(a, b, bound):
+    return (a == b) | (torch.isnan(a) & torch.isnan(b)) | ((a - b).abs() <= bound)
+
+
+def contraction(func, args, kwargs, results):
+    """sums, and what denormals and weights that are not divided yet do to products."""
+    masks = sums(func, args, kwargs, results)
+    left = args[0] if base_name(func) in ("mm", "bmm") else None
+    if left is not None and left.is_floating_point() and left.numel():
+        total, top = left.sum(-1, keepdim=True), left.amax(-1, keepdim=True)
+        weights = (left >= 0).all(-1, keepdim=True) & ((total - 1).abs() < 0.05)
+        early = func(torch.where(weights, finite_abs(left) / top, finite_abs(left)), finite_abs(args[1]))
+        masks = [masks[0] | beyond(early, results[0])]
+    return [m if m is None else m | f for m, f in zip(masks, flushed(func, args, kwargs, results))]
+
+
+def flushed(func, args, kwargs, results):
+    from torch.utils._pytree import tree_flatten, tree_map
+
+    if not results or results[0].dtype != torch.bfloat16:
+        return [False] * len(results)
+    tiny = torch.finfo(torch.bfloat16).tiny
+    zeroed = tree_map(lambda x: torch.where(x.abs() < tiny, 0.0, x) if is_real(x) else x, (args, kwargs))
+    kept = [x for x in tree_flatten(func(*args, **kwargs))[0] if isinstance(x, torch.Tensor)]
+    gone = [x for x in tree_flatten(func(*zeroed[0], **zeroed[1]))[0] if isinstance(x, torch.Tensor)]
+    return [~is_close(a, b, 2.0**-10 * a.abs()) | (a.abs() < 4 * tiny) & (a != 0) if is_real(t) else False for a, b, t in zip(kept, gone, results)]
+
+
 def whole(results, hit):
     return [torch.ones(t.shape, dtype=torch.bool) if hit and is_real(t) else None for t in results]
 
@@ -63,6 +109,26 @@ def squares(func, args, kwargs, results):
         return whole(results, True)
     top = max((float(finite_abs(x).abs().max()) ** 2 * x.numel() if finite_abs(x).abs().max() < 1e150 else math.inf for x in args if is_real(x) and x.numel()), default=0.0)
     return whole(results, types and top > largest(types[0]))
+
+
+def variances(func, args, kwargs, results):
+    """What is left of equal numbers' deviations, or of a sum that cancels, is rounding."""
+    masks = squares(func, args, kwargs, results)
+    top = float(finite_abs(args[0]).abs().max()) if args[0].numel() else 0.0
+    for i, t in enumerate(results):
+        if masks[i] is None or not bool(masks[i].any()):
+            bound = 8 * torch.finfo(t.dtype).eps * top
+            bound = bound if i or "std" in base_name(func) else bound**2
+            ends = [torch.full_like(t, bound), torch.full_like(t, -bound if i else 0.0), torch.zeros_like(t)]
+            masks[i] = Choice(t.abs().double() <= bound, ends)
+    return masks
+
+
+def quotients(func, args, kwargs, results):
+    if base_name(func) == "div" and (len(args) > 2 and args[2] or kwargs.get("rounding_mode")) != "floor":
+        return [None]
+    a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(float(x)) for x in args[:2])
+    return [beyond(a.abs() / b.abs(), results[0]) & (b != 0) & torch.isfinite(a)]
 
 
 def products(func, args, kwargs, results):
@@ -76,6 +142,14 @@ def convolution(func, args, kwargs, results):
     bad = ~torch.isfinite(weight)
     gaps = args[6] or any(args[4])
     if gaps and bool(bad.any()):
+        return whole(results, True)
+    return contraction(func, args, kwargs, results)
+
+
+def antialiased(func, args, kwargs, results):
+    """LibTorch's pass over the rows gives the first one for all where a row of the result is one element wide."""
+    t = results[0]
+    if t.shape[-1] == 1 and t.shape[-2] != args[0].shape[-2]:
         return whole(results, True)
     return sums(func, args, kwargs, results)
 
@@ -107,26 +181,111 @@ def flash(func, args, kwargs, results):
     if mask is not None and mask.is_floating_point():
         bad = bad | (torch.isnan(mask) | (mask == math.inf)).any(-1, keepdim=True)
     v = v.abs().sum(-2, keepdim=True)
-    return [bad | beyond(v, results[0])] + [None] * (len(results) - 1)
+    lost = flushed(func, args, kwargs, results)[0]
+    return [bad | beyond(v, results[0]) | lost] + [None] * (len(results) - 1)
+
+
+# Of any result
+
+
+def of_ties(func, args, kwargs, results):
+    """The index of an element that is as large as others."""
+    if len(results) < 2 or not args[0].dim():
+        return [None] * len(results)
+    x = args[0]
+    k = 2 if base_name(func) == "kthvalue" else 1
+    dim = args[k] if len(args) > k else kwargs.get("dim", -1)
+    value = results[0] if results[0].dim() == x.dim() else results[0].unsqueeze(dim)
+    at = results[1] if results[1].dim() == x.dim() else results[1].unsqueeze(dim)
+    own = x.gather(dim, at)
+    equal = (x == own) | (torch.isnan(x) & torch.isnan(own)) if x.is_floating_point() else x == own
+    tied = equal.sum(dim).view(results[1].shape) > 1
+    size = x.shape[dim]
+    place = torch.arange(size).view([size if d == dim % x.dim() else 1 for d in range(x.dim())]).expand(x.shape)
+    first = torch.where(equal, place, size).amin(dim).view(results[1].shape)
+    last = torch.where(equal, place, -1).amax(dim).view(results[1].shape)
+    return [None, Choice(tied, (first, last))]
+
+
+def of_nan_signs(func, args, kwargs, results):
+    x = args[1] if base_name(func) == "copysign" else args[0]
+    return [torch.isnan(x).expand(results[0].shape) if is_real(x) else None]
+
+
+def of_unsorted(func, args, kwargs, results):
+    line = args[0] if base_name(func) == "searchsorted" else args[1]
+    if not isinstance(line, torch.Tensor) or line.shape[-1] < 2 or kwargs.get("sorter") is not None:
+        return [None]
+    a, b = line[..., :-1], line[..., 1:]
+    sorted_ = bool(((a <= b) | (torch.isnan(b) if b.is_floating_point() else False)).all())
+    return [None if sorted_ else Choice(torch.ones(results[0].shape, dtype=torch.bool), (torch.zeros_like(results[0]), torch.full_like(results[0], line.shape[-1])))]
+
+
+class Choice:
+    """A mask, and what may stand in its places instead of anything."""
+
+    def __init__(self, mask, values):
+        self.mask, self.values = mask, values
+
+
+def shared(t):
+    """The elements of a view that others of it share memory with, or None."""
+    reach = 0
+    for n, stride in sorted(((n, s) for n, s in zip(t.shape, t.stride()) if n > 1), key=lambda x: x[1]):
+        if stride <= reach:
+            break
+        reach += (n - 1) * stride
+    else:
+        return None
+    at = torch.zeros(t.shape, dtype=torch.int64)
+    for d, (n, stride) in enumerate(zip(t.shape, t.stride())):
+        at += (torch.arange(n) * stride).view([n if k == d else 1 for k in range(t.dim())])
+    return at_least_two(at)
+
+
+def at_least_two(at):
+    counts = torch.bincount(at.reshape(-1))
+    return counts[at] > 1 if bool((counts > 1).any()) else None
 
 
 TABLE = {name: sums for name in SUMS}
+TABLE |= {name: contraction for name in CONTRACTIONS}
 TABLE |= {name: squares for name in SQUARES}
+TABLE |= {name: variances for name in ("var", "std", "var_mean", "std_mean")}
+TABLE |= {name: quotients for name in ("remainder", "fmod", "floor_divide", "div")}
+TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
 TABLE |= {name: products for name in PRODUCTS}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 
 
-def hazy(name, func, args, kwargs, results):
-    """A mask for each result, or none. args and kwargs in fp64; results as eager gave them."""
-    rule = TABLE.get(name)
-    if not rule or not any(is_real(t) for t in results):
-        return [None] * len(results)
-    try:
-        masks = rule(func, args, kwargs, results)
-    except Exception:  # a form of the operator that the rule does not know
-        masks = []
-    masks = [m.expand(t.shape) if m is not None and bool(m.any()) else None for m, t in zip(masks, results)]
-    return masks + [None] * (len(results) - len(masks))
+ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
+ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
+
+
+def base_name(func):
+    name = func._schema.name.split("::")[1]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def hazy(func, args, kwargs, results, written, rounded):
+    """A mask (or a Choice) for each result, or none. args and kwargs in fp64; results as eager gave them. written: the results that are operands. rounded:
+    with the rules of TABLE."""
+    masks = [shared(t) if any(t is w for w in written) else None for t in results]
+    for table in (ANY, TABLE) if rounded else (ANY,):
+        rule = table.get(base_name(func))
+        if not rule or (table is TABLE and not any(is_real(t) for t in results)):
+            continue
+        try:
+            more = rule(func, args, kwargs, results)
+        except Exception:  # a form of the operator that the rule does not know
+            more = []
+        more += [None] * (len(results) - len(more))
+        masks = [a if a is not None else b for a, b in zip(masks, more)]
+    return [None if m is None or not bool(mask_of(m).any()) else m if isinstance(m, Choice) else m.expand(t.shape) for m, t in zip(masks, results)]
+
+
+def mask_of(m):
+    return m.mask if isinstance(m, Choice) else m
 
 
 PUT = (math.nan, math.inf, -math.inf, 0.0, 1.0, None)
@@ -134,11 +293,18 @@ PUT = (math.nan, math.inf, -math.inf, 0.0, 1.0, None)
 
 def put(d, mask, run, generator):
     """Something else in the masked places: in the first runs the same everywhere, later each its own."""
-    if run < 2 * len(PUT):
-        if PUT[run % len(PUT)] is not None:
-            d.masked_fill_(mask, PUT[run % len(PUT)])
+    options = list(mask.values) if isinstance(mask, Choice) else list(PUT) if d.is_floating_point() or d.is_complex() else [0, 1, None]
+    mask = mask_of(mask)
+    if run < 2 * len(options):
+        place(d, mask, options[run % len(options)])
         return
-    pick = torch.randint(0, len(PUT), d.shape, generator=generator)
-    for k, value in enumerate(PUT):
-        if value is not None:
-            d.masked_fill_(mask & (pick == k), value)
+    pick = torch.randint(0, len(options), d.shape, generator=generator)
+    for k, value in enumerate(options):
+        place(d, mask & (pick == k), value)
+
+
+def place(d, mask, value):
+    if isinstance(value, torch.Tensor):
+        d.copy_(torch.where(mask, value.to(d.dtype), d))
+    elif value is not None:
+        d.masked_fill_(mask, value)

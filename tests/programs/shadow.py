@@ -5,13 +5,16 @@ stays as double gives it, so a compiler may keep more precision than eager withi
 moved, cast, compared or chosen only, from exact values; those must come out equal, bit for bit.
 
 With `amplitude` the double run is disturbed after every inexact operator by that many units in the last place of the operator's own type:
-what changes then is what no rounding order can promise. Where sums run over and the like (overflow.py), anything stands in such a run.
+what changes then is what no rounding order can promise. Every other such run rounds to the operator's type as well, so that values meet as they do
+there (a difference that is exactly zero). Where sums run over and the like (overflow.py), anything stands in such a run.
 """
+import math
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from overflow import hazy, put
+from overflow import base_name, hazy, put
 
 WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
 PRECISION = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53, torch.complex64: 2.0**-24, torch.complex128: 2.0**-53}
@@ -37,11 +40,6 @@ INEXACT_CREATION = ("linspace", "logspace", "arange")  # of floats; arange by st
 DISCRETE = ("remainder", "fmod", "floor_divide", "div", "add", "sub", "rsub", "mul")
 
 
-def base_name(func):
-    name = func._schema.name.split("::")[1]
-    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
-
-
 def in_exact_table(func, args, kwargs):
     """Nothing is rounded, whatever the operands."""
     if func._overloadname in ("decimals", "reduce", "value_reduce"):
@@ -59,6 +57,7 @@ class Shadow(TorchDispatchMode):
     def __init__(self, amplitude=0.0, seed=0):
         super().__init__()
         self.amplitude, self.run = amplitude, seed
+        self.rounds = amplitude > 0 and seed // 4 % 2 == 1
         self.generator = torch.Generator().manual_seed(seed)
         self.pairs = {}  # id of the eager tensor -> (it, its double)
         self.inexact = set()  # storages
@@ -80,9 +79,18 @@ class Shadow(TorchDispatchMode):
             found = self.pairs[id(t)] = (t, wide)
         return found[1]
 
-    def noise(self, s, dtype):
+    def noise(self, s, dtype, times=1.0):
         u = torch.rand(s.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
-        return 1 + self.amplitude * PRECISION[dtype] * u
+        return 1 + times * self.amplitude * PRECISION[dtype] * u
+
+    def rounded(self, s, dtype):
+        return s.to(dtype).to(s.dtype) if self.rounds else s
+
+    def signed_zeros(self, d):
+        """The sign of a zero that was summed or rounded to hangs on the order, too."""
+        if d.is_floating_point() and bool((d == 0).any()):
+            u = torch.rand(d.shape, generator=self.generator, dtype=torch.float64) - 0.5
+            d.copy_(torch.where(d == 0, torch.copysign(torch.zeros_like(d), u.to(d.dtype)), d))
 
     def widen(self, x):
         if isinstance(x, torch.Tensor):
@@ -104,7 +112,9 @@ class Shadow(TorchDispatchMode):
         moves = in_exact_table(func, args, kwargs)
         exact = exact_operands and (moves or (integral and not any(is_rounded(t) for t in results)))
         quiet = moves or not self.amplitude
-        masks = hazy(name, func, *shadows, results) if self.amplitude else [None] * len(results)
+        written = [t for t in results if any(t is o for o in operands)]
+        masks = hazy(func, *shadows, results, written, self.amplitude > 0)
+        exact = exact and all(m is None for m in masks)
         if not quiet and name not in DISCRETE:  # right for operands a rounding away is right
             seen = {}
             writes = {id(self.shadow(t)) for t in results if id(t) in {id(o) for o in operands}}
@@ -114,7 +124,7 @@ class Shadow(TorchDispatchMode):
                     return x
                 if id(x) not in seen:
                     nominal = next((o.dtype for o in operands if self.pairs.get(id(o), (0, 0))[1] is x), torch.float32)
-                    seen[id(x)] = x * self.noise(x, nominal)
+                    seen[id(x)] = self.rounded(x * self.noise(x, nominal), nominal)
                 return seen[id(x)]
 
             shadows = tree_map(disturb, shadows)
@@ -123,6 +133,8 @@ class Shadow(TorchDispatchMode):
         except Exception:
             self.broken = True
             doubles = tree_map(lambda t: (t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()) if isinstance(t, torch.Tensor) else t, result)
+        # How many roundings a sum of doubles passes through, for which there is no wider type to compare with.
+        length = max([math.sqrt(o.numel() / max(t.numel(), 1)) for o in operands for t in results[:1]] + [1.0])
         for t, d, mask in zip(results, [t for t in tree_flatten(doubles)[0] if isinstance(t, torch.Tensor)], masks):
             own = self.pairs.get(id(t))
             if own is None and d.dtype != WIDE.get(t.dtype, t.dtype):
@@ -130,11 +142,13 @@ class Shadow(TorchDispatchMode):
             if name in ("_to_copy", "copy") and t.dtype in WIDE and any(s != t.dtype for s in sources):
                 d.copy_(d.to(t.dtype))
             if not quiet and is_rounded(t):
-                d.mul_(self.noise(d, t.dtype))
+                d.mul_(self.noise(d, t.dtype, length if t.dtype in (torch.float64, torch.complex128) else 1.0))
                 if ("fft" in name or "upsample" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
-            if mask is not None:
+                d.copy_(self.rounded(d, t.dtype))
+                self.signed_zeros(d)
+            if mask is not None and self.amplitude:
                 put(d, mask, self.run, self.generator)
             if own is None:
                 self.pairs[id(t)] = (t, d)
