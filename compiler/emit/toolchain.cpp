@@ -57,6 +57,14 @@ Diagnostic failed(const std::string& what, const ProcessResult& r) {
       .note("--keep DIR leaves the sources and the command lines");
 }
 
+/// The compiler's own fault, which less optimization mostly avoids.
+bool crashed(const ProcessResult& r) { return !r.ok() && r.output.find("internal compiler error") != std::string::npos; }
+
+std::vector<std::string> with_less_optimization(std::vector<std::string> command) {
+  command.push_back("-O1");  // the last of its kind counts
+  return command;
+}
+
 }  // namespace
 
 uint64_t hash_bytes(std::string_view bytes, uint64_t seed) {
@@ -153,7 +161,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   }
   size_t done = result.cached;
   run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
-    if (!r.ok()) throw failed("compiling " + names[i], r);
+    if (!r.ok() && !(crashed(r) && run_process(with_less_optimization(commands[i])).ok())) throw failed("compiling " + names[i], r);
     cache.put(to_cache[i].second, to_cache[i].first);
     if (o.progress) o.progress(++done, units.size(), names[i]);
   });

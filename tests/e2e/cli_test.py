@@ -97,6 +97,20 @@ def the_compiler_that_cxx_names_is_the_one_that_is_used(b):
     b.build("b.so", env={"CXX": ""})
 
 
+@test
+def a_unit_that_the_compiler_crashes_on_is_compiled_with_less_optimization(b):
+    def crashing(name, unless):
+        with open(b.at(name), "w") as f:
+            f.write('#!/bin/sh\nwork=\nfor a; do\n  [ "$a" = -c ] && work=1\n'
+                    f'  [ "$a" = {unless} ] && exec g++ "$@"\ndone\n[ "$work" ] || exec g++ "$@"\necho "x.cpp:1: internal compiler error: Segmentation fault" >&2\nexit 1\n')
+        os.chmod(b.at(name), 0o755)
+        return {"CXX": b.at(name)}
+
+    b.refused(TOOLCHAIN, "internal compiler error", "build", PT2, "-o", b.at("a.so"), env=crashing("always", "-O9"))
+    b.build("a.so", env=crashing("optimizing", "-O1"))
+    b.ok("verify", b.at("a.so"), "--against", PT2, "--samples", "1")
+
+
 def with_other_weights(path):
     """The archive with the sign of every byte of its first weight turned."""
     with zipfile.ZipFile(PT2) as z, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as out:

@@ -332,7 +332,13 @@ AOTC_I i32v ld1(const int16_t* p) { return ki(*p); }
 AOTC_I i32v ld1(const int8_t* p) { return ki(*p); }
 AOTC_I i32v ld1(const uint8_t* p) { return ki(*p); }
 AOTC_I i32v ld1(const b8* p) { return kb(p->value != 0); }
-AOTC_I f32v ld1(const bf16* p) { return (f32v)ki(static_cast<int32_t>(static_cast<uint32_t>(p->bits) << 16)); }
+/// One number first, then its copies: GCC 12 and 13 crash on halves of a vector of copies whose type was changed.
+AOTC_I f32v ld1(const bf16* p) {
+  const uint32_t bits = static_cast<uint32_t>(p->bits) << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return kf(x);
+}
 AOTC_I f32v ld1(const f16* p) { return f32_of_f16(p->bits - u16q{}); }
 /// Lane 0.
 template <class T>
