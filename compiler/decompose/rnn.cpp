@@ -141,7 +141,7 @@ void run_layers(Rule& r, const Kind& kind) {
   }
   if (batched && batch_first) x = {r.b, r.b.transpose(x, 0, 1)};
   const auto put = [&](size_t i, ValueId v) {
-    if (r.wants(i)) r.set(i, r.b.reshape(v, r.meta_result(i).dims));
+    if (r.wants(i)) r.set(i, batched ? v : r.b.reshape(v, r.meta_result(i).dims));
   };
   put(0, x);
   put(1, r.b.cat(last_h, 0));

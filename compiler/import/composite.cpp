@@ -31,21 +31,7 @@ class Recorder {
   at::Tensor operand(const std::string& name, const TensorMeta& m, const SymTable& syms) {
     const auto it = operands_.find(name);
     if (it != operands_.end()) return it->second;
-    const auto numbers = [&](const std::vector<Expr>& v, const char* what) {
-      std::vector<int64_t> out;
-      for (const Expr& e : v) {
-        const auto c = syms.simplify(e).as_const();
-        if (!c)
-          throw Refusal(
-              fmt::format("the operand '{}' has a symbolic {} ({}), and an operator without a rule is taken apart for fixed "
-                          "sizes only; export with these sizes fixed",
-                          name, what, e.str(syms)));
-        out.push_back(*c);
-      }
-      return out;
-    };
-    at::Tensor t = at::empty_strided(numbers(m.sizes, "size"), numbers(m.strides, "stride"),
-                                     at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta));
+    at::Tensor t = without_data(name, m, syms);
     operands_.emplace(name, t);
     give_name(t, name);
     caller_.insert(t.unsafeGetTensorImpl());

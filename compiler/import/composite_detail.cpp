@@ -48,7 +48,7 @@ Stack stack_of(const OperatorHandle& op, const PNode& node, const std::function<
       const auto* es = std::get_if<std::vector<Expr>>(&a);
       if ((e && symbolic(*e)) || (es && std::any_of(es->begin(), es->end(), symbolic)))
         throw Refusal(
-            fmt::format("the argument '{}' is symbolic, and an operator without a rule is taken apart for fixed sizes only; export "
+            fmt::format("the argument '{}' is symbolic, and LibTorch's kernels tell what they do for fixed sizes only; export "
                         "with these sizes fixed",
                         node.args[i].name));
       stack.push_back(ivalue_of(a, type->kind()));

@@ -163,6 +163,25 @@ inline std::string first_line(const c10::Error& e) {
   return text.substr(0, std::min<size_t>(text.find('\n'), 200));
 }
 
+/// A tensor of these sizes on the device without data.
+inline at::Tensor without_data(const std::string& name, const TensorMeta& m, const SymTable& syms) {
+  const auto numbers = [&](const std::vector<Expr>& v, const char* what) {
+    std::vector<int64_t> out;
+    for (const Expr& e : v) {
+      const auto c = syms.simplify(e).as_const();
+      if (!c)
+        throw Refusal(
+            fmt::format("the operand '{}' has a symbolic {} ({}), and LibTorch's kernels tell what they do for fixed sizes "
+                        "only; export with these sizes fixed",
+                        name, what, e.str(syms)));
+      out.push_back(*c);
+    }
+    return out;
+  };
+  return at::empty_strided(numbers(m.sizes, "size"), numbers(m.strides, "stride"),
+                           at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta));
+}
+
 /// The form of an operator that gives its result instead of writing it into an argument: "add.out" → "add.Tensor" is found by name.
 std::optional<OperatorHandle> functional_of_out(const OperatorHandle& op);
 

@@ -7,6 +7,7 @@
 #include "graph/guard.h"
 #include "import/graph_reader.h"
 #include "import/json.h"
+#include "import/misstated.h"
 #include "import/operators.h"
 #include "import/payload.h"
 #include "import/pickle.h"
@@ -305,6 +306,7 @@ class Archive {
       }
     };
     share(p_);
+    correct_misstated(p_);
   }
 
   std::shared_ptr<const MappedFile> file_;

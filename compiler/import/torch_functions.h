@@ -8,6 +8,7 @@
 #include "import/composite.h"
 #include "import/operators.h"
 #include "import/reference.h"
+#include "import/result_types.h"
 
 namespace aotc::import {
 
@@ -16,6 +17,7 @@ struct TorchFunctions {
   std::optional<OpSchema> (*find_schema)(const std::string& target);
   std::unique_ptr<CompositeTracer> (*make_tracer)(HasRule has_rule);
   std::unique_ptr<Reference> (*make_reference)(const Program& program, const ReferenceOptions& options);
+  Result<std::vector<TensorMeta>> (*result_types)(const Program& program, const PNode& node);
 };
 
 /// Of libaotc_torch.so's one exported symbol.
@@ -27,6 +29,7 @@ namespace torch_side {
 std::optional<OpSchema> find_schema(const std::string& target);
 std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
+Result<std::vector<TensorMeta>> result_types(const Program& program, const PNode& node);
 }  // namespace torch_side
 
 /// Loads LibTorch and libaotc_torch.so at the first call. Throws a Diagnostic that says where LibTorch was looked for.

@@ -144,5 +144,8 @@ std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule) { return torch_fu
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options) {
   return torch_functions().make_reference(program, options);
 }
+Result<std::vector<TensorMeta>> result_types(const Program& program, const PNode& node) {
+  return torch_functions().result_types(program, node);
+}
 
 }  // namespace aotc::import

@@ -1,0 +1,111 @@
+#include "import/misstated.h"
+
+#include <algorithm>
+#include <set>
+
+#include "import/aliases.h"
+#include "import/result_types.h"
+
+namespace aotc::import {
+namespace {
+
+const Arg* find(const PNode& node, std::string_view name) {
+  for (const NamedArg& a : node.args)
+    if (a.name == name) return &a.value;
+  return nullptr;
+}
+
+void set_sizes(TensorMeta& m, std::vector<Expr> sizes) {
+  m.sizes = std::move(sizes);
+  m.strides.assign(m.sizes.size(), Expr(1));
+  for (size_t i = m.sizes.size(); i-- > 1;) m.strides[i - 1] = m.strides[i] * max(m.sizes[i], 1);
+  m.storage_offset = 0;
+}
+
+/// torch 2.11 on processors where oneDNN has the layer: its meta kernel keeps the dim of the one layer that it is called for, so that the
+/// states of the results have sizes [L, 1, B, H]. They are like the states of the operands.
+std::vector<std::string> correct_lstm(Program& p, const PNode& node) {
+  const Arg* hx = find(node, "hx");
+  const auto* states = hx ? std::get_if<TensorList>(hx) : nullptr;
+  if (!states || states->size() != 2 || node.results.size() != 3) return {};
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto* result = std::get_if<TensorRef>(&node.results[i + 1]);
+    const auto stated = result ? p.tensors.find(result->name) : p.tensors.end();
+    const auto state = p.tensors.find((*states)[i].name);
+    if (stated == p.tensors.end() || state == p.tensors.end()) continue;
+    const std::vector<Expr>& right = state->second.sizes;
+    const std::vector<Expr>& wrong = stated->second.sizes;
+    if (right.size() != 3 || wrong.size() != 4 || !wrong[1].is(1)) continue;
+    if (wrong[0] != right[0] || wrong[2] != right[1] || wrong[3] != right[2]) continue;
+    set_sizes(stated->second, right);
+    changed.push_back(result->name);
+  }
+  return changed;
+}
+
+struct Row {
+  std::string_view target;
+  std::vector<std::string> (*correct)(Program&, const PNode&);  ///< gives the results that were misstated
+};
+constexpr Row kRows[] = {
+    {"aten.lstm.input", correct_lstm},
+};
+
+template <class Fn>
+void each_operand(const PNode& node, Fn&& fn) {
+  for (const NamedArg& a : node.args) {
+    if (const auto* t = std::get_if<TensorRef>(&a.value)) fn(t->name);
+    if (const auto* l = std::get_if<TensorList>(&a.value))
+      for (const TensorRef& t : *l) fn(t.name);
+    if (const auto* l = std::get_if<OptTensorList>(&a.value))
+      for (const auto& t : *l)
+        if (t) fn(t->name);
+  }
+}
+
+/// The results of an operator some operand of which was misstated; gives those that were, too.
+std::vector<std::string> follow(Program& p, const PNode& node, const std::string& first) {
+  const std::vector<std::string> names = result_names(node);
+  if (names.empty()) return {};
+  const auto fail = [&](const std::string& why) {
+    return Diagnostic({p.file, node.path, node.name, node.source},
+                      fmt::format("the archive misstates the sizes of '{}', from which this is computed, and {} does not say its own: {}",
+                                  first, node.target, why))
+        .note("export with torch 2.13 or later, or with sizes that are fixed");
+  };
+  const Result<std::vector<TensorMeta>> types = result_types(p, node);
+  if (!types) throw fail(types.why());
+  if (types->size() != names.size()) throw fail("it gives another number of results");
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto stated = p.tensors.find(names[i]);
+    if (stated == p.tensors.end() || stated->second.sizes == (*types)[i].sizes) continue;
+    if (stated->second.dtype != (*types)[i].dtype) throw fail("it gives another type");
+    set_sizes(stated->second, (*types)[i].sizes);
+    stated->second.strides = (*types)[i].strides;
+    stated->second.storage_offset = (*types)[i].storage_offset;
+    changed.push_back(names[i]);
+  }
+  return changed;
+}
+
+}  // namespace
+
+void correct_misstated(Program& p) {
+  std::map<std::string, std::string> misstated;  // tensor → the first one, from which it is computed
+  for (const PNode& node : p.nodes) {
+    const std::string* first = nullptr;
+    each_operand(node, [&](const std::string& name) {
+      if (const auto it = misstated.find(name); it != misstated.end()) first = &it->second;
+    });
+    if (first)
+      for (const std::string& name : follow(p, node, *first)) misstated.emplace(name, *first);
+    for (const Row& row : kRows)
+      if (row.target == node.target)
+        for (const std::string& name : row.correct(p, node)) misstated.emplace(name, name);
+  }
+  for (Program& s : p.subgraphs) correct_misstated(s);
+}
+
+}  // namespace aotc::import

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Archives that state sizes which their operators do not give are built for the sizes that ep.module() gives.
+
+torch 2.11 says of the states of an LSTM of fixed sizes, where oneDNN has the layer, that they have a dim of 1 behind the first, and computes
+the sizes of all that follows from that. Such archives are made here of today's by writing those sizes into their text.
+"""
+import argparse, json, os, subprocess, sys, warnings, zipfile
+
+warnings.filterwarnings("ignore")
+
+LAYERS, BATCH, WIDTH, CLASSES = 2, 3, 5, 4
+
+
+def net(torch, directions):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = torch.nn.LSTM(6, WIDTH, LAYERS, bidirectional=directions == 2)
+            self.head = torch.nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x, h, c):
+            y, (h, c) = self.lstm(x, (h, c))
+            last = h[-1]
+            return y, h, c, self.head(last), c.sum(1), torch.cat([h, c], 0), h.index_select(2, torch.tensor([4, 1]))
+
+    return Net().eval().requires_grad_(False)
+
+
+def misstate(path, to, sizes):
+    """The archive with other sizes of the tensors that `sizes` names: {name: sizes}."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as new:
+        for item in old.infolist():
+            data = old.read(item)
+            if item.filename.endswith("models/model.json"):
+                model = json.loads(data)
+                tensors = model["graph_module"]["graph"]["tensor_values"]
+                for name, dims in sizes.items():
+                    tensors[name]["sizes"] = [{"as_int": n} for n in dims]
+                    tensors[name]["strides"] = [{"as_int": 1}] * len(dims)
+                data = json.dumps(model).encode()
+            new.writestr(item, data)
+
+
+def misstated_sizes(ep, outputs):
+    """What a dim too many of the LSTM's states makes of the sizes of all that follows."""
+    import torch
+
+    values, told = {}, {}
+    for node in ep.graph.nodes:
+        read = lambda a: values.get(a.name) if isinstance(a, torch.fx.Node) else a
+        if node.op in ("placeholder", "get_attr"):
+            values[node.name] = torch.zeros([int(n) for n in node.meta["val"].shape], dtype=node.meta["val"].dtype) if hasattr(node.meta["val"], "shape") else node.meta["val"]
+        elif node.op == "call_function":
+            arguments, keywords = torch.fx.node.map_arg((node.args, node.kwargs), read)
+            value = node.target(*arguments, **keywords)
+            if node.target is torch.ops.aten.lstm.input:
+                value = (value[0], value[1].unsqueeze(1), value[2].unsqueeze(1))
+            values[node.name] = value
+            if isinstance(value, torch.Tensor) and tuple(value.shape) != tuple(node.meta["val"].shape):
+                told[node.name] = list(value.shape)
+    return told
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    o = p.parse_args()
+    import torch
+
+    os.makedirs(o.work, exist_ok=True)
+    faults = 0
+    for directions in (1, 2):
+        torch.manual_seed(directions)
+        states = (LAYERS * directions, BATCH, WIDTH)
+        model, args = net(torch, directions), (torch.randn(7, BATCH, 6), torch.randn(states), torch.randn(states))
+        ep = torch.export.export(model, args)
+        plain, path, so = (os.path.join(o.work, f"lstm{directions}{end}") for end in (".plain.pt2", ".pt2", ".so"))
+        torch.export.save(ep, plain)
+        sizes = misstated_sizes(ep, args)
+        assert len(sizes) >= 6, sizes
+        misstate(plain, path, sizes)
+        for command in (["build", path, "-o", so, "--quiet"], ["verify", so, "--against", path, "--samples", "2"]):
+            r = subprocess.run([o.aotc, *command], capture_output=True, text=True)
+            if r.returncode:
+                faults += 1
+                print(f"{' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}")
+                break
+        else:
+            told = json.loads(subprocess.run([o.aotc, "inspect", so, "--json"], capture_output=True, text=True, check=True).stdout)
+            have, due = [x["shape"] for x in told["outputs"]], [list(t.shape) for t in ep.module()(*args)]
+            if have != due:
+                faults += 1
+                print(f"lstm of {directions} directions: outputs {have}, ep.module() gives {due}")
+    print(f"{faults} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
