@@ -8,8 +8,15 @@
 
 namespace aotc::decompose {
 
-double attention_scale(Rule& r, const T& query) {
-  return r.none("scale") ? 1.0 / std::sqrt(static_cast<double>(r.constant(query.dim(-1), "the head size"))) : r.number("scale");
+AttentionScale attention_scale(Rule& r, const T& query) {
+  if (!r.none("scale")) return {r.number("scale"), std::nullopt};
+  const Expr size = query.dim(-1);
+  if (const auto n = size.as_const()) return {1.0 / std::sqrt(static_cast<double>(*n)), std::nullopt};
+  return {1.0, 1.0 / sqrt(scalar_of(r.b, size, compute_type(query.dtype())))};
+}
+
+T operator*(const T& scores, const AttentionScale& scale) {
+  return scale.computed ? scores * scale.computed->to(scores.dtype()) : scores * scale.number;
 }
 
 namespace {
@@ -53,11 +60,13 @@ T to_mask(const T& m0, const std::vector<Expr>& lead, const Expr& s, DType t) {
 }
 
 void attend(Rule& r, std::string_view mask_name, bool gqa) {
-  const T q = tensor(r, "query"), k = tensor(r, "key"), v = tensor(r, "value");
+  T q = tensor(r, "query"), k = tensor(r, "key"), v = tensor(r, "value");
   if (r.number_or("dropout_p", 0.0) != 0.0) r.refuse("attention with dropout is random", "call model.eval() before exporting");
+  if (!is_float(q.dtype())) r.refuse(fmt::format("attention of {} is not supported", dtype_name(q.dtype())));
+  const AttentionScale scale = attention_scale(r, q);
+  // A factor that is known when it runs goes to the queries, in a type that keeps it.
+  if (scale.computed) q = q.up() * scale;
   const DType t = q.dtype();
-  if (!is_float(t)) r.refuse(fmt::format("attention of {} is not supported", dtype_name(t)));
-  const double scale = attention_scale(r, q);
   // Heads: the last leading dim (none for a plain matrix). Keys may have fewer, by a whole factor.
   std::vector<Expr> lq = lead_of(q), lk = lead_of(k), lv = lead_of(v);
   const std::optional<T> mask0 = mask_name.empty() ? std::nullopt : opt_tensor(r, mask_name);
@@ -88,8 +97,8 @@ void attend(Rule& r, std::string_view mask_name, bool gqa) {
   if (k.dim(-2).is(0)) return r.set(0, full(r.b, out.dtype, out.dims, 0.0));
   std::vector<ValueId> in = {to_heads(q, lq), to_heads(k.to(t), lk), to_heads(v.to(t), lk)};
   if (mask0) in.push_back(to_mask(*mask0, lq, k.dim(-2), t));
-  const T y(r.b, r.b.make1(Op::attention, in, {{Attr::scale, scale}, {Attr::causal, r.boolean_or("is_causal", false)}}));
-  r.set(0, y.reshape(out.dims));
+  const T y(r.b, r.b.make1(Op::attention, in, {{Attr::scale, scale.number}, {Attr::causal, r.boolean_or("is_causal", false)}}));
+  r.set(0, y.to(out.dtype).reshape(out.dims));
 }
 
 void sdpa(Rule& r) { attend(r, "attn_mask", r.boolean_or("enable_gqa", false)); }

@@ -5,6 +5,11 @@
 namespace aotc::decompose {
 
 /// The factor of the scores: given, or 1 / sqrt(head size).
-double attention_scale(Rule& r, const T& query);
+struct AttentionScale {
+  double number = 1;
+  std::optional<T> computed;  ///< a factor beside `number`, of rank 0
+};
+AttentionScale attention_scale(Rule& r, const T& query);
+T operator*(const T& scores, const AttentionScale& scale);
 
 }  // namespace aotc::decompose

@@ -47,7 +47,7 @@ void attention(Rule& r) {
     return;
   }
   const DType t = q0.dtype(), sums = product_type(t);
-  const double scale = attention_scale(r, q0);
+  const AttentionScale scale = attention_scale(r, q0);
   const T q = by_keys(q0, k), g = by_keys(g0, k), out = by_keys(out0, k);
   const T scores = T(r.b, r.b.matmul(q, transposed(k), sums)) * scale;
   const std::vector<Expr> whole = {q0.dim(0), q0.dim(1), q0.dim(2), k.dim(2)};

@@ -5,6 +5,7 @@
 namespace aotc::decompose {
 
 RuleTable pointwise_unary_rules();
+RuleTable special_rules();
 RuleTable pointwise_binary_rules();
 RuleTable activation_rules();
 RuleTable cast_rules();

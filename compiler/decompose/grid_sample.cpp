@@ -5,7 +5,7 @@
 namespace aotc::decompose {
 namespace {
 
-enum Mode { bilinear = 0, nearest = 1 };
+enum Mode { bilinear = 0, nearest = 1, bicubic = 2 };
 enum Padding { zeros = 0, border = 1, reflection = 2 };
 
 /// Where each place of the result [N, O..] reads along one spatial dim: a coordinate in elements, and its derivative by the grid's number.
@@ -23,46 +23,65 @@ Coordinate reflect(const Coordinate& c, const T& lo2, const T& hi2) {
   return {where(none, 0.0, where(even, extra + lo, span - extra + lo)), where(none, 0.0, where(even, slope, -slope)), c.size};
 }
 
-/// An operator's call: images [N, C, S..], coordinates per spatial dim.
+/// Keys' cubic kernel with a = -0.75 at the distances from the taps -1, 0, 1, 2 to a place f behind tap 0, and its derivative by f.
+T cubic_weight(const T& f, int tap) {
+  const T d = tap < 2 ? f + (1.0 - tap) : static_cast<double>(tap) - 1.0 - f;
+  if (tap == 1 || tap == 2) return (d * 1.25 - 2.25) * d * d + 1.0;
+  return ((d * -0.75 + 3.75) * d - 6.0) * d + 3.0;
+}
+T cubic_slope(const T& f, int tap) {
+  const T d = tap < 2 ? f + (1.0 - tap) : static_cast<double>(tap) - 1.0 - f;
+  const T slope = tap == 1 || tap == 2 ? (d * 3.75 - 4.5) * d : (d * -2.25 + 7.5) * d - 6.0;
+  return tap < 2 ? slope : -slope;
+}
+
+/// An operator's call: images [N, C, S..], coordinates per spatial dim. A corner is one tap along each.
 class Sampling {
  public:
-  explicit Sampling(Rule& r) : x(tensor(r, "input").up()), mode(r.integer("interpolation_mode")), padding(r.integer("padding_mode")) {
-    if (mode != bilinear && mode != nearest) r.refuse("bicubic grid sampling is not supported");
+  explicit Sampling(Rule& r)
+      : x(tensor(r, "input").up()),
+        mode(r.integer("interpolation_mode")),
+        padding(r.integer("padding_mode")),
+        align(r.boolean("align_corners")) {
+    if (mode != bilinear && mode != nearest && mode != bicubic) r.refuse(fmt::format("interpolation mode {} of grid sampling", mode));
+    if (mode == bicubic && k() != 2) r.refuse("bicubic grid sampling of other than images [N, C, H, W]");
     const T grid = tensor(r, "grid").to(x.dtype());
-    const bool align = r.boolean("align_corners");
     for (int i = 0; i < k(); ++i) {
       const T size = scalar_of(r.b, x.dim(2 + i), x.dtype()), g = grid.select(-1, k() - 1 - i);  // the last dim comes first
       const T slope = (align ? size - 1.0 : size) * 0.5;
-      Coordinate c{align ? (g + 1.0) * slope : ((g + 1.0) * size - 1.0) * 0.5, slope.expand(g.dims()), size};
-      const T zero = size.like(0);
-      if (padding == reflection) c = align ? reflect(c, zero, (size - 1.0) * 2.0) : reflect(c, zero - 1.0, size * 2.0 - 1.0);
-      if (padding != zeros) {
-        c.slope = where((c.at > 0.0) & (c.at < size - 1.0), c.slope, 0.0);
-        c.at = minimum(maximum(c.at, 0.0), size - 1.0);
-      }
-      along.push_back(c);
+      const Coordinate c{align ? (g + 1.0) * slope : ((g + 1.0) * size - 1.0) * 0.5, slope.expand(g.dims()), size};
+      along.push_back(mode == bicubic ? c : padded(c));
     }
   }
   int k() const { return x.rank() - 2; }
-  int corners() const { return mode == bilinear ? 1 << k() : 1; }
+  int taps() const { return mode == nearest ? 1 : mode == bilinear ? 2 : 4; }
+  int corners() const {
+    int n = 1;
+    for (int i = 0; i < k(); ++i) n *= taps();
+    return n;
+  }
   const std::vector<Expr>& places() const { return along[0].at.dims(); }
 
-  /// Along dim i: the whole coordinate of a corner, its weight, and the weight's derivative by the coordinate.
+  /// Along dim i: the whole coordinate of a corner, its weight, and the weight's derivative by the coordinate. Bicubic sampling finds the
+  /// taps first and then what stands for those outside; the other modes the other way round.
   T whole(int corner, int i) const {
-    const T& c = along[static_cast<size_t>(i)].at;
-    if (mode == nearest) return unary(Op::round, c);
-    return corner >> i & 1 ? floor(c) + 1.0 : floor(c);
+    const Coordinate& c = along[static_cast<size_t>(i)];
+    if (mode == nearest) return unary(Op::round, c.at);
+    if (mode == bilinear) return tap(corner, i) ? floor(c.at) + 1.0 : floor(c.at);
+    return padded({floor(c.at) + static_cast<double>(tap(corner, i) - 1), c.slope, c.size}).at;
   }
   T weight(int corner, int i) const {
-    const T& c = along[static_cast<size_t>(i)].at;
-    const T f = c - floor(c);
-    return corner >> i & 1 ? f : 1.0 - f;
+    const T f = fraction(i);
+    return mode == bicubic ? cubic_weight(f, tap(corner, i)) : tap(corner, i) ? f : 1.0 - f;
   }
-  /// The product of a corner's weights, without dim `but`, [N, O..].
-  T weights(int corner, int but = -1) const {
+  T weight_slope(int corner, int i) const {
+    const T f = fraction(i);
+    return mode == bicubic ? cubic_slope(f, tap(corner, i)) : f.like(tap(corner, i) ? 1.0 : -1.0);
+  }
+  /// The product of a corner's weights, [N, O..]; the derivative along dim `by` in place of the weight there.
+  T weights(int corner, int by = -1) const {
     T w(x.b(), full(x.b(), x.dtype(), places(), 1.0));
-    for (int i = 0; i < k() && mode == bilinear; ++i)
-      if (i != but) w = w * weight(corner, i);
+    for (int i = 0; i < k() && mode != nearest; ++i) w = w * (i == by ? weight_slope(corner, i) : weight(corner, i));
     return w;
   }
   /// Whether corners may lie outside of the image: with padding, those after a coordinate on its last row or column.
@@ -95,14 +114,35 @@ class Sampling {
 
   T x;
   int64_t mode, padding;
+  bool align;
   std::vector<Coordinate> along;
+
+ private:
+  int tap(int corner, int i) const {
+    for (; i > 0; --i) corner /= taps();
+    return corner % taps();
+  }
+  T fraction(int i) const {
+    const T& c = along[static_cast<size_t>(i)].at;
+    return c - floor(c);
+  }
+  /// What stands for a coordinate outside of the image.
+  Coordinate padded(Coordinate c) const {
+    const T zero = c.size.like(0);
+    if (padding == reflection) c = align ? reflect(c, zero, (c.size - 1.0) * 2.0) : reflect(c, zero - 1.0, c.size * 2.0 - 1.0);
+    if (padding != zeros) {
+      c.slope = where((c.at > 0.0) & (c.at < c.size - 1.0), c.slope, 0.0);
+      c.at = minimum(maximum(c.at, 0.0), c.size - 1.0);
+    }
+    return c;
+  }
 };
 
 void sample(Rule& r) {
   const Sampling s(r);
   std::optional<T> sum;
   for (int corner = 0; corner < s.corners(); ++corner) {
-    const T v = s.sample(corner), term = s.mode == bilinear ? v * s.weights(corner).unsqueeze(1) : v;
+    const T v = s.sample(corner), term = s.mode == nearest ? v : v * s.weights(corner).unsqueeze(1);
     sum = sum ? *sum + term : term;
   }
   r.set(sum->to(r.meta_result().dtype));
@@ -128,12 +168,11 @@ T of_images(const Sampling& s, const T& g) {
 T of_grid(const Sampling& s, const T& g) {
   Builder& b = s.x.b();
   std::vector<T> dims(static_cast<size_t>(s.k()), T(b, full(b, s.x.dtype(), s.places(), 0.0)));
-  for (int corner = 0; corner < s.corners() && s.mode == bilinear; ++corner) {
+  for (int corner = 0; corner < s.corners() && s.mode != nearest; ++corner) {
     const T v = (g * s.sample(corner)).sum({1}, false);
     for (int i = 0; i < s.k(); ++i) {
       T& sum = dims[static_cast<size_t>(i)];
-      const T term = v * s.weights(corner, i);
-      sum = corner >> i & 1 ? sum + term : sum - term;
+      sum = sum + v * s.weights(corner, i);
     }
   }
   std::vector<ValueId> numbers;

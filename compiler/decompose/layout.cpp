@@ -60,7 +60,7 @@ void column_stack(Rule& r) {
 T roll_one(const T& x, const Expr& shift, int d, SymTable& syms) {
   const Expr n = x.dim(d);
   if (n.is(0) || n.is(1)) return x;
-  const Expr k = syms.simplify(mod(shift, n));
+  const Expr k = syms.simplify(mod(shift, max(n, 1)));  // there may be nothing to roll
   if (k.is(0)) return x;
   const Expr head = syms.simplify(n - k);
   return {x.b(), x.b().cat({x.slice(d, head, k), x.slice(d, 0, head)}, d)};

@@ -201,38 +201,7 @@ void log_ndtr(Rule& r) {
   r.set(log_ndtr_of(x.to(out).to(DType::f64)).to(out));
 }
 
-/// Modified Bessel functions of the first kind, in float64.
-template <int order, bool scaled>
-void bessel_i(Rule& r) {
-  const T x0 = tensor(r, "self");
-  const DType out = float_type(x0.dtype());
-  const T x = x0.to(out).to(DType::f64), a = abs(x);
-  // The power series converges for every x; 60 terms are exact to float64 up to |x| = 30, beyond which the asymptotic one is.
-  const T q = a * a * 0.25;
-  T term = order == 0 ? a.like(1.0) : a * 0.5, sum = term;
-  for (int k = 1; k <= 60; ++k) {
-    term = term * q / static_cast<double>(k * (k + order));
-    sum = sum + term;
-  }
-  const double mu = 4.0 * order * order;
-  T tail = a.like(1.0), part = tail;
-  for (int k = 1; k <= 12; ++k) {
-    part = part * ((2.0 * k - 1) * (2.0 * k - 1) - mu) / (a * (8.0 * k));
-    tail = tail + part;
-  }
-  const T far = tail * rsqrt(a * (2 * M_PI));
-  T y = where(a <= 30.0, scaled ? sum * exp(-a) : sum, scaled ? far : far * exp(a));
-  if (order == 1) y = where(x < 0.0, -y, y);
-  r.set(y.to(out));
-}
-
 void is_real(Rule& r) { r.set(full(r.b, DType::boolean, r.b.dims(r.tensor("self")), 1.0)); }
-
-/// Only the zeroth derivative of digamma.
-void polygamma(Rule& r) {
-  if (r.integer("n") != 0) r.refuse("polygamma of an order above 0 is not supported");
-  floating<Op::digamma>(r);
-}
 
 void angle(Rule& r) {
   const T x = tensor(r, "self");
@@ -241,17 +210,6 @@ void angle(Rule& r) {
   const T y = x.to(out);
   const T v = where(y < 0.0, y.like(M_PI), 0.0);
   r.set(where(unary(Op::isnan, y), y, v));
-}
-
-/// log|gamma| summed over p shifted arguments.
-void mvlgamma(Rule& r) {
-  const T x = tensor(r, "self");
-  const DType out = float_type(x.dtype());
-  const int64_t p = r.integer("p");
-  const T y = x.to(out).up();
-  T sum = y.like(static_cast<double>(p * (p - 1)) / 4.0 * std::log(M_PI));
-  for (int64_t i = 0; i < p; ++i) sum = sum + unary(Op::lgamma, y - static_cast<double>(i) / 2.0);
-  r.set(sum.to(out));
 }
 
 constexpr RuleRow kRows[] = {
@@ -340,17 +298,8 @@ constexpr RuleRow kRows[] = {
     {"aten.special_entr.default", entr},
     {"aten.special_ndtr.default", ndtr},
     {"aten.special_log_ndtr.default", log_ndtr},
-    {"aten.i0.default", bessel_i<0, false>},
-    {"aten.special_i0.default", bessel_i<0, false>},
-    {"aten.special_i0e.default", bessel_i<0, true>},
-    {"aten.special_i1.default", bessel_i<1, false>},
-    {"aten.special_i1e.default", bessel_i<1, true>},
     {"aten.isreal.default", is_real},
-    {"aten.polygamma.default", polygamma},
-    {"aten.special_polygamma.default", polygamma},
     {"aten.angle.default", angle},
-    {"aten.mvlgamma.default", mvlgamma},
-    {"aten.special_multigammaln.default", mvlgamma},
 };
 }  // namespace
 

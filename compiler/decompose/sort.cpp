@@ -3,6 +3,7 @@
 
 #include "decompose/families.h"
 #include "decompose/tensor.h"
+#include "graph/infer.h"
 
 namespace aotc::decompose {
 namespace {
@@ -47,6 +48,13 @@ void topk(Rule& r) {
   set_pair(r, {r.b, v[0]}, {r.b, v[1]});
 }
 
+/// One element that no other comes behind when sorted.
+T last_in_order(Builder& b, DType t) {
+  const int64_t bits = t == DType::u8 ? 9 : 8 * dtype_bytes(t);
+  const int64_t greatest = is_bool(t) ? 1 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return is_float(t) ? T(b, full(b, t, {1}, std::nan(""))) : T(b, b.full_int({t, {1}}, greatest));
+}
+
 /// A NaN anywhere in the dim is the answer, at its own place.
 Sorted with_nan(const T& x, int d, const Sorted& s) {
   if (!is_float(x.dtype())) return s;
@@ -67,13 +75,23 @@ void kthvalue(Rule& r) {
   set_pair(r, s.values, s.indices);
 }
 
+/// The median of all elements, of which there may be none: NaN then, in the tensor's type.
+void median_of_all(Rule& r, const T& x) {
+  const Expr n = x.dim(0);
+  const auto median = [&](const T& y) { return with_nan(x, 0, nth(y, 0, r.b.syms().simplify(floordiv(max(n, 1) - 1, 2)))).values; };
+  if (holds(r.b.graph(), ShapeGuard::Kind::le, 1, n)) return r.set(0, median(x).squeeze(0));
+  const T nothing = T(r.b, full(r.b, DType::f64, {1}, std::nan(""))).to(x.dtype());
+  if (n.is(0)) return r.set(0, nothing.squeeze(0));
+  // An element behind all others is there in any case.
+  const T last(r.b, r.b.cat({x, last_in_order(r.b, x.dtype())}, 0));
+  r.set(0, where(scalar_of(r.b, n, DType::i64).reshape({1}) == 0.0, nothing, median(last)).squeeze(0));
+}
+
 void median(Rule& r) {
-  T x = tensor(r, "self");
+  const T x = tensor(r, "self");
   if (x.rank() == 0) return set_pair(r, x, zero_index(x));
-  const bool all = !r.has("dim");
-  if (all) x = x.reshape({r.b.type(x).elems()});
-  const int d = all ? 0 : r.dim("dim", x.rank());
-  if (x.dim(d).is(0)) r.refuse("the median of an empty dimension");
+  if (!r.has("dim")) return median_of_all(r, x.reshape({r.b.type(x).elems()}));
+  const int d = r.dim("dim", x.rank());
   const Sorted s = with_nan(x, d, nth(x, d, floordiv(x.dim(d) - 1, 2)));
   set_pair(r, s.values, s.indices);
 }
@@ -82,10 +100,12 @@ void median(Rule& r) {
 void nanmedian(Rule& r) {
   T x = tensor(r, "self");
   if (x.rank() == 0) return set_pair(r, x, zero_index(x));
+  if (!is_float(x.dtype())) return median(r);
   const bool all = !r.has("dim");
   if (all) x = x.reshape({r.b.type(x).elems()});
   const int d = all ? 0 : r.dim("dim", x.rank());
-  if (!is_float(x.dtype())) return median(r);
+  // Of no elements it is NaN.
+  if (all && !holds(r.b.graph(), ShapeGuard::Kind::le, 1, x.dim(0))) x = {r.b, r.b.cat({x, last_in_order(r.b, x.dtype())}, 0)};
   const Sorted s = sort_of(x, d, false, true);
   const T n = (!unary(Op::isnan, x)).to(DType::i64).sum({d}, true);
   const T k = maximum(binary(Op::div_floor, n - 1.0, 2.0), 0.0);

@@ -10,6 +10,7 @@ namespace aotc::decompose {
 std::vector<Family> families() {
   return {
       {"pointwise, one operand", "", pointwise_unary_rules()},
+      {"special functions", "", special_rules()},
       {"pointwise, two operands and more", "", pointwise_binary_rules()},
       {"activations", "", activation_rules()},
       {"casts and copies", "", cast_rules()},

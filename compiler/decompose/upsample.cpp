@@ -176,37 +176,30 @@ void bicubic(Rule& r) {
   r.set(x.to(in.dtype()));
 }
 
-double triangle_filter(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
-double cubic_filter(double x) {
+T triangle_filter(const T& d) { return maximum(1.0 - abs(d), 0.0); }
+T cubic_filter(const T& d) {
   const double a = -0.5;  // Pillow's, unlike that of plain bicubic resizing
-  x = std::abs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+  const T x = abs(d);
+  const T near = (x * (a + 2) - (a + 3)) * x * x + 1.0, far = (((x - 5.0) * x + 8.0) * x - 4.0) * a;
+  return where(x < 1.0, near, where(x < 2.0, far, 0.0));
 }
 
-/// Resizing with a filter as wide as the reduction: one product per dim with a matrix of weights known when compiling.
-template <double (*filter)(double), int radius>
+/// Resizing with a filter as wide as the reduction: one product per dim with a matrix of weights, which is a constant where the sizes are.
+template <T (*filter)(const T&), int radius>
 void antialiased(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
   for (const ResizeAxis& a : axes(r, x, 2)) {
-    const int64_t n = r.constant(a.in, "the size of an image resized with antialiasing"), m = r.constant(a.out, "the size of the result");
-    const double step = align         ? (m > 1 ? static_cast<double>(n - 1) / static_cast<double>(m - 1) : 0.0)
-                        : a.scale > 0 ? 1.0 / a.scale
-                                      : static_cast<double>(n) / static_cast<double>(m);
-    const double wide = std::max(step, 1.0), support = radius * wide;
-    std::vector<double> weights(static_cast<size_t>(n * m));
-    for (int64_t o = 0; o < m; ++o) {
-      const double center = step * (static_cast<double>(o) + 0.5);
-      const int64_t lo = std::max(static_cast<int64_t>(center - support + 0.5), int64_t{0});
-      const int64_t hi = std::min(static_cast<int64_t>(center + support + 0.5), n);
-      double total = 0;
-      for (int64_t i = lo; i < hi; ++i) total += filter((static_cast<double>(i) - center + 0.5) / wide);
-      for (int64_t i = lo; i < hi; ++i)
-        weights[static_cast<size_t>(i * m + o)] = total != 0 ? filter((static_cast<double>(i) - center + 0.5) / wide) / total : 0;
-    }
-    const T w = T(r.b, literal_f(r.b, weights, x.dtype())).reshape({a.in, a.out});
+    const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
+    const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
+    const T wide = maximum(step, 1.0), support = wide * radius;
+    const std::vector<Expr> matrix = {a.in, a.out};
+    const T from = iota(r.b, matrix, 0, DType::f64), center = step * (iota(r.b, matrix, 1, DType::f64) + 0.5);
+    const T lo = maximum(unary(Op::trunc, center - support + 0.5), 0.0), hi = minimum(unary(Op::trunc, center + support + 0.5), n);
+    const T raw = where((from >= lo) & (from < hi), filter((from - center + 0.5) / wide), 0.0);
+    const T total = raw.sum({0}, true);
+    const T w = where(total != 0.0, raw / total, 0.0).to(x.dtype());
     const T rows(r.b, r.b.transpose(x, a.dim, 3));
     std::vector<Expr> to = rows.dims();
     to.back() = a.out;

@@ -226,7 +226,7 @@ TEST_CASE("a write that no operator of the kernel does is not lost") {
 TEST_CASE("an operator whose kernel ends in itself stays as it is") {
   Maker m;
   m.input("x", {Expr(5)});
-  m.node("aten.polygamma.default", {{"n", Expr(3)}, {"self", ref("x")}}, {ref("r")});
+  m.node("aten.special_bessel_j0.default", {{"self", ref("x")}}, {ref("r")});
   m.output("r");
   Expander expander(decompose::has_rule);
   CHECK_THROWS_AS(lower(m.p, expander), Diagnostic);
