@@ -74,11 +74,6 @@ ValueId diagonal(Rule& r, ValueId xv, ValueId v, size_t) {
   return where(eye, T(r.b, v).unsqueeze(0).expand(x.dims()), x);
 }
 
-ValueId strided(Rule& r, ValueId x, ValueId v, size_t) {
-  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
-  return write_strided({r.b, x}, {r.b, v}, r.syms("stride"), start);
-}
-
 /// The same bits as another type.
 ValueId retyped(Rule& r, ValueId x, ValueId v, size_t) {
   const TensorType t{r.b.type(x).dtype, r.b.dims(v)};
@@ -123,7 +118,6 @@ constexpr Row kRows[] = {
     {"unsafe_chunk", piece},
     {"unbind", unbound},
     {"diagonal", diagonal},
-    {"as_strided", strided},
 };
 
 bool windows_overlap(Rule& r) {

@@ -40,6 +40,17 @@ std::string written_argument(const PNode& node) {
 }  // namespace
 
 std::string functional_name(const std::string& target) {
+  // Their overloads are named otherwise.
+  static constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+      {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
+      {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+      {"aten.float_power_.Scalar", "aten.float_power.Tensor_Scalar"},
+      {"aten.float_power_.Tensor", "aten.float_power.Tensor_Tensor"},
+      {"aten.floor_divide_.Tensor", "aten.floor_divide.default"},
+      {"aten.ldexp_.default", "aten.ldexp.Tensor"},
+  };
+  for (const auto& [in_place, functional] : kRenamed)
+    if (target == in_place) return std::string(functional);
   const size_t dot = target.find('.'), end = target.find('.', dot + 1);
   if (dot == std::string::npos || end == std::string::npos || end < dot + 2) return {};
   std::string name = target.substr(dot + 1, end - dot - 1);
@@ -159,6 +170,22 @@ void Env::define(const std::string& name, ValueId v) {
 
 ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg); }
 
+TensorEnv::Owner Env::owner(const std::string& name) {
+  for (const std::string* at = &name;;) {
+    const Tensor& t = find(*at);
+    if (t.kind == Kind::unclear)
+      throw Refused{fmt::format("'{}' may be a view or a copy, and this reads the memory that it lies in", *at),
+                    "use slicing, permute or unfold"};
+    if (t.kind == Kind::none) break;
+    at = &t.parent;
+  }
+  const std::string& base = base_of(name);
+  const auto before = renamed_.find(base);
+  const auto meta = program_.tensors.find(before == renamed_.end() ? base : before->second);
+  if (meta == program_.tensors.end()) throw Refused{fmt::format("the archive has no metadata for '{}'", base), ""};
+  return {get(base), &meta->second};
+}
+
 void Env::note_aliases(const PNode& node) {
   const std::vector<std::string> names = result_names(node);
   const std::vector<import::Alias> aliases = import::aliases_of(node, program_.tensors, b_.syms());
@@ -168,7 +195,7 @@ void Env::note_aliases(const PNode& node) {
     const auto version = versions_.find(base_of(alias.of));
     Tensor& t = find(names[i]);
     t.kind = alias.kind;
-    t.parent = alias.of;
+    t.parent = import::views_memory(node) ? base_of(alias.of) : alias.of;
     t.node = &node;
     t.result = i;
     t.version = version == versions_.end() ? 0 : version->second;
@@ -278,6 +305,7 @@ void Env::run_view_in_place(const PNode& node, std::string_view functional) {
   const std::string before = fmt::format("{} before {}", name, node.name);
   const bool base = find(name).kind == Kind::none;
   tensors_[before] = find(name);
+  renamed_[before] = name;
   if (base)
     if (const auto v = versions_.extract(name)) versions_[before] = v.mapped();
   const auto of_before = [&](const PNode& n) {
@@ -306,7 +334,7 @@ void Env::run_view_in_place(const PNode& node, std::string_view functional) {
   Tensor t;
   t.value = find(names[0]).value;
   t.kind = Kind::view;
-  t.parent = before;
+  t.parent = import::views_memory(own) ? base_of(before) : before;
   t.node = &own;
   t.version = version == versions_.end() ? 0 : version->second;
   tensors_[name] = t;

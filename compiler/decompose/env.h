@@ -26,6 +26,7 @@ class Env final : public TensorEnv {
   void define(const std::string& name, ValueId v) override;
   void write(const std::string& name, ValueId v) override;
   ValueId number(const import::SymbolicArg& arg) override;
+  Owner owner(const std::string& name) override;
   bool known(const std::string& name) const { return tensors_.count(name) != 0; }
 
   /// Runs the node's rule; throws Refused. Handles in-place forms ("aten.relu_.default") by the functional rule and a write.
@@ -65,6 +66,7 @@ class Env final : public TensorEnv {
   const std::string* place_of_ = nullptr;              ///< the tensor whose places get() gives instead of its value
   ValueId places_ = kNone<ValueId>;
   std::list<import::PNode> own_nodes_;
+  std::map<std::string, std::string> renamed_;  ///< what a name meant before an operator gave it another shape → the name
 };
 
 /// "aten.relu_.default" → "aten.relu.default"; empty where the operator is not in place.

@@ -46,6 +46,32 @@ ValueId Rule::tensor(std::string_view name) {
   return env_.get(t->name);
 }
 
+ValueId Rule::memory(std::string_view name) {
+  const auto* t = std::get_if<import::TensorRef>(&arg(name));
+  if (!t) wrong_type(name, "a tensor");
+  const TensorEnv::Owner owner = env_.owner(t->name);
+  const std::vector<Expr>&sizes = owner.layout->sizes, &strides = owner.layout->strides;
+  if (const import::TensorMeta* own = meta_arg(name); own && own->dtype != owner.layout->dtype)
+    refuse(fmt::format("'{}' lies in memory of another type", t->name), "use slicing, permute or unfold");
+  // From the innermost dim outwards, each begins where those within end.
+  const size_t rank = sizes.size();
+  Ints order;
+  std::vector<bool> placed(rank, false);
+  for (size_t i = 0; i < rank; ++i)
+    if (sizes[i].is(1)) order.push_back(static_cast<int64_t>(i)), placed[i] = true;
+  for (Expr step = 1; order.size() < rank;) {
+    const auto fits = [&](size_t i) { return !placed[i] && b.syms().proves_eq(strides.at(i), step); };
+    size_t i = rank;
+    while (i > 0 && !fits(i - 1)) --i;
+    if (i == 0) refuse(fmt::format("'{}' does not fill the memory that it lies in", t->name), "use slicing, permute or unfold");
+    placed[--i] = true;
+    order.insert(order.begin(), static_cast<int64_t>(i));
+    step *= sizes[i];
+  }
+  const ValueId ordered = std::is_sorted(order.begin(), order.end()) ? owner.value : b.permute(owner.value, order);
+  return b.reshape(ordered, {product(b.dims(owner.value))});
+}
+
 std::optional<ValueId> Rule::opt_tensor(std::string_view name) {
   if (none(name)) return std::nullopt;
   return tensor(name);

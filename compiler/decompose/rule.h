@@ -27,6 +27,12 @@ class TensorEnv {
   virtual void define(const std::string& name, ValueId v) = 0;
   /// A new content of a tensor, which everything that shares its storage sees.
   virtual void write(const std::string& name, ValueId v) = 0;
+  /// The tensor whose memory a tensor lies in: itself, or what it is a view of in the end. Throws Refused where that is not known.
+  struct Owner {
+    ValueId value;
+    const import::TensorMeta* layout;  ///< where its elements lie
+  };
+  virtual Owner owner(const std::string& name) = 0;
   /// A number computed from sizes: a rank-0 float64 value. Throws Refused where it cannot be.
   virtual ValueId number(const import::SymbolicArg& arg) = 0;
 };
@@ -52,6 +58,8 @@ class Rule {
   bool is_tensor(std::string_view name) const;
   ValueId tensor(std::string_view name);
   std::optional<ValueId> opt_tensor(std::string_view name);
+  /// The elements of the memory in which a tensor lies, in its order, of rank 1.
+  ValueId memory(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
   std::vector<std::optional<ValueId>> opt_tensors(std::string_view name);
   Expr sym(std::string_view name);                              ///< int or symint

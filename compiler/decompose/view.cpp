@@ -267,21 +267,14 @@ void diagonal(Rule& r) {
   r.set(r.b.strided(x, t.dims, s, start));
 }
 
-/// Strides count in the storage, which is the tensor itself only where it is contiguous and starts it.
+/// Strides and the offset count in the memory in which the tensor lies.
 void as_strided(Rule& r) {
-  const T x = tensor(r, "self");
   const TensorType t = r.meta_result();
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
-  if (const import::TensorMeta* m = r.meta_arg("self")) {
-    const std::vector<Expr> dense = dense_strides(m->sizes);
-    for (size_t i = 0; i < dense.size(); ++i)
-      if (!m->sizes[i].is(1) && i < m->strides.size() && !r.b.syms().proves_eq(dense[i], m->strides[i]))
-        r.refuse("as_strided of a tensor that is not contiguous", "use slicing, permute or unfold");
-    if (!m->storage_offset.is(0)) r.refuse("as_strided of a part of a tensor", "use slicing");
-  }
   r.agree_argument("size", t.dims);
-  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
-  r.set(r.b.strided(x, t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
+  const import::TensorMeta* own = r.meta_arg("self");
+  const Expr start = !r.none("storage_offset") ? r.sym("storage_offset") : own ? own->storage_offset : Expr(0);
+  r.set(r.b.strided(r.memory("self"), t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
 }
 
 constexpr RuleRow kRows[] = {

@@ -266,6 +266,8 @@ constexpr ViewInPlace kViewsInPlace[] = {
 
 }  // namespace
 
+bool views_memory(const PNode& node) { return base_name(node.target) == "as_strided"; }
+
 std::vector<std::string> result_names(const PNode& node) {
   std::vector<std::string> names;
   for (const Arg& a : node.results) {

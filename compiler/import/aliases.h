@@ -22,6 +22,8 @@ struct Alias {
 
 /// Names of a node's tensor results, in order.
 std::vector<std::string> result_names(const PNode& node);
+/// The result is a view of the memory that the operand lies in, not of the operand.
+bool views_memory(const PNode& node);
 /// For each of result_names. An operator that is not listed has results of its own.
 std::vector<Alias> aliases_of(const PNode& node, const std::map<std::string, TensorMeta>& tensors, const SymTable& syms);
 /// Whether the operator is one whose results may share memory with an operand.
