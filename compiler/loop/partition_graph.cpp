@@ -134,6 +134,7 @@ Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, Oper
   if (p_.is_leaf(operand.base) || forced(operand.base)) return {false, ""};
   for (ValueId v = n.inputs[number]; v != operand.base; v = g_.def(v)->inputs[0])  // read through views
     if (user_nodes_[idx(v)].size() != 1) return {false, ""};
+  if (g_.type(n.outputs[0]).elems().is(0)) return {false, ""};  // a product of nothing reads nothing
   const Group& host = p_.groups[home];
   // Rows of a are kept over all columns of a weight, over one block of columns of anything else. An element of b goes through the rows.
   const int64_t block = p_.rules.column_block, kept = p_.rules.kept_columns;
