@@ -50,12 +50,13 @@ void arange(Rule& r) {
   if (integral) {
     // How many there are below the end, which aten.range includes.
     const bool inclusive = r.node.target.find("aten.range.") == 0;
-    const int64_t by = r.constant(step.i, "the step");
+    const std::optional<int64_t> by = step.i.as_const();
     if (by == 0) throw r.fault("a step of zero");
+    if (!by) r.b.require(ShapeGuard::Kind::le, 1, step.i, "the step of a range");
     const Rule::Number end = r.scalar("end");
-    const Expr far = by > 0 ? end.i - start.i : start.i - end.i;
+    const Expr far = by && *by < 0 ? start.i - end.i : end.i - start.i, width = by ? Expr(std::abs(*by)) : max(step.i, 1);
     if (end.kind != Rule::Number::floating) {
-      const Expr n = inclusive ? floordiv(far, std::abs(by)) + 1 : ceildiv(far, std::abs(by));
+      const Expr n = inclusive ? floordiv(far, width) + 1 : ceildiv(far, width);
       r.agree({r.b.syms().simplify(max(n, 0))}, t.dims, "the count");
     }
   }

@@ -121,3 +121,75 @@ case("constants written over numbers that are missing", "x: {T}[9,6] special con
 case("a part is read with the whole that it is a part of", "x: {T}[7,9], y: float64[1], i: int64[5] ints 0 7", ["c = torch.cat([torch.index_select(x, 0, i).reshape(-1), y])", "a = torch.trunc(c * 3)", "b = torch.diff(c)", "d = torch.cat([torch.exp(x), x + 1], 1)", "e = d[:, 1:] - d[:, :-1]", "f = d.sum(0)"], "a, b, e, f", (torch.int16, torch.float32))
 for size, mode in (("4", "linear"), ("(5, 4)", "bilinear"), ("(3, 4)", "bilinear"), ("(3, 7)", "bilinear"), ("(3, 4, 5)", "trilinear")):
     case(f"infinities where a dim keeps its size, {mode} to {size}", f"x: {{T}}[1,2{',2' * (mode == 'trilinear')}{',3' * (mode != 'linear')},4] special", [f"a = F.interpolate(x, size={size}, mode='{mode}', align_corners={align})" for align in (True,)], "a", FLOATS[:2])
+
+# Sampling, resizing, folding
+
+for padding in ("zeros", "border", "reflection"):
+    for align in (False, True):
+        text = f"F.grid_sample(x, g * 1.3, mode='bicubic', padding_mode='{padding}', align_corners={align})"
+        case(f"bicubic sampling, {padding}, corners {align}", "x: {T}[2,3,5,4], g: {T}[2,3,7,2]", [f"y = {text}"], "y", FLOATS)
+        case(f"bicubic sampling of symbolic sizes, {padding}, corners {align}", "x: float32[2,3,A,B], g: float32[2,C,D,2]", [f"y = {text}"], "y")
+for size in ("(A, B)", "(2 * A, 3)", "(1, B)"):
+    for mode in ("bilinear", "bicubic"):
+        for align in (False, True):
+            case(f"antialiased {mode} of symbolic sizes to {size}, corners {align}", "x: float32[1,2,A,B], r: float32[A,B]",
+                 [f"y = F.interpolate(x, size={size.replace('A', 'x.shape[2]').replace('B', 'x.shape[3]')}, mode='{mode}', align_corners={align}, antialias=True)", "z = y + 1"], "y, z")
+    case(f"antialiased by factors of symbolic sizes {size}", "x: float32[1,2,A,B]", ["y = F.interpolate(x, scale_factor=0.5, mode='bilinear', antialias=True)"], "y")
+for kernel, stride, padding, dilation in (("(2, 3)", "1", "0", "1"), ("2", "2", "1", "1"), ("(3, 2)", "(2, 1)", "1", "2")):
+    args = f"{kernel}, dilation={dilation}, padding={padding}, stride={stride}"
+    case(f"unfold and fold of symbolic sizes, {args}", "x: float32[2,C,A+5,B+4]", [f"u = F.unfold(x, {args})", f"y = F.fold(u, (x.shape[2], x.shape[3]), {args})"], "u, y")
+    case(f"fold, {args}", "x: {T}[2,3,8,9] special", [f"u = F.unfold(x, {args})", f"y = F.fold(u, (8, 9), {args})"], "u, y", FLOATS)
+
+# Special functions
+
+for n in (0, 1, 2, 3, 4, 7):
+    case(f"polygamma of order {n}", "x: {T}[6,9]", [f"y = torch.special.polygamma({n}, x * 6)", f"z = torch.polygamma({n}, (x * 3).round())", f"w = torch.polygamma({n}, x.abs() * 50 + 0.5)"], "y, z, w", (torch.float32, torch.float64))
+case("polygamma of integers", "x: {T}[20]", ["y = torch.polygamma(2, x)"], "y", INTS)
+case("erfcx", "x: {T}[40] special", ["y = torch.special.erfcx(x)", "z = torch.special.erfcx(x * 5)"], "y, z", (torch.float32, torch.float64))
+case("erfcx of symbolic sizes in place of a view", "x: float32[A,B]", ["y = torch.special.erfcx(x.t())"], "y")
+
+# Nothing at all
+
+case("the median of nothing", "x: {T}[0,3]", ["y = torch.median(x)", "z = torch.nanmedian(x)"], "y, z", FLOATS + INTS)
+case("the median of what may be nothing", "x: {T}[A,3]", ["y = torch.median(x)", "z = torch.nanmedian(x)"], "y, z", FLOATS + INTS)
+case("a roll of what may be nothing", "x: float32[A,B]", ["y = torch.roll(x, 1, 0)", "z = torch.roll(x, -1)", "w = torch.roll(x, (1, 2), (0, 1))"], "y, z, w")
+for mode in ("sum", "mean", "max"):
+    case(f"bags of embeddings, of which there may be none, {mode}", "i: int64[A,B] ints 0 5, w: float32[5,4]", [f"y = F.embedding_bag(i, w, mode='{mode}')"], "y")
+    case(f"no bags of embeddings, {mode}", "i: int64[0,3] ints 0 5, w: float32[5,4]", [f"y = F.embedding_bag(i, w, mode='{mode}')"], "y")
+
+# Attention of symbolic head sizes
+
+case("attention of a symbolic head size", "q: {T}[2,3,A], k: {T}[2,5,A], v: {T}[2,5,B]", ["y = F.scaled_dot_product_attention(q, k, v)"], "y", FLOATS)
+case("masked attention of a symbolic head size", "q: float32[2,2,A,B], k: float32[2,2,C,B], m: bool[A,C]", ["y = F.scaled_dot_product_attention(q, k, k, attn_mask=m)", "z = F.scaled_dot_product_attention(q, q, q, is_causal=True)"], "y, z")
+
+# Numbers of 16 bits beside doubles (GCC crashed on copies of one)
+
+case("a number of a row beside doubles", "x: {T}[3], y: float64[3,40]", ["z = y * x[:, None]", "w = torch.where(y > 0, y, x[:, None].to(torch.float64))", "v = torch.float_power(x[:, None].expand(3, 40), y)"], "z, w, v", FLOATS)
+
+# States
+
+case("a state that is an index and moves out of range", "s: int64[4] ints 0 4 const", ["y = F.one_hot(s, 4)", "s.add_(3)"], "y")
+case("a state that is an index, among symbolic sizes", "s: int64[4] ints 0 4 const, x: float32[A]", ["y = F.one_hot(s, 4)", "s.add_(1)", "z = x * 2"], "y, z")
+
+# The memory that a tensor lies in
+
+for view in ("x.t()", "x[1:]", "x[:, 1]", "x.permute(1, 0)[2]", "x.unbind(1)[2]", "(x * 1).t()[1:]", "x.t().contiguous().t()", "x.clone().mT", "x.flatten()[5:]", "x.unflatten(0, (2, 2))[1]", "x[None, 2]"):
+    case(f"as_strided of {view}", "x: {T}[4,5]", [f"v = {view}", "y = v.as_strided((2, 3), (5, 2))", "z = v.as_strided((3, 2), (1, 3), 4)", "w = y + 1"], "y, z, w", (torch.float32, torch.int8))
+    case(f"writes through as_strided of {view}", "x: float32[4,5]", [f"v = {view}", "y = v.as_strided((2, 2), (5, 1), 3)", "y.mul_(3)", "w = v + 1", "u = x * 1"], "y, w, u")
+    case(f"as_strided of {view} after a write", "x: float32[4,5]", [f"v = {view}", "y = v.as_strided((2, 2), (5, 1), 3)", "x.add_(2)", "w = y + 1"], "y, w")
+case("as_strided of as_strided", "x: float32[4,5]", ["v = x.as_strided((3, 2), (5, 1), 1)", "y = v.as_strided((5, 2), (2, 3), 2)", "y.zero_()", "w = v + x[0, 0]"], "y, v, w, x")
+case("as_strided of symbolic sizes", "x: float32[A,B]", ["v = x.t()[1:]", "y = v.as_strided((x.shape[1], x.shape[0]), (1, x.shape[1]), 0)", "w = y + 1"], "y, w")
+case("as_strided in place", "x: float32[4,5]", ["y = x * 1", "v = y[1:]", "y.as_strided_((2, 2), (1, 5), 2)", "y.add_(1)", "w = v * 1"], "y, w")
+
+# In place by operators of other names
+
+for statement in ("x.pow_(y)", "x.pow_(2)", "x.pow_(0.5)", "x.floor_divide_(y)", "x.floor_divide_(2)", "x.ldexp_(y)", "x.copysign_(y)", "x.xlogy_(y)", "x.fmod_(y)", "x.atan2_(y)"):
+    case(f"in place, of symbolic sizes: {statement}", "x: float32[A,B], y: float32[A,B]", ["x = x.abs() + 1", "y = y.round()", f"x.t()[1:]{statement[1:].replace('y)', 'y.t()[1:])')}", "z = x + 1"], "x, z")
+case("in place: float_power_", "x: float64[A,B], y: float64[A,B]", ["x = x.abs() + 1", "x[1:].float_power_(y[1:])", "x.t().float_power_(2)", "z = x + 1"], "x, z")
+
+# Fusion
+
+for n in (2, 3):
+    half = f"torch.cat([-x[..., 1:], x[..., :1]], -1)" if n == 2 else "torch.cat([x[..., 2:].exp(), x[..., :1].exp(), x[..., 1:2]], -1)"
+    case(f"parts of 1 of joined rows of {n} that are normalised", f"x: float32[5,{n}], c: float32[5,{n}], w: float32[{n}]", [f"y = {half} * c + x", f"z = F.rms_norm(y, (5, {n}), None, eps=1e-5)", f"v = F.layer_norm(y, ({n},), w)", "u = w - F.group_norm(y, 1, w, w)"], "z, v, u")
+case("products of nothing with turned operands", "x: {T}[8], w: {T}[0,8,2], v: {T}[3,0]", ["a = torch.flip(x, (-1,)) @ w", "b = v.flip(0).T @ x[:3]", "c = torch.flip(v, (0,)) @ v.mT.flip(1)"], "a, b, c", (torch.float32, torch.int8))
