@@ -23,14 +23,16 @@ constexpr CpuRow kCpus[] = {
 };
 
 /// NVIDIA's largest chips of a compute capability; the last row serves what is newer. Shared memory: of one block, less what static arrays
-/// take. Source: the compute capability tables of the CUDA programming guide and the vendors' data sheets.
+/// take. Bandwidth: nine tenths of the memory's. Source: the compute capability tables of the CUDA programming guide and the vendors' data
+/// sheets.
 struct GpuRow {
   int sm, processors;
-  int64_t shared_bytes, l2_bytes;
+  int64_t shared_bytes, l2_bytes, bytes_per_ns;
 };
 constexpr GpuRow kGpus[] = {
-    {75, 72, 56 << 10, 6 << 20},   {80, 108, 156 << 10, 40 << 20}, {86, 84, 92 << 10, 6 << 20},      {87, 16, 156 << 10, 4 << 20},
-    {89, 142, 92 << 10, 96 << 20}, {90, 132, 200 << 10, 50 << 20}, {100, 148, 200 << 10, 126 << 20}, {120, 170, 92 << 10, 96 << 20},
+    {75, 72, 56 << 10, 6 << 20, 600},       {80, 108, 156 << 10, 40 << 20, 1800}, {86, 84, 92 << 10, 6 << 20, 900},
+    {87, 16, 156 << 10, 4 << 20, 180},      {89, 142, 92 << 10, 96 << 20, 900},   {90, 132, 200 << 10, 50 << 20, 3000},
+    {100, 148, 200 << 10, 126 << 20, 7200}, {120, 170, 92 << 10, 96 << 20, 1600},
 };
 
 std::string first_line(const std::string& path) {
@@ -65,7 +67,8 @@ std::string Machine::name() const {
 std::string Machine::str() const {
   const std::string who = model.empty() ? name() : model + " " + name();
   if (is_gpu())
-    return fmt::format("{} {} processors, {} KB shared, L2 {} MB{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
+    return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
+                       bytes_per_ns,
                        f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(f32_matmul)));
   return fmt::format("{} {} thread{} L1 {}K L2 {}K", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10);
 }
@@ -91,7 +94,7 @@ Machine machine_of(const std::string& sm) {
   const GpuRow* row = &kGpus[0];
   for (const GpuRow& r : kGpus)
     if (r.sm <= m.sm) row = &r;
-  m.cores = row->processors, m.shared_bytes = row->shared_bytes, m.l2_bytes = row->l2_bytes;
+  m.cores = row->processors, m.shared_bytes = row->shared_bytes, m.l2_bytes = row->l2_bytes, m.bytes_per_ns = row->bytes_per_ns;
   return m;
 }
 
@@ -124,6 +127,7 @@ Machine machine_of(const Target& target) {
     for (const std::string& sm : target.sms) {
       const Machine version = machine_of(sm);
       m.shared_bytes = std::min(m.shared_bytes, version.shared_bytes);
+      m.bytes_per_ns = std::min(m.bytes_per_ns, version.bytes_per_ns);
       m.hopper = m.hopper && version.hopper;
     }
     m.f32_matmul = target.f32_matmul;

@@ -9,8 +9,7 @@ namespace aotc::forms::cuda {
 
 inline constexpr int64_t kMaxGrid = 1 << 30;
 inline constexpr int64_t kMaxGridZ = 65535;
-inline constexpr double kLaunchNs = 2500;    ///< a launch after another in one stream
-inline constexpr double kBytesPerNs = 3000;  ///< of memory; any constant serves where forms of one kernel are compared
+inline constexpr double kLaunchNs = 2500;  ///< a launch after another in one stream
 
 /// A launch whose int64 arguments are these symbols.
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);

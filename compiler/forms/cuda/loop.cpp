@@ -136,7 +136,7 @@ class LoopForm : public FormOf<LoopKernel> {
     std::vector<Candidate> all;
     const double bytes = static_cast<double>(moved_bytes(k, s.syms));
     for (const Shape& shape : shapes(k, s)) {
-      const double ns = kLaunchNs + bytes / kBytesPerNs * slowness(k, shape, s) + waits_ns(k, shape, s);
+      const double ns = kLaunchNs + bytes / static_cast<double>(s.machine.bytes_per_ns) * slowness(k, shape, s) + waits_ns(k, shape, s);
       all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + 0.01 * static_cast<double>(all.size()))});
     }
     return all;
