@@ -6,6 +6,7 @@
 #include <set>
 
 #include "aotc/detail/cpu_features.h"
+#include "aotc/detail/plan_format.h"
 #include "emit/c_string.h"
 #include "emit/cpu/module.h"
 #include "emit/versions.h"
@@ -144,7 +145,7 @@ class Emitter {
       ranges.push_back(fmt::format("{{{}, {}, {}}}", i64_text(r.min), i64_text(r.max), r.multiple_of));
     }
     for (const plan::PlannedBuffer& b : p.buffers)
-      buffers.push_back(fmt::format("{{{}, {}, {}, {}}}", static_cast<int>(place_kind(b.place)), b.index, slots.slot(b.bytes),
+      buffers.push_back(fmt::format("{{{}, {}, {}, {}}}", place_kind(b.place), b.index, slots.slot(b.bytes),
                                     b.place == plan::Place::arena ? slots.slot(b.offset) : -1));
     for (const plan::Step& s : p.steps) {
       const size_t first_arg = args.size(), first_size = sizes.size(), first_map = maps.size();
@@ -153,7 +154,7 @@ class Emitter {
       for (const forms::TensorMap& m : s.maps) maps.push_back(map_row(m, slots));
       const bool cuda = s.kind == plan::StepKind::cuda;
       steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}, {}, {}, {}}}",
-                                  static_cast<int>(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
+                                  step_kind(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
                                   cuda ? -1 : s.config, slots.slot(s.work), slots.slot(s.grain),
                                   s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
                                   cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
@@ -184,8 +185,18 @@ class Emitter {
   }
 
   static int place_kind(plan::Place p) {
-    // plan_format.h: AOTC_BUF_INPUT OUTPUT WEIGHT ARENA STATE STATE_NEXT, the same order
+    using P = plan::Place;
+    constexpr bool same = int(P::input) == AOTC_BUF_INPUT && int(P::output) == AOTC_BUF_OUTPUT && int(P::weight) == AOTC_BUF_WEIGHT &&
+                          int(P::arena) == AOTC_BUF_ARENA && int(P::state) == AOTC_BUF_STATE && int(P::state_next) == AOTC_BUF_STATE_NEXT;
+    static_assert(same, "the order of plan_format.h");
     return static_cast<int>(p);
+  }
+  static int step_kind(plan::StepKind k) {
+    using S = plan::StepKind;
+    constexpr bool same =
+        int(S::cpu) == AOTC_STEP_CPU && int(S::cuda) == AOTC_STEP_CUDA && int(S::copy) == AOTC_STEP_COPY && int(S::zero) == AOTC_STEP_ZERO;
+    static_assert(same, "the order of plan_format.h");
+    return static_cast<int>(k);
   }
 
   void variants() { out_ += array("aotc_variant", "variants", variants_); }

@@ -60,11 +60,11 @@ const Table& table_of(Arch arch) {
 }
 
 /// For messages.
-const char* kind_name(const loop::Kernel& k) {
-  constexpr const char* kNames[] = {"a fused loop", "a matrix product", "a convolution", "attention"};
-  if (const auto* l = std::get_if<loop::LibraryKernel>(&k)) return l->algorithm.c_str();
-  return kNames[k.index()];
-}
+const char* kind_name(const loop::LoopKernel&) { return "a fused loop"; }
+const char* kind_name(const loop::MatmulKernel&) { return "a matrix product"; }
+const char* kind_name(const loop::ConvKernel&) { return "a convolution"; }
+const char* kind_name(const loop::AttentionKernel&) { return "attention"; }
+const char* kind_name(const loop::LibraryKernel& k) { return k.algorithm.c_str(); }
 
 }  // namespace
 
@@ -104,9 +104,9 @@ Decision decide(const Site& s) {
     d.contract = contract(s);
     return d;
   }
-  Diagnostic none(
-      ExitCode::unsupported, {},
-      fmt::format("kernel {}: {} has no {} form", loop::kernel_name(s.kernel), kind_name(s.kernel), s.machine.is_gpu() ? "CUDA" : "CPU"));
+  Diagnostic none(ExitCode::unsupported, {},
+                  fmt::format("kernel {}: {} has no {} form", loop::kernel_name(s.kernel),
+                              std::visit([](const auto& k) { return kind_name(k); }, s.kernel), s.machine.is_gpu() ? "CUDA" : "CPU"));
   for (const Candidate& c : d.candidates) none.note(fmt::format("{}: {}", c.choice.form->name(), c.fit.why));
   throw none;
 }

@@ -5,13 +5,17 @@
 
 #include "graph/guard.h"
 
+#include "plan/fields.h"
 namespace aotc::pipeline {
 namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKinds[] = {"fused loops", "matrix product", "convolution", "attention", "library"};
-constexpr const char* kPlaces[] = {"input", "output", "weight", "arena", "state", "state_next"};
+const char* kind_of(const loop::LoopKernel&) { return "fused loops"; }
+const char* kind_of(const loop::MatmulKernel&) { return "matrix product"; }
+const char* kind_of(const loop::ConvKernel&) { return "convolution"; }
+const char* kind_of(const loop::AttentionKernel&) { return "attention"; }
+const char* kind_of(const loop::LibraryKernel&) { return "library"; }
 
 std::string value_name(const Graph& g, ValueId v) {
   const Value& x = g.values[v];
@@ -38,8 +42,8 @@ json kernels(const Graph& g, const loop::Module& m) {
     }
     int calls = 0;
     for (const loop::Call& c : m.calls) calls += idx(c.kernel) == k;
-    out.push_back(
-        {{"name", loop::kernel_name(kernel)}, {"kind", kKinds[kernel.index()]}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
+    const char* kind = std::visit([](const auto& k) { return kind_of(k); }, kernel);
+    out.push_back({{"name", loop::kernel_name(kernel)}, {"kind", kind}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
   }
   return out;
 }
@@ -140,7 +144,7 @@ json variant(const plan::Plan& p, const loop::Module& m) {
   }
   for (const plan::PlannedBuffer& b : p.buffers) {
     json row = {{"name", m.buffers[b.buffer].name},
-                {"place", kPlaces[static_cast<int>(b.place)]},
+                {"place", plan::kPlaces.name(b.place)},
                 {"bytes", expr(b.bytes, m.syms)},
                 {"begin", b.live.begin},
                 {"end", b.live.end}};

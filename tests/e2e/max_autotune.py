@@ -106,6 +106,11 @@ def main():
             check_table(at, "tuned.so", c)
     first = {c["kernel"]: c["choice"] for c in choices if c["by"] == "measured"}
 
+    # What no time was left for is told.
+    _, report = at.build("none.so", "none.json", "--mode", "max-autotune", "--tune-budget", "0")
+    assert {x["why"] for x in report["not_measured"]} == {"the time for measuring ran out"}, report["not_measured"]
+    assert any("were not measured" in w for w in report["warnings"]), report["warnings"]
+
     # The budget may end before the last contract; another build goes on where it ended.
     for _ in range(MOST_BUILDS):
         if all(c["by"] != "cost model" for c in choices if several(c)):
