@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/guard.h"
-
 #include "plan/fields.h"
+
 namespace aotc::pipeline {
 namespace {
 
