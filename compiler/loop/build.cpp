@@ -273,7 +273,7 @@ InstId KernelBuilder::eval_node(ValueId v, const Node& n, const Exprs& at, InstI
       i.reduce_kind = n.reduce_kind();
       if (n.op == Op::scan_arg) i.reduce_kind = i.reduce_kind == ReduceKind::max ? ReduceKind::argmax : ReduceKind::argmin;
       i.dtype = t;
-      i.args = {eval(reads[0].value, reads[0].at, mask)};
+      i.args = {eval(reads[0].value, reads[0].at, kNone<InstId>)};  // of whole rows, as a reduction
       return push(std::move(i));
     }
     default: AOTC_CHECK(false, "{} cannot be computed in a loop", op_name(n.op));
@@ -350,7 +350,8 @@ InstId KernelBuilder::reduce(const Node& n, const InputRead& read, InstId mask) 
       default: return constant(i.dtype, 0, 0);
     }
   }
-  i.args = {eval(read.value, read.at, mask)};
+  // Of whole rows, each of which the group's own variables reach once: where a result is looked at (a mask) says nothing of what it is made of.
+  i.args = {eval(read.value, read.at, kNone<InstId>)};
   return push(std::move(i));
 }
 

@@ -193,3 +193,4 @@ for n in (2, 3):
     half = f"torch.cat([-x[..., 1:], x[..., :1]], -1)" if n == 2 else "torch.cat([x[..., 2:].exp(), x[..., :1].exp(), x[..., 1:2]], -1)"
     case(f"parts of 1 of joined rows of {n} that are normalised", f"x: float32[5,{n}], c: float32[5,{n}], w: float32[{n}]", [f"y = {half} * c + x", f"z = F.rms_norm(y, (5, {n}), None, eps=1e-5)", f"v = F.layer_norm(y, ({n},), w)", "u = w - F.group_norm(y, 1, w, w)"], "z, v, u")
 case("products of nothing with turned operands", "x: {T}[8], w: {T}[0,8,2], v: {T}[3,0]", ["a = torch.flip(x, (-1,)) @ w", "b = v.flip(0).T @ x[:3]", "c = torch.flip(v, (0,)) @ v.mT.flip(1)"], "a, b, c", (torch.float32, torch.int8))
+case("parts of rows that are divided by their sums", "x: {T}[A,6]", ["a = F.softmax(x, 0)", "a.view(-1)[1:].mul_(-1)", "b = F.selu(a)", "c = F.softmax(x, 1)", "c[:, 2:].neg_()", "d = torch.cumsum(c, 1)", "d.view(-1)[3:].add_(1)", "e = d * 2"], "b, e", FLOATS[:2])
