@@ -146,6 +146,8 @@ class Shadow(TorchDispatchMode):
                 if ("fft" in name or "upsample" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
+                if "log_softmax" in name:  # the logarithm of a sum near one
+                    d.add_(self.noise(d, t.dtype) - 1)
                 d.copy_(self.rounded(d, t.dtype))
                 self.signed_zeros(d)
             if mask is not None and self.amplitude:
