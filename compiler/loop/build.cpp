@@ -350,7 +350,8 @@ InstId KernelBuilder::reduce(const Node& n, const InputRead& read, InstId mask) 
       default: return constant(i.dtype, 0, 0);
     }
   }
-  // Of whole rows, each of which the group's own variables reach once: where a result is looked at (a mask) says nothing of what it is made of.
+  // Of whole rows, each of which the group's own variables reach once: where a result is looked at (a mask) says nothing of what it is made
+  // of.
   i.args = {eval(read.value, read.at, kNone<InstId>)};
   return push(std::move(i));
 }
