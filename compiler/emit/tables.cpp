@@ -179,9 +179,10 @@ class Emitter {
     std::vector<int32_t> dims, strides;
     for (const Expr& e : m.dims) dims.push_back(slots.slot(e));
     for (const Expr& e : m.stride_bytes) strides.push_back(slots.slot(e));
-    return fmt::format("{{{}, {}, {}, {}, {}, {{{}}}, {{{}}}, {{{}}}}}", m.arg, static_cast<uint32_t>(m.dtype), m.dims.size(),
-                       m.swizzle_bytes, slots.slot(m.offset_bytes), fmt::join(dims, ", "), fmt::join(strides, ", "),
-                       fmt::join(m.box, ", "));
+    return fmt::format("{{{}, {}, {}, {}, {}, {{{}}}, {{{}}}, {{{}}}, {}, {{{}}}, {{{}}}, {{{}}}}}", m.arg, static_cast<uint32_t>(m.dtype),
+                       m.dims.size(), m.swizzle_bytes, slots.slot(m.offset_bytes), fmt::join(dims, ", "), fmt::join(strides, ", "),
+                       fmt::join(m.box, ", "), static_cast<int>(!m.steps.empty()), fmt::join(m.lower, ", "), fmt::join(m.upper, ", "),
+                       fmt::join(m.steps, ", "));
   }
 
   static int place_kind(plan::Place p) {

@@ -30,6 +30,10 @@ struct TensorMap {
   Exprs dims;                ///< elements
   Exprs stride_bytes;        ///< of dims[1..]: multiples of 16
   std::vector<int32_t> box;  ///< elements, 1 to 256 each
+  /// Of copies of windows (cuTensorMapEncodeIm2col), of the dims between the channels and the images: where the first window of an image
+  /// begins beside its first element, where the last one begins beside its last, and the steps between them. The box is then channels and
+  /// windows. Empty: copies of boxes.
+  std::vector<int32_t> lower, upper, steps;
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 

@@ -40,9 +40,11 @@ const Table& table_of(Arch arch) {
       &cuda::wgmma(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products
+      &cuda::conv_wgmma(),
       &cuda::conv_mma(),
       &cuda::conv_simt(),
       &cuda::conv_points(),  // convolutions
+      &cuda::attention_wgmma(),
       &cuda::attention_mma(),
       &cuda::attention(),  //
       &cuda::sort(),

@@ -7,13 +7,18 @@ namespace aotc::forms {
 bool has_panel_form(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
 
 int64_t Panels::stored_rows(const Matrix& m) const {
+  if (column_groups) {
+    const Rows& r = rows[m.rows];
+    return r.count / r.inner * ((r.inner + column_groups - 1) / column_groups * column_groups);
+  }
   const int64_t n = rows[m.rows].count * (winograd ? (winograd + 2) * (winograd + 2) : 1);
   return dtype == DType::bf16 ? (n + 1) / 2 * 2 : n;
 }
 
 int64_t Panels::elems() const {
   int64_t n = 0;
-  for (const Matrix& m : matrices) n += (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N * stored_rows(m);
+  for (const Matrix& m : matrices)
+    n += (column_groups ? m.cols : (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N) * stored_rows(m);
   return n;
 }
 

@@ -32,6 +32,8 @@ struct Panels {
   /// m: the transforms of 3x3 filters for Winograd's F(m x m, 3 x 3), f32: a matrix has (m + 2)^2 times its rows, point after point. The
   /// nine taps of a row's filter lie at its place. 0: the constant's own elements.
   int winograd = 0;
+  /// Not 0: no panels; the columns of a matrix follow each other, each `inner` rows of them filled up with zeros to a multiple of this.
+  int64_t column_groups = 0;
   int64_t col_stride = 1;
   std::vector<Rows> rows;
   std::vector<Matrix> matrices;

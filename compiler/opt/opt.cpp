@@ -129,6 +129,7 @@ void run(Ir& ir, std::string_view names, const Options& options) {
     if (!ir.graph || ir.module) wrong_stage(name, "a graph", ir);
     passes::PassContext context = options.context;
     context.conv_ns = forms::conv_costs(machine_of(context.target));
+    context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
     if (name == kLoop.name)
       ir.module = loop::lower(*ir.graph, forms::rules_of(machine_of(context.target)));
     else if (name == "all")

@@ -10,7 +10,6 @@
 namespace aotc::passes {
 namespace {
 
-constexpr double kReorderNsPerByte = 0.15;
 constexpr int kInPlace = -1;  ///< of a result whose layout no longer depends on where the channels are
 
 /// perm that moves dim `channel` of `rank` behind the others; back: its inverse.
@@ -101,7 +100,7 @@ class Groups {
 
 class Chooser {
  public:
-  Chooser(const Graph& g, const PassContext& ctx) : g_(g) {
+  Chooser(const Graph& g, const PassContext& ctx) : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       if (n.op != Op::conv || n.get_or<bool>(Attr::channels_last, false)) continue;
@@ -173,7 +172,7 @@ class Chooser {
     for (; d && d->op == Op::expand; d = g_.def(v)) v = d->inputs[0];
     // Constants are reordered beforehand; what the user has permuted is not stored yet.
     if (g_.values[v].kind == ValueKind::constant || (d && (d->op == Op::permute || d->op == Op::full))) return 0;
-    return kReorderNsPerByte * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
+    return reorder_ns_per_byte_ * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
   }
 
   Split split(const std::set<NodeId>& chosen) const {
@@ -242,6 +241,7 @@ class Chooser {
   }
 
   const Graph& g_;
+  const double reorder_ns_per_byte_;
   std::map<NodeId, double> gain_;
 };
 

@@ -42,7 +42,8 @@ struct PassContext {
   Target target;
   /// What a convolution should take, in nanoseconds; infinity where the target has no kernel for it. Empty: the layouts stay as they are.
   std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_ns;
-  LayoutChoice* layouts = nullptr;  ///< set: filled in
+  double reorder_ns_per_byte = 0.15;  ///< of bringing a value from one layout to another
+  LayoutChoice* layouts = nullptr;    ///< set: filled in
   /// The precision of a contraction of float32, by its place among them. Empty: all stay as they are.
   std::function<Precision(size_t place)> precision;
   /// What a contraction with operands of the type should take, in nanoseconds. May be empty.

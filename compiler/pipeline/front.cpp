@@ -92,6 +92,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   passes::PassContext context;
   context.target = options.target;
   context.conv_ns = forms::conv_costs(machine_of(options.target));
+  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(options.target));
   context.layouts = &f.layouts;
   f.precision = options.precision;
   context.precision = options.precision.choose;

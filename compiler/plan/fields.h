@@ -48,8 +48,11 @@ template <>
 struct FieldTable<forms::Panels> {
   using S = forms::Panels;
   static constexpr auto fields = std::tuple{
-      field("dtype", &S::dtype),           optional_field("winograd", &S::winograd).at_least(0),
-      field("col_stride", &S::col_stride), field("rows", &S::rows),
+      field("dtype", &S::dtype),
+      optional_field("winograd", &S::winograd).at_least(0),
+      optional_field("column_groups", &S::column_groups).at_least(0),
+      field("col_stride", &S::col_stride),
+      field("rows", &S::rows),
       field("matrices", &S::matrices),
   };
 };
@@ -106,6 +109,9 @@ struct FieldTable<forms::TensorMap> {
       field("dims", &S::dims),
       field("strides", &S::stride_bytes),
       field("box", &S::box),
+      optional_field("lower", &S::lower),
+      optional_field("upper", &S::upper),
+      optional_field("steps", &S::steps),
   };
 };
 template <>

@@ -50,8 +50,11 @@ class Checker {
       for (const forms::TensorMap& m : s.maps) {
         const size_t rank = m.dims.size();
         AOTC_CHECK(m.arg < static_cast<int>(s.args.size()), "after {}: step {} has a tensor map of no argument", after_, i);
-        AOTC_CHECK(rank >= 2 && rank <= AOTC_MAP_MAX_RANK && m.stride_bytes.size() == rank - 1 && m.box.size() == rank,
+        const bool windows = !m.steps.empty();
+        AOTC_CHECK(rank >= 2 && rank <= AOTC_MAP_MAX_RANK && m.stride_bytes.size() == rank - 1 && m.box.size() == (windows ? 2 : rank),
                    "after {}: step {} has a tensor map of unequal ranks", after_, i);
+        for (const std::vector<int32_t>* list : {&m.lower, &m.upper, &m.steps})
+          AOTC_CHECK(list->size() == (windows ? rank - 2 : 0), "after {}: step {} has a tensor map of unequal windows", after_, i);
         AOTC_CHECK(std::all_of(m.box.begin(), m.box.end(), [](int b) { return b >= 1 && b <= 256; }),
                    "after {}: step {} has a tensor map with a box that no copy takes", after_, i);
       }
@@ -205,7 +208,9 @@ void verify(const PlanSet& set, std::string_view after) {
     end = w.offset + w.bytes;
     if (!w.panels) continue;
     for (const Panels::Matrix& m : w.panels->matrices)
-      AOTC_CHECK(m.rows < w.panels->rows.size(), "after {}: a matrix of weight {} has no rows", after, w.name);
+      AOTC_CHECK(
+          m.rows < w.panels->rows.size() && (!w.panels->column_groups || w.panels->rows[m.rows].count % w.panels->rows[m.rows].inner == 0),
+          "after {}: a matrix of weight {} has no rows, or parts of a group", after, w.name);
   }
   for (int w : set.state_initial)
     AOTC_CHECK(w >= -1 && w < static_cast<int>(set.weights.size()), "after {}: a state starts with weight {}", after, w);

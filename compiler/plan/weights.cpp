@@ -58,6 +58,16 @@ void pack_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t 
   }
 }
 
+/// One column of a matrix of column_groups, where the memory is zero already.
+template <class T>
+void pack_column(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j, T* dst) {
+  const Panels::Rows& map = p.rows[m.rows];
+  const int64_t step = p.stored_rows(m) / (map.count / map.inner);
+  const T* const from = src + m.begin + j * p.col_stride;
+  for (int64_t r0 = 0; r0 < map.count; r0 += map.inner, dst += step)
+    for (int64_t r = 0; r < map.inner; ++r) dst[r] = from[map.at(r0 + r)];
+}
+
 /// A panel of the filters' transforms G g G^T, with the points of kernels/cpu/conv_winograd.h, computed in double.
 void transform_panel(const float* src, const Panels& p, const Panels::Matrix& m, int64_t j0, float* dst) {
   const double b = 1 / std::sqrt(2.0), a = std::sqrt(2.0);
@@ -81,7 +91,7 @@ void transform_panel(const float* src, const Panels& p, const Panels::Matrix& m,
     }
 }
 
-/// A piece of work of the writer: panels [begin, end) of one matrix, or bytes of a dense weight.
+/// A piece of work of the writer: panels (or columns) [begin, end) of one matrix, or bytes of a dense weight.
 struct Piece {
   const Weight* weight;
   size_t matrix;
@@ -94,6 +104,11 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
   const Panels& p = *piece.weight->panels;
   const Panels::Matrix& m = p.matrices[piece.matrix];
   T* dst = reinterpret_cast<T*>(out + piece.at);
+  if (p.column_groups) {
+    std::memset(dst, 0, static_cast<size_t>((piece.end - piece.begin) * p.stored_rows(m)) * sizeof(T));
+    for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m)) pack_column(reinterpret_cast<const T*>(src), p, m, j, dst);
+    return;
+  }
   if constexpr (sizeof(T) == 4) {
     if (p.winograd) {
       for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m) * kPanel)
@@ -129,9 +144,10 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
     }
     uint64_t at = w.offset;
     for (size_t m = 0; m < w.panels->matrices.size(); ++m) {
-      const int64_t panel = w.panels->stored_rows(w.panels->matrices[m]) * kPanel * dtype_bytes(w.panels->dtype);
+      const int64_t columns = w.panels->column_groups ? 1 : kPanel;  // of one unit of work
+      const int64_t panel = w.panels->stored_rows(w.panels->matrices[m]) * columns * dtype_bytes(w.panels->dtype);
       const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
-      const int64_t n = (w.panels->matrices[m].cols + kPanel - 1) / kPanel;
+      const int64_t n = (w.panels->matrices[m].cols + columns - 1) / columns;
       for (int64_t b = 0; b < n; b += step) all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel)});
       at += static_cast<uint64_t>(n * panel);
     }
@@ -142,7 +158,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
 }  // namespace
 
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
-  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd) return std::nullopt;
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups) return std::nullopt;
   const Panels::Rows& rows = p.rows[p.matrices[0].rows];
   const int64_t n = p.matrices[0].cols, k = rows.count;
   if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;

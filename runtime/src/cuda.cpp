@@ -86,6 +86,8 @@ aotc_status fill(Cuda* cuda, const aotc_module_desc& module, int32_t ordinal, co
   RT_TRY(load_driver(&cuda->driver));
   RT_TRY(find_device(module, cuda->driver, ordinal, &cuda->device, &image));
   write_target(*image, cuda->target, sizeof cuda->target);
+  constexpr int kOverlapsSince = 9;  // the architecture's major number
+  cuda->overlaps = image->sm_major >= kOverlapsSince;
   RT_TRY(cuda_check(cuda, cuda->driver.retain(&cuda->context, cuda->device), "taking the device"));
   const CudaScope scope(cuda);
   RT_TRY(scope.status());
@@ -138,6 +140,7 @@ void cuda_close(Cuda* cuda) {
 }
 
 const char* cuda_target(const Cuda& cuda) { return cuda.target; }
+bool cuda_overlaps(const Cuda& cuda) { return cuda.overlaps; }
 const uint8_t* cuda_weights(const Cuda& cuda) { return reinterpret_cast<const uint8_t*>(cuda.weights); }
 
 aotc_status cuda_alive(const Cuda& cuda) {

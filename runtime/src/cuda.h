@@ -18,6 +18,8 @@ aotc_status cuda_probe(const aotc_module_desc& module, int32_t device);
 aotc_status cuda_open(const aotc_module_desc& module, int32_t device, const uint8_t* weights, Cuda** out);
 void cuda_close(Cuda* cuda);
 
+/// Whether its kernels wait for the step before themselves.
+bool cuda_overlaps(const Cuda& cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
 const uint8_t* cuda_weights(const Cuda& cuda);
 

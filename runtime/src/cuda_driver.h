@@ -106,21 +106,24 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
   X(event_ms, "cuEventElapsedTime", (float*, CUevent, CUevent))
 
 // Functions of newer drivers, null where there are none; as AOTC_CUDA_FUNCTIONS.
-#define AOTC_CUDA_NEWER_FUNCTIONS(X)                                                                                           \
-  X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, CUfunction, void**, void**))                                          \
-  X(encode_map, "cuTensorMapEncodeTiled",                                                                                      \
-    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))     \
-  X(graph_create, "cuGraphCreate", (CUgraph*, unsigned))                                                                       \
-  X(graph_destroy, "cuGraphDestroy", (CUgraph))                                                                                \
-  X(graph_add_kernel, "cuGraphAddKernelNode_v2", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const KernelNode*))       \
-  X(graph_add_copy, "cuGraphAddMemcpyNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CopyNode*, CUcontext))   \
-  X(graph_add_fill, "cuGraphAddMemsetNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const FillNode*, CUcontext))   \
-  X(graph_add_edges, "cuGraphAddDependencies_v2", (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t)) \
-  X(graph_instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long))                             \
-  X(graph_set_kernel, "cuGraphExecKernelNodeSetParams_v2", (CUgraphExec, CUgraphNode, const KernelNode*))                      \
-  X(graph_set_copy, "cuGraphExecMemcpyNodeSetParams", (CUgraphExec, CUgraphNode, const CopyNode*, CUcontext))                  \
-  X(graph_set_fill, "cuGraphExecMemsetNodeSetParams", (CUgraphExec, CUgraphNode, const FillNode*, CUcontext))                  \
-  X(graph_launch, "cuGraphLaunch", (CUgraphExec, CUstream))                                                                    \
+#define AOTC_CUDA_NEWER_FUNCTIONS(X)                                                                                                       \
+  X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, CUfunction, void**, void**))                                                      \
+  X(encode_map, "cuTensorMapEncodeTiled",                                                                                                  \
+    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))                 \
+  X(encode_windows, "cuTensorMapEncodeIm2col",                                                                                             \
+    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t, uint32_t, const uint32_t*, int, int, \
+     int, int))                                                                                                                            \
+  X(graph_create, "cuGraphCreate", (CUgraph*, unsigned))                                                                                   \
+  X(graph_destroy, "cuGraphDestroy", (CUgraph))                                                                                            \
+  X(graph_add_kernel, "cuGraphAddKernelNode_v2", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const KernelNode*))                   \
+  X(graph_add_copy, "cuGraphAddMemcpyNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CopyNode*, CUcontext))               \
+  X(graph_add_fill, "cuGraphAddMemsetNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const FillNode*, CUcontext))               \
+  X(graph_add_edges, "cuGraphAddDependencies_v2", (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t))             \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long))                                         \
+  X(graph_set_kernel, "cuGraphExecKernelNodeSetParams_v2", (CUgraphExec, CUgraphNode, const KernelNode*))                                  \
+  X(graph_set_copy, "cuGraphExecMemcpyNodeSetParams", (CUgraphExec, CUgraphNode, const CopyNode*, CUcontext))                              \
+  X(graph_set_fill, "cuGraphExecMemsetNodeSetParams", (CUgraphExec, CUgraphNode, const FillNode*, CUcontext))                              \
+  X(graph_launch, "cuGraphLaunch", (CUgraphExec, CUstream))                                                                                \
   X(graph_exec_destroy, "cuGraphExecDestroy", (CUgraphExec))
 
 struct Driver {
@@ -143,6 +146,7 @@ struct Cuda {
   CUmodule module;
   CUfunction* functions;
   CUdeviceptr weights;
+  bool overlaps;  ///< the code is of an architecture whose kernels wait for the step before themselves
   CUresult lost;  ///< the error after which nothing works; atomic
   char target[16];
 };

@@ -69,8 +69,9 @@ aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t*
   constexpr Row kTypes[] = {{AOTC_DTYPE_F16, 6}, {AOTC_DTYPE_F32, 7}, {AOTC_DTYPE_BF16, 9}};  // CU_TENSOR_MAP_DATA_TYPE_*
   constexpr int kSwizzles[] = {0, 32, 64, 128};                                               // CU_TENSOR_MAP_SWIZZLE_*
   constexpr int kNoInterleave = 0, kPromoteTo128 = 2, kZeros = 0;
-  if (!cuda->driver.encode_map)
-    return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks cuTensorMapEncodeTiled");
+  if (map.windows ? !cuda->driver.encode_windows : !cuda->driver.encode_map)
+    return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s",
+                map.windows ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled");
   int type = -1, swizzle = -1;
   for (const Row& r : kTypes)
     if (r.dtype == map.dtype) type = r.number;
@@ -83,8 +84,13 @@ aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t*
     dims[d] = static_cast<uint64_t>(slots[map.dim_slot[d]]);
     if (d > 0) strides[d - 1] = static_cast<uint64_t>(slots[map.stride_slot[d - 1]]);
     box[d] = static_cast<uint32_t>(map.box[d]);
-    steps[d] = 1;
+    steps[d] = map.windows && d > 0 && d < map.rank - 1 ? static_cast<uint32_t>(map.steps[d - 1]) : 1;
   }
+  if (map.windows)
+    return cuda_check(cuda,
+                      cuda->driver.encode_windows(out, type, static_cast<uint32_t>(map.rank), data, dims, strides, map.lower, map.upper,
+                                                  box[0], box[1], steps, kNoInterleave, swizzle, kPromoteTo128, kZeros),
+                      "describing windows of a tensor");
   return cuda_check(cuda,
                     cuda->driver.encode_map(out, type, static_cast<uint32_t>(map.rank), data, dims, strides, box, steps, kNoInterleave,
                                             swizzle, kPromoteTo128, kZeros),

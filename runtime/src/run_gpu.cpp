@@ -127,7 +127,7 @@ aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint6
   }
   l.smem_bytes = positive(e, step.smem_slot, 0);
   if (step.n_maps) RT_TRY(take_maps(c, entry, step, args + first_map_word));
-  l.overlaps = step.overlaps != 0;
+  l.overlaps = step.overlaps != 0 && cuda_overlaps(*c->model->cuda);
   l.args = args;
   out->kind = CudaWork::kernel;
   return AOTC_OK;

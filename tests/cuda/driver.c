@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor_map.h"
+
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, GUARD = 4096 };
 typedef struct Function {
   void (*run)(const void*);
@@ -88,6 +90,56 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 int cuFuncSetAttribute(void* function, int attribute, int value) {
   (void)function;
   return attribute == 8 && value <= 227 * 1024 ? OK : INVALID_VALUE;
+}
+static int tensor(EmulatedMap* m, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides, int interleave,
+                  int swizzle, int fill) {
+  uint32_t d;
+  memset(m, 0, sizeof *m);
+  if (rank < 2 || rank > 5 || (uint64_t)data % 16 || interleave || fill || swizzle < 0 || swizzle > 3) return INVALID_VALUE;
+  m->data = (uint64_t)data, m->rank = (uint8_t)rank, m->swizzle = (uint8_t)swizzle, m->bytes = type == 7 ? 4 : 2;
+  for (d = 0; d < rank; ++d) {
+    if (dims[d] < 1 || dims[d] > UINT32_MAX) return INVALID_VALUE;
+    if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >> 40)) return INVALID_VALUE;
+    m->dims[d] = (uint32_t)dims[d];
+    if (d > 0) m->strides[d - 1] = strides[d - 1];
+  }
+  return OK;
+}
+static int made(void* map, const EmulatedMap* m) {
+  if (m->box[0] * m->bytes % 16 || (m->swizzle && m->box[0] * m->bytes > 16u << m->swizzle)) return INVALID_VALUE;
+  memset(map, 0, 128);
+  memcpy(map, m, sizeof *m);
+  return OK;
+}
+int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
+                           const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int promotion, int fill) {
+  EmulatedMap m;
+  uint32_t d;
+  (void)promotion;
+  if (tensor(&m, type, rank, data, dims, strides, interleave, swizzle, fill)) return INVALID_VALUE;
+  for (d = 0; d < rank; ++d) {
+    if (box[d] < 1 || box[d] > 256 || steps[d] != 1) return INVALID_VALUE;
+    m.box[d] = (uint16_t)box[d];
+  }
+  return made(map, &m);
+}
+int cuTensorMapEncodeIm2col(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides, const int* lower,
+                            const int* upper, uint32_t channels, uint32_t pixels, const uint32_t* steps, int interleave, int swizzle,
+                            int promotion, int fill) {
+  static const int kCorner[] = {32768, 128, 16};
+  EmulatedMap m;
+  uint32_t d;
+  (void)promotion;
+  if (rank < 3 || tensor(&m, type, rank, data, dims, strides, interleave, swizzle, fill)) return INVALID_VALUE;
+  if (channels < 1 || channels > 256 || pixels < 1 || pixels > 1024 || steps[0] != 1 || steps[rank - 1] != 1) return INVALID_VALUE;
+  m.windows = 1, m.box[0] = (uint16_t)channels, m.box[1] = (uint16_t)pixels;
+  for (d = 0; d < rank - 2; ++d) {
+    const int most = kCorner[rank - 3];
+    if (lower[d] < -most || lower[d] >= most || upper[d] < -most || upper[d] >= most) return INVALID_VALUE;
+    if (steps[d + 1] < 1 || steps[d + 1] > 8) return INVALID_VALUE;
+    m.lower[d] = (int16_t)lower[d], m.upper[d] = (int16_t)upper[d], m.steps[d] = (uint8_t)steps[d + 1];
+  }
+  return made(map, &m);
 }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void* stream, void** parameters, void** extra) {

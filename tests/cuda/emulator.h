@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <map>
 #include <vector>
 using std::memcpy;
 
@@ -33,6 +35,18 @@ struct Copy {
   const char* from;
   int size, bytes;
 };
+/// A bulk copy that a barrier counts: element after element, null for zeros.
+struct BulkCopy {
+  u32 to;
+  int swizzle, element_bytes;
+  std::vector<const char*> elements;
+};
+struct CountingBarrier {
+  int arrivals, pending;
+  u32 phase;
+  i64 bytes;
+  std::vector<BulkCopy> copies;  ///< that nobody has waited for
+};
 struct Block;
 struct Warp {
   Barrier barrier;
@@ -48,6 +62,7 @@ struct Thread {
   Warp* warp = nullptr;
   Block* block = nullptr;
   bool done = false;
+  int arrived_at = 0;                            ///< generation of the cluster's split barrier
   std::vector<std::vector<Copy>> groups = {{}};  ///< of asynchronous copies; the last is being filled
 };
 struct Block {
@@ -58,9 +73,12 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<char> memory;
   char* shared = nullptr;
+  size_t shared_bytes = 0;
+  std::map<u32, CountingBarrier> barriers;
+  Barrier named[16], groups[8];  ///< groups: warpgroups
 };
 struct Cluster {
-  Barrier barrier;
+  Barrier barrier, split;
   int live = 0;
   std::vector<Block> blocks;
 };
@@ -68,7 +86,7 @@ struct Cluster {
 static Cluster* cluster;
 static Thread* now;
 static void* scheduler;
-static long events;  ///< barriers passed and threads ended
+static long events;  ///< barriers passed or reached, copies made, threads ended
 static void (*kernel)(const void*);
 static const void* arguments;
 
@@ -142,6 +160,7 @@ inline void run_cluster(Cluster& c, unsigned threads, size_t shared_bytes) {
     b.warps.resize((threads + 31) / 32);
     b.threads.resize(threads);
     b.memory.assign(shared_bytes + 1024, static_cast<char>(0xff));
+    b.shared_bytes = shared_bytes;
     b.shared = b.memory.data() + (1024 - reinterpret_cast<uintptr_t>(b.memory.data()) % 1024);
     for (unsigned t = 0; t < threads; ++t) {
       Thread& x = b.threads[t];
@@ -218,6 +237,26 @@ inline u32 __shfl_up_sync(u32 mask, u32 v, unsigned by) {
   emulator::warp_wait();
   return r;
 }
+inline u32 __shfl_sync(u32 mask, u32 v, int from) {
+  if (mask != 0xffffffffu) emulator::fault("a shuffle of part of a warp");
+  emulator::Warp& w = *emulator::now->warp;
+  w.word[emulator::now->lane] = v;
+  emulator::warp_wait();
+  const u32 r = w.word[from & 31];
+  emulator::warp_wait();
+  return r;
+}
+inline u32 __ballot_sync(u32 mask, bool v) {
+  if (mask != 0xffffffffu) emulator::fault("a ballot of part of a warp");
+  emulator::Warp& w = *emulator::now->warp;
+  w.word[emulator::now->lane] = v;
+  emulator::warp_wait();
+  u32 r = 0;
+  for (int i = 0; i < 32; ++i) r |= w.word[i] << i;
+  emulator::warp_wait();
+  return r;
+}
+inline void __syncwarp() { emulator::warp_wait(); }
 inline int atomicAdd(int* p, int v) {
   const int before = *p;
   *p += v;
@@ -287,6 +326,8 @@ inline float load_of_block(const float* p, int rank) {
   return *reinterpret_cast<const float*>(emulator::cluster->blocks.at(static_cast<size_t>(rank)).shared + at);
 }
 constexpr bool has_clusters = true;
+
+#include "cuda/hopper.h"
 
 #define AOTC_EMULATED_KERNEL(name, cluster)                                                                                        \
   extern "C" __attribute__((visibility("default"))) void name##_host(const void* a) { name(*static_cast<const name##_args*>(a)); } \

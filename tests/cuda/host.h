@@ -13,6 +13,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
 #define AOTC_DI inline
@@ -42,6 +43,8 @@ inline u16 bf16_bits(float f) {
   const u32 u = bits_as<u32>(f);
   return static_cast<u16>(f != f ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
+inline u32 f16_pair(float low, float high) { return f16_bits(low) | static_cast<u32>(f16_bits(high)) << 16; }
+inline u32 bf16_pair(float low, float high) { return bf16_bits(low) | static_cast<u32>(bf16_bits(high)) << 16; }
 inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 
@@ -66,6 +69,13 @@ inline float erfinvf(float y) { return static_cast<float>(erfinv(static_cast<dou
 struct uint4 {
   u32 x, y, z, w;
 };
+struct float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline void __stcs(uint4* p, uint4 v) { *p = v; }
 
 inline void next_step_may_start() {}

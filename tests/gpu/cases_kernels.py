@@ -63,6 +63,50 @@ conv_case("transposed", lambda: [nn.ConvTranspose2d(6, 10, 3, stride=2, padding=
 conv_case("transposed_line", lambda: [nn.ConvTranspose1d(5, 6, 4, stride=2)], (2, 5, 11), types=("f32", "f16"))
 conv_case("dynamic", lambda: [nn.Conv2d(4, 18, 3, padding=1)], (2, 4, 8, 12), (1, 4, 16, 8), (3, 4, 12, 20), types=("f32", "f64"),
           dims={"x": {0: Dim("batch", min=1, max=4), 2: 4 * Dim("rows", min=1, max=8), 3: 4 * Dim("columns", min=1, max=8)}})
+# Windows as tensor maps copy them: channels in 16 bytes, on either side of 64, steps, holes, unequal padding, one to three dims.
+class Last(Convs):
+    """Images with their channels last, results too."""
+
+    def forward(self, x):
+        return [y.movedim(1, -1) for y in super().forward(x.movedim(-1, 1))]
+
+
+def windows_case(name, layer, *shapes, dims=None, types=("f16",)):
+    for t in types:
+        CASES[f"conv_windows_{name}_{t}"] = lambda t=t: (Last(layer()).to(TYPES[t]), [(R(*s).to(TYPES[t]),) for s in shapes], dims)
+
+
+windows_case("plain", lambda: nn.Conv2d(72, 40, 3, padding=1), (2, 11, 13, 72), types=("f16", "bf16"))
+windows_case("steps", lambda: nn.Conv2d(72, 136, (3, 1), stride=(2, 1), padding=(2, 0)), (2, 11, 13, 72))
+windows_case("holes", lambda: nn.Conv2d(64, 24, 3, dilation=2, padding=2), (2, 11, 13, 64))
+windows_case("points", lambda: nn.Conv2d(136, 48, 1, stride=2, bias=False), (2, 11, 13, 136))
+windows_case("line", lambda: nn.Conv1d(16, 24, 5, stride=3, padding=4), (3, 50, 16))
+windows_case("volume", lambda: nn.Conv3d(8, 16, (2, 3, 3), padding=(0, 1, 1), stride=(1, 2, 1)), (2, 4, 7, 6, 8))
+windows_case("odd_channels", lambda: nn.Conv2d(64, 37, 3, padding="same"), (1, 9, 9, 64))
+windows_case("dynamic", lambda: nn.Conv2d(64, 64, 3, padding=1), (2, 8, 12, 64), (1, 16, 8, 64), (3, 8, 20, 64),
+             dims={"x": {0: Dim("batch", min=1, max=4), 1: 4 * Dim("rows", min=1, max=8), 2: 4 * Dim("columns", min=1, max=8)}})
+
+
+# Few channels, whose windows' columns become channels.
+conv_case("narrow", lambda: [nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 128, 8, stride=8), nn.Conv2d(3, 64, (3, 5), padding=(1, 2), dilation=(1, 2))],
+          (2, 3, 64, 72), types=("f16", "bf16"))
+
+
+@case
+def conv_windows_chain():
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.Conv2d(128, 128, 3, padding=1)
+            self.n, self.d, self.p = nn.BatchNorm2d(128), nn.Conv2d(64, 128, 1, stride=2), nn.Conv2d(128, 64, 1)
+
+        def forward(self, x):
+            x = x.movedim(-1, 1)
+            return self.p(F.relu(self.b(F.silu(self.n(self.a(x)))) + self.d(x))).movedim(1, -1)
+
+    return Chain().half(), [(R(2, 10, 10, 64).half(),)], None
+
+
 case_of("conv_weights_computed", lambda x, w: F.conv2d(x, w * 2, padding=1) + x[:, :1], lambda: (R(2, 4, 6, 8), R(8, 4, 3, 3)))
 
 
@@ -108,13 +152,27 @@ attention_case("nowhere", lambda q, k, v, m: (sdpa(q, k, v, attn_mask=m), torch.
                (1, 2, 4, 16), (1, 2, 20, 16), types=("f32", "bf16", "f64"), extra=lambda t: (torch.arange(4).view(4, 1) > torch.arange(20) / 3,))
 
 
-@case
-def attention_dynamic():
-    f = lambda q, k, v: sdpa(q, k, v)
-    from models import Fn
-    seq, past = Dim("seq", min=1, max=200), Dim("past", min=1, max=300)
-    samples = [tuple(R(2, 2, n, 32) for n in (l, s, s)) for l, s in ((40, 70), (1, 300), (130, 5))]
-    return Fn(f), samples, ({2: seq}, {2: past}, {2: past})
+# Views of one projection, keys hidden for all rows alike, by bool and by number; several blocks of keys, long and short rows.
+each({"f16": torch.float16, "bf16": torch.bfloat16}, lambda name, t: case_of(f"attention_together_{name}", lambda x: sdpa(*(t.transpose(1, 2) for t in x.unbind(2))).transpose(1, 2).flatten(2),
+                                              lambda: (R(2, 150, 3, 2, 64).to(t),)))
+attention_case("keys_bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 100, 64), (2, 2, 300, 64), extra=lambda t: (torch.rand(2, 1, 1, 300) > 0.4,), types=("f16",))
+attention_case("keys_float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 100, 64), (2, 2, 300, 64), extra=lambda t: (R(2, 1, 1, 300).to(t),), types=("bf16",))
+attention_case("channels", lambda q, k, v: sdpa(q, k, v), (1, 2, 70, 80), (1, 2, 90, 80), v=(1, 2, 90, 136), types=("f16",))
+attention_case("causal_long", lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), (2, 4, 500, 128), (2, 2, 500, 128), types=("bf16",))
+
+
+def attention_lengths(name, t):
+    def make():
+        from models import Fn
+        seq, past = Dim("seq", min=1, max=200), Dim("past", min=1, max=300)
+        samples = [tuple(R(2, 2, n, 32).to(t) for n in (l, s, s)) for l, s in ((40, 70), (1, 300), (130, 5))]
+        return Fn(lambda q, k, v: sdpa(q, k, v)), samples, ({2: seq}, {2: past}, {2: past})
+
+    CASES[name] = make
+
+
+attention_lengths("attention_dynamic", torch.float32)
+attention_lengths("attention_dynamic_f16", torch.float16)
 
 
 # ---- whole-tensor algorithms

@@ -1,7 +1,7 @@
 """Runs the cases of make_cases.py --keep without a GPU: their generated CUDA code, compiled as host C++ over tests/cuda/emulator.h. Makes them
 first with --make. Exits with 77 (skipped) where that needs NVRTC and it is not installed.
 
-    emulate.py --cases DIR --driver DIR_OF_LIBCUDA [--make AOTC] [--few] [--cxx g++] [--jobs N] [name ...]
+    emulate.py --cases DIR --driver DIR_OF_LIBCUDA [--make AOTC] [--few | --hopper] [--cxx g++] [--jobs N] [name ...]
 """
 import argparse
 import concurrent.futures
@@ -13,7 +13,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.path.join(HERE, "..", "..", "compiler", "kernels", "cuda")
-DYNAMIC = "extern __shared__ __align__(16) char shared[];"
+DYNAMIC = re.compile(r"extern __shared__ __align__\(\d+\) char shared\[\];")
+# An instruction of Hopper's tensor cores, as emit/cuda/wgmma.cpp writes it.
+WGMMA = re.compile(r'asm volatile\("{\.reg[^"]*"\s*" wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.\w+ {[^}]*}, '
+                   r'(?:{[^}]*}|%\d+), %\d+, p, 1, 1((?:, \d)*);}"(.*?)\);\n', re.S)
+TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "float"}
 KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds__\([^)]*\) (\w+)\(const")
 
 
@@ -24,9 +28,25 @@ FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_
        "recurrence_gru", "scan_indices", "scan_dynamic", "row_unbounded"]
 
 
+# Those whose kernels use Hopper's own instructions, built for it.
+HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causal_long_bf16", "attention_float_f16", "attention_keys_bool_f16", "attention_keys_float_bf16",
+          "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "conv_windows_plain_bf16", "conv_windows_steps_f16",
+          "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16", "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain"]
+
+
 def emulated(text):
     """Shared memory is a block's own, not the translation unit's."""
-    return text.replace(DYNAMIC, "char* const shared = emulator::now->block->shared;").replace('#include "ptx.cuh"', "")
+    text = DYNAMIC.sub("char* const shared = emulator::now->block->shared;", text)
+    return WGMMA.sub(products, text.replace('#include "ptx.cuh"', ""))
+
+
+def products(m):
+    columns, kind, across, operands = m.groups()
+    across = [a.strip() for a in across.split(",") if a.strip()] or ["0", "0"]
+    registers = "(p0)" in operands
+    left = "p0, p1, p2, p3" if registers else "left"
+    flags = across[-1] if registers else ", ".join(across)
+    return f"emulator::products_of_{'registers' if registers else 'memory'}<{TYPES[kind]}, {columns}>(d, {left}, right, add, {flags});\n"
 
 
 def compile_host(source, folder, library, cxx):
@@ -39,7 +59,7 @@ def compile_host(source, folder, library, cxx):
     path = os.path.join(folder, "emulated.cpp")
     with open(path, "w") as out:
         out.write('#include "cuda/emulator.h"\n' + emulated(text) + exports)
-    subprocess.run([cxx, "-std=c++20", "-O1", "-march=x86-64-v3", "-w", "-fwrapv", "-shared", "-fPIC", "-I", folder, "-I", os.path.join(HERE, ".."),
+    subprocess.run([cxx, "-std=c++20", "-O1", "-march=x86-64-v3", "-w", "-Wno-psabi", "-fwrapv", "-shared", "-fPIC", "-I", folder, "-I", os.path.join(HERE, ".."),
                     path, "-o", library], check=True)
 
 
@@ -63,12 +83,13 @@ def main():
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--make", metavar="AOTC")
     p.add_argument("--few", action="store_true", help="one case of each kind of kernel")
+    p.add_argument("--hopper", action="store_true", help="those with Hopper's own instructions")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    o.names = o.names or (FEW if o.few else [])
+    o.names = o.names or (HOPPER if o.hopper else FEW if o.few else [])
     if o.make:
         env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
-        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90", *o.names]
+        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90a" if o.hopper else "sm_90", *o.names]
         r = subprocess.run(command, capture_output=True, text=True, env=env)
         if "NVRTC was not found" in r.stdout:
             sys.exit(77)

@@ -5,6 +5,7 @@
 #include "emit/cuda/code.h"
 #include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
+#include "emit/cuda/wgmma.h"
 
 namespace aotc::emit::cuda {
 
@@ -12,10 +13,11 @@ using loop::AttentionKernel;
 
 namespace {
 
-std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols) {
+std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols,
+                 const char* header = "attention.cuh", size_t maps = 0) {
   size_t n_ptr = 0;
   for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
-  return "#include \"attention.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size());
+  return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, symbols.size(), maps);
 }
 
 /// The problem as the variable p.
@@ -46,7 +48,8 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols)
 std::string emit_attention_plain(const AttentionKernel& k, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   return head(k, symbol, symbols) +
-         global_function(symbol, 1, kPlainAttentionThreads, 1, problem(k, symbols) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
+         global_function(symbol, 1, kPlainAttentionThreads, 1,
+                         wait_first() + problem(k, symbols) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
 }
 
 std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t, const std::string& symbol) {
@@ -54,7 +57,22 @@ std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t,
   const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim,
                                        t.row_warps, t.k_warps, t.keys, t.stages, t.split, symbol);
   const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
-  return head(k, symbol, symbols) + tile + global_function(symbol, t.split, t.threads(), 1, problem(k, symbols) + call);
+  return head(k, symbol, symbols) + tile + global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, symbols) + call);
+}
+
+std::string emit_attention_wgmma(const AttentionKernel& k, const AttentionWgmmaTile& t, const std::string& symbol) {
+  const std::vector<SymId> symbols = size_symbols(k);
+  const int columns = (t.v_dim + 7) / 8 * 8;
+  std::string out = head(k, symbol, symbols, "attention_wgmma.cuh", 3);
+  out += wgmma_instruction(symbol + "_qk", k.dtype, t.keys, OperandOrder::along_k, OperandOrder::along_k, false);
+  out += wgmma_instruction(symbol + "_pv", k.dtype, columns, OperandOrder::along_k, OperandOrder::across_k, true);
+  out += fmt::format("typedef AttnWgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim, t.keys,
+                     t.groups, t.stages, t.positions, t.heads, symbol);
+  out += fmt::format("static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n", symbol, t.smem_bytes());
+  const char* mask = !k.mask ? "none" : k.mask->h.is(0) && k.mask->s.is(0) ? "of_keys" : "of_rows";
+  const std::string call = fmt::format(
+      "  attention_wgmma<{0}_tile, {0}_qk, {0}_pv, {1}, AttnMask::{2}>(p, a.map[0], a.map[1], a.map[2]);\n", symbol, k.causal, mask);
+  return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, symbols) + call);
 }
 
 }  // namespace aotc::emit::cuda

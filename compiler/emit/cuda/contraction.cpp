@@ -60,7 +60,7 @@ class Matmul {
   }
 
   std::string body() const {
-    std::string out = size_names(symbols_, k_.syms, 2);
+    std::string out = wait_first() + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
     out += fmt::format("  const i64 row_blocks = (m + {}) / {}, row = blockIdx.x % row_blocks;\n", tile_.block_m - 1, tile_.block_m);
     out += "  i64 column = blockIdx.x / row_blocks;\n";
@@ -103,17 +103,13 @@ class Conv {
         symbol_, k_.kernel.size(), taps, k_.transposed, k_.channels_last);
     const std::pair<const char*, const Ints*> kConstants[] = {
         {"kernel", &k_.kernel}, {"stride", &k_.stride}, {"padding", &k_.padding}, {"dilation", &k_.dilation}};
-    for (const auto& [name, values] : kConstants) {
-      out += fmt::format("  static AOTC_DI constexpr int {}(int d) {{ return ", name);
-      for (size_t d = 0; d + 1 < values->size(); ++d) out += fmt::format("d == {} ? {} : ", d, (*values)[d]);
-      out += fmt::format("{}; }}\n", values->back());
-    }
+    for (const auto& [name, values] : kConstants) out += constants_function(name, *values);
     return out + "};\n";
   }
 
   /// Sizes and pointers as the variables z, x, w.
   std::string names() const {
-    std::string out = size_names(symbols_, k_.syms, 2);
+    std::string out = wait_first() + size_names(symbols_, k_.syms, 2);
     Expr pixels = 1, points = 1;
     std::string in, result;
     for (size_t d = 2; d < k_.x_dims.size(); ++d) {

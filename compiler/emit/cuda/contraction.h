@@ -1,6 +1,6 @@
 #pragma once
-// CUDA C++ of contractions over operands that are found element by element (kernels/cuda/simt.cuh, conv.cuh): the __global__
-// function `symbol` and what belongs to it.
+// CUDA C++ of contractions over operands that are found element by element (kernels/cuda/simt.cuh, conv.cuh), or in windows by tensor maps
+// (conv_wgmma.cuh): the __global__ function `symbol` and what belongs to it.
 #include <string>
 
 #include "emit/cuda/launch.h"
@@ -15,5 +15,10 @@ std::string emit_conv_points(const loop::ConvKernel& k, int threads, const std::
 /// A product for each group.
 std::string emit_conv_simt(const loop::ConvKernel& k, const SimtTile& tile, const std::string& symbol);
 std::string emit_conv_mma(const loop::ConvKernel& k, const MatmulTile& tile, const std::string& symbol);
+/// One group, channels last, on Hopper's tensor cores (kernels/cuda/conv_wgmma.cuh). Its tensor maps: the operand of 64 lines a warpgroup,
+/// then the other one: windows and weights, or with `swap` the other way round.
+std::string emit_conv_wgmma(const loop::ConvKernel& k, const WgmmaTile& tile, const std::string& symbol);
+/// Channels of one tap as they are stored for it.
+int64_t conv_wgmma_channels(const loop::ConvKernel& k);
 
 }  // namespace aotc::emit::cuda

@@ -165,11 +165,16 @@ std::string size_names(const SymTable& syms, const std::vector<SymId>& symbols, 
   return out;
 }
 
-std::string epilogue_struct(const MatmulKernel& k, size_t number, const std::string& symbol, const std::vector<SymId>& symbols, bool runs) {
-  const Emitter e(k.segments[number].epilogue, symbols);
-  std::string out = fmt::format("struct {0}_epilogue{1} {{\n  const {0}_args& a;\n  const i64 b0, b1;\n", symbol, number) + e.point();
+std::string epilogue_struct(const LoopKernel& epilogue, const std::string& name, const std::string& args, const std::vector<SymId>& symbols,
+                            bool runs) {
+  const Emitter e(epilogue, symbols);
+  std::string out = fmt::format("struct {} {{\n  const {}& a;\n  const i64 b0, b1;\n", name, args) + e.point();
   if (runs) out += e.aligned() + e.run();
   return out + "};\n";
+}
+
+std::string epilogue_struct(const MatmulKernel& k, size_t number, const std::string& symbol, const std::vector<SymId>& symbols, bool runs) {
+  return epilogue_struct(k.segments[number].epilogue, fmt::format("{}_epilogue{}", symbol, number), symbol + "_args", symbols, runs);
 }
 
 }  // namespace aotc::emit::cuda

@@ -7,9 +7,12 @@
 
 namespace aotc::emit::cuda {
 
-/// The functor of a segment's epilogue, "struct SYMBOL_epilogueNUMBER { const SYMBOL_args& a; const i64 b0, b1; .. };": called with a sum,
-/// its row and its column in the segment. `symbols`: the kernel's sizes. With `runs` it also takes 8 neighbours of a row at once, as
+/// The functor of an epilogue over [batch dims.., row] x [column], "struct NAME { const ARGS& a; const i64 b0, b1; .. };": called with a
+/// sum, its row and its column. `symbols`: the kernel's sizes. With `runs` it also takes 8 neighbours of a row at once, as
 /// kernels/cuda/wgmma.cuh says.
+std::string epilogue_struct(const loop::LoopKernel& epilogue, const std::string& name, const std::string& args,
+                            const std::vector<SymId>& symbols, bool runs);
+/// That of a segment: SYMBOL_epilogueNUMBER over SYMBOL_args.
 std::string epilogue_struct(const loop::MatmulKernel& k, size_t number, const std::string& symbol, const std::vector<SymId>& symbols,
                             bool runs);
 

@@ -63,8 +63,16 @@ std::string size_text(const Expr& e, const SymTable& syms) {
   return c_expr(syms.simplify(e), syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
 }
 
+std::string constants_function(const char* name, const Ints& values) {
+  std::string out = fmt::format("  static AOTC_DI constexpr int {}(int d) {{ return ", name);
+  for (size_t d = 0; d + 1 < values.size(); ++d) out += fmt::format("d == {} ? {} : ", d, values[d]);
+  return out + fmt::format("{}; }}\n", values.back());
+}
+
+std::string wait_first() { return "  next_step_may_start();\n  wait_for_step_before();\n"; }
+
 std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body) {
-  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n{}}}\n",
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const __grid_constant__ {}_args a) {{\n{}}}\n",
                      cluster > 1 ? fmt::format("AOTC_CLUSTER({}) ", cluster) : "", threads, resident, symbol, symbol, body);
 }
 

@@ -18,7 +18,11 @@ std::string prologue_functor(const loop::LoopKernel& p, DType operand, const std
 std::string size_names(const std::vector<SymId>& size_symbols, const SymTable& syms, int indent);
 /// An expression over shape symbols, which have the names of size_names.
 std::string size_text(const Expr& e, const SymTable& syms);
-/// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const SYMBOL_args a) { .. }
+/// "static AOTC_DI constexpr int NAME(int d) { .. }", a number for each d.
+std::string constants_function(const char* name, const Ints& values);
+/// The start of a step that overlaps the one before and touches nothing until that has ended.
+std::string wait_first();
+/// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const __grid_constant__ SYMBOL_args a) { .. }
 std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body);
 
 }  // namespace aotc::emit::cuda

@@ -69,6 +69,19 @@ struct AttentionTile {
   }
 };
 
+/// Tile of attention on Hopper's tensor cores (kernels/cuda/attention_wgmma.cuh, which says what its parts are); the numbers of bytes are
+/// those of AttnWgmmaTile there. head_dim, v_dim: of the kernel.
+struct AttentionWgmmaTile {
+  int head_dim = 64, v_dim = 64;
+  int keys = 128, groups = 2, stages = 2, positions = 64, heads = 1;
+  int resident = 1;  ///< blocks of one processor that registers must allow
+  int threads() const { return groups > 1 ? 128 * (groups + 1) : 128; }
+  int smem_bytes() const {
+    const int e_boxes = (head_dim + 63) / 64, v_boxes = (v_dim + 63) / 64;
+    return groups * (e_boxes + (groups > 1)) * 8192 + stages * (e_boxes + v_boxes) * keys * 128 + 16 + 32 * stages;
+  }
+};
+
 /// Tile of Hopper's product (kernels/cuda/wgmma.cuh, which says what its parts are); the numbers of bytes are those of WgmmaTile there.
 struct WgmmaTile {
   int warp_m = 64, cols = 128, groups = 2, ping_pong = 0, stages = 4, split = 1, swap = 0;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "emit/cuda/code.h"
+#include "emit/cuda/functor.h"
 
 namespace aotc::emit::cuda {
 
@@ -65,7 +66,7 @@ class Emitter {
     if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
-    return out + pointers + "  next_step_may_start();\n  wait_for_step_before();\n";
+    return out + pointers + wait_first();
   }
 
   /// Declares the loop variables from the row-major linear index held by the variable `linear`.

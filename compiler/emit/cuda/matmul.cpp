@@ -2,6 +2,7 @@
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/epilogue.h"
+#include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
 
 namespace aotc::emit::cuda {
@@ -27,7 +28,7 @@ class Emitter {
     out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, tile_.threads(),
                        tile_.resident, symbol_, symbol_);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
-    out += "  next_step_may_start();\n  wait_for_step_before();\n" + size_names(k_.syms, symbols_, 2);
+    out += wait_first() + size_names(k_.syms, symbols_, 2);
     AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
     out += fmt::format("  const {0}* const pa = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.a.param));
     out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));

@@ -2,6 +2,7 @@
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/epilogue.h"
+#include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
 
 namespace aotc::emit::cuda {
@@ -22,43 +23,14 @@ class Emitter {
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), 2);
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
-    out += instruction() + problem();
     const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
-    const int early = !k_.b_constant ? 2 : tile_.swap ? 0 : 1;
-    out += fmt::format("typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.warp_m, tile_.cols,
-                       tile_.groups, tile_.stages, tile_.ping_pong != 0, tile_.split, tile_.swap != 0, left == OperandOrder::along_k,
-                       right == OperandOrder::along_k, early, symbol_);
-    out += fmt::format("static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n", symbol_, tile_.smem_bytes());
-    const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
-    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const __grid_constant__ {}_args a) {{\n", cluster,
-                       tile_.threads(), tile_.resident, symbol_, symbol_);
-    return out + fmt::format("  wgmma_product<{0}_tile, {0}_instruction>({0}_problem{{a}}, a.map[0], a.map[1]);\n}}\n", symbol_);
+    out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, false) + problem();
+    return out + tile_type(tile_, k_.in, left, right, k_.b_constant, symbol_) + wgmma_function(tile_, symbol_);
   }
 
  private:
   std::string expr(const Expr& e) const {
     return c_expr(k_.syms.simplify(e), k_.syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
-  }
-
-  /// The product of 64 left lines and `cols` right ones over 32 bytes of k, into cols / 2 registers.
-  std::string instruction() const {
-    const bool f32 = k_.in == DType::f32;
-    const std::string_view type = f32 ? "tf32" : k_.in == DType::bf16 ? "bf16" : "f16";
-    const int n = tile_.cols / 2;
-    std::string registers, operands;
-    for (int i = 0; i < n; ++i) {
-      registers += fmt::format("{}%{}", i ? ", " : "", i);
-      operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
-    }
-    const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
-    const std::string order = f32 ? "" : fmt::format(", {}, {}", static_cast<int>(left), static_cast<int>(right));
-    return fmt::format(
-        "struct {0}_instruction {{\n"
-        "  static AOTC_DI void multiply(float (&d)[{1}], u64 left, u64 right, int add) {{\n"
-        "    asm volatile(\"{{.reg .pred p;\\n setp.ne.b32 p, %{2}, 0;\\n\"\n"
-        "                 \" wgmma.mma_async.sync.aligned.m64n{3}k{4}.f32.{5}.{5} {{{6}}}, %{1}, %{7}, p, 1, 1{8};}}\"\n"
-        "                 : {9}\n                 : \"l\"(left), \"l\"(right), \"r\"(add));\n  }}\n}};\n",
-        symbol_, n, n + 2, tile_.cols, f32 ? 8 : 16, type, registers, n + 1, order, operands);
   }
 
   std::string copy(const char* name, const loop::Operand& o) const {
@@ -113,6 +85,50 @@ class Emitter {
 };
 
 }  // namespace
+
+std::string wgmma_instruction(const std::string& name, DType t, int columns, OperandOrder left, OperandOrder right,
+                              bool left_in_registers) {
+  const bool f32 = t == DType::f32;
+  const std::string_view type = f32 ? "tf32" : t == DType::bf16 ? "bf16" : "f16";
+  const int n = columns / 2, words = left_in_registers ? 4 : 1;  // of sums; of the left operand
+  std::string registers, operands, parameters, left_text = left_in_registers ? "{" : "";
+  for (int i = 0; i < n; ++i) {
+    registers += fmt::format("{}%{}", i ? ", " : "", i);
+    operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+  }
+  std::string inputs;
+  for (int i = 0; i < words; ++i) {
+    const std::string word = left_in_registers ? fmt::format("p{}", i) : "left";
+    parameters += fmt::format("{} {}, ", left_in_registers ? "u32" : "u64", word);
+    inputs += fmt::format("\"{}\"({}), ", left_in_registers ? "r" : "l", word);
+    left_text += fmt::format("{}%{}", i ? ", " : "", n + i);
+  }
+  if (left_in_registers) left_text += "}";
+  std::string order;
+  if (!f32 && !left_in_registers) order += fmt::format(", {}", static_cast<int>(left));
+  if (!f32) order += fmt::format(", {}", static_cast<int>(right));
+  return fmt::format(
+      "struct {0} {{\n"
+      "  static AOTC_DI void multiply(float (&d)[{1}], {2}u64 right, int add) {{\n"
+      "    asm volatile(\"{{.reg .pred p;\\n setp.ne.b32 p, %{3}, 0;\\n\"\n"
+      "                 \" wgmma.mma_async.sync.aligned.m64n{4}k{5}.f32.{6}.{6} {{{7}}}, {8}, %{9}, p, 1, 1{10};}}\"\n"
+      "                 : {11}\n                 : {12}\"l\"(right), \"r\"(add));\n  }}\n}};\n",
+      name, n, parameters, n + words + 1, columns, f32 ? 8 : 16, type, registers, left_text, n + words, order, operands, inputs);
+}
+
+std::string tile_type(const WgmmaTile& t, DType dtype, OperandOrder left, OperandOrder right, bool b_constant, const std::string& symbol) {
+  const int early = !b_constant ? 2 : t.swap ? 0 : 1;
+  return fmt::format(
+      "typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n"
+      "static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n",
+      c_type(dtype), t.warp_m, t.cols, t.groups, t.stages, t.ping_pong != 0, t.split, t.swap != 0, left == OperandOrder::along_k,
+      right == OperandOrder::along_k, early, symbol, symbol, t.smem_bytes());
+}
+
+std::string wgmma_function(const WgmmaTile& t, const std::string& symbol) {
+  return global_function(symbol, t.split, t.threads(), t.resident,
+                         fmt::format("  wgmma_product<{0}_tile, {0}_instruction>({0}_problem{{a}}, a.map[0], a.map[1]);\n", symbol));
+}
 
 std::vector<size_t> mapped_batch(const MatmulKernel& k, const loop::Operand& o) {
   std::vector<size_t> out;

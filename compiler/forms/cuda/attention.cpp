@@ -37,14 +37,6 @@ AttentionTile tile_of(const Tile& t, const AttentionKernel& k) {
 
 Expr rows_of(const AttentionKernel& k) { return floordiv(k.heads, max(1, k.kv_heads)) * k.q_len; }
 
-std::string contract_of(const AttentionKernel& k, const Site& s) {
-  auto hint = [&](const Expr& e) { return s.syms.hint(e); };
-  return sized(
-      fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads), hint(k.kv_heads),
-                  hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "", k.causal ? " causal" : ""),
-      emit::cuda::size_symbols(k), s);
-}
-
 class Mma final : public FormOf<AttentionKernel> {
  public:
   std::string_view name() const override { return "cuda_attention_mma"; }
@@ -76,7 +68,7 @@ class Mma final : public FormOf<AttentionKernel> {
     // The smallest tile fits every head size.
     return all;
   }
-  std::string contract(const AttentionKernel& k, const Site& s) const override { return contract_of(k, s); }
+  std::string contract(const AttentionKernel& k, const Site& s) const override { return attention_contract(k, s); }
 
   StepSpec step(const AttentionKernel& k, const Site&, const Choice& c) const override {
     const AttentionTile t = tile_of(unpack<Tile>(c), k);
@@ -146,6 +138,14 @@ class Plain final : public FormOf<AttentionKernel> {
 };
 
 }  // namespace
+
+std::string attention_contract(const AttentionKernel& k, const Site& s) {
+  auto hint = [&](const Expr& e) { return s.syms.hint(e); };
+  return sized(
+      fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads), hint(k.kv_heads),
+                  hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "", k.causal ? " causal" : ""),
+      emit::cuda::size_symbols(k), s);
+}
 
 const Form& attention_mma() {
   static const Mma form;

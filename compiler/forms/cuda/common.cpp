@@ -6,6 +6,7 @@ StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol) {
   StepSpec f;
   f.kind = StepKind::cuda;
   f.symbol = symbol;
+  f.overlaps = true;
   for (SymId s : sizes) f.sizes.push_back(Expr::symbol(s));
   return f;
 }

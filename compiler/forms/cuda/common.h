@@ -11,9 +11,11 @@ inline constexpr int64_t kMaxGrid = 1 << 30;
 inline constexpr int64_t kMaxGridZ = 65535;
 inline constexpr double kLaunchNs = 2500;  ///< a launch after another in one stream
 
-/// A launch whose int64 arguments are these symbols.
+/// A launch whose int64 arguments are these symbols, of a kernel that waits for the step before itself.
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
 /// `text` with the sizes that a kernel is tuned for: " batch=8 seq=128".
 std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s);
+/// One contract for all forms of attention: they are measured against each other.
+std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 
 }  // namespace aotc::forms::cuda

@@ -6,9 +6,8 @@
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
 #include "emit/cuda/matmul.h"
-#include "forms/cuda/common.h"
+#include "forms/cuda/conv.h"
 #include "forms/cuda/forms.h"
-#include "forms/cuda/simt_tile.h"
 
 namespace aotc::forms::cuda {
 
@@ -60,12 +59,7 @@ Expr columns_of(const ConvKernel& k) {
 
 class ConvForm : public FormOf<ConvKernel> {
  protected:
-  std::string contract(const ConvKernel& k, const Site& s) const override {
-    const Sizes z = sizes_of(k, s);
-    return sized(
-        fmt::format("cuda conv {}{} g{} m{} n{} k{}", dtype_name(k.in), k.transposed ? " transposed" : "", z.groups, z.m, z.n, z.k),
-        emit::cuda::size_symbols(k), s);
-  }
+  std::string contract(const ConvKernel& k, const Site& s) const override { return conv_contract(k, s); }
   StepSpec product_step(const ConvKernel& k, int block_m, int block_n, int split, int threads) const {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = threads;
@@ -114,6 +108,7 @@ class Mma final : public ConvForm {
   }
 
  private:
+  static constexpr double kWaits = 3.5;  ///< instructions find elements of windows, and the products wait for them
   static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
   static int64_t blocks_of(const Sizes& z, const MatmulTile& t) { return ceil_div(z.m, t.block_m) * ceil_div(z.n, t.block_n) * z.groups; }
 
@@ -126,7 +121,7 @@ class Mma final : public ConvForm {
     const double waves = std::ceil(static_cast<double>(blocks_of(z, t) * t.split) / (m.cores * resident));
     const double steps = static_cast<double>(ceil_div(ceil_div(z.k, t.block_k), t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * t.block_k / (dtype_bytes(k.in) == 4 ? 200.0 : 1000.0);
-    const double finds = find_of(k) * t.block_n * t.block_k / (128 * 1.7);
+    const double finds = kWaits * find_of(k) * t.block_n * t.block_k / (128 * 1.7);
     r.cost_ns = kLaunchNs + waves * steps * std::max(500.0, resident * (macs + finds)) + 1000 + 400.0 * t.split;
     return r;
   }
@@ -184,6 +179,13 @@ class Points final : public ConvForm {
 };
 
 }  // namespace
+
+std::string conv_contract(const ConvKernel& k, const Site& s) {
+  const Sizes z = sizes_of(k, s);
+  return sized(fmt::format("cuda conv {}{}{} g{} m{} n{} k{}", dtype_name(k.in), k.transposed ? " transposed" : "",
+                           k.channels_last ? " last" : "", z.groups, z.m, z.n, z.k),
+               emit::cuda::size_symbols(k), s);
+}
 
 const Form& conv_mma() {
   static const Mma form;

@@ -7,9 +7,11 @@ namespace aotc::forms::cuda {
 const Form& wgmma();
 const Form& mma();
 const Form& simt();
+const Form& conv_wgmma();
 const Form& conv_mma();
 const Form& conv_simt();
 const Form& conv_points();
+const Form& attention_wgmma();
 const Form& attention_mma();
 const Form& attention();
 const Form& sort();

@@ -149,7 +149,6 @@ class LoopForm : public FormOf<LoopKernel> {
     const Traits t = traits_of(k);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = shape.threads;
-    f.overlaps = true;
     f.grid[0] = grid(k, shape, s.machine);
     if (t.has_local && shape.global) {
       f.scratch_bytes = f.grid[0] * t.local_bytes;

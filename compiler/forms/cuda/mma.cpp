@@ -113,7 +113,6 @@ class Mma final : public FormOf<MatmulKernel> {
     const Tile t = unpack<Tile>(c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
-    f.overlaps = true;
     Expr columns = 0;
     for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.block_n);
     f.grid[0] = max(1, columns * ceildiv(k.m, t.block_m)) * t.split;

@@ -151,7 +151,10 @@ template <class T, class Tile, int Columns> struct AttnStage {
   static constexpr int threads = Tile::threads, chunk = Tile::chunk, bk = Columns, ld = Columns + chunk;
 };
 
-template <class T> AOTC_DI u32 packed(float low, float high) { return T(low).bits | static_cast<u32>(T(high).bits) << 16; }
+template <class T> AOTC_DI u32 packed(float low, float high) {
+  if constexpr (same<T, bf16>::value) return bf16_pair(low, high);
+  else return f16_pair(low, high);
+}
 
 // s += rows of q times keys; both with the channels contiguous.
 template <class T, class Tile> AOTC_DI void attn_scores(const T* q, const T* k, float (&s)[Tile::keys / 8][4]) {

@@ -116,7 +116,7 @@ AOTC_DI float erf_to_add(float x) {
   q = fmaf(a, q, 4.59254682e-1f);
   q = fmaf(a, q, 1.15109144f);
   float e;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-a * q));
+  e = exp2_fast(-a * q);
   return copysignf(1.0f - e, x);
 }
 AOTC_FLOAT1(sigmoid, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)))

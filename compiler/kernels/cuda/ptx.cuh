@@ -22,6 +22,17 @@ AOTC_DI u16 bf16_bits(float f) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
   return bits;
 }
+// Two of them in a word.
+AOTC_DI u32 f16_pair(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+AOTC_DI u32 bf16_pair(float low, float high) {
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
 AOTC_DI float f16_value(u16 bits) {
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));

@@ -40,7 +40,6 @@ struct WgmmaTile {
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
 };
 
-template <int N> struct constant { static constexpr int value = N; };
 template <class T> struct same_as;
 template <class T> struct same_as<const T&> { typedef T type; };
 
@@ -53,31 +52,17 @@ template <class T> struct OneWord { u32 w[sizeof(T) <= 4 ? 1 : 2]; };
 template <class T> AOTC_DI void load_run(RunWords<T>& to, const T* from, bool on) {
   const u32* const p = reinterpret_cast<const u32*>(from);
   if constexpr (sizeof(T) == 1) {
-    asm volatile("{.reg .pred p;\n setp.ne.u32 p, %3, 0;\n @p ld.global.v2.u32 {%0, %1}, [%2];}"
-                 : "+r"(to.w[0]), "+r"(to.w[1])
-                 : "l"(p), "r"(u32(on))
-                 : "memory");
+    load_2_words(to.w[0], to.w[1], p, on);
   } else {
 #pragma unroll
-    for (int i = 0; i < int(sizeof(T)) * 2; i += 4)
-      asm volatile("{.reg .pred p;\n setp.ne.u32 p, %5, 0;\n @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];}"
-                   : "+r"(to.w[i]), "+r"(to.w[i + 1]), "+r"(to.w[i + 2]), "+r"(to.w[i + 3])
-                   : "l"(p + i), "r"(u32(on))
-                   : "memory");
+    for (int i = 0; i < int(sizeof(T)) * 2; i += 4) load_4_words(to.w[i], to.w[i + 1], to.w[i + 2], to.w[i + 3], p + i, on);
   }
 }
 template <class T> AOTC_DI void load_one(OneWord<T>& to, const T* from, bool on) {
-  if constexpr (sizeof(T) == 1)
-    asm volatile("{.reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u8 %0, [%1];}" : "+r"(to.w[0]) : "l"(from), "r"(u32(on)) : "memory");
-  else if constexpr (sizeof(T) == 2)
-    asm volatile("{.reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u16 %0, [%1];}" : "+r"(to.w[0]) : "l"(from), "r"(u32(on)) : "memory");
-  else if constexpr (sizeof(T) == 4)
-    asm volatile("{.reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u32 %0, [%1];}" : "+r"(to.w[0]) : "l"(from), "r"(u32(on)) : "memory");
-  else
-    asm volatile("{.reg .pred p;\n setp.ne.u32 p, %3, 0;\n @p ld.global.v2.u32 {%0, %1}, [%2];}"
-                 : "+r"(to.w[0]), "+r"(to.w[1])
-                 : "l"(from), "r"(u32(on))
-                 : "memory");
+  if constexpr (sizeof(T) == 1) load_byte(to.w[0], from, on);
+  else if constexpr (sizeof(T) == 2) load_half(to.w[0], from, on);
+  else if constexpr (sizeof(T) == 4) load_word(to.w[0], from, on);
+  else load_2_words(to.w[0], to.w[1], from, on);
 }
 template <class T> AOTC_DI Run8<T> run_of(const RunWords<T>& words) {
   Run8<T> r;
@@ -168,7 +153,7 @@ template <class Tile> AOTC_DI void wgmma_from_turn(float* turn, const WgmmaRun& 
 
 // The copies of one stage.
 template <class Tile, class Problem, bool Left>
-AOTC_DI void wgmma_copy(const TensorMap& map, u32 stage, u32 barrier, const WgmmaPlace& at, int k) {
+AOTC_DI void wgmma_copy(const Problem& p, const TensorMap& map, u32 stage, u32 barrier, const WgmmaPlace& at, int k) {
   constexpr bool along = Left ? Tile::left_along_k : Tile::right_along_k, is_a = Left != Tile::swap;
   constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along ? 1 : lines / 64;
   const u32 to = Left ? stage : stage + Tile::left_bytes;
@@ -176,8 +161,8 @@ AOTC_DI void wgmma_copy(const TensorMap& map, u32 stage, u32 barrier, const Wgmm
 #pragma unroll
   for (int i = 0; i < boxes; ++i) {
     const int x = along ? k : line + i * 64, y = along ? line : k;
-    if (is_a) Problem::copy_a(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
-    else Problem::copy_b(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
+    if (is_a) p.copy_a(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
+    else p.copy_b(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
   }
 }
 
@@ -191,8 +176,8 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
   bool waited = false;
   for (int tile = blockIdx.x / Tile::split; tile < tiles; tile += gridDim.x / Tile::split) {
     const WgmmaPlace at = wgmma_place<Tile>(p, tile, row_tiles, column_tiles);
-    auto copy_left = [&](int step, int s) { wgmma_copy<Tile, Problem, true>(left, ring + s * Tile::stage_bytes, full + 8 * s, at, (k_first + step) * Tile::deep); };
-    auto copy_right = [&](int step, int s) { wgmma_copy<Tile, Problem, false>(right, ring + s * Tile::stage_bytes, full + 8 * s, at, (k_first + step) * Tile::deep); };
+    auto copy_left = [&](int step, int s) { wgmma_copy<Tile, Problem, true>(p, left, ring + s * Tile::stage_bytes, full + 8 * s, at, (k_first + step) * Tile::deep); };
+    auto copy_right = [&](int step, int s) { wgmma_copy<Tile, Problem, false>(p, right, ring + s * Tile::stage_bytes, full + 8 * s, at, (k_first + step) * Tile::deep); };
     int step = 0;
     if (!waited) {
       const int n = Tile::early == 2 ? 0 : steps < Tile::stages ? steps : Tile::stages;
@@ -411,7 +396,7 @@ const bool whole = f.is_whole();
 
 // The whole kernel. left, right: tensor maps of the operands in the roles that they have in the instruction. Mma::multiply(acc, left, right,
 // add): one instruction. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
-// lies in memory), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of load_registers registers); load(), finish(),
+// lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of load_registers registers); load(), finish(),
 // finish_one_by_one(); aligned(), whether the first two may be called. Dynamic shared memory from a multiple of 1024 on.
 template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const Problem& p, const TensorMap& left, const TensorMap& right) {
   extern __shared__ __align__(1024) char shared[];

@@ -174,6 +174,26 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
         }
   }
   CHECK(checked(convolution(DType::f16, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
+  ConvKernel last = convolution(DType::f16, {3, 3}, 72, 256, 1, false);
+  last.channels_last = last.w_constant = true;
+  REQUIRE(checked(last).choice.form->name() == "cuda_conv_wgmma");
+  const forms::StepSpec step = step_of(last);
+  const bool swap = field(last, "swap") != 0;
+  const forms::TensorMap &x = step.maps.at(swap), &w = step.maps.at(!swap);
+  CHECK((x.dims == Exprs{72, 20, 20, 2} && x.stride_bytes == Exprs{144, 144 * 20, 144 * 400} && x.steps == std::vector<int32_t>{1, 1}));
+  CHECK((x.lower == std::vector<int32_t>{-1, -1} && x.upper == x.lower && x.box.size() == 2 && x.box[0] == 64));
+  CHECK(w.dims == Exprs{9 * 128, 256});
+  const auto stored = decide(last).choice.form->weight(last, decide(last).choice);
+  REQUIRE(stored);
+  CHECK((stored->first == last.w && stored->second.elems() == 9 * 128 * 256 && stored->second.column_groups == 64));
+  for (int change = 0; change < 4; ++change) {
+    ConvKernel other = last;
+    if (change == 0) other.groups = 2;
+    if (change == 1) other.w_constant = false;
+    if (change == 2) other.x_dims[1] = 70;
+    if (change == 3) other.stride = {9, 1};
+    CHECK(!forms_that_fit(checked(other)).count("cuda_conv_wgmma"));
+  }
   CHECK(checked(convolution(DType::f32, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
   CHECK(checked(convolution(DType::f32, {3, 3}, 64, 64, 64, false)).choice.form->name() == "cuda_conv_points");
 }
@@ -184,14 +204,37 @@ TEST_CASE("CUDA attention of every type and head size; long keys are divided") {
       for (int64_t q : {1, 77, 4096}) {
         const forms::Decision d = checked(attention(t, q, 1000, e, DType::boolean, true));
         CHECK(forms_that_fit(d).count("cuda_attention"));
-        CHECK((d.choice.form->name() == "cuda_attention_mma") == (t != DType::f64 && e <= 256));
+        CHECK(forms_that_fit(d).count("cuda_attention_mma") == (t != DType::f64 && e <= 256));
+        CHECK(forms_that_fit(d).count("cuda_attention_wgmma") == (is_half(t) && e <= 256 && e % 8 == 0));
+        CHECK((d.choice.form->name() == "cuda_attention") == (t == DType::f64 || e > 256));
       }
   SymTable syms;
   AttentionKernel a = attention(DType::f16, 10, 10, 64, std::nullopt, false);
   a.head_dim = a.v_dim = Expr::symbol(a.syms.add({"e", SymKind::shape, 1, kInf, 1, {}, {}}));
   CHECK(checked(a).choice.form->name() == "cuda_attention");
   CHECK(field(attention(DType::bf16, 1, 4096, 128, std::nullopt, false), "split") > 1);
-  CHECK(field(attention(DType::bf16, 4096, 4096, 128, std::nullopt, false), "split") == 1);
+  CHECK(field(attention(DType::f32, 4096, 4096, 128, std::nullopt, false), "split") == 1);
+}
+
+TEST_CASE("attention on Hopper's tensor cores: what tensor maps see, rows of few positions, long rows in several warpgroups") {
+  const auto step = [](const AttentionKernel& a) { return step_of(a); };
+  AttentionKernel a = attention(DType::bf16, 4096, 4096, 128, std::nullopt, true);
+  REQUIRE(checked(a).choice.form->name() == "cuda_attention_wgmma");
+  CHECK(field(a, "groups") > 1);
+  const forms::StepSpec s = step(a);
+  REQUIRE(s.maps.size() == 3);
+  CHECK((s.maps[0].dims == Exprs{128, 4096, 8, 2} && s.maps[0].stride_bytes == Exprs{256, 4096 * 256, 8 * 4096 * 256}));
+  CHECK((s.maps[0].box == std::vector<int32_t>{64, 64, 1, 1} && s.maps[1].box[0] == 64 && s.maps[1].box[1] == field(a, "keys")));
+  CHECK(s.overlaps);
+  // Views of one projection, [batch, positions, 3, heads, channels].
+  a.q.s = a.k.s = a.v.s = 3 * 8 * 128, a.q.h = a.k.h = a.v.h = 128;
+  a.kv_heads = 8;
+  CHECK(checked(a).choice.form->name() == "cuda_attention_wgmma");
+  a.q.s += 1;
+  CHECK(!forms_that_fit(checked(a)).count("cuda_attention_wgmma"));
+  // Four query heads of a key head and 9 positions of each: 36 rows of one tile.
+  const forms::StepSpec few = step(attention(DType::f16, 9, 300, 64, std::nullopt, false));
+  CHECK((few.maps.empty() || (few.maps[0].box == std::vector<int32_t>{64, 9, 4, 1} && few.grid[0].is(2 * 2))));
 }
 
 TEST_CASE("CUDA forms of whole-tensor algorithms") {
@@ -226,7 +269,12 @@ TEST_CASE("the CUDA text of products and convolutions compiles") {
       m.kernels.push(convolution(t, {3, 1, 2}, 8, 64, 1, true));
       ConvKernel last = convolution(t, {3, 3}, 16, 64, 1, false);
       last.channels_last = true;
-      m.kernels.push(std::move(last));
+      m.kernels.push(last);
+      if (t == DType::bf16) {
+        last.w_constant = true;
+        last.epilogue = epilogue(t, last.acc, {2, 18 * 18}, 64, last.params);
+        m.kernels.push(std::move(last));
+      }
     }
     size_t n = 0;
     for (loop::Kernel& k : m.kernels) std::visit([&](auto& x) { x.name += fmt::format("_{}", n++); }, k);

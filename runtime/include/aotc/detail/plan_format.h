@@ -46,8 +46,9 @@ typedef struct aotc_buffer_desc {
   int32_t offset_slot; /* arena only, else -1 */
 } aotc_buffer_desc;
 
-/* ---- tensor maps: how the bulk copies of a CUDA kernel see one of its arguments (cuTensorMapEncodeTiled). Dimensions go from the
- * contiguous one outwards; what a box has beyond the tensor is read as zeros ------------------------------------------------------------
+/* ---- tensor maps: how the bulk copies of a CUDA kernel see one of its arguments (cuTensorMapEncodeTiled; with windows
+ * cuTensorMapEncodeIm2col). Dimensions go from the contiguous one outwards; what a box or a window has beyond the tensor is read as zeros
+ * ------------------------------------------------------------
  */
 enum { AOTC_MAP_MAX_RANK = 5, AOTC_MAP_BYTES = 128, AOTC_MAP_ALIGN = 64, AOTC_MAP_DATA_ALIGN = 16 };
 typedef struct aotc_map_desc {
@@ -58,7 +59,11 @@ typedef struct aotc_map_desc {
   int32_t offset_slot;                        /* bytes from the argument's start */
   int32_t dim_slot[AOTC_MAP_MAX_RANK];        /* elements */
   int32_t stride_slot[AOTC_MAP_MAX_RANK - 1]; /* bytes, of dimensions 1, 2 .. */
-  int32_t box[AOTC_MAP_MAX_RANK];             /* elements */
+  int32_t box[AOTC_MAP_MAX_RANK];             /* elements; with windows: channels of a pixel, and how many windows */
+  int32_t windows;                            /* not 0: copies of windows. Of dimensions 1 to rank - 2: */
+  int32_t lower[AOTC_MAP_MAX_RANK - 2];       /* where the first window begins, beside the first element */
+  int32_t upper[AOTC_MAP_MAX_RANK - 2];       /* where the last one begins, beside the last element */
+  int32_t steps[AOTC_MAP_MAX_RANK - 2];       /* from one to the next */
 } aotc_map_desc;
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,113 @@
+#include "forms/cuda/wgmma_tile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "forms/cuda/product.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::WgmmaTile;
+
+namespace {
+
+struct Shape {
+  int warp_m, cols, groups, ping_pong;
+};
+constexpr Shape kShapes[] = {
+    {128, 128, 2, 1}, {64, 256, 2, 0}, {64, 192, 2, 1}, {64, 192, 2, 0}, {64, 128, 2, 1}, {64, 128, 2, 0},
+    {128, 64, 2, 1},  {64, 64, 2, 0},  {128, 64, 1, 0}, {64, 128, 1, 0}, {64, 64, 1, 0},  {64, 32, 1, 0},
+};
+constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
+
+/// A tile with as many stages as there is room for; small ones leave room for a second block.
+WgmmaTile with_stages(WgmmaTile t) {
+  const int64_t most = t.groups > 1 ? kSharedBytes : kSharedOfProcessor / 2 - kSharedOfDriver;
+  t.stages = 8;
+  while (t.stages > 2 && t.smem_bytes() > most) --t.stages;
+  t.resident = t.groups > 1 ? 1 : 2;
+  return t;
+}
+
+}  // namespace
+
+std::span<const Member<WgmmaChoice>> WgmmaChoice::members() {
+  static const std::vector<Member<WgmmaChoice>> rows = {
+      {{"warp_m", 64, 128, 64}, &WgmmaTile::warp_m},
+      {{"cols", 8, 256, 8}, &WgmmaTile::cols},
+      {{"groups", 1, 2}, &WgmmaTile::groups},
+      {{"ping_pong", 0, 1}, &WgmmaTile::ping_pong},
+      {{"stages", 2, 16}, &WgmmaTile::stages},
+      {{"split", 1, 8}, &WgmmaTile::split},
+      {{"swap", 0, 1}, &WgmmaTile::swap},
+      {{"resident", 1, 3}, &WgmmaTile::resident},
+  };
+  return rows;
+}
+
+Fit legal_wgmma(const WgmmaTile& t) {
+  const int share = t.pieces() / t.split;
+  if (t.pieces() % t.split || (t.split & (t.split - 1))) return refuse("split: {} parts of {} pieces", t.split, t.pieces());
+  if (share > 4 ? share % 4 != 0 : (share & (share - 1)) != 0) return refuse("cols: a share of {} pieces of 8 columns", share);
+  if (t.cols / 8 > 4 ? t.cols / 8 % 4 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 32", t.cols);
+  if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
+  if (t.warp_m / 64 * t.cols / 2 > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
+  if (t.smem_bytes() > kSharedBytes) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), kSharedBytes);
+  return Fit::yes();
+}
+
+int64_t WgmmaWork::tiles(const WgmmaTile& t) const {
+  int64_t n = 0;
+  for (int64_t c : columns) n += ceil_div(c, t.n_tile());
+  return n * ceil_div(m, t.m_tile()) * batch;
+}
+
+int64_t wgmma_resident(const WgmmaTile& t) {
+  return std::max<int64_t>(1, std::min<int64_t>(t.resident, kSharedOfProcessor / (t.smem_bytes() + kSharedOfDriver)));
+}
+
+std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
+  std::vector<WgmmaTile> all;
+  auto add = [&](WgmmaTile t) {
+    if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
+    for (t.split = 1; t.split <= 8; t.split *= 2) {
+      const WgmmaTile whole = with_stages(t);
+      if (t.split > 1 && (t.ping_pong || w.k < 2 * w.deep() * t.split || w.tiles(t) * t.split > 4 * m.cores)) break;
+      if (legal_wgmma(whole)) all.push_back(whole);
+    }
+  };
+  for (const Shape& x : kShapes) add({x.warp_m, x.cols, x.groups, x.ping_pong});
+  for (int cols : kSwapCols)
+    if (w.m <= 64 && cols < 2 * w.m + 8)
+      for (int groups : {1, 2}) add({64, cols, groups, 0, 4, 1, 1});
+  return all;
+}
+
+/// Fitted to 340 timings on an H200 (tests/gpu/README.md): 12 % off in the median, and what it prefers is 4 % slower than the best.
+double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
+  constexpr double kStart = 730, kTile = 120;           // ns of a step that overlaps the one before; of each tile of a processor
+  constexpr double kProducts = 3300, kStage = 127;      // multiply-adds of 16 bits a ns of a processor; the least ns of a stage
+  constexpr double kTogether = 1.15;                    // warpgroups that share a tile wait for each other
+  constexpr double kFromL2 = 11200, kFinish = 0.096;    // bytes a ns of all processors; ns of a sum in the epilogue of one warpgroup
+  constexpr double kShown = 0.035;                      // of an epilogue that another warpgroup multiplies under
+  constexpr double kSplit = 180, kPush = 0.4;           // ns of a doubling of the blocks that share k; of a sum that is sent
+  constexpr double kInClusters[] = {1, 1, 0.91, 0.85};  // processors that clusters of 1, 2, 4, 8 blocks reach
+  constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
+  const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
+  const double blocks = static_cast<double>(w.tiles(t)) * split;
+  const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))];
+  const double steps = static_cast<double>(ceil_div(ceil_div(w.k, w.deep()), t.split));
+  const double turns = std::ceil(blocks / cores);  // tiles of a processor; `beside` of them at a time
+  const double beside = std::min(static_cast<double>(wgmma_resident(t)), std::max(1.0, blocks / cores));
+  const double together = t.groups > 1 && !t.ping_pong ? kTogether : 1;
+  const double stage = together * sums * w.deep() / (w.in == DType::f32 ? kProducts / 2 : kProducts);
+  const double multiply = steps * std::max(stage * turns, kStage * std::ceil(turns / beside));
+  const double copy = blocks * steps * t.stage_bytes() / (kFromL2 * m.cores / 132);
+  const double one = sums / split * kFinish * 2;
+  const double finish = t.ping_pong ? one + (turns - 1) * one * kShown : turns * one / t.groups / beside;
+  const double share = t.split > 1 ? kSplit * std::log2(split) + kPush * sums * (1 - 1 / split) : 0;
+  const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
+  return kStart + kTile * std::ceil(turns / beside) + std::max(multiply, copy) + finish + share + (alone ? kAlone : 0);
+}
+
+}  // namespace aotc::forms::cuda
