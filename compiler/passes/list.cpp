@@ -10,6 +10,7 @@
 #include "passes/fold_conv_bn.h"
 #include "passes/fuse_attention.h"
 #include "passes/merge_products.h"
+#include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
 #include "passes/precision.h"
 #include "passes/simplify.h"
@@ -33,6 +34,8 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "again, on the simplified graph"},
     {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
+    {"narrow_convolutions", narrow_convolutions, "columns of windows become channels where there are few"},
+    {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
