@@ -17,6 +17,7 @@ Of any result, exact ones too (ANY):
 - the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
+- sums taken in integers of floats out of their range: the cast is the processor's own;
 - a write in place through a view whose elements overlap (unfold, as_strided): an element that several share is read and written in an order that is
   the vector width's. PyTorch's documentation says to clone before such a write.
 
@@ -31,7 +32,7 @@ import torch
 # Sums of products of operands: over when the same sum of absolute values is.
 SUMS = set("""
 addr sum mean nansum cumsum avg_pool2d avg_pool3d avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d
-adaptive_avg_pool1d index_add scatter_add trace col2im convolution upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d
+adaptive_avg_pool1d index_add scatter_add trace col2im convolution upsample_linear1d upsample_bilinear2d upsample_trilinear3d
 _trilinear
 """.split())
 CONTRACTIONS = "mm bmm addmm baddbmm addbmm addmv mv dot vdot".split()
@@ -154,6 +155,11 @@ def antialiased(func, args, kwargs, results):
     return sums(func, args, kwargs, results)
 
 
+def cubic(func, args, kwargs, results):
+    """Weights below zero: what cancels may have run over before, in one order of the passes and not in the other."""
+    return whole(results, args[0].numel() and 4 * float(finite_abs(args[0]).abs().max()) > largest(results[0]))
+
+
 def rows_of_scores(results, p, bad):
     tiny = torch.finfo(results[0].dtype).tiny
     return [bad | ((p > 0) & (p < tiny))]
@@ -212,6 +218,16 @@ def of_nan_signs(func, args, kwargs, results):
     return [torch.isnan(x).expand(results[0].shape) if is_real(x) else None]
 
 
+def of_casts(func, args, kwargs, results):
+    """Sums taken in integers of floats that these do not have: the cast is the processor's own (0, or the lowest number)."""
+    x, t = args[0], results[0]
+    if not is_real(x) or is_real(t) or t.dtype == torch.bool:
+        return [None]
+    info = torch.iinfo(t.dtype)
+    bad = ~((x > info.min - 1) & (x < info.max + 1))
+    return [torch.ones(t.shape, dtype=torch.bool) if bool(bad.any()) else None]
+
+
 def of_unsorted(func, args, kwargs, results):
     line = args[0] if base_name(func) == "searchsorted" else args[1]
     if not isinstance(line, torch.Tensor) or line.shape[-1] < 2 or kwargs.get("sorter") is not None:
@@ -254,11 +270,13 @@ TABLE |= {name: squares for name in SQUARES}
 TABLE |= {name: variances for name in ("var", "std", "var_mean", "std_mean")}
 TABLE |= {name: quotients for name in ("remainder", "fmod", "floor_divide", "div")}
 TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
+TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: products for name in PRODUCTS}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 
 
 ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
+ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
 ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
 
 
