@@ -61,13 +61,13 @@ def train_input_gradient():
 
 
 class Net(nn.Module):
-    """Every kind of convolution and pooling, batch norm whose running statistics are buffers. No parameter but shifts the input of a norm or scales
-    it alone: its gradient would be nothing but rounding."""
+    """Every kind of convolution and pooling, batch norm whose running statistics are buffers. No norm has as its input what another one scales or
+    shifts with little between them: the gradients of the first would be nothing but rounding."""
 
     def __init__(self):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.SiLU(), nn.MaxPool2d(3, 2, 1))
-        self.depthwise = nn.Sequential(nn.Conv2d(8, 8, 3, 1, 1, groups=8, bias=False), nn.BatchNorm2d(8), nn.Hardswish(), nn.Conv2d(8, 16, 1))
+        self.depthwise = nn.Sequential(nn.Conv2d(8, 8, 3, 1, 1, groups=8), nn.Hardswish(), nn.Conv2d(8, 16, 1))
         self.grouped = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 2, dilation=2, groups=4), nn.GroupNorm(4, 16), nn.GELU())
         self.up = nn.ConvTranspose2d(16, 8, 4, 2, 1, output_padding=0)
         self.head = nn.Linear(8, 10)
