@@ -3,7 +3,6 @@ artifact verifies, and the next builds take every choice from the database inste
 
     max_autotune.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(__file__))
 from run_models import sh, validate
+from work_folder import WorkFolder
 
 MOST_BUILDS = 6  # until a budget has reached every contract
 
@@ -35,13 +35,7 @@ class Net(nn.Module):
         return self.up(self.conv(image).relu()), self.out(attended)
 
 
-class Folder:
-    def __init__(self, o):
-        self.aotc, self.dir = o.aotc, o.work
-
-    def __call__(self, name):
-        return os.path.join(self.dir, name)
-
+class Folder(WorkFolder):
     def build(self, name, db, *options):
         """The choices of the artifact that had a contract, and its report."""
         sh(self.aotc, "build", self("net.pt2"), "-o", self(name), "--quiet", "--tuning-db", self(db), *options)
@@ -83,14 +77,7 @@ def check_records(db, choices):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
-    at = Folder(o)
-    for name in os.listdir(o.work):
-        os.remove(at(name))
+    at = Folder()
     torch.manual_seed(1)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -145,7 +132,7 @@ def main():
 
     db["records"][0]["choice"] = "fft radix=4"
     json.dump(db, open(at("bad.json"), "w"))
-    r = subprocess.run([o.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
+    r = subprocess.run([at.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
     assert r.returncode == 3 and "records[0].choice" in r.stderr and not os.path.exists(at("bad.so")), r.stderr
     print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)))
 

@@ -3,7 +3,6 @@ bound, and what report and explain say.
 
     precision.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(__file__))
 from run_models import sh, validate
+from work_folder import WorkFolder
 
 
 class MLP(nn.Module):
@@ -76,13 +76,7 @@ def nets():
     yield "transformer", Transformer(), (torch.randint(200, (2, 24)),), ({1: length},)
 
 
-class Folder:
-    def __init__(self, o):
-        self.aotc, self.dir = o.aotc, o.work
-
-    def __call__(self, name):
-        return os.path.join(self.dir, name)
-
+class Folder(WorkFolder):
     def build(self, net, out, *options):
         sh(self.aotc, "build", self(net + ".pt2"), "-o", self(out), "--quiet", *options)
         report = json.load(open(self(out[:-3] + ".report.json")))
@@ -148,14 +142,7 @@ def check(at, net):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
-    at = Folder(o)
-    for name in os.listdir(o.work):
-        os.remove(at(name))
+    at = Folder()
     torch.manual_seed(3)
     for name, net, example, dims in nets():
         with warnings.catch_warnings(), torch.no_grad():

@@ -50,6 +50,21 @@ Fit ConvForm::legal(const Choice& c) const {
   return fits_pieces(t.kc, t.kp);
 }
 
+Fit takes_floats(const ConvKernel& k) {
+  return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
+}
+
+std::set<int> channel_blocks(int64_t group_channels) {
+  std::set<int> blocks;
+  for (int64_t mc : {32, 64, 128, 256, 512}) blocks.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(group_channels, 32) * 32)));
+  return blocks;
+}
+
+double copies_of_pixels(bool kept, int64_t channel_blocks, int64_t pixel_blocks, int threads) {
+  return kept ? 1.0 + static_cast<double>(channel_blocks > 1 && pixel_blocks < threads ? threads - 1 : 0)
+              : static_cast<double>(channel_blocks);
+}
+
 ConvForm::Work ConvForm::work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const {
   Expr depth = floordiv(k.x_dims[1], k.groups);
   for (int64_t x : k.kernel) depth *= x;

@@ -1,6 +1,7 @@
 #pragma once
 // What the convolution forms of the library share: sizes, the config struct, the panel form of their weights.
 #include <array>
+#include <set>
 
 #include "aotc/detail/library_abi.h"
 #include "forms/cpu/cost.h"
@@ -28,6 +29,14 @@ struct ConvSizes {
 ConvSizes conv_sizes(const loop::ConvKernel& k, const SymTable& syms);
 /// The same for estimates: an empty convolution is planned as the smallest one.
 ConvSizes conv_sizes_at_least_one(const loop::ConvKernel& k, const SymTable& syms);
+
+/// Whether register tiles of floats serve it.
+Fit takes_floats(const loop::ConvKernel& k);
+/// The blocks of a group's channels that are worth trying.
+std::set<int> channel_blocks(int64_t group_channels);
+/// How often a block of pixels is copied over its blocks of channels: once by each thread that runs through some of them where copies of
+/// the whole depth are kept, else for each.
+double copies_of_pixels(bool kept, int64_t channel_blocks, int64_t pixel_blocks, int threads);
 
 /// One of AOTC_CONV_*: a subclass decides which choices exist and what they cost, and counts the work units.
 class ConvForm : public FormOf<loop::ConvKernel> {

@@ -1,7 +1,5 @@
 // AOTC_CONV_LAST: an implicit matrix product over channels-last tensors, channels as lanes; the pixels' rows are copied in runs of whole
 // channels (kernels/cpu/conv_last.h).
-#include <set>
-
 #include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
 
@@ -17,9 +15,7 @@ class ConvLast final : public ConvForm {
   std::string_view name() const override { return "conv_last"; }
 
  protected:
-  Fit takes(const ConvKernel& k, const Site&) const override {
-    return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
-  }
+  Fit takes(const ConvKernel& k, const Site&) const override { return takes_floats(k); }
 
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
@@ -28,9 +24,7 @@ class ConvLast final : public ConvForm {
     const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
                   px = std::max<int64_t>(c.pixels(), 1);
     std::vector<Candidate> all;
-    std::set<int> mcs;
-    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
-    for (int mc : mcs)
+    for (int mc : channel_blocks(cog))
       for (int64_t tiles : {2, 4, 7, 14, 28}) {
         const int64_t nc = std::min(tiles * lanes.mr, px);
         ConvTile t;
@@ -50,8 +44,7 @@ class ConvLast final : public ConvForm {
         const double calls = static_cast<double>(c.groups * ceil_div(cog, 2 * lanes.width) * px_blocks * ceil_div(nc, lanes.mr));
         cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
         // Copied once a run of channel blocks of one thread, when all of k is kept; short runs of channels cost more.
-        const double gathers =
-            k <= t.kp ? 1.0 + static_cast<double>(co_blocks > 1 && px_blocks < threads ? threads - 1 : 0) : static_cast<double>(co_blocks);
+        const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
         cycles += pixels * depth * gathers * (1.5 / static_cast<double>(lanes.width) + 8.0 / static_cast<double>(run));
         if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog) * depth * static_cast<double>(px_blocks);

@@ -41,11 +41,10 @@ class ConvLastTiles final : public ConvForm {
     const int threads = s.machine.cores;
     const int64_t cog = c.group_channels(), k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1),
                   steps = ceil_div(k, 32);
-    std::set<int> mcs, ncs;
-    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
+    std::set<int> ncs;
     for (int64_t nc : {32, 64, 128, 256, 512}) ncs.insert(static_cast<int>(std::min(nc, px)));
     std::vector<Candidate> all;
-    for (int mc : mcs)
+    for (int mc : channel_blocks(cog))
       for (int nc : ncs) {
         ConvTile t;
         t.mc = mc, t.nc = nc;
@@ -55,7 +54,7 @@ class ConvLastTiles final : public ConvForm {
         const double weights = static_cast<double>(cog * k), depth = static_cast<double>(k * c.groups);
         double cycles = static_cast<double>(c.groups * px_blocks) * tile_cycles(ceil_div(px, px_blocks), cog, steps, s.machine);
         // Rows are copied once a run of channel blocks of one thread; short runs of channels cost more.
-        const double gathers = 1.0 + static_cast<double>(co_blocks > 1 && px_blocks < threads ? threads - 1 : 0);
+        const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
         cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run));
         if (c.w_constant)
@@ -67,15 +66,6 @@ class ConvLastTiles final : public ConvForm {
         all.push_back(r);
       }
     return all;
-  }
-
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
-    Expr depth = floordiv(k.x_dims[1], k.groups);
-    for (int64_t x : k.kernel) depth *= x;
-    const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
-    const Expr channels = floordiv(k.out_dims[1], k.groups);
-    return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
-            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

@@ -1,7 +1,5 @@
 // AOTC_CONV_PHASES: transposed convolutions as a product for each phase of the stride, without inserted zeros (kernels/cpu/conv_phases.h).
 #include <numeric>
-#include <set>
-
 #include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
 
@@ -54,9 +52,7 @@ class ConvPhases final : public ConvForm {
     const int64_t reads = std::min<int64_t>(sw, 3);  // phases of width that differ in what they read, for the usual dilation 1
     k_unit *= reads;
     std::vector<Candidate> all;
-    std::set<int> mcs;
-    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
-    for (int mc : mcs)
+    for (int mc : channel_blocks(cog))
       for (int nc : {32, 64, 96, 128, 192}) {
         ConvTile t;
         t.mc = mc, t.nc = nc;

@@ -1,6 +1,4 @@
 // AOTC_CONV_GEMM: an implicit matrix product, images merged: weights in panels by output channel, pixels gathered (kernels/cpu/conv.h).
-#include <set>
-
 #include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
 
@@ -16,9 +14,7 @@ class ConvProduct final : public ConvForm {
   std::string_view name() const override { return "conv_product"; }
 
  protected:
-  Fit takes(const ConvKernel& k, const Site&) const override {
-    return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
-  }
+  Fit takes(const ConvKernel& k, const Site&) const override { return takes_floats(k); }
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
@@ -26,9 +22,7 @@ class ConvProduct final : public ConvForm {
     const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
                   px = std::max<int64_t>(c.pixels(), 1);
     std::vector<Candidate> all;
-    std::set<int> mcs;
-    for (int64_t mc : {32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(cog, 32) * 32)));
-    for (int mc : mcs)
+    for (int mc : channel_blocks(cog))
       for (int nc : {32, 64, 96, 128, 192, 256}) {
         ConvTile t;
         t.mc = mc, t.nc = nc;
@@ -51,9 +45,7 @@ class ConvProduct final : public ConvForm {
         const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width));
         cycles += tiles * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
         // Gathered once a run of channel blocks of one thread, when all of k is kept.
-        const bool kept = k <= t.kp;
-        const double gathers =
-            kept ? 1.0 + static_cast<double>(co_blocks > 1 && px_blocks < threads ? threads - 1 : 0) : static_cast<double>(co_blocks);
+        const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
         cycles += 0.3 * static_cast<double>(px * k * c.groups) * gathers;
         if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups) * static_cast<double>(px_blocks);
         // Weights stream once a pixel block.
