@@ -27,6 +27,15 @@ bool is_shared_object(const std::string& path) {
   return std::memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
+std::string stored_weights_text(const nlohmann::json& stored) {
+  std::string text = fmt::format("{} weights of products as {}: {:.1f} MB, {:.1f} MB as float32; rounding changed them by {:.2g}",
+                                 stored.at("weights").size(), stored.at("as").get<std::string>(), stored.at("bytes").get<double>() / 1e6,
+                                 stored.at("bytes_before").get<double>() / 1e6, stored.at("error").get<double>());
+  for (const nlohmann::json& l : stored.at("left"))
+    text += fmt::format("\n  as it is: {} ({})", l.at("name").get<std::string>(), l.at("why").get<std::string>());
+  return text;
+}
+
 void add_check_weights(CLI::App& app, bool& check_weights) {
   app.add_flag("--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
 }

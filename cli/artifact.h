@@ -26,6 +26,9 @@ struct Io {
 /// --check-weights, of the verbs that load an artifact.
 void add_check_weights(CLI::App& app, bool& check_weights);
 
+/// One line about weights of few bits, from `stored_weights` of a report or of an artifact.
+std::string stored_weights_text(const nlohmann::json& stored);
+
 /// Whether the file is a shared object (by its first bytes). Throws Diagnostic where there is no regular file.
 bool is_shared_object(const std::string& path);
 

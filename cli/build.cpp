@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
 #include "interrupt.h"
@@ -25,6 +26,7 @@ void summary(const nlohmann::json& r) {
   fmt::print("  {:.1f} MB, weights {:.1f} MB, arena {:.2f} MB, {} kernels, {} steps, built in {:.2f} s\n",
              r.at("artifact_bytes").get<double>() / 1e6, r.at("weights_bytes").get<double>() / 1e6, r.at("arena_bytes").get<double>() / 1e6,
              r.at("kernels").size(), r.at("steps").get<int64_t>(), r.at("seconds").get<double>());
+  if (r.contains("stored_weights")) fmt::print("  {}\n", stored_weights_text(r.at("stored_weights")));
 }
 
 }  // namespace

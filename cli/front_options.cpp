@@ -14,6 +14,11 @@ void FrontArgs::add_to(CLI::App& app) {
       "--winograd4", winograd4,
       "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 to 5 times the error of a direct "
       "sum in each (check with aotc verify)");
+  app.add_option("--weights", weights,
+                 "CPU: constant float32 weights of products are stored as int8 or int4, rounded to nearest; inputs, sums and all else stay "
+                 "float32 (what that costs in accuracy: the report, aotc verify)");
+  app.add_option("--weight-group", weight_group,
+                 "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 0 for int8, 32 for int4)");
   app.add_option("--cuda", cuda,
                  "GPU architectures, for example sm_90a; makes a GPU artifact; every kind of kernel has a CUDA form (aotc ops)");
   app.add_flag("--parameters-as-states", parameters_as_states,
@@ -45,6 +50,12 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.shapes = shapes;
   o.target = cuda.empty() ? parse_cpu_target(cpu.empty() ? "native" : cpu) : parse_cuda_target(cuda);
   o.target.threads = threads;
+  o.weights = passes::parse_weight_storage(weights, weight_group);
+  if (o.weights.any() && precision != "f32")
+    throw Diagnostic(ExitCode::usage, {}, "--weights and --precision exclude each other: weights of few bits are multiplied with float32");
+  if (o.weights.any() && o.target.is_gpu())
+    throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
+        .note("leave it out, or build for the CPU (--cpu)");
   o.target.winograd4 = winograd4;
   o.states = {parameters_as_states, states};
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");

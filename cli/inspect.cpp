@@ -110,6 +110,7 @@ void print_text(const json& j) {
     for (const json& l : j["system"]["libraries"]) libraries += (libraries.empty() ? "" : ", ") + l.get<std::string>();
     fmt::print("{:<16}glibc {} ({})\n", "needs", j["system"]["glibc"].get<std::string>(), libraries);
   }
+  if (j.contains("stored_weights")) fmt::print("{:<16}{}\n", "weights", stored_weights_text(j["stored_weights"]));
   for (const char* key : {"weights_bytes", "arena_bytes"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const char* side : {"inputs", "outputs", "states"})

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "compare.h"
 #include "import/reference.h"
+#include "pipeline/pipeline.h"
 #include "sizes.h"
 
 namespace aotc::cli {
@@ -24,7 +25,8 @@ struct Row {
   std::string name, sizes;
   double err_aotc, err_eager, err_bf16, max_abs, max_rel, limit;  ///< err_bf16: of eager in bf16, where that is the bound; else -1
   bool pass;
-  std::string why;  ///< what is wrong where numbers do not say it
+  std::string why;                         ///< what is wrong where numbers do not say it
+  std::optional<double> err_archive = {};  ///< where weights were rounded: against fp64 with the archive's own
 };
 
 double finite(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no infinity
@@ -64,9 +66,21 @@ Promise promise_of(const nlohmann::json& metadata) {
   return {true, metadata["precision"].value("max_error", 0.0)};
 }
 
-std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& program) {
+/// The program that the artifact is to compute: that of the archive, with its weights rounded as the artifact's are.
+auto as_built(const import::Program& program, const Artifact& artifact) -> import::Program {
+  const nlohmann::json meta = artifact.metadata();
+  if (!meta.contains("stored_weights")) return program;
+  const nlohmann::json& w = meta["stored_weights"];
+  return pipeline::with_stored_weights(program, {w.at("bits").get<int>(), w.at("group").get<int64_t>()},
+                                       parse_cpu_target(meta.at("target").get<std::string>()));
+}
+
+std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive) {
+  const import::Program program = as_built(archive, artifact);
+  const bool fewer_bits = artifact.metadata().contains("stored_weights");
   const auto eager = import::make_reference(program, {false, o.threads});
   const auto truth = import::make_reference(program, {true, o.threads});
+  const auto original = fewer_bits ? import::make_reference(archive, {true, o.threads}) : nullptr;
   const Promise promise = promise_of(artifact.metadata());
   const auto bf16 =
       promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
@@ -97,8 +111,11 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
     if (got.size() != want.size() || exact.size() != want.size())
       throw Diagnostic(Loc{o.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
           .note("was the artifact built from this archive?");
-    for (size_t i = 0; i < got.size(); ++i)
+    const std::vector<HostTensor> unrounded = original ? original->run(inputs) : std::vector<HostTensor>{};
+    for (size_t i = 0; i < got.size(); ++i) {
       rows.push_back(judge(names[i], text, got[i], want[i], bf16 ? &rounded.at(i) : nullptr, exact[i], promise));
+      if (original) rows.back().err_archive = compare(got[i], unrounded[i]).l2;
+    }
   }
   return rows;
 }
@@ -133,14 +150,16 @@ int run(const Options& o, const Common& common) {
                          {"pass", r.pass}});
       if (r.err_bf16 >= 0) outputs.back()["err_eager_bf16"] = finite(r.err_bf16);
       if (!r.why.empty()) outputs.back()["why"] = r.why;
+      if (r.err_archive) outputs.back()["err_archive"] = finite(*r.err_archive);
     }
     fmt::print("{}\n", nlohmann::json{{"pass", pass}, {"source_matches", original.doubt.empty()}, {"outputs", outputs}}.dump(1));
   } else {
     if (!common.quiet || !pass)
       for (const Row& r : rows)
-        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}\n",
+        fmt::print("{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}{}\n",
                    r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager,
                    r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "", r.limit, r.max_abs, r.max_rel,
+                   r.err_archive ? fmt::format("; against the weights before rounding {:.3g}", *r.err_archive) : "",
                    r.why.empty() ? "" : "; ", r.why);
     fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", original.doubt.empty() || pass ? "" : "; " + original.doubt);
   }

@@ -17,6 +17,7 @@ using Table = std::vector<const Form*>;
 /// In the order in which equal costs are taken; the last row of a kernel kind always fits.
 const Table& table_of(Arch arch) {
   static const Table kCpu = {
+      &cpu::gemm_quant(),
       &cpu::gemm_tiles(),
       &cpu::gemm(),  // matrix products: the last takes all
       &cpu::conv_direct(),

@@ -12,6 +12,7 @@ int64_t Panels::stored_rows(const Matrix& m) const {
     return r.count / r.inner * ((r.inner + column_groups - 1) / column_groups * column_groups);
   }
   const int64_t n = rows[m.rows].count * (winograd ? (winograd + 2) * (winograd + 2) : 1);
+  if (bits) return (n + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK * AOTC_QUANT_BLOCK;
   return dtype == DType::bf16 ? (n + 1) / 2 * 2 : n;
 }
 
@@ -21,5 +22,7 @@ int64_t Panels::elems() const {
     n += (column_groups ? m.cols : (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N) * stored_rows(m);
   return n;
 }
+
+int64_t Panels::bytes() const { return bits ? elems() * bits / 8 : elems() * dtype_bytes(dtype); }
 
 }  // namespace aotc::forms

@@ -34,12 +34,16 @@ struct Panels {
   int winograd = 0;
   /// Not 0: no panels; the columns of a matrix follow each other, each `inner` rows of them filled up with zeros to a multiple of this.
   int64_t column_groups = 0;
+  /// 8 or 4: integers of so many bits in the form of gemm_quant (library_abi.h); the constant's are bytes, as is `dtype`. 0: whole
+  /// elements.
+  int bits = 0;
   int64_t col_stride = 1;
   std::vector<Rows> rows;
   std::vector<Matrix> matrices;
   /// Rows of a matrix as they are stored: types that are multiplied in pairs have an even number.
   int64_t stored_rows(const Matrix& m) const;
   int64_t elems() const;  ///< with padding
+  int64_t bytes() const;
   friend bool operator==(const Panels&, const Panels&) = default;
 };
 

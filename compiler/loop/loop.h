@@ -123,16 +123,25 @@ struct Segment {
   LoopKernel epilogue;
 };
 
+/// What the prologue of operand b makes when it is a weight of few bits: b[k, n] = values[n, k] * scales[k / group, n] + offsets[..].
+struct QuantisedWeight {
+  ParamId values = kNone<ParamId>;                            ///< i8 or u8, dense [n, k]
+  ParamId scales = kNone<ParamId>, offsets = kNone<ParamId>;  ///< bf16, dense [ceil(k / group), n]; offsets kNone: zeros
+  int64_t group = 0;
+  int bits = 8;  ///< 8: signed bytes; 4: numbers from 0 to 15
+};
+
 struct MatmulKernel {
   std::string name;
   SymTable syms;
   IdVec<ParamId, Param> params;
   Exprs batch;  ///< at most 2 (more are flattened or materialised by the lowering)
   Expr m, n, k;
-  DType in = DType::f32;          ///< of both operands
-  DType acc = DType::f32;         ///< accumulator_type(in)
-  Operand a, b;                   ///< a: rows m, columns k. b: rows k, columns n
-  bool b_constant = false;        ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
+  DType in = DType::f32;    ///< of both operands
+  DType acc = DType::f32;   ///< accumulator_type(in)
+  Operand a, b;             ///< a: rows m, columns k. b: rows k, columns n
+  bool b_constant = false;  ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
+  std::optional<QuantisedWeight> b_quantised;  ///< beside b's prologue, of which it says what it is (loop/quantised.h)
   bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;

@@ -3,9 +3,11 @@
 #include <iterator>
 #include <memory>
 
+#include "graph/constant_store.h"
 #include "loop/finish.h"
 #include "loop/index.h"
 #include "loop/lower_detail.h"
+#include "loop/quantised.h"
 
 namespace aotc::loop {
 namespace {
@@ -63,6 +65,18 @@ void complete_params(LoopKernel& attached, const IdVec<ParamId, Param>& all) {
   attached.params.push(std::move(last));
   for (Inst& i : attached.insts)
     if (i.param == own) i.param = to;
+}
+
+/// Of a constant of bytes (loop::ByteRange).
+std::optional<std::pair<int, int>> byte_range(const Graph& g, const Buffer& b) {
+  if (b.kind != BufferKind::constant || !has_data(g.constants[static_cast<ConstId>(b.index)])) return std::nullopt;
+  const ConstData& c = g.constants[static_cast<ConstId>(b.index)];
+  std::pair<int, int> range{255, -128};
+  for (size_t i = 0; i < c.bytes; ++i) {
+    const int v = c.type.dtype == DType::u8 ? static_cast<int>(c.data[i]) : static_cast<int>(static_cast<int8_t>(c.data[i]));
+    range = {std::min(range.first, v), std::max(range.second, v)};
+  }
+  return range;
 }
 
 }  // namespace
@@ -208,6 +222,7 @@ Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
   for (Segment& s : k.segments) complete_params(s.epilogue, k.params);
   for (Operand* o : {&k.a, &k.b})
     if (o->prologue) complete_params(*o->prologue, k.params);
+  k.b_quantised = find_quantised(k, [&](ParamId p) { return byte_range(g, buffers[last->args().at(idx(p))]); });
   return {std::move(k), last->args()};
 }
 

@@ -291,7 +291,20 @@ class Parser {
     k.b = operand("b", k);
     k.b_constant = in_.accept_word("constant");
     k.b_panels_read = in_.accept_word("panels");
-    for (need_line(); in_.accept_word("segment"); need_line()) {
+    need_line();
+    if (in_.accept_word("quantised")) {
+      QuantisedWeight& q = k.b_quantised.emplace();
+      q.values = param(k.params);
+      in_.want_word("scales");
+      q.scales = param(k.params);
+      if (in_.accept_word("offsets")) q.offsets = param(k.params);
+      in_.want_word("group");
+      q.group = in_.integer();
+      in_.want_word("bits");
+      q.bits = static_cast<int>(in_.integer());
+      need_line();
+    }
+    for (; in_.accept_word("segment"); need_line()) {
       Segment s;
       const Exprs range = sized(2, k.syms);
       s.n_begin = range[0];

@@ -143,10 +143,8 @@ Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, Oper
   int64_t macs = 1;
   bool again = false;
   if (is_a) {
-    ValueId b = n.inputs[1];
-    while (g_.def(b) && is_view(g_.def(b)->op)) b = g_.def(b)->inputs[0];
     macs = g_.syms.hint(dims.back());
-    again = g_.values[b].kind != ValueKind::constant && macs > kept;
+    again = macs > kept && !made_of_constants(g_, n.inputs[1]);
     macs = std::min(macs, kept);
   } else {
     for (size_t d = 0; d + 1 < dims.size(); ++d)
@@ -157,7 +155,8 @@ Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, Oper
   if (!rule) return {false, rule.why()};
   if (again) return refuse("it would be computed for each block of {} columns", kept);
   const SymId column = is_a ? host.k_var : host.result_idx.back().as_symbol().value_or(kNone<SymId>);
-  if (column != kNone<SymId> && !operand.idx.back().depends_on(column)) return refuse("it is read across its rows");
+  const bool across = column != kNone<SymId> && !operand.idx.back().depends_on(column);
+  if (across && !made_of_constants(g_, operand.base)) return refuse("it is read across its rows");
   compute_in_prologue(*rule, n, number, home, operand);
   return Fit::yes();
 }

@@ -39,7 +39,7 @@ class Finder {
       if (const std::string why = take(u, u == v); !why.empty()) return R::fail(why);
     }
     if (!works_) return R::fail("");
-    if (rule_.cost * kMacsPerOp > macs)
+    if (!made_of_constants(g_, v) && rule_.cost * kMacsPerOp > macs)
       return R::fail(fmt::format("it costs {} an element, which serves {} multiply-adds", rule_.cost, macs));
     return std::move(rule_);
   }
@@ -114,6 +114,21 @@ class Finder {
 };
 
 }  // namespace
+
+bool made_of_constants(const Graph& g, ValueId v) {
+  std::set<ValueId> seen;
+  std::vector<ValueId> left = {v};
+  while (!left.empty()) {
+    const ValueId u = left.back();
+    left.pop_back();
+    if (!seen.insert(u).second) continue;
+    if (g.values[u].kind == ValueKind::constant) continue;
+    const Node* n = g.def(u);
+    if (!n || n->op == Op::sym) return false;
+    left.insert(left.end(), n->inputs.begin(), n->inputs.end());
+  }
+  return true;
+}
 
 Result<PrologueRule> find_prologue(const Partition& p, const std::vector<std::vector<NodeId>>& users, const IdVec<ValueId, Ints>& row_dims,
                                    ValueId v, int64_t macs) {

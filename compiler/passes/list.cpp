@@ -13,6 +13,7 @@
 #include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
 #include "passes/precision.h"
+#include "passes/quantize_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 
@@ -40,6 +41,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
+    {"quantize_weights", quantize_weights, "weights of products in few bits (--weights)"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"assign_names", assign_names, "a name for every node"},
 };

@@ -11,6 +11,7 @@
 #include "graph/constant_store.h"
 #include "graph/conv_as.h"
 #include "graph/graph.h"
+#include "passes/weight_storage.h"
 
 namespace aotc::passes {
 
@@ -49,7 +50,11 @@ struct PassContext {
   /// What a contraction with operands of the type should take, in nanoseconds. May be empty.
   std::function<double(const Graph& g, const Node& contraction, DType in)> contraction_ns;
   std::vector<PrecisionStep>* precisions = nullptr;  ///< set: filled in
-  int64_t fold_limit_bytes = int64_t{1} << 30;       ///< constants larger than this are not folded
+  WeightStorage weights;
+  StoredWeights* stored = nullptr;  ///< set: filled in where `weights` asks for anything
+  /// Told of each weight that is rounded, with its new elements in the order of the old. May be empty.
+  std::function<void(const ConstData& weight, std::span<const float> rounded)> rounded;
+  int64_t fold_limit_bytes = int64_t{1} << 30;  ///< constants larger than this are not folded
   /// Called after each pass: name, whether the graph changed, seconds. May be empty.
   std::function<void(std::string_view name, const Graph& g, bool changed, double seconds)> after;
 };

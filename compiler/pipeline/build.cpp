@@ -135,6 +135,7 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
       {"artifact", o.output}, {"model", fs::path(o.front.model).filename().string()}, {"target", meta.at("target")}, {"mode", o.mode.name}};
   r["weights_bytes"] = plans.weights_bytes;
   r["arena_bytes"] = meta.at("arena_bytes");
+  if (meta.contains("stored_weights")) r["stored_weights"] = meta.at("stored_weights");
   int64_t sum = 0, live = 0;
   size_t steps = 0;
   for (const plan::Plan& p : plans.plans) {

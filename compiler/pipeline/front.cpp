@@ -98,6 +98,8 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.precision = options.precision.choose;
   context.contraction_ns = forms::contraction_costs(machine_of(options.target));
   context.precisions = &f.precisions;
+  context.weights = options.weights;
+  context.stored = &f.stored_weights;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
   passes::run_passes(f.graph, context);
 
@@ -112,5 +114,27 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   }
   return f;
 }
+
+auto with_stored_weights(const import::Program& program, const passes::WeightStorage& weights, const Target& target) -> import::Program {
+  import::Program copy = import::read_archive(program.file), out = program;
+  import::apply_shapes(copy, std::nullopt);
+  import::Expander expander(decompose::has_rule);
+  Graph graph = decompose::decompose(copy, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); });
+  passes::PassContext context;
+  context.target = target;
+  context.weights = weights;
+  context.rounded = [&](const ConstData& weight, std::span<const float> rounded) {
+    auto data = std::make_shared<std::vector<float>>(rounded.begin(), rounded.end());
+    for (const auto& [name, c] : copy.data) {
+      if (c.data != weight.data || c.bytes != weight.bytes) continue;
+      ConstData& to = out.data.at(name);
+      to.keepalive = data, to.data = reinterpret_cast<const std::byte*>(data->data());
+    }
+  };
+  // Weights that lie side by side are rounded as they are alone.
+  for (const passes::Pass& pass : passes::pass_list())
+    if (pass.name != "merge_products") passes::run_pass(pass, graph, context);
+  return out;
+}  // namespace aotc::pipeline
 
 }  // namespace aotc::pipeline

@@ -52,6 +52,7 @@ struct FrontOptions {
   Target target;
   import::StateChoice states;
   PrecisionOptions precision;
+  passes::WeightStorage weights;         ///< of products, for CPU targets
   std::set<std::string> print_ir_after;  ///< stage names; "all" for every one
   std::string dump_dir;                  ///< every stage's text as NN-stage.txt; empty: none
 };
@@ -65,6 +66,7 @@ struct Front {
   passes::LayoutChoice layouts;
   std::vector<passes::PrecisionStep> precisions;  ///< of the contractions of float32
   PrecisionOptions precision;                     ///< what was asked for
+  passes::StoredWeights stored_weights;
   loop::Module module;
 };
 
@@ -75,6 +77,10 @@ struct PhaseTime {
 
 /// Throws Diagnostic. Unsupported operators are reported all at once, before any other work.
 Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times = nullptr);
+
+/// The program as `weights` has it built: weights that it rounds are rounded, all else is as in the archive (`file`). What verify compares
+/// with.
+import::Program with_stored_weights(const import::Program& program, const passes::WeightStorage& weights, const Target& target);
 
 /// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions);

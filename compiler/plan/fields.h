@@ -51,6 +51,7 @@ struct FieldTable<forms::Panels> {
       field("dtype", &S::dtype),
       optional_field("winograd", &S::winograd).at_least(0),
       optional_field("column_groups", &S::column_groups).at_least(0),
+      optional_field("bits", &S::bits).at_least(0),
       field("col_stride", &S::col_stride),
       field("rows", &S::rows),
       field("matrices", &S::matrices),

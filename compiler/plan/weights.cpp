@@ -8,6 +8,7 @@
 
 #include "aotc/detail/library_abi.h"
 #include "graph/constant_store.h"
+#include "kernels/cpu/pack.h"
 
 namespace aotc::plan {
 
@@ -120,11 +121,21 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
     pack_panel(reinterpret_cast<const T*>(src), p, m, j * kPanel, dst);
 }
 
+void pack_quant_piece(const Piece& piece, const std::byte* src, std::byte* out) {
+  const Panels& p = *piece.weight->panels;
+  const Panels::Matrix& m = p.matrices[piece.matrix];
+  const Panels::Rows& rows = p.rows[m.rows];
+  const int64_t j0 = piece.begin * kPanel;
+  kernels::pack_quant_panels(reinterpret_cast<const int8_t*>(src) + m.begin + j0 * p.col_stride, rows.inner_stride, p.col_stride,
+                             rows.count, std::min(m.cols, piece.end * kPanel) - j0, p.bits, reinterpret_cast<char*>(out + piece.at));
+}
+
 void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {
   if (!piece.weight->panels) {
     std::memcpy(out + piece.at, c.data + piece.begin, static_cast<size_t>(piece.end - piece.begin));
     return;
   }
+  if (piece.weight->panels->bits) return pack_quant_piece(piece, c.data, out);
   switch (dtype_bytes(piece.weight->panels->dtype)) {
     case 2: return pack_piece<uint16_t>(piece, c.data, out);
     case 4: return pack_piece<uint32_t>(piece, c.data, out);
@@ -144,8 +155,9 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
     }
     uint64_t at = w.offset;
     for (size_t m = 0; m < w.panels->matrices.size(); ++m) {
-      const int64_t columns = w.panels->column_groups ? 1 : kPanel;  // of one unit of work
-      const int64_t panel = w.panels->stored_rows(w.panels->matrices[m]) * columns * dtype_bytes(w.panels->dtype);
+      const Panels& p = *w.panels;
+      const int64_t columns = p.column_groups ? 1 : kPanel;  // of one unit of work
+      const int64_t panel = p.stored_rows(p.matrices[m]) * columns * (p.bits ? p.bits : 8 * dtype_bytes(p.dtype)) / 8;
       const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
       const int64_t n = (w.panels->matrices[m].cols + columns - 1) / columns;
       for (int64_t b = 0; b < n; b += step) all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel)});
@@ -158,7 +170,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
 }  // namespace
 
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
-  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups) return std::nullopt;
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups || p.bits) return std::nullopt;
   const Panels::Rows& rows = p.rows[p.matrices[0].rows];
   const int64_t n = p.matrices[0].cols, k = rows.count;
   if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;
@@ -185,7 +197,7 @@ uint32_t WeightTable::add(ConstId source, const std::optional<forms::WeightForm>
   w.name = panels ? c.name + ".panels" : c.name;
   w.source = source;
   w.panels = panels;
-  w.bytes = panels ? static_cast<uint64_t>(panels->elems() * dtype_bytes(panels->dtype)) : c.bytes;
+  w.bytes = panels ? static_cast<uint64_t>(panels->bytes()) : c.bytes;
   w.offset = round_up(end_, w.bytes >= 16 * kPageBytes ? kPageBytes : kLineBytes);
   end_ = w.offset + w.bytes;
   weights_.push_back(std::move(w));

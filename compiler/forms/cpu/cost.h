@@ -14,6 +14,7 @@ inline constexpr double kNsPerCycle = 1.0 / 3.0;  ///< of a core at 3 GHz
 inline constexpr double kCallCycles = 40;         ///< entering and leaving a register tile
 inline constexpr double kEpilogueCycles = 80;     ///< entering an epilogue
 inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
+inline constexpr double kMadeCycles = 16;         ///< an element that is made of few bits; as bytes a weight is stored a second time, too
 inline constexpr double kUnitCycles = 150;
 
 /// About four microseconds: less than this is not worth waking a thread for.

@@ -6,6 +6,7 @@ namespace aotc::forms::cpu {
 
 const Form& gemm_tiles();
 const Form& gemm();
+const Form& gemm_quant();
 const Form& conv_direct();
 const Form& conv_product();
 const Form& conv_phases();

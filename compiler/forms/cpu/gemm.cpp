@@ -70,6 +70,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
     cycles += (c.b_rows_contiguous ? 0.15 : kPackCycles) * b_elems * (c.k <= tile.kp ? 1.0 : static_cast<double>(m_blocks));
     if (tile.nc * kp * ab > machine.l2_bytes / 2) cycles *= 1.06;
   }
+  if (c.b_made) cycles += kMadeCycles * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
   if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= 1.04;
   if (tile.kc * AOTC_PANEL_N * ab > machine.l1_bytes) cycles *= 1.02;
   cycles += static_cast<double>(units) * kUnitCycles;

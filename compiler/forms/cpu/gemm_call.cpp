@@ -30,6 +30,7 @@ ProductSizes product_sizes(const MatmulKernel& k, const SymTable& syms) {
   for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
   c.segments = static_cast<int64_t>(k.segments.size());
   c.b_constant = k.b_constant;
+  c.b_made = k.b_quantised.has_value();
   c.a_rows_contiguous = k.a.prologue || k.a.col_stride.is(1);                     // what is computed comes in rows
   c.b_rows_contiguous = k.b_constant || k.b.prologue || k.b.col_stride.is(1);     // a weight is packed
   for (int64_t* x : {&c.batch, &c.m, &c.n, &c.k}) *x = std::max<int64_t>(*x, 1);  // an empty product is planned as the smallest one

@@ -11,6 +11,7 @@ struct ProductSizes {
   int64_t batch = 1, m = 1, n = 1, k = 1;  ///< n: of the widest segment
   int64_t segments = 1;
   bool b_constant = false;
+  bool b_made = false;  ///< a weight of few bits, made of them in every run
   bool a_rows_contiguous = true, b_rows_contiguous = true;
 };
 ProductSizes product_sizes(const loop::MatmulKernel& k, const SymTable& syms);

@@ -41,4 +41,27 @@ inline void pack_panels(const void* src, int64_t rs, int64_t cs, int64_t k, int6
   }
 }
 
+/// Of the weights of gemm_quant: bytes of a segment's n columns.
+constexpr int64_t quant_panel_bytes(int64_t k, int64_t n, int bits) {
+  constexpr int64_t kBlock = AOTC_QUANT_BLOCK;
+  return (n + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N * ((k + kBlock - 1) / kBlock * kBlock) * bits / 8;
+}
+
+/// Element (i, j) at src[i*rs + j*cs], signed bytes (bits 8) or numbers below 16 (bits 4), into dst of quant_panel_bytes(k, n, bits).
+inline void pack_quant_panels(const int8_t* src, int64_t rs, int64_t cs, int64_t k, int64_t n, int bits, char* dst) {
+  constexpr int64_t kBlock = AOTC_QUANT_BLOCK, kLanes = AOTC_QUANT_LANES, kHalf = kBlock / 2;
+  std::memset(dst, 0, static_cast<size_t>(quant_panel_bytes(k, n, bits)));
+  for (int64_t j0 = 0; j0 < (n + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N; j0 += kLanes)
+    for (int64_t k0 = 0; k0 < k; k0 += kBlock, dst += kBlock * kLanes * bits / 8)
+      for (int64_t j = 0; j < std::min(kLanes, n - j0); ++j)
+        for (int64_t i = 0; i < std::min(kBlock, k - k0); ++i) {
+          const int8_t v = src[(k0 + i) * rs + (j0 + j) * cs];
+          const int64_t in_half = i % kHalf;
+          if (bits == 8)
+            dst[i / 4 * 4 * kLanes + j * 4 + i % 4] = static_cast<char>(v);
+          else
+            dst[in_half / 4 * 4 * kLanes + j * 4 + in_half % 4] |= static_cast<char>(i < kHalf ? v : v * 16);
+        }
+}
+
 }  // namespace aotc::kernels

@@ -13,7 +13,7 @@
   X(AVX512F, 5, "avx512f")                                \
   X(AVX512_REST, 6, "avx512dq/bw/vl/cd")                  \
   X(OS_AVX512, 7, "operating system support for AVX-512") \
-  X(AVX512_BF16, 8, "avx512_bf16")                        \
+  X(AVX512_BF16, 8, "avx512_bf16/vnni")                   \
   X(AMX_BF16, 9, "amx-tile/amx-bf16")                     \
   X(OS_AMX, 10, "operating system support for AMX")
 #define AOTC_ENUM_(name, bit, text) AOTC_CPU_##name = 1u << (bit),

@@ -74,6 +74,31 @@ static inline int64_t aotc_gemm_tiles_scratch_bytes(const aotc_gemm_config* c, i
   return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + (int64_t)AOTC_GEMM_TILES_MADE_ROWS * AOTC_PANEL_N * 2 + a + b;
 }
 
+/* ---- gemm_quant_f32: the same for float32 rows A and one weight B of integers with scales, B[k, j] = values[k, j] * scales[k / group, j]
+ * + offsets[k / group, j]
+ * ------------------------------------------------------------------------------------------------------------------ ptr: by the config.
+ * scales, offsets: bf16, dense [ceil(K / group), N]. values: for each segment, for each AOTC_QUANT_LANES of its columns (an even number of
+ * times, zero-padded) for each AOTC_QUANT_BLOCK of k (the last zero-padded): bits 8: signed bytes [AOTC_QUANT_BLOCK /
+ * 4][AOTC_QUANT_LANES][4]; bits 4: unsigned, the first half of these in the low, the second in the high four bits. size: as gemm's; what is
+ * said of B is unused, B0 and B1 are the batch dims of A. work: as gemm's. A may have any strides or a prologue. Every row is rounded to 24
+ * bits of the largest value of each AOTC_QUANT_BLOCK of k; the sum is as accurate as one of float32. */
+enum { AOTC_QUANT_BLOCK = 32, AOTC_QUANT_LANES = 16, AOTC_QUANT_BLOCK_BYTES = 144 };
+typedef struct aotc_gemm_quant_config {
+  int32_t a_ptr;                               /* unused with a prologue */
+  int32_t values_ptr, scales_ptr, offsets_ptr; /* offsets_ptr -1: none */
+  int32_t bits;                                /* 8 or 4 */
+  int32_t group;                               /* a multiple of AOTC_QUANT_BLOCK, or at least K */
+  int32_t mc, nc;                              /* work unit (nc a multiple of AOTC_PANEL_N) */
+  int32_t n_segments;
+  const aotc_epilogue_fn* epilogues; /* one per segment */
+  aotc_prologue_fn a_prologue;       /* rows m, columns k; NULL: A is in memory */
+} aotc_gemm_quant_config;
+/* Bytes per thread. */
+static inline int64_t aotc_gemm_quant_scratch_bytes(const aotc_gemm_quant_config* c, int64_t k) {
+  int64_t blocks = (k + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK;
+  return c->mc * blocks * AOTC_QUANT_BLOCK_BYTES + (blocks * AOTC_QUANT_BLOCK + (int64_t)c->mc * c->nc) * 4 + 256;
+}
+
 /* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is
  * implied by the output's dims), transposed or not ------------------------------------------------------------------------------------
  * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64); integers

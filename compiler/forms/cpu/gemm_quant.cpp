@@ -1,0 +1,209 @@
+// aotc_gemm_quant: products of float32 rows with weights of few bits, by integer dot products (kernels/cpu/gemm_quant.h).
+#include <algorithm>
+#include <set>
+
+#include "aotc/detail/library_abi.h"
+#include "emit/cpu/loop_call.h"
+#include "emit/cpu/module.h"
+#include "forms/cpu/config.h"
+#include "forms/cpu/cost.h"
+#include "forms/cpu/forms.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+/// See aotc_gemm_quant_config.
+struct Block {
+  int mc = 24, nc = 128;
+  static std::span<const Member<Block>> members() {
+    static constexpr Member<Block> kRows[] = {
+        {{"mc", 1}, &Block::mc},
+        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Block::nc},
+    };
+    return kRows;
+  }
+};
+
+/// What a row costs, measured: multiply-adds and columns of a register tile, a cycle.
+struct Speed {
+  double macs;
+  int64_t rows;  ///< of a register tile
+};
+Speed speed_of(const Machine& m) {
+  if (m.has(Isa::avx512_bf16)) return {22, 6};
+  return m.has(Isa::avx512) ? Speed{9, 4} : Speed{5, 2};
+}
+constexpr double kCutCycles = 3;    ///< an element of a row
+constexpr double kWeightBytes = 8;  ///< that memory gives a cycle
+
+struct Sizes {
+  int64_t batch = 1, m = 1, n = 1, k = 1, segments = 1;
+};
+Sizes sizes_of(const MatmulKernel& k, const SymTable& syms) {
+  Sizes c;
+  for (const Expr& b : k.batch) c.batch *= std::max<int64_t>(1, syms.hint(b));
+  c.m = std::max<int64_t>(1, syms.hint(k.m)), c.k = std::max<int64_t>(1, syms.hint(k.k));
+  for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
+  c.segments = static_cast<int64_t>(k.segments.size());
+  return c;
+}
+
+aotc_gemm_quant_config config_of(const Block& b) {
+  aotc_gemm_quant_config g{};
+  g.mc = b.mc, g.nc = b.nc;
+  return g;
+}
+
+Candidate estimate(const Form& form, const Sizes& c, int bits, const Machine& machine, const Block& b) {
+  Candidate r{pack(form, b), Fit::yes(), 0};
+  const aotc_gemm_quant_config cfg = config_of(b);
+  r.fit = fits_scratch(aotc_gemm_quant_scratch_bytes(&cfg, c.k));
+  if (!r.fit) return r;
+  const Speed speed = speed_of(machine);
+  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows, speed.rows) * m_blocks;
+  const double weights = static_cast<double>(ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments) * static_cast<double>(c.k);
+  const double batch = static_cast<double>(c.batch);
+  // A tile of few rows waits for its weights, and does not hide them behind arithmetic.
+  const double arithmetic = weights * static_cast<double>(c.m) / speed.macs, unpacking = weights * static_cast<double>(tiles) / 64;
+  const double memory = weights * bits / 8 * static_cast<double>(m_blocks) / kWeightBytes;
+  double cycles = batch * (std::max(arithmetic + unpacking, memory) + 0.2 * std::min(arithmetic, memory));
+  const double cut = static_cast<double>(c.m * c.k) * batch;
+  cycles += kCutCycles * cut * static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
+  if (rows * ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK_BYTES > machine.l2_bytes / 2) cycles *= 1.1;
+  cycles += static_cast<double>(units) * kUnitCycles;
+  cycles += kEpilogueCycles * static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N) * c.segments * c.batch);
+  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  return r;
+}
+
+Panels panels_of(const MatmulKernel& k) {
+  const loop::QuantisedWeight& q = *k.b_quantised;
+  const int64_t depth = *k.k.as_const();
+  Panels p;
+  p.dtype = k.params[q.values].dtype;
+  p.bits = q.bits;
+  p.rows = {{depth, depth, 0, 1, {}}};
+  p.col_stride = depth;
+  for (const loop::Segment& s : k.segments) {
+    const int64_t begin = *s.n_begin.as_const(), end = *s.n_end.as_const();
+    p.matrices.push_back({begin * depth, end - begin});
+  }
+  return p;
+}
+
+class GemmQuant final : public FormOf<MatmulKernel> {
+ public:
+  std::string_view name() const override { return "gemm_quant"; }
+  std::span<const Field> fields() const override { return fields_of<Block>(); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (!k.b_quantised) return {false, ""};
+    const loop::QuantisedWeight& q = *k.b_quantised;
+    for (const loop::Segment& s : k.segments)
+      for (const loop::ParamId p : {q.values})
+        if (loop::loads(s.epilogue, p)) return refuse("the epilogue reads the weight, too");
+    if (k.a.prologue ? loop::loads(*k.a.prologue, q.values) : k.a.param == q.values) return refuse("both operands read the weight");
+    for (const loop::Segment& s : k.segments)
+      if (!constants({s.n_begin, s.n_end})) return refuse("its columns have no fixed places");
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const Sizes c = sizes_of(kernel, s.syms);
+    std::set<int> mcs;
+    for (int64_t rows : {1, 2, 4, 6, 12, 24, 48, 96}) mcs.insert(static_cast<int>(std::min(c.m, rows)));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : {128, 64, 32, 256}) {
+        Block b;
+        b.mc = mc, b.nc = nc;
+        all.push_back(estimate(*this, c, kernel.b_quantised->bits, s.machine, b));
+      }
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override {
+    const Sizes c = sizes_of(k, s.syms);
+    return fmt::format("gemm_quant int{} b{} m{} n{} k{} s{} g{}{}", k.b_quantised->bits, c.batch, c.m, c.n, c.k, c.segments,
+                       k.b_quantised->group, k.a.prologue ? " a-made" : "");
+  }
+
+  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
+    const Block b = unpack<Block>(choice);
+    StepSpec f;
+    f.library = true;
+    f.symbol = "aotc_gemm_quant_f32";
+    AOTC_CHECK(k.batch.size() <= 2, "{} has {} batch dims", k.name, k.batch.size());
+    auto right_aligned = [&](const Exprs& xs, size_t i, const Expr& missing) {
+      const size_t skip = 2 - k.batch.size();
+      return i < skip ? missing : xs.at(i - skip);
+    };
+    auto& s = f.sizes;
+    s.assign(AOTC_GEMM_SIZES, Expr(0));
+    s[AOTC_GEMM_B0] = right_aligned(k.batch, 0, 1);
+    s[AOTC_GEMM_B1] = right_aligned(k.batch, 1, 1);
+    s[AOTC_GEMM_M] = k.m;
+    s[AOTC_GEMM_N] = k.n;
+    s[AOTC_GEMM_K] = k.k;
+    if (!k.a.prologue) {
+      s[AOTC_GEMM_A_BASE] = k.a.base;
+      s[AOTC_GEMM_A_B0] = right_aligned(k.a.batch_strides, 0, 0);
+      s[AOTC_GEMM_A_B1] = right_aligned(k.a.batch_strides, 1, 0);
+      s[AOTC_GEMM_A_RS] = k.a.row_stride;
+      s[AOTC_GEMM_A_CS] = k.a.col_stride;
+    }
+    Expr n_blocks = 0;
+    for (const loop::Segment& x : k.segments) {
+      s.push_back(x.n_begin);
+      s.push_back(x.n_end);
+      n_blocks += ceildiv(x.n_end - x.n_begin, b.nc);
+    }
+    for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
+    f.work = product(k.batch) * ceildiv(k.m, b.mc) * n_blocks;
+    f.grain = grain_of(kGrainMacs, min(k.m, b.mc) * min(k.n, b.nc) * k.k, site.syms);
+    const aotc_gemm_quant_config g = config_of(b);
+    f.scratch_bytes = aotc_gemm_quant_scratch_bytes(&g, *k.k.as_const());
+    return f;
+  }
+
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, panels_of(k));
+  }
+
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    const Block b = unpack<Block>(choice);
+    const loop::QuantisedWeight& q = *k.b_quantised;
+    std::string list;
+    ConfigText c("aotc_gemm_quant_config", name);
+    c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
+    c.add("scales_ptr", loop::argument_index(kernel, q.scales));
+    c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
+    c.add("bits", q.bits).add("group", q.group).add("mc", b.mc).add("nc", b.nc);
+    c.add("n_segments", static_cast<int64_t>(k.segments.size())).text("epilogues", name + "_epilogues");
+    for (const loop::Attached& a : loop::attached(kernel)) {
+      const std::string function = emit::cpu::attached_function(k.name, a, isa);
+      if (a.suffix == "pro_a") c.prologue("a_prologue", function);
+      if (a.suffix.rfind("epi", 0) != 0) continue;
+      c.declarations_ += declare_epilogue(function);
+      list += (list.empty() ? "" : ", ") + function;
+    }
+    c.declarations_ += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
+    return c.str();
+  }
+};
+
+}  // namespace
+
+const Form& gemm_quant() {
+  static const GemmQuant form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

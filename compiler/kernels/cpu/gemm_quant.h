@@ -1,0 +1,319 @@
+#pragma once
+// Products of float32 rows with weights of few bits: aotc_gemm_quant_f32 of aotc/detail/library_abi.h.
+//
+// A block of AOTC_QUANT_BLOCK values of a row becomes integers of 24 bits with one scale, cut into digits that integer dot products take:
+// three signed bytes where there is vpdpbusd, else two of 12 bits for vpmaddwd. Sums of a block are exact; what is rounded is the row (at
+// 2^-24 of a block's largest value) and the sum over blocks, as in a product of floats. Weights are read once for each register tile of
+// rows and never written out as floats: one row goes at the speed of memory.
+//
+// A work unit is an mc x nc block; the digits of its rows are kept over the units that follow with the same rows.
+#include "simd.h"
+
+namespace {
+
+constexpr int64_t kBlock = AOTC_QUANT_BLOCK;
+constexpr int kQuads = AOTC_QUANT_BLOCK / 4;         // four values of k of a column lie side by side
+constexpr int64_t kRun = AOTC_QUANT_LANES * kBlock;  // weights of a block of one run of columns
+
+using Floats = Vec<float>;
+constexpr int kLanes = Floats::kLanes;
+
+#if defined(__AVX512F__)
+using Ints = __m512i;
+inline Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+inline Ints set_ints(int x) { return _mm512_set1_epi32(x); }
+inline Ints set_bytes(char x) { return _mm512_set1_epi8(x); }
+inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline Ints and_ints(Ints a, Ints b) { return _mm512_and_si512(a, b); }
+inline Ints shift_right16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
+inline Ints shift_signed16(Ints a, int n) { return _mm512_srai_epi16(a, n); }
+inline Ints shift_left16(Ints a, int n) { return _mm512_slli_epi16(a, n); }
+inline Ints shift_left32(Ints a, int n) { return _mm512_slli_epi32(a, n); }
+inline Ints flip_ints(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
+inline Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
+inline Floats::V to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
+#else
+using Ints = __m256i;
+inline Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline Ints set_ints(int x) { return _mm256_set1_epi32(x); }
+inline Ints set_bytes(char x) { return _mm256_set1_epi8(x); }
+inline Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Ints and_ints(Ints a, Ints b) { return _mm256_and_si256(a, b); }
+inline Ints shift_right16(Ints a, int n) { return _mm256_srli_epi16(a, n); }
+inline Ints shift_signed16(Ints a, int n) { return _mm256_srai_epi16(a, n); }
+inline Ints shift_left16(Ints a, int n) { return _mm256_slli_epi16(a, n); }
+inline Ints shift_left32(Ints a, int n) { return _mm256_slli_epi32(a, n); }
+inline Ints flip_ints(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
+inline Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
+inline Floats::V to_floats(Ints a) { return _mm256_cvtepi32_ps(a); }
+#endif
+
+inline int load_int(const void* p) {
+  int x;
+  __builtin_memcpy(&x, p, 4);
+  return x;
+}
+
+#if defined(__AVX512VNNI__)
+/// vpdpbusd: unsigned weights, signed bytes of the row. Signed weights are read 128 higher, which `first` takes back.
+struct Dots {
+  static constexpr int kDigits = 3, kBits = 8, kRows = 6;
+  static constexpr float kLargest = 127 * 65536;  // with room for what rounding adds
+  struct Block {
+    int8_t digit[kDigits][kBlock];
+    int32_t first[kDigits];  ///< where the sums begin
+    float scale, sum;        ///< sum: of the block's values as they are cut
+  };
+  struct Weights {
+    Ints v;
+  };
+  template <bool kSigned>
+  static Weights prepare(Ints v) {
+    return {kSigned ? flip_ints(v, set_bytes(static_cast<char>(-128))) : v};
+  }
+  static Ints dot(Ints sum, Weights w, const Block& x, int d, int quad) {
+    return _mm512_dpbusd_epi32(sum, w.v, set_ints(load_int(x.digit[d] + 4 * quad)));
+  }
+  static void put(Block& x, int d, int i, int digit) { x.digit[d][i] = static_cast<int8_t>(digit); }
+  static constexpr int kOffset = 128;  ///< of signed weights
+};
+#else
+/// Pairs of 16-bit numbers: the even and the odd values of k apart.
+struct Dots {
+  static constexpr int kDigits = 2, kBits = 12, kRows = kLanes == 16 ? 4 : 2;
+  static constexpr float kLargest = 2047 * 4096;
+  struct Block {
+    int16_t digit[kDigits][kBlock];  ///< of each quad 0 2 1 3
+    int32_t first[kDigits];
+    float scale, sum;
+  };
+  struct Weights {
+    Ints even, odd;
+  };
+  template <bool kSigned>
+  static Weights prepare(Ints v) {
+    if (kSigned) return {shift_signed16(shift_left16(v, 8), 8), shift_signed16(v, 8)};
+    return {and_ints(v, set_ints(0x00ff00ff)), shift_right16(v, 8)};
+  }
+  static Ints dot(Ints sum, Weights w, const Block& x, int d, int quad) {
+    const int16_t* q = x.digit[d] + 4 * quad;
+    sum = add_ints(sum, multiply_pairs(w.even, set_ints(load_int(q))));
+    return add_ints(sum, multiply_pairs(w.odd, set_ints(load_int(q + 2))));
+  }
+  static void put(Block& x, int d, int i, int digit) {
+    x.digit[d][(i & ~3) + ((i & 1) << 1) + ((i & 2) >> 1)] = static_cast<int16_t>(digit);
+  }
+  static constexpr int kOffset = 0;
+};
+#endif
+static_assert(sizeof(Dots::Block) <= AOTC_QUANT_BLOCK_BYTES);
+
+/// Cuts the block of x. Values below 2^-103 * 2^-23 of a block are lost; one with an infinity or a NaN is all NaN.
+inline void cut(const float* x, bool is_signed, Dots::Block* out) {
+  Floats::V tops = Floats::set1(0x1p-103f), checks = Floats::zero();
+  for (int i = 0; i < kBlock; i += kLanes) {
+    const Floats::V v = Floats::load(x + i);
+    tops = Floats::max(Floats::max(v, -v), tops);
+    checks = Floats::fma(v, Floats::zero(), checks);
+  }
+  float top = 0, check = 0;
+  for (int i = 0; i < kLanes; ++i) top = max_of(top, tops[i]), check += checks[i];
+  const float inverse = Dots::kLargest / top;
+  int32_t all[kBlock], sums[Dots::kDigits] = {};
+  for (int i = 0; i < kBlock; ++i) all[i] = static_cast<int32_t>(__builtin_rintf(x[i] * inverse));
+  int64_t sum = 0;
+  for (int i = 0; i < kBlock; ++i) sum += all[i];
+  for (int d = Dots::kDigits; d-- > 0;)
+    for (int i = 0; i < kBlock; ++i) {
+      const int digit = d == 0 ? all[i] : static_cast<int>(static_cast<u32>(all[i]) << (32 - Dots::kBits)) >> (32 - Dots::kBits);
+      all[i] = (all[i] - digit) >> Dots::kBits;
+      Dots::put(*out, d, i, digit);
+      sums[d] += digit;
+    }
+  for (int d = 0; d < Dots::kDigits; ++d) out->first[d] = is_signed ? -Dots::kOffset * sums[d] : 0;
+  out->scale = top / Dots::kLargest + check;
+  out->sum = static_cast<float>(sum) * out->scale;
+}
+
+struct QuantRows {
+  const Dots::Block* a;
+  int64_t a_stride;  // blocks from row to row
+  const char* w;     // one run of AOTC_QUANT_LANES columns
+  const bf16 *scale, *offset;
+  int64_t group_stride;  // of scales and offsets
+  int64_t columns;       // that they may be read for
+  int64_t blocks, per_group;
+  float* c;
+  int64_t ldc;
+};
+
+inline Floats::V load_columns(const bf16* p, int64_t columns) {
+  if (columns >= kLanes) return load_half(p);
+  bf16 some[kLanes] = {};
+  for (int64_t i = 0; i < columns; ++i) some[i] = p[i];
+  return load_half(some);
+}
+
+/// MR rows times the run. kBits 8: signed bytes [quads][lanes][4]; 4: unsigned nibbles, the low ones are the first half of the quads.
+template <int MR, int kBits>
+__attribute__((noinline)) void quant_tile(const QuantRows& t) {
+  using V = Floats::V;
+  constexpr int64_t kBytes = kRun * kBits / 8, kAhead = 4096;
+  for (int half = 0; half < AOTC_QUANT_LANES / kLanes; ++half) {
+    V total[MR];
+    for (int i = 0; i < MR; ++i) total[i] = Floats::zero();
+    const char* w = t.w + half * kLanes * 4;
+    const int64_t columns = t.columns - half * kLanes;
+    const bf16 *scale = t.scale + half * kLanes, *offset = (t.offset ? t.offset : t.scale) + half * kLanes;
+    for (int64_t b0 = 0; b0 < t.blocks; b0 += t.per_group, scale += t.group_stride, offset += t.group_stride) {
+      const V s = load_columns(scale, columns);
+      _mm_prefetch(scale + 4 * AOTC_QUANT_LANES, _MM_HINT_T0);
+      V o = Floats::zero();
+      if (t.offset) {
+        o = load_columns(offset, columns);
+        _mm_prefetch(offset + 4 * AOTC_QUANT_LANES, _MM_HINT_T0);
+      }
+      const int64_t b1 = min_of(b0 + t.per_group, t.blocks);
+      for (int64_t b = b0; b < b1; ++b, w += kBytes) {
+        for (int64_t i = 0; i < kBytes; i += 64) _mm_prefetch(w + kAhead + i, _MM_HINT_T0);
+        Ints sum[MR][Dots::kDigits];
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+          for (int d = 0; d < Dots::kDigits; ++d) sum[i][d] = set_ints(t.a[i * t.a_stride + b].first[d]);
+#pragma GCC unroll 8
+        for (int q = 0; q < kQuads; ++q) {
+          Dots::Weights v;
+          if constexpr (kBits == 8) {
+            v = Dots::prepare<true>(load_ints(w + q * 4 * AOTC_QUANT_LANES));
+          } else {
+            const Ints both = load_ints(w + q % (kQuads / 2) * 4 * AOTC_QUANT_LANES);
+            v = Dots::prepare<false>(and_ints(q < kQuads / 2 ? both : shift_right16(both, 4), set_bytes(15)));
+          }
+#pragma GCC unroll 8
+          for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+            for (int d = 0; d < Dots::kDigits; ++d) sum[i][d] = Dots::dot(sum[i][d], v, t.a[i * t.a_stride + b], d, q);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; ++i) {
+          const Dots::Block& x = t.a[i * t.a_stride + b];
+          // The two last digits together fit 32 bits.
+          constexpr int d = Dots::kDigits;
+          const Ints low = d == 3 ? add_ints(shift_left32(sum[i][1], Dots::kBits), sum[i][d - 1]) : sum[i][d - 1];
+          const V whole = Floats::fma(to_floats(sum[i][0]), Floats::set1(d == 3 ? 0x1p16f : 0x1p12f), to_floats(low));
+          total[i] = Floats::fma(whole * Floats::set1(x.scale), s, total[i]);
+          if (t.offset) total[i] = Floats::fma(Floats::set1(x.sum), o, total[i]);
+        }
+      }
+    }
+    for (int i = 0; i < MR; ++i) Floats::store(t.c + i * t.ldc + half * kLanes, total[i]);
+  }
+}
+
+using QuantTileFn = void (*)(const QuantRows&);
+template <int kBits>
+struct QuantTiles {
+  QuantTileFn fn[Dots::kRows];
+  template <int MR>
+  constexpr void fill() {
+    fn[MR - 1] = quant_tile<MR, kBits>;
+    if constexpr (MR > 1) fill<MR - 1>();
+  }
+  constexpr QuantTiles() : fn{} { fill<Dots::kRows>(); }
+};
+template <int kBits>
+inline constexpr QuantTiles<kBits> kQuantTiles{};
+
+struct QuantRun {
+  const aotc_kargs* args;
+  const aotc_gemm_quant_config* cfg;
+  const int64_t* size;
+  int64_t m, k, m_blocks, blocks, per_group;
+  const float* a;
+  const char* w;
+  const bf16 *scales, *offsets;
+  Dots::Block* cut_rows;
+  float *row, *tile;
+  int64_t kept = -1;  // the rows that cut_rows has
+
+  explicit QuantRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_quant_config*>(x->config)), size(x->size) {
+    m = size[AOTC_GEMM_M];
+    k = size[AOTC_GEMM_K];
+    m_blocks = ceil_div(m, cfg->mc);
+    blocks = ceil_div(k, kBlock);
+    per_group = ceil_div(cfg->group, kBlock);
+    a = cfg->a_prologue ? nullptr : static_cast<const float*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
+    w = static_cast<const char*>(x->ptr[cfg->values_ptr]);
+    scales = static_cast<const bf16*>(x->ptr[cfg->scales_ptr]);
+    offsets = cfg->offsets_ptr < 0 ? nullptr : static_cast<const bf16*>(x->ptr[cfg->offsets_ptr]);
+    cut_rows = static_cast<Dots::Block*>(x->scratch);
+    char* rest = static_cast<char*>(x->scratch) + (cfg->mc * blocks * AOTC_QUANT_BLOCK_BYTES + 63) / 64 * 64;
+    row = reinterpret_cast<float*>(rest);
+    tile = row + blocks * kBlock;
+  }
+
+  int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
+  int64_t columns_bytes(int64_t columns) const { return ceil_div(columns, AOTC_PANEL_N) * AOTC_PANEL_N * blocks * kBlock * cfg->bits / 8; }
+
+  void cut_block(int64_t batch, int64_t m0, int64_t rows) {
+    const int64_t b1 = size[AOTC_GEMM_B1], rs = size[AOTC_GEMM_A_RS], cs = size[AOTC_GEMM_A_CS];
+    for (int64_t i = k; i < blocks * kBlock; ++i) row[i] = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* x = row;
+      if (cfg->a_prologue) {
+        cfg->a_prologue(args, batch, m0 + r, 1, 0, k, row, blocks * kBlock);
+      } else {
+        const float* src = a + batch / b1 * size[AOTC_GEMM_A_B0] + batch % b1 * size[AOTC_GEMM_A_B1] + (m0 + r) * rs;
+        if (cs == 1 && k % kBlock == 0)
+          x = src;
+        else
+          for (int64_t i = 0; i < k; ++i) row[i] = src[i * cs];
+      }
+      for (int64_t b = 0; b < blocks; ++b) cut(x + b * kBlock, cfg->bits == 8, &cut_rows[r * blocks + b]);
+    }
+  }
+
+  /// Columns [j, j + AOTC_QUANT_LANES) of the segment, all rows of the unit.
+  void columns(int64_t segment, const char* panels, int64_t j, int64_t rows, float* c, int64_t ldc) const {
+    const int64_t column = size[AOTC_GEMM_SIZES + 2 * segment] + j;
+    const QuantTileFn* fn = cfg->bits == 8 ? kQuantTiles<8>.fn : kQuantTiles<4>.fn;
+    const int64_t tiles = ceil_div(rows, int64_t{Dots::kRows});
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles;
+      fn[r1 - r0 - 1]({cut_rows + r0 * blocks, blocks, panels + j / AOTC_QUANT_LANES * blocks * kRun * cfg->bits / 8, scales + column,
+                       offsets ? offsets + column : nullptr, size[AOTC_GEMM_N], segment_len(segment) - j, blocks, per_group, c + r0 * ldc,
+                       ldc});
+    }
+  }
+
+  void unit(int64_t u, int64_t n_blocks) {
+    int64_t nb = u % n_blocks;
+    const int64_t m_block = u / n_blocks % m_blocks, batch = u / n_blocks / m_blocks;
+    const int64_t m0 = m_block * m / m_blocks, rows = (m_block + 1) * m / m_blocks - m0;
+    int64_t s = 0;
+    const char* panels = w;
+    for (; nb >= ceil_div(segment_len(s), cfg->nc); ++s) {
+      nb -= ceil_div(segment_len(s), cfg->nc);
+      panels += columns_bytes(segment_len(s));
+    }
+    if (kept != u / n_blocks) cut_block(batch, m0, rows);
+    kept = u / n_blocks;
+    const int64_t n0 = nb * cfg->nc, n1 = min_of<int64_t>(n0 + cfg->nc, segment_len(s));
+    // The epilogue runs on tiles that are in L1.
+    const int64_t step = min_of<int64_t>(cfg->nc, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N)) * AOTC_PANEL_N);
+    for (int64_t j0 = n0; j0 < n1; j0 += step) {
+      const int64_t j1 = min_of(j0 + step, n1);
+      for (int64_t j = j0; j < j1; j += AOTC_QUANT_LANES) columns(s, panels, j, rows, tile + (j - j0), step);
+      cfg->epilogues[s](args, tile, step, batch, m0, rows, j0, j1 - j0);
+    }
+  }
+
+  void run(int64_t begin, int64_t end) {
+    int64_t n_blocks = 0;
+    for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(segment_len(s), cfg->nc);
+    for (int64_t u = begin; u < end; ++u) unit(u, n_blocks);
+  }
+};
+
+}  // namespace

@@ -1,0 +1,98 @@
+#include "loop/quantised.h"
+
+#include <array>
+
+#include "aotc/detail/library_abi.h"
+
+namespace aotc::loop {
+namespace {
+
+class Finder {
+ public:
+  Finder(const MatmulKernel& k, const ByteRange& range)
+      : k_(k), e_(*k.b.prologue), range_(range), row_(Expr::symbol(e_.outer.back().sym)), column_(Expr::symbol(e_.inner[0].sym)) {}
+
+  std::optional<QuantisedWeight> run() {
+    const auto rows = k_.k.as_const(), columns = k_.n.as_const();
+    if (k_.in != DType::f32 || !rows || !columns || *rows == 0) return std::nullopt;
+    rows_ = *rows, columns_ = *columns;
+    InstId whole = kNone<InstId>;
+    for (const Inst& i : e_.insts)
+      if (i.kind == InstKind::store) whole = i.args[0];
+    if (const auto sum = parts(whole, Op::add))
+      for (const size_t first : {0, 1})
+        if (const auto q = product((*sum)[first], (*sum)[1 - first])) return q;
+    return product(whole, std::nullopt);
+  }
+
+ private:
+  using Pair = std::array<InstId, 2>;
+
+  const Inst& inst(InstId i) const { return e_.insts[i]; }
+  std::optional<Pair> parts(InstId i, Op op) const {
+    const Inst& x = inst(i);
+    if (x.kind != InstKind::op || x.op != op || x.dtype != DType::f32) return std::nullopt;
+    return Pair{x.args[0], x.args[1]};
+  }
+  /// The load of which `i` is the value as a float.
+  const Inst* loaded(InstId i) const {
+    while (inst(i).kind == InstKind::op && inst(i).op == Op::cast && inst(i).dtype == DType::f32) i = inst(i).args[0];
+    return inst(i).kind == InstKind::load && inst(i).mask == kNone<InstId> ? &inst(i) : nullptr;
+  }
+  bool same(const Expr& a, const Expr& b) const { return a == b || e_.syms.proves_eq(a, b); }
+
+  std::optional<QuantisedWeight> product(InstId i, std::optional<InstId> offset) const {
+    const auto factors = parts(i, Op::mul);
+    if (!factors) return std::nullopt;
+    for (const size_t first : {0, 1}) {
+      const Inst *values = loaded((*factors)[first]), *scales = loaded((*factors)[1 - first]), *more = offset ? loaded(*offset) : nullptr;
+      if (!values || !scales || (offset && !more)) continue;
+      QuantisedWeight q{values->param, scales->param, more ? more->param : kNone<ParamId>, 0, 0};
+      q.bits = bits_of(*values);
+      q.group = group_of(*scales);
+      if (q.bits && q.group && (!more || group_of(*more) == q.group)) return q;
+    }
+    return std::nullopt;
+  }
+
+  int bits_of(const Inst& load) const {
+    const DType t = k_.params[load.param].dtype;
+    if ((t != DType::i8 && t != DType::u8) || !same(load.index, column_ * rows_ + row_)) return 0;
+    const auto range = range_(load.param);
+    if (range && range->first >= 0 && range->second < 16) return 4;
+    return t == DType::i8 ? 8 : 0;
+  }
+
+  /// 0: no parameter of scales.
+  int64_t group_of(const Inst& load) const {
+    const Param& p = k_.params[load.param];
+    if (p.dtype != DType::bf16) return 0;
+    if (same(load.index, column_)) return rows_;
+    const auto elems = product_of(p.dims).as_const();
+    if (!elems || *elems % columns_ != 0) return 0;
+    const int64_t groups = *elems / columns_;
+    for (int64_t g = AOTC_QUANT_BLOCK; g < rows_; g += AOTC_QUANT_BLOCK)
+      if ((rows_ + g - 1) / g == groups && same(load.index, floordiv(row_, g) * columns_ + column_)) return g;
+    return 0;
+  }
+  static Expr product_of(const Exprs& dims) {
+    Expr n = 1;
+    for (const Expr& d : dims) n *= d;
+    return n;
+  }
+
+  const MatmulKernel& k_;
+  const LoopKernel& e_;
+  const ByteRange& range_;
+  const Expr row_, column_;
+  int64_t rows_ = 0, columns_ = 0;
+};
+
+}  // namespace
+
+std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteRange& range) {
+  if (!k.b.prologue || k.b.prologue->inner.size() != 1) return std::nullopt;
+  return Finder(k, range).run();
+}
+
+}  // namespace aotc::loop

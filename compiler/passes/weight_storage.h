@@ -1,0 +1,37 @@
+#pragma once
+// In how many bits the constant weights of products are stored (--weights).
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace aotc::passes {
+
+struct WeightStorage {
+  int bits = 0;       ///< 0: as they are; 8: signed, one scale a group; 4: one scale and one offset a group
+  int64_t group = 0;  ///< values of k that share a scale; 0: all of a column
+  bool any() const { return bits != 0; }
+  std::string str() const;  ///< "int4, groups of 32"; "as they are"
+  friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
+};
+/// "int8", "int4" or "" (as they are); group: 0, 32, 64, 128, or nothing: what suits the bits (a column for int8, 32 for int4). Throws
+/// Diagnostic (usage).
+WeightStorage parse_weight_storage(std::string_view name, std::string_view group);
+
+/// What became of one weight.
+struct StoredWeight {
+  std::string name;
+  int64_t elems = 0, bytes = 0;  ///< bytes: as it is stored now
+  double error = 0;              ///< root of the mean square of what rounding changed, over that of the weight
+};
+/// What quantize_weights did.
+struct StoredWeights {
+  WeightStorage storage;
+  std::vector<StoredWeight> weights;
+  std::vector<std::pair<std::string, std::string>> left;  ///< weights of products that are stored as they are, and why
+  int64_t bytes_before() const;                           ///< of `weights`, as float32
+  int64_t bytes() const;
+  double error() const;  ///< of all of them together, each by its elements
+};
+
+}  // namespace aotc::passes

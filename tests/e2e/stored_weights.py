@@ -1,0 +1,107 @@
+"""Artifacts with weights of few bits (--weights): verify holds them to eager with the same rounded weights, on every instruction set here; they
+are as small as they say; what is refused says why.
+
+    stored_weights.py --aotc BIN --work DIR
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import torch
+from torch import nn
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+import run_models
+
+
+class Decoder(nn.Module):
+    """The parts of a language model that weights are read in: a table that is the head, too, merged products, gates, a width that is no multiple."""
+
+    def __init__(self, width=72, hidden=200, vocabulary=1000):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.q, self.k, self.v = (nn.Linear(width, n, bias=n == 40) for n in (72, 40, 40))
+        self.out = nn.Linear(152, width)
+        self.norm = nn.LayerNorm(width)
+        self.gate, self.up, self.down = nn.Linear(width, hidden), nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        h = self.norm(x)
+        x = x + self.out(torch.cat([self.q(h), self.k(h).sin(), self.v(h).relu()], -1))
+        h = self.norm(x)
+        x = x + self.down(nn.functional.silu(self.gate(h)) * self.up(h))
+        return x @ self.embed.weight.t()
+
+
+class Products(nn.Module):
+    """Weights [k, n], a batch dim, one that is too small."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Parameter(torch.randn(100, 64)), nn.Parameter(torch.randn(64, 96)), nn.Parameter(torch.randn(8, 16))
+
+    def forward(self, x):
+        y = (x @ self.a).tanh() @ self.b
+        return y, y[..., :8] @ self.c
+
+
+def cases():
+    batch, seq = torch.export.Dim("batch", min=1, max=40), torch.export.Dim("seq", min=1, max=60)
+    return {"decoder": (Decoder(), (torch.randint(0, 1000, (1, 7)),), ({1: seq},), 1),
+            "products": (Products(), (torch.randn(3, 5, 100),), ({0: batch},), 2)}
+
+
+def native(aotc):
+    flags = open("/proc/cpuinfo").read()
+    return ["avx2"] + (["avx512"] if "avx512vl" in flags else []) + (["avx512_bf16"] if "avx512_bf16" in flags and "avx512_vnni" in flags else [])
+
+
+def refused(o, pt2, *args):
+    r = subprocess.run([o.aotc, "build", pt2, "-o", os.path.join(o.work, "refused.so"), *args], capture_output=True, text=True)
+    assert r.returncode == 2, (args, r.returncode, r.stderr)
+    return r.stderr
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    torch.manual_seed(2)
+    storages = [("int8",), ("int4",), ("int8", "--weight-group", "32"), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
+    for name, (module, args, dims, outputs) in cases().items():
+        pt2 = os.path.join(o.work, name + ".pt2")
+        torch.export.save(torch.export.export(module.eval(), args, dynamic_shapes=dims), pt2)
+        for i, storage in enumerate(storages):
+            for isa in native(o.aotc) if i < 2 else ["native"]:
+                so = os.path.join(o.work, f"{name}_{'_'.join(storage).replace('--weight-group_', 'g')}_{isa}.so")
+                report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", *storage, "--json"))
+                run_models.validate("report", report)
+                stored = report["stored_weights"]
+                assert stored["weights"] and stored["bytes"] < stored["bytes_before"] * (0.3 if storage[0] == "int8" else 0.22), stored
+                assert any("gemm_quant" in json.dumps(c) for c in report["choices"]), report["choices"]
+                meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
+                run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
+                assert stored["as"] in run_models.sh(o.aotc, "inspect", so)
+                told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+                assert told["pass"] and len(told["outputs"]) >= outputs, told
+                worst = max(r["err_archive"] for r in told["outputs"])
+                assert 1e-4 < worst < (0.05 if storage[0] == "int8" else 0.6), worst  # rounding shows, and is no more than rounding
+                print(f"ok   {name} {' '.join(storage)} {isa}: {stored['bytes']} of {stored['bytes_before']} bytes, "
+                      f"error {max(r['err_aotc'] for r in told['outputs']):.2g}, against the weights before rounding {worst:.2g}")
+        if name == "products":
+            left = {w["name"]: w["why"] for w in stored["left"]}
+            assert left == {"c": "it is small"}, left
+    assert "--weights is for CPU artifacts" in refused(o, pt2, "--weights", "int8", "--cuda", "sm_90")
+    assert "'int5' is not known" in refused(o, pt2, "--weights", "int5")
+    assert "'48' is not known" in refused(o, pt2, "--weights", "int4", "--weight-group", "48")
+    assert "weights stay as they are" in refused(o, pt2, "--weight-group", "32")
+    print("ok   refusals")
+
+
+main()

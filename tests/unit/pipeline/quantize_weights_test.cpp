@@ -1,0 +1,195 @@
+// Weights of few bits from the graph to the kernels: the numbers that rounding may make, every reader of a weight sees the same ones, the
+// fusion keeps them in the product, and the product is recognised.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "forms/list.h"
+#include "graph/builder.h"
+#include "graph/interp.h"
+#include "graph/verify.h"
+#include "loop/lower.h"
+#include "loop/text.h"
+#include "loop/verify.h"
+#include "passes/passes.h"
+
+using namespace aotc;
+
+namespace {
+
+ConstData constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& values) {
+  auto data = std::make_shared<std::vector<float>>(values);
+  ConstData c;
+  c.name = name;
+  c.type.dtype = DType::f32;
+  for (int64_t d : dims) c.type.dims.push_back(d);
+  c.data = reinterpret_cast<const std::byte*>(data->data());
+  c.bytes = data->size() * sizeof(float);
+  c.keepalive = data;
+  return c;
+}
+
+std::vector<float> random_values(size_t n, float shift) {
+  std::mt19937 rng(5);
+  std::normal_distribution<float> normal(shift, 0.1f);
+  std::vector<float> v(n);
+  for (float& x : v) x = normal(rng);
+  return v;
+}
+
+HostTensor floats(std::vector<int64_t> dims, std::vector<float> values) {
+  HostTensor t;
+  t.dtype = DType::f32, t.dims = std::move(dims);
+  t.bytes.resize(values.size() * sizeof(float));
+  std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
+  return t;
+}
+
+/// A product of x [S, k] with one weight, [n, k] (transposed) or [k, n]; a table of it, too, where `looked_up`; a sum of it where `read`.
+struct Net {
+  Graph g;
+  ValueId weight;
+};
+Net net(int64_t n, int64_t k, bool transposed, bool looked_up, bool read, const std::vector<float>& values) {
+  Net out;
+  Graph& g = out.g;
+  Builder b(g);
+  SymInfo s;
+  s.name = "S", s.min = 1, s.max = 64;
+  const Expr rows = Expr::symbol(g.syms.add(s));
+  const ValueId x = g.add_input("x", {DType::f32, {rows, k}}), ids = g.add_input("ids", {DType::i64, {rows}});
+  const ValueId w = out.weight = b.constant(constant("w", transposed ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n}, values));
+  const auto output = [&](const char* name, ValueId v) { g.outputs.push_back({name, v, "", -1}); };
+  output("y", b.matmul(x, transposed ? b.permute(w, {1, 0}) : w, DType::f32));
+  if (looked_up) output("row", b.index(w, {ids}, {0}, 0));
+  if (read) output("sum", b.reduce(ReduceKind::sum, w, {0}));
+  return out;
+}
+
+std::vector<double> numbers(const HostTensor& t) {
+  std::vector<double> v;
+  for (size_t i = 0; i < t.bytes.size(); i += sizeof(float)) {
+    float x;
+    std::memcpy(&x, t.bytes.data() + i, sizeof x);
+    v.push_back(x);
+  }
+  return v;
+}
+
+struct Case {
+  int64_t n, k;
+  bool transposed;
+  passes::WeightStorage storage;
+  float shift;  ///< of the weight's values
+};
+const Case kCases[] = {
+    {48, 96, true, {8, 0}, 0},    {48, 96, true, {8, 32}, 0},   {48, 96, false, {8, 64}, 0.3f},  {33, 100, true, {4, 32}, 0},
+    {48, 96, false, {4, 32}, 0},  {48, 96, true, {4, 128}, 0},  {40, 257, true, {4, 64}, -0.2f}, {40, 257, false, {8, 128}, 0},
+    {2048, 32, true, {4, 32}, 0}, {64, 64, true, {4, 0}, 0.5f},
+};
+
+}  // namespace
+
+TEST_CASE("a weight becomes integers with scales, and its products are recognised") {
+  for (const Case& c : kCases)
+    for (const bool looked_up : {false, true})
+      for (const bool read : {false, true}) {
+        INFO("n " << c.n << " k " << c.k << " transposed " << c.transposed << " bits " << c.storage.bits << " group " << c.storage.group
+                  << " looked up " << looked_up << " read " << read);
+        const std::vector<float> values = random_values(static_cast<size_t>(c.n * c.k), c.shift);
+        Net before = net(c.n, c.k, c.transposed, looked_up, read, values);
+        std::vector<float> rounded;
+        passes::PassContext ctx;
+        passes::StoredWeights stored;
+        ctx.weights = c.storage, ctx.stored = &stored;
+        ctx.rounded = [&](const ConstData& w, std::span<const float> r) {
+          CHECK(w.name == "w");
+          rounded.assign(r.begin(), r.end());
+        };
+        passes::run_pass(*passes::find_pass("quantize_weights"), before.g, ctx);
+        verify(before.g, "quantize_weights");
+        REQUIRE(rounded.size() == values.size());
+        REQUIRE(stored.weights.size() == 1);
+        CHECK(stored.left.empty());
+        CHECK(stored.error() < (c.storage.bits == 8 ? 0.02 : 0.2));
+        CHECK(stored.bytes() * 2 < stored.bytes_before());
+
+        // Nearest: half a step of a group's range, and what the rounding of scale and offset to 8 bits adds.
+        const int64_t group = c.storage.group ? c.storage.group : c.k;
+        const auto at = [&](int64_t j, int64_t i) { return static_cast<size_t>(c.transposed ? j * c.k + i : i * c.n + j); };
+        for (int64_t j = 0; j < c.n; ++j)
+          for (int64_t i0 = 0; i0 < c.k; i0 += group) {
+            double least = 1e9, most = -1e9;
+            for (int64_t i = i0; i < std::min(c.k, i0 + group); ++i)
+              least = std::min<double>(least, values[at(j, i)]), most = std::max<double>(most, values[at(j, i)]);
+            const double step = c.storage.bits == 8 ? std::max(most, -least) / 127 : (most - least + std::fabs(least) / 128) / 15;
+            for (int64_t i = i0; i < std::min(c.k, i0 + group); ++i)
+              REQUIRE(std::fabs(values[at(j, i)] - rounded[at(j, i)]) <= 0.51 * step * (1 + 1 / 64.0) + 1e-7);
+          }
+
+        // Whatever reads the weight reads the rounded one.
+        const Net same = net(c.n, c.k, c.transposed, looked_up, read, rounded);
+        HostTensor ids;
+        ids.dtype = DType::i64, ids.dims = {3};
+        const int64_t at_rows[] = {0, -1, 7};
+        ids.bytes.resize(sizeof at_rows);
+        std::memcpy(ids.bytes.data(), at_rows, sizeof at_rows);
+        const std::vector<HostTensor> inputs = {floats({3, c.k}, random_values(static_cast<size_t>(3 * c.k), 0)), ids};
+        const auto got = interpret(before.g, inputs), want = interpret(same.g, inputs);
+        REQUIRE(got.size() == want.size());
+        for (size_t o = 0; o < got.size(); ++o) {
+          const auto a = numbers(got[o]), b = numbers(want[o]);
+          REQUIRE(a.size() == b.size());
+          for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::fabs(a[i] - b[i]) <= 1e-4 * (1 + std::fabs(b[i])));
+        }
+
+        const loop::Module m = loop::lower(before.g);
+        loop::verify(m, "lower");
+        CHECK(loop::print(loop::parse_module(loop::print(m), "m")) == loop::print(m));
+        const loop::MatmulKernel* product = nullptr;
+        for (const loop::Kernel& k : m.kernels)
+          if (const auto* p = std::get_if<loop::MatmulKernel>(&k)) product = p;
+        REQUIRE(product);
+        REQUIRE(product->b_quantised);
+        CHECK(product->b_quantised->bits == c.storage.bits);
+        CHECK(product->b_quantised->group == std::min(c.k, group));
+        CHECK((product->b_quantised->offsets != kNone<loop::ParamId>) == (c.storage.bits == 4));
+        for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+          const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2)});
+          if (c.n % 32 == 0) CHECK(d.choice.form->name() == "gemm_quant");  // padding costs a small one more than making its elements
+          CHECK(std::any_of(d.candidates.begin(), d.candidates.end(),
+                            [](const forms::Candidate& x) { return x.fit && x.choice.form->name() == "gemm_quant"; }));
+        }
+      }
+}
+
+TEST_CASE("weights that stay as they are, and why") {
+  const auto why = [](std::vector<int64_t> dims, float first) {
+    size_t n = 1;
+    for (int64_t d : dims) n *= static_cast<size_t>(d);
+    std::vector<float> values = random_values(n, 0);
+    values[0] = first;
+    Net x = net(dims[0], dims[1], true, false, false, values);
+    passes::PassContext ctx;
+    passes::StoredWeights stored;
+    ctx.weights = {8, 0}, ctx.stored = &stored;
+    passes::run_pass(*passes::find_pass("quantize_weights"), x.g, ctx);
+    return stored.left.size() == 1 && stored.weights.empty() ? stored.left[0].second : "rounded";
+  };
+  CHECK(why({8, 16}, 1) == "it is small");
+  CHECK(why({64, 64}, INFINITY) == "it has infinities or numbers that are none");
+  CHECK(why({64, 64}, 1) == "rounded");
+}
+
+TEST_CASE("what --weights and --weight-group take") {
+  CHECK(passes::parse_weight_storage("", "").bits == 0);
+  CHECK(passes::parse_weight_storage("int8", "") == passes::WeightStorage{8, 0});
+  CHECK(passes::parse_weight_storage("int4", "") == passes::WeightStorage{4, 32});
+  CHECK(passes::parse_weight_storage("int4", "0") == passes::WeightStorage{4, 0});
+  CHECK(passes::parse_weight_storage("int8", "128").str() == "int8, groups of 128");
+  CHECK_THROWS_AS(passes::parse_weight_storage("int5", ""), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "48"), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("", "32"), Diagnostic);
+}
