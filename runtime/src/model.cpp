@@ -134,7 +134,10 @@ aotc_status fill(aotc_model* model, const aotc_model_options& options) {
   RT_TRY(weights_open(module, options, &model->weights));
   model->weights_bytes = module.weights_bytes;
   model->weights_base = model->weights.data;
-  if (!is_gpu(module)) return AOTC_OK;
+  if (!is_gpu(module)) {
+    if (!(options.flags & AOTC_MODEL_LAZY_WEIGHTS)) weights_map_pages(model->weights, module.weights_bytes);
+    return AOTC_OK;
+  }
   RT_TRY(cuda_open(module, model->device, model->weights.data, &model->cuda));
   model->weights_base = cuda_weights(*model->cuda);
   return AOTC_OK;
@@ -165,7 +168,7 @@ aotc_status probe(const aotc_module_desc& module, int32_t device) {
 aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
-  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS))
+  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS))
     return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
   aotc_allocator allocator{};
   if (options.allocator) {

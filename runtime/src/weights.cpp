@@ -54,6 +54,17 @@ aotc_status weights_open(const aotc_module_desc& module, const aotc_model_option
   return status;
 }
 
+void weights_map_pages(const Weights& weights, uint64_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, of Linux 5.14; older C libraries do not name it
+  if (bytes == 0) return;
+  const int saved = errno;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(weights.data) & ~(kPage - 1), end = reinterpret_cast<uintptr_t>(weights.data) + bytes;
+  void* first = reinterpret_cast<void*>(begin);
+  if (madvise(first, end - begin, kPopulateRead) != 0) madvise(first, end - begin, MADV_WILLNEED);
+  errno = saved;
+}
+
 void weights_close(Weights* weights) {
   if (weights->map) munmap(weights->map, weights->map_bytes);
   *weights = Weights{};

@@ -107,6 +107,10 @@ typedef struct aotc_thread_pool {
 enum {
   AOTC_MODEL_VERIFY_WEIGHTS = 1 /* hash the weights too, wherever they lie, and all else of the artifact's file: about 0.1 s a GB. Code and
                                    tables, and the size and stamp of a weights file, are compared always */
+  ,
+  AOTC_MODEL_LAZY_WEIGHTS = 2 /* CPU: leave it to the runs to map the weights' pages, each when it is first touched. For models of whose
+                                 weights a process reads little (embeddings); else model_create maps them all, in about 0.1 s a GB where
+                                 the file is in memory already, and the first run is as fast as others */
 };
 typedef struct aotc_model_options {
   size_t struct_size;
