@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "artifact.h"
 #include "cli.h"
@@ -12,6 +13,54 @@
 
 namespace aotc::cli {
 
+namespace {
+
+/// Of one part of an artifact.
+struct Explained {
+  std::string target;
+  nlohmann::json e;
+};
+
+std::vector<Explained> of_artifact(const nlohmann::json& meta) {
+  std::vector<Explained> parts = {{meta.value("first_target", meta.at("target").get<std::string>()), meta.at("explain")}};
+  for (const nlohmann::json& p : meta.value("parts", nlohmann::json::array()))
+    parts.push_back({p.at("target").get<std::string>(), p.at("explain")});
+  return parts;
+}
+
+std::vector<Explained> of_archive(const FrontArgs& args) {
+  pipeline::FrontOptions all = args.get();
+  if (all.precision.mode == "auto") {
+    Interrupt interrupt;
+    pipeline::Events events;
+    events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
+    choose_precision(all, (std::filesystem::temp_directory_path() / "explain").string(), events);
+  }
+  std::vector<Explained> parts;
+  for (const pipeline::FrontOptions& options : pipeline::parts_of(all)) {
+    const pipeline::Front front = pipeline::run_front(options, {});
+    plan::Decisions decisions;
+    const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);
+    parts.push_back({options.target.str(), pipeline::explain(front, plans.plans, decisions)});
+  }
+  return parts;
+}
+
+/// Of the parts that have that kernel, what is said of it. Throws Diagnostic where none has it.
+std::vector<Explained> with_kernel(const std::vector<Explained>& parts, const std::string& kernel) {
+  std::vector<Explained> out;
+  std::optional<Diagnostic> unknown;
+  for (const Explained& p : parts) {
+    try {
+      out.push_back({p.target, pipeline::explain_kernel(p.e, kernel)});
+    } catch (const Diagnostic& d) { unknown = d; }
+  }
+  if (out.empty()) throw *unknown;
+  return out;
+}
+
+}  // namespace
+
 Run add_explain(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
   auto kernel = std::make_shared<std::string>();
@@ -20,27 +69,19 @@ Run add_explain(CLI::App& app) {
   add_check_weights(app, *check_weights);
   app.add_option("--kernel", *kernel, "only this kernel: its choices, what they were chosen from, predicted and measured times, refusals");
   return [o, kernel, check_weights](const Common& common) {
-    nlohmann::json e;
-    if (is_shared_object(o->model)) {
-      e = ArtifactFile(o->model, *check_weights).metadata().at("explain");
-    } else {
-      pipeline::FrontOptions options = o->get();
-      if (options.precision.mode == "auto") {
-        Interrupt interrupt;
-        pipeline::Events events;
-        events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
-        choose_precision(options, (std::filesystem::temp_directory_path() / "explain").string(), events);
-      }
-      const pipeline::Front front = pipeline::run_front(options, {});
-      plan::Decisions decisions;
-      const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);
-      e = pipeline::explain(front, plans.plans, decisions);
+    std::vector<Explained> parts =
+        is_shared_object(o->model) ? of_artifact(ArtifactFile(o->model, *check_weights).metadata()) : of_archive(*o);
+    if (!kernel->empty()) parts = with_kernel(parts, *kernel);
+    if (common.json) {
+      nlohmann::json j = parts.front().e;
+      for (size_t p = 1; p < parts.size(); ++p) j["parts"].push_back({{"target", parts[p].target}, {"explain", parts[p].e}});
+      fmt::print("{}\n", j.dump(1));
+      return 0;
     }
-    if (!kernel->empty()) e = pipeline::explain_kernel(e, *kernel);
-    if (common.json)
-      fmt::print("{}\n", e.dump(1));
-    else
-      fmt::print("{}", kernel->empty() ? pipeline::explain_text(e) : pipeline::explain_kernel_text(e));
+    for (const Explained& p : parts) {
+      if (parts.size() > 1) fmt::print("==== {} ====\n", p.target);
+      fmt::print("{}", kernel->empty() ? pipeline::explain_text(p.e) : pipeline::explain_kernel_text(p.e));
+    }
     return 0;
   };
 }

@@ -1,5 +1,7 @@
 #include "front_options.h"
 
+#include "base/parts.h"
+
 namespace aotc::cli {
 
 void FrontArgs::add_to(CLI::App& app) {
@@ -20,7 +22,9 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--weight-group", weight_group,
                  "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 0 for int8, 32 for int4)");
   app.add_option("--cuda", cuda,
-                 "GPU architectures, for example sm_90a; makes a GPU artifact; every kind of kernel has a CUDA form (aotc ops)");
+                 "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has plans and code of its own in the artifact; with "
+                 "--cpu also those for CPUs, which are taken where no GPU can run it");
+  app.add_flag("--ptx", ptx, "with --cuda: code for the driver's compiler too, so that GPUs later than the newest architecture run it");
   app.add_flag("--parameters-as-states", parameters_as_states,
                "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
   app.add_option("--states", states, "NAME,...: so are these parameters and buffers; * stands for any text")->delimiter(',');
@@ -43,12 +47,13 @@ void FrontArgs::add_to(CLI::App& app) {
 }
 
 pipeline::FrontOptions FrontArgs::get() const {
-  if (!cpu.empty() && !cuda.empty())
-    throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other: an artifact runs on one kind of device");
+  if (ptx && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--ptx is for GPU artifacts (--cuda)");
   pipeline::FrontOptions o;
   o.model = model;
   o.shapes = shapes;
-  o.target = cuda.empty() ? parse_cpu_target(cpu.empty() ? "native" : cpu) : parse_cuda_target(cuda);
+  if (!cpu.empty() || cuda.empty()) o.target = parse_cpu_target(cpu.empty() ? "native" : cpu);
+  if (!cuda.empty()) o.target.sms = parse_cuda_target(cuda).sms;
+  if (ptx) add_ptx(o.target);
   o.target.threads = threads;
   o.weights = passes::parse_weight_storage(weights, weight_group);
   if (o.weights.any() && precision != "f32")

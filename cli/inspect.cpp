@@ -99,7 +99,13 @@ void print_text(const json& j) {
   for (const char* key :
        {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul", "graphs"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
-  for (const json& c : j.value("code", json::array())) {
+  for (const json& p : j.value("parts", json::array()))
+    fmt::print("{:<16}{}: weights {} bytes, arena {} bytes, {} kernels\n", "part", p.at("target").get<std::string>(),
+               p.at("weights_bytes").dump(), p.at("arena_bytes").dump(), p.at("explain").at("kernels").size());
+  json code = j.value("code", json::array());
+  for (const json& p : j.value("parts", json::array()))
+    for (const json& c : p.at("code")) code.push_back(c);
+  for (const json& c : code) {
     std::string needs;
     for (const json& n : c.at("needs")) needs += (needs.empty() ? "" : ", ") + n.get<std::string>();
     fmt::print("{:<16}{} for a CPU with {}\n", "code", c.at("version").get<std::string>(), needs.empty() ? "nothing special" : needs);

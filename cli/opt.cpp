@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/parts.h"
 #include "cli.h"
 #include "emit/toolchain.h"
 #include "passes/precision.h"
@@ -39,6 +40,8 @@ int run_opt(const Options& o, const Common& common) {
   opt::Options options;
   options.variants = o.variants;
   options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
+  if (parts_of(options.context.target).size() > 1)
+    throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has plans of its own");
   if (!o.precisions.empty()) options.context.precision = passes::parse_precisions(o.precisions);
   if (o.trace)
     options.context.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "artifact.h"
 #include "base/machine.h"
@@ -171,32 +172,44 @@ void choose_precision(pipeline::FrontOptions& options, const std::string& near, 
   const auto phase = [&](const char* name) {
     if (events.phase) events.phase(name);
   };
-  phase("precision: what may be bf16");
   pipeline::FrontOptions quiet = options;
   quiet.print_ir_after.clear(), quiet.dump_dir.clear();
   quiet.precision.choose = [](size_t) { return passes::Precision::f32; };
-  const pipeline::Front front = pipeline::run_front(quiet, {});
-  const size_t places = front.precisions.size();
-  Flags chosen(places);
-  if (places > 0) {
-    phase("precision: an artifact that asks");
-    const pipeline::WorkDir folder(near);
-    if (events.work_dir) events.work_dir(folder.str());
-    pipeline::BuildOptions probe;
-    probe.front = quiet;
-    probe.front.target = parse_cpu_target("native");
-    probe.front.target.threads = usable_processors();
-    probe.front.precision = {};
-    probe.front.precision.choose = [](size_t) { return passes::Precision::asked; };
-    probe.output = folder.file("asks.so");
-    pipeline::build(probe, {});
-    phase("precision: errors");
-    Judge judge(probe.output, front.program, places, options.precision.max_error, usable_processors());
-    chosen = Chooser(judge, front.precisions, options.precision).run();
+  std::optional<pipeline::WorkDir> folder;
+  std::optional<Judge> judge;  // for all parts: their contractions are the same
+  size_t judged_places = 0;
+  std::vector<pipeline::PrecisionOptions> precisions;
+  for (const pipeline::FrontOptions& part : pipeline::parts_of(quiet)) {
+    phase("precision: what may be bf16");
+    const pipeline::Front front = pipeline::run_front(part, {});
+    const size_t places = front.precisions.size();
+    pipeline::PrecisionOptions& precision = precisions.emplace_back(options.precision);
+    Flags chosen(places);
+    if (places > 0) {
+      if (!judge) {
+        phase("precision: an artifact that asks");
+        folder.emplace(near);
+        if (events.work_dir) events.work_dir(folder->str());
+        pipeline::BuildOptions probe;
+        probe.front = quiet;
+        probe.front.target = parse_cpu_target("native");
+        probe.front.target.threads = usable_processors();
+        probe.front.precision = {};
+        probe.front.precision.choose = [](size_t) { return passes::Precision::asked; };
+        probe.output = folder->file("asks.so");
+        pipeline::build(probe, {});
+        phase("precision: errors");
+        judge.emplace(probe.output, front.program, places, options.precision.max_error, usable_processors());
+        judged_places = places;
+      }
+      AOTC_CHECK(places == judged_places, "{} has {} contractions of float32, another part {}", part.target.str(), places, judged_places);
+      chosen = Chooser(*judge, front.precisions, precision).run();
+    }
+    precision.choose = [chosen](size_t place) {
+      return place < chosen.size() && chosen[place] ? passes::Precision::bf16 : passes::Precision::f32;
+    };
   }
-  options.precision.choose = [chosen](size_t place) {
-    return place < chosen.size() && chosen[place] ? passes::Precision::bf16 : passes::Precision::f32;
-  };
+  options.part_precisions = std::move(precisions);
 }
 
 }  // namespace aotc::cli

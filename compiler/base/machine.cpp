@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/diagnostic.h"
+#include "base/parts.h"
 
 namespace aotc {
 namespace {
@@ -84,7 +85,7 @@ Machine machine_of(Isa isa, int threads) {
 }
 
 Machine machine_of(const std::string& sm) {
-  const Target t = parse_cuda_target(sm);
+  const Target t = parse_cuda_target(is_ptx(sm) ? "sm_" + sm.substr(sm.find('_') + 1) : sm);
   const std::string digits = t.sms.at(0).substr(3);
   Machine m;
   m.arch = Arch::cuda;
@@ -123,13 +124,8 @@ int usable_processors() {
 
 Machine machine_of(const Target& target) {
   if (target.is_gpu()) {
-    Machine m = machine_of(target.sms.back());
-    for (const std::string& sm : target.sms) {
-      const Machine version = machine_of(sm);
-      m.shared_bytes = std::min(m.shared_bytes, version.shared_bytes);
-      m.bytes_per_ns = std::min(m.bytes_per_ns, version.bytes_per_ns);
-      m.hopper = m.hopper && version.hopper;
-    }
+    AOTC_CHECK(target.sms.size() == 1 && target.isas.empty(), "{} is no part of a target", target.str());
+    Machine m = machine_of(target.sms.front());
     m.f32_matmul = target.f32_matmul;
     return m;
   }

@@ -7,6 +7,7 @@
 
 #include "aotc/detail/cpu_features.h"
 #include "aotc/detail/plan_format.h"
+#include "base/parts.h"
 #include "emit/c_string.h"
 #include "emit/cpu/module.h"
 #include "emit/versions.h"
@@ -206,7 +207,7 @@ class Emitter {
     std::vector<std::string> rows;
     for (const plan::Weight& w : in_.plans.weights) rows.push_back(fmt::format("{{{}, {}u, {}u}}", c_string(w.name), w.offset, w.bytes));
     out_ += array("aotc_weight_desc", "weights", rows);
-    if (!in_.weights_symbol.empty() && in_.plans.weights_bytes)
+    if (!in_.weights_symbol.empty() && in_.blob_bytes)
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", in_.weights_symbol);
   }
 
@@ -252,30 +253,38 @@ class Emitter {
     std::vector<std::string> images, functions;
     for (const CudaImage& i : in_.cuda_images) {
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", i.symbol);
-      const std::string digits = i.sm.substr(3);  // "90a"
+      const std::string digits = i.sm.substr(i.sm.find('_') + 1);  // "90a"
       const bool suffix = !std::isdigit(static_cast<unsigned char>(digits.back()));
       const int number = std::stoi(digits);
-      images.push_back(fmt::format("{{{}, {}, {}, {}, {}u}}", number / 10, number % 10, suffix ? fmt::format("'{}'", digits.back()) : "0",
-                                   i.symbol, i.bytes));
+      images.push_back(fmt::format("{{{}, {}, {}, {}, {}u, {}}}", number / 10, number % 10,
+                                   suffix ? fmt::format("'{}'", digits.back()) : "0", i.symbol, i.bytes, is_ptx(i.sm) ? 1 : 0));
     }
     for (const plan::KernelConfig& c : in_.plans.configs)
       functions.push_back(fmt::format("{{{}, {}}}", c_string(c.symbol), c.max_smem_bytes));
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 
+  static std::string module_name(size_t part) { return part == 0 ? "aotc_module" : fmt::format("aotc_module_{}", part); }
+  static std::string declare_module(size_t part) {
+    return fmt::format("extern \"C\" {{ extern __attribute__((visibility(\"hidden\"))) const aotc_module_desc {}; }}\n", module_name(part));
+  }
+
   void module() {
-    const bool gpu = in_.target.is_gpu();
-    const bool embedded = !in_.weights_symbol.empty() && in_.plans.weights_bytes;
-    out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
+    const bool gpu = in_.target.is_gpu(), last = in_.part + 1 == in_.n_parts;
+    const bool embedded = !in_.weights_symbol.empty() && in_.blob_bytes;
+    if (in_.part == 0) out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
+    if (in_.part > 0) out_ += declare_module(in_.part);
+    if (!last) out_ += declare_module(in_.part + 1);
     out_ += fmt::format(
-        "const aotc_module_desc aotc_module = {{\n  AOTC_PLAN_FORMAT, {}, metadata, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
+        "const aotc_module_desc {} = {{\n  AOTC_PLAN_FORMAT, {}, {}, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
         "guards, {},\n"
-        "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u}};\n",
-        in_.graphs ? "AOTC_MODULE_GRAPHS" : "0", g_.inputs.size(), g_.outputs.size(), symbols_.size(), g_.guards.size(),
-        in_.plans.plans.size(), in_.plans.weights.size(), g_.states.size(), gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(),
-        gpu ? "cuda_images" : "nullptr", in_.cuda_images.size(), gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0),
-        embedded ? in_.weights_symbol : "nullptr", in_.plans.weights_bytes,
-        in_.weights_file.empty() ? "nullptr" : c_string(in_.weights_file), in_.weights_hash);
+        "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u, {}}};\n",
+        module_name(in_.part), in_.graphs ? "AOTC_MODULE_GRAPHS" : "0", in_.part == 0 ? "metadata" : "nullptr", g_.inputs.size(),
+        g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(), g_.states.size(),
+        gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr", in_.cuda_images.size(),
+        gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0), embedded ? in_.weights_symbol : "nullptr", in_.blob_bytes,
+        in_.weights_file.empty() ? "nullptr" : c_string(in_.weights_file), in_.weights_hash,
+        last ? "nullptr" : "&" + module_name(in_.part + 1));
   }
 
   static std::string long_string(const std::string& s) {

@@ -26,9 +26,12 @@ struct TableInput {
   std::string weights_symbol;  ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
-  bool graphs = false;  ///< GPU: AOTC_MODULE_GRAPHS
+  uint64_t blob_bytes = 0;  ///< of all parts' weights
+  bool graphs = false;      ///< GPU: AOTC_MODULE_GRAPHS
+  /// The part's number in the artifact and how many there are: part 0 defines aotc_module, the others are behind it.
+  size_t part = 0, n_parts = 1;
 };
-/// One C++ translation unit that defines `aotc_module`.
+/// One C++ translation unit that defines the part's aotc_module_desc.
 std::string emit_tables(const TableInput& in);
 
 }  // namespace aotc::emit

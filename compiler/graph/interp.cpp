@@ -153,8 +153,6 @@ class Symbols {
 
 using interp::Eval;
 
-int64_t HostTensor::elems() const { return interp::count_of(dims); }
-
 std::vector<HostTensor> interpret(const Graph& g, const std::vector<HostTensor>& inputs, const InterpOptions& options) {
   AOTC_CHECK(inputs.size() == g.inputs.size(), "{} inputs given, {} expected", inputs.size(), g.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -39,12 +39,13 @@ uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::
   return hash;
 }
 
-/// Objects with the cubins; their symbols go into the tables.
-std::vector<std::string> cubin_objects(const AssembleInput& in, emit::TableInput& tables) {
-  const std::string source = emit::emit_cuda(in.module, in.plans, in.machine);
-  if (in.keep_text) emit::write_file((fs::path(in.work_dir) / "kernels.cu").string(), source);
+/// Objects with the part's machine code; their symbols go into the tables. `name`: of its source.
+std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, const std::string& name,
+                                       emit::TableInput& tables) {
+  const std::string source = emit::emit_cuda(part.module, part.plans, part.machine);
+  if (in.keep_text) emit::write_file((fs::path(in.work_dir) / name).string(), source);
   std::vector<std::string> objects;
-  for (const emit::cuda::Cubin& c : emit::cuda::compile_module(source, cuda_headers(), in.target.sms)) {
+  for (const emit::cuda::Cubin& c : emit::cuda::compile_module(source, cuda_headers(), part.target.sms)) {
     const std::string symbol = "aotc_cubin_" + c.sm;
     objects.push_back((fs::path(in.work_dir) / (symbol + ".o")).string());
     emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, c.bytes.size(),
@@ -54,35 +55,48 @@ std::vector<std::string> cubin_objects(const AssembleInput& in, emit::TableInput
   return objects;
 }
 
+/// The tables of a part but for its code. The weights are in the artifact or in a file beside it.
+emit::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
+  emit::TableInput t{part.graph, part.module, part.plans, part.target, in.metadata_json, {}, "", "", 0};
+  t.blob_bytes = in.blob.bytes();
+  if (!in.weights_name.empty()) {
+    t.weights_file = in.weights_name, t.weights_hash = beside_it.hash.value();
+  } else if (t.blob_bytes) {
+    t.weights_symbol = kWeightsSymbol;
+  }
+  return t;
+}
+
 }  // namespace
 
 Assembled assemble(const AssembleInput& in, PhaseClock& clock,
                    const std::function<void(size_t done, size_t total, const std::string& what)>& progress) {
   const fs::path output(in.output);
-  const uint64_t weights_bytes = in.plans.weights_bytes;
-  auto fill = [&](std::span<std::byte> out) {
-    plan::write_weights(in.plans.weights, in.graph.constants, out.first(weights_bytes), in.jobs);
-  };
-  emit::TableInput tables{in.graph, in.module, in.plans, in.target, in.metadata_json, {}, "", "", 0, in.graphs};
+  const auto fill = [&](std::span<std::byte> out) { in.blob.write(out.first(in.blob.bytes()), in.jobs); };
   emit::SealedWeights beside_it;
   if (!in.weights_name.empty()) {
     clock.phase("weights");
-    tables.weights_hash = write_weights_file((output.parent_path() / in.weights_name).string(), weights_bytes, fill);
-    tables.weights_file = in.weights_name;
-    beside_it = {"", weights_bytes, tables.weights_hash};
-  } else if (weights_bytes) {
-    tables.weights_symbol = kWeightsSymbol;
+    const uint64_t hash = write_weights_file((output.parent_path() / in.weights_name).string(), in.blob.bytes(), fill);
+    beside_it = {"", in.blob.bytes(), hash};
   }
 
   std::vector<emit::TranslationUnit> units;
   std::vector<std::string> objects;
-  if (in.target.is_gpu()) {
-    clock.phase("compile CUDA kernels");
-    objects = cubin_objects(in, tables);
+  for (size_t p = 0; p < in.parts.size(); ++p) {
+    const AssemblePart& part = in.parts[p];
+    emit::TableInput tables = tables_of(in, part, beside_it);
+    tables.graphs = part.graphs;
+    tables.part = p, tables.n_parts = in.parts.size();
+    if (part.target.is_gpu()) {
+      clock.phase("compile CUDA kernels" + (in.parts.size() > 1 ? " for " + part.target.str() : std::string()));
+      const std::string name = in.parts.size() > 1 ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
+      for (std::string& object : cubin_objects(in, part, name, tables)) objects.push_back(std::move(object));
+    }
+    for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.module, part.target.isas))
+      units.push_back({u.name, std::move(u.source), std::move(u.flags)});
+    units.push_back(
+        {p == 0 ? "tables.cpp" : fmt::format("tables{}.cpp", p), emit::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
   }
-  for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(in.module, in.target.isas))
-    units.push_back({u.name, std::move(u.source), std::move(u.flags)});
-  units.push_back({"tables.cpp", emit::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
 
   clock.phase("compile kernels");
   const emit::Compiler compiler = emit::find_compiler();
@@ -91,7 +105,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
 
   clock.phase("link");
   emit::Blob weights;
-  if (!tables.weights_symbol.empty()) weights = {".aotc_weights", kWeightsSymbol, weights_bytes, fill};
+  if (in.weights_name.empty() && in.blob.bytes()) weights = {".aotc_weights", kWeightsSymbol, in.blob.bytes(), fill};
   compiled.command_lines.push_back(emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, beside_it,
                                                        output.filename().string(), in.output));
   return {std::move(compiled.command_lines), compiler.version, units.size(), compiled.cached};

@@ -8,21 +8,27 @@
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "pipeline/clock.h"
+#include "plan/blob.h"
 #include "plan/build.h"
 
 namespace aotc::pipeline {
 
-struct AssembleInput {
+/// The plans for one kind of machine.
+struct AssemblePart {
   const Graph& graph;
   const loop::Module& module;
   const plan::PlanSet& plans;
   const Target& target;
   const Machine& machine;
+  bool graphs = false;  ///< GPU: runs are launches of CUDA graphs
+};
+struct AssembleInput {
+  std::vector<AssemblePart> parts;
+  const plan::SharedBlob& blob;  ///< of the weights of all parts
   std::string metadata_json;
   std::string output;        ///< absolute path of the .so
   std::string work_dir;      ///< exists; sources and objects go here
   std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
-  bool graphs = false;       ///< GPU: runs are launches of CUDA graphs
   bool keep_text = false;    ///< leave every generated source in work_dir
   int jobs = 1;
 };

@@ -11,11 +11,12 @@
 #include "import/size_conditions.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
-#include "pipeline/measuring.h"
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
+#include "pipeline/tuning.h"
 #include "pipeline/work_dir.h"
+#include "plan/blob.h"
 #include "plan/build.h"
 #include "plan/text.h"
 #include "plan/verify.h"
@@ -28,24 +29,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
-
-using Warn = std::function<void(const std::string&)>;
-
-std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
-  std::vector<std::vector<plan::SymRange>> out;
-  for (const import::VariantRange& v : f.variants) {
-    std::vector<plan::SymRange> ranges;
-    bool any = true;
-    for (const auto& [sym, d] : v.ranges) {
-      // The operators may have narrowed the archive's ranges.
-      const SymInfo& i = f.graph.syms[sym];
-      ranges.push_back({sym, std::max(d.min, i.min), std::min(d.max.value_or(kInf), i.max), d.multiple_of});
-      any = any && ranges.back().min <= ranges.back().max;
-    }
-    if (any) out.push_back(std::move(ranges));
-  }
-  return out;
-}
 
 /// Before any work: every file that will be written can stand where it is to stand, and is none of those that are read.
 void check_outputs(const BuildOptions& o) {
@@ -73,64 +56,26 @@ plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::Choos
   return plan::build_plans(f.graph, f.module, options);
 }
 
-/// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
-search::TuningDb load_tuning(const std::string& path, bool given, const Warn& warn) {
-  if (given) return search::TuningDb::load(path);
-  try {
-    if (!path.empty()) return search::TuningDb::load(path);
-  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}; it counts as empty", path, d.message())); }
-  return {};
+/// The model for one kind of machine.
+struct Part {
+  Front front;
+  Machine machine;
+  Target target;
+  plan::PlanSet plans;
+  json meta;
+  std::vector<search::Unmeasured> not_measured;
+};
+
+/// What the metadata of the artifact have of a part that is not the first.
+json further_part(const json& meta) {
+  json p;
+  for (const char* key : {"target", "code", "f32_matmul", "graphs", "weights_bytes", "arena_bytes", "explain"})
+    if (meta.contains(key)) p[key] = meta.at(key);
+  return p;
 }
 
-/// Whether what is measured can be kept there; a warning says why not. The artifact has the measured choices in any case.
-bool can_keep(const std::string& path, const Warn& warn) {
-  if (path.empty()) return warn("there is no folder for the tuning database (HOME is not set): what is measured is not kept"), false;
-  std::error_code ec;
-  fs::create_directories(fs::path(path).parent_path(), ec);
-  try {
-    const std::string probe = path + ".probe";
-    emit::write_file(probe, "");
-    fs::remove(probe, ec);
-    return true;
-  } catch (const Diagnostic&) {
-    warn(path + " cannot be written: what is measured goes into the artifact, but is not kept (--tuning-db names another file)");
-    return false;
-  }
-}
-
-/// What the tuning database knows of this module's kernels and, with max-autotune, what is measured now.
-search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Machine& machine, const std::string& work_dir,
-                                   PhaseClock& clock, const Events& events, const Warn& warn) {
-  if (!o.mode.searches && o.tuning_db.empty()) return {};
-  const std::string cache = emit::user_cache_dir();
-  const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
-  search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
-  clock.phase(o.mode.searches ? "tune" : "read " + fs::path(path).filename().string());
-  const bool keep = o.mode.searches && can_keep(path, warn);
-  search::TuneOptions options;
-  std::unique_ptr<search::Measurer> measurer;
-  if (o.mode.searches && can_measure(machine))
-    measurer = make_measurer(f.graph, f.module, {target_of(o.front.target, machine), machine, work_dir, {}, o.jobs});
-  options.machine = machine;
-  options.measurer = measurer.get();
-  options.budget_s = o.tune_budget_s;
-  options.progress = events.progress;
-  std::vector<SymTable> tables;
-  for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
-  if (tables.empty()) tables.push_back(f.module.syms);
-  search::TuneResult result = search::tune(f.module, tables, options, db);
-  try {
-    if (keep) db.save(path);
-  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
-  if (o.mode.searches && options.measurer && !result.missing.empty())
-    warn(fmt::format(
-        "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
-        "measured",
-        result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract, result.missing.front().why));
-  return result;
-}
-
-json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans, const json& meta, const std::vector<PhaseTime>& times) {
+json report_of(const BuildOptions& o, const Part& part, const json& meta, const std::vector<PhaseTime>& times) {
+  const plan::PlanSet& plans = part.plans;
   json r = {
       {"artifact", o.output}, {"model", fs::path(o.front.model).filename().string()}, {"target", meta.at("target")}, {"mode", o.mode.name}};
   r["weights_bytes"] = plans.weights_bytes;
@@ -145,7 +90,7 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
   r["buffers_bytes"] = sum;
   r["live_bytes"] = live;
   r["steps"] = steps;
-  r["nodes"] = f.graph.order.size();
+  r["nodes"] = part.front.graph.order.size();
   r["kernels"] = meta.at("explain").at("kernels");
   r["variants"] = json::array();
   for (const plan::Plan& p : plans.plans)
@@ -156,6 +101,26 @@ json report_of(const BuildOptions& o, const Front& f, const plan::PlanSet& plans
   for (const PhaseTime& t : times) total += t.seconds, r["phases"].push_back({{"name", t.name}, {"seconds", t.seconds}});
   r["seconds"] = total;
   return r;
+}
+
+/// Plans and metadata of a part whose front is made. Stages are those of its front.
+Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, Stages& stages, const std::string& work_dir,
+               PhaseClock& clock, const Events& events, const Warn& warn) {
+  Part part;
+  part.front = std::move(front);
+  part.machine = machine_of(options.target);
+  search::TuneResult tuned = tuned_decisions(o, part.front, options.target, part.machine, work_dir, clock, events, warn);
+  const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
+  part.not_measured = std::move(tuned.missing);
+  clock.phase("plan");
+  plan::Decisions decisions;
+  part.plans = plans_of(part.front, part.machine, choose, &decisions);
+  part.target = emit::used_target(part.plans, options.target);
+  stages.after("plan", [&] { return plan::print(part.plans); });
+  stages.check_names();
+  part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_text(options.shapes));
+  if (part.target.is_gpu()) part.meta["graphs"] = o.mode.graphs;
+  return part;
 }
 
 }  // namespace
@@ -171,47 +136,54 @@ json build(const BuildOptions& given, const Events& events) {
   json report;
   check_outputs(o);
   {
-    Stages stages(o.front, events);
-    const Front f = run_front(o.front, events, stages, &times);
-    const Machine machine = machine_of(o.front.target);
     const fs::path output = fs::absolute(o.output);
-    std::error_code ec;
-    fs::create_directories(output.parent_path(), ec);
-    const WorkDir scratch(output);
-    if (events.work_dir) events.work_dir(scratch.str());
-    const fs::path work = o.keep_dir.empty() ? fs::path(scratch.str()) : fs::absolute(o.keep_dir);
-    fs::create_directories(work, ec);
-    if (ec) throw Diagnostic(ExitCode::io, Loc{work.string(), "", "", ""}, "cannot be made: " + ec.message());
-    const fs::path finished = scratch.file("finished");  // moved to their places when all is there
-    fs::create_directories(finished, ec);
-
-    PhaseClock clock(events, &times);
     json warnings = json::array();
     const Warn warn = [&](const std::string& line) {
       warnings.push_back(line);
       if (events.warning) events.warning(line);
     };
-    if (const std::string unstated = import::unstated_conditions(f.program); !unstated.empty()) warn(unstated);
-    search::TuneResult tuned = tuned_decisions(o, f, machine, scratch.str(), clock, events, warn);
-    const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
-    clock.phase("plan");
-    plan::Decisions decisions;
-    const plan::PlanSet plans = plans_of(f, machine, choose, &decisions);
-    const Target target = emit::used_target(plans, o.front.target);
-    stages.after("plan", [&] { return plan::print(plans); });
-    stages.check_names();
-    json meta = metadata(f, plans, decisions, target, o.front.shapes.empty() ? "" : read_text(o.front.shapes));
-    const bool in_file = plans.weights_bytes > 0 && o.weights_in_file.value_or(plans.weights_bytes > kWeightsInFileAbove);
+    std::optional<WorkDir> scratch;
+    std::vector<Part> parts;
+    plan::SharedBlob blob;
+    for (const FrontOptions& front : parts_of(o.front)) {
+      Stages stages(front, events);
+      Front made = run_front(front, events, stages, &times);
+      if (!scratch) {
+        std::error_code ec;
+        fs::create_directories(output.parent_path(), ec);
+        scratch.emplace(output);
+        if (events.work_dir) events.work_dir(scratch->str());
+        if (const std::string unstated = import::unstated_conditions(made.program); !unstated.empty()) warn(unstated);
+      }
+      PhaseClock clock(events, &times);
+      parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));
+    }
+    for (Part& part : parts) blob.add(part.plans.weights, part.front.graph.constants);
+    const Part& first = parts.front();
+    json meta = first.meta;
+    if (parts.size() > 1) meta["first_target"] = first.target.str();
+    for (size_t p = 1; p < parts.size(); ++p) {
+      meta["parts"].push_back(further_part(parts[p].meta));
+      meta["target"] = meta["target"].get<std::string>() + "," + parts[p].target.str();
+    }
+    std::error_code ec;
+    const fs::path work = o.keep_dir.empty() ? fs::path(scratch->str()) : fs::absolute(o.keep_dir);
+    fs::create_directories(work, ec);
+    if (ec) throw Diagnostic(ExitCode::io, Loc{work.string(), "", "", ""}, "cannot be made: " + ec.message());
+    const fs::path finished = scratch->file("finished");  // moved to their places when all is there
+    fs::create_directories(finished, ec);
+    const bool in_file = blob.bytes() > 0 && o.weights_in_file.value_or(blob.bytes() > kWeightsInFileAbove);
     const std::string weights_name = output.stem().string() + ".weights";
     if (in_file) meta["weights_file"] = weights_name;
-    if (target.is_gpu()) meta["graphs"] = o.mode.graphs;
 
+    PhaseClock clock(events, &times);
     const std::string artifact = (finished / output.filename()).string();
-    AssembleInput in{f.graph, f.module, plans, target, machine, meta.dump(), artifact, work.string()};
+    AssembleInput in{{}, blob, meta.dump(), artifact, work.string()};
+    for (const Part& p : parts)
+      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, p.target.is_gpu() && o.mode.graphs});
     in.keep_text = !o.keep_dir.empty();
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
-    in.graphs = target.is_gpu() && o.mode.graphs;
     Assembled made = assemble(in, clock, events.progress);
     if (!o.keep_dir.empty()) {
       std::string script = "#!/bin/sh -e\n";
@@ -220,22 +192,33 @@ json build(const BuildOptions& given, const Events& events) {
         script += line + "\n";
       }
       emit::write_file((work / "build.sh").string(), script);
-      emit::write_file((work / "plan.txt").string(), plan::print(plans));
+      for (const Part& p : parts)
+        emit::write_file((work / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
     }
     clock.phase("report");
-    report = report_of(o, f, plans, meta, times);
+    report = report_of(o, first, meta, times);
+    for (size_t p = 1; p < parts.size(); ++p) {
+      report["parts"].push_back({{"target", parts[p].meta.at("target")},
+                                 {"machine", parts[p].machine.str()},
+                                 {"weights_bytes", parts[p].meta.at("weights_bytes")},
+                                 {"arena_bytes", parts[p].meta.at("arena_bytes")},
+                                 {"kernels", parts[p].meta.at("explain").at("kernels")},
+                                 {"choices", parts[p].meta.at("explain").at("choices")},
+                                 {"not_measured", not_measured(parts[p].not_measured)}});
+      if (parts[p].meta["explain"].contains("precision")) report["parts"].back()["precision"] = parts[p].meta["explain"]["precision"];
+    }
+    report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
-    report["machine"] = machine.str();
+    report["machine"] = first.machine.str();
     if (meta.at("explain").contains("precision")) report["precision"] = meta["explain"]["precision"];
     report["choices"] = meta.at("explain").at("choices");
-    report["not_measured"] = json::array();
-    for (const search::Unmeasured& u : tuned.missing) report["not_measured"].push_back({{"contract", u.contract}, {"why", u.why}});
+    report["not_measured"] = not_measured(first.not_measured);
     report["compiler"] = made.compiler;
     if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", made.units - made.cached}, {"cached", made.cached}};
     report["warnings"] = warnings;
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
-    emit::write_file((finished / beside(".h")).string(), emit::emit_header(f.graph, output.stem().string(), AOTC_VERSION));
+    emit::write_file((finished / beside(".h")).string(), emit::emit_header(first.front.graph, output.stem().string(), AOTC_VERSION));
     emit::write_file((finished / beside(".report.json")).string(), report.dump(1) + "\n");
     std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
     if (in_file) done.insert(done.begin(), weights_name);

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "base/file.h"
+#include "base/parts.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
 #include "forms/layout.h"
@@ -27,6 +28,20 @@ std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<FrontOptions> parts_of(const FrontOptions& options) {
+  std::vector<FrontOptions> parts;
+  const std::vector<Target> targets = parts_of(options.target);
+  for (const Target& target : targets) {
+    parts.push_back(options);
+    parts.back().target = target;
+    parts.back().part_precisions.clear();
+    if (!options.part_precisions.empty()) parts.back().precision = options.part_precisions.at(parts.size() - 1);
+    if (targets.size() > 1 && !options.dump_dir.empty())
+      parts.back().dump_dir = (std::filesystem::path(options.dump_dir) / target.str()).string();
+  }
+  return parts;
 }
 
 Stages::Stages(const FrontOptions& options, const Events& events) : options_(options), events_(events) {

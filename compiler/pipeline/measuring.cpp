@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "emit/versions.h"
 #include "loop/attached.h"
@@ -27,7 +29,7 @@ uint64_t touched_bytes(const loop::Module& m, const SymTable& syms) {
 class ArtifactMeasurer final : public search::Measurer {
  public:
   ArtifactMeasurer(const Graph& g, const loop::Module& m, const MeasuringOptions& o)
-      : graph_(g), module_(m), options_(o), worker_(o.worker_command) {}
+      : graph_(g), module_(m), options_(o), worker_(o.worker) {}
 
   std::vector<search::Timing> measure(const search::Subject& s, const std::vector<forms::Choice>& choices, double seconds) override {
     auto all = [&](const std::string& error) { return std::vector<search::Timing>(choices.size(), {0, 0, error}); };
@@ -37,15 +39,21 @@ class ArtifactMeasurer final : public search::Measurer {
     try {
       build(*one, choices, path);
     } catch (const Diagnostic& d) { return all(d.message()); }
-    const json job = {{"artifact", path},
-                      {"shapes", one->shapes},
-                      {"candidate", one->candidate_input},
-                      {"candidates", choices.size()},
-                      {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
-                      {"gpu", options_.machine.is_gpu() ? 0 : -1},
-                      {"seconds", seconds},
-                      {"cold_bytes", std::min(kMostColdBytes, touched_bytes(module_, *s.syms))}};
-    const Result<json> answer = worker_.ask(job, 20 + 10 * seconds);
+    json job = {{"shapes", one->shapes},
+                {"candidate", one->candidate_input},
+                {"candidates", choices.size()},
+                {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
+                {"gpu", options_.machine.is_gpu() ? 0 : -1},
+                {"seconds", seconds},
+                {"cold_bytes", std::min(kMostColdBytes, touched_bytes(module_, *s.syms))}};
+    std::string attachment;
+    if (worker_.elsewhere()) {
+      attachment = read_file(path);
+      job["artifact_bytes"] = attachment.size();
+    } else {
+      job["artifact"] = path;
+    }
+    const Result<json> answer = worker_.ask(job, 20 + 10 * seconds, attachment);
     std::error_code ec;
     std::filesystem::remove(path, ec);
     if (!answer) return all(answer.why());
@@ -67,9 +75,17 @@ class ArtifactMeasurer final : public search::Measurer {
     const Events nobody;
     PhaseClock quiet(nobody, nullptr);
     const Target target = emit::used_target(plans, options_.target);
-    AssembleInput in{one.graph, one.module, plans, target, options_.machine, "{}", path, options_.work_dir};
+    plan::SharedBlob blob;
+    std::vector<plan::Weight> weights = plans.weights;
+    blob.add(weights, one.graph.constants);
+    AssembleInput in{{{one.graph, one.module, plans, target, options_.machine}}, blob, "{}", path, options_.work_dir};
     in.jobs = options_.jobs;
     assemble(in, quiet, {});
+  }
+
+  static std::string read_file(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
 
   static std::vector<search::Timing> read(const json& answer, size_t n) {
@@ -158,20 +174,25 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
   return one;
 }
 
-bool can_measure(const Machine& machine) {
-  if (machine.is_gpu()) return search::gpu_architecture(0) == machine.sm;
-  const std::vector<Isa> native = native_isas();
-  return std::find(native.begin(), native.end(), machine.isa) != native.end();
+std::string cannot_measure(const Machine& machine, const search::WorkerCommand& worker) {
+  if (!machine.is_gpu()) {
+    if (worker.elsewhere) return "another machine measures for GPUs only";
+    const std::vector<Isa> native = native_isas();
+    return std::find(native.begin(), native.end(), machine.isa) != native.end() ? "" : fmt::format("this CPU lacks {}", machine.name());
+  }
+  int found = search::gpu_architecture(0);
+  if (worker.elsewhere) {
+    const Result<json> answer = search::WorkerProcess(worker).ask({{"architecture_of", 0}}, 60);
+    if (!answer) return answer.why();
+    found = answer->value("architecture", 0);
+  }
+  if (found == machine.sm) return "";
+  return found == 0 ? "there is no GPU" : fmt::format("its GPU is sm_{}, not {}", found, machine.name());
 }
 
 Target target_of(const Target& target, const Machine& machine) {
   Target one = target;
-  if (machine.is_gpu()) {
-    one.sms = {machine.name()};
-    one.isas.clear();
-  } else {
-    one.isas = {machine.isa};
-  }
+  if (!machine.is_gpu()) one.isas = {machine.isa};
   return one;
 }
 

@@ -25,12 +25,12 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
 struct MeasuringOptions {
   Target target;
   Machine machine;
-  std::string work_dir;                     ///< exists
-  std::vector<std::string> worker_command;  ///< empty: this executable with measure-worker
+  std::string work_dir;          ///< exists
+  search::WorkerCommand worker;  ///< as it is made: this executable with measure-worker
   int jobs = 1;
 };
-/// Whether this machine can measure for `machine`: it has the instruction set, or a GPU of the architecture.
-bool can_measure(const Machine& machine);
+/// Why the machine of the worker cannot measure for `machine`; empty: it has the instruction set, or a GPU of the architecture.
+std::string cannot_measure(const Machine& machine, const search::WorkerCommand& worker);
 /// The one code version of the target that the machine stands for.
 Target target_of(const Target& target, const Machine& machine);
 std::unique_ptr<search::Measurer> make_measurer(const Graph& graph, const loop::Module& module, const MeasuringOptions& options);

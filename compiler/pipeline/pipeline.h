@@ -49,12 +49,13 @@ struct PrecisionOptions {
 struct FrontOptions {
   std::string model;   ///< path of the .pt2
   std::string shapes;  ///< path of shapes.json, or empty
-  Target target;
+  Target target;       ///< one part (parts_of)
   import::StateChoice states;
   PrecisionOptions precision;
-  passes::WeightStorage weights;         ///< of products, for CPU targets
-  std::set<std::string> print_ir_after;  ///< stage names; "all" for every one
-  std::string dump_dir;                  ///< every stage's text as NN-stage.txt; empty: none
+  passes::WeightStorage weights;                  ///< of products, for CPU targets
+  std::vector<PrecisionOptions> part_precisions;  ///< of each part of the target; empty: all have `precision`
+  std::set<std::string> print_ir_after;           ///< stage names; "all" for every one
+  std::string dump_dir;                           ///< every stage's text as NN-stage.txt; empty: none
 };
 
 /// Everything before code is emitted: what `inspect` and `explain` show.
@@ -100,18 +101,27 @@ constexpr Mode kModes[] = {
 };
 
 struct BuildOptions {
-  FrontOptions front;
+  FrontOptions front;  ///< its target: what may be several parts
   std::string output;  ///< path of the .so; header and report stand beside it with the same stem
   Mode mode = kModes[0];
   double tune_budget_s = 60;
   std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
+  bool error_on_tuning_miss = false;    ///< a kernel that could be tuned and is not in the database is a Diagnostic
+  std::string remote;                   ///< the machine that measures, as ssh knows it; empty: this one
   int jobs = 0;                         ///< 0: the machine's
   std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none
   std::optional<bool> weights_in_file;  ///< unset: by size (above 1 GB)
 };
 
+/// The options for each part of the target; where there are several, each has a folder of its own in dump_dir.
+std::vector<FrontOptions> parts_of(const FrontOptions& options);
+
 /// Builds the artifact: model.so, model.h, model.report.json (schemas/report.schema.json), each written aside and renamed. Returns the
 /// report.
 nlohmann::json build(const BuildOptions& options, const Events& events);
+
+/// Measures what a build in mode max-autotune would and keeps it in the tuning database; makes no artifact. Returns {"parts": [{target
+/// machine tuned missing}], "warnings"}.
+nlohmann::json tune(const BuildOptions& options, const Events& events);
 
 }  // namespace aotc::pipeline

@@ -9,15 +9,13 @@
 #include "aotc/detail/library_abi.h"
 #include "graph/constant_store.h"
 #include "kernels/cpu/pack.h"
+#include "plan/blob.h"
 
 namespace aotc::plan {
 
 namespace {
 
-constexpr uint64_t kLineBytes = 64, kPageBytes = 4096;
 constexpr int64_t kPanel = AOTC_PANEL_N;
-
-uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 bool in_pairs(DType t) { return t == DType::bf16; }
 
@@ -198,7 +196,7 @@ uint32_t WeightTable::add(ConstId source, const std::optional<forms::WeightForm>
   w.source = source;
   w.panels = panels;
   w.bytes = panels ? static_cast<uint64_t>(panels->bytes()) : c.bytes;
-  w.offset = round_up(end_, w.bytes >= 16 * kPageBytes ? kPageBytes : kLineBytes);
+  w.offset = place_weight(end_, w.bytes);
   end_ = w.offset + w.bytes;
   weights_.push_back(std::move(w));
   return static_cast<uint32_t>(weights_.size() - 1);

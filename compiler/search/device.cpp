@@ -48,6 +48,10 @@ class Host final : public Device {
     return p;
   }
   void fill(void* data, uint64_t bytes, uint32_t dtype) override { fill_host(data, bytes, dtype); }
+  void write(void* to, const void* from, uint64_t bytes) override {
+    if (bytes) std::memcpy(to, from, bytes);
+  }
+  void read(void* to, const void* from, uint64_t bytes) override { write(to, from, bytes); }
   void chill(uint64_t bytes) override {
     if (bytes > other_.size()) other_.resize(bytes, 1);
     touch(other_.data(), bytes);
@@ -82,6 +86,7 @@ struct Driver {
   int (*free)(Ptr);
   int (*set8)(Ptr, unsigned char, size_t, void*);
   int (*to_device)(Ptr, const void*, size_t);
+  int (*to_host)(void*, Ptr, size_t);
   int (*stream_create)(void**, unsigned);
   int (*stream_destroy)(void*);
   int (*stream_sync)(void*);
@@ -107,7 +112,8 @@ Driver load_driver() {
   };
   get(d.init, "cuInit"), get(d.device_get, "cuDeviceGet"), get(d.retain, "cuDevicePrimaryCtxRetain");
   get(d.release, "cuDevicePrimaryCtxRelease_v2"), get(d.set_current, "cuCtxSetCurrent");
-  get(d.alloc, "cuMemAlloc_v2"), get(d.free, "cuMemFree_v2"), get(d.set8, "cuMemsetD8Async"), get(d.to_device, "cuMemcpyHtoD_v2");
+  get(d.alloc, "cuMemAlloc_v2"), get(d.free, "cuMemFree_v2"), get(d.set8, "cuMemsetD8Async"), get(d.to_device, "cuMemcpyHtoD_v2"),
+      get(d.to_host, "cuMemcpyDtoH_v2");
   get(d.stream_create, "cuStreamCreate"), get(d.stream_destroy, "cuStreamDestroy_v2"), get(d.stream_sync, "cuStreamSynchronize");
   get(d.event_create, "cuEventCreate"), get(d.event_record, "cuEventRecord"), get(d.event_sync, "cuEventSynchronize");
   get(d.event_elapsed, "cuEventElapsedTime"), get(d.capture_begin, "cuStreamBeginCapture_v2"), get(d.capture_end, "cuStreamEndCapture");
@@ -142,6 +148,14 @@ class Gpu final : public Device {
     std::vector<unsigned char> host(bytes);
     fill_host(host.data(), bytes, dtype);
     if (bytes) ok(d_.to_device(reinterpret_cast<Driver::Ptr>(data), host.data(), bytes), "cuMemcpyHtoD");
+  }
+  void write(void* to, const void* from, uint64_t bytes) override {
+    ok(d_.stream_sync(stream_), "cuStreamSynchronize");
+    if (bytes) ok(d_.to_device(reinterpret_cast<Driver::Ptr>(to), from, bytes), "cuMemcpyHtoD");
+  }
+  void read(void* to, const void* from, uint64_t bytes) override {
+    ok(d_.stream_sync(stream_), "cuStreamSynchronize");
+    if (bytes) ok(d_.to_host(to, reinterpret_cast<Driver::Ptr>(from), bytes), "cuMemcpyDtoH");
   }
   void chill(uint64_t bytes) override {
     if (bytes == 0) return;

@@ -14,9 +14,11 @@ class Device {
   virtual void* allocate(uint64_t bytes) = 0;  ///< freed with the device
   /// Small numbers that are no denormals; zeros where the type is an integer or bool.
   virtual void fill(void* data, uint64_t bytes, uint32_t dtype) = 0;
-  virtual void chill(uint64_t bytes) = 0;                     ///< reads other memory
-  virtual void warm(void* data, uint64_t bytes) = 0;          ///< brings an operand into the caches
-  virtual double time(const std::function<void()>& run) = 0;  ///< nanoseconds
+  virtual void write(void* to, const void* from, uint64_t bytes) = 0;  ///< from host memory
+  virtual void read(void* to, const void* from, uint64_t bytes) = 0;   ///< to host memory, after what the stream holds
+  virtual void chill(uint64_t bytes) = 0;                              ///< reads other memory
+  virtual void warm(void* data, uint64_t bytes) = 0;                   ///< brings an operand into the caches
+  virtual double time(const std::function<void()>& run) = 0;           ///< nanoseconds
 };
 
 /// 90 for an H100 or H200; 0 where there is no such GPU or no driver.

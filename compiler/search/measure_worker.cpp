@@ -1,6 +1,7 @@
 #include "search/measure_worker.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +36,32 @@ uint64_t bytes_of(uint32_t dtype) {
   }
   return 0;
 }
+
+/// A file of bytes that follow a request, gone with it.
+class Attached {
+ public:
+  Attached(std::istream& in, uint64_t bytes) {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = std::string(folder && *folder ? folder : "/tmp") + "/aotc-measure-XXXXXX";
+    const int fd = mkstemp(path_.data());
+    if (fd < 0) throw Failure("no file for the job in " + path_);
+    std::vector<char> block(1 << 20);
+    bool whole = true;
+    while (bytes > 0 && in.read(block.data(), static_cast<std::streamsize>(std::min<uint64_t>(bytes, block.size())))) {
+      whole = whole && write(fd, block.data(), static_cast<size_t>(in.gcount())) == in.gcount();
+      bytes -= static_cast<uint64_t>(in.gcount());
+    }
+    close(fd);
+    if (!whole || bytes > 0) throw Failure("the job was cut off");
+  }
+  ~Attached() { unlink(path_.c_str()); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 /// A loaded artifact with one model.
 class Artifact {
@@ -125,11 +152,11 @@ double quantile(std::vector<double> v, double q) {
   return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)];
 }
 
-json measure(const json& job) {
+json measure(const json& job, const std::string& path) {
   const int64_t n = job.at("candidates");
   const double seconds = job.at("seconds");
   const std::unique_ptr<Device> device = make_device(job.value("gpu", -1));
-  Artifact artifact(job.at("artifact"), device->ordinal());
+  Artifact artifact(path, device->ordinal());
   std::vector<std::unique_ptr<Candidate>> candidates(static_cast<size_t>(n));
   std::vector<std::string> errors(static_cast<size_t>(n));
   std::vector<std::vector<double>> ns(static_cast<size_t>(n));
@@ -166,7 +193,15 @@ int run_measure_worker() {
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
     try {
-      answer = measure(json::parse(line));
+      const json job = json::parse(line);
+      if (job.contains("architecture_of")) {
+        answer = {{"architecture", gpu_architecture(job.at("architecture_of"))}};
+      } else if (job.contains("artifact_bytes")) {
+        const Attached artifact(std::cin, job.at("artifact_bytes"));
+        answer = measure(job, artifact.path());
+      } else {
+        answer = measure(job, job.at("artifact"));
+      }
     } catch (const std::exception& e) { answer = {{"error", e.what()}}; }
     std::cout << answer.dump() << std::endl;
   }

@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/process.h"
 #include "search/worker_process.h"
@@ -56,13 +59,36 @@ struct WorkerProcess::Child {
   }
 };
 
-WorkerProcess::WorkerProcess(std::vector<std::string> command) : command_(std::move(command)) {
-  if (command_.empty()) command_ = {"/proc/self/exe", "measure-worker"};
-  if (command_[0] == "/proc/self/exe") {
-    char path[4096];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
-    if (n > 0) command_[0].assign(path, static_cast<size_t>(n));
-  }
+namespace {
+
+std::string this_program() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : "/proc/self/exe";
+}
+
+}  // namespace
+
+Result<WorkerCommand> worker_on(const std::string& host) {
+  using R = Result<WorkerCommand>;
+  const std::string path = (std::filesystem::path(this_program()).parent_path() / "aotc-device").string();
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return R::fail(path + " is missing: it is what measures on another machine");
+  WorkerCommand c;
+  c.preamble.assign(std::istreambuf_iterator<char>(in), {});
+  c.elsewhere = true;
+  // A host that begins with a dash would be an option of ssh.
+  c.words = {"ssh",
+             "-o",
+             "BatchMode=yes",
+             "--",
+             host,
+             fmt::format("f=$(mktemp) && head -c {} >\"$f\" && chmod 700 \"$f\" && exec \"$f\" measure --temporary", c.preamble.size())};
+  return c;
+}
+
+WorkerProcess::WorkerProcess(WorkerCommand command) : command_(std::move(command)) {
+  if (command_.words.empty()) command_.words = {this_program(), "measure-worker"};
 }
 WorkerProcess::~WorkerProcess() = default;
 
@@ -101,16 +127,20 @@ class IgnorePipeSignal {
 
 }  // namespace
 
-Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s) {
+Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment) {
   using R = Result<nlohmann::json>;
   IgnorePipeSignal guard;
   if (!child_) {
     auto fresh = std::make_unique<Child>();
-    if (auto started = start(command_, &fresh->pid, &fresh->to, &fresh->from); !started) return R::fail(started.why());
+    if (auto started = start(command_.words, &fresh->pid, &fresh->to, &fresh->from); !started) return R::fail(started.why());
     child_ = std::move(fresh);
+    if (!child_->send(command_.preamble)) {
+      child_.reset();
+      return R::fail("the worker crashed");
+    }
   }
   std::string line;
-  if (!child_->send(request.dump() + "\n")) {
+  if (!child_->send(request.dump() + "\n") || !child_->send(attachment)) {
     child_.reset();
     return R::fail("the worker crashed");
   }

@@ -268,7 +268,7 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
     if (b.kind == AOTC_BUF_ARENA)
       e->ptrs[a] = c->base + e->slots[b.offset_slot];
     else if (b.kind == AOTC_BUF_WEIGHT)
-      e->ptrs[a] = const_cast<uint8_t*>(c->model->weights_base + c->model->module->weights[b.index].offset);
+      e->ptrs[a] = const_cast<uint8_t*>(c->model->weight_at[b.index]);
   }
   e->bound_to = c->workspace_generation;
   return AOTC_OK;

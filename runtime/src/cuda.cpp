@@ -18,26 +18,37 @@ constexpr int kDefaultSharedLimit = 48 * 1024;
 constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
 constexpr CUresult kInvalidValue = 1, kOutOfMemory = 2;
 
-/// The best image for a device, or null.
-const aotc_cuda_image* find_image(const aotc_module_desc& module, int major, int minor) {
-  const aotc_cuda_image* best = nullptr;
-  for (uint32_t i = 0; i < module.n_cuda_images; ++i) {
-    const aotc_cuda_image& image = module.cuda_images[i];
-    // An architecture-specific image ("sm_90a") runs on exactly its architecture, another one on later minor versions too.
-    const bool fits = image.sm_major == major && (image.arch_suffix ? image.sm_minor == minor : image.sm_minor <= minor);
-    if (fits && (!best || image.sm_minor > best->sm_minor || (image.sm_minor == best->sm_minor && image.arch_suffix))) best = &image;
-  }
+struct Image {
+  const aotc_module_desc* part;
+  const aotc_cuda_image* image;
+};
+
+bool fits(const aotc_cuda_image& image, int major, int minor) {
+  if (image.is_ptx) return image.sm_major < major || (image.sm_major == major && image.sm_minor <= minor);
+  // An architecture-specific image ("sm_90a") runs on exactly its architecture, another one on later minor versions too.
+  return image.sm_major == major && (image.arch_suffix ? image.sm_minor == minor : image.sm_minor <= minor);
+}
+
+/// Machine code before text for the driver's compiler, then the later architecture, then code for it alone.
+int rank(const aotc_cuda_image& i) { return (i.is_ptx ? 0 : 1 << 20) + (i.sm_major * 100 + i.sm_minor) * 2 + (i.arch_suffix ? 1 : 0); }
+
+/// The best image of all parts for a device; image null: there is none.
+Image find_image(const aotc_module_desc& artifact, int major, int minor) {
+  Image best = {nullptr, nullptr};
+  for (const aotc_module_desc* part = &artifact; part; part = part->next)
+    for (uint32_t i = 0; i < part->n_cuda_images; ++i) {
+      const aotc_cuda_image& image = part->cuda_images[i];
+      if (fits(image, major, minor) && (!best.image || rank(image) > rank(*best.image))) best = {part, &image};
+    }
   return best;
 }
 
-void write_target(const aotc_cuda_image& image, char* out, size_t bytes) {
-  Text text{out, out + bytes};
-  text.add("sm_%d%d", image.sm_major, image.sm_minor);
-  if (image.arch_suffix) text.add("%c", image.arch_suffix);
+void write_target(const aotc_cuda_image& image, Text* text) {
+  text->add("%s_%d%d", image.is_ptx ? "compute" : "sm", image.sm_major, image.sm_minor);
+  if (image.arch_suffix) text->add("%c", image.arch_suffix);
 }
 
-aotc_status find_device(const aotc_module_desc& module, const Driver& driver, int32_t ordinal, CUdevice* device,
-                        const aotc_cuda_image** image) {
+aotc_status find_device(const aotc_module_desc& artifact, const Driver& driver, int32_t ordinal, CUdevice* device, Image* found) {
   int count = 0, major = 0, minor = 0;
   CUresult code = driver.device_count(&count);
   if (code == kSuccess && ordinal >= count) return fail(AOTC_INCOMPATIBLE, "there is no GPU %d: this machine has %d", ordinal, count);
@@ -45,16 +56,16 @@ aotc_status find_device(const aotc_module_desc& module, const Driver& driver, in
   if (code == kSuccess) code = driver.device_attribute(&major, kMajor, *device);
   if (code == kSuccess) code = driver.device_attribute(&minor, kMinor, *device);
   if (code != kSuccess) return fail(AOTC_DEVICE, "GPU %d cannot be asked: %s", ordinal, error_text(driver, code));
-  *image = find_image(module, major, minor);
-  if (*image) return AOTC_OK;
+  *found = find_image(artifact, major, minor);
+  if (found->image) return AOTC_OK;
   char name[64] = "GPU", targets[128] = "";
   driver.device_name(name, sizeof name, *device);
   Text text{targets, targets + sizeof targets};
-  for (uint32_t i = 0; i < module.n_cuda_images; ++i) {
-    char target[16] = "";
-    write_target(module.cuda_images[i], target, sizeof target);
-    text.add("%s%s", i ? ", " : "", target);
-  }
+  for (const aotc_module_desc* part = &artifact; part; part = part->next)
+    for (uint32_t i = 0; i < part->n_cuda_images; ++i) {
+      if (targets[0]) text.add(", ");
+      write_target(part->cuda_images[i], &text);
+    }
   return fail(AOTC_INCOMPATIBLE, "GPU %d (%s, sm_%d%d) cannot run the artifact, which has code for %s", ordinal, name, major, minor,
               targets);
 }
@@ -71,29 +82,67 @@ aotc_status load_functions(Cuda* cuda, const aotc_module_desc& module) {
   return AOTC_OK;
 }
 
-aotc_status upload(Cuda* cuda, const aotc_module_desc& module, const uint8_t* weights) {
-  if (module.weights_bytes == 0) return AOTC_OK;
+/// Weights of the blob that lie beside each other and go to the device as one block.
+struct WeightRun {
+  uint32_t first, end;  ///< numbers
+  uint64_t begin_byte, end_byte;
+};
+
+/// The run that begins with weight `first`.
+WeightRun weight_run(const aotc_module_desc& part, uint32_t first) {
+  constexpr uint64_t kMostGap = 4096;  // what alignment leaves
+  const aotc_weight_desc* w = part.weights;
+  WeightRun run = {first, first + 1, w[first].offset, w[first].offset + w[first].bytes};
+  for (; run.end < part.n_weights; ++run.end) {
+    const aotc_weight_desc& next = w[run.end];
+    if (next.offset < run.end_byte || next.offset - run.end_byte > kMostGap) break;
+    run.end_byte = next.offset + next.bytes;
+  }
+  return run;
+}
+
+/// The weights of this part alone, which shares the blob with others.
+aotc_status upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* blob, const uint8_t** weight_at) {
+  constexpr uint64_t kAlignRun = 4096;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < part.n_weights;) {
+    const WeightRun run = weight_run(part, i);
+    total = align_up(total, kAlignRun) + (run.end_byte - run.begin_byte);
+    i = run.end;
+  }
+  if (total == 0) return AOTC_OK;
   void* at = nullptr;
-  RT_TRY(cuda_alloc(cuda, module.weights_bytes, "the weights", &at));
+  RT_TRY(cuda_alloc(cuda, total, "the weights", &at));
   cuda->weights = address(at);
-  RT_TRY(cuda_check(cuda, cuda->driver.copy_in(cuda->weights, weights, module.weights_bytes, nullptr), "copying the weights"));
+  cuda->weights_bytes = total;
+  uint64_t to = 0;
+  for (uint32_t i = 0; i < part.n_weights;) {
+    const WeightRun run = weight_run(part, i);
+    to = align_up(to, kAlignRun);
+    const uint64_t bytes = run.end_byte - run.begin_byte;
+    if (bytes)
+      RT_TRY(cuda_check(cuda, cuda->driver.copy_in(cuda->weights + to, blob + run.begin_byte, bytes, nullptr), "copying the weights"));
+    for (; i < run.end; ++i) weight_at[i] = static_cast<const uint8_t*>(at) + to + (part.weights[i].offset - run.begin_byte);
+    to += bytes;
+  }
   return cuda_check(cuda, cuda->driver.stream_wait(nullptr), "copying the weights");
 }
 
-aotc_status fill(Cuda* cuda, const aotc_module_desc& module, int32_t ordinal, const uint8_t* weights) {
-  const aotc_cuda_image* image;
+aotc_status fill(Cuda* cuda, const aotc_module_desc& part, int32_t ordinal, const uint8_t* weights, const uint8_t** weight_at) {
+  Image found;
   cuda->ordinal = ordinal;
   RT_TRY(load_driver(&cuda->driver));
-  RT_TRY(find_device(module, cuda->driver, ordinal, &cuda->device, &image));
-  write_target(*image, cuda->target, sizeof cuda->target);
+  RT_TRY(find_device(part, cuda->driver, ordinal, &cuda->device, &found));
+  Text target{cuda->target, cuda->target + sizeof cuda->target};
+  write_target(*found.image, &target);
   constexpr int kOverlapsSince = 9;  // the architecture's major number
-  cuda->overlaps = image->sm_major >= kOverlapsSince;
+  cuda->overlaps = found.image->sm_major >= kOverlapsSince;
   RT_TRY(cuda_check(cuda, cuda->driver.retain(&cuda->context, cuda->device), "taking the device"));
   const CudaScope scope(cuda);
   RT_TRY(scope.status());
-  RT_TRY(cuda_check(cuda, cuda->driver.module_load(&cuda->module, image->cubin), "loading the code"));
-  RT_TRY(load_functions(cuda, module));
-  return upload(cuda, module, weights);
+  RT_TRY(cuda_check(cuda, cuda->driver.module_load(&cuda->module, found.image->cubin), "loading the code"));
+  RT_TRY(load_functions(cuda, part));
+  return upload(cuda, part, weights, weight_at);
 }
 
 }  // namespace
@@ -105,18 +154,20 @@ CudaScope::~CudaScope() {
 }
 aotc_status CudaScope::status() const { return cuda_ ? cuda_check(cuda_, code_, "entering the device's context") : AOTC_OK; }
 
-aotc_status cuda_probe(const aotc_module_desc& module, int32_t ordinal) {
+aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t ordinal, const aotc_module_desc** part) {
   Driver driver;
   CUdevice device;
-  const aotc_cuda_image* image;
+  Image found;
   RT_TRY(load_driver(&driver));
-  return find_device(module, driver, ordinal, &device, &image);
+  RT_TRY(find_device(artifact, driver, ordinal, &device, &found));
+  *part = found.part;
+  return AOTC_OK;
 }
 
-aotc_status cuda_open(const aotc_module_desc& module, int32_t device, const uint8_t* weights, Cuda** out) {
+aotc_status cuda_open(const aotc_module_desc& part, int32_t device, const uint8_t* weights, const uint8_t** weight_at, Cuda** out) {
   Cuda* cuda = take<Cuda>(1);
   if (!cuda) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
-  const aotc_status status = fill(cuda, module, device, weights);
+  const aotc_status status = fill(cuda, part, device, weights, weight_at);
   if (status != AOTC_OK) {
     cuda_close(cuda);
     return status;
@@ -141,7 +192,7 @@ void cuda_close(Cuda* cuda) {
 
 const char* cuda_target(const Cuda& cuda) { return cuda.target; }
 bool cuda_overlaps(const Cuda& cuda) { return cuda.overlaps; }
-const uint8_t* cuda_weights(const Cuda& cuda) { return reinterpret_cast<const uint8_t*>(cuda.weights); }
+uint64_t cuda_weights_bytes(const Cuda& cuda) { return cuda.weights_bytes; }
 
 aotc_status cuda_alive(const Cuda& cuda) {
   const CUresult lost = load_acquire(&cuda.lost);

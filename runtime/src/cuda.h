@@ -11,17 +11,18 @@ namespace aotc::rt {
 
 struct Cuda;  ///< a model on its device
 
-/// Whether GPU `device` of this machine can run one of the images. INCOMPATIBLE with a reason; DEVICE when the driver fails.
-aotc_status cuda_probe(const aotc_module_desc& module, int32_t device);
+/// The part of an artifact that GPU `device` of this machine runs best. INCOMPATIBLE with a reason; DEVICE when the driver fails.
+aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t device, const aotc_module_desc** part);
 
-/// Retains the primary context, loads the image, uploads the weights. The current context stays as it was.
-aotc_status cuda_open(const aotc_module_desc& module, int32_t device, const uint8_t* weights, Cuda** out);
+/// Retains the primary context, loads the part's image, uploads its weights and writes where they are (n_weights). The current context
+/// stays as it was.
+aotc_status cuda_open(const aotc_module_desc& module, int32_t device, const uint8_t* weights, const uint8_t** weight_at, Cuda** out);
 void cuda_close(Cuda* cuda);
 
 /// Whether its kernels wait for the step before themselves.
 bool cuda_overlaps(const Cuda& cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
-const uint8_t* cuda_weights(const Cuda& cuda);
+uint64_t cuda_weights_bytes(const Cuda& cuda);
 
 /// DEVICE_LOST once the device was lost; else OK.
 aotc_status cuda_alive(const Cuda& cuda);

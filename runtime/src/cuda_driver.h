@@ -146,6 +146,7 @@ struct Cuda {
   CUmodule module;
   CUfunction* functions;
   CUdeviceptr weights;
+  uint64_t weights_bytes;
   bool overlaps;  ///< the code is of an architecture whose kernels wait for the step before themselves
   CUresult lost;  ///< the error after which nothing works; atomic
   char target[16];

@@ -101,21 +101,64 @@ void model_free(aotc_model* model) {
   }
   for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
   free(model->state_dims);
+  free(model->weight_at);
   free(model->variants);
   free(model->dims);
   free(model);
 }
 
-int32_t resolve_device(const aotc_module_desc& module, int32_t device) {
-  return device != AOTC_DEFAULT_DEVICE ? device : is_gpu(module) ? 0 : AOTC_HOST;
+const aotc_module_desc* cpu_part(const aotc_module_desc& artifact) {
+  for (const aotc_module_desc* part = &artifact; part; part = part->next)
+    if (!is_gpu(*part)) return part;
+  return nullptr;
 }
 
-aotc_status check_device(const aotc_module_desc& module, int32_t device) {
-  if (!is_gpu(module) && device != AOTC_HOST)
-    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_HOST (-1), not %d", device);
-  if (is_gpu(module) && device < 0)
-    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on a GPU: device must be a GPU's ordinal, not %d", device);
+bool has_gpu_part(const aotc_module_desc& artifact) {
+  for (const aotc_module_desc* part = &artifact; part; part = part->next)
+    if (is_gpu(*part)) return true;
+  return false;
+}
+
+/// The code of a CPU part for this machine; null with a failure.
+const aotc_isa_table* cpu_code(const aotc_module_desc& part) { return select_isa(part.isas, part.n_isas, cpu_features(kHardware)); }
+
+/// The device for AOTC_DEFAULT_DEVICE of an artifact with code for GPUs and for CPUs: GPU 0 where it can run there, else the CPU.
+aotc_status choose_default(const aotc_module_desc& artifact, const aotc_model_options* options, int32_t* device,
+                           const aotc_module_desc** part) {
+  *device = 0;
+  if (cuda_probe(artifact, 0, part) == AOTC_OK) return AOTC_OK;
+  char why[512] = "";
+  Text text{why, why + sizeof why};
+  text.add("%s", last_error());
+  *device = AOTC_HOST;
+  *part = cpu_part(artifact);
+  if (!cpu_code(**part)) {
+    char cpu[400] = "";
+    Text{cpu, cpu + sizeof cpu}.add("%s", last_error());
+    return fail(AOTC_INCOMPATIBLE, "%s; and %s", why, cpu);
+  }
+  char line[600] = "";
+  Text{line, line + sizeof line}.add("the code for CPUs is taken: %s", why);
+  if (options) log(*options, line);
   return AOTC_OK;
+}
+
+/// The part of the artifact for *device, which is resolved. options: to log to, may be null.
+aotc_status choose_part(const aotc_module_desc& artifact, const aotc_model_options* options, int32_t* device,
+                        const aotc_module_desc** part) {
+  const aotc_module_desc* const cpu = cpu_part(artifact);
+  const bool gpu = has_gpu_part(artifact);
+  if (*device == AOTC_DEFAULT_DEVICE) {
+    if (cpu && gpu) return choose_default(artifact, options, device, part);
+    *device = gpu ? 0 : AOTC_HOST;
+  }
+  if (!gpu && *device != AOTC_HOST)
+    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_HOST (-1), not %d", *device);
+  if (*device < 0 && (!cpu || *device != AOTC_HOST))
+    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on a GPU: device must be a GPU's ordinal, not %d", *device);
+  if (*device >= 0) return cuda_probe(artifact, *device, part);
+  *part = cpu;
+  return cpu_code(*cpu) ? AOTC_OK : AOTC_INCOMPATIBLE;
 }
 
 aotc_status check_format(const aotc_module_desc& module) {
@@ -124,23 +167,37 @@ aotc_status check_format(const aotc_module_desc& module) {
   return AOTC_OK;
 }
 
-aotc_status fill(aotc_model* model, const aotc_model_options& options) {
-  const aotc_module_desc& module = *model->module;
-  RT_TRY(check_device(module, model->device));
-  RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));
-  RT_TRY(check_format(module));
-  if (!is_gpu(module)) RT_TRY(choose_isa(module, options, &model->isa));
-  if (!survey(module, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
-  RT_TRY(weights_open(module, options, &model->weights));
-  model->weights_bytes = module.weights_bytes;
-  model->weights_base = model->weights.data;
-  if (!is_gpu(module)) {
-    if (!(options.flags & AOTC_MODEL_LAZY_WEIGHTS)) weights_map_pages(model->weights, module.weights_bytes);
+/// Where each weight is, once it is known. map_pages: those of a CPU are to be in memory.
+aotc_status place_weights(aotc_model* model, bool map_pages) {
+  const aotc_module_desc& part = *model->module;
+  model->weight_at = take<const uint8_t*>(part.n_weights);
+  if (!model->weight_at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (is_gpu(part)) {
+    RT_TRY(cuda_open(part, model->device, model->weights.data, model->weight_at, &model->cuda));
+    model->weights_bytes = cuda_weights_bytes(*model->cuda);
     return AOTC_OK;
   }
-  RT_TRY(cuda_open(module, model->device, model->weights.data, &model->cuda));
-  model->weights_base = cuda_weights(*model->cuda);
+  uint64_t begin = UINT64_MAX, end = 0;  // what of the blob is this part's
+  for (uint32_t i = 0; i < part.n_weights; ++i) {
+    const aotc_weight_desc& w = part.weights[i];
+    model->weight_at[i] = model->weights.data + w.offset;
+    begin = w.offset < begin ? w.offset : begin;
+    end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
+  }
+  if (map_pages) weights_map_pages(model->weights, begin, end);
+  model->weights_bytes = part.weights_bytes;
   return AOTC_OK;
+}
+
+aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc_model_options& options) {
+  RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));
+  RT_TRY(check_format(artifact));
+  RT_TRY(choose_part(artifact, &options, &model->device, &model->module));
+  const aotc_module_desc& part = *model->module;
+  if (!is_gpu(part)) RT_TRY(choose_isa(part, options, &model->isa));
+  if (!survey(part, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  RT_TRY(weights_open(part, options, &model->weights));
+  return place_weights(model, !(options.flags & AOTC_MODEL_LAZY_WEIGHTS));
 }
 
 }  // namespace
@@ -157,15 +214,13 @@ aotc_status read_options(const char* what, const void* from, size_t known, void*
   return AOTC_OK;
 }
 
-aotc_status probe(const aotc_module_desc& module, int32_t device) {
-  device = resolve_device(module, device);
-  RT_TRY(check_device(module, device));
-  RT_TRY(check_format(module));
-  if (is_gpu(module)) return cuda_probe(module, device);
-  return select_isa(module.isas, module.n_isas, cpu_features(kHardware)) ? AOTC_OK : AOTC_INCOMPATIBLE;
+aotc_status probe(const aotc_module_desc& artifact, int32_t device) {
+  const aotc_module_desc* part;
+  RT_TRY(check_format(artifact));
+  return choose_part(artifact, nullptr, &device, &part);
 }
 
-aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* given, aotc_model** out) {
+aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
   if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS))
@@ -177,11 +232,11 @@ aotc_status model_create(const aotc_module_desc& module, const aotc_model_option
   }
   aotc_model* model = take<aotc_model>(1);
   if (!model) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
-  model->module = &module;
-  model->device = resolve_device(module, options.device);
+  model->module = &artifact;  // until the part is chosen
+  model->device = options.device;
   model->allocator = allocator;
   model->references = 1;
-  const aotc_status status = fill(model, options);
+  const aotc_status status = fill(model, artifact, options);
   if (status != AOTC_OK) {
     model_free(model);
     return status;

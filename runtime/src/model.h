@@ -25,18 +25,18 @@ struct Cuda;
 }  // namespace aotc::rt
 
 struct aotc_model {
-  const aotc_module_desc* module;
-  const aotc_isa_table* isa;  ///< null for a GPU artifact
+  const aotc_module_desc* module;  ///< the part of the artifact for this device
+  const aotc_isa_table* isa;       ///< null for a GPU artifact
   aotc::rt::VariantInfo* variants;
   uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
-  uint32_t total_steps;   ///< of all variants
-  uint32_t n_io_dims;     ///< dimensions of all inputs, then of all outputs
-  aotc_dim* dims;         ///< public form of module->dims
-  aotc_dim** state_dims;  ///< per state
-  uint64_t weights_bytes;
+  uint32_t total_steps;    ///< of all variants
+  uint32_t n_io_dims;      ///< dimensions of all inputs, then of all outputs
+  aotc_dim* dims;          ///< public form of module->dims
+  aotc_dim** state_dims;   ///< per state
+  uint64_t weights_bytes;  ///< on the device
   aotc::rt::Weights weights;
-  const uint8_t* weights_base;  ///< of the blob, on the model's device
-  aotc_allocator allocator;     ///< alloc null: the runtime's own
+  const uint8_t** weight_at;  ///< per weight, on the model's device
+  aotc_allocator allocator;   ///< alloc null: the runtime's own
   int32_t device;
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context
@@ -44,8 +44,8 @@ struct aotc_model {
 
 namespace aotc::rt {
 
-aotc_status probe(const aotc_module_desc& module, int32_t device);
-aotc_status model_create(const aotc_module_desc& module, const aotc_model_options* options, aotc_model** out);
+aotc_status probe(const aotc_module_desc& artifact, int32_t device);
+aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_options* options, aotc_model** out);
 void model_retain(aotc_model* model);
 void model_release(aotc_model* model);
 /// A large block on the model's device, for `what`. On a GPU within a CudaScope.

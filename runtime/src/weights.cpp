@@ -54,14 +54,14 @@ aotc_status weights_open(const aotc_module_desc& module, const aotc_model_option
   return status;
 }
 
-void weights_map_pages(const Weights& weights, uint64_t bytes) {
+void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end) {
   constexpr uintptr_t kPage = 4096;
   constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, of Linux 5.14; older C libraries do not name it
-  if (bytes == 0) return;
+  if (begin >= end) return;
   const int saved = errno;
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(weights.data) & ~(kPage - 1), end = reinterpret_cast<uintptr_t>(weights.data) + bytes;
-  void* first = reinterpret_cast<void*>(begin);
-  if (madvise(first, end - begin, kPopulateRead) != 0) madvise(first, end - begin, MADV_WILLNEED);
+  const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data), from = (data + begin) & ~(kPage - 1);
+  void* first = reinterpret_cast<void*>(from);
+  if (madvise(first, data + end - from, kPopulateRead) != 0) madvise(first, data + end - from, MADV_WILLNEED);
   errno = saved;
 }
 

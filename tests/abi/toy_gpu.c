@@ -1,5 +1,5 @@
-/* A GPU artifact written by hand: y = x * table[idx] (x f32 [batch, 8], idx i64 [batch], table: 4 weights), zeros = 0 [batch], state
- * "runs" i64 [] counts. Its kernels are in fake_cuda.c. */
+/* With TOY_CPU_PART it has code for CPUs too. A GPU artifact written by hand: y = x * table[idx] (x f32 [batch, 8], idx i64 [batch], table:
+ * 4 weights), zeros = 0 [batch], state "runs" i64 [] counts. Its kernels are in fake_cuda.c. */
 #include "aotc/detail/plan_format.h"
 #include "aotc/dtype.h"
 
@@ -67,8 +67,83 @@ static const struct {
 static const aotc_weight_desc weights[] = {{"table", 0, 16}, {"start", 16, 8}};
 static const aotc_state_desc states[] = {{"runs", AOTC_DTYPE_I64, 0, 0, 1, 8}};
 static const char image[] = "cubin";
-static const aotc_cuda_image images[] = {{8, 0, 0, image, sizeof image}, {9, 0, 'a', image, sizeof image}};
+static const aotc_cuda_image images[] = {{8, 0, 0, image, sizeof image, 0}, {9, 0, 'a', image, sizeof image, 0}};
 static const aotc_cuda_kernel kernels[] = {{"scale", 64 * 1024}, {"count", 0}};
+
+#ifdef TOY_CPU_PART
+static void scale_cpu(const aotc_kargs* a, int64_t begin, int64_t end) {
+  const float *x = (const float*)a->ptr[0], *by = (const float*)a->ptr[2];
+  const int64_t* idx = (const int64_t*)a->ptr[1];
+  (void)begin, (void)end;
+  for (int64_t i = 0; i < a->size[0] * 8; ++i) {
+    const int64_t row = idx[i / 8];
+    if (row < 0 || row >= a->size[1])
+      *a->fault = AOTC_FAULT_INDEX;
+    else
+      ((float*)a->ptr[3])[i] = x[i] * by[row];
+  }
+}
+static void count_cpu(const aotc_kargs* a, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  ++*(int64_t*)a->ptr[0];
+}
+static const aotc_kernel_fn cpu_kernels[] = {scale_cpu, count_cpu};
+static const aotc_isa_table cpu_isas[] = {{AOTC_ISA_AVX2, TOY_CPU_NEEDS, cpu_kernels, 0}};
+static const aotc_step cpu_steps[] = {
+    {AOTC_STEP_CPU, 1, 7, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "runs"},
+    {AOTC_STEP_CPU, 0, 0, 4, 0, 2, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "scale"},
+    {AOTC_STEP_COPY, -1, 4, 2, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "y"},
+    {AOTC_STEP_ZERO, -1, 6, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "zeros"},
+};
+static const aotc_variant cpu_variants[] = {{"default", ranges, code, slots, 9, buffers, 7, cpu_steps, 4, args, size_slots, 0, 2, -1}};
+static const aotc_module_desc cpu_part = {
+    .format = AOTC_PLAN_FORMAT,
+    .inputs = inputs,
+    .outputs = outputs,
+    .n_inputs = 2,
+    .n_outputs = 2,
+    .dims = dims,
+    .dim_code = dim_code,
+    .symbols = symbols,
+    .n_symbols = 1,
+    .variants = cpu_variants,
+    .n_variants = 1,
+    .weights = weights,
+    .n_weights = 2,
+    .states = states,
+    .n_states = 1,
+    .isas = cpu_isas,
+    .n_isas = 1,
+    .weights_begin = &blob,
+    .weights_bytes = sizeof blob,
+};
+/* A later architecture's code, and text for the driver's compiler. */
+static const aotc_cuda_image later_images[] = {{10, 0, 'a', image, sizeof image, 0}, {10, 0, 0, image, sizeof image, 1}};
+static const aotc_module_desc later_part = {
+    .format = AOTC_PLAN_FORMAT,
+    .inputs = inputs,
+    .outputs = outputs,
+    .n_inputs = 2,
+    .n_outputs = 2,
+    .dims = dims,
+    .dim_code = dim_code,
+    .symbols = symbols,
+    .n_symbols = 1,
+    .variants = variants,
+    .n_variants = 1,
+    .weights = weights,
+    .n_weights = 2,
+    .states = states,
+    .n_states = 1,
+    .cuda_images = later_images,
+    .n_cuda_images = 2,
+    .cuda_kernels = kernels,
+    .n_cuda_kernels = 2,
+    .weights_begin = &blob,
+    .weights_bytes = sizeof blob,
+    .next = &cpu_part,
+};
+#endif
 
 const aotc_module_desc aotc_module = {
     .format = AOTC_PLAN_FORMAT,
@@ -93,4 +168,7 @@ const aotc_module_desc aotc_module = {
     .n_cuda_kernels = 2,
     .weights_begin = &blob,
     .weights_bytes = sizeof blob,
+#ifdef TOY_CPU_PART
+    .next = &later_part,
+#endif
 };

@@ -4,6 +4,7 @@ bytes twice, are shown by inspect and explain, and their probe refuses politely.
     gpu_build.py --aotc BIN --work DIR --gate LINK_GATE [case ...]
 """
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from binding import Artifact, Failure
 
 CASES = ["pointwise_dynamic", "reduce_odd_rows", "mlp_dynamic", "mlp_bf16", "embedding_dynamic", "wide_segments"]
 INCOMPATIBLE, DEVICE = 3, 7
+RUNS = "this machine can run it"
 
 
 def run(*cmd):
@@ -30,7 +32,47 @@ def probe(path):
     except Failure as f:
         assert f.status in (INCOMPATIBLE, DEVICE) and ("CUDA" in str(f) or "GPU" in str(f)), str(f)
         return str(f)
-    return "this machine can run it"
+    return RUNS
+
+
+def several(o):
+    """One artifact for two GPU architectures, later GPUs and CPUs: all of it is shown, what is stored alike stands once, and a machine without a
+    GPU runs it, with the results of an artifact for CPUs alone."""
+    pt2, so, alone = (os.path.join(o.work, n) for n in ("mlp_dynamic.pt2", "several.so", "alone.so"))
+    report = json.loads(run(o.aotc, "build", pt2, "--cpu", "avx2", "--cuda", "sm_80,sm_90a", "--ptx", "--mode", "reduce-overhead", "-o", so, "--json"))
+    assert report["target"] == "sm_80,sm_90a,compute_90,avx2", report["target"]
+    assert [p["target"] for p in report["parts"]] == ["sm_90a", "compute_90", "avx2"], report["parts"]
+    each = [report["weights_bytes"]] + [p["weights_bytes"] for p in report["parts"]]
+    assert max(each) <= report["blob_bytes"] < 3 * max(each), (each, report["blob_bytes"])
+    told = run(o.aotc, "inspect", so)
+    for text in ("sm_80,sm_90a,compute_90,avx2", "sm_90a: weights", "avx2: weights", "avx2 for a CPU with", "graphs          true"):
+        assert text in told, (text, told)
+    told = run(o.aotc, "explain", so)
+    for text in ("==== sm_80 ====", "==== sm_90a ====", "==== compute_90 ====", "==== avx2 ===="):
+        assert text in told, text
+    gate = subprocess.run([o.gate, so], capture_output=True, text=True)
+    assert gate.returncode == 0, gate.stderr
+    run(o.aotc, "build", pt2, "--cpu", "avx2", "-o", alone, "--quiet")
+    verified = json.loads(run(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert verified["pass"], verified
+    apart = json.loads(run(o.aotc, "verify", alone, "--against", pt2, "--json"))
+    if probe(os.path.join(o.work, "mlp_dynamic.so")) != RUNS:  # else it was the GPU's code
+        assert [x["err_aotc"] for x in verified["outputs"]] == [x["err_aotc"] for x in apart["outputs"]], (verified, apart)
+    print(f"ok   several targets: {each} bytes of weights in {report['blob_bytes']}", flush=True)
+
+
+def several_precisions(o):
+    """--precision auto settles each part by its own estimate: a Hopper GPU multiplies bf16 where AVX-512 keeps float32."""
+    pt2, so = (os.path.join(o.work, n) for n in ("mlp_dynamic.pt2", "several_auto.so"))
+    report = json.loads(run(o.aotc, "build", pt2, "--precision", "auto", "--max-error", "0.5", "--cpu", "avx512", "--cuda", "sm_90a", "-o", so, "--json"))
+    assert [p["target"] for p in report["parts"]] == ["avx512"], report["parts"]
+    gpu, cpu = ({s["why"] for s in r["precision"]["steps"]} for r in (report, report["parts"][0]))
+    assert gpu <= {"faster", "bf16 is not faster"} and cpu == {"bf16 is not faster"}, (gpu, cpu)
+    assert json.loads(run(o.aotc, "inspect", so, "--json"))["precision"] == {"mode": "auto", "max_error": 0.5}
+    assert run(o.aotc, "explain", so).count("precision auto: ") == 2
+    verified = json.loads(run(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert verified["pass"], verified
+    print(f"ok   several targets, --precision auto: {gpu} on the GPU", flush=True)
 
 
 def main():
@@ -64,6 +106,13 @@ def main():
                 sys.exit(77)
             failed += 1
             print("FAIL", name, str(e)[:2000], flush=True)
+    if not o.names:
+        for check in (several, several_precisions):
+            try:
+                check(o)
+            except AssertionError as e:
+                failed += 1
+                print("FAIL", check.__name__, str(e)[:2000], flush=True)
     sys.exit(1 if failed else 0)
 
 

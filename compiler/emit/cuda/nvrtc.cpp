@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/parts.h"
+
 namespace aotc::emit::cuda {
 
 // Declarations of the NVRTC entry points that are used (CUDA Toolkit documentation, NVRTC API reference).
@@ -19,6 +21,8 @@ struct Nvrtc::Functions {
   int (*log)(Program, char*);
   int (*cubin_size)(Program, size_t*);
   int (*cubin)(Program, char*);
+  int (*ptx_size)(Program, size_t*);
+  int (*ptx)(Program, char*);
   int (*destroy)(Program*);
   const char* (*error)(int);
 };
@@ -81,6 +85,8 @@ Result<Nvrtc> Nvrtc::load(const Variables& variables) {
   bind(n.f_->log, "nvrtcGetProgramLog");
   bind(n.f_->cubin_size, "nvrtcGetCUBINSize");
   bind(n.f_->cubin, "nvrtcGetCUBIN");
+  bind(n.f_->ptx_size, "nvrtcGetPTXSize");
+  bind(n.f_->ptx, "nvrtcGetPTX");
   bind(n.f_->destroy, "nvrtcDestroyProgram");
   bind(n.f_->error, "nvrtcGetErrorString");
   if (!all) return Result<Nvrtc>::fail("the NVRTC library lacks nvrtcGetCUBIN: CUDA 11.2 or newer is needed");
@@ -115,9 +121,10 @@ std::vector<std::byte> Nvrtc::compile(const std::string& source, const std::stri
         .note("--keep DIR leaves the source; an unknown architecture is named in the log above");
   }
   size_t bytes = 0;
-  f_->cubin_size(program, &bytes);
+  const bool ptx = is_ptx(sm);
+  (ptx ? f_->ptx_size : f_->cubin_size)(program, &bytes);
   std::vector<std::byte> cubin(bytes);
-  f_->cubin(program, reinterpret_cast<char*>(cubin.data()));
+  (ptx ? f_->ptx : f_->cubin)(program, reinterpret_cast<char*>(cubin.data()));
   f_->destroy(&program);
   if (cubin.empty())
     throw Diagnostic(ExitCode::toolchain, Loc{name, "", "", ""}, "NVRTC gave no machine code for " + sm)

@@ -23,7 +23,8 @@ class Nvrtc {
   ~Nvrtc();
 
   std::string version() const;  ///< "13.0"
-  /// `sm`: "sm_90a". Throws Diagnostic (toolchain) with NVRTC's log and the source's first lines when the code does not compile.
+  /// `sm`: "sm_90a", or "compute_90" for PTX, which ends with a zero. Throws Diagnostic (toolchain) with NVRTC's log and the source's first
+  /// lines when the code does not compile.
   std::vector<std::byte> compile(const std::string& source, const std::string& name, const std::vector<SourceFile>& headers,
                                  const std::string& sm) const;
 

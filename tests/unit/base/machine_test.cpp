@@ -4,7 +4,7 @@
 
 using namespace aotc;
 
-TEST_CASE("every GPU architecture has all that estimates ask for; several take the least of what limits them") {
+TEST_CASE("every GPU architecture has all that estimates ask for") {
   for (const char* sm : {"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
     INFO(sm);
     const Machine m = machine_of(std::string(sm));
@@ -16,8 +16,5 @@ TEST_CASE("every GPU architecture has all that estimates ask for; several take t
     CHECK(m.str().find(m.name()) == 0);
   }
   CHECK(machine_of(std::string("sm_90")).bytes_per_ns > machine_of(std::string("sm_89")).bytes_per_ns);
-  const Machine both = machine_of(parse_cuda_target("sm_89,sm_90"));
-  CHECK(both.bytes_per_ns == machine_of(std::string("sm_89")).bytes_per_ns);
-  CHECK(both.shared_bytes == machine_of(std::string("sm_89")).shared_bytes);
   CHECK(machine_of(std::string("sm_89")).str() != machine_of(std::string("sm_90")).str());
 }

@@ -2,6 +2,8 @@
 
 #include "aotc/detail/cpu_features.h"
 #include "base/diagnostic.h"
+#include "base/machine.h"
+#include "base/parts.h"
 #include "base/target.h"
 
 using namespace aotc;
@@ -32,4 +34,23 @@ TEST_CASE("cuda targets") {
   CHECK(parse_cuda_target("sm_90a,sm_80").str() == "sm_90a,sm_80");
   CHECK(parse_cuda_target("sm_90").is_gpu());
   for (const char* bad : {"", "90", "sm_", "sm_9", "sm_x0", "sm_90b"}) CHECK_THROWS_AS(parse_cuda_target(bad), Diagnostic);
+}
+
+TEST_CASE("the parts of a target: every GPU architecture, PTX of the newest, then CPUs") {
+  Target t = parse_cpu_target("avx2,avx512");
+  t.sms = parse_cuda_target("sm_80,sm_90a").sms;
+  t.threads = 3;
+  add_ptx(t);
+  std::vector<std::string> names;
+  for (const Target& part : parts_of(t)) {
+    names.push_back(part.str());
+    CHECK(part.threads == 3);
+    CHECK(part.is_gpu() == part.isas.empty());
+    const Machine m = machine_of(part);
+    CHECK(m.hopper == (part.str() == "sm_90a"));
+  }
+  CHECK(names == std::vector<std::string>{"sm_80", "sm_90a", "compute_90", "avx2,avx512"});
+  CHECK(is_ptx("compute_90"));
+  CHECK_FALSE(is_ptx("sm_90a"));
+  CHECK_THROWS_AS(machine_of(t), InternalError);
 }

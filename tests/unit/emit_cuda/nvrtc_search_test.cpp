@@ -131,7 +131,7 @@ TEST_CASE("a file that is no library is passed over, builtins beside NVRTC are f
                                     "}\n");
   std::string aliases;
   for (const char* name : {"CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN",
-                           "DestroyProgram", "GetErrorString"})
+                           "GetPTXSize", "GetPTX", "DestroyProgram", "GetErrorString"})
     aliases += std::string(" -Wl,--defsym=nvrtc") + name + "=f";
   const std::string stub = t.at("home/lib64/libnvrtc.so.12");
   fs::create_directories(fs::path(stub).parent_path());

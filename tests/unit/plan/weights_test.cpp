@@ -3,7 +3,7 @@
 
 #include "aotc/detail/library_abi.h"
 #include "kernels/cpu/pack.h"
-#include "plan/weights.h"
+#include "plan/blob.h"
 #include "unit/plan/stored.h"
 
 using namespace aotc;
@@ -161,4 +161,33 @@ TEST_CASE("equal bytes are stored once") {
   WeightTable t(all);
   CHECK(t.add(a) == t.add(b));
   CHECK(t.weights().size() == 1);
+}
+
+TEST_CASE("several plan sets share a blob: what is stored alike stands once, one set keeps its own places") {
+  IdVec<ConstId, ConstData> first, second;  // as two readings of one archive
+  WeightTable a(first), b(second);
+  for (int salt : {1, 2, 3}) a.add(add_constant(first, DType::f32, {40 * salt, 30}, salt));
+  for (int salt : {2, 3, 9}) b.add(add_constant(second, DType::f32, {40 * salt, 30}, salt));
+  std::vector<Weight> of_a = a.weights(), of_b = b.weights();
+  SharedBlob alone, both;
+  alone.add(of_a, first);
+  CHECK(alone.bytes() == a.blob_bytes());
+  for (size_t i = 0; i < of_a.size(); ++i) CHECK(of_a[i].offset == a.weights()[i].offset);
+  both.add(of_a, first);
+  both.add(of_b, second);
+  CHECK(of_b[0].offset == of_a[1].offset);
+  CHECK(of_b[1].offset == of_a[2].offset);
+  CHECK(of_b[2].offset >= a.blob_bytes());
+  CHECK(both.bytes() == of_b[2].offset + of_b[2].bytes);
+  std::vector<std::byte> blob(both.bytes(), std::byte{0x5a});
+  both.write(blob, 2);
+  const auto stands = [&](const Weight& w, const IdVec<ConstId, ConstData>& all) {
+    return std::memcmp(blob.data() + w.offset, all[w.source].data, w.bytes) == 0;
+  };
+  for (const Weight& w : of_a) CHECK(stands(w, first));
+  for (const Weight& w : of_b) CHECK(stands(w, second));
+  SharedBlob none;
+  std::vector<Weight> nothing;
+  none.add(nothing, first);
+  CHECK(none.bytes() == 0);
 }

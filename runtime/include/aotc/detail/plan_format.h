@@ -169,6 +169,7 @@ typedef struct aotc_cuda_image {
   char arch_suffix;
   const void* cubin;
   uint64_t bytes;
+  int32_t is_ptx; /* not 0: text, zero-terminated, that the driver compiles for this architecture and later ones */
 } aotc_cuda_image;
 typedef struct aotc_cuda_kernel {
   const char* name;
@@ -207,6 +208,9 @@ typedef struct aotc_module_desc {
   uint64_t weights_bytes;
   const char* weights_file; /* file name beside the .so (blob, then aotc_weights_trailer of blob_hash.h), or NULL */
   uint64_t weights_hash;    /* aotc_blob_hash of the blob (detail/blob_hash.h), checked for a file */
+  /* The same model for another kind of machine, or NULL: the same interface and blob, its own plans and code; metadata with the first. Of
+   * GPU architectures the best image of all parts is taken; at most one part has code for CPUs. */
+  const struct aotc_module_desc* next;
 } aotc_module_desc;
 
 /* Defined by the generated tables, read by the linked-in runtime. Hidden. */

@@ -1,0 +1,17 @@
+#pragma once
+// An artifact for several kinds of machine.
+#include <vector>
+
+#include "base/target.h"
+
+namespace aotc {
+
+/// The kinds of machine that an artifact of this target has plans and code of their own for, a target each: every GPU architecture, then
+/// CPUs.
+std::vector<Target> parts_of(const Target& target);
+/// Adds PTX of the newest architecture ("compute_90"), which the driver of a later GPU compiles.
+void add_ptx(Target& target);
+/// Whether the code of a GPU architecture is PTX.
+bool is_ptx(std::string_view sm);
+
+}  // namespace aotc

@@ -1,0 +1,151 @@
+#include "pipeline/tuning.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/parts.h"
+#include "emit/toolchain.h"
+#include "pipeline/measuring.h"
+#include "pipeline/stages.h"
+#include "pipeline/work_dir.h"
+#include "plan/verify.h"
+
+namespace aotc::pipeline {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
+  std::vector<std::vector<plan::SymRange>> out;
+  for (const import::VariantRange& v : f.variants) {
+    std::vector<plan::SymRange> ranges;
+    bool any = true;
+    for (const auto& [sym, d] : v.ranges) {
+      // The operators may have narrowed the archive's ranges.
+      const SymInfo& i = f.graph.syms[sym];
+      ranges.push_back({sym, std::max(d.min, i.min), std::min(d.max.value_or(kInf), i.max), d.multiple_of});
+      any = any && ranges.back().min <= ranges.back().max;
+    }
+    if (any) out.push_back(std::move(ranges));
+  }
+  return out;
+}
+
+namespace {
+
+/// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
+search::TuningDb load_tuning(const std::string& path, bool given, const Warn& warn) {
+  if (given) return search::TuningDb::load(path);
+  try {
+    if (!path.empty()) return search::TuningDb::load(path);
+  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}; it counts as empty", path, d.message())); }
+  return {};
+}
+
+/// Whether what is measured can be kept there; a warning says why not. The artifact has the measured choices in any case.
+bool can_keep(const std::string& path, const Warn& warn) {
+  if (path.empty()) return warn("there is no folder for the tuning database (HOME is not set): what is measured is not kept"), false;
+  std::error_code ec;
+  fs::create_directories(fs::path(path).parent_path(), ec);
+  try {
+    const std::string probe = path + ".probe";
+    emit::write_file(probe, "");
+    fs::remove(probe, ec);
+    return true;
+  } catch (const Diagnostic&) {
+    warn(path + " cannot be written: what is measured goes into the artifact, but is not kept (--tuning-db names another file)");
+    return false;
+  }
+}
+
+Diagnostic missed(const std::string& path, const Machine& machine, const std::vector<search::Unmeasured>& missing) {
+  Diagnostic d(
+      ExitCode::bad_input, Loc{path, "", "", ""},
+      fmt::format("has no measurement of {} kernel contract{} for {}", missing.size(), missing.size() == 1 ? "" : "s", machine.str()));
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(missing.size(), kShown); ++i) d.note(missing[i].contract);
+  if (missing.size() > kShown) d.note(fmt::format("and {} more", missing.size() - kShown));
+  d.note("aotc tune fills it, on the machine or with --remote HOST; without --error-on-tuning-miss the cost model decides");
+  return d;
+}
+
+}  // namespace
+
+json not_measured(const std::vector<search::Unmeasured>& missing) {
+  json out = json::array();
+  for (const search::Unmeasured& u : missing) out.push_back({{"contract", u.contract}, {"why", u.why}});
+  return out;
+}
+
+search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Target& target, const Machine& machine,
+                                   const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+  if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return {};
+  const std::string cache = emit::user_cache_dir();
+  const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
+  search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
+  clock.phase(o.mode.searches ? "tune" : "read " + fs::path(path).filename().string());
+  const bool keep = o.mode.searches && can_keep(path, warn);
+  search::TuneOptions options;
+  std::unique_ptr<search::Measurer> measurer;
+  if (o.mode.searches) {
+    search::WorkerCommand worker;
+    if (!o.remote.empty()) {
+      Result<search::WorkerCommand> there = search::worker_on(o.remote);
+      if (!there) throw Diagnostic(ExitCode::io, {}, "--remote: " + there.why());
+      worker = std::move(*there);
+    }
+    const std::string why = cannot_measure(machine, worker);
+    if (why.empty())
+      measurer = make_measurer(f.graph, f.module, {target_of(target, machine), machine, work_dir, worker, o.jobs});
+    else
+      warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
+  }
+  options.machine = machine;
+  options.measurer = measurer.get();
+  options.budget_s = o.tune_budget_s;
+  options.progress = events.progress;
+  std::vector<SymTable> tables;
+  for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
+  if (tables.empty()) tables.push_back(f.module.syms);
+  search::TuneResult result = search::tune(f.module, tables, options, db);
+  try {
+    if (keep) db.save(path);
+  } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
+  if (o.error_on_tuning_miss && !result.missing.empty()) throw missed(path, machine, result.missing);
+  if (o.mode.searches && options.measurer && !result.missing.empty())
+    warn(fmt::format(
+        "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
+        "measured",
+        result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract, result.missing.front().why));
+  return result;
+}
+
+json tune(const BuildOptions& given, const Events& events) {
+  BuildOptions o = given;
+  o.mode.searches = true;
+  if (o.jobs <= 0) o.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<PhaseTime> times;
+  json report = {{"parts", json::array()}, {"warnings", json::array()}};
+  const Warn warn = [&](const std::string& line) {
+    report["warnings"].push_back(line);
+    if (events.warning) events.warning(line);
+  };
+  const WorkDir scratch(fs::temp_directory_path() / "tune.so");
+  if (events.work_dir) events.work_dir(scratch.str());
+  for (const FrontOptions& front : parts_of(o.front)) {
+    Stages stages(front, events);
+    const Front f = run_front(front, events, stages, &times);
+    const Machine machine = machine_of(front.target);
+    PhaseClock clock(events, &times);
+    const search::TuneResult result = tuned_decisions(o, f, front.target, machine, scratch.str(), clock, events, warn);
+    report["parts"].push_back({{"target", front.target.str()},
+                               {"machine", machine.str()},
+                               {"tuned", result.tuned.size()},
+                               {"missing", not_measured(result.missing)}});
+  }
+  return report;
+}
+
+}  // namespace aotc::pipeline
