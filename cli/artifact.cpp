@@ -87,13 +87,21 @@ void ArtifactFile::check(aotc_status status, const char* what) const {
 
 nlohmann::json ArtifactFile::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
 
-Artifact::Artifact(const std::string& path, bool check_weights) : ArtifactFile(path, check_weights) {
-  check(api().model_create(nullptr, &model_), "cannot be used here");
+Artifact::Artifact(const std::string& path, bool check_weights, int32_t device) : ArtifactFile(path, check_weights) {
+  aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
+  options.device = device;
+  check(api().model_create(&options, &model_), "cannot be used here");
   inputs_ = describe(AOTC_INPUT);
   outputs_ = describe(AOTC_OUTPUT);
 }
 
 Artifact::~Artifact() { api().model_destroy(model_); }
+
+aotc_model_info Artifact::info() const {
+  aotc_model_info i = AOTC_MODEL_INFO_INIT;
+  check(api().model_get_info(model_, &i), "model_get_info");
+  return i;
+}
 
 std::vector<Io> Artifact::describe(int32_t kind) const {
   std::vector<Io> all;
@@ -114,10 +122,11 @@ std::vector<Io> Artifact::describe(int32_t kind) const {
   return all;
 }
 
-Session::Session(const Artifact& artifact, int threads, uint32_t flags) : artifact_(artifact) {
+Session::Session(const Artifact& artifact, int threads, uint32_t flags, search::Device* device) : artifact_(artifact), device_(device) {
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.num_threads = threads;
   options.flags = flags;
+  if (device) options.stream = device->stream();
   artifact.check(artifact.api().context_create(artifact.model(), &options, &context_), "context_create");
 }
 Session::~Session() { artifact_.api().context_destroy(context_); }
@@ -141,7 +150,22 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
     t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
     out_.push_back(view(t));
   }
+  if (!device_) return;
+  for (std::vector<aotc_tensor>* side : {&in_, &out_})
+    for (aotc_tensor& t : *side) {
+      void* const there = device_->allocate(t.byte_size);
+      if (side == &in_) device_->write(there, t.data, t.byte_size);
+      t.data = there;
+      t.device = device_->ordinal();
+    }
 }
+
+const std::vector<HostTensor>& Session::outputs() {
+  for (size_t i = 0; device_ && i < outputs_.size(); ++i) device_->read(outputs_[i].bytes.data(), out_[i].data, out_[i].byte_size);
+  return outputs_;
+}
+
+void Session::wait() { artifact_.check(artifact_.api().synchronize(context_), "run"); }
 
 bool Session::accepts(const std::vector<HostTensor>& inputs) const {
   std::vector<aotc_tensor> in;

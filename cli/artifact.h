@@ -9,6 +9,7 @@
 
 #include "aotc/seal.h"
 #include "graph/interp.h"
+#include "search/device.h"
 
 namespace aotc::cli {
 
@@ -61,10 +62,12 @@ class ArtifactFile {
 /// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public ArtifactFile {
  public:
-  explicit Artifact(const std::string& path, bool check_weights = false);
+  /// device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number.
+  explicit Artifact(const std::string& path, bool check_weights = false, int32_t device = AOTC_DEFAULT_DEVICE);
   ~Artifact();
 
   aotc_model* model() const { return model_; }
+  aotc_model_info info() const;
   const std::vector<Io>& inputs() const { return inputs_; }
   const std::vector<Io>& outputs() const { return outputs_; }
 
@@ -74,11 +77,12 @@ class Artifact : public ArtifactFile {
   std::vector<Io> inputs_, outputs_;
 };
 
-/// One context with outputs of its own. Bind inputs once, run many times.
+/// One context with outputs of its own. Bind inputs once, run many times. With a device its tensors lie there and runs are queued on its
+/// stream.
 class Session {
  public:
   /// flags: AOTC_CONTEXT_*
-  Session(const Artifact& artifact, int threads, uint32_t flags = 0);
+  Session(const Artifact& artifact, int threads, uint32_t flags = 0, search::Device* device = nullptr);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -87,8 +91,9 @@ class Session {
   void bind(const std::vector<HostTensor>& inputs);
   /// Whether the model takes inputs of these shapes; their data are not looked at.
   bool accepts(const std::vector<HostTensor>& inputs) const;
-  void run();  ///< throws Diagnostic when the artifact refuses
-  const std::vector<HostTensor>& outputs() const { return outputs_; }
+  void run();   ///< throws Diagnostic when the artifact refuses
+  void wait();  ///< for what was queued; throws as run
+  const std::vector<HostTensor>& outputs();
   /// The current content of every state, in the metadata's order.
   std::vector<HostTensor> states() const;
   void reset_states();
@@ -98,6 +103,7 @@ class Session {
 
  private:
   const Artifact& artifact_;
+  search::Device* device_;
   aotc_context* context_ = nullptr;
   std::vector<aotc_tensor> in_, out_;
   std::vector<HostTensor> outputs_;

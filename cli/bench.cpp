@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "artifact.h"
@@ -12,11 +10,11 @@
 #include "import/reference.h"
 #include "load_once.h"
 #include "sizes.h"
+#include "stored.h"
+#include "timing.h"
 
 namespace aotc::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kDenormalsMatter = 1.3;  // times; less is noise
 
@@ -27,113 +25,6 @@ struct Options {
   double seconds = 1.0;
   bool profile = false, check_weights = false, flush_denormals = false;
 };
-
-double microseconds(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
-
-double percentile(std::vector<double> sorted, double p) {
-  return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<size_t>(p * static_cast<double>(sorted.size())))];
-}
-
-/// Sizes for an artifact alone: by the names in its own signature.
-std::vector<HostTensor> inputs_without_archive(const Artifact& artifact, const std::map<std::string, int64_t>& given) {
-  std::vector<HostTensor> inputs;
-  for (const Io& io : artifact.inputs()) {
-    HostTensor t;
-    t.dtype = io.dtype;
-    for (const IoDim& d : io.dims) {
-      auto it = given.find(d.symbol);
-      t.dims.push_back(d.value >= 0 ? d.value : it != given.end() ? it->second : std::clamp<int64_t>(8, d.min, d.max));
-    }
-    t.bytes.assign(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)), std::byte{0});
-    // zeros are valid indices and masks; floats get values without denormals so that time is what real data take
-    if (io.dtype == DType::f32)
-      for (int64_t i = 0; i < t.elems(); ++i)
-        reinterpret_cast<float*>(t.bytes.data())[i] = static_cast<float>((i * 2654435761u) % 2048) / 1024.0f - 1.0f;
-    inputs.push_back(std::move(t));
-  }
-  return inputs;
-}
-
-void time_runs(Session& session, double seconds, int least, std::vector<double>& out) {
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  for (int i = 0; i < least || Clock::now() < end; ++i) {
-    const auto t = Clock::now();
-    session.run();
-    out.push_back(microseconds(t));
-  }
-}
-
-nlohmann::json percentiles(std::vector<double>& us) {
-  std::sort(us.begin(), us.end());
-  return {{"p50_us", percentile(us, 0.50)},
-          {"p95_us", percentile(us, 0.95)},
-          {"p99_us", percentile(us, 0.99)},
-          {"min_us", us.front()},
-          {"runs", us.size()}};
-}
-
-/// Runs with the time of every step.
-struct Profile {
-  struct OneRun {
-    double us;                  ///< from outside
-    std::vector<double> steps;  ///< us each
-  };
-  std::vector<OneRun> runs;
-  std::vector<std::string> labels;
-};
-
-void time_steps(Session& session, double seconds, Profile& out) {
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  for (int i = 0; i < 4 || Clock::now() < end; ++i) {
-    const auto t = Clock::now();
-    session.run();
-    Profile::OneRun run{microseconds(t), {}};
-    const std::vector<aotc_profile_step> steps = session.profile();
-    out.labels.resize(steps.size());
-    for (size_t s = 0; s < steps.size(); ++s) {
-      run.steps.push_back(static_cast<double>(steps[s].ns) / 1e3);
-      out.labels[s] = steps[s].label ? steps[s].label : "";
-    }
-    if (i >= 1) out.runs.push_back(std::move(run));  // the first after something else ran
-  }
-}
-
-/// The mean of the runs in the middle half by their whole time: every step's share of it, the rest outside of the steps, the slowest first.
-/// They add up, and the whole is close to the median.
-nlohmann::json profile_json(Profile p) {
-  std::sort(p.runs.begin(), p.runs.end(), [](const auto& a, const auto& b) { return a.us < b.us; });
-  const size_t from = p.runs.size() / 4, to = std::max(from + 1, p.runs.size() - from), n = to - from;
-  double whole = 0, inside = 0;
-  std::vector<double> us(p.labels.size(), 0);
-  for (size_t r = from; r < to; ++r) {
-    whole += p.runs[r].us / static_cast<double>(n);
-    for (size_t s = 0; s < us.size(); ++s) us[s] += p.runs[r].steps[s] / static_cast<double>(n);
-  }
-  std::vector<size_t> order(us.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
-  nlohmann::json steps = nlohmann::json::array();
-  for (const size_t s : order) {
-    inside += us[s];
-    steps.push_back({{"step", s}, {"label", p.labels[s]}, {"us", us[s]}, {"share", whole > 0 ? us[s] / whole : 0}});
-  }
-  return {{"statistic", "mean of the middle half of the runs"},
-          {"runs", n},
-          {"run_us", whole},
-          {"outside_us", whole - inside},
-          {"p50_us", p.runs[p.runs.size() / 2].us},
-          {"steps", steps}};
-}
-
-void print_profile(const nlohmann::json& p, double p50) {
-  const double whole = p["run_us"].get<double>(), outside = p["outside_us"].get<double>();
-  const auto row = [&](double us, const std::string& what) { fmt::print("  {:10.1f} us {:5.1f} %  {}\n", us, us / whole * 100, what); };
-  fmt::print("  profile: {} ({} runs with measured steps, {:.1f} us each; p50 without measuring {:.1f})\n",
-             p["statistic"].get<std::string>(), p["runs"].dump(), whole, p50);
-  for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>());
-  row(outside, "outside of the steps: checks, pointers, waking threads");
-  row(whole, "together");
-}
 
 /// What denormals cost, said of a run that keeps them and one that flushes them.
 nlohmann::json denormals_json(bool flushed, double p50, double other_p50) {
@@ -158,24 +49,23 @@ void print_denormals(const nlohmann::json& d) {
 int run(const Options& o, const Common& common) {
   const std::map<std::string, int64_t> dims = parse_dims(o.dims);
   const Artifact artifact(o.artifact, o.check_weights);
-  aotc_model_info model = {};
-  model.struct_size = sizeof model;
-  artifact.check(artifact.api().model_get_info(artifact.model(), &model), "model_get_info");
+  const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
-  if (!on_cpu && (o.profile || o.flush_denormals))
-    throw Diagnostic(ExitCode::usage, {}, "--profile and --flush-denormals are for CPU artifacts");
+  if (!on_cpu && o.flush_denormals) throw Diagnostic(ExitCode::usage, {}, "--flush-denormals is for CPU artifacts");
   const uint32_t flush = AOTC_CONTEXT_FLUSH_DENORMALS, flags = o.flush_denormals ? flush : 0;
-  Session session(artifact, o.threads, flags);
+  const std::unique_ptr<search::Device> device = on_cpu ? nullptr : search::make_device(model.device);
+  Session session(artifact, o.threads, flags, device.get());
   std::unique_ptr<Session> other, profiled;  // with the other treatment of denormals; with times
   if (on_cpu) other = std::make_unique<Session>(artifact, o.threads, flags ^ flush);
-  if (o.profile) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE);
-  std::vector<HostTensor> inputs = inputs_without_archive(artifact, dims);
+  if (o.profile) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE, device.get());
+  std::vector<HostTensor> inputs = made_inputs(artifact, dims);
   std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
   const Result<LoadOnce> once = load_once(o.artifact, o.threads, inputs);
   if (!once) throw Diagnostic(Loc{o.artifact, "", "", ""}, once.why());
   session.bind(inputs);
   session.run();
+  session.wait();
 
   std::vector<double> ours, theirs, others;
   Profile steps;
@@ -223,6 +113,7 @@ int run(const Options& o, const Common& common) {
     j["eager_over_aotc"] = j["eager"]["p50_us"].get<double>() / j["p50_us"].get<double>();
   }
   if (on_cpu) j["denormals"] = denormals_json(o.flush_denormals, j["p50_us"], percentiles(others)["p50_us"]);
+  if (!on_cpu) j["queued"] = queued(session, o.seconds / o.rounds);
   if (profiled) j["profile"] = profile_json(std::move(steps));
   if (common.json) {
     fmt::print("{}\n", j.dump(1));
@@ -240,6 +131,7 @@ int run(const Options& o, const Common& common) {
     fmt::print("  eager (LibTorch, op by op) p50 {:.1f} us: {:.2f}x the artifact's\n", j["eager"]["p50_us"].get<double>(),
                j["eager_over_aotc"].get<double>());
   if (on_cpu) print_denormals(j["denormals"]);
+  if (!on_cpu) print_queued(j["queued"]);
   if (profiled) print_profile(j["profile"], j["p50_us"]);
   return 0;
 }

@@ -28,13 +28,14 @@ struct Verb {
 
 Run add_build(CLI::App& app);
 Run add_inspect(CLI::App& app);
+Run add_tune(CLI::App& app);
 Run add_verify(CLI::App& app);
+Run add_references(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_explain(CLI::App& app);
 Run add_ops(CLI::App& app);
 Run add_opt(CLI::App& app);
 Run add_measure_worker(CLI::App& app);  ///< hidden: the child process of max-autotune
-Run add_measure_worker(CLI::App& app);
 
 }  // namespace aotc::cli

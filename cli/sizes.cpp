@@ -69,23 +69,7 @@ std::optional<std::map<SymId, int64_t>> fitting(const import::Program& program, 
 
 }  // namespace
 
-std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) {
-  std::map<std::string, int64_t> out;
-  for (const std::string& a : args) {
-    const size_t eq = a.find('=');
-    size_t used = 0;
-    int64_t v = -1;
-    try {
-      if (eq != std::string::npos) v = std::stoll(a.substr(eq + 1), &used);
-    } catch (const std::exception&) { used = 0; }
-    if (eq == std::string::npos || eq == 0 || used == 0 || eq + 1 + used != a.size() || v < 0)
-      throw Diagnostic(ExitCode::usage, {}, "--dim wants NAME=SIZE, for example batch=8, not '" + a + "'");
-    out[a.substr(0, eq)] = v;
-  }
-  return out;
-}
-
-Against against(const std::string& pt2, const Artifact& artifact) {
+Against against(const std::string& pt2, const ArtifactFile& artifact) {
   Against out{import::read_archive(pt2), {}};
   const nlohmann::json meta = artifact.metadata();
   if (meta.contains("source") && meta["source"].at("id") != out.program.source_id)

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "artifact.h"
+#include "dims.h"
 #include "import/program.h"
 
 namespace aotc::cli {
-
-/// Parses "batch=8". Throws Diagnostic (usage).
-std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args);
 
 /// An archive that an artifact is compared with.
 struct Against {
@@ -20,7 +18,7 @@ struct Against {
   import::Program program;
   std::string doubt;  ///< empty where the artifact was built from it, else a sentence that says it was not
 };
-Against against(const std::string& pt2, const Artifact& artifact);
+Against against(const std::string& pt2, const ArtifactFile& artifact);
 
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);

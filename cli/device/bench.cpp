@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "device/device.h"
+#include "dims.h"
+#include "stored.h"
+#include "timing.h"
+
+namespace aotc::cli {
+namespace {
+
+struct Options {
+  std::string artifact;
+  Stored stored;
+  std::vector<std::string> dims;
+  double seconds = 1.0;
+  bool profile = false, graphs = false, no_graphs = false;
+};
+
+int run(const Options& o, const Common& common) {
+  const Artifact artifact(o.artifact, o.stored.check_weights, o.stored.device);
+  const aotc_model_info model = artifact.info();
+  const bool on_cpu = model.device == AOTC_HOST;
+  const int flags = (o.graphs ? +AOTC_CONTEXT_GRAPHS : 0) | (o.no_graphs ? +AOTC_CONTEXT_NO_GRAPHS : 0);
+  const std::unique_ptr<search::Device> device = search::make_device(model.device);
+  const std::vector<HostTensor> inputs =
+      o.stored.inputs.empty() ? made_inputs(artifact, parse_dims(o.dims)) : stored_inputs(o.stored.inputs, artifact);
+  Session session(artifact, o.stored.threads, static_cast<uint32_t>(flags), device.get());
+  session.bind(inputs);
+  std::vector<double> us;
+  time_runs(session, o.seconds / 10, 3, us);
+  us.clear();
+  time_runs(session, o.seconds, 10, us);
+  nlohmann::json j = percentiles(us);
+  j["target"] = model.target;
+  j["device"] = model.device;
+  j["arena_bytes"] = session.info().arena_bytes;
+  j["weights_bytes"] = model.weights_bytes;
+  j["graphs"] = session.info().graphs;
+  if (!on_cpu) j["queued"] = queued(session, o.seconds);
+  if (o.profile) {
+    Session profiled(artifact, o.stored.threads, AOTC_CONTEXT_PROFILE, device.get());
+    profiled.bind(inputs);
+    Profile steps;
+    time_steps(profiled, o.seconds, steps);
+    j["profile"] = profile_json(std::move(steps));
+  }
+  if (common.json) {
+    fmt::print("{}\n", j.dump(1));
+    return 0;
+  }
+  fmt::print("{} ({}{})\n  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", o.artifact, model.target,
+             session.info().graphs > 0 ? ", as a graph" : "", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
+             j["p99_us"].get<double>(), j["min_us"].get<double>(), us.size());
+  if (!on_cpu) print_queued(j["queued"]);
+  if (o.profile) print_profile(j["profile"], j["p50_us"]);
+  return 0;
+}
+
+}  // namespace
+
+Run add_device_bench(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("artifact", o->artifact, "model.so")->required();
+  add_stored(app, o->stored, false);
+  app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
+  app.add_option("--threads", o->stored.threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
+  app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
+  app.add_flag("--profile", o->profile, "time of every step; on a GPU between events, so that steps do not overlap");
+  app.add_flag("--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
+  app.add_flag("--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");
+  return [o](const Common& common) { return run(*o, common); };
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "device/device.h"
+#include "shell.h"
+#include "stored.h"
+
+namespace aotc::cli {
+
+Run add_device_verify(CLI::App& app) {
+  auto path = std::make_shared<std::string>();
+  auto stored = std::make_shared<Stored>();
+  app.add_option("artifact", *path, "model.so")->required();
+  add_stored(app, *stored, true);
+  app.add_option("--threads", stored->threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
+  add_check_weights(app, stored->check_weights);
+  return [path, stored](const Common& common) { return verify_stored(*path, *stored, common); };
+}
+
+Run add_probe(CLI::App& app) {
+  auto path = std::make_shared<std::string>();
+  auto device = std::make_shared<int32_t>(AOTC_DEFAULT_DEVICE);
+  app.add_option("artifact", *path, "model.so")->required();
+  app.add_option("--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  return [path, device](const Common& common) {
+    const ArtifactFile file(*path);
+    const aotc_status status = file.api().probe(*device);
+    if (common.json)
+      fmt::print("{}\n", nlohmann::json{{"runs", status == AOTC_OK},
+                                        {"status", file.api().status_name(status)},
+                                        {"why", status == AOTC_OK ? "" : file.api().last_error()}}
+                             .dump(1));
+    else if (status == AOTC_OK)
+      fmt::print("{} runs here, on {}\n", *path, Artifact(*path, false, *device).info().target);
+    else
+      fmt::print("{} cannot run here: {}\n", *path, file.api().last_error());
+    return status == AOTC_OK ? 0 : static_cast<int>(ExitCode::failed);
+  };
+}
+
+namespace {
+
+constexpr Verb kVerbs[] = {
+    {"verify", "run an artifact on stored inputs and compare with stored outputs",
+     "aotc-device verify model.so --inputs refs/inputs --expected refs/expected", add_device_verify},
+    {"bench", "measure an artifact with its tensors on the device", "aotc-device bench model.so --inputs refs/inputs --profile",
+     add_device_bench},
+    {"run", "run an artifact on .npy files", "aotc-device run model.so --input x=x.npy --output-dir out", add_run},
+    {"probe", "can this machine run the artifact, and if not, what does it lack", "aotc-device probe model.so", add_probe},
+    {"measure", "times candidates for aotc tune: requests on stdin, a line each (search/README.md)", "", add_measure_worker},
+};
+
+}  // namespace
+}  // namespace aotc::cli
+
+int main(int argc, char** argv) {
+  return aotc::cli::run_verbs("aotc-device: runs, checks and measures artifacts of aotc. Needs the C library and, for GPUs, the driver.",
+                              "aotc-device", aotc::cli::kVerbs, argc, argv);
+}

@@ -1,0 +1,39 @@
+#pragma once
+// The verdict on outputs: errors of an artifact beside those that are allowed.
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "compare.h"
+
+namespace aotc::cli {
+
+struct Row {
+  std::string name, sizes;
+  double err_aotc, err_eager, err_bf16, max_abs, max_rel, limit;  ///< err_bf16: of eager in bf16, where that is the bound; else -1
+  bool pass;
+  std::string why;                         ///< what is wrong where numbers do not say it
+  std::optional<double> err_archive = {};  ///< where weights were rounded: against fp64 with the archive's own
+};
+
+/// What the artifact promises of products of float32 (metadata's precision).
+struct Promise {
+  bool bf16 = false;     ///< some may multiply bf16
+  double max_error = 0;  ///< what it was built for; 0: eager bf16's
+};
+Promise promise_of(const nlohmann::json& metadata);
+
+/// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64. Where products may multiply bf16, the error that the artifact was built
+/// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Integers and bools may
+/// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). bf16: eager's output, or null.
+Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor* bf16,
+          const HostTensor& truth, const Promise& promise);
+/// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.
+Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit);
+
+/// Prints the rows; the exit code. doubt: a sentence about what it was compared with, or empty.
+int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt = {});
+
+}  // namespace aotc::cli

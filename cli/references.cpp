@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "artifact.h"
+#include "cli.h"
+#include "import/reference.h"
+#include "judge.h"
+#include "npy.h"
+#include "sizes.h"
+#include "stored.h"
+
+namespace aotc::cli {
+namespace {
+
+struct Options {
+  std::string artifact, against, folder;
+  std::vector<std::string> dims;
+  int threads = 1;
+  uint64_t seed = 0;
+};
+
+std::string folder_of(const Options& o, const char* name) {
+  const std::string folder = (std::filesystem::path(o.folder) / name).string();
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  if (ec) throw Diagnostic(ExitCode::io, Loc{folder, "", "", ""}, "cannot be made: " + ec.message());
+  return folder;
+}
+
+int run(const Options& o, const Common& common) {
+  const ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device
+  const nlohmann::json meta = artifact.metadata();
+  const Against original = against(o.against, artifact);
+  if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
+  const std::vector<HostTensor> inputs = import::make_inputs(original.program, choose_sizes(original.program, parse_dims(o.dims)), o.seed);
+  const std::vector<HostTensor> eager = import::make_reference(original.program, {false, o.threads})->run(inputs);
+  const std::vector<HostTensor> exact = import::make_reference(original.program, {true, o.threads})->run(inputs);
+  const Promise promise = promise_of(meta);
+  const auto bf16 =
+      promise.bf16 && promise.max_error == 0 ? import::make_reference(original.program, {.threads = o.threads, .bf16 = true}) : nullptr;
+  const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
+  const nlohmann::json &in = meta.at("inputs"), &out = meta.at("outputs");
+  if (inputs.size() != in.size() || eager.size() < out.size())
+    throw Diagnostic(Loc{o.artifact, "", "", ""}, "has other inputs or outputs than the archive")
+        .note("was the artifact built from this archive?");
+  const std::string in_folder = folder_of(o, "inputs"), out_folder = folder_of(o, "expected");
+  for (size_t i = 0; i < in.size(); ++i) write_npy(stored_file(in_folder, in[i].at("name").get<std::string>()), inputs[i]);
+  for (size_t i = 0; i < out.size(); ++i) {  // states come after the outputs
+    const std::string name = out[i].at("name").get<std::string>();
+    write_npy(stored_file(out_folder, name), exact[i]);
+    write_npy(stored_file(out_folder, name, ".eager"), eager[i]);
+    if (bf16) write_npy(stored_file(out_folder, name, ".eager_bf16"), rounded.at(i));
+  }
+  if (common.json)
+    fmt::print("{}\n", nlohmann::json{{"inputs", in_folder}, {"expected", out_folder}}.dump(1));
+  else if (!common.quiet)
+    fmt::print("{} inputs in {}, {} outputs (fp64, and eager beside them) in {}\n", in.size(), in_folder, out.size(), out_folder);
+  return 0;
+}
+
+}  // namespace
+
+Run add_references(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("artifact", o->artifact, "model.so; it is not run")->required();
+  app.add_option("--against", o->against, "the model.pt2 that it was built from")->required();
+  app.add_option("-o,--output", o->folder, "folder for inputs/ and expected/")->required();
+  app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
+  app.add_option("--seed", o->seed, "of the inputs");
+  app.add_option("--threads", o->threads, "threads of LibTorch")->check(CLI::Range(1, 1024));
+  return [o](const Common& common) { return run(*o, common); };
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,69 @@
+#include "shell.h"
+
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "sym/sym_error.h"
+
+namespace aotc::cli {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 success, 1 verification failed, 2 usage, 3 bad input, 4 unsupported operator,\n"
+    "            5 compiler, linker, NVRTC or LibTorch failed, 6 file error, 70 a bug in aotc, 128 + N ended by signal N";
+
+int fail(const Common& common, ExitCode code, const std::string& text, const nlohmann::json& details) {
+  if (common.json) {
+    nlohmann::json j = details;
+    j["error"] = text;
+    j["exit_code"] = static_cast<int>(code);
+    std::printf("%s\n", j.dump(1).c_str());
+  }
+  std::fprintf(stderr, "aotc: error: %s\n", text.c_str());
+  return static_cast<int>(code);
+}
+
+int run(const Run& verb, const Common& common) {
+  try {
+    return verb(common);
+  } catch (const Diagnostic& d) {
+    return fail(common, d.code(), d.what(),
+                {{"file", d.loc().file}, {"path", d.loc().path}, {"node", d.loc().node}, {"source", d.loc().source}, {"notes", d.notes()}});
+  } catch (const SymError& e) {
+    return fail(common, ExitCode::bad_input, fmt::format("the model's {}", e.what()), nlohmann::json::object());
+  } catch (const InternalError& e) {
+    return fail(common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
+  } catch (const std::bad_alloc&) {
+    return fail(common, ExitCode::internal, "out of memory", nlohmann::json::object());
+  } catch (const std::exception& e) {
+    return fail(common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
+  }
+}
+
+}  // namespace
+
+int run_verbs(const char* about, const char* name, std::span<const Verb> verbs, int argc, char** argv) {
+  CLI::App app{about};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(name) + " " AOTC_VERSION);
+  app.footer(kExitCodes);
+  Common common;
+  int code = 0;
+  for (const Verb& v : verbs) {
+    CLI::App* sub = app.add_subcommand(v.name, v.summary);
+    if (v.hidden) sub->group("");
+    if (*v.example) sub->footer(std::string("Example:\n  ") + v.example);
+    sub->add_flag("--json", common.json, "print the result as JSON on stdout");
+    sub->add_flag("-q,--quiet", common.quiet, "no progress, errors only");
+    Run verb = v.add(*sub);
+    sub->callback([&code, &common, verb = std::move(verb)] { code = run(verb, common); });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage); }
+  return code;
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,31 @@
+#pragma once
+// Inputs and expected outputs in folders of .npy files: what a machine without LibTorch and without the archive runs an artifact on.
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "artifact.h"
+#include "cli.h"
+
+namespace aotc::cli {
+
+struct Stored {
+  std::string inputs;    ///< NAME.npy an input
+  std::string expected;  ///< NAME.npy an output; with NAME.eager.npy beside it the former is the truth of fp64
+  std::optional<double> tolerance;
+  int device = AOTC_DEFAULT_DEVICE, threads = 1;
+  bool check_weights = false;
+};
+/// --inputs, --device and, `compares`, --expected and --tolerance.
+void add_stored(CLI::App& app, Stored& stored, bool compares);
+
+/// The file of a tensor of that name in a folder. kind: "" or ".eager".
+std::string stored_file(const std::string& folder, const std::string& name, const char* kind = "");
+/// Throws Diagnostic: no such file, another type than the input's.
+std::vector<HostTensor> stored_inputs(const std::string& folder, const Artifact& artifact);
+
+/// Runs the artifact on the stored inputs, its tensors on the device, and compares. The exit code.
+int verify_stored(const std::string& path, const Stored& stored, const Common& common);
+
+}  // namespace aotc::cli

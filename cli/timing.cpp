@@ -1,0 +1,132 @@
+#include "timing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace aotc::cli {
+namespace {
+
+double percentile(std::vector<double> sorted, double p) {
+  return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<size_t>(p * static_cast<double>(sorted.size())))];
+}
+
+}  // namespace
+
+std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given) {
+  std::vector<HostTensor> inputs;
+  for (const Io& io : artifact.inputs()) {
+    HostTensor t;
+    t.dtype = io.dtype;
+    for (const IoDim& d : io.dims) {
+      auto it = given.find(d.symbol);
+      t.dims.push_back(d.value >= 0 ? d.value : it != given.end() ? it->second : std::clamp<int64_t>(8, d.min, d.max));
+    }
+    t.bytes.assign(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)), std::byte{0});
+    // zeros are valid indices and masks; floats get values without denormals so that time is what real data take
+    if (io.dtype == DType::f32)
+      for (int64_t i = 0; i < t.elems(); ++i)
+        reinterpret_cast<float*>(t.bytes.data())[i] = static_cast<float>((i * 2654435761u) % 2048) / 1024.0f - 1.0f;
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+void time_runs(Session& session, double seconds, int least, std::vector<double>& out) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (int i = 0; i < least || Clock::now() < end; ++i) {
+    const auto t = Clock::now();
+    session.run();
+    session.wait();
+    out.push_back(microseconds(t));
+  }
+}
+
+nlohmann::json percentiles(std::vector<double>& us) {
+  std::sort(us.begin(), us.end());
+  return {{"p50_us", percentile(us, 0.50)},
+          {"p95_us", percentile(us, 0.95)},
+          {"p99_us", percentile(us, 0.99)},
+          {"min_us", us.front()},
+          {"runs", us.size()}};
+}
+
+void time_steps(Session& session, double seconds, Profile& out) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (int i = 0; i < 4 || Clock::now() < end; ++i) {
+    const auto t = Clock::now();
+    session.run();
+    session.wait();
+    Profile::OneRun run{microseconds(t), {}};
+    const std::vector<aotc_profile_step> steps = session.profile();
+    out.labels.resize(steps.size());
+    for (size_t s = 0; s < steps.size(); ++s) {
+      run.steps.push_back(static_cast<double>(steps[s].ns) / 1e3);
+      out.labels[s] = steps[s].label ? steps[s].label : "";
+    }
+    if (i >= 1) out.runs.push_back(std::move(run));  // the first after something else ran
+  }
+}
+
+nlohmann::json queued(Session& session, double seconds) {
+  constexpr int kRuns = 64;  // the stream never runs dry, nor are so many queued that the driver makes the caller wait
+  std::vector<double> each, submit;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (int round = 0; round < 3 || Clock::now() < end; ++round) {
+    const auto t = Clock::now();
+    for (int i = 0; i < kRuns; ++i) {
+      const auto one = Clock::now();
+      session.run();
+      submit.push_back(microseconds(one));
+    }
+    session.wait();
+    each.push_back(microseconds(t) / kRuns);
+  }
+  std::sort(each.begin(), each.end()), std::sort(submit.begin(), submit.end());
+  return {{"run_us", percentile(each, 0.5)}, {"submit_p50_us", percentile(submit, 0.5)}, {"submit_p99_us", percentile(submit, 0.99)}};
+}
+
+void print_queued(const nlohmann::json& q) {
+  fmt::print("  queued back to back {:.1f} us a run; a call returns after {:.1f} us (p99 {:.1f})\n", q.at("run_us").get<double>(),
+             q.at("submit_p50_us").get<double>(), q.at("submit_p99_us").get<double>());
+}
+
+nlohmann::json profile_json(Profile p) {
+  std::sort(p.runs.begin(), p.runs.end(), [](const auto& a, const auto& b) { return a.us < b.us; });
+  const size_t from = p.runs.size() / 4, to = std::max(from + 1, p.runs.size() - from), n = to - from;
+  double whole = 0, inside = 0;
+  std::vector<double> us(p.labels.size(), 0);
+  for (size_t r = from; r < to; ++r) {
+    whole += p.runs[r].us / static_cast<double>(n);
+    for (size_t s = 0; s < us.size(); ++s) us[s] += p.runs[r].steps[s] / static_cast<double>(n);
+  }
+  std::vector<size_t> order(us.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
+  nlohmann::json steps = nlohmann::json::array();
+  for (const size_t s : order) {
+    inside += us[s];
+    steps.push_back({{"step", s}, {"label", p.labels[s]}, {"us", us[s]}, {"share", whole > 0 ? us[s] / whole : 0}});
+  }
+  return {{"statistic", "mean of the middle half of the runs"},
+          {"runs", n},
+          {"run_us", whole},
+          {"outside_us", whole - inside},
+          {"p50_us", p.runs[p.runs.size() / 2].us},
+          {"steps", steps}};
+}
+
+void print_profile(const nlohmann::json& p, double p50) {
+  const double whole = p["run_us"].get<double>(), outside = p["outside_us"].get<double>();
+  const auto row = [&](double us, const std::string& what) { fmt::print("  {:10.1f} us {:5.1f} %  {}\n", us, us / whole * 100, what); };
+  fmt::print("  profile: {} ({} runs with measured steps, {:.1f} us each; p50 without measuring {:.1f})\n",
+             p["statistic"].get<std::string>(), p["runs"].dump(), whole, p50);
+  for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>());
+  row(outside, "outside of the steps: checks, pointers, waking threads");
+  row(whole, "together");
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,45 @@
+#pragma once
+// Times of runs and of their steps.
+#include <chrono>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "artifact.h"
+
+namespace aotc::cli {
+
+using Clock = std::chrono::steady_clock;
+inline double microseconds(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
+
+/// Inputs of an artifact without its archive: dims by the names in its own signature, else 8.
+std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given);
+
+/// Adds the time of each run, from outside, until `seconds` are over and there are `least`.
+void time_runs(Session& session, double seconds, int least, std::vector<double>& us);
+/// p50_us p95_us p99_us min_us runs. Sorts.
+nlohmann::json percentiles(std::vector<double>& us);
+
+/// GPU: runs queued one after the other, and how long each call takes: run_us submit_p50_us submit_p99_us.
+nlohmann::json queued(Session& session, double seconds);
+void print_queued(const nlohmann::json& q);
+
+/// Runs with the time of every step.
+struct Profile {
+  struct OneRun {
+    double us;                  ///< from outside
+    std::vector<double> steps;  ///< us each
+  };
+  std::vector<OneRun> runs;
+  std::vector<std::string> labels;
+};
+/// Of a session with AOTC_CONTEXT_PROFILE.
+void time_steps(Session& session, double seconds, Profile& out);
+/// The mean of the runs in the middle half by their whole time: every step's share of it, the rest outside of the steps, the slowest first.
+/// They add up, and the whole is close to the median.
+nlohmann::json profile_json(Profile p);
+/// p50: without measured steps.
+void print_profile(const nlohmann::json& p, double p50);
+
+}  // namespace aotc::cli

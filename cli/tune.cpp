@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli.h"
+#include "front_options.h"
+#include "interrupt.h"
+#include "pipeline/pipeline.h"
+#include "precision.h"
+#include "progress.h"
+
+namespace aotc::cli {
+
+Run add_tune(CLI::App& app) {
+  struct Options {
+    FrontArgs front;
+    pipeline::BuildOptions build;
+  };
+  auto o = std::make_shared<Options>();
+  o->front.add_to(app);
+  app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to extend; default: that of the cache");
+  app.add_option("--tune-budget", o->build.tune_budget_s, "seconds to measure for")->check(CLI::NonNegativeNumber);
+  app.add_option("--remote", o->build.remote,
+                 "measure on this machine, as ssh knows it, which needs a GPU, its driver and nothing else: code is compiled here");
+  app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(CLI::NonNegativeNumber);
+  return [o](const Common& common) {
+    o->build.front = o->front.get();
+    nlohmann::json report;
+    {
+      Interrupt interrupt;
+      Progress progress(common.quiet || common.json);
+      pipeline::Events events = progress.events();
+      events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
+      try {
+        choose_precision(o->build.front, (std::filesystem::temp_directory_path() / "tune").string(), events);
+        report = pipeline::tune(o->build, events);
+      } catch (...) {
+        interrupt.wait_if_signalled();
+        throw;
+      }
+      interrupt.wait_if_signalled();
+    }
+    bool all = true;
+    for (const nlohmann::json& p : report.at("parts")) {
+      all = all && p.at("missing").empty();
+      if (!common.json && !common.quiet)
+        fmt::print("{}: {} kernel contracts are in the database, {} are not\n", p.at("target").get<std::string>(), p.at("tuned").dump(),
+                   p.at("missing").size());
+    }
+    if (common.json) fmt::print("{}\n", report.dump(1));
+    return all ? 0 : static_cast<int>(ExitCode::failed);
+  };
+}
+
+}  // namespace aotc::cli
