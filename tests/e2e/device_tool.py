@@ -1,0 +1,75 @@
+"""aotc-device where an artifact runs: stored references, benchmarks, probe, with no library but the C library's.
+
+    device_tool.py --aotc BIN --device BIN --archive PT2 --work DIR
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+
+
+class Tool:
+    def __init__(self, path, environment):
+        self.path, self.environment = path, environment
+
+    def __call__(self, *words, exit_code=0):
+        r = subprocess.run([self.path, *words], capture_output=True, text=True, env=self.environment)
+        assert r.returncode == exit_code, f"{words}: exit {r.returncode}, not {exit_code}\n{r.stdout}\n{r.stderr}"
+        return r.stdout if exit_code == 0 else r.stdout + r.stderr
+
+
+def main():
+    p = argparse.ArgumentParser()
+    for name in ("aotc", "device", "archive", "work"):
+        p.add_argument("--" + name, required=True)
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    at = lambda *names: os.path.join(o.work, *names)
+    aotc = Tool(o.aotc, None)
+    device = Tool(o.device, {"PATH": "/usr/bin:/bin"})  # no environment of Python's, so no LibTorch to be found
+
+    needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", o.device], capture_output=True, text=True, check=True).stdout)
+    assert set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, needed
+
+    so, refs = at("model.so"), at("refs")
+    aotc("build", o.archive, "--cpu", "avx2", "-o", so, "--quiet")
+    assert "avx2" in device("probe", so) and json.loads(device("probe", so, "--json"))["runs"]
+    assert "runs on the CPU" in device("probe", so, "--device", "0", exit_code=1)
+    shutil.rmtree(refs, ignore_errors=True)
+    aotc("references", so, "--against", o.archive, "-o", refs)
+    verify = ("verify", so, "--inputs", at("refs", "inputs"), "--expected", at("refs", "expected"))
+    assert "verify: pass" in device(*verify)
+    assert "verify: pass" in aotc(*verify)
+    rows = json.loads(device(*verify, "--json"))["outputs"]
+    assert rows and all(r["pass"] and 0 <= r["err_aotc"] <= r["limit"] for r in rows), rows
+
+    # Somebody's own expectation, in the output's own precision, within a tolerance.
+    name = rows[0]["name"]
+    exact, eager = (at("refs", "expected", f"{name}{kind}.npy") for kind in ("", ".eager"))
+    shutil.move(eager, exact)
+    assert "verify: pass" in device(*verify)
+    wrong = np.load(exact)
+    np.save(exact, wrong * np.float32(1.01))
+    assert "FAIL" in device(*verify, exit_code=1)
+    device(*verify, "--tolerance", "0.05")
+    np.save(exact, wrong[..., :-1])
+    assert "dims" in device(*verify, exit_code=1)
+    os.remove(exact)
+    assert name + ".npy" in device(*verify, exit_code=6)
+    device("verify", so, "--inputs", at("refs", "inputs"), exit_code=2)
+    aotc("verify", so, exit_code=2)
+
+    report = json.loads(device("bench", so, "--inputs", at("refs", "inputs"), "--profile", "--seconds", "0.1", "--json"))
+    assert report["p50_us"] > 0 and report["device"] == -1 and report["profile"]["steps"], report
+    inside = sum(s["us"] for s in report["profile"]["steps"])
+    assert 0 < inside <= report["profile"]["run_us"], report["profile"]
+    assert "p50" in device("bench", so, "--seconds", "0.05")
+    print(f"device tool: {len(rows)} outputs, needs {needed}")
+
+
+if __name__ == "__main__":
+    main()
