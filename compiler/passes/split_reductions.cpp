@@ -8,9 +8,22 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kManyElems = 1 << 16;  ///< of one result
-constexpr int64_t kFewResults = 8;
-constexpr int64_t kChunks = 64;
+/// What keeps a machine busy.
+struct Busy {
+  int64_t many_elems;             ///< of one result; fewer are left to one thread or one block
+  int64_t few_results;            ///< more are work for everybody as they are
+  int64_t parts_each, parts_all;  ///< partial results of one result, of all
+  int64_t least_chunk;            ///< elements of a part
+};
+constexpr Busy kThreads = {1 << 16, 8, 64, 512, 1024}, kBlocks = {1 << 16, 64, 1024, 1024, 4096};
+
+/// A power of two, so that it divides what is common.
+int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
+  const int64_t most = std::min({busy.parts_each, busy.parts_all / std::max<int64_t>(results, 1), elems / busy.least_chunk});
+  int64_t chunks = 1;
+  while (chunks * 2 <= most) chunks *= 2;
+  return chunks;
+}
 
 /// The element that changes nothing.
 AttrValue neutral(ReduceKind kind, DType t) {
@@ -25,8 +38,9 @@ AttrValue neutral(ReduceKind kind, DType t) {
 
 }  // namespace
 
-void split_reductions(Graph& g, PassContext&) {
-  Rewriter(g).sweep([](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+void split_reductions(Graph& g, PassContext& ctx) {
+  const Busy& busy = ctx.target.is_gpu() ? kBlocks : kThreads;
+  Rewriter(g).sweep([&busy](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::reduce) return std::nullopt;
     const ReduceKind kind = n.reduce_kind();
     if (kind == ReduceKind::argmax || kind == ReduceKind::argmin) return std::nullopt;
@@ -35,7 +49,10 @@ void split_reductions(Graph& g, PassContext&) {
     const Ints reduced = n.get<Ints>(Attr::dims);
     Expr count = 1;
     for (int64_t d : reduced) count *= in[static_cast<size_t>(d)];
-    if (r.g.syms.hint(count) < kManyElems || r.g.syms.hint(product(out)) > kFewResults) return std::nullopt;
+    const int64_t elems = r.g.syms.hint(count), results = r.g.syms.hint(product(out));
+    if (elems < busy.many_elems || results > busy.few_results) return std::nullopt;
+    const int64_t n_chunks = chunks_of(busy, elems, results);
+    if (n_chunks < 2) return std::nullopt;
     const DType given = r.dtype(x), t = compute_type(given);  // what the first step leaves is not rounded to 16 bits
     Builder& b = r.b;
     Ints perm;
@@ -43,13 +60,13 @@ void split_reductions(Graph& g, PassContext&) {
       if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) perm.push_back(d);
     perm.insert(perm.end(), reduced.begin(), reduced.end());
     Exprs flat = out, padded = out, chunks = out;
-    const Expr length = ceildiv(count, kChunks);
+    const Expr length = ceildiv(count, n_chunks);
     flat.push_back(count);
-    padded.push_back(length * kChunks);
-    chunks.push_back(kChunks);
+    padded.push_back(length * n_chunks);
+    chunks.push_back(n_chunks);
     chunks.push_back(length);
     ValueId v = b.reshape(b.permute(b.cast(x, t), perm), flat);
-    if (!r.g.syms.proves_divisible(count, kChunks)) {
+    if (!r.g.syms.proves_divisible(count, n_chunks)) {
       TensorType type{t, padded};
       v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral(kind, t)}}, &type);
     }
