@@ -16,7 +16,8 @@ struct Weights {
 
 /// options: weights_path and flags. NOT_FOUND, INCOMPATIBLE, OUT_OF_MEMORY.
 aotc_status weights_open(const aotc_module_desc& module, const aotc_model_options& options, Weights* out);
-/// Maps the pages of the bytes [begin, end) of the blob at once, reading from the file what is not in memory. What the kernel cannot do is left to the runs.
+/// Maps the pages of the bytes [begin, end) of the blob at once, reading from the file what is not in memory. What the kernel cannot do is
+/// left to the runs.
 void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end);
 void weights_close(Weights* weights);
 
