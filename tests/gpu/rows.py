@@ -180,7 +180,7 @@ def main():
             begin = time.time()
             try:
                 make_cases.make(argparse.Namespace(out=out, aotc=command[0], sm="sm_90a"), name)
-                case = run_cases.Case(path, cuda, argparse.Namespace(once=False, time=False))
+                case = run_cases.Case(path, cuda, argparse.Namespace(once=False, time=False, graphs=False))
                 row[label + " error"] = round(case.check(), 3)
                 row[label + " build s"] = round(time.time() - begin, 1)
                 built.append((label, case))
