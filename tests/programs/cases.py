@@ -194,3 +194,8 @@ for n in (2, 3):
     case(f"parts of 1 of joined rows of {n} that are normalised", f"x: float32[5,{n}], c: float32[5,{n}], w: float32[{n}]", [f"y = {half} * c + x", f"z = F.rms_norm(y, (5, {n}), None, eps=1e-5)", f"v = F.layer_norm(y, ({n},), w)", "u = w - F.group_norm(y, 1, w, w)"], "z, v, u")
 case("products of nothing with turned operands", "x: {T}[8], w: {T}[0,8,2], v: {T}[3,0]", ["a = torch.flip(x, (-1,)) @ w", "b = v.flip(0).T @ x[:3]", "c = torch.flip(v, (0,)) @ v.mT.flip(1)"], "a, b, c", (torch.float32, torch.int8))
 case("parts of rows that are divided by their sums", "x: {T}[A,6]", ["a = F.softmax(x, 0)", "a.view(-1)[1:].mul_(-1)", "b = F.selu(a)", "c = F.softmax(x, 1)", "c[:, 2:].neg_()", "d = torch.cumsum(c, 1)", "d.view(-1)[3:].add_(1)", "e = d * 2"], "b, e", FLOATS[:2])
+for how, text in (("sums", "sum(dim={}, dtype={T})"), ("products", "prod(dim={}, dtype={T})"), ("running sums", "cumsum({}, dtype={T})"), ("running products", "cumprod({}, dtype={T})")):
+    for dim in (0, 1):
+        call = text.replace("{}", str(dim))
+        case(f"{how} of small integers that run over, read where they are made, along {dim}", "x: {T}[9,40], c: {T}[1]", [f"y = (x * 7 + 3).{call}", "a = y > c", "b = y.to(torch.float32) / 3", "d = torch.where(y < 0, y, c)"], "a, b, d", (torch.int8, torch.uint8, torch.int16, torch.int32))
+case("products of integers added over a batch and compared", "x: {T}[7,4,7], y: {T}[7,7,9], z: {T}[4,9]", ["a = z <= torch.addbmm(z, x, y, beta=0)", "b = torch.bmm(x, y).sum(0, dtype={T}) > z"], "a, b", (torch.int8, torch.uint8, torch.int16, torch.int32))

@@ -358,7 +358,7 @@ void InstEmitter::close_nest(int around) {
     const bool across = place_.lanes && lanes_ != loop::LaneAxis::outer;
     std::string text = fmt::format("r{}[0].{}()", idx(id), across ? "across" : "lanes");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
-    define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, text));
+    define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
     values_[id].reduced = true;
   }
   reductions_.clear();
@@ -396,7 +396,7 @@ void InstEmitter::emit_scan(InstId id) {
   if (arg) x += along ? ", ramp(i, 1)" : fmt::format(", kl({})", scopes_.text(Expr::symbol(last)));
   std::string text = along ? fmt::format("r{}.along(w, {})", idx(id), x) : fmt::format("r{}.add({})", idx(id), x);
   if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
-  define(id, place_.rank, place_.lanes, reg_type(i.dtype), in_own_type(id, text));
+  define(id, place_.rank, place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
 }
 
 void InstEmitter::emit_check(InstId id) {

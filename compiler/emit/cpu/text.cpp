@@ -74,15 +74,19 @@ std::string constant(DType t, double imm_f, int64_t imm_i) {
   return imm_i == INT32_MIN ? "ki(INT32_MIN)" : fmt::format("ki({})", imm_i);
 }
 
+std::string wrapped(const std::string& x, DType t) {
+  const char* wrap = row(t).wrap;
+  return wrap ? call(wrap, {x}) : x;
+}
+
 std::string cast(const std::string& x, DType from, DType to) {
   if (from == to) return x;
   if (to == DType::boolean) return fmt::format("v_ne({0}, like({0}, 0))", x);
   const std::string value = from == DType::boolean ? fmt::format("(-({}))", x) : x;
-  const TypeRow& r = row(to);
-  std::string y = reg_type(from) == std::string(r.reg) ? value : fmt::format("{}({})", r.to, value);
+  std::string y = reg_type(from) == reg_type(to) ? value : fmt::format("{}({})", row(to).to, value);
   if (to == DType::bf16) return fmt::format("round_bf16({})", y);
   if (to == DType::f16) return fmt::format("round_f16({})", y);
-  return r.wrap ? fmt::format("{}({})", r.wrap, y) : y;
+  return wrapped(y, to);
 }
 
 namespace {
@@ -111,8 +115,7 @@ std::string pointwise(Op op, const std::vector<std::string>& args, const std::ve
   for (const HalfOp& h : kHalfOps)
     if (h.op == op && h.type == in[0]) return call(h.fn, args);
   const std::string y = call("v_" + std::string(op_name(op)), args);
-  const char* wrap = op == Op::where ? nullptr : row(out).wrap;
-  return wrap ? call(wrap, {y}) : y;
+  return op == Op::where ? y : wrapped(y, out);
 }
 
 std::string accumulator(ReduceKind kind, DType t, bool scan) {

@@ -14,6 +14,8 @@ std::string reg_type(DType t);   ///< in registers: "f32v", "i32v"
 std::string constant(DType t, double imm_f, int64_t imm_i);
 /// Value `x` of type `from` as a `to`.
 std::string cast(const std::string& x, DType from, DType to);
+/// A result that may have left the range of an integer type narrower than its register, brought back into it (modulo); others as they are.
+std::string wrapped(const std::string& x, DType t);
 /// A pointwise core op. `in` are the dtypes of the arguments, `out` that of the result.
 std::string pointwise(Op op, const std::vector<std::string>& args, const std::vector<DType>& in, DType out);
 /// The accumulator type of a reduction ("r_sum<f32v>") or scan ("s_max<i64v>") whose argument has dtype t.
