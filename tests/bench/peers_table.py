@@ -1,10 +1,12 @@
 """p50 of aotc artifacts beside the peers, in one run: engines take turns, round by round, so that drift of the machine hits all alike.
 
-    peers_table.py run --peers PEERS.PY --zoo ZOO --aotc BIN --work DIR --out TABLE.jsonl [--threads 1,2] [--engines eager,aoti_ma,ort,ov_f32] [model ...]
+    peers_table.py run --peers PEERS.PY --zoo ZOO --aotc BIN --work DIR --out TABLE.jsonl [--threads 1,2] [--engines eager,aoti_ma,ort,ov_f32]
+                       [--modes aotc,aotc_ma,aotc_bf16] [--cpus 0,1] [model ...]
     peers_table.py show TABLE.jsonl        a Markdown table of the results
 
 PEERS.PY is the harness of the model zoo (its workers hold the peers; it builds ONNX and AOTInductor artifacts under DIR/peers). aotc runs in a worker
-of its own, through the C ABI by ctypes. `aotc_ma` is built with --mode max-autotune for the number of threads.
+of its own, through the C ABI by ctypes. `aotc_ma` is built with --mode max-autotune for the number of threads, `aotc_bf16` with --precision bf16 (the
+peer of that is ov_default: OpenVINO's own precision). Builds may use all of --cpus, the engines the first ones, one thread the last.
 """
 import argparse
 import ctypes
@@ -17,6 +19,7 @@ import sys
 import time
 
 DYNAMIC_KEY = "at"
+MODES = {"aotc": [], "aotc_ma": ["--mode", "max-autotune"], "aotc_bf16": ["--precision", "bf16"]}  # flags of aotc build
 
 
 # ------------------------------------------------------------------------------------------------ the aotc worker
@@ -150,11 +153,11 @@ class Aotc:
 # ------------------------------------------------------------------------------------------------ the run
 def build(o, model, mode, threads):
     so = os.path.join(o.work, f"{model}.{mode}.t{threads}.so")
-    cmd = [o.aotc, "build", f"{o.zoo}/{model}.pt2", "-o", so, "--json"]
+    cmd = [o.aotc, "build", f"{o.zoo}/{model}.pt2", "-o", so, "--json", "--threads", str(threads), *MODES[mode]]
     if os.path.exists(f"{o.zoo}/{model}.shapes.json"):
         cmd += ["--shapes", f"{o.zoo}/{model}.shapes.json"]
     if mode == "aotc_ma":
-        cmd += ["--mode", "max-autotune", "--tune-budget", str(o.tune_budget), "--tuning-db", os.path.join(o.work, "tuning.json")]
+        cmd += ["--tune-budget", str(o.tune_budget), "--tuning-db", os.path.join(o.work, "tuning.json")]
     t0 = time.time()
     subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL)
     return so, time.time() - t0
@@ -170,19 +173,21 @@ def run(o):
     models = o.models or subprocess.run([sys.executable, os.path.join(os.path.dirname(o.peers), "zoo.py"), "list"], capture_output=True, text=True).stdout.split()
     for model in models:
         for threads in map(int, o.threads.split(",")):
-            cpus = {1} if threads == 1 else set(range(threads))
+            cpus = {o.cpus[-1]} if threads == 1 else set(o.cpus[:threads])
             built = lambda what: os.path.exists(peers.art(model, what) + ".json")
             os.makedirs(peers.art(model, ""), exist_ok=True)
             if model in peers.DYN_AT and not os.path.exists(peers.art(model, "ats")):
-                peers.finish([peers.start_build(model, "ats", 2, {0, 1})])
+                peers.finish([peers.start_build(model, "ats", 2, o.cpus)])
             engines = [e for e in o.engines.split(",") if e and not (e == "ov_f32" and model.endswith("_bf16"))]
             if any(e in engines for e in ("ort", "ov_f32", "ov_default")) and not built("onnx"):
-                peers.finish([peers.start_build(model, "onnx", 1, {0})])
+                peers.finish([peers.start_build(model, "onnx", 1, o.cpus)])
             for e in engines:
                 if e.startswith("aoti") and not built(f"{e}.t{threads}"):
-                    peers.finish([peers.start_build(model, e, threads, cpus)])
+                    peers.finish([peers.start_build(model, e, threads, o.cpus)])
             ours = []
             for mode in o.modes.split(","):
+                if mode == "aotc_bf16" and model.endswith("_bf16"):
+                    continue
                 so, seconds = build(o, model, mode, threads)
                 ours.append((Aotc(mode, so, o, model, threads, cpus, peers.art(model, "ats")), seconds))
             theirs = []
@@ -254,6 +259,7 @@ def main():
     r.add_argument("--threads", default="1,2")
     r.add_argument("--engines", default="eager,aoti_ma,ort,ov_f32")
     r.add_argument("--modes", default="aotc")
+    r.add_argument("--cpus", type=lambda s: [int(x) for x in s.split(",")], default=[0, 1])
     r.add_argument("--rounds", type=int, default=5)
     r.add_argument("--budget", type=float, default=0.5)
     r.add_argument("--tune-budget", type=float, default=30)

@@ -18,6 +18,11 @@ class ContextOptions(c.Structure):
                 ("workspace_size", c.c_size_t), ("num_threads", c.c_int32), ("flags", c.c_uint32)]
 
 
+class ModelOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("device", c.c_int32), ("flags", c.c_uint32), ("allocator", c.c_void_p), ("weights_path", c.c_char_p),
+                ("log", c.c_void_p), ("log_user", c.c_void_p)]
+
+
 class Dim(c.Structure):
     _fields_ = [("value", c.c_int64), ("min", c.c_int64), ("max", c.c_int64), ("symbol", c.c_char_p)]
 
@@ -62,8 +67,9 @@ class Artifact:
     def probe(self, device):
         self.check(self.api.probe(device))
 
-    def create(self):
-        self.check(self.api.model_create(None, c.byref(self.model)))
+    def create(self, device=None):
+        options = None if device is None else c.byref(ModelOptions(struct_size=c.sizeof(ModelOptions), device=device))
+        self.check(self.api.model_create(options, c.byref(self.model)))
         return self
 
     def close(self):
@@ -125,18 +131,21 @@ def tensors(arrays, dtypes, device=HOST, pointers=None):
 
 
 class Cuda:
-    """The driver, on GPU 0's primary context."""
+    """The driver, on a GPU's primary context. Threads other than the one that made it call make_current() first."""
 
-    def __init__(self):
-        self.d = c.CDLL("libcuda.so.1")
+    def __init__(self, ordinal=0):
+        self.d, self.ordinal = c.CDLL("libcuda.so.1"), ordinal
         self("cuInit", 0)
         device, self.context = c.c_int(), P()
-        self("cuDeviceGet", c.byref(device), 0)
+        self("cuDeviceGet", c.byref(device), ordinal)
         self("cuDevicePrimaryCtxRetain", c.byref(self.context), device)
-        self("cuCtxSetCurrent", self.context)
+        self.make_current()
         name = c.create_string_buffer(64)
         self("cuDeviceGetName", name, 64, device)
         self.name = name.value.decode()
+
+    def make_current(self):
+        self("cuCtxSetCurrent", self.context)
 
     def __call__(self, function, *arguments):
         rc = getattr(self.d, function)(*arguments)

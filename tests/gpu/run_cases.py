@@ -1,12 +1,14 @@
 """Runs the artifacts of make_cases.py on this machine's GPU and compares with fp64: the error may be twice that of eager PyTorch in the
 model's own precision, plus a few units in the last place. Needs numpy and the CUDA driver, nothing else.
 
-    run_cases.py DIR [--once] [--graphs] [--time] [name ...]
+    run_cases.py DIR [--once] [--graphs] [--time] [--devices 0,1] [name ...]
       --once   one run a sample (for compute-sanitizer)
       --graphs of the runs of one shape all but the first are launches of CUDA graphs
       --time   microseconds of the first sample: queued runs, and replays of a captured graph
+      --devices  each case on all of these GPUs at once, a thread of this process each; another GPU's memory is refused
 """
 import argparse
+import concurrent.futures
 import glob
 import json
 import os
@@ -61,8 +63,8 @@ class Case:
         self.cuda, self.o = cuda, o
         self.meta, self.data = json.load(open(path + ".json")), np.load(path + ".npz")
         self.artifact = Artifact(path + ".so")
-        self.artifact.probe(0)
-        self.artifact.create()
+        self.artifact.probe(cuda.ordinal)
+        self.artifact.create(cuda.ordinal)
         self.in_dtypes, self.out_dtypes = ([i.dtype for i in self.artifact.io(k)] for k in (0, 1))
 
     def sample(self, s):
@@ -87,7 +89,8 @@ class Case:
             self.cuda.upload(p - off, np.full(off + a.nbytes + GUARD, GUARD_BYTE, "u1"))
             self.cuda.upload(p, a)
         n = len(inputs)
-        return (tensors(inputs, self.in_dtypes, 0, pointers[:n]), tensors(outputs, self.out_dtypes, 0, pointers[n:]), outputs,
+        on = self.cuda.ordinal
+        return (tensors(inputs, self.in_dtypes, on, pointers[:n]), tensors(outputs, self.out_dtypes, on, pointers[n:]), outputs,
                 list(zip(pointers, offsets)))
 
     def fetch(self, outputs, pointers):
@@ -160,9 +163,37 @@ class Case:
         context.close()
         print(f"ok   {name}: faults", flush=True)
 
+    def check_foreign(self, other):
+        """Tensors in the memory of another GPU are refused, and the message names both."""
+        context = self.artifact.context()
+        try:
+            inputs, _, _ = self.sample(0)
+            outputs = context.output_arrays(tensors(inputs, self.in_dtypes))
+            other.make_current()
+            pointers = [other.alloc(a.nbytes) for a in inputs + outputs]
+            self.cuda.make_current()
+            n, on = len(inputs), self.cuda.ordinal
+            try:
+                context.run(tensors(inputs, self.in_dtypes, on, pointers[:n]), tensors(outputs, self.out_dtypes, on, pointers[n:]))
+                raise AssertionError("memory of another GPU was taken")
+            except Failure as f:
+                assert f"are on GPU {other.ordinal}, but the model is on GPU {on}" in str(f), str(f)
+        finally:
+            context.close()
+
     def time(self, replays=200):
         inputs, _, _ = self.sample(0)
         return time_runs(self.cuda, self, inputs, replays)
+
+
+def check_at_once(cases):
+    """The worst error of cases on GPUs of their own, a thread each."""
+    def check(case):
+        case.cuda.make_current()
+        return case.check()
+
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        return max(pool.map(check, cases))
 
 
 def time_runs(cuda, case, inputs, replays):
@@ -197,15 +228,20 @@ def main():
     p.add_argument("--once", action="store_true")
     p.add_argument("--graphs", action="store_true")
     p.add_argument("--time", action="store_true")
+    p.add_argument("--devices", type=lambda s: [int(x) for x in s.split(",")], default=[0])
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    cuda = Cuda()
+    devices = [Cuda(n) for n in o.devices]
+    cuda = devices[0]
+    cuda.make_current()
     names = o.names or sorted(os.path.basename(f)[:-4] for f in glob.glob(os.path.join(o.dir, "*.npz")))
     failed = 0
     for name in names:
         try:
-            case = Case(os.path.join(o.dir, name), cuda, o)
-            line = f"ok   {name}: error {case.check():.2f} of the allowed"
+            case, *others = all_cases = [Case(os.path.join(o.dir, name), d, o) for d in devices]
+            line = f"ok   {name}: error {check_at_once(all_cases) if others else case.check():.2f} of the allowed"
+            if others and name == names[0]:
+                case.check_foreign(devices[1])
             if o.time:
                 line += ", %.1f us queued, %.1f us as a graph" % tuple(case.time())
             print(line, flush=True)
@@ -215,11 +251,12 @@ def main():
                     case.check_faults(name, [inputs[0], np.array([3, 0, index, 7]), inputs[2]])
             if name == "embedding_dynamic":
                 case.check_faults(name, [np.full((3, 9), 50)])
-            case.artifact.close()
+            for c in all_cases:
+                c.artifact.close()
         except Exception as e:
             failed += 1
             print(f"FAIL {name}: {type(e).__name__}: {str(e)[:600]}", flush=True)
-    print(f"{len(names) - failed} of {len(names)} cases pass on {cuda.name}")
+    print(f"{len(names) - failed} of {len(names)} cases pass on {', '.join(d.name for d in devices)}")
     sys.exit(1 if failed else 0)
 
 
