@@ -1,7 +1,7 @@
 """Models of the size that decides: builds each with several compilers and modes, checks it by the rule of run_cases.py and times all of them in
-turns, as graphs, beside eager PyTorch replayed as a graph. Needs a GPU, torch with CUDA, NVRTC.
+turns, as graphs, beside PyTorch replayed as graphs. Needs a GPU, torch with CUDA, NVRTC; the compiled peers need Triton and a C++ compiler.
 
-    rows.py --work DIR --build old=BIN --build tuned=BIN,--mode,max-autotune [--json FILE] [name ...]
+    rows.py --work DIR --build old=BIN --build tuned=BIN,--mode,max-autotune [--peers eager,compile,max-autotune,aoti] [--json FILE] [name ...]
 """
 import argparse
 import copy
@@ -116,22 +116,39 @@ ROWS = {
 cases.OPTIONS["mlp_tf32_b32"], cases.REDUCED["mlp_tf32_b32"] = ["--f32-matmul", "high"], torch.bfloat16
 
 
-def eager_graph(name):
-    """Eager PyTorch as a graph: a function of a number of replays that gives the microseconds of one."""
+# What runs in PyTorch's place; each is captured into a CUDA graph (`compile` is then what torch.compile calls reduce-overhead).
+def aoti(module, args):
+    program = torch.export.export(module, args, strict=False)
+    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program, inductor_configs={"max_autotune": True}))
+
+
+PEERS = {
+    "eager": lambda module, args: module,
+    "compile": lambda module, args: torch.compile(module),
+    "max-autotune": lambda module, args: torch.compile(module, mode="max-autotune-no-cudagraphs"),
+    "aoti": aoti,
+}
+
+
+def peer_graph(name, peer):
+    """A peer as a graph: a function of a number of replays that gives the microseconds of one."""
     torch.backends.cuda.matmul.allow_tf32 = name in cases.OPTIONS
     torch.manual_seed(1)
+    torch._dynamo.reset()
     module, samples, _ = ROWS[name]()
     module = module.eval().cuda()
-    args = [a.cuda() for a in samples[0]]
+    args = tuple(a.cuda() for a in samples[0])
     if any(isinstance(m, nn.Conv2d) for m in module.modules()):
-        module, args = module.to(memory_format=torch.channels_last), [a.contiguous(memory_format=torch.channels_last) for a in args]
+        module, args = module.to(memory_format=torch.channels_last), tuple(a.contiguous(memory_format=torch.channels_last) for a in args)
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.stream(stream):
-        for _ in range(3):
-            module(*args)
-        stream.synchronize()
-        with torch.cuda.graph(graph, stream=stream):
-            module(*args)
+    with torch.no_grad():
+        run = PEERS[peer](module, args)
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                run(*args)
+            stream.synchronize()
+            with torch.cuda.graph(graph, stream=stream):
+                run(*args)
 
     def us(replays):
         with torch.cuda.stream(stream):
@@ -146,7 +163,7 @@ def eager_graph(name):
                 times.append(begin.elapsed_time(end) * 1e3 / replays)
         return sorted(times)[2]
 
-    us.keep = module, args
+    us.keep = module, args, run
     return us
 
 
@@ -154,6 +171,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--work", required=True)
     p.add_argument("--build", action="append", required=True, help="label=path of aotc[,option...]")
+    p.add_argument("--peers", type=lambda s: s.split(","), default=["eager"])
     p.add_argument("--json")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
@@ -161,10 +179,12 @@ def main():
     builds = [(b.split("=", 1)[0], b.split("=", 1)[1].split(",")) for b in o.build]
     cuda, results = Cuda(), {}
     for name in o.names or ROWS:
-        eager = eager_graph(name)
-        # About 10 ms at a time and rests between: a card at its power limit is slower, whoever runs.
-        replays = max(3, min(200, int(1e4 / eager(3))))
-        row, built = {}, []
+        row, contenders = {}, []  # contenders: label, replays -> us
+        for peer in o.peers:
+            try:
+                contenders.append((peer, peer_graph(name, peer)))
+            except Exception as e:
+                row[peer] = f"{type(e).__name__}: {str(e)[:300]}"
         for label, command in builds:
             out = os.path.join(o.work, label)
             os.makedirs(out, exist_ok=True)
@@ -183,14 +203,16 @@ def main():
                 case = run_cases.Case(path, cuda, argparse.Namespace(once=False, time=False, graphs=False))
                 row[label + " error"] = round(case.check(), 3)
                 row[label + " build s"] = round(time.time() - begin, 1)
-                built.append((label, case))
+                contenders.append((label, lambda replays, case=case: case.time(replays)[1]))
             except Exception as e:
                 row[label] = f"{type(e).__name__}: {str(e)[:500]}"
-        times = {label: [] for label, _ in [("eager graph", None), *built]}
+        # About 10 ms at a time and rests between: a card at its power limit is slower, whoever runs.
+        replays = max(3, min(200, int(1e4 / contenders[0][1](3)))) if contenders else 0
+        times = {label: [] for label, _ in contenders}
         for _ in range(4):
-            for label, case in [("eager graph", None), *built]:
+            for label, us in contenders:
                 time.sleep(0.2)
-                times[label].append(case.time(replays)[1] if case else eager(replays))
+                times[label].append(us(replays))
         for label, t in times.items():
             row[label] = round(min(t), 2)
         results[name] = row
