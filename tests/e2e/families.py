@@ -1,7 +1,7 @@
 """A sweep over many families of models: how many are exported, built and verified, and why the others are not.
 
-    families.py export --work DIR [--only REGEX]                     writes DIR/<case>.pt2 (kept between runs) and DIR/export.json
-    families.py check  --work DIR --aotc BIN [--gate LINK_GATE] [--only REGEX] [--jobs N] [--again]
+    families.py export --work DIR [--only REGEX] [--part K/N]        writes DIR/<case>.pt2 (kept between runs) and DIR/export[K].json
+    families.py check  --work DIR --aotc BIN [--gate LINK_GATE] [--only REGEX] [--jobs N] [--again] [--flags=--cuda=sm_90a --gpus N]
                                                                      builds and verifies every .pt2, writes DIR/results.json
     families.py bench  --work DIR --aotc BIN [--only REGEX]          eager / aotc of every verified artifact, slowest first
     families.py report --work DIR [--markdown FILE]                  sums up
@@ -11,6 +11,7 @@ Needs transformers; not part of the fast tests."""
 import argparse
 import concurrent.futures
 import contextlib
+import glob
 import io
 import json
 import os
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import warnings
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -86,9 +88,10 @@ def export(o):
 
         cases.update({"hf_" + k: v for k, v in families_hf.CASES.items()})
     signal.signal(signal.SIGALRM, time_out)
-    file = os.path.join(o.work, "export.json")
+    part, parts = (int(x) for x in o.part.split("/"))
+    file = os.path.join(o.work, f"export{part or ''}.json")
     failed = json.load(open(file)) if os.path.exists(file) else {}
-    for k, (name, make) in enumerate(cases.items()):
+    for k, (name, make) in list(enumerate(cases.items()))[part::parts]:
         try:
             import torch
 
@@ -120,9 +123,9 @@ def export(o):
         json.dump(failed, open(file, "w"), indent=1, sort_keys=True)
 
 
-def run(cmd, seconds):
+def run(cmd, seconds, env=None):
     try:
-        r = subprocess.run(cmd, capture_output=True, text=True, timeout=seconds)
+        r = subprocess.run(cmd, capture_output=True, text=True, timeout=seconds, env=env)
         return r.returncode, r.stdout, r.stderr
     except subprocess.TimeoutExpired:
         return -999, "", "time out"
@@ -130,10 +133,11 @@ def run(cmd, seconds):
 
 def check_one(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
-    rc, out, err = run([o.aotc, "build", pt2, "-o", so, "--quiet", "-j", "2"], 600)
+    rc, out, err = run([o.aotc, "build", pt2, "-o", so, "--quiet", "-j", "2", *o.flags.split()], 600)
     if rc:
         return {"stage": "unsupported" if rc == 4 else "build", "why": (err + out)[-3000:], "rc": rc}
-    rc, out, err = run([o.aotc, "verify", so, "--against", pt2, "--samples", "3", "--json"], 600)
+    env = dict(os.environ, CUDA_VISIBLE_DEVICES=str(zlib.crc32(name.encode()) % o.gpus)) if o.gpus else None
+    rc, out, err = run([o.aotc, "verify", so, "--against", pt2, "--samples", "3", "--json"], 600, env)
     if rc:
         outputs = ""
         with contextlib.suppress(Exception):
@@ -179,7 +183,9 @@ def short(why):
 
 def report(o):
     results = json.load(open(os.path.join(o.work, "results.json")))
-    failed = json.load(open(os.path.join(o.work, "export.json")))
+    failed = {}
+    for file in glob.glob(os.path.join(o.work, "export*.json")):
+        failed.update(json.load(open(file)))
     count = lambda *stages: sum(r["stage"] in stages for r in results.values())
     families = {n.split(".")[0] for n in results}
     whole = {f for f in families if all(r["stage"] == "ok" for n, r in results.items() if n.split(".")[0] == f)}
@@ -203,6 +209,9 @@ if __name__ == "__main__":
     p.add_argument("--only", default="")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--again", action="store_true", help="also what passed (check) or failed (export) before")
+    p.add_argument("--part", default="0/1", help="every N-th case from the K-th on")
+    p.add_argument("--flags", default="", help="further flags of aotc build")
+    p.add_argument("--gpus", type=int, default=0, help="the artifacts take turns on as many GPUs")
     p.add_argument("--nets", action="store_true", help="without the transformers library")
     p.add_argument("--markdown", default="")
     o = p.parse_args()
