@@ -49,6 +49,7 @@ inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ?
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 
 inline float exp2_fast(float x) { return std::exp2(x); }
+inline float __fmul_rn(float a, float b) { return a * b; }
 
 /// The inverse of erf, which libm lacks: bisection.
 inline double erfinv(double y) {

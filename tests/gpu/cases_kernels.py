@@ -35,6 +35,20 @@ case_of("product_f64_computed", lambda x, y: (torch.sin(x) * 2) @ (y + y.sum(0))
 case_of("product_no_depth", lambda x, y: (x @ y + 1, x.double() @ y.double()), lambda: (R(5, 0), R(0, 7)))
 
 
+def odd_numbers(*d):
+    """Among others infinities, NaN of two kinds, the largest numbers and zeros; few enough that most of a product's results are numbers."""
+    x = R(*d)
+    odd = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, 3.4028235e38, -3.4028235e38, 1.0, 1e-30])
+    odd = torch.cat([odd, torch.tensor([0x7FFFFFFF, 0x7F800001], dtype=torch.int32).view(torch.float32)])
+    x.view(-1)[:: x.numel() // 10 + 1] = odd[: x.view(-1)[:: x.numel() // 10 + 1].numel()]
+    return x
+
+
+case_of("product_odd_f32", lambda a, b: (a @ b, (a * 0.25) @ b[:, :5], a[:1] @ b), lambda: (odd_numbers(45, 300), R(300, 34).round()), lambda: (R(45, 300) * 1e-3, odd_numbers(300, 34)),
+        lambda: (odd_numbers(45, 300).abs(), odd_numbers(300, 34).abs()))
+case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
+
+
 # ---- convolutions
 class Convs(nn.Module):
     def __init__(self, *layers, after=F.relu):
@@ -159,6 +173,18 @@ attention_case("keys_bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2
 attention_case("keys_float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 100, 64), (2, 2, 300, 64), extra=lambda t: (R(2, 1, 1, 300).to(t),), types=("bf16",))
 attention_case("channels", lambda q, k, v: sdpa(q, k, v), (1, 2, 70, 80), (1, 2, 90, 80), v=(1, 2, 90, 136), types=("f16",))
 attention_case("causal_long", lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), (2, 4, 500, 128), (2, 2, 500, 128), types=("bf16",))
+
+
+def far_scores(name, t, size):
+    """Scores far beyond what exponents by base 2 hold, exact in every order: one key has all the weight, or equal ones share it."""
+    whole = lambda *d: RI(-9, 9, d).to(TYPES[t])
+    case_of(f"attention_far_{name}_{t}", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, scale=0.5), F.scaled_dot_product_attention(q, k, v, scale=0.5, is_causal=True)),
+            lambda: (whole(2, 3, 70, 64) * size, whole(2, 3, 70, 64), R(2, 3, 70, 64).to(TYPES[t])), lambda: (-whole(2, 3, 70, 64).abs() * size, whole(2, 3, 70, 64).abs() + 1, R(2, 3, 70, 64).to(TYPES[t])))
+
+
+for t, sizes in {"f32": (512, 2.0**114), "bf16": (256, 2.0**114), "f16": (256,), "f64": (2.0**100,)}.items():
+    for size, name in zip(sizes, ("", "huge")):
+        far_scores(name or "large", t, size)
 
 
 def attention_lengths(name, t):

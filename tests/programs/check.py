@@ -32,6 +32,7 @@ class Tools:
     work: str
     flags: tuple = ()
     env: dict = None
+    emulate: str = ""  # the folder of the emulated GPU's libcuda.so.1: artifacts for GPUs run on it
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -227,7 +228,8 @@ class Check:
                 return
         if os.path.exists(so):
             os.remove(so)
-        code, text = packs.aotc(t.aotc, "build", pt2, "-o", so, "--quiet", *t.flags, seconds=120 + 30 * len(programs), env=t.env)
+        keep = ["--keep", t.path("keep")] if t.emulate else []
+        code, text = packs.aotc(t.aotc, "build", pt2, "-o", so, "--quiet", *t.flags, *keep, seconds=120 + 30 * len(programs), env=t.env)
         if code in (2, 6) or "libaotc_torch" in text or "LibTorch" in text:
             raise RuntimeError(text)  # the machine, not the programs
         if code:
@@ -248,6 +250,7 @@ class Check:
 
     def calls(self, programs, so):
         owners = packs.owners(programs)
+        env = packs.on_emulated_gpu(self.tools) if self.tools.emulate else None
         bad = {}
         sets = [{}]
         for k in range(1, SETS):
@@ -255,7 +258,7 @@ class Check:
         refused = [(p, k) for p in programs for k in range(1, SETS) if self.accepted.get((p.name, k)) is False]
         while True:
             calls = [self.inputs(programs, s) for s in sets] + [self.inputs(programs, {p.name: k}) for p, k in refused]
-            results, code, why = packs.run_calls(self.tools.runner, so, calls, self.tools.work)
+            results, code, why = packs.run_calls(self.tools.runner, so, calls, self.tools.work, env=env)
             if len(results) < len(calls) or code:
                 self.split(programs, f"runner ended with {code} {why} after {len(results)} of {len(calls)} calls", "crash")
                 return

@@ -5,6 +5,7 @@ import os
 import re
 import struct
 import subprocess
+import sys
 import warnings
 
 import torch
@@ -172,13 +173,25 @@ def read_results(path):
     return results
 
 
-def run_calls(runner, artifact, calls, work, seconds=120):
+def on_emulated_gpu(tools):
+    """Compiles the kernels that the build kept for the host; the environment in which a run takes these for a GPU's."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+    import emulate
+
+    library = tools.path("kernels.so")
+    source = tools.path("keep/kernels.cu")
+    if os.path.exists(source):
+        emulate.compile_host(source, tools.path("host"), library, "c++")
+    return dict(os.environ, LD_LIBRARY_PATH=tools.emulate, AOTC_EMULATED_KERNELS=library)
+
+
+def run_calls(runner, artifact, calls, work, seconds=120, env=None):
     """Results of the calls; fewer than asked for when the runner died, and then its exit status."""
     calls_file, results_file = os.path.join(work, "calls.bin"), os.path.join(work, "results.bin")
     write_calls(calls_file, calls)
     open(results_file, "wb").close()
     try:
-        r = subprocess.run([runner, artifact, calls_file, results_file], capture_output=True, text=True, timeout=seconds)
+        r = subprocess.run([runner, artifact, calls_file, results_file], capture_output=True, text=True, timeout=seconds, env=env)
         code, why = r.returncode, r.stderr[-500:]
     except subprocess.TimeoutExpired:
         code, why = "time out", ""

@@ -30,7 +30,11 @@ def tools_of(o):
     env.setdefault("AOTC_LIBTORCH", sys.prefix)
     if o.own_cache:
         env["XDG_CACHE_HOME"] = os.path.join(o.work, "cache")
-    return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(o.flags.split()), env)
+    flags = o.flags.split()
+    if o.emulate:
+        flags += ["--cuda", "sm_90"]  # without Hopper's own instructions, of which the emulator has those of products only
+        env.setdefault("VIRTUAL_ENV", sys.prefix)  # where aotc looks for NVRTC
+    return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(flags), env, o.emulate and os.path.abspath(o.emulate))
 
 
 def run(o):
@@ -108,6 +112,7 @@ def main():
     p.add_argument("--pack", type=int, default=24)
     p.add_argument("--seconds", type=float, default=0, help="stop after the pack that passes this time")
     p.add_argument("--flags", default="", help="further flags of aotc build")
+    p.add_argument("--emulate", default="", metavar="DRIVER", help="build for a GPU and run on the emulated one (build/release/tests/cuda/driver)")
     p.add_argument("--own-cache", action="store_true", help="keep the compiler's object cache under --work")
     p.add_argument("--reduce", action="store_true")
     p.add_argument("--only", default="", help="cases: names that match")

@@ -1,7 +1,5 @@
 #include "emit/cuda/attention.h"
 
-#include <numbers>
-
 #include "emit/cuda/code.h"
 #include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
@@ -40,7 +38,7 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols)
   out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
   out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
-  return out + fmt::format("  p.scale = static_cast<{}>({:a});\n", acc, k.scale * std::numbers::log2e);
+  return out + fmt::format("  p.scale = static_cast<{}>({:a});\n", acc, k.scale);
 }
 
 }  // namespace

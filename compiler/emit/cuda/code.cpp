@@ -44,7 +44,7 @@ std::string float_text(double v, DType t) {
 }
 
 std::string constant_text(const Inst& i) {
-  if (is_bool(i.dtype)) return (i.imm_i != 0 || i.imm_f != 0) ? "true" : "false";
+  if (is_bool(i.dtype)) return i.imm_i != 0 ? "true" : "false";
   if (is_float(i.dtype)) {
     const std::string v = float_text(i.imm_f, compute_type(i.dtype));
     return is_half(i.dtype) ? fmt::format("{}({})", c_type(i.dtype), v) : v;

@@ -62,7 +62,8 @@ class Matmul {
   std::string body() const {
     std::string out = wait_first() + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
-    out += fmt::format("  const i64 row_blocks = (m + {}) / {}, row = blockIdx.x % row_blocks;\n", tile_.block_m - 1, tile_.block_m);
+    out +=
+        fmt::format("  const i64 row_blocks = imax((m + {}) / {}, 1), row = blockIdx.x % row_blocks;\n", tile_.block_m - 1, tile_.block_m);
     out += "  i64 column = blockIdx.x / row_blocks;\n";
     const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const bool a_k = k_.a.prologue || k_.a.col_stride.is(1), b_k = !k_.b.prologue && k_.b.row_stride.is(1);
@@ -140,8 +141,9 @@ class Conv {
     std::string out = names();
     if (split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", split);
     const std::string types = fmt::format("<{}, {}, {}_shape>", c_type(k_.in), c_type(k_.acc), symbol_);
-    out += fmt::format("  const i64 columns = z.images * z.pixels, row_blocks = (z.out_channels + {}) / {}, block = blockIdx.x / {};\n",
-                       block_m - 1, block_m, split);
+    out += fmt::format(
+        "  const i64 columns = z.images * z.pixels, row_blocks = imax((z.out_channels + {}) / {}, 1), block = blockIdx.x / {};\n",
+        block_m - 1, block_m, split);
     out += "  for (i64 group = blockIdx.y; group < z.groups; group += gridDim.y) {\n";
     out += fmt::format("    const ConvWeights{} weights{{z, w + group * z.out_channels * z.k()}};\n", types);
     out += fmt::format("    const ConvWindows{} windows{{z, taps, x + group * z.channels * z.channel_step()}};\n", types);

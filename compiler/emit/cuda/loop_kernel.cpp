@@ -144,13 +144,12 @@ class Emitter {
         if (other == divisor) return b.over_inner && k_.insts[other].kind != InstKind::reduce ? kNone<InstId> : divisor;
     return kNone<InstId>;
   }
-  std::string reciprocals(const loop::Block& b, int indent) const {
-    std::set<InstId> divisors;
-    for (InstId id : b.insts)
-      if (row_divisor(id) != kNone<InstId>) divisors.insert(row_divisor(id));
+  /// Of divisors that no block before had; adds to those.
+  std::string reciprocals(const loop::Block& b, int indent, std::set<InstId>& had) const {
     std::string out;
-    for (InstId d : divisors)
-      out += fmt::format("{0}const float by_{1} = reciprocal_of({1});\n", std::string(static_cast<size_t>(indent), ' '), names_.inst(d));
+    for (InstId id : b.insts)
+      if (const InstId d = row_divisor(id); d != kNone<InstId> && had.insert(d).second)
+        out += fmt::format("{0}const float by_{1} = reciprocal_of({1});\n", std::string(static_cast<size_t>(indent), ' '), names_.inst(d));
     return out;
   }
 
@@ -294,13 +293,14 @@ class Emitter {
     std::string out = "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
     if (wide && launch_.steps) out += row_registers();
     const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
+    std::set<InstId> inverted;
     for (const loop::Block& b : k_.blocks) {
       if (!b.over_inner) {
         out += code_of(b.insts, names_, rules("threadIdx.x == 0"), 4);
         continue;
       }
       const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
-      out += declare_accumulators(reduces, 4) + reciprocals(b, 4);
+      out += declare_accumulators(reduces, 4) + reciprocals(b, 4, inverted);
       if (const std::vector<InstId> running = of_kind(b, InstKind::scan); !running.empty()) {
         out += scans(b, running);
       } else if (!wide) {

@@ -34,7 +34,8 @@ class Emitter {
     out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
     out += "  const GemmView av = " + view(k_.a) + ", bv = " + view(k_.b) + ";\n";
-    out += fmt::format("  const i64 row_blocks = (m + {}) / {}, block = blockIdx.x / {};\n", tile_.block_m - 1, tile_.block_m, tile_.split);
+    out += fmt::format("  const i64 row_blocks = imax((m + {}) / {}, 1), block = blockIdx.x / {};\n", tile_.block_m - 1, tile_.block_m,
+                       tile_.split);
     out += "  const i64 row = block % row_blocks;\n  i64 column = block / row_blocks;\n";
     const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const bool a_fast = k_.a.col_stride.is(1), b_fast = k_.b.col_stride.is(1);

@@ -99,6 +99,19 @@ std::string Nvrtc::version() const {
   return fmt::format("{}.{}", major, minor);
 }
 
+/// The paragraphs of NVRTC's log but for warnings and remarks, where it has errors; 4000 characters at most.
+static std::string errors_of(const std::string& log) {
+  if (log.find(": error") == std::string::npos) return log.substr(0, 4000);
+  std::string out;
+  for (size_t at = 0; at < log.size();) {
+    const size_t end = std::min(log.find("\n\n", at), log.size());
+    const std::string paragraph = log.substr(at, end - at);
+    if (paragraph.find(": warning") == std::string::npos && paragraph.rfind("Remark:", 0) != 0) out += paragraph + "\n";
+    at = end + 2;
+  }
+  return out.substr(0, 4000);
+}
+
 std::vector<std::byte> Nvrtc::compile(const std::string& source, const std::string& name, const std::vector<SourceFile>& headers,
                                       const std::string& sm) const {
   std::vector<const char*> texts, names;
@@ -115,9 +128,8 @@ std::vector<std::byte> Nvrtc::compile(const std::string& source, const std::stri
     std::string log(bytes, '\0');
     if (bytes) f_->log(program, log.data());
     f_->destroy(&program);
-    if (log.size() > 4000) log.resize(4000);
     throw Diagnostic(ExitCode::toolchain, Loc{name, "", "", ""}, "NVRTC did not compile the generated CUDA code for " + sm)
-        .note(log)
+        .note(errors_of(log))
         .note("--keep DIR leaves the source; an unknown architecture is named in the log above");
   }
   size_t bytes = 0;

@@ -1,6 +1,6 @@
 // Attention in one pass over the keys: out[b, h, l, :] = softmax(scale * q k' + mask) v. The query heads of one key head are rows of one
 // tile. Scores stay in registers and shared memory, the row's maximum and sum are carried along, and what was summed under an older maximum
-// is scaled down. Exponents are to base 2, with log2(e) in the scale. A row that attends nowhere gives zeros or NaN; a NaN stays one.
+// is scaled down. A row that attends nowhere gives zeros or NaN; a NaN stays one.
 #pragma once
 #include "gemm.cuh"
 
@@ -13,7 +13,7 @@ template <class T, class Acc, class M> struct AttnProblem {
   T* po;
   const M* pm;
   AttnView q, k, v, o, m;
-  Acc scale;    // times log2(e)
+  Acc scale;
   Acc nowhere;  // what the sums of a row that attends nowhere are multiplied with: 0, or NaN
 
   AOTC_DI i64 rows() const { return kv_heads ? heads / kv_heads * q_len : 0; }
@@ -33,23 +33,21 @@ template <class T, class Acc, class M> struct AttnProblem {
   }
 };
 
-AOTC_DI float exp2_of(float x) { return exp2f(x); }
-AOTC_DI double exp2_of(double x) { return exp2(x); }
+AOTC_DI float exp_of(float x) { return expf(x); }
+AOTC_DI double exp_of(double x) { return exp(x); }
+constexpr float kLog2e = 1.44269504088896341f;
+// From here on (by base 2) the rounding of a row's maximum is seen in its exponents: differences to the maximum come first.
+constexpr float kFarMaximum = 256.0f;
 AOTC_DI float larger(float a, float b) { return fmaxf(a, b); }  // a NaN is not seen: it comes back through the exponent
 AOTC_DI double larger(double a, double b) { return fmax(a, b); }
 // What is subtracted from scores whose maximum is m: a row that has seen nothing yet has none.
 template <class Acc> AOTC_DI Acc subtracted(Acc m) { return m == lowest<Acc>() ? Acc(0) : m; }
 
-// A mask's value for base 2. What is finite stays so: a row whose every key is hidden by the lowest number attends to all alike.
-template <class Acc> AOTC_DI Acc added(Acc mask) {
-  const Acc least = sizeof(Acc) == 8 ? Acc(-0x1.fffffffffffffp+1023) : Acc(-0x1.fffffep+127f), x = mask * Acc(1.4426950408889634);
-  return mask < least ? mask : x < least ? least : x;
-}
 // A score after the mask; `mask`: of the row.
 template <class Acc, class M> AOTC_DI Acc masked(Acc s, const M* mask, i64 at) {
   if constexpr (same<M, NoMask>::value) return s;
   else if constexpr (same<M, bool>::value) return mask[at] ? s : lowest<Acc>();
-  else return s + added(static_cast<Acc>(mask[at]));
+  else return s + static_cast<Acc>(mask[at]);
 }
 
 // ---- ordinary units: every type, head sizes of any length -------------------------------------------------------------------------------
@@ -100,12 +98,12 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
       }
 #pragma unroll
       for (int x = 1; x < 8; x *= 2) top = larger(top, shuffle_xor(top, x));
-      const Acc base = subtracted(top), scale = exp2_of(m - base);
+      const Acc base = subtracted(top), scale = exp_of(m - base);
       Acc sum = Acc(0);
       __syncthreads();  // the last block of keys was read
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Acc e = exp2_of(s[i] - base);
+        const Acc e = exp_of(s[i] - base);
         ps[row][lane + i * 8] = e;
         sum += e;
       }
@@ -162,14 +160,17 @@ template <class T, class Tile> AOTC_DI void attn_scores(const T* q, const T* k, 
   if constexpr (same<T, float>::value) {
 #pragma unroll 2
     for (int c = 0; c < Tile::e; c += 8) {
+      float a[4];
       u32 ah[4], al[4];
 #pragma unroll
-      for (int r = 0; r < 4; ++r) tf32_split(q[(group + (r & 1) * 8) * Tile::ld_e + c + quad + (r >> 1) * 4], ah[r], al[r]);
+      for (int r = 0; r < 4; ++r) a[r] = q[(group + (r & 1) * 8) * Tile::ld_e + c + quad + (r >> 1) * 4];
+      tf32_split(a, ah, al);
 #pragma unroll
       for (int j = 0; j < Tile::keys / 8; ++j) {
+        const float* const key = k + (j * 8 + group) * Tile::ld_e + c + quad;
+        const float b[2] = {key[0], key[4]};
         u32 bh[2], bl[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) tf32_split(k[(j * 8 + group) * Tile::ld_e + c + quad + r * 4], bh[r], bl[r]);
+        tf32_split(b, bh, bl);
         float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         mma_tf32(part, al, bh);
         mma_tf32(part, ah, bl);
@@ -201,14 +202,15 @@ template <class T, class Tile> AOTC_DI void attn_values(const float (&p)[Tile::k
   if constexpr (same<T, float>::value) {
 #pragma unroll
     for (int k = 0; k < Tile::keys / 8; ++k) {
+      const float a[4] = {p[k][0], p[k][2], p[k][1], p[k][3]};
       u32 ah[4], al[4];
-      tf32_split(p[k][0], ah[0], al[0]), tf32_split(p[k][2], ah[1], al[1]);
-      tf32_split(p[k][1], ah[2], al[2]), tf32_split(p[k][3], ah[3], al[3]);
+      tf32_split(a, ah, al);
 #pragma unroll
       for (int j = 0; j < Tile::v / 8; ++j) {
+        const float* const value = v + (k * 8 + 2 * quad) * Tile::ld_v + j * 8 + group;
+        const float b[2] = {value[0], value[Tile::ld_v]};
         u32 bh[2], bl[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) tf32_split(v[(k * 8 + 2 * quad + r) * Tile::ld_v + j * 8 + group], bh[r], bl[r]);
+        tf32_split(b, bh, bl);
         float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         mma_tf32(part, al, bh);
         mma_tf32(part, ah, bl);
@@ -355,14 +357,24 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
     for (int h = 0; h < 2; ++h) {
       top[h] = larger(top[h], shuffle_xor(top[h], 1));
       top[h] = larger(sums.m[h], larger(top[h], shuffle_xor(top[h], 2)) * by);
-      const float base = subtracted(top[h]), down = exp2_fast(sums.m[h] - base);
+      // By base 2 in one multiply-add a score.
+      const float limit_e = subtracted(top[h]);
+      float factor = by * kLog2e, base = __fmul_rn(limit_e, kLog2e), down = exp2_fast(__fmul_rn(sums.m[h], kLog2e) - base);
+      if (!(fabsf(base) < kFarMaximum)) {
+        down = exp2_fast((sums.m[h] - limit_e) * kLog2e);
+#pragma unroll
+        for (int j = 0; j < Tile::keys / 8; ++j)
+#pragma unroll
+          for (int r = 2 * h; r < 2 * h + 2; ++r) s[j][r] = s[j][r] * by - limit_e;
+        factor = kLog2e, base = 0.0f;
+      }
       sums.l[h] *= down;
       sums.m[h] = top[h];
 #pragma unroll
       for (int j = 0; j < Tile::keys / 8; ++j)
 #pragma unroll
         for (int r = 2 * h; r < 2 * h + 2; ++r) {
-          s[j][r] = exp2_fast(s[j][r] * by - base);
+          s[j][r] = exp2_fast(s[j][r] * factor - base);
           sums.l[h] += s[j][r];
         }
 #pragma unroll
@@ -420,7 +432,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
       const float base = subtracted(m);
 #pragma unroll
       for (int n = 0; n < Tile::parts; ++n) {
-        const float down = exp2_of(part(n, Tile::rows * Tile::ld_part + r) - base);
+        const float down = exp_of(part(n, Tile::rows * Tile::ld_part + r) - base);
         l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
         o += down * part(n, r * Tile::ld_part + c);
       }

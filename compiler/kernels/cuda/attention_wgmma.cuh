@@ -98,7 +98,7 @@ template <class Tile, class M> struct AttnKeys {
     for (int i = 0; i < words; ++i) {
       const int at = first + i * 32 + (threadIdx.x & 31);
       if constexpr (same<M, bool>::value) word[i] = __ballot_sync(~0u, at >= end || mask[at * step]);
-      else word[i] = __float_as_uint(at < end ? added(static_cast<float>(mask[at * step])) : 0.0f);
+      else word[i] = __float_as_uint(at < end ? static_cast<float>(mask[at * step]) : 0.0f);
     }
   }
   AOTC_DI void apply(float (&s)[Tile::scores], float scale) const {
@@ -199,19 +199,27 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     const float by = raw ? p.scale : 1.0f;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      float factor = by * kLog2e;
       float top = m[h];
 #pragma unroll
       for (int i = 2 * h; i < Tile::scores; i += 4) top = larger(top, larger(s[i], s[i + 1]));
       top = larger(top, shuffle_xor(top, 1));
       top = larger(top, shuffle_xor(top, 2));
-      const float base = subtracted(top) * by;
-      down[h] = exp2_fast(m[h] * by - base);
+      float base = subtracted(top) * factor;
+      down[h] = exp2_fast(m[h] * factor - base);
+      if (!(fabsf(base) < kFarMaximum)) {
+        const float limit = subtracted(top) * by;
+        down[h] = exp2_fast((m[h] * by - limit) * kLog2e);
+#pragma unroll
+        for (int i = 2 * h; i < Tile::scores; i += 4) s[i] = s[i] * by - limit, s[i + 1] = s[i + 1] * by - limit;
+        factor = kLog2e, base = 0.0f;
+      }
       m[h] = top;
       float sum = 0.0f;
 #pragma unroll
       for (int i = 2 * h; i < Tile::scores; i += 4)
 #pragma unroll
-        for (int e = 0; e < 2; ++e) s[i + e] = exp2_fast(s[i + e] * by - base), sum += s[i + e];
+        for (int e = 0; e < 2; ++e) s[i + e] = exp2_fast(s[i + e] * factor - base), sum += s[i + e];
       l[h] = l[h] * down[h] + sum;
     }
   }

@@ -16,11 +16,26 @@ template <> struct MmaTraits<bf16> { static constexpr int k = 16; };
 template <> struct MmaTraits<f16> { static constexpr int k = 16; };
 template <> struct MmaTraits<float> { static constexpr int k = 8; };
 
-// v = high + low: both as tf32, rounded to nearest (the tensor cores ignore the 13 low bits). By integer arithmetic, which is faster than
-// cvt.rna. An infinite v gives a finite low part, so that its products stay infinite.
-AOTC_DI void tf32_split(float v, u32& high, u32& low) {
-  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
-  low = __float_as_uint(fmaxf(v - __uint_as_float(high), -1e35f)) + 0x1000u;
+// v = high + low: both as tf32 (the tensor cores ignore the 13 low bits). High is rounded to nearest, by integer arithmetic, which is faster
+// than cvt.rna; of low at most the last bit is lost. An infinity or NaN is low beside a high of 1 or -1, so that in the three products each
+// meets the other factor's high part, which is 0 where that factor is: what comes of them is what comes of one product.
+template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u32 (&low)[N]) {
+  bool odd = false;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    high[i] = (__float_as_uint(v[i]) + 0x1000u) & 0xffffe000u;
+    const float rest = v[i] - __uint_as_float(high[i]);
+    low[i] = __float_as_uint(rest);
+    odd |= !(fabsf(rest) < highest<float>());  // not finite, or rounded to infinity
+  }
+  if (!odd) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const u32 bits = __float_as_uint(v[i]);
+    if (v[i] != v[i]) high[i] = 0x3f800000u, low[i] = 0x7fc00000u;
+    else if (fabsf(v[i]) > 0x1.fffffep+127f) high[i] = (bits & 0x80000000u) | 0x3f800000u, low[i] = bits;
+    else if (fabsf(v[i]) > 0x1.fffp+126f) high[i] = bits & 0xffffe000u, low[i] = __float_as_uint(v[i] - __uint_as_float(high[i]));
+  }
 }
 AOTC_DI void mma_16(bf16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
 AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
@@ -49,20 +64,17 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
     if constexpr (same<T, float>::value) {
       u32 ah[Tile::mt][4], al[Tile::mt][4];
 #pragma unroll
-      for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const float v = a[(i * 16 + group + (r & 1) * 8) * Tile::ld + k + quad + (r >> 1) * 4];
-          tf32_split(v, ah[i][r], al[i][r]);
-        }
+      for (int i = 0; i < Tile::mt; ++i) {
+        const float* const at = a + (i * 16 + group) * Tile::ld + k + quad;
+        const float v[4] = {at[0], at[8 * Tile::ld], at[4], at[8 * Tile::ld + 4]};
+        tf32_split(v, ah[i], al[i]);
+      }
 #pragma unroll
       for (int j = 0; j < Tile::nt; ++j) {
+        const float* const at = b + (j * 8 + group) * Tile::ld + k + quad;
+        const float v[2] = {at[0], at[4]};
         u32 bh[2], bl[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float v = b[(j * 8 + group) * Tile::ld + k + quad + r * 4];
-          tf32_split(v, bh[r], bl[r]);
-        }
+        tf32_split(v, bh, bl);
 #pragma unroll
         for (int i = 0; i < Tile::mt; ++i) {
           float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
