@@ -38,6 +38,12 @@ void arithmetic(Rule& r) {
   r.set(binary(op, p.a, p.b));
 }
 
+void lcm(Rule& r) {
+  const Pair p = pair(r, Want::any);
+  const T divisor = binary(Op::gcd, p.a, p.b);
+  r.set(abs(binary(Op::div_trunc, p.a, divisor) * p.b));  // 0 where both are
+}
+
 template <Op op>
 void floating(Rule& r) {
   const Pair p = pair(r, Want::floating);
@@ -304,6 +310,8 @@ constexpr RuleRow kRows[] = {
     {"aten.atan2.default", floating<Op::atan2>},
     {"aten.arctan2.default", floating<Op::atan2>},
     {"aten.hypot.default", arithmetic<Op::hypot>},
+    {"aten.gcd.default", arithmetic<Op::gcd>},
+    {"aten.lcm.default", lcm},
     {"aten.copysign.Tensor", floating<Op::copysign>},
     {"aten.copysign.Scalar", floating<Op::copysign>},
     {"aten.nextafter.default", bitwise<Op::nextafter>},

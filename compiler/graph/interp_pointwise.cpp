@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "graph/infer.h"
 #include "graph/interp_detail.h"
@@ -172,6 +173,13 @@ int64_t int_pow(int64_t a, int64_t b) {
   return static_cast<int64_t>(r);
 }
 
+int64_t gcd(int64_t x, int64_t y) {
+  uint64_t a = x < 0 ? 0 - static_cast<uint64_t>(x) : static_cast<uint64_t>(x),
+           b = y < 0 ? 0 - static_cast<uint64_t>(y) : static_cast<uint64_t>(y);
+  while (b != 0) a = std::exchange(b, a % b);
+  return static_cast<int64_t>(a);
+}
+
 int64_t binary_i64(Op op, DType t, int64_t a, int64_t b) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   const int64_t bits = 8 * dtype_bytes(t), top = t == DType::u8 ? 8 : bits - 1;
@@ -189,6 +197,7 @@ int64_t binary_i64(Op op, DType t, int64_t a, int64_t b) {
     }
     case Op::fmod: return b == 0 || min_by_minus_one ? 0 : a % b;
     case Op::pow: return int_pow(a, b);
+    case Op::gcd: return gcd(a, b);
     case Op::minimum: return std::min(a, b);
     case Op::maximum: return std::max(a, b);
     case Op::eq: return a == b;

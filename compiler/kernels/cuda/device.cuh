@@ -223,6 +223,14 @@ template <class T> AOTC_DI T op_div_floor(T a, T b) {
     return a % b != 0 && ((a < 0) != (b < 0)) ? T(q - 1) : q;
   }
 }
+template <class T> AOTC_DI T op_gcd(T x, T y) {
+  u64 a = x < 0 ? 0 - static_cast<u64>(x) : static_cast<u64>(x), b = y < 0 ? 0 - static_cast<u64>(y) : static_cast<u64>(y);
+  while (b != 0) {
+    const u64 r = a % b;
+    a = b, b = r;
+  }
+  return static_cast<T>(a);
+}
 template <class T> AOTC_DI T op_pow(T a, T b) {
   if constexpr (same<T, double>::value) return pow(a, b);
   else if constexpr (is_floating<T>::value) return T(powf(float(a), float(b)));

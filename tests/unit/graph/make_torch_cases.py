@@ -101,7 +101,7 @@ for name in ("add", "sub", "mul", "div_trunc", "div_floor", "remainder", "fmod",
 for t in INTS:
     a, b = ia.to(t), ib.to(t).abs()
     add(f"pow_{NAMES[t]}", "pow", [a, b], a ** b)
-    for name, f in dict(bit_and=torch.bitwise_and, bit_or=torch.bitwise_or, bit_xor=torch.bitwise_xor).items():
+    for name, f in dict(bit_and=torch.bitwise_and, bit_or=torch.bitwise_or, bit_xor=torch.bitwise_xor, gcd=torch.gcd).items():
         add(f"{name}_{NAMES[t]}", name, [a, b], f(a, b))
     s = torch.arange(len(a)).to(t) % 8
     add(f"shl_{NAMES[t]}", "shl", [a, s], a << s)

@@ -254,6 +254,21 @@ AOTC_F i32v v_pow(i32v a, i32v b) {
 AOTC_F i64v v_pow(i64v a, i64v b) {
   return lane_by_lane(a, b, [](int64_t x, int64_t y) -> int64_t { return ipow(x, y); });
 }
+template <class U, class T>
+AOTC_I T igcd(T x, T y) {
+  U a = x < 0 ? 0 - (U)x : (U)x, b = y < 0 ? 0 - (U)y : (U)y;
+  while (b != 0) {
+    const U r = a % b;
+    a = b, b = r;
+  }
+  return (T)a;
+}
+AOTC_F i32v v_gcd(i32v a, i32v b) {
+  return lane_by_lane(a, b, [](int32_t x, int32_t y) -> int32_t { return igcd<uint32_t>(x, y); });
+}
+AOTC_F i64v v_gcd(i64v a, i64v b) {
+  return lane_by_lane(a, b, [](int64_t x, int64_t y) -> int64_t { return igcd<uint64_t>(x, y); });
+}
 
 template <class V>
 AOTC_I V v_where(i32v m, V a, V b) {
