@@ -19,6 +19,7 @@ const Table& table_of(Arch arch) {
   static const Table kCpu = {
       &cpu::gemm_quant(),
       &cpu::gemm_tiles(),
+      &cpu::gemm_dots(),
       &cpu::gemm(),  // matrix products: the last takes all
       &cpu::conv_direct(),
       &cpu::conv_product(),

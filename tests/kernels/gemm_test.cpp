@@ -11,6 +11,9 @@
 #define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
 #define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
 ENTRIES(DECLARE)
+#define DOTS(X) X(f32, avx2) X(f64, avx2) X(f32, avx512) X(f64, avx512)
+#define DECLARE_DOTS(dtype, isa) extern "C" void aotc_gemm_dots_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
+DOTS(DECLARE_DOTS)
 extern "C" void aotc_gemm_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
@@ -20,6 +23,8 @@ namespace {
 #define ROW(dtype, isa) {#isa, DType::dtype, aotc_gemm_##dtype##_##isa},
 const Entry kTilesReal = {"amx", DType::bf16, aotc_gemm_tiles_bf16_amx};
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
+#define ROW_DOTS(dtype, isa) {#isa, DType::dtype, aotc_gemm_dots_##dtype##_##isa},
+const Entry kDots[] = {DOTS(ROW_DOTS)};
 const Entry kEntries[] = {ENTRIES(ROW) kTilesReal, kTilesEmulated};
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
@@ -181,6 +186,19 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       if (c.make_a || c.make_b) check(e, c, rng);
     }
   }
+}
+
+TEST_CASE("products as dot products against fp64", "[gemm]") {
+  std::mt19937 rng(9);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kDots)
+    for (int i = 0; i < 100; ++i) {
+      Case c{};
+      c.m = pick({0, 1, 2, 3, 4, 5, 17, 64}), c.n = pick({0, 1, 2, 3, 4, 7, 33, 130}), c.k = pick({0, 1, 7, 8, 15, 16, 17, 64, 300});
+      c.b0 = pick({1, 2}), c.b1 = pick({1, 3}), c.tb = true, c.segments = 1 + rng() % 2;
+      c.mc = static_cast<int>(pick({1, 4, 16, 64})), c.nc = static_cast<int>(pick({32, 128}));
+      check(e, c, rng);
+    }
 }
 
 Case around_tiles(std::mt19937& rng) {

@@ -73,7 +73,7 @@ TEST_CASE("every product has a choice that fits, and all that fit are legal conf
         for (bool weight : {false, true}) {
           INFO(m << " " << n << " " << k << " " << weight);
           for (const Candidate& c : of(product(m, n, k, weight)))
-            if (c.fit) CHECK(field(c.choice, "kp") % field(c.choice, "kc") == 0);
+            if (c.fit) CHECK(check(c.choice));
         }
 }
 
@@ -82,6 +82,19 @@ TEST_CASE("skinny products keep all rows in one block and have work for every th
   CHECK(field(c, "mc") >= 32);
   CHECK(field(c, "kp") >= 4096);
   CHECK(4096 / field(c, "nc") >= 4);
+}
+
+TEST_CASE("products of few rows or columns whose operands lie along k are dot products") {
+  const auto along_k = [](int64_t m, int64_t n, int64_t k) {
+    loop::MatmulKernel mm = product(m, n, k, false);
+    mm.b.row_stride = 1, mm.b.col_stride = k;
+    return mm;
+  };
+  CHECK(of(along_k(1, 1000, 256)).front().choice.form->name() == "gemm_dots");
+  CHECK(of(along_k(1000, 1, 256)).front().choice.form->name() == "gemm_dots");
+  CHECK(of(along_k(256, 256, 256)).front().choice.form->name() == "gemm");
+  CHECK(of(product(1, 1000, 256, false)).front().choice.form->name() == "gemm");
+  CHECK(of(product(64, 4096, 4096, true)).front().choice.form->name() == "gemm");
 }
 
 TEST_CASE("products of bf16 go by tiles where the machine has them, others and elsewhere not, and say why") {

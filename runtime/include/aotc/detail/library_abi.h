@@ -99,6 +99,9 @@ static inline int64_t aotc_gemm_quant_scratch_bytes(const aotc_gemm_quant_config
   return c->mc * blocks * AOTC_QUANT_BLOCK_BYTES + (blocks * AOTC_QUANT_BLOCK + (int64_t)c->mc * c->nc) * 4 + 256;
 }
 
+/* ---- gemm_dots: the same products, units and config as sums along k, for A whose columns and B whose rows are next to each other
+ * (A_CS == B_RS == 1). f32, f64; no prologues, no packed B; mr, nv, kc, kp and pack_a mean nothing to it. scratch: mc * nc sums. */
+
 /* ---- conv: out[n, co, pixel] = epilogue(sum x * w), groups, 1 to 3 spatial dims, any stride, dilation and low padding (high padding is
  * implied by the output's dims), transposed or not ------------------------------------------------------------------------------------
  * ptr:  config says which is x (dense [N, C, D, H, W]) and which is w. dtypes f32, f64, bf16, f16 (acc f32, f64 for f64); integers
