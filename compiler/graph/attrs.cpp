@@ -7,40 +7,10 @@ namespace aotc {
 namespace {
 
 constexpr AttrType kTypes[] = {
-    AttrType::text,     // kind
-    AttrType::integer,  // dim
-    AttrType::ints,     // dims
-    AttrType::ints,     // perm
-    AttrType::expr,     // start
-    AttrType::integer,  // step
-    AttrType::exprs,    // strides
-    AttrType::exprs,    // lo
-    AttrType::scalar,   // value
-    AttrType::expr,     // expr
-    AttrType::ints,     // kernel
-    AttrType::ints,     // stride
-    AttrType::ints,     // padding
-    AttrType::ints,     // padding_hi
-    AttrType::ints,     // dilation
-    AttrType::ints,     // output_padding
-    AttrType::integer,  // groups
-    AttrType::integer,  // out_pos
-    AttrType::text,     // reduce
-    AttrType::boolean,  // include_self
-    AttrType::boolean,  // accumulate
-    AttrType::real,     // scale
-    AttrType::boolean,  // causal
-    AttrType::boolean,  // descending
-    AttrType::boolean,  // stable
-    AttrType::expr,     // k
-    AttrType::boolean,  // largest
-    AttrType::boolean,  // sorted
-    AttrType::text,     // cell
-    AttrType::boolean,  // reverse
-    AttrType::boolean,  // channels_last
-    AttrType::boolean,  // nan_rows
+#define AOTC_ATTR(name, type) AttrType::type,
+#include "graph/attrs.def"
+#undef AOTC_ATTR
 };
-static_assert(std::size(kTypes) == static_cast<size_t>(Attr::nan_rows) + 1);
 
 template <class T>
 void fallback(Node& n, Attr a, T value) {

@@ -7,12 +7,10 @@ namespace aotc {
 namespace {
 
 constexpr std::string_view kAttrNames[] = {
-    "kind",   "dim",     "dims",    "perm",         "start",      "step",       "strides",       "lo",
-    "value",  "expr",    "kernel",  "stride",       "padding",    "padding_hi", "dilation",      "output_padding",
-    "groups", "out_pos", "reduce",  "include_self", "accumulate", "scale",      "causal",        "descending",
-    "stable", "k",       "largest", "sorted",       "cell",       "reverse",    "channels_last", "nan_rows",
+#define AOTC_ATTR(name, type) #name,
+#include "graph/attrs.def"
+#undef AOTC_ATTR
 };
-static_assert(std::size(kAttrNames) == static_cast<size_t>(Attr::nan_rows) + 1);
 
 constexpr std::string_view kReduceNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "logsumexp"};
 static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceKind::logsumexp) + 1);

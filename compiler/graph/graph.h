@@ -29,40 +29,11 @@ struct TensorType {
   friend bool operator==(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.dims == b.dims; }
 };
 
-/// Attribute names, in the order in which they are printed.
+/// In the order in which they are printed. The rows are in attrs.def.
 enum class Attr : uint8_t {
-  kind,
-  dim,
-  dims,
-  perm,
-  start,
-  step,
-  strides,
-  lo,
-  value,
-  expr,
-  kernel,
-  stride,
-  padding,
-  padding_hi,
-  dilation,
-  output_padding,
-  groups,
-  out_pos,
-  reduce,
-  include_self,
-  accumulate,
-  scale,
-  causal,
-  descending,
-  stable,
-  k,
-  largest,
-  sorted,
-  cell,
-  reverse,
-  channels_last,
-  nan_rows,
+#define AOTC_ATTR(name, type) name,
+#include "graph/attrs.def"
+#undef AOTC_ATTR
 };
 std::string_view attr_name(Attr a);
 std::optional<Attr> parse_attr(std::string_view name);
