@@ -4,13 +4,11 @@
 
 #include "aotc/dtype.h"
 #include "bench.h"
-
-extern "C" void aotc_attention_f32_avx2(const aotc_kargs*, int64_t, int64_t);
-extern "C" void aotc_attention_f32_avx512(const aotc_kargs*, int64_t, int64_t);
+#include "entries.h"
 
 int main(int argc, char** argv) {
   auto arg = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  const bool avx2 = argc > 1 && std::string(argv[1]) == "avx2";
+  const kernel_test::Entry e = kernel_test::entry("attention", aotc::DType::f32, argc > 1 ? argv[1] : "avx512");
   const int threads = arg(2, 1);
   struct Shape {
     int64_t b, h, hkv, l, s, e;
@@ -33,9 +31,8 @@ int main(int argc, char** argv) {
     volatile int32_t fault = 0;
     const int64_t work = c.b * c.hkv * ((rows + cfg.q_block - 1) / cfg.q_block);
     const double flops = 4.0 * double(c.b * c.h * c.l * c.s * c.e) * (c.causal ? 0.5 : 1);
-    const auto t =
-        bench::time_kernel(avx2 ? aotc_attention_f32_avx2 : aotc_attention_f32_avx512, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault},
-                           work, aotc_attn_scratch_bytes(&cfg, c.e, c.e, 4), threads, flops / 5e10);
+    const auto t = bench::time_kernel(e.fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work,
+                                      aotc_attn_scratch_bytes(&cfg, c.e, c.e, 4), threads, flops / 5e10);
     std::printf("b%ld h%ld/%ld l%ld s%ld e%ld causal %d: %.4f ms, %.0f GFLOP/s, k and v %.1f GB/s\n", c.b, c.h, c.hkv, c.l, c.s, c.e,
                 c.causal, t.best * 1e3, flops / t.best / 1e9, double(c.b * c.hkv * c.s * c.e * 8) / t.best / 1e9);
     for (void* p : {q, k, v, o}) std::free(p);

@@ -3,10 +3,8 @@
 #include <string>
 
 #include "bench.h"
+#include "entries.h"
 #include "kernels/cpu/pack.h"
-
-extern "C" void aotc_conv_f32_avx2(const aotc_kargs*, int64_t, int64_t);
-extern "C" void aotc_conv_f32_avx512(const aotc_kargs*, int64_t, int64_t);
 
 namespace {
 
@@ -34,7 +32,7 @@ void copy_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, i
 
 int main(int argc, char** argv) {
   auto arg = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  const bool avx2 = argc > 1 && std::string(argv[1]) == "avx2";
+  const kernel_test::Entry e = kernel_test::entry("conv", aotc::DType::f32, argc > 1 ? argv[1] : "avx512");
   const int threads = arg(2, 1);
   const int64_t batch = arg(3, 1);
   double total = 0, total_flops = 0;
@@ -55,8 +53,8 @@ int main(int argc, char** argv) {
     const int64_t work = ((l.co + cfg.mc - 1) / cfg.mc) * ((px + cfg.nc - 1) / cfg.nc);
     const double flops = 2.0 * double(k) * double(l.co) * double(px);
     volatile int32_t fault = 0;
-    const auto t = bench::time_kernel(avx2 ? aotc_conv_f32_avx2 : aotc_conv_f32_avx512, {ptr, size, &cfg, nullptr, 0, 1, &fault}, work,
-                                      aotc_conv_scratch_bytes(&cfg, k, 4), threads, flops / 1e11);
+    const auto t = bench::time_kernel(e.fn, {ptr, size, &cfg, nullptr, 0, 1, &fault}, work, aotc_conv_scratch_bytes(&cfg, k, 4), threads,
+                                      flops / 1e11);
     std::printf("%4ldx%-3ld -> %4ld k%ld s%ld x%ld: mc %d nc %d: %.0f GFLOP/s, %.3f ms\n", l.c, l.hw, l.co, l.kernel, l.stride, l.count,
                 cfg.mc, cfg.nc, flops / t.best / 1e9, t.best * 1e3);
     total += t.best * double(l.count), total_flops += flops * double(l.count);

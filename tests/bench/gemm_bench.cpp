@@ -6,23 +6,10 @@
 #include <string>
 
 #include "bench.h"
+#include "entries.h"
 #include "kernels/cpu/pack.h"
 
-#define ENTRIES(X) X(f32, avx2) X(f32, avx512) X(bf16, avx2) X(bf16, avx512) X(bf16, avx512_bf16) X(f64, avx512) X(f16, avx512)
-#define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-extern "C" void aotc_gemm_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
-
 namespace {
-
-using aotc::DType;
-struct Entry {
-  DType dtype;
-  const char *name, *isa;
-  aotc_kernel_fn fn;
-};
-#define ROW(dtype, isa) {DType::dtype, #dtype, #isa, aotc_gemm_##dtype##_##isa},
-const Entry kEntries[] = {ENTRIES(ROW){DType::bf16, "bf16", "amx", aotc_gemm_tiles_bf16_amx}};
 
 void copy_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t, int64_t m0, int64_t rows, int64_t n0, int64_t cols) {
   float* out = static_cast<float*>(args->ptr[2]);
@@ -39,14 +26,12 @@ int main(int argc, char** argv) {
                                               {32, 4096, 4096},   {32, 1024, 4096},   {64, 384, 1536},  {3136, 64, 256}, {3136, 576, 64},
                                               {49, 4608, 512},    {8, 4096, 4096},    {1, 4096, 4096},  {1, 768, 2048}};
   if (argc > 6) shapes = {{std::atoll(argv[4]), std::atoll(argv[5]), std::atoll(argv[6])}};
-  const Entry* e = nullptr;
-  for (const Entry& x : kEntries)
-    if (arg(1, "avx512") == x.isa && arg(3, "f32") == x.name) e = &x;
-  if (!e) return std::puts("no such kernel"), 2;
-  const bool tiles = std::string(e->isa) == "amx";
+  const std::string isa = arg(1, "avx512");
+  const bool tiles = isa == "amx";
+  const kernel_test::Entry e = kernel_test::entry(tiles ? "gemm_tiles" : "gemm", kernel_test::symbol_type(arg(3, "f32")).value(), isa);
   if (tiles && syscall(SYS_arch_prctl, 0x1023 /*ARCH_REQ_XCOMP_PERM*/, 18 /*XTILEDATA*/)) return std::puts("no permission for tiles"), 2;
   for (const auto& s : shapes) {
-    const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e->dtype), ab = eb == 8 ? 8 : 4;
+    const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e.dtype), ab = eb == 8 ? 8 : 4;
     const aotc_epilogue_fn ep[] = {copy_tile};
     aotc_gemm_config cfg = {0, 1, 14, 2, 64, 64, 256, 4096, 1, 1, 1, ep};
     while (cfg.mc < m && 2 * cfg.mc * k * 4 <= (1 << 19)) cfg.mc *= 2;
@@ -56,14 +41,13 @@ int main(int argc, char** argv) {
     if (argc > 10) cfg.pack_a = std::atoi(argv[10]);
     if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
     cfg.kp = cfg.kc * std::max<int>(1, 4096 / cfg.kc);
-    void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e->dtype)),
-         *c = bench::allocate(m * n * 8);
+    void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e.dtype)), *c = bench::allocate(m * n * 8);
     std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
     void* ptr[] = {a, b, c};
     const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
     volatile int32_t fault = 0;
     const double flops = 2.0 * double(m) * double(n) * double(k);
-    const auto t = bench::time_kernel(e->fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work,
+    const auto t = bench::time_kernel(e.fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work,
                                       std::max(aotc_gemm_scratch_bytes(&cfg, k, ab), tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k) : 0),
                                       threads, flops / 1e11);
     std::printf("T%d M%-5ld K%-5ld N%-5ld mc %d: median %.0f best %.0f GFLOP/s, %.3f ms, B %.1f GB/s\n", threads, m, k, n, cfg.mc,

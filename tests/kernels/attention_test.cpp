@@ -4,19 +4,17 @@
 
 #include "support.h"
 
-#define ENTRIES(X) X(f32, avx2) X(f64, avx2) X(f16, avx2) X(bf16, avx2) X(f32, avx512) X(f64, avx512) X(f16, avx512) X(bf16, avx512)
-#define DECLARE(dtype, isa) extern "C" void aotc_attention_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-extern "C" void aotc_attention_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_attention_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
-#define ROW(dtype, isa) {#isa, DType::dtype, aotc_attention_##dtype##_##isa},
-const Entry kTiles[] = {{"amx", DType::bf16, aotc_attention_tiles_bf16_amx},
-                        {"avx512", DType::bf16, aotc_attention_tiles_bf16_amx_emulated}};
-const Entry kEntries[] = {ENTRIES(ROW) kTiles[0], kTiles[1]};
+const Entry kTiles[] = {entry("attention_tiles", DType::bf16, "amx"), {"avx512", DType::bf16, aotc_attention_tiles_bf16_amx_emulated}};
+const std::vector<Entry> kEntries = [] {
+  std::vector<Entry> all = entries("attention");
+  all.insert(all.end(), std::begin(kTiles), std::end(kTiles));
+  return all;
+}();
 bool in_tiles(const Entry& e) { return e.fn == kTiles[0].fn || e.fn == kTiles[1].fn; }
 int64_t scratch_of(const Entry& e, const aotc_attn_config& c, int64_t width, int64_t v_width) {
   if (in_tiles(e)) return aotc_attn_tiles_scratch_bytes(&c, width, v_width);

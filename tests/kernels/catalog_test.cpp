@@ -2,6 +2,10 @@
 #include "kernels/cpu/catalog.h"
 
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "entries.h"
 
 namespace aotc::kernels {
 
@@ -24,6 +28,26 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
   };
   for (const auto& row : kRows)
     for (Isa isa : kAll) CHECK(library_symbol(row.base, isa) == row.names[static_cast<int>(isa)]);
+}
+
+TEST_CASE("every entry of the library is the one that the catalog names for its instruction set and those above it up to the next one") {
+  constexpr Isa kAll[] = {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
+  std::set<std::string> names;
+  for (size_t i = 0; i < kernel_test::kLibrarySize; ++i) names.insert(kernel_test::kLibrary[i].name);
+  for (const std::string& name : names)
+    for (const Isa isa : kAll) {
+      const std::string suffix = "_" + std::string(isa_name(isa));
+      if (name.size() <= suffix.size() || name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0) continue;
+      const std::string base = name.substr(0, name.size() - suffix.size());
+      if (base.find("_avx512") != std::string::npos) continue;  // avx512_bf16 ends so, too
+      INFO(name);
+      Isa best = isa;  // of this algorithm and type
+      for (const Isa above : kAll) {
+        if (above < isa) continue;
+        if (names.count(base + "_" + std::string(isa_name(above)))) best = above;
+        CHECK(library_symbol(base, above) == base + "_" + std::string(isa_name(best)));
+      }
+    }
 }
 
 }  // namespace aotc::kernels

@@ -5,21 +5,14 @@
 #include "conv_support.h"
 #include "plan/weights.h"
 
-#define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa)
-#define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
-#define DECLARE(dtype, isa) extern "C" void aotc_conv_last_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-extern "C" void aotc_conv_last_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_conv_last_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
-#define ROW(dtype, isa) {#isa, DType::dtype, aotc_conv_last_##dtype##_##isa},
-const Entry kEntries[] = {ENTRIES(ROW)};
+const std::vector<Entry> kEntries = entries("conv_last");
 /// Of AOTC_CONV_LAST alone.
-const Entry kTiles[] = {{"amx", DType::bf16, aotc_conv_last_tiles_bf16_amx},
-                        {"avx512", DType::bf16, aotc_conv_last_tiles_bf16_amx_emulated}};
+const Entry kTiles[] = {entry("conv_last_tiles", DType::bf16, "amx"), {"avx512", DType::bf16, aotc_conv_last_tiles_bf16_amx_emulated}};
 
 void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, int64_t p0, int64_t rows, int64_t co0, int64_t count) {
   const int64_t* s = args->size;
@@ -93,9 +86,9 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
 
 TEST_CASE("channels-last conv against fp64", "[conv]") {
   Rng rng(21);
-  std::vector<Entry> entries(std::begin(kEntries), std::end(kEntries));
-  entries.insert(entries.end(), std::begin(kTiles), std::end(kTiles));
-  for (const Entry& e : entries) {
+  std::vector<Entry> all = kEntries;
+  all.insert(all.end(), std::begin(kTiles), std::end(kTiles));
+  for (const Entry& e : all) {
     for (int i = 0; i < 90; ++i) {
       Case c{};
       const int dims = pick_int(rng, {1, 2, 2, 2, 3});

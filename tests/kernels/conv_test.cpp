@@ -5,16 +5,10 @@
 #include "conv_support.h"
 #include "kernels/cpu/pack.h"
 
-#define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa) X(u8, isa) X(i8, isa) X(i16, isa) X(i32, isa) X(i64, isa)
-#define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
-#define DECLARE(dtype, isa) extern "C" void aotc_conv_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-
 namespace kernel_test {
 namespace {
 
-#define ROW(dtype, isa) {#isa, DType::dtype, aotc_conv_##dtype##_##isa},
-const Entry kEntries[] = {ENTRIES(ROW)};
+const std::vector<Entry> kEntries = entries("conv");
 
 void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, int64_t co0, int64_t rows, int64_t p0, int64_t count) {
   const int64_t* s = args->size;

@@ -6,15 +6,10 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
-#define ENTRIES(X) X(avx2) X(avx512) X(avx512_bf16)
-#define DECLARE(isa) extern "C" void aotc_gemm_quant_f32_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-
 namespace kernel_test {
 namespace {
 
-#define ROW(isa) {#isa, DType::f32, aotc_gemm_quant_f32_##isa},
-const Entry kEntries[] = {ENTRIES(ROW)};
+const std::vector<Entry> kEntries = entries("gemm_quant");
 
 struct Case {
   int64_t b0 = 1, b1 = 1, m = 1, n = 1, k = 1;

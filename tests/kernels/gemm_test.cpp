@@ -7,25 +7,19 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
-#define OF_ALL(X, isa) X(f32, isa) X(f64, isa) X(f16, isa) X(bf16, isa) X(u8, isa) X(i8, isa) X(i16, isa) X(i32, isa) X(i64, isa)
-#define ENTRIES(X) OF_ALL(X, avx2) OF_ALL(X, avx512) X(bf16, avx512_bf16)
-#define DECLARE(dtype, isa) extern "C" void aotc_gemm_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-ENTRIES(DECLARE)
-#define DOTS(X) X(f32, avx2) X(f64, avx2) X(f32, avx512) X(f64, avx512)
-#define DECLARE_DOTS(dtype, isa) extern "C" void aotc_gemm_dots_##dtype##_##isa(const aotc_kargs*, int64_t, int64_t);
-DOTS(DECLARE_DOTS)
-extern "C" void aotc_gemm_tiles_bf16_amx(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
-#define ROW(dtype, isa) {#isa, DType::dtype, aotc_gemm_##dtype##_##isa},
-const Entry kTilesReal = {"amx", DType::bf16, aotc_gemm_tiles_bf16_amx};
+const Entry kTilesReal = entry("gemm_tiles", DType::bf16, "amx");
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
-#define ROW_DOTS(dtype, isa) {#isa, DType::dtype, aotc_gemm_dots_##dtype##_##isa},
-const Entry kDots[] = {DOTS(ROW_DOTS)};
-const Entry kEntries[] = {ENTRIES(ROW) kTilesReal, kTilesEmulated};
+const std::vector<Entry> kDots = entries("gemm_dots");
+const std::vector<Entry> kEntries = [] {
+  std::vector<Entry> all = entries("gemm");
+  all.insert(all.end(), {kTilesReal, kTilesEmulated});
+  return all;
+}();
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
 template <int kSegment>

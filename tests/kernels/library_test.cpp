@@ -5,25 +5,10 @@
 
 #include "support.h"
 
-#define DTYPES(X, name) \
-  X(name, BOOL, bool)   \
-  X(name, U8, u8)       \
-  X(name, I8, i8)       \
-  X(name, I16, i16) X(name, I32, i32) X(name, I64, i64) X(name, F16, f16) X(name, BF16, bf16) X(name, F32, f32) X(name, F64, f64)
-#define DECLARE(name, value, text) extern "C" void aotc_##name##_##text##_avx2(const aotc_kargs*, int64_t, int64_t);
-#define ROW(name, value, text) {"avx2", static_cast<DType>(AOTC_DTYPE_##value), aotc_##name##_##text##_avx2},
-DTYPES(DECLARE, sort)
-DTYPES(DECLARE, topk)
-DTYPES(DECLARE, scatter)
-DTYPES(DECLARE, index_put)
-
 namespace kernel_test {
 namespace {
 
-const Entry kSort[] = {DTYPES(ROW, sort)};
-const Entry kTopk[] = {DTYPES(ROW, topk)};
-const Entry kScatter[] = {DTYPES(ROW, scatter)};
-const Entry kIndexPut[] = {DTYPES(ROW, index_put)};
+const std::vector<Entry> kSort = entries("sort"), kTopk = entries("topk"), kScatter = entries("scatter"), kIndexPut = entries("index_put");
 
 bool before(double a, double b, bool down) {
   if (down) return a > b || (std::isnan(a) && !std::isnan(b));

@@ -3,19 +3,10 @@
 
 #include "support.h"
 
-#define ENTRIES(X) X(F32, f32) X(F64, f64) X(BF16, bf16) X(F16, f16)
-#define DECLARE(value, text)                                                          \
-  extern "C" void aotc_recurrence_##text##_avx2(const aotc_kargs*, int64_t, int64_t); \
-  extern "C" void aotc_recurrence_##text##_avx512(const aotc_kargs*, int64_t, int64_t);
-#define ROW(value, text)                                                           \
-  {"avx2", static_cast<DType>(AOTC_DTYPE_##value), aotc_recurrence_##text##_avx2}, \
-      {"avx512", static_cast<DType>(AOTC_DTYPE_##value), aotc_recurrence_##text##_avx512},
-ENTRIES(DECLARE)
-
 namespace kernel_test {
 namespace {
 
-const Entry kEntries[] = {ENTRIES(ROW)};
+const std::vector<Entry> kEntries = entries("recurrence");
 
 constexpr int64_t kGuard = 32;  ///< elements after each result that must stay as they were
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel tests share: the entries by instruction set, element conversions, guarded buffers.
+// What the kernel tests share: the library's entries, element conversions, guarded buffers.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,18 +9,13 @@
 
 #include "aotc/detail/library_abi.h"
 #include "base/dtype.h"
+#include "entries.h"
 #include "isas.h"
 
 namespace kernel_test {
 
 using aotc::DType;
 using aotc::test::runs_here;
-
-struct Entry {
-  const char* isa;
-  DType dtype;
-  aotc_kernel_fn fn;
-};
 
 inline float half_to_float(uint16_t h) {
   const int e = (h >> 10) & 31, m = h & 1023;

@@ -1,0 +1,11 @@
+# Writes OUT: the table of tests/kernels/entries.h, of the names that ARCHIVE defines. cmake -DNM=nm -DARCHIVE=lib.a -DOUT=table.cpp -P list_entries.cmake
+execute_process(COMMAND ${NM} -g --defined-only ${ARCHIVE} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "T aotc_[a-z0-9_]+" symbols "${symbols}")
+set(declarations)
+set(rows)
+foreach(symbol ${symbols})
+  string(SUBSTRING ${symbol} 2 -1 name)
+  string(APPEND declarations "extern \"C\" void ${name}(const aotc_kargs*, int64_t, int64_t);\n")
+  string(APPEND rows "    {\"${name}\", ${name}},\n")
+endforeach()
+file(WRITE ${OUT} "#include \"entries.h\"\n${declarations}namespace kernel_test {\nconst NamedEntry kLibrary[] = {\n${rows}};\nconst size_t kLibrarySize = sizeof(kLibrary) / sizeof(*kLibrary);\n}  // namespace kernel_test\n")
