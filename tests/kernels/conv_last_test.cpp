@@ -71,7 +71,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   }
   const bool winograd = c.algo == AOTC_CONV_WINOGRAD;
   int64_t work = c.groups * blocks_of(c.cog, c.mc) * blocks_of(c.n * s.out_plane, c.nc);
-  if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * s.out[0] * s.out[1] * blocks_of(s.out[2], c.nc);
+  if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * s.out[0] * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.nc);
   if (winograd) work = blocks_of(c.n * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.kp), c.nc) * blocks_of(s.co, c.mc);
   const ConvRun run = run_conv(e, c, s, x.ptr(), c.packed ? packed->ptr() : w.ptr(), store_tile, work, rng,
                                tiles ? aotc_conv_last_tiles_scratch_bytes : nullptr);
@@ -119,7 +119,7 @@ TEST_CASE("channels-last depthwise conv against fp64", "[conv]") {
       c.n = pick(rng, {0, 1, 2}), c.groups = pick(rng, {1, 5, 16, 33, 40, 96}),
       c.cg = c.cog = e.dtype == DType::f64 ? 1 : pick(rng, {1, 1, 2, 4, 8});
       if (c.cg > 1) c.groups = pick(rng, {1, 3, 8, 11});
-      c.algo = AOTC_CONV_LAST_DEPTHWISE, c.packed = rng() % 2 != 0, c.kc = c.kp = 2;
+      c.algo = AOTC_CONV_LAST_DEPTHWISE, c.packed = rng() % 2 != 0, c.kc = 2, c.kp = pick_int(rng, {2, 4, 6, 40});
       for (int d = 0; d < 3; ++d) {
         c.in[d] = d == 0 ? pick(rng, {1, 1, 3}) : pick(rng, {1, 2, 7, 14, 30}), c.kernel[d] = d == 0 ? 1 : pick_int(rng, {1, 3, 5, 7, 9});
         c.stride[d] = d == 0 ? 1 : pick_int(rng, {1, 1, 2, 3}), c.dilation[d] = d == 0 ? 1 : pick_int(rng, {1, 1, 1, 2});

@@ -1,5 +1,7 @@
-// AOTC_CONV_LAST_DEPTHWISE: few channels a group, channels-last: output channels as lanes, a piece of an output row a work unit
+// AOTC_CONV_LAST_DEPTHWISE: few channels a group, channels-last: output channels as lanes, a band of output rows a work unit
 // (kernels/cpu/conv_last_depthwise.h).
+#include <set>
+
 #include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
 
@@ -33,35 +35,42 @@ class ConvLastDepthwise final : public ConvForm {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
     std::vector<Candidate> all;
-    for (int64_t mc : {32, 64, 128}) {
-      ConvTile t;
-      t.mc = static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N));
-      t.nc = static_cast<int>(std::min<int64_t>(c.out[2], 4096 / t.mc));
-      if (!all.empty() && unpack<ConvTile>(all.back().choice).mc == t.mc) continue;
-      t.kc = t.kp = 2;
-      Candidate r = candidate(t);
-      const int64_t units = c.n * c.out[0] * c.out[1] * ceil_div(c.out[2], t.nc), taps = c.depth();
-      const double vecs = static_cast<double>(ceil_div(c.co, lanes.width));
-      // A tap takes a load and a multiply-add, or half of that where neighbours share what they load.
-      const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && c.kernel[2] <= 7 && c.kernel[2] % 2 == 1;
-      double cycles =
-          static_cast<double>(c.pixels()) * vecs * (static_cast<double>(taps) * (shares ? 0.6 : 1.0) * (c.groups < c.c ? 1.5 : 1.0) + 3);
-      cycles +=
-          static_cast<double>(units) * (kUnitCycles + vecs * (static_cast<double>(taps) * static_cast<double>(lanes.width) * 0.7 + 20));
-      cycles += kEpilogueCycles * static_cast<double>(units * ceil_div(c.co, t.mc));
-      r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
-      all.push_back(r);
-    }
+    std::set<int> bands;
+    for (int64_t parts : {1, s.machine.cores, 2 * s.machine.cores, 4 * s.machine.cores})
+      bands.insert(static_cast<int>(even_up(ceil_div(c.out[1], parts))));
+    for (int64_t mc : {64, 32, 128})
+      for (int band : bands) {
+        ConvTile t;
+        t.mc = static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N));
+        if (t.mc < mc && mc > 64) continue;
+        t.nc = 8192 / t.mc;
+        t.kc = 2, t.kp = band;
+        Candidate r = candidate(t);
+        const int64_t taps = c.depth(), pieces = ceil_div(c.out[2], t.nc), units = c.n * c.out[0] * ceil_div(c.out[1], band) * pieces;
+        const double vecs = static_cast<double>(ceil_div(c.co, lanes.width));
+        // A tap takes a load and a multiply-add, or half of that where neighbours share what they load.
+        const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && c.kernel[2] <= 7 && c.kernel[2] % 2 == 1;
+        double cycles =
+            static_cast<double>(c.pixels()) * vecs * (static_cast<double>(taps) * (shares ? 0.6 : 1.0) * (c.groups < c.c ? 1.5 : 1.0) + 4);
+        const double rows = static_cast<double>(c.n * c.out[0] * c.out[1] * pieces);
+        cycles += rows * vecs * 20 + static_cast<double>(units) * kUnitCycles;
+        // Lines that two bands, or two blocks of channels, both meet come from L2 again.
+        cycles += static_cast<double>(units * c.kernel[1] * c.in[2]) / static_cast<double>(pieces) * vecs * 2;
+        cycles += kEpilogueCycles * std::max(static_cast<double>(units), static_cast<double>(c.pixels()) / t.nc) *
+                  static_cast<double>(ceil_div(c.co, t.mc));
+        r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+        all.push_back(r);
+      }
     return all;
   }
 
   Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
     Expr taps = floordiv(k.x_dims[1], k.groups);
     for (int64_t x : k.kernel) taps *= x;
-    const Expr columns = k.out_dims.back();
-    Expr units = k.x_dims[0] * ceildiv(columns, t.nc);
-    for (size_t i = 2; i + 1 < k.out_dims.size(); ++i) units *= k.out_dims[i];
-    return {units, grain_of(kGrainMacs / 4, min(columns, t.nc) * k.out_dims[1] * taps, syms)};
+    const Expr columns = k.out_dims.back(), rows = k.out_dims.size() > 3 ? k.out_dims[k.out_dims.size() - 2] : Expr(1);
+    Expr units = k.x_dims[0] * ceildiv(columns, t.nc) * ceildiv(rows, t.kp);
+    if (k.out_dims.size() > 4) units *= k.out_dims[2];
+    return {units, grain_of(kGrainMacs / 4, min(columns, t.nc) * min(rows, t.kp) * k.out_dims[1] * taps, syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

@@ -14,6 +14,9 @@ struct DepthwiseLast {
   static constexpr int W = Vec<Acc>::kLanes;
   static constexpr int64_t kPanel = AOTC_PANEL_N, kMaxTaps = AOTC_CONV_DEPTHWISE_TAPS, kMaxGroup = 8;
 
+  static constexpr int kLines = 256, kRows = 64;
+  static constexpr int kU = 7;  // output columns at once: the sums and a line's weights are the registers of AVX2
+
   /// A line of the input that an output row meets: where its first element lies in the image, and its taps.
   struct Line {
     int64_t at, tap;
@@ -23,8 +26,9 @@ struct DepthwiseLast {
   const aotc_conv_config* cfg;
   ConvShape s;
   const E *x, *w;
-  Line lines[kMaxTaps];
-  int64_t n_lines = 0;
+  Line line[kLines];          // of the output rows at hand, row after row
+  int32_t row_end[kRows];     // behind the last line of each
+  const E outside[W] = {};    // what lies beyond a line's ends
   const Acc* taps = nullptr;  // of the channels at hand, tap_step apart
   int64_t tap_step = W;
   Acc unpacked[kMaxTaps * W];
@@ -61,10 +65,15 @@ struct DepthwiseLast {
   /// `count` elements; lanes beyond are zeros, nothing is read there.
   template <bool kWhole>
   static V load(const E* p, int64_t count) {
-    if constexpr (kWhole) return load_all(p);
-    E part[W] = {};
-    for (int64_t i = 0; i < count; ++i) part[i] = p[i];
-    return load_all(part);
+    if constexpr (kWhole) {
+      return load_all(p);
+    } else if constexpr (sizeof(E) == 4) {
+      return load_first(p, count);
+    } else {
+      E part[W] = {};
+      for (int64_t i = 0; i < count; ++i) part[i] = p[i];
+      return load_all(part);
+    }
   }
 
   void load_taps(int64_t c, int64_t count) {
@@ -89,119 +98,165 @@ struct DepthwiseLast {
       }
   }
 
-  void find_lines(int64_t od, int64_t oh) {
-    n_lines = 0;
-    for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
-      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        int64_t id, ih;
-        if (!s.source(0, od, kd, &id) || !s.source(1, oh, kh, &ih)) continue;
-        lines[n_lines++] = {(id * s.in[1] + ih) * s.in[2] * s.c, (kd * s.kernel[1] + kh) * s.kernel[2] * s.cg};
-      }
+  /// Lines of `rows` output rows from oh.
+  void find_lines(int64_t od, int64_t oh, int64_t rows) {
+    int32_t n = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
+        for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+          int64_t id, ih;
+          if (!s.source(0, od, kd, &id) || !s.source(1, oh + r, kh, &ih)) continue;
+          line[n++] = {(id * s.in[1] + ih) * s.in[2] * s.c, (kd * s.kernel[1] + kh) * s.kernel[2] * s.cg};
+        }
+      row_end[r] = n;
+    }
   }
 
-  /// Output columns [j, j + U) of the row at hand, all of whose taps of width lie inside: acc rows ld apart.
-  template <int KW, int S, int U, bool kWhole, bool kGroups>
-  void inner_columns(const E* image, int64_t j, int64_t count, Acc* acc, int64_t ld) const {
-    V sum[U];
+  /// Output columns of a row for one vector of channels: sums ld apart.
+  struct Row {
+    const E* image;  // at the first of the channels
+    const Line *begin, *end;
+    int64_t count;  // of channels
+  };
+
+  /// Columns [j, j + kU), whose input columns lie inside, or with kBorder at most KW / 2 of them beyond either end.
+  template <int KW, int S, bool kWhole, bool kGroups, bool kBorder>
+  void block(const Row& row, int64_t j, Acc* acc, int64_t ld) const {
+    constexpr int kColumns = (kU - 1) * S + KW;
+    V sum[kU];
     for (V& v : sum) v = Vec<Acc>::zero();
-    const int64_t channels = kGroups ? s.cg : 1, step = channels * tap_step;
+    const int64_t channels = kGroups ? s.cg : 1, step = channels * tap_step, first = j * S - s.pad[2], pitch = s.c, width = s.in[2];
     for (int64_t ch = 0; ch < channels; ++ch)
-      for (int64_t l = 0; l < n_lines; ++l) {
-        const E* p = image + lines[l].at + (j * s.stride[2] - s.pad[2]) * s.c;
-        const Acc* t = taps + (lines[l].tap + ch) * tap_step;
-        const auto input = [&](const E* at) __attribute__((always_inline)) {
-          const V v = load<kWhole>(at, count);
-          return kGroups ? spread(v, ch) : v;
-        };
-        if constexpr (KW > 0) {
-          V w_of[KW];
+      for (const Line* l = row.begin; l != row.end; ++l) {
+        const E* p = row.image + l->at + first * pitch;
+        const Acc* t = taps + (l->tap + ch) * tap_step;
+        V w_of[KW];
 #pragma GCC unroll 8
-          for (int i = 0; i < KW; ++i) w_of[i] = Vec<Acc>::load(t + i * step);
+        for (int i = 0; i < KW; ++i) w_of[i] = Vec<Acc>::load(t + i * step);
 #pragma GCC unroll 32
-          for (int col = 0; col < (U - 1) * S + KW; ++col) {
-            const V v = input(p + col * s.c);
-#pragma GCC unroll 8
-            for (int u = 0; u < U; ++u)
-              if (col - u * S >= 0 && col - u * S < KW) sum[u] = Vec<Acc>::fma(v, w_of[col - u * S], sum[u]);
+        for (int col = 0; col < kColumns; ++col) {
+          const E* at = p + col * pitch;
+          if constexpr (kBorder) {
+            if (col < KW / 2 && first + col < 0) at = outside;
+            if (col >= kColumns - KW / 2 && first + col >= width) at = outside;
           }
-        } else {
-          for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-            const V w_of = Vec<Acc>::load(t + kw * step);
+          V v = load<kWhole>(at, row.count);
+          if constexpr (kGroups) v = spread(v, ch);
+          asm("" : "+v"(v));  // loaded once, not with every product
 #pragma GCC unroll 8
-            for (int u = 0; u < U; ++u) sum[u] = Vec<Acc>::fma(input(p + (u * s.stride[2] + kw * s.dilation[2]) * s.c), w_of, sum[u]);
-          }
+          for (int u = 0; u < kU; ++u)
+            if (col - u * S >= 0 && col - u * S < KW) sum[u] = Vec<Acc>::fma(v, w_of[col - u * S], sum[u]);
         }
       }
 #pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) Vec<Acc>::store(acc + u * ld, sum[u]);
+    for (int u = 0; u < kU; ++u) Vec<Acc>::store(acc + u * ld, sum[u]);
   }
 
-  /// One output column at a border.
+  /// Any one column.
   template <bool kWhole, bool kGroups>
-  void border_column(const E* image, int64_t j, int64_t count, Acc* acc) const {
+  void column(const Row& row, int64_t j, Acc* acc) const {
+    const int64_t first = j * s.stride[2] - s.pad[2], d = s.dilation[2];
+    const int64_t lo = first < 0 ? ceil_div(-first, d) : 0, hi = min_of(s.kernel[2], first < s.in[2] ? ceil_div(s.in[2] - first, d) : 0);
     V sum = Vec<Acc>::zero();
-    for (int64_t l = 0; l < n_lines; ++l)
-      for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-        int64_t iw;
-        if (!s.source(2, j, kw, &iw)) continue;
-        const V v = load<kWhole>(image + lines[l].at + iw * s.c, count);
+    for (const Line* l = row.begin; l != row.end; ++l)
+      for (int64_t kw = lo; kw < hi; ++kw) {
+        const V v = load<kWhole>(row.image + l->at + (first + kw * d) * s.c, row.count);
         for (int64_t ch = 0; ch < (kGroups ? s.cg : 1); ++ch)
-          sum = Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(taps + (lines[l].tap + kw * s.cg + ch) * tap_step), sum);
+          sum = Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(taps + (l->tap + kw * s.cg + ch) * tap_step), sum);
       }
     Vec<Acc>::store(acc, sum);
   }
 
-  template <int KW, int S, bool kWhole, bool kGroups>
-  void columns(const E* image, int64_t j0, int64_t j1, int64_t count, Acc* acc, int64_t ld) const {
-    constexpr int U = KW == 0 || S == 1 ? 6 : 4;
-    const int64_t sw = s.stride[2], reach = (s.kernel[2] - 1) * s.dilation[2];
-    const int64_t lo = min_of(max_of(j0, ceil_div(s.pad[2], sw)), j1);
-    const int64_t room = s.in[2] - 1 - reach + s.pad[2], hi = max_of(lo, min_of(j1, room < 0 ? 0 : room / sw + 1));
-    int64_t j = j0;
-    for (; j < lo; ++j) border_column<kWhole, kGroups>(image, j, count, acc + (j - j0) * ld);
-    for (; j + U <= hi; j += U) inner_columns<KW, S, U, kWhole, kGroups>(image, j, count, acc + (j - j0) * ld, ld);
-    for (; j < hi; ++j) inner_columns<KW, S, 1, kWhole, kGroups>(image, j, count, acc + (j - j0) * ld, ld);
-    for (; j < j1; ++j) border_column<kWhole, kGroups>(image, j, count, acc + (j - j0) * ld);
-  }
+  /// Columns [j, j + kU) that share no loads, all taps of which lie inside.
   template <bool kWhole, bool kGroups>
-  void columns(const E* image, int64_t j0, int64_t j1, int64_t count, Acc* acc, int64_t ld) const {
-    auto run = [&](auto f) { (this->*f)(image, j0, j1, count, acc, ld); };
-    const int64_t kw = s.kernel[2], sw = s.stride[2];
-    if (s.dilation[2] == 1 && sw == 1 && kw == 3) return run(&DepthwiseLast::columns<3, 1, kWhole, kGroups>);
-    if (s.dilation[2] == 1 && sw == 2 && kw == 3) return run(&DepthwiseLast::columns<3, 2, kWhole, kGroups>);
-    if (s.dilation[2] == 1 && sw == 1 && kw == 5) return run(&DepthwiseLast::columns<5, 1, kWhole, kGroups>);
-    if (s.dilation[2] == 1 && sw == 2 && kw == 5) return run(&DepthwiseLast::columns<5, 2, kWhole, kGroups>);
-    if (s.dilation[2] == 1 && sw == 1 && kw == 7) return run(&DepthwiseLast::columns<7, 1, kWhole, kGroups>);
-    return run(&DepthwiseLast::columns<0, 0, kWhole, kGroups>);
+  void apart(const Row& row, int64_t j, Acc* acc, int64_t ld) const {
+    V sum[kU];
+    for (V& v : sum) v = Vec<Acc>::zero();
+    const int64_t channels = kGroups ? s.cg : 1, next = s.stride[2] * s.c, first = j * s.stride[2] - s.pad[2];
+    for (int64_t ch = 0; ch < channels; ++ch)
+      for (const Line* l = row.begin; l != row.end; ++l)
+        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+          const V w_of = Vec<Acc>::load(taps + (l->tap + kw * channels + ch) * tap_step);
+          const E* p = row.image + l->at + (first + kw * s.dilation[2]) * s.c;
+#pragma GCC unroll 8
+          for (int u = 0; u < kU; ++u) {
+            V v = load<kWhole>(p + u * next, row.count);
+            if constexpr (kGroups) v = spread(v, ch);
+            sum[u] = Vec<Acc>::fma(v, w_of, sum[u]);
+          }
+        }
+#pragma GCC unroll 8
+    for (int u = 0; u < kU; ++u) Vec<Acc>::store(acc + u * ld, sum[u]);
   }
-  template <bool kGroups>
-  void columns(const E* image, int64_t j0, int64_t j1, int64_t count, Acc* acc, int64_t ld) const {
-    if (count == W)
-      columns<true, kGroups>(image, j0, j1, count, acc, ld);
-    else
-      columns<false, kGroups>(image, j0, j1, count, acc, ld);
+
+  /// Columns [j0, j1): in blocks, the last of which may begin before its predecessor ends. KW 0: any kernel.
+  template <int KW, int S, bool kWhole, bool kGroups>
+  void columns(const Row& row, int64_t j0, int64_t j1, Acc* acc, int64_t ld) const {
+    const int64_t stride = KW ? S : s.stride[2], reach = (kU - 1) * stride + (s.kernel[2] - 1) * s.dilation[2];
+    for (int64_t j = j0; j < j1; j += kU) {
+      if (j > j0) j = max_of(j0, min_of(j, j1 - kU));
+      Acc* to = acc + (j - j0) * ld;
+      const int64_t first = j * stride - s.pad[2], last = first + reach, beyond = KW / 2;
+      if (j + kU <= j1 && first >= 0 && last < s.in[2]) {
+        if constexpr (KW > 0)
+          block<KW, S, kWhole, kGroups, false>(row, j, to, ld);
+        else
+          apart<kWhole, kGroups>(row, j, to, ld);
+        continue;
+      }
+      if constexpr (KW > 0) {
+        if (j + kU <= j1 && first >= -beyond && last < s.in[2] + beyond) {
+          block<KW, S, kWhole, kGroups, true>(row, j, to, ld);
+          continue;
+        }
+      }
+      for (int64_t i = j; i < min_of(j + kU, j1); ++i) column<kWhole, kGroups>(row, i, acc + (i - j0) * ld);
+    }
+  }
+  using Columns = void (DepthwiseLast::*)(const Row&, int64_t, int64_t, Acc*, int64_t) const;
+  template <bool kWhole, bool kGroups>
+  Columns columns_for() const {
+    struct {
+      int64_t kw, sw;
+      Columns run;
+    } const table[] = {
+        {3, 1, &DepthwiseLast::columns<3, 1, kWhole, kGroups>}, {3, 2, &DepthwiseLast::columns<3, 2, kWhole, kGroups>},
+        {5, 1, &DepthwiseLast::columns<5, 1, kWhole, kGroups>}, {5, 2, &DepthwiseLast::columns<5, 2, kWhole, kGroups>},
+        {7, 1, &DepthwiseLast::columns<7, 1, kWhole, kGroups>},
+    };
+    for (const auto& t : table)
+      if (s.dilation[2] == 1 && t.kw == s.kernel[2] && t.sw == s.stride[2]) return t.run;
+    return &DepthwiseLast::columns<0, 0, kWhole, kGroups>;
   }
 
   void run(int64_t begin, int64_t end) {
     Acc* tile = static_cast<Acc*>(args->scratch);
-    const int64_t pieces = ceil_div(s.out[2], cfg->nc), rows = s.out[0] * s.out[1], ld = cfg->mc;
+    const int64_t pieces = ceil_div(s.out[2], cfg->nc), bands = ceil_div(s.out[1], cfg->kp), ld = cfg->mc;
+    const int64_t of_lines = min_of<int64_t>(kRows, kLines / (s.kernel[0] * s.kernel[1]));
+    const int64_t together = pieces > 1 ? 1 : max_of<int64_t>(1, min_of(of_lines, cfg->nc / max_of<int64_t>(s.out[2], 1)));
+    Columns whole = columns_for<true, false>(), part = columns_for<false, false>();
+    if constexpr (sizeof(Acc) == 4)
+      if (s.cg > 1) whole = columns_for<true, true>(), part = columns_for<false, true>();
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t piece = u % pieces, row = u / pieces % rows, n = u / pieces / rows, od = row / s.out[1], oh = row % s.out[1];
-      const int64_t j0 = piece * s.out[2] / pieces, j1 = (piece + 1) * s.out[2] / pieces;
+      const int64_t piece = u % pieces, band = u / pieces % bands, plane = u / pieces / bands, od = plane % s.out[0], n = plane / s.out[0];
+      const int64_t j0 = piece * s.out[2] / pieces, j1 = (piece + 1) * s.out[2] / pieces, h1 = (band + 1) * s.out[1] / bands;
       if (j0 >= j1) continue;
       const E* image = x + n * s.in_plane * s.c;
-      find_lines(od, oh);
-      for (int64_t c0 = 0; c0 < s.c; c0 += cfg->mc) {
+      for (int64_t c0 = 0; c0 < s.c; c0 += cfg->mc) {  // few channels over many rows: lines that rows share stay in L1
         const int64_t c1 = min_of<int64_t>(c0 + cfg->mc, s.c);
-        for (int64_t c = c0; c < c1; c += W) {
-          const int64_t count = min_of<int64_t>(W, s.c - c);
-          load_taps(c, count);
-          if (s.cg == 1)
-            columns<false>(image + c, j0, j1, count, tile + c - c0, ld);
-          else if constexpr (sizeof(Acc) == 4)
-            columns<true>(image + c, j0, j1, count, tile + c - c0, ld);
+        for (int64_t h = band * s.out[1] / bands; h < h1; h += together) {
+          const int64_t rows = min_of(together, h1 - h), len = j1 - j0;
+          find_lines(od, h, rows);
+          for (int64_t c = c0; c < c1; c += W) {
+            const int64_t count = min_of<int64_t>(W, s.c - c);
+            load_taps(c, count);
+            for (int64_t r = 0; r < rows; ++r) {
+              const Row row{image + c, line + (r ? row_end[r - 1] : 0), line + row_end[r], count};
+              (this->*(count == W ? whole : part))(row, j0, j1, tile + r * len * ld + c - c0, ld);
+            }
+          }
+          cfg->epilogue(args, tile, ld, n, (od * s.out[1] + h) * s.out[2] + j0, rows * len, c0, c1 - c0);
         }
-        cfg->epilogue(args, tile, ld, n, row * s.out[2] + j0, j1 - j0, c0, c1 - c0);
       }
     }
   }

@@ -46,14 +46,6 @@ struct ConvLastRows {
   /// The panels of a group's weights that are stored so.
   const E* stored_panels(int64_t g) const { return w + g * ceil_div(s.cog, kPanel) * kPanel * stored_rows(s.k); }
 
-  static Vec<float>::V load_some(const float* p, int64_t n) {
-#if defined(__AVX512F__)
-    return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
-#else
-    static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - n)));
-#endif
-  }
   static int64_t stored_rows(int64_t k) { return P::kGroup == 2 ? (k + 1) / 2 * 2 : k; }
 
   /// dst[i] = src[i], i < n; zeros where src is null. May write up to a vector beyond.
@@ -61,7 +53,7 @@ struct ConvLastRows {
     if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
       for (int64_t i = 0; i < n; i += W) {
         const int64_t left = n - i;
-        Vec<float>::store(dst + i, !src ? Vec<float>::zero() : left >= W ? Vec<float>::load(src + i) : load_some(src + i, left));
+        Vec<float>::store(dst + i, !src ? Vec<float>::zero() : left >= W ? Vec<float>::load(src + i) : load_first(src + i, left));
       }
 #if defined(__AVX512F__)
     } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {

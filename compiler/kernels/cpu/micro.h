@@ -102,14 +102,22 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
   constexpr int kVecB = W * P::kBytesB * P::kGroup;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   T* c = static_cast<T*>(c_out);
+  // Every loop over acc is unrolled, or it lies in memory.
   V acc[kSets][MR][NV];
+#pragma GCC unroll 4
   for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 16
     for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) acc[s][i][j] = Vec<T>::zero();
   // Rows three apart share a base pointer: base, base + stride, base + 2*stride are addressing modes.
   constexpr int kBases = RowA ? (MR + 2) / 3 : 1;
   const char* base[kBases];
-  for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * a_stride;
+#pragma GCC unroll 8
+  for (int i = 0; i < kBases; ++i) {
+    base[i] = a + 3 * i * a_stride;
+    asm("" : "+r"(base[i]));  // a register each, not lanes of a vector
+  }
   auto step = [&](V(&sum)[MR][NV], const char* bp, int64_t a_off) __attribute__((always_inline)) {
     typename P::B bv[NV];
 #pragma GCC unroll 4
@@ -122,28 +130,24 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
     }
   };
   constexpr int kUnroll = kSets > 1 ? kSets : 2;
-  int64_t s = 0;
-  for (; s + kUnroll <= steps; s += kUnroll) {
+  int64_t s = 0, at = 0;  // at: of a's steps, in bytes
+  for (; s + kUnroll <= steps; s += kUnroll, at += kUnroll * a_step) {
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
       _mm_prefetch(pf, _MM_HINT_T1);
       _mm_prefetch(pf + 64, _MM_HINT_T1);
-      step(acc[kSets > 1 ? u : 0], b, u * a_step);
+      step(acc[kSets > 1 ? u : 0], b, at + u * a_step);
       b += b_stride;
       pf += pf_step;
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < kBases; ++i) base[i] += kUnroll * a_step;
   }
-  for (; s < steps; ++s) {
-    step(acc[0], b, 0);
-    b += b_stride;
-#pragma GCC unroll 8
-    for (int i = 0; i < kBases; ++i) base[i] += a_step;
-  }
-  // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
+  for (; s < steps; ++s, at += a_step, b += b_stride) step(acc[0], b, at);
+    // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
+#pragma GCC unroll 16
   for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
+#pragma GCC unroll 4
       for (int t = 1; t < kSets; ++t) acc[0][i][j] += acc[t][i][j];
       if (!first) acc[0][i][j] += Vec<T>::load(c + i * ldc + j * W);
       Vec<T>::store(c + i * ldc + j * W, acc[0][i][j]);

@@ -118,6 +118,16 @@ inline __m256 load_half(const bf16* p) {
 }
 #endif
 
+/// The first n elements, fewer than a vector; lanes beyond are zeros, nothing is read there.
+inline Vec<float>::V load_first(const float* p, int64_t n) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+#else
+  static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - n)));
+#endif
+}
+
 /// Eight elements as floats; u32 pairs of bf16 travel as the bits of a float.
 inline __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
 inline __m256 load8(const f16* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }

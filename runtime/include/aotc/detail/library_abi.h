@@ -117,8 +117,8 @@ static inline int64_t aotc_gemm_quant_scratch_bytes(const aotc_gemm_quant_config
  * its n an output channel of all groups. Panels of w_packed: k = (kd, kh, kw, c).
  * work: AOTC_CONV_LAST: as AOTC_CONV_GEMM. AOTC_CONV_LAST_DEPTHWISE (C / groups = Co / groups = 1, or 2, 4, 8 but for f64; at most
  *       AOTC_CONV_DEPTHWISE_TAPS weights a channel, more than one tap):
- *       n * od * oh * ceil(ow / nc), mc channels at a time (a multiple of AOTC_PANEL_N). w_packed: one matrix
- *       B[(taps, C / groups), Co].
+ *       n * od * ceil(oh / kp) * ceil(ow / nc): bands of kp output rows, in them mc channels (a multiple of AOTC_PANEL_N) of nc pixels at
+ *       a time. w_packed: one matrix B[(taps, C / groups), Co].
  *       AOTC_CONV_WINOGRAD (f32; 3x3, stride and dilation 1, one group, C a multiple of 16, w_packed): nc tiles of kp x kp pixels, kp 2 or
  *       4: ceil(n * ceil(oh / kp) * ceil(ow / kp) / nc) * ceil(co / mc). w: for each panel of AOTC_PANEL_N output channels
  *       [(kp + 2)^2][C][AOTC_PANEL_N], the filters' transforms (plan/weights.h). */
