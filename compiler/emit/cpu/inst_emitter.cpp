@@ -277,6 +277,7 @@ void InstEmitter::emit_store(InstId id) {
   std::string ptr = pointer(i), guard;
   const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;
+  const std::string mask = lane_mask ? ", " + value(i.mask).text : "";
   if (masked && !lane_mask) guard = fmt::format("if (first({})) ", value(i.mask).text);
   const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
 
@@ -295,11 +296,10 @@ void InstEmitter::emit_store(InstId id) {
     }
     case LaneIndex::backward:
     case LaneIndex::strided:
-      return put(fmt::format("scatter({0} + {1} + i * {2}, {3}, w, {4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
-                             scopes_.scalar(at.stride), x, lane_mask ? value(i.mask).text : "alive(w)"));
+      return put(fmt::format("scatter({0} + {1} + i * {2}, {3}, w{4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
+                             scopes_.scalar(at.stride), x, mask));
     case LaneIndex::by_lane:
-      return put(fmt::format("scatter({}, {}, w, {}, [&](int l) {{ (void)l; return {}; }})", ptr, x,
-                             lane_mask ? value(i.mask).text : "alive(w)", scopes_.text_in_lane(i.index)));
+      return put(fmt::format("scatter({}, {}, w{}, [&](int l) {{ (void)l; return {}; }})", ptr, x, mask, scopes_.text_in_lane(i.index)));
   }
 }
 

@@ -104,6 +104,17 @@ struct ConvLastRows {
     return dst;
   }
 
+  /// dst[r][i] = src[r * step + i], i < n, r < count. May write up to a vector beyond n.
+  static void copy_all(Row* dst, int64_t ld, const E* src, int64_t step, int64_t n, int64_t count) {
+    if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
+      if (src && n < W) {
+        for (int64_t r = 0; r < count; ++r) Vec<float>::store(dst + r * ld, load_first(src + r * step, n));
+        return;
+      }
+    }
+    for (int64_t r = 0; r < count; ++r) copy(dst + r * ld, src ? src + r * step : nullptr, n);
+  }
+
   /// k values [ks, ks + klen), ordered (tap, channel), of pixels [p0, p1) to rows ld apart.
   void gather_rows(int64_t g, int64_t p0, int64_t p1, int64_t ks, int64_t klen, Row* rows, int64_t ld) const {
     constexpr int64_t kLines = 32;
@@ -117,12 +128,21 @@ struct ConvLastRows {
         const E* image = x + row / s.out[1] / s.out[0] * s.in_plane * s.c + g * s.cg;
         Line lines[kLines];
         find_lines(image, od, oh, t0, t1, lines);
-        for (; ow < s.out[2] && p < p1; ++ow, ++p) {
+        for (int64_t count; ow < s.out[2] && p < p1; ow += count, p += count) {
+          const int64_t first = ow * s.stride[2] - s.pad[2], room = s.in[2] - s.kernel[2] - first;
+          const bool inner = s.groups == 1 && s.dilation[2] == 1 && first >= 0 && room >= 0;  // its taps lie side by side, and all inside
+          count = inner ? min_of(room / s.stride[2] + 1, min_of(s.out[2] - ow, p1 - p)) : 1;
           Row* dst = rows + (p - p0) * ld + max_of<int64_t>(t0 * row_k - ks, 0);
-          for (int64_t t = t0; t < t1; ++t)
-            dst = gather_line(lines[t - t0], ow * s.stride[2] - s.pad[2], max_of(ks - t * row_k, int64_t{0}), min_of(k1 - t * row_k, row_k),
-                              dst);
-          if (t1 * row_k >= k1 && (klen & 1)) *dst = Row{};  // products that go two by two meet a zero
+          for (int64_t t = t0; t < t1; ++t) {
+            const int64_t from = max_of(ks - t * row_k, int64_t{0}), to = min_of(k1 - t * row_k, row_k);
+            const Line& line = lines[t - t0];
+            if (inner)
+              copy_all(dst, ld, line.inside ? line.at + first * s.c + from : nullptr, s.stride[2] * s.c, to - from, count),
+                  dst += to - from;
+            else
+              dst = gather_line(line, first, from, to, dst);
+          }
+          for (int64_t r = 0; t1 * row_k >= k1 && (klen & 1) && r < count; ++r) dst[r * ld] = Row{};  // where products go two by two
         }
       }
     }

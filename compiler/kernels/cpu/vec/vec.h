@@ -389,6 +389,19 @@ AOTC_I reg<T> gather(const T* p, W w, i32v m, At at) {
     if (m[l]) q[l] = p[at(l)];
   return elem<T>::in(t);
 }
+template <class T, class At>
+AOTC_I void scatter(T* p, reg<T> x, full, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+#pragma GCC unroll 16
+  for (int l = 0; l < AOTC_L; ++l) p[at(l)] = q[l];
+}
+template <class T, class At>
+AOTC_I void scatter(T* p, reg<T> x, part w, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < w.n; ++l) p[at(l)] = q[l];
+}
 template <class T, class W, class At>
 AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
   const mem<T> t = elem<T>::out(x);
