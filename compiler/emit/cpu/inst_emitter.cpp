@@ -1,5 +1,7 @@
 #include "emit/cpu/inst_emitter.h"
 
+#include <fmt/args.h>
+
 #include <algorithm>
 
 #include "emit/cpu/loop_call.h"
@@ -15,6 +17,12 @@ using loop::ParamRole;
 
 namespace {
 bool is_arg(ReduceKind k) { return k == ReduceKind::argmax || k == ReduceKind::argmin; }
+
+std::string scalar_constant(const Inst& i) {
+  if (i.dtype == DType::boolean) return i.imm_i ? "true" : "false";
+  if (i.dtype != DType::i64) return "";
+  return i.imm_i == INT64_MIN ? "INT64_MIN" : fmt::format("{}L", i.imm_i);
+}
 }  // namespace
 
 InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes) : k_(k), scopes_(scopes), lanes_(lanes) {
@@ -31,9 +39,20 @@ const InstEmitter::Value& InstEmitter::value(InstId id) const {
 void InstEmitter::define(InstId id, int rank, bool varies, const std::string& type, const std::string& text) {
   const std::string name = fmt::format("v{}", idx(id));
   scopes_.add(rank, fmt::format("const {} {} = {};", type, name, text));
-  values_[id] = {name, rank, varies};
+  values_[id] = {name, rank, varies, false, ""};
   bind(id);
 }
+
+void InstEmitter::define_scalar(InstId id, int rank, const std::string& text) {
+  const bool truth = dtype(id) == DType::boolean;
+  const std::string name = fmt::format("q{}", idx(id));
+  scopes_.add(rank, fmt::format("const {} {} = {};", truth ? "bool" : "int64_t", name, text));
+  values_[id] = {fmt::format("{}({})", truth ? "kb" : "kl", name), rank, false, false, name};
+  bind(id);
+}
+
+/// What is the same in all lanes as a number.
+std::string InstEmitter::lane_zero(const Value& v) { return v.scalar.empty() ? fmt::format("first({})", v.text) : v.scalar; }
 
 /// The value as a symbol of later indices, kept within its range: a faulty index is reported by a check, never followed.
 void InstEmitter::bind(InstId id) {
@@ -50,7 +69,7 @@ void InstEmitter::bind(InstId id) {
   const auto kept = [&](const std::string& x) { return last.empty() ? x : fmt::format("imax(imin({}, {}), {}L)", x, last, least); };
   const std::string name = fmt::format("x{}", idx(id));
   if (!v.varies) {
-    scopes_.add(v.rank, fmt::format("const int64_t {} = {};", name, kept(fmt::format("first({})", v.text))));
+    scopes_.add(v.rank, fmt::format("const int64_t {} = {};", name, kept(lane_zero(v))));
     scopes_.define(s, v.rank, name);
     return;
   }
@@ -63,7 +82,7 @@ void InstEmitter::emit(InstId id) {
   const Inst& i = k_.insts[id];
   switch (i.kind) {
     case InstKind::constant:
-      values_[id] = {constant(i.dtype, i.imm_f, i.imm_i), kFunction, false};
+      values_[id] = {constant(i.dtype, i.imm_f, i.imm_i), kFunction, false, false, scalar_constant(i)};
       bind(id);
       return;
     case InstKind::index: return emit_index(id);
@@ -82,7 +101,7 @@ void InstEmitter::emit_index(InstId id) {
   switch (x.kind) {
     case LaneIndex::uniform: {
       const int rank = std::max(scopes_.rank(x.base), scopes_.varies(e) ? scopes_.segment_rank() : 0);
-      return define(id, rank, false, "i64v", fmt::format("kl({})", scopes_.scalar(x.base)));
+      return define_scalar(id, rank, scopes_.scalar(x.base));
     }
     case LaneIndex::contiguous:
     case LaneIndex::backward:
@@ -159,9 +178,36 @@ bool InstEmitter::emit_row_division(InstId id) {
   return true;
 }
 
+/// Integers that are the same in all lanes, as indices of rows are: a number each, not a vector of equal ones.
+bool InstEmitter::emit_scalar_op(InstId id) {
+  struct Row {
+    Op op;
+    const char* text;
+  };
+  constexpr Row kRows[] = {
+      {Op::add, "{} + {}"},          {Op::sub, "{} - {}"},          {Op::mul, "{} * {}"},    {Op::lt, "{} < {}"},
+      {Op::le, "{} <= {}"},          {Op::gt, "{} > {}"},           {Op::ge, "{} >= {}"},    {Op::eq, "{} == {}"},
+      {Op::ne, "{} != {}"},          {Op::bit_and, "{} & {}"},      {Op::bit_or, "{} | {}"}, {Op::where, "{} ? {} : {}"},
+      {Op::minimum, "imin({}, {})"}, {Op::maximum, "imax({}, {})"},
+  };
+  const Inst& i = k_.insts[id];
+  const Row* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == i.op; });
+  if (row == std::end(kRows) || (i.dtype != DType::i64 && i.dtype != DType::boolean)) return false;
+  fmt::dynamic_format_arg_store<fmt::format_context> args;
+  int rank = kFunction;
+  for (InstId a : i.args) {
+    const Value& v = value(a);
+    if (v.scalar.empty()) return false;
+    args.push_back(v.scalar);
+    rank = std::max(rank, v.rank);
+  }
+  define_scalar(id, rank, fmt::vformat(row->text, args));
+  return true;
+}
+
 void InstEmitter::emit_op(InstId id) {
   const Inst& i = k_.insts[id];
-  if (emit_lane_compare(id) || emit_row_division(id)) return;
+  if (emit_lane_compare(id) || emit_row_division(id) || emit_scalar_op(id)) return;
   bool reduced = false;
   std::vector<std::string> args;
   std::vector<DType> types;
@@ -218,7 +264,7 @@ void InstEmitter::emit_load(InstId id) {
       rank = std::max(rank, m.rank);
       const std::string other = constant(p.dtype, i.imm_f, i.imm_i);
       if (!m.varies)
-        text = fmt::format("first({}) ? {} : {}", m.text, text, other);
+        text = fmt::format("{} ? {} : {}", lane_zero(m), text, other);
       else if (!varies)
         text = fmt::format("any({1} & alive({3})) ? sel({1}, {0}, {2}) : {2}", text, m.text, other, width());
       else
@@ -244,6 +290,8 @@ void InstEmitter::emit_load(InstId id) {
   if (x.kind == LaneIndex::uniform) {
     int rank = std::max({scopes_.rank(x.base), place_.least, scopes_.varies(i.index) ? scopes_.segment_rank() : 0});
     if (fixed) rank = place_.rank;
+    if (!masked && p.dtype == DType::i64 && i.dtype == DType::i64)
+      return define_scalar(id, rank, fmt::format("{}[{}]", ptr, scopes_.scalar(x.base)));
     return finish(rank, false, fmt::format("ld1({} + {})", ptr, scopes_.scalar(x.base)));
   }
   AOTC_CHECK(place_.lanes, "kernel {}: a load along lanes outside of them", k_.name);
@@ -278,7 +326,7 @@ void InstEmitter::emit_store(InstId id) {
   const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;
   const std::string mask = lane_mask ? ", " + value(i.mask).text : "";
-  if (masked && !lane_mask) guard = fmt::format("if (first({})) ", value(i.mask).text);
+  if (masked && !lane_mask) guard = fmt::format("if ({}) ", lane_zero(value(i.mask)));
   const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
 
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
@@ -403,7 +451,7 @@ void InstEmitter::emit_check(InstId id) {
   const Inst& i = k_.insts[id];
   const Value& v = value(i.args.at(0));
   const int rank = std::max(v.rank, place_.inner ? place_.least : static_cast<int>(kUnit));
-  const std::string live = v.varies ? fmt::format("any(~{} & alive({}))", v.text, width()) : fmt::format("!first({})", v.text);
+  const std::string live = v.varies ? fmt::format("any(~{} & alive({}))", v.text, width()) : fmt::format("!{}", lane_zero(v));
   scopes_.add(rank, fmt::format("if ({}) *a->fault = AOTC_FAULT_INDEX;", live));
 }
 

@@ -43,10 +43,14 @@ class InstEmitter {
     int rank = kFunction;
     bool varies = false;   ///< its lanes differ
     bool reduced = false;  ///< comes of a reduction of this kernel
+    std::string scalar;    ///< an i64 or a bool that is the same in all lanes, as a number; empty: there is only the vector
   };
   const Value& value(loop::InstId id) const;
   DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
   void define(loop::InstId id, int rank, bool varies, const std::string& type, const std::string& text);
+  /// An i64 or bool that is the same in all lanes; a vector of it is made where one is needed.
+  void define_scalar(loop::InstId id, int rank, const std::string& text);
+  bool emit_scalar_op(loop::InstId id);
   void bind(loop::InstId id);
   void emit_index(loop::InstId id);
   void emit_op(loop::InstId id);
@@ -62,6 +66,7 @@ class InstEmitter {
   std::string arg_as(loop::InstId arg, DType t) const;             ///< the value of an argument as a t
   /// What a store of `arg` writes, and with what pointer: stores round to 16-bit types, which what is of the type already does not need.
   std::string stored(loop::InstId arg, DType t, std::string* pointer);
+  static std::string lane_zero(const Value& v);
   std::string alive_mask(loop::InstId mask) const;
   std::string point_index() const;  ///< row-major inner index, an i64v
   std::string pointer(const loop::Inst& i) const;
