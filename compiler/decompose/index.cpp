@@ -109,6 +109,34 @@ T bag_maxima(const T& rows, const T& bag, const T& counts) {
   return extreme(T(b, full(b, rows.dtype(), {counts.dim(0), rows.dim(1)}, -kInf)), passed, "amax");
 }
 
+/// How many indices each of the bags has where their offsets are 0, k, 2 k .. and k bags times are all n: so it is with 2-d indices.
+std::optional<Expr> bag_length(const T& offsets, const Expr& bags, const Expr& n) {
+  const Graph& g = offsets.b().graph();
+  const auto behind = [&](ValueId v) {  // what is repeated or only called otherwise
+    const Node* d = g.def(v);
+    while (d && (d->op == Op::expand || d->op == Op::reshape || (d->op == Op::cast && dtype_bytes(g.type(d->outputs[0]).dtype) >= 4)))
+      d = g.def(d->inputs[0]);
+    return d;
+  };
+  const Node* d = behind(offsets);
+  if (!d) return std::nullopt;
+  Expr length = 1;
+  if (d->op == Op::mul) {
+    const Node *a = behind(d->inputs[0]), *b = behind(d->inputs[1]);
+    if (a && a->op != Op::iota) std::swap(a, b);
+    if (!a || !b || (b->op != Op::full && b->op != Op::sym)) return std::nullopt;
+    const int64_t* number = b->op == Op::full ? std::get_if<int64_t>(&b->attrs.at(Attr::value)) : nullptr;
+    if (b->op == Op::full && !number) return std::nullopt;
+    length = number ? Expr(*number) : b->get<Expr>(Attr::expr);
+    d = a;
+  }
+  if (d->op != Op::iota) return std::nullopt;
+  const std::vector<Expr>& counted = g.type(d->outputs[0]).dims;
+  const SymTable& syms = offsets.b().syms();
+  const bool fits = counted.size() == 1 && syms.proves_eq(counted[0], offsets.dim(0)) && syms.proves_eq(n, bags * length);
+  return fits ? std::optional(length) : std::nullopt;
+}
+
 /// Sums, means or maxima of embeddings over bags; 2-d indices make one bag a row.
 void embedding_bag(Rule& r) {
   const T w = tensor(r, "weight"), at = tensor(r, "indices").to(DType::i64), offsets = tensor(r, "offsets").to(DType::i64);
@@ -120,6 +148,14 @@ void embedding_bag(Rule& r) {
   const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags"), n = at.dim(0);
   T rows = take_index(w, from_start(at, w.dim(0)), 0).up();  // [n, d]
   if (auto s = opt_tensor(r, "per_sample_weights")) rows = rows * s->to(rows.dtype()).unsqueeze(1);
+  if (const auto length = mode == 2 ? std::nullopt : bag_length(offsets, bags, n)) {
+    const T each = padding < 0 ? T(r.b, full(r.b, DType::boolean, {n}, 1.0)) : at != static_cast<double>(padding);
+    if (padding >= 0) rows = where(each.unsqueeze(1), rows, 0.0);
+    const T sum = rows.reshape({bags, *length, rows.dim(1)}).sum({1}, false);
+    if (mode == 0) return r.set(0, sum.to(t.dtype));
+    const T count = each.to(rows.dtype()).reshape({bags, *length}).sum({1}, true);
+    return r.set(0, (sum / maximum(count, 1.0)).to(t.dtype));
+  }
   // Row `offsets` of the sums takes what counts for no bag.
   const Expr lines = offsets.dim(0) + 1;
   T bag = bags_of(offsets, n), member(r.b, full(r.b, DType::boolean, {n}, 1.0));

@@ -266,11 +266,15 @@ void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
   }
 }
 
+template <class T>
+void add_row(T* __restrict to, const T* __restrict from, int64_t n) {
+  using V = Value<T>;
+  for (int64_t i = 0; i < n; ++i) to[i] = V::put(combine<typename V::A>(V::get(to[i]), V::get(from[i]), AOTC_SCATTER_SUM));
+}
+
 /// A work unit is one place of x's dims before the first indexed one: nothing that is written there is written by another.
 template <class T>
 void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
-  using V = Value<T>;
-  using A = typename V::A;
   const auto* cfg = static_cast<const aotc_scatter_config*>(args->config);
   const int64_t* z = args->size;
   const int rank = static_cast<int>(*z++);
@@ -340,8 +344,7 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
       if (!good) {
         *args->fault = AOTC_FAULT_INDEX;
       } else if (cfg->accumulate) {
-        for (int64_t i = 0; i < inner; ++i)
-          to_block[to + i] = V::put(combine<A>(V::get(to_block[to + i]), V::get(values[vo + i]), AOTC_SCATTER_SUM));
+        add_row(to_block + to, values + vo, inner);
       } else {
         for (int64_t i = 0; i < inner; ++i) to_block[to + i] = values[vo + i];
       }
