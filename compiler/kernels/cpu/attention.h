@@ -45,7 +45,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
   static constexpr int64_t kFewRows = 4;
 
   Acc *q, *kp, *vp, *s, *o, *m, *l;
-  int64_t kv_key = -1;
+  int64_t kv_key = -1, kv_end = 0;  // what the panels hold where all keys are one block
 
   explicit AttentionRun(const aotc_kargs* a) : Base(a) {
     const int64_t qb = cfg->q_block + 16;
@@ -85,19 +85,23 @@ struct AttentionRun : AttentionRows<E, Acc> {
     load_queries(b, hkv, r0, n, !few);
     for (int64_t i = 0; i < n; ++i) m[i] = -static_cast<Acc>(__builtin_inf()), l[i] = 0;
     for (int64_t i = 0; i < n * evp; ++i) o[i] = 0;
-    const int64_t end = this->keys_end(r0, r1);
+    const int64_t end = this->keys_end(b, hkv, r0, r1);
+    const bool kept = len <= kvb;
+    const bool fresh = !kept || kv_key != key;
+    if (kept && fresh && !few && end > 0) kv_key = key, kv_end = this->keys_end(b, hkv, 0, this->rows);
     for (int64_t s0 = 0; s0 < end; s0 += kvb) {
-      const int64_t s1 = min_of(s0 + kvb, len), width = s1 - s0;
-      const bool fresh = len > kvb || kv_key != key;
-      kv_key = key;
+      const int64_t s1 = min_of(s0 + kvb, end), width = s1 - s0, copied = kept ? kv_end : width;
       if (few) {
         for (int64_t j = 0; j < width; ++j)
           for (int64_t i = 0; i < n; ++i) s[i * kvb + j] = dot(q + i * e, kb + (s0 + j) * ks, e);
       } else {
+        for (int64_t j = 0; fresh && j < copied; j += kPanel) {
+          const int64_t cols = min_of(kPanel, copied - j);
+          pack_cols(kb + (s0 + j) * ks, ke, ks, e, cols, ceil_div(cols, int64_t{W}) * W, kp + j * e, kPanel);
+        }
         for (int64_t j = 0; j < width; j += kPanel) {
-          const int64_t cols = min_of(kPanel, width - j), vecs = ceil_div(cols, W);
+          const int64_t vecs = ceil_div(min_of(kPanel, width - j), W);
           Acc* panel = kp + j * e;
-          if (fresh) pack_cols(kb + (s0 + j) * ks, ke, ks, e, cols, vecs * W, panel, kPanel);
           for (int64_t v = 0; v < vecs; v += kMaxNv)
             for (int64_t t = 0; t < tiles; ++t) {
               const int64_t i0 = t * n / tiles, tr = (t + 1) * n / tiles - i0;
@@ -123,7 +127,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
         if (v_in_place)
           bp = reinterpret_cast<const Acc*>(vb + s0 * vs + c), stride = vs;
         else if (fresh)
-          pack_cols(vb + s0 * vs + c * ve, vs, ve, width, cols, vecs * W, vp + c * kvb, kPanel);
+          pack_cols(vb + s0 * vs + c * ve, vs, ve, few ? width : copied, cols, vecs * W, vp + c * kvb, kPanel);
         for (int64_t v = 0; v < vecs; v += kMaxNv)
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t i0 = t * n / tiles, tr = (t + 1) * n / tiles - i0;

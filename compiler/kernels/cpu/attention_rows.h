@@ -140,18 +140,43 @@ struct AttentionRows {
       for (int64_t i = max_of<int64_t>(pos + 1 - s0, 0); i < n; ++i) row[i] = none;
   }
 
+  /// The end of the keys of [from, to) that the mask shows to the row; `from` where it shows none.
+  int64_t mask_end(int64_t b, int64_t h, int64_t pos, int64_t from, int64_t to) const {
+    const int64_t off = b * z[AOTC_ATTN_M_B] + h * z[AOTC_ATTN_M_H] + pos * z[AOTC_ATTN_M_S];
+    const auto search = [&](const auto* mask, auto shows) {
+      const int64_t step = z[AOTC_ATTN_M_E];
+      while (to > from && !shows(mask[off + (to - 1) * step])) --to;
+      return to;
+    };
+    const auto finite = [](auto x) { return x != -static_cast<decltype(x)>(__builtin_inf()); };
+    if (cfg->mask_dtype == AOTC_DTYPE_F32) return search(at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE), finite);
+    if (cfg->mask_dtype != AOTC_DTYPE_BOOL)
+      return search(at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE), [&](const E& x) { return finite(to_acc(x)); });
+    const uint8_t* mask = at<uint8_t>(cfg->mask_ptr, AOTC_ATTN_M_BASE);
+    for (uint64_t eight; z[AOTC_ATTN_M_E] == 1 && to - from >= 8; to -= 8) {
+      __builtin_memcpy(&eight, mask + off + to - 8, 8);
+      if (eight) break;
+    }
+    return search(mask, [](uint8_t x) { return x != 0; });
+  }
+
   /// Row r of the queries of batch b and key head hkv.
   const E* query(int64_t b, int64_t hkv, int64_t r) const {
     return at<E>(cfg->q_ptr, AOTC_ATTN_Q_BASE) + b * z[AOTC_ATTN_Q_B] + (hkv * group + r / z[AOTC_ATTN_L]) * z[AOTC_ATTN_Q_H] +
            r % z[AOTC_ATTN_L] * z[AOTC_ATTN_Q_S];
   }
 
-  /// The keys that some row of [r0, r1) may see end here.
-  int64_t keys_end(int64_t r0, int64_t r1) const {
-    if (!cfg->causal) return len;
-    int64_t last = 0;
-    for (int64_t r = r0; r < r1; ++r) last = max_of(last, r % z[AOTC_ATTN_L] + 1);
-    return min_of(len, last);
+  /// The keys that some row of [r0, r1) may see end here: by causality, and by what the mask hides from all of them (a cache that is not
+  /// full yet, padding). What lies beyond is not read.
+  int64_t keys_end(int64_t b, int64_t hkv, int64_t r0, int64_t r1) const {
+    const int64_t positions = z[AOTC_ATTN_L];
+    const bool heads_alike = cfg->mask_ptr < 0 || z[AOTC_ATTN_M_H] == 0;
+    int64_t end = 0;
+    for (int64_t r = r0; r < r1 && end < len && !(heads_alike && r >= r0 + positions); ++r) {
+      const int64_t may = cfg->causal ? min_of(len, r % positions + 1) : len;
+      if (may > end) end = cfg->mask_ptr < 0 ? may : mask_end(b, hkv * group + r / positions, r % positions, end, may);
+    }
+    return end;
   }
 
   /// Scores of a row, masked, to exponents under its largest so far, m; l: their sum so far. Returns what older sums are to be multiplied

@@ -40,7 +40,7 @@ class AttentionTiles : AttentionRows<bf16, float> {
   bf16 *kp_, *vp_, *q_, *p_;  // panels of keys and values, rows of queries and of exponents
   float *s_, *o_, *m_, *l_, *down_;
   float scale_;
-  int64_t kv_key_ = -1;  // what the panels hold
+  int64_t kv_key_ = -1, kv_end_ = 0;  // what the panels hold where all keys are one block
   TileBlocks<AttentionTiles> blocks_;
 
  public:
@@ -94,11 +94,12 @@ class AttentionTiles : AttentionRows<bf16, float> {
       m_[i] = -__builtin_inff(), l_[i] = 0;
     }
     for (int64_t i = 0; i < n * evp; ++i) o_[i] = 0;
-    const int64_t end = keys_end(r0, r1);
+    const int64_t end = keys_end(b, hkv, r0, r1);
+    const bool kept = len <= kvb, fresh = !kept || kv_key_ != key;
+    if (kept && fresh && end > 0) kv_key_ = key, kv_end_ = keys_end(b, hkv, 0, rows);
     for (int64_t s0 = 0; s0 < end; s0 += kvb) {
-      const int64_t s1 = min_of(s0 + kvb, len), width = s1 - s0, steps = tile_steps(width);
-      const bool fresh = len > kvb || kv_key_ != key;
-      kv_key_ = key;
+      // Panels that are kept have the keys of all rows.
+      const int64_t s1 = kept ? kv_end_ : min_of(s0 + kvb, end), width = s1 - s0, steps = tile_steps(width);
       const auto q_rows = [&](int64_t row) { return TileRows{reinterpret_cast<const char*>(q_ + row * q_pitch_), q_pitch_ * 2}; };
       blocks_.multiply({true}, n, width, e_steps_, q_rows, [&](int64_t p) -> TilePanel {
         bf16* panel = kp_ + p * e_steps_ * (kStepBytes / 2);
