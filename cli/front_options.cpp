@@ -56,8 +56,6 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (ptx) add_ptx(o.target);
   o.target.threads = threads;
   o.weights = passes::parse_weight_storage(weights, weight_group);
-  if (o.weights.any() && precision != "f32")
-    throw Diagnostic(ExitCode::usage, {}, "--weights and --precision exclude each other: weights of few bits are multiplied with float32");
   if (o.weights.any() && o.target.is_gpu())
     throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
         .note("leave it out, or build for the CPU (--cpu)");

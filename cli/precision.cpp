@@ -199,7 +199,8 @@ void choose_precision(pipeline::FrontOptions& options, const std::string& near, 
         probe.output = folder->file("asks.so");
         pipeline::build(probe, {});
         phase("precision: errors");
-        judge.emplace(probe.output, front.program, places, options.precision.max_error, usable_processors());
+        judge.emplace(probe.output, pipeline::with_stored_weights(front.program, front.stored_weights), places, options.precision.max_error,
+                      usable_processors());
         judged_places = places;
       }
       AOTC_CHECK(places == judged_places, "{} has {} contractions of float32, another part {}", part.target.str(), places, judged_places);

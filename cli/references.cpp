@@ -34,12 +34,13 @@ int run(const Options& o, const Common& common) {
   const nlohmann::json meta = artifact.metadata();
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
-  const std::vector<HostTensor> inputs = import::make_inputs(original.program, choose_sizes(original.program, parse_dims(o.dims)), o.seed);
-  const std::vector<HostTensor> eager = import::make_reference(original.program, {false, o.threads})->run(inputs);
-  const std::vector<HostTensor> exact = import::make_reference(original.program, {true, o.threads})->run(inputs);
+  const import::Program program = as_built(original.program, meta);
+  const std::vector<HostTensor> inputs = import::make_inputs(program, choose_sizes(program, parse_dims(o.dims)), o.seed);
+  const std::vector<HostTensor> eager = import::make_reference(program, {false, o.threads})->run(inputs);
+  const std::vector<HostTensor> exact = import::make_reference(program, {true, o.threads})->run(inputs);
   const Promise promise = promise_of(meta);
   const auto bf16 =
-      promise.bf16 && promise.max_error == 0 ? import::make_reference(original.program, {.threads = o.threads, .bf16 = true}) : nullptr;
+      promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
   const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
   const nlohmann::json &in = meta.at("inputs"), &out = meta.at("outputs");
   if (inputs.size() != in.size() || eager.size() < out.size())

@@ -8,6 +8,7 @@
 #include "graph/guard.h"
 #include "import/read_archive.h"
 #include "import/shapes.h"
+#include "pipeline/pipeline.h"
 
 namespace aotc::cli {
 namespace {
@@ -86,6 +87,11 @@ Against against(const std::string& pt2, const ArtifactFile& artifact) {
   }
   return out;
 }
+
+import::Program as_built(const import::Program& archive,
+                         const nlohmann::json& metadata){if (!metadata.contains("stored_weights")) return archive;
+return pipeline::with_stored_weights(archive, pipeline::stored_weights_of(metadata["stored_weights"]));
+}  // namespace aotc::cli
 
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given) {
   check_names(program, given);

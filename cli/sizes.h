@@ -19,6 +19,8 @@ struct Against {
   std::string doubt;  ///< empty where the artifact was built from it, else a sentence that says it was not
 };
 Against against(const std::string& pt2, const ArtifactFile& artifact);
+/// The program that an artifact with this metadata computes: the archive's, with its weights rounded as the artifact's are.
+import::Program as_built(const import::Program& archive, const nlohmann::json& metadata);
 
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);

@@ -20,17 +20,8 @@ struct Options {
   bool check_weights = false, flush_denormals = false;
 };
 
-/// The program that the artifact is to compute: that of the archive, with its weights rounded as the artifact's are.
-auto as_built(const import::Program& program, const Artifact& artifact) -> import::Program {
-  const nlohmann::json meta = artifact.metadata();
-  if (!meta.contains("stored_weights")) return program;
-  const nlohmann::json& w = meta["stored_weights"];
-  return pipeline::with_stored_weights(program, {w.at("bits").get<int>(), w.at("group").get<int64_t>()},
-                                       parse_cpu_target(meta.at("target").get<std::string>()));
-}
-
 std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive) {
-  const import::Program program = as_built(archive, artifact);
+  const import::Program program = as_built(archive, artifact.metadata());
   const bool fewer_bits = artifact.metadata().contains("stored_weights");
   const auto eager = import::make_reference(program, {false, o.threads});
   const auto truth = import::make_reference(program, {true, o.threads});

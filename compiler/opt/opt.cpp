@@ -109,6 +109,9 @@ Ir parse(std::string_view text, std::string_view file_name, const ParseOptions& 
 }
 
 void run(Ir& ir, std::string_view names, const Options& options) {
+  passes::PassContext context = options.context;
+  context.conv_ns = forms::conv_costs(machine_of(context.target));
+  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
   for (size_t begin = 0; begin <= names.size();) {
     const size_t comma = std::min(names.find(',', begin), names.size());
     std::string_view name = names.substr(begin, comma - begin);
@@ -127,9 +130,6 @@ void run(Ir& ir, std::string_view names, const Options& options) {
       throw Diagnostic(ExitCode::usage, {}, fmt::format("there is no pass or stage '{}'", name)).note("known: " + known);
     }
     if (!ir.graph || ir.module) wrong_stage(name, "a graph", ir);
-    passes::PassContext context = options.context;
-    context.conv_ns = forms::conv_costs(machine_of(context.target));
-    context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
     if (name == kLoop.name)
       ir.module = loop::lower(*ir.graph, forms::rules_of(machine_of(context.target)));
     else if (name == "all")

@@ -23,7 +23,7 @@ int channel_dim(const Node& n, int rank) { return n.op == Op::matmul ? rank - 1 
 
 class ScaleFolder {
  public:
-  explicit ScaleFolder(Graph& g) : g_(g), b_(g) {}
+  ScaleFolder(Graph& g, const PassContext& ctx) : g_(g), b_(g), ctx_(ctx) {}
 
   void run() {
     users_ = g_.users();
@@ -64,6 +64,7 @@ class ScaleFolder {
       out.groups = n.get<int64_t>(Attr::groups);
     }
     if (g_.values[w].kind != ValueKind::constant || !has_data(g_.constants[g_.values[w].constant])) return {};
+    if (ctx_.rounded_weights.find(g_.constants[g_.values[w].constant])) return {};  // few bits cannot say what a scale makes of them
     out.value = w;
     out.data = g_.values[w].constant;
     const DType t = g_.type(w).dtype;
@@ -168,11 +169,12 @@ class ScaleFolder {
 
   Graph& g_;
   Builder b_;
+  const PassContext& ctx_;
   std::vector<std::vector<NodeId>> users_;
 };
 
 }  // namespace
 
-void fold_conv_bn(Graph& g, PassContext&) { ScaleFolder(g).run(); }
+void fold_conv_bn(Graph& g, PassContext& ctx) { ScaleFolder(g, ctx).run(); }
 
 }  // namespace aotc::passes

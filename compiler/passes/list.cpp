@@ -14,6 +14,7 @@
 #include "passes/passes.h"
 #include "passes/precision.h"
 #include "passes/quantize_weights.h"
+#include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 
@@ -25,6 +26,7 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
+    {"round_weights", round_weights, "weights of products take the numbers that few bits have (--weights)"},
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},
     {"simplify", simplify, "again, on folded constants"},
@@ -41,7 +43,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
-    {"quantize_weights", quantize_weights, "weights of products in few bits (--weights)"},
+    {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"assign_names", assign_names, "a name for every node"},
 };

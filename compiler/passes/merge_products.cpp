@@ -20,7 +20,7 @@ struct Product {
 
 class Merger {
  public:
-  explicit Merger(Graph& g) : g_(g), users_(g.users()) {}
+  Merger(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), users_(g.users()) {}
 
   void run(int64_t limit_bytes) {
     std::map<std::pair<ValueId, DType>, std::vector<Product>> by_input;
@@ -36,7 +36,8 @@ class Merger {
       std::vector<std::vector<const Product*>> clusters;
       for (const Product& p : by_input[key]) {
         auto fits = [&](const std::vector<const Product*>& c) {
-          return c[0]->transposed == p.transposed && std::none_of(c.begin(), c.end(), [&](const Product* q) { return meet(*q, p); });
+          return c[0]->transposed == p.transposed && rounded(*c[0]) == rounded(p) &&
+                 std::none_of(c.begin(), c.end(), [&](const Product* q) { return meet(*q, p); });
         };
         auto c = std::find_if(clusters.begin(), clusters.end(), fits);
         if (c == clusters.end())
@@ -78,6 +79,7 @@ class Merger {
       if (goes_on && into.insert(id).second) follow(u.outputs[0], into);
     }
   }
+  bool rounded(const Product& p) const { return ctx_.rounded_weights.find(g_.constants[p.weight]) != nullptr; }
   static bool meet(const Product& a, const Product& b) {
     return std::any_of(a.downstream.begin(), a.downstream.end(), [&](NodeId id) { return b.downstream.count(id) != 0; });
   }
@@ -107,6 +109,11 @@ class Merger {
     c.data = data->data();
     c.bytes = data->size();
     c.keepalive = data;
+    if (rounded(*parts[0])) {
+      std::vector<const ConstData*> weights;
+      for (const Product* p : parts) weights.push_back(&g_.constants[p->weight]);
+      ctx_.rounded_weights.add_beside(c, weights);
+    }
     return g_.add_constant(std::move(c));
   }
 
@@ -131,11 +138,12 @@ class Merger {
   }
 
   Graph& g_;
+  PassContext& ctx_;
   const std::vector<std::vector<NodeId>> users_;
 };
 
 }  // namespace
 
-void merge_products(Graph& g, PassContext& ctx) { Merger(g).run(ctx.fold_limit_bytes); }
+void merge_products(Graph& g, PassContext& ctx) { Merger(g, ctx).run(ctx.fold_limit_bytes); }
 
 }  // namespace aotc::passes

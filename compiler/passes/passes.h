@@ -11,6 +11,7 @@
 #include "graph/constant_store.h"
 #include "graph/conv_as.h"
 #include "graph/graph.h"
+#include "passes/rounded_weights.h"
 #include "passes/weight_storage.h"
 
 namespace aotc::passes {
@@ -51,9 +52,8 @@ struct PassContext {
   std::function<double(const Graph& g, const Node& contraction, DType in)> contraction_ns;
   std::vector<PrecisionStep>* precisions = nullptr;  ///< set: filled in
   WeightStorage weights;
-  StoredWeights* stored = nullptr;  ///< set: filled in where `weights` asks for anything
-  /// Told of each weight that is rounded, with its new elements in the order of the old. May be empty.
-  std::function<void(const ConstData& weight, std::span<const float> rounded)> rounded;
+  RoundedWeights rounded_weights;               ///< filled in by round_weights
+  StoredWeights* stored = nullptr;              ///< set: filled in where `weights` asks for anything
   int64_t fold_limit_bytes = int64_t{1} << 30;  ///< constants larger than this are not folded
   /// Called after each pass: name, whether the graph changed, seconds. May be empty.
   std::function<void(std::string_view name, const Graph& g, bool changed, double seconds)> after;

@@ -53,7 +53,7 @@ class Rounder {
   Rounder(Graph& g, const PassContext& ctx) : g_(g), b_(g) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
-      if (!multiplies_f32(n)) continue;
+      if (!multiplies_f32(n) || few_bits(n, ctx)) continue;
       const size_t place = picked_.size();
       const Precision p = ctx.precision(place);
       picked_[id] = {p, place};
@@ -88,6 +88,13 @@ class Rounder {
     if (op_class(n.op) != OpClass::contraction || !sums(g_, n) || g_.type(n.outputs[0]).dtype != DType::f32) return false;
     return std::all_of(n.inputs.begin(), n.inputs.begin() + static_cast<long>(factors(n)),
                        [&](ValueId v) { return g_.type(v).dtype == DType::f32; });
+  }
+
+  /// A product with a weight of integers, which has a kernel of its own.
+  bool few_bits(const Node& n, const PassContext& ctx) const {
+    const auto w = product_weight(g_, n);
+    const auto rounded = w ? ctx.rounded_weights.find(g_.constants[g_.values[w->constant].constant]) : nullptr;
+    return rounded && !rounded->values.empty() && rounded->columns_first == w->columns_first;
   }
 
   ValueId rounded(const Node& n) {

@@ -24,9 +24,15 @@ struct StoredWeight {
   int64_t elems = 0, bytes = 0;  ///< bytes: as it is stored now
   double error = 0;              ///< root of the mean square of what rounding changed, over that of the weight
 };
-/// What quantize_weights did.
+/// A constant of the archive that has rounded numbers, and whether products see it as [n, k] (else [k, n]).
+struct RoundedConstant {
+  std::string name;
+  bool columns_first = false;
+};
+/// What round_weights and quantize_weights did.
 struct StoredWeights {
   WeightStorage storage;
+  std::vector<RoundedConstant> rounded;
   std::vector<StoredWeight> weights;
   std::vector<std::pair<std::string, std::string>> left;  ///< weights of products that are stored as they are, and why
   int64_t bytes_before() const;                           ///< of `weights`, as float32

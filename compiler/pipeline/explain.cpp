@@ -177,6 +177,16 @@ std::string choice_text(const json& c) {
   return t;
 }
 
+std::string stored_weights_text(const json& stored) {
+  std::string t = fmt::format("weights of products as {}\n", stored.at("as").get<std::string>());
+  for (const json& w : stored.at("weights"))
+    t += fmt::format("  {}: {} bytes, changed by {:.2g}\n", w.at("name").get<std::string>(), w.at("bytes").dump(),
+                     w.at("error").get<double>());
+  for (const json& w : stored.at("left"))
+    t += fmt::format("  {}: as it is: {}\n", w.at("name").get<std::string>(), w.at("why").get<std::string>());
+  return t;
+}
+
 std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); }
 
 }  // namespace
@@ -204,6 +214,7 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans, const pla
                   {"reordered", json::array()}};
   for (const auto& r : l.reorders) e["layouts"]["reordered"].push_back({{"value", r.value}, {"bytes", r.bytes}});
   if (json p = precision(front); !p.is_null()) e["precision"] = std::move(p);
+  if (front.stored_weights.storage.any()) e["stored_weights"] = stored_weights_json(front.stored_weights);
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
   e["choices"] = choices(plans, decisions, m);
@@ -241,6 +252,7 @@ std::string explain_text(const json& e) {
       t += fmt::format("  reordered: {} ({} bytes)\n", r["value"].get<std::string>(), r["bytes"].get<int64_t>());
   }
   if (e.contains("precision")) t += precision_text(e["precision"]);
+  if (e.contains("stored_weights")) t += stored_weights_text(e["stored_weights"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))
     t += fmt::format("  {}: {}\n", n.at("name").get<std::string>(), n.at("why").get<std::string>());

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -130,26 +131,23 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   return f;
 }
 
-auto with_stored_weights(const import::Program& program, const passes::WeightStorage& weights, const Target& target) -> import::Program {
-  import::Program copy = import::read_archive(program.file), out = program;
-  import::apply_shapes(copy, std::nullopt);
-  import::Expander expander(decompose::has_rule);
-  Graph graph = decompose::decompose(copy, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); });
-  passes::PassContext context;
-  context.target = target;
-  context.weights = weights;
-  context.rounded = [&](const ConstData& weight, std::span<const float> rounded) {
-    auto data = std::make_shared<std::vector<float>>(rounded.begin(), rounded.end());
-    for (const auto& [name, c] : copy.data) {
-      if (c.data != weight.data || c.bytes != weight.bytes) continue;
+auto with_stored_weights(const import::Program& program, const passes::StoredWeights& stored) -> import::Program {
+  import::Program out = program;
+  for (const passes::RoundedConstant& r : stored.rounded) {
+    const auto it = program.data.find(r.name);
+    if (it == program.data.end()) throw Diagnostic(Loc{.file = program.file}, fmt::format("has no weight '{}'", r.name));
+    const ConstData& from = it->second;
+    const int64_t rows = *from.type.dims.at(0).as_const(), columns = *from.type.dims.at(1).as_const();
+    const auto floats =
+        passes::round_weight(reinterpret_cast<const float*>(from.data), rows, columns, r.columns_first, stored.storage).floats;
+    // Equal constants are one to the passes.
+    for (const auto& [name, c] : program.data) {
+      if (c.type != from.type || c.bytes != from.bytes || std::memcmp(c.data, from.data, c.bytes) != 0) continue;
       ConstData& to = out.data.at(name);
-      to.keepalive = data, to.data = reinterpret_cast<const std::byte*>(data->data());
+      to.keepalive = floats, to.data = reinterpret_cast<const std::byte*>(floats->data());
     }
-  };
-  // Weights that lie side by side are rounded as they are alone.
-  for (const passes::Pass& pass : passes::pass_list())
-    if (pass.name != "merge_products") passes::run_pass(pass, graph, context);
+  }
   return out;
-}  // namespace aotc::pipeline
+}
 
 }  // namespace aotc::pipeline

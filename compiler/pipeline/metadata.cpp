@@ -16,16 +16,24 @@ json tensor(const std::string& name, const TensorType& t, const SymTable& syms) 
   return {{"name", name}, {"dtype", dtype_name(t.dtype)}, {"shape", shape}};
 }
 
-json stored_weights(const passes::StoredWeights& w) {
+}  // namespace
+
+json stored_weights_json(const passes::StoredWeights& w) {
   json j = {{"as", w.storage.str()}, {"bits", w.storage.bits},           {"group", w.storage.group},
             {"bytes", w.bytes()},    {"bytes_before", w.bytes_before()}, {"error", w.error()}};
-  j["weights"] = j["left"] = json::array();
+  j["weights"] = j["left"] = j["rounded"] = json::array();
   for (const passes::StoredWeight& x : w.weights) j["weights"].push_back({{"name", x.name}, {"bytes", x.bytes}, {"error", x.error}});
   for (const auto& [name, why] : w.left) j["left"].push_back({{"name", name}, {"why", why}});
+  for (const passes::RoundedConstant& r : w.rounded) j["rounded"].push_back({{"name", r.name}, {"columns_first", r.columns_first}});
   return j;
 }
 
-}  // namespace
+passes::StoredWeights stored_weights_of(const json& stored) {
+  passes::StoredWeights w;
+  w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>()};
+  for (const json& r : stored.at("rounded")) w.rounded.push_back({r.at("name").get<std::string>(), r.at("columns_first").get<bool>()});
+  return w;
+}
 
 json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions, const Target& target,
               const std::string& shapes_text) {
@@ -42,7 +50,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
     m["precision"] = {{"mode", front.precision.mode}};
     if (front.precision.max_error > 0) m["precision"]["max_error"] = front.precision.max_error;
   }
-  if (const passes::StoredWeights& w = front.stored_weights; w.storage.any()) m["stored_weights"] = stored_weights(w);
+  if (const passes::StoredWeights& w = front.stored_weights; w.storage.any()) m["stored_weights"] = stored_weights_json(w);
   if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(emit::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {

@@ -79,9 +79,11 @@ struct PhaseTime {
 /// Throws Diagnostic. Unsupported operators are reported all at once, before any other work.
 Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times = nullptr);
 
-/// The program as `weights` has it built: weights that it rounds are rounded, all else is as in the archive (`file`). What verify compares
-/// with.
-import::Program with_stored_weights(const import::Program& program, const passes::WeightStorage& weights, const Target& target);
+/// The program with the numbers that rounding gave its weights, all else as in the archive: what verify compares with.
+import::Program with_stored_weights(const import::Program& program, const passes::StoredWeights& stored);
+/// metadata's and report's "stored_weights", and from them what with_stored_weights needs.
+nlohmann::json stored_weights_json(const passes::StoredWeights& stored);
+passes::StoredWeights stored_weights_of(const nlohmann::json& stored);
 
 /// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions);

@@ -4,6 +4,7 @@ are as small as they say; what is refused says why.
     stored_weights.py --aotc BIN --work DIR
 """
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -49,10 +50,50 @@ class Products(nn.Module):
         return y, y[..., :8] @ self.c
 
 
+class Folded(nn.Module):
+    """Weights that constants are computed from as well: sums, scales, parts, both ways round, equal ones, a scale behind the product."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.summed, self.scaled, self.parts = (nn.Parameter(torch.randn(n, width)) for n in (96, 48, 3 * width))
+        self.both, self.scale = nn.Parameter(torch.randn(80, width)), nn.Parameter(torch.rand(48, 1) + 0.5)
+        self.twin = nn.Linear(width, width)
+        self.other = copy.deepcopy(self.twin)
+        self.behind, self.norm = nn.Linear(width, 40), nn.BatchNorm1d(40)
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        a = x @ self.summed.t() + self.summed.sum(1)
+        b = x @ (self.scaled * self.scale).t()
+        q, k, v = (x @ p.t() for p in self.parts.chunk(3))
+        c = (x @ self.both.t()).sin() @ self.both
+        d = self.other(self.twin(x).tanh())
+        return a, b, q * k.tanh() + v, c, d, self.norm(self.behind(x)), x + self.parts[5] * self.both[:, 3].mean()
+
+
 def cases():
     batch, seq = torch.export.Dim("batch", min=1, max=40), torch.export.Dim("seq", min=1, max=60)
-    return {"decoder": (Decoder(), (torch.randint(0, 1000, (1, 7)),), ({1: seq},), 1),
+    width = (torch.randn(9, 64),)
+    return {"folded": (Folded(), width, ({0: batch},), 7), "decoder": (Decoder(), (torch.randint(0, 1000, (1, 7)),), ({1: seq},), 1),
             "products": (Products(), (torch.randn(3, 5, 100),), ({0: batch},), 2)}
+
+
+def mixed(o):
+    """--precision beside --weights: products of stored weights keep float32's accuracy, all other contractions go by --precision."""
+    pt2 = os.path.join(o.work, "folded.pt2")
+    for weights in ("int8", "int4"):
+        for precision in ("bf16", "auto"):
+            so = os.path.join(o.work, f"mixed_{weights}_{precision}.so")
+            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", weights, "--precision", precision, "--json"))
+            run_models.validate("report", report)
+            assert len(report["stored_weights"]["weights"]) >= 4, report["stored_weights"]
+            steps = report["precision"]["steps"]
+            assert len(steps) == 2 and (precision == "auto" or all(s["precision"] == "bf16" for s in steps)), report["precision"]
+            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+            assert told["pass"], told
+            first = [r for r in told["outputs"] if r["name"] == told["outputs"][0]["name"]]  # the product of `summed`
+            assert all(r["err_aotc"] < 1e-5 for r in first), first
+            print(f"ok   {weights} with --precision {precision}: {sum(s['precision'] == 'bf16' for s in steps)} of {len(steps)} other products in bf16")
 
 
 def native(aotc):
@@ -91,12 +132,18 @@ def main():
                 told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
                 assert told["pass"] and len(told["outputs"]) >= outputs, told
                 worst = max(r["err_archive"] for r in told["outputs"])
-                assert 1e-4 < worst < (0.05 if storage[0] == "int8" else 0.6), worst  # rounding shows, and is no more than rounding
+                assert 1e-4 < worst < (0.06 if storage[0] == "int8" else 0.8), worst  # rounding shows, and is no more than rounding
                 print(f"ok   {name} {' '.join(storage)} {isa}: {stored['bytes']} of {stored['bytes_before']} bytes, "
                       f"error {max(r['err_aotc'] for r in told['outputs']):.2g}, against the weights before rounding {worst:.2g}")
+        left = {w["name"]: w["why"] for w in stored["left"]}
         if name == "products":
-            left = {w["name"]: w["why"] for w in stored["left"]}
             assert left == {"c": "it is small"}, left
+        if name == "folded":
+            assert len(left) == 2 and "computed" in left["scaled.folded"] and "other way round" in left["both"], left
+            explained = run_models.sh(o.aotc, "explain", so)
+            assert all(f"  {w}: as it is: {why}" in explained for w, why in left.items()), explained
+            assert "\n  summed+parts" in explained and "\n  twin.weight: " in explained, explained
+    mixed(o)
     assert "--weights is for CPU artifacts" in refused(o, pt2, "--weights", "int8", "--cuda", "sm_90")
     assert "'int5' is not known" in refused(o, pt2, "--weights", "int5")
     assert "'48' is not known" in refused(o, pt2, "--weights", "int4", "--weight-group", "48")

@@ -100,17 +100,16 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
                   << " looked up " << looked_up << " read " << read);
         const std::vector<float> values = random_values(static_cast<size_t>(c.n * c.k), c.shift);
         Net before = net(c.n, c.k, c.transposed, looked_up, read, values);
-        std::vector<float> rounded;
         passes::PassContext ctx;
         passes::StoredWeights stored;
         ctx.weights = c.storage, ctx.stored = &stored;
-        ctx.rounded = [&](const ConstData& w, std::span<const float> r) {
-          CHECK(w.name == "w");
-          rounded.assign(r.begin(), r.end());
-        };
+        passes::run_pass(*passes::find_pass("round_weights"), before.g, ctx);
         passes::run_pass(*passes::find_pass("quantize_weights"), before.g, ctx);
         verify(before.g, "quantize_weights");
-        REQUIRE(rounded.size() == values.size());
+        REQUIRE(stored.rounded.size() == 1);
+        CHECK((stored.rounded[0].name == "w" && stored.rounded[0].columns_first == c.transposed));
+        const std::vector<float> rounded =
+            *passes::round_weight(values.data(), c.transposed ? c.n : c.k, c.transposed ? c.k : c.n, c.transposed, c.storage).floats;
         REQUIRE(stored.weights.size() == 1);
         CHECK(stored.left.empty());
         CHECK(stored.error() < (c.storage.bits == 8 ? 0.02 : 0.2));
@@ -175,6 +174,7 @@ TEST_CASE("weights that stay as they are, and why") {
     passes::PassContext ctx;
     passes::StoredWeights stored;
     ctx.weights = {8, 0}, ctx.stored = &stored;
+    passes::run_pass(*passes::find_pass("round_weights"), x.g, ctx);
     passes::run_pass(*passes::find_pass("quantize_weights"), x.g, ctx);
     return stored.left.size() == 1 && stored.weights.empty() ? stored.left[0].second : "rounded";
   };

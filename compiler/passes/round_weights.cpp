@@ -1,0 +1,94 @@
+#include "passes/round_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "graph/constant_store.h"
+#include "passes/passes.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr int64_t kSmallest = 1024;  ///< elements: below that nothing is gained
+
+class WeightRounder {
+ public:
+  WeightRounder(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx) {}
+
+  void run() {
+    find_fixed();
+    std::map<ValueId, ProductWeight> chosen;  // the first use decides how it lies
+    for (const NodeId id : g_.order) {
+      const Node& n = g_.nodes[id];
+      if (n.op != Op::matmul || fixed_[idx(n.inputs[0])]) continue;
+      const auto w = archive_weight(n);
+      if (w && !chosen.count(w->constant) && weight_refusal(g_.constants[g_.values[w->constant].constant]).empty())
+        chosen.emplace(w->constant, *w);
+    }
+    for (const auto& [v, w] : chosen) round(v, w.columns_first);
+  }
+
+ private:
+  /// Which values depend on constants alone.
+  void find_fixed() {
+    fixed_.assign(g_.values.size(), false);
+    for (size_t i = 0; i < g_.values.size(); ++i) fixed_[i] = g_.values.raw()[i].kind == ValueKind::constant;
+    for (const NodeId id : g_.order) {
+      const Node& n = g_.nodes[id];
+      const bool all = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return fixed_[idx(v)]; });
+      for (const ValueId v : n.outputs) fixed_[idx(v)] = all && !n.inputs.empty();
+    }
+  }
+
+  /// The archive's constant that the product multiplies: as it is, transposed, or some of its columns.
+  std::optional<ProductWeight> archive_weight(const Node& n) const {
+    ProductWeight w{n.inputs[1], false};
+    const Node* v = g_.def(w.constant);
+    if (v && v->op == Op::permute && g_.type(w.constant).rank() == 2) {
+      w = {v->inputs[0], true};
+      for (v = g_.def(w.constant); v && v->op == Op::slice && v->get<int64_t>(Attr::dim) == 0 && v->get<int64_t>(Attr::step) == 1;
+           v = g_.def(w.constant))
+        w.constant = v->inputs[0];
+    }
+    if (g_.values[w.constant].kind != ValueKind::constant) return std::nullopt;
+    return w;
+  }
+
+  void round(ValueId v, bool columns_first) {
+    const ConstData from = g_.constants[g_.values[v].constant];
+    const int64_t rows = *from.type.dims[0].as_const(), columns = *from.type.dims[1].as_const();
+    const auto w = std::make_shared<RoundedWeight>(
+        round_weight(reinterpret_cast<const float*>(from.data), rows, columns, columns_first, ctx_.weights));
+    ConstData to = from;
+    to.keepalive = w->floats;
+    to.data = reinterpret_cast<const std::byte*>(w->floats->data());
+    ctx_.rounded_weights.add(to, w);
+    if (ctx_.stored) ctx_.stored->rounded.push_back({from.name, columns_first});
+    g_.replace_all_uses(v, g_.add_constant(std::move(to)));
+  }
+
+  Graph& g_;
+  PassContext& ctx_;
+  std::vector<bool> fixed_;
+};
+
+}  // namespace
+
+std::string weight_refusal(const ConstData& c) {
+  if (c.type.rank() != 2) return "it has a batch dimension";
+  if (c.type.dtype != DType::f32) return fmt::format("it is {}, not float32", dtype_name(c.type.dtype));
+  if (!has_data(c)) return "its data are not known";
+  if (*c.type.elems().as_const() < kSmallest) return "it is small";
+  const auto* data = reinterpret_cast<const float*>(c.data);
+  if (!std::all_of(data, data + c.bytes / sizeof(float), [](float x) { return std::isfinite(x); }))
+    return "it has infinities or numbers that are none";
+  return {};
+}
+
+void round_weights(Graph& g, PassContext& ctx) {
+  if (ctx.stored) *ctx.stored = {ctx.weights, {}, {}, {}};
+  if (ctx.weights.any()) WeightRounder(g, ctx).run();
+}
+
+}  // namespace aotc::passes

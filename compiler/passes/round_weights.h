@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+
+#include "graph/graph.h"
+
+namespace aotc::passes {
+struct PassContext;
+/// Where PassContext::weights says so: the archive's float32 constants that products multiply take the numbers that few bits have, before
+/// anything is computed from them. PassContext::rounded_weights knows them from then on. Comes before constants are folded.
+void round_weights(Graph&, PassContext&);
+/// Why a constant that products multiply stays as it is; empty: it need not.
+std::string weight_refusal(const ConstData& c);
+}  // namespace aotc::passes

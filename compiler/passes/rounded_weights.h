@@ -1,0 +1,54 @@
+#pragma once
+// Weights as the numbers that few bits have (--weights): made of the archive's constants before anything is computed from them, so that
+// all that is computed from one sees the same numbers.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "passes/weight_storage.h"
+
+namespace aotc::passes {
+
+/// One weight [rows, columns] of the archive, rounded to nearest.
+struct RoundedWeight {
+  bool columns_first = false;                        ///< the constant is [n, k]; else [k, n]
+  int64_t n = 0, k = 0, group = 0, groups = 0;       ///< `group` values of k share a scale
+  std::shared_ptr<const std::vector<float>> floats;  ///< what it is now, in the constant's order
+  /// bits 8 and 4: values [n, k], scales and offsets (bfloat16) [groups, n]; no offsets where all are zero.
+  std::vector<int8_t> values;
+  std::vector<uint16_t> scales, offsets;
+  double lost = 0, all = 0;  ///< sums of squares: of what rounding changed, of the weight
+};
+RoundedWeight round_weight(const float* data, int64_t rows, int64_t columns, bool columns_first, const WeightStorage& storage);
+
+/// A product's constant weight: as it is, or [n, k] seen through a permute.
+struct ProductWeight {
+  ValueId constant;
+  bool columns_first;
+};
+/// nullopt where the node is no product or its second operand no constant.
+std::optional<ProductWeight> product_weight(const Graph& g, const Node& n);
+
+/// The rounded weights of a graph, by their data.
+class RoundedWeights {
+ public:
+  /// A graph's constant that has the floats of w.
+  void add(const ConstData& c, std::shared_ptr<const RoundedWeight> w);
+  /// A constant that has the parts beside each other, each of them known (or none).
+  void add_beside(const ConstData& whole, const std::vector<const ConstData*>& parts);
+  /// Of the constant, or of rows of one that is known as [n, k].
+  std::shared_ptr<const RoundedWeight> find(const ConstData& c) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const void> keepalive;  ///< while it lives no other data take its place in memory
+    size_t bytes;
+    std::shared_ptr<const RoundedWeight> weight;
+  };
+  std::map<const std::byte*, Entry> by_data_;
+};
+
+}  // namespace aotc::passes
