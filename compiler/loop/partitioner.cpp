@@ -206,9 +206,18 @@ void Partitioner::visit(NodeId id) {
   }
 }
 
+bool Partitioner::widens(const Node& n) const {
+  return n.op == Op::cast && dtype_bytes(g_.type(n.inputs[0]).dtype) < dtype_bytes(g_.type(n.outputs[0]).dtype);
+}
+
 void Partitioner::visit_pointwise(const Node& n) {
   const ValueId v = n.outputs[0];
   const std::vector<GroupId> groups = demanding(v);
+  if (!forced(v) && widens(n)) {  // what is stored in fewer bytes is cast where it is used
+    const std::vector<Demand> all = demands_[v];
+    for (const Demand& d : all) inline_in(n, d.group, d.idx);
+    return;
+  }
   if (p_.anchor[v] != kNone<NodeId>) {
     const GroupId home = p_.group_of.at(p_.anchor[v]);
     const bool others = std::any_of(groups.begin(), groups.end(), [&](GroupId gr) { return gr != home; });
