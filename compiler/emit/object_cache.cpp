@@ -38,34 +38,45 @@ std::optional<std::string> read(const std::string& path) {
 
 std::string ObjectCache::entry(uint64_t key) const { return (fs::path(folder_) / fmt::format("{:016x}.o", key)).string(); }
 
-bool ObjectCache::take(uint64_t key, const std::string& path) const {
-  if (folder_.empty()) return false;
-  const std::optional<std::string> bytes = read(entry(key));
+std::optional<std::string> ObjectCache::take(uint64_t key) const {
+  if (folder_.empty()) return std::nullopt;
+  std::optional<std::string> bytes = read(entry(key));
   Trailer t;
-  if (!bytes || bytes->size() < sizeof t) return false;
+  if (!bytes || bytes->size() < sizeof t) return std::nullopt;
   const size_t size = bytes->size() - sizeof t;
   std::memcpy(&t, bytes->data() + size, sizeof t);
   if (std::memcmp(t.magic, kMagic, sizeof kMagic) != 0 || t.key != key || t.bytes != size || t.hash != aotc_blob_hash(bytes->data(), size))
-    return false;
+    return std::nullopt;
+  bytes->resize(size);
+  return bytes;
+}
+
+bool ObjectCache::take(uint64_t key, const std::string& path) const {
+  const std::optional<std::string> bytes = take(key);
+  if (!bytes) return false;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes->data(), static_cast<std::streamsize>(size));
+  out.write(bytes->data(), static_cast<std::streamsize>(bytes->size()));
   return static_cast<bool>(out.flush());
 }
 
-void ObjectCache::put(uint64_t key, const std::string& path) const {
+void ObjectCache::put_file(uint64_t key, const std::string& path) const {
   std::optional<std::string> bytes = folder_.empty() ? std::nullopt : read(path);
-  if (!bytes) return;
-  Trailer t{{}, key, bytes->size(), aotc_blob_hash(bytes->data(), bytes->size())};
+  if (bytes) put(key, std::move(*bytes));
+}
+
+void ObjectCache::put(uint64_t key, std::string bytes) const {
+  if (folder_.empty()) return;
+  Trailer t{{}, key, bytes.size(), aotc_blob_hash(bytes.data(), bytes.size())};
   std::memcpy(t.magic, kMagic, sizeof kMagic);
-  bytes->append(reinterpret_cast<const char*>(&t), sizeof t);
+  bytes.append(reinterpret_cast<const char*>(&t), sizeof t);
   std::error_code ec;
   fs::create_directories(folder_, ec);
   std::string aside = (fs::path(folder_) / "new-XXXXXX").string();  // a name of its own: builds may run at the same time
   const int fd = mkostemp(aside.data(), O_CLOEXEC);
   if (fd < 0) return;
   bool whole = true;
-  for (size_t done = 0; whole && done < bytes->size();) {
-    const ssize_t n = write(fd, bytes->data() + done, bytes->size() - done);
+  for (size_t done = 0; whole && done < bytes.size();) {
+    const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
     whole = n > 0;
     done += whole ? static_cast<size_t>(n) : 0;
   }

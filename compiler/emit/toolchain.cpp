@@ -162,7 +162,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   size_t done = result.cached;
   run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
     if (!r.ok() && !(crashed(r) && run_process(with_less_optimization(commands[i])).ok())) throw failed("compiling " + names[i], r);
-    cache.put(to_cache[i].second, to_cache[i].first);
+    cache.put_file(to_cache[i].second, to_cache[i].first);
     if (o.progress) o.progress(++done, units.size(), names[i]);
   });
   return result;

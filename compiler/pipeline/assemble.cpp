@@ -1,15 +1,15 @@
 #include "pipeline/assemble.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "aotc/detail/blob_hash.h"
+#include "artifact/cubins.h"
+#include "artifact/tables.h"
 #include "emit/blob.h"
 #include "emit/cpu/module.h"
-#include "emit/cuda/module.h"
-#include "emit/cuda_source.h"
-#include "emit/embedded.h"
-#include "emit/tables.h"
 #include "emit/toolchain.h"
 
 namespace aotc::pipeline {
@@ -18,13 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWeightsSymbol = "aotc_weights_blob";
-
-std::vector<emit::cuda::SourceFile> cuda_headers() {
-  std::vector<emit::cuda::SourceFile> out;
-  for (const emit::EmbeddedFile& f : emit::embedded_files())
-    if (f.name.rfind("cuda/", 0) == 0) out.push_back({std::string(f.name.substr(5)), std::string(f.text())});
-  return out;
-}
 
 /// The weights in a file of their own: the blob and its trailer. Returns its hash.
 uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::function<void(std::span<std::byte>)>& fill) {
@@ -39,25 +32,38 @@ uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::
   return hash;
 }
 
-/// Objects with the part's machine code; their symbols go into the tables. `name`: of its source.
+/// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables. `name`: of the text
+/// of all its kernels.
 std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, const std::string& name,
-                                       emit::TableInput& tables) {
-  const std::string source = emit::emit_cuda(part.module, part.plans, part.machine);
-  if (in.keep_text) emit::write_file((fs::path(in.work_dir) / name).string(), source);
-  std::vector<std::string> objects;
-  for (const emit::cuda::Cubin& c : emit::cuda::compile_module(source, cuda_headers(), part.target.sms)) {
-    const std::string symbol = "aotc_cubin_" + c.sm;
+                                       const artifact::CubinOptions& options, artifact::TableInput& tables, size_t* cached) {
+  const std::vector<std::string> sources = artifact::cuda_sources(part.module, part.plans, part.machine);
+  if (in.keep_text)
+    emit::write_file((fs::path(in.work_dir) / name).string(), artifact::cuda_prelude() + fmt::format("{}", fmt::join(sources, "")));
+  std::vector<std::string> kernels, objects;
+  for (const plan::KernelConfig& c : part.plans.configs) kernels.push_back(c.symbol);
+  const artifact::Cubins made = artifact::compile_cubins(sources, kernels, part.target.sms, options);
+  *cached += made.cached;
+  for (size_t i = 0; i < made.of.size(); ++i) {
+    constexpr uint64_t kAlign = 64;
+    const std::string symbol = "aotc_cubins_" + part.target.sms[i];
+    artifact::CudaImage image{part.target.sms[i], symbol, {}};
+    uint64_t bytes = 0;
+    for (const std::string& code : made.of[i]) {
+      image.offsets.push_back(bytes);
+      bytes = (bytes + code.size() + kAlign - 1) / kAlign * kAlign;
+    }
     objects.push_back((fs::path(in.work_dir) / (symbol + ".o")).string());
-    emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, c.bytes.size(),
-                            [&](std::span<std::byte> out) { std::copy(c.bytes.begin(), c.bytes.end(), out.begin()); });
-    tables.cuda_images.push_back({c.sm, symbol, c.bytes.size()});
+    emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, bytes, [&](std::span<std::byte> out) {
+      for (size_t k = 0; k < made.of[i].size(); ++k) std::memcpy(&out[image.offsets[k]], made.of[i][k].data(), made.of[i][k].size());
+    });
+    tables.cuda_images.push_back(std::move(image));
   }
   return objects;
 }
 
 /// The tables of a part but for its code. The weights are in the artifact or in a file beside it.
-emit::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
-  emit::TableInput t{part.graph, part.module, part.plans, part.target, in.metadata_json, {}, "", "", 0};
+artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
+  artifact::TableInput t{part.graph, part.module, part.plans, part.target, in.metadata_json, {}, "", "", 0};
   t.blob_bytes = in.blob.bytes();
   if (!in.weights_name.empty()) {
     t.weights_file = in.weights_name, t.weights_hash = beside_it.hash.value();
@@ -82,20 +88,23 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
 
   std::vector<emit::TranslationUnit> units;
   std::vector<std::string> objects;
+  size_t cubins = 0, cubins_cached = 0;
   for (size_t p = 0; p < in.parts.size(); ++p) {
     const AssemblePart& part = in.parts[p];
-    emit::TableInput tables = tables_of(in, part, beside_it);
+    artifact::TableInput tables = tables_of(in, part, beside_it);
     tables.graphs = part.graphs;
     tables.part = p, tables.n_parts = in.parts.size();
     if (part.target.is_gpu()) {
       clock.phase("compile CUDA kernels" + (in.parts.size() > 1 ? " for " + part.target.str() : std::string()));
       const std::string name = in.parts.size() > 1 ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
-      for (std::string& object : cubin_objects(in, part, name, tables)) objects.push_back(std::move(object));
+      for (std::string& object : cubin_objects(in, part, name, {emit::user_cache_dir(), in.jobs, progress}, tables, &cubins_cached))
+        objects.push_back(std::move(object));
+      cubins += part.target.sms.size() * part.plans.configs.size();
     }
     for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.module, part.target.isas))
       units.push_back({u.name, std::move(u.source), std::move(u.flags)});
     units.push_back(
-        {p == 0 ? "tables.cpp" : fmt::format("tables{}.cpp", p), emit::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
+        {p == 0 ? "tables.cpp" : fmt::format("tables{}.cpp", p), artifact::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
   }
 
   clock.phase("compile kernels");
@@ -108,7 +117,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   if (in.weights_name.empty() && in.blob.bytes()) weights = {".aotc_weights", kWeightsSymbol, in.blob.bytes(), fill};
   compiled.command_lines.push_back(emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, beside_it,
                                                        output.filename().string(), in.output));
-  return {std::move(compiled.command_lines), compiler.version, units.size(), compiled.cached};
+  return {std::move(compiled.command_lines), compiler.version, units.size() + cubins, compiled.cached + cubins_cached};
 }
 
 }  // namespace aotc::pipeline

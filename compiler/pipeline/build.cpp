@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "artifact/versions.h"
 #include "base/file.h"
 #include "emit/header.h"
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
-#include "emit/versions.h"
 #include "import/size_conditions.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
@@ -103,6 +103,33 @@ json report_of(const BuildOptions& o, const Part& part, const json& meta, const 
   return r;
 }
 
+/// What the report has of a part that is not the first.
+json report_of_further(const Part& part) {
+  const json& explained = part.meta.at("explain");
+  json r = {{"target", part.meta.at("target")},
+            {"machine", part.machine.str()},
+            {"weights_bytes", part.meta.at("weights_bytes")},
+            {"arena_bytes", part.meta.at("arena_bytes")},
+            {"kernels", explained.at("kernels")},
+            {"choices", explained.at("choices")},
+            {"not_measured", not_measured(part.not_measured)}};
+  if (explained.contains("precision")) r["precision"] = explained.at("precision");
+  return r;
+}
+
+/// For --keep: the commands that made `artifact` as a script that makes `output`, and the plans.
+void keep(const std::vector<Part>& parts, const Assembled& made, const fs::path& folder, const std::string& artifact,
+          const std::string& output) {
+  std::string script = "#!/bin/sh -e\n";
+  for (std::string line : made.command_lines) {
+    if (const size_t at = line.find(artifact); at != std::string::npos) line.replace(at, artifact.size(), output);
+    script += line + "\n";
+  }
+  emit::write_file((folder / "build.sh").string(), script);
+  for (const Part& p : parts)
+    emit::write_file((folder / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
+}
+
 /// Plans and metadata of a part whose front is made. Stages are those of its front.
 Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, Stages& stages, const std::string& work_dir,
                PhaseClock& clock, const Events& events, const Warn& warn) {
@@ -115,7 +142,7 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   clock.phase("plan");
   plan::Decisions decisions;
   part.plans = plans_of(part.front, part.machine, choose, &decisions);
-  part.target = emit::used_target(part.plans, options.target);
+  part.target = artifact::used_target(part.plans, options.target);
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
   part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_text(options.shapes));
@@ -185,28 +212,10 @@ json build(const BuildOptions& given, const Events& events) {
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
     Assembled made = assemble(in, clock, events.progress);
-    if (!o.keep_dir.empty()) {
-      std::string script = "#!/bin/sh -e\n";
-      for (std::string& line : made.command_lines) {
-        if (const size_t at = line.find(artifact); at != std::string::npos) line.replace(at, artifact.size(), output.string());
-        script += line + "\n";
-      }
-      emit::write_file((work / "build.sh").string(), script);
-      for (const Part& p : parts)
-        emit::write_file((work / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
-    }
+    if (!o.keep_dir.empty()) keep(parts, made, work, artifact, output.string());
     clock.phase("report");
     report = report_of(o, first, meta, times);
-    for (size_t p = 1; p < parts.size(); ++p) {
-      report["parts"].push_back({{"target", parts[p].meta.at("target")},
-                                 {"machine", parts[p].machine.str()},
-                                 {"weights_bytes", parts[p].meta.at("weights_bytes")},
-                                 {"arena_bytes", parts[p].meta.at("arena_bytes")},
-                                 {"kernels", parts[p].meta.at("explain").at("kernels")},
-                                 {"choices", parts[p].meta.at("explain").at("choices")},
-                                 {"not_measured", not_measured(parts[p].not_measured)}});
-      if (parts[p].meta["explain"].contains("precision")) report["parts"].back()["precision"] = parts[p].meta["explain"]["precision"];
-    }
+    for (size_t p = 1; p < parts.size(); ++p) report["parts"].push_back(report_of_further(parts[p]));
     report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.machine.str();

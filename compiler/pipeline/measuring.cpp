@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "emit/versions.h"
+#include "artifact/versions.h"
 #include "loop/attached.h"
 #include "pipeline/assemble.h"
 #include "plan/verify.h"
@@ -74,7 +74,7 @@ class ArtifactMeasurer final : public search::Measurer {
     const plan::PlanSet plans = plan::build_plans(one.graph, one.module, options);
     const Events nobody;
     PhaseClock quiet(nobody, nullptr);
-    const Target target = emit::used_target(plans, options_.target);
+    const Target target = artifact::used_target(plans, options_.target);
     plan::SharedBlob blob;
     std::vector<plan::Weight> weights = plans.weights;
     blob.add(weights, one.graph.constants);

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "emit/versions.h"
+#include "artifact/versions.h"
 #include "pipeline/explain.h"
 
 namespace aotc::pipeline {
@@ -52,7 +52,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   }
   if (const passes::StoredWeights& w = front.stored_weights; w.storage.any()) m["stored_weights"] = stored_weights_json(w);
   if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.f32_matmul);
-  for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(emit::cpu_needs(plans, isa))}});
+  for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(artifact::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {
     m["inputs"].push_back(tensor(i.name, g.type(i.value), g.syms));
     m["inputs"].back()["path"] = i.tree_path;

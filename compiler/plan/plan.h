@@ -1,5 +1,5 @@
 #pragma once
-// The Plan IR: what a run does, as data. One Plan a variant; plan/build.h makes it from a loop Module, emit/tables.h writes it as the C
+// The Plan IR: what a run does, as data. One Plan a variant; plan/build.h makes it from a loop Module, artifact/tables.h writes it as the C
 // tables of runtime/include/aotc/detail/plan_format.h. A new member needs a row in plan/fields.h, and is printed and parsed then.
 #include <optional>
 #include <string>

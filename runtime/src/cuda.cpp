@@ -70,12 +70,15 @@ aotc_status find_device(const aotc_module_desc& artifact, const Driver& driver, 
               targets);
 }
 
-aotc_status load_functions(Cuda* cuda, const aotc_module_desc& module) {
+aotc_status load_functions(Cuda* cuda, const aotc_module_desc& module, const aotc_cuda_image& image) {
+  cuda->modules = take<CUmodule>(module.n_cuda_kernels);
   cuda->functions = take<CUfunction>(module.n_cuda_kernels);
-  if (!cuda->functions) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!cuda->modules || !cuda->functions) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
   for (uint32_t i = 0; i < module.n_cuda_kernels; ++i) {
     const aotc_cuda_kernel& kernel = module.cuda_kernels[i];
-    RT_TRY(cuda_check(cuda, cuda->driver.module_function(&cuda->functions[i], cuda->module, kernel.name), kernel.name));
+    RT_TRY(cuda_check(cuda, cuda->driver.module_load(&cuda->modules[i], image.cubins[i]), "loading the code of", kernel.name));
+    cuda->n_modules = i + 1;
+    RT_TRY(cuda_check(cuda, cuda->driver.module_function(&cuda->functions[i], cuda->modules[i], kernel.name), kernel.name));
     if (kernel.max_smem_bytes > kDefaultSharedLimit)
       RT_TRY(cuda_check(cuda, cuda->driver.function_attribute(cuda->functions[i], kMaxDynamicShared, kernel.max_smem_bytes), kernel.name));
   }
@@ -140,8 +143,7 @@ aotc_status fill(Cuda* cuda, const aotc_module_desc& part, int32_t ordinal, cons
   RT_TRY(cuda_check(cuda, cuda->driver.retain(&cuda->context, cuda->device), "taking the device"));
   const CudaScope scope(cuda);
   RT_TRY(scope.status());
-  RT_TRY(cuda_check(cuda, cuda->driver.module_load(&cuda->module, found.image->cubin), "loading the code"));
-  RT_TRY(load_functions(cuda, part));
+  RT_TRY(load_functions(cuda, part, *found.image));
   return upload(cuda, part, weights, weight_at);
 }
 
@@ -182,11 +184,12 @@ void cuda_close(Cuda* cuda) {
     {
       const CudaScope scope(cuda);
       if (cuda->weights) cuda->driver.mem_free(cuda->weights);
-      if (cuda->module) cuda->driver.module_unload(cuda->module);
+      for (uint32_t i = 0; i < cuda->n_modules; ++i) cuda->driver.module_unload(cuda->modules[i]);
     }
     cuda->driver.release(cuda->device);
   }
   free(cuda->functions);
+  free(cuda->modules);
   free(cuda);
 }
 

@@ -143,7 +143,8 @@ struct Cuda {
   int32_t ordinal;
   CUdevice device;
   CUcontext context;
-  CUmodule module;
+  CUmodule* modules;  ///< one a kernel, of which n_modules are loaded
+  uint32_t n_modules;
   CUfunction* functions;
   CUdeviceptr weights;
   uint64_t weights_bytes;

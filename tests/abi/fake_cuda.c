@@ -273,7 +273,7 @@ static void count(const count_args* a, unsigned grid) {
 }
 
 int cuModuleGetFunction(void** function, void* module, const char* name) {
-  (void)module;
+  if (!strstr((const char*)module, name)) return 500; /* its code is in another cubin */
   *function = strcmp(name, "scale") == 0 ? (void*)scale : strcmp(name, "count") == 0 ? (void*)count : NULL;
   return *function ? ready() : 500;
 }

@@ -66,8 +66,8 @@ static const struct {
 } blob __attribute__((aligned(4096))) = {{1, 2, 3, 4}, 40};
 static const aotc_weight_desc weights[] = {{"table", 0, 16}, {"start", 16, 8}};
 static const aotc_state_desc states[] = {{"runs", AOTC_DTYPE_I64, 0, 0, 1, 8}};
-static const char image[] = "cubin";
-static const aotc_cuda_image images[] = {{8, 0, 0, image, sizeof image, 0}, {9, 0, 'a', image, sizeof image, 0}};
+static const void* const cubins[] = {"cubin of scale", "cubin of count"};
+static const aotc_cuda_image images[] = {{8, 0, 0, 0, cubins}, {9, 0, 'a', 0, cubins}};
 static const aotc_cuda_kernel kernels[] = {{"scale", 64 * 1024}, {"count", 0}};
 
 #ifdef TOY_CPU_PART
@@ -118,7 +118,7 @@ static const aotc_module_desc cpu_part = {
     .weights_bytes = sizeof blob,
 };
 /* A later architecture's code, and text for the driver's compiler. */
-static const aotc_cuda_image later_images[] = {{10, 0, 'a', image, sizeof image, 0}, {10, 0, 0, image, sizeof image, 1}};
+static const aotc_cuda_image later_images[] = {{10, 0, 'a', 0, cubins}, {10, 0, 0, 1, cubins}};
 static const aotc_module_desc later_part = {
     .format = AOTC_PLAN_FORMAT,
     .inputs = inputs,

@@ -4,8 +4,10 @@ bytes twice, are shown by inspect and explain, and their probe refuses politely.
     gpu_build.py --aotc BIN --work DIR --gate LINK_GATE [case ...]
 """
 import argparse
+import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -61,6 +63,32 @@ def several(o):
     print(f"ok   several targets: {each} bytes of weights in {report['blob_bytes']}", flush=True)
 
 
+def cubins_are_cached(o):
+    """Machine code of kernels is kept one by one, an architecture each: what is there is not compiled again, what is lost or damaged is, and the
+    artifact is the same."""
+    pt2, so, cache = (os.path.join(o.work, n) for n in ("mlp_dynamic.pt2", "cached.so", "cache"))
+    shutil.rmtree(cache, ignore_errors=True)
+
+    def build(sms="sm_80,sm_90", jobs="2"):
+        command = [o.aotc, "build", pt2, "--cuda", sms, "-o", so, "--jobs", jobs, "--json"]
+        r = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, XDG_CACHE_HOME=cache))
+        assert r.returncode == 0, r.stderr
+        return json.loads(r.stdout)["objects"], open(so, "rb").read()
+
+    objects, cold = build()
+    kernels = (objects["compiled"] - 1) // 2
+    assert objects == {"compiled": 1 + 2 * kernels, "cached": 0} and kernels >= 2, objects
+    objects, warm = build()
+    assert objects == {"compiled": 0, "cached": 1 + 2 * kernels} and warm == cold, objects
+    entries = sorted(glob.glob(os.path.join(cache, "aotc", "objects", "*.o")), key=os.path.getsize)
+    os.remove(entries[0])
+    with open(entries[1], "r+b") as f:
+        f.write(b"damaged!")
+    objects, mended = build(jobs="1")
+    assert objects["compiled"] == 2 and mended == cold, objects
+    print(f"ok   cubins are cached: {kernels} kernels for two architectures", flush=True)
+
+
 def several_precisions(o):
     """--precision auto settles each part by its own estimate: a Hopper GPU multiplies bf16 where AVX-512 keeps float32."""
     pt2, so = (os.path.join(o.work, n) for n in ("mlp_dynamic.pt2", "several_auto.so"))
@@ -107,7 +135,7 @@ def main():
             failed += 1
             print("FAIL", name, str(e)[:2000], flush=True)
     if not o.names:
-        for check in (several, several_precisions):
+        for check in (several, several_precisions, cubins_are_cached):
             try:
                 check(o)
             except AssertionError as e:

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "artifact/tables.h"
 #include "emit/cpu/module.h"
 #include "emit/header.h"
-#include "emit/tables.h"
 #include "import/read_archive.h"
 #include "import/zip.h"
 #include "mutate_model.h"
@@ -40,8 +40,8 @@ void compile(const std::string& path) {
   const aotc::pipeline::Front f = aotc::pipeline::run_front(options, {});
   const aotc::plan::PlanSet plans = aotc::plan::build_plans(f.graph, f.module, {});
   aotc::emit::cpu::emit_module(f.module, options.target.isas);
-  aotc::emit::TableInput tables{f.graph, f.module, plans, options.target, "{}", {}, "", "", 0, plans.weights_bytes};
-  aotc::emit::emit_tables(tables);
+  aotc::artifact::TableInput tables{f.graph, f.module, plans, options.target, "{}", {}, "", "", 0, plans.weights_bytes};
+  aotc::artifact::emit_tables(tables);
   aotc::emit::emit_header(f.graph, "model", "0");
 }
 

@@ -29,6 +29,17 @@ struct Nvrtc::Functions {
 
 namespace {
 
+/// Beside the architecture.
+constexpr const char* kOptions[] = {"--std=c++17", "--device-as-default-execution-space", "-dopt=on"};
+
+/// The file that a library was loaded from, or empty.
+std::filesystem::path file_of(void* handle) {
+  const link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) return {};
+  std::error_code ec;
+  return std::filesystem::canonical(map->l_name, ec);
+}
+
 /// Opens the first library of the place that opens; says in *looked what it met.
 void* open_place(const NvrtcPlace& place, std::vector<std::string>* looked) {
   std::string why = place.libraries.empty() ? "" : ": ";
@@ -53,10 +64,8 @@ Nvrtc::~Nvrtc() {
 /// NVRTC asks for libnvrtc-builtins by name while it compiles, and some releases (13.0 of PyPI) do not look beside themselves: loaded
 /// before, it is found wherever it lies.
 void Nvrtc::open_builtins() {
-  const link_map* map = nullptr;
-  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) return;
-  std::error_code ec;
-  const std::string folder = std::filesystem::canonical(map->l_name, ec).parent_path().string();
+  const std::string folder = file_of(handle_).parent_path().string();
+  if (folder.empty()) return;
   for (const std::string& file : glob_matches(glob_literal(folder) + "/libnvrtc-builtins.so*"))
     if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) builtins_.push_back(library);
 }
@@ -112,6 +121,12 @@ static std::string errors_of(const std::string& log) {
   return out.substr(0, 4000);
 }
 
+std::string Nvrtc::build() const {
+  std::error_code ec;  // versions tell releases, not their updates
+  const uintmax_t bytes = std::filesystem::file_size(file_of(handle_), ec);
+  return fmt::format("NVRTC {} of {} bytes, {}", version(), ec ? 0 : bytes, fmt::join(kOptions, " "));
+}
+
 std::vector<std::byte> Nvrtc::compile(const std::string& source, const std::string& name, const std::vector<SourceFile>& headers,
                                       const std::string& sm) const {
   std::vector<const char*> texts, names;
@@ -120,8 +135,9 @@ std::vector<std::byte> Nvrtc::compile(const std::string& source, const std::stri
   int rc = f_->create(&program, source.c_str(), name.c_str(), static_cast<int>(headers.size()), texts.data(), names.data());
   if (rc != 0) throw Diagnostic(ExitCode::toolchain, Loc{name, "", "", ""}, std::string("NVRTC: ") + f_->error(rc));
   const std::string arch = "--gpu-architecture=" + sm;
-  const char* options[] = {arch.c_str(), "--std=c++17", "--device-as-default-execution-space", "-dopt=on"};
-  rc = f_->compile(program, 4, options);
+  std::vector<const char*> options = {arch.c_str()};
+  options.insert(options.end(), std::begin(kOptions), std::end(kOptions));
+  rc = f_->compile(program, static_cast<int>(options.size()), options.data());
   if (rc != 0) {
     size_t bytes = 0;
     f_->log_size(program, &bytes);

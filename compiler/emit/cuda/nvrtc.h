@@ -23,6 +23,7 @@ class Nvrtc {
   ~Nvrtc();
 
   std::string version() const;  ///< "13.0"
+  std::string build() const;    ///< the version and all that, beside the source, decides what compile() gives
   /// `sm`: "sm_90a", or "compute_90" for PTX, which ends with a zero. Throws Diagnostic (toolchain) with NVRTC's log and the source's first
   /// lines when the code does not compile.
   std::vector<std::byte> compile(const std::string& source, const std::string& name, const std::vector<SourceFile>& headers,

@@ -7,11 +7,6 @@ std::string declare_epilogue(const std::string& function) {
                      function);
 }
 
-ConfigText& ConfigText::text(std::string_view member, const std::string& value) {
-  members_ += fmt::format("{}.{} = {}", members_.empty() ? "" : ", ", member, value);
-  return *this;
-}
-
 ConfigText& ConfigText::spatial(std::string_view member, const Ints& v, int64_t fill) {
   std::string s = "{";
   for (size_t i = 0; i < 3; ++i) s += fmt::format("{}{}", i ? ", " : "", i + v.size() < 3 ? fill : v[i + v.size() - 3]);

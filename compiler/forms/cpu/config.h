@@ -1,9 +1,9 @@
 #pragma once
-// C text of the config structs of library_abi.h, by the names of their members: a member that is missing is zero, two that are swapped do
-// not compile.
+// C text of the config structs of library_abi.h.
 #include <string>
 #include <vector>
 
+#include "base/initialiser.h"
 #include "base/target.h"
 #include "loop/loop.h"
 
@@ -14,17 +14,21 @@ class ConfigText {
  public:
   ConfigText(std::string_view type, std::string_view name) : type_(type), name_(name) {}
   ConfigText& add(std::string_view member, int64_t value) { return text(member, std::to_string(value)); }
-  ConfigText& text(std::string_view member, const std::string& value);
+  ConfigText& text(std::string_view member, const std::string& value) {
+    members_.add(member, value);
+    return *this;
+  }
   /// Spatial attributes as d h w: right-aligned, `fill` for the missing leading ones.
   ConfigText& spatial(std::string_view member, const Ints& v, int64_t fill);
   /// An epilogue's or prologue's function; declares it.
   ConfigText& epilogue(std::string_view member, const std::string& function);
   ConfigText& prologue(std::string_view member, const std::string& function);
-  std::string str() const { return declarations_ + "static const " + type_ + " " + name_ + " = {" + members_ + "};\n"; }
+  std::string str() const { return declarations_ + "static const " + type_ + " " + name_ + " = " + members_.str() + ";\n"; }
   std::string declarations_;  ///< what must stand before
 
  private:
-  std::string type_, name_, members_;
+  std::string type_, name_;
+  Initialiser members_;
 };
 std::string declare_epilogue(const std::string& function);
 

@@ -31,7 +31,7 @@ TEST_CASE("an object comes back whole or not at all") {
   for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 31);
   write(object, bytes);
   CHECK(!cache.take(7, got));
-  cache.put(7, object);
+  cache.put_file(7, object);
   REQUIRE(cache.take(7, got));
   CHECK(read(got) == bytes);
   CHECK(!cache.take(8, got));
@@ -52,7 +52,7 @@ TEST_CASE("an object comes back whole or not at all") {
   write(entry, good);
   fs::rename(entry, entry.parent_path() / "0000000000000008.o");  // another's object
   CHECK(!cache.take(8, got));
-  cache.put(7, object);
+  cache.put_file(7, object);
   CHECK(cache.take(7, got));
   for (const auto& left : fs::directory_iterator(entry.parent_path())) CHECK(left.path().extension() == ".o");
   fs::remove_all(dir);
@@ -60,8 +60,8 @@ TEST_CASE("an object comes back whole or not at all") {
 
 TEST_CASE("a cache that cannot be is empty") {
   const ObjectCache none(""), nowhere("/proc/nowhere/objects");
-  none.put(1, "/proc/self/exe");
-  nowhere.put(1, "/proc/self/exe");
+  none.put_file(1, "/proc/self/exe");
+  nowhere.put_file(1, "/proc/self/exe");
   CHECK(!none.take(1, "/tmp/unused.o"));
   CHECK(!nowhere.take(1, "/tmp/unused.o"));
 }

@@ -167,16 +167,15 @@ typedef struct aotc_isa_table {
 typedef struct aotc_cuda_image {
   int32_t sm_major, sm_minor;
   char arch_suffix;
-  const void* cubin;
-  uint64_t bytes;
-  int32_t is_ptx; /* not 0: text, zero-terminated, that the driver compiles for this architecture and later ones */
+  int32_t is_ptx;            /* not 0: texts, zero-terminated, that the driver compiles for this architecture and later ones */
+  const void* const* cubins; /* one a kernel of aotc_module_desc.cuda_kernels */
 } aotc_cuda_image;
 typedef struct aotc_cuda_kernel {
-  const char* name;
+  const char* name; /* of the function in its cubin */
   int32_t max_smem_bytes;
-} aotc_cuda_kernel; /* a function of every image */
+} aotc_cuda_kernel;
 
-enum { AOTC_PLAN_FORMAT = 3 };
+enum { AOTC_PLAN_FORMAT = 4 };
 /* aotc_module_desc.flags */
 enum { AOTC_MODULE_GRAPHS = 1 }; /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
 typedef struct aotc_module_desc {

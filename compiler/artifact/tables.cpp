@@ -1,20 +1,19 @@
-#include "emit/tables.h"
-
-#include <fmt/ranges.h>
+#include "artifact/tables.h"
 
 #include <map>
 #include <set>
 
 #include "aotc/detail/cpu_features.h"
 #include "aotc/detail/plan_format.h"
+#include "artifact/versions.h"
+#include "base/initialiser.h"
 #include "base/parts.h"
 #include "emit/c_string.h"
 #include "emit/cpu/module.h"
-#include "emit/versions.h"
 #include "kernels/cpu/catalog.h"
 #include "plan/slots.h"
 
-namespace aotc::emit {
+namespace aotc::artifact {
 namespace {
 
 #define AOTC_X(name, value, text, features) "AOTC_ISA_" #name,
@@ -70,17 +69,21 @@ class Emitter {
   }
 
   std::string dim(const Expr& e) {
-    if (auto c = e.as_const()) return fmt::format("{{{0}, {0}, {0}, {1}, 0, 0}}", *c, c_string(std::to_string(*c)));
+    Initialiser row;
+    if (auto c = e.as_const())
+      return row.add("value", *c).add("min", *c).add("max", *c).add("text", emit::c_string(std::to_string(*c))).str();
     const Interval range = g_.syms.interval(e);
     const Code c = code(e);
-    return fmt::format("{{-1, {}, {}, {}, {}, {}}}", i64_text(std::max<int64_t>(range.min, 0)), i64_text(range.max),
-                       c_string(e.str(g_.syms)), c.begin, c.end);
+    row.add("value", -1).add("min", i64_text(std::max<int64_t>(range.min, 0))).add("max", i64_text(range.max));
+    return row.add("text", emit::c_string(e.str(g_.syms))).add("begin", c.begin).add("end", c.end).str();
   }
 
   std::string io_row(const std::string& name, const TensorType& t, int32_t alias) {
     const size_t first = dims_.size();
     for (const Expr& d : t.dims) dims_.push_back(dim(d));
-    return fmt::format("{{{}, {}, {}, {}, {}}}", c_string(name), static_cast<uint32_t>(t.dtype), t.rank(), first, alias);
+    Initialiser row;
+    row.add("name", emit::c_string(name)).add("dtype", static_cast<uint32_t>(t.dtype)).add("rank", t.rank());
+    return row.add("first_dim", first).add("alias_input", alias).str();
   }
 
   void io() {
@@ -102,8 +105,9 @@ class Emitter {
           if (!mul || !mul->as_const() || mul->is(0)) continue;
           const std::optional<int64_t> add = (e - *mul * Expr::symbol(s)).as_const();
           if (!add || (alone && (!mul->is(1) || *add != 0))) continue;
-          return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", c_string(info.name), i, d, *mul->as_const(), *add, i64_text(info.min),
-                             i64_text(info.max), info.multiple_of);
+          Initialiser row;
+          row.add("name", emit::c_string(info.name)).add("input", i).add("dim", d).add("mul", *mul->as_const()).add("add", *add);
+          return row.add("min", i64_text(info.min)).add("max", i64_text(info.max)).add("multiple_of", info.multiple_of).str();
         }
       }
     throw Diagnostic(ExitCode::unsupported, {}, fmt::format("the size '{}' cannot be read from any input's dimensions", info.name))
@@ -120,7 +124,9 @@ class Emitter {
     std::vector<std::string> rows;
     for (const ShapeGuard& s : g_.guards) {
       const Code a = code(s.a), b = code(s.b);
-      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}}", static_cast<int>(s.kind), a.begin, a.end, b.begin, b.end, c_string(s.why)));
+      Initialiser row;
+      row.add("kind", static_cast<int>(s.kind)).add("a_begin", a.begin).add("a_end", a.end).add("b_begin", b.begin).add("b_end", b.end);
+      rows.push_back(row.add("why", emit::c_string(s.why)).str());
     }
     out_ += array("aotc_guard_desc", "guards", rows) + array("int64_t", "dim_code", dim_code_, "0");
   }
@@ -134,56 +140,85 @@ class Emitter {
     return it->second;
   }
 
+  std::string range_row(const plan::Plan& p, SymId s) const {
+    const SymInfo& info = g_.syms[s];
+    plan::SymRange r{s, info.min, info.max, info.multiple_of};
+    for (const plan::SymRange& narrowed : p.ranges)
+      if (narrowed.sym == s) r = narrowed;
+    return Initialiser().add("min", i64_text(r.min)).add("max", i64_text(r.max)).add("multiple_of", r.multiple_of).str();
+  }
+
+  static std::string buffer_row(const plan::PlannedBuffer& b, plan::SlotTable& slots) {
+    Initialiser row;
+    row.add("kind", place_kind(b.place)).add("index", b.index).add("bytes_slot", slots.slot(b.bytes));
+    return row.add("offset_slot", b.place == plan::Place::arena ? slots.slot(b.offset) : -1).str();
+  }
+
+  /// What the steps of a variant point into.
+  struct StepLists {
+    std::vector<std::string> args, sizes, maps;
+  };
+  std::string step_row(const plan::Step& s, plan::SlotTable& slots, StepLists& lists) {
+    Initialiser row;
+    row.add("kind", step_kind(s.kind)).add("kernel", kernel_number(s));
+    row.add("first_arg", lists.args.size()).add("n_args", s.args.size());
+    row.add("first_size", lists.sizes.size()).add("n_sizes", s.sizes.size());
+    for (plan::PlanBufferId a : s.args) lists.args.push_back(std::to_string(idx(a)));
+    for (const Expr& e : s.sizes) lists.sizes.push_back(std::to_string(slots.slot(e)));
+    const size_t first_map = lists.maps.size();
+    for (const forms::TensorMap& m : s.maps) lists.maps.push_back(map_row(m, slots));
+    const bool cuda = s.kind == plan::StepKind::cuda;
+    const auto of_cuda = [&](const Expr& e) { return cuda ? slots.slot(e) : -1; };
+    row.add("config", cuda ? -1 : s.config).add("work_slot", slots.slot(s.work)).add("grain_slot", slots.slot(s.grain));
+    row.add("scratch_slot", s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes));
+    std::vector<int32_t> grid;
+    for (const Expr& e : s.grid) grid.push_back(of_cuda(e));
+    row.list("grid_slot", grid).list("block", s.block).add("smem_slot", s.smem_bytes.is(0) ? -1 : of_cuda(s.smem_bytes));
+    row.add("first_map", first_map).add("n_maps", s.maps.size()).add("overlaps", static_cast<int>(s.overlaps));
+    return row.add("label", emit::c_string(s.label)).str();
+  }
+
   void variant(size_t v) {
     const plan::Plan& p = in_.plans.plans[v];
     plan::SlotTable slots(symbols_);
-    std::vector<std::string> ranges, buffers, steps, args, sizes, maps;
-    for (SymId s : symbols_) {
-      const SymInfo& info = g_.syms[s];
-      plan::SymRange r{s, info.min, info.max, info.multiple_of};
-      for (const plan::SymRange& narrowed : p.ranges)
-        if (narrowed.sym == s) r = narrowed;
-      ranges.push_back(fmt::format("{{{}, {}, {}}}", i64_text(r.min), i64_text(r.max), r.multiple_of));
-    }
-    for (const plan::PlannedBuffer& b : p.buffers)
-      buffers.push_back(fmt::format("{{{}, {}, {}, {}}}", place_kind(b.place), b.index, slots.slot(b.bytes),
-                                    b.place == plan::Place::arena ? slots.slot(b.offset) : -1));
-    for (const plan::Step& s : p.steps) {
-      const size_t first_arg = args.size(), first_size = sizes.size(), first_map = maps.size();
-      for (plan::PlanBufferId a : s.args) args.push_back(std::to_string(idx(a)));
-      for (const Expr& e : s.sizes) sizes.push_back(std::to_string(slots.slot(e)));
-      for (const forms::TensorMap& m : s.maps) maps.push_back(map_row(m, slots));
-      const bool cuda = s.kind == plan::StepKind::cuda;
-      steps.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}, {}, {}}}, {{{}, {}, {}}}, {}, {}, {}, {}, {}}}",
-                                  step_kind(s.kind), kernel_number(s), first_arg, s.args.size(), first_size, s.sizes.size(),
-                                  cuda ? -1 : s.config, slots.slot(s.work), slots.slot(s.grain),
-                                  s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes), cuda ? slots.slot(s.grid[0]) : -1,
-                                  cuda ? slots.slot(s.grid[1]) : -1, cuda ? slots.slot(s.grid[2]) : -1, s.block[0], s.block[1], s.block[2],
-                                  cuda && !s.smem_bytes.is(0) ? slots.slot(s.smem_bytes) : -1, first_map, s.maps.size(),
-                                  static_cast<int>(s.overlaps), c_string(s.label)));
-    }
+    StepLists lists;
+    std::vector<std::string> ranges, buffers, steps, words, slot_rows;
+    for (SymId s : symbols_) ranges.push_back(range_row(p, s));
+    for (const plan::PlannedBuffer& b : p.buffers) buffers.push_back(buffer_row(b, slots));
+    for (const plan::Step& s : p.steps) steps.push_back(step_row(s, slots, lists));
     const int32_t arena = slots.slot(p.arena_bytes), scratch = slots.slot(p.scratch_bytes);
-    std::vector<std::string> words, slot_rows;
     for (int64_t w : slots.code()) words.push_back(i64_text(w));
-    for (const auto& r : slots.slots()) slot_rows.push_back(fmt::format("{{{}, {}}}", r.begin, r.end));
+    for (const auto& r : slots.slots()) slot_rows.push_back(Initialiser().add("begin", r.begin).add("end", r.end).str());
+
     const std::string pre = fmt::format("v{}_", v);
-    out_ += array("aotc_range", pre + "ranges", ranges) + array("int64_t", pre + "code", words, "0") +
-            array("aotc_slot", pre + "slots", slot_rows) + array("aotc_buffer_desc", pre + "buffers", buffers) +
-            array("int32_t", pre + "args", args, "0") + array("int32_t", pre + "sizes", sizes, "0") +
-            array("aotc_map_desc", pre + "maps", maps) + array("aotc_step", pre + "steps", steps);
-    variants_.push_back(fmt::format("{{{}, {}ranges, {}code, {}slots, {}, {}buffers, {}, {}steps, {}, {}args, {}sizes, {}maps, {}, {}}}",
-                                    c_string(p.name), pre, pre, pre, slot_rows.size(), pre, buffers.size(), pre, steps.size(), pre, pre,
-                                    pre, arena, scratch));
+    Initialiser row;
+    row.add("name", emit::c_string(p.name));
+    const auto table = [&](const char* member, const char* count, std::string_view type, const std::vector<std::string>& rows,
+                           std::string_view dummy = "{}") {
+      out_ += array(type, pre + member, rows, dummy);
+      row.add(member, pre + member);
+      if (count) row.add(count, rows.size());
+    };
+    table("ranges", nullptr, "aotc_range", ranges);
+    table("code", nullptr, "int64_t", words, "0");
+    table("slots", "n_slots", "aotc_slot", slot_rows);
+    table("buffers", "n_buffers", "aotc_buffer_desc", buffers);
+    table("steps", "n_steps", "aotc_step", steps);
+    table("args", nullptr, "int32_t", lists.args, "0");
+    table("size_slots", nullptr, "int32_t", lists.sizes, "0");
+    table("maps", nullptr, "aotc_map_desc", lists.maps);
+    variants_.push_back(row.add("arena_slot", arena).add("scratch_slot", scratch).str());
   }
 
   static std::string map_row(const forms::TensorMap& m, plan::SlotTable& slots) {
     std::vector<int32_t> dims, strides;
     for (const Expr& e : m.dims) dims.push_back(slots.slot(e));
     for (const Expr& e : m.stride_bytes) strides.push_back(slots.slot(e));
-    return fmt::format("{{{}, {}, {}, {}, {}, {{{}}}, {{{}}}, {{{}}}, {}, {{{}}}, {{{}}}, {{{}}}}}", m.arg, static_cast<uint32_t>(m.dtype),
-                       m.dims.size(), m.swizzle_bytes, slots.slot(m.offset_bytes), fmt::join(dims, ", "), fmt::join(strides, ", "),
-                       fmt::join(m.box, ", "), static_cast<int>(!m.steps.empty()), fmt::join(m.lower, ", "), fmt::join(m.upper, ", "),
-                       fmt::join(m.steps, ", "));
+    Initialiser row;
+    row.add("arg", m.arg).add("dtype", static_cast<uint32_t>(m.dtype)).add("rank", m.dims.size()).add("swizzle_bytes", m.swizzle_bytes);
+    row.add("offset_slot", slots.slot(m.offset_bytes)).list("dim_slot", dims).list("stride_slot", strides).list("box", m.box);
+    row.add("windows", static_cast<int>(!m.steps.empty())).list("lower", m.lower).list("upper", m.upper);
+    return row.list("steps", m.steps).str();
   }
 
   static int place_kind(plan::Place p) {
@@ -205,7 +240,8 @@ class Emitter {
 
   void weights() {
     std::vector<std::string> rows;
-    for (const plan::Weight& w : in_.plans.weights) rows.push_back(fmt::format("{{{}, {}u, {}u}}", c_string(w.name), w.offset, w.bytes));
+    for (const plan::Weight& w : in_.plans.weights)
+      rows.push_back(Initialiser().add("name", emit::c_string(w.name)).add("offset", w.offset).add("bytes", w.bytes).str());
     out_ += array("aotc_weight_desc", "weights", rows);
     if (!in_.weights_symbol.empty() && in_.blob_bytes)
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", in_.weights_symbol);
@@ -219,8 +255,10 @@ class Emitter {
       for (const Expr& d : info.type.dims) dims.push_back(i64_text(*d.as_const()));
       out_ += array("int64_t", fmt::format("state{}_dims", s), dims, "0");
       const int initial = s < in_.plans.state_initial.size() ? in_.plans.state_initial[s] : -1;
-      rows.push_back(fmt::format("{{{}, {}, {}, state{}_dims, {}, {}u}}", c_string(info.name), static_cast<uint32_t>(info.type.dtype),
-                                 info.type.rank(), s, initial, *info.type.bytes().as_const()));
+      Initialiser row;
+      row.add("name", emit::c_string(info.name)).add("dtype", static_cast<uint32_t>(info.type.dtype)).add("rank", info.type.rank());
+      row.add("dims", fmt::format("state{}_dims", s)).add("initial_weight", initial);
+      rows.push_back(row.add("bytes", *info.type.bytes().as_const()).str());
     }
     out_ += array("aotc_state_desc", "states", rows);
   }
@@ -230,21 +268,23 @@ class Emitter {
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : kernels_) {
-        functions.push_back(library ? kernels::library_symbol(symbol, isa) : cpu::kernel_function(symbol, isa));
+        functions.push_back(library ? kernels::library_symbol(symbol, isa) : emit::cpu::kernel_function(symbol, isa));
         if (declared_.insert(functions.back()).second)
           out_ += fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t);\n", functions.back());
       }
       for (size_t c = 0; c < in_.plans.configs.size(); ++c) {
         const plan::KernelConfig& k = in_.plans.configs[c];
         const std::string name = fmt::format("config{}_{}", c, isa_name(isa));
-        out_ += k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
-        configs.push_back("&" + name);
+        const std::string defined = k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
+        out_ += defined;
+        configs.push_back(defined.empty() ? "nullptr" : "&" + name);
       }
       const std::string isa_text(isa_name(isa));
       out_ += array("aotc_kernel_fn", "kernels_" + isa_text, functions, "nullptr");
       out_ += array("void* const", "configs_" + isa_text, configs, "nullptr");
-      tables.push_back(fmt::format("{{{}, {:#x}u, kernels_{}, configs_{}}}", kIsaEnum[static_cast<int>(isa)], cpu_needs(in_.plans, isa),
-                                   isa_text, isa_text));
+      Initialiser row;
+      row.add("isa", kIsaEnum[static_cast<int>(isa)]).add("needs", fmt::format("{:#x}u", cpu_needs(in_.plans, isa)));
+      tables.push_back(row.add("kernels", "kernels_" + isa_text).add("configs", "configs_" + isa_text).str());
     }
     out_ += array("aotc_isa_table", "isas", tables);
   }
@@ -252,15 +292,19 @@ class Emitter {
   void cuda() {
     std::vector<std::string> images, functions;
     for (const CudaImage& i : in_.cuda_images) {
+      std::vector<std::string> cubins;
+      for (const uint64_t offset : i.offsets) cubins.push_back(fmt::format("{} + {}", i.symbol, offset));
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", i.symbol);
+      out_ += array("void* const", "cubins_" + i.sm, cubins, "nullptr");
       const std::string digits = i.sm.substr(i.sm.find('_') + 1);  // "90a"
       const bool suffix = !std::isdigit(static_cast<unsigned char>(digits.back()));
       const int number = std::stoi(digits);
-      images.push_back(fmt::format("{{{}, {}, {}, {}, {}u, {}}}", number / 10, number % 10,
-                                   suffix ? fmt::format("'{}'", digits.back()) : "0", i.symbol, i.bytes, is_ptx(i.sm) ? 1 : 0));
+      Initialiser row;
+      row.add("sm_major", number / 10).add("sm_minor", number % 10).add("arch_suffix", suffix ? fmt::format("'{}'", digits.back()) : "0");
+      images.push_back(row.add("is_ptx", is_ptx(i.sm) ? 1 : 0).add("cubins", "cubins_" + i.sm).str());
     }
     for (const plan::KernelConfig& c : in_.plans.configs)
-      functions.push_back(fmt::format("{{{}, {}}}", c_string(c.symbol), c.max_smem_bytes));
+      functions.push_back(Initialiser().add("name", emit::c_string(c.symbol)).add("max_smem_bytes", c.max_smem_bytes).str());
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 
@@ -275,21 +319,30 @@ class Emitter {
     if (in_.part == 0) out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
     if (in_.part > 0) out_ += declare_module(in_.part);
     if (!last) out_ += declare_module(in_.part + 1);
-    out_ += fmt::format(
-        "const aotc_module_desc {} = {{\n  AOTC_PLAN_FORMAT, {}, {}, inputs, outputs, {}, {}, dims, dim_code, symbols, {}, "
-        "guards, {},\n"
-        "  variants, {}, weights, {}, states, {}, {}, {}, {}, {}, {}, {}, {}, {}u, {}, {}u, {}}};\n",
-        module_name(in_.part), in_.graphs ? "AOTC_MODULE_GRAPHS" : "0", in_.part == 0 ? "metadata" : "nullptr", g_.inputs.size(),
-        g_.outputs.size(), symbols_.size(), g_.guards.size(), in_.plans.plans.size(), in_.plans.weights.size(), g_.states.size(),
-        gpu ? "nullptr" : "isas", gpu ? 0 : in_.target.isas.size(), gpu ? "cuda_images" : "nullptr", in_.cuda_images.size(),
-        gpu ? "cuda_kernels" : "nullptr", (gpu ? in_.plans.configs.size() : 0), embedded ? in_.weights_symbol : "nullptr", in_.blob_bytes,
-        in_.weights_file.empty() ? "nullptr" : c_string(in_.weights_file), in_.weights_hash,
-        last ? "nullptr" : "&" + module_name(in_.part + 1));
+    Initialiser row;
+    row.add("format", "AOTC_PLAN_FORMAT").add("flags", in_.graphs ? "AOTC_MODULE_GRAPHS" : "0");
+    row.add("metadata_json", in_.part == 0 ? "metadata" : "nullptr").add("inputs", "inputs").add("outputs", "outputs");
+    row.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.outputs.size()).add("dims", "dims").add("dim_code", "dim_code");
+    row.add("symbols", "symbols").add("n_symbols", symbols_.size()).add("guards", "guards").add("n_guards", g_.guards.size());
+    row.add("variants", "variants").add("n_variants", in_.plans.plans.size());
+    row.add("weights", "weights").add("n_weights", in_.plans.weights.size()).add("states", "states").add("n_states", g_.states.size());
+    if (gpu) {
+      row.add("cuda_images", "cuda_images").add("n_cuda_images", in_.cuda_images.size());
+      row.add("cuda_kernels", "cuda_kernels").add("n_cuda_kernels", in_.plans.configs.size());
+    } else {
+      row.add("isas", "isas").add("n_isas", in_.target.isas.size());
+    }
+    if (embedded) row.add("weights_begin", in_.weights_symbol);
+    row.add("weights_bytes", in_.blob_bytes);
+    if (!in_.weights_file.empty()) row.add("weights_file", emit::c_string(in_.weights_file));
+    row.add("weights_hash", fmt::format("{}u", in_.weights_hash));
+    if (!last) row.add("next", "&" + module_name(in_.part + 1));
+    out_ += fmt::format("const aotc_module_desc {} = {};\n", module_name(in_.part), row.str());
   }
 
   static std::string long_string(const std::string& s) {
     std::string out;
-    for (size_t at = 0; at < s.size(); at += 2000) out += "\n  " + c_string(std::string_view(s).substr(at, 2000));
+    for (size_t at = 0; at < s.size(); at += 2000) out += "\n  " + emit::c_string(std::string_view(s).substr(at, 2000));
     return out.empty() ? "\"\"" : out;
   }
 
@@ -308,4 +361,4 @@ class Emitter {
 
 std::string emit_tables(const TableInput& in) { return Emitter(in).emit(); }
 
-}  // namespace aotc::emit
+}  // namespace aotc::artifact

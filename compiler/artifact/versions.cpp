@@ -1,4 +1,4 @@
-#include "emit/versions.h"
+#include "artifact/versions.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,7 @@
 #include "emit/cpu/unit.h"
 #include "kernels/cpu/catalog.h"
 
-namespace aotc::emit {
+namespace aotc::artifact {
 namespace {
 
 /// The best instruction set among the kernels' code for `isa`.
@@ -15,7 +15,7 @@ std::optional<Isa> used_isa(const plan::PlanSet& plans, Isa isa) {
   for (const plan::Plan& p : plans.plans)
     for (const plan::Step& s : p.steps) {
       if (s.kind != plan::StepKind::cpu) continue;
-      const Isa code = s.library ? kernels::library_isa(s.symbol, isa) : cpu::loop_isa(isa);
+      const Isa code = s.library ? kernels::library_isa(s.symbol, isa) : emit::cpu::loop_isa(isa);
       used = used ? std::max(*used, code) : code;
     }
   return used;
@@ -38,4 +38,4 @@ uint32_t cpu_needs(const plan::PlanSet& plans, Isa isa) {
   return used ? isa_features(*used) : 0;
 }
 
-}  // namespace aotc::emit
+}  // namespace aotc::artifact

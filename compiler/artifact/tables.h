@@ -8,13 +8,13 @@
 #include "loop/loop.h"
 #include "plan/build.h"
 
-namespace aotc::emit {
+namespace aotc::artifact {
 
 struct CudaImage {
   std::string sm;
-  std::string symbol;
-  uint64_t bytes;
-};  ///< symbol of a blob object that holds the cubin
+  std::string symbol;             ///< of a blob object
+  std::vector<uint64_t> offsets;  ///< of the cubins in it, one a kernel of PlanSet::configs
+};
 
 struct TableInput {
   const Graph& graph;
@@ -34,4 +34,4 @@ struct TableInput {
 /// One C++ translation unit that defines the part's aotc_module_desc.
 std::string emit_tables(const TableInput& in);
 
-}  // namespace aotc::emit
+}  // namespace aotc::artifact
