@@ -22,19 +22,18 @@ int contiguous_score(const LoopKernel& k, SymId v) {
   return score;
 }
 
-/// The same, less where the lanes of a vector stay empty.
-int lane_score(const LoopKernel& k, const LoopVar& v) {
-  constexpr int64_t kLanes = 8;
+/// The same, less where lanes stay empty.
+int lane_score(const LoopKernel& k, const LoopVar& v, int64_t lanes) {
   const int64_t points = std::max<int64_t>(k.syms.hint(v.extent), 1);
-  return static_cast<int>(contiguous_score(k, v.sym) * std::min(points, kLanes) / kLanes);
+  return static_cast<int>(contiguous_score(k, v.sym) * std::min(points, lanes) / lanes);
 }
 
 /// Position of the best variable to run lanes along; ties go to the last.
-size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int* score) {
+size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int64_t lanes, int* score) {
   size_t best = vars.empty() ? 0 : vars.size() - 1;
-  *score = vars.empty() ? 0 : lane_score(k, vars[best]);
+  *score = vars.empty() ? 0 : lane_score(k, vars[best], lanes);
   for (size_t i = vars.size(); i-- > 0;)
-    if (const int s = lane_score(k, vars[i]); s > *score) {
+    if (const int s = lane_score(k, vars[i], lanes); s > *score) {
       *score = s;
       best = i;
     }
@@ -66,14 +65,13 @@ void merge_loops(LoopKernel& k, std::vector<LoopVar>& vars) {
   }
 }
 
-/// Few long rows without reductions: cut into equal pieces, so that there is work for all threads.
-void cut_rows(LoopKernel& k) {
-  constexpr int64_t kUnits = 64, kPiece = 1024;
+/// Few long rows without reductions: cut into equal pieces, so that there is work for the whole machine.
+void cut_rows(LoopKernel& k, const FusionRules& rules) {
   const auto length = k.inner.back().extent.as_const();
   int64_t rows = k.syms.hint(k.outer_points()), pieces = 1;
   if (!length) return;
-  while (rows * pieces < kUnits && *length % (pieces * 2) == 0 && *length / (pieces * 2) >= kPiece && (*length / (pieces * 2)) % 16 == 0)
-    pieces *= 2;
+  const auto halves = [&](int64_t n) { return *length % n == 0 && *length / n >= rules.unit_points && *length / n % 16 == 0; };
+  while (rows * pieces < rules.units && halves(pieces * 2)) pieces *= 2;
   if (pieces == 1) return;
   SymInfo s;
   s.name = "piece";
@@ -88,7 +86,7 @@ void cut_rows(LoopKernel& k) {
   for (Inst& i : k.insts) i.index = i.index.substitute(to);
 }
 
-void choose_loops(LoopKernel& k) {
+void choose_loops(LoopKernel& k, const FusionRules& rules) {
   bool ordered = false, scans = false;  // the order of inner points matters
   for (const Inst& i : k.insts) {
     const bool arg = i.reduce_kind == ReduceKind::argmax || i.reduce_kind == ReduceKind::argmin;
@@ -96,7 +94,7 @@ void choose_loops(LoopKernel& k) {
     scans = scans || i.kind == InstKind::scan;
   }
   int outer_score = 0, inner_score = 0;
-  const size_t outer_best = best_lane(k, k.outer, &outer_score);
+  const size_t outer_best = best_lane(k, k.outer, rules.lanes, &outer_score);
   if (k.inner.empty()) {
     move_last(k.outer, outer_best);
     merge_loops(k, k.outer);
@@ -105,11 +103,11 @@ void choose_loops(LoopKernel& k) {
       k.inner = {k.outer.back()};
       k.outer.pop_back();
       k.lanes = LaneAxis::inner;
-      cut_rows(k);
+      cut_rows(k, rules);
     }
     return;
   }
-  const size_t inner_best = best_lane(k, k.inner, &inner_score);
+  const size_t inner_best = best_lane(k, k.inner, rules.lanes, &inner_score);
   const bool small_rows = k.syms.hint(k.inner_points()) < 32;
   if (!k.outer.empty() && outer_score > 0 && (scans || small_rows || outer_score > inner_score)) {
     k.lanes = LaneAxis::outer;
@@ -202,7 +200,7 @@ void drop_unused(LoopKernel& k) {
 void finish(LoopKernel& k, const SymTable& base, Loops loops, const FusionRules& rules) {
   drop_unused(k);
   if (loops == Loops::free)
-    choose_loops(k);
+    choose_loops(k, rules);
   else
     k.lanes = LaneAxis::inner;
   for (Inst& i : k.insts) i.index = k.syms.simplify(i.index);

@@ -19,6 +19,9 @@ struct FusionRules {
   int64_t row_points = int64_t{1} << 18;
   /// Bytes that the kept values of one row may take over all shapes; beyond that they are computed again where they can be.
   int64_t row_bytes = kInf;
+  int64_t lanes = 8;           ///< that run together: a loop of fewer points leaves some of them empty
+  int64_t units = 64;          ///< pieces of work that keep the machine busy
+  int64_t unit_points = 1024;  ///< the least points of a row that are a piece
 };
 
 }  // namespace aotc::loop
