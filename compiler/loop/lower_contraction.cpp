@@ -12,7 +12,7 @@
 namespace aotc::loop {
 namespace {
 
-/// A dimension of the result's rows: extent and the strides of both operands along it.
+/// A dimension of the result: extent and the strides of both operands along it.
 struct Axis {
   std::vector<SymId> vars;  ///< of the group, outermost first, that this dimension runs through
   Expr extent = 1, a, b;
@@ -79,152 +79,198 @@ std::optional<std::pair<int, int>> byte_range(const Graph& g, const Buffer& b) {
   return range;
 }
 
-}  // namespace
+/// A matrix product of the graph: batch dims, rows and columns of the result, and how both operands lie along them.
+class Product {
+ public:
+  Product(const Partition& p, GroupId id, Buffers& buffers)
+      : p_(p), g_(p.g), id_(id), gr_(p.groups[id]), n_(g_.nodes[gr_.node]), buffers_(buffers), b_(p, id, buffers) {}
 
-Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) {
-  const Graph& g = p.g;
-  const Group& gr = p.groups[id];
-  const Node& n = g.nodes[gr.node];
-  const Exprs& result = g.type(n.outputs[0]).dims;
-  KernelBuilder b(p, id, buffers);
-  SymTable& syms = b.syms();
-
-  std::vector<SymId> vars = gr.outer;
-  if (gr.k_var != kNone<SymId>) vars.push_back(gr.k_var);
-  auto place = [&](const OperandAt& o) -> std::pair<ValueId, Expr> {
-    if (o.prologue == kNone<GroupId>) return p.locate_offset(o.base, o.idx, syms);
-    return {o.base, linearise(g.type(o.base).dims, o.idx, syms)};
-  };
-  const auto at_a = place(gr.operands[0]), at_b = place(gr.operands[1]);
-  const auto fa = affine(at_a.second, vars), fb = affine(at_b.second, vars);
-  AOTC_CHECK(fa && fb, "the operands of {} are not strided", n.name);
-
-  // Axes of the result: batch dims, then rows; columns stay apart.
-  std::vector<Axis> axes;
-  for (size_t d = 0; d + 1 < result.size(); ++d) {
-    Axis x;
-    x.extent = result[d];
-    if (auto v = gr.result_idx[d].as_symbol()) {
-      x.vars = {*v};
-      x.a = coef(*fa, vars, *v);
-      x.b = coef(*fb, vars, *v);
-    }
-    const bool row = d + 2 == result.size();
-    if (row || !x.vars.empty()) axes.push_back(std::move(x));
+  Lowered lower() {
+    const Exprs& result = g_.type(n_.outputs[0]).dims;
+    vars_ = gr_.outer;
+    if (gr_.k_var != kNone<SymId>) vars_.push_back(gr_.k_var);
+    column_ = gr_.result_idx.back().as_symbol().value_or(kNone<SymId>);
+    const Place a = place(0), b = place(1);
+    find_axes(a.at, b.at);
+    merge_batch();
+    k_.syms = g_.syms;
+    k_.in = g_.type(n_.inputs[0]).dtype;
+    k_.acc = accumulator_type(k_.in);
+    k_.m = rows_.extent;
+    k_.n = result.back();
+    k_.k = g_.type(n_.inputs[0]).dims.back();
+    for (const Axis& t : batch_) k_.batch.push_back(t.extent);
+    k_.a = operand(0, a);
+    k_.b = operand(1, b);
+    k_.b_constant = g_.values[gr_.operands[1].base].kind == ValueKind::constant &&
+                    std::all_of(k_.b.batch_strides.begin(), k_.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
+    prologue(0, k_.a);
+    prologue(1, k_.b);
+    segments();
+    k_.params = last_->kernel().params;
+    for (Segment& s : k_.segments) complete_params(s.epilogue, k_.params);
+    for (Operand* o : {&k_.a, &k_.b})
+      if (o->prologue) complete_params(*o->prologue, k_.params);
+    k_.b_quantised = find_quantised(k_, [&](ParamId p) { return byte_range(g_, buffers_[last_->args().at(idx(p))]); });
+    return {std::move(k_), last_->args()};
   }
-  Axis rows = std::move(axes.back());
-  axes.pop_back();
-  auto join = [&](Axis& outer, Axis& inner) {  // inner takes outer in
+
+ private:
+  /// The tensor that an operand is a view of, and the offset as a function of vars_.
+  struct Place {
+    ValueId root;
+    Affine at;
+  };
+  Place place(size_t operand) {
+    const OperandAt& o = gr_.operands[operand];
+    const auto [root, offset] = o.prologue == kNone<GroupId> ? p_.locate_offset(o.base, o.idx, b_.syms())
+                                                             : std::pair(o.base, linearise(g_.type(o.base).dims, o.idx, b_.syms()));
+    const auto f = affine(offset, vars_);
+    AOTC_CHECK(f, "the operands of {} are not strided", n_.name);
+    return {root, *f};
+  }
+
+  /// Batch dims that an operand runs through, then the rows; columns stay apart.
+  void find_axes(const Affine& a, const Affine& b) {
+    const Exprs& result = g_.type(n_.outputs[0]).dims;
+    for (size_t d = 0; d + 1 < result.size(); ++d) {
+      Axis x;
+      x.extent = result[d];
+      if (auto v = gr_.result_idx[d].as_symbol()) {
+        x.vars = {*v};
+        x.a = coef(a, vars_, *v);
+        x.b = coef(b, vars_, *v);
+      }
+      const bool row = d + 2 == result.size();
+      if (row || !x.vars.empty()) batch_.push_back(std::move(x));
+    }
+    rows_ = std::move(batch_.back());
+    batch_.pop_back();
+  }
+
+  /// `inner` takes `outer` in.
+  static void join(const Axis& outer, Axis& inner) {
     inner.vars.insert(inner.vars.begin(), outer.vars.begin(), outer.vars.end());
     inner.extent = outer.extent * inner.extent;
-  };
-  for (size_t i = axes.size(); i-- > 1;) {
-    if (!same(syms, axes[i - 1].a, axes[i].a * axes[i].extent) || !same(syms, axes[i - 1].b, axes[i].b * axes[i].extent)) continue;
-    join(axes[i - 1], axes[i]);
-    axes.erase(axes.begin() + static_cast<long>(i) - 1);
   }
-  while (!axes.empty() && axes.back().b.is(0)) {  // b is shared: more rows instead of a batch
-    Axis& batch = axes.back();
-    if (rows.vars.empty())
-      rows.a = batch.a;
-    else if (!same(syms, batch.a, rows.a * rows.extent))
-      break;
-    join(batch, rows);
-    axes.pop_back();
+  /// Fewer batch dims: those that run on in both operands become one, those that b does not know become rows.
+  void merge_batch() {
+    const SymTable& syms = b_.syms();
+    for (size_t i = batch_.size(); i-- > 1;) {
+      Axis &outer = batch_[i - 1], &inner = batch_[i];
+      if (!same(syms, outer.a, inner.a * inner.extent) || !same(syms, outer.b, inner.b * inner.extent)) continue;
+      join(outer, inner);
+      batch_.erase(batch_.begin() + static_cast<long>(i) - 1);
+    }
+    while (!batch_.empty() && batch_.back().b.is(0)) {
+      const Axis& shared = batch_.back();
+      if (rows_.vars.empty())
+        rows_.a = shared.a;
+      else if (!same(syms, shared.a, rows_.a * rows_.extent))
+        break;
+      join(shared, rows_);
+      batch_.pop_back();
+    }
+    AOTC_CHECK(batch_.size() <= 2, "{} batch dims of {} do not merge", batch_.size(), n_.name);
   }
-  AOTC_CHECK(axes.size() <= 2, "{} batch dims of {} do not merge", axes.size(), n.name);
 
-  MatmulKernel k;
-  k.syms = g.syms;
-  k.in = g.type(n.inputs[0]).dtype;
-  k.acc = accumulator_type(k.in);
-  k.m = rows.extent;
-  k.n = result.back();
-  k.k = g.type(n.inputs[0]).dims.back();
-  auto operand = [&](ValueId root, const Affine& f, bool is_a) {
+  Operand operand(size_t number, const Place& from) {
+    const bool is_a = number == 0;
     Operand x;
-    if (gr.operands[is_a ? 0 : 1].prologue != kNone<GroupId>) return x;
-    x.param = b.param(buffers.of(root), ParamRole::input);
-    x.base = f.base;
-    for (const Axis& t : axes) x.batch_strides.push_back(is_a ? t.a : t.b);
-    const Expr along_k = gr.k_var == kNone<SymId> ? Expr(0) : coef(f, vars, gr.k_var);
-    const SymId col = gr.result_idx.back().as_symbol().value_or(kNone<SymId>);
-    x.row_stride = is_a ? rows.a : along_k;
-    x.col_stride = is_a ? along_k : coef(f, vars, col);
+    if (gr_.operands[number].prologue != kNone<GroupId>) return x;
+    x.param = b_.param(buffers_.of(from.root), ParamRole::input);
+    x.base = from.at.base;
+    for (const Axis& t : batch_) x.batch_strides.push_back(is_a ? t.a : t.b);
+    const Expr along_k = gr_.k_var == kNone<SymId> ? Expr(0) : coef(from.at, vars_, gr_.k_var);
+    x.row_stride = is_a ? rows_.a : along_k;
+    x.col_stride = is_a ? along_k : coef(from.at, vars_, column_);
     return x;
-  };
-  k.a = operand(at_a.first, *fa, true);
-  k.b = operand(at_b.first, *fb, false);
-  k.b_constant = g.values[gr.operands[1].base].kind == ValueKind::constant &&
-                 std::all_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
-
-  for (const Axis& t : axes) k.batch.push_back(t.extent);
-  const SymId whole_column = gr.result_idx.back().as_symbol().value_or(kNone<SymId>);
-  std::unique_ptr<KernelBuilder> last;  // the builders know the same parameters, each those of the ones before it
-  auto next_builder = [&](GroupId of) {
-    auto next = std::make_unique<KernelBuilder>(p, of, buffers);
-    next->share_params(last ? *last : b);
-    last = std::move(next);
-    return last.get();
-  };
-  auto prologue = [&](const OperandAt& o, bool is_a, Operand& to) {
-    if (o.prologue == kNone<GroupId>) return;
-    KernelBuilder& pb = *next_builder(o.prologue);
-    SymTable& sy = pb.syms();
-    SymMap with;
-    LoopKernel& e = pb.kernel();
-    for (const Axis& t : axes) {
-      const SymId v = loop_var(sy, "b", t.extent);
-      e.outer.push_back({v, t.extent});
-      split_var(t, Expr::symbol(v), sy, with);
-    }
-    const Expr n_rows = is_a ? k.m : k.k, n_columns = is_a ? k.k : k.n;
-    const SymId row = loop_var(sy, "r", n_rows), column = loop_var(sy, "c", n_columns);
-    e.outer.push_back({row, n_rows});
-    e.inner.push_back({column, n_columns});
-    if (is_a) split_var(rows, Expr::symbol(row), sy, with);
-    if (!is_a && whole_column != kNone<SymId>) with[whole_column] = Expr::symbol(column);
-    if (gr.k_var != kNone<SymId>) with[gr.k_var] = Expr::symbol(is_a ? column : row);
-    pb.substitute(std::move(with));
-    pb.operand(o.base, o.idx, Expr::symbol(row) * n_columns + Expr::symbol(column));
-    to.prologue = finish_attached(p, pb, {"operand", ParamRole::operand, k.in, {n_rows, n_columns}});
-  };
-  prologue(gr.operands[0], true, k.a);
-  prologue(gr.operands[1], false, k.b);
-  auto segment = [&](KernelBuilder& sb, ValueId value, const Expr& begin, const Expr& end, SymId group_column,
-                     const std::vector<StoreAt>& stores) {
-    SymTable& sy = sb.syms();
-    SymMap with;
-    LoopKernel& e = sb.kernel();
-    for (const Axis& t : axes) {
-      const SymId v = loop_var(sy, "b", t.extent);
-      e.outer.push_back({v, t.extent});
-      split_var(t, Expr::symbol(v), sy, with);
-    }
-    const Expr columns = end - begin;
-    const SymId row = loop_var(sy, "m", k.m), column = loop_var(sy, "n", columns);
-    e.outer.push_back({row, k.m});
-    e.inner.push_back({column, columns});
-    split_var(rows, Expr::symbol(row), sy, with);
-    if (group_column != kNone<SymId>) with[group_column] = Expr::symbol(column);
-    sb.substitute(std::move(with));
-    sb.accumulator(value, k.acc, Expr::symbol(row) * columns + Expr::symbol(column));
-    k.segments.push_back({begin, end, finish_epilogue(p, sb, stores, k.acc, {k.m, columns})});
-  };
-  if (gr.segments.empty()) segment(*next_builder(id), n.outputs[0], 0, k.n, whole_column, gr.stores);
-  for (uint32_t i = 0; i < gr.segments.size(); ++i) {
-    const SegmentAt& part = gr.segments[i];
-    std::vector<StoreAt> stores;
-    std::copy_if(gr.stores.begin(), gr.stores.end(), std::back_inserter(stores), [&](const StoreAt& s) { return p.segment[s.value] == i; });
-    segment(*next_builder(id), part.value, part.begin, part.end, part.column, stores);
   }
-  k.params = last->kernel().params;
-  for (Segment& s : k.segments) complete_params(s.epilogue, k.params);
-  for (Operand* o : {&k.a, &k.b})
-    if (o->prologue) complete_params(*o->prologue, k.params);
-  k.b_quantised = find_quantised(k, [&](ParamId p) { return byte_range(g, buffers[last->args().at(idx(p))]); });
-  return {std::move(k), last->args()};
-}
+
+  /// The builder of the next prologue or epilogue; each knows the parameters of those before it.
+  KernelBuilder& next_builder(GroupId of) {
+    auto next = std::make_unique<KernelBuilder>(p_, of, buffers_);
+    next->share_params(last_ ? *last_ : b_);
+    last_ = std::move(next);
+    return *last_;
+  }
+
+  /// The loops of a prologue or epilogue: batch dims, rows, columns.
+  struct Nest {
+    Expr row, column;
+    SymMap with;  ///< what the group's variables are
+  };
+  Nest loops(KernelBuilder& b, const char* row_name, const Expr& rows, const char* column_name, const Expr& columns) {
+    Nest made;
+    LoopKernel& e = b.kernel();
+    for (const Axis& t : batch_) {
+      const SymId v = loop_var(b.syms(), "b", t.extent);
+      e.outer.push_back({v, t.extent});
+      split_var(t, Expr::symbol(v), b.syms(), made.with);
+    }
+    const SymId row = loop_var(b.syms(), row_name, rows), column = loop_var(b.syms(), column_name, columns);
+    e.outer.push_back({row, rows});
+    e.inner.push_back({column, columns});
+    made.row = Expr::symbol(row);
+    made.column = Expr::symbol(column);
+    return made;
+  }
+
+  void prologue(size_t number, Operand& to) {
+    const OperandAt& o = gr_.operands[number];
+    if (o.prologue == kNone<GroupId>) return;
+    const bool is_a = number == 0;
+    KernelBuilder& b = next_builder(o.prologue);
+    const Expr rows = is_a ? k_.m : k_.k, columns = is_a ? k_.k : k_.n;
+    Nest l = loops(b, "r", rows, "c", columns);
+    if (is_a) split_var(rows_, l.row, b.syms(), l.with);
+    if (!is_a && column_ != kNone<SymId>) l.with[column_] = l.column;
+    if (gr_.k_var != kNone<SymId>) l.with[gr_.k_var] = is_a ? l.column : l.row;
+    b.substitute(std::move(l.with));
+    b.operand(o.base, o.idx, l.row * columns + l.column);
+    to.prologue = finish_attached(p_, b, {"operand", ParamRole::operand, k_.in, {rows, columns}});
+  }
+
+  /// `column`: of the group, that runs through these columns of the result.
+  void segment(ValueId value, const Expr& begin, const Expr& end, SymId column, const std::vector<StoreAt>& stores) {
+    KernelBuilder& b = next_builder(id_);
+    const Expr columns = end - begin;
+    Nest l = loops(b, "m", k_.m, "n", columns);
+    split_var(rows_, l.row, b.syms(), l.with);
+    if (column != kNone<SymId>) l.with[column] = l.column;
+    b.substitute(std::move(l.with));
+    b.accumulator(value, k_.acc, l.row * columns + l.column);
+    k_.segments.push_back({begin, end, finish_epilogue(p_, b, stores, k_.acc, {k_.m, columns})});
+  }
+  void segments() {
+    if (gr_.segments.empty()) segment(n_.outputs[0], 0, k_.n, column_, gr_.stores);
+    for (uint32_t i = 0; i < gr_.segments.size(); ++i) {
+      const SegmentAt& part = gr_.segments[i];
+      std::vector<StoreAt> stores;
+      std::copy_if(gr_.stores.begin(), gr_.stores.end(), std::back_inserter(stores),
+                   [&](const StoreAt& s) { return p_.segment[s.value] == i; });
+      segment(part.value, part.begin, part.end, part.column, stores);
+    }
+  }
+
+  const Partition& p_;
+  const Graph& g_;
+  const GroupId id_;
+  const Group& gr_;
+  const Node& n_;
+  Buffers& buffers_;
+  KernelBuilder b_;
+  std::unique_ptr<KernelBuilder> last_;
+  std::vector<SymId> vars_;  ///< of the group
+  SymId column_ = kNone<SymId>;
+  std::vector<Axis> batch_;
+  Axis rows_;
+  MatmulKernel k_;
+};
+
+}  // namespace
+
+Lowered lower_matmul(const Partition& p, GroupId id, Buffers& buffers) { return Product(p, id, buffers).lower(); }
 
 Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
   const Graph& g = p.g;
