@@ -79,62 +79,67 @@ std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const MatmulK
   return std::pair(k.b.param, std::move(*panels));
 }
 
-StepSpec product_step(const MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
-                      const std::optional<Panels>& panels) {
+/// An expression of each of the two batch dims that kernels know; `missing` of those that the product lacks.
+static Expr of_batch(const Exprs& xs, size_t dim, const Expr& missing) {
+  const size_t skip = 2 - xs.size();
+  return dim < skip ? missing : xs.at(dim - skip);
+}
+
+/// The sizes of an operand stand in one order.
+static void add_operand(Exprs& sizes, const loop::Operand& o, size_t first) {
+  static_assert(AOTC_GEMM_A_CS == AOTC_GEMM_A_BASE + 4 && AOTC_GEMM_B_CS == AOTC_GEMM_B_BASE + 4);
+  if (o.prologue) return;
+  sizes[first] = o.base;
+  sizes[first + 1] = of_batch(o.batch_strides, 0, 0);
+  sizes[first + 2] = of_batch(o.batch_strides, 1, 0);
+  sizes[first + 3] = o.row_stride;
+  sizes[first + 4] = o.col_stride;
+}
+
+StepSpec product_units(const MatmulKernel& k, const Site& site, std::string symbol, int mc, int nc) {
   StepSpec f;
   f.library = true;
   f.symbol = std::move(symbol);
   AOTC_CHECK(k.batch.size() <= 2, "{} has {} batch dims", k.name, k.batch.size());
-  auto right_aligned = [&](const Exprs& xs, size_t i, const Expr& missing) {
-    const size_t skip = 2 - k.batch.size();
-    return i < skip ? missing : xs.at(i - skip);
-  };
   auto& s = f.sizes;
   s.assign(AOTC_GEMM_SIZES, Expr(0));
-  s[AOTC_GEMM_B0] = right_aligned(k.batch, 0, 1);
-  s[AOTC_GEMM_B1] = right_aligned(k.batch, 1, 1);
+  s[AOTC_GEMM_B0] = of_batch(k.batch, 0, 1);
+  s[AOTC_GEMM_B1] = of_batch(k.batch, 1, 1);
   s[AOTC_GEMM_M] = k.m;
   s[AOTC_GEMM_N] = k.n;
   s[AOTC_GEMM_K] = k.k;
-  auto operand = [&](const loop::Operand& o, int first) {  // the sizes of an operand stand in one order
-    if (o.prologue) return;
-    s[first] = o.base;
-    s[first + 1] = right_aligned(o.batch_strides, 0, 0);
-    s[first + 2] = right_aligned(o.batch_strides, 1, 0);
-    s[first + 3] = o.row_stride;
-    s[first + 4] = o.col_stride;
-  };
-  static_assert(AOTC_GEMM_A_CS == AOTC_GEMM_A_BASE + 4 && AOTC_GEMM_B_CS == AOTC_GEMM_B_BASE + 4);
-  operand(k.a, AOTC_GEMM_A_BASE);
-  operand(k.b, AOTC_GEMM_B_BASE);
-  if (panels) {
-    s[AOTC_GEMM_B_BASE] = s[AOTC_GEMM_B_RS] = s[AOTC_GEMM_B_CS] = 0;
-    const int64_t sets = static_cast<int64_t>(panels->matrices.size() / k.segments.size());
-    Expr stride = panels->elems() / std::max<int64_t>(sets, 1);
-    for (int d : {AOTC_GEMM_B_B1, AOTC_GEMM_B_B0}) {
-      if (s[d].is(0)) continue;
-      s[d] = stride;
-      stride *= s[d - AOTC_GEMM_B_B0 + AOTC_GEMM_B0];
-    }
-  }
+  add_operand(s, k.a, AOTC_GEMM_A_BASE);
   Expr n_blocks = 0;
   for (const loop::Segment& x : k.segments) {
     s.push_back(x.n_begin);
     s.push_back(x.n_end);
-    n_blocks += ceildiv(x.n_end - x.n_begin, g.nc);
+    n_blocks += ceildiv(x.n_end - x.n_begin, nc);
   }
   for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
-  f.work = product(k.batch) * ceildiv(k.m, g.mc) * n_blocks;
-  f.grain = grain_of(kGrainMacs, min(k.m, g.mc) * min(k.n, g.nc) * k.k, site.syms);
+  f.work = product(k.batch) * ceildiv(k.m, mc) * n_blocks;
+  f.grain = grain_of(kGrainMacs, min(k.m, mc) * min(k.n, nc) * k.k, site.syms);
   return f;
 }
 
-std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
+StepSpec product_step(const MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
+                      const std::optional<Panels>& panels) {
+  StepSpec f = product_units(k, site, std::move(symbol), g.mc, g.nc);
+  auto& s = f.sizes;
+  add_operand(s, k.b, AOTC_GEMM_B_BASE);
+  if (!panels) return f;
+  s[AOTC_GEMM_B_BASE] = s[AOTC_GEMM_B_RS] = s[AOTC_GEMM_B_CS] = 0;
+  const int64_t sets = static_cast<int64_t>(panels->matrices.size() / k.segments.size());
+  Expr stride = panels->elems() / std::max<int64_t>(sets, 1);
+  for (int d : {AOTC_GEMM_B_B1, AOTC_GEMM_B_B0}) {
+    if (s[d].is(0)) continue;
+    s[d] = stride;
+    stride *= s[d - AOTC_GEMM_B_B0 + AOTC_GEMM_B0];
+  }
+  return f;
+}
+
+void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel& k, Isa isa, const std::string& name) {
   std::string list;
-  ConfigText c("aotc_gemm_config", name);
-  auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
-  c.add("a_ptr", pointer(k.a)).add("b_ptr", pointer(k.b)).add("mr", g.mr).add("nv", g.nv).add("mc", g.mc).add("nc", g.nc);
-  c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
   c.add("n_segments", static_cast<int64_t>(k.segments.size())).text("epilogues", name + "_epilogues");
   for (const loop::Attached& a : loop::attached(kernel)) {
     const std::string function = emit::cpu::attached_function(k.name, a, isa);
@@ -145,6 +150,14 @@ std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, co
     list += (list.empty() ? "" : ", ") + function;
   }
   c.declarations_ += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
+}
+
+std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
+  ConfigText c("aotc_gemm_config", name);
+  auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
+  c.add("a_ptr", pointer(k.a)).add("b_ptr", pointer(k.b)).add("mr", g.mr).add("nv", g.nv).add("mc", g.mc).add("nc", g.nc);
+  c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
+  add_attached(c, kernel, k, isa, name);
   return c.str();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the forms of matrix products have in common: sizes, weights in panels, the call and the config of library_abi.h.
 #include "aotc/detail/library_abi.h"
+#include "forms/cpu/config.h"
 #include "forms/form.h"
 
 namespace aotc::forms::cpu {
@@ -21,11 +22,16 @@ std::string product_contract(const loop::MatmulKernel& k, const SymTable& syms);
 std::optional<Panels> product_panels(const loop::MatmulKernel& k, bool wanted);
 std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const loop::MatmulKernel& k, bool wanted);
 
-/// The call of the library's `symbol` with a config: all but its scratch.
+/// The call of the library's `symbol`, whose work units are blocks of mc rows and nc columns: all but its scratch and what it knows of b.
+StepSpec product_units(const loop::MatmulKernel& k, const Site& site, std::string symbol, int mc, int nc);
+/// The same of a product with a config, b included.
 StepSpec product_step(const loop::MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
                       const std::optional<Panels>& panels);
 /// The definition of the config: the numbers are those of `g`, the rest is the kernel's.
 std::string product_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
                            const std::string& name);
+
+/// The last members of a product's config: segments, their epilogues, the prologues that the kernel has.
+void add_attached(ConfigText& c, const loop::Kernel& kernel, const loop::MatmulKernel& k, Isa isa, const std::string& name);
 
 }  // namespace aotc::forms::cpu

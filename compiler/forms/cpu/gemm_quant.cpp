@@ -2,12 +2,10 @@
 #include <algorithm>
 #include <set>
 
-#include "aotc/detail/library_abi.h"
-#include "emit/cpu/loop_call.h"
-#include "emit/cpu/module.h"
 #include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
+#include "forms/cpu/gemm_call.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
@@ -136,37 +134,7 @@ class GemmQuant final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const Block b = unpack<Block>(choice);
-    StepSpec f;
-    f.library = true;
-    f.symbol = "aotc_gemm_quant_f32";
-    AOTC_CHECK(k.batch.size() <= 2, "{} has {} batch dims", k.name, k.batch.size());
-    auto right_aligned = [&](const Exprs& xs, size_t i, const Expr& missing) {
-      const size_t skip = 2 - k.batch.size();
-      return i < skip ? missing : xs.at(i - skip);
-    };
-    auto& s = f.sizes;
-    s.assign(AOTC_GEMM_SIZES, Expr(0));
-    s[AOTC_GEMM_B0] = right_aligned(k.batch, 0, 1);
-    s[AOTC_GEMM_B1] = right_aligned(k.batch, 1, 1);
-    s[AOTC_GEMM_M] = k.m;
-    s[AOTC_GEMM_N] = k.n;
-    s[AOTC_GEMM_K] = k.k;
-    if (!k.a.prologue) {
-      s[AOTC_GEMM_A_BASE] = k.a.base;
-      s[AOTC_GEMM_A_B0] = right_aligned(k.a.batch_strides, 0, 0);
-      s[AOTC_GEMM_A_B1] = right_aligned(k.a.batch_strides, 1, 0);
-      s[AOTC_GEMM_A_RS] = k.a.row_stride;
-      s[AOTC_GEMM_A_CS] = k.a.col_stride;
-    }
-    Expr n_blocks = 0;
-    for (const loop::Segment& x : k.segments) {
-      s.push_back(x.n_begin);
-      s.push_back(x.n_end);
-      n_blocks += ceildiv(x.n_end - x.n_begin, b.nc);
-    }
-    for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
-    f.work = product(k.batch) * ceildiv(k.m, b.mc) * n_blocks;
-    f.grain = grain_of(kGrainMacs, min(k.m, b.mc) * min(k.n, b.nc) * k.k, site.syms);
+    StepSpec f = product_units(k, site, "aotc_gemm_quant_f32", b.mc, b.nc);
     const aotc_gemm_quant_config g = config_of(b);
     f.scratch_bytes = aotc_gemm_quant_scratch_bytes(&g, *k.k.as_const());
     return f;
@@ -180,21 +148,12 @@ class GemmQuant final : public FormOf<MatmulKernel> {
                      const std::string& name) const override {
     const Block b = unpack<Block>(choice);
     const loop::QuantisedWeight& q = *k.b_quantised;
-    std::string list;
     ConfigText c("aotc_gemm_quant_config", name);
     c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
     c.add("scales_ptr", loop::argument_index(kernel, q.scales));
     c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
     c.add("bits", q.bits).add("group", q.group).add("mc", b.mc).add("nc", b.nc);
-    c.add("n_segments", static_cast<int64_t>(k.segments.size())).text("epilogues", name + "_epilogues");
-    for (const loop::Attached& a : loop::attached(kernel)) {
-      const std::string function = emit::cpu::attached_function(k.name, a, isa);
-      if (a.suffix == "pro_a") c.prologue("a_prologue", function);
-      if (a.suffix.rfind("epi", 0) != 0) continue;
-      c.declarations_ += declare_epilogue(function);
-      list += (list.empty() ? "" : ", ") + function;
-    }
-    c.declarations_ += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
+    add_attached(c, kernel, k, isa, name);
     return c.str();
   }
 };
