@@ -6,7 +6,6 @@
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
-#include "interrupt.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -56,20 +55,10 @@ Run add_build(CLI::App& app) {
     if (o->weights_file) o->build.weights_in_file = true;
     if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.front.model).stem().string() + ".so";
     nlohmann::json report;
-    {
-      Interrupt interrupt;
-      Progress progress(common.quiet || common.json);
-      pipeline::Events events = progress.events();
-      events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
-      try {
-        choose_precision(o->build.front, o->build.output, events);
-        report = pipeline::build(o->build, events);
-      } catch (...) {
-        interrupt.wait_if_signalled();  // what failed is its doing
-        throw;
-      }
-      interrupt.wait_if_signalled();
-    }
+    watched(common.quiet || common.json, [&](const pipeline::Events& events) {
+      choose_precision(o->build.front, o->build.output, events);
+      report = pipeline::build(o->build, events);
+    });
     if (common.json)
       fmt::print("{}\n", report.dump(1));
     else if (!common.quiet)

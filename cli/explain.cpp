@@ -7,9 +7,9 @@
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
-#include "interrupt.h"
 #include "pipeline/explain.h"
 #include "precision.h"
+#include "progress.h"
 
 namespace aotc::cli {
 
@@ -30,12 +30,10 @@ std::vector<Explained> of_artifact(const nlohmann::json& meta) {
 
 std::vector<Explained> of_archive(const FrontArgs& args) {
   pipeline::FrontOptions all = args.get();
-  if (all.precision.mode == "auto") {
-    Interrupt interrupt;
-    pipeline::Events events;
-    events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
-    choose_precision(all, (std::filesystem::temp_directory_path() / "explain").string(), events);
-  }
+  if (all.precision.mode == "auto")
+    watched(true, [&](const pipeline::Events& events) {
+      choose_precision(all, (std::filesystem::temp_directory_path() / "explain").string(), events);
+    });
   std::vector<Explained> parts;
   for (const pipeline::FrontOptions& options : pipeline::parts_of(all)) {
     const pipeline::Front front = pipeline::run_front(options, {});

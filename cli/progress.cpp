@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "interrupt.h"
+
 namespace aotc::cli {
 
 using Clock = std::chrono::steady_clock;
@@ -45,6 +47,20 @@ pipeline::Events Progress::events() {
   };
   e.ir = [](const std::string& stage, const std::string& text) { fmt::print(stderr, "// ---- after {}\n{}\n", stage, text); };
   return e;
+}
+
+void watched(bool quiet, const std::function<void(const pipeline::Events&)>& f) {
+  Interrupt interrupt;
+  Progress progress(quiet);
+  pipeline::Events events = progress.events();
+  events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
+  try {
+    f(events);
+  } catch (...) {
+    interrupt.wait_if_signalled();  // what failed is its doing
+    throw;
+  }
+  interrupt.wait_if_signalled();
 }
 
 }  // namespace aotc::cli

@@ -1,6 +1,7 @@
 #pragma once
 // Progress of a build: one rewritten line on a terminal, plain lines elsewhere, nothing with --quiet.
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "pipeline/pipeline.h"
@@ -23,5 +24,8 @@ class Progress {
   std::string phase_;
   std::chrono::steady_clock::time_point start_, phase_start_;
 };
+
+/// f, with its progress told. A signal ends the process in order (Interrupt): the folders that f works in go with it.
+void watched(bool quiet, const std::function<void(const pipeline::Events&)>& f);
 
 }  // namespace aotc::cli

@@ -5,7 +5,6 @@
 
 #include "cli.h"
 #include "front_options.h"
-#include "interrupt.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -27,20 +26,10 @@ Run add_tune(CLI::App& app) {
   return [o](const Common& common) {
     o->build.front = o->front.get();
     nlohmann::json report;
-    {
-      Interrupt interrupt;
-      Progress progress(common.quiet || common.json);
-      pipeline::Events events = progress.events();
-      events.work_dir = [&](const std::string& folder) { interrupt.remove_at_end(folder); };
-      try {
-        choose_precision(o->build.front, (std::filesystem::temp_directory_path() / "tune").string(), events);
-        report = pipeline::tune(o->build, events);
-      } catch (...) {
-        interrupt.wait_if_signalled();
-        throw;
-      }
-      interrupt.wait_if_signalled();
-    }
+    watched(common.quiet || common.json, [&](const pipeline::Events& events) {
+      choose_precision(o->build.front, (std::filesystem::temp_directory_path() / "tune").string(), events);
+      report = pipeline::tune(o->build, events);
+    });
     bool all = true;
     for (const nlohmann::json& p : report.at("parts")) {
       all = all && p.at("missing").empty();
