@@ -1,6 +1,6 @@
-// Factorisations of small matrices and what is solved with them. Every step of an elimination is written out, so the number of rows is
-// fixed and small; batch dims are free. Computed in float64, as the reference libraries' blocked sums would need for float32 to be as
-// exact.
+// Factorisations of matrices and what is solved with them. Cholesky factors and triangular systems are core operators, of any size. Every
+// step of the other eliminations is written out, so their number of rows is fixed and small; they are computed in float64, as the reference
+// libraries' blocked sums would need for float32 to be as exact. Batch dims are free.
 #include <cmath>
 #include <limits>
 
@@ -80,17 +80,14 @@ Lu lu(Rule& r, const T& matrix, bool pivoted = true) {
   return f;
 }
 
-/// L X = B (lower) or U X = B, by columns. Only that triangle is read.
-T substitute(const T& triangle, T x, int64_t n, bool lower, bool unit) {
-  const T row = row_of(x.b(), n);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t k = lower ? i : n - 1 - i;
-    const T known = unit ? x.slice(-2, k, 1) : x.slice(-2, k, 1) / at(triangle, k, k);
-    const T rest = x - triangle.slice(-1, k, 1) * known;
-    const double kk = static_cast<double>(k);
-    x = where(row == kk, known, where(lower ? row > kk : row < kk, rest, x));
-  }
-  return x;
+/// The solution of A X = B for a triangle of A, whose diagonal counts as ones where it is `unit`.
+struct Triangle {
+  bool upper, unit = false;
+};
+T solve_triangle(const T& a, const T& b, Triangle t) {
+  const std::vector<Expr> batch = broadcast_dims(a.b().syms(), batch_of(a), batch_of(b));
+  const T left = a.expand(with(batch, {a.dim(-2), a.dim(-1)})), right = b.expand(with(batch, {b.dim(-2), b.dim(-1)}));
+  return {a.b(), a.b().make1(Op::solve_triangular, {left, right}, {{Attr::upper, t.upper}, {Attr::unit, t.unit}})};
 }
 
 /// A X = B, or the transposed A.
@@ -100,11 +97,11 @@ T solve(Rule& r, const Lu& f, const T& b, bool transposed) {
   const T rows = b.expand(with(batch, {b.dim(-2), b.dim(-1)}));
   if (transposed) {
     const T t = turned(f.packed);
-    const T z = substitute(t, substitute(t, rows, n, true, false), n, false, true);
+    const T z = solve_triangle(t, solve_triangle(t, rows, {.upper = false}), {.upper = true, .unit = true});
     return matmul((turned(f.perm) == row_of(r.b, n)).to(DType::f64), z, DType::f64);
   }
   const T ordered(r.b, r.b.gather(rows, f.perm.expand(rows.dims()), rows.rank() - 2));
-  return substitute(f.packed, substitute(f.packed, ordered, n, true, true), n, false, false);
+  return solve_triangle(f.packed, solve_triangle(f.packed, ordered, {.upper = false, .unit = true}), {.upper = true});
 }
 
 void set_as(Rule& r, size_t i, const T& v) {
@@ -225,60 +222,49 @@ void lu_solve(Rule& r) {
   set_as(r, 0, left ? solve(r, f, b, adjoint) : turned(solve(r, f, turned(b), !adjoint)));
 }
 
-T cholesky_of(Rule& r, const T& x) {
-  const int64_t n = steps_of(r, x, -1);
-  const T row = row_of(r.b, n), column = column_of(r.b, n);
-  T rest = x, l = x.like(0.0);
-  for (int64_t k = 0; k < n; ++k) {
-    const double kk = static_cast<double>(k);
-    const T c = where(row >= kk, rest.slice(-1, k, 1) / sqrt(at(rest, k, k)), 0.0);
-    l = where(column == kk, c, l);
-    if (k + 1 < n) rest = rest - c * turned(c);
-  }
-  return l;
+/// In a type that core operators factorise.
+T exact_matrix(Rule& r, std::string_view name) {
+  const T x = tensor(r, name);
+  return x.dtype() == DType::f32 && x.rank() >= 2 ? x : matrix(r, name);
 }
 
 void cholesky(Rule& r) {
-  const T x = matrix(r, "self");
+  const T x = exact_matrix(r, "self");
   const bool upper = r.boolean_or("upper", false);
-  set_as(r, 0, upper ? turned(cholesky_of(r, turned(x))) : cholesky_of(r, x));
-  set_info(r, 1);
+  const std::vector<ValueId> factor = r.b.make(Op::cholesky, {upper ? turned(x) : x});
+  const T l(r.b, factor[0]);
+  set_as(r, 0, upper ? turned(l) : l);
+  set_as(r, 1, {r.b, factor[1]});
 }
 
 /// L L^T X = B; the factor is given as L or as L^T.
-T solve_factored(Rule& r, const T& factor, const T& b, bool upper) {
-  const T l = upper ? turned(factor) : factor;
-  const int64_t n = steps_of(r, l, -1);
-  const T rows = b.expand(with(broadcast_dims(r.b.syms(), batch_of(l), batch_of(b)), {b.dim(-2), b.dim(-1)}));
-  return substitute(turned(l), substitute(l, rows, n, true, false), n, false, false);
+T solve_factored(const T& factor, const T& b, bool upper) {
+  const T l = upper ? turned(factor) : factor, u = upper ? factor : turned(factor);
+  return solve_triangle(u, solve_triangle(l, b, {.upper = false}), {.upper = true});
 }
 
 void cholesky_solve(Rule& r) {
-  set_as(r, 0, solve_factored(r, matrix(r, r.has("A") ? "A" : "input2"), matrix(r, "self"), r.boolean_or("upper", false)));
+  set_as(r, 0, solve_factored(exact_matrix(r, r.has("A") ? "A" : "input2"), exact_matrix(r, "self"), r.boolean_or("upper", false)));
 }
 
 void cholesky_inverse(Rule& r) {
-  const T l = matrix(r, "self");
-  set_as(r, 0, solve_factored(r, l, eye(r.b, steps_of(r, l, -1)), r.boolean_or("upper", false)));
-}
-
-T solve_triangle(Rule& r, const T& a, const T& b, bool lower, bool unit) {
-  const std::vector<Expr> batch = broadcast_dims(r.b.syms(), batch_of(a), batch_of(b));
-  return substitute(a, b.expand(with(batch, {b.dim(-2), b.dim(-1)})), steps_of(r, a, -1), lower, unit);
+  const T l = exact_matrix(r, "self");
+  const T one = (iota(r.b, {l.dim(-2), 1}, 0) == iota(r.b, {1, l.dim(-1)}, 1)).to(l.dtype());
+  set_as(r, 0, solve_factored(l, one.expand(l.dims()), r.boolean_or("upper", false)));
 }
 
 void linalg_solve_triangular(Rule& r) {
-  const T a = matrix(r, "self"), b = matrix(r, "B");
+  const T a = exact_matrix(r, "self"), b = exact_matrix(r, "B");
   const bool upper = r.boolean("upper"), unit = r.boolean_or("unitriangular", false);
   set_as(r, 0,
-         r.boolean_or("left", true) ? solve_triangle(r, a, b, !upper, unit) : turned(solve_triangle(r, turned(a), turned(b), upper, unit)));
+         r.boolean_or("left", true) ? solve_triangle(a, b, {upper, unit}) : turned(solve_triangle(turned(a), turned(b), {!upper, unit})));
 }
 
 /// (solution, a copy of the matrix)
 void triangular_solve(Rule& r) {
-  const T a = matrix(r, "A"), b = matrix(r, "self");
+  const T a = exact_matrix(r, "A"), b = exact_matrix(r, "self");
   const bool upper = r.boolean_or("upper", true), across = r.boolean_or("transpose", false);
-  set_as(r, 0, solve_triangle(r, across ? turned(a) : a, b, upper == across, r.boolean_or("unitriangular", false)));
+  set_as(r, 0, solve_triangle(across ? turned(a) : a, b, {upper != across, r.boolean_or("unitriangular", false)}));
   if (r.wants(1)) r.set(1, T(r.b, tensor(r, "A")).expand(r.meta_result(1).dims));
 }
 

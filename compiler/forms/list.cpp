@@ -35,6 +35,8 @@ const Table& table_of(Arch arch) {
       &cpu::scatter(),  // whole-tensor algorithms
       &cpu::index_put(),
       &cpu::recurrence(),
+      &cpu::cholesky(),
+      &cpu::solve_triangular(),
       &copy(),             //
       &cpu::fused_loop(),  // fused loops
   };
@@ -54,8 +56,10 @@ const Table& table_of(Arch arch) {
       &cuda::topk(),  // whole-tensor algorithms
       &cuda::scatter(),
       &cuda::index_put(),
-      &cuda::recurrence(),  //
-      &copy(),              //
+      &cuda::recurrence(),
+      &cuda::cholesky(),
+      &cuda::solve_triangular(),  //
+      &copy(),                    //
       &cuda::loop_flat(),
       &cuda::loop_serial(),
       &cuda::loop_row(),  // fused loops

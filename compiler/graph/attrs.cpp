@@ -113,6 +113,10 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
       fallback(n, Attr::largest, true);
       fallback(n, Attr::sorted, true);
       break;
+    case Op::solve_triangular:
+      fallback(n, Attr::upper, false);
+      fallback(n, Attr::unit, false);
+      break;
     default: break;
   }
 }

@@ -43,6 +43,8 @@ Rule rule_of(Op op) {
       {Op::sort, sort},
       {Op::topk, sort},
       {Op::recurrence, recurrence},
+      {Op::cholesky, cholesky},
+      {Op::solve_triangular, solve_triangular},
   };
   for (const Row& r : kRules)
     if (r.op == op) return r.rule;

@@ -108,5 +108,7 @@ Types reduce(Infer&);
 Types scan(Infer&);
 Types sort(Infer&);
 Types recurrence(Infer&);
+Types cholesky(Infer&);
+Types solve_triangular(Infer&);
 
 }  // namespace aotc::infer

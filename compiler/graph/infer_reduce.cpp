@@ -91,6 +91,31 @@ Types recurrence(Infer& r) {
   return out;
 }
 
+static void factorised(Infer& r, const TensorType& x) {
+  r.require(x.dtype == DType::f32 || x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
+  r.require(x.rank() >= 2, "takes matrices");
+  r.equal(x.dims[x.rank() - 2], x.dims[x.rank() - 1], "rows and columns");
+}
+
+Types cholesky(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  factorised(r, x);
+  return {x, {DType::i32, {x.dims.begin(), x.dims.end() - 2}}};
+}
+
+Types solve_triangular(Infer& r) {
+  r.arity(2);
+  r.n.get<bool>(Attr::upper);
+  r.n.get<bool>(Attr::unit);
+  const TensorType &a = r.in(0), &b = r.in(1);
+  factorised(r, a);
+  r.require(a.dtype == b.dtype, "operand types differ");
+  r.require(a.rank() == b.rank(), "ranks differ");
+  for (int i = 0; i < a.rank() - 1; ++i) r.equal(a.dims[i], b.dims[i], i < a.rank() - 2 ? "batch dim" : "rows");
+  return {b};
+}
+
 }  // namespace aotc::infer
 
 namespace aotc {

@@ -33,6 +33,8 @@ void matmul(Eval&);
 void conv(Eval&);
 void attention(Eval&);
 void recurrence(Eval&);
+void cholesky(Eval&);
+void solve_triangular(Eval&);
 
 std::vector<double> as_f64(const HostTensor& t);   ///< of a floating tensor
 std::vector<int64_t> as_i64(const HostTensor& t);  ///< of an integer or bool tensor

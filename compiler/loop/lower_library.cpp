@@ -71,6 +71,14 @@ Exprs recurrent_layer(const Graph& g, const Node& n) {
   return {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
 }
 
+/// Matrices, rows, columns of the last operand.
+Exprs matrices(const Graph& g, const Node& n) {
+  const Exprs& x = g.type(n.inputs.back()).dims;
+  Expr count = 1;
+  for (size_t i = 0; i + 2 < x.size(); ++i) count *= x[i];
+  return {count, x[x.size() - 2], x.back()};
+}
+
 struct Algorithm {
   Op op;
   Sizes sizes;
@@ -82,6 +90,8 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::scatter, all_dims},
     {Op::index_put, indexed_places, 2},
     {Op::recurrence, recurrent_layer},
+    {Op::cholesky, matrices},
+    {Op::solve_triangular, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {

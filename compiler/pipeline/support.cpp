@@ -23,9 +23,17 @@ struct Kind {
   const char* entry;
 };
 constexpr Kind kKinds[] = {
-    {"fused loops", ""},        {"matrix products", "gemm"},   {"convolutions", "conv"},
-    {"attention", "attention"}, {"recurrences", "recurrence"}, {"sort", "sort"},
-    {"topk", "topk"},           {"scatter", "scatter"},        {"index_put", "index_put"},
+    {"fused loops", ""},
+    {"matrix products", "gemm"},
+    {"convolutions", "conv"},
+    {"attention", "attention"},
+    {"recurrences", "recurrence"},
+    {"sort", "sort"},
+    {"topk", "topk"},
+    {"scatter", "scatter"},
+    {"index_put", "index_put"},
+    {"Cholesky factors", "cholesky"},
+    {"triangular systems", "solve_triangular"},
 };
 
 #define AOTC_X(name, value, text, size) static_cast<DType>(value),

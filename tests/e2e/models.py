@@ -364,6 +364,28 @@ def small_matrices_dynamic():
 
 
 @model
+def gaussian_process_dynamic():
+    """A posterior over any number of points, of a Cholesky factor and what is solved with it; and which of some matrices have one."""
+
+    def f(x, y, at):
+        def kernel(a, b):
+            return torch.exp(-0.5 * (a.unsqueeze(1) - b.unsqueeze(0)).pow(2).sum(-1))
+
+        k = kernel(x, x)
+        eye = torch.eye(x.shape[0])
+        half = torch.linalg.cholesky(k + 0.1 * eye)
+        upper = torch.linalg.cholesky(k + 0.1 * eye, upper=True)
+        mean = kernel(at, x) @ torch.cholesky_solve(y.unsqueeze(-1), half)
+        spread = torch.linalg.solve_triangular(half, kernel(x, at), upper=False)
+        shifted = k - torch.tensor([-0.5, 0.3, 3.0]).reshape(3, 1, 1) * eye
+        return (mean, 1 - (spread * spread).sum(0), half, upper, torch.linalg.cholesky_ex(shifted).info,
+                torch.linalg.cholesky(k.double() + eye.double()), torch.cholesky_solve(y.unsqueeze(-1), upper, upper=True), half.diagonal().log().sum())
+
+    n = Dim("n", min=2, max=300)
+    return Fn(f), (torch.randn(20, 3) * 2, torch.randn(20), torch.randn(7, 3)), ({0: n}, {0: n}, None)
+
+
+@model
 @explained(1, 1)
 def scaled_and_placed_into_linear():
     linear = nn.Linear(40, 96)

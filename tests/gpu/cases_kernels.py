@@ -218,6 +218,23 @@ case_of("sort_dynamic", lambda x: tuple(torch.sort(x, stable=True)), *[lambda n=
 for name, t in {**TYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int8}.items():
     case_of(f"topk_{name}", lambda x: (torch.topk(x, 5)[0], torch.topk(x, 7, dim=0, largest=False)[0], torch.topk(x, x.shape[1])[0]),
             lambda t=t: ((R(9, 333) * 50).to(t),))
+def positive(*dims, dtype=torch.float32):
+    x = R(*dims, dims[-1], dtype=dtype)
+    return x @ x.mT + torch.eye(dims[-1], dtype=dtype)
+
+
+def factored(x, b):
+    l, u = torch.linalg.cholesky(x), torch.linalg.cholesky(x, upper=True)
+    failed = torch.linalg.cholesky_ex(x - 4 * torch.eye(x.shape[-1], dtype=x.dtype)).info
+    return (l, u, failed, torch.cholesky_solve(b, l), torch.cholesky_solve(b, u, upper=True), torch.cholesky_inverse(l),
+            torch.linalg.solve_triangular(u, b, upper=True), torch.linalg.solve_triangular(l, b, upper=False, unitriangular=True),
+            torch.linalg.solve_triangular(l, b.mT, upper=False, left=False))
+
+
+N = Dim("n", min=2, max=256)
+case_of("cholesky_small", factored, lambda: (positive(40, 5), R(40, 5, 3)))
+case_of("cholesky_f64", factored, lambda: (positive(70, dtype=torch.float64), R(70, 40, dtype=torch.float64)))
+case_of("cholesky_dynamic", factored, *[lambda n=n: (positive(2, n), R(2, n, 1)) for n in (9, 2, 33, 100)], dims=({1: N, 2: N}, {1: N}))
 case_of("topk_short", lambda x: (*torch.topk(x, 4), *torch.topk(x, 40, dim=0, largest=False), *torch.topk(x, x.shape[1])),
         lambda: (torch.randperm(300 * 17).view(300, 17).float() - 900,))
 case_of("topk_indices", lambda x: (*torch.topk(x, 13), *torch.topk(x, 3, dim=0, largest=False), x.kthvalue(4)[0]), lambda: (torch.randperm(5 * 4001).view(5, 4001).float() - 9000,))

@@ -22,6 +22,8 @@ const Form& topk();
 const Form& scatter();
 const Form& index_put();
 const Form& recurrence();
+const Form& cholesky();
+const Form& solve_triangular();
 const Form& fused_loop();
 
 /// "f32", "i64", "bool": the dtype part of library symbols.

@@ -20,6 +20,8 @@ const Form& topk();
 const Form& scatter();
 const Form& index_put();
 const Form& recurrence();
+const Form& cholesky();
+const Form& solve_triangular();
 const Form& loop_flat();
 const Form& loop_row();
 const Form& loop_serial();

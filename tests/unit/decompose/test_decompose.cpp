@@ -188,6 +188,32 @@ TEST_CASE("small systems are solved, larger ones refused with the limit") {
   CHECK(missing[0].why.find("up to 128") != std::string::npos);
 }
 
+TEST_CASE("Cholesky factors of any size say which minor is not positive, and solve") {
+  ProgramMaker m;
+  const SymId n = m.p.syms.add({.name = "n", .min = 1, .max = 4096});
+  const Expr order = Expr::symbol(n);
+  m.input("a", DType::f32, {Expr(2), order, order});
+  m.input("b", DType::f32, {Expr(2), order, Expr(1)});
+  for (const bool upper : {false, true}) {
+    const std::string l = upper ? "u" : "l", x = upper ? "y" : "x";
+    m.node("aten.linalg_cholesky.default", {{"self", ref("a")}, {"upper", upper}}, l, DType::f32, {Expr(2), order, order});
+    m.node("aten.cholesky_solve.default", {{"self", ref("b")}, {"input2", ref(l.c_str())}, {"upper", upper}}, x, DType::f32,
+           {Expr(2), order, Expr(1)});
+    m.output(l);
+    m.output(x);
+  }
+  const auto a = host<float>(DType::f32, {2, 2, 2}, {4, 2, 2, 10, 9, 3, 3, 1});
+  const auto b = host<float>(DType::f32, {2, 2, 1}, {8, 22, 1, 1});
+  const auto out = interpret(decompose::decompose(m.p), {a, b});
+  for (const size_t first : {0u, 2u}) {
+    const std::vector<float> factor = values<float>(out.at(first)), x = values<float>(out.at(first + 1));
+    CHECK(std::vector<float>(factor.begin(), factor.begin() + 4) ==
+          (first ? std::vector<float>{2, 1, 0, 3} : std::vector<float>{2, 0, 1, 3}));
+    CHECK(std::vector<float>(x.begin(), x.begin() + 2) == std::vector<float>{1, 2});
+    CHECK(std::isnan(factor[7]));  // 1 - 1 is not positive
+  }
+}
+
 namespace {
 
 /// A parameter, buffer or constant of two floats.

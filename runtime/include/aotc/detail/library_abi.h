@@ -287,4 +287,22 @@ static inline int64_t aotc_recurrence_scratch_bytes(int32_t cell, int64_t hidden
   return AOTC_RECURRENCE_ROWS * (aotc_recurrence_gates(cell) * hidden + 3 * n + 64) * acc_bytes + 256;
 }
 
+/* ---- cholesky: L of L L^T = x, of the lower triangle of x -----------------------------------------------------------------------------
+ * dtypes f32, f64 (sums in f64). ptr: x [count, n, n], out [count, n, n], info int32 [count]: 0, or the order of the first leading minor
+ * that is not positive; the columns of out are NaN from there. Above the diagonal out is 0. size: count, n, n. work: count. isa avx2 and
+ * avx512. */
+
+/* ---- solve_triangular: x of a x = b ----------------------------------------------------------------------------------------------------
+ * dtypes f32, f64 (computed in f64). ptr: a [count, n, n], b [count, n, k], x [count, n, k]. size: count, n, k.
+ * work: count * ceil(k / AOTC_TRIANGLE_COLUMNS). scratch: aotc_solve_triangular_scratch_bytes(). isa avx2 and avx512. */
+enum { AOTC_TRIANGLE_COLUMNS = 32 };
+typedef struct aotc_solve_triangular_config {
+  int32_t upper; /* which triangle of a is read */
+  int32_t unit;  /* its diagonal counts as ones */
+} aotc_solve_triangular_config;
+static inline int64_t aotc_solve_triangular_scratch_bytes(int64_t n, int64_t k) {
+  const int64_t columns = AOTC_TRIANGLE_COLUMNS;
+  return n * (k < columns ? k : columns) * 8;
+}
+
 #endif

@@ -1,0 +1,54 @@
+// aotc_cholesky: a matrix a work unit; aotc_solve_triangular: some columns of one (kernels/cpu/triangle.h).
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+using loop::LibraryKernel;
+
+namespace {
+
+class Cholesky final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const Expr& n = k.sizes.at(1);
+    f.work = k.sizes[0];
+    f.grain = grain_of(kGrainMacs / 4, n * n * n, s.syms);
+    return f;
+  }
+};
+
+class SolveTriangular final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const Expr n = k.sizes.at(1), columns = min(k.sizes.at(2), AOTC_TRIANGLE_COLUMNS);
+    f.work = k.sizes[0] * ceildiv(k.sizes[2], AOTC_TRIANGLE_COLUMNS);
+    f.grain = grain_of(kGrainMacs / 4, n * n * columns, s.syms);
+    f.scratch_bytes = n * columns * 8;
+    return f;
+  }
+  std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {
+    ConfigText c("aotc_solve_triangular_config", name);
+    return c.add("upper", flag(k, Attr::upper, false)).add("unit", flag(k, Attr::unit, false)).str();
+  }
+};
+
+}  // namespace
+
+const Form& cholesky() {
+  static const Cholesky form("cholesky");
+  return form;
+}
+const Form& solve_triangular() {
+  static const SolveTriangular form("solve_triangular");
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,54 @@
+// Factorisations and what is solved with them.
+#include <cmath>
+#include <limits>
+
+#include "graph/interp_detail.h"
+
+namespace aotc::interp {
+
+void cholesky(Eval& e) {
+  const std::vector<double> x = as_f64(*e.in[0]);
+  const int64_t n = e.in_dims(0).back(), count = e.out[1].elems();
+  std::vector<double> out(x.size(), 0);
+  std::vector<int64_t> info(static_cast<size_t>(count), 0);
+  for (int64_t m = 0; m < count; ++m) {
+    const double* a = x.data() + m * n * n;
+    double* l = out.data() + m * n * n;
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = j; i < n; ++i) {
+        double rest = a[i * n + j];
+        for (int64_t k = 0; k < j; ++k) rest -= l[i * n + k] * l[j * n + k];
+        if (i > j) {
+          l[i * n + j] = rest / l[j * n + j];
+        } else if (rest > 0) {
+          l[j * n + j] = std::sqrt(rest);
+        } else {
+          l[j * n + j] = std::numeric_limits<double>::quiet_NaN();
+          if (info[m] == 0) info[m] = j + 1;
+        }
+      }
+  }
+  set_f64(e.out[0], out);
+  set_i64(e.out[1], info);
+}
+
+void solve_triangular(Eval& e) {
+  const std::vector<double> a = as_f64(*e.in[0]);
+  std::vector<double> x = as_f64(*e.in[1]);
+  const std::vector<int64_t>& dims = e.in_dims(1);
+  const int64_t n = dims[dims.size() - 2], k = dims.back(), count = count_of({dims.begin(), dims.end() - 2});
+  const bool upper = e.n.get<bool>(Attr::upper), unit = e.n.get<bool>(Attr::unit);
+  for (int64_t m = 0; m < count; ++m)
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t i = upper ? n - 1 - step : step, from = upper ? i + 1 : 0, to = upper ? n : i;
+      const double* row = a.data() + (m * n + i) * n;
+      for (int64_t c = 0; c < k; ++c) {
+        double rest = x[(m * n + i) * k + c];
+        for (int64_t j = from; j < to; ++j) rest -= row[j] * x[(m * n + j) * k + c];
+        x[(m * n + i) * k + c] = unit ? rest : rest / row[i];
+      }
+    }
+  set_f64(e.out[0], x);
+}
+
+}  // namespace aotc::interp

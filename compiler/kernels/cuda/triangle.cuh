@@ -1,0 +1,57 @@
+// Cholesky factors and triangular systems, as library_abi.h documents them. Sums in double.
+#pragma once
+#include "device.cuh"
+
+// x . y of n elements each, for all lanes of a warp.
+template <class T> AOTC_DI double warp_dot(const T* x, i64 x_step, const T* y, i64 y_step, i64 n) {
+  double sum = 0;
+  for (i64 i = threadIdx.x & 31; i < n; i += 32) sum += static_cast<double>(x[i * x_step]) * static_cast<double>(y[i * y_step]);
+#pragma unroll
+  for (int m = 16; m; m >>= 1) sum += shuffle_xor(sum, m);
+  return sum;
+}
+
+// Warps of a block (one, or all of its Threads) have a matrix: column by column, a warp a row. All know the pivot, so that a column needs one
+// barrier.
+template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* out, i32* info, i64 count, i64 n) {
+  constexpr int groups = Threads / 32 / Warps;
+  const int lane = threadIdx.x & 31, group = threadIdx.x / (32 * Warps), warp = threadIdx.x / 32 % Warps;
+  const auto barrier = [] {
+    if constexpr (Warps > 1) __syncthreads();
+    else __syncwarp();
+  };
+  for (i64 matrix = i64(blockIdx.x) * groups + group; matrix < count; matrix += i64(gridDim.x) * groups) {
+    const T* const a = x + matrix * n * n;
+    T* const l = out + matrix * n * n;
+    i64 failed = 0;
+    for (i64 i = warp; i < n; i += Warps)
+      for (i64 j = i + 1 + lane; j < n; j += 32) l[i * n + j] = T(0);
+    for (i64 j = 0; j < n; ++j) {
+      const double pivot = static_cast<double>(a[j * n + j]) - warp_dot(l + j * n, 1, l + j * n, 1, j);
+      if (!(pivot > 0) && failed == 0) failed = j + 1;
+      const double root = pivot > 0 ? sqrt(pivot) : __longlong_as_double(0x7ff8000000000000ll);
+      for (i64 i = j + 1 + warp; i < n; i += Warps) {
+        const double rest = static_cast<double>(a[i * n + j]) - warp_dot(l + i * n, 1, l + j * n, 1, j);
+        if (lane == 0) l[i * n + j] = T(rest / root);
+      }
+      if (warp == 0 && lane == 0) l[j * n + j] = T(root);
+      barrier();
+    }
+    if (warp == 0 && lane == 0) info[matrix] = static_cast<i32>(failed);
+  }
+}
+
+// A warp a column.
+template <class T, bool Upper, bool Unit, int Threads> AOTC_DI void solve_triangular(const T* a, const T* b, T* x, i64 count, i64 n, i64 k) {
+  constexpr int warps = Threads / 32;
+  for (i64 column = i64(blockIdx.x) * warps + threadIdx.x / 32; column < count * k; column += i64(gridDim.x) * warps) {
+    const i64 matrix = column / k, at = matrix * n * k + column % k;
+    const T* const m = a + matrix * n * n;
+    for (i64 step = 0; step < n; ++step) {
+      const i64 i = Upper ? n - 1 - step : step, from = Upper ? i + 1 : 0, known = step;
+      const double rest = static_cast<double>(b[at + i * k]) - warp_dot(m + i * n + from, 1, x + at + from * k, k, known);
+      if ((threadIdx.x & 31) == 0) x[at + i * k] = T(Unit ? rest : rest / static_cast<double>(m[i * n + i]));
+      __syncwarp();
+    }
+  }
+}
