@@ -13,11 +13,16 @@ std::string c_text(const Expr& e, const SymTable& syms, const CHelpers& h, const
   auto sub = [&](const Expr& x) { return c_text(x, syms, h, name_of); };
   auto nonnegative = [&](const Expr& a, const Expr& b) { return syms.interval(a).min >= 0 && syms.interval(b).min > 0; };
   auto call = [&](const char* f, const Expr::Atom& x) { return fmt::format("{}({}, {})", f, sub(x.a), sub(x.b)); };
+  auto divided = [&](const char* f, const char* narrow, char c_operator, const Expr::Atom& x) {
+    if (!nonnegative(x.a, x.b)) return call(f, x);
+    const bool fits = narrow && syms.interval(x.a).max <= UINT32_MAX && syms.interval(x.b).max <= UINT32_MAX;
+    return fits ? call(narrow, x) : fmt::format("(({}) {} ({}))", sub(x.a), c_operator, sub(x.b));
+  };
   auto atom = [&](const Expr::Atom& x) -> std::string {
     switch (x.kind) {
       case Expr::AtomKind::symbol: return name_of(x.sym);
-      case Expr::AtomKind::floordiv: return nonnegative(x.a, x.b) ? fmt::format("(({}) / ({}))", sub(x.a), sub(x.b)) : call(h.floordiv, x);
-      case Expr::AtomKind::mod: return nonnegative(x.a, x.b) ? fmt::format("(({}) % ({}))", sub(x.a), sub(x.b)) : call(h.floormod, x);
+      case Expr::AtomKind::floordiv: return divided(h.floordiv, h.narrow_div, '/', x);
+      case Expr::AtomKind::mod: return divided(h.floormod, h.narrow_mod, '%', x);
       case Expr::AtomKind::min: return call(h.min, x);
       case Expr::AtomKind::max: return call(h.max, x);
     }

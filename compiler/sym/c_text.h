@@ -12,6 +12,8 @@ namespace aotc {
 struct CHelpers {
   const char *floordiv, *floormod, *min, *max;
   const char* suffix = "LL";
+  /// Functions for / and % of what fits 32 bits without a sign; null: there are none.
+  const char *narrow_div = nullptr, *narrow_mod = nullptr;
 };
 
 /// An Expr as C or C++ text over int64: / and % where no sign can be negative, the helpers elsewhere. `name_of` spells the symbols.

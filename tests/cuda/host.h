@@ -67,9 +67,6 @@ inline double erfinv(double y) {
 }
 inline float erfinvf(float y) { return static_cast<float>(erfinv(static_cast<double>(y))); }
 
-struct uint4 {
-  u32 x, y, z, w;
-};
 struct float2 {
   float x, y;
 };
@@ -77,7 +74,10 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
-inline void __stcs(uint4* p, uint4 v) { *p = v; }
+template <bool Streams, int N>
+void store_words(void* to, const u32 (&w)[N]) {
+  memcpy(to, w, sizeof w);
+}
 
 inline void next_step_may_start() {}
 inline void wait_for_step_before() {}

@@ -65,6 +65,7 @@ case_of("reduce_odd_rows", lambda x: (torch.softmax(x, -1), F.layer_norm(x, (x.s
 case_of("rows_wide", lambda x: (torch.softmax(x * 0.5, -1) + x, F.layer_norm(x, (1536,)), x.argmax(-1), x.argmin(-1), x.std(-1), x.logsumexp(1)),
         lambda: (R(33, 1536),))
 case_of("rows_wide_bf16", lambda x, w: (F.rms_norm(x, (1000,), w), torch.softmax(x, -1)), lambda: (R(29, 1000).bfloat16(), R(1000).bfloat16()))
+case_of("rows_wide_f16", lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (1024,)), lambda: (R(19, 1024).half(),))
 case_of("rows_wide_dynamic", lambda x: F.layer_norm(torch.softmax(x, -1) + x, (x.shape[-1],)), *[lambda n=n, r=r: (R(r, n),) for r, n in ((9, 64), (1, 8), (5, 2048))],
         dims=({0: Dim("rows", min=1, max=64), 1: 4 * Dim("quarter", min=1, max=512)},))
 case_of("rows_two_inner", lambda x: (x - x.mean((1, 2), keepdim=True)) / x.var((1, 2), keepdim=True), lambda: (R(11, 6, 64),))

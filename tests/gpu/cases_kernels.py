@@ -49,6 +49,25 @@ case_of("product_odd_f32", lambda a, b: (a @ b, (a * 0.25) @ b[:, :5], a[:1] @ b
 case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
 
 
+# Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
+class FewRows(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(k, 37), nn.Linear(k, 24, bias=False), nn.Linear(k, k)
+
+    def forward(self, x, w):
+        return F.silu(self.a(x)), self.b(x), self.c(x) + x, x @ w.mT, (x * 2).unsqueeze(1) @ w.unflatten(0, (1, -1)).mT
+
+
+def few_rows(name, t):
+    k = 52 if t == torch.float64 else 520
+    CASES[f"product_vector_{name}"] = lambda: (FewRows(k).to(t), [(R(n, k).to(t), R(19, k).to(t)) for n in (5, 1, 8)], ({0: Dim("rows", min=1, max=8)}, None))
+    CASES[f"product_vector_one_{name}"] = lambda: (FewRows(k).to(t), [(R(1, k).to(t), R(19, k).to(t))], None)
+
+
+each(TYPES, few_rows)
+
+
 # ---- convolutions
 class Convs(nn.Module):
     def __init__(self, *layers, after=F.relu):
@@ -99,6 +118,20 @@ windows_case("volume", lambda: nn.Conv3d(8, 16, (2, 3, 3), padding=(0, 1, 1), st
 windows_case("odd_channels", lambda: nn.Conv2d(64, 37, 3, padding="same"), (1, 9, 9, 64))
 windows_case("dynamic", lambda: nn.Conv2d(64, 64, 3, padding=1), (2, 8, 12, 64), (1, 16, 8, 64), (3, 8, 20, 64),
              dims={"x": {0: Dim("batch", min=1, max=4), 1: 4 * Dim("rows", min=1, max=8), 2: 4 * Dim("columns", min=1, max=8)}})
+
+
+# Windows, edges and parts of images with their channels last, of which a thread takes several.
+def pools(name, t):
+    def f(x):
+        y = x.movedim(-1, 1)
+        ys = (F.max_pool2d(y, 3, 2, 1), F.avg_pool2d(y, 3, 2, 1, count_include_pad=False), F.pad(y, (1, 2, 0, 1), value=2.0), F.relu(y).amax((2, 3), True), torch.cat((y[:, :, 1:], y * 2), 2))
+        return (*(z.movedim(1, -1) for z in ys), y.mean((2, 3)) + y[:, :, 0, 0])
+
+    case_of(f"pools_last_{name}", f, lambda: (R(2, 9, 11, 24).to(t),))
+    case_of(f"pools_last_dynamic_{name}", f, *[lambda n=n: (R(n, 9, 11, 24).to(t),) for n in (2, 1, 3)], dims=({0: Dim("batch", min=1)},))
+
+
+each(TYPES, pools)
 
 
 # Few channels, whose windows' columns become channels.

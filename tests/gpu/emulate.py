@@ -22,17 +22,19 @@ KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds
 
 
 # One of each kernel kind and way to compute it.
-FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64",
+FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "product_vector_f16",
+       "product_vector_one_f32", "rows_wide_f16", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64",
        "conv_transposed_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
-        "sort_dynamic", "topk_f16", "topk_indices", "topk_short", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update",
-        "recurrence_lstm_projected", "recurrence_gru", "scan_indices", "product_odd_f32", "product_none_dynamic", "attention_far_huge_f32",
-        "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic"]
+       "sort_dynamic", "topk_f16", "topk_indices", "topk_short", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update",
+       "recurrence_lstm_projected", "recurrence_gru", "scan_indices", "product_odd_f32", "product_none_dynamic", "attention_far_huge_f32",
+       "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic"]
 
 
 # Those whose kernels use Hopper's own instructions, built for it.
 HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causal_long_bf16", "attention_float_f16", "attention_keys_bool_f16", "attention_keys_float_bf16",
-          "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "attention_far_huge_bf16", "conv_windows_plain_bf16", "conv_windows_steps_f16",
-          "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16", "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain"]
+          "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "attention_far_huge_bf16",
+          "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
+          "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_narrow_bf16", "product_vector_bf16"]
 
 
 def emulated(text):

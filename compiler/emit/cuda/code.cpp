@@ -55,7 +55,7 @@ std::string constant_text(const Inst& i) {
 }  // namespace
 
 std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of) {
-  return c_text(e, syms, {"floordiv", "floormod", "imin", "imax"}, name_of);
+  return c_text(e, syms, {"floordiv", "floormod", "imin", "imax", "LL", "narrow_div", "narrow_mod"}, name_of);
 }
 
 Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols) : kernel_(kernel) {

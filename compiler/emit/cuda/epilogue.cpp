@@ -94,7 +94,7 @@ class Emitter {
  private:
   bool wide(InstId id) const {
     const Inst& i = e_.insts[id];
-    if (i.kind != InstKind::load && i.kind != InstKind::store) return false;
+    if ((i.kind != InstKind::load && i.kind != InstKind::store) || i.mask != kNone<InstId>) return false;
     return loop::takes_argument(e_.params[i.param].role) && is_wide(e_, id, e_.inner.at(0).sym, kRun);
   }
   /// A load that is one for all neighbours of a row and depends on nothing that the epilogue computes.

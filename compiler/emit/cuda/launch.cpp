@@ -1,5 +1,7 @@
 #include "emit/cuda/launch.h"
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 namespace aotc::emit::cuda {
@@ -33,15 +35,40 @@ void add_symbols(const LoopKernel& k, std::set<SymId>& out) {
 
 }  // namespace
 
-bool is_wide(const LoopKernel& k, loop::InstId id, SymId last, int lanes) {
+const loop::LoopVar* lane_var(const LoopKernel& k, Mapping m) {
+  const std::vector<loop::LoopVar>& vars = m == Mapping::serial || k.inner.empty() ? k.outer : k.inner;
+  return vars.empty() ? nullptr : &vars.back();
+}
+
+bool same_in_lanes(const LoopKernel& k, loop::InstId id, SymId lane) {
+  IdVec<loop::InstId, char> known;  // 0: not asked yet, 1: the same, 2: not
+  known.raw().resize(k.insts.size());
+  const std::function<bool(loop::InstId)> same = [&](loop::InstId at) -> bool {
+    if (known[at]) return known[at] == 1;
+    known[at] = 2;
+    const loop::Inst& i = k.insts[at];
+    static constexpr InstKind kKinds[] = {InstKind::constant, InstKind::index, InstKind::op, InstKind::load};
+    if (std::find(std::begin(kKinds), std::end(kKinds), i.kind) == std::end(kKinds) || i.bind != kNone<SymId>) return false;
+    if (i.kind == InstKind::load && !loop::takes_argument(k.params[i.param].role)) return false;
+    for (SymId s : k.syms.simplify(i.index).symbols())
+      if (s == lane || k.syms[s].kind == SymKind::value) return false;
+    if (!std::all_of(i.args.begin(), i.args.end(), same) || (i.mask != kNone<loop::InstId> && !same(i.mask))) return false;
+    known[at] = 1;
+    return true;
+  };
+  return same(id);
+}
+
+bool is_wide(const LoopKernel& k, loop::InstId id, SymId lane, int lanes) {
   const loop::Inst& i = k.insts[id];
-  if ((i.kind != InstKind::load && i.kind != InstKind::store) || i.mask != kNone<loop::InstId>) return false;
+  if (i.kind != InstKind::load && i.kind != InstKind::store) return false;
+  if (i.mask != kNone<loop::InstId> && (i.kind == InstKind::store || !same_in_lanes(k, i.mask, lane))) return false;
   if (k.params[i.param].role == ParamRole::local) return true;
   const Expr index = k.syms.simplify(i.index);
   for (SymId s : index.symbols())
     if (k.syms[s].kind == SymKind::value) return false;
-  const auto step = index.linear_coefficient(last);
-  return step && step->is(1) && k.syms.proves_divisible(index.substitute({{last, Expr(0)}}), lanes);
+  const auto step = index.linear_coefficient(lane);
+  return step && step->is(1) && k.syms.proves_divisible(index.substitute({{lane, Expr(0)}}), lanes);
 }
 
 std::vector<SymId> size_symbols(const LoopKernel& k) {

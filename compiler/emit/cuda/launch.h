@@ -12,14 +12,15 @@ namespace aotc::emit::cuda {
 enum class Mapping : uint8_t {
   flat,    ///< a thread a point of outer x inner: no reduction, no scan, no local
   row,     ///< a block an outer point; the threads share the inner points, also those of a scan
-  serial,  ///< a thread an outer point; the inner points in order (scans; reductions whose loads run along the outer loop)
+  serial,  ///< a thread an outer point, or several neighbours; the inner points in order (scans; reductions whose loads run along the
+           ///< outer loop)
 };
 std::string_view mapping_name(Mapping m);
 
 struct LoopLaunch {
   Mapping mapping = Mapping::flat;
   int threads = 256;               ///< of a block
-  int lanes = 1;                   ///< consecutive points of the last loop variable that a thread takes at once, when pointers are aligned
+  int lanes = 1;                   ///< consecutive points of lane_var() that a thread takes at once, when pointers are aligned
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
@@ -29,8 +30,13 @@ struct LoopLaunch {
   Expr row_bytes = 0;
 };
 
-/// A load or store that moves `lanes` consecutive elements at once: neighbours along `last`, at a multiple of lanes.
-bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId last, int lanes);
+/// The loop variable whose neighbours a thread may take at once; null: there is none.
+const loop::LoopVar* lane_var(const loop::LoopKernel& k, Mapping m);
+/// An instruction whose result is the same whatever `lane` is, and which may be computed before all those that are not.
+bool same_in_lanes(const loop::LoopKernel& k, loop::InstId id, SymId lane);
+/// A load or store that moves `lanes` consecutive elements at once: neighbours along `lane`, at a multiple of lanes. A load may have a mask
+/// that is the same for them.
+bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId lane, int lanes);
 
 /// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.
@@ -50,6 +56,12 @@ struct MatmulTile {
 struct SimtTile {
   int block_m = 64, block_n = 64, block_k = 16, thread_m = 4, thread_n = 4;
   int threads() const { return block_m / thread_m * (block_n / thread_n); }
+};
+
+/// Tile of a product of few rows (kernels/cuda/vector.cuh): a warp a column.
+struct VectorTile {
+  int warps = 4, rows = 1, deep = 8;
+  int threads() const { return warps * 32; }
 };
 
 inline constexpr int kPlainAttentionThreads = 128, kPlainAttentionRows = 16, kPlainAttentionColumns = 128;  ///< AttnPlain of attention.cuh

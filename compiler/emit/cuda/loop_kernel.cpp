@@ -1,5 +1,6 @@
 #include "emit/cuda/loop_kernel.h"
 
+#include <algorithm>
 #include <set>
 
 #include "emit/cuda/code.h"
@@ -74,24 +75,26 @@ class Emitter {
     const std::string pad(static_cast<size_t>(indent), ' ');
     std::string out;
     if (vars.empty()) return out;
-    if (vars.size() > 1) out += fmt::format("{}i64 rest_{} = {};\n", pad, linear, linear);
+    const bool narrow = k_.syms.interval(product_of(vars)).max <= UINT32_MAX;
+    if (vars.size() > 1) out += fmt::format("{}{} rest_{} = {};\n", pad, narrow ? "u32" : "i64", linear, linear);
     for (size_t v = vars.size(); v-- > 0;) {
       const std::string name = names_.symbol(vars[v].sym);
       if (v == 0) {
         out += fmt::format("{}const i64 {} = {};\n", pad, name, vars.size() > 1 ? "rest_" + linear : linear);
       } else {
-        const std::string extent = names_.expr(vars[v].extent);
+        const std::string extent = narrow ? fmt::format("u32({})", names_.expr(vars[v].extent)) : names_.expr(vars[v].extent);
         out += fmt::format("{0}const i64 {1} = rest_{2} % ({3}); rest_{2} /= ({3});\n", pad, name, linear, extent);
       }
     }
     return out;
   }
 
-  std::string points(const std::vector<LoopVar>& vars) {
+  static Expr product_of(const std::vector<LoopVar>& vars) {
     Expr n = 1;
     for (const LoopVar& v : vars) n *= v.extent;
-    return names_.expr(n);
+    return n;
   }
+  std::string points(const std::vector<LoopVar>& vars) { return names_.expr(product_of(vars)); }
 
   AccessRules rules(const std::string& store_guard) {
     AccessRules r;
@@ -101,9 +104,12 @@ class Emitter {
     };
     r.reduce = [this](InstId id) { return accumulate(id); };
     r.op = [this, store_guard](InstId id) -> std::string {
+      const Inst& i = k_.insts[id];
+      if (i.kind == InstKind::op && i.op == Op::exp && i.dtype == DType::f32 && becomes_half(id))
+        return fmt::format("exp_to_round({})", names_.inst(i.args[0]));
       const InstId divisor = store_guard.empty() ? row_divisor(id) : kNone<InstId>;
       if (divisor == kNone<InstId>) return {};
-      return fmt::format("op_div_by({}, {}, by_{})", names_.inst(k_.insts[id].args[0]), names_.inst(divisor), names_.inst(divisor));
+      return fmt::format("op_div_by({}, by_{})", names_.inst(k_.insts[id].args[0]), names_.inst(divisor));
     };
     r.store_guard = store_guard;
     return r;
@@ -134,6 +140,40 @@ class Emitter {
     return combined_type(k_, i) == i.dtype ? value : fmt::format("op_cast<{}>({})", c_type(i.dtype), value);
   }
 
+  /// Whether nothing sees a value that is not negative but products and quotients of it, and its sums, that are rounded to 16 bits.
+  bool becomes_half(InstId id) const {
+    bool used = false, fits = true;
+    for (size_t b = 0; b < k_.blocks.size(); ++b)
+      for (InstId user : k_.blocks[b].insts) {
+        const Inst& u = k_.insts[user];
+        if (u.mask == id) return false;
+        if (std::find(u.args.begin(), u.args.end(), id) == u.args.end()) continue;
+        used = true;
+        const bool scales = u.kind == InstKind::op && (u.op == Op::mul || u.op == Op::div) && u.args[0] != u.args[1];
+        const bool sums = u.kind == InstKind::reduce && u.reduce_kind == ReduceKind::sum && k_.insts[id].op == Op::exp;
+        if (u.kind == InstKind::op && u.op == Op::cast && is_half(u.dtype)) continue;
+        if (u.kind == InstKind::store && k_.params[u.param].role == ParamRole::local)
+          fits = fits && loads_become_half(u.param, b);
+        else
+          fits = fits && (scales || sums) && u.dtype == DType::f32 && becomes_half(user);
+      }
+    return used && fits;
+  }
+  /// The same of what is loaded of a row's scratch after block `b` has stored it, until another block does.
+  bool loads_become_half(ParamId p, size_t b) const {
+    for (size_t later = b + 1; later < k_.blocks.size(); ++later) {
+      bool stores = false;
+      for (InstId id : k_.blocks[later].insts) {
+        const Inst& i = k_.insts[id];
+        if (i.param != p) continue;
+        if (i.kind == InstKind::load && !stores && !becomes_half(id)) return false;
+        stores |= i.kind == InstKind::store;
+      }
+      if (stores) return true;
+    }
+    return true;
+  }
+
   /// The division's divisor when that is one for the whole row; f32 only.
   InstId row_divisor(InstId id) const {
     const Inst& i = k_.insts[id];
@@ -149,7 +189,8 @@ class Emitter {
     std::string out;
     for (InstId id : b.insts)
       if (const InstId d = row_divisor(id); d != kNone<InstId> && had.insert(d).second)
-        out += fmt::format("{0}const float by_{1} = reciprocal_of({1});\n", std::string(static_cast<size_t>(indent), ' '), names_.inst(d));
+        out += fmt::format("{0}const Reciprocal by_{1} = reciprocal_of({1});\n", std::string(static_cast<size_t>(indent), ' '),
+                           names_.inst(d));
     return out;
   }
 
@@ -182,8 +223,9 @@ class Emitter {
   }
 
   // ---- several points at once ----------------------------------------------------------------------------------------------------------
-  SymId last() const { return (k_.inner.empty() ? k_.outer : k_.inner).back().sym; }
-  bool wide(InstId id) const { return is_wide(k_, id, last(), launch_.lanes); }
+  SymId last() const { return lane_var(k_, launch_.mapping)->sym; }
+  bool wide(InstId id) const { return launch_.lanes > 1 && is_wide(k_, id, last(), launch_.lanes); }
+  bool alike_in_lanes(InstId id) const { return same_in_lanes(k_, id, last()); }
   bool in_registers(const Inst& i) const { return launch_.steps && k_.params[i.param].role == ParamRole::local; }
 
   /// "p0, p1 and so on are aligned": the parameters with wide accesses.
@@ -204,7 +246,8 @@ class Emitter {
     for (const loop::Block& b : k_.blocks)
       for (InstId other : b.insts) {
         const Inst& o = k_.insts[other];
-        if (b.over_inner && o.kind == InstKind::load && o.param == i.param && o.index == i.index && o.dtype == i.dtype && wide(other))
+        if (b.over_inner && o.kind == InstKind::load && o.param == i.param && o.index == i.index && o.dtype == i.dtype &&
+            o.mask == kNone<InstId> && wide(other))
           return other;
       }
     return id;
@@ -213,16 +256,22 @@ class Emitter {
   /// The code of `insts` for `lanes` points from the current values of the loop variables on, the linear one being `linear`.
   std::string group(const std::vector<InstId>& insts, const std::string& linear, int indent) {
     const std::string pad(static_cast<size_t>(indent), ' '), var = names_.symbol(last());
-    std::string before, after;
+    std::string before, after, alike;
+    std::vector<InstId> in_each;  // what is not the same for all of them
     for (InstId id : insts) {
       const Inst& i = k_.insts[id];
+      if (alike_in_lanes(id))
+        alike += code_of({id}, names_, rules(""), indent);
+      else
+        in_each.push_back(id);
       if ((i.kind != InstKind::load && i.kind != InstKind::store) || !wide(id) || in_registers(i)) continue;
       const bool local = k_.params[i.param].role == ParamRole::local;
       const std::string at = names_.param(i.param) + " + " + (local ? linear : names_.expr(i.index));
       const std::string type = fmt::format("Wide<{}, {}>", c_type(i.dtype), launch_.lanes);
       if (i.kind == InstKind::load) {
         const InstId first = kept(id);
-        const std::string load = fmt::format("load_wide<{}, {}>({})", c_type(i.dtype), launch_.lanes, at);
+        std::string load = fmt::format("load_wide<{}, {}>({})", c_type(i.dtype), launch_.lanes, at);
+        if (i.mask != kNone<InstId>) load = fmt::format("{} ? {} : {}{{}}", names_.inst(i.mask), load, type);
         if (launch_.steps && !local && k_.params[i.param].role == ParamRole::input) {
           if (first == id) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
         } else {
@@ -230,7 +279,8 @@ class Emitter {
         }
       } else {
         before += fmt::format("{}{} w{};\n", pad, type, idx(id));
-        after += fmt::format("{}store_wide<{}>({}, w{});\n", pad, launch_.streams && !local, at, idx(id));
+        const std::string store = local ? "keep_wide" : fmt::format("store_wide<{}>", launch_.streams);
+        after += fmt::format("{}{}({}, w{});\n", pad, store, at, idx(id));
       }
     }
     AccessRules r = rules("");
@@ -241,18 +291,94 @@ class Emitter {
       const bool held = launch_.steps && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input;
       return fmt::format("w{}{}.v[e]", idx(kept(id)), held ? "[step]" : "");
     };
-    std::string out = before;
-    out += fmt::format("{0}const i64 first_{1} = {1}, first_{2} = {2};\n", pad, var, linear);
+    if (in_each.empty()) return alike;
+    std::string out = alike + pad + "{\n" + before;
+    const bool all = k_.syms.simplify(lane_var(k_, launch_.mapping)->extent).is(launch_.lanes);  // then places in them are constants
+    out += fmt::format("{0}const i64 first_{1} = {1};\n", pad, linear);
+    if (var != linear) out += fmt::format("{}const i64 first_{} = {};\n", pad, var, all ? "0" : var);
     out += fmt::format("{}#pragma unroll\n{}for (int e = 0; e < {}; ++e) {{\n", pad, pad, launch_.lanes);
     if (var != linear) out += fmt::format("{0}  const i64 {1} = first_{1} + e;\n", pad, var);
     out += fmt::format("{0}  const i64 {1} = first_{1} + e;\n", pad, linear);
-    return out + code_of(insts, names_, r, indent + 2) + pad + "}\n" + after;
+    return out + taken_up(insts, indent + 2) + code_of(in_each, names_, r, indent + 2) + handed_on(insts, indent + 2) + pad + "}\n" +
+           after + pad + "}\n";
+  }
+
+  // ---- serial: several rows of a thread; what one block hands to another is kept for each of them ---------------------------------------
+  /// Instructions of other blocks that these use, in order; not those that are alike for all rows.
+  std::set<InstId> taken(const std::vector<InstId>& insts) const {
+    std::set<InstId> out;
+    for (InstId id : insts) {
+      const Inst& i = k_.insts[id];
+      out.insert(i.args.begin(), i.args.end());
+      if (i.mask != kNone<InstId>) out.insert(i.mask);
+      for (SymId s : k_.syms.simplify(i.index).symbols())
+        for (uint32_t n = 0; n < k_.insts.size(); ++n)
+          if (k_.insts[static_cast<InstId>(n)].bind == s) out.insert(static_cast<InstId>(n));
+    }
+    for (InstId id : insts) out.erase(id);
+    std::erase_if(out, [&](InstId id) { return alike_in_lanes(id); });
+    return out;
+  }
+  std::set<InstId> handed() const {
+    std::set<InstId> out;
+    for (const loop::Block& b : k_.blocks) out.merge(taken(b.insts));
+    return out;
+  }
+  std::string taken_up(const std::vector<InstId>& insts, int indent) {
+    if (launch_.mapping != Mapping::serial) return {};
+    const std::string pad(static_cast<size_t>(indent), ' ');
+    std::string out;
+    for (InstId id : insts)
+      if (k_.insts[id].kind == InstKind::reduce)
+        out += fmt::format("{0}{1}::V& r{2} = r{2}_of[e];\n", pad, reducer(k_, k_.insts[id]), idx(id));
+    for (InstId id : taken(insts)) out += fmt::format("{0}const {1} {2} = {2}_of[e];\n", pad, c_type(k_.insts[id].dtype), names_.inst(id));
+    return out;
+  }
+  std::string handed_on(const std::vector<InstId>& insts, int indent) const {
+    if (launch_.mapping != Mapping::serial) return {};
+    const std::set<InstId> all = handed();
+    std::string out;
+    for (InstId id : insts)
+      if (all.count(id) && k_.insts[id].kind != InstKind::reduce)
+        out += fmt::format("{0}{1}_of[e] = {1};\n", std::string(static_cast<size_t>(indent), ' '), names_.inst(id));
+    return out;
+  }
+  std::string for_lanes(const std::string& text) const {
+    return fmt::format("#pragma unroll\n    for (int e = 0; e < {}; ++e) {}\n", launch_.lanes, text);
+  }
+  std::string serial_lanes() {
+    std::string out = fmt::format(
+        "  if ({0}) {{\n  for (i64 outer = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * {1}; outer < outer_points; outer += "
+        "i64(gridDim.x) * blockDim.x * {1}) {{\n",
+        aligned(), launch_.lanes);
+    out += decode(k_.outer, "outer", 4);
+    for (InstId id : handed()) out += fmt::format("    {} {}_of[{}];\n", c_type(k_.insts[id].dtype), names_.inst(id), launch_.lanes);
+    for (const loop::Block& b : k_.blocks) {
+      if (!b.over_inner) {
+        out += group(b.insts, "outer", 4);
+        continue;
+      }
+      const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
+      for (InstId id : reduces) {
+        const std::string red = reducer(k_, k_.insts[id]);
+        out += fmt::format("    {}::V r{}_of[{}];\n", red, idx(id), launch_.lanes);
+        out += for_lanes(fmt::format("r{}_of[e] = {}::init();", idx(id), red));
+      }
+      out += "    for (i64 inner = 0; inner < inner_points; ++inner) {\n" + decode(k_.inner, "inner", 6);
+      out += group(b.insts, "outer", 6) + "    }\n";
+      for (InstId id : reduces)
+        if (handed().count(id))
+          out += for_lanes(fmt::format("{}_of[e] = {};", names_.inst(id), result(id, fmt::format("r{}_of[e]", idx(id)))));
+    }
+    return out + "  }\n  return;\n  }\n";
   }
 
   std::string flat() {
     std::string out = "  const i64 inner_points = " + points(k_.inner) + ";\n";
     out += fmt::format("  const i64 total = ({}) * inner_points;\n", points(k_.outer));
-    std::string vars = "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
+    const bool narrow = k_.syms.interval(product_of(k_.outer) * product_of(k_.inner)).max <= UINT32_MAX;
+    std::string vars = narrow ? "    const i64 outer = narrow_div(point, inner_points), inner = narrow_mod(point, inner_points);\n"
+                              : "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
     vars = k_.inner.empty() ? decode(k_.outer, "point", 4) : vars + decode(k_.outer, "outer", 4) + decode(k_.inner, "inner", 4);
     const std::string from = "  for (i64 point = (blockIdx.x * i64(blockDim.x) + threadIdx.x)", step = "i64(gridDim.x) * blockDim.x";
     if (launch_.lanes > 1) {
@@ -345,6 +471,7 @@ class Emitter {
 
   std::string serial() {
     std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+    if (launch_.lanes > 1) out += serial_lanes();
     out += "  for (i64 outer = blockIdx.x * i64(blockDim.x) + threadIdx.x; outer < outer_points; outer += i64(gridDim.x) * blockDim.x) {\n";
     out += decode(k_.outer, "outer", 4);
     for (const loop::Block& b : k_.blocks) {

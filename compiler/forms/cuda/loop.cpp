@@ -28,7 +28,7 @@ struct Shape {
   int global = 0;  ///< rows keep their values in the run's scratch, for want of shared memory
   static std::span<const Member<Shape>> members() {
     static constexpr Member<Shape> kRows[] = {
-        {{"threads", 32, 1024, 32}, &Shape::threads}, {{"lanes", 1, 16}, &Shape::lanes},    {{"steps", 0, 64}, &Shape::steps},
+        {{"threads", 32, 1024, 32}, &Shape::threads}, {{"lanes", 1, 32}, &Shape::lanes},    {{"steps", 0, 64}, &Shape::steps},
         {{"resident", 1, 64}, &Shape::resident},      {{"streams", 0, 1}, &Shape::streams}, {{"global", 0, 1}, &Shape::global},
     };
     return kRows;
@@ -62,23 +62,43 @@ Traits traits_of(const LoopKernel& k) {
   return t;
 }
 
-/// The most lanes that some access takes as a wide one, and all that could be wide fit kWideBytes.
-int lanes_of(const LoopKernel& k) {
-  if (k.inner.empty() && k.outer.empty()) return 1;
-  const loop::LoopVar& last = k.inner.empty() ? k.outer.back() : k.inner.back();
+/// The most lanes that some access takes as a wide one, and all of tensors that could be wide fit kWideBytes.
+int lanes_of(const LoopKernel& k, Mapping mapping) {
+  const loop::LoopVar* along = emit::cuda::lane_var(k, mapping);
+  if (!along) return 1;
   for (int lanes : {8, 4, 2}) {
-    if (!k.syms.proves_divisible(last.extent, lanes)) continue;
+    if (!k.syms.proves_divisible(along->extent, lanes)) continue;
     int64_t bytes = 0;
-    bool global = false;
     for (uint32_t n = 0; n < k.insts.size(); ++n) {
       const loop::InstId id = static_cast<loop::InstId>(n);
-      if (!is_wide(k, id, last.sym, lanes)) continue;
+      if (!is_wide(k, id, along->sym, lanes)) continue;
+      if (k.params[k.insts[id].param].role == ParamRole::local) continue;
       bytes = std::max<int64_t>(bytes, dtype_bytes(k.insts[id].dtype));
-      global |= k.params[k.insts[id].param].role != ParamRole::local;
     }
-    if (global && bytes * lanes <= kWideBytes) return lanes;
+    if (bytes > 0 && bytes * lanes <= kWideBytes) return lanes;
   }
   return 1;
+}
+
+/// The extent of the lane variable when a thread had better take all of it at once, or 0: it is short, its elements are written 16 bytes at
+/// a time, and places elsewhere are quotients of it, which then are constants.
+int whole_lanes(const LoopKernel& k, Mapping mapping) {
+  constexpr int64_t kMostLanes = 32;
+  const loop::LoopVar* along = emit::cuda::lane_var(k, mapping);
+  const auto extent = along ? along->extent.as_const() : std::nullopt;
+  if (!extent || *extent < 2 || *extent > kMostLanes) return 0;
+  bool divides = false;
+  for (uint32_t n = 0; n < k.insts.size(); ++n) {
+    const loop::InstId id = static_cast<loop::InstId>(n);
+    const loop::Inst& i = k.insts[id];
+    const Expr index = k.syms.simplify(i.index);
+    if (!index.symbols().count(along->sym)) continue;
+    divides |= !index.linear_coefficient(along->sym);
+    if (i.kind == InstKind::store &&
+        (!is_wide(k, id, along->sym, static_cast<int>(*extent)) || *extent * dtype_bytes(i.dtype) % kWideBytes != 0))
+      return 0;
+  }
+  return divides ? static_cast<int>(*extent) : 0;
 }
 
 bool streams_of(const LoopKernel& k, const SymTable& syms) {
@@ -196,8 +216,10 @@ class Flat final : public LoopForm {
   }
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     Shape first;
-    first.threads = 256, first.lanes = lanes_of(k), first.streams = streams_of(k, s.syms);
-    std::vector<Shape> all = {first};
+    first.threads = 256, first.lanes = lanes_of(k, Mapping::flat), first.streams = streams_of(k, s.syms);
+    std::vector<Shape> all;
+    if (const int whole = whole_lanes(k, Mapping::flat); whole > first.lanes) all.push_back({128, whole, 0, 1, first.streams});
+    all.push_back(first);
     for (int threads : {128, 512}) all.push_back({threads, first.lanes, 0, 1, first.streams});
     if (first.lanes > 1) all.push_back({256, first.lanes / 2, 0, 1, first.streams});
     all.push_back({256, first.lanes, 0, 1, !first.streams});
@@ -217,7 +239,7 @@ class Row final : public LoopForm {
  protected:
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     const Traits t = traits_of(k);
-    const int lanes = k.inner.empty() || t.scans ? 1 : lanes_of(k);
+    const int lanes = k.inner.empty() || t.scans ? 1 : lanes_of(k, Mapping::row);
     const bool streams = streams_of(k, s.syms);
     std::vector<Shape> all;
     auto add = [&](int threads) {
@@ -227,7 +249,8 @@ class Row final : public LoopForm {
       if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads);
       all.push_back(x);
     };
-    const int first = row_threads(s.syms.hint(k.inner_points()), lanes);
+    int first = row_threads(s.syms.hint(k.inner_points()), lanes);
+    while (first < 512 && !steps_of(k, first, lanes) && steps_of(k, 512, lanes)) first *= 2;  // a row fits the registers of more threads
     add(first);
     for (int threads : {64, 128, 256, 512})
       if (threads != first) add(threads);
@@ -259,7 +282,7 @@ class Row final : public LoopForm {
   }
 };
 
-/// A thread a row.
+/// A thread a row, or several neighbours.
 class Serial final : public LoopForm {
  public:
   Serial() : LoopForm(Mapping::serial) {}
@@ -273,21 +296,26 @@ class Serial final : public LoopForm {
     return Fit::yes();
   }
   /// Rows that a block could share are read across by threads of their own; few rows keep few threads busy.
-  double slowness(const LoopKernel& k, const Shape&, const Site& s) const override {
+  double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    return (k.lanes == loop::LaneAxis::outer ? 1 : 16) * std::max(1.0, s.machine.cores * 256 / rows);
+    const double narrow = shape.lanes == 1 && lanes_of(k, Mapping::serial) > 1 ? kNarrow : 1;
+    return (k.lanes == loop::LaneAxis::outer ? 1 : 16) * narrow * std::max(1.0, s.machine.cores * 256 / (rows / shape.lanes));
   }
   double waits_ns(const LoopKernel& k, const Shape&, const Site& s) const override {
     return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * 10;
   }
-  std::vector<Shape> shapes(const LoopKernel&, const Site&) const override {
+  std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     std::vector<Shape> all;
-    for (int threads : {128, 64, 256}) all.push_back({threads, 1, 0, 1, 0});
+    for (int lanes = traits_of(k).scans ? 1 : lanes_of(k, Mapping::serial); lanes >= 1; lanes /= 2)
+      for (int threads : {128, 64, 256}) all.push_back({threads, lanes, 0, 1, lanes > 1 && streams_of(k, s.syms)});
     return all;
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {
-    return max(1, min(ceildiv(k.outer_points(), shape.threads), kMaxGrid));
+    return max(1, min(ceildiv(k.outer_points(), shape.threads * shape.lanes), kMaxGrid));
   }
+
+ private:
+  static constexpr double kNarrow = 3;  ///< of accesses of one element where more are neighbours
 };
 
 }  // namespace

@@ -57,21 +57,33 @@ AOTC_DI To op_bitcast(From v) {
 // Index arithmetic: floor division and modulo for any sign of the dividend.
 AOTC_DI i64 floordiv(i64 a, i64 b) { i64 q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 AOTC_DI i64 floormod(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0); }
+// Of what is below 2^32 and not negative.
+AOTC_DI i64 narrow_div(i64 a, i64 b) { return static_cast<u32>(a) / static_cast<u32>(b); }
+AOTC_DI i64 narrow_mod(i64 a, i64 b) { return static_cast<u32>(a) % static_cast<u32>(b); }
 AOTC_DI i64 imin(i64 a, i64 b) { return a < b ? a : b; }
 AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
 
 // ---- several elements at once ------------------------------------------------------------------------------------------------------------
-template <class T, int N> struct alignas(sizeof(T) * N) Wide { T v[N]; };
+// At a multiple of their bytes, or of 16.
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Wide { T v[N]; };
 AOTC_DI bool aligned16(const void* p) { return (reinterpret_cast<u64>(p) & 15) == 0; }
 template <class T, int N> AOTC_DI Wide<T, N> load_wide(const T* p) { return *reinterpret_cast<const Wide<T, N>*>(p); }
-// Streams: what is written is not read soon.
+// To shared memory or to the scratch of a run; to a tensor. Streams: what is written is not read soon.
+template <class T, int N> AOTC_DI void keep_wide(T* p, const Wide<T, N>& w) { *reinterpret_cast<Wide<T, N>*>(p) = w; }
 template <bool Streams, class T, int N> AOTC_DI void store_wide(T* p, const Wide<T, N>& w) {
-  if constexpr (Streams && sizeof(w) == 16) {
-    uint4 u;
-    memcpy(&u, &w, 16);
-    __stcs(reinterpret_cast<uint4*>(p), u);
+  if constexpr (sizeof(w) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < int(sizeof w) / 16; ++i) {
+      u32 words[4];
+      memcpy(words, reinterpret_cast<const char*>(&w) + i * 16, 16);
+      store_words<Streams>(reinterpret_cast<char*>(p) + i * 16, words);
+    }
+  } else if constexpr (sizeof(w) % 4 == 0) {
+    u32 words[sizeof(w) / 4];
+    memcpy(words, &w, sizeof w);
+    store_words<Streams>(p, words);
   } else {
-    *reinterpret_cast<Wide<T, N>*>(p) = w;
+    keep_wide(p, w);
   }
 }
 
@@ -119,6 +131,8 @@ AOTC_DI float erf_to_add(float x) {
   e = exp2_fast(-a * q);
   return copysignf(1.0f - e, x);
 }
+// exp where the result is rounded to 16 bits: its relative error is below 1e-5.
+AOTC_DI float exp_to_round(float x) { return exp2_fast(x * 1.44269504f); }
 AOTC_FLOAT1(sigmoid, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)))
 // Digamma: reflection for x < 0, recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.6, 6.3.7, 6.3.18).
 AOTC_DI double digamma64(double x) {
@@ -175,9 +189,13 @@ AOTC_ARITH2(sub, a - b)
 AOTC_ARITH2(mul, a * b)
 AOTC_ARITH2(div, a / b)
 #undef AOTC_ARITH2
-// Many quotients by one divisor: its reciprocal, or 0 when that would lose digits; a/b is then divided.
-AOTC_DI float reciprocal_of(float b) { return fabsf(b) > 0x1p-100f && fabsf(b) < 0x1p100f ? 1.0f / b : 0.0f; }
-AOTC_DI float op_div_by(float a, float b, float reciprocal) { return reciprocal != 0.0f ? a * reciprocal : a / b; }
+// Many quotients by one divisor: a * by * scale, where by is the reciprocal of b / scale, which loses no digits.
+struct Reciprocal { float by, scale; };
+AOTC_DI Reciprocal reciprocal_of(float b) {
+  const float scale = fabsf(b) < 0x1p-100f ? 0x1p64f : fabsf(b) > 0x1p100f ? 0x1p-64f : 1.0f;
+  return {1.0f / (b * scale), scale};
+}
+AOTC_DI float op_div_by(float a, const Reciprocal& b) { return a * b.by * b.scale; }
 AOTC_DI float c_fmod(float a, float b) { return fmodf(a, b); }
 AOTC_DI double c_fmod(double a, double b) { return fmod(a, b); }
 AOTC_DI float c_trunc(float a) { return truncf(a); }

@@ -57,6 +57,23 @@ AOTC_DI float exp2_fast(float x) {
   return r;
 }
 
+// Neighbouring words to global memory with one instruction, which the compiler can neither take apart nor merge with stores of parts on
+// another path. Streams: what is written is not read soon.
+template <bool Streams> AOTC_DI void store_words(void* to, const u32 (&w)[1]) {
+  if constexpr (Streams) asm volatile("st.global.cs.u32 [%0], %1;" ::"l"(to), "r"(w[0]) : "memory");
+  else asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(w[0]) : "memory");
+}
+template <bool Streams> AOTC_DI void store_words(void* to, const u32 (&w)[2]) {
+  if constexpr (Streams) asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(w[0]), "r"(w[1]) : "memory");
+  else asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(w[0]), "r"(w[1]) : "memory");
+}
+template <bool Streams> AOTC_DI void store_words(void* to, const u32 (&w)[4]) {
+  if constexpr (Streams)
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+  else
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+}
+
 // ---- one warp: c[16x8] += a[16xK] * b[Kx8] (PTX ISA, "Warp-level matrix instructions") -------------------------------------------------
 AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
