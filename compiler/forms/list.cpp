@@ -41,6 +41,7 @@ const Table& table_of(Arch arch) {
       &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {
+      &cuda::vector(),
       &cuda::wgmma(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products

@@ -10,6 +10,9 @@ namespace aotc::emit::cuda {
 
 std::string emit_simt_matmul(const loop::MatmulKernel& k, const SimtTile& tile, const std::string& symbol);
 
+/// Of few rows, k contiguous in both operands (kernels/cuda/vector.cuh).
+std::string emit_vector_matmul(const loop::MatmulKernel& k, const VectorTile& tile, const std::string& symbol);
+
 /// A thread an output.
 std::string emit_conv_points(const loop::ConvKernel& k, int threads, const std::string& symbol);
 /// A product for each group.

@@ -7,6 +7,7 @@ namespace aotc::forms::cuda {
 const Form& wgmma();
 const Form& mma();
 const Form& simt();
+const Form& vector();
 const Form& conv_wgmma();
 const Form& conv_mma();
 const Form& conv_simt();

@@ -1,0 +1,74 @@
+#include "emit/cuda/code.h"
+#include "emit/cuda/contraction.h"
+#include "emit/cuda/functor.h"
+#include "emit/cuda/loop_kernel.h"
+
+namespace aotc::emit::cuda {
+
+using loop::MatmulKernel;
+using loop::Operand;
+
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const MatmulKernel& k, const VectorTile& tile, const std::string& symbol)
+      : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
+
+  std::string emit() {
+    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: vector.cuh takes operands from memory only", k_.name);
+    size_t pointers = 0;
+    for (const loop::Param& p : k_.params) pointers += loop::takes_argument(p.role);
+    std::string out = "#include \"vector.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
+    for (size_t s = 0; s < k_.segments.size(); ++s)
+      out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_);
+    out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), c_type(k_.acc), tile_.rows, tile_.deep,
+                       k_.b_constant, symbol_);
+    return out + global_function(symbol_, 1, tile_.threads(), 1, body());
+  }
+
+ private:
+  std::string expr(const Expr& e) const { return size_text(e, k_.syms); }
+  std::string pointer(const Operand& o, const std::string& more) const {
+    std::string at = expr(o.base);
+    for (size_t i = 0; i < o.batch_strides.size(); ++i)
+      at += fmt::format(" + {} * ({})", i + 1 == o.batch_strides.size() ? "b1" : "b0", expr(o.batch_strides[i]));
+    return fmt::format("static_cast<const {}*>(a.ptr[{}]) + {}{}", c_type(k_.in), idx(o.param), at, more);
+  }
+
+  std::string body() const {
+    std::string out = "  next_step_may_start();\n" + size_names(symbols_, k_.syms, 2);
+    out += fmt::format("  const i64 k = {}, batch = {};\n  const int m = {};\n", expr(k_.k), expr(product(k_.batch)), expr(k_.m));
+    out += "  bool waits = true;\n  auto ready = [&] { if (waits) wait_for_step_before(); waits = false; };\n";
+    out += fmt::format("  i64 block = blockIdx.x;\n  const int warp = threadIdx.x >> 5;\n");
+    const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
+    const char* batch = k_.batch.empty() ? "" : k_.batch.size() == 1 ? "b1, " : "b0, b1, ";
+    for (size_t s = 0; s < k_.segments.size(); ++s) {
+      const loop::Segment& seg = k_.segments[s];
+      out += fmt::format("  {{\n    const i64 n_begin = {}, n = {}, blocks = (n + {}) / {};\n", expr(seg.n_begin),
+                         expr(seg.n_end - seg.n_begin), tile_.warps - 1, tile_.warps);
+      out += "    if (block < blocks) {\n      for (i64 z = blockIdx.z; z < batch; z += gridDim.z) {\n";
+      out += inner_batch.empty() ? "        const i64 b0 = 0, b1 = z;\n"
+                                 : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
+      out += fmt::format(
+          "        vector_column<{0}_tile>({1}, {2}, {3}, {4}, block * {5} + warp, n, m, k, ready, [&]({6} acc, i64 i, i64 j) {{ "
+          "{0}_epilogue{7}{{a}}(acc, {8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
+          symbol_, pointer(k_.a, ""), expr(k_.a.row_stride), pointer(k_.b, fmt::format(" + n_begin * ({})", expr(k_.b.col_stride))),
+          expr(k_.b.col_stride), tile_.warps, c_type(k_.acc), s, batch);
+    }
+    return out;
+  }
+
+  const MatmulKernel& k_;
+  const VectorTile& tile_;
+  const std::string& symbol_;
+  std::vector<SymId> symbols_;
+};
+
+}  // namespace
+
+std::string emit_vector_matmul(const MatmulKernel& k, const VectorTile& tile, const std::string& symbol) {
+  return Emitter(k, tile, symbol).emit();
+}
+
+}  // namespace aotc::emit::cuda
