@@ -30,6 +30,12 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
     if (io.dtype == DType::f32)
       for (int64_t i = 0; i < t.elems(); ++i)
         reinterpret_cast<float*>(t.bytes.data())[i] = static_cast<float>((i * 2654435761u) % 2048) / 1024.0f - 1.0f;
+    if (io.dtype == DType::f16 || io.dtype == DType::bf16)  // of magnitudes from 0.5 to 2, of either sign
+      for (int64_t i = 0; i < t.elems(); ++i) {
+        const uint32_t bits = static_cast<uint32_t>(i) * 2654435761u >> 16,
+                       half = io.dtype == DType::f16 ? 0x3800u + bits % 2048 : 0x3f00u + bits % 256;
+        reinterpret_cast<uint16_t*>(t.bytes.data())[i] = static_cast<uint16_t>(half | (bits & 0x8000));
+      }
     inputs.push_back(std::move(t));
   }
   return inputs;

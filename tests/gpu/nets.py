@@ -87,3 +87,43 @@ class ViT(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(self.norm(x)[:, 0])
+
+
+class DecoderLayer(nn.Module):
+    """Of a Llama-like decoder: grouped heads, rotated positions, a gated MLP, keys and values behind those of the cache."""
+
+    def __init__(self, d, heads, kv_heads, hidden):
+        super().__init__()
+        self.heads, self.kv_heads, self.of_head = heads, kv_heads, d // heads
+        self.norm1, self.norm2 = nn.RMSNorm(d), nn.RMSNorm(d)
+        self.q, self.k, self.v, self.o = (nn.Linear(d, n, bias=False) for n in (d, self.of_head * kv_heads, self.of_head * kv_heads, d))
+        self.gate, self.up, self.down = nn.Linear(d, hidden, bias=False), nn.Linear(d, hidden, bias=False), nn.Linear(hidden, d, bias=False)
+
+    def forward(self, x, keys, values, cos, sin):
+        def rotated(t):
+            a, b = t.chunk(2, -1)
+            return t * cos + torch.cat((-b, a), -1) * sin
+
+        y = self.norm1(x)
+        q, k, v = (f(y).unflatten(-1, (-1, self.of_head)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        keys, values = torch.cat((keys, rotated(k)), 2), torch.cat((values, v), 2)
+        y = F.scaled_dot_product_attention(rotated(q), keys, values, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y)), keys, values
+
+
+class Llama(nn.Module):
+    """One step of a Llama-like decoder, its cache given and returned."""
+
+    def __init__(self, d=2048, heads=32, kv_heads=8, hidden=8192, layers=4, vocabulary=32000):
+        super().__init__()
+        self.words, self.norm, self.head = nn.Embedding(vocabulary, d), nn.RMSNorm(d), nn.Linear(d, vocabulary, bias=False)
+        self.layers = nn.ModuleList(DecoderLayer(d, heads, kv_heads, hidden) for _ in range(layers))
+
+    def forward(self, ids, keys, values, cos, sin):
+        x, all_keys, all_values = self.words(ids), [], []
+        for i, layer in enumerate(self.layers):
+            x, k, v = layer(x, keys[i], values[i], cos, sin)
+            all_keys.append(k), all_values.append(v)
+        return self.head(self.norm(x)), torch.stack(all_keys), torch.stack(all_values)

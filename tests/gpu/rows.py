@@ -108,6 +108,13 @@ ROWS = {
     "vit_f16_b8": lambda: (nets.ViT().half(), [(R(8, 3, 224, 224).half(),)], None),
     "resnet50_f16_b1": lambda: (nets.ResNet50().half(), [(R(1, 3, 224, 224).half(),)], None),
     "resnet50_f16_b32": lambda: (nets.ResNet50().half(), [(R(32, 3, 224, 224).half(),)], None),
+    "llama_f16_kv512": lambda: (
+        nets.Llama().half(),
+        [(torch.randint(0, 32000, (1, 1)), *(R(4, 1, 8, 511, 64).half() for _ in range(2)), *(R(1, 1, 1, 64).half() for _ in range(2)))],
+        None,
+    ),
+    "relu_f32_64m": lambda: (cases.Fn(lambda x: x.relu() + x.relu() * 2), [(R(64 << 20),)], None),
+    "softmax_norm_f16_16384": lambda: (cases.Fn(lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (4096,))), [(R(16384, 4096).half(),)], None),
     "softmax_norm_f16": lambda: (cases.Fn(lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (4096,))), [(R(4096, 4096).half(),)], None),
 }
 
