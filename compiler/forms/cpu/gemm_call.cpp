@@ -144,7 +144,7 @@ void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel&
   for (const loop::Attached& a : loop::attached(kernel)) {
     const std::string function = emit::cpu::attached_function(k.name, a, isa);
     if (a.suffix == "pro_a") c.prologue("a_prologue", function);
-    if (a.suffix == "pro_b") c.prologue("b_prologue", function);
+    if (a.suffix == "pro_b" && !k.b_quantised) c.prologue("b_prologue", function);  // few bits are read as they are
     if (a.suffix.rfind("epi", 0) != 0) continue;
     c.declarations_ += declare_epilogue(function);
     list += (list.empty() ? "" : ", ") + function;
