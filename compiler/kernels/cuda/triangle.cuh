@@ -13,7 +13,7 @@ template <class T> AOTC_DI double warp_dot(const T* x, i64 x_step, const T* y, i
 
 // Warps of a block (one, or all of its Threads) have a matrix: column by column, a warp a row. All know the pivot, so that a column needs one
 // barrier.
-template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* out, i32* info, i64 count, i64 n) {
+template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* out, int* info, i64 count, i64 n) {
   constexpr int groups = Threads / 32 / Warps;
   const int lane = threadIdx.x & 31, group = threadIdx.x / (32 * Warps), warp = threadIdx.x / 32 % Warps;
   const auto barrier = [] {
@@ -37,7 +37,7 @@ template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* 
       if (warp == 0 && lane == 0) l[j * n + j] = T(root);
       barrier();
     }
-    if (warp == 0 && lane == 0) info[matrix] = static_cast<i32>(failed);
+    if (warp == 0 && lane == 0) info[matrix] = static_cast<int>(failed);
   }
 }
 

@@ -257,6 +257,12 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
   r.attrs[Attr::cell] = std::string("lstm");
   CHECK(checked(r).choice.values.at(1) > 1);
   CHECK(checked(r, machine_of(std::string("sm_80"))).choice.values.at(1) == 1);
+  for (DType t : {DType::f32, DType::f64}) {
+    CHECK(field(library("cholesky", t, 3, {50000, 6, 6}), "warps") == 1);
+    CHECK(field(library("cholesky", t, 3, {1, 500, 500}), "warps") == 8);
+    checked(library("cholesky", t, 3, {3, 100, 100}));
+    checked(library("solve_triangular", t, 3, {3, 100, 7}));
+  }
 }
 
 TEST_CASE("the CUDA text of products and convolutions compiles") {
@@ -318,6 +324,18 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
       m.kernels.push(p);
     }
     compiles(m, t == DType::f32 ? 2 : 1);
+  }
+  for (DType t : {DType::f32, DType::f64}) {
+    loop::Module m;
+    m.kernels.push(library("cholesky", t, 3, {3, 100, 100}));
+    for (const bool upper : {false, true}) {
+      LibraryKernel x = library("solve_triangular", t, 3, {3, 100, 7});
+      x.name += fmt::format("_{}", upper);
+      x.attrs[Attr::upper] = upper;
+      x.attrs[Attr::unit] = upper;
+      m.kernels.push(x);
+    }
+    compiles(m, 2);
   }
   for (DType t : kFloats)
     for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
