@@ -14,8 +14,10 @@ loop::FusionRules rules_of(const Machine& machine) {
       if (last = f->takes_prologue(dtype, operand, machine); last) return last;
     return last;
   };
-  r.units = std::max<int64_t>(r.units, int64_t{8} * machine.cores);
-  if (machine.is_gpu()) r.row_bytes = machine.shared_bytes;
+  if (machine.is_gpu())
+    r.row_bytes = machine.shared_bytes;
+  else
+    r.units = std::max<int64_t>(r.units, int64_t{8} * machine.cores);
   return r;
 }
 

@@ -10,6 +10,7 @@
 // and must agree. --bless rewrites the expected text. Lines of the head:
 //
 //     # target: avx2,avx512                 (or sm_90a; avx2 where it is missing)
+//     # threads: 2                          (of the machine that is built for)
 //     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
 //     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
 //     # no-run                              (is not interpreted)
@@ -53,6 +54,7 @@ Case parse_case(const std::string& text, const std::string& name) {
   c.input = text.substr(0, expect);
   if (expect != std::string::npos) c.expected = text.substr(expect + kExpect.size());
   c.options.context.target = parse_cpu_target("avx2");
+  int threads = 2;  // the same decisions on every machine
   for (size_t begin = 0; begin < c.input.size() && c.input[begin] == '#';) {
     const size_t end = std::min(c.input.find('\n', begin), c.input.size());
     const std::string line = c.input.substr(begin, end - begin);
@@ -61,11 +63,12 @@ Case parse_case(const std::string& text, const std::string& name) {
     if (const std::string v = value("# variant: "); !v.empty()) c.options.variants.push_back(v);
     if (const std::string v = value("# target: "); !v.empty())
       c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
+    if (const std::string v = value("# threads: "); !v.empty()) threads = std::stoi(v);
     if (const std::string v = value("# precision: "); !v.empty()) c.options.context.precision = passes::parse_precisions(v);
     if (line == "# no-run") c.run = false;
     begin = end + 1;
   }
-  c.options.context.target.threads = 2;  // the same decisions on every machine
+  c.options.context.target.threads = threads;
   if (c.passes.empty()) throw Diagnostic(Loc{name, "", "", ""}, "the head lacks '# passes: a,b'");
   return c;
 }
