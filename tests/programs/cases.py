@@ -103,6 +103,10 @@ for mode in ("sum", "mean", "max"):
          [f"a = F.embedding_bag(i, w, mode='{mode}')", f"b = F.embedding_bag(j, w, torch.tensor([0, 2, 2, 5]), mode='{mode}')", f"c = F.embedding_bag(i, w, mode='{mode}', padding_idx=4)",
           f"d = F.embedding_bag(j, w, torch.tensor([0, 1, 6]), mode='{mode}', include_last_offset=True)"], "a, b, c, d", FLOATS[:2])
     case(f"bags of embeddings, {mode}", "w: {T}[9,5], i: int64[4,6] ints 0 9", [f"a = F.embedding_bag(i, w, mode='{mode}')"], "a", FLOATS)
+    case(f"bags of embeddings at offsets in equal steps, {mode}", "w: {T}[9,5], j: int64[6] ints 0 9",
+         [f"a = F.embedding_bag(j, w, torch.arange(0, 6, 2), mode='{mode}', padding_idx=3)", f"b = F.embedding_bag(j, w, torch.arange(0, 4, 2), mode='{mode}')",
+          f"c = F.embedding_bag(j, w, torch.arange(0, 7, 3), mode='{mode}', include_last_offset=True)", f"d = F.embedding_bag(j, w, torch.arange(6), mode='{mode}')",
+          f"e = F.embedding_bag(j, w, torch.zeros(4, dtype=torch.int64), mode='{mode}')"], "a, b, c, d, e", FLOATS[:2])
 for kernel, how in ((2, "stride=1"), (2, "stride=2"), ((3, 2), "stride=(1, 2), padding=1"), (2, "dilation=2, padding=(1, 0)"), ((2, 3), "stride=(3, 4), padding=(0, 1)")):
     case(f"patches that are not finite, {kernel}, {how}", "x: {T}[2,3,7,9] special", [f"a = F.fold(F.unfold(x, {kernel}, {how}), (7, 9), {kernel}, {how})", f"b = F.fold(F.unfold(x[0], {kernel}, {how}), (7, 9), {kernel}, {how})"], "a, b", FLOATS)
     case(f"patches of sizes that move, {kernel}, {how}", "x: float32[A,3,7,9] special", [f"a = F.fold(F.unfold(x, {kernel}, {how}), (7, 9), {kernel}, {how})"], "a")
@@ -154,6 +158,8 @@ case("the median of nothing", "x: {T}[0,3]", ["y = torch.median(x)", "z = torch.
 case("the median of what may be nothing", "x: {T}[A,3]", ["y = torch.median(x)", "z = torch.nanmedian(x)"], "y, z", FLOATS + INTS)
 case("a roll of what may be nothing", "x: float32[A,B]", ["y = torch.roll(x, 1, 0)", "z = torch.roll(x, -1)", "w = torch.roll(x, (1, 2), (0, 1))"], "y, z, w")
 for mode in ("sum", "mean", "max"):
+    case(f"bags of embeddings of any number, {mode}", "i: int64[A,B] ints 0 5, w: float32[5,4], v: float32[A,B]",
+         [f"y = F.embedding_bag(i, w, mode='{mode}', padding_idx=2)", "z = F.embedding_bag(i, w, mode='sum', per_sample_weights=v)"], "y, z")
     case(f"bags of embeddings, of which there may be none, {mode}", "i: int64[A,B] ints 0 5, w: float32[5,4]", [f"y = F.embedding_bag(i, w, mode='{mode}')"], "y")
     case(f"no bags of embeddings, {mode}", "i: int64[0,3] ints 0 5, w: float32[5,4]", [f"y = F.embedding_bag(i, w, mode='{mode}')"], "y")
 
