@@ -253,7 +253,7 @@ for name, t in {**TYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int
             lambda t=t: ((R(9, 333) * 50).to(t),))
 def positive(*dims, dtype=torch.float32):
     x = R(*dims, dims[-1], dtype=dtype)
-    return x @ x.mT + torch.eye(dims[-1], dtype=dtype)
+    return x @ x.mT / dims[-1] + torch.eye(dims[-1], dtype=dtype)
 
 
 def factored(x, b):
