@@ -85,6 +85,150 @@ struct Header {
   std::string name;
 };
 
+/// The central directory: everything before it belongs to entries.
+struct Directory {
+  uint64_t count, bytes, begin;
+};
+
+/// A range of the file that belongs to an entry, its local header included.
+struct Span {
+  uint64_t begin, end;
+  size_t entry;
+};
+
+/// The records of a zip, each read once and checked.
+class Reader {
+ public:
+  Reader(Bytes file, const std::string& what) : file_(file), what_(what) {}
+
+  Diagnostic fail(std::string why) const { return Diagnostic(Loc{.file = what_}, std::move(why)); }
+  Diagnostic fail_at(const Header& h, std::string why) const { return Diagnostic(Loc{.file = what_, .path = h.name}, std::move(why)); }
+  Cursor at(uint64_t offset, const char* record) const {
+    if (offset > file_.size()) throw fail(fmt::format("damaged zip: {} lies beyond the file's end", record));
+    return Cursor(file_.subspan(offset), what_, record);
+  }
+
+  Directory find_directory() const {
+    constexpr size_t kEndBytes = 22;
+    if (file_.size() < kEndBytes || at(file_.size() - kEndBytes, "the end record").u32() != kEnd) {
+      if (file_.size() >= 4 && at(0, "the file").u32() == kLocal)
+        throw fail("damaged zip: no end record at the end of the file").note("the file is cut off, or something was appended to it");
+      throw fail("not a zip file").note("a .pt2 is what torch.export.save writes");
+    }
+    const uint64_t end_at = file_.size() - kEndBytes;
+    Cursor end = at(end_at + 4, "the end record");
+    const uint16_t disk = end.u16(), central_disk = end.u16(), here = end.u16(), total = end.u16();
+    const uint32_t bytes = end.u32(), begin = end.u32();
+    if (end.u16() != 0) throw fail("a zip with a comment is refused");
+    if (disk != 0 || central_disk != 0 || here != total) throw fail("a zip of several parts is refused");
+
+    Directory d{total, bytes, begin};
+    uint64_t tail_at = end_at;
+    if (end_at >= 20 && at(end_at - 20, "the zip64 locator").u32() == kLocator64) {
+      const Directory wide = find_directory64(end_at, &tail_at);
+      if ((total != 0xffff && total != wide.count) || (bytes != ~0u && bytes != wide.bytes) || (begin != ~0u && begin != wide.begin))
+        throw fail("damaged zip: the zip64 end record disagrees with the end record");
+      d = wide;
+    }
+    if (d.count > kMaxEntries) throw fail(fmt::format("zip with {} entries; at most {} are read", d.count, kMaxEntries));
+    if (d.begin > tail_at || d.bytes != tail_at - d.begin)
+      throw fail("damaged zip: the central directory does not end where the end record begins");
+    return d;
+  }
+
+  Cursor records(const Directory& d) const { return Cursor(file_.subspan(d.begin, d.bytes), what_, "the central directory"); }
+
+  /// The next record of the central directory, number i.
+  Header central(Cursor& dir, uint64_t i) const {
+    if (dir.u32() != kCentral) throw fail(fmt::format("damaged zip: bad central directory entry {}", i));
+    dir.take(4);
+    Header h{};
+    h.flags = dir.u16();
+    h.method = dir.u16();
+    dir.take(4);
+    h.crc = dir.u32();
+    const uint32_t packed32 = dir.u32(), bytes32 = dir.u32();
+    const uint16_t name_n = dir.u16(), extra_n = dir.u16(), comment_n = dir.u16(), entry_disk = dir.u16();
+    dir.take(6);
+    const uint32_t local32 = dir.u32();
+    h.name = text(dir.take(name_n));
+    const Extra extra = find_extra(dir.take(extra_n), what_);
+    dir.take(comment_n);
+    if (std::string why = name_fault(h.name); !why.empty()) throw fail("zip refused: " + why);
+    Cursor x(extra.zip64, what_, "a zip64 field");
+    h.bytes = bytes32 == ~0u && extra.has64 ? x.u64() : bytes32;
+    h.packed = packed32 == ~0u && extra.has64 ? x.u64() : packed32;
+    h.local_offset = local32 == ~0u && extra.has64 ? x.u64() : local32;
+    if (entry_disk != 0) throw fail_at(h, "a zip of several parts is refused");
+    if (h.flags & 0x2041) throw fail_at(h, "encrypted zip entries are refused");
+    if (h.method != 0)
+      throw fail_at(h, "compressed zip entries are not supported")
+          .note("save the model again with torch.export.save, which stores entries uncompressed");
+    if (h.packed != h.bytes) throw fail_at(h, "damaged zip: a stored entry whose sizes differ");
+    return h;
+  }
+
+  /// The entry of a header. Its local header must say the same; sizes and CRC may follow the content instead (flag 8).
+  ZipEntry entry(const Header& h, const Directory& d) const {
+    Cursor l = at(h.local_offset, "a local header");
+    if (h.local_offset >= d.begin || l.u32() != kLocal) throw fail_at(h, "damaged zip: no local header where the central directory says");
+    l.take(2);
+    const uint16_t flags = l.u16(), method = l.u16();
+    l.take(4);
+    const uint32_t crc = l.u32(), packed32 = l.u32(), bytes32 = l.u32();
+    const uint16_t name_n = l.u16(), extra_n = l.u16();
+    const std::string name = text(l.take(name_n));
+    const Extra extra = find_extra(l.take(extra_n), what_);
+    Cursor x(extra.zip64, what_, "a zip64 field");
+    const uint64_t bytes = bytes32 == ~0u && extra.has64 ? x.u64() : bytes32;
+    const uint64_t packed = packed32 == ~0u && extra.has64 ? x.u64() : packed32;
+    if (name != h.name || flags != h.flags || method != h.method)
+      throw fail_at(h, "damaged zip: local header and central directory disagree");
+    const bool late = (flags & 8) != 0;
+    auto agrees = [late](uint64_t local, uint64_t central) { return local == central || (late && local == 0); };
+    if (!agrees(crc, h.crc) || !agrees(bytes, h.bytes) || !agrees(packed, h.packed))
+      throw fail_at(h, "damaged zip: local header and central directory disagree about size or CRC");
+    ZipEntry e{h.name, h.local_offset + l.at(), h.bytes, h.crc};
+    if (e.offset > d.begin || e.bytes > d.begin - e.offset) throw fail_at(h, "damaged zip: the entry reaches beyond the file's entries");
+    return e;
+  }
+
+  /// Entries cover the file from its first byte; between two there may only be a data descriptor (16 or 24 bytes).
+  void check_covered(std::vector<Span> spans, const std::vector<ZipEntry>& entries, const Directory& d) const {
+    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    uint64_t covered = 0;
+    for (size_t i = 0; i <= spans.size(); ++i) {
+      const uint64_t begin = i < spans.size() ? spans[i].begin : d.begin;
+      if (begin < covered)
+        throw Diagnostic(Loc{.file = what_, .path = i < spans.size() ? entries[spans[i].entry].name : ""}, "zip entries overlap");
+      if (begin - covered > (i == 0 ? 0 : 24))
+        throw fail(i == 0 ? "bytes before the first zip entry are refused" : "bytes between zip entries are refused");
+      if (i < spans.size()) covered = spans[i].end;
+    }
+  }
+
+ private:
+  /// What the locator before the end record at `end_at` points at; it begins at *tail_at.
+  Directory find_directory64(uint64_t end_at, uint64_t* tail_at) const {
+    Cursor locator = at(end_at - 16, "the zip64 locator");
+    const uint32_t disk = locator.u32();
+    *tail_at = locator.u64();
+    if (disk != 0 || locator.u32() != 1) throw fail("a zip of several parts is refused");
+    if (*tail_at > end_at - 20 || end_at - 20 - *tail_at != 56)
+      throw fail("damaged zip: the zip64 end record is not where the locator says");
+    Cursor e = at(*tail_at, "the zip64 end record");
+    if (e.u32() != kEnd64 || e.u64() != 44) throw fail("damaged zip: bad zip64 end record");
+    e.take(4);
+    const uint32_t d0 = e.u32(), d1 = e.u32();
+    const uint64_t here = e.u64(), total = e.u64(), bytes = e.u64(), begin = e.u64();
+    if (d0 != 0 || d1 != 0 || here != total) throw fail("a zip of several parts is refused");
+    return {total, bytes, begin};
+  }
+
+  Bytes file_;
+  const std::string& what_;
+};
+
 }  // namespace
 
 uint32_t crc32(Bytes bytes) {
@@ -115,123 +259,19 @@ uint32_t crc32(Bytes bytes) {
 }
 
 Zip::Zip(Bytes file, std::string what) : file_(file), what_(std::move(what)) {
-  auto fail = [&](std::string why) { return Diagnostic(Loc{.file = what_}, std::move(why)); };
-  auto at = [&](uint64_t offset, const char* record) {
-    if (offset > file_.size()) throw fail(fmt::format("damaged zip: {} lies beyond the file's end", record));
-    return Cursor(file_.subspan(offset), what_, record);
-  };
-  constexpr size_t kEndBytes = 22;
-  if (file_.size() < kEndBytes || at(file_.size() - kEndBytes, "the end record").u32() != kEnd) {
-    if (file_.size() >= 4 && at(0, "the file").u32() == kLocal)
-      throw fail("damaged zip: no end record at the end of the file").note("the file is cut off, or something was appended to it");
-    throw fail("not a zip file").note("a .pt2 is what torch.export.save writes");
-  }
-  const uint64_t end_at = file_.size() - kEndBytes;
-  Cursor end = at(end_at + 4, "the end record");
-  const uint16_t disk = end.u16(), central_disk = end.u16(), here16 = end.u16(), total16 = end.u16();
-  const uint32_t central_bytes32 = end.u32(), central_at32 = end.u32();
-  if (end.u16() != 0) throw fail("a zip with a comment is refused");
-  if (disk != 0 || central_disk != 0 || here16 != total16) throw fail("a zip of several parts is refused");
-
-  uint64_t count = total16, central_bytes = central_bytes32, central_at = central_at32, tail_at = end_at;
-  if (end_at >= 20 && at(end_at - 20, "the zip64 locator").u32() == kLocator64) {
-    Cursor loc = at(end_at - 16, "the zip64 locator");
-    const uint32_t loc_disk = loc.u32();
-    const uint64_t end64_at = loc.u64();
-    if (loc_disk != 0 || loc.u32() != 1) throw fail("a zip of several parts is refused");
-    if (end64_at > end_at - 20 || end_at - 20 - end64_at != 56)
-      throw fail("damaged zip: the zip64 end record is not where the locator says");
-    Cursor e = at(end64_at, "the zip64 end record");
-    if (e.u32() != kEnd64 || e.u64() != 44) throw fail("damaged zip: bad zip64 end record");
-    e.take(4);
-    const uint32_t d0 = e.u32(), d1 = e.u32();
-    const uint64_t here64 = e.u64(), total64 = e.u64(), bytes64 = e.u64(), at64 = e.u64();
-    if (d0 != 0 || d1 != 0 || here64 != total64) throw fail("a zip of several parts is refused");
-    if ((total16 != 0xffff && total16 != total64) || (central_bytes32 != ~0u && central_bytes32 != bytes64) ||
-        (central_at32 != ~0u && central_at32 != at64))
-      throw fail("damaged zip: the zip64 end record disagrees with the end record");
-    count = total64;
-    central_bytes = bytes64;
-    central_at = at64;
-    tail_at = end64_at;
-  }
-  if (count > kMaxEntries) throw fail(fmt::format("zip with {} entries; at most {} are read", count, kMaxEntries));
-  if (central_at > tail_at || central_bytes != tail_at - central_at)
-    throw fail("damaged zip: the central directory does not end where the end record begins");
-
-  Cursor dir(file_.subspan(central_at, central_bytes), what_, "the central directory");
-  struct Span {
-    uint64_t begin, end;
-    size_t entry;
-  };
+  const Reader reader(file_, what_);
+  const Directory d = reader.find_directory();
+  Cursor records = reader.records(d);
   std::vector<Span> spans;
-  for (uint64_t i = 0; i < count; ++i) {
-    if (dir.u32() != kCentral) throw fail(fmt::format("damaged zip: bad central directory entry {}", i));
-    dir.take(4);
-    Header h{};
-    h.flags = dir.u16();
-    h.method = dir.u16();
-    dir.take(4);
-    h.crc = dir.u32();
-    const uint32_t packed32 = dir.u32(), bytes32 = dir.u32();
-    const uint16_t name_n = dir.u16(), extra_n = dir.u16(), comment_n = dir.u16(), entry_disk = dir.u16();
-    dir.take(6);
-    const uint32_t local32 = dir.u32();
-    h.name = text(dir.take(name_n));
-    const Extra extra = find_extra(dir.take(extra_n), what_);
-    dir.take(comment_n);
-    if (std::string why = name_fault(h.name); !why.empty()) throw fail("zip refused: " + why);
-    auto entry_fail = [&](std::string why) { return Diagnostic(Loc{.file = what_, .path = h.name}, std::move(why)); };
-    Cursor x(extra.zip64, what_, "a zip64 field");
-    h.bytes = bytes32 == ~0u && extra.has64 ? x.u64() : bytes32;
-    h.packed = packed32 == ~0u && extra.has64 ? x.u64() : packed32;
-    h.local_offset = local32 == ~0u && extra.has64 ? x.u64() : local32;
-    if (entry_disk != 0) throw entry_fail("a zip of several parts is refused");
-    if (h.flags & 0x2041) throw entry_fail("encrypted zip entries are refused");
-    if (h.method != 0)
-      throw entry_fail("compressed zip entries are not supported")
-          .note("save the model again with torch.export.save, which stores entries uncompressed");
-    if (h.packed != h.bytes) throw entry_fail("damaged zip: a stored entry whose sizes differ");
-
-    // The local header must say the same; sizes and CRC may follow the content instead (flag 8).
-    Cursor l = at(h.local_offset, "a local header");
-    if (h.local_offset >= central_at || l.u32() != kLocal)
-      throw entry_fail("damaged zip: no local header where the central directory says");
-    l.take(2);
-    const uint16_t flags = l.u16(), method = l.u16();
-    l.take(4);
-    const uint32_t crc = l.u32(), lpacked32 = l.u32(), lbytes32 = l.u32();
-    const uint16_t lname_n = l.u16(), lextra_n = l.u16();
-    const std::string lname = text(l.take(lname_n));
-    const Extra lextra = find_extra(l.take(lextra_n), what_);
-    Cursor lx(lextra.zip64, what_, "a zip64 field");
-    const uint64_t lbytes = lbytes32 == ~0u && lextra.has64 ? lx.u64() : lbytes32;
-    const uint64_t lpacked = lpacked32 == ~0u && lextra.has64 ? lx.u64() : lpacked32;
-    if (lname != h.name || flags != h.flags || method != h.method)
-      throw entry_fail("damaged zip: local header and central directory disagree");
-    const bool late = (flags & 8) != 0;
-    auto agrees = [late](uint64_t local, uint64_t central) { return local == central || (late && local == 0); };
-    if (!agrees(crc, h.crc) || !agrees(lbytes, h.bytes) || !agrees(lpacked, h.packed))
-      throw entry_fail("damaged zip: local header and central directory disagree about size or CRC");
-    ZipEntry e{h.name, h.local_offset + l.at(), h.bytes, h.crc};
-    if (e.offset > central_at || e.bytes > central_at - e.offset)
-      throw entry_fail("damaged zip: the entry reaches beyond the file's entries");
-    if (!by_name_.emplace(e.name, entries_.size()).second) throw entry_fail("two zip entries of the same name");
+  for (uint64_t i = 0; i < d.count; ++i) {
+    const Header h = reader.central(records, i);
+    ZipEntry e = reader.entry(h, d);
+    if (!by_name_.emplace(e.name, entries_.size()).second) throw reader.fail_at(h, "two zip entries of the same name");
     spans.push_back({h.local_offset, e.offset + e.bytes, entries_.size()});
     entries_.push_back(std::move(e));
   }
-  if (dir.left() != 0) throw fail("damaged zip: the central directory holds more than its entries");
-
-  // Entries cover the file from its first byte; between two there may only be a data descriptor (16 or 24 bytes).
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  uint64_t covered = 0;
-  for (size_t i = 0; i <= spans.size(); ++i) {
-    const uint64_t begin = i < spans.size() ? spans[i].begin : central_at;
-    if (begin < covered) throw Diagnostic(Loc{.file = what_, .path = entries_[spans[i].entry].name}, "zip entries overlap");
-    if (begin - covered > (i == 0 ? 0 : 24))
-      throw fail(i == 0 ? "bytes before the first zip entry are refused" : "bytes between zip entries are refused");
-    if (i < spans.size()) covered = spans[i].end;
-  }
+  if (records.left() != 0) throw reader.fail("damaged zip: the central directory holds more than its entries");
+  reader.check_covered(std::move(spans), entries_, d);
 }
 
 const ZipEntry* Zip::find(std::string_view name) const {
