@@ -138,13 +138,13 @@ StepSpec product_step(const MatmulKernel& k, const Site& site, std::string symbo
   return f;
 }
 
-void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel& k, Isa isa, const std::string& name) {
+void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel& k, Isa isa, const std::string& name, bool makes_b) {
   std::string list;
   c.add("n_segments", static_cast<int64_t>(k.segments.size())).text("epilogues", name + "_epilogues");
   for (const loop::Attached& a : loop::attached(kernel)) {
     const std::string function = emit::cpu::attached_function(k.name, a, isa);
     if (a.suffix == "pro_a") c.prologue("a_prologue", function);
-    if (a.suffix == "pro_b" && !k.b_quantised) c.prologue("b_prologue", function);  // few bits are read as they are
+    if (a.suffix == "pro_b" && makes_b) c.prologue("b_prologue", function);
     if (a.suffix.rfind("epi", 0) != 0) continue;
     c.declarations_ += declare_epilogue(function);
     list += (list.empty() ? "" : ", ") + function;
@@ -157,7 +157,7 @@ std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, co
   auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
   c.add("a_ptr", pointer(k.a)).add("b_ptr", pointer(k.b)).add("mr", g.mr).add("nv", g.nv).add("mc", g.mc).add("nc", g.nc);
   c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
-  add_attached(c, kernel, k, isa, name);
+  add_attached(c, kernel, k, isa, name, true);
   return c.str();
 }
 

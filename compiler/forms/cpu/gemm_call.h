@@ -31,7 +31,8 @@ StepSpec product_step(const loop::MatmulKernel& k, const Site& site, std::string
 std::string product_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
                            const std::string& name);
 
-/// The last members of a product's config: segments, their epilogues, the prologues that the kernel has.
-void add_attached(ConfigText& c, const loop::Kernel& kernel, const loop::MatmulKernel& k, Isa isa, const std::string& name);
+/// The last members of a product's config: segments, their epilogues, the prologues that the kernel has; that of b only where the library's
+/// kernel `makes_b` of it and does not read what b is made of.
+void add_attached(ConfigText& c, const loop::Kernel& kernel, const loop::MatmulKernel& k, Isa isa, const std::string& name, bool makes_b);
 
 }  // namespace aotc::forms::cpu

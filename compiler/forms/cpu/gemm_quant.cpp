@@ -153,7 +153,7 @@ class GemmQuant final : public FormOf<MatmulKernel> {
     c.add("scales_ptr", loop::argument_index(kernel, q.scales));
     c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
     c.add("bits", q.bits).add("group", q.group).add("mc", b.mc).add("nc", b.nc);
-    add_attached(c, kernel, k, isa, name);
+    add_attached(c, kernel, k, isa, name, false);
     return c.str();
   }
 };

@@ -160,6 +160,12 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           if (c.n % 32 == 0) CHECK(d.choice.form->name() == "gemm_quant");  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(),
                             [](const forms::Candidate& x) { return x.fit && x.choice.form->name() == "gemm_quant"; }));
+          // The form of few bits reads what the weight is made of; the others make it.
+          for (const forms::Candidate& x : d.candidates) {
+            if (!x.fit) continue;
+            const std::string config = x.choice.form->config(*product, x.choice, isa, "config");
+            CHECK((config.find(".b_prologue = ") != std::string::npos) == (x.choice.form->name() != "gemm_quant"));
+          }
         }
       }
 }
