@@ -74,6 +74,10 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
+template <bool Constant>
+void load_words_once(u32 (&w)[4], const void* from) {
+  memcpy(w, from, sizeof w);
+}
 template <bool Streams, int N>
 void store_words(void* to, const u32 (&w)[N]) {
   memcpy(to, w, sizeof w);

@@ -68,6 +68,15 @@ AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Wide { T v[N]; };
 AOTC_DI bool aligned16(const void* p) { return (reinterpret_cast<u64>(p) & 15) == 0; }
 template <class T, int N> AOTC_DI Wide<T, N> load_wide(const T* p) { return *reinterpret_cast<const Wide<T, N>*>(p); }
+// Of a tensor, 16 bytes that are not read again soon. Constant: no step writes them.
+template <bool Constant, class T, int N> AOTC_DI Wide<T, N> load_once(const T* p) {
+  static_assert(sizeof(Wide<T, N>) == 16, "16 bytes");
+  u32 words[4];
+  load_words_once<Constant>(words, p);
+  Wide<T, N> w;
+  memcpy(&w, words, 16);
+  return w;
+}
 // To shared memory or to the scratch of a run; to a tensor. Streams: what is written is not read soon.
 template <class T, int N> AOTC_DI void keep_wide(T* p, const Wide<T, N>& w) { *reinterpret_cast<Wide<T, N>*>(p) = w; }
 template <bool Streams, class T, int N> AOTC_DI void store_wide(T* p, const Wide<T, N>& w) {

@@ -74,6 +74,14 @@ template <bool Streams> AOTC_DI void store_words(void* to, const u32 (&w)[4]) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
 }
 
+// 16 bytes of global memory that are not read again soon: the first cache keeps what it has. Constant: no step writes them.
+template <bool Constant> AOTC_DI void load_words_once(u32 (&w)[4], const void* from) {
+  if constexpr (Constant)
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(from));
+  else
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(from) : "memory");
+}
+
 // ---- one warp: c[16x8] += a[16xK] * b[Kx8] (PTX ISA, "Warp-level matrix instructions") -------------------------------------------------
 AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

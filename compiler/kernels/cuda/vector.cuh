@@ -22,7 +22,17 @@ AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::rows], const T* a, i64 
   const i64 chunks = k / Chunk;
   Wide<T, Chunk> held[Deep];
   auto fetch = [&](int d, i64 c) {
-    if (c < chunks) held[d] = load_wide<T, Chunk>(column + c * Chunk);
+    if (c >= chunks) return;
+    if constexpr (Whole) held[d] = load_once<Tile::early, T, Chunk>(column + c * Chunk);  // a stays in the first cache
+    else held[d] = load_wide<T, Chunk>(column + c * Chunk);
+  };
+  auto multiply = [&](const Wide<T, Chunk>& w, i64 c) {
+#pragma unroll
+    for (int i = 0; i < Tile::rows; ++i) {
+      const Wide<T, Chunk> x = load_wide<T, Chunk>(a + (i < m ? i : m - 1) * a_row + c * Chunk);
+#pragma unroll
+      for (int e = 0; e < Chunk; ++e) sum[i] += static_cast<Acc>(x.v[e]) * static_cast<Acc>(w.v[e]);
+    }
   };
   if (!Tile::early) ready();
 #pragma unroll
@@ -30,19 +40,16 @@ AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::rows], const T* a, i64 
   if (Tile::early) ready();
 #pragma unroll
   for (int i = 0; i < Tile::rows; ++i) sum[i] = Acc(0);
-  for (i64 first = lane; first < chunks; first += Deep * 32)
+  i64 begin = 0;
+  for (; begin + Deep * 32 <= chunks; begin += Deep * 32)  // whole turns of the warp: no branch keeps a load from being early
 #pragma unroll
     for (int d = 0; d < Deep; ++d) {
-      const i64 c = first + d * 32;
-      if (c >= chunks) continue;
-#pragma unroll
-      for (int i = 0; i < Tile::rows; ++i) {
-        const Wide<T, Chunk> x = load_wide<T, Chunk>(a + (i < m ? i : m - 1) * a_row + c * Chunk);
-#pragma unroll
-        for (int e = 0; e < Chunk; ++e) sum[i] += static_cast<Acc>(x.v[e]) * static_cast<Acc>(held[d].v[e]);
-      }
-      fetch(d, c + Deep * 32);
+      multiply(held[d], begin + d * 32 + lane);
+      fetch(d, begin + (Deep + d) * 32 + lane);
     }
+#pragma unroll
+  for (int d = 0; d < Deep; ++d)
+    if (begin + d * 32 + lane < chunks) multiply(held[d], begin + d * 32 + lane);
   const i64 rest = chunks * Chunk + lane;
   if (rest < k)
 #pragma unroll
