@@ -37,7 +37,7 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "again, on the simplified graph"},
     {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
-    {"narrow_convolutions", narrow_convolutions, "columns of windows become channels where there are few"},
+    {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
