@@ -45,7 +45,7 @@ void InstEmitter::define(InstId id, int rank, bool varies, const std::string& ty
 
 void InstEmitter::define_scalar(InstId id, int rank, const std::string& text) {
   const bool truth = dtype(id) == DType::boolean;
-  const std::string name = fmt::format("q{}", idx(id));
+  const std::string name = fmt::format("u{}", idx(id));
   scopes_.add(rank, fmt::format("const {} {} = {};", truth ? "bool" : "int64_t", name, text));
   values_[id] = {fmt::format("{}({})", truth ? "kb" : "kl", name), rank, false, false, name};
   bind(id);
