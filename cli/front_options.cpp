@@ -16,9 +16,10 @@ void FrontArgs::add_to(CLI::App& app) {
       "--winograd4", winograd4,
       "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 to 5 times the error of a direct "
       "sum in each (check with aotc verify)");
-  app.add_option("--weights", weights,
-                 "CPU: constant float32 weights of products are stored as int8 or int4, rounded to nearest; inputs, sums and all else stay "
-                 "float32 (what that costs in accuracy: the report, aotc verify)");
+  app.add_option(
+      "--weights", weights,
+      "CPU: constant float32 weights of products are stored as int8, int4 or bf16, rounded to nearest; inputs, sums and all else stay "
+      "float32 (what that costs in accuracy: the report, aotc verify)");
   app.add_option("--weight-group", weight_group,
                  "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 0 for int8, 32 for int4)");
   app.add_option("--cuda", cuda,

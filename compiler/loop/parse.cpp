@@ -295,8 +295,7 @@ class Parser {
     if (in_.accept_word("quantised")) {
       QuantisedWeight& q = k.b_quantised.emplace();
       q.values = param(k.params);
-      in_.want_word("scales");
-      q.scales = param(k.params);
+      if (in_.accept_word("scales")) q.scales = param(k.params);
       if (in_.accept_word("offsets")) q.offsets = param(k.params);
       in_.want_word("group");
       q.group = in_.integer();

@@ -22,7 +22,8 @@ class Finder {
     if (const auto sum = parts(whole, Op::add))
       for (const size_t first : {0, 1})
         if (const auto q = product((*sum)[first], (*sum)[1 - first])) return q;
-    return product(whole, std::nullopt);
+    if (const auto q = product(whole, std::nullopt)) return q;
+    return halves(whole);
   }
 
  private:
@@ -40,6 +41,12 @@ class Finder {
     return inst(i).kind == InstKind::load && inst(i).mask == kNone<InstId> ? &inst(i) : nullptr;
   }
   bool same(const Expr& a, const Expr& b) const { return a == b || e_.syms.proves_eq(a, b); }
+
+  std::optional<QuantisedWeight> halves(InstId i) const {
+    const Inst* values = loaded(i);
+    if (!values || k_.params[values->param].dtype != DType::bf16 || !same(values->index, column_ * rows_ + row_)) return std::nullopt;
+    return QuantisedWeight{values->param, kNone<ParamId>, kNone<ParamId>, rows_, 16};
+  }
 
   std::optional<QuantisedWeight> product(InstId i, std::optional<InstId> offset) const {
     const auto factors = parts(i, Op::mul);

@@ -123,7 +123,8 @@ class Printer {
     operand("a", k.a, k.params, k.syms, "");
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     if (const auto& q = k.b_quantised)
-      line("quantised {} scales {}{} group {} bits {}", k.params[q->values].name, k.params[q->scales].name,
+      line("quantised {}{}{} group {} bits {}", k.params[q->values].name,
+           q->scales == kNone<ParamId> ? "" : " scales " + k.params[q->scales].name,
            q->offsets == kNone<ParamId> ? "" : " offsets " + k.params[q->offsets].name, q->group, q->bits);
     for (const Segment& s : k.segments) {
       line("segment {}", list_text({s.n_begin, s.n_end}, k.syms));

@@ -69,8 +69,9 @@ class Verifier {
       }
     }
     if (const auto& q = k.b_quantised)
-      AOTC_CHECK(k.b.prologue && k.params.contains(q->values) && k.params.contains(q->scales) && q->group > 0 &&
-                     (q->offsets == kNone<ParamId> || k.params.contains(q->offsets)) && (q->bits == 8 || q->bits == 4),
+      AOTC_CHECK(k.b.prologue && k.params.contains(q->values) && q->group > 0 &&
+                     (q->bits == 16 ? q->scales == kNone<ParamId> : (q->bits == 8 || q->bits == 4) && k.params.contains(q->scales)) &&
+                     (q->offsets == kNone<ParamId> || k.params.contains(q->offsets)),
                  "after {}: {}: bad weight of few bits", after_, where_);
     AOTC_CHECK(k.acc == accumulator_type(k.in), "after {}: {}: its kernels do not sum in {}", after_, where_, dtype_name(k.acc));
     for (const Segment& s : k.segments) epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1);

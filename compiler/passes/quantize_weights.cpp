@@ -56,9 +56,12 @@ class Quantiser {
     const int64_t elems = w->n * w->k;
     if (ctx_.weights.bits == 16) {
       const auto* floats = reinterpret_cast<const uint32_t*>(c.data);
-      std::vector<uint16_t> halves;
-      for (int64_t i = 0; i < elems; ++i) halves.push_back(static_cast<uint16_t>(floats[i] >> 16));
-      s.values = g_.add_constant(constant_of(c.name + ".bf16", DType::bf16, c.type.dims, std::move(halves)));
+      std::vector<uint16_t> halves(static_cast<size_t>(elems));
+      const int64_t row = w->columns_first ? w->k : 1, column = w->columns_first ? 1 : w->n;
+      for (int64_t j = 0; j < w->n; ++j)
+        for (int64_t i = 0; i < w->k; ++i)
+          halves[static_cast<size_t>(j * w->k + i)] = static_cast<uint16_t>(floats[j * row + i * column] >> 16);
+      s.values = g_.add_constant(constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
         return v.empty() ? kNone<ValueId> : g_.add_constant(constant_of(c.name + suffix, DType::bf16, {w->groups, w->n}, v));
@@ -102,14 +105,12 @@ class Quantiser {
       const DType result = g_.type(n.outputs[0]).dtype;
       const ValueId a = n.inputs[0];
       const ValueId whole = computed(b, it->second, [](ValueId v) { return v; });
-      const bool as_it_lies = ctx_.weights.bits == 16 && !p->columns_first;
-      return b.matmul(a, as_it_lies ? whole : b.permute(whole, {1, 0}), result);
+      return b.matmul(a, b.permute(whole, {1, 0}), result);
     }
     if (n.op != Op::index || n.get<Ints>(Attr::dims) != Ints{0}) return std::nullopt;
     const auto it = stored_.find(n.inputs[0]);
     const int64_t out_pos = n.get_or<int64_t>(Attr::out_pos, 0);
-    if (it == stored_.end() || out_pos != 0) return std::nullopt;
-    if (!it->second.w->columns_first && ctx_.weights.bits != 16) return std::nullopt;
+    if (it == stored_.end() || !it->second.w->columns_first || out_pos != 0) return std::nullopt;
     const ValueId at = n.inputs[1];
     return computed(b, it->second, [&](ValueId v) { return b.index(v, {at}, {0}, 0); });
   }

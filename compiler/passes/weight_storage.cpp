@@ -14,12 +14,14 @@ struct Row {
   int bits;
   int64_t group;  ///< where none is given
 };
-constexpr Row kRows[] = {{"int8", 8, 0}, {"int4", 4, 32}};
+constexpr Row kRows[] = {{"int8", 8, 0}, {"int4", 4, 32}, {"bf16", 16, 0}};
 constexpr std::pair<std::string_view, int64_t> kGroups[] = {{"0", 0}, {"32", 32}, {"64", 64}, {"128", 128}};
 
 }  // namespace
 
 std::string WeightStorage::str() const {
+  for (const Row& r : kRows)
+    if (r.bits == bits && bits == 16) return "bfloat16";
   for (const Row& r : kRows)
     if (r.bits == bits) return group ? fmt::format("{}, groups of {}", r.name, group) : fmt::format("{}, one scale a column", r.name);
   return "as they are";
@@ -34,11 +36,13 @@ WeightStorage parse_weight_storage(std::string_view name, std::string_view group
   for (const Row& r : kRows) {
     if (r.name != name) continue;
     if (group.empty()) return {r.bits, r.group};
+    if (r.bits == 16)
+      throw Diagnostic(ExitCode::usage, {}, "--weight-group: bfloat16 has no scales").note("leave it out, or give --weights int8 or int4");
     for (const auto& [text, size] : kGroups)
       if (text == group) return {r.bits, size};
     throw Diagnostic(ExitCode::usage, {}, fmt::format("--weight-group: '{}' is not known", group)).note("known: 0 (a column), 32, 64, 128");
   }
-  throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4");
+  throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, bf16");
 }
 
 int64_t StoredWeights::bytes_before() const {

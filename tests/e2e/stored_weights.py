@@ -114,25 +114,25 @@ def main():
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     torch.manual_seed(2)
-    storages = [("int8",), ("int4",), ("int8", "--weight-group", "32"), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
+    storages = [("int8",), ("int4",), ("int8", "--weight-group", "32"), ("bf16",), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
     for name, (module, args, dims, outputs) in cases().items():
         pt2 = os.path.join(o.work, name + ".pt2")
         torch.export.save(torch.export.export(module.eval(), args, dynamic_shapes=dims), pt2)
         for i, storage in enumerate(storages):
-            for isa in native(o.aotc) if i < 2 else ["native"]:
+            for isa in native(o.aotc) if i < 2 or storage == ("bf16",) else ["native"]:
                 so = os.path.join(o.work, f"{name}_{'_'.join(storage).replace('--weight-group_', 'g')}_{isa}.so")
                 report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", *storage, "--json"))
                 run_models.validate("report", report)
                 stored = report["stored_weights"]
-                assert stored["weights"] and stored["bytes"] < stored["bytes_before"] * (0.3 if storage[0] == "int8" else 0.22), stored
-                assert any("gemm_quant" in json.dumps(c) for c in report["choices"]), report["choices"]
+                assert stored["weights"] and stored["bytes"] < stored["bytes_before"] * {"int8": 0.3, "int4": 0.22, "bf16": 0.51}[storage[0]], stored
+                assert any(("gemm_bf16w" if storage[0] == "bf16" else "gemm_quant") in json.dumps(c) for c in report["choices"]), report["choices"]
                 meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
                 run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
                 assert stored["as"] in run_models.sh(o.aotc, "inspect", so)
                 told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
                 assert told["pass"] and len(told["outputs"]) >= outputs, told
                 worst = max(r["err_archive"] for r in told["outputs"])
-                assert 1e-4 < worst < (0.06 if storage[0] == "int8" else 0.8), worst  # rounding shows, and is no more than rounding
+                assert 1e-4 < worst < {"int8": 0.06, "int4": 0.8, "bf16": 0.03}[storage[0]], worst  # rounding shows, and is no more than rounding
                 print(f"ok   {name} {' '.join(storage)} {isa}: {stored['bytes']} of {stored['bytes_before']} bytes, "
                       f"error {max(r['err_aotc'] for r in told['outputs']):.2g}, against the weights before rounding {worst:.2g}")
         left = {w["name"]: w["why"] for w in stored["left"]}

@@ -15,11 +15,16 @@ namespace {
 const Entry kTilesReal = entry("gemm_tiles", DType::bf16, "amx");
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
 const std::vector<Entry> kDots = entries("gemm_dots");
+const std::vector<Entry> kHalfWeights = entries("gemm_bf16w");
 const std::vector<Entry> kEntries = [] {
   std::vector<Entry> all = entries("gemm");
   all.insert(all.end(), {kTilesReal, kTilesEmulated});
+  all.insert(all.end(), kHalfWeights.begin(), kHalfWeights.end());
   return all;
 }();
+bool half_weights(const Entry& e) {
+  return std::any_of(kHalfWeights.begin(), kHalfWeights.end(), [&](const Entry& x) { return x.fn == e.fn; });
+}
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
 template <int kSegment>
@@ -65,14 +70,17 @@ struct Case {
 /// Runs the case and gives back what it has computed.
 std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return {};
-  INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1
-             << " m " << c.m << " n " << c.n << " k " << c.k << " packed " << c.packed << " ta " << c.ta << " tb " << c.tb << " segments "
-             << c.segments << " mc " << c.mc << " nc " << c.nc << " kc " << c.kc << " kp " << c.kp << " pack_a " << c.pack_a
-             << " prologues " << c.make_a << c.make_b);
+  const DType bt = half_weights(e) ? DType::bf16 : e.dtype;
+  INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, "
+                 : half_weights(e)         ? ", bf16 weights, "
+                                           : " ")
+             << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k << " packed "
+             << c.packed << " ta " << c.ta << " tb " << c.tb << " segments " << c.segments << " mc " << c.mc << " nc " << c.nc << " kc "
+             << c.kc << " kp " << c.kp << " pack_a " << c.pack_a << " prologues " << c.make_a << c.make_b);
   const int64_t batch = c.b0 * c.b1, pad = rng() % 3;
   const int64_t a_rs = c.ta ? 1 : c.k + pad, a_cs = c.ta ? c.m + pad : 1, b_rs = c.tb ? 1 : c.n + pad, b_cs = c.tb ? c.k + pad : 1;
   const int64_t a_mat = c.ta ? a_cs * c.k : a_rs * c.m, b_mat = c.tb ? b_cs * c.n : b_rs * c.k;
-  Buffer a(a_mat * batch, e.dtype, rng() % 2), b(b_mat * batch, e.dtype, rng() % 2);
+  Buffer a(a_mat * batch, e.dtype, rng() % 2), b(b_mat * batch, bt, rng() % 2);
   a.fill(rng);
   b.fill(rng);
   for (int64_t i = 0; c.denormals && i < a.size; i += 3) a.put(i, std::ldexp(a.get(i), -120 - static_cast<int>(rng() % 12)));
@@ -86,12 +94,12 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (c.make_b) std::fill(&size[AOTC_GEMM_B_BASE], &size[AOTC_GEMM_B_CS] + 1, 0);
   std::unique_ptr<Scratch> panels;
   if (c.packed) {
-    int64_t first = aotc::kernels::panel_bytes(c.k, cut, e.dtype);
-    panels = std::make_unique<Scratch>(first + aotc::kernels::panel_bytes(c.k, c.n - cut, e.dtype) + 64);
+    int64_t first = aotc::kernels::panel_bytes(c.k, cut, bt);
+    panels = std::make_unique<Scratch>(first + aotc::kernels::panel_bytes(c.k, c.n - cut, bt) + 64);
     char* p = static_cast<char*>(panels->ptr());
-    aotc::kernels::pack_panels(b.ptr(), b_rs, b_cs, c.k, cut, e.dtype, p);
+    aotc::kernels::pack_panels(b.ptr(), b_rs, b_cs, c.k, cut, bt, p);
     if (c.segments == 2)
-      aotc::kernels::pack_panels(static_cast<char*>(b.ptr()) + cut * b_cs * aotc::dtype_bytes(e.dtype), b_rs, b_cs, c.k, c.n - cut, e.dtype,
+      aotc::kernels::pack_panels(static_cast<char*>(b.ptr()) + cut * b_cs * aotc::dtype_bytes(bt), b_rs, b_cs, c.k, c.n - cut, bt,
                                  p + first);
   }
   const aotc_epilogue_fn epilogues[2] = {store_tile<0>, store_tile<1>};
@@ -165,7 +173,7 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       c.k = pick({0, 1, 2, 3, 8, 17, 64, 65, 127, 128, 300});
       c.b0 = pick({1, 1, 2});
       c.b1 = pick({1, 1, 3});
-      c.packed = is_float(e.dtype) && rng() % 2;
+      c.packed = half_weights(e) || (is_float(e.dtype) && rng() % 2);
       c.ta = rng() % 3 == 0;
       c.tb = rng() % 2;
       c.segments = 1 + rng() % 2;

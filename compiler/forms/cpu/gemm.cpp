@@ -83,7 +83,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   return r;
 }
 
-class Gemm final : public FormOf<MatmulKernel> {
+class Gemm : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "gemm"; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
@@ -94,7 +94,7 @@ class Gemm final : public FormOf<MatmulKernel> {
   Fit fits(const MatmulKernel&, const Site&) const override { return Fit::yes(); }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
-    const ProductSizes c = product_sizes(kernel, s.syms);
+    const ProductSizes c = sizes(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
     const int64_t ab = acc_bytes(c.dtype);
     std::set<int> mcs;
@@ -123,10 +123,10 @@ class Gemm final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const Tile t = unpack<Tile>(choice);
-    const std::optional<Panels> panels = product_panels(k, t.pack_b);
-    const aotc_gemm_config g = config_of(t, panels.has_value());
-    StepSpec f = product_step(k, site, fmt::format("aotc_gemm_{}", symbol_dtype(k.in)), g, panels);
-    f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue.has_value());
+    const std::optional<Panels> packed = panels(k, t);
+    const aotc_gemm_config g = config_of(t, packed.has_value());
+    StepSpec f = product_step(k, site, symbol(k), g, packed);
+    f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !packed);
     return f;
   }
 
@@ -137,11 +137,44 @@ class Gemm final : public FormOf<MatmulKernel> {
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
     const Tile t = unpack<Tile>(choice);
-    return product_config(kernel, k, config_of(t, product_panels(k, t.pack_b).has_value()), isa, name);
+    return product_config(kernel, k, config_of(t, panels(k, t).has_value()), isa, name);
   }
+
+  virtual ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const { return product_sizes(k, syms); }
+  virtual std::string symbol(const MatmulKernel& k) const { return fmt::format("aotc_gemm_{}", symbol_dtype(k.in)); }
+  virtual std::optional<Panels> panels(const MatmulKernel& k, const Tile& t) const { return product_panels(k, t.pack_b); }
+};
+
+/// Float32 rows, a bf16 weight: it is widened in registers, so that memory brings half the bytes.
+class GemmHalfWeights final : public Gemm {
+ public:
+  std::string_view name() const override { return "gemm_bf16w"; }
+  Fit legal(const Choice& c) const override { return unpack<Tile>(c).pack_b ? Gemm::legal(c) : refuse("pack_b: the weight is in panels"); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (!k.b_quantised || k.b_quantised->bits != 16) return {false, ""};
+    return fits_few_bits(k);
+  }
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + Gemm::contract(k, s); }
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
+  }
+  ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const override {
+    ProductSizes c = Gemm::sizes(k, syms);
+    c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
+    return c;
+  }
+  std::string symbol(const MatmulKernel&) const override { return "aotc_gemm_bf16w_f32"; }
+  std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
 }  // namespace
+
+const Form& gemm_bf16w() {
+  static const GemmHalfWeights form;
+  return form;
+}
 
 const Form& gemm() {
   static const Gemm form;

@@ -79,6 +79,31 @@ std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const MatmulK
   return std::pair(k.b.param, std::move(*panels));
 }
 
+Fit fits_few_bits(const MatmulKernel& k) {
+  const loop::ParamId values = k.b_quantised->values;
+  for (const loop::Segment& s : k.segments) {
+    if (loop::loads(s.epilogue, values)) return refuse("the epilogue reads the weight, too");
+    if (!constants({s.n_begin, s.n_end})) return refuse("its columns have no fixed places");
+  }
+  if (k.a.prologue ? loop::loads(*k.a.prologue, values) : k.a.param == values) return refuse("both operands read the weight");
+  return Fit::yes();
+}
+
+Panels few_bits_panels(const MatmulKernel& k) {
+  const loop::QuantisedWeight& q = *k.b_quantised;
+  const int64_t depth = *k.k.as_const();
+  Panels p;
+  p.dtype = k.params[q.values].dtype;
+  p.bits = q.bits == 16 ? 0 : q.bits;
+  p.rows = {{depth, depth, 0, 1, {}}};
+  p.col_stride = depth;
+  for (const loop::Segment& s : k.segments) {
+    const int64_t begin = *s.n_begin.as_const(), end = *s.n_end.as_const();
+    p.matrices.push_back({begin * depth, end - begin});
+  }
+  return p;
+}
+
 /// An expression of each of the two batch dims that kernels know; `missing` of those that the product lacks.
 static Expr of_batch(const Exprs& xs, size_t dim, const Expr& missing) {
   const size_t skip = 2 - xs.size();
@@ -155,9 +180,15 @@ void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel&
 std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
   ConfigText c("aotc_gemm_config", name);
   auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
-  c.add("a_ptr", pointer(k.a)).add("b_ptr", pointer(k.b)).add("mr", g.mr).add("nv", g.nv).add("mc", g.mc).add("nc", g.nc);
+  const bool few_bits = g.b_packed && k.b_quantised;
+  c.add("a_ptr", pointer(k.a))
+      .add("b_ptr", few_bits ? loop::argument_index(kernel, k.b_quantised->values) : pointer(k.b))
+      .add("mr", g.mr)
+      .add("nv", g.nv)
+      .add("mc", g.mc)
+      .add("nc", g.nc);
   c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
-  add_attached(c, kernel, k, isa, name, true);
+  add_attached(c, kernel, k, isa, name, !few_bits);
   return c.str();
 }
 

@@ -22,12 +22,17 @@ std::string product_contract(const loop::MatmulKernel& k, const SymTable& syms);
 std::optional<Panels> product_panels(const loop::MatmulKernel& k, bool wanted);
 std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const loop::MatmulKernel& k, bool wanted);
 
+/// Of a weight of few bits (MatmulKernel::b_quantised): whether it can be stored for its products alone, and in which form it is then.
+Fit fits_few_bits(const loop::MatmulKernel& k);
+Panels few_bits_panels(const loop::MatmulKernel& k);
+
 /// The call of the library's `symbol`, whose work units are blocks of mc rows and nc columns: all but its scratch and what it knows of b.
 StepSpec product_units(const loop::MatmulKernel& k, const Site& site, std::string symbol, int mc, int nc);
 /// The same of a product with a config, b included.
 StepSpec product_step(const loop::MatmulKernel& k, const Site& site, std::string symbol, const aotc_gemm_config& g,
                       const std::optional<Panels>& panels);
-/// The definition of the config: the numbers are those of `g`, the rest is the kernel's.
+/// The definition of the config: the numbers are those of `g`, the rest is the kernel's. With g.b_packed a weight of few bits is read as
+/// it is stored.
 std::string product_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
                            const std::string& name);
 

@@ -79,21 +79,6 @@ Candidate estimate(const Form& form, const Sizes& c, int bits, const Machine& ma
   return r;
 }
 
-Panels panels_of(const MatmulKernel& k) {
-  const loop::QuantisedWeight& q = *k.b_quantised;
-  const int64_t depth = *k.k.as_const();
-  Panels p;
-  p.dtype = k.params[q.values].dtype;
-  p.bits = q.bits;
-  p.rows = {{depth, depth, 0, 1, {}}};
-  p.col_stride = depth;
-  for (const loop::Segment& s : k.segments) {
-    const int64_t begin = *s.n_begin.as_const(), end = *s.n_end.as_const();
-    p.matrices.push_back({begin * depth, end - begin});
-  }
-  return p;
-}
-
 class GemmQuant final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "gemm_quant"; }
@@ -101,15 +86,8 @@ class GemmQuant final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
-    if (!k.b_quantised) return {false, ""};
-    const loop::QuantisedWeight& q = *k.b_quantised;
-    for (const loop::Segment& s : k.segments)
-      for (const loop::ParamId p : {q.values})
-        if (loop::loads(s.epilogue, p)) return refuse("the epilogue reads the weight, too");
-    if (k.a.prologue ? loop::loads(*k.a.prologue, q.values) : k.a.param == q.values) return refuse("both operands read the weight");
-    for (const loop::Segment& s : k.segments)
-      if (!constants({s.n_begin, s.n_end})) return refuse("its columns have no fixed places");
-    return Fit::yes();
+    if (!k.b_quantised || k.b_quantised->bits == 16) return {false, ""};
+    return fits_few_bits(k);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -141,7 +119,7 @@ class GemmQuant final : public FormOf<MatmulKernel> {
   }
 
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, panels_of(k));
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
   }
 
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,

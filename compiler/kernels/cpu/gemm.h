@@ -15,6 +15,7 @@ namespace {
 template <class Elem>
 struct GemmPlain {
   using E = Elem;
+  using EB = Elem;  // of B
   using Acc = Elem;
   using Packed = MulPlain<Elem>;   // B from weight panels
   using Runtime = MulPlain<Elem>;  // B packed here
@@ -28,6 +29,7 @@ struct GemmPlain {
 template <class Elem, class PackedMul>
 struct GemmWiden {
   using E = Elem;
+  using EB = Elem;
   using Acc = float;
   using Packed = PackedMul;
   using Runtime = MulPlain<float>;
@@ -37,9 +39,23 @@ struct GemmWiden {
     pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
   }
 };
+/// Float32 rows, a bf16 weight in panels.
+struct GemmHalfWeights {
+  using E = float;
+  using EB = bf16;
+  using Acc = float;
+  using Packed = MulBf16;
+  using Runtime = MulPlain<float>;
+  static constexpr bool kInPlaceA = true, kInPlaceB = false, kPairsA = false;
+  static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
+  static void pack_b(const EB* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
+    pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
+  }
+};
 #if defined(__AVX512BF16__)
 struct GemmDot {
   using E = bf16;
+  using EB = bf16;
   using Acc = float;
   using Packed = MulDot;
   using Runtime = MulDot;
@@ -56,6 +72,7 @@ struct GemmDot {
 template <class G>
 struct GemmRun {
   using E = typename G::E;
+  using EB = typename G::EB;
   using Acc = typename G::Acc;
   using Unit = GemmUnits::Unit;
   static constexpr int W = Vec<Acc>::kLanes;
@@ -65,11 +82,13 @@ struct GemmRun {
   const int64_t* size;
   GemmUnits units;
   int64_t m, k, mr;
-  const E *a, *b;
+  const E* a;
+  const EB* b;
   int64_t a_rs, a_cs, b_rs, b_cs;
   bool a_in_place, b_in_place;
   Acc *a_pack, *b_pack, *tile;
-  E *a_rows, *b_rows;              // what prologues have computed, before it is packed; or A's whole block
+  E* a_rows;
+  EB* b_rows;                      // what prologues have computed, before it is packed; or A's whole block
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
 
   explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
@@ -78,13 +97,13 @@ struct GemmRun {
     mr = min_of<int64_t>(cfg->mr, kMaxMr);
     const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
     a = cfg->a_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
-    b = cfg->b_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
+    b = cfg->b_prologue ? nullptr : static_cast<const EB*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
     a_rs = cfg->a_prologue ? kp + 16 : size[AOTC_GEMM_A_RS];  // not a power of two: rows apart in the cache
     a_cs = cfg->a_prologue ? 1 : size[AOTC_GEMM_A_CS];
     b_rs = size[AOTC_GEMM_B_RS];
     b_cs = size[AOTC_GEMM_B_CS];
-    // Packing A pays when its rows are read often; a pair of bf16 must not reach beyond an odd k.
-    a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::kPairsA && k % 2);
+    // Packing A pays when its rows are read often; where k goes in pairs, the last must not reach beyond an odd one.
+    a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::Packed::kGroup == 2 && k % 2);
     b_in_place = G::kInPlaceB && !cfg->b_packed && !cfg->b_prologue && b_cs == 1 && m <= 2 * mr;
     a_pack = static_cast<Acc*>(x->scratch);
     b_pack = a_pack + (cfg->mc + 16) * kp;
@@ -94,7 +113,7 @@ struct GemmRun {
     Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
     rest += -(rest - a_pack) & 15;
     a_rows = reinterpret_cast<E*>(rest);
-    b_rows = reinterpret_cast<E*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
+    b_rows = reinterpret_cast<EB*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }
 
   int64_t panel_rows() const { return G::Packed::kGroup == 2 ? k + (k & 1) : k; }
@@ -118,7 +137,7 @@ struct GemmRun {
   }
 
   /// A panel of columns of B, rows [ks, ks + klen), from memory or from the prologue.
-  void pack_b_panel(const E* src, const Unit& u, int64_t ks, int64_t klen, int64_t j0, int64_t width, Acc* dst) {
+  void pack_b_panel(const EB* src, const Unit& u, int64_t ks, int64_t klen, int64_t j0, int64_t width, Acc* dst) {
     if (!cfg->b_prologue) return G::pack_b(src + ks * b_rs + j0 * b_cs, b_rs, b_cs, klen, width, dst);
     const int64_t column = units.segment_begin(u.segment) + u.n0 + j0;
     if constexpr (G::kInPlaceB) {  // the panel form is that of the elements
@@ -167,7 +186,7 @@ struct GemmRun {
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
-    const E* b_src = cfg->b_prologue ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
+    const EB* b_src = cfg->b_prologue ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
     if (cfg->b_packed) {
       b_src += (units.panel_columns_before(u.segment) + u.n0) * panel_rows();
     } else if (!cfg->b_prologue) {
@@ -200,12 +219,12 @@ struct GemmRun {
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
           const bool first = ks == 0;
           if (cfg->b_packed) {
-            const E* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
-            panel<typename G::Packed>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(E) * G::Packed::kGroup, klen,
+            const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
+            panel<typename G::Packed>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup, klen,
                                       vecs, c, ldc, first);
           } else if (b_in_place && width % W == 0) {
-            const E* bp = b_src + ks * b_rs + j0;
-            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(E), klen, vecs, c, ldc, first);
+            const EB* bp = b_src + ks * b_rs + j0;
+            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, vecs, c, ldc, first);
           } else {
             Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
             if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);

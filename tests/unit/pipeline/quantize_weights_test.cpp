@@ -87,7 +87,7 @@ struct Case {
 const Case kCases[] = {
     {48, 96, true, {8, 0}, 0},    {48, 96, true, {8, 32}, 0},   {48, 96, false, {8, 64}, 0.3f},  {33, 100, true, {4, 32}, 0},
     {48, 96, false, {4, 32}, 0},  {48, 96, true, {4, 128}, 0},  {40, 257, true, {4, 64}, -0.2f}, {40, 257, false, {8, 128}, 0},
-    {2048, 32, true, {4, 32}, 0}, {64, 64, true, {4, 0}, 0.5f},
+    {2048, 32, true, {4, 32}, 0}, {64, 64, true, {4, 0}, 0.5f}, {48, 96, true, {16, 0}, 0},      {40, 257, false, {16, 0}, 0.3f},
 };
 
 }  // namespace
@@ -113,7 +113,7 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         REQUIRE(stored.weights.size() == 1);
         CHECK(stored.left.empty());
         CHECK(stored.error() < (c.storage.bits == 8 ? 0.02 : 0.2));
-        CHECK(stored.bytes() * 2 < stored.bytes_before());
+        CHECK(stored.bytes() * (c.storage.bits == 16 ? 2 : 3) <= stored.bytes_before());
 
         // Nearest: half a step of a group's range, and what the rounding of scale and offset to 8 bits adds.
         const int64_t group = c.storage.group ? c.storage.group : c.k;
@@ -123,7 +123,9 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
             double least = 1e9, most = -1e9;
             for (int64_t i = i0; i < std::min(c.k, i0 + group); ++i)
               least = std::min<double>(least, values[at(j, i)]), most = std::max<double>(most, values[at(j, i)]);
-            const double step = c.storage.bits == 8 ? std::max(most, -least) / 127 : (most - least + std::fabs(least) / 128) / 15;
+            const double step = c.storage.bits == 16  ? std::max(most, -least) / 128
+                                : c.storage.bits == 8 ? std::max(most, -least) / 127
+                                                      : (most - least + std::fabs(least) / 128) / 15;
             for (int64_t i = i0; i < std::min(c.k, i0 + group); ++i)
               REQUIRE(std::fabs(values[at(j, i)] - rounded[at(j, i)]) <= 0.51 * step * (1 + 1 / 64.0) + 1e-7);
           }
@@ -157,14 +159,15 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         CHECK((product->b_quantised->offsets != kNone<loop::ParamId>) == (c.storage.bits == 4));
         for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
           const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2)});
-          if (c.n % 32 == 0) CHECK(d.choice.form->name() == "gemm_quant");  // padding costs a small one more than making its elements
+          const std::string_view form = c.storage.bits == 16 ? "gemm_bf16w" : "gemm_quant";
+          if (c.n % 32 == 0) CHECK(d.choice.form->name() == form);  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(),
-                            [](const forms::Candidate& x) { return x.fit && x.choice.form->name() == "gemm_quant"; }));
+                            [&](const forms::Candidate& x) { return x.fit && x.choice.form->name() == form; }));
           // The form of few bits reads what the weight is made of; the others make it.
           for (const forms::Candidate& x : d.candidates) {
             if (!x.fit) continue;
             const std::string config = x.choice.form->config(*product, x.choice, isa, "config");
-            CHECK((config.find(".b_prologue = ") != std::string::npos) == (x.choice.form->name() != "gemm_quant"));
+            CHECK((config.find(".b_prologue = ") != std::string::npos) == (x.choice.form->name() != form));
           }
         }
       }
@@ -198,4 +201,6 @@ TEST_CASE("what --weights and --weight-group take") {
   CHECK_THROWS_AS(passes::parse_weight_storage("int5", ""), Diagnostic);
   CHECK_THROWS_AS(passes::parse_weight_storage("int8", "48"), Diagnostic);
   CHECK_THROWS_AS(passes::parse_weight_storage("", "32"), Diagnostic);
+  CHECK(passes::parse_weight_storage("bf16", "") == passes::WeightStorage{16, 0});
+  CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "32"), Diagnostic);
 }

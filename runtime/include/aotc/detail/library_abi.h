@@ -73,7 +73,7 @@ static inline int64_t aotc_gemm_tiles_scratch_bytes(const aotc_gemm_config* c, i
   int64_t a = rows * (steps + 1) * 64, b = c->b_packed ? 2048 : c->nc / AOTC_PANEL_N * steps * 2048;
   return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + (int64_t)AOTC_GEMM_TILES_MADE_ROWS * AOTC_PANEL_N * 2 + a + b;
 }
-
+/* ---- gemm_bf16w_f32: gemm of float32 rows with a bf16 weight in panel form; b_packed always. */
 /* ---- gemm_quant_f32: the same for float32 rows A and one weight B of integers with scales, B[k, j] = values[k, j] * scales[k / group, j]
  * + offsets[k / group, j]
  * ------------------------------------------------------------------------------------------------------------------ ptr: by the config.
