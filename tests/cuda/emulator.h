@@ -74,6 +74,7 @@ struct Block {
   std::vector<char> memory;
   char* shared = nullptr;
   size_t shared_bytes = 0;
+  int any = 0;  ///< of __syncthreads_or
   std::map<u32, CountingBarrier> barriers;
   Barrier named[16], groups[8];  ///< groups: warpgroups
 };
@@ -263,6 +264,15 @@ inline int atomicAdd(int* p, int v) {
   return before;
 }
 inline void __syncthreads() { emulator::wait(emulator::now->block->barrier, emulator::now->block->live); }
+inline int __syncthreads_or(int v) {
+  emulator::Block& b = *emulator::now->block;
+  __syncthreads();  // the one before was read
+  b.any = 0;
+  __syncthreads();
+  b.any |= v;
+  __syncthreads();
+  return b.any;
+}
 
 inline void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   emulator::mma<1>(c, a, b, [](u32 v, int) { return emulator::truncated(v); });

@@ -154,6 +154,7 @@ def conv_windows_chain():
     return Chain().half(), [(R(2, 10, 10, 64).half(),)], None
 
 
+case_of("conv_odd_f32", lambda x, w: F.conv2d(x, w), lambda: (odd_numbers(2, 5, 13, 17), R(37, 5, 3, 3).round()), lambda: (R(2, 5, 13, 17), odd_numbers(37, 5, 3, 3)))
 case_of("conv_weights_computed", lambda x, w: F.conv2d(x, w * 2, padding=1) + x[:, :1], lambda: (R(2, 4, 6, 8), R(8, 4, 3, 3)))
 
 

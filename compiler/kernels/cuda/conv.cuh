@@ -223,17 +223,24 @@ AOTC_DI void chunked_block(const OpA& a, const OpB& b, i64 m0, i64 n0, i64 m, i6
   ChunkStage<T, Tile, Tile::bn, false, OpB> sb;
   sa.start(a, m0, m), sb.start(b, n0, n);
   float acc[Tile::mt][Tile::nt][4];
-  gemm_clear<Tile>(acc);
   const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0, tiles = (k + Tile::bk - 1) / Tile::bk;
   const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
-  if (first < last) sa.load(a, first * Tile::bk, k), sb.load(b, first * Tile::bk, k);
-  __syncthreads();  // what used the memory before is done
-  for (int tile = first; tile < last; ++tile) {
-    T* const stage = ring + (tile - first) % 2 * stage_elems;
-    sa.put(stage), sb.put(stage + a_elems);
-    __syncthreads();
-    if (tile + 1 < last) sa.load(a, (tile + 1) * Tile::bk, k), sb.load(b, (tile + 1) * Tile::bk, k);
-    gemm_multiply<T, Tile>(stage + place.warp_m * Tile::ld, stage + a_elems + place.warp_n * Tile::ld, acc, place.k_warp);
-  }
+  auto sums = [&](auto numbers) {
+    bool odd = false;
+    gemm_clear<Tile>(acc);
+    if (first < last) sa.load(a, first * Tile::bk, k), sb.load(b, first * Tile::bk, k);
+    __syncthreads();  // what used the memory before is done
+    for (int tile = first; tile < last; ++tile) {
+      T* const stage = ring + (tile - first) % 2 * stage_elems;
+      sa.put(stage), sb.put(stage + a_elems);
+      __syncthreads();
+      if (tile + 1 < last) sa.load(a, (tile + 1) * Tile::bk, k), sb.load(b, (tile + 1) * Tile::bk, k);
+      gemm_multiply<T, Tile>(numbers, stage + place.warp_m * Tile::ld, stage + a_elems + place.warp_n * Tile::ld, acc, place.k_warp, odd);
+    }
+    return odd;
+  };
+  const bool odd = sums(PlainNumbers());
+  if constexpr (same<T, float>::value)
+    if (__syncthreads_or(odd)) sums(OddNumbers());
   gemm_finish<Tile>(acc, place, m0, n0, m, n, out);
 }

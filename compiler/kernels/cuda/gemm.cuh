@@ -17,17 +17,21 @@ template <> struct MmaTraits<f16> { static constexpr int k = 16; };
 template <> struct MmaTraits<float> { static constexpr int k = 8; };
 
 // v = high + low: both as tf32 (the tensor cores ignore the 13 low bits). High is rounded to nearest, by integer arithmetic, which is faster
-// than cvt.rna; of low at most the last bit is lost. An infinity or NaN is low beside a high of 1 or -1, so that in the three products each
-// meets the other factor's high part, which is 0 where that factor is: what comes of them is what comes of one product.
-template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u32 (&low)[N]) {
-  bool odd = false;
+// than cvt.rna; of low at most the last bit is lost. odd is set where v is not finite or rounds to infinity: then the parts are of no use.
+template <int N> AOTC_DI void tf32_parts(const float (&v)[N], u32 (&high)[N], u32 (&low)[N], bool& odd) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     high[i] = (__float_as_uint(v[i]) + 0x1000u) & 0xffffe000u;
     const float rest = v[i] - __uint_as_float(high[i]);
     low[i] = __float_as_uint(rest);
-    odd |= !(fabsf(rest) < highest<float>());  // not finite, or rounded to infinity
+    odd |= !(fabsf(rest) < highest<float>());
   }
+}
+// Of any v. An infinity or NaN is low beside a high of 1 or -1, so that in the three products each meets the other factor's high part, which
+// is 0 where that factor is: what comes of them is what comes of one product.
+template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u32 (&low)[N]) {
+  bool odd = false;
+  tf32_parts(v, high, low, odd);
   if (!odd) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -36,6 +40,13 @@ template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u3
     else if (fabsf(v[i]) > 0x1.fffffep+127f) high[i] = (bits & 0x80000000u) | 0x3f800000u, low[i] = bits;
     else if (fabsf(v[i]) > 0x1.fffp+126f) high[i] = bits & 0xffffe000u, low[i] = __float_as_uint(v[i] - __uint_as_float(high[i]));
   }
+}
+// How f32 operands are taken apart: fast, which tells of odd numbers, or so that the products of these are right, too.
+struct PlainNumbers { static constexpr bool odd = false; };
+struct OddNumbers { static constexpr bool odd = true; };
+template <class Numbers, int N> AOTC_DI void tf32_by(Numbers, const float (&v)[N], u32 (&high)[N], u32 (&low)[N], bool& odd) {
+  if constexpr (Numbers::odd) tf32_split(v, high, low);
+  else tf32_parts(v, high, low, odd);
 }
 AOTC_DI void mma_16(bf16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
 AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
@@ -54,9 +65,9 @@ struct GemmTile {
   static_assert(BM * BK % chunk == 0 && BN * BK % chunk == 0, "tile shape");
 };
 
-// Multiplies one staged tile into the warp's accumulators; k_warp: which part of the tile.
-template <class T, class Tile>
-AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::nt][4], int k_warp) {
+// Multiplies one staged tile into the warp's accumulators; k_warp: which part of the tile. odd: f32 numbers were met that want OddNumbers.
+template <class T, class Tile, class Numbers>
+AOTC_DI void gemm_multiply(Numbers numbers, const T* a, const T* b, float (&acc)[Tile::mt][Tile::nt][4], int k_warp, bool& odd) {
   const int lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
 #pragma unroll
   for (int s = 0; s < Tile::bk / (Tile::step * Tile::k_warps); ++s) {
@@ -67,14 +78,14 @@ AOTC_DI void gemm_multiply(const T* a, const T* b, float (&acc)[Tile::mt][Tile::
       for (int i = 0; i < Tile::mt; ++i) {
         const float* const at = a + (i * 16 + group) * Tile::ld + k + quad;
         const float v[4] = {at[0], at[8 * Tile::ld], at[4], at[8 * Tile::ld + 4]};
-        tf32_split(v, ah[i], al[i]);
+        tf32_by(numbers, v, ah[i], al[i], odd);
       }
 #pragma unroll
       for (int j = 0; j < Tile::nt; ++j) {
         const float* const at = b + (j * 8 + group) * Tile::ld + k + quad;
         const float v[2] = {at[0], at[4]};
         u32 bh[2], bl[2];
-        tf32_split(v, bh, bl);
+        tf32_by(numbers, v, bh, bl, odd);
 #pragma unroll
         for (int i = 0; i < Tile::mt; ++i) {
           float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -233,7 +244,6 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
   const GemmSource<T> b = gemm_source(pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1 + (n_begin + n0) * bv.col, bv.col, bv.row, n - n0);
 
   float acc[Tile::mt][Tile::nt][4];
-  gemm_clear<Tile>(acc);
   const int tiles = static_cast<int>((k + Tile::bk - 1) / Tile::bk);
   const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
   auto issue = [&](int tile) {
@@ -244,14 +254,22 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
     }
     copies_commit();
   };
-  __syncthreads();  // what used the memory before is done
-  for (int s = 0; s < Tile::stages - 1; ++s) issue(first + s);
-  for (int tile = first; tile < last; ++tile) {
-    copies_wait<Tile::stages - 2>();
-    __syncthreads();
-    issue(tile + Tile::stages - 1);
-    const T* const stage = ring + (tile - first) % Tile::stages * stage_elems;
-    gemm_multiply<T, Tile>(stage + place.warp_m * Tile::ld, stage + a_elems + place.warp_n * Tile::ld, acc, place.k_warp);
-  }
+  auto sums = [&](auto numbers) {
+    bool odd = false;
+    gemm_clear<Tile>(acc);
+    __syncthreads();  // what used the memory before is done
+    for (int s = 0; s < Tile::stages - 1; ++s) issue(first + s);
+    for (int tile = first; tile < last; ++tile) {
+      copies_wait<Tile::stages - 2>();
+      __syncthreads();
+      issue(tile + Tile::stages - 1);
+      const T* const stage = ring + (tile - first) % Tile::stages * stage_elems;
+      gemm_multiply<T, Tile>(numbers, stage + place.warp_m * Tile::ld, stage + a_elems + place.warp_n * Tile::ld, acc, place.k_warp, odd);
+    }
+    return odd;
+  };
+  const bool odd = sums(PlainNumbers());
+  if constexpr (same<T, float>::value)
+    if (__syncthreads_or(odd)) sums(OddNumbers());
   gemm_finish<Tile>(acc, place, m0, n0, m, n, epilogue);
 }
