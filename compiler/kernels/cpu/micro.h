@@ -131,7 +131,7 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
   };
   constexpr int kUnroll = kSets > 1 ? kSets : 2;
   int64_t s = 0, at = 0;  // at: of a's steps, in bytes
-  for (; s + kUnroll <= steps; s += kUnroll, at += kUnroll * a_step) {
+  for (; s + kUnroll <= steps; s += kUnroll) {
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
       _mm_prefetch(pf, _MM_HINT_T1);
@@ -140,6 +140,8 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
       b += b_stride;
       pf += pf_step;
     }
+    if constexpr (kBases == 1) base[0] += kUnroll * a_step;
+    else at += kUnroll * a_step;
   }
   for (; s < steps; ++s, at += a_step, b += b_stride) step(acc[0], b, at);
     // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
