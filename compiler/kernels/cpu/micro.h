@@ -140,8 +140,10 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
       b += b_stride;
       pf += pf_step;
     }
-    if constexpr (kBases == 1) base[0] += kUnroll * a_step;
-    else at += kUnroll * a_step;
+    if constexpr (kBases == 1)
+      base[0] += kUnroll * a_step;
+    else
+      at += kUnroll * a_step;
   }
   for (; s < steps; ++s, at += a_step, b += b_stride) step(acc[0], b, at);
     // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
