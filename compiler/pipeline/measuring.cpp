@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "artifact/versions.h"
@@ -10,6 +11,7 @@
 #include "pipeline/assemble.h"
 #include "plan/verify.h"
 #include "search/device.h"
+#include "search/tune.h"
 
 namespace aotc::pipeline {
 namespace {
@@ -32,20 +34,41 @@ class ArtifactMeasurer final : public search::Measurer {
       : graph_(g), module_(m), options_(o), worker_(o.worker) {}
 
   std::vector<search::Timing> measure(const search::Subject& s, const std::vector<forms::Choice>& choices, double seconds) override {
-    auto all = [&](const std::string& error) { return std::vector<search::Timing>(choices.size(), {0, 0, error}); };
-    Result<OneKernel> one = one_kernel(graph_, module_, s, choices.size());
+    const Result<OneKernel> one = one_kernel(graph_, module_, s, choices.size());
+    const auto choose = [&](const forms::Site&, size_t candidate) {
+      forms::Decision d;
+      d.choice = choices.at(candidate);
+      return d;
+    };
+    return times(one, choices.size(), choose, seconds, std::min(kMostColdBytes, touched_bytes(module_, *s.syms)));
+  }
+
+  std::vector<search::Timing> measure_whole(const SymTable& syms, const std::vector<search::Tuned>& sets, double seconds) override {
+    const Result<OneKernel> whole = whole_module(graph_, module_, syms, sets.size());
+    std::vector<plan::ChooseFn> choosers;
+    for (const search::Tuned& t : sets) choosers.push_back(search::chooser(t));
+    return times(
+        whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, seconds, 0);
+  }
+
+ private:
+  using Choose = std::function<forms::Decision(const forms::Site&, size_t candidate)>;
+
+  /// cold_bytes: of the caches, emptied before each run.
+  std::vector<search::Timing> times(const Result<OneKernel>& one, size_t n, const Choose& choose, double seconds, uint64_t cold_bytes) {
+    auto all = [&](const std::string& error) { return std::vector<search::Timing>(n, {0, 0, error}); };
     if (!one) return all(one.why());
     const std::string path = (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string();
     try {
-      build(*one, choices, path);
+      build(*one, n, choose, path);
     } catch (const Diagnostic& d) { return all(d.message()); }
     json job = {{"shapes", one->shapes},
                 {"candidate", one->candidate_input},
-                {"candidates", choices.size()},
+                {"candidates", n},
                 {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
                 {"gpu", options_.machine.is_gpu() ? 0 : -1},
                 {"seconds", seconds},
-                {"cold_bytes", std::min(kMostColdBytes, touched_bytes(module_, *s.syms))}};
+                {"cold_bytes", cold_bytes}};
     std::string attachment;
     if (worker_.elsewhere()) {
       attachment = read_file(path);
@@ -57,20 +80,14 @@ class ArtifactMeasurer final : public search::Measurer {
     std::error_code ec;
     std::filesystem::remove(path, ec);
     if (!answer) return all(answer.why());
-    return read(*answer, choices.size());
+    return read(*answer, n);
   }
 
- private:
-  void build(const OneKernel& one, const std::vector<forms::Choice>& choices, const std::string& path) {
+  void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path) {
     plan::PlanOptions options;
     options.machine = options_.machine;
-    for (size_t i = 0; i < choices.size(); ++i)
-      options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
-    options.choose = [&](const forms::Site& site) {
-      forms::Decision d;
-      d.choice = choices.at(static_cast<size_t>(site.syms[one.candidate].min));
-      return d;
-    };
+    for (size_t i = 0; i < n; ++i) options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
+    options.choose = [&](const forms::Site& site) { return choose(site, static_cast<size_t>(site.syms[one.candidate].min)); };
     const plan::PlanSet plans = plan::build_plans(one.graph, one.module, options);
     const Events nobody;
     PhaseClock quiet(nobody, nullptr);
@@ -110,6 +127,40 @@ class ArtifactMeasurer final : public search::Measurer {
 
 }  // namespace
 
+namespace {
+SymId add_candidate(SymTable& syms, size_t candidates) {
+  SymInfo number;
+  number.name = "candidate";
+  number.max = static_cast<int64_t>(candidates) - 1;
+  return syms.add(number);
+}
+
+/// An input that nobody reads gives a symbol its value.
+void add_carrier(OneKernel& one, SymId s, const std::string& name) {
+  const TensorType t{DType::boolean, {Expr::symbol(s)}};
+  one.module.buffers.push({name, BufferKind::input, t, static_cast<uint32_t>(one.graph.inputs.size())});
+  one.graph.add_input(name, t);
+  one.shapes.push_back({std::max<int64_t>(0, one.graph.syms.hint(Expr::symbol(s)))});
+}
+}  // namespace
+
+Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates) {
+  OneKernel one;
+  one.graph = graph;
+  one.graph.syms = syms;
+  one.candidate = add_candidate(one.graph.syms, candidates);
+  one.module = module;
+  one.module.syms = one.graph.syms;
+  for (const InputInfo& i : graph.inputs) {
+    std::vector<int64_t> shape;
+    for (const Expr& d : graph.type(i.value).dims) shape.push_back(std::max<int64_t>(0, syms.hint(d)));
+    one.shapes.push_back(std::move(shape));
+  }
+  one.candidate_input = one.graph.inputs.size();
+  add_carrier(one, one.candidate, "candidate");
+  return one;
+}
+
 Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, const search::Subject& subject, size_t candidates) {
   using R = Result<OneKernel>;
   const auto call = std::find_if(module.calls.begin(), module.calls.end(), [&](const loop::Call& c) { return c.kernel == subject.kernel; });
@@ -119,10 +170,7 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
   OneKernel one;
   one.graph.name = "measure";
   one.graph.syms = *subject.syms;
-  SymInfo number;
-  number.name = "candidate";
-  number.max = static_cast<int64_t>(candidates) - 1;
-  one.candidate = one.graph.syms.add(number);
+  one.candidate = add_candidate(one.graph.syms, candidates);
   one.module.syms = one.graph.syms;
   one.module.kernels.push(kernel);
   loop::Call only{loop::KernelId{0}, {}, "measured", {}};
@@ -160,16 +208,10 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
     }
     only.args.push_back(known[from] = one.module.buffers.push(std::move(b)));
   }
-  // Symbols get their values from inputs that nobody reads.
-  auto carrier = [&](SymId s) {
-    const TensorType t{DType::boolean, {Expr::symbol(s)}};
-    one.module.buffers.push({fmt::format("size{}", idx(s)), BufferKind::input, t, static_cast<uint32_t>(one.graph.inputs.size())});
-    input(fmt::format("size_{}", idx(s)), t);
-  };
   for (uint32_t s = 0; s < subject.syms->size(); ++s)
-    if ((*subject.syms)[static_cast<SymId>(s)].kind == SymKind::shape) carrier(static_cast<SymId>(s));
+    if ((*subject.syms)[static_cast<SymId>(s)].kind == SymKind::shape) add_carrier(one, static_cast<SymId>(s), fmt::format("size_{}", s));
   one.candidate_input = one.graph.inputs.size();
-  carrier(one.candidate);
+  add_carrier(one, one.candidate, "candidate");
   one.module.calls.push_back(std::move(only));
   return one;
 }

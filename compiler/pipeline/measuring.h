@@ -10,8 +10,8 @@
 
 namespace aotc::pipeline {
 
-/// A module of one kernel. Buffers are inputs and outputs but for the constants. One more input tells the variants apart, and one a shape
-/// symbol gives it its value.
+/// A module of one kernel, or the whole of one. Buffers of one kernel are inputs and outputs but for the constants. One more input tells
+/// the variants apart, and one a shape symbol gives it its value.
 struct OneKernel {
   Graph graph;
   loop::Module module;
@@ -29,6 +29,9 @@ struct MeasuringOptions {
   search::WorkerCommand worker;  ///< as it is made: this executable with measure-worker
   int jobs = 1;
 };
+/// The whole module with one more input, which tells the variants apart.
+Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates);
+
 /// Why the machine of the worker cannot measure for `machine`; empty: it has the instruction set, or a GPU of the architecture.
 std::string cannot_measure(const Machine& machine, const search::WorkerCommand& worker);
 /// The one code version of the target that the machine stands for.

@@ -1,13 +1,17 @@
 #pragma once
-// What the search asks of a machine: times of a kernel with several choices. Behind it stands a child process on this machine; the search
-// does not know.
+// What the search asks of a machine: times of a kernel with several choices, of a module with several sets of them. Behind it stands a
+// child process on this machine; the search does not know.
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "forms/form.h"
+#include "forms/list.h"
 
 namespace aotc::search {
+
+/// Decisions that the database or a measurement made, by contract.
+using Tuned = std::map<std::string, forms::Decision>;
 
 /// A kernel of a module as a variant calls it.
 struct Subject {
@@ -27,6 +31,8 @@ class Measurer {
   /// Calls of each choice in turns, about `seconds` in all, the way the plan would call it: prologues, epilogues, threads included. As many
   /// timings as choices.
   virtual std::vector<Timing> measure(const Subject& s, const std::vector<forms::Choice>& choices, double seconds) = 0;
+  /// Runs of the whole module in turns, a time for each set of decisions; the cost model decides what a set has not. `syms`: of a variant.
+  virtual std::vector<Timing> measure_whole(const SymTable& syms, const std::vector<Tuned>& sets, double seconds) = 0;
 };
 
 }  // namespace aotc::search

@@ -70,6 +70,24 @@ std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
   return std::nullopt;
 }
 
+/// Takes the cost model's choices back where the whole module is not faster with what was measured: a kernel by itself does not overlap its
+/// neighbours, nor share caches with them. What the whole cannot tell stays.
+void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& options, const std::vector<std::string>& measured,
+                   Tuned& tuned, const std::function<void(const std::string&, const Decision&)>& revised) {
+  Tuned before = tuned;
+  std::vector<std::string> changed;
+  for (const std::string& contract : measured)
+    if (const forms::Choice& own = jobs.at(contract).decision.choice; !(tuned.at(contract).choice == own)) {
+      before.at(contract).choice = own;
+      changed.push_back(contract);
+    }
+  if (changed.empty()) return;
+  const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
+  if (!times[0].error.empty() || !times[1].error.empty() || times[1].ns < times[0].ns) return;
+  tuned = std::move(before);
+  for (const std::string& contract : changed) revised(contract, tuned.at(contract));
+}
+
 /// Measures one contract for about `seconds`.
 Decision search(const Job& job, Measurer& measurer, size_t most, double seconds, TuningRecord* record) {
   Decision d = job.decision;
@@ -129,6 +147,8 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
   const auto start = std::chrono::steady_clock::now();
   auto left = [&] { return options.budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   size_t done = 0;
+  std::vector<std::string> measured;
+  std::map<std::string, TuningRecord> records;
   for (const auto& [contract, job] : missing) {
     if (!options.measurer || left() <= 0) {
       result.missing.push_back({*contract, options.measurer ? "the time for measuring ran out" : "the tuning database does not have it"});
@@ -144,9 +164,16 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
       result.missing.push_back({*contract, "no candidate ran when it was measured"});
       continue;
     }
-    db.put(*contract, hardware, library, record);
+    records[*contract] = std::move(record);
+    measured.push_back(*contract);
     result.tuned[*contract] = std::move(d);
   }
+  confirm_whole(syms.front(), jobs, options, measured, result.tuned, [&](const std::string& contract, const Decision& d) {
+    TuningRecord& r = records.at(contract);
+    r.choice = d.choice;
+    r.ns = r.default_ns;
+  });
+  for (auto& [contract, record] : records) db.put(contract, hardware, library, std::move(record));
   if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");
   return result;
 }

@@ -1,17 +1,12 @@
 #pragma once
 // The search: contracts of a module's kernels, their candidates, what the tuning database knows of them, and a Measurer for the rest.
 #include <functional>
-#include <map>
 
-#include "forms/list.h"
 #include "plan/build.h"
 #include "search/measurer.h"
 #include "search/tuning_db.h"
 
 namespace aotc::search {
-
-/// Decisions that the database or a measurement made, by contract.
-using Tuned = std::map<std::string, forms::Decision>;
 
 struct TuneOptions {
   Machine machine;
@@ -32,7 +27,8 @@ struct TuneResult {
 };
 
 /// Looks each contract up in `db`, measures what is missing and puts it there. A choice other than the cost model's is taken only when it
-/// was faster in alternating rounds of its own. `syms`: one symbol table a variant (its ranges and tune sizes).
+/// was faster in alternating rounds of its own, and all that were taken together only when the whole module was. `syms`: one symbol table a
+/// variant (its ranges and tune sizes); the first is the one that the whole is measured with.
 TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db);
 
 /// What build_plans calls: tuned decisions first, else the cost model's. Copies `tuned`.

@@ -37,17 +37,27 @@ loop::Module one_product() {
   return module;
 }
 
-/// Says that one candidate is faster by a factor; the rest take 100 ns. `confirmed`: also when it is measured beside the default alone.
+/// Says that one candidate is faster by a factor; the rest take 100 ns. `confirmed`: also when it is measured beside the default alone. The
+/// whole takes 1000 ns with the cost model's choices, `whole_ns` with what was measured.
 struct Scripted final : Measurer {
   forms::Choice fast;
   double factor = 0.5;
   bool confirmed = true;
-  int calls = 0;
+  double whole_ns = 900;
+  std::string whole_error;
+  int calls = 0, wholes = 0;
   std::vector<Timing> measure(const Subject&, const std::vector<forms::Choice>& choices, double) override {
     std::vector<Timing> out;
     for (const forms::Choice& c : choices) out.push_back({c == fast && (calls == 0 || confirmed) ? 100 * factor : 100, 0.01, ""});
     ++calls;
     return out;
+  }
+  std::vector<Timing> measure_whole(const SymTable&, const std::vector<Tuned>& sets, double) override {
+    ++wholes;
+    REQUIRE(sets.size() == 2);
+    CHECK(!(sets[0].begin()->second.choice == fast));
+    CHECK(sets[1].begin()->second.choice == fast);
+    return {{1000, 0, ""}, {whole_ns, 0, whole_error}};
   }
 };
 
@@ -129,6 +139,31 @@ TEST_CASE("a faster candidate is taken when it wins twice, and stays in the data
   CHECK(late.tuned.empty());
   REQUIRE(late.missing.size() == 1);
   CHECK(late.missing[0].why == "the time for measuring ran out");
+}
+
+TEST_CASE("what wins by itself stays only where the whole module is not slower", "[search]") {
+  const loop::Module module = one_product();
+  const SymTable syms;
+  const Machine machine = machine_of(Isa::avx2, 1);
+  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine};
+  const forms::Choice by_cost = forms::decide(site).choice;
+  Scripted measurer;
+  measurer.fast = forms::decide(site).candidates.at(2).choice;
+  TuneOptions options;
+  options.machine = machine;
+  options.measurer = &measurer;
+  const auto taken = [&](double whole_ns, const std::string& error) {
+    measurer.whole_ns = whole_ns, measurer.whole_error = error, measurer.calls = 0;
+    TuningDb db;
+    const TuneResult found = tune(module, {syms}, options, db);
+    const TuneResult again = tune(module, {syms}, {machine, nullptr}, db);
+    CHECK(chooser(again.tuned)(site).choice == chooser(found.tuned)(site).choice);  // the database keeps the verdict
+    return chooser(found.tuned)(site).choice;
+  };
+  CHECK(taken(900, "") == measurer.fast);
+  CHECK(taken(1100, "") == by_cost);
+  CHECK(taken(1100, "the worker crashed") == measurer.fast);
+  CHECK(measurer.wholes == 3);
 }
 
 TEST_CASE("a candidate that wins by noise once is not taken", "[search]") {
