@@ -216,6 +216,8 @@ def far_scores(name, t, size):
             lambda: (whole(2, 3, 70, 64) * size, whole(2, 3, 70, 64), R(2, 3, 70, 64).to(TYPES[t])), lambda: (-whole(2, 3, 70, 64).abs() * size, whole(2, 3, 70, 64).abs() + 1, R(2, 3, 70, 64).to(TYPES[t])))
 
 
+case_of("attention_overflow_f32", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        lambda: (R(2, 2, 9, 64).sign() * 2.0**122, torch.ones(2, 2, 17, 64) * torch.arange(1, 18)[:, None] / 16, R(2, 2, 17, 64)))
 for t, sizes in {"f32": (512, 2.0**114), "bf16": (256, 2.0**114), "f16": (256,), "f64": (2.0**100,)}.items():
     for size, name in zip(sizes, ("", "huge")):
         far_scores(name or "large", t, size)

@@ -1,5 +1,7 @@
 #include "emit/cuda/attention.h"
 
+#include <cmath>
+
 #include "emit/cuda/code.h"
 #include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
@@ -18,8 +20,8 @@ std::string head(const AttentionKernel& k, const std::string& symbol, const std:
   return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, symbols.size(), maps);
 }
 
-/// The problem as the variable p.
-std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols) {
+/// The problem as the variable p. takes_share: the kernel multiplies queries with a share of the scale.
+std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols, bool takes_share) {
   auto expr = [&](const Expr& e) { return size_text(e, k.syms); };
   auto view = [&](const char* name, const AttentionKernel::View& v) {
     return fmt::format("  p.{} = {{{}, {}, {}, {}, {}}};\n", name, expr(v.base), expr(v.b), expr(v.h), expr(v.s), expr(v.e));
@@ -38,7 +40,8 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols)
   out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
   out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
-  return out + fmt::format("  p.scale = static_cast<{}>({:a});\n", acc, k.scale);
+  const double share = takes_share && k.scale > 0 ? std::ldexp(1.0, std::ilogb(k.scale)) : 1.0;
+  return out + fmt::format("  p.share = static_cast<{0}>({1:a}), p.scale = static_cast<{0}>({2:a});\n", acc, share, k.scale / share);
 }
 
 }  // namespace
@@ -47,7 +50,7 @@ std::string emit_attention_plain(const AttentionKernel& k, const std::string& sy
   const std::vector<SymId> symbols = size_symbols(k);
   return head(k, symbol, symbols) +
          global_function(symbol, 1, kPlainAttentionThreads, 1,
-                         wait_first() + problem(k, symbols) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
+                         wait_first() + problem(k, symbols, true) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
 }
 
 std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t, const std::string& symbol) {
@@ -55,7 +58,8 @@ std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t,
   const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim,
                                        t.row_warps, t.k_warps, t.keys, t.stages, t.split, symbol);
   const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
-  return head(k, symbol, symbols) + tile + global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, symbols) + call);
+  return head(k, symbol, symbols) + tile +
+         global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, symbols, k.dtype != DType::f16) + call);
 }
 
 std::string emit_attention_wgmma(const AttentionKernel& k, const AttentionWgmmaTile& t, const std::string& symbol) {
@@ -70,7 +74,7 @@ std::string emit_attention_wgmma(const AttentionKernel& k, const AttentionWgmmaT
   const char* mask = !k.mask ? "none" : k.mask->h.is(0) && k.mask->s.is(0) ? "of_keys" : "of_rows";
   const std::string call = fmt::format(
       "  attention_wgmma<{0}_tile, {0}_qk, {0}_pv, {1}, AttnMask::{2}>(p, a.map[0], a.map[1], a.map[2]);\n", symbol, k.causal, mask);
-  return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, symbols) + call);
+  return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, symbols, false) + call);
 }
 
 }  // namespace aotc::emit::cuda

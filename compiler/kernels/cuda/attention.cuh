@@ -13,7 +13,8 @@ template <class T, class Acc, class M> struct AttnProblem {
   T* po;
   const M* pm;
   AttnView q, k, v, o, m;
-  Acc scale;
+  Acc share;    // a power of two of the scale, which queries take on their way in where their type has its range: scores leave the range later
+  Acc scale;    // the rest of it
   Acc nowhere;  // what the sums of a row that attends nowhere are multiplied with: 0, or NaN
 
   AOTC_DI i64 rows() const { return kv_heads ? heads / kv_heads * q_len : 0; }
@@ -75,7 +76,7 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
 #pragma unroll
         for (int i = 0; i < P::rows * P::slice / P::threads; ++i) {
           const int line = tid / P::slice + i * (P::threads / P::slice), e = tid % P::slice;
-          qs[line][e] = r0 + line < rows && e0 + e < p.head_dim ? static_cast<Acc>(p.query(b, head, r0 + line)[(e0 + e) * p.q.e]) : Acc(0);
+          qs[line][e] = r0 + line < rows && e0 + e < p.head_dim ? static_cast<Acc>(p.query(b, head, r0 + line)[(e0 + e) * p.q.e]) * p.share : Acc(0);
         }
 #pragma unroll
         for (int i = 0; i < P::keys * P::slice / P::threads; ++i) {
@@ -253,6 +254,10 @@ template <class T, class Tile, class M> AOTC_DI void attn_queries(T* to, const A
       } else {
 #pragma unroll
         for (int i = 0; i < Tile::chunk; ++i) w.v[i] = c + i < p.head_dim ? from[(c + i) * p.q.e] : T(0.0f);
+      }
+      if constexpr (!same<T, f16>::value) {
+#pragma unroll
+        for (int i = 0; i < Tile::chunk; ++i) w.v[i] = T(static_cast<float>(w.v[i]) * p.share);
       }
     }
     *reinterpret_cast<Wide<T, Tile::chunk>*>(to + row * Tile::ld_e + c) = w;
