@@ -93,7 +93,7 @@ static const void* arguments;
 
 /// One for every thread of a cluster; kept.
 inline char* stack_end(size_t number) {
-  constexpr size_t kBytes = 64 << 10;
+  constexpr size_t kBytes = 256 << 10;  // tiles of sums lie in frames where the compiler keeps none in registers
   static std::vector<char*> stacks;
   while (stacks.size() <= number) stacks.push_back(static_cast<char*>(std::aligned_alloc(64, kBytes)));
   return stacks[number] + kBytes;
