@@ -1,22 +1,12 @@
 #include "graph/scalar.h"
 
+#include <bit>
 #include <cmath>
 
 #include "base/diagnostic.h"
 
 namespace aotc {
 namespace {
-
-uint32_t bits_of(float f) {
-  uint32_t u;
-  std::memcpy(&u, &f, 4);
-  return u;
-}
-float float_of(uint32_t u) {
-  float f;
-  std::memcpy(&f, &u, 4);
-  return f;
-}
 
 template <class T, class Wide>
 void widen(const std::byte* src, Wide* dst, int64_t count) {
@@ -39,16 +29,16 @@ void narrow(const Wide* src, std::byte* dst, int64_t count) {
 float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
   const uint32_t exp = (h >> 10) & 0x1fu, man = h & 0x3ffu;
-  if (exp == 0x1f) return float_of(sign | 0x7f800000u | (man << 13));
+  if (exp == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (man << 13));
   if (exp == 0) {
     const float f = static_cast<float>(man) * 0x1p-24f;
     return sign ? -f : f;
   }
-  return float_of(sign | ((exp + 112) << 23) | (man << 13));
+  return std::bit_cast<float>(sign | ((exp + 112) << 23) | (man << 13));
 }
 
 uint16_t float_to_half(float f) {
-  const uint32_t u = bits_of(f);
+  const uint32_t u = std::bit_cast<uint32_t>(f);
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
   const float a = std::fabs(f);
   if (std::isnan(f)) return sign | 0x7e00u;
@@ -59,7 +49,7 @@ uint16_t float_to_half(float f) {
 }
 
 uint16_t float_to_bfloat(float f) {
-  const uint32_t u = bits_of(f);
+  const uint32_t u = std::bit_cast<uint32_t>(f);
   const bool nan = (u & 0x7fffffffu) > 0x7f800000u;  // without a branch: loops over it are vectors
   return static_cast<uint16_t>(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }

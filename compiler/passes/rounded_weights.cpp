@@ -1,35 +1,25 @@
 #include "passes/rounded_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "base/diagnostic.h"
 
 namespace aotc::passes {
 namespace {
 
-uint32_t bits_of(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  return bits;
-}
-float float_of(uint32_t bits) {
-  float x;
-  std::memcpy(&x, &bits, 4);
-  return x;
-}
 /// The next bfloat16 that is not smaller.
 float bf16_above(float x) {
-  const uint32_t bits = bits_of(x), high = bits & 0xffff0000;
-  return float_of((bits & 0xffff) && !(bits >> 31) ? high + 0x10000 : high);
+  const uint32_t bits = std::bit_cast<uint32_t>(x), high = bits & 0xffff0000;
+  return std::bit_cast<float>((bits & 0xffff) && !(bits >> 31) ? high + 0x10000 : high);
 }
 float bf16_below(float x) { return -bf16_above(-x); }
-uint16_t bf16_bits(float x) { return static_cast<uint16_t>(bits_of(x) >> 16); }
+uint16_t bf16_bits(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
 /// The nearest, ties to even; none is infinite.
 float bf16_near(float x) {
-  const uint32_t bits = bits_of(x), up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
-  return std::isfinite(float_of(up)) ? float_of(up) : float_of(bits & 0xffff0000);
+  const uint32_t bits = std::bit_cast<uint32_t>(x), up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
+  return std::isfinite(std::bit_cast<float>(up)) ? std::bit_cast<float>(up) : std::bit_cast<float>(bits & 0xffff0000);
 }
 
 /// Group g of column j: element i of it is at data[at + i * step].

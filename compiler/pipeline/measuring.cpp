@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 
 #include "artifact/versions.h"
 #include "loop/attached.h"
 #include "pipeline/assemble.h"
+#include "pipeline/stages.h"
 #include "plan/verify.h"
 #include "search/device.h"
 #include "search/tune.h"
@@ -59,8 +58,10 @@ class ArtifactMeasurer final : public search::Measurer {
     auto all = [&](const std::string& error) { return std::vector<search::Timing>(n, {0, 0, error}); };
     if (!one) return all(one.why());
     const std::string path = (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string();
+    std::string attachment;
     try {
       build(*one, n, choose, path);
+      if (worker_.elsewhere()) attachment = read_text(path);
     } catch (const Diagnostic& d) { return all(d.message()); }
     json job = {{"shapes", one->shapes},
                 {"candidate", one->candidate_input},
@@ -69,13 +70,10 @@ class ArtifactMeasurer final : public search::Measurer {
                 {"gpu", options_.machine.is_gpu() ? 0 : -1},
                 {"seconds", seconds},
                 {"cold_bytes", cold_bytes}};
-    std::string attachment;
-    if (worker_.elsewhere()) {
-      attachment = read_file(path);
+    if (worker_.elsewhere())
       job["artifact_bytes"] = attachment.size();
-    } else {
+    else
       job["artifact"] = path;
-    }
     const Result<json> answer = worker_.ask(job, 20 + 10 * seconds, attachment);
     std::error_code ec;
     std::filesystem::remove(path, ec);
@@ -100,11 +98,6 @@ class ArtifactMeasurer final : public search::Measurer {
     assemble(in, quiet, {});
   }
 
-  static std::string read_file(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
   static std::vector<search::Timing> read(const json& answer, size_t n) {
     std::vector<search::Timing> out(n, {0, 0, "the worker's answer has no time"});
     const json none = json::array(), &timings = answer.contains("timings") ? answer.at("timings") : none;
@@ -125,9 +118,6 @@ class ArtifactMeasurer final : public search::Measurer {
   size_t number_ = 0;
 };
 
-}  // namespace
-
-namespace {
 SymId add_candidate(SymTable& syms, size_t candidates) {
   SymInfo number;
   number.name = "candidate";

@@ -72,20 +72,20 @@ std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
 
 /// Takes the cost model's choices back where the whole module is not faster with what was measured: a kernel by itself does not overlap its
 /// neighbours, nor share caches with them. What the whole cannot tell stays.
-void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& options, const std::vector<std::string>& measured,
-                   Tuned& tuned, const std::function<void(const std::string&, const Decision&)>& revised) {
+void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& options, std::map<std::string, TuningRecord>& measured,
+                   Tuned& tuned) {
   Tuned before = tuned;
-  std::vector<std::string> changed;
-  for (const std::string& contract : measured)
-    if (const forms::Choice& own = jobs.at(contract).decision.choice; !(tuned.at(contract).choice == own)) {
-      before.at(contract).choice = own;
-      changed.push_back(contract);
-    }
-  if (changed.empty()) return;
+  bool differs = false;
+  for (const auto& [contract, record] : measured) {
+    const forms::Choice& own = jobs.at(contract).decision.choice;
+    differs |= !(record.choice == own);
+    before.at(contract).choice = own;
+  }
+  if (!differs) return;
   const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
   if (!times[0].error.empty() || !times[1].error.empty() || times[1].ns < times[0].ns) return;
   tuned = std::move(before);
-  for (const std::string& contract : changed) revised(contract, tuned.at(contract));
+  for (auto& [contract, record] : measured) record.choice = tuned.at(contract).choice, record.ns = record.default_ns;
 }
 
 /// Measures one contract for about `seconds`.
@@ -147,8 +147,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
   const auto start = std::chrono::steady_clock::now();
   auto left = [&] { return options.budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   size_t done = 0;
-  std::vector<std::string> measured;
-  std::map<std::string, TuningRecord> records;
+  std::map<std::string, TuningRecord> measured;
   for (const auto& [contract, job] : missing) {
     if (!options.measurer || left() <= 0) {
       result.missing.push_back({*contract, options.measurer ? "the time for measuring ran out" : "the tuning database does not have it"});
@@ -164,16 +163,11 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
       result.missing.push_back({*contract, "no candidate ran when it was measured"});
       continue;
     }
-    records[*contract] = std::move(record);
-    measured.push_back(*contract);
+    measured[*contract] = std::move(record);
     result.tuned[*contract] = std::move(d);
   }
-  confirm_whole(syms.front(), jobs, options, measured, result.tuned, [&](const std::string& contract, const Decision& d) {
-    TuningRecord& r = records.at(contract);
-    r.choice = d.choice;
-    r.ns = r.default_ns;
-  });
-  for (auto& [contract, record] : records) db.put(contract, hardware, library, std::move(record));
+  confirm_whole(syms.front(), jobs, options, measured, result.tuned);
+  for (auto& [contract, record] : measured) db.put(contract, hardware, library, std::move(record));
   if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");
   return result;
 }

@@ -32,7 +32,8 @@ def tools_of(o):
         env["XDG_CACHE_HOME"] = os.path.join(o.work, "cache")
     flags = o.flags.split()
     if o.emulate:
-        flags += [] if "--cuda" in flags else ["--cuda", "sm_90"]
+        if "--cuda" not in flags:
+            flags += ["--cuda", "sm_90"]
         env.setdefault("VIRTUAL_ENV", sys.prefix)  # where aotc looks for NVRTC
     return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(flags), env, o.emulate and os.path.abspath(o.emulate))
 

@@ -25,28 +25,15 @@ struct GemmPlain {
     pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
   }
 };
-/// 16-bit floats computed in f32.
-template <class Elem, class PackedMul>
+/// 16-bit floats computed in f32; or f32 rows, whose weight alone is of 16 bits.
+template <class ElemB, class PackedMul, class ElemA = ElemB>
 struct GemmWiden {
-  using E = Elem;
-  using EB = Elem;
+  using E = ElemA;
+  using EB = ElemB;
   using Acc = float;
   using Packed = PackedMul;
   using Runtime = MulPlain<float>;
-  static constexpr bool kInPlaceA = false, kInPlaceB = false, kPairsA = false;
-  static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
-  static void pack_b(const E* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
-    pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
-  }
-};
-/// Float32 rows, a bf16 weight in panels.
-struct GemmHalfWeights {
-  using E = float;
-  using EB = bf16;
-  using Acc = float;
-  using Packed = MulBf16;
-  using Runtime = MulPlain<float>;
-  static constexpr bool kInPlaceA = true, kInPlaceB = false, kPairsA = false;
+  static constexpr bool kInPlaceA = sizeof(E) == sizeof(Acc), kInPlaceB = false, kPairsA = false;
   static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
   static void pack_b(const EB* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
     pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
