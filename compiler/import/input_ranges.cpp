@@ -181,8 +181,20 @@ class Follower {
         }
       }
     }
-    if (op == "embedding_bag" || op == "_embedding_bag" || op == "_embedding_bag_forward_only")
-      if (const Trace* t = trace(find(n, "offsets"))) uses_[t->input].offsets = true;
+    if (op == "embedding_bag" || op == "_embedding_bag" || op == "_embedding_bag_forward_only") use_as_offsets(n);
+  }
+
+  void use_as_offsets(const PNode& n) {
+    const Trace* t = trace(find(n, "offsets"));
+    const Arg* indices = find(n, "indices");
+    const auto count = t && indices ? extent(*indices, 0) : std::nullopt;
+    if (!count) return;
+    InputUse& u = uses_[t->input];
+    u.indices = u.offsets ? std::min(u.indices, *count) : *count;
+    u.offsets = true;
+    const Arg* ends = find(n, "include_last_offset");
+    const bool* with_end = ends ? std::get_if<bool>(ends) : nullptr;
+    u.ends |= with_end && *with_end;
   }
 
   /// The value becomes a size or an index: what export noted as its range.

@@ -13,7 +13,9 @@ struct InputUse {
   int64_t lo = 0, hi = 0;
   bool mask = false;     ///< compared, multiplied or used as a condition
   bool divisor = false;  ///< divides: never 0
-  bool offsets = false;  ///< starts of bags: ascending, the first 0
+  bool offsets = false;  ///< starts of bags in each line of the last dim: ascending, the first 0, none above `indices`
+  bool ends = false;     ///< of offsets: the last is where the last bag ends
+  int64_t indices = 0;   ///< of offsets: how many elements the bags share
 };
 
 /// Uses of the user inputs by name, following them through views, integer casts and the addition of constants. Sizes of the indexed

@@ -51,7 +51,10 @@ class IntegerSource {
   }
   int64_t at(int64_t i) {
     const int64_t column = i % row_;
-    if (use_.offsets) return i;
+    if (use_.offsets) {
+      if (column == 0) draw_offsets();
+      return offsets_[static_cast<size_t>(column)];
+    }
     if (use_.index) return use_.lo + random_.below(std::min(use_.hi, top_) - use_.lo);
     if (use_.divisor) return 1 + random_.below(kSmallInts);
     if (boolean_) return column == 0 ? 1 : random_.below(2);
@@ -63,8 +66,17 @@ class IntegerSource {
   }
 
  private:
+  void draw_offsets() {
+    offsets_.resize(static_cast<size_t>(row_));
+    for (int64_t& o : offsets_) o = random_.below(std::min(use_.indices, top_ - 1) + 1);
+    std::sort(offsets_.begin(), offsets_.end());
+    if (use_.ends) offsets_.back() = use_.indices;
+    offsets_.front() = 0;
+  }
+
   const InputUse& use_;
   Random& random_;
+  std::vector<int64_t> offsets_;  ///< of a line
   int64_t row_, ones_ = 1, top_;
   bool boolean_;
 };

@@ -16,19 +16,25 @@
 namespace aotc::search {
 namespace {
 
-/// Numbers between 0.5 and 1.5 with alternating sign, by the bits of each type.
+/// Numbers of magnitude 0.5 to 1 of either sign, all bits of their mantissas in use (a GPU's clocks depend on how many of them change),
+/// the same in every run.
 void fill_host(void* data, uint64_t bytes, uint32_t dtype) {
   std::memset(data, 0, bytes);
-  auto each = [&](auto pattern) {
-    auto* p = static_cast<decltype(pattern)*>(data);
-    using T = decltype(pattern);
-    for (uint64_t i = 0; i < bytes / sizeof(T); ++i)
-      p[i] = static_cast<T>(pattern ^ (static_cast<T>(i & 1) << (sizeof(T) * 8 - 1)) ^ static_cast<T>(i * 7 & 63));
+  auto each = [&](auto half, int mantissa_bits) {
+    auto* p = static_cast<decltype(half)*>(data);
+    using T = decltype(half);
+    for (uint64_t i = 0; i < bytes / sizeof(T); ++i) {
+      uint64_t bits = (i + 1) * 0x9e3779b97f4a7c15;  // the step and the last mix of splitmix64
+      bits ^= bits >> 31;
+      bits *= 0x94d049bb133111eb;
+      bits ^= bits >> 31;
+      p[i] = static_cast<T>(half | (bits >> (64 - mantissa_bits)) | (bits & 1) << (sizeof(T) * 8 - 1));
+    }
   };
-  if (dtype == AOTC_DTYPE_F32) each(uint32_t{0x3f400000});
-  if (dtype == AOTC_DTYPE_F64) each(uint64_t{0x3fe8000000000000});
-  if (dtype == AOTC_DTYPE_F16) each(uint16_t{0x3a00});
-  if (dtype == AOTC_DTYPE_BF16) each(uint16_t{0x3f40});
+  if (dtype == AOTC_DTYPE_F32) each(uint32_t{0x3f000000}, 23);
+  if (dtype == AOTC_DTYPE_F64) each(uint64_t{0x3fe0000000000000}, 52);
+  if (dtype == AOTC_DTYPE_F16) each(uint16_t{0x3800}, 10);
+  if (dtype == AOTC_DTYPE_BF16) each(uint16_t{0x3f00}, 7);
 }
 
 class Host final : public Device {

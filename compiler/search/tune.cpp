@@ -14,6 +14,7 @@ using forms::Decision;
 /// A faster choice must win by this much, twice: the first time among all, the second time beside the default alone.
 constexpr double kGain = 0.97;
 constexpr double kConfirmShare = 0.3;  ///< of a contract's seconds
+constexpr double kWholeGain = 0.99;    ///< by which all that won must make the whole faster
 
 /// A contract of the module, and how much of a run it is.
 struct Job {
@@ -83,7 +84,7 @@ void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& op
   }
   if (!differs) return;
   const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
-  if (!times[0].error.empty() || !times[1].error.empty() || times[1].ns < times[0].ns) return;
+  if (!times[0].error.empty() || !times[1].error.empty() || times[1].ns < kWholeGain * times[0].ns) return;
   tuned = std::move(before);
   for (auto& [contract, record] : measured) record.choice = tuned.at(contract).choice, record.ns = record.default_ns;
 }

@@ -214,6 +214,18 @@ def embedding_bag_of_tricks():
 
 
 @model
+def embedding_bags_at_offsets():
+    rows, one = nn.ModuleList(nn.EmbeddingBag(40, 8, mode=m) for m in ("sum", "mean", "max")), nn.EmbeddingBag(40, 8, mode="sum", include_last_offset=True)
+
+    def f(ids, offsets, more, ends):
+        return torch.cat([bag(ids[i], offsets[i]) for i, bag in enumerate(rows)], 1), one(more, ends)
+
+    n, bags = Dim("n", min=3, max=60), Dim("bags", min=3, max=20)
+    args = torch.randint(0, 40, (3, 12)), torch.tensor([0, 3, 5, 9]).repeat(3, 1), torch.randint(0, 40, (7,)), torch.tensor([0, 2, 2, 7])
+    return Fn(f), args, ({}, {}, {0: n}, {0: bags})
+
+
+@model
 def integers_and_bools():
     def f(a, b):
         return a // b, a % b, a & b, (a > b) | (a == 3), (a * b).sum(1), (a > 0).any(1), a.float().mean(), a.prod(1), a.clamp(-2, 5)
