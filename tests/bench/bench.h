@@ -22,6 +22,17 @@ inline void* allocate(int64_t bytes) {
   return p;
 }
 
+/// Numbers of magnitude 0.5 to 1 of either sign: the tile unit and the clocks of some processors are a quarter faster on zeros.
+/// pattern: the bits of 0.5 in the type, with `mantissa` bits below that are drawn.
+template <class T>
+void fill(void* data, int64_t bytes, T pattern, int mantissa) {
+  uint64_t state = 1;
+  for (int64_t i = 0; i < bytes / static_cast<int64_t>(sizeof(T)); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    static_cast<T*>(data)[i] = static_cast<T>(pattern | (state >> (64 - mantissa)) | (state >> 11 & 1) << (8 * sizeof(T) - 1));
+  }
+}
+
 inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Median and best of 25 rounds: seconds of one call of fn over `work` units on `threads` threads.

@@ -17,6 +17,14 @@ void copy_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t, int
     std::memcpy(out + (m0 + i) * args->size[AOTC_GEMM_N] + n0, static_cast<const float*>(acc) + i * ld, static_cast<size_t>(cols) * 4);
 }
 
+void fill(void* data, int64_t bytes, aotc::DType t) {
+  if (t == aotc::DType::f64) return bench::fill(data, bytes, uint64_t{0x3fe0000000000000}, 52);
+  if (t == aotc::DType::f32) return bench::fill(data, bytes, uint32_t{0x3f000000}, 23);
+  if (t == aotc::DType::bf16) return bench::fill(data, bytes, uint16_t{0x3f00}, 7);
+  if (t == aotc::DType::f16) return bench::fill(data, bytes, uint16_t{0x3800}, 10);
+  bench::fill(data, bytes, uint8_t{0}, 7);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,6 +50,7 @@ int main(int argc, char** argv) {
     if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
     cfg.kp = cfg.kc * std::max<int>(1, 4096 / cfg.kc);
     void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e.dtype)), *c = bench::allocate(m * n * 8);
+    fill(a, m * k * eb, e.dtype), fill(b, aotc::kernels::panel_bytes(k, n, e.dtype), e.dtype);
     std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
     void* ptr[] = {a, b, c};
     const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
