@@ -145,28 +145,32 @@ class Wgmma final : public FormOf<AttentionKernel> {
   /// Fitted to timings on an H200.
   Candidate estimate(const Tile& t, const AttentionKernel& k, const Site& s) const {
     constexpr double kStart = 1500, kTile = 900;              // ns of a launch of blocks that take several tiles; of each
-    constexpr double kKey = 3.06, kKeyChannel = 0.01416;      // ns of a key for 64 rows of a busy processor; of one of its channels
     constexpr double kAlone = 2500, kNext = 150;              // ns of a launch of blocks of one tile; of each that follows on a processor
     constexpr double kAloneKey = 5, kAloneKeyChannel = 0.02;  // of a key where no other warpgroup works meanwhile
-    constexpr double kTogether = 1.1;                         // blocks of one tile that share a processor
+    // 64 rows on a busy processor: ns of a block of keys, of a key, of one of its channels.
+    struct Rates {
+      double block, key, channel;
+    };
+    constexpr Rates kOneTile{0, 3.4, 0.0156}, kPair{0, 2.54, 0.0159}, kThree{113, 0.75, 0.0191};
     Candidate r{pack(*this, t), Fit::yes(), 0};
     const AttentionWgmmaTile shape = tile_of(t, k);
     const int channels = shape.head_dim + shape.v_dim, held = shape.keys * 3 / 4 + (shape.v_dim + 7) / 8 * 4;
     const int most = shape.groups == 3 ? 160 : shape.groups == 2 ? 240 : std::min(255, 512 / shape.resident / 8 * 8);
-    if (held + 40 > most) r.fit = refuse("{} registers for scores, weights and sums, of {}", held, most);
+    if (held + (shape.groups == 3 ? 32 : 40) > most) r.fit = refuse("{} registers for scores, weights and sums, of {}", held, most);
     const int64_t shared = shape.groups > 1 ? kSharedBytes : kSharedOfProcessor / shape.resident - kSharedOfDriver;
     if (shape.smem_bytes() > shared) r.fit = refuse("{} bytes of shared memory, {} is the most", shape.smem_bytes(), shared);
     const double tiles = static_cast<double>(at_least_one(tiles_of(k, shape), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
     const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? 0.55 : 1) / shape.keys));
     const double mask = k.mask ? k.mask->h.is(0) && k.mask->s.is(0) ? 1.15 : 2.5 : 1;
-    const double block = shape.keys * (kKey + kKeyChannel * channels) * mask;
+    const Rates& rates = shape.groups == 3 ? kThree : shape.groups == 2 ? kPair : kOneTile;
+    const double block = rates.block + shape.keys * (rates.key + rates.channel * channels) * mask;
     if (shape.groups > 1) {
       const double rounds = std::ceil(tiles / s.machine.cores);
       r.cost_ns = kStart + rounds * (kTile + blocks * block * shape.groups);
     } else {
       const double busy = std::max(1.0, tiles / s.machine.cores), together = std::min<double>(busy, shape.resident);
       const double alone = blocks * shape.keys * (kAloneKey + kAloneKeyChannel * channels) * mask;
-      r.cost_ns = kAlone + std::max(alone * std::ceil(busy / together), busy * blocks * block * kTogether) + (busy - 1) * kNext;
+      r.cost_ns = kAlone + std::max(alone * std::ceil(busy / together), busy * blocks * block) + (busy - 1) * kNext;
     }
     return r;
   }

@@ -52,6 +52,21 @@ template <int Stages> struct AttnTurn {
   }
 };
 
+// Warpgroups issue their products in turns, so that one has its exponents while others multiply. Each of them takes as many turns as the
+// others; named barriers 1 .. Groups, of the warpgroup whose turn it is and the one before.
+template <int Groups> struct AttnOrder {
+  int group;
+  AOTC_DI void start() const { if (group == Groups - 1) pass(); }
+  AOTC_DI void take() const { named_sync(1 + group, 256); }
+  AOTC_DI void pass() const { named_arrive(1 + (group + 1 == Groups ? 0 : group + 1), 256); }
+};
+struct AttnNoOrder {
+  int group;
+  AOTC_DI void start() const {}
+  AOTC_DI void take() const {}
+  AOTC_DI void pass() const {}
+};
+
 // A tile of rows: its first position and query head, and how many blocks of keys it sees.
 struct AttnPlace { int position, head, batch, blocks; };
 template <class Tile, class Problem> AOTC_DI int attn_tiles(const Problem& p) {
@@ -194,33 +209,38 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     for (int i = 0; i < Tile::scores; ++i)
       if (column + i / 4 * 8 + (i & 1) >= limit[i >> 1 & 1]) s[i] = lowest<float>();
   }
-  // Scores become weights; down: what older sums are multiplied with.
+  AOTC_DI float highest_score(int h) const {
+    float top = m[h];
+#pragma unroll
+    for (int i = 2 * h; i < Tile::scores; i += 4) top = larger(top, larger(s[i], s[i + 1]));
+    top = larger(top, shuffle_xor(top, 1));
+    return larger(top, shuffle_xor(top, 2));
+  }
+  // Scores of row h become weights by base 2, in one multiply-add each; down: what older sums are multiplied with. The rounding of what is
+  // subtracted is the same for all weights of a block, and sums that come down take it with them. Where it would leave the range of a weight,
+  // scores lie further apart than weights reach, and a power of two, which rounds nothing, tells which of them are equal.
+  AOTC_DI void exponents(int h, float top, float& down) {
+    constexpr float kTooFar = 0x1p28f;
+    const float of_score = (raw ? p.scale : 1.0f) * kLog2e, limit = subtracted(top);
+    const float power = __uint_as_float((__float_as_uint(of_score) + 0x00400000u) & 0x7f800000u);
+    const float factor = fabsf(limit * of_score) < kTooFar ? of_score : power, base = __fmul_rn(limit, factor);
+    down = exp2_fast(__fmul_rn(m[h], factor) - base);
+    m[h] = top;
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 2 * h; i < Tile::scores; i += 4)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) s[i + e] = exp2_fast(s[i + e] * factor - base), sum += s[i + e];
+    l[h] = l[h] * down + sum;
+  }
   AOTC_DI void exponents(float (&down)[2]) {
-    const float by = raw ? p.scale : 1.0f;
+    if constexpr (Tile::columns > 64) {  // the maximum of the second row is found while the first has its exponents
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float factor = by * kLog2e;
-      float top = m[h];
+      for (int h = 0; h < 2; ++h) exponents(h, highest_score(h), down[h]);
+    } else {
+      const float top[2] = {highest_score(0), highest_score(1)};
 #pragma unroll
-      for (int i = 2 * h; i < Tile::scores; i += 4) top = larger(top, larger(s[i], s[i + 1]));
-      top = larger(top, shuffle_xor(top, 1));
-      top = larger(top, shuffle_xor(top, 2));
-      float base = subtracted(top) * factor;
-      down[h] = exp2_fast(m[h] * factor - base);
-      if (!(fabsf(base) < kFarMaximum)) {
-        const float limit = subtracted(top) * by;
-        down[h] = exp2_fast((m[h] * by - limit) * kLog2e);
-#pragma unroll
-        for (int i = 2 * h; i < Tile::scores; i += 4) s[i] = s[i] * by - limit, s[i + 1] = s[i + 1] * by - limit;
-        factor = kLog2e, base = 0.0f;
-      }
-      m[h] = top;
-      float sum = 0.0f;
-#pragma unroll
-      for (int i = 2 * h; i < Tile::scores; i += 4)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) s[i + e] = exp2_fast(s[i + e] * factor - base), sum += s[i + e];
-      l[h] = l[h] * down[h] + sum;
+      for (int h = 0; h < 2; ++h) exponents(h, top[h], down[h]);
     }
   }
   AOTC_DI void to_weights() {
@@ -232,10 +252,11 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     for (int i = 0; i < Tile::sums; ++i) o[i] *= down[i >> 1 & 1];
   }
 
-  // All blocks from the last to the first. Done: queries(), keys(block), values(block): nothing reads those of that block any more.
-  template <class Done>
+  // All blocks from the last to the first. Done: queries(), keys(block), values(block): nothing reads those of that block any more. Turns:
+  // take() and pass() around the products of a block.
+  template <class Done, class Turns>
   AOTC_DI void run(const AttnPlace& at, int first, u32 queries, u32 ring_of_keys, u32 ring_of_values, const AttnBarriers<Tile>& full,
-                   AttnTurn<Tile::stages>& kt, AttnTurn<Tile::stages>& vt, const Done& done) {
+                   AttnTurn<Tile::stages>& kt, AttnTurn<Tile::stages>& vt, const Done& done, const Turns& turns) {
     start(at, first);
     AttnKeys<Tile, M> of_keys;
     float down[2];
@@ -246,8 +267,10 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     };
     int block = at.blocks - 1;
     barrier_wait(full.keys_full(kt.stage), kt.parity);
+    turns.take();
     products_begin();
     multiply_keys(queries, ring_of_keys + kt.stage * Tile::keys_bytes);
+    turns.pass();
     load_mask(of_keys, block);
     products_wait<0>();
     finish_keys(block);
@@ -257,11 +280,13 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     to_weights();
     auto next_block = [&](auto limited) {
       barrier_wait(full.keys_full(kt.stage), kt.parity);
+      turns.take();
       products_begin();
       multiply_keys(queries, ring_of_keys + kt.stage * Tile::keys_bytes);
       barrier_wait(full.values_full(vt.stage), vt.parity);
       products_begin();
       multiply_values(ring_of_values + vt.stage * Tile::values_bytes);
+      turns.pass();
       load_mask(of_keys, block - 1);
       products_wait<1>();  // the scores; the product with the last block's values goes on
       finish_keys(block - 1);
@@ -361,7 +386,8 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
     };
     barrier_wait(barriers.queries_full(), 0);
     Rows rows{p};
-    rows.run(at, at.position, base, ring_of_keys, ring_of_values, barriers, kt, vt, Refill{copy_keys, copy_values, at, leads});
+    rows.run(at, at.position, base, ring_of_keys, ring_of_values, barriers, kt, vt, Refill{copy_keys, copy_values, at, leads},
+             AttnNoOrder{group});
     rows.store(at, at.position, shared + Tile::results_at);
   } else {
     const int tiles = attn_tiles<Tile>(p), rounds = (tiles + gridDim.x - 1) / gridDim.x;
@@ -400,7 +426,10 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
         AOTC_DI void keys(int, int s) const { if (leads) barrier_arrive(barriers.keys_empty(s)); }
         AOTC_DI void values(int, int s) const { if (leads) barrier_arrive(barriers.values_empty(s)); }
       };
+      // Two warpgroups with the same work fall into turns by themselves.
+      const typename choose<(Causal || Tile::consumers > 2), AttnOrder<Tile::consumers>, AttnNoOrder>::type turns{group};
       wait_for_step_before();
+      turns.start();
       u32 parity = 0;
       for (int round = 0; round < rounds; ++round) {
         if (tile_of(round) >= tiles) continue;
@@ -409,7 +438,8 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
         barrier_wait(barriers.queries_full(), parity);
         parity ^= 1;
         Rows rows{p};
-        rows.run(at, first, base + group * Tile::query_bytes, ring_of_keys, ring_of_values, barriers, kt, vt, Release{barriers, leads});
+        rows.run(at, first, base + group * Tile::query_bytes, ring_of_keys, ring_of_values, barriers, kt, vt, Release{barriers, leads},
+                 turns);
         rows.store(at, first, shared + Tile::results_at + group * 8192);
       }
     }
