@@ -246,6 +246,7 @@ inline void push_to_block(u32 to, u32 barrier, u32 rank, float a, float b, float
 }
 
 inline void products_begin() {}
+inline void products_may_read() {}
 inline void products_commit() {}
 /// What has been computed was issued by all four warps: none of them still waits for its operands.
 template <int Pending>
@@ -257,6 +258,16 @@ template <int N>
 void more_registers() {}
 template <int N>
 void fewer_registers() {}
+
+inline void store_matrices(void* row, const u32 (&r)[4]) {
+  emulator::Warp& w = *emulator::now->warp;
+  if (reinterpret_cast<uintptr_t>(row) % 16) emulator::fault("a row of a matrix is not aligned");
+  w.row[emulator::now->lane] = row;
+  emulator::warp_wait();
+  for (int i = 0; i < 4; ++i)
+    std::memcpy(static_cast<char*>(const_cast<void*>(w.row[i * 8 + emulator::now->lane / 4])) + emulator::now->lane % 4 * 4, &r[i], 4);
+  emulator::warp_wait();
+}
 
 inline void load_bytes_if(void* to, const void* from, size_t bytes, bool on) {
   if (on && reinterpret_cast<uintptr_t>(from) % bytes) emulator::fault("a load of what is not aligned");

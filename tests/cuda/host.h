@@ -73,7 +73,15 @@ struct float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(16) uint4 {
+  u32 x, y, z, w;
+};
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
+inline void load_words_if(u32 (&w)[4], const void* from, bool on) {
+  w[0] = w[1] = w[2] = w[3] = 0;
+  if (on) memcpy(w, from, sizeof w);
+}
 template <bool Constant>
 void load_words_once(u32 (&w)[4], const void* from) {
   memcpy(w, from, sizeof w);

@@ -49,6 +49,23 @@ case_of("product_odd_f32", lambda a, b: (a @ b, (a * 0.25) @ b[:, :5], a[:1] @ b
 case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
 
 
+# Epilogues that are computed where the sums are: columns' and rows' operands, one that lies as the result does, edges of tiles.
+class Finished(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(k, n), nn.Linear(k, n), nn.Linear(k, 96, bias=False)
+        self.scale = nn.Parameter(R(n))
+
+    def forward(self, x, r, rows):
+        y = F.gelu(self.a(x))
+        return y, F.silu(self.b(y[:, : x.shape[1]]) * self.scale + r), self.c(x).float().mul(rows).to(x.dtype)
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_finished_{t}"] = lambda t=t: (Finished(192, 264).to(TYPES[t]), [(R(n, 192).to(TYPES[t]), R(n, 264).to(TYPES[t]), R(n, 1)) for n in (300, 70, 1000)],
+                                                  ({0: Dim("rows", min=1, max=2000)},) * 3)
+
+
 # Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
 class FewRows(nn.Module):
     def __init__(self, k):
@@ -120,6 +137,11 @@ windows_case("dynamic", lambda: nn.Conv2d(64, 64, 3, padding=1), (2, 8, 12, 64),
              dims={"x": {0: Dim("batch", min=1, max=4), 1: 4 * Dim("rows", min=1, max=8), 2: 4 * Dim("columns", min=1, max=8)}})
 
 
+# Many short rows, each a warp's.
+case_of("rows_short_f16", lambda x, w, b: (F.layer_norm(x, (768,), w, b), F.softmax(x[:, :520], -1), x.amax(-1)), lambda: (R(601, 768).half(), R(768).half(), R(768).half()))
+case_of("rows_short_dynamic_f32", lambda x, w: F.rms_norm(x, (384,), w), *[lambda n=n: (R(n, 384), R(384)) for n in (700, 1, 3)], dims=({0: Dim("rows", min=1)}, None))
+
+
 # Windows, edges and parts of images with their channels last, of which a thread takes several.
 def pools(name, t):
     def f(x):
@@ -137,6 +159,30 @@ each(TYPES, pools)
 # Few channels, whose windows' columns become channels.
 conv_case("narrow", lambda: [nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 128, 8, stride=8), nn.Conv2d(3, 64, (3, 5), padding=(1, 2), dilation=(1, 2))],
           (2, 3, 64, 72), types=("f16", "bf16"))
+
+
+# The same of images of few channels: odd sizes, steps, edges, and numbers that are none beside windows.
+class Few(nn.Module):
+    def __init__(self, *layers, odd=False):
+        super().__init__()
+        self.layers, self.odd = nn.ModuleList(layers), odd
+
+    def forward(self, x):
+        return [F.relu(layer(x.movedim(-1, 1))).movedim(1, -1) for layer in self.layers]
+
+
+def few_image(t, *d):
+    x = R(*d).to(TYPES[t])
+    x[0, 9, 14], x[0, 20, 3, 0], x[-1, -1, -1] = float("inf"), float("nan"), -float("inf")
+    return x
+
+
+for t in ("f16", "bf16"):
+    CASES[f"conv_few_{t}"] = lambda t=t: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 40, 3, padding=1), nn.Conv2d(3, 32, (5, 3), stride=(1, 2), padding=(0, 1), bias=False)).to(TYPES[t]),
+                                          [(R(2, 205, 243, 3).to(TYPES[t]),)], None)
+CASES["conv_few_odd_f16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).half(), [(few_image("f16", 2, 205, 243, 3),)], None)
+CASES["conv_few_dynamic_bf16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).bfloat16(), [(R(n, h, w, 3).bfloat16(),) for n, h, w in ((2, 208, 240), (1, 96, 48), (3, 32, 80))],
+                                          {"x": {0: Dim("batch", min=1, max=4), 1: 16 * Dim("rows", min=2, max=16), 2: 16 * Dim("columns", min=2, max=16)}})
 
 
 @case

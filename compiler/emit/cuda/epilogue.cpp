@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/launch.h"
+#include "loop/cost.h"
 
 namespace aotc::emit::cuda {
 
@@ -58,16 +60,15 @@ class Emitter {
         const Inst& i = e_.insts[id];
         const int bytes = static_cast<int>(dtype_bytes(i.dtype));
         const std::string element(c_type(i.dtype)), type = wide(id) ? fmt::format("Run8<{}>", element) : element;
-        const std::string at = fmt::format("({} + ({}))", names_.param(i.param), names_.expr(i.index));
         if (i.kind == InstKind::load) {
           const char* kind = wide(id) ? "run" : "one";
           members += fmt::format(" {}<{}> w{};", wide(id) ? "RunWords" : "OneWord", element, idx(id));
-          loads += fmt::format("    load_{}(l.w{}, {}, on);\n", kind, idx(id), at);
+          loads += fmt::format("    load_{}(l.w{}, {}, on);\n", kind, idx(id), at(i));
           before += fmt::format("    const {} w{} = {}_of(l.w{});\n", type, idx(id), kind, idx(id));
           registers += std::max(1, (wide(id) ? kRun : 1) * bytes / 4);
         } else {
           before += fmt::format("    {} w{};\n", type, idx(id));
-          after += fmt::format("    *reinterpret_cast<{}*>{} = w{};\n", type, at, idx(id));
+          after += fmt::format("    *reinterpret_cast<{}*>{} = w{};\n", type, at(i), idx(id));
         }
       }
       insts += code_of(b.insts, names_, r, 6);
@@ -91,7 +92,107 @@ class Emitter {
     return out;
   }
 
+  /// in_place and what belongs to it, where the epilogue can be computed as the instruction leaves its sums.
+  std::string in_place() const {
+    const std::optional<InPlace> parts = parts_in_place();
+    if (!parts) return "  static constexpr bool in_place = false;\n";
+    std::string columns, rows, load_columns, load_rows, before, insts;
+    int column_registers = 0, row_registers = 0;
+    for (InstId id : parts->columns) {
+      const Inst& i = e_.insts[id];
+      const int words = static_cast<int>(dtype_bytes(i.dtype)) * 2 / 4;
+      column_registers += words;
+      columns += fmt::format(" u32 w{}[{}];", idx(id), words);
+      load_columns += words == 1 ? fmt::format("    load_word(l.w{0}[0], {1}, on);\n", idx(id), at(i))
+                                 : fmt::format("    load_2_words(l.w{0}[0], l.w{0}[1], {1}, on);\n", idx(id), at(i));
+      before += pair_of(id, fmt::format("columns.w{}", idx(id)));
+    }
+    for (InstId id : parts->rows) {
+      const Inst& i = e_.insts[id];
+      row_registers += std::max(1, static_cast<int>(dtype_bytes(i.dtype)) / 4);
+      rows += fmt::format(" OneWord<{}> w{};", c_type(i.dtype), idx(id));
+      load_rows += fmt::format("    load_one(l.w{}, {}, on);\n", idx(id), at(i));
+      before += fmt::format("    const {} w{} = one_of(rows.w{});\n", c_type(i.dtype), idx(id), idx(id));
+    }
+    for (InstId id : parts->tile) before += pair_of(id, "tile");
+    const Inst& store = e_.insts[parts->store];
+    const Inst& result = e_.insts[store.args.at(0)];
+    const bool rounds = result.kind == InstKind::op && result.op == Op::cast && e_.insts[result.args.at(0)].dtype == DType::f32;
+    AccessRules r = rules("acc[e]");
+    r.wide = [&](InstId id) { return id == parts->store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
+    r.op = [this](InstId id) { return shorter(id); };
+    for (const loop::Block& b : e_.blocks) insts += code_of(b.insts, names_, r, 6);
+    if (rounds) insts += fmt::format("      wide_out[e] = {};\n", names_.inst(result.args.at(0)));
+
+    const std::string head = "  __device__ __forceinline__ ", from = fmt::format("    i64 {} = column;\n", last());
+    std::string out = fmt::format(
+        "  static constexpr bool in_place = true, has_tile = {};\n  static constexpr int column_registers = {}, row_registers = {};\n"
+        "  struct Columns {{{} }};\n  struct Rows {{{} }};\n",
+        !parts->tile.empty(), column_registers, row_registers, columns, rows);
+    out += head + "void load_columns(Columns& l, const i64 row, const i64 column, const bool on) const {\n" + begin() + from +
+           load_columns + "  }\n";
+    out +=
+        head + "void load_rows(Rows& l, const i64 row, const i64 column, const bool on) const {\n" + begin() + from + load_rows + "  }\n";
+    out += head + "void load_tile(u32 (&w)[4], const i64 row, const i64 column, const bool on) const {\n" + begin() + from;
+    if (!parts->tile.empty()) out += fmt::format("    load_4_words(w[0], w[1], w[2], w[3], {}, on);\n", at(e_.insts[parts->tile.front()]));
+    out +=
+        "  }\n" + head +
+        "u32 pair(const float (&acc)[2], const Columns& columns, const Rows& rows, const u32 tile, const i64 row, const i64 column) const "
+        "{\n" +
+        begin() + from + before + fmt::format("    {} out[2];\n    float wide_out[2];\n", c_type(store.dtype));
+    out += fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{}) {{\n{}    }}\n", last(), insts);
+    out += rounds ? fmt::format("    return {}_pair(wide_out[0], wide_out[1]);\n  }}\n", c_type(store.dtype))
+                  : "    return out[0].bits | static_cast<u32>(out[1].bits) << 16;\n  }\n";
+    out += head + "void store_tile(const u32 (&w)[4], const i64 row, const i64 column) const {\n" + begin() + from;
+    return out + fmt::format("    store_words<false>({}, w);\n  }}\n", at(store));
+  }
+
  private:
+  struct InPlace {
+    std::vector<InstId> columns, rows, tile;  ///< loads: of neighbours that all rows share; one of a row; neighbours of a row
+    InstId store = kNone<InstId>;
+  };
+  /// Loads of at most one operand of 16 bits that lies as the output does, others that all rows or all columns of a tile share; one store
+  /// of 16 bits; few operations, since their code is repeated for every sum that a thread holds.
+  std::optional<InPlace> parts_in_place() const {
+    constexpr int kMostCost = 40;
+    InPlace parts;
+    int cost = 0;
+    const SymId row = e_.outer.back().sym;
+    for (const loop::Block& b : e_.blocks)
+      for (InstId id : b.insts) {
+        const Inst& i = e_.insts[id];
+        if (i.kind == InstKind::check || i.kind == InstKind::reduce || i.kind == InstKind::scan) return std::nullopt;
+        if (i.kind == InstKind::op) cost += shorter(id).empty() ? loop::op_cost(i.op, i.dtype) : 8;
+        if ((i.kind != InstKind::load && i.kind != InstKind::store) || !loop::takes_argument(e_.params[i.param].role)) continue;
+        if (of_row(id)) {
+          parts.rows.push_back(id);
+          continue;
+        }
+        if (!wide(id)) return std::nullopt;
+        const auto symbols = e_.syms.simplify(i.index).symbols();
+        if (i.kind == InstKind::store) {
+          if (!is_half(i.dtype) || parts.store != kNone<InstId>) return std::nullopt;
+          parts.store = id;
+        } else if (std::find(symbols.begin(), symbols.end(), row) == symbols.end()) {
+          if (dtype_bytes(i.dtype) != 2 && dtype_bytes(i.dtype) != 4) return std::nullopt;
+          parts.columns.push_back(id);
+        } else {
+          if (!is_half(i.dtype) || !parts.tile.empty()) return std::nullopt;
+          parts.tile.push_back(id);
+        }
+      }
+    if (parts.store == kNone<InstId> || cost > kMostCost) return std::nullopt;
+    return parts;
+  }
+  /// Where a load or store begins.
+  std::string at(const Inst& i) const { return fmt::format("({} + ({}))", names_.param(i.param), names_.expr(i.index)); }
+  /// Two neighbours, from the words that hold them.
+  std::string pair_of(InstId id, const std::string& words) const {
+    const std::string_view type = c_type(e_.insts[id].dtype);
+    return fmt::format("    struct Pair{0} {{ {1} v[2]; }} w{0};\n    memcpy(&w{0}, &{2}, sizeof w{0});\n", idx(id), type, words);
+  }
+
   bool wide(InstId id) const {
     const Inst& i = e_.insts[id];
     if ((i.kind != InstKind::load && i.kind != InstKind::store) || i.mask != kNone<InstId>) return false;
@@ -169,7 +270,7 @@ std::string epilogue_struct(const LoopKernel& epilogue, const std::string& name,
                             bool runs) {
   const Emitter e(epilogue, symbols);
   std::string out = fmt::format("struct {} {{\n  const {}& a;\n  const i64 b0, b1;\n", name, args) + e.point();
-  if (runs) out += e.aligned() + e.run();
+  if (runs) out += e.aligned() + e.run() + e.in_place();
   return out + "};\n";
 }
 

@@ -88,10 +88,18 @@ AOTC_DI void push_to_block(u32 to, u32 barrier, u32 rank, float a, float b, floa
 
 // ---- products of a warpgroup ---------------------------------------------------------------------------------------------------------------
 AOTC_DI void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// After a thread's own writes to shared memory, before others are told that products may take them as operands.
+AOTC_DI void products_may_read() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 AOTC_DI void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int Pending> AOTC_DI void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory"); }
 template <int N> AOTC_DI void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AOTC_DI void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+
+// Four 8x8 matrices of 16 bits as load_matrices() gives them, to shared memory: lane i says where row i % 8 of matrix i / 8 goes.
+AOTC_DI void store_matrices(void* row, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
 
 // ---- loads that go through the instruction where they are not `on`: a copy of what is under way would wait for it ---------------------------
 AOTC_DI void load_4_words(u32& a, u32& b, u32& c, u32& d, const void* from, bool on) {

@@ -270,7 +270,184 @@ template <class Tile, class Epilogue> struct WgmmaFinish {
     }
     __syncwarp();
   }
+  // All of a warpgroup's sums.
+  AOTC_DI void finish_edges(const float (&acc)[Tile::blocks][Tile::registers]) {
+    constexpr int Runs = Tile::run_pieces;
+#pragma unroll 1
+    for (int x = 0; x < Tile::pieces; x += Runs) {
+#pragma unroll
+      for (int first = 0; first < Tile::pieces; first += Runs)
+        if (x == first)
+#pragma unroll
+          for (int y = 0; y < Runs; ++y) wgmma_to_turn<Tile>(turn, y, AOTC_WGMMA_PIECE(acc, first + y));
+      finish_edge(x);
+    }
+  }
 };
+
+// The same where the epilogue is computed in the registers that hold the sums: each lane finishes pairs of neighbours, and what they become
+// goes through the warp's turn, which then holds 16 rows of 128 bytes, to runs of 8. An operand that lies as the output does comes the same
+// way; it is read some chunks (of 64 columns) ahead. For whole runs of aligned tensors.
+// Lines: which row of the output a line of the warp is, and whether that is one.
+struct WgmmaLines {
+  int row, m;
+  AOTC_DI int at(int line) const { return row + line; }
+  AOTC_DI bool has(int line) const { return row + line < m; }
+};
+template <class Tile, class Epilogue, class Lines = WgmmaLines, bool Fits = Epilogue::in_place && !Tile::swap && Tile::split == 1 && Tile::cols % 32 == 0>
+struct WgmmaInPlace { static constexpr bool fits = false; };
+template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epilogue, Lines, true> {
+  static constexpr bool fits = true;
+  static constexpr int pieces = Tile::cols % 64 == 0 ? 8 : 4;  // of a chunk
+  static constexpr int of_line = Tile::line_pieces / pieces, chunks = Tile::blocks * of_line, runs = pieces / 2;
+  static constexpr int loaded = (Epilogue::has_tile ? runs * 4 : 0) + pieces * Epilogue::column_registers + 2 * Epilogue::row_registers;
+  static constexpr int room = 176 - Tile::blocks * Tile::registers;  // registers
+  static constexpr int ahead = loaded == 0 || room / loaded >= chunks ? chunks : room / loaded > 1 ? room / loaded : 1;
+  struct Loads {
+    u32 tile[runs][4];
+    typename Epilogue::Columns columns[pieces];
+    typename Epilogue::Rows rows[2];
+  };
+  const Epilogue& e;
+  char* const turn;
+  const Lines lines;
+  const int column, n;
+  Loads loads[ahead];
+
+  AOTC_DI void* unit(int line, int number) const { return turn + line * 128 + ((number ^ line) & 7) * 16; }
+  static AOTC_DI int first_line(int c) { return c / of_line * 64; }
+  AOTC_DI int column_of(int c) const { return column + c % of_line * pieces * 8; }
+  static AOTC_DI int run_line(int i) { return (i * 32 + int(threadIdx.x & 31)) / pieces; }
+  static AOTC_DI int run_unit() { return int(threadIdx.x & 31) % pieces; }
+  AOTC_DI bool is_inside(int c, int i) const { return lines.has(first_line(c) + run_line(i)) && column_of(c) + run_unit() * 8 < n; }
+
+  AOTC_DI void load(int c) {
+    Loads& l = loads[c % ahead];
+    const int lane = threadIdx.x & 31;
+    if constexpr (Epilogue::has_tile)
+#pragma unroll
+      for (int i = 0; i < runs; ++i) e.load_tile(l.tile[i], lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8, is_inside(c, i));
+    if constexpr (Epilogue::column_registers > 0)
+#pragma unroll
+      for (int p = 0; p < pieces; ++p) e.load_columns(l.columns[p], lines.at(first_line(c)), column_of(c) + p * 8 + (lane & 3) * 2, column_of(c) + p * 8 < n);
+    if constexpr (Epilogue::row_registers > 0)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) e.load_rows(l.rows[h], lines.at(first_line(c) + h * 8 + (lane >> 2)), column_of(c), lines.has(first_line(c) + h * 8 + (lane >> 2)));
+  }
+  AOTC_DI void finish_all(const float (&acc)[Tile::blocks][Tile::registers]) {
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) finish(c, acc[c / of_line]);
+  }
+  // acc: of the chunk's 64 lines.
+  AOTC_DI void finish(int c, const float (&acc)[Tile::registers]) {
+    Loads& l = loads[c % ahead];
+    const int lane = threadIdx.x & 31;
+    if constexpr (Epilogue::has_tile) {
+#pragma unroll
+      for (int i = 0; i < runs; ++i) *static_cast<uint4*>(unit(run_line(i), run_unit())) = make_uint4(l.tile[i][0], l.tile[i][1], l.tile[i][2], l.tile[i][3]);
+      __syncwarp();
+    }
+#pragma unroll
+    for (int p = 0; p < pieces; p += 2) {
+      void* const at = unit(lane & 15, p + (lane >> 4));
+      u32 tile[4] = {}, out[4];
+      if constexpr (Epilogue::has_tile) load_matrices(tile, at);
+#pragma unroll
+      for (int h = 0; h < 4; ++h) {
+        const int first = ((c % of_line * pieces + p + h / 2) * 2 + h % 2) * 2;
+        const float sums[2] = {acc[first], acc[first + 1]};
+        out[h] = e.pair(sums, l.columns[p + h / 2], l.rows[h % 2], tile[h], lines.at(first_line(c) + h % 2 * 8 + (lane >> 2)),
+                        column_of(c) + (p + h / 2) * 8 + (lane & 3) * 2);
+      }
+      store_matrices(at, out);
+    }
+    if (c + ahead < chunks) load(c + ahead);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < runs; ++i) {
+      const uint4 v = *static_cast<const uint4*>(unit(run_line(i), run_unit()));
+      const u32 words[4] = {v.x, v.y, v.z, v.w};
+      if (is_inside(c, i)) e.store_tile(words, lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8);
+    }
+    __syncwarp();
+  }
+};
+
+// A tile of a warpgroup, its epilogue computed by runs. multiply() fills acc; what the epilogue reads is asked for before. sums, shared, rank:
+// for blocks that share k.
+template <class Tile, class Epilogue, class Multiply>
+AOTC_DI void wgmma_by_runs(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row, int column, int m, int n,
+                           u32 ring, u32 sums, char* shared, u32 rank) {
+  typedef WgmmaFinish<Tile, Epilogue> Finish;
+  Finish f{e, turn, row, column, m, n, e.aligned()};
+  constexpr int Runs = Tile::run_pieces, Ahead = Finish::ahead;
+  const int x_first = Tile::split > 1 ? int(rank) * Tile::share : 0;
+  const bool whole = f.is_whole();
+#pragma unroll
+  for (int i = 0; i < Ahead; ++i) f.load(i, x_first + i * Runs, whole);
+  multiply();
+  if constexpr (Tile::split > 1) {
+    cluster_wait();  // the barriers of the others are made
+#pragma unroll
+    for (int x = 0; x < Tile::pieces; ++x)
+      push_to_block(ring + Tile::sums_at + ((rank * Tile::share + x % Tile::share) * (128 * Tile::consumers) + threadIdx.x) * 16, sums,
+                    x / Tile::share, AOTC_WGMMA_PIECE(acc, x));
+    barrier_wait(sums, 0);
+  }
+  // Brings the sums of piece x of this block's share, and of those that go with it, to the turn. In a loop that is not unrolled, so that
+  // the epilogue is there only `Step` times: each turn takes other registers.
+  auto to_turn = [&](int x, auto step, int i) {
+    constexpr int Step = decltype(step)::value;
+    if constexpr (Tile::split > 1) {
+      const float4* const come = reinterpret_cast<const float4*>(shared + Tile::sums_at) + threadIdx.x;
+#pragma unroll
+      for (int y = 0; y < Runs; ++y) {
+        const int piece = x + i * Runs + y;
+        float4 sum = come[piece * (128 * Tile::consumers)];
+#pragma unroll
+        for (int c = 1; c < Tile::split; ++c) {
+          const float4 part = come[(c * Tile::share + piece) * (128 * Tile::consumers)];
+          sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+        }
+        wgmma_to_turn<Tile>(turn, y, sum.x, sum.y, sum.z, sum.w);
+      }
+    } else {
+#pragma unroll
+      for (int first = 0; first < Tile::pieces; first += Step * Runs)
+        if (x == first)
+#pragma unroll
+          for (int y = 0; y < Runs; ++y) wgmma_to_turn<Tile>(turn, y, AOTC_WGMMA_PIECE(acc, first + i * Runs + y));
+    }
+  };
+  if (whole) {
+#pragma unroll 1
+    for (int x = 0; x < Tile::share; x += Ahead * Runs)
+#pragma unroll
+      for (int i = 0; i < Ahead; ++i) {
+        to_turn(x, constant<Ahead>(), i);
+        f.finish(i, x_first + x + i * Runs);
+        f.load(i, x_first + x + (i + Ahead) * Runs, x + (i + Ahead) * Runs < Tile::share);
+      }
+  } else {
+#pragma unroll 1
+    for (int x = 0; x < Tile::share; x += Runs) {
+      to_turn(x, constant<1>(), 0);
+      f.finish_edge(x_first + x);
+    }
+  }
+}
+// The same in place.
+template <class Tile, class Epilogue, class Multiply>
+AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row, int column, int m, int n) {
+  WgmmaInPlace<Tile, Epilogue> f{e, reinterpret_cast<char*>(turn), {row, m}, column, n};
+  const bool whole_runs = n % 8 == 0 && e.aligned();
+  if (whole_runs)
+#pragma unroll
+    for (int c = 0; c < f.ahead; ++c) f.load(c);
+  multiply();
+  if (whole_runs) f.finish_all(acc);
+  else WgmmaFinish<Tile, Epilogue>{e, turn, row, column, m, n, false}.finish_edges(acc);
+}
 
 // A warpgroup: multiplies and finishes its tiles.
 template <class Tile, class Mma, class Problem>
@@ -333,63 +510,11 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
     const WgmmaPlace at = wgmma_place<Tile>(p, tile, row_tiles, column_tiles);
     if (Problem::segments > 1) multiply();
     p.with_epilogue(at.segment, at.b0, at.b1, [&](const auto& e) {
-      typedef WgmmaFinish<Tile, typename same_as<decltype(e)>::type> Finish;
-      Finish f{e, turn, at.row + (Tile::swap ? 0 : line), at.column + (Tile::swap ? line : 0), p.m(), at.n_end - at.n_begin, e.aligned()};
-      constexpr int Runs = Tile::run_pieces, Ahead = Finish::ahead;
-      const int x_first = Tile::split > 1 ? int(rank) * Tile::share : 0;
-const bool whole = f.is_whole();
-#pragma unroll
-      for (int i = 0; i < Ahead; ++i) f.load(i, x_first + i * Runs, whole);
-      if (Problem::segments == 1) multiply();
-      if constexpr (Tile::split > 1) {
-        cluster_wait();  // the barriers of the others are made
-#pragma unroll
-        for (int x = 0; x < Tile::pieces; ++x)
-          push_to_block(ring + Tile::sums_at + ((rank * Tile::share + x % Tile::share) * (128 * Tile::consumers) + threadIdx.x) * 16, sums,
-                        x / Tile::share, AOTC_WGMMA_PIECE(acc, x));
-        barrier_wait(sums, 0);
-      }
-      // Brings the sums of piece x of this block's share, and of those that go with it, to the turn. In a loop that is not unrolled, so that
-      // the epilogue is there only `Step` times: each turn takes other registers.
-      auto to_turn = [&](int x, auto step, int i) {
-        constexpr int Step = decltype(step)::value;
-        if constexpr (Tile::split > 1) {
-          const float4* const come = reinterpret_cast<const float4*>(shared + Tile::sums_at) + threadIdx.x;
-#pragma unroll
-          for (int y = 0; y < Runs; ++y) {
-            const int piece = x + i * Runs + y;
-            float4 sum = come[piece * (128 * Tile::consumers)];
-#pragma unroll
-            for (int c = 1; c < Tile::split; ++c) {
-              const float4 part = come[(c * Tile::share + piece) * (128 * Tile::consumers)];
-              sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-            }
-            wgmma_to_turn<Tile>(turn, y, sum.x, sum.y, sum.z, sum.w);
-          }
-        } else {
-#pragma unroll
-          for (int first = 0; first < Tile::pieces; first += Step * Runs)
-            if (x == first)
-#pragma unroll
-              for (int y = 0; y < Runs; ++y) wgmma_to_turn<Tile>(turn, y, AOTC_WGMMA_PIECE(acc, first + i * Runs + y));
-        }
-      };
-      if (whole) {
-#pragma unroll 1
-        for (int x = 0; x < Tile::share; x += Ahead * Runs)
-#pragma unroll
-          for (int i = 0; i < Ahead; ++i) {
-            to_turn(x, constant<Ahead>(), i);
-            f.finish(i, x_first + x + i * Runs);
-            f.load(i, x_first + x + (i + Ahead) * Runs, x + (i + Ahead) * Runs < Tile::share);
-          }
-      } else {
-#pragma unroll 1
-        for (int x = 0; x < Tile::share; x += Runs) {
-          to_turn(x, constant<1>(), 0);
-          f.finish_edge(x_first + x);
-        }
-      }
+      typedef typename same_as<decltype(e)>::type Epilogue;
+      const int row = at.row + (Tile::swap ? 0 : line), column = at.column + (Tile::swap ? line : 0), n = at.n_end - at.n_begin;
+      const auto rest = [&] { if (Problem::segments == 1) multiply(); };
+      if constexpr (WgmmaInPlace<Tile, Epilogue>::fits) wgmma_in_place<Tile>(e, acc, rest, turn, row, column, p.m(), n);
+      else wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, p.m(), n, ring, sums, shared, rank);
     });
   }
 }
