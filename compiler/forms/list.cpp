@@ -46,6 +46,7 @@ const Table& table_of(Arch arch) {
       &cuda::wgmma(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products
+      &cuda::conv_few(),
       &cuda::conv_wgmma(),
       &cuda::conv_mma(),
       &cuda::conv_simt(),

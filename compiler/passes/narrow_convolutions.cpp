@@ -93,12 +93,13 @@ ValueId place(Graph& g, Builder& b, const Node& n, const Narrow& to) {
   };
   Ints kernel;
   for (int d = kept; d < rank; ++d) kernel.push_back(*g.type(n.inputs[1]).dims[static_cast<size_t>(d) + 2].as_const());
-  // Images [N, C, S.., M..] to [N, S.., M's places.., kernel.. * C].
+  // Images [N, C, S.., M..] to [N, S.., M's places.., kernel.. * C]; where all dims move, to C * kernel..: then whole runs of a window's
+  // lines are read and written.
   ValueId x = b.window(n.inputs[0], kernel, moved(Attr::stride), moved(Attr::padding), moved(Attr::dilation),
                        Exprs(result.dims.begin() + 2 + kept, result.dims.end()), 0.0);
   Ints behind{0};
   for (int d = 2; d < rank + (rank - kept) + 2; ++d) behind.push_back(d);
-  behind.push_back(1);
+  behind.insert(to.is_product() ? behind.begin() + rank + 1 : behind.end(), 1);
   x = b.permute(x, behind);
   Exprs dims = b.dims(x);
   dims.resize(static_cast<size_t>(rank) + 2);
@@ -107,10 +108,10 @@ ValueId place(Graph& g, Builder& b, const Node& n, const Narrow& to) {
   Ints before{0, rank + 1};
   for (int d = 1; d <= rank; ++d) before.push_back(d);
   x = b.permute(x, before);
-  // Weights [Co, C, K.., M..] to [Co, M.. * C, K.., 1..].
+  // Weights [Co, C, K.., M..] to [Co, M.. * C, K.., 1..], in the same order.
   Ints places_first{0};
   for (int d = kept; d < rank; ++d) places_first.push_back(d + 2);
-  places_first.push_back(1);
+  places_first.insert(to.is_product() ? places_first.begin() + 1 : places_first.end(), 1);
   for (int d = 0; d < kept; ++d) places_first.push_back(d + 2);
   Exprs w_dims = weight_dims(g, n, to);
   w_dims[1] = to.channels * to.places;

@@ -21,6 +21,10 @@ std::string emit_conv_mma(const loop::ConvKernel& k, const MatmulTile& tile, con
 /// One group, channels last, on Hopper's tensor cores (kernels/cuda/conv_wgmma.cuh). Its tensor maps: the operand of 64 lines a warpgroup,
 /// then the other one: windows and weights, or with `swap` the other way round.
 std::string emit_conv_wgmma(const loop::ConvKernel& k, const WgmmaTile& tile, const std::string& symbol);
+/// One group, few channels, two dims, channels last, on Hopper's tensor cores (kernels/cuda/conv_few.cuh).
+std::string emit_conv_few(const loop::ConvKernel& k, const FewTile& tile, const std::string& symbol);
+/// The epilogue of a channels-last convolution over rows that count the pixels of all images: [n, pixel] x [co] becomes [row] x [co].
+loop::LoopKernel conv_rows_epilogue(const loop::ConvKernel& k);
 /// Channels of one tap as they are stored for it.
 int64_t conv_wgmma_channels(const loop::ConvKernel& k);
 

@@ -16,8 +16,9 @@ constexpr int64_t kDeep = 64;  ///< channels of a stage
 
 Expr pixels_of(const ConvKernel& k) { return product(Exprs(k.out_dims.begin() + 2, k.out_dims.end())); }
 
-/// The epilogue over rows that count the pixels of all images: [n, pixel] x [co] becomes [row] x [co].
-LoopKernel of_rows(const ConvKernel& k) {
+}  // namespace
+
+LoopKernel conv_rows_epilogue(const ConvKernel& k) {
   LoopKernel e = k.epilogue;
   const Expr pixels = pixels_of(k), rows = k.out_dims[0] * pixels;
   SymInfo info;
@@ -33,8 +34,6 @@ LoopKernel of_rows(const ConvKernel& k) {
   return e;
 }
 
-}  // namespace
-
 int64_t conv_wgmma_channels(const ConvKernel& k) { return (*k.x_dims[1].as_const() + kDeep - 1) / kDeep * kDeep; }
 
 std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::string& symbol) {
@@ -43,7 +42,7 @@ std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::
   size_t n_ptr = 0;
   for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
   std::string out = "#include \"conv_wgmma.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size(), 2);
-  out += epilogue_struct(of_rows(k), symbol + "_epilogue", symbol + "_args", symbols, true);
+  out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
   out += wgmma_instruction(symbol + "_instruction", k.in, t.cols, OperandOrder::along_k, OperandOrder::along_k, false);
   int64_t taps = 1;
   for (int64_t n : k.kernel) taps *= n;

@@ -21,6 +21,7 @@ struct LoopLaunch {
   Mapping mapping = Mapping::flat;
   int threads = 256;               ///< of a block
   int lanes = 1;                   ///< consecutive points of lane_var() that a thread takes at once, when pointers are aligned
+  int rows = 1;                    ///< row mapping: of a block; of several, each is a warp's (threads: 32), and there are no locals
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
@@ -108,6 +109,22 @@ struct WgmmaTile {
     return (split > 1 ? pieces() * groups * 2048 : 0) + groups * 4 * (swap ? 2560 : 2048) + 16 * stages + 8;
   }
   int smem_bytes() const { return stages * stage_bytes() + other_bytes(); }
+};
+
+/// Tile of a convolution of few channels (kernels/cuda/conv_few.cuh); the numbers of bytes are those of FewTile there.
+struct FewTile {
+  static constexpr int kThreads = 384, kHigh = 16, kWide = 8;  ///< outputs of a tile
+  int channels = 3, cols = 64;                                 ///< cols: output channels, filled up
+  int kernel[2] = {7, 7}, stride[2] = {2, 2};
+  int stages = 3;
+  int resident = 1;  ///< blocks of one processor that registers must allow
+  int pixel() const { return 8 / stride[1]; }
+  int deep() const { return (kernel[1] * pixel() + 15) / 16 * 16; }
+  int patch_bytes() const {
+    const int across = (kWide - 1) * stride[1] + deep() / pixel(), pitch = (across * pixel() * 2 + 15) / 16 * 16;
+    return (((kHigh - 1) * stride[0] + kernel[0]) * pitch + 127) / 128 * 128;
+  }
+  int smem_bytes() const { return kernel[0] * deep() * cols * 2 + stages * (patch_bytes() + 32) + 8 * 2048; }
 };
 
 /// Shape symbols that a kernel's code needs, sorted by id: its int64 arguments.

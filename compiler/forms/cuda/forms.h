@@ -8,6 +8,7 @@ const Form& wgmma();
 const Form& mma();
 const Form& simt();
 const Form& vector();
+const Form& conv_few();
 const Form& conv_wgmma();
 const Form& conv_mma();
 const Form& conv_simt();

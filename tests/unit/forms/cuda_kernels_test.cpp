@@ -194,6 +194,23 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
     if (change == 3) other.stride = {9, 1};
     CHECK(!forms_that_fit(checked(other)).count("cuda_conv_wgmma"));
   }
+  ConvKernel few = convolution(DType::bf16, {7, 7}, 3, 64, 1, false);
+  few.channels_last = few.w_constant = true;
+  few.x_dims = {64, 3, 300, 300}, few.out_dims = {64, 64, 150, 150}, few.stride = {2, 2};
+  REQUIRE(checked(few).choice.form->name() == "cuda_conv_few");
+  CHECK(step_of(few).grid[0].is(std::min<int64_t>(64 * 10 * 19, 132 * field(few, "resident"))));
+  CHECK(field(few, "resident") == 2);
+  for (int change = 0; change < 7; ++change) {
+    ConvKernel other = few;
+    if (change == 0) other.groups = 3;
+    if (change == 1) other.w_constant = false;
+    if (change == 2) other.x_dims[1] = 5;
+    if (change == 3) other.stride = {2, 3};
+    if (change == 4) other.dilation = {1, 2};
+    if (change == 5) other.out_dims[1] = 60;
+    if (change == 6) other.channels_last = false;
+    CHECK(!forms_that_fit(checked(other)).count("cuda_conv_few"));
+  }
   CHECK(checked(convolution(DType::f32, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
   CHECK(checked(convolution(DType::f32, {3, 3}, 64, 64, 64, false)).choice.form->name() == "cuda_conv_points");
 }
@@ -280,6 +297,9 @@ TEST_CASE("the CUDA text of products and convolutions compiles") {
       if (t == DType::bf16) {
         last.w_constant = true;
         last.epilogue = epilogue(t, last.acc, {2, 18 * 18}, 64, last.params);
+        m.kernels.push(last);
+        last.x_dims = {64, 3, 300, 300}, last.out_dims = {64, 64, 150, 150}, last.stride = {2, 2};
+        last.epilogue = epilogue(t, last.acc, {64, 150 * 150}, 64, last.params);
         m.kernels.push(std::move(last));
       }
     }
