@@ -57,12 +57,12 @@ class Mma final : public FormOf<AttentionKernel> {
                   keys = at_least_one(k.kv_len, s);
     std::vector<Candidate> all;
     for (const auto& [row_warps, k_warps] : {std::pair(4, 1), std::pair(8, 1), std::pair(1, 4), std::pair(2, 2)})
-      for (int step : {64, 32})
+      for (int step : {64, 32, 16})
         for (int stages : {2, 1})
           for (int split = 1; split <= 8; split *= 2) {
             const Tile t{row_warps, k_warps, step, stages, split};
             const AttentionTile shape = tile_of(t, k);
-            if (split > 1 && keys < int64_t{2} * step * k_warps * split) break;
+            if (split > 1 && keys < int64_t{1} * step * k_warps * split) break;
             all.push_back(estimate(t, shape, units * ((rows + shape.rows() - 1) / shape.rows()), keys, k, s.machine));
           }
     // The smallest tile fits every head size.
