@@ -9,6 +9,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_conv_bn.h"
 #include "passes/fuse_attention.h"
+#include "passes/hoist_slices.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
@@ -33,6 +34,8 @@ constexpr Pass kPasses[] = {
     {"fold_conv_bn", fold_conv_bn, "scales per output channel go into constant weights"},
     {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
     {"canonical_views", canonical_views, "again, around attention"},
+    {"hoist_slices", hoist_slices, "rows that nobody reads are not computed"},
+    {"canonical_views", canonical_views, "again, around slices that moved"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
     {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},

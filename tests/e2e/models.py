@@ -90,6 +90,23 @@ def transformer_dynamic():
 
 
 @model
+def one_row_of_many():
+    """Of the last block only the rows that are read: the first one of a batch of images' patches, the last one of a text."""
+    dims = {0: Dim("batch", min=1, max=4), 1: Dim("seq", min=1, max=64)}
+    first, last, head = nn.Sequential(Block(), Block()), Block(causal=True), nn.Linear(48, 100)
+
+    class Rows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last, self.head = first, last, head
+
+        def forward(self, x):
+            return self.head(self.first(x)[:, 0]), self.head(self.last(x))[:, -1:]
+
+    return Rows(), (torch.randn(2, 19, 48),), ({0: dims[0], 1: dims[1]},)
+
+
+@model
 def transformer_bf16():
     return Block().to(torch.bfloat16), (torch.randn(2, 16, 48).to(torch.bfloat16),), None
 
