@@ -4,10 +4,10 @@
 //   ./chat model.so tokenizer.json [--prompt TEXT] [--system TEXT] [--raw] [--threads N] [--max-new N] [--top-p P] [--temperature T]
 //   [--seed N]
 //
-// The model takes token ids [1, seq] and their positions [seq], both int64 and seq symbolic, gives logits [1, seq, vocabulary] in float32,
-// and keeps the cache as states. Without --prompt each line of the input is a turn. Answers are greedy, or drawn from the likeliest tokens
-// that together have probability P. --raw continues the text itself, without the marks of a conversation. --ids: token ids of each line of
-// the input, no model.
+// The model takes token ids [1, seq] and their positions [seq], both int64 and seq symbolic, gives logits in float32, [1, 1, vocabulary] of
+// the last token or [1, seq, vocabulary] of all, and keeps the cache as states. Without --prompt each line of the input is a turn. Answers
+// are greedy, or drawn from the likeliest tokens that together have probability P. --raw continues the text itself, without the marks of a
+// conversation. --ids: token ids of each line of the input, no model.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -42,11 +42,12 @@ class Decoder {
     const auto in = model_.inputs(), out = model_.outputs();
     const bool right = in.size() == 2 && in[0].dtype == AOTC_DTYPE_I64 && in[0].dims.size() == 2 && in[0].dims[1].symbol &&
                        in[1].dtype == AOTC_DTYPE_I64 && in[1].dims.size() == 1 && out.size() == 1 && out[0].dtype == AOTC_DTYPE_F32 &&
-                       out[0].dims.size() == 3 && !out[0].dims[2].symbol;
+                       out[0].dims.size() == 3 && (out[0].dims[1].symbol || out[0].dims[1].value == 1) && !out[0].dims[2].symbol;
     if (!right)
-      throw std::runtime_error(path +
-                               ": expected token ids [1, seq] and positions [seq] in int64, and logits [1, seq, vocabulary] in float32");
+      throw std::runtime_error(
+          path + ": expected token ids [1, seq] and positions [seq] in int64, and logits [1, 1 or seq, vocabulary] in float32");
     most_ = in[0].dims[1].max;
+    all_logits_ = out[0].dims[1].symbol;
     vocabulary_ = out[0].dims[2].value;
     aotc::host::ContextOptions options;
     options.threads = threads;
@@ -60,11 +61,12 @@ class Decoder {
     std::iota(positions.begin(), positions.end(), position_);
     position_ += static_cast<int64_t>(ids.size());
     const auto n = static_cast<int64_t>(ids.size());
-    logits_.resize(ids.size() * static_cast<size_t>(vocabulary_));
+    const int64_t rows = all_logits_ ? n : 1;
+    logits_.resize(static_cast<size_t>(rows * vocabulary_));
     using aotc::host::tensor;
     std::vector<int64_t> tokens = ids;
-    context_.run({tensor(tokens.data(), {1, n}), tensor(positions.data(), {n})}, {tensor(logits_.data(), {1, n, vocabulary_})}).check();
-    return logits_.data() + (n - 1) * vocabulary_;
+    context_.run({tensor(tokens.data(), {1, n}), tensor(positions.data(), {n})}, {tensor(logits_.data(), {1, rows, vocabulary_})}).check();
+    return logits_.data() + (rows - 1) * vocabulary_;
   }
   int64_t vocabulary() const { return vocabulary_; }
 
@@ -72,6 +74,7 @@ class Decoder {
   aotc::host::Model model_;
   aotc::host::Context context_;
   std::vector<float> logits_;
+  bool all_logits_ = false;
   int64_t most_ = 0, vocabulary_ = 0, position_ = 0;
 };
 

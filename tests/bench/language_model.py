@@ -1,11 +1,12 @@
-"""A language model's artifacts (token ids and cache positions in, logits of all positions out, samples/chat/export.py) beside llama.cpp.
+"""A language model's artifacts (token ids and cache positions in, logits out, samples/chat/export.py) beside llama.cpp.
 
     language_model.py quality --text FILE [--text FILE] --chunk 400 --most 4000 F32.so INT8.so FILE.gguf ...
         perplexity, how often the most likely token is that of the first one named, and the largest difference of logits (the largest of each taken
         off): all see the same chunks of the texts, each from an empty cache; ids by the tokenizer of the first .gguf (of --tokenizer, where none is named)
     language_model.py speed --aotc BIN --threads 1,2 --rounds 3 [--prefix "nice -n -10"] F32.so=F32.gguf INT8.so=Q8_0.gguf ...
         tokens a second of one token (at 32 in the cache) and of prompts, in turns, a process each; the medians over the rounds. llama.cpp computes
-        the logits of a prompt's last token alone, the artifacts those of all.
+        the logits of a prompt's last token alone, as artifacts of samples/chat/export.py do; with its --all-logits (what quality needs) they compute
+        those of all, a fifth of SmolLM2-135M's prompts.
 
 Needs numpy and llama-cpp-python.
 """
