@@ -87,9 +87,10 @@ void ArtifactFile::check(aotc_status status, const char* what) const {
 
 nlohmann::json ArtifactFile::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
 
-Artifact::Artifact(const std::string& path, bool check_weights, int32_t device) : ArtifactFile(path, check_weights) {
+Artifact::Artifact(const std::string& path, bool check_weights, int32_t device, uint32_t flags) : ArtifactFile(path, check_weights) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
+  options.flags = flags;
   check(api().model_create(&options, &model_), "cannot be used here");
   inputs_ = describe(AOTC_INPUT);
   outputs_ = describe(AOTC_OUTPUT);

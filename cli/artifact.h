@@ -62,8 +62,8 @@ class ArtifactFile {
 /// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public ArtifactFile {
  public:
-  /// device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number.
-  explicit Artifact(const std::string& path, bool check_weights = false, int32_t device = AOTC_DEFAULT_DEVICE);
+  /// device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*.
+  explicit Artifact(const std::string& path, bool check_weights = false, int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0);
   ~Artifact();
 
   aotc_model* model() const { return model_; }

@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> dims;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
-  bool profile = false, check_weights = false, flush_denormals = false;
+  bool profile = false, check_weights = false, flush_denormals = false, own_weights = false;
 };
 
 /// What denormals cost, said of a run that keeps them and one that flushes them.
@@ -48,7 +48,8 @@ void print_denormals(const nlohmann::json& d) {
 
 int run(const Options& o, const Common& common) {
   const std::map<std::string, int64_t> dims = parse_dims(o.dims);
-  const Artifact artifact(o.artifact, o.check_weights);
+  const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
+  const Artifact artifact(o.artifact, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
   if (!on_cpu && o.flush_denormals) throw Diagnostic(ExitCode::usage, {}, "--flush-denormals is for CPU artifacts");
@@ -61,7 +62,7 @@ int run(const Options& o, const Common& common) {
   std::vector<HostTensor> inputs = made_inputs(artifact, dims);
   std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
-  const Result<LoadOnce> once = load_once(o.artifact, o.threads, inputs);
+  const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, inputs);
   if (!once) throw Diagnostic(Loc{o.artifact, "", "", ""}, once.why());
   session.bind(inputs);
   session.run();
@@ -148,6 +149,7 @@ Run add_bench(CLI::App& app) {
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile, "time of every step: the mean of the middle half of the runs, which adds up");
   app.add_flag("--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS");
+  app.add_flag("--own-weights", o->own_weights, "load with AOTC_MODEL_OWN_WEIGHTS: a copy of the weights in huge pages");
   return [o](const Common& common) { return run(*o, common); };
 }
 

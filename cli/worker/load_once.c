@@ -62,7 +62,7 @@ static aotc_tensor allocate(const int64_t* dims, int32_t rank, uint32_t dtype) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 3) return fail(NULL, "usage: load_once model.so threads [dims..]");
+  if (argc < 4) return fail(NULL, "usage: load_once model.so threads flags [dims..]");
   static int64_t in_dims[kMaxIo][kMaxRank], out_dims[kMaxIo][kMaxRank];
   static aotc_tensor in[kMaxIo], out[kMaxIo];
   static int64_t* out_shapes[kMaxIo];
@@ -75,7 +75,9 @@ int main(int argc, char** argv) {
   const aotc_api* api = get ? get(AOTC_ABI_VERSION) : NULL;
   if (!api) return fail(NULL, "aotc_get_api");
   aotc_model* model = NULL;
-  if (api->model_create(NULL, &model) != AOTC_OK) return fail(api, "model_create");
+  aotc_model_options model_options = AOTC_MODEL_OPTIONS_INIT;
+  model_options.flags = (uint32_t)atoi(argv[3]);
+  if (api->model_create(&model_options, &model) != AOTC_OK) return fail(api, "model_create");
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.num_threads = atoi(argv[2]);
   aotc_context* context = NULL;
@@ -85,11 +87,11 @@ int main(int argc, char** argv) {
   int32_t n_in = 0, n_out = 0;
   api->io_count(model, AOTC_INPUT, &n_in);
   api->io_count(model, AOTC_OUTPUT, &n_out);
-  if (n_in > kMaxIo || n_out > kMaxIo || argc - 3 < n_in) return fail(api, "dims of every input are needed");
+  if (n_in > kMaxIo || n_out > kMaxIo || argc - 4 < n_in) return fail(api, "dims of every input are needed");
   for (int32_t i = 0; i < n_in; ++i) {
     aotc_io_info info = {.struct_size = sizeof info};
     if (api->io_get(model, AOTC_INPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
-    in[i] = allocate(in_dims[i], parse_dims(argv[3 + i], in_dims[i]), info.dtype);
+    in[i] = allocate(in_dims[i], parse_dims(argv[4 + i], in_dims[i]), info.dtype);
   }
   for (int32_t i = 0; i < n_out; ++i) out_shapes[i] = out_dims[i];
   if (api->output_shapes(context, in, n_in, out_shapes, n_out) != AOTC_OK) return fail(api, "output_shapes");

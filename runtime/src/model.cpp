@@ -94,6 +94,7 @@ bool survey(const aotc_module_desc& module, aotc_model* model) {
 
 void model_free(aotc_model* model) {
   cuda_close(model->cuda);
+  block_free(model->allocator, AOTC_HOST, &model->own_weights);
   weights_close(&model->weights);
   for (uint32_t v = 0; model->variants && v < model->module->n_variants; ++v) {
     free(const_cast<uint32_t*>(model->variants[v].bound));
@@ -167,8 +168,8 @@ aotc_status check_format(const aotc_module_desc& module) {
   return AOTC_OK;
 }
 
-/// Where each weight is, once it is known. map_pages: those of a CPU are to be in memory.
-aotc_status place_weights(aotc_model* model, bool map_pages) {
+/// Where each weight is, once it is known.
+aotc_status place_weights(aotc_model* model, uint32_t flags) {
   const aotc_module_desc& part = *model->module;
   model->weight_at = take<const uint8_t*>(part.n_weights);
   if (!model->weight_at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
@@ -184,7 +185,15 @@ aotc_status place_weights(aotc_model* model, bool map_pages) {
     begin = w.offset < begin ? w.offset : begin;
     end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
   }
-  if (map_pages) weights_map_pages(model->weights, begin, end);
+  if (flags & AOTC_MODEL_OWN_WEIGHTS && begin < end) {
+    if (!block_alloc(model->allocator, AOTC_HOST, end - begin, &model->own_weights))
+      return fail(AOTC_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
+    weights_copy(model->weights, begin, end, static_cast<uint8_t*>(model->own_weights.base));
+    for (uint32_t i = 0; i < part.n_weights; ++i)
+      model->weight_at[i] = static_cast<const uint8_t*>(model->own_weights.base) + (part.weights[i].offset - begin);
+  } else if (!(flags & AOTC_MODEL_LAZY_WEIGHTS)) {
+    weights_map_pages(model->weights, begin, end);
+  }
   model->weights_bytes = part.weights_bytes;
   return AOTC_OK;
 }
@@ -197,7 +206,7 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
   if (!is_gpu(part)) RT_TRY(choose_isa(part, options, &model->isa));
   if (!survey(part, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
   RT_TRY(weights_open(part, options, &model->weights));
-  return place_weights(model, !(options.flags & AOTC_MODEL_LAZY_WEIGHTS));
+  return place_weights(model, options.flags);
 }
 
 }  // namespace
@@ -223,7 +232,7 @@ aotc_status probe(const aotc_module_desc& artifact, int32_t device) {
 aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
-  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS))
+  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS | AOTC_MODEL_OWN_WEIGHTS))
     return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
   aotc_allocator allocator{};
   if (options.allocator) {

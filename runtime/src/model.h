@@ -35,8 +35,9 @@ struct aotc_model {
   aotc_dim** state_dims;   ///< per state
   uint64_t weights_bytes;  ///< on the device
   aotc::rt::Weights weights;
-  const uint8_t** weight_at;  ///< per weight, on the model's device
-  aotc_allocator allocator;   ///< alloc null: the runtime's own
+  aotc::rt::Block own_weights;  ///< a copy of what of them is this part's, or empty
+  const uint8_t** weight_at;    ///< per weight, on the model's device
+  aotc_allocator allocator;     ///< alloc null: the runtime's own
   int32_t device;
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context

@@ -65,6 +65,21 @@ void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end) {
   errno = saved;
 }
 
+void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t* to) {
+  constexpr uintptr_t kPage = 4096;
+  constexpr uint64_t kChunk = 16u << 20;
+  const int saved = errno;
+  for (uint64_t at = begin; at < end; at += kChunk) {
+    const uint64_t stop = at + kChunk < end ? at + kChunk : end;
+    weights_map_pages(weights, at, stop);
+    memcpy(to + (at - begin), weights.data + at, stop - at);
+    const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data);
+    const uintptr_t first = (data + at + kPage - 1) & ~(kPage - 1), last = (data + stop) & ~(kPage - 1);  // whole pages alone
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+  errno = saved;
+}
+
 void weights_close(Weights* weights) {
   if (weights->map) munmap(weights->map, weights->map_bytes);
   *weights = Weights{};

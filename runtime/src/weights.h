@@ -19,6 +19,8 @@ aotc_status weights_open(const aotc_module_desc& module, const aotc_model_option
 /// Maps the pages of the bytes [begin, end) of the blob at once, reading from the file what is not in memory. What the kernel cannot do is
 /// left to the runs.
 void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end);
+/// Copies the bytes [begin, end) of the blob; their mapped pages are given back as it goes.
+void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t* to);
 void weights_close(Weights* weights);
 
 }  // namespace aotc::rt

@@ -38,7 +38,9 @@ struct Options {
 class Decoder {
  public:
   Decoder(const std::string& path, int threads) {
-    aotc::host::Model::load(path, &model_).check();
+    aotc_model_options loading = AOTC_MODEL_OPTIONS_INIT;
+    loading.flags = AOTC_MODEL_OWN_WEIGHTS;  // each token reads all of them
+    aotc::host::Model::load(path, &model_, &loading).check();
     const auto in = model_.inputs(), out = model_.outputs();
     const bool right = in.size() == 2 && in[0].dtype == AOTC_DTYPE_I64 && in[0].dims.size() == 2 && in[0].dims[1].symbol &&
                        in[1].dtype == AOTC_DTYPE_I64 && in[1].dims.size() == 1 && out.size() == 1 && out[0].dtype == AOTC_DTYPE_F32 &&

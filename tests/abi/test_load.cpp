@@ -144,6 +144,14 @@ TEST_CASE("weights in a file of their own") {
   toy.api->context_destroy(context);
   toy.api->model_destroy(model);
   CHECK_FALSE(mapped("/toy.weights"));
+  options.flags = AOTC_MODEL_OWN_WEIGHTS;
+  REQUIRE(toy.api->model_create(&options, &model) == AOTC_OK);
+  REQUIRE(toy.api->context_create(model, nullptr, &context) == AOTC_OK);
+  ToyCall copied(9);
+  CHECK(copied.run(toy.api, context) == AOTC_OK);
+  CHECK(copied.right());
+  toy.api->context_destroy(context);
+  toy.api->model_destroy(model);
   const fs::path elsewhere = folder / "other.bin";
   fs::rename(weights, elsewhere);
   const std::string path = elsewhere.string();
