@@ -45,10 +45,14 @@ inline u16 bf16_bits(float f) {
 }
 inline u32 f16_pair(float low, float high) { return f16_bits(low) | static_cast<u32>(f16_bits(high)) << 16; }
 inline u32 bf16_pair(float low, float high) { return bf16_bits(low) | static_cast<u32>(bf16_bits(high)) << 16; }
+inline u16 f16_add(u16 a, u16 b) { return f16_bits(f16_value(a) + f16_value(b)); }
+inline u16 f16_sub(u16 a, u16 b) { return f16_bits(f16_value(a) - f16_value(b)); }
+inline u16 f16_mul(u16 a, u16 b) { return f16_bits(f16_value(a) * f16_value(b)); }
 inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 
 inline float exp2_fast(float x) { return std::exp2(x); }
+inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 
 /// The inverse of erf, which libm lacks: bisection.

@@ -1,7 +1,9 @@
 #include "emit/cuda/code.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "graph/scalar.h"
 #include "sym/c_text.h"
 
 namespace aotc::emit::cuda {
@@ -109,6 +111,29 @@ std::string reducer(const loop::LoopKernel& k, const Inst& i) {
   throw Diagnostic(ExitCode::unsupported, {}, fmt::format("a {} reduction is not supported in CUDA kernels", reduce_name(i.reduce_kind)));
 }
 
+/// A float32 sum, difference or product of float16 numbers that is rounded to float16, in the type's own instruction; empty: it is
+/// something else. What it takes is named in `insts`.
+static std::string in_own_type(const std::vector<InstId>& insts, InstId id, const Names& names) {
+  const loop::LoopKernel& k = names.kernel();
+  const Inst& cast = k.insts[id];
+  if (cast.op != Op::cast || cast.dtype != DType::f16) return {};
+  const Inst& i = k.insts[cast.args.at(0)];
+  if (i.kind != InstKind::op || i.dtype != DType::f32 || (i.op != Op::add && i.op != Op::sub && i.op != Op::mul)) return {};
+  const auto named = [&](InstId a) { return std::find(insts.begin(), insts.end(), a) != insts.end(); };
+  std::string args;
+  for (InstId a : i.args) {
+    const Inst& arg = k.insts[a];
+    args += args.empty() ? "" : ", ";
+    if (arg.kind == InstKind::constant && round_to(DType::f16, arg.imm_f) == arg.imm_f)
+      args += fmt::format("f16({})", float_text(arg.imm_f, DType::f32));
+    else if (arg.kind == InstKind::op && arg.op == Op::cast && k.insts[arg.args[0]].dtype == DType::f16 && named(a) && named(arg.args[0]))
+      args += names.inst(arg.args[0]);
+    else
+      return {};
+  }
+  return fmt::format("op_{}({})", op_name(i.op), args);
+}
+
 std::string code_of(const std::vector<InstId>& insts, const Names& names, const AccessRules& rules, int indent) {
   const loop::LoopKernel& k = names.kernel();
   const std::string pad(static_cast<size_t>(indent), ' ');
@@ -128,7 +153,8 @@ std::string code_of(const std::vector<InstId>& insts, const Names& names, const 
       case InstKind::op: {
         std::string args;
         for (InstId a : i.args) args += (args.empty() ? "" : ", ") + names.inst(a);
-        const std::string other = rules.op ? rules.op(id) : std::string();
+        std::string other = rules.op ? rules.op(id) : std::string();
+        if (other.empty()) other = in_own_type(insts, id, names);
         if (!other.empty())
           out += declare + other + ";\n";
         else if (i.op == Op::cast || i.op == Op::bitcast)

@@ -116,12 +116,12 @@ int row_threads(int64_t inner_hint, int lanes) {
   return threads;
 }
 
-/// 4-byte values of a row that a thread holds in `steps` groups of lanes.
+/// Registers that hold a thread's part of a row in `steps` groups of lanes.
 int64_t held_words(const LoopKernel& k, int64_t steps, int lanes) {
-  int64_t words = 0;
+  int64_t bytes = 0;
   for (const loop::Param& p : k.params)
-    if (p.role == ParamRole::local || p.role == ParamRole::input) words += steps * lanes * std::max<int64_t>(1, dtype_bytes(p.dtype) / 4);
-  return words;
+    if (p.role == ParamRole::local || p.role == ParamRole::input) bytes += steps * ((lanes * dtype_bytes(p.dtype) + 3) / 4 * 4);
+  return bytes / 4;
 }
 
 /// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known.
@@ -135,7 +135,7 @@ int steps_of(const LoopKernel& k, int threads, int lanes) {
 /// Blocks of one processor when a thread has 16 registers beside the row's values.
 int resident_of(int64_t words, int threads) {
   const int64_t registers = (words + 16 + 7) / 8 * 8;
-  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(65536 / (registers * threads), 2048 / threads * 3 / 4)));
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({65536 / (registers * threads), 2048 / threads * 3 / 4, 32})));
 }
 
 class LoopForm : public FormOf<LoopKernel> {

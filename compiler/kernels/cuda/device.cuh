@@ -104,7 +104,7 @@ template <bool Streams, class T, int N> AOTC_DI void store_wide(T* p, const Wide
   AOTC_DI f16 op_##name(f16 x) { return f16(op_##name(static_cast<float>(x))); } \
   AOTC_DI bf16 op_##name(bf16 x) { return bf16(op_##name(static_cast<float>(x))); }
 AOTC_FLOAT1(sqrt, sqrtf(x), sqrt(x))
-AOTC_FLOAT1(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+AOTC_FLOAT1(rsqrt, rsqrt_fast(x), 1.0 / sqrt(x))
 AOTC_FLOAT1(reciprocal, 1.0f / x, 1.0 / x)
 AOTC_FLOAT1(exp, expf(x), exp(x))
 AOTC_FLOAT1(exp2, exp2f(x), exp2(x))
@@ -198,6 +198,14 @@ AOTC_ARITH2(sub, a - b)
 AOTC_ARITH2(mul, a * b)
 AOTC_ARITH2(div, a / b)
 #undef AOTC_ARITH2
+AOTC_DI f16 from_bits(u16 bits) {
+  f16 r;
+  r.bits = bits;
+  return r;
+}
+template <> AOTC_DI f16 op_add(f16 a, f16 b) { return from_bits(f16_add(a.bits, b.bits)); }
+template <> AOTC_DI f16 op_sub(f16 a, f16 b) { return from_bits(f16_sub(a.bits, b.bits)); }
+template <> AOTC_DI f16 op_mul(f16 a, f16 b) { return from_bits(f16_mul(a.bits, b.bits)); }
 // Many quotients by one divisor: a * by * scale, where by is the reciprocal of b / scale, which loses no digits.
 struct Reciprocal { float by, scale; };
 AOTC_DI Reciprocal reciprocal_of(float b) {

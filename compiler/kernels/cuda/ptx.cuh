@@ -38,6 +38,22 @@ AOTC_DI float f16_value(u16 bits) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
   return r;
 }
+// Sums and products of 16-bit numbers, rounded once: what float gives them is rounded to the same number (24 digits are twice 11 and 2 more).
+AOTC_DI u16 f16_add(u16 a, u16 b) {
+  u16 r;
+  asm("add.rn.f16 %0, %1, %2;" : "=h"(r) : "h"(a), "h"(b));
+  return r;
+}
+AOTC_DI u16 f16_sub(u16 a, u16 b) {
+  u16 r;
+  asm("sub.rn.f16 %0, %1, %2;" : "=h"(r) : "h"(a), "h"(b));
+  return r;
+}
+AOTC_DI u16 f16_mul(u16 a, u16 b) {
+  u16 r;
+  asm("mul.rn.f16 %0, %1, %2;" : "=h"(r) : "h"(a), "h"(b));
+  return r;
+}
 // NaN when one of them is.
 AOTC_DI float min_nan(float a, float b) {
   float r;
@@ -54,6 +70,13 @@ AOTC_DI float max_nan(float a, float b) {
 AOTC_DI float exp2_fast(float x) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+// x^-1/2, within two units in the last place.
+AOTC_DI float rsqrt_fast(float x) {
+  float r;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 

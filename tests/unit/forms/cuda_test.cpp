@@ -102,6 +102,8 @@ TEST_CASE("a pointwise kernel is a flat launch, a reduction or a scan a block a 
 TEST_CASE("neighbours are moved together where a row holds a multiple of them, and short rows stay in registers") {
   CHECK(field(rows(4096, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 4);
   CHECK(field(rows(4096, true, false, {{ReduceKind::sum, DType::f32}}), "steps") == 4);
+  // Two of 16 bits to a register: more blocks share a processor.
+  CHECK(field(rows(4096, false, false, {{ReduceKind::max, DType::bf16}}), "resident") == 12);
   CHECK(field(rows(4096, false, false, {{ReduceKind::max, DType::bf16}}), "lanes") == 8);
   CHECK(field(rows(4098, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 2);
   CHECK(field(rows(4097, true, false, {{ReduceKind::sum, DType::f32}}), "lanes") == 1);
@@ -116,6 +118,27 @@ TEST_CASE("neighbours are moved together where a row holds a multiple of them, a
   b.store(y, i * 32 + j, load);
   CHECK(!is_wide(b.k, load, b.k.outer.back().sym, 4));
   CHECK(field(b.k, "lanes") == 4);
+  compiles(std::move(b.k));
+}
+
+TEST_CASE("float16 numbers are added and multiplied in their type where float32 is only on the way") {
+  KernelBuilder b("halves");
+  const Expr n = 4096, i = b.outer("i", n);
+  b.block(false);
+  const auto load = [&](const char* name) { return b.load(b.param(name, ParamRole::input, DType::f16, {n}), i); };
+  const auto store = [&](InstId v) { b.store(b.param("out", ParamRole::output, DType::f16, {n}), i, b.op(Op::cast, DType::f16, {v})); };
+  const InstId x = b.op(Op::cast, DType::f32, {load("x")}), y = b.op(Op::cast, DType::f32, {load("y")});
+  const InstId sum = b.op(Op::add, DType::f32, {x, y}), part = b.op(Op::mul, DType::f32, {x, b.constant(DType::f32, 0.1)});
+  store(sum);
+  store(b.op(Op::mul, DType::f32, {y, b.constant(DType::f32, 0.125)}));
+  store(part);
+  store(b.op(Op::mul, DType::f32, {sum, y}));
+  const forms::Decision d = decide(b.k);
+  const std::string text = d.choice.form->source({loop::Kernel(b.k), b.k.syms, h200()}, d.choice, "halves_kernel");
+  const auto has = [&](const std::string& what) { return text.find(what) != std::string::npos; };
+  CHECK(has("op_add(v0, v2)"));
+  CHECK(has("op_mul(v2, f16(0x1p-3f))"));
+  CHECK(has(fmt::format("op_cast<f16>(v{})", idx(part))));  // 0.1 is none of its numbers
   compiles(std::move(b.k));
 }
 
