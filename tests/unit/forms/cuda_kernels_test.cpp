@@ -238,7 +238,7 @@ TEST_CASE("attention on Hopper's tensor cores: what tensor maps see, rows of few
   AttentionKernel a = attention(DType::bf16, 4096, 4096, 128, std::nullopt, true);
   REQUIRE(checked(a).choice.form->name() == "cuda_attention_wgmma");
   CHECK(field(a, "groups") == 2);
-  CHECK(field(attention(DType::bf16, 6144, 6144, 64, std::nullopt, true), "groups") == 3);
+  CHECK(field(attention(DType::bf16, 6144, 6144, 64, std::nullopt, false), "groups") == 3);
   const forms::StepSpec s = step(a);
   REQUIRE(s.maps.size() == 3);
   CHECK((s.maps[0].dims == Exprs{128, 4096, 8, 2} && s.maps[0].stride_bytes == Exprs{256, 4096 * 256, 8 * 4096 * 256}));
