@@ -142,6 +142,11 @@ case_of("rows_short_f16", lambda x, w, b: (F.layer_norm(x, (768,), w, b), F.soft
 case_of("rows_short_dynamic_f32", lambda x, w: F.rms_norm(x, (384,), w), *[lambda n=n: (R(n, 384), R(384)) for n in (700, 1, 3)], dims=({0: Dim("rows", min=1)}, None))
 
 
+# Images of few channels whose channels become the last dim: a thread writes all of them.
+case_of("few_channels_last_f16", lambda x, m: ((x - m[:, None, None]).movedim(1, -1).contiguous(), x.movedim(1, -1).contiguous()), lambda: (R(2, 3, 21, 40).half(), R(3).half()))
+case_of("few_channels_last_dynamic_f32", lambda x: (x * 2).movedim(1, -1).contiguous(), *[lambda n=n: (R(n, 4, 5, 12),) for n in (3, 1)], dims=({0: Dim("n", min=1)},))
+
+
 # Windows, edges and parts of images with their channels last, of which a thread takes several.
 def pools(name, t):
     def f(x):

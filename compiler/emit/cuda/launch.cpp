@@ -71,6 +71,34 @@ bool is_wide(const LoopKernel& k, loop::InstId id, SymId lane, int lanes) {
   return step && step->is(1) && k.syms.proves_divisible(index.substitute({{lane, Expr(0)}}), lanes);
 }
 
+loop::InstId store_across(const LoopKernel& k, int lanes) {
+  constexpr int64_t kMost = 4;
+  if (k.outer.empty() || k.inner.size() != 1 || k.blocks.size() != 1) return kNone<loop::InstId>;
+  const loop::LoopVar &across = k.outer.back(), &along = k.inner.back();
+  const auto extent = across.extent.as_const();
+  if (!extent || *extent < 2 || *extent > kMost || !k.syms.proves_divisible(along.extent, lanes)) return kNone<loop::InstId>;
+  loop::InstId store = kNone<loop::InstId>;
+  bool loads = false;
+  for (loop::InstId id : k.blocks[0].insts) {
+    const loop::Inst& i = k.insts[id];
+    if (i.kind == InstKind::reduce || i.kind == InstKind::scan || i.kind == InstKind::check) return kNone<loop::InstId>;
+    loads |= i.kind == InstKind::load && is_wide(k, id, along.sym, lanes);
+    if (i.kind != InstKind::store) continue;
+    const Expr index = k.syms.simplify(i.index);
+    const auto by_across = index.linear_coefficient(across.sym), by_along = index.linear_coefficient(along.sym);
+    for (SymId s : index.symbols())
+      if (k.syms[s].kind == SymKind::value) return kNone<loop::InstId>;
+    if (store != kNone<loop::InstId> || i.mask != kNone<loop::InstId> || !by_across || !by_across->is(1) || !by_along ||
+        !by_along->is(*extent))
+      return kNone<loop::InstId>;
+    const int64_t run = *extent * lanes * static_cast<int64_t>(dtype_bytes(i.dtype));
+    const Expr first = index.substitute({{along.sym, Expr(0)}, {across.sym, Expr(0)}});
+    if (run % 16 != 0 || !k.syms.proves_divisible(first, 16 / static_cast<int64_t>(dtype_bytes(i.dtype)))) return kNone<loop::InstId>;
+    store = id;
+  }
+  return loads ? store : kNone<loop::InstId>;
+}
+
 std::vector<SymId> size_symbols(const LoopKernel& k) {
   std::set<SymId> out;
   add_symbols(k, out);

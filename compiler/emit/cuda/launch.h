@@ -20,6 +20,7 @@ std::string_view mapping_name(Mapping m);
 struct LoopLaunch {
   Mapping mapping = Mapping::flat;
   int threads = 256;               ///< of a block
+  bool across = false;             ///< flat mapping: a thread takes the whole last outer loop, see store_across()
   int lanes = 1;                   ///< consecutive points of lane_var() that a thread takes at once, when pointers are aligned
   int rows = 1;                    ///< row mapping: of a block; of several, each is a warp's (threads: 32), and there are no locals
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
@@ -38,6 +39,11 @@ bool same_in_lanes(const loop::LoopKernel& k, loop::InstId id, SymId lane);
 /// A load or store that moves `lanes` consecutive elements at once: neighbours along `lane`, at a multiple of lanes. A load may have a mask
 /// that is the same for them.
 bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId lane, int lanes);
+
+/// Where the loads of a flat kernel run along the last loop and its only store along that and the loop before it, a short one, together (a
+/// channels-last image of few channels out of one whose channels are first): that store, for threads that take `lanes` neighbours and all
+/// of the short loop, or kNone. The short loop: the last outer one.
+loop::InstId store_across(const loop::LoopKernel& k, int lanes);
 
 /// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.

@@ -24,11 +24,14 @@ std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_si
 
 namespace {
 
+constexpr int64_t kUnrolled = 160;  // instructions of a thread's rows, all points together: their loads are under way together
+
 class Emitter {
  public:
   Emitter(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol)
       : k_(k), launch_(launch), symbol_(symbol), symbols_(size_symbols(k)), names_(k, symbols_) {
     for (const Inst& i : k.insts) scans_ |= i.kind == InstKind::scan;
+    if (launch.across) across_ = store_across(k, launch.lanes);
   }
 
   std::string emit() {
@@ -62,8 +65,8 @@ class Emitter {
                               c_type(param.dtype), p, n_ptr++, c_comment(param.name));
     }
     std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
-    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.threads, launch_.resident,
-                       symbol_, symbol_);
+    out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.threads * launch_.rows,
+                       launch_.resident, symbol_, symbol_);
     if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
     for (size_t s = 0; s < symbols_.size(); ++s)
       out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
@@ -234,6 +237,7 @@ class Emitter {
     for (uint32_t i = 0; i < k_.insts.size(); ++i)
       if (wide(static_cast<InstId>(i)) && k_.params[k_.insts[static_cast<InstId>(i)].param].role != ParamRole::local)
         params.insert(k_.insts[static_cast<InstId>(i)].param);
+    if (across_ != kNone<InstId>) params.insert(k_.insts[across_].param);
     std::string out;
     for (ParamId p : params) out += (out.empty() ? "aligned16(" : " && aligned16(") + names_.param(p) + ")";
     return out.empty() ? "true" : out;
@@ -270,10 +274,12 @@ class Emitter {
       const std::string type = fmt::format("Wide<{}, {}>", c_type(i.dtype), launch_.lanes);
       if (i.kind == InstKind::load) {
         const InstId first = kept(id);
-        std::string load = fmt::format("load_wide<{}, {}>({})", c_type(i.dtype), launch_.lanes, at);
-        if (i.mask != kNone<InstId>) load = fmt::format("{} ? {} : {}{{}}", names_.inst(i.mask), load, type);
+        const bool masked = i.mask != kNone<InstId>;
+        std::string load = fmt::format("load_wide{}<{}, {}>({}{})", masked && !local ? "_if" : "", c_type(i.dtype), launch_.lanes, at,
+                                       masked && !local ? ", " + names_.inst(i.mask) : "");
+        if (masked && local) load = fmt::format("{} ? {} : {}{{}}", names_.inst(i.mask), load, type);
         if (launch_.steps && !local && k_.params[i.param].role == ParamRole::input) {
-          if (first == id) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
+          if (first == id && !of_all_rows(id)) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
         } else {
           before += fmt::format("{}const {} w{} = {};\n", pad, type, idx(id), load);
         }
@@ -286,6 +292,7 @@ class Emitter {
     AccessRules r = rules("");
     r.wide = [this](InstId id) -> std::string {
       const Inst& i = k_.insts[id];
+      if (id == across_) return fmt::format("run.v[e * {} + {}]", names_.expr(k_.outer.back().extent), names_.symbol(k_.outer.back().sym));
       if (!wide(id)) return {};
       if (in_registers(i)) return names_.param(i.param) + "_row[step].v[e]";
       const bool held = launch_.steps && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input;
@@ -364,6 +371,8 @@ class Emitter {
         out += fmt::format("    {}::V r{}_of[{}];\n", red, idx(id), launch_.lanes);
         out += for_lanes(fmt::format("r{}_of[e] = {}::init();", idx(id), red));
       }
+      const auto points = k_.syms.simplify(k_.inner_points()).as_const();
+      if (points && *points * static_cast<int64_t>(b.insts.size()) <= kUnrolled) out += "#pragma unroll\n";
       out += "    for (i64 inner = 0; inner < inner_points; ++inner) {\n" + decode(k_.inner, "inner", 6);
       out += group(b.insts, "outer", 6) + "    }\n";
       for (InstId id : reduces)
@@ -381,7 +390,9 @@ class Emitter {
                               : "    const i64 outer = point / inner_points, inner = point % inner_points;\n";
     vars = k_.inner.empty() ? decode(k_.outer, "point", 4) : vars + decode(k_.outer, "outer", 4) + decode(k_.inner, "inner", 4);
     const std::string from = "  for (i64 point = (blockIdx.x * i64(blockDim.x) + threadIdx.x)", step = "i64(gridDim.x) * blockDim.x";
-    if (launch_.lanes > 1) {
+    if (across_ != kNone<InstId>) {
+      out += across();
+    } else if (launch_.lanes > 1) {
       std::vector<InstId> all;
       for (const loop::Block& b : k_.blocks) all.insert(all.end(), b.insts.begin(), b.insts.end());
       out +=
@@ -391,6 +402,27 @@ class Emitter {
     out += fmt::format("{}; point < total; point += {}) {{\n", from, step) + vars;
     for (const loop::Block& b : k_.blocks) out += code_of(b.insts, names_, rules(""), 4);
     return out + "  }\n";
+  }
+
+  /// Threads that take all of the last outer loop: what they write is together then.
+  std::string across() {
+    const std::vector<LoopVar> outer(k_.outer.begin(), k_.outer.end() - 1);
+    const Inst& store = k_.insts[across_];
+    const std::string var = names_.symbol(k_.outer.back().sym), extent = names_.expr(k_.outer.back().extent),
+                      lanes = std::to_string(launch_.lanes);
+    std::string out = fmt::format(
+        "  if ({0}) {{\n  const i64 points = ({1}) * inner_points;\n"
+        "  for (i64 point = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * {2}; point < points; point += i64(gridDim.x) * blockDim.x * "
+        "{2}) {{\n"
+        "    const i64 outer = point / inner_points, inner = point % inner_points;\n",
+        aligned(), points(outer), lanes);
+    out += decode(outer, "outer", 4) + decode(k_.inner, "inner", 4);
+    out += fmt::format(
+        "    Wide<{0}, {1} * {2}> run;\n#pragma unroll\n    for (int part = 0; part < {2}; ++part) {{\n      const i64 {3} = part;\n",
+        c_type(store.dtype), lanes, extent, var);
+    out += group(k_.blocks[0].insts, "inner", 6) + "    }\n";
+    return out + fmt::format("    const i64 {} = 0;\n    store_wide<{}>({} + {}, run);\n  }}\n  return;\n  }}\n", var, launch_.streams,
+                             names_.param(store.param), names_.expr(store.index));
   }
 
   std::string row() {
@@ -409,20 +441,27 @@ class Emitter {
     for (const loop::Block& b : k_.blocks)
       for (InstId id : b.insts) {
         const Inst& i = k_.insts[id];
-        if (b.over_inner && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && wide(id) && kept(id) == id)
+        if (b.over_inner && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && wide(id) && kept(id) == id &&
+            !of_all_rows(id))
           out += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
       }
     return out;
   }
 
   std::string rows(bool wide) {
-    std::string out = "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n" + decode(k_.outer, "outer", 4);
+    std::string out = wide && launch_.steps && launch_.rows > 1 ? shared_by_rows() : std::string();
+    out +=
+        launch_.rows == 1
+            ? "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n"
+            : fmt::format(
+                  "  for (i64 outer = blockIdx.x * i64({0}) + threadIdx.x / 32; outer < outer_points; outer += gridDim.x * i64({0})) {{\n",
+                  launch_.rows);
+    out += decode(k_.outer, "outer", 4);
     if (wide && launch_.steps) out += row_registers();
-    const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
     std::set<InstId> inverted;
     for (const loop::Block& b : k_.blocks) {
       if (!b.over_inner) {
-        out += code_of(b.insts, names_, rules("threadIdx.x == 0"), 4);
+        out += code_of(b.insts, names_, rules(thread() + " == 0"), 4);
         continue;
       }
       const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
@@ -430,22 +469,52 @@ class Emitter {
       if (const std::vector<InstId> running = of_kind(b, InstKind::scan); !running.empty()) {
         out += scans(b, running);
       } else if (!wide) {
-        out += "    for (i64 inner = threadIdx.x; inner < inner_points; inner += blockDim.x) {\n" + decode(k_.inner, "inner", 6);
+        out += fmt::format("    for (i64 inner = {}; inner < inner_points; inner += {}) {{\n", thread(), launch_.threads);
+        out += decode(k_.inner, "inner", 6);
         out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
       } else if (launch_.steps) {
-        out += fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
-        out += fmt::format("      const i64 inner = (step * {} + static_cast<int>(threadIdx.x)) * {};\n", launch_.threads, launch_.lanes);
-        if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
-        out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
+        out += step_begin() + group(b.insts, "inner", 6) + "    }\n";
       } else {
-        out += fmt::format("    for (i64 inner = i64(threadIdx.x) * {0}; inner < inner_points; inner += i64(blockDim.x) * {0}) {{\n",
-                           launch_.lanes);
+        out += fmt::format("    for (i64 inner = i64({0}) * {1}; inner < inner_points; inner += {2}) {{\n", thread(), launch_.lanes,
+                           launch_.threads * launch_.lanes);
         out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
       }
       if (scans_) out += "    __syncthreads();\n";  // points of a row's scratch are not always one thread's
       out += read_accumulators(reduces, true, 4);
     }
-    return out + "    __syncthreads();\n  }\n";
+    return out + (launch_.rows == 1 ? "    __syncthreads();\n  }\n" : "  }\n");
+  }
+  /// The number of a thread among those of its row.
+  std::string thread() const { return launch_.rows == 1 ? "threadIdx.x" : "(threadIdx.x & 31)"; }
+  /// A loop over what a thread holds of a row.
+  std::string step_begin() {
+    const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
+    std::string out = fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
+    out += fmt::format("      const i64 inner = (step * {} + static_cast<int>({})) * {};\n", launch_.threads, thread(), launch_.lanes);
+    if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
+    return out + decode(k_.inner, "inner", 6);
+  }
+
+  /// A load that all rows share: where a warp has a row, it is read once, together with the first row.
+  bool of_all_rows(InstId id) const {
+    const Inst& i = k_.insts[id];
+    if (launch_.rows == 1 || !launch_.steps || i.kind != InstKind::load || i.mask != kNone<InstId> ||
+        k_.params[i.param].role != ParamRole::input || !wide(id) || kept(id) != id)
+      return false;
+    const auto symbols = k_.syms.simplify(i.index).symbols();
+    return std::none_of(k_.outer.begin(), k_.outer.end(), [&](const LoopVar& v) { return symbols.count(v.sym) != 0; });
+  }
+  std::string shared_by_rows() {
+    std::string held, loads;
+    for (const loop::Block& b : k_.blocks)
+      for (InstId id : b.insts) {
+        if (!b.over_inner || !of_all_rows(id)) continue;
+        const Inst& i = k_.insts[id];
+        held += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
+        loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(i.dtype), launch_.lanes,
+                             names_.param(i.param), names_.expr(i.index));
+      }
+    return held.empty() ? held : held + step_begin() + loads + "    }\n";
   }
 
   /// A block with scans along the last inner variable, by all threads in pieces of a row; those beyond the row's end look at its last
@@ -498,7 +567,8 @@ class Emitter {
   std::vector<SymId> symbols_;
   Names names_;
   bool scans_ = false;
-  int slot_ = 0;  ///< of the next reduction over a block
+  InstId across_ = kNone<InstId>;  ///< the store of threads that take all of the last outer loop
+  int slot_ = 0;                   ///< of the next reduction over a block
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Fused loops as generated CUDA C++ (emit/cuda/loop_kernel.h), one form a mapping of points to threads.
 #include <algorithm>
+#include <optional>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/launch.h"
@@ -25,11 +26,19 @@ constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are no
 
 struct Shape {
   int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
+  int rows = 1;    ///< of a block
+  int across = 0;  ///< a thread takes all of a short loop beside its lanes
   int global = 0;  ///< rows keep their values in the run's scratch, for want of shared memory
   static std::span<const Member<Shape>> members() {
     static constexpr Member<Shape> kRows[] = {
-        {{"threads", 32, 1024, 32}, &Shape::threads}, {{"lanes", 1, 32}, &Shape::lanes},    {{"steps", 0, 64}, &Shape::steps},
-        {{"resident", 1, 64}, &Shape::resident},      {{"streams", 0, 1}, &Shape::streams}, {{"global", 0, 1}, &Shape::global},
+        {{"threads", 32, 1024, 32}, &Shape::threads},
+        {{"lanes", 1, 32}, &Shape::lanes},
+        {{"steps", 0, 64}, &Shape::steps},
+        {{"resident", 1, 64}, &Shape::resident},
+        {{"streams", 0, 1}, &Shape::streams},
+        {{"global", 0, 1}, &Shape::global},
+        {{"rows", 1, 32}, &Shape::rows},
+        {{"across", 0, 1}, &Shape::across},
     };
     return kRows;
   }
@@ -168,7 +177,7 @@ class LoopForm : public FormOf<LoopKernel> {
     const Shape shape = unpack<Shape>(c);
     const Traits t = traits_of(k);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = shape.threads;
+    f.block[0] = shape.threads * shape.rows;
     f.grid[0] = grid(k, shape, s.machine);
     if (t.has_local && shape.global) {
       f.scratch_bytes = f.grid[0] * t.local_bytes;
@@ -184,7 +193,8 @@ class LoopForm : public FormOf<LoopKernel> {
     Traits t = traits_of(k);
     LoopLaunch l;
     l.mapping = mapping_;
-    l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.resident = shape.resident, l.streams = shape.streams;
+    l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.rows = shape.rows, l.across = shape.across != 0,
+    l.resident = shape.resident, l.streams = shape.streams;
     l.shared = t.has_local && !shape.global, l.global = t.has_local && shape.global;
     l.row_bytes = t.local_bytes;
     l.local_offset = std::move(t.local_offset);
@@ -219,6 +229,10 @@ class Flat final : public LoopForm {
     first.threads = 256, first.lanes = lanes_of(k, Mapping::flat), first.streams = streams_of(k, s.syms);
     std::vector<Shape> all;
     if (const int whole = whole_lanes(k, Mapping::flat); whole > first.lanes) all.push_back({128, whole, 0, 1, first.streams});
+    if (const int lanes = first.lanes; lanes > 1 && emit::cuda::store_across(k, lanes) != kNone<loop::InstId>) {
+      all.push_back(first);
+      all.back().threads = 128, all.back().across = 1;
+    }
     all.push_back(first);
     for (int threads : {128, 512}) all.push_back({threads, first.lanes, 0, 1, first.streams});
     if (first.lanes > 1) all.push_back({256, first.lanes / 2, 0, 1, first.streams});
@@ -226,7 +240,8 @@ class Flat final : public LoopForm {
     return all;
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {
-    return max(1, min(ceildiv(k.outer_points() * k.inner_points(), shape.threads * shape.lanes), kMaxGrid));
+    const int64_t across = shape.across ? *k.outer.back().extent.as_const() : 1;
+    return max(1, min(ceildiv(k.outer_points() * k.inner_points(), shape.threads * shape.lanes * across), kMaxGrid));
   }
 };
 
@@ -250,6 +265,7 @@ class Row final : public LoopForm {
       all.push_back(x);
     };
     int first = row_threads(s.syms.hint(k.inner_points()), lanes);
+    if (const auto many = warps_of_rows(k, s, t, lanes)) all.push_back(*many);
     while (first < 512 && !steps_of(k, first, lanes) && steps_of(k, 512, lanes)) first *= 2;  // a row fits the registers of more threads
     add(first);
     for (int threads : {64, 128, 256, 512})
@@ -268,6 +284,22 @@ class Row final : public LoopForm {
     return refuse("a row needs {} bytes of shared memory; {} is the most", most == kInf ? "an unbounded number of" : std::to_string(most),
                   s.machine.shared_bytes);
   }
+  /// Many short rows: each a warp's, in its registers.
+  static std::optional<Shape> warps_of_rows(const LoopKernel& k, const Site& s, const Traits& t, int lanes) {
+    constexpr int kRows = 4, kMostSteps = 4;
+    const auto points = k.syms.simplify(k.inner_points()).as_const();
+    if (t.has_local || t.scans || lanes == 1 || !points || s.syms.hint(k.outer_points()) < int64_t{kRows} * s.machine.cores)
+      return std::nullopt;
+    const int64_t steps = (*points + 32 * lanes - 1) / (32 * lanes);
+    int64_t words = 0;
+    for (const loop::Param& p : k.params)
+      if (p.role == ParamRole::input) words += steps * std::max<int64_t>(1, lanes * static_cast<int64_t>(dtype_bytes(p.dtype)) / 4);
+    if (steps < 1 || steps > kMostSteps || words > kRowRegisters) return std::nullopt;
+    Shape x;
+    x.threads = 32, x.lanes = lanes, x.steps = static_cast<int>(steps), x.rows = kRows, x.streams = streams_of(k, s.syms);
+    x.resident = resident_of(words + steps * lanes, 32 * kRows);
+    return x;
+  }
   /// A row has one processor; loads that run along the outer loop are not neighbours; values of a row that leave the processor come back.
   double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
@@ -278,7 +310,7 @@ class Row final : public LoopForm {
     return points / (shape.threads * shape.lanes) * (traits_of(k).scans ? 150 : 4);
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const override {
-    return max(1, min(k.outer_points(), shape.global ? 4 * machine.cores : kMaxGrid));
+    return max(1, min(ceildiv(k.outer_points(), shape.rows), shape.global ? 4 * machine.cores : kMaxGrid));
   }
 };
 

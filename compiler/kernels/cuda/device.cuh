@@ -68,6 +68,18 @@ AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Wide { T v[N]; };
 AOTC_DI bool aligned16(const void* p) { return (reinterpret_cast<u64>(p) & 15) == 0; }
 template <class T, int N> AOTC_DI Wide<T, N> load_wide(const T* p) { return *reinterpret_cast<const Wide<T, N>*>(p); }
+// The same where `on`, else zeros.
+template <class T, int N> AOTC_DI Wide<T, N> load_wide_if(const T* p, bool on) {
+  Wide<T, N> w{};
+  if constexpr (sizeof w == 16) {
+    u32 words[4];
+    load_words_if(words, p, on);
+    memcpy(&w, words, 16);
+  } else {
+    if (on) w = load_wide<T, N>(p);
+  }
+  return w;
+}
 // Of a tensor, 16 bytes that are not read again soon. Constant: no step writes them.
 template <bool Constant, class T, int N> AOTC_DI Wide<T, N> load_once(const T* p) {
   static_assert(sizeof(Wide<T, N>) == 16, "16 bytes");

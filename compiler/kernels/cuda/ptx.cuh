@@ -105,6 +105,16 @@ template <bool Constant> AOTC_DI void load_words_once(u32 (&w)[4], const void* f
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(from) : "memory");
 }
 
+// 16 bytes of global memory where `on`, else zeros: no branch, so that several are under way together.
+AOTC_DI void load_words_if(u32 (&w)[4], const void* from, bool on) {
+  asm volatile(
+      "{.reg .pred p;\n setp.ne.u32 p, %5, 0;\n mov.u32 %0, 0;\n mov.u32 %1, 0;\n mov.u32 %2, 0;\n mov.u32 %3, 0;\n"
+      " @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];}"
+      : "=&r"(w[0]), "=&r"(w[1]), "=&r"(w[2]), "=&r"(w[3])
+      : "l"(from), "r"(u32(on))
+      : "memory");
+}
+
 // ---- one warp: c[16x8] += a[16xK] * b[Kx8] (PTX ISA, "Warp-level matrix instructions") -------------------------------------------------
 AOTC_DI void mma_tf32(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

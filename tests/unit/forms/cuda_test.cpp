@@ -29,10 +29,10 @@ loop::LoopKernel pointwise(DType t, const std::vector<Op>& unary, const std::vec
 }
 
 loop::LoopKernel rows(const Expr& columns, bool scratch, bool scan, const std::vector<std::pair<ReduceKind, DType>>& kinds,
-                      SymTable syms = {}) {
+                      SymTable syms = {}, const Expr& n = 33) {
   KernelBuilder b("rows");
   b.k.syms = std::move(syms);
-  const Expr n = 33, i = b.outer("i", n), j = b.inner("j", columns);
+  const Expr i = b.outer("i", n), j = b.inner("j", columns);
   std::vector<InstId> results;
   std::vector<DType> types;
   const ParamId local = scratch ? b.param("scratch", ParamRole::local, DType::f32, {columns}) : kNone<ParamId>;
@@ -110,6 +110,16 @@ TEST_CASE("neighbours are moved together where a row holds a multiple of them, a
   const auto longer = rows(32768, true, false, {{ReduceKind::sum, DType::f32}});
   CHECK(field(longer, "lanes") == 4);
   CHECK(field(longer, "steps") == 0);
+  const auto many = [](int64_t columns, int64_t n, bool scratch) {
+    return rows(columns, scratch, false, {{ReduceKind::max, DType::bf16}}, {}, n);
+  };
+  CHECK(field(many(768, 4096, false), "rows") == 4);
+  CHECK(field(many(768, 4096, false), "steps") == 3);
+  CHECK(step_of(many(768, 4098, false)).grid[0].is(1025));
+  CHECK(step_of(many(768, 4098, false)).block[0] == 128);
+  CHECK(field(many(768, 100, false), "rows") == 1);
+  CHECK(field(many(4096, 4096, false), "rows") == 1);
+  compiles(many(776, 4096, false));
   KernelBuilder b("transposed");  // out[i, j] = x[j, i]: the loads are no neighbours, the stores are
   const Expr i = b.outer("i", 64), j = b.outer("j", 32);
   const ParamId x = b.param("x", ParamRole::input, DType::f32, {32, 64}), y = b.param("y", ParamRole::output, DType::f32, {64, 32});
@@ -140,6 +150,23 @@ TEST_CASE("float16 numbers are added and multiplied in their type where float32 
   CHECK(has("op_mul(v2, f16(0x1p-3f))"));
   CHECK(has(fmt::format("op_cast<f16>(v{})", idx(part))));  // 0.1 is none of its numbers
   compiles(std::move(b.k));
+}
+
+TEST_CASE("images of few channels, written with these last, are a thread's for all channels") {
+  const auto image = [](int64_t channels, int64_t width) {
+    KernelBuilder b("image");  // out[i, j, c] = x[c, i, j]
+    const Expr i = b.outer("i", 20), c = b.outer("c", channels), j = b.inner("j", width);
+    const ParamId x = b.param("x", ParamRole::input, DType::f16, {channels, 20, width});
+    const ParamId y = b.param("y", ParamRole::output, DType::f16, {20, width, channels});
+    b.block(true);
+    b.store(y, (i * width + j) * channels + c, b.load(x, (c * 20 + i) * width + j));
+    return std::move(b.k);
+  };
+  CHECK(field(image(3, 40), "across") == 1);
+  CHECK(step_of(image(3, 400)).grid[0].is((20 * 400 / 8 + 127) / 128));
+  CHECK(field(image(5, 40), "across") == 0);
+  CHECK(field(image(3, 41), "across") == 0);
+  compiles(image(3, 40));
 }
 
 TEST_CASE("row scratch: its most is told to the driver, and a row that shared memory may not hold is in the run's scratch") {
@@ -227,6 +254,8 @@ TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mm
 TEST_CASE("Hopper's products compile in every shape of tile") {
   const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
                            "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=192 groups=2 ping_pong=1 stages=4 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=32 groups=1 ping_pong=0 stages=8 split=1 swap=0 resident=2",
                            "warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=8 swap=0 resident=2",
                            "warp_m=64 cols=8 groups=1 ping_pong=0 stages=8 split=1 swap=1 resident=2",
                            "warp_m=64 cols=32 groups=2 ping_pong=0 stages=8 split=2 swap=1 resident=1"};
