@@ -40,7 +40,7 @@ class Emitter {
 
   std::string emit() {
     out_ =
-        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/library_abi.h\"\n#include "
+        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
         "\"aotc/detail/plan_format.h\"\n\n";
     io();
     symbols();
@@ -263,19 +263,27 @@ class Emitter {
     out_ += array("aotc_state_desc", "states", rows);
   }
 
+  void declare(const std::string& function) {
+    if (declared_.insert(function).second) out_ += fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t);\n", function);
+  }
+  std::string strips(const forms::Strips& s, Isa isa, const std::string& name) {
+    for (const forms::StripStage& x : s.stages) declare(kernels::library_symbol(x.symbol, isa));
+    return forms::strips_config(s, isa, name, [&](int c) { return fmt::format("config{}_{}", c, isa_name(isa)); });
+  }
+
   void isas() {
     std::vector<std::string> tables;
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : kernels_) {
         functions.push_back(library ? kernels::library_symbol(symbol, isa) : emit::cpu::kernel_function(symbol, isa));
-        if (declared_.insert(functions.back()).second)
-          out_ += fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t);\n", functions.back());
+        declare(functions.back());
       }
       for (size_t c = 0; c < in_.plans.configs.size(); ++c) {
         const plan::KernelConfig& k = in_.plans.configs[c];
         const std::string name = fmt::format("config{}_{}", c, isa_name(isa));
-        const std::string defined = k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
+        const std::string defined =
+            k.strips ? strips(*k.strips, isa, name) : k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
         out_ += defined;
         configs.push_back(defined.empty() ? "nullptr" : "&" + name);
       }

@@ -18,6 +18,10 @@ std::optional<Isa> used_isa(const plan::PlanSet& plans, Isa isa) {
       const Isa code = s.library ? kernels::library_isa(s.symbol, isa) : emit::cpu::loop_isa(isa);
       used = used ? std::max(*used, code) : code;
     }
+  for (const plan::KernelConfig& c : plans.configs) {
+    if (!c.strips) continue;
+    for (const forms::StripStage& s : c.strips->stages) used = std::max(*used, kernels::library_isa(s.symbol, isa));
+  }
   return used;
 }
 

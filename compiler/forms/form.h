@@ -83,6 +83,9 @@ class Form {
   virtual Fit takes_prologue(DType, uint32_t /*operand*/, const Machine&) const { return {false, ""}; }
   /// The parameter that is stored in another form than the constant has, and that form.
   virtual std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::Kernel&, const Choice&) const { return std::nullopt; }
+  /// Whether the entry that it calls may compute some rows of pixels alone, as a stage of aotc_strips: channels-last convolutions and
+  /// products. A pixel is the same sum then, too.
+  virtual bool by_rows() const { return false; }
   /// What the speed depends on, at the sizes worth tuning for: stable text, part of the tuning database's key. Empty: nothing to search.
   virtual std::string contract(const Site&) const { return {}; }
   /// cpu library kernels: a C definition of the config struct `name`, preceded by the declarations that it needs. Empty: none.

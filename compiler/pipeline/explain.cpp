@@ -135,7 +135,9 @@ json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisi
 }
 
 json variant(const plan::Plan& p, const loop::Module& m) {
-  json ranges = json::object(), buffers = json::array();
+  json ranges = json::object(), buffers = json::array(), joined = json::array();
+  for (const plan::Step& s : p.steps)
+    if (!s.note.empty()) joined.push_back({{"label", s.label}, {"why", s.note}});
   for (const plan::SymRange& r : p.ranges) {
     json range = {{"min", r.min}};
     if (r.max != kInf) range["max"] = r.max;
@@ -158,6 +160,7 @@ json variant(const plan::Plan& p, const loop::Module& m) {
           {"buffers_bytes", p.sum_bytes_max},
           {"live_bytes", p.live_bytes_max},
           {"steps", p.steps.size()},
+          {"joined", joined},
           {"buffers", buffers}};
 }
 
@@ -264,6 +267,8 @@ std::string explain_text(const json& e) {
     const double live = v.at("live_bytes").get<double>(), arena = v.at("arena_bytes").get<double>();
     t += fmt::format("  arena {} bytes; largest live set {} ({:+.1f} %); all buffers without reuse {}\n", v.at("arena_bytes").dump(),
                      v.at("live_bytes").dump(), live > 0 ? (arena / live - 1) * 100 : 0.0, v.at("buffers_bytes").dump());
+    for (const json& s : v.value("joined", json::array()))
+      t += fmt::format("  one step: {}\n    {}\n", s.at("label").get<std::string>(), s.at("why").get<std::string>());
     for (const json& b : v.at("buffers")) {
       if (b.at("place") != "arena") continue;
       t += fmt::format("    steps {:>4} .. {:<4} offset {:>10} bytes {:>10} {}{}\n", b.at("begin").dump(), b.at("end").dump(),

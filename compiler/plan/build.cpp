@@ -9,6 +9,7 @@
 #include "plan/packing.h"
 #include "plan/reuse.h"
 #include "plan/share_weights.h"
+#include "plan/strips.h"
 #include "plan/verify.h"
 
 namespace aotc::plan {
@@ -43,8 +44,9 @@ class PlanBuilder {
       : module_(m), options_(o), set_(set), weights_(weights), syms_(syms), decisions_(decisions) {}
 
   Plan build() {
+    find_steps();
     find_uses();
-    for (size_t i = 0; i < module_.calls.size(); ++i) add_call(static_cast<int>(i));
+    for (const CallsOfStep& s : steps_) add_step(s);
     plan_.steps.insert(plan_.steps.end(), final_copies_.begin(), final_copies_.end());
     finish_lives();
     if (options_.in_place) reuse_in_place();
@@ -53,21 +55,43 @@ class PlanBuilder {
   }
 
  private:
-  const loop::Kernel& kernel_of(int call) const { return module_.kernels[module_.calls[static_cast<size_t>(call)].kernel]; }
+  /// Calls [first, last) of the module: one, or those of a group.
+  struct CallsOfStep {
+    size_t first, last;
+    const StripGroup* strips = nullptr;
+  };
+
+  void find_steps() {
+    strips_ = find_strips(module_, syms_, options_.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); });
+    for (size_t call = 0, next = 0; call < module_.calls.size(); call = steps_.back().last) {
+      const bool grouped = next < strips_.size() && strips_[next].first == call;
+      steps_.push_back({call, grouped ? strips_[next].last : call + 1, grouped ? &strips_[next] : nullptr});
+      next += grouped;
+    }
+  }
 
   template <class F>
-  void for_each_arg(int call, const F& f) const {
-    const loop::Call& c = module_.calls[static_cast<size_t>(call)];
+  void for_each_arg_of_call(size_t call, const F& f) const {
+    const loop::Call& c = module_.calls[call];
     const loop::Kernel& k = module_.kernels[c.kernel];
     const auto params = loop::argument_params(k);
     AOTC_CHECK(params.size() == c.args.size(), "call {} of {}: {} arguments for {} parameters", call, loop::kernel_name(k), c.args.size(),
                params.size());
-    for (size_t i = 0; i < params.size(); ++i) f(params[i], loop::kernel_params(k)[params[i]], c.args[i]);
+    for (size_t i = 0; i < params.size(); ++i) f(params[i], loop::kernel_params(k)[params[i]], c.args[i], i);
+  }
+  /// The buffers that a step is given: not those that the calls of a group hand to each other.
+  template <class F>
+  void for_each_arg(int step, const F& f) const {
+    const CallsOfStep& s = steps_[static_cast<size_t>(step)];
+    for (size_t call = s.first; call < s.last; ++call)
+      for_each_arg_of_call(call, [&](ParamId p, const loop::Param& param, BufferId b, size_t i) {
+        if (!s.strips || s.strips->stages[call - s.first].args[i].ptr >= 0) f(p, param, b);
+      });
   }
 
   void find_uses() {
     uses_.resize(module_.buffers.size());
-    for (size_t i = 0; i < module_.calls.size(); ++i) {
+    for (size_t i = 0; i < steps_.size(); ++i) {
       for_each_arg(static_cast<int>(i), [&](ParamId, const loop::Param& p, BufferId b) {
         if (loop::reads(p)) uses_[idx(b)].reads.push_back(static_cast<int>(i));
         if (loop::writes(p)) uses_[idx(b)].writes.push_back(static_cast<int>(i));
@@ -87,19 +111,22 @@ class PlanBuilder {
     if (!syms_.proves_eq(module_.buffers[source].type.bytes(), module_.buffers[target].type.bytes())) return false;
     const int w = t.first_write();
     if (s.last_read() > w) return false;
-    return s.last_read() < w || call_may_overwrite(w, source, target);
+    return s.last_read() < w || step_may_overwrite(w, source, target);
   }
 
-  bool call_may_overwrite(int call, BufferId source, BufferId target) const {
+  bool step_may_overwrite(int step, BufferId source, BufferId target) const {
+    const CallsOfStep& s = steps_[static_cast<size_t>(step)];
+    if (s.strips) return false;  // other strips read the rows around those that one writes
+    const loop::Kernel& kernel = module_.kernels[module_.calls[s.first].kernel];
     std::vector<ParamId> ins, outs;
-    for_each_arg(call, [&](ParamId p, const loop::Param& x, BufferId b) {
+    for_each_arg(step, [&](ParamId p, const loop::Param& x, BufferId b) {
       if (b == source && loop::reads(x)) ins.push_back(p);
       if (b == target && loop::writes(x)) outs.push_back(p);
     });
     if (outs.size() != 1) return false;
-    const auto& params = loop::kernel_params(kernel_of(call));
+    const auto& params = loop::kernel_params(kernel);
     return std::all_of(ins.begin(), ins.end(), [&](ParamId p) {
-      return dtype_bytes(params[p].dtype) == dtype_bytes(params[outs[0]].dtype) && may_overwrite(kernel_of(call), p, outs[0]);
+      return dtype_bytes(params[p].dtype) == dtype_bytes(params[outs[0]].dtype) && may_overwrite(kernel, p, outs[0]);
     });
   }
 
@@ -118,10 +145,11 @@ class PlanBuilder {
   const std::optional<forms::WeightForm>& panels_read(BufferId b) {
     auto [it, fresh] = panels_read_.try_emplace(b);
     for (size_t i = 0; fresh && i < module_.calls.size() && !it->second; ++i) {
-      const auto* m = std::get_if<loop::MatmulKernel>(&kernel_of(static_cast<int>(i)));
+      const loop::Kernel& kernel = module_.kernels[module_.calls[i].kernel];
+      const auto* m = std::get_if<loop::MatmulKernel>(&kernel);
       if (!m || !m->b_panels_read) continue;
-      for_each_arg(static_cast<int>(i), [&](ParamId p, const loop::Param&, BufferId arg) {
-        if (arg == b && p == m->b.param) it->second = shared_form(kernel_of(static_cast<int>(i)));
+      for_each_arg_of_call(i, [&](ParamId p, const loop::Param&, BufferId arg, size_t) {
+        if (arg == b && p == m->b.param) it->second = shared_form(kernel);
       });
     }
     AOTC_CHECK(it->second, "no product has the panels of {}", module_.buffers[b].name);
@@ -198,12 +226,28 @@ class PlanBuilder {
     }
     std::string symbol = step.kind == StepKind::cuda ? step.symbol : "";
     if (others && !symbol.empty()) symbol += fmt::format("_c{}", others);
-    all.push_back({id, choice, std::move(symbol), step.max_smem_bytes});
+    all.push_back({id, choice, std::nullopt, std::move(symbol), step.max_smem_bytes});
+    return static_cast<int>(all.size() - 1);
+  }
+  int config_of(forms::Strips strips) {
+    auto& all = set_.configs;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (all[i].strips == strips) return static_cast<int>(i);
+    all.push_back({kNone<KernelId>, {}, std::move(strips), "", 0});
     return static_cast<int>(all.size() - 1);
   }
 
-  void add_call(int number) {
-    const loop::Call& c = module_.calls[static_cast<size_t>(number)];
+  void add_step(const CallsOfStep& s) {
+    if (!s.strips) return plan_.steps.push_back(step_of(s.first));
+    std::vector<Step> stages;
+    for (size_t call = s.first; call < s.last; ++call) stages.push_back(step_of(call, s.strips));
+    plan_.steps.push_back(strips_step(*s.strips, stages, syms_));
+    plan_.steps.back().config = config_of(strips_of(*s.strips, stages));
+  }
+
+  /// The step of a call; within a group without buffers for what is handed on.
+  Step step_of(size_t number, const StripGroup* group = nullptr) {
+    const loop::Call& c = module_.calls[number];
     const loop::Kernel& k = module_.kernels[c.kernel];
     const forms::Choice& choice = choice_of(c.kernel);
     Step s;
@@ -221,10 +265,12 @@ class PlanBuilder {
     const auto stored = s.kind == StepKind::copy ? std::nullopt : choice.form->weight(k, choice);
     s.kernel = c.kernel;
     s.label = c.label;
-    for_each_arg(number, [&](ParamId p, const loop::Param&, BufferId b) {
-      s.args.push_back(planned(b, stored && p == stored->first ? std::optional(stored->second) : std::nullopt));
+    for_each_arg_of_call(number, [&](ParamId p, const loop::Param&, BufferId b, size_t i) {
+      const bool handed = group && group->stages[number - group->first].args[i].ptr < 0;
+      const auto form = stored && p == stored->first ? std::optional(stored->second) : std::nullopt;
+      s.args.push_back(handed ? kNone<PlanBufferId> : planned(b, form));
     });
-    plan_.steps.push_back(std::move(s));
+    return s;
   }
 
   void finish_lives() {
@@ -246,8 +292,8 @@ class PlanBuilder {
   /// A result takes over the storage of an operand that dies at its step.
   void reuse_in_place() {
     std::set<BufferId> taken;
-    const int calls = static_cast<int>(module_.calls.size());
-    for (int i = 0; i < calls; ++i) {
+    const int steps = static_cast<int>(steps_.size());
+    for (int i = 0; i < steps; ++i) {
       std::vector<BufferId> ins, outs;
       for_each_arg(i, [&](ParamId, const loop::Param& p, BufferId b) {
         auto it = buffers_.find(b);
@@ -327,6 +373,8 @@ class PlanBuilder {
   const SymTable& syms_;
   std::map<KernelId, forms::Decision>& decisions_;
   Plan plan_;
+  std::vector<StripGroup> strips_;
+  std::vector<CallsOfStep> steps_;  ///< of the plan, without the final copies
   std::vector<Uses> uses_;
   std::vector<Step> final_copies_;
   std::map<BufferId, PlanBufferId> buffers_;

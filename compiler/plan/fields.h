@@ -1,5 +1,6 @@
 #pragma once
 // The field tables of the Plan IR: what its text shows and reads back, in this order. How a value is spelled is in plan/spelling.h.
+#include "aotc/detail/strips_abi.h"
 #include "base/fields.h"
 #include "loop/names.h"
 #include "plan/build.h"
@@ -15,11 +16,47 @@ inline constexpr loop::Words<StepKind, 4> kStepKinds{{"cpu", "cuda", "copy", "ze
 namespace aotc {
 
 template <>
+struct FieldTable<forms::StripArg> {
+  using S = forms::StripArg;
+  static constexpr auto fields = std::tuple{
+      positional_field("ptr", &S::ptr).at_least(AOTC_STRIP_OWN),
+      optional_field("pixel_bytes", &S::pixel_bytes),
+      optional_field("image_bytes", &S::image_bytes),
+  };
+};
+template <>
+struct FieldTable<forms::StripStage> {
+  using S = forms::StripStage;
+  static constexpr auto fields = std::tuple{
+      field("config", &S::config).at_least(0),
+      field("symbol", &S::symbol),
+      optional_field("product", &S::product),
+      optional_field("kernel", &S::kernel).at_least(1),
+      optional_field("stride", &S::stride).at_least(1),
+      optional_field("padding", &S::padding),
+      optional_field("dilation", &S::dilation).at_least(1),
+      field("sizes", &S::sizes).at_least(0),
+      field("x", &S::x).at_least(0),
+      field("pixel_bytes", &S::pixel_bytes).at_least(0),
+      field("args", &S::args),
+  };
+};
+template <>
+struct FieldTable<forms::Strips> {
+  using S = forms::Strips;
+  static constexpr auto fields = std::tuple{
+      field("rows", &S::rows).at_least(1),
+      field("scratch_bytes", &S::scratch_bytes).at_least(0),
+      field("stages", &S::stages),
+  };
+};
+template <>
 struct FieldTable<plan::KernelConfig> {
   using S = plan::KernelConfig;
   static constexpr auto fields = std::tuple{
-      field("kernel", &S::kernel),
-      field("choice", &S::choice),
+      optional_field("kernel", &S::kernel),
+      optional_field("choice", &S::choice),
+      optional_field("strips", &S::strips),
       optional_field("symbol", &S::symbol),
       optional_field("max_smem_bytes", &S::max_smem_bytes).at_least(0),
   };
@@ -136,6 +173,7 @@ struct FieldTable<plan::Step> {
       optional_field("maps", inherited<S>(&S::maps)),
       optional_field("overlaps", inherited<S>(&S::overlaps)),
       optional_field("label", &S::label),
+      optional_field("note", &S::note),
   };
 };
 /// A step's base counts as one member of it.

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "forms/list.h"
+#include "forms/strips.h"
 #include "loop/loop.h"
 #include "sym/expr.h"
 
@@ -42,15 +43,17 @@ struct Step : forms::StepSpec {
   std::vector<PlanBufferId> args;
   int config = -1;  ///< index into PlanSet::configs
   std::string label;
+  std::string note;  ///< of several kernels: why they are one step (explain)
 };
 
 /// A kernel with one choice: what needs an instance of its own, a config struct on a CPU (kernels of the library), a function on a GPU.
 /// Steps of several variants may share it.
 struct KernelConfig {
-  loop::KernelId kernel = kNone<loop::KernelId>;
+  loop::KernelId kernel = kNone<loop::KernelId>;  ///< none: of strips
   forms::Choice choice;
-  std::string symbol;          ///< cuda: the function's name
-  int64_t max_smem_bytes = 0;  ///< cuda: over all steps
+  std::optional<forms::Strips> strips;  ///< of a step of several kernels, which have configs before this one
+  std::string symbol;                   ///< cuda: the function's name
+  int64_t max_smem_bytes = 0;           ///< cuda: over all steps
 };
 
 struct SymRange {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "aotc/detail/plan_format.h"
+#include "aotc/detail/strips_abi.h"
 #include "graph/guard.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
@@ -195,8 +196,23 @@ std::vector<std::map<SymId, int64_t>> sample_points(const SymTable& syms, const 
   return points;
 }
 
+/// Of the config with number `own`.
+static void verify(const forms::Strips& s, size_t own, std::string_view after) {
+  const size_t stages = s.stages.size();
+  AOTC_CHECK(stages >= 2 && stages <= AOTC_STRIP_MAX_STAGES && s.scratch_bytes % 64 == 0, "after {}: strips of {} stages", after, stages);
+  for (const forms::StripStage& x : s.stages)
+    AOTC_CHECK(static_cast<size_t>(x.config) < own && x.args.size() <= AOTC_STRIP_MAX_ARGS && x.sizes <= AOTC_STRIP_MAX_SIZES &&
+                   static_cast<size_t>(x.x) < x.args.size(),
+               "after {}: a stage of strips that is no call", after);
+}
+
 void verify(const PlanSet& set, std::string_view after) {
-  for (const KernelConfig& c : set.configs) {
+  for (size_t i = 0; i < set.configs.size(); ++i) {
+    const KernelConfig& c = set.configs[i];
+    if (c.strips) {
+      verify(*c.strips, i, after);
+      continue;
+    }
     AOTC_CHECK(idx(c.kernel) < set.kernels.size(), "after {}: a config of no kernel", after);
     const Fit fit = forms::check(c.choice);
     AOTC_CHECK(fit, "after {}: the config of {}: {}", after, set.kernels[idx(c.kernel)], fit.why);

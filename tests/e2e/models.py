@@ -128,6 +128,30 @@ class ConvNet(nn.Module):
         return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)), F.interpolate(x, scale_factor=2, mode="bilinear")
 
 
+class InvertedResiduals(nn.Module):
+    """Activations of many channels that caches do not hold: a run over strips of rows (plan/strips.h)."""
+
+    def __init__(self):
+        super().__init__()
+        block = lambda i, h, o, stride, gate: nn.Sequential(
+            nn.Conv2d(i, h, 1), gate, nn.Conv2d(h, h, 3, stride, 1, groups=h), nn.Hardswish(), nn.Conv2d(h, o, 1))
+        self.first, self.second = block(12, 72, 24, 2, nn.ReLU6()), block(24, 144, 24, 1, nn.SiLU())
+
+    def forward(self, x):
+        x = self.first(x)
+        return x + self.second(x)
+
+
+@model
+def inverted_residuals():
+    return InvertedResiduals(), (torch.randn(1, 12, 101, 90),), None
+
+
+@model
+def inverted_residuals_of_any_batch():
+    return InvertedResiduals(), (torch.randn(2, 12, 112, 96),), ({0: Dim("batch", max=4)},)
+
+
 class Outputs(nn.Module):
     """A recurrent network's sequence and last states, side by side."""
 

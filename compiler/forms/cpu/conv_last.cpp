@@ -13,6 +13,7 @@ class ConvLast final : public ConvForm {
  public:
   ConvLast() : ConvForm(AOTC_CONV_LAST, true) {}
   std::string_view name() const override { return "conv_last"; }
+  bool by_rows() const override { return true; }
 
  protected:
   Fit takes(const ConvKernel& k, const Site&) const override { return takes_floats(k); }

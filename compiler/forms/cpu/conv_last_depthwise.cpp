@@ -15,6 +15,7 @@ class ConvLastDepthwise final : public ConvForm {
  public:
   ConvLastDepthwise() : ConvForm(AOTC_CONV_LAST_DEPTHWISE, true) {}
   std::string_view name() const override { return "conv_last_depthwise"; }
+  bool by_rows() const override { return true; }
 
  protected:
   Fit takes(const ConvKernel& k, const Site&) const override {

@@ -15,6 +15,7 @@ class ConvLastTiles final : public ConvForm {
  public:
   ConvLastTiles() : ConvForm(AOTC_CONV_LAST, true) {}
   std::string_view name() const override { return "conv_last_tiles"; }
+  bool by_rows() const override { return true; }
 
  private:
   Fit fits_tile(const ConvSizes& c, const ConvTile& t) const {

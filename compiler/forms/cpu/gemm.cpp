@@ -86,6 +86,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
 class Gemm : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "gemm"; }
+  bool by_rows() const override { return true; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
   Fit legal(const Choice& c) const override { return fits_pieces(unpack<Tile>(c).kc, unpack<Tile>(c).kp); }
   Fit takes_prologue(DType, uint32_t, const Machine&) const override { return Fit::yes(); }

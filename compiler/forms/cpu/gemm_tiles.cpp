@@ -81,6 +81,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
 class GemmTiles final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "gemm_tiles"; }
+  bool by_rows() const override { return true; }
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
   Fit takes_prologue(DType, uint32_t, const Machine&) const override { return Fit::yes(); }
 

@@ -1,0 +1,2 @@
+#include "strips.h"
+AOTC_ENTRY(strips) { Strips(args).run(begin, end); }
