@@ -148,7 +148,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
     constexpr double kStart = 1500, kTile = 900;              // ns of a launch of blocks that take several tiles; of each
     constexpr double kAlone = 2500, kNext = 150;              // ns of a launch of blocks of one tile; of each that follows on a processor
     constexpr double kAloneKey = 5, kAloneKeyChannel = 0.02;  // of a key where no other warpgroup works meanwhile
-    constexpr double kLastRound = 0.25, kUneven = 1.12;       // of causal tiles: of a round; where three warpgroups see different keys
+    constexpr double kLastRound = 0.25, kUneven = 1.12;       // of causal tiles: of a round; of three warpgroups whose rows end in a block
     // 64 rows on a busy processor: ns of a block of keys, of a key, of one of its channels.
     struct Rates {
       double block, key, channel;
@@ -172,7 +172,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
       const int span = shape.positions * shape.groups;
       const double whole = static_cast<double>(std::gcd(span, shape.keys)) / shape.keys;
       const double seen = k.causal ? std::max(1.0, ((keys + span) / shape.keys + 1 - whole) / 2) : blocks;
-      r.cost_ns = kStart + rounds * (kTile + seen * block * shape.groups * (k.causal && shape.groups == 3 ? kUneven : 1));
+      r.cost_ns = kStart + rounds * (kTile + seen * block * shape.groups * (k.causal && shape.groups == 3 && whole < 1 ? kUneven : 1));
     } else {
       const double busy = std::max(1.0, tiles / s.machine.cores), together = std::min<double>(busy, shape.resident);
       const double alone = blocks * shape.keys * (kAloneKey + kAloneKeyChannel * channels) * mask;

@@ -426,8 +426,9 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
         AOTC_DI void keys(int, int s) const { if (leads) barrier_arrive(barriers.keys_empty(s)); }
         AOTC_DI void values(int, int s) const { if (leads) barrier_arrive(barriers.values_empty(s)); }
       };
-      // Two warpgroups with the same work fall into turns by themselves.
-      const typename choose<(Causal || Tile::consumers > 2), AttnOrder<Tile::consumers>, AttnNoOrder>::type turns{group};
+      // Two warpgroups with the same work, or with much of it for the tensor cores, fall into turns by themselves.
+      constexpr bool kInTurns = Tile::consumers > 2 || (Causal && Tile::columns <= 64);
+      const typename choose<kInTurns, AttnOrder<Tile::consumers>, AttnNoOrder>::type turns{group};
       wait_for_step_before();
       turns.start();
       u32 parity = 0;
