@@ -521,8 +521,11 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 
 // The whole kernel. left, right: tensor maps of the operands in the roles that they have in the instruction. Mma::multiply(acc, left, right,
 // add): one instruction. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
-// lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of load_registers registers); load(), finish(),
-// finish_one_by_one(); aligned(), whether the first two may be called. Dynamic shared memory from a multiple of 1024 on.
+// lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of
+// load_registers registers); load(), finish(), finish_one_by_one(); aligned(), whether the first two may be called. in_place: whether it also
+// has pair(), two neighbours of 16 bits out of their sums, Columns and Rows, what it needs for that of a column pair and of a row (of
+// column_registers and row_registers), and of one operand that lies as the output does (has_tile) their word; load_columns(), load_rows();
+// load_tile() and store_tile() of runs of 8. Dynamic shared memory from a multiple of 1024 on.
 template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const Problem& p, const TensorMap& left, const TensorMap& right) {
   extern __shared__ __align__(1024) char shared[];
   const u32 ring = shared_address(shared), full = ring + Tile::barriers_at, empty = full + 8 * Tile::stages, sums = empty + 8 * Tile::stages;
