@@ -91,7 +91,8 @@ template <class Tile, class Shape, class T> AOTC_DI void few_produce(const FewSi
           words[c / 2] |= inside ? u32(v[i][c].bits) << c % 2 * 16 : 0;
           far |= inside && is_far(v[i][c]);
         }
-        u32* const to = reinterpret_cast<u32*>(shared + Tile::patches_at + s * Tile::patch_bytes + n / Tile::across * Tile::pitch + n % Tile::across * Tile::pixel * 2);
+        const int place = n / Tile::across * Tile::pitch + n % Tile::across * Tile::pixel * 2;
+        u32* const to = reinterpret_cast<u32*>(shared + Tile::patches_at + s * Tile::patch_bytes + place);
 #pragma unroll
         for (int c = 0; c < Tile::pixel / 2; ++c) to[c] = words[c];
       }
@@ -113,9 +114,11 @@ template <class Tile, class Shape, class T> AOTC_DI void few_sums(float (&acc)[T
     float sum = 0;
 #pragma unroll 1
     for (int n = 0; n < Shape::kernel(0) * Shape::kernel(1) * Shape::channels; ++n) {
-      const int r = n / (Shape::kernel(1) * Shape::channels), q = n / Shape::channels % Shape::kernel(1), k = q * Tile::pixel + n % Shape::channels;
+      const int r = n / (Shape::kernel(1) * Shape::channels), q = n / Shape::channels % Shape::kernel(1);
+      const int k = q * Tile::pixel + n % Shape::channels;
       const char* const from = patch + (window / 8 * Shape::stride(0) + r) * Tile::pitch + window % 8 * 16;
-      sum += float(reinterpret_cast<const T*>(from)[k]) * float(reinterpret_cast<const T*>(shared + r * Tile::line_bytes)[few_weight_at<Tile>(channel, k)]);
+      const T* const weights = reinterpret_cast<const T*>(shared + r * Tile::line_bytes);
+      sum += float(reinterpret_cast<const T*>(from)[k]) * float(weights[few_weight_at<Tile>(channel, k)]);
     }
     acc[i] = sum;
   }
@@ -131,7 +134,8 @@ AOTC_DI void few_consume(const Epilogue& e, const FewSizes<T>& z, char* shared, 
   for (int tile = blockIdx.x; tile < z.tiles(); tile += gridDim.x) {
     const FewPlace at = few_place(z, tile);
     const int line = at.line + group * 8 + warp * 2;
-    const FewLines lines{(at.image * z.out_lines + line) * z.out_columns + at.column, z.out_lines - line, z.out_columns - at.column, z.out_columns};
+    const FewLines lines{(at.image * z.out_lines + line) * z.out_columns + at.column, z.out_lines - line, z.out_columns - at.column,
+                         z.out_columns};
     float acc[1][Tile::registers];
     const auto multiply = [&] {
       barrier_wait(full + 8 * s, parity);
@@ -190,7 +194,8 @@ template <class Tile, class Mma, class Shape, class Epilogue, class T> AOTC_DI v
   constexpr int Numbers = Tile::weight_bytes / 2;
 #pragma unroll 4
   for (int i = threadIdx.x; i < Numbers; i += Tile::threads) {
-    const int channel = i % Tile::cols, k = i / Tile::cols % Tile::deep, r = i / Tile::cols / Tile::deep, q = k / Tile::pixel, c = k % Tile::pixel;
+    const int channel = i % Tile::cols, k = i / Tile::cols % Tile::deep, r = i / Tile::cols / Tile::deep;
+    const int q = k / Tile::pixel, c = k % Tile::pixel;
     const bool there = channel < z.out_channels && q < Shape::kernel(1) && c < Shape::channels;
     T v(0.0f);
     if (there) v = z.w[((channel * Shape::channels + c) * Shape::kernel(0) + r) * Shape::kernel(1) + q];

@@ -294,7 +294,8 @@ struct WgmmaLines {
   AOTC_DI int at(int line) const { return row + line; }
   AOTC_DI bool has(int line) const { return row + line < m; }
 };
-template <class Tile, class Epilogue, class Lines = WgmmaLines, bool Fits = Epilogue::in_place && !Tile::swap && Tile::split == 1 && Tile::cols % 32 == 0>
+template <class Tile, class Epilogue, class Lines = WgmmaLines,
+          bool Fits = Epilogue::in_place && !Tile::swap && Tile::split == 1 && Tile::cols % 32 == 0>
 struct WgmmaInPlace { static constexpr bool fits = false; };
 template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epilogue, Lines, true> {
   static constexpr bool fits = true;
@@ -326,13 +327,18 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
     const int lane = threadIdx.x & 31;
     if constexpr (Epilogue::has_tile)
 #pragma unroll
-      for (int i = 0; i < runs; ++i) e.load_tile(l.tile[i], lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8, is_inside(c, i));
+      for (int i = 0; i < runs; ++i)
+        e.load_tile(l.tile[i], lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8, is_inside(c, i));
     if constexpr (Epilogue::column_registers > 0)
 #pragma unroll
-      for (int p = 0; p < pieces; ++p) e.load_columns(l.columns[p], lines.at(first_line(c)), column_of(c) + p * 8 + (lane & 3) * 2, column_of(c) + p * 8 < n);
+      for (int p = 0; p < pieces; ++p)
+        e.load_columns(l.columns[p], lines.at(first_line(c)), column_of(c) + p * 8 + (lane & 3) * 2, column_of(c) + p * 8 < n);
     if constexpr (Epilogue::row_registers > 0)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) e.load_rows(l.rows[h], lines.at(first_line(c) + h * 8 + (lane >> 2)), column_of(c), lines.has(first_line(c) + h * 8 + (lane >> 2)));
+      for (int h = 0; h < 2; ++h) {
+        const int line = first_line(c) + h * 8 + (lane >> 2);
+        e.load_rows(l.rows[h], lines.at(line), column_of(c), lines.has(line));
+      }
   }
   AOTC_DI void finish_all(const float (&acc)[Tile::blocks][Tile::registers]) {
 #pragma unroll
@@ -344,7 +350,8 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
     const int lane = threadIdx.x & 31;
     if constexpr (Epilogue::has_tile) {
 #pragma unroll
-      for (int i = 0; i < runs; ++i) *static_cast<uint4*>(unit(run_line(i), run_unit())) = make_uint4(l.tile[i][0], l.tile[i][1], l.tile[i][2], l.tile[i][3]);
+      for (int i = 0; i < runs; ++i)
+        *static_cast<uint4*>(unit(run_line(i), run_unit())) = make_uint4(l.tile[i][0], l.tile[i][1], l.tile[i][2], l.tile[i][3]);
       __syncwarp();
     }
 #pragma unroll
@@ -376,8 +383,8 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
 // A tile of a warpgroup, its epilogue computed by runs. multiply() fills acc; what the epilogue reads is asked for before. sums, shared, rank:
 // for blocks that share k.
 template <class Tile, class Epilogue, class Multiply>
-AOTC_DI void wgmma_by_runs(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row, int column, int m, int n,
-                           u32 ring, u32 sums, char* shared, u32 rank) {
+AOTC_DI void wgmma_by_runs(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row,
+                           int column, int m, int n, u32 ring, u32 sums, char* shared, u32 rank) {
   typedef WgmmaFinish<Tile, Epilogue> Finish;
   Finish f{e, turn, row, column, m, n, e.aligned()};
   constexpr int Runs = Tile::run_pieces, Ahead = Finish::ahead;
@@ -438,7 +445,8 @@ AOTC_DI void wgmma_by_runs(const Epilogue& e, float (&acc)[Tile::blocks][Tile::r
 }
 // The same in place.
 template <class Tile, class Epilogue, class Multiply>
-AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row, int column, int m, int n) {
+AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row,
+                            int column, int m, int n) {
   WgmmaInPlace<Tile, Epilogue> f{e, reinterpret_cast<char*>(turn), {row, m}, column, n};
   const bool whole_runs = n % 8 == 0 && e.aligned();
   if (whole_runs)
