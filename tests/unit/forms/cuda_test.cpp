@@ -279,6 +279,40 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
   CHECK(nvrtc->compile(source, "kernels.cu", headers(), "sm_90a").size() > 1000);
 }
 
+TEST_CASE(
+    "epilogues are computed where Hopper's sums are: one result of 16 bits, few operations, at most one operand that lies as it does") {
+  const auto in_place = [](DType t, int change) {
+    const Expr m = 512, n = 1024, k = 256;
+    loop::MatmulKernel mm = linear(t, m, n, k);
+    KernelBuilder b("epilogue");
+    const Expr row = b.outer("row", m), column = b.inner("column", n);
+    b.k.params = mm.params;
+    const ParamId bias{2}, out{3};
+    const ParamId residual = b.param("residual", ParamRole::input, t, {m, n}), other = b.param("other", ParamRole::input, t, {m, n});
+    const ParamId scale = b.param("scale", ParamRole::input, DType::f32, {m}), again = b.param("again", ParamRole::output, t, {m, n});
+    mm.params = b.k.params;
+    const ParamId acc = b.param("acc", ParamRole::acc, DType::f32, {m, n});
+    b.block(true);
+    const Expr at = row * n + column;
+    InstId v = b.op(Op::add, DType::f32, {b.load(acc, at), b.op(Op::cast, DType::f32, {b.load(bias, column)})});
+    v = b.op(Op::mul, DType::f32, {v, b.load(scale, row)});
+    v = b.op(Op::add, DType::f32, {v, b.op(Op::cast, DType::f32, {b.load(residual, at)})});
+    if (change == 1) v = b.op(Op::add, DType::f32, {v, b.op(Op::cast, DType::f32, {b.load(other, at)})});
+    if (change == 2) v = b.op(Op::lgamma, DType::f32, {v});
+    v = b.op(Op::cast, t, {v});
+    b.store(out, at, v);
+    if (change == 3) b.store(again, at, v);
+    mm.segments = {{0, n, std::move(b.k)}};
+    const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=5 split=1 swap=0 resident=1");
+    const std::string text = c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+    return text.find("in_place = true, has_tile = true") != std::string::npos;
+  };
+  CHECK(in_place(DType::f16, 0));
+  CHECK(in_place(DType::bf16, 0));
+  for (int change : {1, 2, 3}) CHECK(!in_place(DType::f16, change));
+  CHECK(!in_place(DType::f32, 0));
+}
+
 TEST_CASE("pointwise ops compile in every dtype") {
   const std::vector<Op> all = {Op::neg, Op::abs, Op::sign, Op::relu, Op::isnan, Op::isinf};
   const std::vector<Op> arithmetic = {Op::add,     Op::sub,     Op::mul, Op::div_trunc, Op::div_floor, Op::remainder, Op::fmod, Op::pow,
