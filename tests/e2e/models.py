@@ -152,6 +152,26 @@ def inverted_residuals_of_any_batch():
     return InvertedResiduals(), (torch.randn(2, 12, 112, 96),), ({0: Dim("batch", max=4)},)
 
 
+class GatedResiduals(nn.Module):
+    """Strips of rows whose kernels read a number an image and channel, with any number of rows and columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.wide = nn.Conv2d(8, 16, 3, 2, 1), nn.Conv2d(16, 80, 1)
+        self.depthwise, self.narrow = nn.Conv2d(80, 80, 3, 1, 2, dilation=2, groups=80), nn.Conv2d(80, 16, 1)
+
+    def forward(self, x, gate):
+        x = F.relu(self.stem(x))
+        y = F.hardswish(self.depthwise(F.relu(self.wide(x))) * gate[:, :, None, None])
+        return (x + self.narrow(y)).tanh().mean((2, 3))
+
+
+@model
+def gated_residuals_of_any_size():
+    dims = {0: Dim("batch", max=3), 2: Dim("height", min=4, max=200), 3: Dim("width", min=34, max=200)}
+    return GatedResiduals(), (torch.randn(2, 8, 130, 150), torch.randn(2, 80)), (dims, {0: dims[0]})
+
+
 class Outputs(nn.Module):
     """A recurrent network's sequence and last states, side by side."""
 
