@@ -198,5 +198,42 @@ TEST_CASE("index_put", "[library]") {
       }
 }
 
+TEST_CASE("index_put adds whole rows in the order of their indices", "[library]") {
+  std::mt19937 rng(9);
+  for (const Entry& e : kIndexPut) {
+    if (e.dtype != DType::f32 && e.dtype != DType::f64) continue;
+    for (int64_t pitch : {0, 1, 3, 8, 17, 64, 70, 200})
+      for (int64_t planes : {1, 2})
+        for (int outside : {0, 1}) {
+          const int64_t extent = 6, count = 40;
+          Buffer x(planes * extent * pitch, e.dtype), values(planes * count * pitch, e.dtype), out(x.size, e.dtype);
+          x.fill(rng), values.fill(rng);
+          std::vector<int64_t> index;
+          while (index.size() < static_cast<size_t>(count)) index.insert(index.end(), 1 + rng() % 9, static_cast<int64_t>(rng() % 12) - 6);
+          index.resize(static_cast<size_t>(count));
+          if (outside) index[5] = 6, index[17] = -7;
+          int64_t size[] = {3, planes, extent, pitch, 1, 1, 1, count, 1};
+          void* ptr[] = {x.ptr(), values.ptr(), out.ptr(), index.data()};
+          aotc_scatter_config cfg = {0, 0, 0, 1};
+          volatile int32_t fault = 0;
+          aotc_kargs args = {ptr, size, &cfg, nullptr, 0, 1, &fault};
+          in_two_parts(e, args, planes, rng);
+          CHECK(fault == (outside && pitch ? AOTC_FAULT_INDEX : AOTC_FAULT_NONE));
+          for (int64_t p = 0; p < planes; ++p)
+            for (int64_t r = 0; r < count; ++r) {
+              const int64_t pick = index[static_cast<size_t>(r)] + (index[static_cast<size_t>(r)] < 0 ? extent : 0);
+              for (int64_t c = 0; c < pitch && pick >= 0 && pick < extent; ++c) {
+                const int64_t at = (p * extent + pick) * pitch + c;
+                x.put(at, x.get(at) + values.get((p * count + r) * pitch + c));
+              }
+            }
+          bool good = true;
+          for (int64_t i = 0; i < x.size; ++i) good &= out.get(i) == x.get(i);
+          INFO(aotc::dtype_name(e.dtype) << " rows of " << pitch);
+          CHECK(good);
+        }
+  }
+}
+
 }  // namespace
 }  // namespace kernel_test

@@ -1,5 +1,6 @@
 #pragma once
 // Whole-tensor algorithms: sort, topk, scatter, index_put of aotc/detail/library_abi.h.
+#include "add_rows.h"
 #include "simd.h"
 
 namespace {
@@ -272,6 +273,14 @@ void add_row(T* __restrict to, const T* __restrict from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = V::put(combine<typename V::A>(V::get(to[i]), V::get(from[i]), AOTC_SCATTER_SUM));
 }
 
+/// Sums of them in registers are rounded as those in memory are.
+template <class T>
+constexpr bool kAddsRows = false;
+template <>
+constexpr bool kAddsRows<float> = true;
+template <>
+constexpr bool kAddsRows<double> = true;
+
 /// A work unit is one place of x's dims before the first indexed one: nothing that is written there is written by another.
 template <class T>
 void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
@@ -323,6 +332,9 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
   int walked = 0;
   for (int i = 0; i < n; ++i)
     if (!all[i].fixed) outer *= all[i].size, walk[walked++] = all[i];
+  // One index, and the values of each stand together, in its order.
+  bool whole_rows = cfg->accumulate && n_index == 1 && inner == xs[lead];
+  for (int i = 0; i < walked; ++i) whole_rows = whole_rows && walk[i].x_step == 0 && walk[i].v_step == walk[i].i_step * inner;
   for (int64_t unit = begin; unit < end; ++unit) {
     T* to_block = out + unit * block;
     if (out != x)
@@ -330,6 +342,13 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
     int64_t rest = unit, vo = 0;
     for (int i = n - 1; i >= 0; --i)
       if (all[i].fixed) vo += rest % all[i].size * all[i].v_step, rest /= all[i].size;
+    if constexpr (kAddsRows<T>) {
+      if (whole_rows && inner > 0) {
+        const auto* index = static_cast<const int64_t*>(args->ptr[3]);
+        if (!add_rows(to_block, xd[lead], index, values + vo, outer, inner)) *args->fault = AOTC_FAULT_INDEX;
+        continue;
+      }
+    }
     int64_t at[2 * kMaxRank] = {0}, xo = 0, io = 0;
     for (int64_t o = 0; o < outer && inner > 0; ++o) {
       int64_t to = xo;
