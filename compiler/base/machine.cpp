@@ -16,6 +16,7 @@ struct CpuRow {
   Isa isa;
   int64_t l1_bytes, l2_bytes;
 };
+constexpr int64_t kCommonL3Bytes = 32 << 20;
 constexpr CpuRow kCpus[] = {
     {Isa::avx2, 32 << 10, 1 << 20},
     {Isa::avx512, 32 << 10, 1 << 20},
@@ -71,7 +72,8 @@ std::string Machine::str() const {
     return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
                        bytes_per_ns,
                        f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(f32_matmul)));
-  return fmt::format("{} {} thread{} L1 {}K L2 {}K", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10);
+  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
+                     l3_bytes >> 20);
 }
 
 Machine machine_of(Isa isa, int threads) {
@@ -79,6 +81,7 @@ Machine machine_of(Isa isa, int threads) {
     if (r.isa == isa) {
       Machine m;
       m.isa = isa, m.cores = std::max(1, threads), m.l1_bytes = r.l1_bytes, m.l2_bytes = r.l2_bytes;
+      m.l3_bytes = kCommonL3Bytes;
       return m;
     }
   AOTC_CHECK(false, "no machine has {}", isa_name(isa));
@@ -112,6 +115,7 @@ Machine this_machine(const std::vector<Isa>& isas, int threads) {
     const int64_t bytes = bytes_of(first_line(dir + "size"));
     if (bytes > 0 && level == "1" && type == "Data") m.l1_bytes = bytes;
     if (bytes > 0 && level == "2") m.l2_bytes = bytes;
+    if (bytes > 0 && level == "3") m.l3_bytes = bytes;
   }
   return m;
 }

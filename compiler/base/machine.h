@@ -21,6 +21,7 @@ struct Machine {
   int cores = 1;                              ///< x86_64: threads of a run; cuda: multiprocessors
   int64_t l1_bytes = 0;
   int64_t l2_bytes = 0;      ///< x86_64: of a core; cuda: of the device
+  int64_t l3_bytes = 0;      ///< x86_64: the last cache, which cores share
   int64_t shared_bytes = 0;  ///< cuda: the most of one block
   int64_t bytes_per_ns = 0;  ///< cuda: what a copy reaches of the memory's bandwidth
   bool winograd4 = false;    ///< see Target

@@ -39,6 +39,7 @@ const Table& table_of(Arch arch) {
       &cpu::cholesky(),
       &cpu::solve_triangular(),
       &copy(),             //
+      &cpu::far_loop(),    //
       &cpu::fused_loop(),  // fused loops
   };
   static const Table kCuda = {

@@ -3,6 +3,7 @@
 #include <fmt/args.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/text.h"
@@ -25,7 +26,8 @@ std::string scalar_constant(const Inst& i) {
 }
 }  // namespace
 
-InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes) : k_(k), scopes_(scopes), lanes_(lanes) {
+InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far)
+    : k_(k), scopes_(scopes), lanes_(lanes), far_(far) {
   for (const loop::Param& p : k.params)
     if (p.role == ParamRole::acc || p.role == ParamRole::operand) tile_type_ = elem_type(p.dtype);
 }
@@ -340,7 +342,11 @@ void InstEmitter::emit_store(InstId id) {
       return put(fmt::format("st1({} + {}, {})", ptr, scopes_.scalar(at.base), x));
     case LaneIndex::contiguous: {
       const std::string to = fmt::format("{} + {} + i", ptr, scopes_.scalar(at.base));
-      return put(lane_mask ? fmt::format("st_mask({}, {}, {})", to, x, alive_mask(i.mask)) : fmt::format("st({}, {}, w)", to, x));
+      if (lane_mask) return put(fmt::format("st_mask({}, {}, {})", to, x, alive_mask(i.mask)));
+      const bool far = far_ && p.role == ParamRole::output && dtype_bytes(p.dtype) >= 4;
+      if (far && far_store_.empty() && scopes_.rank(at.base) <= scopes_.segment_rank())
+        far_store_ = fmt::format("{} + {}", ptr, scopes_.scalar(at.base));
+      return put(far ? fmt::format("st_far({}, {}, w, far)", to, x) : fmt::format("st({}, {}, w)", to, x));
     }
     case LaneIndex::backward:
     case LaneIndex::strided:
@@ -350,6 +356,8 @@ void InstEmitter::emit_store(InstId id) {
       return put(fmt::format("scatter({}, {}, w{}, [&](int l) {{ (void)l; return {}; }})", ptr, x, mask, scopes_.text_in_lane(i.index)));
   }
 }
+
+std::string InstEmitter::take_far_store() { return std::exchange(far_store_, {}); }
 
 int InstEmitter::unroll(const loop::Block& b) const {
   int weight = 0;

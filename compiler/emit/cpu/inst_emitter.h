@@ -20,8 +20,8 @@ struct Place {
 
 class InstEmitter {
  public:
-  /// `lanes`: the axis in use, which may differ from the kernel's.
-  InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes);
+  /// `lanes`: the axis in use, which may differ from the kernel's. `far`: there is a bool of that name, FunctionSpec::far_size.
+  InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far);
 
   void set_place(const Place& p) { place_ = p; }
   void emit(loop::InstId id);
@@ -35,6 +35,9 @@ class InstEmitter {
   std::string merge_text() const;
   /// Makes the results of the reductions available in scope `around`.
   void close_nest(int around);
+  /// Where the first lane of a store past the caches goes that the lane loop in work has, as text for the scope around that loop, to which
+  /// i is to be added; empty: nowhere. Forgets it.
+  std::string take_far_store();
   const char* tile_type() const { return tile_type_.c_str(); }
 
  private:
@@ -75,6 +78,8 @@ class InstEmitter {
   const loop::LoopKernel& k_;
   Scopes& scopes_;
   loop::LaneAxis lanes_;
+  bool far_;
+  std::string far_store_;
   Place place_{};
   std::map<loop::InstId, Value> values_;
   std::vector<loop::InstId> reductions_;

@@ -27,6 +27,9 @@ void add_kernel_symbols(const loop::LoopKernel& k, std::set<SymId>& out) {
       for (const Expr& d : p.dims) add_shape_symbols(d, k.syms, out);
 }
 
+/// No common last cache is smaller: results of fewer bytes are never worth passing it by.
+constexpr int64_t kLeastFarBytes = 16 << 20;
+
 std::vector<SymId> sorted(const std::set<SymId>& s) { return {s.begin(), s.end()}; }
 
 }  // namespace
@@ -62,6 +65,15 @@ Expr loop_work(const loop::LoopKernel& k) {
   }
   return work;
 }
+
+Expr far_bytes(const loop::LoopKernel& k) {
+  Expr bytes = 0;
+  for (const loop::Param& p : k.params)
+    if (p.role == loop::ParamRole::output && dtype_bytes(p.dtype) >= 4) bytes += product(p.dims) * dtype_bytes(p.dtype);
+  return bytes;
+}
+
+bool may_store_far(const loop::LoopKernel& k) { return k.syms.interval(far_bytes(k)).max >= kLeastFarBytes; }
 
 LocalLayout local_layout(const loop::LoopKernel& k) {
   LocalLayout layout;

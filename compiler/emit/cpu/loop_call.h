@@ -23,6 +23,12 @@ int64_t lane_block(const loop::LoopKernel& k);
 /// Work units: product of the outer extents, the last one divided (rounded up) by lane_block. Row-major over the outer vars.
 Expr loop_work(const loop::LoopKernel& k);
 
+/// Bytes of results that are written in runs of lanes.
+Expr far_bytes(const loop::LoopKernel& k);
+/// Whether its code can let them pass the caches by: a size of its own, behind the symbols', says whether it does. Only where there may be
+/// many of them.
+bool may_store_far(const loop::LoopKernel& k);
+
 /// Where the `local` params lie in args->scratch.
 struct LocalLayout {
   std::vector<Expr> offset_bytes;  ///< by ParamId; 0 for params that are not local. 64-byte aligned

@@ -1,5 +1,7 @@
 #include "emit/cpu/loop_emitter.h"
 
+#include <algorithm>
+
 #include "emit/cpu/inst_emitter.h"
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/scopes.h"
@@ -23,7 +25,7 @@ class FunctionEmitter {
         attached_(spec.kind != FunctionKind::kernel),
         lanes_(lane_axis(k, spec)),
         scopes_(k.syms),
-        insts_(k, scopes_, lanes_) {}
+        insts_(k, scopes_, lanes_, spec.far_size >= 0) {}
 
   std::string run() {
     prologue();
@@ -33,7 +35,7 @@ class FunctionEmitter {
       for (const Block& b : k_.blocks) block(b);
       scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, lane_block(k_),
                                      lane_block(k_), scopes_.scalar(v.extent)));
-      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0));
+      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0, true));
       scopes_.close_lanes();
     } else {
       for (const Block& b : k_.blocks) block(b);
@@ -53,6 +55,7 @@ class FunctionEmitter {
       scopes_.define(spec_.size_symbols[i], kFunction, fmt::format("s{}", i));
       scopes_.add(kFunction, fmt::format("const int64_t s{} = a->size[{}];", i, spec_.first_size + static_cast<int>(i)));
     }
+    if (spec_.far_size >= 0) scopes_.add(kFunction, fmt::format("const bool far = a->size[{}] != 0;", spec_.far_size));
     const LocalLayout layout = local_layout(k_);
     for (size_t i = 0; i < k_.params.size(); ++i) {
       const loop::Param& p = k_.params.raw()[i];
@@ -95,7 +98,7 @@ class FunctionEmitter {
     if (lanes) {
       std::string lo = "0", hi = scopes_.scalar(last.extent);
       if (attached_) lo = "n0", hi = "n0 + cols";
-      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll, piece);
+      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll, piece, order_free(b));
     } else if (piece > 0) {
       text = fmt::format(
           "{5}for (int64_t j = 0; j < {0}; j += {1}) {{\nfor (int64_t i{2} = j, je = imin(j + {1}, {0}); i{2} < je; ++i{2}) "
@@ -128,13 +131,20 @@ class FunctionEmitter {
     return piece * lanes;
   }
 
+  /// Whether a block's results are the same whichever of its points share a vector.
+  bool order_free(const Block& b) const {
+    return std::none_of(b.insts.begin(), b.insts.end(), [&](loop::InstId id) {
+      return k_.insts[id].kind == loop::InstKind::reduce || k_.insts[id].kind == loop::InstKind::scan;
+    });
+  }
+
   std::string counted_loop(int i, const std::string& body) {
     return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0}) {{\n{2}}}\n", i, scopes_.scalar(k_.inner[i].extent), body);
   }
 
   /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it, sums in pieces of `piece` points (0: whole).
   std::string lane_loop(const std::string& lo, const std::string& hi, const std::string& segment, const std::string& body, int unroll,
-                        int64_t piece) {
+                        int64_t piece, bool order_free) {
     std::string s;
     const bool cut = scopes_.segmented();
     if (cut)
@@ -146,6 +156,12 @@ class FunctionEmitter {
     s += "const auto body = [&](auto w, auto u, const int64_t i) __attribute__((always_inline)) {\n(void)w; (void)u; (void)i;\n" + body +
          "};\n";
     s += "int64_t v = z;\n";
+    // Up to a whole line first, where no sum depends on which lanes go together.
+    if (const std::string to = insts_.take_far_store(); !to.empty() && order_free)
+      s += fmt::format(
+          "if (far) {{\nconst int64_t head = imin(lanes_to_far({} + z), ze - z);\n"
+          "if (head > 0) body(part{{static_cast<int>(head)}}, number<0>(), v), v += head;\n}}\n",
+          to);
     if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * AOTC_L <= ze;) {{\n", piece, unroll);
     const char* end = piece > 0 ? "ve" : "ze";
     if (unroll > 1) {
@@ -166,9 +182,10 @@ class FunctionEmitter {
   std::string assemble_kernel() {
     std::string s = fmt::format("extern \"C\" void {}(const aotc_kargs* a, int64_t begin, int64_t end) {{\n  if (begin >= end) return;\n",
                                 spec_.symbol);
+    const std::string end = spec_.far_size >= 0 ? "if (far) far_done();\n" : "";
     const size_t n = k_.outer.size();
     // One unit and no loop: GCC 12 crashes on some loops whose bodies are all the same.
-    if (n == 0) return s + scopes_.take(kFunction) + "{\n" + scopes_.take(kUnit) + "}\n}\n";
+    if (n == 0) return s + scopes_.take(kFunction) + "{\n" + scopes_.take(kUnit) + "}\n" + end + "}\n";
     std::string decode, step;
     std::vector<std::string> extents;
     for (size_t i = 0; i < n; ++i) {
@@ -181,7 +198,7 @@ class FunctionEmitter {
     for (size_t i = n; i-- > 0;) step += i == 0 ? "++o0;\n" : fmt::format("if (++o{0} == {1}) {{\no{0} = 0;\n", i, extents[i]);
     for (size_t i = 1; i < n; ++i) step += "}\n";
     s += scopes_.take(kFunction) + decode;
-    s += "for (int64_t unit = begin; unit < end; ++unit) {\n" + scopes_.take(kUnit) + step + "}\n}\n";
+    s += "for (int64_t unit = begin; unit < end; ++unit) {\n" + scopes_.take(kUnit) + step + "}\n" + end + "}\n";
     return s;
   }
 
@@ -223,6 +240,7 @@ FunctionSpec kernel_spec(const LoopKernel& k, const std::string& symbol) {
   FunctionSpec s;
   s.symbol = symbol;
   s.size_symbols = kernel_symbols(k);
+  if (may_store_far(k)) s.far_size = static_cast<int>(s.size_symbols.size());
   int next = 0;
   for (const loop::Param& p : k.params) s.ptr.push_back(loop::takes_argument(p.role) ? next++ : -1);
   return s;

@@ -14,6 +14,7 @@ struct FunctionSpec {
   std::string symbol;               ///< C name
   std::vector<SymId> size_symbols;  ///< args->size[first_size + i] is the value of size_symbols[i]
   int first_size = 0;
+  int far_size = -1;     ///< args->size[far_size] != 0: results pass the caches by; -1: they never do
   std::vector<int> ptr;  ///< per param: index into args->ptr; unused where the param takes no argument
   FunctionKind kind = FunctionKind::kernel;
 };

@@ -25,6 +25,7 @@ const Form& index_put();
 const Form& recurrence();
 const Form& cholesky();
 const Form& solve_triangular();
+const Form& far_loop();
 const Form& fused_loop();
 
 /// "f32", "i64", "bool": the dtype part of library symbols.

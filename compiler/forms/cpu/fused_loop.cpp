@@ -1,4 +1,5 @@
-// A fused loop as generated C++ (emit/cpu): the shape symbols are its sizes, blocks of lanes its work units.
+// A fused loop as generated C++ (emit/cpu): the shape symbols are its sizes, blocks of lanes its work units. Results of many bytes may pass
+// the caches by: a line that is written whole is not read first, and what others will read stays.
 #include "emit/cpu/loop_call.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
@@ -27,26 +28,104 @@ Expr points(const std::vector<loop::LoopVar>& vars) {
   return n;
 }
 
-class FusedLoop final : public FormOf<LoopKernel> {
+constexpr double kBytesPerNs = 24;      ///< of memory, to all cores together
+constexpr double kOpsPerNsAndLane = 4;  ///< scalar operations of a core, by the lanes of its vectors
+constexpr double kFarWaits = 1.01;      ///< stores past the caches wait where others do not: they have to win something
+
+/// Scalar operations of an outer point: once, and of each inner point.
+struct PointCost {
+  int64_t once = 0, each = 0;
+};
+PointCost point_cost(const LoopKernel& k) {
+  PointCost c;
+  for (const loop::Block& b : k.blocks)
+    for (loop::InstId i : b.insts) (b.over_inner ? c.each : c.once) += cost_of(k, k.insts[i]);
+  return c;
+}
+
+/// The slower of arithmetic and memory, which results reach after they were read; `saved` bytes do not move.
+double time_ns(const LoopKernel& k, const Site& s, double saved) {
+  const PointCost c = point_cost(k);
+  const auto hint = [&](const Expr& e) { return static_cast<double>(s.syms.hint(e)); };
+  const double ops = hint(points(k.outer)) * (hint(points(k.inner)) * static_cast<double>(c.each) + static_cast<double>(c.once));
+  double bytes = -saved;
+  for (const loop::Param& p : k.params)
+    if (p.role != loop::ParamRole::local)
+      bytes += hint(product(p.dims)) * dtype_bytes(p.dtype) * (p.role == loop::ParamRole::input ? 1 : 2);
+  const double lanes = static_cast<double>(lanes_of(DType::f32, s.machine).width);
+  return std::max(ops / (kOpsPerNsAndLane * lanes * s.machine.cores), bytes / kBytesPerNs);
+}
+
+class FusedLoop : public FormOf<LoopKernel> {
  public:
   std::string_view name() const override { return "loop"; }
 
  protected:
+  std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
+    return {{{this, {}}, Fit::yes(), emit::cpu::may_store_far(k) ? time_ns(k, s, 0) : 0}};
+  }
+
   StepSpec step(const LoopKernel& k, const Site& s, const Choice&) const override {
     StepSpec f;
     f.symbol = k.name;
     for (SymId sym : emit::cpu::kernel_symbols(k)) f.sizes.push_back(Expr::symbol(sym));
+    if (emit::cpu::may_store_far(k)) f.sizes.push_back(far(k, s));
     f.work = emit::cpu::loop_work(k);
-    int64_t once = 0, each = 0;
-    for (const loop::Block& b : k.blocks)
-      for (loop::InstId i : b.insts) (b.over_inner ? each : once) += cost_of(k, k.insts[i]);
-    f.grain = grain_of(kGrainOps, (points(k.inner) * each + once) * emit::cpu::lane_block(k), s.syms);
+    const PointCost c = point_cost(k);
+    f.grain = grain_of(kGrainOps, (points(k.inner) * c.each + c.once) * emit::cpu::lane_block(k), s.syms);
     f.scratch_bytes = emit::cpu::local_layout(k).bytes;
     return f;
+  }
+
+  /// Whether results pass the caches by: not 0.
+  virtual Expr far(const LoopKernel&, const Site&) const { return 0; }
+};
+
+/// The same code, told to store past the caches where a run's results are as many as they were worth it for.
+class FarLoop final : public FusedLoop {
+ public:
+  std::string_view name() const override { return "loop_far"; }
+
+ protected:
+  Fit fits(const LoopKernel& k, const Site& s) const override {
+    if (!emit::cpu::may_store_far(k)) return {false, ""};
+    const int64_t bytes = s.syms.hint(emit::cpu::far_bytes(k)), row = s.syms.hint(last_extent(k));
+    if (bytes < 2 * s.machine.l2_bytes) return refuse("results of {} bytes stay in the caches", bytes);
+    if (row < kLeastRow) return refuse("rows of {} elements", row);
+    return Fit::yes();
+  }
+
+  /// Results that the last cache could not hold are not read first; others are brought back from memory by who reads them next.
+  std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
+    const auto bytes = static_cast<double>(s.syms.hint(emit::cpu::far_bytes(k)));
+    const double saved = bytes >= static_cast<double>(least(s)) ? bytes : -bytes;
+    return {{{this, {}}, Fit::yes(), kFarWaits * time_ns(k, s, saved)}};
+  }
+
+  std::string contract(const LoopKernel& k, const Site& s) const override {
+    return fmt::format("loop {} MB to memory", s.syms.hint(emit::cpu::far_bytes(k)) >> 20);
+  }
+
+  Expr far(const LoopKernel& k, const Site& s) const override {
+    const Expr bytes = emit::cpu::far_bytes(k);
+    return s.syms.simplify(floordiv(bytes, std::max<int64_t>(1, std::min(s.syms.hint(bytes), least(s)))));
+  }
+
+ private:
+  static constexpr int64_t kLeastRow = 256;  ///< elements; a row's ends are stored through the caches
+  static int64_t least(const Site& s) { return 2 * s.machine.l3_bytes; }
+  static Expr last_extent(const LoopKernel& k) {
+    const auto& vars = k.lanes == loop::LaneAxis::outer || k.inner.empty() ? k.outer : k.inner;
+    return vars.empty() ? Expr(1) : vars.back().extent;
   }
 };
 
 }  // namespace
+
+const Form& far_loop() {
+  static const FarLoop form;
+  return form;
+}
 
 const Form& fused_loop() {
   static const FusedLoop form;

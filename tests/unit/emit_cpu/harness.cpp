@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 
 #include "aotc/detail/kernel_abi.h"
 #include "base/target.h"
@@ -115,7 +116,11 @@ void write_random(DType t, std::byte* p, std::mt19937& rng, const RunOptions& o)
 void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string, int64_t>& sizes, const RunOptions& o, int pieces) {
   const auto value = [&](SymId s) { return sizes.at(k.syms[s].name); };
   std::mt19937 rng(7);
-  std::vector<std::vector<std::byte>> memory;
+  struct Line {
+    alignas(64) std::byte bytes[64];
+  };
+  std::vector<std::vector<Line>> lines;  // aligned: stores past the caches need it
+  std::vector<std::span<std::byte>> memory;
   std::vector<void*> ptr;
   Memory expected;
   constexpr size_t kGuard = 64;
@@ -123,18 +128,21 @@ void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string
     size_t n = 1;
     for (const Expr& d : p.dims) n *= static_cast<size_t>(d.eval(value));
     const size_t e = static_cast<size_t>(dtype_bytes(p.dtype));
-    std::vector<std::byte> bytes(n * e + 2 * kGuard, std::byte{0x5a});
+    lines.emplace_back((n * e + 2 * kGuard + 63) / 64);
+    const std::span<std::byte> bytes(lines.back().data()->bytes, n * e + 2 * kGuard);
+    std::fill(bytes.begin(), bytes.end(), std::byte{0x5a});
     expected.params.emplace_back();
     for (size_t i = 0; i < n; ++i) {
       write_random(p.dtype, &bytes[kGuard + i * e], rng, o);
       expected.params.back().push_back(read(p.dtype, &bytes[kGuard + i * e]));
     }
-    memory.push_back(std::move(bytes));
+    memory.push_back(bytes);
   }
   for (size_t p = 0; p < memory.size(); ++p)
     if (k.params.raw()[p].role != ParamRole::local) ptr.push_back(memory[p].data() + kGuard);
   std::vector<int64_t> size;
   for (SymId s : emit::cpu::kernel_symbols(k)) size.push_back(value(s));
+  if (emit::cpu::may_store_far(k)) size.push_back(pieces > 1);
   const size_t scratch_bytes = static_cast<size_t>(emit::cpu::local_layout(k).bytes.eval(value));
   void* scratch = std::aligned_alloc(64, (scratch_bytes + 127) / 64 * 64);
   volatile int32_t fault = 0;

@@ -69,6 +69,7 @@ std::vector<HostTensor> run_module(const Module& m, const Graph& g, const std::v
     for (BufferId b : call.args) ptr.push_back(buffers.at(idx(b)).bytes.data());
     std::vector<int64_t> size;
     for (SymId s : emit::cpu::kernel_symbols(*k)) size.push_back(syms.at(s));
+    if (emit::cpu::may_store_far(*k)) size.push_back(1);
     std::vector<std::byte> scratch(static_cast<size_t>(eval(emit::cpu::local_layout(*k).bytes)) + 64);
     volatile int32_t fault = 0;
     aotc_kargs args{ptr.data(), size.data(), nullptr, scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64,

@@ -244,6 +244,35 @@ AOTC_I void st(T* p, reg<T> x, full) {
   const mem<T> m = elem<T>::out(x);
   __builtin_memcpy(p, &m, sizeof m);
 }
+/// Past the caches, without reading the line first, where `far` and the address allows it. far_done() orders such stores before what other
+/// threads are told next.
+template <class T>
+AOTC_I void st_far(T* p, reg<T> x, full w, bool far) {
+  if constexpr (sizeof(mem<T>) >= 4 * AOTC_L) {
+    typedef long long block __attribute__((vector_size(4 * AOTC_L)));
+    if (far && (reinterpret_cast<uintptr_t>(p) & (sizeof(block) - 1)) == 0) {
+      const mem<T> m = elem<T>::out(x);
+      block b[sizeof m / sizeof(block)];
+      __builtin_memcpy(b, &m, sizeof m);
+      for (unsigned i = 0; i < sizeof m / sizeof(block); ++i)
+#if defined(__clang__)
+        __builtin_nontemporal_store(b[i], reinterpret_cast<block*>(p) + i);
+#elif AOTC_L == 16
+        __builtin_ia32_movntdq512(reinterpret_cast<block*>(p) + i, b[i]);
+#else
+        __builtin_ia32_movntdq256(reinterpret_cast<block*>(p) + i, b[i]);
+#endif
+      return;
+    }
+  }
+  st(p, x, w);
+}
+/// Elements from p to the next address that st_far takes.
+template <class T>
+AOTC_I int64_t lanes_to_far(const T* p) {
+  return static_cast<int64_t>((-reinterpret_cast<uintptr_t>(p) & (4 * AOTC_L - 1)) / sizeof(T));
+}
+AOTC_I void far_done() { __builtin_ia32_sfence(); }
 /// Lanes one by one: the way of last resort, right for every type.
 template <class T>
 AOTC_I reg<T> ld_lanes(const T* p, i32v m) {
@@ -281,6 +310,10 @@ AOTC_I void st(T* p, reg<T> x, part w) {
   const mem<T> t = elem<T>::out(x);
   const T* q = (const T*)&t;
   for (int l = 0; l < w.n; ++l) p[l] = q[l];
+}
+template <class T>
+AOTC_I void st_far(T* p, reg<T> x, part w, bool) {
+  st(p, x, w);
 }
 #if !defined(__clang__) && AOTC_L == 16
 AOTC_I uint16_t kmask(part w) { return static_cast<uint16_t>((1u << w.n) - 1); }
