@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,8 @@ class Form {
   /// The choices that exist for this kernel, each with an estimate or a refusal; at least one fits where fits() says yes. In a fixed order.
   virtual std::vector<Candidate> candidates(const Site& s) const;
   virtual StepSpec step(const Site& s, const Choice& c) const = 0;
+  /// Whether it computes products with a twin.
+  virtual bool takes_twins() const { return false; }
   /// Whether it computes operand 0 (a) or 1 (b) of a contraction in a prologue: asked by the fusion, before there is a kernel.
   virtual Fit takes_prologue(DType, uint32_t /*operand*/, const Machine&) const { return {false, ""}; }
   /// The parameter that is stored in another form than the constant has, and that form.
@@ -100,6 +103,8 @@ class FormOf : public Form {
  public:
   Fit fits(const Site& s) const final {
     const auto* k = std::get_if<Kernel>(&s.kernel);
+    if constexpr (std::is_same_v<Kernel, loop::MatmulKernel>)
+      if (k && k->twin && !takes_twins()) return {false, "it computes one product at a time"};
     return k ? fits(*k, s) : Fit{false, ""};
   }
   std::vector<Candidate> candidates(const Site& s) const final { return candidates(std::get<Kernel>(s.kernel), s); }

@@ -93,9 +93,9 @@ class Machine {
     Dims inner_dims;
     std::vector<HostTensor> values;  ///< by InstId: [points] or [1]
     std::map<ParamId, HostTensor> locals;
-    const HostTensor* acc = nullptr;  ///< the whole accumulator tensor
-    HostTensor* operand = nullptr;    ///< of one batch element
-    std::vector<size_t> buffer_of;    ///< by ParamId; none where the param takes no argument
+    const HostTensor *acc = nullptr, *twin = nullptr;  ///< the whole accumulator tensors
+    HostTensor* operand = nullptr;                     ///< of one batch element
+    std::vector<size_t> buffer_of;                     ///< by ParamId; none where the param takes no argument
   };
 
   Frame frame(const LoopKernel& k) {
@@ -255,7 +255,10 @@ class Machine {
 
   HostTensor& memory(Frame& f, ParamId p) {
     const Param& param = f.k.params[p];
-    if (param.role == ParamRole::acc) return const_cast<HostTensor&>(*f.acc);
+    if (param.role == ParamRole::acc) {
+      const bool second = idx(p) > 0 && f.k.params[static_cast<ParamId>(idx(p) - 1)].role == ParamRole::acc;
+      return const_cast<HostTensor&>(second ? *f.twin : *f.acc);
+    }
     if (param.role == ParamRole::operand) return *f.operand;
     if (param.role != ParamRole::local) return buffers_[f.buffer_of[idx(p)]];
     auto [it, fresh] = f.locals.try_emplace(p);
@@ -330,6 +333,11 @@ class Machine {
     Exprs dims(batch.begin(), batch.end());
     dims.insert(dims.end(), {Expr(m), Expr(n)});
     const HostTensor acc = run_node(Op::matmul, {&a, &b}, {}, {{k.acc, dims}})[0];
+    HostTensor twin;
+    if (k.twin) {
+      const HostTensor other = operand(*k.twin, kk, n);
+      twin = run_node(Op::matmul, {&a, &other}, {}, {{k.acc, dims}})[0];
+    }
     for (const Segment& s : k.segments) {
       const int64_t begin = eval(s.n_begin, shape_), end = eval(s.n_end, shape_);
       // The accumulators of one batch element: rows by the columns of the segment.
@@ -338,11 +346,15 @@ class Machine {
       Frame f = frame(s.epilogue);
       Dims at(batch.size(), 0);
       for (int64_t i = 0; i < batches; ++i, next(at, batch)) {
-        HostTensor part = zeros(k.acc, {m, end - begin});
-        const int64_t e = dtype_bytes(k.acc);
-        for (int64_t r = 0; r < m; ++r)
-          std::copy_n(acc.bytes.data() + ((i * m + r) * n + begin) * e, (end - begin) * e, part.bytes.data() + r * (end - begin) * e);
-        f.acc = &part;
+        const auto columns = [&](const HostTensor& all) {
+          HostTensor part = zeros(k.acc, {m, end - begin});
+          const int64_t e = dtype_bytes(k.acc);
+          for (int64_t r = 0; r < m; ++r)
+            std::copy_n(all.bytes.data() + ((i * m + r) * n + begin) * e, (end - begin) * e, part.bytes.data() + r * (end - begin) * e);
+          return part;
+        };
+        const HostTensor part = columns(acc), second = k.twin ? columns(twin) : HostTensor{};
+        f.acc = &part, f.twin = &second;
         for (size_t d = 0; d < at.size(); ++d) f.env[s.epilogue.outer[d].sym] = at[d];
         for (int64_t r = 0; r < m; ++r) {
           f.env[s.epilogue.outer.back().sym] = r;

@@ -118,8 +118,9 @@ struct Operand {
 /// A slice [n_begin, n_end) of the output columns with its own epilogue: several products that share `a` (q, k, v) are one kernel.
 struct Segment {
   Expr n_begin, n_end;
-  /// outer = batch vars then the row var (m), inner = the column var (n, counted from n_begin); exactly one acc parameter,
-  /// of the accumulation dtype, indexed row*(n_end-n_begin)+column. Params other than acc are params of the contraction, same order.
+  /// outer = batch vars then the row var (m), inner = the column var (n, counted from n_begin); exactly one acc parameter
+  /// (two with a twin), of the accumulation dtype, indexed row*(n_end-n_begin)+column. Params other than acc are params of the contraction,
+  /// same order.
   LoopKernel epilogue;
 };
 
@@ -142,6 +143,8 @@ struct MatmulKernel {
   Operand a, b;             ///< a: rows m, columns k. b: rows k, columns n
   bool b_constant = false;  ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
   std::optional<QuantisedWeight> b_quantised;  ///< beside b's prologue, of which it says what it is (loop/quantised.h)
+  /// A second right operand, strided as b is, of a second product of a: the epilogue has an accumulator of each, the twin's last.
+  std::optional<Operand> twin;
   bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;

@@ -8,23 +8,12 @@
 #include "loop/finish.h"
 #include "loop/lower_detail.h"
 #include "loop/text.h"
+#include "loop/tidy.h"
 #include "loop/verify.h"
 
 namespace aotc::loop {
 namespace {
 
-std::string& name_of(Kernel& k) {
-  return std::visit([](auto& x) -> std::string& { return x.name; }, k);
-}
-void set_name(Kernel& k, const std::string& name) {
-  name_of(k) = name;
-  if (auto m = std::get_if<MatmulKernel>(&k)) {
-    for (size_t i = 0; i < m->segments.size(); ++i) m->segments[i].epilogue.name = fmt::format("{}_epilogue{}", name, i);
-    if (m->a.prologue) m->a.prologue->name = name + "_prologue_a";
-    if (m->b.prologue) m->b.prologue->name = name + "_prologue_b";
-  }
-  if (auto c = std::get_if<ConvKernel>(&k)) c->epilogue.name = name + "_epilogue";
-}
 std::vector<NodeId>& nodes_of(Kernel& k) {
   return std::visit([](auto& x) -> std::vector<NodeId>& { return x.nodes; }, k);
 }
@@ -122,8 +111,7 @@ Module lower(const Graph& g, const FusionRules& rules) {
       const std::string base = describe(g, nodes);
       std::string name = base;
       for (int n = 2; !names.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-      set_name(low.kernel, name);
-      it->second = m.kernels.push(std::move(low.kernel));
+      it->second = m.kernels.push(named(std::move(low.kernel), name));
     }
     m.calls.push_back({it->second, std::move(low.args), label_of(g, nodes), nodes});
   }

@@ -251,6 +251,9 @@ class Parser {
 
   Operand operand(const char* name, const MatmulKernel& k) {
     in_.want_word(name);
+    return operand_after(k);
+  }
+  Operand operand_after(const MatmulKernel& k) {
     Operand o;
     if (in_.accept_word("computed")) {
       need_line();
@@ -292,6 +295,10 @@ class Parser {
     k.b_constant = in_.accept_word("constant");
     k.b_panels_read = in_.accept_word("panels");
     need_line();
+    if (in_.accept_word("twin")) {
+      k.twin = operand_after(k);
+      need_line();
+    }
     if (in_.accept_word("quantised")) {
       QuantisedWeight& q = k.b_quantised.emplace();
       q.values = param(k.params);

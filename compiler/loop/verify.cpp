@@ -1,5 +1,6 @@
 #include "loop/verify.h"
 
+#include <algorithm>
 #include <set>
 
 namespace aotc::loop {
@@ -62,19 +63,23 @@ class Verifier {
       if (o->prologue) {
         AOTC_CHECK(o->param == kNone<ParamId> && !(o == &k.b && k.b_constant), "after {}: {}: an operand is read and computed", after_,
                    where_);
-        prologue(*o->prologue, k.params, k.in, k.batch.size() + 1);
+        prologue(*o->prologue, k.params, k.in, k.batch.size() + 1, o == &k.a);
       } else {
         AOTC_CHECK(k.params.contains(o->param) && o->batch_strides.size() == k.batch.size() && k.params[o->param].dtype == k.in,
                    "after {}: {}: bad operand", after_, where_);
       }
     }
+    if (k.twin)
+      AOTC_CHECK(!k.twin->prologue && !k.b.prologue && k.segments.size() == 1 && k.params.contains(k.twin->param) &&
+                     k.twin->batch_strides.size() == k.batch.size() && k.params[k.twin->param].dtype == k.in,
+                 "after {}: {}: bad twin", after_, where_);
     if (const auto& q = k.b_quantised)
       AOTC_CHECK(k.b.prologue && k.params.contains(q->values) && q->group > 0 &&
                      (q->bits == 16 ? q->scales == kNone<ParamId> : (q->bits == 8 || q->bits == 4) && k.params.contains(q->scales)) &&
                      (q->offsets == kNone<ParamId> || k.params.contains(q->offsets)),
                  "after {}: {}: bad weight of few bits", after_, where_);
     AOTC_CHECK(k.acc == accumulator_type(k.in), "after {}: {}: its kernels do not sum in {}", after_, where_, dtype_name(k.acc));
-    for (const Segment& s : k.segments) epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1);
+    for (const Segment& s : k.segments) epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1, k.twin ? 2 : 1);
   }
   void check(const ConvKernel& k) {
     const size_t s = k.kernel.size();
@@ -83,7 +88,7 @@ class Verifier {
                "after {}: {}: spatial dims", after_, where_);
     AOTC_CHECK(!(k.transposed && k.channels_last), "after {}: {}: transposed, and the channels last", after_, where_);
     AOTC_CHECK(k.acc == accumulator_type(k.in), "after {}: {}: its kernels do not sum in {}", after_, where_, dtype_name(k.acc));
-    epilogue(k.epilogue, k.params, k.acc, 2);
+    epilogue(k.epilogue, k.params, k.acc, 2, 1);
   }
   void check(const AttentionKernel& k) {
     for (const AttentionKernel::View* v : {&k.q, &k.k, &k.v, &k.out})
@@ -91,15 +96,18 @@ class Verifier {
   }
   void check(const LibraryKernel& k) { AOTC_CHECK(!k.algorithm.empty(), "after {}: {} has no algorithm", after_, where_); }
 
-  void epilogue(const LoopKernel& e, const IdVec<ParamId, Param>& params, DType acc, size_t outer) {
+  void epilogue(const LoopKernel& e, const IdVec<ParamId, Param>& params, DType acc, size_t outer, size_t accumulators) {
     AOTC_CHECK(e.outer.size() == outer && e.inner.size() == 1, "after {}: {}: loops of the epilogue", after_, where_);
-    AOTC_CHECK(e.params.size() == params.size() + 1 && e.params.raw().back().role == ParamRole::acc && e.params.raw().back().dtype == acc,
+    AOTC_CHECK(e.params.size() == params.size() + accumulators &&
+                   std::all_of(e.params.begin() + static_cast<long>(params.size()), e.params.end(),
+                               [&](const Param& p) { return p.role == ParamRole::acc && p.dtype == acc; }),
                "after {}: {}: parameters of the epilogue", after_, where_);
     const ParamRole acc_role = ParamRole::acc;
     loop(e, &acc_role);
   }
 
-  void prologue(const LoopKernel& p, const IdVec<ParamId, Param>& params, DType in, size_t outer) {
+  /// reduces: it may hold reductions.
+  void prologue(const LoopKernel& p, const IdVec<ParamId, Param>& params, DType in, size_t outer, bool reduces) {
     AOTC_CHECK(p.outer.size() == outer && p.inner.size() == 1, "after {}: {}: loops of the prologue", after_, where_);
     AOTC_CHECK(
         p.params.size() == params.size() + 1 && p.params.raw().back().role == ParamRole::operand && p.params.raw().back().dtype == in,
@@ -109,7 +117,8 @@ class Verifier {
     const ParamId to = static_cast<ParamId>(params.size());
     size_t stores = 0;
     for (const Inst& i : p.insts) {
-      AOTC_CHECK(i.kind != InstKind::reduce && i.kind != InstKind::scan, "after {}: {}: a reduction in a prologue", after_, where_);
+      AOTC_CHECK((reduces || i.kind != InstKind::reduce) && i.kind != InstKind::scan, "after {}: {}: a reduction in a prologue", after_,
+                 where_);
       if (i.kind != InstKind::store) continue;
       ++stores;
       const Expr at = Expr::symbol(p.outer.back().sym) * p.inner[0].extent + Expr::symbol(p.inner[0].sym);

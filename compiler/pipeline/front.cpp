@@ -8,7 +8,9 @@
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
 #include "forms/layout.h"
+#include "forms/row_prologues.h"
 #include "forms/rules.h"
+#include "forms/twins.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "import/expand.h"
@@ -127,6 +129,13 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
     plan::share_weights(f.module);
     loop::verify(f.module, "share_weights");
     stages.after("share_weights", [&] { return loop::print(f.module); });
+  } else {
+    forms::pair_products(f.module, machine_of(options.target));
+    loop::verify(f.module, "pair_products");
+    stages.after("pair_products", [&] { return loop::print(f.module); });
+    forms::compute_rows_in_products(f.module, machine_of(options.target));
+    loop::verify(f.module, "rows_in_products");
+    stages.after("rows_in_products", [&] { return loop::print(f.module); });
   }
   return f;
 }

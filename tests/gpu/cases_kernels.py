@@ -85,6 +85,28 @@ def few_rows(name, t):
 each(TYPES, few_rows)
 
 
+# A gated layer of few rows between norms: gate and up are twins, and rows that products read alone are computed in them.
+class Gated(nn.Module):
+    def __init__(self, k, hidden, norm):
+        super().__init__()
+        self.before, self.after = norm(k), norm(k)
+        self.gate, self.up, self.down, self.head = nn.Linear(k, hidden, bias=False), nn.Linear(k, hidden), nn.Linear(hidden, k, bias=False), nn.Linear(k, 37)
+
+    def forward(self, x):
+        y = self.before(x)
+        x = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x, self.head(self.after(x))
+
+
+def gated(name, t):
+    k, norm = (56, nn.LayerNorm) if t == torch.float64 else (520, nn.RMSNorm if t != torch.float32 else nn.LayerNorm)
+    CASES[f"product_gated_{name}"] = lambda: (Gated(k, 3000 if t == torch.bfloat16 else 72, norm).to(t), [(R(1, k).to(t),)], None)
+    CASES[f"product_gated_three_{name}"] = lambda: (Gated(k, 72, norm).to(t), [(R(3, k).to(t),)], None)
+
+
+each(TYPES, gated)
+
+
 # ---- convolutions
 class Convs(nn.Module):
     def __init__(self, *layers, after=F.relu):

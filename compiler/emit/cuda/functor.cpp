@@ -12,7 +12,8 @@ using loop::ParamRole;
 
 namespace {
 
-/// The head and the code of a functor's operator(); `special`: the role of the parameter that is the C variable `variable`.
+/// The head and the code of a functor's operator(); `special`: the role of the parameter that is the C variable `variable`; one more that
+/// follows is `twin`.
 std::string body(const LoopKernel& k, const std::string& head, const std::vector<SymId>& size_symbols, ParamRole special,
                  const std::string& variable) {
   const Names names(k, size_symbols);
@@ -29,7 +30,10 @@ std::string body(const LoopKernel& k, const std::string& head, const std::vector
                        c_type(k.params[id].dtype), p, c_comment(k.params[id].name));
   }
   AccessRules rules;
-  rules.place = [&](ParamId p, const Expr&) { return k.params[p].role == special ? variable : std::string(); };
+  rules.place = [&](ParamId p, const Expr&) -> std::string {
+    if (k.params[p].role != special) return {};
+    return idx(p) > 0 && k.params[static_cast<ParamId>(idx(p) - 1)].role == special ? "twin" : variable;
+  };
   rules.reduce = [&](loop::InstId) -> std::string { throw InternalError("a loop of a contraction holds a reduction"); };
   for (const loop::Block& b : k.blocks) out += code_of(b.insts, names, rules, 4);
   return out;
@@ -39,8 +43,11 @@ std::string body(const LoopKernel& k, const std::string& head, const std::vector
 
 std::string epilogue_functor(const LoopKernel& e, DType acc, const std::string& name, const std::string& args,
                              const std::vector<SymId>& size_symbols) {
+  size_t sums = 0;
+  for (const loop::Param& p : e.params) sums += p.role == ParamRole::acc;
+  const std::string twin = sums > 1 ? fmt::format("const {} twin, ", c_type(acc)) : "";
   return fmt::format("struct {} {{\n  const {}& a;\n", name, args) +
-         body(e, fmt::format("void operator()(const {} acc, ", c_type(acc)), size_symbols, ParamRole::acc, "acc") + "  }\n};\n";
+         body(e, fmt::format("void operator()(const {} acc, {}", c_type(acc), twin), size_symbols, ParamRole::acc, "acc") + "  }\n};\n";
 }
 
 std::string prologue_functor(const LoopKernel& p, DType operand, const std::string& name, const std::string& args,

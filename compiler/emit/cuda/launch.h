@@ -67,7 +67,9 @@ struct SimtTile {
 
 /// Tile of a product of few rows (kernels/cuda/vector.cuh): a warp a column.
 struct VectorTile {
-  int warps = 4, rows = 1, deep = 8;
+  int warps = 4, rows = 1, deep = 8, split = 1;
+  int resident = 1;  ///< blocks of one processor that registers must allow
+  int columns() const { return warps / split; }
   int threads() const { return warps * 32; }
 };
 

@@ -34,6 +34,27 @@ class Emitter {
     if (launch.across) across_ = store_across(k, launch.lanes);
   }
 
+  /// Rows of a prologue, for emit_rows_function.
+  Emitter(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol, const std::vector<SymId>& symbols)
+      : k_(k), launch_(launch), symbol_(symbol), symbols_(symbols), names_(k, symbols_), prologue_(true) {}
+
+  std::string emit_rows(const std::string& args) {
+    size_t n_ptr = 0;
+    std::string pointers, to, type;
+    for (uint32_t p = 0; p < k_.params.size(); ++p) {
+      const loop::Param& param = k_.params[static_cast<ParamId>(p)];
+      if (param.role == ParamRole::operand) to = names_.param(static_cast<ParamId>(p)), type = c_type(param.dtype);
+      if (!loop::takes_argument(param.role)) continue;
+      pointers += fmt::format("  const {0}* const p{1} = static_cast<const {0}*>(a.ptr[{2}]);  // {3}\n", c_type(param.dtype), p, n_ptr++,
+                              c_comment(param.name));
+    }
+    std::string out = fmt::format("AOTC_DI void {}(const {}& a, {}* const {}) {{\n", symbol_, args, type, to);
+    out += size_names(symbols_, k_.syms, 2) + pointers;
+    out += "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+    if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, "0", "1"));
+    return out + rows(false, "0", "1") + "}\n";
+  }
+
   std::string emit() {
     std::string out = header();
     switch (launch_.mapping) {
@@ -279,13 +300,14 @@ class Emitter {
                                        masked && !local ? ", " + names_.inst(i.mask) : "");
         if (masked && local) load = fmt::format("{} ? {} : {}{{}}", names_.inst(i.mask), load, type);
         if (launch_.steps && !local && k_.params[i.param].role == ParamRole::input) {
-          if (first == id && !of_all_rows(id)) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
+          if (first == id && !of_all_rows(id) && !comes_first(id)) before += fmt::format("{}w{}[step] = {};\n", pad, idx(id), load);
         } else {
           before += fmt::format("{}const {} w{} = {};\n", pad, type, idx(id), load);
         }
       } else {
         before += fmt::format("{}{} w{};\n", pad, type, idx(id));
-        const std::string store = local ? "keep_wide" : fmt::format("store_wide<{}>", launch_.streams);
+        const std::string store =
+            local || k_.params[i.param].role == ParamRole::operand ? "keep_wide" : fmt::format("store_wide<{}>", launch_.streams);
         after += fmt::format("{}{}({}, w{});\n", pad, store, at, idx(id));
       }
     }
@@ -427,8 +449,10 @@ class Emitter {
 
   std::string row() {
     std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
-    if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true));
-    return out + rows(false);
+    const std::string first = launch_.rows == 1 ? "blockIdx.x" : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
+    const std::string by = launch_.rows == 1 ? "gridDim.x" : fmt::format("gridDim.x * i64({})", launch_.rows);
+    if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, first, by));
+    return out + rows(false, first, by);
   }
 
   /// What is held in registers over a row.
@@ -448,16 +472,29 @@ class Emitter {
     return out;
   }
 
-  std::string rows(bool wide) {
+  /// Whether a load of a prologue's row that is held in registers depends on nothing that the row computes, so that it can come first.
+  bool comes_first(InstId id) const {
+    const Inst& i = k_.insts[id];
+    return prologue_ && !scans_ && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && i.mask == kNone<InstId> &&
+           wide(id) && kept(id) == id;
+  }
+  /// All that a row reads is under way before the first of it is waited for.
+  std::string first_loads() {
+    std::string loads;
+    for (const loop::Block& b : k_.blocks)
+      for (InstId id : b.insts)
+        if (b.over_inner && comes_first(id))
+          loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(k_.insts[id].dtype), launch_.lanes,
+                               names_.param(k_.insts[id].param), names_.expr(k_.insts[id].index));
+    return loads.empty() ? loads : step_begin() + loads + "    }\n";
+  }
+
+  /// first, by: the first row of a block, and from there to its next.
+  std::string rows(bool wide, const std::string& first, const std::string& by) {
     std::string out = wide && launch_.steps && launch_.rows > 1 ? shared_by_rows() : std::string();
-    out +=
-        launch_.rows == 1
-            ? "  for (i64 outer = blockIdx.x; outer < outer_points; outer += gridDim.x) {\n"
-            : fmt::format(
-                  "  for (i64 outer = blockIdx.x * i64({0}) + threadIdx.x / 32; outer < outer_points; outer += gridDim.x * i64({0})) {{\n",
-                  launch_.rows);
+    out += fmt::format("  for (i64 outer = {}; outer < outer_points; outer += {}) {{\n", first, by);
     out += decode(k_.outer, "outer", 4);
-    if (wide && launch_.steps) out += row_registers();
+    if (wide && launch_.steps) out += row_registers() + first_loads();
     std::set<InstId> inverted;
     for (const loop::Block& b : k_.blocks) {
       if (!b.over_inner) {
@@ -566,6 +603,7 @@ class Emitter {
   const std::string& symbol_;
   std::vector<SymId> symbols_;
   Names names_;
+  const bool prologue_ = false;
   bool scans_ = false;
   InstId across_ = kNone<InstId>;  ///< the store of threads that take all of the last outer loop
   int slot_ = 0;                   ///< of the next reduction over a block
@@ -575,6 +613,11 @@ class Emitter {
 
 std::string emit_loop_kernel(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol) {
   return Emitter(k, launch, symbol).emit();
+}
+
+std::string emit_rows_function(const LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
+                               const std::vector<SymId>& symbols) {
+  return Emitter(k, launch, name, symbols).emit_rows(args);
 }
 
 }  // namespace aotc::emit::cuda

@@ -9,6 +9,11 @@ namespace aotc::emit::cuda {
 /// { int* fault; void* scratch; void* ptr[n]; i64 size[m]; }.
 std::string emit_loop_kernel(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& symbol);
 
+/// A __device__ function `name(a, to)` of all threads of a block, a: of the type `args` with these sizes: every row that a prologue with
+/// reductions computes, to shared memory. The launch: of rows, without locals.
+std::string emit_rows_function(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
+                               const std::vector<SymId>& symbols);
+
 /// "struct NAME_args { int* fault; void* scratch; void* ptr[2]; i64 size[1]; };", with "TensorMap map[2];" at its end where there are maps.
 std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size, size_t n_maps = 0);
 }  // namespace aotc::emit::cuda

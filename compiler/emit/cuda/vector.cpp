@@ -16,18 +16,30 @@ class Emitter {
       : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: vector.cuh takes operands from memory only", k_.name);
+    AOTC_CHECK(!k_.b.prologue, "{}: vector.cuh takes operand b from memory only", k_.name);
     size_t pointers = 0;
     for (const loop::Param& p : k_.params) pointers += loop::takes_argument(p.role);
     std::string out = "#include \"vector.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s)
       out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_);
-    out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), c_type(k_.acc), tile_.rows, tile_.deep,
-                       k_.b_constant, symbol_);
-    return out + global_function(symbol_, 1, tile_.threads(), 1, body());
+    out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), c_type(k_.acc), tile_.rows,
+                       tile_.deep, k_.b_constant, tile_.warps, tile_.split, twins(), symbol_);
+    if (k_.a.prologue) out += emit_rows_function(*k_.a.prologue, rows_launch(), symbol_ + "_rows", symbol_ + "_args", symbols_);
+    return out + global_function(symbol_, 1, tile_.threads(), tile_.resident, body());
   }
 
  private:
+  int twins() const { return k_.twin ? 2 : 1; }
+  LoopLaunch rows_launch() const {
+    constexpr int kHeld = 4;  // groups of lanes that a thread holds
+    LoopLaunch l;
+    l.mapping = Mapping::row;
+    l.threads = tile_.threads();
+    l.lanes = 16 / static_cast<int>(dtype_bytes(k_.in));
+    const int64_t steps = (k_.k.as_const().value_or(0) + l.threads * l.lanes - 1) / (l.threads * l.lanes);
+    l.steps = steps <= kHeld ? static_cast<int>(steps) : 0;
+    return l;
+  }
   std::string expr(const Expr& e) const { return size_text(e, k_.syms); }
   std::string pointer(const Operand& o, const std::string& more) const {
     std::string at = expr(o.base);
@@ -39,22 +51,33 @@ class Emitter {
   std::string body() const {
     std::string out = "  next_step_may_start();\n" + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const i64 k = {}, batch = {};\n  const int m = {};\n", expr(k_.k), expr(product(k_.batch)), expr(k_.m));
-    out += "  bool waits = true;\n  auto ready = [&] { if (waits) wait_for_step_before(); waits = false; };\n";
-    out += fmt::format("  i64 block = blockIdx.x;\n  const int warp = threadIdx.x >> 5;\n");
+    out += "  bool waits = true;\n";
+    std::string rows;
+    if (k_.a.prologue) {
+      out += fmt::format("  __shared__ __align__(16) {} rows[{} * ({})];\n", c_type(k_.in), tile_.rows, expr(k_.k));
+      rows = fmt::format(" {}_rows(a, rows);", symbol_);
+    }
+    out += fmt::format("  auto ready = [&] {{ if (waits) {{ wait_for_step_before();{} }} waits = false; }};\n", rows);
+    out += "  i64 block = blockIdx.x;\n";
     const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const char* batch = k_.batch.empty() ? "" : k_.batch.size() == 1 ? "b1, " : "b0, b1, ";
     for (size_t s = 0; s < k_.segments.size(); ++s) {
       const loop::Segment& seg = k_.segments[s];
       out += fmt::format("  {{\n    const i64 n_begin = {}, n = {}, blocks = (n + {}) / {};\n", expr(seg.n_begin),
-                         expr(seg.n_end - seg.n_begin), tile_.warps - 1, tile_.warps);
+                         expr(seg.n_end - seg.n_begin), tile_.columns() - 1, tile_.columns());
       out += "    if (block < blocks) {\n      for (i64 z = blockIdx.z; z < batch; z += gridDim.z) {\n";
       out += inner_batch.empty() ? "        const i64 b0 = 0, b1 = z;\n"
                                  : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
+      out +=
+          fmt::format("        const {}* const b[] = {{{}{}}};\n", c_type(k_.in),
+                      pointer(k_.b, fmt::format(" + n_begin * ({})", expr(k_.b.col_stride))), k_.twin ? ", " + pointer(*k_.twin, "") : "");
+      out +=
+          fmt::format("        const i64 columns[] = {{{}{}}};\n", expr(k_.b.col_stride), k_.twin ? ", " + expr(k_.twin->col_stride) : "");
       out += fmt::format(
-          "        vector_column<{0}_tile>({1}, {2}, {3}, {4}, block * {5} + warp, n, m, k, ready, [&]({6} acc, i64 i, i64 j) {{ "
-          "{0}_epilogue{7}{{a}}(acc, {8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
-          symbol_, pointer(k_.a, ""), expr(k_.a.row_stride), pointer(k_.b, fmt::format(" + n_begin * ({})", expr(k_.b.col_stride))),
-          expr(k_.b.col_stride), tile_.warps, c_type(k_.acc), s, batch);
+          "        vector_columns<{0}_tile>({1}, {2}, b, columns, block * {3}, n, m, k, ready, [&](const {4} (&acc)[{5}], i64 i, i64 j) {{ "
+          "{0}_epilogue{6}{{a}}(acc[0], {7}{8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
+          symbol_, k_.a.prologue ? "static_cast<const " + std::string(c_type(k_.in)) + "*>(rows)" : pointer(k_.a, ""),
+          expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.columns(), c_type(k_.acc), twins(), s, k_.twin ? "acc[1], " : "", batch);
     }
     return out;
   }

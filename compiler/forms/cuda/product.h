@@ -4,6 +4,7 @@
 
 #include "emit/cuda/launch.h"
 #include "forms/cuda/common.h"
+#include "loop/tidy.h"
 
 namespace aotc::forms::cuda {
 
@@ -18,7 +19,12 @@ inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) 
 /// One contract for all forms of a product: they are measured against each other.
 inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) {
   const ProductSizes z = sizes_of(k, s.syms);
-  return sized(fmt::format("cuda product {} b{} m{} n{} k{}", dtype_name(k.in), z.batch, z.m, z.n, z.k), emit::cuda::size_symbols(k), s);
+  return sized(fmt::format("cuda product {} b{} m{} n{} k{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k, k.twin ? " twin" : ""),
+               emit::cuda::size_symbols(k), s);
+}
+/// Prologues that are computed element by element.
+inline Fit takes_points(const loop::MatmulKernel& k) {
+  return k.a.prologue && loop::reduces(*k.a.prologue) ? refuse("operand a: it computes elements, not rows with reductions") : Fit::yes();
 }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -4,6 +4,7 @@
 #include "emit/cuda/matmul.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/product.h"
 #include "forms/cuda/simt_tile.h"
 
 namespace aotc::forms::cuda {
@@ -23,7 +24,10 @@ class Simt final : public FormOf<MatmulKernel> {
   }
 
  protected:
-  Fit fits(const MatmulKernel& k, const Site&) const override { return takes_products(k.in); }
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (const Fit points = takes_points(k); !points) return points;
+    return takes_products(k.in);
+  }
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
     for (const SimtChoice& t : simt_tiles())

@@ -8,6 +8,7 @@
 #include "forms/cuda/hopper.h"
 #include "forms/cuda/product.h"
 #include "forms/cuda/simt_tile.h"
+#include "loop/tidy.h"
 
 namespace aotc::forms::cuda {
 
@@ -17,19 +18,40 @@ using loop::Operand;
 
 namespace {
 
-constexpr int64_t kMostRows = 8;
+constexpr int64_t kMostRows = 8, kRowBytes = 32 << 10;
 
 /// The rows are the kernel's.
 struct Tile {
-  int warps = 4, deep = 8;
+  int warps = 4, deep = 8, split = 1;
   static std::span<const Member<Tile>> members() {
-    static constexpr Member<Tile> kRows[] = {{{"warps", 1, 16}, &Tile::warps}, {{"deep", 1, 16}, &Tile::deep}};
+    static constexpr Member<Tile> kRows[] = {
+        {{"warps", 1, 16}, &Tile::warps}, {{"deep", 1, 16}, &Tile::deep}, {{"split", 1, 16}, &Tile::split}};
     return kRows;
   }
 };
 int64_t most_rows(const MatmulKernel& k, const SymTable& syms) { return syms.interval(k.m).max; }
-VectorTile tile_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
-  return {t.warps, static_cast<int>(most_rows(k, syms)), t.deep};
+/// 16-byte chunks of a column that a lane goes through, at the sizes worth tuning for.
+int64_t chunks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
+  return std::max<int64_t>(1, ceil_div(syms.hint(k.k) * dtype_bytes(k.in), int64_t{512} * t.split));
+}
+/// Blocks of columns, at the sizes worth tuning for.
+int64_t blocks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
+  const ProductSizes z = sizes_of(k, syms);
+  return z.batch * ceil_div(z.n * t.split, t.warps);
+}
+/// Blocks of one processor that registers must allow. Without a bound the compiler spends those that more warps need; with a tight one it
+/// loads later, which pays where there are more blocks than the looser one has room for.
+int resident_of(const Tile& t, const MatmulKernel& k, const Site& s) {
+  constexpr int kRegisters = 65536, kThreads = 2048, kOther = 30, kLoose = 46;  // of a processor; of a thread beside chunks and sums
+  const int twins = k.twin ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
+  const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins, threads = t.warps * 32;
+  const auto resident = [&](int words) { return std::max(1, std::min(kThreads, kRegisters / ((words + 7) / 8 * 8)) / threads); };
+  const int loose = resident(held + kLoose);
+  return blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + kOther);
+}
+VectorTile tile_of(const Tile& t, const MatmulKernel& k, const Site& s) {
+  const int deep = static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms)));
+  return {t.warps, static_cast<int>(most_rows(k, s.syms)), deep, t.split, resident_of(t, k, s)};
 }
 
 Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
@@ -44,27 +66,46 @@ Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, con
   return Fit::yes();
 }
 
+/// Rows that every block computes for itself, in shared memory.
+Fit takes_rows(const MatmulKernel& k, const Site& s) {
+  const auto depth = k.k.as_const();
+  if (!loop::reduces(*k.a.prologue)) return refuse("operand a: of prologues it takes those with reductions");
+  if (!k.batch.empty() || !depth) return refuse("operand a: one matrix of rows of a fixed size is computed");
+  const int64_t bytes = most_rows(k, s.syms) * *depth * dtype_bytes(k.in);
+  for (const loop::Param& p : k.a.prologue->params)
+    if (p.role == loop::ParamRole::local) return refuse("operand a: its rows keep more than what they are");
+  return bytes <= kRowBytes ? Fit::yes() : refuse("operand a: {} bytes of computed rows, {} is the most", bytes, kRowBytes);
+}
+
 class Vector final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_vector"; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
+  bool takes_twins() const override { return true; }
+  Fit legal(const Choice& c) const override {
+    const Tile t = unpack<Tile>(c);
+    return t.warps % t.split == 0 ? Fit::yes() : refuse("warps that share a column are of one block");
+  }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit t = takes_products(k.in); !t) return t;
-    if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
+    if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (most_rows(k, s.syms) > kMostRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", kMostRows);
-    if (const Fit a = takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_rows(k, s) : takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (k.twin)
+      if (const Fit twin = takes_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
     return takes_operand(k, k.b, "b", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
     for (int warps : {4, 8, 2})
-      for (int deep : {8, 4, 2}) {
-        const Tile t{warps, deep};
-        all.push_back({pack(*this, t), Fit::yes(), cost_ns(t, k, s)});
-      }
+      for (int deep : {8, 4, 2})
+        for (int split = 1; split <= warps && split <= 4; split *= 2) {
+          const Tile t{warps, deep, split};
+          all.push_back({pack(*this, t), Fit::yes(), cost_ns(t, k, s)});
+        }
     return all;
   }
   std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
@@ -74,13 +115,13 @@ class Vector final : public FormOf<MatmulKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.warps * 32;
     Expr columns = 0;
-    for (const loop::Segment& seg : k.segments) columns += ceildiv(seg.n_end - seg.n_begin, t.warps);
+    for (const loop::Segment& seg : k.segments) columns += ceildiv(seg.n_end - seg.n_begin, t.warps / t.split);
     f.grid[0] = max(1, columns);
     f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
     return f;
   }
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_vector_matmul(k, tile_of(unpack<Tile>(c), k, s.syms), symbol);
+    return emit::cuda::emit_vector_matmul(k, tile_of(unpack<Tile>(c), k, s), symbol);
   }
 
  private:
@@ -88,16 +129,25 @@ class Vector final : public FormOf<MatmulKernel> {
   static double cost_ns(const Tile& t, const MatmulKernel& k, const Site& s) {
     constexpr double kStart = 900, kUnderWay = 32 << 10;  // ns of a step that overlaps the one before; bytes of a processor
     constexpr double kChunk = 14, kRow = 18;              // instructions of 16 bytes, and of each row's products with them
+    constexpr double kTurn = 350, kJoin = 900;            // ns of one more turn of a warp along its column; of one more warp that shares it
     const ProductSizes z = sizes_of(k, s.syms);
-    const double bytes = static_cast<double>(z.batch * z.n * z.k * dtype_bytes(k.in)), warps = static_cast<double>(z.batch * z.n);
-    const double chunks = std::ceil(static_cast<double>(z.k * dtype_bytes(k.in)) / 512), deep = std::min<double>(t.deep, chunks);
-    const double beside = std::min(warps / s.machine.cores, 2048.0 / (32 * (2 + deep / 4)));  // warps of a processor
+    const double twins = k.twin ? 2 : 1, lines = static_cast<double>(z.batch * z.n), elem = static_cast<double>(dtype_bytes(k.in));
+    const double bytes = twins * lines * static_cast<double>(z.k) * elem, warps = lines * t.split;
+    const double chunks = static_cast<double>(chunks_of(t, k, s.syms)), deep = std::min<double>(t.deep, chunks) * twins;
+    const double resident = resident_of(t, k, s), blocks = static_cast<double>(blocks_of(t, k, s.syms));
+    const double beside = std::min(warps / s.machine.cores, t.warps * resident);  // of a processor
     const double pace = std::min(1.0, beside * deep * 512 / kUnderWay);
     const double wide = dtype_bytes(k.acc) == 8 ? 2 : 1;
     const double instructions = bytes / 512 * (kChunk + kRow * wide * static_cast<double>(most_rows(k, s.syms)));
-    const double finish = 0.01 * (t.warps == 4 ? 0 : 1);
-    return (kStart + std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * pace), instructions / (s.machine.cores * 4 * 1.6))) *
-           (1 + finish);
+    const double stream =
+        std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * pace), instructions / (s.machine.cores * 4 * 1.6));
+    // Rows that each block computes: it reads them, mostly from the second cache, before its first product.
+    constexpr double kRowStart = 700, kCacheBytes = 20000;  // ns of one after the other; bytes of a ns beside the weights
+    const double read = static_cast<double>(most_rows(k, s.syms) * z.k) * elem * 2;
+    const double rows = k.a.prologue ? kRowStart * static_cast<double>(most_rows(k, s.syms)) + blocks * read / kCacheBytes : 0;
+    const double turns = std::ceil(chunks / t.deep), late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
+    const double held = 0.03 * (deep > 8 ? 1 : 0), finish = 0.01 * (t.warps == 4 ? 0 : 1);
+    return (kStart + rows + stream * (1 + held) + (turns - 1 + late) * kTurn + (t.split - 1) * kJoin) * (1 + finish);
   }
 };
 

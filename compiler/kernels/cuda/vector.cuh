@@ -1,76 +1,133 @@
-// Matrix products of few rows: out(i, j) = finish(sum_k a(i, k) * b(k, j), i, j). A warp streams a column of b once, 16 bytes a lane, and
-// multiplies it with every row of a, which stays in the cache. k is the contiguous index of both.
+// Matrix products of few rows: out(i, j) = finish(sum_k a(i, k) * b(k, j), i, j). A warp, or several that share its k, streams a column of b
+// once, 16 bytes a lane, and multiplies it with every row of a, which stays in the cache. k is the contiguous index of both. Twins are
+// several such products of one a: a column of each is summed together.
 #pragma once
 #include "device.cuh"
 
 // Rows: of a, at most. Deep: chunks of 16 bytes of a column that a lane has under way. Early: no step writes b, so that a column's first
-// chunks come before the step before has ended.
-template <class T, class Acc, int Rows, int Deep, bool Early> struct VectorTile {
+// chunks come before the step before has ended. Split: neighbouring warps that share a column.
+template <class T, class Acc, int Rows, int Deep, bool Early, int Warps, int Split, int Twins> struct VectorTile {
   typedef T Element;
   typedef Acc Sum;
-  static constexpr int rows = Rows, deep = Deep, chunk = 16 / int(sizeof(T));
+  static constexpr int rows = Rows, deep = Deep, chunk = 16 / int(sizeof(T)), warps = Warps, split = Split, columns = Warps / Split, twins = Twins;
   static constexpr bool early = Early;
 };
 
-// The sums of one column of the warp's lane: `a` and its rows' distance, `column` of b. Whole: both can be read 16 bytes at a time. ready():
-// called once, before a is read and, unless it is early, b.
+// The sums over the warp's part of k of one column of each twin, in every lane: `a` and its rows' distance, `column` of b. Whole: all can be
+// read 16 bytes at a time. ready(): called once, before a is read and, unless it is early, b.
 template <class Tile, bool Whole, class T, class Ready>
-AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::rows], const T* a, i64 a_row, const T* column, int m, i64 k, const Ready& ready) {
+AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::twins][Tile::rows], const T* a, i64 a_row, const T* const (&column)[Tile::twins], int m,
+                         i64 k, const Ready& ready) {
   typedef typename Tile::Sum Acc;
-  constexpr int Chunk = Whole ? Tile::chunk : 1, Deep = Tile::deep;
-  const int lane = threadIdx.x & 31;
-  const i64 chunks = k / Chunk;
-  Wide<T, Chunk> held[Deep];
-  auto fetch = [&](int d, i64 c) {
-    if (c >= chunks) return;
-    if constexpr (Whole) held[d] = load_once<Tile::early, T, Chunk>(column + c * Chunk);  // a stays in the first cache
-    else held[d] = load_wide<T, Chunk>(column + c * Chunk);
+  constexpr int Chunk = Whole ? Tile::chunk : 1, Deep = Tile::deep, Step = 32 * Chunk;  // elements from one chunk of a lane to its next
+  const int lane = threadIdx.x & 31, part = Tile::split > 1 ? (threadIdx.x >> 5) % Tile::split : 0;
+  // Parts are equal where they can be: their size is then as constant as k.
+  const i64 all = k / Chunk, share = all / Tile::split, first = part * share;
+  const i64 chunks = all % Tile::split == 0 || part + 1 < Tile::split ? share : all - first;
+  const i64 turns = chunks / (Deep * 32);
+  const int left = static_cast<int>(chunks % (Deep * 32)) - lane;  // the lane has chunks d * 32 < left after those turns
+  const T *x = a + (first + lane) * Chunk, *w[Tile::twins];
+#pragma unroll
+  for (int t = 0; t < Tile::twins; ++t) w[t] = column[t] + (first + lane) * Chunk;
+  Wide<T, Chunk> held[Deep][Tile::twins];
+  auto fetch = [&](int d, int at) {
+#pragma unroll
+    for (int t = 0; t < Tile::twins; ++t)
+      if constexpr (Whole) held[d][t] = load_once<Tile::early, T, Chunk>(w[t] + at * Step);  // a stays in the first cache
+      else held[d][t] = load_wide<T, Chunk>(w[t] + at * Step);
   };
-  auto multiply = [&](const Wide<T, Chunk>& w, i64 c) {
+  auto multiply = [&](int d) {
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i) {
-      const Wide<T, Chunk> x = load_wide<T, Chunk>(a + (i < m ? i : m - 1) * a_row + c * Chunk);
+      const Wide<T, Chunk> y = load_wide<T, Chunk>(x + (i < m ? i : m - 1) * a_row + d * Step);
 #pragma unroll
-      for (int e = 0; e < Chunk; ++e) sum[i] += static_cast<Acc>(x.v[e]) * static_cast<Acc>(w.v[e]);
+      for (int t = 0; t < Tile::twins; ++t)
+#pragma unroll
+        for (int e = 0; e < Chunk; ++e) sum[t][i] += static_cast<Acc>(y.v[e]) * static_cast<Acc>(held[d][t].v[e]);
     }
   };
   if (!Tile::early) ready();
 #pragma unroll
-  for (int d = 0; d < Deep; ++d) fetch(d, lane + d * 32);
+  for (int d = 0; d < Deep; ++d)
+    if (turns > 0 || d * 32 < left) fetch(d, d);
   if (Tile::early) ready();
 #pragma unroll
-  for (int i = 0; i < Tile::rows; ++i) sum[i] = Acc(0);
-  i64 begin = 0;
-  for (; begin + Deep * 32 <= chunks; begin += Deep * 32)  // whole turns of the warp: no branch keeps a load from being early
+  for (int t = 0; t < Tile::twins; ++t)
+#pragma unroll
+    for (int i = 0; i < Tile::rows; ++i) sum[t][i] = Acc(0);
+  for (i64 turn = 1; turn <= turns; ++turn) {
 #pragma unroll
     for (int d = 0; d < Deep; ++d) {
-      multiply(held[d], begin + d * 32 + lane);
-      fetch(d, begin + (Deep + d) * 32 + lane);
+      multiply(d);
+      if (turn < turns || d * 32 < left) fetch(d, Deep + d);
     }
+    x += Deep * Step;
+#pragma unroll
+    for (int t = 0; t < Tile::twins; ++t) w[t] += Deep * Step;
+  }
 #pragma unroll
   for (int d = 0; d < Deep; ++d)
-    if (begin + d * 32 + lane < chunks) multiply(held[d], begin + d * 32 + lane);
-  const i64 rest = chunks * Chunk + lane;
-  if (rest < k)
+    if (d * 32 < left) multiply(d);
+  const i64 rest = all * Chunk + lane;
+  if (part + 1 == Tile::split && rest < k)
+#pragma unroll
+    for (int t = 0; t < Tile::twins; ++t)
+#pragma unroll
+      for (int i = 0; i < Tile::rows; ++i)
+        sum[t][i] += static_cast<Acc>(a[(i < m ? i : m - 1) * a_row + rest]) * static_cast<Acc>(column[t][rest]);
+#pragma unroll
+  for (int t = 0; t < Tile::twins; ++t)
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i)
-      sum[i] += static_cast<Acc>(a[(i < m ? i : m - 1) * a_row + rest]) * static_cast<Acc>(column[rest]);
 #pragma unroll
-  for (int i = 0; i < Tile::rows; ++i)
-#pragma unroll
-    for (int by = 16; by; by >>= 1) sum[i] += shuffle_xor(sum[i], by);
+      for (int by = 16; by; by >>= 1) sum[t][i] += shuffle_xor(sum[t][i], by);
 }
 
-// A warp's column j of n. finish(sum, i, j): what becomes of one sum.
+// Columns [j, j + Tile::columns) of n, all threads of the block. finish(sums, i, j): what becomes of one sum of each twin.
 template <class Tile, class T, class Ready, class Finish>
-AOTC_DI void vector_column(const T* a, i64 a_row, const T* b, i64 b_column, i64 j, i64 n, int m, i64 k, const Ready& ready, const Finish& finish) {
-  if (j >= n) return ready();
-  typename Tile::Sum sum[Tile::rows];
-  const T* const column = b + j * b_column;
-  if (aligned16(a) && aligned16(b)) vector_sums<Tile, true>(sum, a, a_row, column, m, k, ready);
-  else vector_sums<Tile, false>(sum, a, a_row, column, m, k, ready);
-  const int lane = threadIdx.x & 31;
+AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twins], const i64 (&b_column)[Tile::twins], i64 j, i64 n, int m, i64 k,
+                            const Ready& ready, const Finish& finish) {
+  typedef typename Tile::Sum Acc;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  j += warp / Tile::split;
+  Acc sum[Tile::twins][Tile::rows];
+  if (j < n) {
+    const T* column[Tile::twins];
+    bool whole = aligned16(a);
 #pragma unroll
-  for (int i = 0; i < Tile::rows; ++i)
-    if (lane == i && i < m) finish(sum[i], static_cast<i64>(i), j);
+    for (int t = 0; t < Tile::twins; ++t) column[t] = b[t] + j * b_column[t], whole = whole && aligned16(b[t]);
+    if (whole) vector_sums<Tile, true>(sum, a, a_row, column, m, k, ready);
+    else vector_sums<Tile, false>(sum, a, a_row, column, m, k, ready);
+  } else {
+    ready();
+  }
+  if constexpr (Tile::split > 1) {
+    __shared__ Acc parts[Tile::warps][Tile::twins][Tile::rows];
+    if (j < n && lane == 0)
+#pragma unroll
+      for (int t = 0; t < Tile::twins; ++t)
+#pragma unroll
+        for (int i = 0; i < Tile::rows; ++i) parts[warp][t][i] = sum[t][i];
+    __syncthreads();
+    if (j < n && warp % Tile::split == 0 && lane < m) {
+      Acc all[Tile::twins];
+#pragma unroll
+      for (int t = 0; t < Tile::twins; ++t) {
+        all[t] = parts[warp][t][lane];
+#pragma unroll
+        for (int p = 1; p < Tile::split; ++p) all[t] += parts[warp + p][t][lane];
+      }
+      finish(all, static_cast<i64>(lane), j);
+    }
+    __syncthreads();  // the parts have been read
+  } else if (j < n) {
+#pragma unroll
+    for (int i = 0; i < Tile::rows; ++i)
+      if (lane == i && i < m) {
+        Acc own[Tile::twins];
+#pragma unroll
+        for (int t = 0; t < Tile::twins; ++t) own[t] = sum[t][i];
+        finish(own, static_cast<i64>(i), j);
+      }
+  }
 }

@@ -1,0 +1,211 @@
+#include "forms/row_prologues.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "forms/list.h"
+#include "loop/attached.h"
+#include "loop/text.h"
+#include "loop/tidy.h"
+
+namespace aotc::forms {
+
+using loop::BufferId;
+using loop::Call;
+using loop::Inst;
+using loop::InstKind;
+using loop::Kernel;
+using loop::KernelId;
+using loop::LoopKernel;
+using loop::MatmulKernel;
+using loop::ParamId;
+using loop::ParamRole;
+
+namespace {
+
+bool same(const SymTable& s, const Expr& x, const Expr& y) { return x == y || s.proves_eq(x, y); }
+
+/// The one parameter that the rows are stored to, each element once: element column of row `row` at row * columns + column.
+std::optional<ParamId> stored_rows(const LoopKernel& k) {
+  std::optional<ParamId> to;
+  for (size_t p = 0; p < k.params.size(); ++p) {
+    const ParamRole role = k.params.raw()[p].role;
+    if (role == ParamRole::input) continue;
+    if (role != ParamRole::output || to) return std::nullopt;
+    to = static_cast<ParamId>(p);
+  }
+  if (!to || k.outer.size() > 1 || k.inner.size() != 1 || !loop::reduces(k)) return std::nullopt;
+  Expr at = Expr::symbol(k.inner[0].sym);
+  if (!k.outer.empty()) at = Expr::symbol(k.outer[0].sym) * k.inner[0].extent + at;
+  size_t stores = 0;
+  for (const Inst& i : k.insts) {
+    if (i.kind == InstKind::scan || i.kind == InstKind::check || i.bind != kNone<SymId>) return std::nullopt;
+    if (i.kind == InstKind::store && (++stores > 1 || i.mask != kNone<loop::InstId> || !same(k.syms, i.index, at))) return std::nullopt;
+  }
+  return stores == 1 ? to : std::nullopt;
+}
+
+/// A product with the rows as its prologue, and its arguments.
+class Joined {
+ public:
+  Joined(const LoopKernel& rows, const std::vector<BufferId>& rows_args, ParamId stored, const MatmulKernel& product,
+         const std::vector<BufferId>& args)
+      : rows_(rows), rows_args_(rows_args), stored_(stored), z_(product), args_(args) {}
+
+  std::pair<MatmulKernel, std::vector<BufferId>> make() {
+    const ParamId slot = z_.a.param;
+    const size_t before = z_.params.size();
+    std::vector<ParamId> to(rows_.params.size(), kNone<ParamId>);
+    bool filled = false;
+    for (size_t p = 0; p < to.size(); ++p) {
+      const ParamId id = static_cast<ParamId>(p);
+      if (id == stored_) continue;
+      const auto known = std::find(args_.begin(), args_.end(), rows_args_[p]);
+      if (!filled) {
+        to[p] = slot, filled = true;
+        const std::string name = z_.params[slot].name;
+        z_.params[slot] = rows_.params[id], args_[idx(slot)] = rows_args_[p];
+        z_.params[slot].name = name;
+      } else if (known != args_.end()) {
+        to[p] = static_cast<ParamId>(known - args_.begin());
+      } else {
+        to[p] = z_.params.push(rows_.params[id]);
+        z_.params[to[p]].name = fmt::format("p{}", args_.size());
+        args_.push_back(rows_args_[p]);
+      }
+    }
+    for (loop::Segment& s : z_.segments) shift(s.epilogue, before);
+    z_.a = {};
+    z_.a.prologue = prologue(to);
+    return {std::move(z_), std::move(args_)};
+  }
+
+ private:
+  /// All parameters of the product, then the epilogue's own.
+  void shift(LoopKernel& e, size_t before) const {
+    const size_t more = z_.params.size() - before;
+    IdVec<ParamId, loop::Param> params = z_.params;
+    for (size_t p = before; p < e.params.size(); ++p) params.push(e.params[static_cast<ParamId>(p)]);
+    e.params = std::move(params);
+    for (Inst& i : e.insts)
+      if (i.param != kNone<ParamId> && idx(i.param) >= before) i.param = static_cast<ParamId>(idx(i.param) + more);
+  }
+
+  LoopKernel prologue(const std::vector<ParamId>& to) const {
+    LoopKernel p = rows_;
+    p.params = z_.params;
+    const ParamId operand = p.params.push({"operand", ParamRole::operand, z_.in, {z_.m, z_.k}});
+    if (p.outer.empty()) {
+      SymInfo row;
+      row.name = "r";
+      row.kind = SymKind::loop;
+      row.extent = 1;
+      p.outer.push_back({p.syms.add(row), 1});
+    }
+    for (Inst& i : p.insts) {
+      if (i.param == kNone<ParamId>) continue;
+      i.param = i.param == stored_ ? operand : to.at(idx(i.param));
+    }
+    p.nodes.clear();
+    return p;
+  }
+
+  const LoopKernel& rows_;
+  const std::vector<BufferId>& rows_args_;
+  const ParamId stored_;
+  MatmulKernel z_;
+  std::vector<BufferId> args_;
+};
+
+class Joiner {
+ public:
+  Joiner(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
+    for (const Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
+    for (const Call& c : m.calls)
+      for (BufferId b : c.args) ++uses_[b];
+  }
+
+  void run() {
+    bool any = false;
+    for (size_t i = 0; i + 1 < m_.calls.size(); ++i)
+      if (join(i)) {
+        m_.calls.erase(m_.calls.begin() + static_cast<long>(i));
+        any = true;
+      }
+    if (any) loop::drop_unused(m_);
+  }
+
+ private:
+  /// Call i into all of the calls after it that read what it stores.
+  bool join(size_t i) {
+    const auto* found = std::get_if<LoopKernel>(&m_.kernels[m_.calls[i].kernel]);
+    const std::optional<ParamId> to = found ? stored_rows(*found) : std::nullopt;
+    if (!to) return false;
+    const LoopKernel rows = *found;
+    const BufferId stored = m_.calls[i].args.at(idx(*to));
+    const size_t readers = uses_[stored] - 1;
+    if (m_.buffers[stored].kind != loop::BufferKind::temp || readers == 0 || i + readers >= m_.calls.size()) return false;
+    double apart = cost_ns(Kernel(rows)).value_or(0), together = 0;
+    std::vector<std::pair<Kernel, std::vector<BufferId>>> made;
+    for (size_t c = i + 1; c <= i + readers; ++c) {
+      const Call& call = m_.calls[c];
+      const auto* product = std::get_if<MatmulKernel>(&m_.kernels[call.kernel]);
+      if (!product || !takes(*product, call, rows, stored)) return false;
+      auto [z, args] = Joined(rows, m_.calls[i].args, *to, *product, call.args).make();
+      Kernel kernel = std::move(z);
+      const auto own = cost_ns(m_.kernels[call.kernel]), cost = cost_ns(kernel);
+      if (!own || !cost) return false;
+      apart += *own, together += *cost;
+      made.emplace_back(std::move(kernel), std::move(args));
+    }
+    if (together > apart) return false;
+    for (size_t n = 0; n < made.size(); ++n) {
+      Call& call = m_.calls[i + 1 + n];
+      const std::string name = rows.name + "_" + loop::kernel_name(m_.kernels[call.kernel]);
+      call.kernel = known(std::move(made[n].first), name);
+      call.args = std::move(made[n].second);
+      call.label = m_.calls[i].label + " " + call.label;
+      call.nodes.insert(call.nodes.begin(), m_.calls[i].nodes.begin(), m_.calls[i].nodes.end());
+    }
+    return true;
+  }
+
+  /// Whether the product's left operand is what the rows store, as they store it, and nothing else of it is.
+  bool takes(const MatmulKernel& k, const Call& call, const LoopKernel& rows, BufferId stored) const {
+    if (k.a.prologue || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
+    if (std::count(call.args.begin(), call.args.end(), stored) != 1) return false;
+    for (const loop::Segment& s : k.segments)
+      if (loop::loads(s.epilogue, k.a.param)) return false;
+    const Expr count = rows.outer.empty() ? Expr(1) : rows.outer[0].extent;
+    return k.a.base.is(0) && k.a.col_stride.is(1) && (count.is(1) || same(k.syms, k.a.row_stride, k.k)) && same(k.syms, k.m, count) &&
+           same(k.syms, k.k, rows.inner[0].extent) && rows.params[*stored_rows(rows)].dtype == k.in;
+  }
+
+  std::optional<double> cost_ns(const Kernel& k) const {
+    const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
+    return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
+  }
+
+  KernelId known(Kernel k, std::string name) {
+    const auto [it, fresh] = made_.try_emplace(loop::structure(k), kNone<KernelId>);
+    if (!fresh) return it->second;
+    name = name.substr(0, 64);
+    const std::string base = name;
+    for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+    return it->second = m_.kernels.push(loop::named(std::move(k), name));
+  }
+
+  loop::Module& m_;
+  const Machine& machine_;
+  std::set<std::string> names_;
+  std::map<BufferId, size_t> uses_;
+  std::map<std::string, KernelId> made_;
+};
+
+}  // namespace
+
+void compute_rows_in_products(loop::Module& m, const Machine& machine) { Joiner(m, machine).run(); }
+
+}  // namespace aotc::forms

@@ -1,0 +1,248 @@
+#include "forms/twins.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "forms/list.h"
+#include "loop/text.h"
+#include "loop/tidy.h"
+
+namespace aotc::forms {
+
+using loop::BufferId;
+using loop::Call;
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::Kernel;
+using loop::KernelId;
+using loop::LoopKernel;
+using loop::MatmulKernel;
+using loop::Operand;
+using loop::Param;
+using loop::ParamId;
+using loop::ParamRole;
+
+namespace {
+
+/// A call of a product in which each parameter is an argument.
+struct Product {
+  const MatmulKernel& k;
+  const Call& call;
+  const LoopKernel& epilogue() const { return k.segments[0].epilogue; }
+  BufferId buffer(ParamId p) const { return call.args.at(idx(p)); }
+};
+
+bool plain(const MatmulKernel& k) {
+  const auto simple = [](const Inst& i) { return i.kind != InstKind::check && i.bind == kNone<SymId>; };
+  return !k.a.prologue && !k.b.prologue && !k.twin && k.segments.size() == 1 &&
+         std::all_of(k.segments[0].epilogue.insts.begin(), k.segments[0].epilogue.insts.end(), simple);
+}
+
+bool same(const SymTable& s, const Expr& x, const Expr& y) { return x == y || s.proves_eq(x, y); }
+bool same(const SymTable& s, const Exprs& x, const Exprs& y) {
+  return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [&](const Expr& a, const Expr& b) { return same(s, a, b); });
+}
+
+/// Whether an epilogue's access is to the element of the result that it is about.
+bool at_result(const LoopKernel& e, const Inst& i) {
+  Expr at = 0;
+  for (const loop::LoopVar& v : e.outer) at = at * v.extent + Expr::symbol(v.sym);
+  at = at * e.inner[0].extent + Expr::symbol(e.inner[0].sym);
+  return i.mask == kNone<InstId> && same(e.syms, i.index, at);
+}
+
+/// The buffer that is all that the first of two products writes, one element for each of its own, and that the second reads likewise.
+std::optional<BufferId> between(const Product& x, const Product& y) {
+  std::optional<BufferId> found;
+  for (size_t p = 0; p < x.k.params.size(); ++p) {
+    const ParamId id = static_cast<ParamId>(p);
+    if (x.k.params[id].role == ParamRole::input) continue;
+    if (x.k.params[id].role != ParamRole::output || found) return std::nullopt;
+    found = x.buffer(id);
+  }
+  if (!found) return std::nullopt;
+  size_t stores = 0, loads = 0;
+  for (const Inst& i : x.epilogue().insts)
+    if (i.kind == InstKind::store && (++stores > 1 || !at_result(x.epilogue(), i))) return std::nullopt;
+  for (const Inst& i : y.epilogue().insts) {
+    if (i.param == kNone<ParamId> || !loop::takes_argument(y.epilogue().params[i.param].role) || y.buffer(i.param) != *found) continue;
+    if (i.kind != InstKind::load || !at_result(y.epilogue(), i)) return std::nullopt;
+    ++loads;
+  }
+  return stores == 1 && loads > 0 ? found : std::nullopt;
+}
+
+bool same_matrix(const Product& x, const Product& y) {
+  const SymTable& s = y.k.syms;
+  const Operand &a = x.k.a, &b = y.k.a;
+  return x.buffer(a.param) == y.buffer(b.param) && same(s, a.base, b.base) && same(s, a.batch_strides, b.batch_strides) &&
+         same(s, a.row_stride, b.row_stride) && same(s, a.col_stride, b.col_stride) && x.k.in == y.k.in &&
+         same(s, Exprs{x.k.m, x.k.n, x.k.k}, Exprs{y.k.m, y.k.n, y.k.k}) && same(s, x.k.batch, y.k.batch);
+}
+
+/// The product of both, and its arguments.
+class Pair {
+ public:
+  Pair(const Product& x, const Product& y, BufferId passed) : x_(x), y_(y), passed_(passed) {}
+
+  std::pair<MatmulKernel, std::vector<BufferId>> make() {
+    const std::vector<ParamId> of_y = params_of(y_), of_x = params_of(x_);
+    z_.syms = y_.k.syms;
+    z_.batch = y_.k.batch;
+    z_.m = y_.k.m, z_.n = y_.k.n, z_.k = y_.k.k;
+    z_.in = y_.k.in, z_.acc = y_.k.acc;
+    z_.a = moved(y_.k.a, of_y);
+    z_.b = moved(x_.k.b, of_x);
+    z_.twin = moved(y_.k.b, of_y);
+    z_.b_constant = x_.k.b_constant && y_.k.b_constant;
+    z_.nodes = x_.k.nodes;
+    z_.nodes.insert(z_.nodes.end(), y_.k.nodes.begin(), y_.k.nodes.end());
+    LoopKernel e = y_.epilogue();
+    e.insts = {};
+    e.params = z_.params;
+    for (const Product* p : {&x_, &y_}) e.params.push(p->epilogue().params.raw().back());
+    e.params.raw().back().name = "twin";
+    e.blocks = {{false, {}}, {true, {}}};
+    take(x_, of_x, 0, e);
+    take(y_, of_y, 1, e);
+    std::erase_if(e.blocks, [](const loop::Block& b) { return b.insts.empty(); });
+    number(e);
+    z_.segments.push_back({y_.k.segments[0].n_begin, y_.k.segments[0].n_end, std::move(e)});
+    return {std::move(z_), std::move(args_)};
+  }
+
+ private:
+  /// The parameters of z by those of a product; kNone for what is passed on.
+  std::vector<ParamId> params_of(const Product& p) {
+    std::vector<ParamId> to;
+    for (size_t i = 0; i < p.k.params.size(); ++i) {
+      const BufferId b = p.call.args[i];
+      const auto known = std::find(args_.begin(), args_.end(), b);
+      if (b == passed_) {
+        to.push_back(kNone<ParamId>);
+      } else if (known != args_.end()) {
+        to.push_back(static_cast<ParamId>(known - args_.begin()));
+      } else {
+        to.push_back(z_.params.push(p.k.params[static_cast<ParamId>(i)]));
+        z_.params[to.back()].name = fmt::format("p{}", args_.size());
+        args_.push_back(b);
+      }
+    }
+    return to;
+  }
+  static Operand moved(Operand o, const std::vector<ParamId>& to) {
+    o.param = to.at(idx(o.param));
+    return o;
+  }
+
+  /// Its epilogue's instructions; accumulators: which of the two are its own.
+  void take(const Product& p, const std::vector<ParamId>& to, uint32_t accumulators, LoopKernel& e) {
+    const LoopKernel& from = p.epilogue();
+    SymMap loops;
+    for (size_t v = 0; v < from.outer.size(); ++v) loops[from.outer[v].sym] = Expr::symbol(e.outer[v].sym);
+    loops[from.inner[0].sym] = Expr::symbol(e.inner[0].sym);
+    std::map<InstId, InstId> now;
+    for (const loop::Block& b : from.blocks)
+      for (InstId id : b.insts) {
+        Inst i = from.insts[id];
+        for (InstId& a : i.args) a = now.at(a);
+        if (i.mask != kNone<InstId>) i.mask = now.at(i.mask);
+        const bool own = i.param != kNone<ParamId> && from.params[i.param].role == ParamRole::acc;
+        const bool passes = i.param != kNone<ParamId> && !own && to.at(idx(i.param)) == kNone<ParamId>;
+        if (passes && i.kind == InstKind::store) result_ = i.args[0];
+        if (passes && i.kind == InstKind::load) now[id] = result_;
+        if (passes) continue;
+        if (i.param != kNone<ParamId>) i.param = own ? static_cast<ParamId>(z_.params.size() + accumulators) : to[idx(i.param)];
+        i.index = i.index.substitute(loops);
+        e.blocks[b.over_inner ? 1 : 0].insts.push_back(now[id] = e.insts.push(std::move(i)));
+      }
+  }
+
+  /// In the order of the blocks.
+  static void number(LoopKernel& e) {
+    IdVec<InstId, Inst> out;
+    std::map<InstId, InstId> to;
+    for (loop::Block& b : e.blocks)
+      for (InstId& id : b.insts) {
+        Inst i = e.insts[id];
+        for (InstId& a : i.args) a = to.at(a);
+        if (i.mask != kNone<InstId>) i.mask = to.at(i.mask);
+        id = to[id] = out.push(std::move(i));
+      }
+    e.insts = std::move(out);
+  }
+
+  const Product &x_, &y_;
+  const BufferId passed_;
+  MatmulKernel z_;
+  std::vector<BufferId> args_;
+  InstId result_ = kNone<InstId>;  ///< what the first passes on
+};
+
+class Pairer {
+ public:
+  Pairer(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
+    for (const Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
+    for (const Call& c : m.calls)
+      for (BufferId b : c.args) ++uses_[b];
+  }
+
+  void run() {
+    bool any = false;
+    for (size_t i = 0; i + 1 < m_.calls.size(); ++i)
+      if (pair(i)) {
+        m_.calls.erase(m_.calls.begin() + static_cast<long>(i) + 1);
+        any = true;
+      }
+    if (any) loop::drop_unused(m_);
+  }
+
+ private:
+  /// Calls i and i + 1 as call i.
+  bool pair(size_t i) {
+    const auto *x = product(i), *y = product(i + 1);
+    if (!x || !y || !plain(*x) || !plain(*y)) return false;
+    const Product first{*x, m_.calls[i]}, second{*y, m_.calls[i + 1]};
+    if (!same_matrix(first, second)) return false;
+    const std::optional<BufferId> passed = between(first, second);
+    if (!passed || m_.buffers[*passed].kind != loop::BufferKind::temp || uses_[*passed] != 2) return false;
+    auto [z, args] = Pair(first, second, *passed).make();
+    Kernel both = std::move(z);
+    const auto cost = cost_ns(both), apart = cost_ns(m_.kernels[first.call.kernel]), other = cost_ns(m_.kernels[second.call.kernel]);
+    if (!cost || !apart || !other || *cost > *apart + *other) return false;
+    Call call{known(std::move(both), x->name + "_" + y->name), std::move(args), first.call.label + " " + second.call.label,
+              first.call.nodes};
+    call.nodes.insert(call.nodes.end(), second.call.nodes.begin(), second.call.nodes.end());
+    m_.calls[i] = std::move(call);
+    return true;
+  }
+  const MatmulKernel* product(size_t i) const { return std::get_if<MatmulKernel>(&m_.kernels[m_.calls[i].kernel]); }
+
+  std::optional<double> cost_ns(const Kernel& k) const {
+    const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
+    return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
+  }
+
+  KernelId known(Kernel k, std::string name) {
+    const auto [it, fresh] = made_.try_emplace(loop::structure(k), kNone<KernelId>);
+    if (!fresh) return it->second;
+    name = name.substr(0, 64);
+    const std::string base = name;
+    for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+    return it->second = m_.kernels.push(loop::named(std::move(k), name));
+  }
+
+  loop::Module& m_;
+  const Machine& machine_;
+  std::set<std::string> names_;
+  std::map<BufferId, size_t> uses_;
+  std::map<std::string, KernelId> made_;
+};
+
+}  // namespace
+
+void pair_products(loop::Module& m, const Machine& machine) { Pairer(m, machine).run(); }
+
+}  // namespace aotc::forms

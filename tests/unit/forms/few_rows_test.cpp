@@ -1,0 +1,116 @@
+// Products of few rows on GPUs take in what lies around them: a second product of the same rows, and the rows' norm. What that computes is
+// what the graph says; where anyone else reads what would not be stored, all stays apart.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "forms/list.h"
+#include "forms/row_prologues.h"
+#include "forms/rules.h"
+#include "forms/twins.h"
+#include "graph/interp.h"
+#include "graph/scalar.h"
+#include "graph/text.h"
+#include "loop/interp.h"
+#include "loop/lower.h"
+#include "loop/text.h"
+#include "loop/verify.h"
+
+namespace aotc::forms {
+namespace {
+
+/// A norm, gate and up, and what they are multiplied to. Outputs: those and `more`.
+std::string gated(int rows, const std::string& more = "") {
+  return fmt::format(R"(graph @m
+input %x : float32[{0}, 64] "x"
+const %w : float32[48, 64] "w"
+const %v : float32[48, 64] "v"
+const %s : float32[64] "s"
+%sq = mul(%x, %x)
+%sum = reduce(%sq) {{kind=sum, dims=[1]}}
+%one = reshape(%sum) : float32[{0}, 1]
+%r = rsqrt(%one)
+%re = expand(%r) : float32[{0}, 64]
+%n = mul(%x, %re)
+%s1 = reshape(%s) : float32[1, 64]
+%se = expand(%s1) : float32[{0}, 64]
+%y = mul(%n, %se)
+%wt = permute(%w) {{perm=[1, 0]}}
+%vt = permute(%v) {{perm=[1, 0]}}
+%g = matmul(%y, %wt)
+%u = matmul(%y, %vt)
+%a = tanh(%g)
+%z = mul(%a, %u)
+output %z "z"
+{1})",
+                     rows, more);
+}
+
+HostTensor numbers(const TensorType& t, uint64_t& seed) {
+  HostTensor h;
+  h.dtype = t.dtype;
+  for (const Expr& e : t.dims) h.dims.push_back(*e.as_const());
+  h.bytes.resize(static_cast<size_t>(h.elems() * dtype_bytes(t.dtype)));
+  for (int64_t i = 0; i < h.elems(); ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    const double v = static_cast<double>(seed >> 11) / 4503599627370496.0 - 1;
+    store_f64(t.dtype, &v, h.bytes.data() + i * dtype_bytes(t.dtype), 1);
+  }
+  return h;
+}
+
+double at(const HostTensor& t, int64_t i) {
+  double v;
+  load_f64(t.dtype, t.bytes.data() + i * dtype_bytes(t.dtype), &v, 1);
+  return v;
+}
+
+/// The module after both passes, whose results are the graph's.
+loop::Module joined(const std::string& text) {
+  const Graph g = parse_graph(text, "test");
+  const Machine machine = machine_of(std::string("sm_90a"));
+  loop::Module m = loop::lower(g, rules_of(machine));
+  pair_products(m, machine);
+  compute_rows_in_products(m, machine);
+  loop::verify(m, "test");
+  const std::string printed = loop::print(m);
+  CHECK(loop::print(loop::parse_module(printed, "test")) == printed);
+  uint64_t seed = 1;
+  std::vector<HostTensor> inputs;
+  for (const InputInfo& in : g.inputs) inputs.push_back(numbers(g.type(in.value), seed));
+  const auto want = interpret(g, inputs), got = loop::interpret(m, g, inputs);
+  REQUIRE(want.size() == got.size());
+  for (size_t o = 0; o < want.size(); ++o)
+    for (int64_t i = 0; i < want[o].elems(); ++i) REQUIRE(std::fabs(at(want[o], i) - at(got[o], i)) < 1e-4);
+  for (const loop::Kernel& k : m.kernels) {
+    const std::vector<Candidate> all = candidates({k, m.syms, machine});
+    CHECK(!all.empty());
+    CHECK(all.front().fit);
+  }
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("gate and up are one product, in which the norm of one row is computed") {
+  const loop::Module m = joined(gated(1));
+  REQUIRE(m.calls.size() == 1);
+  const auto& k = std::get<loop::MatmulKernel>(m.kernels[m.calls[0].kernel]);
+  CHECK(k.twin);
+  CHECK(k.a.prologue);
+  CHECK(m.buffers.size() == 5);
+}
+
+TEST_CASE("many rows have a norm of their own") {
+  const loop::Module m = joined(gated(8));
+  CHECK(m.calls.size() == 2);
+}
+
+TEST_CASE("what others read is stored") {
+  CHECK(joined(gated(1, "output %a \"a\"\n")).calls.size() == 2);
+  const loop::Module m = joined(gated(1, "output %y \"y\"\n"));
+  CHECK(m.calls.size() == 2);
+}
+
+}  // namespace aotc::forms
