@@ -62,7 +62,8 @@ class Mma final : public FormOf<AttentionKernel> {
           for (int split = 1; split <= 8; split *= 2) {
             const Tile t{row_warps, k_warps, step, stages, split};
             const AttentionTile shape = tile_of(t, k);
-            if (split > 1 && keys < int64_t{1} * step * k_warps * split) break;
+            if (split > 1 && (s.machine.sm < 90 || keys < int64_t{step} * k_warps * split))
+              break;  // no clusters, or no keys for all of one
             all.push_back(estimate(t, shape, units * ((rows + shape.rows() - 1) / shape.rows()), keys, k, s.machine));
           }
     // The smallest tile fits every head size.
