@@ -113,9 +113,9 @@ enum {
                                  the file is in memory already, and the first run is as fast as others */
   ,
   AOTC_MODEL_OWN_WEIGHTS = 4 /* CPU: model_create copies the weights to memory of the process's own, in huge pages where the system grants
-                                them, in about 0.3 s a GB. Runs that read many weights for little arithmetic (a language model's next token)
-                                are faster the slower the machine translates addresses: up to 1.5 times in virtual machines. Processes that
-                                load one artifact share its weights without this, not with it */
+                                them, which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
+                                arithmetic (a language model's next token) are faster the slower the machine translates addresses: up to 1.5
+                                times in virtual machines. Processes that load one artifact share its weights without this, not with it */
 };
 typedef struct aotc_model_options {
   size_t struct_size;

@@ -1,0 +1,161 @@
+// Fused loops of which a block, or a warp, takes a row at a time.
+#include <algorithm>
+#include <set>
+
+#include "emit/cuda/functor.h"
+#include "emit/cuda/loop_emitter.h"
+
+namespace aotc::emit::cuda {
+
+using loop::Inst;
+using loop::InstId;
+using loop::InstKind;
+using loop::LoopKernel;
+using loop::LoopVar;
+using loop::ParamId;
+using loop::ParamRole;
+
+std::string LoopEmitter::emit_rows(const std::string& args) {
+  size_t n_ptr = 0;
+  std::string pointers, to, type;
+  for (uint32_t p = 0; p < k_.params.size(); ++p) {
+    const loop::Param& param = k_.params[static_cast<ParamId>(p)];
+    if (param.role == ParamRole::operand) to = names_.param(static_cast<ParamId>(p)), type = c_type(param.dtype);
+    if (!loop::takes_argument(param.role)) continue;
+    pointers += fmt::format("  const {0}* const p{1} = static_cast<const {0}*>(a.ptr[{2}]);  // {3}\n", c_type(param.dtype), p, n_ptr++,
+                            c_comment(param.name));
+  }
+  std::string out = fmt::format("AOTC_DI void {}(const {}& a, {}* const {}) {{\n", symbol_, args, type, to);
+  out += size_names(symbols_, k_.syms, 2) + pointers;
+  out += "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+  if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, "0", "1"));
+  return out + rows(false, "0", "1") + "}\n";
+}
+
+std::string LoopEmitter::row() {
+  std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+  const std::string first = launch_.rows == 1 ? "blockIdx.x" : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
+  const std::string by = launch_.rows == 1 ? "gridDim.x" : fmt::format("gridDim.x * i64({})", launch_.rows);
+  if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, first, by));
+  return out + rows(false, first, by);
+}
+
+std::string LoopEmitter::row_registers() {
+  std::string out;
+  for (uint32_t p = 0; p < k_.params.size(); ++p)
+    if (k_.params[static_cast<ParamId>(p)].role == ParamRole::local)
+      out +=
+          fmt::format("    Wide<{}, {}> p{}_row[{}];\n", c_type(k_.params[static_cast<ParamId>(p)].dtype), launch_.lanes, p, launch_.steps);
+  for (const loop::Block& b : k_.blocks)
+    for (InstId id : b.insts) {
+      const Inst& i = k_.insts[id];
+      if (b.over_inner && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && wide(id) && kept(id) == id &&
+          !of_all_rows(id))
+        out += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
+    }
+  return out;
+}
+
+bool LoopEmitter::comes_first(InstId id) const {
+  const Inst& i = k_.insts[id];
+  return prologue_ && !scans_ && i.kind == InstKind::load && k_.params[i.param].role == ParamRole::input && i.mask == kNone<InstId> &&
+         wide(id) && kept(id) == id;
+}
+
+std::string LoopEmitter::first_loads() {
+  std::string loads;
+  for (const loop::Block& b : k_.blocks)
+    for (InstId id : b.insts)
+      if (b.over_inner && comes_first(id))
+        loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(k_.insts[id].dtype), launch_.lanes,
+                             names_.param(k_.insts[id].param), names_.expr(k_.insts[id].index));
+  return loads.empty() ? loads : step_begin() + loads + "    }\n";
+}
+
+std::string LoopEmitter::rows(bool wide, const std::string& first, const std::string& by) {
+  std::string out = wide && launch_.steps && launch_.rows > 1 ? shared_by_rows() : std::string();
+  out += fmt::format("  for (i64 outer = {}; outer < outer_points; outer += {}) {{\n", first, by);
+  out += decode(k_.outer, "outer", 4);
+  if (wide && launch_.steps) out += row_registers() + first_loads();
+  std::set<InstId> inverted;
+  for (const loop::Block& b : k_.blocks) {
+    if (!b.over_inner) {
+      out += code_of(b.insts, names_, rules(thread() + " == 0"), 4);
+      continue;
+    }
+    const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
+    out += declare_accumulators(reduces, 4) + reciprocals(b, 4, inverted);
+    if (const std::vector<InstId> running = of_kind(b, InstKind::scan); !running.empty()) {
+      out += scans(b, running);
+    } else if (!wide) {
+      out += fmt::format("    for (i64 inner = {}; inner < inner_points; inner += {}) {{\n", thread(), launch_.threads);
+      out += decode(k_.inner, "inner", 6);
+      out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
+    } else if (launch_.steps) {
+      out += step_begin() + group(b.insts, "inner", 6) + "    }\n";
+    } else {
+      out += fmt::format("    for (i64 inner = i64({0}) * {1}; inner < inner_points; inner += {2}) {{\n", thread(), launch_.lanes,
+                         launch_.threads * launch_.lanes);
+      out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
+    }
+    if (scans_) out += "    __syncthreads();\n";  // points of a row's scratch are not always one thread's
+    out += read_accumulators(reduces, true, 4);
+  }
+  return out + (launch_.rows == 1 ? "    __syncthreads();\n  }\n" : "  }\n");
+}
+
+std::string LoopEmitter::step_begin() {
+  const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
+  std::string out = fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
+  out += fmt::format("      const i64 inner = (step * {} + static_cast<int>({})) * {};\n", launch_.threads, thread(), launch_.lanes);
+  if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
+  return out + decode(k_.inner, "inner", 6);
+}
+
+bool LoopEmitter::of_all_rows(InstId id) const {
+  const Inst& i = k_.insts[id];
+  if (launch_.rows == 1 || !launch_.steps || i.kind != InstKind::load || i.mask != kNone<InstId> ||
+      k_.params[i.param].role != ParamRole::input || !wide(id) || kept(id) != id)
+    return false;
+  const auto symbols = k_.syms.simplify(i.index).symbols();
+  return std::none_of(k_.outer.begin(), k_.outer.end(), [&](const LoopVar& v) { return symbols.count(v.sym) != 0; });
+}
+
+std::string LoopEmitter::shared_by_rows() {
+  std::string held, loads;
+  for (const loop::Block& b : k_.blocks)
+    for (InstId id : b.insts) {
+      if (!b.over_inner || !of_all_rows(id)) continue;
+      const Inst& i = k_.insts[id];
+      held += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
+      loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(i.dtype), launch_.lanes,
+                           names_.param(i.param), names_.expr(i.index));
+    }
+  return held.empty() ? held : held + step_begin() + loads + "    }\n";
+}
+
+std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& running) {
+  const std::string along = names_.expr(k_.inner.back().extent);
+  std::string out = fmt::format("    for (i64 part = 0, along = {}; along > 0 && part < inner_points / along; ++part) {{\n", along);
+  out += declare_accumulators(running, 6);
+  out += fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads);
+  out += "        const bool inside = from + threadIdx.x < along;\n";
+  out += "        const i64 inner = part * along + (inside ? from + threadIdx.x : along - 1);\n" + decode(k_.inner, "inner", 8);
+  AccessRules r = rules("inside");
+  r.reduce = [&](InstId id) -> std::string {
+    const Inst& i = k_.insts[id];
+    const std::string red = reducer(k_, i), acc = "r" + std::to_string(idx(id)), value = reduced(id);
+    if (i.kind == InstKind::reduce) return fmt::format("if (inside) {0} = {1}::combine({0}, {2});", acc, red, value);
+    return fmt::format(
+        "const {} {} = {};", c_type(i.dtype), names_.inst(id),
+        result(id, fmt::format("block_scan<{}, {}, {}>({}, inside ? {} : {}::init())", red, launch_.threads, slot_++, acc, value, red)));
+  };
+  return out + code_of(b.insts, names_, r, 8) + "      }\n    }\n";
+}
+
+std::string emit_rows_function(const LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
+                               const std::vector<SymId>& symbols) {
+  return LoopEmitter(k, launch, name, symbols).emit_rows(args);
+}
+
+}  // namespace aotc::emit::cuda
