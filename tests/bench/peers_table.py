@@ -239,15 +239,21 @@ def show(path):
         if r["engine"] not in engines:
             engines.append(r["engine"])
     for threads in sorted({k[0] for k in rows}):
-        print(f"\n{threads} thread{'s' if threads > 1 else ''}, p50 in ms\n\n| model | " + " | ".join(engines) + " | aotc / best peer |")
-        print("|---" * (len(engines) + 2) + "|")
+        print(f"\n{threads} thread{'s' if threads > 1 else ''}, p50 in ms\n\n| model | " + " | ".join(engines) + " | best peer / aotc | bf16 |")
+        print("|---" * (len(engines) + 3) + "|")
         for (t, model), r in rows.items():
             if t != threads:
                 continue
-            ours = min((v for e, v in r.items() if e.startswith("aotc") and v), default=None)
-            best = min((v for e, v in r.items() if not e.startswith("aotc") and v), default=None)
-            ratio = f"{ours / best:.2f}" if ours and best else "-"
-            print(f"| {model} | " + " | ".join(f"{r[e]:.3g}" if r.get(e) else "-" for e in engines) + f" | {ratio} |")
+            # OpenVINO's own precision may be bf16: it is the peer of bf16 alone.
+            low = {e for e in r if e in ("aotc_bf16", "ov_default") or "_bf16" in model}
+            ratios = [ratio({e: v for e, v in r.items() if (e in low) == bf16}) for bf16 in (False, True)]
+            print(f"| {model} | " + " | ".join(f"{r[e]:.3g}" if r.get(e) else "-" for e in engines) + " | " + " | ".join(ratios) + " |")
+
+
+def ratio(r):
+    ours = min((v for e, v in r.items() if e.startswith("aotc") and v), default=None)
+    best = min((v for e, v in r.items() if not e.startswith("aotc") and v), default=None)
+    return f"{best / ours:.2f}" if ours and best else "-"
 
 
 def main():
