@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "forms/list.h"
+#include "forms/joining.h"
 #include "loop/attached.h"
 #include "loop/text.h"
 #include "loop/tidy.h"
@@ -121,11 +121,7 @@ class Joined {
 
 class Joiner {
  public:
-  Joiner(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
-    for (const Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
-    for (const Call& c : m.calls)
-      for (BufferId b : c.args) ++uses_[b];
-  }
+  Joiner(loop::Module& m, const Machine& machine) : m_(m), joining_(m, machine) {}
 
   void run() {
     bool any = false;
@@ -145,9 +141,9 @@ class Joiner {
     if (!to) return false;
     const LoopKernel rows = *found;
     const BufferId stored = m_.calls[i].args.at(idx(*to));
-    const size_t readers = uses_[stored] - 1;
+    const size_t readers = joining_.uses(stored) - 1;
     if (m_.buffers[stored].kind != loop::BufferKind::temp || readers == 0 || i + readers >= m_.calls.size()) return false;
-    double apart = cost_ns(Kernel(rows)).value_or(0), together = 0;
+    double apart = joining_.cost_ns(Kernel(rows)).value_or(0), together = 0;
     std::vector<std::pair<Kernel, std::vector<BufferId>>> made;
     for (size_t c = i + 1; c <= i + readers; ++c) {
       const Call& call = m_.calls[c];
@@ -155,7 +151,7 @@ class Joiner {
       if (!product || !takes(*product, call, rows, stored)) return false;
       auto [z, args] = Joined(rows, m_.calls[i].args, *to, *product, call.args).make();
       Kernel kernel = std::move(z);
-      const auto own = cost_ns(m_.kernels[call.kernel]), cost = cost_ns(kernel);
+      const auto own = joining_.cost_ns(m_.kernels[call.kernel]), cost = joining_.cost_ns(kernel);
       if (!own || !cost) return false;
       apart += *own, together += *cost;
       made.emplace_back(std::move(kernel), std::move(args));
@@ -164,7 +160,7 @@ class Joiner {
     for (size_t n = 0; n < made.size(); ++n) {
       Call& call = m_.calls[i + 1 + n];
       const std::string name = rows.name + "_" + loop::kernel_name(m_.kernels[call.kernel]);
-      call.kernel = known(std::move(made[n].first), name);
+      call.kernel = joining_.known(std::move(made[n].first), name);
       call.args = std::move(made[n].second);
       call.label = m_.calls[i].label + " " + call.label;
       call.nodes.insert(call.nodes.begin(), m_.calls[i].nodes.begin(), m_.calls[i].nodes.end());
@@ -183,25 +179,8 @@ class Joiner {
            same(k.syms, k.k, rows.inner[0].extent) && rows.params[*stored_rows(rows)].dtype == k.in;
   }
 
-  std::optional<double> cost_ns(const Kernel& k) const {
-    const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
-    return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
-  }
-
-  KernelId known(Kernel k, std::string name) {
-    const auto [it, fresh] = made_.try_emplace(loop::structure(k), kNone<KernelId>);
-    if (!fresh) return it->second;
-    name = name.substr(0, 64);
-    const std::string base = name;
-    for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-    return it->second = m_.kernels.push(loop::named(std::move(k), name));
-  }
-
   loop::Module& m_;
-  const Machine& machine_;
-  std::set<std::string> names_;
-  std::map<BufferId, size_t> uses_;
-  std::map<std::string, KernelId> made_;
+  Joining joining_;
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "forms/list.h"
+#include "forms/joining.h"
 #include "loop/text.h"
 #include "loop/tidy.h"
 
@@ -183,11 +183,7 @@ class Pair {
 
 class Pairer {
  public:
-  Pairer(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
-    for (const Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
-    for (const Call& c : m.calls)
-      for (BufferId b : c.args) ++uses_[b];
-  }
+  Pairer(loop::Module& m, const Machine& machine) : m_(m), joining_(m, machine) {}
 
   void run() {
     bool any = false;
@@ -207,12 +203,13 @@ class Pairer {
     const Product first{*x, m_.calls[i]}, second{*y, m_.calls[i + 1]};
     if (!same_matrix(first, second)) return false;
     const std::optional<BufferId> passed = between(first, second);
-    if (!passed || m_.buffers[*passed].kind != loop::BufferKind::temp || uses_[*passed] != 2) return false;
+    if (!passed || m_.buffers[*passed].kind != loop::BufferKind::temp || joining_.uses(*passed) != 2) return false;
     auto [z, args] = Pair(first, second, *passed).make();
     Kernel both = std::move(z);
-    const auto cost = cost_ns(both), apart = cost_ns(m_.kernels[first.call.kernel]), other = cost_ns(m_.kernels[second.call.kernel]);
+    const auto cost = joining_.cost_ns(both), apart = joining_.cost_ns(m_.kernels[first.call.kernel]),
+               other = joining_.cost_ns(m_.kernels[second.call.kernel]);
     if (!cost || !apart || !other || *cost > *apart + *other) return false;
-    Call call{known(std::move(both), x->name + "_" + y->name), std::move(args), first.call.label + " " + second.call.label,
+    Call call{joining_.known(std::move(both), x->name + "_" + y->name), std::move(args), first.call.label + " " + second.call.label,
               first.call.nodes};
     call.nodes.insert(call.nodes.end(), second.call.nodes.begin(), second.call.nodes.end());
     m_.calls[i] = std::move(call);
@@ -220,25 +217,8 @@ class Pairer {
   }
   const MatmulKernel* product(size_t i) const { return std::get_if<MatmulKernel>(&m_.kernels[m_.calls[i].kernel]); }
 
-  std::optional<double> cost_ns(const Kernel& k) const {
-    const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
-    return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
-  }
-
-  KernelId known(Kernel k, std::string name) {
-    const auto [it, fresh] = made_.try_emplace(loop::structure(k), kNone<KernelId>);
-    if (!fresh) return it->second;
-    name = name.substr(0, 64);
-    const std::string base = name;
-    for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-    return it->second = m_.kernels.push(loop::named(std::move(k), name));
-  }
-
   loop::Module& m_;
-  const Machine& machine_;
-  std::set<std::string> names_;
-  std::map<BufferId, size_t> uses_;
-  std::map<std::string, KernelId> made_;
+  Joining joining_;
 };
 
 }  // namespace

@@ -48,7 +48,8 @@ def text(x, y, s, anchor="start", size=12, colour="#222", weight="normal"):
 
 def plot(about, rows):
     threads = sorted(rows)
-    names = list(dict.fromkeys(n for t in threads for n in rows[t]))
+    names = list(dict.fromkeys(n for t in threads for n, r in rows[t].items() if "aotc" in r and any(e in r for e in ENGINES)))
+    shown = {e for t in threads for r in rows[t].values() for e in r}
     ratios = [ms / r["aotc"] for t in threads for r in rows[t].values() if "aotc" in r for e, ms in r.items() if e in ENGINES]
     low, high = math.log(min(ratios + [0.9]) * 0.93), math.log(max(ratios + [1.1]) * 1.08)
     width, height = LEFT + len(threads) * PANEL + (len(threads) - 1) * GAP + RIGHT, TOP + len(names) * ROW + 58
@@ -56,7 +57,7 @@ def plot(about, rows):
            'font-family="Helvetica, Arial, sans-serif">', f'<rect width="{width}" height="{height}" fill="#fff"/>',
            text(16, 24, "Time of a run over aotc's (p50): right of the line, aotc is faster", size=15, weight="bold")]
     x = 16
-    for label, colour, shape in ENGINES.values():
+    for label, colour, shape in (v for e, v in ENGINES.items() if e in shown):
         out += [mark(shape, x + 5, 44, colour), text(x + 15, 48, label)]
         x += 30 + 6.6 * len(label)
     for i, t in enumerate(threads):

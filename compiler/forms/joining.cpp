@@ -1,0 +1,35 @@
+#include "forms/joining.h"
+
+#include "forms/list.h"
+#include "loop/attached.h"
+#include "loop/text.h"
+#include "loop/tidy.h"
+
+namespace aotc::forms {
+
+Joining::Joining(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
+  for (const loop::Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
+  for (const loop::Call& c : m.calls)
+    for (loop::BufferId b : c.args) ++uses_[b];
+}
+
+size_t Joining::uses(loop::BufferId b) const {
+  const auto it = uses_.find(b);
+  return it == uses_.end() ? 0 : it->second;
+}
+
+std::optional<double> Joining::cost_ns(const loop::Kernel& k) const {
+  const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
+  return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
+}
+
+loop::KernelId Joining::known(loop::Kernel k, std::string name) {
+  const auto [it, fresh] = made_.try_emplace(loop::structure(k), kNone<loop::KernelId>);
+  if (!fresh) return it->second;
+  name = name.substr(0, 64);
+  const std::string base = name;
+  for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+  return it->second = m_.kernels.push(loop::named(std::move(k), name));
+}
+
+}  // namespace aotc::forms

@@ -1,0 +1,33 @@
+#pragma once
+// What the rewrites of a module that join kernels by what forms say they cost have in common.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/machine.h"
+#include "loop/loop.h"
+
+namespace aotc::forms {
+
+/// A module that gets kernels. Lives as long as the module and the machine.
+class Joining {
+ public:
+  Joining(loop::Module& m, const Machine& machine);
+
+  /// How many arguments the buffer was when the rewrite began.
+  size_t uses(loop::BufferId b) const;
+  /// The cost model's nanoseconds of the best form; nothing where none fits.
+  std::optional<double> cost_ns(const loop::Kernel& k) const;
+  /// The module's kernel of this structure, added under `name` (of at most 64 bytes, made unique) where it is new.
+  loop::KernelId known(loop::Kernel k, std::string name);
+
+ private:
+  loop::Module& m_;
+  const Machine& machine_;
+  std::set<std::string> names_;
+  std::map<loop::BufferId, size_t> uses_;
+  std::map<std::string, loop::KernelId> made_;
+};
+
+}  // namespace aotc::forms
