@@ -36,6 +36,14 @@ T identity(ReduceKind k) {
   }
 }
 
+/// Of a type of integers or bools: the least and the largest are its own.
+int64_t identity(ReduceKind k, DType t) {
+  if (k != ReduceKind::max && k != ReduceKind::min) return identity<int64_t>(k);
+  if (is_bool(t) || t == DType::u8) return k == ReduceKind::max ? 0 : is_bool(t) ? 1 : 255;
+  const int64_t largest = INT64_MAX >> (64 - 8 * dtype_bytes(t));
+  return k == ReduceKind::max ? -largest - 1 : largest;
+}
+
 template <class T>
 T combine(ReduceKind k, T a, T b) {
   switch (k) {
@@ -81,10 +89,10 @@ void each_group(const Dims& x, const Ints& over, F&& f) {
 }
 
 template <class T>
-std::vector<T> reduced(const std::vector<T>& v, const Dims& dims, const Ints& over, ReduceKind k, int64_t out_count) {
+std::vector<T> reduced(const std::vector<T>& v, const Dims& dims, const Ints& over, ReduceKind k, T start, int64_t out_count) {
   std::vector<T> out(out_count);
   each_group(dims, over, [&](int64_t i, int64_t base, const Dims& offsets) {
-    T a = identity<T>(k);
+    T a = start;
     for (int64_t o : offsets) a = combine(k, a, v[base + o]);
     out[i] = a;
   });
@@ -167,10 +175,11 @@ void reduce(Eval& e) {
   if (is_float(e.in[0]->dtype)) {
     const std::vector<double> v = as_f64(*e.in[0]);
     if (arg) return set_i64(e.out[0], arg_reduced(v, e.in_dims(0), over, k, count));
-    return set_f64(e.out[0], reduced(v, e.in_dims(0), over, k, count));
+    return set_f64(e.out[0], reduced(v, e.in_dims(0), over, k, identity<double>(k), count));
   }
   const std::vector<int64_t> v = as_i64(*e.in[0]);
-  set_i64(e.out[0], arg ? arg_reduced(v, e.in_dims(0), over, k, count) : reduced(v, e.in_dims(0), over, k, count));
+  if (arg) return set_i64(e.out[0], arg_reduced(v, e.in_dims(0), over, k, count));
+  set_i64(e.out[0], reduced(v, e.in_dims(0), over, k, identity(k, e.in[0]->dtype), count));
 }
 
 void scan(Eval& e) {

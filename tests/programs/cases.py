@@ -157,6 +157,8 @@ case("erfcx of symbolic sizes in place of a view", "x: float32[A,B]", ["y = torc
 case("the median of nothing", "x: {T}[0,3]", ["y = torch.median(x)", "z = torch.nanmedian(x)"], "y, z", FLOATS + INTS)
 case("the median of what may be nothing", "x: {T}[A,3]", ["y = torch.median(x)", "z = torch.nanmedian(x)"], "y, z", FLOATS + INTS)
 case("a roll of what may be nothing", "x: float32[A,B]", ["y = torch.roll(x, 1, 0)", "z = torch.roll(x, -1)", "w = torch.roll(x, (1, 2), (0, 1))"], "y, z, w")
+case("any and all of nothing, known when it is compiled", "x: {T}[2,3,1]", ["n = torch.diagonal(x, 1, 1, 2)", "a = torch.any(n)", "b = torch.all(n)", "c = n.any(1)", "d = x[:, :0].all(1)"],
+     "a, b, c, d", (torch.float64, torch.bfloat16, torch.int8, torch.uint8, torch.int64, torch.bool))
 for mode in ("sum", "mean", "max"):
     case(f"bags of embeddings of any number, {mode}", "i: int64[A,B] ints 0 5, w: float32[5,4], v: float32[A,B]",
          [f"y = F.embedding_bag(i, w, mode='{mode}', padding_idx=2)", "z = F.embedding_bag(i, w, mode='sum', per_sample_weights=v)"], "y, z")
