@@ -16,4 +16,11 @@ std::string sized(std::string text, const std::vector<SymId>& sizes, const Site&
   return text;
 }
 
+Fit never_empty(const loop::ConvKernel& k, const SymTable& syms) {
+  for (const auto* dims : {&k.x_dims, &k.out_dims})
+    for (const Expr& e : *dims)
+      if (syms.interval(e).min < 1) return refuse("a size may be 0");
+  return Fit::yes();
+}
+
 }  // namespace aotc::forms::cuda

@@ -15,6 +15,8 @@ inline constexpr double kLaunchNs = 2500;  ///< a launch after another in one st
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
 /// `text` with the sizes that a kernel is tuned for: " batch=8 seq=128".
 std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s);
+/// A refusal where a size of the image or the result may be 0.
+Fit never_empty(const loop::ConvKernel& k, const SymTable& syms);
 /// One contract for all forms of attention: they are measured against each other.
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 

@@ -4,6 +4,7 @@
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
+#include "forms/cuda/common.h"
 #include "forms/cuda/conv.h"
 #include "forms/cuda/forms.h"
 #include "forms/cuda/hopper.h"
@@ -58,11 +59,7 @@ class Few final : public FormOf<ConvKernel> {
     for (size_t d = 0; d < 2; ++d)
       if (k.dilation[d] != 1 || k.kernel[d] > kMostKernel || k.stride[d] > 8)
         return refuse("its windows have no gaps, and at most {} lines", kMostKernel);
-    for (const Expr& e : k.x_dims)
-      if (s.syms.interval(e).min < 1) return refuse("a size may be 0");
-    for (const Expr& e : k.out_dims)
-      if (s.syms.interval(e).min < 1) return refuse("a size may be 0");
-    return Fit::yes();
+    return never_empty(k, s.syms);
   }
 
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {

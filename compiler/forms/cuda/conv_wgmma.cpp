@@ -4,6 +4,7 @@
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
+#include "forms/cuda/common.h"
 #include "forms/cuda/conv.h"
 #include "forms/cuda/forms.h"
 #include "forms/cuda/product.h"
@@ -97,11 +98,7 @@ class Wgmma final : public FormOf<ConvKernel> {
           (k.kernel[d] - 1) * k.dilation[d] > most.offset || k.stride[d] > kMostStep)
         return refuse("a window's padding, reach or step is beyond what tensor maps have");
     }
-    for (const Expr& e : k.x_dims)
-      if (s.syms.interval(e).min < 1) return refuse("a size may be 0");
-    for (const Expr& e : k.out_dims)
-      if (s.syms.interval(e).min < 1) return refuse("a size may be 0");
-    return Fit::yes();
+    return never_empty(k, s.syms);
   }
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
