@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "forms/joining.h"
 #include "loop/attached.h"
-#include "loop/text.h"
 #include "loop/tidy.h"
 
 namespace aotc::forms {
@@ -17,7 +15,6 @@ using loop::Call;
 using loop::Inst;
 using loop::InstKind;
 using loop::Kernel;
-using loop::KernelId;
 using loop::LoopKernel;
 using loop::MatmulKernel;
 using loop::ParamId;

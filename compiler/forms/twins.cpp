@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "forms/joining.h"
-#include "loop/text.h"
 #include "loop/tidy.h"
 
 namespace aotc::forms {
@@ -16,11 +14,9 @@ using loop::Inst;
 using loop::InstId;
 using loop::InstKind;
 using loop::Kernel;
-using loop::KernelId;
 using loop::LoopKernel;
 using loop::MatmulKernel;
 using loop::Operand;
-using loop::Param;
 using loop::ParamId;
 using loop::ParamRole;
 

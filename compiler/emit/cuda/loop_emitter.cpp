@@ -9,7 +9,6 @@ namespace aotc::emit::cuda {
 using loop::Inst;
 using loop::InstId;
 using loop::InstKind;
-using loop::LoopKernel;
 using loop::LoopVar;
 using loop::ParamId;
 using loop::ParamRole;

@@ -83,6 +83,8 @@ class LoopEmitter {
   std::string row_registers();
   /// Whether a load of a prologue's row that is held in registers depends on nothing that the row computes, so that it can come first.
   bool comes_first(InstId id) const;
+  /// Into the registers of a row what `id` loads of it.
+  std::string load_of_step(InstId id) const;
   /// All that a row reads is under way before the first of it is waited for.
   std::string first_loads();
   /// first, by: the first row of a block, and from there to its next.

@@ -62,13 +62,17 @@ bool LoopEmitter::comes_first(InstId id) const {
          wide(id) && kept(id) == id;
 }
 
+std::string LoopEmitter::load_of_step(InstId id) const {
+  const Inst& i = k_.insts[id];
+  return fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(i.dtype), launch_.lanes, names_.param(i.param),
+                     names_.expr(i.index));
+}
+
 std::string LoopEmitter::first_loads() {
   std::string loads;
   for (const loop::Block& b : k_.blocks)
     for (InstId id : b.insts)
-      if (b.over_inner && comes_first(id))
-        loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(k_.insts[id].dtype), launch_.lanes,
-                             names_.param(k_.insts[id].param), names_.expr(k_.insts[id].index));
+      if (b.over_inner && comes_first(id)) loads += load_of_step(id);
   return loads.empty() ? loads : step_begin() + loads + "    }\n";
 }
 
@@ -128,8 +132,7 @@ std::string LoopEmitter::shared_by_rows() {
       if (!b.over_inner || !of_all_rows(id)) continue;
       const Inst& i = k_.insts[id];
       held += fmt::format("    Wide<{}, {}> w{}[{}];\n", c_type(i.dtype), launch_.lanes, idx(id), launch_.steps);
-      loads += fmt::format("      w{}[step] = load_wide<{}, {}>({} + {});\n", idx(id), c_type(i.dtype), launch_.lanes,
-                           names_.param(i.param), names_.expr(i.index));
+      loads += load_of_step(id);
     }
   return held.empty() ? held : held + step_begin() + loads + "    }\n";
 }
