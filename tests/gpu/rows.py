@@ -2,6 +2,7 @@
 turns, as graphs, beside PyTorch replayed as graphs. Needs a GPU, torch with CUDA, NVRTC; the compiled peers need Triton and a C++ compiler.
 
     rows.py --work DIR --build old=BIN --build tuned=BIN,--mode,max-autotune [--peers eager,compile,max-autotune,aoti] [--json FILE] [name ...]
+      --prepare  builds and computes the references only; a later call on the same folder finds them
 """
 import argparse
 import copy
@@ -81,6 +82,14 @@ def attention(b, h, kv, s, d, **how):
     return lambda: (Attention(enable_gqa=h != kv, **how), [tuple(R(b, n, s, d).half() for n in (h, kv, kv))], None)
 
 
+def llama(batch, positions):
+    def make():
+        caches, angles = ([R(*shape).half() for _ in range(2)] for shape in ((4, batch, 8, positions - 1, 64), (1, 1, 1, 64)))
+        return nets.Llama().half(), [(torch.randint(0, 32000, (batch, 1)), *caches, *angles)], None
+
+    return make
+
+
 def bf16(module, *shapes):
     return lambda: (module().bfloat16(), [tuple(R(*s).bfloat16() for s in shapes)], None)
 
@@ -90,7 +99,7 @@ ROWS = {
     "mlp_tf32_b32": lambda: (mlp(torch.float32), [(R(32, 1024),)], None),
     "mlp_f16_b32": lambda: (mlp(torch.float16), [(R(32, 1024).half(),)], None),
     "block_f16_4096": lambda: (Block().half(), [(R(32, 128, 768).half(),)], None),
-    **{f"product_bf16_{n}": lambda n=n: (Product(n), [(R(n, n).bfloat16(),)], None) for n in (1024, 2048, 4096)},
+    **{f"product_bf16_{n}": lambda n=n: (Product(n), [(R(n, n).bfloat16(),)], None) for n in (1024, 2048, 4096, 8192)},
     "gelu_bf16_4096x3072x768": bf16(lambda: Gelu(768, 3072), (4096, 768)),
     "linear_bf16_4096x2304x768": bf16(lambda: nn.Linear(768, 2304), (4096, 768)),
     "residual_bf16_4096x768x3072": bf16(lambda: Residual(3072, 768), (4096, 3072), (4096, 768)),
@@ -100,6 +109,7 @@ ROWS = {
     "attention_f16_d128_s2048_b4": attention(4, 32, 32, 2048, 128),
     "attention_f16_d128_s2048_causal_gqa": attention(1, 32, 8, 2048, 128, is_causal=True),
     "attention_f16_d64_s2048_b4": attention(4, 16, 16, 2048, 64),
+    "attention_f16_d64_s1536_causal": attention(2, 16, 16, 1536, 64, is_causal=True),
     "attention_f16_bert_b32": lambda: (Attention(True), [(R(32, 128, 3, 12, 64).half(),)], None),
     "attention_f16_vit_b8": lambda: (Attention(True), [(R(8, 197, 3, 12, 64).half(),)], None),
     "bert_f16_b1": lambda: (nets.Bert().half(), [(torch.randint(1, 30000, (1, 128)),)], None),
@@ -108,11 +118,10 @@ ROWS = {
     "vit_f16_b8": lambda: (nets.ViT().half(), [(R(8, 3, 224, 224).half(),)], None),
     "resnet50_f16_b1": lambda: (nets.ResNet50().half(), [(R(1, 3, 224, 224).half(),)], None),
     "resnet50_f16_b32": lambda: (nets.ResNet50().half(), [(R(32, 3, 224, 224).half(),)], None),
-    "llama_f16_kv512": lambda: (
-        nets.Llama().half(),
-        [(torch.randint(0, 32000, (1, 1)), *(R(4, 1, 8, 511, 64).half() for _ in range(2)), *(R(1, 1, 1, 64).half() for _ in range(2)))],
-        None,
-    ),
+    "llama_f16_kv512": llama(1, 512),
+    "llama_f16_b4_kv512": llama(4, 512),
+    "llama_f16_b8_kv2048": llama(8, 2048),
+    "llama_f16_kv4096": llama(1, 4096),
     "relu_f32_64m": lambda: (cases.Fn(lambda x: x.relu() + x.relu() * 2), [(R(64 << 20),)], None),
     "softmax_norm_f16_16384": lambda: (cases.Fn(lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (4096,))), [(R(16384, 4096).half(),)], None),
     "softmax_norm_f16": lambda: (cases.Fn(lambda x: F.layer_norm(torch.softmax(x / 8, -1) + x, (4096,))), [(R(4096, 4096).half(),)], None),
@@ -180,6 +189,7 @@ def main():
     p.add_argument("--build", action="append", required=True, help="label=path of aotc[,option...]")
     p.add_argument("--peers", type=lambda s: s.split(","), default=["eager"])
     p.add_argument("--json")
+    p.add_argument("--prepare", action="store_true")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     cases.CASES.update(ROWS)
@@ -187,7 +197,7 @@ def main():
     cuda, results = Cuda(), {}
     for name in o.names or ROWS:
         row, contenders = {}, []  # contenders: label, replays -> us
-        for peer in o.peers:
+        for peer in [] if o.prepare else o.peers:
             try:
                 contenders.append((peer, peer_graph(name, peer)))
             except Exception as e:
@@ -206,14 +216,19 @@ def main():
             make_cases.build = build
             begin = time.time()
             try:
-                make_cases.make(argparse.Namespace(out=out, aotc=command[0], sm="sm_90a"), name)
+                if not os.path.exists(path + ".json"):
+                    make_cases.make(argparse.Namespace(out=out, aotc=command[0], sm="sm_90a"), name)
+                if o.prepare:
+                    continue
                 case = run_cases.Case(path, cuda, argparse.Namespace(once=False, time=False, graphs=False))
                 row[label + " error"] = round(case.check(), 3)
                 row[label + " build s"] = round(time.time() - begin, 1)
-                contenders.append((label, lambda replays, case=case: case.time(replays)[1]))
+                contenders.append((label, run_cases.graph_timer(cuda, case, case.sample(0)[0])))
             except Exception as e:
                 row[label] = f"{type(e).__name__}: {str(e)[:500]}"
-        # About 10 ms at a time and rests between: a card at its power limit is slower, whoever runs.
+        if o.prepare:
+            continue
+        # About 10 ms five times and rests between, the same for all: a card at its power limit is slower, whoever runs.
         replays = max(3, min(200, int(1e4 / contenders[0][1](3)))) if contenders else 0
         times = {label: [] for label, _ in contenders}
         for _ in range(4):

@@ -196,30 +196,53 @@ def check_at_once(cases):
         return max(pool.map(check, cases))
 
 
-def time_runs(cuda, case, inputs, replays):
-    """(microseconds of a queued run, of a graph replay): medians of 5 groups."""
-    stream = cuda.stream()
+def queued_run(cuda, case, inputs, stream):
+    """A run of the case on device tensors in the stream, queued; and what ends it."""
     context = case.artifact.context(stream)
     views, results, outputs, pointers = case.device(context, inputs)
     run = lambda: context.run(views, results)
+
+    def end():
+        context.synchronize()
+        case.fetch(outputs, pointers)
+        context.close()
+
     run()
     context.synchronize()
-    replay = cuda.capture(stream, run)
+    return run, end
+
+
+def time_each(cuda, stream, work, repeats):
+    """Microseconds of one: the median of 5 groups, which follow each other without rests."""
+    times = []
+    for _ in range(5):
+        start = cuda.event(stream)
+        for _ in range(repeats):
+            work()
+        times.append(cuda.microseconds(start, cuda.event(stream)) / repeats)
+    return sorted(times)[2]
+
+
+def time_runs(cuda, case, inputs, replays):
+    """(microseconds of a queued run, of a graph replay)."""
+    stream = cuda.stream()
+    run, end = queued_run(cuda, case, inputs, stream)
     groups = []
-    for work in (run, replay):
+    for work in (run, cuda.capture(stream, run)):
         for _ in range(20):
             work()
-        times = []
-        for _ in range(5):
-            start = cuda.event(stream)
-            for _ in range(replays):
-                work()
-            times.append(cuda.microseconds(start, cuda.event(stream)) / replays)
-        groups.append(sorted(times)[2])
-    context.synchronize()
-    case.fetch(outputs, pointers)
-    context.close()
+        groups.append(time_each(cuda, stream, work, replays))
+    end()
     return groups
+
+
+def graph_timer(cuda, case, inputs):
+    """A function of a number of replays that gives the microseconds of one, nothing run before them: as a peer's graph is timed."""
+    stream = cuda.stream()
+    run, _ = queued_run(cuda, case, inputs, stream)
+    replay = cuda.capture(stream, run)
+    replay()
+    return lambda replays: time_each(cuda, stream, replay, replays)
 
 
 def main():
