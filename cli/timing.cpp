@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <thread>
 
 namespace aotc::cli {
 namespace {
@@ -56,7 +58,7 @@ nlohmann::json percentiles(std::vector<double>& us) {
   return {{"p50_us", percentile(us, 0.50)},
           {"p95_us", percentile(us, 0.95)},
           {"p99_us", percentile(us, 0.99)},
-          {"min_us", us.front()},
+          {"min_us", us.empty() ? 0 : us.front()},
           {"runs", us.size()}};
 }
 
@@ -98,6 +100,48 @@ nlohmann::json queued(Session& session, double seconds) {
 void print_queued(const nlohmann::json& q) {
   fmt::print("  queued back to back {:.1f} us a run; a call returns after {:.1f} us (p99 {:.1f})\n", q.at("run_us").get<double>(),
              q.at("submit_p50_us").get<double>(), q.at("submit_p99_us").get<double>());
+}
+
+nlohmann::json together(const std::vector<Session*>& sessions, double seconds) {
+  struct Times {
+    std::vector<double> run, submit;
+    std::exception_ptr failed;
+  };
+  std::vector<Times> of(sessions.size());
+  const auto begin = Clock::now();
+  const auto work = [&](size_t i) {
+    try {
+      const auto end = begin + std::chrono::duration<double>(seconds);
+      while (Clock::now() < end) {
+        const auto t = Clock::now();
+        sessions[i]->run();
+        of[i].submit.push_back(microseconds(t));
+        sessions[i]->wait();
+        of[i].run.push_back(microseconds(t));
+      }
+    } catch (...) { of[i].failed = std::current_exception(); }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < sessions.size(); ++i) threads.emplace_back(work, i);
+  for (std::thread& t : threads) t.join();
+  const double us = microseconds(begin);
+  std::vector<double> run, submit;
+  for (const Times& t : of) {
+    if (t.failed) std::rethrow_exception(t.failed);
+    run.insert(run.end(), t.run.begin(), t.run.end());
+    submit.insert(submit.end(), t.submit.begin(), t.submit.end());
+  }
+  nlohmann::json j = percentiles(run);
+  j["contexts"] = sessions.size();
+  j["submit"] = percentiles(submit);
+  j["runs_per_second"] = static_cast<double>(run.size()) * 1e6 / us;
+  return j;
+}
+
+void print_together(const nlohmann::json& t) {
+  fmt::print("  {} contexts at once: {:.0f} runs a second, p50 {:.1f} us, p99 {:.1f}; a call returns after {:.1f} us (p99 {:.1f})\n",
+             t.at("contexts").get<int>(), t.at("runs_per_second").get<double>(), t.at("p50_us").get<double>(), t.at("p99_us").get<double>(),
+             t.at("submit").at("p50_us").get<double>(), t.at("submit").at("p99_us").get<double>());
 }
 
 nlohmann::json profile_json(Profile p) {

@@ -18,12 +18,17 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
 
 /// Adds the time of each run, from outside, until `seconds` are over and there are `least`.
 void time_runs(Session& session, double seconds, int least, std::vector<double>& us);
-/// p50_us p95_us p99_us min_us runs. Sorts.
+/// p50_us p95_us p99_us min_us runs; of no times zeros. Sorts.
 nlohmann::json percentiles(std::vector<double>& us);
 
 /// GPU: runs queued one after the other, and how long each call takes: run_us submit_p50_us submit_p99_us.
 nlohmann::json queued(Session& session, double seconds);
 void print_queued(const nlohmann::json& q);
+
+/// Contexts of one artifact at work at once, a thread each, every one with its own runs and its own waits, until `seconds` are over:
+/// percentiles of a run with its wait, `submit` of the calls alone, runs_per_second of all.
+nlohmann::json together(const std::vector<Session*>& sessions, double seconds);
+void print_together(const nlohmann::json& t);
 
 /// Runs with the time of every step.
 struct Profile {

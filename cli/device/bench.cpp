@@ -15,18 +15,38 @@ struct Options {
   Stored stored;
   std::vector<std::string> dims;
   double seconds = 1.0;
+  int contexts = 0;
   bool profile = false, graphs = false, no_graphs = false;
 };
+
+/// Of o.contexts contexts that share the model's weights, each with tensors and, on a GPU, a stream of its own.
+nlohmann::json at_once(const Options& o, const Artifact& artifact, uint32_t flags, const std::vector<HostTensor>& inputs) {
+  std::vector<std::unique_ptr<search::Device>> devices;
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<Session*> all;
+  for (int i = 0; i < o.contexts; ++i) {
+    devices.push_back(search::make_device(artifact.info().device));
+    sessions.push_back(std::make_unique<Session>(artifact, o.stored.threads, flags, devices.back().get()));
+    all.push_back(sessions.back().get());
+    all.back()->bind(inputs);
+    for (int warm = 0; warm < 3; ++warm) all.back()->run(), all.back()->wait();
+  }
+  nlohmann::json j = together(all, o.seconds);
+  j["arena_bytes_each"] = all.front()->info().arena_bytes;
+  return j;
+}
 
 int run(const Options& o, const Common& common) {
   const Artifact artifact(o.artifact, o.stored.check_weights, o.stored.device);
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
-  const int flags = (o.graphs ? +AOTC_CONTEXT_GRAPHS : 0) | (o.no_graphs ? +AOTC_CONTEXT_NO_GRAPHS : 0);
+  uint32_t flags = 0;
+  if (o.graphs) flags |= AOTC_CONTEXT_GRAPHS;
+  if (o.no_graphs) flags |= AOTC_CONTEXT_NO_GRAPHS;
   const std::unique_ptr<search::Device> device = search::make_device(model.device);
   const std::vector<HostTensor> inputs =
       o.stored.inputs.empty() ? made_inputs(artifact, parse_dims(o.dims)) : stored_inputs(o.stored.inputs, artifact);
-  Session session(artifact, o.stored.threads, static_cast<uint32_t>(flags), device.get());
+  Session session(artifact, o.stored.threads, flags, device.get());
   session.bind(inputs);
   std::vector<double> us;
   time_runs(session, o.seconds / 10, 3, us);
@@ -39,6 +59,7 @@ int run(const Options& o, const Common& common) {
   j["weights_bytes"] = model.weights_bytes;
   j["graphs"] = session.info().graphs;
   if (!on_cpu) j["queued"] = queued(session, o.seconds);
+  if (o.contexts > 0) j["together"] = at_once(o, artifact, flags, inputs);
   if (o.profile) {
     Session profiled(artifact, o.stored.threads, AOTC_CONTEXT_PROFILE, device.get());
     profiled.bind(inputs);
@@ -54,6 +75,7 @@ int run(const Options& o, const Common& common) {
              session.info().graphs > 0 ? ", as a graph" : "", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
              j["p99_us"].get<double>(), j["min_us"].get<double>(), us.size());
   if (!on_cpu) print_queued(j["queued"]);
+  if (o.contexts > 0) print_together(j["together"]);
   if (o.profile) print_profile(j["profile"], j["p50_us"]);
   return 0;
 }
@@ -67,6 +89,7 @@ Run add_device_bench(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
   app.add_option("--threads", o->stored.threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
+  app.add_option("--contexts", o->contexts, "also so many contexts at once, a thread each")->check(CLI::Range(1, 1024));
   app.add_flag("--profile", o->profile, "time of every step; on a GPU between events, so that steps do not overlap");
   app.add_flag("--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
   app.add_flag("--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");

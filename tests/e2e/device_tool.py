@@ -68,6 +68,10 @@ def main():
     inside = sum(s["us"] for s in report["profile"]["steps"])
     assert 0 < inside <= report["profile"]["run_us"], report["profile"]
     assert "p50" in device("bench", so, "--seconds", "0.05")
+    together = json.loads(device("bench", so, "--seconds", "0.1", "--contexts", "3", "--json"))["together"]
+    assert together["contexts"] == 3 and together["runs"] >= 3 and together["runs_per_second"] > 0, together
+    assert 0 < together["submit"]["p50_us"] <= together["p50_us"] <= together["p99_us"], together
+    assert "3 contexts at once" in device("bench", so, "--seconds", "0.1", "--contexts", "3")
     print(f"device tool: {len(rows)} outputs, needs {needed}")
 
 
