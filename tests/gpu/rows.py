@@ -2,7 +2,7 @@
 turns, as graphs, beside PyTorch replayed as graphs. Needs a GPU, torch with CUDA, NVRTC; the compiled peers need Triton and a C++ compiler.
 
     rows.py --work DIR --build old=BIN --build tuned=BIN,--mode,max-autotune [--peers eager,compile,max-autotune,aoti] [--json FILE] [name ...]
-      --prepare  builds and computes the references only; a later call on the same folder finds them
+      --prepare  builds, compiles and computes the references only; a later call on the same folder finds them
 """
 import argparse
 import copy
@@ -100,12 +100,10 @@ ROWS = {
     "mlp_f16_b32": lambda: (mlp(torch.float16), [(R(32, 1024).half(),)], None),
     "block_f16_4096": lambda: (Block().half(), [(R(32, 128, 768).half(),)], None),
     **{f"product_bf16_{n}": lambda n=n: (Product(n), [(R(n, n).bfloat16(),)], None) for n in (1024, 2048, 4096, 8192)},
-    "gelu_bf16_4096x3072x768": bf16(lambda: Gelu(768, 3072), (4096, 768)),
+    **{f"gelu_bf16_{m}x3072x768": bf16(lambda: Gelu(768, 3072), (m, 768)) for m in (32, 128, 512, 1576, 4096)},
     "linear_bf16_4096x2304x768": bf16(lambda: nn.Linear(768, 2304), (4096, 768)),
-    "residual_bf16_4096x768x3072": bf16(lambda: Residual(3072, 768), (4096, 3072), (4096, 768)),
+    **{f"residual_bf16_{m}x768x3072": bf16(lambda: Residual(3072, 768), (m, 3072), (m, 768)) for m in (32, 128, 512, 1576, 4096)},
     "residual_bf16_4096x768x768": bf16(lambda: Residual(768, 768), (4096, 768), (4096, 768)),
-    "gelu_bf16_128x3072x768": bf16(lambda: Gelu(768, 3072), (128, 768)),
-    "residual_bf16_128x768x3072": bf16(lambda: Residual(3072, 768), (128, 3072), (128, 768)),
     "attention_f16_d128_s2048_b4": attention(4, 32, 32, 2048, 128),
     "attention_f16_d128_s2048_causal_gqa": attention(1, 32, 8, 2048, 128, is_causal=True),
     "attention_f16_d64_s2048_b4": attention(4, 16, 16, 2048, 64),
@@ -132,22 +130,35 @@ ROWS = {
 cases.OPTIONS["mlp_tf32_b32"], cases.REDUCED["mlp_tf32_b32"] = ["--f32-matmul", "high"], torch.bfloat16
 
 
-# What runs in PyTorch's place; each is captured into a CUDA graph (`compile` is then what torch.compile calls reduce-overhead).
-def aoti(module, args):
-    program = torch.export.export(module, args, strict=False)
-    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program, inductor_configs={"max_autotune": True}))
+# What runs in PyTorch's place, of a module, its arguments and a file that may be kept; each is captured into a CUDA graph (`compile` is then what
+# torch.compile calls reduce-overhead).
+def aoti(module, args, kept):
+    if not os.path.exists(kept):
+        program = torch.export.export(module, args, strict=False)
+        torch._inductor.aoti_compile_and_package(program, package_path=kept, inductor_configs={"max_autotune": True})
+    return torch._inductor.aoti_load_package(kept)
+
+
+def alone(module, *_):
+    """The product of a module that has one, without what is fused into it: cuBLAS by itself."""
+    (linear,) = [m for m in module.modules() if isinstance(m, nn.Linear)]
+    product = nn.Linear(linear.in_features, linear.out_features, bias=False, dtype=linear.weight.dtype, device="cuda")
+    product.weight = linear.weight
+    return lambda x, *_: product(x)
 
 
 PEERS = {
-    "eager": lambda module, args: module,
-    "compile": lambda module, args: torch.compile(module),
-    "max-autotune": lambda module, args: torch.compile(module, mode="max-autotune-no-cudagraphs"),
+    "eager": lambda module, *_: module,
+    "compile": lambda module, *_: torch.compile(module),
+    "max-autotune": lambda module, *_: torch.compile(module, mode="max-autotune-no-cudagraphs"),
     "aoti": aoti,
+    "alone": alone,
 }
 
 
-def peer_graph(name, peer):
-    """A peer as a graph: a function of a number of replays that gives the microseconds of one."""
+def peer_graph(name, peer, work):
+    """A peer as a graph: a function of a number of replays that gives the microseconds of one. What compiles keeps what it made, in `work` or in
+    PyTorch's own cache."""
     torch.backends.cuda.matmul.allow_tf32 = name in cases.OPTIONS
     torch.manual_seed(1)
     torch._dynamo.reset()
@@ -158,7 +169,8 @@ def peer_graph(name, peer):
         module, args = module.to(memory_format=torch.channels_last), tuple(a.contiguous(memory_format=torch.channels_last) for a in args)
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.no_grad():
-        run = PEERS[peer](module, args)
+        os.makedirs(os.path.join(work, peer), exist_ok=True)
+        run = PEERS[peer](module, args, os.path.join(work, peer, name + ".pt2"))
         with torch.cuda.stream(stream):
             for _ in range(3):
                 run(*args)
@@ -186,7 +198,7 @@ def peer_graph(name, peer):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--work", required=True)
-    p.add_argument("--build", action="append", required=True, help="label=path of aotc[,option...]")
+    p.add_argument("--build", action="append", default=[], help="label=path of aotc[,option...]")
     p.add_argument("--peers", type=lambda s: s.split(","), default=["eager"])
     p.add_argument("--json")
     p.add_argument("--prepare", action="store_true")
@@ -197,9 +209,9 @@ def main():
     cuda, results = Cuda(), {}
     for name in o.names or ROWS:
         row, contenders = {}, []  # contenders: label, replays -> us
-        for peer in [] if o.prepare else o.peers:
+        for peer in o.peers:
             try:
-                contenders.append((peer, peer_graph(name, peer)))
+                contenders.append((peer, peer_graph(name, peer, o.work)))
             except Exception as e:
                 row[peer] = f"{type(e).__name__}: {str(e)[:300]}"
         for label, command in builds:
