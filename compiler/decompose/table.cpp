@@ -23,6 +23,7 @@ std::vector<Family> families() {
       {"products of matrices", "matrix products", linalg_rules()},
       {"factorisations, solving", "matrix products, Cholesky factors, triangular systems", solve_rules()},
       {"einsum", "matrix products", einsum_rules()},
+      {"quantisation, products of small integers", "matrix products", quantized_rules()},
       {"convolutions", "convolutions", conv_rules()},
       {"pooling", "", pool_rules()},
       {"resizing", "", upsample_rules()},

@@ -17,6 +17,7 @@ import binding
 import exact_indices  # noqa: F401  (they fill SUITES and FAULTS)
 import exact_nan  # noqa: F401
 import exact_products  # noqa: F401
+import exact_quantized  # noqa: F401
 import exact_resize  # noqa: F401
 import exact_rounding  # noqa: F401
 from exact import FAULTS, SUITES, Module
