@@ -458,7 +458,7 @@ class Runner final : public Reference {
     std::vector<IValue> wide = stack;
     try {
       return call(s, stack);
-    } catch (const c10::Error&) { turn(wide, at::kBFloat16, at::kFloat); }
+    } catch (const std::exception&) { turn(wide, at::kBFloat16, at::kFloat); }  // c10::Error, and oneDNN's own of layers it has not
     call(s, wide);
     turn(wide, at::kFloat, at::kBFloat16);
     stack = std::move(wide);

@@ -141,14 +141,32 @@ def check(at, net):
     return f"{net}: {len(rounded(half))} contractions, auto {rounded(own).count('bf16')}, half the error {rounded(some).count('bf16')} in bf16"
 
 
+class Recurrent(nn.Module):
+    """A layer that oneDNN has not in bf16 on every processor."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.LSTM(24, 32, 2, batch_first=True, bidirectional=True), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0])
+
+
+def export(at, name, net, example, dims=None):
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(net.eval(), example, dynamic_shapes=dims), at(name + ".pt2"))
+
+
 def main():
     at = Folder()
     torch.manual_seed(3)
     for name, net, example, dims in nets():
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            torch.export.save(torch.export.export(net.eval(), example, dynamic_shapes=dims), at(name + ".pt2"))
+        export(at, name, net, example, dims)
         print(check(at, name), flush=True)
+    export(at, "recurrent", Recurrent(), (torch.randn(3, 9, 24),))
+    at.build("recurrent", "recurrent.so", "--precision", "bf16")
+    assert at.verify("recurrent", "recurrent.so")["pass"]
     assert "--precision auto" in at.refused("build", at("mlp.pt2"), "-o", at("x.so"), "--max-error", "0.1")
     at.refused("build", at("mlp.pt2"), "-o", at("x.so"), "--precision", "int3")
 
