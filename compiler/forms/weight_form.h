@@ -29,8 +29,8 @@ struct Panels {
     friend bool operator==(const Matrix&, const Matrix&) = default;
   };
   DType dtype = DType::f32;
-  /// m: the transforms of 3x3 filters for Winograd's F(m x m, 3 x 3), f32: a matrix has (m + 2)^2 times its rows, point after point. The
-  /// nine taps of a row's filter lie at its place. 0: the constant's own elements.
+  /// m: the transforms of 3x3 filters for Winograd's F(m x m, 3 x 3), f32 or bf16: a matrix has (m + 2)^2 times its rows, point after
+  /// point. The nine taps of a row's filter lie at its place. 0: the constant's own elements.
   int winograd = 0;
   /// Not 0: no panels; the columns of a matrix follow each other, each `inner` rows of them filled up with zeros to a multiple of this.
   int64_t column_groups = 0;

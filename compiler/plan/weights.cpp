@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <thread>
 
 #include "aotc/detail/library_abi.h"
 #include "graph/constant_store.h"
+#include "graph/scalar.h"
 #include "kernels/cpu/pack.h"
 #include "plan/blob.h"
 
@@ -67,8 +69,15 @@ void pack_column(const T* src, const Panels& p, const Panels::Matrix& m, int64_t
     for (int64_t r = 0; r < map.inner; ++r) dst[r] = from[map.at(r0 + r)];
 }
 
-/// A panel of the filters' transforms G g G^T, with the points of kernels/cpu/conv_winograd.h, computed in double.
-void transform_panel(const float* src, const Panels& p, const Panels::Matrix& m, int64_t j0, float* dst) {
+float widened(uint32_t bits) { return std::bit_cast<float>(bits); }
+float widened(uint16_t bits) { return bfloat_to_float(bits); }
+void round_to(double x, uint32_t* out) { *out = std::bit_cast<uint32_t>(static_cast<float>(x)); }
+void round_to(double x, uint16_t* out) { *out = float_to_bfloat(static_cast<float>(x)); }
+
+/// A panel of the filters' transforms G g G^T, with the points of kernels/cpu/conv_winograd.h, computed in double. T: the bits of float32
+/// or of bf16.
+template <class T>
+void transform_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j0, T* dst) {
   const double b = 1 / std::sqrt(2.0), a = std::sqrt(2.0);
   static const std::vector<std::array<double, 3>> kTwo = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
   static const std::vector<std::array<double, 3>> kFour = {
@@ -76,16 +85,18 @@ void transform_panel(const float* src, const Panels& p, const Panels::Matrix& m,
       {0, 0, 1}};
   const auto& g = p.winograd == 2 ? kTwo : kFour;
   const Panels::Rows& map = p.rows[m.rows];
-  const int64_t cols = std::min(m.cols - j0, kPanel), points = static_cast<int64_t>(g.size());
-  std::memset(dst, 0, static_cast<size_t>(p.stored_rows(m) * kPanel) * sizeof(float));
+  const int64_t cols = std::min(m.cols - j0, kPanel), points = static_cast<int64_t>(g.size()), group = in_pairs(p.dtype) ? 2 : 1;
+  AOTC_CHECK(map.count % group == 0, "a filter's transform has {} rows", map.count);
+  std::memset(dst, 0, static_cast<size_t>(p.stored_rows(m) * kPanel) * sizeof(T));
   for (int64_t r = 0; r < map.count; ++r)
     for (int64_t j = 0; j < cols; ++j) {
-      const float* w = src + m.begin + map.at(r) + (j0 + j) * p.col_stride;
+      const T* w = src + m.begin + map.at(r) + (j0 + j) * p.col_stride;
+      T* out = dst + r / group * group * kPanel + j * group + r % group;
       for (int64_t y = 0; y < points; ++y) {
         double row[3];
-        for (size_t c = 0; c < 3; ++c) row[c] = g[y][0] * w[c] + g[y][1] * w[3 + c] + g[y][2] * w[6 + c];
+        for (size_t c = 0; c < 3; ++c) row[c] = g[y][0] * widened(w[c]) + g[y][1] * widened(w[3 + c]) + g[y][2] * widened(w[6 + c]);
         for (int64_t x = 0; x < points; ++x)
-          dst[((y * points + x) * map.count + r) * kPanel + j] = static_cast<float>(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+          round_to(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2], out + (y * points + x) * map.count * kPanel);
       }
     }
 }
@@ -108,10 +119,10 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
     for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m)) pack_column(reinterpret_cast<const T*>(src), p, m, j, dst);
     return;
   }
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) <= 4) {
     if (p.winograd) {
       for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m) * kPanel)
-        transform_panel(reinterpret_cast<const float*>(src), p, m, j * kPanel, reinterpret_cast<float*>(dst));
+        transform_panel(reinterpret_cast<const T*>(src), p, m, j * kPanel, dst);
       return;
     }
   }

@@ -1,4 +1,4 @@
-"""Convolutional nets beside OpenVINO (f32), in turns: python conv_nets.py --aotc BIN --work DIR [--threads 1,2] [--rounds 3] [net ...]
+"""Convolutional nets beside OpenVINO, in turns: python conv_nets.py --aotc BIN --work DIR [--threads 1,2] [--rounds 3] [--precision bf16] [net ...]
 
 Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions, an encoder and
 decoder with skips, depthwise 7x7 with layer norms, dense blocks, grouped bottlenecks. For every round: least and median time of a call in
@@ -155,7 +155,7 @@ def export(name, path):
     torch.export.save(torch.export.export(net.eval(), (x,)), path)
 
 
-def openvino_times(path, threads, seconds):
+def openvino_times(path, threads, seconds, precision):
     import numpy as np
     import openvino as ov
 
@@ -163,7 +163,7 @@ def openvino_times(path, threads, seconds):
     inputs = program.example_inputs[0]
     model = ov.convert_model(program)
     model.reshape({i: list(t.shape) for i, t in enumerate(inputs)})
-    hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for i, t in enumerate(inputs):
         request.set_input_tensor(i, ov.Tensor(np.ascontiguousarray(t.numpy())))
@@ -185,11 +185,12 @@ def main():
     p.add_argument("--threads", default="1,2")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=2)
+    p.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of both")
     p.add_argument("--openvino", help=argparse.SUPPRESS)  # the worker: an archive, times on stdout
     p.add_argument("nets", nargs="*", default=list(NETS))
     o = p.parse_args()
     if o.openvino:
-        print(json.dumps(openvino_times(o.openvino, int(o.threads), o.seconds)))
+        print(json.dumps(openvino_times(o.openvino, int(o.threads), o.seconds, o.precision)))
         return
     os.makedirs(o.work, exist_ok=True)
     for name in o.nets:
@@ -197,13 +198,13 @@ def main():
         if not os.path.exists(archive):
             export(name, archive)
         for threads in o.threads.split(","):
-            artifact = os.path.join(o.work, f"{os.path.basename(archive)[:-4]}.{threads}.so")
-            subprocess.run([o.aotc, "build", archive, "-o", artifact, "--threads", threads, "--quiet"], check=True)
+            artifact = os.path.join(o.work, f"{os.path.basename(archive)[:-4]}.{threads}.{o.precision}.so")
+            subprocess.run([o.aotc, "build", archive, "-o", artifact, "--threads", threads, "--precision", o.precision, "--quiet"], check=True)
             pinned = ["taskset", "-c", f"0-{int(threads) - 1}"]
             for _ in range(o.rounds):
                 bench = [o.aotc, "bench", artifact, "--threads", threads, "--seconds", str(o.seconds), "--json"]
                 ours = json.loads(subprocess.run(pinned + bench, check=True, capture_output=True).stdout)
-                worker = [sys.executable, "-W", "ignore", __file__, "--aotc", o.aotc, "--work", o.work, "--threads", threads, "--seconds", str(o.seconds), "--openvino", archive]
+                worker = [sys.executable, "-W", "ignore", __file__, "--aotc", o.aotc, "--work", o.work, "--threads", threads, "--seconds", str(o.seconds), "--precision", o.precision, "--openvino", archive]
                 least, p50 = json.loads(subprocess.run(pinned + worker, check=True, capture_output=True).stdout.splitlines()[-1])
                 print(f"{os.path.basename(archive)[:-4]:16} {threads} threads  aotc {ours['min_us']:.0f} {ours['p50_us']:.0f}  OpenVINO {least:.0f} {p50:.0f}  ratio {least / ours['min_us']:.2f} {p50 / ours['p50_us']:.2f}", flush=True)
 

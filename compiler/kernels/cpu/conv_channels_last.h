@@ -41,8 +41,10 @@ void conv_last(const aotc_kargs* args, int64_t begin, int64_t end) {
   const auto* cfg = static_cast<const aotc_conv_config*>(args->config);
   if (cfg->algo == AOTC_CONV_LAST_DEPTHWISE) return DepthwiseLast<G>(args).run(begin, end);
   if constexpr (sizeof(typename G::E) == 4) {
-    if (cfg->algo == AOTC_CONV_WINOGRAD)
-      return cfg->kp == 4 ? ConvWinograd<4>(args).run(begin, end) : ConvWinograd<2>(args).run(begin, end);
+    if (cfg->algo == AOTC_CONV_WINOGRAD && cfg->kp == 4) return ConvWinograd<4, G>(args).run(begin, end);
+  }
+  if constexpr (sizeof(typename G::E) == 4 || G::kPairPanels) {
+    if (cfg->algo == AOTC_CONV_WINOGRAD) return ConvWinograd<2, G>(args).run(begin, end);
   }
   ConvLast<G>(args).run(begin, end);
 }

@@ -1,7 +1,8 @@
 #pragma once
 // 3x3 convolutions of stride 1 of channels-last tensors by Winograd's minimal filtering F(m x m, 3 x 3), m 2 or 4: AOTC_CONV_WINOGRAD of
 // aotc/detail/library_abi.h. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); for m = 4 the points are 0,
-// +-sqrt(2), +-1/sqrt(2), infinity: a third of the error of 0, +-1, +-2 at the same cost.
+// +-sqrt(2), +-1/sqrt(2), infinity: a third of the error of 0, +-1, +-2 at the same cost. The transforms are float32's; those of bf16 (m =
+// 2) are rounded once before they are multiplied.
 //
 // A work unit is nc tiles of m x m pixels (images merged) x mc output channels. The tiles' transforms, a matrix [tile][channel] for each of
 // the (m + 2)^2 points, are kept over the units of the same tiles and stay in L2.
@@ -45,8 +46,11 @@ struct Winograd<4> {
   }
 };
 
-template <int M>
+template <int M, class G>
 struct ConvWinograd {
+  using E = typename G::E;
+  using Row = typename G::Row;
+  using P = typename G::Packed;
   using F = Vec<float>;
   using V = F::V;
   static constexpr int A = M + 2, W = F::kLanes;
@@ -55,29 +59,46 @@ struct ConvWinograd {
   const aotc_kargs* args;
   const aotc_conv_config* cfg;
   ConvShape s;
-  const float *x, *u;
-  int64_t across, down, ld;  // tiles of an image; floats between the tiles of a point
-  float *points, *sums, *done, *zeros;
+  const E *x, *u;
+  int64_t across, down, ld;  // tiles of an image; elements between the tiles of a point
+  Row* points;
+  float *sums, *done;
+  E* zeros;
 
   explicit ConvWinograd(const aotc_kargs* a)
       : args(a),
         cfg(static_cast<const aotc_conv_config*>(a->config)),
         s(a->size, cfg),
-        x(static_cast<const float*>(a->ptr[cfg->x_ptr])),
-        u(static_cast<const float*>(a->ptr[cfg->w_ptr])) {
-    across = ceil_div(s.out[2], M), down = ceil_div(s.out[1], M), ld = s.c + 16;
-    points = static_cast<float*>(a->scratch);
-    sums = points + A * A * cfg->nc * ld;
+        x(static_cast<const E*>(a->ptr[cfg->x_ptr])),
+        u(static_cast<const E*>(a->ptr[cfg->w_ptr])) {
+    across = ceil_div(s.out[2], M), down = ceil_div(s.out[1], M), ld = s.c + 64 / static_cast<int64_t>(sizeof(Row));
+    points = static_cast<Row*>(a->scratch);
+    sums = static_cast<float*>(a->scratch) + A * A * cfg->nc * (s.c + 16);
     done = sums + A * A * cfg->nc * kPanel;
-    zeros = done + M * M * kRun * kPanel;
-    for (int64_t i = 0; i < s.c; ++i) zeros[i] = 0;
+    zeros = reinterpret_cast<E*>(done + M * M * kRun * kPanel);
+    for (int64_t i = 0; i < s.c; ++i) zeros[i] = E{};
+  }
+
+  static V load(const E* p) {
+    if constexpr (sizeof(E) == 2)
+      return load_half(p);
+    else
+      return F::load(p);
+  }
+  static void store(Row* p, V v) {
+#if defined(__AVX512BF16__)
+    if constexpr (sizeof(Row) == 2)
+      return _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(v));
+    else
+#endif
+      F::store(p, v);
   }
 
   /// Tiles [t0, t0 + n) into points[A * A][n][ld].
   void transform(int64_t t0, int64_t n) {
     for (int64_t t = 0; t < n; ++t) {
       const int64_t at = t0 + t, image = at / (across * down), h0 = at / across % down * M - s.pad[1], w0 = at % across * M - s.pad[2];
-      const float* src[A][A];
+      const E* src[A][A];
       for (int64_t i = 0; i < A; ++i)
         for (int64_t j = 0; j < A; ++j) {
           const int64_t h = h0 + i, c = w0 + j;
@@ -88,7 +109,7 @@ struct ConvWinograd {
 #pragma GCC unroll 6
         for (int j = 0; j < A; ++j) {
 #pragma GCC unroll 6
-          for (int i = 0; i < A; ++i) d[i] = F::load(src[i][j] + c);
+          for (int i = 0; i < A; ++i) d[i] = load(src[i][j] + c);
           Winograd<M>::in(d, o);
 #pragma GCC unroll 6
           for (int i = 0; i < A; ++i) half[i][j] = o[i];
@@ -97,26 +118,27 @@ struct ConvWinograd {
         for (int i = 0; i < A; ++i) {
           Winograd<M>::in(half[i], o);
 #pragma GCC unroll 6
-          for (int j = 0; j < A; ++j) F::store(points + ((i * A + j) * n + t) * ld + c, o[j]);
+          for (int j = 0; j < A; ++j) store(points + ((i * A + j) * n + t) * ld + c, o[j]);
         }
       }
     }
   }
 
   /// sums[A * A][n][32] for one panel of output channels.
-  void multiply(const float* panel, int64_t n) {
-    const int64_t tiles = ceil_div(n, kMaxMr), share = kPanel * 4 / tiles;
+  void multiply(const E* panel, int64_t n) {
+    constexpr int64_t b_stride = kPanel * P::kBytesB * P::kGroup;
+    const int64_t tiles = ceil_div(n, kMaxMr), share = b_stride / tiles;
     for (int64_t p = 0; p < A * A; ++p)
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r0 = t * n / tiles, r = (t + 1) * n / tiles - r0;
         for (int64_t k0 = 0; k0 < s.c; k0 += cfg->kc) {
-          const int64_t kn = min_of<int64_t>(cfg->kc, s.c - k0);
-          const float* b = panel + (p * s.c + k0) * kPanel;
-          const char* next = reinterpret_cast<const char*>(panel + ((p + 1) * s.c + k0) * kPanel) + t * share * kn;
+          const int64_t steps = min_of<int64_t>(cfg->kc, s.c - k0) / P::kGroup;
+          const char* b = reinterpret_cast<const char*>(panel + (p * s.c + k0) * kPanel);
+          const char* next = b + s.c * kPanel * P::kBytesB + t * share * steps;
           for (int64_t v = 0; v < kPanel / W; v += kMaxNv)
-            kMicro<MulPlain<float>, true>.fn[r - 1][kMaxNv - 1](kn, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * 4,
-                                                                reinterpret_cast<const char*>(b + v * W), kPanel * 4,
-                                                                sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == 0, next, share);
+            kMicro<P, true>.fn[r - 1][kMaxNv - 1](steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * sizeof(Row),
+                                                  b + v * W * P::kBytesB * P::kGroup, b_stride, sums + (p * n + r0) * kPanel + v * W,
+                                                  kPanel, k0 == 0, next, share);
         }
       }
   }

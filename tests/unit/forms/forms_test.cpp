@@ -154,6 +154,23 @@ TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has 
       }
 }
 
+TEST_CASE("3x3 convolutions of bf16 go by minimal filtering F(2x2) where their channels allow it, never by F(4x4)") {
+  const SymTable syms;
+  for (bool winograd4 : {false, true})
+    for (int64_t c : {64, 72}) {
+      INFO(winograd4 << " " << c);
+      loop::ConvKernel v = convolution(c, 64, 28, 3, 1);
+      v.in = DType::bf16, v.channels_last = true;
+      Machine machine = machine_of(Isa::avx512_bf16, 4);
+      machine.winograd4 = winograd4;
+      const loop::Kernel kernel = v;
+      const Decision d = decide({kernel, syms, machine});
+      CHECK((d.choice.form->name() == "conv_winograd") == (c == 64));
+      for (const Candidate& x : d.candidates)
+        if (x.choice.form->name() == "conv_winograd" && x.fit) CHECK(field(x.choice, "kp") == 2);
+    }
+}
+
 TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows and others not") {
   const SymTable syms;
   for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
