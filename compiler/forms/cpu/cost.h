@@ -13,9 +13,20 @@ inline constexpr int64_t kMaxScratch = 6 << 20;   ///< bytes per thread
 inline constexpr double kNsPerCycle = 1.0 / 3.0;  ///< of a core at 3 GHz
 inline constexpr double kCallCycles = 40;         ///< entering and leaving a register tile
 inline constexpr double kEpilogueCycles = 80;     ///< entering an epilogue
+inline constexpr double kRowCycles = 20;          ///< a row of an epilogue's block: its loop, and lines that are not behind the last ones
+inline constexpr double kSpillCycles = 4;         ///< a vector of sums that has gone to L2 before the epilogue reads it
 inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
 inline constexpr double kMadeCycles = 16;         ///< an element that is made of few bits; as bytes a weight is stored a second time, too
 inline constexpr double kUnitCycles = 150;
+
+/// What the epilogues of a product of rows x cols cost beside their arithmetic, whose finished blocks have `block_rows` rows and so many of
+/// the panels of 32 columns that a block is 4096 sums, at least one. lanes: of a vector of sums.
+inline double epilogue_cycles(double rows, double cols, int64_t block_rows, int64_t block_cols, int64_t sum_bytes, int64_t lanes,
+                              const Machine& m) {
+  const int64_t panels = std::max<int64_t>(1, std::min<int64_t>((block_cols + 31) / 32, 4096 / (std::max<int64_t>(block_rows, 1) * 32)));
+  const double spill = block_rows * panels * 32 * sum_bytes > m.l1_bytes / 2 ? kSpillCycles / static_cast<double>(lanes) : 0;
+  return rows * cols * (kRowCycles / static_cast<double>(std::min<int64_t>(panels * 32, block_cols)) + spill);
+}
 
 /// About four microseconds: less than this is not worth waking a thread for.
 inline constexpr int64_t kGrainOps = 20'000;       ///< scalar operations of a fused loop

@@ -76,9 +76,13 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   cycles += static_cast<double>(units) * kUnitCycles;
   cycles += kEpilogueCycles *
             static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);
-  // A weight streams once for each block of rows; some of that hides behind the arithmetic.
-  if (c.b_constant)
-    cycles += static_cast<double>(c.n * c.k * c.segments * c.batch * dtype_bytes(c.dtype)) * static_cast<double>(m_blocks - 1) / 16;
+  cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments), rows,
+                            std::min<int64_t>(tile.nc, c.n), ab, lanes.width, machine);
+  // A weight streams once for each block of rows; much of that hides behind the arithmetic where L2 holds it, some else.
+  if (c.b_constant) {
+    const int64_t bytes = c.n * c.k * c.segments * dtype_bytes(c.dtype);
+    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) / (bytes <= machine.l2_bytes / 2 ? 64 : 16);
+  }
   r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
   return r;
 }
