@@ -55,8 +55,8 @@ class ConvLast final : public ConvForm {
         if (nc * std::min<int64_t>(k, t.kp) * ab > s.machine.l2_bytes / 2) cycles *= 1.05;
         cycles += static_cast<double>(units) * kUnitCycles;
         cycles += kEpilogueCycles * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
-        cycles += epilogue_cycles(pixels, static_cast<double>(c.co), ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), ab, lanes.width,
-                                  s.machine);
+        cycles += epilogue_cycles(pixels, static_cast<double>(c.co), {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), 4096}, ab,
+                                  lanes.width, s.machine);
         all.back().cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
       }
     return all;

@@ -55,6 +55,8 @@ class ConvProduct final : public ConvForm {
         cycles += static_cast<double>(units) * kUnitCycles;
         cycles += kEpilogueCycles * static_cast<double>(c.groups) * static_cast<double>(ceil_div(px * cog, 8192) + co_blocks * px_blocks);
         cycles *= 1.12;  // measured beside the products of channels-last tensors
+        cycles += epilogue_cycles(static_cast<double>(c.co), static_cast<double>(px),
+                                  {std::min<int64_t>(mc, cog), std::min<int64_t>(nc, px), 8192}, ab, lanes.width, s.machine);
         r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
         all.push_back(r);
       }

@@ -72,7 +72,7 @@ class ConvWinograd final : public ConvForm {
           cycles += weights * static_cast<double>(blocks) / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.3);
           if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= 1.25;
           cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
-          cycles += epilogue_cycles(n * m * m, co, 1, AOTC_PANEL_N, 4, lanes.width, s.machine);
+          cycles += epilogue_cycles(n * m * m, co, {1, AOTC_PANEL_N, 4096}, 4, lanes.width, s.machine);
           all.back().cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
         }
     return all;

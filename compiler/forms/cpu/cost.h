@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "aotc/detail/library_abi.h"
 #include "base/machine.h"
 #include "forms/form.h"
 
@@ -13,20 +14,11 @@ inline constexpr int64_t kMaxScratch = 6 << 20;   ///< bytes per thread
 inline constexpr double kNsPerCycle = 1.0 / 3.0;  ///< of a core at 3 GHz
 inline constexpr double kCallCycles = 40;         ///< entering and leaving a register tile
 inline constexpr double kEpilogueCycles = 80;     ///< entering an epilogue
-inline constexpr double kRowCycles = 20;          ///< a row of an epilogue's block: its loop, and lines that are not behind the last ones
+inline constexpr double kRowCycles = 12;          ///< a row of an epilogue's block: its loop, and lines that are not behind the last ones
 inline constexpr double kSpillCycles = 4;         ///< a vector of sums that has gone to L2 before the epilogue reads it
 inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
 inline constexpr double kMadeCycles = 16;         ///< an element that is made of few bits; as bytes a weight is stored a second time, too
 inline constexpr double kUnitCycles = 150;
-
-/// What the epilogues of a product of rows x cols cost beside their arithmetic, whose finished blocks have `block_rows` rows and so many of
-/// the panels of 32 columns that a block is 4096 sums, at least one. lanes: of a vector of sums.
-inline double epilogue_cycles(double rows, double cols, int64_t block_rows, int64_t block_cols, int64_t sum_bytes, int64_t lanes,
-                              const Machine& m) {
-  const int64_t panels = std::max<int64_t>(1, std::min<int64_t>((block_cols + 31) / 32, 4096 / (std::max<int64_t>(block_rows, 1) * 32)));
-  const double spill = block_rows * panels * 32 * sum_bytes > m.l1_bytes / 2 ? kSpillCycles / static_cast<double>(lanes) : 0;
-  return rows * cols * (kRowCycles / static_cast<double>(std::min<int64_t>(panels * 32, block_cols)) + spill);
-}
 
 /// About four microseconds: less than this is not worth waking a thread for.
 inline constexpr int64_t kGrainOps = 20'000;       ///< scalar operations of a fused loop
@@ -41,6 +33,20 @@ inline Expr grain_of(int64_t enough, const Expr& cost, const SymTable& syms) {
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t even_up(int64_t x) { return x + (x & 1); }
 inline int64_t acc_bytes(DType t) { return t == DType::f64 || t == DType::i64 ? 8 : 4; }
+
+/// The blocks of finished sums that epilogues read: `rows` of them, so many of the `cols` in whole panels as make `most` sums, at least
+/// one.
+struct SumBlock {
+  int64_t rows, cols, most;
+};
+/// What the epilogues of rows x cols sums cost beside their arithmetic.
+inline double epilogue_cycles(double rows, double cols, const SumBlock& b, int64_t sum_bytes, int64_t lanes, const Machine& m) {
+  constexpr int64_t kPanel = AOTC_PANEL_N;
+  const int64_t panels = std::max<int64_t>(1, std::min(ceil_div(b.cols, kPanel), b.most / (std::max<int64_t>(b.rows, 1) * kPanel)));
+  const bool spills = b.rows * panels * kPanel * sum_bytes > m.l1_bytes / 2;
+  return rows * cols *
+         (kRowCycles / static_cast<double>(std::min(panels * kPanel, b.cols)) + (spills ? kSpillCycles / static_cast<double>(lanes) : 0));
+}
 
 /// Lanes of the accumulation type in a vector, multiply-adds a lane does at once, rows of a register tile.
 struct Lanes {

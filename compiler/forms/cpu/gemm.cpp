@@ -72,12 +72,14 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   }
   if (c.b_made) cycles += kMadeCycles * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
   if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= 1.04;
-  if (tile.kc * AOTC_PANEL_N * ab > machine.l1_bytes) cycles *= 1.02;
+  // A chunk of a panel from L2 costs less than another pass over the sums, up to a point.
+  const int64_t panel_bytes = c.b_constant || lanes.macs > 1 ? dtype_bytes(c.dtype) : ab;
+  if (tile.kc * AOTC_PANEL_N * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= 1.02;
   cycles += static_cast<double>(units) * kUnitCycles;
   cycles += kEpilogueCycles *
             static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);
-  cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments), rows,
-                            std::min<int64_t>(tile.nc, c.n), ab, lanes.width, machine);
+  cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
+                            {rows, std::min<int64_t>(tile.nc, c.n), 4096}, ab, lanes.width, machine);
   // A weight streams once for each block of rows; much of that hides behind the arithmetic where L2 holds it, some else.
   if (c.b_constant) {
     const int64_t bytes = c.n * c.k * c.segments * dtype_bytes(c.dtype);
@@ -108,7 +110,7 @@ class Gemm : public FormOf<MatmulKernel> {
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : {32, 64, 128, 256})
-        for (int64_t about : {256, 128, 512})
+        for (int64_t about : {256, 128, 512, 768})
           for (int pack_a : {1, 0}) {
             Tile t;
             t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.pack_a = pack_a;
