@@ -3,17 +3,19 @@
  *
  *   load_once model.so threads [dims of input 0] [dims of input 1] ...      dims: "8x128", "scalar"
  *
- * Inputs are zeros. Prints one JSON object; exit code 1 and a message on stderr when something fails. */
+ * Inputs are zeros that were written; large tensors lie in huge pages, where the system has them for the asking, as arrays of NumPy do: with
+ * pages of 4 KB a first call on 64 MB of outputs that nobody has touched is 20 to 30 ms of page faults. Prints one JSON object; exit code 1 and a message on stderr when something fails. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "aotc/aotc.h"
 
-enum { kMaxIo = 256, kMaxRank = 32 };
+enum { kMaxIo = 256, kMaxRank = 32, kHuge = 2 << 20 };
 
 static double now_us(void) {
   struct timespec t;
@@ -55,10 +57,15 @@ static int32_t parse_dims(const char* text, int64_t* dims) {
   return rank;
 }
 
+/* data null: no memory. */
 static aotc_tensor allocate(const int64_t* dims, int32_t rank, uint32_t dtype) {
   size_t bytes = dtype_bytes(dtype);
   for (int32_t d = 0; d < rank; ++d) bytes *= (size_t)dims[d];
-  return aotc_host_tensor(calloc(bytes ? bytes : 1, 1), dims, rank, dtype, bytes);
+  const size_t align = bytes >= 2 * kHuge ? kHuge : 64;
+  void* data = NULL;
+  if (posix_memalign(&data, align, bytes ? bytes : 1) != 0) data = NULL;
+  if (data && align == kHuge) madvise(data, bytes / kHuge * kHuge, MADV_HUGEPAGE);
+  return aotc_host_tensor(data, dims, rank, dtype, bytes);
 }
 
 int main(int argc, char** argv) {
@@ -92,6 +99,8 @@ int main(int argc, char** argv) {
     aotc_io_info info = {.struct_size = sizeof info};
     if (api->io_get(model, AOTC_INPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
     in[i] = allocate(in_dims[i], parse_dims(argv[4 + i], in_dims[i]), info.dtype);
+    if (!in[i].data) return fail(api, "no memory for the inputs");
+    memset(in[i].data, 0, in[i].byte_size);
   }
   for (int32_t i = 0; i < n_out; ++i) out_shapes[i] = out_dims[i];
   if (api->output_shapes(context, in, n_in, out_shapes, n_out) != AOTC_OK) return fail(api, "output_shapes");
@@ -99,6 +108,7 @@ int main(int argc, char** argv) {
     aotc_io_info info = {.struct_size = sizeof info};
     if (api->io_get(model, AOTC_OUTPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
     out[i] = allocate(out_dims[i], info.rank, info.dtype);
+    if (!out[i].data) return fail(api, "no memory for the outputs");
   }
   const double t1 = now_us();
   if (api->run(context, in, n_in, out, n_out) != AOTC_OK) return fail(api, "run");

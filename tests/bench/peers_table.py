@@ -1,12 +1,14 @@
 """p50 of aotc artifacts beside the peers, in one run: engines take turns, round by round, so that drift of the machine hits all alike.
 
     peers_table.py run --peers PEERS.PY --zoo ZOO --aotc BIN --work DIR --out TABLE.jsonl [--threads 1,2] [--engines eager,aoti_ma,ort,ov_f32]
-                       [--modes aotc,aotc_ma,aotc_bf16] [--cpus 0,1] [model ...]
+                       [--modes aotc,aotc_ma,aotc_bf16] [--cpu avx2] [--cpus 0,1] [--real-time 10] [model ...]
     peers_table.py show TABLE.jsonl        a Markdown table of the results
 
 PEERS.PY is the harness of the model zoo (its workers hold the peers; it builds ONNX and AOTInductor artifacts under DIR/peers). aotc runs in a worker
 of its own, through the C ABI by ctypes. `aotc_ma` is built with --mode max-autotune for the number of threads, `aotc_bf16` with --precision bf16 (the
 peer of that is ov_default: OpenVINO's own precision). Builds may use all of --cpus, the engines the first ones, one thread the last.
+--cpu is that of aotc build; the peers are held to the same instructions as far as they have a switch for it (LIMITS). --real-time gives all
+engines this priority (of SCHED_FIFO), for machines that have other work.
 """
 import argparse
 import ctypes
@@ -20,6 +22,9 @@ import time
 
 DYNAMIC_KEY = "at"
 MODES = {"aotc": [], "aotc_ma": ["--mode", "max-autotune"], "aotc_bf16": ["--precision", "bf16"]}  # flags of aotc build
+# Environment that keeps the peers to an instruction set: oneDNN (PyTorch's, and OpenVINO's with its own kernels), ATen, MKL. ONNX Runtime, and
+# the MLAS products in OpenVINO, have no switch and take the machine's best.
+LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}
 
 
 # ------------------------------------------------------------------------------------------------ the aotc worker
@@ -122,6 +127,11 @@ def worker(so, zoo, model, threads, ats):
             break
 
 
+def hurry(pid, o):
+    if o.real_time:
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(o.real_time))
+
+
 class Aotc:
     """The parent's side; the same calls as the peers' workers."""
 
@@ -129,6 +139,7 @@ class Aotc:
         self.eng, self.ts, self.error = name, [], None
         self.p = subprocess.Popen([sys.executable, __file__, "worker", so, o.zoo, model, str(threads), ats], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   text=True, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        hurry(self.p.pid, o)
         self.load = self.get()
 
     def get(self):
@@ -153,7 +164,7 @@ class Aotc:
 # ------------------------------------------------------------------------------------------------ the run
 def build(o, model, mode, threads):
     so = os.path.join(o.work, f"{model}.{mode}.t{threads}.so")
-    cmd = [o.aotc, "build", f"{o.zoo}/{model}.pt2", "-o", so, "--json", "--threads", str(threads), *MODES[mode]]
+    cmd = [o.aotc, "build", f"{o.zoo}/{model}.pt2", "-o", so, "--json", "--threads", str(threads), "--cpu", o.cpu, *MODES[mode]]
     if os.path.exists(f"{o.zoo}/{model}.shapes.json"):
         cmd += ["--shapes", f"{o.zoo}/{model}.shapes.json"]
     if mode == "aotc_ma":
@@ -164,7 +175,7 @@ def build(o, model, mode, threads):
 
 
 def run(o):
-    os.environ.update(WORK=os.path.join(o.work, "peers"), ZOO=o.zoo)
+    os.environ.update(WORK=os.path.join(o.work, "peers"), ZOO=o.zoo, **LIMITS.get(o.cpu, {}))
     spec = importlib.util.spec_from_file_location("peers", o.peers)
     peers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(peers)
@@ -196,6 +207,7 @@ def run(o):
                     print(json.dumps({"model": model, "engine": e, "threads": threads, "error": peers.meta(model, e, threads)["error"]}), file=out, flush=True)
                     continue
                 w = peers.W(model, e, threads, cpus)
+                hurry(w.p.pid, o)
                 w.upd(w.get())
                 w.upd(w.ask(do="load", at=0 if model in peers.DYN_AT else None))
                 theirs.append(w)
@@ -265,6 +277,8 @@ def main():
     r.add_argument("--threads", default="1,2")
     r.add_argument("--engines", default="eager,aoti_ma,ort,ov_f32")
     r.add_argument("--modes", default="aotc")
+    r.add_argument("--cpu", default="native")
+    r.add_argument("--real-time", type=int, default=0)
     r.add_argument("--cpus", type=lambda s: [int(x) for x in s.split(",")], default=[0, 1])
     r.add_argument("--rounds", type=int, default=5)
     r.add_argument("--budget", type=float, default=0.5)
