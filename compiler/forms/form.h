@@ -80,7 +80,7 @@ class Form {
   /// The choices that exist for this kernel, each with an estimate or a refusal; at least one fits where fits() says yes. In a fixed order.
   virtual std::vector<Candidate> candidates(const Site& s) const;
   virtual StepSpec step(const Site& s, const Choice& c) const = 0;
-  /// Whether it computes products with a twin.
+  /// Whether it computes products whose epilogues have two accumulators: with a twin, or with mates.
   virtual bool takes_twins() const { return false; }
   /// Whether it computes operand 0 (a) or 1 (b) of a contraction in a prologue: asked by the fusion, before there is a kernel.
   virtual Fit takes_prologue(DType, uint32_t /*operand*/, const Machine&) const { return {false, ""}; }
@@ -104,7 +104,7 @@ class FormOf : public Form {
   Fit fits(const Site& s) const final {
     const auto* k = std::get_if<Kernel>(&s.kernel);
     if constexpr (std::is_same_v<Kernel, loop::MatmulKernel>)
-      if (k && k->twin && !takes_twins()) return {false, "it computes one product at a time"};
+      if (k && loop::two_sums(*k) && !takes_twins()) return {false, "it finishes one sum at a time"};
     return k ? fits(*k, s) : Fit{false, ""};
   }
   std::vector<Candidate> candidates(const Site& s) const final { return candidates(std::get<Kernel>(s.kernel), s); }

@@ -319,6 +319,17 @@ class Machine {
     return all;
   }
 
+  /// Every element's mate (Segment::mates) in its place.
+  static HostTensor mates_of(const HostTensor& sums, int64_t distance) {
+    HostTensor r = sums;
+    const int64_t e = dtype_bytes(sums.dtype);
+    for (int64_t at = 0; at < sums.elems(); ++at) {
+      const int64_t column = at % sums.dims.back(), mate = at + (column / distance % 2 ? -distance : distance);
+      std::copy_n(sums.bytes.data() + mate * e, e, r.bytes.data() + at * e);
+    }
+    return r;
+  }
+
   void kernel(const MatmulKernel& k) {
     const Dims batch = evals(k.batch);
     const int64_t m = eval(k.m, shape_), n = eval(k.n, shape_), kk = eval(k.k, shape_);
@@ -353,7 +364,7 @@ class Machine {
             std::copy_n(all.bytes.data() + ((i * m + r) * n + begin) * e, (end - begin) * e, part.bytes.data() + r * (end - begin) * e);
           return part;
         };
-        const HostTensor part = columns(acc), second = k.twin ? columns(twin) : HostTensor{};
+        const HostTensor part = columns(acc), second = k.twin ? columns(twin) : s.mates ? mates_of(part, s.mates) : HostTensor{};
         f.acc = &part, f.twin = &second;
         for (size_t d = 0; d < at.size(); ++d) f.env[s.epilogue.outer[d].sym] = at[d];
         for (int64_t r = 0; r < m; ++r) {

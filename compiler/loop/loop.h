@@ -3,6 +3,7 @@
 //
 // A Module is a list of calls of kernels over buffers. A buffer is a materialised tensor; all else became scalar code inside a kernel.
 // Index expressions are linear element offsets (Expr) over loop symbols, shape symbols and loaded-index symbols.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <variant>
@@ -120,9 +121,12 @@ struct Operand {
 struct Segment {
   Expr n_begin, n_end;
   /// outer = batch vars then the row var (m), inner = the column var (n, counted from n_begin); exactly one acc parameter
-  /// (two with a twin), of the accumulation dtype, indexed row*(n_end-n_begin)+column. Params other than acc are params of the contraction,
-  /// same order.
+  /// (two with a twin or with mates), of the accumulation dtype, indexed row*(n_end-n_begin)+column. Params other than acc are params of
+  /// the contraction, same order.
   LoopKernel epilogue;
+  /// Not 0: columns j and j + mates, for j / mates even, are mates, and the epilogue has a second accumulator, last: that of its column's
+  /// mate. The columns are a multiple of 2 * mates; never beside a twin.
+  int64_t mates = 0;
 };
 
 /// What the prologue of operand b makes when it is a weight of few bits: b[k, n] = values[n, k] * scales[k / group, n] + offsets[..].
@@ -150,6 +154,11 @@ struct MatmulKernel {
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;
 };
+
+/// Whether an epilogue has two accumulators.
+inline bool two_sums(const MatmulKernel& k) {
+  return k.twin || std::any_of(k.segments.begin(), k.segments.end(), [](const Segment& s) { return s.mates != 0; });
+}
 
 struct ConvKernel {
   std::string name;

@@ -315,6 +315,7 @@ class Parser {
       const Exprs range = sized(2, k.syms);
       s.n_begin = range[0];
       s.n_end = range[1];
+      if (in_.accept_word("mates")) s.mates = in_.integer();
       need_line();
       in_.want_word("epilogue");
       s.epilogue = loop();

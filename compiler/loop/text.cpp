@@ -128,7 +128,7 @@ class Printer {
            q->scales == kNone<ParamId> ? "" : " scales " + k.params[q->scales].name,
            q->offsets == kNone<ParamId> ? "" : " offsets " + k.params[q->offsets].name, q->group, q->bits);
     for (const Segment& s : k.segments) {
-      line("segment {}", list_text({s.n_begin, s.n_end}, k.syms));
+      line("segment {}{}", list_text({s.n_begin, s.n_end}, k.syms), s.mates ? fmt::format(" mates {}", s.mates) : "");
       loop(s.epilogue, "epilogue");
     }
     tail();

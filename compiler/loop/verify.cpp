@@ -79,7 +79,11 @@ class Verifier {
                      (q->offsets == kNone<ParamId> || k.params.contains(q->offsets)),
                  "after {}: {}: bad weight of few bits", after_, where_);
     AOTC_CHECK(k.acc == accumulator_type(k.in), "after {}: {}: its kernels do not sum in {}", after_, where_, dtype_name(k.acc));
-    for (const Segment& s : k.segments) epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1, k.twin ? 2 : 1);
+    for (const Segment& s : k.segments) {
+      AOTC_CHECK(s.mates == 0 || (s.mates > 0 && !k.twin && k.syms.proves_divisible(s.n_end - s.n_begin, 2 * s.mates)),
+                 "after {}: {}: bad mates", after_, where_);
+      epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1, k.twin || s.mates ? 2 : 1);
+    }
   }
   void check(const ConvKernel& k) {
     const size_t s = k.kernel.size();

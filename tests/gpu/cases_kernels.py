@@ -107,6 +107,33 @@ def gated(name, t):
 each(TYPES, gated)
 
 
+# Queries and keys of few rows, rotated by positions: columns of a product that are finished in pairs.
+class Rotated(nn.Module):
+    def __init__(self, k, channels):
+        super().__init__()
+        self.channels, self.norm = channels, nn.LayerNorm(k)
+        self.q, self.k, self.v = (nn.Linear(k, heads * channels, bias=False) for heads in (5, 3, 3))
+
+    def forward(self, x, cos, sin, keys):
+        def rotated(t):
+            a, b = t.chunk(2, -1)
+            return t * cos + torch.cat((-b, a), -1) * sin
+
+        y = self.norm(x)
+        q, k, v = (f(y).unflatten(-1, (-1, self.channels)).transpose(0, 1) for f in (self.q, self.k, self.v))
+        return rotated(q), torch.cat((keys, rotated(k)), 1), v
+
+
+def rotated(name, t):
+    k = 56 if t == torch.float64 else 520
+    for rows, channels in ((1, 64), (3, 34)):
+        CASES[f"product_rotated_{rows}_{channels}_{name}"] = lambda rows=rows, channels=channels: (
+            Rotated(k, channels).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
+
+
+each(TYPES, rotated)
+
+
 # ---- convolutions
 class Convs(nn.Module):
     def __init__(self, *layers, after=F.relu):

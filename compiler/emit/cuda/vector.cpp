@@ -22,14 +22,15 @@ class Emitter {
     std::string out = "#include \"vector.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s)
       out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_);
-    out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), c_type(k_.acc), tile_.rows,
-                       tile_.deep, k_.b_constant, tile_.warps, tile_.split, twins(), symbol_);
+    for (const int sums : {1, 2})
+      out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile{};\n", c_type(k_.in), c_type(k_.acc), tile_.rows,
+                         tile_.deep, k_.b_constant, tile_.warps, tile_.split, sums, symbol_, sums);
     if (k_.a.prologue) out += emit_rows_function(*k_.a.prologue, rows_launch(), symbol_ + "_rows", symbol_ + "_args", symbols_);
     return out + global_function(symbol_, 1, tile_.threads(), tile_.resident, body());
   }
 
  private:
-  int twins() const { return k_.twin ? 2 : 1; }
+  bool twins(const loop::Segment& s) const { return k_.twin || s.mates; }
   LoopLaunch rows_launch() const {
     constexpr int kHeld = 4;  // groups of lanes that a thread holds
     LoopLaunch l;
@@ -64,20 +65,24 @@ class Emitter {
     for (size_t s = 0; s < k_.segments.size(); ++s) {
       const loop::Segment& seg = k_.segments[s];
       out += fmt::format("  {{\n    const i64 n_begin = {}, n = {}, blocks = (n + {}) / {};\n", expr(seg.n_begin),
-                         expr(seg.n_end - seg.n_begin), tile_.columns() - 1, tile_.columns());
+                         expr(floordiv(seg.n_end - seg.n_begin, seg.mates ? 2 : 1)), tile_.columns() - 1, tile_.columns());
       out += "    if (block < blocks) {\n      for (i64 z = blockIdx.z; z < batch; z += gridDim.z) {\n";
       out += inner_batch.empty() ? "        const i64 b0 = 0, b1 = z;\n"
                                  : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
+      const Operand& second = k_.twin ? *k_.twin : k_.b;
+      const std::string begin = fmt::format(" + n_begin * ({})", expr(k_.b.col_stride));
+      out += fmt::format("        const {}* const b[] = {{{}{}}};\n", c_type(k_.in), pointer(k_.b, begin),
+                         twins(seg) ? ", " + pointer(second, seg.mates ? begin : "") : "");
       out +=
-          fmt::format("        const {}* const b[] = {{{}{}}};\n", c_type(k_.in),
-                      pointer(k_.b, fmt::format(" + n_begin * ({})", expr(k_.b.col_stride))), k_.twin ? ", " + pointer(*k_.twin, "") : "");
-      out +=
-          fmt::format("        const i64 columns[] = {{{}{}}};\n", expr(k_.b.col_stride), k_.twin ? ", " + expr(k_.twin->col_stride) : "");
+          fmt::format("        const i64 columns[] = {{{}{}}};\n", expr(k_.b.col_stride), twins(seg) ? ", " + expr(second.col_stride) : "");
+      const int sums = twins(seg) ? 2 : 1;
       out += fmt::format(
-          "        vector_columns<{0}_tile>({1}, {2}, b, columns, block * {3}, n, m, k, ready, [&](const {4} (&acc)[{5}], i64 i, i64 j) {{ "
-          "{0}_epilogue{6}{{a}}(acc[0], {7}{8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
+          "        vector_columns<{0}_tile{5}, {9}>({1}, {2}, b, columns, block * {3}, n, m, k, ready, [&](const {4} (&acc)[{5}], i64 i, "
+          "i64 j) "
+          "{{ {0}_epilogue{6}{{a}}(acc[0], {7}{8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
           symbol_, k_.a.prologue ? "static_cast<const " + std::string(c_type(k_.in)) + "*>(rows)" : pointer(k_.a, ""),
-          expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.columns(), c_type(k_.acc), twins(), s, k_.twin ? "acc[1], " : "", batch);
+          expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.columns(), c_type(k_.acc), sums, s, sums > 1 ? "acc[1], " : "", batch,
+          seg.mates);
     }
     return out;
   }

@@ -19,7 +19,10 @@ inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) 
 /// One contract for all forms of a product: they are measured against each other.
 inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) {
   const ProductSizes z = sizes_of(k, s.syms);
-  return sized(fmt::format("cuda product {} b{} m{} n{} k{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k, k.twin ? " twin" : ""),
+  return sized(fmt::format("cuda product {} b{} m{} n{} k{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k,
+                           k.twin              ? " twin"
+                           : loop::two_sums(k) ? " mates"
+                                               : ""),
                emit::cuda::size_symbols(k), s);
 }
 /// Prologues that are computed element by element.

@@ -34,16 +34,19 @@ int64_t most_rows(const MatmulKernel& k, const SymTable& syms) { return syms.int
 int64_t chunks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
   return std::max<int64_t>(1, ceil_div(syms.hint(k.k) * dtype_bytes(k.in), int64_t{512} * t.split));
 }
+/// What a warp, or several together, sums at a time: columns of a segment, or pairs of mates.
+Expr items_of(const loop::Segment& s) { return floordiv(s.n_end - s.n_begin, s.mates ? 2 : 1); }
 /// Blocks of columns, at the sizes worth tuning for.
 int64_t blocks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
-  const ProductSizes z = sizes_of(k, syms);
-  return z.batch * ceil_div(z.n * t.split, t.warps);
+  int64_t blocks = 0;
+  for (const loop::Segment& s : k.segments) blocks += ceil_div(std::max<int64_t>(1, syms.hint(items_of(s))) * t.split, t.warps);
+  return sizes_of(k, syms).batch * blocks;
 }
 /// Blocks of one processor that registers must allow. Without a bound the compiler spends those that more warps need; with a tight one it
 /// loads later, which pays where there are more blocks than the looser one has room for.
 int resident_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   constexpr int kRegisters = 65536, kThreads = 2048, kOther = 30, kLoose = 46;  // of a processor; of a thread beside chunks and sums
-  const int twins = k.twin ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
+  const int twins = loop::two_sums(k) ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
   const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins, threads = t.warps * 32;
   const auto resident = [&](int words) { return std::max(1, std::min(kThreads, kRegisters / ((words + 7) / 8 * 8)) / threads); };
   const int loose = resident(held + kLoose);
@@ -115,7 +118,7 @@ class Vector final : public FormOf<MatmulKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.warps * 32;
     Expr columns = 0;
-    for (const loop::Segment& seg : k.segments) columns += ceildiv(seg.n_end - seg.n_begin, t.warps / t.split);
+    for (const loop::Segment& seg : k.segments) columns += ceildiv(items_of(seg), t.warps / t.split);
     f.grid[0] = max(1, columns);
     f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
     return f;
@@ -131,8 +134,9 @@ class Vector final : public FormOf<MatmulKernel> {
     constexpr double kChunk = 14, kRow = 18;              // instructions of 16 bytes, and of each row's products with them
     constexpr double kTurn = 350, kJoin = 900;            // ns of one more turn of a warp along its column; of one more warp that shares it
     const ProductSizes z = sizes_of(k, s.syms);
-    const double twins = k.twin ? 2 : 1, lines = static_cast<double>(z.batch * z.n), elem = static_cast<double>(dtype_bytes(k.in));
-    const double bytes = twins * lines * static_cast<double>(z.k) * elem, warps = lines * t.split;
+    const double twins = loop::two_sums(k) ? 2 : 1, elem = static_cast<double>(dtype_bytes(k.in));
+    const double bytes = static_cast<double>(z.batch * z.n * z.k) * elem * (k.twin ? 2 : 1);
+    const double warps = static_cast<double>(blocks_of(t, k, s.syms)) * t.warps;
     const double chunks = static_cast<double>(chunks_of(t, k, s.syms)), deep = std::min<double>(t.deep, chunks) * twins;
     const double resident = resident_of(t, k, s), blocks = static_cast<double>(blocks_of(t, k, s.syms));
     const double beside = std::min(warps / s.machine.cores, t.warps * resident);  // of a processor

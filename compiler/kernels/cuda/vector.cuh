@@ -1,6 +1,6 @@
 // Matrix products of few rows: out(i, j) = finish(sum_k a(i, k) * b(k, j), i, j). A warp, or several that share its k, streams a column of b
 // once, 16 bytes a lane, and multiplies it with every row of a, which stays in the cache. k is the contiguous index of both. Twins are
-// several such products of one a: a column of each is summed together.
+// several such products of one a: a column of each is summed together. Mates are two columns of one b that are finished together.
 #pragma once
 #include "device.cuh"
 
@@ -83,19 +83,24 @@ AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::twins][Tile::rows], con
       for (int by = 16; by; by >>= 1) sum[t][i] += shuffle_xor(sum[t][i], by);
 }
 
-// Columns [j, j + Tile::columns) of n, all threads of the block. finish(sums, i, j): what becomes of one sum of each twin.
-template <class Tile, class T, class Ready, class Finish>
+// Columns [j, j + Tile::columns) of n, all threads of the block. finish(sums, i, j): what becomes of one sum of each twin. Mates (then the
+// tile's twins are those): n counts pairs, of columns j and j + Mates where j / Mates is even; finish is told of each, its own sum first.
+template <class Tile, int Mates, class T, class Ready, class Finish>
 AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twins], const i64 (&b_column)[Tile::twins], i64 j, i64 n, int m, i64 k,
                             const Ready& ready, const Finish& finish) {
   typedef typename Tile::Sum Acc;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   j += warp / Tile::split;
+  const bool here = j < n;
+  if constexpr (Mates > 0) j += j / Mates * Mates;
+  const int row = lane & 15, mate = lane >> 4;  // that the lane finishes; 8 rows at most
+  constexpr int finishers = Mates ? 2 : 1;
   Acc sum[Tile::twins][Tile::rows];
-  if (j < n) {
+  if (here) {
     const T* column[Tile::twins];
     bool whole = aligned16(a);
 #pragma unroll
-    for (int t = 0; t < Tile::twins; ++t) column[t] = b[t] + j * b_column[t], whole = whole && aligned16(b[t]);
+    for (int t = 0; t < Tile::twins; ++t) column[t] = b[t] + (j + (Mates ? t * Mates : 0)) * b_column[t], whole = whole && aligned16(b[t]);
     if (whole) vector_sums<Tile, true>(sum, a, a_row, column, m, k, ready);
     else vector_sums<Tile, false>(sum, a, a_row, column, m, k, ready);
   } else {
@@ -103,31 +108,32 @@ AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twi
   }
   if constexpr (Tile::split > 1) {
     __shared__ Acc parts[Tile::warps][Tile::twins][Tile::rows];
-    if (j < n && lane == 0)
+    if (here && lane == 0)
 #pragma unroll
       for (int t = 0; t < Tile::twins; ++t)
 #pragma unroll
         for (int i = 0; i < Tile::rows; ++i) parts[warp][t][i] = sum[t][i];
     __syncthreads();
-    if (j < n && warp % Tile::split == 0 && lane < m) {
+    if (here && warp % Tile::split == 0 && row < m && mate < finishers) {
       Acc all[Tile::twins];
 #pragma unroll
       for (int t = 0; t < Tile::twins; ++t) {
-        all[t] = parts[warp][t][lane];
+        const int from = Mates ? t ^ mate : t;
+        all[t] = parts[warp][from][row];
 #pragma unroll
-        for (int p = 1; p < Tile::split; ++p) all[t] += parts[warp + p][t][lane];
+        for (int p = 1; p < Tile::split; ++p) all[t] += parts[warp + p][from][row];
       }
-      finish(all, static_cast<i64>(lane), j);
+      finish(all, static_cast<i64>(row), j + mate * Mates);
     }
     __syncthreads();  // the parts have been read
-  } else if (j < n) {
+  } else if (here) {
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i)
-      if (lane == i && i < m) {
+      if (row == i && i < m && mate < finishers) {
         Acc own[Tile::twins];
 #pragma unroll
-        for (int t = 0; t < Tile::twins; ++t) own[t] = sum[t][i];
-        finish(own, static_cast<i64>(i), j);
+        for (int t = 0; t < Tile::twins; ++t) own[t] = Mates && mate ? sum[Tile::twins - 1 - t][i] : sum[t][i];
+        finish(own, static_cast<i64>(i), j + mate * Mates);
       }
   }
 }

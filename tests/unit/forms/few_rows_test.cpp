@@ -1,11 +1,12 @@
-// Products of few rows on GPUs take in what lies around them: a second product of the same rows, and the rows' norm. What that computes is
-// what the graph says; where anyone else reads what would not be stored, all stays apart.
+// Products of few rows on GPUs take in what lies around them: a second product of the same rows, the rows' norm, and what reads their
+// results in pairs. What that computes is what the graph says; where anyone else reads what would not be stored, all stays apart.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "forms/list.h"
+#include "forms/mates.h"
 #include "forms/row_prologues.h"
 #include "forms/rules.h"
 #include "forms/twins.h"
@@ -47,6 +48,33 @@ output %z "z"
                      rows, more);
 }
 
+/// Three heads of eight channels, rotated by positions. `half`: how far apart the channels of a pair are said to be.
+std::string rotated(int rows, int half = 4, const std::string& more = "") {
+  return fmt::format(R"(graph @m
+input %x : float32[{0}, 64] "x"
+input %c : float32[{0}, 8] "cos"
+input %s : float32[{0}, 8] "sin"
+const %w : float32[24, 64] "w"
+%wt = permute(%w) {{perm=[1, 0]}}
+%y = matmul(%x, %wt)
+%y3 = reshape(%y) : float32[{0}, 3, 8]
+%t = permute(%y3) {{perm=[1, 0, 2]}}
+%a = slice(%t) {{dim=2, start=0}} : float32[3, {0}, {1}]
+%b = slice(%t) {{dim=2, start={1}}} : float32[3, {0}, {2}]
+%n = neg(%b)
+%r = cat(%n, %a) {{dim=2}}
+%c1 = reshape(%c) : float32[1, {0}, 8]
+%ce = expand(%c1) : float32[3, {0}, 8]
+%s1 = reshape(%s) : float32[1, {0}, 8]
+%se = expand(%s1) : float32[3, {0}, 8]
+%tc = mul(%t, %ce)
+%rs = mul(%r, %se)
+%z = add(%tc, %rs)
+output %z "z"
+{3})",
+                     rows, half, 8 - half, more);
+}
+
 HostTensor numbers(const TensorType& t, uint64_t& seed) {
   HostTensor h;
   h.dtype = t.dtype;
@@ -66,12 +94,13 @@ double at(const HostTensor& t, int64_t i) {
   return v;
 }
 
-/// The module after both passes, whose results are the graph's.
+/// The module after the passes, whose results are the graph's.
 loop::Module joined(const std::string& text) {
   const Graph g = parse_graph(text, "test");
   const Machine machine = machine_of(std::string("sm_90a"));
   loop::Module m = loop::lower(g, rules_of(machine));
   pair_products(m, machine);
+  finish_mates(m, machine);
   compute_rows_in_products(m, machine);
   loop::verify(m, "test");
   const std::string printed = loop::print(m);
@@ -111,6 +140,21 @@ TEST_CASE("what others read is stored") {
   CHECK(joined(gated(1, "output %a \"a\"\n")).calls.size() == 2);
   const loop::Module m = joined(gated(1, "output %y \"y\"\n"));
   CHECK(m.calls.size() == 2);
+}
+
+TEST_CASE("a rotation is finished by the product of what it rotates") {
+  for (int rows : {1, 3}) {
+    const loop::Module m = joined(rotated(rows));
+    REQUIRE(m.calls.size() == 1);
+    const auto& k = std::get<loop::MatmulKernel>(m.kernels[m.calls[0].kernel]);
+    CHECK(k.segments[0].mates == 4);
+    CHECK(m.buffers.size() == 5);
+  }
+}
+
+TEST_CASE("what is read elsewhere than in pairs, or by others, is stored") {
+  CHECK(joined(rotated(1, 3)).calls.size() > 1);
+  CHECK(joined(rotated(1, 4, "output %t \"t\"\n")).calls.size() > 1);
 }
 
 }  // namespace aotc::forms
