@@ -96,6 +96,7 @@ void store_words(void* to, const u32 (&w)[N]) {
 }
 
 inline void next_step_may_start() {}
+inline void prefetch_line(const void*) {}
 inline void wait_for_step_before() {}
 
 struct Dim3 {

@@ -97,6 +97,9 @@ template <bool Streams> AOTC_DI void store_words(void* to, const u32 (&w)[4]) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
 }
 
+// Asks for the 128 bytes around p to be brought to the second cache, which sees what other steps still write.
+AOTC_DI void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // 16 bytes of global memory that are not read again soon: the first cache keeps what it has. Constant: no step writes them.
 template <bool Constant> AOTC_DI void load_words_once(u32 (&w)[4], const void* from) {
   if constexpr (Constant)
