@@ -1,5 +1,6 @@
 #include "emit/cuda/functor.h"
 
+#include <algorithm>
 #include <set>
 
 #include "emit/cuda/code.h"
@@ -12,15 +13,12 @@ using loop::ParamRole;
 
 namespace {
 
-/// The head and the code of a functor's operator(); `special`: the role of the parameter that is the C variable `variable`; one more that
-/// follows is `twin`.
-std::string body(const LoopKernel& k, const std::string& head, const std::vector<SymId>& size_symbols, ParamRole special,
-                 const std::string& variable) {
-  const Names names(k, size_symbols);
+/// The end of a functor's head after its first parameters, the point, and the kernel's pointers.
+std::string point_and_pointers(const LoopKernel& k, const Names& names, const std::vector<SymId>& size_symbols) {
   std::set<ParamId> written;
   for (const loop::Inst& i : k.insts)
     if (i.kind == loop::InstKind::store) written.insert(i.param);
-  std::string out = fmt::format("  AOTC_DI {}", head);
+  std::string out;
   for (size_t v = 0; v < k.outer.size(); ++v) out += fmt::format("const i64 {}, ", names.symbol(k.outer[v].sym));
   out += fmt::format("const i64 {}) const {{\n", names.symbol(k.inner.at(0).sym)) + size_names(size_symbols, k.syms, 4);
   for (uint32_t p = 0; p < k.params.size(); ++p) {
@@ -29,7 +27,17 @@ std::string body(const LoopKernel& k, const std::string& head, const std::vector
     out += fmt::format("    {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{2}]);  // {3}\n", written.count(id) ? "" : "const ",
                        c_type(k.params[id].dtype), p, c_comment(k.params[id].name));
   }
+  return out;
+}
+
+/// The head and the code of a functor's operator(); `special`: the role of the parameter that is the C variable `variable`; one more that
+/// follows is `twin`.
+std::string body(const LoopKernel& k, const std::string& head, const std::vector<SymId>& size_symbols, ParamRole special,
+                 const std::string& variable, const std::set<loop::InstId>& held = {}) {
+  const Names names(k, size_symbols);
+  std::string out = fmt::format("  AOTC_DI {}", head) + point_and_pointers(k, names, size_symbols);
   AccessRules rules;
+  rules.wide = [&](loop::InstId i) { return held.count(i) ? "held." + names.inst(i) : std::string(); };
   rules.place = [&](ParamId p, const Expr&) -> std::string {
     if (k.params[p].role != special) return {};
     return idx(p) > 0 && k.params[static_cast<ParamId>(idx(p) - 1)].role == special ? "twin" : variable;
@@ -39,15 +47,42 @@ std::string body(const LoopKernel& k, const std::string& head, const std::vector
   return out;
 }
 
+/// Loads that depend on nothing but the point.
+std::set<loop::InstId> loads_of_point(const LoopKernel& k) {
+  std::set<loop::InstId> out;
+  for (size_t n = 0; n < k.insts.size(); ++n) {
+    const loop::Inst& i = k.insts.raw()[n];
+    if (i.kind != loop::InstKind::load || k.params[i.param].role != ParamRole::input || i.mask != kNone<loop::InstId>) continue;
+    const std::set<SymId> symbols = i.index.symbols();
+    if (std::none_of(symbols.begin(), symbols.end(), [&](SymId s) { return k.syms[s].kind == SymKind::value; }))
+      out.insert(static_cast<loop::InstId>(n));
+  }
+  return out;
+}
+
+/// struct Held { .. } and Held ahead(outer0, .., inner) const.
+std::string ahead(const LoopKernel& k, const std::vector<SymId>& size_symbols, const std::set<loop::InstId>& held) {
+  const Names names(k, size_symbols);
+  std::string members, loads;
+  for (loop::InstId id : held) {
+    const loop::Inst& i = k.insts[id];
+    members += fmt::format(" {} {};", c_type(i.dtype), names.inst(id));
+    loads += fmt::format("    held.{} = {}[{}];\n", names.inst(id), names.param(i.param), names.expr(i.index));
+  }
+  return fmt::format("  struct Held {{{} }};\n  AOTC_DI Held ahead(", members) + point_and_pointers(k, names, size_symbols) +
+         "    Held held;\n" + loads + "    return held;\n  }\n";
+}
 }  // namespace
 
 std::string epilogue_functor(const LoopKernel& e, DType acc, const std::string& name, const std::string& args,
-                             const std::vector<SymId>& size_symbols) {
+                             const std::vector<SymId>& size_symbols, bool loads_ahead) {
   size_t sums = 0;
   for (const loop::Param& p : e.params) sums += p.role == ParamRole::acc;
   const std::string twin = sums > 1 ? fmt::format("const {} twin, ", c_type(acc)) : "";
-  return fmt::format("struct {} {{\n  const {}& a;\n", name, args) +
-         body(e, fmt::format("void operator()(const {} acc, {}", c_type(acc), twin), size_symbols, ParamRole::acc, "acc") + "  }\n};\n";
+  const std::set<loop::InstId> held = loads_ahead ? loads_of_point(e) : std::set<loop::InstId>{};
+  const std::string head = fmt::format("void operator()(const {} acc, {}{}", c_type(acc), twin, loads_ahead ? "const Held& held, " : "");
+  return fmt::format("struct {} {{\n  const {}& a;\n", name, args) + (loads_ahead ? ahead(e, size_symbols, held) : "") +
+         body(e, head, size_symbols, ParamRole::acc, "acc", held) + "  }\n};\n";
 }
 
 std::string prologue_functor(const LoopKernel& p, DType operand, const std::string& name, const std::string& args,

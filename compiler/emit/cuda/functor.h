@@ -8,9 +8,10 @@
 
 namespace aotc::emit::cuda {
 
-/// struct NAME { const ARGS& a; void operator()(acc, i64 outer0, .., i64 inner) const; }: what becomes of one sum.
+/// struct NAME { const ARGS& a; void operator()(acc, i64 outer0, .., i64 inner) const; }: what becomes of one sum. loads_ahead: what
+/// depends on no sum is loaded by Held ahead(i64 outer0, .., i64 inner) const, whose result operator() takes after the sums.
 std::string epilogue_functor(const loop::LoopKernel& e, DType acc, const std::string& name, const std::string& args,
-                             const std::vector<SymId>& size_symbols);
+                             const std::vector<SymId>& size_symbols, bool loads_ahead = false);
 /// struct NAME { const ARGS& a; T operator()(i64 outer0, .., i64 inner) const; }: an element of an operand.
 std::string prologue_functor(const loop::LoopKernel& p, DType operand, const std::string& name, const std::string& args,
                              const std::vector<SymId>& size_symbols);

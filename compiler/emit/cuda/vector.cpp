@@ -22,7 +22,7 @@ class Emitter {
     for (const loop::Param& p : k_.params) pointers += loop::takes_argument(p.role);
     std::string out = "#include \"vector.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s)
-      out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_);
+      out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_, true);
     for (const int sums : {1, 2})
       out += fmt::format("typedef VectorTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile{};\n", c_type(k_.in), c_type(k_.acc), tile_.rows,
                          tile_.deep, k_.b_constant, tile_.warps, tile_.split, sums, symbol_, sums);
@@ -95,13 +95,18 @@ class Emitter {
       out +=
           fmt::format("        const i64 columns[] = {{{}{}}};\n", expr(k_.b.col_stride), twins(seg) ? ", " + expr(second.col_stride) : "");
       const int sums = twins(seg) ? 2 : 1;
+      const std::string epilogue = fmt::format("{}_epilogue{}", symbol_, s);
+      out += fmt::format("        auto ahead = [&](i64 i, i64 j) {{ return {}{{a}}.ahead({}i, j); }};\n", epilogue, batch);
       out += fmt::format(
-          "        vector_columns<{0}_tile{5}, {9}>({1}, {2}, b, columns, block * {3}, n, m, k, ready, [&](const {4} (&acc)[{5}], i64 i, "
-          "i64 j) "
-          "{{ {0}_epilogue{6}{{a}}(acc[0], {7}{8}i, j); }});\n      }}\n      return;\n    }}\n    block -= blocks;\n  }}\n",
-          symbol_, k_.a.prologue ? "static_cast<const " + std::string(c_type(k_.in)) + "*>(rows)" : pointer(k_.a, ""),
-          expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.columns(), c_type(k_.acc), sums, s, sums > 1 ? "acc[1], " : "", batch,
-          seg.mates);
+          "        auto finish = [&](const {0} (&acc)[{1}], const {2}::Held& held, i64 i, i64 j) {{ {2}{{a}}(acc[0], {3}held, {4}i, j); "
+          "}};\n",
+          c_type(k_.acc), sums, epilogue, sums > 1 ? "acc[1], " : "", batch);
+      out += fmt::format(
+          "        vector_columns<{}_tile{}, {}>({}, {}, b, columns, block * {}, n, m, k, ready, ahead, finish);\n      }}\n      "
+          "return;\n    "
+          "}}\n    block -= blocks;\n  }}\n",
+          symbol_, sums, seg.mates, k_.a.prologue ? "static_cast<const " + std::string(c_type(k_.in)) + "*>(rows)" : pointer(k_.a, ""),
+          expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.columns());
     }
     return out;
   }

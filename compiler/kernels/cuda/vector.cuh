@@ -85,24 +85,30 @@ AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::twins][Tile::rows], con
 
 // Columns [j, j + Tile::columns) of n, all threads of the block. finish(sums, i, j): what becomes of one sum of each twin. Mates (then the
 // tile's twins are those): n counts pairs, of columns j and j + Mates where j / Mates is even; finish is told of each, its own sum first.
-template <class Tile, int Mates, class T, class Ready, class Finish>
+// ahead(i, j): what finish takes beside the sums, called after ready() and before the products, by the thread that finishes.
+template <class Tile, int Mates, class T, class Ready, class Ahead, class Finish>
 AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twins], const i64 (&b_column)[Tile::twins], i64 j, i64 n, int m, i64 k,
-                            const Ready& ready, const Finish& finish) {
+                            const Ready& ready, const Ahead& ahead, const Finish& finish) {
   typedef typename Tile::Sum Acc;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   j += warp / Tile::split;
   const bool here = j < n;
   if constexpr (Mates > 0) j += j / Mates * Mates;
   const int row = lane & 15, mate = lane >> 4;  // that the lane finishes; 8 rows at most
-  constexpr int finishers = Mates ? 2 : 1;
+  const bool finishes = here && row < m && mate < (Mates ? 2 : 1) && warp % Tile::split == 0;
+  auto held = decltype(ahead(i64(0), i64(0)))();
+  auto before = [&] {
+    ready();
+    if (finishes) held = ahead(row, j + mate * Mates);
+  };
   Acc sum[Tile::twins][Tile::rows];
   if (here) {
     const T* column[Tile::twins];
     bool whole = aligned16(a);
 #pragma unroll
     for (int t = 0; t < Tile::twins; ++t) column[t] = b[t] + (j + (Mates ? t * Mates : 0)) * b_column[t], whole = whole && aligned16(b[t]);
-    if (whole) vector_sums<Tile, true>(sum, a, a_row, column, m, k, ready);
-    else vector_sums<Tile, false>(sum, a, a_row, column, m, k, ready);
+    if (whole) vector_sums<Tile, true>(sum, a, a_row, column, m, k, before);
+    else vector_sums<Tile, false>(sum, a, a_row, column, m, k, before);
   } else {
     ready();
   }
@@ -114,7 +120,7 @@ AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twi
 #pragma unroll
         for (int i = 0; i < Tile::rows; ++i) parts[warp][t][i] = sum[t][i];
     __syncthreads();
-    if (here && warp % Tile::split == 0 && row < m && mate < finishers) {
+    if (finishes) {
       Acc all[Tile::twins];
 #pragma unroll
       for (int t = 0; t < Tile::twins; ++t) {
@@ -123,17 +129,17 @@ AOTC_DI void vector_columns(const T* a, i64 a_row, const T* const (&b)[Tile::twi
 #pragma unroll
         for (int p = 1; p < Tile::split; ++p) all[t] += parts[warp + p][from][row];
       }
-      finish(all, static_cast<i64>(row), j + mate * Mates);
+      finish(all, held, static_cast<i64>(row), j + mate * Mates);
     }
     __syncthreads();  // the parts have been read
-  } else if (here) {
+  } else if (finishes) {
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i)
-      if (row == i && i < m && mate < finishers) {
+      if (row == i) {
         Acc own[Tile::twins];
 #pragma unroll
         for (int t = 0; t < Tile::twins; ++t) own[t] = Mates && mate ? sum[Tile::twins - 1 - t][i] : sum[t][i];
-        finish(own, static_cast<i64>(i), j + mate * Mates);
+        finish(own, held, static_cast<i64>(i), j + mate * Mates);
       }
   }
 }
