@@ -22,6 +22,8 @@ struct FusionRules {
   int64_t lanes = 8;           ///< that run together: a loop of fewer points leaves some of them empty
   int64_t units = 64;          ///< pieces of work that keep the machine busy
   int64_t unit_points = 1024;  ///< the least points of a row that are a piece
+  /// Loops of at most so many points that have nothing to do with each other run together: starting a kernel is what each of them costs.
+  int64_t small_points = int64_t{1} << 16;
 };
 
 }  // namespace aotc::loop

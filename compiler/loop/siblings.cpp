@@ -7,7 +7,6 @@
 namespace aotc::loop {
 namespace {
 
-constexpr int64_t kSmallPoints = 1 << 16;
 constexpr size_t kMaxStores = 8, kMaxMergedNodes = 200;
 
 /// Extents of the loops, as text of a key.
@@ -77,7 +76,7 @@ void Partitioner::merge_siblings() {
         if (!(x.is(-1) || x.is(-2))) e.push_back(x);
       return e;
     }());
-    const bool small = g_.syms.hint(all) <= kSmallPoints;
+    const bool small = g_.syms.hint(all) <= p_.rules.small_points;
     const std::set<ValueId> b_loads = loads(id);
     bool merged = false;
     for (Open& o : open) {

@@ -248,6 +248,7 @@ TEST_CASE("the names of forms are unique, and malformed choices are refused with
 TEST_CASE("prologues are asked of the forms: a CPU's products take them, a GPU's do not") {
   CHECK(rules_of(machine()).prologue(DType::f32, 0));
   const loop::FusionRules gpu = rules_of(machine_of(std::string("sm_90a")));
+  CHECK(gpu.small_points > 8 * rules_of(machine()).small_points);
   CHECK(!gpu.prologue(DType::f32, 0));
   CHECK(gpu.row_bytes == machine_of(std::string("sm_90a")).shared_bytes);
 }
