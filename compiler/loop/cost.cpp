@@ -19,7 +19,7 @@ int op_cost(Op op, DType t) {
   return cost > kDivision ? kFunction : 2 * cost;  // vectors of half the lanes, no polynomials
 }
 
-IdVec<ValueId, Estimate> estimate_costs(const Graph& g) {
+IdVec<ValueId, Estimate> estimate_costs(const Graph& g, const IdVec<ValueId, NodeId>& anchors) {
   IdVec<ValueId, Estimate> est;
   est.raw().assign(g.values.size(), Estimate{1, 1});
   for (NodeId id : g.order) {
@@ -37,8 +37,10 @@ IdVec<ValueId, Estimate> estimate_costs(const Graph& g) {
     }
     const size_t first = op_class(n.op) == OpClass::index ? 1 : 0;
     for (size_t i = first; i < n.inputs.size(); ++i) {
-      e.cost += est[n.inputs[i]].cost;
-      e.loads += est[n.inputs[i]].loads;
+      const ValueId u = n.inputs[i];
+      const bool found_stored = anchors[u] != kNone<NodeId> && anchors[n.outputs[0]] != anchors[u];
+      e.cost += found_stored ? 1 : est[u].cost;
+      e.loads += found_stored ? 1 : est[u].loads;
     }
     e.cost = std::min(e.cost, 10000);
     e.loads = std::min(e.loads, 10000);

@@ -10,7 +10,8 @@ struct Estimate {
 };
 /// Of a pointwise op in a vectorised loop that makes elements of type t.
 int op_cost(Op op, DType t);
-/// Of recomputing each value: the whole chain of pointwise ops and views up to leaves, reductions and contractions.
-IdVec<ValueId, Estimate> estimate_costs(const Graph& g);
+/// Of recomputing each value: the whole chain of pointwise ops and views up to leaves, reductions, contractions and values with an anchor:
+/// those that the epilogue of a contraction computes, which others find stored.
+IdVec<ValueId, Estimate> estimate_costs(const Graph& g, const IdVec<ValueId, NodeId>& anchors);
 
 }  // namespace aotc::loop

@@ -43,7 +43,8 @@ ValueId strip_reshapes(const Graph& g, ValueId v) {
   return v;
 }
 
-Partitioner::Partitioner(Partition& p, const std::set<ValueId>& alone) : p_(p), g_(p.g), alone_(alone), est_(estimate_costs(p.g)) {
+Partitioner::Partitioner(Partition& p, const std::set<ValueId>& alone)
+    : p_(p), g_(p.g), alone_(alone), est_(estimate_costs(p.g, p.anchor)) {
   const size_t n = g_.values.size();
   demands_.raw().resize(n);
   why_.raw().resize(n);

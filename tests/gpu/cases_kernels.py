@@ -109,10 +109,10 @@ each(TYPES, gated)
 
 # Queries and keys of few rows, rotated by positions: columns of a product that are finished in pairs.
 class Rotated(nn.Module):
-    def __init__(self, k, channels):
+    def __init__(self, k, channels, bias):
         super().__init__()
         self.channels, self.norm = channels, nn.LayerNorm(k)
-        self.q, self.k, self.v = (nn.Linear(k, heads * channels, bias=False) for heads in (5, 3, 3))
+        self.q, self.k, self.v = (nn.Linear(k, heads * channels, bias=bias) for heads in (5, 3, 3))
 
     def forward(self, x, cos, sin, keys):
         def rotated(t):
@@ -128,7 +128,7 @@ def rotated(name, t):
     k = 56 if t == torch.float64 else 520
     for rows, channels in ((1, 64), (3, 34)):
         CASES[f"product_rotated_{rows}_{channels}_{name}"] = lambda rows=rows, channels=channels: (
-            Rotated(k, channels).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
+            Rotated(k, channels, rows == 1).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
 
 
 each(TYPES, rotated)
