@@ -72,9 +72,10 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   }
   if (c.b_made) cycles += kMadeCycles * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
   if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= 1.04;
-  // A chunk of a panel from L2 costs less than another pass over the sums, up to a point.
+  // A chunk of the columns that a tile has of a panel, from L2, costs less than another pass over the sums, up to a point.
+  const int64_t columns = std::min<int64_t>(AOTC_PANEL_N, 2 * lanes.width);
   const int64_t panel_bytes = c.b_constant || lanes.macs > 1 ? dtype_bytes(c.dtype) : ab;
-  if (tile.kc * AOTC_PANEL_N * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= 1.02;
+  if (tile.kc * columns * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= 1.02;
   cycles += static_cast<double>(units) * kUnitCycles;
   cycles += kEpilogueCycles *
             static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);

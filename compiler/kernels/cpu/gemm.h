@@ -56,6 +56,10 @@ struct GemmDot {
 };
 #endif
 
+/// A single row waits for memory: its tile reads b once, in order, and prefetches this many bytes ahead (measured on a Zen 4: 20 to 40 %
+/// more than with the next chunk, most with huge pages; rows of larger blocks gain nothing).
+constexpr int64_t kRowAhead = 4096;
+
 template <class G>
 struct GemmRun {
   using E = typename G::E;
@@ -142,17 +146,18 @@ struct GemmRun {
   void panel(const E* a_src, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t vecs, Acc* c, int64_t ldc,
              bool first) {
     const int64_t tiles = tile_rows(rows);
+    const int64_t most = rows == 1 ? kRowNv : kMaxNv;
     const int64_t step_bytes = cfg->b_packed ? b_stride / tiles : 0;
     for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
       const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0), steps = ceil_div(kn, P::kGroup);
       const char* b0 = b_src + k0 / P::kGroup * b_stride;
       const char* next = b0 + (cfg->b_packed ? steps * b_stride : 0);
-      for (int64_t v = 0; v < vecs; v += kMaxNv) {
-        const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
+      for (int64_t v = 0; v < vecs; v += most) {
+        const int64_t nv = min_of(most, vecs - v);
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles, r = r1 - r0;
           const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
-          const char* pf = next + t * step_bytes * steps;
+          const char* pf = rows == 1 ? bv + kRowAhead : next + t * step_bytes * steps;
           Acc* out = c + r0 * ldc + v * W;
           if (a_in_place) {
             const char* ap = reinterpret_cast<const char*>(a_src + r0 * a_rs + k0);

@@ -159,18 +159,20 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
 }
 
 #if defined(__AVX512F__)
-constexpr int kMaxMr = 14, kMaxNv = 2;
+constexpr int kMaxMr = 14, kMaxNv = 2, kRowNv = 2;
 #else
-constexpr int kMaxMr = 6, kMaxNv = 2;
+constexpr int kMaxMr = 6, kMaxNv = 2, kRowNv = 4;
 #endif
+// kRowNv: of a single row, which reads a panel of b in the order of memory.
 
 template <class P, bool RowA>
 struct MicroTable {
-  MicroFn fn[kMaxMr][kMaxNv];
+  MicroFn fn[kMaxMr][kRowNv];
   template <int MR>
   constexpr void fill() {
     fn[MR - 1][0] = micro<P, MR, 1, RowA>;
     fn[MR - 1][1] = micro<P, MR, 2, RowA>;
+    if constexpr (MR == 1 && kRowNv > kMaxNv) fn[0][2] = micro<P, 1, 3, RowA>, fn[0][3] = micro<P, 1, 4, RowA>;
     if constexpr (MR > 1) fill<MR - 1>();
   }
   constexpr MicroTable() : fn{} { fill<kMaxMr>(); }
