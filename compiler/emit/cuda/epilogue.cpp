@@ -211,12 +211,42 @@ class Emitter {
     return wide(id) ? fmt::format("w{}.v[e]", idx(id)) : of_row(id) ? fmt::format("w{}", idx(id)) : std::string();
   }
 
+  /// The constant that an operation is with, where the other operand is `other`.
+  std::optional<double> with_constant(InstId id, Op op, InstId other) const {
+    const Inst& i = e_.insts[id];
+    if (i.kind != InstKind::op || i.op != op || (i.args[0] == other) == (i.args[1] == other)) return std::nullopt;
+    const Inst& c = e_.insts[i.args[0] == other ? i.args[1] : i.args[0]];
+    return c.kind == InstKind::constant ? std::optional(c.imm_f) : std::nullopt;
+  }
+  bool all_stores_round() const {
+    return std::all_of(e_.insts.begin(), e_.insts.end(), [](const Inst& i) { return i.kind != InstKind::store || is_half(i.dtype); });
+  }
+
+  /// x where an op is x / 2 * (1 + erf(x / sqrt(2))).
+  std::optional<InstId> gelu_of(InstId id) const {
+    const Inst& product = e_.insts[id];
+    if (product.kind != InstKind::op || product.op != Op::mul || product.dtype != DType::f32) return std::nullopt;
+    for (const int side : {0, 1}) {
+      const InstId half = product.args[side], sum = product.args[1 - side];
+      for (InstId erf : e_.insts[sum].args) {
+        const Inst& e = e_.insts[erf];
+        if (e.kind != InstKind::op || e.op != Op::erf || with_constant(sum, Op::add, erf) != 1) continue;
+        for (InstId x : e_.insts[e.args[0]].args) {
+          const auto by = with_constant(e.args[0], Op::mul, x);
+          if (by && std::abs(*by - M_SQRT1_2) < 1e-6 && with_constant(half, Op::mul, x) == 0.5) return x;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
   /// Another form of an op whose result is rounded to 16 bits in the end, where that cannot be told from the op itself.
   std::string shorter(InstId id) const {
+    if (!all_stores_round()) return {};
+    if (const auto x = gelu_of(id)) return fmt::format("gelu_to_round({})", names_.inst(*x));
     const Inst& i = e_.insts[id];
     if (i.kind != InstKind::op || i.op != Op::erf || i.dtype != DType::f32) return {};
     for (const Inst& user : e_.insts) {
-      if (user.kind == InstKind::store && !is_half(user.dtype)) return {};
       const auto at = std::find(user.args.begin(), user.args.end(), id);
       if (at == user.args.end()) continue;
       if (user.kind != InstKind::op || user.op != Op::add || user.args[0] == user.args[1]) return {};

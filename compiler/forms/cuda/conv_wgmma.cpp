@@ -70,7 +70,7 @@ TensorMap weights_of(const ConvKernel& k, int lines) {
 WgmmaWork work_of(const ConvKernel& k, const Site& s) {
   return {
       k.in, at_least_one(rows_of(k), s), taps_of(k) * emit::cuda::conv_wgmma_channels(k), 1, {at_least_one(k.out_dims[1], s)}, false, false,
-      true};
+      true, wgmma_finish(k.epilogue)};
 }
 
 class Wgmma final : public FormOf<ConvKernel> {

@@ -131,7 +131,10 @@ class Wgmma final : public FormOf<MatmulKernel> {
                 order_of(k, k.a, s.syms) == OperandOrder::across_k,
                 order_of(k, k.b, s.syms) == OperandOrder::across_k,
                 k.b_constant};
-    for (const loop::Segment& x : k.segments) w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
+    for (const loop::Segment& x : k.segments) {
+      w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
+      w.finish = std::max(w.finish, wgmma_finish(x.epilogue));
+    }
     return w;
   }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "forms/cuda/product.h"
+#include "loop/cost.h"
 
 namespace aotc::forms::cuda {
 
@@ -15,8 +16,9 @@ struct Shape {
   int warp_m, cols, groups, ping_pong;
 };
 constexpr Shape kShapes[] = {
-    {128, 128, 2, 1}, {64, 256, 2, 0}, {64, 192, 2, 1}, {64, 192, 2, 0}, {64, 128, 2, 1}, {64, 128, 2, 0},
-    {128, 64, 2, 1},  {64, 64, 2, 0},  {128, 64, 1, 0}, {64, 128, 1, 0}, {64, 64, 1, 0},  {64, 32, 1, 0},
+    {128, 128, 2, 1}, {128, 128, 2, 0}, {64, 256, 2, 1}, {64, 256, 2, 0}, {64, 224, 2, 1}, {64, 224, 2, 0}, {64, 192, 2, 1},
+    {64, 192, 2, 0},  {64, 160, 2, 1},  {64, 160, 2, 0}, {64, 128, 2, 1}, {64, 128, 2, 0}, {128, 96, 2, 1}, {128, 64, 2, 1},
+    {64, 64, 2, 0},   {128, 64, 1, 0},  {64, 128, 1, 0}, {64, 96, 1, 0},  {64, 64, 1, 0},  {64, 32, 1, 0},
 };
 constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
 
@@ -83,35 +85,54 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   return all;
 }
 
-/// Fitted to timings on an H200 (tests/gpu/README.md): 12 % off in the median over 340 before epilogues were computed in place, 6 % over 43
-/// after that; what it prefers is 2 to 4 % slower than the best.
+double wgmma_finish(const loop::LoopKernel& epilogue) {
+  constexpr double kOp = 0.042, kTile = 0.7;  // of an operation; of an operand that lies as the output does
+  double cost = 1;
+  for (const loop::Inst& i : epilogue.insts) {
+    if (i.kind == loop::InstKind::op) cost += kOp * (i.op == Op::cast ? 1 : loop::op_cost(i.op, i.dtype));
+    if (i.kind != loop::InstKind::load || !loop::takes_argument(epilogue.params[i.param].role)) continue;
+    const auto symbols = epilogue.syms.simplify(i.index).symbols();
+    const auto runs_along = [&](SymId s) { return std::find(symbols.begin(), symbols.end(), s) != symbols.end(); };
+    if (!epilogue.outer.empty() && !epilogue.inner.empty() && runs_along(epilogue.outer.back().sym) && runs_along(epilogue.inner[0].sym))
+      cost += kTile;
+  }
+  return cost;
+}
+
+/// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200 (tests/gpu/README.md).
 double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
-  constexpr double kStart = 730, kTile = 120;           // ns of a step that overlaps the one before; of each tile of a processor
-  constexpr double kProducts = 3300, kStage = 127;      // multiply-adds of 16 bits a ns of a processor; the least ns of a stage,
-  constexpr double kStages = 1000, kShared = 270;       // and of all of a ring; bytes of shared memory a ns
-  constexpr double kTogether = 1.15;                    // warpgroups that share a tile wait for each other
-  constexpr double kFromL2 = 11200, kFinish = 0.08;     // bytes a ns of all processors; ns of a sum in the epilogue of one warpgroup
-  constexpr double kShown = 0.035;                      // of an epilogue that another warpgroup multiplies under
-  constexpr double kSplit = 180, kPush = 0.5;           // ns of a doubling of the blocks that share k; of a sum that is sent
-  constexpr double kInClusters[] = {1, 1, 0.91, 0.85};  // processors that clusters of 1, 2, 4, 8 blocks reach
+  constexpr double kStart = 317, kRound = 10;        // ns of a step that overlaps the one before; of each round of resident blocks
+  constexpr double kProducts = 3966, kShared = 262;  // multiply-adds of 16 bits, and bytes of shared memory, a ns of a processor
+  constexpr double kStage = 159, kStages = 1112;     // the least ns of a stage, and of all of a ring
+  constexpr double kTogether = 34;                   // warpgroups that share a tile of c columns take 1 + kTogether / c times as long
+  constexpr double kFromL2 = 29000, kBoth = 1.85;    // bytes a ns of all processors; 1: copies add to the products, more: hide under them
+  constexpr double kFinish = 0.113, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
+  constexpr double kShare = 6.2, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
+  constexpr double kInClusters[] = {1, 1, 0.95, 0.85};  // processors that clusters of 1, 2, 4, 8 blocks reach
   constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
-  const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))];
+  const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))], resident = static_cast<double>(wgmma_resident(t));
   const double steps = static_cast<double>(ceil_div(ceil_div(w.k, w.deep()), t.split));
-  const double turns = std::ceil(blocks / cores);  // tiles of a processor; `beside` of them at a time
-  const double beside = std::min(static_cast<double>(wgmma_resident(t)), std::max(1.0, blocks / cores));
-  const double together = t.groups > 1 && !t.ping_pong ? kTogether : 1;
+  const double turns = std::ceil(blocks / cores),
+               rounds = std::ceil(blocks / (cores * resident));  // tiles of a processor, and one after another
+  const double beside = std::min(resident, std::max(1.0, blocks / cores));
+  const double together = t.groups > 1 && !t.ping_pong ? 1 + kTogether / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns.
   const double shared = t.stage_bytes() + t.warp_m / 64 * (64.0 + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
   const double stage = std::max(together * sums * w.deep() / (w.in == DType::f32 ? kProducts / 2 : kProducts), shared / kShared);
-  const double multiply = steps * std::max(stage * turns, std::max(kStage, kStages / t.stages) * std::ceil(turns / beside));
+  const double waits = std::max(kStage, kStages / t.stages), one = sums / split * kFinish * w.finish;
+  double multiply = steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
+  if (t.ping_pong) {
+    const double first = steps * std::max(stage, waits);
+    multiply = first + (turns - 1) * std::max(first + kShown * one, (steps * stage + one) / 2);
+    finish = one;
+  }
   const double copy = blocks * steps * t.stage_bytes() / (kFromL2 * m.cores / 132);
-  const double one = sums / split * kFinish * 2;
-  const double finish = t.ping_pong ? one + (turns - 1) * one * kShown : turns * one / t.groups / beside;
-  const double share = t.split > 1 ? kSplit * std::log2(split) + kPush * sums * (1 - 1 / split) : 0;
+  const double share = t.split > 1 ? kShare * std::min(blocks, cores * resident) + kPush * sums * (1 - 1 / split) * rounds : 0;
   const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
-  return kStart + kTile * std::ceil(turns / beside) + std::max(multiply, copy) + finish + share + (alone ? kAlone : 0);
+  return kStart + kRound * rounds + std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth) + finish + share +
+         (alone ? kAlone : 0);
 }
 
 }  // namespace aotc::forms::cuda

@@ -22,9 +22,12 @@ struct WgmmaWork {
   std::vector<int64_t> columns;                 ///< of each segment
   bool a_across_k = false, b_across_k = false;  ///< the operands' orders
   bool b_constant = false;
+  double finish = 1;                                                    ///< what an epilogue takes, of one that only stores
   int deep() const { return 128 / static_cast<int>(dtype_bytes(in)); }  ///< elements of k of a stage
   int64_t tiles(const emit::cuda::WgmmaTile& t) const;
 };
+/// WgmmaWork::finish.
+double wgmma_finish(const loop::LoopKernel& epilogue);
 /// The tiles worth measuring, each with its stages.
 std::vector<emit::cuda::WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m);
 double wgmma_cost_ns(const emit::cuda::WgmmaTile& t, const WgmmaWork& w, const Machine& m);

@@ -255,6 +255,9 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
   const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
                            "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
                            "warp_m=64 cols=192 groups=2 ping_pong=1 stages=4 split=1 swap=0 resident=1",
+                           "warp_m=128 cols=128 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=160 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
+                           "warp_m=128 cols=96 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
                            "warp_m=64 cols=32 groups=1 ping_pong=0 stages=8 split=1 swap=0 resident=2",
                            "warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=8 swap=0 resident=2",
                            "warp_m=64 cols=8 groups=1 ping_pong=0 stages=8 split=1 swap=1 resident=2",
@@ -311,6 +314,46 @@ TEST_CASE(
   CHECK(in_place(DType::bf16, 0));
   for (int change : {1, 2, 3}) CHECK(!in_place(DType::f16, change));
   CHECK(!in_place(DType::f32, 0));
+}
+
+TEST_CASE("x / 2 * (1 + erf(x / sqrt(2))) of 16 bits is one function of an epilogue") {
+  const auto text = [](DType t, double scale, double shift, bool swapped) {
+    loop::MatmulKernel mm = linear(DType::f16, 512, 1024, 256);
+    KernelBuilder b("epilogue");
+    const Expr row = b.outer("row", 512), column = b.inner("column", 1024);
+    b.k.params = mm.params;
+    const ParamId out{3};
+    b.k.params[out].dtype = t;
+    const ParamId acc = b.param("acc", ParamRole::acc, DType::f32, {512, 1024});
+    mm.params[out].dtype = t;
+    b.block(true);
+    const InstId x = b.load(acc, row * 1024 + column);
+    const InstId sum =
+        b.op(Op::add, DType::f32,
+             {b.op(Op::erf, DType::f32, {b.op(Op::mul, DType::f32, {x, b.constant(DType::f32, scale)})}), b.constant(DType::f32, shift)});
+    const InstId half = b.op(Op::mul, DType::f32, {b.constant(DType::f32, 0.5), x});
+    InstId v = b.op(Op::mul, DType::f32, swapped ? std::vector{sum, half} : std::vector{half, sum});
+    if (t != DType::f32) v = b.op(Op::cast, t, {v});
+    b.store(out, row * 1024 + column, v);
+    mm.segments = {{0, 1024, std::move(b.k)}};
+    const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=5 split=1 swap=0 resident=1");
+    const std::string source = c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+    return source.find("gelu_to_round(") != std::string::npos;
+  };
+  for (const bool swapped : {false, true}) {
+    CHECK(text(DType::f16, M_SQRT1_2, 1, swapped));
+    CHECK(text(DType::bf16, M_SQRT1_2, 1, swapped));
+    CHECK(!text(DType::f32, M_SQRT1_2, 1, swapped));
+    CHECK(!text(DType::f16, 0.7, 1, swapped));
+    CHECK(!text(DType::f16, M_SQRT1_2, 0.9, swapped));
+  }
+}
+
+TEST_CASE("Hopper's products: tiles follow the waves, and large ones are shared by two warpgroups") {
+  CHECK(field(linear(DType::bf16, 8192, 8192, 8192), "ping_pong") == 0);
+  CHECK(field(linear(DType::bf16, 4096, 3072, 768), "ping_pong") == 1);
+  CHECK(field(linear(DType::bf16, 4096, 768, 3072), "cols") == 192);
+  CHECK(field(linear(DType::f16, 128, 768, 3072), "split") > 1);
 }
 
 TEST_CASE("pointwise ops compile in every dtype") {
