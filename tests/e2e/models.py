@@ -128,6 +128,13 @@ class ConvNet(nn.Module):
         return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)), F.interpolate(x, scale_factor=2, mode="bilinear")
 
 
+@model
+def filters_bf16():
+    """3x3 convolutions of bf16 whose channels allow minimal filtering, over images that its tiles do not fill."""
+    net = nn.Sequential(nn.Conv2d(16, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 40, 3), nn.SiLU(), nn.Conv2d(40, 16, 1), nn.Conv2d(16, 33, 3, padding=2))
+    return net.bfloat16(), (torch.randn(2, 16, 13, 18).bfloat16(),), ({0: Dim("batch", max=4)},)
+
+
 class Outputs(nn.Module):
     """A recurrent network's sequence and last states, side by side."""
 
