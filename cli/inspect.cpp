@@ -96,8 +96,8 @@ std::string note_of(const json& t) {
 
 void print_text(const json& j) {
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
-  for (const char* key :
-       {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul", "graphs"})
+  for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
+                          "graphs", "own_weights"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
   for (const json& p : j.value("parts", json::array()))
     fmt::print("{:<16}{}: weights {} bytes, arena {} bytes, {} kernels\n", "part", p.at("target").get<std::string>(),

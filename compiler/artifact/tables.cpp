@@ -328,7 +328,10 @@ class Emitter {
     if (in_.part > 0) out_ += declare_module(in_.part);
     if (!last) out_ += declare_module(in_.part + 1);
     Initialiser row;
-    row.add("format", "AOTC_PLAN_FORMAT").add("flags", in_.graphs ? "AOTC_MODULE_GRAPHS" : "0");
+    row.add("format", "AOTC_PLAN_FORMAT")
+        .add("flags", in_.graphs        ? "AOTC_MODULE_GRAPHS"
+                      : in_.own_weights ? "AOTC_MODULE_OWN_WEIGHTS"
+                                        : "0");
     row.add("metadata_json", in_.part == 0 ? "metadata" : "nullptr").add("inputs", "inputs").add("outputs", "outputs");
     row.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.outputs.size()).add("dims", "dims").add("dim_code", "dim_code");
     row.add("symbols", "symbols").add("n_symbols", symbols_.size()).add("guards", "guards").add("n_guards", g_.guards.size());

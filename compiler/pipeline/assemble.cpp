@@ -92,7 +92,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   for (size_t p = 0; p < in.parts.size(); ++p) {
     const AssemblePart& part = in.parts[p];
     artifact::TableInput tables = tables_of(in, part, beside_it);
-    tables.graphs = part.graphs;
+    tables.graphs = part.graphs, tables.own_weights = part.own_weights;
     tables.part = p, tables.n_parts = in.parts.size();
     if (part.target.is_gpu()) {
       clock.phase("compile CUDA kernels" + (in.parts.size() > 1 ? " for " + part.target.str() : std::string()));

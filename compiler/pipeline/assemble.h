@@ -20,7 +20,8 @@ struct AssemblePart {
   const plan::PlanSet& plans;
   const Target& target;
   const Machine& machine;
-  bool graphs = false;  ///< GPU: runs are launches of CUDA graphs
+  bool graphs = false;       ///< GPU: runs are launches of CUDA graphs
+  bool own_weights = false;  ///< CPU: models copy their weights to huge pages
 };
 struct AssembleInput {
   std::vector<AssemblePart> parts;

@@ -69,7 +69,7 @@ struct Part {
 /// What the metadata of the artifact have of a part that is not the first.
 json further_part(const json& meta) {
   json p;
-  for (const char* key : {"target", "code", "f32_matmul", "graphs", "weights_bytes", "arena_bytes", "explain"})
+  for (const char* key : {"target", "code", "f32_matmul", "graphs", "own_weights", "weights_bytes", "arena_bytes", "explain"})
     if (meta.contains(key)) p[key] = meta.at(key);
   return p;
 }
@@ -146,7 +146,10 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
   part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_text(options.shapes));
-  if (part.target.is_gpu()) part.meta["graphs"] = o.mode.graphs;
+  if (part.target.is_gpu())
+    part.meta["graphs"] = o.mode.graphs;
+  else if (o.owns_weights())
+    part.meta["own_weights"] = true;
   return part;
 }
 
@@ -206,8 +209,10 @@ json build(const BuildOptions& given, const Events& events) {
     PhaseClock clock(events, &times);
     const std::string artifact = (finished / output.filename()).string();
     AssembleInput in{{}, blob, meta.dump(), artifact, work.string()};
-    for (const Part& p : parts)
-      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, p.target.is_gpu() && o.mode.graphs});
+    for (const Part& p : parts) {
+      const bool gpu = p.target.is_gpu();
+      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, !gpu && o.owns_weights()});
+    }
     in.keep_text = !o.keep_dir.empty();
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;

@@ -98,8 +98,8 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"default", false, false, "the cost model's choice"},
     {"reduce-overhead", false, true, "on a GPU a run is one launch of a CUDA graph"},
-    {"max-autotune", true, true, "measure candidates, and CUDA graphs"},
-    {"max-autotune-no-cudagraphs", true, false, "measure candidates"},
+    {"max-autotune", true, true, "measure candidates, and CUDA graphs; on a CPU --own-weights"},
+    {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU --own-weights"},
 };
 
 struct BuildOptions {
@@ -113,6 +113,9 @@ struct BuildOptions {
   int jobs = 0;                         ///< 0: the machine's
   std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none
   std::optional<bool> weights_in_file;  ///< unset: by size (above 1 GB)
+  bool own_weights = false;             ///< CPU: models copy their weights to huge pages; whoever measures gives memory for time as well
+
+  bool owns_weights() const { return own_weights || mode.searches; }
 };
 
 /// The options for each part of the target; where there are several, each has a folder of its own in dump_dir.

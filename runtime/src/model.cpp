@@ -185,9 +185,13 @@ aotc_status place_weights(aotc_model* model, uint32_t flags) {
     begin = w.offset < begin ? w.offset : begin;
     end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
   }
-  if (flags & AOTC_MODEL_OWN_WEIGHTS && begin < end) {
-    if (!block_alloc(model->allocator, AOTC_HOST, end - begin, &model->own_weights))
+  const bool asked = flags & AOTC_MODEL_OWN_WEIGHTS;
+  const bool by_itself = part.flags & AOTC_MODULE_OWN_WEIGHTS && !(flags & (AOTC_MODEL_SHARED_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
+  if ((asked || by_itself) && begin < end) {
+    if (!block_alloc(model->allocator, AOTC_HOST, end - begin, &model->own_weights) && asked)
       return fail(AOTC_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
+  }
+  if (model->own_weights.base) {
     weights_copy(model->weights, begin, end, static_cast<uint8_t*>(model->own_weights.base));
     for (uint32_t i = 0; i < part.n_weights; ++i)
       model->weight_at[i] = static_cast<const uint8_t*>(model->own_weights.base) + (part.weights[i].offset - begin);
@@ -232,8 +236,11 @@ aotc_status probe(const aotc_module_desc& artifact, int32_t device) {
 aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
-  if (options.flags & ~static_cast<uint32_t>(AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS | AOTC_MODEL_OWN_WEIGHTS))
-    return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
+  constexpr uint32_t kKept = AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_SHARED_WEIGHTS;
+  constexpr uint32_t kKnown = AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS | kKept;
+  if (options.flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
+  if ((options.flags & kKept) == kKept)
+    return fail(AOTC_INVALID_ARGUMENT, "model options: OWN_WEIGHTS and SHARED_WEIGHTS exclude each other");
   aotc_allocator allocator{};
   if (options.allocator) {
     RT_TRY(read_options("allocator", options.allocator, sizeof allocator, &allocator));

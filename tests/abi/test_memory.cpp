@@ -41,6 +41,47 @@ int64_t resident_kb() {
 
 }  // namespace
 
+TEST_CASE("weights are copied where the options or the artifact say so") {
+  Loaded toy(toy_path()), own(toy_path("toy_own"));
+  Counter counter;
+  const aotc_allocator allocator = counting(&counter);
+  aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
+  options.allocator = &allocator;
+  const auto copies = [&](const Loaded& artifact, uint32_t flags) {
+    options.flags = flags;
+    const int64_t before = counter.live;
+    aotc_model* model;
+    aotc_context* context;
+    REQUIRE(artifact.api->model_create(&options, &model) == AOTC_OK);
+    const int64_t bytes = counter.live - before;
+    REQUIRE(artifact.api->context_create(model, nullptr, &context) == AOTC_OK);
+    ToyCall call(5);
+    CHECK(call.run(artifact.api, context) == AOTC_OK);
+    CHECK(call.right());
+    artifact.api->context_destroy(context);
+    artifact.api->model_destroy(model);
+    return bytes > 0;
+  };
+  CHECK_FALSE(copies(toy, 0));
+  CHECK(copies(toy, AOTC_MODEL_OWN_WEIGHTS));
+  CHECK(copies(own, 0));
+  CHECK_FALSE(copies(own, AOTC_MODEL_SHARED_WEIGHTS));
+  CHECK_FALSE(copies(own, AOTC_MODEL_LAZY_WEIGHTS));
+  CHECK(copies(own, AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
+  options.flags = AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_SHARED_WEIGHTS;
+  aotc_model* model;
+  CHECK(toy.api->model_create(&options, &model) == AOTC_INVALID_ARGUMENT);
+  // Where the memory cannot be had, what the artifact does by itself is left; what the caller asks for is not.
+  counter.refuse_above = 64;
+  options.flags = 0;
+  REQUIRE(own.api->model_create(&options, &model) == AOTC_OK);
+  CHECK(counter.live == 0);
+  own.api->model_destroy(model);
+  options.flags = AOTC_MODEL_OWN_WEIGHTS;
+  CHECK(own.api->model_create(&options, &model) == AOTC_OUT_OF_MEMORY);
+  CHECK(counter.live == 0);
+}
+
 TEST_CASE("the caller's allocator gives all large blocks and gets them back") {
   Loaded toy(toy_path());
   Counter counter;

@@ -20,6 +20,9 @@
 #ifndef TOY_STEPS
 #define TOY_STEPS 6
 #endif
+#ifndef TOY_FLAGS
+#define TOY_FLAGS 0
+#endif
 #ifndef TOY_VERSION
 #define TOY_VERSION 1
 #endif
@@ -142,6 +145,7 @@ static const aotc_state_desc states[] = {{"sums", AOTC_DTYPE_F32, 1, sums_dims, 
 
 const aotc_module_desc aotc_module = {
     .format = AOTC_PLAN_FORMAT,
+    .flags = TOY_FLAGS,
     .metadata_json = "{\"name\": \"toy\", \"version\": " TOY_TEXT(TOY_VERSION) "}",
     .inputs = inputs,
     .outputs = outputs,

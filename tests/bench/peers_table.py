@@ -21,7 +21,7 @@ import sys
 import time
 
 DYNAMIC_KEY = "at"
-MODES = {"aotc": [], "aotc_ma": ["--mode", "max-autotune"], "aotc_bf16": ["--precision", "bf16"]}  # flags of aotc build
+MODES = {"aotc": [], "aotc_own": ["--own-weights"], "aotc_ma": ["--mode", "max-autotune"], "aotc_bf16": ["--precision", "bf16"]}  # flags of aotc build
 # Environment that keeps the peers to an instruction set: oneDNN (PyTorch's, and OpenVINO's with its own kernels), ATen, MKL. ONNX Runtime, and
 # the MLAS products in OpenVINO, have no switch and take the machine's best.
 LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}

@@ -115,7 +115,10 @@ enum {
   AOTC_MODEL_OWN_WEIGHTS = 4 /* CPU: model_create copies the weights to memory of the process's own, in huge pages where the system grants
                                 them, which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
                                 arithmetic (a language model's next token) are faster the slower the machine translates addresses: up to 1.5
-                                times in virtual machines. Processes that load one artifact share its weights without this, not with it */
+                                times in virtual machines. Processes that load one artifact share its weights without this, not with it.
+                                Artifacts of --own-weights and --mode max-autotune do so by themselves where that memory can be had */
+  ,
+  AOTC_MODEL_SHARED_WEIGHTS = 8 /* CPU: weights stay where they are mapped, whatever the artifact does by itself; excludes OWN_WEIGHTS */
 };
 typedef struct aotc_model_options {
   size_t struct_size;

@@ -177,7 +177,10 @@ typedef struct aotc_cuda_kernel {
 
 enum { AOTC_PLAN_FORMAT = 4 };
 /* aotc_module_desc.flags */
-enum { AOTC_MODULE_GRAPHS = 1 }; /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
+enum {
+  AOTC_MODULE_GRAPHS = 1,     /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
+  AOTC_MODULE_OWN_WEIGHTS = 2 /* CPU: models load as with AOTC_MODEL_OWN_WEIGHTS unless told otherwise */
+};
 typedef struct aotc_module_desc {
   uint32_t format; /* AOTC_PLAN_FORMAT */
   uint32_t flags;  /* AOTC_MODULE_* */
