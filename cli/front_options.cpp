@@ -22,6 +22,10 @@ void FrontArgs::add_to(CLI::App& app) {
       "float32 (what that costs in accuracy: the report, aotc verify)");
   app.add_option("--weight-group", weight_group,
                  "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 0 for int8, 32 for int4)");
+  app.add_option(
+      "--activations", activations,
+      "CPU, with --weights int8: int8: products with these weights round the rows that they multiply to 8 bits as well, a scale a "
+      "row, and sum bytes, where that is faster (what that costs in accuracy: aotc verify)");
   app.add_option("--cuda", cuda,
                  "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has plans and code of its own in the artifact; with "
                  "--cpu also those for CPUs, which are taken where no GPU can run it");
@@ -60,6 +64,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (o.weights.any() && o.target.is_gpu())
     throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
         .note("leave it out, or build for the CPU (--cpu)");
+  o.weights.int8_rows = o.target.int8_rows = passes::parse_activations(activations, o.weights);
   o.target.winograd4 = winograd4;
   o.states = {parameters_as_states, states};
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");

@@ -9,7 +9,7 @@
 namespace aotc::cli {
 
 struct FrontArgs {
-  std::string model, shapes, cpu, cuda, f32_matmul, weights, weight_group, dump_dir, precision = "f32";
+  std::string model, shapes, cpu, cuda, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
   bool ptx = false;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;

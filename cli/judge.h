@@ -1,5 +1,6 @@
 #pragma once
 // The verdict on outputs: errors of an artifact beside those that are allowed.
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -16,24 +17,29 @@ struct Row {
   bool pass;
   std::string why;                         ///< what is wrong where numbers do not say it
   std::optional<double> err_archive = {};  ///< where weights were rounded: against fp64 with the archive's own
+  std::optional<double> err_int8 = {};     ///< where rows may be rounded, too: of eager with such rows
 };
 
-/// What the artifact promises of products of float32 (metadata's precision).
+/// What the artifact promises of products of float32 (metadata's precision and stored_weights).
 struct Promise {
-  bool bf16 = false;     ///< some may multiply bf16
-  double max_error = 0;  ///< what it was built for; 0: eager bf16's
+  bool bf16 = false;       ///< some may multiply bf16
+  double max_error = 0;    ///< what it was built for; 0: eager bf16's
+  bool int8_rows = false;  ///< products with int8 weights may round their rows, too
 };
 Promise promise_of(const nlohmann::json& metadata);
 
 /// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64. Where products may multiply bf16, the error that the artifact was built
 /// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Integers and bools may
-/// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). bf16: eager's output, or null.
+/// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). Where products may round their rows to 8 bits, twice the
+/// error of eager with such rows is allowed on top. bf16, int8: eager's output, or null.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor* bf16,
-          const HostTensor& truth, const Promise& promise);
+          const HostTensor* int8, const HostTensor& truth, const Promise& promise);
 /// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit);
 
-/// Prints the rows; the exit code. doubt: a sentence about what it was compared with, or empty.
-int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt = {});
+/// Prints the rows; the exit code. doubt: a sentence about what it was compared with, or empty. row_errors: by weight, what rounding does
+/// to the rows of its products.
+int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt = {},
+           const std::map<std::string, double>& row_errors = {});
 
 }  // namespace aotc::cli

@@ -42,6 +42,9 @@ int run(const Options& o, const Common& common) {
   const auto bf16 =
       promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
   const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
+  const std::vector<std::string> int8_rows = int8_row_weights(meta);
+  const auto int8 = int8_rows.empty() ? nullptr : import::make_reference(program, {.threads = o.threads, .int8_rows = int8_rows});
+  const std::vector<HostTensor> of_int8 = int8 ? int8->run(inputs) : std::vector<HostTensor>();
   const nlohmann::json &in = meta.at("inputs"), &out = meta.at("outputs");
   if (inputs.size() != in.size() || eager.size() < out.size())
     throw Diagnostic(Loc{o.artifact, "", "", ""}, "has other inputs or outputs than the archive")
@@ -53,6 +56,7 @@ int run(const Options& o, const Common& common) {
     write_npy(stored_file(out_folder, name), exact[i]);
     write_npy(stored_file(out_folder, name, ".eager"), eager[i]);
     if (bf16) write_npy(stored_file(out_folder, name, ".eager_bf16"), rounded.at(i));
+    if (int8) write_npy(stored_file(out_folder, name, ".eager_int8"), of_int8.at(i));
   }
   if (common.json)
     fmt::print("{}\n", nlohmann::json{{"inputs", in_folder}, {"expected", out_folder}}.dump(1));

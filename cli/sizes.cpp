@@ -93,6 +93,15 @@ import::Program as_built(const import::Program& archive,
 return pipeline::with_stored_weights(archive, pipeline::stored_weights_of(metadata["stored_weights"]));
 }  // namespace aotc::cli
 
+std::vector<std::string> int8_row_weights(const nlohmann::json& metadata) {
+  std::vector<std::string> names;
+  if (!metadata.contains("stored_weights")) return names;
+  const passes::StoredWeights stored = pipeline::stored_weights_of(metadata["stored_weights"]);
+  if (stored.storage.int8_rows)
+    for (const passes::RoundedConstant& r : stored.rounded) names.push_back(r.name);
+  return names;
+}
+
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given) {
   check_names(program, given);
   std::map<SymId, int64_t> out;

@@ -81,7 +81,10 @@ int verify_stored(const std::string& path, const Stored& stored, const Common& c
     if (!stored.tolerance && std::filesystem::exists(eager)) {
       std::optional<HostTensor> bf16;
       if (promise.bf16 && promise.max_error == 0 && std::filesystem::exists(rounded)) bf16 = read_npy(rounded);
-      rows.push_back(judge(name, "stored", got[i], read_npy(eager), bf16 ? &*bf16 : nullptr, truth, promise));
+      std::optional<HostTensor> int8;
+      if (const std::string file = stored_file(stored.expected, name, ".eager_int8"); promise.int8_rows && std::filesystem::exists(file))
+        int8 = read_npy(file);
+      rows.push_back(judge(name, "stored", got[i], read_npy(eager), bf16 ? &*bf16 : nullptr, int8 ? &*int8 : nullptr, truth, promise));
     } else {
       rows.push_back(judge(name, "stored", got[i], truth, stored.tolerance.value_or(usual_tolerance(got[i].dtype))));
     }

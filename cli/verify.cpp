@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "artifact.h"
@@ -20,7 +21,8 @@ struct Options {
   bool check_weights = false, flush_denormals = false;
 };
 
-std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive) {
+std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
+                              std::map<std::string, double>& row_errors) {
   const import::Program program = as_built(archive, artifact.metadata());
   const bool fewer_bits = artifact.metadata().contains("stored_weights");
   const auto eager = import::make_reference(program, {false, o.threads});
@@ -29,6 +31,10 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
   const Promise promise = promise_of(artifact.metadata());
   const auto bf16 =
       promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
+  std::map<std::string, import::RowError> lost;
+  const std::vector<std::string> int8_rows = int8_row_weights(artifact.metadata());
+  const auto int8 =
+      int8_rows.empty() ? nullptr : import::make_reference(program, {.threads = o.threads, .int8_rows = int8_rows, .row_errors = &lost});
   Session session(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
 
   const nlohmann::json described = artifact.metadata().at("states");
@@ -41,6 +47,7 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
     if (!common.quiet && !common.json) fmt::print(stderr, "verify: sample {} ({})\n", seed, text);
     const std::vector<HostTensor> want = eager->run(inputs), exact = truth->run(inputs);
     const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
+    const std::vector<HostTensor> of_int8 = int8 ? int8->run(inputs) : std::vector<HostTensor>();
     session.reset_states();
     session.bind(inputs);
     session.run();
@@ -58,10 +65,12 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
           .note("was the artifact built from this archive?");
     const std::vector<HostTensor> unrounded = original ? original->run(inputs) : std::vector<HostTensor>{};
     for (size_t i = 0; i < got.size(); ++i) {
-      rows.push_back(judge(names[i], text, got[i], want[i], bf16 ? &rounded.at(i) : nullptr, exact[i], promise));
+      rows.push_back(
+          judge(names[i], text, got[i], want[i], bf16 ? &rounded.at(i) : nullptr, int8 ? &of_int8.at(i) : nullptr, exact[i], promise));
       if (original) rows.back().err_archive = compare(got[i], unrounded[i]).l2;
     }
   }
+  for (const auto& [weight, e] : lost) row_errors[weight] = e.all > 0 ? std::sqrt(e.lost / e.all) : 0;
   return rows;
 }
 
@@ -70,8 +79,9 @@ int run(const Options& o, const Common& common) {
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
   std::vector<Row> rows;
+  std::map<std::string, double> row_errors;
   try {
-    rows = compare_runs(o, common, artifact, original.program);
+    rows = compare_runs(o, common, artifact, original.program, row_errors);
   } catch (Diagnostic& d) {
     if (original.doubt.empty()) throw;
     // Not the artifact's fault: the archive beside it is another.
@@ -81,7 +91,7 @@ int run(const Options& o, const Common& common) {
     throw other;
   }
 
-  return report(rows, common, original.doubt);
+  return report(rows, common, original.doubt, row_errors);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "import/bind_symbols.h"
+#include "import/rounded_rows.h"
 #include "import/torch_functions.h"
 #include "import/torch_values.h"
 
@@ -296,7 +297,8 @@ IValue Planner::constant(const Arg& a, c10::TypeKind kind) const {
 
 class Runner final : public Reference {
  public:
-  Runner(const Program& p, const ReferenceOptions& options) : p_(p), options_(options), plan_(Planner(p, options).plan()) {
+  Runner(const Program& p, const ReferenceOptions& options)
+      : p_(p), options_(options), plan_(Planner(p, options).plan()), rows_(options.row_errors) {
     const c10::InferenceMode guard;
     for (const ProgramOutput& o : p.outputs)
       if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written_.insert(t->name);
@@ -308,6 +310,8 @@ class Runner final : public Reference {
       for (const Expr& e : d.type.dims) dims.push_back(*e.as_const());
       data_.emplace(in.target, widen(to_tensor(d.type.dtype, dims, d.bytes ? d.data : nullptr)));
     }
+    for (const std::string& name : options.int8_rows)
+      if (const auto it = data_.find(name); it != data_.end()) rows_.add(name, it->second);
   }
 
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override {
@@ -418,6 +422,7 @@ class Runner final : public Reference {
     std::vector<IValue> stack;
     stack.reserve(s.args.size());
     for (const ArgPlan& a : s.args) stack.push_back(value(a, slots));
+    rows_.apply(s.node->target, stack);
     if (s.scalar) {
       std::vector<double> xs;
       for (const IValue& v : stack) xs.push_back(number_of(v));
@@ -501,6 +506,7 @@ class Runner final : public Reference {
   const Program& p_;
   ReferenceOptions options_;
   GraphPlan plan_;
+  RoundedRows rows_;
   std::map<std::string, at::Tensor> data_;
   std::set<std::string> written_;
   std::map<SymId, int64_t> symbols_;

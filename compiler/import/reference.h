@@ -1,6 +1,8 @@
 #pragma once
 // The oracle of `aotc verify` and `aotc bench --against`: the original program, node by node through LibTorch's dispatcher.
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "graph/interp.h"
@@ -8,12 +10,20 @@
 
 namespace aotc::import {
 
+/// What rounding did to the rows that a weight's products multiply: sums of squares.
+struct RowError {
+  double lost = 0, all = 0;
+};
+
 struct ReferenceOptions {
   bool f64 = false;  ///< weights, inputs, dtype arguments and results of floating type are float64
   int threads = 1;
   /// As the model moved to bf16 gives them: weights and inputs of float32 are bf16, what asks for float32 by name keeps it, and an operator
   /// that LibTorch has not in bf16, or not of both types at once, runs in float32 and gives bf16.
   bool bf16 = false;
+  /// Products with these constants, by their names in Program::data, round the rows that they multiply to 8 bits.
+  std::vector<std::string> int8_rows = {};
+  std::map<std::string, RowError>* row_errors = nullptr;  ///< set: what that lost, by weight, is added in every run
 };
 
 class Reference {

@@ -23,7 +23,9 @@ std::string WeightStorage::str() const {
   for (const Row& r : kRows)
     if (r.bits == bits && bits == 16) return "bfloat16";
   for (const Row& r : kRows)
-    if (r.bits == bits) return group ? fmt::format("{}, groups of {}", r.name, group) : fmt::format("{}, one scale a column", r.name);
+    if (r.bits == bits)
+      return group ? fmt::format("{}, groups of {}", r.name, group)
+                   : fmt::format("{}, one scale a column{}", r.name, int8_rows ? ", times rows of int8" : "");
   return "as they are";
 }
 
@@ -43,6 +45,17 @@ WeightStorage parse_weight_storage(std::string_view name, std::string_view group
     throw Diagnostic(ExitCode::usage, {}, fmt::format("--weight-group: '{}' is not known", group)).note("known: 0 (a column), 32, 64, 128");
   }
   throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, bf16");
+}
+
+bool parse_activations(std::string_view activations, const WeightStorage& weights) {
+  if (activations.empty()) return false;
+  if (activations != "int8")
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("--activations: '{}' is not known", activations)).note("known: int8");
+  if (weights.bits != 8 || weights.group != 0)
+    throw Diagnostic(ExitCode::usage, {},
+                     fmt::format("--activations int8 multiplies weights of int8 with one scale a column; these are {}", weights.str()))
+        .note("give --weights int8, without --weight-group");
+  return true;
 }
 
 int64_t StoredWeights::bytes_before() const {

@@ -8,8 +8,9 @@
 namespace aotc::passes {
 
 struct WeightStorage {
-  int bits = 0;       ///< 0: as they are; 16: bfloat16; 8: signed, one scale a group; 4: one scale and one offset a group
-  int64_t group = 0;  ///< values of k that share a scale; 0: all of a column
+  int bits = 0;            ///< 0: as they are; 16: bfloat16; 8: signed, one scale a group; 4: one scale and one offset a group
+  int64_t group = 0;       ///< values of k that share a scale; 0: all of a column
+  bool int8_rows = false;  ///< the rows that they multiply may be rounded, too (Target::int8_rows)
   bool any() const { return bits != 0; }
   std::string str() const;  ///< "int4, groups of 32"; "as they are"
   friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
@@ -17,6 +18,8 @@ struct WeightStorage {
 /// "int8", "int4", "bf16" or "" (as they are); group: 0, 32, 64, 128, or nothing: what suits the bits (a column for int8, 32 for int4).
 /// Throws Diagnostic (usage).
 WeightStorage parse_weight_storage(std::string_view name, std::string_view group);
+/// activations: "int8" or "" (as they are), beside what parse_weight_storage gave. Throws Diagnostic (usage).
+bool parse_activations(std::string_view activations, const WeightStorage& weights);
 
 /// What became of one weight.
 struct StoredWeight {

@@ -21,6 +21,7 @@ json tensor(const std::string& name, const TensorType& t, const SymTable& syms) 
 json stored_weights_json(const passes::StoredWeights& w) {
   json j = {{"as", w.storage.str()}, {"bits", w.storage.bits},           {"group", w.storage.group},
             {"bytes", w.bytes()},    {"bytes_before", w.bytes_before()}, {"error", w.error()}};
+  if (w.storage.int8_rows) j["activations"] = "int8";
   j["weights"] = j["left"] = j["rounded"] = json::array();
   for (const passes::StoredWeight& x : w.weights) j["weights"].push_back({{"name", x.name}, {"bytes", x.bytes}, {"error", x.error}});
   for (const auto& [name, why] : w.left) j["left"].push_back({{"name", name}, {"why", why}});
@@ -30,7 +31,7 @@ json stored_weights_json(const passes::StoredWeights& w) {
 
 passes::StoredWeights stored_weights_of(const json& stored) {
   passes::StoredWeights w;
-  w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>()};
+  w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>(), stored.contains("activations")};
   for (const json& r : stored.at("rounded")) w.rounded.push_back({r.at("name").get<std::string>(), r.at("columns_first").get<bool>()});
   return w;
 }

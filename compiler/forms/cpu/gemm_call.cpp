@@ -104,6 +104,17 @@ Panels few_bits_panels(const MatmulKernel& k) {
   return p;
 }
 
+std::string few_bits_config(const loop::Kernel& kernel, const MatmulKernel& k, int mc, int nc, Isa isa, const std::string& name) {
+  const loop::QuantisedWeight& q = *k.b_quantised;
+  ConfigText c("aotc_gemm_quant_config", name);
+  c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
+  c.add("scales_ptr", loop::argument_index(kernel, q.scales));
+  c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
+  c.add("bits", q.bits).add("group", q.group).add("mc", mc).add("nc", nc);
+  add_attached(c, kernel, k, isa, name, false);
+  return c.str();
+}
+
 /// An expression of each of the two batch dims that kernels know; `missing` of those that the product lacks.
 static Expr of_batch(const Exprs& xs, size_t dim, const Expr& missing) {
   const size_t skip = 2 - xs.size();

@@ -25,6 +25,8 @@ std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const loop::M
 /// Of a weight of few bits (MatmulKernel::b_quantised): whether it can be stored for its products alone, and in which form it is then.
 Fit fits_few_bits(const loop::MatmulKernel& k);
 Panels few_bits_panels(const loop::MatmulKernel& k);
+/// The definition of its aotc_gemm_quant_config.
+std::string few_bits_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, int mc, int nc, Isa isa, const std::string& name);
 
 /// The call of the library's `symbol`, whose work units are blocks of mc rows and nc columns: all but its scratch and what it knows of b.
 StepSpec product_units(const loop::MatmulKernel& k, const Site& site, std::string symbol, int mc, int nc);

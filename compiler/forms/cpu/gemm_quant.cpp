@@ -125,14 +125,7 @@ class GemmQuant final : public FormOf<MatmulKernel> {
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
     const Block b = unpack<Block>(choice);
-    const loop::QuantisedWeight& q = *k.b_quantised;
-    ConfigText c("aotc_gemm_quant_config", name);
-    c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
-    c.add("scales_ptr", loop::argument_index(kernel, q.scales));
-    c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
-    c.add("bits", q.bits).add("group", q.group).add("mc", b.mc).add("nc", b.nc);
-    add_attached(c, kernel, k, isa, name, false);
-    return c.str();
+    return few_bits_config(kernel, k, b.mc, b.nc, isa, name);
   }
 };
 

@@ -7,52 +7,9 @@
 // rows and never written out as floats: one row goes at the speed of memory.
 //
 // A work unit is an mc x nc block; the digits of its rows are kept over the units that follow with the same rows.
-#include "simd.h"
+#include "quant_units.h"
 
 namespace {
-
-constexpr int64_t kBlock = AOTC_QUANT_BLOCK;
-constexpr int kQuads = AOTC_QUANT_BLOCK / 4;         // four values of k of a column lie side by side
-constexpr int64_t kRun = AOTC_QUANT_LANES * kBlock;  // weights of a block of one run of columns
-
-using Floats = Vec<float>;
-constexpr int kLanes = Floats::kLanes;
-
-#if defined(__AVX512F__)
-using Ints = __m512i;
-inline Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
-inline Ints set_ints(int x) { return _mm512_set1_epi32(x); }
-inline Ints set_bytes(char x) { return _mm512_set1_epi8(x); }
-inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-inline Ints and_ints(Ints a, Ints b) { return _mm512_and_si512(a, b); }
-inline Ints shift_right16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
-inline Ints shift_signed16(Ints a, int n) { return _mm512_srai_epi16(a, n); }
-inline Ints shift_left16(Ints a, int n) { return _mm512_slli_epi16(a, n); }
-inline Ints shift_left32(Ints a, int n) { return _mm512_slli_epi32(a, n); }
-inline Ints flip_ints(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
-inline Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
-inline Floats::V to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
-#else
-using Ints = __m256i;
-inline Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-inline Ints set_ints(int x) { return _mm256_set1_epi32(x); }
-inline Ints set_bytes(char x) { return _mm256_set1_epi8(x); }
-inline Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
-inline Ints and_ints(Ints a, Ints b) { return _mm256_and_si256(a, b); }
-inline Ints shift_right16(Ints a, int n) { return _mm256_srli_epi16(a, n); }
-inline Ints shift_signed16(Ints a, int n) { return _mm256_srai_epi16(a, n); }
-inline Ints shift_left16(Ints a, int n) { return _mm256_slli_epi16(a, n); }
-inline Ints shift_left32(Ints a, int n) { return _mm256_slli_epi32(a, n); }
-inline Ints flip_ints(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
-inline Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
-inline Floats::V to_floats(Ints a) { return _mm256_cvtepi32_ps(a); }
-#endif
-
-inline int load_int(const void* p) {
-  int x;
-  __builtin_memcpy(&x, p, 4);
-  return x;
-}
 
 #if defined(__AVX512VNNI__)
 /// vpdpbusd: unsigned weights, signed bytes of the row. Signed weights are read 128 higher, which `first` takes back.
@@ -147,13 +104,6 @@ struct QuantRows {
   int64_t ldc;
 };
 
-inline Floats::V load_columns(const bf16* p, int64_t columns) {
-  if (columns >= kLanes) return load_half(p);
-  bf16 some[kLanes] = {};
-  for (int64_t i = 0; i < columns; ++i) some[i] = p[i];
-  return load_half(some);
-}
-
 /// MR rows times the run. kBits 8: signed bytes [quads][lanes][4]; 4: unsigned nibbles, the low ones are the first half of the quads.
 template <int MR, int kBits>
 __attribute__((noinline)) void quant_tile(const QuantRows& t) {
@@ -225,51 +175,25 @@ struct QuantTiles {
 template <int kBits>
 inline constexpr QuantTiles<kBits> kQuantTiles{};
 
-struct QuantRun {
-  const aotc_kargs* args;
-  const aotc_gemm_quant_config* cfg;
-  const int64_t* size;
-  int64_t m, k, m_blocks, blocks, per_group;
-  const float* a;
-  const char* w;
-  const bf16 *scales, *offsets;
+struct QuantRun : QuantUnits {
+  int64_t blocks, per_group;
   Dots::Block* cut_rows;
   float *row, *tile;
   int64_t kept = -1;  // the rows that cut_rows has
 
-  explicit QuantRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_quant_config*>(x->config)), size(x->size) {
-    m = size[AOTC_GEMM_M];
-    k = size[AOTC_GEMM_K];
-    m_blocks = ceil_div(m, cfg->mc);
+  explicit QuantRun(const aotc_kargs* x) : QuantUnits(x) {
     blocks = ceil_div(k, kBlock);
     per_group = ceil_div(cfg->group, kBlock);
-    a = cfg->a_prologue ? nullptr : static_cast<const float*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
-    w = static_cast<const char*>(x->ptr[cfg->values_ptr]);
-    scales = static_cast<const bf16*>(x->ptr[cfg->scales_ptr]);
-    offsets = cfg->offsets_ptr < 0 ? nullptr : static_cast<const bf16*>(x->ptr[cfg->offsets_ptr]);
     cut_rows = static_cast<Dots::Block*>(x->scratch);
     char* rest = static_cast<char*>(x->scratch) + (cfg->mc * blocks * AOTC_QUANT_BLOCK_BYTES + 63) / 64 * 64;
     row = reinterpret_cast<float*>(rest);
     tile = row + blocks * kBlock;
   }
 
-  int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
-  int64_t columns_bytes(int64_t columns) const { return ceil_div(columns, AOTC_PANEL_N) * AOTC_PANEL_N * blocks * kBlock * cfg->bits / 8; }
-
   void cut_block(int64_t batch, int64_t m0, int64_t rows) {
-    const int64_t b1 = size[AOTC_GEMM_B1], rs = size[AOTC_GEMM_A_RS], cs = size[AOTC_GEMM_A_CS];
     for (int64_t i = k; i < blocks * kBlock; ++i) row[i] = 0;
     for (int64_t r = 0; r < rows; ++r) {
-      const float* x = row;
-      if (cfg->a_prologue) {
-        cfg->a_prologue(args, batch, m0 + r, 1, 0, k, row, blocks * kBlock);
-      } else {
-        const float* src = a + batch / b1 * size[AOTC_GEMM_A_B0] + batch % b1 * size[AOTC_GEMM_A_B1] + (m0 + r) * rs;
-        if (cs == 1 && k % kBlock == 0)
-          x = src;
-        else
-          for (int64_t i = 0; i < k; ++i) row[i] = src[i * cs];
-      }
+      const float* x = float_row(batch, m0 + r, row, k % kBlock == 0);
       for (int64_t b = 0; b < blocks; ++b) cut(x + b * kBlock, cfg->bits == 8, &cut_rows[r * blocks + b]);
     }
   }
@@ -287,32 +211,20 @@ struct QuantRun {
     }
   }
 
-  void unit(int64_t u, int64_t n_blocks) {
-    int64_t nb = u % n_blocks;
-    const int64_t m_block = u / n_blocks % m_blocks, batch = u / n_blocks / m_blocks;
-    const int64_t m0 = m_block * m / m_blocks, rows = (m_block + 1) * m / m_blocks - m0;
-    int64_t s = 0;
-    const char* panels = w;
-    for (; nb >= ceil_div(segment_len(s), cfg->nc); ++s) {
-      nb -= ceil_div(segment_len(s), cfg->nc);
-      panels += columns_bytes(segment_len(s));
-    }
-    if (kept != u / n_blocks) cut_block(batch, m0, rows);
-    kept = u / n_blocks;
-    const int64_t n0 = nb * cfg->nc, n1 = min_of<int64_t>(n0 + cfg->nc, segment_len(s));
+  void run_unit(const Unit& u) {
+    if (kept != u.rows_key) cut_block(u.batch, u.m0, u.rows);
+    kept = u.rows_key;
     // The epilogue runs on tiles that are in L1.
-    const int64_t step = min_of<int64_t>(cfg->nc, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N)) * AOTC_PANEL_N);
-    for (int64_t j0 = n0; j0 < n1; j0 += step) {
-      const int64_t j1 = min_of(j0 + step, n1);
-      for (int64_t j = j0; j < j1; j += AOTC_QUANT_LANES) columns(s, panels, j, rows, tile + (j - j0), step);
-      cfg->epilogues[s](args, tile, step, batch, m0, rows, j0, j1 - j0);
+    const int64_t step = epilogue_columns(u.rows);
+    for (int64_t j0 = u.n0; j0 < u.n1; j0 += step) {
+      const int64_t j1 = min_of(j0 + step, u.n1);
+      for (int64_t j = j0; j < j1; j += AOTC_QUANT_LANES) columns(u.segment, u.panels, j, u.rows, tile + (j - j0), step);
+      cfg->epilogues[u.segment](args, tile, step, u.batch, u.m0, u.rows, j0, j1 - j0);
     }
   }
 
   void run(int64_t begin, int64_t end) {
-    int64_t n_blocks = 0;
-    for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(segment_len(s), cfg->nc);
-    for (int64_t u = begin; u < end; ++u) unit(u, n_blocks);
+    for (int64_t u = begin; u < end; ++u) run_unit(at(u));
   }
 };
 

@@ -203,4 +203,10 @@ TEST_CASE("what --weights and --weight-group take") {
   CHECK_THROWS_AS(passes::parse_weight_storage("", "32"), Diagnostic);
   CHECK(passes::parse_weight_storage("bf16", "") == passes::WeightStorage{16, 0});
   CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "32"), Diagnostic);
+  CHECK(!passes::parse_activations("", {8, 0}));
+  CHECK(passes::parse_activations("int8", {8, 0}));
+  CHECK(passes::WeightStorage{8, 0, true}.str() == "int8, one scale a column, times rows of int8");
+  for (const passes::WeightStorage& s : {passes::WeightStorage{}, {8, 32}, {4, 32}, {16, 0}})
+    CHECK_THROWS_AS(passes::parse_activations("int8", s), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_activations("int4", {8, 0}), Diagnostic);
 }

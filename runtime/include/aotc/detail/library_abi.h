@@ -99,6 +99,16 @@ static inline int64_t aotc_gemm_quant_scratch_bytes(const aotc_gemm_quant_config
   return c->mc * blocks * AOTC_QUANT_BLOCK_BYTES + (blocks * AOTC_QUANT_BLOCK + (int64_t)c->mc * c->nc) * 4 + 256;
 }
 
+/* ---- gemm_int8_f32: gemm_quant with bits 8, a scale a column (group at least K) and no offsets, K at most AOTC_INT8_MAX_K, and the same
+ * weights: every row of A is rounded to 8 bits between its smallest and its largest value, the products are sums of bytes. A row with an
+ * infinity or a NaN gives NaN. Sums are the same on every instruction set. scratch: aotc_gemm_int8_scratch_bytes(). */
+enum { AOTC_INT8_ROW_BYTES = 12, AOTC_INT8_MAX_K = 131072 };
+/* Bytes per thread; affine in k rounded up to a multiple of 64. */
+static inline int64_t aotc_gemm_int8_scratch_bytes(const aotc_gemm_quant_config* c, int64_t k) {
+  int64_t depth = (k + 63) / 64 * 64;
+  return c->mc * (depth * 2 + 64 + AOTC_INT8_ROW_BYTES + (int64_t)c->nc * 4) + depth * 4 + AOTC_PANEL_N * 4 + 256;
+}
+
 /* ---- gemm_dots: the same products, units and config as sums along k, for A whose columns and B whose rows are next to each other
  * (A_CS == B_RS == 1). f32, f64; no prologues, no packed B; mr, nv, kc, kp and pack_a mean nothing to it. scratch: mc * nc sums. */
 

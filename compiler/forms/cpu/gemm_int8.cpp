@@ -1,0 +1,143 @@
+// aotc_gemm_int8: products of float32 rows with int8 weights, both multiplied as bytes, where the build allows that
+// (kernels/cpu/gemm_int8.h).
+#include <algorithm>
+#include <set>
+
+#include "forms/cpu/config.h"
+#include "forms/cpu/cost.h"
+#include "forms/cpu/forms.h"
+#include "forms/cpu/gemm_call.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+/// See aotc_gemm_quant_config.
+struct Block {
+  int mc = 111, nc = 128;
+  static std::span<const Member<Block>> members() {
+    static constexpr Member<Block> kRows[] = {
+        {{"mc", 1}, &Block::mc},
+        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Block::nc},
+    };
+    return kRows;
+  }
+};
+
+/// Measured: multiply-adds a cycle, rows of a register tile (the sums of columns are one more row), rounding an element of a row.
+struct Speed {
+  double macs;
+  int64_t rows;
+  double round_cycles;
+};
+Speed speed_of(const Machine& m) {
+  if (m.has(Isa::avx512_bf16)) return {57, 14, 0.35};
+  return m.has(Isa::avx512) ? Speed{24, 8, 0.4} : Speed{19, 3, 0.8};
+}
+constexpr double kWeightBytes = 8;      ///< that memory gives a cycle
+constexpr double kSharedBytes = 16;     ///< that the last cache does
+constexpr double kRowCycles = 60;       ///< a row beside its elements
+constexpr double kInt8TileCycles = 60;  ///< entering and leaving a register tile
+
+aotc_gemm_quant_config config_of(const Block& b) {
+  aotc_gemm_quant_config g{};
+  g.mc = b.mc, g.nc = b.nc;
+  return g;
+}
+
+Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const Block& b) {
+  Candidate r{pack(form, b), Fit::yes(), 0};
+  const aotc_gemm_quant_config cfg = config_of(b);
+  r.fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
+  if (!r.fit) return r;
+  const Speed speed = speed_of(machine);
+  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows + 1, speed.rows);
+  const int64_t columns = ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments, panels = columns / AOTC_PANEL_N;
+  const double batch = static_cast<double>(c.batch), weights = static_cast<double>(columns * c.k);
+  const double arithmetic =
+      weights * static_cast<double>((rows + 1) * m_blocks) / speed.macs + static_cast<double>(tiles * m_blocks * panels) * kInt8TileCycles;
+  const double memory =
+      weights / kWeightBytes + weights * static_cast<double>(m_blocks - 1) / kSharedBytes;  // for each block of rows again
+  double cycles = batch * (std::max(arithmetic, memory) + 0.2 * std::min(arithmetic, memory));
+  // Rows are kept over the columns; each thread rounds its own.
+  cycles += batch * static_cast<double>(c.m) * (speed.round_cycles * static_cast<double>(c.k) + kRowCycles) *
+            static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
+  if (rows * c.k * (machine.has(Isa::avx512_bf16) ? 1 : 2) > machine.l2_bytes / 2) cycles *= 1.1;
+  cycles += static_cast<double>(units) * kUnitCycles;
+  cycles += kEpilogueCycles * static_cast<double>(m_blocks * panels * c.batch);
+  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  return r;
+}
+
+class GemmInt8 final : public FormOf<MatmulKernel> {
+ public:
+  std::string_view name() const override { return "gemm_int8"; }
+  std::span<const Field> fields() const override { return fields_of<Block>(); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (!k.b_quantised || k.b_quantised->bits != 8) return {false, ""};
+    if (!s.machine.int8_rows) return refuse("it rounds rows to 8 bits; --activations int8 allows it");
+    const loop::QuantisedWeight& q = *k.b_quantised;
+    const int64_t depth = *k.k.as_const();
+    if (q.group < depth || q.offsets != kNone<loop::ParamId>) return refuse("the weight has more than one scale a column");
+    if (depth > AOTC_INT8_MAX_K) return refuse("k is {}: 32 bits hold sums of {}", depth, int{AOTC_INT8_MAX_K});
+    const aotc_gemm_quant_config least = config_of({1, AOTC_PANEL_N});
+    if (const Fit fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&least, depth)); !fit) return fit;
+    return fits_few_bits(k);
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const ProductSizes c = product_sizes(kernel, s.syms);
+    const int64_t tile = speed_of(s.machine).rows;
+    std::set<int> mcs;
+    for (int64_t tiles : {1, 2, 4, 8, 16}) mcs.insert(static_cast<int>(std::min(c.m, tiles * tile - 1)));
+    mcs.insert(1);
+    if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : {128, 64, 32, 256}) {
+        Block b;
+        b.mc = mc, b.nc = nc;
+        all.push_back(estimate(*this, c, s.machine, b));
+      }
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override {
+    const ProductSizes c = product_sizes(k, s.syms);
+    return fmt::format("gemm_int8 b{} m{} n{} k{} s{}{}{}", c.batch, c.m, c.n, c.k, c.segments, c.a_rows_contiguous ? "" : " a-strided",
+                       k.a.prologue ? " a-made" : "");
+  }
+
+  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
+    const Block b = unpack<Block>(choice);
+    StepSpec f = product_units(k, site, "aotc_gemm_int8_f32", b.mc, b.nc);
+    const aotc_gemm_quant_config g = config_of(b);
+    f.scratch_bytes = aotc_gemm_int8_scratch_bytes(&g, *k.k.as_const());
+    return f;
+  }
+
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
+  }
+
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    const Block b = unpack<Block>(choice);
+    return few_bits_config(kernel, k, b.mc, b.nc, isa, name);
+  }
+};
+
+}  // namespace
+
+const Form& gemm_int8() {
+  static const GemmInt8 form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu
