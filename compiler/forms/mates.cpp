@@ -114,9 +114,13 @@ class Reader {
     Expr points = 1;
     for (const auto& [stride, v] : by_stride) {
       const auto extent = v.extent.as_const();
-      if (!next || stride != *next || (stride < n && (!extent || n % (stride * *extent)))) return false;
-      const Expr through = stride < n ? floordiv(column, stride) : floordiv(row, stride / n);
-      r_.at[v.sym] = e_.syms.simplify(&v == &by_stride.rbegin()->second ? through : mod(through, v.extent));
+      const bool last = &v == &by_stride.rbegin()->second;
+      if (!next || stride != *next || (stride < n && n % (last ? stride : stride * extent.value_or(n + 1)) != 0)) return false;
+      if (stride < n)
+        r_.at[v.sym] = last ? floordiv(column, stride) + row * (n / stride) : mod(floordiv(column, stride), v.extent);
+      else
+        r_.at[v.sym] = last ? floordiv(row, stride / n) : mod(floordiv(row, stride / n), v.extent);
+      r_.at[v.sym] = e_.syms.simplify(r_.at[v.sym]);
       next = extent ? std::optional(stride * *extent) : std::nullopt;
       points *= v.extent;
     }

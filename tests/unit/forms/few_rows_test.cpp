@@ -48,7 +48,7 @@ output %z "z"
                      rows, more);
 }
 
-/// Three heads of eight channels, rotated by positions. `half`: how far apart the channels of a pair are said to be.
+/// Three heads of eight channels, rotated by positions, the heads outermost. `half`: how far apart the channels of a pair are said to be.
 std::string rotated(int rows, int half = 4, const std::string& more = "") {
   return fmt::format(R"(graph @m
 input %x : float32[{0}, 64] "x"
@@ -73,6 +73,30 @@ const %w : float32[24, 64] "w"
 output %z "z"
 {3})",
                      rows, half, 8 - half, more);
+}
+
+/// The same of images in one position: rows and heads are one loop.
+std::string rotated_images(int rows) {
+  return fmt::format(R"(graph @m
+input %x : float32[{0}, 64] "x"
+input %c : float32[1, 1, 8] "cos"
+input %s : float32[1, 1, 8] "sin"
+const %w : float32[24, 64] "w"
+%wt = permute(%w) {{perm=[1, 0]}}
+%y = matmul(%x, %wt)
+%t = reshape(%y) : float32[{0}, 3, 8]
+%a = slice(%t) {{dim=2, start=0}} : float32[{0}, 3, 4]
+%b = slice(%t) {{dim=2, start=4}} : float32[{0}, 3, 4]
+%n = neg(%b)
+%r = cat(%n, %a) {{dim=2}}
+%ce = expand(%c) : float32[{0}, 3, 8]
+%se = expand(%s) : float32[{0}, 3, 8]
+%tc = mul(%t, %ce)
+%rs = mul(%r, %se)
+%z = add(%tc, %rs)
+output %z "z"
+)",
+                     rows);
 }
 
 HostTensor numbers(const TensorType& t, uint64_t& seed) {
@@ -100,8 +124,8 @@ loop::Module joined(const std::string& text) {
   const Machine machine = machine_of(std::string("sm_90a"));
   loop::Module m = loop::lower(g, rules_of(machine));
   pair_products(m, machine);
-  finish_mates(m, machine);
   compute_rows_in_products(m, machine);
+  finish_mates(m, machine);
   loop::verify(m, "test");
   const std::string printed = loop::print(m);
   CHECK(loop::print(loop::parse_module(printed, "test")) == printed);
@@ -143,8 +167,8 @@ TEST_CASE("what others read is stored") {
 }
 
 TEST_CASE("a rotation is finished by the product of what it rotates") {
-  for (int rows : {1, 3}) {
-    const loop::Module m = joined(rotated(rows));
+  for (const std::string& graph : {rotated(1), rotated(3), rotated_images(1), rotated_images(2)}) {
+    const loop::Module m = joined(graph);
     REQUIRE(m.calls.size() == 1);
     const auto& k = std::get<loop::MatmulKernel>(m.kernels[m.calls[0].kernel]);
     CHECK(k.segments[0].mates == 4);
