@@ -120,8 +120,8 @@ class Rotated(nn.Module):
             return t * cos + torch.cat((-b, a), -1) * sin
 
         y = self.norm(x)
-        q, k, v = (f(y).unflatten(-1, (-1, self.channels)).transpose(0, 1) for f in (self.q, self.k, self.v))
-        return rotated(q), torch.cat((keys, rotated(k)), 1), v
+        q, k, v = (f(y).unflatten(-1, (-1, self.channels)).transpose(-3, -2) for f in (self.q, self.k, self.v))
+        return rotated(q), torch.cat((keys, rotated(k)), -2), v
 
 
 def rotated(name, t):
@@ -129,6 +129,8 @@ def rotated(name, t):
     for rows, channels in ((1, 64), (3, 34)):
         CASES[f"product_rotated_{rows}_{channels}_{name}"] = lambda rows=rows, channels=channels: (
             Rotated(k, channels, rows == 1).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
+    CASES[f"product_rotated_images_{name}"] = lambda: (
+        Rotated(k, 32, True).to(t), [(R(2, 1, k).to(t), R(1, 1, 1, 32).to(t), R(1, 1, 1, 32).to(t), R(2, 3, 2, 32).to(t))], None)
 
 
 each(TYPES, rotated)
