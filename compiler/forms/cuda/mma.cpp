@@ -5,6 +5,7 @@
 #include "emit/cuda/matmul.h"
 #include "forms/cuda/forms.h"
 #include "forms/cuda/product.h"
+#include "forms/cuda/wgmma_tile.h"
 
 namespace aotc::forms::cuda {
 
@@ -145,7 +146,12 @@ class Mma final : public FormOf<MatmulKernel> {
     const double macs = static_cast<double>(t.block_m) * t.block_n * depth;
     const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));
     const double share = std::min(resident, std::max(1.0, blocks / m.cores));
-    r.cost_ns = kLaunchNs + whole * share * std::max(macs / macs_per_ns, loads / 25.0) + 400.0 * t.split;
+    // Epilogues of blocks after the first, whose sums go through shared memory.
+    constexpr double kFinish = 0.2;  // ns of a sum
+    double finish = 1;
+    for (const loop::Segment& s : k.segments) finish = std::max(finish, wgmma_finish(s.epilogue));
+    const double after = (whole * share - 1) * kFinish * finish * t.block_m * t.block_n;
+    r.cost_ns = kLaunchNs + whole * share * std::max(macs / macs_per_ns, loads / 25.0) + after + 400.0 * t.split;
     return r;
   }
 };

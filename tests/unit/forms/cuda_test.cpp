@@ -354,6 +354,7 @@ TEST_CASE("Hopper's products: tiles follow the waves, and large ones are shared 
   CHECK(field(linear(DType::bf16, 4096, 3072, 768), "ping_pong") == 1);
   CHECK(field(linear(DType::bf16, 4096, 768, 3072), "cols") == 192);
   CHECK(field(linear(DType::f16, 128, 768, 3072), "split") > 1);
+  for (const int n : {64, 256}) CHECK(decide(linear(DType::f16, 100352, n, 64)).choice.form->name() == "cuda_wgmma");
 }
 
 TEST_CASE("pointwise ops compile in every dtype") {
