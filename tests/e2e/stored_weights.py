@@ -96,6 +96,30 @@ def mixed(o):
             print(f"ok   {weights} with --precision {precision}: {sum(s['precision'] == 'bf16' for s in steps)} of {len(steps)} other products in bf16")
 
 
+def int8_rows(o):
+    """--activations int8: verify's limit is what the same rounding costs eager, and the artifact's error is that; references carry it."""
+    for name, (_, _, _, outputs) in cases().items():
+        pt2 = os.path.join(o.work, name + ".pt2")
+        for isa in native(o.aotc):
+            so = os.path.join(o.work, f"{name}_rows_{isa}.so")
+            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", "int8", "--activations", "int8", "--json"))
+            run_models.validate("report", report)
+            assert report["stored_weights"]["activations"] == "int8", report["stored_weights"]
+            assert any("gemm_int8" in json.dumps(c) for c in report["choices"]), report["choices"]
+            meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
+            run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
+            assert "times rows of int8" in run_models.sh(o.aotc, "inspect", so)
+            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+            assert told["pass"] and len(told["outputs"]) >= outputs, told
+            assert told["int8_rows"] and all(1e-4 < e < 0.03 for e in told["int8_rows"].values()), told["int8_rows"]
+            touched = [r for r in told["outputs"] if r["err_eager_int8"] > 1e-4]
+            assert touched and all(0.5 < r["err_aotc"] / r["err_eager_int8"] < 2 for r in touched), told["outputs"]
+            print(f"ok   {name} with rows of int8 {isa}: error {max(r['err_aotc'] for r in touched):.2g}")
+        stored = os.path.join(o.work, name + "_rows_stored")
+        run_models.sh(o.aotc, "references", so, "--against", pt2, "-o", stored)
+        run_models.sh(o.aotc, "verify", so, "--inputs", os.path.join(stored, "inputs"), "--expected", os.path.join(stored, "expected"))
+
+
 def native(aotc):
     flags = open("/proc/cpuinfo").read()
     return ["avx2"] + (["avx512"] if "avx512vl" in flags else []) + (["avx512_bf16"] if "avx512_bf16" in flags and "avx512_vnni" in flags else [])
@@ -144,6 +168,11 @@ def main():
             assert all(f"  {w}: as it is: {why}" in explained for w, why in left.items()), explained
             assert "\n  summed+parts" in explained and "\n  twin.weight: " in explained, explained
     mixed(o)
+    int8_rows(o)
+    assert "multiplies weights of int8 with one scale a column; these are as they are" in refused(o, pt2, "--activations", "int8")
+    assert "these are int4" in refused(o, pt2, "--weights", "int4", "--activations", "int8")
+    assert "groups of 32" in refused(o, pt2, "--weights", "int8", "--weight-group", "32", "--activations", "int8")
+    assert "'int4' is not known" in refused(o, pt2, "--weights", "int8", "--activations", "int4")
     assert "--weights is for CPU artifacts" in refused(o, pt2, "--weights", "int8", "--cuda", "sm_90")
     assert "'int5' is not known" in refused(o, pt2, "--weights", "int5")
     assert "'48' is not known" in refused(o, pt2, "--weights", "int4", "--weight-group", "48")

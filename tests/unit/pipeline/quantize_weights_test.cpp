@@ -163,6 +163,17 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           if (c.n % 32 == 0) CHECK(d.choice.form->name() == form);  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(),
                             [&](const forms::Candidate& x) { return x.fit && x.choice.form->name() == form; }));
+          // Bytes on both sides only where the build allows that, and a column has one scale.
+          Machine allowed = machine_of(isa, 2);
+          allowed.int8_rows = true;
+          const bool one_scale = c.storage.bits == 8 && group >= c.k;
+          const auto has_int8 = [](const forms::Decision& x) {
+            return std::any_of(x.candidates.begin(), x.candidates.end(),
+                               [](const forms::Candidate& y) { return y.fit && y.choice.form->name() == "gemm_int8"; });
+          };
+          CHECK(!has_int8(d));
+          CHECK(has_int8(forms::decide({*product, m.syms, allowed})) == one_scale);
+          CHECK(allowed.str() != machine_of(isa, 2).str());
           // The form of few bits reads what the weight is made of; the others make it.
           for (const forms::Candidate& x : d.candidates) {
             if (!x.fit) continue;
