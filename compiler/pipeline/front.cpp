@@ -134,12 +134,12 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
     forms::pair_products(f.module, machine_of(options.target));
     loop::verify(f.module, "pair_products");
     stages.after("pair_products", [&] { return loop::print(f.module); });
-    forms::compute_rows_in_products(f.module, machine_of(options.target));
-    loop::verify(f.module, "rows_in_products");
-    stages.after("rows_in_products", [&] { return loop::print(f.module); });
     forms::finish_mates(f.module, machine_of(options.target));
     loop::verify(f.module, "finish_mates");
     stages.after("finish_mates", [&] { return loop::print(f.module); });
+    forms::compute_rows_in_products(f.module, machine_of(options.target));
+    loop::verify(f.module, "rows_in_products");
+    stages.after("rows_in_products", [&] { return loop::print(f.module); });
   }
   return f;
 }

@@ -124,8 +124,8 @@ loop::Module joined(const std::string& text) {
   const Machine machine = machine_of(std::string("sm_90a"));
   loop::Module m = loop::lower(g, rules_of(machine));
   pair_products(m, machine);
-  compute_rows_in_products(m, machine);
   finish_mates(m, machine);
+  compute_rows_in_products(m, machine);
   loop::verify(m, "test");
   const std::string printed = loop::print(m);
   CHECK(loop::print(loop::parse_module(printed, "test")) == printed);
