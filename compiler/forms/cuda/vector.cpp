@@ -149,9 +149,11 @@ class Vector final : public FormOf<MatmulKernel> {
     constexpr double kRowStart = 700, kCacheBytes = 20000;  // ns of one after the other; bytes of a ns beside the weights
     const double read = static_cast<double>(most_rows(k, s.syms) * z.k) * elem * 2;
     const double rows = k.a.prologue ? kRowStart * static_cast<double>(most_rows(k, s.syms)) + blocks * read / kCacheBytes : 0;
+    constexpr double kMateRow = 3500;  // ns of a further row where columns are finished in pairs
+    const double mates = loop::two_sums(k) && !k.twin ? kMateRow * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
     const double turns = std::ceil(chunks / t.deep), late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
     const double held = 0.03 * (deep > 8 ? 1 : 0), finish = 0.01 * (t.warps == 4 ? 0 : 1);
-    return (kStart + rows + stream * (1 + held) + (turns - 1 + late) * kTurn + (t.split - 1) * kJoin) * (1 + finish);
+    return (kStart + rows + mates + stream * (1 + held) + (turns - 1 + late) * kTurn + (t.split - 1) * kJoin) * (1 + finish);
   }
 };
 
