@@ -109,6 +109,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kFinish = 0.113, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
   constexpr double kShare = 6.2, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
   constexpr double kInClusters[] = {1, 1, 0.95, 0.85};  // processors that clusters of 1, 2, 4, 8 blocks reach
+  constexpr double kEmpty = 0.25;                       // a tile's lines that are no rows, by their part of it
   constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
@@ -131,7 +132,9 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double copy = blocks * steps * t.stage_bytes() / (kFromL2 * m.cores / 132);
   const double share = t.split > 1 ? kShare * std::min(blocks, cores * resident) + kPush * sums * (1 - 1 / split) * rounds : 0;
   const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
-  return kStart + kRound * rounds + std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth) + finish + share +
+  const double empty = 1 - std::min(1.0, static_cast<double>(w.m) / t.m_tile());
+  return (kStart + kRound * rounds + std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth) + finish + share) *
+             (1 + kEmpty * empty) +
          (alone ? kAlone : 0);
 }
 
