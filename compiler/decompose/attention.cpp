@@ -11,6 +11,7 @@ namespace aotc::decompose {
 AttentionScale attention_scale(Rule& r, const T& query) {
   if (!r.none("scale")) return {r.number("scale"), std::nullopt};
   const Expr size = query.dim(-1);
+  if (size.is(0)) return {1.0, std::nullopt};  // sums of nothing: zero, not NaN by an infinite scale
   if (const auto n = size.as_const()) return {1.0 / std::sqrt(static_cast<double>(*n)), std::nullopt};
   return {1.0, 1.0 / sqrt(scalar_of(r.b, size, compute_type(query.dtype())))};
 }

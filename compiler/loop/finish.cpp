@@ -120,31 +120,39 @@ void choose_loops(LoopKernel& k, const FusionRules& rules) {
   if (!scans) merge_loops(k, k.inner);
 }
 
-/// New symbol table with only what is used: loop symbols i0.. and r0.., value symbols x0.. in order of definition.
+/// New symbol table with only what is used: loop symbols i0.. and r0.., value symbols x0.. in order of definition, one an instruction that
+/// binds.
 void canonical_symbols(LoopKernel& k, const SymTable& base) {
   SymTable syms = base;
   SymMap to;
-  std::map<SymId, SymId> renamed;
-  auto add = [&](SymId old, const std::string& name, SymKind kind, std::optional<Expr> extent) {
+  auto add = [&](const std::string& name, SymKind kind, std::optional<Expr> extent) {
     SymInfo s;
     s.name = name;
     s.kind = kind;
     s.extent = std::move(extent);
-    renamed[old] = syms.add(s);
-    to[old] = Expr::symbol(renamed[old]);
+    return syms.add(s);
   };
+  auto loops = [&](std::vector<LoopVar>& vars, const char* letter) {
+    for (size_t n = 0; n < vars.size(); ++n) {
+      const SymId sym = add(letter + std::to_string(n), SymKind::loop, vars[n].extent);
+      to[vars[n].sym] = Expr::symbol(sym);
+      vars[n].sym = sym;
+    }
+  };
+  loops(k.outer, "i");
+  loops(k.inner, "r");
   int n = 0;
-  for (LoopVar& v : k.outer) add(v.sym, "i" + std::to_string(n++), SymKind::loop, v.extent);
-  n = 0;
-  for (LoopVar& v : k.inner) add(v.sym, "r" + std::to_string(n++), SymKind::loop, v.extent);
-  n = 0;
-  for (const Inst& i : k.insts)
-    if (i.bind != kNone<SymId> && !renamed.count(i.bind)) add(i.bind, "x" + std::to_string(n++), SymKind::value, k.syms[i.bind].extent);
-  for (LoopVar& v : k.outer) v.sym = renamed.at(v.sym);
-  for (LoopVar& v : k.inner) v.sym = renamed.at(v.sym);
-  for (Inst& i : k.insts) {
-    i.index = i.index.substitute(to);
-    if (i.bind != kNone<SymId>) i.bind = renamed.at(i.bind);
+  for (const Block& b : k.blocks) {
+    SymMap in_block = to;
+    SymMap& known = b.over_inner ? in_block : to;  // what an inner block binds ends with it
+    for (const InstId id : b.insts) {
+      Inst& i = k.insts[id];
+      i.index = i.index.substitute(known);
+      if (i.bind == kNone<SymId>) continue;
+      const SymId old = i.bind;
+      i.bind = add("x" + std::to_string(n++), SymKind::value, k.syms[old].extent);
+      known[old] = Expr::symbol(i.bind);
+    }
   }
   k.syms = std::move(syms);
 }

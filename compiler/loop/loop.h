@@ -68,7 +68,7 @@ struct Inst {
   int64_t imm_i = 0;
   ReduceKind reduce_kind = ReduceKind::sum;
   SymId bind = kNone<SymId>;  ///< when set, this int64 instruction's value is that symbol (SymKind::value) in later index expressions of
-                              ///< the block (and of later blocks when it is in an outer one); a later block may bind it again
+                              ///< the block (and of later blocks when it is in an outer one); no other instruction's is (loop/finish.cpp)
   std::string text;
 };
 

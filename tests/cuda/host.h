@@ -53,7 +53,15 @@ inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ?
 
 inline float exp2_fast(float x) { return std::exp2(x); }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
-inline float __fmul_rn(float a, float b) { return a * b; }
+// Never part of a multiply-add.
+inline float __fmul_rn(float a, float b) {
+  volatile float r = a * b;
+  return r;
+}
+inline double __dmul_rn(double a, double b) {
+  volatile double r = a * b;
+  return r;
+}
 
 /// The inverse of erf, which libm lacks: bisection.
 inline double erfinv(double y) {

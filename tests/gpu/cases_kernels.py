@@ -313,10 +313,10 @@ attention_case("causal_long", lambda q, k, v: sdpa(q, k, v, is_causal=True, enab
 attention_case("many", lambda q, k, v: sdpa(q, k, v), (2, 66, 190, 16), (2, 66, 190, 16), types=("f16",))
 
 
-def far_scores(name, t, size):
+def far_scores(name, t, size, scale=0.5):
     """Scores far beyond what exponents by base 2 hold, exact in every order: one key has all the weight, or equal ones share it."""
     whole = lambda *d: RI(-9, 9, d).to(TYPES[t])
-    case_of(f"attention_far_{name}_{t}", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, scale=0.5), F.scaled_dot_product_attention(q, k, v, scale=0.5, is_causal=True)),
+    case_of(f"attention_far_{name}_{t}", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, scale=scale), F.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=True)),
             lambda: (whole(2, 3, 70, 64) * size, whole(2, 3, 70, 64), R(2, 3, 70, 64).to(TYPES[t])), lambda: (-whole(2, 3, 70, 64).abs() * size, whole(2, 3, 70, 64).abs() + 1, R(2, 3, 70, 64).to(TYPES[t])))
 
 
@@ -325,6 +325,16 @@ case_of("attention_overflow_f32", lambda q, k, v: (F.scaled_dot_product_attentio
 for t, sizes in {"f32": (512, 2.0**114), "bf16": (256, 2.0**114), "f16": (256,), "f64": (2.0**100,)}.items():
     for size, name in zip(sizes, ("", "huge")):
         far_scores(name or "large", t, size)
+    far_scores("scaled", t, 256 if t == "f16" else 2.0**60, 0.3)  # products by the scale are rounded
+# Rows of odd lengths, whose kernel is another one.
+case_of("attention_far_odd_bf16", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3),
+        lambda: (RI(-9, 9, (9, 7)).bfloat16() * 2.0**60, RI(-9, 9, (9, 7)).bfloat16(), R(9, 7).bfloat16()))
+case_of("attention_no_channels_f32", lambda q, v: F.scaled_dot_product_attention(q, q, v), lambda: (torch.zeros(2, 3, 1, 0), R(2, 3, 1, 5)))
+# What is read at indices is read again after the rows' maximum is known.
+case_of("gather_twice_f16", lambda x, t: torch.logsumexp(F.nll_loss(x, t, reduction="none"), -1), lambda: (R(19, 7).half(), RI(0, 7, (19,))))
+EDGES = torch.tensor([-(2**31), -(2**31) + 1, -5, -1, 0, 1, 7, 2**31 - 1], dtype=torch.int32)
+case_of("integers_that_run_over", lambda x, y: (x.abs() % 5 + 1, torch.div(y, x.abs() % 5 + 1, rounding_mode="floor"), -x // 3, x * 3 // 7, x.abs() < 0, x + 1 > x, (x - y) % 11),
+        lambda: (EDGES.repeat(8), EDGES.repeat_interleave(8)))
 
 
 def attention_lengths(name, t):

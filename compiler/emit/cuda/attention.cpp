@@ -40,8 +40,10 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols,
   out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
   out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
-  const double share = takes_share && k.scale > 0 ? std::ldexp(1.0, std::ilogb(k.scale)) : 1.0;
-  return out + fmt::format("  p.share = static_cast<{0}>({1:a}), p.scale = static_cast<{0}>({2:a});\n", acc, share, k.scale / share);
+  const bool shared = takes_share && k.scale > 0 && std::isfinite(k.scale);  // no channels: the scale is infinite
+  const double share = shared ? std::ldexp(1.0, std::ilogb(k.scale)) : 1.0;
+  const DType t = k.dtype == DType::f64 ? DType::f64 : DType::f32;
+  return out + fmt::format("  p.share = {}, p.scale = {};\n", float_text(share, t), float_text(k.scale / share, t));
 }
 
 }  // namespace

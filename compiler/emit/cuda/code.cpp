@@ -32,10 +32,6 @@ std::string_view c_type(DType t) {
   throw Diagnostic(ExitCode::unsupported, {}, fmt::format("{} values are not supported in CUDA kernels", dtype_name(t)));
 }
 
-namespace {
-
-std::string int_text(int64_t v) { return v == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("{}ll", v); }
-
 std::string float_text(double v, DType t) {
   const bool f32 = t != DType::f64;
   if (std::isnan(v)) return f32 ? "__int_as_float(0x7fc00000)" : "__longlong_as_double(0x7ff8000000000000ll)";
@@ -44,6 +40,10 @@ std::string float_text(double v, DType t) {
   if (f32) return fmt::format("{:a}f", static_cast<float>(v));
   return fmt::format("{:a}", v);
 }
+
+namespace {
+
+std::string int_text(int64_t v) { return v == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("{}ll", v); }
 
 std::string constant_text(const Inst& i) {
   if (is_bool(i.dtype)) return i.imm_i != 0 ? "true" : "false";

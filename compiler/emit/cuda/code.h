@@ -20,6 +20,9 @@ std::string_view c_type(DType t);
 /// An integer expression in terms of device.cuh; `name_of` gives the C name of a symbol.
 std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std::string(SymId)>& name_of);
 
+/// A number of this type: float64 for f64, else float32. Infinities and NaN by their bits.
+std::string float_text(double v, DType t);
+
 /// Names of the C variables of one kernel: symbols by id, instructions v0, v1 .., parameters p0, p1 ..
 class Names {
  public:

@@ -1,5 +1,6 @@
 // aotc_attention and aotc_attention_tiles: one pass (flash) over blocks of query rows and keys (kernels/cpu/attention.h,
 // attention_tiles.h).
+#include <cmath>
 #include <set>
 
 #include "aotc/detail/library_abi.h"
@@ -15,6 +16,12 @@ namespace aotc::forms::cpu {
 using loop::AttentionKernel;
 
 namespace {
+
+/// A number as C has it; infinities and NaN too.
+std::string number_text(double v) {
+  if (std::isnan(v)) return "__builtin_nan(\"\")";
+  return std::isinf(v) ? v < 0 ? "-__builtin_inf()" : "__builtin_inf()" : fmt::format("{:a}", v);
+}
 
 /// See aotc_attn_config.
 struct Blocks {
@@ -156,7 +163,7 @@ class Attention : public FormOf<AttentionKernel> {
     c.add("q_ptr", pointer(k.q)).add("k_ptr", pointer(k.k)).add("v_ptr", pointer(k.v)).add("out_ptr", pointer(k.out));
     c.add("mask_ptr", k.mask ? pointer(*k.mask) : -1);
     c.add("mask_dtype", k.mask ? static_cast<int64_t>(k.params[k.mask->param].dtype) : 0).add("causal", k.causal);
-    c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", fmt::format("{:a}", k.scale)).add("nan_rows", k.nan_rows);
+    c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", number_text(k.scale)).add("nan_rows", k.nan_rows);
     return c.str();
   }
 };

@@ -36,6 +36,9 @@ template <class T, class Acc, class M> struct AttnProblem {
 
 AOTC_DI float exp_of(float x) { return expf(x); }
 AOTC_DI double exp_of(double x) { return exp(x); }
+// Rounded before anything is subtracted from it: a score less itself is zero, whatever its size.
+AOTC_DI float scaled(float score, float by) { return __fmul_rn(score, by); }
+AOTC_DI double scaled(double score, double by) { return __dmul_rn(score, by); }
 constexpr float kLog2e = 1.44269504088896341f;
 // From here on (by base 2) the rounding of a row's maximum is seen in its exponents: differences to the maximum come first.
 constexpr float kFarMaximum = 256.0f;
@@ -94,7 +97,7 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
       for (int i = 0; i < 4; ++i) {
         const i64 at = s0 + lane + i * 8;
         const bool seen = at < end && !(Causal && at > p.position(r));
-        s[i] = seen ? masked(s[i] * p.scale, mask, at * p.m.e) : lowest<Acc>();
+        s[i] = seen ? masked(scaled(s[i], p.scale), mask, at * p.m.e) : lowest<Acc>();
         top = larger(top, s[i]);
       }
 #pragma unroll
@@ -361,7 +364,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       top[h] = larger(top[h], shuffle_xor(top[h], 1));
-      top[h] = larger(sums.m[h], larger(top[h], shuffle_xor(top[h], 2)) * by);
+      top[h] = larger(sums.m[h], scaled(larger(top[h], shuffle_xor(top[h], 2)), by));
       // By base 2 in one multiply-add a score.
       const float limit_e = subtracted(top[h]);
       float factor = by * kLog2e, base = __fmul_rn(limit_e, kLog2e), down = exp2_fast(__fmul_rn(sums.m[h], kLog2e) - base);
@@ -370,7 +373,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
 #pragma unroll
         for (int j = 0; j < Tile::keys / 8; ++j)
 #pragma unroll
-          for (int r = 2 * h; r < 2 * h + 2; ++r) s[j][r] = s[j][r] * by - limit_e;
+          for (int r = 2 * h; r < 2 * h + 2; ++r) s[j][r] = scaled(s[j][r], by) - limit_e;
         factor = kLog2e, base = 0.0f;
       }
       sums.l[h] *= down;

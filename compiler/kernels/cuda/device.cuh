@@ -181,12 +181,19 @@ AOTC_FLOAT1(round, rintf(x), rint(x))
 AOTC_FLOAT1(trunc, truncf(x), trunc(x))
 #undef AOTC_FLOAT1
 
-template <class T> AOTC_DI T op_neg(T x) { return T(-typename compute<T>::type(x)); }
+// Integers wrap: sums that run over are of unsigned type, for a compiler takes a signed one for impossible.
+template <class T> struct wrapping { typedef u32 type; };
+template <> struct wrapping<i64> { typedef u64 type; };
+template <> struct wrapping<u64> { typedef u64 type; };
+template <class T> AOTC_DI T op_neg(T x) {
+  if constexpr (is_floating<T>::value) return T(-typename compute<T>::type(x));
+  else return static_cast<T>(0 - static_cast<typename wrapping<T>::type>(x));
+}
 template <class T> AOTC_DI T op_abs(T x) {
   typename compute<T>::type v = x;
   if constexpr (same<decltype(v), float>::value) return T(fabsf(v));
   else if constexpr (same<T, double>::value) return fabs(v);
-  else return v < 0 ? T(-v) : x;
+  else return v < 0 ? op_neg(x) : x;
 }
 template <class T> AOTC_DI T op_sign(T x) {
   typename compute<T>::type v = x;
@@ -202,17 +209,21 @@ AOTC_DI bool op_logical_not(bool x) { return !x; }
 template <class T> AOTC_DI T op_bitwise_not(T x) { return static_cast<T>(~x); }
 
 // ---- two inputs ----------------------------------------------------------------------------------------------------------------------
-#define AOTC_ARITH2(name, expr)                                            \
-  template <class T> AOTC_DI T op_##name(T a_, T b_) {                     \
+#define AOTC_ARITH2(name, sign)                                            \
+  template <class T> AOTC_DI T op_##name(T a, T b) {                       \
     typedef typename compute<T>::type C;                                   \
-    const C a = a_, b = b_;                                                \
-    return T(static_cast<C>(expr));                                        \
+    typedef typename wrapping<T>::type U;                                  \
+    if constexpr (is_floating<T>::value) return T(static_cast<C>(C(a) sign C(b))); \
+    else return static_cast<T>(static_cast<U>(a) sign static_cast<U>(b));  \
   }
-AOTC_ARITH2(add, a + b)
-AOTC_ARITH2(sub, a - b)
-AOTC_ARITH2(mul, a * b)
-AOTC_ARITH2(div, a / b)
+AOTC_ARITH2(add, +)
+AOTC_ARITH2(sub, -)
+AOTC_ARITH2(mul, *)
 #undef AOTC_ARITH2
+template <class T> AOTC_DI T op_div(T a, T b) {
+  typedef typename compute<T>::type C;
+  return T(static_cast<C>(C(a) / C(b)));
+}
 AOTC_DI f16 from_bits(u16 bits) {
   f16 r;
   r.bits = bits;
