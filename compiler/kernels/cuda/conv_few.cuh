@@ -152,9 +152,9 @@ AOTC_DI void few_consume(const Epilogue& e, const FewSizes<T>& z, char* shared, 
       if constexpr (Tile::beyond) {
         const uint4 far = reinterpret_cast<const uint4*>(shared + Tile::words_at)[s];
         if ((far.x | far.y | far.z | far.w) != 0) few_sums<Tile, Shape, T>(acc[0], shared, shared + patch_at);
-        named_sync(1 + group, 128);
+        __syncwarp();
       }
-      if (tid == 0) barrier_arrive(empty + 8 * s);
+      if (lane == 0) barrier_arrive(empty + 8 * s);
       if (++s == Tile::stages) s = 0, parity ^= 1;
     };
     bool done = false;
@@ -187,7 +187,7 @@ template <class Tile, class Mma, class Shape, class Epilogue, class T> AOTC_DI v
   if (threadIdx.x == 0) {
     for (int s = 0; s < Tile::stages; ++s) {
       barrier_init(full + 8 * s, 128);
-      barrier_init(empty + 8 * s, Tile::groups);
+      barrier_init(empty + 8 * s, Tile::groups * 4);  // a warp's first lane, when all of it has read
     }
     barriers_are_made();
   }
