@@ -1,7 +1,6 @@
 #include "search/device.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -45,11 +44,10 @@ class Host final : public Device {
   int32_t ordinal() const override { return AOTC_HOST; }
   void* stream() const override { return nullptr; }
   void* allocate(uint64_t bytes) override {
-    constexpr uint64_t kPage = 2 << 20;
-    const uint64_t align = bytes >= kPage ? kPage : 64, size = (std::max<uint64_t>(bytes, 1) + align - 1) / align * align;
-    void* p = std::aligned_alloc(align, size);
+    // Pages as a program's own tensors have them: what asks for huge ones in a model is the runtime's.
+    constexpr uint64_t kAlign = 64;
+    void* p = std::aligned_alloc(kAlign, (std::max<uint64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign);
     if (!p) throw std::bad_alloc();
-    if (align == kPage) madvise(p, size, MADV_HUGEPAGE);
     blocks_.push_back(p);
     return p;
   }
