@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
-#include "forms/cpu/forms.h"
-#include "forms/cpu/gemm_call.h"
+#include "forms/cpu/few_bits.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
@@ -14,18 +12,6 @@ namespace aotc::forms::cpu {
 using loop::MatmulKernel;
 
 namespace {
-
-/// See aotc_gemm_quant_config.
-struct Block {
-  int mc = 111, nc = 128;
-  static std::span<const Member<Block>> members() {
-    static constexpr Member<Block> kRows[] = {
-        {{"mc", 1}, &Block::mc},
-        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Block::nc},
-    };
-    return kRows;
-  }
-};
 
 /// Measured: multiply-adds a cycle, rows of a register tile (the sums of columns are one more row), rounding an element of a row.
 struct Speed {
@@ -42,15 +28,9 @@ constexpr double kSharedBytes = 16;     ///< that the last cache does
 constexpr double kRowCycles = 60;       ///< a row beside its elements
 constexpr double kInt8TileCycles = 60;  ///< entering and leaving a register tile
 
-aotc_gemm_quant_config config_of(const Block& b) {
-  aotc_gemm_quant_config g{};
-  g.mc = b.mc, g.nc = b.nc;
-  return g;
-}
-
-Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const Block& b) {
+Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b) {
   Candidate r{pack(form, b), Fit::yes(), 0};
-  const aotc_gemm_quant_config cfg = config_of(b);
+  const aotc_gemm_quant_config cfg = b.config();
   r.fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
   const Speed speed = speed_of(machine);
@@ -73,10 +53,9 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   return r;
 }
 
-class GemmInt8 final : public FormOf<MatmulKernel> {
+class GemmInt8 final : public FewBitsForm {
  public:
   std::string_view name() const override { return "gemm_int8"; }
-  std::span<const Field> fields() const override { return fields_of<Block>(); }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
@@ -86,7 +65,7 @@ class GemmInt8 final : public FormOf<MatmulKernel> {
     const int64_t depth = *k.k.as_const();
     if (q.group < depth || q.offsets != kNone<loop::ParamId>) return refuse("the weight has more than one scale a column");
     if (depth > AOTC_INT8_MAX_K) return refuse("k is {}: 32 bits hold sums of {}", depth, int{AOTC_INT8_MAX_K});
-    const aotc_gemm_quant_config least = config_of({1, AOTC_PANEL_N});
+    const aotc_gemm_quant_config least = FewBitsBlock{1, AOTC_PANEL_N}.config();
     if (const Fit fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&least, depth)); !fit) return fit;
     return fits_few_bits(k);
   }
@@ -101,7 +80,7 @@ class GemmInt8 final : public FormOf<MatmulKernel> {
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : {128, 64, 32, 256}) {
-        Block b;
+        FewBitsBlock b;
         b.mc = mc, b.nc = nc;
         all.push_back(estimate(*this, c, s.machine, b));
       }
@@ -114,22 +93,10 @@ class GemmInt8 final : public FormOf<MatmulKernel> {
                        k.a.prologue ? " a-made" : "");
   }
 
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const Block b = unpack<Block>(choice);
-    StepSpec f = product_units(k, site, "aotc_gemm_int8_f32", b.mc, b.nc);
-    const aotc_gemm_quant_config g = config_of(b);
-    f.scratch_bytes = aotc_gemm_int8_scratch_bytes(&g, *k.k.as_const());
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, few_bits_panels(k));
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    const Block b = unpack<Block>(choice);
-    return few_bits_config(kernel, k, b.mc, b.nc, isa, name);
+  const char* symbol() const override { return "aotc_gemm_int8_f32"; }
+  int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
+    const aotc_gemm_quant_config g = b.config();
+    return aotc_gemm_int8_scratch_bytes(&g, k);
   }
 };
 

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
-#include "forms/cpu/forms.h"
-#include "forms/cpu/gemm_call.h"
+#include "forms/cpu/few_bits.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
@@ -13,18 +11,6 @@ namespace aotc::forms::cpu {
 using loop::MatmulKernel;
 
 namespace {
-
-/// See aotc_gemm_quant_config.
-struct Block {
-  int mc = 24, nc = 128;
-  static std::span<const Member<Block>> members() {
-    static constexpr Member<Block> kRows[] = {
-        {{"mc", 1}, &Block::mc},
-        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Block::nc},
-    };
-    return kRows;
-  }
-};
 
 /// What a row costs, measured: multiply-adds and columns of a register tile, a cycle.
 struct Speed {
@@ -38,27 +24,9 @@ Speed speed_of(const Machine& m) {
 constexpr double kCutCycles = 3;    ///< an element of a row
 constexpr double kWeightBytes = 8;  ///< that memory gives a cycle
 
-struct Sizes {
-  int64_t batch = 1, m = 1, n = 1, k = 1, segments = 1;
-};
-Sizes sizes_of(const MatmulKernel& k, const SymTable& syms) {
-  Sizes c;
-  for (const Expr& b : k.batch) c.batch *= std::max<int64_t>(1, syms.hint(b));
-  c.m = std::max<int64_t>(1, syms.hint(k.m)), c.k = std::max<int64_t>(1, syms.hint(k.k));
-  for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
-  c.segments = static_cast<int64_t>(k.segments.size());
-  return c;
-}
-
-aotc_gemm_quant_config config_of(const Block& b) {
-  aotc_gemm_quant_config g{};
-  g.mc = b.mc, g.nc = b.nc;
-  return g;
-}
-
-Candidate estimate(const Form& form, const Sizes& c, int bits, const Machine& machine, const Block& b) {
+Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Machine& machine, const FewBitsBlock& b) {
   Candidate r{pack(form, b), Fit::yes(), 0};
-  const aotc_gemm_quant_config cfg = config_of(b);
+  const aotc_gemm_quant_config cfg = b.config();
   r.fit = fits_scratch(aotc_gemm_quant_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
   const Speed speed = speed_of(machine);
@@ -79,10 +47,9 @@ Candidate estimate(const Form& form, const Sizes& c, int bits, const Machine& ma
   return r;
 }
 
-class GemmQuant final : public FormOf<MatmulKernel> {
+class GemmQuant final : public FewBitsForm {
  public:
   std::string_view name() const override { return "gemm_quant"; }
-  std::span<const Field> fields() const override { return fields_of<Block>(); }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
@@ -91,13 +58,13 @@ class GemmQuant final : public FormOf<MatmulKernel> {
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
-    const Sizes c = sizes_of(kernel, s.syms);
+    const ProductSizes c = product_sizes(kernel, s.syms);
     std::set<int> mcs;
     for (int64_t rows : {1, 2, 4, 6, 12, 24, 48, 96}) mcs.insert(static_cast<int>(std::min(c.m, rows)));
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : {128, 64, 32, 256}) {
-        Block b;
+        FewBitsBlock b;
         b.mc = mc, b.nc = nc;
         all.push_back(estimate(*this, c, kernel.b_quantised->bits, s.machine, b));
       }
@@ -105,27 +72,15 @@ class GemmQuant final : public FormOf<MatmulKernel> {
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override {
-    const Sizes c = sizes_of(k, s.syms);
+    const ProductSizes c = product_sizes(k, s.syms);
     return fmt::format("gemm_quant int{} b{} m{} n{} k{} s{} g{}{}", k.b_quantised->bits, c.batch, c.m, c.n, c.k, c.segments,
                        k.b_quantised->group, k.a.prologue ? " a-made" : "");
   }
 
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const Block b = unpack<Block>(choice);
-    StepSpec f = product_units(k, site, "aotc_gemm_quant_f32", b.mc, b.nc);
-    const aotc_gemm_quant_config g = config_of(b);
-    f.scratch_bytes = aotc_gemm_quant_scratch_bytes(&g, *k.k.as_const());
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, few_bits_panels(k));
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    const Block b = unpack<Block>(choice);
-    return few_bits_config(kernel, k, b.mc, b.nc, isa, name);
+  const char* symbol() const override { return "aotc_gemm_quant_f32"; }
+  int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
+    const aotc_gemm_quant_config g = b.config();
+    return aotc_gemm_quant_scratch_bytes(&g, k);
   }
 };
 
