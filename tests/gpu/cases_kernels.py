@@ -332,9 +332,19 @@ case_of("attention_far_odd_bf16", lambda q, k, v: F.scaled_dot_product_attention
 case_of("attention_no_channels_f32", lambda q, v: F.scaled_dot_product_attention(q, q, v), lambda: (torch.zeros(2, 3, 1, 0), R(2, 3, 1, 5)))
 # What is read at indices is read again after the rows' maximum is known.
 case_of("gather_twice_f16", lambda x, t: torch.logsumexp(F.nll_loss(x, t, reduction="none"), -1), lambda: (R(19, 7).half(), RI(0, 7, (19,))))
-EDGES = torch.tensor([-(2**31), -(2**31) + 1, -5, -1, 0, 1, 7, 2**31 - 1], dtype=torch.int32)
-case_of("integers_that_run_over", lambda x, y: (x.abs() % 5 + 1, torch.div(y, x.abs() % 5 + 1, rounding_mode="floor"), -x // 3, x * 3 // 7, x.abs() < 0, x + 1 > x, (x - y) % 11),
-        lambda: (EDGES.repeat(8), EDGES.repeat_interleave(8)))
+
+
+def edges(t):
+    """Pairs of the numbers where integers run over."""
+    least = torch.iinfo(t).min
+    some = torch.tensor([least, least + 1, -5, -1, 0, 1, 7, -1 - least], dtype=t)
+    return some.repeat(8), some.repeat_interleave(8)
+
+
+for t in (torch.int8, torch.int16, torch.int32, torch.int64):
+    case_of(f"integers_that_run_over_i{torch.iinfo(t).bits}",
+            lambda x, y: (x.abs() % 5 + 1, torch.div(y, x.abs() % 5 + 1, rounding_mode="floor"), y % (x.abs() % 5 + 1), -x // 3, x * 3 // 7, x.abs() < 0,
+                          x + 1 > x, (x - y) % 11), lambda t=t: edges(t))
 
 
 def attention_lengths(name, t):

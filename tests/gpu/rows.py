@@ -1,5 +1,6 @@
 """Models of the size that decides: builds each with several compilers and modes, checks it by the rule of run_cases.py and times all of them in
-turns, as graphs, beside PyTorch replayed as graphs. Needs a GPU, torch with CUDA, NVRTC; the compiled peers need Triton and a C++ compiler.
+turns, as graphs, beside PyTorch replayed as graphs: hot (a launch after another) and cold (after reads that fill the second cache). Needs a GPU, torch
+with CUDA, NVRTC; the compiled peers need Triton and a C++ compiler.
 
     rows.py --work DIR --build old=BIN --build tuned=BIN,--mode,max-autotune [--peers eager,compile,max-autotune,aoti] [--json FILE] [name ...]
       --prepare  builds, compiles and computes the references only; a later call on the same folder finds them
@@ -157,7 +158,7 @@ PEERS = {
 
 
 def peer_graph(name, peer, work):
-    """A peer as a graph: a function of a number of replays that gives the microseconds of one. What compiles keeps what it made, in `work` or in
+    """A peer as a graph: its stream, a function that launches it, and what has to live as long. What compiles keeps what it made, in `work` or in
     PyTorch's own cache."""
     torch.backends.cuda.matmul.allow_tf32 = name in cases.OPTIONS
     torch.manual_seed(1)
@@ -177,22 +178,52 @@ def peer_graph(name, peer, work):
             stream.synchronize()
             with torch.cuda.graph(graph, stream=stream):
                 run(*args)
+    return stream, graph.replay, (module, args, run)
 
-    def us(replays):
-        with torch.cuda.stream(stream):
-            times = []
-            for _ in range(5):
-                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                begin.record(stream)
-                for _ in range(replays):
-                    graph.replay()
-                end.record(stream)
-                end.synchronize()
-                times.append(begin.elapsed_time(end) * 1e3 / replays)
-        return sorted(times)[2]
 
-    us.keep = module, args, run
-    return us
+class Flush:
+    """Reads memory of a few times the second cache's size, so that nothing of a run is left in it. (Written lines would be written back under the run.)"""
+
+    def __init__(self):
+        self.memory = torch.ones(192 << 20, dtype=torch.uint8, device="cuda").view(torch.int64)
+        self.memory.amax()  # what it needs is there before the capture
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.memory.amax()
+
+    def __call__(self):
+        self.graph.replay()
+
+
+def microseconds(stream, work, repeats):
+    """Of one call of the works in turn: the median of 5 groups, which follow each other without rests."""
+    times = []
+    with torch.cuda.stream(stream):
+        for _ in range(5):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record(stream)
+            for _ in range(repeats):
+                for w in work:
+                    w()
+            end.record(stream)
+            end.synchronize()
+            times.append(begin.elapsed_time(end) * 1e3 / repeats)
+    return sorted(times)[2]
+
+
+def time_in_turns(contenders, flush):
+    """label -> (microseconds of a launch after another, and of one after `flush`): the least of 4 rounds of 5 groups of about 10 ms, with rests between,
+    the same for all: a card at its power limit is slower, whoever runs."""
+    first = contenders[0][1:3]
+    replays = max(3, min(200, int(1e4 / microseconds(first[0], [first[1]], 3))))
+    hot, cold = ({label: [] for label, *_ in contenders} for _ in range(2))
+    for _ in range(4):
+        for label, stream, replay, _ in contenders:
+            time.sleep(0.2)
+            hot[label].append(microseconds(stream, [replay], replays))
+            few = min(replays, 40)
+            cold[label].append(microseconds(stream, [flush, replay], few) - microseconds(stream, [flush], few))
+    return {label: (round(min(hot[label]), 2), round(sorted(cold[label])[1], 2)) for label in hot}
 
 
 def main():
@@ -206,12 +237,12 @@ def main():
     o = p.parse_args()
     cases.CASES.update(ROWS)
     builds = [(b.split("=", 1)[0], b.split("=", 1)[1].split(",")) for b in o.build]
-    cuda, results = Cuda(), {}
+    cuda, results, flush = Cuda(), {}, None if o.prepare else Flush()
     for name in o.names or ROWS:
-        row, contenders = {}, []  # contenders: label, replays -> us
+        row, contenders = {}, []  # contenders: label, stream, a function that launches the graph, what it needs
         for peer in o.peers:
             try:
-                contenders.append((peer, peer_graph(name, peer, o.work)))
+                contenders.append((peer, *peer_graph(name, peer, o.work)))
             except Exception as e:
                 row[peer] = f"{type(e).__name__}: {str(e)[:300]}"
         for label, command in builds:
@@ -235,20 +266,14 @@ def main():
                 case = run_cases.Case(path, cuda, argparse.Namespace(once=False, time=False, graphs=False))
                 row[label + " error"] = round(case.check(), 3)
                 row[label + " build s"] = round(time.time() - begin, 1)
-                contenders.append((label, run_cases.graph_timer(cuda, case, case.sample(0)[0])))
+                stream, replay = run_cases.captured(cuda, case, case.sample(0)[0])
+                contenders.append((label, torch.cuda.ExternalStream(stream.value), replay, case))
             except Exception as e:
                 row[label] = f"{type(e).__name__}: {str(e)[:500]}"
         if o.prepare:
             continue
-        # About 10 ms five times and rests between, the same for all: a card at its power limit is slower, whoever runs.
-        replays = max(3, min(200, int(1e4 / contenders[0][1](3)))) if contenders else 0
-        times = {label: [] for label, _ in contenders}
-        for _ in range(4):
-            for label, us in contenders:
-                time.sleep(0.2)
-                times[label].append(us(replays))
-        for label, t in times.items():
-            row[label] = round(min(t), 2)
+        for label, (hot, cold) in time_in_turns(contenders, flush).items() if contenders else ():
+            row[label], row[label + " cold"] = hot, cold
         results[name] = row
         print(name, json.dumps(row), flush=True)
     if o.json:

@@ -13,7 +13,7 @@ import numpy as np
 
 from binding import Artifact, Cuda, Failure, tensors
 
-OUT_OF_MEMORY = "AOTC_OUT_OF_MEMORY"
+INVALID_ARGUMENT, INCOMPATIBLE, OUT_OF_MEMORY = 1, 3, 5  # statuses of aotc.h
 MB = 1 << 20
 ROWS, GRAIN = 4096, 4 * MB  # the driver gives memory in pieces of 2 MB, and contexts have small ones of their own
 
@@ -42,12 +42,12 @@ class Memory:
 
 
 def refused(artifact, status, words, call):
-    """The call fails with this status (None: any), and its message has all the words."""
+    """The call fails with this status, and its message has all the words."""
     try:
         call()
     except Failure as f:
         name = artifact.api.status_name(f.status).decode()
-        assert status in (None, name), f"{name}, not {status}: {f}"
+        assert f.status == status, f"{f.status} ({name}), not {status}: {f}"
         assert all(w in str(f) for w in words), f"{words} not in: {f}"
         print(f"ok   {name}: {str(f)[:200]}")
         return
@@ -109,21 +109,21 @@ class Service:
         self.artifact.close()
 
     def another_architecture(self):
-        refused(self.other, None, ["sm_80"], lambda: self.other.probe(self.cuda.ordinal))
-        refused(self.other, None, ["sm_80"], lambda: self.other.create(self.cuda.ordinal))
+        refused(self.other, INCOMPATIBLE, ["sm_80"], lambda: self.other.probe(self.cuda.ordinal))
+        refused(self.other, INCOMPATIBLE, ["sm_80"], lambda: self.other.create(self.cuda.ordinal))
 
     def pointers(self):
         self.artifact.create(self.cuda.ordinal)
         context = self.artifact.context()
-        refused(self.artifact, None, ["input"], lambda: self.on_device(context, self.x.ctypes.data))
-        refused(self.artifact, None, ["input"], lambda: self.on_device(context, 4096))
+        refused(self.artifact, INVALID_ARGUMENT, ["input"], lambda: self.on_device(context, self.x.ctypes.data))
+        refused(self.artifact, INVALID_ARGUMENT, ["input"], lambda: self.on_device(context, 4096))
         self.right(context)
         context.close()
         self.artifact.close()
 
     def no_memory(self):
         self.memory.leave(self.weights // 2)
-        refused(self.artifact, OUT_OF_MEMORY, [], lambda: self.artifact.create(self.cuda.ordinal))
+        refused(self.artifact, OUT_OF_MEMORY, ["memory"], lambda: self.artifact.create(self.cuda.ordinal))
         self.memory.give_back()
         self.artifact.create(self.cuda.ordinal)
         self.memory.leave(8 * MB)
@@ -133,7 +133,7 @@ class Service:
             context.append(self.artifact.context())
             self.right(context[0])
 
-        refused(self.artifact, OUT_OF_MEMORY, [], start)
+        refused(self.artifact, OUT_OF_MEMORY, ["memory"], start)
         self.memory.give_back()
         if not context:
             context.append(self.artifact.context())

@@ -150,8 +150,12 @@ AOTC_DI void few_consume(const Epilogue& e, const FewSizes<T>& z, char* shared, 
       products_commit();
       products_wait<0>();
       if constexpr (Tile::beyond) {
-        const uint4 far = reinterpret_cast<const uint4*>(shared + Tile::words_at)[s];
-        if ((far.x | far.y | far.z | far.w) != 0) few_sums<Tile, Shape, T>(acc[0], shared, shared + patch_at);
+        u32 far = 0;  // read by the lane that arrives, as those who check for races see it
+        if (lane == 0) {
+          const uint4 words = reinterpret_cast<const uint4*>(shared + Tile::words_at)[s];
+          far = words.x | words.y | words.z | words.w;
+        }
+        if (__shfl_sync(~0u, far, 0) != 0) few_sums<Tile, Shape, T>(acc[0], shared, shared + patch_at);
         __syncwarp();
       }
       if (lane == 0) barrier_arrive(empty + 8 * s);

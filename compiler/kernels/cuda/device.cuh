@@ -193,7 +193,13 @@ template <class T> AOTC_DI T op_abs(T x) {
   typename compute<T>::type v = x;
   if constexpr (same<decltype(v), float>::value) return T(fabsf(v));
   else if constexpr (same<T, double>::value) return fabs(v);
-  else return v < 0 ? op_neg(x) : x;
+  else {  // hidden from the assembler, which takes what its own abs gives for not negative: the least integer's is
+    typedef typename wrapping<T>::type U;
+    int sign = v < 0 ? -1 : 0;
+    asm("" : "+r"(sign));
+    const U mask = static_cast<U>(i64(sign));
+    return static_cast<T>((static_cast<U>(x) ^ mask) - mask);
+  }
 }
 template <class T> AOTC_DI T op_sign(T x) {
   typename compute<T>::type v = x;
