@@ -184,28 +184,67 @@ T cubic_filter(const T& d) {
   return where(x < 1.0, near, where(x < 2.0, far, 0.0));
 }
 
-/// Resizing with a filter as wide as the reduction: one product per dim with a matrix of weights, which is a constant where the sizes are.
+/// Input elements per output element where that is known at build time.
+std::optional<double> known_step(const ResizeAxis& a, bool align) {
+  if (!align && a.scale > 0) return 1.0 / a.scale;
+  const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
+  if (!in || !out || *out <= 0) return std::nullopt;
+  if (align) return *out > 1 ? static_cast<double>(*in - 1) / static_cast<double>(*out - 1) : 0.0;
+  return static_cast<double>(*in) / static_cast<double>(*out);
+}
+
+/// The elements of the input that a filter of `support` to either side covers: [lo, hi) per output element, and where its middle is.
+struct FilterReach {
+  T center, lo, hi;
+  FilterReach(const T& at, const T& step, const T& support, const T& n)
+      : center(step * (at + 0.5)),
+        lo(maximum(unary(Op::trunc, center - support + 0.5), 0.0)),
+        hi(minimum(unary(Op::trunc, center + support + 0.5), n)) {}
+};
+
+/// The factors of one axis, which add up to 1 along dim 0; zero where `covered` is false.
+T filter_factors(T (*filter)(const T&), const T& from, const FilterReach& reach, const T& covered, const T& wide) {
+  const T raw = where(covered, filter((from - reach.center + 0.5) / wide), 0.0);
+  const T total = raw.sum({0}, true);
+  return where(total != 0.0, raw / total, 0.0);
+}
+
+/// One axis of antialiased resizing: a sum over the elements that the filter covers where their largest number is known, otherwise a
+/// product with a matrix of factors.
+T antialiased_axis(Rule& r, T (*filter)(const T&), int radius, bool align, const ResizeAxis& a, const T& x) {
+  const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
+  const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
+  const T wide = maximum(step, 1.0), support = wide * radius;
+  if (const std::optional<double> known = known_step(a, align)) {
+    const auto taps = static_cast<int64_t>(std::ceil(2 * radius * std::max(*known, 1.0))) + 1;
+    const std::vector<Expr> grid = {taps, a.out};
+    const FilterReach reach(iota(r.b, grid, 1, DType::f64), step, support, n);
+    const T from = reach.lo + iota(r.b, grid, 0, DType::f64), covered = from < reach.hi;
+    const T factors = filter_factors(filter, from, reach, covered, wide).to(x.dtype());
+    const T index = maximum(minimum(from, n - 1.0), 0.0).to(DType::i64);
+    std::vector<Expr> along(static_cast<size_t>(x.rank()) + 1, Expr(1));
+    along[static_cast<size_t>(a.dim)] = taps, along[static_cast<size_t>(a.dim) + 1] = a.out;
+    const T taken(r.b, r.b.index(x, {index}, {a.dim}, a.dim));
+    return where(covered.reshape(along), taken * factors.reshape(along), 0.0).sum({a.dim}, false);
+  }
+  const std::vector<Expr> matrix = {a.in, a.out};
+  const FilterReach reach(iota(r.b, matrix, 1, DType::f64), step, support, n);
+  const T from = iota(r.b, matrix, 0, DType::f64);
+  const T w = filter_factors(filter, from, reach, (from >= reach.lo) & (from < reach.hi), wide).to(x.dtype());
+  const T rows(r.b, r.b.transpose(x, a.dim, 3));
+  std::vector<Expr> to = rows.dims();
+  to.back() = a.out;
+  const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
+  return {r.b, r.b.transpose(T(r.b, r.b.matmul(flat, w, x.dtype())).reshape(to), a.dim, 3)};
+}
+
+/// Resizing with a filter as wide as the reduction, one dim after the other.
 template <T (*filter)(const T&), int radius>
 void antialiased(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
-  for (const ResizeAxis& a : axes(r, x, 2)) {
-    const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
-    const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
-    const T wide = maximum(step, 1.0), support = wide * radius;
-    const std::vector<Expr> matrix = {a.in, a.out};
-    const T from = iota(r.b, matrix, 0, DType::f64), center = step * (iota(r.b, matrix, 1, DType::f64) + 0.5);
-    const T lo = maximum(unary(Op::trunc, center - support + 0.5), 0.0), hi = minimum(unary(Op::trunc, center + support + 0.5), n);
-    const T raw = where((from >= lo) & (from < hi), filter((from - center + 0.5) / wide), 0.0);
-    const T total = raw.sum({0}, true);
-    const T w = where(total != 0.0, raw / total, 0.0).to(x.dtype());
-    const T rows(r.b, r.b.transpose(x, a.dim, 3));
-    std::vector<Expr> to = rows.dims();
-    to.back() = a.out;
-    const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
-    x = {r.b, r.b.transpose(T(r.b, r.b.matmul(flat, w, x.dtype())).reshape(to), a.dim, 3)};
-  }
+  for (const ResizeAxis& a : axes(r, x, 2)) x = antialiased_axis(r, filter, radius, align, a, x);
   r.set((is_float(in.dtype()) ? x : minimum(maximum(unary(Op::round, x), 0.0), 255.0)).to(in.dtype()));
 }
 

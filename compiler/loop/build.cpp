@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "graph/ranges.h"
 #include "graph/scalar.h"
 
 namespace aotc::loop {
@@ -356,9 +357,24 @@ InstId KernelBuilder::reduce(const Node& n, const InputRead& read, InstId mask) 
   return push(std::move(i));
 }
 
+Expr KernelBuilder::bound(InstId i, const Expr& extent) {
+  auto [it, fresh] = bound_.emplace(i, kNone<SymId>);
+  if (fresh) {
+    SymInfo s;
+    s.name = "x" + std::to_string(bound_.size() - 1);
+    s.kind = SymKind::value;
+    s.extent = extent;
+    it->second = k_.syms.add(s);
+    k_.insts[i].bind = it->second;
+  }
+  return Expr::symbol(it->second);
+}
+
 Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const Expr& extent) {
   const DType i64 = DType::i64, b = DType::boolean;
-  const InstId raw = cast(eval(v, at, *mask), i64), zero = constant(i64, 0, 0), size = index_value(extent);
+  const InstId raw = cast(eval(v, at, *mask), i64);
+  if (const auto range = int_range(g_, v); range && range->min >= 0 && k_.syms.proves_lt(range->max, extent)) return bound(raw, extent);
+  const InstId zero = constant(i64, 0, 0), size = index_value(extent);
   const InstId from_end = op(Op::add, i64, {raw, size});
   const InstId wrapped = op(Op::where, i64, {op(Op::lt, b, {raw, zero}), from_end, raw});
   InstId good = op(Op::bit_and, b, {op(Op::ge, b, {wrapped, zero}), op(Op::lt, b, {wrapped, size})});
@@ -369,18 +385,9 @@ Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const
   c.text = "index out of range";
   push(std::move(c));
   // After a failed check the kernel goes on to its end: it must still read within the buffer.
-  InstId safe = op(Op::maximum, i64, {op(Op::minimum, i64, {wrapped, op(Op::sub, i64, {size, constant(i64, 1, 1)})}), zero});
+  const InstId safe = op(Op::maximum, i64, {op(Op::minimum, i64, {wrapped, op(Op::sub, i64, {size, constant(i64, 1, 1)})}), zero});
   if (!k_.syms.proves_le(1, extent)) *mask = *mask == kNone<InstId> ? good : op(Op::bit_and, b, {*mask, good});
-  auto [it, fresh] = bound_.emplace(safe, kNone<SymId>);
-  if (fresh) {
-    SymInfo s;
-    s.name = "x" + std::to_string(bound_.size() - 1);
-    s.kind = SymKind::value;
-    s.extent = extent;
-    it->second = k_.syms.add(s);
-    k_.insts[safe].bind = it->second;
-  }
-  return Expr::symbol(it->second);
+  return bound(safe, extent);
 }
 
 }  // namespace aotc::loop

@@ -61,6 +61,8 @@ class KernelBuilder {
   InstId cat(const Node& n, const std::vector<InputRead>& reads, InstId mask);
   InstId reduce(const Node& n, const InputRead& read, InstId mask);
   /// The checked value of an index tensor, which takes data, as a symbol below extent.
+  /// The symbol of an instruction's value, which is below `extent`.
+  Expr bound(InstId i, const Expr& extent);
   Expr loaded_index(ValueId v, const Exprs& idx, InstId* mask, const Expr& extent);
 
   InstId push(Inst i);  ///< an equal earlier instruction is used again

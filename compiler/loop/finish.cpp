@@ -8,18 +8,42 @@ namespace {
 
 bool is_access(const Inst& i) { return i.kind == InstKind::load || i.kind == InstKind::store; }
 
-/// How many accesses run along consecutive elements when v runs; stores count twice, what happens once a row counts little.
+/// These variables, and the values loaded at places that they decide.
+std::set<SymId> decided_by(const LoopKernel& k, std::set<SymId> vars) {
+  std::vector<char> depends(k.insts.size(), 0);
+  for (size_t n = 0; n < k.insts.size(); ++n) {
+    const Inst& i = k.insts[static_cast<InstId>(n)];
+    const std::set<SymId> at = i.index.symbols();
+    depends[n] = std::any_of(at.begin(), at.end(), [&](SymId s) { return vars.count(s) > 0; }) ||
+                 std::any_of(i.args.begin(), i.args.end(), [&](InstId a) { return depends[idx(a)] != 0; });
+    if (depends[n] && i.bind != kNone<SymId>) vars.insert(i.bind);
+  }
+  return vars;
+}
+
+bool moves_with(const Inst& i, const std::set<SymId>& vars) {
+  const std::set<SymId> at = i.index.symbols();
+  return std::any_of(at.begin(), at.end(), [&](SymId s) { return vars.count(s) > 0; });
+}
+
+/// How many accesses run along consecutive elements when v runs, and where one does how many load the same element; stores count twice,
+/// what happens once a row counts little.
 int contiguous_score(const LoopKernel& k, SymId v) {
-  int score = 0;
+  std::set<SymId> inner;
+  for (const LoopVar& x : k.inner) inner.insert(x.sym);
+  inner = decided_by(k, std::move(inner));
+  const std::set<SymId> by_v = decided_by(k, {v});
+  int runs = 0, stays = 0;
   for (const Inst& i : k.insts) {
     if (!is_access(i)) continue;
-    const auto c = i.index.linear_coefficient(v);
-    if (!c || !c->is(1)) continue;
-    const bool often =
-        k.inner.empty() || std::any_of(k.inner.begin(), k.inner.end(), [&](const LoopVar& x) { return i.index.depends_on(x.sym); });
-    score += (i.kind == InstKind::store ? 2 : 1) * (often ? 16 : 1);
+    const bool often = k.inner.empty() || moves_with(i, inner);
+    const int weight = (i.kind == InstKind::store ? 2 : 1) * (often ? 16 : 1);
+    if (const auto c = i.index.linear_coefficient(v); c && c->is(1))
+      runs += weight;
+    else if (i.kind == InstKind::load && !moves_with(i, by_v))
+      stays += weight;
   }
-  return score;
+  return runs > 0 ? runs + stays : 0;
 }
 
 /// The same, less where lanes stay empty.

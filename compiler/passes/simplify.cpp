@@ -6,8 +6,8 @@
 
 #include "graph/infer.h"
 #include "graph/interp.h"
+#include "graph/ranges.h"
 #include "passes/lookups.h"
-#include "passes/ranges.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {

@@ -1,11 +1,11 @@
-#include "passes/ranges.h"
+#include "graph/ranges.h"
 
 #include <algorithm>
 
 #include "graph/infer.h"
 #include "graph/scalar.h"
 
-namespace aotc::passes {
+namespace aotc {
 namespace {
 
 constexpr int kMaxDepth = 12;
@@ -115,4 +115,4 @@ Found range(const Graph& g, ValueId v, int depth) {
 
 std::optional<Interval> int_range(const Graph& g, ValueId v) { return range(g, v, kMaxDepth); }
 
-}  // namespace aotc::passes
+}  // namespace aotc
