@@ -47,7 +47,8 @@ int64_t blocks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
 int resident_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   constexpr int kRegisters = 65536, kThreads = 2048, kOther = 30, kLoose = 46;  // of a processor; of a thread beside chunks and sums
   const int twins = loop::two_sums(k) ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
-  const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins, threads = t.warps * 32;
+  const int rows = most_rows(k, s.syms) > 2 ? 16 : 0;  // of the row that is multiplied and the next
+  const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins + rows, threads = t.warps * 32;
   const auto resident = [&](int words) { return std::max(1, std::min(kThreads, kRegisters / ((words + 7) / 8 * 8)) / threads); };
   const int loose = resident(held + kLoose);
   return blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + kOther);
@@ -128,12 +129,20 @@ class Vector final : public FormOf<MatmulKernel> {
   }
 
  private:
+  /// ns of a step that overlaps the one before, of one more turn of a warp along its column, of one more warp that shares it, and of a
+  /// row's loads of a chunk, which a warp waits for; the memory's pace, of what the machine is said to have. Several rows: a fit to 94
+  /// products of 2, 4 and 8 rows on an H200, 11 % off (root mean square), weights of up to 67 MB from memory.
+  struct Pace {
+    double start, turn, join, row_load, memory;
+  };
+  static constexpr Pace kOneRow{900, 350, 900, 0, 1}, kSeveralRows{1480, 850, 50, 31, 1.43};
+
   /// Weights that come at the memory's pace where enough of them are under way, and the instructions of their products.
   static double cost_ns(const Tile& t, const MatmulKernel& k, const Site& s) {
-    constexpr double kStart = 900, kUnderWay = 32 << 10;  // ns of a step that overlaps the one before; bytes of a processor
-    constexpr double kChunk = 14, kRow = 18;              // instructions of 16 bytes, and of each row's products with them
-    constexpr double kTurn = 350, kJoin = 900;            // ns of one more turn of a warp along its column; of one more warp that shares it
+    constexpr double kUnderWay = 32 << 10;    // bytes of a processor
+    constexpr double kChunk = 14, kRow = 18;  // instructions of 16 bytes, and of each row's products with them
     const ProductSizes z = sizes_of(k, s.syms);
+    const Pace& p = most_rows(k, s.syms) == 1 ? kOneRow : kSeveralRows;
     const double twins = loop::two_sums(k) ? 2 : 1, elem = static_cast<double>(dtype_bytes(k.in));
     const double bytes = static_cast<double>(z.batch * z.n * z.k) * elem * (k.twin ? 2 : 1);
     const double warps = static_cast<double>(blocks_of(t, k, s.syms)) * t.warps;
@@ -144,7 +153,9 @@ class Vector final : public FormOf<MatmulKernel> {
     const double wide = dtype_bytes(k.acc) == 8 ? 2 : 1;
     const double instructions = bytes / 512 * (kChunk + kRow * wide * static_cast<double>(most_rows(k, s.syms)));
     const double stream =
-        std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * pace), instructions / (s.machine.cores * 4 * 1.6));
+        std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * p.memory * pace), instructions / (s.machine.cores * 4 * 1.6));
+    const double waves = std::max(1.0, blocks / (resident * s.machine.cores));
+    const double row_loads = p.row_load * static_cast<double>(most_rows(k, s.syms)) * chunks * waves;
     // Rows that each block computes: it reads them, mostly from the second cache, before its first product.
     constexpr double kRowStart = 700, kCacheBytes = 20000;  // ns of one after the other; bytes of a ns beside the weights
     const double read = static_cast<double>(most_rows(k, s.syms) * z.k) * elem * 2;
@@ -153,7 +164,7 @@ class Vector final : public FormOf<MatmulKernel> {
     const double mates = loop::two_sums(k) && !k.twin ? kMateRow * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
     const double turns = std::ceil(chunks / t.deep), late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
     const double held = 0.03 * (deep > 8 ? 1 : 0), finish = 0.01 * (t.warps == 4 ? 0 : 1);
-    return (kStart + rows + mates + stream * (1 + held) + (turns - 1 + late) * kTurn + (t.split - 1) * kJoin) * (1 + finish);
+    return (p.start + rows + mates + stream * (1 + held) + row_loads + (turns - 1 + late) * p.turn + (t.split - 1) * p.join) * (1 + finish);
   }
 };
 

@@ -58,6 +58,7 @@ AOTC_DI void vector_sums(typename Tile::Sum (&sum)[Tile::twins][Tile::rows], con
   for (i64 turn = 1; turn <= turns; ++turn) {
 #pragma unroll
     for (int d = 0; d < Deep; ++d) {
+      if (Tile::rows > 2) __syncwarp();  // a chunk's rows are loaded after the one before: together they would not fit in registers
       multiply(d);
       if (turn < turns || d * 32 < left) fetch(d, Deep + d);
     }
