@@ -236,12 +236,14 @@ inline void cluster_arrive() {
 inline void cluster_wait() {
   while (emulator::cluster->split.generation == emulator::now->arrived_at) emulator::yield();
 }
-inline void push_to_block(u32 to, u32 barrier, u32 rank, float a, float b, float c, float d) {
+inline void copy_to_block(u32 rank, u32 to, u32 from, int bytes, u32 barrier) {
   emulator::Block& there = emulator::cluster->blocks.at(rank);
-  const float all[4] = {a, b, c, d};
-  std::memcpy(there.shared + to, all, sizeof all);
+  if (to % 16 || from % 16 || bytes % 16) emulator::fault("a copy between blocks that is not aligned");
+  if (to + bytes > there.shared_bytes || from + bytes > emulator::now->block->shared_bytes) emulator::fault("a copy beyond shared memory");
+  std::memcpy(there.shared + to, emulator::now->block->shared + from, static_cast<size_t>(bytes));
   auto& counting = emulator::barrier_at(there, barrier);
-  counting.bytes -= static_cast<i64>(sizeof all);
+  counting.bytes -= bytes;
+  ++emulator::events;
   emulator::check_phase(counting);
 }
 

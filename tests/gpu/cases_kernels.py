@@ -66,6 +66,20 @@ for t in ("f16", "bf16"):
                                                   ({0: Dim("rows", min=1, max=2000)},) * 3)
 
 
+# Few tiles of long k: blocks of a cluster share k and hand each other their sums; whole runs of 8 and others.
+class Shared(nn.Module):
+    def __init__(self, k, n, m):
+        super().__init__()
+        self.a, self.b = nn.Linear(k, n), nn.Linear(k, m)
+
+    def forward(self, x, y, r):
+        return self.a(x) + r, F.gelu(self.b(y))
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_shared_{t}"] = lambda t=t: (Shared(1536, 520, 516).to(TYPES[t]), [(R(330, 1536).to(TYPES[t]), R(330, 1536).to(TYPES[t]), R(330, 520).to(TYPES[t]))], None)
+
+
 # Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
 class FewRows(nn.Module):
     def __init__(self, k):

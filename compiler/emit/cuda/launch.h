@@ -114,8 +114,10 @@ struct WgmmaTile {
   int pieces() const { return warp_m / 64 * cols / 8; }  ///< of 8 columns, of a warpgroup
   int stage_bytes() const { return (rows() + cols) * 128; }
   int other_bytes() const {  ///< beside the ring
-    return (split > 1 ? pieces() * groups * 2048 : 0) + groups * 4 * (swap ? 2560 : 2048) + 16 * stages + 8;
+    return groups * 4 * (swap ? 2560 : 2048) + 16 * stages + (split > 1 ? 32 * groups : 8);
   }
+  /// What the ring must hold when it has been read: the sums that blocks which share k hand each other.
+  int sums_bytes() const { return split > 1 ? pieces() * groups * 2048 / split * (2 * split - 1) : 0; }
   int smem_bytes() const { return stages * stage_bytes() + other_bytes(); }
 };
 

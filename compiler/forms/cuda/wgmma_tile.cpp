@@ -17,8 +17,8 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {
     {128, 128, 2, 1}, {128, 128, 2, 0}, {64, 256, 2, 1}, {64, 256, 2, 0}, {64, 224, 2, 1}, {64, 224, 2, 0}, {64, 192, 2, 1},
-    {64, 192, 2, 0},  {64, 160, 2, 1},  {64, 160, 2, 0}, {64, 128, 2, 1}, {64, 128, 2, 0}, {64, 96, 2, 1},  {128, 96, 2, 1},
-    {128, 64, 2, 1},  {64, 64, 2, 0},   {128, 64, 1, 0}, {64, 128, 1, 0}, {64, 96, 1, 0},  {64, 64, 1, 0},  {64, 32, 1, 0},
+    {64, 192, 2, 0},  {64, 128, 2, 1},  {64, 128, 2, 0}, {64, 96, 2, 1},  {128, 96, 2, 1}, {128, 64, 2, 1}, {64, 64, 2, 1},
+    {64, 64, 2, 0},   {128, 64, 1, 0},  {64, 96, 1, 0},  {64, 64, 1, 0},  {64, 32, 1, 0},
 };
 constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
 
@@ -54,6 +54,8 @@ Fit legal_wgmma(const WgmmaTile& t) {
   if (t.cols / 8 > 4 ? t.cols / 8 % 4 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 32", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.warp_m / 64 * t.cols / 2 > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
+  if (t.sums_bytes() > t.stages * t.stage_bytes())
+    return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
   if (t.smem_bytes() > kSharedBytes) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), kSharedBytes);
   return Fit::yes();
 }
@@ -108,7 +110,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kFromL2 = 29000, kBoth = 1.85;    // bytes a ns of all processors; 1: copies add to the products, more: hide under them
   constexpr double kFinish = 0.113, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
   constexpr double kShare = 6.2, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
-  constexpr double kInClusters[] = {1, 1, 0.95, 0.85};  // processors that clusters of 1, 2, 4, 8 blocks reach
+  constexpr double kInClusters[] = {1, 1, 0.95, 0.72};  // processors that clusters of 1, 2, 4, 8 blocks reach
   constexpr double kEmpty = 0.25;                       // a tile's lines that are no rows, by their part of it
   constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;

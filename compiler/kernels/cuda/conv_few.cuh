@@ -12,7 +12,7 @@
 // Shape (generated): channels; kernel(d), stride(d), padding(d) of lines and columns. Cols: output channels, filled up. As WgmmaInPlace asks of
 // a tile.
 template <class T, class Shape, int Cols, int Stages> struct FewTile {
-  static constexpr int cols = Cols, blocks = 1, registers = Cols / 2, line_pieces = Cols / 8, split = 1, stages = Stages;
+  static constexpr int cols = Cols, blocks = 1, registers = Cols / 2, line_pieces = Cols / 8, share = line_pieces, split = 1, stages = Stages;
   static constexpr bool swap = false;
   static constexpr int high = 16, wide = 8, groups = 2, threads = 128 * (groups + 1);  // outputs of a tile; warpgroups that multiply
   static constexpr int pixel = 8 / Shape::stride(1), deep = (Shape::kernel(1) * pixel + 15) / 16 * 16;  // elements of a pixel, of a window's line

@@ -77,12 +77,12 @@ AOTC_DI u32 rank_in_cluster() {
 }
 AOTC_DI void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 AOTC_DI void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-// Four floats to the same place of another block's shared memory; their bytes arrive at its barrier.
-AOTC_DI void push_to_block(u32 to, u32 barrier, u32 rank, float a, float b, float c, float d) {
+// `bytes`, a multiple of 16, of this block's shared memory to another block's; they arrive at its barrier. Until then they stay as they are.
+AOTC_DI void copy_to_block(u32 rank, u32 to, u32 from, int bytes, u32 barrier) {
   asm volatile(
-      "{.reg .b32 x, y;\n mapa.shared::cluster.u32 x, %0, %2;\n mapa.shared::cluster.u32 y, %1, %2;\n"
-      " st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [x], {%3, %4, %5, %6}, [y];}" ::"r"(to),
-      "r"(barrier), "r"(rank), "f"(a), "f"(b), "f"(c), "f"(d)
+      "{.reg .b32 x, y;\n mapa.shared::cluster.u32 x, %0, %4;\n mapa.shared::cluster.u32 y, %3, %4;\n"
+      " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [x], [%1], %2, [y];}" ::"r"(to),
+      "r"(from), "r"(bytes), "r"(barrier), "r"(rank)
       : "memory");
 }
 
