@@ -251,6 +251,13 @@ TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mm
   CHECK(reason(mm, "sm_90a") == "taken");
 }
 
+TEST_CASE("blocks that share k have room for their sums in the ring") {
+  CHECK(forms::parse_choice("cuda_wgmma warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=2 swap=0 resident=1"));
+  const auto few = forms::parse_choice("cuda_wgmma warp_m=64 cols=256 groups=2 ping_pong=0 stages=3 split=2 swap=0 resident=1");
+  REQUIRE(!few);
+  CHECK_THAT(few.why(), Catch::Contains("196608 bytes, the ring has 147456"));
+}
+
 TEST_CASE("Hopper's products compile in every shape of tile") {
   const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
                            "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
@@ -260,6 +267,8 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
                            "warp_m=128 cols=96 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
                            "warp_m=64 cols=32 groups=1 ping_pong=0 stages=8 split=1 swap=0 resident=2",
                            "warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=8 swap=0 resident=2",
+                           "warp_m=64 cols=64 groups=2 ping_pong=0 stages=8 split=2 swap=0 resident=1",
+                           "warp_m=128 cols=128 groups=1 ping_pong=0 stages=4 split=4 swap=0 resident=1",
                            "warp_m=64 cols=8 groups=1 ping_pong=0 stages=8 split=1 swap=1 resident=2",
                            "warp_m=64 cols=32 groups=2 ping_pong=0 stages=8 split=2 swap=1 resident=1"};
   const Result<Nvrtc> nvrtc = Nvrtc::load();
