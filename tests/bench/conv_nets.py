@@ -1,7 +1,8 @@
 """Convolutional nets beside OpenVINO, in turns: python conv_nets.py --aotc BIN --work DIR [--threads 1,2] [--rounds 3] [--precision bf16] [net ...]
 
-Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions, an encoder and
-decoder with skips, depthwise 7x7 with layer norms, dense blocks, grouped bottlenecks. For every round: least and median time of a call in
+Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions (and with gates of
+their channels' means and SiLU, or with hard sigmoids and swishes, or with depthwise 5x5), an encoder and decoder with skips, depthwise 7x7 with
+layer norms, dense blocks, grouped bottlenecks. For every round: least and median time of a call in
 microseconds, and OpenVINO's over aotc's.
 """
 import argparse
@@ -45,6 +46,90 @@ class InvertedNet(nn.Module):
                 i = o
         self.body = nn.Sequential(*layers, conv_norm(320, 1280, 1, act=nn.ReLU6))
         self.head = nn.Linear(1280, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class Gate(nn.Module):
+    """Channels scaled by what two products make of their means."""
+
+    def __init__(self, c, reduced, act, gate):
+        super().__init__()
+        self.a, self.b, self.act, self.gate = nn.Conv2d(c, reduced, 1), nn.Conv2d(reduced, c, 1), act(), gate()
+
+    def forward(self, x):
+        return x * self.gate(self.b(self.act(self.a(F.adaptive_avg_pool2d(x, 1)))))
+
+
+class GatedInverted(nn.Module):
+    """Inverted residual: expand, depthwise, a gate where `gated` is its width, project."""
+
+    def __init__(self, i, h, o, kernel, stride, act, gated, gate):
+        super().__init__()
+        layers = [conv_norm(i, h, 1, act=act)] if h != i else []
+        layers.append(conv_norm(h, h, kernel, stride, h, act))
+        if gated:
+            layers.append(Gate(h, gated, nn.SiLU if gate is nn.Sigmoid else nn.ReLU, gate))
+        self.body = nn.Sequential(*layers, conv_norm(h, o, 1, act=None))
+        self.residual = stride == 1 and i == o
+
+    def forward(self, x):
+        return x + self.body(x) if self.residual else self.body(x)
+
+
+class GatedNet(nn.Module):
+    """Compound-scaled: SiLU, a gate in every block, depthwise 3x3 and 5x5. Rows: expansion, channels, blocks, stride, kernel."""
+
+    ROWS = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)]
+
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 32, 3, 2, act=nn.SiLU)], 32
+        for expand, o, n, stride, kernel in self.ROWS:
+            for k in range(n):
+                layers.append(GatedInverted(i, i * expand, o, kernel, stride if k == 0 else 1, nn.SiLU, max(1, i // 4), nn.Sigmoid))
+                i = o
+        self.body, self.head = nn.Sequential(*layers, conv_norm(320, 1280, 1, act=nn.SiLU)), nn.Linear(1280, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class HardNet(nn.Module):
+    """Searched for phones: ReLU first, hard swish later, gates by hard sigmoids in some blocks. Rows: kernel, hidden, channels, gated, act, stride."""
+
+    ROWS = [(3, 16, 16, 0, nn.ReLU, 1), (3, 64, 24, 0, nn.ReLU, 2), (3, 72, 24, 0, nn.ReLU, 1), (5, 72, 40, 24, nn.ReLU, 2)]
+    ROWS += [(5, 120, 40, 32, nn.ReLU, 1)] * 2 + [(3, 240, 80, 0, nn.Hardswish, 2), (3, 200, 80, 0, nn.Hardswish, 1)]
+    ROWS += [(3, 184, 80, 0, nn.Hardswish, 1)] * 2 + [(3, 480, 112, 120, nn.Hardswish, 1), (3, 672, 112, 168, nn.Hardswish, 1)]
+    ROWS += [(5, 672, 160, 168, nn.Hardswish, 2)] + [(5, 960, 160, 240, nn.Hardswish, 1)] * 2
+
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 16, 3, 2, act=nn.Hardswish)], 16
+        for kernel, h, o, gated, act, stride in self.ROWS:
+            layers.append(GatedInverted(i, h, o, kernel, stride, act, gated, nn.Hardsigmoid))
+            i = o
+        self.body = nn.Sequential(*layers, conv_norm(160, 960, 1, act=nn.Hardswish))
+        self.head = nn.Sequential(nn.Linear(960, 1280), nn.Hardswish(), nn.Linear(1280, 1000))
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class SearchedNet(nn.Module):
+    """ReLU, depthwise 3x3 and 5x5, no gates. Rows: expansion, channels, blocks, stride, kernel."""
+
+    ROWS = [(1, 16, 1, 1, 3), (3, 24, 3, 2, 3), (3, 40, 3, 2, 5), (6, 80, 3, 2, 5), (6, 96, 2, 1, 3), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)]
+
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 32, 3, 2)], 32
+        for expand, o, n, stride, kernel in self.ROWS:
+            for k in range(n):
+                layers.append(GatedInverted(i, i * expand, o, kernel, stride if k == 0 else 1, nn.ReLU, 0, None))
+                i = o
+        self.body, self.head = nn.Sequential(*layers, conv_norm(320, 1280, 1)), nn.Linear(1280, 1000)
 
     def forward(self, x):
         return self.head(self.body(x).mean((2, 3)))
@@ -140,7 +225,8 @@ class GroupedNet(nn.Module):
         return F.interpolate(F.adaptive_avg_pool2d(x, 7), scale_factor=2, mode="bilinear")
 
 
-NETS = {"inverted": (InvertedNet, 224), "skips": (Skips, 128), "wide": (WideNet, 224), "dense": (DenseNet, 224), "grouped": (GroupedNet, 224)}
+NETS = {"inverted": (InvertedNet, 224), "gated": (GatedNet, 224), "hard": (HardNet, 224), "searched": (SearchedNet, 224)}
+NETS |= {"skips": (Skips, 128), "wide": (WideNet, 224), "dense": (DenseNet, 224), "grouped": (GroupedNet, 224)}
 
 
 def export(name, path):

@@ -67,7 +67,7 @@ struct DepthwiseLast {
   static V load(const E* p, int64_t count) {
     if constexpr (kWhole) {
       return load_all(p);
-    } else if constexpr (sizeof(E) == 4) {
+    } else if constexpr (sizeof(E) <= 4) {
       return load_first(p, count);
     } else {
       E part[W] = {};
@@ -85,17 +85,30 @@ struct DepthwiseLast {
       }
     }
     taps = unpacked, tap_step = W;
+    if constexpr (sizeof(E) == 2) {
+      if (cfg->w_packed) return unpack_halves(panel, lane);
+    }
     for (int64_t r = 0; r < k; ++r)
       for (int64_t i = 0; i < W; ++i) {
         if (i >= count)
           unpacked[r * W + i] = 0;
-        else if (!cfg->w_packed)
-          unpacked[r * W + i] = to_acc(w[(c + i) * k + r % s.cg * s.taps + r / s.cg]);
-        else if (G::kPairPanels)
-          unpacked[r * W + i] = to_acc(w[panel * ((k + 1) & ~int64_t{1}) + r / 2 * 2 * kPanel + (lane + i) * 2 + r % 2]);
         else
-          unpacked[r * W + i] = to_acc(w[panel * k + r * kPanel + lane + i]);
+          unpacked[r * W + i] = to_acc(w[(c + i) * k + r % s.cg * s.taps + r / s.cg]);
       }
+  }
+
+  /// The taps of a vector of channels of a panel of 16-bit floats, which holds zeros beyond the last channel.
+  void unpack_halves(int64_t panel, int64_t lane) {
+    if constexpr (G::kPairPanels) {
+      const E* p = w + panel * ((k + 1) & ~int64_t{1}) + lane * 2;
+      for (int64_t r = 0; r < k; r += 2) {
+        const auto pair = MulBf16::load(reinterpret_cast<const char*>(p + r * kPanel));
+        Vec<Acc>::store(unpacked + r * W, pair.even);
+        if (r + 1 < k) Vec<Acc>::store(unpacked + (r + 1) * W, pair.odd);
+      }
+    } else {
+      for (int64_t r = 0; r < k; ++r) Vec<Acc>::store(unpacked + r * W, load_half(w + panel * k + r * kPanel + lane));
+    }
   }
 
   /// Lines of `rows` output rows from oh.

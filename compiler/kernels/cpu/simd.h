@@ -128,6 +128,19 @@ inline Vec<float>::V load_first(const float* p, int64_t n) {
 #endif
 }
 
+template <class H>
+Vec<float>::V load_first(const H* p, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __m256i x = _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p);
+  H part[16];
+  __builtin_memcpy(part, &x, sizeof part);
+#else
+  H part[Vec<float>::kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+#endif
+  return load_half(part);
+}
+
 /// Eight elements as floats; u32 pairs of bf16 travel as the bits of a float.
 inline __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
 inline __m256 load8(const f16* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
