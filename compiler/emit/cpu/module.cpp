@@ -36,11 +36,14 @@ std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa
     const Isa isa = loop_isa(target);
     if (std::find(done.begin(), done.end(), isa) != done.end()) continue;
     done.push_back(isa);
+    Isa least = target;  // that shares this code
+    for (Isa other : isas)
+      if (loop_isa(other) == isa) least = std::min(least, other);
     std::vector<std::string> functions;
     size_t chars = 0, count = 0;
     const auto flush = [&] {
       if (functions.empty()) return;
-      units.push_back({fmt::format("loops{}_{}.cpp", count++, isa_name(isa)), unit_source(functions), unit_flags(isa)});
+      units.push_back({fmt::format("loops{}_{}.cpp", count++, isa_name(isa)), unit_source(functions), unit_flags(least)});
       functions.clear();
       chars = 0;
     };

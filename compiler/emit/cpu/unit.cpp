@@ -27,6 +27,7 @@ std::vector<std::string> unit_flags(Isa isa) {
     flags.push_back("-march=x86-64-v3");
   else
     flags.insert(flags.end(), {"-march=x86-64-v4", "-mprefer-vector-width=512"});
+  if (isa > Isa::avx512) flags.push_back("-mavx512bf16");
   return flags;
 }
 

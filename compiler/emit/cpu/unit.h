@@ -7,9 +7,9 @@
 
 namespace aotc::emit::cpu {
 
-/// Instruction sets beyond AVX-512 change contractions only; their loops are the AVX-512 ones.
+/// Instruction sets beyond AVX-512 change contractions; their loops are the AVX-512 ones, in which bf16 alone is rounded by an instruction.
 Isa loop_isa(Isa isa);
-/// Compiler flags of a unit for this instruction set, without -I and -o.
+/// Compiler flags of a unit for machines that have at least this instruction set, without -I and -o.
 std::vector<std::string> unit_flags(Isa isa);
 /// The source of a unit: the includes, then the functions. Its headers are found under the names of unit_headers().
 std::string unit_source(const std::vector<std::string>& functions);

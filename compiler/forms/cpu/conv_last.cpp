@@ -46,8 +46,9 @@ class ConvLast final : public ConvForm {
         cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
         // Copied once a run of channel blocks of one thread, when all of k is kept; short runs of channels cost more.
         const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
-        const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
-        cycles += pixels * depth * gathers * (1.5 / static_cast<double>(lanes.width) + 8.0 / static_cast<double>(run));
+        const bool runs_of_taps = c.groups == 1 && c.dilation[2] == 1;
+        const double run = static_cast<double>(runs_of_taps ? c.c * c.kernel[2] : c.c / c.groups);
+        cycles += pixels * depth * gathers * (1.5 / static_cast<double>(lanes.width) + (runs_of_taps ? 3 : 8) / run);
         if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog) * depth * static_cast<double>(px_blocks);
         // Weights stream once a pixel block.
         cycles += static_cast<double>(cog * ab) * depth * static_cast<double>(px_blocks) / 16.0 *

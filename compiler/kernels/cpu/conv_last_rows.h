@@ -48,12 +48,18 @@ struct ConvLastRows {
 
   static int64_t stored_rows(int64_t k) { return P::kGroup == 2 ? (k + 1) / 2 * 2 : k; }
 
+  static auto load_all(const float* p) { return Vec<float>::load(p); }
+  template <class H>
+  static auto load_all(const H* p) {
+    return load_half(p);
+  }
+
   /// dst[i] = src[i], i < n; zeros where src is null. May write up to a vector beyond.
   static void copy(Row* dst, const E* src, int64_t n) {
-    if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
+    if constexpr (sizeof(E) <= 4 && sizeof(Row) == 4) {
       for (int64_t i = 0; i < n; i += W) {
         const int64_t left = n - i;
-        Vec<float>::store(dst + i, !src ? Vec<float>::zero() : left >= W ? Vec<float>::load(src + i) : load_first(src + i, left));
+        Vec<float>::store(dst + i, !src ? Vec<float>::zero() : left >= W ? load_all(src + i) : load_first(src + i, left));
       }
 #if defined(__AVX512F__)
     } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {
@@ -111,6 +117,15 @@ struct ConvLastRows {
         for (int64_t r = 0; r < count; ++r) Vec<float>::store(dst + r * ld, load_first(src + r * step, n));
         return;
       }
+#if defined(__AVX512F__)
+    } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {
+      if (src && n <= 16) {
+        const __mmask16 some = static_cast<__mmask16>((1u << n) - 1);
+        for (int64_t r = 0; r < count; ++r)
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + r * ld), _mm256_maskz_loadu_epi16(some, src + r * step));
+        return;
+      }
+#endif
     }
     for (int64_t r = 0; r < count; ++r) copy(dst + r * ld, src ? src + r * step : nullptr, n);
   }

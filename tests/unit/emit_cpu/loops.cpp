@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
 
 #include "harness.h"
 
@@ -216,5 +218,50 @@ TEST_CASE("casts") {
       if (!(is_float(from) && types[t] == DType::u8)) b.store(out[t], i, b.op(Op::cast, types[t], {v}));
     CAPTURE(dtype_name(from));
     check_kernel(b.k, {{{"n", 45}}});
+  }
+}
+
+TEST_CASE("bf16 is rounded to nearest even, bit for bit, and limits known to the compiler keep NaNs") {
+  const std::string source = R"(#include "vec/vec_reduce.h"
+extern "C" void lanes_of(const float* x, bf16* half, float* rounded, float* limited) {
+  const f32v v = ld(x, full());
+  st(half, v, full());
+  st(rounded, round_bf16(v), full());
+  st(limited, v_maximum(v_minimum(v, kf(6.0f)), kf(-2.5f)), full());
+})";
+  const auto bits_of = [](float x) {
+    uint32_t u;
+    std::memcpy(&u, &x, 4);
+    return u;
+  };
+  std::vector<float> values = {0.0f,    -0.0f,    NAN,       -NAN,           INFINITY, -INFINITY, 1e-40f,
+                               -1e-40f, 1.5e-45f, 9.18e-41f, 1.1754944e-38f, 6.0f,     -2.5f,     3.4028235e38f};
+  for (uint32_t i = 0; i < 50; ++i) {
+    const uint32_t u = 0x3f7f7f80u + i * 0x08007fffu;  // ties among them, of many exponents
+    values.push_back(0);
+    std::memcpy(&values.back(), &u, 4);
+  }
+  for (Isa isa : loop_isas()) {
+    CompiledUnit unit(source, isa);
+    const auto run = reinterpret_cast<void (*)(const float*, uint16_t*, float*, float*)>(unit.symbol("lanes_of"));
+    REQUIRE(run);
+    for (float x : values) {  // each in the middle of others: what one lane needs is done for all of them
+      std::vector<float> in(16, 1.0f), rounded(16), limited(16);
+      in[3] = x;
+      std::vector<uint16_t> half(16);
+      run(in.data(), half.data(), rounded.data(), limited.data());
+      const uint32_t u = bits_of(x);
+      CAPTURE(x, u, isa_name(isa));
+      CHECK(half[2] == 0x3f80);
+      if (std::isnan(x)) {
+        CHECK(((half[3] & 0x7f80) == 0x7f80 && (half[3] & 0x7f) != 0));
+        CHECK((std::isnan(rounded[3]) && std::isnan(limited[3])));
+        continue;
+      }
+      const uint32_t want = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+      CHECK(half[3] == want);
+      CHECK(bits_of(rounded[3]) == want << 16);
+      CHECK(bits_of(limited[3]) == bits_of(x > 6 ? 6.0f : x < -2.5f ? -2.5f : x));
+    }
   }
 }

@@ -190,7 +190,17 @@ AOTC_I u32v bf16_bits(f32v x) {  // round to nearest even; NaN stays a NaN
   const u32v r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return x == x ? r : ((u >> 16) | 0x40u);
 }
+#if defined(__AVX512BF16__)
+AOTC_I u16q bf16_of_f32(f32v x) {
+  // The instruction takes denormals for zeros.
+  if (__builtin_expect(__builtin_ia32_fpclassps512_mask(x, 0x20, static_cast<uint16_t>(-1)), 0)) return cut16((i32v)bf16_bits(x));
+  u16q y;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
+  return y;
+}
+#else
 AOTC_I u16q bf16_of_f32(f32v x) { return cut16((i32v)bf16_bits(x)); }
+#endif
 #if AOTC_L == 16
 AOTC_I f32v f32_of_f16(u16q x) { return __builtin_ia32_vcvtph2ps512_mask((i16q)x, f32v{}, static_cast<uint16_t>(-1), 4); }
 AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph512_mask(x, 0, i16q{}, static_cast<uint16_t>(-1)); }
@@ -198,11 +208,15 @@ AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph512_mask(x
 AOTC_I f32v f32_of_f16(u16q x) { return __builtin_ia32_vcvtph2ps256((i16q)x); }
 AOTC_I u16q f16_of_f32(f32v x) { return (u16q)__builtin_ia32_vcvtps2ph256(x, 0); }
 #endif
+#if defined(__AVX512BF16__)
+AOTC_I f32v round_bf16(f32v x) { return f32_of_bf16(bf16_of_f32(x)); }
+#else
 AOTC_I f32v round_bf16(f32v x) {
   const u32v u = (u32v)x;
   const f32v r = (f32v)((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
   return x == x ? r : kf(__builtin_nanf(""));  // a NaN may have no bit but low ones
 }
+#endif
 AOTC_I f32v round_f16(f32v x) { return f32_of_f16(f16_of_f32(x)); }
 
 // ---- memory: one row per element type ---------------------------------------------------------------------------------------------------

@@ -76,17 +76,6 @@ AOTC_I i32v v_isinf(f64v a) { return v_eq(v_abs(a), kd(__builtin_inf())); }
 AOTC_I i32v v_isinf(i32v a) { return a ^ a; }
 AOTC_I i32v v_isinf(i64v) { return ki(0); }
 
-// NaN wins in both.
-template <class V>
-AOTC_I V v_maximum(V a, V b) {
-  const V m = sel(v_gt(a, b), a, b);
-  return sel(v_ne(a, a), a, m);
-}
-template <class V>
-AOTC_I V v_minimum(V a, V b) {
-  const V m = sel(v_lt(a, b), a, b);
-  return sel(v_ne(a, a), a, m);
-}
 // maxps and minps: b where either is NaN.
 #if defined(__clang__)
 AOTC_I f32v greatest_or_b(f32v a, f32v b) { return a > b ? a : b; }
@@ -98,6 +87,21 @@ AOTC_I f32v least_or_b(f32v a, f32v b) { return __builtin_ia32_minps512_mask(a, 
 AOTC_I f32v greatest_or_b(f32v a, f32v b) { return __builtin_ia32_maxps256(a, b); }
 AOTC_I f32v least_or_b(f32v a, f32v b) { return __builtin_ia32_minps256(a, b); }
 #endif
+/// A splat of a number known to the compiler, which is no zero.
+AOTC_I bool known(f32v x) { return __builtin_constant_p(x[0]) && (x[0] < 0 || x[0] > 0); }
+// NaN wins in both.
+template <class V>
+AOTC_I V v_maximum(V a, V b) {
+  const V m = sel(v_gt(a, b), a, b);
+  return sel(v_ne(a, a), a, m);
+}
+template <class V>
+AOTC_I V v_minimum(V a, V b) {
+  const V m = sel(v_lt(a, b), a, b);
+  return sel(v_ne(a, a), a, m);
+}
+AOTC_I f32v v_maximum(f32v a, f32v b) { return known(b) ? greatest_or_b(b, a) : v_maximum<f32v>(a, b); }
+AOTC_I f32v v_minimum(f32v a, f32v b) { return known(b) ? least_or_b(b, a) : v_minimum<f32v>(a, b); }
 AOTC_I i32v v_maximum(i32v a, i32v b) { return a > b ? a : b; }
 AOTC_I i32v v_minimum(i32v a, i32v b) { return a < b ? a : b; }
 AOTC_I f32v v_relu(f32v a) { return greatest_or_b(kf(0), a); }
