@@ -46,7 +46,7 @@ struct ConvLast : ConvLastRows<G> {
       for (int64_t q0 = 0; q0 < panels; q0 += group) {
         const int64_t q1 = min_of(q0 + group, panels);
         for (int64_t q = q0; q < q1; ++q) {
-          const int64_t c = c0 + q * kPanel, vecs = ceil_div(min_of(kPanel, c1 - c), W);
+          const int64_t c = c0 + q * kPanel, width = min_of(kPanel, c1 - c), vecs = ceil_div(width, W);
           const E* wp = cfg->w_packed ? panels_of_g + c * stored_rows(s.k) + ks * kPanel : wpack + q * kPanel * stored_rows(klen);
           Acc* out = tile + (q - q0) * kPanel;
           for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
@@ -55,7 +55,8 @@ struct ConvLast : ConvLastRows<G> {
             for (int64_t v = 0; v < vecs; v += kMaxNv)
               for (int64_t t = 0; t < tiles; ++t) {
                 const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
-                kMicro<P, true>.fn[r - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
+                const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
+                micro_of<P, true>(r, nv, width - (v + nv - 1) * W)(
                     steps, reinterpret_cast<const char*>(rows + r0 * ld + k0), ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup,
                     b_stride, out + r0 * ldc + v * W, ldc, ks + k0 == 0, b + (share ? steps * b_stride : 0) + t * share * steps, share);
               }

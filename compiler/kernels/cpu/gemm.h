@@ -141,11 +141,11 @@ struct GemmRun {
     }
   }
 
-  /// Rows [0, rows) of the block times one panel, kc values of k at a time, into c.
+  /// Rows [0, rows) of the block times one panel, of which `width` columns are wanted, kc values of k at a time, into c.
   template <class P>
-  void panel(const E* a_src, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t vecs, Acc* c, int64_t ldc,
+  void panel(const E* a_src, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t width, Acc* c, int64_t ldc,
              bool first) {
-    const int64_t tiles = tile_rows(rows);
+    const int64_t tiles = tile_rows(rows), vecs = ceil_div(width, W);
     const int64_t most = rows == 1 ? kRowNv : kMaxNv;
     const int64_t step_bytes = cfg->b_packed ? b_stride / tiles : 0;
     for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
@@ -153,7 +153,7 @@ struct GemmRun {
       const char* b0 = b_src + k0 / P::kGroup * b_stride;
       const char* next = b0 + (cfg->b_packed ? steps * b_stride : 0);
       for (int64_t v = 0; v < vecs; v += most) {
-        const int64_t nv = min_of(most, vecs - v);
+        const int64_t nv = min_of(most, vecs - v), last = min_of<int64_t>(W, width - (v + nv - 1) * W);
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles, r = r1 - r0;
           const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
@@ -161,13 +161,12 @@ struct GemmRun {
           Acc* out = c + r0 * ldc + v * W;
           if (a_in_place) {
             const char* ap = reinterpret_cast<const char*>(a_src + r0 * a_rs + k0);
-            kMicro<P, G::kInPlaceA>.fn[r - 1][nv - 1](steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf,
-                                                      step_bytes);
+            micro_of<P, G::kInPlaceA>(r, nv, last)(steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf, step_bytes);
           } else {
             // Tiles follow each other, each [packed_rows][r].
             const Acc* ap = a_pack + r0 * packed_rows(klen) + (G::kPairsA ? k0 / 2 : k0) * r;
-            kMicro<P, false>.fn[r - 1][nv - 1](steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
-                                               first && k0 == 0, pf, step_bytes);
+            micro_of<P, false>(r, nv, last)(steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
+                                            first && k0 == 0, pf, step_bytes);
           }
         }
       }
@@ -207,20 +206,20 @@ struct GemmRun {
       for (int64_t p0 = 0; p0 < panels; p0 += group) {
         const int64_t p1 = min_of(p0 + group, panels);
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
-          const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0), vecs = ceil_div(width, W);
+          const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0);
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
           const bool first = ks == 0;
           if (cfg->b_packed) {
             const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
             panel<typename G::Packed>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup, klen,
-                                      vecs, c, ldc, first);
+                                      width, c, ldc, first);
           } else if (b_in_place && width % W == 0) {
             const EB* bp = b_src + ks * b_rs + j0;
-            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, vecs, c, ldc, first);
+            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, width, c, ldc, first);
           } else {
             Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
             if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);
-            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, vecs, c, ldc,
+            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, width, c, ldc,
                                        first);
           }
         }

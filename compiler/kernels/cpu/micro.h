@@ -11,12 +11,19 @@ namespace {
 using MicroFn = void (*)(int64_t steps, const char* a, int64_t a_stride, const char* b, int64_t b_stride, void* c, int64_t ldc, bool first,
                          const char* pf, int64_t pf_step);
 
-/// B of the accumulation type itself.
+#if defined(__AVX512F__)
+constexpr bool kWideVectors = true;
+#else
+constexpr bool kWideVectors = false;
+#endif
+
+/// B of the accumulation type itself. kHalves: there are tiles whose last vector of columns is half a vector.
 template <class T>
 struct MulPlain {
   using Acc = T;
   using V = typename Vec<T>::V;
   static constexpr int kGroup = 1, kBytesA = sizeof(T), kBytesB = sizeof(T);
+  static constexpr bool kHalves = kWideVectors && T(0.5) != T(0) && sizeof(T) == 4;
   struct B {
     V v;
   };
@@ -34,6 +41,7 @@ struct MulF16 {
   using Acc = float;
   using V = Vec<float>::V;
   static constexpr int kGroup = 1, kBytesA = 4, kBytesB = 2;
+  static constexpr bool kHalves = false;
   struct B {
     V v;
   };
@@ -51,6 +59,7 @@ struct MulBf16 {
   using Acc = float;
   using V = Vec<float>::V;
   static constexpr int kGroup = 2, kBytesA = 4, kBytesB = 2;
+  static constexpr bool kHalves = false;
   struct B {
     V even, odd;
   };
@@ -79,6 +88,7 @@ struct MulDot {
   using Acc = float;
   using V = __m512;
   static constexpr int kGroup = 2, kBytesA = 2, kBytesB = 2;
+  static constexpr bool kHalves = true;
   struct B {
     __m512i v;
   };
@@ -179,5 +189,111 @@ struct MicroTable {
 };
 template <class P, bool RowA>
 inline constexpr MicroTable<P, RowA> kMicro{};
+
+#if defined(__AVX512F__)
+/// What the tiles with a half multiply. Values of a are read where each product needs them; pairs are spread over the lanes once for both
+/// (measured on a Zen 4: either is a tenth to a third faster than the other way).
+template <class P>
+struct Halves {
+  static const char* spread(const char* a) { return a; }
+  static __m512 mul(__m512 acc, const char* a, __m512 b) {
+    float x;
+    __builtin_memcpy(&x, a, 4);
+    return _mm512_fmadd_ps(_mm512_set1_ps(x), b, acc);
+  }
+  static __m256 mul(__m256 acc, const char* a, __m256 b) {
+    return _mm256_fmadd_ps(_mm256_broadcast_ss(reinterpret_cast<const float*>(a)), b, acc);
+  }
+};
+#if defined(__AVX512BF16__)
+template <>
+struct Halves<MulDot> {
+  static __m512 spread(const char* a) {
+    u32 x;
+    __builtin_memcpy(&x, a, 4);
+    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(x)));
+  }
+  static __m512 mul(__m512 acc, __m512 a, __m512 b) { return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b); }
+  static __m256 mul(__m256 acc, __m512 a, __m256 b) { return _mm256_dpbf16_ps(acc, (__m256bh)_mm512_castps512_ps256(a), (__m256bh)b); }
+};
+#endif
+
+/// micro of NV vectors of columns, of the last of which there is the lower half alone. Sums in the order of micro with one set of sums.
+template <class P, int MR, int NV, bool RowA>
+__attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b,
+                                          int64_t b_stride, void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step) {
+  constexpr int W = 16, kVecB = W * P::kBytesB * P::kGroup, kFull = NV - 1, kBases = RowA ? (MR + 2) / 3 : 1;
+  const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
+  float* c = static_cast<float*>(c_out);
+  __m512 acc[MR][NV];  // those of the last vector are not used
+  __m256 half[MR];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    half[i] = _mm256_setzero_ps();
+#pragma GCC unroll 4
+    for (int j = 0; j < kFull; ++j) acc[i][j] = _mm512_setzero_ps();
+  }
+  const char* base[kBases];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBases; ++i) {
+    base[i] = a + 3 * i * a_stride;
+    asm("" : "+r"(base[i]));
+  }
+  for (int64_t s = 0, at = 0; s < steps; ++s, at += a_step, b += b_stride, pf += pf_step) {
+    _mm_prefetch(pf, _MM_HINT_T1);
+    _mm_prefetch(pf + 64, _MM_HINT_T1);
+    __m512 bv[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < kFull; ++j) bv[j] = _mm512_loadu_ps(b + j * kVecB);
+    const __m256 bh = _mm256_loadu_ps(reinterpret_cast<const float*>(b + kFull * kVecB));
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const auto x =
+          Halves<P>::spread(RowA ? base[i / 3] + (i % 3) * a_stride + at : base[0] + i * P::kBytesA * (P::kBytesA == 2 ? 2 : 1) + at);
+#pragma GCC unroll 4
+      for (int j = 0; j < kFull; ++j) acc[i][j] = Halves<P>::mul(acc[i][j], x, bv[j]);
+      half[i] = Halves<P>::mul(half[i], x, bh);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    float* to = c + i * ldc;
+#pragma GCC unroll 4
+    for (int j = 0; j < kFull; ++j) {
+      if (!first) acc[i][j] += _mm512_loadu_ps(to + j * W);
+      _mm512_storeu_ps(to + j * W, acc[i][j]);
+    }
+    if (!first) half[i] += _mm256_loadu_ps(to + kFull * W);
+    _mm256_storeu_ps(to + kFull * W, half[i]);
+  }
+}
+
+/// Null where micro has several sets of sums: a sum is the same in either tile.
+template <class P, bool RowA>
+struct HalfTable {
+  MicroFn fn[kMaxMr][kMaxNv];
+  template <int MR>
+  constexpr void fill() {
+    if constexpr (MR > 6) fn[MR - 1][0] = micro_half<P, MR, 1, RowA>;
+    if constexpr (MR > 3) fn[MR - 1][1] = micro_half<P, MR, 2, RowA>;
+    if constexpr (MR > 1) fill<MR - 1>();
+  }
+  constexpr HalfTable() : fn{} { fill<kMaxMr>(); }
+};
+template <class P, bool RowA>
+inline constexpr HalfTable<P, RowA> kMicroHalf{};
+#endif
+
+/// The tile of `rows` rows and `vecs` vectors of columns, of the last of which only the first `last` columns are wanted: the others may or
+/// may not be computed.
+template <class P, bool RowA>
+MicroFn micro_of(int64_t rows, int64_t vecs, [[maybe_unused]] int64_t last) {
+#if defined(__AVX512F__)
+  if constexpr (P::kHalves) {
+    if (last <= 8 && kMicroHalf<P, RowA>.fn[rows - 1][vecs - 1]) return kMicroHalf<P, RowA>.fn[rows - 1][vecs - 1];
+  }
+#endif
+  return kMicro<P, RowA>.fn[rows - 1][vecs - 1];
+}
 
 }  // namespace
