@@ -113,6 +113,26 @@ TEST_CASE("channels-last conv against fp64", "[conv]") {
   }
 }
 
+TEST_CASE("channels-last conv of few channels, whose copied rows are one short run a line of taps", "[conv]") {
+  Rng rng(24);
+  std::vector<Entry> all = kEntries;
+  all.insert(all.end(), std::begin(kTiles), std::end(kTiles));
+  for (const Entry& e : all) {
+    for (int64_t cg : {1, 2, 3, 5}) {
+      for (int kernel : {3, 5, 7}) {
+        Case c{};
+        c.n = 1, c.groups = 1, c.cg = cg, c.cog = 24;
+        for (int d = 0; d < 3; ++d) {
+          c.in[d] = d == 0 ? 1 : 19, c.kernel[d] = d == 0 ? 1 : kernel, c.stride[d] = d == 0 ? 1 : 2, c.dilation[d] = 1;
+          c.pad[d] = c.pad_hi[d] = d == 0 ? 0 : kernel / 2;
+        }
+        c.algo = AOTC_CONV_LAST, c.packed = true, c.mc = 32, c.nc = 64, c.kc = 128, c.kp = 512;
+        check(e, c, rng);
+      }
+    }
+  }
+}
+
 TEST_CASE("channels-last depthwise conv against fp64", "[conv]") {
   Rng rng(22);
   for (const Entry& e : kEntries) {

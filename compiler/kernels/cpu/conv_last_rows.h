@@ -110,7 +110,7 @@ struct ConvLastRows {
     return dst;
   }
 
-  /// dst[r][i] = src[r * step + i], i < n, r < count. May write up to a vector beyond n.
+  /// dst[r][i] = src[r * step + i], i < n, r < count. May write up to a vector of float32 beyond n, where rows are not tight.
   static void copy_all(Row* dst, int64_t ld, const E* src, int64_t step, int64_t n, int64_t count) {
     if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
       if (src && n < W) {
@@ -121,8 +121,13 @@ struct ConvLastRows {
     } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {
       if (src && n <= 16) {
         const __mmask16 some = static_cast<__mmask16>((1u << n) - 1);
-        for (int64_t r = 0; r < count; ++r)
-          _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + r * ld), _mm256_maskz_loadu_epi16(some, src + r * step));
+        for (int64_t r = 0; r < count; ++r) {
+          const __m256i x = _mm256_maskz_loadu_epi16(some, src + r * step);
+          if constexpr (G::kTightRows)
+            _mm256_mask_storeu_epi16(dst + r * ld, some, x);
+          else
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + r * ld), x);
+        }
         return;
       }
 #endif
