@@ -38,7 +38,7 @@ uint32_t native_features() {
   set(bit(seven.ebx, 17) && bit(seven.ebx, 30) && bit(seven.ebx, 31) && bit(seven.ebx, 28), AOTC_CPU_AVX512_REST);
   set((state & 0xe6) == 0xe6, AOTC_CPU_OS_AVX512);
   set(bit(seven1.eax, 5) && bit(seven.ecx, 11), AOTC_CPU_AVX512_BF16);
-  set(bit(seven.edx, 24) && bit(seven.edx, 22), AOTC_CPU_AMX_BF16);
+  set(bit(seven.edx, 24) && bit(seven.edx, 22) && bit(seven.edx, 25), AOTC_CPU_AMX_TILES);
   set((state & 0x60000) == 0x60000, AOTC_CPU_OS_AMX);
   return f;
 }

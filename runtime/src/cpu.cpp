@@ -65,7 +65,7 @@ uint32_t cpu_features(const CpuProbe& probe) {
   set(has(seven[kB], 1u << 17 | 1u << 30 | 1u << 31 | 1u << 28), AOTC_CPU_AVX512_REST);
   set((xcr0 & 0xe6) == 0xe6, AOTC_CPU_OS_AVX512);
   set(has(seven1[kA], 1u << 5) && has(seven[kC], 1u << 11), AOTC_CPU_AVX512_BF16);
-  set(has(seven[kD], 1u << 24 | 1u << 22), AOTC_CPU_AMX_BF16);
+  set(has(seven[kD], 1u << 24 | 1u << 22 | 1u << 25), AOTC_CPU_AMX_TILES);
   set((xcr0 & 0x60000) == 0x60000, AOTC_CPU_OS_AMX);
   return f;
 }

@@ -38,7 +38,7 @@ LINE = re.compile(r"^\s+[0-9a-f]+:\s+(?:(?:lock|rep|repz|repnz|bnd|notrack|data1
 # What the words of `inspect` allow. Operating system support is no instruction.
 ALLOWS = {"avx2": {"avx2"}, "fma": {"fma"}, "f16c": {"f16c"}, "bmi1/bmi2/lzcnt/movbe": {"bmi"}, "avx512f": {"avx512"},
           "avx512dq/bw/vl/cd": {"avx512"}, "avx512_bf16/vnni": {"avx512_bf16", "avx512_vnni"},
-          "amx-tile/amx-bf16": {"amx"}}
+          "amx-tile/amx-bf16/amx-int8": {"amx"}}
 V3 = {"avx2", "fma", "f16c", "bmi"}
 BY_ISA = {"avx2": V3, "avx512": V3 | {"avx512"}, "avx512_bf16": V3 | {"avx512", "avx512_bf16", "avx512_vnni"}}
 BY_ISA["amx"] = BY_ISA["avx512_bf16"] | {"amx"}

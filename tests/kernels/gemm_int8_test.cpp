@@ -1,15 +1,23 @@
 // Products with int8 weights whose rows are rounded, too, every instruction set: rows rounded here and multiplied in double; tails of every
-// size, batches, segments, strided and computed rows; the same bits everywhere; what infinities become.
+// size, batches, segments, strided and computed rows; the same bits everywhere, tile registers among them; what infinities become.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
+extern "C" void aotc_gemm_int8_tiles_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kEntries = entries("gemm_int8");
+/// Those in tile registers last: the real ones and, on any machine, their emulation.
+const std::vector<Entry> kEntries = [] {
+  std::vector<Entry> all = entries("gemm_int8");
+  all.push_back(entry("gemm_int8_tiles", DType::f32, "amx"));
+  all.push_back({"avx512", DType::f32, aotc_gemm_int8_tiles_f32_amx_emulated});
+  return all;
+}();
 
 struct Case {
   int64_t b0 = 1, b1 = 1, m = 1, n = 1, k = 1;
@@ -82,7 +90,8 @@ struct Product {
     out.assign(static_cast<size_t>(batch * c.m * c.n), -77);
     std::vector<int32_t> writes(out.size(), 0);
     void* ptr[] = {a.ptr(), panels.ptr(), scales.ptr(), out.data(), writes.data()};
-    Scratch scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
+    const bool tiles = &e >= &kEntries.back() - 1 && &e <= &kEntries.back();
+    Scratch scratch(tiles ? aotc_gemm_int8_tiles_scratch_bytes(&cfg, c.k) : aotc_gemm_int8_scratch_bytes(&cfg, c.k));
     volatile int32_t fault = 0;
     const aotc_kargs args = {ptr, sizes.data(), &cfg, scratch.ptr(), 0, 1, &fault};
     const auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };

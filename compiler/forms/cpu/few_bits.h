@@ -23,6 +23,10 @@ struct FewBitsBlock {
   }
 };
 
+/// Whether the product may round its rows to 8 bits, and sums of bytes hold it.
+Fit fits_int8_rows(const loop::MatmulKernel& k, const Site& s);
+std::string int8_contract(const loop::MatmulKernel& k, const Site& s);
+
 class FewBitsForm : public FormOf<loop::MatmulKernel> {
  public:
   std::span<const Field> fields() const override { return fields_of<FewBitsBlock>(); }

@@ -8,6 +8,7 @@ const Form& gemm_tiles();
 const Form& gemm_dots();
 const Form& gemm();
 const Form& gemm_quant();
+const Form& gemm_int8_tiles();
 const Form& gemm_int8();
 const Form& gemm_bf16w();
 const Form& conv_direct();

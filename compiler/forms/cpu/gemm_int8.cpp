@@ -59,15 +59,9 @@ class GemmInt8 final : public FewBitsForm {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
-    if (!k.b_quantised || k.b_quantised->bits != 8) return {false, ""};
-    if (!s.machine.int8_rows) return refuse("it rounds rows to 8 bits; --activations int8 allows it");
-    const loop::QuantisedWeight& q = *k.b_quantised;
-    const int64_t depth = *k.k.as_const();
-    if (q.group < depth || q.offsets != kNone<loop::ParamId>) return refuse("the weight has more than one scale a column");
-    if (depth > AOTC_INT8_MAX_K) return refuse("k is {}: 32 bits hold sums of {}", depth, int{AOTC_INT8_MAX_K});
+    if (const Fit fit = fits_int8_rows(k, s); !fit) return fit;
     const aotc_gemm_quant_config least = FewBitsBlock{1, AOTC_PANEL_N}.config();
-    if (const Fit fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&least, depth)); !fit) return fit;
-    return fits_few_bits(k);
+    return fits_scratch(aotc_gemm_int8_scratch_bytes(&least, *k.k.as_const()));
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -87,12 +81,7 @@ class GemmInt8 final : public FewBitsForm {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override {
-    const ProductSizes c = product_sizes(k, s.syms);
-    return fmt::format("gemm_int8 b{} m{} n{} k{} s{}{}{}", c.batch, c.m, c.n, c.k, c.segments, c.a_rows_contiguous ? "" : " a-strided",
-                       k.a.prologue ? " a-made" : "");
-  }
-
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return int8_contract(k, s); }
   const char* symbol() const override { return "aotc_gemm_int8_f32"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_quant_config g = b.config();
@@ -101,6 +90,22 @@ class GemmInt8 final : public FewBitsForm {
 };
 
 }  // namespace
+
+Fit fits_int8_rows(const MatmulKernel& k, const Site& s) {
+  if (!k.b_quantised || k.b_quantised->bits != 8) return {false, ""};
+  if (!s.machine.int8_rows) return refuse("it rounds rows to 8 bits; --activations int8 allows it");
+  const loop::QuantisedWeight& q = *k.b_quantised;
+  const int64_t depth = *k.k.as_const();
+  if (q.group < depth || q.offsets != kNone<loop::ParamId>) return refuse("the weight has more than one scale a column");
+  if (depth > AOTC_INT8_MAX_K) return refuse("k is {}: 32 bits hold sums of {}", depth, int{AOTC_INT8_MAX_K});
+  return fits_few_bits(k);
+}
+
+std::string int8_contract(const MatmulKernel& k, const Site& s) {
+  const ProductSizes c = product_sizes(k, s.syms);
+  return fmt::format("gemm_int8 b{} m{} n{} k{} s{}{}{}", c.batch, c.m, c.n, c.k, c.segments, c.a_rows_contiguous ? "" : " a-strided",
+                     k.a.prologue ? " a-made" : "");
+}
 
 const Form& gemm_int8() {
   static const GemmInt8 form;

@@ -20,6 +20,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_gemm_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
     {"aotc_conv_last_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_last_"},
     {"aotc_attention_tiles_", "", Isa::amx, Isa::amx, "aotc_attention_"},
+    {"aotc_gemm_int8_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_int8_"},
     {"aotc_gemm_quant_", "", Isa::avx512_bf16},
     {"aotc_gemm_int8_", "", Isa::avx512_bf16},
     {"aotc_gemm_", "_bf16", Isa::avx512_bf16},

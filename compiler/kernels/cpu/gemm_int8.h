@@ -146,7 +146,7 @@ struct Int8Run : QuantUnits {
 
   explicit Int8Run(const aotc_kargs* x) : QuantUnits(x) {
     blocks = ceil_div(k, kBlock);
-    pitch = int8_pitch(k);
+    pitch = int8_pitch<Int8Elem>(k);
     char* at = static_cast<char*>(x->scratch);
     q = reinterpret_cast<Int8Elem*>(at);
     at += cfg->mc * pitch * int64_t{sizeof(Int8Elem)};

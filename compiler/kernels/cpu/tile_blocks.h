@@ -63,9 +63,28 @@ struct TileRows {
 };
 /// A panel of columns.
 struct TilePanel {
-  const char* at;              // its whole steps
-  const char* tail = nullptr;  // the step that follows them, or null
-  const char* next = nullptr;  // of equal length, to be prefetched, or null
+  const char* at;                  // its whole steps
+  const char* tail = nullptr;      // the step that follows them, or null
+  const char* next = nullptr;      // of equal length, to be prefetched, or null
+  int64_t second = kTileCols * 4;  // bytes from the first tile of columns of a step to the second
+  int64_t tail_second = kTileCols * 4;
+};
+
+/// Pairs of bf16: the two tiles of a step of a panel lie in the same rows.
+struct TilePairs {
+  static constexpr int64_t kPitch = kPairBytes, kStep = kStepBytes;  ///< bytes from row to row of a tile, from step to step
+  template <int C, int A, int B>
+  static void multiply(Tiles& t) {
+    t.template multiply<C, A, B>();
+  }
+};
+/// Signed bytes in fours, sums of int32: each tile is 1 KB, those of the same columns follow each other.
+struct TileBytes {
+  static constexpr int64_t kPitch = kTileCols * 4, kStep = kTileBytes;
+  template <int C, int A, int B>
+  static void multiply(Tiles& t) {
+    t.template multiply_bytes<C, A, B>();
+  }
 };
 
 /// A panel of k rows as it lies in memory; `room`, of kStepBytes, holds its last step where that is cut short: what follows it in memory is
@@ -79,8 +98,9 @@ inline TilePanel stored_panel(const char* at, int64_t k, char* room) {
   return {at, rest ? room : nullptr, at + bytes};
 }
 
-/// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit.
-template <class Owner>
+/// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit. It may
+/// overwrite these sums, which are float* whatever their type.
+template <class Owner, class Kind = TilePairs>
 class TileBlocks {
   using Unit = typename Owner::Unit;
   static constexpr int64_t kSlice = 4;  // rows that are consumed at once, at least
@@ -92,7 +112,7 @@ class TileBlocks {
   Tiles tiles_;
   // Finished sums that have not been consumed.
   Unit unit_{};
-  const float* ready_ = nullptr;
+  float* ready_ = nullptr;
   int64_t ld_ = 0, row_ = 0, rows_ = 0, col_ = 0, cols_ = 0;
 
   void consume(int64_t n) {
@@ -102,18 +122,18 @@ class TileBlocks {
   }
 
   template <bool kTwo, bool kWide>
-  void step(const char* a0, int64_t a0_stride, const char* a1, int64_t a1_stride, const char* b) {
-    tiles_.template load<6>(b, kPairBytes);
+  void step(const char* a0, int64_t a0_stride, const char* a1, int64_t a1_stride, const char* b, int64_t second) {
+    tiles_.template load<6>(b, Kind::kPitch);
     tiles_.template load<4>(a0, a0_stride);
-    tiles_.template multiply<0, 4, 6>();
+    Kind::template multiply<0, 4, 6>(tiles_);
     if constexpr (kWide) {
-      tiles_.template load<7>(b + 64, kPairBytes);
-      tiles_.template multiply<1, 4, 7>();
+      tiles_.template load<7>(b + second, Kind::kPitch);
+      Kind::template multiply<1, 4, 7>(tiles_);
     }
     if constexpr (kTwo) {
       tiles_.template load<5>(a1, a1_stride);
-      tiles_.template multiply<2, 5, 6>();
-      if constexpr (kWide) tiles_.template multiply<3, 5, 7>();
+      Kind::template multiply<2, 5, 6>(tiles_);
+      if constexpr (kWide) Kind::template multiply<3, 5, 7>(tiles_);
     }
   }
 
@@ -129,15 +149,15 @@ class TileBlocks {
     if constexpr (kTwo && kWide) tiles_.template zero<3>();
     int64_t left = every;
     const char *p0 = a0.at, *p1 = a1.at, *pb = b.at;
-    for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += kStepBytes) {
-      step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb);
+    for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += Kind::kStep) {
+      step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb, b.second);
       for (int64_t i = 0; i < pf_lines; ++i, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);
       if (--left == 0) {
         left = every;
         if (rows_) consume(slice);
       }
     }
-    if (b.tail) step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, b.tail);
+    if (b.tail) step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, b.tail, b.tail_second);
     finish();
     tiles_.template store<0>(out, ld * 4);
     if constexpr (kWide) tiles_.template store<1>(out + kTileCols, ld * 4);

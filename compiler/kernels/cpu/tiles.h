@@ -1,13 +1,14 @@
 #pragma once
-// The tile registers of AMX for products of bf16 with sums in f32: the instructions themselves, or where the translation unit is compiled
-// without them a plain emulation that gives the same bits, for tests on any machine. Tiles 0 to 3 hold sums, 4 and 5 rows of A, 6 and 7
-// columns of B in pairs.
+// The tile registers of AMX for products of bf16 with sums in f32, and of signed bytes with sums in int32: the instructions themselves, or
+// where the translation unit is compiled without them a plain emulation that gives the same bits, for tests on any machine. Tiles 0 to 3
+// hold sums, 4 and 5 rows of A, 6 and 7 columns of B in pairs, or in fours.
 #include <stdint.h>
 
 namespace {
 
 /// A tile: at most 16 rows of 64 bytes. Tiles of sums and of A have the rows of their Shape, tiles of B always 16 (32 values of k).
 constexpr int64_t kTileRows = 16, kTileCols = 16, kTileK = 32, kTileBytes = 1024;
+constexpr int64_t kTileByteK = 64;  ///< of bytes
 
 struct alignas(64) TileShape {
   uint8_t palette = 1, start = 0, zero[14] = {};
@@ -46,6 +47,10 @@ class Tiles {
   template <int C, int A, int B>
   void multiply() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  template <int C, int A, int B>
+  void multiply_bytes() {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
   }
 };
 
@@ -86,8 +91,19 @@ class Tiles {
         __builtin_memcpy(&tile_[C][m][4 * n], &c, 4);
       }
   }
+  template <int C, int A, int B>
+  void multiply_bytes() {
+    for (int m = 0; m < shape_.rows[C]; ++m)
+      for (int n = 0; n < kTileCols; ++n) {
+        int32_t c;
+        __builtin_memcpy(&c, &tile_[C][m][4 * n], 4);
+        for (int k = 0; k < kTileByteK; ++k) c += byte(A, m, k) * byte(B, k / 4, 4 * n + k % 4);
+        __builtin_memcpy(&tile_[C][m][4 * n], &c, 4);
+      }
+  }
 
  private:
+  int byte(int t, int row, int element) const { return static_cast<int8_t>(tile_[t][row][element]); }
   static float flush(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
   float value(int t, int row, int element) const {
     uint16_t half;

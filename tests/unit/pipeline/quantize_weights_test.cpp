@@ -157,7 +157,7 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         CHECK(product->b_quantised->bits == c.storage.bits);
         CHECK(product->b_quantised->group == std::min(c.k, group));
         CHECK((product->b_quantised->offsets != kNone<loop::ParamId>) == (c.storage.bits == 4));
-        for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+        for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
           const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2)});
           const std::string_view form = c.storage.bits == 16 ? "gemm_bf16w" : "gemm_quant";
           if (c.n % 32 == 0) CHECK(d.choice.form->name() == form);  // padding costs a small one more than making its elements
@@ -167,12 +167,15 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           Machine allowed = machine_of(isa, 2);
           allowed.int8_rows = true;
           const bool one_scale = c.storage.bits == 8 && group >= c.k;
-          const auto has_int8 = [](const forms::Decision& x) {
+          const auto has = [](const forms::Decision& x, std::string_view name) {
             return std::any_of(x.candidates.begin(), x.candidates.end(),
-                               [](const forms::Candidate& y) { return y.fit && y.choice.form->name() == "gemm_int8"; });
+                               [&](const forms::Candidate& y) { return y.fit && y.choice.form->name() == name; });
           };
-          CHECK(!has_int8(d));
-          CHECK(has_int8(forms::decide({*product, m.syms, allowed})) == one_scale);
+          const forms::Decision with_int8 = forms::decide({*product, m.syms, allowed});
+          CHECK(!has(d, "gemm_int8"));
+          CHECK(!has(d, "gemm_int8_tiles"));
+          CHECK(has(with_int8, "gemm_int8") == one_scale);
+          CHECK(has(with_int8, "gemm_int8_tiles") == (one_scale && isa == Isa::amx));
           CHECK(allowed.str() != machine_of(isa, 2).str());
           // The form of few bits reads what the weight is made of; the others make it.
           for (const forms::Candidate& x : d.candidates) {

@@ -14,7 +14,7 @@
   X(AVX512_REST, 6, "avx512dq/bw/vl/cd")                  \
   X(OS_AVX512, 7, "operating system support for AVX-512") \
   X(AVX512_BF16, 8, "avx512_bf16/vnni")                   \
-  X(AMX_BF16, 9, "amx-tile/amx-bf16")                     \
+  X(AMX_TILES, 9, "amx-tile/amx-bf16/amx-int8")           \
   X(OS_AMX, 10, "operating system support for AMX")
 #define AOTC_ENUM_(name, bit, text) AOTC_CPU_##name = 1u << (bit),
 enum { AOTC_CPU_FEATURE_LIST(AOTC_ENUM_) };
@@ -29,7 +29,7 @@ enum { AOTC_CPU_FEATURE_LIST(AOTC_ENUM_) };
   X(AVX2, 0, "avx2", AOTC_CPU_V3)                                        \
   X(AVX512, 1, "avx512", AOTC_CPU_V4)                                    \
   X(AVX512_BF16, 2, "avx512_bf16", (AOTC_CPU_V4 | AOTC_CPU_AVX512_BF16)) \
-  X(AMX, 3, "amx", (AOTC_CPU_V4 | AOTC_CPU_AVX512_BF16 | AOTC_CPU_AMX_BF16 | AOTC_CPU_OS_AMX))
+  X(AMX, 3, "amx", (AOTC_CPU_V4 | AOTC_CPU_AVX512_BF16 | AOTC_CPU_AMX_TILES | AOTC_CPU_OS_AMX))
 #define AOTC_ENUM_(name, value, text, features) AOTC_ISA_##name = value,
 enum { AOTC_ISA_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_

@@ -109,6 +109,15 @@ static inline int64_t aotc_gemm_int8_scratch_bytes(const aotc_gemm_quant_config*
   return c->mc * (depth * 2 + 64 + AOTC_INT8_ROW_BYTES + (int64_t)c->nc * 4) + depth * 4 + AOTC_PANEL_N * 4 + 256;
 }
 
+/* ---- gemm_int8_tiles_f32: the same in tile registers, with the same bits; isa amx. As gemm_tiles is to gemm. scratch: the larger of
+ * both. */
+/* Bytes per thread; affine in k rounded up to a multiple of 64. */
+static inline int64_t aotc_gemm_int8_tiles_scratch_bytes(const aotc_gemm_quant_config* c, int64_t k) {
+  int64_t steps = (k + 63) / 64, rows = (c->mc + 15) / 16 * 16;
+  return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + 2048 + rows * (steps + 1) * 64 + steps * 256 + (int64_t)c->nc * 16 +
+         c->mc * AOTC_INT8_ROW_BYTES + 256;
+}
+
 /* ---- gemm_dots: the same products, units and config as sums along k, for A whose columns and B whose rows are next to each other
  * (A_CS == B_RS == 1). f32, f64; no prologues, no packed B; mr, nv, kc, kp and pack_a mean nothing to it. scratch: mc * nc sums. */
 

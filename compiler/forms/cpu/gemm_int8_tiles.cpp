@@ -1,0 +1,81 @@
+// aotc_gemm_int8_tiles: products of float32 rows with int8 weights, both multiplied as bytes in the tile registers of AMX, where the build
+// allows that (kernels/cpu/gemm_int8_tiles.h).
+#include <algorithm>
+#include <set>
+
+#include "forms/cpu/cost.h"
+#include "forms/cpu/few_bits.h"
+#include "forms/cpu/tile_cost.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+constexpr double kRoundCycles = 0.35, kRowCycles = 60;  ///< an element of a row, a row beside its elements
+constexpr double kSumBytes = 40;                        ///< of weights a cycle, to sum their columns
+constexpr double kScaleCycles = 0.2;                    ///< a sum to float32
+
+/// gemm_int8 stands in for a process that may not use the tiles.
+int64_t scratch_of(const aotc_gemm_quant_config& g, int64_t k) {
+  return std::max(aotc_gemm_int8_tiles_scratch_bytes(&g, k), aotc_gemm_int8_scratch_bytes(&g, k));
+}
+
+Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b) {
+  Candidate r{pack(form, b), Fit::yes(), 0};
+  r.fit = fits_scratch(scratch_of(b.config(), c.k));
+  if (!r.fit) return r;
+  const int threads = machine.cores;
+  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 64);
+  const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
+  const double batch = static_cast<double>(c.batch);
+  double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine);
+  cycles += batch * (panel_cycles(n * k, m_blocks, machine) + n * k * static_cast<double>(m_blocks) / kSumBytes);
+  // Rows are kept over the columns; each thread rounds its own.
+  cycles += batch * m * (kRoundCycles * k + kRowCycles) * static_cast<double>(std::min<int64_t>(threads, n_blocks));
+  cycles += batch * m * n * kScaleCycles;
+  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
+  r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+  return r;
+}
+
+class GemmInt8Tiles final : public FewBitsForm {
+ public:
+  std::string_view name() const override { return "gemm_int8_tiles"; }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (const Fit fit = fits_int8_rows(k, s); !fit) return fit;
+    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    return fits_scratch(scratch_of(FewBitsBlock{1, AOTC_PANEL_N}.config(), *k.k.as_const()));
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const ProductSizes c = product_sizes(kernel, s.syms);
+    std::set<int> mcs{1};
+    for (int64_t mc : {16, 32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : {128, 64, 32, 256}) {
+        FewBitsBlock b;
+        b.mc = mc, b.nc = nc;
+        all.push_back(estimate(*this, c, s.machine, b));
+      }
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return int8_contract(k, s); }
+  const char* symbol() const override { return "aotc_gemm_int8_tiles_f32"; }
+  int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override { return scratch_of(b.config(), k); }
+};
+
+}  // namespace
+
+const Form& gemm_int8_tiles() {
+  static const GemmInt8Tiles form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu
