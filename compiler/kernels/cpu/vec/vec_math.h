@@ -1,7 +1,7 @@
 #pragma once
 // Transcendental functions of f32 vectors as polynomials, about 1-2 ulp over the whole range, NaN and infinities as in C. Range reductions
 // are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp, log and tanh are those of
-// Moshier's Cephes library (single precision), sin, cos and erf minimax polynomials published by N. Juffa.
+// Moshier's Cephes library (single precision), sin, cos and (of 8 lanes) erf minimax polynomials published by N. Juffa.
 #include "vec_ops.h"
 
 namespace {
@@ -133,6 +133,33 @@ AOTC_I f32v exp_of_small_negative(f32v x) {
   r = fma(n, kf(2.12194440e-4f), r);
   return as_f32(bits(fma(exp_tail(r), r * r, r) + 1.0f) + (bits(t) << 23));
 }
+#if AOTC_L == 16 && !defined(__clang__)
+/// erf near n * kErfPiece, n = 0 .. 15: coefficients of polynomials in the distance, by Chebyshev interpolation. The first is odd, and
+/// close relative to erf.
+constexpr float kErfPiece = 0.265625f;
+constexpr f32v kErfPieces[6] = {
+    {0, 0.292823225f, 0.547528446f, 0.740236998f, 0.867058277f, 0.939653337f, 0.975797713f, 0.99145031f, 0.997345984f, 0.999277413f,
+     0.999827683f, 0.999964058f, 0.999993443f, 0.999998987f, 0.999999881f, 1.0f},
+    {1.12837911f, 1.05150831f, 0.850913882f, 0.59796232f, 0.364902914f, 0.193373099f, 0.088987723f, 0.0355614461f, 0.0123408195f,
+     0.00371898082f, 0.000973238493f, 0.000221171984f, 4.36472183e-05f, 7.47995227e-06f, 1.11315887e-06f, 1.43857278e-07f},
+    {0, -0.279299527f, -0.45203954f, -0.476497591f, -0.387711167f, -0.256827563f, -0.141826943f, -0.0661228895f, -0.0262239315f,
+     -0.00889014825f, -0.00258479593f, -0.000646064349f, -0.000139063704f, -2.58114833e-05f, -4.13539283e-06f, -5.7236764e-07f},
+    {-0.3761217f, -0.301038116f, -0.123539746f, 0.0538153537f, 0.15298973f, 0.162938148f, 0.121027246f, 0.0701113865f, 0.0330379158f,
+     0.0129298242f, 0.00425329572f, 0.00118496001f, 0.000281033048f, 5.69474723e-05f, 9.88618285e-06f, 1.47337767e-06f},
+    {0, 0.131971344f, 0.182215527f, 0.136841327f, 0.0482387841f, -0.022003971f, -0.0487510152f, -0.0430156924f, -0.0264083147f,
+     -0.0125733931f, -0.00484298356f, -0.00154183165f, -0.000410867768f, -9.23947664e-05f, -1.76324957e-05f, -2.86726186e-06f},
+    {0.112129204f, 0.0757126808f, -0.00169162848f, -0.0593550503f, -0.0658938289f, -0.0368685797f, -0.00514736958f, 0.0108947447f,
+     0.0124375215f, 0.00807198696f, 0.00383166084f, 0.00143094873f, 0.000434378511f, 0.000109120876f, 2.29388497e-05f, 4.06540039e-06f},
+};
+AOTC_I f32v v_erf(f32v x) {
+  const f32v t = least_or_b(kf(4.0f), v_abs(x));           // erf(4) is 1, NaN stays
+  const f32v at = fma(t, kf(1 / kErfPiece), 12582912.0f);  // 1.5 * 2^23: the sum's low bits are the rounded product
+  const f32v d = fma(at - 12582912.0f, kf(-kErfPiece), t);
+  f32v p = __builtin_shuffle(kErfPieces[5], bits(at));
+  for (int i = 4; i >= 0; --i) p = fma(p, d, __builtin_shuffle(kErfPieces[i], bits(at)));
+  return v_copysign(p, x);
+}
+#else
 AOTC_I f32v v_erf(f32v x) {
   const f32v t = v_abs(x), s = x * x;
   f32v r = fma(kf(-1.72853470e-5f), t, 3.83197126e-4f);
@@ -153,6 +180,7 @@ AOTC_I f32v v_erf(f32v x) {
   const f32v small = fma(q, x, x);
   return t > 0.927734375f ? large : (x != x ? x : small);
 }
+#endif
 
 extern "C" float sinf(float) noexcept;
 extern "C" float cosf(float) noexcept;
