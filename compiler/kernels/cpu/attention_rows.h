@@ -76,11 +76,15 @@ inline float max_row(const float* s, int64_t len) {
   float m = -__builtin_inff();
   int64_t i = 0;
   if (len >= V::kLanes) {
-    V::V mv = V::load(s);
-    for (i = V::kLanes; i + V::kLanes <= len; i += V::kLanes) mv = V::max(V::load(s + i), mv);
+    V::V mv = V::set1(m);
+    for (; i + V::kLanes <= len; i += V::kLanes) mv = V::max(V::load(s + i), mv);  // of a NaN and mv that is mv
+#if defined(__AVX512F__)
+    m = _mm512_reduce_max_ps(mv);
+#else
     float t[V::kLanes];
     V::store(t, mv);
     for (float x : t) m = x > m ? x : m;
+#endif
   }
   for (; i < len; ++i) m = s[i] > m ? s[i] : m;
   return m;
@@ -189,7 +193,7 @@ struct AttentionRows {
       l += bad;
       return 1;
     }
-    const Acc down = m == now ? Acc(1) : exp_of(m - now);
+    const Acc down = m == now ? Acc(1) : m == -static_cast<Acc>(__builtin_inf()) ? Acc(0) : exp_of(m - now);
     l = l * down + softmax_row(row, width, now);
     m = now;
     return down;

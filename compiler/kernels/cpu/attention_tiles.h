@@ -63,15 +63,17 @@ class AttentionTiles : AttentionRows<bf16, float> {
     each_unit(begin, end, [this](auto... unit_of) { unit(unit_of...); });
   }
 
+  /// Whole vectors: the rows of scores and of sums have room for whole panels.
   void consume(const Unit& u, int64_t row, int64_t n, int64_t col, int64_t cols, const float* sums, int64_t ld) const {
+    using V = Vec<float>;
     for (int64_t i = row; i < row + n; ++i, sums += ld) {
       if (u.scores) {
         float* out = s_ + i * kvb + col;
-        for (int64_t j = 0; j < cols; ++j) out[j] = sums[j] * scale_;
+        for (int64_t j = 0; j < cols; j += V::kLanes) V::store(out + j, V::load(sums + j) * V::set1(scale_));
       } else {
         float* out = o_ + i * evp + col;
-        const float down = down_[i];
-        for (int64_t j = 0; j < cols; ++j) out[j] = out[j] * down + sums[j];
+        const V::V down = V::set1(down_[i]);
+        for (int64_t j = 0; j < cols; j += V::kLanes) V::store(out + j, V::fma(V::load(out + j), down, V::load(sums + j)));
       }
     }
   }
@@ -82,6 +84,22 @@ class AttentionTiles : AttentionRows<bf16, float> {
     pack_col_pairs(src, rs, cs, k, cols, kPanel, reinterpret_cast<u32*>(dst), kPanel);
     const int64_t done = (k + (k & 1)) * kPanel;
     __builtin_memset(dst + done, 0, static_cast<size_t>(steps * kStepBytes - done * 2));
+  }
+
+  /// Share i of n of the queries, or of the keys and values, that the unit after rows [r0, r1) of a head begins with: rows lie far apart,
+  /// so that nothing else fetches them ahead.
+  void prefetch_next(int64_t b, int64_t hkv, int64_t r1, int64_t i, int64_t n) const {
+    const bool same_head = r1 < rows;
+    if (!same_head && hkv + 1 >= z[AOTC_ATTN_HKV]) return;
+    const int64_t head = same_head ? hkv : hkv + 1, r = same_head ? r1 + i : i;
+    const auto lines = [](const bf16* p, int64_t count) {
+      for (int64_t j = 0; j < count; j += 32) _mm_prefetch(reinterpret_cast<const char*>(p + j), _MM_HINT_T1);
+    };
+    if (r < rows && z[AOTC_ATTN_Q_E] == 1) lines(query(b, head, r), e);
+    if (same_head || len > kvb || z[AOTC_ATTN_K_E] != 1 || z[AOTC_ATTN_V_E] != 1) return;
+    const bf16* kb = at<bf16>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + head * z[AOTC_ATTN_K_H];
+    const bf16* vb = at<bf16>(cfg->v_ptr, AOTC_ATTN_V_BASE) + b * z[AOTC_ATTN_V_B] + head * z[AOTC_ATTN_V_H];
+    for (int64_t j = i * len / n; j < (i + 1) * len / n; ++j) lines(kb + j * z[AOTC_ATTN_K_S], e), lines(vb + j * z[AOTC_ATTN_V_S], ev);
   }
 
   void unit(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t key) {
@@ -109,6 +127,7 @@ class AttentionTiles : AttentionRows<bf16, float> {
       });
       blocks_.finish();
       for (int64_t i = 0; i < n; ++i) {
+        if (s0 == 0) prefetch_next(b, hkv, r1, i, n);
         float* row = s_ + i * kvb;
         mask_row(row, b, hkv, r0 + i, s0, s1);
         down_[i] = exponents(row, width, m_[i], l_[i]);
