@@ -11,6 +11,14 @@ using loop::ConvKernel;
 
 namespace {
 
+/// Whether the kernel copies the pixels of a block once, with their borders, and reads windows in place. line: pixels of a bordered row.
+bool reads_windows_in_place(const ConvSizes& c, int64_t line) {
+  if (c.groups != 1 || c.c % 32 || c.kernel[1] * c.kernel[2] == 1 || c.kernel[0] != 1 || c.in[0] != 1 || c.out[0] != 1) return false;
+  for (size_t i = 1; i < 3; ++i)
+    if (c.stride[i] != 1 || c.dilation[i] != 1) return false;
+  return 3 * line <= 4 * c.out[2];
+}
+
 class ConvLastTiles final : public ConvForm {
  public:
   ConvLastTiles() : ConvForm(AOTC_CONV_LAST, true) {}
@@ -41,7 +49,8 @@ class ConvLastTiles final : public ConvForm {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const int threads = s.machine.cores;
     const int64_t cog = c.group_channels(), k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1),
-                  steps = ceil_div(k, 32);
+                  steps = ceil_div(k, 32), line = c.out[2] + c.kernel[2] - 1;
+    const bool in_place = reads_windows_in_place(c, line);
     std::set<int> ncs;
     for (int64_t nc : {32, 64, 128, 256, 512}) ncs.insert(static_cast<int>(std::min(nc, px)));
     std::vector<Candidate> all;
@@ -53,11 +62,15 @@ class ConvLastTiles final : public ConvForm {
         r.fit = fits_tile(c, t);
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double weights = static_cast<double>(cog * k), depth = static_cast<double>(k * c.groups);
-        double cycles = static_cast<double>(c.groups * px_blocks) * tile_cycles(ceil_div(px, px_blocks), cog, steps, s.machine);
+        const int64_t pixels = ceil_div(px, px_blocks), rows = in_place ? ceil_div(pixels * line, c.out[2]) : pixels;
+        double cycles = static_cast<double>(c.groups * px_blocks) * tile_cycles(rows, cog, steps, s.machine);
         // Rows are copied once a run of channel blocks of one thread; short runs of channels cost more.
         const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
-        cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run));
+        if (in_place)
+          cycles += static_cast<double>(px_blocks * (rows + (c.kernel[1] - 1) * line) * c.c) * gathers * (kCopyCycles + 0.1);
+        else
+          cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run));
         if (c.w_constant)
           cycles += panel_cycles(2 * weights, px_blocks, s.machine) * static_cast<double>(c.groups);
         else

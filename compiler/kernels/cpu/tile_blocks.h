@@ -61,6 +61,11 @@ struct TileRows {
   const char* at;
   int64_t stride_bytes;
 };
+/// Where the rows' steps lie: `run` of them side by side, then `jump` bytes further the next run, after `runs` runs line_jump bytes
+/// instead.
+struct TileWalk {
+  int64_t run = INT64_MAX, runs = 1, jump = 0, line_jump = 0;
+};
 /// A panel of columns.
 struct TilePanel {
   const char* at;                  // its whole steps
@@ -109,6 +114,7 @@ class TileBlocks {
   float* sums_[2];
   int turn_ = 0;
   int64_t height_ = 0;
+  TileWalk walk_;
   Tiles tiles_;
   // Finished sums that have not been consumed.
   Unit unit_{};
@@ -147,11 +153,17 @@ class TileBlocks {
     if constexpr (kWide) tiles_.template zero<1>();
     if constexpr (kTwo) tiles_.template zero<2>();
     if constexpr (kTwo && kWide) tiles_.template zero<3>();
-    int64_t left = every;
+    int64_t left = every, in_run = walk_.run, runs = walk_.runs;
     const char *p0 = a0.at, *p1 = a1.at, *pb = b.at;
     for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += Kind::kStep) {
       step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb, b.second);
       for (int64_t i = 0; i < pf_lines; ++i, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);
+      if (--in_run == 0) {
+        in_run = walk_.run;
+        const int64_t jump = --runs ? walk_.jump : walk_.line_jump;
+        if (runs == 0) runs = walk_.runs;
+        p0 += jump, p1 += jump;
+      }
       if (--left == 0) {
         left = every;
         if (rows_) consume(slice);
@@ -172,7 +184,8 @@ class TileBlocks {
   /// A unit of rows x cols sums. rows_at(row): the TileRows from that row on; tiles read 16 of them, or all where there are fewer.
   /// panel_at(p): the TilePanel of columns from p * AOTC_PANEL_N on, asked for in their order.
   template <class RowsAt, class PanelAt>
-  void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at) {
+  void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at, TileWalk walk = {}) {
+    walk_ = walk;
     if (const int64_t height = min_of(rows, kTileRows); height != height_) tiles_.shape(height_ = height);
     const int64_t panels = ceil_div(cols, AOTC_PANEL_N), blocks = ceil_div(rows, kBlockRows);
     const int64_t group = rows > kTileRows ? 1 : min_of(panels, kTileSums / (rows * AOTC_PANEL_N));  // panels consumed together
