@@ -26,7 +26,7 @@ struct Blocks {
   }
 };
 
-constexpr double kSamePitch = 0.8;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
+constexpr double kSamePitch = 0.95;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;

@@ -6,14 +6,14 @@
 
 namespace {
 
-/// What an element type means to the kernels: Row is what the copied rows hold; kTightRows: nothing may be written behind their last value.
+/// What an element type means to the kernels: Row is what the copied rows hold.
 template <class Elem>
 struct LastPlain {
   using E = Elem;
   using Acc = Elem;
   using Row = Elem;
   using Packed = MulPlain<Elem>;
-  static constexpr bool kPairPanels = false, kTightRows = false;
+  static constexpr bool kPairPanels = false;
   static void widen(Elem v, Elem* to) { *to = v; }
 };
 template <class Elem, class PackedMul>
@@ -22,7 +22,7 @@ struct LastWiden {
   using Acc = float;
   using Row = float;
   using Packed = PackedMul;
-  static constexpr bool kPairPanels = PackedMul::kGroup == 2, kTightRows = false;
+  static constexpr bool kPairPanels = PackedMul::kGroup == 2;
   static void widen(Elem v, float* to) { *to = to_acc(v); }
 };
 #if defined(__AVX512BF16__)
@@ -31,7 +31,7 @@ struct LastDot {
   using Acc = float;
   using Row = bf16;
   using Packed = MulDot;
-  static constexpr bool kPairPanels = true, kTightRows = false;
+  static constexpr bool kPairPanels = true;
   static void widen(bf16 v, bf16* to) { *to = v; }
 };
 #endif

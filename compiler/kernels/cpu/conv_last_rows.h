@@ -110,24 +110,25 @@ struct ConvLastRows {
     return dst;
   }
 
-  /// dst[r][i] = src[r * step + i], i < n, r < count. May write up to a vector of float32 beyond n, where rows are not tight.
-  static void copy_all(Row* dst, int64_t ld, const E* src, int64_t step, int64_t n, int64_t count) {
+  /// dst[r][i] = src[r * step + i], i < n, r < count. May write up to a vector of float32 beyond n; 16-bit values stay within the `room` of
+  /// each row from dst on.
+  static void copy_all(Row* dst, int64_t ld, const E* src, int64_t step, int64_t n, int64_t count, [[maybe_unused]] int64_t room) {
     if constexpr (sizeof(E) == 4 && sizeof(Row) == 4) {
       if (src && n < W) {
         for (int64_t r = 0; r < count; ++r) Vec<float>::store(dst + r * ld, load_first(src + r * step, n));
         return;
       }
 #if defined(__AVX512F__)
-    } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {
-      if (src && n <= 16) {
-        const __mmask16 some = static_cast<__mmask16>((1u << n) - 1);
-        for (int64_t r = 0; r < count; ++r) {
-          const __m256i x = _mm256_maskz_loadu_epi16(some, src + r * step);
-          if constexpr (G::kTightRows)
-            _mm256_mask_storeu_epi16(dst + r * ld, some, x);
-          else
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + r * ld), x);
-        }
+    } else if constexpr (sizeof(E) == 2 && sizeof(Row) == 2) {  // whole vectors are stored sooner than some lanes
+      if (src && n <= 16 && room >= 16) {
+        const auto some = static_cast<__mmask16>((1u << n) - 1);
+        for (int64_t r = 0; r < count; ++r)
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + r * ld), _mm256_maskz_loadu_epi16(some, src + r * step));
+        return;
+      }
+      if (src && n < 32 && room >= 32) {
+        const auto some = static_cast<__mmask32>((1u << n) - 1);
+        for (int64_t r = 0; r < count; ++r) _mm512_storeu_si512(dst + r * ld, _mm512_maskz_loadu_epi16(some, src + r * step));
         return;
       }
 #endif
@@ -157,7 +158,8 @@ struct ConvLastRows {
             const int64_t from = max_of(ks - t * row_k, int64_t{0}), to = min_of(k1 - t * row_k, row_k);
             const Line& line = lines[t - t0];
             if (inner)
-              copy_all(dst, ld, line.inside ? line.at + first * s.c + from : nullptr, s.stride[2] * s.c, to - from, count),
+              copy_all(dst, ld, line.inside ? line.at + first * s.c + from : nullptr, s.stride[2] * s.c, to - from, count,
+                       ld - (dst - rows) % ld),
                   dst += to - from;
             else
               dst = gather_line(line, first, from, to, dst);

@@ -16,7 +16,6 @@ struct LastTiles {
   using Acc = float;
   using Row = bf16;
   using Packed = MulBf16;
-  static constexpr bool kTightRows = true;  // one after the other where their tiles are an odd number
   static void widen(bf16 v, bf16* to) { *to = v; }
 };
 
