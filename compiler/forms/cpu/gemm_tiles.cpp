@@ -28,6 +28,9 @@ struct Blocks {
 
 constexpr double kSamePitch = 0.95;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
 
+constexpr double kApartCycles = 8;  ///< a row of a panel whose neighbours in memory are not stored soon after it
+constexpr int64_t kNearRows = 64;   ///< of a unit: its rows are soon complete
+
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
 
@@ -65,6 +68,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   const double feed = !t.pack_a && rows > 4 && shares_sets(kernel) ? kSamePitch : 1;
   double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine, feed);
   if (c.b_constant) cycles += panel_cycles(n * k * 2, m_blocks, machine);
+  if (rows > kNearRows && c.n > AOTC_PANEL_N) cycles += kApartCycles * batch * m * n / double{AOTC_PANEL_N};
   // Copies of A are kept over the columns of a weight, copies of B over the rows.
   if (t.pack_a)
     cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * m * k * batch *
