@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "aotc/detail/library_abi.h"
 #include "forms/list.h"
 #include "graph/builder.h"
 #include "graph/interp.h"
@@ -176,6 +177,20 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           CHECK(!has(d, "gemm_int8_tiles"));
           CHECK(has(with_int8, "gemm_int8") == one_scale);
           CHECK(has(with_int8, "gemm_int8_tiles") == (one_scale && isa == Isa::amx));
+          for (const forms::Candidate& x : with_int8.candidates) {
+            if (!x.fit || x.choice.form->name() != "gemm_int8_tiles") continue;
+            // gemm_int8 stands in where a process may not use the tiles.
+            const int64_t scratch = *x.choice.form->step({*product, m.syms, allowed}, x.choice).scratch_bytes.as_const();
+            aotc_gemm_quant_config g{};
+            g.mc = x.choice.values[0], g.nc = x.choice.values[1];
+            CHECK(scratch >= aotc_gemm_int8_tiles_scratch_bytes(&g, c.k));
+            CHECK(scratch >= aotc_gemm_int8_scratch_bytes(&g, c.k));
+          }
+          if (one_scale && isa == Isa::amx && c.n >= 32 && c.k >= 64) {
+            loop::MatmulKernel many = *product;
+            many.m = 128;
+            CHECK(forms::decide({many, m.syms, allowed}).choice.form->name() == "gemm_int8_tiles");
+          }
           CHECK(allowed.str() != machine_of(isa, 2).str());
           // The form of few bits reads what the weight is made of; the others make it.
           for (const forms::Candidate& x : d.candidates) {
