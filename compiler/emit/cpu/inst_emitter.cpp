@@ -311,6 +311,12 @@ void InstEmitter::emit_load(InstId id) {
       if (!lane_mask) return finish(rank, true, fmt::format("ld_back({} + {} - i, w)", ptr, scopes_.scalar(x.base)));
       [[fallthrough]];
     case LaneIndex::strided:
+      if (turned_ && is_turned(k_, i, turned_->sym)) {
+        const std::string first = scopes_.scalar(x.base.substitute({{turned_->sym, Expr(0)}})), stride = scopes_.scalar(x.stride);
+        turned_->text += fmt::format("{0} t{1}[{2} * AOTC_L];\nturn({3} + {4} + {5} + i * {6}, {6}, {7} - {5}, w, t{1});\n",
+                                     elem_type(p.dtype), idx(id), turning(k_)->block, ptr, first, turned_->begin, stride, turned_->end);
+        return finish(place_.rank, true, fmt::format("ld(t{} + ({} - {}) * AOTC_L, full())", idx(id), turned_->var, turned_->begin));
+      }
       return finish(rank, true,
                     fmt::format("ld_strided({0} + {1} + i * {2}, {2}, w{3})", ptr, scopes_.scalar(x.base), scopes_.scalar(x.stride),
                                 lane_mask ? ", " + alive_mask(i.mask) : ""));

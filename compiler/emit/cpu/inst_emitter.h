@@ -1,7 +1,9 @@
 #pragma once
 // Instructions of a LoopKernel as statements, each in the outermost scope where it may run.
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emit/cpu/scopes.h"
@@ -35,6 +37,11 @@ class InstEmitter {
   std::string merge_text() const;
   /// Makes the results of the reductions available in scope `around`.
   void close_nest(int around);
+  /// Loads that registers turn (loop_call.h) read rows of tiles, which turn_text() makes, text for the scope around the loop over `var`.
+  void set_turned(SymId sym, std::string var, std::string begin, std::string end) {
+    turned_ = Turned{sym, std::move(var), std::move(begin), std::move(end), {}};
+  }
+  const std::string& turn_text() const { return turned_->text; }
   /// Where the first lane of a store past the caches goes that the lane loop in work has, as text for the scope around that loop, to which
   /// i is to be added; empty: nowhere. Forgets it.
   std::string take_far_store();
@@ -84,6 +91,11 @@ class InstEmitter {
   std::map<loop::InstId, Value> values_;
   std::vector<loop::InstId> reductions_;
   std::map<loop::InstId, std::string> divisors_;
+  struct Turned {
+    SymId sym;
+    std::string var, begin, end, text;
+  };
+  std::optional<Turned> turned_;
   loop::Representable representable_;
   int unroll_ = 1;
   bool pieces_ = false;

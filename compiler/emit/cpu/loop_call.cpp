@@ -1,5 +1,7 @@
 #include "emit/cpu/loop_call.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "aotc/detail/library_abi.h"
@@ -57,12 +59,40 @@ int64_t lane_block(const loop::LoopKernel& k) {
   return k.inner.empty() ? 1024 : 64;
 }
 
+bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer) {
+  if (load.kind != loop::InstKind::load || load.mask != kNone<loop::InstId> || k.params[load.param].role != loop::ParamRole::input)
+    return false;
+  constexpr int64_t kLeastStride = 8;
+  const auto lane = load.index.linear_coefficient(k.inner.back().sym), along = load.index.linear_coefficient(outer);
+  return lane && along && along->is(1) && std::abs(lane->as_const().value_or(kLeastStride)) >= kLeastStride;
+}
+
+std::optional<Turning> turning(const loop::LoopKernel& k) {
+  constexpr int64_t kLine = 64, kLeastExtent = 4;
+  if (k.lanes == loop::LaneAxis::outer || k.inner.size() != 1 || k.blocks.size() != 1 || !k.blocks[0].over_inner) return std::nullopt;
+  for (const loop::Inst& i : k.insts)
+    if (i.kind == loop::InstKind::reduce || i.kind == loop::InstKind::scan || i.kind == loop::InstKind::check) return std::nullopt;
+  for (const loop::Param& p : k.params)
+    if (p.role != loop::ParamRole::input && p.role != loop::ParamRole::output) return std::nullopt;
+  if (k.inner[0].extent.as_const().value_or(kLeastExtent) < kLeastExtent) return std::nullopt;
+  for (size_t o = k.outer.size(); o-- > 0;) {
+    if (k.outer[o].extent.as_const().value_or(kLeastExtent) < kLeastExtent) continue;
+    int64_t bytes = kLine;
+    for (const loop::Inst& i : k.insts)
+      if (is_turned(k, i, k.outer[o].sym)) bytes = std::min(bytes, dtype_bytes(k.params[i.param].dtype));
+    if (bytes < kLine) return Turning{o, std::max<int64_t>(kLine / bytes, kMaxLanes)};
+  }
+  return std::nullopt;
+}
+
+int64_t unit_points(const loop::LoopKernel& k, size_t outer) {
+  if (const std::optional<Turning> t = turning(k); t && t->outer == outer) return t->block;
+  return outer + 1 == k.outer.size() ? lane_block(k) : 1;
+}
+
 Expr loop_work(const loop::LoopKernel& k) {
   Expr work = 1;
-  for (size_t i = 0; i < k.outer.size(); ++i) {
-    const bool last = i + 1 == k.outer.size();
-    work *= last ? ceildiv(k.outer[i].extent, lane_block(k)) : k.outer[i].extent;
-  }
+  for (size_t i = 0; i < k.outer.size(); ++i) work *= ceildiv(k.outer[i].extent, unit_points(k, i));
   return work;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // How a generated CPU function of a LoopKernel, or of an epilogue or prologue, is called. The forms and the emitters both ask here.
+#include <optional>
 #include <vector>
 
 #include "loop/loop.h"
@@ -18,9 +19,21 @@ std::vector<SymId> attached_symbols(const loop::Kernel& contraction);
 /// How many sizes of its own a contraction has; those of its attached loops stand behind them.
 int own_sizes(const loop::Kernel& contraction);
 
+/// A pointwise loop that reads along its lanes with strides, where what it reads is contiguous along an outer var: `block` points of that
+/// var are a work unit, and registers turn what is read of them, so that whole lines are read once.
+struct Turning {
+  size_t outer;   ///< index of the var
+  int64_t block;  ///< points, a multiple of kMaxLanes
+};
+std::optional<Turning> turning(const loop::LoopKernel& k);
+/// Whether a load is one of those.
+bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer);
+
 /// lanes == outer: the last outer var is cut into blocks of this many points, one block a work unit. 1 otherwise.
 int64_t lane_block(const loop::LoopKernel& k);
-/// Work units: product of the outer extents, the last one divided (rounded up) by lane_block. Row-major over the outer vars.
+/// Points of each outer var that a work unit has: 1, the lane block of the last one, the block of a turned one.
+int64_t unit_points(const loop::LoopKernel& k, size_t outer);
+/// Work units: product of the outer extents, each divided (rounded up) by its unit_points. Row-major over the outer vars.
 Expr loop_work(const loop::LoopKernel& k);
 
 /// Bytes of results that are written in runs of lanes.

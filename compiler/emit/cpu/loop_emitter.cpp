@@ -1,11 +1,14 @@
 #include "emit/cpu/loop_emitter.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "emit/cpu/inst_emitter.h"
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/scopes.h"
 #include "emit/cpu/text.h"
+#include "loop/cost.h"
 
 namespace aotc::emit::cpu {
 namespace {
@@ -24,6 +27,7 @@ class FunctionEmitter {
         spec_(spec),
         attached_(spec.kind != FunctionKind::kernel),
         lanes_(lane_axis(k, spec)),
+        turning_(attached_ ? std::nullopt : turning(k)),
         scopes_(k.syms),
         insts_(k, scopes_, lanes_, spec.far_size >= 0) {}
 
@@ -66,7 +70,14 @@ class FunctionEmitter {
       scopes_.add(kFunction, fmt::format("{0}{1}* const p{2} = ({0}{1}*){3};", c, type, i, from));
     }
     const size_t plain = k_.outer.size() - (lanes_ == LaneAxis::outer ? 1 : 0);
-    for (size_t i = 0; i < plain; ++i) scopes_.define(k_.outer[i].sym, kUnit, fmt::format("o{}", i));
+    for (size_t i = 0; i < plain; ++i) {
+      const bool turned = turning_ && turning_->outer == i;
+      scopes_.define(k_.outer[i].sym, turned ? kInner + 1 : kUnit, fmt::format("o{}", i));
+      if (!turned) continue;
+      scopes_.add(kUnit, fmt::format("const int64_t from = b{0} * {1}, to = imin(from + {1}, {2});", i, turning_->block,
+                                     scopes_.scalar(k_.outer[i].extent)));
+      insts_.set_turned(k_.outer[i].sym, fmt::format("o{}", i), "from", "to");
+    }
   }
 
   void block(const Block& b) {
@@ -92,13 +103,17 @@ class FunctionEmitter {
     insts_.set_place({innermost, kNest, lanes || lanes_ == LaneAxis::outer, true});
     const int64_t piece = piece_of(b, k_, last.extent, lanes ? unroll * kMaxLanes : 1);
     insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll, piece > 0);
+    if (lanes && ++nests_ == 2) next_row_ahead(b, innermost);
     for (loop::InstId id : b.insts) insts_.emit(id);
 
     std::string text;
     if (lanes) {
       std::string lo = "0", hi = scopes_.scalar(last.extent);
       if (attached_) lo = "n0", hi = "n0 + cols";
-      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), scopes_.take(innermost), unroll, piece, order_free(b));
+      std::string body = scopes_.take(innermost);
+      if (turning_)
+        body = insts_.turn_text() + fmt::format("for (int64_t o{0} = from; o{0} < to; ++o{0}) {{\n{1}}}\n", turning_->outer, body);
+      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), body, unroll, piece, order_free(b));
     } else if (piece > 0) {
       text = fmt::format(
           "{5}for (int64_t j = 0; j < {0}; j += {1}) {{\nfor (int64_t i{2} = j, je = imin(j + {1}, {0}); i{2} < je; ++i{2}) "
@@ -116,6 +131,34 @@ class FunctionEmitter {
     if (lanes) scopes_.close_lanes();
     insts_.close_nest(around);
     scopes_.forget_above(around);
+  }
+
+  /// Asks for what the first nest of the next unit will read while the second one of this unit has its row in a cache: rows of pages, where
+  /// the processor's own prefetching stops.
+  void next_row_ahead(const Block& b, int innermost) {
+    constexpr int64_t kLeastBytes = 4096, kMostBytes = 128 << 10, kLeastUnits = 4;
+    constexpr int kLeastCost = 12;  // nests of less arithmetic wait for memory themselves
+    int cost = 0;
+    for (loop::InstId id : b.insts)
+      if (k_.insts[id].kind == loop::InstKind::op) cost += loop::op_cost(k_.insts[id].op, k_.insts[id].dtype);
+    if (cost < kLeastCost) return;
+    Expr units = 1, points = 1;
+    for (const LoopVar& v : k_.outer) units *= v.extent;
+    for (const LoopVar& v : k_.inner) points *= v.extent;
+    const int64_t row = points.as_const().value_or(0);
+    if (attached_ || k_.outer.empty() || units.as_const().value_or(kLeastUnits) < kLeastUnits) return;
+    const SymId unit = k_.outer.back().sym;
+    std::set<std::string> asked;
+    for (loop::InstId id : std::find_if(k_.blocks.begin(), k_.blocks.end(), [](const Block& b) { return b.over_inner; })->insts) {
+      const loop::Inst& i = k_.insts[id];
+      if (i.kind != loop::InstKind::load || k_.params[i.param].role != ParamRole::input || scopes_.by_lane(i.index)) continue;
+      const int64_t bytes = row * dtype_bytes(k_.params[i.param].dtype);
+      const LaneIndex x = scopes_.classify(i.index);
+      if (bytes < kLeastBytes || bytes > kMostBytes || x.kind != LaneIndex::contiguous || !x.base.depends_on(unit)) continue;
+      const Expr next = x.base.substitute({{unit, Expr::symbol(unit) + 1}});
+      const std::string line = fmt::format("ahead(p{} + {} + i);", idx(i.param), scopes_.scalar(next));
+      if (asked.insert(line).second) scopes_.add(innermost, line);
+    }
   }
 
   /// Points of the innermost loop whose sums are made on their own before they are added to the whole, about the square root of all that
@@ -188,14 +231,13 @@ class FunctionEmitter {
     if (n == 0) return s + scopes_.take(kFunction) + "{\n" + scopes_.take(kUnit) + "}\n" + end + "}\n";
     std::string decode, step;
     std::vector<std::string> extents;
-    for (size_t i = 0; i < n; ++i) {
-      const bool lane = lanes_ == LaneAxis::outer && i + 1 == n;
-      extents.push_back(scopes_.scalar(lane ? ceildiv(k_.outer[i].extent, lane_block(k_)) : k_.outer[i].extent));
-    }
+    const auto name = [&](size_t i) { return fmt::format("{}{}", turning_ && turning_->outer == i ? "b" : "o", i); };
+    for (size_t i = 0; i < n; ++i) extents.push_back(scopes_.scalar(ceildiv(k_.outer[i].extent, unit_points(k_, i))));
     decode = "int64_t rest = begin;\n";
-    for (size_t i = n; i-- > 0;) decode += fmt::format("int64_t o{0} = rest % {1};\nrest /= {1};\n", i, extents[i]);
+    for (size_t i = n; i-- > 0;) decode += fmt::format("int64_t {0} = rest % {1};\nrest /= {1};\n", name(i), extents[i]);
     decode += "(void)rest;\n";
-    for (size_t i = n; i-- > 0;) step += i == 0 ? "++o0;\n" : fmt::format("if (++o{0} == {1}) {{\no{0} = 0;\n", i, extents[i]);
+    for (size_t i = n; i-- > 0;)
+      step += i == 0 ? fmt::format("++{};\n", name(0)) : fmt::format("if (++{0} == {1}) {{\n{0} = 0;\n", name(i), extents[i]);
     for (size_t i = 1; i < n; ++i) step += "}\n";
     s += scopes_.take(kFunction) + decode;
     s += "for (int64_t unit = begin; unit < end; ++unit) {\n" + scopes_.take(kUnit) + step + "}\n" + end + "}\n";
@@ -230,8 +272,10 @@ class FunctionEmitter {
   const FunctionSpec& spec_;
   const bool attached_;  ///< an epilogue or a prologue: rows and columns of a tile
   LaneAxis lanes_;
+  const std::optional<Turning> turning_;
   Scopes scopes_;
   InstEmitter insts_;
+  int nests_ = 0;  ///< with lanes along their last loop, so far
 };
 
 }  // namespace

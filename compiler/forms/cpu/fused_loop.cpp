@@ -72,7 +72,9 @@ class FusedLoop : public FormOf<LoopKernel> {
     if (emit::cpu::may_store_far(k)) f.sizes.push_back(far(k, s));
     f.work = emit::cpu::loop_work(k);
     const PointCost c = point_cost(k);
-    f.grain = grain_of(kGrainOps, (points(k.inner) * c.each + c.once) * emit::cpu::lane_block(k), s.syms);
+    int64_t unit = 1;
+    for (size_t i = 0; i < k.outer.size(); ++i) unit *= emit::cpu::unit_points(k, i);
+    f.grain = grain_of(kGrainOps, (points(k.inner) * c.each + c.once) * unit, s.syms);
     f.scratch_bytes = emit::cpu::local_layout(k).bytes;
     return f;
   }

@@ -1,7 +1,9 @@
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 
+#include "emit/cpu/loop_call.h"
 #include "harness.h"
 
 using namespace aotc;
@@ -28,6 +30,34 @@ TEST_CASE("pointwise along outer lanes") {
     o.int_range = 20;
     check_kernel(b.k, {{{"n", 3}, {"m", 1}}, {{"n", 2}, {"m", 1500}}, {{"n", 1}, {"m", 33}}, {{"n", 0}, {"m", 3}}, {{"n", 2}, {"m", 0}}},
                  o);
+  }
+}
+
+TEST_CASE("rows that are read along strides are turned in registers") {
+  for (DType t : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i8, DType::u8, DType::boolean}) {
+    KernelBuilder b("turned");
+    const Expr h = b.shape("h"), n = b.shape("n"), m = b.shape("m");
+    const Expr k = b.outer("k", h), i = b.outer("i", n), l = b.outer("l", Expr(2)), j = b.inner("j", m);
+    const ParamId x = b.param("x", ParamRole::input, t, {h, m, Expr(2), n}), y = b.param("y", ParamRole::input, t, {n}),
+                  z = b.param("z", ParamRole::output, t, {h, n, Expr(2), m}), u = b.param("u", ParamRole::input, t, {h, n, Expr(2), m});
+    b.block(true);
+    const Expr at = ((k * n + i) * 2 + l) * m + j;
+    const InstId v = b.load(x, ((k * m + j) * 2 + l) * n + i);
+    if (t == DType::boolean)
+      b.store(z, at, b.op(Op::bit_and, t, {v, b.load(y, i)}));
+    else
+      b.store(z, at, b.op(Op::add, t, {b.op(Op::mul, t, {v, b.load(y, i)}), b.load(u, at)}));
+    REQUIRE(emit::cpu::turning(b.k).has_value());
+    CHECK(emit::cpu::turning(b.k)->outer == 1);
+    CAPTURE(dtype_name(t));
+    RunOptions o;
+    o.int_range = 5;
+    if (dtype_bytes(t) == 2) o.tolerance = 0.02;  // the product is not rounded by itself
+    const std::vector<std::array<int64_t, 3>> shapes = {{1, 1, 1},   {2, 3, 16},  {1, 16, 16}, {2, 17, 33},
+                                                        {1, 64, 70}, {1, 130, 9}, {2, 0, 5},   {2, 5, 0}};
+    std::vector<std::map<std::string, int64_t>> sizes;
+    for (const auto& s : shapes) sizes.push_back({{"h", s[0]}, {"n", s[1]}, {"m", s[2]}});
+    check_kernel(b.k, sizes, o);
   }
 }
 

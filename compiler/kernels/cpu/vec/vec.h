@@ -287,6 +287,8 @@ AOTC_I int64_t lanes_to_far(const T* p) {
   return static_cast<int64_t>((-reinterpret_cast<uintptr_t>(p) & (4 * AOTC_L - 1)) / sizeof(T));
 }
 AOTC_I void far_done() { __builtin_ia32_sfence(); }
+/// Asks for the line at p, which may lie beyond the end of what there is, into the second cache.
+AOTC_I void ahead(const void* p) { __builtin_prefetch(p, 0, 2); }
 /// Lanes one by one: the way of last resort, right for every type.
 template <class T>
 AOTC_I reg<T> ld_lanes(const T* p, i32v m) {
@@ -400,8 +402,13 @@ AOTC_I i32v reversed(i32v x) { return AOTC_REVERSED(x); }
 template <class T>
 AOTC_I reg<T> ld_back(const T* p, full) {
   mem<T> t;
-  T* q = (T*)&t;
-  for (int l = 0; l < AOTC_L; ++l) q[l] = p[-l];
+  if constexpr (sizeof(T) <= 4) {
+    __builtin_memcpy(&t, p - (AOTC_L - 1), sizeof t);
+    t = AOTC_REVERSED(t);
+  } else {
+    T* q = (T*)&t;
+    for (int l = 0; l < AOTC_L; ++l) q[l] = p[-l];
+  }
   return elem<T>::in(t);
 }
 AOTC_I f32v ld_back(const float* p, full) { return reversed(ld(p - (AOTC_L - 1), full())); }
@@ -411,6 +418,69 @@ AOTC_I reg<T> ld_back(const T* p, part w) {
   T* q = (T*)&t;
   for (int l = 0; l < w.n; ++l) q[l] = p[-l];
   return elem<T>::in(t);
+}
+// Column c of the first and of the second of two rows once blocks of d columns of the one and the other have changed places.
+constexpr int turned_low(int c, int d) { return c & d ? AOTC_L + c - d : c; }
+constexpr int turned_high(int c, int d) { return c & d ? AOTC_L + c : c + d; }
+#define AOTC_TURNED_4(f, d, c) f(c, d), f(c + 1, d), f(c + 2, d), f(c + 3, d)
+#if AOTC_L == 16
+#define AOTC_TURNED_ALL(f, d) AOTC_TURNED_4(f, d, 0), AOTC_TURNED_4(f, d, 4), AOTC_TURNED_4(f, d, 8), AOTC_TURNED_4(f, d, 12)
+#else
+#define AOTC_TURNED_ALL(f, d) AOTC_TURNED_4(f, d, 0), AOTC_TURNED_4(f, d, 4)
+#endif
+#define AOTC_TURNED(BITS)                                                        \
+  typedef uint##BITS##_t u##BITS##l AOTC_VEC(AOTC_L* BITS / 8);                  \
+  template <int D>                                                               \
+  AOTC_I void turn_pairs(u##BITS##l* x) {                                        \
+    _Pragma("GCC unroll 16") for (int i = 0; i < AOTC_L; ++i) {                  \
+      if (i & D) continue;                                                       \
+      const u##BITS##l a = x[i], b = x[i + D];                                   \
+      x[i] = __builtin_shufflevector(a, b, AOTC_TURNED_ALL(turned_low, D));      \
+      x[i + D] = __builtin_shufflevector(a, b, AOTC_TURNED_ALL(turned_high, D)); \
+    }                                                                            \
+  }
+AOTC_TURNED(32)
+AOTC_TURNED(16)
+AOTC_TURNED(8)
+#undef AOTC_TURNED
+#undef AOTC_TURNED_ALL
+#undef AOTC_TURNED_4
+template <class V>
+AOTC_I void turn_square(V* x) {
+#if AOTC_L == 16
+  turn_pairs<8>(x);
+#endif
+  turn_pairs<4>(x), turn_pairs<2>(x), turn_pairs<1>(x);
+}
+template <class V, class T>
+AOTC_I void turn_by(const T* p, int64_t stride, int64_t points, int lanes, T* out) {
+  for (int64_t q = 0; q < points; q += AOTC_L) {
+    V x[AOTC_L] = {};
+    if (lanes == AOTC_L && q + AOTC_L <= points) {
+#pragma GCC unroll 16
+      for (int l = 0; l < AOTC_L; ++l) __builtin_memcpy(&x[l], p + l * stride + q, sizeof(V));
+    } else {
+      for (int l = 0; l < lanes; ++l)
+        __builtin_memcpy(&x[l], p + l * stride + q, sizeof(T) * static_cast<uint64_t>(points - q < AOTC_L ? points - q : AOTC_L));
+    }
+    turn_square(x);
+    __builtin_memcpy(out + q * AOTC_L, x, sizeof x);
+  }
+}
+AOTC_I int live(full) { return AOTC_L; }
+AOTC_I int live(part w) { return w.n; }
+/// out[q * AOTC_L + l] = p[l * stride + q] of live lanes l and q < points, which whole vectors of them are made of.
+template <class T, class W>
+AOTC_I void turn(const T* p, int64_t stride, int64_t points, W w, T* out) {
+  if constexpr (sizeof(T) == 8)
+    for (int64_t q = 0; q < points; ++q)
+      for (int l = 0; l < live(w); ++l) out[q * AOTC_L + l] = p[l * stride + q];
+  else if constexpr (sizeof(T) == 4)
+    turn_by<u32l>(p, stride, points, live(w), out);
+  else if constexpr (sizeof(T) == 2)
+    turn_by<u16l>(p, stride, points, live(w), out);
+  else
+    turn_by<u8l>(p, stride, points, live(w), out);
 }
 /// Elements p[at(l)] of live lanes l; where a mask is given, of those that it sets (the others read as zero).
 template <class T, class At>
@@ -458,8 +528,20 @@ AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
     if (m[l]) p[at(l)] = q[l];
 }
 /// p[0], p[stride], p[2 * stride] ... of live lanes; where a mask is given, of those that it sets (the others read as zero).
+#if AOTC_L == 16
+#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#else
+#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#endif
 template <class T, class W>
 AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
+  if constexpr (sizeof(T) == 2 && sizeof(W) == sizeof(full)) {
+    if (stride == 2) {  // two loads, the second one short of the end
+      mem<T> a, b;
+      __builtin_memcpy(&a, p, sizeof a), __builtin_memcpy(&b, p + AOTC_L - 1, sizeof b);
+      return elem<T>::in(AOTC_EVENS(a, b));
+    }
+  }
   return gather(p, w, [&](int l) { return l * stride; });
 }
 template <class T, class W>
@@ -479,11 +561,7 @@ AOTC_I f32v gather32(const float* p, i32v offset, i32v m) {
 AOTC_I f32v ld_strided(const float* p, int64_t stride, full w) {
   if (stride == 2) {
     const f32v a = ld(p, w), b = ld(p + AOTC_L - 1, w);
-#if AOTC_L == 16
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
-#else
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
-#endif
+    return AOTC_EVENS(a, b);
   }
   return gather(p, w, [&](int l) { return l * stride; });
 }

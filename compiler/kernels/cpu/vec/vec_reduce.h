@@ -120,11 +120,13 @@ template <class V>
 AOTC_I V grow(V a, V x) {
   return sel(v_ne(x, x), x, sel(v_gt(x, a), x, a));
 }
+AOTC_I f32v grow(f32v a, f32v x) { return x != x ? x : greatest_or_b(x, a); }
 AOTC_I i32v grow(i32v a, i32v x) { return x > a ? x : a; }
 template <class V>
 AOTC_I V shrink(V a, V x) {
   return sel(v_ne(x, x), x, sel(v_lt(x, a), x, a));
 }
+AOTC_I f32v shrink(f32v a, f32v x) { return x != x ? x : least_or_b(x, a); }
 AOTC_I i32v shrink(i32v a, i32v x) { return x < a ? x : a; }
 #define AOTC_EXTREME(name, step, start)                                              \
   template <class V>                                                                 \
