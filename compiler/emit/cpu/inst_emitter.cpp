@@ -26,8 +26,17 @@ std::string scalar_constant(const Inst& i) {
 }
 }  // namespace
 
+/// Whether what the code of columns keeps between statements can be kept of several vectors.
+bool InstEmitter::may_be_wide(const loop::LoopKernel& k) {
+  constexpr size_t kMostInsts = 160;  // more are large code of their own
+  if (k.inner.empty() || k.insts.size() > kMostInsts) return false;
+  for (const loop::Param& p : k.params)
+    if (p.role == ParamRole::local) return false;
+  return std::none_of(k.insts.begin(), k.insts.end(), [](const Inst& i) { return i.kind == InstKind::check || i.bind != kNone<SymId>; });
+}
+
 InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far)
-    : k_(k), scopes_(scopes), lanes_(lanes), far_(far) {
+    : k_(k), scopes_(scopes), lanes_(lanes), far_(far), wide_(lanes == loop::LaneAxis::outer && may_be_wide(k)) {
   for (const loop::Param& p : k.params)
     if (p.role == ParamRole::acc || p.role == ParamRole::operand) tile_type_ = elem_type(p.dtype);
 }
@@ -39,8 +48,13 @@ const InstEmitter::Value& InstEmitter::value(InstId id) const {
 }
 
 void InstEmitter::define(InstId id, int rank, bool varies, const std::string& type, const std::string& text) {
-  const std::string name = fmt::format("v{}", idx(id));
-  scopes_.add(rank, fmt::format("const {} {} = {};", type, name, text));
+  std::string name = fmt::format("v{}", idx(id));
+  if (wide_ && varies && !in_each(rank)) {
+    scopes_.add(rank, fmt::format("{} {}[n.value];\n  AOTC_EACH {}[u] = {};", type, name, name, text));
+    name += "[u]";
+  } else {
+    scopes_.add(rank, fmt::format("const {} {} = {};", type, name, text));
+  }
   values_[id] = {name, rank, varies, false, ""};
   bind(id);
 }
@@ -110,7 +124,7 @@ void InstEmitter::emit_index(InstId id) {
     case LaneIndex::strided: {
       const std::string step = scopes_.scalar(x.stride);
       const int rank = std::max(scopes_.segment_rank() + 1, scopes_.rank(x.base));
-      return define(id, rank, true, "i64v", fmt::format("ramp({} + i * {}, {})", scopes_.scalar(x.base), step, step));
+      return define(id, rank, true, "i64v", fmt::format("ramp({} + {} * {}, {})", scopes_.scalar(x.base), lane(), step, step));
     }
     case LaneIndex::by_lane:
       return define(id, place_.rank, true, "i64v", fmt::format("lanes64([&](int l) {{ (void)l; return {}; }})", scopes_.text_in_lane(e)));
@@ -153,7 +167,7 @@ bool InstEmitter::emit_affine_compare(InstId id, const Expr& difference) {
   if (x.kind != LaneIndex::contiguous && x.kind != LaneIndex::backward && x.kind != LaneIndex::strided) return false;
   const auto k = x.stride.as_const();
   if (!k) return false;
-  const auto below = [&](int n) { return fmt::format("lanes_below({}, {} + i * {}L, {}L)", n, scopes_.scalar(x.base), *k, *k); };
+  const auto below = [&](int n) { return fmt::format("lanes_below({}, {} + {} * {}L, {}L)", n, scopes_.scalar(x.base), lane(), *k, *k); };
   std::string text;
   switch (k_.insts[id].op) {
     case Op::lt: text = below(0); break;
@@ -304,11 +318,11 @@ void InstEmitter::emit_load(InstId id) {
   const std::string m = lane_mask ? alive_mask(i.mask) + ", " : "";
   switch (x.kind) {
     case LaneIndex::contiguous: {
-      const std::string at = fmt::format("{} + {} + i", ptr, scopes_.scalar(x.base));
+      const std::string at = fmt::format("{} + {} + {}", ptr, scopes_.scalar(x.base), lane());
       return finish(rank, true, lane_mask ? fmt::format("ld_mask({}, {})", at, alive_mask(i.mask)) : fmt::format("ld({}, w)", at));
     }
     case LaneIndex::backward:
-      if (!lane_mask) return finish(rank, true, fmt::format("ld_back({} + {} - i, w)", ptr, scopes_.scalar(x.base)));
+      if (!lane_mask) return finish(rank, true, fmt::format("ld_back({} + {} - {}, w)", ptr, scopes_.scalar(x.base), lane()));
       [[fallthrough]];
     case LaneIndex::strided:
       if (turned_ && is_turned(k_, i, turned_->sym)) {
@@ -318,8 +332,8 @@ void InstEmitter::emit_load(InstId id) {
         return finish(place_.rank, true, fmt::format("ld(t{} + ({} - {}) * AOTC_L, full())", idx(id), turned_->var, turned_->begin));
       }
       return finish(rank, true,
-                    fmt::format("ld_strided({0} + {1} + i * {2}, {2}, w{3})", ptr, scopes_.scalar(x.base), scopes_.scalar(x.stride),
-                                lane_mask ? ", " + alive_mask(i.mask) : ""));
+                    fmt::format("ld_strided({0} + {1} + {4} * {2}, {2}, w{3})", ptr, scopes_.scalar(x.base), scopes_.scalar(x.stride),
+                                lane_mask ? ", " + alive_mask(i.mask) : "", lane()));
     default: break;
   }
   if (scopes_.by_lane(i.index)) rank = place_.rank;
@@ -335,7 +349,9 @@ void InstEmitter::emit_store(InstId id) {
   const bool lane_mask = masked && value(i.mask).varies;
   const std::string mask = lane_mask ? ", " + value(i.mask).text : "";
   if (masked && !lane_mask) guard = fmt::format("if ({}) ", lane_zero(value(i.mask)));
-  const auto put = [&](const std::string& text) { scopes_.add(place_.rank, guard + text + ";"); };
+  const auto put = [&](const std::string& text) {
+    scopes_.add(place_.rank, (wide_ && !in_each(place_.rank) ? "AOTC_EACH " : "") + guard + text + ";");
+  };
 
   if (p.role == ParamRole::local && lanes_ == loop::LaneAxis::outer)
     return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), kMaxLanes, x));
@@ -347,7 +363,7 @@ void InstEmitter::emit_store(InstId id) {
       if (lane_mask) guard = fmt::format("if ({}[0] != 0) ", value(i.mask).text);
       return put(fmt::format("st1({} + {}, {})", ptr, scopes_.scalar(at.base), x));
     case LaneIndex::contiguous: {
-      const std::string to = fmt::format("{} + {} + i", ptr, scopes_.scalar(at.base));
+      const std::string to = fmt::format("{} + {} + {}", ptr, scopes_.scalar(at.base), lane());
       if (lane_mask) return put(fmt::format("st_mask({}, {}, {})", to, x, alive_mask(i.mask)));
       const bool far = far_ && p.role == ParamRole::output && dtype_bytes(p.dtype) >= 4;
       if (far && far_store_.empty() && scopes_.rank(at.base) <= scopes_.segment_rank())
@@ -356,8 +372,8 @@ void InstEmitter::emit_store(InstId id) {
     }
     case LaneIndex::backward:
     case LaneIndex::strided:
-      return put(fmt::format("scatter({0} + {1} + i * {2}, {3}, w{4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
-                             scopes_.scalar(at.stride), x, mask));
+      return put(fmt::format("scatter({0} + {1} + {5} * {2}, {3}, w{4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
+                             scopes_.scalar(at.stride), x, mask, lane()));
     case LaneIndex::by_lane:
       return put(fmt::format("scatter({}, {}, w{}, [&](int l) {{ (void)l; return {}; }})", ptr, x, mask, scopes_.text_in_lane(i.index)));
   }
@@ -388,14 +404,16 @@ std::string InstEmitter::piece_text() const {
   std::string s;
   for (InstId id : reductions_)
     if (pieces_ && sums_floats(k_.insts[id]))
-      s += fmt::format("{} t{}[{}];\n", accumulator(ReduceKind::sum, k_.insts[id].dtype, false), idx(id), unroll_);
+      s += fmt::format("{} t{}[{}];\n", accumulator(ReduceKind::sum, k_.insts[id].dtype, false), idx(id), accumulators());
   return s;
 }
 
 std::string InstEmitter::merge_text() const {
   std::string s;
   for (InstId id : reductions_)
-    if (pieces_ && sums_floats(k_.insts[id]))
+    if (pieces_ && wide_ && sums_floats(k_.insts[id]))
+      s += fmt::format("AOTC_EACH r{0}[u].merge(t{0}[u]), t{0}[u] = {{}};\n", idx(id));
+    else if (pieces_ && sums_floats(k_.insts[id]))
       for (int u = 0; u < unroll_; ++u) s += fmt::format("r{0}[{1}].merge(t{0}[{1}]);\nt{0}[{1}] = {{}};\n", idx(id), u);
   return s;
 }
@@ -409,7 +427,8 @@ void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unrol
     const bool scan = i.kind == InstKind::scan;
     const DType t = is_arg(i.reduce_kind) ? k_.insts[i.args.at(0)].dtype : i.dtype;
     const std::string type = accumulator(i.reduce_kind, t, scan);
-    scopes_.add(scan ? row : around, scan ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), unroll));
+    scopes_.add(scan ? row : around,
+                scan && !wide_ ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), accumulators()));
   }
 }
 
@@ -418,7 +437,7 @@ void InstEmitter::close_nest(int around) {
     const Inst& i = k_.insts[id];
     for (int u = 1; u < unroll_; ++u) scopes_.add(around, fmt::format("r{0}[0].merge(r{0}[{1}]);", idx(id), u));
     const bool across = place_.lanes && lanes_ != loop::LaneAxis::outer;
-    std::string text = fmt::format("r{}[0].{}()", idx(id), across ? "across" : "lanes");
+    std::string text = fmt::format("r{}[{}].{}()", idx(id), wide_ ? "u" : "0", across ? "across" : "lanes");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
     define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
     values_[id].reduced = true;
@@ -438,7 +457,10 @@ std::string InstEmitter::point_index() const {
 void InstEmitter::emit_reduce(InstId id) {
   const Inst& i = k_.insts[id];
   reductions_.push_back(id);
-  const std::string slot = fmt::format("{}{}[{}]", pieces_ && sums_floats(i) ? "t" : "r", idx(id), unroll_ > 1 ? "u.value" : "0");
+  const std::string slot = fmt::format("{}{}[{}]", pieces_ && sums_floats(i) ? "t" : "r", idx(id),
+                                       wide_         ? "u"
+                                       : unroll_ > 1 ? "u.value"
+                                                     : "0");
   if (is_arg(i.reduce_kind)) {
     const DType t = dtype(i.args.at(0));
     const std::string x = t == DType::boolean ? fmt::format("(-{})", value(i.args[0]).text) : value(i.args[0]).text;
@@ -456,7 +478,7 @@ void InstEmitter::emit_scan(InstId id) {
   std::string x = arg ? value(i.args.at(0)).text : arg_as(i.args.at(0), i.dtype);
   if (arg && dtype(i.args[0]) == DType::boolean) x = fmt::format("(-{})", x);
   if (arg) x += along ? ", ramp(i, 1)" : fmt::format(", kl({})", scopes_.text(Expr::symbol(last)));
-  std::string text = along ? fmt::format("r{}.along(w, {})", idx(id), x) : fmt::format("r{}.add({})", idx(id), x);
+  std::string text = along ? fmt::format("r{}.along(w, {})", idx(id), x) : fmt::format("r{}{}.add({})", idx(id), wide_ ? "[u]" : "", x);
   if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
   define(id, place_.rank, place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
 }

@@ -25,6 +25,12 @@ class InstEmitter {
   /// `lanes`: the axis in use, which may differ from the kernel's. `far`: there is a bool of that name, FunctionSpec::far_size.
   InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far);
 
+  /// Lanes along an outer loop of a kernel with inner ones: its code takes n.value vectors side by side, AOTC_EACH of them, so that a row's
+  /// lines are read one after another and no sum waits for itself. What differs between them is an array where it is not made in the body
+  /// of the innermost loop, which is an AOTC_EACH itself.
+  bool wide() const { return wide_; }
+  /// The point that the first lane of the vector in work stands for, as text.
+  const char* lane() const { return wide_ ? "(i + u * AOTC_L)" : "i"; }
   void set_place(const Place& p) { place_ = p; }
   void emit(loop::InstId id);
   /// Vectors taken at once: several where a reduction would wait for itself.
@@ -55,6 +61,9 @@ class InstEmitter {
     bool reduced = false;  ///< comes of a reduction of this kernel
     std::string scalar;    ///< an i64 or a bool that is the same in all lanes, as a number; empty: there is only the vector
   };
+  static bool may_be_wide(const loop::LoopKernel& k);
+  bool in_each(int rank) const { return place_.inner && rank == place_.rank; }
+  std::string accumulators() const { return wide_ ? "n.value" : std::to_string(unroll_); }
   const Value& value(loop::InstId id) const;
   DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
   void define(loop::InstId id, int rank, bool varies, const std::string& type, const std::string& text);
@@ -86,6 +95,7 @@ class InstEmitter {
   Scopes& scopes_;
   loop::LaneAxis lanes_;
   bool far_;
+  bool wide_;
   std::string far_store_;
   Place place_{};
   std::map<loop::InstId, Value> values_;

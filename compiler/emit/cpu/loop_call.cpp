@@ -56,7 +56,12 @@ int own_sizes(const loop::Kernel& contraction) {
 
 int64_t lane_block(const loop::LoopKernel& k) {
   if (k.lanes != loop::LaneAxis::outer || k.outer.empty()) return 1;
-  return k.inner.empty() ? 1024 : 64;
+  if (k.inner.empty()) return 1024;
+  // Eight vectors side by side keep a core busy; few columns are rather shared by threads.
+  constexpr int64_t kManyPoints = 1024;
+  Expr points = 1;
+  for (const loop::LoopVar& v : k.outer) points *= v.extent;
+  return (points.as_const().value_or(kManyPoints) >= kManyPoints ? 8 : 4) * kMaxLanes;
 }
 
 bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer) {

@@ -35,7 +35,7 @@ class FunctionEmitter {
     prologue();
     if (lanes_ == LaneAxis::outer) {
       const LoopVar& v = k_.outer.back();
-      scopes_.open_lanes(v.sym, kOuterSegment, "i");
+      scopes_.open_lanes(v.sym, kOuterSegment, insts_.lane());
       for (const Block& b : k_.blocks) block(b);
       scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, lane_block(k_),
                                      lane_block(k_), scopes_.scalar(v.extent)));
@@ -105,6 +105,7 @@ class FunctionEmitter {
     insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll, piece > 0);
     if (lanes && ++nests_ == 2) next_row_ahead(b, innermost);
     for (loop::InstId id : b.insts) insts_.emit(id);
+    if (insts_.wide()) scopes_.put(innermost, "AOTC_EACH {\n" + scopes_.take(innermost) + "}\n");
 
     std::string text;
     if (lanes) {
@@ -196,17 +197,23 @@ class FunctionEmitter {
       s += fmt::format("{{\nconst int64_t z = {}, ze = {};\n", lo, hi);
     s += segment;
     if (piece > 0) s += insts_.piece_text();
-    s += "const auto body = [&](auto w, auto u, const int64_t i) __attribute__((always_inline)) {\n(void)w; (void)u; (void)i;\n" + body +
-         "};\n";
+    const bool wide = lanes_ == LaneAxis::outer && insts_.wide();
+    const std::string one = wide ? "number<1>()" : "number<0>()", u = wide ? "n" : "u";
+    s += fmt::format(
+        "const auto body = [&](auto w, auto {0}, const int64_t i) __attribute__((always_inline)) {{\n(void)w; (void){0}; "
+        "(void)i;\n{1}}};\n",
+        u, body);
     s += "int64_t v = z;\n";
     // Up to a whole line first, where no sum depends on which lanes go together.
     if (const std::string to = insts_.take_far_store(); !to.empty() && order_free)
       s += fmt::format(
           "if (far) {{\nconst int64_t head = imin(lanes_to_far({} + z), ze - z);\n"
-          "if (head > 0) body(part{{static_cast<int>(head)}}, number<0>(), v), v += head;\n}}\n",
-          to);
+          "if (head > 0) body(part{{static_cast<int>(head)}}, {}, v), v += head;\n}}\n",
+          to, one);
     if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * AOTC_L <= ze;) {{\n", piece, unroll);
     const char* end = piece > 0 ? "ve" : "ze";
+    if (wide)
+      s += fmt::format("for (; v + {0} * AOTC_L <= ze; v += {0} * AOTC_L) body(full(), number<{0}>(), v);\n", lane_block(k_) / kMaxLanes);
     if (unroll > 1) {
       s += fmt::format("for (; v + {0} * AOTC_L <= {1}; v += {0} * AOTC_L) {{\n", unroll, end);
       for (int u = 0; u < unroll; ++u) s += fmt::format("body(full(), number<{0}>(), v + {0} * AOTC_L);\n", u);
@@ -215,8 +222,8 @@ class FunctionEmitter {
       s += "for (; v + AOTC_L <= ve; v += AOTC_L) body(full(), number<0>(), v);\n";
     }
     if (piece > 0) s += insts_.merge_text() + "}\n";
-    s += "for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), number<0>(), v);\n";
-    s += "if (v < ze) body(part{static_cast<int>(ze - v)}, number<0>(), v);\n";
+    s += fmt::format("for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), {}, v);\n", one);
+    s += fmt::format("if (v < ze) body(part{{static_cast<int>(ze - v)}}, {}, v);\n", one);
     if (piece > 0) s += insts_.merge_text();
     if (cut) s += "z = ze;\n";
     return s + "}\n";

@@ -35,7 +35,8 @@ class Scopes {
 
   // ---- text
   void add(int rank, const std::string& line) { text_[rank] += "  " + line + "\n"; }
-  std::string take(int rank);  ///< the buffer, which is emptied
+  void put(int rank, std::string text) { text_[rank] = std::move(text); }  ///< instead of what the buffer has
+  std::string take(int rank);                                              ///< the buffer, which is emptied
   std::string fresh(const char* prefix) { return fmt::format("{}{}", prefix, counter_++); }
   void forget_above(int rank);  ///< drops named scalars of scopes with a rank above this one (they are closed)
 

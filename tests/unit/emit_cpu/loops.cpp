@@ -87,6 +87,39 @@ TEST_CASE("softmax and layer norm in one row pass, with row scratch") {
   }
 }
 
+TEST_CASE("columns side by side, in stages") {
+  for (DType t : {DType::f32, DType::f64, DType::bf16}) {
+    KernelBuilder b("columns");
+    b.k.lanes = LaneAxis::outer;
+    const DType f = t == DType::f64 ? DType::f64 : DType::f32;
+    const Expr n = b.shape("n"), m = b.shape("m", 1);
+    const Expr k = b.outer("k", Expr(2)), i = b.outer("i", n), p = b.inner("p", Expr(3)), j = b.inner("j", m);
+    const ParamId x = b.param("x", ParamRole::input, t, {Expr(2), Expr(3), m, n}), y = b.param("y", ParamRole::input, f, {n}),
+                  w = b.param("w", ParamRole::input, f, {Expr(3), n}), z = b.param("z", ParamRole::output, t, {Expr(2), Expr(3), m, n}),
+                  s = b.param("s", ParamRole::output, f, {Expr(2), n});
+    const Expr at = ((k * 3 + p) * m + j) * n + i;
+    const auto wide = [&](InstId v) { return t == f ? v : b.op(Op::cast, f, {v}); };
+    b.block(false);
+    const InstId bias = b.op(Op::relu, f, {b.load(y, i)});
+    b.block(true);
+    const InstId top = b.reduce(ReduceKind::max, f, b.op(Op::add, f, {wide(b.load(x, at)), bias}));
+    b.block(true);
+    const InstId scaled = b.op(Op::mul, f, {b.op(Op::sub, f, {wide(b.load(x, at)), top}), b.load(w, p * n + i)});
+    const InstId sum = b.reduce(ReduceKind::sum, f, scaled);
+    b.block(false);
+    b.store(s, k * n + i, sum);
+    const InstId half = b.op(Op::mul, f, {sum, b.constant(f, 0.5)});
+    b.block(true);
+    const InstId r = b.op(Op::sub, f, {wide(b.load(x, at)), half});
+    b.store(z, at, t == f ? r : b.op(Op::cast, t, {r}));
+    RunOptions o;
+    if (t == DType::bf16) o.tolerance = 0.02;
+    CAPTURE(dtype_name(t));
+    check_kernel(b.k, {{{"n", 1}, {"m", 1}}, {{"n", 16}, {"m", 3}}, {{"n", 339}, {"m", 2}}, {{"n", 130}, {"m", 40}}, {{"n", 0}, {"m", 2}}},
+                 o);
+  }
+}
+
 TEST_CASE("reductions of every kind") {
   struct Row {
     ReduceKind kind;
@@ -113,7 +146,8 @@ TEST_CASE("reductions of every kind") {
       RunOptions o;
       o.int_range = 4;
       o.specials = r.kind != ReduceKind::prod && r.kind != ReduceKind::sum;
-      check_kernel(b.k, {{{"n", 1}, {"m", 1}}, {{"n", 3}, {"m", 16}}, {{"n", 70}, {"m", 7}}, {{"n", 2}, {"m", 257}}}, o);
+      check_kernel(b.k,
+                   {{{"n", 1}, {"m", 1}}, {{"n", 3}, {"m", 16}}, {{"n", 70}, {"m", 7}}, {{"n", 2}, {"m", 257}}, {{"n", 339}, {"m", 2}}}, o);
     }
 }
 
@@ -134,7 +168,9 @@ TEST_CASE("scans") {
       CAPTURE(reduce_name(kind), static_cast<int>(axis));
       RunOptions o;
       o.specials = arg;
-      check_kernel(b.k, kRowSizes, o);
+      auto sizes = kRowSizes;
+      sizes.push_back({{"n", 339}, {"m", 2}});
+      check_kernel(b.k, sizes, o);
     }
 }
 

@@ -57,6 +57,8 @@ template <int N>
 struct number {
   static constexpr int value = N;
 };
+/// What follows, for each of n.value vectors side by side.
+#define AOTC_EACH _Pragma("GCC unroll 8") for (int u = 0; u < n.value; ++u)
 // How many lanes of a vector are alive: all, or the first n.
 struct full {};
 struct part {
@@ -67,6 +69,7 @@ struct part {
 #define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
 #define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
 #define AOTC_REVERSED(v) __builtin_shufflevector(v, v, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 AOTC_I i32v iota32() { return i32v{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3, 4, 5, 6, 7}, i64h{8, 9, 10, 11, 12, 13, 14, 15}}; }
@@ -74,6 +77,7 @@ AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3, 4, 5, 6, 7}, i64h{8, 9, 10, 11, 
 #define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 #define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
 #define AOTC_REVERSED(v) __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0)
 AOTC_I i32v iota32() { return i32v{0, 1, 2, 3, 4, 5, 6, 7}; }
 AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3}, i64h{4, 5, 6, 7}}; }
@@ -528,11 +532,6 @@ AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
     if (m[l]) p[at(l)] = q[l];
 }
 /// p[0], p[stride], p[2 * stride] ... of live lanes; where a mask is given, of those that it sets (the others read as zero).
-#if AOTC_L == 16
-#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
-#else
-#define AOTC_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
-#endif
 template <class T, class W>
 AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
   if constexpr (sizeof(T) == 2 && sizeof(W) == sizeof(full)) {
