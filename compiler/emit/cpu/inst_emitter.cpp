@@ -387,10 +387,7 @@ int InstEmitter::unroll(const loop::Block& b) const {
   for (InstId id : b.insts) {
     const Inst& i = k_.insts[id];
     if (i.kind == InstKind::scan || i.kind == InstKind::check) return 1;
-    if (i.kind == InstKind::reduce) {
-      if (is_arg(i.reduce_kind)) return 1;
-      reduces = true;
-    }
+    reduces |= i.kind == InstKind::reduce;
     weight += i.kind == InstKind::op ? loop::op_cost(i.op, i.dtype) : 1;
   }
   const auto last = k_.inner.back().extent.as_const();
@@ -426,7 +423,8 @@ void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unrol
     if (i.kind != InstKind::reduce && i.kind != InstKind::scan) continue;
     const bool scan = i.kind == InstKind::scan;
     const DType t = is_arg(i.reduce_kind) ? k_.insts[i.args.at(0)].dtype : i.dtype;
-    const std::string type = accumulator(i.reduce_kind, t, scan);
+    std::string type = accumulator(i.reduce_kind, t, scan);
+    if (!scan && is_arg(i.reduce_kind)) type.insert(type.size() - 1, near_points() ? ", i32v" : ", i64v");
     scopes_.add(scan ? row : around,
                 scan && !wide_ ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), accumulators()));
   }
@@ -450,8 +448,17 @@ std::string InstEmitter::point_index() const {
   Expr e = 0;
   for (const loop::LoopVar& v : k_.inner) e = e * v.extent + Expr::symbol(v.sym);
   const auto lane = scopes_.lane();
-  if (!lane || !e.depends_on(*lane)) return fmt::format("kl({})", scopes_.text(e));
-  return fmt::format("ramp({} + i, 1)", scopes_.text(e.substitute({{*lane, Expr(0)}})));
+  const bool near = near_points();
+  if (!lane || !e.depends_on(*lane)) return fmt::format("{}({})", near ? "ki" : "kl", scopes_.text(e));
+  const std::string first = scopes_.text(e.substitute({{*lane, Expr(0)}}));
+  return near ? fmt::format("iota32() + static_cast<int32_t>({} + i)", first) : fmt::format("ramp({} + i, 1)", first);
+}
+
+/// Whether 32 bits count the inner points.
+bool InstEmitter::near_points() const {
+  Expr points = 1;
+  for (const loop::LoopVar& v : k_.inner) points *= v.extent;
+  return scopes_.syms().interval(points).max <= INT32_MAX;
 }
 
 void InstEmitter::emit_reduce(InstId id) {

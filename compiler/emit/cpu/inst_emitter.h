@@ -87,7 +87,8 @@ class InstEmitter {
   std::string stored(loop::InstId arg, DType t, std::string* pointer);
   static std::string lane_zero(const Value& v);
   std::string alive_mask(loop::InstId mask) const;
-  std::string point_index() const;  ///< row-major inner index, an i64v
+  std::string point_index() const;  ///< row-major inner index, an i32v where near_points, else an i64v
+  bool near_points() const;
   std::string pointer(const loop::Inst& i) const;
   const char* width() const { return place_.lanes ? "w" : "full()"; }
 

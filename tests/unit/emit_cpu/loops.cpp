@@ -151,6 +151,28 @@ TEST_CASE("reductions of every kind") {
     }
 }
 
+TEST_CASE("indices of extremes where 32 bits count the points") {
+  for (ReduceKind kind : {ReduceKind::argmax, ReduceKind::argmin})
+    for (DType t : {DType::f32, DType::f64, DType::bf16, DType::i64, DType::u8, DType::boolean})
+      for (int64_t points : {1, 5, 200})
+        for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer}) {
+          KernelBuilder b("argument");
+          b.k.lanes = axis;
+          const Expr n = b.shape("n"), m = points;
+          const Expr i = b.outer("i", n), p = b.inner("p", Expr(2)), j = b.inner("j", m);
+          const ParamId x = b.param("x", ParamRole::input, t, {n, Expr(2), m}), y = b.param("y", ParamRole::output, DType::i64, {n});
+          b.block(true);
+          const InstId v = b.reduce(kind, DType::i64, b.load(x, i * m * 2 + p * m + j));
+          b.block(false);
+          b.store(y, i, v);
+          CAPTURE(reduce_name(kind), dtype_name(t), points, static_cast<int>(axis));
+          RunOptions o;
+          o.int_range = 4;
+          o.specials = true;
+          check_kernel(b.k, {{{"n", 1}}, {{"n", 7}}, {{"n", 150}}}, o);
+        }
+}
+
 TEST_CASE("scans") {
   for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::argmax, ReduceKind::argmin, ReduceKind::logsumexp})
     for (LaneAxis axis : {LaneAxis::inner, LaneAxis::outer}) {

@@ -65,7 +65,11 @@ struct part {
   int n;
 };
 
+// f of each lane, of each lane of a half.
+#define AOTC_LANES_4(f, d, c) f(c, d), f(c + 1, d), f(c + 2, d), f(c + 3, d)
 #if AOTC_L == 16
+#define AOTC_HALF_LANES(f, d) AOTC_LANES_4(f, d, 0), AOTC_LANES_4(f, d, 4)
+#define AOTC_LANES(f, d) AOTC_HALF_LANES(f, d), AOTC_LANES_4(f, d, 8), AOTC_LANES_4(f, d, 12)
 #define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
 #define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -74,6 +78,8 @@ struct part {
 AOTC_I i32v iota32() { return i32v{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 AOTC_I i64v iota64() { return {i64h{0, 1, 2, 3, 4, 5, 6, 7}, i64h{8, 9, 10, 11, 12, 13, 14, 15}}; }
 #else
+#define AOTC_HALF_LANES(f, d) AOTC_LANES_4(f, d, 0)
+#define AOTC_LANES(f, d) AOTC_HALF_LANES(f, d), AOTC_LANES_4(f, d, 4)
 #define AOTC_LANES_LO(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define AOTC_LANES_HI(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 #define AOTC_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
@@ -426,29 +432,21 @@ AOTC_I reg<T> ld_back(const T* p, part w) {
 // Column c of the first and of the second of two rows once blocks of d columns of the one and the other have changed places.
 constexpr int turned_low(int c, int d) { return c & d ? AOTC_L + c - d : c; }
 constexpr int turned_high(int c, int d) { return c & d ? AOTC_L + c : c + d; }
-#define AOTC_TURNED_4(f, d, c) f(c, d), f(c + 1, d), f(c + 2, d), f(c + 3, d)
-#if AOTC_L == 16
-#define AOTC_TURNED_ALL(f, d) AOTC_TURNED_4(f, d, 0), AOTC_TURNED_4(f, d, 4), AOTC_TURNED_4(f, d, 8), AOTC_TURNED_4(f, d, 12)
-#else
-#define AOTC_TURNED_ALL(f, d) AOTC_TURNED_4(f, d, 0), AOTC_TURNED_4(f, d, 4)
-#endif
-#define AOTC_TURNED(BITS)                                                        \
-  typedef uint##BITS##_t u##BITS##l AOTC_VEC(AOTC_L* BITS / 8);                  \
-  template <int D>                                                               \
-  AOTC_I void turn_pairs(u##BITS##l* x) {                                        \
-    _Pragma("GCC unroll 16") for (int i = 0; i < AOTC_L; ++i) {                  \
-      if (i & D) continue;                                                       \
-      const u##BITS##l a = x[i], b = x[i + D];                                   \
-      x[i] = __builtin_shufflevector(a, b, AOTC_TURNED_ALL(turned_low, D));      \
-      x[i + D] = __builtin_shufflevector(a, b, AOTC_TURNED_ALL(turned_high, D)); \
-    }                                                                            \
+#define AOTC_TURNED(BITS)                                                   \
+  typedef uint##BITS##_t u##BITS##l AOTC_VEC(AOTC_L* BITS / 8);             \
+  template <int D>                                                          \
+  AOTC_I void turn_pairs(u##BITS##l* x) {                                   \
+    _Pragma("GCC unroll 16") for (int i = 0; i < AOTC_L; ++i) {             \
+      if (i & D) continue;                                                  \
+      const u##BITS##l a = x[i], b = x[i + D];                              \
+      x[i] = __builtin_shufflevector(a, b, AOTC_LANES(turned_low, D));      \
+      x[i + D] = __builtin_shufflevector(a, b, AOTC_LANES(turned_high, D)); \
+    }                                                                       \
   }
 AOTC_TURNED(32)
 AOTC_TURNED(16)
 AOTC_TURNED(8)
 #undef AOTC_TURNED
-#undef AOTC_TURNED_ALL
-#undef AOTC_TURNED_4
 template <class V>
 AOTC_I void turn_square(V* x) {
 #if AOTC_L == 16

@@ -146,36 +146,39 @@ AOTC_EXTREME(r_max, grow, lowest)
 AOTC_EXTREME(r_min, shrink, highest)
 #undef AOTC_EXTREME
 
-// Index of the extreme: the first on ties, NaN wins.
-#define AOTC_ARG(name, cmp, better)                                                                                 \
-  template <class V>                                                                                                \
-  struct name {                                                                                                     \
-    V a = like(V(), 0);                                                                                             \
-    i64v at = kl(INT64_MAX); /* none yet */                                                                         \
-    AOTC_I_MEMBER i32v takes(V x) const { return v_eq(at, kl(INT64_MAX)) | cmp(x, a) | (v_ne(x, x) & v_eq(a, a)); } \
-    template <class W>                                                                                              \
-    AOTC_I_MEMBER void add(W w, V x, i64v i) {                                                                      \
-      const i32v m = takes(x) & alive(w);                                                                           \
-      a = sel(m, x, a);                                                                                             \
-      at = sel(m, i, at);                                                                                           \
-    }                                                                                                               \
-    AOTC_I_MEMBER i64v across() const {                                                                             \
-      typename lane_type<V>::type t[AOTC_L];                                                                        \
-      int64_t i[AOTC_L];                                                                                            \
-      __builtin_memcpy(t, &a, sizeof t);                                                                            \
-      unpack(at, i);                                                                                                \
-      int b = 0;                                                                                                    \
-      for (int l = 1; l < AOTC_L; ++l) {                                                                            \
-        if (i[l] == INT64_MAX) continue;                                                                            \
-        const bool nan_l = t[l] != t[l], nan_b = t[b] != t[b];                                                      \
-        if (t[l] better t[b] || (nan_l && !nan_b) || ((t[l] == t[b] || (nan_l && nan_b)) && i[l] < i[b])) b = l;    \
-      }                                                                                                             \
-      return kl(i[b]);                                                                                              \
-    }                                                                                                               \
-    AOTC_I_MEMBER i64v lanes() const { return at; }                                                                 \
+// Index of the extreme: the first on ties, NaN wins. I: vectors of indices, i32v where they fit. Nothing but the start's own value leaves
+// the index at none, which stands for the first point.
+AOTC_I i32v no_index(i32v) { return ki(INT32_MAX); }
+AOTC_I i64v no_index(i64v) { return kl(INT64_MAX); }
+AOTC_I i64v as_index(i32v x) { return to_i64(x); }
+AOTC_I i64v as_index(i64v x) { return x; }
+#define AOTC_ARG(name, step, start, cmp)                                                                                  \
+  template <class V, class I>                                                                                             \
+  struct name {                                                                                                           \
+    V a = start(V());                                                                                                     \
+    I at = no_index(I());                                                                                                 \
+    AOTC_I_MEMBER void take(i32v m, V x, I i) {                                                                           \
+      a = sel(m, x, a);                                                                                                   \
+      at = sel(m, i, at);                                                                                                 \
+    }                                                                                                                     \
+    template <class W>                                                                                                    \
+    AOTC_I_MEMBER void add(W w, V x, I i) {                                                                               \
+      take((cmp(x, a) | (v_ne(x, x) & v_eq(a, a))) & alive(w), x, i);                                                     \
+    }                                                                                                                     \
+    AOTC_I_MEMBER void merge(const name& o) {                                                                             \
+      const i32v tie = v_eq(o.a, a) | (v_ne(o.a, o.a) & v_ne(a, a));                                                      \
+      take(cmp(o.a, a) | (v_ne(o.a, o.a) & v_eq(a, a)) | (tie & v_lt(o.at, at)), o.a, o.at);                              \
+    }                                                                                                                     \
+    AOTC_I_MEMBER i64v across() const {                                                                                   \
+      const V best = across_with(a, [](V x, V y) AOTC_I_MEMBER -> V { return step(x, y); });                              \
+      const i32v hit = v_eq(a, best) | (v_ne(a, a) & v_ne(best, best));                                                   \
+      const I least = across_with(sel(hit, at, no_index(I())), [](I x, I y) AOTC_I_MEMBER -> I { return shrink(x, y); }); \
+      return as_index(sel(v_eq(least, no_index(I())), like(I(), 0), least));                                              \
+    }                                                                                                                     \
+    AOTC_I_MEMBER i64v lanes() const { return as_index(sel(v_eq(at, no_index(I())), like(I(), 0), at)); }                 \
   };
-AOTC_ARG(r_argmax, v_gt, >)
-AOTC_ARG(r_argmin, v_lt, <)
+AOTC_ARG(r_argmax, grow, lowest, v_gt)
+AOTC_ARG(r_argmin, shrink, highest, v_lt)
 #undef AOTC_ARG
 
 // ---- scans: add() takes one point per lane (lanes along another loop), along() the points of one vector in order. f32 sums and
@@ -203,36 +206,58 @@ AOTC_I V lane_splat(V x, int l) {
   __builtin_memcpy(t, &x, sizeof t);
   return splat(t[l]);
 }
-#define AOTC_SCAN(name, start, STEP)         \
-  template <class V>                         \
-  struct name {                              \
-    typedef typename scan_type<V>::type S;   \
-    S a = start;                             \
-    AOTC_I_MEMBER V add(V v) {               \
-      const S x = scan_in(v);                \
-      a = STEP;                              \
-      V y;                                   \
-      scan_out(a, &y);                       \
-      return y;                              \
-    }                                        \
-    template <class W>                       \
-    AOTC_I_MEMBER V along(W w, V v) {        \
-      typedef typename lane_type<S>::type T; \
-      const S in = scan_in(v);               \
-      T t[AOTC_L];                           \
-      __builtin_memcpy(t, &in, sizeof t);    \
-      const int n = count(w);                \
-      for (int l = 0; l < n; ++l) {          \
-        const S x = splat(t[l]);             \
-        a = STEP;                            \
-        t[l] = lane0(a);                     \
-      }                                      \
-      S r;                                   \
-      __builtin_memcpy(&r, t, sizeof t);     \
-      V y;                                   \
-      scan_out(r, &y);                       \
-      return y;                              \
-    }                                        \
+// Lanes moved up by D, those of `in`, which are alike, before them.
+constexpr int up_all(int lane, int d) { return AOTC_L - d + lane; }
+constexpr int up_half(int lane, int d) { return AOTC_L / 2 - d + lane; }
+template <int D>
+AOTC_I i32v moved_up(i32v in, i32v x) {
+  return __builtin_shufflevector(in, x, AOTC_LANES(up_all, D));
+}
+template <int D, class V>
+AOTC_I V moved_up(V in, V x) {
+  if constexpr (D == AOTC_L / 2)
+    return {in.lo, x.lo};
+  else
+    return {__builtin_shufflevector(in.lo, x.lo, AOTC_HALF_LANES(up_half, D)),
+            __builtin_shufflevector(x.lo, x.hi, AOTC_HALF_LANES(up_half, D))};
+}
+/// Each lane with all before it; `none` changes nothing.
+template <class V, class F>
+AOTC_I V through(V x, V none, F step) {
+  x = step(moved_up<1>(none, x), x);
+  x = step(moved_up<2>(none, x), x);
+  x = step(moved_up<4>(none, x), x);
+#if AOTC_L == 16
+  x = step(moved_up<8>(none, x), x);
+#endif
+  return x;
+}
+AOTC_I i32v last_lane(i32v x) { return ki(x[AOTC_L - 1]); }
+AOTC_I f64v last_lane(f64v x) { return kd(x.hi[AOTC_L / 2 - 1]); }
+AOTC_I i64v last_lane(i64v x) { return kl(x.hi[AOTC_L / 2 - 1]); }
+#define AOTC_SCAN(name, start, STEP)                                                                    \
+  template <class V>                                                                                    \
+  struct name {                                                                                         \
+    typedef typename scan_type<V>::type S;                                                              \
+    S a = start;                                                                                        \
+    AOTC_I_MEMBER V add(V v) {                                                                          \
+      const S x = scan_in(v);                                                                           \
+      a = STEP;                                                                                         \
+      V y;                                                                                              \
+      scan_out(a, &y);                                                                                  \
+      return y;                                                                                         \
+    }                                                                                                   \
+    template <class W>                                                                                  \
+    AOTC_I_MEMBER V along(W w, V v) {                                                                   \
+      const S none = start;                                                                             \
+      S r = through(keep(w, scan_in(v), none), none, [](S a, S x) AOTC_I_MEMBER -> S { return STEP; }); \
+      const S x = r;                                                                                    \
+      r = STEP;                                                                                         \
+      a = last_lane(r);                                                                                 \
+      V y;                                                                                              \
+      scan_out(r, &y);                                                                                  \
+      return y;                                                                                         \
+    }                                                                                                   \
   };
 AOTC_I int count(full) { return AOTC_L; }
 AOTC_I int count(part w) { return w.n; }
