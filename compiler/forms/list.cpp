@@ -37,6 +37,7 @@ const Table& table_of(Arch arch) {
       &cpu::topk(),
       &cpu::scatter(),  // whole-tensor algorithms
       &cpu::index_put(),
+      &cpu::add_rows(),
       &cpu::recurrence(),
       &cpu::cholesky(),
       &cpu::solve_triangular(),

@@ -36,6 +36,7 @@ Rule rule_of(Op op) {
       {Op::gather, gather},
       {Op::scatter, scatter},
       {Op::index_put, index_put},
+      {Op::add_rows, add_rows},
       {Op::matmul, matmul},
       {Op::conv, conv},
       {Op::conv_transpose, conv},

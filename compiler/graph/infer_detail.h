@@ -99,6 +99,7 @@ Types window(Infer&);
 Types cat(Infer&);
 Types index(Infer&);
 Types index_put(Infer&);
+Types add_rows(Infer&);
 Types gather(Infer&);
 Types scatter(Infer&);
 Types matmul(Infer&);

@@ -37,6 +37,17 @@ Types index_put(Infer& r) {
   return {r.in(0)};
 }
 
+Types add_rows(Infer& r) {
+  r.arity(4);
+  const TensorType &x = r.in(0), &table = r.in(1), &from = r.in(2), &to = r.in(3);
+  r.require(x.dtype == table.dtype && is_float(x.dtype), "operand types differ, or are no floats");
+  r.require(x.rank() == 2 && table.rank() == 2 && from.rank() == 1, "not rows of tables");
+  r.require(from.dtype == DType::i64 && to.dtype == DType::i64, "indices must be int64");
+  r.equal(x.dims[1], table.dims[1], "columns");
+  r.equal(from.dims, to.dims, "indices");
+  return {x};
+}
+
 static void check_along(Infer& r, const TensorType& i, const TensorType& x, int d) {
   r.require(i.dtype == DType::i64, "indices must be int64");
   r.require(i.rank() == x.rank(), "ranks differ");

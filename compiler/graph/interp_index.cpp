@@ -142,6 +142,17 @@ void index_put(Eval& e) {
   put(e, 1, from, to, e.n.get<bool>(Attr::accumulate) ? "sum" : "none", true);
 }
 
+void add_rows(Eval& e) {
+  const int64_t columns = e.in_dims(0)[1];
+  const Dims rows = as_i64(*e.in[2]), targets = as_i64(*e.in[3]);
+  Dims from, to;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int64_t a = checked(e, rows[r], e.in_dims(1)[0]), b = checked(e, targets[r], e.in_dims(0)[0]);
+    for (int64_t c = 0; c < columns; ++c) from.push_back(a * columns + c), to.push_back(b * columns + c);
+  }
+  put(e, 1, from, to, "sum", true);
+}
+
 }  // namespace
 
 void indirect(Eval& e) {
@@ -150,6 +161,7 @@ void indirect(Eval& e) {
     case Op::gather: return gather(e);
     case Op::scatter: return scatter(e);
     case Op::index_put: return index_put(e);
+    case Op::add_rows: return add_rows(e);
     default: AOTC_CHECK(false, "{} is not interpreted", op_name(e.n.op));
   }
 }

@@ -66,6 +66,12 @@ Exprs indexed_places(const Graph& g, const Node& n) {
   return s;
 }
 
+/// Rows of x, columns, rows of the table, indices.
+Exprs added_rows(const Graph& g, const Node& n) {
+  const Exprs &x = g.type(n.inputs[0]).dims, &table = g.type(n.inputs[1]).dims;
+  return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0]};
+}
+
 Exprs recurrent_layer(const Graph& g, const Node& n) {
   const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
   return {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
@@ -85,13 +91,8 @@ struct Algorithm {
   size_t results_after = SIZE_MAX;  ///< operands that stand before the results; the others follow them
 };
 constexpr Algorithm kAlgorithms[] = {
-    {Op::sort, lines},
-    {Op::topk, lines_and_k},
-    {Op::scatter, all_dims},
-    {Op::index_put, indexed_places, 2},
-    {Op::recurrence, recurrent_layer},
-    {Op::cholesky, matrices},
-    {Op::solve_triangular, matrices},
+    {Op::sort, lines},          {Op::topk, lines_and_k},           {Op::scatter, all_dims},  {Op::index_put, indexed_places, 2},
+    {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer}, {Op::cholesky, matrices}, {Op::solve_triangular, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "graph/verify.h"
+#include "passes/add_picked_rows.h"
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
 #include "passes/channels_last.h"
@@ -47,6 +48,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "again, reordered constants"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
+    {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"assign_names", assign_names, "a name for every node"},
 };

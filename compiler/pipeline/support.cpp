@@ -32,6 +32,7 @@ constexpr Kind kKinds[] = {
     {"topk", "topk"},
     {"scatter", "scatter"},
     {"index_put", "index_put"},
+    {"rows of a table added to rows", "add_rows"},
     {"Cholesky factors", "cholesky"},
     {"triangular systems", "solve_triangular"},
 };

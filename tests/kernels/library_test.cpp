@@ -8,7 +8,8 @@
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kSort = entries("sort"), kTopk = entries("topk"), kScatter = entries("scatter"), kIndexPut = entries("index_put");
+const std::vector<Entry> kSort = entries("sort"), kTopk = entries("topk"), kScatter = entries("scatter"), kIndexPut = entries("index_put"),
+                         kAddRows = entries("add_rows");
 
 bool before(double a, double b, bool down) {
   if (down) return a > b || (std::isnan(a) && !std::isnan(b));
@@ -196,6 +197,46 @@ TEST_CASE("index_put", "[library]") {
         in_two_parts(e, args, units, rng);
         CHECK(fault == AOTC_FAULT_INDEX);
       }
+}
+
+TEST_CASE("add_rows adds a table's rows in the order of their indices", "[library]") {
+  std::mt19937 rng(10);
+  REQUIRE(!kAddRows.empty());
+  for (const Entry& e : kAddRows)
+    for (int64_t d : {0, 1, 3, 8, 17, 64, 70, 200})
+      for (int64_t count : {0, 1, 50})
+        for (int outside : {0, 1, 2}) {
+          INFO(aotc::dtype_name(e.dtype) << " columns " << d << " indices " << count << " outside " << outside);
+          const int64_t n = 6, v = 9;
+          Buffer x(n * d, e.dtype), table(v * d, e.dtype), out(n * d, e.dtype);
+          x.fill(rng), table.fill(rng);
+          std::vector<int64_t> from, to;
+          while (to.size() < static_cast<size_t>(count)) to.insert(to.end(), 1 + rng() % 9, static_cast<int64_t>(rng() % 12) - 6);
+          to.resize(static_cast<size_t>(count));
+          for (size_t i = 0; i < to.size(); ++i) from.push_back(static_cast<int64_t>(rng() % 18) - 9);
+          if (count > 7 && outside == 1) to[5] = 6, to[7] = -7;
+          if (count > 7 && outside == 2) from[5] = 9, from[7] = -10;
+          int64_t size[] = {n, d, v, count};
+          void* ptr[] = {x.ptr(), table.ptr(), from.data(), to.data(), out.ptr()};
+          volatile int32_t fault = 0;
+          aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
+          in_two_parts(e, args, (d + AOTC_ADD_ROWS_COLUMNS - 1) / AOTC_ADD_ROWS_COLUMNS, rng);
+          CHECK((fault != 0) == (count > 7 && outside != 0 && d > 0));
+          std::vector<double> want;
+          for (int64_t i = 0; i < x.size; ++i) want.push_back(x.get(i));
+          for (size_t r = 0; r < to.size(); ++r) {
+            const int64_t a = from[r] < 0 ? from[r] + v : from[r], b = to[r] < 0 ? to[r] + n : to[r];
+            if (a < 0 || a >= v || b < 0 || b >= n) continue;
+            for (int64_t c = 0; c < d; ++c) {
+              double& sum = want[static_cast<size_t>(b * d + c)];
+              sum += table.get(a * d + c);
+              if (e.dtype == DType::f32) sum = static_cast<float>(sum);
+            }
+          }
+          bool good = true;
+          for (int64_t i = 0; i < out.size; ++i) good &= out.get(i) == want[static_cast<size_t>(i)];
+          CHECK(good);
+        }
 }
 
 TEST_CASE("index_put adds whole rows in the order of their indices", "[library]") {

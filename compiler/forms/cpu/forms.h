@@ -24,6 +24,7 @@ const Form& sort();
 const Form& topk();
 const Form& scatter();
 const Form& index_put();
+const Form& add_rows();
 const Form& recurrence();
 const Form& cholesky();
 const Form& solve_triangular();

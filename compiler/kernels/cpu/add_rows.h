@@ -5,11 +5,16 @@
 
 namespace {
 
-/// One vector of 32 bytes, at any element.
+#if defined(__AVX512F__)
+constexpr int kRowVecBytes = 64;
+#else
+constexpr int kRowVecBytes = 32;
+#endif
+/// One vector, at any element.
 template <class T>
 struct RowVec {
-  typedef T V __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
-  static constexpr int kLanes = 32 / sizeof(T);
+  typedef T V __attribute__((vector_size(kRowVecBytes), aligned(alignof(T)), may_alias));
+  static constexpr int kLanes = kRowVecBytes / sizeof(T);
 };
 
 /// to[i] = ((to[i] + from[i]) + from[pitch + i]) + .., `rows` of them, for N vectors.
@@ -54,6 +59,69 @@ bool add_rows(T* table, int64_t extent, const int64_t* index, const T* rows, int
       add_run(table + pick * pitch, rows + r * pitch, pitch, end - r);
   }
   return good;
+}
+
+/// The place that an index names, which counts from the end below zero; -1: outside.
+inline int64_t place_of(int64_t index, int64_t extent) {
+  if (index < 0) index += extent;
+  return index >= 0 && index < extent ? index : -1;
+}
+
+/// to[i] = ((to[i] + table[from[0]][i]) + table[from[1]][i]) + .., for N vectors. False where a row is outside: it is left out.
+template <class T, int N>
+bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int64_t* from, int64_t rows) {
+  using V = typename RowVec<T>::V;
+  bool good = true;
+  V sum[N];
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) sum[i] = reinterpret_cast<const V*>(to)[i];
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = place_of(from[r], extent);
+    good = good && row >= 0;
+    if (row < 0) continue;
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) sum[i] += reinterpret_cast<const V*>(table + row * pitch)[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) reinterpret_cast<V*>(to)[i] = sum[i];
+  return good;
+}
+
+/// Columns [0, cols) of the picked rows.
+template <class T>
+bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, int64_t cols, const int64_t* from, int64_t rows) {
+  constexpr int W = RowVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kRowVecBytes,
+                N = kMost < 8 ? kMost : 8;
+  bool good = true;
+  int64_t c = 0;
+  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N>(to + c, table + c, extent, pitch, from, rows);
+  for (; c + W <= cols; c += W) good &= add_picked<T, 1>(to + c, table + c, extent, pitch, from, rows);
+  for (; c < cols; ++c)
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = place_of(from[r], extent);
+      good = good && row >= 0;
+      if (row >= 0) to[c] += table[row * pitch + c];
+    }
+  return good;
+}
+
+template <class T>
+void add_table_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const int64_t n = args->size[0], d = args->size[1], v = args->size[2], count = args->size[3];
+  const T *x = static_cast<const T*>(args->ptr[0]), *table = static_cast<const T*>(args->ptr[1]);
+  const auto *from = static_cast<const int64_t*>(args->ptr[2]), *to = static_cast<const int64_t*>(args->ptr[3]);
+  T* out = static_cast<T*>(args->ptr[4]);
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t c0 = unit * AOTC_ADD_ROWS_COLUMNS, cols = d - c0 < AOTC_ADD_ROWS_COLUMNS ? d - c0 : AOTC_ADD_ROWS_COLUMNS;
+    if (out != x)
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t c = c0; c < c0 + cols; ++c) out[r * d + c] = x[r * d + c];
+    for (int64_t r = 0, last; r < count; r = last) {
+      for (last = r + 1; last < count && to[last] == to[r];) ++last;
+      const int64_t row = place_of(to[r], n);
+      if (row < 0 || !add_picked(out + row * d + c0, table + c0, v, d, cols, from + r, last - r)) *args->fault = AOTC_FAULT_INDEX;
+    }
+  }
 }
 
 }  // namespace

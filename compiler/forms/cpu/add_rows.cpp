@@ -1,0 +1,33 @@
+// aotc_add_rows: rows of a table summed into the rows that indices name, straight from the table; columns in blocks over the threads.
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+namespace {
+
+class AddRows final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  Fit fits(const loop::LibraryKernel& k, const Site& s) const override {
+    const DType t = k.params.begin()->dtype;
+    if (t != DType::f32 && t != DType::f64) return {false, ""};
+    return LibraryForm::fits(k, s);
+  }
+  StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    f.work = ceildiv(k.sizes.at(1), AOTC_ADD_ROWS_COLUMNS);
+    f.grain = grain_of(kGrainOps, k.sizes.at(3) * AOTC_ADD_ROWS_COLUMNS, s.syms);
+    return f;
+  }
+};
+
+}  // namespace
+
+const Form& add_rows() {
+  static const AddRows form("add_rows");
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,8 @@
+#pragma once
+#include "passes/passes.h"
+
+namespace aotc::passes {
+/// Rows that are picked from a table only to be added to rows elsewhere (bags of embeddings) are added straight from it. CPUs only: a GPU's
+/// threads pick rows as they add them.
+void add_picked_rows(Graph& g, PassContext& ctx);
+}  // namespace aotc::passes
