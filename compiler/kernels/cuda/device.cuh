@@ -181,24 +181,29 @@ AOTC_FLOAT1(round, rintf(x), rint(x))
 AOTC_FLOAT1(trunc, truncf(x), trunc(x))
 #undef AOTC_FLOAT1
 
-// Integers wrap: sums that run over are of unsigned type, for a compiler takes a signed one for impossible.
+// Integers wrap: sums that run over are of unsigned type, for a compiler takes a signed one for impossible. Those of fewer than 32 bits are hidden
+// before they are cut: the assembler takes some 16-bit ones (of the least number neg.s16, abs.s16) for what they would be in 32 bits.
 template <class T> struct wrapping { typedef u32 type; };
 template <> struct wrapping<i64> { typedef u64 type; };
 template <> struct wrapping<u64> { typedef u64 type; };
+template <class T> AOTC_DI T wrapped(typename wrapping<T>::type v) {
+  if constexpr (sizeof(T) < 4) asm("" : "+r"(v));
+  return static_cast<T>(v);
+}
 template <class T> AOTC_DI T op_neg(T x) {
   if constexpr (is_floating<T>::value) return T(-typename compute<T>::type(x));
-  else return static_cast<T>(0 - static_cast<typename wrapping<T>::type>(x));
+  else return wrapped<T>(0 - static_cast<typename wrapping<T>::type>(x));
 }
 template <class T> AOTC_DI T op_abs(T x) {
   typename compute<T>::type v = x;
   if constexpr (same<decltype(v), float>::value) return T(fabsf(v));
   else if constexpr (same<T, double>::value) return fabs(v);
-  else {  // hidden from the assembler, which takes what its own abs gives for not negative: the least integer's is
+  else {  // not by the assembler's own abs, whose results it takes for not negative
     typedef typename wrapping<T>::type U;
     int sign = v < 0 ? -1 : 0;
     asm("" : "+r"(sign));
     const U mask = static_cast<U>(i64(sign));
-    return static_cast<T>((static_cast<U>(x) ^ mask) - mask);
+    return wrapped<T>((static_cast<U>(x) ^ mask) - mask);
   }
 }
 template <class T> AOTC_DI T op_sign(T x) {
@@ -220,7 +225,7 @@ template <class T> AOTC_DI T op_bitwise_not(T x) { return static_cast<T>(~x); }
     typedef typename compute<T>::type C;                                   \
     typedef typename wrapping<T>::type U;                                  \
     if constexpr (is_floating<T>::value) return T(static_cast<C>(C(a) sign C(b))); \
-    else return static_cast<T>(static_cast<U>(a) sign static_cast<U>(b));  \
+    else return wrapped<T>(static_cast<U>(a) sign static_cast<U>(b));      \
   }
 AOTC_ARITH2(add, +)
 AOTC_ARITH2(sub, -)
@@ -351,7 +356,7 @@ AOTC_COMPARE(ge, >=)
 template <class T> AOTC_DI T op_bit_and(T a, T b) { return static_cast<T>(a & b); }
 template <class T> AOTC_DI T op_bit_or(T a, T b) { return static_cast<T>(a | b); }
 template <class T> AOTC_DI T op_bit_xor(T a, T b) { return static_cast<T>(a ^ b); }
-template <class T> AOTC_DI T op_shl(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? T(0) : static_cast<T>(static_cast<u64>(a) << b); }
+template <class T> AOTC_DI T op_shl(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? T(0) : wrapped<T>(static_cast<typename wrapping<T>::type>(static_cast<u64>(a) << b)); }
 template <class T> AOTC_DI T op_shr(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? (a < 0 ? T(-1) : T(0)) : static_cast<T>(a >> b); }
 template <class T> AOTC_DI T op_where(bool c, T a, T b) { return c ? a : b; }
 
