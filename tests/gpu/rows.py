@@ -213,7 +213,7 @@ def microseconds(stream, work, repeats):
 
 def time_in_turns(contenders, flush):
     """label -> (microseconds of a launch after another, and of one after `flush`): the least of 4 rounds of 5 groups of about 10 ms, with rests between,
-    the same for all: a card at its power limit is slower, whoever runs."""
+    the same for all: a card at its power limit is slower, whoever runs. Of the cold ones, which are differences, the second least."""
     first = contenders[0][1:3]
     replays = max(3, min(200, int(1e4 / microseconds(first[0], [first[1]], 3))))
     hot, cold = ({label: [] for label, *_ in contenders} for _ in range(2))

@@ -1,5 +1,7 @@
 #pragma once
 // What the forms of products with weights of few bits have in common: blocks, their config, the call.
+#include <set>
+
 #include "forms/cpu/config.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
@@ -22,6 +24,14 @@ struct FewBitsBlock {
     return g;
   }
 };
+
+/// These blocks of rows, each with every block of columns worth trying.
+inline std::vector<FewBitsBlock> few_bits_blocks(const std::set<int>& mcs) {
+  std::vector<FewBitsBlock> all;
+  for (int mc : mcs)
+    for (int nc : {128, 64, 32, 256}) all.push_back({mc, nc});
+  return all;
+}
 
 /// Whether the product may round its rows to 8 bits, and sums of bytes hold it.
 Fit fits_int8_rows(const loop::MatmulKernel& k, const Site& s);

@@ -72,12 +72,7 @@ class GemmInt8 final : public FewBitsForm {
     mcs.insert(1);
     if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
     std::vector<Candidate> all;
-    for (int mc : mcs)
-      for (int nc : {128, 64, 32, 256}) {
-        FewBitsBlock b;
-        b.mc = mc, b.nc = nc;
-        all.push_back(estimate(*this, c, s.machine, b));
-      }
+    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, s.machine, b));
     return all;
   }
 

@@ -57,12 +57,7 @@ class GemmInt8Tiles final : public FewBitsForm {
     std::set<int> mcs{1};
     for (int64_t mc : {16, 32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
     std::vector<Candidate> all;
-    for (int mc : mcs)
-      for (int nc : {128, 64, 32, 256}) {
-        FewBitsBlock b;
-        b.mc = mc, b.nc = nc;
-        all.push_back(estimate(*this, c, s.machine, b));
-      }
+    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, s.machine, b));
     return all;
   }
 

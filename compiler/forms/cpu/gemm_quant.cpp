@@ -62,12 +62,7 @@ class GemmQuant final : public FewBitsForm {
     std::set<int> mcs;
     for (int64_t rows : {1, 2, 4, 6, 12, 24, 48, 96}) mcs.insert(static_cast<int>(std::min(c.m, rows)));
     std::vector<Candidate> all;
-    for (int mc : mcs)
-      for (int nc : {128, 64, 32, 256}) {
-        FewBitsBlock b;
-        b.mc = mc, b.nc = nc;
-        all.push_back(estimate(*this, c, kernel.b_quantised->bits, s.machine, b));
-      }
+    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, kernel.b_quantised->bits, s.machine, b));
     return all;
   }
 
