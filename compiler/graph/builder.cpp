@@ -41,8 +41,12 @@ std::vector<ValueId> Builder::make(Op op, std::vector<ValueId> inputs, std::map<
   std::vector<TensorType> types = infer_types(g_, n, result, needed);
   for (ShapeGuard& q : needed)
     if (!holds(g_, q.kind, q.a, q.b)) g_.guards.push_back(std::move(q));
-  for (const TensorType& t : types)
-    for (const Expr& d : t.dims) require_size(d);
+  for (TensorType& t : types)
+    for (Expr& d : t.dims) {
+      require_size(d);
+      // A quotient that the ranges leave one value is that value: what broadcasts is written as 1.
+      if (const Interval all = g_.syms.interval(d); all.min == all.max) d = Expr(all.min);
+    }
   return g_.nodes[g_.add_node(std::move(n), std::move(types))].outputs;
 }
 

@@ -9,11 +9,32 @@ namespace {
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 
-/// e >= 0, where e is slope * symbol + offset, as a bound of the symbol.
+/// e >= 0, where e is slope * floordiv(a, divisor) + offset, as the same of a; nothing when e is no such expression.
+std::optional<Expr> without_quotient(const Expr& e) {
+  int64_t slope = 0, offset = 0;
+  const Expr::Atom* quotient = nullptr;
+  for (const Expr::Term& t : e.terms()) {
+    if (t.atoms.empty()) {
+      offset = t.coef;
+    } else {
+      if (quotient || t.atoms.size() != 1 || t.atoms[0].kind != Expr::AtomKind::floordiv) return std::nullopt;
+      slope = t.coef;
+      quotient = &t.atoms[0];
+    }
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t by = quotient ? quotient->b.as_const().value_or(0) : 0;
+  if (by < 1 || by > kMost || std::abs(slope) > kMost || std::abs(offset) > kMost) return std::nullopt;
+  if (slope > 0) return quotient->a + floor_div(offset, slope) * by;  // the quotient is at least -floor(offset / slope)
+  return floor_div(offset, -slope) * by + (by - 1) - quotient->a;
+}
+
+/// e >= 0, where e is slope * symbol + offset or quotients of such, as a bound of the symbol.
 bool narrow_nonneg(SymTable& syms, const Expr& e) {
   const std::set<SymId> open = e.symbols();
   if (open.size() != 1) return true;
   const SymId s = *open.begin();
+  if (const std::optional<Expr> inner = without_quotient(e)) return narrow_nonneg(syms, *inner);
   const std::optional<Expr> slope = e.linear_coefficient(s);
   const std::optional<int64_t> offset = slope ? e.substitute({{s, Expr(0)}}).as_const() : std::nullopt;
   const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;

@@ -152,10 +152,14 @@ void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {
   }
 }
 
-std::vector<Piece> pieces_of(const std::vector<Weight>& weights) {
+/// A weight without elements (of a product with no batches) is zeros, whatever its form pads it to.
+bool is_empty(const Weight& w, const IdVec<ConstId, ConstData>& constants) { return constants[w.source].bytes == 0; }
+
+std::vector<Piece> pieces_of(const std::vector<Weight>& weights, const IdVec<ConstId, ConstData>& constants) {
   constexpr int64_t kBytes = 1 << 20;
   std::vector<Piece> all;
   for (const Weight& w : weights) {
+    if (is_empty(w, constants)) continue;
     if (!w.panels) {
       const auto bytes = static_cast<int64_t>(w.bytes);
       for (int64_t b = 0; b < bytes; b += kBytes)
@@ -228,11 +232,12 @@ void write_weights(const std::vector<Weight>& weights, const IdVec<ConstId, Cons
   uint64_t end = 0;
   for (const Weight& w : weights) {
     AOTC_CHECK(w.offset >= end && w.offset + w.bytes <= out.size(), "weight {} lies outside the blob", w.name);
+    if (is_empty(w, constants)) continue;
     std::memset(out.data() + end, 0, w.offset - end);
     end = w.offset + w.bytes;
   }
   std::memset(out.data() + end, 0, out.size() - end);
-  const std::vector<Piece> pieces = pieces_of(weights);
+  const std::vector<Piece> pieces = pieces_of(weights, constants);
   const auto n = static_cast<size_t>(std::max(1, threads));
   auto share = [&](size_t t) {
     for (size_t i = t; i < pieces.size(); i += n) write_piece(pieces[i], constants[pieces[i].weight->source], out.data());

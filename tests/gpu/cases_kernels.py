@@ -361,6 +361,12 @@ for t in (torch.int8, torch.int16, torch.int32, torch.int64):
                           x + 1 > x, (x - y) % 11), lambda t=t: edges(t))
 
 
+# A short row of doubles that a thread takes whole beside one of bytes, which is no multiple of the words that loads take.
+for columns in (10, 20, 6):
+    case_of(f"short_row_whole_{columns}", lambda x, m: F.softmax(F.unfold(x, 1, stride=2).masked_fill(m, -9.0) * 0.5, -3) + F.unfold(x, 1, stride=2).tanh(),
+            lambda n=columns: (R(1, 3, 4, n).double(), R(1, 3, n) > 0))
+
+
 def attention_lengths(name, t):
     def make():
         from models import Fn

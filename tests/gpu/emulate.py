@@ -24,7 +24,7 @@ KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds
 # One of each kernel kind and way to compute it.
 FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "product_vector_f16",
        "product_vector_one_f32", "product_gated_f16", "product_gated_three_f32", "product_rotated_1_64_f16", "product_rotated_3_34_f32",
-       "rows_wide_f16", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64",
+       "rows_wide_f16", "short_row_whole_20", "short_row_whole_6", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64",
        "conv_transposed_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
        "sort_dynamic", "topk_f16", "topk_indices", "topk_short", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update",
        "recurrence_lstm_projected", "recurrence_gru", "scan_indices", "product_odd_f32", "conv_odd_f32", "product_none_dynamic", "attention_far_huge_f32", "attention_overflow_f32", "attention_far_odd_bf16", "attention_no_channels_f32", "gather_twice_f16",

@@ -207,3 +207,9 @@ for how, text in (("sums", "sum(dim={}, dtype={T})"), ("products", "prod(dim={},
         call = text.replace("{}", str(dim))
         case(f"{how} of small integers that run over, read where they are made, along {dim}", "x: {T}[9,40], c: {T}[1]", [f"y = (x * 7 + 3).{call}", "a = y > c", "b = y.to(torch.float32) / 3", "d = torch.where(y < 0, y, c)"], "a, b, d", (torch.int8, torch.uint8, torch.int16, torch.int32))
 case("products of integers added over a batch and compared", "x: {T}[7,4,7], y: {T}[7,7,9], z: {T}[4,9]", ["a = z <= torch.addbmm(z, x, y, beta=0)", "b = torch.bmm(x, y).sum(0, dtype={T}) > z"], "a, b", (torch.int8, torch.uint8, torch.int16, torch.int32))
+case("products over no batches with a constant", "x: {T}[0,65,5], w: {T}[0,5,9] const", ["y = x @ torch.flip(w, (-1,))", "z = torch.bmm(x, w)"], "y, z", FLOATS)
+
+# Sizes that are 1 by what they are made of
+
+case("a quotient of sizes that is 1 and broadcasts", "x: float32[B,3], y: float32[3,2,5,A]", ["p = F.max_pool2d(y, (1, 2), (2, 3))", "z = torch.xlogy(p, x.sum(1))", "w = p[:, :, 0] * x[:2]"], "z")
+case("half of a size that is 1 and broadcasts", "x: float32[B,C-1], y: float32[C-1,4,B,A]", ["z = F.glu(x, 1) - y", "w = x[:, ::2] * y"], "z, w")

@@ -1,6 +1,7 @@
 #include "emit/cuda/launch.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <set>
 
@@ -62,6 +63,7 @@ bool same_in_lanes(const LoopKernel& k, loop::InstId id, SymId lane) {
 bool is_wide(const LoopKernel& k, loop::InstId id, SymId lane, int lanes) {
   const loop::Inst& i = k.insts[id];
   if (i.kind != InstKind::load && i.kind != InstKind::store) return false;
+  if (const auto bytes = static_cast<unsigned>(lanes * dtype_bytes(i.dtype)); bytes % 16 != 0 && !std::has_single_bit(bytes)) return false;
   if (i.mask != kNone<loop::InstId> && (i.kind == InstKind::store || !same_in_lanes(k, i.mask, lane))) return false;
   if (k.params[i.param].role == ParamRole::local) return true;
   const Expr index = k.syms.simplify(i.index);
