@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from shadow import Shadow, PRECISION
+from shadow import OtherAttention, PRECISION, Shadow
 
 EPSILON = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-21, torch.float64: 2.0**-50, torch.complex64: 2.0**-21, torch.complex128: 2.0**-50}
 DISTURBED_RUNS = 16
@@ -46,7 +46,7 @@ class Expected:
             self.disturbed = []
             for k in range(DISTURBED_RUNS):
                 try:
-                    with Shadow(amplitude=float(1 << k % 4), seed=k) as mode:
+                    with Shadow(amplitude=float(1 << k % 4), seed=k) as mode, OtherAttention(mode):
                         _, live, outputs = self.program.replay(self.sizes, given=self.made)
                     values = outputs + [live[n] for n in self.names[len(outputs):]]
                     self.disturbed.append([plain(mode.shadow(t)) for t in values])

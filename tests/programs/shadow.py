@@ -11,7 +11,8 @@ there (a difference that is exactly zero). Where sums run over and the like (ove
 import math
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map
 
 from overflow import base_name, hazy, put
@@ -164,6 +165,8 @@ class Shadow(TorchDispatchMode):
                 s = self.shadow(t)
             if self.amplitude:
                 s.mul_(self.noise(s, t.dtype))
+                if base_name(func) == "linspace" and s.numel():  # a step times a number, beside an end: what is left of both near zero
+                    s.add_(s.abs().max() * (self.noise(s, t.dtype) - 1))
             self.pairs[id(t)] = (t, s)
         return self.mark(results, result)
 
@@ -175,3 +178,35 @@ class Shadow(TorchDispatchMode):
 
 def widen_leaf(t):
     return t.to(WIDE[t.dtype]) if t.dtype in WIDE else t.clone()
+
+
+class OtherAttention(TorchFunctionMode):
+    """Disturbs attention of 16-bit types as one that rounds its weights to that type before they meet the values, as PyTorch's own does on
+    GPUs; on CPUs some of its ways keep them in float32, which the operators that `shadow` sees do not tell apart. Later keys of causal
+    attention count for nothing, or make an infinite value of theirs NaN (times 0): both are found."""
+
+    def __init__(self, shadow):
+        super().__init__()
+        self.of = shadow
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func is torch.nn.functional.scaled_dot_product_attention and is_rounded(result) and len(args) >= 3:
+            wide = tree_map(self.of.widen, (args, kwargs))
+            with _disable_current_modes():
+                q, k, v = wide[0][:3]
+                d = self.of.shadow(result)
+                if self.of.run % 2 and wide[1].get("is_causal") and not bool(torch.isfinite(v).all()):
+                    d.copy_(without_later(func, wide))
+                if result.dtype in (torch.float16, torch.bfloat16):
+                    spread = func(q, k, v.abs(), *wide[0][3:], **wide[1])
+                    d.add_(torch.nan_to_num(spread) * (self.of.noise(d, result.dtype) - 1))
+        return result
+
+
+def without_later(func, wide):
+    """Causal attention whose rows never see the later keys."""
+    (q, k, v), rest = wide[0][:3], {**wide[1], "is_causal": False}
+    rows = [func(q[..., i : i + 1, :], k[..., : i + 1, :], v[..., : i + 1, :], **rest) for i in range(q.shape[-2])]
+    return torch.cat(rows, -2)
