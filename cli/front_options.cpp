@@ -39,8 +39,8 @@ void FrontArgs::add_to(CLI::App& app) {
       "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
   app.add_option("--precision", precision,
                  "what products, convolutions and attention of float32 multiply: f32 (default); bf16: rounded operands, float32 sums, all "
-                 "else float32; auto: bf16 where it is faster and the outputs stay within --max-error (measured on sample inputs; explain "
-                 "shows it step by step)")
+                 "else float32, but convolutions' results that others add to are stored as bf16; auto: bf16 operands where that is faster "
+                 "and the outputs stay within --max-error (measured on sample inputs; explain shows it step by step)")
       ->check(CLI::IsMember({"f32", "bf16", "auto"}));
   app.add_option("--max-error", max_error,
                  "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")

@@ -74,6 +74,15 @@ Partition partition(const Graph& g, const FusionRules& rules) {
   }
 }
 
+std::vector<ValueId> handed_on(const Partition& p) {
+  std::set<ValueId> all;
+  for (GroupId gr : p.order)
+    for (ValueId v : p.groups[gr].needs)
+      if (!p.is_leaf(v) && p.stored[v] && p.home[v] != kNone<GroupId> && p.home[v] != gr && p.output_of[v] < 0 && p.state_of[v] < 0)
+        all.insert(v);
+  return {all.begin(), all.end()};
+}
+
 OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& at_idx, const std::vector<SymId>& vars, const SymTable& syms,
                           const IdVec<ValueId, uint32_t>& user_counts) {
   const Graph& g = p.g;

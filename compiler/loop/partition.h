@@ -101,6 +101,9 @@ struct Partition {
 
 Partition partition(const Graph& g, const FusionRules& rules = {});
 
+/// Values that a kernel stores and another reads; not what the graph gives.
+std::vector<ValueId> handed_on(const Partition& p);
+
 /// The operand `v` at index `idx`, read through as many views as leave its place affine in vars.
 OperandAt resolve_operand(const Partition& p, ValueId v, const Exprs& idx, const std::vector<SymId>& vars, const SymTable& syms,
                           const IdVec<ValueId, uint32_t>& user_counts);

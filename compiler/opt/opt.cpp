@@ -5,6 +5,7 @@
 #include "forms/layout.h"
 #include "forms/rules.h"
 #include "loop/lower.h"
+#include "loop/partition.h"
 #include "loop/text.h"
 #include "plan/text.h"
 #include "sym/text_reader.h"
@@ -112,6 +113,7 @@ void run(Ir& ir, std::string_view names, const Options& options) {
   passes::PassContext context = options.context;
   context.conv_ns = forms::conv_costs(machine_of(context.target));
   context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
+  context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(context.target)))); };
   for (size_t begin = 0; begin <= names.size();) {
     const size_t comma = std::min(names.find(',', begin), names.size());
     std::string_view name = names.substr(begin, comma - begin);

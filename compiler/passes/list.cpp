@@ -16,6 +16,7 @@
 #include "passes/passes.h"
 #include "passes/precision.h"
 #include "passes/quantize_weights.h"
+#include "passes/round_streams.h"
 #include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
@@ -41,6 +42,7 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "again, on the simplified graph"},
     {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
+    {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},

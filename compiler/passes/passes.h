@@ -39,6 +39,12 @@ struct PrecisionStep {
   double f32_ns = 0, bf16_ns = 0;  ///< estimates; 0 where nothing estimates
 };
 
+/// A value that round_streams stores as bf16.
+struct RoundedStream {
+  std::string name;
+  int64_t bytes = 0;  ///< as bf16, at the sizes worth tuning for
+};
+
 /// What a pass may know; options travel here, never in globals.
 struct PassContext {
   Target target;
@@ -51,6 +57,9 @@ struct PassContext {
   /// What a contraction with operands of the type should take, in nanoseconds. May be empty.
   std::function<double(const Graph& g, const Node& contraction, DType in)> contraction_ns;
   std::vector<PrecisionStep>* precisions = nullptr;  ///< set: filled in
+  /// Values that one kernel stores and another reads. Empty: none is rounded to be stored.
+  std::function<std::vector<ValueId>(const Graph& g)> handed_on;
+  std::vector<RoundedStream>* rounded_streams = nullptr;  ///< set: filled in
   WeightStorage weights;
   RoundedWeights rounded_weights;               ///< filled in by round_weights
   StoredWeights* stored = nullptr;              ///< set: filled in where `weights` asks for anything

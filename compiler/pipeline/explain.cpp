@@ -93,6 +93,7 @@ json precision(const Front& front) {
     }
     e["steps"].push_back(std::move(row));
   }
+  for (const passes::RoundedStream& r : front.rounded_streams) e["stored"].push_back({{"name", r.name}, {"bytes", r.bytes}});
   return e;
 }
 
@@ -112,6 +113,8 @@ std::string precision_text(const json& e) {
     if (s.contains("why")) t += "; " + s["why"].get<std::string>();
     t += "\n";
   }
+  for (const json& s : e.value("stored", json::array()))
+    t += fmt::format("  stored as bf16: {} ({} bytes)\n", s.at("name").get<std::string>(), s.at("bytes").get<int64_t>());
   return t;
 }
 

@@ -17,6 +17,7 @@
 #include "import/expand.h"
 #include "import/read_archive.h"
 #include "loop/lower.h"
+#include "loop/partition.h"
 #include "loop/text.h"
 #include "loop/verify.h"
 #include "passes/passes.h"
@@ -117,6 +118,9 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.precision = options.precision.choose;
   context.contraction_ns = forms::contraction_costs(machine_of(options.target));
   context.precisions = &f.precisions;
+  if (options.precision.mode == "bf16")
+    context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(options.target)))); };
+  context.rounded_streams = &f.rounded_streams;
   context.weights = options.weights;
   context.stored = &f.stored_weights;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };

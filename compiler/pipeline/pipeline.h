@@ -67,6 +67,7 @@ struct Front {
   passes::LayoutChoice layouts;
   std::vector<passes::PrecisionStep> precisions;  ///< of the contractions of float32
   PrecisionOptions precision;                     ///< what was asked for
+  std::vector<passes::RoundedStream> rounded_streams;
   passes::StoredWeights stored_weights;
   loop::Module module;
 };

@@ -43,6 +43,23 @@ class Conv(nn.Module):
         return self.up(self.depthwise(x)), x.mean((2, 3))
 
 
+class Residuals(nn.Module):
+    """Convolutions whose results others add to theirs: a stream of three stages, one of them reached by a projection."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 3, padding=1)
+        self.a, self.b, self.c, self.shortcut = (nn.Conv2d(32, 32, k, padding=k // 2) for k in (5, 5, 5, 1))
+        self.head = nn.Conv2d(32, 8, 1)
+
+    def forward(self, x):
+        x = self.stem(x).relu()
+        x = (self.a(x) + self.shortcut(x)).relu()
+        x = (self.b(x) + x).relu()
+        x = (self.c(x) + x).relu()
+        return self.head(x)
+
+
 class Transformer(nn.Module):
     """Two blocks with rotary positions (outer products that keep float32), a table that is also the head, integers out."""
 
@@ -73,6 +90,7 @@ def nets():
     batch, length = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=2, max=48)
     yield "mlp", MLP(), (torch.randn(8, 96),), ({0: batch},)
     yield "conv", Conv(), (torch.randn(2, 3, 24, 24),), None
+    yield "residuals", Residuals(), (torch.randn(2, 3, 24, 24),), None
     yield "transformer", Transformer(), (torch.randint(200, (2, 24)),), ({1: length},)
 
 
@@ -118,6 +136,12 @@ def check(at, net):
         assert 20 * e["err_aotc"] < o["err_aotc"] <= o["err_eager_bf16"] * 1.0 + 2**-8, (net, o, e)
     text = sh(at.aotc, "explain", at(net + "_bf16.so"))
     assert re.search(rf"^precision bf16: {len(rounded(half))} of {len(rounded(half))} products", text, re.M), text
+
+    # Each of its sums but the last is added to, as is the projection; of the other net what windows and an addition read. Elsewhere all
+    # that is added to is summed or normalised too.
+    stored = half["precision"].get("stored", [])
+    assert len(stored) == {"residuals": 3, "conv": 1}.get(net, 0), stored
+    assert text.count("stored as bf16: ") == len(stored), text
 
     # A bound that nothing in bf16 meets, one that everything does, and one between.
     tight, metadata = at.build(net, net + "_tight.so", "--precision", "auto", "--max-error", "1e-5", "--cpu", "native")
