@@ -11,6 +11,8 @@ using loop::ConvKernel;
 
 namespace {
 
+constexpr double kSpiltCopies = 1.5;  ///< of copied rows that do not stay in L1 until they are multiplied
+
 /// Whether the kernel copies the pixels of a block once, with their borders, and reads windows in place. line: pixels of a bordered row.
 bool reads_windows_in_place(const ConvSizes& c, int64_t line) {
   if (c.groups != 1 || c.c % 32 || c.kernel[1] * c.kernel[2] == 1 || c.kernel[0] != 1 || c.in[0] != 1 || c.out[0] != 1) return false;
@@ -63,18 +65,21 @@ class ConvLastTiles final : public ConvForm {
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double weights = static_cast<double>(cog * k), depth = static_cast<double>(k * c.groups);
         const int64_t pixels = ceil_div(px, px_blocks), rows = in_place ? ceil_div(pixels * line, c.out[2]) : pixels;
-        double cycles = static_cast<double>(c.groups * px_blocks) * tile_cycles(rows, cog, steps, s.machine);
+        double cycles =
+            static_cast<double>(c.groups * px_blocks) * tile_cycles(rows, cog, steps, s.machine, 1, in_place ? c.c * 2 : steps * 64);
+        if (c.w_constant)
+          cycles =
+              static_cast<double>(c.groups) * fed_cycles(cycles / static_cast<double>(c.groups), 2 * weights, px_blocks, rows, s.machine);
+        else
+          cycles += 2.0 * weights * static_cast<double>(c.groups * px_blocks);
         // Rows are copied once a run of channel blocks of one thread; short runs of channels cost more.
         const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
         if (in_place)
           cycles += static_cast<double>(px_blocks * (rows + (c.kernel[1] - 1) * line) * c.c) * gathers * (kCopyCycles + 0.1);
         else
-          cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run));
-        if (c.w_constant)
-          cycles += panel_cycles(2 * weights, px_blocks, s.machine) * static_cast<double>(c.groups);
-        else
-          cycles += 2.0 * weights * static_cast<double>(c.groups * px_blocks);
+          cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run)) *
+                    ((pixels + AOTC_PANEL_N) * steps * 64 > s.machine.l1_bytes * 3 / 4 ? kSpiltCopies : 1);
         cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
         r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
         all.push_back(r);

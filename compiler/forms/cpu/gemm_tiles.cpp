@@ -28,8 +28,9 @@ struct Blocks {
 
 constexpr double kSamePitch = 0.95;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
 
-constexpr double kApartCycles = 8;  ///< a row of a panel whose neighbours in memory are not stored soon after it
-constexpr int64_t kNearRows = 64;   ///< of a unit: its rows are soon complete
+/// A row of a panel of float32, of 16-bit results whose neighbours in memory are not stored soon after it.
+constexpr double kApartCycles = 8, kApartHalfCycles = 2;
+constexpr int64_t kNearRows = 64;  ///< of a unit: its rows are soon complete
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
@@ -50,6 +51,11 @@ bool shares_sets(const MatmulKernel& k) {
   return stride && *stride % 256 == 0;
 }
 
+bool stores_halves(const MatmulKernel& k) {
+  return std::all_of(k.params.begin(), k.params.end(),
+                     [](const loop::Param& p) { return p.role != loop::ParamRole::output || dtype_bytes(p.dtype) <= 2; });
+}
+
 Fit fits_scratch(const ProductSizes& c, const Blocks& t) {
   const aotc_gemm_config g = config_of(t, c.b_constant);
   return cpu::fits_scratch(std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4)));
@@ -67,8 +73,9 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
 
   const double feed = !t.pack_a && rows > 4 && shares_sets(kernel) ? kSamePitch : 1;
   double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine, feed);
-  if (c.b_constant) cycles += panel_cycles(n * k * 2, m_blocks, machine);
-  if (rows > kNearRows && c.n > AOTC_PANEL_N) cycles += kApartCycles * batch * m * n / double{AOTC_PANEL_N};
+  if (c.b_constant) cycles = fed_cycles(cycles, n * k * 2, m_blocks, rows, machine);
+  if (rows > kNearRows && c.n > AOTC_PANEL_N)
+    cycles += (stores_halves(kernel) ? kApartHalfCycles : kApartCycles) * batch * m * n / double{AOTC_PANEL_N};
   // Copies of A are kept over the columns of a weight, copies of B over the rows.
   if (t.pack_a)
     cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * m * k * batch *

@@ -1,6 +1,8 @@
 #pragma once
 // What the estimates of the forms by tile registers have in common. Measured on Sapphire and Emerald Rapids, with real numbers in the
 // tiles.
+#include <algorithm>
+
 #include "forms/cpu/cost.h"
 
 namespace aotc::forms::cpu {
@@ -10,22 +12,30 @@ inline constexpr double kNear = 0.97, kHalfNear = 0.9, kFar = 0.73;  ///< share 
 inline constexpr double kBlockCycles = 120;                          ///< a block's sums to memory and back
 inline constexpr double kShapeCycles = 250;                          ///< configuring and releasing the tiles
 inline constexpr double kL3BytesPerCycle = 10;
+inline constexpr double kHidden = 0.5;  ///< of the shorter of products and panels asked for ahead of time, what the other hides
 inline constexpr double kCopyCycles = 0.15, kTransposeCycles = 0.5;  ///< an element to rows of tiles or to panels
 
 /// One unit's rows x cols sums over `steps` steps of 32. feed: share of its speed that the tile unit has beside what the caches cost.
-inline double tile_cycles(int64_t rows, int64_t cols, int64_t steps, const Machine& machine, double feed = 1) {
+/// row_bytes: that a row takes in memory, where rows do not share any (0: all of its steps).
+inline double tile_cycles(int64_t rows, int64_t cols, int64_t steps, const Machine& machine, double feed = 1, int64_t row_bytes = 0) {
   const double tile = rows < 16 ? std::max(kLeastTileCycles, static_cast<double>(rows)) : kTileCycles;
   const int64_t block_bytes = steps * 2048;  // of 32 rows, and of 32 columns
   feed *= 2 * block_bytes <= machine.l1_bytes ? kNear : block_bytes <= machine.l1_bytes / 2 ? kHalfNear : kFar;
   // Rows that do not stay in L2 from panel to panel.
-  if (rows > 32 && rows * steps * 64 + 2 * block_bytes > machine.l2_bytes / 2) feed /= 1.5;
+  if (rows > 32 && rows * (row_bytes ? row_bytes : steps * 64) + 2 * block_bytes > machine.l2_bytes / 2) feed /= 1.5;
   return static_cast<double>(ceil_div(rows, 16) * ceil_div(cols, 16) * steps) * tile / feed +
          static_cast<double>(ceil_div(rows, 32) * ceil_div(cols, 32)) * kBlockCycles;
 }
+inline bool panels_stay(double weight_bytes, const Machine& machine) { return weight_bytes <= static_cast<double>(machine.l2_bytes) / 2; }
 /// Panels of a weight come from beyond L2, for each block of rows again where they are too many to stay.
 inline double panel_cycles(double weight_bytes, int64_t row_blocks, const Machine& machine) {
-  return weight_bytes * (weight_bytes <= static_cast<double>(machine.l2_bytes) / 2 ? 1.0 : static_cast<double>(row_blocks)) /
-         kL3BytesPerCycle;
+  return weight_bytes * (panels_stay(weight_bytes, machine) ? 1.0 : static_cast<double>(row_blocks)) / kL3BytesPerCycle;
+}
+/// Products in tiles and the panels that they read. The kernels ask for the next panel while a unit of more than 32 rows is multiplied by
+/// this one; panels that do not stay take all that L3 gives.
+inline double fed_cycles(double tiles, double weight_bytes, int64_t row_blocks, int64_t rows, const Machine& machine) {
+  const double panels = panel_cycles(weight_bytes, row_blocks, machine);
+  return tiles + panels - (rows > 32 && panels_stay(weight_bytes, machine) ? kHidden * std::min(tiles, panels) : 0);
 }
 
 }  // namespace aotc::forms::cpu
