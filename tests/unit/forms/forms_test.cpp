@@ -128,6 +128,23 @@ TEST_CASE("products of bf16 go by tiles where the machine has them, others and e
           }
 }
 
+TEST_CASE("products in tiles whose weight stays near take all rows at once, others no more than they did") {
+  const SymTable syms;
+  const auto rows_of = [&](int64_t m, int64_t n, int64_t k, DType out) {
+    loop::MatmulKernel mm = product(m, n, k, true);
+    mm.in = DType::bf16;
+    mm.a.param = loop::ParamId{0};
+    mm.params.push({"out", loop::ParamRole::output, out, {}});
+    const loop::Kernel kernel = mm;
+    const Decision d = decide({kernel, syms, machine_of(Isa::amx, 1)});
+    REQUIRE(d.choice.form->name() == "gemm_tiles");
+    return field(d.choice, "mc");
+  };
+  CHECK(rows_of(196, 1024, 256, DType::bf16) == 196);
+  CHECK(rows_of(196, 256, 1024, DType::bf16) == 196);
+  CHECK(rows_of(128, 768, 3072, DType::f32) == 128);
+}
+
 TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has them") {
   const SymTable syms;
   for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
