@@ -5,6 +5,7 @@
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/module.h"
 #include "forms/cpu/config.h"
+#include "forms/cpu/finish.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/scratch.h"
 #include "loop/attached.h"
@@ -158,7 +159,12 @@ std::string ConvForm::config(const loop::Kernel& kernel, const ConvKernel& k, co
   c.spatial("kernel", k.kernel, 1).spatial("stride", k.stride, 1).spatial("pad", k.padding, 0).spatial("dilation", k.dilation, 1);
   c.add("groups", k.groups).add("transposed", k.transposed).add("algo", algo_);
   c.add("mc", t.mc).add("nc", t.nc).add("kc", t.kc).add("kp", t.kp).add("w_packed", panels_of(k, t).has_value());
-  return c.epilogue("epilogue", emit::cpu::attached_function(k.name, loop::attached(kernel).at(0), isa)).str();
+  c.epilogue("epilogue", emit::cpu::attached_function(k.name, loop::attached(kernel).at(0), isa));
+  if (const auto steps = finish_steps(k, algo_ == AOTC_CONV_LAST_DEPTHWISE); !steps.empty()) {
+    c.declarations_ += fmt::format("static const aotc_finish {}_finish = {};\n", name, finish_text(kernel, steps));
+    c.text("finish", fmt::format("&{}_finish", name));
+  }
+  return c.str();
 }
 
 }  // namespace aotc::forms::cpu

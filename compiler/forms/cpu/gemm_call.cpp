@@ -6,6 +6,7 @@
 #include "emit/cpu/module.h"
 #include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
+#include "forms/cpu/finish.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
@@ -200,6 +201,17 @@ std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, co
       .add("nc", g.nc);
   c.add("kc", g.kc).add("kp", g.kp).add("b_packed", g.b_packed).add("pack_a", g.pack_a);
   add_attached(c, kernel, k, isa, name, !few_bits);
+  std::string finishes;
+  bool any = false;
+  for (const loop::Segment& segment : k.segments) {
+    const auto steps = finish_steps(k, segment);
+    any |= !steps.empty();
+    finishes += (finishes.empty() ? "" : ", ") + finish_text(kernel, steps);
+  }
+  if (any) {
+    c.declarations_ += fmt::format("static const aotc_finish {}_finishes[] = {{{}}};\n", name, finishes);
+    c.text("finishes", name + "_finishes");
+  }
   return c.str();
 }
 

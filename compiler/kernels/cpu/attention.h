@@ -108,7 +108,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
               const char* bp = reinterpret_cast<const char*>(panel + v * W);
               kMicro<P, false>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](e, reinterpret_cast<const char*>(q + i0 * e),
                                                                                  tr * sizeof(Acc), bp, kPanel * sizeof(Acc),
-                                                                                 s + i0 * kvb + j + v * W, kvb, true, bp, 0);
+                                                                                 s + i0 * kvb + j + v * W, kvb, true, bp, 0, nullptr);
             }
         }
       }
@@ -133,7 +133,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
             const int64_t i0 = t * n / tiles, tr = (t + 1) * n / tiles - i0;
             kMicro<P, true>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
                 width, reinterpret_cast<const char*>(s + i0 * kvb), kvb * sizeof(Acc), reinterpret_cast<const char*>(bp + v * W),
-                stride * sizeof(Acc), o + i0 * evp + c + v * W, evp, false, reinterpret_cast<const char*>(bp), 0);
+                stride * sizeof(Acc), o + i0 * evp + c + v * W, evp, false, reinterpret_cast<const char*>(bp), 0, nullptr);
           }
       }
     }

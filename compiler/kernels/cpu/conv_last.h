@@ -21,8 +21,10 @@ struct ConvLast : ConvLastRows<G> {
   Row* rows;       // im2col: nc x kp
   Acc* tile;
   E* wpack;
+  Finish finish_in_tiles;  // instead of the epilogue
 
   explicit ConvLast(const aotc_kargs* a) : Base(a) {
+    if (kFinishes<Acc> && s.k > 0) finish_in_tiles = Finish(a, cfg->finish);
     kp = min_of<int64_t>(s.k + (s.k & 1), cfg->kp), ld = kp + 16;  // rows apart in the cache
     tile = static_cast<Acc*>(a->scratch);
     Acc* rest = tile + (int64_t{cfg->nc} + 16) * (cfg->mc + kPanel);
@@ -56,13 +58,17 @@ struct ConvLast : ConvLastRows<G> {
               for (int64_t t = 0; t < tiles; ++t) {
                 const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
                 const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
-                micro_of<P, true>(r, nv, width - (v + nv - 1) * W)(
-                    steps, reinterpret_cast<const char*>(rows + r0 * ld + k0), ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup,
-                    b_stride, out + r0 * ldc + v * W, ldc, ks + k0 == 0, b + (share ? steps * b_stride : 0) + t * share * steps, share);
+                const int64_t last = min_of<int64_t>(W, width - (v + nv - 1) * W);
+                const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
+                micro_of<P, true, true>(r, nv, last)(steps, reinterpret_cast<const char*>(rows + r0 * ld + k0), ld * sizeof(Row),
+                                                     b + v * W * P::kBytesB * P::kGroup, b_stride, out + r0 * ldc + v * W, ldc,
+                                                     ks + k0 == 0, b + (share ? steps * b_stride : 0) + t * share * steps, share,
+                                                     finish_in_tiles.n && ks + k0 + kn >= s.k ? &fin : nullptr);
               }
           }
         }
-        if (ks + klen >= s.k) this->finish(tile, ldc, g, p0, p1, c0 + q0 * kPanel, min_of(c0 + q1 * kPanel, c1) - c0 - q0 * kPanel);
+        if (ks + klen >= s.k && !finish_in_tiles.n)
+          this->finish(tile, ldc, g, p0, p1, c0 + q0 * kPanel, min_of(c0 + q1 * kPanel, c1) - c0 - q0 * kPanel);
       }
     }
   }

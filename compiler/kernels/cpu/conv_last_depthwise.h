@@ -125,19 +125,37 @@ struct DepthwiseLast {
     }
   }
 
-  /// Output columns of a row for one vector of channels: sums ld apart.
+  /// Output columns of a row for one vector of channels.
   struct Row {
     const E* image;  // at the first of the channels
     const Line *begin, *end;
     int64_t count;  // of channels
   };
+  /// Where the sums of a run of columns go: ld apart, or with a finish to row and column of its results.
+  struct Sums {
+    Acc* acc;
+    int64_t ld;
+    TileFinish fin;
+    template <int N>
+    __attribute__((always_inline)) void put(V (&sum)[N][1], int64_t at) const {
+      if constexpr (kFinishes<Acc>) {
+        if (fin.finish) {
+          finish_tile(sum, {fin.finish, fin.row + at, fin.column, fin.last});
+          return;
+        }
+      }
+#pragma GCC unroll 8
+      for (int u = 0; u < N; ++u) Vec<Acc>::store(acc + (at + u) * ld, sum[u][0]);
+    }
+  };
 
   /// Columns [j, j + kU), whose input columns lie inside, or with kBorder at most KW / 2 of them beyond either end.
   template <int KW, int S, bool kWhole, bool kGroups, bool kBorder>
-  void block(const Row& row, int64_t j, Acc* acc, int64_t ld) const {
+  void block(const Row& row, int64_t j, const Sums& to, int64_t at_sum) const {
     constexpr int kColumns = (kU - 1) * S + KW;
-    V sum[kU];
-    for (V& v : sum) v = Vec<Acc>::zero();
+    V sum[kU][1];
+#pragma GCC unroll 8
+    for (int u = 0; u < kU; ++u) sum[u][0] = Vec<Acc>::zero();
     const int64_t channels = kGroups ? s.cg : 1, step = channels * tap_step, first = j * S - s.pad[2], pitch = s.c, width = s.in[2];
     for (int64_t ch = 0; ch < channels; ++ch)
       for (const Line* l = row.begin; l != row.end; ++l) {
@@ -158,33 +176,33 @@ struct DepthwiseLast {
           asm("" : "+v"(v));  // loaded once, not with every product
 #pragma GCC unroll 8
           for (int u = 0; u < kU; ++u)
-            if (col - u * S >= 0 && col - u * S < KW) sum[u] = Vec<Acc>::fma(v, w_of[col - u * S], sum[u]);
+            if (col - u * S >= 0 && col - u * S < KW) sum[u][0] = Vec<Acc>::fma(v, w_of[col - u * S], sum[u][0]);
         }
       }
-#pragma GCC unroll 8
-    for (int u = 0; u < kU; ++u) Vec<Acc>::store(acc + u * ld, sum[u]);
+    to.put(sum, at_sum);
   }
 
   /// Any one column.
   template <bool kWhole, bool kGroups>
-  void column(const Row& row, int64_t j, Acc* acc) const {
+  void column(const Row& row, int64_t j, const Sums& to, int64_t at_sum) const {
     const int64_t first = j * s.stride[2] - s.pad[2], d = s.dilation[2];
     const int64_t lo = first < 0 ? ceil_div(-first, d) : 0, hi = min_of(s.kernel[2], first < s.in[2] ? ceil_div(s.in[2] - first, d) : 0);
-    V sum = Vec<Acc>::zero();
+    V sum[1][1] = {{Vec<Acc>::zero()}};
     for (const Line* l = row.begin; l != row.end; ++l)
       for (int64_t kw = lo; kw < hi; ++kw) {
         const V v = load<kWhole>(row.image + l->at + (first + kw * d) * s.c, row.count);
         for (int64_t ch = 0; ch < (kGroups ? s.cg : 1); ++ch)
-          sum = Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(taps + (l->tap + kw * s.cg + ch) * tap_step), sum);
+          sum[0][0] = Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(taps + (l->tap + kw * s.cg + ch) * tap_step), sum[0][0]);
       }
-    Vec<Acc>::store(acc, sum);
+    to.put(sum, at_sum);
   }
 
   /// Columns [j, j + kU) that share no loads, all taps of which lie inside.
   template <bool kWhole, bool kGroups>
-  void apart(const Row& row, int64_t j, Acc* acc, int64_t ld) const {
-    V sum[kU];
-    for (V& v : sum) v = Vec<Acc>::zero();
+  void apart(const Row& row, int64_t j, const Sums& to, int64_t at_sum) const {
+    V sum[kU][1];
+#pragma GCC unroll 8
+    for (int u = 0; u < kU; ++u) sum[u][0] = Vec<Acc>::zero();
     const int64_t channels = kGroups ? s.cg : 1, next = s.stride[2] * s.c, first = j * s.stride[2] - s.pad[2];
     for (int64_t ch = 0; ch < channels; ++ch)
       for (const Line* l = row.begin; l != row.end; ++l)
@@ -195,38 +213,36 @@ struct DepthwiseLast {
           for (int u = 0; u < kU; ++u) {
             V v = load<kWhole>(p + u * next, row.count);
             if constexpr (kGroups) v = spread(v, ch);
-            sum[u] = Vec<Acc>::fma(v, w_of, sum[u]);
+            sum[u][0] = Vec<Acc>::fma(v, w_of, sum[u][0]);
           }
         }
-#pragma GCC unroll 8
-    for (int u = 0; u < kU; ++u) Vec<Acc>::store(acc + u * ld, sum[u]);
+    to.put(sum, at_sum);
   }
 
   /// Columns [j0, j1): in blocks, the last of which may begin before its predecessor ends. KW 0: any kernel.
   template <int KW, int S, bool kWhole, bool kGroups>
-  void columns(const Row& row, int64_t j0, int64_t j1, Acc* acc, int64_t ld) const {
+  void columns(const Row& row, int64_t j0, int64_t j1, const Sums& to) const {
     const int64_t stride = KW ? S : s.stride[2], reach = (kU - 1) * stride + (s.kernel[2] - 1) * s.dilation[2];
     for (int64_t j = j0; j < j1; j += kU) {
       if (j > j0) j = max_of(j0, min_of(j, j1 - kU));
-      Acc* to = acc + (j - j0) * ld;
       const int64_t first = j * stride - s.pad[2], last = first + reach, beyond = KW / 2;
       if (j + kU <= j1 && first >= 0 && last < s.in[2]) {
         if constexpr (KW > 0)
-          block<KW, S, kWhole, kGroups, false>(row, j, to, ld);
+          block<KW, S, kWhole, kGroups, false>(row, j, to, j - j0);
         else
-          apart<kWhole, kGroups>(row, j, to, ld);
+          apart<kWhole, kGroups>(row, j, to, j - j0);
         continue;
       }
       if constexpr (KW > 0) {
         if (j + kU <= j1 && first >= -beyond && last < s.in[2] + beyond) {
-          block<KW, S, kWhole, kGroups, true>(row, j, to, ld);
+          block<KW, S, kWhole, kGroups, true>(row, j, to, j - j0);
           continue;
         }
       }
-      for (int64_t i = j; i < min_of(j + kU, j1); ++i) column<kWhole, kGroups>(row, i, acc + (i - j0) * ld);
+      for (int64_t i = j; i < min_of(j + kU, j1); ++i) column<kWhole, kGroups>(row, i, to, i - j0);
     }
   }
-  using Columns = void (DepthwiseLast::*)(const Row&, int64_t, int64_t, Acc*, int64_t) const;
+  using Columns = void (DepthwiseLast::*)(const Row&, int64_t, int64_t, const Sums&) const;
   template <bool kWhole, bool kGroups>
   Columns columns_for() const {
     struct {
@@ -247,6 +263,7 @@ struct DepthwiseLast {
     const int64_t pieces = ceil_div(s.out[2], cfg->nc), bands = ceil_div(s.out[1], cfg->kp), ld = cfg->mc;
     const int64_t of_lines = min_of<int64_t>(kRows, kLines / (s.kernel[0] * s.kernel[1]));
     const int64_t together = pieces > 1 ? 1 : max_of<int64_t>(1, min_of(of_lines, cfg->nc / max_of<int64_t>(s.out[2], 1)));
+    const Finish finish = kFinishes<Acc> ? Finish(args, cfg->finish) : Finish();
     Columns whole = columns_for<true, false>(), part = columns_for<false, false>();
     if constexpr (sizeof(Acc) == 4)
       if (s.cg > 1) whole = columns_for<true, true>(), part = columns_for<false, true>();
@@ -265,9 +282,12 @@ struct DepthwiseLast {
             load_taps(c, count);
             for (int64_t r = 0; r < rows; ++r) {
               const Row row{image + c, line + (r ? row_end[r - 1] : 0), line + row_end[r], count};
-              (this->*(count == W ? whole : part))(row, j0, j1, tile + r * len * ld + c - c0, ld);
+              const int64_t pixel = (plane * s.out[1] + h + r) * s.out[2] + j0;
+              const Sums to = {tile + r * len * ld + c - c0, ld, {finish.n ? &finish : nullptr, pixel, c, count}};
+              (this->*(count == W ? whole : part))(row, j0, j1, to);
             }
           }
+          if (finish.n) continue;
           cfg->epilogue(args, tile, ld, n, (od * s.out[1] + h) * s.out[2] + j0, rows * len, c0, c1 - c0);
         }
       }

@@ -136,9 +136,9 @@ struct ConvWinograd {
           const char* b = reinterpret_cast<const char*>(panel + (p * s.c + k0) * kPanel);
           const char* next = b + s.c * kPanel * P::kBytesB + t * share * steps;
           for (int64_t v = 0; v < kPanel / W; v += kMaxNv)
-            kMicro<P, true>.fn[r - 1][kMaxNv - 1](steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * sizeof(Row),
-                                                  b + v * W * P::kBytesB * P::kGroup, b_stride, sums + (p * n + r0) * kPanel + v * W,
-                                                  kPanel, k0 == 0, next, share);
+            kMicro<P, true, true>.fn[r - 1][kMaxNv - 1](steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0),
+                                                        ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup, b_stride,
+                                                        sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == 0, next, share, nullptr);
         }
       }
   }

@@ -81,6 +81,7 @@ struct GemmRun {
   E* a_rows;
   EB* b_rows;                      // what prologues have computed, before it is packed; or A's whole block
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
+  Finish finish;                   // of the segment at hand; without steps where sums go to the tile
 
   explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
     m = size[AOTC_GEMM_M];
@@ -141,10 +142,11 @@ struct GemmRun {
     }
   }
 
-  /// Rows [0, rows) of the block times one panel, of which `width` columns are wanted, kc values of k at a time, into c.
+  /// Rows [0, rows) of the block, from row m0 on, times one panel, from the segment's column n0 on, of which `width` columns are wanted, kc
+  /// values of k at a time, into c, or with the `last` of k to where `finish` says.
   template <class P>
-  void panel(const E* a_src, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t width, Acc* c, int64_t ldc,
-             bool first) {
+  void panel(const E* a_src, int64_t m0, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t n0, int64_t width, Acc* c,
+             int64_t ldc, bool first, bool last_of_k) {
     const int64_t tiles = tile_rows(rows), vecs = ceil_div(width, W);
     const int64_t most = rows == 1 ? kRowNv : kMaxNv;
     const int64_t step_bytes = cfg->b_packed ? b_stride / tiles : 0;
@@ -159,14 +161,17 @@ struct GemmRun {
           const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
           const char* pf = rows == 1 ? bv + kRowAhead : next + t * step_bytes * steps;
           Acc* out = c + r0 * ldc + v * W;
+          const TileFinish in_tile = {&finish, m0 + r0, n0 + v * W, last};
+          const TileFinish* fin = finish.n && last_of_k && k0 + kn >= klen ? &in_tile : nullptr;
           if (a_in_place) {
             const char* ap = reinterpret_cast<const char*>(a_src + r0 * a_rs + k0);
-            micro_of<P, G::kInPlaceA>(r, nv, last)(steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf, step_bytes);
+            micro_of<P, G::kInPlaceA, true>(r, nv, last)(steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf,
+                                                         step_bytes, fin);
           } else {
             // Tiles follow each other, each [packed_rows][r].
             const Acc* ap = a_pack + r0 * packed_rows(klen) + (G::kPairsA ? k0 / 2 : k0) * r;
-            micro_of<P, false>(r, nv, last)(steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
-                                            first && k0 == 0, pf, step_bytes);
+            micro_of<P, false, true>(r, nv, last)(steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
+                                                  first && k0 == 0, pf, step_bytes, fin);
           }
         }
       }
@@ -184,6 +189,7 @@ struct GemmRun {
       b_src += (units.segment_begin(u.segment) + u.n0) * b_cs;
     }
     const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
+    finish = kFinishes<Acc> && k > 0 && cfg->finishes ? Finish(args, cfg->finishes + u.segment) : Finish();
     const bool whole = k <= cfg->kp;  // else the tile gathers several pieces of k
     const int64_t group = whole ? min_of<int64_t>(panels, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N))) : panels;
     const int64_t ldc = group * AOTC_PANEL_N;
@@ -208,22 +214,23 @@ struct GemmRun {
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
           const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0);
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
-          const bool first = ks == 0;
+          const bool first = ks == 0, last = ks + klen >= k;
           if (cfg->b_packed) {
             const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
-            panel<typename G::Packed>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup, klen,
-                                      width, c, ldc, first);
+            panel<typename G::Packed>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup,
+                                      klen, u.n0 + j0, width, c, ldc, first, last);
           } else if (b_in_place && width % W == 0) {
             const EB* bp = b_src + ks * b_rs + j0;
-            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, width, c, ldc, first);
+            panel<typename G::Runtime>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, u.n0 + j0, width, c,
+                                       ldc, first, last);
           } else {
             Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
             if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);
-            panel<typename G::Runtime>(a_piece, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, width, c, ldc,
-                                       first);
+            panel<typename G::Runtime>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, u.n0 + j0,
+                                       width, c, ldc, first, last);
           }
         }
-        if (ks + klen >= k)
+        if (ks + klen >= k && !finish.n)
           epilogue(args, tile, ldc, u.batch, u.m0, rows, u.n0 + p0 * AOTC_PANEL_N, min_of(p1 * AOTC_PANEL_N, cols) - p0 * AOTC_PANEL_N);
       }
     }

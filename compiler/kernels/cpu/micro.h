@@ -1,15 +1,16 @@
 #pragma once
 // Register tiles of a matrix product: c[MR, NV vectors] (+)= a[MR, k] * b[k, NV vectors].
-#include "simd.h"
+#include "finish.h"
 
 namespace {
 
 /// Runs `steps` steps of P::kGroup values of k each.
 /// a: RowA: row i at a + i*a_stride bytes, k contiguous; else k-th column at a + k*a_stride bytes (dot: pairs), rows contiguous.
 /// b: step s at b + s*b_stride bytes. c: acc elements, rows ldc apart; the sum is added to c, with `first` it replaces c.
-/// pf: prefetched while running, pf_step bytes a step.
+/// pf: prefetched while running, pf_step bytes a step. fin: not null (only where kFinishes): what becomes of the sums; they are not stored
+/// to c then.
 using MicroFn = void (*)(int64_t steps, const char* a, int64_t a_stride, const char* b, int64_t b_stride, void* c, int64_t ldc, bool first,
-                         const char* pf, int64_t pf_step);
+                         const char* pf, int64_t pf_step, const TileFinish* fin);
 
 #if defined(__AVX512F__)
 constexpr bool kWideVectors = true;
@@ -102,9 +103,10 @@ struct MulDot {
 };
 #endif
 
-template <class P, int MR, int NV, bool RowA>
+template <class P, int MR, int NV, bool RowA, bool Fin>
 __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
-                                     void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step) {
+                                     void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
+                                     [[maybe_unused]] const TileFinish* fin) {
   using T = typename P::Acc;
   using V = typename P::V;
   constexpr int W = Vec<T>::kLanes;
@@ -164,8 +166,14 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
 #pragma GCC unroll 4
       for (int t = 1; t < kSets; ++t) acc[0][i][j] += acc[t][i][j];
       if (!first) acc[0][i][j] += Vec<T>::load(c + i * ldc + j * W);
-      Vec<T>::store(c + i * ldc + j * W, acc[0][i][j]);
     }
+  if constexpr (Fin && kFinishes<T>) {
+    if (fin) return finish_tile(acc[0], *fin);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) Vec<T>::store(c + i * ldc + j * W, acc[0][i][j]);
 }
 
 #if defined(__AVX512F__)
@@ -175,20 +183,21 @@ constexpr int kMaxMr = 6, kMaxNv = 2, kRowNv = 4;
 #endif
 // kRowNv: of a single row, which reads a panel of b in the order of memory.
 
-template <class P, bool RowA>
+template <class P, bool RowA, bool Fin>
 struct MicroTable {
   MicroFn fn[kMaxMr][kRowNv];
   template <int MR>
   constexpr void fill() {
-    fn[MR - 1][0] = micro<P, MR, 1, RowA>;
-    fn[MR - 1][1] = micro<P, MR, 2, RowA>;
-    if constexpr (MR == 1 && kRowNv > kMaxNv) fn[0][2] = micro<P, 1, 3, RowA>, fn[0][3] = micro<P, 1, 4, RowA>;
+    fn[MR - 1][0] = micro<P, MR, 1, RowA, Fin>;
+    fn[MR - 1][1] = micro<P, MR, 2, RowA, Fin>;
+    if constexpr (MR == 1 && kRowNv > kMaxNv) fn[0][2] = micro<P, 1, 3, RowA, Fin>, fn[0][3] = micro<P, 1, 4, RowA, Fin>;
     if constexpr (MR > 1) fill<MR - 1>();
   }
   constexpr MicroTable() : fn{} { fill<kMaxMr>(); }
 };
-template <class P, bool RowA>
-inline constexpr MicroTable<P, RowA> kMicro{};
+/// Fin: of tiles that take a TileFinish.
+template <class P, bool RowA, bool Fin = false>
+inline constexpr MicroTable<P, RowA, Fin> kMicro{};
 
 #if defined(__AVX512F__)
 /// What the tiles with a half multiply. Values of a are read where each product needs them; pairs are spread over the lanes once for both
@@ -219,13 +228,14 @@ struct Halves<MulDot> {
 #endif
 
 /// micro of NV vectors of columns, of the last of which there is the lower half alone. Sums in the order of micro with one set of sums.
-template <class P, int MR, int NV, bool RowA>
+template <class P, int MR, int NV, bool RowA, bool Fin>
 __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b,
-                                          int64_t b_stride, void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step) {
+                                          int64_t b_stride, void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
+                                          [[maybe_unused]] const TileFinish* fin) {
   constexpr int W = 16, kVecB = W * P::kBytesB * P::kGroup, kFull = NV - 1, kBases = RowA ? (MR + 2) / 3 : 1;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   float* c = static_cast<float*>(c_out);
-  __m512 acc[MR][NV];  // those of the last vector are not used
+  __m512 acc[MR][NV];  // those of the last vector only when all is summed
   __m256 half[MR];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
@@ -259,41 +269,49 @@ __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict 
   for (int i = 0; i < MR; ++i) {
     float* to = c + i * ldc;
 #pragma GCC unroll 4
-    for (int j = 0; j < kFull; ++j) {
+    for (int j = 0; j < kFull; ++j)
       if (!first) acc[i][j] += _mm512_loadu_ps(to + j * W);
-      _mm512_storeu_ps(to + j * W, acc[i][j]);
-    }
     if (!first) half[i] += _mm256_loadu_ps(to + kFull * W);
+    acc[i][kFull] = _mm512_castps256_ps512(half[i]);
+  }
+  if constexpr (Fin) {
+    if (fin) return finish_tile(acc, *fin);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    float* to = c + i * ldc;
+#pragma GCC unroll 4
+    for (int j = 0; j < kFull; ++j) _mm512_storeu_ps(to + j * W, acc[i][j]);
     _mm256_storeu_ps(to + kFull * W, half[i]);
   }
 }
 
 /// Null where micro has several sets of sums: a sum is the same in either tile.
-template <class P, bool RowA>
+template <class P, bool RowA, bool Fin>
 struct HalfTable {
   MicroFn fn[kMaxMr][kMaxNv];
   template <int MR>
   constexpr void fill() {
-    if constexpr (MR > 6) fn[MR - 1][0] = micro_half<P, MR, 1, RowA>;
-    if constexpr (MR > 3) fn[MR - 1][1] = micro_half<P, MR, 2, RowA>;
+    if constexpr (MR > 6) fn[MR - 1][0] = micro_half<P, MR, 1, RowA, Fin>;
+    if constexpr (MR > 3) fn[MR - 1][1] = micro_half<P, MR, 2, RowA, Fin>;
     if constexpr (MR > 1) fill<MR - 1>();
   }
   constexpr HalfTable() : fn{} { fill<kMaxMr>(); }
 };
-template <class P, bool RowA>
-inline constexpr HalfTable<P, RowA> kMicroHalf{};
+template <class P, bool RowA, bool Fin>
+inline constexpr HalfTable<P, RowA, Fin> kMicroHalf{};
 #endif
 
 /// The tile of `rows` rows and `vecs` vectors of columns, of the last of which only the first `last` columns are wanted: the others may or
 /// may not be computed.
-template <class P, bool RowA>
+template <class P, bool RowA, bool Fin>
 MicroFn micro_of(int64_t rows, int64_t vecs, [[maybe_unused]] int64_t last) {
 #if defined(__AVX512F__)
   if constexpr (P::kHalves) {
-    if (last <= 8 && kMicroHalf<P, RowA>.fn[rows - 1][vecs - 1]) return kMicroHalf<P, RowA>.fn[rows - 1][vecs - 1];
+    if (last <= 8 && kMicroHalf<P, RowA, Fin>.fn[rows - 1][vecs - 1]) return kMicroHalf<P, RowA, Fin>.fn[rows - 1][vecs - 1];
   }
 #endif
-  return kMicro<P, RowA>.fn[rows - 1][vecs - 1];
+  return kMicro<P, RowA, Fin>.fn[rows - 1][vecs - 1];
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #define AOTC_DETAIL_LIBRARY_ABI_H_
 #include <stdint.h>
 
+#include "aotc/detail/finish_abi.h"
 #include "aotc/detail/kernel_abi.h"
 
 /* ---- gemm: out[b, m, n] = epilogue(sum_k A[b, m, k] * B[b, k, n]) ---------------------------------------------------------------------
@@ -43,6 +44,7 @@ typedef struct aotc_gemm_config {
   const aotc_epilogue_fn* epilogues; /* one per segment */
   aotc_prologue_fn a_prologue;       /* rows m, columns k; NULL: A is in memory */
   aotc_prologue_fn b_prologue;       /* rows k, columns n of all segments; NULL: B is in memory. Never with b_packed */
+  const aotc_finish* finishes;       /* one per segment, of one batch element; NULL: none. f32 and bf16 alone look at them */
 } aotc_gemm_config;
 /* Panel form of a weight B[k, n], the same for all instruction sets: for each segment, for each panel of AOTC_PANEL_N columns (the last
  * one zero-padded), row after row of k: f32, f64 and f16: AOTC_PANEL_N elements per k; bf16: pairs of k interleaved (VNNI-2), k padded
@@ -167,6 +169,7 @@ typedef struct aotc_conv_config {
                                 have no rows. Else (and always for AOTC_CONV_DIRECT) the natural [Co, C/groups, K..], or
                                 [C, Co/groups, K..] when transposed */
   aotc_epilogue_fn epilogue; /* batch = n, m = output channel (of all groups), n = pixel of one image */
+  const aotc_finish* finish; /* NULL: none. conv_last_f32 and conv_last_bf16 alone look at it, and not by minimal filtering */
 } aotc_conv_config;
 
 /* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
