@@ -2,7 +2,8 @@
 
 Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions (and with gates of
 their channels' means and SiLU, or with hard sigmoids and swishes, or with depthwise 5x5), an encoder and decoder with skips, depthwise 7x7 with
-layer norms, dense blocks, grouped bottlenecks. For every round: least and median time of a call in
+layer norms, dense blocks, grouped bottlenecks of 4 and of 24 channels a group, blocks whose channels are shuffled, blocks half of whose channels
+are made of the other half. For every round: least and median time of a call in
 microseconds, and OpenVINO's over aotc's.
 """
 import argparse
@@ -225,8 +226,105 @@ class GroupedNet(nn.Module):
         return F.interpolate(F.adaptive_avg_pool2d(x, 7), scale_factor=2, mode="bilinear")
 
 
+class Shuffled(nn.Module):
+    """Half of the channels through 1x1, depthwise 3x3, 1x1, then both halves' channels taken in turn; with stride 2 both halves see all."""
+
+    def __init__(self, i, o, stride):
+        super().__init__()
+        h = o // 2
+        j = i if stride == 2 else i // 2
+        self.stride, self.skip = stride, nn.Sequential(conv_norm(i, i, 3, 2, i, None), conv_norm(i, h, 1)) if stride == 2 else nn.Identity()
+        self.body = nn.Sequential(conv_norm(j, h, 1), conv_norm(h, h, 3, stride, h, None), conv_norm(h, h, 1))
+
+    def forward(self, x):
+        a, b = (x, x) if self.stride == 2 else x.chunk(2, 1)
+        y = torch.cat([self.skip(a), self.body(b)], 1)
+        n, c, h, w = y.shape
+        return y.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+class ShuffledNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 24, 3, 2), nn.MaxPool2d(3, 2, 1)], 24
+        for o, n in ((116, 4), (232, 8), (464, 4)):
+            for k in range(n):
+                layers.append(Shuffled(i, o, 2 if k == 0 else 1))
+                i = o
+        self.body, self.head = nn.Sequential(*layers, conv_norm(464, 1024, 1)), nn.Linear(1024, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class Doubled(nn.Module):
+    """Half of the results by 1x1, the other half of those by depthwise 3x3."""
+
+    def __init__(self, i, o, act):
+        super().__init__()
+        self.first, self.cheap = conv_norm(i, o // 2, 1, act=act), conv_norm(o // 2, o // 2, 3, 1, o // 2, act)
+
+    def forward(self, x):
+        y = self.first(x)
+        return torch.cat([y, self.cheap(y)], 1)
+
+
+class DoubledBlock(nn.Module):
+    def __init__(self, i, h, o, kernel, stride):
+        super().__init__()
+        middle = [conv_norm(h, h, kernel, stride, h, None)] if stride > 1 else []
+        self.body = nn.Sequential(Doubled(i, h, nn.ReLU), *middle, Doubled(h, o, None))
+        self.skip = nn.Identity() if stride == 1 and i == o else nn.Sequential(conv_norm(i, i, kernel, stride, i, None), conv_norm(i, o, 1, act=None))
+
+    def forward(self, x):
+        return self.skip(x) + self.body(x)
+
+
+class DoubledNet(nn.Module):
+    ROWS = [(16, 16, 3, 1), (48, 24, 3, 2), (72, 24, 3, 1), (72, 40, 5, 2), (120, 40, 5, 1), (240, 80, 3, 2), (200, 80, 3, 1), (184, 80, 3, 1)]
+    ROWS += [(480, 112, 3, 1), (672, 112, 3, 1), (672, 160, 5, 2), (960, 160, 5, 1), (960, 160, 5, 1)]
+
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 16, 3, 2)], 16
+        for h, o, kernel, stride in self.ROWS:
+            layers.append(DoubledBlock(i, h, o, kernel, stride))
+            i = o
+        self.body, self.head = nn.Sequential(*layers, conv_norm(160, 960, 1)), nn.Linear(960, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class WideGroups(nn.Module):
+    """1x1, 3x3 of 24 channels a group, 1x1, residual."""
+
+    def __init__(self, i, o, stride):
+        super().__init__()
+        self.body = nn.Sequential(conv_norm(i, o, 1), conv_norm(o, o, 3, stride, o // 24), conv_norm(o, o, 1, act=None))
+        self.skip = nn.Identity() if stride == 1 and i == o else conv_norm(i, o, 1, stride, act=None)
+
+    def forward(self, x):
+        return F.relu(self.skip(x) + self.body(x))
+
+
+class WideGroupsNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers, i = [conv_norm(3, 32, 3, 2)], 32
+        for o, n in ((48, 1), (120, 3), (336, 4), (888, 2)):
+            for k in range(n):
+                layers.append(WideGroups(i, o, 2 if k == 0 else 1))
+                i = o
+        self.body, self.head = nn.Sequential(*layers), nn.Linear(888, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
 NETS = {"inverted": (InvertedNet, 224), "gated": (GatedNet, 224), "hard": (HardNet, 224), "searched": (SearchedNet, 224)}
 NETS |= {"skips": (Skips, 128), "wide": (WideNet, 224), "dense": (DenseNet, 224), "grouped": (GroupedNet, 224)}
+NETS |= {"shuffled": (ShuffledNet, 224), "doubled": (DoubledNet, 224), "wide_groups": (WideGroupsNet, 224)}
 
 
 def export(name, path):
