@@ -261,6 +261,14 @@ void more_registers() {}
 template <int N>
 void fewer_registers() {}
 
+inline u32 f16_add_pair(u32 a, u32 b) {
+  return f16_add(static_cast<u16>(a), static_cast<u16>(b)) | static_cast<u32>(f16_add(static_cast<u16>(a >> 16), static_cast<u16>(b >> 16)))
+                                                                 << 16;
+}
+inline u32 bf16_add_pair(u32 a, u32 b) {
+  auto value = [](u32 bits) { return __uint_as_float(bits); };
+  return bf16_pair(value(a << 16) + value(b << 16), value(a & 0xffff0000u) + value(b & 0xffff0000u));
+}
 inline void store_matrices(void* row, const u32 (&r)[4]) {
   emulator::Warp& w = *emulator::now->warp;
   if (reinterpret_cast<uintptr_t>(row) % 16) emulator::fault("a row of a matrix is not aligned");

@@ -116,13 +116,36 @@ class Emitter {
     }
     for (InstId id : parts->tile) before += pair_of(id, "tile");
     const Inst& store = e_.insts[parts->store];
-    const Inst& result = e_.insts[store.args.at(0)];
-    const bool rounds = result.kind == InstKind::op && result.op == Op::cast && e_.insts[result.args.at(0)].dtype == DType::f32;
     AccessRules r = rules("acc[e]");
     r.wide = [&](InstId id) { return id == parts->store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
-    r.op = [this](InstId id) { return shorter(id); };
-    for (const loop::Block& b : e_.blocks) insts += code_of(b.insts, names_, r, 6);
-    if (rounds) insts += fmt::format("      wide_out[e] = {};\n", names_.inst(result.args.at(0)));
+    std::set<InstId> together;  // roundings to 16 bits that were made for both neighbours
+    r.op = [&](InstId id) {
+      const bool known = e_.insts[id].op == Op::cast && together.count(e_.insts[id].args.at(0));
+      return known ? fmt::format("rounded{}[e]", idx(e_.insts[id].args[0])) : shorter(id);
+    };
+    const auto body = [&](InstId last_of) {
+      std::string text;
+      for (const loop::Block& b : e_.blocks) {
+        std::vector<InstId> some;
+        std::copy_if(b.insts.begin(), b.insts.end(), std::back_inserter(some), [&](InstId id) { return id <= last_of; });
+        text += code_of(some, names_, r, 6);
+      }
+      return text;
+    };
+    const auto loop = [&](const std::string& text) {
+      return fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{}) {{\n{}    }}\n    {} = column;\n", last(), text, last());
+    };
+    std::string roundings;
+    for (InstId id : rounded_between()) {
+      const std::string name = fmt::format("rounded{}", idx(id));
+      const InstId wide = e_.insts[id].args.at(0);
+      roundings += fmt::format("    float {}[2];\n", name) + loop(body(wide) + fmt::format("      {}[e] = {};\n", name, names_.inst(wide)));
+      roundings += fmt::format("    round_pair<{}>({});\n", c_type(e_.insts[id].dtype), name);
+      together.insert(id);
+    }
+    insts = body(parts->store);
+    const PairEnd end = end_of_pair(store);
+    insts += end.insts;
 
     const std::string head = "  __device__ __forceinline__ ", from = fmt::format("    i64 {} = column;\n", last());
     std::string out = fmt::format(
@@ -139,10 +162,9 @@ class Emitter {
         "  }\n" + head +
         "u32 pair(const float (&acc)[2], const Columns& columns, const Rows& rows, const u32 tile, const i64 row, const i64 column) const "
         "{\n" +
-        begin() + from + before + fmt::format("    {} out[2];\n    float wide_out[2];\n", c_type(store.dtype));
-    out += fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{}) {{\n{}    }}\n", last(), insts);
-    out += rounds ? fmt::format("    return {}_pair(wide_out[0], wide_out[1]);\n  }}\n", c_type(store.dtype))
-                  : "    return out[0].bits | static_cast<u32>(out[1].bits) << 16;\n  }\n";
+        begin() + from + before + fmt::format("    {} out[2];\n", c_type(store.dtype)) + end.declared;
+    out += roundings + loop(insts);
+    out += fmt::format("    return {};\n  }}\n", end.result);
     out += head + "void store_tile(const u32 (&w)[4], const i64 row, const i64 column) const {\n" + begin() + from;
     return out + fmt::format("    store_words<false>({}, w);\n  }}\n", at(store));
   }
@@ -217,6 +239,57 @@ class Emitter {
     if (i.kind != InstKind::op || i.op != op || (i.args[0] == other) == (i.args[1] == other)) return std::nullopt;
     const Inst& c = e_.insts[i.args[0] == other ? i.args[1] : i.args[0]];
     return c.kind == InstKind::constant ? std::optional(c.imm_f) : std::nullopt;
+  }
+  /// Roundings to 16 bits of what is computed on in float32.
+  std::vector<InstId> rounded_between() const {
+    std::vector<InstId> ids;
+    for (const loop::Block& b : e_.blocks)
+      for (InstId id : b.insts) {
+        const Inst& i = e_.insts[id];
+        if (i.kind != InstKind::op || i.op != Op::cast || i.dtype != DType::f32 || !is_half(e_.insts[i.args.at(0)].dtype)) continue;
+        const InstId half = i.args[0];
+        if (is_cast(half, DType::f32) && std::find(ids.begin(), ids.end(), half) == ids.end()) ids.push_back(half);
+      }
+    return ids;
+  }
+  bool is_cast(InstId id, DType from) const {
+    const Inst& i = e_.insts[id];
+    return i.kind == InstKind::op && i.op == Op::cast && e_.insts[i.args.at(0)].dtype == from;
+  }
+  /// How pair() ends: what stands before its loop over two neighbours, at the end of the loop's body, and its result, their word.
+  struct PairEnd {
+    std::string declared, insts, result;
+  };
+  PairEnd end_of_pair(const Inst& store) const {
+    const std::string_view type = c_type(store.dtype);
+    const InstId rounded = store.args.at(0);
+    if (!is_cast(rounded, DType::f32)) return {"", "", "out[0].bits | static_cast<u32>(out[1].bits) << 16"};
+    PairEnd end;
+    auto keep = [&](const std::string& name, InstId value, std::string_view of) {
+      end.declared += fmt::format("    {} {}[2];\n", of, name);
+      end.insts += fmt::format("      {}[e] = {};\n", name, names_.inst(value));
+    };
+    const InstId wide = e_.insts[rounded].args.at(0);
+    const Inst& sum = e_.insts[wide];
+    const bool of_halves =
+        sum.kind == InstKind::op && sum.op == Op::add && is_cast(sum.args[0], store.dtype) && is_cast(sum.args[1], store.dtype);
+    if (!of_halves) {
+      keep("wide_out", wide, "float");
+      end.result = fmt::format("{}_pair(wide_out[0], wide_out[1])", type);
+      return end;
+    }
+    // Two numbers of the type, whose sum is rounded to it: one instruction for both neighbours.
+    std::string words[2];
+    for (const int side : {0, 1}) {
+      const InstId half = e_.insts[sum.args[side]].args.at(0);
+      const std::string name = fmt::format("half{}", side);
+      const bool from_f32 = is_cast(half, DType::f32);
+      keep(name, from_f32 ? e_.insts[half].args.at(0) : half, from_f32 ? "float" : type);
+      words[side] = from_f32 ? fmt::format("{}_pair({}[0], {}[1])", type, name, name)
+                             : fmt::format("{}[0].bits | static_cast<u32>({}[1].bits) << 16", name, name);
+    }
+    end.result = fmt::format("{}_add_pair({}, {})", type, words[0], words[1]);
+    return end;
   }
   bool all_stores_round() const {
     return std::all_of(e_.insts.begin(), e_.insts.end(), [](const Inst& i) { return i.kind != InstKind::store || is_half(i.dtype); });

@@ -17,6 +17,17 @@ struct bf16 {
   AOTC_DI operator float() const { return __uint_as_float(static_cast<u32>(bits) << 16); }
 };
 
+// Two numbers rounded to T, with one instruction.
+template <class T> AOTC_DI void round_pair(float (&v)[2]);
+template <> AOTC_DI void round_pair<f16>(float (&v)[2]) {
+  const u32 w = f16_pair(v[0], v[1]);
+  v[0] = f16_value(static_cast<u16>(w)), v[1] = f16_value(static_cast<u16>(w >> 16));
+}
+template <> AOTC_DI void round_pair<bf16>(float (&v)[2]) {
+  const u32 w = bf16_pair(v[0], v[1]);
+  v[0] = __uint_as_float(w << 16), v[1] = __uint_as_float(w & 0xffff0000u);
+}
+
 template <class A, class B> struct same { static constexpr bool value = false; };
 template <class A> struct same<A, A> { static constexpr bool value = true; };
 template <bool C, class A, class B> struct choose { typedef A type; };

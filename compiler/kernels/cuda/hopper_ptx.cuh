@@ -95,6 +95,18 @@ template <int Pending> AOTC_DI void products_wait() { asm volatile("wgmma.wait_g
 template <int N> AOTC_DI void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AOTC_DI void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 
+// Two sums of 16-bit numbers, rounded once (see f16_add()).
+AOTC_DI u32 f16_add_pair(u32 a, u32 b) {
+  u32 r;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+AOTC_DI u32 bf16_add_pair(u32 a, u32 b) {
+  u32 r;
+  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+
 // Four 8x8 matrices of 16 bits as load_matrices() gives them, to shared memory: lane i says where row i % 8 of matrix i / 8 goes.
 AOTC_DI void store_matrices(void* row, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
