@@ -17,17 +17,22 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {
     {128, 128, 2, 1}, {128, 128, 2, 0}, {64, 256, 2, 1}, {64, 256, 2, 0}, {64, 224, 2, 1}, {64, 224, 2, 0},
-    {64, 192, 2, 1},  {64, 192, 2, 0},  {64, 160, 2, 1}, {64, 160, 2, 0}, {64, 128, 2, 1}, {64, 128, 2, 0},
-    {64, 96, 2, 1},   {128, 96, 2, 1},  {128, 64, 2, 1}, {64, 64, 2, 1},  {64, 64, 2, 0},  {128, 64, 1, 0},
-    {64, 128, 1, 0},  {64, 96, 1, 0},   {64, 64, 1, 0},  {64, 32, 1, 0},
+    {64, 208, 2, 1},  {64, 192, 2, 1},  {64, 192, 2, 0}, {64, 160, 2, 1}, {64, 160, 2, 0}, {64, 128, 2, 1},
+    {64, 128, 2, 0},  {64, 96, 2, 1},   {64, 96, 2, 0},  {128, 96, 2, 1}, {128, 64, 2, 1}, {64, 64, 2, 1},
+    {64, 64, 2, 0},   {128, 64, 1, 0},  {64, 128, 1, 0}, {64, 96, 1, 0},  {64, 64, 1, 0},  {64, 32, 1, 0},
 };
 constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
+
+constexpr int kRingTogether = 160 << 10;  // bytes
 
 /// A tile with as many stages as there is room for; small ones leave room for a second block.
 WgmmaTile with_stages(WgmmaTile t) {
   const int64_t most = t.groups > 1 ? kSharedBytes : kSharedOfProcessor / 2 - kSharedOfDriver;
   t.stages = 8;
   while (t.stages > 2 && t.smem_bytes() > most) --t.stages;
+  // Warpgroups that finish a tile together read its operands then: they find them in the first cache where the ring leaves it room.
+  const bool together = t.groups > 1 && !t.ping_pong && t.split == 1 && !t.swap;
+  while (together && t.stages > 4 && t.stages * t.stage_bytes() > kRingTogether) --t.stages;
   t.resident = t.groups > 1 ? 1 : 2;
   return t;
 }
@@ -51,8 +56,9 @@ std::span<const Member<WgmmaChoice>> WgmmaChoice::members() {
 Fit legal_wgmma(const WgmmaTile& t) {
   const int share = t.pieces() / t.split;
   if (t.pieces() % t.split || (t.split & (t.split - 1))) return refuse("split: {} parts of {} pieces", t.split, t.pieces());
-  if (share > 4 ? share % 4 != 0 : (share & (share - 1)) != 0) return refuse("cols: a share of {} pieces of 8 columns", share);
-  if (t.cols / 8 > 4 ? t.cols / 8 % 4 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 32", t.cols);
+  if (share > 4 ? share % (t.split > 1 ? 4 : 2) != 0 : (share & (share - 1)) != 0)
+    return refuse("cols: a share of {} pieces of 8 columns", share);
+  if (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.warp_m / 64 * t.cols / 2 > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
@@ -102,16 +108,16 @@ double wgmma_finish(const loop::LoopKernel& epilogue) {
   return cost;
 }
 
-/// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200, clusters of 8 and 160 columns to 593 of 36 more
-/// (tests/gpu/README.md).
+/// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200, clusters of 8 and 160 columns to 593 of 36 more, then what
+/// warpgroups share, what L2 gives, epilogues and sums handed on to 129 of 21 (tests/gpu/README.md).
 double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kStart = 317, kRound = 10;        // ns of a step that overlaps the one before; of each round of resident blocks
   constexpr double kProducts = 3966, kShared = 262;  // multiply-adds of 16 bits, and bytes of shared memory, a ns of a processor
   constexpr double kStage = 159, kStages = 1112;     // the least ns of a stage, and of all of a ring
-  constexpr double kTogether = 34;                   // warpgroups that share a tile of c columns take 1 + kTogether / c times as long
-  constexpr double kFromL2 = 29000, kBoth = 1.85;    // bytes a ns of all processors; 1: copies add to the products, more: hide under them
-  constexpr double kFinish = 0.113, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
-  constexpr double kShare = 6.2, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
+  constexpr double kTogether = 45;                   // warpgroups that share a tile of c columns take 1 + kTogether / c times as long
+  constexpr double kFromL2 = 31100, kBoth = 1.85;    // bytes a ns of all processors; 1: copies add to the products, more: hide under them
+  constexpr double kFinish = 0.106, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
+  constexpr double kShare = 6.7, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
   constexpr double kInClusters[] = {1, 1, 0.95, 0.72};  // processors that clusters of 1, 2, 4, 8 blocks reach
   constexpr double kEmpty = 0.25;                       // a tile's lines that are no rows, by their part of it
   constexpr double kOf160 = 1.12;                       // tiles of 160 columns take this much longer than all that says; why is not known

@@ -13,6 +13,7 @@
 // a tile.
 template <class T, class Shape, int Cols, int Stages> struct FewTile {
   static constexpr int cols = Cols, blocks = 1, registers = Cols / 2, line_pieces = Cols / 8, share = line_pieces, split = 1, stages = Stages;
+  static constexpr int run_pieces = 4;
   static constexpr bool swap = false;
   static constexpr int high = 16, wide = 8, groups = 2, threads = 128 * (groups + 1);  // outputs of a tile; warpgroups that multiply
   static constexpr int pixel = 8 / Shape::stride(1), deep = (Shape::kernel(1) * pixel + 15) / 16 * 16;  // elements of a pixel, of a window's line

@@ -26,7 +26,7 @@ struct WgmmaTile {
   static constexpr int left_bytes = rows * 128, right_bytes = Cols * 128, stage_bytes = left_bytes + right_bytes;
   static constexpr int pieces = blocks * Cols / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
   static constexpr int line_pieces = Cols / 8;                              // of one 64 left lines
-  static constexpr int run_pieces = share < 4 || line_pieces < 4 ? (share < line_pieces ? share : line_pieces) : 4;  // turned into runs at once
+  static constexpr int run_pieces = share % 4 == 0 && line_pieces % 4 == 0 ? 4 : share % 2 == 0 && line_pieces % 2 == 0 ? 2 : 1;  // turned into runs at once
   static constexpr int lane_runs = (run_pieces + 1) / 2, turns = share / run_pieces;  // a lane's runs in a turn; turns of a warp in a tile
   static constexpr int turn_bytes = Swap ? 32 * 20 * 4 : 16 * 32 * 4;       // of a warp, for that
   // Blocks that share k: a warp's sums of one share, what all warps get from one block, where they come (from each block), whence they go.
@@ -35,8 +35,11 @@ struct WgmmaTile {
   // Shared memory: the ring, whose place the sums of other blocks take when it has been read; turns; barriers.
   static constexpr int turns_at = Stages * stage_bytes, barriers_at = turns_at + Consumers * 4 * turn_bytes;
   static constexpr int shared_bytes = barriers_at + 16 * Stages + (Split > 1 ? 32 * Consumers : 8);
+  // Stages whose early operand is asked for while the step before runs: all where it is most of what is copied, or where a block starts beside
+  // one of that step; else it starts when that step ends, and the first stages' other operand must not wait for the early one of them all.
+  static constexpr int early_stages = Swap || 2 * (shared_bytes + 1024) <= (228 << 10) ? Stages : 2;
   static_assert(Split == 1 || go_at + (Split - 1) * parts_bytes <= Stages * stage_bytes, "the ring has no room for sums");
-  static_assert(WarpRows % 64 == 0 && Cols % 8 == 0 && pieces % Split == 0 && share % run_pieces == 0 && line_pieces % run_pieces == 0 && (run_pieces & (run_pieces - 1)) == 0,
+  static_assert(WarpRows % 64 == 0 && Cols % 8 == 0 && pieces % Split == 0 && share % run_pieces == 0,
                 "tile shape");
   static_assert(RightAlongK || Cols % 64 == 0, "64 lines across k go together");
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
@@ -110,14 +113,16 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
     auto copy_right = [&](int step, int s) { wgmma_copy<Tile, Problem, false>(p, right, ring + s * Tile::stage_bytes, full + 8 * s, at, (k_first + step) * Tile::deep); };
     int step = 0;
     if (!waited) {
-      const int n = Tile::early == 2 ? 0 : steps < Tile::stages ? steps : Tile::stages;
-      for (int i = 0; i < n; ++i) {
+      const int n = steps < Tile::stages ? steps : Tile::stages, early = Tile::early == 2 ? 0 : n < Tile::early_stages ? n : Tile::early_stages;
+      auto copy_early = [&](int i) {
         barrier_expect(full + 8 * i, Tile::stage_bytes);
         if (Tile::early == 0) copy_left(i, i);
         else copy_right(i, i);
-      }
+      };
+      for (int i = 0; i < early; ++i) copy_early(i);
       wait_for_step_before();
       for (int i = 0; i < n; ++i) {
+        if (i >= early) copy_early(i);
         if (Tile::early == 0) copy_right(i, i);
         else copy_left(i, i);
       }

@@ -164,14 +164,18 @@ struct WgmmaLines {
   AOTC_DI bool has(int line) const { return row + line < m; }
 };
 template <class Tile, class Epilogue, class Lines = WgmmaLines,
-          bool Fits = Epilogue::in_place && !Tile::swap && Tile::cols % 32 == 0 && Tile::share % 4 == 0>
+          bool Fits = Epilogue::in_place && !Tile::swap && Tile::run_pieces >= 2>
 struct WgmmaInPlace { static constexpr bool fits = false; };
 template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epilogue, Lines, true> {
   static constexpr bool fits = true;
-  static constexpr int pieces = Tile::cols % 64 == 0 && Tile::share % 8 == 0 ? 8 : 4;  // of a chunk
-  static constexpr int of_line = Tile::line_pieces / pieces, chunks = Tile::share / pieces, runs = pieces / 2;
+  // Pieces of a chunk, of a line's last one where there is another, smaller one: 16 rows of 128 bytes where there is so much.
+  static constexpr bool even = Tile::split > 1;  // all chunks are alike
+  static constexpr int pieces = even ? (Tile::line_pieces % 8 == 0 && Tile::share % 8 == 0 ? 8 : Tile::run_pieces) : Tile::line_pieces >= 8 ? 8 : Tile::line_pieces >= 4 ? 4 : 2;
+  static constexpr int tail = even ? 0 : Tile::line_pieces % pieces;
+  static constexpr int of_line = Tile::line_pieces / pieces + (tail > 0), chunks = Tile::split > 1 ? Tile::share / pieces : Tile::blocks * of_line;
+  static constexpr int runs = pieces / 2;  // a lane's runs of a chunk
   static constexpr int loaded = (Epilogue::has_tile ? runs * 4 : 0) + pieces * Epilogue::column_registers + 2 * Epilogue::row_registers;
-  static constexpr int room = 176 - Tile::blocks * Tile::registers;  // registers
+  static constexpr int room = 192 - Tile::blocks * Tile::registers;  // registers
   static constexpr int ahead = loaded == 0 || room / loaded >= chunks ? chunks : room / loaded > 1 ? room / loaded : 1;
   static constexpr int slots = ahead < 2 && chunks > 1 ? 2 : ahead;  // after the products there is room for two
   struct Loads {
@@ -189,20 +193,29 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
   AOTC_DI void* unit(int line, int number) const { return turn + line * 128 + ((number ^ line) & 7) * 16; }
   AOTC_DI int first_line(int c) const { return (first + c) / of_line * 64; }
   AOTC_DI int column_of(int c) const { return column + (first + c) % of_line * pieces * 8; }
-  static AOTC_DI int run_line(int i) { return (i * 32 + int(threadIdx.x & 31)) / pieces; }
-  static AOTC_DI int run_unit() { return int(threadIdx.x & 31) % pieces; }
-  AOTC_DI bool is_inside(int c, int i) const { return lines.has(first_line(c) + run_line(i)) && column_of(c) + run_unit() * 8 < n; }
+  static constexpr bool is_tail(int c) { return tail > 0 && c % of_line == of_line - 1; }
+  // Of a chunk of N pieces, which lie as a power of two of them would: where a lane's run i stands.
+  template <int N> static constexpr int wide = N > 4 ? 8 : N > 2 ? 4 : 2;
+  template <int N> static AOTC_DI int run_line(int i) { return (i * 32 + int(threadIdx.x & 31)) / wide<N>; }
+  template <int N> static AOTC_DI int run_unit() { return int(threadIdx.x & 31) % wide<N>; }
+  template <int N> AOTC_DI bool is_inside(int c, int i) const {
+    return lines.has(first_line(c) + run_line<N>(i)) && column_of(c) + run_unit<N>() * 8 < n && (wide<N> == N || run_unit<N>() < N);
+  }
 
   AOTC_DI void load(int c) {
+    if (is_tail(c)) load_chunk<(tail > 0 ? tail : pieces)>(c);
+    else load_chunk<pieces>(c);
+  }
+  template <int N> AOTC_DI void load_chunk(int c) {
     Loads& l = loads[c % slots];
     const int lane = threadIdx.x & 31;
     if constexpr (Epilogue::has_tile)
 #pragma unroll
-      for (int i = 0; i < runs; ++i)
-        e.load_tile(l.tile[i], lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8, is_inside(c, i));
+      for (int i = 0; i < wide<N> / 2; ++i)
+        e.load_tile(l.tile[i], lines.at(first_line(c) + run_line<N>(i)), column_of(c) + run_unit<N>() * 8, is_inside<N>(c, i));
     if constexpr (Epilogue::column_registers > 0)
 #pragma unroll
-      for (int p = 0; p < pieces; ++p)
+      for (int p = 0; p < N; ++p)
         e.load_columns(l.columns[p], lines.at(first_line(c)), column_of(c) + p * 8 + (lane & 3) * 2, column_of(c) + p * 8 < n);
     if constexpr (Epilogue::row_registers > 0)
 #pragma unroll
@@ -215,46 +228,52 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
   template <class Sums> AOTC_DI void finish_all(const Sums& sums) {
 #pragma unroll
     for (int c = 0; c < chunks; ++c) {
-      float sum[pieces * 4];
-      sums(c, sum);
-      if (c + slots - 1 >= ahead && c + slots - 1 < chunks) load(c + slots - 1);
-      finish(c, sum);
+      if (is_tail(c)) finish_next<(tail > 0 ? tail : pieces)>(c, sums);
+      else finish_next<pieces>(c, sums);
     }
   }
   AOTC_DI void finish_all(const float (&acc)[Tile::blocks][Tile::registers]) {
-    finish_all([&](int c, float (&sum)[pieces * 4]) {
+    finish_all([&](int c, auto& sum) {
 #pragma unroll
-      for (int j = 0; j < pieces * 4; ++j) sum[j] = acc[c / of_line][c % of_line * pieces * 4 + j];
+      for (int j = 0; j < int(sizeof sum) / 4; ++j) sum[j] = acc[c / of_line][c % of_line * pieces * 4 + j];
     });
   }
-  AOTC_DI void finish(int c, const float (&sum)[pieces * 4]) {
+  template <int N, class Sums> AOTC_DI void finish_next(int c, const Sums& sums) {
+    float sum[N * 4];
+    sums(c, sum);
+    if (c + slots - 1 >= ahead && c + slots - 1 < chunks) load(c + slots - 1);
+    finish<N>(c, sum);
+  }
+  template <int N> AOTC_DI void finish(int c, const float (&sum)[N * 4]) {
     const Loads& l = loads[c % slots];
     const int lane = threadIdx.x & 31;
     if constexpr (Epilogue::has_tile) {
 #pragma unroll
-      for (int i = 0; i < runs; ++i)
-        *static_cast<uint4*>(unit(run_line(i), run_unit())) = make_uint4(l.tile[i][0], l.tile[i][1], l.tile[i][2], l.tile[i][3]);
+      for (int i = 0; i < wide<N> / 2; ++i)
+        *static_cast<uint4*>(unit(run_line<N>(i), run_unit<N>())) = make_uint4(l.tile[i][0], l.tile[i][1], l.tile[i][2], l.tile[i][3]);
       __syncwarp();
     }
+    u32 tile[N / 2][4] = {};  // all are read before the first is written: the compiler keeps the order of what goes to shared memory
+    if constexpr (Epilogue::has_tile)
 #pragma unroll
-    for (int p = 0; p < pieces; p += 2) {
-      void* const at = unit(lane & 15, p + (lane >> 4));
-      u32 tile[4] = {}, out[4];
-      if constexpr (Epilogue::has_tile) load_matrices(tile, at);
+      for (int p = 0; p < N; p += 2) load_matrices(tile[p / 2], unit(lane & 15, p + (lane >> 4)));
+#pragma unroll
+    for (int p = 0; p < N; p += 2) {
+      u32 out[4];
 #pragma unroll
       for (int h = 0; h < 4; ++h) {
         const float sums[2] = {sum[p * 4 + h * 2], sum[p * 4 + h * 2 + 1]};
-        out[h] = e.pair(sums, l.columns[p + h / 2], l.rows[h % 2], tile[h], lines.at(first_line(c) + h % 2 * 8 + (lane >> 2)),
+        out[h] = e.pair(sums, l.columns[p + h / 2], l.rows[h % 2], tile[p / 2][h], lines.at(first_line(c) + h % 2 * 8 + (lane >> 2)),
                         column_of(c) + (p + h / 2) * 8 + (lane & 3) * 2);
       }
-      store_matrices(at, out);
+      store_matrices(unit(lane & 15, p + (lane >> 4)), out);
     }
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < runs; ++i) {
-      const uint4 v = *static_cast<const uint4*>(unit(run_line(i), run_unit()));
+    for (int i = 0; i < wide<N> / 2; ++i) {
+      const uint4 v = *static_cast<const uint4*>(unit(run_line<N>(i), run_unit<N>()));
       const u32 words[4] = {v.x, v.y, v.z, v.w};
-      if (is_inside(c, i)) e.store_tile(words, lines.at(first_line(c) + run_line(i)), column_of(c) + run_unit() * 8);
+      if (is_inside<N>(c, i)) e.store_tile(words, lines.at(first_line(c) + run_line<N>(i)), column_of(c) + run_unit<N>() * 8);
     }
     __syncwarp();
   }
@@ -368,7 +387,7 @@ AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::
   if constexpr (Tile::split > 1) {
     wgmma_exchange<Tile>(acc, share);
     if (whole_runs) {
-      f.finish_all([&](int c, float (&sum)[InPlace::pieces * 4]) {
+      f.finish_all([&](int c, auto& sum) {
 #pragma unroll
         for (int p = 0; p < InPlace::pieces; ++p) {
           const float4 v = wgmma_whole_sum<Tile>(share, c * InPlace::pieces + p);

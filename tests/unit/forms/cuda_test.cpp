@@ -265,6 +265,9 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
                            "warp_m=128 cols=128 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
                            "warp_m=64 cols=160 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
                            "warp_m=128 cols=96 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
+                           "warp_m=128 cols=112 groups=2 ping_pong=1 stages=7 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=208 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
+                           "warp_m=64 cols=96 groups=2 ping_pong=0 stages=5 split=1 swap=0 resident=1",
                            "warp_m=64 cols=32 groups=1 ping_pong=0 stages=8 split=1 swap=0 resident=2",
                            "warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=8 swap=0 resident=2",
                            "warp_m=64 cols=64 groups=2 ping_pong=0 stages=8 split=2 swap=0 resident=1",
@@ -356,6 +359,35 @@ TEST_CASE("x / 2 * (1 + erf(x / sqrt(2))) of 16 bits is one function of an epilo
     CHECK(!text(DType::f16, 0.7, 1, swapped));
     CHECK(!text(DType::f16, M_SQRT1_2, 0.9, swapped));
   }
+}
+
+TEST_CASE("epilogues of Hopper's products round, and add, two neighbours of 16 bits at once where the graph rounds them") {
+  const auto text = [](DType t, bool rounded, Op last) {
+    const Expr m = 512, n = 1024;
+    loop::MatmulKernel mm = linear(t, 512, 1024, 256);
+    KernelBuilder b("epilogue");
+    const Expr row = b.outer("row", m), column = b.inner("column", n);
+    b.k.params = mm.params;
+    const ParamId bias{2}, out{3}, residual = b.param("residual", ParamRole::input, t, {m, n});
+    mm.params = b.k.params;
+    const ParamId acc = b.param("acc", ParamRole::acc, DType::f32, {m, n});
+    b.block(true);
+    const Expr at = row * n + column;
+    InstId v = b.op(Op::add, DType::f32, {b.load(acc, at), b.op(Op::cast, DType::f32, {b.load(bias, column)})});
+    if (rounded) v = b.op(Op::cast, DType::f32, {b.op(Op::cast, t, {v})});
+    v = b.op(last, DType::f32, {v, b.op(Op::cast, DType::f32, {b.load(residual, at)})});
+    b.store(out, at, b.op(Op::cast, t, {v}));
+    mm.segments = {{0, n, std::move(b.k)}};
+    const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1");
+    return c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+  };
+  const auto has = [](const std::string& source, const char* part) { return source.find(part) != std::string::npos; };
+  CHECK(has(text(DType::f16, true, Op::add), "return f16_add_pair(f16_pair("));
+  CHECK(has(text(DType::bf16, true, Op::add), "return bf16_add_pair(bf16_pair("));
+  CHECK(!has(text(DType::bf16, false, Op::add), "_add_pair("));
+  CHECK(!has(text(DType::bf16, true, Op::mul), "_add_pair("));
+  CHECK(has(text(DType::bf16, true, Op::mul), "round_pair<bf16>("));
+  CHECK(!has(text(DType::bf16, false, Op::mul), "round_pair<"));
 }
 
 TEST_CASE("Hopper's products: tiles follow the waves, and large ones are shared by two warpgroups") {
