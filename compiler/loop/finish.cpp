@@ -52,6 +52,17 @@ int lane_score(const LoopKernel& k, const LoopVar& v, int64_t lanes) {
   return static_cast<int>(contiguous_score(k, v.sym) * std::min(points, lanes) / lanes);
 }
 
+/// Whether all accesses step evenly when v runs, if not by one element, and stay near each other.
+bool steps_evenly(const LoopKernel& k, SymId v) {
+  constexpr int64_t kFarBytes = 4096;  // where the lines of all lanes lie in the same places of a cache
+  return std::all_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
+    if (!is_access(i)) return true;
+    const auto step = i.index.linear_coefficient(v);
+    const auto elements = step ? step->as_const() : std::nullopt;
+    return elements && std::abs(*elements) * dtype_bytes(k.params[i.param].dtype) < kFarBytes;
+  });
+}
+
 /// Position of the best variable to run lanes along; ties go to the last.
 size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int64_t lanes, int* score) {
   size_t best = vars.empty() ? 0 : vars.size() - 1;
@@ -61,6 +72,16 @@ size_t best_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int64_t 
       *score = s;
       best = i;
     }
+  return best;
+}
+
+/// Position of the variable that fills lanes by steps of more than an element, where the best one leaves most of them empty, as pairs do.
+size_t filled_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int64_t lanes, size_t best) {
+  constexpr int64_t kFewLanes = 4;
+  const auto points = [&](size_t i) { return k.syms.hint(vars[i].extent); };
+  if (vars.empty() || points(best) * kFewLanes > lanes) return best;
+  for (size_t i = vars.size(); i-- > 0;)
+    if (points(i) >= lanes && steps_evenly(k, vars[i].sym)) return i;
   return best;
 }
 
@@ -120,7 +141,7 @@ void choose_loops(LoopKernel& k, const FusionRules& rules) {
   int outer_score = 0, inner_score = 0;
   const size_t outer_best = best_lane(k, k.outer, rules.lanes, &outer_score);
   if (k.inner.empty()) {
-    move_last(k.outer, outer_best);
+    move_last(k.outer, rules.lane_steps ? filled_lane(k, k.outer, rules.lanes, outer_best) : outer_best);
     merge_loops(k, k.outer);
     k.lanes = k.outer.empty() ? LaneAxis::none : LaneAxis::outer;
     if (k.outer.size() > 1 && k.syms.hint(k.outer.back().extent) >= 16) {

@@ -353,6 +353,26 @@ def spectrum_filtered_and_back():
 
 
 @model
+def transforms_by_factors():
+    """Lengths that are summed factor by factor: of frames of any number, of real and complex numbers, cut, filled up, odd and with a large factor."""
+
+    def f(x, z, y):
+        frames = torch.stft(x, 400, 160, window=torch.hann_window(400), return_complex=True)
+        signal = torch.istft(frames * 0.5, 400, 160, window=torch.hann_window(400))
+        spectrum = torch.fft.fft2(torch.view_as_complex(z))
+        half, odd, filled = torch.fft.rfft(y, dim=0), torch.fft.rfft(y[:315], dim=0), torch.fft.rfft(y, 1024, dim=0)
+        back = torch.fft.irfft(half, 700, dim=0), torch.fft.irfft(odd, 315, dim=0), torch.fft.irfft(filled[:400], 1024, dim=0)
+        return frames.abs(), signal, torch.view_as_real(torch.fft.ifft(spectrum, dim=0)), torch.view_as_real(half), filled.abs(), *back
+
+    return Fn(f), (torch.randn(2, 8000), torch.randn(144, 206, 2), torch.randn(700, 3)), ({0: Dim("batch", min=1, max=16)}, None, None)
+
+
+@model
+def long_transform():
+    return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
+
+
+@model
 def unused_random_numbers():
     def f(x):
         torch.rand([])  # as layer drop draws, in evaluation too

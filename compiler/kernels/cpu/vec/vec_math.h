@@ -225,4 +225,11 @@ AOTC_I f32v v_cos(f32v x) {
   return y;
 }
 
+/// In f64, which squares of f32 neither leave nor fall below; infinite beside a NaN, too, as in C.
+AOTC_F f32v v_hypot(f32v x, f32v y) {
+  const f64v a = to_f64(x), b = to_f64(y);
+  const i32v infinite = (v_abs(x) == __builtin_inff()) | (v_abs(y) == __builtin_inff());
+  return sel(infinite, kf(__builtin_inff()), to_f32(v_sqrt(v_add(v_mul(a, a), v_mul(b, b)))));
+}
+
 }  // namespace

@@ -59,9 +59,12 @@ AOTC_LIBM_F32(erfc)
     return lane_by_lane(x, y, [](float a, float b) -> float { return name##f(a, b); }); \
   }
 AOTC_LIBM2(atan2)
-AOTC_LIBM2(hypot)
 AOTC_LIBM2(nextafter)
 #undef AOTC_LIBM2
+extern "C" double hypot(double, double) noexcept;
+AOTC_F f64v v_hypot(f64v x, f64v y) {
+  return lane_by_lane(x, y, [](double a, double b) -> double { return hypot(a, b); });
+}
 /// The bits of the 16-bit number after a, whose bits these are, towards b.
 AOTC_F i32v bits_after(i32v u, f32v a, f32v b) {
   const i32v away = ~(v_gt(b, a) ^ v_gt(a, kf(0)));  // from zero

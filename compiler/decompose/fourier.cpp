@@ -1,0 +1,254 @@
+// Fourier transforms of real and complex tensors, for lengths known when compiling: products with matrices of waves (waves.cpp).
+#include <cmath>
+
+#include "decompose/complex.h"
+
+namespace aotc::decompose {
+namespace {
+
+constexpr int64_t kLongestTransform = int64_t{1} << 20;
+
+/// x with a dim cut or filled with zeros to n.
+T resized(const T& x, int d, int64_t n) {
+  const std::optional<int64_t> have = x.dim(d).as_const();
+  if (have && *have == n) return x;
+  if (have && *have > n) return x.slice(d, 0, n);
+  std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
+  hi[static_cast<size_t>(d)] = Expr(n) - x.dim(d);
+  return {x.b(), x.b().pad(x, lo, hi, 0.0)};
+}
+
+int64_t transform_length(Rule& r, const Expr& e) {
+  const int64_t n = r.constant(e, "the length of a Fourier transform");
+  if (n < 1) r.refuse("a Fourier transform of nothing");
+  if (n > kLongestTransform) r.refuse(fmt::format("a Fourier transform of length {} is too long (at most {})", n, kLongestTransform));
+  if (!has_waves(n)) r.refuse(fmt::format("a Fourier transform of length {}, a prime factor of which is above {}", n, kLongestWaves));
+  return n;
+}
+
+/// x with dim d cut to w.in numbers, or filled up to them where fewer are not known.
+T cut(const T& x, int d, Waves& w) {
+  const std::optional<int64_t> have = x.dim(d).as_const();
+  if (have && *have < w.in) w.in = *have;
+  return resized(x, d, w.in);
+}
+
+/// The waves summed along dim d.
+Complex along(const T& re, const std::optional<T>& im, int d, Waves w) {
+  Builder& b = re.b();
+  const int last = re.rank() - 1;
+  const auto swapped = [&](const T& x) { return T(b, b.transpose(x, d, last)); };
+  const T real = swapped(cut(re, d, w));
+  const Complex c = sum_of_waves(real, im ? std::optional(swapped(resized(*im, d, w.in))) : std::nullopt, w);
+  return {swapped(c.re), swapped(c.im)};
+}
+
+struct Fourier {
+  Ints dims;     ///< transformed, in order; the last is the half-length one of real transforms
+  Ints lengths;  ///< signal lengths
+  double scale = 1;
+};
+
+/// Arguments of fft_fft (n, dim, norm), fft_fftn (s, dim, norm) and _fft_c2c (dim, normalization), which differ in their names.
+Fourier arguments(Rule& r, const T& x, int rank, bool inverse, bool real_output) {
+  Fourier f;
+  const auto wrap = [&](int64_t d) { return d < 0 ? d + rank : d; };
+  const bool several = r.has("s");
+  if (r.none("dim")) {
+    const int64_t given = several && !r.none("s") ? static_cast<int64_t>(r.syms("s").size()) : rank;
+    for (int64_t i = rank - given; i < rank; ++i) f.dims.push_back(i);
+  } else {
+    for (int64_t d : r.integers("dim")) f.dims.push_back(wrap(d));
+  }
+  std::vector<Expr> given;
+  if (several && !r.none("s")) given = r.syms("s");
+  if (r.has("n") && !r.none("n")) given = {r.sym("n")};
+  for (size_t i = 0; i < f.dims.size(); ++i) {
+    const Expr have = x.dim(static_cast<int>(f.dims[i]));
+    const bool half = real_output && i + 1 == f.dims.size();
+    if (half && r.has("last_dim_size"))
+      f.lengths.push_back(transform_length(r, r.sym("last_dim_size")));
+    else if (i < given.size() && !given[i].is(-1))
+      f.lengths.push_back(transform_length(r, given[i]));
+    else
+      f.lengths.push_back(transform_length(r, half ? (have - 1) * 2 : have));
+  }
+  double size = 1;
+  for (int64_t n : f.lengths) size *= static_cast<double>(n);
+  if (r.has("normalization")) {
+    const int64_t how = r.integer("normalization");
+    f.scale = how == 1 ? 1 / std::sqrt(size) : how == 2 ? 1 / size : 1.0;
+  } else {
+    const std::string how = r.text_or("norm", "backward");
+    if (how == "ortho")
+      f.scale = 1 / std::sqrt(size);
+    else
+      f.scale = (how == "forward") != inverse ? 1 / size : 1.0;
+  }
+  return f;
+}
+
+Complex scaled(const Complex& c, double by) { return by == 1.0 ? c : Complex{c.re * by, c.im * by}; }
+
+template <int sign>
+void complex_to_complex(Rule& r) {
+  const DType t = part_type(r);
+  Complex c = complex_operand(r, "self", t);
+  int way = sign;
+  if (r.has("forward")) way = r.boolean("forward") ? -1 : 1;
+  const Fourier f = arguments(r, c.re, c.re.rank(), way > 0, false);
+  bool real = !complex_arg(r, "self");
+  for (size_t i = 0; i < f.dims.size(); ++i, real = false) {
+    const int64_t n = f.lengths[i];
+    c = along(c.re, real ? std::nullopt : std::optional(c.im), static_cast<int>(f.dims[i]), {n, n, n, way});
+  }
+  r.set(join(scaled(c, f.scale)));
+}
+
+void real_to_complex(Rule& r) {
+  const DType t = part_type(r);
+  const T x = tensor(r, "self").to(t);
+  const Fourier f = arguments(r, x, x.rank(), false, false);
+  const bool half = !r.has("onesided") || r.boolean("onesided");
+  // The last dim first: it is real, and half of its transform is enough.
+  const int64_t n = f.lengths.back();
+  Complex c = along(x, std::nullopt, static_cast<int>(f.dims.back()), {n, n, half ? n / 2 + 1 : n, -1});
+  for (size_t i = 0; i + 1 < f.dims.size(); ++i)
+    c = along(c.re, c.im, static_cast<int>(f.dims[i]), {f.lengths[i], f.lengths[i], f.lengths[i], -1});
+  r.set(join(scaled(c, f.scale)));
+}
+
+/// The real signal of length n whose spectrum's first half lies along dim d, times scale. The other half is the conjugate: inner
+/// frequencies count twice. The highest of an even length only adds and subtracts, and is left out of the waves, whose number then has
+/// factors.
+T real_signal(const Complex& c, int d, int64_t n, double scale) {
+  Builder& b = c.re.b();
+  const int64_t waves = (n + 1) / 2;
+  const auto shaped = [&](const std::vector<double>& values) {
+    std::vector<Expr> dims(static_cast<size_t>(c.re.rank()), Expr(1));
+    dims[static_cast<size_t>(d)] = static_cast<int64_t>(values.size());
+    return T(b, literal_f(b, values, c.re.dtype())).reshape(dims);
+  };
+  std::vector<double> times(static_cast<size_t>(waves), 2 * scale), turns;
+  times[0] = scale;
+  const T factor = shaped(times);
+  const T y = along(resized(c.re, d, waves) * factor, resized(c.im, d, waves) * factor, d, {n, waves, n, 1, true}).re;
+  if (n % 2) return y;
+  for (int64_t j = 0; j < n; ++j) turns.push_back(j % 2 ? -scale : scale);
+  return y + resized(c.re, d, n / 2 + 1).slice(d, n / 2, 1) * shaped(turns);
+}
+
+void complex_to_real(Rule& r) {
+  const DType t = part_type(r);
+  Complex c = complex_operand(r, "self", t);
+  const Fourier f = arguments(r, c.re, c.re.rank(), true, true);
+  for (size_t i = 0; i + 1 < f.dims.size(); ++i)
+    c = along(c.re, c.im, static_cast<int>(f.dims[i]), {f.lengths[i], f.lengths[i], f.lengths[i], 1});
+  r.set(real_signal(c, static_cast<int>(f.dims.back()), f.lengths.back(), f.scale));
+}
+
+/// Frames of n elements, one every hop, `width` of them under the window.
+struct Frames {
+  int64_t n, hop, width;
+};
+Frames frames_of(Rule& r) {
+  const int64_t n = transform_length(r, r.sym("n_fft"));
+  const Frames f = {n, r.integer_or("hop_length", n / 4), r.integer_or("win_length", n)};
+  if (f.hop < 1 || f.width < 1 || f.width > n) r.refuse("a hop or window that does not fit the transform");
+  return f;
+}
+/// The window in the middle of a frame, zeros around it up to `length`.
+T window_of(Rule& r, const Frames& f, int64_t length, DType t) {
+  const T given = r.none("window") ? T(r.b, full(r.b, t, {f.width}, 1.0)) : tensor(r, "window").to(t);
+  const int64_t left = (f.n - f.width) / 2;
+  return {r.b, r.b.pad(given, {left}, {length - f.width - left}, 0.0)};
+}
+
+/// Short transforms of overlapping frames, which are a strided view of the signal.
+void stft(Rule& r) {
+  if (complex_arg(r, "self")) r.refuse("a short transform of a complex signal");
+  const DType t = part_type(r);
+  T x = tensor(r, "self").to(t);
+  const bool single = x.rank() == 1;
+  if (single) x = x.unsqueeze(0);
+  const auto [n, hop, width] = frames_of(r);
+  if (r.has("center") && r.boolean("center")) r.refuse("padding within aten.stft", "pad the signal first; torch.stft does");
+  const int64_t freq = r.boolean_or("onesided", true) ? n / 2 + 1 : n;
+  SymTable& syms = r.b.syms();
+  const Expr length = x.dim(1), frames = syms.simplify(floordiv(length - n, hop) + 1);
+  T view(r.b, r.b.strided(x, {x.dim(0), frames, n}, {length, hop, 1}, 0));
+  if (!r.none("window") || width != n) view = view * window_of(r, {n, hop, width}, n, t);
+  const Complex c = sum_of_waves(view, std::nullopt, {n, n, freq, -1});
+  const Ints perm = {0, 2, 1};
+  T y = join({c.re.permute(perm), c.im.permute(perm)});
+  if (r.boolean_or("normalized", false)) y = y * (1 / std::sqrt(static_cast<double>(n)));
+  r.set(single ? y.squeeze(0) : y);
+}
+
+/// The sum of overlapping frames [batch, frames, parts * hop] at every hop: [batch, (frames - 1 + parts) * hop]. Each part of a frame falls
+/// on one stretch of the signal, so this is a sum of shifted tensors.
+T overlapped(const T& frames, int64_t parts, int64_t hop) {
+  Builder& b = frames.b();
+  const T cut = frames.reshape({frames.dim(0), frames.dim(1), Expr(parts), Expr(hop)});
+  std::optional<T> sum;
+  for (int64_t q = 0; q < parts; ++q) {
+    const T shifted(b, b.pad(cut.select(2, q), {0, q, 0}, {0, parts - 1 - q, 0}, 0.0));
+    sum = sum ? *sum + shifted : shifted;
+  }
+  return sum->reshape({frames.dim(0), b.syms().simplify((frames.dim(1) - 1 + parts) * hop)});
+}
+
+/// Frames back into a signal: inverse transforms times the window; what the squared windows sum to is divided out, as torch.istft.
+void istft(Rule& r) {
+  const DType t = part_type(r);
+  if (r.boolean_or("return_complex", false)) r.refuse("a complex signal");
+  T x = tensor(r, "self").to(t);  // [batch, frequencies, frames, 2]
+  const bool single = x.rank() == 3;
+  if (single) x = x.unsqueeze(0);
+  const auto [n, hop, width] = frames_of(r);
+  const int64_t freq = n / 2 + 1, parts = (n + hop - 1) / hop;
+  if (parts > 256) r.refuse(fmt::format("a hop of {} in frames of {}", hop, n), "hops of at least a 256th of a frame are supported");
+  if (!x.dim(1).is(freq)) r.refuse(fmt::format("{} frequencies of a transform of length {}", x.dim(1).str(r.b.syms()), n));
+  const T window = window_of(r, {n, hop, width}, parts * hop, t);
+  const double scale = r.boolean_or("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1 / static_cast<double>(n);
+  SymTable& syms = r.b.syms();
+  const Expr frames = x.dim(2), total = syms.simplify((frames - 1) * hop + n);
+  const Complex c = apart(x.permute({0, 2, 1, 3}));  // [batch, frames, frequencies]
+  const T pieces = resized(real_signal(c, 2, n, scale), 2, parts * hop);
+  const T signal = overlapped(pieces * window, parts, hop);
+  const T weight = overlapped((window * window).expand({Expr(1), frames, Expr(parts * hop)}), parts, hop);
+  const bool center = r.boolean_or("center", true);
+  const Expr start = center ? Expr(n / 2) : Expr(0), stop = center ? total - n / 2 : total;
+  const Expr length = r.none("length") ? syms.simplify(stop - start) : r.sym("length");
+  const Expr have = syms.simplify(min(length, total - start));
+  T y = signal.slice(1, start, have) / weight.slice(1, start, have).expand({x.dim(0), have});
+  if (!syms.proves_eq(have, length)) y = {r.b, r.b.pad(y, {0, 0}, {0, syms.simplify(length - have)}, 0.0)};
+  r.set(single ? y.squeeze(0) : y);
+}
+
+constexpr RuleRow kRows[] = {
+    {"aten.fft_fft.default", complex_to_complex<-1>},
+    {"aten.fft_ifft.default", complex_to_complex<1>},
+    {"aten.fft_fft2.default", complex_to_complex<-1>},
+    {"aten.fft_ifft2.default", complex_to_complex<1>},
+    {"aten.fft_fftn.default", complex_to_complex<-1>},
+    {"aten.fft_ifftn.default", complex_to_complex<1>},
+    {"aten._fft_c2c.default", complex_to_complex<-1>},
+    {"aten.stft.default", stft},
+    {"aten.stft.center", stft},
+    {"aten.istft.default", istft},
+    {"aten.fft_rfft.default", real_to_complex},
+    {"aten.fft_rfft2.default", real_to_complex},
+    {"aten.fft_rfftn.default", real_to_complex},
+    {"aten._fft_r2c.default", real_to_complex},
+    {"aten.fft_irfft.default", complex_to_real},
+    {"aten.fft_irfft2.default", complex_to_real},
+    {"aten.fft_irfftn.default", complex_to_real},
+    {"aten._fft_c2r.default", complex_to_real},
+};
+
+}  // namespace
+
+RuleTable fourier_rules() { return kRows; }
+
+}  // namespace aotc::decompose
