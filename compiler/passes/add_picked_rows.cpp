@@ -11,6 +11,33 @@ bool by_row(const Rewriter& r, const Node& n, size_t first_index) {
          n.get<Ints>(Attr::dims) == Ints{0} && n.get<int64_t>(Attr::out_pos) == 0;
 }
 
+/// Indices [n] that were repeated for every element of the rows that they name, if so.
+std::optional<ValueId> repeated_index(Rewriter& r, ValueId index, const Exprs& rows) {
+  const Node* e = r.def(index, Op::expand);
+  const Exprs dims = r.dims(index);
+  if (!e || dims.size() < 2 || rows.size() != dims.size()) return std::nullopt;
+  const Exprs given = r.dims(e->inputs[0]);
+  for (size_t d = 1; d < dims.size(); ++d)
+    if (given.size() != dims.size() || !given[d].is(1) || !r.same(dims[d], rows[d])) return std::nullopt;
+  if (!r.same(given[0], dims[0])) return std::nullopt;
+  return r.b.reshape(e->inputs[0], {dims[0]});
+}
+
+/// Sums scattered row by row. An index below zero stays a fault: it names no row.
+std::optional<ValueId> rows_scattered(Rewriter& r, const Node& n) {
+  if (n.op != Op::scatter || n.get<int64_t>(Attr::dim) != 0 || n.get<std::string>(Attr::reduce) != "sum" ||
+      !n.get<bool>(Attr::include_self))
+    return std::nullopt;
+  const ValueId x = n.inputs[0], rows = n.inputs[2];
+  const DType t = r.dtype(x);
+  if (t != DType::f32 && t != DType::f64) return std::nullopt;
+  const auto index = repeated_index(r, n.inputs[1], r.dims(x));
+  if (!index || r.dims(rows) != r.dims(n.inputs[1])) return std::nullopt;
+  const auto number = [&](const Expr& e) { return r.b.expand(r.b.sym(e), r.dims(*index)); };
+  const ValueId low = r.b.binary(Op::lt, *index, number(0)), at = r.b.where(low, number(r.dims(x)[0]), *index);
+  return r.b.make1(Op::index_put, {x, rows, at}, {{Attr::dims, Ints{0}}, {Attr::out_pos, int64_t{0}}, {Attr::accumulate, true}});
+}
+
 std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
   if (n.op != Op::index_put || !by_row(r, n, 2) || !n.get<bool>(Attr::accumulate) || r.uses(n.inputs[1]) != 1) return std::nullopt;
   const DType t = r.dtype(n.inputs[0]);
@@ -22,7 +49,9 @@ std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
 }  // namespace
 
 void add_picked_rows(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) Rewriter::run(g, rows_added);
+  if (ctx.target.is_gpu()) return;
+  Rewriter::run(g, rows_scattered);
+  Rewriter::run(g, rows_added);
 }
 
 }  // namespace aotc::passes

@@ -2,7 +2,7 @@
 #include "passes/passes.h"
 
 namespace aotc::passes {
-/// Rows that are picked from a table only to be added to rows elsewhere (bags of embeddings) are added straight from it. CPUs only: a GPU's
-/// threads pick rows as they add them.
+/// Sums that are scattered by one index a row are put row by row. Rows that are picked from a table only to be added to rows elsewhere
+/// (bags of embeddings) are added straight from it. CPUs only: a GPU's threads pick rows as they add them.
 void add_picked_rows(Graph& g, PassContext& ctx);
 }  // namespace aotc::passes

@@ -72,27 +72,32 @@ TEST_CASE("scatter", "[library]") {
   for (const Entry& e : kScatter)
     for (int reduce = 0; reduce <= AOTC_SCATTER_MEAN; ++reduce)
       for (int self : {0, 1})
-        for (int dim : {0, 1}) {
+        for (int shape = 0; shape < 3; ++shape) {  // along either dim, and rows whose indices are alike but in the last one
+          const int dim = shape % 2;
+          const int64_t cols = shape < 2 ? 5 : 19;
           if (is_bool(e.dtype) && reduce != AOTC_SCATTER_NONE) continue;
           INFO(aotc::dtype_name(e.dtype) << " reduce " << reduce << " self " << self << " dim " << dim);
-          const int64_t xd[] = {4, 5}, id[] = {3, 4}, sd[] = {3, 6};
-          Buffer x(20, e.dtype), src(18, e.dtype), out(20, e.dtype), index(12, DType::i64);
+          const int64_t xd[] = {4, cols}, id[] = {3, shape < 2 ? 4 : cols}, sd[] = {3, shape < 2 ? 6 : cols};
+          const int64_t count = 4 * cols, picks = 3 * id[1];
+          Buffer x(count, e.dtype), src(3 * sd[1], e.dtype), out(count, e.dtype), index(picks, DType::i64);
           x.fill(rng), src.fill(rng);
-          for (int i = 0; i < 12; ++i) {  // without repeats where the order would matter
-            const int64_t line = dim ? i % 4 : i / 4;
+          for (int64_t i = 0; i < picks; ++i) {  // without repeats where the order would matter
+            const int64_t line = dim ? i % id[1] : i / id[1];
             index.put(i, static_cast<double>(reduce ? rng() % static_cast<uint64_t>(xd[dim]) : static_cast<uint64_t>(line)));
           }
-          int64_t size[] = {2, 4, 5, 3, 4, 3, 6};
+          if (shape == 2)
+            for (int64_t i = 0; i < 2 * cols; ++i) index.put(i, index.get(i / cols * cols));
+          int64_t size[] = {2, xd[0], xd[1], id[0], id[1], sd[0], sd[1]};
           aotc_scatter_config cfg = {dim, reduce, self, 0};
-          Scratch scratch(8 * 20);
+          Scratch scratch(8 * count);
           void* ptr[] = {x.ptr(), index.ptr(), src.ptr(), out.ptr()};
           volatile int32_t fault = 0;
           aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
           in_two_parts(e, args, dim ? 4 : 1, rng);
           CHECK(fault == 0);
-          std::vector<double> want(20);
-          std::vector<int> hits(20, 0);
-          for (int i = 0; i < 20; ++i) want[static_cast<size_t>(i)] = x.get(i);
+          std::vector<double> want(static_cast<size_t>(count));
+          std::vector<int> hits(want.size(), 0);
+          for (int64_t i = 0; i < count; ++i) want[static_cast<size_t>(i)] = x.get(i);
           for (int i = 0; i < id[0]; ++i)
             for (int j = 0; j < id[1]; ++j) {
               const int64_t p = static_cast<int64_t>(index.get(i * id[1] + j));
@@ -112,7 +117,7 @@ TEST_CASE("scatter", "[library]") {
                 w = std::min(w, s);
             }
           bool good = true;
-          for (int i = 0; i < 20; ++i) {
+          for (int64_t i = 0; i < count; ++i) {
             const size_t at = static_cast<size_t>(i);
             double w = want[at];
             if (reduce == AOTC_SCATTER_MEAN && hits[at]) {

@@ -203,6 +203,32 @@ template <>
 
 constexpr int kMaxRank = 64;
 
+template <class T, int kReduce>
+void combine_row(T* __restrict to, const T* __restrict from, int64_t n) {
+  using V = Value<T>;
+  for (int64_t i = 0; i < n; ++i) to[i] = V::put(combine<typename V::A>(V::get(to[i]), V::get(from[i]), kReduce));
+}
+template <class T>
+using RowFn = void (*)(T*, const T*, int64_t);
+template <class T>
+RowFn<T> row_fn(int reduce) {
+  switch (reduce) {
+    case AOTC_SCATTER_SUM:
+    case AOTC_SCATTER_MEAN: return combine_row<T, AOTC_SCATTER_SUM>;
+    case AOTC_SCATTER_PROD: return combine_row<T, AOTC_SCATTER_PROD>;
+    case AOTC_SCATTER_AMAX: return combine_row<T, AOTC_SCATTER_AMAX>;
+    case AOTC_SCATTER_AMIN: return combine_row<T, AOTC_SCATTER_AMIN>;
+    default: return combine_row<T, AOTC_SCATTER_NONE>;
+  }
+}
+
+/// Whether all n are alike.
+inline bool alike(const int64_t* v, int64_t n) {
+  int64_t differ = 0;
+  for (int64_t i = 1; i < n; ++i) differ |= v[i] ^ v[0];
+  return differ == 0;
+}
+
 /// A work unit is one place of the dims before `dim`: nothing that is written there is written by another.
 template <class T>
 void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
@@ -225,6 +251,11 @@ void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
   int64_t* hits = static_cast<int64_t*>(args->scratch);
   const bool mean = cfg->reduce == AOTC_SCATTER_MEAN;
   const bool reset = cfg->reduce != AOTC_SCATTER_NONE && !cfg->include_self;
+  // What one place along dim holds is written whole where its indices are alike, as expanded ones are.
+  const int64_t width = rank ? xs[dim] : 1;
+  bool rows = width >= 8;
+  for (int d = dim + 1; d < rank; ++d) rows = rows && id[d] == xd[d] && sd[d] == xd[d];
+  const RowFn<T> write_row = row_fn<T>(cfg->reduce);
   for (int64_t unit = begin; unit < end; ++unit) {
     T* to_block = out + unit * block;
     if (out != x)
@@ -241,7 +272,19 @@ void scatter(const aotc_kargs* args, int64_t begin, int64_t end) {
     }
     for (int pass = reset ? 0 : 1; within && pass < 2; ++pass) {
       int64_t at[kMaxRank + 1] = {0}, xo = 0, so = from;
-      for (int64_t i = 0; i < picks; ++i) {
+      int64_t first = 0;
+      for (; rows && first < picks && alike(index + io + first, width); first += width, so += width, ++at[dim], xo += width) {
+        const int64_t pick = index[io + first];
+        if (pick < 0 || pick >= extent) {
+          *args->fault = AOTC_FAULT_INDEX;
+        } else if (pass == 0) {
+          for (int64_t i = pick * width; i < (pick + 1) * width; ++i) to_block[i] = V::put(identity<A>(cfg->reduce));
+        } else {
+          write_row(to_block + pick * width, src + so, width);
+          for (int64_t i = pick * width; mean && i < (pick + 1) * width; ++i) ++hits[i];
+        }
+      }
+      for (int64_t i = first; i < picks; ++i) {
         const int64_t pick = index[io + i];
         if (pick < 0 || pick >= extent) {
           *args->fault = AOTC_FAULT_INDEX;
