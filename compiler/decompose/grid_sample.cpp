@@ -98,17 +98,19 @@ class Sampling {
   }
   /// The index of a corner along dim i, the nearest one where it is outside.
   T index(int corner, int i) const {
-    return minimum(maximum(whole(corner, i), 0.0), along[static_cast<size_t>(i)].size - 1.0).to(DType::i64);
+    return minimum(maximum(whole(corner, i).to(DType::i64), 0.0), scalar_of(x.b(), x.dim(2 + i) - 1, DType::i64));
   }
-  /// The images at a corner, 0 outside, [N, C, O..].
+  /// The images at a corner, 0 outside, [N, C, O..]. One index for all spatial dims: what it costs is for every channel.
   T sample(int corner) const {
-    std::vector<ValueId> at = {iota(x.b(), places(), 0)};
-    Ints dims = {0}, perm = {0, k() + 1};
+    std::vector<Expr> lines = {x.dim(0), x.dim(1), Expr(1)};
+    T flat = index(corner, 0);
     for (int i = 0; i < k(); ++i) {
-      at.push_back(index(corner, i));
-      dims.push_back(2 + i), perm.push_back(1 + i);
+      lines[2] *= x.dim(2 + i);
+      if (i) flat = flat * scalar_of(x.b(), x.dim(2 + i), DType::i64) + index(corner, i);
     }
-    const T v(x.b(), x.b().index(x, at, dims, 0));  // [N, O.., C]
+    Ints perm = {0, k() + 1};
+    for (int i = 0; i < k(); ++i) perm.push_back(1 + i);
+    const T v(x.b(), x.b().index(x.reshape(lines), {iota(x.b(), places(), 0), flat}, {0, 2}, 0));  // [N, O.., C]
     return (leaves() ? where(inside(corner).unsqueeze(-1), v, 0.0) : v).permute(perm);
   }
 

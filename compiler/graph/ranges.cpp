@@ -58,9 +58,27 @@ Found binary(Op op, const Interval& a, const Interval& b, DType t) {
   return fits(r, t) ? Found(r) : Found();
 }
 
+Found range(const Graph& g, ValueId v, int depth);
+
+/// Of min(max(x, low), high), or the other way round, for any x.
+Found clamped(const Graph& g, const Node& n, int depth) {
+  const Op other = n.op == Op::minimum ? Op::maximum : Op::minimum;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    const Node* inner = g.def(n.inputs[1 - side]);
+    const Found near = range(g, n.inputs[side], depth - 1);
+    if (near && inner && n.op == Op::minimum && inner->op == Op::relu) return Interval{std::min<int64_t>(near->min, 0), near->max};
+    if (!near || !inner || inner->op != other) continue;
+    for (ValueId v : inner->inputs)
+      if (const Found far = range(g, v, depth - 2))
+        return n.op == Op::minimum ? Interval{std::min(near->min, far->min), near->max}
+                                   : Interval{near->min, std::max(near->max, far->max)};
+  }
+  return {};
+}
+
 Found range(const Graph& g, ValueId v, int depth) {
   const DType t = g.type(v).dtype;
-  if (depth == 0 || (!is_int(t) && !is_bool(t))) return {};
+  if (depth <= 0 || (!is_int(t) && !is_bool(t))) return {};
   const Value& x = g.values[v];
   if (x.kind == ValueKind::constant) return of_constant(g.constants[x.constant]);
   const Node* n = g.def(v);
@@ -106,7 +124,8 @@ Found range(const Graph& g, ValueId v, int depth) {
     default: break;
   }
   if (op_class(n->op) != OpClass::binary || is_bool(t)) return {};
-  const Found a = input(0), b = a ? input(1) : Found();
+  const Found a = input(0), b = input(1);
+  if ((!a || !b) && (n->op == Op::minimum || n->op == Op::maximum)) return clamped(g, *n, depth);
   if (!a || !b || !fits(*a, DType::i64) || !fits(*b, DType::i64)) return {};
   return binary(n->op, *a, *b, t);
 }

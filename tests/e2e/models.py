@@ -368,6 +368,21 @@ def transforms_by_factors():
 
 
 @model
+def grids_sampled():
+    """Images of any number, and volumes, at places in, on the edge of and far outside of them."""
+
+    def f(x, g, v, h):
+        modes = [("bilinear", "zeros", False), ("bilinear", "border", True), ("nearest", "reflection", False), ("bicubic", "zeros", True)]
+        far = torch.cat([g * 3, g * 1e9, g.round()], 1)
+        sampled = [F.grid_sample(x, far, mode, padding, align) for mode, padding, align in modes]
+        return *sampled, F.grid_sample(v, h, align_corners=False), F.grid_sample(v, h, padding_mode="border", align_corners=True)
+
+    args = torch.randn(2, 3, 9, 21), torch.rand(2, 5, 17, 2) * 2 - 1, torch.randn(1, 2, 4, 5, 6), torch.rand(1, 3, 4, 5, 3) * 3 - 1.5
+    batch = {0: Dim("batch", min=1, max=16)}
+    return Fn(f), args, (batch, batch, None, None)
+
+
+@model
 def long_transform():
     return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
 

@@ -89,9 +89,10 @@ void InstEmitter::bind(InstId id) {
     scopes_.define(s, v.rank, name);
     return;
   }
-  scopes_.add(v.rank, fmt::format("int64_t {0}[AOTC_L];\n  unpack({1}, {0});", name, v.text));
-  if (!last.empty()) scopes_.add(v.rank, fmt::format("for (int l = 0; l < AOTC_L; ++l) {0}[l] = {1};", name, kept(name + "[l]")));
+  const std::string all = last.empty() ? v.text : fmt::format("v_maximum(v_minimum({}, kl({})), kl({}L))", v.text, last, least);
+  scopes_.add(v.rank, fmt::format("const i64v y{} = {};\n  int64_t {}[AOTC_L];\n  unpack(y{}, {});", idx(id), all, name, idx(id), name));
   scopes_.define_by_lane(s, name);
+  lane_values_[s] = fmt::format("y{}", idx(id));
 }
 
 void InstEmitter::emit(InstId id) {
@@ -337,7 +338,24 @@ void InstEmitter::emit_load(InstId id) {
     default: break;
   }
   if (scopes_.by_lane(i.index)) rank = place_.rank;
+  if (const std::string near = near_gather(i, ptr); !lane_mask && !near.empty()) return finish(rank, true, near);
   finish(rank, true, fmt::format("gather({}, w, {}[&](int l) {{ (void)l; return {}; }})", ptr, m, scopes_.text_in_lane(i.index)));
+}
+
+/// A load of float32 at places that one loaded index decides, all within 32 bits of a common one; empty: it is none.
+std::string InstEmitter::near_gather(const Inst& i, const std::string& ptr) const {
+  if (k_.params[i.param].dtype != DType::f32 || i.dtype != DType::f32) return "";
+  for (const auto& [s, vector] : lane_values_) {
+    if (!i.index.depends_on(s)) continue;
+    const auto step = i.index.linear_coefficient(s);
+    const int64_t k = step ? step->as_const().value_or(-1) : -1;
+    const Expr base = i.index.substitute({{s, Expr(0)}});
+    if (k < 0 || scopes_.by_lane(base) || scopes_.varies(base)) return "";
+    const Interval places = scopes_.syms().interval(Expr::symbol(s) * k);
+    if (places.min < 0 || places.max > INT32_MAX) return "";
+    return fmt::format("gather_near({} + {}, to_i32({}) * {}, w)", ptr, scopes_.scalar(base), vector, k);
+  }
+  return "";
 }
 
 void InstEmitter::emit_store(InstId id) {

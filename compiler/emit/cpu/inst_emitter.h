@@ -77,6 +77,7 @@ class InstEmitter {
   bool emit_row_division(loop::InstId id);
   bool emit_affine_compare(loop::InstId id, const Expr& difference);
   void emit_load(loop::InstId id);
+  std::string near_gather(const loop::Inst& i, const std::string& ptr) const;
   void emit_store(loop::InstId id);
   void emit_reduce(loop::InstId id);
   void emit_scan(loop::InstId id);
@@ -100,6 +101,7 @@ class InstEmitter {
   std::string far_store_;
   Place place_{};
   std::map<loop::InstId, Value> values_;
+  std::map<SymId, std::string> lane_values_;  ///< symbols that differ by lane: the i64v of their values
   std::vector<loop::InstId> reductions_;
   std::map<loop::InstId, std::string> divisors_;
   struct Turned {

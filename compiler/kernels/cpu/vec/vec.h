@@ -576,6 +576,15 @@ AOTC_I f32v ld_strided(const float* p, int64_t stride, part w, i32v m) {
   return gather(p, w, m, [&](int l) { return l * stride; });
 }
 #endif
+/// p[offset] of each lane.
+template <class W>
+AOTC_I f32v gather_near(const float* p, i32v offset, W w) {
+#if !defined(__clang__)
+  return gather32(p, offset, alive(w));
+#else
+  return gather(p, w, [&](int l) { return offset[l]; });
+#endif
+}
 template <class At>
 AOTC_I i64v lanes64(At at) {
   i64v r;

@@ -104,6 +104,8 @@ AOTC_I f32v v_maximum(f32v a, f32v b) { return known(b) ? greatest_or_b(b, a) : 
 AOTC_I f32v v_minimum(f32v a, f32v b) { return known(b) ? least_or_b(b, a) : v_minimum<f32v>(a, b); }
 AOTC_I i32v v_maximum(i32v a, i32v b) { return a > b ? a : b; }
 AOTC_I i32v v_minimum(i32v a, i32v b) { return a < b ? a : b; }
+AOTC_I i64v v_maximum(i64v a, i64v b) { return {a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi}; }
+AOTC_I i64v v_minimum(i64v a, i64v b) { return {a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi}; }
 AOTC_I f32v v_relu(f32v a) { return greatest_or_b(kf(0), a); }
 template <class V>
 AOTC_I V v_relu(V a) {  // NaN: the comparison is false, so a is kept
