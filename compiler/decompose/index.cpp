@@ -92,6 +92,13 @@ T bags_of(const T& offsets, const Expr& n) {
   return T(b, b.scan(ReduceKind::sum, begun, 0)).slice(0, 0, n) - 1.0;
 }
 
+/// How many of n indices each bag has, up to where the next one begins.
+T bag_sizes(const T& offsets, const Expr& n) {
+  Builder& b = offsets.b();
+  const T end = scalar_of(b, n, DType::i64).expand({Expr(1)});
+  return T(b, b.cat({offsets.slice(0, 1, offsets.dim(0) - 1), end}, 0)) - offsets;
+}
+
 /// The largest of the rows of each bag as PyTorch's loop finds it: a NaN stays where it comes first and is passed over elsewhere.
 T bag_maxima(const T& rows, const T& bag, const T& counts) {
   Builder& b = rows.b();
@@ -156,15 +163,16 @@ void embedding_bag(Rule& r) {
     const T count = each.to(rows.dtype()).reshape({bags, *length}).sum({1}, true);
     return r.set(0, (sum / maximum(count, 1.0)).to(t.dtype));
   }
-  // Row `offsets` of the sums takes what counts for no bag.
-  const Expr lines = offsets.dim(0) + 1;
+  // What counts for no bag goes into a row behind them.
+  const bool others = padding >= 0 || with_last || !r.b.syms().proves_le(1, offsets.dim(0));
+  const Expr lines = others ? offsets.dim(0) + 1 : bags;
   T bag = bags_of(offsets, n), member(r.b, full(r.b, DType::boolean, {n}, 1.0));
   if (padding >= 0) {
     member = at != static_cast<double>(padding);
     bag = where(member, bag, scalar_of(r.b, offsets.dim(0), DType::i64));
   }
   const auto zeros = [&](std::vector<Expr> dims) { return T(r.b, full(r.b, rows.dtype(), std::move(dims), 0.0)); };
-  const T counts = add_at(zeros({lines}), member.to(rows.dtype()), bag, 0);
+  const T counts = others ? add_at(zeros({lines}), member.to(rows.dtype()), bag, 0) : bag_sizes(offsets, n).to(rows.dtype());
   const T count = counts.slice(0, 0, bags).unsqueeze(1);
   if (mode == 2) {
     const T v = bag_maxima(rows, bag, counts).slice(0, 0, bags);
