@@ -71,6 +71,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (!f32_matmul.empty()) o.target.f32_matmul = parse_f32_matmul(f32_matmul);
   if (max_error > 0 && precision != "auto") throw Diagnostic(ExitCode::usage, {}, "--max-error is for --precision auto");
   o.precision.mode = precision;
+  o.target.bf16_rounds_once = precision == "auto";
   o.precision.max_error = max_error;
   if (precision == "bf16") o.precision.choose = [](size_t) { return passes::Precision::bf16; };
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};

@@ -138,6 +138,7 @@ Machine machine_of(const Target& target) {
               : target.native     ? this_machine(target.isas, threads)
                                   : machine_of(target.isas.back(), threads);
   m.winograd4 = target.winograd4;
+  m.bf16_rounds_once = target.bf16_rounds_once;
   m.int8_rows = target.int8_rows;
   return m;
 }

@@ -20,13 +20,14 @@ struct Machine {
   F32Matmul f32_matmul = F32Matmul::highest;  ///< cuda
   int cores = 1;                              ///< x86_64: threads of a run; cuda: multiprocessors
   int64_t l1_bytes = 0;
-  int64_t l2_bytes = 0;      ///< x86_64: of a core; cuda: of the device
-  int64_t l3_bytes = 0;      ///< x86_64: the last cache, which cores share
-  int64_t shared_bytes = 0;  ///< cuda: the most of one block
-  int64_t bytes_per_ns = 0;  ///< cuda: what a copy reaches of the memory's bandwidth
-  bool winograd4 = false;    ///< see Target
-  bool int8_rows = false;    ///< see Target
-  std::string model;         ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
+  int64_t l2_bytes = 0;           ///< x86_64: of a core; cuda: of the device
+  int64_t l3_bytes = 0;           ///< x86_64: the last cache, which cores share
+  int64_t shared_bytes = 0;       ///< cuda: the most of one block
+  int64_t bytes_per_ns = 0;       ///< cuda: what a copy reaches of the memory's bandwidth
+  bool winograd4 = false;         ///< see Target
+  bool bf16_rounds_once = false;  ///< see Target
+  bool int8_rows = false;         ///< see Target
+  std::string model;              ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
 
   bool is_gpu() const { return arch == Arch::cuda; }
   bool has(Isa i) const { return arch == Arch::x86_64 && isa >= i; }

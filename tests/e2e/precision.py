@@ -49,7 +49,7 @@ class Residuals(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 32, 3, padding=1)
-        self.a, self.b, self.c, self.shortcut = (nn.Conv2d(32, 32, k, padding=k // 2) for k in (5, 5, 5, 1))
+        self.a, self.b, self.c, self.shortcut = (nn.Conv2d(32, 32, k, padding=k // 2) for k in (3, 3, 5, 1))
         self.head = nn.Conv2d(32, 8, 1)
 
     def forward(self, x):

@@ -26,8 +26,10 @@ class ConvWinograd final : public ConvForm {
   }
 
  protected:
-  Fit takes(const ConvKernel& k, const Site&) const override {
+  Fit takes(const ConvKernel& k, const Site& s) const override {
     if (k.in != DType::f32 && k.in != DType::bf16) return refuse("its transforms are for float32 and bf16, not {}", dtype_name(k.in));
+    if (k.in == DType::bf16 && s.machine.bf16_rounds_once)
+      return refuse("its transforms of bf16 are rounded once more, which --precision auto has not measured");
     if (k.kernel != Ints{3, 3} || k.stride != Ints{1, 1} || k.dilation != Ints{1, 1} || k.groups != 1)
       return refuse("it takes 3x3 kernels of stride and dilation 1 in one group");
     if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("the weight is not a constant of its own");

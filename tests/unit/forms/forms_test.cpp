@@ -185,6 +185,8 @@ TEST_CASE("3x3 convolutions of bf16 go by minimal filtering F(2x2) where their c
       CHECK((d.choice.form->name() == "conv_winograd") == (c == 64));
       for (const Candidate& x : d.candidates)
         if (x.choice.form->name() == "conv_winograd" && x.fit) CHECK(field(x.choice, "kp") == 2);
+      machine.bf16_rounds_once = true;
+      CHECK(decide({kernel, syms, machine}).choice.form->name() != "conv_winograd");
     }
 }
 
