@@ -136,10 +136,24 @@ struct ConvLastRows {
     for (int64_t r = 0; r < count; ++r) copy(dst + r * ld, src ? src + r * step : nullptr, n);
   }
 
+  /// gather_line of `count` output columns, all taps inside, to rows ld apart in `rows`: runs of `run` values lie side by side.
+  Row* copy_runs(const Line& line, int64_t first, int64_t from, int64_t to, int64_t run, int64_t count, Row* dst, int64_t ld,
+                 const Row* rows) const {
+    const int64_t apart = s.dilation[2] * s.c;
+    for (int64_t k = from; k < to;) {
+      const int64_t t = k / run, n = min_of((t + 1) * run, to) - k;
+      copy_all(dst, ld, line.inside ? line.at + first * s.c + t * apart + k - t * run : nullptr, s.stride[2] * s.c, n, count,
+               ld - (dst - rows) % ld);
+      dst += n, k += n;
+    }
+    return dst;
+  }
+
   /// k values [ks, ks + klen), ordered (tap, channel), of pixels [p0, p1) to rows ld apart.
   void gather_rows(int64_t g, int64_t p0, int64_t p1, int64_t ks, int64_t klen, Row* rows, int64_t ld) const {
     constexpr int64_t kLines = 32;
-    const int64_t row_k = s.kernel[2] * s.cg, k1 = ks + klen;
+    const int64_t row_k = s.kernel[2] * s.cg, k1 = ks + klen, reach = (s.kernel[2] - 1) * s.dilation[2] + 1;
+    const bool beside = s.groups == 1 && s.dilation[2] == 1;  // the taps of a line lie side by side
     if (row_k == 0) return;
     for (int64_t t0 = ks / row_k; t0 * row_k < k1; t0 += kLines) {  // a few lines of taps at a time
       const int64_t t1 = min_of(t0 + kLines, ceil_div(k1, row_k));
@@ -150,17 +164,15 @@ struct ConvLastRows {
         Line lines[kLines];
         find_lines(image, od, oh, t0, t1, lines);
         for (int64_t count; ow < s.out[2] && p < p1; ow += count, p += count) {
-          const int64_t first = ow * s.stride[2] - s.pad[2], room = s.in[2] - s.kernel[2] - first;
-          const bool inner = s.groups == 1 && s.dilation[2] == 1 && first >= 0 && room >= 0;  // its taps lie side by side, and all inside
+          const int64_t first = ow * s.stride[2] - s.pad[2], room = s.in[2] - reach - first;
+          const bool inner = first >= 0 && room >= 0;  // all taps lie inside
           count = inner ? min_of(room / s.stride[2] + 1, min_of(s.out[2] - ow, p1 - p)) : 1;
           Row* dst = rows + (p - p0) * ld + max_of<int64_t>(t0 * row_k - ks, 0);
           for (int64_t t = t0; t < t1; ++t) {
             const int64_t from = max_of(ks - t * row_k, int64_t{0}), to = min_of(k1 - t * row_k, row_k);
             const Line& line = lines[t - t0];
             if (inner)
-              copy_all(dst, ld, line.inside ? line.at + first * s.c + from : nullptr, s.stride[2] * s.c, to - from, count,
-                       ld - (dst - rows) % ld),
-                  dst += to - from;
+              dst = copy_runs(line, first, from, to, beside ? row_k : s.cg, count, dst, ld, rows);
             else
               dst = gather_line(line, first, from, to, dst);
           }
