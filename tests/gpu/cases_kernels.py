@@ -80,6 +80,20 @@ for t in ("f16", "bf16"):
     CASES[f"product_shared_{t}"] = lambda t=t: (Shared(1536, 520, 516).to(TYPES[t]), [(R(330, 1536).to(TYPES[t]), R(330, 1536).to(TYPES[t]), R(330, 520).to(TYPES[t]))], None)
 
 
+# Tiles of 96 columns that two warpgroups share, of which 64 and 32 are finished at once; the last ones reach over the edges.
+class Columns(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.fc = nn.Linear(k, n)
+
+    def forward(self, x, r):
+        return F.gelu(self.fc(x)) + r
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_columns_{t}"] = lambda t=t: (Columns(128, 3064).to(TYPES[t]), [(R(380, 128).to(TYPES[t]), R(380, 3064).to(TYPES[t]))], None)
+
+
 # Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
 class FewRows(nn.Module):
     def __init__(self, k):
