@@ -44,7 +44,10 @@ Types add_rows(Infer& r) {
   r.require(x.rank() == 2 && table.rank() == 2 && from.rank() == 1, "not rows of tables");
   r.require(from.dtype == DType::i64 && to.dtype == DType::i64, "indices must be int64");
   r.equal(x.dims[1], table.dims[1], "columns");
-  r.equal(from.dims, to.dims, "indices");
+  if (r.n.get<bool>(Attr::begins))
+    r.equal(to.dims[0], x.dims[0], "rows");
+  else
+    r.equal(from.dims, to.dims, "indices");
   return {x};
 }
 

@@ -144,7 +144,18 @@ void index_put(Eval& e) {
 
 void add_rows(Eval& e) {
   const int64_t columns = e.in_dims(0)[1];
-  const Dims rows = as_i64(*e.in[2]), targets = as_i64(*e.in[3]);
+  Dims rows = as_i64(*e.in[2]), targets = as_i64(*e.in[3]);
+  if (e.n.get<bool>(Attr::begins)) {
+    const Dims begins = std::exchange(targets, Dims(rows.size(), -1));
+    for (size_t k = 0; k < begins.size(); ++k) {
+      const int64_t end = k + 1 < begins.size() ? begins[k + 1] : static_cast<int64_t>(rows.size());
+      if (begins[k] < 0 || begins[k] > end) checked(e, -1, 0);
+      for (int64_t i = begins[k]; i < end; ++i) targets.at(static_cast<size_t>(i)) = static_cast<int64_t>(k);
+    }
+    const size_t first = begins.empty() ? rows.size() : static_cast<size_t>(begins[0]);  // those before count for no row
+    rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(first));
+    targets.erase(targets.begin(), targets.begin() + static_cast<std::ptrdiff_t>(first));
+  }
   Dims from, to;
   for (size_t r = 0; r < rows.size(); ++r) {
     const int64_t a = checked(e, rows[r], e.in_dims(1)[0]), b = checked(e, targets[r], e.in_dims(0)[0]);

@@ -66,10 +66,10 @@ Exprs indexed_places(const Graph& g, const Node& n) {
   return s;
 }
 
-/// Rows of x, columns, rows of the table, indices.
+/// Rows of x, columns, rows of the table, indices, whether rows say where theirs begin.
 Exprs added_rows(const Graph& g, const Node& n) {
   const Exprs &x = g.type(n.inputs[0]).dims, &table = g.type(n.inputs[1]).dims;
-  return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0]};
+  return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0], int64_t{n.get<bool>(Attr::begins)}};
 }
 
 Exprs recurrent_layer(const Graph& g, const Node& n) {

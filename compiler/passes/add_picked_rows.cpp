@@ -38,12 +38,31 @@ std::optional<ValueId> rows_scattered(Rewriter& r, const Node& n) {
   return r.b.make1(Op::index_put, {x, rows, at}, {{Attr::dims, Ints{0}}, {Attr::out_pos, int64_t{0}}, {Attr::accumulate, true}});
 }
 
+/// Of places [r] that count, along `of`, how many of the numbers `begins` [n] were met, less one: these numbers, all along x's rows.
+std::optional<ValueId> beginnings(Rewriter& r, ValueId places, const Expr& rows) {
+  const Node* less = r.def(places, Op::sub);
+  if (!less || splat_int(r.g, less->inputs[1]) != 1) return std::nullopt;
+  const Node* cut = r.def(less->inputs[0], Op::slice);
+  if (!cut || !cut->get<Expr>(Attr::start).is(0) || cut->get<int64_t>(Attr::step) != 1) return std::nullopt;
+  const Node* sums = r.def(cut->inputs[0], Op::scan);
+  if (!sums || sums->get<std::string>(Attr::kind) != "sum") return std::nullopt;
+  const Node* met = r.def(sums->inputs[0], Op::index_put);
+  if (!met || !met->get<bool>(Attr::accumulate) || met->inputs.size() != 3 || r.dims(met->inputs[0]).size() != 1) return std::nullopt;
+  if (splat_int(r.g, met->inputs[0]) != 0 || splat_int(r.g, met->inputs[1]) != 1) return std::nullopt;
+  const Exprs counted = r.dims(met->inputs[0]), begins = r.dims(met->inputs[2]);
+  const bool behind = r.same(counted[0], r.dims(places)[0] + 1);  // one may begin behind the last
+  if (!behind || begins.size() != 1 || !r.same(begins[0], rows) || !r.g.syms.proves_le(1, rows)) return std::nullopt;
+  return met->inputs[2];
+}
+
 std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
   if (n.op != Op::index_put || !by_row(r, n, 2) || !n.get<bool>(Attr::accumulate) || r.uses(n.inputs[1]) != 1) return std::nullopt;
   const DType t = r.dtype(n.inputs[0]);
   const Node* rows = r.def(n.inputs[1], Op::index);
   if ((t != DType::f32 && t != DType::f64) || !rows || !by_row(r, *rows, 1)) return std::nullopt;
-  return r.b.make1(Op::add_rows, {n.inputs[0], rows->inputs[0], rows->inputs[1], n.inputs[2]});
+  const ValueId x = n.inputs[0], table = rows->inputs[0], from = rows->inputs[1];
+  const auto begins = beginnings(r, n.inputs[2], r.dims(x)[0]);
+  return r.b.make1(Op::add_rows, {x, table, from, begins.value_or(n.inputs[2])}, {{Attr::begins, begins.has_value()}});
 }
 
 }  // namespace

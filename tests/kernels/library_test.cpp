@@ -221,7 +221,7 @@ TEST_CASE("add_rows adds a table's rows in the order of their indices", "[librar
           for (size_t i = 0; i < to.size(); ++i) from.push_back(static_cast<int64_t>(rng() % 18) - 9);
           if (count > 7 && outside == 1) to[5] = 6, to[7] = -7;
           if (count > 7 && outside == 2) from[5] = 9, from[7] = -10;
-          int64_t size[] = {n, d, v, count};
+          int64_t size[] = {n, d, v, count, 0};
           void* ptr[] = {x.ptr(), table.ptr(), from.data(), to.data(), out.ptr()};
           volatile int32_t fault = 0;
           aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
@@ -242,6 +242,41 @@ TEST_CASE("add_rows adds a table's rows in the order of their indices", "[librar
           for (int64_t i = 0; i < out.size; ++i) good &= out.get(i) == want[static_cast<size_t>(i)];
           CHECK(good);
         }
+}
+
+TEST_CASE("add_rows adds a table's rows to those that say where theirs begin", "[library]") {
+  std::mt19937 rng(11);
+  for (const Entry& e : kAddRows)
+    for (int64_t d : {0, 1, 17, 64, 70, 200})
+      for (int bad = 0; bad < 4; ++bad) {
+        INFO(aotc::dtype_name(e.dtype) << " columns " << d << " bad " << bad);
+        const int64_t n = 6, v = 9, count = 40;
+        Buffer x(n * d, e.dtype), table(v * d, e.dtype), out(n * d, e.dtype);
+        x.fill(rng), table.fill(rng);
+        std::vector<int64_t> from, begins = {2, 2, 9, 30, 30, 40};
+        for (int64_t i = 0; i < count; ++i) from.push_back(static_cast<int64_t>(rng() % 18) - 9);
+        if (bad == 1) from[12] = 9;
+        if (bad == 2) begins[5] = 41;
+        if (bad == 3) begins[1] = -1;
+        int64_t size[] = {n, d, v, count, 1};
+        void* ptr[] = {x.ptr(), table.ptr(), from.data(), begins.data(), out.ptr()};
+        volatile int32_t fault = 0;
+        aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
+        in_two_parts(e, args, n, rng);
+        CHECK((fault != 0) == (bad > 1 || (bad == 1 && d > 0)));
+        bool good = true;
+        for (int64_t k = 0; k < n && bad == 0; ++k)
+          for (int64_t c = 0; c < d; ++c) {
+            double sum = x.get(k * d + c);
+            for (int64_t i = begins[static_cast<size_t>(k)]; i < (k + 1 < n ? begins[static_cast<size_t>(k) + 1] : count); ++i) {
+              const int64_t pick = from[static_cast<size_t>(i)];
+              sum += table.get((pick < 0 ? pick + v : pick) * d + c);
+              if (e.dtype == DType::f32) sum = static_cast<float>(sum);
+            }
+            good &= out.get(k * d + c) == sum;
+          }
+        CHECK(good);
+      }
 }
 
 TEST_CASE("index_put adds whole rows in the order of their indices", "[library]") {

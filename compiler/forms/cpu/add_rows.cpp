@@ -17,8 +17,10 @@ class AddRows final : public LibraryForm {
   }
   StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
-    f.work = ceildiv(k.sizes.at(1), AOTC_ADD_ROWS_COLUMNS);
-    f.grain = grain_of(kGrainOps, k.sizes.at(3) * AOTC_ADD_ROWS_COLUMNS, s.syms);
+    const Expr &rows = k.sizes.at(0), &columns = k.sizes.at(1), &indices = k.sizes.at(3);
+    const bool begins = !k.sizes.at(4).is(0);
+    f.work = begins ? rows : ceildiv(columns, AOTC_ADD_ROWS_COLUMNS);
+    f.grain = grain_of(kGrainOps, begins ? ceildiv(indices, max(rows, 1)) * columns : indices * AOTC_ADD_ROWS_COLUMNS, s.syms);
     return f;
   }
 };

@@ -67,9 +67,12 @@ inline int64_t place_of(int64_t index, int64_t extent) {
   return index >= 0 && index < extent ? index : -1;
 }
 
-/// to[i] = ((to[i] + table[from[0]][i]) + table[from[1]][i]) + .., for N vectors. False where a row is outside: it is left out.
+constexpr int64_t kRowsAhead = 8;  ///< that are asked for before they are added
+
+/// to[i] = ((to[i] + table[from[0]][i]) + table[from[1]][i]) + .., for N vectors. False where a row is outside: it is left out. `known`:
+/// indices that may be looked at, at least as many as rows.
 template <class T, int N>
-bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int64_t* from, int64_t rows) {
+bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int64_t* from, int64_t rows, int64_t known) {
   using V = typename RowVec<T>::V;
   bool good = true;
   V sum[N];
@@ -78,6 +81,10 @@ bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int6
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = place_of(from[r], extent);
     good = good && row >= 0;
+    if (const int64_t next = r + kRowsAhead < known ? place_of(from[r + kRowsAhead], extent) : -1; next >= 0) {
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(table + next * pitch) + i);
+    }
     if (row < 0) continue;
 #pragma GCC unroll 8
     for (int i = 0; i < N; ++i) sum[i] += reinterpret_cast<const V*>(table + row * pitch)[i];
@@ -89,13 +96,13 @@ bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int6
 
 /// Columns [0, cols) of the picked rows.
 template <class T>
-bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, int64_t cols, const int64_t* from, int64_t rows) {
+bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, int64_t cols, const int64_t* from, int64_t rows, int64_t known) {
   constexpr int W = RowVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kRowVecBytes,
                 N = kMost < 8 ? kMost : 8;
   bool good = true;
   int64_t c = 0;
-  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N>(to + c, table + c, extent, pitch, from, rows);
-  for (; c + W <= cols; c += W) good &= add_picked<T, 1>(to + c, table + c, extent, pitch, from, rows);
+  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N>(to + c, table + c, extent, pitch, from, rows, known);
+  for (; c + W <= cols; c += W) good &= add_picked<T, 1>(to + c, table + c, extent, pitch, from, rows, known);
   for (; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = place_of(from[r], extent);
@@ -105,12 +112,30 @@ bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, int64_t co
   return good;
 }
 
+/// Rows [begin, end) of the result: those of row k are named from begins[k] to begins[k + 1], of the last one to `count`.
+template <class T>
+void add_table_runs(const aotc_kargs* args, int64_t begin, int64_t end) {
+  const int64_t n = args->size[0], d = args->size[1], v = args->size[2], count = args->size[3];
+  const T *x = static_cast<const T*>(args->ptr[0]), *table = static_cast<const T*>(args->ptr[1]);
+  const auto *from = static_cast<const int64_t*>(args->ptr[2]), *begins = static_cast<const int64_t*>(args->ptr[3]);
+  T* out = static_cast<T*>(args->ptr[4]);
+  for (int64_t k = begin; k < end; ++k) {
+    const int64_t first = begins[k], last = k + 1 < n ? begins[k + 1] : count;
+    T* to = out + k * d;
+    if (out != x)
+      for (int64_t c = 0; c < d; ++c) to[c] = x[k * d + c];
+    const bool good = first >= 0 && first <= last && last <= count;
+    if (!good || !add_picked(to, table, v, d, d, from + first, last - first, count - first)) *args->fault = AOTC_FAULT_INDEX;
+  }
+}
+
 template <class T>
 void add_table_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
   const int64_t n = args->size[0], d = args->size[1], v = args->size[2], count = args->size[3];
   const T *x = static_cast<const T*>(args->ptr[0]), *table = static_cast<const T*>(args->ptr[1]);
   const auto *from = static_cast<const int64_t*>(args->ptr[2]), *to = static_cast<const int64_t*>(args->ptr[3]);
   T* out = static_cast<T*>(args->ptr[4]);
+  if (args->size[4]) return add_table_runs<T>(args, begin, end);
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t c0 = unit * AOTC_ADD_ROWS_COLUMNS, cols = d - c0 < AOTC_ADD_ROWS_COLUMNS ? d - c0 : AOTC_ADD_ROWS_COLUMNS;
     if (out != x)
@@ -119,7 +144,8 @@ void add_table_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
     for (int64_t r = 0, last; r < count; r = last) {
       for (last = r + 1; last < count && to[last] == to[r];) ++last;
       const int64_t row = place_of(to[r], n);
-      if (row < 0 || !add_picked(out + row * d + c0, table + c0, v, d, cols, from + r, last - r)) *args->fault = AOTC_FAULT_INDEX;
+      if (row < 0 || !add_picked(out + row * d + c0, table + c0, v, d, cols, from + r, last - r, count - r))
+        *args->fault = AOTC_FAULT_INDEX;
     }
   }
 }
