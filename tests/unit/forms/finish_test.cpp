@@ -1,7 +1,11 @@
 // Which epilogues are said as data, and how.
 #include "forms/cpu/finish.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <map>
+#include <regex>
 
 #include "aotc/detail/library_abi.h"
 #include "loop/text.h"
@@ -16,7 +20,25 @@ constexpr const char* kSum = "v0 = load float32 acc[i1*32 + r0]";
 constexpr const char* kBias = "v1 = load float32 p2[r0]";
 constexpr const char* kBiased = "v2 = op add float32 v0, v1";
 
-/// A convolution of two images whose epilogue is `insts` over (images i0, pixels i1, channels r0), and a product of one batch element.
+/// Instructions with their values numbered in order, as the reader wants them; names: those that are numbered already.
+std::string numbered(const std::vector<std::string>& insts, std::map<std::string, int> names) {
+  static const std::regex kValue("v[0-9]+");
+  std::string text;
+  for (const std::string& inst : insts) {
+    text += "      ";
+    auto end = inst.begin();
+    for (std::sregex_iterator at(inst.begin(), inst.end(), kValue), none; at != none; ++at) {
+      text.append(end, inst.begin() + at->position());
+      text += fmt::format("v{}", names.emplace(at->str(), static_cast<int>(names.size())).first->second);
+      end = inst.begin() + at->position() + at->length();
+    }
+    text.append(end, inst.end());
+    text += "\n";
+  }
+  return text;
+}
+
+/// A convolution of two images whose epilogue is `insts` over (images i0, pixels i1, channels r0); v10 is 6 and v11 is 3 there.
 loop::Module module_of(const std::vector<std::string>& insts) {
   const auto params = [](const std::string& indent) {
     std::string s;
@@ -25,15 +47,15 @@ loop::Module module_of(const std::vector<std::string>& insts) {
       s += indent + "param " + p + "\n";
     return s;
   };
-  std::string text = "module\nconv conv {\n  nodes 1\n" + params("  ") +
-                     "  types float32 float32\n  x p0 [2, 8, 4, 4]\n  w p1 constant\n  out [2, 32, 4, 4]\n"
-                     "  shape kernel [1, 1] stride [1, 1] padding [0, 0] [0, 0] dilation [1, 1] groups 1\n  channels_last\n"
-                     "  epilogue conv_epilogue {\n" +
-                     params("    ") +
-                     "    param acc acc float32[2, 16, 32]\n    outer i0 [2]\n    outer i1 [16]\n    inner r0 [32]\n    lanes inner\n"
-                     "    each_outer:\n      v10 = const float32 6\n      v11 = const float32 3\n    each_inner:\n";
-  for (const std::string& i : insts) text += "      " + i + "\n";
-  return loop::parse_module(text + "  }\n}\n", "test");
+  const std::string text = "module\nconv conv {\n  nodes 1\n" + params("  ") +
+                           "  types float32 float32\n  x p0 [2, 8, 4, 4]\n  w p1 constant\n  out [2, 32, 4, 4]\n"
+                           "  shape kernel [1, 1] stride [1, 1] padding [0, 0] [0, 0] dilation [1, 1] groups 1\n  channels_last\n"
+                           "  epilogue conv_epilogue {\n" +
+                           params("    ") +
+                           "    param acc acc float32[2, 16, 32]\n    outer i0 [2]\n    outer i1 [16]\n    inner r0 [32]\n    lanes inner\n"
+                           "    each_outer:\n      v0 = const float32 6\n      v1 = const float32 3\n    each_inner:\n" +
+                           numbered(insts, {{"v10", 0}, {"v11", 1}}) + "  }\n}\n";
+  return loop::parse_module(text, "test");
 }
 
 std::vector<FinishStep> steps_of(const std::vector<std::string>& insts, bool twice = false) {
