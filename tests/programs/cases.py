@@ -213,3 +213,8 @@ case("products over no batches with a constant", "x: {T}[0,65,5], w: {T}[0,5,9] 
 
 case("a quotient of sizes that is 1 and broadcasts", "x: float32[B,3], y: float32[3,2,5,A]", ["p = F.max_pool2d(y, (1, 2), (2, 3))", "z = torch.xlogy(p, x.sum(1))", "w = p[:, :, 0] * x[:2]"], "z")
 case("half of a size that is 1 and broadcasts", "x: float32[B,C-1], y: float32[C-1,4,B,A]", ["z = F.glu(x, 1) - y", "w = x[:, ::2] * y"], "z, w")
+
+# Every second element
+
+case("every second element, at edges and in part", "x: {T}[3,A,37], y: {T}[B,9,130]", ["a = F.max_pool1d(x.abs(), 3, 2, 1)", "b = x[..., 1::2] * 2", "c = F.max_pool2d(y[None], (3, 3), (2, 2), (1, 1))", "d = y[:, :, ::2] + y[:, :, 1::2]"], "a, b, c, d", FLOATS)
+case("every second small integer", "x: {T}[3,A,37]", ["a = x[..., ::2] + 1", "b = F.pad(x, (1, 1))[..., ::2] * 2"], "a, b", INTS)

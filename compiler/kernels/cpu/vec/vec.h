@@ -529,9 +529,33 @@ AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
   for (int l = 0; l < AOTC_L; ++l)
     if (m[l]) p[at(l)] = q[l];
 }
+#if AOTC_L == 16 && !defined(__clang__)
+/// p[0], p[2], p[4] ... of the lanes in m by one or two loads (the others read as zero); what lies between is not read.
+template <class T>
+AOTC_I reg<T> ld_evens(const T* p, uint16_t m) {
+  static_assert(sizeof(T) == 2, "16 bits");
+  typedef short i16d __attribute__((vector_size(64)));
+  const i32v pairs = (i32v)__builtin_ia32_loaddquhi512_mask((const short*)p, i16d{}, __builtin_ia32_pdep_si(m, 0x55555555u));
+  return elem<T>::in((mem<T>)cut16(pairs));
+}
+AOTC_I f32v ld_evens(const float* p, uint16_t m) {
+  const auto low = static_cast<uint16_t>(__builtin_ia32_pdep_si(m & 0xffu, 0x5555u)),
+             high = static_cast<uint16_t>(__builtin_ia32_pdep_si(m >> 8, 0xaaaau));
+  const f32v a = __builtin_ia32_loadups512_mask(p, f32v{}, low), b = __builtin_ia32_loadups512_mask(p + AOTC_L - 1, f32v{}, high);
+  return AOTC_EVENS(a, b);
+}
+#define AOTC_LD_EVENS 1
+#else
+#define AOTC_LD_EVENS 0
+#endif
 /// p[0], p[stride], p[2 * stride] ... of live lanes; where a mask is given, of those that it sets (the others read as zero).
 template <class T, class W>
 AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
+#if AOTC_LD_EVENS
+  if constexpr (sizeof(T) == 2 && sizeof(W) != sizeof(full)) {
+    if (stride == 2) return ld_evens(p, kmask(w));
+  }
+#endif
   if constexpr (sizeof(T) == 2 && sizeof(W) == sizeof(full)) {
     if (stride == 2) {  // two loads, the second one short of the end
       mem<T> a, b;
@@ -543,6 +567,11 @@ AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
 }
 template <class T, class W>
 AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w, i32v m) {
+#if AOTC_LD_EVENS
+  if constexpr (sizeof(T) == 2) {
+    if (stride == 2) return ld_evens(p, kmask(m & alive(w)));
+  }
+#endif
   return gather(p, w, m, [&](int l) { return l * stride; });
 }
 #if !defined(__clang__)
@@ -563,15 +592,24 @@ AOTC_I f32v ld_strided(const float* p, int64_t stride, full w) {
   return gather(p, w, [&](int l) { return l * stride; });
 }
 AOTC_I f32v ld_strided(const float* p, int64_t stride, part w) {
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(w));
+#endif
   if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), alive(w));
   return gather(p, w, [&](int l) { return l * stride; });
 }
 AOTC_I f32v ld_strided(const float* p, int64_t stride, full w, i32v m) {
   if (!any(~m)) return ld_strided(p, stride, w);
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(m));
+#endif
   if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m);
   return gather(p, w, m, [&](int l) { return l * stride; });
 }
 AOTC_I f32v ld_strided(const float* p, int64_t stride, part w, i32v m) {
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(m & alive(w)));
+#endif
   if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m & alive(w));
   return gather(p, w, m, [&](int l) { return l * stride; });
 }
