@@ -1,6 +1,6 @@
 #pragma once
 // The pointwise core ops that are not transcendental, for every register type; v_<op> has the meaning of <op> in graph/ops.def.
-#include "vec.h"
+#include "vec_memory.h"
 
 namespace {
 

@@ -1,0 +1,412 @@
+#pragma once
+// Loads and stores of vectors of every element type: whole and in part, masked, strided, at indices.
+#include "vec.h"
+
+namespace {
+
+// ---- memory: one row per element type ---------------------------------------------------------------------------------------------------
+template <class T>
+struct elem;  // reg: register type; mem: vector of L elements in memory; in, out: conversions
+#define AOTC_ELEM(T, R, M, IN, OUT)                                  \
+  template <>                                                        \
+  struct elem<T> {                                                   \
+    typedef R reg;                                                   \
+    typedef M mem;                                                   \
+    static __attribute__((always_inline)) R in(M x) { return IN; }   \
+    static __attribute__((always_inline)) M out(R x) { return OUT; } \
+  };
+AOTC_ELEM(float, f32v, f32v, x, x)
+AOTC_ELEM(double, f64v, f64v, x, x)
+AOTC_ELEM(int64_t, i64v, i64v, x, x)
+AOTC_ELEM(int32_t, i32v, i32v, x, x)
+AOTC_ELEM(int16_t, i32v, i16q, ext32(x), (i16q)cut16(x))
+AOTC_ELEM(int8_t, i32v, i8q, ext32(x), (i8q)cut8(x))
+AOTC_ELEM(uint8_t, i32v, u8q, ext32(x), cut8(x))
+AOTC_ELEM(b8, i32v, u8q, ext32(x) != 0, cut8(-x))
+AOTC_ELEM(bf16, f32v, u16q, f32_of_bf16(x), bf16_of_f32(x))
+AOTC_ELEM(bf16_as_is, f32v, u16q, f32_of_bf16(x), cut16((i32v)((u32v)x >> 16)))
+AOTC_ELEM(f16, f32v, u16q, f32_of_f16(x), f16_of_f32(x))
+#undef AOTC_ELEM
+template <class T>
+using reg = typename elem<T>::reg;
+template <class T>
+using mem = typename elem<T>::mem;
+
+template <class T>
+AOTC_I reg<T> ld(const T* p, full) {
+  mem<T> m;
+  __builtin_memcpy(&m, p, sizeof m);
+  return elem<T>::in(m);
+}
+template <class T>
+AOTC_I void st(T* p, reg<T> x, full) {
+  const mem<T> m = elem<T>::out(x);
+  __builtin_memcpy(p, &m, sizeof m);
+}
+/// Past the caches, without reading the line first, where `far` and the address allows it. far_done() orders such stores before what other
+/// threads are told next.
+template <class T>
+AOTC_I void st_far(T* p, reg<T> x, full w, bool far) {
+  if constexpr (sizeof(mem<T>) >= 4 * AOTC_L) {
+    typedef long long block __attribute__((vector_size(4 * AOTC_L)));
+    if (far && (reinterpret_cast<uintptr_t>(p) & (sizeof(block) - 1)) == 0) {
+      const mem<T> m = elem<T>::out(x);
+      block b[sizeof m / sizeof(block)];
+      __builtin_memcpy(b, &m, sizeof m);
+      for (unsigned i = 0; i < sizeof m / sizeof(block); ++i)
+#if defined(__clang__)
+        __builtin_nontemporal_store(b[i], reinterpret_cast<block*>(p) + i);
+#elif AOTC_L == 16
+        __builtin_ia32_movntdq512(reinterpret_cast<block*>(p) + i, b[i]);
+#else
+        __builtin_ia32_movntdq256(reinterpret_cast<block*>(p) + i, b[i]);
+#endif
+      return;
+    }
+  }
+  st(p, x, w);
+}
+/// Elements from p to the next address that st_far takes.
+template <class T>
+AOTC_I int64_t lanes_to_far(const T* p) {
+  return static_cast<int64_t>((-reinterpret_cast<uintptr_t>(p) & (4 * AOTC_L - 1)) / sizeof(T));
+}
+AOTC_I void far_done() { __builtin_ia32_sfence(); }
+/// Asks for the line at p, which may lie beyond the end of what there is, into the second cache.
+AOTC_I void ahead(const void* p) { __builtin_prefetch(p, 0, 2); }
+/// Lanes one by one: the way of last resort, right for every type.
+template <class T>
+AOTC_I reg<T> ld_lanes(const T* p, i32v m) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) q[l] = p[l];
+  return elem<T>::in(t);
+}
+template <class T>
+AOTC_I void st_lanes(T* p, reg<T> x, i32v m) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) p[l] = q[l];
+}
+/// Only lanes with a set mask touch memory; the others read as zero.
+template <class T>
+AOTC_I reg<T> ld_mask(const T* p, i32v m) {
+  return ld_lanes(p, m);
+}
+template <class T>
+AOTC_I void st_mask(T* p, reg<T> x, i32v m) {
+  st_lanes(p, x, m);
+}
+template <class T>
+AOTC_I reg<T> ld(const T* p, part w) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[l];
+  return elem<T>::in(t);
+}
+template <class T>
+AOTC_I void st(T* p, reg<T> x, part w) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < w.n; ++l) p[l] = q[l];
+}
+template <class T>
+AOTC_I void st_far(T* p, reg<T> x, part w, bool) {
+  st(p, x, w);
+}
+#if !defined(__clang__) && AOTC_L == 16
+AOTC_I uint16_t kmask(part w) { return static_cast<uint16_t>((1u << w.n) - 1); }
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(m)); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_storeups512_mask(p, x, kmask(m)); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m)); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_storedqusi512_mask(p, x, kmask(m)); }
+AOTC_I f32v ld(const float* p, part w) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(w)); }
+AOTC_I void st(float* p, f32v x, part w) { __builtin_ia32_storeups512_mask(p, x, kmask(w)); }
+AOTC_I i32v ld(const int32_t* p, part w) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(w)); }
+AOTC_I void st(int32_t* p, i32v x, part w) { __builtin_ia32_storedqusi512_mask(p, x, kmask(w)); }
+AOTC_I f64v ld(const double* p, part w) {
+  const int k = kmask(w);
+  return {__builtin_ia32_loadupd512_mask(p, f64h{}, static_cast<uint8_t>(k)),
+          __builtin_ia32_loadupd512_mask(p + 8, f64h{}, static_cast<uint8_t>(k >> 8))};
+}
+AOTC_I void st(double* p, f64v x, part w) {
+  const int k = kmask(w);
+  __builtin_ia32_storeupd512_mask(p, x.lo, static_cast<uint8_t>(k));
+  __builtin_ia32_storeupd512_mask(p + 8, x.hi, static_cast<uint8_t>(k >> 8));
+}
+AOTC_I i64v ld(const int64_t* p, part w) {
+  const f64v x = ld((const double*)p, w);
+  return {(i64h)x.lo, (i64h)x.hi};
+}
+AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
+AOTC_I f32v ld(const bf16* p, part w) { return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
+AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)bf16_of_f32(x), kmask(w)); }
+AOTC_I void st(bf16_as_is* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)elem<bf16_as_is>::out(x), kmask(w)); }
+AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
+AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
+#elif !defined(__clang__)
+AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_maskloadps256((const f32v*)p, m); }
+AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_maskstoreps256((f32v*)p, m, x); }
+AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_maskloadd256((const i32v*)p, m); }
+AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_maskstored256((i32v*)p, m, x); }
+AOTC_I f32v ld(const float* p, part w) { return ld_mask(p, alive(w)); }
+AOTC_I void st(float* p, f32v x, part w) { st_mask(p, x, alive(w)); }
+AOTC_I i32v ld(const int32_t* p, part w) { return ld_mask(p, alive(w)); }
+AOTC_I void st(int32_t* p, i32v x, part w) { st_mask(p, x, alive(w)); }
+#endif
+
+/// One element in all lanes.
+AOTC_I f32v ld1(const float* p) { return kf(*p); }
+AOTC_I f64v ld1(const double* p) { return kd(*p); }
+AOTC_I i64v ld1(const int64_t* p) { return kl(*p); }
+AOTC_I i32v ld1(const int32_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const int16_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const int8_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const uint8_t* p) { return ki(*p); }
+AOTC_I i32v ld1(const b8* p) { return kb(p->value != 0); }
+/// One number first, then its copies: GCC 12 and 13 crash on halves of a vector of copies whose type was changed.
+AOTC_I f32v ld1(const bf16* p) {
+  const uint32_t bits = static_cast<uint32_t>(p->bits) << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return kf(x);
+}
+AOTC_I f32v ld1(const f16* p) { return f32_of_f16(p->bits - u16q{}); }
+/// Lane 0.
+template <class T>
+AOTC_I void st1(T* p, reg<T> x) {
+  const mem<T> m = elem<T>::out(x);
+  __builtin_memcpy(p, &m, sizeof(T));
+}
+
+AOTC_I f32v reversed(f32v x) { return AOTC_REVERSED(x); }
+AOTC_I i32v reversed(i32v x) { return AOTC_REVERSED(x); }
+/// p[0], p[-1], p[-2] ...
+template <class T>
+AOTC_I reg<T> ld_back(const T* p, full) {
+  mem<T> t;
+  if constexpr (sizeof(T) <= 4) {
+    __builtin_memcpy(&t, p - (AOTC_L - 1), sizeof t);
+    t = AOTC_REVERSED(t);
+  } else {
+    T* q = (T*)&t;
+    for (int l = 0; l < AOTC_L; ++l) q[l] = p[-l];
+  }
+  return elem<T>::in(t);
+}
+AOTC_I f32v ld_back(const float* p, full) { return reversed(ld(p - (AOTC_L - 1), full())); }
+template <class T>
+AOTC_I reg<T> ld_back(const T* p, part w) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[-l];
+  return elem<T>::in(t);
+}
+// Column c of the first and of the second of two rows once blocks of d columns of the one and the other have changed places.
+constexpr int turned_low(int c, int d) { return c & d ? AOTC_L + c - d : c; }
+constexpr int turned_high(int c, int d) { return c & d ? AOTC_L + c : c + d; }
+#define AOTC_TURNED(BITS)                                                   \
+  typedef uint##BITS##_t u##BITS##l AOTC_VEC(AOTC_L* BITS / 8);             \
+  template <int D>                                                          \
+  AOTC_I void turn_pairs(u##BITS##l* x) {                                   \
+    _Pragma("GCC unroll 16") for (int i = 0; i < AOTC_L; ++i) {             \
+      if (i & D) continue;                                                  \
+      const u##BITS##l a = x[i], b = x[i + D];                              \
+      x[i] = __builtin_shufflevector(a, b, AOTC_LANES(turned_low, D));      \
+      x[i + D] = __builtin_shufflevector(a, b, AOTC_LANES(turned_high, D)); \
+    }                                                                       \
+  }
+AOTC_TURNED(32)
+AOTC_TURNED(16)
+AOTC_TURNED(8)
+#undef AOTC_TURNED
+template <class V>
+AOTC_I void turn_square(V* x) {
+#if AOTC_L == 16
+  turn_pairs<8>(x);
+#endif
+  turn_pairs<4>(x), turn_pairs<2>(x), turn_pairs<1>(x);
+}
+template <class V, class T>
+AOTC_I void turn_by(const T* p, int64_t stride, int64_t points, int lanes, T* out) {
+  for (int64_t q = 0; q < points; q += AOTC_L) {
+    V x[AOTC_L] = {};
+    if (lanes == AOTC_L && q + AOTC_L <= points) {
+#pragma GCC unroll 16
+      for (int l = 0; l < AOTC_L; ++l) __builtin_memcpy(&x[l], p + l * stride + q, sizeof(V));
+    } else {
+      for (int l = 0; l < lanes; ++l)
+        __builtin_memcpy(&x[l], p + l * stride + q, sizeof(T) * static_cast<uint64_t>(points - q < AOTC_L ? points - q : AOTC_L));
+    }
+    turn_square(x);
+    __builtin_memcpy(out + q * AOTC_L, x, sizeof x);
+  }
+}
+AOTC_I int live(full) { return AOTC_L; }
+AOTC_I int live(part w) { return w.n; }
+/// out[q * AOTC_L + l] = p[l * stride + q] of live lanes l and q < points, which whole vectors of them are made of.
+template <class T, class W>
+AOTC_I void turn(const T* p, int64_t stride, int64_t points, W w, T* out) {
+  if constexpr (sizeof(T) == 8)
+    for (int64_t q = 0; q < points; ++q)
+      for (int l = 0; l < live(w); ++l) out[q * AOTC_L + l] = p[l * stride + q];
+  else if constexpr (sizeof(T) == 4)
+    turn_by<u32l>(p, stride, points, live(w), out);
+  else if constexpr (sizeof(T) == 2)
+    turn_by<u16l>(p, stride, points, live(w), out);
+  else
+    turn_by<u8l>(p, stride, points, live(w), out);
+}
+/// Elements p[at(l)] of live lanes l; where a mask is given, of those that it sets (the others read as zero).
+template <class T, class At>
+AOTC_I reg<T> gather(const T* p, full, At at) {
+  mem<T> t;
+  T* q = (T*)&t;
+  for (int l = 0; l < AOTC_L; ++l) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class At>
+AOTC_I reg<T> gather(const T* p, part w, At at) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  for (int l = 0; l < w.n; ++l) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class W, class At>
+AOTC_I reg<T> gather(const T* p, W w, i32v m, At at) {
+  mem<T> t{};
+  T* q = (T*)&t;
+  m &= alive(w);
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) q[l] = p[at(l)];
+  return elem<T>::in(t);
+}
+template <class T, class At>
+AOTC_I void scatter(T* p, reg<T> x, full, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+#pragma GCC unroll 16
+  for (int l = 0; l < AOTC_L; ++l) p[at(l)] = q[l];
+}
+template <class T, class At>
+AOTC_I void scatter(T* p, reg<T> x, part w, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  for (int l = 0; l < w.n; ++l) p[at(l)] = q[l];
+}
+template <class T, class W, class At>
+AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
+  const mem<T> t = elem<T>::out(x);
+  const T* q = (const T*)&t;
+  m &= alive(w);
+  for (int l = 0; l < AOTC_L; ++l)
+    if (m[l]) p[at(l)] = q[l];
+}
+#if AOTC_L == 16 && !defined(__clang__)
+/// p[0], p[2], p[4] ... of the lanes in m by one or two loads (the others read as zero); what lies between is not read.
+template <class T>
+AOTC_I reg<T> ld_evens(const T* p, uint16_t m) {
+  static_assert(sizeof(T) == 2, "16 bits");
+  typedef short i16d __attribute__((vector_size(64)));
+  const i32v pairs = (i32v)__builtin_ia32_loaddquhi512_mask((const short*)p, i16d{}, __builtin_ia32_pdep_si(m, 0x55555555u));
+  return elem<T>::in((mem<T>)cut16(pairs));
+}
+AOTC_I f32v ld_evens(const float* p, uint16_t m) {
+  const auto low = static_cast<uint16_t>(__builtin_ia32_pdep_si(m & 0xffu, 0x5555u)),
+             high = static_cast<uint16_t>(__builtin_ia32_pdep_si(m >> 8, 0xaaaau));
+  const f32v a = __builtin_ia32_loadups512_mask(p, f32v{}, low), b = __builtin_ia32_loadups512_mask(p + AOTC_L - 1, f32v{}, high);
+  return AOTC_EVENS(a, b);
+}
+#define AOTC_LD_EVENS 1
+#else
+#define AOTC_LD_EVENS 0
+#endif
+/// p[0], p[stride], p[2 * stride] ... of live lanes; where a mask is given, of those that it sets (the others read as zero).
+template <class T, class W>
+AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
+#if AOTC_LD_EVENS
+  if constexpr (sizeof(T) == 2 && sizeof(W) != sizeof(full)) {
+    if (stride == 2) return ld_evens(p, kmask(w));
+  }
+#endif
+  if constexpr (sizeof(T) == 2 && sizeof(W) == sizeof(full)) {
+    if (stride == 2) {  // two loads, the second one short of the end
+      mem<T> a, b;
+      __builtin_memcpy(&a, p, sizeof a), __builtin_memcpy(&b, p + AOTC_L - 1, sizeof b);
+      return elem<T>::in(AOTC_EVENS(a, b));
+    }
+  }
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+template <class T, class W>
+AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w, i32v m) {
+#if AOTC_LD_EVENS
+  if constexpr (sizeof(T) == 2) {
+    if (stride == 2) return ld_evens(p, kmask(m & alive(w)));
+  }
+#endif
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+#if !defined(__clang__)
+// The machine's gather where 32-bit offsets do. Stride 2 of whole vectors: two loads, the second one short of the end.
+AOTC_I bool near(int64_t stride) { return stride > -(1 << 24) && stride < (1 << 24); }
+AOTC_I f32v gather32(const float* p, i32v offset, i32v m) {
+#if AOTC_L == 16
+  return __builtin_ia32_gathersiv16sf(f32v{}, p, offset, kmask(m), 4);
+#else
+  return __builtin_ia32_gathersiv8sf(f32v{}, p, offset, (f32v)m, 4);
+#endif
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, full w) {
+  if (stride == 2) {
+    const f32v a = ld(p, w), b = ld(p + AOTC_L - 1, w);
+    return AOTC_EVENS(a, b);
+  }
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, part w) {
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(w));
+#endif
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), alive(w));
+  return gather(p, w, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, full w, i32v m) {
+  if (!any(~m)) return ld_strided(p, stride, w);
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(m));
+#endif
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m);
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+AOTC_I f32v ld_strided(const float* p, int64_t stride, part w, i32v m) {
+#if AOTC_LD_EVENS
+  if (stride == 2) return ld_evens(p, kmask(m & alive(w)));
+#endif
+  if (near(stride)) return gather32(p, iota32() * static_cast<int32_t>(stride), m & alive(w));
+  return gather(p, w, m, [&](int l) { return l * stride; });
+}
+#endif
+/// p[offset] of each lane.
+template <class W>
+AOTC_I f32v gather_near(const float* p, i32v offset, W w) {
+#if !defined(__clang__)
+  return gather32(p, offset, alive(w));
+#else
+  return gather(p, w, [&](int l) { return offset[l]; });
+#endif
+}
+template <class At>
+AOTC_I i64v lanes64(At at) {
+  i64v r;
+  int64_t* q = (int64_t*)&r;
+  for (int l = 0; l < AOTC_L; ++l) q[l] = at(l);
+  return r;
+}
+AOTC_I int64_t first(i64v x) { return x.lo[0]; }
+AOTC_I bool first(i32v x) { return x[0] != 0; }
+AOTC_I void unpack(i64v x, int64_t* p) { __builtin_memcpy(p, &x, sizeof x); }
+
+}  // namespace
