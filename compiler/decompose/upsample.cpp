@@ -244,7 +244,8 @@ void antialiased(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
-  for (const ResizeAxis& a : axes(r, x, 2)) x = antialiased_axis(r, filter, radius, align, a, x);
+  for (const ResizeAxis& a : axes(r, x, 2))
+    if (!(a.in == a.out)) x = antialiased_axis(r, filter, radius, align, a, x);  // PyTorch passes over the others, whatever the scale
   r.set((is_float(in.dtype()) ? x : minimum(maximum(unary(Op::round, x), 0.0), 255.0)).to(in.dtype()));
 }
 

@@ -69,4 +69,19 @@ bool Representable::must_round(const IdVec<InstId, Inst>& insts, InstId i) {
   return computes && is_half(x.dtype) && (computed_[idx(i)] & bit_of(x.dtype)) == 0;
 }
 
+std::vector<bool> products_to_round(const LoopKernel& k) {
+  std::vector<bool> out(k.insts.size(), false);
+  const auto is_op = [&](InstId i, Op op) { return k.insts[i].kind == InstKind::op && k.insts[i].op == op; };
+  const auto made_of_it = [&](InstId i) { return !is_op(i, Op::mul) && k.insts[i].kind != InstKind::constant; };
+  for (const Inst& i : k.insts) {
+    if (i.kind != InstKind::op || (i.dtype != DType::f32 && i.dtype != DType::f64)) continue;
+    if (i.op != Op::sub && i.op != Op::add) continue;
+    for (size_t a = 0; a < 2; ++a) {
+      const InstId product = i.args[a], other = i.args[1 - a];
+      if (is_op(product, Op::mul) && (i.op == Op::sub ? made_of_it(other) : is_op(other, Op::neg))) out[idx(product)] = true;
+    }
+  }
+  return out;
+}
+
 }  // namespace aotc::loop

@@ -1,5 +1,5 @@
 #pragma once
-// 16-bit floats in kernels.
+// Where values are rounded that kernels compute: 16-bit floats, and products in differences.
 //
 // A value of the graph whose type is f16 or bf16 is a number of that type wherever it is looked at, in memory or not: what kernels compute
 // in f32 is rounded once where the graph has a value of a 16-bit type, by a cast to the type (and back, where more is computed from it).
@@ -30,5 +30,11 @@ class Representable {
   std::vector<uint8_t> computed_;  ///< by InstId, bits of kF16 and kBf16: what is computed
   std::vector<uint8_t> known_;     ///< what is left of it, after rounding to the instruction's type
 };
+
+/// The f32 and f64 products that are to be rounded before anything is taken from them, by InstId. Elsewhere a product and a sum may become
+/// one instruction that leaves the product unrounded; but x * y - m, where m was made of the rounded product (the largest of a row, as in
+/// softmax), must be what is between numbers that both exist: 0 for the largest itself, not what rounding cut off, which grows with the
+/// numbers and may have any exponential. Between two products, and from a constant, nothing of that kind can be.
+std::vector<bool> products_to_round(const LoopKernel& k);
 
 }  // namespace aotc::loop

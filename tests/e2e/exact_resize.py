@@ -29,4 +29,8 @@ def antialiased_resizing():
                         x = torch.randn(1 + n % 2, 3, h, w, dtype=dtype)
                         cases.append(Case(f"{mode} {corners} {dtype} {h}x{w} to {size}", lambda x, size=size, how=how: F.interpolate(x, size=size, **how), [x],
                                           close=True, right=lambda x, size=size, how=how: by_products(x, size, **how)))
+    x = torch.randn(2, 3, 5, 7)
+    x[0, 1, 2, 3], x[1, 2, 0, 6] = torch.inf, torch.nan
+    for mode in ("bilinear", "bicubic"):  # an axis that stays as long is passed over: its neighbours at factor 0 are not looked at
+        cases += [Case(f"{mode} of infinities to {size}", lambda x, size=size, mode=mode: F.interpolate(x, size=size, mode=mode, antialias=True), [x], close=True) for size in ([5, 4], [5, 7])]
     return cases

@@ -218,3 +218,10 @@ case("half of a size that is 1 and broadcasts", "x: float32[B,C-1], y: float32[C
 
 case("every second element, at edges and in part", "x: {T}[3,A,37], y: {T}[B,9,130]", ["a = F.max_pool1d(x.abs(), 3, 2, 1)", "b = x[..., 1::2] * 2", "c = F.max_pool2d(y[None], (3, 3), (2, 2), (1, 1))", "d = y[:, :, ::2] + y[:, :, 1::2]"], "a, b, c, d", FLOATS)
 case("every second small integer", "x: {T}[3,A,37]", ["a = x[..., ::2] + 1", "b = F.pad(x, (1, 1))[..., ::2] * 2"], "a, b", INTS)
+
+# A product less the largest of all: a sum that leaves the product unrounded gives a difference above 0, whose exponential is infinite
+
+for dim in (0, 1):
+    case(f"sharp_softmax_{dim}", "x: {T}[17,300] normal, w: {T}[1,1] normal", ["y = x * (w * 1e25)", f"s = torch.softmax(y, {dim})", f"z = y - y.amax({dim}, keepdim=True)", f"l = torch.logsumexp(y, {dim})"], "s, z, l", FLOATS[:2])
+    case(f"sharp_softmax_alone_{dim}", "x: {T}[A,700] normal, w: {T}[1,1] normal", [f"s = torch.softmax(x * (w * 1e25), {dim})"], "s", FLOATS[:2])
+    case(f"outer_product_less_its_largest_{dim}", "x: {T}[A] normal, y: {T}[40] normal", [f"s = torch.softmax(torch.outer(x * 1e15, y * 1e10), {dim})"], "s", FLOATS[:2])

@@ -45,6 +45,8 @@ def in_exact_table(func, args, kwargs):
     """Nothing is rounded, whatever the operands."""
     if func._overloadname in ("decimals", "reduce", "value_reduce"):
         return False
+    if base_name(func) == "abs" and args[0].is_complex():
+        return False
     if base_name(func) in ("index_put", "_unsafe_index_put", "put") and True in (*args[3:4], kwargs.get("accumulate")):
         return False
     return base_name(func) in EXACT
@@ -144,9 +146,11 @@ class Shadow(TorchDispatchMode):
                 d.copy_(d.to(t.dtype))
             if not quiet and is_rounded(t):
                 d.mul_(self.noise(d, t.dtype, length if t.dtype in (torch.float64, torch.complex128) else 1.0))
-                if ("fft" in name or "upsample" in name) and d.numel():  # its sums cancel, and places between elements are rounded
+                if ("fft" in name or "upsample" in name or "grid_sampler" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
+                if name == "gelu":  # x times what is left of 1 + erf
+                    d.add_(shadows[0][0] * (self.noise(d, t.dtype) - 1))
                 if "log_softmax" in name:  # the logarithm of a sum near one
                     d.add_(self.noise(d, t.dtype) - 1)
                 d.copy_(self.rounded(d, t.dtype))
@@ -182,8 +186,8 @@ def widen_leaf(t):
 
 class OtherAttention(TorchFunctionMode):
     """Disturbs attention of 16-bit types as one that rounds its weights to that type before they meet the values, as PyTorch's own does on
-    GPUs; on CPUs some of its ways keep them in float32, which the operators that `shadow` sees do not tell apart. Later keys of causal
-    attention count for nothing, or make an infinite value of theirs NaN (times 0): both are found."""
+    GPUs; on CPUs some of its ways keep them in float32, which the operators that `shadow` sees do not tell apart. Keys that are hidden from a row,
+    by order or a mask, count for nothing, or make an infinite value of theirs NaN (times 0): both are found."""
 
     def __init__(self, shadow):
         super().__init__()
@@ -197,16 +201,24 @@ class OtherAttention(TorchFunctionMode):
             with _disable_current_modes():
                 q, k, v = wide[0][:3]
                 d = self.of.shadow(result)
-                if self.of.run % 2 and wide[1].get("is_causal") and not bool(torch.isfinite(v).all()):
-                    d.copy_(without_later(func, wide))
+                if self.of.run % 2 and not bool(torch.isfinite(v).all()):
+                    d.copy_(of_seen_keys(func, wide))
                 if result.dtype in (torch.float16, torch.bfloat16):
                     spread = func(q, k, v.abs(), *wide[0][3:], **wide[1])
                     d.add_(torch.nan_to_num(spread) * (self.of.noise(d, result.dtype) - 1))
         return result
 
 
-def without_later(func, wide):
-    """Causal attention whose rows never see the later keys."""
-    (q, k, v), rest = wide[0][:3], {**wide[1], "is_causal": False}
-    rows = [func(q[..., i : i + 1, :], k[..., : i + 1, :], v[..., : i + 1, :], **rest) for i in range(q.shape[-2])]
-    return torch.cat(rows, -2)
+def of_seen_keys(func, wide):
+    """Attention whose rows never meet the values of keys that the order or a mask hides from them."""
+    (q, k, v), mask = wide[0][:3], (list(wide[0][3:4]) + [wide[1].get("attn_mask")])[0]
+    keys = v.shape[-2]
+    weights = func(q, k, torch.eye(keys, dtype=v.dtype).expand(*v.shape[:-1], keys), *wide[0][3:], **wide[1])
+    if v.dim() > 2 and weights.shape[-3] != v.shape[-3] and v.shape[-3]:
+        v = v.repeat_interleave(weights.shape[-3] // v.shape[-3], -3)
+    seen = torch.ones(q.shape[-2], keys, dtype=torch.bool)
+    if wide[1].get("is_causal"):
+        seen = seen.tril()
+    if mask is not None:
+        seen = seen & (mask if mask.dtype == torch.bool else mask != -torch.inf)
+    return torch.where(seen.unsqueeze(-1), weights.unsqueeze(-1) * v.unsqueeze(-3), 0.0).sum(-2)

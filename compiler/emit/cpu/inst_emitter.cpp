@@ -36,7 +36,12 @@ bool InstEmitter::may_be_wide(const loop::LoopKernel& k) {
 }
 
 InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far)
-    : k_(k), scopes_(scopes), lanes_(lanes), far_(far), wide_(lanes == loop::LaneAxis::outer && may_be_wide(k)) {
+    : k_(k),
+      scopes_(scopes),
+      lanes_(lanes),
+      far_(far),
+      wide_(lanes == loop::LaneAxis::outer && may_be_wide(k)),
+      rounded_products_(loop::products_to_round(k)) {
   for (const loop::Param& p : k.params)
     if (p.role == ParamRole::acc || p.role == ParamRole::operand) tile_type_ = elem_type(p.dtype);
 }
@@ -238,8 +243,9 @@ void InstEmitter::emit_op(InstId id) {
     varies |= v.varies;
     reduced |= v.reduced;
   }
-  define(id, rank, varies, reg_type(i.dtype),
-         in_own_type(id, pointwise(i.op, args, types, i.op == Op::bitcast ? i.dtype : compute_type(i.dtype))));
+  std::string text = pointwise(i.op, args, types, i.op == Op::bitcast ? i.dtype : compute_type(i.dtype));
+  if (rounded_products_[idx(id)]) text = "rounded(" + text + ")";
+  define(id, rank, varies, reg_type(i.dtype), in_own_type(id, text));
   values_[id].reduced = reduced;
 }
 

@@ -110,6 +110,7 @@ class InstEmitter {
   };
   std::optional<Turned> turned_;
   loop::Representable representable_;
+  std::vector<bool> rounded_products_;  ///< loop::products_to_round
   int unroll_ = 1;
   bool pieces_ = false;
   std::string tile_type_ = "float";

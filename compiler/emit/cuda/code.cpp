@@ -60,7 +60,8 @@ std::string c_expr(const Expr& e, const SymTable& syms, const std::function<std:
   return c_text(e, syms, {"floordiv", "floormod", "imin", "imax", "LL", "narrow_div", "narrow_mod"}, name_of);
 }
 
-Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols) : kernel_(kernel) {
+Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols)
+    : kernel_(kernel), rounded_products_(loop::products_to_round(kernel)) {
   for (SymId s : size_symbols) symbols_[s] = fmt::format("s{}", idx(s));
   for (const auto* vars : {&kernel.outer, &kernel.inner})
     for (const loop::LoopVar& v : *vars) symbols_[v.sym] = fmt::format("i{}", idx(v.sym));
@@ -160,7 +161,8 @@ std::string code_of(const std::vector<InstId>& insts, const Names& names, const 
         else if (i.op == Op::cast || i.op == Op::bitcast)
           out += fmt::format("{}op_{}<{}>({});\n", declare, op_name(i.op), c_type(i.dtype), args);
         else
-          out += fmt::format("{}op_{}({});\n", declare, op_name(i.op), args);
+          out += fmt::format("{}{}({});\n", declare, names.is_rounded_product(id) ? "rounded_product" : fmt::format("op_{}", op_name(i.op)),
+                             args);
         break;
       }
       case InstKind::constant: out += declare + constant_text(i) + ";\n"; break;

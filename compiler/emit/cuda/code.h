@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loop/loop.h"
+#include "loop/rounding.h"
 #include "sym/c_text.h"
 
 namespace aotc::emit::cuda {
@@ -32,10 +33,13 @@ class Names {
   std::string param(loop::ParamId p) const;
   std::string inst(loop::InstId i) const;
   const loop::LoopKernel& kernel() const { return kernel_; }
+  /// Of loop::products_to_round.
+  bool is_rounded_product(loop::InstId i) const { return rounded_products_[idx(i)]; }
 
  private:
   const loop::LoopKernel& kernel_;
   std::map<SymId, std::string> symbols_;
+  std::vector<bool> rounded_products_;
 };
 
 /// How one kernel kind reaches what the shared instruction text cannot know.

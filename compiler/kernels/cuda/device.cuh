@@ -254,6 +254,9 @@ AOTC_DI f16 from_bits(u16 bits) {
 template <> AOTC_DI f16 op_add(f16 a, f16 b) { return from_bits(f16_add(a.bits, b.bits)); }
 template <> AOTC_DI f16 op_sub(f16 a, f16 b) { return from_bits(f16_sub(a.bits, b.bits)); }
 template <> AOTC_DI f16 op_mul(f16 a, f16 b) { return from_bits(f16_mul(a.bits, b.bits)); }
+// A product that no sum takes unrounded.
+AOTC_DI float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+AOTC_DI double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 // Many quotients by one divisor: a * by * scale, where by is the reciprocal of b / scale, which loses no digits.
 struct Reciprocal { float by, scale; };
 AOTC_DI Reciprocal reciprocal_of(float b) {

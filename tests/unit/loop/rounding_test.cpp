@@ -63,3 +63,45 @@ output %w "w"
 )");
   REQUIRE(roundings(c.m) == 1);
 }
+
+TEST_CASE("a product is rounded before its row's largest is taken from it, and may stay whole in sums and beside products and constants") {
+  const auto c = check(R"(
+input %a : float32[30,40] "a"
+input %b : float32[30,40] "b"
+%y = mul(%a, %b) : float32[30,40]
+%r = reduce(%y) {kind=max, dims=[1]} : float32[30]
+%m = reshape(%r) : float32[30,1]
+%e = expand(%m) : float32[30,40]
+%z = sub(%y, %e) : float32[30,40]
+output %z "z"
+)");
+  size_t rounded = 0, products = 0;
+  for (const Kernel& k : c.m.kernels) {
+    const auto& l = std::get<LoopKernel>(k);
+    const std::vector<bool> r = products_to_round(l);
+    for (size_t i = 0; i < l.insts.size(); ++i) {
+      const Inst& x = l.insts[static_cast<InstId>(i)];
+      rounded += r[i];
+      products += x.kind == InstKind::op && x.op == Op::mul;
+      REQUIRE((!r[i] || x.op == Op::mul));
+    }
+  }
+  REQUIRE(rounded >= 1);
+  REQUIRE(products >= rounded);
+
+  const auto d = check(R"(
+input %a : float32[30,40] "a"
+input %b : float32[30,40] "b"
+%y = mul(%a, %b) : float32[30,40]
+%s = add(%y, %a) : float32[30,40]
+%w = mul(%b, %b) : float32[30,40]
+%t = sub(%y, %w) : float32[30,40]
+%one = full() {value=1.0} : float32[30,40]
+%u = sub(%y, %one) : float32[30,40]
+output %s "s"
+output %t "t"
+output %u "u"
+)");
+  for (const Kernel& k : d.m.kernels)
+    for (bool r : products_to_round(std::get<LoopKernel>(k))) REQUIRE_FALSE(r);
+}

@@ -102,6 +102,16 @@ AOTC_I i64v ramp(int64_t base, int64_t step) {
   return {i.lo * step + base, i.hi * step + base};
 }
 
+/// x, which no sum takes as a product that was not rounded.
+AOTC_I f32v rounded(f32v x) {
+  asm("" : "+x"(x));
+  return x;
+}
+AOTC_I f64v rounded(f64v x) {
+  asm("" : "+x"(x.lo), "+x"(x.hi));
+  return x;
+}
+
 AOTC_I i32v bits(f32v x) { return (i32v)x; }
 AOTC_I f32v as_f32(i32v x) { return (f32v)x; }
 
