@@ -11,6 +11,7 @@ from models import Fn
 
 CASES = {}
 OPTIONS = {}  # name -> further options of aotc build
+SPREADING = set()  # names whose eager CPU kernels hand infinities and NaN on to results that have none: those in float64 are right
 REDUCED = {}  # name -> the precision of which eager's error is allowed, where that is not the model's own
 Dim = torch.export.Dim
 R = torch.randn

@@ -1,9 +1,12 @@
 """More models for the GPU tests, kernel kind by kernel kind: see cases.py, whose CASES they join."""
+import os
+import sys
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from cases import CASES, R, Dim, case, case_of
+from cases import CASES, OPTIONS, REDUCED, SPREADING, R, Dim, case, case_of
 
 RI = torch.randint
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
@@ -265,6 +268,9 @@ for t in ("f16", "bf16"):
     CASES[f"conv_few_{t}"] = lambda t=t: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 40, 3, padding=1), nn.Conv2d(3, 32, (5, 3), stride=(1, 2), padding=(0, 1), bias=False)).to(TYPES[t]),
                                           [(R(2, 205, 243, 3).to(TYPES[t]),)], None)
 CASES["conv_few_odd_f16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).half(), [(few_image("f16", 2, 205, 243, 3),)], None)
+for t in ("f16", "bf16"):  # oneDNN's convolutions of bf16 give NaN beside windows that hold an infinity
+    SPREADING.add(f"conv_few_infinite_{t}")
+    CASES[f"conv_few_infinite_{t}"] = lambda t=t: (Few(nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 24, 3), nn.Conv2d(3, 8, (2, 5), padding=(0, 2))).to(TYPES[t]), [(few_image(t, 2, 205, 243, 3),)], None)
 CASES["conv_few_dynamic_bf16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).bfloat16(), [(R(n, h, w, 3).bfloat16(),) for n, h, w in ((2, 208, 240), (1, 96, 48), (3, 32, 80))],
                                           {"x": {0: Dim("batch", min=1, max=4), 1: 16 * Dim("rows", min=2, max=16), 2: 16 * Dim("columns", min=2, max=16)}})
 
@@ -513,3 +519,45 @@ case_of("row_unbounded", lambda x: (torch.softmax(torch.sin(x) * x.exp(), -1), F
         dims=({1: Dim("n", min=1)},))
 case_of("whole", lambda x: (x.sum(), x.argmax(), x.std(), x.amax(), (x > 0).any(), x.mean((0, 2))), lambda: (R(40, 50, 60) + 0.5,))
 case_of("columns", lambda x: (x.sum(0), x.argmax(0), torch.softmax(x, 0), x.var(0)), lambda: (R(900, 9),))
+
+
+# ---- nets of float32 that multiply bf16, whose residual streams are stored so
+class Residuals(nn.Module):
+    def __init__(self, c=64):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, c, 3, padding=1), nn.BatchNorm2d(c)
+        self.inner = nn.ModuleList(nn.Sequential(nn.Conv2d(c, c, 3, padding=1, bias=False), nn.BatchNorm2d(c), nn.ReLU(), nn.Conv2d(c, c, 3, padding=1, bias=False), nn.BatchNorm2d(c)) for _ in range(3))
+        self.head = nn.Linear(c, 10)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.stem(x)))
+        for layer in self.inner:
+            x = F.relu(layer(x) + x)
+        return self.head(F.max_pool2d(x, 2).mean((-1, -2)))
+
+
+@case
+def streams_of_convolutions():
+    OPTIONS["streams_of_convolutions"], REDUCED["streams_of_convolutions"] = ["--precision", "bf16"], torch.bfloat16
+    return Residuals(), [(R(2, 3, 20, 28),)], None
+
+
+@case
+def streams_of_a_transformer():
+    OPTIONS["streams_of_a_transformer"], REDUCED["streams_of_a_transformer"] = ["--precision", "bf16"], torch.bfloat16
+    layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), [(R(2, 70, 128),)], None
+
+
+# ---- models of the end-to-end tests whose kernels no case above has
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from models import MODELS  # noqa: E402
+
+
+def of_the_models(name):
+    module, args, dims = MODELS[name]()
+    return module, [args], dims
+
+
+for name in ("transforms_by_factors", "short_transforms", "grids_sampled", "embedding_bags_at_offsets"):
+    CASES[f"model_{name}"] = lambda name=name: of_the_models(name)

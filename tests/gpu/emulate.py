@@ -36,7 +36,7 @@ HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causa
           "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "attention_far_huge_bf16", "attention_many_f16",
           "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
           "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_narrow_bf16", "product_vector_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "conv_few_f16",
-          "conv_few_odd_f16", "conv_few_dynamic_bf16", "rows_short_f16", "rows_short_dynamic_f32", "few_channels_last_f16", "few_channels_last_dynamic_f32"]
+          "conv_few_odd_f16", "conv_few_infinite_bf16", "conv_few_dynamic_bf16", "rows_short_f16", "rows_short_dynamic_f32", "few_channels_last_f16", "few_channels_last_dynamic_f32"]
 
 
 def emulated(text):
