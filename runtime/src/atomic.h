@@ -24,6 +24,16 @@ template <class T>
 T exchange(T* p, T v) {
   return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
+/// False, with what is there in *seen, where that is not what was expected.
+template <class T>
+bool compare_exchange(T* p, T* seen, T v) {
+  return __atomic_compare_exchange_n(p, seen, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+/// What is left.
+template <class T>
+T subtract(T* p, T v) {
+  return __atomic_sub_fetch(p, v, __ATOMIC_SEQ_CST);
+}
 inline void full_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void spin_pause() { __builtin_ia32_pause(); }
 

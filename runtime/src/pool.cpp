@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "aotc/detail/kernel_abi.h"
 #include "atomic.h"
 #include "memory.h"
 #include "status.h"
@@ -26,6 +27,10 @@ struct Spin {
 constexpr Spin kSpin = {600000, 60000, 200000};
 constexpr Spin kSpinCrowded = {2000, 0, 2000};  // more threads than CPUs: who spins keeps another from working
 constexpr size_t kPage = 4096;
+constexpr uint32_t kRaised = 0x3f;               // flags of MXCSR that operations raise
+constexpr int64_t kMostLots = int64_t{1} << 31;  // of a job
+constexpr int64_t kPieces = 8;                   // the smallest pieces that a share is taken in
+constexpr int32_t kNeighbours = 7;               // whose shares a worker takes from
 
 uint64_t ticks() { return __builtin_ia32_rdtsc(); }
 
@@ -34,33 +39,88 @@ void futex_wake(const uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIV
 
 }  // namespace
 
-/// The mailbox of one worker, a pair of cache lines of its own. The leader writes `go`, the worker writes the rest.
+/// One thread's mailbox, a pair of cache lines of its own. The leader writes `go`.
 struct alignas(128) Worker {
+  uint64_t share;   ///< what nobody has taken yet of its part of the job: lots [low half, high half)
   uint32_t go;      ///< number of the latest job given; a futex
-  uint32_t done;    ///< number of the latest job finished
   uint32_t parked;  ///< sleeps on `go`, or is about to
   int32_t index;
+  int64_t held[AOTC_HELD];  ///< of job `held_of`
+  uint64_t held_of;
   Pool* pool;
   pthread_t thread;
 };
 
 struct Pool {
-  // Written by the leader before `go`, read by the workers that the job was given to.
+  // Written by the leader before the shares, read by who has taken a piece of one: the job ends after that piece.
   TaskFn task;
   void* arg;
+  int64_t work;     ///< units
+  int64_t lot;      ///< units of a lot: 1 where lots number all units
+  uint64_t number;  ///< of the job, from 1
   uint32_t mxcsr;
-  uint32_t stop;
+  // Read at any time: a piece taken by an earlier job's numbers is a piece, too.
+  int32_t tasks;
+  uint32_t piece;  ///< lots that are taken at once, at least
+  uint32_t stop;   ///< workers end; one that is late with its job, too
   alignas(128) uint32_t in_run;
-  uint32_t leader_waits;  ///< a futex: 1 while the leader sleeps in join
+  uint32_t leader_waits;       ///< a futex: 1 while the leader sleeps in join
+  alignas(128) uint32_t left;  ///< lots of the job that are not done
   alignas(128) uint32_t job;
   int32_t n_workers;
   Spin spin;
   const uint8_t* alive;  ///< a page that the kernel clears in a forked child; null where it cannot
   pid_t pid;
-  Worker* workers;
+  Worker* threads;  ///< the leader's mailbox, then those of n_workers
 };
 
 namespace {
+
+struct Lots {
+  uint32_t begin, end;
+  uint32_t count() const { return end - begin; }
+};
+uint64_t packed(Lots x) { return x.begin | uint64_t{x.end} << 32; }
+Lots unpacked(uint64_t x) { return {static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)}; }
+
+/// Takes half of what is left of a share: its owner from the front, another from the end. Nothing where nothing is left.
+Lots take_piece(const Pool& pool, Worker& of, bool owner) {
+  uint64_t seen = load_acquire(&of.share);
+  for (;;) {
+    const Lots all = unpacked(seen);
+    if (all.count() == 0) return {0, 0};
+    const uint32_t least = load_relaxed(&pool.piece), half = (all.count() + 1) / 2, wanted = half < least ? least : half;
+    const uint32_t n = wanted < all.count() ? wanted : all.count();
+    const Lots piece = owner ? Lots{all.begin, all.begin + n} : Lots{all.end - n, all.end};
+    if (compare_exchange(&of.share, &seen, packed(owner ? Lots{piece.end, all.end} : Lots{all.begin, piece.begin}))) return piece;
+  }
+}
+
+/// Does pieces of `of` until nothing is left there; how many lots they had.
+uint32_t do_pieces_of(Pool& pool, Worker& self, Worker& of) {
+  uint32_t done = 0;
+  for (Lots piece; (piece = take_piece(pool, of, &self == &of)).count(); done += piece.count()) {
+    if ((__builtin_ia32_stmxcsr() ^ pool.mxcsr) & ~kRaised) __builtin_ia32_ldmxcsr(pool.mxcsr);
+    if (self.held_of != pool.number)
+      for (int64_t& word : self.held) word = -1;
+    self.held_of = pool.number;
+    const int64_t end = piece.end * pool.lot;
+    pool.task(pool.arg, self.index, piece.begin * pool.lot, end < pool.work ? end : pool.work, self.held);
+  }
+  return done;
+}
+
+/// Works on the thread's own share, then on what is left of the others': of a few neighbours', or of all where nobody else would. What a
+/// thread has done is counted when it is through: the job, and all that is read of it here, stands until then.
+void do_pieces(Pool& pool, int32_t index) {
+  Worker& self = pool.threads[index];
+  uint32_t done = do_pieces_of(pool, self, self);
+  const int32_t tasks = load_relaxed(&pool.tasks), met = index == 0 || tasks <= kNeighbours ? tasks : kNeighbours + 1;
+  for (int32_t i = 1; i < met; ++i) done += do_pieces_of(pool, self, pool.threads[(index + i) % tasks]);
+  if (done == 0 || subtract(&pool.left, done) != 0 || !load_acquire(&pool.leader_waits)) return;
+  store_release(&pool.leader_waits, 0u);
+  futex_wake(&pool.leader_waits);
+}
 
 bool forked(const Pool& pool) { return pool.alive ? *pool.alive == 0 : pool.pid != getpid(); }
 
@@ -86,36 +146,31 @@ void* work(void* arg) {
   Pool& pool = *self.pool;
   for (uint32_t seen = 0;;) {
     seen = await_job(self, seen);
-    if (pool.stop) return nullptr;
-    if (__builtin_ia32_stmxcsr() != pool.mxcsr) __builtin_ia32_ldmxcsr(pool.mxcsr);
-    pool.task(pool.arg, self.index);
-    exchange(&self.done, seen);
-    if (load_acquire(&pool.leader_waits)) {
-      store_release(&pool.leader_waits, 0u);
-      futex_wake(&pool.leader_waits);
-    }
+    if (load_relaxed(&pool.stop)) return nullptr;
+    do_pieces(pool, self.index);
   }
 }
 
+/// Tells workers 1 to n that there is a job.
 void give(Pool& pool, int32_t n) {
   const uint32_t job = ++pool.job;
-  for (int32_t i = 0; i < n; ++i) store_release(&pool.workers[i].go, job);
+  for (int32_t i = 1; i <= n; ++i) store_release(&pool.threads[i].go, job);
   full_fence();
-  for (int32_t i = 0; i < n; ++i)
-    if (load_relaxed(&pool.workers[i].parked)) futex_wake(&pool.workers[i].go);
+  for (int32_t i = 1; i <= n; ++i)
+    if (load_relaxed(&pool.threads[i].parked)) futex_wake(&pool.threads[i].go);
 }
 
-void await_worker(Pool& pool, Worker& worker) {
-  if (load_acquire(&worker.done) == pool.job) return;
+/// Waits until the pieces that others have taken are done.
+void await_pieces(Pool& pool) {
   const uint64_t start = ticks();
   for (;;) {
     for (int i = 0; i < 64; ++i) {
-      if (load_acquire(&worker.done) == pool.job) return;
+      if (load_acquire(&pool.left) == 0) return;
       spin_pause();
     }
     if (ticks() - start < pool.spin.join) continue;
     exchange(&pool.leader_waits, 1u);
-    if (load_acquire(&worker.done) == pool.job) {
+    if (load_acquire(&pool.left) == 0) {
       store_relaxed(&pool.leader_waits, 0u);
       return;
     }
@@ -124,15 +179,16 @@ void await_worker(Pool& pool, Worker& worker) {
 }
 
 void stop_workers(Pool& pool, int32_t n) {
-  pool.stop = 1;
+  store_relaxed(&pool.stop, 1u);
   give(pool, n);
-  for (int32_t i = 0; i < n; ++i) pthread_join(pool.workers[i].thread, nullptr);
+  for (int32_t i = 1; i <= n; ++i) pthread_join(pool.threads[i].thread, nullptr);
   pool.stop = 0;
 }
 
 /// Starts the workers from a clean state.
 aotc_status start_workers(Pool& pool) {
-  pool.job = pool.stop = pool.in_run = pool.leader_waits = 0;
+  pool.job = pool.stop = pool.in_run = pool.leader_waits = pool.left = 0;
+  for (int32_t i = 0; i <= pool.n_workers; ++i) pool.threads[i].share = 0;
   void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page != MAP_FAILED && madvise(page, kPage, MADV_WIPEONFORK) == 0) {
     *static_cast<uint8_t*>(page) = 1;
@@ -147,8 +203,8 @@ aotc_status start_workers(Pool& pool) {
   int error = 0;
   int32_t started = 0;
   for (; started < pool.n_workers && !error; started += !error) {
-    Worker& worker = pool.workers[started];
-    worker.go = worker.done = worker.parked = 0;
+    Worker& worker = pool.threads[started + 1];
+    worker.go = worker.parked = 0;
     worker.index = started + 1;
     worker.pool = &pool;
     error = pthread_create(&worker.thread, nullptr, work, &worker);
@@ -166,7 +222,7 @@ void drop_page(Pool& pool) {
 
 void free_pool(Pool* pool) {
   drop_page(*pool);
-  free(pool->workers);
+  free(pool->threads);
   free(pool);
 }
 
@@ -209,8 +265,8 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
   }
   if (out->width == 1) return AOTC_OK;
   Pool* pool = take_aligned<Pool>(1);
-  if (pool) pool->workers = take_aligned<Worker>(static_cast<size_t>(out->width) - 1);
-  if (!pool || !pool->workers) {
+  if (pool) pool->threads = take_aligned<Worker>(static_cast<size_t>(out->width));
+  if (!pool || !pool->threads) {
     free(pool);
     return fail(AOTC_OUT_OF_MEMORY, "no memory for %d threads", out->width);
   }
@@ -253,8 +309,8 @@ aotc_status threads_begin(Threads* threads, int32_t tasks) {
   }
   store_relaxed(&pool->in_run, 1u);
   full_fence();
-  for (int32_t i = 0; i < tasks - 1; ++i)  // they wake up while the run prepares itself
-    if (load_relaxed(&pool->workers[i].parked)) futex_wake(&pool->workers[i].go);
+  for (int32_t i = 1; i < tasks; ++i)  // they wake up while the run prepares itself
+    if (load_relaxed(&pool->threads[i].parked)) futex_wake(&pool->threads[i].go);
   errno = saved;
   return AOTC_OK;
 }
@@ -263,20 +319,30 @@ void threads_end(Threads* threads) {
   if (threads->pool) store_relaxed(&threads->pool->in_run, 0u);
 }
 
-void threads_run(Threads* threads, int32_t tasks, TaskFn task, void* arg) {
+Units threads_share(int64_t work, int32_t tasks, int32_t i) {
+  const int64_t share = work / tasks, larger = work % tasks, begin = i * share + (i < larger ? i : larger);
+  return {begin, begin + share + (i < larger ? 1 : 0)};
+}
+
+void threads_run(Threads* threads, int32_t tasks, int64_t work, TaskFn task, void* arg) {
   Pool* pool = threads->pool;
-  if (tasks <= 1) {
-    task(arg, 0);
-  } else if (!pool) {
-    threads->caller.parallel_for(threads->caller.user, tasks, task, arg);
-  } else {
-    pool->task = task;
-    pool->arg = arg;
-    pool->mxcsr = __builtin_ia32_stmxcsr();
-    give(*pool, tasks - 1);
-    task(arg, 0);
-    for (int32_t i = 0; i < tasks - 1; ++i) await_worker(*pool, pool->workers[i]);
+  pool->task = task;
+  pool->arg = arg;
+  pool->work = work;
+  pool->lot = 1 + work / kMostLots;
+  ++pool->number;
+  pool->mxcsr = __builtin_ia32_stmxcsr();
+  const int64_t lots = (work + pool->lot - 1) / pool->lot, piece = lots / tasks / kPieces;
+  store_relaxed(&pool->tasks, tasks);
+  store_relaxed(&pool->piece, static_cast<uint32_t>(piece < 1 ? 1 : piece));
+  store_relaxed(&pool->left, static_cast<uint32_t>(lots));
+  for (int32_t i = 0; i < tasks; ++i) {
+    const Units x = threads_share(lots, tasks, i);
+    store_release(&pool->threads[i].share, packed({static_cast<uint32_t>(x.begin), static_cast<uint32_t>(x.end)}));
   }
+  give(*pool, tasks - 1);
+  do_pieces(*pool, 0);
+  await_pieces(*pool);
 }
 
 }  // namespace aotc::rt

@@ -6,8 +6,12 @@
 
 namespace aotc::rt {
 
-/// task(arg, i): part i of a job.
-using TaskFn = void (*)(void* arg, int32_t i);
+/// task(arg, i, begin, end, held): units [begin, end) of a job, on thread i; held: the thread's words of the job (aotc_kargs).
+using TaskFn = void (*)(void* arg, int32_t i, int64_t begin, int64_t end, int64_t* held);
+
+struct Units {
+  int64_t begin, end;
+};
 
 struct Pool;  ///< own workers
 
@@ -27,8 +31,11 @@ void threads_destroy(Threads* threads);  ///< joins; in a forked child, where th
 /// child gets new workers here.
 aotc_status threads_begin(Threads* threads, int32_t tasks);
 void threads_end(Threads* threads);
-/// Runs task(arg, i) for all i in [0, tasks), tasks <= width; part 0 on the calling thread when the pool is our own. Workers compute with
-/// the calling thread's MXCSR. Returns when all are done.
-void threads_run(Threads* threads, int32_t tasks, TaskFn task, void* arg);
+/// The i-th of `tasks` equal shares of `work` units, the first ones a unit larger.
+Units threads_share(int64_t work, int32_t tasks, int32_t i);
+/// Runs `work` units on `tasks` <= width threads of our own pool, the calling thread among them. A thread takes its share (threads_share)
+/// in pieces, and what others have not come to when it is through: a thread that is late or interrupted loses the rest of its share to
+/// them. Workers compute with the calling thread's MXCSR. Returns when all is done.
+void threads_run(Threads* threads, int32_t tasks, int64_t work, TaskFn task, void* arg);
 
 }  // namespace aotc::rt

@@ -41,23 +41,37 @@ struct Job {
   uint32_t mxcsr;
 };
 
-/// Part i of a step: equal shares, the first ones a unit larger.
-void run_part(void* arg, int32_t i) {
+void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* held) {
   const Job& job = *static_cast<const Job*>(arg);
   const ReadyStep& step = *job.step;
-  const int64_t share = step.work / step.tasks, larger = step.work % step.tasks;
-  const int64_t begin = i * share + (i < larger ? i : larger), end = begin + share + (i < larger ? 1 : 0);
-  const aotc_kargs args = {step.ptr, step.size,  step.config, job.scratch + static_cast<uint64_t>(i) * job.scratch_stride,
-                           i,        step.tasks, job.fault};
+  const aotc_kargs args = {step.ptr, step.size,  step.config, job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride,
+                           thread,   step.tasks, job.fault,   held};
   step.fn(&args, begin, end);
 }
 
-/// As run_part on a thread of the caller's pool, whose MXCSR is its own affair.
-void run_part_guest(void* arg, int32_t i) {
-  const uint32_t own = __builtin_ia32_stmxcsr(), wanted = static_cast<const Job*>(arg)->mxcsr;
-  if (own != wanted) __builtin_ia32_ldmxcsr(wanted);
-  run_part(arg, i);
-  if (own != wanted) __builtin_ia32_ldmxcsr(own);
+void run_units_once(void* arg, int32_t thread, Units units) {
+  int64_t held[AOTC_HELD];
+  for (int64_t& word : held) word = -1;
+  run_units(arg, thread, units.begin, units.end, held);
+}
+
+/// Share i of a step on a thread of the caller's pool, whose MXCSR is its own affair.
+void run_share(void* arg, int32_t i) {
+  const Job& job = *static_cast<const Job*>(arg);
+  const uint32_t own = __builtin_ia32_stmxcsr();
+  if (own != job.mxcsr) __builtin_ia32_ldmxcsr(job.mxcsr);
+  run_units_once(arg, i, threads_share(job.step->work, job.step->tasks, i));
+  if (own != job.mxcsr) __builtin_ia32_ldmxcsr(own);
+}
+
+void run_step(Threads* threads, Job* job) {
+  const ReadyStep& step = *job->step;
+  if (step.tasks == 1)
+    run_units_once(job, 0, {0, step.work});
+  else if (threads->pool && step.tasks > 1)
+    threads_run(threads, step.tasks, step.work, run_units, job);
+  else if (step.tasks > 1)
+    threads->caller.parallel_for(threads->caller.user, step.tasks, run_share, job);
 }
 
 /// Sets flush-to-zero for a scope.
@@ -154,17 +168,13 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   c->latest = e;
   if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
   const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);
-  const TaskFn part = c->threads.caller.parallel_for ? run_part_guest : run_part;
   volatile int32_t fault = AOTC_FAULT_NONE;
   Job job = {nullptr, c->base + align_up(e->arena_bytes, 256), e->scratch_stride, &fault, __builtin_ia32_stmxcsr()};
   uint64_t before = c->step_ns ? now_ns() : 0;
   aotc_status status = AOTC_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
     job.step = &e->steps[s];
-    if (job.step->tasks == 1)
-      run_part(&job, 0);
-    else if (job.step->tasks > 1)
-      threads_run(&c->threads, job.step->tasks, part, &job);
+    run_step(&c->threads, &job);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
       status = step_fault(variant.steps[s], fault);
       break;

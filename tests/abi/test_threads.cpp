@@ -4,8 +4,10 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <numeric>
 #include <thread>
 
 #include "pool.h"
@@ -225,23 +227,91 @@ TEST_CASE("errno and the floating-point environment stay as they were") {
   }
 }
 
-TEST_CASE("fork and join do every part, however short") {
+namespace {
+
+struct Tally {
+  std::vector<std::atomic<int>> times;  ///< of each unit
+  std::vector<int64_t> done;            ///< units by thread
+  std::atomic<int> wrong_words{0};      ///< pieces that did not find what their thread's last one of this job held
+  explicit Tally(size_t units, size_t width) : times(units), done(width) {}
+  static void task(void* arg, int32_t i, int64_t begin, int64_t end, int64_t* held) {
+    Tally& t = *static_cast<Tally*>(arg);
+    t.wrong_words += t.done[static_cast<size_t>(i)] == 0 ? held[0] != -1 || held[1] != -1 : held[0] != t.done[static_cast<size_t>(i)];
+    for (int64_t u = begin; u < end; ++u) t.times[static_cast<size_t>(u)].fetch_add(1, std::memory_order_relaxed);
+    held[0] = held[1] = t.done[static_cast<size_t>(i)] += end - begin;
+  }
+  bool once_each() const {
+    return std::all_of(times.begin(), times.end(), [](const std::atomic<int>& n) { return n == 1; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("fork and join do every unit once, however short") {
   using namespace aotc::rt;
-  const Watchdog dog(60);
-  for (int32_t width : {2, 5}) {
+  const Watchdog dog(120);
+  for (int32_t width : {2, 5, 12}) {
     Threads threads;
     REQUIRE(threads_create(width, nullptr, &threads) == AOTC_OK);
-    std::atomic<int64_t> sum{0};
-    const TaskFn task = [](void* arg, int32_t i) { static_cast<std::atomic<int64_t>*>(arg)->fetch_add(i + 1, std::memory_order_relaxed); };
     REQUIRE(threads_begin(&threads, width) == AOTC_OK);
-    int64_t expected = 0;
-    for (int i = 0; i < 5000; ++i) {
+    for (int i = 0; i < 4000; ++i) {
       const int32_t tasks = 1 + i % width;
-      expected += tasks * (tasks + 1) / 2;
-      threads_run(&threads, tasks, task, &sum);
-      REQUIRE(sum == expected);
+      const int64_t work = tasks + i % 97;
+      Tally tally(static_cast<size_t>(work), static_cast<size_t>(width));
+      threads_run(&threads, tasks, work, Tally::task, &tally);
+      REQUIRE(tally.once_each());
+      REQUIRE(tally.wrong_words == 0);
+      REQUIRE(std::accumulate(tally.done.begin(), tally.done.end(), int64_t{0}) == work);
     }
     threads_end(&threads);
+    threads_destroy(&threads);
+  }
+}
+
+TEST_CASE("more units than a word can number are done in lots") {
+  using namespace aotc::rt;
+  const Watchdog dog(60);
+  Threads threads;
+  REQUIRE(threads_create(3, nullptr, &threads) == AOTC_OK);
+  for (int64_t work : {(int64_t{1} << 31) - 1, int64_t{1} << 31, (int64_t{5} << 32) + 7}) {
+    std::atomic<int64_t> units{0}, ends{0};
+    std::pair<std::atomic<int64_t>*, std::atomic<int64_t>*> sums{&units, &ends};
+    const TaskFn task = [](void* arg, int32_t, int64_t begin, int64_t end, int64_t*) {
+      auto& to = *static_cast<std::pair<std::atomic<int64_t>*, std::atomic<int64_t>*>*>(arg);
+      to.first->fetch_add(end - begin);
+      for (int64_t most = *to.second; end > most && !to.second->compare_exchange_weak(most, end);) {}
+    };
+    REQUIRE(threads_begin(&threads, 3) == AOTC_OK);
+    threads_run(&threads, 3, work, task, &sums);
+    threads_end(&threads);
+    CHECK(units == work);
+    CHECK(ends == work);
+  }
+  threads_destroy(&threads);
+}
+
+TEST_CASE("a thread that is held up loses the rest of its share") {
+  using namespace aotc::rt;
+  const Watchdog dog(60);
+  constexpr int64_t kUnits = 64;
+  for (int32_t late : {0, 1}) {
+    Threads threads;
+    REQUIRE(threads_create(2, nullptr, &threads) == AOTC_OK);
+    struct Held {
+      int32_t late;
+      std::atomic<int64_t> by_late{0}, by_other{0};
+    } held{late};
+    const TaskFn task = [](void* arg, int32_t i, int64_t begin, int64_t end, int64_t*) {
+      Held& h = *static_cast<Held*>(arg);
+      if (i == h.late)  // until the other has all but this piece
+        for (int spins = 0; h.by_other + (end - begin) < kUnits && spins < 20000; ++spins) usleep(100);
+      (i == h.late ? h.by_late : h.by_other) += end - begin;
+    };
+    REQUIRE(threads_begin(&threads, 2) == AOTC_OK);
+    threads_run(&threads, 2, kUnits, task, &held);
+    threads_end(&threads);
+    CHECK(held.by_late + held.by_other == kUnits);
+    CHECK(held.by_late <= kUnits / 4);  // at most the piece that it was in: half of its share
     threads_destroy(&threads);
   }
 }

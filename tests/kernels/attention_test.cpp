@@ -103,8 +103,7 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
   aotc_kargs args = {ptr, p.size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
   const int64_t rows = c.h / c.hkv * c.l, work = c.b * c.hkv * ((rows + c.q_block - 1) / c.q_block);
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
-  entry.fn(&args, split, work);
-  entry.fn(&args, 0, split);
+  run_parts(entry, args, work, split);
   double worst = 0;
   for (int64_t b = 0; b < c.b; ++b)
     for (int64_t h = 0; h < c.h; ++h)

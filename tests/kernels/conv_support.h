@@ -86,8 +86,7 @@ inline ConvRun run_conv(const Entry& e, const ConvCase& c, const ConvSizes& s, v
   volatile int32_t fault = 0;
   aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
   const int64_t split = work ? static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1)) : 0;
-  e.fn(&args, split, work);
-  e.fn(&args, 0, split);
+  run_parts(e, args, work, split);
   return r;
 }
 

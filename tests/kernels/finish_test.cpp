@@ -106,11 +106,6 @@ void compare(Buffer& a, Buffer& b, int64_t rows, int64_t cols, const aotc_finish
   CHECK(results[0] == results[1]);
 }
 
-void run_parts(const Entry& e, aotc_kargs args, int64_t work, int64_t split) {
-  e.fn(&args, split, work);
-  e.fn(&args, 0, split);
-}
-
 std::vector<Entry> floats(std::string_view algorithm) {
   std::vector<Entry> all;
   for (const Entry& e : entries(algorithm))

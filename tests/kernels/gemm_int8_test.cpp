@@ -97,8 +97,7 @@ struct Product {
     const auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };
     const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
     const int64_t split = work ? split_seed % (work + 1) : 0;
-    e.fn(&args, split, work);
-    e.fn(&args, 0, split);
+    run_parts(e, args, work, split);
     once = std::all_of(writes.begin(), writes.end(), [](int32_t w) { return w == 1; });
   }
 

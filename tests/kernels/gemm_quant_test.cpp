@@ -82,8 +82,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };
   const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
-  e.fn(&args, split, work);
-  e.fn(&args, 0, split);
+  run_parts(e, args, work, split);
   double worst = 0;
   bool once = true;
   for (int64_t z = 0; z < batch; ++z)

@@ -137,4 +137,16 @@ class Scratch {
   int64_t bytes_;
 };
 
+/// Calls the entry for all units in two parts: the later one first, as two threads may; or, where `split` is odd, in order, the second with
+/// what the first has left in the scratch, as one thread does with its pieces. True: in order.
+inline bool run_parts(const Entry& e, aotc_kargs args, int64_t work, int64_t split) {
+  int64_t held[AOTC_HELD];
+  for (int64_t& word : held) word = -1;
+  const bool in_order = split % 2 != 0;
+  if (in_order) args.held = held, e.fn(&args, 0, split);
+  e.fn(&args, split, work);
+  if (!in_order) e.fn(&args, 0, split);
+  return in_order;
+}
+
 }  // namespace kernel_test

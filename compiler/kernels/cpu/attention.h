@@ -141,7 +141,9 @@ struct AttentionRun : AttentionRows<E, Acc> {
   }
 
   void run(int64_t begin, int64_t end) {
+    kv_key = held_key(this->args, 0), kv_end = held_key(this->args, 1);
     this->each_unit(begin, end, [this](auto... unit_of) { unit(unit_of...); });
+    hold_key(this->args, kv_key, 0), hold_key(this->args, kv_end, 1);
   }
 };
 

@@ -23,7 +23,7 @@ void conv_product(const aotc_kargs* args, int64_t begin, int64_t end) {
   t.tile = cols + kp * nc;
   t.turned = t.tile + (cfg->mc + 32) * nc;
   t.wpack = reinterpret_cast<typename G::E*>(t.turned + nc * 48);
-  int64_t held = -1;  // whose pixels are in cols
+  int64_t held = held_key(args);  // whose pixels are in cols
   for (int64_t u = begin; u < end; ++u) {
     const int64_t cb = u % co_blocks, pb = u / co_blocks % px_blocks, g = u / co_blocks / px_blocks, key = g * px_blocks + pb;
     typename Tile::Part part{g, 0, 0, 0, 0, nullptr, cols, s.k > cfg->kp || held != key};
@@ -40,6 +40,7 @@ void conv_product(const aotc_kargs* args, int64_t begin, int64_t end) {
       }
     });
   }
+  hold_key(args, held);
 }
 
 template <class G>

@@ -74,13 +74,14 @@ struct ConvLast : ConvLastRows<G> {
   }
 
   void run(int64_t begin, int64_t end) {
-    int64_t held = -1;  // whose pixels are in rows
+    int64_t held = held_key(args);  // whose pixels are in rows
     for (int64_t i = begin; i < end; ++i) {
       const Unit u = this->at(i);
       if (u.empty()) continue;
       unit(u, s.k > cfg->kp || held != u.key);
       held = u.key;
     }
+    hold_key(args, held);
   }
 };
 

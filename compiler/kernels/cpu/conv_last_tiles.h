@@ -47,9 +47,11 @@ class ConvLastTiles : ConvLastRows<LastTiles> {
   }
 
   void run(int64_t begin, int64_t end) {
+    held_ = held_key(args);
     for (int64_t i = begin; i < end; ++i)
       if (const auto u = at(i); !u.empty()) run_unit(along_borders(u));
     blocks_.finish();
+    hold_key(args, held_);
   }
 
   void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) const {

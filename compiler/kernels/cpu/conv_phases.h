@@ -191,6 +191,7 @@ struct ConvPhases {
     for (int i = 0; i < 3; ++i) most *= ceil_div(s.out[i], s.stride[i]);
     const int64_t px_blocks = ceil_div(most, cfg->nc), group_elems = cfg->w_packed ? panels_before(s.stride[0], 0) : 0;
     int64_t of = -1, phase_elems = 0;
+    held = held_key(args);
     for (int64_t u = begin; u < end; ++u) {
       int64_t rest = u;
       const int64_t cb = rest % co_blocks;
@@ -201,6 +202,7 @@ struct ConvPhases {
       if (cfg->w_packed && of != rest) phase_elems = panels_before(vd, vh), of = rest;
       unit(g, cb, co_blocks, vd, vh, pb, px_blocks, group_elems, phase_elems, key);
     }
+    hold_key(args, held);
   }
 };
 

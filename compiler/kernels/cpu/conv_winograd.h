@@ -172,7 +172,7 @@ struct ConvWinograd {
   void run(int64_t begin, int64_t end) {
     const int64_t tiles = s.n * across * down, panels = ceil_div(s.co, kPanel), blocks = ceil_div(tiles, cfg->nc);
     const int64_t co_blocks = ceil_div(s.co, cfg->mc);
-    int64_t held = -1;
+    int64_t held = held_key(args);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t cb = i % co_blocks, tb = i / co_blocks, t0 = tb * tiles / blocks, n = (tb + 1) * tiles / blocks - t0;
       if (n <= 0) continue;
@@ -187,6 +187,7 @@ struct ConvWinograd {
         }
       }
     }
+    hold_key(args, held);
   }
 };
 

@@ -237,7 +237,9 @@ struct GemmRun {
   }
 
   void run(int64_t begin, int64_t end) {
+    a_key = held_key(args, 0), b_key = held_key(args, 1);
     for (int64_t i = begin; i < end; ++i) run_unit(units.at(i));
+    hold_key(args, a_key, 0), hold_key(args, b_key, 1);
   }
 };
 

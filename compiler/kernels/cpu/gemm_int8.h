@@ -196,7 +196,9 @@ struct Int8Run : QuantUnits {
   }
 
   void run(int64_t begin, int64_t end) {
+    kept = held_key(args);
     for (int64_t u = begin; u < end; ++u) run_unit(at(u));
+    hold_key(args, kept);
   }
 };
 

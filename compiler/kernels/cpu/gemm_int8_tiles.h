@@ -49,8 +49,10 @@ class GemmInt8Tiles : QuantUnits {
   }
 
   void run(int64_t begin, int64_t end) {
+    kept_ = held_key(args);
     for (int64_t i = begin; i < end; ++i) run_unit(at(i));
     tiles_.finish();
+    hold_key(args, kept_);
   }
 
   void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, float* sums, int64_t ld) const {

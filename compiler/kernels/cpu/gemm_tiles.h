@@ -40,8 +40,10 @@ class GemmTiles {
   }
 
   void run(int64_t begin, int64_t end) {
+    a_key_ = held_key(args_, 0), b_key_ = held_key(args_, 1);
     for (int64_t i = begin; i < end; ++i) run_unit(units_.at(i));
     blocks_.finish();
+    hold_key(args_, a_key_, 0), hold_key(args_, b_key_, 1);
   }
 
   void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) const {

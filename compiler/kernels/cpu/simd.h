@@ -29,6 +29,12 @@ constexpr T max_of(T a, T b) {
 }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// What the thread's call before noted of its scratch (aotc_kargs::held): the key of what lies there, -1 where nothing does.
+inline int64_t held_key(const aotc_kargs* args, int word = 0) { return args->held ? args->held[word] : -1; }
+inline void hold_key(const aotc_kargs* args, int64_t key, int word = 0) {
+  if (args->held) args->held[word] = key;
+}
+
 inline float to_acc(float x) { return x; }
 inline double to_acc(double x) { return x; }
 inline float to_acc(bf16 x) {

@@ -104,7 +104,7 @@ class Strips {
     int64_t size[AOTC_STRIP_MAX_SIZES];
     for (int i = 0; i < s.n_sizes; ++i) size[i] = sizes_[k][i];
     aotc_kargs args = *args_;
-    args.ptr = ptr, args.size = size, args.config = s.config;
+    args.ptr = ptr, args.size = size, args.config = s.config, args.held = nullptr;
     if (s.product) {
       size[AOTC_GEMM_M] = (r.end - r.begin) * width(k + 1);
       s.fn(&args, 0, product_units(*static_cast<const aotc_gemm_config*>(s.config), size));

@@ -4,15 +4,20 @@
 #define AOTC_DETAIL_KERNEL_ABI_H_
 #include <stdint.h>
 
-/* What one step gives to its kernel. Owned by the runtime, alive for the call, the same for all threads but for `scratch`. */
+enum { AOTC_HELD = 2 };
+
+/* What one step gives to its kernel. Owned by the runtime, alive for the call, the same for all threads but for `scratch` and `held`. */
 typedef struct aotc_kargs {
   void* const* ptr;    /* the step's buffers, in the kernel's parameter order */
   const int64_t* size; /* the step's sizes (elements or counts), in the order that the kernel documents */
   const void* config;  /* constant configuration of the step (tile sizes, epilogues), or NULL */
-  void* scratch;       /* this thread's scratch, 64-byte aligned, of the step's scratch_bytes; content undefined */
+  void* scratch;       /* this thread's scratch, 64-byte aligned, of the step's scratch_bytes; content undefined but for `held` */
   int32_t thread;      /* 0 .. threads-1 */
   int32_t threads;
   volatile int32_t* fault; /* a kernel that meets an index out of range stores AOTC_FAULT_*; the run then fails after the step */
+  /* AOTC_HELD words in which a kernel notes what it leaves in `scratch`, or NULL. A thread's first call for a step finds -1 in each, those
+   * that follow find words and scratch as the call before left them. */
+  int64_t* held;
 } aotc_kargs;
 
 enum { AOTC_FAULT_NONE = 0, AOTC_FAULT_INDEX = 1 };
