@@ -1,4 +1,5 @@
 // Complex tensors as real ones with a last dim of 2 (real, imaginary): views and copies carry the pair along, arithmetic takes it apart.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -36,9 +37,9 @@ Complex complex_operand(Rule& r, std::string_view name, DType t) {
   return {x, x.like(0)};
 }
 
-namespace {
-
 Complex times(const Complex& a, const Complex& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+
+namespace {
 
 void mul(Rule& r) {
   const DType t = part_type(r);
@@ -214,13 +215,16 @@ constexpr std::string_view kCarried[] = {
 };
 }  // namespace
 
+bool pair_rides_along(std::string_view overload) {
+  return std::find(std::begin(kCarried), std::end(kCarried), overload) != std::end(kCarried);
+}
+
 RuleFn find_complex_rule(std::string_view overload) {
-  for (const RuleTable& table : {RuleTable(kRows), fourier_rules()})
+  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), fourier_rules()})
     for (const RuleRow& row : table)
       if (row.overload == overload) return row.fn;
-  for (std::string_view name : kCarried)
-    if (name == overload) return find_rule(overload);
-  return nullptr;
+  if (pair_rides_along(overload)) return find_rule(overload);
+  return find_rule_by_parts(overload);
 }
 
 }  // namespace aotc::decompose

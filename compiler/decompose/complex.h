@@ -9,6 +9,7 @@ struct Complex {
   T re, im;
 };
 
+Complex times(const Complex& a, const Complex& b);
 Complex apart(const T& pair);
 T join(const Complex& c);
 bool complex_arg(const Rule& r, std::string_view name);
@@ -32,5 +33,11 @@ constexpr int64_t kLongestWaves = 4096;
 bool has_waves(int64_t n);
 
 RuleTable fourier_rules();
+RuleTable complex_math_rules();
+void complex_einsum(Rule& r);
+/// The rule for real tensors on both parts in turn, where that serves this operator (decompose/complex_parts.cpp).
+RuleFn find_rule_by_parts(std::string_view overload);
+/// Whether the rule for real tensors serves tensors whose last dim is the pair.
+bool pair_rides_along(std::string_view overload);
 
 }  // namespace aotc::decompose

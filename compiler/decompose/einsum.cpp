@@ -3,6 +3,7 @@
 #include <cctype>
 #include <map>
 
+#include "decompose/complex.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 
@@ -170,6 +171,13 @@ Equation parse(Rule& r, std::string text, const std::vector<ValueId>& operands) 
   return eq;
 }
 
+/// The labels that are wanted after operand i.
+std::vector<int> wanted_after(const Equation& eq, size_t i) {
+  std::vector<int> keep = eq.out;
+  for (size_t j = i + 1; j < eq.in.size(); ++j) keep.insert(keep.end(), eq.in[j].begin(), eq.in[j].end());
+  return keep;
+}
+
 void einsum(Rule& r) {
   const std::vector<ValueId> xs = r.tensors("tensors");
   const Equation eq = parse(r, r.text("equation"), xs);
@@ -177,19 +185,59 @@ void einsum(Rule& r) {
   if (r.places) t.dtype = DType::i64;
   if (is_bool(t.dtype) || is_complex(t.dtype)) r.refuse(fmt::format("einsum of {} is not supported", dtype_name(t.dtype)));
   Labeled acc = diagonals({T(r.b, xs.at(0)).to(t.dtype), eq.in.at(0)});
-  for (size_t i = 1; i < xs.size(); ++i) {
-    std::vector<int> keep = eq.out;
-    for (size_t j = i + 1; j < xs.size(); ++j) keep.insert(keep.end(), eq.in[j].begin(), eq.in[j].end());
-    acc = contract(acc, diagonals({T(r.b, xs[i]).to(t.dtype), eq.in[i]}), keep);
-  }
+  for (size_t i = 1; i < xs.size(); ++i) acc = contract(acc, diagonals({T(r.b, xs[i]).to(t.dtype), eq.in[i]}), wanted_after(eq, i));
   // Labels of the result that only broadcast dims lack cannot occur: every result label stands in some operand.
   r.set(finish_contraction(acc, eq.out));
+}
+
+/// An operand or a product of some: real where `im` is missing.
+struct LabeledParts {
+  Labeled re;
+  std::optional<Labeled> im;
+};
+
+LabeledParts contract(const LabeledParts& a, const LabeledParts& b, const std::vector<int>& keep) {
+  Labeled re = contract(a.re, b.re, keep);
+  if (a.im && b.im) re.t = re.t - contract(*a.im, *b.im, keep).t;
+  std::optional<Labeled> im;
+  if (b.im) im = contract(a.re, *b.im, keep);
+  if (a.im) {
+    const Labeled other = contract(*a.im, b.re, keep);
+    im = im ? Labeled{im->t + other.t, im->labels} : other;
+  }
+  return {re, im};
 }
 
 constexpr RuleRow kRows[] = {
     {"aten.einsum.default", einsum},
 };
 }  // namespace
+
+void complex_einsum(Rule& r) {
+  std::vector<std::optional<ValueId>> im;
+  std::vector<ValueId> re;
+  const auto* operands = std::get_if<import::TensorList>(&r.arg("tensors"));
+  if (!operands) r.refuse("the operands of einsum are no list");
+  const DType t = r.places ? DType::i64 : part_type(r);
+  const std::vector<ValueId> xs = r.tensors("tensors");
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const T x = T(r.b, xs[i]).to(t);
+    const auto meta = r.program.tensors.find((*operands)[i].name);
+    const bool pair = meta != r.program.tensors.end() && is_complex(meta->second.dtype);
+    re.push_back(pair ? x.select(-1, 0) : x);
+    im.push_back(pair ? std::optional<ValueId>(x.select(-1, 1)) : std::nullopt);
+  }
+  const Equation eq = parse(r, r.text("equation"), re);
+  const auto labeled = [&](size_t i) {
+    LabeledParts p{diagonals({T(r.b, re[i]), eq.in.at(i)}), std::nullopt};
+    if (im[i]) p.im = diagonals({T(r.b, *im[i]), eq.in[i]});
+    return p;
+  };
+  LabeledParts acc = labeled(0);
+  for (size_t i = 1; i < re.size(); ++i) acc = contract(acc, labeled(i), wanted_after(eq, i));
+  const auto finish = [&](const Labeled& l) { return T(r.b, finish_contraction(l, eq.out)); };
+  r.set(join({finish(acc.re), finish(*acc.im)}));
+}
 
 RuleTable einsum_rules() { return kRows; }
 

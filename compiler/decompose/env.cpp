@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decompose/alias.h"
+#include "decompose/complex.h"
 #include "decompose/decompose.h"
 #include "decompose/indexing.h"
 #include "decompose/size_arithmetic.h"
@@ -224,8 +225,10 @@ void Env::write(const std::string& name, ValueId v) {
   } else {
     const ValueId parent = get(t.parent);
     ValueId whole = kNone<ValueId>;
-    if (!touches_complex(program_, *t.node)) {
+    const bool pairs = touches_complex(program_, *t.node);
+    if (!pairs || pair_rides_along(t.node->target)) {
       Rule r(b_, program_, *t.node, *this);
+      r.pairs = pairs;
       whole = write_back(r, parent, v, t.result);
     }
     if (whole == kNone<ValueId>) whole = write_places({b_, parent}, {b_, v}, {b_, places_in(name, t.parent)});

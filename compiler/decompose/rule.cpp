@@ -262,7 +262,7 @@ static TensorType type_of(const Rule& r, const std::string& name) {
   auto it = r.program.tensors.find(name);
   if (it == r.program.tensors.end()) r.refuse(fmt::format("the archive has no metadata for '{}'", name));
   const TensorType t{it->second.dtype, it->second.sizes};
-  return r.pairs ? pair_type(t) : t;
+  return r.pairs ? pair_type(t) : r.part ? TensorType{pair_type(t).dtype, t.dims} : t;
 }
 
 TensorType Rule::meta_result(size_t i) const {
@@ -328,7 +328,8 @@ Diagnostic Rule::fault(std::string why) const {
 void Rule::define(const std::string& name, ValueId v) {
   auto it = program.tensors.find(name);
   if (it != program.tensors.end()) {
-    const TensorType m = pair_type({it->second.dtype, it->second.sizes});
+    TensorType m = pair_type({it->second.dtype, it->second.sizes});
+    if (part) m.dims = it->second.sizes;
     if (cast_results) v = b.cast(v, m.dtype);
     const TensorType& t = b.type(v);
     if (!places && t.dtype != m.dtype)

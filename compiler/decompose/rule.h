@@ -50,6 +50,8 @@ class Rule {
   /// A complex tensor is a real one with a last dim of 2 (decompose/complex.cpp). Where this is set, metadata and dims are told that way:
   /// rules that move elements, or are linear in them, then serve complex tensors too.
   bool pairs = false;
+  /// Operands and results are one part, real or imaginary, of what the archive says; metadata is told that way.
+  bool part = false;
 
   // Arguments by schema name. The plain forms refuse with a clear text when the argument has another type.
   const import::Arg& arg(std::string_view name) const;
@@ -110,6 +112,9 @@ class Rule {
   void set(ValueId v) { set(0, v); }
   /// For operators that write an argument (import/hidden_writes.h).
   void write(std::string_view argument, ValueId v);
+  /// Carries out a rule for real tensors on the real and on the imaginary parts of complex ones, where it is the same for both: a rule
+  /// that moves elements, or is linear in them. Real operands and numbers that elements are taken from are without an imaginary part.
+  void on_parts(void (*fn)(Rule&));
 
   [[noreturn]] void refuse(std::string why, std::string hint = {}) const;
   /// What the archive says of this node contradicts itself.

@@ -1,0 +1,203 @@
+// Operators on complex tensors that do the same to the real and to the imaginary parts: the rule for real tensors, carried out twice.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "decompose/complex.h"
+#include "decompose/decompose.h"
+#include "decompose/env.h"
+
+namespace aotc::decompose {
+namespace {
+
+/// What says where elements go: not elements themselves.
+constexpr std::string_view kPlaces[] = {"condition", "mask", "index", "indices"};
+/// Arguments that may be a number among the elements.
+constexpr std::string_view kNumbers[] = {"self", "other", "value", "fill_value", "fill", "s"};
+
+template <size_t n>
+bool one_of(const std::string_view (&names)[n], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+/// The node as one part has it: numbers among the elements are their real or imaginary part.
+import::PNode part_of(const import::PNode& node, int part){import::PNode own = node;
+for (import::NamedArg& a : own.args) {
+  if (!one_of(kNumbers, a.name)) continue;
+  if (const auto* z = std::get_if<std::complex<double>>(&a.value))
+    a.value = part == 0 ? z->real() : z->imag();
+  else if (part == 1 && (std::holds_alternative<Expr>(a.value) || std::holds_alternative<double>(a.value) ||
+                         std::holds_alternative<bool>(a.value) || std::holds_alternative<import::SymbolicArg>(a.value)))
+    a.value = 0.0;
+}
+return own;
+}  // namespace
+
+/// Complex tensors as one of their parts; real ones among the elements have no imaginary part.
+class PartEnv final : public TensorEnv {
+ public:
+  PartEnv(TensorEnv& whole, const Rule& r, int part) : whole_(whole), b_(r.b), program_(r.program), part_(part) {
+    for (const import::NamedArg& a : r.node.args) {
+      if (one_of(kPlaces, a.name)) continue;
+      if (const auto* t = std::get_if<import::TensorRef>(&a.value)) elements_.insert(t->name);
+      if (const auto* l = std::get_if<import::TensorList>(&a.value))
+        for (const import::TensorRef& t : *l) elements_.insert(t.name);
+    }
+  }
+  ValueId get(const std::string& name) override {
+    const T x(b_, whole_.get(name));
+    if (complex(name)) return x.select(-1, part_);
+    return part_ == 1 && elements_.count(name) ? x.like(0) : x;
+  }
+  void define(const std::string& name, ValueId v) override { made.emplace_back(name, v); }
+  void write(const std::string&, ValueId) override { throw Refused{"this in-place operator is not supported on complex tensors", ""}; }
+  Owner owner(const std::string& name) override {
+    Owner o = whole_.owner(name);
+    if (!is_complex(o.layout->dtype)) throw Refused{"a complex view of the memory of a real tensor is not supported here", ""};
+    o.value = T(b_, o.value).select(-1, part_);
+    return o;
+  }
+  ValueId number(const import::SymbolicArg& arg) override { return whole_.number(arg); }
+
+  std::vector<std::pair<std::string, ValueId>> made;
+
+ private:
+  bool complex(const std::string& name) const {
+    const auto it = program_.tensors.find(name);
+    return it != program_.tensors.end() && is_complex(it->second.dtype);
+  }
+  TensorEnv& whole_;
+  Builder& b_;
+  const import::Program& program_;
+  int part_;
+  std::set<std::string> elements_;
+};
+
+RuleFn rule_for_real(std::string_view target) {
+  if (const RuleFn fn = find_rule(target)) return fn;
+  return find_rule(functional_name(std::string(target)));
+}
+
+void by_parts(Rule& r) { r.on_parts(rule_for_real(r.node.target)); }
+
+constexpr std::string_view kByParts[] = {
+    "aten.as_strided.default",
+    "aten.atleast_1d.default",
+    "aten.atleast_2d.default",
+    "aten.atleast_3d.default",
+    "aten.block_diag.default",
+    "aten.broadcast_tensors.default",
+    "aten.broadcast_to.default",
+    "aten.column_stack.default",
+    "aten.concat.default",
+    "aten.concatenate.default",
+    "aten.cumsum.default",
+    "aten.diag.default",
+    "aten.diag_embed.default",
+    "aten.diagflat.default",
+    "aten.diagonal.default",
+    "aten.diagonal_copy.default",
+    "aten.diagonal_scatter.default",
+    "aten.dsplit.array",
+    "aten.dsplit.int",
+    "aten.dstack.default",
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.empty_permuted.default",
+    "aten.empty_strided.default",
+    "aten.expand_as.default",
+    "aten.fft_fftshift.default",
+    "aten.fft_ifftshift.default",
+    "aten.fill.Scalar",
+    "aten.fill.Tensor",
+    "aten.fliplr.default",
+    "aten.flipud.default",
+    "aten.full.default",
+    "aten.full_like.default",
+    "aten.gather.default",
+    "aten.hsplit.array",
+    "aten.hsplit.int",
+    "aten.hstack.default",
+    "aten.index_add.default",
+    "aten.index_copy.default",
+    "aten.index_fill.int_Scalar",
+    "aten.index_fill.int_Tensor",
+    "aten.index_put.default",
+    "aten.lerp.Scalar",
+    "aten.lift.default",
+    "aten.lift_fresh.default",
+    "aten.linalg_diagonal.default",
+    "aten.masked_fill.Scalar",
+    "aten.masked_fill.Tensor",
+    "aten.masked_scatter.default",
+    "aten.meshgrid.default",
+    "aten.meshgrid.indexing",
+    "aten.moveaxis.int",
+    "aten.moveaxis.intlist",
+    "aten.movedim.int",
+    "aten.movedim.intlist",
+    "aten.new_empty.default",
+    "aten.new_empty_strided.default",
+    "aten.new_full.default",
+    "aten.new_zeros.default",
+    "aten.numpy_T.default",
+    "aten.put.default",
+    "aten.ravel.default",
+    "aten.repeat.default",
+    "aten.repeat_interleave.self_int",
+    "aten.replication_pad3d.default",
+    "aten.roll.default",
+    "aten.rot90.default",
+    "aten.row_stack.default",
+    "aten.scalar_tensor.default",
+    "aten.scatter.src",
+    "aten.scatter.value",
+    "aten.scatter_add.default",
+    "aten.select_scatter.default",
+    "aten.slice_scatter.default",
+    "aten.sum_to_size.default",
+    "aten.swapaxes.default",
+    "aten.swapdims.default",
+    "aten.take.default",
+    "aten.take_along_dim.default",
+    "aten.tensor_split.indices",
+    "aten.tensor_split.sections",
+    "aten.tile.default",
+    "aten.trace.default",
+    "aten.tril.default",
+    "aten.triu.default",
+    "aten.unfold.default",
+    "aten.unsafe_chunk.default",
+    "aten.unsafe_split.Tensor",
+    "aten.unsafe_split_with_sizes.default",
+    "aten.vsplit.array",
+    "aten.vsplit.int",
+    "aten.vstack.default",
+    "aten.where.Scalar",
+    "aten.where.ScalarOther",
+    "aten.where.ScalarSelf",
+    "aten.where.self",
+    "aten.zero.default",
+};
+
+}  // namespace aotc::decompose
+
+void Rule::on_parts(void (*fn)(Rule&)) {
+  std::vector<std::pair<std::string, ValueId>> made[2];
+  for (int i = 0; i < 2; ++i) {
+    const import::PNode own = part_of(node, i);
+    PartEnv env(env_, *this, i);
+    Rule one(b, program, own, env);
+    one.part = true;
+    one.places = places;
+    one.cast_results = cast_results;
+    fn(one);
+    made[i] = std::move(env.made);
+  }
+  AOTC_CHECK(made[0].size() == made[1].size(), "{}: {} real and {} imaginary results", node.target, made[0].size(), made[1].size());
+  for (size_t k = 0; k < made[0].size(); ++k) define(made[0][k].first, join({T(b, made[0][k].second), T(b, made[1][k].second)}));
+}
+
+RuleFn find_rule_by_parts(std::string_view overload) { return one_of(kByParts, overload) ? by_parts : nullptr; }
+
+}  // namespace aotc::decompose

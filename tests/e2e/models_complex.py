@@ -1,0 +1,113 @@
+"""Models of complex numbers, as neural operators and state space layers have them."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.export import Dim
+
+from models import Fn, model
+
+
+class SpectralConvolution(nn.Module):
+    """The lowest frequencies of an image times matrices, written into corners of a spectrum of zeros."""
+
+    def __init__(self, channels, modes):
+        super().__init__()
+        self.modes = modes
+        self.low = nn.Parameter(torch.randn(channels, channels, modes, modes, dtype=torch.cfloat) / channels)
+        self.high = nn.Parameter(torch.randn(channels, channels, modes, modes, dtype=torch.cfloat) / channels)
+
+    def forward(self, x):
+        m, b, c = self.modes, x.shape[0], x.shape[1]
+        z = torch.fft.rfft2(x)
+        out = torch.zeros(b, c, x.shape[-2], x.shape[-1] // 2 + 1, dtype=torch.cfloat)
+        out[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", z[:, :, :m, :m], self.low)
+        out[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", z[:, :, -m:, :m], self.high)
+        return torch.fft.irfft2(out, s=(x.shape[-2], x.shape[-1]))
+
+
+@model
+def fourier_neural_operator():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lift, self.out = nn.Conv2d(3, 8, 1), nn.Conv2d(8, 1, 1)
+            self.spectral, self.skip = nn.ModuleList(SpectralConvolution(8, 4) for _ in range(2)), nn.ModuleList(nn.Conv2d(8, 8, 1) for _ in range(2))
+
+        def forward(self, x):
+            x = self.lift(x)
+            for s, k in zip(self.spectral, self.skip):
+                x = F.gelu(s(x) + k(x))
+            return self.out(x)
+
+    return Net(), (torch.randn(2, 3, 16, 18),), ({0: Dim("batch", min=1, max=8)},)
+
+
+@model
+def diagonal_state_space():
+    """A layer of S4D: the kernel from powers of complex states, applied by transforms."""
+
+    class Net(nn.Module):
+        def __init__(self, h=6, n=4):
+            super().__init__()
+            self.log_dt, self.c = nn.Parameter(torch.rand(h) - 3), nn.Parameter(torch.randn(h, n, 2))
+            self.log_re, self.im = nn.Parameter(torch.rand(h, n)), nn.Parameter(torch.arange(n).repeat(h, 1) * 3.0)
+
+        def forward(self, u):
+            length = u.shape[-1]
+            c, dt, a = torch.view_as_complex(self.c), self.log_dt.exp(), -self.log_re.exp() + 1j * self.im
+            dta = a * dt.unsqueeze(-1)
+            c = c * (dta.exp() - 1.0) / a
+            k = 2 * torch.einsum("hn,hnl->hl", c, (dta.unsqueeze(-1) * torch.arange(length)).exp()).real
+            y = torch.fft.irfft(torch.fft.rfft(u, n=2 * length) * torch.fft.rfft(k, n=2 * length), n=2 * length)[..., :length]
+            return y + u, (1 / (1 - dta / 2)).abs(), torch.view_as_real((1 + dta / 2) / (1 - dta / 2))
+
+    return Net(), (torch.randn(2, 6, 24),), None
+
+
+def of_complex(f):
+    def g(x, y):
+        out = f(torch.view_as_complex(x), torch.view_as_complex(y))
+        return tuple(torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in out)
+
+    return Fn(g), (torch.randn(4, 6, 2), torch.randn(4, 6, 2)), ({0: Dim("rows", min=2, max=9)}, {0: Dim("rows", min=2, max=9)})
+
+
+@model
+def complex_functions():
+    def f(z, w):
+        squared = z**2, z**-3, z.square(), z.reciprocal(), torch.addcmul(z, z, w, value=0.5), torch.addcdiv(w, z, w + 3), 2 - z
+        return *squared, z.log(), z.sqrt(), z.rsqrt(), z.sgn(), z.sigmoid(), z.tanh(), z.tan(), z.sin(), z.cos(), z.sinh(), z.cosh(), (z + 3) ** w, z**0.5, z.exp2(), z.expm1(), (z + 2).log1p(), (z + 4).log10()
+
+    return of_complex(f)
+
+
+@model
+def complex_places():
+    """Operators that move elements or choose among them, and comparisons."""
+
+    def f(z, w):
+        moved = z.roll(1, 1), z.repeat(2, 1), z.rot90(), z.tril(), z.movedim(0, 1), z.unfold(1, 2, 2), z[:, :2].diagonal(), torch.diag_embed(z[0]), torch.hstack([z, w]), z.flip(1)
+        chosen = torch.where(z.real > 0, z, w), torch.where(w.imag > 0, z, 0), z.masked_fill(w.real > 0, 1 + 2j), z.gather(1, torch.tensor([[5, 0]])), z.repeat_interleave(2, 1), torch.full((2, 2), 1 - 3j) * z[:2, :2]
+        summed = z.cumsum(1), torch.zeros_like(z).scatter_add(1, torch.zeros(1, 6, dtype=torch.int64), z[:1]), torch.ones_like(z) + w, torch.lerp(z, w, 0.3), torch.vdot(z[0], w[1]), torch.linalg.vecdot(z, w), z.mH @ w
+        return *moved, *chosen, *summed, z == w, z.isfinite(), (z.clone() * 1).ne(z)
+
+    return of_complex(f)
+
+
+@model
+def complex_writes():
+    def f(z, w):
+        a, b, c, d = z.clone(), z.clone(), z.clone(), z.clone()
+        a[:, 1:3] = w[:, 2:4]
+        a[0] = 1
+        a[1, ::2] *= 1j
+        b.real.mul_(2)
+        b.imag.zero_()
+        b.t()[0].copy_(w[:, 1])
+        c[:, torch.tensor([4, 1])] = w[:, :2]
+        c.masked_fill_(w.real > 1, 0)
+        d.diagonal().fill_(2 - 1j)
+        d.view(-1)[3:5].add_(w.view(-1)[:2])
+        return a, b, c, d
+
+    return of_complex(f)
