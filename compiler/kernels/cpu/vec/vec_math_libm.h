@@ -1,9 +1,13 @@
 #pragma once
-// Functions that run lane by lane through libm: all of f64, and f32 where a call is not hot. The formulas of erfinv and digamma, which
-// libm lacks, stand below with their sources.
-#include "vec_math.h"
+// Functions that run lane by lane through libm: of f64 those that vec_math_f64.h lacks, of f32 those whose calls are not hot. The formulas
+// of erfinv and digamma, which libm lacks, stand below with their sources.
+#include "vec_math_f64.h"
 
 namespace {
+
+extern "C" double exp(double) noexcept;
+extern "C" double log(double) noexcept;
+extern "C" double log1p(double) noexcept;
 
 #define AOTC_LIBM(name)                                                            \
   extern "C" double name(double) noexcept;                                         \
@@ -15,13 +19,9 @@ namespace {
   AOTC_F f32v v_##name(f32v x) {                                                   \
     return lane_by_lane(x, x, [](float a, float) -> float { return name##f(a); }); \
   }
-AOTC_LIBM(exp)
 AOTC_LIBM(exp2)
-AOTC_LIBM(expm1)
-AOTC_LIBM(log)
 AOTC_LIBM(log2)
 AOTC_LIBM(log10)
-AOTC_LIBM(log1p)
 AOTC_LIBM(sin)
 AOTC_LIBM(cos)
 AOTC_LIBM(tan)
@@ -30,7 +30,6 @@ AOTC_LIBM(acos)
 AOTC_LIBM(atan)
 AOTC_LIBM(sinh)
 AOTC_LIBM(cosh)
-AOTC_LIBM(tanh)
 AOTC_LIBM(asinh)
 AOTC_LIBM(acosh)
 AOTC_LIBM(atanh)
