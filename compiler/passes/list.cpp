@@ -9,6 +9,7 @@
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conv_bn.h"
+#include "passes/fold_pads.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_slices.h"
 #include "passes/merge_products.h"
@@ -33,6 +34,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},
     {"simplify", simplify, "again, on folded constants"},
+    {"fold_pads", fold_pads, "zeros around a convolution's images are its padding"},
     {"fold_conv_bn", fold_conv_bn, "scales per output channel go into constant weights"},
     {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
     {"canonical_views", canonical_views, "again, around attention"},

@@ -165,6 +165,29 @@ def gru_unbatched_bf16():
 
 
 @model
+def lstm_of_many_rows():
+    return Outputs(nn.LSTM(20, 70, bidirectional=True)), (torch.randn(20, 30, 20),), None
+
+
+@model
+def lstm_bf16_rows():
+    return Outputs(nn.LSTM(16, 67, batch_first=True).bfloat16()), (torch.randn(9, 25, 16).bfloat16(),), None
+
+
+@model
+def causal_convolutions():
+    class Causal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv1d(12, 40, 3, dilation=4), nn.Conv1d(40, 24, 5, stride=2)
+
+        def forward(self, x):
+            return self.b(nn.functional.pad(torch.relu(self.a(nn.functional.pad(x, (8, 0)))), (4, 1)))
+
+    return Causal(), (torch.randn(3, 12, 75),), None
+
+
+@model
 def rnn_long_and_short():
     class Two(nn.Module):
         def __init__(self):
