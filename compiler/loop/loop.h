@@ -202,7 +202,8 @@ struct LibraryKernel {
   SymTable syms;
   IdVec<ParamId, Param> params;  ///< dense
   std::map<Attr, AttrValue> attrs;
-  std::vector<Expr> sizes;  ///< as the algorithm's header documents
+  std::vector<Expr> sizes;        ///< as the algorithm's header documents
+  std::optional<ParamId> weight;  ///< a constant that a form may store in another order, see plan/weights.h: of recurrences, of the state
   std::vector<NodeId> nodes;
 };
 

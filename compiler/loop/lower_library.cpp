@@ -89,10 +89,13 @@ struct Algorithm {
   Op op;
   Sizes sizes;
   size_t results_after = SIZE_MAX;  ///< operands that stand before the results; the others follow them
+  size_t weight = SIZE_MAX;         ///< the operand that forms may store as they like where it is a constant
 };
 constexpr Algorithm kAlgorithms[] = {
-    {Op::sort, lines},          {Op::topk, lines_and_k},           {Op::scatter, all_dims},  {Op::index_put, indexed_places, 2},
-    {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer}, {Op::cholesky, matrices}, {Op::solve_triangular, matrices},
+    {Op::sort, lines},          {Op::topk, lines_and_k},
+    {Op::scatter, all_dims},    {Op::index_put, indexed_places, 2},
+    {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer, SIZE_MAX, 1},
+    {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {
@@ -163,6 +166,8 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
   for (size_t i = 0; i < before; ++i) params.add(gr.operands[i].base, ParamRole::input);
   for (ValueId v : n.outputs) params.add(v, ParamRole::output);
   for (size_t i = before; i < gr.operands.size(); ++i) params.add(gr.operands[i].base, ParamRole::input);
+  const size_t w = algorithm.weight;
+  if (w < before && p.g.values[gr.operands[w].base].kind == ValueKind::constant) k.weight = static_cast<ParamId>(w);
   return {std::move(k), params.args};
 }
 

@@ -423,6 +423,10 @@ class Parser {
     in_.want_word("sizes");
     k.sizes = in_.exprs(k.syms);
     need_line();
+    if (in_.accept_word("weight")) {
+      k.weight = param(k.params);
+      need_line();
+    }
     tail();
     return k;
   }

@@ -171,6 +171,7 @@ class Printer {
     line("algorithm {}", k.algorithm);
     for (const auto& [a, v] : k.attrs) line("attr {} {}", attr_name(a), attr_text(v, k.syms));
     line("sizes {}", list_text(k.sizes, k.syms));
+    if (k.weight) line("weight {}", k.params[*k.weight].name);
     tail();
   }
 

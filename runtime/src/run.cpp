@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "aotc/detail/team_abi.h"
 #include "context.h"
 #include "status.h"
 
@@ -39,14 +40,16 @@ struct Job {
   uint64_t scratch_stride;
   volatile int32_t* fault;
   uint32_t mxcsr;
+  aotc_team_range* team;
 };
 
 void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* held) {
   const Job& job = *static_cast<const Job*>(arg);
   const ReadyStep& step = *job.step;
-  const aotc_kargs args = {step.ptr, step.size,  step.config, job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride,
-                           thread,   step.tasks, job.fault,   held};
-  step.fn(&args, begin, end);
+  uint8_t* scratch = job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride;
+  const aotc_team_kargs team = {
+      {step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held}, job.scratch, step.tasks > 1 ? job.team : nullptr};
+  step.fn(&team.args, begin, end);
 }
 
 void run_units_once(void* arg, int32_t thread, Units units) {
@@ -66,6 +69,8 @@ void run_share(void* arg, int32_t i) {
 
 void run_step(Threads* threads, Job* job) {
   const ReadyStep& step = *job->step;
+  if (step.tasks > 1)
+    memset(job->team, 0, sizeof job->team[0] * static_cast<size_t>(step.tasks < AOTC_TEAM_RANGES ? step.tasks : AOTC_TEAM_RANGES));
   if (step.tasks == 1)
     run_units_once(job, 0, {0, step.work});
   else if (threads->pool && step.tasks > 1)
@@ -169,7 +174,8 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
   const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);
   volatile int32_t fault = AOTC_FAULT_NONE;
-  Job job = {nullptr, c->base + align_up(e->arena_bytes, 256), e->scratch_stride, &fault, __builtin_ia32_stmxcsr()};
+  alignas(64) aotc_team_range team[AOTC_TEAM_RANGES];
+  Job job = {nullptr, c->base + align_up(e->arena_bytes, 256), e->scratch_stride, &fault, __builtin_ia32_stmxcsr(), team};
   uint64_t before = c->step_ns ? now_ns() : 0;
   aotc_status status = AOTC_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {

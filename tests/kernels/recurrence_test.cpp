@@ -1,12 +1,16 @@
 // Recurrent layers of every cell, dtype and instruction set against plain loops over doubles.
+#include <array>
 #include <catch2/catch.hpp>
+#include <thread>
 
+#include "aotc/detail/team_abi.h"
+#include "kernels/cpu/pack.h"
 #include "support.h"
 
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kEntries = entries("recurrence");
+const std::vector<Entry> kEntries = entries("recurrence"), kPanelEntries = entries("recurrence_panels");
 
 constexpr int64_t kGuard = 32;  ///< elements after each result that must stay as they were
 
@@ -14,12 +18,45 @@ struct Sizes {
   int64_t steps, batch, hidden, width;
 };
 
+/// How an entry is called. Panels: of weights in panels, by one thread, by threads at the same time, or by the calls of threads one after
+/// another, the first of which finds no other.
+enum class Calls { rows, panels, together, in_turn };
+
+/// [width, gates * hidden] as the panels of each gate after each other.
+Buffer in_panels(Buffer& w, const Sizes& z, int64_t gates) {
+  const int64_t each = aotc::kernels::panel_elems(z.width, z.hidden, w.type), bytes = aotc::dtype_bytes(w.type);
+  Buffer out(gates * each, w.type);
+  for (int64_t g = 0; g < gates; ++g)
+    aotc::kernels::pack_panels(static_cast<char*>(w.ptr()) + g * z.hidden * bytes, gates * z.hidden, 1, z.width, z.hidden, w.type,
+                               static_cast<char*>(out.ptr()) + g * each * bytes);
+  return out;
+}
+
+void call(const Entry& e, aotc_team_kargs team, int64_t units, Calls calls) {
+  if (calls == Calls::rows) {
+    for (int64_t u = units; u-- > 0;) e.fn(&team.args, u, u + 1);
+    return;
+  }
+  if (calls == Calls::panels) return e.fn(&team.args, 0, units);
+  alignas(64) std::array<aotc_team_range, AOTC_TEAM_RANGES> ranges{};
+  team.team = ranges.data(), team.args.threads = 3;
+  std::vector<std::thread> others;
+  for (int t = team.args.threads; t-- > 0;) {
+    team.args.thread = t;
+    if (calls == Calls::in_turn || t == 0)
+      e.fn(&team.args, 0, units);
+    else
+      others.emplace_back([&e, own = team, units] { e.fn(&own.args, 0, units); });
+  }
+  for (std::thread& t : others) t.join();
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng) {
+void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows) {
   if (!runs_here(e.isa)) return;
   INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " cell " << cell << " steps " << z.steps << " batch " << z.batch << " hidden "
-             << z.hidden << " width " << z.width << " reverse " << reverse);
+             << z.hidden << " width " << z.width << " reverse " << reverse << " calls " << static_cast<int>(calls));
   const int64_t n = z.hidden * aotc_recurrence_gates(cell);
   const bool lstm = cell == AOTC_CELL_LSTM, gru = cell == AOTC_CELL_GRU, projected = z.width != z.hidden;
   Buffer x(z.steps * z.batch * n, e.dtype), w(z.width * n, e.dtype), h0(z.batch * z.width, e.dtype), c0(z.batch * z.hidden, e.dtype),
@@ -30,18 +67,23 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
   for (Buffer* b : {&x, &w, &h0, &c0, &bias, &w_hr}) b->fill(rng);
   for (Buffer* b : {&w, &w_hr})  // states that neither vanish nor saturate
     for (int64_t i = 0; i < b->size; ++i) b->put(i, b->get(i) / std::sqrt(static_cast<double>(z.hidden)));
-  std::vector<void*> ptr = {x.ptr(), w.ptr(), h0.ptr()};
+  Buffer panels = in_panels(w, z, aotc_recurrence_gates(cell));
+  std::vector<void*> ptr = {x.ptr(), calls == Calls::rows ? w.ptr() : panels.ptr(), h0.ptr()};
   if (lstm) ptr.push_back(c0.ptr());
   if (gru) ptr.push_back(bias.ptr());
   if (projected) ptr.push_back(w_hr.ptr());
   ptr.insert(ptr.end(), {out.ptr(), h.ptr(), c.ptr()});
   int64_t size[] = {z.steps, z.batch, z.hidden, z.width};
   const aotc_recurrence_config cfg = {cell, reverse, projected};
-  Scratch scratch(aotc_recurrence_scratch_bytes(cell, z.hidden, z.width, e.dtype == DType::f64 ? 8 : 4));
+  const int64_t acc_bytes = e.dtype == DType::f64 ? 8 : 4;
+  Scratch scratch(calls == Calls::rows ? aotc_recurrence_scratch_bytes(cell, z.hidden, z.width, acc_bytes)
+                                       : aotc_recurrence_panels_scratch_bytes(z.batch, z.hidden, acc_bytes));
   volatile int32_t fault = 0;
-  aotc_kargs args = {ptr.data(), size, &cfg, scratch.ptr(), 0, 1, &fault};
-  const int64_t units = (z.batch + AOTC_RECURRENCE_ROWS - 1) / AOTC_RECURRENCE_ROWS;
-  for (int64_t u = units; u-- > 0;) e.fn(&args, u, u + 1);
+  const aotc_team_kargs args = {{ptr.data(), size, &cfg, scratch.ptr(), 0, 1, &fault}, scratch.ptr(), nullptr};
+  const int64_t units =
+      calls == Calls::rows ? (z.batch + AOTC_RECURRENCE_ROWS - 1) / AOTC_RECURRENCE_ROWS
+                           : (z.hidden + AOTC_PANEL_N - 1) / AOTC_PANEL_N * ((z.batch + AOTC_RECURRENCE_GROUP - 1) / AOTC_RECURRENCE_GROUP);
+  call(e, args, units, calls);
 
   const double eps = e.dtype == DType::f64 ? 1e-13 : e.dtype == DType::f32 ? 3e-5 : e.dtype == DType::f16 ? 4e-3 : 3e-2;
   std::vector<double> hs, cs, g(static_cast<size_t>(n)), s(static_cast<size_t>(z.hidden));
@@ -93,6 +135,18 @@ TEST_CASE("recurrence: every cell, dtype and size") {
         for (bool reverse : {false, true}) check(e, cell, z, reverse, rng);
     for (const Sizes& z : {Sizes{4, 3, 20, 9}, Sizes{3, 8, 65, 33}}) check(e, AOTC_CELL_LSTM, z, false, rng);
   }
+}
+
+TEST_CASE("recurrence: weights in panels, alone and by threads that help each other") {
+  std::mt19937 rng(6);
+  const Sizes sizes[] = {{1, 1, 1, 1},    {3, 1, 16, 16}, {5, 2, 17, 17},  {4, 6, 33, 33},   {3, 7, 70, 70},
+                         {2, 13, 49, 49}, {0, 2, 5, 5},   {2, 50, 65, 65}, {3, 26, 128, 128}};
+  for (const Entry& e : kPanelEntries)
+    for (int32_t cell : {AOTC_CELL_LSTM, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU}) {
+      for (const Sizes& z : sizes)
+        for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn}) check(e, cell, z, false, rng, calls);
+      for (int64_t batch = 1; batch <= 13; ++batch) check(e, cell, {2, batch, 35, 35}, true, rng, Calls::panels);
+    }
 }
 
 }  // namespace

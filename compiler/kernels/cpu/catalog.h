@@ -24,6 +24,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_gemm_quant_", "", Isa::avx512_bf16},
     {"aotc_gemm_int8_", "", Isa::avx512_bf16},
     {"aotc_gemm_", "_bf16", Isa::avx512_bf16},
+    {"aotc_recurrence_panels_", "_bf16", Isa::avx512_bf16},
     {"aotc_conv_", "_bf16", Isa::avx512_bf16},
     {"aotc_gemm_", "", Isa::avx512},
     {"aotc_conv_", "", Isa::avx512},

@@ -5,12 +5,9 @@
 // A work unit is a block of rows of the batch over all steps. A step is one small product, state [rows, width] by weights [width, gates],
 // in register tiles whose lanes run along the gates, then the gates' functions vector by vector. State and gates stay in scratch.
 #include "entry.h"
-#include "vec/vec_reduce.h"
+#include "recurrence_cells.h"
 
 namespace {
-
-AOTC_I f32v mul_add(f32v a, f32v b, f32v c) { return a * b + c; }
-AOTC_I f64v mul_add(f64v a, f64v b, f64v c) { return {a.lo * b.lo + c.lo, a.hi * b.hi + c.hi}; }
 
 template <class T>
 class Recurrence {
@@ -92,27 +89,23 @@ class Recurrence {
       case AOTC_CELL_LSTM:
         return along(
             n, [&](auto, int64_t j) __attribute__((always_inline)) {
-              const V i = v_sigmoid(gate(g, 0, j)), f = v_sigmoid(gate(g, 1, j)), v = v_tanh(gate(g, 2, j)), o = v_sigmoid(gate(g, 3, j));
-              const V next = mul_add(f, ld(c + j, full()), v_mul(i, v));
+              const auto gates = lstm_gates(gate(g, 0, j), gate(g, 1, j), gate(g, 2, j), gate(g, 3, j));
+              const V next = lstm_cell(gates, ld(c + j, full()));
               st(c + j, next, full());
-              st(to + j, v_mul(o, v_tanh(next)), full());
+              st(to + j, lstm_state(gates, next), full());
             });
       case AOTC_CELL_GRU:
         return along(
             n, [&](auto w, int64_t j) __attribute__((always_inline)) {
-              const V reset = v_sigmoid(v_add(ld(x + j, w), gate(g, 0, j))), update = v_sigmoid(v_add(ld(x + n + j, w), gate(g, 1, j)));
-              const V fresh = v_tanh(mul_add(reset, gate(g, 2, j), ld(x + 2 * n + j, w)));
-              st(to + j, mul_add(update, v_sub(ld(h + j, full()), fresh), fresh), full());
+              const V reset = v_add(ld(x + j, w), gate(g, 0, j)), update = v_add(ld(x + n + j, w), gate(g, 1, j));
+              st(to + j, gru_state(gru_gates(reset, update, ld(x + 2 * n + j, w), gate(g, 2, j)), ld(h + j, full())), full());
             });
       case AOTC_CELL_TANH:
         return along(
             n, [&](auto, int64_t j) __attribute__((always_inline)) { st(to + j, v_tanh(gate(g, 0, j)), full()); });
-      default:  // ReLU; a NaN stays
+      default:  // ReLU
         return along(
-            n, [&](auto, int64_t j) __attribute__((always_inline)) {
-              const V v = gate(g, 0, j);
-              st(to + j, sel(v_lt(v, like(v, 0)), like(v, 0), v), full());
-            });
+            n, [&](auto, int64_t j) __attribute__((always_inline)) { st(to + j, relu_state(gate(g, 0, j)), full()); });
     }
   }
   AOTC_I_MEMBER V gate(const A* g, int i, int64_t j) const { return ld(g + i * hidden_ + j, full()); }

@@ -1,0 +1,70 @@
+// aotc_recurrence_panels: a recurrent layer whose state's weight is a constant, stored in panels; all threads work on each step together
+// (kernels/cpu/recurrence_panels.h).
+#include "aotc/detail/team_abi.h"
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+using loop::LibraryKernel;
+
+namespace {
+
+/// Multiply-adds of a step that a thread should have at least: about a microsecond, what the others may have to wait.
+constexpr int64_t kStepMacs = 30'000;
+
+class RecurrencePanels final : public LibraryForm {
+ public:
+  RecurrencePanels() : LibraryForm("recurrence_panels") {}
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override {
+    if (k.algorithm != "recurrence") return refuse("no recurrent layer");
+    if (recurrence_projected(k)) return refuse("the state is projected");
+    if (!panels_of(k)) return refuse("the state's weight is no constant");
+    return Fit::yes();
+  }
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const int cell = recurrence_cell(k);
+    const Expr &batch = k.sizes[1], &hidden = k.sizes[2];
+    const Expr panels = ceildiv(hidden, AOTC_PANEL_N), groups = ceildiv(batch, AOTC_RECURRENCE_GROUP);
+    f.work = panels * groups;
+    const int64_t columns = aotc_recurrence_gates(cell) * AOTC_PANEL_N;
+    f.grain = grain_of(kStepMacs, ceildiv(batch, max(groups, 1)) * hidden * columns, s.syms);
+    const int64_t acc = acc_bytes(k.params.begin()->dtype), row = AOTC_PANEL_N * acc * 3;
+    static_assert(AOTC_PANEL_N == 32);
+    f.scratch_bytes = batch * (panels + 1) * row + 256;
+    return f;
+  }
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const LibraryKernel& k, const Choice&) const override {
+    return std::pair(*k.weight, *panels_of(k));
+  }
+  std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {
+    ConfigText c("aotc_recurrence_config", name);
+    return c.add("cell", recurrence_cell(k)).add("reverse", flag(k, Attr::reverse, false)).add("projected", 0).str();
+  }
+
+ private:
+  /// The state's weight [width, gates * hidden]: each gate's columns a matrix.
+  static std::optional<Panels> panels_of(const LibraryKernel& k) {
+    if (!k.weight) return std::nullopt;
+    const auto hidden = k.sizes[2].as_const(), width = k.sizes[3].as_const();
+    const DType t = k.params[*k.weight].dtype;
+    if (!hidden || !width || !*hidden || !*width || !has_panel_form(t)) return std::nullopt;
+    Panels p;
+    p.dtype = t;
+    const int64_t gates = aotc_recurrence_gates(recurrence_cell(k));
+    p.rows = {{*width, *width, 0, gates * *hidden, {}}};
+    for (int64_t g = 0; g < gates; ++g) p.matrices.push_back({g * *hidden, *hidden});
+    return p;
+  }
+};
+
+}  // namespace
+
+const Form& recurrence_panels() {
+  static const RecurrencePanels form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu
