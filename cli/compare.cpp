@@ -28,6 +28,11 @@ double bf16_to_double(uint16_t h) {
   return f;
 }
 
+double e4m3fn_to_double(uint8_t b) {  // of half as it lies, 1 / 256 of it
+  if ((b & 0x7f) == 0x7f) return std::nan("");
+  return half_to_double(static_cast<uint16_t>((b & 0x80) << 8 | (b & 0x7f) << 7)) * 256;
+}
+
 int64_t scalars(const HostTensor& t) { return t.elems() * (is_complex(t.dtype) ? 2 : 1); }
 
 }  // namespace
@@ -40,6 +45,8 @@ double element(const HostTensor& t, int64_t i) {
     case DType::i16: return at<int16_t>(t, i);
     case DType::i32: return at<int32_t>(t, i);
     case DType::i64: return static_cast<double>(at<int64_t>(t, i));
+    case DType::f8e4m3fn: return e4m3fn_to_double(at<uint8_t>(t, i));
+    case DType::f8e5m2: return half_to_double(static_cast<uint16_t>(at<uint8_t>(t, i) << 8));
     case DType::f16: return half_to_double(at<uint16_t>(t, i));
     case DType::bf16: return bf16_to_double(at<uint16_t>(t, i));
     case DType::f32:
@@ -85,6 +92,8 @@ double epsilon(DType t) {
   switch (t) {
     case DType::f16: return 0x1p-10;
     case DType::bf16: return 0x1p-7;
+    case DType::f8e4m3fn: return 0x1p-3;
+    case DType::f8e5m2: return 0x1p-2;
     case DType::f32:
     case DType::c64: return 0x1p-21;
     case DType::f64:

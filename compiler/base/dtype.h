@@ -21,6 +21,8 @@ enum class DType : uint32_t {
   f64 = AOTC_DTYPE_F64,
   c64 = AOTC_DTYPE_C64,
   c128 = AOTC_DTYPE_C128,
+  f8e4m3fn = AOTC_DTYPE_F8E4M3FN,
+  f8e5m2 = AOTC_DTYPE_F8E5M2,
 };
 
 constexpr int64_t dtype_bytes(DType t) {
@@ -53,11 +55,14 @@ constexpr std::optional<DType> parse_dtype(std::string_view s) {
 }
 
 constexpr bool is_bool(DType t) { return t == DType::boolean; }
-constexpr bool is_int(DType t) { return t >= DType::u8 && t <= DType::i64; }     ///< integers without bool
-constexpr bool is_float(DType t) { return t >= DType::f16 && t <= DType::f64; }  ///< real floating types
+constexpr bool is_int(DType t) { return t >= DType::u8 && t <= DType::i64; }  ///< integers without bool
+constexpr bool is_float8(DType t) {
+  return t == DType::f8e4m3fn || t == DType::f8e5m2;
+}  ///< types of storage: what they hold is moved, cast, multiplied
+constexpr bool is_float(DType t) { return (t >= DType::f16 && t <= DType::f64) || is_float8(t); }  ///< real floating types
 constexpr bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
 constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }  ///< 16-bit floats
-/// The type in which arithmetic on t is done (16-bit floats compute in f32, as PyTorch's CPU kernels do).
-constexpr DType compute_type(DType t) { return is_half(t) ? DType::f32 : t; }
+/// The type in which arithmetic on t is done (smaller floats compute in f32, as PyTorch's CPU kernels do).
+constexpr DType compute_type(DType t) { return is_half(t) || is_float8(t) ? DType::f32 : t; }
 
 }  // namespace aotc

@@ -184,6 +184,37 @@ void weight_int8pack_mm(Rule& r) {
   r.set((matmul(x.to(DType::f32), w, DType::f32) * tensor(r, "scales").to(DType::f32)).to(x.dtype()));
 }
 
+/// A scale of all, or of each line along `dim`.
+T scale_of(Rule& r, const T& s, int dim, const Expr& lines) {
+  if (product(s.dims()).is(1)) return s.reshape({1, 1});
+  if (s.rank() != 2 || !s.dim(1 - dim).is(1)) r.refuse("scales of blocks of 8-bit floats");
+  r.agree(s.dim(dim), lines, "the scales");
+  return s;
+}
+
+/// The sums times both scales, plus the bias, are rounded once. Sums of 8-bit products hold fewer bits than float32, so that only what is
+/// rounded to fewer is computed by these; others multiply bfloat16, which holds every 8-bit float.
+void scaled_product(Rule& r, const T& scale_a, const T& scale_b) {
+  const T a = tensor(r, "self"), b = tensor(r, "mat2");
+  const DType out = r.meta_result().dtype;
+  if (!is_float8(a.dtype()) || !is_float8(b.dtype())) r.refuse(fmt::format("a scaled product of {}", dtype_name(a.dtype())));
+  if (r.has("scale_result") && !r.none("scale_result")) r.refuse("a scale of the result");
+  const DType in = a.dtype() == b.dtype() && dtype_bytes(out) < 4 ? a.dtype() : DType::bf16;
+  T y = matmul(a.to(in), b.to(in), DType::f32) * scale_of(r, scale_a, 0, a.dim(0)) * scale_of(r, scale_b, 1, b.dim(1));
+  if (const auto bias = opt_tensor(r, "bias")) y = y + bias->to(DType::f32);
+  r.set(y.to(out));
+}
+void scaled_mm(Rule& r) { scaled_product(r, tensor(r, "scale_a").to(DType::f32), tensor(r, "scale_b").to(DType::f32)); }
+/// Scales as lists, of which those of tensors and of rows are of one.
+void scaled_mm_v2(Rule& r) {
+  const auto only = [&](const char* name) {
+    const std::vector<ValueId> all = r.tensors(name);
+    if (all.size() != 1) r.refuse("scales of several levels");
+    return T(r.b, all[0]).to(DType::f32);
+  };
+  scaled_product(r, only("scale_a"), only("scale_b"));
+}
+
 constexpr RuleRow kRows[] = {
     {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
     {"quantized_decomposed.quantize_per_tensor.tensor", quantize_per_tensor},
@@ -204,6 +235,8 @@ constexpr RuleRow kRows[] = {
     {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default", choose_qparams_per_token_asymmetric},
     {"quantized_decomposed.convert_element_type.no_fuse", to_dtype},
     {"aten._int_mm.default", int_mm},
+    {"aten._scaled_mm.default", scaled_mm},
+    {"aten._scaled_mm_v2.default", scaled_mm_v2},
     {"aten._weight_int8pack_mm.default", weight_int8pack_mm},
 };
 }  // namespace

@@ -16,7 +16,9 @@ namespace {
 const char* element_type(DType t) {
   switch (t) {
     case DType::boolean: return "uint8_t";
-    case DType::u8: return "uint8_t";
+    case DType::u8:
+    case DType::f8e4m3fn:
+    case DType::f8e5m2: return "uint8_t";
     case DType::i8: return "int8_t";
     case DType::i16: return "int16_t";
     case DType::i32: return "int32_t";

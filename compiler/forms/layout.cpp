@@ -62,6 +62,10 @@ loop::MatmulKernel matmul_of(const Graph& g, const Node& n, DType in) {
   k.m = a[batch], k.k = a[batch + 1], k.n = b[batch + 1];
   k.a.row_stride = k.k, k.a.col_stride = 1;
   k.b.row_stride = k.n, k.b.col_stride = 1;
+  // The order of k matters to 8-bit operands alone.
+  if (const Node* d = g.def(n.inputs[1]);
+      is_float8(in) && d && d->op == Op::permute && d->get<Ints>(Attr::perm).back() + 2 == static_cast<int64_t>(b.size()))
+    k.b.row_stride = 1, k.b.col_stride = k.k;
   if (batch > 0) {
     k.batch = {product(Exprs(a.begin(), a.end() - 2))};
     k.a.batch_strides = {k.m * k.k}, k.b.batch_strides = {k.k * k.n};
@@ -111,6 +115,7 @@ std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Machin
 
 std::function<double(const Graph&, const Node&, DType)> contraction_costs(const Machine& machine) {
   return [machine](const Graph& g, const Node& n, DType in) {
+    if (is_float8(in) && !machine.is_gpu()) return std::numeric_limits<double>::infinity();  // no kernel of a CPU multiplies them
     if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, machine);
     if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, machine);
     const double first = conv_ns(g, n, ConvAs::channels_first, in, machine);

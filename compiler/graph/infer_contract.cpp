@@ -6,8 +6,9 @@
 namespace aotc::infer {
 
 static DType product_type(Infer& r, DType in) {
-  r.require(takes(OperandTypes::numeric, in), "does not take {}", dtype_name(in));
+  r.require(takes(OperandTypes::numeric, in) || (r.n.op == Op::matmul && is_float8(in)), "does not take {}", dtype_name(in));
   const DType out = r.given ? r.given->dtype : in;
+  r.require(!is_float8(out), "does not make {}", dtype_name(out));
   // Narrow integers are summed in 32 bits, which wrap.
   r.require(is_float(in) ? is_float(out) : is_int(out) && dtype_bytes(out) <= std::max<int64_t>(4, dtype_bytes(in)),
             "does not make {} of {}", dtype_name(out), dtype_name(in));

@@ -37,9 +37,10 @@ static DType result_type(const Infer& r, DType operands) {
 Types unary(Infer& r) {
   r.arity(1);
   const TensorType& x = r.in(0);
-  r.require(takes(pointwise_info(r.n.op).operands, x.dtype), "does not take {}", dtype_name(x.dtype));
+  const auto casts = [&](DType t) { return r.n.op == Op::cast && is_float8(t); };
+  r.require(takes(pointwise_info(r.n.op).operands, x.dtype) || casts(x.dtype), "does not take {}", dtype_name(x.dtype));
   const DType out = result_type(r, x.dtype);
-  if (r.n.op == Op::cast) r.require(takes(OperandTypes::real, out), "does not make {}", dtype_name(out));
+  if (r.n.op == Op::cast) r.require(takes(OperandTypes::real, out) || casts(out), "does not make {}", dtype_name(out));
   if (r.n.op == Op::bitcast)
     r.require(dtype_bytes(out) == dtype_bytes(x.dtype), "widths of {} and {} differ", dtype_name(x.dtype), dtype_name(out));
   return {{out, x.dims}};

@@ -44,9 +44,9 @@ bool yields_bool(Op op) { return pointwise_info(op).result == ResultType::boolea
 bool takes(OperandTypes set, DType t) {
   switch (set) {
     case any: return true;
-    case real: return !is_complex(t);
-    case numeric: return is_int(t) || is_float(t);
-    case floats: return is_float(t);
+    case real: return !is_complex(t) && !is_float8(t);
+    case numeric: return is_int(t) || (is_float(t) && !is_float8(t));
+    case floats: return is_float(t) && !is_float8(t);
     case ints: return is_int(t);
     case ints_or_bool: return is_int(t) || is_bool(t);
     case bools: return is_bool(t);

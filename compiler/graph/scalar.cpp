@@ -1,5 +1,6 @@
 #include "graph/scalar.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -54,6 +55,34 @@ uint16_t float_to_bfloat(float f) {
   return static_cast<uint16_t>(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
+/// A float of 8 bits with this many of mantissa and the least exponent of a normal number, its magnitude below what it cannot hold.
+static uint8_t to_eight_bits(float magnitude, int mantissa, int least) {
+  if (magnitude < std::ldexp(1.0f, least)) return static_cast<uint8_t>(std::nearbyintf(std::ldexp(magnitude, mantissa - least)));
+  const uint32_t u = std::bit_cast<uint32_t>(magnitude), drop = static_cast<uint32_t>(23 - mantissa);
+  const uint32_t rounded = (u + (1u << (drop - 1)) - 1 + ((u >> drop) & 1u)) >> drop;
+  return static_cast<uint8_t>(rounded - (static_cast<uint32_t>(126 + least) << mantissa));
+}
+static uint8_t sign_bit(float f) { return static_cast<uint8_t>(std::bit_cast<uint32_t>(f) >> 24 & 0x80u); }
+
+float e4m3fn_to_float(uint8_t b) {
+  if ((b & 0x7f) == 0x7f) return std::bit_cast<float>((static_cast<uint32_t>(b & 0x80) << 24) | 0x7ff00000u);
+  return half_to_float(static_cast<uint16_t>((b & 0x80) << 8 | (b & 0x7f) << 7)) * 256.0f;
+}
+uint8_t float_to_e4m3fn(float f) {
+  constexpr float kLargest = 448;
+  return sign_bit(f) | (std::isnan(f) ? 0x7f : to_eight_bits(std::min(std::fabs(f), kLargest), 3, -6));
+}
+float e5m2_to_float(uint8_t b) { return half_to_float(static_cast<uint16_t>(b << 8)); }
+uint8_t float_to_e5m2(float f) {
+  constexpr float kTooLarge = 61440;
+  const float a = std::fabs(f);
+  return sign_bit(f) | (std::isnan(f) ? 0x7f : a >= kTooLarge ? 0x7c : to_eight_bits(a, 2, -14));
+}
+
+template <class F>
+static void store_bytes(const double* src, std::byte* dst, int64_t count, F&& eight) {
+  for (int64_t i = 0; i < count; ++i) dst[i] = std::byte{eight(static_cast<float>(src[i]))};
+}
 template <class F>
 static void store_halves(const double* src, std::byte* dst, int64_t count, F&& half) {
   for (int64_t i = 0; i < count; ++i) {
@@ -74,6 +103,12 @@ void load_f64(DType t, const std::byte* src, double* dst, int64_t count) {
         dst[i] = t == DType::bf16 ? bfloat_to_float(h) : half_to_float(h);
       }
       return;
+    case DType::f8e4m3fn:
+      for (int64_t i = 0; i < count; ++i) dst[i] = e4m3fn_to_float(static_cast<uint8_t>(src[i]));
+      return;
+    case DType::f8e5m2:
+      for (int64_t i = 0; i < count; ++i) dst[i] = e5m2_to_float(static_cast<uint8_t>(src[i]));
+      return;
     default: AOTC_CHECK(false, "{} is not a real floating type", dtype_name(t));
   }
 }
@@ -84,6 +119,8 @@ void store_f64(DType t, const double* src, std::byte* dst, int64_t count) {
     case DType::f32: narrow<float>(src, dst, count); return;
     case DType::bf16: return store_halves(src, dst, count, [](float f) { return float_to_bfloat(f); });
     case DType::f16: return store_halves(src, dst, count, [](float f) { return float_to_half(f); });
+    case DType::f8e4m3fn: return store_bytes(src, dst, count, float_to_e4m3fn);
+    case DType::f8e5m2: return store_bytes(src, dst, count, float_to_e5m2);
     default: AOTC_CHECK(false, "{} is not a real floating type", dtype_name(t));
   }
 }

@@ -18,8 +18,15 @@ inline float bfloat_to_float(uint16_t h) {
 }
 uint16_t float_to_bfloat(float f);  ///< round to nearest even
 
+/// 8-bit floats, as PyTorch converts them: to nearest even; e4m3fn has no infinity and takes its largest number, 448, for what is larger;
+/// e5m2 takes infinity.
+float e4m3fn_to_float(uint8_t b);
+uint8_t float_to_e4m3fn(float f);
+float e5m2_to_float(uint8_t b);
+uint8_t float_to_e5m2(float f);
+
 /// Bulk moves between elements of type t and f64 (real floating types) or int64 (integers and bool). Stores round to nearest even
-/// (16-bit types by way of f32) and wrap integers; a bool is stored as value != 0.
+/// (smaller types by way of f32) and wrap integers; a bool is stored as value != 0.
 void load_f64(DType t, const std::byte* src, double* dst, int64_t count);
 void store_f64(DType t, const double* src, std::byte* dst, int64_t count);
 void load_i64(DType t, const std::byte* src, int64_t* dst, int64_t count);

@@ -76,16 +76,17 @@ struct DTypeCode {
   DType dtype;
 };
 constexpr DTypeCode kDTypeCodes[] = {
-    {1, DType::u8},  {2, DType::i8},  {3, DType::i16},  {4, DType::i32},   {5, DType::i64},      {6, DType::f16},
-    {7, DType::f32}, {8, DType::f64}, {10, DType::c64}, {11, DType::c128}, {12, DType::boolean}, {13, DType::bf16},
+    {1, DType::u8},       {2, DType::i8},    {3, DType::i16},       {4, DType::i32},     {5, DType::i64},
+    {6, DType::f16},      {7, DType::f32},   {8, DType::f64},       {10, DType::c64},    {11, DType::c128},
+    {12, DType::boolean}, {13, DType::bf16}, {29, DType::f8e4m3fn}, {30, DType::f8e5m2},
 };
 struct OtherDType {
   int64_t code;
   std::string_view name;
 };
 constexpr OtherDType kOtherDTypes[] = {
-    {9, "complex32"},        {28, "uint16"},         {29, "float8_e4m3fn"}, {30, "float8_e5m2"}, {31, "float8_e4m3fnuz"},
-    {32, "float8_e5m2fnuz"}, {33, "float8_e8m0fnu"}, {34, "uint32"},        {35, "uint64"},
+    {9, "complex32"},       {28, "uint16"}, {31, "float8_e4m3fnuz"}, {32, "float8_e5m2fnuz"},
+    {33, "float8_e8m0fnu"}, {34, "uint32"}, {35, "uint64"},
 };
 
 }  // namespace

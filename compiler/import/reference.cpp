@@ -23,7 +23,8 @@ namespace {
 
 using c10::IValue;
 
-bool widens(DType d) { return is_float(d) && d != DType::f64; }
+/// What is cast to 8-bit floats is rounded in float64, too.
+bool widens(DType d) { return is_float(d) && !is_float8(d) && d != DType::f64; }
 DType widened(DType d) { return widens(d) ? DType::f64 : d == DType::c64 ? DType::c128 : d; }
 
 /// How one argument becomes an IValue: a constant, or from slots and symbols at each run.
@@ -148,6 +149,7 @@ std::vector<IValue> run_cond(Runner&, const GraphPlan&, const Step&, std::vector
 std::vector<IValue> run_while(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_flash_gradients(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
+std::vector<IValue> run_scaled(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 struct Control {
   std::string_view target;
   std::vector<IValue> (*fn)(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
@@ -157,6 +159,8 @@ constexpr Control kControls[] = {{"higher_order.cond", run_cond},
                                  {"higher_order.while_loop", run_while},
                                  {"transformers.grouped_mm_fallback.default", run_grouped},
                                  {"aten._grouped_mm.default", run_grouped, true},
+                                 {"aten._scaled_mm.default", run_scaled, true},
+                                 {"aten._scaled_mm_v2.default", run_scaled, true},
                                  {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", run_flash_gradients}};
 
 /// Builds the plan of one graph.
@@ -560,6 +564,17 @@ std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step& s, std::v
     begin = end;
   }
   return {y};
+}
+
+/// (rows, columns, scale_a, scale_b, bias, ..), or with lists of scales and what says how they lie: (.., scales_a, recipe, swizzle,
+/// scales_b, recipe, swizzle, bias, ..).
+std::vector<IValue> run_scaled(Runner&, const GraphPlan&, const Step&, std::vector<IValue> args) {
+  const bool lists = args.at(2).isTensorList();
+  const auto scale = [&](size_t i) { return lists ? args.at(i).toTensorVector().at(0) : args.at(i).toTensor(); };
+  const IValue& bias = args.at(lists ? 8 : 4);
+  const at::Tensor x = args.at(0).toTensor().to(at::kDouble), w = args.at(1).toTensor().to(at::kDouble);
+  const at::Tensor y = at::mm(x, w).mul(scale(2)).mul(scale(lists ? 5 : 3));
+  return {bias.isTensor() ? y.add(bias.toTensor()) : y};
 }
 
 /// (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, mask, scale). Training programs whose attention PyTorch took apart

@@ -186,12 +186,13 @@ InstId KernelBuilder::index_value(const Expr& e) {
 InstId KernelBuilder::cast(InstId i, DType to) {
   const Inst& x = k_.insts[i];
   if (x.dtype == to) return i;
-  if (x.kind == InstKind::op && x.op == Op::cast && is_half(to) && k_.insts[x.args[0]].dtype == to && is_float(x.dtype)) return x.args[0];
+  if (x.kind == InstKind::op && x.op == Op::cast && (is_half(to) || is_float8(to)) && k_.insts[x.args[0]].dtype == to && is_float(x.dtype))
+    return x.args[0];
   return op(Op::cast, to, {i});
 }
 
 InstId KernelBuilder::rounded(InstId i, DType t) {
-  if (!is_half(t) || representable_.is(k_.insts, i, t)) return i;
+  if (!(is_half(t) || is_float8(t)) || representable_.is(k_.insts, i, t)) return i;
   return cast(cast(i, t), compute_type(t));
 }
 
@@ -301,7 +302,7 @@ InstId KernelBuilder::view(const Node& n, const InputRead& in, InstId mask) {
   InstId both = inside;
   if (mask != kNone<InstId>) both = op(Op::bit_and, DType::boolean, {mask, inside});
   const DType t = compute_type(g_.type(u).dtype);
-  if (p_.reads(id_, u) && !is_half(g_.type(u).dtype)) return load(u, in.at, both, f, i);
+  if (p_.reads(id_, u) && compute_type(g_.type(u).dtype) == g_.type(u).dtype) return load(u, in.at, both, f, i);
   return op(Op::where, t, {inside, eval(u, in.at, both), constant(t, in_type(g_.type(u).dtype, f), i)});
 }
 

@@ -17,7 +17,7 @@ uint8_t representable(const IdVec<InstId, Inst>& insts, const Inst& i, const std
   const auto of = [&](size_t arg) { return known[idx(i.args.at(arg))]; };
   if (!is_float(i.dtype)) return 0;
   switch (i.kind) {
-    case InstKind::load: return bit_of(i.dtype);
+    case InstKind::load: return is_float8(i.dtype) ? uint8_t{kBoth} : bit_of(i.dtype);
     case InstKind::constant:
       return static_cast<uint8_t>((holds(DType::f16, i.imm_f) ? kF16 : 0) | (holds(DType::bf16, i.imm_f) ? kBf16 : 0));
     case InstKind::reduce:
@@ -28,7 +28,7 @@ uint8_t representable(const IdVec<InstId, Inst>& insts, const Inst& i, const std
   switch (i.op) {
     case Op::cast: {
       const DType from = insts[i.args[0]].dtype;
-      return is_bool(from) || from == DType::u8 || from == DType::i8 ? uint8_t{kBoth} : of(0);
+      return is_bool(from) || from == DType::u8 || from == DType::i8 || is_float8(from) ? uint8_t{kBoth} : of(0);
     }
     case Op::sign: return kBoth;
     case Op::neg:
@@ -66,7 +66,7 @@ bool Representable::must_round(const IdVec<InstId, Inst>& insts, InstId i) {
   look(insts, i);
   const Inst& x = insts[i];
   const bool computes = (x.kind == InstKind::op && x.op != Op::bitcast) || x.kind == InstKind::reduce || x.kind == InstKind::scan;
-  return computes && is_half(x.dtype) && (computed_[idx(i)] & bit_of(x.dtype)) == 0;
+  return computes && (is_half(x.dtype) || is_float8(x.dtype)) && (computed_[idx(i)] & bit_of(x.dtype)) == 0;
 }
 
 std::vector<bool> products_to_round(const LoopKernel& k) {

@@ -21,6 +21,7 @@
 #include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
+#include "passes/widen_float8.h"
 
 namespace aotc::passes {
 namespace {
@@ -30,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
+    {"widen_float8", widen_float8, "products of 8-bit floats multiply bfloat16 where the target has none of theirs"},
     {"round_weights", round_weights, "weights of products take the numbers that few bits have (--weights)"},
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},

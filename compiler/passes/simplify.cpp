@@ -24,9 +24,10 @@ bool is_splat(const Rewriter& r, ValueId v, double x) {
 bool widens(DType a, DType b) {
   if (is_bool(a)) return true;
   const int64_t wa = dtype_bytes(a), wb = dtype_bytes(b);
+  if (is_float8(a)) return is_float(b) && (a == b || wb > 1);
   if (is_float(a)) return is_float(b) && (a == b || (wb > wa && wb >= 4));
   if (is_int(b)) return a == DType::u8 ? b == DType::u8 || wb > 1 : b != DType::u8 && wb >= wa;
-  if (!is_float(b)) return false;
+  if (!is_float(b) || is_float8(b)) return false;
   return wa == 1 || (wa == 2 && wb >= 4) || (wa == 4 && wb == 8);
 }
 

@@ -68,6 +68,7 @@ bool has_cuda_form(const loop::Kernel& kernel) {
 
 bool on_cuda(const Kind& kind, DType t) {
   const std::string_view entry = kind.entry;
+  if (is_float8(t) && !entry.empty() && entry != "gemm") return false;  // the graph's type rules
   try {
     emit::cuda::c_type(t);
   } catch (const Diagnostic&) { return false; }
@@ -96,6 +97,7 @@ bool on_cuda(const Kind& kind, DType t) {
 
 bool on_cpu(const Kind& kind, DType t, const std::set<std::string>& symbols) {
   if (!*kind.entry) return t != DType::c64 && t != DType::c128;
+  if (is_float8(t)) return kind.entry == std::string_view("gemm");  // as bfloat16 (passes/widen_float8.h)
   return symbols.count(fmt::format("aotc_{}_{}_avx2", kind.entry, forms::cpu::symbol_dtype(t))) > 0;
 }
 

@@ -66,8 +66,12 @@ aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t*
     uint32_t dtype;
     int number;
   };
-  constexpr Row kTypes[] = {{AOTC_DTYPE_F16, 6}, {AOTC_DTYPE_F32, 7}, {AOTC_DTYPE_BF16, 9}};  // CU_TENSOR_MAP_DATA_TYPE_*
-  constexpr int kSwizzles[] = {0, 32, 64, 128};                                               // CU_TENSOR_MAP_SWIZZLE_*
+  constexpr Row kTypes[] = {{AOTC_DTYPE_F16, 6},
+                            {AOTC_DTYPE_F32, 7},
+                            {AOTC_DTYPE_BF16, 9},
+                            {AOTC_DTYPE_F8E4M3FN, 0},
+                            {AOTC_DTYPE_F8E5M2, 0}};  // CU_TENSOR_MAP_DATA_TYPE_*, of 8 bits that of bytes
+  constexpr int kSwizzles[] = {0, 32, 64, 128};       // CU_TENSOR_MAP_SWIZZLE_*
   constexpr int kNoInterleave = 0, kPromoteTo128 = 2, kZeros = 0;
   if (map.windows ? !cuda->driver.encode_windows : !cuda->driver.encode_map)
     return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s",

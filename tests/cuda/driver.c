@@ -96,7 +96,7 @@ static int tensor(EmulatedMap* m, int type, uint32_t rank, void* data, const uin
   uint32_t d;
   memset(m, 0, sizeof *m);
   if (rank < 2 || rank > 5 || (uint64_t)data % 16 || interleave || fill || swizzle < 0 || swizzle > 3) return INVALID_VALUE;
-  m->data = (uint64_t)data, m->rank = (uint8_t)rank, m->swizzle = (uint8_t)swizzle, m->bytes = type == 7 ? 4 : 2;
+  m->data = (uint64_t)data, m->rank = (uint8_t)rank, m->swizzle = (uint8_t)swizzle, m->bytes = type == 7 ? 4 : type == 0 ? 1 : 2;
   for (d = 0; d < rank; ++d) {
     if (dims[d] < 1 || dims[d] > UINT32_MAX) return INVALID_VALUE;
     if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >> 40)) return INVALID_VALUE;

@@ -406,6 +406,21 @@ def grids_sampled():
 
 
 @model
+def products_of_float8():
+    """Rows that are rounded to 8 bits by such weights, with a scale each and one for all, and what 8 bits are cast to and from."""
+    e4, e5 = torch.float8_e4m3fn, torch.float8_e5m2
+
+    def f(x, w, v, scales, bias):
+        largest = x.abs().amax(-1, keepdim=True).float()
+        rows = torch._scaled_mm((x / (largest / 448)).to(e4), w.t(), largest / 448, scales, bias, out_dtype=torch.bfloat16)
+        tensor = torch._scaled_mm(x.to(e5), v.t(), torch.tensor(0.5), scales[0, 0], out_dtype=torch.float32)
+        return rows, tensor, x.to(e4).float(), torch.cat([x * 300, x * 3000]).to(e4).to(e5).bfloat16()
+
+    weights = {"w": (torch.randn(40, 48) * 50).to(e4), "v": torch.randn(7, 48).to(e4), "scales": torch.rand(1, 40), "bias": torch.randn(40).bfloat16()}
+    return Fn(f, **weights), (torch.randn(6, 48),), ({0: Dim("rows", min=2, max=64)},)
+
+
+@model
 def long_transform():
     return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
 

@@ -167,6 +167,50 @@ def rotated(name, t):
 each(TYPES, rotated)
 
 
+# ---- 8-bit floats: casts, which are rounded to nearest even and (e4m3fn) held to the largest number, and scaled products of them.
+E4, E5 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def between_floats8():
+    """Every number of both types, what lies halfway between neighbours and beside that, numbers beyond, infinities and NaN."""
+    out = [torch.tensor([449.0, 464, 465, 480, 1e9, 57344, 61439, 61440, 65536, 1e30, torch.inf, torch.nan, 2.0**-10, 2.0**-17, 2.0**-18, 0])]
+    for t in (E4, E5):
+        v = torch.arange(256, dtype=torch.uint8).view(t).float()
+        v = v[v.isfinite()].sort().values
+        half = (v[1:] + v[:-1]) / 2
+        out += [v, half, torch.nextafter(half, half + 1), torch.nextafter(half, half - 1)]
+    out = torch.cat(out)
+    return torch.cat([out, -out])
+
+
+case_of("casts_float8", lambda x: (x.to(E4).float(), x.to(E5).float(), x.to(E4).to(E5).half(), x.half().to(E4).bfloat16().float(), F.pad(x.to(E5).view(2, -1), (1, 2)).float()),
+        lambda: (between_floats8(),))
+
+
+class Scaled(nn.Module):
+    """Rows of 8 bits by such weights, with a scale each or one for all; in float64 the same by hand."""
+
+    def __init__(self, k, n, by_row, out=torch.bfloat16, types=(E4, E4)):
+        super().__init__()
+        self.by_row, self.out, self.types = by_row, out, types
+        self.register_buffer("w", (R(n, k) * 60).to(types[1]))
+        self.register_buffer("scale", torch.rand(1, n) / 100 if by_row else torch.tensor(0.01))
+        self.register_buffer("bias", R(n))
+
+    def forward(self, x):
+        x = x.float()
+        scale = (x.abs().amax(-1, keepdim=True) if self.by_row else x.abs().amax()) / 448
+        q = (x / scale).to(self.types[0])
+        if self.w.dtype == torch.float64:
+            return ((q.double() @ self.w.t()) * scale * self.scale + self.bias.to(torch.bfloat16)).relu()
+        return torch._scaled_mm(q, self.w.t(), scale, self.scale, self.bias.to(torch.bfloat16), out_dtype=self.out).relu()
+
+
+for name, make in {"tensor": lambda: Scaled(256, 264, False), "rows": lambda: Scaled(256, 264, True), "deep": lambda: Scaled(1536, 136, True), "f32": lambda: Scaled(160, 72, False, torch.float32),
+                   "odd": lambda: Scaled(100, 33, False, torch.float16), "e5m2": lambda: Scaled(128, 96, True, torch.float16, (E5, E5)), "mixed": lambda: Scaled(128, 96, False, types=(E5, E4))}.items():
+    CASES[f"product_scaled_{name}"] = lambda make=make: (make(), [(R(n, make().w.shape[1]).bfloat16(),) for n in (300, 5, 70)], ({0: Dim("rows", min=1, max=400)},))
+
+
 # ---- convolutions
 class Convs(nn.Module):
     def __init__(self, *layers, after=F.relu):

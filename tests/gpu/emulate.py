@@ -17,7 +17,7 @@ DYNAMIC = re.compile(r"extern __shared__ __align__\(\d+\) char shared\[\];")
 # An instruction of Hopper's tensor cores, as emit/cuda/wgmma.cpp writes it.
 WGMMA = re.compile(r'asm volatile\("{\.reg[^"]*"\s*" wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.\w+ {[^}]*}, '
                    r'(?:{[^}]*}|%\d+), %\d+, p, 1, 1((?:, \d)*);}"(.*?)\);\n', re.S)
-TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "float"}
+TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "float", "e4m3": "e4m3fn", "e5m2": "e5m2"}
 KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds__\([^)]*\) (\w+)\(const")
 
 
@@ -28,14 +28,14 @@ FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_
        "conv_transposed_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
        "sort_dynamic", "topk_f16", "topk_indices", "topk_short", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update",
        "recurrence_lstm_projected", "recurrence_gru", "scan_indices", "product_odd_f32", "conv_odd_f32", "product_none_dynamic", "attention_far_huge_f32", "attention_overflow_f32", "attention_far_odd_bf16", "attention_no_channels_f32", "gather_twice_f16",
-       "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic"]
+       "casts_float8", "product_scaled_rows", "product_scaled_odd", "product_scaled_f32", "product_scaled_mixed", "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic"]
 
 
 # Those whose kernels use Hopper's own instructions, built for it.
 HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causal_long_bf16", "attention_float_f16", "attention_keys_bool_f16", "attention_keys_float_bf16",
           "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "attention_far_huge_bf16", "attention_many_f16",
           "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
-          "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_narrow_bf16", "product_vector_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "conv_few_f16",
+          "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_narrow_bf16", "product_vector_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "product_scaled_tensor", "product_scaled_rows", "product_scaled_deep", "product_scaled_e5m2", "conv_few_f16",
           "conv_few_odd_f16", "conv_few_infinite_bf16", "conv_few_dynamic_bf16", "rows_short_f16", "rows_short_dynamic_f32", "few_channels_last_f16", "few_channels_last_dynamic_f32"]
 
 

@@ -12,11 +12,12 @@ struct TypeRow {
   const char *elem, *reg, *splat, *to, *wrap;  // wrap: brings a result into the type's range
 };
 constexpr TypeRow kTypes[] = {
-    {DType::boolean, "b8", "i32v", "kb", nullptr, nullptr},   {DType::u8, "uint8_t", "i32v", "ki", "to_i32", "wrap_u8"},
-    {DType::i8, "int8_t", "i32v", "ki", "to_i32", "wrap_i8"}, {DType::i16, "int16_t", "i32v", "ki", "to_i32", "wrap_i16"},
-    {DType::i32, "int32_t", "i32v", "ki", "to_i32", nullptr}, {DType::i64, "int64_t", "i64v", "kl", "to_i64", nullptr},
-    {DType::f16, "f16", "f32v", "kf", "to_f32", nullptr},     {DType::bf16, "bf16", "f32v", "kf", "to_f32", nullptr},
-    {DType::f32, "float", "f32v", "kf", "to_f32", nullptr},   {DType::f64, "double", "f64v", "kd", "to_f64", nullptr},
+    {DType::boolean, "b8", "i32v", "kb", nullptr, nullptr},       {DType::u8, "uint8_t", "i32v", "ki", "to_i32", "wrap_u8"},
+    {DType::i8, "int8_t", "i32v", "ki", "to_i32", "wrap_i8"},     {DType::i16, "int16_t", "i32v", "ki", "to_i32", "wrap_i16"},
+    {DType::i32, "int32_t", "i32v", "ki", "to_i32", nullptr},     {DType::i64, "int64_t", "i64v", "kl", "to_i64", nullptr},
+    {DType::f16, "f16", "f32v", "kf", "to_f32", nullptr},         {DType::bf16, "bf16", "f32v", "kf", "to_f32", nullptr},
+    {DType::f8e4m3fn, "e4m3fn", "f32v", "kf", "to_f32", nullptr}, {DType::f8e5m2, "e5m2", "f32v", "kf", "to_f32", nullptr},
+    {DType::f32, "float", "f32v", "kf", "to_f32", nullptr},       {DType::f64, "double", "f64v", "kd", "to_f64", nullptr},
 };
 const TypeRow& row(DType t) {
   for (const TypeRow& r : kTypes)
@@ -86,6 +87,7 @@ std::string cast(const std::string& x, DType from, DType to) {
   std::string y = reg_type(from) == reg_type(to) ? value : fmt::format("{}({})", row(to).to, value);
   if (to == DType::bf16) return fmt::format("round_bf16({})", y);
   if (to == DType::f16) return fmt::format("round_f16({})", y);
+  if (is_float8(to)) return fmt::format("round_{}({})", row(to).elem, y);
   return wrapped(y, to);
 }
 
@@ -98,9 +100,11 @@ std::string bitcast(const std::string& x, DType from, DType to) {
   std::string raw = x;  // 1 and 2 byte types, by way of their bits in an i32v
   if (from == DType::bf16) raw = fmt::format("((i32v)bf16_bits({}))", x);
   if (from == DType::f16) raw = fmt::format("ext32(f16_of_f32({}))", x);
+  if (is_float8(from)) raw = fmt::format("{}_bits({})", row(from).elem, x);
   if (from == DType::boolean) raw = fmt::format("(-({}))", x);
   if (to == DType::bf16) return fmt::format("as_f32({} << 16)", raw);
   if (to == DType::f16) return fmt::format("f32_of_f16(cut16({}))", raw);
+  if (is_float8(to)) return fmt::format("f32_of_{}({} & 255)", row(to).elem, raw);
   if (to == DType::boolean) return fmt::format("({} != 0)", raw);
   return fmt::format("{}({})", row(to).wrap, raw);
 }

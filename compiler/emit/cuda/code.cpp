@@ -25,6 +25,8 @@ std::string_view c_type(DType t) {
     case DType::i64: return "i64";
     case DType::f16: return "f16";
     case DType::bf16: return "bf16";
+    case DType::f8e4m3fn: return "e4m3fn";
+    case DType::f8e5m2: return "e5m2";
     case DType::f32: return "float";
     case DType::f64: return "double";
     default: break;
@@ -49,7 +51,7 @@ std::string constant_text(const Inst& i) {
   if (is_bool(i.dtype)) return i.imm_i != 0 ? "true" : "false";
   if (is_float(i.dtype)) {
     const std::string v = float_text(i.imm_f, compute_type(i.dtype));
-    return is_half(i.dtype) ? fmt::format("{}({})", c_type(i.dtype), v) : v;
+    return is_half(i.dtype) || is_float8(i.dtype) ? fmt::format("{}({})", c_type(i.dtype), v) : v;
   }
   return fmt::format("{}({})", c_type(i.dtype), int_text(i.imm_i));
 }

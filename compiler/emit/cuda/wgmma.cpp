@@ -1,5 +1,8 @@
 #include "emit/cuda/wgmma.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "emit/cuda/code.h"
 #include "emit/cuda/epilogue.h"
 #include "emit/cuda/functor.h"
@@ -88,8 +91,18 @@ class Emitter {
 
 std::string wgmma_instruction(const std::string& name, DType t, int columns, OperandOrder left, OperandOrder right,
                               bool left_in_registers) {
-  const bool f32 = t == DType::f32;
-  const std::string_view type = f32 ? "tf32" : t == DType::bf16 ? "bf16" : "f16";
+  struct Row {
+    DType type;
+    const char* name;
+    int deep;
+    bool ordered;  // it takes operands with k across
+  };
+  static constexpr Row kRows[] = {{DType::f32, "tf32", 8, false},
+                                  {DType::f16, "f16", 16, true},
+                                  {DType::bf16, "bf16", 16, true},
+                                  {DType::f8e4m3fn, "e4m3", 32, false},
+                                  {DType::f8e5m2, "e5m2", 32, false}};
+  const Row& row = *std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.type == t; });
   const int n = columns / 2, words = left_in_registers ? 4 : 1;  // of sums; of the left operand
   std::string registers, operands, parameters, left_text = left_in_registers ? "{" : "";
   for (int i = 0; i < n; ++i) {
@@ -105,15 +118,15 @@ std::string wgmma_instruction(const std::string& name, DType t, int columns, Ope
   }
   if (left_in_registers) left_text += "}";
   std::string order;
-  if (!f32 && !left_in_registers) order += fmt::format(", {}", static_cast<int>(left));
-  if (!f32) order += fmt::format(", {}", static_cast<int>(right));
+  if (row.ordered && !left_in_registers) order += fmt::format(", {}", static_cast<int>(left));
+  if (row.ordered) order += fmt::format(", {}", static_cast<int>(right));
   return fmt::format(
       "struct {0} {{\n"
       "  static AOTC_DI void multiply(float (&d)[{1}], {2}u64 right, int add) {{\n"
       "    asm volatile(\"{{.reg .pred p;\\n setp.ne.b32 p, %{3}, 0;\\n\"\n"
       "                 \" wgmma.mma_async.sync.aligned.m64n{4}k{5}.f32.{6}.{6} {{{7}}}, {8}, %{9}, p, 1, 1{10};}}\"\n"
       "                 : {11}\n                 : {12}\"l\"(right), \"r\"(add));\n  }}\n}};\n",
-      name, n, parameters, n + words + 1, columns, f32 ? 8 : 16, type, registers, left_text, n + words, order, operands, inputs);
+      name, n, parameters, n + words + 1, columns, row.deep, row.name, registers, left_text, n + words, order, operands, inputs);
 }
 
 std::string tile_type(const WgmmaTile& t, DType dtype, OperandOrder left, OperandOrder right, bool b_constant, const std::string& symbol) {

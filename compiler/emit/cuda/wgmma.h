@@ -8,7 +8,7 @@
 namespace aotc::emit::cuda {
 
 /// Whether wgmma.cuh has products of operands of this type; float32 is rounded to TF32.
-constexpr bool has_wgmma(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+constexpr bool has_wgmma(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16 || is_float8(t); }
 
 /// How an operand lies in memory: `along_k` with k as the contiguous index, else across it.
 enum class OperandOrder : uint8_t { along_k, across_k };

@@ -26,6 +26,8 @@ std::string_view symbol_dtype(DType t) {
     case DType::f64: return "f64";
     case DType::c64: return "c64";
     case DType::c128: return "c128";
+    case DType::f8e4m3fn: return "f8e4m3fn";
+    case DType::f8e5m2: return "f8e5m2";
   }
   return "?";
 }

@@ -1,4 +1,5 @@
-// Matrix products on Hopper's tensor cores (kernels/cuda/wgmma.cuh): float16, bfloat16 and, where the user allows it, float32 as TF32.
+// Matrix products on Hopper's tensor cores (kernels/cuda/wgmma.cuh): float16, bfloat16, 8-bit floats and, where the user allows it, float32
+// as TF32.
 // Operands that tensor maps take: one index contiguous, all other strides multiples of 16 bytes.
 #include "emit/cuda/wgmma.h"
 #include "emit/cuda/code.h"
@@ -37,8 +38,8 @@ std::optional<OperandOrder> order_of(const MatmulKernel& k, const Operand& o, co
 Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
   const auto order = order_of(k, o, syms);
   if (!order) return refuse("operand {}: one index must be contiguous, and rows a multiple of 16 bytes apart", name);
-  if (k.in == DType::f32 && *order == OperandOrder::across_k)
-    return refuse("operand {}: TF32 products take k as the contiguous index", name);
+  if (!is_half(k.in) && *order == OperandOrder::across_k)
+    return refuse("operand {}: TF32 and 8-bit products take k as the contiguous index", name);
   if (!takes_offset(o.base, k.in, syms)) return refuse("operand {} does not begin at a multiple of 16 bytes", name);
   const size_t n = o.batch_strides.size();
   for (size_t d : emit::cuda::mapped_batch(k, o))
@@ -82,7 +83,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
-    if (!emit::cuda::has_wgmma(k.in)) return refuse("it takes float32, float16 and bfloat16, not {}", dtype_name(k.in));
+    if (!emit::cuda::has_wgmma(k.in)) return refuse("it takes float32 and smaller floats, not {}", dtype_name(k.in));
     if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
     if (!s.machine.hopper) return refuse("sm_90a has its instructions");
     if (k.in == DType::f32 && s.machine.f32_matmul == F32Matmul::highest)

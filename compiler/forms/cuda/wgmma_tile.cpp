@@ -23,7 +23,11 @@ constexpr Shape kShapes[] = {
 };
 constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
 
+// 8-bit products are summed up stage by stage, in sets of sums beside a thread's of its tile: two where it has at most kSumsThrice.
+constexpr int kSumsThrice = 64, kSumsTwice = 96;
 constexpr int kRingTogether = 160 << 10;  // bytes
+
+constexpr int sums_of_thread(const WgmmaTile& t) { return t.warp_m / 64 * t.cols / 2; }
 
 /// A tile with as many stages as there is room for; small ones leave room for a second block.
 WgmmaTile with_stages(WgmmaTile t) {
@@ -60,7 +64,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
     return refuse("cols: a share of {} pieces of 8 columns", share);
   if (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
-  if (t.warp_m / 64 * t.cols / 2 > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
+  if (sums_of_thread(t) > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
     return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
   if (t.smem_bytes() > kSharedBytes) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), kSharedBytes);
@@ -80,6 +84,7 @@ int64_t wgmma_resident(const WgmmaTile& t) {
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t) {
+    if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
     for (t.split = 1; t.split <= 8; t.split *= 2) {
       const WgmmaTile whole = with_stages(t);
@@ -121,6 +126,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kInClusters[] = {1, 1, 0.95, 0.72};  // processors that clusters of 1, 2, 4, 8 blocks reach
   constexpr double kEmpty = 0.25;                       // a tile's lines that are no rows, by their part of it
   constexpr double kOf160 = 1.12;                       // tiles of 160 columns take this much longer than all that says; why is not known
+  constexpr double kOfBytes = 2, kNotAhead = 1.25;      // products of 8 bits, by those of 16; where they wait for the last stage's sums
   constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
@@ -132,9 +138,11 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double together = t.groups > 1 && !t.ping_pong ? 1 + kTogether / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns.
   const double shared = t.stage_bytes() + t.warp_m / 64 * (64.0 + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
-  const double stage = std::max(together * sums * w.deep() / (w.in == DType::f32 ? kProducts / 2 : kProducts), shared / kShared);
+  const double products = dtype_bytes(w.in) == 4 ? kProducts / 2 : is_float8(w.in) ? kOfBytes * kProducts : kProducts;
+  const double stage = std::max(together * sums * w.deep() / products, shared / kShared);
+  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? kNotAhead : 1;
   const double waits = std::max(kStage, kStages / t.stages), one = sums / split * kFinish * w.finish;
-  double multiply = steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
+  double multiply = ahead * steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
   if (t.ping_pong) {
     const double first = steps * std::max(stage, waits);
     multiply = first + (turns - 1) * std::max(first + kShown * one, (steps * stage + one) / 2);

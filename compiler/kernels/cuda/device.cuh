@@ -17,6 +17,35 @@ struct bf16 {
   AOTC_DI operator float() const { return __uint_as_float(static_cast<u32>(bits) << 16); }
 };
 
+// ---- 8-bit floats: to nearest even; e4m3fn takes its largest number for what is larger, e5m2 infinity ------------------------------------
+// Of a magnitude: `Mantissa` bits, normal from 2^Least on. Below that the sum with a large number leaves what is rounded in its last bits.
+template <int Mantissa, int Least> AOTC_DI u32 eight_bits(u32 magnitude) {
+  constexpr u32 large = u32(127 + 23 + Least - Mantissa) << 23;
+  if (magnitude < u32(127 + Least) << 23) return __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(large)) - large;
+  return ((magnitude + ((1u << (22 - Mantissa)) - 1) + (magnitude >> (23 - Mantissa) & 1)) >> (23 - Mantissa)) - (u32(126 + Least) << Mantissa);
+}
+struct e4m3fn {
+  u8 bits;
+  e4m3fn() = default;
+  AOTC_DI explicit e4m3fn(float f) {
+    const u32 u = __float_as_uint(f), magnitude = u & 0x7fffffffu;
+    bits = u8((u >> 24 & 0x80u) | (magnitude > 0x7f800000u ? 0x7fu : eight_bits<3, -6>(magnitude > 0x43e00000u ? 0x43e00000u : magnitude)));
+  }
+  AOTC_DI operator float() const {
+    const u32 magnitude = bits & 0x7fu, sign = u32(bits & 0x80u) << 24;
+    return __uint_as_float(sign | (magnitude == 0x7fu ? 0x7ff00000u : __float_as_uint(__uint_as_float(magnitude << 20) * 0x1p120f)));
+  }
+};
+struct e5m2 {
+  u8 bits;
+  e5m2() = default;
+  AOTC_DI explicit e5m2(float f) {
+    const u32 u = __float_as_uint(f), magnitude = u & 0x7fffffffu;
+    bits = u8((u >> 24 & 0x80u) | (magnitude > 0x7f800000u ? 0x7fu : magnitude >= 0x47700000u ? 0x7cu : eight_bits<2, -14>(magnitude)));
+  }
+  AOTC_DI operator float() const { return f16_value(static_cast<u16>(bits << 8)); }
+};
+
 // Two numbers rounded to T, with one instruction.
 template <class T> AOTC_DI void round_pair(float (&v)[2]);
 template <> AOTC_DI void round_pair<f16>(float (&v)[2]) {
@@ -36,11 +65,15 @@ template <class A, class B> struct choose<false, A, B> { typedef B type; };
 template <class T> struct compute { typedef T type; };
 template <> struct compute<f16> { typedef float type; };
 template <> struct compute<bf16> { typedef float type; };
+template <> struct compute<e4m3fn> { typedef float type; };
+template <> struct compute<e5m2> { typedef float type; };
 template <class T> struct is_floating { static constexpr bool value = false; };
 template <> struct is_floating<float> { static constexpr bool value = true; };
 template <> struct is_floating<double> { static constexpr bool value = true; };
 template <> struct is_floating<f16> { static constexpr bool value = true; };
 template <> struct is_floating<bf16> { static constexpr bool value = true; };
+template <> struct is_floating<e4m3fn> { static constexpr bool value = true; };
+template <> struct is_floating<e5m2> { static constexpr bool value = true; };
 
 // Float to integer as x86 gives it to PyTorch: what a 64-bit integer (for int: a 32-bit one) does not hold becomes the least one, and
 // narrower types wrap.
@@ -53,7 +86,7 @@ template <class To, class From>
 AOTC_DI To op_cast(From v) {
   if constexpr (same<To, From>::value) return v;
   else if constexpr (same<To, bool>::value) return v != From(0.0f);
-  else if constexpr (same<To, f16>::value || same<To, bf16>::value) return To(static_cast<float>(v));
+  else if constexpr (is_floating<To>::value && sizeof(To) < 4) return To(static_cast<float>(v));
   else if constexpr (is_floating<From>::value && !is_floating<To>::value) return truncate_to<To>(static_cast<typename compute<From>::type>(v));
   else return static_cast<To>(static_cast<typename compute<From>::type>(v));
 }

@@ -167,7 +167,84 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   }
   wait_for_step_before();
   float acc[Tile::blocks][Tile::registers];
-  auto multiply = [&] {
+  // Products of 8 bits: the tensor cores keep some 13 bits of their sums, so those of a stage are added up by the ordinary units; while the
+  // next stage's are computed, where there are registers for two.
+  typedef float Sums[Tile::blocks][Tile::registers];
+  constexpr bool kTwo = Tile::blocks * Tile::registers <= 64;
+  const auto add_up = [&](const Sums& part) {
+#pragma unroll
+    for (int b = 0; b < Tile::blocks; ++b)
+#pragma unroll
+      for (int r = 0; r < Tile::registers; ++r) acc[b][r] += part[b][r];
+  };
+  auto multiply_bytes = [&] {
+#pragma unroll
+    for (int b = 0; b < Tile::blocks; ++b)
+#pragma unroll
+      for (int r = 0; r < Tile::registers; ++r) acc[b][r] = 0.0f;
+    int last = 0;
+    const auto issue = [&](Sums& part) {
+      barrier_wait(full + 8 * s, parity);
+      const u32 stage = ring + s * Tile::stage_bytes;
+      const u64 left = operand_at<true>(stage + (Tile::ping_pong ? 0 : group * Tile::warp_rows * 128)), right = operand_at<true>(stage + Tile::left_bytes);
+      products_begin();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int b = 0; b < Tile::blocks; ++b)
+          Mma::multiply(part[b], left + b * kOperandLines + i * kOperandStep<true>, right + i * kOperandStep<true>, i != 0);
+      products_commit();
+    };
+    const auto next = [&] {
+      last = s;
+      if (++s == Tile::stages) s = 0, parity ^= 1;
+    };
+    const auto free_last = [&] { if (tid == 0) barrier_arrive(empty + 8 * last); };
+    take_turn();
+    if constexpr (kTwo) {
+      Sums even, odd;
+      int step = 0;
+      if (steps > 0) issue(even), next();
+      for (; step + 2 < steps; step += 2) {
+        issue(odd);
+        products_wait<1>();
+        free_last(), next();
+        add_up(even);
+        issue(even);
+        products_wait<1>();
+        free_last(), next();
+        add_up(odd);
+      }
+      if (step + 1 < steps) {
+        issue(odd);
+        give_turn();
+        products_wait<1>();
+        free_last(), next();
+        add_up(even);
+        products_wait<0>();
+        free_last();
+        add_up(odd);
+      } else {
+        give_turn();
+        products_wait<0>();
+        if (steps > 0) {
+          free_last();
+          add_up(even);
+        }
+      }
+    } else {
+      Sums part;
+      for (int step = 0; step < steps; ++step) {
+        issue(part), next();
+        products_wait<0>();
+        free_last();
+        add_up(part);
+      }
+      give_turn();
+    }
+    if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+  };
+  auto multiply_wide = [&] {
     if (Tile::split > 1)  // a block may have no part of k
 #pragma unroll
       for (int i = 0; i < Tile::blocks; ++i)
@@ -197,6 +274,10 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
     products_wait<0>();
     if (steps > 0 && tid == 0) barrier_arrive(empty + 8 * last);
     if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+  };
+  auto multiply = [&] {
+    if constexpr (sizeof(typename Tile::Element) == 1) multiply_bytes();
+    else multiply_wide();
   };
   const int step_of_tiles = Tile::ping_pong ? Tile::consumers * each : each;
   for (int tile = blockIdx.x / Tile::split + (Tile::ping_pong ? group * each : 0); tile < tiles; tile += step_of_tiles) {

@@ -309,6 +309,21 @@ TEST_CASE("the CUDA text of products and convolutions compiles") {
   }
 }
 
+TEST_CASE("the CUDA text of products of 8-bit floats compiles") {
+  for (DType t : {DType::f8e4m3fn, DType::f8e5m2}) {
+    loop::Module m;
+    for (const int64_t rows : {4, 65, 4096}) {
+      MatmulKernel mm = product(t, rows, 192, 256);
+      mm.name += fmt::format("_{}", rows);
+      mm.b.row_stride = 1, mm.b.col_stride = 256;
+      mm.params[ParamId{2}].dtype = DType::bf16;
+      mm.segments[0].epilogue = epilogue(DType::bf16, mm.acc, {3, rows}, 192, mm.params);
+      m.kernels.push(std::move(mm));
+    }
+    compiles(m);
+  }
+}
+
 TEST_CASE("the CUDA text of attention compiles") {
   for (DType t : kFloats) {
     loop::Module m;

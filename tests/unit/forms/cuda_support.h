@@ -42,14 +42,14 @@ inline forms::StepSpec step_of(const loop::Kernel& k) {
   const SymTable syms = syms_of(k);
   return c.form->step({k, syms, h200()}, c);
 }
-/// A field of the first choice.
-inline int field(const loop::Kernel& k, std::string_view name) {
-  const forms::Choice c = decide(k).choice;
+inline int field_of(const forms::Choice& c, std::string_view name) {
   for (size_t i = 0; i < c.values.size(); ++i)
     if (c.form->fields()[i].name == name) return c.values[i];
   FAIL("no field " << name);
   return 0;
 }
+/// A field of the first choice.
+inline int field(const loop::Kernel& k, std::string_view name) { return field_of(decide(k).choice, name); }
 
 /// The best `most` candidates of each form for every kernel, for an architecture with its own instructions and one without.
 inline void compiles(const loop::Module& m, size_t most) {

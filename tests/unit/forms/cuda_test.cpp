@@ -235,6 +235,18 @@ TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mm
   CHECK_THAT(reason(linear(DType::f32, 4096, 4096, 4096), "sm_90a"), Catch::Contains("--f32-matmul"));
   CHECK(reason(linear(DType::f32, 4096, 4096, 4096), "sm_90a", F32Matmul::high) == "taken");
 
+  for (DType t : {DType::f8e4m3fn, DType::f8e5m2}) {
+    CHECK(reason(linear(t, rows, 33, eighths * 16, syms), "sm_90a") == "taken");
+    CHECK_THAT(reason(linear(t, rows, 33, eighths * 8, syms), "sm_90a"), Catch::Contains("16 bytes apart"));
+    loop::MatmulKernel across = linear(t, 256, 512, 256);
+    across.b.row_stride = 512, across.b.col_stride = 1;
+    CHECK_THAT(reason(across, "sm_90a"), Catch::Contains("k as the contiguous index"));
+    const forms::Decision d = decide(linear(t, 4096, 4096, 4096));  // two sets of sums: no more than the registers hold
+    for (const forms::Candidate& c : d.candidates)
+      if (c.choice.form->name() == "cuda_wgmma")
+        CHECK(field_of(c.choice, "warp_m") / 64 * field_of(c.choice, "cols") / 2 <= (field_of(c.choice, "groups") > 1 ? 96 : 48));
+  }
+
   loop::MatmulKernel mm = linear(DType::f16, rows, 72, eighths * 8, syms);
   mm.a.base = 4;
   CHECK_THAT(reason(mm, "sm_90a"), Catch::Contains("does not begin"));

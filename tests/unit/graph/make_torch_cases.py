@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 NAMES = {torch.float32: "float32", torch.float64: "float64", torch.bfloat16: "bfloat16", torch.float16: "float16", torch.int64: "int64",
-         torch.int32: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool"}
+         torch.int32: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool",
+         torch.float8_e4m3fn: "float8_e4m3fn", torch.float8_e5m2: "float8_e5m2"}
 
 
 def number(v):
@@ -30,7 +31,7 @@ def type_text(t):
 def const(name, t):
     assert t.numel() <= 16, (name, t.shape)
     t = t.contiguous()
-    data = f" = [{', '.join(number(v) for v in t.flatten().tolist())}]" if t.numel() else ""
+    data = f" = [{', '.join(number(v) for v in (t.float() if t.dtype.is_floating_point and t.element_size() == 1 else t).flatten().tolist())}]" if t.numel() else ""
     return f'const %{name} : {type_text(t)} "{name}"{data}\n'
 
 
@@ -126,6 +127,14 @@ for s in INTS + [torch.bool]:
     for t in INTS + FLOATS + [torch.bool]:
         if s != t:
             add(f"cast_{NAMES[s]}_{NAMES[t]}", "cast", [whole.to(s)], whole.to(s).to(t))
+for t in (torch.float8_e4m3fn, torch.float8_e5m2):
+    for name, x in {"near": [448.0, 464, 465, -449, 2**-10, 1.0001 * 2**-10, -(2**-9), 2**-17, 3 * 2**-18, -0.0, 0.3, -17, 19, 1e-9, 0.0078125, 240],
+                    "far": [1e9, -1e9, math.inf, -math.inf, math.nan, 57344, 61439, 61440, -61440, 65536, 1e30, 480, 512, 3.4e38, 1e-38, 0.0]}.items():
+        x = torch.tensor(x)
+        add(f"cast_float32_{NAMES[t]}_{name}", "cast", [x], x.to(t))
+        add(f"cast_{NAMES[t]}_float32_{name}", "cast", [x.to(t)], x.to(t).float())
+        add(f"cast_{NAMES[t]}_bfloat16_{name}", "cast", [x.to(t)], x.to(t).bfloat16())
+        add(f"cast_bfloat16_{NAMES[t]}_{name}", "cast", [x.bfloat16()], x.bfloat16().to(t))
 add("bitcast", "bitcast", [finite], finite.view(torch.int32))
 add("bitcast_bf16", "bitcast", [finite.bfloat16()], finite.bfloat16().view(torch.int16))
 

@@ -149,7 +149,7 @@ TEST_CASE("damaged and hostile programs are refused with the place") {
              Contains("is not Tensor"));
   CHECK_THAT(why_changed(R"("mul": {"dtype": 7, "sizes": [{"as_int": 4})", R"("mul": {"dtype": 7, "sizes": [{"as_int": -4})"),
              Contains("negative size"));
-  CHECK_THAT(why_changed(R"("mul": {"dtype": 7)", R"("mul": {"dtype": 29)"), Contains("float8_e4m3fn"));
+  CHECK_THAT(why_changed(R"("mul": {"dtype": 7)", R"("mul": {"dtype": 31)"), Contains("float8_e4m3fnuz"));
   CHECK_THAT(why_changed(R"("mul": {"dtype": 7)", R"("mul": {"dtype": 99)"), Contains("unknown (99)"));
   CHECK_THAT(why_changed(R"("min_val": 2)", R"("min_val": 65)"), Contains("empty range"));
   CHECK_THAT(why_changed("FloorDiv(", "Mystery("), Contains("the function Mystery"));

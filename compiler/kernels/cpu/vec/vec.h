@@ -48,6 +48,12 @@ struct f16 {
 struct bf16_as_is {
   uint16_t bits;
 };
+struct e4m3fn {
+  uint8_t bits;
+};
+struct e5m2 {
+  uint8_t bits;
+};
 struct b8 {
   uint8_t value;
 };
@@ -238,6 +244,39 @@ AOTC_I f32v round_bf16(f32v x) {
 }
 #endif
 AOTC_I f32v round_f16(f32v x) { return f32_of_f16(f16_of_f32(x)); }
+
+// 8-bit floats, in the low bits of lanes: to nearest even; e4m3fn takes its largest number for what is larger, e5m2 infinity. A NaN is not
+// kept bit by bit.
+AOTC_I f32v f32_of_e4m3fn(i32v b) {
+  const i32v magnitude = b & 127, sign = b & 128;
+  const f32v x = f32_of_f16(cut16((sign << 8) | (magnitude << 7))) * 256.0f;
+  return (f32v)(magnitude == 127 ? (sign << 24) | 0x7ff00000 : (i32v)x);
+}
+AOTC_I f32v f32_of_e5m2(i32v b) { return f32_of_f16(cut16(b << 8)); }
+/// Of a magnitude: `Mantissa` bits, normal from 2^Least on. Below that the sum with a large number leaves what is rounded in its last bits.
+template <int Mantissa, int Least>
+AOTC_I i32v eight_bits(f32v a) {
+  const u32v u = (u32v)a;
+  const u32v normal = ((u + ((1u << (22 - Mantissa)) - 1) + ((u >> (23 - Mantissa)) & 1u)) >> (23 - Mantissa)) -
+                      (static_cast<uint32_t>(126 + Least) << Mantissa);
+  constexpr uint32_t kLarge = static_cast<uint32_t>(127 + 23 + Least - Mantissa) << 23;  // its last bit is that of the least number
+  const f32v large = (f32v)(u32v{} + kLarge);
+  const i32v least = (i32v)(a + large) - static_cast<int32_t>(kLarge);
+  return (i32v)u < static_cast<int32_t>((127 + Least) << 23) ? least : (i32v)normal;
+}
+AOTC_I i32v e4m3fn_bits(f32v x) {
+  const i32v u = (i32v)x, magnitude = u & 0x7fffffff;
+  const i32v held = magnitude > 0x43e00000 ? ki(0x43e00000) : magnitude;
+  const i32v bits = magnitude > 0x7f800000 ? ki(127) : eight_bits<3, -6>((f32v)held);
+  return bits | (i32v)(((u32v)u >> 24) & 128u);
+}
+AOTC_I i32v e5m2_bits(f32v x) {
+  const i32v u = (i32v)x, magnitude = u & 0x7fffffff;
+  const i32v bits = magnitude >= 0x47700000 ? ki(0x7c) : eight_bits<2, -14>((f32v)magnitude);
+  return (magnitude > 0x7f800000 ? ki(127) : bits) | (i32v)(((u32v)u >> 24) & 128u);
+}
+AOTC_I f32v round_e4m3fn(f32v x) { return f32_of_e4m3fn(e4m3fn_bits(x)); }
+AOTC_I f32v round_e5m2(f32v x) { return f32_of_e5m2(e5m2_bits(x)); }
 
 // ---- index arithmetic -----------------------------------------------------------------------------------------------------------------
 AOTC_I int64_t floordiv(int64_t a, int64_t b) {

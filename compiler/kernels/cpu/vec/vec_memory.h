@@ -26,6 +26,8 @@ AOTC_ELEM(b8, i32v, u8q, ext32(x) != 0, cut8(-x))
 AOTC_ELEM(bf16, f32v, u16q, f32_of_bf16(x), bf16_of_f32(x))
 AOTC_ELEM(bf16_as_is, f32v, u16q, f32_of_bf16(x), cut16((i32v)((u32v)x >> 16)))
 AOTC_ELEM(f16, f32v, u16q, f32_of_f16(x), f16_of_f32(x))
+AOTC_ELEM(e4m3fn, f32v, u8q, f32_of_e4m3fn(ext32(x)), cut8(e4m3fn_bits(x)))
+AOTC_ELEM(e5m2, f32v, u8q, f32_of_e5m2(ext32(x)), cut8(e5m2_bits(x)))
 #undef AOTC_ELEM
 template <class T>
 using reg = typename elem<T>::reg;
@@ -173,6 +175,8 @@ AOTC_I f32v ld1(const bf16* p) {
   __builtin_memcpy(&x, &bits, sizeof x);
   return kf(x);
 }
+AOTC_I f32v ld1(const e4m3fn* p) { return f32_of_e4m3fn(ki(p->bits)); }
+AOTC_I f32v ld1(const e5m2* p) { return f32_of_e5m2(ki(p->bits)); }
 AOTC_I f32v ld1(const f16* p) { return f32_of_f16(p->bits - u16q{}); }
 /// Lane 0.
 template <class T>
