@@ -141,6 +141,78 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
   }
 }
 
+struct WgmmaRing { u32 stages, full, empty; };  // addresses of shared memory
+
+// Products of 8 bits, of `steps` stages from stage s on: the tensor cores keep some 13 bits of their sums, so those of a stage are added up
+// by the ordinary units; while the next stage's are computed, where there are registers for two. `issued` is called when all are under way.
+template <class Tile, class Mma, class Issued>
+AOTC_DI void wgmma_sum_bytes(float (&acc)[Tile::blocks][Tile::registers], const WgmmaRing& ring, int group, int steps, int& s, u32& parity, const Issued& issued) {
+  typedef float Sums[Tile::blocks][Tile::registers];
+  constexpr bool two = Tile::blocks * Tile::registers <= 64;
+  const bool tells = (threadIdx.x & 127) == 0;
+  const auto issue = [&](Sums& part) {
+    barrier_wait(ring.full + 8 * s, parity);
+    const u32 stage = ring.stages + s * Tile::stage_bytes;
+    const u64 left = operand_at<true>(stage + (Tile::ping_pong ? 0 : group * Tile::warp_rows * 128)), right = operand_at<true>(stage + Tile::left_bytes);
+    products_begin();
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int b = 0; b < Tile::blocks; ++b)
+        Mma::multiply(part[b], left + b * kOperandLines + i * kOperandStep<true>, right + i * kOperandStep<true>, i != 0);
+    products_commit();
+  };
+  int last = s;
+  const auto next = [&] {
+    last = s;
+    if (++s == Tile::stages) s = 0, parity ^= 1;
+  };
+  const auto take = [&](const Sums& part) {  // of the stage that has been read
+    if (tells) barrier_arrive(ring.empty + 8 * last);
+#pragma unroll
+    for (int b = 0; b < Tile::blocks; ++b)
+#pragma unroll
+      for (int r = 0; r < Tile::registers; ++r) acc[b][r] += part[b][r];
+  };
+#pragma unroll
+  for (int b = 0; b < Tile::blocks; ++b)
+#pragma unroll
+    for (int r = 0; r < Tile::registers; ++r) acc[b][r] = 0.0f;
+  Sums even;
+  if constexpr (two) {
+    Sums odd;
+    int step = 0;
+    if (steps > 0) issue(even), next();
+    for (; step + 2 < steps; step += 2) {
+      issue(odd);
+      products_wait<1>();
+      take(even), next();
+      issue(even);
+      products_wait<1>();
+      take(odd), next();
+    }
+    const bool one_more = step + 1 < steps;
+    if (one_more) issue(odd);
+    issued();
+    if (one_more) {
+      products_wait<1>();
+      take(even), next();
+      products_wait<0>();
+      take(odd);
+    } else if (steps > 0) {
+      products_wait<0>();
+      take(even);
+    }
+  } else {
+    for (int step = 0; step < steps; ++step) {
+      issue(even), next();
+      products_wait<0>();
+      take(even);
+    }
+    issued();
+  }
+}
+
 // A warpgroup: multiplies and finishes its tiles.
 template <class Tile, class Mma, class Problem>
 AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 sums, char* shared, int group, u32 rank) {
@@ -167,83 +239,6 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   }
   wait_for_step_before();
   float acc[Tile::blocks][Tile::registers];
-  // Products of 8 bits: the tensor cores keep some 13 bits of their sums, so those of a stage are added up by the ordinary units; while the
-  // next stage's are computed, where there are registers for two.
-  typedef float Sums[Tile::blocks][Tile::registers];
-  constexpr bool kTwo = Tile::blocks * Tile::registers <= 64;
-  const auto add_up = [&](const Sums& part) {
-#pragma unroll
-    for (int b = 0; b < Tile::blocks; ++b)
-#pragma unroll
-      for (int r = 0; r < Tile::registers; ++r) acc[b][r] += part[b][r];
-  };
-  auto multiply_bytes = [&] {
-#pragma unroll
-    for (int b = 0; b < Tile::blocks; ++b)
-#pragma unroll
-      for (int r = 0; r < Tile::registers; ++r) acc[b][r] = 0.0f;
-    int last = 0;
-    const auto issue = [&](Sums& part) {
-      barrier_wait(full + 8 * s, parity);
-      const u32 stage = ring + s * Tile::stage_bytes;
-      const u64 left = operand_at<true>(stage + (Tile::ping_pong ? 0 : group * Tile::warp_rows * 128)), right = operand_at<true>(stage + Tile::left_bytes);
-      products_begin();
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int b = 0; b < Tile::blocks; ++b)
-          Mma::multiply(part[b], left + b * kOperandLines + i * kOperandStep<true>, right + i * kOperandStep<true>, i != 0);
-      products_commit();
-    };
-    const auto next = [&] {
-      last = s;
-      if (++s == Tile::stages) s = 0, parity ^= 1;
-    };
-    const auto free_last = [&] { if (tid == 0) barrier_arrive(empty + 8 * last); };
-    take_turn();
-    if constexpr (kTwo) {
-      Sums even, odd;
-      int step = 0;
-      if (steps > 0) issue(even), next();
-      for (; step + 2 < steps; step += 2) {
-        issue(odd);
-        products_wait<1>();
-        free_last(), next();
-        add_up(even);
-        issue(even);
-        products_wait<1>();
-        free_last(), next();
-        add_up(odd);
-      }
-      if (step + 1 < steps) {
-        issue(odd);
-        give_turn();
-        products_wait<1>();
-        free_last(), next();
-        add_up(even);
-        products_wait<0>();
-        free_last();
-        add_up(odd);
-      } else {
-        give_turn();
-        products_wait<0>();
-        if (steps > 0) {
-          free_last();
-          add_up(even);
-        }
-      }
-    } else {
-      Sums part;
-      for (int step = 0; step < steps; ++step) {
-        issue(part), next();
-        products_wait<0>();
-        free_last();
-        add_up(part);
-      }
-      give_turn();
-    }
-    if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
-  };
   auto multiply_wide = [&] {
     if (Tile::split > 1)  // a block may have no part of k
 #pragma unroll
@@ -276,8 +271,13 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
     if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
   };
   auto multiply = [&] {
-    if constexpr (sizeof(typename Tile::Element) == 1) multiply_bytes();
-    else multiply_wide();
+    if constexpr (sizeof(typename Tile::Element) == 1) {
+      take_turn();
+      wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty}, group, steps, s, parity, give_turn);
+      if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+    } else {
+      multiply_wide();
+    }
   };
   const int step_of_tiles = Tile::ping_pong ? Tile::consumers * each : each;
   for (int tile = blockIdx.x / Tile::split + (Tile::ping_pong ? group * each : 0); tile < tiles; tile += step_of_tiles) {
