@@ -1,5 +1,6 @@
 // aotc_recurrence: a recurrent layer over all steps, rows of the batch as work units (kernels/cpu/recurrence.h).
 #include "forms/cpu/library.h"
+#include "forms/cpu/recurrent_step.h"
 #include "forms/cpu/scratch.h"
 
 namespace aotc::forms::cpu {
@@ -13,6 +14,15 @@ class Recurrence final : public LibraryForm {
   using LibraryForm::LibraryForm;
 
  protected:
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    // A thread's rows, six at a time, read all of the weight in every step: rows of it far apart, which costs little where it stays in L2.
+    const RecurrentStep r = recurrent_step(k, s.syms);
+    const int64_t blocks = ceil_div(r.batch, AOTC_RECURRENCE_ROWS), turns = ceil_div(blocks, std::min<int64_t>(blocks, s.machine.cores));
+    const double read = r.weight_bytes * kNsPerCycle / (r.weight_bytes <= static_cast<double>(s.machine.l2_bytes) ? 26 : 10);
+    const double multiply =
+        r.macs / static_cast<double>(blocks) * kNsPerCycle / lanes_of(r.dtype, s.machine).width * (r.halves ? 2.2 : 1.25);
+    return {{{this, {}}, Fit::yes(), r.steps * static_cast<double>(turns) * std::max(read, multiply)}};
+  }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
     const int cell = recurrence_cell(k);

@@ -2,6 +2,7 @@
 // (kernels/cpu/recurrence_panels.h).
 #include "aotc/detail/team_abi.h"
 #include "forms/cpu/library.h"
+#include "forms/cpu/recurrent_step.h"
 
 namespace aotc::forms::cpu {
 
@@ -11,6 +12,7 @@ namespace {
 
 /// Multiply-adds of a step that a thread should have at least: about a microsecond, what the others may have to wait.
 constexpr int64_t kStepMacs = 30'000;
+constexpr double kMeetNs = 500;  ///< what waiting for the others takes
 
 class RecurrencePanels final : public LibraryForm {
  public:
@@ -22,6 +24,15 @@ class RecurrencePanels final : public LibraryForm {
     if (recurrence_projected(k)) return refuse("the state is projected");
     if (!panels_of(k)) return refuse("the state's weight is no constant");
     return Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    // All threads share the weight, of which each reads its part once a step; they wait for each other after it.
+    const RecurrentStep r = recurrent_step(k, s.syms);
+    const auto threads = static_cast<double>(std::min<int64_t>(s.machine.cores, r.panels));
+    const double share = r.weight_bytes / threads,
+                 read = share * kNsPerCycle / (share <= static_cast<double>(s.machine.l2_bytes) ? 24 : 18);
+    const double multiply = r.macs / threads * kNsPerCycle / lanes_of(r.dtype, s.machine).width * 1.15;
+    return {{{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply) + (threads > 1 ? kMeetNs : 0))}};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);

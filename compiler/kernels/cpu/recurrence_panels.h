@@ -1,8 +1,8 @@
 #pragma once
 // Recurrent layers whose state's weight lies in panels: aotc_recurrence_panels_* of aotc/detail/library_abi.h.
 //
-// All threads work on a step together. An item is a panel's columns of the state, of all gates, and a group of rows: small products whose
-// lanes run along the columns, then the gates' functions on sums that are hot. So a thread reads the same panels in every step, each from
+// An item of a step is a panel's columns of the state, of all gates, and a group of rows: small products whose lanes run along the columns,
+// then the gates' functions on sums that are hot. Threads that share the columns of a step read the same panels in every step, each from
 // its begin to its end.
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
@@ -89,21 +89,22 @@ class RecurrencePanels {
     h_[0] = reinterpret_cast<S*>(c_ + batch_ * row_), h_[1] = h_[0] + batch_ * row_;
   }
 
-  void run() {
-    const Team team(team_, panels_ * groups_);
-    if (team.over(steps_ + 1)) return;
-    team.phase(0, [&](int64_t i) { begin(item(i)); });
-    for (int64_t k = 0; k < steps_; ++k) {
-      team.phase(k + 1, [&](int64_t i) {
-        const Item at = item(i);
-        switch (cfg_->cell) {
-          case AOTC_CELL_LSTM: return step<AOTC_CELL_LSTM>(k, at);
-          case AOTC_CELL_GRU: return step<AOTC_CELL_GRU>(k, at);
-          case AOTC_CELL_TANH: return step<AOTC_CELL_TANH>(k, at);
-          default: return step<AOTC_CELL_RELU>(k, at);
-        }
+  /// Threads share the groups of rows, which need nothing of each other, where that leaves none without; else the columns of each step, so
+  /// that each keeps its part of the weights.
+  void run() const {
+    const int threads = team_.args.threads;
+    if (threads > 1 && (groups_ % threads == 0 || groups_ >= 4 * threads)) {
+      const Team team(team_, groups_);
+      return team.phase(0, [&](int64_t g) {
+        for (int64_t p = 0; p < panels_; ++p) begin(item(p, g));
+        for (int64_t k = 0; k < steps_; ++k)
+          for (int64_t p = 0; p < panels_; ++p) step(k, item(p, g));
       });
     }
+    const Team team(team_, panels_ * groups_);
+    if (team.over(steps_ + 1)) return;
+    team.phase(0, [&](int64_t i) { begin(item(i / groups_, i % groups_)); });
+    for (int64_t k = 0; k < steps_; ++k) team.phase(k + 1, [&](int64_t i) { step(k, item(i / groups_, i % groups_)); });
   }
 
  private:
@@ -120,9 +121,9 @@ class RecurrencePanels {
   struct Item {
     int64_t panel, row, rows;
   };
-  Item item(int64_t i) const {
-    const int64_t g = i % groups_, row = g * batch_ / groups_;
-    return {i / groups_, row, (g + 1) * batch_ / groups_ - row};
+  Item item(int64_t panel, int64_t g) const {
+    const int64_t row = g * batch_ / groups_;
+    return {panel, row, (g + 1) * batch_ / groups_ - row};
   }
   /// f(lanes, column) of the vectors of a panel that have columns.
   template <class F>
@@ -148,8 +149,16 @@ class RecurrencePanels {
           });
   }
 
-  template <int Cell>
   void step(int64_t k, const Item& at) const {
+    switch (cfg_->cell) {
+      case AOTC_CELL_LSTM: return step_of<AOTC_CELL_LSTM>(k, at);
+      case AOTC_CELL_GRU: return step_of<AOTC_CELL_GRU>(k, at);
+      case AOTC_CELL_TANH: return step_of<AOTC_CELL_TANH>(k, at);
+      default: return step_of<AOTC_CELL_RELU>(k, at);
+    }
+  }
+  template <int Cell>
+  void step_of(int64_t k, const Item& at) const {
     constexpr int G = Cell == AOTC_CELL_LSTM ? 4 : Cell == AOTC_CELL_GRU ? 3 : 1;
     constexpr int kWide = rows_of(G, 2), kNarrow = rows_of(G, 1) < 1 ? 1 : rows_of(G, 1);
     const int64_t left = hidden_ - at.panel * kPanel, vectors = ((left < kPanel ? left : kPanel) + AOTC_L - 1) / AOTC_L;

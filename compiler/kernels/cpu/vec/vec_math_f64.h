@@ -1,6 +1,6 @@
 #pragma once
-// exp, log, tanh and their like of f64 vectors, 1 to 2 ulp over the whole range, NaN and infinities as in C. Polynomials are those of
-// Taylor, long enough that what is left out is below a quarter of an ulp; log(1 + f) is by atanh(f / (2 + f)).
+// exp, log, tanh and their like of f64 vectors: 1 ulp over the whole range, expm1 2, tanh 2.6; NaN and infinities as in C. Polynomials are
+// those of Taylor, long enough that what is left out is below a quarter of an ulp; log(1 + f) is by atanh(f / (2 + f)).
 #include "vec_math.h"
 
 namespace {

@@ -1,0 +1,30 @@
+#pragma once
+// What the forms of recurrent layers weigh.
+#include <algorithm>
+
+#include "aotc/detail/library_abi.h"
+#include "forms/library_attrs.h"
+
+namespace aotc::forms::cpu {
+
+struct RecurrentStep {
+  DType dtype;
+  bool halves;  ///< 16-bit floats
+  double steps, weight_bytes, macs;
+  int64_t batch, panels;
+};
+/// At the sizes worth tuning for.
+inline RecurrentStep recurrent_step(const loop::LibraryKernel& k, const SymTable& syms) {
+  const auto size = [&](size_t i) { return std::max<int64_t>(1, syms.hint(k.sizes[i])); };
+  const DType t = k.params.begin()->dtype;
+  const int64_t weight = size(3) * size(2) * aotc_recurrence_gates(recurrence_cell(k));
+  return {t,
+          dtype_bytes(t) == 2,
+          static_cast<double>(size(0)),
+          static_cast<double>(weight * dtype_bytes(t)),
+          static_cast<double>(weight * size(1)),
+          size(1),
+          (size(2) + AOTC_PANEL_N - 1) / AOTC_PANEL_N};
+}
+
+}  // namespace aotc::forms::cpu
