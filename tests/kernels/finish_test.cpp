@@ -60,6 +60,7 @@ aotc_finish random_finish(Rng& rng, int64_t cols, bool reads_rows) {
     f.steps[f.n_steps++] = {kind, ptr, limit, ptr < 0 ? 0 : kLead, ptr < 0 || ptr == kColumns ? 0 : cols + kGap};
   };
   if (rng() % 4) add(AOTC_FINISH_ADD_COLUMN, kColumns);
+  if (reads_rows && rng() % 3 == 0) rng() % 2 ? add(AOTC_FINISH_ADD_F32, kRowsF32) : add(AOTC_FINISH_ADD_BF16, kRowsBf16);
   switch (rng() % 6) {
     case 0: add(AOTC_FINISH_AT_LEAST, -1, 0), add(AOTC_FINISH_AT_MOST, -1, 0.25F); break;
     case 1: add(AOTC_FINISH_AT_LEAST, -1, -0.125F); break;

@@ -140,7 +140,7 @@ struct DepthwiseLast {
     __attribute__((always_inline)) void put(V (&sum)[N][1], int64_t at) const {
       if constexpr (kFinishes<Acc>) {
         if (fin.finish) {
-          finish_tile(sum, {fin.finish, fin.row + at, fin.column, fin.last});
+          finish_tile<0>(sum, {fin.finish, fin.row + at, fin.column, fin.last});
           return;
         }
       }

@@ -13,7 +13,15 @@ struct Finish {
     char* at;
     int64_t pitch;
   };
+  /// Which steps there are, where they are a column that is added, any of these in this order and a store: done row after row, so that the
+  /// sums of the next tile can begin while those of this one are stored.
+  struct Line {
+    enum : int32_t { kIs = 1, kAddF32 = 2, kAddBf16 = 4, kAtLeast = 8, kAtMost = 16, kStoreF32 = 32 };
+    int32_t flags = 0;  ///< 0: the steps are others
+    float at_least = -__builtin_inff(), at_most = __builtin_inff();
+  };
   int n = 0;
+  Line line;
   Step step[AOTC_FINISH_MAX_STEPS];
 
   Finish() = default;
@@ -27,6 +35,32 @@ struct Finish {
       const int64_t bytes = half ? 2 : 4;
       step[i] = {s.kind, s.limit, limits ? nullptr : static_cast<char*>(args->ptr[s.ptr]) + s.base * bytes, s.pitch * bytes};
     }
+    line = line_of_steps();
+  }
+  const Step& column() const { return step[0]; }
+  const Step& add() const { return step[line.flags & (Line::kAddF32 | Line::kAddBf16) ? 1 : 0]; }  ///< column() where there is none
+  const Step& store() const { return step[n - 1]; }
+
+ private:
+  Line line_of_steps() const {
+    Line all;
+    int i = 0;
+    const auto next = [&](int32_t kind) { return i < n && step[i].kind == kind && ++i; };
+    if (!next(AOTC_FINISH_ADD_COLUMN)) return {};
+    int32_t flags = Line::kIs;
+    if (next(AOTC_FINISH_ADD_F32))
+      flags |= Line::kAddF32;
+    else if (next(AOTC_FINISH_ADD_BF16))
+      flags |= Line::kAddBf16;
+    if (next(AOTC_FINISH_AT_LEAST)) flags |= Line::kAtLeast, all.at_least = step[i - 1].limit;
+    if (next(AOTC_FINISH_AT_MOST)) flags |= Line::kAtMost, all.at_most = step[i - 1].limit;
+    if (flags & (Line::kAtLeast | Line::kAtMost)) flags |= Line::kAtLeast | Line::kAtMost;  // one kind of line instead of three
+    if (next(AOTC_FINISH_STORE_F32))
+      flags |= Line::kStoreF32;
+    else if (!next(AOTC_FINISH_STORE_BF16))
+      return {};
+    if (i == n) all.flags = flags;
+    return all;
   }
 };
 
@@ -90,9 +124,89 @@ __attribute__((noinline)) inline void hard_swish(__m512* x, int n) {
   }
 }
 
+/// What finish_line needs of a tile: `column` at its first column, `add` and `out` at its first row and column.
+struct LineOfTile {
+  const float* column;
+  const char* add;
+  char* out;
+  int64_t add_pitch, out_pitch;
+  __m512 at_least, at_most;
+};
+
+/// Finish::Line of a row of NV vectors, with kHalf of the last one's lower half. What is not stored here is left in v.
+template <int NV, bool kHalf>
+__attribute__((always_inline)) inline void finish_line(__m512 (&v)[NV], int32_t flags, const LineOfTile& t, int64_t row) {
+  using Line = Finish::Line;
+  const char* add = t.add + row * t.add_pitch;
+  char* out = t.out + row * t.out_pitch;
+  constexpr int kWhole = NV - kHalf;
+#pragma GCC unroll 4
+  for (int j = 0; j < kWhole; ++j) v[j] = _mm512_add_ps(v[j], _mm512_loadu_ps(t.column + 16 * j));
+  __m256 half = _mm512_castps512_ps256(v[NV - 1]);
+  if constexpr (kHalf) half = _mm256_add_ps(half, _mm256_loadu_ps(t.column + 16 * kWhole));
+  if (flags & Line::kAddF32) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWhole; ++j) v[j] = _mm512_add_ps(v[j], _mm512_loadu_ps(add + j * 64));
+    if constexpr (kHalf) half = _mm256_add_ps(half, _mm256_loadu_ps(reinterpret_cast<const float*>(add + kWhole * 64)));
+  }
+  if (flags & Line::kAddBf16) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWhole; ++j) v[j] = _mm512_add_ps(v[j], load_half(reinterpret_cast<const bf16*>(add + j * 32)));
+    if constexpr (kHalf) half = _mm256_add_ps(half, load8(reinterpret_cast<const bf16*>(add + kWhole * 32)));
+  }
+  if (flags & Line::kAtLeast) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWhole; ++j) v[j] = _mm512_max_ps(t.at_least, v[j]);
+    if constexpr (kHalf) half = _mm256_max_ps(_mm512_castps512_ps256(t.at_least), half);
+  }
+  if (flags & Line::kAtMost) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWhole; ++j) v[j] = _mm512_min_ps(t.at_most, v[j]);
+    if constexpr (kHalf) half = _mm256_min_ps(_mm512_castps512_ps256(t.at_most), half);
+  }
+  if (flags & Line::kStoreF32) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWhole; ++j) _mm512_storeu_ps(out + j * 64, v[j]);
+    if constexpr (kHalf) _mm256_storeu_ps(reinterpret_cast<float*>(out + kWhole * 64), half);
+  }
+  if constexpr (kHalf) v[NV - 1] = _mm512_castps256_ps512(half);
+}
+
+/// finish_tile where the steps are a line's, and `last` is 16 or with kHalf 8.
+template <int MR, int NV, bool kHalf>
+__attribute__((always_inline)) inline void finish_lines(__m512 (&v)[MR][NV], const TileFinish& t) {
+  const Finish::Line& line = t.finish->line;
+  const Finish::Step &column = t.finish->column(), &add = t.finish->add(), &store = t.finish->store();
+  int32_t flags = line.flags;
+  constexpr int32_t kLimits = Finish::Line::kIs | Finish::Line::kAtLeast | Finish::Line::kAtMost | Finish::Line::kStoreF32;
+  const LineOfTile at = {reinterpret_cast<const float*>(column.at) + t.column,
+                         add.at + t.row * add.pitch + t.column * (flags & Finish::Line::kAddF32 ? 4 : 2),
+                         store.at + t.row * store.pitch + t.column * (flags & Finish::Line::kStoreF32 ? 4 : 2),
+                         add.pitch,
+                         store.pitch,
+                         _mm512_set1_ps(line.at_least),
+                         _mm512_set1_ps(line.at_most)};
+  if (flags == kLimits) {  // the most common line, without jumps
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) finish_line<NV, kHalf>(v[i], kLimits, at, i);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    asm("" : "+r"(flags));  // or there is a copy of all rows for every kind of line
+    finish_line<NV, kHalf>(v[i], flags, at, i);
+  }
+  if (!(flags & Finish::Line::kStoreF32)) store_rounded(v, at.out, at.out_pitch, kHalf ? 0xff : 0xffff);
+}
+
 /// Does what `t` says to the sums of MR rows of NV vectors. A step may need three registers beside them, no more.
-template <int MR, int NV>
+/// kLast: what t.last is for tiles that are finished by lines; 0 where it may be 8 or 16, -1 where that is not worth its code.
+template <int kLast, int MR, int NV>
 __attribute__((always_inline)) inline void finish_tile(__m512 (&v)[MR][NV], const TileFinish& t) {
+  if (kLast >= 0 && t.finish->line.flags) {
+    if (kLast != 8 && t.last == 16) return finish_lines<MR, NV, false>(v, t);
+    if (kLast != 16 && t.last == 8) return finish_lines<MR, NV, true>(v, t);
+  }
   const __mmask16 all = 0xffff, last = static_cast<__mmask16>((1u << t.last) - 1);
   const auto every = [&](auto f) __attribute__((always_inline)) {
 #pragma GCC unroll 16

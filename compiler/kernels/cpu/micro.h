@@ -168,7 +168,8 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
       if (!first) acc[0][i][j] += Vec<T>::load(c + i * ldc + j * W);
     }
   if constexpr (Fin && kFinishes<T>) {
-    if (fin) return finish_tile(acc[0], *fin);
+    constexpr int kLast = RowA ? 16 : -1;  // rows are packed where k is long
+    if (fin) return finish_tile<kLast>(acc[0], *fin);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i)
@@ -275,7 +276,8 @@ __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict 
     acc[i][kFull] = _mm512_castps256_ps512(half[i]);
   }
   if constexpr (Fin) {
-    if (fin) return finish_tile(acc, *fin);
+    constexpr int kLast = RowA ? 8 : -1;
+    if (fin) return finish_tile<kLast>(acc, *fin);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
