@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -15,6 +16,19 @@ namespace aotc::emit {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kWrite = 4 << 20;  // twice the largest pages
+
+/// Zeros in writes of kWrite. The page cache takes pages as large as the writes that fill it first, where the file system can, and single
+/// ones where a mapping touches it first; who maps the file later meets that many fewer entries of the TLB.
+bool write_zeros(int fd, uint64_t bytes) {
+  const std::vector<std::byte> zeros(std::min(bytes, kWrite));
+  for (uint64_t at = 0; at < bytes;) {
+    const ssize_t n = pwrite(fd, zeros.data(), std::min(bytes - at, kWrite), static_cast<off_t>(at));
+    if (n < 0 && errno != EINTR) return false;
+    at += n > 0 ? static_cast<uint64_t>(n) : 0;
+  }
+  return true;
+}
 
 /// A file of a known size, mapped for writing.
 class Output {
@@ -26,6 +40,7 @@ class Output {
       errno = rc;
       fail();
     }
+    if (!write_zeros(fd_, bytes)) fail();
     if (bytes) data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
     if (data_ == MAP_FAILED) fail();
   }
