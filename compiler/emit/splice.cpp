@@ -16,6 +16,7 @@ namespace aotc::emit {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargePage = 2 << 20;
 
 /// The headers of a small ELF file in memory.
 struct Elf {
@@ -76,18 +77,25 @@ std::optional<uint64_t> splice(const std::string& linked, const std::string& out
   if (!elf.valid()) return std::nullopt;
   const auto place = find_place(elf, blob.section);
   if (!place) return std::nullopt;
-  const uint64_t at = place->section->sh_offset, end = at + kPage, shift = (blob.bytes + kPage - 1) / kPage * kPage - kPage;
+  const uint64_t from = place->section->sh_offset, end = from + kPage;
+  // Where places in the file and in memory are alike in large pages, the kernel may map what the page cache holds in them as such; loaders
+  // that do not know alignments beyond a page (glibc before 2.35) put it anywhere.
+  const bool large = blob.bytes >= kLargePage;
+  const uint64_t at = from + (large ? (place->segment->p_vaddr - from) % kLargePage : 0);
+  const uint64_t shift = at - from + (blob.bytes + kPage - 1) / kPage * kPage - kPage;
   uint64_t build_id = 0;  // offset of its bytes
   for (const Elf64_Shdr& s : elf.sections())
     if (elf.name(s) == ".note.gnu.build-id" && s.sh_size >= 24) build_id = s.sh_offset + 16;
   for (Elf64_Shdr& s : elf.sections())
     if (s.sh_offset >= end) s.sh_offset += shift;
+  place->section->sh_offset = place->segment->p_offset = at;
+  if (large) place->segment->p_align = kLargePage;
   place->section->sh_size = place->segment->p_filesz = place->segment->p_memsz = blob.bytes;
   elf.header()->e_shoff += shift;
 
   uint64_t hash = 0;
   write_blob_file(output, elf.bytes.size() + shift, [&](std::span<std::byte> out) {
-    std::memcpy(out.data(), elf.bytes.data(), at);
+    std::memcpy(out.data(), elf.bytes.data(), from);
     blob.fill(out.subspan(at, blob.bytes));
     std::memcpy(out.data() + end + shift, elf.bytes.data() + end, elf.bytes.size() - end);
     hash = aotc_blob_hash(out.data() + at, blob.bytes);

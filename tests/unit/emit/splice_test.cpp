@@ -1,8 +1,10 @@
 #include <dlfcn.h>
+#include <elf.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +18,16 @@ std::string read(const fs::path& p) {
   std::ifstream in(p, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
+Elf64_Phdr last_loaded(const std::string& elf) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf.data(), sizeof header);
+  Elf64_Phdr last{}, p;
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    std::memcpy(&p, elf.data() + header.e_phoff + i * sizeof p, sizeof p);
+    if (p.p_type == PT_LOAD) last = p;
+  }
+  return last;
+}
 }  // namespace
 
 TEST_CASE("a blob takes the place of its stand-in in a shared object") {
@@ -25,7 +37,7 @@ TEST_CASE("a blob takes the place of its stand-in in a shared object") {
                                 "static int zeros[50000]; int data[2] = {1, 2};\n"
                                 "const unsigned char* table[] = {blob, blob + 64};\n"
                                 "const unsigned char* get(int i) { zeros[i]++; return table[i] + zeros[i + 1]; }\n";
-  for (const uint64_t bytes : {uint64_t{100}, uint64_t{4096}, uint64_t{1000001}}) {
+  for (const uint64_t bytes : {uint64_t{100}, uint64_t{4096}, uint64_t{1000001}, uint64_t{5000001}}) {
     Blob blob{".aotc_weights", "blob", bytes, [](std::span<std::byte> out) {
                 for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i % 251);
               }};
@@ -40,6 +52,12 @@ TEST_CASE("a blob takes the place of its stand-in in a shared object") {
     CHECK(read(dir / "out.so") == read(dir / "again.so"));
     REQUIRE(std::system(("readelf -aW " + d + "/out.so > " + d + "/elf.txt 2>&1").c_str()) == 0);
     CHECK(read(dir / "elf.txt").find("Warning") == std::string::npos);
+
+    // Large blobs lie alike in large pages of the file and of memory; small ones take no room for that.
+    const Elf64_Phdr last = last_loaded(read(dir / "out.so"));
+    CHECK(last.p_align == (bytes < (2 << 20) ? 4096 : 2 << 20));
+    CHECK((last.p_vaddr - last.p_offset) % last.p_align == 0);
+    CHECK((last.p_filesz == bytes && last.p_memsz == bytes));
 
     void* so = dlopen((d + "/out.so").c_str(), RTLD_NOW);
     REQUIRE(so);
