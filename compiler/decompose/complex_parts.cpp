@@ -33,6 +33,8 @@ for (import::NamedArg& a : own.args) {
 return own;
 }  // namespace
 
+constexpr int kMagnitude = 2;  ///< in the place of a part
+
 /// Complex tensors as one of their parts; real ones among the elements have no imaginary part.
 class PartEnv final : public TensorEnv {
  public:
@@ -46,7 +48,7 @@ class PartEnv final : public TensorEnv {
   }
   ValueId get(const std::string& name) override {
     const T x(b_, whole_.get(name));
-    if (complex(name)) return x.select(-1, part_);
+    if (complex(name)) return part_ == kMagnitude ? binary(Op::hypot, x.select(-1, 0), x.select(-1, 1)) : x.select(-1, part_);
     return part_ == 1 && elements_.count(name) ? x.like(0) : x;
   }
   void define(const std::string& name, ValueId v) override { made.emplace_back(name, v); }
@@ -79,6 +81,24 @@ RuleFn rule_for_real(std::string_view target) {
 }
 
 void by_parts(Rule& r) { r.on_parts(rule_for_real(r.node.target)); }
+void by_magnitude(Rule& r) { r.on_magnitudes(rule_for_real(r.node.target)); }
+ValueId added(Builder& b, ValueId re, ValueId im) { return T(b, re) + T(b, im); }
+ValueId hypotenuse(Builder& b, ValueId re, ValueId im) { return binary(Op::hypot, T(b, re), T(b, im)); }
+void variance(Rule& r) { r.on_parts(rule_for_real(r.node.target), added); }
+void deviation(Rule& r) { r.on_parts(rule_for_real(r.node.target), hypotenuse); }
+
+constexpr RuleRow kReal[] = {
+    {"aten.linalg_matrix_norm.default", by_magnitude},
+    {"aten.linalg_vector_norm.default", by_magnitude},
+    {"aten.norm.Scalar", by_magnitude},
+    {"aten.norm.ScalarOpt_dim", by_magnitude},
+    {"aten.std.correction", deviation},
+    {"aten.std.default", deviation},
+    {"aten.std.dim", deviation},
+    {"aten.var.correction", variance},
+    {"aten.var.default", variance},
+    {"aten.var.dim", variance},
+};
 
 constexpr std::string_view kByParts[] = {
     "aten.as_strided.default",
@@ -182,7 +202,7 @@ constexpr std::string_view kByParts[] = {
 
 }  // namespace aotc::decompose
 
-void Rule::on_parts(void (*fn)(Rule&)) {
+void Rule::on_parts(void (*fn)(Rule&), ValueId (*together)(Builder&, ValueId, ValueId)) {
   std::vector<std::pair<std::string, ValueId>> made[2];
   for (int i = 0; i < 2; ++i) {
     const import::PNode own = part_of(node, i);
@@ -195,9 +215,24 @@ void Rule::on_parts(void (*fn)(Rule&)) {
     made[i] = std::move(env.made);
   }
   AOTC_CHECK(made[0].size() == made[1].size(), "{}: {} real and {} imaginary results", node.target, made[0].size(), made[1].size());
-  for (size_t k = 0; k < made[0].size(); ++k) define(made[0][k].first, join({T(b, made[0][k].second), T(b, made[1][k].second)}));
+  for (size_t k = 0; k < made[0].size(); ++k) {
+    const auto& [name, re] = made[0][k];
+    const ValueId im = made[1][k].second;
+    define(name, together ? together(b, re, im) : join({T(b, re), T(b, im)}));
+  }
 }
 
-RuleFn find_rule_by_parts(std::string_view overload) { return one_of(kByParts, overload) ? by_parts : nullptr; }
+void Rule::on_magnitudes(void (*fn)(Rule&)) {
+  PartEnv env(env_, *this, kMagnitude);
+  Rule one(b, program, node, env);
+  fn(one);
+  for (const auto& [name, v] : env.made) define(name, v);
+}
+
+RuleFn find_rule_by_parts(std::string_view overload) {
+  for (const RuleRow& row : kReal)
+    if (row.overload == overload) return row.fn;
+  return one_of(kByParts, overload) ? by_parts : nullptr;
+}
 
 }  // namespace aotc::decompose

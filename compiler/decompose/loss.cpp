@@ -128,6 +128,45 @@ void cosine_embedding(Rule& r) {
   finish(r, where(y == 1.0, 1.0 - cos, 0.0) + where(y == -1.0, far, 0.0));
 }
 
+/// Scores [n, classes] and targets [n, ..]: one sample has one row.
+struct Scores {
+  T x, target;
+  bool one;
+};
+Scores scores_of(Rule& r) {
+  const T x = tensor(r, "self").to(sum_type(r)), y = tensor(r, "target").to(DType::i64);
+  const bool one = x.rank() < 2;
+  if (!one) return {x, y, one};
+  const T line = x.rank() == 0 ? x.reshape({1}) : x;
+  return {line.unsqueeze(0), y.rank() == 1 && r.has("p") ? y : y.unsqueeze(0), one};
+}
+
+/// Every other class that comes nearer to the target's than the margin.
+void multi_margin(Rule& r) {
+  const auto [x, y, one] = scores_of(r);
+  const double p = r.number_or("p", 1.0), margin = r.number_or("margin", 1.0);
+  const T own = T(r.b, r.b.gather(x, from_start(y, x.dim(1)).unsqueeze(1), 1));
+  T loss = maximum(margin - own + x, 0.0);
+  if (p == 2.0) loss = loss * loss;
+  if (auto w = opt_tensor(r, "weight")) loss = loss * take_index(w->to(loss.dtype()), y, 0).unsqueeze(1);
+  loss = where(iota(r.b, x.dims(), 1) == y.unsqueeze(1), 0.0, loss);
+  const T each = loss.sum({1}, false) / scalar_of(r.b, x.dim(1), loss.dtype());
+  finish(r, one ? each.reshape({}) : each);
+}
+
+/// The classes before the first negative one are targets; each of them is to lie a margin of one before every other class.
+void multilabel_margin(Rule& r) {
+  const auto [x, y, one] = scores_of(r);
+  const T listed = T(r.b, r.b.scan(ReduceKind::sum, (y < 0.0).to(DType::i64), 1)) == 0.0;
+  const T at = where(listed, y, 0.0), own = T(r.b, r.b.gather(x, from_start(at, x.dim(1)), 1));
+  const T here = listed.unsqueeze(2) & (at.unsqueeze(2) == iota(r.b, x.dims(), 1).unsqueeze(1));
+  const T target = here.to(DType::i64).sum({1}, false) > 0.0;
+  const T near = maximum(1.0 - own.unsqueeze(2) + x.unsqueeze(1), 0.0);
+  const T counted = listed.unsqueeze(2) & !target.unsqueeze(1);
+  const T each = where(counted, near, 0.0).sum({1, 2}, false) / scalar_of(r.b, x.dim(1), x.dtype());
+  finish(r, one ? each.reshape({}) : each);
+}
+
 /// -log_probs at the target's class (dim 1, or dim 0 of one sample), weighted, without ignored targets.
 void nll_of(Rule& r, const T& log_probs, const T& target0, double smoothing) {
   const int d = log_probs.rank() == 1 ? 0 : 1;
@@ -193,6 +232,8 @@ constexpr RuleRow kRows[] = {
     {"aten.margin_ranking_loss.default", margin_ranking},
     {"aten.triplet_margin_loss.default", triplet_margin},
     {"aten.cosine_embedding_loss.default", cosine_embedding},
+    {"aten.multi_margin_loss.default", multi_margin},
+    {"aten.multilabel_margin_loss.default", multilabel_margin},
     {"aten.nll_loss.default", nll},
     {"aten.nll_loss_nd.default", nll},
     {"aten.nll_loss2d.default", nll},

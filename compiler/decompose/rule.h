@@ -114,7 +114,10 @@ class Rule {
   void write(std::string_view argument, ValueId v);
   /// Carries out a rule for real tensors on the real and on the imaginary parts of complex ones, where it is the same for both: a rule
   /// that moves elements, or is linear in them. Real operands and numbers that elements are taken from are without an imaginary part.
-  void on_parts(void (*fn)(Rule&));
+  /// `together` makes one result of both parts' (default: the complex number).
+  void on_parts(void (*fn)(Rule&), ValueId (*together)(Builder&, ValueId, ValueId) = nullptr);
+  /// Carries out a rule for real tensors on the magnitudes of complex ones.
+  void on_magnitudes(void (*fn)(Rule&));
 
   [[noreturn]] void refuse(std::string why, std::string hint = {}) const;
   /// What the archive says of this node contradicts itself.

@@ -88,7 +88,7 @@ def complex_places():
     def f(z, w):
         moved = z.roll(1, 1), z.repeat(2, 1), z.rot90(), z.tril(), z.movedim(0, 1), z.unfold(1, 2, 2), z[:, :2].diagonal(), torch.diag_embed(z[0]), torch.hstack([z, w]), z.flip(1)
         chosen = torch.where(z.real > 0, z, w), torch.where(w.imag > 0, z, 0), z.masked_fill(w.real > 0, 1 + 2j), z.gather(1, torch.tensor([[5, 0]])), z.repeat_interleave(2, 1), torch.full((2, 2), 1 - 3j) * z[:2, :2]
-        summed = z.cumsum(1), torch.zeros_like(z).scatter_add(1, torch.zeros(1, 6, dtype=torch.int64), z[:1]), torch.ones_like(z) + w, torch.lerp(z, w, 0.3), torch.vdot(z[0], w[1]), torch.linalg.vecdot(z, w), z.mH @ w
+        summed = z.cumsum(1), torch.zeros_like(z).scatter_add(1, torch.zeros(1, 6, dtype=torch.int64), z[:1]), torch.ones_like(z) + w, torch.lerp(z, w, 0.3), torch.vdot(z[0], w[1]), torch.linalg.vecdot(z, w), z.mH @ w, z.var(1), z.std(0), torch.linalg.vector_norm(z, dim=1), z.norm()
         return *moved, *chosen, *summed, z == w, z.isfinite(), (z.clone() * 1).ne(z)
 
     return of_complex(f)
