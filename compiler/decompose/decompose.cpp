@@ -36,7 +36,9 @@ class NeededTensors {
   /// False only for an operator all of whose results are tensors that nothing depends on, and that writes into none.
   bool needs(const PNode& n) const {
     const std::vector<std::string> names = result_names(n);
-    return !functional_name(n.target).empty() || names.empty() || !import::hidden_writes(n).empty() ||
+    const auto out = [](const import::NamedArg& a) { return a.name == "out" && std::holds_alternative<import::TensorRef>(a.value); };
+    return !functional_name(n.target).empty() || names.empty() || std::any_of(n.args.begin(), n.args.end(), out) ||
+           !import::hidden_writes(n).empty() ||
            std::any_of(names.begin(), names.end(), [&](const std::string& s) { return names_.count(s) != 0; });
   }
 

@@ -38,6 +38,13 @@ std::string written_argument(const PNode& node) {
   return {};
 }
 
+/// The tensor that an operator's result is put into; empty where there is none.
+std::string out_argument(const PNode& node) {
+  for (const import::NamedArg& a : node.args)
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value); t && a.name == "out") return t->name;
+  return {};
+}
+
 }  // namespace
 
 std::string functional_name(const std::string& target) {
@@ -62,6 +69,19 @@ std::string functional_name(const std::string& target) {
   else
     return {};
   return target.substr(0, dot + 1) + name + target.substr(end);
+}
+
+/// The overload that gives its result back instead of putting it into `out`; empty where the target is no such one.
+static std::string without_out(const std::string& target) {
+  if (target == "aten.sum.IntList_out") return "aten.sum.dim_IntList";
+  const size_t dot = target.rfind('.');
+  if (dot == std::string::npos) return {};
+  const std::string name = target.substr(0, dot + 1), overload = target.substr(dot + 1);
+  if (overload.size() > 4 && overload.compare(overload.size() - 4, 4, "_out") == 0) return name + overload.substr(0, overload.size() - 4);
+  if (overload != "out") return {};
+  for (const char* functional : {"default", "Tensor", "dim"})
+    if (find_rule(name + functional)) return name + functional;
+  return {};
 }
 
 bool has_rule(std::string_view target, bool complex) {
@@ -238,8 +258,7 @@ void Env::write(const std::string& name, ValueId v) {
   t.version = versions_[base_of(name)];
 }
 
-void Env::run_in_place(const PNode& node, RuleFn fn) {
-  const std::string target = written_argument(node);
+void Env::run_in_place(const PNode& node, RuleFn fn, const std::string& target) {
   const std::vector<std::string> names = result_names(node);
   if (target.empty() || names.size() > 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId before = get(target);
@@ -253,6 +272,10 @@ void Env::run_in_place(const PNode& node, RuleFn fn) {
   if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId after = made.begin()->second;
   if (b_.rank(after) != b_.rank(before)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
+  for (int d = 0; d < b_.rank(after); ++d) {
+    const Expr &was = b_.dims(before)[static_cast<size_t>(d)], &is = b_.dims(after)[static_cast<size_t>(d)];
+    if (b_.syms().proves_ne(was, is)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
+  }
   write(target, after);
   Tensor t;
   t.value = after;
@@ -360,7 +383,9 @@ void Env::run(const PNode& node) {
     return;
   }
   const std::string functional = functional_name(node.target);
-  if (const RuleFn fn = functional.empty() ? nullptr : rule(functional)) return run_in_place(node, fn);
+  if (const RuleFn fn = functional.empty() ? nullptr : rule(functional)) return run_in_place(node, fn, written_argument(node));
+  if (const auto out = out_argument(node); !out.empty())
+    if (const RuleFn fn = rule(without_out(node.target))) return run_in_place(node, fn, out);
   if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   throw without_rule(node.target);
 }

@@ -49,7 +49,8 @@ class Env final : public TensorEnv {
   Tensor& find(const std::string& name);
   const std::string& base_of(const std::string& name) const;
   void note_aliases(const import::PNode& node);
-  void run_in_place(const import::PNode& node, RuleFn fn);
+  /// A rule whose result is the new content of `target`.
+  void run_in_place(const import::PNode& node, RuleFn fn, const std::string& target);
   void run_view_in_place(const import::PNode& node, std::string_view functional);
   /// What the view's rule gives now. With `places`, for these places of the parent's elements in its stead.
   ValueId view_again(const std::string& name, const Tensor& t, ValueId places);

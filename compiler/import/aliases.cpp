@@ -87,6 +87,23 @@ Kind cast(const Use& u) {
   return format.empty() || format == "preserve" ? Alias::same : where(in_format(u.in, format, u.syms), Alias::same);
 }
 
+/// Whether the new shape is proved to be had by strides alone: each run of dims that lie one in another is cut into sizes of its own.
+bool proved_viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
+  if (in.sizes.empty() || in.strides.size() != in.sizes.size()) return false;
+  size_t v = shape.size();
+  Expr inner = in.strides.back(), elems = 1;
+  for (size_t d = in.sizes.size(); d-- > 0;) {
+    elems = syms.simplify(elems * in.sizes[d]);
+    if (d > 0 && (in.sizes[d - 1].is(1) || syms.proves_eq(in.strides[d - 1], elems * inner))) continue;
+    Expr cut = 1;
+    while (v > 0 && !syms.proves_eq(cut, elems)) cut = syms.simplify(cut * shape[--v]);
+    if (!syms.proves_eq(cut, elems)) return false;
+    if (d > 0) inner = in.strides[d - 1];
+    elems = 1;
+  }
+  return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(v), [](const Expr& n) { return n.is(1); });
+}
+
 /// As LibTorch's computeStride: can the new shape be had by strides alone?
 std::optional<bool> viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
   if (in_format(in, "", syms).value_or(false)) return true;
@@ -100,7 +117,7 @@ std::optional<bool> viewable(const TensorMeta& in, const std::vector<Expr>& shap
     return out;
   };
   const auto old = constants(in.sizes), stride = constants(in.strides), to = constants(shape);
-  if (!old || !stride || !to || old->size() != stride->size()) return std::nullopt;
+  if (!old || !stride || !to || old->size() != stride->size()) return proved_viewable(in, shape, syms) ? std::optional(true) : std::nullopt;
   if (old->empty() || std::count(old->begin(), old->end(), 0)) return true;
   size_t v = to->size();
   int64_t chunk_stride = stride->back(), elems = 1, view_elems = 1;

@@ -69,6 +69,17 @@ TEST_CASE("symbolic strides leave open whether a reshape copies") {
   };
   CHECK(kind(dense_meta(DType::f32, {n, 3})) == Alias::view);
   CHECK(kind(strided({3, n}, {1, 3})) == Alias::unclear);
+  // Images [n, h, w, c] that lie as [n, c, h, w].
+  const TensorMeta turned = strided({n, 8, 6, 5}, {240, 6, 1, 48});
+  const auto reshaped = [&](std::vector<Expr> to) {
+    return aliases_of(node, {{"x", turned}, {"y", dense_meta(DType::f32, std::move(to))}}, syms).at(0).kind;
+  };
+  CHECK(reshaped({n, 48, 5}) == Alias::view);
+  CHECK(reshaped({n, 1, 48, 5}) == Alias::view);
+  CHECK(reshaped({n, 48, 5, 1}) == Alias::view);
+  CHECK(reshaped({n, 4, 12, 5}) == Alias::view);
+  CHECK(reshaped({n * 8, 6, 5}) == Alias::unclear);
+  CHECK(reshaped({n, 240}) == Alias::unclear);
 }
 
 }  // namespace aotc::import

@@ -1,0 +1,39 @@
+"""Models that write into tensors that exist."""
+import torch
+import torch.nn as nn
+from torch.export import Dim
+
+from models import Fn, model
+
+
+@model
+def positions_added_in_place():
+    """Rows of images of any number, reshaped from what lies in another order, are written."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches, self.positions, self.out = nn.Conv2d(3, 8, 4, 4), nn.Parameter(torch.randn(1, 12, 8)), nn.Linear(8, 5)
+
+        def forward(self, x):
+            y = self.patches(x)
+            x = y.permute(0, 2, 3, 1).reshape(y.shape[0], 12, 8)
+            x += self.positions
+            return self.out(x), y
+
+    return Net(), (torch.randn(2, 3, 12, 16),), ({0: Dim("batch", min=1, max=9)},)
+
+
+@model
+def results_put_into_tensors():
+    """Arguments named out."""
+
+    def f(x, y):
+        buffer, half = torch.zeros(5, 4), torch.zeros(5, 4)
+        torch.minimum(x, y, out=buffer)
+        torch.add(buffer, y, alpha=2, out=half)
+        torch.sum(x, 0, keepdim=True, out=buffer[:1])
+        torch.mul(x[:, :2], 3.0, out=half[:, 2:])
+        return torch.exp(half, out=half), buffer + torch.maximum(x, y, out=torch.empty(5, 4))
+
+    return Fn(f), (torch.randn(5, 4), torch.randn(5, 4)), None
