@@ -94,7 +94,7 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   };
   for (const Shape& x : kShapes) add({x.warp_m, x.cols, x.groups, x.ping_pong});
   for (int cols : kSwapCols)
-    if (w.m <= 64 && cols < 2 * w.m + 8)
+    if (w.m <= 64 && cols < std::max<int64_t>(2 * w.m + 8, 17))  // blocks share k from 16 on
       for (int groups : {1, 2}) add({64, cols, groups, 0, 4, 1, 1});
   return all;
 }
