@@ -225,3 +225,7 @@ for dim in (0, 1):
     case(f"sharp_softmax_{dim}", "x: {T}[17,300] normal, w: {T}[1,1] normal", ["y = x * (w * 1e25)", f"s = torch.softmax(y, {dim})", f"z = y - y.amax({dim}, keepdim=True)", f"l = torch.logsumexp(y, {dim})"], "s, z, l", FLOATS[:2])
     case(f"sharp_softmax_alone_{dim}", "x: {T}[A,700] normal, w: {T}[1,1] normal", [f"s = torch.softmax(x * (w * 1e25), {dim})"], "s", FLOATS[:2])
     case(f"outer_product_less_its_largest_{dim}", "x: {T}[A] normal, y: {T}[40] normal", [f"s = torch.softmax(torch.outer(x * 1e15, y * 1e10), {dim})"], "s", FLOATS[:2])
+
+# What int32 does not have
+
+case("doubles that int32 does not have", "x: float64[A,37] special, w: float64[A,37] normal, i: int32[3]", ["a = x.to(torch.int32)", "b = (w * 1e10).type_as(i)", "c = (x.t() * 2).to(torch.int32) + 1", "d = torch.where(w > 0, x, w).int()"], "a, b, c, d")

@@ -151,7 +151,7 @@ class Shadow(TorchDispatchMode):
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
                 if name == "gelu":  # x times what is left of 1 + erf
                     d.add_(shadows[0][0] * (self.noise(d, t.dtype) - 1))
-                if "log_softmax" in name:  # the logarithm of a sum near one
+                if "log_softmax" in name or "logcumsumexp" in name:  # the logarithm of a sum near one
                     d.add_(self.noise(d, t.dtype) - 1)
                 d.copy_(self.rounded(d, t.dtype))
                 self.signed_zeros(d)

@@ -66,7 +66,7 @@ Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symb
     : kernel_(kernel), rounded_products_(loop::products_to_round(kernel)) {
   for (SymId s : size_symbols) symbols_[s] = fmt::format("s{}", idx(s));
   for (const auto* vars : {&kernel.outer, &kernel.inner})
-    for (const loop::LoopVar& v : *vars) symbols_[v.sym] = fmt::format("i{}", idx(v.sym));
+    for (const loop::LoopVar& v : *vars) symbols_[v.sym] = fmt::format("at{}", idx(v.sym));
   for (uint32_t i = 0; i < kernel.insts.size(); ++i) {
     const SymId bind = kernel.insts[static_cast<InstId>(i)].bind;
     if (bind != kNone<SymId>) symbols_[bind] = fmt::format("v{}", i);

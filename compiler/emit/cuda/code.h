@@ -28,7 +28,7 @@ std::string float_text(double v, DType t);
 class Names {
  public:
   Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symbols);
-  std::string symbol(SymId s) const;      ///< loop symbols i<id>, shape symbols s<id>, bound values v<inst>
+  std::string symbol(SymId s) const;      ///< loop symbols at<id>, shape symbols s<id>, bound values v<inst>
   std::string expr(const Expr& e) const;  ///< simplified by the kernel's table
   std::string param(loop::ParamId p) const;
   std::string inst(loop::InstId i) const;

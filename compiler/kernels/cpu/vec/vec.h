@@ -201,7 +201,8 @@ AOTC_I i64v to_i64(f32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), i
 AOTC_I i64v to_i64(f64v x) { return {__builtin_convertvector(x.lo, i64h), __builtin_convertvector(x.hi, i64h)}; }
 AOTC_I i32v to_i32(i32v x) { return x; }
 AOTC_I i32v to_i32(f32v x) { return __builtin_convertvector(x, i32v); }
-AOTC_I i32v to_i32(f64v x) { return narrow(to_i64(x)); }
+/// INT32_MIN for what int32 does not have, as of float32: not the low half of an int64.
+AOTC_I i32v to_i32(f64v x) { return AOTC_JOIN(__builtin_convertvector(x.lo, i32h), __builtin_convertvector(x.hi, i32h)); }
 AOTC_I i32v to_i32(i64v x) { return narrow(x); }
 
 // Integers narrower than 32 bits live extended in i32v; these bring a result back into range.
