@@ -148,33 +148,6 @@ class Outputs(nn.Module):
 
 
 @model
-def lstm_of_any_length():
-    d = torch.export.Dim.AUTO
-    net = nn.LSTM(12, 20, 2, batch_first=True, bidirectional=True)
-    return Outputs(net), (torch.randn(3, 25, 12),), ({0: d(min=1, max=9), 1: d(min=2, max=200)},)
-
-
-@model
-def lstm_projected():
-    return Outputs(nn.LSTM(12, 20, 2, proj_size=9)), (torch.randn(15, 7, 12),), None
-
-
-@model
-def gru_unbatched_bf16():
-    return Outputs(nn.GRU(12, 37, bidirectional=True).bfloat16()), (torch.randn(40, 12).bfloat16(),), None
-
-
-@model
-def lstm_of_many_rows():
-    return Outputs(nn.LSTM(20, 70, bidirectional=True)), (torch.randn(20, 30, 20),), None
-
-
-@model
-def lstm_bf16_rows():
-    return Outputs(nn.LSTM(16, 67, batch_first=True).bfloat16()), (torch.randn(9, 25, 16).bfloat16(),), None
-
-
-@model
 def causal_convolutions():
     class Causal(nn.Module):
         def __init__(self):
@@ -185,20 +158,6 @@ def causal_convolutions():
             return self.b(nn.functional.pad(torch.relu(self.a(nn.functional.pad(x, (8, 0)))), (4, 1)))
 
     return Causal(), (torch.randn(3, 12, 75),), None
-
-
-@model
-def rnn_long_and_short():
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.RNN(6, 19, nonlinearity="relu"), nn.RNN(19, 5)
-
-        def forward(self, x):
-            y, h = self.a(x)
-            return y, h, self.b(y[:5])[0]
-
-    return Two(), (torch.randn(900, 2, 6),), None
 
 
 @model
@@ -645,4 +604,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_losses, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_losses, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
