@@ -1,5 +1,6 @@
 #include "loop/rounding.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/scalar.h"
@@ -69,16 +70,41 @@ bool Representable::must_round(const IdVec<InstId, Inst>& insts, InstId i) {
   return computes && (is_half(x.dtype) || is_float8(x.dtype)) && (computed_[idx(i)] & bit_of(x.dtype)) == 0;
 }
 
+namespace {
+
+/// What is not the element's own: made of other elements of a row, or the same for many elements.
+std::vector<bool> of_rows(const LoopKernel& k) {
+  std::vector<bool> out(k.insts.size(), false);
+  const auto same_for_many = [&](const Expr& index) {
+    const auto unused = [&](const LoopVar& v) { return !(v.extent == Expr(1)) && !index.depends_on(v.sym); };
+    return std::any_of(k.outer.begin(), k.outer.end(), unused) || std::any_of(k.inner.begin(), k.inner.end(), unused);
+  };
+  for (size_t n = 0; n < out.size(); ++n) {
+    const Inst& i = k.insts[static_cast<InstId>(n)];
+    switch (i.kind) {
+      case InstKind::reduce:
+      case InstKind::scan: out[n] = true; break;
+      case InstKind::load: out[n] = same_for_many(i.index); break;
+      case InstKind::op: out[n] = std::any_of(i.args.begin(), i.args.end(), [&](InstId a) { return out[idx(a)]; }); break;
+      default: break;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<bool> products_to_round(const LoopKernel& k) {
   std::vector<bool> out(k.insts.size(), false);
+  const std::vector<bool> row = of_rows(k);
   const auto is_op = [&](InstId i, Op op) { return k.insts[i].kind == InstKind::op && k.insts[i].op == op; };
-  const auto made_of_it = [&](InstId i) { return !is_op(i, Op::mul) && k.insts[i].kind != InstKind::constant; };
   for (const Inst& i : k.insts) {
     if (i.kind != InstKind::op || (i.dtype != DType::f32 && i.dtype != DType::f64)) continue;
     if (i.op != Op::sub && i.op != Op::add) continue;
     for (size_t a = 0; a < 2; ++a) {
       const InstId product = i.args[a], other = i.args[1 - a];
-      if (is_op(product, Op::mul) && (i.op == Op::sub ? made_of_it(other) : is_op(other, Op::neg))) out[idx(product)] = true;
+      if (!is_op(product, Op::mul) || is_op(other, Op::mul) || !row[idx(other)]) continue;
+      if (i.op == Op::sub || is_op(other, Op::neg)) out[idx(product)] = true;
     }
   }
   return out;

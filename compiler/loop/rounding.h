@@ -34,7 +34,8 @@ class Representable {
 /// The f32 and f64 products that are to be rounded before anything is taken from them, by InstId. Elsewhere a product and a sum may become
 /// one instruction that leaves the product unrounded; but x * y - m, where m was made of the rounded product (the largest of a row, as in
 /// softmax), must be what is between numbers that both exist: 0 for the largest itself, not what rounding cut off, which grows with the
-/// numbers and may have any exponential. Between two products, and from a constant, nothing of that kind can be.
+/// numbers and may have any exponential. m is made of a row, or loaded the same for many elements; between an element's own values a
+/// product stays as it is (lerp's end - (end - start) * (1 - w) is finite in PyTorch where the product is not).
 std::vector<bool> products_to_round(const LoopKernel& k);
 
 }  // namespace aotc::loop

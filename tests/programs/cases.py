@@ -229,3 +229,7 @@ for dim in (0, 1):
 # What int32 does not have
 
 case("doubles that int32 does not have", "x: float64[A,37] special, w: float64[A,37] normal, i: int32[3]", ["a = x.to(torch.int32)", "b = (w * 1e10).type_as(i)", "c = (x.t() * 2).to(torch.int32) + 1", "d = torch.where(w > 0, x, w).int()"], "a, b, c, d")
+
+# Interpolation whose product alone is beyond the type
+
+case("lerp of the largest numbers", "x: {T}[A,33] normal, y: {T}[A,33] normal, w: {T}[A,1] normal", ["z = x * torch.finfo(x.dtype).max / 4", "v = torch.lerp(y, z, w)", "u = torch.lerp(z, y, w)"], "v, u", FLOATS[:2])

@@ -64,7 +64,7 @@ output %w "w"
   REQUIRE(roundings(c.m) == 1);
 }
 
-TEST_CASE("a product is rounded before its row's largest is taken from it, and may stay whole in sums and beside products and constants") {
+TEST_CASE("a product is rounded before its row's largest is taken from it, and may stay whole in sums and beside the element's own values") {
   const auto c = check(R"(
 input %a : float32[30,40] "a"
 input %b : float32[30,40] "b"
@@ -98,6 +98,8 @@ input %b : float32[30,40] "b"
 %t = sub(%y, %w) : float32[30,40]
 %one = full() {value=1.0} : float32[30,40]
 %u = sub(%y, %one) : float32[30,40]
+%v = sub(%a, %y) : float32[30,40]
+output %v "v"
 output %s "s"
 output %t "t"
 output %u "u"
