@@ -64,7 +64,8 @@ output %w "w"
   REQUIRE(roundings(c.m) == 1);
 }
 
-TEST_CASE("a product is rounded before its row's largest is taken from it, and may stay whole in sums and beside the element's own values") {
+TEST_CASE(
+    "a product is rounded before its row's largest is taken from it, and may stay whole in sums and beside the element's own values") {
   const auto c = check(R"(
 input %a : float32[30,40] "a"
 input %b : float32[30,40] "b"
