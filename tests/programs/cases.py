@@ -233,3 +233,13 @@ case("doubles that int32 does not have", "x: float64[A,37] special, w: float64[A
 # Interpolation whose product alone is beyond the type
 
 case("lerp of the largest numbers", "x: {T}[A,33] normal, y: {T}[A,33] normal, w: {T}[A,1] normal", ["z = x * torch.finfo(x.dtype).max / 4", "v = torch.lerp(y, z, w)", "u = torch.lerp(z, y, w)"], "v, u", FLOATS[:2])
+
+# Zeros around images that become a convolution's own padding, other on each side
+
+for role in ("", " const"):
+    case(f"zeros beside images{role}", f"x: {{T}}[2,16,A+9,14] normal, y: {{T}}[1,16,12,11] normal, w: {{T}}[8,16,3,3] normal{role}, v: {{T}}[8,1,3,3] normal{role}, u: {{T}}[6,4,3,3] normal{role}",
+         ["a = F.conv2d(F.pad(x, (1, 0, 2, 1)), w)", "b = F.conv2d(F.pad(a, (0, 2, 1, 0)), v, None, 2, 1, 1, 8)", "c = F.conv2d(F.pad(a, (3, 0)), u, None, 1, 0, 2, 2)", "d = F.conv2d(F.pad(y, (0, 1, 1, 0)), w[:, :, :1, :1])",
+          "e = F.conv2d(F.pad(y[:, :3], (1, 0, 0, 1)), w[:, :3], None, 2)"], "a, b, c, d, e", FLOATS)
+    case(f"zeros before series{role}", f"y: {{T}}[B,16,40] normal, t: {{T}}[12,16,3] normal{role}, s: {{T}}[12,1,5] normal{role}",
+         ["f = F.conv1d(F.pad(y, (4, 0)), t, None, 1, 0, 2)", "g = F.conv1d(F.pad(f, (3, 1)), s, None, 2, 0, 1, 12)", "h = F.conv1d(F.pad(y, (-1, 2)), t)"], "f, g, h", FLOATS)
+case("zeros beside images of many channels", "x: {T}[1,64,A+16,18] normal, w: {T}[64,64,3,3] normal const, v: {T}[64,1,5,5] normal const", ["a = F.conv2d(F.pad(x, (1, 0, 0, 1)), w, None, 1, (1, 0))", "b = F.conv2d(F.pad(a, (2, 1, 1, 2)), v, None, 1, 0, 1, 64)", "c = F.conv2d(F.pad(b, (0, 1, 0, 1)), w, None, 2)"], "a, b, c", FLOATS[:3])
