@@ -143,11 +143,17 @@ bool strides_overlap(Rule& r) {
   return false;
 }
 
+/// Elements along a new dim, or along one that was 1, are one element.
+bool expanded(Rule&) { return true; }
+
 struct OverlapRow {
   std::string_view view;
   bool (*overlaps)(Rule&);
 };
-constexpr OverlapRow kOverlaps[] = {{"unfold", windows_overlap}, {"as_strided", strides_overlap}};
+constexpr OverlapRow kOverlaps[] = {
+    {"unfold", windows_overlap}, {"as_strided", strides_overlap}, {"expand", expanded},   {"expand_as", expanded},
+    {"broadcast_to", expanded},  {"broadcast_tensors", expanded}, {"meshgrid", expanded},
+};
 
 }  // namespace
 

@@ -151,6 +151,7 @@ void rsub(Rule& r) {
 
 void copy(Rule& r) {
   const T x = tensor(r, "self");
+  if (!complex_arg(r, "self")) return r.set(of(r, "src").re.to(x.dtype()).expand(x.dims()));
   r.set(T(r.b, join(of(r, "src"))).expand(x.dims()));
 }
 

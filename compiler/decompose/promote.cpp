@@ -78,6 +78,11 @@ DType result_type(const Builder& b, std::initializer_list<ValueId> tensors) {
   return result_type(b, ops);
 }
 
+/// torch.export leaves open whether a size that is an expression is 1: the example inputs say what it was.
+static bool taken_as_one(const SymTable& syms, const Expr& x, const Expr& beside) {
+  return !x.is_const() && !syms.proves_eq(x, beside) && syms.exported(x) == 1 && syms.exported(beside) != 1;
+}
+
 std::vector<Expr> broadcast_dims(const SymTable& syms, const std::vector<Expr>& a, const std::vector<Expr>& b) {
   const std::vector<Expr>& big = a.size() >= b.size() ? a : b;
   const std::vector<Expr>& small = a.size() >= b.size() ? b : a;
@@ -92,8 +97,10 @@ std::vector<Expr> broadcast_dims(const SymTable& syms, const std::vector<Expr>& 
       continue;
     }
     // What cannot be proved becomes a guard of the graph where the operands are expanded.
-    if (syms.proves_ne(x, y)) throw Refused{fmt::format("the dimensions {} and {} do not broadcast", x.str(syms), y.str(syms)), ""};
-    if (y.is_const()) out[off + i] = y;
+    const bool x_is_one = taken_as_one(syms, x, y);
+    if (syms.proves_ne(x, y) && !x_is_one && !taken_as_one(syms, y, x))
+      throw Refused{fmt::format("the dimensions {} and {} do not broadcast", x.str(syms), y.str(syms)), ""};
+    if (y.is_const() || x_is_one) out[off + i] = y;
   }
   return out;
 }
@@ -126,8 +133,19 @@ ValueId full(Builder& b, DType dtype, std::vector<Expr> dims, const Rule::Number
   return full(b, dtype, std::move(dims), value.f);
 }
 
+/// Along a dim that was 1 when it was exported, and may be `to` at other sizes: element min(i, size - 1) at i.
+static ValueId one_or_all(Builder& b, ValueId v, int dim, const Expr& to) {
+  const Expr size = b.dims(v)[static_cast<size_t>(dim)];
+  if (!taken_as_one(b.syms(), size, to)) return v;
+  b.require(ShapeGuard::Kind::eq, (size - 1) * (size - to), 0, "a dim is 1 or as long as the other operand's");
+  const ValueId last = b.expand(b.cast(b.sym(size - 1), DType::i64), {to});
+  return b.index(v, {b.binary(Op::minimum, b.iota({to}, 0), last)}, {dim}, dim);
+}
+
 ValueId expand(Builder& b, ValueId v, std::vector<Expr> dims) {
   if (b.dims(v) == dims) return v;
+  for (size_t rank = b.dims(v).size(), i = 0; i < rank && rank <= dims.size(); ++i)
+    v = one_or_all(b, v, static_cast<int>(i), dims[dims.size() - rank + i]);
   const Node* n = b.graph().def(v);
   if (!n || n->op != Op::full || dims.size() < b.dims(v).size()) return b.expand(v, std::move(dims));
   const auto all_unit = [](const std::vector<Expr>& e) { return std::all_of(e.begin(), e.end(), [](const Expr& d) { return d.is(1); }); };

@@ -70,7 +70,10 @@ T minimum(const T& a, double b) { return binary(Op::minimum, a, b); }
 T exp(const T& x) { return unary(Op::exp, x); }
 T log(const T& x) { return unary(Op::log, x); }
 T sqrt(const T& x) { return unary(Op::sqrt, x); }
-T lerp(const T& a, const T& b, const T& w) { return where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1.0 - w)); }
+T lerp(const T& a, const T& b, const T& w) {
+  const T near = abs(w) < 0.5;
+  return where(near, a, b) + where(near, w, w - 1.0) * (b - a);
+}
 T rsqrt(const T& x) { return unary(Op::rsqrt, x); }
 T tanh(const T& x) { return unary(Op::tanh, x); }
 T sigmoid(const T& x) { return unary(Op::sigmoid, x); }

@@ -124,7 +124,12 @@ Expr Symbols::parse(const std::string& text, const JsonRef& where) {
 Expr Symbols::read(const JsonRef& v) {
   const auto [tag, x] = v.tagged();
   if (tag == "as_int") return x.integer();
-  if (tag == "as_expr") return parse(x["expr_str"].text(), x);
+  if (tag == "as_expr") {
+    const Expr e = parse(x["expr_str"].text(), x);
+    if (const auto s = e.as_symbol(); s && x.has("hint") && x["hint"].has("as_int"))
+      table_.edit(*s).exported = x["hint"]["as_int"].integer();
+    return e;
+  }
   throw v.fault(fmt::format("unknown kind of size \"{}\"", tag));
 }
 

@@ -108,8 +108,9 @@ struct SymInfo {
   int64_t min = 0;     ///< inclusive
   int64_t max = kInf;  ///< inclusive; kInf: unbounded
   int64_t multiple_of = 1;
-  std::optional<Expr> extent;  ///< for loop and value symbols: v <= extent - 1, also where extent is symbolic
-  std::vector<int64_t> tune;   ///< sizes worth tuning for (shape symbols)
+  std::optional<int64_t> exported;  ///< of the example inputs that the program was exported with
+  std::optional<Expr> extent;       ///< for loop and value symbols: v <= extent - 1, also where extent is symbolic
+  std::vector<int64_t> tune;        ///< sizes worth tuning for (shape symbols)
 };
 
 /// Inclusive interval; min may be INT64_MIN and max kInf when nothing is known.
@@ -136,6 +137,8 @@ class SymTable {
   bool proves_divisible(const Expr& a, int64_t by) const;
   /// A representative size for cost estimates: the largest `tune` value, else max when bounded by 4096, else max(min, 128).
   int64_t hint(const Expr& e) const;
+  /// Its value at the sizes that the program was exported with; none where one of them is not known.
+  std::optional<int64_t> exported(const Expr& e) const;
 
  private:
   IdVec<SymId, SymInfo> syms_;

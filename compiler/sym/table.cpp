@@ -57,6 +57,10 @@ bool SymTable::proves_divisible(const Expr& a, int64_t by) const {
   return whole(a) || mod(a, by).is(0) || simplify(mod(a, by)).is(0) || whole(simplify(a));
 }
 
+std::optional<int64_t> SymTable::exported(const Expr& e) const {
+  return e.try_eval([this](SymId s) { return syms_[s].exported; });
+}
+
 int64_t SymTable::hint(const Expr& e) const {
   auto value = [this](SymId s) -> std::optional<int64_t> {
     const SymInfo& i = syms_[s];

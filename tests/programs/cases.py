@@ -243,3 +243,18 @@ for role in ("", " const"):
     case(f"zeros before series{role}", f"y: {{T}}[B,16,40] normal, t: {{T}}[12,16,3] normal{role}, s: {{T}}[12,1,5] normal{role}",
          ["f = F.conv1d(F.pad(y, (4, 0)), t, None, 1, 0, 2)", "g = F.conv1d(F.pad(f, (3, 1)), s, None, 2, 0, 1, 12)", "h = F.conv1d(F.pad(y, (-1, 2)), t)"], "f, g, h", FLOATS)
 case("zeros beside images of many channels", "x: {T}[1,64,A+16,18] normal, w: {T}[64,64,3,3] normal const, v: {T}[64,1,5,5] normal const", ["a = F.conv2d(F.pad(x, (1, 0, 0, 1)), w, None, 1, (1, 0))", "b = F.conv2d(F.pad(a, (2, 1, 1, 2)), v, None, 1, 0, 1, 64)", "c = F.conv2d(F.pad(b, (0, 1, 0, 1)), w, None, 2)"], "a, b, c", FLOATS[:3])
+
+# Writes through views whose elements share memory, of a part that does not
+
+case("a write into one element of an expanded view", "x: {T}[A,16] normal, y: {T}[A,16] normal",
+     ["v = x.expand(y.shape[0], y.shape[0], x.shape[0], -1)", "v[0, -1:, -1, :].select(1, 6).sub_(5)", "v[1, 0, 0, 2:4] *= 3", "z = x * 2"], "x, z", FLOATS[:2] + INTS[:1])
+case("writes into expanded rows", "x: {T}[1,7] normal, y: {T}[5,1] normal", ["a, b = torch.broadcast_tensors(x, y)", "a[2] += 1", "b[:, 3].mul_(2)", "v = x.expand_as(a)", "v[4, 1:3] = 7", "z = a + b"], "x, y, z", FLOATS[:2])
+
+# Complex numbers copied into a real tensor: their real parts
+
+case("complex numbers copied into real ones", "x: {T}[9] normal, z: complex64[1] normal const, w: complex64[4] normal const", ["x[1:].copy_(z)", "y = x.view(3, 3) * 2", "y[:2, :2].copy_(w.view(2, 2))", "y[2, 0] = 1.5"], "x, y", FLOATS[:3])
+
+# A size that is 1 at the exported sizes and an expression else
+
+case("pieces whose last is 1 at the exported sizes", "x: {T}[6,A+1,4] normal, y: {T}[B,31] normal",
+     ["a, b, c = torch.chunk(x, 3, 1)", "d = a + c", "p, q, r, s = torch.chunk(torch.cat([y, y[:1]], 0), 4, 0)", "t = s + y"], "b, d, t", FLOATS[:1])
