@@ -25,22 +25,33 @@ T pad_index(Rule& r, const PadAmount& a, const Expr& n, PadMode mode) {
 
 namespace {
 
-void constant(Rule& r, const T& x, const std::vector<PadAmount>& pads, double value) {
+/// x without what negative amounts cut off; those are 0 then.
+T cut(Rule& r, const T& x, std::vector<PadAmount>& pads) {
   SymTable& s = r.b.syms();
-  std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
   T y = x;
-  for (const PadAmount& a : pads) {
-    Expr l = s.simplify(a.lo), h = s.simplify(a.hi);
-    const Expr cut_l = r.negative(l, "a pad") ? -l : Expr(0), cut_h = r.negative(h, "a pad") ? -h : Expr(0);
+  for (PadAmount& a : pads) {
+    a.lo = s.simplify(a.lo), a.hi = s.simplify(a.hi);
+    const Expr cut_l = r.negative(a.lo, "a pad") ? -a.lo : Expr(0), cut_h = r.negative(a.hi, "a pad") ? -a.hi : Expr(0);
     if (!cut_l.is(0) || !cut_h.is(0)) y = y.slice(a.dim, cut_l, s.simplify(y.dim(a.dim) - cut_l - cut_h));
-    lo[static_cast<size_t>(a.dim)] = cut_l.is(0) ? l : Expr(0);
-    hi[static_cast<size_t>(a.dim)] = cut_h.is(0) ? h : Expr(0);
+    if (!cut_l.is(0)) a.lo = 0;
+    if (!cut_h.is(0)) a.hi = 0;
+  }
+  return y;
+}
+
+void constant(Rule& r, const T& x, std::vector<PadAmount> pads, double value) {
+  std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
+  const T y = cut(r, x, pads);
+  for (const PadAmount& a : pads) {
+    lo[static_cast<size_t>(a.dim)] = a.lo;
+    hi[static_cast<size_t>(a.dim)] = a.hi;
   }
   r.set(r.b.pad(y, lo, hi, value));
 }
 
-void indexed(Rule& r, const T& x, const std::vector<PadAmount>& pads, PadMode mode) {
-  T y = x;
+void indexed(Rule& r, const T& x, std::vector<PadAmount> pads, PadMode mode) {
+  // What a side repeats of the other is taken after the cut; the other modes' indices see the whole tensor.
+  T y = mode == PadMode::circular ? cut(r, x, pads) : x;
   for (const PadAmount& a : pads)
     if (!a.lo.is(0) || !a.hi.is(0)) y = {r.b, r.b.index(y, {pad_index(r, a, y.dim(a.dim), mode)}, {a.dim}, a.dim)};
   r.set(y);

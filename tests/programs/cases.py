@@ -258,3 +258,9 @@ case("complex numbers copied into real ones", "x: {T}[9] normal, z: complex64[1]
 
 case("pieces whose last is 1 at the exported sizes", "x: {T}[6,A+1,4] normal, y: {T}[B,31] normal",
      ["a, b, c = torch.chunk(x, 3, 1)", "d = a + c", "p, q, r, s = torch.chunk(torch.cat([y, y[:1]], 0), 4, 0)", "t = s + y"], "b, d, t", FLOATS[:1])
+# Pads of which one is negative: round the edges, what the cut leaves is repeated
+
+for mode in ("circular", "reflect", "replicate"):
+    for n in ("7", "A+3"):
+        case(f"{mode} pads with a cut, of {n}", f"x: float32[2,3,{n}] normal, y: float32[1,2,6,{n}] normal",
+             [f"a = F.pad(x, (2, -1), '{mode}')", f"b = F.pad(x, (-1, 2), '{mode}')", f"c = F.pad(x, (-1, -2), '{mode}')", f"d = F.pad(y, (-1, 1, 2, -2), '{mode}')", f"e = F.pad(x, (-x.shape[2] // 2, 1), '{mode}')"], "a, b, c, d, e")
