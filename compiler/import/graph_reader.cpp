@@ -119,7 +119,7 @@ Expr Symbols::parse(const std::string& text, const JsonRef& where) {
   if (!e)
     throw Diagnostic(ExitCode::unsupported, where.fault("").loc(),
                      fmt::format("the size \"{}\" cannot be read: {}", text.substr(0, 200), e.why()));
-  return parsed_.emplace(text, *e).first->second;
+  return parsed_.emplace(text, table_.simplify(*e)).first->second;
 }
 Expr Symbols::read(const JsonRef& v) {
   const auto [tag, x] = v.tagged();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "import/decimal.h"
+
 namespace aotc::import {
 namespace {
 
@@ -19,8 +21,11 @@ struct Fraction {
   /// (and so exact) or farther from a whole number than it was rounded; the same after a sum with an exact fraction of a power of two
   /// or a product with a power of two, so its floor is the exact one's. Other arithmetic on it may end on another side.
   /// A number that float64 holds only nearly (1.7) stands for a fraction that is off by at most 2^-54 of it: a whole number of times it
-  /// rounds to the fraction's multiple wherever that is whole, so such a product is as a division that rounds.
-  enum class Float : uint8_t { exact, nearly, rounded, unclear } as_float = Float::exact;
+  /// rounds to the fraction's multiple wherever that is whole, so such a product is as a division that rounds. One that is off by more
+  /// (0.7) is beside it: whole numbers times it have a floor of their own.
+  enum class Float : uint8_t { exact, nearly, beside, rounded, unclear } as_float = Float::exact;
+  std::optional<Decimal> decimal;  ///< where it is beside
+  std::optional<Expr> floor;       ///< of a product with one that is beside; the rest of it is unclear
 };
 
 bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
@@ -59,9 +64,21 @@ bool scales_exactly(const Fraction& f) {
 bool times_of_nearly(const Fraction& f, const Fraction& times) {
   return f.as_float == Fraction::Float::nearly && exact(times) && times.den == 1;
 }
+/// Is it a sum of products of symbols, which are sizes, and so never below 0?
+bool counts(const Expr& e) {
+  const auto adds = [](const Expr::Term& t) {
+    return t.coef > 0 && std::all_of(t.atoms.begin(), t.atoms.end(), [](const Expr::Atom& a) { return a.kind == Expr::AtomKind::symbol; });
+  };
+  return std::all_of(e.terms().begin(), e.terms().end(), adds);
+}
+std::optional<Expr> floor_of_times(const Fraction& f, const Fraction& times) {
+  if (!f.decimal || f.decimal->num <= 0 || !exact(times) || times.den != 1 || !counts(times.num)) return std::nullopt;
+  return floor_of_product(*f.decimal, times.num);
+}
 Fraction multiply(const Fraction& a, const Fraction& b) {
   Fraction r = computed(reduced(a.num * b.num, checked_mul(a.den, b.den)), a, b, scales_exactly(a) || scales_exactly(b));
   if (times_of_nearly(a, b) || times_of_nearly(b, a)) r.as_float = Fraction::Float::rounded;
+  r.floor = a.decimal ? floor_of_times(a, b) : floor_of_times(b, a);
   return r;
 }
 Fraction divide_exactly(const Fraction& a, const Fraction& b) {
@@ -80,14 +97,17 @@ Expr whole(const Fraction& f) {
   return f.num;
 }
 const Fraction& not_unclear(const Fraction& f) {
-  if (f.as_float == Fraction::Float::unclear) throw Refusal{"arithmetic of floating point numbers that rounds"};
+  if (f.as_float == Fraction::Float::unclear || f.decimal) throw Refusal{"arithmetic of floating point numbers that rounds"};
   return f;
 }
-Expr floor_of(const Fraction& f) { return not_unclear(f).den == 1 ? f.num : floordiv(f.num, f.den); }
+Expr floor_of(const Fraction& f) {
+  if (f.floor) return *f.floor;
+  return not_unclear(f).den == 1 ? f.num : floordiv(f.num, f.den);
+}
 Expr ceil_of(const Fraction& f) { return not_unclear(f).den == 1 ? f.num : ceildiv(f.num, f.den); }
 /// Towards zero: the floor of |x|, with x's sign.
 Expr trunc_of(const Fraction& f) {
-  if (f.den == 1) return floor_of(f);
+  if (f.den == 1 || f.floor) return floor_of(f);
   return max(floor_of(f), Expr(0)) + min(ceil_of(f), Expr(0));
 }
 Expr nonzero(const Expr& e) {
@@ -107,10 +127,10 @@ Fraction real(double d) {
   for (int64_t den = 1; den <= (1 << 20); den *= 2)
     if (const double scaled = d * static_cast<double>(den); scaled == std::floor(scaled) && std::abs(scaled) < 1e12)
       return {static_cast<int64_t>(scaled), den};
-  for (int64_t den = 3; den <= 1000 && std::abs(d) < 1e6; ++den)
-    if (const double num = std::round(d * static_cast<double>(den)), off = std::fma(d, static_cast<double>(den), -num);
-        std::abs(off) <= std::abs(num) * 0x1p-54)
-      return {static_cast<int64_t>(num), den, Fraction::Float::nearly};
+  if (const std::optional<Decimal> f = decimal(d)) {
+    if (rounds_to_multiples(*f)) return {f->num, f->den, Fraction::Float::nearly};
+    return {f->num, f->den, Fraction::Float::beside, f};
+  }
   throw Refusal{fmt::format("the number '{}', which is neither a fraction of powers of two nor near enough to one of small numbers", d)};
 }
 int64_t shift(const Fraction& by) {

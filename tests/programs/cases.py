@@ -264,3 +264,8 @@ for mode in ("circular", "reflect", "replicate"):
     for n in ("7", "A+3"):
         case(f"{mode} pads with a cut, of {n}", f"x: float32[2,3,{n}] normal, y: float32[1,2,6,{n}] normal",
              [f"a = F.pad(x, (2, -1), '{mode}')", f"b = F.pad(x, (-1, 2), '{mode}')", f"c = F.pad(x, (-1, -2), '{mode}')", f"d = F.pad(y, (-1, 1, 2, -2), '{mode}')", f"e = F.pad(x, (-x.shape[2] // 2, 1), '{mode}')"], "a, b, c, d, e")
+
+# Sizes that are a decimal number times a size, where float64 has no multiple of 10 as the fraction has it
+
+for f in (0.7, 1.37):
+    case(f"images {f} times as large", "x: float32[1,2,A*40+10,B+11] normal", [f"a = F.interpolate(x, scale_factor={f}, mode='nearest')", f"b = F.interpolate(x, scale_factor={f}, mode='bilinear', recompute_scale_factor=True)", "c = a.mean(2) * a.shape[2]"], "a, b, c")
