@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "decompose/families.h"
+#include "decompose/linalg.h"
 #include "decompose/tensor.h"
 
 namespace aotc::decompose {
@@ -11,8 +12,58 @@ namespace {
 struct Geometry {
   Ints stride, padding, padding_hi, dilation, output_padding;
   int64_t groups = 1;
+  std::optional<Expr> symbolic_groups;
   bool transposed = false;
 };
+
+void read_groups(Rule& r, Geometry& g) {
+  const Expr groups = r.sym("groups");
+  if (g.transposed || groups.is_const())
+    g.groups = r.integer("groups");
+  else
+    g.symbolic_groups = groups;
+}
+
+/// The sums of a convolution whose groups are as many as a size says (filters of each image's own, the batch in the channels): products
+/// over what each place reads, a batch of them. A channel a group is a sum of taps.
+T by_symbolic_groups(Rule& r, T x, const T& w, const Geometry& g, const Expr& groups, const TensorType& result) {
+  const size_t k = g.stride.size();
+  const Expr per_group = w.dim(1);
+  r.b.require(ShapeGuard::Kind::eq, groups * per_group, x.dim(1), "channels by groups");
+  r.b.require(ShapeGuard::Kind::divisible, w.dim(0), groups, "filters by groups");
+  if (g.padding != g.padding_hi) {
+    std::vector<Expr> lo(2, Expr(0)), hi = lo;
+    lo.insert(lo.end(), g.padding.begin(), g.padding.end());
+    hi.insert(hi.end(), g.padding_hi.begin(), g.padding_hi.end());
+    x = T(r.b, r.b.pad(x, lo, hi, 0.0));
+  }
+  Ints taps;
+  std::vector<Expr> places(result.dims.begin() + 2, result.dims.end());
+  for (size_t i = 0; i < k; ++i) taps.push_back(r.constant(w.dim(static_cast<int>(i) + 2), "the kernel size of a convolution"));
+  const Ints padding = g.padding == g.padding_hi ? g.padding : Ints(k, 0);
+  const T read(r.b, r.b.window(x, taps, g.stride, padding, g.dilation, places, 0.0));  // [N, C, places.., taps..]
+  if (per_group.is(1) && r.b.syms().proves_eq(w.dim(0), x.dim(1))) {
+    std::vector<Expr> of_channel = {1, w.dim(0)};
+    of_channel.insert(of_channel.end(), k, Expr(1));
+    of_channel.insert(of_channel.end(), taps.begin(), taps.end());
+    Ints over;
+    for (size_t i = 0; i < k; ++i) over.push_back(static_cast<int64_t>(2 + k + i));
+    return (read.up() * w.up().reshape(of_channel)).sum(over, false).to(result.dtype);
+  }
+  const Expr rows = r.b.syms().simplify(floordiv(w.dim(0), groups)), n = x.dim(0),
+             columns = per_group * product({taps.begin(), taps.end()});
+  std::vector<Expr> split = {n, groups, per_group}, whole = {groups, rows, n};
+  split.insert(split.end(), places.begin(), places.end());
+  split.insert(split.end(), taps.begin(), taps.end());
+  whole.insert(whole.end(), places.begin(), places.end());
+  Ints order = {1, 2}, back = {2, 0, 1};  // [groups, channels, taps.., N, places..], [N, groups, rows, places..]
+  for (size_t i = 0; i < k; ++i) order.push_back(static_cast<int64_t>(3 + k + i));
+  order.push_back(0);
+  for (size_t i = 0; i < k; ++i) order.push_back(static_cast<int64_t>(3 + i)), back.push_back(static_cast<int64_t>(3 + i));
+  const T right = read.reshape(split).permute(order).reshape({groups, columns, n * product(places)});
+  const T y = matmul(w.to(x.dtype()).reshape({groups, rows, columns}), right, result.dtype);
+  return y.reshape(whole).permute(back).reshape(result.dims);
+}
 
 /// One convolution with its bias; x may lack the batch dim.
 void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const Geometry& g) {
@@ -29,7 +80,8 @@ void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const 
                                      {Attr::dilation, g.dilation},
                                      {Attr::groups, g.groups}};
   if (g.transposed) attrs[Attr::output_padding] = g.output_padding;
-  T y(r.b, r.b.make1(g.transposed ? Op::conv_transpose : Op::conv, {x, w.to(x.dtype())}, attrs, &t));
+  T y = g.symbolic_groups ? by_symbolic_groups(r, x, w, g, *g.symbolic_groups, t)
+                          : T(r.b, r.b.make1(g.transposed ? Op::conv_transpose : Op::conv, {x, w.to(x.dtype())}, attrs, &t));
   if (bias) {
     std::vector<Expr> channel(static_cast<size_t>(k) + 2, Expr(1));
     channel[1] = bias->dim(0);
@@ -44,8 +96,8 @@ void conv(Rule& r) {
   Geometry g;
   g.stride = r.spatial("stride", k);
   g.dilation = r.spatial("dilation", k);
-  g.groups = r.integer("groups");
   g.transposed = r.boolean_or("transposed", false);
+  read_groups(r, g);
   if (g.transposed) g.output_padding = r.spatial("output_padding", k, 0);
   if (std::holds_alternative<std::string>(r.arg("padding"))) {
     const std::string how = r.text("padding");
@@ -71,7 +123,7 @@ void conv_transpose(Rule& r) {
   g.dilation = r.spatial("dilation", k);
   g.padding = g.padding_hi = r.spatial("padding", k, 0);
   g.output_padding = r.spatial("output_padding", k, 0);
-  g.groups = r.integer("groups");
+  read_groups(r, g);
   emit(r, x, w, opt_tensor(r, "bias"), g);
 }
 

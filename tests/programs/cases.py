@@ -269,3 +269,12 @@ for mode in ("circular", "reflect", "replicate"):
 
 for f in (0.7, 1.37):
     case(f"images {f} times as large", "x: float32[1,2,A*40+10,B+11] normal", [f"a = F.interpolate(x, scale_factor={f}, mode='nearest')", f"b = F.interpolate(x, scale_factor={f}, mode='bilinear', recompute_scale_factor=True)", "c = a.mean(2) * a.shape[2]"], "a, b, c")
+
+# Filters of each image's own: the batch in the channels, as many groups as images
+
+for k in (1, 2):
+    dims, size = ("9", "B+4")[:k], ("3", "2")[:k]
+    tail = ", ".join(f"x.shape[{i + 2}]" for i in range(k))
+    case(f"filters of each image in {k}d", f"x: {{T}}[A,4,{','.join(dims)}], w: {{T}}[A,6,4,{','.join(size)}], v: {{T}}[4,1,{','.join(size)}] const, b: {{T}}[4]",
+         [f"n = x.shape[0]", f"u = x.reshape(1, n * 4, {tail})", f"y = F.conv{k}d(u, w.flatten(0, 1), None, 1, 1, 1, n)", f"a = y.view(n, 6, *y.shape[2:])", f"c = F.conv{k}d(u, w[:, :2].flatten(0, 1), None, 2, 0, 2, n)",
+          f"d = F.conv{k}d(u, v.repeat(n, {', '.join('1' for _ in range(k + 1))}), b.repeat(n), padding='same', groups=n * 4)", f"e = F.conv{k}d(u.expand(3, -1, {', '.join('-1' for _ in range(k))}), w[:, :1].flatten(0, 1), None, 1, 2, 1, n)"], "a, c, d, e", FLOATS)
