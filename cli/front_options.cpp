@@ -12,10 +12,9 @@ void FrontArgs::add_to(CLI::App& app) {
                  "deployment), or a list of avx2,avx512,avx512_bf16,amx");
   app.add_option("--threads", threads, "threads of a run that choices aim at; default: the processors that this process may use")
       ->check(CLI::Range(1, 1024));
-  app.add_flag(
-      "--winograd4", winograd4,
-      "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 to 5 times the error of a direct "
-      "sum in each (check with aotc verify)");
+  app.add_flag("--winograd4", winograd4,
+               "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 times the error of a direct "
+               "sum in each (check with aotc verify)");
   app.add_option(
       "--weights", weights,
       "CPU: constant float32 weights of products are stored as int8, int4 or bf16, rounded to nearest; inputs, sums and all else stay "

@@ -29,7 +29,7 @@ struct Target {
   bool native = false;                        ///< CPU: for the machine that runs aotc, its cache sizes included
   F32Matmul f32_matmul = F32Matmul::highest;  ///< GPU
   int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
-  /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three to five times the error of a direct sum.
+  /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three times the error of a direct sum.
   bool winograd4 = false;
   /// CPU: kernels of bf16 operands round nothing else to bf16 (Winograd's transforms do), as what --precision auto has measured.
   bool bf16_rounds_once = false;

@@ -78,11 +78,11 @@ void round_to(double x, uint16_t* out) { *out = float_to_bfloat(static_cast<floa
 /// or of bf16.
 template <class T>
 void transform_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j0, T* dst) {
-  const double b = 1 / std::sqrt(2.0), a = std::sqrt(2.0);
+  constexpr double a = 3 / 2.0, b = 11 / 16.0, a2 = a * a, b2 = b * b, at_a = 1 / (2 * a2 * (a2 - b2)), at_b = 1 / (2 * b2 * (b2 - a2));
   static const std::vector<std::array<double, 3>> kTwo = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  static const std::vector<std::array<double, 3>> kFour = {
-      {1, 0, 0}, {1 / 6.0, a / 6, 1 / 3.0}, {1 / 6.0, -a / 6, 1 / 3.0}, {-2 / 3.0, -2 * b / 3, -1 / 3.0}, {-2 / 3.0, 2 * b / 3, -1 / 3.0},
-      {0, 0, 1}};
+  static const std::vector<std::array<double, 3>> kFour = {{1 / (a2 * b2), 0, 0},        {at_a, at_a * a, at_a * a2},
+                                                           {at_a, -at_a * a, at_a * a2}, {at_b, at_b * b, at_b * b2},
+                                                           {at_b, -at_b * b, at_b * b2}, {0, 0, 1}};
   const auto& g = p.winograd == 2 ? kTwo : kFour;
   const Panels::Rows& map = p.rows[m.rows];
   const int64_t cols = std::min(m.cols - j0, kPanel), points = static_cast<int64_t>(g.size()), group = in_pairs(p.dtype) ? 2 : 1;

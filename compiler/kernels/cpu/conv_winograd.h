@@ -1,8 +1,8 @@
 #pragma once
 // 3x3 convolutions of stride 1 of channels-last tensors by Winograd's minimal filtering F(m x m, 3 x 3), m 2 or 4: AOTC_CONV_WINOGRAD of
 // aotc/detail/library_abi.h. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); for m = 4 the points are 0,
-// +-sqrt(2), +-1/sqrt(2), infinity: a third of the error of 0, +-1, +-2 at the same cost. The transforms are float32's; those of bf16 (m =
-// 2) are rounded once before they are multiplied.
+// +-3/2, +-11/16, infinity: a third of the error of 0, +-1, +-2 at the same cost, 0.95 of that of 0, +-sqrt(2), +-1/sqrt(2), whose
+// coefficients are no floats. The transforms are float32's; those of bf16 (m = 2) are rounded once before they are multiplied.
 //
 // A work unit is nc tiles of m x m pixels (images merged) x mc output channels. The tiles' transforms, a matrix [tile][channel] for each of
 // the (m + 2)^2 points, are kept over the units of the same tiles and stay in L2.
@@ -29,13 +29,13 @@ template <>
 struct Winograd<4> {
   using F = Vec<float>;
   using V = F::V;
-  static constexpr float kA = 1.41421356f, kB = 0.70710678f, kA2 = 2, kB2 = 0.5f;
+  static constexpr float kA = 1.5f, kB = 0.6875f, kA2 = kA * kA, kB2 = kB * kB;  // so are all products and sums of them: exact
   static __attribute__((always_inline)) V fma(float a, V b, V c) { return F::fma(F::set1(a), b, c); }
   static __attribute__((always_inline)) void in(const V* d, V* o) {
     const V e = fma(-kB2, d[2], d[4]), f = fma(-kB2, d[1], d[3]), g = fma(-kA2, d[2], d[4]), h = fma(-kA2, d[1], d[3]);
-    o[0] = fma(-kA2 - kB2, d[2], d[0] + d[4]);
+    o[0] = fma(-kA2 - kB2, d[2], fma(kA2 * kB2, d[0], d[4]));
     o[1] = fma(kA, f, e), o[2] = fma(-kA, f, e), o[3] = fma(kB, h, g), o[4] = fma(-kB, h, g);
-    o[5] = fma(-kA2 - kB2, d[3], d[1] + d[5]);
+    o[5] = fma(-kA2 - kB2, d[3], fma(kA2 * kB2, d[1], d[5]));
   }
   static __attribute__((always_inline)) void out(const V* m, V* o) {
     const V p = m[1] + m[2], n = m[1] - m[2], q = m[3] + m[4], r = m[3] - m[4];

@@ -1,5 +1,6 @@
 // The CPU forms: every kernel has a choice that fits, all that fit are legal, and choices survive their text.
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "aotc/detail/library_abi.h"
@@ -187,6 +188,27 @@ TEST_CASE("3x3 convolutions of bf16 go by minimal filtering F(2x2) where their c
         if (x.choice.form->name() == "conv_winograd" && x.fit) CHECK(field(x.choice, "kp") == 2);
       machine.bf16_rounds_once = true;
       CHECK(decide({kernel, syms, machine}).choice.form->name() != "conv_winograd");
+    }
+}
+
+TEST_CASE("minimal filtering F(4x4) of float32 waits for leave and sums its channels in parts") {
+  const SymTable syms;
+  for (const auto& [channels, part] : std::map<int64_t, int>{{16, 16}, {64, 16}, {128, 22}, {256, 32}, {512, 44}})
+    for (bool winograd4 : {false, true}) {
+      INFO(channels << " " << winograd4);
+      loop::ConvKernel v = convolution(channels, 64, 56, 3, 1);
+      v.channels_last = true;
+      Machine machine = machine_of(Isa::avx512, 1);
+      machine.winograd4 = winograd4;
+      const loop::Kernel kernel = v;
+      size_t of_four = 0, fitting = 0;
+      for (const Candidate& x : decide({kernel, syms, machine}).candidates) {
+        if (x.choice.form->name() != "conv_winograd" || field(x.choice, "kp") != 4) continue;
+        CHECK(field(x.choice, "kc") == part);
+        ++of_four, fitting += x.fit.ok;
+      }
+      CHECK(of_four > 0);
+      CHECK((fitting > 0) == winograd4);
     }
 }
 
