@@ -9,6 +9,7 @@
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
+#include "whole_errors.h"
 
 namespace aotc::cli {
 namespace {
@@ -53,6 +54,7 @@ Run add_build(CLI::App& app) {
                "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
     o->build.front = o->front.get();
+    o->build.judge = whole_errors(o->build.front.target.threads);
     for (const pipeline::Mode& m : pipeline::kModes)
       if (m.name == o->mode) o->build.mode = m;
     if (o->weights_file) o->build.weights_in_file = true;

@@ -14,6 +14,7 @@
 #include "compare.h"
 #include "import/reference.h"
 #include "pipeline/work_dir.h"
+#include "samples.h"
 #include "sizes.h"
 
 namespace aotc::cli {
@@ -30,9 +31,11 @@ using Flags = std::vector<bool>;  ///< by place: multiplies bf16
 class Judge {
  public:
   Judge(const std::string& artifact, const import::Program& program, size_t places, double max_error, int threads)
-      : artifact_(artifact), session_(artifact_, threads), places_(places) {
+      : artifact_(artifact), session_(artifact_, threads) {
     const auto accepted = [&](const std::map<SymId, int64_t>& sizes) {
-      return session_.accepts(with(import::make_shapes(program, sizes), Flags(places_)));
+      std::vector<HostTensor> inputs = import::make_shapes(program, sizes);
+      inputs.push_back(asking(Flags(places)));
+      return session_.accepts(inputs);
     };
     const auto truth = import::make_reference(program, {.f64 = true, .threads = threads});
     const auto bf16 = max_error > 0 ? nullptr : import::make_reference(program, {.threads = threads, .bf16 = true});
@@ -43,51 +46,26 @@ class Judge {
       s.bounds.assign(s.truth.size(), max_error);
       if (bf16) {
         const std::vector<HostTensor> eager = bf16->run(s.inputs);
-        for (size_t i = 0; i < eager.size(); ++i) s.bounds[i] = cli::compare(eager[i], s.truth[i]).l2;
+        for (size_t i = 0; i < eager.size(); ++i) s.bounds[i] = compare(eager[i], s.truth[i]).l2;
       }
+      for (size_t i = 0; i < s.bounds.size(); ++i) s.bounds[i] += epsilon(s.truth[i].dtype);
       samples_.push_back(std::move(s));
     }
   }
 
-  struct Error {
-    double l2 = 0, bound = 0;
-    double share() const { return l2 <= 0 ? 0 : l2 / bound; }
-  };
-  /// Of the output that is nearest to its bound, or furthest beyond it.
-  Error error(const Flags& flags) {
-    Error worst;
-    for (const Sample& s : samples_) {
-      const std::vector<HostTensor> inputs = with(s.inputs, flags);  // borrowed until the next bind
-      session_.reset_states();
-      session_.bind(inputs);
-      session_.run();
-      for (size_t i = 0; i < session_.outputs().size(); ++i) {
-        const HostTensor& got = session_.outputs()[i];
-        const Error e{compare(got, s.truth.at(i)).l2, s.bounds[i] + epsilon(got.dtype)};
-        if (worst.bound == 0 || e.share() > worst.share()) worst = e;
-      }
-    }
-    return worst;
-  }
+  OutputError error(const Flags& flags) { return worst_error(session_, samples_, asking(flags)); }
   bool within(const Flags& flags) { return error(flags).share() <= kShare; }
 
  private:
-  struct Sample {
-    std::vector<HostTensor> inputs, truth;
-    std::vector<double> bounds;  ///< by output
-  };
-
-  /// The signature's inputs and, as the last one, passes::kPrecisionInput.
-  static std::vector<HostTensor> with(std::vector<HostTensor> inputs, const Flags& flags) {
+  /// passes::kPrecisionInput, the input behind those of the signature.
+  static HostTensor asking(const Flags& flags) {
     HostTensor f{DType::boolean, {static_cast<int64_t>(flags.size())}, {}};
     for (const bool b : flags) f.bytes.push_back(static_cast<std::byte>(b));
-    inputs.push_back(std::move(f));
-    return inputs;
+    return f;
   }
 
   Artifact artifact_;
   Session session_;
-  size_t places_;
   std::vector<Sample> samples_;
 };
 
@@ -112,7 +90,7 @@ class Chooser {
     if (std::find(fast.begin(), fast.end(), true) != fast.end() && !judge_.within(chosen)) chosen = within_bound(fast);
     for (size_t i = 0; i < chosen.size(); ++i)
       if (fast[i] && !chosen[i]) to_.measured[i].why = "faster in bf16, but the error would pass the bound";
-    const Judge::Error e = judge_.error(chosen);
+    const OutputError e = judge_.error(chosen);
     to_.error = e.l2, to_.bound = e.bound;
     return chosen;
   }

@@ -113,7 +113,8 @@ json report_of_further(const Part& part) {
             {"kernels", explained.at("kernels")},
             {"choices", explained.at("choices")},
             {"not_measured", not_measured(part.not_measured)}};
-  if (explained.contains("precision")) r["precision"] = explained.at("precision");
+  for (const char* key : {"precision", "trades"})
+    if (explained.contains(key)) r[key] = explained.at(key);
   return r;
 }
 
@@ -137,6 +138,7 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   part.front = std::move(front);
   part.machine = machine_of(options.target);
   search::TuneResult tuned = tuned_decisions(o, part.front, options.target, part.machine, work_dir, clock, events, warn);
+  const search::Trades trades = std::move(tuned.trades);
   const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
   part.not_measured = std::move(tuned.missing);
   clock.phase("plan");
@@ -146,6 +148,7 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
   part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_text(options.shapes));
+  if (!trades.tried.empty()) part.meta["explain"]["trades"] = trades_json(trades);
   if (part.target.is_gpu())
     part.meta["graphs"] = o.mode.graphs;
   else if (o.owns_weights())
@@ -224,7 +227,8 @@ json build(const BuildOptions& given, const Events& events) {
     report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.machine.str();
-    if (meta.at("explain").contains("precision")) report["precision"] = meta["explain"]["precision"];
+    for (const char* key : {"precision", "trades"})
+      if (meta.at("explain").contains(key)) report[key] = meta["explain"][key];
     report["choices"] = meta.at("explain").at("choices");
     report["not_measured"] = not_measured(first.not_measured);
     report["compiler"] = made.compiler;

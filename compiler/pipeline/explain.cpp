@@ -118,6 +118,18 @@ std::string precision_text(const json& e) {
   return t;
 }
 
+std::string trades_text(const json& e) {
+  std::string t = "accuracy for time\n";
+  if (const double error = e.at("error"); error > 0)
+    t += fmt::format("  error of the outputs against fp64 with what was taken {:.3g}, bound {:.3g}\n", error, e.at("bound").get<double>());
+  for (const json& s : e.at("steps"))
+    t += fmt::format("  {} {}: {}: {:.1f} us instead of {:.1f}; adds an error of {:.2g}; {}\n",
+                     s.at("taken").get<bool>() ? "taken" : "left ", s.at("contract").get<std::string>(), s.at("choice").get<std::string>(),
+                     s.at("us").get<double>(), s.at("accurate_us").get<double>(), s.at("error").get<double>(),
+                     s.at("why").get<std::string>());
+  return t;
+}
+
 /// Equal decisions of several variants are one row.
 json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisions, const loop::Module& m) {
   json out = json::array();
@@ -258,6 +270,7 @@ std::string explain_text(const json& e) {
       t += fmt::format("  reordered: {} ({} bytes)\n", r["value"].get<std::string>(), r["bytes"].get<int64_t>());
   }
   if (e.contains("precision")) t += precision_text(e["precision"]);
+  if (e.contains("trades")) t += trades_text(e["trades"]);
   if (e.contains("stored_weights")) t += stored_weights_text(e["stored_weights"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))

@@ -50,14 +50,34 @@ class ArtifactMeasurer final : public search::Measurer {
         whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, seconds, 0);
   }
 
+  Result<std::vector<search::WholeError>> errors(const SymTable& syms, const std::vector<search::Tuned>& sets) override {
+    using R = Result<std::vector<search::WholeError>>;
+    if (!options_.judge) return R::fail("there are no references");
+    const Result<OneKernel> whole = whole_module(graph_, module_, syms, sets.size());
+    if (!whole) return R::fail(whole.why());
+    std::vector<plan::ChooseFn> choosers;
+    for (const search::Tuned& t : sets) choosers.push_back(search::chooser(t));
+    const std::string path = next_path();
+    try {
+      build(
+          *whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, path);
+    } catch (const Diagnostic& d) { return R::fail(d.message()); }
+    R answer = options_.judge(syms, path, sets.size());
+    std::error_code ec;
+    std::filesystem::remove(path, ec);
+    return answer;
+  }
+
  private:
   using Choose = std::function<forms::Decision(const forms::Site&, size_t candidate)>;
+
+  std::string next_path() { return (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string(); }
 
   /// cold_bytes: of the caches, emptied before each run.
   std::vector<search::Timing> times(const Result<OneKernel>& one, size_t n, const Choose& choose, double seconds, uint64_t cold_bytes) {
     auto all = [&](const std::string& error) { return std::vector<search::Timing>(n, {0, 0, error}); };
     if (!one) return all(one.why());
-    const std::string path = (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string();
+    const std::string path = next_path();
     std::string attachment;
     try {
       build(*one, n, choose, path);

@@ -1,6 +1,7 @@
 #pragma once
 // The Measurer of builds on this machine: one kernel of a module becomes an artifact of its own, with one plan variant a candidate, made
 // as every artifact is made. A child process loads it and times its runs, so that what is measured is what the plan would call.
+#include <functional>
 #include <memory>
 
 #include "graph/graph.h"
@@ -28,6 +29,8 @@ struct MeasuringOptions {
   std::string work_dir;          ///< exists
   search::WorkerCommand worker;  ///< as it is made: this executable with measure-worker
   int jobs = 1;
+  /// Errors of a whole module's candidates, at the tuned sizes of a variant; empty: nobody can tell.
+  std::function<Result<std::vector<search::WholeError>>(const SymTable& syms, const std::string& artifact, size_t candidates)> judge;
 };
 /// The whole module with one more input, which tells the variants apart.
 Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates);

@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "passes/passes.h"
 #include "plan/build.h"
+#include "search/measurer.h"
 
 namespace aotc::pipeline {
 
@@ -103,6 +104,11 @@ constexpr Mode kModes[] = {
     {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU --own-weights"},
 };
 
+/// Errors of an artifact whose last input picks the candidate by its size, on sample inputs of these sizes. Fails with what keeps it from
+/// being told.
+using JudgeFn = std::function<Result<std::vector<search::WholeError>>(const import::Program& program, const std::map<SymId, int64_t>& sizes,
+                                                                      const std::string& artifact, size_t candidates)>;
+
 struct BuildOptions {
   FrontOptions front;  ///< its target: what may be several parts
   std::string output;  ///< path of the .so; header and report stand beside it with the same stem
@@ -110,6 +116,7 @@ struct BuildOptions {
   double tune_budget_s = 60;
   std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
   bool error_on_tuning_miss = false;    ///< a kernel that could be tuned and is not in the database is a Diagnostic
+  JudgeFn judge;                        ///< in modes that search; empty: accuracy is not traded for time
   std::string remote;                   ///< the machine that measures, as ssh knows it; empty: this one
   int jobs = 0;                         ///< 0: the machine's
   std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none

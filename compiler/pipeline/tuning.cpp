@@ -1,6 +1,7 @@
 #include "pipeline/tuning.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -71,7 +72,32 @@ Diagnostic missed(const std::string& path, const Machine& machine, const std::ve
   return d;
 }
 
+/// BuildOptions::judge for this program at the tuned sizes of a variant.
+decltype(MeasuringOptions::judge) judge_of(const BuildOptions& o, const Front& f) {
+  if (!o.judge) return {};
+  return [&o, program = with_stored_weights(f.program, f.stored_weights)](const SymTable& syms, const std::string& artifact,
+                                                                          size_t candidates) {
+    std::map<SymId, int64_t> sizes;
+    for (uint32_t s = 0; s < program.syms.size(); ++s)
+      if (const auto id = static_cast<SymId>(s); program.syms[id].kind == SymKind::shape) sizes[id] = syms.hint(Expr::symbol(id));
+    return o.judge(program, sizes, artifact, candidates);
+  };
+}
+
 }  // namespace
+
+json trades_json(const search::Trades& trades) {
+  json steps = json::array();
+  for (const search::Trade& t : trades.tried)
+    steps.push_back({{"contract", t.contract},
+                     {"choice", forms::str(t.choice)},
+                     {"us", std::round(t.ns) / 1e3},
+                     {"accurate_us", std::round(t.accurate_ns) / 1e3},
+                     {"error", t.error},
+                     {"taken", t.taken},
+                     {"why", t.why}});
+  return {{"error", trades.error}, {"bound", trades.bound}, {"steps", steps}};
+}
 
 json not_measured(const std::vector<search::Unmeasured>& missing) {
   json out = json::array();
@@ -98,7 +124,7 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
     }
     const std::string why = cannot_measure(machine, worker);
     if (why.empty())
-      measurer = make_measurer(f.graph, f.module, {target_of(target, machine), machine, work_dir, worker, o.jobs});
+      measurer = make_measurer(f.graph, f.module, {target_of(target, machine), machine, work_dir, worker, o.jobs, judge_of(o, f)});
     else
       warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
   }
@@ -106,6 +132,7 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
   options.measurer = measurer.get();
   options.budget_s = o.tune_budget_s;
   options.progress = events.progress;
+  if (f.precision.mode == "f32" && !target.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
   std::vector<SymTable> tables;
   for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
   if (tables.empty()) tables.push_back(f.module.syms);

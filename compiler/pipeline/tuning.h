@@ -21,6 +21,8 @@ std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f);
 search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Target& target, const Machine& machine,
                                    const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn);
 
+/// As reports and `explain` tell it: {error bound steps: [{contract choice us accurate_us error taken why}]}.
+nlohmann::json trades_json(const search::Trades& trades);
 /// As reports tell it: [{contract why}].
 nlohmann::json not_measured(const std::vector<search::Unmeasured>& missing);
 

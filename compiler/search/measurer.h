@@ -25,6 +25,12 @@ struct Timing {
   std::string error;  ///< not empty: lost (a crash, a hang, a refusal); an ordinary outcome
 };
 
+/// Of the outputs of the whole module against fp64 on sample inputs, of the one that is nearest to its bound or furthest beyond it:
+/// relative L2, and what the accuracy rule allows.
+struct WholeError {
+  double l2 = 0, bound = 0;
+};
+
 class Measurer {
  public:
   virtual ~Measurer() = default;
@@ -33,6 +39,10 @@ class Measurer {
   virtual std::vector<Timing> measure(const Subject& s, const std::vector<forms::Choice>& choices, double seconds) = 0;
   /// Runs of the whole module in turns, a time for each set of decisions; the cost model decides what a set has not. `syms`: of a variant.
   virtual std::vector<Timing> measure_whole(const SymTable& syms, const std::vector<Tuned>& sets, double seconds) = 0;
+  /// The error of each set, at the tuned sizes of `syms`. Fails where nobody can tell it.
+  virtual Result<std::vector<WholeError>> errors(const SymTable&, const std::vector<Tuned>&) {
+    return Result<std::vector<WholeError>>::fail("there are no references");
+  }
 };
 
 }  // namespace aotc::search

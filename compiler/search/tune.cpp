@@ -4,6 +4,9 @@
 #include <chrono>
 #include <set>
 
+#include "search/jobs.h"
+#include "search/trades.h"
+
 namespace aotc::search {
 
 namespace {
@@ -14,33 +17,7 @@ using forms::Decision;
 /// A faster choice must win by this much, twice: the first time among all, the second time beside the default alone.
 constexpr double kGain = 0.97;
 constexpr double kConfirmShare = 0.3;  ///< of a contract's seconds
-constexpr double kWholeGain = 0.99;    ///< by which all that won must make the whole faster
-
-/// A contract of the module, and how much of a run it is.
-struct Job {
-  Subject subject;
-  Decision decision;  ///< the cost model's
-  double weight = 0;  ///< estimated nanoseconds a run, over all calls
-};
-
-using Jobs = std::map<std::string, Job>;
-
-Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
-  std::vector<double> calls(module.kernels.size(), 0);
-  for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
-  Jobs jobs;
-  for (uint32_t k = 0; k < module.kernels.size(); ++k)
-    for (const SymTable& table : syms) {
-      const auto id = static_cast<loop::KernelId>(k);
-      const forms::Site site{module.kernels[id], table, machine};
-      const std::string contract = forms::contract(site);
-      if (contract.empty()) continue;
-      auto [it, fresh] = jobs.try_emplace(contract, Job{{id, &table}, {}, 0});
-      if (fresh) it->second.decision = forms::decide(site);
-      it->second.weight += it->second.decision.candidates.front().cost_ns * calls[k];
-    }
-  return jobs;
-}
+constexpr double kStrictShare = 0.7;   ///< of the budget, where accuracy may be traded for time with the rest
 
 /// The most promising, the default first; every form that fits has its best two among them.
 std::vector<size_t> worth_measuring(const std::vector<Candidate>& all, size_t most) {
@@ -83,14 +60,32 @@ void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& op
     before.at(contract).choice = own;
   }
   if (!differs) return;
-  const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
-  if (!times[0].error.empty() || !times[1].error.empty() || times[1].ns < kWholeGain * times[0].ns) return;
+  if (whole_gains(syms, options, before, tuned, true)) return;
   tuned = std::move(before);
   for (auto& [contract, record] : measured) record.choice = tuned.at(contract).choice, record.ns = record.default_ns;
 }
 
-/// Measures one contract for about `seconds`.
-Decision search(const Job& job, Measurer& measurer, size_t most, double seconds, TuningRecord* record) {
+}  // namespace
+
+Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
+  std::vector<double> calls(module.kernels.size(), 0);
+  for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
+  Jobs jobs;
+  for (uint32_t k = 0; k < module.kernels.size(); ++k)
+    for (const SymTable& table : syms) {
+      const auto id = static_cast<loop::KernelId>(k);
+      const forms::Site site{module.kernels[id], table, machine};
+      const std::string contract = forms::contract(site);
+      if (contract.empty()) continue;
+      auto [it, fresh] = jobs.try_emplace(contract, Job{{id, &table}, {}});
+      if (fresh) it->second.decision = forms::decide(site);
+      it->second.weight += it->second.decision.candidates.front().cost_ns * calls[k];
+      it->second.calls += calls[k];
+    }
+  return jobs;
+}
+
+Decision search_one(const Job& job, Measurer& measurer, size_t most, double seconds, TuningRecord* record) {
   Decision d = job.decision;
   const std::vector<size_t> picks = worth_measuring(d.candidates, most);
   std::vector<forms::Choice> choices;
@@ -127,7 +122,11 @@ Decision search(const Job& job, Measurer& measurer, size_t most, double seconds,
   return d;
 }
 
-}  // namespace
+bool whole_gains(const SymTable& syms, const TuneOptions& options, const Tuned& before, const Tuned& tuned, bool otherwise) {
+  const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
+  if (!times[0].error.empty() || !times[1].error.empty()) return otherwise;
+  return times[1].ns < kWholeGain * times[0].ns;
+}
 
 TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db) {
   TuneResult result;
@@ -146,7 +145,9 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
   }
   std::stable_sort(missing.begin(), missing.end(), [](const auto& a, const auto& b) { return a.second->weight > b.second->weight; });
   const auto start = std::chrono::steady_clock::now();
-  auto left = [&] { return options.budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const bool trades = options.measurer && !options.program.empty() && can_trade(module, syms, options.machine);
+  const double budget_s = trades ? kStrictShare * options.budget_s : options.budget_s;
+  auto left = [&] { return budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   size_t done = 0;
   std::map<std::string, TuningRecord> measured;
   for (const auto& [contract, job] : missing) {
@@ -156,10 +157,10 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     }
     if (options.progress) options.progress(done++, missing.size(), *contract);
     // Each contract's share of what is left, by its part in a run; the quickest few are still worth a look.
-    const double seconds = std::clamp(left() * job->weight / std::max(total, 1.0), 0.02 * options.budget_s, 0.25 * options.budget_s);
+    const double seconds = std::clamp(left() * job->weight / std::max(total, 1.0), 0.02 * budget_s, 0.25 * budget_s);
     total -= job->weight;
     TuningRecord record;
-    Decision d = search(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), &record);
+    Decision d = search_one(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), &record);
     if (record.measured == 0) {
       result.missing.push_back({*contract, "no candidate ran when it was measured"});
       continue;
@@ -168,6 +169,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     result.tuned[*contract] = std::move(d);
   }
   confirm_whole(syms.front(), jobs, options, measured, result.tuned);
+  trade_accuracy(module, syms, options, options.budget_s - budget_s, db, result);
   for (auto& [contract, record] : measured) db.put(contract, hardware, library, std::move(record));
   if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");
   return result;

@@ -14,6 +14,7 @@ struct TuneOptions {
   double budget_s = 60;          ///< for all contracts together; the costliest ones come first
   int candidates = 8;            ///< at most so many a contract
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
+  std::string program;  ///< names it with its weights; empty: accuracy is not traded for time (trades.h)
 };
 
 /// A contract with something to search that neither the database nor a measurement decided: the cost model does.
@@ -24,6 +25,7 @@ struct Unmeasured {
 struct TuneResult {
   Tuned tuned;
   std::vector<Unmeasured> missing;
+  Trades trades;
 };
 
 /// Looks each contract up in `db`, measures what is missing and puts it there. A choice other than the cost model's is taken only when it

@@ -19,6 +19,45 @@ namespace {
   throw Diagnostic(ExitCode::bad_input, Loc{path, where, {}, {}}, what).note("delete the file to start with an empty tuning database");
 }
 
+json trades_json(const Trades& t) {
+  json tried = json::array();
+  for (const Trade& x : t.tried)
+    tried.push_back({{"contract", x.contract},
+                     {"choice", forms::str(x.choice)},
+                     {"ns", x.ns},
+                     {"accurate_ns", x.accurate_ns},
+                     {"error", x.error},
+                     {"taken", x.taken},
+                     {"why", x.why}});
+  return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}};
+}
+
+bool is(const json& r, const char* name, bool (json::*test)() const noexcept) {
+  return r.is_object() && r.contains(name) && (r[name].*test)();
+}
+
+/// Of one element of "trades". Throws Diagnostic.
+Trades trades_of(const json& r, const std::string& path, const std::string& where) {
+  Trades t;
+  for (const char* name : {"program", "machine", "library"})
+    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
+  if (!is(r, "error", &json::is_number) || !is(r, "bound", &json::is_number) || !is(r, "tried", &json::is_array))
+    malformed(path, where, "trades have error, bound and tried");
+  t.error = r["error"], t.bound = r["bound"];
+  for (size_t i = 0; i < r["tried"].size(); ++i) {
+    const json& x = r["tried"][i];
+    const std::string at = fmt::format("{}.tried[{}]", where, i);
+    if (!is(x, "contract", &json::is_string) || !is(x, "choice", &json::is_string) || !is(x, "ns", &json::is_number) ||
+        !is(x, "accurate_ns", &json::is_number) || !is(x, "error", &json::is_number) || !is(x, "taken", &json::is_boolean) ||
+        !is(x, "why", &json::is_string))
+      malformed(path, at, "a trade has contract, choice, ns, accurate_ns, error, taken and why");
+    const auto choice = forms::parse_choice(x["choice"].get_ref<const std::string&>());
+    if (!choice) malformed(path, at + ".choice", choice.why());
+    t.tried.push_back({x["contract"], *choice, x["ns"], x["accurate_ns"], x["error"], x["taken"], x["why"]});
+  }
+  return t;
+}
+
 }  // namespace
 
 std::string kernel_library_hash() { return AOTC_KERNEL_LIBRARY_HASH; }
@@ -48,6 +87,12 @@ TuningDb TuningDb::load(const std::string& path) {
     if (!choice) malformed(path, where + ".choice", choice.why());
     db.put(r["contract"], r["machine"], r["library"], {*choice, r["ns"], r["default_ns"], r["measured"]});
   }
+  const json none = json::array(), &trades = j.contains("trades") ? j["trades"] : none;
+  if (!trades.is_array()) malformed(path, "$.trades", "is no list");
+  for (size_t i = 0; i < trades.size(); ++i) {
+    Trades t = trades_of(trades[i], path, fmt::format("$.trades[{}]", i));
+    db.put_trades(trades[i]["program"], trades[i]["machine"], trades[i]["library"], std::move(t));
+  }
   return db;
 }
 
@@ -61,10 +106,16 @@ void TuningDb::save(const std::string& path) const {
                        {"ns", r.ns},
                        {"default_ns", r.default_ns},
                        {"measured", r.measured}});
+  json all = {{"version", 2}, {"records", records}};
+  for (const auto& [key, t] : trades_) {
+    json x = trades_json(t);
+    std::tie(x["program"], x["machine"], x["library"]) = key;
+    all["trades"].push_back(std::move(x));
+  }
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
     std::ofstream out(aside);
-    out << json{{"version", 2}, {"records", records}}.dump(1) << '\n';
+    out << all.dump(1) << '\n';
     if (!out.flush()) throw Diagnostic(ExitCode::io, Loc{path, {}, {}, {}}, "cannot be written");
   }
   std::error_code error;
@@ -82,7 +133,17 @@ const TuningRecord* TuningDb::find(const std::string& contract, const std::strin
   return it == records_.end() ? nullptr : &it->second;
 }
 
+void TuningDb::put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades) {
+  trades_[{program, machine, library}] = std::move(trades);
+}
+
+const Trades* TuningDb::find_trades(const std::string& program, const std::string& machine, const std::string& library) const {
+  const auto it = trades_.find({program, machine, library});
+  return it == trades_.end() ? nullptr : &it->second;
+}
+
 void TuningDb::merge(const TuningDb& other) {
+  for (const auto& [key, trades] : other.trades_) trades_.try_emplace(key, trades);
   for (const auto& [key, record] : other.records_) put(std::get<0>(key), std::get<1>(key), std::get<2>(key), record);
 }
 

@@ -18,6 +18,20 @@ struct TuningRecord {
   int measured = 0;       ///< candidates
 };
 
+/// A choice that is faster and less accurate than those that are taken without being judged, in one program.
+struct Trade {
+  std::string contract;
+  forms::Choice choice;
+  double ns = 0, accurate_ns = 0;  ///< measured beside each other
+  double error = 0;                ///< relative L2 that it alone adds to the outputs, in squares
+  bool taken = false;
+  std::string why;
+};
+struct Trades {
+  std::vector<Trade> tried;
+  double error = 0, bound = 0;  ///< of the program with what was taken, on the samples; 0: nothing is
+};
+
 class TuningDb {
  public:
   /// A missing file is an empty database. Throws Diagnostic (bad_input) where the file is malformed; records of unknown forms are an error
@@ -29,11 +43,15 @@ class TuningDb {
   void merge(const TuningDb& other);
   void put(const std::string& contract, const std::string& machine, const std::string& library, TuningRecord record);
   const TuningRecord* find(const std::string& contract, const std::string& machine, const std::string& library) const;
+  /// The latest judgement of a program stays.
+  void put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades);
+  const Trades* find_trades(const std::string& program, const std::string& machine, const std::string& library) const;
   size_t size() const { return records_.size(); }
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Machine::str), library
   std::map<Key, TuningRecord> records_;
+  std::map<Key, Trades> trades_;  // program, machine, library
 };
 
 }  // namespace aotc::search

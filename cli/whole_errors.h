@@ -1,0 +1,11 @@
+#pragma once
+// The judge of builds that trade accuracy for time.
+#include "pipeline/pipeline.h"
+
+namespace aotc::cli {
+
+/// Judges by the rule of verify: twice eager's error against fp64, and epsilon, on samples that are drawn from seeds of their own. It loads
+/// the artifacts here and keeps the references of the latest sizes.
+pipeline::JudgeFn whole_errors(int threads);
+
+}  // namespace aotc::cli

@@ -1,0 +1,161 @@
+// Accuracy for time: which of the faster and less accurate choices are taken, and that the database repeats it.
+#include "search/trades.h"
+
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+namespace aotc::search {
+namespace {
+
+/// 3x3 convolutions of 64 and of 128 channels, the second one called three times.
+loop::Module two_convolutions() {
+  loop::Module module;
+  for (int64_t c : {64, 128}) {
+    loop::ConvKernel v;
+    v.name = fmt::format("conv{}", c);
+    v.x_dims = {1, c, 56, 56}, v.out_dims = {1, c, 56, 56};
+    v.kernel = {3, 3}, v.stride = v.dilation = {1, 1}, v.padding = v.padding_hi = {1, 1};
+    v.groups = 1, v.w_constant = true, v.channels_last = true;
+    for (const char* name : {"x", "w"}) v.params.push({name, loop::ParamRole::input, DType::f32, {}});
+    v.x = loop::ParamId{0}, v.w = loop::ParamId{1};
+    const auto id = module.kernels.push(v);
+    for (int64_t calls = c / 64 * 2 - 1; calls > 0; --calls) module.calls.push_back({id, {}, "call", {}});
+  }
+  return module;
+}
+
+int tile_of(const forms::Choice& c) {
+  const auto fields = c.form->fields();
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (c.form->name() == "conv_winograd" && fields[i].name == "kp") return c.values[i];
+  return 0;
+}
+
+/// F(4x4) takes `four_ns` of 100; errors are 1e-7 and `adds` for each contract that goes by it, in squares.
+struct Scripted final : Measurer {
+  double four_ns = 60, whole_ns = 700;
+  std::map<std::string, double> adds;  ///< by the contract's first channels: "c64"
+  double bound = 1e-6;
+  std::string why;  ///< not empty: nobody judges
+  size_t judged = 0;
+  std::vector<Timing> measure(const Subject&, const std::vector<forms::Choice>& choices, double) override {
+    std::vector<Timing> out;
+    for (const forms::Choice& c : choices) out.push_back({tile_of(c) == 4 ? four_ns : 100, 0.01, ""});
+    return out;
+  }
+  std::vector<Timing> measure_whole(const SymTable&, const std::vector<Tuned>&, double) override {
+    return {{1000, 0, ""}, {whole_ns, 0, ""}};
+  }
+  Result<std::vector<WholeError>> errors(const SymTable&, const std::vector<Tuned>& sets) override {
+    if (!why.empty()) return Result<std::vector<WholeError>>::fail(why);
+    std::vector<WholeError> out;
+    for (const Tuned& t : sets) {
+      double squares = 1e-14;
+      for (const auto& [contract, d] : t)
+        for (const auto& [name, add] : adds)
+          if (tile_of(d.choice) == 4 && contract.find(" " + name + " ") != std::string::npos) squares += add * add;
+      out.push_back({std::sqrt(squares), bound});
+      ++judged;
+    }
+    return out;
+  }
+};
+
+struct Build {
+  loop::Module module = two_convolutions();
+  SymTable syms;
+  TuneOptions options;
+  Build(Measurer* m) {
+    options.machine = machine_of(Isa::avx512, 1);
+    options.measurer = m;
+    options.budget_s = 1;
+    options.program = "0123456789abcdef";
+  }
+  /// The tiles of the two, as "2 4".
+  std::string tiles(const TuneResult& r) const {
+    std::string text;
+    for (const loop::Kernel& k : module.kernels.raw())
+      text += fmt::format("{}{}", text.empty() ? "" : " ", tile_of(chooser(r.tuned)({k, syms, options.machine}).choice));
+    return text;
+  }
+  TuneResult run(TuningDb& db) const { return tune(module, {syms}, options, db); }
+};
+
+}  // namespace
+
+TEST_CASE("what is faster and less accurate is taken as far as the whole stays within the bound", "[search]") {
+  Scripted m;
+  const Build b(&m);
+  const auto tiles = [&](double of_64, double of_128) {
+    m.adds = {{"c64", of_64}, {"c128", of_128}};
+    TuningDb db;
+    const TuneResult r = b.run(db);
+    CHECK(r.trades.tried.size() == 2);
+    CHECK(r.trades.error <= 0.9 * r.trades.bound);
+    for (const Trade& t : r.trades.tried) {
+      CHECK(t.accurate_ns == 100);
+      CHECK(t.ns == 60);
+      CHECK(t.error == Approx(t.contract.find("c64 ") != std::string::npos ? of_64 : of_128));
+      CHECK(!t.why.empty());
+    }
+    // The database gives the same without a measurement.
+    Build again = b;
+    again.options.measurer = nullptr;
+    const TuneResult known = again.run(db);
+    CHECK(again.tiles(known) == b.tiles(r));
+    CHECK(known.trades.tried.size() == 2);
+    CHECK(known.trades.error == r.trades.error);
+    return b.tiles(r);
+  };
+  CHECK(tiles(2e-7, 2e-7) == "4 4");
+  CHECK(tiles(7e-7, 7e-7) == "2 4");  // three calls gain more for the same error
+  CHECK(tiles(2e-7, 8.8e-7) == "4 2");
+  CHECK(tiles(2e-7, 2e-6) == "4 2");
+  CHECK(tiles(2e-6, 2e-6) == "2 2");
+}
+
+TEST_CASE("accuracy is not traded for nothing", "[search]") {
+  Scripted m;
+  Build b(&m);
+  TuningDb db;
+  m.four_ns = 99;
+  CHECK(b.tiles(b.run(db)) == "2 2");
+  CHECK(m.judged == 0);
+  m.four_ns = 60, m.whole_ns = 995, db = {};
+  const TuneResult whole = b.run(db);
+  CHECK(b.tiles(whole) == "2 2");
+  CHECK(whole.trades.tried.at(0).why == "the whole is not faster with it");
+  m.whole_ns = 700, m.why = "no LibTorch", db = {};
+  const TuneResult nobody = b.run(db);
+  CHECK(b.tiles(nobody) == "2 2");
+  CHECK(nobody.trades.tried.at(0).why == "not judged: no LibTorch");
+  m.why.clear();
+  CHECK(b.tiles(b.run(db)) == "4 4");  // and is judged when somebody can
+  b.options.program.clear();
+  TuningDb other;
+  CHECK(b.tiles(b.run(other)) == "2 2");
+  b.options.program = "another", b.options.measurer = nullptr;
+  CHECK(b.tiles(b.run(db)) == "2 2");  // a judgement is of one program
+}
+
+TEST_CASE("the tuning database keeps trades and gives the same bytes", "[search]") {
+  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("aotc-trades{}.json", getpid())).string();
+  Scripted m;
+  const Build b(&m);
+  TuningDb db;
+  const TuneResult r = b.run(db);
+  CHECK(b.tiles(r) == "4 4");
+  db.save(path);
+  TuningDb read = TuningDb::load(path), merged;
+  merged.merge(read);
+  Build again = b;
+  again.options.measurer = nullptr;
+  CHECK(again.tiles(again.run(merged)) == "4 4");
+  std::remove(path.c_str());
+}
+
+}  // namespace aotc::search
