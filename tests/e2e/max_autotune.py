@@ -35,17 +35,28 @@ class Net(nn.Module):
         return self.up(self.conv(image).relu()), self.out(attended)
 
 
+class Filters(nn.Module):
+    """3x3 convolutions that go by minimal filtering: the larger tiles are faster and less accurate."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*(nn.Conv2d(c, 64, 3, padding=1) for c in (16, 64, 64)))
+
+    def forward(self, x):
+        return self.body(x).relu()
+
+
 class Folder(WorkFolder):
-    def build(self, name, db, *options):
+    def build(self, name, db, *options, archive="net.pt2"):
         """The choices of the artifact that had a contract, and its report."""
-        sh(self.aotc, "build", self("net.pt2"), "-o", self(name), "--quiet", "--tuning-db", self(db), *options)
+        sh(self.aotc, "build", self(archive), "-o", self(name), "--quiet", "--tuning-db", self(db), *options)
         report = json.load(open(self(name[:-3] + ".report.json")))
         validate("report", report)
         explained = json.loads(sh(self.aotc, "explain", self(name), "--json"))
         return [c for c in explained["choices"] if "contract" in c], report
 
-    def verify(self, name):
-        assert json.loads(sh(self.aotc, "verify", self(name), "--against", self("net.pt2"), "--json"))["pass"], name
+    def verify(self, name, archive="net.pt2"):
+        assert json.loads(sh(self.aotc, "verify", self(name), "--against", self(archive), "--json"))["pass"], name
 
     def bytes(self, name):
         return open(self(name), "rb").read()
@@ -74,6 +85,30 @@ def check_records(db, choices):
     for r in db["records"]:
         assert r["choice"] == measured[r["contract"]]["choice"], r
         assert r["measured"] >= 2 and 0 < r["ns"] and 0 < r["default_ns"] and r["ns"] <= r["default_ns"], r
+
+
+def check_trades(at):
+    """What was traded is told, within the bound, and is the same from the database; nothing is without a judgement."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(Filters().eval(), (torch.randn(1, 16, 56, 56),)), at("filters.pt2"))
+    larger = lambda choices: {c["contract"] for c in choices if re.match("conv_winograd .*kp=4", c["choice"])}
+    assert not larger(at.build("plain.so", "no.json", archive="filters.pt2")[0])
+    choices, report = at.build("filters.so", "filters.json", "--mode", "max-autotune", "--tune-budget", "6", archive="filters.pt2")
+    db = json.load(open(at("filters.json")))
+    validate("tuning", db)
+    assert len(db["trades"]) == 1, db["trades"]
+    steps = report.get("trades", {"steps": []})["steps"]
+    taken = {s["contract"] for s in steps if s["taken"]}
+    assert larger(choices) == taken, (choices, steps)
+    assert not taken or 0 < report["trades"]["error"] <= 0.9 * report["trades"]["bound"], report["trades"]
+    assert all(s["us"] < s["accurate_us"] and s["why"] for s in steps), steps
+    told = sh(at.aotc, "explain", at("filters.so"))
+    assert told.count("\n  taken ") == len(taken) and ("accuracy for time" in told) == bool(steps), told
+    at.verify("filters.so", "filters.pt2")
+    again, report_again = at.build("filters2.so", "filters.json", archive="filters.pt2")
+    assert larger(again) == taken and report_again.get("trades") == report.get("trades"), report_again
+    return len(taken), len(steps)
 
 
 def main():
@@ -134,7 +169,8 @@ def main():
     json.dump(db, open(at("bad.json"), "w"))
     r = subprocess.run([at.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
     assert r.returncode == 3 and "records[0].choice" in r.stderr and not os.path.exists(at("bad.so")), r.stderr
-    print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)))
+    taken, tried = check_trades(at)
+    print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)), f"- {taken} of {tried} faster and less accurate choices taken")
 
 
 if __name__ == "__main__":
