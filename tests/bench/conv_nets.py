@@ -3,7 +3,7 @@
 Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions (and with gates of
 their channels' means and SiLU, or with hard sigmoids and swishes, or with depthwise 5x5), an encoder and decoder with skips, depthwise 7x7 with
 layer norms, dense blocks, grouped bottlenecks of 4 and of 24 channels a group, blocks whose channels are shuffled, blocks half of whose channels
-are made of the other half. For every round: least and median time of a call in
+are made of the other half; of volumes and video those of volume_nets.py. For every round: least and median time of a call in
 microseconds, and OpenVINO's over aotc's.
 """
 import argparse
@@ -16,6 +16,8 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from volume_nets import VOLUME_NETS
 
 
 def conv_norm(i, o, kernel, stride=1, groups=1, act=nn.ReLU):
@@ -325,17 +327,18 @@ class WideGroupsNet(nn.Module):
 NETS = {"inverted": (InvertedNet, 224), "gated": (GatedNet, 224), "hard": (HardNet, 224), "searched": (SearchedNet, 224)}
 NETS |= {"skips": (Skips, 128), "wide": (WideNet, 224), "dense": (DenseNet, 224), "grouped": (GroupedNet, 224)}
 NETS |= {"shuffled": (ShuffledNet, 224), "doubled": (DoubledNet, 224), "wide_groups": (WideGroupsNet, 224)}
+NETS = {name: (kind, (3, size, size)) for name, (kind, size) in NETS.items()} | VOLUME_NETS
 
 
 def export(name, path):
     torch.manual_seed(0)
-    kind, size = NETS[name]
-    net, x = kind(), torch.randn(1, 3, size, size)
+    kind, dims = NETS[name]
+    net, x = kind(), torch.randn(1, *dims)
     for m in net.modules():
-        if isinstance(m, nn.BatchNorm2d):
+        if isinstance(m, (nn.BatchNorm2d, nn.BatchNorm3d)):
             m.momentum = None  # statistics of real data, not of nothing
     with torch.no_grad():
-        net(torch.randn(2, 3, size, size))
+        net(torch.randn(2, *dims))
     torch.export.save(torch.export.export(net.eval(), (x,)), path)
 
 

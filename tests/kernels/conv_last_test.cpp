@@ -39,7 +39,8 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
   aotc::forms::Panels p;
   p.dtype = dtype, p.col_stride = c.cg * taps;
   p.winograd = c.algo == AOTC_CONV_WINOGRAD ? c.kp : 0;
-  p.rows = {p.winograd ? aotc::forms::Panels::Rows{c.cg, c.cg, 0, 9, {}} : aotc::forms::Panels::Rows{c.cg * taps, c.cg, 1, taps, {}}};
+  p.rows = {p.winograd ? aotc::forms::Panels::Rows{c.cg * taps / 9, c.cg, 9, taps, {}}
+                       : aotc::forms::Panels::Rows{c.cg * taps, c.cg, 1, taps, {}}};
   if (c.algo == AOTC_CONV_LAST_DEPTHWISE) {
     p.rows = {{c.cg * taps, c.cg, 1, taps, {}}};
     p.matrices = {{0, c.groups * c.cog, 0}};
@@ -72,7 +73,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   const bool winograd = c.algo == AOTC_CONV_WINOGRAD;
   int64_t work = c.groups * blocks_of(c.cog, c.mc) * blocks_of(c.n * s.out_plane, c.nc);
   if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * s.out[0] * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.nc);
-  if (winograd) work = blocks_of(c.n * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.kp), c.nc) * blocks_of(s.co, c.mc);
+  if (winograd) work = blocks_of(c.n * s.out[0] * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.kp), c.nc) * blocks_of(s.co, c.mc);
   const ConvRun run = run_conv(e, c, s, x.ptr(), c.packed ? packed->ptr() : w.ptr(), store_tile, work, rng,
                                tiles ? aotc_conv_last_tiles_scratch_bytes : nullptr);
   check_conv(
@@ -177,14 +178,17 @@ TEST_CASE("conv by minimal filtering against fp64", "[conv]") {
   Rng rng(23);
   for (const Entry& e : kEntries) {
     if (e.dtype != DType::f32 && e.dtype != DType::bf16) continue;
-    for (int i = 0; i < 120; ++i) {
+    for (int i = 0; i < 160; ++i) {
       Case c{};
+      const bool deep = i % 4 == 0;  // windows of volumes
       c.n = pick(rng, {0, 1, 1, 2}), c.groups = 1, c.cg = pick(rng, {16, 32, 48}), c.cog = pick(rng, {1, 16, 32, 40, 70});
       c.algo = AOTC_CONV_WINOGRAD, c.packed = true;
       for (int d = 0; d < 3; ++d) {
-        c.in[d] = d == 0 ? 1 : pick(rng, {1, 2, 3, 4, 7, 8, 13, 17, 40}), c.kernel[d] = d == 0 ? 1 : 3;
-        c.stride[d] = c.dilation[d] = 1;
-        c.pad[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 2}), c.pad_hi[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 3});
+        c.in[d] = d == 0 ? 1 : deep ? pick(rng, {1, 3, 8, 13}) : pick(rng, {1, 2, 3, 4, 7, 8, 13, 17, 40});
+        if (d == 0 && deep) c.in[d] = pick(rng, {1, 2, 4});
+        c.kernel[d] = d == 0 ? deep ? pick_int(rng, {1, 2, 3, 5}) : 1 : 3;
+        c.stride[d] = d == 0 && deep ? pick_int(rng, {1, 1, 2}) : 1, c.dilation[d] = d == 0 && deep ? pick_int(rng, {1, 1, 2}) : 1;
+        c.pad[d] = d == 0 && !deep ? 0 : pick_int(rng, {0, 1, 1, 2}), c.pad_hi[d] = d == 0 && !deep ? 0 : pick_int(rng, {0, 1, 1, 3});
       }
       c.kp = e.dtype == DType::bf16 ? 2 : pick_int(rng, {2, 4}), c.mc = pick_int(rng, {32, 64}), c.nc = pick_int(rng, {1, 3, 14, 40}),
       c.kc = pick_int(rng, {16, 64, 512});

@@ -1,5 +1,5 @@
-// AOTC_CONV_WINOGRAD: 3x3 convolutions of stride 1 by minimal filtering, F(2x2) and F(4x4), channels-last (kernels/cpu/conv_winograd.h):
-// float32, and F(2x2) of bf16.
+// AOTC_CONV_WINOGRAD: 3x3 convolutions of stride 1, and such of volumes whose windows are 3x3 in height and width, by minimal filtering,
+// F(2x2) and F(4x4), channels-last (kernels/cpu/conv_winograd.h): float32, and F(2x2) of bf16.
 //
 // Error against fp64 beside eager's, of a layer of 64 to 512 channels of random data: F(2x2) 1.4 to 3.3 times, F(4x4) 2.5 to 3.2 times in
 // parts of about 2 sqrt(C) channels (3.9 to 10 times in one sum).
@@ -22,6 +22,17 @@ namespace {
 /// it grows with the parts' length and with their number. About 2 sqrt(channels), twice where it is least, saves half of the calls.
 int64_t part_of_sum(int64_t channels) { return std::max<int64_t>(16, std::llround(2 * std::sqrt(static_cast<double>(channels)))); }
 
+/// The share of the planes that windows of a volume read which lie inside of it.
+double planes_inside(const ConvSizes& c) {
+  int64_t inside = 0;
+  for (int64_t o = 0; o < c.out[0]; ++o)
+    for (int64_t d = 0; d < c.kernel[0]; ++d) {
+      const int64_t at = o * c.stride[0] - c.pad[0] + d * c.dilation[0];
+      inside += at >= 0 && at < c.in[0];
+    }
+  return static_cast<double>(std::max<int64_t>(inside, 1)) / static_cast<double>(c.out[0] * c.kernel[0]);
+}
+
 class ConvWinograd final : public ConvForm {
  public:
   ConvWinograd() : ConvForm(AOTC_CONV_WINOGRAD, true) {}
@@ -36,8 +47,9 @@ class ConvWinograd final : public ConvForm {
     if (k.in != DType::f32 && k.in != DType::bf16) return refuse("its transforms are for float32 and bf16, not {}", dtype_name(k.in));
     if (k.in == DType::bf16 && s.machine.bf16_rounds_once)
       return refuse("its transforms of bf16 are rounded once more, which --precision auto has not measured");
-    if (k.kernel != Ints{3, 3} || k.stride != Ints{1, 1} || k.dilation != Ints{1, 1} || k.groups != 1)
-      return refuse("it takes 3x3 kernels of stride and dilation 1 in one group");
+    const auto in_plane = [](const Ints& of, int64_t x) { return of.size() >= 2 && of[of.size() - 2] == x && of.back() == x; };
+    if (!in_plane(k.kernel, 3) || !in_plane(k.stride, 1) || !in_plane(k.dilation, 1) || k.groups != 1)
+      return refuse("it takes kernels of 3x3 (height, width) of stride and dilation 1 there, in one group");
     if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("the weight is not a constant of its own");
     const auto channels = constants({k.x_dims[1], k.out_dims[1]});
     if (!channels || (*channels)[0] % 16 != 0 || (*channels)[0] == 0) return refuse("the input channels are no multiple of 16");
@@ -47,16 +59,18 @@ class ConvWinograd final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const int64_t deep = c.c * c.kernel[0];
+    const double inside = planes_inside(c);
     std::vector<Candidate> all;
     std::set<int> mcs;
     for (int64_t mc : {64, 128, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, 32) * 32)));
     for (int m : {4, 2})
       for (int mc : mcs)
         for (int64_t rows : {1, 2, 4, 8}) {
-          const int64_t tiles = c.n * ceil_div(c.out[1], m) * ceil_div(c.out[2], m), points = (m + 2) * (m + 2);
+          const int64_t tiles = c.n * c.out[0] * ceil_div(c.out[1], m) * ceil_div(c.out[2], m), points = (m + 2) * (m + 2);
           ConvTile t;
           t.mc = mc, t.nc = static_cast<int>(std::min(rows * lanes.mr, tiles)), t.kp = m;
-          t.kc = balanced_kc(c.c, m == 4 ? part_of_sum(c.c) : 512);
+          t.kc = balanced_kc(deep, m == 4 ? part_of_sum(deep) : 512);
           if (!all.empty() && all.back().choice == candidate(t).choice) continue;
           Candidate r = candidate(t);
           const aotc_conv_config cfg = scratch_config(t, true, 1);
@@ -68,10 +82,10 @@ class ConvWinograd final : public ConvForm {
           if (!r.fit) continue;
           const int64_t blocks = ceil_div(tiles, t.nc), co_blocks = ceil_div(c.co, mc), units = blocks * co_blocks;
           const double n = static_cast<double>(tiles), vec = static_cast<double>(lanes.width);
-          const double co = static_cast<double>(ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N), ci = static_cast<double>(c.c);
-          double cycles = n * static_cast<double>(points) * ci * co / vec / lanes.macs;
+          const double co = static_cast<double>(ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N), ci = static_cast<double>(deep);
+          double cycles = n * static_cast<double>(points) * ci * co * inside / vec / lanes.macs;
           const double calls = static_cast<double>(points * blocks * ceil_div(t.nc, lanes.mr)) * co / (2 * vec);
-          cycles += calls * static_cast<double>(ceil_div(c.c, t.kc)) * (kCallCycles + 28);
+          cycles += calls * static_cast<double>(ceil_div(deep, t.kc)) * (kCallCycles + 28);
           // The transforms: loads, about as many operations, stores.
           const double transforms = 1.0 + static_cast<double>(co_blocks > 1 && blocks < s.machine.cores ? s.machine.cores - 1 : 0);
           cycles += n * static_cast<double>(points) * (ci * transforms * 2.5 + co * 2.0) / vec;
@@ -87,13 +101,17 @@ class ConvWinograd final : public ConvForm {
   }
 
   Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
-    const Expr tiles = k.x_dims[0] * ceildiv(k.out_dims[2], t.kp) * ceildiv(k.out_dims[3], t.kp);
-    const int64_t points = (t.kp + 2) * (t.kp + 2);
+    const size_t dims = k.out_dims.size();
+    const Expr planes = dims == 5 ? k.x_dims[0] * k.out_dims[2] : k.x_dims[0];
+    const Expr tiles = planes * ceildiv(k.out_dims[dims - 2], t.kp) * ceildiv(k.out_dims[dims - 1], t.kp);
+    const int64_t points = (t.kp + 2) * (t.kp + 2) * (dims == 5 ? k.kernel[0] : 1);
     return {ceildiv(tiles, t.nc) * ceildiv(k.out_dims[1], t.mc),
             grain_of(kGrainMacs, min(tiles, t.nc) * min(k.out_dims[1], t.mc) * k.x_dims[1] * points, syms)};
   }
 
-  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t) const override { return {{ci, ci, 0, 9, {}}}; }
+  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
+    return {{ci * (taps / 9), ci, 9, taps, {}}};
+  }
   int winograd(const ConvTile& t) const override { return t.kp; }
 };
 

@@ -212,6 +212,25 @@ TEST_CASE("minimal filtering F(4x4) of float32 waits for leave and sums its chan
     }
 }
 
+TEST_CASE("windows of volumes that are 3x3 in height and width go by minimal filtering, strides and dilations along depth too") {
+  const SymTable syms;
+  for (int64_t deep : {1, 3})
+    for (int64_t stride : {1, 2}) {
+      loop::ConvKernel v = convolution(64, 64, 28, 3, 1);
+      v.x_dims = {1, 64, 8, 28, 28}, v.out_dims = {1, 64, 8 / stride, 28, 28}, v.channels_last = true;
+      v.kernel = {deep, 3, 3}, v.stride = {stride, 1, 1}, v.dilation = {1, 1, 1}, v.padding = v.padding_hi = {deep / 2, 1, 1};
+      const auto form = [&] {
+        const loop::Kernel kernel = v;
+        return decide({kernel, syms, machine_of(Isa::avx512, 1)}).choice.form->name();
+      };
+      CHECK(form() == "conv_winograd");
+      v.dilation = {2, 1, 1};
+      CHECK(form() == "conv_winograd");
+      v.dilation = {1, 1, 2};
+      CHECK(form() != "conv_winograd");
+    }
+}
+
 TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows and others not") {
   const SymTable syms;
   for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})

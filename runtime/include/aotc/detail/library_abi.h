@@ -140,9 +140,9 @@ static inline int64_t aotc_gemm_int8_tiles_scratch_bytes(const aotc_gemm_quant_c
  *       AOTC_CONV_DEPTHWISE_TAPS weights a channel, more than one tap):
  *       n * od * ceil(oh / kp) * ceil(ow / nc): bands of kp output rows, in them mc channels (a multiple of AOTC_PANEL_N) of nc pixels at
  *       a time. w_packed: one matrix B[(taps, C / groups), Co].
- *       AOTC_CONV_WINOGRAD (f32, bf16; 3x3, stride and dilation 1, one group, C a multiple of 16, w_packed): nc tiles of kp x kp pixels,
- *       kp 2 or (f32) 4: ceil(n * ceil(oh / kp) * ceil(ow / kp) / nc) * ceil(co / mc). w: for each panel of AOTC_PANEL_N output channels
- *       [(kp + 2)^2][C][AOTC_PANEL_N], the filters' transforms (plan/weights.h), bf16's rows in pairs. */
+ *       AOTC_CONV_WINOGRAD (f32, bf16; KD x 3 x 3 of stride and dilation 1 but along d, one group, C a multiple of 16, w_packed): nc tiles
+ *       of kp x kp pixels, kp 2 or (f32) 4: ceil(n * od * ceil(oh / kp) * ceil(ow / kp) / nc) * ceil(co / mc). w: for each panel of
+ *       AOTC_PANEL_N channels [(kp + 2)^2][KD, C][AOTC_PANEL_N], the filters' transforms (plan/weights.h), bf16's rows in pairs. */
 enum aotc_conv_size {
   AOTC_CONV_N,
   AOTC_CONV_C,
