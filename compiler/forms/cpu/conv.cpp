@@ -51,6 +51,16 @@ Fit ConvForm::legal(const Choice& c) const {
   return fits_pieces(t.kc, t.kp);
 }
 
+double taps_inside(const ConvSizes& c, size_t dim) {
+  int64_t inside = 0;
+  for (int64_t t = 0; t < c.kernel[dim]; ++t) {  // output positions o with 0 <= o * stride + at < in
+    const int64_t at = t * c.dilation[dim] - c.pad[dim], s = c.stride[dim];
+    const int64_t first = at < 0 ? ceil_div(-at, s) : 0, end = at < c.in[dim] ? ceil_div(c.in[dim] - at, s) : 0;
+    inside += std::max<int64_t>(0, std::min(end, c.out[dim]) - first);
+  }
+  return static_cast<double>(std::max<int64_t>(inside, 1)) / static_cast<double>(std::max<int64_t>(1, c.out[dim] * c.kernel[dim]));
+}
+
 Fit takes_floats(const ConvKernel& k) {
   return is_float(k.in) ? Fit::yes() : refuse("its register tiles are for floats, not {}", dtype_name(k.in));
 }

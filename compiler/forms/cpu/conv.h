@@ -30,6 +30,9 @@ ConvSizes conv_sizes(const loop::ConvKernel& k, const SymTable& syms);
 /// The same for estimates: an empty convolution is planned as the smallest one.
 ConvSizes conv_sizes_at_least_one(const loop::ConvKernel& k, const SymTable& syms);
 
+/// The share of the windows' taps along one of the three dims that lie inside of x, over all of the output; not of transposed ones.
+double taps_inside(const ConvSizes& c, size_t dim);
+
 /// Whether register tiles of floats serve it.
 Fit takes_floats(const loop::ConvKernel& k);
 /// The blocks of a group's channels that are worth trying.

@@ -22,17 +22,6 @@ namespace {
 /// it grows with the parts' length and with their number. About 2 sqrt(channels), twice where it is least, saves half of the calls.
 int64_t part_of_sum(int64_t channels) { return std::max<int64_t>(16, std::llround(2 * std::sqrt(static_cast<double>(channels)))); }
 
-/// The share of the planes that windows of a volume read which lie inside of it.
-double planes_inside(const ConvSizes& c) {
-  int64_t inside = 0;
-  for (int64_t o = 0; o < c.out[0]; ++o)
-    for (int64_t d = 0; d < c.kernel[0]; ++d) {
-      const int64_t at = o * c.stride[0] - c.pad[0] + d * c.dilation[0];
-      inside += at >= 0 && at < c.in[0];
-    }
-  return static_cast<double>(std::max<int64_t>(inside, 1)) / static_cast<double>(c.out[0] * c.kernel[0]);
-}
-
 class ConvWinograd final : public ConvForm {
  public:
   ConvWinograd() : ConvForm(AOTC_CONV_WINOGRAD, true) {}
@@ -60,7 +49,7 @@ class ConvWinograd final : public ConvForm {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
     const int64_t deep = c.c * c.kernel[0];
-    const double inside = planes_inside(c);
+    const double inside = taps_inside(c, 0);
     std::vector<Candidate> all;
     std::set<int> mcs;
     for (int64_t mc : {64, 128, 512}) mcs.insert(static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, 32) * 32)));
@@ -82,7 +71,7 @@ class ConvWinograd final : public ConvForm {
           if (!r.fit) continue;
           const int64_t blocks = ceil_div(tiles, t.nc), co_blocks = ceil_div(c.co, mc), units = blocks * co_blocks;
           const double n = static_cast<double>(tiles), vec = static_cast<double>(lanes.width);
-          const double co = static_cast<double>(ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N), ci = static_cast<double>(deep);
+          const double co = static_cast<double>(ceil_div(c.co, lanes.width) * lanes.width), ci = static_cast<double>(deep);
           double cycles = n * static_cast<double>(points) * ci * co * inside / vec / lanes.macs;
           const double calls = static_cast<double>(points * blocks * ceil_div(t.nc, lanes.mr)) * co / (2 * vec);
           cycles += calls * static_cast<double>(ceil_div(deep, t.kc)) * (kCallCycles + 28);

@@ -2,7 +2,8 @@
 // Convolutions of channels-last tensors: AOTC_CONV_LAST of aotc/detail/library_abi.h, an implicit matrix product with channels as lanes.
 //
 // A work unit is nc pixels (images merged) x mc output channels of one group. The pixels' rows of the im2col matrix are copied once, in
-// runs of whole channels, and kept over the units of the same pixels; the register tiles read them in place.
+// runs of whole channels, and kept over the units of the same pixels; the register tiles read them in place, without the taps that lie
+// outside of the image for all of a tile's pixels (planes of depth, lines of height).
 #include "conv_last_rows.h"
 
 namespace {
@@ -22,6 +23,15 @@ struct ConvLast : ConvLastRows<G> {
   Acc* tile;
   E* wpack;
   Finish finish_in_tiles;  // instead of the epilogue
+  bool skips = false;      // some tiles have less than all of k inside
+
+  static constexpr int64_t kMostTiles = 32, kLeastK = 128;  // of a unit; of k that is worth looking at
+
+  /// Of k what some pixels find inside of an image, never nothing: [from, to), and that `apart` on, `count` times in all.
+  struct Inside {
+    int64_t from, to, apart, count;
+    int64_t end() const { return to + (count - 1) * apart; }
+  };
 
   explicit ConvLast(const aotc_kargs* a) : Base(a) {
     if (kFinishes<Acc> && s.k > 0) finish_in_tiles = Finish(a, cfg->finish);
@@ -30,6 +40,23 @@ struct ConvLast : ConvLastRows<G> {
     Acc* rest = tile + (int64_t{cfg->nc} + 16) * (cfg->mc + kPanel);
     rows = reinterpret_cast<Row*>(rest);
     wpack = reinterpret_cast<E*>(rest + (int64_t{cfg->nc} + 1) * ld);
+    for (int i = 0; i < 2; ++i)
+      skips = skips || s.pad[i] > 0 || (s.out[i] - 1) * s.stride[i] - s.pad[i] + (s.kernel[i] - 1) * s.dilation[i] >= s.in[i];
+    skips = skips && s.k >= kLeastK && (P::kGroup == 1 || s.kernel[2] * s.cg % 2 == 0);  // runs begin with a pair
+  }
+
+  Inside inside(int64_t p, int64_t n) const {
+    int64_t lo[2] = {s.kernel[0], s.kernel[1]}, hi[2] = {0, 0}, at;
+    for (int64_t row = p / s.out[2]; row <= (p + n - 1) / s.out[2]; ++row) {
+      const int64_t o[2] = {row / s.out[1] % s.out[0], row % s.out[1]};
+      for (int i = 0; i < 2; ++i)
+        for (int64_t t = 0; t < s.kernel[i]; ++t)
+          if (s.source(i, o[i], t, &at)) lo[i] = min_of(lo[i], t), hi[i] = max_of(hi[i], t + 1);
+    }
+    if (lo[0] >= hi[0] || lo[1] >= hi[1]) return {0, s.k, 0, 1};
+    const int64_t line = s.kernel[2] * s.cg, plane = s.kernel[1] * line;
+    if (hi[1] - lo[1] == s.kernel[1]) return {lo[0] * plane, hi[0] * plane, 0, 1};
+    return {lo[0] * plane + lo[1] * line, lo[0] * plane + hi[1] * line, plane, hi[0] - lo[0]};
   }
 
   void unit(const Unit& u, bool fresh) {
@@ -41,6 +68,9 @@ struct ConvLast : ConvLastRows<G> {
     const E* panels_of_g = cfg->w_packed ? this->stored_panels(g) : nullptr;
     const int64_t share = cfg->w_packed ? b_stride / tiles : 0;  // of the next weights that a tile prefetches a step
     for (int64_t i = 0; s.k == 0 && i < count * ldc; ++i) tile[i] = 0;
+    const bool some = skips && tiles <= kMostTiles;
+    Inside part[kMostTiles];
+    for (int64_t t = 0; some && t < tiles; ++t) part[t] = inside(p0 + t * count / tiles, (t + 1) * count / tiles - t * count / tiles);
     for (int64_t ks = 0; ks < s.k || ks == 0; ks += cfg->kp) {
       const int64_t klen = min_of<int64_t>(cfg->kp, s.k - ks);
       if (!cfg->w_packed) this->pack_weights(g, c0, c1, ks, ks + klen, wpack);
@@ -60,10 +90,16 @@ struct ConvLast : ConvLastRows<G> {
                 const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
                 const int64_t last = min_of<int64_t>(W, width - (v + nv - 1) * W);
                 const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
-                micro_of<P, true, true>(r, nv, last)(steps, reinterpret_cast<const char*>(rows + r0 * ld + k0), ld * sizeof(Row),
-                                                     b + v * W * P::kBytesB * P::kGroup, b_stride, out + r0 * ldc + v * W, ldc,
-                                                     ks + k0 == 0, b + (share ? steps * b_stride : 0) + t * share * steps, share,
-                                                     finish_in_tiles.n && ks + k0 + kn >= s.k ? &fin : nullptr);
+                const Inside in = some ? part[t] : Inside{0, s.k, 0, 1};
+                for (int64_t i = 0; i < in.count; ++i) {
+                  const int64_t from = max_of(in.from + i * in.apart, ks + k0), to = min_of(in.to + i * in.apart, ks + k0 + kn);
+                  if (from >= to) continue;
+                  const char* at = b + (v * W * P::kBytesB + (from - ks - k0) / P::kGroup * kPanel * sizeof(E)) * P::kGroup;
+                  micro_of<P, true, true>(r, nv, last)(
+                      ceil_div(to - from, P::kGroup), reinterpret_cast<const char*>(rows + r0 * ld + from - ks), ld * sizeof(Row), at,
+                      b_stride, out + r0 * ldc + v * W, ldc, from == in.from, b + (share ? steps * b_stride : 0) + t * share * steps, share,
+                      finish_in_tiles.n && to == in.end() ? &fin : nullptr);
+                }
               }
           }
         }

@@ -149,10 +149,10 @@ struct ConvWinograd {
     return lo < hi ? Range{lo * s.c, hi * s.c} : Range{0, s.c};
   }
 
-  /// sums[A * A][n][32] for one panel of output channels of tiles [t0, t0 + n).
-  void multiply(const E* panel, int64_t t0, int64_t n) {
+  /// sums[A * A][n][32] of `cols` output channels, those of one panel, of tiles [t0, t0 + n).
+  void multiply(const E* panel, int64_t t0, int64_t n, int64_t cols) {
     constexpr int64_t b_stride = kPanel * P::kBytesB * P::kGroup;
-    const int64_t tiles = ceil_div(n, kMaxMr), share = b_stride / tiles;
+    const int64_t tiles = ceil_div(n, kMaxMr), share = b_stride / tiles, vecs = ceil_div(cols, W);
     for (int64_t p = 0; p < A * A; ++p)
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r0 = t * n / tiles, r = (t + 1) * n / tiles - r0;
@@ -161,10 +161,10 @@ struct ConvWinograd {
           const int64_t steps = min_of<int64_t>(cfg->kc, k.end - k0) / P::kGroup;
           const char* b = reinterpret_cast<const char*>(panel + (p * deep + k0) * kPanel);
           const char* next = b + deep * kPanel * P::kBytesB + t * share * steps;
-          for (int64_t v = 0; v < kPanel / W; v += kMaxNv)
-            kMicro<P, true, true>.fn[r - 1][kMaxNv - 1](steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0),
-                                                        ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup, b_stride,
-                                                        sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == k.begin, next, share, nullptr);
+          for (int64_t v = 0; v < vecs; v += kMaxNv)
+            kMicro<P, true, true>.fn[r - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
+                steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup,
+                b_stride, sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == k.begin, next, share, nullptr);
         }
       }
   }
@@ -174,7 +174,7 @@ struct ConvWinograd {
     const int64_t at = t0 + t, plane = at / (across * down), h0 = at / across % down * M, w0 = at % across * M;
     const int64_t width = min_of<int64_t>(n * M, s.out[2] - w0);
     for (int64_t i = 0; i < n; ++i)
-      for (int64_t v = 0; v < kPanel; v += W) {
+      for (int64_t v = 0; v < cols; v += W) {
         V m[A], half[M][A], o[M];
 #pragma GCC unroll 6
         for (int j = 0; j < A; ++j) {
@@ -206,10 +206,11 @@ struct ConvWinograd {
       if (held != tb) transform(t0, n);
       held = tb;
       for (int64_t q = cb * panels / co_blocks; q < (cb + 1) * panels / co_blocks; ++q) {
-        multiply(u + q * A * A * deep * kPanel, t0, n);
+        const int64_t cols = min_of(kPanel, s.co - q * kPanel);
+        multiply(u + q * A * A * deep * kPanel, t0, n, cols);
         for (int64_t t = 0; t < n;) {
           const int64_t run = min_of(min_of(n - t, across - (t0 + t) % across), kRun);
-          finish(t0, t, run, n, q * kPanel, min_of(kPanel, s.co - q * kPanel));
+          finish(t0, t, run, n, q * kPanel, cols);
           t += run;
         }
       }
