@@ -246,11 +246,14 @@ class RandomModel : public RandomGraph {
     const int64_t h = 1 + pick(9), p = gates == 4 && chance(30) ? 1 + pick(4) : h;
     const ValueId flat = b_.reshape(*v, {d[0] * d[1], d[2]});
     const ValueId part = b_.reshape(small(times_weight(flat, gates * h)), {d[0], d[1], gates * h});
-    std::vector<ValueId> in = {part, small(weight({p, gates * h})), b_.expand(weight({1, p}), {d[1], p})};
-    if (gates == 4) in.push_back(b_.expand(weight({1, h}), {d[1], h}));
+    const bool batch_first = chance(40);
+    const Expr batch = d[batch_first ? 0 : 1];
+    std::vector<ValueId> in = {part, small(weight({p, gates * h})), b_.expand(weight({1, p}), {batch, p})};
+    if (gates == 4) in.push_back(b_.expand(weight({1, h}), {batch, h}));
     if (gates == 3) in.push_back(weight({gates * h}));
     if (p != h) in.push_back(weight({h, p}));
-    const auto out = b_.make(Op::recurrence, in, {{Attr::cell, std::string(cell)}, {Attr::reverse, chance(50)}});
+    const auto out =
+        b_.make(Op::recurrence, in, {{Attr::cell, std::string(cell)}, {Attr::reverse, chance(50)}, {Attr::dim, int64_t{batch_first}}});
     if (chance(50)) pool_.push_back(small(out[1]));
     return small(out[0]);
   }

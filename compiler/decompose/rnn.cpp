@@ -78,7 +78,8 @@ Sequence unrolled(const Kind& kind, const T& part, Step s, const Cell& cell, int
   return {T(b, b.cat(out, 0)), s};
 }
 
-Sequence recurrence(const Kind& kind, T part, const Step& s, const Cell& cell, bool reverse) {
+/// part [T, B, gates], or [B, T, gates] with batch_first; the outputs in the same order.
+Sequence recurrence(const Kind& kind, T part, const Step& s, const Cell& cell, bool reverse, bool batch_first) {
   Builder& b = part.b();
   const bool gru = std::string_view(kind.cell) == "gru";
   const auto transposed = [&](const T& w) { return T(b, b.transpose(w, 0, 1)); };
@@ -88,7 +89,8 @@ Sequence recurrence(const Kind& kind, T part, const Step& s, const Cell& cell, b
   if (kind.with_cell) in.push_back(*s.c);
   if (gru) in.push_back(cell.b_hh ? *cell.b_hh : T(b, b.full({s.h.dtype(), {part.dim(-1)}}, 0.0)));
   if (cell.w_hr) in.push_back(transposed(*cell.w_hr));
-  const std::vector<ValueId> out = b.make(Op::recurrence, in, {{Attr::cell, std::string(kind.cell)}, {Attr::reverse, reverse}});
+  const std::vector<ValueId> out =
+      b.make(Op::recurrence, in, {{Attr::cell, std::string(kind.cell)}, {Attr::reverse, reverse}, {Attr::dim, int64_t{batch_first}}});
   Step last{T(b, out.at(1)), std::nullopt};
   if (kind.with_cell) last.c = T(b, out.at(2));
   return {T(b, out.at(0)), last};
@@ -105,8 +107,11 @@ void run_layers(Rule& r, const Kind& kind) {
   const int directions = both ? 2 : 1;
   const bool batched = x.rank() == 3;
   if (!batched) x = x.unsqueeze(1);
-  if (batched && batch_first) x = {r.b, r.b.transpose(x, 0, 1)};
-  const std::optional<int64_t> steps = x.dim(0).as_const();
+  const std::optional<int64_t> steps = x.dim(batched && batch_first ? 1 : 0).as_const();
+  const bool unroll = steps && *steps <= kUnrolled;
+  // Steps that are unrolled have the steps first, whatever the layer has.
+  const bool turned = batched && batch_first && unroll, rows_first = batched && batch_first && !unroll;
+  if (turned) x = {r.b, r.b.transpose(x, 0, 1)};
   std::vector<ValueId> states = with_cell ? r.tensors("hx") : std::vector<ValueId>{r.tensor("hx")};
   const auto state_of = [&](size_t which, int64_t i) {
     const T s(r.b, states.at(which));
@@ -131,15 +136,14 @@ void run_layers(Rule& r, const Kind& kind) {
       part = part.to(x.dtype()).reshape({x.dim(0), x.dim(1), cell.w_ih.dim(0)});
       Step s{state_of(0, layer * directions + d), std::nullopt};
       if (with_cell) s.c = state_of(1, layer * directions + d);
-      const Sequence y =
-          steps && *steps <= kUnrolled ? unrolled(kind, part, s, cell, *steps, d == 1) : recurrence(kind, part, s, cell, d == 1);
+      const Sequence y = unroll ? unrolled(kind, part, s, cell, *steps, d == 1) : recurrence(kind, part, s, cell, d == 1, rows_first);
       outputs.push_back(y.out);
       last_h.push_back(y.last.h.unsqueeze(0));
       if (with_cell) last_c.push_back(y.last.c->unsqueeze(0));
     }
     x = {r.b, r.b.cat(outputs, 2)};
   }
-  if (batched && batch_first) x = {r.b, r.b.transpose(x, 0, 1)};
+  if (turned) x = {r.b, r.b.transpose(x, 0, 1)};
   const auto put = [&](size_t i, ValueId v) {
     if (r.wants(i)) r.set(i, batched ? v : r.b.reshape(v, r.meta_result(i).dims));
   };

@@ -114,6 +114,7 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
       fallback(n, Attr::largest, true);
       fallback(n, Attr::sorted, true);
       break;
+    case Op::recurrence: fallback(n, Attr::dim, int64_t{0}); break;
     case Op::solve_triangular:
       fallback(n, Attr::upper, false);
       fallback(n, Attr::unit, false);

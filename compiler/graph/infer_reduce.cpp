@@ -65,15 +65,18 @@ Types recurrence(Infer& r) {
   r.require(is_float(x.dtype), "does not take {}", dtype_name(x.dtype));
   for (size_t i = 1; i < r.arity(); ++i) r.require(r.in(i).dtype == x.dtype, "inputs must have one dtype");
   r.require(x.rank() == 3 && w.rank() == 2 && h.rank() == 2, "x must have rank 3, w and h0 rank 2");
+  const int64_t steps = r.n.get<int64_t>(Attr::dim);
+  r.require(steps == 0 || steps == 1, "the steps must be dim 0 or 1");
+  const Expr& batch = x.dims[static_cast<size_t>(1 - steps)];
   r.equal(w.dims[1], x.dims[2], "gates of w");
-  r.equal(h.dims[0], x.dims[1], "batch of h0");
+  r.equal(h.dims[0], batch, "batch of h0");
   r.equal(h.dims[1], w.dims[0], "width of h0");
   const Expr hidden = floordiv(x.dims[2], gates);
   r.equal(hidden * gates, x.dims[2], "gates");
   std::vector<TensorType> out = {{x.dtype, {x.dims[0], x.dims[1], w.dims[0]}}, h};
   if (lstm) {
     r.require(r.in(3).rank() == 2, "c0 must have rank 2");
-    r.equal(r.in(3).dims[0], x.dims[1], "batch of c0");
+    r.equal(r.in(3).dims[0], batch, "batch of c0");
     r.equal(r.in(3).dims[1], hidden, "width of c0");
     out.push_back(r.in(3));
   }

@@ -72,9 +72,12 @@ Exprs added_rows(const Graph& g, const Node& n) {
   return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0], int64_t{n.get<bool>(Attr::begins)}};
 }
 
+/// Steps, batch, columns of the state, its width; rows from a step to the next, rows from one of the batch to the next.
 Exprs recurrent_layer(const Graph& g, const Node& n) {
   const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
-  return {x[0], x[1], floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell))), w[0]};
+  const Expr hidden = floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell)));
+  if (n.get<int64_t>(Attr::dim) == 1) return {x[1], x[0], hidden, w[0], 1, x[1]};
+  return {x[0], x[1], hidden, w[0], x[1], 1};
 }
 
 /// Matrices, rows, columns of the last operand.

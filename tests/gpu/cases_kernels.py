@@ -550,6 +550,8 @@ recurrent("gru", lambda: nn.GRU(10, 70, bidirectional=True), batch=1)
 recurrent("gru_f16", lambda: nn.GRU(10, 24), t=torch.float16)
 recurrent("tanh", lambda: nn.RNN(10, 31))
 recurrent("relu", lambda: nn.RNN(10, 31, nonlinearity="relu"), batch=9)
+recurrent("lstm_batch_first", lambda: nn.LSTM(10, 40, num_layers=2, bidirectional=True, batch_first=True), batch=9, steps=11)
+recurrent("gru_batch_first_f64", lambda: nn.GRU(10, 24, batch_first=True), t=torch.float64, batch=10, steps=12)
 recurrent("lstm_long", lambda: nn.LSTM(10, 96), steps=60)
 
 # ---- fused loops: long rows, scans

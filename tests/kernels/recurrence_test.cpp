@@ -53,10 +53,12 @@ void call(const Entry& e, aotc_team_kargs team, int64_t units, Calls calls) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows) {
+void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows,
+           bool batch_first = false) {
   if (!runs_here(e.isa)) return;
   INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " cell " << cell << " steps " << z.steps << " batch " << z.batch << " hidden "
-             << z.hidden << " width " << z.width << " reverse " << reverse << " calls " << static_cast<int>(calls));
+             << z.hidden << " width " << z.width << " reverse " << reverse << " calls " << static_cast<int>(calls) << " batch first "
+             << batch_first);
   const int64_t n = z.hidden * aotc_recurrence_gates(cell);
   const bool lstm = cell == AOTC_CELL_LSTM, gru = cell == AOTC_CELL_GRU, projected = z.width != z.hidden;
   Buffer x(z.steps * z.batch * n, e.dtype), w(z.width * n, e.dtype), h0(z.batch * z.width, e.dtype), c0(z.batch * z.hidden, e.dtype),
@@ -73,7 +75,8 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
   if (gru) ptr.push_back(bias.ptr());
   if (projected) ptr.push_back(w_hr.ptr());
   ptr.insert(ptr.end(), {out.ptr(), h.ptr(), c.ptr()});
-  int64_t size[] = {z.steps, z.batch, z.hidden, z.width};
+  const int64_t step_rows = batch_first ? 1 : z.batch, batch_rows = batch_first ? z.steps : 1;
+  int64_t size[] = {z.steps, z.batch, z.hidden, z.width, step_rows, batch_rows};
   const aotc_recurrence_config cfg = {cell, reverse, projected};
   const int64_t acc_bytes = e.dtype == DType::f64 ? 8 : 4;
   Scratch scratch(calls == Calls::rows ? aotc_recurrence_scratch_bytes(cell, z.hidden, z.width, acc_bytes)
@@ -93,7 +96,7 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
   for (int64_t k = 0; k < z.steps; ++k) {
     const int64_t t = reverse ? z.steps - 1 - k : k;
     for (int64_t b = 0; b < z.batch; ++b) {
-      const auto in = [&](int64_t j) { return x.get((t * z.batch + b) * n + j); };
+      const auto in = [&](int64_t j) { return x.get((t * step_rows + b * batch_rows) * n + j); };
       for (int64_t j = 0; j < n; ++j) {
         g[j] = gru ? bias.get(j) : in(j);
         for (int64_t i = 0; i < z.width; ++i) g[j] += hs[b * z.width + i] * w.get(i * n + j);
@@ -115,7 +118,7 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
         double y = projected ? 0 : s[i];
         for (int64_t j = 0; projected && j < z.hidden; ++j) y += s[j] * w_hr.get(j * z.width + i);
         hs[b * z.width + i] = y;
-        worst = std::max(worst, std::abs(out.get((t * z.batch + b) * z.width + i) - y) / (1 + std::abs(y)));
+        worst = std::max(worst, std::abs(out.get((t * step_rows + b * batch_rows) * z.width + i) - y) / (1 + std::abs(y)));
       }
     }
   }
@@ -134,6 +137,8 @@ TEST_CASE("recurrence: every cell, dtype and size") {
       for (const Sizes& z : sizes)
         for (bool reverse : {false, true}) check(e, cell, z, reverse, rng);
     for (const Sizes& z : {Sizes{4, 3, 20, 9}, Sizes{3, 8, 65, 33}}) check(e, AOTC_CELL_LSTM, z, false, rng);
+    for (const Sizes& z : {Sizes{4, 3, 20, 9}, Sizes{3, 8, 65, 65}}) check(e, AOTC_CELL_LSTM, z, true, rng, Calls::rows, true);
+    for (const Sizes& z : sizes) check(e, AOTC_CELL_GRU, z, false, rng, Calls::rows, true);
   }
 }
 
@@ -146,6 +151,8 @@ TEST_CASE("recurrence: weights in panels, alone and by threads that help each ot
       for (const Sizes& z : sizes)
         for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn}) check(e, cell, z, false, rng, calls);
       for (int64_t batch = 1; batch <= 13; ++batch) check(e, cell, {2, batch, 35, 35}, true, rng, Calls::panels);
+      for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn})
+        for (const Sizes& z : sizes) check(e, cell, z, calls == Calls::panels, rng, calls, true);
     }
 }
 

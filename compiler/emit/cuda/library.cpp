@@ -66,9 +66,11 @@ std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string&
   for (const char* name : {"x", "w", "h0"}) bind(name, true);
   bind("c0", lstm), bind("bias", gru), bind("w_hr", c.projected);
   bind("out", true, true), bind("h", true, true), bind("c", lstm, true);
-  body += "  r.steps = a.size[0], r.batch = a.size[1], r.hidden = a.size[2], r.width = a.size[3];\n";
+  body +=
+      "  r.steps = a.size[0], r.batch = a.size[1], r.hidden = a.size[2], r.width = a.size[3];\n"
+      "  r.step_rows = a.size[4], r.batch_rows = a.size[5];\n";
   body += "  r.scratch = static_cast<char*>(a.scratch);\n  r.run();\n";
-  return kernel("recurrence.cuh", symbol, n, 4, c.blocks, RecurrenceCode::kThreads, body);
+  return kernel("recurrence.cuh", symbol, n, 6, c.blocks, RecurrenceCode::kThreads, body);
 }
 
 }  // namespace aotc::emit::cuda

@@ -44,7 +44,7 @@ struct RecurrenceCode {
 };
 /// Dynamic shared memory of a block.
 int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates);
-/// steps, batch, hidden, width.
+/// steps, batch, hidden, width, rows from step to step, from one of the batch to the next.
 std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol);
 
 }  // namespace aotc::emit::cuda

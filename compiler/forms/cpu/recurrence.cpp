@@ -26,7 +26,8 @@ class Recurrence final : public LibraryForm {
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
     const int cell = recurrence_cell(k);
-    AOTC_CHECK(k.sizes.size() == 4, "{} takes steps, batch, hidden, width", k.name);
+    AOTC_CHECK(k.sizes.size() == 6, "{} takes steps, batch, hidden, width, rows from step to step and from one of the batch to the next",
+               k.name);
     const Expr &steps = k.sizes[0], &batch = k.sizes[1], &hidden = k.sizes[2], &width = k.sizes[3];
     f.work = ceildiv(batch, AOTC_RECURRENCE_ROWS);
     f.grain = grain_of(kGrainMacs, steps * width * hidden * aotc_recurrence_gates(cell), s.syms);

@@ -55,7 +55,8 @@ class Recurrence final : public FormOf<LibraryKernel> {
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Share t = unpack<Share>(c);
-    AOTC_CHECK(k.sizes.size() == 4, "{} takes steps, batch, hidden, width", k.name);
+    AOTC_CHECK(k.sizes.size() == 6, "{} takes steps, batch, hidden, width, rows from step to step and from one of the batch to the next",
+               k.name);
     StepSpec f;
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);

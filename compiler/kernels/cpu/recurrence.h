@@ -17,7 +17,7 @@ class Recurrence {
 
   explicit Recurrence(const aotc_kargs* args) : cfg_(static_cast<const aotc_recurrence_config*>(args->config)) {
     const int64_t* size = args->size;
-    steps_ = size[0], batch_ = size[1], hidden_ = size[2], width_ = size[3];
+    steps_ = size[0], batch_ = size[1], hidden_ = size[2], width_ = size[3], step_rows_ = size[4], batch_rows_ = size[5];
     gates_ = hidden_ * aotc_recurrence_gates(cfg_->cell);
     const bool lstm = cfg_->cell == AOTC_CELL_LSTM;
     void* const* p = args->ptr;
@@ -45,24 +45,25 @@ class Recurrence {
     if (c0_) copy_in(c0_, hidden_, c_);
     for (int64_t k = 0; k < steps_; ++k) {
       const int64_t t = cfg_->reverse ? steps_ - 1 - k : k;
-      const T* x = x_ + (t * batch_ + b0_) * gates_;
+      const int64_t row = t * step_rows_ + b0_ * batch_rows_, apart = batch_rows_ * gates_;
+      const T* x = x_ + row * gates_;
       // The gated unit's new value needs the state's part alone, the others add it to the input's.
       for (int r = 0; r < rows_; ++r) {
-        const T* from = bias_ ? bias_ : x + r * gates_;
+        const T* from = bias_ ? bias_ : x + r * apart;
         along(
             gates_, [&](auto w, int64_t j) __attribute__((always_inline)) { st(g_ + r * ld_g_ + j, ld(from + j, w), full()); });
       }
       product(h_, w_, width_, gates_, g_, ld_g_);
       A* const to = w_hr_ ? s_ : h_;
-      for (int r = 0; r < rows_; ++r) cell(x + r * gates_, g_ + r * ld_g_, h_ + r * ld_s_, c_ + r * ld_s_, to + r * ld_s_);
+      for (int r = 0; r < rows_; ++r) cell(x + r * apart, g_ + r * ld_g_, h_ + r * ld_s_, c_ + r * ld_s_, to + r * ld_s_);
       if (w_hr_) {
         for (int64_t i = 0; i < rows_ * ld_s_; ++i) h_[i] = 0;
         product(s_, w_hr_, hidden_, width_, h_, ld_s_);
       }
-      copy_out(h_, width_, out_ + (t * batch_ + b0_) * width_);
+      copy_out(h_, width_, out_ + row * width_, batch_rows_ * width_);
     }
-    copy_out(h_, width_, h_last_ + b0_ * width_);
-    if (c_last_) copy_out(c_, hidden_, c_last_ + b0_ * hidden_);
+    copy_out(h_, width_, h_last_ + b0_ * width_, width_);
+    if (c_last_) copy_out(c_, hidden_, c_last_ + b0_ * hidden_, hidden_);
   }
 
  private:
@@ -77,10 +78,10 @@ class Recurrence {
       along(
           n, [&](auto w, int64_t j) __attribute__((always_inline)) { st(dst + r * ld_s_ + j, ld(src + (b0_ + r) * n + j, w), full()); });
   }
-  void copy_out(const A* src, int64_t n, T* dst) const {
+  void copy_out(const A* src, int64_t n, T* dst, int64_t apart) const {
     for (int r = 0; r < rows_; ++r)
       along(
-          n, [&](auto w, int64_t j) __attribute__((always_inline)) { st(dst + r * n + j, ld(src + r * ld_s_ + j, full()), w); });
+          n, [&](auto w, int64_t j) __attribute__((always_inline)) { st(dst + r * apart + j, ld(src + r * ld_s_ + j, full()), w); });
   }
 
   void cell(const T* x, const A* g, const A* h, A* c, A* to) const {
@@ -154,7 +155,7 @@ class Recurrence {
   }
 
   const aotc_recurrence_config* cfg_;
-  int64_t steps_, batch_, hidden_, width_, gates_, ld_g_, ld_s_, b0_ = 0;
+  int64_t steps_, batch_, hidden_, width_, step_rows_, batch_rows_, gates_, ld_g_, ld_s_, b0_ = 0;
   int rows_ = 0;
   const T *x_, *w_, *h0_, *c0_, *bias_, *w_hr_;
   T *out_, *h_last_, *c_last_;

@@ -70,7 +70,7 @@ class RecurrencePanels {
 
   explicit RecurrencePanels(const aotc_team_kargs& team) : cfg_(static_cast<const aotc_recurrence_config*>(team.args.config)), team_(team) {
     const int64_t* size = team.args.size;
-    steps_ = size[0], batch_ = size[1], hidden_ = size[2];
+    steps_ = size[0], batch_ = size[1], hidden_ = size[2], step_rows_ = size[4], batch_rows_ = size[5];
     lstm_ = cfg_->cell == AOTC_CELL_LSTM;
     void* const* p = team.args.ptr;
     x_ = static_cast<const T*>(*p++);
@@ -134,6 +134,8 @@ class RecurrencePanels {
     if (j < end) f(part{static_cast<int>(end - j)}, j);
   }
 
+  int64_t row_of(int64_t t, int64_t b) const { return t * step_rows_ + b * batch_rows_; }  ///< in x and out
+
   /// The state before the first step; also the last one, where there is no step.
   void begin(const Item& at) const {
     for (int64_t b = at.row; b < at.row + at.rows; ++b)
@@ -185,8 +187,7 @@ class RecurrencePanels {
     // The input's part comes while the tile computes.
     for (int64_t r = 0; r < rows; ++r)
       for (int g = 0; g < G; ++g)
-        for (int u = 0; u < NV; ++u)
-          __builtin_prefetch(x_ + ((t * batch_ + row + r) * G + g) * hidden_ + panel * kPanel + (v + u) * AOTC_L);
+        for (int u = 0; u < NV; ++u) __builtin_prefetch(x_ + (row_of(t, row + r) * G + g) * hidden_ + panel * kPanel + (v + u) * AOTC_L);
     tile_of<G, NV, Most>(rows, h, w, sums);
     const int64_t first = panel * kPanel + v * AOTC_L;
     // The gates of all rows before the first state, so that more of them are computed at a time.
@@ -202,7 +203,7 @@ class RecurrencePanels {
         }
     };
     each([&](auto w, int64_t b, int64_t j, A* at)
-             __attribute__((always_inline)) { gates<Cell, G, NV>(w, x_ + (t * batch_ + b) * G * hidden_ + j, j, at); });
+             __attribute__((always_inline)) { gates<Cell, G, NV>(w, x_ + row_of(t, b) * G * hidden_ + j, j, at); });
     each([&](auto w, int64_t b, int64_t j, A* at) __attribute__((always_inline)) { state<Cell, NV>(w, k, t, b, j, at); });
   }
 
@@ -244,7 +245,7 @@ class RecurrencePanels {
       h = relu_state(got(0));
     }
     st(h_[(k + 1) & 1] + b * row_ + j, h, full());
-    st(out_ + (t * batch_ + b) * hidden_ + j, h, w);
+    st(out_ + row_of(t, b) * hidden_ + j, h, w);
     if (last) st(h_last_ + b * hidden_ + j, h, w);
   }
 
@@ -304,7 +305,7 @@ class RecurrencePanels {
 
   const aotc_recurrence_config* cfg_;
   const aotc_team_kargs& team_;
-  int64_t steps_, batch_, hidden_, panels_, groups_, pairs_, gate_w_, row_;
+  int64_t steps_, batch_, hidden_, step_rows_, batch_rows_, panels_, groups_, pairs_, gate_w_, row_;
   bool lstm_;
   const T *x_, *w_, *h0_, *c0_, *bias_;
   T *out_, *h_last_, *c_last_;

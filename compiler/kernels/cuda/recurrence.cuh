@@ -1,6 +1,6 @@
 // A recurrent layer in one direction over all steps. A cluster of blocks has some rows of the batch for all steps; each block computes some
 // units of the state, with all their gates, and reads the whole state of the step before from global scratch. Dynamic shared memory: shared_bytes. Tensors as library_abi.h
-// documents them: x [steps, batch, gates * hidden], w [width, gates * hidden], out [steps, batch, width].
+// documents them: w [width, gates * hidden]; x, rows of gates * hidden, and out, of width, [steps, batch] or [batch, steps].
 #pragma once
 #include "device.cuh"
 
@@ -14,9 +14,10 @@ template <class T, int Cell, bool Reverse, bool Projected, int Rows, int Blocks>
   static constexpr int shared_bytes = (parts - 1) * gates * Rows * units * static_cast<int>(sizeof(A));
   const T *x, *w, *h0, *c0, *bias, *w_hr;
   T *out, *h, *c;
-  i64 steps, batch, hidden, width;
+  i64 steps, batch, hidden, width, step_rows, batch_rows;
   char* scratch;  // bytes() for every cluster
 
+  AOTC_DI i64 row_of(i64 t, i64 b) const { return t * step_rows + b * batch_rows; }  // in x and out
   AOTC_DI i64 widest() const { return imax(hidden, width); }
   // Two states, the cells, the state before its projection; for Rows rows.
   AOTC_DI A* space(i64 cluster, int which) const { return reinterpret_cast<A*>(scratch) + (cluster * 4 + which) * Rows * widest(); }
@@ -117,10 +118,10 @@ template <class T, int Cell, bool Reverse, bool Projected, int Rows, int Blocks>
             A g[gates];
 #pragma unroll
             for (int i = 0; i < gates; ++i) g[i] = sums[i][r];
-            const A v = cell(g, x + (t * batch + b0 + r) * gates * hidden, unit, Cell == kCellGru ? state[r * width + unit] : A(0),
+            const A v = cell(g, x + row_of(t, b0 + r) * gates * hidden, unit, Cell == kCellGru ? state[r * width + unit] : A(0),
                              cells + r * hidden + unit);
             to[r * hidden + unit] = v;
-            if (!Projected) out[(t * batch + b0 + r) * width + unit] = T(v);
+            if (!Projected) out[row_of(t, b0 + r) * width + unit] = T(v);
           }
       }
       if (Projected) {
@@ -134,7 +135,7 @@ template <class T, int Cell, bool Reverse, bool Projected, int Rows, int Blocks>
             for (int r = 0; r < Rows; ++r) {
               if (r >= rows) continue;
               next[r * width + unit] = sums[0][r];
-              out[(t * batch + b0 + r) * width + unit] = T(sums[0][r]);
+              out[row_of(t, b0 + r) * width + unit] = T(sums[0][r]);
             }
         }
       }

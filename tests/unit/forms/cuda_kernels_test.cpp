@@ -271,7 +271,7 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     CHECK(field(s, "by_element") == 1);
     checked(library("index_put", t, 4, {2, 30, 40, 1, 0, 1, 7, 0}));
   }
-  LibraryKernel r = library("recurrence", DType::f32, 7, {100, 3, 256, 256});
+  LibraryKernel r = library("recurrence", DType::f32, 7, {100, 3, 256, 256, 3, 1});
   r.attrs[Attr::cell] = std::string("lstm");
   CHECK(checked(r).choice.values.at(1) > 1);
   CHECK(checked(r, machine_of(std::string("sm_80"))).choice.values.at(1) == 1);
@@ -375,7 +375,7 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
   }
   for (DType t : kFloats)
     for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
-      LibraryKernel r = library("recurrence", t, std::string(cell) == "lstm" ? 8 : 6, {100, 3, 256, 256});
+      LibraryKernel r = library("recurrence", t, std::string(cell) == "lstm" ? 8 : 6, {100, 3, 256, 256, 1, 100});
       r.attrs[Attr::cell] = std::string(cell);
       compiles(r, t == DType::f32 ? 2 : 1);
     }

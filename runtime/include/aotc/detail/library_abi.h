@@ -296,10 +296,10 @@ typedef struct aotc_scatter_config {
 /* ---- recurrence: a recurrent layer in one direction over all steps -------------------------------------------------------------------
  * dtypes f32, f64, bf16, f16 (state and sums in f32, or f64). All tensors dense. n = gates * hidden, gates in PyTorch's order (LSTM: input,
  * forget, cell, output; GRU: reset, update, new). width: of the state, hidden unless projected.
- * ptr:  x [steps, batch, n], the input's part of every gate with all biases that can be added beforehand; w [width, n];
+ * ptr:  x, rows of n, the input's part of every gate with all biases that can be added beforehand; w [width, n];
  *       h0 [batch, width]; LSTM: c0 [batch, hidden]; GRU: bias [n] of the state's part; projected: w_hr [hidden, width];
- *       out [steps, batch, width]; h [batch, width]; LSTM: c [batch, hidden].
- * size: steps, batch, hidden, width. work: ceil(batch / AOTC_RECURRENCE_ROWS). scratch: aotc_recurrence_scratch_bytes().
+ *       out, rows of width; h [batch, width]; LSTM: c [batch, hidden]. Row t * s + b * r of x and out is of step t and row b of the batch.
+ * size: steps, batch, hidden, width, s, r. work: ceil(batch / AOTC_RECURRENCE_ROWS). scratch: aotc_recurrence_scratch_bytes().
  * isa avx2 and avx512. */
 enum { AOTC_CELL_LSTM = 0, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU };
 enum { AOTC_RECURRENCE_ROWS = 6 };
