@@ -20,7 +20,7 @@ struct Subject {
 };
 
 struct Timing {
-  double ns = 0;      ///< the lower quartile of the calls: others may be at work on the machine
+  double ns = 0;      ///< the lower quartile of the calls, of calls that spread widely the least: others may be at work on the machine
   double spread = 0;  ///< (upper - lower quartile) / median
   std::string error;  ///< not empty: lost (a crash, a hang, a refusal); an ordinary outcome
 };
