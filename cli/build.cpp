@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -21,11 +22,21 @@ struct Options {
   bool weights_file = false;
 };
 
+std::string trades_line(const nlohmann::json& trades) {
+  const auto& steps = trades.at("steps");
+  const auto taken = std::count_if(steps.begin(), steps.end(), [](const auto& s) { return s.at("taken").template get<bool>(); });
+  std::string line = fmt::format("{} of {} faster and less accurate choices taken", taken, steps.size());
+  if (taken > 0)
+    line += fmt::format("; error against fp64 {:.3g}, bound {:.3g}", trades.at("error").get<double>(), trades.at("bound").get<double>());
+  return line;
+}
+
 void summary(const nlohmann::json& r) {
   fmt::print("{}\n", r.at("artifact").get<std::string>());
   fmt::print("  {:.1f} MB, weights {:.1f} MB, arena {:.2f} MB, {} kernels, {} steps, built in {:.2f} s\n",
              r.at("artifact_bytes").get<double>() / 1e6, r.at("weights_bytes").get<double>() / 1e6, r.at("arena_bytes").get<double>() / 1e6,
              r.at("kernels").size(), r.at("steps").get<int64_t>(), r.at("seconds").get<double>());
+  if (r.contains("trades")) fmt::print("  {}\n", trades_line(r.at("trades")));
   if (r.contains("stored_weights")) fmt::print("  {}\n", stored_weights_text(r.at("stored_weights")));
 }
 

@@ -100,8 +100,10 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"default", false, false, "the cost model's choice"},
     {"reduce-overhead", false, true, "on a GPU a run is one launch of a CUDA graph"},
-    {"max-autotune", true, true, "measure candidates, and CUDA graphs; on a CPU --own-weights"},
-    {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU --own-weights"},
+    {"max-autotune", true, true,
+     "measure candidates, and CUDA graphs; on a CPU --own-weights, and 3x3 convolutions by F(4x4) where the outputs stay within what "
+     "verify allows"},
+    {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU as max-autotune"},
 };
 
 /// Errors of an artifact whose last input picks the candidate by its size, on sample inputs of these sizes. Fails with what keeps it from

@@ -14,9 +14,10 @@ namespace {
 using forms::Candidate;
 using forms::Decision;
 
-constexpr double kShare = 0.9;      ///< of the bound: other inputs than the samples need some of it
-constexpr size_t kMostChoices = 4;  ///< that are measured of a contract, beside the accurate one
-constexpr size_t kMostTrades = 12;  ///< that are judged: each has a plan of its own in the artifact that judges
+constexpr double kShare = 0.9;        ///< of the bound: other inputs than the samples need some of it
+constexpr size_t kMostChoices = 4;    ///< that are measured of a contract, beside the accurate one
+constexpr size_t kMostTrades = 20;    ///< that are judged: each has a plan of its own in the artifact that judges
+constexpr double kLeastPart = 0.003;  ///< of a run by estimate, below which a contract is not worth judging
 
 using Flags = std::vector<bool>;  ///< by trade: taken
 
@@ -164,8 +165,11 @@ struct Chance {
 
 std::vector<Chance> chances(const loop::Module& module, const Jobs& jobs, const Machine& machine, const Tuned& tuned) {
   std::vector<Chance> all;
+  double run = 0;
+  for (const auto& [contract, job] : jobs) run += job.weight;
   for (const auto& [contract, job] : jobs)
-    if (std::optional<Decision> d = loosened(module, job, allowing(machine), own_choice(contract, job, tuned)))
+    if (std::optional<Decision> d =
+            job.weight < kLeastPart * run ? std::nullopt : loosened(module, job, allowing(machine), own_choice(contract, job, tuned)))
       all.push_back({&contract, &job, std::move(*d)});
   std::stable_sort(all.begin(), all.end(), [](const Chance& a, const Chance& b) { return a.job->weight > b.job->weight; });
   if (all.size() > kMostTrades) all.resize(kMostTrades);
