@@ -43,7 +43,7 @@ class Judge {
     try {
       if (!sizes_ || *sizes_ != sizes) samples_ = draw(program, sizes, threads_), sizes_ = sizes;
       const Artifact artifact(path);
-      if (samples_.front().truth.size() != artifact.outputs().size()) return R::fail("its states are not judged");
+      if (samples_.front().truth.size() != artifact.outputs().size()) return R::fail("the program updates states");
       Session session(artifact, threads_);
       for (size_t c = 0; c < candidates; ++c) {
         const OutputError e = worst_error(session, samples_, picking(c));
