@@ -13,8 +13,9 @@
 namespace aotc::cli {
 namespace {
 
-constexpr int64_t kLargestSample = 512;  // for dims without a maximum
-constexpr int kDraws = 16;               // for each sample
+constexpr int64_t kLargestSample = 512;               // for dims without a maximum
+constexpr int kDraws = 16;                            // for each sample
+constexpr int64_t kLargestTensor = int64_t{1} << 25;  // elements, of any value of the program, where dims without a maximum can be less
 
 /// Symbols that occur in the program's inputs: the free ones.
 std::set<SymId> free_symbols(const import::Program& program) {
@@ -57,6 +58,35 @@ void check_names(const import::Program& program, const std::map<std::string, int
     if (!names.count(name))
       throw Diagnostic(ExitCode::usage, {}, "--dim " + name + ": there is no such dimension")
           .note(known.empty() ? "all shapes of this model are fixed" : "the dimensions are " + known);
+}
+
+/// The largest value's elements.
+int64_t largest_tensor(const import::Program& program, const std::map<SymId, int64_t>& sizes) {
+  const auto value_of = [&](SymId s) -> std::optional<int64_t> {
+    auto it = sizes.find(s);
+    return it == sizes.end() ? std::nullopt : std::optional(it->second);
+  };
+  int64_t most = 0;
+  for (const auto& [name, tensor] : program.tensors) {
+    double elements = 1;
+    for (const Expr& d : tensor.sizes) elements *= static_cast<double>(std::max<int64_t>(d.try_eval(value_of).value_or(1), 0));
+    most = std::max(most, static_cast<int64_t>(std::min(elements, 0x1p62)));
+  }
+  return most;
+}
+
+/// Halves what was not given of the dims without a maximum, the largest first, until every value of the program is of a moderate size.
+void make_moderate(const import::Program& program, const std::map<std::string, int64_t>& given, std::map<SymId, int64_t>& sizes) {
+  while (largest_tensor(program, sizes) > kLargestTensor) {
+    int64_t* most = nullptr;
+    for (auto& [s, v] : sizes) {
+      const SymInfo& info = program.syms[s];
+      if (info.max == kInf && !given.count(info.name) && clamp_to(info, v / 2) < v && (!most || v > *most)) most = &v;
+    }
+    if (!most) return;
+    for (auto& [s, v] : sizes)
+      if (&v == most) v = clamp_to(program.syms[s], v / 2);
+  }
 }
 
 /// These sizes, or others near them, at which the archive's conditions hold; those given stay.
@@ -127,6 +157,7 @@ std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& progra
       int64_t v = i == 0 ? info.min : i == 1 ? top : std::uniform_int_distribution<int64_t>(info.min, std::max(info.min, top))(random);
       sizes[s] = given_or(given, info, clamp_to(info, v));
     }
+    make_moderate(program, given, sizes);
     const auto fit = fitting(program, given, sizes);
     if (!fit || !accepted(*fit)) continue;
     if (std::find(out.begin(), out.end(), *fit) == out.end() || symbols.empty()) out.push_back(*fit);

@@ -27,7 +27,7 @@ std::vector<std::string> int8_row_weights(const nlohmann::json& metadata);
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
 std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std::map<std::string, int64_t>& given);
 /// At most `n` assignments within the ranges that meet the archive's conditions and are `accepted`, from seed: the ends of the ranges
-/// first, then others never used in tuning. None is a Diagnostic.
+/// first, then others never used in tuning; dims without a maximum so that no value of the program is large. None is a Diagnostic.
 std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
                                                    const std::function<bool(const std::map<SymId, int64_t>&)>& accepted);
 

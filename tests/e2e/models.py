@@ -48,6 +48,13 @@ def relu_mul_add():
 
 
 @model
+def sizes_without_a_maximum():
+    """verify takes moderate ones: at 512 of each, the first value alone has 8 GB."""
+    any_size = torch.export.Dim.AUTO
+    return Fn(lambda x: (x[:, None] * torch.linspace(0.5, 2, 16).view(1, 16, 1, 1)).relu().mean((2, 3))), (torch.randn(2, 9, 11),), ({0: any_size, 1: any_size, 2: any_size},)
+
+
+@model
 def norm_of_uneven_channels():
     """Many nearly equal terms after a few large ones: a plain running sum in f32 rounds them all to the same side."""
     x = torch.cat([torch.randn(2, 64, 9, 9), 1e-6 * torch.randn(2, 376, 9, 9)], 1)
