@@ -145,7 +145,7 @@ Run add_bench(CLI::App& app) {
   app.add_option("--against", o->against, "the model.pt2: its eager run (LibTorch) is timed beside, in turns, on the same inputs");
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
-  app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", o->seconds, "time to measure for")->check(positive());
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile, "time of every step: the mean of the middle half of the runs, which adds up");
   app.add_flag("--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS");

@@ -53,11 +53,11 @@ Run add_build(CLI::App& app) {
     said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", m.name, m.text);
   }
   app.add_option("--mode", o->mode, said)->check(CLI::IsMember(modes));
-  app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(CLI::NonNegativeNumber);
+  app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(not_negative());
   app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
   app.add_flag("--error-on-tuning-miss", o->build.error_on_tuning_miss,
                "fail, and say which they are, where kernels that could be tuned are not in the tuning database");
-  app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(CLI::NonNegativeNumber);
+  app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
   app.add_option("--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
   app.add_flag("--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
   app.add_flag("--own-weights", o->build.own_weights,

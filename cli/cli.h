@@ -26,6 +26,10 @@ struct Verb {
   bool hidden = false;  ///< not listed: for aotc's own child processes
 };
 
+/// Checks of options that are numbers of at least, or above, 0.
+CLI::Validator not_negative();
+CLI::Validator positive();
+
 Run add_build(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_tune(CLI::App& app);

@@ -43,7 +43,7 @@ void FrontArgs::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "bf16", "auto"}));
   app.add_option("--max-error", max_error,
                  "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--print-ir-after", print_ir_after,
                  "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
       ->delimiter(',');

@@ -1,6 +1,10 @@
 #include "shell.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -42,7 +46,33 @@ int run(const Run& verb, const Common& common) {
   }
 }
 
+/// Says which verbs there are where the first word is none of them.
+bool unknown_verb(const char* name, std::span<const Verb> verbs, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' ||
+      std::any_of(verbs.begin(), verbs.end(), [&](const Verb& v) { return !std::strcmp(v.name, argv[1]); }))
+    return false;
+  std::string known;
+  for (const Verb& v : verbs)
+    if (!v.hidden) known += (known.empty() ? "" : ", ") + std::string(v.name);
+  std::fprintf(stderr, "%s: error: there is no verb '%s'\n  note: known: %s\n", name, argv[1], known.c_str());
+  return true;
+}
+
+/// A number, at least or above `least`.
+CLI::Validator bounded(double least, bool itself, const char* title) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double v = 0;
+        if (CLI::detail::lexical_cast(text, v) && (itself ? v >= least : v > least)) return {};
+        return fmt::format("'{}' is not a number {} {}", text, itself ? "of at least" : "above", least);
+      },
+      title);
+}
+
 }  // namespace
+
+CLI::Validator not_negative() { return bounded(0, true, "NONNEGATIVE"); }
+CLI::Validator positive() { return bounded(0, false, "POSITIVE"); }
 
 int run_verbs(const char* about, const char* name, std::span<const Verb> verbs, int argc, char** argv) {
   CLI::App app{about};
@@ -60,6 +90,7 @@ int run_verbs(const char* about, const char* name, std::span<const Verb> verbs, 
     Run verb = v.add(*sub);
     sub->callback([&code, &common, verb = std::move(verb)] { code = run(verb, common); });
   }
+  if (unknown_verb(name, verbs, argc, argv)) return static_cast<int>(ExitCode::usage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage); }

@@ -79,6 +79,14 @@ def only_regular_files_are_opened(b):
 
 
 @test
+def words_that_are_no_verbs_and_numbers_out_of_range_are_named(b):
+    b.refused(USAGE, "there is no verb 'frob'", "frob", PT2)
+    b.refused(USAGE, "known: build, inspect", "frob")
+    b.refused(USAGE, "--jobs: '-1' is not a number of at least 0", "build", PT2, "-j", "-1")
+    b.refused(USAGE, "--max-error: '0' is not a number above 0", "build", PT2, "--max-error", "0")
+
+
+@test
 def the_artifact_is_written_beside_nothing_that_is_read(b):
     copy = b.at("copy.pt2")
     shutil.copy(PT2, copy)
