@@ -1,6 +1,7 @@
 // Padding. Modes other than constant read through computed indices.
 #include "decompose/families.h"
 #include "decompose/resize.h"
+#include "graph/infer.h"
 
 namespace aotc::decompose {
 
@@ -39,7 +40,29 @@ T cut(Rule& r, const T& x, std::vector<PadAmount>& pads) {
   return y;
 }
 
-void constant(Rule& r, const T& x, std::vector<PadAmount> pads, double value) {
+/// Is it known whether the amount pads or cuts?
+bool sign_known(Rule& r, const Expr& by) {
+  return holds(r.b.graph(), ShapeGuard::Kind::le, 0, by) || holds(r.b.graph(), ShapeGuard::Kind::le, by, 0);
+}
+
+/// Elements at computed places along one dim, the value where these are outside: for amounts that pad at some sizes and cut at others.
+T padded_or_cut(Rule& r, const T& x, const PadAmount& a, double value) {
+  const Expr n = x.dim(a.dim), out = r.b.syms().simplify(n + a.lo + a.hi);
+  r.b.require(ShapeGuard::Kind::le, 1, n, "what is padded");
+  r.b.require(ShapeGuard::Kind::le, 0, out, "a pad");
+  const T at = iota(r.b, {out}, 0) - scalar_of(r.b, a.lo, DType::i64), top = scalar_of(r.b, n - 1, DType::i64);
+  std::vector<Expr> along(static_cast<size_t>(x.rank()), Expr(1));
+  along[static_cast<size_t>(a.dim)] = out;
+  const T inside = ((at >= 0.0) & (at <= top)).reshape(along);
+  return where(inside, T(r.b, r.b.index(x, {minimum(maximum(at, 0.0), top)}, {a.dim}, a.dim)), value);
+}
+
+void constant(Rule& r, T x, std::vector<PadAmount> pads, double value) {
+  for (PadAmount& a : pads) {
+    if (sign_known(r, a.lo) && sign_known(r, a.hi)) continue;
+    x = padded_or_cut(r, x, a, value);
+    a.lo = a.hi = 0;
+  }
   std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
   const T y = cut(r, x, pads);
   for (const PadAmount& a : pads) {

@@ -278,3 +278,8 @@ for k in (1, 2):
     case(f"filters of each image in {k}d", f"x: {{T}}[A,4,{','.join(dims)}], w: {{T}}[A,6,4,{','.join(size)}], v: {{T}}[4,1,{','.join(size)}] const, b: {{T}}[4]",
          [f"n = x.shape[0]", f"u = x.reshape(1, n * 4, {tail})", f"y = F.conv{k}d(u, w.flatten(0, 1), None, 1, 1, 1, n)", f"a = y.view(n, 6, *y.shape[2:])", f"c = F.conv{k}d(u, w[:, :2].flatten(0, 1), None, 2, 0, 2, n)",
           f"d = F.conv{k}d(u, v.repeat(n, {', '.join('1' for _ in range(k + 1))}), b.repeat(n), padding='same', groups=n * 4)", f"e = F.conv{k}d(u.expand(3, -1, {', '.join('-1' for _ in range(k))}), w[:, :1].flatten(0, 1), None, 1, 2, 1, n)"], "a, c, d, e", FLOATS)
+
+# Pads that at some sizes are cuts
+
+case("pads to a size and cuts to it", "x: {T}[A,B+1] normal, y: {T}[1,A,C+1,9] normal",
+     ["a = F.pad(x, (0, 9 - x.shape[1]), value=1.5)", "b = F.pad(y, (0, 0, 4 - y.shape[2], 1, x.shape[0] - 3, 2))", "c = F.pad(x, (x.shape[0] - x.shape[1], 30))"], "a, b, c", (torch.float32, torch.int32, torch.bfloat16))
