@@ -172,6 +172,14 @@ class Chooser {
     for (; d && d->op == Op::expand; d = g_.def(v)) v = d->inputs[0];
     // Constants are reordered beforehand; what the user has permuted is not stored yet.
     if (g_.values[v].kind == ValueKind::constant || (d && (d->op == Op::permute || d->op == Op::full))) return 0;
+    // The kernel of a pool, with what rounds or clamps its result, brings that into the other order: it reads all of its windows across
+    // the order they are in.
+    while (d && is_pointwise(d->op) && d->inputs.size() == 1) d = g_.def(d->inputs[0]);
+    if (d && d->op == Op::reduce) {
+      const Node* of = g_.def(d->inputs[0]);
+      while (of && of->op != Op::window && is_view(of->op)) of = g_.def(of->inputs[0]);
+      if (of && of->op == Op::window) v = d->inputs[0];
+    }
     return reorder_ns_per_byte_ * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
   }
 
