@@ -254,6 +254,21 @@ TEST_CASE("divided indices, masks along lanes, flips, gathers") {
       b.store(g, i * m + j, b.op(Op::add, f, {b.load(table, r * m + col, keep, 9), b.load(table, r * m + j, keep, 1)}));
       check_kernel(b.k, {{{"n", 4}, {"m", 1}, {"rows", 3}}, {{"n", 3}, {"m", 37}, {"rows", 11}}});
     }
+    SECTION("columns that lie beside each other, mostly in order") {
+      for (int64_t step : {1, 2, 5}) {
+        KernelBuilder b("beside");
+        const Expr n = b.shape("n"), m = 75;
+        const auto [i, j] = make(b, n, m);
+        const DType f = DType::f32, l = DType::i64;
+        const ParamId by = b.param("by", ParamRole::input, l, {m}), table = b.param("table", ParamRole::input, f, {n, m}),
+                      z = b.param("z", ParamRole::output, f, {n, m});
+        b.block(axis == LaneAxis::inner);
+        const InstId at = b.op(Op::add, l, {b.index(floordiv(j, step)), b.op(Op::remainder, l, {b.load(by, j), b.constant(l, 4)})});
+        const Expr col = b.bind(b.op(Op::remainder, l, {at, b.index(m)}), "c", m);
+        b.store(z, i * m + j, b.load(table, i * m + col));
+        check_kernel(b.k, {{{"n", 1}}, {{"n", 40}}});
+      }
+    }
     SECTION("an index out of range is reported and not followed") {
       KernelBuilder b("fault");
       const Expr n = b.shape("n"), m = b.shape("m");
