@@ -1,4 +1,4 @@
-// Fourier transforms of real and complex tensors, for lengths known when compiling: products with matrices of waves (waves.cpp).
+// Fourier transforms of real and complex tensors, for lengths known when compiling: Op::fourier (waves.cpp).
 #include <cmath>
 
 #include "decompose/complex.h"
@@ -8,39 +8,12 @@ namespace {
 
 constexpr int64_t kLongestTransform = int64_t{1} << 20;
 
-/// x with a dim cut or filled with zeros to n.
-T resized(const T& x, int d, int64_t n) {
-  const std::optional<int64_t> have = x.dim(d).as_const();
-  if (have && *have == n) return x;
-  if (have && *have > n) return x.slice(d, 0, n);
-  std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
-  hi[static_cast<size_t>(d)] = Expr(n) - x.dim(d);
-  return {x.b(), x.b().pad(x, lo, hi, 0.0)};
-}
-
 int64_t transform_length(Rule& r, const Expr& e) {
   const int64_t n = r.constant(e, "the length of a Fourier transform");
   if (n < 1) r.refuse("a Fourier transform of nothing");
   if (n > kLongestTransform) r.refuse(fmt::format("a Fourier transform of length {} is too long (at most {})", n, kLongestTransform));
   if (!has_waves(n)) r.refuse(fmt::format("a Fourier transform of length {}, a prime factor of which is above {}", n, kLongestWaves));
   return n;
-}
-
-/// x with dim d cut to w.in numbers, or filled up to them where fewer are not known.
-T cut(const T& x, int d, Waves& w) {
-  const std::optional<int64_t> have = x.dim(d).as_const();
-  if (have && *have < w.in) w.in = *have;
-  return resized(x, d, w.in);
-}
-
-/// The waves summed along dim d.
-Complex along(const T& re, const std::optional<T>& im, int d, Waves w) {
-  Builder& b = re.b();
-  const int last = re.rank() - 1;
-  const auto swapped = [&](const T& x) { return T(b, b.transpose(x, d, last)); };
-  const T real = swapped(cut(re, d, w));
-  const Complex c = sum_of_waves(real, im ? std::optional(swapped(resized(*im, d, w.in))) : std::nullopt, w);
-  return {swapped(c.re), swapped(c.im)};
 }
 
 struct Fourier {
@@ -88,7 +61,7 @@ Fourier arguments(Rule& r, const T& x, int rank, bool inverse, bool real_output)
   return f;
 }
 
-Complex scaled(const Complex& c, double by) { return by == 1.0 ? c : Complex{c.re * by, c.im * by}; }
+double last_scale(const Fourier& f, size_t i) { return i + 1 == f.dims.size() ? f.scale : 1.0; }
 
 template <int sign>
 void complex_to_complex(Rule& r) {
@@ -99,10 +72,10 @@ void complex_to_complex(Rule& r) {
   const Fourier f = arguments(r, c.re, c.re.rank(), way > 0, false);
   bool real = !complex_arg(r, "self");
   for (size_t i = 0; i < f.dims.size(); ++i, real = false) {
-    const int64_t n = f.lengths[i];
-    c = along(c.re, real ? std::nullopt : std::optional(c.im), static_cast<int>(f.dims[i]), {n, n, n, way});
+    const Transform how = {Spectrum::pairs, f.lengths[i], way > 0, last_scale(f, i)};
+    c = fourier(c.re, real ? std::nullopt : std::optional(c.im), static_cast<int>(f.dims[i]), how);
   }
-  r.set(join(scaled(c, f.scale)));
+  r.set(join(c));
 }
 
 void real_to_complex(Rule& r) {
@@ -112,30 +85,9 @@ void real_to_complex(Rule& r) {
   const bool half = !r.has("onesided") || r.boolean("onesided");
   // The last dim first: it is real, and half of its transform is enough.
   const int64_t n = f.lengths.back();
-  Complex c = along(x, std::nullopt, static_cast<int>(f.dims.back()), {n, n, half ? n / 2 + 1 : n, -1});
-  for (size_t i = 0; i + 1 < f.dims.size(); ++i)
-    c = along(c.re, c.im, static_cast<int>(f.dims[i]), {f.lengths[i], f.lengths[i], f.lengths[i], -1});
-  r.set(join(scaled(c, f.scale)));
-}
-
-/// The real signal of length n whose spectrum's first half lies along dim d, times scale. The other half is the conjugate: inner
-/// frequencies count twice. The highest of an even length only adds and subtracts, and is left out of the waves, whose number then has
-/// factors.
-T real_signal(const Complex& c, int d, int64_t n, double scale) {
-  Builder& b = c.re.b();
-  const int64_t waves = (n + 1) / 2;
-  const auto shaped = [&](const std::vector<double>& values) {
-    std::vector<Expr> dims(static_cast<size_t>(c.re.rank()), Expr(1));
-    dims[static_cast<size_t>(d)] = static_cast<int64_t>(values.size());
-    return T(b, literal_f(b, values, c.re.dtype())).reshape(dims);
-  };
-  std::vector<double> times(static_cast<size_t>(waves), 2 * scale), turns;
-  times[0] = scale;
-  const T factor = shaped(times);
-  const T y = along(resized(c.re, d, waves) * factor, resized(c.im, d, waves) * factor, d, {n, waves, n, 1, true}).re;
-  if (n % 2) return y;
-  for (int64_t j = 0; j < n; ++j) turns.push_back(j % 2 ? -scale : scale);
-  return y + resized(c.re, d, n / 2 + 1).slice(d, n / 2, 1) * shaped(turns);
+  Complex c = fourier(x, std::nullopt, static_cast<int>(f.dims.back()), {half ? Spectrum::half : Spectrum::pairs, n, false, f.scale});
+  for (size_t i = 0; i + 1 < f.dims.size(); ++i) c = fourier(c.re, c.im, static_cast<int>(f.dims[i]), {Spectrum::pairs, f.lengths[i]});
+  r.set(join(c));
 }
 
 void complex_to_real(Rule& r) {
@@ -143,8 +95,8 @@ void complex_to_real(Rule& r) {
   Complex c = complex_operand(r, "self", t);
   const Fourier f = arguments(r, c.re, c.re.rank(), true, true);
   for (size_t i = 0; i + 1 < f.dims.size(); ++i)
-    c = along(c.re, c.im, static_cast<int>(f.dims[i]), {f.lengths[i], f.lengths[i], f.lengths[i], 1});
-  r.set(real_signal(c, static_cast<int>(f.dims.back()), f.lengths.back(), f.scale));
+    c = fourier(c.re, c.im, static_cast<int>(f.dims[i]), {Spectrum::pairs, f.lengths[i], true});
+  r.set(fourier(c.re, c.im, static_cast<int>(f.dims.back()), {Spectrum::line, f.lengths.back(), true, f.scale}).re);
 }
 
 /// Frames of n elements, one every hop, `width` of them under the window.
@@ -178,10 +130,10 @@ void stft(Rule& r) {
   const Expr length = x.dim(1), frames = syms.simplify(floordiv(length - n, hop) + 1);
   T view(r.b, r.b.strided(x, {x.dim(0), frames, n}, {length, hop, 1}, 0));
   if (!r.none("window") || width != n) view = view * window_of(r, {n, hop, width}, n, t);
-  const Complex c = sum_of_waves(view, std::nullopt, {n, n, freq, -1});
+  const double scale = r.boolean_or("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1.0;
+  const Complex c = fourier(view, std::nullopt, 2, {freq == n / 2 + 1 ? Spectrum::half : Spectrum::pairs, n, false, scale});
   const Ints perm = {0, 2, 1};
-  T y = join({c.re.permute(perm), c.im.permute(perm)});
-  if (r.boolean_or("normalized", false)) y = y * (1 / std::sqrt(static_cast<double>(n)));
+  const T y = join({c.re.permute(perm), c.im.permute(perm)});
   r.set(single ? y.squeeze(0) : y);
 }
 
@@ -214,7 +166,7 @@ void istft(Rule& r) {
   SymTable& syms = r.b.syms();
   const Expr frames = x.dim(2), total = syms.simplify((frames - 1) * hop + n);
   const Complex c = apart(x.permute({0, 2, 1, 3}));  // [batch, frames, frequencies]
-  const T pieces = resized(real_signal(c, 2, n, scale), 2, parts * hop);
+  const T pieces = resized(fourier(c.re, c.im, 2, {Spectrum::line, n, true, scale}).re, 2, parts * hop);
   const T signal = overlapped(pieces * window, parts, hop);
   const T weight = overlapped((window * window).expand({Expr(1), frames, Expr(parts * hop)}), parts, hop);
   const bool center = r.boolean_or("center", true);

@@ -40,6 +40,7 @@ const Table& table_of(Arch arch) {
       &cpu::add_rows(),
       &cpu::recurrence_panels(),
       &cpu::recurrence(),
+      &cpu::fourier(),
       &cpu::cholesky(),
       &cpu::solve_triangular(),
       &copy(),             //

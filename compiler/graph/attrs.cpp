@@ -115,6 +115,10 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
       fallback(n, Attr::sorted, true);
       break;
     case Op::recurrence: fallback(n, Attr::dim, int64_t{0}); break;
+    case Op::fourier:
+      fallback(n, Attr::reverse, false);
+      fallback(n, Attr::scale, 1.0);
+      break;
     case Op::solve_triangular:
       fallback(n, Attr::upper, false);
       fallback(n, Attr::unit, false);

@@ -44,6 +44,7 @@ Rule rule_of(Op op) {
       {Op::sort, sort},
       {Op::topk, sort},
       {Op::recurrence, recurrence},
+      {Op::fourier, fourier},
       {Op::cholesky, cholesky},
       {Op::solve_triangular, solve_triangular},
   };

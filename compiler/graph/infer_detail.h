@@ -109,6 +109,7 @@ Types reduce(Infer&);
 Types scan(Infer&);
 Types sort(Infer&);
 Types recurrence(Infer&);
+Types fourier(Infer&);
 Types cholesky(Infer&);
 Types solve_triangular(Infer&);
 

@@ -94,6 +94,30 @@ Types recurrence(Infer& r) {
   return out;
 }
 
+Types fourier(Infer& r) {
+  const std::string& kind = r.n.get<std::string>(Attr::kind);
+  const bool pairs = kind == "pairs", half = kind == "half", line = kind == "line";
+  r.require(pairs || half || line, "unknown kind {}", kind);
+  r.arity(half ? 2 : pairs ? 2 : 3, half ? 2 : 3);
+  r.n.get<bool>(Attr::reverse), r.n.get<double>(Attr::scale);
+  const TensorType &x = r.in(0), &waves = r.in(r.arity() - 1);
+  r.require(x.dtype == DType::f32 || x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
+  const int64_t d = r.n.get<int64_t>(Attr::dim);
+  r.require(d >= 0 && d < x.rank(), "dim {} out of range", d);
+  const std::optional<int64_t> n = r.n.get<Expr>(Attr::k).as_const();
+  r.require(n && *n > 0, "the length must be known");
+  r.require(waves.dtype == x.dtype && waves.rank() == 2 && waves.dims[0].is(2) && waves.dims[1].is(*n), "waves must be [2, {}]", *n);
+  if (r.arity() == 3) {
+    r.require(r.in(1).dtype == x.dtype && r.in(1).rank() == x.rank(), "the parts differ");
+    for (int i = 0; i < x.rank(); ++i) r.equal(r.in(1).dims[i], x.dims[i], "dim of the parts");
+  }
+  const std::optional<int64_t> given = x.dims[d].as_const();
+  r.require(given && *given <= (line ? *n / 2 + 1 : *n), "more numbers than the transform has");
+  TensorType out = x;
+  out.dims[d] = half ? *n / 2 + 1 : *n;
+  return line ? Types{out} : Types{out, out};
+}
+
 static void factorised(Infer& r, const TensorType& x) {
   r.require(x.dtype == DType::f32 || x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
   r.require(x.rank() >= 2, "takes matrices");

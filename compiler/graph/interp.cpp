@@ -67,6 +67,7 @@ void run(Eval& e) {
       {Op::scatter, indirect},    {Op::index_put, indirect},    {Op::add_rows, indirect}, {Op::sort, sort},
       {Op::topk, sort},           {Op::matmul, matmul},         {Op::conv, conv},         {Op::conv_transpose, conv},
       {Op::attention, attention}, {Op::recurrence, recurrence}, {Op::cholesky, cholesky}, {Op::solve_triangular, solve_triangular},
+      {Op::fourier, fourier},
   };
   for (const Row& r : kRows)
     if (r.op == e.n.op) return r.fn(e);

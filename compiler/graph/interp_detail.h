@@ -33,6 +33,7 @@ void matmul(Eval&);
 void conv(Eval&);
 void attention(Eval&);
 void recurrence(Eval&);
+void fourier(Eval&);
 void cholesky(Eval&);
 void solve_triangular(Eval&);
 

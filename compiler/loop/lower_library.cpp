@@ -80,6 +80,12 @@ Exprs recurrent_layer(const Graph& g, const Node& n) {
   return {x[0], x[1], hidden, w[0], x[1], 1};
 }
 
+/// Lines around the dim, outer and inner; the numbers given of each; the length of the transform.
+Exprs transforms(const Graph& g, const Node& n) {
+  const Exprs s = lines(g, n);
+  return {s[0], s[2], s[1], n.get<Expr>(Attr::k)};
+}
+
 /// Matrices, rows, columns of the last operand.
 Exprs matrices(const Graph& g, const Node& n) {
   const Exprs& x = g.type(n.inputs.back()).dims;
@@ -99,6 +105,7 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::scatter, all_dims},    {Op::index_put, indexed_places, 2},
     {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer, SIZE_MAX, 1},
     {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
+    {Op::fourier, transforms},
 };
 
 const Algorithm& algorithm_of(Op op) {

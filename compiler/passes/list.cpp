@@ -12,6 +12,7 @@
 #include "passes/fold_pads.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_slices.h"
+#include "passes/lower_fourier.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr Pass kPasses[] = {
     {"dce", dce, "erase what no output needs"},
+    {"lower_fourier", lower_fourier, "Fourier transforms that products serve better, or the target has no kernel for"},
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},

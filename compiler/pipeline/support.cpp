@@ -33,6 +33,7 @@ constexpr Kind kKinds[] = {
     {"scatter", "scatter"},
     {"index_put", "index_put"},
     {"rows of a table added to rows", "add_rows"},
+    {"Fourier transforms", "fourier"},
     {"Cholesky factors", "cholesky"},
     {"triangular systems", "solve_triangular"},
 };

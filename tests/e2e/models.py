@@ -387,6 +387,21 @@ def products_of_float8():
 
 
 @model
+def transforms_of_many_lines():
+    """Enough lines to fill the lanes: along the last and an inner dim, odd and even lengths, cut and filled up, both ways, with a prime factor that is too large, in both types."""
+
+    def f(x, d):
+        last, inner = torch.fft.rfft(x), torch.fft.rfft(x, 128, dim=1)
+        both = torch.fft.fft2(torch.complex(x, x.flip(2)))
+        whole = torch.fft.fft(x[..., :105]).abs(), torch.fft.ifft(both, 81, dim=1, norm="ortho").real
+        back = torch.fft.irfft(last, 192), torch.fft.irfft(last[..., :40], 105), torch.fft.irfft(inner, 128, dim=1)
+        wide = torch.fft.irfft(torch.fft.rfft(d, 240) * torch.fft.rfft(d.flip(0), 240), 240)
+        return *whole, *back, both.abs(), wide, torch.fft.rfft(d, 134).abs()
+
+    return Fn(f), (torch.randn(3, 90, 192), torch.randn(40, 130, dtype=torch.float64)), ({0: Dim("batch", min=1, max=8)}, None)
+
+
+@model
 def long_transform():
     return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
 

@@ -27,6 +27,7 @@ const Form& index_put();
 const Form& add_rows();
 const Form& recurrence_panels();
 const Form& recurrence();
+const Form& fourier();
 const Form& cholesky();
 const Form& solve_triangular();
 const Form& far_loop();

@@ -30,6 +30,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_conv_", "", Isa::avx512},
     {"aotc_attention_", "", Isa::avx512},
     {"aotc_recurrence_", "", Isa::avx512},
+    {"aotc_fourier_", "", Isa::avx512},
     {"aotc_cholesky_", "", Isa::avx512},
     {"aotc_add_rows_", "", Isa::avx512},
     {"aotc_solve_triangular_", "", Isa::avx512},

@@ -1,0 +1,62 @@
+#include "passes/lower_fourier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "aotc/detail/fourier_abi.h"
+#include "decompose/waves.h"
+#include "graph/builder.h"
+
+namespace aotc::passes {
+namespace {
+
+/// Lines that are longer leave the caches: their factors go one after another.
+constexpr int64_t kLongest = 8192;
+/// Multiply-adds in the time in which a pass over a point of the kernel takes, a line; reading and writing count as two.
+constexpr double kPassCost = 10;
+constexpr double kLanes = AOTC_FOURIER_LINES;
+
+/// The passes of the kernel over n points, nothing where it has a prime factor that is too large.
+std::optional<double> passes_over(int64_t n) {
+  double passes = 0;
+  for (int64_t p = 3; p <= AOTC_FOURIER_PRIME; p += 2)
+    for (; n % p == 0; n /= p) passes += p < 8 ? 1.0 : static_cast<double>(p) / 8;
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  if (n > 1) return std::nullopt;
+  return passes + (twos + 2) / 3;
+}
+
+bool by_kernel(const Graph& g, const Node& n, const Target& target) {
+  if (target.is_gpu()) return false;
+  const Exprs& dims = g.type(n.inputs[0]).dims;
+  const int64_t length = n.get<Expr>(Attr::k).as_const().value();
+  if (length > kLongest) return false;
+  double lines = 1;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (static_cast<int64_t>(i) != n.get<int64_t>(Attr::dim)) lines *= static_cast<double>(std::max<int64_t>(1, g.syms.hint(dims[i])));
+  const int64_t points = n.get<std::string>(Attr::kind) != "pairs" && length % 2 == 0 ? length / 2 : length;
+  const std::optional<double> passes = passes_over(points);
+  if (!passes) return false;
+  const double groups = std::ceil(lines / kLanes) * kLanes;
+  return groups * static_cast<double>(points) * (*passes + 2) * kPassCost < lines * decompose::products_cost(g, n);
+}
+
+}  // namespace
+
+void lower_fourier(Graph& g, PassContext& ctx) {
+  Builder b(g);
+  const std::vector<NodeId> old = g.order;
+  std::vector<std::pair<ValueId, ValueId>> replaced;
+  for (NodeId id : old) {
+    const Node n = g.nodes[id];  // a copy: building nodes moves them
+    if (n.op != Op::fourier || by_kernel(g, n, ctx.target)) continue;
+    b.at(n.name, n.source);
+    const std::vector<ValueId> out = decompose::fourier_by_products(b, n);
+    for (size_t i = 0; i < out.size(); ++i) replaced.emplace_back(n.outputs[i], out[i]);
+  }
+  for (const auto& [from, to] : replaced) g.replace_all_uses(from, to);
+  if (!replaced.empty()) g.compact();
+}
+
+}  // namespace aotc::passes
