@@ -38,7 +38,7 @@ Types index_put(Infer& r) {
 }
 
 Types add_rows(Infer& r) {
-  r.arity(4);
+  r.arity(4, 5);
   const TensorType &x = r.in(0), &table = r.in(1), &from = r.in(2), &to = r.in(3);
   r.require(x.dtype == table.dtype && is_float(x.dtype), "operand types differ, or are no floats");
   r.require(x.rank() == 2 && table.rank() == 2 && from.rank() == 1, "not rows of tables");
@@ -48,6 +48,10 @@ Types add_rows(Infer& r) {
     r.equal(to.dims[0], x.dims[0], "rows");
   else
     r.equal(from.dims, to.dims, "indices");
+  if (r.arity() == 5) {
+    r.require(r.in(4).dtype == x.dtype && r.in(4).rank() == 1, "not a factor a row");
+    r.equal(r.in(4).dims[0], from.dims[0], "factors");
+  }
   return {x};
 }
 

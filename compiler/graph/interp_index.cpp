@@ -145,6 +145,7 @@ void index_put(Eval& e) {
 void add_rows(Eval& e) {
   const int64_t columns = e.in_dims(0)[1];
   Dims rows = as_i64(*e.in[2]), targets = as_i64(*e.in[3]);
+  std::vector<double> factors = e.in.size() == 5 ? as_f64(*e.in[4]) : std::vector<double>();
   if (e.n.get<bool>(Attr::begins)) {
     const Dims begins = std::exchange(targets, Dims(rows.size(), -1));
     for (size_t k = 0; k < begins.size(); ++k) {
@@ -155,13 +156,19 @@ void add_rows(Eval& e) {
     const size_t first = begins.empty() ? rows.size() : static_cast<size_t>(begins[0]);  // those before count for no row
     rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(first));
     targets.erase(targets.begin(), targets.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!factors.empty()) factors.erase(factors.begin(), factors.begin() + static_cast<std::ptrdiff_t>(first));
   }
   Dims from, to;
   for (size_t r = 0; r < rows.size(); ++r) {
     const int64_t a = checked(e, rows[r], e.in_dims(1)[0]), b = checked(e, targets[r], e.in_dims(0)[0]);
     for (int64_t c = 0; c < columns; ++c) from.push_back(a * columns + c), to.push_back(b * columns + c);
   }
-  put(e, 1, from, to, "sum", true);
+  if (e.in.size() < 5) return put(e, 1, from, to, "sum", true);
+  std::vector<double> sums = as_f64(*e.in[0]);
+  const std::vector<double> table = as_f64(*e.in[1]);
+  for (size_t i = 0; i < from.size(); ++i)
+    sums[static_cast<size_t>(to[i])] += table[static_cast<size_t>(from[i])] * factors[i / static_cast<size_t>(columns)];
+  set_f64(e.out[0], sums);
 }
 
 }  // namespace

@@ -55,14 +55,34 @@ std::optional<ValueId> beginnings(Rewriter& r, ValueId places, const Expr& rows)
   return met->inputs[2];
 }
 
+/// Numbers [r] that were repeated along rows [r, d].
+std::optional<ValueId> row_factors(Rewriter& r, ValueId v, const Exprs& rows) {
+  const Node* e = r.def(v, Op::expand);
+  if (!e) return std::nullopt;
+  const Exprs given = r.dims(e->inputs[0]);
+  if (given.size() != 2 || !r.same(given[0], rows[0]) || !given[1].is(1)) return std::nullopt;
+  return r.b.reshape(e->inputs[0], {rows[0]});
+}
+
 std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
   if (n.op != Op::index_put || !by_row(r, n, 2) || !n.get<bool>(Attr::accumulate) || r.uses(n.inputs[1]) != 1) return std::nullopt;
   const DType t = r.dtype(n.inputs[0]);
   const Node* rows = r.def(n.inputs[1], Op::index);
+  std::optional<ValueId> factors;
+  if (const Node* product = r.def(n.inputs[1], Op::mul))
+    for (const size_t side : {0, 1}) {
+      const ValueId picked = product->inputs[side];
+      if (rows || !r.def(picked, Op::index) || r.uses(picked) != 1) continue;
+      factors = row_factors(r, product->inputs[1 - side], r.dims(picked));
+      if (factors) rows = r.def(picked, Op::index);
+      break;
+    }
   if ((t != DType::f32 && t != DType::f64) || !rows || !by_row(r, *rows, 1)) return std::nullopt;
   const ValueId x = n.inputs[0], table = rows->inputs[0], from = rows->inputs[1];
   const auto begins = beginnings(r, n.inputs[2], r.dims(x)[0]);
-  return r.b.make1(Op::add_rows, {x, table, from, begins.value_or(n.inputs[2])}, {{Attr::begins, begins.has_value()}});
+  std::vector<ValueId> in = {x, table, from, begins.value_or(n.inputs[2])};
+  if (factors) in.push_back(*factors);
+  return r.b.make1(Op::add_rows, in, {{Attr::begins, begins.has_value()}});
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ struct MayOverwrite {
     // The result of these starts as a copy of x, their first param; out follows its sources.
     if (in != ParamId{0}) return false;
     if (k.algorithm == "scatter") return out == ParamId{3};
-    if (k.algorithm == "add_rows") return out == ParamId{4};
+    if (k.algorithm == "add_rows") return idx(out) + 1 == k.params.size();
     return k.algorithm == "index_put" && out == ParamId{2};
   }
 };

@@ -239,6 +239,18 @@ def embedding_bags_at_offsets():
 
 
 @model
+def embedding_bags_weighted():
+    bag, last = nn.EmbeddingBag(40, 70, mode="sum"), nn.EmbeddingBag(40, 8, mode="sum", include_last_offset=True)
+
+    def f(ids, offsets, weights, ends):
+        return bag(ids, offsets, per_sample_weights=weights), last(ids, ends, per_sample_weights=weights * 2)
+
+    n, bags, more = Dim("n", min=3, max=60), Dim("bags", min=3, max=20), Dim("more", min=3, max=20)
+    args = torch.randint(0, 40, (12,)), torch.tensor([0, 3, 5, 5, 9]), torch.randn(12), torch.tensor([0, 2, 2, 7])
+    return Fn(f), args, ({0: n}, {0: bags}, {0: n}, {0: more})
+
+
+@model
 def integers_and_bools():
     def f(a, b):
         return a // b, a % b, a & b, (a > b) | (a == 3), (a * b).sum(1), (a > 0).any(1), a.float().mean(), a.prod(1), a.clamp(-2, 5)

@@ -221,8 +221,11 @@ TEST_CASE("add_rows adds a table's rows in the order of their indices", "[librar
           for (size_t i = 0; i < to.size(); ++i) from.push_back(static_cast<int64_t>(rng() % 18) - 9);
           if (count > 7 && outside == 1) to[5] = 6, to[7] = -7;
           if (count > 7 && outside == 2) from[5] = 9, from[7] = -10;
-          int64_t size[] = {n, d, v, count, 0};
-          void* ptr[] = {x.ptr(), table.ptr(), from.data(), to.data(), out.ptr()};
+          const bool weighted = rng() % 2;
+          Buffer factors(count, e.dtype);
+          for (int64_t i = 0; i < count; ++i) factors.put(i, std::ldexp(1.0, static_cast<int>(rng() % 5) - 2));  // exact products
+          int64_t size[] = {n, d, v, count, 0, weighted};
+          void* ptr[] = {x.ptr(), table.ptr(), from.data(), to.data(), weighted ? factors.ptr() : out.ptr(), out.ptr()};
           volatile int32_t fault = 0;
           aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
           in_two_parts(e, args, (d + AOTC_ADD_ROWS_COLUMNS - 1) / AOTC_ADD_ROWS_COLUMNS, rng);
@@ -234,7 +237,7 @@ TEST_CASE("add_rows adds a table's rows in the order of their indices", "[librar
             if (a < 0 || a >= v || b < 0 || b >= n) continue;
             for (int64_t c = 0; c < d; ++c) {
               double& sum = want[static_cast<size_t>(b * d + c)];
-              sum += table.get(a * d + c);
+              sum += table.get(a * d + c) * (weighted ? factors.get(static_cast<int64_t>(r)) : 1);
               if (e.dtype == DType::f32) sum = static_cast<float>(sum);
             }
           }
@@ -258,8 +261,11 @@ TEST_CASE("add_rows adds a table's rows to those that say where theirs begin", "
         if (bad == 1) from[12] = 9;
         if (bad == 2) begins[5] = 41;
         if (bad == 3) begins[1] = -1;
-        int64_t size[] = {n, d, v, count, 1};
-        void* ptr[] = {x.ptr(), table.ptr(), from.data(), begins.data(), out.ptr()};
+        const bool weighted = rng() % 2;
+        Buffer factors(count, e.dtype);
+        for (int64_t i = 0; i < count; ++i) factors.put(i, std::ldexp(1.0, static_cast<int>(rng() % 5) - 2));  // exact products
+        int64_t size[] = {n, d, v, count, 1, weighted};
+        void* ptr[] = {x.ptr(), table.ptr(), from.data(), begins.data(), weighted ? factors.ptr() : out.ptr(), out.ptr()};
         volatile int32_t fault = 0;
         aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
         in_two_parts(e, args, n, rng);
@@ -270,7 +276,7 @@ TEST_CASE("add_rows adds a table's rows to those that say where theirs begin", "
             double sum = x.get(k * d + c);
             for (int64_t i = begins[static_cast<size_t>(k)]; i < (k + 1 < n ? begins[static_cast<size_t>(k) + 1] : count); ++i) {
               const int64_t pick = from[static_cast<size_t>(i)];
-              sum += table.get((pick < 0 ? pick + v : pick) * d + c);
+              sum += table.get((pick < 0 ? pick + v : pick) * d + c) * (weighted ? factors.get(i) : 1);
               if (e.dtype == DType::f32) sum = static_cast<float>(sum);
             }
             good &= out.get(k * d + c) == sum;

@@ -69,72 +69,95 @@ inline int64_t place_of(int64_t index, int64_t extent) {
 
 constexpr int64_t kRowsAhead = 8;  ///< that are asked for before they are added
 
-/// to[i] = ((to[i] + table[from[0]][i]) + table[from[1]][i]) + .., for N vectors. False where a row is outside: it is left out. `known`:
-/// indices that may be looked at, at least as many as rows.
-template <class T, int N>
-bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, const int64_t* from, int64_t rows, int64_t known) {
+/// Rows of a table that are picked, each times a factor where there are any. `known`: indices that may be looked at, at least as many as
+/// are picked.
+template <class T>
+struct Picks {
+  const T* table;
+  int64_t extent, pitch;
+  const int64_t* from;
+  const T* factors;
+  int64_t known;
+};
+
+/// to[i] = ((to[i] + row 0 [i]) + row 1 [i]) + .., for N vectors from a column on. False where a row is outside: it is left out.
+template <class T, int N, bool Factors>
+bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t rows) {
   using V = typename RowVec<T>::V;
   bool good = true;
   V sum[N];
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) sum[i] = reinterpret_cast<const V*>(to)[i];
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t row = place_of(from[r], extent);
+    const int64_t row = place_of(p.from[r], p.extent);
     good = good && row >= 0;
-    if (const int64_t next = r + kRowsAhead < known ? place_of(from[r + kRowsAhead], extent) : -1; next >= 0) {
+    if (const int64_t next = r + kRowsAhead < p.known ? place_of(p.from[r + kRowsAhead], p.extent) : -1; next >= 0) {
 #pragma GCC unroll 8
-      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(table + next * pitch) + i);
+      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(p.table + next * p.pitch + column) + i);
     }
     if (row < 0) continue;
+    const auto* picked = reinterpret_cast<const V*>(p.table + row * p.pitch + column);
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i) sum[i] += reinterpret_cast<const V*>(table + row * pitch)[i];
+    for (int i = 0; i < N; ++i) sum[i] += Factors ? picked[i] * p.factors[r] : picked[i];
   }
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) reinterpret_cast<V*>(to)[i] = sum[i];
   return good;
 }
 
-/// Columns [0, cols) of the picked rows.
-template <class T>
-bool add_picked(T* to, const T* table, int64_t extent, int64_t pitch, int64_t cols, const int64_t* from, int64_t rows, int64_t known) {
+/// Columns [column, column + cols) of the picked rows.
+template <class T, bool Factors>
+bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t rows) {
   constexpr int W = RowVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kRowVecBytes,
                 N = kMost < 8 ? kMost : 8;
   bool good = true;
   int64_t c = 0;
-  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N>(to + c, table + c, extent, pitch, from, rows, known);
-  for (; c + W <= cols; c += W) good &= add_picked<T, 1>(to + c, table + c, extent, pitch, from, rows, known);
+  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N, Factors>(to + c, p, column + c, rows);
+  for (; c + W <= cols; c += W) good &= add_picked<T, 1, Factors>(to + c, p, column + c, rows);
   for (; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t row = place_of(from[r], extent);
+      const int64_t row = place_of(p.from[r], p.extent);
       good = good && row >= 0;
-      if (row >= 0) to[c] += table[row * pitch + c];
+      if (row >= 0) to[c] += p.table[row * p.pitch + column + c] * (Factors ? p.factors[r] : T(1));
     }
   return good;
+}
+template <class T>
+bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t rows) {
+  return p.factors ? add_picked<T, true>(to, p, column, cols, rows) : add_picked<T, false>(to, p, column, cols, rows);
+}
+
+/// The picks from index i on.
+template <class T>
+Picks<T> picks_of(const aotc_kargs* args, int64_t i) {
+  const auto* factors = args->size[5] ? static_cast<const T*>(args->ptr[4]) : nullptr;
+  return {static_cast<const T*>(args->ptr[1]), args->size[2],    args->size[1], static_cast<const int64_t*>(args->ptr[2]) + i,
+          factors ? factors + i : nullptr,     args->size[3] - i};
 }
 
 /// Rows [begin, end) of the result: those of row k are named from begins[k] to begins[k + 1], of the last one to `count`.
 template <class T>
 void add_table_runs(const aotc_kargs* args, int64_t begin, int64_t end) {
-  const int64_t n = args->size[0], d = args->size[1], v = args->size[2], count = args->size[3];
-  const T *x = static_cast<const T*>(args->ptr[0]), *table = static_cast<const T*>(args->ptr[1]);
-  const auto *from = static_cast<const int64_t*>(args->ptr[2]), *begins = static_cast<const int64_t*>(args->ptr[3]);
-  T* out = static_cast<T*>(args->ptr[4]);
+  const int64_t n = args->size[0], d = args->size[1], count = args->size[3];
+  const T* x = static_cast<const T*>(args->ptr[0]);
+  const auto* begins = static_cast<const int64_t*>(args->ptr[3]);
+  T* out = static_cast<T*>(args->ptr[args->size[5] ? 5 : 4]);
   for (int64_t k = begin; k < end; ++k) {
     const int64_t first = begins[k], last = k + 1 < n ? begins[k + 1] : count;
     T* to = out + k * d;
     if (out != x)
       for (int64_t c = 0; c < d; ++c) to[c] = x[k * d + c];
     const bool good = first >= 0 && first <= last && last <= count;
-    if (!good || !add_picked(to, table, v, d, d, from + first, last - first, count - first)) *args->fault = AOTC_FAULT_INDEX;
+    if (!good || !add_picked(to, picks_of<T>(args, first), 0, d, last - first)) *args->fault = AOTC_FAULT_INDEX;
   }
 }
 
 template <class T>
 void add_table_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
-  const int64_t n = args->size[0], d = args->size[1], v = args->size[2], count = args->size[3];
-  const T *x = static_cast<const T*>(args->ptr[0]), *table = static_cast<const T*>(args->ptr[1]);
-  const auto *from = static_cast<const int64_t*>(args->ptr[2]), *to = static_cast<const int64_t*>(args->ptr[3]);
-  T* out = static_cast<T*>(args->ptr[4]);
+  const int64_t n = args->size[0], d = args->size[1], count = args->size[3];
+  const T* x = static_cast<const T*>(args->ptr[0]);
+  const auto* to = static_cast<const int64_t*>(args->ptr[3]);
+  T* out = static_cast<T*>(args->ptr[args->size[5] ? 5 : 4]);
   if (args->size[4]) return add_table_runs<T>(args, begin, end);
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t c0 = unit * AOTC_ADD_ROWS_COLUMNS, cols = d - c0 < AOTC_ADD_ROWS_COLUMNS ? d - c0 : AOTC_ADD_ROWS_COLUMNS;
@@ -144,8 +167,7 @@ void add_table_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
     for (int64_t r = 0, last; r < count; r = last) {
       for (last = r + 1; last < count && to[last] == to[r];) ++last;
       const int64_t row = place_of(to[r], n);
-      if (row < 0 || !add_picked(out + row * d + c0, table + c0, v, d, cols, from + r, last - r, count - r))
-        *args->fault = AOTC_FAULT_INDEX;
+      if (row < 0 || !add_picked(out + row * d + c0, picks_of<T>(args, r), c0, cols, last - r)) *args->fault = AOTC_FAULT_INDEX;
     }
   }
 }
