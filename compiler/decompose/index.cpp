@@ -253,6 +253,7 @@ void masked_scatter(Rule& r) {
   r.set(where(mask, v, x));
 }
 
+constexpr int64_t kFewestBoundaries = 64;              ///< are compared one after another, with many values at a time
 constexpr int64_t kFewBoundaries = 1024;               ///< are all compared with each value
 constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< for which the steps of a bisection are written out
 
@@ -295,6 +296,14 @@ void search(Rule& r, const T& sorted0, const T& values0, bool right) {
     return give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) {
       return !reaches(s.rank() == 1 ? take_index(s, place, 0) : T(r.b, r.b.gather(s, place, s.rank() - 1)), v);
     }));
+  if (s.rank() == 1 && sizes.max <= kFewestBoundaries && sizes.min == sizes.max && !may_have_nan(sorted0)) {
+    std::optional<T> below;
+    for (int64_t j = 0; j < sizes.max; ++j) {
+      const T hit = (!reaches(s.select(0, j).expand(v.dims()), v)).to(DType::i32);
+      below = below ? *below + hit : hit;
+    }
+    return give(*below);
+  }
   const T line = s.rank() > 1 ? s.unsqueeze(-2) : s, nan = unary(Op::isnan, line);
   const auto count = [&](const T& hit) { return hit.to(DType::i64).sum({hit.rank() - 1}, false); };
   const T beyond = !reaches(line, v.unsqueeze(-1));
