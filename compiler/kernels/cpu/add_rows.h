@@ -82,23 +82,26 @@ struct Picks {
 
 /// to[i] = ((to[i] + row 0 [i]) + row 1 [i]) + .., for N vectors from a column on. False where a row is outside: it is left out.
 template <class T, int N, bool Factors>
-bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t rows) {
+bool add_picked(T* to, const Picks<T>& picks, int64_t column, int64_t rows) {
   using V = typename RowVec<T>::V;
+  const T *const table = picks.table + column, *const factors = picks.factors;
+  const int64_t *const from = picks.from, extent = picks.extent, pitch = picks.pitch, known = picks.known;
   bool good = true;
   V sum[N];
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) sum[i] = reinterpret_cast<const V*>(to)[i];
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t row = place_of(p.from[r], p.extent);
+    const int64_t row = place_of(from[r], extent);
     good = good && row >= 0;
-    if (const int64_t next = r + kRowsAhead < p.known ? place_of(p.from[r + kRowsAhead], p.extent) : -1; next >= 0) {
+    if (const int64_t next = r + kRowsAhead < known ? place_of(from[r + kRowsAhead], extent) : -1; next >= 0) {
 #pragma GCC unroll 8
-      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(p.table + next * p.pitch + column) + i);
+      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(table + next * pitch) + i);
     }
     if (row < 0) continue;
-    const auto* picked = reinterpret_cast<const V*>(p.table + row * p.pitch + column);
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i) sum[i] += Factors ? picked[i] * p.factors[r] : picked[i];
+    for (int i = 0; i < N; ++i)
+      sum[i] +=
+          Factors ? reinterpret_cast<const V*>(table + row * pitch)[i] * factors[r] : reinterpret_cast<const V*>(table + row * pitch)[i];
   }
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) reinterpret_cast<V*>(to)[i] = sum[i];
