@@ -60,6 +60,13 @@ case_of("small_integers", lambda a, b: (a + b, a.to(torch.int32) * 300, a.to(tor
 case_of("arg_reductions", lambda x: (x.argmax(1), x.argmin(0), x.argmax(), x.max(1).values, x.amin(0)), lambda: (R(37, 301),))
 case_of("reductions", lambda x: (x.sum(), x.mean(0), x.var(1), x.amax((0, 2)), x.logsumexp(-1), x.norm(dim=1), x.prod(2), x.std()),
         lambda: (R(5, 23, 129),))
+def booleans_by_windows(x, mask):
+    at = torch.where(mask, True, torch.as_strided(x, (2, 6, 3), (1, 5, 2), 1))
+    return at, at.sum((0, 1)), at.any(1)
+
+
+# NVRTC must take the loop of a sum that goes round once, over what a condition picks.
+case_of("reduce_picked_booleans", booleans_by_windows, lambda: (R(7, 5) > 0, R(2, 6, 3) > 0))
 case_of("reduce_odd_rows", lambda x: (torch.softmax(x, -1), F.layer_norm(x, (x.shape[-1],)), torch.log_softmax(x, 0)),
         lambda: (R(17, 123),), lambda: (R(3, 1),), lambda: (R(5, 1025),), lambda: (R(1, 2048),),
         dims=({0: Dim("rows", min=1, max=64), 1: Dim("columns", min=1, max=2048)},))

@@ -33,7 +33,10 @@ std::string LoopEmitter::emit_rows(const std::string& args) {
 }
 
 std::string LoopEmitter::row() {
-  std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+  const std::optional<int64_t> inner = k_.syms.simplify(k_.inner_points()).as_const();
+  const bool once = inner && *inner <= launch_.threads;
+  std::string out = "  const i64 inner_points = " + (once ? "unknown(" + points(k_.inner) + ")" : points(k_.inner)) +
+                    ", outer_points = " + points(k_.outer) + ";\n";
   const std::string first = launch_.rows == 1 ? "blockIdx.x" : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
   const std::string by = launch_.rows == 1 ? "gridDim.x" : fmt::format("gridDim.x * i64({})", launch_.rows);
   if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, first, by));

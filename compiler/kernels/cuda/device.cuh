@@ -407,6 +407,12 @@ template <class T> AOTC_DI T op_shl(T a, T b) { return b < 0 || b >= T(sizeof(T)
 template <class T> AOTC_DI T op_shr(T a, T b) { return b < 0 || b >= T(sizeof(T) * 8) ? (a < 0 ? T(-1) : T(0)) : static_cast<T>(a >> b); }
 template <class T> AOTC_DI T op_where(bool c, T a, T b) { return c ? a : b; }
 
+/// n, of which the compiler knows nothing: NVRTC 13.0 to 13.5 crash on some loops that they see go round at most once.
+AOTC_DI i64 unknown(i64 n) {
+  asm("" : "+l"(n));
+  return n;
+}
+
 // ---- reductions over a block ------------------------------------------------------------------------------------------------------------
 // A reducer has a value type, an identity and an associative combine. Results are the same for every run: the tree is fixed.
 template <class T> AOTC_DI T lowest();
