@@ -1,26 +1,15 @@
 #pragma once
 // Rows added to the rows of a table that indices name, in the indices' order: what bags of embeddings and gradients of tables do. Rows that
 // follow each other into the same one are summed in registers.
+#include "any_vec.h"
 #include "entry.h"
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kRowVecBytes = 64;
-#else
-constexpr int kRowVecBytes = 32;
-#endif
-/// One vector, at any element.
-template <class T>
-struct RowVec {
-  typedef T V __attribute__((vector_size(kRowVecBytes), aligned(alignof(T)), may_alias));
-  static constexpr int kLanes = kRowVecBytes / sizeof(T);
-};
-
 /// to[i] = ((to[i] + from[i]) + from[pitch + i]) + .., `rows` of them, for N vectors.
 template <class T, int N>
 void add_run(T* to, const T* from, int64_t pitch, int64_t rows) {
-  using V = typename RowVec<T>::V;
+  using V = typename AnyVec<T>::U;
   V sum[N];
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) sum[i] = reinterpret_cast<const V*>(to)[i];
@@ -34,7 +23,7 @@ void add_run(T* to, const T* from, int64_t pitch, int64_t rows) {
 
 template <class T>
 void add_run(T* to, const T* from, int64_t pitch, int64_t rows) {
-  constexpr int W = RowVec<T>::kLanes;
+  constexpr int W = AnyVec<T>::kLanes;
   int64_t c = 0;
   for (; c + 8 * W <= pitch; c += 8 * W) add_run<T, 8>(to + c, from + c, pitch, rows);
   for (; c + W <= pitch; c += W) add_run<T, 1>(to + c, from + c, pitch, rows);
@@ -83,7 +72,7 @@ struct Picks {
 /// to[i] = ((to[i] + row 0 [i]) + row 1 [i]) + .., for N vectors from a column on. False where a row is outside: it is left out.
 template <class T, int N, bool Factors>
 bool add_picked(T* to, const Picks<T>& picks, int64_t column, int64_t rows) {
-  using V = typename RowVec<T>::V;
+  using V = typename AnyVec<T>::U;
   const T *const table = picks.table + column, *const factors = picks.factors;
   const int64_t *const from = picks.from, extent = picks.extent, pitch = picks.pitch, known = picks.known;
   bool good = true;
@@ -111,7 +100,7 @@ bool add_picked(T* to, const Picks<T>& picks, int64_t column, int64_t rows) {
 /// Columns [column, column + cols) of the picked rows.
 template <class T, bool Factors>
 bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t rows) {
-  constexpr int W = RowVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kRowVecBytes,
+  constexpr int W = AnyVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kAnyVecBytes,
                 N = kMost < 8 ? kMost : 8;
   bool good = true;
   int64_t c = 0;

@@ -5,16 +5,11 @@
 // are brought into the scratch (transposed where they lie along themselves), transformed there by one pass for each factor of n, the
 // results of which stand in order (Stockham), and written back. Transforms of real lines of an even length are complex ones of half of it:
 // neighbours are the parts of a point.
+#include "any_vec.h"
 #include "aotc/detail/fourier_abi.h"
 #include "simd.h"
 
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kFourierBytes = 64;
-#else
-constexpr int kFourierBytes = 32;
-#endif
 
 template <int... I>
 struct Places {};
@@ -27,9 +22,9 @@ struct PlacesUpTo<0, I...> {
 
 template <class T>
 struct FourierLanes {
-  static constexpr int L = kFourierBytes / static_cast<int>(sizeof(T));
-  typedef T V __attribute__((vector_size(kFourierBytes)));
-  typedef T U __attribute__((vector_size(kFourierBytes), aligned(sizeof(T)), may_alias));
+  static constexpr int L = AnyVec<T>::kLanes;
+  typedef typename AnyVec<T>::V V;
+  typedef typename AnyVec<T>::U U;
 
   /// Swaps blocks of B rows and lanes.
   template <int B, int... I>
@@ -186,8 +181,7 @@ struct FourierRoots {
     for (int j = 0; j < kHalf; ++j) v[0] = sum(v[0], even[j]);
 #pragma GCC unroll 8
     for (int k = 1; k <= kHalf; ++k) {
-      C a = first, b = {even[0].re * T(0), even[0].re * T(0)};
-      b = {odd[0].re * s[k], odd[0].im * s[k]};
+      C a = first, b = {odd[0].re * s[k], odd[0].im * s[k]};
       a.re += even[0].re * c[k], a.im += even[0].im * c[k];
 #pragma GCC unroll 8
       for (int j = 2; j <= kHalf; ++j) {
