@@ -488,74 +488,6 @@ def gaussian_process_dynamic():
 
 
 @model
-@explained(1, 1)
-def scaled_and_placed_into_linear():
-    linear = nn.Linear(40, 96)
-    return Fn(lambda x, s, pos: torch.relu(linear(x * s + pos)), pos=torch.randn(7, 40)), (torch.randn(3, 7, 40), torch.rand(40)), ({0: Dim("batch", min=1, max=16)}, None)
-
-
-@model
-@explained(1, 1)
-def scaled_and_placed_into_linear_bf16():
-    linear = nn.Linear(40, 96).to(torch.bfloat16)
-    x, s, pos = torch.randn(3, 7, 40).bfloat16(), torch.rand(40).bfloat16(), torch.randn(7, 40).bfloat16()
-    return Fn(lambda x, s, pos: torch.relu(linear(x * s + pos)), pos=pos), (x, s), None
-
-
-@model
-@explained(1, 1)
-def dequantised_into_linear():
-    linear = nn.Linear(33, 200)
-    return Fn(lambda q, s: linear(q.float() * s[:, None])), (torch.randint(-128, 128, (19, 33), dtype=torch.int8), torch.rand(19)), None
-
-
-@model
-@explained(1, 1)
-def embedding_into_linear():
-    e, linear = nn.Embedding(50, 24), nn.Linear(24, 160)
-    return Fn(lambda ids: linear(e(ids))), (torch.randint(0, 50, (4, 9)),), ({0: Dim("batch", min=1, max=8)},)
-
-
-@model
-@explained(1, 2)
-def both_operands_computed():
-    return Fn(lambda a, b, mask: (a + 1) @ (b * mask)), (torch.randn(3, 65, 70), torch.randn(3, 70, 130), (torch.rand(70, 130) > 0.5).float()), None
-
-
-@model
-@explained(1, 2)
-def both_operands_computed_f16():
-    a, b, mask = torch.randn(65, 70).half(), torch.randn(70, 130).half(), (torch.rand(70, 130) > 0.5).half()
-    return Fn(lambda a, b, mask: (a + 1) @ (b * mask)), (a, b, mask), None
-
-
-@model
-@explained(1, 2)
-def both_operands_computed_bf16():
-    a, b, mask = torch.randn(65, 71).bfloat16(), torch.randn(71, 130).bfloat16(), (torch.rand(71, 130) > 0.5).bfloat16()
-    return Fn(lambda a, b, mask: (a + 1) @ (b * mask)), (a, b, mask), None
-
-
-@model
-@explained(1, 2)
-def both_operands_computed_f64():
-    return Fn(lambda a, b: (a - 0.5) @ (b * 2)), (torch.randn(2, 33, 40).double(), torch.randn(2, 40, 64).double()), ({0: Dim("batch", min=1, max=4)}, {0: Dim("batch", min=1, max=4)})
-
-
-@model
-@explained(1, 2)
-def integer_products_computed():
-    return Fn(lambda a, b: (a + 1) @ (b * 2)), (torch.randint(-9, 9, (33, 40)), torch.randint(-9, 9, (40, 64))), None
-
-
-@model
-@explained(1, 1)
-def joined_into_one_row():
-    linear = nn.Linear(56, 300)
-    return Fn(lambda x, y: F.silu(linear(F.relu(torch.cat([x, y], -1))))), (torch.randn(1, 40), torch.randn(1, 16)), None
-
-
-@model
 def antialiased_to_one_column():
     """Eager repeats a row in such results; the reference of `aotc verify` does not."""
 
@@ -638,4 +570,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_losses, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_losses, models_products, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
