@@ -62,9 +62,11 @@ const Table& table_of(Arch arch) {
       &cuda::attention(),  //
       &cuda::sort(),
       &cuda::topk_warps(),
+      &cuda::topk_bounded(),
       &cuda::topk(),  // whole-tensor algorithms
       &cuda::scatter(),
       &cuda::index_put(),
+      &cuda::add_rows(),
       &cuda::recurrence(),
       &cuda::cholesky(),
       &cuda::solve_triangular(),  //

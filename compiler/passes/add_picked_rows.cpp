@@ -64,7 +64,8 @@ std::optional<ValueId> row_factors(Rewriter& r, ValueId v, const Exprs& rows) {
   return r.b.reshape(e->inputs[0], {rows[0]});
 }
 
-std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
+/// bags_only: where rows say where their indices begin.
+std::optional<ValueId> rows_added(Rewriter& r, const Node& n, bool bags_only) {
   if (n.op != Op::index_put || !by_row(r, n, 2) || !n.get<bool>(Attr::accumulate) || r.uses(n.inputs[1]) != 1) return std::nullopt;
   const DType t = r.dtype(n.inputs[0]);
   const Node* rows = r.def(n.inputs[1], Op::index);
@@ -80,6 +81,7 @@ std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
   if ((t != DType::f32 && t != DType::f64) || !rows || !by_row(r, *rows, 1)) return std::nullopt;
   const ValueId x = n.inputs[0], table = rows->inputs[0], from = rows->inputs[1];
   const auto begins = beginnings(r, n.inputs[2], r.dims(x)[0]);
+  if (bags_only && !begins) return std::nullopt;
   std::vector<ValueId> in = {x, table, from, begins.value_or(n.inputs[2])};
   if (factors) in.push_back(*factors);
   return r.b.make1(Op::add_rows, in, {{Attr::begins, begins.has_value()}});
@@ -88,9 +90,8 @@ std::optional<ValueId> rows_added(Rewriter& r, const Node& n) {
 }  // namespace
 
 void add_picked_rows(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
   Rewriter::run(g, rows_scattered);
-  Rewriter::run(g, rows_added);
+  Rewriter::run(g, [gpu = ctx.target.is_gpu()](Rewriter& r, const Node& n) { return rows_added(r, n, gpu); });
 }
 
 }  // namespace aotc::passes

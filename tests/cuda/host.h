@@ -115,6 +115,7 @@ static Dim3 threadIdx, blockIdx, blockDim, gridDim;
 #ifndef AOTC_EMULATOR
 inline u32 __shfl_xor_sync(u32, u32 v, int) { return v; }
 inline u32 __shfl_up_sync(u32, u32 v, int) { return v; }
+inline u32 __shfl_sync(u32, u32 v, int) { return v; }
 inline void __syncthreads() {}
 inline int __syncthreads_or(int v) { return v; }
 #endif

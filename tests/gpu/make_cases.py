@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import cases_kernels  # noqa: F401, its cases join CASES
+import cases_lines  # noqa: F401, as these do
 from cases import CASES, OPTIONS, REDUCED, SPREADING
 
 

@@ -19,21 +19,25 @@ std::string emit_sort(DType t, bool descending, int blocks, int threads, const s
 /// outer, n, inner, k.
 std::string emit_topk(DType t, bool largest, int threads, const std::string& symbol);
 
-/// One thread makes all updates that a line can get, or looks for those of one element.
-enum class UpdateOrder : uint8_t { by_line, by_element };
+/// One thread makes all updates that a line can get, or looks for those of one element; or a block looks for those of a piece.
+struct UpdateOrder {
+  int by_element = 0;         ///< 0: a thread a line; 1: a thread an element
+  int places = 0, frees = 1;  ///< of a piece: places, and elements of each that the same indices lead to; 0 places: no pieces
+  static constexpr int kPieceThreads = 1024;
+};
 struct ScatterCode {
   int rank = 1, dim = 0, reduce = 0;  ///< AOTC_SCATTER_*
   bool include_self = true;
 };
 /// The dims of x, of the index and of src.
-std::string emit_scatter(DType t, const ScatterCode& c, UpdateOrder order, int threads, const std::string& symbol);
+std::string emit_scatter(DType t, const ScatterCode& c, const UpdateOrder& order, int threads, const std::string& symbol);
 struct IndexPutCode {
   int rank = 1, index_rank = 1, out_pos = 0, n_index = 1;
   uint64_t indexed = 1;  ///< bit d: dim d of x
   bool accumulate = false;
 };
 /// The dims of x and of the index tensors.
-std::string emit_index_put(DType t, const IndexPutCode& c, UpdateOrder order, int threads, const std::string& symbol);
+std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol);
 
 struct RecurrenceCode {
   int cell = 0;  ///< AOTC_CELL_*

@@ -141,22 +141,53 @@ std::string LoopEmitter::shared_by_rows() {
 }
 
 std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& running) {
-  const std::string along = names_.expr(k_.inner.back().extent);
+  // A thread has neighbours: first they are combined, then each, from what comes before the thread's on. Before the second of two scans of
+  // a body the first one's results are computed once more.
+  const Expr extent = k_.inner.back().extent;
+  const int64_t long_enough = int64_t{4} * launch_.threads;
+  const int each = k_.syms.hint(extent) >= 2 * long_enough ? 8 : k_.syms.hint(extent) >= long_enough ? 4 : 1;
+  const std::string along = names_.expr(extent);
+  const auto name = [](const std::string& of, InstId id) { return of + std::to_string(idx(id)); };
+  const auto neighbours = [&](const std::vector<InstId>& insts, const AccessRules& r) {
+    std::string out = fmt::format("#pragma unroll\n        for (int e = 0; e < {}; ++e) {{\n", each);
+    out += fmt::format("          const i64 at_line = from + i64(threadIdx.x) * {} + e;\n", each);
+    out += "          const bool inside = at_line < along;\n          const i64 inner = part * along + (inside ? at_line : along - 1);\n";
+    return out + decode(k_.inner, "inner", 10) + code_of(insts, names_, r, 10) + "        }\n";
+  };
+  /// Combines a scan's value into `acc` and, where it is wanted, says what the scan is there.
+  const auto combine = [&](InstId id, const std::string& acc, bool wanted) {
+    const std::string red = reducer(k_, k_.insts[id]);
+    const std::string sum = fmt::format("{0} = {1}::combine({0}, inside ? {2} : {1}::init());", acc, red, reduced(id));
+    return wanted ? fmt::format("{} const {} {} = {};", sum, c_type(k_.insts[id].dtype), names_.inst(id), result(id, acc)) : sum;
+  };
   std::string out = fmt::format("    for (i64 part = 0, along = {}; along > 0 && part < inner_points / along; ++part) {{\n", along);
   out += declare_accumulators(running, 6);
-  out += fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads);
-  out += "        const bool inside = from + threadIdx.x < along;\n";
-  out += "        const i64 inner = part * along + (inside ? from + threadIdx.x : along - 1);\n" + decode(k_.inner, "inner", 8);
+  out += fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads * each);
+  for (InstId scan : running) {
+    std::vector<InstId> before;
+    for (InstId id : b.insts) {
+      const InstKind kind = k_.insts[id].kind;
+      if (kind != InstKind::store && kind != InstKind::check && kind != InstKind::reduce) before.push_back(id);
+      if (id == scan) break;
+      if (kind == InstKind::scan)
+        out += fmt::format("        {}::V {} = {};\n", reducer(k_, k_.insts[id]), name("q" + std::to_string(idx(scan)) + "_", id),
+                           name("b", id));
+    }
+    out += fmt::format("        {0}::V {1} = {0}::init();\n", reducer(k_, k_.insts[scan]), name("t", scan));
+    AccessRules r = rules("");
+    r.reduce = [&](InstId id) {
+      return id == scan ? combine(id, name("t", id), false) : combine(id, name("q" + std::to_string(idx(scan)) + "_", id), true);
+    };
+    out += neighbours(before, r);
+    out += fmt::format("        {0}::V {1} = block_scan_before<{0}, {2}, {3}>({4}, {5});\n", reducer(k_, k_.insts[scan]), name("b", scan),
+                       launch_.threads, slot_++, name("r", scan), name("t", scan));
+  }
   AccessRules r = rules("inside");
   r.reduce = [&](InstId id) -> std::string {
-    const Inst& i = k_.insts[id];
-    const std::string red = reducer(k_, i), acc = "r" + std::to_string(idx(id)), value = reduced(id);
-    if (i.kind == InstKind::reduce) return fmt::format("if (inside) {0} = {1}::combine({0}, {2});", acc, red, value);
-    return fmt::format(
-        "const {} {} = {};", c_type(i.dtype), names_.inst(id),
-        result(id, fmt::format("block_scan<{}, {}, {}>({}, inside ? {} : {}::init())", red, launch_.threads, slot_++, acc, value, red)));
+    if (k_.insts[id].kind == InstKind::scan) return combine(id, name("b", id), true);
+    return fmt::format("if (inside) {0} = {1}::combine({0}, {2});", name("r", id), reducer(k_, k_.insts[id]), reduced(id));
   };
-  return out + code_of(b.insts, names_, r, 8) + "      }\n    }\n";
+  return out + neighbours(b.insts, r) + "      }\n    }\n";
 }
 
 std::string emit_rows_function(const LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,

@@ -268,8 +268,8 @@ class Row final : public LoopForm {
     if (const auto many = warps_of_rows(k, s, t, lanes)) all.push_back(*many);
     while (first < 512 && !steps_of(k, first, lanes) && steps_of(k, 512, lanes)) first *= 2;  // a row fits the registers of more threads
     add(first);
-    for (int threads : {64, 128, 256, 512})
-      if (threads != first) add(threads);
+    for (int threads : {64, 128, 256, 512, 1024})
+      if (threads != first && (threads <= 512 || t.scans)) add(threads);
     if (!t.has_local) return all;
     const size_t shared = all.size();
     for (size_t i = 0; i < shared; ++i) {

@@ -1,5 +1,6 @@
-// scatter and index_put (kernels/cuda/scatter.cuh): deterministic, a thread a line or a thread an element.
+// scatter and index_put (kernels/cuda/scatter.cuh): deterministic, a thread a line, a thread an element or a block a piece.
 #include <algorithm>
+#include <cmath>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/library.h"
@@ -19,34 +20,56 @@ namespace {
 
 constexpr int kThreads = 256;
 
-struct Order {
-  int by_element = 0;
+struct Order : UpdateOrder {
   static std::span<const Member<Order>> members() {
-    static constexpr Member<Order> kRows[] = {{{"by_element", 0, 1}, &Order::by_element}};
-    return kRows;
+    static const std::vector<Member<Order>> rows = {
+        {{"by_element", 0, 1}, &Order::by_element}, {{"places", 0, 1024, 8}, &Order::places}, {{"frees", 1, 64}, &Order::frees}};
+    return rows;
   }
+  static Order piece(int places, int frees) {
+    Order o;
+    o.places = places, o.frees = frees;
+    return o;
+  }
+  int threads() const { return places ? kPieceThreads : kThreads; }
 };
-UpdateOrder order_of(const Choice& c) { return unpack<Order>(c).by_element ? UpdateOrder::by_element : UpdateOrder::by_line; }
 
 class Updates : public FormOf<LibraryKernel> {
  public:
   std::span<const Field> fields() const override { return fields_of<Order>(); }
 
  protected:
-  /// Both orders: `lines` threads make `updates` each and copy `extent`, or one of each element looks at them.
-  std::vector<Candidate> both(const Site& s, const Expr& lines, const Expr& extent, const Expr& updates, bool copies) const {
+  /// What the updates of one list of indices can reach: `places`, each with `frees` elements; `lists` of them.
+  struct Reach {
+    Expr lists, places, frees, updates;
+  };
+  /// `lists * frees` threads make `updates` each and copy `places`; or one of each element looks at them; or blocks do, for pieces.
+  std::vector<Candidate> orders(const Site& s, const Reach& r) const {
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
-    const double filled = std::max(1.0, n(lines) / (s.machine.cores * 1024.0)), per_ns = s.machine.cores * 64.0;
-    const double line = kLaunchNs + filled * (n(updates) * 400 + (copies ? n(extent) * 20 : 0));
-    const double element = kLaunchNs + n(updates) * 8 + n(lines) * n(extent) * n(updates) / per_ns;
-    return {{pack(*this, Order{0}), Fit::yes(), line}, {pack(*this, Order{1}), Fit::yes(), element}};
+    const double lines = n(r.lists * r.frees), updates = n(r.updates), extent = n(r.places), per_ns = s.machine.cores * 64.0;
+    const double filled = std::max(1.0, lines / (s.machine.cores * 1024.0));
+    Order element;
+    element.by_element = 1;
+    std::vector<Candidate> all = {{pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
+                                  {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent * updates / per_ns}};
+    // A chunk of updates is looked through by all threads; those that are kept by each, who waits for what its own bring.
+    constexpr double kBegin = 1500, kChunk = 450, kOfChunk = 2048, kKept = 4, kOwn = 350;
+    for (const auto& [places, frees] : {std::pair{1024, 1}, {256, 1}, {128, 8}, {64, 16}, {32, 32}, {16, 64}, {8, 64}}) {
+      if (frees > 1 && n(r.frees) < frees) continue;
+      const double blocks = n(r.lists) * std::ceil(extent / places) * std::ceil(n(r.frees) / frees);
+      const double kept = updates * std::min(1.0, places / extent), own = std::max(1.0, updates / extent);
+      const double block = kBegin + std::ceil(updates / kOfChunk) * kChunk + kept * kKept + own * kOwn;
+      all.push_back({pack(*this, Order::piece(places, frees)), Fit::yes(), kLaunchNs + std::ceil(blocks / (s.machine.cores * 2)) * block});
+    }
+    return all;
   }
-  StepSpec points_step(const LibraryKernel& k, const Expr& points) const {
+  StepSpec updates_step(const LibraryKernel& k, const Order& o, const Reach& r) const {
     StepSpec f;
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
-    f.block[0] = kThreads;
-    f.grid[0] = min(ceildiv(points, kThreads), kMaxGrid);
+    f.block[0] = o.threads();
+    const Expr threads = r.lists * r.frees * (o.by_element ? r.places : Expr(1));
+    f.grid[0] = min(o.places ? r.lists * ceildiv(r.places, o.places) * ceildiv(r.frees, o.frees) : ceildiv(threads, kThreads), kMaxGrid);
     return f;
   }
 };
@@ -59,20 +82,21 @@ class ScatterForm final : public Updates {
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "scatter", ""}; }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const Dims d = dims(k);
-    std::vector<Candidate> all = both(s, d.lines, d.extent, d.sizes[d.rank + d.dim], true);
+    std::vector<Candidate> all = orders(s, d.reach());
     if (scatter_reduce(k) == AOTC_SCATTER_MEAN) all[0].fit = refuse("a line has no place for its counts");
     return all;
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Dims d = dims(k);
-    StepSpec f = points_step(k, order_of(c) == UpdateOrder::by_line ? d.lines : d.lines * d.extent);
+    StepSpec f = updates_step(k, unpack<Order>(c), d.reach());
     f.sizes = d.sizes;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Dims d = dims(k);
+    const Order o = unpack<Order>(c);
     const ScatterCode code{static_cast<int>(d.rank), static_cast<int>(d.dim), scatter_reduce(k), flag(k, Attr::include_self, true)};
-    return emit::cuda::emit_scatter(k.params.begin()->dtype, code, order_of(c), kThreads, symbol);
+    return emit::cuda::emit_scatter(k.params.begin()->dtype, code, o, o.threads(), symbol);
   }
 
  private:
@@ -81,6 +105,7 @@ class ScatterForm final : public Updates {
     size_t rank, dim;
     Exprs sizes;
     Expr lines = 1, extent;
+    Reach reach() const { return {lines, extent, 1, sizes[rank + dim]}; }
   };
   static Dims dims(const LibraryKernel& k) {
     Dims d{static_cast<size_t>(*k.sizes.at(0).as_const()), 0, {k.sizes.begin() + 1, k.sizes.end()}, 1, 1};
@@ -101,18 +126,16 @@ class IndexPutForm final : public Updates {
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "index_put", ""}; }
-  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
-    const Dims d = dims(k);
-    return both(s, d.free, d.indexed, d.entries, true);
-  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override { return orders(s, dims(k).reach()); }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Dims d = dims(k);
-    StepSpec f = points_step(k, order_of(c) == UpdateOrder::by_line ? d.free : d.free * d.indexed);
+    StepSpec f = updates_step(k, unpack<Order>(c), d.reach());
     f.sizes = d.sizes;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_index_put(k.params.begin()->dtype, dims(k).code, order_of(c), kThreads, symbol);
+    const Order o = unpack<Order>(c);
+    return emit::cuda::emit_index_put(k.params.begin()->dtype, dims(k).code, o, o.threads(), symbol);
   }
 
  private:
@@ -120,6 +143,7 @@ class IndexPutForm final : public Updates {
     IndexPutCode code;
     Exprs sizes;  ///< of x, of the index tensors
     Expr free = 1, indexed = 1, entries = 1;
+    Reach reach() const { return {1, indexed, free, entries}; }
   };
   static Dims dims(const LibraryKernel& k) {
     Dims d;

@@ -502,6 +502,9 @@ template <class V, class F> AOTC_DI V by_words(V v, F f) {
 template <class V> AOTC_DI V shuffle_up(V v, int by) {
   return by_words(v, [&](u32 w) { return __shfl_up_sync(0xffffffffu, w, by); });
 }
+template <class V> AOTC_DI V shuffle_of(V v, int lane) {
+  return by_words(v, [&](u32 w) { return __shfl_sync(0xffffffffu, w, lane); });
+}
 template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
   return by_words(v, [&](u32 w) { return __shfl_xor_sync(0xffffffffu, w, lane_mask); });
 }
@@ -522,24 +525,30 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typ
   }
   return v;
 }
-// The running reduction of the threads' values after `carry`, which becomes that of all. All threads of the block, of Threads, must call it.
-template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan(typename R::V& carry, typename R::V v) {
+// The running reduction of the values of the threads before this one after `carry`, which becomes that of all. All threads of the block, of
+// Threads, must call it.
+template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan_before(typename R::V& carry, typename R::V v) {
+  typedef typename R::V V;
   constexpr int warps = Threads / 32;
-  __shared__ __align__(16) char raw[warps * sizeof(typename R::V)];
-  typename R::V* const of_warps = reinterpret_cast<typename R::V*>(raw);
+  __shared__ __align__(16) char raw[warps * sizeof(V)];
+  V* const of_warps = reinterpret_cast<V*>(raw);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-#pragma unroll
-  for (int by = 1; by < 32; by *= 2) {
-    const typename R::V earlier = shuffle_up(v, by);
-    if (lane >= by) v = R::combine(earlier, v);
-  }
+  const auto scan = [&](V x, int n) {
+    for (int by = 1; by < n; by *= 2) {
+      const V earlier = shuffle_up(x, by);
+      if (lane >= by) x = R::combine(earlier, x);
+    }
+    return x;
+  };
+  v = scan(v, 32);
+  const V of_lanes = shuffle_up(v, 1);
   __syncthreads();  // what was read of an earlier call is read
   if (lane == 31) of_warps[warp] = v;
   __syncthreads();
-  typename R::V before = carry;
-  for (int w = 0; w < warps; ++w) {
-    if (w < warp) before = R::combine(before, of_warps[w]);
-    carry = R::combine(carry, of_warps[w]);
-  }
-  return R::combine(before, v);
+  const V sums = scan(lane < warps ? of_warps[lane] : R::init(), warps);
+  const V earlier = shuffle_of(sums, warp > 0 ? warp - 1 : 0), all = shuffle_of(sums, warps - 1);
+  V before = carry;
+  if (warp > 0) before = R::combine(before, earlier);
+  carry = R::combine(carry, all);
+  return lane > 0 ? R::combine(before, of_lanes) : before;
 }

@@ -1,8 +1,8 @@
 // scatter and index_put. Updates of one element are made in the order of the indices, by one thread: results are the same for every run.
-// Two mappings: a thread a line (whatever one index can reach), which makes the line's updates one after another; a thread an element, which
-// looks at all indices that could name it. The result may be the first operand's memory. Indices out of range are reported, not followed.
+// Three mappings: a thread a line (whatever one index can reach), which makes the line's updates one after another; a thread an element, which
+// looks at all indices that could name it; a block a few neighbours of a line (update_pieces.cuh). The result may be the first operand's memory. Indices out of range are reported, not followed.
 #pragma once
-#include "device.cuh"
+#include "update_pieces.cuh"
 
 enum { kScatterNone, kScatterSum, kScatterProd, kScatterMax, kScatterMin, kScatterMean };
 
@@ -110,6 +110,31 @@ template <class T, int Rank, int Dim, int Reduce, bool IncludeSelf> struct Scatt
       out[e] = v;
     }
   }
+  struct LineUpdates {
+    const Scatter& s;
+    Line l;
+    AOTC_DI i64 updates() const { return l.n; }
+    AOTC_DI i64 place_of(i64 i) const {
+      i64 to;
+      return s.pick(l, i, to) ? to : -1;
+    }
+    AOTC_DI T load(i64 place, i64) const { return s.x[l.x + place * l.x_step]; }
+    AOTC_DI void apply(T& v, i64 hits, i64, i64 i) const {
+      if (resets && hits == 0) v = T(scatter_identity<A, Reduce>());
+      v = T(scatter_combine<Reduce, A>(static_cast<A>(v), static_cast<A>(s.src[l.src + i * l.src_step])));
+    }
+    AOTC_DI void store(i64 place, i64, T v, i64 hits) const {
+      if (Reduce == kScatterMean && hits + IncludeSelf > 1 && hits > 0) v = T(scatter_mean<A>(static_cast<A>(v), hits + IncludeSelf));
+      s.out[l.x + place * l.x_step] = v;
+    }
+  };
+  template <int Places> AOTC_DI void by_piece() const {
+    const i64 pieces = (size[Dim] + Places - 1) / Places, total = lines() * pieces;
+    for (i64 b = blockIdx.x; b < total; b += gridDim.x) {
+      const i64 first = b % pieces * Places;
+      update_piece<T, Places, 1>(LineUpdates{*this, line(b / pieces)}, first, imin(Places, size[Dim] - first), 0, 1);
+    }
+  }
 };
 
 // size: dims of x, then those of the index tensors. Indexed: bit d: dim d of x is indexed, by the tensors in order. OutPos: how many of the
@@ -207,6 +232,24 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
       for (i64 e = 0; e < n_entries; ++e)
         if (pick(e) == own) v = put(v, value(free, e, n_entries, behind));
       out[at] = v;
+    }
+  }
+  struct PointUpdates {
+    const IndexPut& p;
+    i64 n_entries, behind;
+    AOTC_DI i64 updates() const { return n_entries; }
+    AOTC_DI i64 place_of(i64 i) const { return p.pick(i); }
+    AOTC_DI T load(i64 place, i64 free) const { return p.x[p.offset(free, false) + p.offset(place, true)]; }
+    AOTC_DI void apply(T& v, i64, i64 free, i64 i) const { v = put(v, p.value(free, i, n_entries, behind)); }
+    AOTC_DI void store(i64 place, i64 free, T v, i64) const { p.out[p.offset(free, false) + p.offset(place, true)] = v; }
+  };
+  template <int Places, int Frees> AOTC_DI void by_piece() const {
+    const i64 n_free = points(false), n_places = points(true), free_tiles = (n_free + Frees - 1) / Frees;
+    const i64 total = (n_places + Places - 1) / Places * free_tiles;
+    for (i64 b = blockIdx.x; b < total; b += gridDim.x) {
+      const i64 place = b / free_tiles * Places, free = b % free_tiles * Frees;
+      update_piece<T, Places, Frees>(PointUpdates{*this, entries(), points_behind()}, place, imin(Places, n_places - place), free,
+                                     imin(Frees, n_free - free));
     }
   }
 };

@@ -45,9 +45,10 @@ template <int Blocks> struct ClusterTeam {
   }
 };
 
+// A run has order(i, j, descending), which puts two of its entries into order.
 // A bitonic network with every comparison upwards: what would be beyond the end is where it belongs, so any n will do.
 // Merges runs of `half` entries, the second of each two read backwards: the first comparisons.
-template <class T, class I, class Team> AOTC_DI void fold_runs(const Entries<T, I>& x, i64 n, i64 half, bool descending, const Team& team) {
+template <class Run, class Team> AOTC_DI void fold_runs(const Run& x, i64 n, i64 half, bool descending, const Team& team) {
   const i64 pairs = (n + 2 * half - 1) / (2 * half) * half;
   for (i64 p = team.first(); p < pairs; p += team.size()) {
     const i64 at = p & (half - 1), from = (p - at) * 2, j = from + 2 * half - 1 - at;
@@ -56,7 +57,7 @@ template <class T, class I, class Team> AOTC_DI void fold_runs(const Entries<T, 
   team.barrier();
 }
 // The others, `stride` apart, for pairs of n entries.
-template <class T, class I, class Team> AOTC_DI void halve_runs(const Entries<T, I>& x, i64 n, i64 stride, bool descending, const Team& team) {
+template <class Run, class Team> AOTC_DI void halve_runs(const Run& x, i64 n, i64 stride, bool descending, const Team& team) {
   const i64 pairs = (n + 2 * stride - 1) / (2 * stride) * stride;
   for (i64 p = team.first(); p < pairs; p += team.size()) {
     const i64 at = p & (stride - 1), i = (p - at) * 2 + at;
@@ -65,7 +66,7 @@ template <class T, class I, class Team> AOTC_DI void halve_runs(const Entries<T,
   team.barrier();
 }
 // Sorts n entries in place. All threads of the team call it.
-template <class T, class I, class Team> AOTC_DI void sort_entries(const Entries<T, I>& x, i64 n, bool descending, const Team& team) {
+template <class Run, class Team> AOTC_DI void sort_run(const Run& x, i64 n, bool descending, const Team& team) {
   for (i64 half = 1; half < n; half *= 2) {
     fold_runs(x, n, half, descending, team);
     for (i64 stride = half / 2; stride > 0; stride /= 2) halve_runs(x, n, stride, descending, team);
@@ -98,7 +99,7 @@ template <class T, bool Descending, int Blocks> AOTC_DI void sort_lines(const T*
       }
       team.barrier();
     };
-    in_pieces(true, [&](const Entries<T, int>& e, i64 count) { sort_entries(e, count, Descending, block); });
+    in_pieces(true, [&](const Entries<T, int>& e, i64 count) { sort_run(e, count, Descending, block); });
     for (i64 half = piece; half < n; half *= 2) {
       fold_runs(all, n, half, Descending, team);
       for (i64 stride = half / 2; stride >= piece; stride /= 2) halve_runs(all, n, stride, Descending, team);
@@ -135,9 +136,8 @@ template <class T, bool Largest> struct RadixKey {
   }
 };
 
-// The sum of v over the threads before this one, and over all. All threads call it; Threads of them.
-template <int Threads> AOTC_DI int count_before(int v, int& all) {
-  __shared__ int warp_sums[Threads / 32];
+// The sum of v over the threads before this one, and over all. All threads call it; Threads of them; warp_sums: one a warp, in shared memory.
+template <int Threads> AOTC_DI int count_before(int v, int& all, int* warp_sums) {
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int sum = v;
 #pragma unroll
@@ -162,7 +162,7 @@ template <int Threads> AOTC_DI int count_before(int v, int& all) {
 template <class T, bool Largest, int Threads>
 AOTC_DI void topk_lines(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 k) {
   typedef RadixKey<T, Largest> Key;
-  __shared__ int counts[256];
+  __shared__ int counts[256], warp_sums[Threads / 32];
   __shared__ int chosen, better_than;
   if (k <= 0) return;
   for (i64 line = blockIdx.x; line < outer * inner; line += gridDim.x) {
@@ -195,12 +195,12 @@ AOTC_DI void topk_lines(const T* x, T* values, i64* indices, i64 outer, i64 n, i
       const u64 own = Key::of(v);
       const bool is_better = i < n && own > key, is_equal = i < n && own == key;
       int all_better, all_equal;
-      const int b = better + count_before<Threads>(is_better, all_better), e = equal + count_before<Threads>(is_equal, all_equal);
+      const int b = better + count_before<Threads>(is_better, all_better, warp_sums), e = equal + count_before<Threads>(is_equal, all_equal, warp_sums);
       const i64 place = is_better ? b : is_equal && e < need ? k - need + e : -1;
       if (place >= 0) values[to + place * inner] = v, indices[to + place * inner] = i;
       better += all_better, equal += all_equal;
     }
     __syncthreads();
-    sort_entries(Entries<T, i64>{values + to, indices + to, inner}, k, Largest, BlockTeam());
+    sort_run(Entries<T, i64>{values + to, indices + to, inner}, k, Largest, BlockTeam());
   }
 }

@@ -1,0 +1,75 @@
+// Ordered updates of places by blocks: a block owns a few neighbouring places, all its threads look through the updates, and those that lead to
+// its places are kept in order and made by the place's thread. Results are those of making all updates one after another.
+#pragma once
+#include "device.cuh"
+
+constexpr int kUpdateThreads = 1024;
+
+// Places [first, first + n_places) of at most Places, each with elements [first_free, first_free + n_free) of at most Frees; made by one block.
+// Updates:
+//   i64 updates()                                         how many there are
+//   i64 place_of(i64 i)                                   where update i leads; less than 0: nowhere
+//   T load(i64 place, i64 free); void store(i64 place, i64 free, T v, i64 hits)
+//   void apply(T& v, i64 hits, i64 free, i64 i)           update i of an element; hits: how many came before it
+template <class T, int Places, int Frees, class Updates>
+AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_free, i64 n_free) {
+  constexpr int kWarps = kUpdateThreads / 32, kKept = 2 * kUpdateThreads, kOwn = (Places * Frees + kUpdateThreads - 1) / kUpdateThreads;
+  __shared__ i64 kept[kKept];
+  __shared__ unsigned short kept_place[kKept];
+  __shared__ int found[2][kWarps];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const auto place = [](int o) { return (int(threadIdx.x) + o * kUpdateThreads) / Frees; };
+  const auto free = [](int o) { return (int(threadIdx.x) + o * kUpdateThreads) % Frees; };
+  T own[kOwn];
+  i64 hits[kOwn];
+#pragma unroll
+  for (int o = 0; o < kOwn; ++o) {
+    hits[o] = 0;
+    own[o] = place(o) < n_places && free(o) < n_free ? u.load(first + place(o), first_free + free(o)) : T();
+  }
+  int n = 0;  // kept; the same in all threads
+  const auto make = [&] {
+    __syncthreads();
+#pragma unroll
+    for (int o = 0; o < kOwn; ++o)
+      if (place(o) < n_places && free(o) < n_free)
+        for (int j = 0; j < n; ++j)
+          if (kept_place[j] == place(o)) u.apply(own[o], hits[o]++, first_free + free(o), kept[j]);
+    __syncthreads();
+    n = 0;
+  };
+  const i64 updates = u.updates();
+  int turn = 0;
+  for (i64 base = 0; base < updates; base += kKept, turn ^= 1) {
+    i64 to[2];
+    u32 mine[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const i64 i = base + warp * 64 + h * 32 + lane;
+      to[h] = i < updates ? u.place_of(i) - first : -1;
+      mine[h] = __ballot_sync(0xffffffffu, to[h] >= 0 && to[h] < n_places);
+    }
+    if (lane == 0) found[turn][warp] = __popc(mine[0]) + __popc(mine[1]);
+    __syncthreads();
+    int before = 0, all = 0;
+#pragma unroll 8
+    for (int w = 0; w < kWarps; ++w) {
+      if (w == warp) before = all;
+      all += found[turn][w];
+    }
+    if (n + all > kKept) make();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (mine[h] >> lane & 1) {
+        const int at = n + before + __popc(mine[h] & ((1u << lane) - 1));
+        kept[at] = base + warp * 64 + h * 32 + lane, kept_place[at] = static_cast<unsigned short>(to[h]);
+      }
+      before += __popc(mine[h]);
+    }
+    n += all;
+  }
+  make();
+#pragma unroll
+  for (int o = 0; o < kOwn; ++o)
+    if (place(o) < n_places && free(o) < n_free) u.store(first + place(o), first_free + free(o), own[o], hits[o]);
+}

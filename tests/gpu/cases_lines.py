@@ -1,0 +1,43 @@
+"""GPU tests of what goes along lines: ordered updates of many places, bags of rows, selection, scans. See cases.py, whose CASES they join."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from cases import CASES, Dim, R, case_of
+
+RI = torch.randint
+N = Dim("n", min=1, max=40000)
+
+case_of("updates_line", lambda x, i, p, s: (x.scatter_add(0, i, s), x.scatter(0, p, s[:5000]), *(x.scatter_reduce(0, i, s, r, include_self=k) for r in ("prod", "amax", "mean") for k in (True, False))),
+        lambda: (R(5200), RI(0, 5200, (6000,)), torch.randperm(5200)[:5000], R(6000)))
+case_of("updates_few_places", lambda x, i, s: (x.scatter_add(0, i, s), x.index_add(0, i, s), x.scatter_reduce(0, i, s, "amin")), lambda: (R(900), RI(0, 2, (7000,)) * 700, R(7000)))
+case_of("updates_rows", lambda x, i, s: (x.index_add(0, i, s), torch.zeros_like(x).scatter_add(0, i.unsqueeze(1).expand(-1, 70), s), torch.index_put(x, (-1 - i,), s, accumulate=True)),
+        lambda: (R(300, 70), RI(0, 300, (2500,)), R(2500, 70)))
+case_of("updates_points", lambda x, i, j, s: (torch.index_put(x, (i, j), s, accumulate=True), torch.index_put(x.half(), (i, j), s.half() * 0 + 1)),
+        lambda: (R(70, 90), RI(0, 70, (3000,)), RI(-90, 90, (3000,)), R(3000)))
+case_of("updates_lines_i32", lambda x, i, s: (x.scatter_add(1, i, s), x.scatter_reduce(1, i, s, "mean", include_self=False)),
+        lambda: (RI(-9, 9, (3, 2100), dtype=torch.int32), RI(0, 2100, (3, 4000)), RI(-99, 99, (3, 4000), dtype=torch.int32)))
+case_of("updates_dynamic", lambda x, i, s: (x.index_add(0, i, s), x[:, 0].scatter_add(0, i, s[:, 1])), *[lambda n=n: (R(600, 5), RI(0, 600, (n,)), R(n, 5)) for n in (3000, 1, 2049, 777)],
+        dims=(None, {0: N}, {0: N}))
+
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sum, self.mean, self.max = (nn.EmbeddingBag(50, 24, mode=m) for m in ("sum", "mean", "max"))
+        self.last = nn.EmbeddingBag(50, 24, mode="sum", include_last_offset=True)
+
+    def forward(self, at, begins, weights):
+        return self.sum(at, begins), self.sum(at, begins, weights), self.mean(at, begins), self.max(at, begins), self.last(at, torch.cat([begins, begins[-1:]]))
+
+
+case_of("bags", lambda a, t, b, w: F.embedding_bag(a, t, b, mode="sum", per_sample_weights=w), lambda: (RI(0, 40, (500,)), R(40, 33), torch.arange(0, 500, 7), R(500)))
+CASES["bags_kinds"] = lambda: (Bags(), [(RI(0, 50, (n,)), torch.cat([torch.zeros(3, dtype=torch.int64), torch.randint(0, n, (9,)).sort()[0]]), R(n)) for n in (300, 40)],
+                               ({0: Dim("n", min=2, max=4000)}, None, {0: Dim("n", min=2, max=4000)}))
+
+case_of("topk_long", lambda x, y, h: (*torch.topk(x, 100), *torch.topk(y, 33, dim=0, largest=False), torch.topk(h, 20)[0]),
+        lambda: (torch.randperm(2 * 9000).view(2, 9000).float() - 900, torch.randperm(2500 * 3).view(2500, 3).double(), R(3, 5000).half()))
+case_of("topk_shared", lambda x: (*torch.topk(x, 200), *torch.topk(x, 40, largest=False)), lambda: (torch.randperm(70001).view(1, 70001).float() / 3,))
+case_of("topk_equals", lambda x, i: (torch.topk(x, 300)[0], torch.topk(i, 60, largest=False)[0]), lambda: (RI(0, 3, (2, 8000)).float(), RI(-2, 2, (1, 40000))))
+case_of("topk_all", lambda x: tuple(torch.topk(x, x.shape[-1])), *[lambda n=n: (torch.randperm(2 * n).view(2, n).float(),) for n in (900, 3, 1000)], dims=({1: Dim("n", min=1, max=1000)},))
+case_of("scan_longer", lambda x, i: (x.cumsum(1), i.cumsum(1), *x.cummax(1), torch.where(x.cumsum(1) - x > 3, 0.0, x).cumsum(1), x.cumsum(1).sum(1)), lambda: (R(2, 9003), RI(-9, 9, (1, 20481))))
