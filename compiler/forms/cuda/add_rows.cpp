@@ -1,8 +1,9 @@
-// Bags of rows (kernels/cuda/add_rows.cuh): a thread a column of a row.
+// Bags of rows (kernels/cuda/add_rows.cuh): a block some columns of a row.
 #include "emit/cuda/code.h"
 #include "emit/cuda/library.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
 
 namespace aotc::forms::cuda {
 
@@ -10,7 +11,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 
 class AddRows final : public FormOf<LibraryKernel> {
  public:
@@ -22,25 +23,33 @@ class AddRows final : public FormOf<LibraryKernel> {
     if (k.sizes.at(4).is(0)) return refuse("rows that do not say where their indices begin");
     return Fit::yes();
   }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f;
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
     f.block[0] = kThreads;
-    f.grid[0] = min(ceildiv(k.sizes[0] * k.sizes[1], kThreads), kMaxGrid);
+    f.grid[0] = min(k.sizes[0] * ceildiv(k.sizes[1], columns(k, s)), kMaxGrid);
     return f;
   }
-  std::string source(const LibraryKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
+  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
     const DType t = k.params.begin()->dtype;
     const bool factors = !k.sizes.at(5).is(0);
     const size_t out = factors ? 5 : 4;
     return emit::cuda::kernel(
         "add_rows.cuh", symbol, out + 1, 6, 1, kThreads,
-        fmt::format("  add_rows<{}, {}>({}, {}, {}, {}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3], a.fault);\n",
-                    emit::cuda::c_type(t), factors, pointer(t, 0), pointer(t, 1), pointer(DType::i64, 2), pointer(DType::i64, 3),
-                    factors ? pointer(t, 4) : "nullptr", pointer(t, out, true)));
+        fmt::format("  add_rows<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3], a.fault);\n",
+                    emit::cuda::c_type(t), factors, columns(k, s), kThreads, pointer(t, 0), pointer(t, 1), pointer(DType::i64, 2),
+                    pointer(DType::i64, 3), factors ? pointer(t, 4) : "nullptr", pointer(t, out, true)));
+  }
+
+ private:
+  /// Of a block: 8 to 64, as rows are long.
+  static int columns(const LibraryKernel& k, const Site& s) {
+    int columns = 8;
+    while (columns < 64 && columns < at_least_one(k.sizes[1], s)) columns *= 2;
+    return columns;
   }
 };
 

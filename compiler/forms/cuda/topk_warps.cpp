@@ -11,7 +11,8 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256, kMostHeld = 16;
+constexpr int kThreads = 256, kMostHeld = 32;
+constexpr int kManyHeld = 16, kFewPicked = 32;  // lines of more are worth it where few are picked
 
 class TopkWarps final : public FormOf<LibraryKernel> {
  public:
@@ -22,6 +23,8 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     if (k.algorithm != "topk") return {false, ""};
     const int64_t longest = s.syms.interval(k.sizes.at(1)).max;
     if (longest > 32 * kMostHeld) return refuse("a warp takes lines of up to {} entries", 32 * kMostHeld);
+    if (longest > 32 * kManyHeld && s.syms.interval(k.sizes.at(3)).max > kFewPicked)
+      return refuse("more than {} of lines of more than {} entries", kFewPicked, 32 * kManyHeld);
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {

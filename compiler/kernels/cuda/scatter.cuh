@@ -119,9 +119,10 @@ template <class T, int Rank, int Dim, int Reduce, bool IncludeSelf> struct Scatt
       return s.pick(l, i, to) ? to : -1;
     }
     AOTC_DI T load(i64 place, i64) const { return s.x[l.x + place * l.x_step]; }
-    AOTC_DI void apply(T& v, i64 hits, i64, i64 i) const {
+    AOTC_DI T value(i64, i64 i) const { return s.src[l.src + i * l.src_step]; }
+    AOTC_DI void apply(T& v, i64 hits, T value) const {
       if (resets && hits == 0) v = T(scatter_identity<A, Reduce>());
-      v = T(scatter_combine<Reduce, A>(static_cast<A>(v), static_cast<A>(s.src[l.src + i * l.src_step])));
+      v = T(scatter_combine<Reduce, A>(static_cast<A>(v), static_cast<A>(value)));
     }
     AOTC_DI void store(i64 place, i64, T v, i64 hits) const {
       if (Reduce == kScatterMean && hits + IncludeSelf > 1 && hits > 0) v = T(scatter_mean<A>(static_cast<A>(v), hits + IncludeSelf));
@@ -240,7 +241,8 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
     AOTC_DI i64 updates() const { return n_entries; }
     AOTC_DI i64 place_of(i64 i) const { return p.pick(i); }
     AOTC_DI T load(i64 place, i64 free) const { return p.x[p.offset(free, false) + p.offset(place, true)]; }
-    AOTC_DI void apply(T& v, i64, i64 free, i64 i) const { v = put(v, p.value(free, i, n_entries, behind)); }
+    AOTC_DI T value(i64 free, i64 i) const { return p.value(free, i, n_entries, behind); }
+    AOTC_DI void apply(T& v, i64, T value) const { v = put(v, value); }
     AOTC_DI void store(i64 place, i64 free, T v, i64) const { p.out[p.offset(free, false) + p.offset(place, true)] = v; }
   };
   template <int Places, int Frees> AOTC_DI void by_piece() const {

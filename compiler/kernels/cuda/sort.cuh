@@ -49,7 +49,7 @@ template <int Blocks> struct ClusterTeam {
 // A bitonic network with every comparison upwards: what would be beyond the end is where it belongs, so any n will do.
 // Merges runs of `half` entries, the second of each two read backwards: the first comparisons.
 template <class Run, class Team> AOTC_DI void fold_runs(const Run& x, i64 n, i64 half, bool descending, const Team& team) {
-  const i64 pairs = (n + 2 * half - 1) / (2 * half) * half;
+  const i64 pairs = ((n + 2 * half - 1) & -(2 * half)) / 2;
   for (i64 p = team.first(); p < pairs; p += team.size()) {
     const i64 at = p & (half - 1), from = (p - at) * 2, j = from + 2 * half - 1 - at;
     if (j < n) x.order(from + at, j, descending);
@@ -58,7 +58,7 @@ template <class Run, class Team> AOTC_DI void fold_runs(const Run& x, i64 n, i64
 }
 // The others, `stride` apart, for pairs of n entries.
 template <class Run, class Team> AOTC_DI void halve_runs(const Run& x, i64 n, i64 stride, bool descending, const Team& team) {
-  const i64 pairs = (n + 2 * stride - 1) / (2 * stride) * stride;
+  const i64 pairs = ((n + 2 * stride - 1) & -(2 * stride)) / 2;
   for (i64 p = team.first(); p < pairs; p += team.size()) {
     const i64 at = p & (stride - 1), i = (p - at) * 2 + at;
     if (i + stride < n) x.order(i, i + stride, descending);

@@ -10,10 +10,11 @@ constexpr int kUpdateThreads = 1024;
 //   i64 updates()                                         how many there are
 //   i64 place_of(i64 i)                                   where update i leads; less than 0: nowhere
 //   T load(i64 place, i64 free); void store(i64 place, i64 free, T v, i64 hits)
-//   void apply(T& v, i64 hits, i64 free, i64 i)           update i of an element; hits: how many came before it
+//   T value(i64 free, i64 i)                              what update i brings to an element of its place
+//   void apply(T& v, i64 hits, T value)                   makes it; hits: how many came before it
 template <class T, int Places, int Frees, class Updates>
 AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_free, i64 n_free) {
-  constexpr int kWarps = kUpdateThreads / 32, kKept = 2 * kUpdateThreads, kOwn = (Places * Frees + kUpdateThreads - 1) / kUpdateThreads;
+  constexpr int kWarps = kUpdateThreads / 32, kKept = 2 * kUpdateThreads, kOwn = (Places * Frees + kUpdateThreads - 1) / kUpdateThreads, kTogether = 4;
   __shared__ i64 kept[kKept];
   __shared__ unsigned short kept_place[kKept];
   __shared__ int found[2][kWarps];
@@ -33,30 +34,51 @@ AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_f
 #pragma unroll
     for (int o = 0; o < kOwn; ++o)
       if (place(o) < n_places && free(o) < n_free)
-        for (int j = 0; j < n; ++j)
-          if (kept_place[j] == place(o)) u.apply(own[o], hits[o]++, first_free + free(o), kept[j]);
+        for (int j = 0; j < n;) {  // a few of its own are found, then fetched together
+          i64 found_at[kTogether];
+          T value[kTogether];
+#pragma unroll
+          for (int t = 0; t < kTogether; ++t) {
+            while (j < n && kept_place[j] != place(o)) ++j;
+            found_at[t] = j < n ? kept[j++] : -1;
+          }
+#pragma unroll
+          for (int t = 0; t < kTogether; ++t) value[t] = found_at[t] >= 0 ? u.value(first_free + free(o), found_at[t]) : T();
+#pragma unroll
+          for (int t = 0; t < kTogether; ++t)
+            if (found_at[t] >= 0) u.apply(own[o], hits[o]++, value[t]);
+        }
     __syncthreads();
     n = 0;
   };
   const i64 updates = u.updates();
-  int turn = 0;
-  for (i64 base = 0; base < updates; base += kKept, turn ^= 1) {
-    i64 to[2];
-    u32 mine[2];
+  i64 next[2];
+  const auto fetch = [&](i64 base) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const i64 i = base + warp * 64 + h * 32 + lane;
-      to[h] = i < updates ? u.place_of(i) - first : -1;
-      mine[h] = __ballot_sync(0xffffffffu, to[h] >= 0 && to[h] < n_places);
+      next[h] = i < updates ? u.place_of(i) - first : -1;
     }
+  };
+  fetch(0);
+  int turn = 0;
+  for (i64 base = 0; base < updates; base += kKept, turn ^= 1) {
+    const i64 to[2] = {next[0], next[1]};
+    u32 mine[2];
+    fetch(base + kKept);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) mine[h] = __ballot_sync(0xffffffffu, to[h] >= 0 && to[h] < n_places);
     if (lane == 0) found[turn][warp] = __popc(mine[0]) + __popc(mine[1]);
     __syncthreads();
-    int before = 0, all = 0;
-#pragma unroll 8
-    for (int w = 0; w < kWarps; ++w) {
-      if (w == warp) before = all;
-      all += found[turn][w];
+    int up_to = found[turn][lane];  // the warps', then summed up
+#pragma unroll
+    for (int by = 1; by < kWarps; by *= 2) {
+      const int earlier = static_cast<int>(__shfl_up_sync(0xffffffffu, static_cast<u32>(up_to), by));
+      if (lane >= by) up_to += earlier;
     }
+    const int all = static_cast<int>(__shfl_sync(0xffffffffu, static_cast<u32>(up_to), kWarps - 1));
+    int before = static_cast<int>(__shfl_sync(0xffffffffu, static_cast<u32>(up_to), warp > 0 ? warp - 1 : 0));
+    if (warp == 0) before = 0;
     if (n + all > kKept) make();
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
