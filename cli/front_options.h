@@ -14,7 +14,7 @@ struct FrontArgs {
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
   double max_error = 0;
-  bool winograd4 = false;
+  bool winograd4 = false, strassen = false;
   bool parameters_as_states = false;
   void add_to(CLI::App& app);
   pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)

@@ -72,8 +72,8 @@ std::string Machine::str() const {
     return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
                        bytes_per_ns,
                        f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(f32_matmul)));
-  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M{}{}", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
-                     l3_bytes >> 20, int8_rows ? ", int8 rows" : "", winograd4 ? ", F(4x4)" : "");
+  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M{}{}{}", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
+                     l3_bytes >> 20, int8_rows ? ", int8 rows" : "", winograd4 ? ", F(4x4)" : "", strassen ? ", Strassen" : "");
 }
 
 Machine machine_of(Isa isa, int threads) {
@@ -138,6 +138,7 @@ Machine machine_of(const Target& target) {
               : target.native     ? this_machine(target.isas, threads)
                                   : machine_of(target.isas.back(), threads);
   m.winograd4 = target.winograd4;
+  m.strassen = target.strassen;
   m.bf16_rounds_once = target.bf16_rounds_once;
   m.int8_rows = target.int8_rows;
   return m;

@@ -25,6 +25,7 @@ struct Machine {
   int64_t shared_bytes = 0;       ///< cuda: the most of one block
   int64_t bytes_per_ns = 0;       ///< cuda: what a copy reaches of the memory's bandwidth
   bool winograd4 = false;         ///< see Target
+  bool strassen = false;          ///< see Target
   bool bf16_rounds_once = false;  ///< see Target
   bool int8_rows = false;         ///< see Target
   std::string model;              ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind

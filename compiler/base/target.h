@@ -31,6 +31,9 @@ struct Target {
   int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
   /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three times the error of a direct sum.
   bool winograd4 = false;
+  /// CPU: products of float32 with weights may go by Strassen's seven products, at about one and a half times the error of plain sums of
+  /// rows that are alike.
+  bool strassen = false;
   /// CPU: kernels of bf16 operands round nothing else to bf16 (Winograd's transforms do), as what --precision auto has measured.
   bool bf16_rounds_once = false;
   /// CPU: products with int8 weights may round the rows that they multiply to 8 bits each.

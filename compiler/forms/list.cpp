@@ -23,6 +23,7 @@ const Table& table_of(Arch arch) {
       &cpu::gemm_bf16w(),
       &cpu::gemm_tiles(),
       &cpu::gemm_dots(),
+      &cpu::gemm_strassen(),
       &cpu::gemm(),  // matrix products: the last takes all
       &cpu::conv_direct(),
       &cpu::conv_product(),

@@ -21,8 +21,9 @@ constexpr double kLeastPart = 0.003;  ///< of a run by estimate, below which a c
 
 using Flags = std::vector<bool>;  ///< by trade: taken
 
+bool allows_all(const Machine& machine) { return machine.winograd4 && machine.strassen; }
 Machine allowing(Machine machine) {
-  machine.winograd4 = true;
+  machine.winograd4 = machine.strassen = true;
   return machine;
 }
 
@@ -218,12 +219,12 @@ bool trade(const loop::Module& module, const std::vector<SymTable>& syms, const 
 }  // namespace
 
 bool can_trade(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
-  return !machine.is_gpu() && !machine.winograd4 && !chances(module, jobs_of(module, syms, machine), machine, {}).empty();
+  return !machine.is_gpu() && !allows_all(machine) && !chances(module, jobs_of(module, syms, machine), machine, {}).empty();
 }
 
 void trade_accuracy(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, double seconds, TuningDb& db,
                     TuneResult& result) {
-  if (options.program.empty() || options.machine.is_gpu() || options.machine.winograd4) return;
+  if (options.program.empty() || options.machine.is_gpu() || allows_all(options.machine)) return;
   const Jobs jobs = jobs_of(module, syms, options.machine);
   const std::string hardware = options.machine.str(), library = kernel_library_hash(), program = program_of(module, jobs, options);
   if (const Trades* known = db.find_trades(program, hardware, library)) {

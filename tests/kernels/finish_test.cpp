@@ -145,6 +145,35 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
   }
 }
 
+TEST_CASE("Strassen's products: a finish does what its epilogue does", "[finish]") {
+  Rng rng(33);
+  for (const Entry& e : floats("gemm_strassen")) {
+    for (int i = 0; i < 80 && runs_here(e.isa); ++i) {
+      const int64_t m = pick(rng, {1, 2, 3, 7, 14, 15, 28, 29, 60}), n = pick(rng, {1, 8, 15, 16, 24, 33, 40, 64, 90, 120}),
+                    k = pick(rng, {2, 6, 16, 64, 130});
+      aotc_gemm_config cfg = {};
+      cfg.b_ptr = 1, cfg.mr = 14, cfg.nv = 2, cfg.n_segments = cfg.b_packed = cfg.pack_a = 1;
+      cfg.mc = pick_int(rng, {4, 14, 30, 64}), cfg.nc = pick_int(rng, {64, 128}), cfg.kc = cfg.kp = pick_int(rng, {2, 16, 64});
+      INFO(e.isa << " m " << m << " n " << n << " k " << k << " mc " << cfg.mc << " nc " << cfg.nc << " kc " << cfg.kc);
+      Buffer a(m * k, e.dtype), b(k * n, e.dtype), panels(aotc::kernels::panel_bytes(k, n, e.dtype) / aotc::dtype_bytes(e.dtype), e.dtype);
+      fill(a, rng, rng() % 2), fill(b, rng, false);
+      aotc::kernels::pack_panels(b.ptr(), n, 1, k, n, e.dtype, panels.ptr());
+      const std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, 0, 0, 0, n};
+      const aotc_finish f = random_finish(rng, n, true);
+      const aotc_epilogue_fn epilogue = product_epilogue;
+      cfg.epilogues = &epilogue;
+      const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
+      const auto split = static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1));
+      compare(a, panels, m, n, f, rng, [&](void* const* ptr, bool with) {
+        cfg.finishes = with ? &f : nullptr;
+        Scratch scratch(aotc_gemm_strassen_scratch_bytes(&cfg, k));
+        volatile int32_t fault = 0;
+        run_parts(e, {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault}, work, split);
+      });
+    }
+  }
+}
+
 TEST_CASE("channels-last convolutions: a finish does what its epilogue does", "[finish]") {
   Rng rng(32);
   for (const Entry& e : floats("conv_last")) {

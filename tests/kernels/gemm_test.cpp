@@ -15,6 +15,7 @@ namespace {
 const Entry kTilesReal = entry("gemm_tiles", DType::bf16, "amx");
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
 const std::vector<Entry> kDots = entries("gemm_dots");
+const std::vector<Entry> kStrassen = entries("gemm_strassen");
 const std::vector<Entry> kHalfWeights = entries("gemm_bf16w");
 const std::vector<Entry> kEntries = [] {
   std::vector<Entry> all = entries("gemm");
@@ -22,9 +23,10 @@ const std::vector<Entry> kEntries = [] {
   all.insert(all.end(), kHalfWeights.begin(), kHalfWeights.end());
   return all;
 }();
-bool half_weights(const Entry& e) {
-  return std::any_of(kHalfWeights.begin(), kHalfWeights.end(), [&](const Entry& x) { return x.fn == e.fn; });
+bool is_of(const std::vector<Entry>& all, const Entry& e) {
+  return std::any_of(all.begin(), all.end(), [&](const Entry& x) { return x.fn == e.fn; });
 }
+bool half_weights(const Entry& e) { return is_of(kHalfWeights, e); }
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
 template <int kSegment>
@@ -70,9 +72,11 @@ struct Case {
 /// Runs the case and gives back what it has computed.
 std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return {};
+  const bool strassen = is_of(kStrassen, e);
   const DType bt = half_weights(e) ? DType::bf16 : e.dtype;
   INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, "
                  : half_weights(e)         ? ", bf16 weights, "
+                 : strassen                ? ", Strassen, "
                                            : " ")
              << aotc::dtype_name(e.dtype) << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k << " packed "
              << c.packed << " ta " << c.ta << " tb " << c.tb << " segments " << c.segments << " mc " << c.mc << " nc " << c.nc << " kc "
@@ -123,7 +127,10 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   void* ptr[] = {a.ptr(), c.packed ? panels->ptr() : b.ptr(), out.data(), writes.data(), &computed[0], &computed[1]};
   const int64_t acc_bytes = acc_of(e.dtype) == DType::f64 || acc_of(e.dtype) == DType::i64 ? 8 : 4;
   int64_t scratch_bytes = aotc_gemm_scratch_bytes(&cfg, c.k, acc_bytes);
-  if (c.make_a || c.make_b) scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
+  if (strassen)
+    scratch_bytes = aotc_gemm_strassen_scratch_bytes(&cfg, c.k) + (c.make_a ? aotc_gemm_strassen_prologue_bytes(&cfg, c.k) : 0);
+  else if (c.make_a || c.make_b)
+    scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
   if (e.fn == kTilesReal.fn || e.fn == kTilesEmulated.fn) scratch_bytes = std::max(scratch_bytes, aotc_gemm_tiles_scratch_bytes(&cfg, c.k));
   if (c.make_a) cfg.a_ptr = -1;
   if (c.make_b) cfg.b_ptr = -1;
@@ -135,7 +142,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
   const bool in_order = run_parts(e, args, work, split);
   if (c.denormals) return out;
-  double worst = 0;
+  double worst = 0, worst_sum = 0, most = 0;
   bool once = true;
   for (int64_t z = 0; z < batch; ++z)
     for (int64_t i = 0; i < c.m; ++i)
@@ -152,9 +159,13 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
         const size_t at = static_cast<size_t>((z * c.m + i) * c.n + j);
         once &= writes[at] == 1;
         worst = std::max(worst, std::fabs(out[at] - sum) / (mag + 1e-30));
+        worst_sum = std::max(worst_sum, std::fabs(out[at] - sum)), most = std::max(most, mag);
       }
   CHECK(once);
-  CHECK(worst <= 4 * epsilon(acc_of(e.dtype)));
+  if (strassen)  // errors are those of the larger of rows and columns that go together
+    CHECK(worst_sum <= 8 * epsilon(DType::f32) * most);
+  else
+    CHECK(worst <= 4 * epsilon(acc_of(e.dtype)));
   // Rows are kept over the blocks of columns that follow: only what does not go on where the first part ends computes some of them again.
   if (is_float(e.dtype) && c.make_a && !c.make_b && c.k <= c.kp && c.n > 0)
     CHECK(computed[0] <= batch * c.m * c.k + (in_order ? 0 : std::min<int64_t>(c.mc, c.m) * c.k));
@@ -185,6 +196,31 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       c.make_a = rng() % 3 != 0;
       c.make_b = !c.packed && (!c.make_a || rng() % 2);
       if (c.make_a || c.make_b) check(e, c, rng);
+    }
+  }
+}
+
+TEST_CASE("gemm by Strassen's products against fp64", "[gemm]") {
+  std::mt19937 rng(17);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kStrassen) {
+    for (int i = 0; i < 150; ++i) {
+      Case c{};
+      c.m = pick({0, 1, 2, 3, 5, 7, 11, 12, 13, 14, 25, 27, 28, 29, 57, 64, 85});
+      c.n = pick({0, 1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 97, 130, 192});
+      c.k = pick({2, 4, 6, 8, 18, 64, 66, 126, 128, 300});
+      c.b0 = pick({1, 1, 2});
+      c.b1 = pick({1, 1, 3});
+      c.packed = true;
+      c.ta = rng() % 3 == 0;
+      c.tb = rng() % 2;
+      c.segments = 1 + rng() % 2;
+      c.mc = static_cast<int>(pick({1, 7, 28, 29, 64, 512}));
+      c.nc = static_cast<int>(pick({64, 128, 256}));
+      c.kc = static_cast<int>(pick({2, 32, 64, 256}));
+      check(e, c, rng);
+      c.make_a = true;
+      check(e, c, rng);
     }
   }
 }

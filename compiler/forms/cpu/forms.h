@@ -7,6 +7,7 @@ namespace aotc::forms::cpu {
 const Form& gemm_tiles();
 const Form& gemm_dots();
 const Form& gemm();
+const Form& gemm_strassen();
 const Form& gemm_quant();
 const Form& gemm_int8_tiles();
 const Form& gemm_int8();

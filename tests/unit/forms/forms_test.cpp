@@ -98,6 +98,50 @@ TEST_CASE("products of few rows or columns whose operands lie along k are dot pr
   CHECK(of(product(64, 4096, 4096, true)).front().choice.form->name() == "gemm");
 }
 
+TEST_CASE("Strassen's products wait for leave, and are for weights of float32, even k and enough rows") {
+  const SymTable syms;
+  const auto strassen = [&](const loop::MatmulKernel& mm, bool allowed, Isa isa = Isa::avx512) {
+    Machine machine = machine_of(isa, 2);
+    machine.strassen = allowed;
+    const loop::Kernel kernel = mm;
+    const Site site{kernel, syms, machine};
+    size_t fitting = 0;
+    for (const Candidate& c : decide(site).candidates) {
+      if (c.choice.form->name() != "gemm_strassen") continue;
+      CHECK((c.fit.ok || !c.fit.why.empty()));
+      if (!c.fit) continue;
+      CHECK(check(c.choice));
+      aotc_gemm_config g{};
+      g.mr = field(c.choice, "mr"), g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = field(c.choice, "kc");
+      CHECK(*c.choice.form->step(site, c.choice).scratch_bytes.as_const() >= aotc_gemm_strassen_scratch_bytes(&g, *mm.k.as_const()));
+      ++fitting;
+    }
+    return fitting > 0;
+  };
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
+    CHECK(strassen(product(128, 768, 3072, true), true, isa));
+    CHECK(!strassen(product(128, 768, 3072, true), false, isa));
+  }
+  CHECK(strassen(product(24, 33, 64, true), true));
+  CHECK(!strassen(product(23, 768, 768, true), true));
+  CHECK(!strassen(product(128, 768, 769, true), true));
+  CHECK(!strassen(product(128, 768, 62, true), true));
+  CHECK(!strassen(product(128, 768, 768, false), true));
+  loop::MatmulKernel halves = product(128, 768, 768, true);
+  halves.in = DType::bf16;
+  CHECK(!strassen(halves, true));
+  // By estimate it is the choice where there is much to save, and not where one panel has no partner.
+  Machine machine = machine_of(Isa::avx512, 2);
+  machine.strassen = true;
+  const auto chosen = [&](int64_t m, int64_t n, int64_t k) {
+    const loop::Kernel kernel = product(m, n, k, true);
+    return decide({kernel, syms, machine}).choice.form->name();
+  };
+  CHECK(chosen(128, 3072, 768) == "gemm_strassen");
+  CHECK(chosen(512, 768, 768) == "gemm_strassen");
+  CHECK(chosen(512, 32, 768) == "gemm");
+}
+
 TEST_CASE("products of bf16 go by tiles where the machine has them, others and elsewhere not, and say why") {
   const SymTable syms;
   for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})

@@ -35,7 +35,27 @@ int tile_of(const forms::Choice& c) {
   return 0;
 }
 
-/// F(4x4) takes `four_ns` of 100; errors are 1e-7 and `adds` for each contract that goes by it, in squares.
+/// Products of 128 rows with weights of 768 columns and of 3072.
+loop::Module two_products() {
+  loop::Module module;
+  for (int64_t n : {768, 3072}) {
+    loop::MatmulKernel mm;
+    mm.name = fmt::format("mm{}", n);
+    mm.m = 128, mm.n = n, mm.k = 768;
+    mm.a.row_stride = 768, mm.a.col_stride = 1, mm.b.row_stride = n, mm.b.col_stride = 1;
+    mm.b_constant = true;
+    for (const char* name : {"a", "b"}) mm.params.push({name, loop::ParamRole::input, DType::f32, {}});
+    mm.a.param = loop::ParamId{0}, mm.b.param = loop::ParamId{1};
+    mm.segments.push_back({0, n, {}});
+    module.calls.push_back({module.kernels.push(mm), {}, "call", {}});
+  }
+  return module;
+}
+
+/// Whether the choice is one that only trades take.
+bool traded(const forms::Choice& c) { return tile_of(c) == 4 || c.form->name() == "gemm_strassen"; }
+
+/// F(4x4) and Strassen's products take `four_ns` of 100; errors are 1e-7 and `adds` for each contract that goes by them, in squares.
 struct Scripted final : Measurer {
   double four_ns = 60, whole_ns = 700;
   std::map<std::string, double> adds;  ///< by the contract's first channels: "c64"
@@ -44,7 +64,7 @@ struct Scripted final : Measurer {
   size_t judged = 0;
   std::vector<Timing> measure(const Subject&, const std::vector<forms::Choice>& choices, double) override {
     std::vector<Timing> out;
-    for (const forms::Choice& c : choices) out.push_back({tile_of(c) == 4 ? four_ns : 100, 0.01, ""});
+    for (const forms::Choice& c : choices) out.push_back({traded(c) ? four_ns : 100, 0.01, ""});
     return out;
   }
   std::vector<Timing> measure_whole(const SymTable&, const std::vector<Tuned>&, double) override {
@@ -57,7 +77,7 @@ struct Scripted final : Measurer {
       double squares = 1e-14;
       for (const auto& [contract, d] : t)
         for (const auto& [name, add] : adds)
-          if (tile_of(d.choice) == 4 && contract.find(" " + name + " ") != std::string::npos) squares += add * add;
+          if (traded(d.choice) && contract.find(" " + name + " ") != std::string::npos) squares += add * add;
       out.push_back({std::sqrt(squares), bound});
       ++judged;
     }
@@ -116,6 +136,26 @@ TEST_CASE("what is faster and less accurate is taken as far as the whole stays w
   CHECK(tiles(2e-7, 8.8e-7) == "4 2");
   CHECK(tiles(2e-7, 2e-6) == "4 2");
   CHECK(tiles(2e-6, 2e-6) == "2 2");
+}
+
+TEST_CASE("products by seven multiplications for eight are traded alike, each only where the whole stays within the bound") {
+  Scripted m;
+  Build b(&m);
+  b.module = two_products();
+  const auto taken = [&](double of_768, double of_3072) {
+    m.adds = {{"n768", of_768}, {"n3072", of_3072}};
+    TuningDb db;
+    const TuneResult r = b.run(db);
+    CHECK(r.trades.tried.size() == 2);
+    std::string text;
+    for (const loop::Kernel& k : b.module.kernels.raw())
+      text += traded(chooser(r.tuned)({k, b.syms, b.options.machine}).choice) ? "+" : "-";
+    return text;
+  };
+  CHECK(taken(2e-7, 2e-7) == "++");
+  CHECK(taken(2e-7, 1e-3) == "+-");  // a row that spoils its partner's
+  CHECK(taken(1e-3, 2e-7) == "-+");
+  CHECK(taken(1e-3, 1e-3) == "--");
 }
 
 TEST_CASE("accuracy is not traded for nothing", "[search]") {

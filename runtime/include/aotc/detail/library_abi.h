@@ -75,6 +75,29 @@ static inline int64_t aotc_gemm_tiles_scratch_bytes(const aotc_gemm_config* c, i
   int64_t a = rows * (steps + 1) * 64, b = c->b_packed ? 2048 : c->nc / AOTC_PANEL_N * steps * 2048;
   return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + (int64_t)AOTC_GEMM_TILES_MADE_ROWS * AOTC_PANEL_N * 2 + a + b;
 }
+/* ---- gemm_strassen_f32: the same products, units and config with seven multiplications for eight; b_packed always, K even. kc: k of a
+ * block, whose halves are multiplied. Panels go in pairs, those of a unit from its first on; one without a partner is multiplied by four
+ * halves. nv, kp and pack_a mean nothing to it. What overflows or is no number in a row reaches the row that goes with it, and so do
+ * columns. scratch: aotc_gemm_strassen_scratch_bytes() and, with a prologue, aotc_gemm_strassen_prologue_bytes() more. */
+typedef struct aotc_gemm_strassen_rooms { /* in scratch, one after another, in floats */
+  int64_t left, quarters, right, sums;    /* and what a prologue computes */
+} aotc_gemm_strassen_rooms;
+static inline aotc_gemm_strassen_rooms aotc_gemm_strassen_rooms_of(const aotc_gemm_config* c, int64_t k) {
+  aotc_gemm_strassen_rooms r;
+  int64_t kc = k < c->kc ? k : c->kc, even = c->mc + (c->mc & 1);
+  r.left = (7 * (k / 2) * (even / 2) + 15) / 16 * 16;
+  r.quarters = 4 * ((kc / 2 * c->mr + 31) / 16 * 16);
+  r.right = kc / 2 * AOTC_PANEL_N;
+  r.sums = even * 2 * AOTC_PANEL_N;
+  return r;
+}
+/* k is the largest K that occurs. Bytes per thread. */
+static inline int64_t aotc_gemm_strassen_scratch_bytes(const aotc_gemm_config* c, int64_t k) {
+  const aotc_gemm_strassen_rooms r = aotc_gemm_strassen_rooms_of(c, k);
+  return (r.left + r.quarters + r.right + r.sums) * 4 + 256;
+}
+/* Room for what a prologue computes, before it is packed. */
+static inline int64_t aotc_gemm_strassen_prologue_bytes(const aotc_gemm_config* c, int64_t k) { return 2 * (int64_t)c->mr * (k + 32) * 4; }
 /* ---- gemm_bf16w_f32: gemm of float32 rows with a bf16 weight in panel form; b_packed always. */
 /* ---- gemm_quant_f32: the same for float32 rows A and one weight B of integers with scales, B[k, j] = values[k, j] * scales[k / group, j]
  * + offsets[k / group, j]
