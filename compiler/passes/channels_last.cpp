@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/builder.h"
+#include "passes/spread_groups.h"
 
 namespace aotc::passes {
 namespace {
@@ -124,6 +125,9 @@ class Chooser {
     }
   }
 
+  /// The values that are stored with one of their dims last.
+  Channels kept_last(const std::set<NodeId>& chosen) const { return split(chosen).last; }
+
   /// The convolutions that are to have their channels last: of all that may and of those that gain by themselves the better set, without
   /// the groups that lose, then changed one by one while that helps.
   std::set<NodeId> run() const {
@@ -158,6 +162,7 @@ class Chooser {
     std::map<size_t, double> net;               ///< by group: what is gained
     std::vector<ValueId> reorders;              ///< values that both layouts of are needed
     std::vector<std::pair<NodeId, size_t>> of;  ///< group of each convolution
+    Channels last;
     double cost() const {
       double sum = 0;
       for (const auto& [group, gained] : net) sum -= gained;
@@ -185,11 +190,11 @@ class Chooser {
 
   Split split(const std::set<NodeId>& chosen) const {
     Groups groups(g_.values.size());
-    Channels last;
-    std::set<ValueId> first_too;  // of those, read the other way too
+    std::set<ValueId> first_too;  // of those that are last, read the other way too
     std::vector<std::pair<ValueId, double>> costs;
     std::set<std::pair<ValueId, int>> reordered;  // with the dim that is last then
     Split r;
+    Channels& last = r.last;
     const auto reorder = [&](ValueId group, ValueId v, int channel) {
       const double ns = reorder_ns(v, channel);
       if (ns > 0) r.reorders.push_back(v);
@@ -351,10 +356,25 @@ class Placer {
   std::map<std::pair<ValueId, int>, ValueId> last_;
 };
 
+/// Norms of groups of channels that will lie last are computed channel by channel. On GPUs they are one kernel as they are.
+void spread_norms(Graph& g, const PassContext& ctx) {
+  if (ctx.target.is_gpu()) return;
+  Graph trial = g;
+  const std::vector<GroupRows> all = spread_groups(trial, [](NodeId) { return true; });
+  if (all.empty()) return;
+  const Chooser chooser(trial, ctx);
+  const Channels last = chooser.kept_last(chooser.run());
+  std::set<NodeId> which;
+  for (const GroupRows& r : all)
+    if (const auto it = last.find(r.of); it != last.end() && it->second == 1) which.insert(r.reshape);
+  if (!which.empty()) spread_groups(g, [&](NodeId id) { return which.count(id) != 0; });
+}
+
 }  // namespace
 
 void channels_last(Graph& g, PassContext& ctx) {
   if (!ctx.conv_ns) return;
+  spread_norms(g, ctx);
   const Chooser chooser(g, ctx);
   std::set<NodeId> chosen = chooser.run();
   if (ctx.layouts) {
