@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "aotc/detail/kernel_abi.h"
@@ -23,9 +24,11 @@ struct Spin {
   uint64_t in_run;  ///< workers, through the serial parts of a run
   uint64_t idle;    ///< workers, after a run, in case the next one follows at once
   uint64_t join;    ///< the leader
+  int64_t nap_ns;   ///< the first sleep within a run (Sleep); 0: until woken
 };
-constexpr Spin kSpin = {600000, 60000, 200000};
-constexpr Spin kSpinCrowded = {2000, 0, 2000};  // more threads than CPUs: who spins keeps another from working
+constexpr Spin kSpin = {600000, 60000, 200000, 100000};
+constexpr Spin kSpinCrowded = {2000, 0, 2000, 0};  // more threads than CPUs: who spins keeps another from working
+constexpr int64_t kLongestNap = 6400000;           // ns
 constexpr size_t kPage = 4096;
 constexpr uint32_t kRaised = 0x3f;               // flags of MXCSR that operations raise
 constexpr int64_t kMostLots = int64_t{1} << 31;  // of a job
@@ -34,8 +37,29 @@ constexpr int32_t kNeighbours = 7;               // whose shares a worker takes 
 
 uint64_t ticks() { return __builtin_ia32_rdtsc(); }
 
-void futex_wait(const uint32_t* word, uint32_t seen) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0); }
+/// Sleeps on a word while it has the value `seen`.
+void futex_wait(const uint32_t* word, uint32_t seen, const timespec* limit) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, limit, nullptr, 0);
+}
 void futex_wake(const uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+/// The sleeps of one wait for another thread of a run: naps, each twice as long as the one before, then until woken. When a thread lies
+/// down, the scheduler may give its CPU to one that other processes keep from theirs: to the one that it waits for.
+class Sleep {
+ public:
+  explicit Sleep(int64_t nap_ns) : nap_ns_(nap_ns) {}
+  /// True: it was a nap.
+  bool wait(const uint32_t* word, uint32_t seen) {
+    const int64_t nap = nap_ns_;
+    const timespec limit = {0, static_cast<long>(nap)};
+    futex_wait(word, seen, nap ? &limit : nullptr);
+    nap_ns_ = nap < kLongestNap ? nap * 2 : 0;
+    return nap != 0;
+  }
+
+ private:
+  int64_t nap_ns_;
+};
 
 }  // namespace
 
@@ -127,6 +151,7 @@ bool forked(const Pool& pool) { return pool.alive ? *pool.alive == 0 : pool.pid 
 /// Waits until a job newer than `seen` is there.
 uint32_t await_job(Worker& self, uint32_t seen) {
   uint64_t start = ticks();
+  Sleep sleep(self.pool->spin.nap_ns);
   for (;;) {
     for (int i = 0; i < 32; ++i) {
       const uint32_t go = load_acquire(&self.go);
@@ -135,9 +160,15 @@ uint32_t await_job(Worker& self, uint32_t seen) {
     }
     if (ticks() - start < (load_relaxed(&self.pool->in_run) ? self.pool->spin.in_run : self.pool->spin.idle)) continue;
     exchange(&self.parked, 1u);
-    if (load_acquire(&self.go) == seen) futex_wait(&self.go, seen);
+    bool nap = false;
+    if (load_acquire(&self.go) == seen) {
+      if (load_relaxed(&self.pool->in_run))
+        nap = sleep.wait(&self.go, seen);
+      else
+        futex_wait(&self.go, seen, nullptr);
+    }
     store_relaxed(&self.parked, 0u);
-    start = ticks();
+    if (!nap) start = ticks();
   }
 }
 
@@ -163,18 +194,13 @@ void give(Pool& pool, int32_t n) {
 /// Waits until the pieces that others have taken are done.
 void await_pieces(Pool& pool) {
   const uint64_t start = ticks();
-  for (;;) {
-    for (int i = 0; i < 64; ++i) {
-      if (load_acquire(&pool.left) == 0) return;
-      spin_pause();
-    }
+  Sleep sleep(pool.spin.nap_ns);
+  while (load_acquire(&pool.left)) {
+    for (int i = 0; i < 64 && load_acquire(&pool.left); ++i) spin_pause();
     if (ticks() - start < pool.spin.join) continue;
     exchange(&pool.leader_waits, 1u);
-    if (load_acquire(&pool.left) == 0) {
-      store_relaxed(&pool.leader_waits, 0u);
-      return;
-    }
-    futex_wait(&pool.leader_waits, 1);
+    if (load_acquire(&pool.left)) sleep.wait(&pool.leader_waits, 1);
+    store_relaxed(&pool.leader_waits, 0u);
   }
 }
 

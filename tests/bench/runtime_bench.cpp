@@ -77,7 +77,7 @@ void bench_fork_join(int threads) {
   need(threads_create(threads, nullptr, &pool) == AOTC_OK && threads_begin(&pool, threads) == AOTC_OK, "no threads");
   const double us = best_us(50, 1000, [&] {
     threads_run(
-        &pool, threads, [](void*, int32_t) {}, nullptr);
+        &pool, threads, threads, [](void*, int32_t, int64_t, int64_t, int64_t*) {}, nullptr);
   });
   threads_end(&pool);
   threads_destroy(&pool);
