@@ -26,7 +26,13 @@ void check_rows(const Entry& e, int64_t outer, int64_t n, int64_t inner, int64_t
     for (int64_t i = 0; i < x.size; ++i) {
       if (rng() % 5 == 0) x.put(i, NAN);
       if (rng() % 3 == 0) x.put(i, 0.5);
+      if (rng() % 7 == 0) x.put(i, rng() % 2 ? -0.0 : 0.0);
     }
+  else if (!is_bool(e.dtype))
+    for (int64_t i = 0; i < x.size; ++i)  // all bytes of larger types
+      if (rng() % 3 == 0)
+        x.put(i, std::ldexp(e.dtype != DType::u8 && rng() % 2 ? -1 : 1,
+                            static_cast<int>(rng() % static_cast<uint64_t>(8 * aotc::dtype_bytes(e.dtype) - 1))));
   aotc_sort_config cfg = {down, 1, down};
   Scratch scratch(aotc_sort_scratch_bytes(n, aotc::dtype_bytes(e.dtype)));
   int64_t size[] = {outer, n, inner, k};
@@ -51,7 +57,7 @@ void check_rows(const Entry& e, int64_t outer, int64_t n, int64_t inner, int64_t
 
 TEST_CASE("sort and topk", "[library]") {
   std::mt19937 rng(5);
-  for (int64_t n : {0, 1, 2, 17, 100, 257})
+  for (int64_t n : {0, 1, 2, 17, 63, 64, 100, 257, 3000})
     for (size_t t = 0; t < std::size(kSort); ++t)
       for (bool down : {false, true}) {
         check_rows(kSort[t], 2, n, 1 + static_cast<int64_t>(rng() % 3), 0, down, true, rng);

@@ -1,5 +1,5 @@
 #pragma once
-// Whole-tensor algorithms: sort, topk, scatter, index_put of aotc/detail/library_abi.h.
+// Whole-tensor algorithms: topk, scatter, index_put of aotc/detail/library_abi.h; sort is in sort.h.
 #include "add_rows.h"
 #include "simd.h"
 
@@ -52,50 +52,6 @@ struct Rows {
   int64_t n, inner;
   int64_t base(int64_t r, int64_t width) const { return r / inner * width * inner + r % inner; }
 };
-
-template <class T>
-void sort_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
-  const auto* cfg = static_cast<const aotc_sort_config*>(args->config);
-  const Rows rows{args->size[1], args->size[2]};
-  const int64_t n = rows.n;
-  const T* x = static_cast<const T*>(args->ptr[0]);
-  T* values = static_cast<T*>(args->ptr[1]);
-  int64_t* indices = static_cast<int64_t*>(args->ptr[2]);
-  int64_t* ia = static_cast<int64_t*>(args->scratch);
-  int64_t* ib = ia + n;
-  T* va = reinterpret_cast<T*>(ib + n);
-  T* vb = va + n;
-  const bool down = cfg->descending;
-  constexpr int64_t kRun = 16;
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t at = rows.base(r, n);
-    for (int64_t i = 0; i < n; ++i) va[i] = x[at + i * rows.inner], ia[i] = i;
-    for (int64_t s = 0; s < n; s += kRun)  // insertion sort of short runs
-      for (int64_t i = s + 1; i < min_of(s + kRun, n); ++i) {
-        const T v = va[i];
-        const int64_t id = ia[i];
-        int64_t j = i;
-        for (; j > s && before(v, va[j - 1], down); --j) va[j] = va[j - 1], ia[j] = ia[j - 1];
-        va[j] = v, ia[j] = id;
-      }
-    for (int64_t width = kRun; width < n; width *= 2) {
-      for (int64_t s = 0; s < n; s += 2 * width) {
-        const int64_t mid = min_of(s + width, n), stop = min_of(s + 2 * width, n);
-        int64_t i = s, j = mid;
-        for (int64_t o = s; o < stop; ++o) {
-          const bool right = i == mid || (j < stop && before(va[j], va[i], down));
-          const int64_t from = right ? j++ : i++;
-          vb[o] = va[from], ib[o] = ia[from];
-        }
-      }
-      T* tv = va;
-      va = vb, vb = tv;
-      int64_t* ti = ia;
-      ia = ib, ib = ti;
-    }
-    for (int64_t i = 0; i < n; ++i) values[at + i * rows.inner] = va[i], indices[at + i * rows.inner] = ia[i];
-  }
-}
 
 /// A heap of the best k so far, the worst on top; of equals the first come first.
 template <class T>

@@ -1,2 +1,2 @@
-#include "library.h"
+#include "sort.h"
 AOTC_LIBRARY(sort, sort_rows)
