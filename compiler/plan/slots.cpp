@@ -31,38 +31,65 @@ int stack_depth(const std::vector<int64_t>& code) {
   return most;
 }
 
+/// A factor, or the factors of a term with its coefficient.
+struct Operand {
+  std::vector<int64_t> code;
+  int64_t coef = 1;
+};
+void deepest_first(std::vector<Operand>& operands) {
+  std::stable_sort(operands.begin(), operands.end(),
+                   [](const Operand& a, const Operand& b) { return stack_depth(a.code) > stack_depth(b.code); });
+}
+
+void check_depth(const std::vector<int64_t>& code) {
+  if (stack_depth(code) > AOTC_X_MAX_DEPTH)
+    throw Diagnostic(ExitCode::unsupported, {},
+                     fmt::format("a size that the model computes divides by divisions nested deeper than {}", AOTC_X_MAX_DEPTH))
+        .note("give the sizes that it is computed from as numbers in shapes.json");
+}
+
 }  // namespace
 
 SlotTable::SlotTable(std::vector<SymId> model_symbols) : symbols_(std::move(model_symbols)) {
   for (size_t i = 0; i < symbols_.size(); ++i) number_[symbols_[i]] = static_cast<int64_t>(i);
 }
 
+// Operands of sums and products are pushed deepest first: only divisions by what is nested itself need more of the stack then.
 template <class Atom>
 void SlotTable::append(const Expr& e, const Atom& atom, std::vector<int64_t>& out) const {
-  if (e.terms().empty()) out.insert(out.end(), {AOTC_X_CONST, 0});
-  bool first = true;
+  std::vector<Operand> terms;
   for (const Expr::Term& t : e.terms()) {
-    // A negative coefficient after the first term is a subtraction.
-    const bool subtract = !first && t.coef < 0 && t.coef != INT64_MIN;
-    const int64_t coef = subtract ? -t.coef : t.coef;
-    bool any = false;
+    std::vector<Operand> factors;
     for (const Expr::Atom& a : t.atoms) {
-      if (a.kind == Expr::AtomKind::symbol) {
-        auto it = number_.find(a.sym);
-        AOTC_CHECK(it != number_.end(), "symbol {} is not a symbol of the model", idx(a.sym));
-        out.insert(out.end(), {AOTC_X_SYM, it->second});
-      } else {
-        atom(a, out);
+      Operand& f = factors.emplace_back();
+      if (a.kind != Expr::AtomKind::symbol) {
+        atom(a, f.code);
+        continue;
       }
-      if (any) out.push_back(AOTC_X_MUL);
-      any = true;
+      const auto it = number_.find(a.sym);
+      AOTC_CHECK(it != number_.end(), "symbol {} is not a symbol of the model", idx(a.sym));
+      f.code = {AOTC_X_SYM, it->second};
     }
-    if (!any || coef != 1) {
+    deepest_first(factors);
+    Operand& product = terms.emplace_back();
+    product.coef = t.coef;
+    for (const Operand& f : factors) {
+      product.code.insert(product.code.end(), f.code.begin(), f.code.end());
+      if (&f != &factors.front()) product.code.push_back(AOTC_X_MUL);
+    }
+  }
+  if (terms.empty()) terms.push_back({{}, 0});
+  deepest_first(terms);
+  for (const Operand& t : terms) {
+    // A negative coefficient after the first term is a subtraction.
+    const bool first = &t == &terms.front(), subtract = !first && t.coef < 0 && t.coef != INT64_MIN;
+    const int64_t coef = subtract ? -t.coef : t.coef;
+    out.insert(out.end(), t.code.begin(), t.code.end());
+    if (t.code.empty() || coef != 1) {
       out.insert(out.end(), {AOTC_X_CONST, coef});
-      if (any) out.push_back(AOTC_X_MUL);
+      if (!t.code.empty()) out.push_back(AOTC_X_MUL);
     }
     if (!first) out.push_back(subtract ? AOTC_X_SUB : AOTC_X_ADD);
-    first = false;
   }
 }
 
@@ -76,7 +103,7 @@ int32_t SlotTable::slot(const Expr& e) {
         out.insert(out.end(), {AOTC_X_SLOT, x, AOTC_X_SLOT, y, operation(a.kind)});
       },
       code);
-  AOTC_CHECK(stack_depth(code) <= AOTC_X_MAX_DEPTH, "an expression needs a deeper stack than the runtime has");
+  check_depth(code);
   const auto begin = static_cast<uint32_t>(code_.size());
   code_.insert(code_.end(), code.begin(), code.end());
   slots_.push_back({begin, static_cast<uint32_t>(code_.size())});
@@ -93,7 +120,7 @@ std::vector<int64_t> SlotTable::encode(const Expr& e) const {
   };
   append(
       e, [&](const Expr::Atom& a, std::vector<int64_t>& out) { atom(atom, a, out); }, code);
-  AOTC_CHECK(stack_depth(code) <= AOTC_X_MAX_DEPTH, "an expression needs a deeper stack than the runtime has");
+  check_depth(code);
   return code;
 }
 

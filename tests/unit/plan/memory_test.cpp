@@ -120,3 +120,16 @@ TEST_CASE("slots: shared, evaluated in order") {
   CHECK(run_code(code, 0, code.size(), symbols, {}) == want(e));
   CHECK_THROWS_AS(SlotTable({SymId{0}}).slot(e), InternalError);
 }
+
+TEST_CASE("slots: the stack does not grow with sums and products of what is nested") {
+  const Expr a = Expr::symbol(SymId{0}), b = Expr::symbol(SymId{1});
+  Expr e = b;
+  for (int i = 0; i < 60; ++i) e = a + b * 3 - floordiv(min(e * a, a * 2 + 900), 3);
+  const SlotTable slots({SymId{0}, SymId{1}});
+  const std::vector<int64_t> symbols = {3, 100};
+  const auto code = slots.encode(e);
+  CHECK(run_code(code, 0, code.size(), symbols, {}) == e.eval([&](SymId s) { return symbols[idx(s)]; }));
+  Expr deep = b;
+  for (int i = 0; i < 60; ++i) deep = floordiv(a + i, deep);
+  CHECK_THROWS_AS(slots.encode(deep), Diagnostic);
+}
