@@ -123,6 +123,68 @@ bool narrow_ranges(SymTable& syms, const std::vector<ShapeGuard>& guards) {
 
 namespace {
 
+constexpr int64_t kMostPoints = int64_t{1} << 18;  ///< that are tried for one guard
+
+/// The sizes of some symbols within their ranges, one after another.
+class Points {
+ public:
+  Points(const SymTable& syms, const std::set<SymId>& symbols) {
+    for (const SymId s : symbols) {
+      const SymInfo& i = syms[s];
+      const int64_t first = (i.min + i.multiple_of - 1) / i.multiple_of * i.multiple_of;
+      if (i.max == kInf || i.max - first >= kMostPoints * i.multiple_of) return;
+      axes_[s] = {first, i.multiple_of, (i.max - first) / i.multiple_of + 1};
+      if ((count_ *= axes_[s].count) > kMostPoints) return;
+    }
+    known_ = true;
+  }
+  bool known() const { return known_; }  ///< false: more than are tried
+  bool any(const std::function<bool(const SymbolValues&)>& holds) const {
+    for (int64_t n = 0; n < count_; ++n) {
+      std::map<SymId, int64_t> at;
+      int64_t rest = n;
+      for (const auto& [s, a] : axes_) {
+        at[s] = a.first + rest % a.count * a.step;
+        rest /= a.count;
+      }
+      if (holds([&](SymId s) { return std::optional(at.at(s)); })) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Axis {
+    int64_t first, step, count;
+  };
+  std::map<SymId, Axis> axes_;
+  int64_t count_ = 1;
+  bool known_ = false;
+};
+
+std::set<SymId> symbols_of(const ShapeGuard& g) {
+  std::set<SymId> out = g.a.symbols();
+  out.merge(g.b.symbols());
+  return out;
+}
+
+}  // namespace
+
+const ShapeGuard* met_by_none(const SymTable& syms, const std::vector<ShapeGuard>& guards) {
+  for (const ShapeGuard& g : guards) {
+    const std::set<SymId> symbols = symbols_of(g);
+    const Points points(syms, symbols);
+    if (!points.known()) continue;
+    std::vector<ShapeGuard> together;
+    for (const ShapeGuard& o : guards)
+      if (const std::set<SymId> own = symbols_of(o); std::includes(symbols.begin(), symbols.end(), own.begin(), own.end()))
+        together.push_back(o);
+    if (!points.any([&](const SymbolValues& at) { return guards_hold(together, at); })) return &g;
+  }
+  return nullptr;
+}
+
+namespace {
+
 /// Looks for sizes by changing one at a time, each time to the value at which most guards hold.
 class SizeSearch {
  public:

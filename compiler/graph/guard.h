@@ -27,6 +27,10 @@ void narrow_multiples(SymTable& syms, const std::vector<ShapeGuard>& guards);
 /// ... and its bounds too (s*2 - 6 >= 0, s == 4). False when that leaves a symbol no value.
 bool narrow_ranges(SymTable& syms, const std::vector<ShapeGuard>& guards);
 
+/// A guard that no sizes within the ranges meet together with those on its symbols alone; null where each can be met, and where the ranges
+/// hold more sizes than are tried.
+const ShapeGuard* met_by_none(const SymTable& syms, const std::vector<ShapeGuard>& guards);
+
 using Sizes = std::map<SymId, int64_t>;
 /// Sizes within the ranges at which all guards hold: `wanted` itself, or near it, or small ones. `fixed` keep their wanted value. Nothing
 /// where a search of some thousand sizes finds none.

@@ -179,3 +179,19 @@ TEST_CASE("what a guard says about one symbol becomes its range") {
   CHECK((t[SymId{1}].min == 0 && t[SymId{1}].max == kInf));
   CHECK_FALSE(narrow_ranges(t, {{K::eq, s, 5, ""}}));
 }
+
+TEST_CASE("a guard that no size within the ranges meets is found") {
+  SymTable t;
+  const Expr s = Expr::symbol(t.add({.name = "s", .min = 2, .max = 40})), u = Expr::symbol(t.add({.name = "u", .min = 1, .max = 30}));
+  const Expr any = Expr::symbol(t.add({.name = "any"}));
+  using K = ShapeGuard::Kind;
+  const auto none = [&](std::vector<ShapeGuard> guards) {
+    const ShapeGuard* g = met_by_none(t, guards);
+    return g ? guard_text(*g, t) : "";
+  };
+  CHECK(none({{K::eq, s * u, 37, ""}}).empty());
+  CHECK(none({{K::eq, s * u, 41, ""}}) == "s*u == 41");
+  CHECK(none({{K::eq, mod(s, 7), 5, ""}, {K::eq, mod(s, 14), 12, ""}}).empty());
+  CHECK(none({{K::eq, mod(s, 7), 5, ""}, {K::eq, mod(s, 14), 13, ""}}) == "mod(s, 7) == 5");
+  CHECK(none({{K::eq, mod(any, 7), 5, ""}, {K::eq, any * 2, u * 2 + 1, ""}}).empty());  // too many to try
+}
