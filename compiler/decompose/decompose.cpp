@@ -363,7 +363,8 @@ Graph verified(const Program& program, Graph g) {
   });
   if (!fits || !met) throw fault;
   if (const ShapeGuard* none = met_by_none(g.syms, g.guards))
-    throw Diagnostic(Loc{.file = program.file}, fmt::format("no size within the ranges meets {}", guard_text(*none, g.syms))).note(none->why);
+    throw Diagnostic(Loc{.file = program.file}, fmt::format("no size within the ranges meets {}", guard_text(*none, g.syms)))
+        .note(none->why);
   verify(g, "decompose");
   return g;
 }

@@ -136,9 +136,22 @@ ValueId Env::get(const std::string& name) {
   return t.value;
 }
 
+std::map<std::string, ValueId> Env::defined_by(RuleFn fn, Rule& rule) {
+  std::map<std::string, ValueId> made;
+  // Rules may refuse: what they define meanwhile goes nowhere else either way.
+  struct Outer {
+    Env& env;
+    std::map<std::string, ValueId>* capture;
+    ~Outer() {
+      env.capture_ = capture;
+      env.place_of_ = nullptr;
+    }
+  } const outer{*this, std::exchange(capture_, &made)};
+  fn(rule);
+  return made;
+}
+
 ValueId Env::view_again(const std::string& name, const Tensor& t, ValueId places) {
-  std::map<std::string, ValueId> again;
-  std::map<std::string, ValueId>* outer = std::exchange(capture_, &again);
   Rule r(b_, program_, *t.node, *this);
   r.pairs = touches_complex(program_, *t.node);
   r.places = places != kNone<ValueId>;
@@ -148,10 +161,7 @@ ValueId Env::view_again(const std::string& name, const Tensor& t, ValueId places
     places_ = places;
     place_of_ = &t.parent;
   }
-  fn(r);
-  place_of_ = nullptr;
-  capture_ = outer;
-  return again.at(t.node->results.empty() ? name : result_names(*t.node).at(t.result));
+  return defined_by(fn, r).at(t.node->results.empty() ? name : result_names(*t.node).at(t.result));
 }
 
 ValueId Env::places_in(const std::string& name, const std::string& of) {
@@ -262,13 +272,10 @@ void Env::run_in_place(const PNode& node, RuleFn fn, const std::string& target) 
   const std::vector<std::string> names = result_names(node);
   if (target.empty() || names.size() > 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId before = get(target);
-  std::map<std::string, ValueId> made;
-  std::map<std::string, ValueId>* outer = std::exchange(capture_, &made);
   Rule r(b_, program_, node, *this);
   r.cast_results = true;
   r.pairs = touches_complex(program_, node);
-  fn(r);
-  capture_ = outer;
+  const std::map<std::string, ValueId> made = defined_by(fn, r);
   if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId after = made.begin()->second;
   if (b_.rank(after) != b_.rank(before)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};

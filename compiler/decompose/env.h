@@ -48,6 +48,8 @@ class Env final : public TensorEnv {
   };
   Tensor& find(const std::string& name);
   const std::string& base_of(const std::string& name) const;
+  /// What the rule makes, without defining it.
+  std::map<std::string, ValueId> defined_by(RuleFn fn, Rule& rule);
   void note_aliases(const import::PNode& node);
   /// A rule whose result is the new content of `target`.
   void run_in_place(const import::PNode& node, RuleFn fn, const std::string& target);

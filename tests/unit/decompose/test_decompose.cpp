@@ -138,6 +138,19 @@ TEST_CASE("everything unsupported is found in one go") {
   CHECK_THROWS_AS(decompose::decompose(m.p), Diagnostic);
 }
 
+TEST_CASE("an in-place operator whose rule refuses is named, and the walk goes on") {
+  ProgramMaker m;
+  m.input("x", DType::f32, {Expr(2)});
+  m.node("aten.relu.default", {{"self", ref("x")}}, "r", DType::f32, {Expr(2)});
+  m.node("aten.dropout_.default", {{"self", ref("r")}, {"p", 0.5}, {"train", true}}, "d", DType::f32, {Expr(2)});
+  m.node("aten.made_up.default", {{"self", ref("d")}}, "a", DType::f32, {Expr(2)});
+  m.output("a");
+  const auto missing = decompose::find_unsupported(m.p);
+  REQUIRE(missing.size() == 2);
+  CHECK(missing[0].overload == "aten.dropout_.default");
+  CHECK(missing[1].node == "a");
+}
+
 TEST_CASE("what has no rule comes with what can be done about it") {
   ProgramMaker m;
   m.input("x", DType::f32, {Expr(2)});
