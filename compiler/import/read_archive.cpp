@@ -43,7 +43,7 @@ class Archive {
     GraphReader reader(p_, symbols_, ops);
     reader.read(gm["graph"]);
     read_signature(gm, reader, p_);
-    read_guards_code(m, gm, p_);
+    read_guards_code(m, gm, symbols_.table(), p_);
     read_weights();
     read_samples(keyword_order(gm));
     finish();

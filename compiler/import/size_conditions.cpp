@@ -217,9 +217,9 @@ class Decision {
 
 }  // namespace
 
-void add_condition(Program& program, const SymNode& tree, const SymbolOf& symbol, std::string text, const Loc& loc) {
+void add_condition(Program& program, const SymNode& tree, const SymTable& syms, const SymbolOf& symbol, std::string text, const Loc& loc) {
   text = shortened(std::move(text));
-  const Result<std::vector<ShapeGuard>> guards = guards_of(tree, symbol);
+  const Result<std::vector<ShapeGuard>> guards = guards_of(tree, syms, symbol);
   if (guards) {
     for (ShapeGuard g : *guards) {
       g.why = text;
@@ -234,7 +234,7 @@ void add_condition(Program& program, const SymNode& tree, const SymbolOf& symbol
   program.open_conditions.push_back(std::move(open));
 }
 
-void read_guards_code(const JsonRef& model, const JsonRef& graph_module, Program& program) {
+void read_guards_code(const JsonRef& model, const JsonRef& graph_module, const SymTable& syms, Program& program) {
   program.states_guards = model.has("guards_code");
   if (!program.states_guards) return;
   const JsonRef guards = model["guards_code"];
@@ -259,7 +259,8 @@ void read_guards_code(const JsonRef& model, const JsonRef& graph_module, Program
       return found->size;
     };
     for_each_symbol(*tree, [&](const std::string& source) { size(source); });
-    add_condition(program, *tree, size, "the model was exported for sizes with " + without_sources(text, names), where.fault("").loc());
+    add_condition(program, *tree, syms, size, "the model was exported for sizes with " + without_sources(text, names),
+                  where.fault("").loc());
   }
 }
 

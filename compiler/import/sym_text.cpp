@@ -114,9 +114,25 @@ Expr nonzero(const Expr& e) {
   if (e.is(0)) throw Refusal{"a division by zero"};
   return e;
 }
-Fraction power(const Fraction& base, const Fraction& exponent) {
+/// base^n for n from 0 to `most`, as the sum of what each step of n adds.
+Expr power_of_symbol(const Expr& base, const Expr& n, int64_t most) {
+  constexpr int64_t kMost = 40;  // steps
+  if (most > kMost) throw Refusal{fmt::format("a power by a size that has no bound of at most {}", kMost)};
+  Expr r(1), last(1);
+  for (int64_t i = 0; i < most; ++i) {
+    r += last * (base - 1) * min(max(n - i, 0), 1);
+    last *= base;
+  }
+  return r;
+}
+Fraction power(const SymTable& syms, const Fraction& base, const Fraction& exponent) {
   if (exponent.den != 1) throw Refusal{"a power that is not whole"};
   const auto n = whole(exponent).as_const();
+  if (!n && exact(base) && base.den == 1) {
+    const Interval range = syms.interval(whole(exponent));
+    if (range.min < 0) throw Refusal{"a power that may be negative"};
+    return {power_of_symbol(base.num, exponent.num, range.max)};
+  }
   if (!n || *n < -1 || *n > 8) throw Refusal{"a power other than -1 to 8"};
   if (*n == -1) return divide_exactly({1}, base);
   Fraction r{1};
@@ -142,7 +158,7 @@ int64_t shift(const Fraction& by) {
 /// A tree read as an expression. Divisors that are not numbers are noted: the tree has no value where one is zero.
 class Reader {
  public:
-  explicit Reader(const SymbolOf& symbol) : symbol_(symbol) {}
+  Reader(const SymTable& syms, const SymbolOf& symbol) : syms_(syms), symbol_(symbol) {}
   std::vector<Expr> divisors;
 
   Fraction value(const SymNode& n) {
@@ -189,6 +205,7 @@ class Reader {
     if (a[1].num.is_const()) return {floor_of(divide_exactly(a[0], a[1]))};
     return {floordiv(whole(a[0]), r.divisor(whole(a[1])))};
   }
+  static Fraction power_of(Reader& r, const Args& a) { return power(r.syms_, a[0], a[1]); }
   static Fraction modulo(Reader& r, const Args& a) { return {mod(whole(a[0]), r.divisor(whole(a[1])))}; }
 
   static constexpr Function kFunctions[] = {
@@ -196,7 +213,7 @@ class Reader {
       {"Mul", -1, fold<multiply>},
       {"Max", -1, fold<max2>},
       {"Min", -1, fold<min2>},
-      {"Pow", 2, [](Reader&, const Args& a) { return power(a[0], a[1]); }},
+      {"Pow", 2, power_of},
       {"Rational", 2, [](Reader&, const Args& a) { return divide_exactly(a[0], a[1]); }},
       {"TrueDiv", 2, [](Reader&, const Args& a) { return true_division(a[0], a[1]); }},
       {"FloorDiv", 2, floor_div},
@@ -213,13 +230,14 @@ class Reader {
       {"RShift", 2, [](Reader&, const Args& a) { return Fraction{floordiv(whole(a[0]), shift(a[1]))}; }},
   };
 
+  const SymTable& syms_;
   const SymbolOf& symbol_;
 };
 
 /// A tree read as a condition.
 class Conditions {
  public:
-  explicit Conditions(const SymbolOf& symbol) : reader_(symbol) {}
+  Conditions(const SymTable& syms, const SymbolOf& symbol) : reader_(syms, symbol) {}
 
   std::vector<ShapeGuard> read(const SymNode& n) {
     conjunction(n);
@@ -325,17 +343,17 @@ Result<R> caught(const Fn& fn) {
 
 }  // namespace
 
-Result<Expr> expr_of(const SymNode& tree, const SymbolOf& symbol) {
-  return caught<Expr>([&] { return whole(Reader(symbol).value(tree)); });
+Result<Expr> expr_of(const SymNode& tree, const SymTable& syms, const SymbolOf& symbol) {
+  return caught<Expr>([&] { return whole(Reader(syms, symbol).value(tree)); });
 }
 
-Result<Expr> parse_sym_text(std::string_view text, const SymbolOf& symbol) {
+Result<Expr> parse_sym_text(std::string_view text, const SymTable& syms, const SymbolOf& symbol) {
   const Result<SymNode> tree = parse_sym(text);
-  return tree ? expr_of(*tree, symbol) : Result<Expr>::fail(tree.why());
+  return tree ? expr_of(*tree, syms, symbol) : Result<Expr>::fail(tree.why());
 }
 
-Result<std::vector<ShapeGuard>> guards_of(const SymNode& tree, const SymbolOf& symbol) {
-  return caught<std::vector<ShapeGuard>>([&] { return Conditions(symbol).read(tree); });
+Result<std::vector<ShapeGuard>> guards_of(const SymNode& tree, const SymTable& syms, const SymbolOf& symbol) {
+  return caught<std::vector<ShapeGuard>>([&] { return Conditions(syms, symbol).read(tree); });
 }
 
 }  // namespace aotc::import

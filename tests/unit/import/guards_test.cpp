@@ -29,7 +29,7 @@ struct Model {
   void read(const std::string& text) {
     archive["guards_code"] = Json::array({text});
     const JsonRef m(archive, "model.json"), gm(graph_module, "model.json");
-    read_guards_code(m, gm, p);
+    read_guards_code(m, gm, p.syms, p);
   }
   bool hold(int64_t s0, int64_t s1) const {
     return guards_hold(p.guards, [&](SymId s) { return std::optional(idx(s) == 0 ? s0 : s1); });

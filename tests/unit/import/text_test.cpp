@@ -37,7 +37,7 @@ TEST_CASE("sizes are read from sympy's texts") {
   const Expr x = Expr::symbol(s0), y = Expr::symbol(s1);
   const auto symbol = [&](const std::string& n) { return Expr::symbol(syms.find(n).value()); };
   const auto read = [&](const std::string& t) {
-    const auto e = parse_sym_text(t, symbol);
+    const auto e = parse_sym_text(t, syms, symbol);
     INFO(t << ": " << e.why());
     REQUIRE(e);
     return *e;
@@ -58,12 +58,12 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK(read("FloorToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))") == floordiv(x * 3, 2));
   CHECK(read("floor(IntTrueDiv(Symbol('s0'), Integer(4)))") == floordiv(x, 4));
 
-  const auto why = [&](const std::string& t) { return parse_sym_text(t, symbol).why(); };
+  const auto why = [&](const std::string& t) { return parse_sym_text(t, syms, symbol).why(); };
   CHECK_THAT(why("IntTrueDiv(Symbol('s0'), Integer(7))"), Contains("may not be an integer"));
   CHECK_THAT(why("sqrt(s0)"), Contains("the function sqrt"));
   CHECK_THAT(why("s0 +"), Contains("column"));
   CHECK_THAT(why("FloorDiv(s0, 0)"), Contains("true division") || Contains("zero"));
-  CHECK_FALSE(parse_sym_text("9223372036854775807*s0*4", symbol));
+  CHECK_FALSE(parse_sym_text("9223372036854775807*s0*4", syms, symbol));
   CHECK_THAT(why(std::string(200, '(') + "s0" + std::string(200, ')')), Contains("deeper"));
   CHECK_THAT(why(std::string(200, '-') + "s0"), Contains("deeper"));
   CHECK_THAT(why(std::string(200, '(') + "s0" + std::string(200, ')')), Contains("deeper"));
@@ -80,6 +80,17 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK_THAT(why("TruncToInt(0.7*ToFloat(s0) + 1)"), Contains("rounds"));
   CHECK_THAT(why("TruncToInt(1.7*ToFloat(s0) + 0.3)"), Contains("rounds"));
   CHECK_THAT(why("TruncToInt(1.7*(1.7*ToFloat(s0)))"), Contains("rounds"));
+  // Powers by sizes that are known to be small.
+  for (const char* text : {"PowByNatural(Integer(2), Mod(Symbol('s1'), Integer(5)))", "3**Min(s1, 4)", "(s1 + 1)**(s1 % 3)"}) {
+    const Expr e = read(text);
+    const std::function<int64_t(int64_t)> want = text[0] == 'P' ? [](int64_t n) { return int64_t{1} << n % 5; }
+                                                 : text[0] == '3'
+                                                     ? [](int64_t n) { return static_cast<int64_t>(std::pow(3, std::min<int64_t>(n, 4))); }
+                                                     : [](int64_t n) { return static_cast<int64_t>(std::pow(n + 1, n % 3)); };
+    for (int64_t n = 0; n < 30; ++n) CHECK(e.eval([&](SymId) { return n; }) == want(n));
+  }
+  CHECK_THAT(why("2**s1"), Contains("no bound"));
+  CHECK_THAT(why("2**(s1 % 4 - 1)"), Contains("negative"));
 }
 
 TEST_CASE("the floor of a decimal number times a size is float64's") {
@@ -92,7 +103,7 @@ TEST_CASE("the floor of a decimal number times a size is float64's") {
     for (const int64_t by : {10, 50, 100, 1000}) sizes.insert(sizes.end(), {n / by * by - 1, n / by * by, n / by * by + 1});
   for (const double d : {0.7, 1.1, 1.4, 2.3, 0.29, 0.57, 1.37, 0.67, 2.47, 3.76, 0.07, 1.13, 0.005, 0.014})
     for (const std::string call : {"TruncToInt", "FloorToInt"}) {
-      const auto e = parse_sym_text(fmt::format("{}({}*ToFloat(s0))", call, d), symbol);
+      const auto e = parse_sym_text(fmt::format("{}({}*ToFloat(s0))", call, d), syms, symbol);
       INFO(d << ": " << e.why());
       REQUIRE(e);
       std::vector<int64_t> wrong;
