@@ -18,29 +18,38 @@ struct Geometry {
 
 void read_groups(Rule& r, Geometry& g) {
   const Expr groups = r.sym("groups");
-  if (g.transposed || groups.is_const())
+  if (groups.is_const())
     g.groups = r.integer("groups");
   else
     g.symbolic_groups = groups;
 }
 
+/// With the geometry's zeros around it; negative padding cuts.
+T padded(T x, const Geometry& g) {
+  std::vector<Expr> lo(2, Expr(0)), hi = lo;
+  for (size_t i = 0; i < g.padding.size(); ++i) {
+    const int64_t cut_lo = std::max<int64_t>(-g.padding[i], 0), cut_hi = std::max<int64_t>(-g.padding_hi[i], 0);
+    const int d = static_cast<int>(i) + 2;
+    if (cut_lo + cut_hi > 0) x = x.slice(d, cut_lo, x.dim(d) - cut_lo - cut_hi);
+    lo.emplace_back(g.padding[i] + cut_lo);
+    hi.emplace_back(g.padding_hi[i] + cut_hi);
+  }
+  return {x.b(), x.b().pad(x, lo, hi, 0.0)};
+}
+
 /// The sums of a convolution whose groups are as many as a size says (filters of each image's own, the batch in the channels): products
 /// over what each place reads, a batch of them. A channel a group is a sum of taps.
-T by_symbolic_groups(Rule& r, T x, const T& w, const Geometry& g, const Expr& groups, const TensorType& result) {
+T by_symbolic_groups(Rule& r, const T& x0, const T& w, const Geometry& g, const Expr& groups, const TensorType& result) {
   const size_t k = g.stride.size();
   const Expr per_group = w.dim(1);
+  const bool by_window = g.padding == g.padding_hi && std::all_of(g.padding.begin(), g.padding.end(), [](int64_t p) { return p >= 0; });
+  const T x = by_window ? x0 : padded(x0, g);
   r.b.require(ShapeGuard::Kind::eq, groups * per_group, x.dim(1), "channels by groups");
   r.b.require(ShapeGuard::Kind::divisible, w.dim(0), groups, "filters by groups");
-  if (g.padding != g.padding_hi) {
-    std::vector<Expr> lo(2, Expr(0)), hi = lo;
-    lo.insert(lo.end(), g.padding.begin(), g.padding.end());
-    hi.insert(hi.end(), g.padding_hi.begin(), g.padding_hi.end());
-    x = T(r.b, r.b.pad(x, lo, hi, 0.0));
-  }
   Ints taps;
   std::vector<Expr> places(result.dims.begin() + 2, result.dims.end());
   for (size_t i = 0; i < k; ++i) taps.push_back(r.constant(w.dim(static_cast<int>(i) + 2), "the kernel size of a convolution"));
-  const Ints padding = g.padding == g.padding_hi ? g.padding : Ints(k, 0);
+  const Ints padding = by_window ? g.padding : Ints(k, 0);
   const T read(r.b, r.b.window(x, taps, g.stride, padding, g.dilation, places, 0.0));  // [N, C, places.., taps..]
   if (per_group.is(1) && r.b.syms().proves_eq(w.dim(0), x.dim(1))) {
     std::vector<Expr> of_channel = {1, w.dim(0)};
@@ -65,6 +74,36 @@ T by_symbolic_groups(Rule& r, T x, const T& w, const Geometry& g, const Expr& gr
   return y.reshape(whole).permute(back).reshape(result.dims);
 }
 
+/// The same of a transposed convolution: that of the input with zeros between its elements and of turned filters, whose channels of input
+/// and output change places in each group.
+T by_symbolic_groups_transposed(Rule& r, const T& x0, const T& w, const Geometry& g, const Expr& groups, const TensorType& result) {
+  const size_t k = g.stride.size();
+  r.b.require(ShapeGuard::Kind::divisible, x0.dim(1), groups, "channels by groups");
+  std::vector<Expr> apart(x0.dims().begin(), x0.dims().begin() + 2), none(2, Expr(0)), gaps = none, dense = apart;
+  Geometry direct{.stride = Ints(k, 1), .dilation = g.dilation};
+  Ints turned;
+  for (size_t i = 0; i < k; ++i) {
+    const int d = static_cast<int>(i) + 2;
+    const Expr size = x0.dim(d);
+    apart.insert(apart.end(), {size, 1});
+    none.insert(none.end(), {0, 0});
+    gaps.insert(gaps.end(), {0, g.stride[i] - 1});
+    dense.push_back(size * g.stride[i]);
+    turned.push_back(d);
+    const int64_t reach = g.dilation[i] * (r.constant(w.dim(d), "the kernel size of a convolution") - 1) - g.padding[i];
+    direct.padding.push_back(reach);
+    direct.padding_hi.push_back(reach + g.output_padding[i] - (g.stride[i] - 1));  // the last gap is beyond the input
+  }
+  const T x = T(r.b, r.b.pad(x0.reshape(apart), none, gaps, 0.0)).reshape(dense);
+  std::vector<Expr> split = {groups, floordiv(w.dim(0), groups), w.dim(1)}, filters = {groups * w.dim(1), split[1]};
+  split.insert(split.end(), w.dims().begin() + 2, w.dims().end());
+  filters.insert(filters.end(), w.dims().begin() + 2, w.dims().end());
+  Ints swapped = {0, 2, 1};
+  for (size_t i = 0; i < k; ++i) swapped.push_back(static_cast<int64_t>(3 + i));
+  const T weight = T(r.b, r.b.flip(w, turned)).reshape(split).permute(swapped).reshape(filters);
+  return by_symbolic_groups(r, x, weight, direct, groups, result);
+}
+
 /// One convolution with its bias; x may lack the batch dim.
 void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const Geometry& g) {
   const int k = w.rank() - 2;
@@ -80,7 +119,8 @@ void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const 
                                      {Attr::dilation, g.dilation},
                                      {Attr::groups, g.groups}};
   if (g.transposed) attrs[Attr::output_padding] = g.output_padding;
-  T y = g.symbolic_groups ? by_symbolic_groups(r, x, w, g, *g.symbolic_groups, t)
+  const auto symbolic = g.transposed ? by_symbolic_groups_transposed : by_symbolic_groups;
+  T y = g.symbolic_groups ? symbolic(r, x, w, g, *g.symbolic_groups, t)
                           : T(r.b, r.b.make1(g.transposed ? Op::conv_transpose : Op::conv, {x, w.to(x.dtype())}, attrs, &t));
   if (bias) {
     std::vector<Expr> channel(static_cast<size_t>(k) + 2, Expr(1));

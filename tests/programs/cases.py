@@ -270,6 +270,10 @@ for mode in ("circular", "reflect", "replicate"):
 for f in (0.7, 1.37):
     case(f"images {f} times as large", "x: float32[1,2,A*40+10,B+11] normal", [f"a = F.interpolate(x, scale_factor={f}, mode='nearest')", f"b = F.interpolate(x, scale_factor={f}, mode='bilinear', recompute_scale_factor=True)", "c = a.mean(2) * a.shape[2]"], "a, b, c")
 
+# Sizes that are powers by others
+
+case("a power by a size", "x: float32[A,B] normal", ["a = x.new_zeros(2 ** (x.shape[0] % 4), 3) + x.sum()", "b = x[:, :1].expand(-1, 3 ** (x.shape[1] % 3)) * 2"], "a, b")
+
 # Filters of each image's own: the batch in the channels, as many groups as images
 
 for k in (1, 2):
@@ -278,6 +282,10 @@ for k in (1, 2):
     case(f"filters of each image in {k}d", f"x: {{T}}[A,4,{','.join(dims)}], w: {{T}}[A,6,4,{','.join(size)}], v: {{T}}[4,1,{','.join(size)}] const, b: {{T}}[4]",
          [f"n = x.shape[0]", f"u = x.reshape(1, n * 4, {tail})", f"y = F.conv{k}d(u, w.flatten(0, 1), None, 1, 1, 1, n)", f"a = y.view(n, 6, *y.shape[2:])", f"c = F.conv{k}d(u, w[:, :2].flatten(0, 1), None, 2, 0, 2, n)",
           f"d = F.conv{k}d(u, v.repeat(n, {', '.join('1' for _ in range(k + 1))}), b.repeat(n), padding='same', groups=n * 4)", f"e = F.conv{k}d(u.expand(3, -1, {', '.join('-1' for _ in range(k))}), w[:, :1].flatten(0, 1), None, 1, 2, 1, n)"], "a, c, d, e", FLOATS)
+
+    case(f"turned filters of each image in {k}d", f"x: {{T}}[A,4,{','.join(dims)}], w: {{T}}[A,4,6,{','.join(size)}], v: {{T}}[4,1,{','.join(size)}] const, b: {{T}}[4]",
+         [f"n = x.shape[0]", f"u = x.reshape(1, n * 4, {tail})", f"y = F.conv_transpose{k}d(u, w.flatten(0, 1), None, 1, 0, 0, n)", f"a = y.view(n, 6, *y.shape[2:])",
+          f"c = F.conv_transpose{k}d(u, w[:, :, :1].flatten(0, 1), None, 3, 2, 1, n, 2)", f"d = F.conv_transpose{k}d(u, v.repeat(n, {', '.join('1' for _ in range(k + 1))}), b.repeat(n), 2, groups=n * 4)"], "a, c, d", FLOATS)
 
 # Pads that at some sizes are cuts
 
