@@ -300,14 +300,14 @@ struct Advice {
   std::string_view starts, why, hint;
 };
 constexpr Advice kAdvice[] = {
-    {"higher_order.cond", "a branch on data (torch.cond) inside the model is not compiled",
-     "compute both branches and take torch.where, or export each branch as a model and choose between them in the program"},
+    {"higher_order.cond", "a branch on data (torch.cond) whose sides give other things than tensors is not compiled",
+     "return tensors from both branches, compute both and take torch.where, or export each branch as a model"},
     {"higher_order.while_loop", "a loop on data (while_loop) inside the model is not compiled",
      "write a Python loop of a fixed number of rounds, which export unrolls, or export the body as a model and loop in the program"},
-    {"higher_order.scan", "a loop over steps (scan) inside the model is not compiled",
-     "write a Python loop, which export unrolls, or export one step as a model and loop in the program"},
-    {"higher_order.map", "a loop over rows (map) inside the model is not compiled",
-     "write it over the whole batch (torch.vmap does so), or write a Python loop, which export unrolls"},
+    {"higher_order.scan", "a loop over steps (scan) whose number is not known when the model is exported, or very large, is not compiled",
+     "export with this length fixed, or export one step as a model and loop in the program"},
+    {"higher_order.map", "a loop over rows (map) whose number is not known when the model is exported, or very large, is not compiled",
+     "write it over the whole batch (torch.vmap does so), or export with this length fixed"},
     {"higher_order.", "this region of the model is not compiled",
      "ep.run_decompositions() before torch.export.save takes some of its kind apart; else write it without the region"},
     {"aten.", kNoRule, "ep.run_decompositions() before torch.export.save takes many operators apart; else rewrite it, or report it"},

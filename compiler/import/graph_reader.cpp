@@ -115,7 +115,7 @@ Expr Symbols::of(const std::string& name) {
 
 Expr Symbols::parse(const std::string& text, const JsonRef& where) {
   if (auto it = parsed_.find(text); it != parsed_.end()) return it->second;
-  const Result<Expr> e = parse_sym_text(text, [this](const std::string& name) { return of(name); });
+  const Result<Expr> e = parse_sym_text(text, table_, [this](const std::string& name) { return of(name); });
   if (!e)
     throw Diagnostic(ExitCode::unsupported, where.fault("").loc(),
                      fmt::format("the size \"{}\" cannot be read: {}", text.substr(0, 200), e.why()));
@@ -354,7 +354,7 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
   }
   node.path = j.path();
   node.name = j.has("name") ? s.prefix + j["name"].text() : fmt::format("node_{}", p_.nodes.size());
-  if (inline_node(j, s, node.target)) return;
+  if (inline_node(j, s, node.target) || inline_control_flow(j, s, node)) return;
 
   const OpSchema* schema = ops_.find(node.target);
   node.args = read_args(j["inputs"], schema, s, loc(j["inputs"], &node));
@@ -372,6 +372,42 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
     return;
   if (add_guard(node)) return;
   p_.nodes.push_back(std::move(node));
+}
+
+GraphReader::Scope GraphReader::called(const JsonRef& graph, const std::string& name, const std::vector<Arg>& operands, const Scope& s) {
+  if (depth_ >= kMaxGraphDepth) throw graph.fault(fmt::format("subgraphs nested deeper than {}", kMaxGraphDepth));
+  Scope inner;
+  for (int copy = 1;; ++copy) {
+    inner.prefix = s.prefix + name + (copy > 1 ? fmt::format("_{}.", copy) : std::string("."));
+    const auto clash = defined_.lower_bound(inner.prefix);
+    if (clash == defined_.end() || !starts_with(*clash, inner.prefix)) break;
+  }
+  const JsonRef in = graph["inputs"];
+  if (in.size() != operands.size())
+    throw graph.fault(fmt::format("a subgraph of {} inputs called with {} values", in.size(), operands.size()));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto [tag, v] = in.at(i).tagged();
+    const std::string input = tag == "as_tensor" ? v["name"].text() : tag == "as_sym_int" && v.has("as_name") ? v["as_name"].text() : "";
+    if (!input.empty()) inner.bound[input] = operands[i];
+  }
+  return inner;
+}
+
+void GraphReader::read_called(const JsonRef& graph, Scope& inner) {
+  read_values(graph, inner);
+  ++depth_;
+  const JsonRef nodes = graph["nodes"];
+  for (size_t i = 0, n = nodes.size(); i < n; ++i) read_node(nodes.at(i), inner);
+  --depth_;
+}
+
+std::vector<Arg> GraphReader::call(const JsonRef& graph, const std::string& name, const std::vector<Arg>& operands, const Scope& s) {
+  Scope inner = called(graph, name, operands, s);
+  read_called(graph, inner);
+  std::vector<Arg> out;
+  const JsonRef outputs = graph["outputs"];
+  for (size_t i = 0, n = outputs.size(); i < n; ++i) out.push_back(read_arg(outputs.at(i), inner));
+  return out;
 }
 
 bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& target) {
@@ -398,25 +434,8 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
     }
   }
   if (!graph || !wrapper->applies(before)) return false;
-  if (depth_ >= kMaxGraphDepth) throw graph->fault(fmt::format("subgraphs nested deeper than {}", kMaxGraphDepth));
-
-  Scope inner;
-  for (int copy = 1;; ++copy) {
-    inner.prefix = s.prefix + graph_name + (copy > 1 ? fmt::format("_{}.", copy) : std::string("."));
-    const auto clash = defined_.lower_bound(inner.prefix);
-    if (clash == defined_.end() || !starts_with(*clash, inner.prefix)) break;
-  }
-  const JsonRef in = (*graph)["inputs"], out = (*graph)["outputs"];
-  if (in.size() != operands.size())
-    throw graph->fault(fmt::format("a subgraph of {} inputs called with {} values", in.size(), operands.size()));
-  std::set<std::string> input_names;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const auto [tag, v] = in.at(i).tagged();
-    const std::string name = tag == "as_tensor" ? v["name"].text() : tag == "as_sym_int" && v.has("as_name") ? v["as_name"].text() : "";
-    if (name.empty()) continue;
-    inner.bound[name] = operands[i];
-    input_names.insert(name);
-  }
+  Scope inner = called(*graph, graph_name, operands, s);
+  const JsonRef out = (*graph)["outputs"];
 
   // The caller's names for the results, lists laid flat.
   std::vector<JsonRef> results;
@@ -430,19 +449,14 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
   }
   if (results.size() != out.size())
     throw outputs.fault(fmt::format("{} names for the {} results of a subgraph", results.size(), out.size()));
-  std::map<std::string, size_t> direct;  // inner name → the result that it is defined as
   for (size_t i = 0; i < results.size(); ++i) {
     const auto [tag, v] = out.at(i).tagged();
     if (tag != "as_tensor" || !results[i].has("name")) continue;
     const std::string name = v["name"].text();
-    if (input_names.count(name) || !direct.emplace(name, i).second) continue;
+    if (inner.bound.count(name)) continue;
     inner.bound[name] = TensorRef{s.prefix + results[i]["name"].text()};
   }
-  read_values(*graph, inner);
-  ++depth_;
-  const JsonRef nodes = (*graph)["nodes"];
-  for (size_t i = 0, n = nodes.size(); i < n; ++i) read_node(nodes.at(i), inner);
-  --depth_;
+  read_called(*graph, inner);
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has("name")) continue;  // an unused or symbolic result: its Expr comes from the caller's own table
     const Arg a = read_arg(out.at(i), inner);
@@ -461,7 +475,7 @@ bool GraphReader::add_guard(const PNode& node) {
   const std::string* why = node.args.size() > 1 ? std::get_if<std::string>(&node.args[1].value) : nullptr;
   const Loc at{.file = p_.file, .path = node.path, .node = node.name, .source = node.source};
   add_condition(
-      p_, *tree, [this](const std::string& name) { return symbols_.of(name); }, why ? *why : a->text, at);
+      p_, *tree, symbols_.table(), [this](const std::string& name) { return symbols_.of(name); }, why ? *why : a->text, at);
   return true;
 }
 

@@ -52,6 +52,20 @@ class GraphReader {
   void read_inputs(const JsonRef& graph, Scope& s);
   void read_node(const JsonRef& node, Scope& s);
   bool inline_node(const JsonRef& node, Scope& s, const std::string& target);
+  /// The names of a graph that is read with these values for its inputs ...
+  Scope called(const JsonRef& graph, const std::string& name, const std::vector<Arg>& operands, const Scope& caller);
+  /// ... and its reading.
+  void read_called(const JsonRef& graph, Scope& inner);
+  /// Reads the graph as part of this one; what it returns, in the caller's names.
+  std::vector<Arg> call(const JsonRef& graph, const std::string& name, const std::vector<Arg>& operands, const Scope& caller);
+
+  // control_flow.cpp: operators that run subgraphs by data or in rounds, as nodes of this graph. False where they must stay as they are.
+  bool inline_control_flow(const JsonRef& node, Scope& s, const PNode& head);
+  struct ControlFlow;
+  bool inline_cond(const ControlFlow& f, Scope& s);
+  bool inline_rounds(const ControlFlow& f, Scope& s);
+  void add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result);
+  std::vector<std::string> define_results(const ControlFlow& f, Scope& s);
   bool add_guard(const PNode& node);
   std::vector<NamedArg> read_args(const JsonRef& inputs, const OpSchema* schema, Scope& s, const Loc& loc);
   Arg read_arg(const JsonRef& argument, Scope& s);
