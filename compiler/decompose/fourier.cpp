@@ -1,4 +1,4 @@
-// Fourier transforms of real and complex tensors, for lengths known when compiling: Op::fourier (waves.cpp).
+// Fourier transforms of real and complex tensors: Op::fourier (waves.cpp) for lengths known when compiling.
 #include <cmath>
 
 #include "decompose/complex.h"
@@ -8,18 +8,24 @@ namespace {
 
 constexpr int64_t kLongestTransform = int64_t{1} << 20;
 
-int64_t transform_length(Rule& r, const Expr& e) {
+int64_t fixed_length(Rule& r, const Expr& e) {
   const int64_t n = r.constant(e, "the length of a Fourier transform");
   if (n < 1) r.refuse("a Fourier transform of nothing");
   if (n > kLongestTransform) r.refuse(fmt::format("a Fourier transform of length {} is too long (at most {})", n, kLongestTransform));
   if (!has_waves(n)) r.refuse(fmt::format("a Fourier transform of length {}, a prime factor of which is above {}", n, kLongestWaves));
   return n;
 }
+Expr transform_length(Rule& r, const Expr& e) {
+  if (e.is_const()) return fixed_length(r, e);
+  r.b.require(ShapeGuard::Kind::le, 1, e, "the length of a Fourier transform");
+  return e;
+}
 
 struct Fourier {
-  Ints dims;     ///< transformed, in order; the last is the half-length one of real transforms
-  Ints lengths;  ///< signal lengths
+  Ints dims;                  ///< transformed, in order; the last is the half-length one of real transforms
+  std::vector<Expr> lengths;  ///< signal lengths
   double scale = 1;
+  std::optional<T> run_scale;  ///< a further factor, where a length is known when a run starts
 };
 
 /// Arguments of fft_fft (n, dim, norm), fft_fftn (s, dim, norm) and _fft_c2c (dim, normalization), which differ in their names.
@@ -46,22 +52,35 @@ Fourier arguments(Rule& r, const T& x, int rank, bool inverse, bool real_output)
     else
       f.lengths.push_back(transform_length(r, half ? (have - 1) * 2 : have));
   }
-  double size = 1;
-  for (int64_t n : f.lengths) size *= static_cast<double>(n);
+  enum class Norm : uint8_t { none, root, whole } norm = Norm::none;
   if (r.has("normalization")) {
     const int64_t how = r.integer("normalization");
-    f.scale = how == 1 ? 1 / std::sqrt(size) : how == 2 ? 1 / size : 1.0;
+    norm = how == 1 ? Norm::root : how == 2 ? Norm::whole : Norm::none;
   } else {
     const std::string how = r.text_or("norm", "backward");
-    if (how == "ortho")
-      f.scale = 1 / std::sqrt(size);
-    else
-      f.scale = (how == "forward") != inverse ? 1 / size : 1.0;
+    norm = how == "ortho" ? Norm::root : (how == "forward") != inverse ? Norm::whole : Norm::none;
+  }
+  const Expr size = product(f.lengths);
+  if (norm == Norm::none) return f;
+  if (const auto n = size.as_const()) {
+    f.scale = norm == Norm::root ? 1 / std::sqrt(static_cast<double>(*n)) : 1 / static_cast<double>(*n);
+  } else {
+    const T n64 = scalar_of(r.b, size, DType::f64);
+    f.run_scale = (1.0 / (norm == Norm::root ? sqrt(n64) : n64)).to(x.dtype());
   }
   return f;
 }
 
-double last_scale(const Fourier& f, size_t i) { return i + 1 == f.dims.size() ? f.scale : 1.0; }
+/// One dim's transform; the last one's is scaled.
+Complex transformed(Rule& r, const T& re, const std::optional<T>& im, const Fourier& f, size_t i, Spectrum kind, bool inverse) {
+  const int d = static_cast<int>(f.dims[i]);
+  const bool last = i + 1 == f.dims.size();
+  const double scale = last ? f.scale : 1.0;
+  const auto n = f.lengths[i].as_const();
+  Complex c = n ? fourier(re, im, d, {kind, *n, inverse, scale}) : fourier_of_size(r, re, im, d, kind, f.lengths[i], inverse);
+  if (last && f.run_scale) c = {c.re * *f.run_scale, c.im * *f.run_scale};
+  return c;
+}
 
 template <int sign>
 void complex_to_complex(Rule& r) {
@@ -72,31 +91,33 @@ void complex_to_complex(Rule& r) {
   const Fourier f = arguments(r, c.re, c.re.rank(), way > 0, false);
   bool real = !complex_arg(r, "self");
   for (size_t i = 0; i < f.dims.size(); ++i, real = false) {
-    const Transform how = {Spectrum::pairs, f.lengths[i], way > 0, last_scale(f, i)};
-    c = fourier(c.re, real ? std::nullopt : std::optional(c.im), static_cast<int>(f.dims[i]), how);
+    c = transformed(r, c.re, real ? std::nullopt : std::optional(c.im), f, i, Spectrum::pairs, way > 0);
   }
   r.set(join(c));
 }
 
+/// Inverse transforms of real signals are the conjugates of transforms, scaled as inverse ones.
+template <bool inverse>
 void real_to_complex(Rule& r) {
   const DType t = part_type(r);
   const T x = tensor(r, "self").to(t);
-  const Fourier f = arguments(r, x, x.rank(), false, false);
+  const Fourier f = arguments(r, x, x.rank(), inverse, false);
   const bool half = !r.has("onesided") || r.boolean("onesided");
   // The last dim first: it is real, and half of its transform is enough.
-  const int64_t n = f.lengths.back();
-  Complex c = fourier(x, std::nullopt, static_cast<int>(f.dims.back()), {half ? Spectrum::half : Spectrum::pairs, n, false, f.scale});
-  for (size_t i = 0; i + 1 < f.dims.size(); ++i) c = fourier(c.re, c.im, static_cast<int>(f.dims[i]), {Spectrum::pairs, f.lengths[i]});
+  Complex c = transformed(r, x, std::nullopt, f, f.dims.size() - 1, half ? Spectrum::half : Spectrum::pairs, false);
+  for (size_t i = 0; i + 1 < f.dims.size(); ++i) c = transformed(r, c.re, c.im, f, i, Spectrum::pairs, false);
+  if (inverse) c.im = -c.im;
   r.set(join(c));
 }
 
+template <bool inverse>
 void complex_to_real(Rule& r) {
   const DType t = part_type(r);
   Complex c = complex_operand(r, "self", t);
-  const Fourier f = arguments(r, c.re, c.re.rank(), true, true);
-  for (size_t i = 0; i + 1 < f.dims.size(); ++i)
-    c = fourier(c.re, c.im, static_cast<int>(f.dims[i]), {Spectrum::pairs, f.lengths[i], true});
-  r.set(fourier(c.re, c.im, static_cast<int>(f.dims.back()), {Spectrum::line, f.lengths.back(), true, f.scale}).re);
+  const Fourier f = arguments(r, c.re, c.re.rank(), inverse, true);
+  if (!inverse) c.im = -c.im;
+  for (size_t i = 0; i + 1 < f.dims.size(); ++i) c = transformed(r, c.re, c.im, f, i, Spectrum::pairs, true);
+  r.set(transformed(r, c.re, c.im, f, f.dims.size() - 1, Spectrum::line, true).re);
 }
 
 /// Frames of n elements, one every hop, `width` of them under the window.
@@ -104,7 +125,7 @@ struct Frames {
   int64_t n, hop, width;
 };
 Frames frames_of(Rule& r) {
-  const int64_t n = transform_length(r, r.sym("n_fft"));
+  const int64_t n = fixed_length(r, r.sym("n_fft"));
   const Frames f = {n, r.integer_or("hop_length", n / 4), r.integer_or("win_length", n)};
   if (f.hop < 1 || f.width < 1 || f.width > n) r.refuse("a hop or window that does not fit the transform");
   return f;
@@ -189,14 +210,16 @@ constexpr RuleRow kRows[] = {
     {"aten.stft.default", stft},
     {"aten.stft.center", stft},
     {"aten.istft.default", istft},
-    {"aten.fft_rfft.default", real_to_complex},
-    {"aten.fft_rfft2.default", real_to_complex},
-    {"aten.fft_rfftn.default", real_to_complex},
-    {"aten._fft_r2c.default", real_to_complex},
-    {"aten.fft_irfft.default", complex_to_real},
-    {"aten.fft_irfft2.default", complex_to_real},
-    {"aten.fft_irfftn.default", complex_to_real},
-    {"aten._fft_c2r.default", complex_to_real},
+    {"aten.fft_rfft.default", real_to_complex<false>},
+    {"aten.fft_rfft2.default", real_to_complex<false>},
+    {"aten.fft_rfftn.default", real_to_complex<false>},
+    {"aten._fft_r2c.default", real_to_complex<false>},
+    {"aten.fft_irfft.default", complex_to_real<true>},
+    {"aten.fft_irfft2.default", complex_to_real<true>},
+    {"aten.fft_irfftn.default", complex_to_real<true>},
+    {"aten.fft_hfft.default", complex_to_real<false>},
+    {"aten.fft_ihfft.default", real_to_complex<true>},
+    {"aten._fft_c2r.default", complex_to_real<true>},
 };
 
 }  // namespace

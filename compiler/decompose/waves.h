@@ -29,6 +29,10 @@ struct Transform {
 /// Of what x has along d, the numbers that the transform reads. The result's im: not valid where it is a line.
 Complex fourier(const T& re, const std::optional<T>& im, int d, const Transform& t);
 
+/// The same, unscaled, for a length that is known when a run starts: products with waves that the run computes. What x has along d must be
+/// what the transform reads, or provably more or less.
+Complex fourier_of_size(Rule& r, const T& re, const std::optional<T>& im, int d, Spectrum kind, const Expr& n, bool inverse);
+
 /// What Op::fourier says, by products.
 std::vector<ValueId> fourier_by_products(Builder& b, const Node& n);
 /// The multiply-adds of a line in products, with what moves numbers between them counted as such.

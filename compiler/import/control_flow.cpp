@@ -1,4 +1,5 @@
-// Control flow of the exported graph that needs none at run time: a branch computes both sides and takes one, rounds over the rows of
+// Control flow of the exported graph that needs none at run time: a branch computes both sides and takes one (so the side that is not taken
+// must not read beyond its tensors either), rounds over the rows of
 // tensors of a known length are written out.
 #include <algorithm>
 

@@ -111,3 +111,18 @@ def complex_writes():
         return a, b, c, d
 
     return of_complex(f)
+
+
+@model
+def spectra_of_any_length():
+    """Transforms of all kinds along dims whose lengths move, in all norms."""
+
+    def f(x, y):
+        z = torch.fft.rfft(x)
+        whole = torch.fft.fftn(y, dim=(1, 2), norm="ortho")
+        back = torch.fft.ifft2(whole * whole.conj())
+        longer = torch.fft.fft(x, n=2 * x.shape[1] + 1, norm="forward")
+        images = torch.fft.irfft2(torch.fft.rfft2(y) * 2, s=y.shape[1:])
+        return torch.view_as_real(z), torch.view_as_real(whole), back.real, longer.abs(), images, torch.fft.ihfft(x).imag, torch.fft.hfft(torch.fft.fft(x[:, :3]), n=4, norm="ortho")
+
+    return Fn(f), (torch.randn(3, 12), torch.randn(2, 9, 10)), ({1: Dim("n", min=4, max=70)}, {1: Dim("h", min=2, max=33), 2: Dim("w", min=3, max=32)})
