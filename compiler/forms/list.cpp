@@ -30,6 +30,7 @@ const Table& table_of(Arch arch) {
       &cpu::conv_phases(),  // convolutions: one of the first two takes all
       &cpu::conv_winograd(),
       &cpu::conv_last_depthwise(),
+      &cpu::conv_few(),
       &cpu::conv_last_tiles(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
       &cpu::attention_tiles(),

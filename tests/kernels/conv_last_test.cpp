@@ -1,7 +1,9 @@
 // Convolutions of channels-last tensors of every dtype and instruction set against a naive fp64 loop: as implicit products, depthwise, and
-// by Winograd's minimal filtering; the panels are made by the weights' writer.
+// of few channels, by Winograd's minimal filtering; the panels are made by the weights' writer.
+#include <algorithm>
 #include <memory>
 
+#include "aotc/detail/conv_few_abi.h"
 #include "conv_support.h"
 #include "plan/weights.h"
 
@@ -11,6 +13,7 @@ namespace kernel_test {
 namespace {
 
 const std::vector<Entry> kEntries = entries("conv_last");
+const std::vector<Entry> kFew = entries("conv_few");
 /// Of AOTC_CONV_LAST alone.
 const Entry kTiles[] = {entry("conv_last_tiles", DType::bf16, "amx"), {"avx512", DType::bf16, aotc_conv_last_tiles_bf16_amx_emulated}};
 
@@ -28,7 +31,7 @@ void store_tile(const aotc_kargs* args, const void* acc, int64_t ld, int64_t n, 
 using Case = ConvCase;
 
 /// The packed weight, as an artifact holds it.
-std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int64_t taps) {
+std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int64_t taps, bool few) {
   aotc::IdVec<aotc::ConstId, aotc::ConstData> constants;
   aotc::ConstData data;
   data.name = "w";
@@ -41,7 +44,15 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
   p.winograd = c.algo == AOTC_CONV_WINOGRAD ? c.kp : 0;
   p.rows = {p.winograd ? aotc::forms::Panels::Rows{c.cg * taps / 9, c.cg, 9, taps, {}}
                        : aotc::forms::Panels::Rows{c.cg * taps, c.cg, 1, taps, {}}};
-  if (c.algo == AOTC_CONV_LAST_DEPTHWISE) {
+  if (few) {  // a matrix for each line of taps
+    p.rows.clear();
+    for (int64_t line = 0; line < c.kernel[0] * c.kernel[1]; ++line) {
+      aotc::forms::Panels::Rows r{c.cg * c.kernel[2], c.cg * c.kernel[2], 0, 0, {}};
+      for (int64_t i = 0; i < r.count; ++i) r.taps.push_back(i % c.cg * taps + line * c.kernel[2] + i / c.cg);
+      p.rows.push_back(r);
+      p.matrices.push_back({0, c.cog, static_cast<size_t>(line)});
+    }
+  } else if (c.algo == AOTC_CONV_LAST_DEPTHWISE) {
     p.rows = {{c.cg * taps, c.cg, 1, taps, {}}};
     p.matrices = {{0, c.groups * c.cog, 0}};
   } else {
@@ -54,10 +65,18 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
   return blob;
 }
 
+int64_t few_scratch(const aotc_conv_config* c, int64_t k) {
+  return aotc_conv_few_scratch_bytes(c, k / (c->kernel[0] * c->kernel[1] * c->kernel[2]));
+}
+
 void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
   const bool tiles = e.fn == kTiles[0].fn || e.fn == kTiles[1].fn;
-  INFO(e.isa << (e.fn == kTiles[1].fn ? ", emulated tiles, " : " ") << aotc::dtype_name(e.dtype) << " " << c.str());
+  const bool few = std::any_of(kFew.begin(), kFew.end(), [&](const Entry& f) { return f.fn == e.fn; });
+  INFO(e.isa << (few                    ? ", few channels "
+                 : e.fn == kTiles[1].fn ? ", emulated tiles, "
+                                        : " ")
+             << aotc::dtype_name(e.dtype) << " " << c.str());
   const std::optional<ConvSizes> sizes = conv_sizes(c);
   if (!sizes) return;
   const ConvSizes& s = *sizes;
@@ -66,7 +85,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   w.fill(rng);
   std::unique_ptr<Scratch> packed;
   if (c.packed) {
-    const std::vector<std::byte> panels = packed_weight(w, e.dtype, c, s.taps);
+    const std::vector<std::byte> panels = packed_weight(w, e.dtype, c, s.taps, few);
     packed = std::make_unique<Scratch>(static_cast<int64_t>(panels.size()));
     std::memcpy(packed->ptr(), panels.data(), panels.size());
   }
@@ -75,7 +94,9 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (c.algo == AOTC_CONV_LAST_DEPTHWISE) work = c.n * s.out[0] * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.nc);
   if (winograd) work = blocks_of(c.n * s.out[0] * blocks_of(s.out[1], c.kp) * blocks_of(s.out[2], c.kp), c.nc) * blocks_of(s.co, c.mc);
   const ConvRun run = run_conv(e, c, s, x.ptr(), c.packed ? packed->ptr() : w.ptr(), store_tile, work, rng,
-                               tiles ? aotc_conv_last_tiles_scratch_bytes : nullptr);
+                               few     ? few_scratch
+                               : tiles ? aotc_conv_last_tiles_scratch_bytes
+                                       : nullptr);
   check_conv(
       c, s, run, x, w, [&](int64_t n, int64_t channel, int64_t place) { return (n * s.in_plane + place) * s.channels + channel; },
       [&](int64_t g, int64_t kk, int64_t j) { return (g * c.cog + j) * s.k + kk; },
@@ -130,6 +151,31 @@ TEST_CASE("channels-last conv of few channels, whose copied rows are one short r
         c.algo = AOTC_CONV_LAST, c.packed = true, c.mc = 32, c.nc = 64, c.kc = 128, c.kp = 512;
         check(e, c, rng);
       }
+    }
+  }
+}
+
+TEST_CASE("channels-last conv whose windows are read in place from copied lines", "[conv]") {
+  Rng rng(25);
+  CHECK(kFew.size() == 5);
+  for (const Entry& e : kFew) {
+    for (int i = 0; i < 150; ++i) {
+      Case c{};
+      const int dims = pick_int(rng, {1, 2, 2, 2, 3});
+      c.n = pick(rng, {0, 1, 1, 2}), c.groups = 1, c.cg = pick(rng, {1, 2, 3, 4, 7}), c.cog = pick(rng, {1, 8, 16, 24, 32, 40, 70});
+      for (int d = 0; d < 3; ++d) {
+        const bool used = d >= 3 - dims;
+        c.in[d] = !used ? 1 : dims == 3 ? pick(rng, {1, 3, 5, 8}) : pick(rng, {1, 2, 7, 19, 40});
+        if (d == 2) c.in[d] = pick(rng, {1, 3, 14, 31, 240, 400});
+        c.kernel[d] = !used ? 1 : pick_int(rng, {1, 2, 3, 5, 7});
+        c.stride[d] = !used ? 1 : pick_int(rng, {1, 1, 2, 3});
+        c.pad[d] = !used ? 0 : pick_int(rng, {0, 1, 2, 3});
+        c.pad_hi[d] = !used ? 0 : pick_int(rng, {0, 1, 2});
+        c.dilation[d] = !used || d == 2 ? 1 : pick_int(rng, {1, 1, 2, 3});
+      }
+      c.algo = AOTC_CONV_LAST, c.packed = true, c.kc = c.kp = 64;
+      c.mc = pick_int(rng, {32, 64, 96}), c.nc = pick_int(rng, {1, 14, 64, 500});
+      check(e, c, rng);
     }
   }
 }

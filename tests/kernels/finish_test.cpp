@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "aotc/detail/conv_few_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
@@ -176,17 +177,25 @@ TEST_CASE("Strassen's products: a finish does what its epilogue does", "[finish]
 
 TEST_CASE("channels-last convolutions: a finish does what its epilogue does", "[finish]") {
   Rng rng(32);
-  for (const Entry& e : floats("conv_last")) {
+  std::vector<Entry> all = floats("conv_last");
+  const std::vector<Entry> of_few = floats("conv_few");
+  const size_t n_last = all.size();
+  all.insert(all.end(), of_few.begin(), of_few.end());
+  for (size_t at = 0; at < all.size(); ++at) {
+    const Entry& e = all[at];
+    const bool few = at >= n_last;
     for (int i = 0; i < 160 && runs_here(e.isa); ++i) {
-      const bool depthwise = i % 2;
+      const bool depthwise = !few && i % 2;
       aotc_conv_config cfg = {};
       cfg.w_ptr = 1, cfg.algo = depthwise ? AOTC_CONV_LAST_DEPTHWISE : AOTC_CONV_LAST, cfg.epilogue = conv_epilogue;
       const int64_t images = pick(rng, {1, 1, 2}), hw[] = {pick(rng, {1, 5, 9}), pick(rng, {3, 8, 17, 31})};
-      const int64_t groups = depthwise ? pick(rng, {8, 16, 24, 40, 72}) : pick(rng, {1, 1, 2}),
+      const int64_t groups = few         ? 1
+                             : depthwise ? pick(rng, {8, 16, 24, 40, 72})
+                                         : pick(rng, {1, 1, 2}),
                     cg = depthwise ? 1 : pick(rng, {1, 3, 16, 20});
       const int64_t cog = depthwise ? 1 : pick(rng, {1, 8, 16, 24, 40, 70}), c = cg * groups, co = cog * groups;
       const int kernel = depthwise ? pick_int(rng, {3, 5, 7}) : pick_int(rng, {1, 3}), stride = pick_int(rng, {1, 1, 2, 3});
-      const int dilation = pick_int(rng, {1, 1, 2});
+      const int dilation = few ? 1 : pick_int(rng, {1, 1, 2});
       int64_t out[2];
       bool fits = true;
       for (int d = 0; d < 2; ++d) {
@@ -203,20 +212,34 @@ TEST_CASE("channels-last convolutions: a finish does what its epilogue does", "[
       cfg.mc = pick_int(rng, {32, 64}), cfg.nc = pick_int(rng, {8, 28, 100});
       if (depthwise) cfg.kc = 2, cfg.kp = pick_int(rng, {2, 40});
       const int64_t k = cg * kernel * kernel, plane = out[0] * out[1], rows = images * plane;
-      INFO(e.isa << " " << aotc::dtype_name(e.dtype) << (depthwise ? " depthwise" : "") << " images " << images << " hw " << hw[0] << "x"
-                 << hw[1] << " cg " << cg << " cog " << cog << " groups " << groups << " kernel " << kernel << " stride " << stride
-                 << " mc " << cfg.mc << " nc " << cfg.nc << " kc " << cfg.kc << " kp " << cfg.kp);
+      INFO(e.isa << " " << aotc::dtype_name(e.dtype)
+                 << (depthwise ? " depthwise"
+                     : few     ? " few"
+                               : "")
+                 << " images " << images << " hw " << hw[0] << "x" << hw[1] << " cg " << cg << " cog " << cog << " groups " << groups
+                 << " kernel " << kernel << " stride " << stride << " mc " << cfg.mc << " nc " << cfg.nc << " kc " << cfg.kc << " kp "
+                 << cfg.kp);
       Buffer x(images * hw[0] * hw[1] * c, e.dtype), w(co * k, e.dtype);
       fill(x, rng, rng() % 2), fill(w, rng, false);
+      std::vector<std::byte> panels;  // a matrix for each line of taps, [k of the line, co] of the numbers at hand
+      const int64_t line = kernel * cg, line_bytes = aotc::kernels::panel_bytes(line, co, e.dtype);
+      if (few) panels.resize(static_cast<size_t>(kernel * line_bytes));
+      for (int64_t l = 0; few && l < kernel; ++l)
+        aotc::kernels::pack_panels(static_cast<const char*>(w.ptr()) + l * line * co * aotc::dtype_bytes(e.dtype), co, 1, line, co, e.dtype,
+                                   panels.data() + l * line_bytes);
+      cfg.w_packed = few;
       const std::vector<int64_t> size = {images, c, 1, hw[0], hw[1], co, 1, out[0], out[1]};
       const aotc_finish f = random_finish(rng, co, !depthwise);
       const auto blocks = [](int64_t a, int64_t by) { return (a + by - 1) / by; };
       const int64_t work =
           depthwise ? images * blocks(out[0], cfg.kp) * blocks(out[1], cfg.nc) : groups * blocks(cog, cfg.mc) * blocks(rows, cfg.nc);
       const auto split = static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1));
-      compare(x, w, rows, co, f, rng, [&](void* const* ptr, bool with) {
+      compare(x, w, rows, co, f, rng, [&](void* const* given, bool with) {
+        void* ptr[kPointers + 1];
+        std::copy(given, given + kPointers + 1, ptr);
+        if (few) ptr[kOperandB] = panels.data();
         cfg.finish = with ? &f : nullptr;
-        Scratch scratch(aotc_conv_scratch_bytes(&cfg, k, 4));
+        Scratch scratch(few ? aotc_conv_few_scratch_bytes(&cfg, c) : aotc_conv_scratch_bytes(&cfg, k, 4));
         volatile int32_t fault = 0;
         run_parts(e, {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault}, work, split);
       });

@@ -15,6 +15,7 @@ const Form& gemm_bf16w();
 const Form& conv_direct();
 const Form& conv_product();
 const Form& conv_phases();
+const Form& conv_few();
 const Form& conv_last_tiles();
 const Form& conv_last();
 const Form& conv_last_depthwise();
