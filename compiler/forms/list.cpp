@@ -62,6 +62,7 @@ const Table& table_of(Arch arch) {
       &cuda::attention_wgmma(),
       &cuda::attention_mma(),
       &cuda::attention(),  //
+      &cuda::sort_packed(),
       &cuda::sort(),
       &cuda::topk_warps(),
       &cuda::topk_bounded(),

@@ -41,3 +41,9 @@ case_of("topk_shared", lambda x: (*torch.topk(x, 200), *torch.topk(x, 40, larges
 case_of("topk_equals", lambda x, i: (torch.topk(x, 300)[0], torch.topk(i, 60, largest=False)[0]), lambda: (RI(0, 3, (2, 8000)).float(), RI(-2, 2, (1, 40000))))
 case_of("topk_all", lambda x: tuple(torch.topk(x, x.shape[-1])), *[lambda n=n: (torch.randperm(2 * n).view(2, n).float(),) for n in (900, 3, 1000)], dims=({1: Dim("n", min=1, max=1000)},))
 case_of("scan_longer", lambda x, i: (x.cumsum(1), i.cumsum(1), *x.cummax(1), torch.where(x.cumsum(1) - x > 3, 0.0, x).cumsum(1), x.cumsum(1).sum(1)), lambda: (R(2, 9003), RI(-9, 9, (1, 20481))))
+NAN = float("nan")
+case_of("sort_packed", lambda x, i, h, b: (*x.sort(1), *x.sort(1, descending=True), *i.sort(dim=0, stable=True), *i.sort(dim=0, stable=True, descending=True), h.sort(1)[0], *b.sort(dim=1, stable=True)),
+        lambda: (torch.randperm(3 * 1500).view(3, 1500).float() - 700, RI(-50, 50, (700, 3), dtype=torch.int32), R(2, 300).half(), RI(0, 2, (4, 90)).bool()))
+case_of("sort_packed_long", lambda x, y: (*x.sort(1), *y.sort(0, descending=True)), lambda: (torch.randperm(30011).view(1, 30011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float()))
+case_of("sort_packed_nan", lambda x: (x.sort()[0], x.sort(descending=True)[0]), lambda: (torch.tensor([3.0, NAN, -0.0, 0.0, float("inf"), -1.0, 7.0, -float("inf"), NAN]),))
+case_of("sort_packed_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (2000, 3, 4097)], dims=({0: Dim("n", min=2, max=50000)},))

@@ -19,6 +19,7 @@ const Form& attention();
 const Form& sort();
 const Form& topk_warps();
 const Form& topk_bounded();
+const Form& sort_packed();
 const Form& topk();
 const Form& scatter();
 const Form& index_put();

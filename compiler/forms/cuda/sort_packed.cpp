@@ -1,0 +1,98 @@
+// Sorting of values of at most 32 bits (kernels/cuda/sort_packed.cuh): keys and indices as one word, a block or a cluster a line.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
+#include "forms/library_attrs.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+struct Pieces {
+  int threads = 256, each = 4, blocks = 1;
+  static std::span<const Member<Pieces>> members() {
+    static constexpr Member<Pieces> kRows[] = {
+        {{"threads", 32, 1024, 32}, &Pieces::threads}, {{"each", 4, 8, 4}, &Pieces::each}, {{"blocks", 1, 8}, &Pieces::blocks}};
+    return kRows;
+  }
+  int64_t piece() const { return int64_t{threads} * each; }
+};
+
+class SortPacked final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_sort_packed"; }
+  std::span<const Field> fields() const override { return fields_of<Pieces>(); }
+  Fit legal(const Choice& c) const override {
+    const Pieces p = unpack<Pieces>(c);
+    const bool powers = std::has_single_bit(static_cast<unsigned>(p.threads)) && std::has_single_bit(static_cast<unsigned>(p.blocks));
+    return powers ? Fit::yes() : refuse("threads and blocks are powers of two");
+  }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override {
+    if (k.algorithm != "sort") return {false, ""};
+    const DType t = k.params.begin()->dtype;
+    if (t != DType::f64 && dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
+    return t == DType::f64 ? refuse("float64 and an index are more than 64 bits") : Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const auto n = static_cast<double>(at_least_one(k.sizes[1], s));
+    const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
+    constexpr double kStep = 14, kFar = 700, kFarWord = 30, kBegin = 900,
+                     kCluster = 800;  // ns: of a thread's four words; of passes over the line
+    std::vector<Candidate> all;
+    for (const auto& [threads, each] : {std::pair{32, 4}, {64, 4}, {128, 4}, {256, 4}, {512, 4}, {1024, 4}, {1024, 8}})
+      for (int blocks : {1, 2, 4, 8}) {
+        const Pieces p{threads, each, blocks};
+        Candidate c{pack(*this, p), Fit::yes(), 0};
+        if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+        const auto piece = static_cast<double>(p.piece());
+        const double rounds = std::ceil(std::ceil(n / piece) / blocks), inside = std::log2(piece);
+        const double outside = std::max(0.0, std::ceil(std::log2(n / piece)));
+        const double step = kStep * each / 4 * std::max(1.0, threads / 256.0), far = kFar + kFarWord * n / 2 / (threads * blocks);
+        const double line = kBegin + rounds * inside * (inside + 1) / 2 * step +
+                            outside * (rounds * inside * step + (outside + 1) / 2 * far) + (blocks > 1 ? kCluster : 0);
+        c.cost_ns = kLaunchNs + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * std::max(1, 1024 / threads)))) * line;
+        all.push_back(std::move(c));
+      }
+    return all;
+  }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
+    const Pieces p = unpack<Pieces>(c);
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = p.threads;
+    f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * p.blocks;
+    f.max_smem_bytes = p.piece() * 8;
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    using emit::cuda::pointer;
+    const Pieces p = unpack<Pieces>(c);
+    const DType t = k.params.begin()->dtype;
+    return emit::cuda::kernel("sort_packed.cuh", symbol, 3, k.sizes.size(), p.blocks, p.threads,
+                              fmt::format("  sort_packed<{}, {}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
+                                          emit::cuda::c_type(t), flag(k, Attr::descending, false), p.blocks, p.threads, p.each,
+                                          pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+  }
+};
+
+}  // namespace
+
+const Form& sort_packed() {
+  static const SortPacked form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
