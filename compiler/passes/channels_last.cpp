@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/infer.h"
 #include "passes/spread_groups.h"
 
 namespace aotc::passes {
@@ -63,6 +64,12 @@ std::optional<int> carried(const Graph& g, const Node& n, const Channels& last) 
     case Op::pad:
     case Op::scan: return c;
     case Op::window: return c < g.type(n.inputs[0]).rank() - static_cast<int>(n.get<Ints>(Attr::kernel).size()) ? channel : std::nullopt;
+    case Op::reshape: {  // of what lies behind the channels: the pixels, or dims of windows
+      const Exprs &from = g.type(n.inputs[0]).dims, &to = g.type(n.outputs[0]).dims;
+      const auto lead = static_cast<ptrdiff_t>(c) + 1;
+      if (static_cast<ptrdiff_t>(to.size()) < lead) return std::nullopt;
+      return same_dims(g, Exprs(from.begin(), from.begin() + lead), Exprs(to.begin(), to.begin() + lead)) ? channel : std::nullopt;
+    }
     case Op::permute: {
       const Ints& perm = n.get<Ints>(Attr::perm);
       return static_cast<int>(std::find(perm.begin(), perm.end(), c) - perm.begin());
@@ -101,7 +108,8 @@ class Groups {
 
 class Chooser {
  public:
-  Chooser(const Graph& g, const PassContext& ctx) : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte) {
+  Chooser(const Graph& g, const PassContext& ctx)
+      : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte), window_ns_(ctx.target.is_gpu() ? 0 : kWindowNs) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       if (n.op != Op::conv || n.get_or<bool>(Attr::channels_last, false)) continue;
@@ -155,6 +163,7 @@ class Chooser {
 
  private:
   static constexpr double kForced = 1e15;
+  static constexpr double kWindowNs = 0.2;  ///< what an element of a window takes longer where lanes run along the window's dims
   static constexpr size_t kMostWork = 1'000'000;
 
   /// What a set of convolutions costs and gains, by group of those that are connected.
@@ -225,6 +234,7 @@ class Chooser {
           reorder(v, v, last.at(v));
         }
       }
+      if (c && n.op == Op::window) costs.emplace_back(out, -window_ns_ * static_cast<double>(g_.syms.hint(g_.type(out).elems())));
       if (c && *c != kInPlace) last[out] = *c;
     }
     const auto delivered = [&](ValueId v) {
@@ -254,7 +264,7 @@ class Chooser {
   }
 
   const Graph& g_;
-  const double reorder_ns_per_byte_;
+  const double reorder_ns_per_byte_, window_ns_;
   std::map<NodeId, double> gain_;
 };
 

@@ -11,7 +11,6 @@ using loop::ConvKernel;
 namespace {
 
 constexpr int64_t kMostChannels = 16;
-constexpr int64_t kMostDepth = 1024;  ///< values of one sum, which is not made in parts
 
 class ConvFew final : public ConvForm {
  public:
@@ -34,7 +33,6 @@ class ConvFew final : public ConvForm {
     if (!channels || (*channels)[0] < 1 || (*channels)[0] > kMostChannels) return refuse("more than {} channels", kMostChannels);
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     if (c.kernel[0] * c.kernel[1] > AOTC_CONV_FEW_LINES) return refuse("more than {} lines of taps", +AOTC_CONV_FEW_LINES);
-    if (c.depth() > kMostDepth) return refuse("sums of {} values; at most {} are taken", c.depth(), kMostDepth);
     if (c.kernel[0] * c.kernel[1] * c.kernel[2] == 1) return refuse("a product");
     return fits_scratch(scratch_of(k, tile(c, 1)));
   }

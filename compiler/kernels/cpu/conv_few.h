@@ -42,13 +42,14 @@ struct FewTail<MulDot> {
 };
 #endif
 
-/// c[MR, NV vectors] = the sum over lines of a[MR, values] * b[values, NV vectors]: `steps` steps of P::kGroup values a line, then with
-/// `tail` one value more. Rows of a lie a_stride bytes apart. The order of a pixel's sum does not depend on the tile.
+/// c[MR, NV vectors] (+)= the sum over lines of a[MR, values] * b[values, NV vectors]: `steps` steps of P::kGroup values a line, then with
+/// `tail` one value more. Rows of a lie a_stride bytes apart. fin as
+/// of micro. The order of a pixel's sum does not depend on the tile.
 using FewFn = void (*)(const FewLine* line, const FewLine* end, int64_t steps, bool tail, const char* a, int64_t a_stride, int64_t b_stride,
-                       float* c, int64_t ldc, const TileFinish* fin);
+                       float* c, int64_t ldc, bool first, const TileFinish* fin);
 template <class P, int MR, int NV>
 __attribute__((noinline)) void few_tile(const FewLine* line, const FewLine* end, int64_t steps, bool tail, const char* a, int64_t a_stride,
-                                        int64_t b_stride, float* c, int64_t ldc, [[maybe_unused]] const TileFinish* fin) {
+                                        int64_t b_stride, float* c, int64_t ldc, bool first, [[maybe_unused]] const TileFinish* fin) {
   using V = typename P::V;
   constexpr int W = Vec<float>::kLanes, kVecB = W * P::kBytesB * P::kGroup, kBases = (MR + 2) / 3;
   constexpr int64_t kStepA = P::kBytesA * P::kGroup;
@@ -87,6 +88,12 @@ __attribute__((noinline)) void few_tile(const FewLine* line, const FewLine* end,
             b, at, [](V sum, const char* ap, typename P::B bv) __attribute__((always_inline)) { return FewTail<P>::mul(sum, ap, bv); });
     }
   }
+  if (!first) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) acc[i][j] += Vec<float>::load(c + i * ldc + j * W);
+  }
   if constexpr (kFinishes<float>) {
     if (fin) return finish_tile<0>(acc, *fin);
   }
@@ -116,7 +123,7 @@ struct ConvFew : ConvLastRows<G> {
   using typename Base::E;
   using typename Base::P;
   using typename Base::Row;
-  static constexpr int64_t kRun = AOTC_CONV_FEW_RUN;
+  static constexpr int64_t kRun = AOTC_CONV_FEW_RUN, kMostSummed = 384;  // kMostSummed: values of a sum before it is added to others
 
   int64_t values, panels, ld;  // of a line of taps; of the channels; elements between copied lines
   Row* copied;
@@ -156,7 +163,7 @@ struct ConvFew : ConvLastRows<G> {
     }
     const int64_t tiles = ceil_div(count, kMaxMr), a_stride = s.stride[2] * s.c * static_cast<int64_t>(sizeof(Row)),
                   p0 = row * s.out[2] + ow;
-    const int64_t ldc = ceil_div(c1 - c0, kPanel) * kPanel;
+    const int64_t ldc = ceil_div(c1 - c0, kPanel) * kPanel, parts = max_of<int64_t>(1, ceil_div(n * values, kMostSummed));
     for (int64_t c = c0; c < c1; c += kPanel) {
       const int64_t vecs = ceil_div(min_of(kPanel, c1 - c), W);
       for (int64_t v = 0; v < vecs; v += 2) {
@@ -167,9 +174,11 @@ struct ConvFew : ConvLastRows<G> {
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
           const TileFinish fin = {&finish_in_tiles, p0 + r0, c + v * W, last};
-          kFewTiles<P>.fn[r - 1][nv - 1](line, line + n, values / P::kGroup, values % P::kGroup != 0,
-                                         reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride, kLineBytes * P::kGroup,
-                                         tile + r0 * ldc + c - c0 + v * W, ldc, finish_in_tiles.n ? &fin : nullptr);
+          for (int64_t part = 0; part < parts; ++part)
+            kFewTiles<P>.fn[r - 1][nv - 1](line + part * n / parts, line + (part + 1) * n / parts, values / P::kGroup,
+                                           values % P::kGroup != 0, reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride,
+                                           kLineBytes * P::kGroup, tile + r0 * ldc + c - c0 + v * W, ldc, part == 0,
+                                           finish_in_tiles.n && part + 1 == parts ? &fin : nullptr);
         }
       }
     }
