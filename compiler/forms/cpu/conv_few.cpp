@@ -10,7 +10,7 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr int64_t kMostChannels = 16;
+constexpr int64_t kMostChannels = 64;
 
 class ConvFew final : public ConvForm {
  public:
@@ -51,6 +51,9 @@ class ConvFew final : public ConvForm {
       double cycles = static_cast<double>(c.out[2] * steps) * all_lines * vecs;
       cycles += all_lines * (20 + 1.5 * static_cast<double>(c.out[2] * c.stride[2] * c.c) / static_cast<double>(lanes.width));
       cycles += static_cast<double>(rows * tiles) * vecs / 2 * (kCallCycles + 14) + static_cast<double>(rows * 100);
+      // Weights come from L2 for every row of the output.
+      const double weights = static_cast<double>(c.co * c.depth() * dtype_bytes(c.dtype));
+      cycles += weights * static_cast<double>(rows) / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
       cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * static_cast<double>(rows);
       cycles += epilogue_cycles(static_cast<double>(c.pixels()), static_cast<double>(c.co),
                                 {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), c.co, INT32_MAX}, 4, lanes.width, s.machine);
