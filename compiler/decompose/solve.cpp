@@ -1,6 +1,6 @@
-// Factorisations of matrices and what is solved with them. Cholesky factors and triangular systems are core operators, of any size. Every
-// step of the other eliminations is written out, so their number of rows is fixed and small; they are computed in float64, as the reference
-// libraries' blocked sums would need for float32 to be as exact. Batch dims are free.
+// Factorisations of matrices and what is solved with them. Cholesky factors, LU factors and triangular systems are core operators, of any
+// size. Every step of the other eliminations is written out, so their number of rows is fixed and small. All but Cholesky factors are
+// computed in float64, as the reference libraries' blocked sums would need for float32 to be as exact. Batch dims are free.
 #include <cmath>
 #include <limits>
 
@@ -13,10 +13,10 @@ namespace {
 constexpr int64_t kMaxSteps = 128;
 
 T turned(const T& x) { return {x.b(), x.b().transpose(x, x.rank() - 2, x.rank() - 1)}; }
-T row_of(Builder& b, int64_t n) { return iota(b, {Expr(n), Expr(1)}, 0); }
-T column_of(Builder& b, int64_t n) { return iota(b, {Expr(1), Expr(n)}, 1); }
+T row_of(Builder& b, const Expr& n) { return iota(b, {n, Expr(1)}, 0); }
+T column_of(Builder& b, const Expr& n) { return iota(b, {Expr(1), n}, 1); }
 T at(const T& x, int64_t row, int64_t column) { return x.slice(-2, row, 1).slice(-1, column, 1); }
-T eye(Builder& b, int64_t n) { return (row_of(b, n) == column_of(b, n)).to(DType::f64); }
+T eye(Builder& b, const Expr& n) { return (row_of(b, n) == column_of(b, n)).to(DType::f64); }
 std::vector<Expr> batch_of(const T& x) { return {x.dims().begin(), x.dims().end() - 2}; }
 std::vector<Expr> with(std::vector<Expr> batch, std::initializer_list<Expr> more) {
   batch.insert(batch.end(), more);
@@ -39,9 +39,8 @@ int64_t steps_of(Rule& r, const T& x, int dim) {
 /// Rows of A in the order `perm` are L U; both stand in `packed`, without the ones on L's diagonal.
 struct Lu {
   T packed;
-  T perm;                 ///< [..., rows, 1]
-  T sign;                 ///< [..., 1, 1], of the permutation
-  std::vector<T> pivots;  ///< the row that step k swapped with row k, each [..., 1, 1]
+  T perm;   ///< [..., rows, 1]
+  T swaps;  ///< [..., steps]: the row that step k swapped with row k
 };
 
 /// Rows k and p (a value) change places.
@@ -52,32 +51,39 @@ T swapped(const T& x, int64_t k, const T& p, const T& row) {
   return where(row == static_cast<double>(k), at_p, where(row == p, at_k, x));
 }
 
-T start_of_permutation(const T& like, int64_t rows) { return row_of(like.b(), rows).expand(with(batch_of(like), {Expr(rows), Expr(1)})); }
+T start_of_permutation(const T& like, const Expr& rows) { return row_of(like.b(), rows).expand(with(batch_of(like), {rows, Expr(1)})); }
+T no_swaps(const T& like, const Expr& steps) { return iota(like.b(), {steps}, 0).expand(with(batch_of(like), {steps})); }
 
-Lu lu(Rule& r, const T& matrix, bool pivoted = true) {
-  Builder& b = r.b;
+Lu lu_without_pivots(Rule& r, const T& matrix) {
   const int64_t m = steps_of(r, matrix, -2), n = steps_of(r, matrix, -1);
-  const T row = row_of(b, m), column = column_of(b, n);
-  const std::vector<Expr> one = with(batch_of(matrix), {1, 1});
-  Lu f{matrix, start_of_permutation(matrix, m), {b, full(b, DType::f64, one, 1.0)}, {}};
+  const T row = row_of(r.b, m), column = column_of(r.b, n);
+  Lu f{matrix, start_of_permutation(matrix, m), no_swaps(matrix, std::min(m, n))};
   for (int64_t k = 0; k < std::min(m, n); ++k) {
-    const T below = row > static_cast<double>(k);
-    if (pivoted) {
-      const T size = where(row >= static_cast<double>(k), abs(f.packed.slice(-1, k, 1)), -1.0);
-      const T p = size.reduce(ReduceKind::argmax, {size.rank() - 2}, true);
-      f.packed = swapped(f.packed, k, p, row);
-      f.perm = swapped(f.perm, k, p, row);
-      f.sign = where(p == static_cast<double>(k), f.sign, -f.sign);
-      f.pivots.push_back(p);
-    } else {
-      f.pivots.push_back({b, full(b, DType::i64, one, static_cast<double>(k))});
-    }
-    const T pivot = at(f.packed, k, k);
+    const T below = row > static_cast<double>(k), pivot = at(f.packed, k, k);
     const T factor = where(pivot == 0.0, f.packed.slice(-1, k, 1), f.packed.slice(-1, k, 1) / pivot);
     const T rest = f.packed - factor * f.packed.slice(-2, k, 1);
     f.packed = where(below & (column > static_cast<double>(k)), rest, where(below & (column == static_cast<double>(k)), factor, f.packed));
   }
   return f;
+}
+
+Lu lu(Rule& r, const T& matrix, bool pivoted = true) {
+  if (!pivoted) return lu_without_pivots(r, matrix);
+  const std::vector<ValueId> parts = r.b.make(Op::lu, {matrix});
+  return {{r.b, parts[0]}, T(r.b, parts[1]).unsqueeze(-1), {r.b, parts[2]}};
+}
+
+/// [...] of the permutation: 1 or -1.
+T sign_of_permutation(const Lu& f) {
+  const T step = iota(f.swaps.b(), {f.swaps.dim(-1)}, 0),
+          one = start_of_permutation(f.packed, f.swaps.dim(-1)).squeeze(-1).to(DType::f64).like(1.0);
+  return where(f.swaps == step, one, -one).reduce(ReduceKind::prod, {f.swaps.rank() - 1}, false);
+}
+/// [..., n] of a square matrix.
+T diagonal(const T& x) {
+  const Expr& n = x.dim(-1);
+  if (const std::optional<int64_t> known = n.as_const()) return x.reshape(with(batch_of(x), {n * n})).slice(-1, 0, n, *known + 1);
+  return where(row_of(x.b(), n) == column_of(x.b(), n), x, 0.0).sum({x.rank() - 1}, false);
 }
 
 /// The solution of A X = B for a triangle of A, whose diagonal counts as ones where it is `unit`.
@@ -92,13 +98,12 @@ T solve_triangle(const T& a, const T& b, Triangle t) {
 
 /// A X = B, or the transposed A.
 T solve(Rule& r, const Lu& f, const T& b, bool transposed) {
-  const int64_t n = steps_of(r, f.packed, -1);
   const std::vector<Expr> batch = broadcast_dims(r.b.syms(), batch_of(f.packed), batch_of(b));
   const T rows = b.expand(with(batch, {b.dim(-2), b.dim(-1)}));
   if (transposed) {
     const T t = turned(f.packed);
     const T z = solve_triangle(t, solve_triangle(t, rows, {.upper = false}), {.upper = true, .unit = true});
-    return matmul((turned(f.perm) == row_of(r.b, n)).to(DType::f64), z, DType::f64);
+    return matmul((turned(f.perm) == row_of(r.b, f.packed.dim(-1))).to(DType::f64), z, DType::f64);
   }
   const T ordered(r.b, r.b.gather(rows, f.perm.expand(rows.dims()), rows.rank() - 2));
   return solve_triangle(f.packed, solve_triangle(f.packed, ordered, {.upper = false, .unit = true}), {.upper = true});
@@ -115,11 +120,7 @@ void set_info(Rule& r, size_t i) {
 }
 void set_pivots(Rule& r, size_t i, const Lu& f) {
   if (!r.wants(i)) return;
-  const TensorType t = r.meta_result(i);
-  if (f.pivots.empty()) return r.set(i, full(r.b, t.dtype, t.dims, 0.0));
-  std::vector<ValueId> parts;
-  for (const T& p : f.pivots) parts.push_back((p + 1.0).squeeze(-1));
-  r.set(i, T(r.b, r.b.cat(parts, f.packed.rank() - 2)).to(t.dtype));
+  set_as(r, i, f.swaps + 1.0);
 }
 
 /// det and slogdet: (determinant, ...) or (sign, log of the absolute value, ...).
@@ -128,20 +129,15 @@ template <Det form>
 void determinant(Rule& r) {
   const T x = matrix(r, r.has("A") ? "A" : "self");
   const Lu f = lu(r, x);
-  T sign = f.sign, size = f.sign.like(form == Det::plain ? 1.0 : 0.0);
-  for (size_t k = 0; k < f.pivots.size(); ++k) {
-    const T d = at(f.packed, static_cast<int64_t>(k), static_cast<int64_t>(k));
-    if (form == Det::plain) {
-      size = size * d;
-    } else {
-      sign = sign * unary(Op::sign, d);
-      size = size + log(abs(d));
-    }
+  const T d = diagonal(f.packed), permuted = sign_of_permutation(f);
+  const Ints last = {d.rank() - 1};
+  if (form == Det::plain) {
+    set_as(r, 0, d.reduce(ReduceKind::prod, last, false) * permuted);
+  } else {
+    const T sign = unary(Op::sign, d).reduce(ReduceKind::prod, last, false) * permuted, size = log(abs(d)).sum(last, false);
+    if (form == Det::only_log) set_as(r, 0, where(sign < 0.0, std::numeric_limits<double>::quiet_NaN(), size));
+    if (form == Det::log) set_as(r, 0, sign), set_as(r, 1, size);
   }
-  const auto number = [](const T& v) { return v.squeeze(-1).squeeze(-1); };
-  if (form == Det::plain) set_as(r, 0, number(size * sign));
-  if (form == Det::only_log) set_as(r, 0, number(where(sign < 0.0, std::numeric_limits<double>::quiet_NaN(), size)));
-  if (form == Det::log) set_as(r, 0, number(sign)), set_as(r, 1, number(size));
   const size_t next = form == Det::log ? 2 : 1;
   set_as(r, next, f.packed);
   set_pivots(r, next + 1, f);
@@ -181,7 +177,7 @@ void lu_factor(Rule& r) {
 
 /// (P, L, U) with P L U = A.
 void set_factors(Rule& r, const T& packed, const T* perm) {
-  const int64_t m = r.constant(packed.dim(-2), "rows"), n = r.constant(packed.dim(-1), "columns"), k = std::min(m, n);
+  const Expr m = packed.dim(-2), n = packed.dim(-1), k = min(m, n);
   if (perm && r.wants(0)) set_as(r, 0, (turned(*perm) == row_of(r.b, m)).to(DType::f64));
   const auto rest = [&](size_t i, const T& v, bool lower) {
     if (!r.wants(i)) return;
@@ -203,8 +199,8 @@ void lu_factors(Rule& r) {
 Lu factored(Rule& r, std::string_view packed, std::string_view pivots) {
   const T x = matrix(r, packed), p = tensor(r, pivots).to(DType::i64);
   const int64_t m = steps_of(r, x, -2), n = r.constant(p.dim(-1), "the number of pivots");
-  Lu f{x, start_of_permutation(x, m), {r.b, full(r.b, DType::f64, with(batch_of(x), {1, 1}), 1.0)}, {}};
-  for (int64_t k = 0; k < n; ++k) f.perm = swapped(f.perm, k, (p.slice(-1, k, 1) - 1.0).unsqueeze(-1), row_of(r.b, m));
+  Lu f{x, start_of_permutation(x, m), p - 1.0};
+  for (int64_t k = 0; k < n; ++k) f.perm = swapped(f.perm, k, f.swaps.slice(-1, k, 1).unsqueeze(-1), row_of(r.b, m));
   return f;
 }
 
@@ -326,7 +322,7 @@ constexpr RuleRow kRows[] = {
 };
 }  // namespace
 
-T inverse(Rule& r, const T& x) { return solve(r, lu(r, x), eye(r.b, steps_of(r, x, -1)), false); }
+T inverse(Rule& r, const T& x) { return solve(r, lu(r, x), eye(r.b, x.dim(-1)), false); }
 
 RuleTable solve_rules() { return kRows; }
 

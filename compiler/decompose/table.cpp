@@ -21,7 +21,7 @@ std::vector<Family> families() {
       {"running sums, products, extremes", "", scan_rules()},
       {"normalisation", "", norm_rules()},
       {"products of matrices", "matrix products", linalg_rules()},
-      {"factorisations, solving", "matrix products, Cholesky factors, triangular systems", solve_rules()},
+      {"factorisations, solving", "matrix products, Cholesky and LU factors, triangular systems", solve_rules()},
       {"einsum", "matrix products", einsum_rules()},
       {"quantisation, products of small integers", "matrix products", quantized_rules()},
       {"convolutions", "convolutions", conv_rules()},

@@ -44,6 +44,7 @@ const Table& table_of(Arch arch) {
       &cpu::recurrence(),
       &cpu::fourier(),
       &cpu::cholesky(),
+      &cpu::lu(),
       &cpu::solve_triangular(),
       &copy(),             //
       &cpu::far_loop(),    //
@@ -72,6 +73,7 @@ const Table& table_of(Arch arch) {
       &cuda::add_rows(),
       &cuda::recurrence(),
       &cuda::cholesky(),
+      &cuda::lu(),
       &cuda::solve_triangular(),  //
       &copy(),                    //
       &cuda::loop_flat(),

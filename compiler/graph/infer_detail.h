@@ -111,6 +111,7 @@ Types sort(Infer&);
 Types recurrence(Infer&);
 Types fourier(Infer&);
 Types cholesky(Infer&);
+Types lu(Infer&);
 Types solve_triangular(Infer&);
 
 }  // namespace aotc::infer

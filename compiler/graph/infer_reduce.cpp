@@ -131,6 +131,16 @@ Types cholesky(Infer& r) {
   return {x, {DType::i32, {x.dims.begin(), x.dims.end() - 2}}};
 }
 
+Types lu(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  r.require(x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
+  r.require(x.rank() >= 2, "takes matrices");
+  TensorType order = {DType::i64, {x.dims.begin(), x.dims.end() - 1}}, swaps = order;
+  swaps.dims.back() = min(x.dims[x.rank() - 2], x.dims.back());
+  return {x, order, swaps};
+}
+
 Types solve_triangular(Infer& r) {
   r.arity(2);
   r.n.get<bool>(Attr::upper);

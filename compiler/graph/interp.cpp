@@ -64,9 +64,19 @@ void run(Eval& e) {
     void (*fn)(Eval&);
   };
   static constexpr Row kRows[] = {
-      {Op::scatter, indirect},    {Op::index_put, indirect},    {Op::add_rows, indirect}, {Op::sort, sort},
-      {Op::topk, sort},           {Op::matmul, matmul},         {Op::conv, conv},         {Op::conv_transpose, conv},
-      {Op::attention, attention}, {Op::recurrence, recurrence}, {Op::cholesky, cholesky}, {Op::solve_triangular, solve_triangular},
+      {Op::scatter, indirect},
+      {Op::index_put, indirect},
+      {Op::add_rows, indirect},
+      {Op::sort, sort},
+      {Op::topk, sort},
+      {Op::matmul, matmul},
+      {Op::conv, conv},
+      {Op::conv_transpose, conv},
+      {Op::attention, attention},
+      {Op::recurrence, recurrence},
+      {Op::cholesky, cholesky},
+      {Op::lu, lu},
+      {Op::solve_triangular, solve_triangular},
       {Op::fourier, fourier},
   };
   for (const Row& r : kRows)

@@ -35,6 +35,7 @@ void attention(Eval&);
 void recurrence(Eval&);
 void fourier(Eval&);
 void cholesky(Eval&);
+void lu(Eval&);
 void solve_triangular(Eval&);
 
 std::vector<double> as_f64(const HostTensor& t);   ///< of a floating tensor

@@ -1,6 +1,8 @@
 // Factorisations and what is solved with them.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "graph/interp_detail.h"
 
@@ -30,6 +32,36 @@ void cholesky(Eval& e) {
   }
   set_f64(e.out[0], out);
   set_i64(e.out[1], info);
+}
+
+void lu(Eval& e) {
+  std::vector<double> x = as_f64(*e.in[0]);
+  const int64_t m = e.out[1].dims.back(), n = e.in_dims(0).back(), steps = std::min(m, n),
+                count = count_of({e.out[1].dims.begin(), e.out[1].dims.end() - 1});
+  std::vector<int64_t> order(static_cast<size_t>(count * m)), swaps(static_cast<size_t>(count * steps));
+  for (int64_t c = 0; c < count; ++c) {
+    double* a = x.data() + c * m * n;
+    int64_t* place = order.data() + c * m;
+    std::iota(place, place + m, int64_t{0});
+    for (int64_t k = 0; k < steps; ++k) {
+      int64_t p = k;
+      double best = -1;
+      for (int64_t i = k; i < m; ++i)
+        if (std::fabs(a[i * n + k]) > best) best = std::fabs(a[i * n + k]), p = i;
+      swaps[static_cast<size_t>(c * steps + k)] = p;
+      std::swap(place[k], place[p]);
+      if (p != k) std::swap_ranges(a + k * n, a + k * n + n, a + p * n);
+      const double pivot = a[k * n + k];
+      for (int64_t i = k + 1; i < m; ++i) {
+        double* row = a + i * n;
+        if (pivot != 0) row[k] /= pivot;
+        for (int64_t j = k + 1; j < n; ++j) row[j] -= row[k] * a[k * n + j];
+      }
+    }
+  }
+  set_f64(e.out[0], x);
+  set_i64(e.out[1], order);
+  set_i64(e.out[2], swaps);
 }
 
 void solve_triangular(Eval& e) {

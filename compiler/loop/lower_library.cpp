@@ -105,7 +105,7 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::scatter, all_dims},    {Op::index_put, indexed_places, 2},
     {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer, SIZE_MAX, 1},
     {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
-    {Op::fourier, transforms},
+    {Op::fourier, transforms},  {Op::lu, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {

@@ -35,6 +35,7 @@ constexpr Kind kKinds[] = {
     {"rows of a table added to rows", "add_rows"},
     {"Fourier transforms", "fourier"},
     {"Cholesky factors", "cholesky"},
+    {"LU factors", "lu"},
     {"triangular systems", "solve_triangular"},
 };
 

@@ -466,6 +466,21 @@ def small_matrices_dynamic():
 
 
 @model
+def linear_systems_dynamic():
+    """LU factors and what is solved with them, of any size; small matrices lie beside each other in vectors."""
+
+    def f(x, b, few):
+        shifted = x + 3 * torch.eye(x.shape[-1]).flip(0)
+        sign, size = torch.linalg.slogdet(shifted)
+        p, l, u = torch.linalg.lu(few)
+        return (torch.linalg.solve(shifted, b), torch.linalg.inv(shifted.double()), sign, size, p, l, u, torch.linalg.inv(few[..., :4] + 4 * torch.eye(4)),
+                torch.linalg.det(few[..., :4]), torch.linalg.solve(shifted[0], b[0, :, 0]))
+
+    n = Dim("n", min=2, max=300)
+    return Fn(f), (torch.randn(2, 40, 40), torch.randn(2, 40, 3), torch.randn(19, 4, 6)), ({1: n, 2: n}, {1: n}, None)
+
+
+@model
 def gaussian_process_dynamic():
     """A posterior over any number of points, of a Cholesky factor and what is solved with it; and which of some matrices have one."""
 

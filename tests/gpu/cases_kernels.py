@@ -479,6 +479,19 @@ N = Dim("n", min=2, max=256)
 case_of("cholesky_small", factored, lambda: (positive(40, 5), R(40, 5, 3)))
 case_of("cholesky_f64", factored, lambda: (positive(70, dtype=torch.float64), R(70, 40, dtype=torch.float64)))
 case_of("cholesky_dynamic", factored, *[lambda n=n: (positive(2, n), R(2, n, 1)) for n in (9, 2, 33, 100)], dims=({1: N, 2: N}, {1: N}))
+def systems(x, b):
+    sign, size = torch.linalg.slogdet(x)
+    p, l, u = torch.linalg.lu(x)
+    return (torch.linalg.solve(x, b), torch.linalg.solve(x, b.mT, left=False), torch.linalg.inv(x), torch.det(x / x.shape[-1]), sign, size, p, l, u)
+
+
+def well(*dims, dtype=torch.float32):
+    return R(*dims, dims[-1], dtype=dtype) / dims[-1] + 3 * torch.eye(dims[-1], dtype=dtype).flip(0)
+
+
+case_of("lu_small", systems, lambda: (well(40, 5), R(40, 5, 3)))
+case_of("lu_wide", lambda x: (*torch.linalg.lu(x), *torch.linalg.lu(x.mT)), lambda: (R(3, 20, 45),))
+case_of("lu_dynamic", systems, *[lambda n=n: (well(2, n), R(2, n, 1)) for n in (9, 2, 33, 100)], dims=({1: N, 2: N}, {1: N}))
 case_of("topk_short", lambda x: (*torch.topk(x, 4), *torch.topk(x, 40, dim=0, largest=False), *torch.topk(x, x.shape[1])),
         lambda: (torch.randperm(300 * 17).view(300, 17).float() - 900,))
 case_of("topk_indices", lambda x: (*torch.topk(x, 13), *torch.topk(x, 3, dim=0, largest=False), x.kthvalue(4)[0]), lambda: (torch.randperm(5 * 4001).view(5, 4001).float() - 9000,))

@@ -1,4 +1,5 @@
-// Cholesky factors and triangular systems of every dtype and instruction set against plain loops over doubles.
+// Cholesky and LU factors and triangular systems of every dtype and instruction set against plain loops over doubles.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "support.h"
@@ -64,6 +65,52 @@ TEST_CASE("Cholesky factors", "[triangle]") {
             for (int64_t k = 0; k <= c; ++k) sum += out.get((m * n + r) * n + k) * out.get((m * n + c) * n + k);
             good &= std::fabs(sum - x.get((m * n + r) * n + c)) <= 8 * epsilon(e.dtype) * (3 + static_cast<double>(n));
           }
+      }
+      CHECK(good);
+    }
+}
+
+TEST_CASE("LU factors", "[triangle]") {
+  std::mt19937 rng(13);
+  for (const Entry& e : entries("lu"))
+    for (int i = 0; i < 80; ++i) {
+      if (!runs_here(e.isa)) continue;
+      const int64_t count = static_cast<int64_t>(rng() % 20), m = order(rng), n = rng() % 2 ? m : order(rng), steps = std::min(m, n);
+      INFO(e.isa << " " << count << " of " << m << " x " << n);
+      Buffer x(count * m * n, e.dtype), packed(count * m * n, e.dtype), place(count * m, DType::i64), swaps(count * steps, DType::i64);
+      x.fill(rng);
+      for (int64_t j = 0; j < x.size; ++j)  // zeros, and numbers of one size
+        if (rng() % 3 == 0) x.put(j, static_cast<double>(rng() % 3) - 1);
+      int64_t size[] = {count, m, n};
+      void* ptr[] = {x.ptr(), packed.ptr(), place.ptr(), swaps.ptr()};
+      volatile int32_t fault = 0;
+      run(e, {ptr, size, nullptr, nullptr, 0, 1, &fault}, count, rng);
+      Buffer alone(m * n, e.dtype);  // computed with the others or by itself: the same bits
+      bool good = true;
+      for (int64_t c = 0; c < count; ++c) {
+        const auto at = [&](int64_t r, int64_t k) { return packed.get((c * m + r) * n + k); };
+        std::vector<int64_t> rows(static_cast<size_t>(m));
+        for (int64_t r = 0; r < m; ++r) rows[static_cast<size_t>(r)] = r;
+        for (int64_t k = 0; k < steps; ++k) {
+          const auto p = static_cast<int64_t>(swaps.get(c * steps + k));
+          good &= p >= k && p < m;
+          if (p >= k && p < m) std::swap(rows[static_cast<size_t>(k)], rows[static_cast<size_t>(p)]);
+        }
+        for (int64_t r = 0; r < m; ++r) {
+          good &= place.get(c * m + r) == static_cast<double>(rows[static_cast<size_t>(r)]);
+          for (int64_t k = 0; k < n; ++k) {
+            double sum = 0;
+            for (int64_t j = 0; j <= std::min({r, k, steps - 1}); ++j) sum += (j == r ? 1.0 : at(r, j)) * at(j, k);
+            good &= k >= r || std::fabs(at(r, k)) <= 1;  // no factor is larger than 1
+            good &= std::fabs(sum - x.get((c * m + rows[static_cast<size_t>(r)]) * n + k)) <= 1e-13 * (3 + static_cast<double>(m));
+          }
+        }
+      }
+      if (count) {
+        void* last[] = {static_cast<char*>(x.ptr()) + (count - 1) * m * n * 8, alone.ptr(), place.ptr(), swaps.ptr()};
+        const aotc_kargs args = {last, size, nullptr, nullptr, 0, 1, &fault};
+        e.fn(&args, 0, 1);
+        for (int64_t j = 0; j < m * n; ++j) good &= alone.get(j) == packed.get((count - 1) * m * n + j);
       }
       CHECK(good);
     }

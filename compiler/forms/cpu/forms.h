@@ -31,6 +31,7 @@ const Form& recurrence_panels();
 const Form& recurrence();
 const Form& fourier();
 const Form& cholesky();
+const Form& lu();
 const Form& solve_triangular();
 const Form& far_loop();
 const Form& fused_loop();

@@ -1,4 +1,5 @@
-// aotc_cholesky: a matrix a work unit; aotc_solve_triangular: some columns of one (kernels/cpu/triangle.h).
+// aotc_cholesky, aotc_lu (kernels/cpu/lu.h): a matrix a work unit; aotc_solve_triangular: some columns of one (kernels/cpu/triangle.h).
+#include "aotc/detail/lu_abi.h"
 #include "forms/cpu/library.h"
 
 namespace aotc::forms::cpu {
@@ -17,6 +18,20 @@ class Cholesky final : public LibraryForm {
     const Expr& n = k.sizes.at(1);
     f.work = k.sizes[0];
     f.grain = grain_of(kGrainMacs / 4, n * n * n, s.syms);
+    return f;
+  }
+};
+
+class LuFactors final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
+    f.work = k.sizes[0];
+    f.grain = max(grain_of(kGrainMacs / 4, m * n * min(m, n), s.syms), AOTC_LU_LANES);
     return f;
   }
 };
@@ -44,6 +59,10 @@ class SolveTriangular final : public LibraryForm {
 
 const Form& cholesky() {
   static const Cholesky form("cholesky");
+  return form;
+}
+const Form& lu() {
+  static const LuFactors form("lu");
   return form;
 }
 const Form& solve_triangular() {

@@ -26,6 +26,7 @@ const Form& index_put();
 const Form& add_rows();
 const Form& recurrence();
 const Form& cholesky();
+const Form& lu();
 const Form& solve_triangular();
 const Form& loop_flat();
 const Form& loop_row();

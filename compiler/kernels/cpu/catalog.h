@@ -32,6 +32,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_recurrence_", "", Isa::avx512},
     {"aotc_fourier_", "", Isa::avx512},
     {"aotc_cholesky_", "", Isa::avx512},
+    {"aotc_lu_", "", Isa::avx512},
     {"aotc_add_rows_", "", Isa::avx512},
     {"aotc_solve_triangular_", "", Isa::avx512},
     {"", "", Isa::avx2},

@@ -72,32 +72,66 @@ void cholesky(const aotc_kargs* args, int64_t begin, int64_t end) {
   }
 }
 
-/// Rows of the solution stand in double in the scratch until all are known.
+/// Columns of a system, in double in the scratch (n * C) until all are known.
+template <int C, class T>
+struct TriangularSystem {
+  typedef double Row __attribute__((vector_size(8 * C)));
+  typedef double Memory __attribute__((vector_size(8 * C), aligned(8), may_alias));
+  static constexpr int kParts = C == 1 ? 8 : 4;  ///< sums that do not wait for each other
+  const T* a;
+  const T* b;
+  T* x;
+  int64_t n, k;  ///< k: from a row of b and x to the next
+  double* solved;
+
+  void add_product(Row& sum, int64_t i, int64_t j) const {
+    sum += static_cast<double>(a[i * n + j]) * *reinterpret_cast<const Memory*>(solved + j * C);
+  }
+  /// row loses what the solved rows from `from` to `to` - 1 times a's row i have together.
+  void reduce(Row& row, int64_t i, int64_t from, int64_t to) const {
+    Row parts[kParts] = {};
+    int64_t j = from;
+    for (; j + kParts <= to; j += kParts)
+      for (int p = 0; p < kParts; ++p) add_product(parts[p], i, j + p);
+    for (; j < to; ++j) add_product(parts[0], i, j);
+    for (int half = kParts / 2; half; half /= 2)
+      for (int p = 0; p < half; ++p) parts[p] += parts[p + half];
+    row -= parts[0];
+  }
+  void solve(bool upper, bool unit) const {
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t i = upper ? n - 1 - step : step;
+      double values[C];
+      for (int c = 0; c < C; ++c) values[c] = static_cast<double>(b[i * k + c]);
+      Row row = *reinterpret_cast<const Memory*>(values);
+      reduce(row, i, upper ? i + 1 : 0, upper ? n : i);
+      if (!unit) row /= static_cast<double>(a[i * n + i]);
+      double* const kept = solved + i * C;
+      *reinterpret_cast<Memory*>(kept) = row;
+      for (int c = 0; c < C; ++c) x[i * k + c] = static_cast<T>(kept[c]);
+    }
+  }
+};
+
+/// Columns C at a time while there are as many, the rest by halves of C.
+template <int C, class T>
+void solve_columns(const T* a, const T* b, T* x, int64_t n, int64_t k, int64_t columns, double* solved,
+                   const aotc_solve_triangular_config& cfg) {
+  int64_t first = 0;
+  for (; first + C <= columns; first += C) TriangularSystem<C, T>{a, b + first, x + first, n, k, solved}.solve(cfg.upper, cfg.unit);
+  if constexpr (C > 1)
+    if (first < columns) solve_columns<C / 2>(a, b + first, x + first, n, k, columns - first, solved, cfg);
+}
+
 template <class T>
 void solve_triangular(const aotc_kargs* args, int64_t begin, int64_t end) {
   const auto* cfg = static_cast<const aotc_solve_triangular_config*>(args->config);
   const int64_t n = args->size[1], k = args->size[2], blocks = ceil_div(k, AOTC_TRIANGLE_COLUMNS);
-  double* const solved = static_cast<double*>(args->scratch);
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t m = unit / blocks, first = unit % blocks * AOTC_TRIANGLE_COLUMNS,
-                  columns = min_of<int64_t>(AOTC_TRIANGLE_COLUMNS, k - first);
-    const T* a = static_cast<const T*>(args->ptr[0]) + m * n * n;
-    const T* b = static_cast<const T*>(args->ptr[1]) + m * n * k + first;
-    T* x = static_cast<T*>(args->ptr[2]) + m * n * k + first;
-    for (int64_t step = 0; step < n; ++step) {
-      const int64_t i = cfg->upper ? n - 1 - step : step, from = cfg->upper ? i + 1 : 0, to = cfg->upper ? n : i;
-      double* const row = solved + i * columns;
-      for (int64_t c = 0; c < columns; ++c) row[c] = static_cast<double>(b[i * k + c]);
-      for (int64_t j = from; j < to; ++j) {
-        const double factor = static_cast<double>(a[i * n + j]);
-        const double* const known = solved + j * columns;
-        for (int64_t c = 0; c < columns; ++c) row[c] -= factor * known[c];
-      }
-      if (!cfg->unit)
-        for (int64_t c = 0; c < columns; ++c) row[c] /= static_cast<double>(a[i * n + i]);
-    }
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t c = 0; c < columns; ++c) x[i * k + c] = static_cast<T>(solved[i * columns + c]);
+    const int64_t m = unit / blocks, first = unit % blocks * AOTC_TRIANGLE_COLUMNS, at = m * n * k + first;
+    solve_columns<8>(static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<const T*>(args->ptr[1]) + at,
+                     static_cast<T*>(args->ptr[2]) + at, n, k, min_of<int64_t>(AOTC_TRIANGLE_COLUMNS, k - first),
+                     static_cast<double*>(args->scratch), *cfg);
   }
 }
 

@@ -1,4 +1,4 @@
-// Cholesky factors and triangular systems, as library_abi.h documents them. Sums in double.
+// Cholesky factors and triangular systems, as library_abi.h documents them, LU factors as lu_abi.h does. Sums in double.
 #pragma once
 #include "device.cuh"
 
@@ -38,6 +38,58 @@ template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* 
       barrier();
     }
     if (warp == 0 && lane == 0) info[matrix] = static_cast<int>(failed);
+  }
+}
+
+// Warps of a block (one, or all of its Threads) have a matrix: all know the pivot's row, a warp a row, lanes its columns.
+template <int Warps, int Threads>
+AOTC_DI void lu(const double* x, double* packed, i64* order, i64* swaps, i64 count, i64 m, i64 n) {
+  constexpr int groups = Threads / 32 / Warps;
+  const int lane = threadIdx.x & 31, group = threadIdx.x / (32 * Warps), warp = threadIdx.x / 32 % Warps, thread = warp * 32 + lane;
+  const i64 steps = m < n ? m : n;
+  const auto barrier = [] {
+    if constexpr (Warps > 1) __syncthreads();
+    else __syncwarp();
+  };
+  for (i64 matrix = i64(blockIdx.x) * groups + group; matrix < count; matrix += i64(gridDim.x) * groups) {
+    double* const a = packed + matrix * m * n;
+    for (i64 i = thread; i < m * n; i += 32 * Warps) a[i] = x[matrix * m * n + i];
+    for (i64 i = thread; i < m; i += 32 * Warps) order[matrix * m + i] = i;
+    barrier();
+    for (i64 k = 0; k < steps; ++k) {
+      i64 p = k;
+      double best = -1;
+      for (i64 i = k + lane; i < m; i += 32) {
+        const double size = fabs(a[i * n + k]);
+        if (size > best) best = size, p = i;
+      }
+#pragma unroll
+      for (int by = 16; by; by >>= 1) {
+        const double other = shuffle_xor(best, by);
+        const i64 row = shuffle_xor(p, by);
+        if (other > best || (other == best && row < p)) best = other, p = row;
+      }
+      barrier();  // all have read the column
+      if (p != k)
+        for (i64 j = thread; j < n; j += 32 * Warps) {
+          const double v = a[k * n + j];
+          a[k * n + j] = a[p * n + j], a[p * n + j] = v;
+        }
+      if (thread == 0) {
+        const i64 place = order[matrix * m + k];
+        order[matrix * m + k] = order[matrix * m + p], order[matrix * m + p] = place;
+        swaps[matrix * steps + k] = p;
+      }
+      barrier();
+      const double pivot = a[k * n + k];
+      for (i64 i = k + 1 + warp; i < m; i += Warps) {
+        const double first = a[i * n + k], factor = pivot == 0 ? first : first / pivot;
+        __syncwarp();  // all lanes have read what the first one changes
+        if (lane == 0) a[i * n + k] = factor;
+        for (i64 j = k + 1 + lane; j < n; j += 32) a[i * n + j] -= factor * a[k * n + j];
+      }
+      barrier();
+    }
   }
 }
 
