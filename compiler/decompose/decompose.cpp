@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "decompose/env.h"
+#include "decompose/masked.h"
 #include "decompose/promote.h"
 #include "graph/guard.h"
 #include "graph/type_error.h"
@@ -384,6 +385,7 @@ Graph decompose(const Program& program) {
 }
 
 Graph decompose(Program& program, const Expand& expand) {
+  keep_masked_whole(program);
   std::map<std::string, std::string> kept;  // nodes that stay as they are, and why
   for (;;) {
     std::vector<Unsupported> missing;

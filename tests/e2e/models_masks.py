@@ -1,0 +1,48 @@
+"""Models that compute with what a mask selects, where the number of it is not needed."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.export import Dim
+
+from models import Fn, model
+
+
+@model
+def selected_tokens():
+    """A layer for the tokens that a mask selects; their sums, means and losses."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(8, 12), nn.Linear(12, 8)
+
+        def forward(self, x, mask):
+            y = x.clone()
+            y[mask] = self.down(F.gelu(self.up(x[mask])))
+            rest = ~mask
+            y[rest] *= 0.5
+            return y, x[mask].sum(0), x[mask].mean(0), y[mask].mean(), F.mse_loss(x[mask], y[mask]), F.l1_loss(x[rest], y[rest], reduction="sum")
+
+    n = {0: Dim("batch", min=2, max=5), 1: Dim("length", min=2, max=19)}
+    return Net(), (torch.randn(3, 7, 8), torch.rand(3, 7) > 0.4), (n, n)
+
+
+@model
+def selected_elements():
+    """Elements, columns and integers; what is selected is changed in place before it is put back."""
+
+    def f(x, i):
+        y, z = x.clone(), x.clone()
+        part = y[x > 0.3]
+        part.add_(1).clamp_(max=2)
+        chosen = i[:, 0] > 3
+        z[chosen] = torch.log(x[chosen].abs() + 1) - x.mean(0)
+        columns = (i[0] % 2) == 0
+        w = x[:, columns] * 2
+        v = z.clone()
+        v[:, columns] = w + z[:, columns]
+        positive = x > 0.3
+        y[positive] = y[positive] * 2 + x[positive]
+        return part.sum(), y, z, v, w.mean((0, 1)), i[i > 2].sum(), z[chosen].sum(1).exp().sum()
+
+    return Fn(f), (torch.randn(6, 4), torch.randint(0, 9, (6, 4))), None
