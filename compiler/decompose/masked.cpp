@@ -160,7 +160,8 @@ class Walk {
       }
     if (given != 1 || packed_.count(p.mask) || packed_.count(x) || kept_.count(p.mask)) return std::nullopt;
     const TensorMeta& m = p_.tensors.at(p.mask);
-    if (m.dtype != DType::boolean || m.sizes.empty() || n.results.size() != 1) return std::nullopt;
+    if (m.dtype != DType::boolean || m.sizes.empty()) return std::nullopt;
+    if (n.results.size() != 1 || !std::holds_alternative<TensorRef>(n.results[0])) return std::nullopt;
     return p;
   }
 
@@ -354,7 +355,8 @@ class Walk {
     std::vector<NamedArg> args = n.args;
     for (NamedArg& x : args)
       if (x.name == "reduction") x.value = Expr(0);
-    const std::string each = add(n, ".each", n.target, std::move(args), p_.tensors.at(n.name).dtype, sizes(*a));
+    const std::string each =
+        add(n, ".each", n.target, std::move(args), p_.tensors.at(std::get<TensorRef>(n.results[0]).name).dtype, sizes(*a));
     packed_[each] = p;
     n.target = how == 1 ? "aten.mean.default" : "aten.sum.default";
     n.args = {{"self", TensorRef{each}}, {"dtype", NoneArg{}, true}};
