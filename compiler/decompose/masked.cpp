@@ -185,7 +185,8 @@ class Walk {
         for (const auto& [name, p] : packed_)
           if (p_.tensors.at(*written).dtype == DType::boolean) return fail(name);  // maybe the mask, or a view of it
     if (operands.empty()) {
-      if (n.target == "aten.index.Tensor") select(own);
+      if (n.target == "aten.masked_select.default") index_by_mask(own);
+      if (own.target == "aten.index.Tensor") select(own);
       p_.nodes.push_back(std::move(own));
       return true;
     }
@@ -213,6 +214,15 @@ class Walk {
       case Use::alike: fits = alike(own, p); break;
     }
     return fits || fail(operands[0]);
+  }
+
+  /// masked_select of a mask of x's own sizes is x[mask].
+  void index_by_mask(PNode& n) const {
+    const std::string *x = tensor_name(arg(n, "self")), *mask = tensor_name(arg(n, "mask"));
+    if (!x || !mask || sizes(*x) != sizes(*mask) || sizes(*x).empty() || kept_.count(*mask)) return;
+    const std::string of = *x, by = *mask;
+    n.target = "aten.index.Tensor";
+    n.args = {{"self", TensorRef{of}}, {"indices", OptTensorList{TensorRef{by}}}};
   }
 
   /// x[mask] becomes a copy of x.
@@ -412,6 +422,7 @@ class Walk {
 };
 
 bool selects(const PNode& n, const Program& p) {
+  if (n.target == "aten.masked_select.default") return true;
   if (n.target != "aten.index.Tensor") return false;
   for (const NamedArg& a : n.args)
     if (const auto* l = std::get_if<OptTensorList>(&a.value))

@@ -43,6 +43,6 @@ def selected_elements():
         v[:, columns] = w + z[:, columns]
         positive = x > 0.3
         y[positive] = y[positive] * 2 + x[positive]
-        return part.sum(), y, z, v, w.mean((0, 1)), i[i > 2].sum(), z[chosen].sum(1).exp().sum()
+        return part.sum(), y, z, v, w.mean((0, 1)), i[i > 2].sum(), (i > 4)[i > 2].sum(), torch.masked_select(x, positive).exp().mean(), z[chosen].sum(1).exp().sum()
 
     return Fn(f), (torch.randn(6, 4), torch.randint(0, 9, (6, 4))), None
