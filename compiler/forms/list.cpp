@@ -71,6 +71,8 @@ const Table& table_of(Arch arch) {
       &cuda::scatter(),
       &cuda::index_put(),
       &cuda::add_rows(),
+      &cuda::fourier(),
+      &cuda::recurrence_held(),
       &cuda::recurrence(),
       &cuda::cholesky(),
       &cuda::lu(),

@@ -6,6 +6,7 @@
 #include "aotc/detail/fourier_abi.h"
 #include "decompose/waves.h"
 #include "graph/builder.h"
+#include "graph/fourier_lines.h"
 
 namespace aotc::passes {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kLongest = 8192;
 /// Multiply-adds in the time in which a pass over a point of the kernel takes, a line; reading and writing count as two.
 constexpr double kPassCost = 10;
+/// On GPUs products of shorter lines are a matter of reading and writing them, too, and fuse with what follows.
+constexpr int64_t kShortestInBlocks = 16;
 constexpr double kLanes = AOTC_FOURIER_LINES;
 
 /// The passes of the kernel over n points, nothing where it has a prime factor that is too large.
@@ -28,9 +31,11 @@ std::optional<double> passes_over(int64_t n) {
 }
 
 bool by_kernel(const Graph& g, const Node& n, const Target& target) {
-  if (target.is_gpu()) return false;
   const Exprs& dims = g.type(n.inputs[0]).dims;
   const int64_t length = n.get<Expr>(Attr::k).as_const().value();
+  if (target.is_gpu())
+    return length >= kShortestInBlocks &&
+           fourier_in_blocks(length, n.get<std::string>(Attr::kind) != "pairs", dtype_bytes(g.type(n.inputs[0]).dtype));
   if (length > kLongest) return false;
   double lines = 1;
   for (size_t i = 0; i < dims.size(); ++i)

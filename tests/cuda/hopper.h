@@ -247,6 +247,17 @@ inline void copy_to_block(u32 rank, u32 to, u32 from, int bytes, u32 barrier) {
   emulator::check_phase(counting);
 }
 
+template <class V>
+inline void store_to_block(u32 rank, u32 to, V v, u32 barrier) {
+  emulator::Block& there = emulator::cluster->blocks.at(rank);
+  if (to % sizeof v || to + sizeof v > there.shared_bytes) emulator::fault("a store to another block beyond its shared memory");
+  std::memcpy(there.shared + to, &v, sizeof v);
+  auto& counting = emulator::barrier_at(there, barrier);
+  counting.bytes -= static_cast<i64>(sizeof v);
+  ++emulator::events;
+  emulator::check_phase(counting);
+}
+
 inline void products_begin() {}
 inline void products_may_read() {}
 inline void products_commit() {}

@@ -52,6 +52,7 @@ inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ?
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 
 inline float exp2_fast(float x) { return std::exp2(x); }
+inline float reciprocal_fast(float x) { return 1.0f / x; }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
 // Never part of a multiply-add.
 inline float __fmul_rn(float a, float b) {

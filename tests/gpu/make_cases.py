@@ -15,6 +15,7 @@ import torch
 
 import cases_kernels  # noqa: F401, its cases join CASES
 import cases_lines  # noqa: F401, as these do
+import cases_sequences  # noqa: F401
 from cases import CASES, OPTIONS, REDUCED, SPREADING
 
 

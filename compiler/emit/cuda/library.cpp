@@ -60,22 +60,36 @@ int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates) {
   return (parts - 1) * gates * c.rows * RecurrenceCode::kUnits * (t == DType::f64 ? 8 : 4);
 }
 
-std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol) {
-  const bool lstm = c.cell == AOTC_CELL_LSTM, gru = c.cell == AOTC_CELL_GRU;
+namespace {
+
+/// The tensors of a recurrent layer as members of `r`; its steps and rows.
+size_t bind_layer(DType t, int cell, bool projected, std::string& body) {
+  const bool lstm = cell == AOTC_CELL_LSTM, gru = cell == AOTC_CELL_GRU;
   size_t n = 0;
-  std::string body = fmt::format("  Recurrence<{}, {}, {}, {}, {}, {}> r;\n", c_type(t), c.cell, c.reverse, c.projected, c.rows, c.blocks);
   auto bind = [&](const char* name, bool given, bool written = false) {
-    body += fmt::format("  r.{} = {};\n", name, given ? pointer(t, n, written) : "nullptr");
-    n += given;
+    if (given) body += fmt::format("  r.{} = {};\n", name, pointer(t, n++, written));
   };
   for (const char* name : {"x", "w", "h0"}) bind(name, true);
-  bind("c0", lstm), bind("bias", gru), bind("w_hr", c.projected);
+  bind("c0", lstm), bind("bias", gru), bind("w_hr", projected);
   bind("out", true, true), bind("h", true, true), bind("c", lstm, true);
-  body +=
-      "  r.steps = a.size[0], r.batch = a.size[1], r.hidden = a.size[2], r.width = a.size[3];\n"
-      "  r.step_rows = a.size[4], r.batch_rows = a.size[5];\n";
-  body += "  r.scratch = static_cast<char*>(a.scratch);\n  r.run();\n";
+  body += "  r.steps = a.size[0], r.batch = a.size[1], r.step_rows = a.size[4], r.batch_rows = a.size[5];\n";
+  return n;
+}
+
+}  // namespace
+
+std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol) {
+  std::string body = fmt::format("  Recurrence<{}, {}, {}, {}, {}, {}> r;\n", c_type(t), c.cell, c.reverse, c.projected, c.rows, c.blocks);
+  const size_t n = bind_layer(t, c.cell, c.projected, body);
+  body += "  r.hidden = a.size[2], r.width = a.size[3];\n  r.scratch = static_cast<char*>(a.scratch);\n  r.run();\n";
   return kernel("recurrence.cuh", symbol, n, 6, c.blocks, RecurrenceCode::kThreads, body);
+}
+
+std::string emit_recurrence_held(DType t, const HeldRecurrenceCode& c, const std::string& symbol) {
+  std::string body = fmt::format("  HeldRecurrence<{}, {}, {}, {}, {}, {}, {}, {}> r;\n", c_type(t), c.cell, c.reverse, c.hidden, c.rows,
+                                 c.blocks, c.parts, c.threads);
+  const size_t n = bind_layer(t, c.cell, false, body);
+  return kernel("recurrence_held.cuh", symbol, n, 6, c.blocks, c.threads, body + "  r.run_layer();\n");
 }
 
 }  // namespace aotc::emit::cuda

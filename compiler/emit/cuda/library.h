@@ -51,4 +51,14 @@ int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates);
 /// steps, batch, hidden, width, rows from step to step, from one of the batch to the next.
 std::string emit_recurrence(DType t, const RecurrenceCode& c, const std::string& symbol);
 
+struct HeldRecurrenceCode {
+  int cell = 0;  ///< AOTC_CELL_*
+  bool reverse = false;
+  int hidden = 1;
+  int rows = 1, blocks = 1;     ///< of a cluster
+  int parts = 4, threads = 32;  ///< threads that share a sum; of a block
+};
+/// As emit_recurrence; the weights stay in registers.
+std::string emit_recurrence_held(DType t, const HeldRecurrenceCode& c, const std::string& symbol);
+
 }  // namespace aotc::emit::cuda

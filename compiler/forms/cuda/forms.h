@@ -24,6 +24,8 @@ const Form& topk();
 const Form& scatter();
 const Form& index_put();
 const Form& add_rows();
+const Form& fourier();
+const Form& recurrence_held();
 const Form& recurrence();
 const Form& cholesky();
 const Form& lu();

@@ -86,6 +86,22 @@ AOTC_DI void copy_to_block(u32 rank, u32 to, u32 from, int bytes, u32 barrier) {
       : "memory");
 }
 
+// A number to another block's shared memory; its bytes arrive at that block's barrier, whose waiters see it. Nothing else is ordered by it.
+AOTC_DI void store_to_block(u32 rank, u32 to, float v, u32 barrier) {
+  asm volatile(
+      "{.reg .b32 x, y;\n mapa.shared::cluster.u32 x, %0, %3;\n mapa.shared::cluster.u32 y, %2, %3;\n"
+      " st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [x], %1, [y];}" ::"r"(to),
+      "r"(__float_as_uint(v)), "r"(barrier), "r"(rank)
+      : "memory");
+}
+AOTC_DI void store_to_block(u32 rank, u32 to, double v, u32 barrier) {
+  asm volatile(
+      "{.reg .b32 x, y;\n mapa.shared::cluster.u32 x, %0, %3;\n mapa.shared::cluster.u32 y, %2, %3;\n"
+      " st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [x], %1, [y];}" ::"r"(to),
+      "l"(__double_as_longlong(v)), "r"(barrier), "r"(rank)
+      : "memory");
+}
+
 // ---- products of a warpgroup ---------------------------------------------------------------------------------------------------------------
 AOTC_DI void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // After a thread's own writes to shared memory, before others are told that products may take them as operands.

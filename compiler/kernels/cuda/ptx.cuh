@@ -68,6 +68,13 @@ AOTC_DI float exp2_fast(float x) {
   return r;
 }
 
+// 1 / x, within a unit in the last place; of denormal numbers infinity.
+AOTC_DI float reciprocal_fast(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
 // x^-1/2, within two units in the last place.
 AOTC_DI float rsqrt_fast(float x) {
   float r;

@@ -102,6 +102,19 @@ LibraryKernel library(const std::string& algorithm, DType t, size_t n_params, Ex
   return k;
 }
 
+LibraryKernel recurrence(const char* cell, DType t, int64_t batch, int64_t hidden) {
+  LibraryKernel k = library("recurrence", t, std::string(cell) == "lstm" ? 7 : 6, {100, batch, hidden, hidden, 1, 100});
+  k.attrs[Attr::cell] = std::string(cell);
+  return k;
+}
+LibraryKernel transform(const char* kind, DType t, bool im, int64_t lines, int64_t inner, int64_t n) {
+  const bool line = std::string(kind) == "line";
+  LibraryKernel k = library("fourier", t, (im ? 3 : 2) + (line ? 1 : 2), {lines, inner, line ? n / 2 + 1 : n, n});
+  k.name += fmt::format("_{}_{}_{}", kind, inner, n);
+  k.attrs[Attr::kind] = std::string(kind), k.attrs[Attr::scale] = 0.5, k.attrs[Attr::reverse] = im;
+  return k;
+}
+
 /// Checks all candidates; the decision.
 forms::Decision checked(const loop::Kernel& k, const Machine& machine = h200()) {
   const SymTable syms = syms_of(k);
@@ -271,10 +284,21 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     CHECK(field(s, "by_element") == 1);
     checked(library("index_put", t, 4, {2, 30, 40, 1, 0, 1, 7, 0}));
   }
-  LibraryKernel r = library("recurrence", DType::f32, 7, {100, 3, 256, 256, 3, 1});
-  r.attrs[Attr::cell] = std::string("lstm");
-  CHECK(checked(r).choice.values.at(1) > 1);
-  CHECK(checked(r, machine_of(std::string("sm_80"))).choice.values.at(1) == 1);
+  for (DType t : kFloats)
+    for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
+      CHECK(checked(recurrence(cell, t, 3, 128)).choice.form->name() == "cuda_recurrence_held");
+      CHECK(checked(recurrence(cell, t, 3, 700)).choice.form->name() == "cuda_recurrence");
+    }
+  CHECK(field(recurrence("lstm", DType::f32, 3, 256), "blocks") == 8);
+  CHECK(field(recurrence("lstm", DType::f32, 3, 700), "blocks") > 1);
+  for (int64_t hidden : {64, 256})
+    CHECK(checked(recurrence("lstm", DType::f32, 3, hidden), machine_of(std::string("sm_80"))).choice.values.at(1) == 1);
+  for (DType t : {DType::f32, DType::f64})
+    for (const char* kind : {"pairs", "half", "line"}) {
+      CHECK(field(transform(kind, t, true, 8, 1, 1024), "along") == 0);
+      CHECK(field(transform(kind, t, true, 8, 100, 1024), "along") == 1);
+      checked(transform(kind, t, true, 1000, 3, 31 * 9));
+    }
   for (DType t : {DType::f32, DType::f64}) {
     CHECK(field(library("cholesky", t, 3, {50000, 6, 6}), "warps") == 1);
     CHECK(field(library("cholesky", t, 3, {1, 500, 500}), "warps") == 8);
@@ -382,8 +406,16 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
   }
   for (DType t : kFloats)
     for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
-      LibraryKernel r = library("recurrence", t, std::string(cell) == "lstm" ? 8 : 6, {100, 3, 256, 256, 1, 100});
-      r.attrs[Attr::cell] = std::string(cell);
-      compiles(r, t == DType::f32 ? 2 : 1);
+      compiles(recurrence(cell, t, 3, 700), t == DType::f32 ? 2 : 1);
+      for (int64_t hidden : {45, 128}) compiles(recurrence(cell, t, 3, hidden), t == DType::f32 ? 2 : 1);
     }
+  for (DType t : {DType::f32, DType::f64}) {
+    loop::Module m;
+    for (const char* kind : {"pairs", "half", "line"})
+      for (int64_t n : {62, 1024}) {
+        m.kernels.push(transform(kind, t, std::string(kind) != "half", 8, 1, n));
+        m.kernels.push(transform(kind, t, std::string(kind) == "line", 8, 100, n));
+      }
+    compiles(m);
+  }
 }

@@ -1,0 +1,136 @@
+// Recurrent layers whose weights stay in the registers of a cluster of blocks over all steps (kernels/cuda/recurrence_held.cuh).
+#include <algorithm>
+#include <cmath>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
+#include "forms/library_attrs.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::HeldRecurrenceCode;
+using loop::LibraryKernel;
+
+namespace {
+
+struct Share {
+  int rows = 1, blocks = 1, parts = 8;
+  static std::span<const Member<Share>> members() {
+    static constexpr Member<Share> kRows[] = {
+        {{"rows", 1, 8}, &Share::rows}, {{"blocks", 1, 8}, &Share::blocks}, {{"parts", 4, 32}, &Share::parts}};
+    return kRows;
+  }
+};
+
+/// What a layer is to this form. Bytes: of a number of the state.
+struct Layer {
+  int cell, hidden, columns, units_each, bytes;
+  int gates() const { return static_cast<int>(aotc_recurrence_gates(cell)); }
+};
+
+/// How a layer lies in blocks, as the kernel has it.
+struct Held {
+  int units, threads, depth, weights;  ///< weights: numbers of a thread
+  Held(const Layer& l, const Share& s) {
+    const int in_warp = 32 / s.parts * l.units_each, run = 16 / l.bytes;
+    units = (((l.hidden + s.blocks - 1) / s.blocks) + in_warp - 1) / in_warp * in_warp;
+    threads = units / l.units_each * s.parts;
+    depth = (l.hidden + run * s.parts - 1) / (run * s.parts) * run * s.parts;
+    weights = depth / s.parts * l.columns;
+  }
+  int smem_bytes(const Layer& l, const Share& s) const { return 2 * s.rows * depth * l.bytes + 16; }
+  Fit fit(const Layer& l, const Share& s) const {
+    if (units * (s.blocks - 1) >= l.hidden) return refuse("a block has no units");
+    if (threads > kMostThreads) return refuse("{} threads a block", threads);
+    const int sums = 4 * s.rows, registers = (weights + sums + std::max(sums / 2, 4) + 8) * l.bytes / 4 + kOtherRegisters;
+    if (registers > std::min(255, 65536 / threads / 8 * 8)) return refuse("{} registers a thread", registers);
+    return Fit::yes();
+  }
+
+  static constexpr int kMostThreads = 1024, kOtherRegisters = 32;
+};
+
+class RecurrenceHeld final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_recurrence_held"; }
+  std::span<const Field> fields() const override { return fields_of<Share>(); }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site& s) const override {
+    if (k.algorithm != "recurrence") return {false, ""};
+    if (!is_float(dtype(k))) return refuse("a recurrence is of floats, not {}", dtype_name(dtype(k)));
+    if (recurrence_projected(k)) return refuse("the state is projected");
+    if (!k.sizes[2].as_const() || *k.sizes[2].as_const() > kWidest)
+      return refuse("a state of {} is not held in registers", k.sizes[2].str(s.syms));
+    return Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const Layer l = layer(k);
+    std::vector<Candidate> all;
+    for (int rows : {1, 2, 4, 8})
+      for (int blocks : {1, 2, 4, 8})
+        for (int parts : {4, 8, 16, 32}) {
+          const Share t{rows, blocks, parts};
+          const Held held(l, t);
+          Candidate c{pack(*this, t), held.fit(l, t), cost_ns(k, s, l, t, held)};
+          if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+          all.push_back(std::move(c));
+        }
+    return all;
+  }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
+    const Share t = unpack<Share>(c);
+    const Layer l = layer(k);
+    const Held held(l, t);
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = held.threads;
+    f.grid[0] = ceildiv(k.sizes[1], t.rows) * t.blocks;
+    f.max_smem_bytes = held.smem_bytes(l, t);
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    const Share t = unpack<Share>(c);
+    const Layer l = layer(k);
+    return emit::cuda::emit_recurrence_held(
+        dtype(k), {l.cell, flag(k, Attr::reverse, false), l.hidden, t.rows, t.blocks, t.parts, Held(l, t).threads}, symbol);
+  }
+
+ private:
+  static constexpr int64_t kWidest = 512;
+
+  static DType dtype(const LibraryKernel& k) { return k.params.begin()->dtype; }
+  static Layer layer(const LibraryKernel& k) {
+    Layer l{recurrence_cell(k), static_cast<int>(k.sizes[2].as_const().value()), 4, 1, dtype(k) == DType::f64 ? 8 : 4};
+    if (l.gates() == 1)
+      l.units_each = 4;
+    else
+      l.columns = l.gates();
+    return l;
+  }
+  /// Fitted to steps of an H200.
+  static double cost_ns(const LibraryKernel& k, const Site& s, const Layer& l, const Share& t, const Held& held) {
+    const double clusters = std::ceil(static_cast<double>(at_least_one(k.sizes[1], s)) / t.rows);
+    const double waves = std::ceil(clusters * t.blocks / s.machine.cores);
+    // A scheduler issues a warp's products, the sums of its parts and its cells; what waits for each other takes the rest.
+    const double warps = std::max(1.0, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts), wide = l.bytes == 8 ? 2 : 1;
+    const double issued = warps * (held.weights * t.rows + 60 + 10 * t.rows + 45 * own_rows) * wide;
+    const double step = 210 + 15 * std::log2(t.parts) + 0.5 * issued + (t.blocks > 1 ? 70 + 5 * t.blocks : 0);
+    return kLaunchNs + 2000 + waves * step * static_cast<double>(at_least_one(k.sizes[0], s));
+  }
+};
+
+}  // namespace
+
+const Form& recurrence_held() {
+  static const RecurrenceHeld form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
