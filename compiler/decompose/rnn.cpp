@@ -1,4 +1,8 @@
 // Recurrent networks: sequences of a few steps unrolled, others as one recurrence a layer and direction.
+#include "decompose/rnn.h"
+
+#include <algorithm>
+
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 
@@ -96,6 +100,9 @@ Sequence recurrence(const Kind& kind, T part, const Step& s, const Cell& cell, b
   return {T(b, out.at(0)), last};
 }
 
+constexpr Kind kKinds[] = {
+    {"lstm", lstm_step, true}, {"gru", gru_step, false}, {"tanh", rnn_step<Op::tanh>, false}, {"relu", rnn_step<Op::relu>, false}};
+
 /// input [T, B, I] (or [B, T, I] with batch_first), all layers and directions.
 void run_layers(Rule& r, const Kind& kind) {
   const bool with_cell = kind.with_cell;
@@ -152,10 +159,10 @@ void run_layers(Rule& r, const Kind& kind) {
   if (with_cell) put(2, r.b.cat(last_c, 0));
 }
 
-void lstm(Rule& r) { run_layers(r, {"lstm", lstm_step, true}); }
-void gru(Rule& r) { run_layers(r, {"gru", gru_step, false}); }
-void rnn_tanh(Rule& r) { run_layers(r, {"tanh", rnn_step<Op::tanh>, false}); }
-void rnn_relu(Rule& r) { run_layers(r, {"relu", rnn_step<Op::relu>, false}); }
+void lstm(Rule& r) { run_layers(r, kKinds[0]); }
+void gru(Rule& r) { run_layers(r, kKinds[1]); }
+void rnn_tanh(Rule& r) { run_layers(r, kKinds[2]); }
+void rnn_relu(Rule& r) { run_layers(r, kKinds[3]); }
 
 /// One step of a cell.
 void run_cell(Rule& r, StepFn step, bool with_cell) {
@@ -186,6 +193,28 @@ constexpr RuleRow kRows[] = {
     {"aten.rnn_relu_cell.default", rnn_relu_cell},
 };
 }  // namespace
+
+std::vector<ValueId> recurrence_by_steps(Builder& b, const Node& n) {
+  const auto kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return n.get<std::string>(Attr::cell) == k.cell; });
+  AOTC_CHECK(kind != std::end(kKinds), "a recurrence of unknown cells");
+  const auto turned = [&](const T& x) { return T(b, b.transpose(x, 0, 1)); };
+  size_t at = 0;
+  const auto next = [&] { return T(b, n.inputs.at(at++)); };
+  const bool rows_first = n.get<int64_t>(Attr::dim) == 1;
+  T part = next();
+  if (rows_first) part = turned(part);
+  const T w = turned(next());
+  Cell cell{w, w, std::nullopt, std::nullopt, std::nullopt};
+  Step s{next(), std::nullopt};
+  if (kind->with_cell) s.c = next();
+  if (kind->step == gru_step) cell.b_hh = next();
+  if (at < n.inputs.size()) cell.w_hr = turned(next());
+  const Sequence y = unrolled(*kind, part, s, cell, part.dim(0).as_const().value(), n.get<bool>(Attr::reverse));
+  std::vector<ValueId> out = {rows_first ? turned(y.out) : y.out, y.last.h};
+  if (y.last.c) out.push_back(*y.last.c);
+  return out;
+}
 
 RuleTable rnn_rules() { return kRows; }
 

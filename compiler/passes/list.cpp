@@ -22,6 +22,7 @@
 #include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
+#include "passes/unroll_recurrences.h"
 #include "passes/widen_float8.h"
 
 namespace aotc::passes {
@@ -30,6 +31,7 @@ namespace {
 constexpr Pass kPasses[] = {
     {"dce", dce, "erase what no output needs"},
     {"lower_fourier", lower_fourier, "Fourier transforms that products serve better, or the target has no kernel for"},
+    {"unroll_recurrences", unroll_recurrences, "recurrent layers whose weights no cluster of a GPU holds go step after step"},
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
