@@ -405,16 +405,13 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
     compiles(m, 2);
   }
   for (DType t : kFloats)
-    for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
-      compiles(recurrence(cell, t, 3, 700), t == DType::f32 ? 2 : 1);
-      for (int64_t hidden : {45, 128}) compiles(recurrence(cell, t, 3, hidden), t == DType::f32 ? 2 : 1);
-    }
+    for (const char* cell : {"lstm", "gru", "tanh", "relu"}) { compiles(recurrence(cell, t, 3, 128), t == DType::f32 ? 2 : 1); }
   for (DType t : {DType::f32, DType::f64}) {
     loop::Module m;
     for (const char* kind : {"pairs", "half", "line"})
       for (int64_t n : {62, 1024}) {
         m.kernels.push(transform(kind, t, std::string(kind) != "half", 8, 1, n));
-        m.kernels.push(transform(kind, t, std::string(kind) == "line", 8, 100, n));
+        if (n == 62) m.kernels.push(transform(kind, t, std::string(kind) == "line", 8, 100, n));
       }
     compiles(m);
   }
