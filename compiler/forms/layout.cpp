@@ -27,7 +27,7 @@ loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last, DT
   return k;
 }
 
-/// The product of the pixels of a convolution with its weights.
+/// The product of the pixels of a convolution with its weights; transposed: with those of all taps.
 loop::MatmulKernel product_of(const Graph& g, const Node& n, DType in) {
   const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
   loop::MatmulKernel k;
@@ -36,7 +36,7 @@ loop::MatmulKernel product_of(const Graph& g, const Node& n, DType in) {
   k.in = in, k.acc = loop::accumulator_type(in);
   k.a.param = k.params.push({"a", loop::ParamRole::input, k.in, x});
   k.b.param = k.params.push({"b", loop::ParamRole::input, k.in, w});
-  k.m = x[0] * product(Exprs(x.begin() + 2, x.end())), k.n = w[0], k.k = x[1];
+  k.m = x[0] * product(Exprs(x.begin() + 2, x.end())), k.n = n.op == Op::conv ? w[0] : product(Exprs(w.begin() + 1, w.end())), k.k = x[1];
   k.a.row_stride = k.k, k.a.col_stride = 1;
   k.b.row_stride = 1, k.b.col_stride = k.k;
   k.b_constant = g.values[n.inputs[1]].kind == ValueKind::constant;
@@ -98,6 +98,8 @@ double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Machine& 
 }
 
 double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Machine& machine) {
+  if (n.op == Op::conv_transpose && as != ConvAs::channels_first && !machine.is_gpu())
+    return std::numeric_limits<double>::infinity();  // CPUs have a kernel of phases
   if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, machine);
   return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, machine);
 }

@@ -38,6 +38,20 @@ bool is_pixel_product(const Graph& g, const Node& n) {
          all(Attr::padding_hi, 0) && n.get<int64_t>(Attr::groups) == 1;
 }
 
+/// A transposed convolution whose windows lie side by side: an input pixel makes the outputs of its own window.
+bool is_spread_product(const Graph& g, const Node& n) {
+  if (n.op != Op::conv_transpose || n.get<int64_t>(Attr::groups) != 1) return false;
+  const auto all = [&](Attr a, int64_t v) {
+    const Ints& x = n.get<Ints>(a);
+    return std::all_of(x.begin(), x.end(), [&](int64_t i) { return i == v; });
+  };
+  const Exprs& w = g.type(n.inputs[1]).dims;
+  const Ints& stride = n.get<Ints>(Attr::stride);
+  for (size_t d = 0; d < stride.size(); ++d)
+    if (!w[d + 2].is(stride[d])) return false;
+  return all(Attr::dilation, 1) && all(Attr::padding, 0) && all(Attr::padding_hi, 0) && all(Attr::output_padding, 0);
+}
+
 using Channels = std::map<ValueId, int>;  ///< values that are there with their channels last: which dim the channels are
 
 /// The dim of the channels in the result of a node that is computed channels-last since one of its inputs is; nullopt: it is not.
@@ -112,8 +126,9 @@ class Chooser {
       : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte), window_ns_(ctx.target.is_gpu() ? 0 : kWindowNs) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
-      if (n.op != Op::conv || n.get_or<bool>(Attr::channels_last, false)) continue;
-      const double last = ctx.conv_ns(g, n, is_pixel_product(g, n) ? ConvAs::product : ConvAs::channels_last);
+      const bool spread = is_spread_product(g, n);
+      if ((n.op != Op::conv && !spread) || n.get_or<bool>(Attr::channels_last, false)) continue;
+      const double last = ctx.conv_ns(g, n, spread || is_pixel_product(g, n) ? ConvAs::product : ConvAs::channels_last);
       // What only one of both can compute stays, or goes, whatever the reorders take.
       if (std::isfinite(last)) gain_[id] = std::min(ctx.conv_ns(g, n, ConvAs::channels_first), kForced) - last;
     }
@@ -316,6 +331,7 @@ class Placer {
 
   ValueId conv(const Node& n) {
     const ValueId x = last(n.inputs[0], 1), w = first(n.inputs[1]);
+    if (n.op == Op::conv_transpose) return spread(n, x, w);
     if (!is_pixel_product(g_, n)) {
       std::map<Attr, AttrValue> attrs = n.attrs;
       attrs[Attr::channels_last] = true;
@@ -330,6 +346,24 @@ class Placer {
     const ValueId y = b_.matmul(rows, b_.permute(b_.reshape(w, {co, c}), {1, 0}), g_.type(n.outputs[0]).dtype);
     dims.push_back(co);
     return b_.reshape(y, std::move(dims));
+  }
+
+  /// [pixel, ci] x [ci, (tap, co)], each tap's outputs brought to their place.
+  ValueId spread(const Node& n, ValueId x, ValueId w) {
+    const Exprs from = b_.dims(x), taps = b_.dims(w);
+    const int rank = static_cast<int>(taps.size()) - 2;
+    const Expr ci = taps[0], co = taps[1], each = product(Exprs(taps.begin() + 2, taps.end()));
+    const ValueId weights = b_.reshape(b_.permute(w, to_last(rank + 2, 1)), {ci, each * co});
+    const ValueId y = b_.matmul(b_.reshape(x, {product(Exprs(from.begin(), from.end() - 1)), ci}), weights, g_.type(n.outputs[0]).dtype);
+    Exprs apart(from.begin(), from.end() - 1), together = {from[0]};
+    Ints perm = {0};
+    for (int d = 0; d < rank; ++d) {
+      apart.push_back(taps[static_cast<size_t>(d) + 2]);
+      together.push_back(from[static_cast<size_t>(d) + 1] * taps[static_cast<size_t>(d) + 2]);
+      perm.insert(perm.end(), {d + 1, rank + d + 1});
+    }
+    apart.push_back(co), together.push_back(co), perm.push_back(2 * rank + 1);
+    return b_.reshape(b_.permute(b_.reshape(y, std::move(apart)), perm), std::move(together));
   }
 
   /// A carried node; `channel`: of its result.

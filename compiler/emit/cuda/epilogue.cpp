@@ -218,7 +218,25 @@ class Emitter {
   bool wide(InstId id) const {
     const Inst& i = e_.insts[id];
     if ((i.kind != InstKind::load && i.kind != InstKind::store) || i.mask != kNone<InstId>) return false;
-    return loop::takes_argument(e_.params[i.param].role) && is_wide(e_, id, e_.inner.at(0).sym, kRun);
+    return loop::takes_argument(e_.params[i.param].role) && (is_wide(e_, id, e_.inner.at(0).sym, kRun) || is_apart(i));
+  }
+  /// Runs from multiples of kRun on are neighbours in memory, though the places of runs are quotients and remainders of columns.
+  bool is_apart(const Inst& i) const {
+    const SymId column = e_.inner[0].sym;
+    SymTable syms = e_.syms;
+    const auto loop = [&](const char* name, const Expr& extent) {
+      SymInfo info;
+      info.name = name;
+      info.kind = SymKind::loop;
+      info.extent = extent;
+      return syms.add(info);
+    };
+    const SymId run = loop("run", ceildiv(e_.inner[0].extent, kRun)), at = loop("at", kRun);
+    const Expr index = syms.simplify(i.index.substitute({{column, Expr::symbol(run) * kRun + Expr::symbol(at)}}));
+    for (SymId s : index.symbols())
+      if (syms[s].kind == SymKind::value) return false;
+    const auto step = index.linear_coefficient(at);
+    return step && step->is(1) && syms.proves_divisible(index.substitute({{at, Expr(0)}}), kRun);
   }
   /// A load that is one for all neighbours of a row and depends on nothing that the epilogue computes.
   bool of_row(InstId id) const {
