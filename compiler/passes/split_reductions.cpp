@@ -36,14 +36,96 @@ AttrValue neutral(ReduceKind kind, DType t) {
   return largest ? top : t == DType::u8 ? int64_t{0} : -top - 1;
 }
 
+// ---- sums of columns on GPUs: the reduced dims lie before one that is kept, whose elements are neighbours in memory
+// -------------------------
+constexpr int64_t kManyRows = 1024;        ///< of one result; fewer are left to one thread
+constexpr int64_t kLeastRows = 16;         ///< of a part
+constexpr int64_t kColumnsBusy = 1 << 18;  ///< partial results that keep a GPU busy: a thread takes several neighbours
+constexpr int64_t kLeastColumns = 8;
+
+/// What is summed as [outer, rows, columns]; the result is that over rows, and over the last `each` of columns together.
+struct Columns {
+  ValueId view = kNone<ValueId>;
+  Expr outer = 1, rows = 1, columns = 1, each = 1;
+};
+
+/// Where a value of [n, groups, rest] is an image [n, s.., c] whose channels were brought to the front: that permuted value's dims.
+std::optional<Exprs> image_of(const Rewriter& r, ValueId v) {
+  for (int depth = 0; depth < 8; ++depth) {
+    const Node* n = r.g.def(v);
+    if (!n) return std::nullopt;
+    if (n->op == Op::reshape) {
+      const Node* p = r.def(n->inputs[0], Op::permute);
+      if (!p) return std::nullopt;
+      const Ints& perm = p->get<Ints>(Attr::perm);
+      const int64_t rank = static_cast<int64_t>(perm.size());
+      if (rank < 3 || perm[0] != 0 || perm[1] != rank - 1) return std::nullopt;
+      for (int64_t d = 2; d < rank; ++d)
+        if (perm[static_cast<size_t>(d)] != d - 1) return std::nullopt;
+      return r.dims(n->inputs[0]);
+    }
+    if (!is_pointwise(n->op)) return std::nullopt;
+    v = n->inputs[0];
+  }
+  return std::nullopt;
+}
+
+std::optional<Columns> columns_of(Rewriter& r, const Node& n) {
+  const ValueId x = n.inputs[0];
+  const Exprs in = r.dims(x);
+  const Ints& dims = n.get<Ints>(Attr::dims);
+  const size_t rank = in.size();
+  Columns c;
+  bool last = !dims.empty() && rank >= 2;  // all dims between some first ones and the last
+  for (size_t i = 0; last && i < dims.size(); ++i) last = dims[dims.size() - 1 - i] == static_cast<int64_t>(rank - 2 - i);
+  if (last) {
+    for (size_t d = 0; d < rank - 1; ++d) (d + 1 + dims.size() < rank ? c.outer : c.rows) *= in[d];
+    c.columns = in[rank - 1];
+    c.view = x;
+    return c;
+  }
+  if (rank != 3 || dims != Ints{2}) return std::nullopt;
+  const auto image = image_of(r, x);
+  if (!image) return std::nullopt;
+  c.outer = in[0], c.columns = (*image)[1], c.rows = product(Exprs(image->begin() + 2, image->end()));
+  const auto channels = c.columns.as_const(), groups = in[1].as_const();
+  if (!channels || !groups || *groups < 1 || *channels % *groups != 0 || !r.same((*image)[0], in[0])) return std::nullopt;
+  c.each = *channels / *groups;
+  if (!r.same(c.each * c.rows, in[2])) return std::nullopt;
+  c.view = r.b.permute(r.b.reshape(x, {c.outer, *groups, c.each, c.rows}), {0, 3, 1, 2});
+  return c;
+}
+
+std::optional<ValueId> split_columns(Rewriter& r, const Node& n) {
+  const auto c = columns_of(r, n);
+  if (!c) return std::nullopt;
+  const int64_t rows = r.g.syms.hint(c->rows), columns = r.g.syms.hint(c->columns), results = r.g.syms.hint(c->outer) * columns;
+  if (rows < kManyRows || columns < kLeastColumns) return std::nullopt;
+  int64_t parts = 1;
+  while (parts * 2 * results <= kColumnsBusy && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2)) parts *= 2;
+  if (parts < 8) return std::nullopt;
+  const DType given = r.dtype(n.inputs[0]), t = compute_type(given);
+  const ReduceKind kind = n.reduce_kind();
+  const Exprs out = r.dims(n.outputs[0]);
+  Builder& b = r.b;
+  const ValueId apart = b.reshape(b.cast(c->view, t), {c->outer, parts, floordiv(c->rows, parts), c->columns});
+  const ValueId partial = b.reduce(kind, apart, {2});
+  if (c->each.is(1)) return b.cast(b.reshape(b.reduce(kind, partial, {1}), out), given);
+  const ValueId by_group = b.reshape(partial, {c->outer, parts, floordiv(c->columns, c->each), c->each});
+  return b.cast(b.reshape(b.reduce(kind, by_group, {1, 3}), out), given);
+}
+
 }  // namespace
 
 void split_reductions(Graph& g, PassContext& ctx) {
   const Busy& busy = ctx.target.is_gpu() ? kBlocks : kThreads;
-  Rewriter(g).sweep([&busy](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+  const bool gpu = ctx.target.is_gpu();
+  Rewriter(g).sweep([&busy, gpu](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::reduce) return std::nullopt;
     const ReduceKind kind = n.reduce_kind();
     if (kind == ReduceKind::argmax || kind == ReduceKind::argmin) return std::nullopt;
+    if (gpu)
+      if (const auto split = split_columns(r, n)) return split;
     const ValueId x = n.inputs[0];
     const Exprs in = r.dims(x), out = r.dims(n.outputs[0]);
     const Ints reduced = n.get<Ints>(Attr::dims);
