@@ -56,6 +56,7 @@ const Table& table_of(Arch arch) {
       &cuda::mma(),
       &cuda::simt(),  // matrix products
       &cuda::conv_few(),
+      &cuda::conv_patch(),
       &cuda::conv_wgmma(),
       &cuda::conv_mma(),
       &cuda::conv_simt(),

@@ -13,8 +13,9 @@ import warnings
 import numpy as np
 import torch
 
-import cases_kernels  # noqa: F401, its cases join CASES
-import cases_lines  # noqa: F401, as these do
+import cases_convs  # noqa: F401, its cases join CASES, as do those of
+import cases_kernels  # noqa: F401
+import cases_lines  # noqa: F401
 import cases_sequences  # noqa: F401
 from cases import CASES, OPTIONS, REDUCED, SPREADING
 

@@ -23,6 +23,8 @@ std::string emit_conv_mma(const loop::ConvKernel& k, const MatmulTile& tile, con
 std::string emit_conv_wgmma(const loop::ConvKernel& k, const WgmmaTile& tile, const std::string& symbol);
 /// One group, few channels, two dims, channels last, on Hopper's tensor cores (kernels/cuda/conv_few.cuh).
 std::string emit_conv_few(const loop::ConvKernel& k, const FewTile& tile, const std::string& symbol);
+/// Few channels or many groups, channels last, out of patches in shared memory (kernels/cuda/conv_patch.cuh).
+std::string emit_conv_patch(const loop::ConvKernel& k, const PatchTile& tile, const std::string& symbol);
 /// The epilogue of a channels-last convolution over rows that count the pixels of all images: [n, pixel] x [co] becomes [row] x [co].
 loop::LoopKernel conv_rows_epilogue(const loop::ConvKernel& k);
 /// Channels of one tap as they are stored for it.

@@ -137,6 +137,26 @@ struct FewTile {
   int smem_bytes() const { return kernel[0] * deep() * cols * 2 + stages * (patch_bytes() + 32) + 8 * 2048; }
 };
 
+/// Tile of a convolution out of patches (kernels/cuda/conv_patch.cuh); the numbers of bytes are those of PatchTile there.
+struct PatchTile {
+  static constexpr int kThreads = 128;
+  int rank = 2;
+  int tile[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1};  ///< the first `rank` of them
+  int groups = 1, channels = 16, outputs = 16;  ///< groups of a block; channels and outputs of one
+  int cols = 16;                                ///< output channels of a block
+  int resident = 1;                             ///< blocks of one processor that registers must allow
+  int across(int d) const { return (tile[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1; }
+  int pixels() const { return tile[0] * tile[1] * tile[2]; }
+  int64_t points() const { return int64_t{across(0)} * across(1) * across(2); }
+  int64_t taps() const { return int64_t{kernel[0]} * kernel[1] * kernel[2]; }
+  int slots() const { return (groups * channels + 7) / 8; }
+  int64_t steps() const { return (taps() * slots() + 1) / 2; }
+  int64_t smem_bytes() const {
+    const int64_t pitch = slots() % 2 ? slots() * 8 : slots() * 8 + 8;
+    return (cols * (steps() * 16 + 8) + points() * pitch + 8) * 2;
+  }
+};
+
 /// Shape symbols that a kernel's code needs, sorted by id: its int64 arguments.
 std::vector<SymId> size_symbols(const loop::LoopKernel& k);
 std::vector<SymId> size_symbols(const loop::MatmulKernel& k);

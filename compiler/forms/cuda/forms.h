@@ -9,6 +9,7 @@ const Form& mma();
 const Form& simt();
 const Form& vector();
 const Form& conv_few();
+const Form& conv_patch();
 const Form& conv_wgmma();
 const Form& conv_mma();
 const Form& conv_simt();
