@@ -259,6 +259,11 @@ inline u32 __ballot_sync(u32 mask, bool v) {
   return r;
 }
 inline void __syncwarp() { emulator::warp_wait(); }
+inline int atomicMax(int* p, int v) {
+  const int before = *p;
+  if (v > before) *p = v;
+  return before;
+}
 inline int atomicAdd(int* p, int v) {
   const int before = *p;
   *p += v;

@@ -47,3 +47,5 @@ case_of("sort_packed", lambda x, i, h, b: (*x.sort(1), *x.sort(1, descending=Tru
 case_of("sort_packed_long", lambda x, y: (*x.sort(1), *y.sort(0, descending=True)), lambda: (torch.randperm(30011).view(1, 30011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float()))
 case_of("sort_packed_nan", lambda x: (x.sort()[0], x.sort(descending=True)[0]), lambda: (torch.tensor([3.0, NAN, -0.0, 0.0, float("inf"), -1.0, 7.0, -float("inf"), NAN]),))
 case_of("sort_packed_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (2000, 3, 4097)], dims=({0: Dim("n", min=2, max=50000)},))
+case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=False), *torch.topk(y, 5, dim=1), torch.topk(z, 32)[0], torch.topk(i, 9)[0], torch.topk(x[:, :90], 32)[0]),
+        lambda: (torch.randperm(600 * 300).view(600, 300).float() - 900, torch.randperm(4 * 700 * 150).view(4, 700, 150).float(), (R(600, 900) * 2).round(), RI(-3, 3, (700, 100))))

@@ -53,7 +53,7 @@ class Updates : public FormOf<LibraryKernel> {
     std::vector<Candidate> all = {{pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
                                   {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent * updates / per_ns}};
     // A chunk of updates is looked through by all threads; those that are kept by each, who waits for what its own bring.
-    constexpr double kBegin = 1500, kChunk = 450, kOfChunk = 2048, kKept = 4, kOwn = 350;
+    constexpr double kBegin = 1500, kChunk = 600, kOfChunk = 4096, kKept = 4, kOwn = 350;
     for (const auto& [places, frees] : {std::pair{1024, 1}, {256, 1}, {128, 8}, {64, 16}, {32, 32}, {16, 64}, {8, 64}}) {
       if (frees > 1 && n(r.frees) < frees) continue;
       const double blocks = n(r.lists) * std::ceil(extent / places) * std::ceil(n(r.frees) / frees);

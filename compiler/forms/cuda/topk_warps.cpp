@@ -1,8 +1,11 @@
 // Selection along short lines (kernels/cuda/topk_warps.cuh): a warp a line, its entries in registers.
+#include <algorithm>
+
 #include "emit/cuda/code.h"
 #include "emit/cuda/library.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
 
 namespace aotc::forms::cuda {
@@ -11,8 +14,14 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256, kMostHeld = 32;
-constexpr int kManyHeld = 16, kFewPicked = 32;  // lines of more are worth it where few are picked
+constexpr int kThreads = 256, kMostHeld = 16;
+constexpr int64_t kMostPicked = 32, kMostLooked = 8192;  // of lines that a warp looks through twice
+
+/// A warp finds a bound of what it picks: few entries of many lines.
+bool by_bound(const LibraryKernel& k, const Site& s) {
+  return s.syms.interval(k.sizes.at(3)).max <= kMostPicked && s.syms.interval(k.sizes.at(1)).max > 64 &&
+         at_least_one(k.sizes[1], s) <= kMostLooked && at_least_one(k.sizes[0] * k.sizes[2], s) >= 4 * s.machine.cores;
+}
 
 class TopkWarps final : public FormOf<LibraryKernel> {
  public:
@@ -21,10 +30,9 @@ class TopkWarps final : public FormOf<LibraryKernel> {
  protected:
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "topk") return {false, ""};
+    if (by_bound(k, s)) return Fit::yes();
     const int64_t longest = s.syms.interval(k.sizes.at(1)).max;
     if (longest > 32 * kMostHeld) return refuse("a warp takes lines of up to {} entries", 32 * kMostHeld);
-    if (longest > 32 * kManyHeld && s.syms.interval(k.sizes.at(3)).max > kFewPicked)
-      return refuse("more than {} of lines of more than {} entries", kFewPicked, 32 * kManyHeld);
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
@@ -39,10 +47,13 @@ class TopkWarps final : public FormOf<LibraryKernel> {
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
     const DType t = k.params.begin()->dtype;
-    const int64_t held = (s.syms.interval(k.sizes[1]).max + 31) / 32;
+    const std::string held =
+        std::to_string(std::max<int64_t>(1, (std::min<int64_t>(s.syms.interval(k.sizes[1]).max, 32 * kMostHeld) + 31) / 32));
+    const std::string call =
+        by_bound(k, s) ? fmt::format("topk_warps_bounded<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), kThreads)
+                       : fmt::format("topk_warps<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), held);
     return emit::cuda::kernel("topk_warps.cuh", symbol, 3, 4, 1, kThreads,
-                              fmt::format("  topk_warps<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n",
-                                          emit::cuda::c_type(t), flag(k, Attr::largest, true), std::max<int64_t>(held, 1), pointer(t, 0),
+                              fmt::format("  {}({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n", call, pointer(t, 0),
                                           pointer(t, 1, true), pointer(DType::i64, 2, true)));
   }
 };

@@ -111,6 +111,7 @@ template <class T, int Rank, int Dim, int Reduce, bool IncludeSelf> struct Scatt
     }
   }
   struct LineUpdates {
+    static constexpr bool last_wins = Reduce == kScatterNone;
     const Scatter& s;
     Line l;
     AOTC_DI i64 updates() const { return l.n; }
@@ -236,6 +237,7 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
     }
   }
   struct PointUpdates {
+    static constexpr bool last_wins = !Accumulate;
     const IndexPut& p;
     i64 n_entries, behind;
     AOTC_DI i64 updates() const { return n_entries; }

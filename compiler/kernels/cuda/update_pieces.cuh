@@ -3,7 +3,7 @@
 #pragma once
 #include "device.cuh"
 
-constexpr int kUpdateThreads = 1024;
+constexpr int kUpdateThreads = 1024, kUpdatesOfThread = 4;  // of a chunk that is looked through
 
 // Places [first, first + n_places) of at most Places, each with elements [first_free, first_free + n_free) of at most Frees; made by one block.
 // Updates:
@@ -12,12 +12,14 @@ constexpr int kUpdateThreads = 1024;
 //   T load(i64 place, i64 free); void store(i64 place, i64 free, T v, i64 hits)
 //   T value(i64 free, i64 i)                              what update i brings to an element of its place
 //   void apply(T& v, i64 hits, T value)                   makes it; hits: how many came before it
+//   bool last_wins                                        an update leaves nothing of what was there: the last one is enough
 template <class T, int Places, int Frees, class Updates>
 AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_free, i64 n_free) {
-  constexpr int kWarps = kUpdateThreads / 32, kKept = 2 * kUpdateThreads, kOwn = (Places * Frees + kUpdateThreads - 1) / kUpdateThreads, kTogether = 4;
+  constexpr int kWarps = kUpdateThreads / 32, kEach = kUpdatesOfThread, kKept = kEach * kUpdateThreads, kOwn = (Places * Frees + kUpdateThreads - 1) / kUpdateThreads, kTogether = 4;
   __shared__ i64 kept[kKept];
   __shared__ unsigned short kept_place[kKept];
   __shared__ int found[2][kWarps];
+  __shared__ int last[Updates::last_wins ? Places : 1];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const auto place = [](int o) { return (int(threadIdx.x) + o * kUpdateThreads) / Frees; };
   const auto free = [](int o) { return (int(threadIdx.x) + o * kUpdateThreads) % Frees; };
@@ -31,9 +33,19 @@ AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_f
   int n = 0;  // kept; the same in all threads
   const auto make = [&] {
     __syncthreads();
+    if constexpr (Updates::last_wins) {
+      for (int p = threadIdx.x; p < Places; p += kUpdateThreads) last[p] = -1;
+      __syncthreads();
+      for (int j = threadIdx.x; j < n; j += kUpdateThreads) atomicMax(&last[kept_place[j]], j);
+      __syncthreads();
+    }
 #pragma unroll
     for (int o = 0; o < kOwn; ++o)
-      if (place(o) < n_places && free(o) < n_free)
+      if (place(o) >= n_places || free(o) >= n_free) {
+      } else if constexpr (Updates::last_wins) {
+        const int j = last[place(o)];
+        if (j >= 0) u.apply(own[o], hits[o]++, u.value(first_free + free(o), kept[j]));
+      } else {
         for (int j = 0; j < n;) {  // a few of its own are found, then fetched together
           i64 found_at[kTogether];
           T value[kTogether];
@@ -48,27 +60,33 @@ AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_f
           for (int t = 0; t < kTogether; ++t)
             if (found_at[t] >= 0) u.apply(own[o], hits[o]++, value[t]);
         }
+      }
     __syncthreads();
     n = 0;
   };
   const i64 updates = u.updates();
-  i64 next[2];
+  i64 next[kEach];
   const auto fetch = [&](i64 base) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const i64 i = base + warp * 64 + h * 32 + lane;
+    for (int h = 0; h < kEach; ++h) {
+      const i64 i = base + warp * 32 * kEach + h * 32 + lane;
       next[h] = i < updates ? u.place_of(i) - first : -1;
     }
   };
   fetch(0);
   int turn = 0;
   for (i64 base = 0; base < updates; base += kKept, turn ^= 1) {
-    const i64 to[2] = {next[0], next[1]};
-    u32 mine[2];
+    i64 to[kEach];
+    u32 mine[kEach];
+#pragma unroll
+    for (int h = 0; h < kEach; ++h) to[h] = next[h];
     fetch(base + kKept);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) mine[h] = __ballot_sync(0xffffffffu, to[h] >= 0 && to[h] < n_places);
-    if (lane == 0) found[turn][warp] = __popc(mine[0]) + __popc(mine[1]);
+    for (int h = 0; h < kEach; ++h) mine[h] = __ballot_sync(0xffffffffu, to[h] >= 0 && to[h] < n_places);
+    int of_warp = 0;
+#pragma unroll
+    for (int h = 0; h < kEach; ++h) of_warp += __popc(mine[h]);
+    if (lane == 0) found[turn][warp] = of_warp;
     __syncthreads();
     int up_to = found[turn][lane];  // the warps', then summed up
 #pragma unroll
@@ -81,10 +99,10 @@ AOTC_DI void update_piece(const Updates& u, i64 first, i64 n_places, i64 first_f
     if (warp == 0) before = 0;
     if (n + all > kKept) make();
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < kEach; ++h) {
       if (mine[h] >> lane & 1) {
         const int at = n + before + __popc(mine[h] & ((1u << lane) - 1));
-        kept[at] = base + warp * 64 + h * 32 + lane, kept_place[at] = static_cast<unsigned short>(to[h]);
+        kept[at] = base + warp * 32 * kEach + h * 32 + lane, kept_place[at] = static_cast<unsigned short>(to[h]);
       }
       before += __popc(mine[h]);
     }
