@@ -270,6 +270,11 @@ for mode in ("circular", "reflect", "replicate"):
 for f in (0.7, 1.37):
     case(f"images {f} times as large", "x: float32[1,2,A*40+10,B+11] normal", [f"a = F.interpolate(x, scale_factor={f}, mode='nearest')", f"b = F.interpolate(x, scale_factor={f}, mode='bilinear', recompute_scale_factor=True)", "c = a.mean(2) * a.shape[2]"], "a, b, c")
 
+# Rows repeated each its own number of times, to a length that is given
+
+case("repeats by counts", "x: {T}[4,A] normal, i: int64[4] ints 0 1, j: int32[B] ints 0 1",
+     ["i[:] = torch.tensor([2, 0, 3, 1])", "a = x.repeat_interleave(i, 0, output_size=6)", "j[:] = 2", "b = torch.repeat_interleave(j.long(), output_size=2 * j.shape[0])", "c = x.repeat_interleave(torch.tensor([3]), dim=1, output_size=3 * x.shape[1])", "d = x[:, :2].repeat_interleave(torch.arange(8), output_size=28)"], "a, b, c, d", FLOATS[:1] + INTS[:1])
+
 # Sizes that are powers by others
 
 case("a power by a size", "x: float32[A,B] normal", ["a = x.new_zeros(2 ** (x.shape[0] % 4), 3) + x.sum()", "b = x[:, :1].expand(-1, 3 ** (x.shape[1] % 3)) * 2"], "a, b")
