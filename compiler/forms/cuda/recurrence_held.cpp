@@ -93,13 +93,15 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     f.grid[0] = ceildiv(k.sizes[1], t.rows) * t.blocks;
     f.max_smem_bytes = held.smem_bytes(l, t);
     f.smem_bytes = f.max_smem_bytes;
+    f.overlaps = true;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Share t = unpack<Share>(c);
     const Layer l = layer(k);
     return emit::cuda::emit_recurrence_held(
-        dtype(k), {l.cell, flag(k, Attr::reverse, false), l.hidden, t.rows, t.blocks, t.parts, Held(l, t).threads}, symbol);
+        dtype(k), {l.cell, flag(k, Attr::reverse, false), l.hidden, t.rows, t.blocks, t.parts, Held(l, t).threads, k.weight.has_value()},
+        symbol);
   }
 
  private:
@@ -119,9 +121,9 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     const double clusters = std::ceil(static_cast<double>(at_least_one(k.sizes[1], s)) / t.rows);
     const double waves = std::ceil(clusters * t.blocks / s.machine.cores);
     // A scheduler issues a warp's products, the sums of its parts and its cells; what waits for each other takes the rest.
-    const double warps = std::max(1.0, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts), wide = l.bytes == 8 ? 2 : 1;
+    const double warps = std::max(0.75, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts), wide = l.bytes == 8 ? 2 : 1;
     const double issued = warps * (held.weights * t.rows + 60 + 10 * t.rows + 45 * own_rows) * wide;
-    const double step = 210 + 15 * std::log2(t.parts) + 0.5 * issued + (t.blocks > 1 ? 70 + 5 * t.blocks : 0);
+    const double step = 210 + 15 * std::log2(t.parts) + 0.5 * issued + (t.blocks > 1 ? 60 + 3 * t.blocks : 0);
     return kLaunchNs + 2000 + waves * step * static_cast<double>(at_least_one(k.sizes[0], s));
   }
 };
