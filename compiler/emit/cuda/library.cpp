@@ -89,7 +89,7 @@ std::string emit_recurrence_held(DType t, const HeldRecurrenceCode& c, const std
   std::string body = fmt::format("  HeldRecurrence<{}, {}, {}, {}, {}, {}, {}, {}> r;\n", c_type(t), c.cell, c.reverse, c.hidden, c.rows,
                                  c.blocks, c.parts, c.threads);
   const size_t n = bind_layer(t, c.cell, false, body);
-  return kernel("recurrence_held.cuh", symbol, n, 6, c.blocks, c.threads, body + fmt::format("  r.run_layer<{}>();\n", c.constant));
+  return kernel("recurrence_held.cuh", symbol, n, 6, c.blocks, c.threads, body + "  r.run_layer();\n");
 }
 
 }  // namespace aotc::emit::cuda

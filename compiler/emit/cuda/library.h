@@ -57,7 +57,6 @@ struct HeldRecurrenceCode {
   int hidden = 1;
   int rows = 1, blocks = 1;     ///< of a cluster
   int parts = 4, threads = 32;  ///< threads that share a sum; of a block
-  bool constant = false;        ///< no step writes the weights
 };
 /// As emit_recurrence; the weights stay in registers.
 std::string emit_recurrence_held(DType t, const HeldRecurrenceCode& c, const std::string& symbol);

@@ -42,10 +42,10 @@ class Fourier final : public FormOf<LibraryKernel> {
     const int64_t points = fourier_points(length(k), halves(k)), inner = at_least_one(k.sizes[1], s);
     const double all = static_cast<double>(at_least_one(k.sizes[0], s) * inner);
     const FourierFactors f = fourier_factors(points);
-    const int along = inner > 1, smallest = (points & (points - 1)) == 0 ? 8 : 4;
+    const int along = inner > 1;
     std::vector<Candidate> found;
     for (int team = 1; team <= 1024; team *= 2) {
-      if (team * 32 < points || (team > 1 && team * smallest >= 2 * points)) continue;  // threads without points
+      if (team * 32 < points || (team > 1 && team * 2 > points)) continue;
       for (int lines = 1; lines <= 64; lines *= 2) {
         const int threads = team * lines;
         const int64_t shared = lines * fourier_line_bytes(points, dtype_bytes(dtype(k)), along);
@@ -67,7 +67,6 @@ class Fourier final : public FormOf<LibraryKernel> {
     f.grid[0] = ceildiv(k.sizes[0] * k.sizes[1], t.lines);
     f.max_smem_bytes = t.lines * fourier_line_bytes(fourier_points(length(k), halves(k)), dtype_bytes(dtype(k)), t.along != 0);
     f.smem_bytes = f.max_smem_bytes;
-    f.overlaps = true;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
@@ -108,7 +107,7 @@ class Fourier final : public FormOf<LibraryKernel> {
     const double resident =
         std::max(1.0, std::min({std::floor(2048 / threads), std::floor(233472.0 / static_cast<double>(shared + 1024)), 16.0}));
     const double rounds = std::max(1.0, blocks / (resident * s.machine.cores));
-    const double each = std::max(1.0, static_cast<double>(points) / t.team / 8);                 // butterflies of 8 of a thread
+    const double each = static_cast<double>(points) / t.team / 8;                                // butterflies of 8 of a thread
     const double busy = std::min(resident, std::ceil(blocks / s.machine.cores)) * threads / 32;  // warps of a multiprocessor
     const double pass = 150 + each * (60 + 8 * busy);
     const double scattered = t.along ? std::max(1.0, 8.0 / t.lines) : 1.0;

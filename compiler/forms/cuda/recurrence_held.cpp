@@ -93,15 +93,13 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     f.grid[0] = ceildiv(k.sizes[1], t.rows) * t.blocks;
     f.max_smem_bytes = held.smem_bytes(l, t);
     f.smem_bytes = f.max_smem_bytes;
-    f.overlaps = true;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Share t = unpack<Share>(c);
     const Layer l = layer(k);
     return emit::cuda::emit_recurrence_held(
-        dtype(k), {l.cell, flag(k, Attr::reverse, false), l.hidden, t.rows, t.blocks, t.parts, Held(l, t).threads, k.weight.has_value()},
-        symbol);
+        dtype(k), {l.cell, flag(k, Attr::reverse, false), l.hidden, t.rows, t.blocks, t.parts, Held(l, t).threads}, symbol);
   }
 
  private:

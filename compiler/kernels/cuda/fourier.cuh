@@ -188,8 +188,6 @@ template <class T, int Kind, bool Im, bool Inverse, int Length, int Lines, int T
   }
 
   AOTC_DI void run() {
-    next_step_may_start();
-    wait_for_step_before();
     line = Along ? threadIdx.x % Lines : threadIdx.x / Team, thread = Along ? threadIdx.x / Lines : threadIdx.x % Team;
     const i64 number = i64(blockIdx.x) * Lines + line;
     on = number < outer * inner && threadIdx.x < Lines * Team;

@@ -169,17 +169,13 @@ template <class T, int Cell, bool Reverse, int Hidden, int Rows, int Blocks, int
     }
   }
 
-  // Constant: no step writes w, which is loaded before the step before has ended.
-  template <bool Constant> AOTC_DI void run_layer() {
-    next_step_may_start();
-    if (!Constant) wait_for_step_before();
+  AOTC_DI void run_layer() {
     const int rank = Blocks > 1 ? blockIdx.x % Blocks : 0, lane_group = threadIdx.x / Parts;
     part = threadIdx.x % Parts, column = part / fourth, q = part % fourth, row0 = q / copies * own_rows;
     b0 = i64(blockIdx.x / Blocks) * Rows, unit = i64(rank) * units + lane_group * units_each, n = i64(gates) * Hidden;
     speaks = q % copies == 0 && (gates == 1 || column == 0) && own_unit() < Hidden;
     A held[columns][runs * run];
     load_weights(held);
-    if (Constant) wait_for_step_before();
     begin_state(rank);
     const i64 warps_first = i64(rank) * units + (threadIdx.x & ~31) / Parts * units_each;
     if (Blocks > 1 && warps_first >= Hidden) return;  // a warp that nobody hears
