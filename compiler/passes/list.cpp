@@ -2,6 +2,7 @@
 
 #include "graph/verify.h"
 #include "passes/add_picked_rows.h"
+#include "passes/align_products.h"
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
 #include "passes/channels_last.h"
@@ -57,6 +58,8 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
+    {"align_products", align_products, "products of 16 bits multiply rows that are multiples of 16 bytes (GPUs)"},
+    {"fold_constants", fold_constants, "again, weights that were filled up"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},

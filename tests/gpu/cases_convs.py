@@ -1,4 +1,5 @@
-"""More models for the GPU tests: convolutions whose windows are read out of patches, transposed ones that are products. They join CASES of cases.py."""
+"""More models for the GPU tests: convolutions whose windows are read out of patches, transposed ones that are products, products whose rows are
+filled up, sums over channels-last images. They join CASES of cases.py."""
 import torch.nn as nn
 import torch.nn.functional as F
 
@@ -47,3 +48,31 @@ class Spread(nn.Module):
 
 for t in ("f16", "f32"):
     CASES[f"conv_spread_{t}"] = lambda t=t: (Spread().to(TYPES[t]), [(R(2, 32, 21, 24).to(TYPES[t]), R(2, 16, 5, 7, 12).to(TYPES[t]), R(2, 16, 65).to(TYPES[t]))], None)
+
+
+# Products of 16 bits whose rows are no multiples of 16 bytes: k odd, even, the left operand across k.
+class Unaligned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(429, 429), nn.Linear(429, 40), nn.Linear(196, 64)
+
+    def forward(self, x, y):
+        return self.b(x * self.a(x) + x), F.gelu(self.c(y.transpose(1, 2)))
+
+
+CASES["product_unaligned_f16"] = lambda: (Unaligned().half(), [(R(40, 429).half(), R(2, 196, 72).half())], None)
+
+
+# Norms over the pixels of channels-last images, of channels and of groups of them.
+class Norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(16, 16, 3, padding=1), nn.InstanceNorm2d(16, affine=True), nn.Conv2d(16, 32, 3, padding=1)
+        self.d, self.e = nn.GroupNorm(8, 32), nn.Conv2d(32, 8, 3)
+
+    def forward(self, x):
+        return self.e(F.relu(self.d(self.c(F.relu(self.b(self.a(x)))))))
+
+
+for t in ("f16", "f32"):
+    CASES[f"norms_last_{t}"] = lambda t=t: (Norms().to(TYPES[t]), [(R(2, 16, 48, 64).to(TYPES[t]),)], None)

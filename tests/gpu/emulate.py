@@ -39,7 +39,7 @@ HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causa
           "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
           "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_narrow_bf16", "product_vector_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "product_scaled_tensor", "product_scaled_rows", "product_scaled_deep", "product_scaled_e5m2", "conv_few_f16",
           "conv_few_odd_f16", "conv_few_infinite_bf16", "conv_few_dynamic_bf16", "rows_short_f16", "rows_short_dynamic_f32", "few_channels_last_f16", "few_channels_last_dynamic_f32",
-          "conv_spread_f16"]
+          "conv_spread_f16", "product_unaligned_f16", "norms_last_f16"]
 
 
 def emulated(text):
