@@ -131,6 +131,20 @@ void cut_rows(LoopKernel& k, const FusionRules& rules) {
   for (Inst& i : k.insts) i.index = i.index.substitute(to);
 }
 
+/// Short rows that fill lanes and have many accesses a reduction: lanes along rows step over most of what they access, and the lines of all
+/// those accesses do not stay in L1 until the next point comes.
+bool many_streams(const LoopKernel& k, SymId row, SymId point) {
+  constexpr int kStreamsAReduction = 8;
+  int streams = 0, reductions = 0;
+  for (const Inst& i : k.insts) {
+    reductions += i.kind == InstKind::reduce;
+    if (!is_access(i)) continue;
+    const auto along = i.index.linear_coefficient(point), across = i.index.linear_coefficient(row);
+    streams += along && along->is(1) && across && !across->is(0) && !across->is(1);
+  }
+  return streams > kStreamsAReduction * std::max(reductions, 1);
+}
+
 void choose_loops(LoopKernel& k, const FusionRules& rules) {
   bool ordered = false, scans = false;  // the order of inner points matters
   for (const Inst& i : k.insts) {
@@ -153,7 +167,9 @@ void choose_loops(LoopKernel& k, const FusionRules& rules) {
     return;
   }
   const size_t inner_best = best_lane(k, k.inner, rules.lanes, &inner_score);
-  const bool small_rows = k.syms.hint(k.inner_points()) < 32;
+  const int64_t points = k.syms.hint(k.inner_points());
+  const bool small_rows = points < 32 && !(rules.lanes > 1 && points % rules.lanes == 0 && !k.outer.empty() &&
+                                           many_streams(k, k.outer[outer_best].sym, k.inner[inner_best].sym));
   if (!k.outer.empty() && outer_score > 0 && (scans || small_rows || outer_score > inner_score)) {
     k.lanes = LaneAxis::outer;
     move_last(k.outer, outer_best);
