@@ -345,6 +345,10 @@ void InstEmitter::emit_load(InstId id) {
   }
   if (scopes_.by_lane(i.index)) rank = place_.rank;
   if (const std::string near = near_gather(i, ptr); !lane_mask && !near.empty()) return finish(rank, true, near);
+  if (const auto places = lane_mask ? std::nullopt : scopes_.text_of_lanes(i.index, lane_values_)) {
+    const bool floats = p.dtype == DType::f32 && i.dtype == DType::f32;
+    return finish(rank, true, fmt::format("{}({}, {}, w)", floats ? "gather_near" : "gather_at", ptr, *places));
+  }
   finish(rank, true, fmt::format("gather({}, w, {}[&](int l) {{ (void)l; return {}; }})", ptr, m, scopes_.text_in_lane(i.index)));
 }
 

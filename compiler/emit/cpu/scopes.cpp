@@ -62,6 +62,41 @@ std::string Scopes::text_in_lane(const Expr& e) const {
   });
 }
 
+std::optional<std::string> Scopes::text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors) const {
+  const auto within = [&](const Expr& x, int64_t least) {
+    const Interval range = syms_.interval(x);
+    return range.min >= least && range.max <= INT32_MAX;
+  };
+  if (!within(e, INT32_MIN)) return std::nullopt;
+  if (!varies(e)) return fmt::format("ki(static_cast<int32_t>({}))", text(e));
+  if (const std::optional<SymId> s = e.as_symbol()) {
+    if (const auto it = vectors.find(*s); it != vectors.end()) return fmt::format("to_i32({})", it->second);
+    if (lane_ && *s == *lane_) return fmt::format("(ki(static_cast<int32_t>({})) + iota32())", text(e));
+    return std::nullopt;
+  }
+  std::string sum;
+  for (const Expr::Term& t : e.terms()) {
+    sum += fmt::format("{}ki({})", sum.empty() ? "" : " + ", t.coef);
+    if (t.coef < INT32_MIN || t.coef > INT32_MAX) return std::nullopt;
+    for (const Expr::Atom& a : t.atoms) {
+      std::optional<std::string> factor;
+      if (a.kind == Expr::AtomKind::symbol) {
+        factor = text_of_lanes(Expr::symbol(a.sym), vectors);
+      } else if (const auto x = text_of_lanes(a.a, vectors)) {
+        const bool quotient = a.kind == Expr::AtomKind::floordiv, rest = a.kind == Expr::AtomKind::mod;
+        const int64_t by = a.b.as_const().value_or(0);
+        if ((quotient || rest) && by > 0 && by <= INT32_MAX && within(a.a, 0))
+          factor = fmt::format("({} {} {})", *x, quotient ? "/" : "%", by);
+        if (const auto y = quotient || rest ? std::nullopt : text_of_lanes(a.b, vectors))
+          factor = fmt::format("{}({}, {})", a.kind == Expr::AtomKind::min ? "v_minimum" : "v_maximum", *x, *y);
+      }
+      if (!factor) return std::nullopt;
+      sum += " * " + *factor;
+    }
+  }
+  return "(" + sum + ")";
+}
+
 std::string Scopes::scalar(const Expr& e) {
   if (e.is_const() || e.as_symbol()) return text(e);
   const std::string key = e.str(syms_);

@@ -49,6 +49,9 @@ class Scopes {
   std::string scalar(const Expr& e);              ///< named there
   std::string text(const Expr& e) const;          ///< in place
   std::string text_in_lane(const Expr& e) const;  ///< in place, for lane `l`: the lane symbol advanced by l
+  /// In place, as an i32v of all lanes; nothing where a part of it may leave 32 bits or what is divided may be negative. `vectors`: the
+  /// i64v of symbols that differ by lane.
+  std::optional<std::string> text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors) const;
 
   // ---- lanes: a loop over `lane`, cut into segments in each of which the divisions by lane-free amounts are constant
   void open_lanes(SymId lane, int segment_rank, std::string lane_text);

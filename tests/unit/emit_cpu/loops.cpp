@@ -269,6 +269,25 @@ TEST_CASE("divided indices, masks along lanes, flips, gathers") {
         check_kernel(b.k, {{{"n", 1}}, {{"n", 40}}});
       }
     }
+    SECTION("rows and columns that are looked up, at places of small windows") {
+      for (DType t : {DType::f32, DType::f64, DType::i64, DType::bf16}) {
+        CAPTURE(dtype_name(t));
+        KernelBuilder b("windows");
+        const Expr n = b.shape("n"), m = 3 * 49;
+        const auto [i, j] = make(b, n, m);
+        const DType l = DType::i64;
+        const ParamId rows = b.param("rows", ParamRole::input, l, {n, Expr(7)}),
+                      columns = b.param("columns", ParamRole::input, l, {n, Expr(7)}),
+                      x = b.param("x", ParamRole::input, t, {Expr(3), Expr(11), Expr(13)}), z = b.param("z", ParamRole::output, t, {n, m});
+        b.block(axis == LaneAxis::inner);
+        const auto looked_up = [&](ParamId from, const Expr& at, const char* name, int64_t size) {
+          return b.bind(b.op(Op::remainder, l, {b.load(from, i * 7 + at), b.constant(l, static_cast<double>(size))}), name, Expr(size));
+        };
+        const Expr row = looked_up(rows, mod(floordiv(j, 7), 7), "row", 11), column = looked_up(columns, mod(j, 7), "column", 13);
+        b.store(z, i * m + j, b.load(x, floordiv(j, 49) * 143 + row * 13 + column));
+        check_kernel(b.k, {{{"n", 1}}, {{"n", 40}}});
+      }
+    }
     SECTION("an index out of range is reported and not followed") {
       KernelBuilder b("fault");
       const Expr n = b.shape("n"), m = b.shape("m");

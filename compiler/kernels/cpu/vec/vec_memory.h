@@ -410,6 +410,10 @@ AOTC_I f32v gather_near(const float* p, i32v offset, W w) {
   return gather(p, w, [&](int l) { return offset[l]; });
 #endif
 }
+template <class T, class W>
+AOTC_I reg<T> gather_at(const T* p, i32v offset, W w) {
+  return gather(p, w, [&](int l) { return offset[l]; });
+}
 template <class At>
 AOTC_I i64v lanes64(At at) {
   i64v r;
