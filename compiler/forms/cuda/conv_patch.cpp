@@ -23,7 +23,7 @@ struct PatchChoice {
   static std::span<const Member<PatchChoice>> members() {
     static constexpr Member<PatchChoice> kRows[] = {
         {{"tile0", 1, 256}, &PatchChoice::tile0},  {{"tile1", 1, 256}, &PatchChoice::tile1},   {{"tile2", 1, 256}, &PatchChoice::tile2},
-        {{"groups", 1, 64}, &PatchChoice::groups}, {{"cols", 16, 64, 16}, &PatchChoice::cols}, {{"resident", 1, 8}, &PatchChoice::resident},
+        {{"groups", 1, 64}, &PatchChoice::groups}, {{"cols", 16, 32, 16}, &PatchChoice::cols}, {{"resident", 1, 8}, &PatchChoice::resident},
     };
     return kRows;
   }
@@ -32,7 +32,7 @@ struct PatchChoice {
 /// Of outputs, by the number of dims; the last dim has 8 neighbours or more.
 constexpr int kTiles[][3][3] = {
     {{256, 1, 1}, {128, 1, 1}, {64, 1, 1}}, {{16, 16, 1}, {8, 16, 1}, {8, 8, 1}}, {{4, 8, 8}, {1, 16, 16}, {2, 8, 8}}};
-constexpr int kCols[] = {64, 32, 16};
+constexpr int kCols[] = {32, 16};
 constexpr int64_t kMostSteps = 112;  ///< of k, all of which are in the code
 
 int64_t channels_of(const ConvKernel& k) { return *k.x_dims[1].as_const() / k.groups; }

@@ -264,24 +264,29 @@ template <class Shape, class Epilogue, class T> AOTC_DI void conv_patch(const Ep
     load(tile + gridDim.x);
     copies_commit();
     const PatchPlace<Shape::rank> p = patch_place<Shape>(z, tile);
+    // In a loop that is not unrolled, so that the epilogue is there once: each turn takes other registers.
+    constexpr int Pairs = Tile::nt / 2;
+#pragma unroll 1
+    for (int x = 0; x < Tile::mt * Pairs; ++x) {
+      float low[4], high[4], run[8];
 #pragma unroll
-    for (int i = 0; i < Tile::mt; ++i) {
-      const int row = patch_row<Shape>(z, p, first_pixel + i * 16 + lane / 4 + (lane & 1) * 8);
+      for (int y = 0; y < Tile::mt * Pairs; ++y)
+        if (x == y)
 #pragma unroll
-      for (int j = 0; j < Tile::nt; j += 2) {
-        const float low[4] = {acc[i][j][0], acc[i][j][2], acc[i][j + 1][0], acc[i][j + 1][2]};
-        const float high[4] = {acc[i][j][1], acc[i][j][3], acc[i][j + 1][1], acc[i][j + 1][3]};
-        float run[8];
-        patch_runs(low, high, run);
-        const int column = first_column + j * 8 + (lane & 2) * 4;
-        if (row < 0 || column >= z.out_channels) continue;
-        if (aligned && column + 8 <= z.out_channels) {
-          typename Epilogue::Loads loads;
-          e.load(loads, row, column, true);
-          e.finish(run, loads, row, column);
-        } else {
-          e.finish_one_by_one(run, row, column, z.out_channels);
-        }
+          for (int r = 0; r < 4; ++r) {
+            const float(&of)[4] = acc[y / Pairs][y % Pairs * 2 + r / 2];
+            low[r] = of[r % 2 * 2], high[r] = of[r % 2 * 2 + 1];
+          }
+      patch_runs(low, high, run);
+      const int row = patch_row<Shape>(z, p, first_pixel + x / Pairs * 16 + lane / 4 + (lane & 1) * 8);
+      const int column = first_column + x % Pairs * 16 + (lane & 2) * 4;
+      if (row < 0 || column >= z.out_channels) continue;
+      if (aligned && column + 8 <= z.out_channels) {
+        typename Epilogue::Loads loads;
+        e.load(loads, row, column, true);
+        e.finish(run, loads, row, column);
+      } else {
+        e.finish_one_by_one(run, row, column, z.out_channels);
       }
     }
   }

@@ -224,6 +224,25 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
     if (change == 6) other.channels_last = false;
     CHECK(!forms_that_fit(checked(other)).count("cuda_conv_few"));
   }
+  ConvKernel patch = convolution(DType::f16, {3, 3, 3}, 16, 16, 1, false);
+  patch.channels_last = patch.w_constant = true;
+  patch.x_dims = {8, 16, 32, 48, 48}, patch.out_dims = {8, 16, 32, 48, 48};
+  patch.padding = patch.padding_hi = {1, 1, 1};
+  REQUIRE(checked(patch).choice.form->name() == "cuda_conv_patch");
+  CHECK(step_of(patch).grid[1].is(1));
+  for (int change = 0; change < 4; ++change) {
+    ConvKernel other = patch;
+    if (change == 0) other.groups = 16, other.x_dims[1] = 32, other.out_dims[1] = 48;  // groups of 3 outputs
+    if (change == 1) other.channels_last = false;
+    if (change == 2) other.in = DType::f32;
+    if (change == 3) other.stride = {9, 1, 1};
+    CHECK(!forms_that_fit(checked(other)).count("cuda_conv_patch"));
+  }
+  ConvKernel grouped = convolution(DType::f16, {3, 3}, 128, 128, 32, false);
+  grouped.channels_last = grouped.w_constant = true;
+  grouped.x_dims = {8, 128, 56, 56}, grouped.out_dims = {8, 128, 56, 56}, grouped.padding = grouped.padding_hi = {1, 1};
+  REQUIRE(checked(grouped).choice.form->name() == "cuda_conv_patch");
+  CHECK(field(grouped, "groups") * 4 == field(grouped, "cols"));
   CHECK(checked(convolution(DType::f32, {3, 3}, 256, 256, 1, false)).choice.form->name() == "cuda_conv_mma");
   CHECK(checked(convolution(DType::f32, {3, 3}, 64, 64, 64, false)).choice.form->name() == "cuda_conv_points");
 }
