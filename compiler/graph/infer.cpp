@@ -57,6 +57,7 @@ bool proves(const SymTable& s, ShapeGuard::Kind kind, const Expr& a, const Expr&
     case ShapeGuard::Kind::divisible: {
       const auto by = b.as_const();
       if (a == b) return true;
+      if (by && *by == 0) return false;
       return by ? s.proves_divisible(a, *by) : s.proves_eq(mod(a, b), 0);
     }
   }

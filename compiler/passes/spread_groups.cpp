@@ -46,7 +46,7 @@ class Spreader {
     const ValueId x = plain(n.inputs[0]);
     const Exprs from = dims(x), to = dims(n.outputs[0]);
     if (from.size() < 4 || to.size() != 3 || !same(from[0], to[0]) || same(from[1], to[1])) return false;
-    if (!holds(g_, ShapeGuard::Kind::divisible, from[1], to[1])) return false;
+    if (!holds(g_, ShapeGuard::Kind::le, 1, to[1]) || !holds(g_, ShapeGuard::Kind::divisible, from[1], to[1])) return false;
     if (!same(to[2], floordiv(from[1], to[1]) * product(Exprs(from.begin() + 2, from.end())))) return false;
     found_.push_back({id, x});
     by_channel_[n.outputs[0]] = {x, from};

@@ -93,7 +93,8 @@ bool on_cuda(const Kind& kind, DType t) {
   loop::LibraryKernel library;
   library.algorithm = entry;
   library.params.push({"x", loop::ParamRole::input, t, {}});
-  library.sizes.assign(AOTC_ATTN_SIZES, Expr(1));  // as many as any kind has
+  library.sizes.assign(AOTC_ATTN_SIZES, Expr(16));                                          // as many as any kind has
+  library.attrs = {{Attr::kind, std::string("pairs")}, {Attr::cell, std::string("lstm")}};  // of transforms, of recurrences
   return has_cuda_form(library);
 }
 

@@ -19,7 +19,8 @@ class AddRows final : public FormOf<LibraryKernel> {
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
-    if (k.algorithm != "add_rows") return {false, ""};
+    const DType t = k.params.begin()->dtype;
+    if (k.algorithm != "add_rows" || (t != DType::f32 && t != DType::f64)) return {false, ""};
     if (k.sizes.at(4).is(0)) return refuse("rows that do not say where their indices begin");
     return Fit::yes();
   }

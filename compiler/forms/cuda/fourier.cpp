@@ -34,7 +34,7 @@ class Fourier final : public FormOf<LibraryKernel> {
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
-    if (k.algorithm != "fourier") return {false, ""};
+    if (k.algorithm != "fourier" || (dtype(k) != DType::f32 && dtype(k) != DType::f64)) return {false, ""};
     const int64_t n = length(k);
     return fourier_in_blocks(n, halves(k), dtype_bytes(dtype(k))) ? Fit::yes() : refuse("a line of {} does not lie in shared memory", n);
   }

@@ -292,7 +292,9 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     CHECK(field(library("sort", t, 3, {4, 1000, 1}), "blocks") == 1);
     CHECK(field(library("sort", t, 3, {4, 1000000, 1}), "blocks") > 1);
     checked(library("sort", t, 3, {4, 1000, 1}));
-    CHECK(checked(library("topk", t, 3, {4, 1000, 1, 10})).choice.form->name() == "cuda_topk");
+    CHECK(checked(library("topk", t, 3, {4, 5000, 1, 2000})).choice.form->name() == "cuda_topk");
+    CHECK(checked(library("topk", t, 3, {4, 1000, 1, 10})).choice.form->name() == "cuda_topk_bounded");
+    CHECK(checked(library("topk", t, 3, {4000, 1000, 1, 10})).choice.form->name() == "cuda_topk_warps");
     CHECK(checked(library("topk", t, 3, {4, 300, 1, 10})).choice.form->name() == "cuda_topk_warps");
     LibraryKernel s = library("scatter", t, 4, {2, 30, 40, 20, 40, 20, 40});
     s.attrs[Attr::dim] = int64_t{0};

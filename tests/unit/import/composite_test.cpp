@@ -154,10 +154,11 @@ TEST_CASE("tensors made from numbers within become constants") {
 
 TEST_CASE("complex tensors within") {
   Maker m;
-  m.input("x", {Expr(8)});
-  m.p.tensors["c"] = {.dtype = DType::c64, .sizes = {Expr(5)}, .strides = {Expr(1)}, .storage_offset = 0};
-  m.p.tensors["r"] = {.dtype = DType::f32, .sizes = {Expr(5), Expr(2)}, .strides = {Expr(2), Expr(1)}, .storage_offset = 0};
-  m.node("aten.fft_ihfft.default", {{"self", ref("x")}}, {ref("c")});
+  m.input("x", {Expr(2), Expr(8)});
+  m.p.tensors["c"] = {.dtype = DType::c64, .sizes = {Expr(2), Expr(5)}, .strides = {Expr(5), Expr(1)}, .storage_offset = 0};
+  m.p.tensors["r"] = {
+      .dtype = DType::f32, .sizes = {Expr(2), Expr(5), Expr(2)}, .strides = {Expr(10), Expr(2), Expr(1)}, .storage_offset = 0};
+  m.node("aten.fft_ihfft2.default", {{"self", ref("x")}}, {ref("c")});
   m.p.tensors["resolved"] = m.p.tensors["c"];
   m.node("aten.resolve_conj.default", {{"self", ref("c")}}, {ref("resolved")}).name = "resolved";
   m.node("aten.view_as_real.default", {{"self", ref("resolved")}}, {ref("r")}).name = "r";
