@@ -101,6 +101,7 @@ std::optional<ValueId> split_columns(Rewriter& r, const Node& n) {
   if (!c) return std::nullopt;
   const int64_t rows = r.g.syms.hint(c->rows), columns = r.g.syms.hint(c->columns), results = r.g.syms.hint(c->outer) * columns;
   if (rows < kManyRows || columns < kLeastColumns) return std::nullopt;
+  if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < kBlocks.many_elems) return std::nullopt;  // a block reads its group's neighbours
   int64_t parts = 1;
   while (parts * 2 * results <= kColumnsBusy && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2)) parts *= 2;
   if (parts < 8) return std::nullopt;

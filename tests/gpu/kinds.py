@@ -1,5 +1,5 @@
 """Programs of many kinds on a GPU beside eager PyTorch: the nets of tests/bench (kinds_*.py, conv_nets.py), as they are and in float16. Each is built
-with --cuda, checked by the rule of run_cases.py and timed in turns with eager replayed as a graph (or called, where eager waits for the GPU and cannot be captured).
+with --cuda, checked by the rule of run_cases.py and timed in turns with eager (float32 without TF32) replayed as a graph, or called where it cannot be captured.
 
     kinds.py --work DIR --aotc BIN [--part K/N] [--prepare] [--json FILE] [PART_OF_NAME ...]      --prepare: exports, builds and computes the references only
 
@@ -116,6 +116,7 @@ def main():
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
+    torch.backends.cudnn.allow_tf32 = False  # float32 is float32 on both sides
     cases.CASES.update(programs())
     rows.ROWS.update(programs())
     make_cases.build = build(o.aotc)
