@@ -169,6 +169,7 @@ class Joiner {
   bool takes(const MatmulKernel& k, const Call& call, const LoopKernel& rows, BufferId stored) const {
     if (k.a.prologue || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
     if (std::count(call.args.begin(), call.args.end(), stored) != 1) return false;
+    if (k.b.prologue ? loop::loads(*k.b.prologue, k.a.param) : k.b.param == k.a.param) return false;
     for (const loop::Segment& s : k.segments)
       if (loop::loads(s.epilogue, k.a.param)) return false;
     const Expr count = rows.outer.empty() ? Expr(1) : rows.outer[0].extent;
