@@ -42,6 +42,7 @@ constexpr int64_t kManyRows = 1024;        ///< of one result; fewer are left to
 constexpr int64_t kLeastRows = 16;         ///< of a part
 constexpr int64_t kColumnsBusy = 1 << 18;  ///< partial results that keep a GPU busy: a thread takes several neighbours
 constexpr int64_t kLeastColumns = 8;
+constexpr int64_t kLeastOfGroup = 1 << 14;  ///< elements of several columns, which one block reads as neighbours
 
 /// What is summed as [outer, rows, columns]; the result is that over rows, and over the last `each` of columns together.
 struct Columns {
@@ -101,7 +102,7 @@ std::optional<ValueId> split_columns(Rewriter& r, const Node& n) {
   if (!c) return std::nullopt;
   const int64_t rows = r.g.syms.hint(c->rows), columns = r.g.syms.hint(c->columns), results = r.g.syms.hint(c->outer) * columns;
   if (rows < kManyRows || columns < kLeastColumns) return std::nullopt;
-  if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < kBlocks.many_elems) return std::nullopt;  // a block reads its group's neighbours
+  if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < kLeastOfGroup) return std::nullopt;
   int64_t parts = 1;
   while (parts * 2 * results <= kColumnsBusy && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2)) parts *= 2;
   if (parts < 8) return std::nullopt;
