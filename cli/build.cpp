@@ -65,7 +65,7 @@ Run add_build(CLI::App& app) {
                "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
     o->build.front = o->front.get();
-    o->build.judge = whole_errors(o->build.front.target.threads);
+    o->build.judge = whole_errors();
     for (const pipeline::Mode& m : pipeline::kModes)
       if (m.name == o->mode) o->build.mode = m;
     if (o->weights_file) o->build.weights_in_file = true;

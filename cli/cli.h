@@ -41,5 +41,6 @@ Run add_explain(CLI::App& app);
 Run add_ops(CLI::App& app);
 Run add_opt(CLI::App& app);
 Run add_measure_worker(CLI::App& app);  ///< hidden: the child process of max-autotune
+Run add_cubin_worker(CLI::App& app);    ///< hidden: the child processes that run NVRTC
 
 }  // namespace aotc::cli

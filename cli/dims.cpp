@@ -1,8 +1,22 @@
 #include "dims.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/diagnostic.h"
 
 namespace aotc::cli {
+namespace {
+
+/// Whether `name` stands in `text` as a whole.
+bool mentions(const std::string& text, const std::string& name) {
+  const auto of_name = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_'); };
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1))
+    if (!(at > 0 && of_name(at - 1)) && !of_name(at + name.size())) return true;
+  return false;
+}
+
+}  // namespace
 
 std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) {
   std::map<std::string, int64_t> out;
@@ -18,6 +32,15 @@ std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) 
     out[a.substr(0, eq)] = v;
   }
   return out;
+}
+
+void check_dims(const std::map<std::string, int64_t>& given, const std::set<std::string>& known) {
+  std::string all;
+  for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
+  for (const auto& [name, value] : given)
+    if (std::none_of(known.begin(), known.end(), [&name = name](const std::string& k) { return mentions(k, name); }))
+      throw Diagnostic(ExitCode::usage, {}, "--dim " + name + ": there is no such dimension")
+          .note(known.empty() ? "all shapes of this model are fixed" : "the dimensions are " + all);
 }
 
 }  // namespace aotc::cli

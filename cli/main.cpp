@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
     {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
+    {"cubin-worker", "runs NVRTC for builds: JSON requests on stdin, a line each", "", add_cubin_worker, true},
 };
 
 }  // namespace

@@ -8,11 +8,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/parts.h"
 #include "cli.h"
 #include "emit/toolchain.h"
 #include "passes/precision.h"
-#include "pipeline/stages.h"
 
 namespace aotc::cli {
 namespace {
@@ -51,7 +51,7 @@ int run_opt(const Options& o, const Common& common) {
   const auto beside = [](const std::string& file) { return (std::filesystem::path(file).parent_path() / ConstantStore::kFolder).string(); };
   const ConstantStore in(beside(o.file));
   ConstantStore out(o.output.empty() ? std::string() : beside(o.output));
-  opt::Ir ir = opt::parse(pipeline::read_text(o.file), o.file, {.missing = MissingData::opaque, .constants = &in});
+  opt::Ir ir = opt::parse(read_file(o.file), o.file, {.missing = MissingData::opaque, .constants = &in});
   opt::run(ir, o.passes, options);
   const std::string text = opt::print(ir, {.constants = &out});
   if (common.json) {

@@ -48,16 +48,9 @@ int64_t given_or(const std::map<std::string, int64_t>& given, const SymInfo& s, 
 }
 
 void check_names(const import::Program& program, const std::map<std::string, int64_t>& given) {
-  std::string known;
   std::set<std::string> names;
-  for (SymId s : free_symbols(program)) {
-    names.insert(program.syms[s].name);
-    known += (known.empty() ? "" : ", ") + program.syms[s].name;
-  }
-  for (const auto& [name, value] : given)
-    if (!names.count(name))
-      throw Diagnostic(ExitCode::usage, {}, "--dim " + name + ": there is no such dimension")
-          .note(known.empty() ? "all shapes of this model are fixed" : "the dimensions are " + known);
+  for (SymId s : free_symbols(program)) names.insert(program.syms[s].name);
+  check_dims(given, names);
 }
 
 /// The largest value's elements.

@@ -7,7 +7,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <thread>
+
+#include "dims.h"
 
 namespace aotc::cli {
 namespace {
@@ -19,6 +22,11 @@ double percentile(std::vector<double> sorted, double p) {
 }  // namespace
 
 std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given) {
+  std::set<std::string> known;
+  for (const Io& io : artifact.inputs())
+    for (const IoDim& d : io.dims)
+      if (d.value < 0) known.insert(d.symbol);
+  check_dims(given, known);
   std::vector<HostTensor> inputs;
   for (const Io& io : artifact.inputs()) {
     HostTensor t;

@@ -26,7 +26,7 @@ Run add_tune(CLI::App& app) {
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
   return [o](const Common& common) {
     o->build.front = o->front.get();
-    o->build.judge = whole_errors(o->build.front.target.threads);
+    o->build.judge = whole_errors();
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
       choose_precision(o->build.front, (std::filesystem::temp_directory_path() / "tune").string(), events);

@@ -5,7 +5,7 @@
 namespace aotc::cli {
 
 /// Judges by the rule of verify: twice eager's error against fp64, and epsilon, on samples that are drawn from seeds of their own. It loads
-/// the artifacts here and keeps the references of the latest sizes.
-pipeline::JudgeFn whole_errors(int threads);
+/// the artifacts here, on all processors that this process may use, and keeps the references.
+pipeline::WholeJudge whole_errors();
 
 }  // namespace aotc::cli

@@ -1,17 +1,20 @@
 #include "artifact/cubins.h"
 
+#include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 
+#include "base/file.h"
 #include "base/parallel.h"
-#include "emit/cuda/nvrtc.h"
 #include "emit/embedded.h"
 #include "emit/object_cache.h"
 #include "emit/toolchain.h"
 
 namespace aotc::artifact {
-namespace {
 
 std::vector<emit::cuda::SourceFile> cuda_headers() {
   std::vector<emit::cuda::SourceFile> out;
@@ -19,8 +22,6 @@ std::vector<emit::cuda::SourceFile> cuda_headers() {
     if (f.name.rfind("cuda/", 0) == 0) out.push_back({std::string(f.name.substr(5)), std::string(f.text())});
   return out;
 }
-
-}  // namespace
 
 std::string cuda_prelude() { return "#include \"gemm.cuh\"\n"; }
 
@@ -31,20 +32,115 @@ std::vector<std::string> cuda_sources(const loop::Module& module, const plan::Pl
   return sources;
 }
 
+namespace {
+
+/// By fault of what it does; other signals come from outside.
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+
+/// As many workers as are asked at the same time.
+class Workers {
+ public:
+  explicit Workers(WorkerCommand command) : command_(std::move(command)) {}
+  std::unique_ptr<WorkerProcess> take() {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (idle_.empty()) return std::make_unique<WorkerProcess>(command_);
+    std::unique_ptr<WorkerProcess> worker = std::move(idle_.back());
+    idle_.pop_back();
+    return worker;
+  }
+  void give(std::unique_ptr<WorkerProcess> worker) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    idle_.push_back(std::move(worker));
+  }
+
+ private:
+  const WorkerCommand command_;
+  std::mutex lock_;
+  std::vector<std::unique_ptr<WorkerProcess>> idle_;
+};
+
+Diagnostic failed(const WorkerProcess& worker, const std::string& why) {
+  Diagnostic d(ExitCode::toolchain, {}, "the process that runs NVRTC: " + why);
+  if (worker.signal() == SIGKILL) d.note("the system may have run out of memory: fewer --jobs need less");
+  return d;
+}
+
+/// Why NVRTC is lost, or empty; throws what is not its fault.
+std::string fault_of(const WorkerProcess& worker, const std::string& why, const std::string& version) {
+  switch (worker.loss()) {
+    case WorkerProcess::Loss::late: return fmt::format("NVRTC {} {}", version, why);
+    case WorkerProcess::Loss::ended:
+      if (!worker.signal()) return fmt::format("NVRTC {} ended its process", version);
+      if (std::find(std::begin(kFaults), std::end(kFaults), worker.signal()) == std::end(kFaults)) break;
+      return fmt::format("NVRTC {} crashed ({})", version, strsignal(worker.signal()));
+    default: break;
+  }
+  throw failed(worker, why);
+}
+
+struct Job {
+  std::string name, sm, text;
+};
+
+/// The machine code; or why it is lost.
+Result<std::string> compile(WorkerProcess& worker, const Job& job, const std::string& to, double limit_s, const std::string& version) {
+  const nlohmann::json request = {{"source_bytes", job.text.size()}, {"name", job.name + ".cu"}, {"sm", job.sm}, {"to", to}};
+  Result<nlohmann::json> answer = worker.ask(request, limit_s, job.text);
+  if (!answer && worker.loss() == WorkerProcess::Loss::ended) {
+    fault_of(worker, answer.why(), version);
+    answer = worker.ask(request, limit_s, job.text);
+  }
+  if (!answer) return Result<std::string>::fail(fault_of(worker, answer.why(), version));
+  if (answer->contains("refused")) {
+    Diagnostic d(ExitCode::toolchain, Loc{job.name + ".cu", "", "", ""}, answer->at("refused").get<std::string>());
+    for (const nlohmann::json& note : answer->at("notes")) d.note(note.get<std::string>());
+    throw d;
+  }
+  std::string code = read_file(to);
+  std::error_code ec;
+  std::filesystem::remove(to, ec);
+  return code;
+}
+
+/// Leaves the source of a kernel that NVRTC did not survive; returns its path, or nothing where there is no place for it.
+std::string leave_source(const Job& job, const std::string& cache_dir) {
+  if (cache_dir.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::path(cache_dir) / "nvrtc-crashes";
+  const std::string path = (folder / fmt::format("{}.{}.{:016x}.cu", job.name, job.sm, emit::hash_bytes(job.text))).string();
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  try {
+    emit::write_file(path, job.text);
+  } catch (const Diagnostic&) { return {}; }
+  return path;
+}
+
+/// {"version", "build"} of the NVRTC that the workers load.
+nlohmann::json about_nvrtc(Workers& workers) {
+  std::unique_ptr<WorkerProcess> worker = workers.take();
+  const Result<nlohmann::json> about = worker->ask({{"about", "nvrtc"}}, 60);
+  if (!about) throw failed(*worker, about.why());
+  if (about->contains("missing")) throw Diagnostic(ExitCode::toolchain, {}, about->at("missing").get<std::string>());
+  workers.give(std::move(worker));
+  return *about;
+}
+
+}  // namespace
+
 Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector<std::string>& names, const std::vector<std::string>& sms,
                       const CubinOptions& options) {
-  Result<emit::cuda::Nvrtc> nvrtc = emit::cuda::Nvrtc::load();
-  if (!nvrtc) throw Diagnostic(ExitCode::toolchain, {}, nvrtc.why());
-  const std::vector<emit::cuda::SourceFile> headers = cuda_headers();
+  Workers workers(options.worker);
+  const nlohmann::json nvrtc = about_nvrtc(workers);
   const emit::ObjectCache cache(options.cache_dir.empty() ? "" : (std::filesystem::path(options.cache_dir) / "objects").string());
-  uint64_t all_headers = emit::hash_bytes(nvrtc->build());
-  for (const emit::cuda::SourceFile& h : headers) all_headers = emit::hash_bytes(h.text, emit::hash_bytes(h.name, all_headers));
+  uint64_t all_headers = emit::hash_bytes(nvrtc.at("build").get<std::string>());
+  for (const emit::cuda::SourceFile& h : cuda_headers()) all_headers = emit::hash_bytes(h.text, emit::hash_bytes(h.name, all_headers));
 
   Cubins made;
   made.of.assign(sms.size(), std::vector<std::string>(sources.size()));
   std::atomic<size_t> done{0}, cached{0};
   std::mutex telling;
   const size_t total = sms.size() * sources.size();
+  std::vector<std::string> lost(total);
   parallel_for(total, options.jobs, [&](size_t i) {
     const std::string &sm = sms[i / sources.size()], &source = sources[i % sources.size()], &name = names[i % sources.size()];
     std::string& to = made.of[i / sources.size()][i % sources.size()];
@@ -53,13 +149,24 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
       to = std::move(*known);
       ++cached;
     } else {
-      const std::vector<std::byte> code = nvrtc->compile(cuda_prelude() + source, name + ".cu", headers, sm);
-      to.assign(reinterpret_cast<const char*>(code.data()), code.size());
-      cache.put(key, to);
+      std::unique_ptr<WorkerProcess> worker = workers.take();
+      const std::string file = (std::filesystem::path(options.work_dir) / fmt::format("cubin{}", i)).string();
+      const Result<std::string> code =
+          compile(*worker, {name, sm, cuda_prelude() + source}, file, options.limit_s, nvrtc.at("version").get<std::string>());
+      workers.give(std::move(worker));
+      if (code)
+        cache.put(key, to = *code);
+      else
+        lost[i] = code.why();
     }
     const std::lock_guard<std::mutex> guard(telling);
     if (options.progress) options.progress(++done, total, name + " for " + sm);
   });
+  for (size_t i = 0; i < total; ++i) {
+    if (lost[i].empty()) continue;
+    const Job job{names[i % sources.size()], sms[i / sources.size()], cuda_prelude() + sources[i % sources.size()]};
+    made.lost.push_back({i % sources.size(), job.sm, lost[i], leave_source(job, options.cache_dir)});
+  }
   made.cached = cached;
   return made;
 }

@@ -5,27 +5,48 @@
 #include <vector>
 
 #include "base/machine.h"
+#include "base/worker_process.h"
+#include "emit/cuda/nvrtc.h"
 #include "plan/build.h"
 
 namespace aotc::artifact {
 
+/// The headers of kernels/cuda, by which generated code includes them.
+std::vector<emit::cuda::SourceFile> cuda_headers();
 /// What the text of every kernel begins with.
 std::string cuda_prelude();
 /// The text of each kernel that the plans launch, after cuda_prelude(), in the order of PlanSet::configs; includes headers of kernels/cuda.
 std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine);
 
 struct CubinOptions {
-  std::string cache_dir;  ///< as CompileOptions has it
+  std::string work_dir;   ///< exists
+  std::string cache_dir;  ///< as CompileOptions has it; also where sources are left that NVRTC does not survive
   int jobs = 1;
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
+  double limit_s = 600;  ///< of one kernel
+  WorkerCommand worker = own_worker("cubin-worker");
+};
+/// A kernel on which NVRTC crashed, twice and the second time in a fresh process, or took longer than the limit.
+struct LostCubin {
+  size_t kernel = 0;
+  std::string sm;
+  std::string why;     ///< "NVRTC 13.0 crashed (Segmentation fault)"
+  std::string source;  ///< the file where its source was left; empty: nowhere
 };
 struct Cubins {
   std::vector<std::vector<std::string>> of;  ///< an architecture, a kernel: its bytes
   size_t cached = 0;
+  std::vector<LostCubin> lost;  ///< in the order of `of`
 };
-/// `names`: of the kernels; `sms`: "sm_90a", or "compute_90" for PTX. Throws Diagnostic (toolchain) where NVRTC is not found or does not
-/// compile one.
+/// `names`: of the kernels; `sms`: "sm_90a", or "compute_90" for PTX. NVRTC runs in workers (cubin_worker.h), `jobs` at a time. Throws
+/// Diagnostic (toolchain) where NVRTC is not found or does not compile one.
 Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector<std::string>& names, const std::vector<std::string>& sms,
                       const CubinOptions& options);
+
+/// A part's kernels as text and as machine code.
+struct CudaCode {
+  std::vector<std::string> sources;
+  Cubins cubins;
+};
 
 }  // namespace aotc::artifact

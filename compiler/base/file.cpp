@@ -1,6 +1,8 @@
 #include "base/file.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/diagnostic.h"
 
@@ -30,6 +32,13 @@ void require_file(const std::string& path) {
   if (ec) throw Diagnostic(ExitCode::io, where, "cannot be opened: " + ec.message());
   if (status.type() != fs::file_type::regular)
     throw Diagnostic(ExitCode::io, where, fmt::format("is {}; a regular file is needed", kind(status.type())));
+}
+
+std::string read_file(const std::string& path) {
+  require_file(path);
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void require_place_for_file(const std::string& path) {

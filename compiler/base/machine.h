@@ -17,7 +17,7 @@ struct Machine {
   int sm = 0;           ///< cuda: 80, 90, 100
   bool own = false;     ///< cuda: instructions of this architecture alone ("sm_90a")
   bool hopper = false;  ///< cuda: every code version has those of sm_90a: bulk copies by tensor maps, products of a warpgroup
-  F32Matmul f32_matmul = F32Matmul::highest;  ///< cuda
+  F32Matmul f32_matmul = F32Matmul::highest;  ///< cuda; x86_64: less than that lets Strassen's products sum long blocks
   int cores = 1;                              ///< x86_64: threads of a run; cuda: multiprocessors
   int64_t l1_bytes = 0;
   int64_t l2_bytes = 0;           ///< x86_64: of a core; cuda: of the device

@@ -17,6 +17,7 @@ RuleTable scan_rules();
 RuleTable norm_rules();
 RuleTable linalg_rules();
 RuleTable solve_rules();
+RuleTable spectral_rules();
 RuleTable quantized_rules();
 RuleTable einsum_rules();
 RuleTable conv_rules();

@@ -23,5 +23,7 @@ constexpr int64_t kMaxPairedRows = 1024;  ///< of distances between all pairs of
 
 /// The inverse of a (small) matrix, in float64 (decompose/solve.cpp).
 T inverse(Rule& r, const T& matrix);
+/// [..., min(m, n)] of a matrix in float64, falling (decompose/spectral.cpp).
+T singular_values(Rule& r, const T& matrix);
 
 }  // namespace aotc::decompose

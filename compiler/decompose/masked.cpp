@@ -1,6 +1,7 @@
 #include "decompose/masked.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -16,10 +17,13 @@ struct Packed {
 };
 
 /// How an operator may read selected elements.
-enum class Use : uint8_t { none, elementwise, rows, sum, mean, loss, write, alike };
+enum class Use : uint8_t { none, elementwise, rows, sum, mean, fold, loss, write, alike };
+/// What a fold sees in the place of an element that is not selected, by its kind: it changes nothing.
+enum class Neutral : uint8_t { zero, one, least, greatest };
 struct Row {
   std::string_view name;
   Use use;
+  Neutral neutral = Neutral::zero;
 };
 /// Operators that read tensors beyond what is selected, or that may fail on a number that is not, are not here.
 constexpr Row kUses[] = {
@@ -80,6 +84,18 @@ constexpr Row kUses[] = {
     {"linear", Use::rows},
     {"sum", Use::sum},
     {"mean", Use::mean},
+    {"all", Use::fold, Neutral::one},
+    {"amax", Use::fold, Neutral::least},
+    {"amin", Use::fold, Neutral::greatest},
+    {"any", Use::fold},
+    {"count_nonzero", Use::fold},
+    {"linalg_vector_norm", Use::fold},
+    {"logsumexp", Use::fold, Neutral::least},
+    {"max", Use::fold, Neutral::least},
+    {"min", Use::fold, Neutral::greatest},
+    {"nansum", Use::fold},
+    {"norm", Use::fold},
+    {"prod", Use::fold, Neutral::one},
     {"mse_loss", Use::loss},
     {"l1_loss", Use::loss},
     {"index_put", Use::write},
@@ -209,6 +225,7 @@ class Walk {
       case Use::rows: fits = elementwise(own, p, use); break;
       case Use::sum: fits = sum(own, p, false); break;
       case Use::mean: fits = sum(own, p, true); break;
+      case Use::fold: fits = fold(own, p, row->neutral); break;
       case Use::loss: fits = loss(own, p); break;
       case Use::write: fits = write(own, p, target.in_place); break;
       case Use::alike: fits = alike(own, p); break;
@@ -302,40 +319,106 @@ class Walk {
     return true;
   }
 
+  /// The dims that a reduction is over become those of the whole tensor. `others`: elements that go into it for each selected one.
+  bool whole_dims(PNode& n, const Packed& p, bool& over_selected, Expr& others) {
+    const std::string x = *tensor_name(arg(n, "self"));
+    const size_t k = mask_rank(p), rank = sizes(x).size() - k + 1;
+    const auto* keep = std::get_if<bool>(arg(n, "keepdim"));
+    const auto* given = std::get_if<std::vector<Expr>>(arg(n, "dim"));
+    if (!given || given->empty() || !keep || (*keep && k > 1)) return false;
+    std::vector<Expr> dims;
+    for (const Expr& e : *given) {
+      int64_t d = e.as_const().value_or(INT64_MIN);
+      if (d < 0) d += static_cast<int64_t>(rank);
+      if (d < 0 || d >= static_cast<int64_t>(rank)) return false;
+      const auto at = static_cast<size_t>(d);
+      over_selected |= at == p.at;
+      for (size_t i = 0; i < (at == p.at ? k : 1); ++i) dims.emplace_back(static_cast<int64_t>(at + i + (at > p.at ? k - 1 : 0)));
+      if (at != p.at) others *= sizes(x)[at + (at > p.at ? k - 1 : 0)];
+    }
+    *arg(n, "dim") = dims;
+    return true;
+  }
+
+  /// x with something else where nothing is selected.
+  std::string selected_or(const PNode& n, const Packed& p, const std::string& x, Arg other) {
+    return add(n, ".selected", "aten.where.ScalarOther",
+               {{"condition", TensorRef{mask_before(n, p, tail(x, p))}}, {"self", TensorRef{x}}, {"other", std::move(other)}},
+               p_.tensors.at(x).dtype, sizes(x));
+  }
+
+  static std::optional<Arg> neutral_of(Neutral kind, DType t) {
+    if (kind == Neutral::zero || kind == Neutral::one) {
+      const bool one = kind == Neutral::one;
+      if (t == DType::boolean) return Arg(one);
+      return is_float(t) ? Arg(one ? 1.0 : 0.0) : Arg(Expr(int64_t{one}));
+    }
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const bool least = kind == Neutral::least;
+    if (t == DType::boolean) return Arg(!least);
+    if (is_float(t)) return Arg(least ? -infinity : infinity);
+    if (!is_int(t)) return std::nullopt;
+    const int bits = static_cast<int>(dtype_bytes(t)) * 8;
+    const int64_t greatest = t == DType::u8 ? 255 : static_cast<int64_t>(UINT64_MAX >> (65 - bits));
+    return Arg(Expr(!least ? greatest : t == DType::u8 ? 0 : -greatest - 1));
+  }
+
+  /// A reduction that an element of its own leaves as it is, over all elements or over some dims.
+  bool fold(PNode& n, const Packed& p, Neutral kind) {
+    const std::string* self = tensor_name(arg(n, "self"));
+    if (!self) return false;
+    const std::string x = *self;
+    for (const std::string_view name : {"ord", "p"})  // norms of other orders are no sums of powers
+      if (const Arg* order = arg(n, name); order && !std::holds_alternative<NoneArg>(*order)) {
+        const auto* real = std::get_if<double>(order);
+        const auto* whole = std::get_if<Expr>(order);
+        if (!(real ? *real > 0 : whole && whole->as_const().value_or(0) > 0)) return false;
+      }
+    Arg* dim = arg(n, "dim");
+    const bool single = dim && std::holds_alternative<Expr>(*dim);  // a schema that takes one dim
+    if (single && mask_rank(p) > 1) return false;
+    if (single) *dim = std::vector<Expr>{std::get<Expr>(*dim)};
+    const auto* list = dim ? std::get_if<std::vector<Expr>>(dim) : nullptr;
+    const bool all = !dim || std::holds_alternative<NoneArg>(*dim) || (list && list->empty());
+    bool over_selected = all;
+    Expr others(1);
+    if (all) {
+      const Arg* keep = arg(n, "keepdim");
+      if (keep && *std::get_if<bool>(keep)) return false;
+    } else if (!whole_dims(n, p, over_selected, others)) {
+      return false;
+    }
+    if (single && !over_selected) return false;
+    if (!over_selected) return of_rows(n, p, *std::get_if<bool>(arg(n, "keepdim")));
+    if (single) *dim = Arg(std::vector<Expr>(std::get<std::vector<Expr>>(*dim)).front());
+    std::optional<Arg> other = neutral_of(kind, p_.tensors.at(x).dtype);
+    if (!other) return false;
+    const std::string kept = selected_or(n, p, x, std::move(*other));
+    *arg(n, "self") = TensorRef{kept};
+    p_.nodes.push_back(std::move(n));
+    return true;
+  }
+
   /// Over all elements, or over some dims.
   bool sum(PNode& n, const Packed& p, bool mean) {
     const std::string x = *tensor_name(arg(n, "self"));
     const DType t = p_.tensors.at(x).dtype;
     const bool all = n.target == "aten.sum.default" || n.target == "aten.mean.default";
-    const size_t k = mask_rank(p), rank = sizes(x).size() - k + 1;
+    const size_t k = mask_rank(p);
     if (!all && n.target != "aten.sum.dim_IntList" && n.target != "aten.mean.dim") return false;
     if (mean && t != DType::f32 && t != DType::f64) return false;
     if (Arg* dtype = arg(n, "dtype"); mean && dtype && !std::holds_alternative<NoneArg>(*dtype)) return false;
-    std::vector<Expr> dims;
     Expr others(1);  // elements that are summed for each selected one
     bool over_selected = all;
     if (all) {
       for (size_t d = 0; d < sizes(x).size(); ++d)
         if (d < p.at || d >= p.at + k) others *= sizes(x)[d];
-    } else {
-      const auto* keep = std::get_if<bool>(arg(n, "keepdim"));
-      const auto* given = std::get_if<std::vector<Expr>>(arg(n, "dim"));
-      if (!given || given->empty() || !keep || (*keep && k > 1)) return false;
-      for (const Expr& e : *given) {
-        int64_t d = e.as_const().value_or(INT64_MIN);
-        if (d < 0) d += static_cast<int64_t>(rank);
-        if (d < 0 || d >= static_cast<int64_t>(rank)) return false;
-        const auto at = static_cast<size_t>(d);
-        over_selected |= at == p.at;
-        for (size_t i = 0; i < (at == p.at ? k : 1); ++i) dims.emplace_back(static_cast<int64_t>(at + i + (at > p.at ? k - 1 : 0)));
-        if (at != p.at) others *= sizes(x)[at + (at > p.at ? k - 1 : 0)];
-      }
-      *arg(n, "dim") = dims;
+    } else if (!whole_dims(n, p, over_selected, others)) {
+      return false;
     }
+    const std::vector<Expr> dims = all ? std::vector<Expr>() : std::get<std::vector<Expr>>(*arg(n, "dim"));
     if (!over_selected) return of_rows(n, p, *std::get_if<bool>(arg(n, "keepdim")));
-    const std::string mask = mask_before(n, p, tail(x, p));
-    const std::string kept = add(n, ".selected", "aten.where.ScalarOther",
-                                 {{"condition", TensorRef{mask}}, {"self", TensorRef{x}}, {"other", Expr(0)}}, t, sizes(x));
+    const std::string kept = selected_or(n, p, x, Expr(0));
     *arg(n, "self") = TensorRef{kept};
     if (!mean) {
       p_.nodes.push_back(std::move(n));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "decompose/families.h"
+#include "decompose/linalg.h"
 
 namespace aotc::decompose {
 
@@ -239,9 +240,9 @@ void linalg_norm(Rule& r) {
   const Ints d = reduced_dims(r, x.rank(), true);
   const bool frobenius = r.none("ord") || (std::holds_alternative<std::string>(r.arg("ord")) && r.text("ord") == "fro");
   if (frobenius) return r.set(as_asked(r, vector_norm(x, 2.0, d).to(t.dtype), d));
-  if (std::holds_alternative<std::string>(r.arg("ord"))) r.refuse("the nuclear norm is not supported");
-  const double ord = r.number("ord");
-  const bool vector = r.none("dim") ? x.rank() == 1 : d.size() == 1;
+  const bool nuclear = std::holds_alternative<std::string>(r.arg("ord"));
+  const double ord = nuclear ? 0 : r.number("ord");
+  const bool vector = !nuclear && (r.none("dim") ? x.rank() == 1 : d.size() == 1);
   if (vector) return r.set(as_asked(r, vector_norm(x, ord, d).to(t.dtype), d));
   if (d.size() != 2) r.refuse("a matrix norm over other than two dims");
   Ints given = r.none("dim") ? Ints{0, 1} : r.integers("dim");
@@ -250,7 +251,15 @@ void linalg_norm(Rule& r) {
   const ReduceKind over = ord > 0 ? ReduceKind::max : ReduceKind::min;
   if (std::isinf(ord)) return r.set(as_asked(r, abs(x).sum({given[1]}, true).reduce(over, {given[0]}, true).to(t.dtype), d));
   if (std::abs(ord) == 1) return r.set(as_asked(r, abs(x).sum({given[0]}, true).reduce(over, {given[1]}, true).to(t.dtype), d));
-  r.refuse("spectral norms are not supported");
+  if (!nuclear && std::abs(ord) != 2) r.refuse(fmt::format("the matrix norm of order {} is not supported", ord));
+  Ints last;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    if (i != given[0] && i != given[1]) last.push_back(i);
+  last.insert(last.end(), given.begin(), given.end());
+  const T values = singular_values(r, x.permute(last).to(DType::f64));
+  T result = values.reduce(nuclear ? ReduceKind::sum : over, {values.rank() - 1}, false);
+  for (const int64_t i : {std::min(given[0], given[1]), std::max(given[0], given[1])}) result = result.unsqueeze(static_cast<int>(i));
+  r.set(as_asked(r, result.to(t.dtype), d));
 }
 
 void trace(Rule& r) {

@@ -6,28 +6,14 @@
 
 #include "decompose/families.h"
 #include "decompose/linalg.h"
+#include "decompose/matrices.h"
 
 namespace aotc::decompose {
 namespace {
 
 constexpr int64_t kMaxSteps = 128;
 
-T turned(const T& x) { return {x.b(), x.b().transpose(x, x.rank() - 2, x.rank() - 1)}; }
-T row_of(Builder& b, const Expr& n) { return iota(b, {n, Expr(1)}, 0); }
-T column_of(Builder& b, const Expr& n) { return iota(b, {Expr(1), n}, 1); }
 T at(const T& x, int64_t row, int64_t column) { return x.slice(-2, row, 1).slice(-1, column, 1); }
-T eye(Builder& b, const Expr& n) { return (row_of(b, n) == column_of(b, n)).to(DType::f64); }
-std::vector<Expr> batch_of(const T& x) { return {x.dims().begin(), x.dims().end() - 2}; }
-std::vector<Expr> with(std::vector<Expr> batch, std::initializer_list<Expr> more) {
-  batch.insert(batch.end(), more);
-  return batch;
-}
-
-T matrix(Rule& r, std::string_view name) {
-  const T x = tensor(r, name);
-  if (x.rank() < 2) r.refuse("not a matrix");
-  return x.to(DType::f64);
-}
 int64_t steps_of(Rule& r, const T& x, int dim) {
   const int64_t n = r.constant(x.dim(dim), "the size of a matrix that is factorised");
   if (n > kMaxSteps)
@@ -109,9 +95,6 @@ T solve(Rule& r, const Lu& f, const T& b, bool transposed) {
   return solve_triangle(f.packed, solve_triangle(f.packed, ordered, {.upper = false, .unit = true}), {.upper = true});
 }
 
-void set_as(Rule& r, size_t i, const T& v) {
-  if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype));
-}
 /// Whether the factorisation failed is not told: an artifact gives infinities where eager raises.
 void set_info(Rule& r, size_t i) {
   if (!r.wants(i)) return;
@@ -289,6 +272,22 @@ void qr(Rule& r) {
   set_as(r, 1, where(row_of(r.b, complete ? m : k) <= column_of(r.b, n), upper, 0.0));
 }
 
+/// The first columns of a product of reflections, each given by what its vector has below its one on the diagonal.
+void householder_product(Rule& r) {
+  const bool linalg = r.has("tau");
+  const T x = matrix(r, linalg ? "input" : "self"), tau = tensor(r, linalg ? "tau" : "input2").to(DType::f64);
+  const int64_t steps = r.constant(tau.dim(-1), "the number of reflections");
+  if (steps > kMaxSteps) r.refuse(fmt::format("a product of {} reflections; up to {} are supported", steps, kMaxSteps));
+  const T row = row_of(r.b, x.dim(-2));
+  T q = (row == column_of(r.b, x.dim(-1))).to(DType::f64).expand(x.dims());
+  for (int64_t i = steps; i-- > 0;) {
+    const double ii = static_cast<double>(i);
+    const T below = where(row > ii, x.slice(-1, i, 1), 0.0), v = where(row == ii, 1.0, below);
+    q = q - v * (tau.slice(-1, i, 1).unsqueeze(-1) * (v * q).sum({q.rank() - 2}, true));
+  }
+  set_as(r, 0, q);
+}
+
 constexpr RuleRow kRows[] = {
     {"aten._linalg_det.default", determinant<Det::plain>},
     {"aten.linalg_det.default", determinant<Det::plain>},
@@ -319,6 +318,8 @@ constexpr RuleRow kRows[] = {
     {"aten.triangular_solve.default", triangular_solve},
     {"aten.linalg_qr.default", qr},
     {"aten.qr.default", qr},
+    {"aten.linalg_householder_product.default", householder_product},
+    {"aten.orgqr.default", householder_product},
 };
 }  // namespace
 

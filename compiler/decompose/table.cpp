@@ -22,6 +22,7 @@ std::vector<Family> families() {
       {"normalisation", "", norm_rules()},
       {"products of matrices", "matrix products", linalg_rules()},
       {"factorisations, solving", "matrix products, Cholesky and LU factors, triangular systems", solve_rules()},
+      {"singular values, eigenvalues, exponentials of matrices", "singular values and vectors, matrix products", spectral_rules()},
       {"einsum", "matrix products", einsum_rules()},
       {"quantisation, products of small integers", "matrix products", quantized_rules()},
       {"convolutions", "convolutions", conv_rules()},

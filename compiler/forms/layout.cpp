@@ -7,6 +7,9 @@
 namespace aotc::forms {
 namespace {
 
+/// Of the second operand, where the first is of type `in`.
+DType weight_type(const Graph& g, const Node& n, DType in) { return g.type(n.inputs[0]).dtype == in ? g.type(n.inputs[1]).dtype : in; }
+
 /// The convolution as a kernel, as far as estimates look at it: without its epilogue.
 loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last, DType in) {
   loop::ConvKernel k;
@@ -14,7 +17,7 @@ loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last, DT
   k.syms = g.syms;
   const TensorType &x = g.type(n.inputs[0]), &w = g.type(n.inputs[1]);
   k.x = k.params.push({"x", loop::ParamRole::input, in, x.dims});
-  k.w = k.params.push({"w", loop::ParamRole::input, in, w.dims});
+  k.w = k.params.push({"w", loop::ParamRole::input, weight_type(g, n, in), w.dims});
   k.w_constant = g.values[n.inputs[1]].kind == ValueKind::constant;
   k.transposed = n.op == Op::conv_transpose;
   k.channels_last = channels_last;
@@ -22,7 +25,7 @@ loop::ConvKernel kernel_of(const Graph& g, const Node& n, bool channels_last, DT
   for (size_t i = 2; i < w.dims.size(); ++i) k.kernel.push_back(w.dims[i].as_const().value_or(1));
   k.stride = n.get<Ints>(Attr::stride), k.dilation = n.get<Ints>(Attr::dilation);
   k.padding = n.get<Ints>(Attr::padding), k.padding_hi = n.get<Ints>(Attr::padding_hi);
-  k.groups = n.get<int64_t>(Attr::groups);
+  k.groups = n.get<int64_t>(Attr::groups), k.around = n.get_or<int64_t>(Attr::value, 0);
   k.in = in, k.acc = loop::accumulator_type(in);
   return k;
 }
@@ -35,7 +38,7 @@ loop::MatmulKernel product_of(const Graph& g, const Node& n, DType in) {
   k.syms = g.syms;
   k.in = in, k.acc = loop::accumulator_type(in);
   k.a.param = k.params.push({"a", loop::ParamRole::input, k.in, x});
-  k.b.param = k.params.push({"b", loop::ParamRole::input, k.in, w});
+  k.b.param = k.params.push({"b", loop::ParamRole::input, weight_type(g, n, in), w});
   k.m = x[0] * product(Exprs(x.begin() + 2, x.end())), k.n = n.op == Op::conv ? w[0] : product(Exprs(w.begin() + 1, w.end())), k.k = x[1];
   k.a.row_stride = k.k, k.a.col_stride = 1;
   k.b.row_stride = 1, k.b.col_stride = k.k;
@@ -58,7 +61,7 @@ loop::MatmulKernel matmul_of(const Graph& g, const Node& n, DType in) {
   k.syms = g.syms;
   k.in = in, k.acc = loop::accumulator_type(in);
   k.a.param = k.params.push({"a", loop::ParamRole::input, in, a});
-  k.b.param = k.params.push({"b", loop::ParamRole::input, in, b});
+  k.b.param = k.params.push({"b", loop::ParamRole::input, weight_type(g, n, in), b});
   k.m = a[batch], k.k = a[batch + 1], k.n = b[batch + 1];
   k.a.row_stride = k.k, k.a.col_stride = 1;
   k.b.row_stride = k.n, k.b.col_stride = 1;

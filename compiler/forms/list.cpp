@@ -20,6 +20,7 @@ const Table& table_of(Arch arch) {
       &cpu::gemm_quant(),
       &cpu::gemm_int8_tiles(),
       &cpu::gemm_int8(),
+      &cpu::gemm_bytes(),
       &cpu::gemm_bf16w(),
       &cpu::gemm_tiles(),
       &cpu::gemm_dots(),
@@ -32,6 +33,8 @@ const Table& table_of(Arch arch) {
       &cpu::conv_last_depthwise(),
       &cpu::conv_few(),
       &cpu::conv_last_tiles(),
+      &cpu::conv_bytes_depthwise(),
+      &cpu::conv_bytes(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
       &cpu::attention_tiles(),
       &cpu::attention(),  // attention: the last takes all
@@ -45,6 +48,7 @@ const Table& table_of(Arch arch) {
       &cpu::fourier(),
       &cpu::cholesky(),
       &cpu::lu(),
+      &cpu::svd(),
       &cpu::solve_triangular(),
       &copy(),             //
       &cpu::far_loop(),    //
@@ -77,6 +81,7 @@ const Table& table_of(Arch arch) {
       &cuda::recurrence(),
       &cuda::cholesky(),
       &cuda::lu(),
+      &cuda::svd(),
       &cuda::solve_triangular(),  //
       &copy(),                    //
       &cuda::loop_flat(),

@@ -24,12 +24,31 @@ Rule rule_of(Op op) {
     Rule rule;
   };
   static constexpr Row kRules[] = {
-      {Op::reshape, reshape},     {Op::permute, permute},   {Op::expand, expand},   {Op::slice, slice},
-      {Op::flip, flip},           {Op::strided, strided},   {Op::pad, pad},         {Op::window, window},
-      {Op::index, index},         {Op::gather, gather},     {Op::scatter, scatter}, {Op::index_put, index_put},
-      {Op::add_rows, add_rows},   {Op::matmul, matmul},     {Op::conv, conv},       {Op::conv_transpose, conv},
-      {Op::attention, attention}, {Op::sort, sort},         {Op::topk, sort},       {Op::recurrence, recurrence},
-      {Op::fourier, fourier},     {Op::cholesky, cholesky}, {Op::lu, lu},           {Op::solve_triangular, solve_triangular},
+      {Op::reshape, reshape},
+      {Op::permute, permute},
+      {Op::expand, expand},
+      {Op::slice, slice},
+      {Op::flip, flip},
+      {Op::strided, strided},
+      {Op::pad, pad},
+      {Op::window, window},
+      {Op::index, index},
+      {Op::gather, gather},
+      {Op::scatter, scatter},
+      {Op::index_put, index_put},
+      {Op::add_rows, add_rows},
+      {Op::matmul, matmul},
+      {Op::conv, conv},
+      {Op::conv_transpose, conv},
+      {Op::attention, attention},
+      {Op::sort, sort},
+      {Op::topk, sort},
+      {Op::recurrence, recurrence},
+      {Op::fourier, fourier},
+      {Op::cholesky, cholesky},
+      {Op::lu, lu},
+      {Op::solve_triangular, solve_triangular},
+      {Op::svd, svd},
   };
   for (const Row& r : kRules)
     if (r.op == op) return r.rule;

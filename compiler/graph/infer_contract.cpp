@@ -15,10 +15,13 @@ static DType product_type(Infer& r, DType in) {
   return out;
 }
 
+/// Of one type, or unsigned bytes by signed ones.
+static bool multiply(DType a, DType b) { return a == b || (a == DType::u8 && b == DType::i8); }
+
 Types matmul(Infer& r) {
   r.arity(2);
   const TensorType &a = r.in(0), &b = r.in(1);
-  r.require(a.dtype == b.dtype, "operand types differ");
+  r.require(multiply(a.dtype, b.dtype), "operand types differ");
   r.require(a.rank() >= 2 && a.rank() == b.rank(), "ranks must be equal and at least 2");
   const int k = a.rank();
   Exprs out;
@@ -32,7 +35,8 @@ Types matmul(Infer& r) {
 Types conv(Infer& r) {
   r.arity(2);
   const TensorType &x = r.in(0), &w = r.in(1);
-  r.require(x.dtype == w.dtype, "operand types differ");
+  r.require(x.dtype == w.dtype || (r.n.op == Op::conv && multiply(x.dtype, w.dtype)), "operand types differ");
+  r.require(!r.n.has(Attr::value) || (r.n.op == Op::conv && is_int(x.dtype)), "what lies around images is a number of integers alone");
   r.require(x.rank() >= 3 && x.rank() <= 5 && w.rank() == x.rank(), "x and w must be of rank 3, 4 or 5");
   const size_t s = x.rank() - 2;
   const Ints& stride = r.per_spatial(Attr::stride, s, 1);

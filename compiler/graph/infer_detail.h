@@ -112,6 +112,7 @@ Types recurrence(Infer&);
 Types fourier(Infer&);
 Types cholesky(Infer&);
 Types lu(Infer&);
+Types svd(Infer&);
 Types solve_triangular(Infer&);
 
 }  // namespace aotc::infer

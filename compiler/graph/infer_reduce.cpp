@@ -141,6 +141,17 @@ Types lu(Infer& r) {
   return {x, order, swaps};
 }
 
+Types svd(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  r.require(x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
+  r.require(x.rank() >= 2, "takes matrices");
+  TensorType values = {x.dtype, {x.dims.begin(), x.dims.end() - 2}}, right = x;
+  values.dims.push_back(x.dims.back());
+  right.dims[right.dims.size() - 2] = x.dims.back();
+  return {x, values, right};
+}
+
 Types solve_triangular(Infer& r) {
   r.arity(2);
   r.n.get<bool>(Attr::upper);

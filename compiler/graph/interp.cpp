@@ -76,6 +76,7 @@ void run(Eval& e) {
       {Op::recurrence, recurrence},
       {Op::cholesky, cholesky},
       {Op::lu, lu},
+      {Op::svd, svd},
       {Op::solve_triangular, solve_triangular},
       {Op::fourier, fourier},
   };

@@ -108,7 +108,18 @@ void conv(Eval& e) {
   q.dilation = three(e.n.get<Ints>(Attr::dilation), 0, 1);
   const int64_t count = e.out[0].elems();
   if (is_float(e.in[0]->dtype)) return set_f64(e.out[0], convolved(as_f64(*e.in[0]), as_f64(*e.in[1]), q, transposed, count));
-  set_wrapped(e.out[0], convolved(wrapping(*e.in[0]), wrapping(*e.in[1]), q, transposed, count));
+  // Around the images lies `value`: of what is that much lower, zeros do, and every sum lacks `value` times all its weights.
+  const auto value = static_cast<uint64_t>(e.n.get_or<int64_t>(Attr::value, 0));
+  std::vector<uint64_t> lower = wrapping(*e.in[0]);
+  const std::vector<uint64_t> w = wrapping(*e.in[1]);
+  for (uint64_t& v : lower) v -= value;
+  std::vector<uint64_t> sums = convolved(lower, w, q, transposed, count);
+  const int64_t weights = static_cast<int64_t>(w.size()) / q.co, plane = count_of(q.o);
+  for (size_t i = 0; value && i < sums.size(); ++i) {
+    const int64_t channel = last ? static_cast<int64_t>(i) % q.co : static_cast<int64_t>(i) / plane % q.co;
+    for (int64_t k = 0; k < weights; ++k) sums[i] += value * w[static_cast<size_t>(channel * weights + k)];
+  }
+  set_wrapped(e.out[0], sums);
 }
 
 void attention(Eval& e) {

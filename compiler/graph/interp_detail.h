@@ -36,6 +36,7 @@ void recurrence(Eval&);
 void fourier(Eval&);
 void cholesky(Eval&);
 void lu(Eval&);
+void svd(Eval&);
 void solve_triangular(Eval&);
 
 std::vector<double> as_f64(const HostTensor& t);   ///< of a floating tensor

@@ -87,7 +87,11 @@ class Archive {
       if (slash != std::string::npos && e.name.substr(slash) == "/archive_format") root_ = e.name.substr(0, slash + 1);
     }
     if (root_.empty() || text_of(zip_.read(*zip_.find(root_ + "archive_format"))) != "pt2")
-      throw fail("not an archive of torch.export.save").note("neither archive_format nor serialized_exported_program.json is in the zip");
+      throw fail("not an archive of torch.export.save")
+          .note(
+              "neither archive_format nor serialized_exported_program.json is in the zip; torch.save and torch.jit.save write other "
+              "archives")
+          .note("torch.export.save(torch.export.export(model.eval(), (example,)), \"model.pt2\") makes one");
     if (const ZipEntry* order = zip_.find(root_ + "byteorder"); order && text_of(zip_.read(*order)) != "little")
       throw fail("saved on a big-endian machine, which is not supported");
     std::vector<const ZipEntry*> models;

@@ -17,6 +17,7 @@
 #include "import/rounded_rows.h"
 #include "import/torch_functions.h"
 #include "import/torch_values.h"
+#include "import/vector_signs.h"
 
 namespace aotc::import {
 namespace {
@@ -438,6 +439,7 @@ class Runner final : public Reference {
     } else {
       call(s, stack);
     }
+    settle_signs(s.node->target, stack);
     if (stack.size() != s.results.size()) throw failed(*s.node, fmt::format("{} results instead of {}", stack.size(), s.results.size()));
     for (size_t i = 0; i < stack.size(); ++i) set(s.results[i], std::move(stack[i]), slots);
   }

@@ -163,7 +163,7 @@ class Reader {
     if (h.flags & 0x2041) throw fail_at(h, "encrypted zip entries are refused");
     if (h.method != 0)
       throw fail_at(h, "compressed zip entries are not supported")
-          .note("save the model again with torch.export.save, which stores entries uncompressed");
+          .note("torch.export.save stores entries uncompressed; torch.jit.save, whose archives are not read, does not");
     if (h.packed != h.bytes) throw fail_at(h, "damaged zip: a stored entry whose sizes differ");
     return h;
   }

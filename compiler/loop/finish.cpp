@@ -168,8 +168,10 @@ void choose_loops(LoopKernel& k, const FusionRules& rules) {
   }
   const size_t inner_best = best_lane(k, k.inner, rules.lanes, &inner_score);
   const int64_t points = k.syms.hint(k.inner_points());
-  const bool small_rows = points < 32 && !(rules.lanes > 1 && points % rules.lanes == 0 && !k.outer.empty() &&
-                                           many_streams(k, k.outer[outer_best].sym, k.inner[inner_best].sym));
+  const bool fills = rules.lane_steps && points >= rules.lanes && !k.outer.empty() && k.syms.hint(k.outer[outer_best].extent) < rules.lanes;
+  const bool small_rows = points < 32 && !fills &&
+                          !(rules.lanes > 1 && points % rules.lanes == 0 && !k.outer.empty() &&
+                            many_streams(k, k.outer[outer_best].sym, k.inner[inner_best].sym));
   if (!k.outer.empty() && outer_score > 0 && (scans || small_rows || outer_score > inner_score)) {
     k.lanes = LaneAxis::outer;
     move_last(k.outer, outer_best);

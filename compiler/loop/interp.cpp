@@ -398,6 +398,7 @@ class Machine {
                                        {Attr::groups, k.groups}};
     if (k.transposed) attrs[Attr::output_padding] = out_padding;
     if (k.channels_last) attrs[Attr::channels_last] = true;
+    if (k.around) attrs[Attr::value] = k.around;
     x.dims = placed(x.dims);
     const Dims out = placed(evals(k.out_dims));
     if (k.acc != k.in) {  // the node's result has the dtype of x

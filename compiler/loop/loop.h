@@ -143,7 +143,7 @@ struct MatmulKernel {
   IdVec<ParamId, Param> params;
   Exprs batch;  ///< at most 2 (more are flattened or materialised by the lowering)
   Expr m, n, k;
-  DType in = DType::f32;    ///< of both operands
+  DType in = DType::f32;    ///< of both operands; or of a, u8, beside an i8 b (multiplies_bytes)
   DType acc = DType::f32;   ///< accumulator_type(in)
   Operand a, b;             ///< a: rows m, columns k. b: rows k, columns n
   bool b_constant = false;  ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
@@ -154,6 +154,11 @@ struct MatmulKernel {
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;
 };
+
+/// Whether unsigned bytes are multiplied by signed ones.
+inline bool multiplies_bytes(const MatmulKernel& k) {
+  return k.in == DType::u8 && !k.b.prologue && k.params.contains(k.b.param) && k.params[k.b.param].dtype == DType::i8;
+}
 
 /// Whether an epilogue has two accumulators.
 inline bool two_sums(const MatmulKernel& k) {
@@ -171,12 +176,17 @@ struct ConvKernel {
   Exprs x_dims, out_dims;      ///< [N, C, S..] and [N, Co, O..], however x lies
   Ints kernel, stride, padding, padding_hi, dilation;
   int64_t groups = 1;
-  DType in = DType::f32, acc = DType::f32;
+  int64_t around = 0;                       ///< of integers: what lies around the images
+  DType in = DType::f32, acc = DType::f32;  ///< in: of x, and of w but for i8 beside u8 (multiplies_bytes)
   /// outer = [n, co], inner = [pixel] (row-major over the output's spatial dims); one acc parameter indexed (n*Co+co)*P+pixel. With
   /// channels_last outer = [n, pixel], inner = [co], indexed (n*P+pixel)*Co+co.
   LoopKernel epilogue;
   std::vector<NodeId> nodes;
 };
+
+inline bool multiplies_bytes(const ConvKernel& k) {
+  return k.in == DType::u8 && k.params.contains(k.w) && k.params[k.w].dtype == DType::i8;
+}
 
 struct AttentionKernel {
   std::string name;

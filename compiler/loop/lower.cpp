@@ -6,6 +6,7 @@
 #include <set>
 
 #include "loop/finish.h"
+#include "loop/lane_order.h"
 #include "loop/lower_detail.h"
 #include "loop/text.h"
 #include "loop/tidy.h"
@@ -92,6 +93,17 @@ Module lower(const Graph& g, const FusionRules& rules) {
   for (size_t i = 0; i < g.order.size(); ++i) position[g.order[i]] = i;
   std::map<std::string, KernelId> known;
   std::set<std::string> names;
+  LaneOrder lane_order(m, rules);
+  const auto call = [&](Lowered low, const std::vector<NodeId>& nodes, const std::string& label) {
+    const auto [it, fresh] = known.emplace(structure(low.kernel), kNone<KernelId>);
+    if (fresh) {
+      const std::string base = describe(g, nodes);
+      std::string name = base;
+      for (int n = 2; !names.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+      it->second = m.kernels.push(named(std::move(low.kernel), name));
+    }
+    m.calls.push_back({it->second, std::move(low.args), label, nodes});
+  };
   for (GroupId id : p.order) {
     const Group& gr = p.groups[id];
     Lowered low;
@@ -106,14 +118,8 @@ Module lower(const Graph& g, const FusionRules& rules) {
     std::vector<NodeId> nodes = gr.nodes;
     std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return position[a] < position[b]; });
     nodes_of(low.kernel) = nodes;
-    const auto [it, fresh] = known.emplace(structure(low.kernel), kNone<KernelId>);
-    if (fresh) {
-      const std::string base = describe(g, nodes);
-      std::string name = base;
-      for (int n = 2; !names.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-      it->second = m.kernels.push(named(std::move(low.kernel), name));
-    }
-    m.calls.push_back({it->second, std::move(low.args), label_of(g, nodes), nodes});
+    for (LaneCopy& c : lane_order.apply(low)) call(std::move(c.kernel), {}, c.label);
+    call(std::move(low), nodes, label_of(g, nodes));
   }
   // Inputs and outputs that no kernel touches still belong to the signature.
   for (const InputInfo& in : g.inputs) buffers.of(in.value);

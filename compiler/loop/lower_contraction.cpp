@@ -304,6 +304,7 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
   k.padding_hi = n.get_or<Ints>(Attr::padding_hi, k.padding);
   k.dilation = n.get<Ints>(Attr::dilation);
   k.groups = n.get_or<int64_t>(Attr::groups, 1);
+  k.around = n.get_or<int64_t>(Attr::value, 0);
   k.in = g.type(n.inputs[0]).dtype;
   k.acc = accumulator_type(k.in);
 

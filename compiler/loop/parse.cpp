@@ -357,6 +357,10 @@ class Parser {
     in_.want_word("groups");
     k.groups = in_.integer();
     need_line();
+    if (in_.accept_word("around")) {
+      k.around = in_.integer();
+      need_line();
+    }
     if (k.channels_last = in_.accept_word("channels_last"); k.channels_last) need_line();
     in_.want_word("epilogue");
     k.epilogue = loop();

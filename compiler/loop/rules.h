@@ -19,8 +19,10 @@ struct FusionRules {
   int64_t row_points = int64_t{1} << 18;
   /// Bytes that the kept values of one row may take over all shapes; beyond that they are computed again where they can be.
   int64_t row_bytes = kInf;
-  int64_t lanes = 8;           ///< that run together: a loop of fewer points leaves some of them empty
-  bool lane_steps = true;      ///< lanes may run by steps of some elements where neighbours would leave most of them empty
+  int64_t lanes = 8;       ///< that run together: a loop of fewer points leaves some of them empty
+  bool lane_steps = true;  ///< lanes may run by steps of some elements where neighbours would leave most of them empty
+  /// What lanes step over is read from a copy in their order where each of its elements is read at least so often; 0: never.
+  int64_t reread = 8;
   int64_t units = 64;          ///< pieces of work that keep the machine busy
   int64_t unit_points = 1024;  ///< the least points of a row that are a piece
   /// Loops of at most so many points that have nothing to do with each other run together: starting a kernel is what each of them costs.

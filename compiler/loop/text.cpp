@@ -143,6 +143,7 @@ class Printer {
     line("out {}", list_text(k.out_dims, k.syms));
     line("shape kernel {} stride {} padding {} {} dilation {} groups {}", list_text(k.kernel), list_text(k.stride), list_text(k.padding),
          list_text(k.padding_hi), list_text(k.dilation), k.groups);
+    if (k.around) line("around {}", k.around);
     if (k.channels_last) line("channels_last");
     loop(k.epilogue, "epilogue");
     tail();

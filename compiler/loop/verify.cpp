@@ -65,7 +65,8 @@ class Verifier {
                    where_);
         prologue(*o->prologue, k.params, k.in, k.batch.size() + 1, o == &k.a);
       } else {
-        AOTC_CHECK(k.params.contains(o->param) && o->batch_strides.size() == k.batch.size() && k.params[o->param].dtype == k.in,
+        AOTC_CHECK(k.params.contains(o->param) && o->batch_strides.size() == k.batch.size() &&
+                       (k.params[o->param].dtype == k.in || (o == &k.b && multiplies_bytes(k))),
                    "after {}: {}: bad operand", after_, where_);
       }
     }

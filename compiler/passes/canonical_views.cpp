@@ -67,6 +67,40 @@ Found slice_of_cat(Rewriter& r, const Node& n, const Node& c) {
   return {};
 }
 
+constexpr int kDeepest = 8;  ///< slices and cats along other dims that a slice is looked for beneath
+
+/// The slice `n` of v where slices and cats along other dims lie between it and a cat along its own dim: what is cut off there is never
+/// put in (the parts of complex numbers).
+Found slice_beneath(Rewriter& r, const Node& n, ValueId v, int depth) {
+  const Node* x = r.g.def(v);
+  if (!x || depth > kDeepest) return {};
+  const int64_t d = n.get<int64_t>(Attr::dim);
+  const bool along = (x->op == Op::cat || x->op == Op::slice) && x->get<int64_t>(Attr::dim) == d;
+  if (x->op == Op::full) {
+    TensorType t = r.g.type(v);
+    t.dims[d] = r.dims(n.outputs[0])[d];
+    return r.b.make1(Op::full, {}, {{Attr::value, x->attrs.at(Attr::value)}}, &t);
+  }
+  if (x->op == Op::cat && along) return slice_of_cat(r, n, *x);
+  if (along) return {};
+  if (x->op == Op::slice) {
+    const Node cut = *x;
+    const Found from = slice_beneath(r, n, cut.inputs[0], depth + 1);
+    if (!from) return {};
+    const int64_t e = cut.get<int64_t>(Attr::dim);
+    return r.b.slice(*from, static_cast<int>(e), cut.get<Expr>(Attr::start), r.dims(v)[e], cut.get<int64_t>(Attr::step));
+  }
+  if (x->op != Op::cat) return {};
+  const Node joined = *x;
+  std::vector<ValueId> parts;
+  for (ValueId part : joined.inputs) {
+    const Found p = slice_beneath(r, n, part, depth + 1);
+    if (!p) return {};
+    parts.push_back(*p);
+  }
+  return r.b.cat(parts, static_cast<int>(joined.get<int64_t>(Attr::dim)));
+}
+
 Found slice(Rewriter& r, const Node& n) {
   const ValueId x = n.inputs[0];
   const int64_t d = n.get<int64_t>(Attr::dim), step = n.get<int64_t>(Attr::step);
@@ -83,7 +117,8 @@ Found slice(Rewriter& r, const Node& n) {
     if (r.dims(from)[d].is(1)) return r.b.expand(from, r.dims(n.outputs[0]));
     return r.b.expand(r.b.slice(from, static_cast<int>(d), start, size, step), r.dims(n.outputs[0]));
   }
-  if (inner->op == Op::cat) return slice_of_cat(r, n, *inner);
+  if (inner->op == Op::cat && inner->get<int64_t>(Attr::dim) == d) return slice_of_cat(r, n, *inner);
+  if (inner->op == Op::cat || inner->op == Op::slice) return slice_beneath(r, n, x, 0);
   return {};
 }
 

@@ -6,7 +6,7 @@ namespace aotc::passes {
 namespace {
 
 std::optional<ValueId> rule(Rewriter& r, const Node& n) {
-  if (n.op != Op::conv || n.get_or<bool>(Attr::channels_last, false)) return std::nullopt;
+  if (n.op != Op::conv || n.has(Attr::value) || n.get_or<bool>(Attr::channels_last, false)) return std::nullopt;
   const Node* pad = r.def(n.inputs[0], Op::pad);
   if (!pad || pad->get<double>(Attr::value) != 0) return std::nullopt;
   const Exprs &inner = r.g.type(pad->inputs[0]).dims, &outer = r.g.type(n.inputs[0]).dims, &before = pad->get<Exprs>(Attr::lo);

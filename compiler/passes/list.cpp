@@ -8,16 +8,20 @@
 #include "passes/channels_last.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
+#include "passes/drop_limits.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conv_bn.h"
 #include "passes/fold_pads.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_slices.h"
+#include "passes/integer_products.h"
+#include "passes/keep_bytes.h"
 #include "passes/lower_fourier.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
 #include "passes/precision.h"
+#include "passes/products_in_lanes.h"
 #include "passes/quantize_weights.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
@@ -36,6 +40,9 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
+    {"keep_bytes", keep_bytes, "pools of dequantised values, and values quantised again, stay bytes (CPUs)"},
+    {"integer_products", integer_products, "quantised operands are multiplied as bytes (CPUs)"},
+    {"drop_limits", drop_limits, "limits that are never reached"},
     {"widen_float8", widen_float8, "products of 8-bit floats multiply bfloat16 where the target has none of theirs"},
     {"round_weights", round_weights, "weights of products take the numbers that few bits have (--weights)"},
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
@@ -60,6 +67,7 @@ constexpr Pass kPasses[] = {
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"align_products", align_products, "products of 16 bits multiply rows that are multiples of 16 bytes (GPUs)"},
     {"fold_constants", fold_constants, "again, weights that were filled up"},
+    {"products_in_lanes", products_in_lanes, "small products that lie beside each other in memory get a lane each (CPUs)"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},

@@ -30,7 +30,7 @@ struct Narrow {
 /// With the last `moved` dims of its kernel as channels.
 std::optional<Narrow> narrow(const Graph& g, const Node& n, size_t moved) {
   if (n.op != Op::conv || n.get<int64_t>(Attr::groups) != 1 || n.get_or<bool>(Attr::channels_last, false)) return std::nullopt;
-  if (g.values[n.inputs[1]].kind != ValueKind::constant) return std::nullopt;
+  if (g.values[n.inputs[1]].kind != ValueKind::constant || n.has(Attr::value)) return std::nullopt;
   const Exprs& w = g.type(n.inputs[1]).dims;
   const auto channels = g.type(n.inputs[0]).dims[1].as_const();
   if (!channels || *channels < 1 || *channels >= kFewChannels || w.size() < moved + 2) return std::nullopt;

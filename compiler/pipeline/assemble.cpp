@@ -1,12 +1,9 @@
 #include "pipeline/assemble.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "aotc/detail/blob_hash.h"
-#include "artifact/cubins.h"
 #include "artifact/tables.h"
 #include "emit/blob.h"
 #include "emit/cpu/module.h"
@@ -32,17 +29,10 @@ uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::
   return hash;
 }
 
-/// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables. `name`: of the text
-/// of all its kernels.
-std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, const std::string& name,
-                                       const artifact::CubinOptions& options, artifact::TableInput& tables, size_t* cached) {
-  const std::vector<std::string> sources = artifact::cuda_sources(part.module, part.plans, part.machine);
-  if (in.keep_text)
-    emit::write_file((fs::path(in.work_dir) / name).string(), artifact::cuda_prelude() + fmt::format("{}", fmt::join(sources, "")));
-  std::vector<std::string> kernels, objects;
-  for (const plan::KernelConfig& c : part.plans.configs) kernels.push_back(c.symbol);
-  const artifact::Cubins made = artifact::compile_cubins(sources, kernels, part.target.sms, options);
-  *cached += made.cached;
+/// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables.
+std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, artifact::TableInput& tables) {
+  const artifact::Cubins& made = part.cuda->cubins;
+  std::vector<std::string> objects;
   for (size_t i = 0; i < made.of.size(); ++i) {
     constexpr uint64_t kAlign = 64;
     const std::string symbol = "aotc_cubins_" + part.target.sms[i];
@@ -95,10 +85,8 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
     tables.graphs = part.graphs, tables.own_weights = part.own_weights;
     tables.part = p, tables.n_parts = in.parts.size();
     if (part.target.is_gpu()) {
-      clock.phase("compile CUDA kernels" + (in.parts.size() > 1 ? " for " + part.target.str() : std::string()));
-      const std::string name = in.parts.size() > 1 ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
-      for (std::string& object : cubin_objects(in, part, name, {emit::user_cache_dir(), in.jobs, progress}, tables, &cubins_cached))
-        objects.push_back(std::move(object));
+      for (std::string& object : cubin_objects(in, part, tables)) objects.push_back(std::move(object));
+      cubins_cached += part.cuda->cubins.cached;
       cubins += part.target.sms.size() * part.plans.configs.size();
     }
     for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.module, part.target.isas))

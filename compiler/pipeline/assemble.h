@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "artifact/cubins.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "pipeline/clock.h"
@@ -20,8 +21,9 @@ struct AssemblePart {
   const plan::PlanSet& plans;
   const Target& target;
   const Machine& machine;
-  bool graphs = false;       ///< GPU: runs are launches of CUDA graphs
-  bool own_weights = false;  ///< CPU: models copy their weights to huge pages
+  bool graphs = false;                       ///< GPU: runs are launches of CUDA graphs
+  bool own_weights = false;                  ///< CPU: models copy their weights to huge pages
+  const artifact::CudaCode* cuda = nullptr;  ///< GPU
 };
 struct AssembleInput {
   std::vector<AssemblePart> parts;
@@ -30,7 +32,6 @@ struct AssembleInput {
   std::string output;        ///< absolute path of the .so
   std::string work_dir;      ///< exists; sources and objects go here
   std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
-  bool keep_text = false;    ///< leave every generated source in work_dir
   int jobs = 1;
 };
 struct Assembled {

@@ -11,6 +11,7 @@
 #include "import/size_conditions.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
+#include "pipeline/gpu_code.h"
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
@@ -56,12 +57,22 @@ plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::Choos
   return plan::build_plans(f.graph, f.module, options);
 }
 
+/// The folder as an absolute path; throws Diagnostic (io) where it is not there and cannot be made.
+std::string made_folder(const std::string& path) {
+  std::error_code ec;
+  const fs::path folder = fs::absolute(path);
+  fs::create_directories(folder, ec);
+  if (ec) throw Diagnostic(ExitCode::io, Loc{folder.string(), "", "", ""}, "cannot be made: " + ec.message());
+  return folder.string();
+}
+
 /// The model for one kind of machine.
 struct Part {
   Front front;
   Machine machine;
   Target target;
   plan::PlanSet plans;
+  artifact::CudaCode cuda;  ///< GPU
   json meta;
   std::vector<search::Unmeasured> not_measured;
 };
@@ -131,6 +142,33 @@ void keep(const std::vector<Part>& parts, const Assembled& made, const fs::path&
     emit::write_file((folder / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
 }
 
+/// The part's plans and, for GPUs, their machine code. Where NVRTC does not survive a kernel, plans are made again without that choice.
+void plan_and_compile(Part& part, const BuildOptions& o, const Target& target, const plan::ChooseFn& choose, plan::Decisions& decisions,
+                      const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+  constexpr size_t kRounds = 4;  // each may have waited for the time limit
+  const bool several = parts_of(o.front).size() > 1;
+  std::vector<LostChoice> lost;
+  for (size_t round = 0;; ++round) {
+    clock.phase("plan");
+    decisions.clear();
+    part.plans = plans_of(part.front, part.machine, without(choose, lost), &decisions);
+    part.target = artifact::used_target(part.plans, target);
+    if (!part.target.is_gpu()) return;
+    clock.phase("compile CUDA kernels" + (several ? " for " + part.target.str() : std::string()));
+    const std::string name = several ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
+    const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
+    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.machine, text,
+                         {work_dir, emit::user_cache_dir(), o.jobs, events.progress});
+    const std::vector<LostChoice> more = lost_choices(part.plans, part.cuda.cubins);
+    if (more.empty()) return;
+    for (const LostChoice& l : more) {
+      if (round + 1 == kRounds) throw given_up(l);
+      lost.push_back(l);
+      warn(str(l) + "; another choice takes its place (aotc explain names it)");
+    }
+  }
+}
+
 /// Plans and metadata of a part whose front is made. Stages are those of its front.
 Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, Stages& stages, const std::string& work_dir,
                PhaseClock& clock, const Events& events, const Warn& warn) {
@@ -141,13 +179,11 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   const search::Trades trades = std::move(tuned.trades);
   const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
   part.not_measured = std::move(tuned.missing);
-  clock.phase("plan");
   plan::Decisions decisions;
-  part.plans = plans_of(part.front, part.machine, choose, &decisions);
-  part.target = artifact::used_target(part.plans, options.target);
+  plan_and_compile(part, o, options.target, choose, decisions, work_dir, clock, events, warn);
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
-  part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_text(options.shapes));
+  part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_file(options.shapes));
   if (!trades.tried.empty()) part.meta["explain"]["trades"] = trades_json(trades);
   if (part.target.is_gpu())
     part.meta["graphs"] = o.mode.graphs;
@@ -200,9 +236,7 @@ json build(const BuildOptions& given, const Events& events) {
       meta["target"] = meta["target"].get<std::string>() + "," + parts[p].target.str();
     }
     std::error_code ec;
-    const fs::path work = o.keep_dir.empty() ? fs::path(scratch->str()) : fs::absolute(o.keep_dir);
-    fs::create_directories(work, ec);
-    if (ec) throw Diagnostic(ExitCode::io, Loc{work.string(), "", "", ""}, "cannot be made: " + ec.message());
+    const fs::path work = o.keep_dir.empty() ? scratch->str() : made_folder(o.keep_dir);
     const fs::path finished = scratch->file("finished");  // moved to their places when all is there
     fs::create_directories(finished, ec);
     const bool in_file = blob.bytes() > 0 && o.weights_in_file.value_or(blob.bytes() > kWeightsInFileAbove);
@@ -214,9 +248,9 @@ json build(const BuildOptions& given, const Events& events) {
     AssembleInput in{{}, blob, meta.dump(), artifact, work.string()};
     for (const Part& p : parts) {
       const bool gpu = p.target.is_gpu();
-      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, !gpu && o.owns_weights()});
+      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, !gpu && o.owns_weights(),
+                          gpu ? &p.cuda : nullptr});
     }
-    in.keep_text = !o.keep_dir.empty();
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
     Assembled made = assemble(in, clock, events.progress);

@@ -123,9 +123,10 @@ std::string trades_text(const json& e) {
   if (const double error = e.at("error"); error > 0)
     t += fmt::format("  error of the outputs against fp64 with what was taken {:.3g}, bound {:.3g}\n", error, e.at("bound").get<double>());
   for (const json& s : e.at("steps"))
-    t += fmt::format("  {} {}: {}: {:.1f} us instead of {:.1f}; adds an error of {:.2g}; {}\n",
-                     s.at("taken").get<bool>() ? "taken" : "left ", s.at("contract").get<std::string>(), s.at("choice").get<std::string>(),
-                     s.at("us").get<double>(), s.at("accurate_us").get<double>(), s.at("error").get<double>(),
+    t += fmt::format("  {} {}: {}: {:.1f} us instead of {:.1f}; {}{}\n", s.at("taken").get<bool>() ? "taken" : "left ",
+                     s.at("contract").get<std::string>(), s.at("choice").get<std::string>(), s.at("us").get<double>(),
+                     s.at("accurate_us").get<double>(),
+                     s.at("error").get<double>() > 0 ? fmt::format("adds an error of {:.2g}; ", s.at("error").get<double>()) : "",
                      s.at("why").get<std::string>());
   return t;
 }

@@ -28,13 +28,6 @@
 
 namespace aotc::pipeline {
 
-std::string read_text(const std::string& path) {
-  require_file(path);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be opened");
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::vector<FrontOptions> parts_of(const FrontOptions& options) {
   std::vector<FrontOptions> parts;
   const std::vector<Target> targets = parts_of(options.target);
@@ -94,7 +87,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   Front f;
   clock.phase("read " + std::filesystem::path(options.model).filename().string());
   std::optional<import::ShapesSpec> spec;
-  if (!options.shapes.empty()) spec = import::parse_shapes(read_text(options.shapes), options.shapes);
+  if (!options.shapes.empty()) spec = import::parse_shapes(read_file(options.shapes), options.shapes);
   f.program = import::read_archive(options.model);
   import::choose_states(f.program, options.states);
   f.variants = import::apply_shapes(f.program, spec);

@@ -1,13 +1,16 @@
 #include "pipeline/measuring.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 
 #include "artifact/versions.h"
+#include "base/file.h"
+#include "emit/toolchain.h"
 #include "loop/attached.h"
 #include "pipeline/assemble.h"
-#include "pipeline/stages.h"
+#include "pipeline/gpu_code.h"
 #include "plan/verify.h"
 #include "search/device.h"
 #include "search/tune.h"
@@ -39,7 +42,17 @@ class ArtifactMeasurer final : public search::Measurer {
       d.choice = choices.at(candidate);
       return d;
     };
-    return times(one, choices.size(), choose, seconds, std::min(kMostColdBytes, touched_bytes(module_, *s.syms)));
+    std::vector<std::string> lost;
+    std::vector<search::Timing> out =
+        times(one, choices.size(), choose, seconds, std::min(kMostColdBytes, touched_bytes(module_, *s.syms)), &lost);
+    if (lost.empty()) return out;
+    std::vector<forms::Choice> left;
+    for (size_t i = 0; i < choices.size(); ++i)
+      if (lost[i].empty()) left.push_back(choices[i]);
+    AOTC_CHECK(left.size() < choices.size(), "a kernel that no candidate launches was lost");
+    const std::vector<search::Timing> of_left = left.empty() ? std::vector<search::Timing>{} : measure(s, left, seconds);
+    for (size_t i = 0, next = 0; i < choices.size(); ++i) out[i] = lost[i].empty() ? of_left[next++] : search::Timing{0, 0, lost[i]};
+    return out;
   }
 
   std::vector<search::Timing> measure_whole(const SymTable& syms, const std::vector<search::Tuned>& sets, double seconds) override {
@@ -47,12 +60,17 @@ class ArtifactMeasurer final : public search::Measurer {
     std::vector<plan::ChooseFn> choosers;
     for (const search::Tuned& t : sets) choosers.push_back(search::chooser(t));
     return times(
-        whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, seconds, 0);
+        whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, seconds, 0, nullptr);
   }
 
-  Result<std::vector<search::WholeError>> errors(const SymTable& syms, const std::vector<search::Tuned>& sets) override {
+  Result<double> references(const SymTable& syms, double seconds) override {
+    return options_.references ? options_.references(syms, seconds) : Measurer::references(syms, seconds);
+  }
+
+  Result<std::vector<search::WholeError>> errors(const SymTable& syms, const std::vector<search::Tuned>& sets, double seconds) override {
     using R = Result<std::vector<search::WholeError>>;
-    if (!options_.judge) return R::fail("there are no references");
+    if (!options_.errors) return Measurer::errors(syms, sets, seconds);
+    const auto start = std::chrono::steady_clock::now();
     const Result<OneKernel> whole = whole_module(graph_, module_, syms, sets.size());
     if (!whole) return R::fail(whole.why());
     std::vector<plan::ChooseFn> choosers;
@@ -60,9 +78,10 @@ class ArtifactMeasurer final : public search::Measurer {
     const std::string path = next_path();
     try {
       build(
-          *whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, path);
+          *whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, path, nullptr);
     } catch (const Diagnostic& d) { return R::fail(d.message()); }
-    R answer = options_.judge(syms, path, sets.size());
+    const double built_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    R answer = options_.errors(syms, path, sets.size(), seconds - built_s);
     std::error_code ec;
     std::filesystem::remove(path, ec);
     return answer;
@@ -73,15 +92,17 @@ class ArtifactMeasurer final : public search::Measurer {
 
   std::string next_path() { return (std::filesystem::path(options_.work_dir) / fmt::format("measure{}.so", number_++)).string(); }
 
-  /// cold_bytes: of the caches, emptied before each run.
-  std::vector<search::Timing> times(const Result<OneKernel>& one, size_t n, const Choose& choose, double seconds, uint64_t cold_bytes) {
+  /// cold_bytes: of the caches, emptied before each run. `lost`: as build has it; nothing is measured then.
+  std::vector<search::Timing> times(const Result<OneKernel>& one, size_t n, const Choose& choose, double seconds, uint64_t cold_bytes,
+                                    std::vector<std::string>* lost) {
     auto all = [&](const std::string& error) { return std::vector<search::Timing>(n, {0, 0, error}); };
     if (!one) return all(one.why());
     const std::string path = next_path();
     std::string attachment;
     try {
-      build(*one, n, choose, path);
-      if (worker_.elsewhere()) attachment = read_text(path);
+      build(*one, n, choose, path, lost);
+      if (lost && !lost->empty()) return all("another candidate is lost");
+      if (worker_.elsewhere()) attachment = read_file(path);
     } catch (const Diagnostic& d) { return all(d.message()); }
     json job = {{"shapes", one->shapes},
                 {"candidate", one->candidate_input},
@@ -101,7 +122,9 @@ class ArtifactMeasurer final : public search::Measurer {
     return read(*answer, n);
   }
 
-  void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path) {
+  /// Where NVRTC does not survive the code of some candidates, `lost` says why, by candidate, and there is no artifact; without it that is
+  /// a Diagnostic.
+  void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path, std::vector<std::string>* lost) {
     plan::PlanOptions options;
     options.machine = options_.machine;
     for (size_t i = 0; i < n; ++i) options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
@@ -113,7 +136,19 @@ class ArtifactMeasurer final : public search::Measurer {
     plan::SharedBlob blob;
     std::vector<plan::Weight> weights = plans.weights;
     blob.add(weights, one.graph.constants);
+    artifact::CudaCode cuda;
+    if (target.is_gpu())
+      cuda = gpu_code(one.module, plans, target, options_.machine, "", {options_.work_dir, emit::user_cache_dir(), options_.jobs, {}});
+    for (const artifact::LostCubin& l : cuda.cubins.lost) {
+      if (!lost) throw Diagnostic(ExitCode::toolchain, {}, l.why);
+      lost->resize(n);
+      for (size_t i = 0; i < n; ++i)
+        for (const plan::Step& step : plans.plans[i].steps)
+          if (step.config == static_cast<int>(l.kernel)) (*lost)[i] = l.why;
+    }
+    if (!cuda.cubins.lost.empty()) return;
     AssembleInput in{{{one.graph, one.module, plans, target, options_.machine}}, blob, "{}", path, options_.work_dir};
+    in.parts.front().cuda = &cuda;
     in.jobs = options_.jobs;
     assemble(in, quiet, {});
   }
@@ -134,7 +169,7 @@ class ArtifactMeasurer final : public search::Measurer {
   const Graph& graph_;
   const loop::Module& module_;
   const MeasuringOptions options_;
-  search::WorkerProcess worker_;
+  WorkerProcess worker_;
   size_t number_ = 0;
 };
 
@@ -226,7 +261,7 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
   return one;
 }
 
-std::string cannot_measure(const Machine& machine, const search::WorkerCommand& worker) {
+std::string cannot_measure(const Machine& machine, const WorkerCommand& worker) {
   if (!machine.is_gpu()) {
     if (worker.elsewhere) return "another machine measures for GPUs only";
     const std::vector<Isa> native = native_isas();
@@ -234,7 +269,7 @@ std::string cannot_measure(const Machine& machine, const search::WorkerCommand& 
   }
   int found = search::gpu_architecture(0);
   if (worker.elsewhere) {
-    const Result<json> answer = search::WorkerProcess(worker).ask({{"architecture_of", 0}}, 60);
+    const Result<json> answer = WorkerProcess(worker).ask({{"architecture_of", 0}}, 60);
     if (!answer) return answer.why();
     found = answer->value("architecture", 0);
   }

@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
+#include "base/worker_process.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "search/measurer.h"
-#include "search/worker_process.h"
 
 namespace aotc::pipeline {
 
@@ -26,17 +26,20 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
 struct MeasuringOptions {
   Target target;
   Machine machine;
-  std::string work_dir;          ///< exists
-  search::WorkerCommand worker;  ///< as it is made: this executable with measure-worker
+  std::string work_dir;  ///< exists
+  WorkerCommand worker = own_worker("measure-worker");
   int jobs = 1;
-  /// Errors of a whole module's candidates, at the tuned sizes of a variant; empty: nobody can tell.
-  std::function<Result<std::vector<search::WholeError>>(const SymTable& syms, const std::string& artifact, size_t candidates)> judge;
+  /// Errors of a whole module's candidates, at the tuned sizes of a variant (WholeJudge); empty: nobody can tell.
+  std::function<Result<double>(const SymTable& syms, double seconds)> references;
+  std::function<Result<std::vector<search::WholeError>>(const SymTable& syms, const std::string& artifact, size_t candidates,
+                                                        double seconds)>
+      errors;
 };
 /// The whole module with one more input, which tells the variants apart.
 Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates);
 
 /// Why the machine of the worker cannot measure for `machine`; empty: it has the instruction set, or a GPU of the architecture.
-std::string cannot_measure(const Machine& machine, const search::WorkerCommand& worker);
+std::string cannot_measure(const Machine& machine, const WorkerCommand& worker);
 /// The one code version of the target that the machine stands for.
 Target target_of(const Target& target, const Machine& machine);
 std::unique_ptr<search::Measurer> make_measurer(const Graph& graph, const loop::Module& module, const MeasuringOptions& options);

@@ -107,10 +107,16 @@ constexpr Mode kModes[] = {
     {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU as max-autotune"},
 };
 
-/// Errors of an artifact whose last input picks the candidate by its size, on sample inputs of these sizes. Fails with what keeps it from
-/// being told.
-using JudgeFn = std::function<Result<std::vector<search::WholeError>>(const import::Program& program, const std::map<SymId, int64_t>& sizes,
-                                                                      const std::string& artifact, size_t candidates)>;
+/// Who tells errors of whole programs on sample inputs of given sizes; both fail with what keeps them from it.
+struct WholeJudge {
+  using Sizes = std::map<SymId, int64_t>;
+  /// As search::Measurer::references.
+  std::function<Result<double>(const import::Program& program, const Sizes& sizes, double seconds)> references;
+  /// Of an artifact whose last input picks the candidate by its size; as search::Measurer::errors.
+  std::function<Result<std::vector<search::WholeError>>(const import::Program& program, const Sizes& sizes, const std::string& artifact,
+                                                        size_t candidates, double seconds)>
+      errors;
+};
 
 struct BuildOptions {
   FrontOptions front;  ///< its target: what may be several parts
@@ -119,7 +125,7 @@ struct BuildOptions {
   double tune_budget_s = 60;
   std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
   bool error_on_tuning_miss = false;    ///< a kernel that could be tuned and is not in the database is a Diagnostic
-  JudgeFn judge;                        ///< in modes that search; empty: accuracy is not traded for time
+  WholeJudge judge;                     ///< in modes that search; empty: accuracy is not traded for time
   std::string remote;                   ///< the machine that measures, as ssh knows it; empty: this one
   int jobs = 0;                         ///< 0: the machine's
   std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none

@@ -30,7 +30,5 @@ class Stages {
 };
 
 Front run_front(const FrontOptions& options, const Events& events, Stages& stages, std::vector<PhaseTime>* times);
-/// Throws Diagnostic (io).
-std::string read_text(const std::string& path);
 
 }  // namespace aotc::pipeline

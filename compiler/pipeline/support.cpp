@@ -36,6 +36,7 @@ constexpr Kind kKinds[] = {
     {"Fourier transforms", "fourier"},
     {"Cholesky factors", "cholesky"},
     {"LU factors", "lu"},
+    {"singular values and vectors", "svd"},
     {"triangular systems", "solve_triangular"},
 };
 

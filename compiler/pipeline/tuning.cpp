@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "pipeline/stages.h"
 #include "pipeline/work_dir.h"
 #include "plan/verify.h"
+#include "search/remote_worker.h"
 
 namespace aotc::pipeline {
 
@@ -73,14 +75,20 @@ Diagnostic missed(const std::string& path, const Machine& machine, const std::ve
 }
 
 /// BuildOptions::judge for this program at the tuned sizes of a variant.
-decltype(MeasuringOptions::judge) judge_of(const BuildOptions& o, const Front& f) {
-  if (!o.judge) return {};
-  return [&o, program = with_stored_weights(f.program, f.stored_weights)](const SymTable& syms, const std::string& artifact,
-                                                                          size_t candidates) {
-    std::map<SymId, int64_t> sizes;
-    for (uint32_t s = 0; s < program.syms.size(); ++s)
-      if (const auto id = static_cast<SymId>(s); program.syms[id].kind == SymKind::shape) sizes[id] = syms.hint(Expr::symbol(id));
-    return o.judge(program, sizes, artifact, candidates);
+void add_judge(const BuildOptions& o, const Front& f, MeasuringOptions& to) {
+  if (!o.judge.errors) return;
+  const auto program = std::make_shared<const import::Program>(with_stored_weights(f.program, f.stored_weights));
+  const auto sizes_of = [program](const SymTable& syms) {
+    WholeJudge::Sizes sizes;
+    for (uint32_t s = 0; s < program->syms.size(); ++s)
+      if (const auto id = static_cast<SymId>(s); program->syms[id].kind == SymKind::shape) sizes[id] = syms.hint(Expr::symbol(id));
+    return sizes;
+  };
+  to.references = [&o, program, sizes_of](const SymTable& syms, double seconds) {
+    return o.judge.references(*program, sizes_of(syms), seconds);
+  };
+  to.errors = [&o, program, sizes_of](const SymTable& syms, const std::string& artifact, size_t candidates, double seconds) {
+    return o.judge.errors(*program, sizes_of(syms), artifact, candidates, seconds);
   };
 }
 
@@ -116,17 +124,20 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
   search::TuneOptions options;
   std::unique_ptr<search::Measurer> measurer;
   if (o.mode.searches) {
-    search::WorkerCommand worker;
+    WorkerCommand worker = own_worker("measure-worker");
     if (!o.remote.empty()) {
-      Result<search::WorkerCommand> there = search::worker_on(o.remote);
+      Result<WorkerCommand> there = search::worker_on(o.remote);
       if (!there) throw Diagnostic(ExitCode::io, {}, "--remote: " + there.why());
       worker = std::move(*there);
     }
     const std::string why = cannot_measure(machine, worker);
-    if (why.empty())
-      measurer = make_measurer(f.graph, f.module, {target_of(target, machine), machine, work_dir, worker, o.jobs, judge_of(o, f)});
-    else
+    if (why.empty()) {
+      MeasuringOptions measuring{target_of(target, machine), machine, work_dir, worker, o.jobs, {}, {}};
+      add_judge(o, f, measuring);
+      measurer = make_measurer(f.graph, f.module, measuring);
+    } else {
       warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
+    }
   }
   options.machine = machine;
   options.measurer = measurer.get();

@@ -134,9 +134,15 @@ void pack_quant_piece(const Piece& piece, const std::byte* src, std::byte* out) 
   const Panels& p = *piece.weight->panels;
   const Panels::Matrix& m = p.matrices[piece.matrix];
   const Panels::Rows& rows = p.rows[m.rows];
-  const int64_t j0 = piece.begin * kPanel;
-  kernels::pack_quant_panels(reinterpret_cast<const int8_t*>(src) + m.begin + j0 * p.col_stride, rows.inner_stride, p.col_stride,
-                             rows.count, std::min(m.cols, piece.end * kPanel) - j0, p.bits, reinterpret_cast<char*>(out + piece.at));
+  const int64_t j0 = piece.begin * kPanel, cols = std::min(m.cols, piece.end * kPanel) - j0;
+  const int8_t* from = reinterpret_cast<const int8_t*>(src) + m.begin + j0 * p.col_stride;
+  char* to = reinterpret_cast<char*>(out + piece.at);
+  if (rows.inner >= rows.count && rows.taps.empty())
+    return kernels::pack_quant_panels(from, rows.inner_stride, p.col_stride, rows.count, cols, p.bits, to);
+  std::vector<int8_t> lines(static_cast<size_t>(rows.count * cols));  // a column's rows side by side
+  for (int64_t j = 0; j < cols; ++j)
+    for (int64_t r = 0; r < rows.count; ++r) lines[static_cast<size_t>(j * rows.count + r)] = from[rows.at(r) + j * p.col_stride];
+  kernels::pack_quant_panels(lines.data(), 1, rows.count, rows.count, cols, p.bits, to);
 }
 
 void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {

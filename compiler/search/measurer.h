@@ -29,6 +29,7 @@ struct Timing {
 /// relative L2, and what the accuracy rule allows.
 struct WholeError {
   double l2 = 0, bound = 0;
+  int samples = 3;  ///< that it was told from
 };
 
 class Measurer {
@@ -39,8 +40,11 @@ class Measurer {
   virtual std::vector<Timing> measure(const Subject& s, const std::vector<forms::Choice>& choices, double seconds) = 0;
   /// Runs of the whole module in turns, a time for each set of decisions; the cost model decides what a set has not. `syms`: of a variant.
   virtual std::vector<Timing> measure_whole(const SymTable& syms, const std::vector<Tuned>& sets, double seconds) = 0;
-  /// The error of each set, at the tuned sizes of `syms`. Fails where nobody can tell it.
-  virtual Result<std::vector<WholeError>> errors(const SymTable&, const std::vector<Tuned>&) {
+  /// Gets ready what errors are told from at the tuned sizes of `syms`, in about `seconds`: fewer samples where they take long. Returns the
+  /// seconds that judging a set will take. Fails where nobody can tell errors.
+  virtual Result<double> references(const SymTable&, double /*seconds*/) { return Result<double>::fail("there are no references"); }
+  /// The error of each set, at the tuned sizes of `syms`: of the first ones, at least one, where `seconds` do not do for all.
+  virtual Result<std::vector<WholeError>> errors(const SymTable&, const std::vector<Tuned>&, double /*seconds*/) {
     return Result<std::vector<WholeError>>::fail("there are no references");
   }
 };

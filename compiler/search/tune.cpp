@@ -1,7 +1,7 @@
 #include "search/tune.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <set>
 
 #include "search/jobs.h"
@@ -17,7 +17,8 @@ using forms::Decision;
 /// A faster choice must win by this much, twice: the first time among all, the second time beside the default alone.
 constexpr double kGain = 0.97;
 constexpr double kConfirmShare = 0.3;  ///< of a contract's seconds
-constexpr double kStrictShare = 0.7;   ///< of the budget, where accuracy may be traded for time with the rest
+constexpr double kNoise = 0.05;        ///< half a spread, from which on the whole cannot tell smaller differences: others are at work
+constexpr double kTradeShare = 0.65;   ///< of the budget, at most, for trading accuracy for time
 
 /// The most promising, the default first; every form that fits has its best two among them.
 std::vector<size_t> worth_measuring(const std::vector<Candidate>& all, size_t most) {
@@ -48,10 +49,11 @@ std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
   return std::nullopt;
 }
 
-/// Takes the cost model's choices back where the whole module is not faster with what was measured: a kernel by itself does not overlap its
-/// neighbours, nor share caches with them. What the whole cannot tell stays.
-void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& options, std::map<std::string, TuningRecord>& measured,
-                   Tuned& tuned) {
+/// Takes the cost model's choices back where the whole module is not faster with what was measured (a kernel by itself does not overlap its
+/// neighbours, nor share caches with them), or not near enough to fp64 beside what was traded. What the whole cannot tell of time stays.
+void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms, const Jobs& jobs, const TuneOptions& options,
+                   std::map<std::string, TuningRecord>& measured, TuneResult& result) {
+  Tuned& tuned = result.tuned;
   Tuned before = tuned;
   bool differs = false;
   for (const auto& [contract, record] : measured) {
@@ -60,7 +62,7 @@ void confirm_whole(const SymTable& syms, const Jobs& jobs, const TuneOptions& op
     before.at(contract).choice = own;
   }
   if (!differs) return;
-  if (whole_gains(syms, options, before, tuned, true)) return;
+  if (whole_gains(syms.front(), options, before, tuned, true) && trades_hold(module, syms, options, result.trades, tuned)) return;
   tuned = std::move(before);
   for (auto& [contract, record] : measured) record.choice = tuned.at(contract).choice, record.ns = record.default_ns;
 }
@@ -85,7 +87,7 @@ Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, cons
   return jobs;
 }
 
-Decision search_one(const Job& job, Measurer& measurer, size_t most, double seconds, TuningRecord* record) {
+Decision search_one(const Job& job, Measurer& measurer, size_t most, double seconds, double gain, TuningRecord* record) {
   Decision d = job.decision;
   const std::vector<size_t> picks = worth_measuring(d.candidates, most);
   std::vector<forms::Choice> choices;
@@ -107,10 +109,10 @@ Decision search_one(const Job& job, Measurer& measurer, size_t most, double seco
   d.by = "measured";
   const bool default_ran = times[0].error.empty();
   if (best != 0 && default_ran) {
-    bool taken = times[best].ns < kGain * times[0].ns;
+    bool taken = times[best].ns < gain * times[0].ns;
     if (taken) {
       const std::vector<Timing> again = measurer.measure(job.subject, {choices[0], choices[best]}, seconds * kConfirmShare);
-      taken = again[0].error.empty() && again[1].error.empty() && again[1].ns < kGain * again[0].ns;
+      taken = again[0].error.empty() && again[1].error.empty() && again[1].ns < gain * again[0].ns;
       if (taken) d.candidates[picks[0]].measured_ns = again[0].ns, d.candidates[picks[best]].measured_ns = again[1].ns;
     }
     if (!taken) best = 0;
@@ -122,32 +124,39 @@ Decision search_one(const Job& job, Measurer& measurer, size_t most, double seco
   return d;
 }
 
+double whole_seconds(const TuneOptions& options) { return std::clamp(0.1 * options.budget_s, 0.3, 4.0); }
+
 bool whole_gains(const SymTable& syms, const TuneOptions& options, const Tuned& before, const Tuned& tuned, bool otherwise) {
-  const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, std::clamp(0.1 * options.budget_s, 0.3, 4.0));
+  if (options.progress) options.progress(0, 1, "the whole, both ways");
+  const std::vector<Timing> times = options.measurer->measure_whole(syms, {before, tuned}, whole_seconds(options));
   if (!times[0].error.empty() || !times[1].error.empty()) return otherwise;
-  return times[1].ns < kWholeGain * times[0].ns;
+  const double ratio = times[1].ns / times[0].ns, noise = std::max(times[0].spread, times[1].spread) / 2;
+  if (noise > kNoise && std::fabs(ratio - 1) < noise) return otherwise;
+  return ratio < kWholeGain;
 }
 
 TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db) {
   TuneResult result;
   const Jobs jobs = jobs_of(module, syms, options.machine);
   const std::string hardware = options.machine.str(), library = kernel_library_hash();
-  std::vector<std::pair<const std::string*, const Job*>> missing;
-  double total = 0;
   for (const auto& [contract, job] : jobs) {
     const TuningRecord* r = db.find(contract, hardware, library);
-    if (std::optional<Decision> known = r ? decision_of(job, *r) : std::nullopt) {
-      result.tuned[contract] = std::move(*known);
-    } else if (worth_measuring(job.decision.candidates, 2).size() > 1) {
+    if (std::optional<Decision> known = r ? decision_of(job, *r) : std::nullopt) result.tuned[contract] = std::move(*known);
+  }
+  // First what wins most. What is traded needs no other choice.
+  const Budget budget(options.budget_s);
+  trade_accuracy(module, syms, options, Budget(kTradeShare * options.budget_s), db, result);
+  std::vector<std::pair<const std::string*, const Job*>> missing;
+  double total = 0;
+  for (const auto& [contract, job] : jobs)
+    if (!result.tuned.count(contract) && worth_measuring(job.decision.candidates, 2).size() > 1) {
       missing.emplace_back(&contract, &job);
       total += job.weight;
     }
-  }
   std::stable_sort(missing.begin(), missing.end(), [](const auto& a, const auto& b) { return a.second->weight > b.second->weight; });
-  const auto start = std::chrono::steady_clock::now();
-  const bool trades = options.measurer && !options.program.empty() && can_trade(module, syms, options.machine);
-  const double budget_s = trades ? kStrictShare * options.budget_s : options.budget_s;
-  auto left = [&] { return budget_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const double kept_s = missing.empty() ? 0 : 1.5 * whole_seconds(options);
+  const auto left = [&] { return budget.left() - kept_s; };
+  const double budget_s = left();
   size_t done = 0;
   std::map<std::string, TuningRecord> measured;
   for (const auto& [contract, job] : missing) {
@@ -160,7 +169,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     const double seconds = std::clamp(left() * job->weight / std::max(total, 1.0), 0.02 * budget_s, 0.25 * budget_s);
     total -= job->weight;
     TuningRecord record;
-    Decision d = search_one(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), &record);
+    Decision d = search_one(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), kGain, &record);
     if (record.measured == 0) {
       result.missing.push_back({*contract, "no candidate ran when it was measured"});
       continue;
@@ -168,8 +177,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     measured[*contract] = std::move(record);
     result.tuned[*contract] = std::move(d);
   }
-  confirm_whole(syms.front(), jobs, options, measured, result.tuned);
-  trade_accuracy(module, syms, options, options.budget_s - budget_s, db, result);
+  confirm_whole(module, syms, jobs, options, measured, result);
   for (auto& [contract, record] : measured) db.put(contract, hardware, library, std::move(record));
   if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");
   return result;

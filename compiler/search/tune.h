@@ -11,7 +11,7 @@ namespace aotc::search {
 struct TuneOptions {
   Machine machine;
   Measurer* measurer = nullptr;  ///< null: take only what the database has
-  double budget_s = 60;          ///< for all contracts together; the costliest ones come first
+  double budget_s = 60;          ///< for measuring and judging together; the costliest contracts come first
   int candidates = 8;            ///< at most so many a contract
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
   std::string program;  ///< names it with its weights; empty: accuracy is not traded for time (trades.h)

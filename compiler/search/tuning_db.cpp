@@ -29,7 +29,7 @@ json trades_json(const Trades& t) {
                      {"error", x.error},
                      {"taken", x.taken},
                      {"why", x.why}});
-  return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}};
+  return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}, {"complete", t.complete}};
 }
 
 bool is(const json& r, const char* name, bool (json::*test)() const noexcept) {
@@ -44,6 +44,8 @@ Trades trades_of(const json& r, const std::string& path, const std::string& wher
   if (!is(r, "error", &json::is_number) || !is(r, "bound", &json::is_number) || !is(r, "tried", &json::is_array))
     malformed(path, where, "trades have error, bound and tried");
   t.error = r["error"], t.bound = r["bound"];
+  if (r.contains("complete") && !r["complete"].is_boolean()) malformed(path, where, "complete is true or false");
+  t.complete = r.value("complete", true);
   for (size_t i = 0; i < r["tried"].size(); ++i) {
     const json& x = r["tried"][i];
     const std::string at = fmt::format("{}.tried[{}]", where, i);

@@ -23,13 +23,14 @@ struct Trade {
   std::string contract;
   forms::Choice choice;
   double ns = 0, accurate_ns = 0;  ///< measured beside each other
-  double error = 0;                ///< relative L2 that it alone adds to the outputs, in squares
+  double error = 0;                ///< relative L2 that it alone adds to the outputs, in squares; 0 where that was not judged
   bool taken = false;
   std::string why;
 };
 struct Trades {
   std::vector<Trade> tried;
   double error = 0, bound = 0;  ///< of the program with what was taken, on the samples; 0: nothing is
+  bool complete = true;         ///< not: the time ran out, and who has more goes on
 };
 
 class TuningDb {

@@ -1,4 +1,4 @@
-"""p50 of aotc artifacts beside the peers, in one run: engines take turns, round by round, so that drift of the machine hits all alike.
+"""p50 and tails (p99) of aotc artifacts beside the peers, in one run: engines take turns, round by round, so that drift of the machine hits all alike.
 
     peers_table.py run --peers PEERS.PY --zoo ZOO --aotc BIN --work DIR --out TABLE.jsonl [--threads 1,2] [--engines eager,aoti_ma,ort,ov_f32]
                        [--modes aotc,aotc_ma,aotc_bf16] [--cpu avx2] [--cpus 0,1] [--real-time 10] [model ...]
@@ -14,6 +14,7 @@ import argparse
 import ctypes
 import importlib.util
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -21,6 +22,7 @@ import sys
 import time
 
 DYNAMIC_KEY = "at"
+LEAST_P99 = 50  # runs, for a p99 worth showing
 MODES = {"aotc": [], "aotc_own": ["--own-weights"], "aotc_ma": ["--mode", "max-autotune"], "aotc_bf16": ["--precision", "bf16"]}  # flags of aotc build
 # Environment that keeps the peers to an instruction set: oneDNN (PyTorch's, and OpenVINO's with its own kernels), ATen, MKL. ONNX Runtime, and
 # the MLAS products in OpenVINO, have no switch and take the machine's best.
@@ -230,7 +232,7 @@ def run(o):
                     if at is not None:
                         row[DYNAMIC_KEY] = peers.DYN_AT[model][at]
                     if w.ts:
-                        row.update(ms=round(statistics.median(w.ts) * 1e3, 4), ms_min=round(min(w.ts) * 1e3, 4), n=len(w.ts))
+                        row.update(ms=round(statistics.median(w.ts) * 1e3, 4), ms_min=round(min(w.ts) * 1e3, 4), ms_p99=round(p99(w.ts) * 1e3, 4), n=len(w.ts))
                     if w.eng in errors:
                         row["rel_err"] = errors[w.eng]
                         row["build_s"] = round(next(s for x, s in ours if x is w), 2)
@@ -241,13 +243,15 @@ def run(o):
 
 
 def show(path):
-    rows, engines = {}, []
+    rows, tails, engines = {}, {}, []
     for line in open(path):
         r = json.loads(line)
         if "model" not in r:  # what the results are of
             continue
         key = (r["threads"], r["model"] + (" " + "x".join(map(str, r[DYNAMIC_KEY])) if DYNAMIC_KEY in r else ""))
         rows.setdefault(key, {})[r["engine"]] = r.get("ms")
+        if r.get("n", 0) >= LEAST_P99:
+            tails.setdefault(key, {})[r["engine"]] = r["ms_p99"] / r["ms"]
         if r["engine"] not in engines:
             engines.append(r["engine"])
     for threads in sorted({k[0] for k in rows}):
@@ -260,6 +264,15 @@ def show(path):
             low = {e for e in r if e in ("aotc_bf16", "ov_default") or "_bf16" in model}
             ratios = [ratio({e: v for e, v in r.items() if (e in low) == bf16}) for bf16 in (False, True)]
             print(f"| {model} | " + " | ".join(f"{r[e]:.3g}" if r.get(e) else "-" for e in engines) + " | " + " | ".join(ratios) + " |")
+        if any(t == threads for t, _ in tails):
+            print(f"\np99 over p50, of {LEAST_P99} runs or more\n\n| model | " + " | ".join(engines) + " |\n" + "|---" * (len(engines) + 1) + "|")
+        for (t, model), r in tails.items():
+            if t == threads:
+                print(f"| {model} | " + " | ".join(f"{r[e]:.2f}" if e in r else "-" for e in engines) + " |")
+
+
+def p99(ts):
+    return sorted(ts)[max(0, math.ceil(0.99 * len(ts)) - 1)]
 
 
 def ratio(r):

@@ -36,6 +36,7 @@ inline float __uint_as_float(u32 v) { return bits_as<float>(v); }
 inline u32 __float_as_uint(float v) { return bits_as<u32>(v); }
 inline float __int_as_float(int v) { return bits_as<float>(v); }
 inline double __longlong_as_double(i64 v) { return bits_as<double>(v); }
+inline i64 __double_as_longlong(double v) { return bits_as<i64>(v); }
 
 inline u16 f16_bits(float f) { return bits_as<u16>(static_cast<_Float16>(f)); }
 inline float f16_value(u16 bits) { return static_cast<float>(bits_as<_Float16>(bits)); }

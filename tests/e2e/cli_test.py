@@ -351,6 +351,22 @@ def a_profile_adds_up_and_denormals_are_told(b):
     assert "_context_create" in open(b.at("model.h")).read() and "FLUSH_DENORMALS" in open(b.at("model.h")).read()
 
 
+@test
+def what_a_new_user_gets_wrong(b):
+    so = b.build()
+    r = b.refused(USAGE, "--dim foo: there is no such dimension", "bench", so, "--dim", "foo=3")
+    assert "all shapes of this model are fixed" in r.stderr, r.stderr
+    dynamic = b.at("dynamic.so")
+    b.ok("build", PT2.replace("2_11", "2_11_cuda_dynamic_decomposed"), "-o", dynamic, "--quiet")
+    r = b.refused(USAGE, "--dim foo: there is no such dimension", "bench", dynamic, "--dim", "foo=3")
+    names = r.stderr.split("the dimensions are ")[1].strip().split(", ")
+    b.ok("bench", dynamic, "--seconds", "0.1", "--dim", names[0] + "=2")
+    with zipfile.ZipFile(b.at("model.pt"), "w", zipfile.ZIP_STORED) as z:  # as torch.save writes it
+        z.writestr("model/data.pkl", b"")
+    r = b.refused(BAD_INPUT, "not an archive of torch.export.save", "build", b.at("model.pt"))
+    assert "torch.export.export(" in r.stderr, r.stderr
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--aotc", required=True)

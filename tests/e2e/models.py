@@ -460,7 +460,7 @@ def small_matrices_dynamic():
         p, l, u = torch.linalg.lu(x)
         half = torch.linalg.cholesky(spd)
         return (torch.linalg.inv(spd), torch.linalg.solve(spd, b), torch.det(x), sign, size, q, r, p, l, u, half, torch.cholesky_solve(b, half),
-                torch.linalg.solve_triangular(half, b, upper=False), torch.linalg.matrix_power(spd, -2))
+                torch.linalg.solve_triangular(half, b, upper=False), torch.linalg.matrix_power(spd, -2), torch.linalg.householder_product(x[..., :4], b[..., 0, :].sigmoid()), torch.orgqr(x, b[..., 0]))
 
     return Fn(f), (torch.randn(3, 5, 5), torch.randn(3, 5, 2)), ({0: Dim("batch", min=1, max=16)}, {0: Dim("batch", min=1, max=16)})
 
@@ -585,4 +585,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_control, models_losses, models_masks, models_norms, models_products, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_control, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS

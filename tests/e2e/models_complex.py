@@ -31,7 +31,7 @@ def fourier_neural_operator():
         def __init__(self):
             super().__init__()
             self.lift, self.out = nn.Conv2d(3, 8, 1), nn.Conv2d(8, 1, 1)
-            self.spectral, self.skip = nn.ModuleList(SpectralConvolution(8, 4) for _ in range(2)), nn.ModuleList(nn.Conv2d(8, 8, 1) for _ in range(2))
+            self.spectral, self.skip = nn.ModuleList(SpectralConvolution(8, 8) for _ in range(2)), nn.ModuleList(nn.Conv2d(8, 8, 1) for _ in range(2))
 
         def forward(self, x):
             x = self.lift(x)

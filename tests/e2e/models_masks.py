@@ -46,3 +46,17 @@ def selected_elements():
         return part.sum(), y, z, v, w.mean((0, 1)), i[i > 2].sum(), (i > 4)[i > 2].sum(), torch.masked_select(x, positive).exp().mean(), z[chosen].sum(1).exp().sum()
 
     return Fn(f), (torch.randn(6, 4), torch.randint(0, 9, (6, 4))), None
+
+
+@model
+def folds_of_selected():
+    """Reductions of x[mask] other than sums: what is not selected is what leaves them as they are."""
+
+    def f(x, ids, mask):
+        mask = mask | (torch.arange(x.shape[0]) == 0)[:, None]  # PyTorch has no largest one of none
+        rows, ints, small = x[mask[:, 0]], ids[mask], ids[mask].to(torch.int8)
+        return (x[mask].max(), x[mask].amin(), rows.amax(0), rows.amin((0, 1), keepdim=True), rows.amax(1).sum(), (rows * 2).prod(0), x[mask].norm(),
+                torch.linalg.vector_norm(rows, 3, dim=0), torch.linalg.vector_norm(x[mask], torch.inf), ints.max(), ints.min(), small.max(), small.min(), (ints > 3).any(), (rows > -9).all(), x[mask].relu().count_nonzero(),
+                mask[mask].all(), ids.to(torch.uint8)[mask].min())
+
+    return Fn(f), (torch.randn(5, 12), torch.randint(-9, 9, (5, 12)), torch.rand(5, 12) > 0.5), ({0: Dim("rows", min=3, max=50)},) * 3

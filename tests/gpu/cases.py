@@ -14,7 +14,10 @@ OPTIONS = {}  # name -> further options of aotc build
 SPREADING = set()  # names whose eager CPU kernels hand infinities and NaN on to results that have none: those in float64 are right
 REDUCED = {}  # name -> the precision of which eager's error is allowed, where that is not the model's own
 Dim = torch.export.Dim
-R = torch.randn
+R, RI = torch.randn, torch.randint
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
+ALL = tuple(TYPES)
+INTS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
 
 
 def case(f):
@@ -22,8 +25,22 @@ def case(f):
     return f
 
 
+def each(types, f):
+    for name, t in types.items():
+        f(name, t)
+
+
 def case_of(name, fn, *samples, dims=None):
     CASES[name] = lambda: (Fn(fn), [s() for s in samples], dims)
+
+
+def odd_numbers(*d):
+    """Among others infinities, NaN of two kinds, the largest numbers and zeros; few enough that most of a product's results are numbers."""
+    x = R(*d)
+    odd = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, 3.4028235e38, -3.4028235e38, 1.0, 1e-30])
+    odd = torch.cat([odd, torch.tensor([0x7FFFFFFF, 0x7F800001], dtype=torch.int32).view(torch.float32)])
+    x.view(-1)[:: x.numel() // 10 + 1] = odd[: x.view(-1)[:: x.numel() // 10 + 1].numel()]
+    return x
 
 
 @case

@@ -1,12 +1,151 @@
-"""More models for the GPU tests: convolutions whose windows are read out of patches, transposed ones that are products, products whose rows are
-filled up, sums over channels-last images. They join CASES of cases.py."""
+"""Convolutions for the GPU tests: operands of every type, windows, steps and edges, windows that are read out of patches, transposed ones that
+are products; also products whose rows are filled up, and sums over channels-last images. They join CASES of cases.py."""
+import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from cases import CASES, SPREADING, R, Dim
-from cases_kernels import TYPES, Few
+from cases import ALL, CASES, Dim, R, SPREADING, TYPES, case, case_of, each, odd_numbers
 
 
+class Convs(nn.Module):
+    def __init__(self, *layers, after=F.relu):
+        super().__init__()
+        self.layers, self.after = nn.ModuleList(layers), after
+
+    def forward(self, x):
+        return [self.after(l(x)) for l in self.layers]
+
+
+def conv_case(name, layers, *shapes, dims=None, types=("f32",), after=F.relu):
+    for t in types:
+        CASES[f"conv_{name}_{t}"] = lambda t=t: (Convs(*layers(), after=after).to(TYPES[t]), [(R(*s).to(TYPES[t]),) for s in shapes], dims)
+
+
+conv_case("plain", lambda: [nn.Conv2d(5, 37, 3, padding=1), nn.Conv2d(5, 8, 1, bias=False), nn.Conv2d(5, 70, (3, 5), stride=2)], (2, 5, 13, 17), types=ALL)
+conv_case("deep", lambda: [nn.Conv2d(136, 24, 3, padding=1), nn.Conv2d(136, 40, 1, stride=2)], (1, 136, 7, 7), types=("f32", "bf16"))
+conv_case("groups", lambda: [nn.Conv2d(12, 12, 3, groups=12, padding=1), nn.Conv2d(12, 24, 3, groups=3), nn.Conv2d(12, 36, 3, groups=12, stride=2)], (2, 12, 9, 11),
+          types=("f32", "f16", "f64"))
+conv_case("dilated", lambda: [nn.Conv2d(6, 9, 3, dilation=2, padding=(2, 3)), nn.Conv2d(6, 9, (4, 2), dilation=(1, 3), padding="same")], (1, 6, 12, 10))
+conv_case("line", lambda: [nn.Conv1d(7, 20, 5, stride=3, padding=4), nn.Conv1d(7, 7, 3, groups=7)], (3, 7, 50), types=("f32", "bf16", "f64"))
+conv_case("volume", lambda: [nn.Conv3d(3, 10, 3, padding=1), nn.Conv3d(3, 6, (1, 2, 3), stride=(1, 2, 1))], (1, 3, 5, 7, 6), types=("f32", "f16", "f64"))
+conv_case("transposed", lambda: [nn.ConvTranspose2d(6, 10, 3, stride=2, padding=1, output_padding=1), nn.ConvTranspose2d(6, 9, (2, 4), stride=(3, 1), groups=3, dilation=(1, 2)),
+                                 nn.ConvTranspose2d(6, 33, 3)], (2, 6, 5, 7), types=("f32", "bf16", "f64"))
+conv_case("transposed_line", lambda: [nn.ConvTranspose1d(5, 6, 4, stride=2)], (2, 5, 11), types=("f32", "f16"))
+conv_case("dynamic", lambda: [nn.Conv2d(4, 18, 3, padding=1)], (2, 4, 8, 12), (1, 4, 16, 8), (3, 4, 12, 20), types=("f32", "f64"),
+          dims={"x": {0: Dim("batch", min=1, max=4), 2: 4 * Dim("rows", min=1, max=8), 3: 4 * Dim("columns", min=1, max=8)}})
+# Windows as tensor maps copy them: channels in 16 bytes, on either side of 64, steps, holes, unequal padding, one to three dims.
+class Last(Convs):
+    """Images with their channels last, results too."""
+
+    def forward(self, x):
+        return [y.movedim(1, -1) for y in super().forward(x.movedim(-1, 1))]
+
+
+def windows_case(name, layer, *shapes, dims=None, types=("f16",)):
+    for t in types:
+        CASES[f"conv_windows_{name}_{t}"] = lambda t=t: (Last(layer()).to(TYPES[t]), [(R(*s).to(TYPES[t]),) for s in shapes], dims)
+
+
+windows_case("plain", lambda: nn.Conv2d(72, 40, 3, padding=1), (2, 11, 13, 72), types=("f16", "bf16"))
+windows_case("steps", lambda: nn.Conv2d(72, 136, (3, 1), stride=(2, 1), padding=(2, 0)), (2, 11, 13, 72))
+windows_case("holes", lambda: nn.Conv2d(64, 24, 3, dilation=2, padding=2), (2, 11, 13, 64))
+windows_case("points", lambda: nn.Conv2d(136, 48, 1, stride=2, bias=False), (2, 11, 13, 136))
+windows_case("line", lambda: nn.Conv1d(16, 24, 5, stride=3, padding=4), (3, 50, 16))
+windows_case("volume", lambda: nn.Conv3d(8, 16, (2, 3, 3), padding=(0, 1, 1), stride=(1, 2, 1)), (2, 4, 7, 6, 8))
+windows_case("odd_channels", lambda: nn.Conv2d(64, 37, 3, padding="same"), (1, 9, 9, 64))
+windows_case("dynamic", lambda: nn.Conv2d(64, 64, 3, padding=1), (2, 8, 12, 64), (1, 16, 8, 64), (3, 8, 20, 64),
+             dims={"x": {0: Dim("batch", min=1, max=4), 1: 4 * Dim("rows", min=1, max=8), 2: 4 * Dim("columns", min=1, max=8)}})
+
+
+# Many short rows, each a warp's.
+case_of("rows_short_f16", lambda x, w, b: (F.layer_norm(x, (768,), w, b), F.softmax(x[:, :520], -1), x.amax(-1)), lambda: (R(601, 768).half(), R(768).half(), R(768).half()))
+case_of("rows_short_dynamic_f32", lambda x, w: F.rms_norm(x, (384,), w), *[lambda n=n: (R(n, 384), R(384)) for n in (700, 1, 3)], dims=({0: Dim("rows", min=1)}, None))
+
+
+# Images of few channels whose channels become the last dim: a thread writes all of them.
+case_of("few_channels_last_f16", lambda x, m: ((x - m[:, None, None]).movedim(1, -1).contiguous(), x.movedim(1, -1).contiguous()), lambda: (R(2, 3, 21, 40).half(), R(3).half()))
+case_of("few_channels_last_dynamic_f32", lambda x: (x * 2).movedim(1, -1).contiguous(), *[lambda n=n: (R(n, 4, 5, 12),) for n in (3, 1)], dims=({0: Dim("n", min=1)},))
+
+
+# Windows, edges and parts of images with their channels last, of which a thread takes several.
+def pools(name, t):
+    def f(x):
+        y = x.movedim(-1, 1)
+        ys = (F.max_pool2d(y, 3, 2, 1), F.avg_pool2d(y, 3, 2, 1, count_include_pad=False), F.pad(y, (1, 2, 0, 1), value=2.0), F.relu(y).amax((2, 3), True), torch.cat((y[:, :, 1:], y * 2), 2))
+        return (*(z.movedim(1, -1) for z in ys), y.mean((2, 3)) + y[:, :, 0, 0])
+
+    case_of(f"pools_last_{name}", f, lambda: (R(2, 9, 11, 24).to(t),))
+    case_of(f"pools_last_dynamic_{name}", f, *[lambda n=n: (R(n, 9, 11, 24).to(t),) for n in (2, 1, 3)], dims=({0: Dim("batch", min=1)},))
+
+
+each(TYPES, pools)
+
+
+# Few channels, whose windows' columns become channels.
+conv_case("narrow", lambda: [nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 128, 8, stride=8), nn.Conv2d(3, 64, (3, 5), padding=(1, 2), dilation=(1, 2))],
+          (2, 3, 64, 72), types=("f16", "bf16"))
+
+
+# The same of images of few channels: odd sizes, steps, edges, and numbers that are none beside windows.
+class Few(nn.Module):
+    def __init__(self, *layers, odd=False):
+        super().__init__()
+        self.layers, self.odd = nn.ModuleList(layers), odd
+
+    def forward(self, x):
+        return [F.relu(layer(x.movedim(-1, 1))).movedim(1, -1) for layer in self.layers]
+
+
+def few_image(t, *d):
+    x = R(*d).to(TYPES[t])
+    x[0, 9, 14], x[0, 20, 3, 0], x[-1, -1, -1] = float("inf"), float("nan"), -float("inf")
+    return x
+
+
+for t in ("f16", "bf16"):
+    CASES[f"conv_few_{t}"] = lambda t=t: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.Conv2d(3, 40, 3, padding=1), nn.Conv2d(3, 32, (5, 3), stride=(1, 2), padding=(0, 1), bias=False)).to(TYPES[t]),
+                                          [(R(2, 205, 243, 3).to(TYPES[t]),)], None)
+CASES["conv_few_odd_f16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).half(), [(few_image("f16", 2, 205, 243, 3),)], None)
+for t in ("f16", "bf16"):  # oneDNN's convolutions of bf16 give NaN beside windows that hold an infinity
+    SPREADING.add(f"conv_few_infinite_{t}")
+    CASES[f"conv_few_infinite_{t}"] = lambda t=t: (Few(nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 24, 3), nn.Conv2d(3, 8, (2, 5), padding=(0, 2))).to(TYPES[t]), [(few_image(t, 2, 205, 243, 3),)], None)
+CASES["conv_few_dynamic_bf16"] = lambda: (Few(nn.Conv2d(3, 64, 7, stride=2, padding=3)).bfloat16(), [(R(n, h, w, 3).bfloat16(),) for n, h, w in ((2, 208, 240), (1, 96, 48), (3, 32, 80))],
+                                          {"x": {0: Dim("batch", min=1, max=4), 1: 16 * Dim("rows", min=2, max=16), 2: 16 * Dim("columns", min=2, max=16)}})
+
+
+@case
+def conv_windows_chain():
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.Conv2d(128, 128, 3, padding=1)
+            self.n, self.d, self.p = nn.BatchNorm2d(128), nn.Conv2d(64, 128, 1, stride=2), nn.Conv2d(128, 64, 1)
+
+        def forward(self, x):
+            x = x.movedim(-1, 1)
+            return self.p(F.relu(self.b(F.silu(self.n(self.a(x)))) + self.d(x))).movedim(1, -1)
+
+    return Chain().half(), [(R(2, 10, 10, 64).half(),)], None
+
+
+case_of("conv_odd_f32", lambda x, w: F.conv2d(x, w), lambda: (odd_numbers(2, 5, 13, 17), R(37, 5, 3, 3).round()), lambda: (R(2, 5, 13, 17), odd_numbers(37, 5, 3, 3)))
+case_of("conv_weights_computed", lambda x, w: F.conv2d(x, w * 2, padding=1) + x[:, :1], lambda: (R(2, 4, 6, 8), R(8, 4, 3, 3)))
+
+
+@case
+def conv_residual():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.n, self.b, self.p = nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 3, padding=1), nn.MaxPool2d(2)
+
+        def forward(self, x):
+            return self.p(F.relu(self.b(F.silu(self.n(self.a(x)))) + x))
+
+    return Block(), [(R(2, 16, 10, 10),)], None
+
+
+# ---- windows read out of patches
 def patches(name, sample, *layers, types=("f16", "bf16")):
     for t in types:
         CASES[f"conv_patch_{name}_{t}"] = lambda t=t: (Few(*[make() for make in layers]).to(TYPES[t]), [(R(*sample).to(TYPES[t]),)], None)

@@ -13,9 +13,11 @@ import warnings
 import numpy as np
 import torch
 
-import cases_convs  # noqa: F401, its cases join CASES, as do those of
+import cases_attention  # noqa: F401, its cases join CASES, as do those of
+import cases_convs  # noqa: F401
 import cases_kernels  # noqa: F401
 import cases_lines  # noqa: F401
+import cases_products  # noqa: F401
 import cases_sequences  # noqa: F401
 from cases import CASES, OPTIONS, REDUCED, SPREADING
 

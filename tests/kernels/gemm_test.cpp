@@ -189,7 +189,7 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       c.segments = 1 + rng() % 2;
       c.mc = static_cast<int>(pick({8, 28, 64, 512}));
       c.nc = static_cast<int>(pick({32, 64, 256}));
-      c.kc = static_cast<int>(pick({2, 32, 64}));
+      c.kc = static_cast<int>(pick({2, 32, 64, 512}));
       c.kp = c.kc * static_cast<int>(pick({1, 2, 100}));
       c.pack_a = rng() % 2;
       check(e, c, rng);

@@ -16,6 +16,7 @@ class ConvDirect final : public ConvForm {
 
  protected:
   Fit takes(const ConvKernel& k, const Site&) const override {
+    if (loop::multiplies_bytes(k)) return refuse("its operands are of one type");
     return k.groups > 1 || !is_float(k.in) ? Fit::yes() : refuse("one group: its channels are a product");
   }
 

@@ -96,10 +96,14 @@ class Gemm : public FormOf<MatmulKernel> {
   bool by_rows() const override { return true; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
   Fit legal(const Choice& c) const override { return fits_pieces(unpack<Tile>(c).kc, unpack<Tile>(c).kp); }
-  Fit takes_prologue(DType, uint32_t, const Machine&) const override { return Fit::yes(); }
+  Fit takes_prologue(DType t, uint32_t, const Machine&) const override {
+    return t == DType::u8 ? refuse("unsigned bytes are read from memory") : Fit::yes();
+  }
 
  protected:
-  Fit fits(const MatmulKernel&, const Site&) const override { return Fit::yes(); }
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    return loop::multiplies_bytes(k) ? refuse("its operands are of one type") : Fit::yes();
+  }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
     const ProductSizes c = sizes(kernel, s.syms);

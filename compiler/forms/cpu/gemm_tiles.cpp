@@ -94,7 +94,9 @@ class GemmTiles final : public FormOf<MatmulKernel> {
   std::string_view name() const override { return "gemm_tiles"; }
   bool by_rows() const override { return true; }
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
-  Fit takes_prologue(DType, uint32_t, const Machine&) const override { return Fit::yes(); }
+  Fit takes_prologue(DType t, uint32_t, const Machine&) const override {
+    return t == DType::bf16 ? Fit::yes() : refuse("tiles multiply bf16, not {}", dtype_name(t));
+  }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {

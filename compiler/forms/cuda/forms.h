@@ -30,6 +30,7 @@ const Form& recurrence_held();
 const Form& recurrence();
 const Form& cholesky();
 const Form& lu();
+const Form& svd();
 const Form& solve_triangular();
 const Form& loop_flat();
 const Form& loop_row();

@@ -60,6 +60,28 @@ struct GemmDot {
 /// more than with the next chunk, most with huge pages; rows of larger blocks gain nothing).
 constexpr int64_t kRowAhead = 4096;
 
+/// Columns of 16 bits that the tiles of P widen step by step: several tiles of rows widen them again and again.
+template <class P>
+inline constexpr bool kWidens = P::kBytesB == 2 && P::kBytesA == 4;
+/// Values of k that are widened at once: with two vectors of columns they stay in L1.
+constexpr int64_t kWideK = 256;
+
+/// dst[steps * P::kGroup][nv vectors], the nv first vectors of each step of a panel.
+template <class P>
+void widen_panel(const char* b, int64_t b_stride, int64_t steps, int64_t nv, float* dst) {
+  constexpr int W = Vec<float>::kLanes, kVecB = W * P::kBytesB * P::kGroup;
+  for (int64_t s = 0; s < steps; ++s, b += b_stride, dst += P::kGroup * nv * W)
+    for (int64_t j = 0; j < nv; ++j) {
+      const typename P::B x = P::load(b + j * kVecB);
+      if constexpr (P::kGroup == 2) {
+        Vec<float>::store(dst + j * W, x.even);
+        Vec<float>::store(dst + (nv + j) * W, x.odd);
+      } else {
+        Vec<float>::store(dst + j * W, x.v);
+      }
+    }
+}
+
 template <class G>
 struct GemmRun {
   using E = typename G::E;
@@ -82,6 +104,7 @@ struct GemmRun {
   EB* b_rows;                      // what prologues have computed, before it is packed; or A's whole block
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
   Finish finish;                   // of the segment at hand; without steps where sums go to the tile
+  alignas(64) Acc wide[kWidens<typename G::Packed> ? kWideK * kMaxNv * W : 1];
 
   explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
     m = size[AOTC_GEMM_M];
@@ -142,38 +165,64 @@ struct GemmRun {
     }
   }
 
-  /// Rows [0, rows) of the block, from row m0 on, times one panel, from the segment's column n0 on, of which `width` columns are wanted, kc
-  /// values of k at a time, into c, or with the `last` of k to where `finish` says.
+  /// What the tiles of a block multiply by one panel: the rows [m0, m0 + rows) and the segment's columns from n0 on, of which `width` are
+  /// wanted, klen values of k.
+  struct PanelRun {
+    const E* a_src;
+    int64_t m0, rows, klen, n0, width;
+    Acc* c;
+    int64_t ldc;
+    bool first, last_of_k;  // the sums begin here, end here
+  };
+
+  /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: what is
+  /// prefetched meanwhile, pf_step bytes a step of P.
   template <class P>
-  void panel(const E* a_src, int64_t m0, int64_t rows, const char* b_src, int64_t b_stride, int64_t klen, int64_t n0, int64_t width, Acc* c,
-             int64_t ldc, bool first, bool last_of_k) {
-    const int64_t tiles = tile_rows(rows), vecs = ceil_div(width, W);
-    const int64_t most = rows == 1 ? kRowNv : kMaxNv;
-    const int64_t step_bytes = cfg->b_packed ? b_stride / tiles : 0;
-    for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
-      const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0), steps = ceil_div(kn, P::kGroup);
+  void tiles_of(const PanelRun& r, int64_t k0, int64_t kn, int64_t v, int64_t nv, const char* b, int64_t b_stride, const char* pf,
+                int64_t pf_step) {
+    const int64_t tiles = tile_rows(r.rows), steps = ceil_div(kn, P::kGroup), last = min_of<int64_t>(W, r.width - (v + nv - 1) * W);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t r0 = t * r.rows / tiles, n_rows = (t + 1) * r.rows / tiles - r0;
+      Acc* out = r.c + r0 * r.ldc + v * W;
+      const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
+      const TileFinish* fin = finish.n && r.last_of_k && k0 + kn >= r.klen ? &in_tile : nullptr;
+      const char* ahead = pf + t * pf_step * steps;
+      if (a_in_place) {
+        const char* ap = reinterpret_cast<const char*>(r.a_src + r0 * a_rs + k0);
+        micro_of<P, G::kInPlaceA, true>(n_rows, nv, last)(steps, ap, a_rs * sizeof(E), b, b_stride, out, r.ldc, r.first && k0 == 0, ahead,
+                                                          pf_step, fin);
+      } else {
+        // Tiles follow each other, each [packed_rows][n_rows].
+        const Acc* ap = a_pack + r0 * packed_rows(r.klen) + (G::kPairsA ? k0 / 2 : k0) * n_rows;
+        micro_of<P, false, true>(n_rows, nv, last)(steps, reinterpret_cast<const char*>(ap), n_rows * sizeof(Acc), b, b_stride, out, r.ldc,
+                                                   r.first && k0 == 0, ahead, pf_step, fin);
+      }
+    }
+  }
+
+  /// One panel, kc values of k at a time, into c, or with the last of k to where `finish` says. Columns of 16 bits that several tiles read
+  /// are widened before the first of them.
+  template <class P>
+  void panel(const PanelRun& r, const char* b_src, int64_t b_stride) {
+    const int64_t tiles = tile_rows(r.rows), vecs = ceil_div(r.width, W), most = r.rows == 1 ? kRowNv : kMaxNv;
+    const bool widen = kWidens<P> && tiles > 1;
+    const int64_t kc = widen ? min_of<int64_t>(cfg->kc, kWideK) : cfg->kc;
+    for (int64_t k0 = 0; k0 < r.klen; k0 += kc) {
+      const int64_t kn = min_of(kc, r.klen - k0), steps = ceil_div(kn, P::kGroup);
       const char* b0 = b_src + k0 / P::kGroup * b_stride;
       const char* next = b0 + (cfg->b_packed ? steps * b_stride : 0);
+      const int64_t pf_step = cfg->b_packed ? b_stride / tiles : 0;
       for (int64_t v = 0; v < vecs; v += most) {
-        const int64_t nv = min_of(most, vecs - v), last = min_of<int64_t>(W, width - (v + nv - 1) * W);
-        for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles, r = r1 - r0;
-          const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
-          const char* pf = rows == 1 ? bv + kRowAhead : next + t * step_bytes * steps;
-          Acc* out = c + r0 * ldc + v * W;
-          const TileFinish in_tile = {&finish, m0 + r0, n0 + v * W, last};
-          const TileFinish* fin = finish.n && last_of_k && k0 + kn >= klen ? &in_tile : nullptr;
-          if (a_in_place) {
-            const char* ap = reinterpret_cast<const char*>(a_src + r0 * a_rs + k0);
-            micro_of<P, G::kInPlaceA, true>(r, nv, last)(steps, ap, a_rs * sizeof(E), bv, b_stride, out, ldc, first && k0 == 0, pf,
-                                                         step_bytes, fin);
-          } else {
-            // Tiles follow each other, each [packed_rows][r].
-            const Acc* ap = a_pack + r0 * packed_rows(klen) + (G::kPairsA ? k0 / 2 : k0) * r;
-            micro_of<P, false, true>(r, nv, last)(steps, reinterpret_cast<const char*>(ap), r * sizeof(Acc), bv, b_stride, out, ldc,
-                                                  first && k0 == 0, pf, step_bytes, fin);
+        const int64_t nv = min_of(most, vecs - v);
+        const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
+        if constexpr (kWidens<P>) {
+          if (widen) {
+            widen_panel<P>(bv, b_stride, steps, nv, wide);
+            tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), next, pf_step / P::kGroup);
+            continue;
           }
         }
+        tiles_of<P>(r, k0, kn, v, nv, bv, b_stride, r.rows == 1 ? bv + kRowAhead : next, pf_step);
       }
     }
   }
@@ -214,20 +263,17 @@ struct GemmRun {
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
           const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0);
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
-          const bool first = ks == 0, last = ks + klen >= k;
+          const PanelRun r = {a_piece, u.m0, rows, klen, u.n0 + j0, width, c, ldc, ks == 0, ks + klen >= k};
           if (cfg->b_packed) {
             const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
-            panel<typename G::Packed>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup,
-                                      klen, u.n0 + j0, width, c, ldc, first, last);
+            panel<typename G::Packed>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup);
           } else if (b_in_place && width % W == 0) {
             const EB* bp = b_src + ks * b_rs + j0;
-            panel<typename G::Runtime>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB), klen, u.n0 + j0, width, c,
-                                       ldc, first, last);
+            panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB));
           } else {
             Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
             if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);
-            panel<typename G::Runtime>(a_piece, u.m0, rows, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc), klen, u.n0 + j0,
-                                       width, c, ldc, first, last);
+            panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc));
           }
         }
         if (ks + klen >= k && !finish.n)

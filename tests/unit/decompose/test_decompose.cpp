@@ -180,6 +180,24 @@ TEST_CASE("what has no rule comes with what can be done about it") {
   }
 }
 
+TEST_CASE("singular values are those of the longer side's columns, where it is known which side that is") {
+  const auto program = [](const Expr& rows, const Expr& columns, SymTable* syms) {
+    ProgramMaker m;
+    if (syms) m.p.syms = *syms;
+    m.input("a", DType::f64, {rows, columns});
+    m.node("aten.linalg_svdvals.default", {{"A", ref("a")}}, "s", DType::f64, {min(rows, columns)});
+    m.output("s");
+    return std::move(m.p);
+  };
+  const auto out = interpret(decompose::decompose(program(2, 3, nullptr)), {host<double>(DType::f64, {2, 3}, {0, 3, 0, 4, 0, 0})});
+  CHECK(values<double>(out.at(0)) == std::vector<double>{4, 3});
+  SymTable syms;
+  const SymId rows = syms.add({.name = "rows", .min = 1, .max = 8}), columns = syms.add({.name = "columns", .min = 1, .max = 8});
+  const auto missing = decompose::find_unsupported(program(Expr::symbol(rows), Expr::symbol(columns), &syms));
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why.find("more rows or more columns") != std::string::npos);
+}
+
 TEST_CASE("systems of any size are solved, long written-out eliminations refused with the limit") {
   const auto program = [](int64_t n) {
     ProgramMaker m;

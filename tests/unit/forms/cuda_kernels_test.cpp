@@ -327,6 +327,7 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     checked(library("solve_triangular", t, 3, {3, 100, 7}));
   }
   checked(library("lu", DType::f64, 4, {3, 100, 90}));
+  checked(library("svd", DType::f64, 4, {3, 100, 90}));
 }
 
 TEST_CASE("the CUDA text of products and convolutions compiles") {
@@ -412,9 +413,11 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
     m.kernels.push(library("cholesky", t, 3, {3, 100, 100}));
     if (t == DType::f64)
       for (const int64_t rows : {6, 100}) {
-        LibraryKernel x = library("lu", t, 4, {3, rows, 90});
-        x.name += fmt::format("_{}", rows);
-        m.kernels.push(x);
+        for (const char* kind : {"lu", "svd"}) {
+          LibraryKernel x = library(kind, t, 4, {3, rows, rows});
+          x.name += fmt::format("_{}", rows);
+          m.kernels.push(x);
+        }
       }
     for (const bool upper : {false, true}) {
       LibraryKernel x = library("solve_triangular", t, 3, {3, 100, 7});

@@ -140,6 +140,17 @@ TEST_CASE("Strassen's products wait for leave, and are for weights of float32, e
   CHECK(chosen(128, 3072, 768) == "gemm_strassen");
   CHECK(chosen(512, 768, 768) == "gemm_strassen");
   CHECK(chosen(512, 32, 768) == "gemm");
+  // Blocks of more than 256 of k have more error still: only where less than the highest accuracy is asked for.
+  const auto longest = [&](F32Matmul accuracy) {
+    machine.f32_matmul = accuracy;
+    const loop::Kernel kernel = product(128, 768, 3072, true);
+    int kc = 0;
+    for (const Candidate& c : decide({kernel, syms, machine}).candidates)
+      if (c.fit && c.choice.form->name() == "gemm_strassen") kc = std::max(kc, field(c.choice, "kc"));
+    return kc;
+  };
+  CHECK(longest(F32Matmul::highest) == 256);
+  CHECK(longest(F32Matmul::high) == 512);
 }
 
 TEST_CASE("products of bf16 go by tiles where the machine has them, others and elsewhere not, and say why") {
@@ -303,6 +314,38 @@ TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows 
             CHECK(scratch >= aotc_attn_tiles_scratch_bytes(&g, e, e));
             CHECK(scratch >= aotc_attn_scratch_bytes(&g, e, e, 4));
           }
+        }
+}
+
+TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other operands never") {
+  const auto bytes = [](auto k) {
+    k.in = DType::u8, k.acc = DType::i32;
+    k.params[loop::ParamId{0}].dtype = DType::u8, k.params[loop::ParamId{1}].dtype = DType::i8;
+    return k;
+  };
+  for (int64_t m : {0, 1, 7, 32, 3136, 100000})
+    for (int64_t k : {0, 1, 63, 4096, 65536}) {
+      INFO(m << " " << k);
+      for (const Candidate& c : of(bytes(product(m, 200, k, true))))
+        if (c.fit) CHECK(c.choice.form->name() == "gemm_bytes");
+    }
+  for (const Candidate& c : of(product(32, 64, 64, true))) CHECK((!c.fit || c.choice.form->name() != "gemm_bytes"));
+  const SymTable syms;
+  const loop::Kernel variable = bytes(product(32, 64, 64, false));
+  CHECK_THROWS_AS(decide({variable, syms, machine()}), Diagnostic);
+  for (int64_t c : {3, 64, 512})
+    for (int64_t hw : {1, 7, 56})
+      for (int64_t kernel : {1, 3, 7})
+        for (int64_t groups : {int64_t{1}, c}) {
+          loop::ConvKernel v = bytes(convolution(c, c, hw, kernel, groups));
+          v.channels_last = true;
+          INFO(c << " " << hw << " " << kernel << " " << groups);
+          const std::string_view taken = of(v).front().choice.form->name();
+          CHECK((taken == "conv_bytes" || (groups == c && taken == "conv_bytes_depthwise")));
+          if (groups == c && c > 3) CHECK(taken == "conv_bytes_depthwise");
+          v.channels_last = false;  // no kernel has them so
+          const loop::Kernel first = v;
+          CHECK_THROWS_AS(decide({first, syms, machine()}), Diagnostic);
         }
 }
 

@@ -7,8 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "search/worker_process.h"
+#include "search/remote_worker.h"
 
+using namespace aotc;
 using namespace aotc::search;
 namespace fs = std::filesystem;
 

@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "search/worker_process.h"
-
 namespace aotc::search {
 namespace {
 
@@ -86,20 +84,6 @@ TEST_CASE("the tuning database keeps the faster record and gives the same bytes"
   std::ofstream(path) << "not json";
   CHECK_THROWS_AS(TuningDb::load(path), Diagnostic);
   std::remove(path.c_str());
-}
-
-TEST_CASE("a worker that crashes, hangs up or babbles is a lost measurement", "[search]") {
-  const nlohmann::json job = {{"artifact", "/does/not/exist.so"}};
-  WorkerProcess crash({{"/bin/sh", "-c", "read x; kill -SEGV $$"}, "", false});
-  CHECK(crash.ask(job, 5).why() == "the worker crashed");
-  CHECK(crash.ask(job, 5).why() == "the worker crashed");
-  WorkerProcess babble({{"/bin/sh", "-c", "read x; echo hello; read x; echo '{\"ns\": 5}'"}, "", false});
-  CHECK(!babble.ask(job, 5));
-  CHECK((*babble.ask(job, 5)).at("ns") == 5);
-  WorkerProcess none({{"/does/not/exist"}, "", false});
-  CHECK(!none.ask(job, 5));
-  WorkerProcess slow({{"/bin/sh", "-c", "read x; exec sleep 20"}, "", false});
-  CHECK(slow.ask(job, 0.05).why().find("took longer") == 0);
 }
 
 TEST_CASE("a faster candidate is taken when it wins twice, and stays in the database", "[search]") {

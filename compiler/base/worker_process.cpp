@@ -1,0 +1,165 @@
+#include "base/worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/process.h"
+
+namespace aotc {
+namespace {
+
+/// A worker that dies while it is written to must not take this process with it: SIGPIPE goes to the thread that writes.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    const timespec at_once{};
+    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {}
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
+
+Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to, int* from) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC)) return Result<bool>::fail("no pipe");
+  if (pipe2(out, O_CLOEXEC)) {
+    close(in[0]), close(in[1]);
+    return Result<bool>::fail("no pipe");
+  }
+  const int error = spawn(command, in[0], out[1], -1, pid);
+  close(in[0]), close(out[1]);
+  if (error) {
+    close(in[1]), close(out[0]);
+    return Result<bool>::fail(fmt::format("{} does not start", command[0]));
+  }
+  *to = in[1], *from = out[0];
+  return true;
+}
+
+}  // namespace
+
+struct WorkerProcess::Child {
+  pid_t pid = -1;
+  int to = -1, from = -1;
+  std::string pending;
+  ~Child() { end(std::chrono::milliseconds(0)); }
+  /// Its status as waitpid has it; killed where it does not end by itself in that time.
+  int end(std::chrono::milliseconds patience) {
+    if (to >= 0) close(to);
+    if (from >= 0) close(from);
+    to = from = -1;
+    int status = 0;
+    if (pid > 0) {
+      const auto until = std::chrono::steady_clock::now() + patience;
+      pid_t ended = 0;
+      while (patience.count() > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
+        usleep(1000);
+      if (ended == 0) {
+        kill(pid, SIGKILL);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+      }
+    }
+    pid = -1;
+    return status;
+  }
+  /// False: the pipe is broken.
+  bool send(const std::string& line) {
+    const NoPipeSignal guard;
+    for (size_t done = 0; done < line.size();) {
+      const ssize_t n = write(to, line.data() + done, line.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      done += static_cast<size_t>(n);
+    }
+    return true;
+  }
+  enum class Answer { line, closed, late };
+  Answer receive(double seconds, std::string* line) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    for (;;) {
+      if (const size_t end = pending.find('\n'); end != std::string::npos) {
+        *line = pending.substr(0, end);
+        pending.erase(0, end + 1);
+        return Answer::line;
+      }
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+      pollfd p{from, POLLIN, 0};
+      // What lies there counts even after the time: this process may have been stopped meanwhile.
+      if (poll(&p, 1, static_cast<int>(std::max<decltype(left)>(0, left))) <= 0) {
+        if (left <= 0) return Answer::late;
+        continue;
+      }
+      char buffer[4096];
+      const ssize_t n = read(from, buffer, sizeof(buffer));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return Answer::closed;
+      pending.append(buffer, static_cast<size_t>(n));
+    }
+  }
+};
+
+std::string this_program() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : "/proc/self/exe";
+}
+
+WorkerProcess::WorkerProcess(WorkerCommand command) : command_(std::move(command)) {}
+WorkerProcess::~WorkerProcess() = default;
+
+Result<nlohmann::json> WorkerProcess::lost(Loss how, std::string why) {
+  loss_ = how;
+  if (child_ && how == Loss::ended) {
+    const int status = child_->end(std::chrono::seconds(2));
+    signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    why += signal_ ? fmt::format(" ({})", strsignal(signal_)) : fmt::format(" (exit code {})", WEXITSTATUS(status));
+  }
+  child_.reset();
+  return Result<nlohmann::json>::fail(std::move(why));
+}
+
+Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment) {
+  using R = Result<nlohmann::json>;
+  constexpr const char* kCrashed = "the worker crashed";
+  loss_ = Loss::none, signal_ = 0;
+  if (!child_) {
+    auto fresh = std::make_unique<Child>();
+    if (auto started = start(command_.words, &fresh->pid, &fresh->to, &fresh->from); !started)
+      return lost(Loss::not_started, started.why());
+    child_ = std::move(fresh);
+    if (!child_->send(command_.preamble)) return lost(Loss::ended, kCrashed);
+  }
+  std::string line;
+  if (!child_->send(request.dump() + "\n") || !child_->send(attachment)) return lost(Loss::ended, kCrashed);
+  switch (child_->receive(limit_s, &line)) {
+    case Child::Answer::line: break;
+    case Child::Answer::closed: return lost(Loss::ended, kCrashed);
+    case Child::Answer::late: return lost(Loss::late, fmt::format("took longer than {:.0f} s", limit_s));
+  }
+  nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
+  if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
+  if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());
+  return answer;
+}
+
+}  // namespace aotc

@@ -1,0 +1,191 @@
+// aotc_conv_bytes: channels-last convolutions of unsigned bytes by signed ones, as implicit products or channel by channel
+// (kernels/cpu/conv_bytes.h, conv_bytes_depthwise.h).
+#include <set>
+
+#include "aotc/detail/bytes_abi.h"
+#include "emit/cpu/module.h"
+#include "forms/cpu/byte_cost.h"
+#include "forms/cpu/config.h"
+#include "forms/cpu/conv.h"
+#include "forms/cpu/forms.h"
+#include "loop/attached.h"
+
+namespace aotc::forms::cpu {
+
+using loop::ConvKernel;
+
+namespace {
+
+int64_t taps_of(const ConvKernel& k) {
+  int64_t taps = 1;
+  for (const int64_t x : k.kernel) taps *= x;
+  return taps;
+}
+
+aotc_conv_bytes_config blocks_of(const ConvTile& t) {
+  aotc_conv_bytes_config g{};
+  g.mc = t.mc, g.nc = t.nc, g.kp = t.kp;
+  return g;
+}
+
+/// What both ways have in common: the config, the weight in the form of gemm_quant.
+class ByteConv : public ConvForm {
+ public:
+  explicit ByteConv(int algo) : ConvForm(algo, true) {}
+
+ protected:
+  virtual int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const = 0;
+
+  Fit takes(const ConvKernel& k, const Site&) const override {
+    if (!loop::multiplies_bytes(k)) return {false, ""};
+    if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("its weight is a constant of its own");
+    if (!constants({k.x_dims[1], k.out_dims[1]})) return refuse("its channels are not fixed");
+    return Fit::yes();
+  }
+
+  StepSpec step(const ConvKernel& k, const Site& site, const Choice& choice) const override {
+    StepSpec f = ConvForm::step(k, site, choice);
+    f.scratch_bytes = scratch_bytes(k, unpack<ConvTile>(choice));
+    return f;
+  }
+  int64_t depth(const ConvKernel& k) const { return *k.x_dims[1].as_const() / k.groups * taps_of(k); }
+
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const ConvKernel& k, const Choice&) const override {
+    const int64_t ci = *k.x_dims[1].as_const() / k.groups, co = *k.out_dims[1].as_const() / k.groups, taps = taps_of(k);
+    Panels p;
+    p.dtype = DType::i8, p.bits = 8;
+    p.col_stride = ci * taps;
+    p.rows = rows(k, ci, co, taps);
+    if (joins_groups()) {
+      p.matrices.push_back({0, co * k.groups});
+    } else {
+      for (int64_t g = 0; g < k.groups; ++g) p.matrices.push_back({g * ci * co * taps, co});
+    }
+    return std::pair(k.w, std::move(p));
+  }
+  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
+    return {{ci * taps, ci, 1, taps, {}}};
+  }
+
+  std::string config(const loop::Kernel& kernel, const ConvKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    const ConvTile t = unpack<ConvTile>(choice);
+    ConfigText c("aotc_conv_bytes_config", name);
+    c.add("x_ptr", loop::argument_index(kernel, k.x)).add("w_ptr", loop::argument_index(kernel, k.w));
+    c.spatial("kernel", k.kernel, 1).spatial("stride", k.stride, 1).spatial("pad", k.padding, 0).spatial("dilation", k.dilation, 1);
+    c.add("groups", k.groups).add("around", k.around).add("mc", t.mc).add("nc", t.nc).add("kp", t.kp);
+    c.epilogue("epilogue", emit::cpu::attached_function(k.name, loop::attached(kernel).at(0), isa));
+    return c.str();
+  }
+};
+
+class ConvBytes final : public ByteConv {
+ public:
+  ConvBytes() : ByteConv(AOTC_CONV_LAST) {}
+  std::string_view name() const override { return "conv_bytes"; }
+
+ protected:
+  std::string_view entry() const override { return "aotc_conv_bytes"; }
+  int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const override {
+    const aotc_conv_bytes_config g = blocks_of(t);
+    return aotc_conv_bytes_scratch_bytes(&g, depth(k));
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const int threads = s.machine.cores;
+    const int64_t cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1);
+    const int64_t rows = byte_speed(s.machine).rows;
+    const bool beside = c.groups == 1 && c.dilation[2] == 1;
+    const double run = static_cast<double>(beside ? c.c * c.kernel[2] : c.c / c.groups);
+    std::vector<Candidate> all;
+    for (int mc : channel_blocks(cog))
+      for (int64_t tiles : {1, 2, 4, 7, 14, 28}) {
+        const int64_t nc = std::min(tiles * rows, px);
+        ConvTile t;
+        t.mc = mc, t.nc = static_cast<int>(nc), t.kc = 2, t.kp = 2;
+        Candidate r = candidate(t);
+        r.fit = fits_scratch(scratch_bytes(kernel, t));
+        all.push_back(r);
+        if (!r.fit) continue;
+        const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
+        double cycles = static_cast<double>(c.groups * px_blocks) *
+                        byte_product_cycles(ceil_div(px, px_blocks), ceil_div(cog, AOTC_PANEL_N), k, px_blocks > 1, s.machine);
+        const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
+        cycles += static_cast<double>(px * k * c.groups) * gathers * (kByteCopyCycles + 4 / run);
+        cycles += static_cast<double>(units) * kUnitCycles;
+        cycles += kEpilogueCycles * static_cast<double>(c.groups * ceil_div(px * cog, AOTC_BYTES_SUMS) + units);
+        cycles += epilogue_cycles(static_cast<double>(px), static_cast<double>(c.co),
+                                  {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), AOTC_BYTES_SUMS}, 4, 16, s.machine);
+        all.back().cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+      }
+    return all;
+  }
+};
+
+class ConvBytesDepthwise final : public ByteConv {
+ public:
+  ConvBytesDepthwise() : ByteConv(AOTC_CONV_LAST_DEPTHWISE) {}
+  std::string_view name() const override { return "conv_bytes_depthwise"; }
+
+ protected:
+  std::string_view entry() const override { return "aotc_conv_bytes_depthwise"; }
+  int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const override {
+    const aotc_conv_bytes_config g = blocks_of(t);
+    return aotc_conv_bytes_depthwise_scratch_bytes(&g, taps_of(k));
+  }
+  Fit takes(const ConvKernel& k, const Site& s) const override {
+    if (const Fit fit = ByteConv::takes(k, s); !fit) return fit;
+    if (!k.x_dims[1].is(k.groups) || !k.out_dims[1].is(k.groups)) return refuse("a group has one channel");
+    if (taps_of(k) > AOTC_BYTES_DEPTHWISE_TAPS) return refuse("{} taps; at most {} are taken", taps_of(k), +AOTC_BYTES_DEPTHWISE_TAPS);
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
+    const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
+    const int64_t lanes = s.machine.has(Isa::avx512) ? 16 : 8;
+    std::vector<Candidate> all;
+    std::set<int> bands;
+    for (int64_t parts : {1, s.machine.cores, 2 * s.machine.cores, 4 * s.machine.cores})
+      bands.insert(static_cast<int>(even_up(ceil_div(c.out[1], parts))));
+    for (int64_t mc : {64, 32, 128, 256})
+      for (int band : bands) {
+        ConvTile t;
+        t.mc = static_cast<int>(std::min<int64_t>(mc, ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N));
+        if (t.mc < mc && mc > 64) continue;
+        t.nc = 4096 / t.mc, t.kc = 2, t.kp = band;
+        Candidate r = candidate(t);
+        const int64_t units = c.n * c.out[0] * ceil_div(c.out[1], band), pieces = ceil_div(c.out[2], t.nc), blocks = ceil_div(c.co, t.mc);
+        const double vecs = static_cast<double>(ceil_div(c.co, lanes)), taps = static_cast<double>(c.depth());
+        const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && (c.kernel[2] == 3 || c.kernel[2] == 5);
+        double cycles = static_cast<double>(c.pixels()) * vecs * (taps * (shares ? 0.9 : 2.0) + 4);
+        cycles += static_cast<double>(units * c.co) * taps * 2;  // its weights
+        cycles += static_cast<double>(c.pixels() * blocks) * (kRowCycles + taps) + static_cast<double>(units) * kUnitCycles;
+        cycles += kEpilogueCycles * static_cast<double>(c.n * c.out[0] * c.out[1] * pieces * blocks);
+        r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+        all.push_back(r);
+      }
+    return all;
+  }
+
+  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+    const Expr columns = k.out_dims.back(), rows = k.out_dims.size() > 3 ? k.out_dims[k.out_dims.size() - 2] : Expr(1);
+    Expr units = k.x_dims[0] * ceildiv(rows, t.kp);
+    if (k.out_dims.size() > 4) units *= k.out_dims[2];
+    return {units, grain_of(kGrainMacs / 4, columns * min(rows, t.kp) * k.out_dims[1] * taps_of(k), syms)};
+  }
+  bool joins_groups() const override { return true; }
+};
+
+}  // namespace
+
+const Form& conv_bytes() {
+  static const ConvBytes form;
+  return form;
+}
+const Form& conv_bytes_depthwise() {
+  static const ConvBytesDepthwise form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,34 @@
+// aotc_svd (kernels/cpu/svd.h): a matrix a work unit.
+#include "aotc/detail/svd_abi.h"
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+
+using loop::LibraryKernel;
+
+namespace {
+
+class SingularVectors final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    constexpr int64_t kWorkOfARow = 64;  ///< sweeps of a few multiplications and additions each
+    StepSpec f = named_step(k);
+    const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
+    f.work = k.sizes[0];
+    f.grain = max(grain_of(kGrainMacs / 4, m * n * n * kWorkOfARow, s.syms), AOTC_SVD_LANES);
+    f.scratch_bytes = (m * n + n * n + n * 2) * 8;  // aotc_svd_scratch_bytes
+    return f;
+  }
+};
+
+}  // namespace
+
+const Form& svd() {
+  static const SingularVectors form("svd");
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

@@ -1,0 +1,55 @@
+// Singular values and vectors (kernels/cuda/svd.cuh).
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
+
+namespace aotc::forms::cuda {
+
+using emit::cuda::pointer;
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+
+class SingularVectors final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_svd"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override {
+    if (k.algorithm != "svd") return {false, ""};
+    const DType t = k.params.begin()->dtype;
+    return t == DType::f64 ? Fit::yes() : refuse("{}: singular values are of float64", dtype_name(t));
+  }
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = kThreads;
+    f.grid[0] = min(ceildiv(k.sizes[0], kWarps / warps_of(k, s)), kMaxGrid);
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    return emit::cuda::kernel(
+        "svd.cuh", symbol, 4, 3, 1, kThreads,
+        fmt::format("  svd<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kThreads, pointer(DType::f64, 0),
+                    pointer(DType::f64, 1, true), pointer(DType::f64, 2, true), pointer(DType::f64, 3, true)));
+  }
+
+ private:
+  static constexpr double kColumnsOfAWarp = 8;  ///< more columns: all warps of a block have a matrix, each some of its pairs
+  static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[2], s) <= kColumnsOfAWarp ? 1 : kWarps; }
+};
+
+}  // namespace
+
+const Form& svd() {
+  static const SingularVectors form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda

@@ -1,0 +1,85 @@
+#include "passes/products_in_lanes.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr int64_t kLeastLanes = 8;    ///< products whose elements are neighbours
+constexpr int64_t kMostShared = 8;    ///< rows or columns that share an operand's element: beyond, tiles keep it in registers
+constexpr double kInTiles = 0.02;     ///< ns a multiply-add
+constexpr double kInLanes = 0.06;     ///< the same, both operands loaded for each
+constexpr double kCopied = 0.9;       ///< ns for an element that is copied from a line of its own
+constexpr double kProductCost = 100;  ///< ns for one product in tiles
+
+/// The dim of the memory that dim d of v walks along, as one of the tensor that views show.
+std::optional<bool> lies_last(const Rewriter& r, ValueId v, int64_t d) {
+  for (;;) {
+    const Exprs dims = r.dims(v);
+    const Node* n = r.g.def(v);
+    if (!n || !is_view(n->op)) return std::all_of(dims.begin() + d + 1, dims.end(), [](const Expr& e) { return e.is(1); });
+    const ValueId x = n->inputs[0];
+    switch (n->op) {
+      case Op::permute: d = n->get<Ints>(Attr::perm)[static_cast<size_t>(d)]; break;
+      case Op::expand:
+        if (!r.same(r.dims(x)[d], dims[d])) return std::nullopt;
+        break;
+      case Op::slice:
+        if (n->get<int64_t>(Attr::dim) == d && n->get<int64_t>(Attr::step) != 1) return std::nullopt;
+        break;
+      case Op::reshape: {
+        const Exprs from = r.dims(x);
+        const Expr after = r.g.syms.simplify(product(Exprs(dims.begin() + d + 1, dims.end())));
+        int64_t at = static_cast<int64_t>(from.size()) - 1;
+        Expr inner = 1;
+        while (at > 0 && (from[at].is(1) || !r.same(inner, after))) inner = r.g.syms.simplify(inner * from[at--]);
+        if (!r.same(inner, after) || !r.same(from[at], dims[d])) return std::nullopt;
+        d = at;
+        break;
+      }
+      default: return std::nullopt;
+    }
+    v = x;
+  }
+}
+
+struct Sizes {
+  int64_t m, k, n;
+};
+
+bool worth_it(const Sizes& s) {
+  const double macs = static_cast<double>(s.m * s.k * s.n), copied = static_cast<double>(s.m * s.k + s.k * s.n);
+  return std::min(s.m, s.n) <= kMostShared && macs * kInLanes < macs * kInTiles + copied * kCopied + kProductCost;
+}
+
+std::optional<ValueId> in_lanes(Rewriter& r, const Node& n) {
+  if (n.op != Op::matmul) return std::nullopt;
+  const ValueId a = n.inputs[0], b = n.inputs[1];
+  const DType t = r.dtype(n.outputs[0]);
+  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  const Exprs da = r.dims(a), db = r.dims(b);
+  const int64_t batch = static_cast<int64_t>(da.size()) - 2;
+  if (batch < 1 || db.size() != da.size() || r.g.syms.hint(da[batch - 1]) < kLeastLanes) return std::nullopt;
+  const Expr m = da[batch], k = da[batch + 1], columns = db[batch + 1];
+  if (k.is(0) || !worth_it({r.g.syms.hint(m), r.g.syms.hint(k), r.g.syms.hint(columns)})) return std::nullopt;
+  for (const ValueId v : {a, b})
+    if (!lies_last(r, v, batch - 1).value_or(false)) return std::nullopt;
+  Ints last = {batch, batch + 1}, back;
+  for (int64_t d = 0; d < batch; ++d) last.push_back(d), back.push_back(d + 2);
+  back.insert(back.end(), {0, 1});
+  Exprs whole = {m, k, columns}, left = {m, k, 1}, right = {1, k, columns};
+  for (Exprs* e : {&whole, &left, &right}) e->insert(e->end(), da.begin(), da.begin() + batch);
+  const ValueId x = r.b.expand(r.b.reshape(r.b.permute(a, last), left), whole);
+  const ValueId y = r.b.expand(r.b.reshape(r.b.permute(b, last), right), whole);
+  return r.b.permute(r.b.reduce(ReduceKind::sum, r.b.binary(Op::mul, x, y), {1}), back);
+}
+
+}  // namespace
+
+void products_in_lanes(Graph& g, PassContext& ctx) {
+  if (!ctx.target.is_gpu()) Rewriter(g).sweep(in_lanes);
+}
+
+}  // namespace aotc::passes

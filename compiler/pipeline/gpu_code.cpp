@@ -1,0 +1,69 @@
+#include "pipeline/gpu_code.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "emit/toolchain.h"
+#include "loop/text.h"
+
+namespace aotc::pipeline {
+
+std::vector<LostChoice> lost_choices(const plan::PlanSet& plans, const artifact::Cubins& made) {
+  std::vector<LostChoice> out;
+  for (const artifact::LostCubin& l : made.lost) {
+    const plan::KernelConfig& c = plans.configs[l.kernel];
+    out.push_back({plans.kernels[idx(c.kernel)], c.choice, l});
+  }
+  return out;
+}
+
+std::string str(const LostChoice& lost) {
+  return fmt::format("kernel {} in form {}: {} for {}{}", lost.kernel, forms::str(lost.choice), lost.how.why, lost.how.sm,
+                     lost.how.source.empty() ? "" : "; its source: " + lost.how.source);
+}
+
+Diagnostic given_up(const LostChoice& lost) {
+  return Diagnostic(ExitCode::toolchain, {}, str(lost))
+      .note("no other way to compute it is left, or as many others as are tried did not end better")
+      .note("another release of NVRTC may compile it: AOTC_NVRTC or CUDA_HOME names one");
+}
+
+plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost) {
+  if (lost.empty()) return choose;
+  return [choose = std::move(choose), lost = std::move(lost)](const forms::Site& s) {
+    const std::string& kernel = loop::kernel_name(s.kernel);
+    const auto find = [&](const forms::Choice& c) {
+      return std::find_if(lost.begin(), lost.end(), [&](const LostChoice& l) { return l.kernel == kernel && l.choice == c; });
+    };
+    forms::Decision d = choose ? choose(s) : forms::decide(s);
+    for (forms::Candidate& c : d.candidates)
+      if (const auto l = find(c.choice); c.fit && l != lost.end()) c.fit = {false, l->how.why};
+    const auto refused =
+        std::stable_partition(d.candidates.begin(), d.candidates.end(), [](const forms::Candidate& c) { return c.fit.ok; });
+    const auto was = find(d.choice);
+    if (was == lost.end()) return d;
+    const auto of_no_lost_form = [&](const forms::Candidate& c) {
+      return std::none_of(lost.begin(), lost.end(),
+                          [&](const LostChoice& l) { return l.kernel == kernel && l.choice.form == c.choice.form; });
+    };
+    if (refused == d.candidates.begin()) throw given_up(*was);
+    const auto other = std::find_if(d.candidates.begin(), refused, of_no_lost_form);
+    d.choice = (other == refused ? d.candidates.begin() : other)->choice;
+    d.by = "cost model";
+    return d;
+  };
+}
+
+artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Machine& machine,
+                            const std::string& keep, const artifact::CubinOptions& options) {
+  artifact::CudaCode code;
+  code.sources = artifact::cuda_sources(module, plans, machine);
+  if (!keep.empty()) emit::write_file(keep, artifact::cuda_prelude() + fmt::format("{}", fmt::join(code.sources, "")));
+  std::vector<std::string> names;
+  for (const plan::KernelConfig& c : plans.configs) names.push_back(c.symbol);
+  code.cubins = artifact::compile_cubins(code.sources, names, target.sms, options);
+  return code;
+}
+
+}  // namespace aotc::pipeline

@@ -1,0 +1,33 @@
+#pragma once
+// The machine code of a part for GPUs, and what becomes of kernels whose code NVRTC does not survive.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "artifact/cubins.h"
+#include "pipeline/pipeline.h"
+
+namespace aotc::pipeline {
+
+/// A kernel's choice whose code NVRTC does not survive.
+struct LostChoice {
+  std::string kernel;  ///< its name
+  forms::Choice choice;
+  artifact::LostCubin how;
+};
+std::vector<LostChoice> lost_choices(const plan::PlanSet& plans, const artifact::Cubins& made);
+/// "kernel k in form f: NVRTC 13.0 crashed (Segmentation fault) for sm_90a; its source: FILE"
+std::string str(const LostChoice& lost);
+
+/// The error of a kernel for which nothing else is tried.
+Diagnostic given_up(const LostChoice& lost);
+
+/// What `choose` (empty: the cost model) decides where that is not lost, else the best candidate of another form, else the best of the same
+/// one. Lost candidates are refused, with the reason. Throws Diagnostic (toolchain) where nothing is left.
+plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost);
+
+/// The text of the plans' kernels, also left in `keep` unless that is empty, and their machine code.
+artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Machine& machine,
+                            const std::string& keep, const artifact::CubinOptions& options);
+
+}  // namespace aotc::pipeline

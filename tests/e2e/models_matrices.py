@@ -1,0 +1,26 @@
+"""Singular values, eigenvalues and what is made of them."""
+import torch
+from torch.export import Dim
+
+from models import Fn, model
+
+
+@model
+def spectra_dynamic():
+    """Singular values, eigenvalues, what is made of their vectors, and exponentials, over any batch and size."""
+
+    def f(x, points, square, few):
+        u, s, vh = torch.linalg.svd(points.mT @ points.flip(1))  # the rotation that moves points onto others
+        turn = u @ torch.diag_embed(torch.stack((torch.ones_like(s[:, 0]), torch.ones_like(s[:, 0]), torch.det(u @ vh)), -1)) @ vh
+        values, vectors = torch.linalg.eigh(x @ x.mT / 10)
+        upper = torch.linalg.eigvalsh(x, UPLO="U")
+        whole, _, _ = torch.linalg.svd(few)
+        thin, sizes, right = torch.svd(few.mT)
+        return (turn, points @ turn, values, vectors @ (values[..., None].clamp(min=0).sqrt() * vectors.mT), upper, (whole @ whole.mT), whole[..., :4] @ whole[..., :4].mT,
+                thin @ torch.diag_embed(sizes) @ right.mT, torch.linalg.pinv(few), torch.linalg.pinv(few @ few.mT + torch.eye(6), hermitian=True), torch.linalg.matrix_rank(few[..., :1] @ few[..., :1].mT),
+                torch.linalg.cond(few), torch.linalg.matrix_norm(few, "nuc"), torch.linalg.matrix_norm(few.mT, 2, keepdim=True), torch.linalg.matrix_norm(few, -2),
+                torch.linalg.svdvals(few[:0]), torch.linalg.matrix_exp(square), torch.linalg.matrix_exp(-30 * few @ few.mT), torch.pinverse(points[0], 1e-3),
+                *torch.linalg.svd(few, full_matrices=False), *torch.linalg.svd(few.mT, full_matrices=False), torch.linalg.eigh(square)[1])  # with the signs that verify compares
+
+    n = Dim("n", min=2, max=60)
+    return Fn(f), (torch.randn(2, 20, 20), torch.randn(5, 17, 3), torch.randn(3, 7, 7), torch.randn(9, 6, 4)), ({1: n, 2: n}, {0: Dim("b", min=1, max=40), 1: Dim("p", min=3, max=100)}, {0: Dim("c", min=1, max=9)}, None)

@@ -1,0 +1,99 @@
+"""Programs as PyTorch's export quantisation leaves them: dequantised operands of products and convolutions, results quantised again."""
+import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines quantized_decomposed)
+import torch.nn as nn
+import torch.nn.functional as F
+
+from models import Dim, model
+
+Q = torch.ops.quantized_decomposed
+U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
+
+
+def grid(x, scale, zero, of=U8):
+    return Q.dequantize_per_tensor(Q.quantize_per_tensor(x, scale, zero, *of), scale, zero, *of)
+
+
+class Weight(nn.Module):
+    """Signed bytes with a scale a row."""
+
+    def __init__(self, *dims):
+        super().__init__()
+        self.register_buffer("q", torch.randint(-127, 128, dims, dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(dims[0]) * 0.01 + 0.001)
+        self.register_buffer("zero", torch.zeros(dims[0], dtype=torch.int64))
+        self.bias = nn.Parameter(torch.randn(dims[0]))
+
+    def forward(self):
+        return Q.dequantize_per_channel(self.q, self.scale, self.zero, 0, -127, 127, torch.int8)
+
+
+class Linears(nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.of, self.a, self.b = of, Weight(70, 45), Weight(33, 70)
+
+    def forward(self, x):
+        y = F.relu(F.linear(grid(x, 0.02, 17, self.of), self.a(), self.a.bias))
+        return F.linear(grid(y, 0.03, -3 if self.of is I8 else 0, self.of), self.b(), self.b.bias)
+
+
+@model
+def quantised_linears():
+    return Linears(U8), (torch.randn(4, 9, 45),), ({0: Dim("batch", min=1, max=8)},)
+
+
+@model
+def quantised_linears_of_signed_rows():
+    return Linears(I8), (torch.randn(5, 45),), None
+
+
+class DynamicLinear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = Weight(40, 64)
+
+    def forward(self, x):
+        scale, zero = Q.choose_qparams.tensor(x, 0, 255, 2.0**-12, torch.uint8)
+        q = Q.quantize_per_tensor.tensor(x, scale, zero, *U8)
+        return F.linear(Q.dequantize_per_tensor.tensor(q, scale, zero, *U8), self.w(), self.w.bias)
+
+
+@model
+def quantised_as_it_runs():
+    return DynamicLinear(), (torch.randn(7, 64),), None
+
+
+class Convolutions(nn.Module):
+    """A stem, a pool, a depthwise and a pointwise step beside what they add to, a strided and grouped one; zero points on borders."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.deep, self.point, self.last = Weight(24, 3, 5, 5), Weight(24, 1, 3, 3), Weight(24, 24, 1, 1), Weight(40, 12, 3, 3)
+
+    def forward(self, x):
+        x = grid(F.relu(F.conv2d(grid(x, 0.03, 128), self.stem(), self.stem.bias, 2, 2)), 0.05, 0)
+        x = grid(F.max_pool2d(x, 3, 2, 1), 0.05, 0)
+        y = grid(F.hardtanh(F.conv2d(x, self.deep(), self.deep.bias, 1, 1, 1, 24), 0, 6), 6 / 255, 0)
+        y = grid(F.conv2d(y, self.point(), self.point.bias), 0.04, 90)
+        x = grid(x + y, 0.06, 61)
+        return F.conv2d(x, self.last(), self.last.bias, 2, 1, 1, 2)
+
+
+@model
+def quantised_convolutions():
+    return Convolutions(), (torch.randn(2, 3, 45, 38),), None
+
+
+class IntegerProduct(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("w", torch.randint(-128, 128, (64, 40), dtype=torch.int8))
+
+    def forward(self, x):
+        return torch._int_mm(x, self.w)
+
+
+@model
+def integer_products_of_bytes():
+    return IntegerProduct(), (torch.randint(-128, 128, (24, 64), dtype=torch.int8),), None

@@ -1,0 +1,98 @@
+"""Attention for the GPU tests. The cases join CASES of cases.py."""
+import torch
+import torch.nn.functional as F
+
+from cases import ALL, CASES, Dim, R, RI, TYPES, case_of, each
+
+
+sdpa = F.scaled_dot_product_attention
+
+
+def attention_case(name, f, q, kv, types=ALL, extra=lambda t: (), v=None):
+    for t in types:
+        case_of(f"attention_{name}_{t}", f, lambda t=t: (R(*q).to(TYPES[t]), R(*kv).to(TYPES[t]), R(*(v or kv)).to(TYPES[t]), *extra(TYPES[t])))
+
+
+attention_case("plain", lambda q, k, v: sdpa(q, k, v), (2, 3, 70, 32), (2, 3, 130, 32))
+attention_case("causal", lambda q, k, v: sdpa(q, k, v, is_causal=True), (1, 2, 77, 64), (1, 2, 77, 64))
+attention_case("odd", lambda q, k, v: sdpa(q, k, v, scale=0.3), (1, 2, 5, 23), (1, 2, 19, 23), v=(1, 2, 19, 41))
+attention_case("bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (torch.rand(2, 1, 17, 45) > 0.4,), types=("f32", "bf16", "f64"))
+attention_case("float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (R(17, 45).to(t),), types=("f32", "f16", "f64"))
+attention_case("gqa", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), (2, 6, 9, 64), (2, 2, 33, 64), types=("f32", "bf16"))
+attention_case("decode", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), (1, 4, 1, 64), (1, 2, 700, 64), types=("f32", "f16"))
+attention_case("wide", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 256), (1, 1, 40, 256), types=("f32", "bf16"))
+attention_case("wider", lambda q, k, v: sdpa(q, k, v), (1, 1, 18, 300), (1, 1, 40, 300), types=("f32", "f16"))
+attention_case("layout", lambda q, k, v: sdpa(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2).reshape(q.shape[0], q.shape[1], -1), (2, 21, 3, 32), (2, 37, 3, 32),
+               types=("f32", "bf16"))
+# A row whose every key is hidden by the lowest number attends to all alike; one that sees no key gives zeros, or NaN as a softmax.
+attention_case("lowest", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (1, 2, 4, 16), (1, 2, 20, 16), types=("f32",),
+               extra=lambda t: (torch.full((4, 20), torch.finfo(torch.float32).min) * torch.tensor([[1.0], [0.0], [1.0], [0.0]]),))
+
+
+attention_case("nowhere", lambda q, k, v, m: (sdpa(q, k, v, attn_mask=m), torch.softmax(q @ k.mT * 0.25 + torch.where(m, 0.0, -torch.inf).to(q.dtype), -1) @ v),
+               (1, 2, 4, 16), (1, 2, 20, 16), types=("f32", "bf16", "f64"), extra=lambda t: (torch.arange(4).view(4, 1) > torch.arange(20) / 3,))
+
+
+# Views of one projection, keys hidden for all rows alike, by bool and by number; several blocks of keys, long and short rows.
+each({"f16": torch.float16, "bf16": torch.bfloat16}, lambda name, t: case_of(f"attention_together_{name}", lambda x: sdpa(*(t.transpose(1, 2) for t in x.unbind(2))).transpose(1, 2).flatten(2),
+                                              lambda: (R(2, 150, 3, 2, 64).to(t),)))
+attention_case("keys_bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 100, 64), (2, 2, 300, 64), extra=lambda t: (torch.rand(2, 1, 1, 300) > 0.4,), types=("f16",))
+attention_case("keys_float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 100, 64), (2, 2, 300, 64), extra=lambda t: (R(2, 1, 1, 300).to(t),), types=("bf16",))
+attention_case("channels", lambda q, k, v: sdpa(q, k, v), (1, 2, 70, 80), (1, 2, 90, 80), v=(1, 2, 90, 136), types=("f16",))
+attention_case("causal_long", lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), (2, 4, 500, 128), (2, 2, 500, 128), types=("bf16",))
+# More tiles than processors have blocks of two warpgroups: three of them, in turns.
+attention_case("many", lambda q, k, v: sdpa(q, k, v), (2, 66, 190, 16), (2, 66, 190, 16), types=("f16",))
+
+
+def far_scores(name, t, size, scale=0.5):
+    """Scores far beyond what exponents by base 2 hold, exact in every order: one key has all the weight, or equal ones share it."""
+    whole = lambda *d: RI(-9, 9, d).to(TYPES[t])
+    case_of(f"attention_far_{name}_{t}", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v, scale=scale), F.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=True)),
+            lambda: (whole(2, 3, 70, 64) * size, whole(2, 3, 70, 64), R(2, 3, 70, 64).to(TYPES[t])), lambda: (-whole(2, 3, 70, 64).abs() * size, whole(2, 3, 70, 64).abs() + 1, R(2, 3, 70, 64).to(TYPES[t])))
+
+
+case_of("attention_overflow_f32", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        lambda: (R(2, 2, 9, 64).sign() * 2.0**122, torch.ones(2, 2, 17, 64) * torch.arange(1, 18)[:, None] / 16, R(2, 2, 17, 64)))
+for t, sizes in {"f32": (512, 2.0**114), "bf16": (256, 2.0**114), "f16": (256,), "f64": (2.0**100,)}.items():
+    for size, name in zip(sizes, ("", "huge")):
+        far_scores(name or "large", t, size)
+    far_scores("scaled", t, 256 if t == "f16" else 2.0**60, 0.3)  # products by the scale are rounded
+# Rows of odd lengths, whose kernel is another one.
+case_of("attention_far_odd_bf16", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3),
+        lambda: (RI(-9, 9, (9, 7)).bfloat16() * 2.0**60, RI(-9, 9, (9, 7)).bfloat16(), R(9, 7).bfloat16()))
+case_of("attention_no_channels_f32", lambda q, v: F.scaled_dot_product_attention(q, q, v), lambda: (torch.zeros(2, 3, 1, 0), R(2, 3, 1, 5)))
+# What is read at indices is read again after the rows' maximum is known.
+case_of("gather_twice_f16", lambda x, t: torch.logsumexp(F.nll_loss(x, t, reduction="none"), -1), lambda: (R(19, 7).half(), RI(0, 7, (19,))))
+
+
+def edges(t):
+    """Pairs of the numbers where integers run over."""
+    least = torch.iinfo(t).min
+    some = torch.tensor([least, least + 1, -5, -1, 0, 1, 7, -1 - least], dtype=t)
+    return some.repeat(8), some.repeat_interleave(8)
+
+
+for t in (torch.int8, torch.int16, torch.int32, torch.int64):
+    case_of(f"integers_that_run_over_i{torch.iinfo(t).bits}",
+            lambda x, y: (x.abs() % 5 + 1, torch.div(y, x.abs() % 5 + 1, rounding_mode="floor"), y % (x.abs() % 5 + 1), -x // 3, x * 3 // 7, x.abs() < 0,
+                          x + 1 > x, (x - y) % 11), lambda t=t: edges(t))
+
+
+# A short row of doubles that a thread takes whole beside one of bytes, which is no multiple of the words that loads take.
+for columns in (10, 20, 6):
+    case_of(f"short_row_whole_{columns}", lambda x, m: F.softmax(F.unfold(x, 1, stride=2).masked_fill(m, -9.0) * 0.5, -3) + F.unfold(x, 1, stride=2).tanh(),
+            lambda n=columns: (R(1, 3, 4, n).double(), R(1, 3, n) > 0))
+
+
+def attention_lengths(name, t):
+    def make():
+        from models import Fn
+        seq, past = Dim("seq", min=1, max=200), Dim("past", min=1, max=300)
+        samples = [tuple(R(2, 2, n, 32).to(t) for n in (l, s, s)) for l, s in ((40, 70), (1, 300), (130, 5))]
+        return Fn(lambda q, k, v: sdpa(q, k, v)), samples, ({2: seq}, {2: past}, {2: past})
+
+    CASES[name] = make
+
+
+attention_lengths("attention_dynamic", torch.float32)
+attention_lengths("attention_dynamic_f16", torch.float16)

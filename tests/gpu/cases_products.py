@@ -1,0 +1,189 @@
+"""Products of matrices for the GPU tests: every type and shape of operands, epilogues, few rows, 8-bit floats. They join CASES of cases.py."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from cases import CASES, Dim, INTS, R, RI, TYPES, case, case_of, each, odd_numbers
+
+
+def products(name, t):
+    make = (lambda *d: R(*d).to(t)) if t.is_floating_point else lambda *d: RI(0 if t == torch.uint8 else -9, 9, d).to(t)
+    case_of(f"product_{name}", lambda a, b, c: (a @ b, a @ c.transpose(0, 1), torch.bmm(a.reshape(5, 9, 21), b.reshape(21, 2, 17).permute(1, 0, 2)[:1].expand(5, 21, 17))),
+            lambda: (make(45, 21), make(21, 34), make(70, 21)))
+
+
+each({"f64": torch.float64, **INTS}, products)
+
+
+@case
+def product_f64_linear():
+    m = nn.Sequential(nn.Linear(33, 65), nn.GELU(), nn.Linear(65, 7)).double()
+    return m, [(R(n, 33, dtype=torch.float64),) for n in (5, 1, 70)], ({0: Dim("rows", min=1, max=100)},)
+
+
+case_of("product_f64_computed", lambda x, y: (torch.sin(x) * 2) @ (y + y.sum(0)), lambda: (R(37, 19, dtype=torch.float64), R(19, 23, dtype=torch.float64)))
+case_of("product_no_depth", lambda x, y: (x @ y + 1, x.double() @ y.double()), lambda: (R(5, 0), R(0, 7)))
+
+
+case_of("product_odd_f32", lambda a, b: (a @ b, (a * 0.25) @ b[:, :5], a[:1] @ b), lambda: (odd_numbers(45, 300), R(300, 34).round()), lambda: (R(45, 300) * 1e-3, odd_numbers(300, 34)),
+        lambda: (odd_numbers(45, 300).abs(), odd_numbers(300, 34).abs()))
+case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
+
+
+# Epilogues that are computed where the sums are: columns' and rows' operands, one that lies as the result does, edges of tiles.
+class Finished(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(k, n), nn.Linear(k, n), nn.Linear(k, 96, bias=False)
+        self.scale = nn.Parameter(R(n))
+
+    def forward(self, x, r, rows):
+        y = F.gelu(self.a(x))
+        return y, F.silu(self.b(y[:, : x.shape[1]]) * self.scale + r), self.c(x).float().mul(rows).to(x.dtype)
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_finished_{t}"] = lambda t=t: (Finished(192, 264).to(TYPES[t]), [(R(n, 192).to(TYPES[t]), R(n, 264).to(TYPES[t]), R(n, 1)) for n in (300, 70, 1000)],
+                                                  ({0: Dim("rows", min=1, max=2000)},) * 3)
+
+
+# Few tiles of long k: blocks of a cluster share k and hand each other their sums; whole runs of 8 and others.
+class Shared(nn.Module):
+    def __init__(self, k, n, m):
+        super().__init__()
+        self.a, self.b = nn.Linear(k, n), nn.Linear(k, m)
+
+    def forward(self, x, y, r):
+        return self.a(x) + r, F.gelu(self.b(y))
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_shared_{t}"] = lambda t=t: (Shared(1536, 520, 516).to(TYPES[t]), [(R(330, 1536).to(TYPES[t]), R(330, 1536).to(TYPES[t]), R(330, 520).to(TYPES[t]))], None)
+
+
+# Tiles of 96 columns that two warpgroups share, of which 64 and 32 are finished at once; the last ones reach over the edges.
+class Columns(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.fc = nn.Linear(k, n)
+
+    def forward(self, x, r):
+        return F.gelu(self.fc(x)) + r
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_columns_{t}"] = lambda t=t: (Columns(128, 3064).to(TYPES[t]), [(R(380, 128).to(TYPES[t]), R(380, 3064).to(TYPES[t]))], None)
+
+
+# Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
+class FewRows(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(k, 37), nn.Linear(k, 24, bias=False), nn.Linear(k, k)
+
+    def forward(self, x, w):
+        return F.silu(self.a(x)), self.b(x), self.c(x) + x, x @ w.mT, (x * 2).unsqueeze(1) @ w.unflatten(0, (1, -1)).mT
+
+
+def few_rows(name, t):
+    k = 52 if t == torch.float64 else 520
+    CASES[f"product_vector_{name}"] = lambda: (FewRows(k).to(t), [(R(n, k).to(t), R(19, k).to(t)) for n in (5, 1, 8)], ({0: Dim("rows", min=1, max=8)}, None))
+    CASES[f"product_vector_one_{name}"] = lambda: (FewRows(k).to(t), [(R(1, k).to(t), R(19, k).to(t))], None)
+
+
+each(TYPES, few_rows)
+
+
+# A gated layer of few rows between norms: gate and up are twins, and rows that products read alone are computed in them.
+class Gated(nn.Module):
+    def __init__(self, k, hidden, norm):
+        super().__init__()
+        self.before, self.after = norm(k), norm(k)
+        self.gate, self.up, self.down, self.head = nn.Linear(k, hidden, bias=False), nn.Linear(k, hidden), nn.Linear(hidden, k, bias=False), nn.Linear(k, 37)
+
+    def forward(self, x):
+        y = self.before(x)
+        x = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x, self.head(self.after(x))
+
+
+def gated(name, t):
+    k, norm = (56, nn.LayerNorm) if t == torch.float64 else (520, nn.RMSNorm if t != torch.float32 else nn.LayerNorm)
+    CASES[f"product_gated_{name}"] = lambda: (Gated(k, 3000 if t == torch.bfloat16 else 72, norm).to(t), [(R(1, k).to(t),)], None)
+    CASES[f"product_gated_three_{name}"] = lambda: (Gated(k, 72, norm).to(t), [(R(3, k).to(t),)], None)
+
+
+each(TYPES, gated)
+
+
+# Queries and keys of few rows, rotated by positions: columns of a product that are finished in pairs.
+class Rotated(nn.Module):
+    def __init__(self, k, channels, bias):
+        super().__init__()
+        self.channels, self.norm = channels, nn.LayerNorm(k)
+        self.q, self.k, self.v = (nn.Linear(k, heads * channels, bias=bias) for heads in (5, 3, 3))
+
+    def forward(self, x, cos, sin, keys):
+        def rotated(t):
+            a, b = t.chunk(2, -1)
+            return t * cos + torch.cat((-b, a), -1) * sin
+
+        y = self.norm(x)
+        q, k, v = (f(y).unflatten(-1, (-1, self.channels)).transpose(-3, -2) for f in (self.q, self.k, self.v))
+        return rotated(q), torch.cat((keys, rotated(k)), -2), v
+
+
+def rotated(name, t):
+    k = 56 if t == torch.float64 else 520
+    for rows, channels in ((1, 64), (3, 34)):
+        CASES[f"product_rotated_{rows}_{channels}_{name}"] = lambda rows=rows, channels=channels: (
+            Rotated(k, channels, rows == 1).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
+    CASES[f"product_rotated_images_{name}"] = lambda: (
+        Rotated(k, 32, True).to(t), [(R(2, 1, k).to(t), R(1, 1, 1, 32).to(t), R(1, 1, 1, 32).to(t), R(2, 3, 2, 32).to(t))], None)
+
+
+each(TYPES, rotated)
+
+
+# ---- 8-bit floats: casts, which are rounded to nearest even and (e4m3fn) held to the largest number, and scaled products of them.
+E4, E5 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def between_floats8():
+    """Every number of both types, what lies halfway between neighbours and beside that, numbers beyond, infinities and NaN."""
+    out = [torch.tensor([449.0, 464, 465, 480, 1e9, 57344, 61439, 61440, 65536, 1e30, torch.inf, torch.nan, 2.0**-10, 2.0**-17, 2.0**-18, 0])]
+    for t in (E4, E5):
+        v = torch.arange(256, dtype=torch.uint8).view(t).float()
+        v = v[v.isfinite()].sort().values
+        half = (v[1:] + v[:-1]) / 2
+        out += [v, half, torch.nextafter(half, half + 1), torch.nextafter(half, half - 1)]
+    out = torch.cat(out)
+    return torch.cat([out, -out])
+
+
+case_of("casts_float8", lambda x: (x.to(E4).float(), x.to(E5).float(), x.to(E4).to(E5).half(), x.half().to(E4).bfloat16().float(), F.pad(x.to(E5).view(2, -1), (1, 2)).float()),
+        lambda: (between_floats8(),))
+
+
+class Scaled(nn.Module):
+    """Rows of 8 bits by such weights, with a scale each or one for all; in float64 the same by hand."""
+
+    def __init__(self, k, n, by_row, out=torch.bfloat16, types=(E4, E4)):
+        super().__init__()
+        self.by_row, self.out, self.types = by_row, out, types
+        self.register_buffer("w", (R(n, k) * 60).to(types[1]))
+        self.register_buffer("scale", torch.rand(1, n) / 100 if by_row else torch.tensor(0.01))
+        self.register_buffer("bias", R(n))
+
+    def forward(self, x):
+        x = x.float()
+        scale = (x.abs().amax(-1, keepdim=True) if self.by_row else x.abs().amax()) / 448
+        q = (x / scale).to(self.types[0])
+        if self.w.dtype == torch.float64:
+            return ((q.double() @ self.w.t()) * scale * self.scale + self.bias.to(torch.bfloat16)).relu()
+        return torch._scaled_mm(q, self.w.t(), scale, self.scale, self.bias.to(torch.bfloat16), out_dtype=self.out).relu()
+
+
+for name, make in {"tensor": lambda: Scaled(256, 264, False), "rows": lambda: Scaled(256, 264, True), "deep": lambda: Scaled(1536, 136, True), "f32": lambda: Scaled(160, 72, False, torch.float32),
+                   "odd": lambda: Scaled(100, 33, False, torch.float16), "e5m2": lambda: Scaled(128, 96, True, torch.float16, (E5, E5)), "mixed": lambda: Scaled(128, 96, False, types=(E5, E4))}.items():
+    CASES[f"product_scaled_{name}"] = lambda make=make: (make(), [(R(n, make().w.shape[1]).bfloat16(),) for n in (300, 5, 70)], ({0: Dim("rows", min=1, max=400)},))

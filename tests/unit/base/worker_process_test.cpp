@@ -1,0 +1,54 @@
+// Workers: what they answer, and how their loss is told.
+#include "base/worker_process.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+using namespace aotc;
+
+namespace {
+
+WorkerCommand shell(const std::string& script) { return {{"/bin/sh", "-c", script}, "", false}; }
+
+}  // namespace
+
+TEST_CASE("a worker that crashes, hangs up or babbles is a lost answer, and the next one is asked of a new worker") {
+  const nlohmann::json job = {{"artifact", "/does/not/exist.so"}};
+  WorkerProcess crash(shell("read x; kill -SEGV $$"));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(crash.ask(job, 5).why() == "the worker crashed (Segmentation fault)");
+    CHECK(crash.loss() == WorkerProcess::Loss::ended);
+    CHECK(crash.signal() == SIGSEGV);
+  }
+  WorkerProcess ended(shell("read x; exit 3"));
+  CHECK(ended.ask(job, 5).why() == "the worker crashed (exit code 3)");
+  CHECK(ended.signal() == 0);
+  WorkerProcess hung_up(shell("read x; exec >&-; exec sleep 60"));
+  CHECK(hung_up.ask(job, 5).why().find("the worker crashed") == 0);
+  WorkerProcess babble(shell("read x; echo hello; read x; echo '{\"ns\": 5}'; read x; echo '{\"error\": \"no\"}'"));
+  CHECK(!babble.ask(job, 5));
+  CHECK((*babble.ask(job, 5)).at("ns") == 5);
+  CHECK(babble.ask(job, 5).why() == "no");
+  CHECK(babble.loss() == WorkerProcess::Loss::none);
+  WorkerProcess none({{"/does/not/exist"}, "", false});
+  CHECK(!none.ask(job, 5));
+  CHECK(none.loss() == WorkerProcess::Loss::not_started);
+  WorkerProcess slow(shell("read x; exec sleep 20"));
+  CHECK(slow.ask(job, 0.05).why().find("took longer") == 0);
+  CHECK(slow.loss() == WorkerProcess::Loss::late);
+}
+
+TEST_CASE("workers are asked from several threads, and those that do not read end nobody") {
+  const std::string much(1 << 20, 'x');  // more than a pipe holds
+  std::vector<std::thread> threads;
+  std::vector<std::string> answers(4);
+  for (size_t t = 0; t < answers.size(); ++t)
+    threads.emplace_back([&, t] {
+      WorkerProcess deaf(shell("exec <&-; exit 0"));
+      for (int i = 0; i < 5; ++i) answers[t] = deaf.ask({{"bytes", much.size()}}, 5, much).why();
+    });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& a : answers) CHECK(a == "the worker crashed (exit code 0)");
+}
