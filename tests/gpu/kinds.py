@@ -16,8 +16,11 @@ import torch
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 import cases
 import conv_nets
+import kinds_decoding  # noqa: F401
+import kinds_fields  # noqa: F401
 import kinds_others  # noqa: F401
 import kinds_sequences  # noqa: F401
+import kinds_streams  # noqa: F401
 import make_cases
 import rows
 import run_cases
