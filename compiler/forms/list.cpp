@@ -69,6 +69,7 @@ const Table& table_of(Arch arch) {
       &cuda::attention_mma(),
       &cuda::attention(),  //
       &cuda::sort_packed(),
+      &cuda::sort_radix(),
       &cuda::sort(),
       &cuda::topk_warps(),
       &cuda::topk_bounded(),

@@ -341,6 +341,10 @@ inline float load_of_block(const float* p, int rank) {
   const auto at = reinterpret_cast<const char*>(p) - emulator::now->block->shared;
   return *reinterpret_cast<const float*>(emulator::cluster->blocks.at(static_cast<size_t>(rank)).shared + at);
 }
+inline void store_to_block(u64* p, int rank, u64 v) {
+  const auto at = reinterpret_cast<char*>(p) - emulator::now->block->shared;
+  *reinterpret_cast<u64*>(emulator::cluster->blocks.at(static_cast<size_t>(rank)).shared + at) = v;
+}
 constexpr bool has_clusters = true;
 
 #include "cuda/hopper.h"

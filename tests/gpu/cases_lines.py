@@ -45,6 +45,10 @@ NAN = float("nan")
 case_of("sort_packed", lambda x, i, h, b: (*x.sort(1), *x.sort(1, descending=True), *i.sort(dim=0, stable=True), *i.sort(dim=0, stable=True, descending=True), h.sort(1)[0], *b.sort(dim=1, stable=True)),
         lambda: (torch.randperm(3 * 1500).view(3, 1500).float() - 700, RI(-50, 50, (700, 3), dtype=torch.int32), R(2, 300).half(), RI(0, 2, (4, 90)).bool()))
 case_of("sort_packed_long", lambda x, y: (*x.sort(1), *y.sort(0, descending=True)), lambda: (torch.randperm(30011).view(1, 30011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float()))
+case_of("sort_radix", lambda x, y, z, h, b: (*x.sort(1), *y.sort(0, descending=True), *z.sort(dim=1, descending=True, stable=True), *h.sort(dim=1, stable=True), *b.sort(dim=1, descending=True, stable=True)),
+        lambda: (torch.randperm(20011).view(1, 20011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float() - 900, RI(-40, 40, (3, 5000), dtype=torch.int32), R(2, 6001).half(), R(1, 9000).bfloat16()))
+case_of("sort_radix_nan", lambda x: (x.sort(1)[0], x.sort(1, descending=True)[0]), lambda: (torch.where(R(2, 8200) > 2, NAN, R(2, 8200).round() * torch.tensor([0.0, -0.0, float("inf"), -float("inf")]).repeat(2050).view(1, 8200).nan_to_num()),))
+case_of("sort_radix_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (9000, 3, 16385)], dims=({0: Dim("n", min=2, max=40000)},))
 case_of("sort_packed_nan", lambda x: (x.sort()[0], x.sort(descending=True)[0]), lambda: (torch.tensor([3.0, NAN, -0.0, 0.0, float("inf"), -1.0, 7.0, -float("inf"), NAN]),))
 case_of("sort_packed_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (2000, 3, 4097)], dims=({0: Dim("n", min=2, max=50000)},))
 case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=False), *torch.topk(y, 5, dim=1), torch.topk(z, 32)[0], torch.topk(i, 9)[0], torch.topk(x[:, :90], 32)[0]),

@@ -17,6 +17,8 @@ StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
 std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s);
 /// A refusal where a size of the image or the result may be 0.
 Fit never_empty(const loop::ConvKernel& k, const SymTable& syms);
+/// One contract for all forms of sorting: the values' type, lines, entries of a line, how far those are apart.
+std::string sort_contract(const loop::LibraryKernel& k, const Site& s);
 /// One contract for all forms of attention: they are measured against each other.
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 

@@ -21,6 +21,7 @@ const Form& sort();
 const Form& topk_warps();
 const Form& topk_bounded();
 const Form& sort_packed();
+const Form& sort_radix();
 const Form& topk();
 const Form& scatter();
 const Form& index_put();

@@ -50,6 +50,7 @@ class Sort final : public FormOf<LibraryKernel> {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<uint64_t>(at_least_one(k.sizes[1], s));
     const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s)), levels = static_cast<double>(std::bit_width(n));
+    constexpr double kPair = 290, kFar = 1700, kFarPair = 880, kCluster = 7700;  // ns, fitted to an H200
     std::vector<Candidate> all;
     for (int piece : {256, 1024, 4096, 16384})
       for (int blocks : {1, 2, 4, 8}) {
@@ -60,12 +61,12 @@ class Sort final : public FormOf<LibraryKernel> {
           c.fit = refuse("a piece needs {} bytes of shared memory; {} is the most", bytes, s.machine.shared_bytes);
         if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
         // Passes within a piece, then those over the whole line by its blocks.
-        const double pieces = std::max(1.0, static_cast<double>(n) / piece), inside = std::bit_width(static_cast<unsigned>(piece)) - 1;
-        const double outside = std::max(0.0, levels - inside), rounds = std::max(1.0, pieces / blocks);
-        const double pass = 30 + 10.0 * piece / 2 / t.threads, far = 900 + 60.0 * static_cast<double>(n) / 2 / (t.threads * blocks);
-        const double line =
-            rounds * (inside * inside / 2 + outside * inside) * pass + outside * (outside + 1) / 2 * far + (blocks > 1 ? 1000 : 0);
-        c.cost_ns = kLaunchNs + std::max(1.0, lines * blocks / (s.machine.cores * 2)) * line;
+        const double inside = std::bit_width(static_cast<unsigned>(piece)) - 1, outside = std::max(0.0, levels - inside);
+        const double rounds = std::max(1.0, std::ceil(static_cast<double>(n) / piece / blocks));
+        const double pass = kPair * piece / 2 / t.threads, far = kFar + kFarPair * static_cast<double>(n) / 2 / (t.threads * blocks);
+        const double line = rounds * (inside * (inside + 1) / 2 + outside * inside) * pass + outside * (outside + 1) / 2 * far +
+                            (blocks > 1 ? kCluster : 0);
+        c.cost_ns = kLaunchNs + std::max(1.0, lines * blocks / s.machine.cores) * line;
         all.push_back(std::move(c));
       }
     return all;
@@ -79,6 +80,7 @@ class Sort final : public FormOf<LibraryKernel> {
     f.smem_bytes = f.max_smem_bytes;
     return f;
   }
+  std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const SortChoice t = unpack<SortChoice>(c);
     return emit::cuda::emit_sort(values_of(k), flag(k, Attr::descending, false), t.blocks, t.threads, symbol);
@@ -101,6 +103,12 @@ class Topk final : public FormOf<LibraryKernel> {
 };
 
 }  // namespace
+
+std::string sort_contract(const LibraryKernel& k, const Site& s) {
+  return fmt::format("cuda sort {}{} outer={} n={} inner={}", dtype_name(values_of(k)),
+                     flag(k, Attr::descending, false) ? " descending" : "", s.syms.hint(k.sizes[0]), s.syms.hint(k.sizes[1]),
+                     s.syms.hint(k.sizes[2]));
+}
 
 const Form& sort() {
   static const Sort form;

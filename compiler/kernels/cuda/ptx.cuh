@@ -174,11 +174,18 @@ AOTC_DI float load_of_block(const float* p, int rank) {
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
   return v;
 }
+// v to where block `rank` of the cluster has *p, in shared memory.
+AOTC_DI void store_to_block(u64* p, int rank, u64 v) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
+  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(there), "l"(v) : "memory");
+}
 constexpr bool has_clusters = true;
 #else
 #define AOTC_CLUSTER(n)
 AOTC_DI void cluster_barrier() {}
 AOTC_DI float load_of_block(const float* p, int) { return *p; }
+AOTC_DI void store_to_block(u64* p, int, u64 v) { *p = v; }
 constexpr bool has_clusters = false;
 #endif
 // ---- steps that overlap ------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,113 @@
+// Sorting of values of at most 32 bits by digits of their keys (kernels/cuda/sort_radix.cuh): a block or a cluster a line, which it holds
+// whole.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/simt_tile.h"
+#include "forms/library_attrs.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kDigits = 256;
+
+struct Deal {
+  int threads = 256, each = 4, blocks = 1;
+  static std::span<const Member<Deal>> members() {
+    static constexpr Member<Deal> kRows[] = {
+        {{"threads", 256, 1024, 256}, &Deal::threads}, {{"each", 4, 16, 4}, &Deal::each}, {{"blocks", 1, 8}, &Deal::blocks}};
+    return kRows;
+  }
+  int64_t entries() const { return int64_t{threads} * each * blocks; }
+  /// As sort_radix_bytes() of the kernel.
+  int64_t shared_bytes() const { return 8 * int64_t{threads} * each + 4 * (int64_t{threads / 32 + 2} * kDigits + 32); }
+};
+
+class SortRadix final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_sort_radix"; }
+  std::span<const Field> fields() const override { return fields_of<Deal>(); }
+  Fit legal(const Choice& c) const override {
+    const Deal p = unpack<Deal>(c);
+    const bool powers = std::has_single_bit(static_cast<unsigned>(p.threads)) && std::has_single_bit(static_cast<unsigned>(p.blocks));
+    return powers ? Fit::yes() : refuse("threads and blocks are powers of two");
+  }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site& s) const override {
+    if (k.algorithm != "sort") return {false, ""};
+    const DType t = k.params.begin()->dtype;
+    if (dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
+    const int64_t most = longest(k, s), held = Deal{1024, 16, s.machine.sm < 90 ? 1 : 8}.entries();
+    if (most > held) return refuse("lines of {} entries; registers hold {}", most == kInf ? "any number of" : std::to_string(most), held);
+    return Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const int64_t most = longest(k, s);
+    const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
+    // ns, fitted to an H200: of a warp's 32 entries in a pass, where four warps are ranked at a time; of a cluster's waiting in it
+    constexpr double kRank = 155, kCluster = 1400, kBegin = 130, kAtOnce = 0.23;
+    const double passes = std::ceil((32 - lowest_bit(k.params.begin()->dtype)) / 8.0);
+    std::vector<Candidate> all;
+    for (const int threads : {256, 512, 1024})
+      for (const int each : {4, 8, 16})
+        for (const int blocks : {1, 2, 4, 8}) {
+          const Deal p{threads, each, blocks};
+          Candidate c{pack(*this, p), Fit::yes(), 0};
+          if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+          if (p.entries() < most) c.fit = refuse("a line has {} entries", most);
+          if (p.shared_bytes() > s.machine.shared_bytes)
+            c.fit = refuse("a block needs {} bytes of shared memory; {} is the most", p.shared_bytes(), s.machine.shared_bytes);
+          const double at_once =
+              std::max(1.0, kAtOnce * static_cast<double>(std::min<int64_t>(2048 / threads, s.machine.shared_bytes / p.shared_bytes())));
+          const double pass = kRank * each * threads / 128 + (blocks > 1 ? kCluster : 0);
+          c.cost_ns = kLaunchNs + kBegin + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * at_once))) * passes * pass;
+          all.push_back(std::move(c));
+        }
+    return all;
+  }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
+    const Deal p = unpack<Deal>(c);
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = p.threads;
+    f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * p.blocks;
+    f.max_smem_bytes = p.shared_bytes();
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+  std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
+  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+    using emit::cuda::pointer;
+    const Deal p = unpack<Deal>(c);
+    const DType t = k.params.begin()->dtype;
+    return emit::cuda::kernel("sort_radix.cuh", symbol, 3, k.sizes.size(), p.blocks, p.threads,
+                              fmt::format("  sort_radix<{}, {}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
+                                          emit::cuda::c_type(t), flag(k, Attr::descending, false), p.blocks, p.threads, p.each,
+                                          pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+  }
+
+ private:
+  static int64_t longest(const LibraryKernel& k, const Site& s) { return s.syms.interval(s.syms.simplify(k.sizes[1])).max; }
+  /// As LowestKeyBit of the kernel.
+  static int lowest_bit(DType t) { return t == DType::bf16 ? 16 : t == DType::f16 ? 13 : 0; }
+};
+
+}  // namespace
+
+const Form& sort_radix() {
+  static const SortRadix form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
