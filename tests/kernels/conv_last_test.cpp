@@ -1,6 +1,7 @@
 // Convolutions of channels-last tensors of every dtype and instruction set against a naive fp64 loop: as implicit products, depthwise, and
 // of few channels, by Winograd's minimal filtering; the panels are made by the weights' writer.
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "aotc/detail/conv_few_abi.h"
@@ -69,7 +70,8 @@ int64_t few_scratch(const aotc_conv_config* c, int64_t k) {
   return aotc_conv_few_scratch_bytes(c, k / (c->kernel[0] * c->kernel[1] * c->kernel[2]));
 }
 
-void check(const Entry& e, const Case& c, std::mt19937& rng) {
+/// infinite: one element of x in so many is, 0: none.
+void check(const Entry& e, const Case& c, std::mt19937& rng, int64_t infinite = 0) {
   if (!runs_here(e.isa)) return;
   const bool tiles = e.fn == kTiles[0].fn || e.fn == kTiles[1].fn;
   const bool few = std::any_of(kFew.begin(), kFew.end(), [&](const Entry& f) { return f.fn == e.fn; });
@@ -83,6 +85,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   Buffer x(c.n * s.channels * s.in_plane, e.dtype, rng() % 2), w(s.co * s.k, e.dtype);
   x.fill(rng);
   w.fill(rng);
+  for (int64_t i = 0; infinite && i < x.size; i += infinite) x.put(i, std::numeric_limits<double>::infinity());
   std::unique_ptr<Scratch> packed;
   if (c.packed) {
     const std::vector<std::byte> panels = packed_weight(w, e.dtype, c, s.taps, few);
@@ -183,18 +186,38 @@ TEST_CASE("channels-last conv whose windows are read in place from copied lines"
 TEST_CASE("channels-last conv in tiles, windows that overlap in place, against fp64", "[conv]") {
   Rng rng(22);
   for (const Entry& e : kTiles)
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 120; ++i) {
       Case c{};
       c.n = pick(rng, {1, 1, 2, 3}), c.groups = 1, c.cg = pick(rng, {32, 32, 64, 96}), c.cog = pick(rng, {1, 16, 32, 40, 70});
       for (int d = 0; d < 3; ++d) {
         c.in[d] = d == 0 ? 1 : pick(rng, {1, 3, 7, 8, 14, 30}), c.kernel[d] = d == 0 ? 1 : pick_int(rng, {1, 2, 3, 3, 5});
-        c.stride[d] = d == 0 || rng() % 8 ? 1 : 2, c.dilation[d] = d == 0 || rng() % 8 ? 1 : 2;
+        c.stride[d] = d == 0 ? 1 : pick_int(rng, {1, 1, 2, 3}), c.dilation[d] = d == 0 ? 1 : pick_int(rng, {1, 1, 2});
         c.pad[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 2}), c.pad_hi[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 3});
       }
       c.algo = AOTC_CONV_LAST, c.packed = rng() % 4 != 0;
       c.mc = pick_int(rng, {32, 64}), c.nc = pick_int(rng, {1, 14, 49, 64, 192, 500});
       c.kc = 128, c.kp = 1024;
       check(e, c, rng);
+    }
+}
+
+TEST_CASE("channels-last conv in tiles, lines of taps in place, against fp64", "[conv]") {
+  Rng rng(26);
+  for (const Entry& e : kTiles)
+    for (int i = 0; i < 160; ++i) {
+      Case c{};
+      c.n = pick(rng, {1, 1, 2, 3}), c.groups = 1, c.cg = pick(rng, {1, 3, 3, 4, 7, 24, 40}), c.cog = pick(rng, {1, 16, 32, 40, 70});
+      for (int d = 0; d < 3; ++d) {
+        c.in[d] = d == 0 ? 1 : pick(rng, {1, 3, 7, 8, 14, 30}), c.kernel[d] = d == 0 ? 1 : pick_int(rng, {1, 2, 3, 3, 5, 7});
+        c.stride[d] = d == 0 ? 1 : pick_int(rng, {1, 2, 2, 3}), c.dilation[d] = d == 1 ? pick_int(rng, {1, 1, 2}) : 1;
+        c.pad[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 2, 3}), c.pad_hi[d] = d == 0 ? 0 : pick_int(rng, {0, 1, 1, 3});
+      }
+      c.algo = AOTC_CONV_LAST, c.packed = true;
+      c.mc = pick_int(rng, {32, 64}), c.nc = pick_int(rng, {1, 14, 49, 64, 192, 500});
+      c.kc = 128, c.kp = 1024;
+      c.line_steps = static_cast<int>((c.kernel[2] * c.cg + 31) / 32);
+      // What is not finite must not reach other windows.
+      check(e, c, rng, rng() % 3 ? 0 : pick(rng, {40, 1000}));
     }
 }
 

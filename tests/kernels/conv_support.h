@@ -15,6 +15,7 @@ struct ConvCase {
   int kernel[3], stride[3], pad[3], pad_hi[3], dilation[3];
   bool transposed, packed;
   int algo, mc, nc, kc, kp;
+  int line_steps = 0;
 
   std::string str() const {
     std::string s =
@@ -31,7 +32,8 @@ struct ConvCase {
                                   {"mc", mc},
                                   {"nc", nc},
                                   {"kc", kc},
-                                  {"kp", kp}})
+                                  {"kp", kp},
+                                  {"line_steps", line_steps}})
       s += std::string(" ") + what + " " + std::to_string(v);
     return s;
   }
@@ -77,7 +79,8 @@ inline ConvRun run_conv(const Entry& e, const ConvCase& c, const ConvSizes& s, v
   for (int i = 0; i < 3; ++i)
     cfg.kernel[i] = c.kernel[i], cfg.stride[i] = c.stride[i], cfg.pad[i] = c.pad[i], cfg.dilation[i] = c.dilation[i];
   cfg.groups = static_cast<int32_t>(c.groups), cfg.transposed = c.transposed, cfg.algo = c.algo;
-  cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = epilogue;
+  cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = epilogue,
+  cfg.line_steps = c.line_steps;
   std::vector<int64_t> size = {c.n, s.channels, c.in[0], c.in[1], c.in[2], s.co, s.out[0], s.out[1], s.out[2], static_cast<int64_t>(acc)};
   ConvRun r{std::vector<double>(static_cast<size_t>(c.n * s.co * s.out_plane), -77), {}};
   r.writes.resize(r.result.size());
@@ -96,7 +99,7 @@ template <class X, class W, class Out, class Scale>
 void check_conv(const ConvCase& c, const ConvSizes& s, const ConvRun& run, Buffer& x, Buffer& w, X x_at, W w_at, Out out_at, Scale scale,
                 double tolerance) {
   double worst = 0;
-  bool once = true;
+  bool once = true, finite = true;
   for (int64_t n = 0; n < c.n; ++n)
     for (int64_t o = 0; o < s.co; ++o)
       for (int64_t p = 0; p < s.out_plane; ++p) {
@@ -124,9 +127,12 @@ void check_conv(const ConvCase& c, const ConvSizes& s, const ConvRun& run, Buffe
         }
         const auto at = static_cast<size_t>(out_at(n, o, p));
         once &= run.writes[at] == 1;
+        finite &= std::isfinite(run.result[at]) == std::isfinite(sum);
+        if (!std::isfinite(sum)) continue;
         worst = std::max(worst, std::fabs(run.result[at] - sum) / (scale(mag) + 1e-30));
       }
   CHECK(once);
+  CHECK(finite);
   CHECK(worst <= tolerance);
 }
 

@@ -6,6 +6,9 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
+extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_conv_last_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+
 namespace kernel_test {
 namespace {
 
@@ -115,9 +118,19 @@ std::vector<Entry> floats(std::string_view algorithm) {
   return all;
 }
 
+/// An algorithm's tiles, real and emulated.
+std::vector<Entry> in_tiles(std::string_view algorithm, aotc_kernel_fn emulated) {
+  return {entry(algorithm, DType::bf16, "amx"), {"avx512", DType::bf16, emulated}};
+}
+
 TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
   Rng rng(31);
-  for (const Entry& e : floats("gemm")) {
+  std::vector<Entry> all = floats("gemm");
+  const std::vector<Entry> tiles = in_tiles("gemm_tiles", aotc_gemm_tiles_bf16_amx_emulated);
+  const size_t n_plain = all.size();
+  all.insert(all.end(), tiles.begin(), tiles.end());
+  for (size_t at = 0; at < all.size(); ++at) {
+    const Entry& e = all[at];
     for (int i = 0; i < 120 && runs_here(e.isa); ++i) {
       const int64_t m = pick(rng, {1, 2, 3, 6, 7, 13, 14, 15, 29, 60}), n = pick(rng, {1, 8, 15, 16, 24, 33, 40, 64, 90}),
                     k = pick(rng, {0, 1, 2, 5, 16, 64, 130});
@@ -138,7 +151,7 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
       const auto split = static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1));
       compare(a, cfg.b_packed ? panels : b, m, n, f, rng, [&](void* const* ptr, bool with) {
         cfg.finishes = with ? &f : nullptr;
-        Scratch scratch(aotc_gemm_scratch_bytes(&cfg, k, 4));
+        Scratch scratch(at < n_plain ? aotc_gemm_scratch_bytes(&cfg, k, 4) : aotc_gemm_tiles_scratch_bytes(&cfg, k));
         volatile int32_t fault = 0;
         run_parts(e, {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault}, work, split);
       });
@@ -179,20 +192,22 @@ TEST_CASE("channels-last convolutions: a finish does what its epilogue does", "[
   Rng rng(32);
   std::vector<Entry> all = floats("conv_last");
   const std::vector<Entry> of_few = floats("conv_few");
-  const size_t n_last = all.size();
+  const std::vector<Entry> of_tiles = in_tiles("conv_last_tiles", aotc_conv_last_tiles_bf16_amx_emulated);
+  const size_t n_last = all.size(), n_plain = n_last + of_few.size();
   all.insert(all.end(), of_few.begin(), of_few.end());
+  all.insert(all.end(), of_tiles.begin(), of_tiles.end());
   for (size_t at = 0; at < all.size(); ++at) {
     const Entry& e = all[at];
-    const bool few = at >= n_last;
+    const bool few = at >= n_last && at < n_plain, tiles = at >= n_plain;
     for (int i = 0; i < 160 && runs_here(e.isa); ++i) {
-      const bool depthwise = !few && i % 2;
+      const bool depthwise = !few && !tiles && i % 2;
       aotc_conv_config cfg = {};
       cfg.w_ptr = 1, cfg.algo = depthwise ? AOTC_CONV_LAST_DEPTHWISE : AOTC_CONV_LAST, cfg.epilogue = conv_epilogue;
       const int64_t images = pick(rng, {1, 1, 2}), hw[] = {pick(rng, {1, 5, 9}), pick(rng, {3, 8, 17, 31})};
       const int64_t groups = few         ? 1
                              : depthwise ? pick(rng, {8, 16, 24, 40, 72})
                                          : pick(rng, {1, 1, 2}),
-                    cg = depthwise ? 1 : pick(rng, {1, 3, 16, 20});
+                    cg = depthwise ? 1 : pick(rng, {1, 3, 16, 20, 32});
       const int64_t cog = depthwise ? 1 : pick(rng, {1, 8, 16, 24, 40, 70}), c = cg * groups, co = cog * groups;
       const int kernel = depthwise ? pick_int(rng, {3, 5, 7}) : pick_int(rng, {1, 3}), stride = pick_int(rng, {1, 1, 2, 3});
       const int dilation = few ? 1 : pick_int(rng, {1, 1, 2});
@@ -239,7 +254,9 @@ TEST_CASE("channels-last convolutions: a finish does what its epilogue does", "[
         std::copy(given, given + kPointers + 1, ptr);
         if (few) ptr[kOperandB] = panels.data();
         cfg.finish = with ? &f : nullptr;
-        Scratch scratch(few ? aotc_conv_few_scratch_bytes(&cfg, c) : aotc_conv_scratch_bytes(&cfg, k, 4));
+        Scratch scratch(few     ? aotc_conv_few_scratch_bytes(&cfg, c)
+                        : tiles ? aotc_conv_last_tiles_scratch_bytes(&cfg, k)
+                                : aotc_conv_scratch_bytes(&cfg, k, 4));
         volatile int32_t fault = 0;
         run_parts(e, {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault}, work, split);
       });

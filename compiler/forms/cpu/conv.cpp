@@ -127,7 +127,8 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   for (int64_t x : k.kernel) depth *= x;
   const Work w = work(k, t, site.syms);
   f.work = w.units, f.grain = w.grain;
-  const aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
+  aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
+  g.line_steps = line_steps(k, t), g.kernel[1] = static_cast<int32_t>(k.kernel.size() > 1 ? k.kernel[k.kernel.size() - 2] : 1);
   f.scratch_bytes = scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }
@@ -174,6 +175,7 @@ std::string ConvForm::config(const loop::Kernel& kernel, const ConvKernel& k, co
     c.declarations_ += fmt::format("static const aotc_finish {}_finish = {};\n", name, finish_text(kernel, steps));
     c.text("finish", fmt::format("&{}_finish", name));
   }
+  if (const int steps = line_steps(k, t)) c.add("line_steps", steps);
   return c.str();
 }
 

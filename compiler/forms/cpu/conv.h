@@ -66,6 +66,8 @@ class ConvForm : public FormOf<loop::ConvKernel> {
   virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }
   /// The groups' weights, a column each, are one matrix.
   virtual bool joins_groups() const { return false; }
+  /// aotc_conv_config::line_steps.
+  virtual int line_steps(const loop::ConvKernel&, const ConvTile&) const { return 0; }
   /// Panels::winograd.
   virtual int winograd(const ConvTile&) const { return 0; }
 

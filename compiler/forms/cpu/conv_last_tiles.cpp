@@ -13,12 +13,51 @@ namespace {
 
 constexpr double kSpiltCopies = 1.5;  ///< of copied rows that do not stay in L1 until they are multiplied
 
-/// Whether the kernel copies the pixels of a block once, with their borders, and reads windows in place. line: pixels of a bordered row.
-bool reads_windows_in_place(const ConvSizes& c, int64_t line) {
-  if (c.groups != 1 || c.c % 32 || c.kernel[1] * c.kernel[2] == 1 || c.kernel[0] != 1 || c.in[0] != 1 || c.out[0] != 1) return false;
-  for (size_t i = 1; i < 3; ++i)
-    if (c.stride[i] != 1 || c.dilation[i] != 1) return false;
-  return 3 * line <= 4 * c.out[2];
+/// How the kernel reads windows in place (kernels/cpu/conv_tile_strips.h).
+struct Strip {
+  int line_steps = 0;                                  ///< of aotc_conv_config
+  int64_t row = 0, reach = 0, regions = 0, pixel = 0;  ///< outputs of a bordered row and behind one; elements of an output in a region
+  int64_t steps = 0;                                   ///< of 32 values of k
+  explicit operator bool() const { return regions > 0; }
+
+  int64_t outputs(const ConvSizes& c, int64_t pixels) const { return ceil_div(pixels * row, std::max<int64_t>(c.out[2], 1)); }
+  int64_t elements(int64_t outputs) const { return (ceil_div(outputs, 16) * 16 + reach) * pixel * regions; }
+};
+
+int64_t phases_met(int64_t kernel, int64_t stride, int64_t dilation) {
+  std::set<int64_t> met;
+  for (int64_t t = 0; t < std::min<int64_t>(kernel, stride); ++t) met.insert(t * dilation % stride);
+  return static_cast<int64_t>(met.size());
+}
+int64_t pitch_of(int64_t elements) { return (ceil_div(elements, 32) | 1) * 32; }
+
+/// Steps of 32 that a line of taps is multiplied in, 0 where that is too much: of channels that are no whole steps.
+int line_steps_of(const ConvSizes& c) {
+  constexpr int64_t kMostWaste = 3;  // times the steps of copied rows, which take as long to copy as that
+  if (c.groups != 1 || c.c % 32 == 0 || c.dilation[2] != 1 || c.kernel[0] != 1 || c.kernel[1] * c.kernel[2] == 1) return 0;
+  const int64_t steps = ceil_div(c.kernel[2] * c.c, 32);
+  return c.kernel[1] * steps <= kMostWaste * ceil_div(c.depth(), 32) ? static_cast<int>(steps) : 0;
+}
+
+Strip strip_of(const ConvSizes& c, bool packed) {
+  Strip s;
+  if (c.groups != 1 || c.kernel[1] * c.kernel[2] == 1 || c.kernel[0] != 1 || c.in[0] != 1 || c.out[0] != 1) return s;
+  s.line_steps = packed ? line_steps_of(c) : 0;
+  if (!s.line_steps && c.c % 32) return s;
+  const int64_t beyond = (c.kernel[2] - 1) * c.dilation[2] / c.stride[2], below = (c.kernel[1] - 1) * c.dilation[1] / c.stride[1];
+  s.row = c.out[2] + beyond, s.reach = below * s.row + beyond;
+  s.regions = phases_met(c.kernel[1], c.stride[1], c.dilation[1]);
+  if (!s.line_steps) s.regions *= phases_met(c.kernel[2], c.stride[2], c.dilation[2]);
+  s.pixel = s.line_steps ? c.stride[2] * c.c : pitch_of(c.c);
+  s.steps = s.line_steps ? c.kernel[1] * s.line_steps : ceil_div(c.depth(), 32);
+  return s;
+}
+
+/// Whether a unit of nc pixels is one.
+bool is_strip(const Strip& s, const ConvSizes& c, int64_t nc, int64_t pixels) {
+  if (!s) return false;
+  const int64_t outputs = s.outputs(c, pixels);
+  return 3 * outputs <= 4 * pixels + 48 && s.elements(outputs + (s.line_steps ? s.row : 0)) <= ceil_div(nc, 16) * 16 * pitch_of(c.depth());
 }
 
 class ConvLastTiles final : public ConvForm {
@@ -29,7 +68,8 @@ class ConvLastTiles final : public ConvForm {
 
  private:
   Fit fits_tile(const ConvSizes& c, const ConvTile& t) const {
-    const aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
+    aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
+    g.line_steps = c.w_constant ? line_steps_of(c) : 0, g.kernel[1] = static_cast<int32_t>(c.kernel[1]);
     return fits_scratch(std::max(aotc_conv_scratch_bytes(&g, c.depth(), 4), aotc_conv_last_tiles_scratch_bytes(&g, c.depth())));
   }
 
@@ -51,8 +91,8 @@ class ConvLastTiles final : public ConvForm {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const int threads = s.machine.cores;
     const int64_t cog = c.group_channels(), k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1),
-                  steps = ceil_div(k, 32), line = c.out[2] + c.kernel[2] - 1;
-    const bool in_place = reads_windows_in_place(c, line);
+                  steps = ceil_div(k, 32);
+    const Strip strip = strip_of(c, c.w_constant);
     std::set<int> ncs;
     for (int64_t nc : {32, 64, 128, 256, 512}) ncs.insert(static_cast<int>(std::min(nc, px)));
     std::vector<Candidate> all;
@@ -64,9 +104,11 @@ class ConvLastTiles final : public ConvForm {
         r.fit = fits_tile(c, t);
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double weights = static_cast<double>(cog * k), depth = static_cast<double>(k * c.groups);
-        const int64_t pixels = ceil_div(px, px_blocks), rows = in_place ? ceil_div(pixels * line, c.out[2]) : pixels;
-        double cycles =
-            static_cast<double>(c.groups * px_blocks) * tile_cycles(rows, cog, steps, s.machine, 1, in_place ? c.c * 2 : steps * 64);
+        const int64_t pixels = ceil_div(px, px_blocks);
+        const bool in_place = is_strip(strip, c, nc, pixels);
+        const int64_t rows = in_place ? strip.outputs(c, pixels) : pixels;
+        double cycles = static_cast<double>(c.groups * px_blocks) * tile_cycles(rows, cog, in_place ? strip.steps : steps, s.machine, 1,
+                                                                                in_place ? strip.regions * strip.pixel * 2 : steps * 64);
         if (c.w_constant)
           cycles =
               static_cast<double>(c.groups) * fed_cycles(cycles / static_cast<double>(c.groups), 2 * weights, px_blocks, rows, s.machine);
@@ -76,7 +118,7 @@ class ConvLastTiles final : public ConvForm {
         const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
         if (in_place)
-          cycles += static_cast<double>(px_blocks * (rows + (c.kernel[1] - 1) * line) * c.c) * gathers * (kCopyCycles + 0.1);
+          cycles += static_cast<double>(px_blocks * strip.elements(rows)) * gathers * (kCopyCycles + 0.1);
         else
           cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run)) *
                     ((pixels + AOTC_PANEL_N) * steps * 64 > s.machine.l1_bytes * 3 / 4 ? kSpiltCopies : 1);
@@ -85,6 +127,16 @@ class ConvLastTiles final : public ConvForm {
         all.push_back(r);
       }
     return all;
+  }
+
+  int line_steps(const ConvKernel& k, const ConvTile& t) const override {
+    if (!k.w_constant || !t.pack_w || !weight(k, candidate(t).choice)) return 0;
+    const auto channels = k.x_dims[1].as_const();
+    if (!channels || k.kernel.size() > 2 || *channels < 1) return 0;
+    ConvSizes c;
+    c.c = *channels, c.groups = k.groups, c.dilation[2] = k.dilation.back(), c.kernel[2] = k.kernel.back();
+    if (k.kernel.size() == 2) c.kernel[1] = k.kernel[0];
+    return line_steps_of(c);
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

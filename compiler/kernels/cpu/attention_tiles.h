@@ -63,6 +63,7 @@ class AttentionTiles : AttentionRows<bf16, float> {
     each_unit(begin, end, [this](auto... unit_of) { unit(unit_of...); });
   }
 
+  int64_t slice() const { return kSliceOfCalls; }
   /// Whole vectors: the rows of scores and of sums have room for whole panels.
   void consume(const Unit& u, int64_t row, int64_t n, int64_t col, int64_t cols, const float* sums, int64_t ld) const {
     using V = Vec<float>;

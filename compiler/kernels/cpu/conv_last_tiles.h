@@ -1,104 +1,69 @@
 #pragma once
 // Convolutions of channels-last bf16 by tile registers: aotc_conv_last_tiles_bf16 of aotc/detail/library_abi.h.
 //
-// Where windows of one pixel's distance overlap and channels are whole steps, the pixels that a unit reads are copied once, with their
-// borders, as a strip of pixels in the order of memory. Output pixels counted along bordered rows have every tap at the same distance in
-// it, so that tiles read it in place; what falls on borders is computed and left out. Else the rows of the im2col matrix are copied, in
-// runs of whole channels. Both are kept over the units of the same pixels.
-#include "conv_last_rows.h"
-#include "tile_blocks.h"
+// Where what a unit reads can be copied once as a strip (conv_tile_strips.h), tiles read windows in place. Else the rows of the im2col
+// matrix are copied, in runs of whole channels. Both are kept over the units of the same pixels.
+#include "conv_tile_strips.h"
+#include "finish.h"
 
 namespace {
-
-/// What is copied stays bf16; panels hold pairs.
-struct LastTiles {
-  using E = bf16;
-  using Acc = float;
-  using Row = bf16;
-  using Packed = MulBf16;
-  static void widen(bf16 v, bf16* to) { *to = v; }
-};
 
 class ConvLastTiles : ConvLastRows<LastTiles> {
  public:
   struct Unit : ConvLastRows<LastTiles>::Unit {
     bool strip;
-    int64_t q0, rows;  // of a strip: its first pixel along bordered rows, output pixels from there on; else pixels
+    int64_t q0, rows;  // of a strip: its first output along bordered rows, outputs from there on; else pixels
   };
 
  private:
-  int64_t steps_, pitch_;
-  int64_t line_, lines_;          // of a strip: pixels of a bordered row, rows of an image
-  int64_t pixel_;                 // of a strip: elements from pixel to pixel
-  int64_t room_;                  // elements of rows_
-  bf16 *rows_, *last_, *panels_;  // last_: the step that ends a panel
-  int64_t held_ = -1;             // whose pixels are in rows_
+  const int64_t steps_, pitch_, room_;  // of copied rows; room_: elements of them
+  const int64_t line_panel_;            // elements of a panel whose lines of taps are whole steps
+  bf16 *last_, *rows_, *panels_;        // last_: the step that ends a panel; panels_: where the stored ones do not serve
+  ConvStrips strips_;
+  int64_t held_ = -1, held_panels_ = -1;  // whose pixels are in rows_ and how, whose weights in panels_
+  Finish finish_;                         // without steps where there is the epilogue alone
   TileBlocks<ConvLastTiles> blocks_;
 
  public:
-  explicit ConvLastTiles(const aotc_kargs* a) : ConvLastRows(a), blocks_(this, static_cast<float*>(a->scratch)) {
-    steps_ = tile_steps(s.k), pitch_ = tile_pitch(s.k);
-    line_ = s.out[2] + s.kernel[2] - 1, lines_ = s.out[1] + s.kernel[1] - 1;
-    pixel_ = tile_pitch(s.c);
-    room_ = ceil_div(cfg->nc, kTileRows) * kTileRows * pitch_;
-    last_ = reinterpret_cast<bf16*>(static_cast<float*>(a->scratch) + 2 * kTileSums);
-    rows_ = last_ + kStepBytes / 2;
-    panels_ = rows_ + room_;
-  }
+  explicit ConvLastTiles(const aotc_kargs* a)
+      : ConvLastRows(a),
+        steps_(tile_steps(s.k)),
+        pitch_(tile_pitch(s.k)),
+        room_(ceil_div(cfg->nc, kTileRows) * kTileRows * pitch_),
+        line_panel_(s.kernel[1] * cfg->line_steps * (kStepBytes / 2)),
+        last_(reinterpret_cast<bf16*>(static_cast<float*>(a->scratch) + 2 * kTileSums)),
+        rows_(last_ + kStepBytes / 2),
+        panels_(rows_ + room_),
+        strips_(s, cfg->line_steps, room_),
+        finish_(a, cfg->finish),
+        blocks_(this, static_cast<float*>(a->scratch)) {}
 
   void run(int64_t begin, int64_t end) {
-    held_ = held_key(args);
+    held_ = held_key(args, 0), held_panels_ = held_key(args, 1);
     for (int64_t i = begin; i < end; ++i)
       if (const auto u = at(i); !u.empty()) run_unit(along_borders(u));
     blocks_.finish();
-    hold_key(args, held_);
+    hold_key(args, held_, 0), hold_key(args, held_panels_, 1);
   }
 
+  int64_t slice() const { return finish_.n ? kSliceOfFinish : kSliceOfCalls; }
   void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) const {
-    if (!u.strip) return finish(sums, ld, u.g, u.p0 + row, u.p0 + row + rows, u.c0 + col, cols);
-    int64_t x = (u.q0 + row) % line_, y = (u.q0 + row) / line_ % lines_, image = (u.q0 + row) / line_ / lines_;
-    for (int64_t run; rows > 0; rows -= run, sums += run * ld) {
-      const bool inside = x < s.out[2];
-      run = min_of(rows, (inside ? s.out[2] : line_) - x);
-      if (inside && y < s.out[1]) {
-        const int64_t pixel = image * s.out_plane + y * s.out[2] + x;
-        finish(sums, ld, u.g, pixel, pixel + run, u.c0 + col, cols);
-      }
-      x += run;
-      if (x < line_) continue;
-      x = 0;
-      if (++y == lines_) y = 0, ++image;
-    }
+    if (!u.strip) return finish_pixels(sums, ld, u, u.p0 + row, rows, col, cols);
+    strips_.each_run(u.q0 + row, rows, [&](int64_t pixel, int64_t first, int64_t count) {
+      finish_pixels(sums + first * ld, ld, u, pixel, count, col, cols);
+    });
   }
 
  private:
-  /// The number of an output pixel along bordered rows.
-  int64_t bordered(int64_t p) const { return (p / s.out_plane * lines_ + p % s.out_plane / s.out[2]) * line_ + p % s.out[2]; }
+  void finish_pixels(const float* sums, int64_t ld, const Unit& u, int64_t pixel, int64_t count, int64_t col, int64_t cols) const {
+    if (finish_.n) return finish_sums(finish_, sums, ld, pixel, count, u.g * s.cog + u.c0 + col, cols);
+    finish(sums, ld, u.g, pixel, pixel + count, u.c0 + col, cols);
+  }
 
   Unit along_borders(const ConvLastRows<LastTiles>::Unit& u) const {
-    Unit r{u, false, 0, u.p1 - u.p0};
-    if (s.groups != 1 || s.c % kTileK || s.taps == 1 || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1) return r;
-    for (int i = 1; i < 3; ++i)
-      if (s.stride[i] != 1 || s.dilation[i] != 1) return r;
-    const int64_t q0 = bordered(u.p0), rows = bordered(u.p1 - 1) + 1 - q0;
-    const int64_t whole = ceil_div(rows, kTileRows) * kTileRows + reach();  // that tiles read
-    if (3 * rows > 4 * r.rows + 3 * kTileRows || whole * pixel_ > room_) return r;
-    return {u, true, q0, rows};
-  }
-  /// Pixels of a strip behind one, that its window reads.
-  int64_t reach() const { return (s.kernel[1] - 1) * line_ + s.kernel[2] - 1; }
-
-  void copy_strip(const Unit& u) {
-    int64_t col = u.q0 % line_, y = u.q0 / line_ % lines_, image = u.q0 / line_ / lines_;
-    bf16* dst = rows_;
-    for (int64_t left = u.rows + reach(); left > 0; --left, dst += pixel_) {
-      const int64_t ih = y - s.pad[1], iw = col - s.pad[2];
-      const bool inside = ih >= 0 && ih < s.in[1] && iw >= 0 && iw < s.in[2];
-      copy(dst, inside ? x + (image * s.in_plane + ih * s.in[2] + iw) * s.c : nullptr, s.c);
-      if (++col < line_) continue;
-      col = 0;
-      if (++y == lines_) y = 0, ++image;
-    }
+    const int64_t q0 = strips_.bordered(u.p0), rows = strips_.bordered(u.p1 - 1) + 1 - q0;
+    if (strips_.holds(q0, rows, u.p1 - u.p0)) return {u, true, q0, rows};
+    return {u, false, 0, u.p1 - u.p0};
   }
 
   void copy_rows(const Unit& u) {
@@ -107,22 +72,61 @@ class ConvLastTiles : ConvLastRows<LastTiles> {
     for (int64_t p = 0; rest && p < u.p1 - u.p0; ++p) _mm512_mask_storeu_epi16(rows_ + p * pitch_ + s.k, rest, _mm512_setzero_si512());
   }
 
-  void run_unit(const Unit& u) {
-    if (held_ != u.key) u.strip ? copy_strip(u) : copy_rows(u);
-    held_ = u.key;
-    const bf16* panels = cfg->w_packed ? stored_panels(u.g) + u.c0 * stored_rows(s.k) : panels_;
-    if (!cfg->w_packed) pack_weights(u.g, u.c0, u.c1, 0, s.k, panels_);
-    const int64_t pitch = u.strip ? pixel_ : pitch_;
-    const int64_t jump = (pixel_ - s.c) * 2;  // from the end of a pixel to the next
+  /// Stored panels of the unit's channels, each line of taps filled up with zeros to whole steps.
+  void copy_line_panels(const bf16* stored, int64_t count) {
+    const int64_t line = s.kernel[2] * s.c, pairs = stored_rows(s.k) / 2;
+    u32* to = reinterpret_cast<u32*>(panels_);
+    for (int64_t p = 0; p < count; ++p, stored += kPanel * stored_rows(s.k)) {
+      const u32* from = reinterpret_cast<const u32*>(stored);
+      for (int64_t l = 0; l < s.kernel[1]; ++l)
+        for (int64_t v = 0; v < cfg->line_steps * kTileK; v += 2, to += kPanel) {
+          const int64_t k = l * line + v, pair = k / 2;
+          const u32 keep = v + 1 < line ? ~u32{0} : v < line ? 0xffff : 0;
+          for (int64_t j = 0; j < kPanel; ++j) {
+            const u32 first = keep ? from[pair * kPanel + j] : 0, next = keep && pair + 1 < pairs ? from[(pair + 1) * kPanel + j] : 0;
+            to[j] = (k % 2 ? first >> 16 | next << 16 : first) & keep;
+          }
+        }
+    }
+  }
+
+  /// What the unit reads, which decides whether it is a strip.
+  void copy_pixels(Unit* u) {
+    const int64_t as_rows = 2 * u->key, as_strip = as_rows + 1;
+    if (u->strip && held_ != as_strip && (held_ == as_rows || !strips_.copy(x, u->q0, u->rows, rows_)))
+      u->strip = false, u->rows = u->p1 - u->p0;
+    if (!u->strip && held_ != as_rows) copy_rows(*u);
+    held_ = u->strip ? as_strip : as_rows;
+  }
+
+  void run_unit(Unit u) {
+    copy_pixels(&u);
+    const int64_t panels = ceil_div(u.c1 - u.c0, kPanel);
+    const bf16* stored = cfg->w_packed ? stored_panels(u.g) + u.c0 * stored_rows(s.k) : panels_;
+    if (!cfg->w_packed) {
+      pack_weights(u.g, u.c0, u.c1, 0, s.k, panels_);
+    } else if (u.strip && strips_.by_lines()) {
+      if (held_panels_ != u.c0) copy_line_panels(stored, panels);
+      held_panels_ = u.c0;
+      const char* first = reinterpret_cast<const char*>(rows_ + strips_.first(u.q0));
+      const int64_t pitch = strips_.pitch() * 2;
+      return blocks_.multiply(
+          u, u.rows, u.c1 - u.c0, strips_.steps(),
+          [&](int64_t row) {
+            return TileRows{first + row * pitch, pitch};
+          },
+          [&](int64_t p) { return TilePanel{reinterpret_cast<const char*>(panels_ + p * line_panel_)}; }, strips_.walk());
+    }
+    const int64_t pitch = u.strip ? strips_.pitch() : pitch_;
     blocks_.multiply(
         u, u.rows, u.c1 - u.c0, steps_,
         [&](int64_t row) {
           return TileRows{reinterpret_cast<const char*>(rows_ + row * pitch), pitch * 2};
         },
         [&](int64_t p) {
-          return stored_panel(reinterpret_cast<const char*>(panels + p * kPanel * stored_rows(s.k)), s.k, reinterpret_cast<char*>(last_));
+          return stored_panel(reinterpret_cast<const char*>(stored + p * kPanel * stored_rows(s.k)), s.k, reinterpret_cast<char*>(last_));
         },
-        u.strip ? TileWalk{s.c / kTileK, s.kernel[2], jump, jump + (line_ - s.kernel[2]) * pixel_ * 2} : TileWalk{});
+        u.strip ? strips_.walk() : TileWalk{});
   }
 };
 

@@ -91,6 +91,11 @@ __attribute__((always_inline)) inline void store_rounded(const __m512 (&v)[MR][N
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) denormals |= _mm512_fpclass_ps_mask(v[i][j], 0x20);
   if (__builtin_expect(denormals == 0, 1)) {
+    if (NV == 2 && last == 0xffff) {
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; ++i, to += pitch) _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(v[i][NV - 1], v[i][0]));
+      return;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i, to += pitch)
 #pragma GCC unroll 4
@@ -132,6 +137,18 @@ struct LineOfTile {
   int64_t add_pitch, out_pitch;
   __m512 at_least, at_most;
 };
+
+/// Of a finish that is a line, from (row, column) on.
+inline LineOfTile line_at(const Finish& f, int64_t row, int64_t column) {
+  const Finish::Step &add = f.add(), &store = f.store();
+  return {reinterpret_cast<const float*>(f.column().at) + column,
+          add.at + row * add.pitch + column * (f.line.flags & Finish::Line::kAddF32 ? 4 : 2),
+          store.at + row * store.pitch + column * (f.line.flags & Finish::Line::kStoreF32 ? 4 : 2),
+          add.pitch,
+          store.pitch,
+          _mm512_set1_ps(f.line.at_least),
+          _mm512_set1_ps(f.line.at_most)};
+}
 
 /// Finish::Line of a row of NV vectors, with kHalf of the last one's lower half. What is not stored here is left in v.
 template <int NV, bool kHalf>
@@ -176,16 +193,9 @@ __attribute__((always_inline)) inline void finish_line(__m512 (&v)[NV], int32_t 
 template <int MR, int NV, bool kHalf>
 __attribute__((always_inline)) inline void finish_lines(__m512 (&v)[MR][NV], const TileFinish& t) {
   const Finish::Line& line = t.finish->line;
-  const Finish::Step &column = t.finish->column(), &add = t.finish->add(), &store = t.finish->store();
   int32_t flags = line.flags;
   constexpr int32_t kLimits = Finish::Line::kIs | Finish::Line::kAtLeast | Finish::Line::kAtMost | Finish::Line::kStoreF32;
-  const LineOfTile at = {reinterpret_cast<const float*>(column.at) + t.column,
-                         add.at + t.row * add.pitch + t.column * (flags & Finish::Line::kAddF32 ? 4 : 2),
-                         store.at + t.row * store.pitch + t.column * (flags & Finish::Line::kStoreF32 ? 4 : 2),
-                         add.pitch,
-                         store.pitch,
-                         _mm512_set1_ps(line.at_least),
-                         _mm512_set1_ps(line.at_most)};
+  const LineOfTile at = line_at(*t.finish, t.row, t.column);
   if (flags == kLimits) {  // the most common line, without jumps
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) finish_line<NV, kHalf>(v[i], kLimits, at, i);
@@ -278,6 +288,100 @@ __attribute__((always_inline)) inline void finish_tile(__m512 (&v)[MR][NV], cons
           }
         break;
       default: store_rounded(v, rows + t.column * 2, pitch, last); break;
+    }
+  }
+}
+
+/// Stores 32 sums as bf16, those of `some`.
+__attribute__((always_inline)) inline void store_pair(void* to, __mmask32 some, __m512 lo, __m512 hi) {
+#if defined(__AVX512BF16__)
+  // The instruction takes denormals for zeros.
+  if (__builtin_expect(_kortestz_mask16_u8(_mm512_fpclass_ps_mask(lo, 0x20), _mm512_fpclass_ps_mask(hi, 0x20)), 1))
+    return _mm512_mask_storeu_epi16(to, some, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
+#endif
+  _mm512_mask_storeu_epi16(to, some, _mm512_inserti64x4(_mm512_castsi256_si512(rounded(lo)), rounded(hi), 1));
+}
+
+/// Finish::Line of rows of at most 32 sums in memory, of which whole vectors can be read.
+template <int32_t kFlags>
+__attribute__((noinline)) void finish_line_rows(const float* sums, int64_t ld, int64_t rows, int64_t cols, const LineOfTile& t) {
+  using Line = Finish::Line;
+  const __mmask32 some = cols < 32 ? static_cast<__mmask32>((uint64_t{1} << cols) - 1) : ~__mmask32{0};
+  const auto low = static_cast<__mmask16>(some), high = static_cast<__mmask16>(some >> 16);
+  const __m512 column0 = _mm512_maskz_loadu_ps(low, t.column), column1 = _mm512_maskz_loadu_ps(high, t.column + 16);
+  const __m512 at_least = t.at_least, at_most = t.at_most;
+  const char* add = t.add;
+  char* out = t.out;
+  // Of 32 bf16 the first and the last 16, each above zero bits.
+  const __m512i first = _mm512_set_epi32(0x0f000f, 0x0e000e, 0x0d000d, 0x0c000c, 0x0b000b, 0x0a000a, 0x090009, 0x080008, 0x070007, 0x060006,
+                                         0x050005, 0x040004, 0x030003, 0x020002, 0x010001, 0);
+  const __m512i last = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+  for (; rows > 0; --rows, sums += ld, add += t.add_pitch, out += t.out_pitch) {
+    __m512 v0 = _mm512_add_ps(_mm512_loadu_ps(sums), column0), v1 = _mm512_add_ps(_mm512_loadu_ps(sums + 16), column1);
+    if constexpr ((kFlags & Line::kAddF32) != 0) {
+      v0 = _mm512_add_ps(v0, _mm512_maskz_loadu_ps(low, add));
+      v1 = _mm512_add_ps(v1, _mm512_maskz_loadu_ps(high, add + 64));
+    }
+    if constexpr ((kFlags & Line::kAddBf16) != 0) {
+      const __m512i pairs = _mm512_maskz_loadu_epi16(some, add);
+      v0 = _mm512_add_ps(v0, _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, first, pairs)));
+      v1 = _mm512_add_ps(v1, _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, last, pairs)));
+    }
+    if constexpr ((kFlags & Line::kAtLeast) != 0) v0 = _mm512_max_ps(at_least, v0), v1 = _mm512_max_ps(at_least, v1);
+    if constexpr ((kFlags & Line::kAtMost) != 0) v0 = _mm512_min_ps(at_most, v0), v1 = _mm512_min_ps(at_most, v1);
+    if constexpr ((kFlags & Line::kStoreF32) != 0) {
+      _mm512_mask_storeu_ps(out, low, v0);
+      _mm512_mask_storeu_ps(out + 64, high, v1);
+    } else {
+      store_pair(out, some, v0, v1);
+    }
+  }
+}
+
+/// By Finish::Line's flags, kIs aside.
+struct LineRows {
+  using Fn = void (*)(const float* sums, int64_t ld, int64_t rows, int64_t cols, const LineOfTile& t);
+  Fn fn[32];
+  template <int32_t kFlags>
+  constexpr void fill() {
+    fn[kFlags / 2] = finish_line_rows<kFlags>;
+    if constexpr (kFlags + 2 < 64) fill<kFlags + 2>();
+  }
+  constexpr LineRows() : fn{} { fill<0>(); }
+};
+inline constexpr LineRows kLineRows{};
+
+template <int MR, int NV>
+__attribute__((noinline)) void finish_some(const float* sums, int64_t ld, const TileFinish& t) {
+  __m512 v[MR][NV];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) v[i][j] = _mm512_loadu_ps(sums + i * ld + 16 * j);
+  finish_tile<-1>(v, t);
+}
+
+/// What `f` says of rows x cols sums in memory, whose first is that of (row, column). Pre: whole vectors of the sums can be read.
+inline void finish_sums(const Finish& f, const float* sums, int64_t ld, int64_t row, int64_t rows, int64_t column, int64_t cols) {
+  constexpr int kRows = 4;
+  for (int64_t j = 0; j < cols; j += 32, sums += 32, column += 32) {
+    const int64_t left = min_of<int64_t>(cols - j, 32);
+    if (f.line.flags) {
+      const LineOfTile t = line_at(f, row, column);
+      const int32_t flags = f.line.at_most == __builtin_inff() ? f.line.flags & ~Finish::Line::kAtMost : f.line.flags;
+      kLineRows.fn[flags / 2](sums, ld, rows, left, t);
+      continue;
+    }
+    const bool two = left > 16;
+    TileFinish t = {&f, row, column, two ? left - 16 : left};
+    const float* from = sums;
+    for (int64_t i = 0; i < rows;) {
+      const int64_t done = rows - i >= kRows ? kRows : 1;
+      if (done == kRows)
+        two ? finish_some<kRows, 2>(from, ld, t) : finish_some<kRows, 1>(from, ld, t);
+      else
+        two ? finish_some<1, 2>(from, ld, t) : finish_some<1, 1>(from, ld, t);
+      i += done, t.row += done, from += done * ld;
     }
   }
 }

@@ -55,6 +55,7 @@ class GemmInt8Tiles : QuantUnits {
     hold_key(args, kept_);
   }
 
+  int64_t slice() const { return kSliceOfCalls; }
   void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, float* sums, int64_t ld) const {
     for (int64_t j = 0; j < cols; j += kLanes) {
       const Floats::V scale = Floats::load(u.scales + col + j), all = Floats::load(u.sums + col + j);

@@ -2,6 +2,7 @@
 // Matrix products of bf16 by tile registers: aotc_gemm_tiles_bf16 of aotc/detail/library_abi.h.
 //
 // A is read in place or from copied rows, a run-time B from panels made here; both are kept over the units that share them.
+#include "finish.h"
 #include "gemm_units.h"
 #include "panels.h"
 #include "tile_blocks.h"
@@ -23,6 +24,8 @@ class GemmTiles {
   bool a_in_place_;
   bf16 *b_made_, *a_copy_, *b_copy_;  // b_copy_: panels, or of a weight the last step
   int64_t a_key_ = -1, b_key_ = -1;   // what the copies hold
+  Finish finish_;                     // of finish_segment_; without steps where there is the epilogue alone
+  int64_t finish_segment_ = -1;
   TileBlocks<GemmTiles> blocks_;
 
  public:
@@ -46,7 +49,13 @@ class GemmTiles {
     hold_key(args_, a_key_, 0), hold_key(args_, b_key_, 1);
   }
 
-  void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) const {
+  int64_t slice() const { return finish_.n ? kSliceOfFinish : kSliceOfCalls; }
+  void consume(const Unit& u, int64_t row, int64_t rows, int64_t col, int64_t cols, const float* sums, int64_t ld) {
+    if (finish_segment_ != u.segment) {
+      finish_segment_ = u.segment;
+      finish_ = cfg_->finishes ? Finish(args_, cfg_->finishes + u.segment) : Finish();
+    }
+    if (finish_.n) return finish_sums(finish_, sums, ld, u.m0 + row, rows, u.n0 + col, cols);
     cfg_->epilogues[u.segment](args_, sums, ld, u.batch, u.m0 + row, rows, u.n0 + col, cols);
   }
 

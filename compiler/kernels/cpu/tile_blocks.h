@@ -56,15 +56,18 @@ inline void copy_tile_rows(const bf16* src, int64_t rs, int64_t cs, int64_t rows
   }
 }
 
+/// Rows that are consumed at once: work of the length that hides behind tile instructions, without a call for too few of them.
+constexpr int64_t kSliceOfCalls = 8, kSliceOfFinish = 16;
+
 /// 16 rows of A: 64 bytes a row and step.
 struct TileRows {
   const char* at;
   int64_t stride_bytes;
 };
-/// Where the rows' steps lie: `run` of them side by side, then `jump` bytes further the next run, after `runs` runs line_jump bytes
-/// instead.
+/// Where the rows' steps lie: `run` of them side by side, then jump[0] bytes further the next run, then jump[1] bytes, and so on.
 struct TileWalk {
-  int64_t run = INT64_MAX, runs = 1, jump = 0, line_jump = 0;
+  int64_t run = INT64_MAX;
+  const int64_t* jump = nullptr;
 };
 /// A panel of columns.
 struct TilePanel {
@@ -103,12 +106,11 @@ inline TilePanel stored_panel(const char* at, int64_t k, char* room) {
   return {at, rest ? room : nullptr, at + bytes};
 }
 
-/// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit. It may
-/// overwrite these sums, which are float* whatever their type.
+/// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit, slice() rows at
+/// once or more. It may overwrite these sums, which are float* whatever their type.
 template <class Owner, class Kind = TilePairs>
 class TileBlocks {
   using Unit = typename Owner::Unit;
-  static constexpr int64_t kSlice = 4;  // rows that are consumed at once, at least
 
   Owner* owner_;
   float* sums_[2];
@@ -147,22 +149,21 @@ class TileBlocks {
   template <bool kTwo, bool kWide>
   void block(int64_t steps, TileRows a0, TileRows a1, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld) {
     const int64_t whole = b.tail ? steps - 1 : steps;
-    const int64_t slice = max_of(kSlice, ceil_div(rows_, max_of<int64_t>(1, steps)));
+    const int64_t slice = max_of(owner_->slice(), ceil_div(rows_, max_of<int64_t>(1, steps)));
     const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, rows_));
     tiles_.template zero<0>();
     if constexpr (kWide) tiles_.template zero<1>();
     if constexpr (kTwo) tiles_.template zero<2>();
     if constexpr (kTwo && kWide) tiles_.template zero<3>();
-    int64_t left = every, in_run = walk_.run, runs = walk_.runs;
+    int64_t left = every, in_run = walk_.run;
+    const int64_t* jump = walk_.jump;
     const char *p0 = a0.at, *p1 = a1.at, *pb = b.at;
     for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += Kind::kStep) {
       step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb, b.second);
       for (int64_t i = 0; i < pf_lines; ++i, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);
       if (--in_run == 0) {
         in_run = walk_.run;
-        const int64_t jump = --runs ? walk_.jump : walk_.line_jump;
-        if (runs == 0) runs = walk_.runs;
-        p0 += jump, p1 += jump;
+        p0 += *jump, p1 += *jump++;
       }
       if (--left == 0) {
         left = every;
