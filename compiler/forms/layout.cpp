@@ -101,8 +101,8 @@ double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Machine& 
 }
 
 double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Machine& machine) {
-  if (n.op == Op::conv_transpose && as != ConvAs::channels_first && !machine.is_gpu())
-    return std::numeric_limits<double>::infinity();  // CPUs have a kernel of phases
+  if (n.op == Op::conv_transpose && as == ConvAs::channels_last && !machine.is_gpu())
+    return std::numeric_limits<double>::infinity();  // CPUs compute transposed ones with their channels first, or as products
   if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, machine);
   return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, machine);
 }
