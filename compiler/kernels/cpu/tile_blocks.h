@@ -4,7 +4,8 @@
 // A unit goes panel of columns after panel of columns, in blocks of 32 rows: 2 x 2 tiles of sums. Panels (aotc/detail/library_abi.h) are
 // read as they are: pairs of k lie beside each other as a tile wants them, the second tile of columns begins 64 bytes after the first. The
 // next panel is prefetched into L2 meanwhile (into L1 it would drive out what the tiles read) where several blocks of rows leave time for
-// that. What becomes of a finished block's sums happens row by row between the tile instructions of the next, which hide it.
+// that; of two the first asks for what lies a little ahead of it. What becomes of a finished block's sums happens row by row between the
+// tile instructions of the next, which hide it.
 #include "simd.h"
 #include "tiles.h"
 
@@ -14,6 +15,8 @@ constexpr int64_t kPairBytes = AOTC_PANEL_N * 4;         // a pair of k of a pan
 constexpr int64_t kStepBytes = kPairBytes * kTileK / 2;  // kTileK values of k of a panel
 constexpr int64_t kTileSums = AOTC_GEMM_TILES_SUMS;      // floats of a finished block
 constexpr int64_t kBlockRows = 2 * kTileRows;
+constexpr int64_t kNearBlocks = 2,
+                  kNearBytes = 12 << 10;  // so many blocks of rows ask for panels so much ahead instead of for the next one
 constexpr int64_t tile_steps(int64_t k) { return ceil_div(k, kTileK); }
 /// Elements from row to row of a copy of A: an odd number of cache lines, for rows a multiple of 512 bytes apart share cache sets.
 constexpr int64_t tile_pitch(int64_t k) { return (tile_steps(k) | 1) * kTileK; }
@@ -73,7 +76,7 @@ struct TileWalk {
 struct TilePanel {
   const char* at;                  // its whole steps
   const char* tail = nullptr;      // the step that follows them, or null
-  const char* next = nullptr;      // of equal length, to be prefetched, or null
+  const char* next = nullptr;      // what follows it, of equal length, to be prefetched, or null
   int64_t second = kTileCols * 4;  // bytes from the first tile of columns of a step to the second
   int64_t tail_second = kTileCols * 4;
 };
@@ -190,7 +193,9 @@ class TileBlocks {
     if (const int64_t height = min_of(rows, kTileRows); height != height_) tiles_.shape(height_ = height);
     const int64_t panels = ceil_div(cols, AOTC_PANEL_N), blocks = ceil_div(rows, kBlockRows);
     const int64_t group = rows > kTileRows ? 1 : min_of(panels, kTileSums / (rows * AOTC_PANEL_N));  // panels consumed together
-    const int64_t ld = group * AOTC_PANEL_N, pf_lines = blocks > 1 ? ceil_div(kStepBytes / 64, blocks) : 0;
+    const int64_t ld = group * AOTC_PANEL_N;
+    const bool near = blocks == kNearBlocks;
+    const int64_t pf_lines = blocks == 1 ? 0 : near ? kStepBytes / 64 : ceil_div(kStepBytes / 64, blocks);
     for (int64_t p = 0; p < panels; ++p) {
       const TilePanel b = panel_at(p);
       const bool wide = cols - p * AOTC_PANEL_N > kTileCols;
@@ -202,7 +207,7 @@ class TileBlocks {
           if (two) return wide ? &TileBlocks::block<true, true> : &TileBlocks::block<true, false>;
           return wide ? &TileBlocks::block<false, true> : &TileBlocks::block<false, false>;
         };
-        const char* pf = b.next ? b.next + i * pf_lines * 64 * steps : nullptr;
+        const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kNearBytes : nullptr;
         (this->*block_of(two, wide))(steps, a0, a1, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, ld);
         if (at + 1 < group && p + 1 < panels) continue;
         unit_ = unit, ready_ = sums_[turn_], ld_ = ld;
