@@ -1,14 +1,14 @@
 #include "passes/integer_products.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/constant_store.h"
+#include "graph/ranges.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kMostSummed = int64_t{1} << 31 >> 15;  ///< products of bytes, of 15 bits each, that 32 bits hold the sum of
 
 bool is_bytes(DType t) { return t == DType::u8 || t == DType::i8; }
 
@@ -52,7 +52,7 @@ class Finder {
     };
     const ValueId at = below(v);
     Quantised q{at, kNone<ValueId>};
-    if (const Node* s = r_.def(at, Op::sub)) {
+    if (const Node* s = r_.def(at, Op::sub); s && is_wide(r_.dtype(at))) {
       const ValueId from = s->inputs[0], zero = s->inputs[1];
       const auto of = small(zero, r_.g.type(v).rank());
       if (!of || !is_integral(zero)) return std::nullopt;
@@ -138,6 +138,34 @@ class Finder {
   Builder& b_;
 };
 
+Interval bytes_of(DType t) { return t == DType::u8 ? Interval{0, 255} : Interval{-128, 127}; }
+
+/// Limits of a float, where it is between two numbers by its definition.
+std::optional<Interval> limits(const Rewriter& r, ValueId v) {
+  std::optional<double> least, most;
+  for (const Node* n = r.g.def(v); n && (n->op == Op::round || n->op == Op::minimum || n->op == Op::maximum); n = r.g.def(v)) {
+    v = n->inputs[0];
+    if (n->op == Op::round) continue;
+    const auto limit = splat_value(r.g, n->inputs[1]);
+    if (!limit) return std::nullopt;
+    (n->op == Op::minimum ? most : least) = *limit;
+    if (least && most) return *least <= *most ? std::optional(Interval{std::llround(*least), std::llround(*most)}) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// What a zero point cannot leave: the range of bytes, numbers known here, limits that it was clamped to.
+std::optional<Interval> zero_range(const Rewriter& r, ValueId v) {
+  for (;;) {
+    if (is_bytes(r.dtype(v))) return bytes_of(r.dtype(v));
+    if (const auto known = int_range(r.g, v)) return known;
+    if (is_float(r.dtype(v))) return limits(r, v);
+    const Node* n = r.g.def(v);
+    if (!n || (n->op != Op::cast && n->op != Op::reshape && n->op != Op::expand && n->op != Op::permute)) return std::nullopt;
+    v = n->inputs[0];
+  }
+}
+
 bool is_made_of_constants(const Graph& g, ValueId v) {
   const Node* n = g.def(v);
   if (!n) return g.values[v].kind == ValueKind::constant;
@@ -153,9 +181,9 @@ class Product {
     if (r_.dtype(n_.outputs[0]) != DType::f32 || r_.dtype(n_.inputs[0]) != DType::f32) return std::nullopt;
     Finder finder(r_);
     const auto w = finder.find(n_.inputs[1]);
-    if (!w || w->zero != kNone<ValueId> || r_.dtype(w->bytes) != DType::i8 || !is_made_of_constants(r_.g, w->bytes)) return std::nullopt;
+    if (!w || w->zero != kNone<ValueId> || !is_weight(w->bytes)) return std::nullopt;
     auto x = finder.find(n_.inputs[0]);
-    if (!x || !sums_fit() || !along_columns(w->scale) || !along_rows(x->scale)) return std::nullopt;
+    if (!x || !sums_fit(*x) || !along_columns(w->scale) || !along_rows(x->scale)) return std::nullopt;
     if (x->zero != kNone<ValueId> && !along_rows(x->zero)) return std::nullopt;
     if (r_.dtype(x->bytes) == DType::i8) unsign(*x);
     std::map<Attr, AttrValue> attrs = n_.attrs;
@@ -181,17 +209,33 @@ class Product {
     if (!left || !right) return std::nullopt;
     const ValueId w = right->inputs[0], of = left->inputs[0];
     Quantised x{of, b_.full({DType::f32, Exprs(r_.dims(n_.inputs[0]).size(), Expr(1))}, 1)};
-    if (!is_bytes(r_.dtype(x.bytes)) || r_.dtype(w) != DType::i8 || !is_made_of_constants(r_.g, w)) return std::nullopt;
+    if (!is_bytes(r_.dtype(x.bytes)) || !is_weight(w)) return std::nullopt;
     if (r_.dtype(x.bytes) == DType::i8) unsign(x);
     const ValueId y = b_.matmul(x.bytes, w, DType::i32);
     return x.zero == kNone<ValueId> ? y : b_.binary(Op::sub, y, lacking(x, w));
   }
 
-  bool sums_fit() const {
+  /// A constant of signed bytes, of a product one matrix for all of its batch.
+  bool is_weight(ValueId w) const {
+    if (r_.dtype(w) != DType::i8 || !is_made_of_constants(r_.g, w)) return false;
+    if (is_conv_) return true;
+    while (const Node* e = r_.def(w, Op::expand)) w = e->inputs[0];
+    const Exprs dims = r_.dims(w);
+    for (size_t d = 0; d + 2 < dims.size(); ++d)
+      if (!dims[d].is(1)) return false;
+    return true;
+  }
+
+  /// Whether 32 bits hold the sums of (bytes - zero) * weight. What is summed on the way may wrap.
+  bool sums_fit(const Quantised& x) const {
     const Exprs w = r_.dims(n_.inputs[1]);
-    const Expr depth = is_conv_ ? product(Exprs(w.begin() + 1, w.end())) : w[w.size() - 2];
-    const auto n = depth.as_const();
-    return n && *n <= kMostSummed;
+    const auto depth = (is_conv_ ? product(Exprs(w.begin() + 1, w.end())) : w[w.size() - 2]).as_const();
+    const Interval bytes = bytes_of(r_.dtype(x.bytes));
+    const auto zero = x.zero == kNone<ValueId> ? std::optional(Interval{0, 0}) : zero_range(r_, x.zero);
+    constexpr int64_t kMostZero = int64_t{1} << 16, kLargestWeight = 128;
+    if (!depth || !zero || zero->min < -kMostZero || zero->max > kMostZero) return false;
+    const int64_t most = std::max(bytes.max - zero->min, zero->max - bytes.min) * kLargestWeight;
+    return *depth <= INT32_MAX / most;
   }
   bool is_padded() const {
     for (const Attr a : {Attr::padding, Attr::padding_hi})

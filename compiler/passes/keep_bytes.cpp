@@ -79,12 +79,15 @@ std::optional<ValueId> quantised_again(Rewriter& r, const Node& n) {
   return x->bytes;
 }
 
-/// Every window meets the values: what lies around them is never all that it has.
-bool windows_meet_values(const Node& window) {
+/// Every window meets the values: what lies around them is never all that it has, and no step within it skips them.
+bool windows_meet_values(const Rewriter& r, const Node& window) {
   const Ints &kernel = window.get<Ints>(Attr::kernel), &padding = window.get<Ints>(Attr::padding),
              &dilation = window.get<Ints>(Attr::dilation);
-  for (size_t d = 0; d < kernel.size(); ++d)
+  const Exprs dims = r.dims(window.inputs[0]);
+  for (size_t d = 0; d < kernel.size(); ++d) {
     if (padding[d] > (kernel[d] - 1) * dilation[d] / 2) return false;
+    if (!r.g.syms.proves_le(dilation[d], dims[dims.size() - kernel.size() + d])) return false;
+  }
   return true;
 }
 
@@ -93,7 +96,7 @@ std::optional<ValueId> largest(Rewriter& r, const Node& n) {
   const Node* found = r.def(n.inputs[0], Op::window);
   if (!found) return std::nullopt;
   const Node window = *found;  // a copy: building nodes moves them
-  if (window.get<double>(Attr::value) != -std::numeric_limits<double>::infinity() || !windows_meet_values(window)) return std::nullopt;
+  if (window.get<double>(Attr::value) != -std::numeric_limits<double>::infinity() || !windows_meet_values(r, window)) return std::nullopt;
   const auto x = dequantised(r, window.inputs[0]);
   if (!x) return std::nullopt;
   const DType t = r.dtype(x->bytes);

@@ -84,3 +84,43 @@ def quantized_products():
         right = lambda x, w, s: ((x.double() @ w.double().T) * s.double()).to(x.dtype)
         cases.append(Case(f"int8pack {t}", torch._weight_int8pack_mm, [R(9, 64).to(t), whole(32, 64), torch.rand(32).to(t)], close=True, right=right))
     return cases
+
+
+@suite
+def products_of_dequantised():
+    """Which products of (bytes - zero) * scale may sum bytes: what wraps before it is widened, zero points beyond bytes, weights by batch."""
+    whole = lambda lo, hi, t, *shape: torch.randint(lo, hi, shape).to(t)
+    u8, i8 = whole(0, 256, torch.uint8, 4, 20), whole(-128, 128, torch.int8, 4, 20)
+    w, ws = whole(-128, 128, torch.int8, 6, 20), whole(-128, 128, torch.int8, 3, 20, 7)
+    scaled = lambda w: w.float() * 0.02
+    cases = []
+
+    def product(label, rows, inputs, weight=w, mul=torch.nn.functional.linear):
+        cases.append(Case(label, lambda *x: mul(rows(*x[:-1]).float() * 0.1, scaled(x[-1])), inputs, [weight], close=True))
+
+    product("a difference of unsigned bytes", lambda x: x - 5, [u8])
+    product("a difference of signed bytes", lambda x: x - 100, [i8])
+    product("a large zero point", lambda x: x.int() - (1 << 28), [u8])
+    product("a large zero point of wide type", lambda x, z: x.long() - z, [u8, torch.tensor([[1 << 33]])])
+    product("zero points known at run time", lambda x, z: x.int() - z, [u8, whole(0, 255, torch.int32, 4, 1)])
+    product("zero points of bytes", lambda x, z: x.int() - z, [u8, whole(-128, 128, torch.int8, 4, 1)])
+    product("a zero point a column", lambda x, z: x.int() - z, [u8, whole(0, 255, torch.int32, 20)])
+    product("half a zero point", lambda x: x.float() - 2.5, [u8])
+    product("a weight each", lambda x: x - 3, [whole(-90, 128, torch.int8, 3, 4, 20)], ws, torch.matmul)
+    product("a weight each of one operand", lambda x: x, [u8], ws, torch.matmul)
+    product("one weight of many", lambda x: x, [whole(0, 256, torch.uint8, 3, 4, 20)], ws[:1], torch.matmul)
+    most = whole(-128, -90, torch.int8, 2, 300)
+    product("sums of more than 32 bits", lambda x: x.float() - 60000, [most], most)
+    cases.append(Case("integers by integers, by batch", lambda x, w: torch.bmm(x.int(), w.int()), [whole(0, 256, torch.uint8, 3, 4, 20)], [ws]))
+    return cases
+
+
+@suite
+def largest_of_dequantised():
+    """Windows of dequantised values, some of which lie between the steps of a dilated window."""
+    grid = lambda x, zero: Q.dequantize_per_tensor(Q.quantize_per_tensor(x, 0.05, zero, 0, 255, torch.uint8), 0.05, zero, 0, 255, torch.uint8)
+    pool = torch.nn.functional.max_pool2d
+    cases = []
+    for shape, args in (((2, 5), (2, 1, 1, 3)), ((1, 1), (3, 1, 1)), ((8, 5), (3, 2, 1, 1, True)), ((4, 3), (3, 1, 1, 2))):
+        cases.append(Case(f"{shape} {args}", lambda x, a=args: pool(grid(x, 7), *a), [R(1, 2, *shape)]))
+    return cases
