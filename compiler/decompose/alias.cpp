@@ -43,12 +43,14 @@ ValueId permuted(Rule& r, ValueId x, ValueId v, size_t) {
 }
 
 ValueId sliced(Rule& r, ValueId x, ValueId v, size_t) {
+  if (r.read_integer("start")) return kNone<ValueId>;
   const int d = r.dim("dim", r.b.rank(x));
   const Expr start = slice_bound(r, "start", r.b.dims(x)[static_cast<size_t>(d)], 0);
   return write_slice({r.b, x}, {r.b, v}, d, start, r.has("step") ? r.integer_or("step", 1) : 1);
 }
 
 ValueId selected(Rule& r, ValueId x, ValueId v, size_t) {
+  if (r.read_integer("index")) return kNone<ValueId>;
   const int d = r.dim("dim", r.b.rank(x));
   const Expr i = wrap_index(r, r.sym("index"), r.b.dims(x)[static_cast<size_t>(d)]);
   return write_slice({r.b, x}, T(r.b, v).unsqueeze(d), d, i, 1);

@@ -60,6 +60,7 @@ class PartEnv final : public TensorEnv {
     return o;
   }
   ValueId number(const import::SymbolicArg& arg) override { return whole_.number(arg); }
+  std::optional<ValueId> integer(const Expr& e) override { return whole_.integer(e); }
 
   std::vector<std::pair<std::string, ValueId>> made;
 

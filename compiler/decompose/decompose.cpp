@@ -154,34 +154,11 @@ class Driver {
     });
   }
 
-  /// A number read out of a tensor is needed where some size or argument has its symbol.
-  bool number_needed(const PNode& n) const {
-    std::set<SymId> made;
-    for (const import::Arg& a : n.results)
-      if (const auto* e = std::get_if<Expr>(&a)) made.merge(e->symbols());
-    const auto uses = [&](const Expr& e) { return std::any_of(made.begin(), made.end(), [&](SymId s) { return e.depends_on(s); }); };
-    for (const auto& [name, meta] : p_.tensors)
-      if (std::any_of(meta.sizes.begin(), meta.sizes.end(), uses)) return true;
-    for (const PNode& other : p_.nodes) {
-      if (&other == &n || without_tensors(other)) continue;
-      for (const import::NamedArg& a : other.args) {
-        if (const auto* e = std::get_if<Expr>(&a.value); e && uses(*e)) return true;
-        if (const auto* l = std::get_if<std::vector<Expr>>(&a.value); l && std::any_of(l->begin(), l->end(), uses)) return true;
-      }
-    }
-    for (const import::ProgramOutput& o : p_.outputs)
-      if (const auto* e = std::get_if<Expr>(&o.value); e && uses(*e)) return true;
-    return false;
-  }
-
-  static bool reads_number(const PNode& n) { return n.target == "aten.item.default" || n.target == "aten._local_scalar_dense.default"; }
-
   void node(const PNode& n) {
     b_.at(n.name, n.source);
     try {
       if (without_tensors(n)) {
-        if (reads_number(n) && number_needed(n))
-          throw Refused{"a number read out of a tensor decides sizes or arguments", "keep it a tensor, or make it a constant"};
+        if (ReadNumbers::reads(n)) env_.read_number(n);
         if (writes_without_result(n)) throw Refused{"an operator that only writes its arguments", "export with run_decompositions()"};
         return;
       }

@@ -199,7 +199,14 @@ void Env::define(const std::string& name, ValueId v) {
   tensors_[name] = std::move(t);
 }
 
-ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg); }
+ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg, read_); }
+
+void Env::read_number(const PNode& node) {
+  const auto* of = node.args.empty() ? nullptr : std::get_if<import::TensorRef>(&node.args[0].value);
+  if (!of) throw Refused{"a number read out of something else than a tensor", ""};
+  if (is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
+  read_.add(b_, node, get(of->name));
+}
 
 TensorEnv::Owner Env::owner(const std::string& name) {
   for (const std::string* at = &name;;) {

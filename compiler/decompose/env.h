@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "decompose/read_numbers.h"
 #include "decompose/rule.h"
 #include "import/aliases.h"
 
@@ -26,6 +27,9 @@ class Env final : public TensorEnv {
   void define(const std::string& name, ValueId v) override;
   void write(const std::string& name, ValueId v) override;
   ValueId number(const import::SymbolicArg& arg) override;
+  std::optional<ValueId> integer(const Expr& e) override { return read_.integer(b_, e); }
+  /// The number that a node reads out of a tensor.
+  void read_number(const import::PNode& node);
   Owner owner(const std::string& name) override;
   bool known(const std::string& name) const { return tensors_.count(name) != 0; }
 
@@ -68,6 +72,7 @@ class Env final : public TensorEnv {
   std::map<std::string, ValueId>* capture_ = nullptr;  ///< where define() puts results while a rule runs again
   const std::string* place_of_ = nullptr;              ///< the tensor whose places get() gives instead of its value
   ValueId places_ = kNone<ValueId>;
+  ReadNumbers read_;
   std::list<import::PNode> own_nodes_;
   std::map<std::string, std::string> renamed_;  ///< what a name meant before an operator gave it another shape → the name
 };

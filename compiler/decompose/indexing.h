@@ -24,6 +24,17 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
 Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step);
 /// A negative index counts from the end.
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
+/// The places start, start + step ..: int64 [n], of a dim of this size. A negative start counts from the end; places past it are out of
+/// range.
+T places_from(const T& start, const Expr& n, int64_t step, const Expr& size);
+/// The start of a slice that is read out of a tensor, and how long the slice is. Nothing where the start is made of sizes.
+struct ReadSlice {
+  T start;
+  Expr length;
+};
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step);
+/// x with src written at these places along dim.
+T write_along(const T& x, const T& src, const T& places, int dim);
 /// Length of the diagonal k places right of the main one.
 Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k);
 /// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.

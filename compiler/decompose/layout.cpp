@@ -220,9 +220,14 @@ void channel_shuffle(Rule& r) {
 void slice_scatter(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
-  const Expr start = slice_bound(r, "start", x.dim(d), 0);
   std::vector<Expr> src_dims = x.dims();
   const int64_t step = r.integer_or("step", 1);
+  if (const auto read = read_slice(r, x.dim(d), step)) {
+    src_dims[static_cast<size_t>(d)] = read->length;
+    return r.set(
+        write_along(x, tensor(r, "src").to(x.dtype()).expand(src_dims), places_from(read->start, read->length, step, x.dim(d)), d));
+  }
+  const Expr start = slice_bound(r, "start", x.dim(d), 0);
   src_dims[static_cast<size_t>(d)] = slice_length(r, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step);
   r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(src_dims), d, start, step));
 }
@@ -232,6 +237,7 @@ void select_scatter(Rule& r) {
   const int d = r.dim("dim", x.rank());
   std::vector<Expr> dims = x.dims();
   dims.erase(dims.begin() + d);
+  if (const auto i = r.read_integer("index")) return r.set(write_along(x, tensor(r, "src").to(x.dtype()).expand(dims), {r.b, *i}, d));
   const Expr i = wrap_index(r, r.sym("index"), x.dim(d));
   r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(dims).unsqueeze(d), d, i, 1));
 }

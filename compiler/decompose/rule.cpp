@@ -114,6 +114,13 @@ Expr Rule::sym(std::string_view name) {
   wrong_type(name, "an integer");
 }
 
+std::optional<ValueId> Rule::read_integer(std::string_view name) {
+  const auto* e = none(name) ? nullptr : std::get_if<Expr>(&arg(name));
+  return e ? env_.integer(*e) : std::nullopt;
+}
+
+std::optional<ValueId> Rule::read_integer(const Expr& e) { return env_.integer(e); }
+
 std::vector<Expr> Rule::syms(std::string_view name) {
   const Arg& a = arg(name);
   if (const auto* l = std::get_if<std::vector<Expr>>(&a)) return *l;
@@ -201,6 +208,7 @@ Rule::Number Rule::scalar(std::string_view name) {
     n.kind = Number::integer;
     n.i = *e;
     if (auto c = e->as_const()) n.f = static_cast<double>(*c);
+    n.computed = env_.integer(*e);
   } else if (const auto* s = std::get_if<import::SymbolicArg>(&a)) {
     n.kind = Number::floating;
     n.f = std::numeric_limits<double>::quiet_NaN();

@@ -33,8 +33,10 @@ class TensorEnv {
     const import::TensorMeta* layout;  ///< where its elements lie
   };
   virtual Owner owner(const std::string& name) = 0;
-  /// A number computed from sizes: a rank-0 float64 value. Throws Refused where it cannot be.
+  /// A number computed from sizes or read out of a tensor: a rank-0 float64 value. Throws Refused where it cannot be.
   virtual ValueId number(const import::SymbolicArg& arg) = 0;
+  /// An integer in which numbers occur that were read out of tensors: a rank-0 int64 value. Nothing where it is made of sizes alone.
+  virtual std::optional<ValueId> integer(const Expr& e) = 0;
 };
 
 class Rule {
@@ -64,7 +66,9 @@ class Rule {
   ValueId memory(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
   std::vector<std::optional<ValueId>> opt_tensors(std::string_view name);
-  Expr sym(std::string_view name);                              ///< int or symint
+  Expr sym(std::string_view name);                             ///< int or symint
+  std::optional<ValueId> read_integer(std::string_view name);  ///< an int, as TensorEnv::integer has it; nothing for None
+  std::optional<ValueId> read_integer(const Expr& e);
   std::vector<Expr> syms(std::string_view name);                ///< a single int counts as a list of one
   int64_t integer(std::string_view name);                       ///< must be constant, else refuses (naming the symbol)
   int64_t integer_or(std::string_view name, int64_t fallback);  ///< fallback when absent or None
@@ -82,7 +86,8 @@ class Rule {
     enum Kind { boolean, integer, floating } kind = integer;
     double f = 0;
     Expr i;
-    std::optional<ValueId> computed;  ///< floating: a rank-0 float64 value; f is NaN then
+    /// floating: a rank-0 float64 value; f is NaN then. integer: one read out of a tensor, a rank-0 int64 value.
+    std::optional<ValueId> computed;
   };
   Number scalar(std::string_view name);
 

@@ -59,22 +59,26 @@ const import::PNode* maker(const import::Program& p, const std::string& name) {
   return nullptr;
 }
 
-T value_of(Builder& b, const import::Program& p, const import::Arg& a) {
-  if (const auto* e = std::get_if<Expr>(&a)) return scalar_of(b, *e, DType::f64);
+T value_of(Builder& b, const import::Program& p, const import::Arg& a, const ReadNumbers& read) {
+  if (const auto* e = std::get_if<Expr>(&a)) {
+    const std::optional<ValueId> number = read.integer(b, *e);
+    return number ? T(b, *number).to(DType::f64) : scalar_of(b, *e, DType::f64);
+  }
   if (const auto* d = std::get_if<double>(&a)) return {b, full(b, DType::f64, {}, *d)};
   if (const auto* c = std::get_if<bool>(&a)) return {b, full(b, DType::f64, {}, *c ? 1.0 : 0.0)};
-  if (const auto* s = std::get_if<import::SymbolicArg>(&a)) return {b, compute_from_sizes(b, p, *s)};
+  if (const auto* s = std::get_if<import::SymbolicArg>(&a)) return {b, compute_from_sizes(b, p, *s, read)};
   throw Refused{"a number computed from something else than sizes", "export with these sizes fixed"};
 }
 
 }  // namespace
 
-ValueId compute_from_sizes(Builder& b, const import::Program& p, const import::SymbolicArg& arg) {
+ValueId compute_from_sizes(Builder& b, const import::Program& p, const import::SymbolicArg& arg, const ReadNumbers& read) {
+  if (const auto number = read.other(arg.name)) return *number;
   const import::PNode* n = maker(p, arg.name);
   for (const Row& row : kRows) {
     if (!n || row.target != n->target || row.arity != n->args.size()) continue;
     Args args;
-    for (const import::NamedArg& a : n->args) args.push_back(value_of(b, p, a.value));
+    for (const import::NamedArg& a : n->args) args.push_back(value_of(b, p, a.value, read));
     return row.fn(args);
   }
   throw Refused{fmt::format("a number computed from sizes ({}) by {}", arg.text, n ? n->target : "nothing that is known"),

@@ -27,6 +27,30 @@ Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k) 
   return r.b.syms().simplify(max(k >= 0 ? min(rows, columns - k) : min(rows + k, columns), 0));
 }
 
+T places_from(const T& start, const Expr& n, int64_t step, const Expr& size) {
+  Builder& b = start.b();
+  const T first = where(start < 0.0, start + scalar_of(b, size, DType::i64), start);
+  return from_start(iota(b, {n}, 0) * static_cast<double>(step) + first, size);
+}
+
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step) {
+  const auto start = r.read_integer("start");
+  if (!start) return std::nullopt;
+  if (r.has("length")) return ReadSlice{T(r.b, *start), r.sym("length")};
+  const SymTable& s = r.b.syms();
+  const Expr end = r.none("end") ? Expr(kInf) : r.sym("end");
+  const bool open = end.as_const().value_or(0) >= INT64_MAX / 2;  // "to the end"
+  const Expr n = open ? end : s.simplify(end - r.sym("start"));
+  if (open || r.read_integer(n) || !s.proves_le(0, n) || !s.proves_le(n, size))
+    r.refuse("a slice whose start is read out of a tensor, and whose length is not known", "take a slice of known length (narrow)");
+  return ReadSlice{T(r.b, *start), r.b.syms().simplify(ceildiv(n, step))};
+}
+
+T write_along(const T& x, const T& src, const T& places, int dim) {
+  Builder& b = x.b();
+  return {b, b.make1(Op::index_put, {x, src, places}, {{Attr::dims, Ints{dim}}, {Attr::out_pos, int64_t{dim}}, {Attr::accumulate, false}})};
+}
+
 T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) {
   Builder& b = x.b();
   SymTable& s = b.syms();

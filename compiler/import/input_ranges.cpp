@@ -63,6 +63,15 @@ constexpr std::string_view kMaskUses[] = {"eq",          "ne",          "lt",   
                                           "__and__",     "__or__",      "where",      "masked_fill", "masked_fill_", "mul",
                                           "rsub",        "sub",         "any",        "all",         "sum"};
 
+/// Arguments that say where along `dim` of `self` something is that is `length` long, or that ends at `end`.
+struct PlaceUse {
+  std::string_view op, place, length, end;
+};
+constexpr PlaceUse kPlaceUses[] = {
+    {"select", "index", "", ""},   {"select_scatter", "index", "", ""},   {"narrow", "start", "length", ""},
+    {"slice", "start", "", "end"}, {"slice_scatter", "start", "", "end"},
+};
+
 /// Operators whose argument `other` divides.
 constexpr std::string_view kDivisions[] = {"div", "divide", "floor_divide", "remainder", "fmod", "true_divide"};
 
@@ -118,6 +127,7 @@ class Follower {
     if (op.empty()) return;
     use_as_index(n, op);
     if (op == "item" || op == "_local_scalar_dense") use_as_size(n);
+    if (!numbers_.empty()) use_as_place(n, op);
     if (contains(kMaskUses, op)) mark_masks(n);
     if (contains(kDivisions, op))
       if (const Trace* t = trace(find(n, "other"))) uses_[t->input].divisor = true;
@@ -203,8 +213,28 @@ class Follower {
     const Expr* e = n.results.empty() ? nullptr : std::get_if<Expr>(&n.results[0]);
     const auto s = e ? e->as_symbol() : std::nullopt;
     if (!t || !s) return;
+    numbers_[*s] = *t;
     const int64_t max = p_.syms[*s].max;
     bound(*t, max == kInf ? 8 : max + 1, std::max<int64_t>(p_.syms[*s].min, 0));
+  }
+
+  /// A number that was read out of an input says a place.
+  void use_as_place(const PNode& n, std::string_view op) {
+    for (const PlaceUse& u : kPlaceUses) {
+      if (u.op != op) continue;
+      const auto number = [&](std::string_view name) {
+        const Arg* a = name.empty() ? nullptr : find(n, name);
+        return a ? std::get_if<Expr>(a) : nullptr;
+      };
+      const Expr *place = number(u.place), *dim = number("dim"), *length = number(u.length), *end = number(u.end);
+      const auto size = place && dim && dim->is_const() ? extent(n.args[0].value, *dim->as_const()) : std::nullopt;
+      if (!size) continue;
+      const int64_t elems = length ? length->as_const().value_or(1) : end ? p_.syms.simplify(*end - *place).as_const().value_or(1) : 1;
+      for (const auto& [s, trace] : numbers_) {
+        const auto offset = p_.syms.simplify(*place - Expr::symbol(s)).as_const();
+        if (offset) bound({trace.input, trace.offset + *offset}, *size - elems + 1);
+      }
+    }
   }
 
   void mark_masks(const PNode& n) {
@@ -262,6 +292,7 @@ class Follower {
   const Program& p_;
   const std::map<SymId, int64_t>& sizes_;
   std::map<std::string, Trace> traces_;
+  std::map<SymId, Trace> numbers_;  ///< read out of inputs
   std::map<std::string, InputUse> uses_;
 };
 

@@ -38,6 +38,9 @@ def indices():
     add("take_along_dim of all", lambda i, x: torch.take_along_dim(x, i), flat, [rows(-1, 0, 1), rows(20, 0, 1), rows(19, 0, 1)], x)
     add("take", lambda i, x: torch.take(x, i), flat, [rows(-1, 0, 1), rows(20, 0, 1), rows(-20, 19, 3), rows(-21, 0, 0)], x)
     add("index", lambda i, x: x[:, i], flat, line, x)
+    one, ones = torch.tensor(2), [torch.tensor(k) for k in (0, -1, 3, 4, -4, -5, 2**40)]
+    add("a number read out", lambda i, x: x[i], one, ones, x)
+    add("a number read out, for columns", lambda i, x: x[:, i] * 2, one, [torch.tensor(k) for k in (4, -5, 5, -6)], x)
     add("two indices", lambda i, x: x[i, i], flat, [rows(-1, -4, 3), rows(4, 0, 1), rows(-5, 0, 1)], x)
     add("scatter", lambda i, x: x.scatter(1, i, x), wide(0, 3, 2), across, x)
     add("scatter value", lambda i, x: x.scatter(1, i, 2.0), wide(0, 3, 2), across, x)

@@ -46,3 +46,25 @@ def rounds_over_rows():
             return last, every, rows
 
     return Net(), (torch.randn(6, 3, 4), torch.randn(4, 5)), ({1: Dim("n", min=2, max=9)}, None)
+
+
+@model
+def numbers_read_out():
+    """Elements, rows and windows at places that the data say, read and written; arithmetic with numbers that are read out of tensors."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(2, 16, 4))
+
+        def forward(self, x, i, at, scale):
+            p = at.item()
+            torch._check(p >= 0)
+            torch._check(p < 13)
+            self.seen[:, p : p + 1] = x[i, 1]
+            self.seen[:, p + 1].mul_(scale.item()).add_(i.item())
+            best = x[x.sum((1, 2)).argmax()]
+            return x[i] * p + best, x[:, i + 1].sum(0), self.seen.narrow(1, p, 4), x.clamp(max=scale.item()) / best.max().item(), best[i] ** 2 + torch.arange(p, p + 4)
+
+    inputs = torch.randn(5, 5, 4), torch.tensor(2), torch.tensor([7]), torch.tensor(0.7)
+    return Net(), inputs, ({0: Dim("rows", min=4, max=9)}, None, None, None)

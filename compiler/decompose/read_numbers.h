@@ -1,0 +1,29 @@
+#pragma once
+// Numbers that a program reads out of tensors (item()): here they stay tensors of rank 0. What is computed with them, and places that they
+// say, are values of the graph then; only sizes cannot be.
+#include <map>
+#include <optional>
+#include <string>
+
+#include "graph/builder.h"
+#include "import/program.h"
+
+namespace aotc::decompose {
+
+class ReadNumbers {
+ public:
+  static bool reads(const import::PNode& node);
+  /// The node's results are the one element of this tensor.
+  void add(Builder& b, const import::PNode& node, ValueId of);
+  /// An integer in which such numbers occur, as an int64 of rank 0; nothing where none does. Throws Refused where it is not a sum of
+  /// multiples of them.
+  std::optional<ValueId> integer(Builder& b, const Expr& e) const;
+  /// A float or bool, as a float64 of rank 0; nothing where this is no number that was read.
+  std::optional<ValueId> other(const std::string& name) const;
+
+ private:
+  std::map<SymId, ValueId> integers_;
+  std::map<std::string, ValueId> others_;
+};
+
+}  // namespace aotc::decompose
