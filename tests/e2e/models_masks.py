@@ -60,3 +60,33 @@ def folds_of_selected():
                 mask[mask].all(), ids.to(torch.uint8)[mask].min())
 
     return Fn(f), (torch.randn(5, 12), torch.randint(-9, 9, (5, 12)), torch.rand(5, 12) > 0.5), ({0: Dim("rows", min=3, max=50)},) * 3
+
+
+@model
+def spreads_of_selected():
+    """Variances, medians and what is scaled by them: how many are selected counts, and is never a size."""
+
+    def f(x, mask):
+        mask = mask | (torch.arange(x.shape[0]) < 3)[:, None]
+        rows, chosen = mask[:, 0], x[mask]
+        z = (x[rows] - x[rows].mean(0, keepdim=True)) / x[rows].std(0, keepdim=True)
+        return (chosen.std(), chosen.var(unbiased=False), x[rows].var(0), x[rows].double().std((0, 1)), x[:, rows[:12]].var(1, keepdim=True), x[rows].std(1).sum(),
+                chosen.median(), x[rows].median(), (chosen / chosen.max()).sum(), z.square().sum(), torch.where(mask, (x - chosen.mean()) / chosen.std(), 0.0))
+
+    return Fn(f), (torch.randn(12, 12), torch.rand(12, 12) > 0.5), None
+
+
+@model
+def lines_of_selected():
+    """Running sums and softmaxes along what is selected and along its rows, layers of rows, put back."""
+
+    def f(x, mask, w):
+        out = []
+        for change in (lambda s: s.cumsum(0), lambda s: s.softmax(0), lambda s: s.log_softmax(1).cumsum(-1), lambda s: s.cumprod(0) + s.logcumsumexp(0), lambda s: F.layer_norm(s, (6,), w).nan_to_num()):
+            y = x.clone()
+            y[mask] = change(x[mask])
+            out.append(y)
+        return (*out, x[mask].cumsum(0).max())
+
+    rows = {0: Dim("rows", min=2, max=40)}
+    return Fn(f), (torch.randn(9, 6), torch.rand(9) > 0.4, torch.randn(6)), (rows, rows, None)

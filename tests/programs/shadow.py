@@ -187,7 +187,8 @@ def widen_leaf(t):
 class OtherAttention(TorchFunctionMode):
     """Disturbs attention of 16-bit types as one that rounds its weights to that type before they meet the values, as PyTorch's own does on
     GPUs; on CPUs some of its ways keep them in float32, which the operators that `shadow` sees do not tell apart. Keys that are hidden from a row,
-    by order or a mask, count for nothing, or make an infinite value of theirs NaN (times 0): both are found."""
+    by order or a mask, count for nothing, or make an infinite value of theirs NaN (times 0): both are found. So are rows without keys, for which
+    eager gives zero times all there is, a NaN where a query is infinite."""
 
     def __init__(self, shadow):
         super().__init__()
@@ -201,7 +202,7 @@ class OtherAttention(TorchFunctionMode):
             with _disable_current_modes():
                 q, k, v = wide[0][:3]
                 d = self.of.shadow(result)
-                if self.of.run % 2 and not bool(torch.isfinite(v).all()):
+                if self.of.run % 2 and (k.shape[-2] == 0 or not bool(torch.isfinite(v).all())):
                     d.copy_(of_seen_keys(func, wide))
                 if result.dtype in (torch.float16, torch.bfloat16):
                     spread = func(q, k, v.abs(), *wide[0][3:], **wide[1])
