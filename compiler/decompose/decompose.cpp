@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "decompose/env.h"
+#include "decompose/map_walk.h"
 #include "decompose/masked.h"
 #include "decompose/promote.h"
 #include "graph/guard.h"
@@ -58,7 +59,7 @@ class NeededTensors {
 /// One walk over the program: the graph, and what stands in its way.
 class Driver {
  public:
-  explicit Driver(const Program& p) : p_(p), needed_(p), b_(g_), env_(b_, p) {
+  explicit Driver(const Program& p) : p_(p), needed_(p), b_(g_), env_(b_, p), maps_(b_, p, env_) {
     g_.syms = p.syms;
     g_.guards = p.guards;
   }
@@ -157,6 +158,7 @@ class Driver {
   void node(const PNode& n) {
     b_.at(n.name, n.source);
     try {
+      if (maps_.takes(n)) return maps_.run(n);
       if (without_tensors(n)) {
         if (ReadNumbers::reads(n)) env_.read_number(n);
         if (writes_without_result(n)) throw Refused{"an operator that only writes its arguments", "export with run_decompositions()"};
@@ -264,6 +266,7 @@ class Driver {
   Graph g_;
   Builder b_;
   Env env_;
+  MapWalk maps_;
   std::vector<Unsupported> unsupported_;
   std::set<std::string> mutated_, names_;
   std::map<std::string, StateId> state_of_;

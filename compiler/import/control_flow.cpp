@@ -1,6 +1,6 @@
 // Control flow of the exported graph that needs none at run time: a branch computes both sides and takes one (so the side that is not taken
-// must not read beyond its tensors either), rounds over the rows of
-// tensors of a known length are written out.
+// must not read beyond its tensors either), rounds over the rows of tensors of a known length are written out, and each row on its own, of
+// which there may be any number, is a map (vmap).
 #include <algorithm>
 
 #include "import/graph_reader.h"
@@ -123,6 +123,43 @@ bool GraphReader::inline_cond(const ControlFlow& f, Scope& s) {
   return true;
 }
 
+bool GraphReader::inline_map(const ControlFlow& f, Scope& s) {
+  const std::vector<Arg>&over = f.arguments[0], &rest = f.arguments[1];
+  const TensorMeta& first = p_.tensors.at(std::get<TensorRef>(over[0]).name);
+  if (first.sizes.empty()) return false;
+  const Expr rows = first.sizes[0];
+  const auto add = [&](const std::string& op, std::vector<Arg> args, std::vector<Arg> results) {
+    PNode n = f.head;
+    n.target = "torch._functorch.predispatch." + op;
+    for (size_t i = 0; i < args.size(); ++i) n.args.push_back({std::to_string(i), std::move(args[i])});
+    n.results = std::move(results);
+    if (const auto* t = std::get_if<TensorRef>(&n.results[0])) n.name = t->name;
+    p_.nodes.push_back(std::move(n));
+  };
+  std::vector<Arg> operands;
+  for (size_t k = 0; k < over.size(); ++k) {
+    const TensorMeta& t = p_.tensors.at(std::get<TensorRef>(over[k]).name);
+    if (t.sizes.empty() || !symbols_.table().proves_eq(t.sizes[0], rows)) return false;
+  }
+  const Expr level(++maps_);
+  add("_vmap_increment_nesting", {rows, std::string("error")}, {NoneArg{}});
+  for (size_t k = 0; k < over.size(); ++k) {
+    const std::string row = fmt::format("{}.rows_{}", f.head.name, k);
+    p_.tensors[row] = row_of(p_.tensors.at(std::get<TensorRef>(over[k]).name), 0);
+    defined_.insert(row);
+    add("_add_batch_dim", {over[k], Expr(0), level}, {TensorRef{row}});
+    operands.emplace_back(TensorRef{row});
+  }
+  operands.insert(operands.end(), rest.begin(), rest.end());
+  const std::vector<Arg> out = call(f.graphs[0].second, f.graphs[0].first, operands, s);
+  if (!only_tensors(out)) throw f.node.fault("a row that gives something else than tensors");
+  const std::vector<std::string> names = define_results(f, s);
+  for (size_t k = 0; k < names.size(); ++k) add("_remove_batch_dim", {out[k], level, rows, Expr(0)}, {TensorRef{names[k]}});
+  add("_vmap_decrement_nesting", {}, {NoneArg{}});
+  --maps_;
+  return true;
+}
+
 bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   const auto& [name, graph] = f.graphs[0];
   const bool carries = f.arguments.size() == 3;
@@ -133,6 +170,7 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   for (const Arg& a : over) {
     const TensorMeta& t = p_.tensors.at(std::get<TensorRef>(a).name);
     const auto n = t.sizes.empty() ? std::nullopt : t.sizes[0].as_const();
+    if (!n && !carries) return inline_map(f, s);
     if (!n || *n < 1 || (rounds && *rounds != *n)) return false;
     rounds = n;
   }

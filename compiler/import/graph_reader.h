@@ -64,6 +64,7 @@ class GraphReader {
   struct ControlFlow;
   bool inline_cond(const ControlFlow& f, Scope& s);
   bool inline_rounds(const ControlFlow& f, Scope& s);
+  bool inline_map(const ControlFlow& f, Scope& s);
   void add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result);
   std::vector<std::string> define_results(const ControlFlow& f, Scope& s);
   bool add_guard(const PNode& node);
@@ -84,6 +85,7 @@ class GraphReader {
   std::map<std::string, std::string> base_;  ///< value → the value that it may be a view of
   std::set<std::string> written_;
   int depth_ = 0;
+  int64_t maps_ = 0;  ///< that are being read, one in another
 };
 
 /// Python arithmetic that nothing uses any more.

@@ -11,8 +11,10 @@ struct Trace {
   int64_t offset = 0;
 };
 
-/// "aten.view.default" → "view"; an in-place name without its underscore.
+/// "aten.view.default" → "view"; an in-place name without its underscore. Rows of a map by its own name.
 std::string_view base_name(std::string_view target) {
+  constexpr std::string_view kMaps = "torch._functorch.predispatch.";
+  if (target.substr(0, kMaps.size()) == kMaps) return target.substr(kMaps.size());
   const size_t a = target.find('.'), b = target.rfind('.');
   if (target.substr(0, 5) != "aten." || a == b) return {};
   std::string_view n = target.substr(a + 1, b - a - 1);
@@ -56,7 +58,9 @@ constexpr std::string_view kMoves[] = {"view",
                                        "squeeze_copy",
                                        "split_with_sizes",
                                        "lift_fresh_copy",
-                                       "type_as"};
+                                       "type_as",
+                                       "_add_batch_dim",
+                                       "_remove_batch_dim"};
 /// Conditions and arithmetic of masks.
 constexpr std::string_view kMaskUses[] = {"eq",          "ne",          "lt",         "le",          "gt",           "ge",
                                           "logical_not", "logical_and", "logical_or", "bitwise_and", "bitwise_or",   "bitwise_not",

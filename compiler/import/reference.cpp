@@ -16,6 +16,7 @@
 #include "import/bind_symbols.h"
 #include "import/rounded_rows.h"
 #include "import/torch_functions.h"
+#include "import/torch_maps.h"
 #include "import/torch_values.h"
 #include "import/vector_signs.h"
 
@@ -57,6 +58,7 @@ struct Step {
   bool turns_narrow_images = false;  ///< see call_resize
   double (*scalar)(const std::vector<double>&) = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
+  const MapNode* map = nullptr;
   std::vector<ArgPlan> args;
   std::vector<ResultPlan> results;
   std::vector<int> last_uses;  ///< slots to empty after this step
@@ -201,7 +203,8 @@ class Planner {
       if (op.target == n.target) s.scalar = op.fn;
     for (const Control& c : kControls)
       if (c.target == n.target && (f64_ || !c.only_f64)) s.control = c.fn;
-    if (!s.scalar && !s.control) {
+    s.map = find_map_node(n.target);
+    if (!s.scalar && !s.control && !s.map) {
       s.op = find_operator(n.target);
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
@@ -329,6 +332,7 @@ class Runner final : public Reference {
       ~Restore() { c10::set_default_dtype(dtype); }
     } restore{default_dtype};
 
+    const OpenMaps open_maps;
     symbols_ = bind_symbols(p_, inputs);
     std::vector<IValue> values;
     size_t next = 0;
@@ -432,6 +436,8 @@ class Runner final : public Reference {
       std::vector<double> xs;
       for (const IValue& v : stack) xs.push_back(number_of(v));
       stack = {IValue(s.scalar(xs))};
+    } else if (s.map) {
+      stack = s.map->run(stack);
     } else if (s.control) {
       stack = s.control(*this, g, s, std::move(stack));
     } else if (options_.bf16) {

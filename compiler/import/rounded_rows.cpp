@@ -29,7 +29,7 @@ void RoundedRows::apply(std::string_view target, std::vector<c10::IValue>& argum
   for (const Product& p : kProducts) {
     if (p.target != target) continue;
     const at::Tensor x = arguments.at(p.rows).toTensor(), w = arguments.at(p.weight).toTensor();
-    const auto it = w.dim() == 2 ? weights_.find(w.storage().data()) : weights_.end();
+    const auto it = w.dim() == 2 && w.has_storage() ? weights_.find(w.storage().data()) : weights_.end();
     if (it == weights_.end() || x.numel() == 0) return;
     const at::Tensor y = rounded(x);
     if (errors_) {

@@ -68,3 +68,40 @@ def numbers_read_out():
 
     inputs = torch.randn(5, 5, 4), torch.tensor(2), torch.tensor([7]), torch.tensor(0.7)
     return Net(), inputs, ({0: Dim("rows", min=4, max=9)}, None, None, None)
+
+
+@model
+def maps_over_rows():
+    """Functions of a row carried out for all (vmap), one in another, over several dims and with what all rows share; map over any length."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm, self.conv = nn.Linear(6, 5), nn.LayerNorm(6), nn.Conv2d(1, 4, 3, padding=1)
+
+        def forward(self, x, w, i, z):
+            def row(v, j):
+                y = self.a(self.norm(v)).relu()
+                pairs = torch.vmap(torch.vmap(lambda p, q: (p - q).norm(), in_dims=(None, 0)), in_dims=(0, None))(v, v)
+                image = nn.functional.max_pool2d(self.conv(v[None]), 2)
+                parts = torch.cat([v.t().flip(0)[1:], v.t()[:2]]).softmax(0).cumsum(1)
+                picked = v[j], w[j], v.gather(0, j[:, None].expand(3, 6)), v.index_put((j,), w[:3]), v.scatter_add(0, j[:, None].expand(3, 6), w[:3])
+                return y @ y.t(), pairs, image, parts, *picked, v.sort(0)[0], v.topk(2, 1)[1], nn.functional.pad(v, (1, 2), value=3), v.unfold(0, 2, 1).sum(2)
+
+            each = torch._higher_order_ops.map(lambda v, u: (v @ u.t()).tanh() + v.mean(), z, w)
+            return (*torch.vmap(row)(x, i), each, torch.vmap(lambda v: self.a(v).softmax(1) + v.sum())(z))
+
+    n = {0: Dim("rows", min=2, max=9)}
+    return Net(), (torch.randn(5, 4, 6), torch.randn(4, 6), torch.stack([torch.randperm(4)[:3] for _ in range(5)]), torch.randn(3, 4, 6)), (None, None, None, n)
+
+
+@model
+def associative_scans():
+    """Recurrences of first order and products of matrices, from either end, as a tree."""
+    scan = torch._higher_order_ops.associative_scan
+
+    def f(a, b, m):
+        h = scan(lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]), (a, b), 0, combine_mode="generic")
+        return (*h, scan(lambda x, y: x @ y, m, 0, reverse=True, combine_mode="generic"), scan(torch.maximum, a, 1, combine_mode="generic"))
+
+    return Fn(f), (torch.rand(11, 3), torch.randn(11, 3), torch.randn(6, 3, 3) / 2), None

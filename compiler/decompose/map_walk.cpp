@@ -1,0 +1,121 @@
+#include "decompose/map_walk.h"
+
+#include <set>
+
+#include "import/hidden_writes.h"
+
+namespace aotc::decompose {
+
+using import::Arg;
+using import::PNode;
+using import::result_names;
+
+namespace {
+
+constexpr std::string_view kMaps = "torch._functorch.predispatch.";
+
+std::vector<std::string> operand_names(const PNode& node) {
+  std::set<std::string> names;
+  for (const import::NamedArg& a : node.args) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value)) names.insert(t->name);
+    if (const auto* l = std::get_if<import::TensorList>(&a.value))
+      for (const import::TensorRef& t : *l) names.insert(t.name);
+    if (const auto* l = std::get_if<import::OptTensorList>(&a.value))
+      for (const auto& t : *l)
+        if (t) names.insert(t->name);
+  }
+  return {names.begin(), names.end()};
+}
+
+/// A dim of something of this rank, which may be counted from its end.
+int dim_of(const PNode& node, size_t arg, int rank) {
+  const auto* e = node.args.size() > arg ? std::get_if<Expr>(&node.args[arg].value) : nullptr;
+  const auto d = e ? e->as_const() : std::nullopt;
+  if (!d || *d < -rank || *d >= rank) throw Refused{"a dim of a map (vmap) that is not known", ""};
+  return static_cast<int>(*d < 0 ? *d + rank : *d);
+}
+
+const std::string& tensor_of(const PNode& node) {
+  const auto* t = node.args.empty() ? nullptr : std::get_if<import::TensorRef>(&node.args[0].value);
+  if (!t || result_names(node).size() != 1) throw Refused{"a map (vmap) of something else than a tensor", ""};
+  return t->name;
+}
+
+}  // namespace
+
+bool MapWalk::takes(const PNode& node) const {
+  if (node.target.rfind(kMaps, 0) == 0) return true;
+  if (mapped_.empty()) return false;
+  for (const std::string& name : operand_names(node))
+    if (mapped_.count(name)) return true;
+  return false;
+}
+
+void MapWalk::run(const PNode& node) {
+  struct Row {
+    std::string_view name;
+    void (*fn)(MapWalk&, const PNode&);
+  };
+  static constexpr Row kRows[] = {
+      {"lazy_load_decompositions", [](MapWalk&, const PNode&) {}},
+      {"_vmap_increment_nesting", [](MapWalk& w, const PNode&) { w.maps_.enter(); }},
+      {"_vmap_decrement_nesting", [](MapWalk& w, const PNode&) { w.maps_.leave(); }},
+      {"_add_batch_dim", [](MapWalk& w, const PNode& n) { w.begin_rows(n); }},
+      {"_remove_batch_dim", [](MapWalk& w, const PNode& n) { w.end_rows(n); }},
+  };
+  if (node.target.rfind(kMaps, 0) != 0) return run_rows(node);
+  for (const Row& row : kRows)
+    if (node.target.substr(kMaps.size()) == row.name) return row.fn(*this, node);
+  throw Refused{"a transformation of torch.func other than vmap",
+                "ep.run_decompositions() before torch.export.save carries some of them out"};
+}
+
+Mapped MapWalk::operand(const std::string& name) {
+  const auto it = mapped_.find(name);
+  return it == mapped_.end() ? Mapped{env_.get(name)} : it->second;
+}
+
+void MapWalk::define(const std::string& name, const Mapped& v) {
+  if (v.leads == 0)
+    env_.define(name, v.value);
+  else
+    mapped_[name] = v;
+}
+
+void MapWalk::begin_rows(const PNode& node) {
+  const Mapped x = operand(tensor_of(node));
+  if (maps_.depth() == 0 || x.leads >= maps_.depth()) throw Refused{"rows of a map (vmap) that has not begun", ""};
+  define(result_names(node)[0], maps_.rows_of(x, dim_of(node, 1, b_.rank(x.value) - x.leads)));
+}
+
+void MapWalk::end_rows(const PNode& node) {
+  const Mapped x = operand(tensor_of(node));
+  const auto* n = node.args.size() > 2 ? std::get_if<Expr>(&node.args[2].value) : nullptr;
+  if (maps_.depth() == 0 || !n) throw Refused{"rows of a map (vmap) whose number is not known", ""};
+  define(result_names(node)[0], maps_.whole(x, *n, dim_of(node, 3, b_.rank(x.value) - x.leads + 1)));
+}
+
+void MapWalk::run_rows(const PNode& node) {
+  if (!functional_name(node.target).empty() || !import::hidden_writes(node).empty() || import::views_memory(node))
+    throw Refused{"a write in place, or a view of memory, for each row of a map (vmap)", "make a new tensor instead"};
+  Graph row;
+  row.syms = b_.syms();
+  Builder b(row);
+  b.at(node.name, node.source);
+  Env env(b, program_);
+  std::vector<Mapped> inputs;
+  for (const std::string& name : operand_names(node)) {
+    const Mapped& x = inputs.emplace_back(operand(name));
+    const Exprs& dims = b_.dims(x.value);
+    env.define(name, row.add_input(name, {b_.dtype(x.value), Exprs(dims.begin() + x.leads, dims.end())}));
+  }
+  env.run(node);
+  const std::vector<std::string> names = result_names(node);
+  for (const std::string& name : names)
+    if (env.known(name)) row.outputs.push_back({name, env.get(name), ""});
+  for (const ShapeGuard& q : row.guards) b_.require(q.kind, q.a, q.b, q.why);
+  const std::map<ValueId, Mapped> made = maps_.apply(row, inputs);
+  for (const OutputInfo& o : row.outputs) define(o.name, made.at(o.value));
+}
+
+}  // namespace aotc::decompose
