@@ -72,7 +72,9 @@ void MapWalk::run(const PNode& node) {
 
 Mapped MapWalk::operand(const std::string& name) {
   const auto it = mapped_.find(name);
-  return it == mapped_.end() ? Mapped{env_.get(name)} : it->second;
+  if (it == mapped_.end()) return {env_.get(name)};
+  if (it->second.leads > maps_.depth()) throw Refused{"a row of a map (vmap) that has ended", ""};
+  return it->second;
 }
 
 void MapWalk::define(const std::string& name, const Mapped& v) {

@@ -39,7 +39,9 @@ void reshape_list(Rule& r) {
 
 void expand(Rule& r) {
   const T x = tensor(r, r.has("self") ? "self" : "a");
-  r.set(x.expand(r.agree_argument(r.has("size") ? "size" : "shape", r.meta_result().dims)));
+  const std::vector<Expr> dims = r.agree_argument(r.has("size") ? "size" : "shape", r.meta_result().dims);
+  if (static_cast<size_t>(x.rank()) > dims.size()) throw r.fault(fmt::format("{} dims repeated as {}", x.rank(), dims.size()));
+  r.set(x.expand(dims));
 }
 
 void broadcast_tensors(Rule& r) {
