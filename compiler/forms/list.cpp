@@ -20,6 +20,7 @@ const Table& table_of(Arch arch) {
       &cpu::gemm_quant(),
       &cpu::gemm_int8_tiles(),
       &cpu::gemm_int8(),
+      &cpu::gemm_bytes_tiles(),
       &cpu::gemm_bytes(),
       &cpu::gemm_bf16w(),
       &cpu::gemm_tiles(),
@@ -34,6 +35,7 @@ const Table& table_of(Arch arch) {
       &cpu::conv_few(),
       &cpu::conv_last_tiles(),
       &cpu::conv_bytes_depthwise(),
+      &cpu::conv_bytes_tiles(),
       &cpu::conv_bytes(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
       &cpu::attention_tiles(),

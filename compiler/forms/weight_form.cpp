@@ -12,7 +12,7 @@ int64_t Panels::stored_rows(const Matrix& m) const {
     return r.count / r.inner * ((r.inner + column_groups - 1) / column_groups * column_groups);
   }
   const int64_t n = rows[m.rows].count * (winograd ? (winograd + 2) * (winograd + 2) : 1);
-  if (bits) return (n + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK * AOTC_QUANT_BLOCK;
+  if (bits) return line ? n / line * ((line + step - 1) / step * step) : (n + step - 1) / step * step;
   return dtype == DType::bf16 ? (n + 1) / 2 * 2 : n;
 }
 

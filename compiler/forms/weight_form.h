@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "aotc/detail/library_abi.h"
 #include "base/dtype.h"
 
 namespace aotc::forms {
@@ -37,6 +38,8 @@ struct Panels {
   /// 8 or 4: integers of so many bits in the form of gemm_quant (library_abi.h); the constant's are bytes, as is `dtype`. 0: whole
   /// elements.
   int bits = 0;
+  /// Of `bits`: every `line` rows (0: all of a matrix) are filled up with zeros to a multiple of `step`, one of AOTC_QUANT_BLOCK.
+  int64_t line = 0, step = AOTC_QUANT_BLOCK;
   int64_t col_stride = 1;
   std::vector<Rows> rows;
   std::vector<Matrix> matrices;

@@ -208,7 +208,12 @@ void Partitioner::visit(NodeId id) {
 }
 
 bool Partitioner::widens(const Node& n) const {
-  return n.op == Op::cast && dtype_bytes(g_.type(n.inputs[0]).dtype) < dtype_bytes(g_.type(n.outputs[0]).dtype);
+  if (n.op == Op::cast) return dtype_bytes(g_.type(n.inputs[0]).dtype) < dtype_bytes(g_.type(n.outputs[0]).dtype);
+  if (n.op != Op::sub && n.op != Op::mul) return false;  // of bytes: (x - zero) * scale
+  const Node *of = g_.def(n.inputs[0]), *by = g_.def(n.inputs[1]);
+  if (!of || !by || by->op != Op::full || g_.type(n.outputs[0]).dtype != DType::f32) return false;
+  if (of->op == Op::cast) return g_.type(of->inputs[0]).dtype == DType::u8 || g_.type(of->inputs[0]).dtype == DType::i8;
+  return n.op == Op::mul && of->op == Op::sub && widens(*of);
 }
 
 void Partitioner::visit_pointwise(const Node& n) {

@@ -89,6 +89,8 @@ struct FieldTable<forms::Panels> {
       optional_field("winograd", &S::winograd).at_least(0),
       optional_field("column_groups", &S::column_groups).at_least(0),
       optional_field("bits", &S::bits).at_least(0),
+      optional_field("line", &S::line).at_least(0),
+      optional_field("step", &S::step).at_least(1),
       field("col_stride", &S::col_stride),
       field("rows", &S::rows),
       field("matrices", &S::matrices),

@@ -137,12 +137,16 @@ void pack_quant_piece(const Piece& piece, const std::byte* src, std::byte* out) 
   const int64_t j0 = piece.begin * kPanel, cols = std::min(m.cols, piece.end * kPanel) - j0;
   const int8_t* from = reinterpret_cast<const int8_t*>(src) + m.begin + j0 * p.col_stride;
   char* to = reinterpret_cast<char*>(out + piece.at);
-  if (rows.inner >= rows.count && rows.taps.empty())
-    return kernels::pack_quant_panels(from, rows.inner_stride, p.col_stride, rows.count, cols, p.bits, to);
-  std::vector<int8_t> lines(static_cast<size_t>(rows.count * cols));  // a column's rows side by side
+  if (rows.inner >= rows.count && rows.taps.empty() && !p.line)
+    return kernels::pack_quant_panels(from, rows.inner_stride, p.col_stride, rows.count, cols, p.bits, to, p.step);
+  const int64_t stored = p.stored_rows(m), line = p.line ? p.line : std::max<int64_t>(1, rows.count);
+  std::vector<int8_t> columns(static_cast<size_t>(stored * cols));  // a column's rows side by side, lines filled up
   for (int64_t j = 0; j < cols; ++j)
-    for (int64_t r = 0; r < rows.count; ++r) lines[static_cast<size_t>(j * rows.count + r)] = from[rows.at(r) + j * p.col_stride];
-  kernels::pack_quant_panels(lines.data(), 1, rows.count, rows.count, cols, p.bits, to);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const int64_t at = r / line * (p.line ? stored / (rows.count / line) : 0) + r % line;
+      columns[static_cast<size_t>(j * stored + at)] = from[rows.at(r) + j * p.col_stride];
+    }
+  kernels::pack_quant_panels(columns.data(), 1, stored, stored, cols, p.bits, to, p.step);
 }
 
 void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {

@@ -85,6 +85,33 @@ def quantised_convolutions():
     return Convolutions(), (torch.randn(2, 3, 45, 38),), None
 
 
+class Residuals(nn.Module):
+    """Blocks with a strided side that is added as it is to what goes through bytes, and with what came in added as bytes."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.side = Weight(64, 3, 7, 7), Weight(96, 64, 1, 1)
+        self.a, self.b, self.c, self.d = Weight(64, 64, 3, 3), Weight(96, 64, 3, 3), Weight(96, 96, 1, 1), Weight(96, 96, 3, 3)
+        self.head = Weight(10, 96)
+
+    def conv(self, x, w, stride=1):
+        return F.conv2d(x, w(), w.bias, stride, w.q.shape[-1] // 2)
+
+    def forward(self, x):
+        x = grid(F.relu(self.conv(grid(x, 0.03, 128), self.stem, 2)), 0.05, 0)
+        y = grid(F.relu(self.conv(x, self.a)), 0.3, 0)
+        y = grid(self.conv(y, self.b, 2), 1.5, 117)
+        x = grid(F.relu(y + self.conv(x, self.side, 2)), 1.1, 0)
+        y = grid(F.relu(self.conv(x, self.c)), 2.1, 0)
+        x = grid(F.relu(self.conv(y, self.d) + x), 5.3, 0)
+        return F.linear(grid(x.mean((2, 3)), 3.1, 0), self.head(), self.head.bias)
+
+
+@model
+def quantised_residuals():
+    return Residuals(), (torch.randn(2, 3, 61, 50),), ({0: Dim("images", min=1, max=3)},)
+
+
 class IntegerProduct(nn.Module):
     def __init__(self):
         super().__init__()

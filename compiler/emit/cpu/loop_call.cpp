@@ -57,11 +57,15 @@ int own_sizes(const loop::Kernel& contraction) {
 int64_t lane_block(const loop::LoopKernel& k) {
   if (k.lanes != loop::LaneAxis::outer || k.outer.empty()) return 1;
   if (k.inner.empty()) return 1024;
-  // Eight vectors side by side keep a core busy; few columns are rather shared by threads.
+  // Eight vectors side by side keep a core busy; few columns are rather shared by threads, and fewer than eight vectors go four or two at
+  // a time instead of one by one.
   constexpr int64_t kManyPoints = 1024;
   Expr points = 1;
   for (const loop::LoopVar& v : k.outer) points *= v.extent;
-  return (points.as_const().value_or(kManyPoints) >= kManyPoints ? 8 : 4) * kMaxLanes;
+  int64_t vectors = points.as_const().value_or(kManyPoints) >= kManyPoints ? 8 : 4;
+  const int64_t columns = k.outer.back().extent.as_const().value_or(vectors * kMaxLanes);
+  while (vectors > 2 && columns < vectors * kMaxLanes && columns >= 2 * kMaxLanes) vectors /= 2;
+  return vectors * kMaxLanes;
 }
 
 bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer) {

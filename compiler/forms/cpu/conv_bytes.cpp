@@ -2,82 +2,15 @@
 // (kernels/cpu/conv_bytes.h, conv_bytes_depthwise.h).
 #include <set>
 
-#include "aotc/detail/bytes_abi.h"
-#include "emit/cpu/module.h"
+#include "forms/cpu/byte_convs.h"
 #include "forms/cpu/byte_cost.h"
-#include "forms/cpu/config.h"
-#include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
-#include "loop/attached.h"
 
 namespace aotc::forms::cpu {
 
 using loop::ConvKernel;
 
 namespace {
-
-int64_t taps_of(const ConvKernel& k) {
-  int64_t taps = 1;
-  for (const int64_t x : k.kernel) taps *= x;
-  return taps;
-}
-
-aotc_conv_bytes_config blocks_of(const ConvTile& t) {
-  aotc_conv_bytes_config g{};
-  g.mc = t.mc, g.nc = t.nc, g.kp = t.kp;
-  return g;
-}
-
-/// What both ways have in common: the config, the weight in the form of gemm_quant.
-class ByteConv : public ConvForm {
- public:
-  explicit ByteConv(int algo) : ConvForm(algo, true) {}
-
- protected:
-  virtual int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const = 0;
-
-  Fit takes(const ConvKernel& k, const Site&) const override {
-    if (!loop::multiplies_bytes(k)) return {false, ""};
-    if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("its weight is a constant of its own");
-    if (!constants({k.x_dims[1], k.out_dims[1]})) return refuse("its channels are not fixed");
-    return Fit::yes();
-  }
-
-  StepSpec step(const ConvKernel& k, const Site& site, const Choice& choice) const override {
-    StepSpec f = ConvForm::step(k, site, choice);
-    f.scratch_bytes = scratch_bytes(k, unpack<ConvTile>(choice));
-    return f;
-  }
-  int64_t depth(const ConvKernel& k) const { return *k.x_dims[1].as_const() / k.groups * taps_of(k); }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const ConvKernel& k, const Choice&) const override {
-    const int64_t ci = *k.x_dims[1].as_const() / k.groups, co = *k.out_dims[1].as_const() / k.groups, taps = taps_of(k);
-    Panels p;
-    p.dtype = DType::i8, p.bits = 8;
-    p.col_stride = ci * taps;
-    p.rows = rows(k, ci, co, taps);
-    if (joins_groups()) {
-      p.matrices.push_back({0, co * k.groups});
-    } else {
-      for (int64_t g = 0; g < k.groups; ++g) p.matrices.push_back({g * ci * co * taps, co});
-    }
-    return std::pair(k.w, std::move(p));
-  }
-  std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {
-    return {{ci * taps, ci, 1, taps, {}}};
-  }
-
-  std::string config(const loop::Kernel& kernel, const ConvKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    const ConvTile t = unpack<ConvTile>(choice);
-    ConfigText c("aotc_conv_bytes_config", name);
-    c.add("x_ptr", loop::argument_index(kernel, k.x)).add("w_ptr", loop::argument_index(kernel, k.w));
-    c.spatial("kernel", k.kernel, 1).spatial("stride", k.stride, 1).spatial("pad", k.padding, 0).spatial("dilation", k.dilation, 1);
-    c.add("groups", k.groups).add("around", k.around).add("mc", t.mc).add("nc", t.nc).add("kp", t.kp);
-    c.epilogue("epilogue", emit::cpu::attached_function(k.name, loop::attached(kernel).at(0), isa));
-    return c.str();
-  }
-};
 
 class ConvBytes final : public ByteConv {
  public:
@@ -134,8 +67,7 @@ class ConvBytesDepthwise final : public ByteConv {
     const aotc_conv_bytes_config g = blocks_of(t);
     return aotc_conv_bytes_depthwise_scratch_bytes(&g, taps_of(k));
   }
-  Fit takes(const ConvKernel& k, const Site& s) const override {
-    if (const Fit fit = ByteConv::takes(k, s); !fit) return fit;
+  Fit serves(const ConvKernel& k, const Site&) const override {
     if (!k.x_dims[1].is(k.groups) || !k.out_dims[1].is(k.groups)) return refuse("a group has one channel");
     if (taps_of(k) > AOTC_BYTES_DEPTHWISE_TAPS) return refuse("{} taps; at most {} are taken", taps_of(k), +AOTC_BYTES_DEPTHWISE_TAPS);
     return Fit::yes();

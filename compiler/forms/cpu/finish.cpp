@@ -15,6 +15,22 @@ using loop::InstKind;
 using loop::ParamId;
 using loop::ParamRole;
 
+std::optional<FinishPlace> finish_place(const loop::LoopKernel& e, const Expr& plane, const Expr& index) {
+  const auto by_column = index.linear_coefficient(e.inner[0].sym), by_row = index.linear_coefficient(e.outer.back().sym);
+  if (!by_column || !by_column->is(1) || !by_row || !by_row->as_const()) return std::nullopt;
+  SymMap first = {{e.inner[0].sym, 0}, {e.outer.back().sym, 0}};
+  for (size_t i = 0; i + 1 < e.outer.size(); ++i) {
+    const loop::LoopVar& v = e.outer[i];
+    first[v.sym] = 0;
+    if (v.extent.is(1)) continue;
+    const auto by_image = index.linear_coefficient(v.sym);
+    if (i > 0 || !by_image || !e.syms.proves_eq(*by_image, *by_row * plane)) return std::nullopt;
+  }
+  const auto base = e.syms.simplify(index.substitute(first)).as_const();
+  if (!base || *base < 0 || *by_row->as_const() < 0) return std::nullopt;
+  return FinishPlace{*base, *by_row->as_const()};
+}
+
 namespace {
 
 /// Follows the sum through an epilogue: every instruction must be a constant, an operand of the next step, or a step.
@@ -39,25 +55,7 @@ class Follower {
   }
 
  private:
-  struct Place {
-    int64_t base, pitch;
-  };
-  /// base + row * pitch + column.
-  std::optional<Place> place(const Expr& index) const {
-    const auto by_column = index.linear_coefficient(e_.inner[0].sym), by_row = index.linear_coefficient(e_.outer.back().sym);
-    if (!by_column || !by_column->is(1) || !by_row || !by_row->as_const()) return std::nullopt;
-    SymMap first = {{e_.inner[0].sym, 0}, {e_.outer.back().sym, 0}};
-    for (size_t i = 0; i + 1 < e_.outer.size(); ++i) {
-      const loop::LoopVar& v = e_.outer[i];
-      first[v.sym] = 0;
-      if (v.extent.is(1)) continue;
-      const auto by_image = index.linear_coefficient(v.sym);
-      if (i > 0 || !by_image || !e_.syms.proves_eq(*by_image, *by_row * plane_)) return std::nullopt;
-    }
-    const auto base = e_.syms.simplify(index.substitute(first)).as_const();
-    if (!base || *base < 0 || *by_row->as_const() < 0) return std::nullopt;
-    return Place{*base, *by_row->as_const()};
-  }
+  std::optional<FinishPlace> place(const Expr& index) const { return finish_place(e_, plane_, index); }
 
   const Inst& inst(InstId i) const { return e_.insts[i]; }
   bool is_constant(InstId i) const { return inst(i).kind == InstKind::constant && inst(i).dtype == DType::f32; }

@@ -1,5 +1,6 @@
 #pragma once
 // Epilogues as data: aotc_finish of aotc/detail/finish_abi.h, which register tiles carry out on their sums.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,14 @@ struct FinishStep {
   int64_t base = 0, pitch = 0;
   friend bool operator==(const FinishStep&, const FinishStep&) = default;
 };
+
+/// base + row * pitch + column.
+struct FinishPlace {
+  int64_t base, pitch;
+};
+/// Where an index of an epilogue lies so. plane: rows that one point of the first outer var has; the other outer vars but the last run
+/// once.
+std::optional<FinishPlace> finish_place(const loop::LoopKernel& epilogue, const Expr& plane, const Expr& index);
 
 /// The steps of an epilogue; none where it does anything else than they can say. Sums that may be finished `twice` read nothing of their
 /// row.

@@ -2,7 +2,7 @@
 // Unsigned bytes times signed ones, summed in 32 bits: rows of bytes, register tiles over the weights' form of gemm_quant
 // (aotc/detail/bytes_abi.h). Sums are exact, and so the same on every instruction set: vpdpbusd sums four products, elsewhere vpmaddwd
 // multiplies pairs of 16 bits, for vpmaddubsw saturates.
-#include "aotc/detail/bytes_abi.h"
+#include "byte_rows.h"
 #include "ints.h"
 
 namespace {
@@ -11,7 +11,6 @@ constexpr int kByteVectors = 2;                                     // columns o
 constexpr int64_t kByteQuad = 4 * AOTC_QUANT_LANES;                 // weights of a quad of k of one run of columns
 constexpr int kByteTiles = AOTC_PANEL_N / (kByteVectors * kLanes);  // of a panel
 constexpr int kRunParts = AOTC_QUANT_LANES / kLanes;                // vectors of a run
-inline int64_t byte_run(int64_t k) { return ceil_div(k, int64_t{AOTC_QUANT_BLOCK}) * AOTC_QUANT_BLOCK * AOTC_QUANT_LANES; }
 
 #if defined(__AVX512VNNI__)
 struct ByteProducts {
@@ -57,39 +56,6 @@ inline const ByteElem* byte_elems(const uint8_t* bytes, const int16_t* widened) 
 }
 
 inline void store_ints(void* p, Ints v) { __builtin_memcpy(p, &v, sizeof v); }
-
-/// Bytes from row to row of copied rows: an odd number of cache lines, for rows a multiple of 512 bytes apart share cache sets.
-inline int64_t byte_pitch(int64_t k) { return (ceil_div(k, int64_t{64}) | 1) * 64; }
-
-inline void copy_bytes(uint8_t* to, const uint8_t* from, int64_t n) {
-#if defined(__AVX512BW__)
-  for (int64_t i = 0; i < n; i += 64) {
-    const __mmask64 some = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
-    _mm512_mask_storeu_epi8(to + i, some, _mm512_maskz_loadu_epi8(some, from + i));
-  }
-#else
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i];
-#endif
-}
-/// The same where `room` bytes from `to` on may be written: whole vectors are stored sooner than some lanes.
-inline void copy_bytes_into(uint8_t* to, const uint8_t* from, int64_t n, [[maybe_unused]] int64_t room) {
-#if defined(__AVX512BW__)
-  int64_t i = 0;
-  for (; n - i >= 64; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-  if (i == n) return;
-  const __mmask64 some = (__mmask64{1} << (n - i)) - 1;
-  const __m512i last = _mm512_maskz_loadu_epi8(some, from + i);
-  if (i + 64 <= room)
-    _mm512_storeu_si512(to + i, last);
-  else
-    _mm512_mask_storeu_epi8(to + i, some, last);
-#else
-  copy_bytes(to, from, n);
-#endif
-}
-inline void fill_bytes(uint8_t* to, int value, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(value);
-}
 
 /// A row of whole quads as elements.
 inline void widen_row(int16_t* to, const uint8_t* from, int64_t k) {

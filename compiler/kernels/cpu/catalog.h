@@ -21,6 +21,8 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_conv_last_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_last_"},
     {"aotc_attention_tiles_", "", Isa::amx, Isa::amx, "aotc_attention_"},
     {"aotc_gemm_int8_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_int8_"},
+    {"aotc_gemm_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_bytes_"},
+    {"aotc_conv_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_bytes_"},
     {"aotc_gemm_quant_", "", Isa::avx512_bf16},
     {"aotc_gemm_int8_", "", Isa::avx512_bf16},
     {"aotc_gemm_bytes_", "", Isa::avx512_bf16},

@@ -1,7 +1,9 @@
 #pragma once
 // Channels-last convolutions of unsigned bytes by signed ones with a channel a group: aotc_conv_bytes_depthwise_u8 of
-// aotc/detail/bytes_abi.h. Channels as lanes; a few neighbouring pixels share what they load.
+// aotc/detail/bytes_abi.h. Channels as lanes; a few neighbouring pixels share what they load, or columns of four lines of taps
+// (conv_bytes_quads.h).
 #include "conv_bytes.h"
+#include "conv_bytes_quads.h"
 
 namespace {
 
@@ -110,7 +112,53 @@ struct ConvBytesDepthwise : ByteConvShape {
     return many;
   }
 
+#if defined(__AVX512VNNI__)
+  static constexpr int64_t kQuadChannels = 4 * kLanes;
+  int64_t lines() const { return int64_t{1} * cfg->kernel[0] * cfg->kernel[1]; }
+  bool by_quads() const { return cfg->dilation[2] == 1 && serves_quads(lines(), cfg->kernel[2], cfg->stride[2]); }
+  static int quad_vectors(int64_t channels) { return channels > 2 * kLanes ? 4 : 2; }
+
+  /// As QuadRow wants them, for each block of kQuadChannels.
+  void pack_quads(int64_t c0, int64_t c1) const {
+    const int64_t run = byte_run(taps), width = cfg->kernel[2], quads = ceil_div(lines(), int64_t{4});
+    char* to = reinterpret_cast<char*>(weights);
+    for (int64_t b0 = c0; b0 < c1; b0 += kQuadChannels)
+      for (int64_t t = 0; t < width; ++t)
+        for (int64_t q = 0; q < quads; ++q)
+          for (int64_t j = b0; j < b0 + quad_vectors(c1 - b0) * kLanes; ++j)
+            for (int64_t i = 0; i < 4; ++i, ++to) {
+              const int64_t tap = (4 * q + i) * width + t;
+              *to = 4 * q + i < lines() && j < c1 ? w[j / AOTC_QUANT_LANES * run + tap / 4 * kByteQuad + j % AOTC_QUANT_LANES * 4 + tap % 4]
+                                                  : char{0};
+            }
+  }
+  void row_of_quads(const uint8_t* const* lines_at, int64_t c0, int64_t channels, int64_t o0, int64_t o1) const {
+    const int64_t width = cfg->kernel[2], stride = cfg->stride[2], quads = ceil_div(lines(), int64_t{4});
+    const int32_t* of_block = weights;
+    for (int64_t j = 0; j < channels; j += kQuadChannels) {
+      const int64_t left = min_of(channels - j, kQuadChannels), vectors = quad_vectors(left);
+      QuadRow r{{}, {}, in[2], cfg->around, of_block};
+      for (int64_t l = 0; l < 4 * quads; ++l) {
+        const uint8_t* at = l < lines() ? lines_at[l] : nullptr;
+        r.at[l] = at ? at + c0 + j : outside, r.apart[l] = at ? c : 0;
+      }
+      quads_of(width, stride, quads, static_cast<int>(vectors))(r, left, o0 * stride - cfg->pad[2], o1 - o0, sums + j, cfg->mc);
+      of_block += width * quads * vectors * kLanes;
+    }
+  }
+#endif
+
+  void pack_weights(int64_t c0, int64_t c1) const {
+#if defined(__AVX512VNNI__)
+    if (by_quads()) return pack_quads(c0, c1);
+#endif
+    widen_weights(c0, c1);
+  }
+
   void row(const uint8_t* const* lines_at, int64_t c0, int64_t channels, int64_t o0, int64_t o1) const {
+#if defined(__AVX512VNNI__)
+    if (by_quads()) return row_of_quads(lines_at, c0, channels, o0, o1);
+#endif
     const int64_t stride = cfg->stride[2], width = cfg->kernel[2];
     const bool beside = cfg->dilation[2] == 1;
     for (int64_t ow = o0; ow < o1;) {
@@ -145,14 +193,15 @@ struct ConvBytesDepthwise : ByteConvShape {
       const int64_t h0 = band * out[1] / bands, h1 = (band + 1) * out[1] / bands;
       for (int64_t c0 = 0; c0 < c; c0 += cfg->mc) {
         const int64_t channels = min_of<int64_t>(cfg->mc, c - c0);
-        widen_weights(c0, c0 + channels);
+        pack_weights(c0, c0 + channels);
         for (int64_t oh = h0; oh < h1; ++oh) {
           const uint8_t* lines_at[AOTC_BYTES_DEPTHWISE_TAPS];
           for (int64_t t = 0; t < lines; ++t) lines_at[t] = line(image, od, oh, t / kh, t % kh);
           for (int64_t o0 = 0; o0 < out[2]; o0 += cfg->nc) {
             const int64_t o1 = min_of<int64_t>(o0 + cfg->nc, out[2]);
             row(lines_at, c0, channels, o0, o1);
-            cfg->epilogue(args, sums, cfg->mc, image, (od * out[1] + oh) * out[2] + o0, o1 - o0, c0, channels);
+            const int64_t first = image * out_plane + (od * out[1] + oh) * out[2];
+            finish(sums, cfg->mc, c0, channels, first + o0, first + o1);
           }
         }
       }

@@ -23,7 +23,7 @@ struct LastTiles {
 
 class ConvStrips {
   using Rows = ConvLastRows<LastTiles>;
-  static constexpr int64_t kMostRuns = 128, kMostRegions = 9;
+  static constexpr int64_t kMostRegions = 9;
 
   /// Rows and columns of the bordered image, by their phases.
   struct Region {

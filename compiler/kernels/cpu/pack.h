@@ -41,18 +41,18 @@ inline void pack_panels(const void* src, int64_t rs, int64_t cs, int64_t k, int6
   }
 }
 
-/// Of the weights of gemm_quant: bytes of a segment's n columns.
-constexpr int64_t quant_panel_bytes(int64_t k, int64_t n, int bits) {
-  constexpr int64_t kBlock = AOTC_QUANT_BLOCK;
-  return (n + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N * ((k + kBlock - 1) / kBlock * kBlock) * bits / 8;
+/// Of the weights of gemm_quant: bytes of a segment's n columns, k filled up to a multiple of `step`, one of AOTC_QUANT_BLOCK.
+constexpr int64_t quant_panel_bytes(int64_t k, int64_t n, int bits, int64_t step = AOTC_QUANT_BLOCK) {
+  return (n + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N * ((k + step - 1) / step * step) * bits / 8;
 }
 
-/// Element (i, j) at src[i*rs + j*cs], signed bytes (bits 8) or numbers below 16 (bits 4), into dst of quant_panel_bytes(k, n, bits).
-inline void pack_quant_panels(const int8_t* src, int64_t rs, int64_t cs, int64_t k, int64_t n, int bits, char* dst) {
+/// Element (i, j) at src[i*rs + j*cs], signed bytes (bits 8) or numbers below 16 (bits 4), into dst of quant_panel_bytes(k, n, bits, step).
+inline void pack_quant_panels(const int8_t* src, int64_t rs, int64_t cs, int64_t k, int64_t n, int bits, char* dst,
+                              int64_t step = AOTC_QUANT_BLOCK) {
   constexpr int64_t kBlock = AOTC_QUANT_BLOCK, kLanes = AOTC_QUANT_LANES, kHalf = kBlock / 2;
-  std::memset(dst, 0, static_cast<size_t>(quant_panel_bytes(k, n, bits)));
+  std::memset(dst, 0, static_cast<size_t>(quant_panel_bytes(k, n, bits, step)));
   for (int64_t j0 = 0; j0 < (n + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N; j0 += kLanes)
-    for (int64_t k0 = 0; k0 < k; k0 += kBlock, dst += kBlock * kLanes * bits / 8)
+    for (int64_t k0 = 0; k0 < (k + step - 1) / step * step; k0 += kBlock, dst += kBlock * kLanes * bits / 8)
       for (int64_t j = 0; j < std::min(kLanes, n - j0); ++j)
         for (int64_t i = 0; i < std::min(kBlock, k - k0); ++i) {
           const int8_t v = src[(k0 + i) * rs + (j0 + j) * cs];

@@ -5,7 +5,8 @@
 // read as they are: pairs of k lie beside each other as a tile wants them, the second tile of columns begins 64 bytes after the first. The
 // next panel is prefetched into L2 meanwhile (into L1 it would drive out what the tiles read) where several blocks of rows leave time for
 // that; of two the first asks for what lies a little ahead of it. What becomes of a finished block's sums happens row by row between the
-// tile instructions of the next, which hide it.
+// tile instructions of the next, which hide it. Panels that all stay near may instead be gone through for every block of rows, so that the
+// sums of several are consumed together.
 #include "simd.h"
 #include "tiles.h"
 
@@ -67,6 +68,7 @@ struct TileRows {
   const char* at;
   int64_t stride_bytes;
 };
+constexpr int64_t kMostRuns = 128;  // whose jumps a kernel keeps
 /// Where the rows' steps lie: `run` of them side by side, then jump[0] bytes further the next run, then jump[1] bytes, and so on.
 struct TileWalk {
   int64_t run = INT64_MAX;
@@ -97,6 +99,13 @@ struct TileBytes {
     t.template multiply_bytes<C, A, B>();
   }
 };
+/// Unsigned bytes times signed ones.
+struct TileUnsigned : TileBytes {
+  template <int C, int A, int B>
+  static void multiply(Tiles& t) {
+    t.template multiply_unsigned<C, A, B>();
+  }
+};
 
 /// A panel of k rows as it lies in memory; `room`, of kStepBytes, holds its last step where that is cut short: what follows it in memory is
 /// no number of this panel.
@@ -110,15 +119,19 @@ inline TilePanel stored_panel(const char* at, int64_t k, char* room) {
 }
 
 /// Owner: a copyable Owner::Unit, and consume(unit, row, rows, col, cols, sums, ld): the epilogue of some rows of the unit, slice() rows at
-/// once or more. It may overwrite these sums, which are float* whatever their type.
-template <class Owner, class Kind = TilePairs>
+/// once or more. It may overwrite these sums, which are float* whatever their type. kSums: that may be finished and not consumed, a
+/// multiple of kTileSums.
+template <class Owner, class Kind = TilePairs, int64_t kSums = kTileSums>
 class TileBlocks {
   using Unit = typename Owner::Unit;
+
+  /// Blocks of rows from which on there is time to prefetch: as many bytes are multiplied in half of it as bf16.
+  static constexpr int64_t kLeastAhead = kSums > kTileSums ? 2 : 1;
 
   Owner* owner_;
   float* sums_[2];
   int turn_ = 0;
-  int64_t height_ = 0;
+  int64_t height_ = 0, bytes_ = 0;  // of the tiles
   TileWalk walk_;
   Tiles tiles_;
   // Finished sums that have not been consumed.
@@ -127,7 +140,7 @@ class TileBlocks {
   int64_t ld_ = 0, row_ = 0, rows_ = 0, col_ = 0, cols_ = 0;
 
   void consume(int64_t n) {
-    n = min_of(n, rows_);
+    if (n <= 0) return;
     owner_->consume(unit_, row_, n, col_, cols_, ready_, ld_);
     row_ += n, rows_ -= n, ready_ += n * ld_;
   }
@@ -148,12 +161,13 @@ class TileBlocks {
     }
   }
 
-  /// Sums of a block over all of k to out: 32 or 16 rows, 32 or 16 columns. pf: prefetched, pf_lines a step.
+  /// Sums of a block over all of k to out: 32 or 16 rows, 32 or 16 columns. pf: prefetched, pf_lines a step. due: rows to be consumed
+  /// meanwhile.
   template <bool kTwo, bool kWide>
-  void block(int64_t steps, TileRows a0, TileRows a1, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld) {
+  void block(int64_t steps, TileRows a0, TileRows a1, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld, int64_t due) {
     const int64_t whole = b.tail ? steps - 1 : steps;
-    const int64_t slice = max_of(owner_->slice(), ceil_div(rows_, max_of<int64_t>(1, steps)));
-    const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, rows_));
+    const int64_t slice = max_of(owner_->slice(), ceil_div(due, max_of<int64_t>(1, steps)));
+    const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, due));
     tiles_.template zero<0>();
     if constexpr (kWide) tiles_.template zero<1>();
     if constexpr (kTwo) tiles_.template zero<2>();
@@ -170,11 +184,11 @@ class TileBlocks {
       }
       if (--left == 0) {
         left = every;
-        if (rows_) consume(slice);
+        consume(min_of(slice, due)), due -= slice;
       }
     }
     if (b.tail) step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, b.tail, b.tail_second);
-    finish();
+    consume(due);
     tiles_.template store<0>(out, ld * 4);
     if constexpr (kWide) tiles_.template store<1>(out + kTileCols, ld * 4);
     if constexpr (kTwo) tiles_.template store<2>(out + kTileRows * ld, ld * 4);
@@ -182,45 +196,53 @@ class TileBlocks {
   }
 
  public:
-  /// sums: 2 * kTileSums, 64-byte aligned.
-  TileBlocks(Owner* owner, float* sums) : owner_(owner), sums_{sums, sums + kTileSums} {}
+  /// sums: 2 * kSums, 64-byte aligned.
+  TileBlocks(Owner* owner, float* sums) : owner_(owner), sums_{sums, sums + kSums} {}
 
   /// A unit of rows x cols sums. rows_at(row): the TileRows from that row on; tiles read 16 of them, or all where there are fewer.
-  /// panel_at(p): the TilePanel of columns from p * AOTC_PANEL_N on, asked for in their order.
+  /// panel_at(p): the TilePanel of columns from p * AOTC_PANEL_N on, asked for in their order; by_rows: for every block of rows again.
+  /// bytes: of a row that a step reads, 64 where there are several in a run.
   template <class RowsAt, class PanelAt>
-  void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at, TileWalk walk = {}) {
+  void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at, TileWalk walk = {},
+                bool by_rows = false, int64_t bytes = 64) {
     walk_ = walk;
-    if (const int64_t height = min_of(rows, kTileRows); height != height_) tiles_.shape(height_ = height);
+    if (const int64_t height = min_of(rows, kTileRows); height != height_ || bytes != bytes_)
+      tiles_.shape(height_ = height, bytes_ = bytes);
     const int64_t panels = ceil_div(cols, AOTC_PANEL_N), blocks = ceil_div(rows, kBlockRows);
-    const int64_t group = rows > kTileRows ? 1 : min_of(panels, kTileSums / (rows * AOTC_PANEL_N));  // panels consumed together
+    // Panels consumed together.
+    const int64_t group = rows > kTileRows && !by_rows ? 1 : min_of(panels, kSums / (min_of(rows, kBlockRows) * AOTC_PANEL_N));
     const int64_t ld = group * AOTC_PANEL_N;
-    const bool near = blocks == kNearBlocks;
-    const int64_t pf_lines = blocks == 1 ? 0 : near ? kStepBytes / 64 : ceil_div(kStepBytes / 64, blocks);
-    for (int64_t p = 0; p < panels; ++p) {
-      const TilePanel b = panel_at(p);
-      const bool wide = cols - p * AOTC_PANEL_N > kTileCols;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t row = i * kBlockRows, at = p % group;
-        const bool two = rows - row > kTileRows;
-        const TileRows a0 = rows_at(row), a1 = two ? rows_at(row + kTileRows) : a0;
-        constexpr auto block_of = [](bool two, bool wide) {
-          if (two) return wide ? &TileBlocks::block<true, true> : &TileBlocks::block<true, false>;
-          return wide ? &TileBlocks::block<false, true> : &TileBlocks::block<false, false>;
-        };
-        const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kNearBytes : nullptr;
-        (this->*block_of(two, wide))(steps, a0, a1, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, ld);
-        if (at + 1 < group && p + 1 < panels) continue;
-        unit_ = unit, ready_ = sums_[turn_], ld_ = ld;
-        row_ = row, rows_ = min_of(rows - row, kBlockRows), col_ = (p - at) * AOTC_PANEL_N, cols_ = min_of(cols - col_, ld);
-        turn_ ^= 1;
+    const bool near = kLeastAhead < kNearBlocks && blocks == kNearBlocks;
+    const int64_t pf_lines = by_rows || blocks <= kLeastAhead ? 0 : near ? kStepBytes / 64 : ceil_div(kStepBytes / 64, blocks);
+    const auto one = [&](int64_t i, int64_t p, const TilePanel& b) {
+      const int64_t row = i * kBlockRows, at = p % group;
+      const bool two = rows - row > kTileRows, wide = cols - p * AOTC_PANEL_N > kTileCols;
+      const TileRows a0 = rows_at(row), a1 = two ? rows_at(row + kTileRows) : a0;
+      constexpr auto block_of = [](bool two, bool wide) {
+        if (two) return wide ? &TileBlocks::block<true, true> : &TileBlocks::block<true, false>;
+        return wide ? &TileBlocks::block<false, true> : &TileBlocks::block<false, false>;
+      };
+      const int64_t due = ceil_div(rows_, min_of(group - at, panels - p));  // a part in each block of a group
+      const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kNearBytes : nullptr;
+      (this->*block_of(two, wide))(steps, a0, a1, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, ld, due);
+      if (at + 1 < group && p + 1 < panels) return;
+      unit_ = unit, ready_ = sums_[turn_], ld_ = ld;
+      row_ = row, rows_ = min_of(rows - row, kBlockRows), col_ = (p - at) * AOTC_PANEL_N, cols_ = min_of(cols - col_, ld);
+      turn_ ^= 1;
+    };
+    if (by_rows) {
+      for (int64_t i = 0; i < blocks; ++i)
+        for (int64_t p = 0; p < panels; ++p) one(i, p, panel_at(p));
+    } else {
+      for (int64_t p = 0; p < panels; ++p) {
+        const TilePanel b = panel_at(p);
+        for (int64_t i = 0; i < blocks; ++i) one(i, p, b);
       }
     }
   }
 
   /// Consumes what is left. To be called after the last unit.
-  void finish() {
-    if (rows_) consume(rows_);
-  }
+  void finish() { consume(rows_); }
 };
 
 }  // namespace

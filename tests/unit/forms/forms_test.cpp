@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "aotc/detail/library_abi.h"
+#include "aotc/detail/bytes_abi.h"
 #include "forms/list.h"
 #include "forms/rules.h"
 
@@ -327,7 +327,7 @@ TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other
     for (int64_t k : {0, 1, 63, 4096, 65536}) {
       INFO(m << " " << k);
       for (const Candidate& c : of(bytes(product(m, 200, k, true))))
-        if (c.fit) CHECK(c.choice.form->name() == "gemm_bytes");
+        CHECK((c.fit ? c.choice.form->name() == "gemm_bytes" : !c.fit.why.empty()));
     }
   for (const Candidate& c : of(product(32, 64, 64, true))) CHECK((!c.fit || c.choice.form->name() != "gemm_bytes"));
   const SymTable syms;
@@ -347,6 +347,54 @@ TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other
           const loop::Kernel first = v;
           CHECK_THROWS_AS(decide({first, syms, machine()}), Diagnostic);
         }
+}
+
+TEST_CASE("bytes are multiplied in tile registers where there are such and several rows, with room for what stands in") {
+  const SymTable syms;
+  const Machine amx = machine_of(Isa::amx, 2);
+  const auto bytes = [](auto k) {
+    k.in = DType::u8, k.acc = DType::i32;
+    k.params[loop::ParamId{0}].dtype = DType::u8, k.params[loop::ParamId{1}].dtype = DType::i8;
+    return k;
+  };
+  for (int64_t m : {16, 32, 3136})
+    for (int64_t k : {64, 100, 4096}) {
+      INFO(m << " " << k);
+      const loop::Kernel kernel = bytes(product(m, 256, k, true));
+      const Site site{kernel, syms, amx};
+      const Decision d = decide(site);
+      CHECK(d.choice.form->name() == "gemm_bytes_tiles");
+      aotc_gemm_bytes_config g{};
+      g.mc = field(d.choice, "mc"), g.nc = field(d.choice, "nc");
+      const int64_t scratch = d.choice.form->step(site, d.choice).scratch_bytes.as_const().value();
+      CHECK(scratch >= aotc_bytes_tiles_scratch_bytes(g.mc, k));
+      CHECK(scratch >= aotc_gemm_bytes_scratch_bytes(&g, k));
+    }
+  const auto conv = [&](int64_t c, int64_t hw, int64_t kernel, int64_t stride) {
+    loop::ConvKernel v = bytes(convolution(c, 64, hw, kernel, 1));
+    v.channels_last = true, v.stride = {stride, stride};
+    v.out_dims = {1, 64, (hw - 1) / stride + 1, (hw - 1) / stride + 1};
+    return v;
+  };
+  // Lines of taps are filled up where windows are read from strips, and only there.
+  struct Row {
+    int64_t c, hw, kernel, stride, line;
+  };
+  for (const Row& r : {Row{64, 56, 1, 1, 0}, Row{64, 56, 3, 1, 0}, Row{3, 224, 7, 2, 21}, Row{48, 28, 3, 1, 144}, Row{64, 14, 3, 2, 0}}) {
+    INFO(r.c << " " << r.hw << " " << r.kernel << " " << r.stride);
+    const loop::Kernel kernel = conv(r.c, r.hw, r.kernel, r.stride);
+    const Site site{kernel, syms, amx};
+    const Decision d = decide(site);
+    REQUIRE(d.choice.form->name() == "conv_bytes_tiles");
+    const auto weight = d.choice.form->weight(kernel, d.choice);
+    REQUIRE(weight);
+    CHECK((weight->second.line == r.line && weight->second.step == 64));
+    const int64_t depth = weight->second.stored_rows(weight->second.matrices.at(0));
+    const int64_t scratch = d.choice.form->step(site, d.choice).scratch_bytes.as_const().value();
+    CHECK(scratch >= aotc_bytes_tiles_scratch_bytes(field(d.choice, "nc"), depth));
+  }
+  for (const Candidate& c : of(bytes(product(32, 64, 64, true))))
+    if (c.choice.form && c.choice.form->name() == "gemm_bytes_tiles") CHECK(!c.fit);
 }
 
 TEST_CASE("convolutions and attention always fit") {

@@ -148,6 +148,10 @@ AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((sho
 AOTC_I void st(bf16_as_is* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)elem<bf16_as_is>::out(x), kmask(w)); }
 AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))); }
 AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
+AOTC_I i32v ld(const uint8_t* p, part w) { return ext32((u8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, kmask(w))); }
+AOTC_I void st(uint8_t* p, i32v x, part w) { __builtin_ia32_storedquqi128_mask((char*)p, (c16)cut8(x), kmask(w)); }
+AOTC_I i32v ld(const int8_t* p, part w) { return ext32((i8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, kmask(w))); }
+AOTC_I void st(int8_t* p, i32v x, part w) { __builtin_ia32_storedquqi128_mask((char*)p, (c16)cut8(x), kmask(w)); }
 #elif !defined(__clang__)
 AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_maskloadps256((const f32v*)p, m); }
 AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_maskstoreps256((f32v*)p, m, x); }

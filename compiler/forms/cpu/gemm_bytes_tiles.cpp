@@ -1,0 +1,59 @@
+// aotc_gemm_bytes_tiles: products of unsigned bytes with a constant weight of signed ones in the tile registers of AMX
+// (kernels/cpu/gemm_bytes_tiles.h).
+#include <algorithm>
+
+#include "forms/cpu/byte_products.h"
+#include "forms/cpu/byte_tile_cost.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b, int64_t scratch) {
+  Candidate r{pack(form, b), Fit::yes(), 0};
+  r.fit = fits_scratch(scratch);
+  if (!r.fit) return r;
+  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), columns = std::min<int64_t>(b.nc, c.n);
+  double cycles = static_cast<double>(c.batch * m_blocks * n_blocks) * byte_tile_cycles(rows, columns, c.k, machine);
+  cycles += static_cast<double>(c.batch) * byte_panel_cycles(c.n * c.segments, c.k, m_blocks, machine);
+  if (rows > 4 && columns > 2 * AOTC_PANEL_N && c.k % 512 == 0)
+    cycles += kByteCopyCycles * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
+  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
+  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  return r;
+}
+
+class GemmBytesTiles final : public ByteProductForm {
+ public:
+  std::string_view name() const override { return "gemm_bytes_tiles"; }
+
+ protected:
+  Fit serves(const Site& s) const override { return s.machine.has(Isa::amx) ? Fit::yes() : refuse("{} has no amx", s.machine.name()); }
+  const char* symbol() const override { return "aotc_gemm_bytes_tiles_u8"; }
+  /// gemm_bytes stands in for a process that may not use the tiles.
+  int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
+    const aotc_gemm_bytes_config g = config_of(b);
+    return std::max(aotc_bytes_tiles_scratch_bytes(b.mc, k), aotc_gemm_bytes_scratch_bytes(&g, k));
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const ProductSizes c = product_sizes(kernel, s.syms);
+    std::set<int> mcs{1};
+    for (int64_t mc : {16, 32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    std::vector<Candidate> all;
+    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, s.machine, b, scratch_bytes(b, c.k)));
+    return all;
+  }
+};
+
+}  // namespace
+
+const Form& gemm_bytes_tiles() {
+  static const GemmBytesTiles form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu
