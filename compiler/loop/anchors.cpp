@@ -63,7 +63,22 @@ GroupKind kind_of(Op op) {
   return op_class(op) == OpClass::contraction ? GroupKind::conv : GroupKind::library;
 }
 
+/// Bytes an element that is not computed where it is used takes.
+int64_t stored_bytes(const Graph& g, ValueId v) {
+  for (const Node* n = g.def(v); n && is_pointwise(n->op) && widens(g, *n); n = g.def(v)) v = n->inputs[0];
+  return dtype_bytes(g.type(v).dtype);
+}
+
 }  // namespace
+
+bool widens(const Graph& g, const Node& n) {
+  if (n.op == Op::cast) return dtype_bytes(g.type(n.inputs[0]).dtype) < dtype_bytes(g.type(n.outputs[0]).dtype);
+  if (n.op != Op::sub && n.op != Op::mul) return false;  // of bytes: (x - zero) * scale
+  const Node *of = g.def(n.inputs[0]), *by = g.def(n.inputs[1]);
+  if (!of || !by || by->op != Op::full || g.type(n.outputs[0]).dtype != DType::f32) return false;
+  if (of->op == Op::cast) return g.type(of->inputs[0]).dtype == DType::u8 || g.type(of->inputs[0]).dtype == DType::i8;
+  return n.op == Op::mul && of->op == Op::sub && widens(g, *of);
+}
 
 void find_anchors(Partition& p, const std::set<ValueId>& alone) {
   const Graph& g = p.g;
@@ -124,15 +139,20 @@ void find_anchors(Partition& p, const std::set<ValueId>& alone) {
       p.segment[v] = p.segment[u];
       p.at[v] = *view_forward(g, n, 0, p.at[u], p.groups[p.group_of.at(p.anchor[u])].syms);
     } else if (is_pointwise(n.op) && n.op != Op::bitcast) {
+      // Of several, the one beside which the fewest bytes are stored, the last of those.
       NodeId best = kNone<NodeId>;
+      int64_t least = 0;
       for (ValueId u : n.inputs) {
         const NodeId m = p.anchor[u];
-        if (m == kNone<NodeId> || !passes_on(u) || (best != kNone<NodeId> && number.at(m) <= number.at(best))) continue;
+        if (m == kNone<NodeId> || !passes_on(u)) continue;
         bool fits = true;
-        for (ValueId w : n.inputs)
+        int64_t bytes = 0;
+        for (ValueId w : n.inputs) {
           fits = fits && (p.anchor[w] == m ? p.segment[w] == p.segment[u] && p.at[w] == p.at[u] : !deps.has(w, number.at(m)));
-        if (fits) {
-          best = m;
+          if (p.anchor[w] != m && p.anchor[w] != kNone<NodeId>) bytes += stored_bytes(g, w);
+        }
+        if (fits && (best == kNone<NodeId> || bytes < least || (bytes == least && number.at(m) > number.at(best)))) {
+          best = m, least = bytes;
           p.segment[v] = p.segment[u];
           p.at[v] = p.at[u];
         }

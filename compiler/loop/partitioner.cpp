@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/pointwise.h"
+#include "loop/anchors.h"
 
 namespace aotc::loop {
 namespace {
@@ -207,19 +208,10 @@ void Partitioner::visit(NodeId id) {
   }
 }
 
-bool Partitioner::widens(const Node& n) const {
-  if (n.op == Op::cast) return dtype_bytes(g_.type(n.inputs[0]).dtype) < dtype_bytes(g_.type(n.outputs[0]).dtype);
-  if (n.op != Op::sub && n.op != Op::mul) return false;  // of bytes: (x - zero) * scale
-  const Node *of = g_.def(n.inputs[0]), *by = g_.def(n.inputs[1]);
-  if (!of || !by || by->op != Op::full || g_.type(n.outputs[0]).dtype != DType::f32) return false;
-  if (of->op == Op::cast) return g_.type(of->inputs[0]).dtype == DType::u8 || g_.type(of->inputs[0]).dtype == DType::i8;
-  return n.op == Op::mul && of->op == Op::sub && widens(*of);
-}
-
 void Partitioner::visit_pointwise(const Node& n) {
   const ValueId v = n.outputs[0];
   const std::vector<GroupId> groups = demanding(v);
-  if (!forced(v) && widens(n)) {  // what is stored in fewer bytes is cast where it is used
+  if (!forced(v) && widens(g_, n)) {  // what is stored in fewer bytes is cast where it is used
     const std::vector<Demand> all = demands_[v];
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;

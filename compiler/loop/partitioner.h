@@ -68,8 +68,6 @@ class Partitioner {
 
   /// Whether some use of v, of an epilogue at `anchor`, is outside that epilogue, so that v is stored in any case.
   bool escapes(ValueId v, NodeId anchor) const;
-  /// A cast to a type of more bytes, or what bytes stand for: who uses the result computes it from the narrow one.
-  bool widens(const Node& n) const;
   /// v uses reductions of its own row (a normalisation): whether all demands are from kernels that go along that row. Others had better
   /// read v than compute it from the stored results of the reductions.
   bool stays_in_row(ValueId v) const { return stays_in_row(v, kNone<GroupId>); }

@@ -7,12 +7,12 @@
 namespace aotc::forms::cpu {
 
 inline constexpr double kByteSliceCycles = 40;  ///< entering an epilogue between tile instructions
-inline constexpr int64_t kByteSliceRows = 4;
+inline constexpr int64_t kByteSliceRows = 16;
 
 /// One unit's rows x cols sums over k, with their epilogue beside its arithmetic.
 inline double byte_tile_cycles(int64_t rows, int64_t cols, int64_t k, const Machine& m) {
   const int64_t steps = ceil_div(k, 64), block = std::min<int64_t>(rows, 32);
-  const bool by_rows = steps * 64 * cols <= m.l2_bytes / 8;
+  const bool by_rows = steps * 64 * cols <= AOTC_BYTES_NEAR;
   const int64_t at_once = rows > 16 && !by_rows ? +AOTC_PANEL_N : +AOTC_BYTES_TILE_SUMS;
   const double slices = static_cast<double>(ceil_div(rows, std::max(kByteSliceRows, ceil_div(block, steps))) * ceil_div(cols, 64));
   return tile_cycles(rows, cols, steps, m) + slices * kByteSliceCycles +

@@ -22,8 +22,7 @@ inline TilePanel byte_tile_panel(const char* at, int64_t k) {
 
 /// Whether so many columns are read for every block of rows again, so that a row's bytes are stored one after another.
 inline bool stays_near(int64_t columns, int64_t panel_bytes) {
-  constexpr int64_t kNear = 64 << 10;
-  return ceil_div(columns, int64_t{AOTC_PANEL_N}) * panel_bytes <= kNear;
+  return ceil_div(columns, int64_t{AOTC_PANEL_N}) * panel_bytes <= AOTC_BYTES_NEAR;
 }
 
 /// Rows a multiple of 512 bytes apart share cache sets; where several panels read them, a copy is worth it.

@@ -57,6 +57,7 @@ static inline int64_t aotc_gemm_bytes_scratch_bytes(const aotc_gemm_bytes_config
 /* ---- gemm_bytes_tiles_u8: the same in tile registers; isa amx. As gemm_tiles is to gemm, with gemm_bytes standing in. scratch: the larger
  * of both. */
 enum { AOTC_BYTES_TILE_SUMS = 2048 }; /* finished while as many are made */
+enum { AOTC_BYTES_NEAR = 1 << 16 };   /* bytes of a unit's columns of B that are read for every block of rows again, others once */
 /* Bytes per thread, of `rows` copied rows. */
 static inline int64_t aotc_bytes_tiles_scratch_bytes(int64_t rows, int64_t k) {
   return 2 * (int64_t)AOTC_BYTES_TILE_SUMS * 4 + (rows + 15) / 16 * 16 * (aotc_bytes_depth(k) + 64);
