@@ -400,8 +400,8 @@ void InstEmitter::emit_store(InstId id) {
     }
     case LaneIndex::backward:
     case LaneIndex::strided:
-      return put(fmt::format("scatter({0} + {1} + {5} * {2}, {3}, w{4}, [&](int l) {{ return l * {2}; }})", ptr, scopes_.scalar(at.base),
-                             scopes_.scalar(at.stride), x, mask, lane()));
+      return put(fmt::format("st_strided({0} + {1} + {5} * {2}, {3}, w{4}, {2})", ptr, scopes_.scalar(at.base), scopes_.scalar(at.stride),
+                             x, mask, lane()));
     case LaneIndex::by_lane:
       return put(fmt::format("scatter({}, {}, w{}, [&](int l) {{ (void)l; return {}; }})", ptr, x, mask, scopes_.text_in_lane(i.index)));
   }

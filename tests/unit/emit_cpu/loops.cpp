@@ -324,6 +324,20 @@ TEST_CASE("pooling windows with masks that depend on lane and window") {
   check_kernel(b.k, {{{"n", 2}, {"w", 1}}, {{"n", 3}, {"w", 31}}, {{"n", 2}, {"w", 200}}});
 }
 
+TEST_CASE("channels are stored between those of other pixels") {
+  for (DType t : {DType::u8, DType::i8, DType::boolean, DType::bf16, DType::f32})
+    for (int64_t channels : {2, 3, 5}) {
+      KernelBuilder b("channels");
+      const Expr n = b.shape("n");
+      const Expr i = b.outer("i", Expr(channels)), j = b.inner("j", n);
+      const ParamId x = b.param("x", ParamRole::input, t, {Expr(channels), n}), z = b.param("z", ParamRole::output, t, {n, Expr(channels)});
+      b.block(true);
+      b.store(z, j * channels + i, b.load(x, i * n + j));
+      CAPTURE(dtype_name(t), channels);
+      check_kernel(b.k, {{{"n", 1}}, {{"n", 16}}, {{"n", 47}}, {{"n", 100}}});
+    }
+}
+
 TEST_CASE("casts") {
   const DType types[] = {DType::boolean, DType::u8, DType::i8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
   for (DType from : types) {

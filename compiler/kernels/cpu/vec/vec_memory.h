@@ -312,7 +312,27 @@ AOTC_I void scatter(T* p, reg<T> x, W w, i32v m, At at) {
   for (int l = 0; l < AOTC_L; ++l)
     if (m[l]) p[at(l)] = q[l];
 }
+/// Live lanes to p[0], p[stride], p[2 * stride] ...; where a mask is given, those that it sets.
+template <class T, class W>
+AOTC_I void st_strided(T* p, reg<T> x, W w, int64_t stride) {
+  scatter(p, x, w, [&](int l) { return l * stride; });
+}
+template <class T, class W>
+AOTC_I void st_strided(T* p, reg<T> x, W w, i32v m, int64_t stride) {
+  scatter(p, x, w, m, [&](int l) { return l * stride; });
+}
 #if AOTC_L == 16 && !defined(__clang__)
+/// A channel of pixels of three: each byte shuffled to its place in 48, between which nothing is written.
+AOTC_I void st_strided(uint8_t* p, i32v x, full w, int64_t stride) {
+  if (stride != 3) return scatter(p, x, w, [&](int l) { return l * stride; });
+  const c16 q = (c16)cut8(x);
+  const c16 first = {0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5};
+  const c16 second = {-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1};
+  const c16 third = {-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1};
+  __builtin_ia32_storedquqi128_mask((char*)p, __builtin_ia32_pshufb128(q, first), 0x9249);
+  __builtin_ia32_storedquqi128_mask((char*)p + 16, __builtin_ia32_pshufb128(q, second), 0x4924);
+  __builtin_ia32_storedquqi128_mask((char*)p + 32, __builtin_ia32_pshufb128(q, third), 0x2492);
+}
 /// p[0], p[2], p[4] ... of the lanes in m by one or two loads (the others read as zero); what lies between is not read.
 template <class T>
 AOTC_I reg<T> ld_evens(const T* p, uint16_t m) {
