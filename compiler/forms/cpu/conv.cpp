@@ -128,7 +128,8 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   const Work w = work(k, t, site.syms);
   f.work = w.units, f.grain = w.grain;
   aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
-  g.line_steps = line_steps(k, t), g.kernel[1] = static_cast<int32_t>(k.kernel.size() > 1 ? k.kernel[k.kernel.size() - 2] : 1);
+  g.line_steps = line_steps(k, t);
+  for (size_t d = 0; d < 3; ++d) g.kernel[d] = static_cast<int32_t>(d + k.kernel.size() < 3 ? 1 : k.kernel[d + k.kernel.size() - 3]);
   f.scratch_bytes = scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }

@@ -41,12 +41,12 @@ int line_steps_of(const ConvSizes& c) {
 
 Strip strip_of(const ConvSizes& c, bool packed) {
   Strip s;
-  if (c.groups != 1 || c.kernel[1] * c.kernel[2] == 1 || c.kernel[0] != 1 || c.in[0] != 1 || c.out[0] != 1) return s;
+  if (c.groups != 1 || c.depth() == c.c) return s;
   s.line_steps = packed ? line_steps_of(c) : 0;
   if (!s.line_steps && c.c % 32) return s;
   const int64_t beyond = (c.kernel[2] - 1) * c.dilation[2] / c.stride[2], below = (c.kernel[1] - 1) * c.dilation[1] / c.stride[1];
   s.row = c.out[2] + beyond, s.reach = below * s.row + beyond;
-  s.regions = phases_met(c.kernel[1], c.stride[1], c.dilation[1]);
+  s.regions = c.kernel[0] * phases_met(c.kernel[1], c.stride[1], c.dilation[1]);
   if (!s.line_steps) s.regions *= phases_met(c.kernel[2], c.stride[2], c.dilation[2]);
   s.pixel = s.line_steps ? c.stride[2] * c.c : pitch_of(c.c);
   s.steps = s.line_steps ? c.kernel[1] * s.line_steps : ceil_div(c.depth(), 32);
@@ -69,7 +69,8 @@ class ConvLastTiles final : public ConvForm {
  private:
   Fit fits_tile(const ConvSizes& c, const ConvTile& t) const {
     aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
-    g.line_steps = c.w_constant ? line_steps_of(c) : 0, g.kernel[1] = static_cast<int32_t>(c.kernel[1]);
+    g.line_steps = c.w_constant ? line_steps_of(c) : 0;
+    for (size_t d = 0; d < 3; ++d) g.kernel[d] = static_cast<int32_t>(c.kernel[d]);
     return fits_scratch(std::max(aotc_conv_scratch_bytes(&g, c.depth(), 4), aotc_conv_last_tiles_scratch_bytes(&g, c.depth())));
   }
 
@@ -132,10 +133,10 @@ class ConvLastTiles final : public ConvForm {
   int line_steps(const ConvKernel& k, const ConvTile& t) const override {
     if (!k.w_constant || !t.pack_w || !weight(k, candidate(t).choice)) return 0;
     const auto channels = k.x_dims[1].as_const();
-    if (!channels || k.kernel.size() > 2 || *channels < 1) return 0;
+    if (!channels || *channels < 1) return 0;
     ConvSizes c;
-    c.c = *channels, c.groups = k.groups, c.dilation[2] = k.dilation.back(), c.kernel[2] = k.kernel.back();
-    if (k.kernel.size() == 2) c.kernel[1] = k.kernel[0];
+    c.c = *channels, c.groups = k.groups, c.dilation[2] = k.dilation.back();
+    std::copy(k.kernel.begin(), k.kernel.end(), c.kernel.end() - static_cast<std::ptrdiff_t>(k.kernel.size()));
     return line_steps_of(c);
   }
 
