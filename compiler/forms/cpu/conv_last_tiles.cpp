@@ -34,9 +34,9 @@ int64_t pitch_of(int64_t elements) { return (ceil_div(elements, 32) | 1) * 32; }
 /// Steps of 32 that a line of taps is multiplied in, 0 where that is too much: of channels that are no whole steps.
 int line_steps_of(const ConvSizes& c) {
   constexpr int64_t kMostWaste = 3;  // times the steps of copied rows, which take as long to copy as that
-  if (c.groups != 1 || c.c % 32 == 0 || c.dilation[2] != 1 || c.kernel[0] != 1 || c.kernel[1] * c.kernel[2] == 1) return 0;
+  if (c.groups != 1 || c.c % 32 == 0 || c.dilation[2] != 1 || c.depth() == c.c) return 0;
   const int64_t steps = ceil_div(c.kernel[2] * c.c, 32);
-  return c.kernel[1] * steps <= kMostWaste * ceil_div(c.depth(), 32) ? static_cast<int>(steps) : 0;
+  return c.kernel[0] * c.kernel[1] * steps <= kMostWaste * ceil_div(c.depth(), 32) ? static_cast<int>(steps) : 0;
 }
 
 Strip strip_of(const ConvSizes& c, bool packed) {
@@ -49,7 +49,7 @@ Strip strip_of(const ConvSizes& c, bool packed) {
   s.regions = c.kernel[0] * phases_met(c.kernel[1], c.stride[1], c.dilation[1]);
   if (!s.line_steps) s.regions *= phases_met(c.kernel[2], c.stride[2], c.dilation[2]);
   s.pixel = s.line_steps ? c.stride[2] * c.c : pitch_of(c.c);
-  s.steps = s.line_steps ? c.kernel[1] * s.line_steps : ceil_div(c.depth(), 32);
+  s.steps = s.line_steps ? c.kernel[0] * c.kernel[1] * s.line_steps : ceil_div(c.depth(), 32);
   return s;
 }
 

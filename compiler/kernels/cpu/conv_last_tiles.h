@@ -30,7 +30,7 @@ class ConvLastTiles : ConvLastRows<LastTiles> {
         steps_(tile_steps(s.k)),
         pitch_(tile_pitch(s.k)),
         room_(ceil_div(cfg->nc, kTileRows) * kTileRows * pitch_),
-        line_panel_(s.kernel[1] * cfg->line_steps * (kStepBytes / 2)),
+        line_panel_(s.kernel[0] * s.kernel[1] * cfg->line_steps * (kStepBytes / 2)),
         last_(reinterpret_cast<bf16*>(static_cast<float*>(a->scratch) + 2 * kTileSums)),
         rows_(last_ + kStepBytes / 2),
         panels_(rows_ + room_),
@@ -78,7 +78,7 @@ class ConvLastTiles : ConvLastRows<LastTiles> {
     u32* to = reinterpret_cast<u32*>(panels_);
     for (int64_t p = 0; p < count; ++p, stored += kPanel * stored_rows(s.k)) {
       const u32* from = reinterpret_cast<const u32*>(stored);
-      for (int64_t l = 0; l < s.kernel[1]; ++l)
+      for (int64_t l = 0; l < s.kernel[0] * s.kernel[1]; ++l)
         for (int64_t v = 0; v < cfg->line_steps * kTileK; v += 2, to += kPanel) {
           const int64_t k = l * line + v, pair = k / 2;
           const u32 keep = v + 1 < line ? ~u32{0} : v < line ? 0xffff : 0;

@@ -193,8 +193,8 @@ typedef struct aotc_conv_config {
                                 [C, Co/groups, K..] when transposed */
   aotc_epilogue_fn epilogue; /* batch = n, m = output channel (of all groups), n = pixel of one image */
   const aotc_finish* finish; /* NULL: none. conv_last_f32 and conv_last_bf16 alone look at it, and not by minimal filtering */
-  int32_t line_steps;        /* conv_last_tiles, of kernels of height and width, one group, no dilation of width, w_packed: steps of 32 that
-                                a line of taps, KW * C values, is multiplied in where windows are read in place; 0: tap by tap, or copied */
+  int32_t line_steps; /* conv_last_tiles, of one group, no dilation of width, w_packed: steps of 32 that a line of taps, KW * C values,
+                         is multiplied in where windows are read in place; 0: tap by tap, or copied */
 } aotc_conv_config;
 
 /* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
@@ -223,7 +223,7 @@ static inline int64_t aotc_conv_scratch_bytes(const aotc_conv_config* c, int64_t
  * of conv_last, which stands in. scratch: the larger of both. */
 static inline int64_t aotc_conv_last_tiles_scratch_bytes(const aotc_conv_config* c, int64_t k) {
   int64_t steps = (k + 63) / 64 * 2, pixels = (c->nc + 15) / 16 * 16;
-  int64_t w = (c->mc + AOTC_PANEL_N) / AOTC_PANEL_N * (c->w_packed ? (int64_t)c->kernel[1] * c->line_steps : steps) * 2048;
+  int64_t w = (c->mc + AOTC_PANEL_N) / AOTC_PANEL_N * (c->w_packed ? (int64_t)c->kernel[0] * c->kernel[1] * c->line_steps : steps) * 2048;
   return 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 + 2048 + pixels * (steps + 1) * 64 + w;
 }
 
