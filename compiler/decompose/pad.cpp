@@ -8,6 +8,8 @@ namespace aotc::decompose {
 std::vector<PadAmount> pad_amounts(Rule& r, int rank, std::string_view name) {
   const std::vector<Expr> p = r.syms(name);
   const int last = rank - (r.pairs ? 2 : 1);
+  if (p.size() % 2 != 0 || static_cast<int>(p.size() / 2) > last + 1)
+    throw r.fault(fmt::format("{} amounts for {} dims", p.size(), last + 1));
   std::vector<PadAmount> out;
   for (size_t i = 0; i + 1 < p.size(); i += 2) out.push_back({last - static_cast<int>(i / 2), p[i], p[i + 1]});
   return out;

@@ -420,3 +420,41 @@ TEST_CASE("a gradient has the sizes that its operator gives its input") {
     CHECK_FALSE(takes(c.n + 7, c.m));
   }
 }
+
+TEST_CASE("archives that contradict themselves are refused with a reason") {
+  const auto refused = [](const char* target, std::vector<NamedArg> args, const char* why) {
+    ProgramMaker m;
+    m.input("x", DType::f32, {Expr(2), Expr(3)});
+    m.node(target, std::move(args), "y", DType::f32, {Expr(3)});
+    m.output("y");
+    CHECK_THROWS_WITH(decompose::decompose(m.p), Catch::Contains(why));
+  };
+  refused("aten.pad.default",
+          {{"self", ref("x")}, {"pad", std::vector<Expr>(8, Expr(1))}, {"mode", std::string("constant")}, {"value", NoneArg{}}},
+          "8 amounts");
+  refused("aten.expand.default", {{"self", ref("x")}, {"size", std::vector<Expr>{Expr(3)}}, {"implicit", false}}, "2 dims repeated as 1");
+}
+
+TEST_CASE("rows of maps are rows only within them") {
+  const auto map = [](ProgramMaker& m, const char* name, std::vector<NamedArg> args, const char* result) {
+    PNode n{.name = result ? result : name, .target = std::string("torch._functorch.predispatch.") + name, .args = std::move(args)};
+    n.results = {result ? Arg(TensorRef{result}) : Arg(NoneArg{})};
+    m.p.nodes.push_back(std::move(n));
+  };
+  const auto program = [&](bool ended) {
+    ProgramMaker m;
+    m.input("x", DType::f32, {Expr(2), Expr(3)});
+    map(m, "_vmap_increment_nesting", {{"0", Expr(2)}, {"1", std::string("error")}}, nullptr);
+    m.meta("row", DType::f32, {Expr(3)});
+    map(m, "_add_batch_dim", {{"0", ref("x")}, {"1", Expr(0)}, {"2", Expr(1)}}, "row");
+    if (ended) map(m, "_vmap_decrement_nesting", {}, nullptr);
+    m.node("aten.sum.default", {{"self", ref("row")}, {"dtype", NoneArg{}}}, "sum", DType::f32, {});
+    m.meta("y", DType::f32, {Expr(2)});
+    map(m, "_remove_batch_dim", {{"0", ref("sum")}, {"1", Expr(1)}, {"2", Expr(2)}, {"3", Expr(0)}}, "y");
+    m.output("y");
+    return m.p;
+  };
+  const Graph g = decompose::decompose(program(false));
+  CHECK(values<float>(interpret(g, {host<float>(DType::f32, {2, 3}, {1, 2, 3, 4, 5, 6})})[0]) == std::vector<float>{6, 15});
+  CHECK_THROWS_WITH(decompose::decompose(program(true)), Catch::Contains("operators cannot be compiled"));
+}
