@@ -99,7 +99,8 @@ def by_products(f):
     return right
 
 
-RIGHT = {"gelu": without_onednn, "attention": by_products}
+# oneDNN's products in tiles of bf16 take the least numbers for zeros, which times infinity are NaN.
+RIGHT = {"gelu": without_onednn, "attention": by_products, "products": without_onednn}
 LACKING = {torch.bfloat16: {"quantile"}}  # in eager
 
 
