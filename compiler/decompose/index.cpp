@@ -165,6 +165,12 @@ void embedding_bag(Rule& r) {
   }
   // What counts for no bag goes into a row behind them.
   const bool others = padding >= 0 || with_last || !r.b.syms().proves_le(1, offsets.dim(0));
+  if (mode == 2 && !others) {
+    const ValueId none = full(r.b, rows.dtype(), {bags, w.dim(1)}, 0.0);  // what an empty bag has
+    return r.set(
+        0, T(r.b, r.b.make1(Op::add_rows, {none, w, from_start(at, w.dim(0)), offsets}, {{Attr::begins, true}, {Attr::largest, true}}))
+               .to(t.dtype));
+  }
   const Expr lines = others ? offsets.dim(0) + 1 : bags;
   T bag = bags_of(offsets, n), member(r.b, full(r.b, DType::boolean, {n}, 1.0));
   if (padding >= 0) {

@@ -99,7 +99,10 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
       fallback(n, Attr::reduce, std::string("none"));
       fallback(n, Attr::include_self, true);
       break;
-    case Op::add_rows: fallback(n, Attr::begins, false); break;
+    case Op::add_rows:
+      fallback(n, Attr::begins, false);
+      fallback(n, Attr::largest, false);
+      break;
     case Op::index_put: fallback(n, Attr::accumulate, false); [[fallthrough]];
     case Op::index: {
       const Ints& dims = n.get<Ints>(Attr::dims);

@@ -40,7 +40,9 @@ Types index_put(Infer& r) {
 Types add_rows(Infer& r) {
   r.arity(4, 5);
   const TensorType &x = r.in(0), &table = r.in(1), &from = r.in(2), &to = r.in(3);
-  r.require(x.dtype == table.dtype && is_float(x.dtype), "operand types differ, or are no floats");
+  const bool widened = is_half(table.dtype) && x.dtype == DType::f32;
+  r.require((x.dtype == table.dtype || widened) && is_float(x.dtype), "operand types differ, or are no floats");
+  r.require(!r.n.get<bool>(Attr::largest) || (r.n.get<bool>(Attr::begins) && r.arity() == 4), "the largest are of bags without factors");
   r.require(x.rank() == 2 && table.rank() == 2 && from.rank() == 1, "not rows of tables");
   r.require(from.dtype == DType::i64 && to.dtype == DType::i64, "indices must be int64");
   r.equal(x.dims[1], table.dims[1], "columns");

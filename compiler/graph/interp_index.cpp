@@ -163,6 +163,18 @@ void add_rows(Eval& e) {
     const int64_t a = checked(e, rows[r], e.in_dims(1)[0]), b = checked(e, targets[r], e.in_dims(0)[0]);
     for (int64_t c = 0; c < columns; ++c) from.push_back(a * columns + c), to.push_back(b * columns + c);
   }
+  if (e.n.get<bool>(Attr::largest)) {
+    std::vector<double> best = as_f64(*e.in[0]);
+    std::vector<char> met(best.size(), 0);
+    const std::vector<double> table = as_f64(*e.in[1]);
+    for (size_t i = 0; i < from.size(); ++i) {
+      const double v = table[static_cast<size_t>(from[i])];
+      const auto place = static_cast<size_t>(to[i]);
+      if (!met[place] || v > best[place]) best[place] = v;
+      met[place] = 1;
+    }
+    return set_f64(e.out[0], best);
+  }
   if (e.in.size() < 5) return put(e, 1, from, to, "sum", true);
   std::vector<double> sums = as_f64(*e.in[0]);
   const std::vector<double> table = as_f64(*e.in[1]);

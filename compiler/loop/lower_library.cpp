@@ -66,10 +66,12 @@ Exprs indexed_places(const Graph& g, const Node& n) {
   return s;
 }
 
-/// Rows of x, columns, rows of the table, indices, whether rows say where theirs begin, whether each has a factor.
+/// Rows of x, columns, rows of the table, indices, whether rows say where theirs begin (2: the largest are taken), whether each has a
+/// factor.
 Exprs added_rows(const Graph& g, const Node& n) {
   const Exprs &x = g.type(n.inputs[0]).dims, &table = g.type(n.inputs[1]).dims;
-  return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0], int64_t{n.get<bool>(Attr::begins)}, int64_t{n.inputs.size() == 5}};
+  const int64_t begins = n.get<bool>(Attr::largest) ? 2 : n.get<bool>(Attr::begins) ? 1 : 0;
+  return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0], begins, int64_t{n.inputs.size() == 5}};
 }
 
 /// Steps, batch, columns of the state, its width; rows from a step to the next, rows from one of the batch to the next.

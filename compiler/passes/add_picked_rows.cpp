@@ -64,18 +64,26 @@ std::optional<ValueId> row_factors(Rewriter& r, ValueId v, const Exprs& rows) {
   return r.b.reshape(e->inputs[0], {rows[0]});
 }
 
-/// bags_only: where rows say where their indices begin.
+/// The picked rows that v is, or, where `widened`, whose float32 it is.
+const Node* picked_rows(Rewriter& r, ValueId v, bool widened) {
+  if (const Node* rows = r.def(v, Op::index)) return rows;
+  const Node* wide = widened ? r.def(v, Op::cast) : nullptr;
+  const bool floats = wide && is_half(r.dtype(wide->inputs[0])) && r.dtype(v) == DType::f32;
+  return floats && r.uses(wide->inputs[0]) == 1 ? r.def(wide->inputs[0], Op::index) : nullptr;
+}
+
+/// bags_only: where rows say where their indices begin; then the table may be of 16 bits.
 std::optional<ValueId> rows_added(Rewriter& r, const Node& n, bool bags_only) {
   if (n.op != Op::index_put || !by_row(r, n, 2) || !n.get<bool>(Attr::accumulate) || r.uses(n.inputs[1]) != 1) return std::nullopt;
   const DType t = r.dtype(n.inputs[0]);
-  const Node* rows = r.def(n.inputs[1], Op::index);
+  const Node* rows = picked_rows(r, n.inputs[1], bags_only);
   std::optional<ValueId> factors;
   if (const Node* product = r.def(n.inputs[1], Op::mul))
     for (const size_t side : {0, 1}) {
       const ValueId picked = product->inputs[side];
-      if (rows || !r.def(picked, Op::index) || r.uses(picked) != 1) continue;
+      if (rows || !picked_rows(r, picked, bags_only) || r.uses(picked) != 1) continue;
       factors = row_factors(r, product->inputs[1 - side], r.dims(picked));
-      if (factors) rows = r.def(picked, Op::index);
+      if (factors) rows = picked_rows(r, picked, bags_only);
       break;
     }
   if ((t != DType::f32 && t != DType::f64) || !rows || !by_row(r, *rows, 1)) return std::nullopt;
@@ -87,10 +95,20 @@ std::optional<ValueId> rows_added(Rewriter& r, const Node& n, bool bags_only) {
   return r.b.make1(Op::add_rows, in, {{Attr::begins, begins.has_value()}});
 }
 
+/// A table of 16 bits: its rows are picked and widened first.
+std::optional<ValueId> rows_widened(Rewriter& r, const Node& n) {
+  if (n.op != Op::add_rows || r.dtype(n.inputs[1]) == r.dtype(n.inputs[0])) return std::nullopt;
+  const ValueId x = n.inputs[0], table = n.inputs[1], from = n.inputs[2], to = n.inputs[3];
+  const auto attrs = n.attrs;
+  const ValueId rows = r.b.cast(r.b.index(table, {from}, {0}, 0), r.dtype(x)), each = r.b.iota(r.dims(from), 0);
+  return r.b.make1(Op::add_rows, {x, rows, each, to}, attrs);
+}
+
 }  // namespace
 
 void add_picked_rows(Graph& g, PassContext& ctx) {
   Rewriter::run(g, rows_scattered);
+  if (!ctx.target.is_gpu()) Rewriter::run(g, rows_widened);
   Rewriter::run(g, [gpu = ctx.target.is_gpu()](Rewriter& r, const Node& n) { return rows_added(r, n, gpu); });
 }
 

@@ -3,7 +3,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from cases import CASES, Dim, R, case_of
+from cases import CASES, Dim, Fn, R, case_of, odd_numbers
 
 RI = torch.randint
 N = Dim("n", min=1, max=40000)
@@ -32,6 +32,19 @@ class Bags(nn.Module):
 
 
 case_of("bags", lambda a, t, b, w: F.embedding_bag(a, t, b, mode="sum", per_sample_weights=w), lambda: (RI(0, 40, (500,)), R(40, 33), torch.arange(0, 500, 7), R(500)))
+class HalfBags(nn.Module):
+    """Bags of tables of 16 bits, whose rows are added up in float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.ModuleList(nn.EmbeddingBag(50, 40, mode=m) for m in ("sum", "mean", "max", "sum")).half()
+
+    def forward(self, i, begins, w):
+        return [bag(i, begins) for bag in self.bags[:3]] + [self.bags[3](i, begins, per_sample_weights=w)]
+
+
+CASES["bags_half"] = lambda: (HalfBags(), [(RI(0, 50, (300,)), torch.arange(0, 300, 25), R(300).half())], None)
+CASES["bags_odd"] = lambda: (Fn(lambda i, t, b: F.embedding_bag(i, t, b, mode="max")), [(RI(0, 30, (200,)), odd_numbers(30, 24), torch.tensor([0, 0, 7, 50, 50, 51, 120, 200]))], None)
 CASES["bags_kinds"] = lambda: (Bags(), [(RI(0, 50, (n,)), torch.cat([torch.zeros(3, dtype=torch.int64), torch.randint(0, n, (9,)).sort()[0]]), R(n)) for n in (300, 40)],
                                ({0: Dim("n", min=2, max=4000)}, None, {0: Dim("n", min=2, max=4000)}))
 

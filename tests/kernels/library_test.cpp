@@ -291,6 +291,42 @@ TEST_CASE("add_rows adds a table's rows to those that say where theirs begin", "
       }
 }
 
+TEST_CASE("add_rows takes the largest of a table's rows where it is asked for", "[library]") {
+  std::mt19937 rng(12);
+  const double nan = std::nan("");
+  for (const Entry& e : kAddRows)
+    for (int64_t d : {1, 17, 70}) {
+      INFO(aotc::dtype_name(e.dtype) << " columns " << d);
+      const int64_t n = 5, v = 9, count = 20;
+      Buffer x(n * d, e.dtype), table(v * d, e.dtype), out(n * d, e.dtype);
+      x.fill(rng), table.fill(rng);
+      table.put(3 * d, nan), table.put(4 * d, -std::numeric_limits<double>::infinity());
+      std::vector<int64_t> from, begins = {0, 4, 4, 10, 11};  // the second has none, the fourth one row
+      for (int64_t i = 0; i < count; ++i) from.push_back(static_cast<int64_t>(rng() % 18) - 9);
+      from[0] = 3, from[5] = 3, from[10] = 4;
+      int64_t size[] = {n, d, v, count, 2, 0};
+      void* ptr[] = {x.ptr(), table.ptr(), from.data(), begins.data(), out.ptr()};
+      volatile int32_t fault = 0;
+      aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
+      in_two_parts(e, args, n, rng);
+      CHECK(fault == 0);
+      bool good = true;
+      for (int64_t k = 0; k < n; ++k)
+        for (int64_t c = 0; c < d; ++c) {
+          double best = x.get(k * d + c);
+          const int64_t first = begins[static_cast<size_t>(k)], last = k + 1 < n ? begins[static_cast<size_t>(k) + 1] : count;
+          for (int64_t i = first; i < last; ++i) {
+            const int64_t pick = from[static_cast<size_t>(i)];
+            const double value = table.get((pick < 0 ? pick + v : pick) * d + c);
+            if (i == first || value > best) best = value;
+          }
+          const double got = out.get(k * d + c);
+          good &= got == best || (std::isnan(got) && std::isnan(best));
+        }
+      CHECK(good);
+    }
+}
+
 TEST_CASE("index_put adds whole rows in the order of their indices", "[library]") {
   std::mt19937 rng(9);
   for (const Entry& e : kIndexPut) {

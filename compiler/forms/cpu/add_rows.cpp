@@ -12,7 +12,7 @@ class AddRows final : public LibraryForm {
  protected:
   Fit fits(const loop::LibraryKernel& k, const Site& s) const override {
     const DType t = k.params.begin()->dtype;
-    if (t != DType::f32 && t != DType::f64) return {false, ""};
+    if ((t != DType::f32 && t != DType::f64) || k.params[static_cast<loop::ParamId>(1)].dtype != t) return {false, ""};
     return LibraryForm::fits(k, s);
   }
   StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {

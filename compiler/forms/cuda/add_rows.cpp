@@ -36,13 +36,14 @@ class AddRows final : public FormOf<LibraryKernel> {
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
     const DType t = k.params.begin()->dtype;
-    const bool factors = !k.sizes.at(5).is(0);
+    const DType table = k.params[static_cast<loop::ParamId>(1)].dtype;
+    const bool factors = !k.sizes.at(5).is(0), largest = k.sizes.at(4).is(2);
     const size_t out = factors ? 5 : 4;
     return emit::cuda::kernel(
         "add_rows.cuh", symbol, out + 1, 6, 1, kThreads,
-        fmt::format("  add_rows<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3], a.fault);\n",
-                    emit::cuda::c_type(t), factors, columns(k, s), kThreads, pointer(t, 0), pointer(t, 1), pointer(DType::i64, 2),
-                    pointer(DType::i64, 3), factors ? pointer(t, 4) : "nullptr", pointer(t, out, true)));
+        fmt::format("  add_rows<{}, {}, {}, {}, {}>({}, {}, {}, {}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3], a.fault);\n",
+                    emit::cuda::c_type(t), factors, largest, columns(k, s), kThreads, pointer(t, 0), pointer(table, 1),
+                    pointer(DType::i64, 2), pointer(DType::i64, 3), factors ? pointer(t, 4) : "nullptr", pointer(t, out, true)));
   }
 
  private:

@@ -127,6 +127,24 @@ Picks<T> picks_of(const aotc_kargs* args, int64_t i) {
           factors ? factors + i : nullptr,     args->size[3] - i};
 }
 
+/// The largest of the picked rows, at least one: a NaN stays where it comes first and is passed over elsewhere.
+template <class T>
+bool largest_picked(T* to, const Picks<T>& p, int64_t rows) {
+  bool good = true, any = false;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = place_of(p.from[r], p.extent);
+    good = good && row >= 0;
+    if (row < 0) continue;
+    const T* const v = p.table + row * p.pitch;
+    if (!any)
+      for (int64_t c = 0; c < p.pitch; ++c) to[c] = v[c];
+    else
+      for (int64_t c = 0; c < p.pitch; ++c) to[c] = v[c] > to[c] ? v[c] : to[c];
+    any = true;
+  }
+  return good;
+}
+
 /// Rows [begin, end) of the result: those of row k are named from begins[k] to begins[k + 1], of the last one to `count`.
 template <class T>
 void add_table_runs(const aotc_kargs* args, int64_t begin, int64_t end) {
@@ -140,7 +158,10 @@ void add_table_runs(const aotc_kargs* args, int64_t begin, int64_t end) {
     if (out != x)
       for (int64_t c = 0; c < d; ++c) to[c] = x[k * d + c];
     const bool good = first >= 0 && first <= last && last <= count;
-    if (!good || !add_picked(to, picks_of<T>(args, first), 0, d, last - first)) *args->fault = AOTC_FAULT_INDEX;
+    const auto make = [&](const Picks<T>& picks) {
+      return args->size[4] == 2 ? largest_picked(to, picks, last - first) : add_picked(to, picks, 0, d, last - first);
+    };
+    if (!good || !make(picks_of<T>(args, first))) *args->fault = AOTC_FAULT_INDEX;
   }
 }
 

@@ -306,7 +306,7 @@ static inline int64_t aotc_attn_tiles_scratch_bytes(const aotc_attn_config* c, i
  * add_rows_<dtype> (f32, f64; avx512 too): ptr x [n, d], table [v, d], from [r], to [r] (i64), with factors those [r], out [n, d]. size n,
  *                d, v, r, begins, factors. out: x, to whose row to[i] the table's row from[i] (times its factor) is added, in order of i;
  *                negative indices count from the end. x may be out itself. work: blocks of AOTC_ADD_ROWS_COLUMNS columns. begins 1: to [n]
- *                instead: those of row k stand from to[k] to to[k + 1], or r, no negative ones. work: n.
+ *                instead: those of row k stand from to[k] to to[k + 1], or r, no negative ones; 2: and the largest is taken. work: n.
  */
 #define AOTC_ADD_ROWS_COLUMNS 64
 typedef struct aotc_sort_config {
