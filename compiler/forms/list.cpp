@@ -59,11 +59,13 @@ const Table& table_of(Arch arch) {
   static const Table kCuda = {
       &cuda::vector(),
       &cuda::wgmma(),
+      &cuda::wgmma_parts(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products
       &cuda::conv_few(),
       &cuda::conv_patch(),
       &cuda::conv_wgmma(),
+      &cuda::conv_wgmma_parts(),
       &cuda::conv_mma(),
       &cuda::conv_simt(),
       &cuda::conv_points(),  // convolutions

@@ -20,7 +20,7 @@ int64_t Panels::elems() const {
   int64_t n = 0;
   for (const Matrix& m : matrices)
     n += (column_groups ? m.cols : (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N) * stored_rows(m);
-  return n;
+  return n * parts;
 }
 
 int64_t Panels::bytes() const { return bits ? elems() * bits / 8 : elems() * dtype_bytes(dtype); }

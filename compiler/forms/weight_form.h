@@ -35,6 +35,8 @@ struct Panels {
   int winograd = 0;
   /// Not 0: no panels; the columns of a matrix follow each other, each `inner` rows of them filled up with zeros to a multiple of this.
   int64_t column_groups = 0;
+  /// 2, of f32 columns: all of them rounded to TF32, then what that leaves of them (kernels/cuda/gemm.cuh, tf32_split). 1: as they are.
+  int parts = 1;
   /// 8 or 4: integers of so many bits in the form of gemm_quant (library_abi.h); the constant's are bytes, as is `dtype`. 0: whole
   /// elements.
   int bits = 0;

@@ -88,6 +88,7 @@ struct FieldTable<forms::Panels> {
       field("dtype", &S::dtype),
       optional_field("winograd", &S::winograd).at_least(0),
       optional_field("column_groups", &S::column_groups).at_least(0),
+      optional_field("parts", &S::parts).at_least(1),
       optional_field("bits", &S::bits).at_least(0),
       optional_field("line", &S::line).at_least(0),
       optional_field("step", &S::step).at_least(1),

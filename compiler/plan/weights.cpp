@@ -59,14 +59,30 @@ void pack_panel(const T* src, const Panels& p, const Panels::Matrix& m, int64_t 
   }
 }
 
-/// One column of a matrix of column_groups, where the memory is zero already.
+/// The two TF32 numbers that a float32 is multiplied as; an infinity or NaN is low beside a high of 1 or -1 (kernels/cuda/gemm.cuh).
+struct Tf32Parts {
+  uint32_t high, low;
+};
+Tf32Parts tf32_parts(uint32_t bits) {
+  constexpr uint32_t kSign = 0x80000000u, kInfinity = 0x7f800000u, kOne = 0x3f800000u, kKept = 0xffffe000u, kHalf = 0x1000u;
+  if ((bits & kInfinity) == kInfinity) return {(bits & kSign) | kOne, bits};
+  uint32_t high = (bits + kHalf) & kKept;
+  if ((high & kInfinity) == kInfinity) high = bits & kKept;
+  return {high, std::bit_cast<uint32_t>(std::bit_cast<float>(bits) - std::bit_cast<float>(high))};
+}
+
+/// One column of a matrix of column_groups, where the memory is zero already; part: of Panels::parts.
 template <class T>
-void pack_column(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j, T* dst) {
+void pack_column(const T* src, const Panels& p, const Panels::Matrix& m, int64_t j, int part, T* dst) {
   const Panels::Rows& map = p.rows[m.rows];
   const int64_t step = p.stored_rows(m) / (map.count / map.inner);
   const T* const from = src + m.begin + j * p.col_stride;
   for (int64_t r0 = 0; r0 < map.count; r0 += map.inner, dst += step)
-    for (int64_t r = 0; r < map.inner; ++r) dst[r] = from[map.at(r0 + r)];
+    for (int64_t r = 0; r < map.inner; ++r) {
+      dst[r] = from[map.at(r0 + r)];
+      if constexpr (std::is_same_v<T, uint32_t>)
+        if (p.parts > 1) dst[r] = part ? tf32_parts(dst[r]).low : tf32_parts(dst[r]).high;
+    }
 }
 
 float widened(uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -106,7 +122,8 @@ struct Piece {
   const Weight* weight;
   size_t matrix;
   int64_t begin, end;
-  uint64_t at;  ///< in the blob
+  uint64_t at;   ///< in the blob
+  int part = 0;  ///< of Panels::parts
 };
 
 template <class T>
@@ -116,7 +133,8 @@ void pack_piece(const Piece& piece, const std::byte* src, std::byte* out) {
   T* dst = reinterpret_cast<T*>(out + piece.at);
   if (p.column_groups) {
     std::memset(dst, 0, static_cast<size_t>((piece.end - piece.begin) * p.stored_rows(m)) * sizeof(T));
-    for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m)) pack_column(reinterpret_cast<const T*>(src), p, m, j, dst);
+    for (int64_t j = piece.begin; j < piece.end; ++j, dst += p.stored_rows(m))
+      pack_column(reinterpret_cast<const T*>(src), p, m, j, piece.part, dst);
     return;
   }
   if constexpr (sizeof(T) <= 4) {
@@ -177,13 +195,15 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights, const IdVec<Con
       continue;
     }
     uint64_t at = w.offset;
-    for (size_t m = 0; m < w.panels->matrices.size(); ++m) {
-      const Panels& p = *w.panels;
+    const Panels& p = *w.panels;
+    for (size_t i = 0; i < p.matrices.size() * static_cast<size_t>(p.parts); ++i) {
+      const size_t m = i % p.matrices.size();
       const int64_t columns = p.column_groups ? 1 : kPanel;  // of one unit of work
       const int64_t panel = p.stored_rows(p.matrices[m]) * columns * (p.bits ? p.bits : 8 * dtype_bytes(p.dtype)) / 8;
       const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
-      const int64_t n = (w.panels->matrices[m].cols + columns - 1) / columns;
-      for (int64_t b = 0; b < n; b += step) all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel)});
+      const int64_t n = (p.matrices[m].cols + columns - 1) / columns;
+      for (int64_t b = 0; b < n; b += step)
+        all.push_back({&w, m, b, std::min(n, b + step), at + static_cast<uint64_t>(b * panel), static_cast<int>(i / p.matrices.size())});
       at += static_cast<uint64_t>(n * panel);
     }
   }

@@ -162,6 +162,7 @@ void products_of_registers(float (&d)[N / 2], u32 p0, u32 p1, u32 p2, u32 p3, u6
   for (int i = 0; i < 4; ++i) w.a[now->lane][i] = own[i];
   warp_wait();
   multiply<T, N>(d, right, right_across, add, [&](int h, int k) {
+    if constexpr (sizeof(T) == 4) return truncated(w.a[now->lane / 4 * 4 + k % 4][h + k / 4 * 2]);
     const u32 word = w.a[now->lane / 4 * 4 + k % 8 / 2][h + k / 8 * 2];
     const u16 bits = static_cast<u16>(k % 2 ? word >> 16 : word);
     T v;
@@ -267,6 +268,7 @@ void products_wait() {
   static const int kThreads = 128;
   emulator::wait(emulator::now->block->groups[threadIdx.x / kThreads], kThreads);
 }
+inline void products_have_read(const u32 (&)[4]) {}
 template <int N>
 void more_registers() {}
 template <int N>

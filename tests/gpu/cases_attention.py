@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from cases import ALL, CASES, Dim, R, RI, TYPES, case_of, each
+from cases import ALL, CASES, Dim, OPTIONS, R, REDUCED, RI, TYPES, case_of, each
 
 
 sdpa = F.scaled_dot_product_attention
@@ -15,6 +15,8 @@ def attention_case(name, f, q, kv, types=ALL, extra=lambda t: (), v=None):
 
 attention_case("plain", lambda q, k, v: sdpa(q, k, v), (2, 3, 70, 32), (2, 3, 130, 32))
 attention_case("causal", lambda q, k, v: sdpa(q, k, v, is_causal=True), (1, 2, 77, 64), (1, 2, 77, 64))
+CASES["attention_causal_tf32"] = CASES["attention_causal_f32"]
+OPTIONS["attention_causal_tf32"], REDUCED["attention_causal_tf32"] = ["--f32-matmul", "high"], torch.bfloat16
 attention_case("odd", lambda q, k, v: sdpa(q, k, v, scale=0.3), (1, 2, 5, 23), (1, 2, 19, 23), v=(1, 2, 19, 41))
 attention_case("bool", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (torch.rand(2, 1, 17, 45) > 0.4,), types=("f32", "bf16", "f64"))
 attention_case("float", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), (2, 2, 17, 40), (2, 2, 45, 40), extra=lambda t: (R(17, 45).to(t),), types=("f32", "f16", "f64"))

@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from cases import ALL, CASES, Dim, R, SPREADING, TYPES, case, case_of, each, odd_numbers
+from cases import ALL, CASES, Dim, OPTIONS, R, REDUCED, SPREADING, TYPES, case, case_of, each, odd_numbers
 
 
 class Convs(nn.Module):
@@ -55,6 +55,40 @@ windows_case("volume", lambda: nn.Conv3d(8, 16, (2, 3, 3), padding=(0, 1, 1), st
 windows_case("odd_channels", lambda: nn.Conv2d(64, 37, 3, padding="same"), (1, 9, 9, 64))
 windows_case("dynamic", lambda: nn.Conv2d(64, 64, 3, padding=1), (2, 8, 12, 64), (1, 16, 8, 64), (3, 8, 20, 64),
              dims={"x": {0: Dim("batch", min=1, max=4), 1: 4 * Dim("rows", min=1, max=8), 2: 4 * Dim("columns", min=1, max=8)}})
+
+
+# float32 by warpgroups: in three products of TF32 with weights in two parts, and, where the user allows it, in one.
+def in_tf32(name):
+    OPTIONS[name], REDUCED[name] = ["--f32-matmul", "high"], torch.bfloat16
+    return name
+
+
+windows_case("deep", lambda: nn.Conv2d(68, 72, 3, padding=1), (2, 35, 37, 68), types=("f32",))
+windows_case("deep_steps", lambda: nn.Conv2d(32, 40, (3, 1), stride=(2, 1), padding=(2, 0), dilation=(1, 2)), (4, 43, 37, 32), types=("f32",))
+windows_case("deep_volume", lambda: nn.Conv3d(64, 64, 3, padding=1, bias=False), (1, 6, 17, 19, 64), types=("f32",))
+for name in ("deep", "deep_volume"):
+    CASES[in_tf32(f"conv_windows_{name}_tf32")] = CASES[f"conv_windows_{name}_f32"]
+for name in ("plain", "transposed", "groups"):
+    CASES[in_tf32(f"conv_{name}_tf32")] = CASES[f"conv_{name}_f32"]
+
+
+class Parts(nn.Module):
+    """Products of float32 with weights that are stored in two parts, of any order; weights that are infinite or none, too."""
+
+    def __init__(self, odd=False):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(132, 260), nn.Linear(260, 72), nn.Parameter(R(132, 136) / 11)
+        if odd:
+            with torch.no_grad():
+                self.a.weight[3, 5], self.a.weight[7, 0], self.a.weight[9, 1], self.c[2, 2] = float("inf"), float("nan"), 3.4e38, 1e-42
+
+    def forward(self, x):
+        return self.b(F.gelu(self.a(x))), x @ self.c
+
+
+CASES["product_parts_f32"] = lambda: (Parts(), [(R(n, 132),) for n in (1000, 1, 65, 2049)], ({0: Dim("rows", min=1, max=4096)},))
+CASES["product_parts_odd_f32"] = lambda: (Parts(True), [(odd_numbers(600, 132),)], None)
+CASES["conv_windows_odd_f32"] = lambda: (Last(nn.Conv2d(64, 40, 3, padding=1)), [(few_image("f32", 2, 45, 43, 64),)], None)
 
 
 # Many short rows, each a warp's.
@@ -157,6 +191,11 @@ patches("one", (2, 9, 19, 21, 1), lambda: nn.Conv3d(1, 16, 3, padding=1), lambda
 patches("eight", (2, 37, 41, 8), lambda: nn.Conv2d(8, 32, 3, padding=1), lambda: nn.Conv2d(8, 16, (2, 3), stride=(1, 2)), types=("f16",))
 patches("odd", (2, 37, 41, 11), lambda: nn.Conv2d(11, 19, 3, padding=1), lambda: nn.Conv2d(11, 16, 5, dilation=2), types=("bf16",))
 patches("groups", (2, 37, 41, 64), lambda: nn.Conv2d(64, 64, 3, padding=1, groups=16), lambda: nn.Conv2d(64, 128, 3, stride=2, groups=32), lambda: nn.Conv2d(64, 64, 3, padding=1, groups=4))
+patches("volume", (2, 9, 19, 21, 16), lambda: nn.Conv3d(16, 16, 3, padding=1), lambda: nn.Conv3d(16, 24, (1, 3, 3), stride=(1, 2, 1), dilation=(1, 2, 1)), lambda: nn.Conv3d(16, 16, (3, 1, 1), groups=4), types=("f32",))
+patches("one", (2, 9, 19, 21, 1), lambda: nn.Conv3d(1, 16, 3, padding=1), lambda: nn.Conv3d(1, 24, (3, 1, 5)), types=("f32",))
+patches("odd", (2, 37, 41, 11), lambda: nn.Conv2d(11, 19, 3, padding=1), lambda: nn.Conv2d(11, 16, 3, dilation=2), types=("f32",))
+for name in ("volume", "odd"):
+    CASES[in_tf32(f"conv_patch_{name}_tf32")] = CASES[f"conv_patch_{name}_f32"]
 patches("line", (2, 300, 24), lambda: nn.Conv1d(24, 24, 7, padding=3), lambda: nn.Conv1d(24, 48, 3, stride=2, groups=3), types=("f16",))
 
 
@@ -167,7 +206,7 @@ def infinite(t, *d):
 
 
 SPREADING.add("conv_patch_infinite_bf16")
-for t in ("f16", "bf16"):
+for t in ("f16", "bf16", "f32"):
     CASES[f"conv_patch_infinite_{t}"] = lambda t=t: (Few(nn.Conv2d(64, 64, 3, padding=1, groups=16)).to(TYPES[t]), [(infinite(t, 2, 37, 41, 64),)], None)
 CASES["conv_patch_dynamic_f16"] = lambda: (Few(nn.Conv2d(16, 16, 3, padding=1)).half(), [(R(n, h, w, 16).half(),) for n, h, w in ((2, 37, 41), (1, 5, 9), (3, 60, 16))],
                                            {"x": {0: Dim("batch", min=1, max=4), 1: Dim("rows", min=2, max=64), 2: Dim("columns", min=2, max=64)}})

@@ -57,8 +57,8 @@ std::string emit_attention_plain(const AttentionKernel& k, const std::string& sy
 
 std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
-  const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim,
-                                       t.row_warps, t.k_warps, t.keys, t.stages, t.split, symbol);
+  const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim,
+                                       t.v_dim, t.row_warps, t.k_warps, t.keys, t.stages, t.split, t.products, symbol);
   const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
   return head(k, symbol, symbols) + tile +
          global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, symbols, k.dtype != DType::f16) + call);

@@ -184,8 +184,8 @@ std::string emit_conv_simt(const ConvKernel& k, const SimtTile& tile, const std:
 
 std::string emit_conv_mma(const ConvKernel& k, const MatmulTile& t, const std::string& symbol) {
   const Conv c(k, symbol);
-  const std::string tile = fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.in), t.block_m,
-                                       t.block_n, t.block_k, t.warp_m, t.warp_n, t.k_warps, t.stages, t.split, symbol);
+  const std::string tile = fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.in), t.block_m,
+                                       t.block_n, t.block_k, t.warp_m, t.warp_n, t.k_warps, t.stages, t.split, t.products, symbol);
   const std::string call = fmt::format("chunked_block<{}, {}_tile, {}>", c_type(k.in), symbol, !k.transposed);
   return c.head() + tile + global_function(symbol, t.split, t.threads(), t.resident, c.product(t.block_m, t.block_n, t.split, call));
 }

@@ -27,7 +27,8 @@ std::string emit_conv_few(const loop::ConvKernel& k, const FewTile& tile, const 
 std::string emit_conv_patch(const loop::ConvKernel& k, const PatchTile& tile, const std::string& symbol);
 /// The epilogue of a channels-last convolution over rows that count the pixels of all images: [n, pixel] x [co] becomes [row] x [co].
 loop::LoopKernel conv_rows_epilogue(const loop::ConvKernel& k);
-/// Channels of one tap as they are stored for it.
+/// Channels of a stage; those of one tap as they are stored for it.
+int conv_wgmma_deep(const loop::ConvKernel& k);
 int64_t conv_wgmma_channels(const loop::ConvKernel& k);
 
 }  // namespace aotc::emit::cuda

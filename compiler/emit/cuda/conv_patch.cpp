@@ -15,9 +15,9 @@ std::string emit_conv_patch(const ConvKernel& k, const PatchTile& t, const std::
   std::string out = "#include \"conv_patch.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size());
   out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
   out += fmt::format(
-      "struct {}_shape {{\n  static constexpr int rank = {}, groups = {}, channels = {}, outputs = {}, cols = {};\n"
+      "struct {}_shape {{\n  static constexpr int rank = {}, groups = {}, channels = {}, outputs = {}, cols = {}, products = {};\n"
       "  static constexpr bool grouped = {}, constant = {};\n",
-      symbol, t.rank, t.groups, t.channels, t.outputs, t.cols, k.groups > 1, k.w_constant);
+      symbol, t.rank, t.groups, t.channels, t.outputs, t.cols, t.products, k.groups > 1, k.w_constant);
   const Ints tile(t.tile, t.tile + t.rank);
   const std::pair<const char*, const Ints*> kConstants[] = {
       {"kernel", &k.kernel}, {"stride", &k.stride}, {"padding", &k.padding}, {"dilation", &k.dilation}, {"tile", &tile}};

@@ -12,8 +12,6 @@ using loop::LoopKernel;
 
 namespace {
 
-constexpr int64_t kDeep = 64;  ///< channels of a stage
-
 Expr pixels_of(const ConvKernel& k) { return product(Exprs(k.out_dims.begin() + 2, k.out_dims.end())); }
 
 }  // namespace
@@ -34,7 +32,11 @@ LoopKernel conv_rows_epilogue(const ConvKernel& k) {
   return e;
 }
 
-int64_t conv_wgmma_channels(const ConvKernel& k) { return (*k.x_dims[1].as_const() + kDeep - 1) / kDeep * kDeep; }
+int conv_wgmma_deep(const ConvKernel& k) { return 128 / static_cast<int>(dtype_bytes(k.in)); }
+int64_t conv_wgmma_channels(const ConvKernel& k) {
+  const int64_t deep = conv_wgmma_deep(k);
+  return (*k.x_dims[1].as_const() + deep - 1) / deep * deep;
+}
 
 std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
@@ -43,11 +45,12 @@ std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::
   for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
   std::string out = "#include \"conv_wgmma.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size(), 2);
   out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
-  out += wgmma_instruction(symbol + "_instruction", k.in, t.cols, OperandOrder::along_k, OperandOrder::along_k, false);
+  out += wgmma_instruction(symbol + "_instruction", k.in, t.cols, OperandOrder::along_k, OperandOrder::along_k, t.products > 1);
   int64_t taps = 1;
   for (int64_t n : k.kernel) taps *= n;
   const int64_t channels = conv_wgmma_channels(k);
-  out += fmt::format("struct {}_shape {{\n  static constexpr int rank = {}, stages = {};\n", symbol, k.kernel.size(), channels / kDeep);
+  out += fmt::format("struct {}_shape {{\n  static constexpr int rank = {}, deep = {}, stages = {};\n", symbol, k.kernel.size(),
+                     conv_wgmma_deep(k), channels / conv_wgmma_deep(k));
   const std::pair<const char*, const Ints*> kConstants[] = {
       {"kernel", &k.kernel}, {"stride", &k.stride}, {"padding", &k.padding}, {"dilation", &k.dilation}};
   for (const auto& [name, values] : kConstants) out += constants_function(name, *values);
@@ -69,9 +72,11 @@ std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::
       "  AOTC_DI void copy_a(u32 to, const TensorMap& map, u32 barrier, int x, int y, int, int) const {{\n{}"
       "    const int out[{}] = {{{}}};\n    conv_copy<{}_shape>(to, map, barrier, x, y, out);\n  }}\n",
       names, k.kernel.size(), sizes, symbol);
-  out +=
-      "  AOTC_DI void copy_b(u32 to, const TensorMap& map, u32 barrier, int x, int y, int, int) const { copy_box(to, map, barrier, x, y); "
-      "}\n";
+  out += fmt::format(
+      "  AOTC_DI void copy_b(u32 to, const TensorMap& map, u32 barrier, int x, int y, int, int) const {{ copy_box(to, map, barrier, x, "
+      "y{}); "
+      "}}\n",
+      t.products > 1 ? ", 0" : "");
   out += fmt::format(
       "  template <class Visit> AOTC_DI void with_epilogue(int, int, int, const Visit& visit) const {{\n"
       "    const {}_epilogue e{{a, 0, 0}};\n    visit(e);\n  }}\n}};\n",

@@ -50,6 +50,7 @@ loop::InstId store_across(const loop::LoopKernel& k, int lanes);
 struct MatmulTile {
   int block_m = 64, block_n = 64, block_k = 32, warp_m = 32, warp_n = 32, k_warps = 1, stages = 4, split = 1;
   int resident = 1;  ///< blocks of one processor that registers must allow
+  int products = 3;  ///< of TF32, for one of float32: 3 or 1
   int threads() const { return block_m / warp_m * (block_n / warp_n) * k_warps * 32; }
   int smem_bytes(int elem_bytes) const {
     const int ring = stages * (block_m + block_n) * (block_k * elem_bytes + 16);
@@ -80,6 +81,7 @@ inline constexpr int kPlainAttentionThreads = 128, kPlainAttentionRows = 16, kPl
 struct AttentionTile {
   int head_dim = 64, v_dim = 64;
   int row_warps = 4, k_warps = 1, keys = 64, stages = 2, split = 1;
+  int products = 3;  ///< of TF32, for one of float32: 3 or 1
   int rows() const { return row_warps * 16; }
   int threads() const { return row_warps * k_warps * 32; }
   int smem_bytes(int elem_bytes) const {
@@ -107,12 +109,14 @@ struct AttentionWgmmaTile {
 struct WgmmaTile {
   int warp_m = 64, cols = 128, groups = 2, ping_pong = 0, stages = 4, split = 1, swap = 0;
   int resident = 1;  ///< blocks of one processor that registers must allow
+  int products = 1;  ///< of TF32, for one of float32: 3 (the right operand in two parts) or 1
   int rows() const { return ping_pong ? warp_m : warp_m * groups; }
   int m_tile() const { return swap ? cols : rows(); }
   int n_tile() const { return swap ? rows() : cols; }
   int threads() const { return groups * 128 + (groups > 1 ? 128 : 32); }
   int pieces() const { return warp_m / 64 * cols / 8; }  ///< of 8 columns, of a warpgroup
-  int stage_bytes() const { return (rows() + cols) * 128; }
+  int right_lines() const { return products > 1 ? 2 * cols : cols; }
+  int stage_bytes() const { return (rows() + right_lines()) * 128; }
   int other_bytes() const {  ///< beside the ring
     return groups * 4 * (swap ? 2560 : 2048) + 16 * stages + (split > 1 ? 32 * groups : 8);
   }
@@ -142,18 +146,21 @@ struct PatchTile {
   static constexpr int kThreads = 128;
   int rank = 2;
   int tile[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1};  ///< the first `rank` of them
-  int groups = 1, channels = 16, outputs = 16;  ///< groups of a block; channels and outputs of one
-  int cols = 16;                                ///< output channels of a block
-  int resident = 1;                             ///< blocks of one processor that registers must allow
+  int groups = 1, channels = 16, outputs = 16;   ///< groups of a block; channels and outputs of one
+  int cols = 16;                                 ///< output channels of a block
+  int resident = 1;                              ///< blocks of one processor that registers must allow
+  int elem_bytes = 2;                            ///< 2 or 4
+  int products = 3;                              ///< of TF32, for one of float32: 3 or 1
+  int chunk() const { return 16 / elem_bytes; }  ///< channels of a slot
   int across(int d) const { return (tile[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1; }
   int pixels() const { return tile[0] * tile[1] * tile[2]; }
   int64_t points() const { return int64_t{across(0)} * across(1) * across(2); }
   int64_t taps() const { return int64_t{kernel[0]} * kernel[1] * kernel[2]; }
-  int slots() const { return (groups * channels + 7) / 8; }
+  int slots() const { return (groups * channels + chunk() - 1) / chunk(); }
   int64_t steps() const { return (taps() * slots() + 1) / 2; }
   int64_t smem_bytes() const {
-    const int64_t pitch = slots() % 2 ? slots() * 8 : slots() * 8 + 8;
-    return (cols * (steps() * 16 + 8) + points() * pitch + 8) * 2;
+    const int64_t pitch = slots() % 2 ? slots() : slots() + 1;
+    return (cols * (steps() * 2 + 1) + points() * pitch + 1) * 16;
   }
 };
 

@@ -22,8 +22,8 @@ class Emitter {
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
-    out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
-                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, symbol_);
+    out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
+                       tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, tile_.products, symbol_);
     const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
     out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, tile_.threads(),
                        tile_.resident, symbol_, symbol_);

@@ -80,8 +80,10 @@ class Mma final : public FormOf<AttentionKernel> {
     f.smem_bytes = f.max_smem_bytes;
     return f;
   }
-  std::string source(const AttentionKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_attention_mma(k, tile_of(unpack<Tile>(c), k), symbol);
+  std::string source(const AttentionKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    AttentionTile t = tile_of(unpack<Tile>(c), k);
+    t.products = tf32_products(s.machine);
+    return emit::cuda::emit_attention_mma(k, t, symbol);
   }
 
  private:
@@ -100,7 +102,10 @@ class Mma final : public FormOf<AttentionKernel> {
     const double filled = blocks / (m.cores * resident), waves = std::max(1.0, filled);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
     const double steps = std::ceil(static_cast<double>(keys) * (k.causal ? 0.6 : 1.0) / step_keys / t.split);
-    const double work = static_cast<double>(shape.rows()) * step_keys * channels / (elem == 4 ? 150.0 : 700.0) +
+    const double work = static_cast<double>(shape.rows()) * step_keys * channels /
+                            (elem == 2               ? 700.0
+                             : tf32_products(m) == 1 ? 300.0
+                                                     : 150.0) +
                         step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
     const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
     r.cost_ns = kLaunchNs + waves * steps * std::max(waiting, share * std::max(work, loads)) +

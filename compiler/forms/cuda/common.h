@@ -11,6 +11,9 @@ inline constexpr int64_t kMaxGrid = 1 << 30;
 inline constexpr int64_t kMaxGridZ = 65535;
 inline constexpr double kLaunchNs = 2500;  ///< a launch after another in one stream
 
+/// Products of TF32 for one of float32 on tensor cores, as the user wants it (--f32-matmul).
+inline int tf32_products(const Machine& m) { return m.f32_matmul == F32Matmul::highest ? 3 : 1; }
+
 /// A launch whose int64 arguments are these symbols, of a kernel that waits for the step before itself.
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
 /// `text` with the sizes that a kernel is tuned for: " batch=8 seq=128".

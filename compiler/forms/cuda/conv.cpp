@@ -1,5 +1,5 @@
-// Convolutions (kernels/cuda/conv.cuh) as implicit products of each group: on tensor cores for float32 (three tf32 products), float16 and
-// bfloat16; on the ordinary units for every type; or a thread an output, for groups of few channels.
+// Convolutions (kernels/cuda/conv.cuh) as implicit products of each group: on tensor cores for float32 (three tf32 products or one),
+// float16 and bfloat16; on the ordinary units for every type; or a thread an output, for groups of few channels.
 #include <algorithm>
 #include <cmath>
 
@@ -103,8 +103,10 @@ class Mma final : public ConvForm {
     f.smem_bytes = f.max_smem_bytes;
     return f;
   }
-  std::string source(const ConvKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_conv_mma(k, unpack<ConvTile>(c), symbol);
+  std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    ConvTile t = unpack<ConvTile>(c);
+    t.products = tf32_products(s.machine);
+    return emit::cuda::emit_conv_mma(k, t, symbol);
   }
 
  private:
@@ -120,7 +122,10 @@ class Mma final : public ConvForm {
         std::min(static_cast<double>(t.resident), std::max(1.0, static_cast<double>(blocks_of(z, t) * t.split) / m.cores));
     const double waves = std::ceil(static_cast<double>(blocks_of(z, t) * t.split) / (m.cores * resident));
     const double steps = static_cast<double>(ceil_div(ceil_div(z.k, t.block_k), t.split));
-    const double macs = static_cast<double>(t.block_m) * t.block_n * t.block_k / (dtype_bytes(k.in) == 4 ? 200.0 : 1000.0);
+    const double macs = static_cast<double>(t.block_m) * t.block_n * t.block_k /
+                        (dtype_bytes(k.in) == 2  ? 1000.0
+                         : tf32_products(m) == 1 ? 450.0
+                                                 : 200.0);
     const double finds = kWaits * find_of(k) * t.block_n * t.block_k / (128 * 1.7);
     r.cost_ns = kLaunchNs + waves * steps * std::max(500.0, resident * (macs + finds)) + 1000 + 400.0 * t.split;
     return r;

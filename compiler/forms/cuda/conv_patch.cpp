@@ -1,10 +1,11 @@
-// Convolutions of channels-last images out of patches in shared memory (kernels/cuda/conv_patch.cuh): float16 and bfloat16, few channels or
-// groups of few, one to three dimensions.
+// Convolutions of channels-last images out of patches in shared memory (kernels/cuda/conv_patch.cuh): float16, bfloat16 and float32, few
+// channels or groups of few, one to three dimensions.
 #include <algorithm>
 #include <cmath>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
+#include "emit/cuda/matmul.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/conv.h"
 #include "forms/cuda/forms.h"
@@ -33,13 +34,14 @@ struct PatchChoice {
 constexpr int kTiles[][3][3] = {
     {{256, 1, 1}, {128, 1, 1}, {64, 1, 1}}, {{16, 16, 1}, {8, 16, 1}, {8, 8, 1}}, {{4, 8, 8}, {1, 16, 16}, {2, 8, 8}}};
 constexpr int kCols[] = {32, 16};
-constexpr int64_t kMostSteps = 112;  ///< of k, all of which are in the code
+constexpr int64_t kMostSteps = 112, kMostProducts = 168;  ///< of k, all of which are in the code; the steps' products of TF32
 
 int64_t channels_of(const ConvKernel& k) { return *k.x_dims[1].as_const() / k.groups; }
 int64_t outputs_of(const ConvKernel& k) { return *k.out_dims[1].as_const() / k.groups; }
 
-PatchTile tile_of(const ConvKernel& k, const PatchChoice& c) {
+PatchTile tile_of(const ConvKernel& k, const PatchChoice& c, const Machine& m) {
   PatchTile t;
+  t.elem_bytes = static_cast<int>(dtype_bytes(k.in)), t.products = tf32_products(m);
   t.rank = static_cast<int>(k.kernel.size());
   const int tile[] = {c.tile0, c.tile1, c.tile2};
   for (int d = 0; d < t.rank; ++d) {
@@ -75,7 +77,7 @@ class Patch final : public FormOf<ConvKernel> {
  protected:
   Fit fits(const ConvKernel& k, const Site& s) const override {
     constexpr int64_t kMostReach = 64;
-    if (!is_half(k.in)) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.in));
+    if (!emit::cuda::has_matmul(k.in)) return refuse("it takes float32, float16 and bfloat16, not {}", dtype_name(k.in));
     if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
     if (!k.channels_last || k.transposed) return refuse("it takes channels-last images, not transposed");
     if (k.kernel.size() < 1 || k.kernel.size() > 3) return refuse("it takes windows of 1 to 3 dimensions");
@@ -96,10 +98,10 @@ class Patch final : public FormOf<ConvKernel> {
       if (c.groups == 0) continue;
       for (const auto& tile : kTiles[k.kernel.size() - 1]) {
         c.tile0 = tile[0], c.tile1 = tile[1], c.tile2 = tile[2];
-        const PatchTile t = tile_of(k, c);
-        if (t.steps() > kMostSteps || t.smem_bytes() > s.machine.shared_bytes) continue;
+        const PatchTile t = tile_of(k, c, s.machine);
+        if (t.steps() > kMostSteps || t.steps() * products_of(t) > kMostProducts || t.smem_bytes() > s.machine.shared_bytes) continue;
         c.resident = resident_of(t, s.machine);
-        all.push_back({pack(*this, c), Fit::yes(), cost_ns(k, tile_of(k, c), s)});
+        all.push_back({pack(*this, c), Fit::yes(), cost_ns(k, tile_of(k, c, s.machine), s)});
       }
     }
     if (all.empty())
@@ -110,7 +112,7 @@ class Patch final : public FormOf<ConvKernel> {
   std::string contract(const ConvKernel& k, const Site& s) const override { return conv_contract(k, s); }
 
   StepSpec step(const ConvKernel& k, const Site& s, const Choice& c) const override {
-    const PatchTile t = tile_of(k, unpack<PatchChoice>(c));
+    const PatchTile t = tile_of(k, unpack<PatchChoice>(c), s.machine);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = PatchTile::kThreads;
     f.grid[0] = min(tiles_of(k, t), ceil_div(int64_t{s.machine.cores} * t.resident, column_blocks(k, t)));
@@ -119,13 +121,14 @@ class Patch final : public FormOf<ConvKernel> {
     f.smem_bytes = f.max_smem_bytes;
     return f;
   }
-  std::string source(const ConvKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_conv_patch(k, tile_of(k, unpack<PatchChoice>(c)), symbol);
+  std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    return emit::cuda::emit_conv_patch(k, tile_of(k, unpack<PatchChoice>(c), s.machine), symbol);
   }
 
  private:
+  static int products_of(const PatchTile& t) { return t.elem_bytes == 4 ? t.products : 1; }
   /// Registers of a thread's sums and fragments, about.
-  static int registers_of(const PatchTile& t) { return t.pixels() / 64 * (t.cols / 2 + 1) + t.cols / 4 + 52; }
+  static int registers_of(const PatchTile& t) { return t.pixels() / 64 * (t.cols / 2 + 1) + products_of(t) * t.cols / 4 + 52; }
   static int resident_of(const PatchTile& t, const Machine& m) {
     const int64_t by_memory = (m.shared_bytes + kSharedOfDriver) / (t.smem_bytes() + kSharedOfDriver);
     const int64_t by_registers = 65536 / (int64_t{PatchTile::kThreads} * ((registers_of(t) + 7) / 8 * 8));
@@ -135,10 +138,18 @@ class Patch final : public FormOf<ConvKernel> {
     constexpr double kClock = 1.7;  // cycles a ns
     constexpr double kProducts = 800, kMatrix = 4,
                      kBytes = 24;                            // of a cycle: multiply-adds, matrices of 512 bytes by cycles, bytes from L2
+    constexpr double kPart[] = {2, 5};                       // instructions of a factor, of one product and of three
     constexpr double kSlot = 30, kFinish = 6, kWeight = 16;  // instructions of a slot's copy, of a sum's epilogue, of a weight
     constexpr double kAlone = 0.8;                           // how much longer a block takes that nothing runs beside
     const double steps = static_cast<double>(t.steps()), pixels = t.pixels(), slots = static_cast<double>(t.points()) * t.slots();
-    const double multiply = std::max(pixels * t.cols * steps * 16 / kProducts, 4 * steps * (pixels / 64 + t.cols / 16) * kMatrix);
+    const double products =
+        pixels * t.cols * steps * 16 / kProducts * products_of(t);  // of 32 bytes of k: of half as many numbers at half the rate
+    // Factors of TF32 are made, and sums of three products added up, by the ordinary units.
+    const double made =
+        t.elem_bytes == 2
+            ? 0
+            : steps * ((pixels + 4 * t.cols) * 8 * kPart[products_of(t) > 1] + (products_of(t) > 1 ? pixels * t.cols : 0)) / 128;
+    const double multiply = std::max({products, 4 * steps * (pixels / 64 + t.cols / 16) * kMatrix, made});
     const double other = (slots * kSlot + pixels * t.cols * kFinish) / 128;
     const double tile = std::max(multiply + other, slots * 16 / kBytes) * (1 + kAlone / t.resident);
     const double weights = static_cast<double>(t.cols) * static_cast<double>(t.taps()) * t.channels * kWeight / 128 * t.resident;

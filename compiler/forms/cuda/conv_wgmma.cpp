@@ -1,5 +1,6 @@
-// Convolutions of channels-last images on Hopper's tensor cores (kernels/cuda/conv_wgmma.cuh): float16 and bfloat16, one group, windows
-// that tensor maps copy, weights that are constants.
+// Convolutions of channels-last images on Hopper's tensor cores (kernels/cuda/conv_wgmma.cuh): cuda_conv_wgmma of float16, bfloat16 and,
+// where the user allows it, float32 as TF32; cuda_conv_wgmma_parts of float32 at its accuracy, as three products of TF32 with weights that
+// are stored in two parts. One group, windows that tensor maps copy, weights that are constants.
 #include <algorithm>
 
 #include "emit/cuda/code.h"
@@ -51,11 +52,11 @@ TensorMap windows_of(const ConvKernel& k, int windows) {
   }
   m.dims.push_back(k.x_dims[0]);
   m.stride_bytes.push_back(stride);
-  m.box = {64, windows};
+  m.box = {emit::cuda::conv_wgmma_deep(k), windows};
   return m;
 }
 
-TensorMap weights_of(const ConvKernel& k, int lines) {
+TensorMap weights_of(const ConvKernel& k, int lines, int parts) {
   const Expr depth = taps_of(k) * emit::cuda::conv_wgmma_channels(k);
   TensorMap m;
   m.arg = static_cast<int>(idx(k.w));
@@ -63,26 +64,36 @@ TensorMap weights_of(const ConvKernel& k, int lines) {
   m.swizzle_bytes = 128;
   m.dims = {depth, k.out_dims[1]};
   m.stride_bytes = {depth * static_cast<int64_t>(dtype_bytes(k.in))};
-  m.box = {64, lines};
+  m.box = {emit::cuda::conv_wgmma_deep(k), lines};
+  if (parts > 1) {
+    m.dims.push_back(parts);
+    m.stride_bytes.push_back(k.out_dims[1] * m.stride_bytes[0]);
+    m.box.push_back(parts);
+  }
   return m;
 }
 
-WgmmaWork work_of(const ConvKernel& k, const Site& s) {
-  return {
-      k.in, at_least_one(rows_of(k), s), taps_of(k) * emit::cuda::conv_wgmma_channels(k), 1, {at_least_one(k.out_dims[1], s)}, false, false,
-      true, wgmma_finish(k.epilogue)};
+WgmmaWork work_of(const ConvKernel& k, const Site& s, int products) {
+  const int64_t depth = taps_of(k) * emit::cuda::conv_wgmma_channels(k);
+  return {k.in, at_least_one(rows_of(k), s), depth,   1, {at_least_one(k.out_dims[1], s)}, false, false,
+          true, wgmma_finish(k.epilogue),    products};
 }
 
 class Wgmma final : public FormOf<ConvKernel> {
  public:
-  std::string_view name() const override { return "cuda_conv_wgmma"; }
+  /// products: WgmmaTile::products.
+  Wgmma(std::string_view name, int products) : name_(name), products_(products) {}
+  std::string_view name() const override { return name_; }
   std::span<const Field> fields() const override { return fields_of<WgmmaChoice>(); }
-  Fit legal(const Choice& c) const override { return legal_wgmma(unpack<WgmmaChoice>(c)); }
+  Fit legal(const Choice& c) const override { return legal_wgmma(tile_of(c)); }
 
  protected:
   Fit fits(const ConvKernel& k, const Site& s) const override {
-    if (k.in != DType::f16 && k.in != DType::bf16) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.in));
+    if (!is_half(k.in) && k.in != DType::f32) return refuse("it takes float16, bfloat16 and float32, not {}", dtype_name(k.in));
     if (!s.machine.hopper) return refuse("sm_90a has its instructions");
+    if (k.in == DType::f32 && products_ < tf32_products(s.machine))
+      return refuse("float32 products keep their accuracy (see --f32-matmul)");
+    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.machine) == 1)) return refuse("it takes float32 at its own accuracy");
     if (!k.channels_last || k.transposed) return refuse("it takes channels-last images, not transposed");
     if (k.groups != 1) return refuse("it takes one group, not {}", k.groups);
     if (!k.w_constant) return refuse("the weights must be constant");
@@ -102,7 +113,7 @@ class Wgmma final : public FormOf<ConvKernel> {
   }
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
-    const WgmmaWork w = work_of(k, s);
+    const WgmmaWork w = work_of(k, s, products_);
     for (const WgmmaTile& t : wgmma_tiles(w, s.machine))
       all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), wgmma_cost_ns(t, w, s.machine)});
     return all;
@@ -110,14 +121,14 @@ class Wgmma final : public FormOf<ConvKernel> {
   std::string contract(const ConvKernel& k, const Site& s) const override { return conv_contract(k, s); }
 
   StepSpec step(const ConvKernel& k, const Site& s, const Choice& c) const override {
-    const WgmmaTile t = unpack<WgmmaChoice>(c);
+    const WgmmaTile t = tile_of(c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     const Expr tiles = ceildiv(rows_of(k), t.m_tile()) * ceildiv(k.out_dims[1], t.n_tile());
     f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;
-    const TensorMap x = windows_of(k, t.swap ? t.cols : t.rows()), w = weights_of(k, t.swap ? t.rows() : t.cols);
+    const TensorMap x = windows_of(k, t.swap ? t.cols : t.rows()), w = weights_of(k, t.swap ? t.rows() : t.cols, products_ > 1 ? 2 : 1);
     f.maps = t.swap ? std::vector{w, x} : std::vector{x, w};
     return f;
   }
@@ -126,21 +137,35 @@ class Wgmma final : public FormOf<ConvKernel> {
     const int64_t taps = taps_of(k), channels = *k.x_dims[1].as_const();
     Panels p;
     p.dtype = k.in;
-    p.column_groups = 64;
+    p.column_groups = emit::cuda::conv_wgmma_deep(k);
+    p.parts = products_ > 1 ? 2 : 1;
     p.col_stride = channels * taps;
     p.rows = {{channels * taps, channels, 1, taps, {}}};
     p.matrices = {{0, *k.out_dims[1].as_const(), 0}};
     return std::pair{k.w, WeightForm(p)};
   }
   std::string source(const ConvKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_conv_wgmma(k, unpack<WgmmaChoice>(c), symbol);
+    return emit::cuda::emit_conv_wgmma(k, tile_of(c), symbol);
   }
+
+ private:
+  WgmmaTile tile_of(const Choice& c) const {
+    WgmmaTile t = unpack<WgmmaChoice>(c);
+    t.products = products_;
+    return t;
+  }
+  const std::string_view name_;
+  const int products_;
 };
 
 }  // namespace
 
 const Form& conv_wgmma() {
-  static const Wgmma form;
+  static const Wgmma form("cuda_conv_wgmma", 1);
+  return form;
+}
+const Form& conv_wgmma_parts() {
+  static const Wgmma form("cuda_conv_wgmma_parts", 3);
   return form;
 }
 

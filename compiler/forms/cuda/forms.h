@@ -5,12 +5,14 @@
 namespace aotc::forms::cuda {
 
 const Form& wgmma();
+const Form& wgmma_parts();
 const Form& mma();
 const Form& simt();
 const Form& vector();
 const Form& conv_few();
 const Form& conv_patch();
 const Form& conv_wgmma();
+const Form& conv_wgmma_parts();
 const Form& conv_mma();
 const Form& conv_simt();
 const Form& conv_points();

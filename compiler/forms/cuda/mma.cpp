@@ -1,4 +1,4 @@
-// Matrix products on tensor cores through mma.sync (kernels/cuda/gemm.cuh): float32 as three tf32 products, float16 and bfloat16.
+// Matrix products on tensor cores through mma.sync (kernels/cuda/gemm.cuh): float32 as three tf32 products or one, float16 and bfloat16.
 #include <algorithm>
 
 #include "emit/cuda/code.h"
@@ -123,8 +123,10 @@ class Mma final : public FormOf<MatmulKernel> {
     return f;
   }
 
-  std::string source(const MatmulKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_matmul(k, unpack<Tile>(c), symbol);
+  std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    Tile t = unpack<Tile>(c);
+    t.products = tf32_products(s.machine);
+    return emit::cuda::emit_matmul(k, t, symbol);
   }
 
  private:
@@ -139,9 +141,9 @@ class Mma final : public FormOf<MatmulKernel> {
     const double waves = std::max(blocks / slots, 1.0);
     const double whole =
         blocks > slots ? std::max(waves, static_cast<double>(ceil_div(static_cast<int64_t>(blocks), static_cast<int64_t>(slots)))) : 1.0;
-    // A block's share of the tensor cores (4096 multiply-adds of 16 bits a cycle and processor; a third of half of that for f32), at about
-    // 70 % of it for large tiles; smaller ones are bound by what they load.
-    const double macs_per_ns = (dtype_bytes(k.in) == 4 ? 1024.0 : 4096.0) * 0.45 * 1.7;
+    // A block's share of the tensor cores (4096 multiply-adds of 16 bits a cycle and processor) at about 70 % of it for large tiles;
+    // smaller ones are bound by what they load. Float32 is taken apart by the ordinary units.
+    const double macs_per_ns = dtype_bytes(k.in) == 2 ? 4096 * 0.45 * 1.7 : tf32_products(m) == 1 ? 700 : 170;
     const double depth = static_cast<double>(ceil_div(z.k, t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * depth;
     const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));

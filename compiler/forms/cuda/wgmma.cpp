@@ -1,9 +1,10 @@
-// Matrix products on Hopper's tensor cores (kernels/cuda/wgmma.cuh): float16, bfloat16, 8-bit floats and, where the user allows it, float32
-// as TF32.
-// Operands that tensor maps take: one index contiguous, all other strides multiples of 16 bytes.
+// Matrix products on Hopper's tensor cores (kernels/cuda/wgmma.cuh): cuda_wgmma of float16, bfloat16, 8-bit floats and, where the user
+// allows it, float32 as TF32; cuda_wgmma_parts of float32 at its accuracy, as three products of TF32 with weights that are stored in two
+// parts. Operands that tensor maps take: one index contiguous, all other strides multiples of 16 bytes.
 #include "emit/cuda/wgmma.h"
 #include "emit/cuda/code.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "forms/cuda/hopper.h"
 #include "forms/cuda/product.h"
 #include "forms/cuda/wgmma_tile.h"
+#include "loop/attached.h"
 
 namespace aotc::forms::cuda {
 
@@ -48,6 +50,36 @@ Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, con
   return Fit::yes();
 }
 
+/// The columns of b in two parts, each filled up to whole stages of k; or nothing, where they are no weight that can be stored so.
+std::optional<Panels> parts_of(const MatmulKernel& k) {
+  if (!k.b_constant || k.b.prologue || k.b_panels_read || k.a.param == k.b.param) return std::nullopt;
+  for (const loop::Segment& s : k.segments)
+    if (loop::loads(s.epilogue, k.b.param)) return std::nullopt;
+  const auto depth = k.k.as_const(), columns = k.n.as_const(), base = k.b.base.as_const(), row = k.b.row_stride.as_const(),
+             column = k.b.col_stride.as_const();
+  if (!depth || !columns || !base || !row || !column || *depth < 1 || *columns < 1) return std::nullopt;
+  if (std::any_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return !e.is(0); })) return std::nullopt;
+  Panels p;
+  p.dtype = k.in;
+  p.column_groups = deep(k.in);
+  p.parts = 2;
+  p.col_stride = *column;
+  p.rows = {{*depth, *depth, 0, *row, {}}};
+  p.matrices = {{*base, *columns, 0}};
+  return p;
+}
+TensorMap map_of_parts(const MatmulKernel& k, int lines) {
+  const int64_t bytes = static_cast<int64_t>(dtype_bytes(k.in)), depth = ceil_div(*k.k.as_const(), deep(k.in)) * deep(k.in);
+  TensorMap m;
+  m.arg = static_cast<int>(idx(k.b.param));
+  m.dtype = k.in;
+  m.swizzle_bytes = 128;
+  m.dims = {depth, k.n, 2};
+  m.stride_bytes = {depth * bytes, k.n * depth * bytes};
+  m.box = {deep(k.in), lines, 2};
+  return m;
+}
+
 TensorMap map_of(const MatmulKernel& k, const Operand& o, OperandOrder order, int lines) {
   const int64_t bytes = static_cast<int64_t>(dtype_bytes(k.in));
   const bool along = order == OperandOrder::along_k;
@@ -74,37 +106,44 @@ Expr tiles_of(const MatmulKernel& k, const WgmmaTile& t) {
   return columns * ceildiv(k.m, t.m_tile()) * product(k.batch);
 }
 
-/// Shapes of tiles worth a look: lines of a warpgroup, columns, warpgroups, whether they take turns.
 class Wgmma final : public FormOf<MatmulKernel> {
  public:
-  std::string_view name() const override { return "cuda_wgmma"; }
+  /// products: WgmmaTile::products.
+  Wgmma(std::string_view name, int products) : name_(name), products_(products) {}
+  std::string_view name() const override { return name_; }
   std::span<const Field> fields() const override { return fields_of<WgmmaChoice>(); }
-  Fit legal(const Choice& c) const override { return legal_wgmma(unpack<WgmmaChoice>(c)); }
+  Fit legal(const Choice& c) const override { return legal_wgmma(tile_of(c)); }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (!emit::cuda::has_wgmma(k.in)) return refuse("it takes float32 and smaller floats, not {}", dtype_name(k.in));
     if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
     if (!s.machine.hopper) return refuse("sm_90a has its instructions");
-    if (k.in == DType::f32 && s.machine.f32_matmul == F32Matmul::highest)
+    if (k.in == DType::f32 && products_ < tf32_products(s.machine))
       return refuse("float32 products keep their accuracy (see --f32-matmul)");
+    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.machine) == 1)) return refuse("it takes float32 at its own accuracy");
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
     if (const Fit a = takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (products_ > 1) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
     return takes_operand(k, k.b, "b", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
     const WgmmaWork w = work_of(k, s);
+    // Weights in two parts are twice the bytes, which few rows wait for.
+    constexpr double kMemory = 4200;  // bytes a ns
+    const ProductSizes z = sizes_of(k, s.syms);
+    const double least = products_ > 1 ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / kMemory : 0;
     for (const WgmmaTile& t : wgmma_tiles(w, s.machine))
-      all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), wgmma_cost_ns(t, w, s.machine)});
+      all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), std::max(least, wgmma_cost_ns(t, w, s.machine))});
     return all;
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
-    const WgmmaTile t = unpack<WgmmaChoice>(c);
+    const WgmmaTile t = tile_of(c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     const Expr tiles = tiles_of(k, t);
@@ -112,17 +151,27 @@ class Wgmma final : public FormOf<MatmulKernel> {
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;
     const TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
-    const TensorMap b = map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
+    const TensorMap b = products_ > 1 ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
     f.maps = t.swap ? std::vector{b, a} : std::vector{a, b};
     return f;
   }
 
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_wgmma(k, unpack<WgmmaChoice>(c), *order_of(k, k.a, s.syms), *order_of(k, k.b, s.syms), symbol);
+    const OperandOrder b = products_ > 1 ? OperandOrder::along_k : *order_of(k, k.b, s.syms);
+    return emit::cuda::emit_wgmma(k, tile_of(c), *order_of(k, k.a, s.syms), b, symbol);
+  }
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    if (products_ == 1) return std::nullopt;
+    return std::pair(k.b.param, WeightForm(*parts_of(k)));
   }
 
  private:
-  static WgmmaWork work_of(const MatmulKernel& k, const Site& s) {
+  WgmmaTile tile_of(const Choice& c) const {
+    WgmmaTile t = unpack<WgmmaChoice>(c);
+    t.products = products_;
+    return t;
+  }
+  WgmmaWork work_of(const MatmulKernel& k, const Site& s) const {
     const ProductSizes z = sizes_of(k, s.syms);
     WgmmaWork w{k.in,
                 z.m,
@@ -130,20 +179,27 @@ class Wgmma final : public FormOf<MatmulKernel> {
                 z.batch,
                 {},
                 order_of(k, k.a, s.syms) == OperandOrder::across_k,
-                order_of(k, k.b, s.syms) == OperandOrder::across_k,
+                products_ == 1 && order_of(k, k.b, s.syms) == OperandOrder::across_k,
                 k.b_constant};
+    w.products = products_;
     for (const loop::Segment& x : k.segments) {
       w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
       w.finish = std::max(w.finish, wgmma_finish(x.epilogue));
     }
     return w;
   }
+  const std::string_view name_;
+  const int products_;
 };
 
 }  // namespace
 
 const Form& wgmma() {
-  static const Wgmma form;
+  static const Wgmma form("cuda_wgmma", 1);
+  return form;
+}
+const Form& wgmma_parts() {
+  static const Wgmma form("cuda_wgmma_parts", 3);
   return form;
 }
 

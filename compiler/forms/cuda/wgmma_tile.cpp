@@ -64,6 +64,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
     return refuse("cols: a share of {} pieces of 8 columns", share);
   if (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
+  if (t.products > 1 && (t.warp_m > 64 || t.swap)) return refuse("warp_m: 64 lines of a warpgroup are taken apart");
   if (sums_of_thread(t) > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
     return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
@@ -84,6 +85,8 @@ int64_t wgmma_resident(const WgmmaTile& t) {
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t) {
+    t.products = w.products;
+    if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
     if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
     for (t.split = 1; t.split <= 8; t.split *= 2) {
@@ -128,6 +131,9 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kOf160 = 1.12;                       // tiles of 160 columns take this much longer than all that says; why is not known
   constexpr double kOfBytes = 2, kNotAhead = 1.25;      // products of 8 bits, by those of 16; where they wait for the last stage's sums
   constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
+  // Of three products of TF32, whose stages are held while the next one is taken apart: the least ns of a stage's instructions, which
+  // follow each other; ns of adding it up and what else the warpgroup does meanwhile; of a block of one warpgroup beside another one.
+  constexpr double kChain = 200, kAside = 165, kBesideParts = 245;
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
   const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))], resident = static_cast<double>(wgmma_resident(t));
@@ -138,10 +144,17 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double together = t.groups > 1 && !t.ping_pong ? 1 + kTogether / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns.
   const double shared = t.stage_bytes() + t.warp_m / 64 * (64.0 + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
-  const double products = dtype_bytes(w.in) == 4 ? kProducts / 2 : is_float8(w.in) ? kOfBytes * kProducts : kProducts;
-  const double stage = std::max(together * sums * w.deep() / products, shared / kShared);
+  const double products = dtype_bytes(w.in) == 4 ? kProducts / 2 / w.products : is_float8(w.in) ? kOfBytes * kProducts : kProducts;
+  double stage = std::max(together * sums * w.deep() / products, shared / kShared);
   const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? kNotAhead : 1;
-  const double waits = std::max(kStage, kStages / t.stages), one = sums / split * kFinish * w.finish;
+  double waits = std::max(kStage, kStages / t.stages);
+  if (w.products > 1) {
+    const double alone =
+        std::max(t.ping_pong ? stage : stage / t.groups, kChain) + kAside;  // of a warpgroup that nothing multiplies beside
+    stage = t.ping_pong ? alone : t.groups > 1 ? std::max(stage, alone) : std::max(stage, kBesideParts);
+    waits = std::max({waits, alone, kStages / std::max(1, t.stages - 2)});
+  }
+  const double one = sums / split * kFinish * w.finish;
   double multiply = ahead * steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
   if (t.ping_pong) {
     const double first = steps * std::max(stage, waits);

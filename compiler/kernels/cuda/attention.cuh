@@ -139,10 +139,12 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
   }
 }
 
-// ---- tensor cores: float (three tf32 products), f16, bf16 --------------------------------------------------------------------------------
+// ---- tensor cores: float (three tf32 products, or one), f16, bf16 ------------------------------------------------------------------------
 // Tiles of WarpsM * 16 rows; KWarps warps share a tile's rows, each with `Keys` keys of its own; Split blocks of a cluster share the keys.
-template <class T, int E, int V, int WarpsM, int KWarps, int Keys, int Stages, int Split> struct AttnTile {
+// Products: of tf32, for one of float.
+template <class T, int E, int V, int WarpsM, int KWarps, int Keys, int Stages, int Split, int Products> struct AttnTile {
   static constexpr int rows = WarpsM * 16, warps_m = WarpsM, k_warps = KWarps, keys = Keys, stages = Stages, threads = WarpsM * KWarps * 32;
+  static constexpr int products = Products;
   static constexpr int split = has_clusters ? Split : 1, parts = KWarps * split;
   static constexpr int chunk = 16 / sizeof(T), e = (E + 15) / 16 * 16, v = (V + 15) / 16 * 16, ld_e = e + chunk, ld_v = v + chunk;
   static constexpr int step = KWarps * Keys, stage_elems = step * (ld_e + ld_v);  // keys of one stage
@@ -165,22 +167,18 @@ template <class T, class Tile> AOTC_DI void attn_scores(const T* q, const T* k, 
 #pragma unroll 2
     for (int c = 0; c < Tile::e; c += 8) {
       float a[4];
-      u32 ah[4], al[4];
+      Tf32<4, Tile::products> af;
+      bool odd = false;
 #pragma unroll
       for (int r = 0; r < 4; ++r) a[r] = q[(group + (r & 1) * 8) * Tile::ld_e + c + quad + (r >> 1) * 4];
-      tf32_split(a, ah, al);
+      tf32_take(OddNumbers(), a, af, odd);
 #pragma unroll
       for (int j = 0; j < Tile::keys / 8; ++j) {
         const float* const key = k + (j * 8 + group) * Tile::ld_e + c + quad;
         const float b[2] = {key[0], key[4]};
-        u32 bh[2], bl[2];
-        tf32_split(b, bh, bl);
-        float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        mma_tf32(part, al, bh);
-        mma_tf32(part, ah, bl);
-        mma_tf32(part, ah, bh);
-#pragma unroll
-        for (int r = 0; r < 4; ++r) s[j][r] += part[r];
+        Tf32<2, Tile::products> bf;
+        tf32_take(OddNumbers(), b, bf, odd);
+        tf32_multiply(s[j], af, bf);
       }
     }
   } else {
@@ -207,20 +205,16 @@ template <class T, class Tile> AOTC_DI void attn_values(const float (&p)[Tile::k
 #pragma unroll
     for (int k = 0; k < Tile::keys / 8; ++k) {
       const float a[4] = {p[k][0], p[k][2], p[k][1], p[k][3]};
-      u32 ah[4], al[4];
-      tf32_split(a, ah, al);
+      Tf32<4, Tile::products> af;
+      bool odd = false;
+      tf32_take(OddNumbers(), a, af, odd);
 #pragma unroll
       for (int j = 0; j < Tile::v / 8; ++j) {
         const float* const value = v + (k * 8 + 2 * quad) * Tile::ld_v + j * 8 + group;
         const float b[2] = {value[0], value[Tile::ld_v]};
-        u32 bh[2], bl[2];
-        tf32_split(b, bh, bl);
-        float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        mma_tf32(part, al, bh);
-        mma_tf32(part, ah, bl);
-        mma_tf32(part, ah, bh);
-#pragma unroll
-        for (int r = 0; r < 4; ++r) o[j][r] += part[r];
+        Tf32<2, Tile::products> bf;
+        tf32_take(OddNumbers(), b, bf, odd);
+        tf32_multiply(o[j], af, bf);
       }
     }
   } else {

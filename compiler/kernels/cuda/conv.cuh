@@ -240,7 +240,7 @@ AOTC_DI void chunked_block(const OpA& a, const OpB& b, i64 m0, i64 n0, i64 m, i6
     return odd;
   };
   const bool odd = sums(PlainNumbers());
-  if constexpr (same<T, float>::value)
+  if constexpr (same<T, float>::value && Tile::products > 1)
     if (__syncthreads_or(odd)) sums(OddNumbers());
   gemm_finish<Tile>(acc, place, m0, n0, m, n, out);
 }

@@ -2,7 +2,8 @@
 // pixels under a tile of outputs, a patch, to shared memory once, and reads the window of every output out of it, tap by tap. Its weights stay
 // in shared memory from tile to tile.
 //
-// k counts slots of 8 channels of a tap; the channels of a block are filled up to a multiple of 8 by zeros. Of several groups, those whose
+// k counts slots of 16 bytes of channels of a tap; the channels of a block are filled up to whole slots by zeros. float32 is multiplied as
+// gemm.cuh does it. Of several groups, those whose
 // channels a block takes are one product with a matrix of blocks: zeros beside them. Where a number of one group is infinite or NaN, the sums
 // that it makes NaN in others are added up one by one.
 #pragma once
@@ -11,7 +12,7 @@
 
 // Shape (generated): rank; kernel(d), stride(d), padding(d), dilation(d); tile(d), outputs of a tile (together 64, 128 or 256; the last at least
 // 8); grouped, whether there are several groups; groups, of a block; channels and outputs, of one of them; cols, output channels of a block;
-// constant, whether no step writes the weights.
+// constant, whether no step writes the weights; products, of tf32 for one of float32.
 template <class T, class Shape> struct PatchTile {
   static constexpr int rank = Shape::rank, threads = 128;
   static constexpr int product(int (*of)(int)) {
@@ -21,13 +22,14 @@ template <class T, class Shape> struct PatchTile {
   }
   static constexpr int across(int d) { return (Shape::tile(d) - 1) * Shape::stride(d) + (Shape::kernel(d) - 1) * Shape::dilation(d) + 1; }
   static constexpr int pixels = product(Shape::tile), points = product(across), taps = product(Shape::kernel);
-  static constexpr int real = Shape::groups * Shape::channels, slots = (real + 7) / 8;  // channels of a block; slots of a tap
-  static constexpr int pitch = slots % 2 ? slots * 8 : slots * 8 + 8;                   // elements of a point: no two of 8 neighbours in one bank
-  static constexpr int steps = (taps * slots + 1) / 2, depth = steps * 16 + 8;          // of 16 elements of k; elements of a column of weights
+  static constexpr int chunk = 16 / int(sizeof(T)), products = Shape::products;              // elements of a slot
+  static constexpr int real = Shape::groups * Shape::channels, slots = (real + chunk - 1) / chunk;  // channels of a block; slots of a tap
+  static constexpr int pitch = (slots % 2 ? slots : slots + 1) * chunk;                      // elements of a point: no two of 8 neighbours in one bank
+  static constexpr int steps = (taps * slots + 1) / 2, depth = (steps * 2 + 1) * chunk;      // of two slots of k; elements of a column of weights
   static constexpr int mt = pixels / 64, nt = Shape::cols / 8;
   static constexpr bool paired = slots % 2 == 0;  // the slots of a step are neighbours
   // Shared memory: weights, the patch, a slot of zeros.
-  static constexpr int patch_at = Shape::cols * depth, zeros_at = patch_at + points * pitch, shared_bytes = (zeros_at + 8) * 2;
+  static constexpr int patch_at = Shape::cols * depth, zeros_at = patch_at + points * pitch, shared_bytes = (zeros_at + chunk) * int(sizeof(T));
   // The place of a slot behind the first of its window.
   static constexpr int slot_at(int slot) {
     int tap = slot / slots, at = 0, step = pitch;
@@ -36,7 +38,7 @@ template <class T, class Shape> struct PatchTile {
       tap /= Shape::kernel(d);
       step *= across(d);
     }
-    return at + slot % slots * 8;
+    return at + slot % slots * chunk;
   }
   // The place of the window of output `pixel` of the tile.
   static AOTC_DI int window_at(int pixel) {
@@ -94,7 +96,7 @@ template <class Shape, class T> AOTC_DI int patch_row(const PatchSizes<T, Shape:
 // The weights of output channels [first, first + cols) to shared memory.
 template <class Shape, class T> AOTC_DI void patch_weights(const PatchSizes<T, Shape::rank>& z, T* to, int first) {
   typedef PatchTile<T, Shape> Tile;
-  for (int i = threadIdx.x; i < Tile::patch_at / 8; i += Tile::threads) reinterpret_cast<uint4*>(to)[i] = make_uint4(0, 0, 0, 0);
+  for (int i = threadIdx.x; i < Tile::patch_at / Tile::chunk; i += Tile::threads) reinterpret_cast<uint4*>(to)[i] = make_uint4(0, 0, 0, 0);
   if (threadIdx.x == 0) *reinterpret_cast<uint4*>(to + Tile::zeros_at) = make_uint4(0, 0, 0, 0);
   __syncthreads();
   constexpr int each = Shape::channels * Tile::taps;
@@ -102,7 +104,7 @@ template <class Shape, class T> AOTC_DI void patch_weights(const PatchSizes<T, S
   for (int i = threadIdx.x; i < Shape::cols * each; i += Tile::threads) {
     const int column = i / each, k = i % each, c = k / Tile::taps, tap = k % Tile::taps, group = Shape::groups > 1 ? column / Shape::outputs : 0;
     if (first + column < z.out_channels)
-      to[column * Tile::depth + tap * Tile::slots * 8 + group * Shape::channels + c] = z.w[i64(first) * each + i];
+      to[column * Tile::depth + tap * Tile::slots * Tile::chunk + group * Shape::channels + c] = z.w[i64(first) * each + i];
   }
 }
 
@@ -136,60 +138,83 @@ AOTC_DI void patch_load(const PatchSizes<T, Shape::rank>& z, T* patch, const Pat
       const int point = i / Tile::slots, slot = i % Tile::slots;
       i64 at;
       const bool inside = place(point, at);
-      copy16_async(patch + point * Tile::pitch + slot * 8, inside ? x + at * z.channels + slot * 8 : z.x, inside ? 16 : 0);
+      copy16_async(patch + point * Tile::pitch + slot * Tile::chunk, inside ? x + at * z.channels + slot * Tile::chunk : z.x, inside ? 16 : 0);
     }
   } else {
     constexpr int Batch = Tile::real <= 2 ? 8 : Tile::real <= 4 ? 4 : 1;  // slots of a thread that are under way together
     for (int i = threadIdx.x; i < Tile::points * Tile::slots; i += Tile::threads * Batch) {
-      alignas(16) T v[Batch][8];
+      alignas(16) T v[Batch][Tile::chunk];
 #pragma unroll
       for (int b = 0; b < Batch; ++b) {
         const int point = (i + b * Tile::threads) / Tile::slots, slot = (i + b * Tile::threads) % Tile::slots;
         i64 at;
         const bool inside = point < Tile::points && place(point, at);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) v[b][e] = inside && slot * 8 + e < Tile::real ? x[at * z.channels + slot * 8 + e] : T(0.0f);
+        for (int e = 0; e < Tile::chunk; ++e) v[b][e] = inside && slot * Tile::chunk + e < Tile::real ? x[at * z.channels + slot * Tile::chunk + e] : T(0.0f);
       }
 #pragma unroll
       for (int b = 0; b < Batch; ++b) {
         const int point = (i + b * Tile::threads) / Tile::slots, slot = (i + b * Tile::threads) % Tile::slots;
-        if (point < Tile::points) memcpy(patch + point * Tile::pitch + slot * 8, v[b], 16);
+        if (point < Tile::points) memcpy(patch + point * Tile::pitch + slot * Tile::chunk, v[b], 16);
       }
     }
   }
 }
 
-// Sums of a warp's pixels with all columns: those of pixel tile i at window + its rows.
-template <class Shape, class T>
-AOTC_DI void patch_multiply(const T* shared, const int (&window)[PatchTile<T, Shape>::mt], float (&acc)[PatchTile<T, Shape>::mt][PatchTile<T, Shape>::nt][4]) {
+// Sums of a warp's pixels with all columns: those of pixel tile i at window + its rows. Says whether f32 numbers were met that want OddNumbers.
+template <class Shape, class T, class Numbers>
+AOTC_DI bool patch_multiply(Numbers numbers, const T* shared, const int (&window)[PatchTile<T, Shape>::mt],
+                            float (&acc)[PatchTile<T, Shape>::mt][PatchTile<T, Shape>::nt][4]) {
   typedef PatchTile<T, Shape> Tile;
   const int lane = threadIdx.x & 31;
-  const T* const weights = shared + ((lane & 7) + (lane >> 4) * 8) * Tile::depth + (lane >> 3 & 1) * 8;
+  const T* const weights = shared + ((lane & 7) + (lane >> 4) * 8) * Tile::depth + (lane >> 3 & 1) * Tile::chunk;
+  bool odd = false;
 #pragma unroll
   for (int i = 0; i < Tile::mt; ++i)
 #pragma unroll
     for (int j = 0; j < Tile::nt; ++j)
 #pragma unroll
       for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
-#pragma unroll
+#pragma unroll(Numbers::odd ? 1 : Tile::steps)
   for (int step = 0; step < Tile::steps; ++step) {
     u32 b[Tile::nt / 2][4];
 #pragma unroll
-    for (int j = 0; j < Tile::nt / 2; ++j) load_matrices(b[j], weights + j * 16 * Tile::depth + step * 16);
+    for (int j = 0; j < Tile::nt / 2; ++j) load_matrices(b[j], weights + j * 16 * Tile::depth + step * 2 * Tile::chunk);
     const bool second = !Tile::paired && lane >= 16, none = second && step * 2 + 1 == Tile::taps * Tile::slots;
     const int behind = second ? Tile::slot_at(step * 2 + 1) : Tile::slot_at(step * 2);
+    const auto pixels = [&](int i, u32(&a)[4]) { load_matrices(a, shared + (none ? Tile::zeros_at : window[i] + behind)); };
+    if constexpr (same<T, float>::value) {
+      Tf32<2, Tile::products> bf[Tile::nt];
 #pragma unroll
-    for (int i = 0; i < Tile::mt; ++i) {
-      u32 a[4];
-      load_matrices(a, shared + (none ? Tile::zeros_at : window[i] + behind));
+      for (int j = 0; j < Tile::nt; ++j) {
+        const float v[2] = {__uint_as_float(b[j / 2][j % 2 * 2]), __uint_as_float(b[j / 2][j % 2 * 2 + 1])};
+        tf32_take(numbers, v, bf[j], odd);
+      }
 #pragma unroll
-      for (int j = 0; j < Tile::nt / 2; ++j) {
-        const u32 b0[2] = {b[j][0], b[j][1]}, b1[2] = {b[j][2], b[j][3]};
-        mma_16(T(), acc[i][j * 2], a, b0);
-        mma_16(T(), acc[i][j * 2 + 1], a, b1);
+      for (int i = 0; i < Tile::mt; ++i) {
+        u32 a[4];
+        pixels(i, a);
+        const float v[4] = {__uint_as_float(a[0]), __uint_as_float(a[1]), __uint_as_float(a[2]), __uint_as_float(a[3])};
+        Tf32<4, Tile::products> af;
+        tf32_take(numbers, v, af, odd);
+#pragma unroll
+        for (int j = 0; j < Tile::nt; ++j) tf32_multiply(acc[i][j], af, bf[j]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Tile::mt; ++i) {
+        u32 a[4];
+        pixels(i, a);
+#pragma unroll
+        for (int j = 0; j < Tile::nt / 2; ++j) {
+          const u32 b0[2] = {b[j][0], b[j][1]}, b1[2] = {b[j][2], b[j][3]};
+          mma_16(T(), acc[i][j * 2], a, b0);
+          mma_16(T(), acc[i][j * 2 + 1], a, b1);
+        }
       }
     }
   }
+  return odd;
 }
 // One of them: of the output `pixel` of the tile and a column, over its group alone.
 template <class Shape, class T> AOTC_DI float patch_sum(const T* shared, int pixel, int column) {
@@ -199,7 +224,7 @@ template <class Shape, class T> AOTC_DI float patch_sum(const T* shared, int pix
 #pragma unroll 1
   for (int n = 0; n < Tile::taps * Shape::channels; ++n) {
     const int tap = n / Shape::channels, c = c0 + n % Shape::channels;
-    sum += float(shared[window + Tile::slot_at(tap * Tile::slots) + c]) * float(shared[column * Tile::depth + tap * Tile::slots * 8 + c]);
+    sum += float(shared[window + Tile::slot_at(tap * Tile::slots) + c]) * float(shared[column * Tile::depth + tap * Tile::slots * Tile::chunk + c]);
   }
   return sum;
 }
@@ -234,8 +259,8 @@ template <class Shape, class Epilogue, class T> AOTC_DI void conv_patch(const Ep
   int window[Tile::mt];
 #pragma unroll
   for (int i = 0; i < Tile::mt; ++i)
-    window[i] = Tile::patch_at + Tile::window_at(first_pixel + i * 16 + (lane & 15)) + (Tile::paired ? lane / 16 * 8 : 0);
-  const bool wide = Tile::real % 8 == 0 && z.channels % 8 == 0 && (reinterpret_cast<u64>(z.x) & 15) == 0, aligned = e.aligned();
+    window[i] = Tile::patch_at + Tile::window_at(first_pixel + i * 16 + (lane & 15)) + (Tile::paired ? lane / 16 * Tile::chunk : 0);
+  const bool wide = Tile::real % Tile::chunk == 0 && z.channels % Tile::chunk == 0 && (reinterpret_cast<u64>(z.x) & 15) == 0, aligned = e.aligned();
   const int tiles = patch_tiles<Shape>(z);
   const auto load = [&](int tile) {
     if (tile >= tiles) return;
@@ -249,7 +274,9 @@ template <class Shape, class Epilogue, class T> AOTC_DI void conv_patch(const Ep
     float acc[Tile::mt][Tile::nt][4];
     copies_wait<0>();
     __syncthreads();
-    patch_multiply<Shape>(memory, window, acc);
+    const bool odd = patch_multiply<Shape>(PlainNumbers(), memory, window, acc);
+    if constexpr (same<T, float>::value && Tile::products > 1)
+      if (__syncthreads_or(odd)) patch_multiply<Shape>(OddNumbers(), memory, window, acc);
     if constexpr (Shape::groups > 1) {
 #pragma unroll
       for (int i = 0; i < Tile::mt; ++i)

@@ -3,7 +3,8 @@
 // A and B are read through strides (any layout), staged in shared memory, multiplied with mma.sync (PTX ISA, "Warp-level matrix
 // instructions"): bf16 and f16 m16n8k16 with f32 sums; f32 as three tf32 m16n8k8 products of the high and low parts (a = hi + lo, the
 // lo*lo product is dropped). The tensor cores truncate their sums, so f32 products of 8 terms are added up by the ordinary units, which
-// round: that keeps f32 accuracy for long sums (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+// round: that keeps f32 accuracy for long sums (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Where
+// TF32 is accurate enough, f32 is one tf32 product of rounded factors.
 // A ring of shared stages is filled by cp.async. The k range may be divided among the warps of a block and the blocks of a cluster; the
 // parts are added in a fixed order.
 #pragma once
@@ -44,21 +45,39 @@ template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u3
 // How f32 operands are taken apart: fast, which tells of odd numbers, or so that the products of these are right, too.
 struct PlainNumbers { static constexpr bool odd = false; };
 struct OddNumbers { static constexpr bool odd = true; };
-template <class Numbers, int N> AOTC_DI void tf32_by(Numbers, const float (&v)[N], u32 (&high)[N], u32 (&low)[N], bool& odd) {
-  if constexpr (Numbers::odd) tf32_split(v, high, low);
-  else tf32_parts(v, high, low, odd);
+// N f32 numbers of a fragment as factors of three products (high and low parts), or of one.
+template <int N, int Products> struct Tf32 { u32 high[N], low[N]; };
+template <int N> struct Tf32<N, 1> { u32 high[N]; };
+template <class Numbers, int N> AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 3>& to, bool& odd) {
+  if constexpr (Numbers::odd) tf32_split(v, to.high, to.low);
+  else tf32_parts(v, to.high, to.low, odd);
 }
+// Rounded to nearest, but for infinities and NaN: the tensor cores ignore the low bits.
+template <class Numbers, int N> AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 1>& to, bool&) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) to.high[i] = __float_as_uint(v[i]) + (fabsf(v[i]) < highest<float>() ? 0x1000u : 0u);
+}
+AOTC_DI void tf32_multiply(float (&acc)[4], const Tf32<4, 3>& a, const Tf32<2, 3>& b) {
+  float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  mma_tf32(part, a.low, b.high);
+  mma_tf32(part, a.high, b.low);
+  mma_tf32(part, a.high, b.high);
+#pragma unroll
+  for (int r = 0; r < 4; ++r) acc[r] += part[r];
+}
+AOTC_DI void tf32_multiply(float (&acc)[4], const Tf32<4, 1>& a, const Tf32<2, 1>& b) { mma_tf32(acc, a.high, b.high); }
 AOTC_DI void mma_16(bf16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
 AOTC_DI void mma_16(f16, float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
 
 // Shared tiles keep k contiguous: A[m][k], B[n][k], rows padded by 16 bytes so that the fragment loads of a warp fall into different banks.
 // Warps of WM x WN, KWarps of them for the same piece of the output, each with a part of every BK; Split blocks of a cluster share k.
-template <class T, int BM, int BN, int BK, int WM, int WN, int KWarps, int Stages, int Split>
+// Products: of tf32, for one of f32.
+template <class T, int BM, int BN, int BK, int WM, int WN, int KWarps, int Stages, int Split, int Products>
 struct GemmTile {
   static constexpr int warps = (BM / WM) * (BN / WN), threads = warps * KWarps * 32;
   static constexpr int chunk = 16 / sizeof(T), ld = BK + chunk;
   static constexpr int mt = WM / 16, nt = WN / 8, step = MmaTraits<T>::k;
-  static constexpr int bm = BM, bn = BN, bk = BK, wm = WM, wn = WN, k_warps = KWarps, stages = Stages;
+  static constexpr int bm = BM, bn = BN, bk = BK, wm = WM, wn = WN, k_warps = KWarps, stages = Stages, products = Products;
   static constexpr int split = has_clusters ? Split : 1;
   static constexpr bool sums_parts = KWarps > 1 || split > 1;
   static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % (MmaTraits<T>::k * KWarps) == 0 && Stages >= 2, "tile shape");
@@ -73,28 +92,21 @@ AOTC_DI void gemm_multiply(Numbers numbers, const T* a, const T* b, float (&acc)
   for (int s = 0; s < Tile::bk / (Tile::step * Tile::k_warps); ++s) {
     const int k = (s * Tile::k_warps + k_warp) * Tile::step;
     if constexpr (same<T, float>::value) {
-      u32 ah[Tile::mt][4], al[Tile::mt][4];
+      Tf32<4, Tile::products> af[Tile::mt];
 #pragma unroll
       for (int i = 0; i < Tile::mt; ++i) {
         const float* const at = a + (i * 16 + group) * Tile::ld + k + quad;
         const float v[4] = {at[0], at[8 * Tile::ld], at[4], at[8 * Tile::ld + 4]};
-        tf32_by(numbers, v, ah[i], al[i], odd);
+        tf32_take(numbers, v, af[i], odd);
       }
 #pragma unroll
       for (int j = 0; j < Tile::nt; ++j) {
         const float* const at = b + (j * 8 + group) * Tile::ld + k + quad;
         const float v[2] = {at[0], at[4]};
-        u32 bh[2], bl[2];
-        tf32_by(numbers, v, bh, bl, odd);
+        Tf32<2, Tile::products> bf;
+        tf32_take(numbers, v, bf, odd);
 #pragma unroll
-        for (int i = 0; i < Tile::mt; ++i) {
-          float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-          mma_tf32(part, al[i], bh);
-          mma_tf32(part, ah[i], bl);
-          mma_tf32(part, ah[i], bh);
-#pragma unroll
-          for (int r = 0; r < 4; ++r) acc[i][j][r] += part[r];
-        }
+        for (int i = 0; i < Tile::mt; ++i) tf32_multiply(acc[i][j], af[i], bf);
       }
     } else {
       u32 af[Tile::mt][4];
@@ -269,7 +281,7 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
     return odd;
   };
   const bool odd = sums(PlainNumbers());
-  if constexpr (same<T, float>::value)
+  if constexpr (same<T, float>::value && Tile::products > 1)
     if (__syncthreads_or(odd)) sums(OddNumbers());
   gemm_finish<Tile>(acc, place, m0, n0, m, n, epilogue);
 }

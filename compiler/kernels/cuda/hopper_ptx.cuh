@@ -108,6 +108,8 @@ AOTC_DI void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "me
 AOTC_DI void products_may_read() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 AOTC_DI void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int Pending> AOTC_DI void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory"); }
+// After the wait for products whose left operand these registers are: until here nothing else may be in them.
+AOTC_DI void products_have_read(const u32 (&r)[4]) { asm volatile("" ::"r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory"); }
 template <int N> AOTC_DI void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> AOTC_DI void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 

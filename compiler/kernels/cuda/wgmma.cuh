@@ -11,19 +11,20 @@
 // WarpRows: left lines of a warpgroup; Cols: right lines of a tile; Consumers: warpgroups that multiply. PingPong: each of them has tiles of
 // its own, in turns, so that one finishes its tile while the other multiplies; otherwise they share a tile's left lines. Split: blocks of a
 // cluster that share k; their sums are added in a fixed order. LeftAlongK, RightAlongK: k is the contiguous index. Early: the operand that
-// no step writes (0: left, 1: right, 2: none), which is copied before the step before has ended.
+// no step writes (0: left, 1: right, 2: none), which is copied before the step before has ended. Products: 3: of f32 the high and low parts are
+// multiplied (gemm.cuh); those of the left operand are made in registers, the right one lies in two parts, Cols lines of highs, then of lows.
 template <class T, int WarpRows, int Cols, int Consumers, int Stages, bool PingPong, int Split, bool Swap, bool LeftAlongK, bool RightAlongK,
-          int Early>
+          int Early, int Products>
 struct WgmmaTile {
   typedef T Element;
-  static constexpr int warp_rows = WarpRows, cols = Cols, consumers = Consumers, stages = Stages, split = Split, early = Early;
+  static constexpr int warp_rows = WarpRows, cols = Cols, consumers = Consumers, stages = Stages, split = Split, early = Early, products = Products;
   static constexpr bool ping_pong = PingPong, swap = Swap, left_along_k = LeftAlongK, right_along_k = RightAlongK;
   static constexpr int deep = 128 / int(sizeof(T));  // elements of k of a stage
   static constexpr int rows = PingPong ? WarpRows : WarpRows * Consumers;
   static constexpr int m_tile = Swap ? Cols : rows, n_tile = Swap ? rows : Cols;
   static constexpr int blocks = WarpRows / 64, registers = Cols / 2;  // accumulators: [blocks][registers]
   static constexpr int threads = 128 * Consumers + (Consumers > 1 ? 128 : 32);
-  static constexpr int left_bytes = rows * 128, right_bytes = Cols * 128, stage_bytes = left_bytes + right_bytes;
+  static constexpr int left_bytes = rows * 128, right_bytes = Cols * (Products > 1 ? 256 : 128), stage_bytes = left_bytes + right_bytes;
   static constexpr int pieces = blocks * Cols / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
   static constexpr int line_pieces = Cols / 8;                              // of one 64 left lines
   static constexpr int run_pieces = share % 4 == 0 && line_pieces % 4 == 0 ? 4 : share % 2 == 0 && line_pieces % 2 == 0 ? 2 : 1;  // turned into runs at once
@@ -34,6 +35,7 @@ struct WgmmaTile {
   static constexpr int band = m_tile > 128 ? 8 : 16;
   // Shared memory: the ring, whose place the sums of other blocks take when it has been read; turns; barriers.
   static constexpr int turns_at = Stages * stage_bytes, barriers_at = turns_at + Consumers * 4 * turn_bytes;
+  static constexpr int readers = Products > 1 ? 4 : 1;  // warps of a warpgroup that say that they have read a stage
   static constexpr int shared_bytes = barriers_at + 16 * Stages + (Split > 1 ? 32 * Consumers : 8);
   // Stages whose early operand is asked for while the step before runs: all where it is most of what is copied, or where a block starts beside
   // one of that step; else it starts when that step ends, and the first stages' other operand must not wait for the early one of them all.
@@ -43,6 +45,7 @@ struct WgmmaTile {
                 "tile shape");
   static_assert(RightAlongK || Cols % 64 == 0, "64 lines across k go together");
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
+  static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && LeftAlongK && RightAlongK && !Swap), "parts of the left operand are made line by line");
 };
 
 template <class T> struct same_as;
@@ -213,6 +216,95 @@ AOTC_DI void wgmma_sum_bytes(float (&acc)[Tile::blocks][Tile::registers], const 
   }
 }
 
+// A warp's lines of the left operand at one stage, as fragments of its high and low parts.
+struct WgmmaParts {
+  u32 high[4][4], low[4][4];
+  int stage;
+};
+// row: the lane's line of the stage.
+AOTC_DI void wgmma_take_parts(WgmmaParts& to, const char* row, int line) {
+  const int upper = int(threadIdx.x & 31) >> 4;
+  const auto load = [&](int i, float (&v)[4]) {
+    u32 raw[4];
+    load_matrices(raw, row + (((i * 2 + upper) ^ (line & 7)) << 4));
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] = __uint_as_float(raw[e]);
+  };
+  bool odd = false;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float v[4];
+    load(i, v);
+    tf32_parts(v, to.high[i], to.low[i], odd);
+  }
+  if (__ballot_sync(~0u, odd) == 0) return;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float v[4];
+    load(i, v);
+    tf32_split(v, to.high[i], to.low[i]);
+  }
+}
+
+// Products of f32 in three of TF32, of `steps` stages from stage s on. A warp takes its next lines apart while products are under way; sums of a
+// stage are added up by the ordinary units, which round. `issued` is called when all are under way.
+template <class Tile, class Mma, class Issued>
+AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const WgmmaRing& ring, const char* shared, int group, int steps, int& s,
+                             u32& parity, const Issued& issued) {
+  const int lane = threadIdx.x & 31, line = (Tile::ping_pong ? 0 : group * 64) + (int(threadIdx.x) >> 5 & 3) * 16 + (lane & 15);
+  const auto take = [&](WgmmaParts& to) {
+    barrier_wait(ring.full + 8 * s, parity);
+    wgmma_take_parts(to, shared + s * Tile::stage_bytes + line * 128, line);
+    to.stage = s;
+    if (++s == Tile::stages) s = 0, parity ^= 1;
+  };
+  float sums[Tile::registers];
+  const auto issue = [&](const WgmmaParts& parts) {
+    const u64 high = operand_at<true>(ring.stages + parts.stage * Tile::stage_bytes + Tile::left_bytes), low = high + (Tile::cols * 128 >> 4);
+    products_begin();
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      Mma::multiply(sums, parts.low[i][0], parts.low[i][1], parts.low[i][2], parts.low[i][3], high + i * kOperandStep<true>, i != 0);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      Mma::multiply(sums, parts.high[i][0], parts.high[i][1], parts.high[i][2], parts.high[i][3], low + i * kOperandStep<true>, 1);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      Mma::multiply(sums, parts.high[i][0], parts.high[i][1], parts.high[i][2], parts.high[i][3], high + i * kOperandStep<true>, 1);
+    products_commit();
+  };
+  const auto add = [&](const WgmmaParts& parts) {
+    products_wait<0>();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) products_have_read(parts.high[i]), products_have_read(parts.low[i]);
+    if (lane == 0) barrier_arrive(ring.empty + 8 * parts.stage);
+#pragma unroll
+    for (int r = 0; r < Tile::registers; ++r) acc[0][r] += sums[r];
+  };
+#pragma unroll
+  for (int r = 0; r < Tile::registers; ++r) acc[0][r] = 0.0f;
+  WgmmaParts a, b;
+  int step = 0;
+  if (steps > 0) take(a);
+#pragma unroll 1
+  for (; step + 2 < steps; step += 2) {
+    issue(a), take(b);
+    add(a);
+    issue(b), take(a);
+    add(b);
+  }
+  const bool one_more = step + 1 < steps;
+  if (steps > 0) issue(a);
+  if (one_more) take(b);
+  else issued();
+  if (steps > 0) add(a);
+  if (one_more) {
+    issue(b);
+    issued();
+    add(b);
+  }
+}
+
 // A warpgroup: multiplies and finishes its tiles.
 template <class Tile, class Mma, class Problem>
 AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 sums, char* shared, int group, u32 rank) {
@@ -239,7 +331,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   }
   wait_for_step_before();
   float acc[Tile::blocks][Tile::registers];
-  auto multiply_wide = [&] {
+  auto multiply_wide = [&](auto instruction) {  // a template: only one of the ways to multiply has such an instruction
     if (Tile::split > 1)  // a block may have no part of k
 #pragma unroll
       for (int i = 0; i < Tile::blocks; ++i)
@@ -257,7 +349,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
       for (int i = 0; i < 4; ++i)
 #pragma unroll
         for (int b = 0; b < Tile::blocks; ++b)
-          Mma::multiply(acc[b], left + b * kOperandLines + i * kOperandStep<Tile::left_along_k>, right + i * kOperandStep<Tile::right_along_k>,
+          decltype(instruction)::multiply(acc[b], left + b * kOperandLines + i * kOperandStep<Tile::left_along_k>, right + i * kOperandStep<Tile::right_along_k>,
                         Tile::split > 1 || (step | i) != 0);
       products_commit();
       products_wait<1>();  // the step before this one is done: its stage is free
@@ -275,8 +367,12 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
       take_turn();
       wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty}, group, steps, s, parity, give_turn);
       if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+    } else if constexpr (Tile::products > 1) {
+      take_turn();
+      wgmma_sum_parts<Tile, Mma>(acc, WgmmaRing{ring, full, empty}, shared, group, steps, s, parity, give_turn);
+      if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
     } else {
-      multiply_wide();
+      multiply_wide(Mma());
     }
   };
   const int step_of_tiles = Tile::ping_pong ? Tile::consumers * each : each;
@@ -294,7 +390,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 }
 
 // The whole kernel. left, right: tensor maps of the operands in the roles that they have in the instruction. Mma::multiply(acc, left, right,
-// add): one instruction. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
+// add): one instruction, whose left operand is in registers where there are parts. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
 // lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of
 // load_registers registers); load(), finish(), finish_one_by_one(); aligned(), whether the first two may be called. in_place: whether it also
 // has pair(), two neighbours of 16 bits out of their sums, Columns and Rows, what it needs for that of a column pair and of a row (of
@@ -310,7 +406,7 @@ template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const
     map_prefetch(right);
     for (int s = 0; s < Tile::stages; ++s) {
       barrier_init(full + 8 * s, 1);
-      barrier_init(empty + 8 * s, Tile::ping_pong ? 1 : Tile::consumers);
+      barrier_init(empty + 8 * s, Tile::readers * (Tile::ping_pong ? 1 : Tile::consumers));
     }
     if (Tile::split > 1)
       for (int w = 0; w < 4 * Tile::consumers; ++w) {

@@ -234,10 +234,26 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
     ConvKernel other = patch;
     if (change == 0) other.groups = 16, other.x_dims[1] = 32, other.out_dims[1] = 48;  // groups of 3 outputs
     if (change == 1) other.channels_last = false;
-    if (change == 2) other.in = DType::f32;
+    if (change == 2) other.in = DType::f64;
     if (change == 3) other.stride = {9, 1, 1};
     CHECK(!forms_that_fit(checked(other)).count("cuda_conv_patch"));
   }
+  // float32: with weights in two parts, as TF32 where that is allowed, and out of patches.
+  Machine allowed = h200();
+  allowed.f32_matmul = F32Matmul::high;
+  ConvKernel wide = convolution(DType::f32, {3, 3}, 72, 256, 1, false);
+  wide.channels_last = wide.w_constant = true;
+  const forms::Decision parts = checked(wide), one = checked(wide, allowed);
+  REQUIRE(parts.choice.form->name() == "cuda_conv_wgmma_parts");
+  REQUIRE(one.choice.form->name() == "cuda_conv_wgmma");
+  const auto two = parts.choice.form->weight(wide, parts.choice), whole = one.choice.form->weight(wide, one.choice);
+  REQUIRE((two && whole));
+  CHECK((two->second.parts == 2 && two->second.column_groups == 32 && two->second.elems() == 2 * 9 * 96 * 256));
+  CHECK((whole->second.parts == 1 && whole->second.elems() == 9 * 96 * 256));
+  CHECK(step_of(wide).maps.at(1).dims == Exprs{9 * 96, 256, 2});
+  patch.in = DType::f32, patch.acc = DType::f32;
+  CHECK(forms_that_fit(checked(patch)).count("cuda_conv_patch"));
+  CHECK(forms_that_fit(checked(patch, allowed)).count("cuda_conv_patch"));
   ConvKernel grouped = convolution(DType::f16, {3, 3}, 128, 128, 32, false);
   grouped.channels_last = grouped.w_constant = true;
   grouped.x_dims = {8, 128, 56, 56}, grouped.out_dims = {8, 128, 56, 56}, grouped.padding = grouped.padding_hi = {1, 1};
@@ -341,7 +357,7 @@ TEST_CASE("the CUDA text of products and convolutions compiles") {
       ConvKernel last = convolution(t, {3, 3}, 16, 64, 1, false);
       last.channels_last = true;
       m.kernels.push(last);
-      if (t == DType::bf16) {
+      if (t == DType::bf16 || t == DType::f32) {
         last.w_constant = true;
         last.epilogue = epilogue(t, last.acc, {2, 18 * 18}, 64, last.params);
         m.kernels.push(last);

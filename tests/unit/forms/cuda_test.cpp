@@ -270,6 +270,58 @@ TEST_CASE("blocks that share k have room for their sums in the ring") {
   CHECK_THAT(few.why(), Catch::Contains("196608 bytes, the ring has 147456"));
 }
 
+TEST_CASE("float32 products keep their accuracy on Hopper's tensor cores where a weight can be stored in two parts") {
+  loop::MatmulKernel mm = linear(DType::f32, 4096, 1000, 132);
+  const auto fits = [](const loop::MatmulKernel& k) {
+    const auto all = decide(k).candidates;
+    return std::any_of(all.begin(), all.end(),
+                       [](const forms::Candidate& c) { return c.fit && c.choice.form->name() == "cuda_wgmma_parts"; });
+  };
+  CHECK(!fits(mm));  // b is no weight
+  mm.b_constant = true;
+  const forms::Choice c =
+      *forms::parse_choice("cuda_wgmma_parts warp_m=64 cols=96 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1");
+  REQUIRE(fits(mm));
+  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200()}, c);
+  REQUIRE(s.maps.size() == 2);
+  CHECK((s.maps[0].dims == Exprs{132, 4096} && s.maps[0].box == std::vector<int32_t>{32, 64}));
+  CHECK((s.maps[1].dims == Exprs{160, 1000, 2} && s.maps[1].stride_bytes == Exprs{640, 640000} &&
+         s.maps[1].box == std::vector<int32_t>{32, 96, 2}));
+  const auto stored = c.form->weight(loop::Kernel(mm), c);
+  REQUIRE(stored);
+  CHECK((stored->first == mm.b.param && stored->second.parts == 2 && stored->second.column_groups == 32 &&
+         stored->second.elems() == 2 * 160 * 1000));
+  for (int change = 0; change < 4; ++change) {
+    loop::MatmulKernel other = mm;
+    if (change == 0) other.in = DType::bf16;
+    if (change == 1) other.a = {other.a.param, 0, {}, 1, 4096};
+    if (change == 2) other.b.base = Expr::symbol(other.syms.add({"at", SymKind::shape, 0, kInf, 1, {}, {}}));
+    if (change == 3) other.b_panels_read = true;
+    INFO(change);
+    CHECK(!fits(other));
+  }
+  Machine machine = h200();
+  machine.f32_matmul = F32Matmul::high;
+  CHECK(forms::decide({loop::Kernel(mm), mm.syms, machine}).choice.form->name() == "cuda_wgmma");
+  CHECK(!forms::parse_choice("cuda_wgmma_parts warp_m=128 cols=64 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1"));
+  CHECK(!forms::parse_choice("cuda_wgmma_parts warp_m=64 cols=32 groups=1 ping_pong=0 stages=4 split=1 swap=1 resident=1"));
+  const Result<Nvrtc> nvrtc = Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  std::string source = "#include \"wgmma.cuh\"\n";
+  const char* choices[] = {"cols=128 groups=2 ping_pong=1 stages=4 split=1", "cols=128 groups=2 ping_pong=0 stages=4 split=1",
+                           "cols=64 groups=1 ping_pong=0 stages=4 split=4", "cols=32 groups=1 ping_pong=0 stages=6 split=1"};
+  for (size_t i = 0; i < std::size(choices); ++i) {
+    const auto choice = forms::parse_choice(fmt::format("cuda_wgmma_parts warp_m=64 {} swap=0 resident=1", choices[i]));
+    INFO(choices[i]);
+    REQUIRE(choice);
+    source += choice->form->source({loop::Kernel(mm), mm.syms, h200()}, *choice, fmt::format("{}_{}", mm.name, i));
+  }
+  CHECK(nvrtc->compile(source, "kernels.cu", headers(), "sm_90a").size() > 1000);
+}
+
 TEST_CASE("Hopper's products compile in every shape of tile") {
   const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
                            "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
