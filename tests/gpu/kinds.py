@@ -55,14 +55,13 @@ def programs():
 
 
 def eager_of(name, work):
-    """A stream, a function that runs eager once, whether it is a graph, and what has to live as long. What a program makes as it runs is made on the GPU."""
-    with torch.device("cuda"):
-        try:
-            return (*rows.peer_graph(name, "eager", work)[:2], True, None)
-        except Exception:
-            torch.cuda.synchronize()
-        torch.manual_seed(1)
-        module, samples, _ = rows.ROWS[name]()
+    """A stream, a function that runs eager once, whether it is a graph, and what has to live as long."""
+    try:
+        return (*rows.peer_graph(name, "eager", work)[:2], True, None)
+    except Exception:
+        torch.cuda.synchronize()
+    torch.manual_seed(1)
+    module, samples, _ = rows.ROWS[name]()
     module, args, stream = module.eval().cuda(), tuple(a.cuda() for a in samples[0]), torch.cuda.Stream()
 
     def run():

@@ -169,7 +169,7 @@ def peer_graph(name, peer, work):
     if any(isinstance(m, nn.Conv2d) for m in module.modules()):
         module, args = module.to(memory_format=torch.channels_last), tuple(a.contiguous(memory_format=torch.channels_last) for a in args)
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.no_grad():
+    with torch.no_grad(), torch.device("cuda"):  # what a program makes as it runs is made there
         os.makedirs(os.path.join(work, peer), exist_ok=True)
         run = PEERS[peer](module, args, os.path.join(work, peer, name + ".pt2"))
         with torch.cuda.stream(stream):
