@@ -22,7 +22,7 @@ inline double tile_cycles(int64_t rows, int64_t cols, int64_t steps, const Machi
   const int64_t block_bytes = steps * 2048;  // of 32 rows, and of 32 columns
   feed *= 2 * block_bytes <= machine.l1_bytes ? kNear : block_bytes <= machine.l1_bytes / 2 ? kHalfNear : kFar;
   // Rows that do not stay in L2 from panel to panel.
-  if (rows > 32 && rows * (row_bytes ? row_bytes : steps * 64) + 2 * block_bytes > machine.l2_bytes / 2) feed /= 1.5;
+  if (rows > 32 && rows * (row_bytes ? row_bytes : steps * 64) + 2 * block_bytes > machine.l2_bytes / 4 * 3) feed /= 1.6;
   return static_cast<double>(ceil_div(rows, 16) * ceil_div(cols, 16) * steps) * tile / feed +
          static_cast<double>(ceil_div(rows, 32) * ceil_div(cols, 32)) * kBlockCycles;
 }
