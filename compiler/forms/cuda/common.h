@@ -22,6 +22,11 @@ std::string sized(std::string text, const std::vector<SymId>& sizes, const Site&
 Fit never_empty(const loop::ConvKernel& k, const SymTable& syms);
 /// One contract for all forms of sorting: the values' type, lines, entries of a line, how far those are apart.
 std::string sort_contract(const loop::LibraryKernel& k, const Site& s);
+/// A launch of sorting: `blocks` blocks a line, with so much shared memory each.
+StepSpec sort_step(const loop::LibraryKernel& k, int threads, int blocks, int64_t shared_bytes);
+/// The text of a kernel that calls NAME<type, descending, blocks, threads, each> of kernels/cuda/NAME.cuh.
+std::string sort_source(const std::string& name, const loop::LibraryKernel& k, int threads, int each, int blocks,
+                        const std::string& symbol);
 /// One contract for all forms of attention: they are measured against each other.
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 

@@ -110,6 +110,27 @@ std::string sort_contract(const LibraryKernel& k, const Site& s) {
                      s.syms.hint(k.sizes[2]));
 }
 
+StepSpec sort_step(const LibraryKernel& k, int threads, int blocks, int64_t shared_bytes) {
+  StepSpec f;
+  f.kind = StepKind::cuda;
+  f.symbol = emit::cuda::function_name(k.name);
+  f.sizes = k.sizes;
+  f.block[0] = threads;
+  f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * blocks;
+  f.max_smem_bytes = shared_bytes;
+  f.smem_bytes = f.max_smem_bytes;
+  return f;
+}
+
+std::string sort_source(const std::string& name, const LibraryKernel& k, int threads, int each, int blocks, const std::string& symbol) {
+  using emit::cuda::pointer;
+  const DType t = values_of(k);
+  return emit::cuda::kernel((name + ".cuh").c_str(), symbol, 3, k.sizes.size(), blocks, threads,
+                            fmt::format("  {}<{}, {}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", name,
+                                        emit::cuda::c_type(t), flag(k, Attr::descending, false), blocks, threads, each, pointer(t, 0),
+                                        pointer(t, 1, true), pointer(DType::i64, 2, true)));
+}
+
 const Form& sort() {
   static const Sort form;
   return form;

@@ -68,25 +68,12 @@ class SortPacked final : public FormOf<LibraryKernel> {
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Pieces p = unpack<Pieces>(c);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = p.threads;
-    f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * p.blocks;
-    f.max_smem_bytes = p.piece() * 8;
-    f.smem_bytes = f.max_smem_bytes;
-    return f;
+    return sort_step(k, p.threads, p.blocks, p.piece() * 8);
   }
   std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    using emit::cuda::pointer;
     const Pieces p = unpack<Pieces>(c);
-    const DType t = k.params.begin()->dtype;
-    return emit::cuda::kernel("sort_packed.cuh", symbol, 3, k.sizes.size(), p.blocks, p.threads,
-                              fmt::format("  sort_packed<{}, {}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
-                                          emit::cuda::c_type(t), flag(k, Attr::descending, false), p.blocks, p.threads, p.each,
-                                          pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+    return sort_source("sort_packed", k, p.threads, p.each, p.blocks, symbol);
   }
 };
 

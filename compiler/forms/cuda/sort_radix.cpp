@@ -31,6 +31,21 @@ struct Deal {
   int64_t shared_bytes() const { return 8 * int64_t{threads} * each + 4 * (int64_t{threads / 32 + 2} * kDigits + 32); }
 };
 
+std::vector<Deal> deals() {
+  std::vector<Deal> all;
+  for (const int threads : {256, 512, 1024})
+    for (const int each : {4, 8, 16})
+      for (const int blocks : {1, 2, 4, 8}) all.push_back({threads, each, blocks});
+  return all;
+}
+
+Fit runs_on(const Machine& m, const Deal& p) {
+  if (p.blocks > 1 && m.sm < 90) return refuse("sm_90 or newer has clusters of blocks");
+  if (p.shared_bytes() > m.shared_bytes)
+    return refuse("a block needs {} bytes of shared memory; {} is the most", p.shared_bytes(), m.shared_bytes);
+  return Fit::yes();
+}
+
 class SortRadix final : public FormOf<LibraryKernel> {
  public:
   std::string_view name() const override { return "cuda_sort_radix"; }
@@ -46,7 +61,10 @@ class SortRadix final : public FormOf<LibraryKernel> {
     if (k.algorithm != "sort") return {false, ""};
     const DType t = k.params.begin()->dtype;
     if (dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
-    const int64_t most = longest(k, s), held = Deal{1024, 16, s.machine.sm < 90 ? 1 : 8}.entries();
+    int64_t held = 0;
+    for (const Deal& p : deals())
+      if (runs_on(s.machine, p)) held = std::max(held, p.entries());
+    const int64_t most = longest(k, s);
     if (most > held) return refuse("lines of {} entries; registers hold {}", most == kInf ? "any number of" : std::to_string(most), held);
     return Fit::yes();
   }
@@ -57,44 +75,25 @@ class SortRadix final : public FormOf<LibraryKernel> {
     constexpr double kRank = 155, kCluster = 1400, kBegin = 130, kAtOnce = 0.23;
     const double passes = std::ceil((32 - lowest_bit(k.params.begin()->dtype)) / 8.0);
     std::vector<Candidate> all;
-    for (const int threads : {256, 512, 1024})
-      for (const int each : {4, 8, 16})
-        for (const int blocks : {1, 2, 4, 8}) {
-          const Deal p{threads, each, blocks};
-          Candidate c{pack(*this, p), Fit::yes(), 0};
-          if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
-          if (p.entries() < most) c.fit = refuse("a line has {} entries", most);
-          if (p.shared_bytes() > s.machine.shared_bytes)
-            c.fit = refuse("a block needs {} bytes of shared memory; {} is the most", p.shared_bytes(), s.machine.shared_bytes);
-          const double at_once =
-              std::max(1.0, kAtOnce * static_cast<double>(std::min<int64_t>(2048 / threads, s.machine.shared_bytes / p.shared_bytes())));
-          const double pass = kRank * each * threads / 128 + (blocks > 1 ? kCluster : 0);
-          c.cost_ns = kLaunchNs + kBegin + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * at_once))) * passes * pass;
-          all.push_back(std::move(c));
-        }
+    for (const Deal& p : deals()) {
+      Candidate c{pack(*this, p), runs_on(s.machine, p), 0};
+      if (p.entries() < most) c.fit = refuse("a line has {} entries", most);
+      const int64_t in_one = std::min<int64_t>(2048 / p.threads, s.machine.shared_bytes / p.shared_bytes());
+      const double at_once = std::max(1.0, kAtOnce * static_cast<double>(in_one));  // blocks of one processor
+      const double pass = kRank * p.each * p.threads / 128 + (p.blocks > 1 ? kCluster : 0);
+      c.cost_ns = kLaunchNs + kBegin + std::max(1.0, std::ceil(lines * p.blocks / (s.machine.cores * at_once))) * passes * pass;
+      all.push_back(std::move(c));
+    }
     return all;
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Deal p = unpack<Deal>(c);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = p.threads;
-    f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * p.blocks;
-    f.max_smem_bytes = p.shared_bytes();
-    f.smem_bytes = f.max_smem_bytes;
-    return f;
+    return sort_step(k, p.threads, p.blocks, p.shared_bytes());
   }
   std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    using emit::cuda::pointer;
     const Deal p = unpack<Deal>(c);
-    const DType t = k.params.begin()->dtype;
-    return emit::cuda::kernel("sort_radix.cuh", symbol, 3, k.sizes.size(), p.blocks, p.threads,
-                              fmt::format("  sort_radix<{}, {}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
-                                          emit::cuda::c_type(t), flag(k, Attr::descending, false), p.blocks, p.threads, p.each,
-                                          pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true)));
+    return sort_source("sort_radix", k, p.threads, p.each, p.blocks, symbol);
   }
 
  private:
