@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "import/reference.h"
 #include "load_once.h"
+#include "roofline.h"
 #include "sizes.h"
 #include "stored.h"
 #include "timing.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr double kDenormalsMatter = 1.3;  // times; less is noise
 
 struct Options {
-  std::string artifact, against;
+  std::string artifact, against, trace;
   std::vector<std::string> dims;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
@@ -58,7 +59,7 @@ int run(const Options& o, const Common& common) {
   Session session(artifact, o.threads, flags, device.get());
   std::unique_ptr<Session> other, profiled;  // with the other treatment of denormals; with times
   if (on_cpu) other = std::make_unique<Session>(artifact, o.threads, flags ^ flush);
-  if (o.profile) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE, device.get());
+  if (o.profile || !o.trace.empty()) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE, device.get());
   std::vector<HostTensor> inputs = made_inputs(artifact, dims);
   std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
@@ -115,7 +116,11 @@ int run(const Options& o, const Common& common) {
   }
   if (on_cpu) j["denormals"] = denormals_json(o.flush_denormals, j["p50_us"], percentiles(others)["p50_us"]);
   if (!on_cpu) j["queued"] = queued(session, o.seconds / o.rounds);
-  if (profiled) j["profile"] = profile_json(std::move(steps));
+  if (profiled) {
+    j["profile"] = profile_json(steps);
+    add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.threads, inputs));
+  }
+  if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   if (common.json) {
     fmt::print("{}\n", j.dump(1));
     return 0;
@@ -147,7 +152,9 @@ Run add_bench(CLI::App& app) {
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(positive());
   add_check_weights(app, o->check_weights);
-  app.add_flag("--profile", o->profile, "time of every step: the mean of the middle half of the runs, which adds up");
+  app.add_flag("--profile", o->profile,
+               "time of every step (the mean of the middle half of the runs, which adds up), GFLOP/s, GB/s and share of the roofline");
+  app.add_option("--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
   app.add_flag("--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS");
   app.add_flag("--own-weights", o->own_weights, "load with AOTC_MODEL_OWN_WEIGHTS: a copy of the weights in huge pages");
   return [o](const Common& common) { return run(*o, common); };

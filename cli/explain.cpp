@@ -39,7 +39,7 @@ std::vector<Explained> of_archive(const FrontArgs& args) {
     const pipeline::Front front = pipeline::run_front(options, {});
     plan::Decisions decisions;
     const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);
-    parts.push_back({options.target.str(), pipeline::explain(front, plans.plans, decisions)});
+    parts.push_back({options.target.str(), pipeline::explain(front, plans, decisions)});
   }
   return parts;
 }

@@ -179,12 +179,25 @@ nlohmann::json profile_json(Profile p) {
 
 void print_profile(const nlohmann::json& p, double p50) {
   const double whole = p["run_us"].get<double>(), outside = p["outside_us"].get<double>();
-  const auto row = [&](double us, const std::string& what) { fmt::print("  {:10.1f} us {:5.1f} %  {}\n", us, us / whole * 100, what); };
+  const bool roofline = p.contains("peaks");
+  const auto number = [](const nlohmann::json& step, const char* key, double factor, const char* unit) {
+    return step.contains(key)
+               ? fmt::format("{:9.{}f} {}", step[key].get<double>() * factor, step[key].get<double>() * factor < 10 ? 1 : 0, unit)
+               : std::string(10 + std::string_view(unit).size(), ' ');
+  };
+  const auto row = [&](double us, const std::string& what, const nlohmann::json& step) {
+    std::string rates;
+    if (roofline)
+      rates = number(step, "gflops", 1, "GFLOP/s") + number(step, "gbytes", 1, "GB/s") + number(step, "roofline", 100, "%") +
+              fmt::format(" {:<11}", step.contains("bound") ? "of " + step["bound"].get<std::string>() : "");
+    fmt::print("  {:10.1f} us {:5.1f} %{}  {}\n", us, us / whole * 100, rates, what);
+  };
   fmt::print("  profile: {} ({} runs with measured steps, {:.1f} us each; p50 without measuring {:.1f})\n",
              p["statistic"].get<std::string>(), p["runs"].dump(), whole, p50);
-  for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>());
-  row(outside, "outside of the steps: checks, pointers, waking threads");
-  row(whole, "together");
+  if (roofline) fmt::print("  roofline: the least time of a step's work by the time it took; {}\n", p["peaks"]["text"].get<std::string>());
+  for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>(), step);
+  row(outside, "outside of the steps: checks, pointers, waking threads", nlohmann::json::object());
+  row(whole, "together", nlohmann::json::object());
 }
 
 }  // namespace aotc::cli

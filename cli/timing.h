@@ -44,7 +44,7 @@ void time_steps(Session& session, double seconds, Profile& out);
 /// The mean of the runs in the middle half by their whole time: every step's share of it, the rest outside of the steps, the slowest first.
 /// They add up, and the whole is close to the median.
 nlohmann::json profile_json(Profile p);
-/// p50: without measured steps.
+/// p50: without measured steps. With what add_roofline (roofline.h) added, where it did.
 void print_profile(const nlohmann::json& p, double p50);
 
 }  // namespace aotc::cli

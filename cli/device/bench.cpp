@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "dims.h"
+#include "roofline.h"
 #include "stored.h"
 #include "timing.h"
 
@@ -16,6 +17,7 @@ struct Options {
   std::vector<std::string> dims;
   double seconds = 1.0;
   int contexts = 0;
+  std::string trace;
   bool profile = false, graphs = false, no_graphs = false;
 };
 
@@ -60,12 +62,14 @@ int run(const Options& o, const Common& common) {
   j["graphs"] = session.info().graphs;
   if (!on_cpu) j["queued"] = queued(session, o.seconds);
   if (o.contexts > 0) j["together"] = at_once(o, artifact, flags, inputs);
-  if (o.profile) {
+  if (o.profile || !o.trace.empty()) {
     Session profiled(artifact, o.stored.threads, AOTC_CONTEXT_PROFILE, device.get());
     profiled.bind(inputs);
     Profile steps;
     time_steps(profiled, o.seconds, steps);
-    j["profile"] = profile_json(std::move(steps));
+    j["profile"] = profile_json(steps);
+    add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.stored.threads, inputs));
+    if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   }
   if (common.json) {
     fmt::print("{}\n", j.dump(1));
@@ -76,7 +80,7 @@ int run(const Options& o, const Common& common) {
              j["p99_us"].get<double>(), j["min_us"].get<double>(), us.size());
   if (!on_cpu) print_queued(j["queued"]);
   if (o.contexts > 0) print_together(j["together"]);
-  if (o.profile) print_profile(j["profile"], j["p50_us"]);
+  if (j.contains("profile")) print_profile(j["profile"], j["p50_us"]);
   return 0;
 }
 
@@ -90,7 +94,9 @@ Run add_device_bench(CLI::App& app) {
   app.add_option("--threads", o->stored.threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
   app.add_option("--contexts", o->contexts, "also so many contexts at once, a thread each")->check(CLI::Range(1, 1024));
-  app.add_flag("--profile", o->profile, "time of every step; on a GPU between events, so that steps do not overlap");
+  app.add_flag("--profile", o->profile,
+               "time of every step, GFLOP/s, GB/s and share of the roofline; on a GPU between events, so that steps do not overlap");
+  app.add_option("--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
   app.add_flag("--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
   app.add_flag("--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");
   return [o](const Common& common) { return run(*o, common); };

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/guard.h"
+#include "plan/demand.h"
 #include "plan/fields.h"
 
 namespace aotc::pipeline {
@@ -150,10 +151,19 @@ json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisi
   return out;
 }
 
-json variant(const plan::Plan& p, const loop::Module& m) {
-  json ranges = json::object(), buffers = json::array(), joined = json::array();
-  for (const plan::Step& s : p.steps)
+json demand(const loop::Demand& d, const SymTable& syms) {
+  const auto e = [&](const Expr& x) { return expr(syms.simplify(x), syms); };
+  json row = {{"operations", e(d.operations)}, {"read", e(d.read_bytes)}, {"written", e(d.written_bytes)}};
+  if (!d.products.is(0)) row["products"] = e(d.products), row["in"] = dtype_name(d.in);
+  return row;
+}
+
+json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module& m) {
+  json ranges = json::object(), buffers = json::array(), joined = json::array(), demands = json::array();
+  for (const plan::Step& s : p.steps) {
     if (!s.note.empty()) joined.push_back({{"label", s.label}, {"why", s.note}});
+    demands.push_back(demand(plan::demand_of(m, plans, p, s), m.syms));
+  }
   for (const plan::SymRange& r : p.ranges) {
     json range = {{"min", r.min}};
     if (r.max != kInf) range["max"] = r.max;
@@ -177,6 +187,7 @@ json variant(const plan::Plan& p, const loop::Module& m) {
           {"live_bytes", p.live_bytes_max},
           {"steps", p.steps.size()},
           {"joined", joined},
+          {"demands", demands},
           {"buffers", buffers}};
 }
 
@@ -210,7 +221,7 @@ std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() 
 
 }  // namespace
 
-json explain(const Front& front, const std::vector<plan::Plan>& plans, const plan::Decisions& decisions) {
+json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions) {
   const Graph& g = front.graph;
   const loop::Module& m = front.module;
   json e;
@@ -236,9 +247,9 @@ json explain(const Front& front, const std::vector<plan::Plan>& plans, const pla
   if (front.stored_weights.storage.any()) e["stored_weights"] = stored_weights_json(front.stored_weights);
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
-  e["choices"] = choices(plans, decisions, m);
+  e["choices"] = choices(plans.plans, decisions, m);
   e["variants"] = json::array();
-  for (const plan::Plan& p : plans) e["variants"].push_back(variant(p, m));
+  for (const plan::Plan& p : plans.plans) e["variants"].push_back(variant(plans, p, m));
   e["guards"] = json::array();
   for (const ShapeGuard& s : g.guards) e["guards"].push_back(fmt::format("{}: {}", guard_text(s, g.syms), s.why));
   for (const import::Expansion& x : front.expansions)

@@ -80,7 +80,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   m["arena_bytes"] = arena;
   m["ops"] = json::object();
   for (const import::PNode& n : front.program.nodes) m["ops"][n.target] = m["ops"].value(n.target, 0) + 1;
-  m["explain"] = explain(front, plans.plans, decisions);
+  m["explain"] = explain(front, plans, decisions);
   return m;
 }
 

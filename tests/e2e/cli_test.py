@@ -345,10 +345,30 @@ def a_profile_adds_up_and_denormals_are_told(b):
     assert told["denormals"]["flushed"] is False and told["denormals"]["flushed_p50_us"] > 0, told["denormals"]
     text = b.ok("bench", so, "--seconds", "0.2", "--profile").stdout
     assert "denormals kept" in text and "together" in text and p["statistic"] in text, text
+    assert "roofline" in text and "GFLOP/s" in text and "GB/s" in text, text
     text = b.ok("bench", so, "--seconds", "0.2", "--flush-denormals").stdout
     assert "AOTC_CONTEXT_FLUSH_DENORMALS" in text, text
     b.ok("run", so, "-o", b.at("out"), *inputs_of(b, so), "--flush-denormals")
     assert "_context_create" in open(b.at("model.h")).read() and "FLUSH_DENORMALS" in open(b.at("model.h")).read()
+
+
+@test
+def a_profile_says_what_steps_do_of_what_the_machine_can(b):
+    so, trace = b.build(), b.at("trace.json")
+    demands = json.loads(b.ok("inspect", so, "--json").stdout)["explain"]["variants"][0]["demands"]
+    p = json.loads(b.ok("bench", so, "--seconds", "0.2", "--profile", "--trace", trace, "--json").stdout)["profile"]
+    assert p["peaks"]["gbytes"] > 0 and p["peaks"]["gflops"]["float32"] > 0 and len(p["steps"]) == len(demands), p
+    for s in p["steps"]:
+        d = demands[s["step"]]
+        work = 2 * d.get("products", 0) + d["operations"]
+        assert abs(s["gflops"] * s["us"] * 1e3 - work) <= 1e-6 * work, (s, d)
+        least = max(2 * d.get("products", 0) / p["peaks"]["gflops"].get(d.get("in", "float32"), 1e30), d["operations"] / p["peaks"]["operations_gflops"],
+                    (d["read"] + d["written"]) / p["peaks"]["gbytes"])
+        assert abs(s["roofline"] * s["us"] * 1e3 - least) <= 1e-6 * least and s["bound"] in ("products", "operations", "memory"), (s, d)
+    events = [e for e in json.load(open(trace))["traceEvents"] if e["ph"] == "X"]
+    assert [e["args"]["step"] for e in events] == list(range(len(demands))), events
+    assert all(abs(a["ts"] + a["dur"] - z["ts"]) < 1e-6 for a, z in zip(events, events[1:])), events
+    b.refused(IO, "trace", "bench", so, "--seconds", "0.1", "--trace", b.at("no/such/folder/trace.json"))
 
 
 @test

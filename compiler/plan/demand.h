@@ -1,0 +1,8 @@
+#pragma once
+#include "loop/demand.h"
+#include "plan/build.h"
+
+namespace aotc::plan {
+/// What a step has to compute and to move at least, over shape symbols; of strips, all their kernels.
+loop::Demand demand_of(const loop::Module& module, const PlanSet& plans, const Plan& plan, const Step& step);
+}  // namespace aotc::plan
