@@ -1,4 +1,4 @@
-"""Convolutional nets beside OpenVINO, in turns: python conv_nets.py --aotc BIN --work DIR [--threads 1,2] [--rounds 3] [--precision bf16] [net ...]
+"""Convolutional nets beside OpenVINO, in turns: python conv_nets.py --aotc BIN --work DIR [--threads 1,2] [--rounds 3] [--precision bf16] [--prefix "chrt -f 10"] [net ...]
 
 Needs torch and openvino. The nets are of our own making, of the usual kinds: inverted residuals with depthwise convolutions (and with gates of
 their channels' means and SiLU, or with hard sigmoids and swishes, or with depthwise 5x5), an encoder and decoder with skips, depthwise 7x7 with
@@ -9,6 +9,7 @@ microseconds, and OpenVINO's over aotc's.
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -373,6 +374,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of both")
+    p.add_argument("--prefix", default="", help="a command before each measurement, as: chrt -f 10")
     p.add_argument("--openvino", help=argparse.SUPPRESS)  # the worker: an archive, times on stdout
     p.add_argument("nets", nargs="*", default=list(NETS))
     o = p.parse_args()
@@ -387,7 +389,7 @@ def main():
         for threads in o.threads.split(","):
             artifact = os.path.join(o.work, f"{os.path.basename(archive)[:-4]}.{threads}.{o.precision}.so")
             subprocess.run([o.aotc, "build", archive, "-o", artifact, "--threads", threads, "--precision", o.precision, "--quiet"], check=True)
-            pinned = ["taskset", "-c", f"0-{int(threads) - 1}"]
+            pinned = shlex.split(o.prefix) + ["taskset", "-c", f"0-{int(threads) - 1}"]
             for _ in range(o.rounds):
                 bench = [o.aotc, "bench", artifact, "--threads", threads, "--seconds", str(o.seconds), "--json"]
                 ours = json.loads(subprocess.run(pinned + bench, check=True, capture_output=True).stdout)

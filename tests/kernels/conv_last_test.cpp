@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "aotc/detail/conv_few_abi.h"
+#include "aotc/detail/conv_tiles_abi.h"
 #include "conv_support.h"
 #include "plan/weights.h"
 
@@ -219,9 +220,47 @@ TEST_CASE("channels-last conv in tiles, lines of taps in place, against fp64", "
       c.algo = AOTC_CONV_LAST, c.packed = true;
       c.mc = pick_int(rng, {32, 64}), c.nc = pick_int(rng, {1, 14, 49, 64, 192, 500});
       c.kc = 128, c.kp = 1024;
-      c.line_steps = static_cast<int>((c.kernel[2] * c.cg + 31) / 32);
+      c.line_steps = static_cast<int>((c.kernel[2] * c.cg * aotc_conv_lines_together(c.cg, c.kernel[0], c.kernel[1]) + 31) / 32);
       // What is not finite must not reach other windows.
       check(e, c, rng, rng() % 3 ? 0 : pick(rng, {40, 1000}));
+    }
+}
+
+TEST_CASE("channels-last conv in tiles, a group's taps in place, against fp64", "[conv]") {
+  Rng rng(27);
+  for (const Entry& e : kTiles)
+    for (int i = 0; i < 90; ++i) {
+      Case c{};
+      c.n = pick(rng, {1, 1, 2}), c.groups = pick(rng, {2, 3, 5}), c.cg = pick(rng, {2, 10, 16, 24, 30}),
+      c.cog = pick(rng, {1, 16, 24, 40});
+      for (int d = 0; d < 3; ++d) {
+        const bool flat = d == 0 && i % 3;
+        c.in[d] = flat ? 1 : pick(rng, {1, 3, 7, 14, 20}), c.kernel[d] = flat ? 1 : pick_int(rng, {1, 2, 3, 3, 5});
+        if (d == 0) c.in[0] = std::min<int64_t>(c.in[0], 5);
+        c.stride[d] = flat ? 1 : pick_int(rng, {1, 1, 2, 3}), c.dilation[d] = d == 1 ? pick_int(rng, {1, 1, 2}) : 1;
+        c.pad[d] = flat ? 0 : pick_int(rng, {0, 1, 1, 2}), c.pad_hi[d] = flat ? 0 : pick_int(rng, {0, 1, 1, 3});
+      }
+      c.algo = AOTC_CONV_LAST, c.packed = true, c.mc = pick_int(rng, {32, 64}), c.nc = pick_int(rng, {1, 14, 49, 64, 192, 500});
+      c.kc = 128, c.kp = 1024, c.line_steps = c.kernel[2];
+      check(e, c, rng, rng() % 4 ? 0 : 300);
+    }
+}
+
+TEST_CASE("channels-last conv in tiles, units that are parts of planes, against fp64", "[conv]") {
+  Rng rng(28);
+  for (const Entry& e : kTiles)
+    for (int i = 0; i < 50; ++i) {
+      Case c{};
+      c.n = pick(rng, {1, 1, 2}), c.groups = 1, c.cg = pick(rng, {1, 1, 8, 16, 32, 40}), c.cog = pick(rng, {8, 16, 24, 40});
+      const int64_t side = pick(rng, {6, 9, 12});
+      c.in[0] = pick(rng, {2, 3, 4}), c.in[1] = c.in[2] = side, c.kernel[0] = pick_int(rng, {2, 3, 5});
+      c.kernel[1] = c.kernel[2] = 3, c.pad[0] = pick_int(rng, {0, 1, 2}), c.pad_hi[0] = pick_int(rng, {0, 1, 3});
+      for (int d = 0; d < 3; ++d) c.stride[d] = c.dilation[d] = 1;
+      for (int d = 1; d < 3; ++d) c.pad[d] = c.pad_hi[d] = 1;
+      c.algo = AOTC_CONV_LAST, c.packed = true, c.mc = pick_int(rng, {32, 64}), c.kc = 128, c.kp = 1024;
+      c.nc = static_cast<int>(side * side / pick(rng, {1, 2, 3}));
+      if (c.cg % 32) c.line_steps = static_cast<int>((3 * c.cg * aotc_conv_lines_together(c.cg, c.kernel[0], 3) + 31) / 32);
+      check(e, c, rng, c.line_steps && i % 2 ? pick(rng, {400, 3000}) : 0);
     }
 }
 

@@ -1,21 +1,21 @@
 #pragma once
 // Rows times panels in tile registers, all of k at once: what the kernels of amx have in common.
 //
-// A unit goes panel of columns after panel of columns, in blocks of 32 rows: 2 x 2 tiles of sums. Panels (aotc/detail/library_abi.h) are
-// read as they are: pairs of k lie beside each other as a tile wants them, the second tile of columns begins 64 bytes after the first. The
-// next panel is prefetched into L2 meanwhile (into L1 it would drive out what the tiles read) where several blocks of rows leave time for
-// that; of two the first asks for what lies a little ahead of it. What becomes of a finished block's sums happens row by row between the
-// tile instructions of the next, which hide it. Panels that all stay near may instead be gone through for every block of rows, so that the
-// sums of several are consumed together.
+// A unit goes panel of columns after panel of columns, in blocks of 32 rows: 2 x 2 tiles of sums; of narrow panels 4 x 1. Panels
+// (aotc/detail/library_abi.h) are read as they are: pairs of k lie beside each other as a tile wants them, the second tile of columns
+// begins 64 bytes after the first. The next panel is prefetched into L2 meanwhile (into L1 it would drive out what the tiles read) where
+// several blocks of rows leave time for that; of two the first asks for what lies a little ahead of it. What becomes of a finished block's
+// sums happens row by row between the tile instructions of the next, which hide it. Panels that all stay near may instead be gone through
+// for every block of rows, so that the sums of several are consumed together.
 #include "simd.h"
 #include "tiles.h"
 
 namespace {
 
-constexpr int64_t kPairBytes = AOTC_PANEL_N * 4;         // a pair of k of a panel
-constexpr int64_t kStepBytes = kPairBytes * kTileK / 2;  // kTileK values of k of a panel
-constexpr int64_t kTileSums = AOTC_GEMM_TILES_SUMS;      // floats of a finished block
-constexpr int64_t kBlockRows = 2 * kTileRows;
+constexpr int64_t kPairBytes = AOTC_PANEL_N * 4;                          // a pair of k of a panel
+constexpr int64_t kStepBytes = kPairBytes * kTileK / 2;                   // kTileK values of k of a panel
+constexpr int64_t kTileSums = AOTC_GEMM_TILES_SUMS;                       // floats of a finished block
+constexpr int64_t kBlockRows = 2 * kTileRows, kHighRows = 4 * kTileRows;  // kHighRows: of panels of one tile of columns
 constexpr int64_t kNearBlocks = 2,
                   kNearBytes = 12 << 10;  // so many blocks of rows ask for panels so much ahead instead of for the next one
 constexpr int64_t tile_steps(int64_t k) { return ceil_div(k, kTileK); }
@@ -81,6 +81,8 @@ struct TilePanel {
   const char* next = nullptr;      // what follows it, of equal length, to be prefetched, or null
   int64_t second = kTileCols * 4;  // bytes from the first tile of columns of a step to the second
   int64_t tail_second = kTileCols * 4;
+  bool narrow = false;  // of at most kTileCols columns, whose tiles of 1 KB follow each other
+  int64_t step = 0;     // bytes from step to step where they are not those of whole tiles
 };
 
 /// Pairs of bf16: the two tiles of a step of a panel lie in the same rows.
@@ -145,54 +147,69 @@ class TileBlocks {
     row_ += n, rows_ -= n, ready_ += n * ld_;
   }
 
-  template <bool kTwo, bool kWide>
-  void step(const char* a0, int64_t a0_stride, const char* a1, int64_t a1_stride, const char* b, int64_t second) {
-    tiles_.template load<6>(b, Kind::kPitch);
-    tiles_.template load<4>(a0, a0_stride);
+  /// A step of kRows tiles of rows, 1, 2 or 4, at `a`; kWide: by two of columns.
+  template <int kRows, bool kWide>
+  void step(const TileRows* a, int64_t at, const char* b, int64_t pitch, int64_t second) {
+    static_assert(kRows <= 2 || !kWide);
+    tiles_.template load<6>(b, pitch);
+    tiles_.template load<4>(a[0].at + at, a[0].stride_bytes);
     Kind::template multiply<0, 4, 6>(tiles_);
     if constexpr (kWide) {
-      tiles_.template load<7>(b + second, Kind::kPitch);
+      tiles_.template load<7>(b + second, pitch);
       Kind::template multiply<1, 4, 7>(tiles_);
     }
-    if constexpr (kTwo) {
-      tiles_.template load<5>(a1, a1_stride);
+    if constexpr (kRows > 1) {
+      tiles_.template load<5>(a[1].at + at, a[1].stride_bytes);
       Kind::template multiply<2, 5, 6>(tiles_);
       if constexpr (kWide) Kind::template multiply<3, 5, 7>(tiles_);
     }
+    if constexpr (kRows > 2) {
+      tiles_.template load<7>(a[2].at + at, a[2].stride_bytes);
+      Kind::template multiply<1, 7, 6>(tiles_);
+      tiles_.template load<4>(a[3].at + at, a[3].stride_bytes);
+      Kind::template multiply<3, 4, 6>(tiles_);
+    }
   }
 
-  /// Sums of a block over all of k to out: 32 or 16 rows, 32 or 16 columns. pf: prefetched, pf_lines a step. due: rows to be consumed
-  /// meanwhile.
-  template <bool kTwo, bool kWide>
-  void block(int64_t steps, TileRows a0, TileRows a1, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld, int64_t due) {
+  /// Sums of a block over all of k to out: kRows tiles of rows at a, 32 or 16 columns. pf: prefetched, pf_lines a step. due: rows to be
+  /// consumed meanwhile.
+  template <int kRows, bool kWide>
+  void block(int64_t steps, const TileRows* a, TilePanel b, const char* pf, int64_t pf_lines, float* out, int64_t ld, int64_t due) {
+    constexpr bool kTwo = kRows > 1, kFour = kRows > 2;
     const int64_t whole = b.tail ? steps - 1 : steps;
     const int64_t slice = max_of(owner_->slice(), ceil_div(due, max_of<int64_t>(1, steps)));
     const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, due));
     tiles_.template zero<0>();
-    if constexpr (kWide) tiles_.template zero<1>();
+    if constexpr (kWide || kFour) tiles_.template zero<1>();
     if constexpr (kTwo) tiles_.template zero<2>();
-    if constexpr (kTwo && kWide) tiles_.template zero<3>();
-    int64_t left = every, in_run = walk_.run;
+    if constexpr ((kTwo && kWide) || kFour) tiles_.template zero<3>();
+    int64_t left = every, in_run = walk_.run, at = 0;
     const int64_t* jump = walk_.jump;
-    const char *p0 = a0.at, *p1 = a1.at, *pb = b.at;
-    for (int64_t s = 0; s < whole; ++s, p0 += 64, p1 += 64, pb += Kind::kStep) {
-      step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, pb, b.second);
+    const char* pb = b.at;
+    const bool narrow = !kWide && b.narrow;
+    const int64_t pitch = narrow ? kTileCols * 4 : Kind::kPitch, each = b.step ? b.step : narrow ? kTileBytes : Kind::kStep;
+    for (int64_t s = 0; s < whole; ++s, at += 64, pb += each) {
+      step<kRows, kWide>(a, at, pb, pitch, b.second);
       for (int64_t i = 0; i < pf_lines; ++i, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);
       if (--in_run == 0) {
         in_run = walk_.run;
-        p0 += *jump, p1 += *jump++;
+        at += *jump++;
       }
       if (--left == 0) {
         left = every;
         consume(min_of(slice, due)), due -= slice;
       }
     }
-    if (b.tail) step<kTwo, kWide>(p0, a0.stride_bytes, p1, a1.stride_bytes, b.tail, b.tail_second);
+    if (b.tail) step<kRows, kWide>(a, at, b.tail, pitch, b.tail_second);
     consume(due);
     tiles_.template store<0>(out, ld * 4);
     if constexpr (kWide) tiles_.template store<1>(out + kTileCols, ld * 4);
     if constexpr (kTwo) tiles_.template store<2>(out + kTileRows * ld, ld * 4);
     if constexpr (kTwo && kWide) tiles_.template store<3>(out + kTileRows * ld + kTileCols, ld * 4);
+    if constexpr (kFour) {
+      tiles_.template store<1>(out + 2 * kTileRows * ld, ld * 4);
+      tiles_.template store<3>(out + 3 * kTileRows * ld, ld * 4);
+    }
   }
 
  public:
@@ -201,7 +218,7 @@ class TileBlocks {
 
   /// A unit of rows x cols sums. rows_at(row): the TileRows from that row on; tiles read 16 of them, or all where there are fewer.
   /// panel_at(p): the TilePanel of columns from p * AOTC_PANEL_N on, asked for in their order; by_rows: for every block of rows again.
-  /// bytes: of a row that a step reads, 64 where there are several in a run.
+  /// bytes: of a row that a step reads, a multiple of 4.
   template <class RowsAt, class PanelAt>
   void multiply(const Unit& unit, int64_t rows, int64_t cols, int64_t steps, RowsAt rows_at, PanelAt panel_at, TileWalk walk = {},
                 bool by_rows = false, int64_t bytes = 64) {
@@ -214,29 +231,35 @@ class TileBlocks {
     const int64_t ld = group * AOTC_PANEL_N;
     const bool near = kLeastAhead < kNearBlocks && blocks == kNearBlocks;
     const int64_t pf_lines = by_rows || blocks <= kLeastAhead ? 0 : near ? kStepBytes / 64 : ceil_div(kStepBytes / 64, blocks);
-    const auto one = [&](int64_t i, int64_t p, const TilePanel& b) {
-      const int64_t row = i * kBlockRows, at = p % group;
-      const bool two = rows - row > kTileRows, wide = cols - p * AOTC_PANEL_N > kTileCols;
-      const TileRows a0 = rows_at(row), a1 = two ? rows_at(row + kTileRows) : a0;
-      constexpr auto block_of = [](bool two, bool wide) {
-        if (two) return wide ? &TileBlocks::block<true, true> : &TileBlocks::block<true, false>;
-        return wide ? &TileBlocks::block<false, true> : &TileBlocks::block<false, false>;
+    // `height` rows of sums.
+    const auto one = [&](int64_t i, int64_t p, const TilePanel& b, int64_t height) {
+      const int64_t row = i * height, at = p % group, tiles = min_of(ceil_div(rows - row, kTileRows), height / kTileRows);
+      const bool wide = cols - p * AOTC_PANEL_N > kTileCols;
+      TileRows a[kHighRows / kTileRows];
+      for (int64_t t = 0; t < tiles; ++t) a[t] = rows_at(row + t * kTileRows);
+      if (tiles == 3) a[3] = a[2];  // whose sums no one reads
+      constexpr auto block_of = [](int64_t tiles, bool wide) {
+        if (tiles > 2) return &TileBlocks::block<4, false>;
+        if (tiles > 1) return wide ? &TileBlocks::block<2, true> : &TileBlocks::block<2, false>;
+        return wide ? &TileBlocks::block<1, true> : &TileBlocks::block<1, false>;
       };
       const int64_t due = ceil_div(rows_, min_of(group - at, panels - p));  // a part in each block of a group
       const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kNearBytes : nullptr;
-      (this->*block_of(two, wide))(steps, a0, a1, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, ld, due);
+      const int64_t pitch = height > kBlockRows ? kTileCols : ld;
+      (this->*block_of(tiles, wide))(steps, a, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, pitch, due);
       if (at + 1 < group && p + 1 < panels) return;
-      unit_ = unit, ready_ = sums_[turn_], ld_ = ld;
-      row_ = row, rows_ = min_of(rows - row, kBlockRows), col_ = (p - at) * AOTC_PANEL_N, cols_ = min_of(cols - col_, ld);
+      unit_ = unit, ready_ = sums_[turn_], ld_ = pitch;
+      row_ = row, rows_ = min_of(rows - row, height), col_ = (p - at) * AOTC_PANEL_N, cols_ = min_of(cols - col_, ld);
       turn_ ^= 1;
     };
     if (by_rows) {
       for (int64_t i = 0; i < blocks; ++i)
-        for (int64_t p = 0; p < panels; ++p) one(i, p, panel_at(p));
+        for (int64_t p = 0; p < panels; ++p) one(i, p, panel_at(p), kBlockRows);
     } else {
       for (int64_t p = 0; p < panels; ++p) {
         const TilePanel b = panel_at(p);
-        for (int64_t i = 0; i < blocks; ++i) one(i, p, b);
+        const int64_t height = b.narrow && group == 1 ? kHighRows : kBlockRows;
+        for (int64_t i = 0; i < ceil_div(rows, height); ++i) one(i, p, b, height);
       }
     }
   }

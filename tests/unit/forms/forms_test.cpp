@@ -227,6 +227,28 @@ TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has 
       }
 }
 
+TEST_CASE("tiles take volumes in parts of planes, and groups and one channel in place of windows that are copied") {
+  const SymTable syms;
+  const Machine machine = machine_of(Isa::amx, 1);
+  const auto chosen = [&](loop::ConvKernel v) {
+    v.in = DType::bf16, v.channels_last = true;
+    const loop::Kernel kernel = v;
+    return decide({kernel, syms, machine}).choice;
+  };
+  for (int64_t c : {1, 16, 32}) {
+    INFO(c);
+    loop::ConvKernel v = convolution(c, 16, 48, 3, 1);
+    v.x_dims = {1, c, 32, 48, 48}, v.out_dims = {1, 16, 32, 48, 48}, v.kernel = v.stride = v.dilation = {1, 1, 1};
+    v.kernel = {3, 3, 3}, v.padding = v.padding_hi = {1, 1, 1};
+    const Choice t = chosen(v);
+    CHECK(t.form->name() == "conv_last_tiles");
+    if (c > 1) CHECK((32 * 48 * 48 + field(t, "nc") - 1) / field(t, "nc") % 32 == 0);  // units
+  }
+  const Choice groups = chosen(convolution(120, 120, 28, 3, 5));
+  CHECK(groups.form->name() == "conv_last_tiles");
+  CHECK(field(groups, "nc") >= 128);  // copied windows would leave L1
+}
+
 TEST_CASE("3x3 convolutions of bf16 go by minimal filtering F(2x2) where their channels allow it, never by F(4x4)") {
   const SymTable syms;
   for (bool winograd4 : {false, true})

@@ -193,8 +193,8 @@ typedef struct aotc_conv_config {
                                 [C, Co/groups, K..] when transposed */
   aotc_epilogue_fn epilogue; /* batch = n, m = output channel (of all groups), n = pixel of one image */
   const aotc_finish* finish; /* NULL: none. conv_last_f32 and conv_last_bf16 alone look at it, and not by minimal filtering */
-  int32_t line_steps; /* conv_last_tiles, of one group, no dilation of width, w_packed: steps of 32 that a line of taps, KW * C values,
-                         is multiplied in where windows are read in place; 0: tap by tap, or copied */
+  int32_t line_steps; /* conv_last_tiles, w_packed, no dilation of width: how windows of channels that are no whole steps of 32 are read
+                         in place (conv_tiles_abi.h); 0: they are copied */
 } aotc_conv_config;
 
 /* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
