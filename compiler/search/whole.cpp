@@ -12,7 +12,7 @@ using forms::Decision;
 
 constexpr double kNear = 1.1;        ///< times the best by itself, up to which a choice may be the better one in the whole
 constexpr size_t kOfContract = 2;    ///< choices beside the one that won
-constexpr size_t kSets = 10;         ///< in one artifact: each has a plan of its own
+constexpr size_t kSets = 6;          ///< in one artifact: each has a plan of its own
 constexpr double kLeastPart = 0.02;  ///< of the time of all contracts, below which the whole does not tell a contract's choices apart
 constexpr double kSeems = 0.996;     ///< of the whole's time, by which a choice must win among the others
 constexpr double kWins = 0.995;      ///< by which all that did must win together
@@ -70,7 +70,9 @@ void choose_in_whole(const std::vector<SymTable>& syms, const Jobs& jobs, const 
                      Measured& measured, TuneResult& result) {
   if (!options.measurer) return;
   const std::vector<Other> all = others_of(syms.front(), jobs, measured, result.tuned);
-  for (size_t begin = 0; begin < all.size() && budget.left() > kLeastSeconds; begin += kSets - 1) {
+  double took = 0;  // of the last round, building included
+  for (size_t begin = 0; begin < all.size() && budget.left() > std::max(kLeastSeconds, took); begin += kSets - 1) {
+    const double before = budget.left();
     const size_t end = std::min(all.size(), begin + kSets - 1);
     if (options.progress) options.progress(begin, all.size(), "choices in the whole");
     std::vector<Tuned> sets = {result.tuned};
@@ -85,10 +87,12 @@ void choose_in_whole(const std::vector<SymTable>& syms, const Jobs& jobs, const 
       const auto [it, fresh] = best.try_emplace(all[i].contract, i);
       if (!fresh && ns < times[it->second - begin + 1].ns) it->second = i;
     }
+    took = before - budget.left();
     if (best.empty()) continue;
     Tuned together = result.tuned;
     for (const auto& [contract, i] : best) together = with(std::move(together), all[i]);
     const std::vector<Timing> again = options.measurer->measure_whole(syms.front(), {result.tuned, together}, whole_seconds(options));
+    took = before - budget.left();
     if (!all_ran(again, 2) || again[1].ns >= kWins * again[0].ns) continue;
     result.tuned = std::move(together);
     for (const auto& [contract, i] : best) {

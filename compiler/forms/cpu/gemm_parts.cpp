@@ -9,7 +9,7 @@
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
-#include "forms/cpu/scratch.h"
+#include "forms/cpu/tile_cost.h"
 
 namespace aotc::forms::cpu {
 
@@ -70,6 +70,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
   cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
   cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * kAddCycles;
+  cycles += static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
   cycles += static_cast<double>(units) * kUnitCycles +
             kEpilogueCycles * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
   cycles +=
