@@ -149,6 +149,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (!cuda.cubins.lost.empty()) return;
     AssembleInput in{{{one.graph, one.module, plans, target, options_.machine}}, blob, "{}", path, options_.work_dir};
     in.parts.front().cuda = &cuda;
+    in.parts.front().own_weights = !target.is_gpu();  // as what is built in a mode that measures has them: in huge pages
     in.jobs = options_.jobs;
     assemble(in, quiet, {});
   }

@@ -20,6 +20,7 @@ constexpr double kShares[] = {0.7, 0.8, 0.9};
 constexpr double kTradeGain = 0.985;  ///< that a contract must win, as kGain of the others: the whole is measured as well
 constexpr double kReferenceShare = 0.4, kJudgingShare = 0.4;  ///< of what is left of the time, at most
 constexpr size_t kMostChoices = 6;                            ///< that are measured of a contract, beside the accurate one
+constexpr double kHopeful = 1.25;                             ///< times the accurate choice's estimate, above which nothing is tried
 constexpr size_t kMostTrades = 20;                            ///< that are judged: each has a plan of its own in the artifact that judges
 constexpr double kLeastPart = 0.003;                          ///< of a run by estimate, below which a contract is not worth judging
 
@@ -58,9 +59,10 @@ std::optional<Decision> loosened(const loop::Module& module, const Job& job, con
   d.candidates.clear();
   if (const auto it = of(all, own); it != all.candidates.end()) d.candidates.push_back(*it);
   if (d.candidates.empty()) return std::nullopt;
+  const double hopeful = kHopeful * d.candidates.front().cost_ns;
   std::vector<Candidate> kinds[2];
   for (const Candidate& c : all.candidates)
-    if (c.fit && !fits(job.decision, c.choice)) kinds[fits(mild, c.choice) ? 0 : 1].push_back(c);
+    if (c.fit && c.cost_ns <= hopeful && !fits(job.decision, c.choice)) kinds[fits(mild, c.choice) ? 0 : 1].push_back(c);
   for (size_t i = 0; i < std::max(kinds[0].size(), kinds[1].size()); ++i)
     for (const std::vector<Candidate>& kind : kinds)
       if (i < kind.size()) d.candidates.push_back(kind[i]);

@@ -6,6 +6,7 @@
 
 #include "search/jobs.h"
 #include "search/trades.h"
+#include "search/whole.h"
 
 namespace aotc::search {
 
@@ -17,17 +18,32 @@ using forms::Decision;
 /// A faster choice must win by this much, twice: the first time among all, the second time beside the default alone.
 constexpr double kGain = 0.97;
 constexpr double kConfirmShare = 0.3;  ///< of a contract's seconds
+constexpr double kFar = 2;             ///< times the best estimate
 constexpr double kNoise = 0.05;        ///< half a spread, from which on the whole cannot tell smaller differences: others are at work
+constexpr double kWholeShare = 0.3;    ///< of what is left of the budget after that, at most, for choices in the whole
 constexpr double kTradeShare = 0.65;   ///< of the budget, at most, for trading accuracy for time
 
-/// The most promising, the default first; every form that fits has its best two among them.
+/// Whether no pick of its form has one of its values: what is measured is to differ in more than a block's width.
+bool is_new(const std::vector<Candidate>& all, const std::vector<size_t>& picks, const Candidate& c) {
+  for (size_t v = 0; v < c.choice.values.size(); ++v)
+    if (std::none_of(picks.begin(), picks.end(),
+                     [&](size_t p) { return all[p].choice.form == c.choice.form && all[p].choice.values[v] == c.choice.values[v]; }))
+      return true;
+  return false;
+}
+
+/// The most promising, the default first: every form that fits has its best two among them, or one where that should be far behind; of the
+/// others those with a value of a field that none of these has come first.
 std::vector<size_t> worth_measuring(const std::vector<Candidate>& all, size_t most) {
   std::vector<size_t> out;
   std::map<const forms::Form*, int> of_form;
-  for (size_t i = 0; i < all.size() && all[i].fit; ++i)
-    if (++of_form[all[i].choice.form] <= 2) out.push_back(i);
-  for (size_t i = 0; i < all.size() && all[i].fit && out.size() < most; ++i)
-    if (std::find(out.begin(), out.end(), i) == out.end()) out.push_back(i);
+  const auto add = [&](const auto& wanted) {
+    for (size_t i = 0; i < all.size() && all[i].fit; ++i)
+      if (std::find(out.begin(), out.end(), i) == out.end() && wanted(all[i])) out.push_back(i);
+  };
+  add([&](const Candidate& c) { return ++of_form[c.choice.form] <= (c.cost_ns > kFar * all[0].cost_ns ? 1 : 2); });
+  add([&](const Candidate& c) { return out.size() < most && is_new(all, out, c); });
+  add([&](const Candidate&) { return out.size() < most; });
   std::sort(out.begin(), out.end());
   if (out.size() > most) out.resize(most);
   return out;
@@ -52,7 +68,7 @@ std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
 /// Takes the cost model's choices back where the whole module is not faster with what was measured (a kernel by itself does not overlap its
 /// neighbours, nor share caches with them), or not near enough to fp64 beside what was traded. What the whole cannot tell of time stays.
 void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms, const Jobs& jobs, const TuneOptions& options,
-                   std::map<std::string, TuningRecord>& measured, TuneResult& result) {
+                   Measured& measured, TuneResult& result) {
   Tuned& tuned = result.tuned;
   Tuned before = tuned;
   bool differs = false;
@@ -155,10 +171,11 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     }
   std::stable_sort(missing.begin(), missing.end(), [](const auto& a, const auto& b) { return a.second->weight > b.second->weight; });
   const double kept_s = missing.empty() ? 0 : 1.5 * whole_seconds(options);
-  const auto left = [&] { return budget.left() - kept_s; };
+  const double alone_s = (1 - kWholeShare) * (budget.left() - kept_s), after_s = budget.left() - alone_s;
+  const auto left = [&] { return budget.left() - after_s; };
   const double budget_s = left();
   size_t done = 0;
-  std::map<std::string, TuningRecord> measured;
+  Measured measured;
   for (const auto& [contract, job] : missing) {
     if (!options.measurer || left() <= 0) {
       result.missing.push_back({*contract, options.measurer ? "the time for measuring ran out" : "the tuning database does not have it"});
@@ -177,6 +194,7 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
     measured[*contract] = std::move(record);
     result.tuned[*contract] = std::move(d);
   }
+  choose_in_whole(syms, jobs, options, Budget(budget.left() - kept_s), measured, result);
   confirm_whole(module, syms, jobs, options, measured, result);
   for (auto& [contract, record] : measured) db.put(contract, hardware, library, std::move(record));
   if (options.progress && options.measurer) options.progress(missing.size(), missing.size(), "");

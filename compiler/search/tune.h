@@ -12,7 +12,7 @@ struct TuneOptions {
   Machine machine;
   Measurer* measurer = nullptr;  ///< null: take only what the database has
   double budget_s = 60;          ///< for measuring and judging together; the costliest contracts come first
-  int candidates = 8;            ///< at most so many a contract
+  int candidates = 10;           ///< at most so many a contract
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
   std::string program;  ///< names it with its weights; empty: accuracy is not traded for time (trades.h)
 };

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "aotc/detail/parts_abi.h"
 #include "bench.h"
 #include "entries.h"
 #include "kernels/cpu/pack.h"
@@ -36,7 +37,9 @@ int main(int argc, char** argv) {
   if (argc > 6) shapes = {{std::atoll(argv[4]), std::atoll(argv[5]), std::atoll(argv[6])}};
   const std::string isa = arg(1, "avx512");
   const bool tiles = isa == "amx";
-  const kernel_test::Entry e = kernel_test::entry(tiles ? "gemm_tiles" : "gemm", kernel_test::symbol_type(arg(3, "f32")).value(), isa);
+  const aotc::DType type = kernel_test::symbol_type(arg(3, "f32")).value();
+  const bool parts = tiles && type == aotc::DType::f32;
+  const kernel_test::Entry e = kernel_test::entry(parts ? "gemm_parts" : tiles ? "gemm_tiles" : "gemm", type, isa);
   if (tiles && syscall(SYS_arch_prctl, 0x1023 /*ARCH_REQ_XCOMP_PERM*/, 18 /*XTILEDATA*/)) return std::puts("no permission for tiles"), 2;
   for (const auto& s : shapes) {
     const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e.dtype), ab = eb == 8 ? 8 : 4;
@@ -48,7 +51,8 @@ int main(int argc, char** argv) {
     if (argc > 9) cfg.kc = std::atoi(argv[9]);
     if (argc > 10) cfg.pack_a = std::atoi(argv[10]);
     if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
-    cfg.kp = cfg.kc * std::max<int>(1, 4096 / cfg.kc);
+    cfg.kp = parts ? cfg.kc : cfg.kc * std::max<int>(1, 4096 / cfg.kc);
+    const int64_t room = parts ? aotc_gemm_parts_scratch_bytes(&cfg, k) : tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k) : 0;
     void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e.dtype)), *c = bench::allocate(m * n * 8);
     fill(a, m * k * eb, e.dtype), fill(b, aotc::kernels::panel_bytes(k, n, e.dtype), e.dtype);
     std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
@@ -57,8 +61,7 @@ int main(int argc, char** argv) {
     volatile int32_t fault = 0;
     const double flops = 2.0 * double(m) * double(n) * double(k);
     const auto t = bench::time_kernel(e.fn, {ptr, size.data(), &cfg, nullptr, 0, 1, &fault}, work,
-                                      std::max(aotc_gemm_scratch_bytes(&cfg, k, ab), tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k) : 0),
-                                      threads, flops / 1e11);
+                                      std::max(aotc_gemm_scratch_bytes(&cfg, k, ab), room), threads, flops / 1e11);
     std::printf("T%d M%-5ld K%-5ld N%-5ld mc %d: median %.0f best %.0f GFLOP/s, %.3f ms, B %.1f GB/s\n", threads, m, k, n, cfg.mc,
                 flops / t.median / 1e9, flops / t.best / 1e9, t.median * 1e3, double(n * k * eb) / t.median / 1e9);
     std::fflush(stdout);

@@ -88,27 +88,29 @@ def check_table(at, name, choice):
     taken = [r for r in rows if r[3]]
     assert len(rows) == len(choice["candidates"]) and [r[2] for r in taken] == [choice["choice"]], text
     assert taken[0][1] != "-", text
-    assert choice["by"] != "measured" or sum(r[1] != "-" for r in rows) >= 2, text
+    assert not choice["by"].startswith("measured") or sum(r[1] != "-" for r in rows) >= 2, text
 
 
 def check_records(db, choices):
     validate("tuning", db)
-    measured = {c["contract"]: c for c in choices if c["by"] == "measured"}
+    measured = {c["contract"]: c for c in choices if c["by"].startswith("measured")}
     assert {r["contract"] for r in db["records"]} == set(measured), "records and measured choices differ"
     for r in db["records"]:
         assert r["choice"] == measured[r["contract"]]["choice"], r
-        assert r["measured"] >= 2 and 0 < r["ns"] and 0 < r["default_ns"] and r["ns"] <= r["default_ns"], r
+        assert r["measured"] >= 2 and 0 < r["ns"] and 0 < r["default_ns"], r
+        near = 1.1 if measured[r["contract"]]["by"] == "measured in the whole" else 1  # by itself
+        assert r["ns"] <= near * r["default_ns"], r
 
 
-def check_trades(at, name, model, example, choice):
+def check_trades(at, name, model, example, choice, *options):
     """What was traded (`choice`) is told, within the bound, and is the same from the database; nothing is without a judgement."""
     archive = name + ".pt2"
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.export.save(torch.export.export(model.eval(), (example,)), at(archive))
     larger = lambda choices: {c["contract"] for c in choices if re.match(choice, c["choice"])}
-    assert not larger(at.build("plain.so", "no.json", archive=archive)[0])
-    choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "6", archive=archive)
+    assert not larger(at.build("plain.so", "no.json", *options, archive=archive)[0])
+    choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "12", *options, archive=archive)
     db = json.load(open(at(name + ".json")))
     validate("tuning", db)
     assert len(db["trades"]) == 1, db["trades"]
@@ -120,19 +122,21 @@ def check_trades(at, name, model, example, choice):
     told = sh(at.aotc, "explain", at(name + ".so"))
     assert told.count("\n  taken ") == len(taken) and ("accuracy for time" in told) == bool(steps), told
     at.verify(name + ".so", archive)
-    again, report_again = at.build(name + "2.so", name + ".json", archive=archive)
+    again, report_again = at.build(name + "2.so", name + ".json", *options, archive=archive)
     assert larger(again) == taken and report_again.get("trades") == report.get("trades"), report_again
     return len(taken), len(steps)
 
 
 def check_all_trades(at):
-    """Strassen's products allowed everywhere verify; as a trade they are left alone where rows are far apart in size."""
+    """Strassen's products allowed everywhere verify; as a trade they are left alone where rows are far apart in size. Tile registers are
+    faster than they: code for AVX2 has none."""
+    without_tiles = ["--cpu", "avx2"]
     winograd = check_trades(at, "filters", Filters(), torch.randn(1, 16, 56, 56), "conv_winograd .*kp=4")
-    strassen = check_trades(at, "alike", Products(1.0), torch.randn(192, 512), "gemm_strassen ")
-    choices, _ = at.build("strassen.so", "strassen.json", "--strassen", archive="alike.pt2")
+    strassen = check_trades(at, "alike", Products(1.0), torch.randn(192, 512), "gemm_strassen ", *without_tiles)
+    choices, _ = at.build("strassen.so", "strassen.json", "--strassen", *without_tiles, archive="alike.pt2")
     assert any(c["choice"].startswith("gemm_strassen ") for c in choices), choices
     at.verify("strassen.so", "alike.pt2")
-    apart = check_trades(at, "apart", Products(1e4), torch.randn(192, 512), "gemm_strassen ")
+    apart = check_trades(at, "apart", Products(1e4), torch.randn(192, 512), "gemm_strassen ", *without_tiles)
     assert apart[0] == 0, apart
     return [sum(x) for x in zip(winograd, strassen, apart)]
 
@@ -150,9 +154,9 @@ def main():
     at.verify("tuned.so")
     check_records(json.load(open(at("db.json"))), choices)
     for c in choices:
-        if c["by"] == "measured":
+        if c["by"].startswith("measured"):
             check_table(at, "tuned.so", c)
-    first = {c["kernel"]: c["choice"] for c in choices if c["by"] == "measured"}
+    first = {c["kernel"]: c["choice"] for c in choices if c["by"].startswith("measured")}
 
     # What no time was left for is told.
     _, report = at.build("none.so", "none.json", "--mode", "max-autotune", "--tune-budget", "0")

@@ -4,16 +4,20 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
+#include "aotc/detail/parts_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_parts_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
 const Entry kTilesReal = entry("gemm_tiles", DType::bf16, "amx");
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
+const Entry kPartsReal = entry("gemm_parts", DType::f32, "amx");
+const Entry kPartsEmulated = {"avx512", DType::f32, aotc_gemm_parts_f32_amx_emulated};
 const std::vector<Entry> kDots = entries("gemm_dots");
 const std::vector<Entry> kStrassen = entries("gemm_strassen");
 const std::vector<Entry> kHalfWeights = entries("gemm_bf16w");
@@ -26,6 +30,7 @@ const std::vector<Entry> kEntries = [] {
 bool is_of(const std::vector<Entry>& all, const Entry& e) {
   return std::any_of(all.begin(), all.end(), [&](const Entry& x) { return x.fn == e.fn; });
 }
+bool in_parts(const Entry& e) { return e.fn == kPartsReal.fn || e.fn == kPartsEmulated.fn; }
 bool half_weights(const Entry& e) { return is_of(kHalfWeights, e); }
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
@@ -67,6 +72,8 @@ struct Case {
   int pack_a = 0;
   bool make_a = false, make_b = false;  // by prologues
   bool denormals = false;               // some of the numbers; the products are not compared with fp64
+  double* error_of = nullptr;           // gets the relative L2 against fp64
+  std::vector<double> special = {};     // numbers of A here and there: what is computed of them is not compared with fp64
 };
 
 /// Runs the case and gives back what it has computed.
@@ -75,6 +82,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const bool strassen = is_of(kStrassen, e);
   const DType bt = half_weights(e) ? DType::bf16 : e.dtype;
   INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, "
+                 : in_parts(e)             ? ", in parts, "
                  : half_weights(e)         ? ", bf16 weights, "
                  : strassen                ? ", Strassen, "
                                            : " ")
@@ -88,6 +96,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   a.fill(rng);
   b.fill(rng);
   for (int64_t i = 0; c.denormals && i < a.size; i += 3) a.put(i, std::ldexp(a.get(i), -120 - static_cast<int>(rng() % 12)));
+  for (int64_t i = 0; !c.special.empty() && i < a.size; i += 37) a.put(i, c.special[rng() % c.special.size()]);
   const bool share_b = c.packed || rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
@@ -132,6 +141,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   else if (c.make_a || c.make_b)
     scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
   if (e.fn == kTilesReal.fn || e.fn == kTilesEmulated.fn) scratch_bytes = std::max(scratch_bytes, aotc_gemm_tiles_scratch_bytes(&cfg, c.k));
+  if (in_parts(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_parts_scratch_bytes(&cfg, c.k));
   if (c.make_a) cfg.a_ptr = -1;
   if (c.make_b) cfg.b_ptr = -1;
   Scratch scratch(scratch_bytes);
@@ -141,8 +151,8 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
   const bool in_order = run_parts(e, args, work, split);
-  if (c.denormals) return out;
-  double worst = 0, worst_sum = 0, most = 0;
+  if (c.denormals || !c.special.empty()) return out;
+  double worst = 0, worst_sum = 0, most = 0, squares = 0, of_squares = 0;
   bool once = true;
   for (int64_t z = 0; z < batch; ++z)
     for (int64_t i = 0; i < c.m; ++i)
@@ -158,6 +168,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
         }
         const size_t at = static_cast<size_t>((z * c.m + i) * c.n + j);
         once &= writes[at] == 1;
+        squares += (out[at] - sum) * (out[at] - sum), of_squares += sum * sum;
         worst = std::max(worst, std::fabs(out[at] - sum) / (mag + 1e-30));
         worst_sum = std::max(worst_sum, std::fabs(out[at] - sum)), most = std::max(most, mag);
       }
@@ -166,6 +177,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
     CHECK(worst_sum <= 8 * epsilon(DType::f32) * most);
   else
     CHECK(worst <= 4 * epsilon(acc_of(e.dtype)));
+  if (c.error_of) *c.error_of = std::sqrt(squares / of_squares);
   // Rows are kept over the blocks of columns that follow: only what does not go on where the first part ends computes some of them again.
   if (is_float(e.dtype) && c.make_a && !c.make_b && c.k <= c.kp && c.n > 0)
     CHECK(computed[0] <= batch * c.m * c.k + (in_order ? 0 : std::min<int64_t>(c.mc, c.m) * c.k));
@@ -293,6 +305,75 @@ TEST_CASE("emulated tiles give the bits of the hardware's", "[gemm]") {
     std::mt19937 same = rng;
     CHECK(check(kTilesReal, c, rng) == check(kTilesEmulated, c, same));
   }
+}
+
+Case around_parts(std::mt19937& rng) {
+  Case c = around_tiles(rng);
+  c.packed = true, c.make_b = false;
+  c.kp = rng() % 2 ? 64 : 1024;
+  if (c.kp == 64) c.nc = rng() % 2 ? 64 : 128;
+  return c;
+}
+
+TEST_CASE("gemm of numbers in three parts against fp64", "[gemm]") {
+  std::mt19937 rng(23);
+  for (const Entry& e : {kPartsReal, kPartsEmulated})
+    for (int i = 0; i < 150; ++i) check(e, around_parts(rng), rng);
+}
+
+TEST_CASE("numbers in three parts are no less exact than sums of float32", "[gemm]") {
+  const Entry plain = entry("gemm", DType::f32, "avx512");
+  if (!runs_here(plain.isa)) return;
+  for (int64_t k : {64, 512, 1500}) {
+    Case c{};
+    c.m = 40, c.n = 64, c.k = k, c.packed = true, c.kc = 256, c.kp = 1024;
+    const auto worst = [&](const Entry& e) {
+      std::mt19937 rng(37);
+      Case exact = c;
+      double largest = 0;
+      exact.error_of = &largest;
+      check(e, exact, rng);
+      return largest;
+    };
+    const double sums = worst(plain);
+    CAPTURE(k);
+    CHECK(worst(kPartsEmulated) <= sums);
+    if (runs_here(kPartsReal.isa)) CHECK(worst(kPartsReal) <= sums);
+  }
+}
+
+TEST_CASE("emulated tiles give the bits of the hardware's for parts", "[gemm]") {
+  if (!runs_here(kPartsReal.isa)) return;
+  std::mt19937 rng(29);
+  for (int i = 0; i < 100; ++i) {
+    Case c = around_parts(rng);
+    c.denormals = rng() % 2;
+    std::mt19937 same = rng;
+    CHECK(check(kPartsReal, c, rng) == check(kPartsEmulated, c, same));
+  }
+}
+
+TEST_CASE("what has no parts is summed as float32 is", "[gemm]") {
+  const double inf = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+  const Entry plain = entry("gemm", DType::f32, "avx512");
+  if (!runs_here(plain.isa)) return;
+  std::mt19937 rng(31);
+  for (const Entry& e : {kPartsReal, kPartsEmulated})
+    for (int i = 0; i < 60; ++i) {
+      Case c = around_parts(rng);
+      if (!runs_here(e.isa)) continue;
+      c.special = i % 2 ? std::vector<double>{inf} : std::vector<double>{inf, -inf, none};
+      std::mt19937 same = rng;
+      const std::vector<double> parts = check(e, c, rng), whole = check(plain, c, same);
+      size_t other = 0;
+      for (size_t at = 0; at < parts.size(); ++at) {
+        const bool alike = std::isfinite(whole[at]) ? std::fabs(parts[at] - whole[at]) <= 1e-5 * std::fabs(whole[at]) + 1e-3
+                           : std::isnan(whole[at])  ? std::isnan(parts[at])
+                                                    : parts[at] == whole[at];
+        other += !alike;
+      }
+      CHECK(other == 0);
+    }
 }
 
 }  // namespace

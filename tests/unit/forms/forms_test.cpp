@@ -4,6 +4,7 @@
 #include <set>
 
 #include "aotc/detail/bytes_abi.h"
+#include "aotc/detail/parts_abi.h"
 #include "forms/list.h"
 #include "forms/rules.h"
 
@@ -151,6 +152,37 @@ TEST_CASE("Strassen's products wait for leave, and are for weights of float32, e
   };
   CHECK(longest(F32Matmul::highest) == 256);
   CHECK(longest(F32Matmul::high) == 512);
+}
+
+TEST_CASE("products of float32 with a weight go by tiles in parts where the machine has them and rows are enough") {
+  const SymTable syms;
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+    for (DType t : {DType::f32, DType::f64, DType::bf16})
+      for (int64_t m : {0, 1, 4, 128, 3136})
+        for (int64_t k : {0, 63, 768, 4096})
+          for (bool weight : {false, true}) {
+            INFO(isa_name(isa) << " " << dtype_name(t) << " " << m << " " << k << " " << weight);
+            loop::MatmulKernel mm = product(m, 1024, k, weight);
+            mm.in = t;
+            const Machine machine = machine_of(isa, 2);
+            const loop::Kernel kernel = mm;
+            const Site site{kernel, syms, machine};
+            const Decision d = decide(site);
+            const bool parts = isa == Isa::amx && t == DType::f32 && weight && k > 0;
+            if (m >= 128 && k >= 768) CHECK((d.choice.form->name() == "gemm_parts") == parts);
+            if (m <= 4) CHECK(d.choice.form->name() != "gemm_parts");
+            for (const Candidate& c : d.candidates) {
+              if (c.choice.form->name() != "gemm_parts") continue;
+              CHECK((parts || (!c.fit && !c.fit.why.empty())));
+              if (!c.fit) continue;
+              CHECK(check(c.choice));
+              const StepSpec s = c.choice.form->step(site, c.choice);
+              aotc_gemm_config g{};
+              g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = 256, g.kp = field(c.choice, "kp"), g.b_packed = 1;
+              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_parts_scratch_bytes(&g, k));
+              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
+            }
+          }
 }
 
 TEST_CASE("products of bf16 go by tiles where the machine has them, others and elsewhere not, and say why") {

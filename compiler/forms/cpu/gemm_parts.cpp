@@ -1,0 +1,139 @@
+// aotc_gemm_parts: float32 products with a weight in panels by the tile registers of AMX, each number as three of bf16
+// (kernels/cpu/gemm_parts.h).
+//
+// Error against fp64 beside gemm's, random data: 0.6 with 512 of k whose parts are kept at once, 0.75 to 0.9 with 1024.
+#include <algorithm>
+#include <set>
+
+#include "aotc/detail/parts_abi.h"
+#include "forms/cpu/cost.h"
+#include "forms/cpu/forms.h"
+#include "forms/cpu/gemm_call.h"
+#include "forms/cpu/tile_cost.h"
+
+namespace aotc::forms::cpu {
+
+using loop::MatmulKernel;
+
+namespace {
+
+/// In the cycles of gemm's estimate, of which one is 0.17 ns on the machines that have tiles.
+constexpr double kTileCyclesOfMac = 0.037;                     ///< six products of parts
+constexpr double kSplitCycles = 0.15, kLoneSplitCycles = 0.5;  ///< a number of a panel, for each block of rows: what two tiles of rows
+                                                               ///< or one do not hide of it
+constexpr double kRowSplitCycles = 0.6;                        ///< a number of A
+constexpr double kAddCycles = 0.15;                            ///< a sum of a chunk of k to that of the others
+constexpr double kAllStay = 0.75;                              ///< of L2, for parts of rows and of a panel
+constexpr double kBeyond = 1.45;                               ///< where they do not stay
+
+/// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
+constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256;
+
+struct Blocks {
+  int mc = 128, nc = 128, kp = 1024;
+  static std::span<const Member<Blocks>> members() {
+    static constexpr Member<Blocks> kRows[] = {
+        {{"mc", 1}, &Blocks::mc},
+        {{"nc", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Blocks::nc},
+        {{"kp", kStandInKc, INT32_MAX, kStandInKc}, &Blocks::kp},
+    };
+    return kRows;
+  }
+};
+
+aotc_gemm_config config_of(const Blocks& t) {
+  aotc_gemm_config g{};
+  g.mr = kStandInMr, g.nv = kStandInNv, g.kc = kStandInKc, g.kp = t.kp;
+  g.mc = t.mc, g.nc = t.nc, g.b_packed = g.pack_a = 1;
+  return g;
+}
+
+int64_t scratch_of(const Blocks& t, int64_t k, bool makes) {
+  const aotc_gemm_config g = config_of(t);
+  return std::max(aotc_gemm_parts_scratch_bytes(&g, k),
+                  aotc_gemm_scratch_bytes(&g, k, 4) + (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
+}
+
+Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
+  Candidate r{pack(form, t), Fit::yes(), 0};
+  r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
+  if (!r.fit) return r;
+  const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), depth = ceil_div(c.k, 32) * 32, chunk = std::min<int64_t>(depth, t.kp);
+  const int64_t chunks = ceil_div(depth, chunk), tile_rows = std::max<int64_t>(8, std::min<int64_t>(rows, 16)) * ceil_div(rows, 16);
+  const double blocks = static_cast<double>(c.batch * m_blocks), cols = static_cast<double>(ceil_div(c.n, 16) * 16 * c.segments);
+  const double weights = cols * static_cast<double>(depth);
+  double cycles = blocks * static_cast<double>(tile_rows) * weights * kTileCyclesOfMac;
+  if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > kAllStay * static_cast<double>(machine.l2_bytes)) cycles *= kBeyond;
+  cycles += blocks * weights * (rows > 16 ? kSplitCycles : kLoneSplitCycles);
+  // Rows stay split for the units that follow where one chunk is all of k.
+  const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
+  cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
+  cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * kAddCycles;
+  cycles += static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
+  cycles += static_cast<double>(units) * kUnitCycles +
+            kEpilogueCycles * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
+  cycles +=
+      epilogue_cycles(static_cast<double>(c.m * c.batch), cols, {32, AOTC_PANEL_N, 1024}, 4, lanes_of(c.dtype, machine).width, machine);
+  const int64_t bytes = c.n * c.k * c.segments * 4;
+  cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) / (bytes <= machine.l2_bytes / 2 ? 64 : 16);
+  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  return r;
+}
+
+class GemmParts final : public FormOf<MatmulKernel> {
+ public:
+  std::string_view name() const override { return "gemm_parts"; }
+  bool by_rows() const override { return true; }
+  std::span<const Field> fields() const override { return fields_of<Blocks>(); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (k.in != DType::f32) return refuse("{}: numbers in three parts are float32", dtype_name(k.in));
+    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");
+    const auto depth = k.k.as_const();
+    if (!depth || *depth == 0) return refuse("k has no fixed size");
+    const ProductSizes c = product_sizes(k, s.syms);
+    return fits_scratch(scratch_of({static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 512}, c.k, k.a.prologue.has_value()));
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    const ProductSizes c = product_sizes(kernel, s.syms);
+    std::set<int> mcs;
+    for (int64_t mc : {32, 64, 128, 256}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : {32, 64, 128, 256, 512})
+        for (int kp : {1024, 512})
+          if (kp == 1024 || c.k > kp) all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}));
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
+
+  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
+    const Blocks t = unpack<Blocks>(choice);
+    StepSpec f = product_step(k, site, "aotc_gemm_parts_f32", config_of(t), product_panels(k, true));
+    f.scratch_bytes = scratch_of(t, *k.k.as_const(), k.a.prologue.has_value());
+    return f;
+  }
+
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return product_weight(k, true);
+  }
+
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    return product_config(kernel, k, config_of(unpack<Blocks>(choice)), isa, name);
+  }
+};
+
+}  // namespace
+
+const Form& gemm_parts() {
+  static const GemmParts form;
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

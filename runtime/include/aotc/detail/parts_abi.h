@@ -1,0 +1,33 @@
+/* Float32 products in tile registers, each number as three of bf16 (compiler/kernels/cpu/gemm_parts.h). C11 and C++17. */
+#ifndef AOTC_DETAIL_PARTS_ABI_H_
+#define AOTC_DETAIL_PARTS_ABI_H_
+#include "aotc/detail/library_abi.h"
+
+/* ---- gemm_parts_f32: gemm's products, units and config (library_abi.h); isa amx, b_packed always. kp: k whose parts are kept at once, a
+ * multiple of 32. mr, nv, kc and pack_a mean nothing to it and are there for gemm, which stands in with the same weights where a process
+ * may not use the tiles. Sums that are no numbers are made again without parts. scratch: the larger of gemm's (with what a prologue needs)
+ * and aotc_gemm_parts_scratch_bytes(). */
+typedef struct aotc_gemm_parts_rooms { /* in scratch, one after another, in bytes */
+  int64_t rows, panel, sums;           /* parts of A and of a panel; sums of a block or of the unit */
+  int64_t made;                        /* sums of a chunk, and numbers of A */
+} aotc_gemm_parts_rooms;
+static inline int64_t aotc_gemm_parts_chunk(const aotc_gemm_config* c, int64_t k) {
+  int64_t whole = (k + 31) / 32 * 32;
+  return whole == 0 ? 32 : whole < c->kp ? whole : c->kp;
+}
+static inline aotc_gemm_parts_rooms aotc_gemm_parts_rooms_of(const aotc_gemm_config* c, int64_t k) {
+  aotc_gemm_parts_rooms r;
+  int64_t chunk = aotc_gemm_parts_chunk(c, k), rows = (c->mc + 31) / 32 * 32;
+  r.rows = rows * chunk * 6;
+  r.panel = chunk * AOTC_PANEL_N * 6;
+  r.sums = k <= chunk ? 2 * (int64_t)AOTC_GEMM_TILES_SUMS * 4 : rows * c->nc * 4;
+  r.made = 16 * (chunk + 16) * 4 + (int64_t)AOTC_GEMM_TILES_SUMS * 4;
+  return r;
+}
+/* k is the largest K that occurs. Bytes per thread. */
+static inline int64_t aotc_gemm_parts_scratch_bytes(const aotc_gemm_config* c, int64_t k) {
+  const aotc_gemm_parts_rooms r = aotc_gemm_parts_rooms_of(c, k);
+  return r.rows + r.panel + r.sums + r.made;
+}
+
+#endif /* AOTC_DETAIL_PARTS_ABI_H_ */
