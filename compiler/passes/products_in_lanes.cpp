@@ -1,6 +1,7 @@
 #include "passes/products_in_lanes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "passes/rewrite.h"
 
@@ -13,6 +14,7 @@ constexpr double kInTiles = 0.02;     ///< ns a multiply-add
 constexpr double kInLanes = 0.06;     ///< the same, both operands loaded for each
 constexpr double kCopied = 0.9;       ///< ns for an element that is copied from a line of its own
 constexpr double kProductCost = 100;  ///< ns for one product in tiles
+constexpr int64_t kMostTerms = 128;   ///< of a sum over rows that lie apart: more are as well read by tiles, which copy them
 
 /// The dim of the memory that dim d of v walks along, as one of the tensor that views show.
 std::optional<bool> lies_last(const Rewriter& r, ValueId v, int64_t d) {
@@ -76,10 +78,34 @@ std::optional<ValueId> in_lanes(Rewriter& r, const Node& n) {
   return r.b.permute(r.b.reduce(ReduceKind::sum, r.b.binary(Op::mul, x, y), {1}), back);
 }
 
+/// A matrix times a vector, where the matrix is read along its columns: each element is needed once, so there is nothing for tiles to keep
+/// in registers, and all that they copy is in vain. The matrix's rows get the lanes.
+std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
+  if (n.op != Op::matmul) return std::nullopt;
+  const ValueId a = n.inputs[0], b = n.inputs[1];
+  const DType t = r.dtype(n.outputs[0]);
+  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  Exprs whole = r.dims(a);
+  const int64_t rows = static_cast<int64_t>(whole.size()) - 2, k = rows + 1;
+  const Exprs db = r.dims(b);
+  if (rows < 0 || db.size() != whole.size() || !db.back().is(1) || whole[k].is(0) || whole[k].is(1)) return std::nullopt;
+  if (r.g.syms.hint(whole[rows]) < kLeastLanes || r.g.syms.hint(whole[k]) > kMostTerms) return std::nullopt;
+  if (!lies_last(r, a, rows).value_or(false)) return std::nullopt;
+  Ints turn(whole.size());
+  std::iota(turn.begin(), turn.end(), int64_t{0});
+  std::swap(turn[rows], turn[k]);
+  std::swap(whole[rows], whole[k]);
+  const ValueId x = r.b.permute(a, turn), y = r.b.expand(b, whole);
+  return r.b.reshape(r.b.reduce(ReduceKind::sum, r.b.binary(Op::mul, x, y), {rows}), r.dims(n.outputs[0]));
+}
+
 }  // namespace
 
 void products_in_lanes(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) Rewriter(g).sweep(in_lanes);
+  if (ctx.target.is_gpu()) return;
+  Rewriter rewriter(g);
+  rewriter.sweep(in_lanes);
+  rewriter.sweep(along_columns);
 }
 
 }  // namespace aotc::passes

@@ -46,14 +46,15 @@ std::vector<std::byte> packed_weight(Buffer& w, DType dtype, const Case& c, int6
   p.winograd = c.algo == AOTC_CONV_WINOGRAD ? c.kp : 0;
   p.rows = {p.winograd ? aotc::forms::Panels::Rows{c.cg * taps / 9, c.cg, 9, taps, {}}
                        : aotc::forms::Panels::Rows{c.cg * taps, c.cg, 1, taps, {}}};
-  if (few) {  // a matrix for each line of taps
+  if (few) {  // a matrix for each line of taps, for each group
     p.rows.clear();
     for (int64_t line = 0; line < c.kernel[0] * c.kernel[1]; ++line) {
       aotc::forms::Panels::Rows r{c.cg * c.kernel[2], c.cg * c.kernel[2], 0, 0, {}};
       for (int64_t i = 0; i < r.count; ++i) r.taps.push_back(i % c.cg * taps + line * c.kernel[2] + i / c.cg);
       p.rows.push_back(r);
-      p.matrices.push_back({0, c.cog, static_cast<size_t>(line)});
     }
+    for (int64_t g = 0; g < c.groups; ++g)
+      for (size_t line = 0; line < p.rows.size(); ++line) p.matrices.push_back({g * c.cog * c.cg * taps, c.cog, line});
   } else if (c.algo == AOTC_CONV_LAST_DEPTHWISE) {
     p.rows = {{c.cg * taps, c.cg, 1, taps, {}}};
     p.matrices = {{0, c.groups * c.cog, 0}};
@@ -166,7 +167,8 @@ TEST_CASE("channels-last conv whose windows are read in place from copied lines"
     for (int i = 0; i < 150; ++i) {
       Case c{};
       const int dims = pick_int(rng, {1, 2, 2, 2, 3});
-      c.n = pick(rng, {0, 1, 1, 2}), c.groups = 1, c.cg = pick(rng, {1, 2, 3, 4, 7, 20}), c.cog = pick(rng, {1, 8, 16, 24, 32, 40, 70});
+      c.n = pick(rng, {0, 1, 1, 2}), c.groups = pick(rng, {1, 1, 3}), c.cg = pick(rng, {1, 2, 3, 4, 7, 20}),
+      c.cog = pick(rng, {1, 8, 16, 24, 32, 40, 70});
       for (int d = 0; d < 3; ++d) {
         const bool used = d >= 3 - dims;
         c.in[d] = !used ? 1 : dims == 3 ? pick(rng, {1, 3, 5, 8}) : pick(rng, {1, 2, 7, 19, 40});
@@ -175,8 +177,10 @@ TEST_CASE("channels-last conv whose windows are read in place from copied lines"
         c.stride[d] = !used ? 1 : pick_int(rng, {1, 1, 2, 3});
         c.pad[d] = !used ? 0 : pick_int(rng, {0, 1, 2, 3});
         c.pad_hi[d] = !used ? 0 : pick_int(rng, {0, 1, 2});
-        c.dilation[d] = !used || d == 2 ? 1 : pick_int(rng, {1, 1, 2, 3});
+        c.dilation[d] = !used ? 1 : pick_int(rng, {1, 1, 2, 3});
       }
+      const bool pairs = aotc::dtype_bytes(e.dtype) == 2 && c.cg % 2;
+      if (pairs || c.kernel[0] * c.kernel[1] * c.kernel[2] > AOTC_CONV_FEW_LINES) c.dilation[2] = 1;
       c.algo = AOTC_CONV_LAST, c.packed = true, c.kc = c.kp = 64;
       c.mc = pick_int(rng, {32, 64, 96}), c.nc = pick_int(rng, {1, 14, 64, 500});
       check(e, c, rng);

@@ -335,7 +335,7 @@ void InstEmitter::emit_load(InstId id) {
       if (turned_ && is_turned(k_, i, turned_->sym)) {
         const std::string first = scopes_.scalar(x.base.substitute({{turned_->sym, Expr(0)}})), stride = scopes_.scalar(x.stride);
         turned_->text += fmt::format("{0} t{1}[{2} * AOTC_L];\nturn({3} + {4} + {5} + i * {6}, {6}, {7} - {5}, w, t{1});\n",
-                                     elem_type(p.dtype), idx(id), turning(k_)->block, ptr, first, turned_->begin, stride, turned_->end);
+                                     elem_type(p.dtype), idx(id), turned_->block, ptr, first, turned_->begin, stride, turned_->end);
         return finish(place_.rank, true, fmt::format("ld(t{} + ({} - {}) * AOTC_L, full())", idx(id), turned_->var, turned_->begin));
       }
       return finish(rank, true,
@@ -372,7 +372,9 @@ void InstEmitter::emit_store(InstId id) {
   const Inst& i = k_.insts[id];
   const loop::Param& p = k_.params[i.param];
   const bool masked = i.mask != kNone<InstId>;
-  std::string ptr = pointer(i), guard;
+  const LaneIndex at = scopes_.classify(i.index);
+  const bool turned = turned_ && at.kind == LaneIndex::strided && is_turned(k_, i, turned_->sym);
+  std::string ptr = turned ? fmt::format("t{}", idx(id)) : pointer(i), guard;
   const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;
   const std::string mask = lane_mask ? ", " + value(i.mask).text : "";
@@ -385,7 +387,13 @@ void InstEmitter::emit_store(InstId id) {
     return put(fmt::format("st({} + ({}) * {}, {}, full())", ptr, scopes_.scalar(i.index), kMaxLanes, x));
   if (p.role == ParamRole::operand)  // the row is in the pointer
     return put(place_.lanes ? fmt::format("st({} + i, {}, w)", ptr, x) : fmt::format("st1({}, {})", ptr, x));
-  const LaneIndex at = scopes_.classify(i.index);
+  if (turned) {
+    const std::string first = scopes_.scalar(at.base.substitute({{turned_->sym, Expr(0)}})), stride = scopes_.scalar(at.stride);
+    turned_->text += fmt::format("{} t{}[{} * AOTC_L];\n", elem_type(p.dtype), idx(id), turned_->block);
+    turned_->out += fmt::format("turn_out(t{0}, {1} - {2}, w, {3} + {4} + {2} + i * {5}, {5});\n", idx(id), turned_->end, turned_->begin,
+                                pointer(i), first, stride);
+    return put(fmt::format("st({} + ({} - {}) * AOTC_L, {}, full())", ptr, turned_->var, turned_->begin, x));
+  }
   switch (at.kind) {
     case LaneIndex::uniform:
       if (lane_mask) guard = fmt::format("if ({}[0] != 0) ", value(i.mask).text);

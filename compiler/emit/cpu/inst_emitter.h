@@ -44,10 +44,12 @@ class InstEmitter {
   /// Makes the results of the reductions available in scope `around`.
   void close_nest(int around);
   /// Loads that registers turn (loop_call.h) read rows of tiles, which turn_text() makes, text for the scope around the loop over `var`.
-  void set_turned(SymId sym, std::string var, std::string begin, std::string end) {
-    turned_ = Turned{sym, std::move(var), std::move(begin), std::move(end), {}};
+  /// Stores that they turn write such rows, which turn_out_text() hands on behind that loop.
+  void set_turned(SymId sym, std::string var, std::string begin, std::string end, int64_t block) {
+    turned_ = Turned{sym, std::move(var), std::move(begin), std::move(end), block, {}, {}};
   }
   const std::string& turn_text() const { return turned_->text; }
+  const std::string& turn_out_text() const { return turned_->out; }
   /// Where the first lane of a store past the caches goes that the lane loop in work has, as text for the scope around that loop, to which
   /// i is to be added; empty: nowhere. Forgets it.
   std::string take_far_store();
@@ -106,7 +108,9 @@ class InstEmitter {
   std::map<loop::InstId, std::string> divisors_;
   struct Turned {
     SymId sym;
-    std::string var, begin, end, text;
+    std::string var, begin, end;
+    int64_t block;  ///< points of var
+    std::string text, out;
   };
   std::optional<Turned> turned_;
   loop::Representable representable_;

@@ -32,6 +32,17 @@ void add_kernel_symbols(const loop::LoopKernel& k, std::set<SymId>& out) {
 /// No common last cache is smaller: results of fewer bytes are never worth passing it by.
 constexpr int64_t kLeastFarBytes = 16 << 20;
 
+/// Points of a loop that are worth turning.
+constexpr int64_t kLeastTurned = 4;
+
+/// One loop of lanes without a result that needs several points.
+bool is_pointwise(const loop::LoopKernel& k) {
+  if (k.lanes == loop::LaneAxis::outer || k.inner.size() != 1 || k.blocks.size() != 1 || !k.blocks[0].over_inner) return false;
+  for (const loop::Inst& i : k.insts)
+    if (i.kind == loop::InstKind::reduce || i.kind == loop::InstKind::scan || i.kind == loop::InstKind::check) return false;
+  return k.inner[0].extent.as_const().value_or(kLeastTurned) >= kLeastTurned;
+}
+
 std::vector<SymId> sorted(const std::set<SymId>& s) { return {s.begin(), s.end()}; }
 
 }  // namespace
@@ -68,29 +79,36 @@ int64_t lane_block(const loop::LoopKernel& k) {
   return vectors * kMaxLanes;
 }
 
-bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer) {
-  if (load.kind != loop::InstKind::load || load.mask != kNone<loop::InstId> || k.params[load.param].role != loop::ParamRole::input)
-    return false;
+bool is_turned(const loop::LoopKernel& k, const loop::Inst& access, SymId outer) {
+  if (access.mask != kNone<loop::InstId>) return false;
+  const bool load = access.kind == loop::InstKind::load && k.params[access.param].role == loop::ParamRole::input;
+  if (!load && (access.kind != loop::InstKind::store || k.params[access.param].role != loop::ParamRole::output)) return false;
   constexpr int64_t kLeastStride = 8;
-  const auto lane = load.index.linear_coefficient(k.inner.back().sym), along = load.index.linear_coefficient(outer);
+  const auto lane = access.index.linear_coefficient(k.inner.back().sym), along = access.index.linear_coefficient(outer);
   return lane && along && along->is(1) && std::abs(lane->as_const().value_or(kLeastStride)) >= kLeastStride;
 }
 
 std::optional<Turning> turning(const loop::LoopKernel& k) {
-  constexpr int64_t kLine = 64, kLeastExtent = 4;
-  if (k.lanes == loop::LaneAxis::outer || k.inner.size() != 1 || k.blocks.size() != 1 || !k.blocks[0].over_inner) return std::nullopt;
-  for (const loop::Inst& i : k.insts)
-    if (i.kind == loop::InstKind::reduce || i.kind == loop::InstKind::scan || i.kind == loop::InstKind::check) return std::nullopt;
+  constexpr int64_t kLine = 64;
+  if (!is_pointwise(k)) return std::nullopt;
   for (const loop::Param& p : k.params)
     if (p.role != loop::ParamRole::input && p.role != loop::ParamRole::output) return std::nullopt;
-  if (k.inner[0].extent.as_const().value_or(kLeastExtent) < kLeastExtent) return std::nullopt;
   for (size_t o = k.outer.size(); o-- > 0;) {
-    if (k.outer[o].extent.as_const().value_or(kLeastExtent) < kLeastExtent) continue;
+    if (k.outer[o].extent.as_const().value_or(kLeastTurned) < kLeastTurned) continue;
     int64_t bytes = kLine;
     for (const loop::Inst& i : k.insts)
-      if (is_turned(k, i, k.outer[o].sym)) bytes = std::min(bytes, dtype_bytes(k.params[i.param].dtype));
+      if (i.kind == loop::InstKind::load && is_turned(k, i, k.outer[o].sym)) bytes = std::min(bytes, dtype_bytes(k.params[i.param].dtype));
     if (bytes < kLine) return Turning{o, std::max<int64_t>(kLine / bytes, kMaxLanes)};
   }
+  return std::nullopt;
+}
+
+std::optional<Turning> turning_rows(const loop::LoopKernel& epilogue) {
+  if (!is_pointwise(epilogue) || epilogue.outer.empty()) return std::nullopt;
+  const loop::LoopVar& rows = epilogue.outer.back();
+  if (rows.extent.as_const().value_or(kLeastTurned) < kLeastTurned) return std::nullopt;
+  for (const loop::Inst& i : epilogue.insts)
+    if (i.kind == loop::InstKind::store && is_turned(epilogue, i, rows.sym)) return Turning{epilogue.outer.size() - 1, kMaxLanes};
   return std::nullopt;
 }
 

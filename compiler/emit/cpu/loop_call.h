@@ -26,8 +26,11 @@ struct Turning {
   int64_t block;  ///< points, a multiple of kMaxLanes
 };
 std::optional<Turning> turning(const loop::LoopKernel& k);
-/// Whether a load is one of those.
-bool is_turned(const loop::LoopKernel& k, const loop::Inst& load, SymId outer);
+/// The same of an epilogue that writes so (a product whose columns are rows of what is stored): its rows, the last outer var, go a block at
+/// a time, and registers turn what is written of them, and what is read so.
+std::optional<Turning> turning_rows(const loop::LoopKernel& epilogue);
+/// Whether a load or a store is one of those.
+bool is_turned(const loop::LoopKernel& k, const loop::Inst& access, SymId outer);
 
 /// lanes == outer: the last outer var is cut into blocks of this many points, one block a work unit. 1 otherwise.
 int64_t lane_block(const loop::LoopKernel& k);

@@ -27,7 +27,9 @@ class FunctionEmitter {
         spec_(spec),
         attached_(spec.kind != FunctionKind::kernel),
         lanes_(lane_axis(k, spec)),
-        turning_(attached_ ? std::nullopt : turning(k)),
+        turning_(spec.kind == FunctionKind::kernel     ? turning(k)
+                 : spec.kind == FunctionKind::epilogue ? turning_rows(k)
+                                                       : std::nullopt),
         scopes_(k.syms),
         insts_(k, scopes_, lanes_, spec.far_size >= 0) {}
 
@@ -74,9 +76,10 @@ class FunctionEmitter {
       const bool turned = turning_ && turning_->outer == i;
       scopes_.define(k_.outer[i].sym, turned ? kInner + 1 : kUnit, fmt::format("o{}", i));
       if (!turned) continue;
-      scopes_.add(kUnit, fmt::format("const int64_t from = b{0} * {1}, to = imin(from + {1}, {2});", i, turning_->block,
-                                     scopes_.scalar(k_.outer[i].extent)));
-      insts_.set_turned(k_.outer[i].sym, fmt::format("o{}", i), "from", "to");
+      scopes_.add(kUnit, attached_ ? fmt::format("const int64_t from = m0 + r, to = imin(from + {}, m0 + rows);", turning_->block)
+                                   : fmt::format("const int64_t from = b{0} * {1}, to = imin(from + {1}, {2});", i, turning_->block,
+                                                 scopes_.scalar(k_.outer[i].extent)));
+      insts_.set_turned(k_.outer[i].sym, fmt::format("o{}", i), "from", "to", turning_->block);
     }
   }
 
@@ -113,7 +116,10 @@ class FunctionEmitter {
       if (attached_) lo = "n0", hi = "n0 + cols";
       std::string body = scopes_.take(innermost);
       if (turning_)
-        body = insts_.turn_text() + fmt::format("for (int64_t o{0} = from; o{0} < to; ++o{0}) {{\n{1}}}\n", turning_->outer, body);
+        body = insts_.turn_text() +
+               fmt::format("for (int64_t o{0} = from; o{0} < to; ++o{0}) {{\n{2}{1}}}\n", turning_->outer, body,
+                           attached_ ? tile_row(fmt::format("(o{} - m0)", turning_->outer)) : "") +
+               insts_.turn_out_text();
       text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), body, unroll, piece, order_free(b));
     } else if (piece > 0) {
       text = fmt::format(
@@ -268,11 +274,17 @@ class FunctionEmitter {
     std::string s =
         fmt::format("extern \"C\" void {}(const aotc_kargs* a, {}) {{\n  (void)a;\n", spec_.symbol, prologue ? kPrologue : kEpilogue);
     s += scopes_.take(kFunction) + decode;
-    s += fmt::format(
-        "for (int64_t r = 0; r < rows; ++r) {{\nconst int64_t o{0} = m0 + r;\n{1}{2}* const tile_row = ({1}{2}*)tile + r * ld_elems - "
-        "n0;\n",
-        n - 1, prologue ? "" : "const ", insts_.tile_type());
-    return s + "(void)tile_row;\n" + scopes_.take(kUnit) + "}\n}\n";
+    if (turning_)
+      s += fmt::format("for (int64_t r = 0; r < rows; r += {}) {{\n", turning_->block);
+    else
+      s += fmt::format("for (int64_t r = 0; r < rows; ++r) {{\nconst int64_t o{} = m0 + r;\n{}", n - 1, tile_row("r"));
+    return s + scopes_.take(kUnit) + "}\n}\n";
+  }
+
+  /// Where a row of the tile begins, less the column of its first element.
+  std::string tile_row(const std::string& row) const {
+    return fmt::format("{0}{1}* const tile_row = ({0}{1}*)tile + {2} * ld_elems - n0;\n(void)tile_row;\n",
+                       spec_.kind == FunctionKind::prologue ? "" : "const ", insts_.tile_type(), row);
   }
 
   const LoopKernel& k_;

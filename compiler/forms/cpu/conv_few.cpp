@@ -1,4 +1,4 @@
-// conv_few: channels-last convolutions of few channels, whose windows are read in place from copied lines (kernels/cpu/conv_few.h).
+// conv_few: channels-last convolutions of few channels a group, whose windows are read in place from copied lines (kernels/cpu/conv_few.h).
 #include "aotc/detail/conv_few_abi.h"
 #include "forms/cpu/conv.h"
 #include "forms/cpu/forms.h"
@@ -10,7 +10,7 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr int64_t kMostChannels = 64;
+constexpr int64_t kMostChannels = 256;
 
 class ConvFew final : public ConvForm {
  public:
@@ -27,12 +27,15 @@ class ConvFew final : public ConvForm {
 
   Fit takes(const ConvKernel& k, const Site& s) const override {
     if (k.in != DType::f32 && k.in != DType::bf16) return refuse("it is for float32 and bfloat16, not {}", dtype_name(k.in));
-    if (k.groups != 1 || k.dilation.back() != 1) return refuse("groups, or dilation of width");
     if (!k.w_constant || k.x == k.w || loop::loads(k.epilogue, k.w)) return refuse("the weight is read in another form too");
     const auto channels = constants({k.x_dims[1], k.out_dims[1]});
-    if (!channels || (*channels)[0] < 1 || (*channels)[0] > kMostChannels) return refuse("more than {} channels", kMostChannels);
+    const int64_t of_group = channels ? (*channels)[0] / k.groups : 0;
+    if (of_group < 1 || of_group > kMostChannels) return refuse("more than {} channels a group", kMostChannels);
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
-    if (c.kernel[0] * c.kernel[1] > AOTC_CONV_FEW_LINES) return refuse("more than {} lines of taps", +AOTC_CONV_FEW_LINES);
+    const bool apart = c.dilation[2] != 1;
+    if (apart && dtype_bytes(k.in) == 2 && of_group % 2) return refuse("pairs of 16-bit values that lie apart");
+    if (c.kernel[0] * c.kernel[1] * (apart ? c.kernel[2] : 1) > AOTC_CONV_FEW_LINES)
+      return refuse("more than {} runs of taps", +AOTC_CONV_FEW_LINES);
     if (c.kernel[0] * c.kernel[1] * c.kernel[2] == 1) return refuse("a product");
     return fits_scratch(scratch_of(k, tile(c, 1)));
   }
@@ -40,23 +43,27 @@ class ConvFew final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
-    const int64_t lines = c.kernel[0] * c.kernel[1], values = c.kernel[2] * c.c, rows = c.n * c.out[0] * c.out[1];
-    const double inside = taps_inside(c, 0) * taps_inside(c, 1), vecs = static_cast<double>(ceil_div(c.co, lanes.width));
+    const int64_t cg = c.c / c.groups, cog = c.co / c.groups;
+    const int64_t lines = c.kernel[0] * c.kernel[1], values = c.kernel[2] * cg, rows = c.n * c.out[0] * c.out[1];
+    const double inside = taps_inside(c, 0) * taps_inside(c, 1), vecs = static_cast<double>(ceil_div(cog, lanes.width));
     const int64_t steps = lanes.macs > 1 ? ceil_div(values, 2) : values;
     std::vector<Candidate> all;
     for (int64_t of_unit : {2, 4, 8, 16, 32}) {
       Candidate r = candidate(tile(c, std::min(of_unit, rows)));
-      const int64_t units = ceil_div(rows, of_unit), tiles = ceil_div(c.out[2], lanes.mr);
-      const double all_lines = static_cast<double>(rows * lines) * inside;
+      const int64_t units = c.groups * ceil_div(rows, of_unit), tiles = ceil_div(c.out[2], lanes.mr);
+      const double all_rows = static_cast<double>(rows * c.groups), all_lines = all_rows * static_cast<double>(lines) * inside;
       double cycles = static_cast<double>(c.out[2] * steps) * all_lines * vecs;
-      cycles += all_lines * (20 + 1.5 * static_cast<double>(c.out[2] * c.stride[2] * c.c) / static_cast<double>(lanes.width));
-      cycles += static_cast<double>(rows * tiles) * vecs / 2 * (kCallCycles + 14) + static_cast<double>(rows * 100);
+      const double columns = static_cast<double>(c.out[2] * c.stride[2]);
+      cycles += all_lines * (20 + 1.5 * columns *
+                                      (c.groups == 1 ? static_cast<double>(c.c) / static_cast<double>(lanes.width)
+                                                     : static_cast<double>(ceil_div(cg, lanes.width))));
+      cycles += all_rows * static_cast<double>(tiles) * vecs / 2 * (kCallCycles + 14) + all_rows * 100;
       // Weights come from L2 for every row of the output.
-      const double weights = static_cast<double>(c.co * c.depth() * dtype_bytes(c.dtype));
-      cycles += weights * static_cast<double>(rows) / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
-      cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * static_cast<double>(rows);
+      const double weights = static_cast<double>(cog * c.depth() * dtype_bytes(c.dtype));
+      cycles += weights * all_rows / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
+      cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * all_rows;
       cycles += epilogue_cycles(static_cast<double>(c.pixels()), static_cast<double>(c.co),
-                                {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), c.co, INT32_MAX}, 4, lanes.width, s.machine);
+                                {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), cog, INT32_MAX}, 4, lanes.width, s.machine);
       r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
       all.push_back(r);
     }
@@ -82,20 +89,20 @@ class ConvFew final : public ConvForm {
   }
 
  private:
-  /// All channels of so many rows a unit.
+  /// All channels of a group, so many rows a unit.
   static ConvTile tile(const ConvSizes& c, int64_t rows) {
     ConvTile t;
-    t.mc = static_cast<int>(ceil_div(c.co, AOTC_PANEL_N) * AOTC_PANEL_N);
+    t.mc = static_cast<int>(ceil_div(c.co / c.groups, AOTC_PANEL_N) * AOTC_PANEL_N);
     t.nc = static_cast<int>(std::min<int64_t>(rows * c.out[2], INT32_MAX));
     t.kc = t.kp = static_cast<int>(even_up(c.depth()));
     return t;
   }
   static int64_t scratch_of(const ConvKernel& k, const ConvTile& t) {
     aotc_conv_config g{};
-    g.mc = t.mc, g.stride[2] = static_cast<int32_t>(k.stride.back());
+    g.mc = t.mc, g.stride[2] = static_cast<int32_t>(k.stride.back()), g.dilation[2] = static_cast<int32_t>(k.dilation.back());
     const size_t dims = k.kernel.size();
     for (size_t i = 0; i < 3; ++i) g.kernel[i] = i < 3 - dims ? 1 : static_cast<int32_t>(k.kernel[i + dims - 3]);
-    return aotc_conv_few_scratch_bytes(&g, *k.x_dims[1].as_const());
+    return aotc_conv_few_scratch_bytes(&g, *k.x_dims[1].as_const() / k.groups);
   }
 };
 

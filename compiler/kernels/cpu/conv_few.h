@@ -1,13 +1,13 @@
 #pragma once
-// Convolutions of few channels, channels-last: aotc_conv_few_* of aotc/detail/conv_few_abi.h. A register tile is neighbouring pixels of
-// an output row x output channels; a pixel's values of a line of taps lie side by side, so the tiles read them in place, one line after
-// another.
+// Convolutions of few channels a group, channels-last: aotc_conv_few_* of aotc/detail/conv_few_abi.h. A register tile is neighbouring
+// pixels of an output row x output channels; a pixel's values of a line of taps lie side by side, so the tiles read them in place, one line
+// after another, or one tap after another where the taps lie apart.
 #include "aotc/detail/conv_few_abi.h"
 #include "conv_last_rows.h"
 
 namespace {
 
-/// A line of taps: where its values begin for a tile's first pixel, in bytes from the tile's `a`, and its weights.
+/// A run of taps that lie side by side: where its values begin for a tile's first pixel, in bytes from the tile's `a`, and its weights.
 struct FewLine {
   int64_t at;
   const char* b;
@@ -125,77 +125,88 @@ struct ConvFew : ConvLastRows<G> {
   using typename Base::Row;
   static constexpr int64_t kRun = AOTC_CONV_FEW_RUN, kMostSummed = 384;  // kMostSummed: values of a sum before it is added to others
 
-  int64_t values, panels, ld;  // of a line of taps; of the channels; elements between copied lines
+  int64_t values, panels, ld;  // of a line of taps; of a group's channels; elements between copied lines
+  int64_t runs, reach;         // of a line of taps; columns that it spans
   Row* copied;
   const E* held[AOTC_CONV_FEW_LINES];  // the lines that lie there, all of the same columns
   float* tile;
   Finish finish_in_tiles;
 
-  explicit ConvFew(const aotc_kargs* a) : Base(a), values(s.kernel[2] * s.c), panels(ceil_div(s.co, kPanel)) {
+  explicit ConvFew(const aotc_kargs* a) : Base(a), values(s.kernel[2] * s.cg), panels(ceil_div(s.cog, kPanel)) {
     if (kFinishes<float>) finish_in_tiles = Finish(a, cfg->finish);
-    ld = ((kRun - 1) * s.stride[2] + s.kernel[2]) * s.c + kPanel;
+    runs = s.dilation[2] == 1 ? 1 : s.kernel[2], reach = (s.kernel[2] - 1) * s.dilation[2] + 1;
+    ld = ((kRun - 1) * s.stride[2] + reach) * s.cg + kPanel;
     tile = static_cast<float*>(a->scratch);
     copied = reinterpret_cast<Row*>(tile + kRun * (cfg->mc + kPanel));
   }
 
-  /// Columns [first, first + count) of a row of an image, zeros outside.
+  /// Columns [first, first + count) of a row of an image, a group's channels of each, zeros outside.
   void copy_line(const E* row, int64_t first, int64_t count, Row* to) const {
     const int64_t lo = min_of(max_of<int64_t>(-first, 0), count), hi = max_of(lo, min_of(count, s.in[2] - first));
-    Base::copy(to, nullptr, lo * s.c);
-    Base::copy(to + lo * s.c, row + (first + lo) * s.c, (hi - lo) * s.c);
-    Base::copy(to + hi * s.c, nullptr, (count - hi) * s.c);
+    const E* const from = row + (first + lo) * s.c;
+    Base::copy(to, nullptr, lo * s.cg);
+    if (s.groups == 1)
+      Base::copy(to + lo * s.c, from, (hi - lo) * s.c);
+    else
+      Base::copy_all(to + lo * s.cg, s.cg, from, s.c, s.cg, hi - lo, s.cg);
+    Base::copy(to + hi * s.cg, nullptr, (count - hi) * s.cg);
   }
 
-  /// `count` pixels of output row `row` (planes and images merged) from column ow on, channels [c0, c1).
-  void run_of_row(int64_t row, int64_t ow, int64_t count, int64_t c0, int64_t c1) {
+  /// `count` pixels of output row `row` (planes and images merged) from column ow on, channels [c0, c1) of a group.
+  void run_of_row(int64_t g, int64_t row, int64_t ow, int64_t count, int64_t c0, int64_t c1) {
     constexpr int64_t kLineBytes = kPanel * sizeof(E);
     const int64_t oh = row % s.out[1], od = row / s.out[1] % s.out[0], stored = Base::stored_rows(values);
-    const E* const image = x + row / s.out[1] / s.out[0] * s.in_plane * s.c;
+    const E* const image = x + row / s.out[1] / s.out[0] * s.in_plane * s.c + g * s.cg;
     FewLine line[AOTC_CONV_FEW_LINES];
-    int64_t of[AOTC_CONV_FEW_LINES], n = 0, id, ih;
+    int64_t at[AOTC_CONV_FEW_LINES], of[AOTC_CONV_FEW_LINES], n = 0, id, ih;
     for (int64_t t = 0; t < s.kernel[0] * s.kernel[1]; ++t) {
       if (!s.source(0, od, t / s.kernel[1], &id) || !s.source(1, oh, t % s.kernel[1], &ih)) continue;
       const int64_t slot = s.dilation[1] == 1 ? t / s.kernel[1] * s.kernel[1] + ih % s.kernel[1] : t;
       const E* const from = image + (id * s.in[1] + ih) * s.in[2] * s.c;
-      if (held[slot] != from) copy_line(from, ow * s.stride[2] - s.pad[2], (count - 1) * s.stride[2] + s.kernel[2], copied + slot * ld);
+      if (held[slot] != from) copy_line(from, ow * s.stride[2] - s.pad[2], (count - 1) * s.stride[2] + reach, copied + slot * ld);
       held[slot] = from;
-      line[n].at = slot * ld * static_cast<int64_t>(sizeof(Row)), of[n++] = t;
+      at[n] = slot * ld, of[n++] = t;
     }
-    const int64_t tiles = ceil_div(count, kMaxMr), a_stride = s.stride[2] * s.c * static_cast<int64_t>(sizeof(Row)),
+    const int64_t tiles = ceil_div(count, kMaxMr), a_stride = s.stride[2] * s.cg * static_cast<int64_t>(sizeof(Row)),
                   p0 = row * s.out[2] + ow;
     const int64_t ldc = ceil_div(c1 - c0, kPanel) * kPanel, parts = max_of<int64_t>(1, ceil_div(n * values, kMostSummed));
+    const int64_t lines = n * runs, of_run = values / runs;
     for (int64_t c = c0; c < c1; c += kPanel) {
       const int64_t vecs = ceil_div(min_of(kPanel, c1 - c), W);
       for (int64_t v = 0; v < vecs; v += 2) {
         const int64_t nv = min_of<int64_t>(2, vecs - v), last = min_of<int64_t>(W, c1 - c - (v + nv - 1) * W);
-        for (int64_t i = 0; i < n; ++i)
-          line[i].b =
-              reinterpret_cast<const char*>(w) + (of[i] * panels + c / kPanel) * stored * kLineBytes + v * W * P::kBytesB * P::kGroup;
+        const char* const b = reinterpret_cast<const char*>(w) + v * W * P::kBytesB * P::kGroup +
+                              g * s.kernel[0] * s.kernel[1] * panels * stored * kLineBytes;
+        for (int64_t i = 0; i < lines; ++i) {
+          const int64_t l = i / runs, tap = i % runs;
+          line[i].at = (at[l] + tap * s.dilation[2] * s.cg) * static_cast<int64_t>(sizeof(Row));
+          line[i].b = b + ((of[l] * panels + c / kPanel) * stored + tap * of_run) * kLineBytes;
+        }
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
-          const TileFinish fin = {&finish_in_tiles, p0 + r0, c + v * W, last};
+          const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
           for (int64_t part = 0; part < parts; ++part)
-            kFewTiles<P>.fn[r - 1][nv - 1](line + part * n / parts, line + (part + 1) * n / parts, values / P::kGroup,
-                                           values % P::kGroup != 0, reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride,
+            kFewTiles<P>.fn[r - 1][nv - 1](line + part * lines / parts, line + (part + 1) * lines / parts, of_run / P::kGroup,
+                                           of_run % P::kGroup != 0, reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride,
                                            kLineBytes * P::kGroup, tile + r0 * ldc + c - c0 + v * W, ldc, part == 0,
                                            finish_in_tiles.n && part + 1 == parts ? &fin : nullptr);
         }
       }
     }
-    if (!finish_in_tiles.n) this->finish(tile, ldc, 0, p0, p0 + count, c0, c1 - c0);
+    if (!finish_in_tiles.n) this->finish(tile, ldc, g, p0, p0 + count, c0, c1 - c0);
   }
 
   void run(int64_t begin, int64_t end) {
-    const int64_t rows = s.n * s.out[0] * s.out[1], co_blocks = ceil_div(s.co, cfg->mc), blocks = ceil_div(rows * s.out[2], cfg->nc);
+    const int64_t rows = s.n * s.out[0] * s.out[1], co_blocks = ceil_div(s.cog, cfg->mc), blocks = ceil_div(rows * s.out[2], cfg->nc);
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t cb = u % co_blocks, b = u / co_blocks;
-      const int64_t c0 = cb * panels / co_blocks * kPanel, c1 = min_of((cb + 1) * panels / co_blocks * kPanel, s.co);
-      const int64_t runs = ceil_div(s.out[2], kRun);
-      for (int64_t i = 0; c0 < c1 && i < runs; ++i) {
-        const int64_t ow = i * s.out[2] / runs;
+      const int64_t cb = u % co_blocks, b = u / co_blocks % blocks, g = u / co_blocks / blocks;
+      const int64_t c0 = cb * panels / co_blocks * kPanel, c1 = min_of((cb + 1) * panels / co_blocks * kPanel, s.cog);
+      const int64_t pieces = ceil_div(s.out[2], kRun);
+      for (int64_t i = 0; c0 < c1 && i < pieces; ++i) {
+        const int64_t ow = i * s.out[2] / pieces;
         for (const E*& line : held) line = nullptr;
         for (int64_t row = b * rows / blocks; row < (b + 1) * rows / blocks; ++row)
-          run_of_row(row, ow, (i + 1) * s.out[2] / runs - ow, c0, c1);
+          run_of_row(g, row, ow, (i + 1) * s.out[2] / pieces - ow, c0, c1);
       }
     }
   }

@@ -53,6 +53,26 @@ struct Rows {
   int64_t base(int64_t r, int64_t width) const { return r / inner * width * inner + r % inner; }
 };
 
+template <class T>
+constexpr bool kCompares = true;  ///< by the processor, as it lies in memory
+template <>
+constexpr bool kCompares<bf16> = false;
+template <>
+constexpr bool kCompares<f16> = false;
+
+constexpr int64_t kNeighbours = 32;
+/// False: none of kNeighbours values comes before `top`. NaN passes either way.
+template <class T>
+bool may_come_before(const T* x, T top, bool descending) {
+  int some = 0;
+  if (descending) {
+    for (int64_t i = 0; i < kNeighbours; ++i) some |= !(x[i] <= top);
+  } else {
+    for (int64_t i = 0; i < kNeighbours; ++i) some |= !(x[i] >= top);
+  }
+  return some != 0;
+}
+
 /// A heap of the best k so far, the worst on top; of equals the first come first.
 template <class T>
 void topk_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
@@ -83,11 +103,16 @@ void topk_rows(const aotc_kargs* args, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < k; ++i) v[i] = x[in + i * rows.inner], id[i] = i;
     for (int64_t p = k / 2 - 1; p >= 0; --p) sink(p, k);
     if (k > 0)
-      for (int64_t i = k; i < n; ++i) {
-        const T y = x[in + i * rows.inner];
-        if (!before(y, v[0], down)) continue;
-        v[0] = y, id[0] = i;
-        sink(0, k);
+      for (int64_t first = k; first < n; first += kNeighbours) {
+        const int64_t end = min_of(first + kNeighbours, n);
+        if constexpr (kCompares<T>)
+          if (rows.inner == 1 && first + kNeighbours <= n && !may_come_before(x + in + first, v[0], down)) continue;
+        for (int64_t i = first; i < end; ++i) {
+          const T y = x[in + i * rows.inner];
+          if (!before(y, v[0], down)) continue;
+          v[0] = y, id[0] = i;
+          sink(0, k);
+        }
       }
     // The order is always that of sorted: one of the orders that unsorted allows.
     for (int64_t left = k; left > 0; --left) {

@@ -267,6 +267,20 @@ AOTC_I void turn(const T* p, int64_t stride, int64_t points, W w, T* out) {
   else
     turn_by<u8l>(p, stride, points, live(w), out);
 }
+/// p[l * stride + q] = x[q * AOTC_L + l] of live lanes l and q < points. x has room for whole vectors of points.
+template <class T, class W>
+AOTC_I void turn_out(const T* x, int64_t points, W w, T* p, int64_t stride) {
+  for (int64_t q = 0; q < points; q += AOTC_L) {
+    T rows[AOTC_L * AOTC_L];
+    if (q + AOTC_L <= points) {
+      turn(x + q * AOTC_L, AOTC_L, AOTC_L, full(), rows);
+      for (int l = 0; l < live(w); ++l) __builtin_memcpy(p + l * stride + q, rows + l * AOTC_L, sizeof(T) * AOTC_L);
+    } else {
+      for (int l = 0; l < live(w); ++l)
+        for (int64_t i = q; i < points; ++i) p[l * stride + i] = x[i * AOTC_L + l];
+    }
+  }
+}
 /// Elements p[at(l)] of live lanes l; where a mask is given, of those that it sets (the others read as zero).
 template <class T, class At>
 AOTC_I reg<T> gather(const T* p, full, At at) {
