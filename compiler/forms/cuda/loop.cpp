@@ -357,17 +357,18 @@ class Row final : public LoopForm {
     return std::max(1.0, s.machine.cores / (rows * shape.blocks)) * (k.lanes == loop::LaneAxis::outer ? 8 : 1) * (shape.global ? 2 : 1);
   }
   double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
-    // ns: blocks that share a row begin, and hand on a value; loads that are not all under way together, where no other rows hide them
-    constexpr double kBegin = 800, kHandOn = 700, kLoads = 100, kHidden = 4, kScan = 150;
+    // ns, of an H200: blocks that share a row begin, hand on a value, fill the GPU with threads; loads that are not all under way together,
+    // where no other rows hide them
+    constexpr double kBegin = 2000, kHandOn = 700, kFill = 4000, kLoads = 60, kHidden = 4, kScan = 150;
     const Traits t = traits_of(k);
     const double points = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points())));
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    const double together = shape.blocks > 1 ? kBegin + kHandOn * (t.reductions + t.scans) : 0;
+    const double filled = rows * shape.blocks * shape.threads / (s.machine.cores * 2048.0);
+    const double together = shape.blocks > 1 ? kBegin + kHandOn * (t.reductions + t.scans) + kFill * filled : 0;
     const double iterations = points / (shape.threads * shape.lanes * shape.blocks);
     if (t.scans) return together + iterations * kScan;
-    if (shape.steps != 0 || rows >= s.machine.cores) return together + iterations * kHidden;
-    const double rounds = std::max(1.0, rows * shape.blocks * shape.threads / (s.machine.cores * 2048.0));
-    return together + rounds * iterations * t.passes * kLoads;
+    const bool seen = shape.steps == 0 && rows * shape.blocks <= s.machine.cores;
+    return together + iterations * (seen ? kLoads * t.passes : kHidden);
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const override {
     return max(1, min(ceildiv(k.outer_points(), shape.rows), shape.global ? 4 * machine.cores : kMaxGrid / shape.blocks)) * shape.blocks;
