@@ -9,6 +9,14 @@ namespace aotc::loop {
 namespace {
 constexpr int kFunction = 100;  ///< a call a lane
 constexpr int kDivision = 6;    ///< the most that a vector instruction takes
+constexpr int64_t kOften = 16;  ///< reads of an element that is not computed again for each
+
+/// A view of few elements that are read many times each, such as a row's statistics: they are computed once.
+bool read_often(const Graph& g, const Node& n) {
+  if (n.op != Op::expand) return false;
+  const auto elems = [&](ValueId v) { return g.syms.hint(g.type(v).elems()); };
+  return elems(n.outputs[0]) >= kOften * std::max<int64_t>(1, elems(n.inputs[0]));
+}
 }  // namespace
 
 int op_cost(Op op, DType t) {
@@ -30,7 +38,12 @@ IdVec<ValueId, Estimate> estimate_costs(const Graph& g, const IdVec<ValueId, Nod
       case OpClass::unary:
       case OpClass::binary:
       case OpClass::ternary: e.cost = pointwise_info(n.op).cost; break;
-      case OpClass::view: break;
+      case OpClass::view:
+        if (read_often(g, n)) {
+          est[n.outputs[0]] = {std::min(1, est[n.inputs[0]].cost), 1};
+          continue;
+        }
+        break;
       case OpClass::cat: e.cost = static_cast<int>(n.inputs.size()); break;
       case OpClass::index: e = {4, 1}; break;
       default: continue;

@@ -11,7 +11,8 @@ struct Estimate {
 /// Of a pointwise op in a vectorised loop that makes elements of type t.
 int op_cost(Op op, DType t);
 /// Of recomputing each value: the whole chain of pointwise ops and views up to leaves, reductions, contractions and values with an anchor:
-/// those that the epilogue of a contraction computes, which others find stored.
+/// those that the epilogue of a contraction computes, which others find stored. What is expanded to many times its elements counts as a
+/// load.
 IdVec<ValueId, Estimate> estimate_costs(const Graph& g, const IdVec<ValueId, NodeId>& anchors);
 
 }  // namespace aotc::loop

@@ -27,6 +27,7 @@
 #include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
+#include "passes/transposed_phases.h"
 #include "passes/unroll_recurrences.h"
 #include "passes/widen_float8.h"
 
@@ -59,6 +60,7 @@ constexpr Pass kPasses[] = {
     {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
+    {"transposed_phases", transposed_phases, "transposed convolutions are convolutions whose outputs are brought to their places (GPUs)"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},

@@ -68,6 +68,10 @@ windows_case("deep_steps", lambda: nn.Conv2d(32, 40, (3, 1), stride=(2, 1), padd
 windows_case("deep_volume", lambda: nn.Conv3d(64, 64, 3, padding=1, bias=False), (1, 6, 17, 19, 64), types=("f32",))
 for name in ("deep", "deep_volume"):
     CASES[in_tf32(f"conv_windows_{name}_tf32")] = CASES[f"conv_windows_{name}_f32"]
+conv_case("transposed_phases", lambda: [nn.ConvTranspose2d(16, 24, 4, stride=2, padding=1), nn.ConvTranspose2d(16, 9, (6, 2), stride=(3, 2), padding=(2, 0), output_padding=(1, 0))],
+          (2, 16, 9, 12), types=("f32", "f16"))
+conv_case("transposed_phases_line", lambda: [nn.ConvTranspose1d(32, 16, 16, stride=8, padding=4), nn.ConvTranspose1d(32, 40, 4, stride=4, padding=1)], (2, 32, 21), types=("bf16",))
+conv_case("transposed_phases_volume", lambda: [nn.ConvTranspose3d(8, 5, 4, stride=2, padding=1)], (1, 8, 4, 5, 3))
 for name in ("plain", "transposed", "groups"):
     CASES[in_tf32(f"conv_{name}_tf32")] = CASES[f"conv_{name}_f32"]
 

@@ -55,6 +55,15 @@ case_of("topk_equals", lambda x, i: (torch.topk(x, 300)[0], torch.topk(i, 60, la
 case_of("topk_all", lambda x: tuple(torch.topk(x, x.shape[-1])), *[lambda n=n: (torch.randperm(2 * n).view(2, n).float(),) for n in (900, 3, 1000)], dims=({1: Dim("n", min=1, max=1000)},))
 case_of("scan_longer", lambda x, i: (x.cumsum(1), i.cumsum(1), *x.cummax(1), torch.where(x.cumsum(1) - x > 3, 0.0, x).cumsum(1), x.cumsum(1).sum(1)), lambda: (R(2, 9003), RI(-9, 9, (1, 20481))))
 NAN = float("nan")
+# Few long rows, which the blocks of a cluster share.
+case_of("rows_together_f32", lambda x: (x.log_softmax(1), x.argmax(1), x.argmin(1), (x * x.exp()).sum(1), torch.where(x >= 0.5 * x.amax(1, keepdim=True), x, -9.0).argmax(1)), lambda: (R(3, 20011),))
+case_of("rows_together_bf16", lambda x, w: (torch.softmax(x * 0.5, -1) + x, F.rms_norm(x, (16384,), w), x.std(-1)), lambda: (R(2, 16384).bfloat16(), R(16384).bfloat16()))
+case_of("rows_together_f16", lambda x: F.group_norm(x, 4), lambda: (R(2, 32, 40, 40).half(),))
+case_of("rows_together_f64", lambda x, i: (x.logsumexp(1), torch.softmax(x, 1), i.amax(1), i.sum(1), i.argmin(1)), lambda: (R(1, 9001).double(), RI(-99, 99, (2, 7000))))
+case_of("rows_together_scan", lambda x, i: (torch.where(x.cumsum(1) - x > 0.9, 0.0, x) / x.sum(1, keepdim=True), *i.cummax(1), i.cumsum(1)), lambda: (torch.rand(2, 32001).softmax(1), RI(-9, 9, (1, 12288))))
+case_of("rows_together_dynamic", lambda x: (torch.softmax(x, -1), x.argmax(-1), x.cumsum(-1)), *[lambda n=n, r=r: (R(r, n),) for r, n in ((2, 9000), (1, 1), (3, 7), (2, 32767))],
+        dims=({0: Dim("rows", min=1, max=64), 1: Dim("n", min=1, max=40000)},))
+case_of("rows_together_odd", lambda x: (x.log_softmax(-1), x.argmax(-1), x.amax(-1), x.cumsum(-1)), lambda: (odd_numbers(2, 9001),))
 case_of("sort_packed", lambda x, i, h, b: (*x.sort(1), *x.sort(1, descending=True), *i.sort(dim=0, stable=True), *i.sort(dim=0, stable=True, descending=True), h.sort(1)[0], *b.sort(dim=1, stable=True)),
         lambda: (torch.randperm(3 * 1500).view(3, 1500).float() - 700, RI(-50, 50, (700, 3), dtype=torch.int32), R(2, 300).half(), RI(0, 2, (4, 90)).bool()))
 case_of("sort_packed_long", lambda x, y: (*x.sort(1), *y.sort(0, descending=True)), lambda: (torch.randperm(30011).view(1, 30011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float()))

@@ -25,11 +25,11 @@ KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds
 FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "product_vector_f16",
        "product_vector_one_f32", "product_gated_f16", "product_gated_three_f32", "product_rotated_1_64_f16", "product_rotated_3_34_f32",
        "rows_wide_f16", "short_row_whole_20", "short_row_whole_6", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64", "conv_patch_volume_bf16", "conv_patch_groups_f16", "conv_patch_line_f16", "conv_patch_infinite_f16", "conv_patch_odd_f32", "conv_patch_odd_tf32", "conv_patch_infinite_f32",
-       "conv_transposed_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_tf32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
+       "conv_transposed_f32", "conv_transposed_phases_f32", "conv_transposed_phases_volume_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_tf32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "sort_nan",
        "sort_dynamic", "topk_f16", "topk_indices", "topk_short", "scatter_f32", "scatter_repeated", "index_put", "index_put_middle", "cache_update",
        "recurrence_lstm_projected", "recurrence_gru", "recurrence_lstm_batch_first", "scan_indices", "product_odd_f32", "conv_odd_f32", "product_none_dynamic", "attention_far_huge_f32", "attention_overflow_f32", "attention_far_odd_bf16", "attention_no_channels_f32", "gather_twice_f16",
        "casts_float8", "product_scaled_rows", "product_scaled_odd", "product_scaled_f32", "product_scaled_mixed", "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic",
-       "updates_line", "updates_rows", "bags_kinds", "bags_half", "bags_odd", "topk_shared", "topk_equals", "scan_longer", "sort_packed", "sort_packed_long", "sort_radix", "sort_radix_dynamic", "rows_times_themselves", "lu_small", "lu_wide", "lu_dynamic", "svd_small", "svd_large", "svd_dynamic",
+       "updates_line", "updates_rows", "bags_kinds", "bags_half", "bags_odd", "topk_shared", "topk_equals", "scan_longer", "rows_together_f32", "rows_together_bf16", "rows_together_f16", "rows_together_f64", "rows_together_scan", "rows_together_dynamic", "rows_together_odd", "sort_packed", "sort_packed_long", "sort_radix", "sort_radix_dynamic", "rows_times_themselves", "lu_small", "lu_wide", "lu_dynamic", "svd_small", "svd_large", "svd_dynamic",
        "layer_lstm_45", "layer_lstm_256_bf16", "layer_lstm_70_f64", "layer_lstm_projected", "layer_gru_160_f16", "layer_tanh_128", "layer_relu_31", "fourier_pairs_along", "fourier_pairs_f64", "fourier_half_1000", "fourier_half_odd", "fourier_line_cut", "fourier_line_odd"]
 
 
@@ -39,7 +39,7 @@ HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causa
           "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
           "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_windows_deep_f32", "conv_windows_deep_steps_f32", "conv_windows_deep_tf32", "conv_windows_odd_f32", "product_parts_odd_f32", "conv_narrow_bf16", "product_vector_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "product_scaled_tensor", "product_scaled_rows", "product_scaled_deep", "product_scaled_e5m2", "conv_few_f16",
           "conv_few_odd_f16", "conv_few_infinite_bf16", "conv_few_dynamic_bf16", "rows_short_f16", "rows_short_dynamic_f32", "few_channels_last_f16", "few_channels_last_dynamic_f32",
-          "conv_spread_f16", "product_unaligned_f16", "norms_last_f16"]
+          "conv_spread_f16", "conv_transposed_phases_f16", "conv_transposed_phases_line_bf16", "product_unaligned_f16", "norms_last_f16"]
 
 
 def emulated(text):

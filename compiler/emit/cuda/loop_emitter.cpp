@@ -153,7 +153,10 @@ std::string LoopEmitter::read_accumulators(const std::vector<InstId>& reduces, b
   for (InstId id : reduces) {
     const Inst& i = k_.insts[id];
     std::string value = "r" + std::to_string(idx(id));
-    if (across_block) value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.threads, slot_++, value);
+    if (across_block && launch_.blocks > 1)
+      value = fmt::format("row_reduce<{}, {}, {}>({}, {})", reducer(k_, i), launch_.threads, launch_.blocks, next_place(), value);
+    else if (across_block)
+      value = fmt::format("block_reduce<{}, {}, {}>({})", reducer(k_, i), launch_.threads, slot_++, value);
     out += fmt::format("{}const {} {} = {};\n", std::string(static_cast<size_t>(indent), ' '), c_type(i.dtype), names_.inst(id),
                        result(id, value));
   }

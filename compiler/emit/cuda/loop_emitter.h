@@ -89,7 +89,14 @@ class LoopEmitter {
   std::string first_loads();
   /// first, by: the first row of a block, and from there to its next.
   std::string rows(bool wide, const std::string& first, const std::string& by);
-  /// The number of a thread among those of its row.
+  /// The points of a row that a block has: all of it, or its part.
+  std::string begin() const { return launch_.blocks > 1 ? "first_point + " : ""; }
+  std::string end() const { return launch_.blocks > 1 ? "end_point" : "inner_points"; }
+  /// "this thread is the first of its row".
+  std::string is_first() const { return thread() + " == 0" + (launch_.blocks > 1 ? " && first_point == 0" : ""); }
+  /// Where the blocks that share a row hand on the values of the next reduction.
+  std::string next_place() { return fmt::format("shared + {}", slot_++ % 2 * launch_.place_bytes()); }
+  /// The number of a thread among those of a block that have its row.
   std::string thread() const { return launch_.rows == 1 ? "threadIdx.x" : "(threadIdx.x & 31)"; }
   /// A loop over what a thread holds of a row.
   std::string step_begin();

@@ -48,19 +48,25 @@ std::string LoopEmitter::header() {
     if (param.role == ParamRole::local) {
       const std::string memory =
           launch_.global ? fmt::format("static_cast<char*>(a.scratch) + blockIdx.x * ({})", names_.expr(launch_.row_bytes)) : "shared";
-      pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>({2} + {3});\n", c_type(param.dtype), p, memory,
-                              names_.expr(launch_.local_offset.at(p)));
+      pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>({2} + {3}){4};\n", c_type(param.dtype), p, memory,
+                              names_.expr(launch_.handed_bytes() + launch_.local_offset.at(p)), launch_.blocks > 1 ? " - first_point" : "");
       continue;
     }
     pointers += fmt::format("  {0}{1}* const p{2} = static_cast<{0}{1}*>(a.ptr[{3}]);  // {4}\n", written.count(id) ? "" : "const ",
                             c_type(param.dtype), p, n_ptr++, c_comment(param.name));
   }
-  std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
-  out += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const {}_args a) {{\n", launch_.threads * launch_.rows,
-                     launch_.resident, symbol_, symbol_);
+  const bool cluster = launch_.blocks > 1;
+  std::string out = (cluster ? "#include \"rows.cuh\"\n" : "") + argument_struct(symbol_, n_ptr, symbols_.size());
+  out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n",
+                     cluster ? fmt::format("AOTC_CLUSTER({}) ", launch_.blocks) : "", launch_.threads * launch_.rows, launch_.resident,
+                     symbol_, symbol_);
   if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
   for (size_t s = 0; s < symbols_.size(); ++s)
     out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
+  if (cluster) {  // which is there before anything is stored into its memory
+    out += fmt::format("  const i64 part = {0}, first_point = blockIdx.x % {1} * part;\n", names_.expr(launch_.part), launch_.blocks);
+    pointers += "  cluster_barrier();\n";
+  }
   return out + pointers + wait_first();
 }
 

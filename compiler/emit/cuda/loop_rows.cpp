@@ -37,8 +37,11 @@ std::string LoopEmitter::row() {
   const bool once = inner && *inner <= launch_.threads;
   std::string out = "  const i64 inner_points = " + (once ? "unknown(" + points(k_.inner) + ")" : points(k_.inner)) +
                     ", outer_points = " + points(k_.outer) + ";\n";
-  const std::string first = launch_.rows == 1 ? "blockIdx.x" : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
-  const std::string by = launch_.rows == 1 ? "gridDim.x" : fmt::format("gridDim.x * i64({})", launch_.rows);
+  if (launch_.blocks > 1) out += "  const i64 end_point = first_point + part < inner_points ? first_point + part : inner_points;\n";
+  const std::string blocks = launch_.blocks > 1 ? fmt::format(" / {}", launch_.blocks) : "";
+  const std::string first =
+      launch_.rows == 1 ? "blockIdx.x" + blocks : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
+  const std::string by = launch_.rows == 1 ? "gridDim.x" + blocks : fmt::format("gridDim.x * i64({})", launch_.rows);
   if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, first, by));
   return out + rows(false, first, by);
 }
@@ -87,7 +90,7 @@ std::string LoopEmitter::rows(bool wide, const std::string& first, const std::st
   std::set<InstId> inverted;
   for (const loop::Block& b : k_.blocks) {
     if (!b.over_inner) {
-      out += code_of(b.insts, names_, rules(thread() + " == 0"), 4);
+      out += code_of(b.insts, names_, rules(is_first()), 4);
       continue;
     }
     const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
@@ -95,27 +98,29 @@ std::string LoopEmitter::rows(bool wide, const std::string& first, const std::st
     if (const std::vector<InstId> running = of_kind(b, InstKind::scan); !running.empty()) {
       out += scans(b, running);
     } else if (!wide) {
-      out += fmt::format("    for (i64 inner = {}; inner < inner_points; inner += {}) {{\n", thread(), launch_.threads);
+      out += fmt::format("    for (i64 inner = {}{}; inner < {}; inner += {}) {{\n", begin(), thread(), end(), launch_.threads);
       out += decode(k_.inner, "inner", 6);
       out += code_of(b.insts, names_, rules(""), 6) + "    }\n";
     } else if (launch_.steps) {
       out += step_begin() + group(b.insts, "inner", 6) + "    }\n";
     } else {
-      out += fmt::format("    for (i64 inner = i64({0}) * {1}; inner < inner_points; inner += {2}) {{\n", thread(), launch_.lanes,
+      out += fmt::format("    for (i64 inner = {}i64({}) * {}; inner < {}; inner += {}) {{\n", begin(), thread(), launch_.lanes, end(),
                          launch_.threads * launch_.lanes);
       out += decode(k_.inner, "inner", 6) + group(b.insts, "inner", 6) + "    }\n";
     }
     if (scans_) out += "    __syncthreads();\n";  // points of a row's scratch are not always one thread's
     out += read_accumulators(reduces, true, 4);
   }
-  return out + (launch_.rows == 1 ? "    __syncthreads();\n  }\n" : "  }\n");
+  if (launch_.blocks > 1) out += fmt::format("    if (outer + {} < outer_points) cluster_barrier();\n", by);
+  return out + (launch_.rows == 1 && launch_.blocks == 1 ? "    __syncthreads();\n  }\n" : "  }\n");
 }
 
 std::string LoopEmitter::step_begin() {
   const int64_t points = k_.syms.simplify(k_.inner_points()).as_const().value_or(0), of_all = int64_t{launch_.threads} * launch_.lanes;
   std::string out = fmt::format("#pragma unroll\n    for (int step = 0; step < {}; ++step) {{\n", launch_.steps);
-  out += fmt::format("      const i64 inner = (step * {} + static_cast<int>({})) * {};\n", launch_.threads, thread(), launch_.lanes);
-  if (points % of_all != 0) out += "      if (inner >= inner_points) continue;\n";
+  out += fmt::format("      const i64 inner = {}(step * {} + static_cast<int>({})) * {};\n", begin(), launch_.threads, thread(),
+                     launch_.lanes);
+  if (points != of_all * launch_.blocks * launch_.steps) out += fmt::format("      if (inner >= {}) continue;\n", end());
   return out + decode(k_.inner, "inner", 6);
 }
 
@@ -140,18 +145,21 @@ std::string LoopEmitter::shared_by_rows() {
   return held.empty() ? held : held + step_begin() + loads + "    }\n";
 }
 
+static int neighbours_of_scan(int64_t extent, int threads) { return extent >= 8 * threads ? 8 : extent >= 4 * threads ? 4 : 1; }
+
 std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& running) {
   // A thread has neighbours: first they are combined, then each, from what comes before the thread's on. Before the second of two scans of
-  // a body the first one's results are computed once more.
+  // a body the first one's results are computed once more. Blocks that share a row take theirs of it at once.
   const Expr extent = k_.inner.back().extent;
-  const int64_t long_enough = int64_t{4} * launch_.threads;
-  const int each = k_.syms.hint(extent) >= 2 * long_enough ? 8 : k_.syms.hint(extent) >= long_enough ? 4 : 1;
+  const bool cluster = launch_.blocks > 1;
+  const int each = cluster ? launch_.each : neighbours_of_scan(k_.syms.hint(extent), launch_.threads);
   const std::string along = names_.expr(extent);
   const auto name = [](const std::string& of, InstId id) { return of + std::to_string(idx(id)); };
   const auto neighbours = [&](const std::vector<InstId>& insts, const AccessRules& r) {
     std::string out = fmt::format("#pragma unroll\n        for (int e = 0; e < {}; ++e) {{\n", each);
-    out += fmt::format("          const i64 at_line = from + i64(threadIdx.x) * {} + e;\n", each);
-    out += "          const bool inside = at_line < along;\n          const i64 inner = part * along + (inside ? at_line : along - 1);\n";
+    out += fmt::format("          const i64 at_line = {} + i64(threadIdx.x) * {} + e;\n", cluster ? "first_point" : "from", each);
+    out += fmt::format("          const bool inside = at_line < {};\n", cluster ? "end_point" : "along");
+    out += fmt::format("          const i64 inner = {}(inside ? at_line : along - 1);\n", cluster ? "" : "part * along + ");
     return out + decode(k_.inner, "inner", 10) + code_of(insts, names_, r, 10) + "        }\n";
   };
   /// Combines a scan's value into `acc` and, where it is wanted, says what the scan is there.
@@ -160,9 +168,11 @@ std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& 
     const std::string sum = fmt::format("{0} = {1}::combine({0}, inside ? {2} : {1}::init());", acc, red, reduced(id));
     return wanted ? fmt::format("{} const {} {} = {};", sum, c_type(k_.insts[id].dtype), names_.inst(id), result(id, acc)) : sum;
   };
-  std::string out = fmt::format("    for (i64 part = 0, along = {}; along > 0 && part < inner_points / along; ++part) {{\n", along);
-  out += declare_accumulators(running, 6);
-  out += fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads * each);
+  std::string out = cluster
+                        ? fmt::format("    if (const i64 along = {}; along > 0) {{\n", along)
+                        : fmt::format("    for (i64 part = 0, along = {}; along > 0 && part < inner_points / along; ++part) {{\n", along);
+  if (!cluster) out += declare_accumulators(running, 6);
+  out += cluster ? "      {\n" : fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads * each);
   for (InstId scan : running) {
     std::vector<InstId> before;
     for (InstId id : b.insts) {
@@ -179,8 +189,11 @@ std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& 
       return id == scan ? combine(id, name("t", id), false) : combine(id, name("q" + std::to_string(idx(scan)) + "_", id), true);
     };
     out += neighbours(before, r);
-    out += fmt::format("        {0}::V {1} = block_scan_before<{0}, {2}, {3}>({4}, {5});\n", reducer(k_, k_.insts[scan]), name("b", scan),
-                       launch_.threads, slot_++, name("r", scan), name("t", scan));
+    const std::string red = reducer(k_, k_.insts[scan]);
+    out += cluster ? fmt::format("        {0}::V {1} = row_scan_before<{0}, {2}, {3}>({4}, {5});\n", red, name("b", scan), launch_.threads,
+                                 launch_.blocks, next_place(), name("t", scan))
+                   : fmt::format("        {0}::V {1} = block_scan_before<{0}, {2}, {3}>({4}, {5});\n", red, name("b", scan),
+                                 launch_.threads, slot_++, name("r", scan), name("t", scan));
   }
   AccessRules r = rules("inside");
   r.reduce = [&](InstId id) -> std::string {

@@ -27,6 +27,7 @@ constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are no
 struct Shape {
   int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
   int rows = 1;    ///< of a block
+  int blocks = 1;  ///< of a cluster, which share a row
   int across = 0;  ///< a thread takes all of a short loop beside its lanes
   int global = 0;  ///< rows keep their values in the run's scratch, for want of shared memory
   static std::span<const Member<Shape>> members() {
@@ -39,6 +40,7 @@ struct Shape {
         {{"global", 0, 1}, &Shape::global},
         {{"rows", 1, 32}, &Shape::rows},
         {{"across", 0, 1}, &Shape::across},
+        {{"blocks", 1, 8}, &Shape::blocks},
     };
     return kRows;
   }
@@ -46,29 +48,45 @@ struct Shape {
 
 /// What decides the mapping.
 struct Traits {
-  bool reduces = false, scans = false, stores_outside = false, has_local = false;
-  std::vector<Expr> local_offset;
-  Expr local_bytes = 0;
+  int reductions = 0, scans = 0, passes = 0;  ///< passes: over the points of a row
+  bool stores_outside = false, has_local = false;
 };
 
 Traits traits_of(const LoopKernel& k) {
   Traits t;
-  for (const loop::Block& b : k.blocks)
+  for (const loop::Block& b : k.blocks) {
+    t.passes += b.over_inner;
     for (loop::InstId id : b.insts) {
       const InstKind kind = k.insts[id].kind;
-      t.reduces |= kind == InstKind::reduce;
-      t.scans |= kind == InstKind::scan;
+      t.reductions += kind == InstKind::reduce;
+      t.scans += kind == InstKind::scan;
       t.stores_outside |= kind == InstKind::store && !b.over_inner && !k.inner.empty();
     }
-  t.local_offset.resize(k.params.size());
+  }
+  for (const loop::Param& p : k.params) t.has_local |= p.role == ParamRole::local;
+  return t;
+}
+
+/// Neighbours of a row that a block has: all, or its part of what a cluster shares.
+Expr points_of_block(const LoopKernel& k, const Shape& shape) {
+  return shape.blocks > 1 ? ceildiv(k.inner_points(), shape.blocks * shape.lanes) * shape.lanes : k.inner_points();
+}
+
+/// A block's scratch for the rows' locals.
+struct Scratch {
+  std::vector<Expr> offset;  ///< by ParamId
+  Expr bytes = 0;
+};
+Scratch scratch_of(const LoopKernel& k, const Shape& shape) {
+  Scratch s;
+  s.offset.resize(k.params.size());
   for (uint32_t p = 0; p < k.params.size(); ++p) {
     const loop::Param& param = k.params[static_cast<ParamId>(p)];
     if (param.role != ParamRole::local) continue;
-    t.has_local = true;
-    t.local_offset[p] = t.local_bytes;
-    t.local_bytes = align_up(t.local_bytes + k.inner_points() * dtype_bytes(param.dtype), 16);
+    s.offset[p] = s.bytes;
+    s.bytes = align_up(s.bytes + points_of_block(k, shape) * dtype_bytes(param.dtype), 16);
   }
-  return t;
+  return s;
 }
 
 /// The most lanes that some access takes as a wide one, and all of tensors that could be wide fit kWideBytes.
@@ -175,14 +193,14 @@ class LoopForm : public FormOf<LoopKernel> {
 
   StepSpec step(const LoopKernel& k, const Site& s, const Choice& c) const override {
     const Shape shape = unpack<Shape>(c);
-    const Traits t = traits_of(k);
+    const Expr scratch = scratch_of(k, shape).bytes;
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = shape.threads * shape.rows;
     f.grid[0] = grid(k, shape, s.machine);
-    if (t.has_local && shape.global) {
-      f.scratch_bytes = f.grid[0] * t.local_bytes;
-    } else if (t.has_local) {
-      f.smem_bytes = s.syms.simplify(t.local_bytes);
+    if (shape.global) {
+      f.scratch_bytes = f.grid[0] * scratch;
+    } else {
+      f.smem_bytes = s.syms.simplify(scratch + launch(shape).handed_bytes());
       f.max_smem_bytes = s.syms.interval(f.smem_bytes).max;
     }
     return f;
@@ -190,18 +208,32 @@ class LoopForm : public FormOf<LoopKernel> {
 
   std::string source(const LoopKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Shape shape = unpack<Shape>(c);
-    Traits t = traits_of(k);
+    const bool has_local = traits_of(k).has_local;
+    Scratch scratch = scratch_of(k, shape);
+    LoopLaunch l = launch(shape);
+    if (shape.blocks > 1) l.part = k.syms.simplify(points_of_block(k, shape)), l.each = neighbours(k, shape);
+    l.shared = (has_local && !shape.global) || shape.blocks > 1, l.global = has_local && shape.global;
+    l.row_bytes = scratch.bytes;
+    l.local_offset = std::move(scratch.offset);
+    return emit::cuda::emit_loop_kernel(k, l, symbol);
+  }
+  /// What a thread takes at once of a part of a row in a scan; kInf: of any length.
+  static int64_t neighbours_of(const LoopKernel& k, const Shape& shape) {
+    const int64_t points = k.syms.interval(k.syms.simplify(points_of_block(k, shape))).max;
+    return points == kInf ? kInf : (points + shape.threads - 1) / shape.threads;
+  }
+  LoopLaunch launch(const Shape& shape) const {
     LoopLaunch l;
     l.mapping = mapping_;
     l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.rows = shape.rows, l.across = shape.across != 0,
-    l.resident = shape.resident, l.streams = shape.streams;
-    l.shared = t.has_local && !shape.global, l.global = t.has_local && shape.global;
-    l.row_bytes = t.local_bytes;
-    l.local_offset = std::move(t.local_offset);
-    return emit::cuda::emit_loop_kernel(k, l, symbol);
+    l.resident = shape.resident, l.streams = shape.streams, l.blocks = shape.blocks;
+    return l;
   }
 
  private:
+  static int neighbours(const LoopKernel& k, const Shape& shape) {
+    return traits_of(k).scans ? static_cast<int>(std::max<int64_t>(1, neighbours_of(k, shape))) : 1;
+  }
   static int64_t moved_bytes(const LoopKernel& k, const SymTable& syms) {
     int64_t bytes = 0;
     for (const loop::Param& p : k.params)
@@ -220,7 +252,7 @@ class Flat final : public LoopForm {
  protected:
   Fit fits(const LoopKernel& k, const Site&) const override {
     const Traits t = traits_of(k);
-    if (t.reduces || t.scans) return refuse("its points are not independent: it reduces or scans rows");
+    if (t.reductions || t.scans) return refuse("its points are not independent: it reduces or scans rows");
     if (t.has_local || t.stores_outside) return refuse("its rows have scratch or results of their own");
     return Fit::yes();
   }
@@ -270,20 +302,39 @@ class Row final : public LoopForm {
     add(first);
     for (int threads : {64, 128, 256, 512, 1024})
       if (threads != first && (threads <= 512 || t.scans)) add(threads);
-    if (!t.has_local) return all;
-    const size_t shared = all.size();
-    for (size_t i = 0; i < shared; ++i) {
+    const size_t alone = all.size();
+    for (const Shape& shape : together(k, s, t, lanes)) all.push_back(shape);
+    for (size_t i = 0; i < alone && t.has_local; ++i) {
       all.push_back(all[i]);
       all.back().global = 1;
     }
     return all;
   }
+  /// Few rows, each of several blocks.
+  static std::vector<Shape> together(const LoopKernel& k, const Site& s, const Traits& t, int lanes) {
+    const int64_t points = s.syms.hint(k.inner_points());
+    std::vector<Shape> all;
+    if (k.inner.empty() || (t.scans && k.inner.size() > 1) || s.syms.hint(k.outer_points()) >= s.machine.cores) return all;
+    for (int blocks : {2, 4, 8})
+      for (int threads : {256, 512, 1024}) {
+        Shape x;
+        x.threads = threads, x.lanes = lanes, x.blocks = blocks, x.streams = streams_of(k, s.syms);
+        x.steps = steps_of(k, threads * blocks, lanes);
+        if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads);
+        if (points >= int64_t{blocks} * threads * lanes) all.push_back(x);
+      }
+    return all;
+  }
   Fit fits_memory(const LoopKernel& k, const Shape& shape, const Site& s) const override {
-    const int64_t most = s.syms.interval(s.syms.simplify(traits_of(k).local_bytes)).max;
+    if (shape.blocks > 1 && s.machine.sm < 90) return refuse("sm_90 or newer has clusters of blocks");
+    if (shape.blocks > 1 && traits_of(k).scans && neighbours_of(k, shape) > kMostNeighbours)
+      return refuse("a thread takes {} points of a scan at most", kMostNeighbours);
+    const int64_t most = s.syms.interval(s.syms.simplify(scratch_of(k, shape).bytes + launch(shape).handed_bytes())).max;
     if (shape.global || most <= s.machine.shared_bytes) return Fit::yes();
     return refuse("a row needs {} bytes of shared memory; {} is the most", most == kInf ? "an unbounded number of" : std::to_string(most),
                   s.machine.shared_bytes);
   }
+  static constexpr int64_t kMostNeighbours = 16;  ///< of a thread in a scan over a row that blocks share
   /// Many short rows: each a warp's, in its registers.
   static std::optional<Shape> warps_of_rows(const LoopKernel& k, const Site& s, const Traits& t, int lanes) {
     constexpr int kRows = 4, kMostSteps = 4;
@@ -303,14 +354,24 @@ class Row final : public LoopForm {
   /// A row has one processor; loads that run along the outer loop are not neighbours; values of a row that leave the processor come back.
   double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    return std::max(1.0, s.machine.cores / rows) * (k.lanes == loop::LaneAxis::outer ? 8 : 1) * (shape.global ? 2 : 1);
+    return std::max(1.0, s.machine.cores / (rows * shape.blocks)) * (k.lanes == loop::LaneAxis::outer ? 8 : 1) * (shape.global ? 2 : 1);
   }
   double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
+    // ns, of an H200: blocks that share a row begin, hand on a value, fill the GPU with threads; loads that are not all under way together,
+    // where no other rows hide them
+    constexpr double kBegin = 2000, kHandOn = 700, kFill = 4000, kLoads = 60, kHidden = 4, kScan = 150;
+    const Traits t = traits_of(k);
     const double points = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points())));
-    return points / (shape.threads * shape.lanes) * (traits_of(k).scans ? 150 : 4);
+    const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
+    const double filled = rows * shape.blocks * shape.threads / (s.machine.cores * 2048.0);
+    const double together = shape.blocks > 1 ? kBegin + kHandOn * (t.reductions + t.scans) + kFill * filled : 0;
+    const double iterations = points / (shape.threads * shape.lanes * shape.blocks);
+    if (t.scans) return together + iterations * kScan;
+    const bool seen = shape.steps == 0 && rows * shape.blocks <= s.machine.cores;
+    return together + iterations * (seen ? kLoads * t.passes : kHidden);
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const override {
-    return max(1, min(ceildiv(k.outer_points(), shape.rows), shape.global ? 4 * machine.cores : kMaxGrid));
+    return max(1, min(ceildiv(k.outer_points(), shape.rows), shape.global ? 4 * machine.cores : kMaxGrid / shape.blocks)) * shape.blocks;
   }
 };
 
@@ -324,7 +385,7 @@ class Serial final : public LoopForm {
   Fit fits(const LoopKernel& k, const Site&) const override {
     const Traits t = traits_of(k);
     if (t.has_local) return refuse("rows with scratch have no room in a thread");
-    if (!t.reduces && !t.scans && !t.stores_outside) return refuse("its points are independent");
+    if (!t.reductions && !t.scans && !t.stores_outside) return refuse("its points are independent");
     return Fit::yes();
   }
   /// Rows that a block could share are read across by threads of their own; few rows keep few threads busy.

@@ -525,6 +525,14 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typ
   }
   return v;
 }
+// The running reduction of the values of the first n lanes.
+template <class R> AOTC_DI typename R::V scan_of_lanes(typename R::V v, int n) {
+  for (int by = 1; by < n; by *= 2) {
+    const typename R::V earlier = shuffle_up(v, by);
+    if ((threadIdx.x & 31) >= by) v = R::combine(earlier, v);
+  }
+  return v;
+}
 // The running reduction of the values of the threads before this one after `carry`, which becomes that of all. All threads of the block, of
 // Threads, must call it.
 template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan_before(typename R::V& carry, typename R::V v) {
@@ -533,19 +541,12 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan_befor
   __shared__ __align__(16) char raw[warps * sizeof(V)];
   V* const of_warps = reinterpret_cast<V*>(raw);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const auto scan = [&](V x, int n) {
-    for (int by = 1; by < n; by *= 2) {
-      const V earlier = shuffle_up(x, by);
-      if (lane >= by) x = R::combine(earlier, x);
-    }
-    return x;
-  };
-  v = scan(v, 32);
+  v = scan_of_lanes<R>(v, 32);
   const V of_lanes = shuffle_up(v, 1);
   __syncthreads();  // what was read of an earlier call is read
   if (lane == 31) of_warps[warp] = v;
   __syncthreads();
-  const V sums = scan(lane < warps ? of_warps[lane] : R::init(), warps);
+  const V sums = scan_of_lanes<R>(lane < warps ? of_warps[lane] : R::init(), warps);
   const V earlier = shuffle_of(sums, warp > 0 ? warp - 1 : 0), all = shuffle_of(sums, warps - 1);
   V before = carry;
   if (warp > 0) before = R::combine(before, earlier);

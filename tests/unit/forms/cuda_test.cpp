@@ -29,7 +29,7 @@ loop::LoopKernel pointwise(DType t, const std::vector<Op>& unary, const std::vec
 }
 
 loop::LoopKernel rows(const Expr& columns, bool scratch, bool scan, const std::vector<std::pair<ReduceKind, DType>>& kinds,
-                      SymTable syms = {}, const Expr& n = 33) {
+                      SymTable syms = {}, const Expr& n = 330) {
   KernelBuilder b("rows");
   b.k.syms = std::move(syms);
   const Expr i = b.outer("i", n), j = b.inner("j", columns);
@@ -86,7 +86,7 @@ TEST_CASE("a pointwise kernel is a flat launch, a reduction or a scan a block a 
   CHECK(step_of(flat).smem_bytes.is(0));
   const auto row = rows(4096, true, false, {{ReduceKind::sum, DType::f32}});
   CHECK(decide(row).choice.form->name() == "cuda_row");
-  CHECK(step_of(row).grid[0].is(33));
+  CHECK(step_of(row).grid[0].is(330));
   CHECK(step_of(row).block[0] % 32 == 0);
   CHECK(decide(rows(64, false, true, {{ReduceKind::sum, DType::f32}})).choice.form->name() == "cuda_row");
   KernelBuilder b("columns");
@@ -185,6 +185,39 @@ TEST_CASE("row scratch: its most is told to the driver, and a row that shared me
     CHECK_THAT(refused.fit.why, Catch::Contains("shared memory"));
     compiles(k);
   }
+}
+
+TEST_CASE("few long rows: blocks of a cluster share each, and its scratch") {
+  const std::vector<std::pair<ReduceKind, DType>> kinds = {{ReduceKind::sum, DType::f32}, {ReduceKind::argmax, DType::f32}};
+  const auto few = [&](const Expr& columns, const Expr& n, bool scan = false, SymTable syms = {}) {
+    return rows(columns, true, scan, kinds, std::move(syms), n);
+  };
+  CHECK(field(few(50257, 4), "blocks") == 8);
+  CHECK(step_of(few(50257, 4)).grid[0].is(32));
+  const int64_t threads = field(few(50257, 4), "threads");
+  CHECK(step_of(few(50257, 4)).max_smem_bytes == align_up(6283 * 4, 16) + 2 * 16 * threads / 32 * 8);
+  CHECK(field(few(50257, 400), "blocks") == 1);
+  CHECK(field(few(1024, 4), "blocks") == 1);
+  SymTable syms;
+  const Expr n = Expr::symbol(syms.add({"n", SymKind::shape, 1, 60000, 50000, {}, {}}));
+  for (const loop::LoopKernel& k : {few(50257, 4), few(65536, 2), few(50257, 4, true), few(n, 2, false, syms), few(n, 2, true, syms)}) {
+    CHECK(field(k, "blocks") == 8);
+    compiles(k);
+  }
+  SymTable any;  // a thread's part of a scan has a bound
+  const Expr unbounded = Expr::symbol(any.add({"n", SymKind::shape, 1, kInf, 50000, {}, {}}));
+  CHECK(field(few(unbounded, 2, true, any), "blocks") == 1);
+  Machine before = h200();
+  before.sm = 80;
+  const loop::Kernel k = few(50257, 4);
+  const SymTable its = syms_of(k);
+  size_t refused = 0;
+  for (const forms::Candidate& c : forms::decide({k, its, before}).candidates) {
+    if (c.choice.values.empty() || field_of(c.choice, "blocks") == 1) continue;
+    CHECK_THAT(c.fit.why, Catch::Contains("sm_90"));
+    ++refused;
+  }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fits fits a processor") {
