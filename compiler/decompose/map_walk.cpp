@@ -95,10 +95,17 @@ void MapWalk::begin_rows(const PNode& node) {
 }
 
 void MapWalk::end_rows(const PNode& node) {
-  const Mapped x = operand(tensor_of(node));
+  const std::string of = tensor_of(node), result = result_names(node)[0];
+  const Mapped x = operand(of);
   const auto* n = node.args.size() > 2 ? std::get_if<Expr>(&node.args[2].value) : nullptr;
   if (maps_.depth() == 0 || !n) throw Refused{"rows of a map (vmap) whose number is not known", ""};
-  define(result_names(node)[0], maps_.whole(x, *n, dim_of(node, 3, b_.rank(x.value) - x.leads + 1)));
+  define(result, maps_.whole(x, *n, dim_of(node, 3, b_.rank(x.value) - x.leads + 1)));
+  // What a map within gives is a new tensor of the row around it, unless it shares memory with another.
+  if (!mapped_.count(result) || !rows_.own.count(of)) return;
+  if (const std::string& base = rows_.env.base_of(of); rows_.given.count(base) || !rows_.handed_on.insert(base).second) return;
+  give(result);
+  rows_.given.erase(result);
+  rows_.own.insert(result);
 }
 
 void MapWalk::give(const std::string& name) {

@@ -118,6 +118,7 @@ def writes_in_maps():
                 shifted.add_(v).mul_(2)
                 shifted[::2] += 1
                 each = torch.vmap(inner, in_dims=(0, None))(o, w[0])
+                each[:, 1].sub_(o[:, 0])
                 o.clamp_(max=1.5)
                 return o, t + 1, shifted, each, o.sum()
 
