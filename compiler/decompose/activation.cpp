@@ -112,7 +112,8 @@ void glu(Rule& r) {
 void rrelu(Rule& r) {
   if (r.boolean_or("training", false)) r.refuse("rrelu in training mode is random");
   const T x = tensor(r, "self"), y = x.up();
-  r.set(where(y >= 0.0, y, y * ((r.number("lower") + r.number("upper")) / 2)).to(x.dtype()));
+  r.set(0, where(y >= 0.0, y, y * ((r.number("lower") + r.number("upper")) / 2)).to(x.dtype()));
+  if (r.wants(1)) r.set(1, r.tensor("noise"));  // which evaluation leaves as it is
 }
 
 constexpr RuleRow kRows[] = {
@@ -138,6 +139,8 @@ constexpr RuleRow kRows[] = {
     {"aten._prelu_kernel.default", prelu},
     {"aten.glu.default", glu},
     {"aten.rrelu.default", rrelu},
+    {"aten.rrelu_with_noise.default", rrelu},
+    {"aten.rrelu_with_noise_functional.default", rrelu},
 };
 }  // namespace
 

@@ -66,9 +66,11 @@ template <Op op>
 void sum_of_two(Rule& r) {
   const DType t = part_type(r);
   const Complex a = complex_operand(r, "self", t), b = complex_operand(r, "other", t);
-  const double alpha = r.number_or("alpha", 1.0);
+  const bool turned = !r.none("alpha") && std::holds_alternative<std::complex<double>>(r.arg("alpha"));
+  const double alpha = turned ? 1.0 : r.number_or("alpha", 1.0);
   const auto scaled = [&](const T& x) { return alpha == 1.0 ? x : x * alpha; };
-  r.set(join({binary(op, a.re, scaled(b.re)), binary(op, a.im, scaled(b.im))}));
+  const Complex c = turned ? times(b, complex_operand(r, "alpha", t)) : Complex{scaled(b.re), scaled(b.im)};
+  r.set(join({binary(op, a.re, c.re), binary(op, a.im, c.im)}));
 }
 
 void neg(Rule& r) { r.set(-tensor(r, "self")); }
@@ -131,6 +133,28 @@ void product(Rule& r) {
   r.set(join({matmul(a.re, b.re, t) - matmul(a.im, b.im, t), matmul(a.re, b.im, t) + matmul(a.im, b.re, t)}));
 }
 
+/// beta * self + alpha * (a @ b)
+void added_product(Rule& r) {
+  const DType t = part_type(r);
+  const bool batched = r.has("batch1");
+  const Complex a = complex_operand(r, batched ? "batch1" : "mat1", t), b = complex_operand(r, batched ? "batch2" : "mat2", t);
+  const Complex y = {matmul(a.re, b.re, t) - matmul(a.im, b.im, t), matmul(a.re, b.im, t) + matmul(a.im, b.re, t)};
+  const Complex self = times(complex_operand(r, "self", t), complex_operand(r, "beta", t)), all = times(y, complex_operand(r, "alpha", t));
+  const bool kept = r.is_tensor("beta") || std::holds_alternative<std::complex<double>>(r.arg("beta")) || r.number("beta") != 0;
+  r.set(join(kept ? Complex{self.re + all.re, self.im + all.im} : all));
+}
+
+void linear(Rule& r) {
+  const DType t = part_type(r);
+  const Complex x = complex_operand(r, "input", t), w = complex_operand(r, "weight", t);
+  const auto turned = [&](const T& m) { return m.rank() < 2 ? m : T(r.b, r.b.transpose(m, -2, -1)); };
+  const T re = turned(w.re), im = turned(w.im);
+  const Complex y = {matmul(x.re, re, t) - matmul(x.im, im, t), matmul(x.re, im, t) + matmul(x.im, re, t)};
+  if (r.none("bias")) return r.set(join(y));
+  const Complex bias = complex_operand(r, "bias", t);
+  r.set(join({y.re + bias.re, y.im + bias.im}));
+}
+
 constexpr RuleRow kRows[] = {
     {"aten.view_as_complex.default", same},
     {"aten.view_as_real.default", same},
@@ -158,6 +182,9 @@ constexpr RuleRow kRows[] = {
     {"aten.permute.default", permute},
     {"aten.t.default", transpose_last},
     {"aten.mT.default", transpose_last},
+    {"aten.linear.default", linear},
+    {"aten.addmm.default", added_product},
+    {"aten.baddbmm.default", added_product},
     {"aten.matmul.default", product},
     {"aten.mm.default", product},
     {"aten.bmm.default", product},
@@ -223,7 +250,7 @@ RuleFn find_complex_rule(std::string_view overload) {
   for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), fourier_rules()})
     for (const RuleRow& row : table)
       if (row.overload == overload) return row.fn;
-  if (pair_rides_along(overload)) return find_rule(overload);
+  if (pair_rides_along(overload)) return find_rule(overload) ? with_pair : nullptr;
   return find_rule_by_parts(overload);
 }
 

@@ -19,6 +19,8 @@ RuleTable complex_math_rules();
 void complex_einsum(Rule& r);
 /// The rule for real tensors on both parts in turn, where that serves this operator (decompose/complex_parts.cpp).
 RuleFn find_rule_by_parts(std::string_view overload);
+/// The rule for real tensors on tensors whose last dim is the pair; by parts where some of them or of the results are real.
+void with_pair(Rule& r);
 /// Whether the rule for real tensors serves tensors whose last dim is the pair.
 bool pair_rides_along(std::string_view overload);
 

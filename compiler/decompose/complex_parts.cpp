@@ -33,12 +33,15 @@ for (import::NamedArg& a : own.args) {
 return own;
 }  // namespace
 
-constexpr int kMagnitude = 2;  ///< in the place of a part
+// In the place of a part.
+constexpr int kMagnitude = 2;
+constexpr int kMatrix = 3;  ///< the real matrix [[re, -im], [im, re]], which has each singular value twice
 
 /// Complex tensors as one of their parts; real ones among the elements have no imaginary part.
 class PartEnv final : public TensorEnv {
  public:
-  PartEnv(TensorEnv& whole, const Rule& r, int part) : whole_(whole), b_(r.b), program_(r.program), part_(part) {
+  PartEnv(TensorEnv& whole, const Rule& r, int part, Ints matrix_dims = {})
+      : whole_(whole), b_(r.b), program_(r.program), part_(part), matrix_dims_(std::move(matrix_dims)) {
     for (const import::NamedArg& a : r.node.args) {
       if (one_of(kPlaces, a.name)) continue;
       if (const auto* t = std::get_if<import::TensorRef>(&a.value)) elements_.insert(t->name);
@@ -48,6 +51,7 @@ class PartEnv final : public TensorEnv {
   }
   ValueId get(const std::string& name) override {
     const T x(b_, whole_.get(name));
+    if (complex(name) && part_ == kMatrix) return matrix(x.select(-1, 0), x.select(-1, 1));
     if (complex(name)) return part_ == kMagnitude ? binary(Op::hypot, x.select(-1, 0), x.select(-1, 1)) : x.select(-1, part_);
     return part_ == 1 && elements_.count(name) ? x.like(0) : x;
   }
@@ -69,16 +73,33 @@ class PartEnv final : public TensorEnv {
     const auto it = program_.tensors.find(name);
     return it != program_.tensors.end() && is_complex(it->second.dtype);
   }
+  ValueId matrix(const T& re, const T& im) const {
+    const int rows = static_cast<int>(matrix_dims_[0]), cols = static_cast<int>(matrix_dims_[1]);
+    const ValueId upper = b_.cat({re, -im}, cols), lower = b_.cat({im, re}, cols);
+    return b_.cat({upper, lower}, rows);
+  }
   TensorEnv& whole_;
   Builder& b_;
   const import::Program& program_;
   int part_;
+  Ints matrix_dims_;  ///< kMatrix: rows, columns
   std::set<std::string> elements_;
 };
 
 RuleFn rule_for_real(std::string_view target) {
   if (const RuleFn fn = find_rule(target)) return fn;
   return find_rule(functional_name(std::string(target)));
+}
+
+/// The dims of the matrices whose singular values a norm asks for; empty where it asks for none.
+Ints singular_dims(Rule& r) {
+  const bool matrices = r.node.target.rfind("aten.linalg_matrix_norm.", 0) == 0 || r.node.target.rfind("aten.linalg_norm.", 0) == 0;
+  if (!matrices || r.none("ord")) return {};
+  const int rank = static_cast<int>(r.meta_arg(r.has("self") ? "self" : "A")->sizes.size());
+  if (std::holds_alternative<std::string>(r.arg("ord")) ? r.text("ord") != "nuc" : std::abs(r.number("ord")) != 2) return {};
+  Ints dims = r.none("dim") ? Ints{0, rank - 1} : r.integers("dim");
+  for (int64_t& d : dims) d = d < 0 ? d + rank : d;
+  return dims.size() == 2 && dims[0] != dims[1] ? dims : Ints{};
 }
 
 void by_parts(Rule& r) { r.on_parts(rule_for_real(r.node.target)); }
@@ -90,6 +111,9 @@ void deviation(Rule& r) { r.on_parts(rule_for_real(r.node.target), hypotenuse); 
 
 constexpr RuleRow kReal[] = {
     {"aten.linalg_matrix_norm.default", by_magnitude},
+    {"aten.linalg_matrix_norm.str_ord", by_magnitude},
+    {"aten.linalg_norm.default", by_magnitude},
+    {"aten.linalg_norm.ord_str", by_magnitude},
     {"aten.linalg_vector_norm.default", by_magnitude},
     {"aten.norm.Scalar", by_magnitude},
     {"aten.norm.ScalarOpt_dim", by_magnitude},
@@ -219,15 +243,35 @@ void Rule::on_parts(void (*fn)(Rule&), ValueId (*together)(Builder&, ValueId, Va
   for (size_t k = 0; k < made[0].size(); ++k) {
     const auto& [name, re] = made[0][k];
     const ValueId im = made[1][k].second;
-    define(name, together ? together(b, re, im) : join({T(b, re), T(b, im)}));
+    const auto meta = program.tensors.find(name);
+    const bool real = meta != program.tensors.end() && !is_complex(meta->second.dtype);  // of a real tensor, to the sizes of a complex one
+    define(name, together ? together(b, re, im) : real ? re : join({T(b, re), T(b, im)}));
   }
 }
 
 void Rule::on_magnitudes(void (*fn)(Rule&)) {
-  PartEnv env(env_, *this, kMagnitude);
+  const Ints matrix = singular_dims(*this);
+  PartEnv env(env_, *this, matrix.empty() ? kMagnitude : kMatrix, matrix);
   Rule one(b, program, node, env);
   fn(one);
-  for (const auto& [name, v] : env.made) define(name, v);
+  const bool summed = !matrix.empty() && std::holds_alternative<std::string>(arg("ord"));
+  for (const auto& [name, v] : env.made) define(name, summed ? ValueId(T(b, v) * 0.5) : v);
+}
+
+void with_pair(Rule& r) {
+  const auto real = [&](const std::string& name) {
+    const auto it = r.program.tensors.find(name);
+    return it != r.program.tensors.end() && !is_complex(it->second.dtype);
+  };
+  bool mixed = false;
+  for (const import::NamedArg& a : r.node.args) {
+    if (one_of(kPlaces, a.name)) continue;
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value)) mixed = mixed || real(t->name);
+    if (const auto* l = std::get_if<import::TensorList>(&a.value))
+      mixed = mixed || std::any_of(l->begin(), l->end(), [&](const import::TensorRef& t) { return real(t.name); });
+  }
+  for (const std::string& name : import::result_names(r.node)) mixed = mixed || real(name);
+  mixed ? by_parts(r) : rule_for_real(r.node.target)(r);
 }
 
 RuleFn find_rule_by_parts(std::string_view overload) {

@@ -37,6 +37,8 @@ class Env final : public TensorEnv {
   void run(const import::PNode& node);
   /// Whether an in-place operator wrote the tensor of this name (or one that shares its storage).
   bool written(const std::string& name) const;
+  /// The tensor whose memory it is in.
+  const std::string& base_of(const std::string& name) const;
 
  private:
   using Kind = import::Alias::Kind;  // none: a tensor with memory of its own
@@ -51,7 +53,6 @@ class Env final : public TensorEnv {
     bool other_name = false;              ///< kind same: what an in-place operator gave back, not a tensor that shares the memory
   };
   Tensor& find(const std::string& name);
-  const std::string& base_of(const std::string& name) const;
   /// What the rule makes, without defining it.
   std::map<std::string, ValueId> defined_by(RuleFn fn, Rule& rule);
   void note_aliases(const import::PNode& node);

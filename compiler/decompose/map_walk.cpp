@@ -1,8 +1,7 @@
 #include "decompose/map_walk.h"
 
+#include <algorithm>
 #include <set>
-
-#include "import/hidden_writes.h"
 
 namespace aotc::decompose {
 
@@ -47,7 +46,7 @@ bool MapWalk::takes(const PNode& node) const {
   if (node.target.rfind(kMaps, 0) == 0) return true;
   if (mapped_.empty()) return false;
   for (const std::string& name : operand_names(node))
-    if (mapped_.count(name)) return true;
+    if (mapped_.count(name) || rows_.own.count(name)) return true;
   return false;
 }
 
@@ -71,6 +70,11 @@ void MapWalk::run(const PNode& node) {
 }
 
 Mapped MapWalk::operand(const std::string& name) {
+  if (rows_.own.count(name)) {
+    const ValueId v = rows_.env.get(name);
+    follow();
+    return maps_.value(rows_.graph, v, rows_.made);
+  }
   const auto it = mapped_.find(name);
   if (it == mapped_.end()) return {env_.get(name)};
   if (it->second.leads > maps_.depth()) throw Refused{"a row of a map (vmap) that has ended", ""};
@@ -91,33 +95,56 @@ void MapWalk::begin_rows(const PNode& node) {
 }
 
 void MapWalk::end_rows(const PNode& node) {
-  const Mapped x = operand(tensor_of(node));
+  const std::string of = tensor_of(node), result = result_names(node)[0];
+  const Mapped x = operand(of);
   const auto* n = node.args.size() > 2 ? std::get_if<Expr>(&node.args[2].value) : nullptr;
   if (maps_.depth() == 0 || !n) throw Refused{"rows of a map (vmap) whose number is not known", ""};
-  define(result_names(node)[0], maps_.whole(x, *n, dim_of(node, 3, b_.rank(x.value) - x.leads + 1)));
+  define(result, maps_.whole(x, *n, dim_of(node, 3, b_.rank(x.value) - x.leads + 1)));
+  // What a map within gives is a new tensor of the row around it, unless it shares memory with another.
+  if (!mapped_.count(result) || !rows_.own.count(of)) return;
+  if (const std::string& base = rows_.env.base_of(of); rows_.given.count(base) || !rows_.handed_on.insert(base).second) return;
+  give(result);
+  rows_.given.erase(result);
+  rows_.own.insert(result);
+}
+
+void MapWalk::give(const std::string& name) {
+  if (rows_.own.count(name)) return;
+  const Mapped x = operand(name);
+  const auto known = rows_.given.find(name);
+  if (known != rows_.given.end() && rows_.made.at(known->second).value == x.value) return;
+  const Exprs& dims = b_.dims(x.value);
+  const ValueId v = rows_.graph.add_input(name, {b_.dtype(x.value), Exprs(dims.begin() + x.leads, dims.end())});
+  rows_.made[v] = x;
+  rows_.given[name] = v;
+  rows_.env.define(name, v);
+}
+
+void MapWalk::follow() {
+  const std::vector<NodeId>& order = rows_.graph.order;
+  const std::vector<NodeId> added(order.begin() + static_cast<std::ptrdiff_t>(rows_.nodes), order.end());
+  rows_.nodes = order.size();
+  for (; rows_.guards < rows_.graph.guards.size(); ++rows_.guards) {
+    const ShapeGuard& q = rows_.graph.guards[rows_.guards];
+    b_.require(q.kind, q.a, q.b, q.why);
+  }
+  maps_.apply(rows_.graph, added, rows_.made);
 }
 
 void MapWalk::run_rows(const PNode& node) {
-  if (!functional_name(node.target).empty() || !import::hidden_writes(node).empty() || import::views_memory(node))
-    throw Refused{"a write in place, or a view of memory, for each row of a map (vmap)", "make a new tensor instead"};
-  Graph row;
-  row.syms = b_.syms();
-  Builder b(row);
-  b.at(node.name, node.source);
-  Env env(b, program_);
-  std::vector<Mapped> inputs;
-  for (const std::string& name : operand_names(node)) {
-    const Mapped& x = inputs.emplace_back(operand(name));
-    const Exprs& dims = b_.dims(x.value);
-    env.define(name, row.add_input(name, {b_.dtype(x.value), Exprs(dims.begin() + x.leads, dims.end())}));
-  }
-  env.run(node);
-  const std::vector<std::string> names = result_names(node);
-  for (const std::string& name : names)
-    if (env.known(name)) row.outputs.push_back({name, env.get(name), ""});
-  for (const ShapeGuard& q : row.guards) b_.require(q.kind, q.a, q.b, q.why);
-  const std::map<ValueId, Mapped> made = maps_.apply(row, inputs);
-  for (const OutputInfo& o : row.outputs) define(o.name, made.at(o.value));
+  if (import::views_memory(node)) throw Refused{"a view of memory for each row of a map (vmap)", "use slicing, permute or unfold"};
+  rows_.graph.syms = b_.syms();
+  for (const std::string& name : operand_names(node)) give(name);
+  const auto written = [&] {
+    return std::count_if(rows_.given.begin(), rows_.given.end(), [&](const auto& g) { return rows_.env.written(g.first); });
+  };
+  const auto before = written();
+  rows_.b.at(node.name, node.source);
+  rows_.env.run(node);
+  follow();
+  for (const std::string& name : result_names(node))
+    if (rows_.env.known(name)) rows_.own.insert(name);
+  if (written() > before) throw Refused{"a write in place, for each row of a map (vmap), into what the rows are of", "clone the row first"};
 }
 
 }  // namespace aotc::decompose

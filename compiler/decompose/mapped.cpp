@@ -251,21 +251,20 @@ Mapped Maps::whole(const Mapped& x, const Expr& n, int dim) const {
   return {moved(b_, v, depth_ - 1, depth_ - 1 + dim), depth_ - 1};
 }
 
-std::map<ValueId, Mapped> Maps::apply(const Graph& row, const std::vector<Mapped>& inputs) const {
-  std::map<ValueId, Mapped> made;
-  for (size_t i = 0; i < inputs.size(); ++i) made[row.inputs[i].value] = inputs[i];
-  const auto of = [&](ValueId v) {
-    const auto it = made.find(v);
-    if (it != made.end()) return it->second;
-    const Value& x = row.values[v];
-    AOTC_CHECK(x.kind == ValueKind::constant, "a value of a row's graph that nothing makes");
-    return made[v] = {b_.constant(row.constants[x.constant])};
-  };
-  for (const NodeId id : row.order) {
+Mapped Maps::value(const Graph& row, ValueId v, std::map<ValueId, Mapped>& made) const {
+  const auto it = made.find(v);
+  if (it != made.end()) return it->second;
+  const Value& x = row.values[v];
+  AOTC_CHECK(x.kind == ValueKind::constant, "a value of a row's graph that nothing makes");
+  return made[v] = {b_.constant(row.constants[x.constant])};
+}
+
+void Maps::apply(const Graph& row, const std::vector<NodeId>& nodes, std::map<ValueId, Mapped>& made) const {
+  for (const NodeId id : nodes) {
     const Node& n = row.nodes[id];
     if (n.dead) continue;
     std::vector<Mapped> in;
-    for (const ValueId v : n.inputs) in.push_back(of(v));
+    for (const ValueId v : n.inputs) in.push_back(value(row, v, made));
     const bool mapped = std::any_of(in.begin(), in.end(), [](const Mapped& x) { return x.leads > 0; });
     std::vector<ValueId> out;
     int leads = 0;
@@ -281,9 +280,6 @@ std::map<ValueId, Mapped> Maps::apply(const Graph& row, const std::vector<Mapped
     }
     for (size_t i = 0; i < out.size(); ++i) made[n.outputs[i]] = {out[i], leads};
   }
-  for (const InputInfo& i : row.inputs) of(i.value);
-  for (const OutputInfo& o : row.outputs) of(o.value);
-  return made;
 }
 
 }  // namespace aotc::decompose

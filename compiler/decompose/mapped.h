@@ -27,8 +27,11 @@ class Maps {
   Mapped rows_of(const Mapped& x, int dim) const;
   /// The rows of the innermost map, of which there are n, as dim `dim` of what lies around it.
   Mapped whole(const Mapped& x, const Expr& n, int dim) const;
-  /// What `row`, whose inputs are these values in order, computes for all rows: by its values. Throws Refused.
-  std::map<ValueId, Mapped> apply(const Graph& row, const std::vector<Mapped>& inputs) const;
+  /// What nodes of a row's graph compute for all rows, added to `made`, which has the values for the graph's inputs and for nodes before.
+  /// Throws Refused.
+  void apply(const Graph& row, const std::vector<NodeId>& nodes, std::map<ValueId, Mapped>& made) const;
+  /// A value of a row's graph: made, or one of its constants.
+  Mapped value(const Graph& row, ValueId v, std::map<ValueId, Mapped>& made) const;
 
  private:
   Builder& b_;

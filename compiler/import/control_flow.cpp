@@ -1,6 +1,6 @@
 // Control flow of the exported graph that needs none at run time: a branch computes both sides and takes one (so the side that is not taken
-// must not read beyond its tensors either), rounds over the rows of tensors of a known length are written out, and each row on its own, of
-// which there may be any number, is a map (vmap).
+// must not read beyond its tensors either), rounds over the rows of tensors are written out, as many as there are at most, and each row on
+// its own, of which there may be any number, is a map (vmap).
 #include <algorithm>
 
 #include "import/graph_reader.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostNodes = 4096;  ///< of all rounds of one loop together
 
 /// The same tensor's row.
-TensorMeta row_of(const TensorMeta& t, int64_t i) {
+TensorMeta row_of(const TensorMeta& t, const Expr& i) {
   TensorMeta row = t;
   row.sizes.erase(row.sizes.begin());
   row.strides.erase(row.strides.begin());
@@ -160,31 +160,69 @@ bool GraphReader::inline_map(const ControlFlow& f, Scope& s) {
   return true;
 }
 
+/// How many rows each of them has, and at most. Nothing where that is not bounded, or they differ.
+std::optional<GraphReader::Rounds> GraphReader::rounds_over(const std::vector<Arg>& over) {
+  Rounds r;
+  for (const Arg& a : over) {
+    const TensorMeta& t = p_.tensors.at(std::get<TensorRef>(a).name);
+    if (t.sizes.empty() || (&a != &over[0] && !symbols_.table().proves_eq(t.sizes[0], r.number))) return std::nullopt;
+    r.number = t.sizes[0];
+  }
+  const Interval range = symbols_.table().interval(r.number);
+  if (range.max < 1 || range.max == kInf) return std::nullopt;
+  r.least = std::max<int64_t>(range.min, 1);
+  r.most = range.max;
+  return r;
+}
+
+/// Of rounds whose number only a run knows, those beyond it do the last one again, from what that began with: its results stay, and nothing
+/// is read that it has not read.
 bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   const auto& [name, graph] = f.graphs[0];
   const bool carries = f.arguments.size() == 3;
   std::vector<Arg> carried = carries ? f.arguments[0] : std::vector<Arg>();
   const std::vector<Arg>&over = f.arguments[carries ? 1 : 0], &rest = f.arguments.back();
-  if (over.empty() || !only_tensors(over) || carried.size() > f.results.size()) return false;
-  std::optional<int64_t> rounds;
-  for (const Arg& a : over) {
-    const TensorMeta& t = p_.tensors.at(std::get<TensorRef>(a).name);
-    const auto n = t.sizes.empty() ? std::nullopt : t.sizes[0].as_const();
-    if (!n && !carries) return inline_map(f, s);
-    if (!n || *n < 1 || (rounds && *rounds != *n)) return false;
-    rounds = n;
+  if (over.empty() || !only_tensors(over) || !only_tensors(carried) || carried.size() > f.results.size()) return false;
+  const auto rounds = rounds_over(over);
+  const bool few = rounds && rounds->most <= static_cast<int64_t>(kMostNodes / std::max<size_t>(graph["nodes"].size(), 1));
+  const bool open = !rounds || rounds->least < rounds->most;
+  if (!carries && (open || !few)) return inline_map(f, s);
+  if (!few) return false;
+  if (!symbols_.table().proves_le(1, rounds->number))
+    p_.guards.push_back({ShapeGuard::Kind::le, 1, rounds->number, fmt::format("{} has rows to go over", f.head.name)});
+  const auto own = [&](const std::string& suffix, TensorMeta type) {
+    const std::string result = fmt::format("{}.{}", f.head.name, suffix);
+    p_.tensors[result] = std::move(type);
+    defined_.insert(result);
+    return result;
+  };
+  std::string number;
+  if (open) {
+    number = own("rounds", {.dtype = DType::i64});
+    add_node(f.head, "aten.scalar_tensor.default",
+             {{"s", rounds->number}, {"dtype", DType::i64}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}},
+             number);
   }
-  if (static_cast<size_t>(*rounds) * std::max<size_t>(graph["nodes"].size(), 1) > kMostNodes) return false;
   std::vector<TensorList> stacked(f.results.size() - carried.size());
-  for (int64_t i = 0; i < *rounds; ++i) {
+  std::vector<Arg> begun;  // what the round before began with
+  for (int64_t i = 0; i < rounds->most; ++i) {
+    const Expr row = i < rounds->least ? Expr(i) : symbols_.table().simplify(min(Expr(i), rounds->number - 1));
+    if (i >= rounds->least) {
+      const std::string more = own(fmt::format("more_{}", i), {.dtype = DType::boolean});
+      add_node(f.head, "aten.gt.Scalar", {{"self", TensorRef{number}}, {"other", Expr(i)}}, more);
+      for (size_t k = 0; k < carried.size(); ++k) {
+        const std::string from = own(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(carried[k]).name));
+        add_node(f.head, "aten.where.self", {{"condition", TensorRef{more}}, {"self", carried[k]}, {"other", begun[k]}}, from);
+        carried[k] = TensorRef{from};
+      }
+    }
+    begun = carried;
     std::vector<Arg> operands = carried;
     for (size_t k = 0; k < over.size(); ++k) {
       const TensorRef of = std::get<TensorRef>(over[k]);
-      const std::string row = fmt::format("{}.row_{}_{}", f.head.name, k, i);
-      p_.tensors[row] = row_of(p_.tensors.at(of.name), i);
-      defined_.insert(row);
-      add_node(f.head, "aten.select.int", {{"self", of}, {"dim", Expr(0)}, {"index", Expr(i)}}, row);
-      operands.emplace_back(TensorRef{row});
+      const std::string picked = own(fmt::format("row_{}_{}", k, i), row_of(p_.tensors.at(of.name), row));
+      add_node(f.head, "aten.select.int", {{"self", of}, {"dim", Expr(0)}, {"index", row}}, picked);
+      operands.emplace_back(TensorRef{picked});
     }
     operands.insert(operands.end(), rest.begin(), rest.end());
     const std::vector<Arg> out = call(graph, name, operands, s);
@@ -194,10 +232,21 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   }
   const std::vector<std::string> names = define_results(f, s);
   for (size_t k = 0; k < names.size(); ++k) {
-    if (k < carried.size())
+    if (k < carried.size()) {
       add_node(f.head, "aten.clone.default", {{"self", carried[k]}, {"memory_format", NoneArg{}, true}}, names[k]);
-    else
-      add_node(f.head, "aten.stack.default", {{"tensors", stacked[k - carried.size()]}, {"dim", Expr(0), true}}, names[k]);
+      continue;
+    }
+    const TensorList& all = stacked[k - carried.size()];
+    std::string stack = names[k];
+    if (open) {
+      TensorMeta type = p_.tensors.at(names[k]);
+      type.sizes.at(0) = rounds->most;
+      stack = own(fmt::format("all_{}", k), std::move(type));
+    }
+    add_node(f.head, "aten.stack.default", {{"tensors", all}, {"dim", Expr(0), true}}, stack);
+    if (open)
+      add_node(f.head, "aten.slice.Tensor",
+               {{"self", TensorRef{stack}}, {"dim", Expr(0)}, {"start", Expr(0)}, {"end", rounds->number}, {"step", Expr(1)}}, names[k]);
   }
   return true;
 }

@@ -64,6 +64,12 @@ class GraphReader {
   struct ControlFlow;
   bool inline_cond(const ControlFlow& f, Scope& s);
   bool inline_rounds(const ControlFlow& f, Scope& s);
+  /// Of a loop over the rows of tensors.
+  struct Rounds {
+    Expr number;
+    int64_t least = 0, most = 0;
+  };
+  std::optional<Rounds> rounds_over(const std::vector<Arg>& over);
   bool inline_map(const ControlFlow& f, Scope& s);
   void add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result);
   std::vector<std::string> define_results(const ControlFlow& f, Scope& s);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "aotc/detail/blob_hash.h"
 #include "graph/guard.h"
@@ -125,6 +126,35 @@ class Archive {
           .note(fmt::format("supported: schema version {}.x, which torch 2.5 to 2.13 write", kSchemaMajor));
   }
 
+  /// The texts of the sizes that inputs have.
+  static std::set<std::string> sizes_of_inputs(const JsonRef& graph) {
+    std::set<std::string> texts;
+    const JsonRef inputs = graph["inputs"], tensors = graph["tensor_values"];
+    for (size_t i = 0, n = inputs.size(); i < n; ++i) {
+      const auto [tag, v] = inputs.at(i).tagged();
+      if (tag != "as_tensor" || !tensors.has(v["name"].text())) continue;
+      const JsonRef sizes = tensors[v["name"].text()]["sizes"];
+      for (size_t d = 0, rank = sizes.size(); d < rank; ++d)
+        if (const auto [kind, size] = sizes.at(d).tagged(); kind == "as_expr") texts.insert(size["expr_str"].text());
+    }
+    return texts;
+  }
+
+  /// A symbol that is no input's size by itself begins where a dimension a * s + b that it makes does: what the archive says of the symbol
+  /// is what export takes any size for (2 at least), which nobody asked for and ep.module() does not check.
+  void widen_below(const Expr& e, int64_t min, const std::set<std::string>& own) {
+    const std::set<SymId> in = e.symbols();
+    if (in.size() != 1) return;
+    const SymId s = *in.begin();
+    SymTable& syms = symbols_.table();
+    const auto b = e.substitute({{s, Expr(0)}}).as_const(), first = e.substitute({{s, Expr(1)}}).as_const();
+    if (own.count(syms[s].name) || !b || !first || e != Expr::symbol(s) * (e - *b).substitute({{s, Expr(1)}}) + *b) return;
+    const __int128 step = static_cast<__int128>(*first) - *b, over = static_cast<__int128>(min) - *b;
+    if (step <= 0) return;
+    const __int128 least = over <= 0 ? 0 : (over + step - 1) / step;
+    if (least < syms[s].min) syms.edit(s).min = static_cast<int64_t>(least);
+  }
+
   void read_ranges(const JsonRef& m) {
     const JsonRef ranges = m["range_constraints"];
     std::vector<std::tuple<std::string, int64_t, int64_t>> derived;
@@ -139,8 +169,10 @@ class Archive {
       else
         derived.emplace_back(text, min, max);  // a dimension such as 2*s0; its symbol has a range of its own
     }
+    const std::set<std::string> own = sizes_of_inputs(m["graph_module"]["graph"]);
     for (const auto& [text, min, max] : derived) {
       const Expr e = symbols_.parse(text, ranges);
+      widen_below(e, min, own);
       p_.guards.push_back({ShapeGuard::Kind::le, min, e, "the range of " + text});
       if (max != kInf) p_.guards.push_back({ShapeGuard::Kind::le, e, max, "the range of " + text});
     }

@@ -17,6 +17,7 @@
 #include "import/rounded_rows.h"
 #include "import/torch_functions.h"
 #include "import/torch_maps.h"
+#include "import/torch_stand_ins.h"
 #include "import/torch_values.h"
 #include "import/vector_signs.h"
 
@@ -59,6 +60,7 @@ struct Step {
   double (*scalar)(const std::vector<double>&) = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   const MapNode* map = nullptr;
+  const StandIn* stand_in = nullptr;
   std::vector<ArgPlan> args;
   std::vector<ResultPlan> results;
   std::vector<int> last_uses;  ///< slots to empty after this step
@@ -150,21 +152,11 @@ double number_of(const IValue& v) {
 
 std::vector<IValue> run_cond(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 std::vector<IValue> run_while(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
-std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
-std::vector<IValue> run_flash_gradients(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
-std::vector<IValue> run_scaled(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
 struct Control {
   std::string_view target;
   std::vector<IValue> (*fn)(Runner&, const GraphPlan&, const Step&, std::vector<IValue>);
-  bool only_f64 = false;  ///< LibTorch runs the other types
 };
-constexpr Control kControls[] = {{"higher_order.cond", run_cond},
-                                 {"higher_order.while_loop", run_while},
-                                 {"transformers.grouped_mm_fallback.default", run_grouped},
-                                 {"aten._grouped_mm.default", run_grouped, true},
-                                 {"aten._scaled_mm.default", run_scaled, true},
-                                 {"aten._scaled_mm_v2.default", run_scaled, true},
-                                 {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", run_flash_gradients}};
+constexpr Control kControls[] = {{"higher_order.cond", run_cond}, {"higher_order.while_loop", run_while}};
 
 /// Builds the plan of one graph.
 class Planner {
@@ -202,9 +194,10 @@ class Planner {
     for (const ScalarOp& op : kScalarOps)
       if (op.target == n.target) s.scalar = op.fn;
     for (const Control& c : kControls)
-      if (c.target == n.target && (f64_ || !c.only_f64)) s.control = c.fn;
+      if (c.target == n.target) s.control = c.fn;
     s.map = find_map_node(n.target);
-    if (!s.scalar && !s.control && !s.map) {
+    s.stand_in = find_stand_in(n.target, f64_);
+    if (!s.scalar && !s.control && !s.map && !s.stand_in) {
       s.op = find_operator(n.target);
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
@@ -438,6 +431,8 @@ class Runner final : public Reference {
       stack = {IValue(s.scalar(xs))};
     } else if (s.map) {
       stack = s.map->run(stack);
+    } else if (s.stand_in) {
+      stack = s.stand_in->run(*s.node, stack);
     } else if (s.control) {
       stack = s.control(*this, g, s, std::move(stack));
     } else if (options_.bf16) {
@@ -553,58 +548,6 @@ std::vector<IValue> run_while(Runner& r, const GraphPlan& g, const Step&, std::v
   };
   while (number_of(r.run_graph(graph(0), operands()).at(0)) != 0) carried = r.run_graph(graph(1), operands());
   return carried;
-}
-
-/// Rows in runs that end at offs[i], each run times matrix i. (rows, matrices, offs, ...)
-std::vector<IValue> run_grouped(Runner&, const GraphPlan&, const Step& s, std::vector<IValue> args) {
-  const auto sizes_fit = [&] {
-    return args.size() > 2 && args[2].isTensor() && args[0].toTensor().dim() == 2 && args[1].toTensor().dim() == 3;
-  };
-  if (!sizes_fit())
-    throw Diagnostic(ExitCode::unsupported, Loc{.node = s.node->name},
-                     fmt::format("{}: only rows times a stack of matrices, with offsets, can be run", s.node->name));
-  const at::Tensor x = args[0].toTensor(), w = args[1].toTensor(), ends = args[2].toTensor().to(at::kLong);
-  at::Tensor y = at::zeros({x.size(0), w.size(2)}, x.options());
-  int64_t begin = 0;
-  for (int64_t i = 0; i < ends.size(0); ++i) {
-    const int64_t end = ends[i].item<int64_t>();
-    if (end > begin) y.slice(0, begin, end).copy_(at::mm(x.slice(0, begin, end), w[i]));
-    begin = end;
-  }
-  return {y};
-}
-
-/// (rows, columns, scale_a, scale_b, bias, ..), or with lists of scales and what says how they lie: (.., scales_a, recipe, swizzle,
-/// scales_b, recipe, swizzle, bias, ..).
-std::vector<IValue> run_scaled(Runner&, const GraphPlan&, const Step&, std::vector<IValue> args) {
-  const bool lists = args.at(2).isTensorList();
-  const auto scale = [&](size_t i) { return lists ? args.at(i).toTensorVector().at(0) : args.at(i).toTensor(); };
-  const IValue& bias = args.at(lists ? 8 : 4);
-  const at::Tensor x = args.at(0).toTensor().to(at::kDouble), w = args.at(1).toTensor().to(at::kDouble);
-  const at::Tensor y = at::mm(x, w).mul(scale(2)).mul(scale(lists ? 5 : 3));
-  return {bias.isTensor() ? y.add(bias.toTensor()) : y};
-}
-
-/// (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, mask, scale). Training programs whose attention PyTorch took apart
-/// give the probabilities in place of logsumexp, and the kernel would read them as such: it gets the real ones.
-std::vector<IValue> run_flash_gradients(Runner&, const GraphPlan&, const Step&, std::vector<IValue> args) {
-  const at::Tensor q = args.at(1).toTensor(), k = args.at(2).toTensor();
-  at::Tensor sums = args.at(5).toTensor();
-  const bool causal = args.at(7).toBool();
-  const std::optional<at::Tensor> mask = args.at(8).isTensor() ? std::optional(args[8].toTensor()) : std::nullopt;
-  const std::optional<double> scale = args.at(9).isDouble() ? std::optional(args[9].toDouble()) : std::nullopt;
-  if (sums.dim() != 3) {
-    const double inf = std::numeric_limits<double>::infinity();
-    at::Tensor s = at::matmul(q, k.transpose(-2, -1))
-                       .to(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat)
-                       .mul(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1)))));
-    if (mask) s = mask->scalar_type() == at::kBool ? s.masked_fill(mask->logical_not(), -inf) : s.add(*mask);
-    if (causal) s = s.masked_fill(at::ones({q.size(-2), k.size(-2)}, at::kBool).tril().logical_not(), -inf);
-    sums = s.logsumexp(-1);
-  }
-  const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      args[0].toTensor(), q, k, args.at(3).toTensor(), args.at(4).toTensor(), sums, args.at(6).toDouble(), causal, mask, scale);
-  return {gq, gk, gv};
 }
 
 }  // namespace

@@ -82,6 +82,34 @@ def complex_functions():
 
 
 @model
+def complex_norms():
+    """Of vectors by magnitudes; of matrices also by singular values, which are not those of the magnitudes."""
+
+    def f(z, w):
+        norm, matrix = torch.linalg.norm, torch.linalg.matrix_norm
+        stack = torch.stack([z[:2, :5], w[:2, :5], z[:2, 1:]])
+        singular = matrix(stack, 2), matrix(stack, -2, keepdim=True), matrix(stack, "nuc"), norm(w[:2], 2), norm(stack.movedim(0, 2), "nuc", dim=(1, 0))
+        vectors = norm(z), norm(z, dim=1), norm(z, 1, dim=0), norm(z[0], 2), norm(w, 3, dim=1, keepdim=True), torch.linalg.vector_norm(z, 2, dim=(0, 1))
+        return *singular, *vectors, matrix(stack, 1), matrix(stack, float("inf")), matrix(stack), norm(z, "fro"), torch.nn.functional.normalize(z, dim=1), z.real.expand_as(w) + 1
+
+    return of_complex(f)
+
+
+@model
+def complex_beside_real():
+    """Real and complex tensors in one operator; results of the other kind than operands."""
+
+    def f(z, w):
+        likes = torch.zeros_like(z, dtype=torch.float32) + 1, torch.ones_like(z.real, dtype=torch.complex64) * w, z.real.view_as(w) + 1, z.view_as(w.real) * 2
+        joined = torch.cat([z, w.real]), torch.stack([z.imag, w], 1), z.real.sum(dtype=torch.complex64), z.imag.sum(1, dtype=torch.complex64)
+        lines = torch.add(z, w, alpha=2j), torch.sub(z, w.real, alpha=1 - 1j), torch.nn.functional.linear(z, w[:2], w[0, :2]), torch.nn.functional.linear(z, w[:1])
+        sums = torch.addmm(z[:, :2], z, w.mT[:, :2], beta=2, alpha=1j), torch.addmm(w[0, :2], z, w.mT[:, :2], beta=0), torch.baddbmm(z[None, :2, :2], z[None, :2], w.mT[None, :, :2])
+        return *likes, *joined, *lines, *sums
+
+    return of_complex(f)
+
+
+@model
 def complex_places():
     """Operators that move elements or choose among them, and comparisons."""
 

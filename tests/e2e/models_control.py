@@ -96,6 +96,38 @@ def maps_over_rows():
 
 
 @model
+def writes_in_maps():
+    """In each row of a map: writes into new tensors, through slices and transposed views, read by views made before; a map within that writes."""
+
+    class Net(nn.Module):
+        def forward(self, x, w):
+            def inner(p, q):
+                z = p.clone()
+                z[0] = q.sum()
+                z.relu_()
+                return z * q
+
+            def row(v):
+                o = torch.empty_like(v)
+                o.copy_(v)
+                t = o.t()
+                t[0].mul_(3)
+                o[1:3, 2] = 7
+                shifted = torch.zeros_like(v)
+                shifted[1:] = o[:-1]
+                shifted.add_(v).mul_(2)
+                shifted[::2] += 1
+                each = torch.vmap(inner, in_dims=(0, None))(o, w[0])
+                each[:, 1].sub_(o[:, 0])
+                o.clamp_(max=1.5)
+                return o, t + 1, shifted, each, o.sum()
+
+            return torch.vmap(row)(x)
+
+    return Net(), (torch.randn(5, 4, 6), torch.randn(4, 6)), None
+
+
+@model
 def associative_scans():
     """Recurrences of first order and products of matrices, from either end, as a tree."""
     scan = torch._higher_order_ops.associative_scan

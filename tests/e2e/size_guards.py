@@ -26,7 +26,9 @@ import torch.nn.functional as F
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "gpu"))
 import binding
 
-AUTO = torch.export.Dim.AUTO
+Dim = torch.export.Dim
+AUTO = Dim.AUTO
+scan = torch._higher_order_ops.scan
 SHAPE_MISMATCH = 2
 POOL = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18, 20, 21, 24, 31, 32, 33, 48, 64]
 
@@ -134,11 +136,27 @@ CASES = {
     "einsum": (lambda x, y: torch.einsum("bij,bjk->bik", x, y), [(2, 5, 6), (2, 6, 3)]),
     "attention": (lambda q, k: F.scaled_dot_product_attention(q, k, k, scale=0.5), [(2, 4, 8, 16), (2, 4, 5, 16)]),
 }
+# The same with dims of their own: sizes that others make, rounds over as many rows as there are.
+DIMS = {
+    "odd": (lambda x: (x[:, : x.shape[1] // 2] * x[:, x.shape[1] // 2 + 1 :], x[:, x.shape[1] // 2]), [(4, 9)], [(AUTO, 2 * Dim("half", min=0, max=30) + 1)]),
+    "rounds": (lambda x: rounds(x), [(5, 3)], [(AUTO(max=24), None)]),
+    "rounds_back": (lambda x: scan(lambda c, v: (c * v + 1, c - v), torch.ones(3), x, reverse=True), [(5, 3)], [(Dim("rows", min=2, max=16), None)]),
+}
 # The model's own Python depends on sizes: an archive without guards cannot say so, which the build warns of.
 OWN = {"branch", "branch_or", "branch_ne", "root", "half"}
 # A slice for the suite: one of each kind.
 QUICK = ["avg_pool_ceil", "max_pool_indices_ceil", "split_all", "chunk", "tensor_split_at", "slice_by_other", "squeeze", "diagonal_right", "nearest2d_225",
-         "bilinear_1125", "conv_transpose", "branch_or", "root", "cat", "nested"]
+         "bilinear_1125", "conv_transpose", "branch_or", "root", "cat", "nested", "odd", "rounds"]
+
+
+def rounds(x):
+    def step(carried, row):
+        i, h = carried
+        h = torch.tanh(h * 0.5 + row + W(24, 3).index_select(0, i.view(1))[0])
+        return (i + 1, h), (h * row, i.view(1) * 2)
+
+    (i, h), every = scan(step, (torch.zeros((), dtype=torch.int64), torch.zeros(3)), x)
+    return i.view(1), h, *every
 
 
 def written(x):
@@ -176,9 +194,11 @@ def nested(tensors):
 
 def cases():
     for name, (f, shapes) in CASES.items():
-        yield name, module_of(f), shapes, lambda ts: (tuple(ts), {}), False
+        yield name, module_of(f), shapes, lambda ts: (tuple(ts), {}), False, None
+    for name, (f, shapes, dims) in DIMS.items():
+        yield name, module_of(f), shapes, lambda ts: (tuple(ts), {}), False, tuple(dims)
     for strict in (False, True):
-        yield "nested" + ("_strict" if strict else ""), Nested(), [(4, 9), (4, 10), (3, 7), (3, 6)], nested, strict
+        yield "nested" + ("_strict" if strict else ""), Nested(), [(4, 9), (4, 10), (3, 7), (3, 6)], nested, strict, None
 
 
 def tensors_of(shapes, seed=0):
@@ -280,7 +300,7 @@ def build(o, pt2, so, states_guards):
     assert states_guards != ("does not say what export assumed" in r.stderr), f"build of {os.path.basename(pt2)} says\n{r.stderr}"
 
 
-def check(o, name, module, shapes, arguments, strict):
+def check(o, name, module, shapes, arguments, strict, dims):
     args, kwargs = arguments(tensors_of(shapes))
     dynamic = torch.utils._pytree.tree_map(lambda t: (AUTO,) * t.dim() if isinstance(t, torch.Tensor) else None, (args, kwargs))
     with warnings.catch_warnings(), torch.no_grad():
@@ -288,7 +308,7 @@ def check(o, name, module, shapes, arguments, strict):
         if isinstance(module, Nested):
             spec = {"a": dynamic[0][0], "b": dynamic[0][1], "rest": dynamic[0][2:], "k": dynamic[1]["k"]}
         else:
-            spec = dynamic[0]
+            spec = dims or dynamic[0]
         ep = torch.export.export(module, args, kwargs, dynamic_shapes=spec, strict=strict)
     path = os.path.join(o.work, name)
     torch.export.save(ep, path + ".pt2")

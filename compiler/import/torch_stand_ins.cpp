@@ -1,0 +1,83 @@
+#include "import/torch_stand_ins.h"
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/diagnostic.h"
+
+namespace aotc::import {
+namespace {
+
+using Values = std::vector<c10::IValue>;
+
+/// Rows in runs that end at offs[i], each run times matrix i. (rows, matrices, offs, ...)
+Values grouped_products(const PNode& node, const Values& args) {
+  const auto sizes_fit = [&] {
+    return args.size() > 2 && args[2].isTensor() && args[0].toTensor().dim() == 2 && args[1].toTensor().dim() == 3;
+  };
+  if (!sizes_fit())
+    throw Diagnostic(ExitCode::unsupported, Loc{.node = node.name, .source = node.source},
+                     fmt::format("{}: only rows times a stack of matrices, with offsets, can be run", node.name));
+  const at::Tensor x = args[0].toTensor(), w = args[1].toTensor(), ends = args[2].toTensor().to(at::kLong);
+  at::Tensor y = at::zeros({x.size(0), w.size(2)}, x.options());
+  int64_t begin = 0;
+  for (int64_t i = 0; i < ends.size(0); ++i) {
+    const int64_t end = ends[i].item<int64_t>();
+    if (end > begin) y.slice(0, begin, end).copy_(at::mm(x.slice(0, begin, end), w[i]));
+    begin = end;
+  }
+  return {y};
+}
+
+/// (rows, columns, scale_a, scale_b, bias, ..), or with lists of scales and what says how they lie: (.., scales_a, recipe, swizzle,
+/// scales_b, recipe, swizzle, bias, ..).
+Values scaled_product(const PNode&, const Values& args) {
+  const bool lists = args.at(2).isTensorList();
+  const auto scale = [&](size_t i) { return lists ? args.at(i).toTensorVector().at(0) : args.at(i).toTensor(); };
+  const c10::IValue& bias = args.at(lists ? 8 : 4);
+  const at::Tensor x = args.at(0).toTensor().to(at::kDouble), w = args.at(1).toTensor().to(at::kDouble);
+  const at::Tensor y = at::mm(x, w).mul(scale(2)).mul(scale(lists ? 5 : 3));
+  return {bias.isTensor() ? y.add(bias.toTensor()) : y};
+}
+
+/// (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, mask, scale). Training programs whose attention PyTorch took apart
+/// give the probabilities in place of logsumexp, and the kernel would read them as such: it gets the real ones.
+Values flash_gradients(const PNode&, const Values& args) {
+  const at::Tensor q = args.at(1).toTensor(), k = args.at(2).toTensor();
+  at::Tensor sums = args.at(5).toTensor();
+  const bool causal = args.at(7).toBool();
+  const std::optional<at::Tensor> mask = args.at(8).isTensor() ? std::optional(args[8].toTensor()) : std::nullopt;
+  const std::optional<double> scale = args.at(9).isDouble() ? std::optional(args[9].toDouble()) : std::nullopt;
+  if (sums.dim() != 3) {
+    const double inf = std::numeric_limits<double>::infinity();
+    at::Tensor s = at::matmul(q, k.transpose(-2, -1))
+                       .to(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat)
+                       .mul(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1)))));
+    if (mask) s = mask->scalar_type() == at::kBool ? s.masked_fill(mask->logical_not(), -inf) : s.add(*mask);
+    if (causal) s = s.masked_fill(at::ones({q.size(-2), k.size(-2)}, at::kBool).tril().logical_not(), -inf);
+    sums = s.logsumexp(-1);
+  }
+  const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      args[0].toTensor(), q, k, args.at(3).toTensor(), args.at(4).toTensor(), sums, args.at(6).toDouble(), causal, mask, scale);
+  return {gq, gk, gv};
+}
+
+constexpr StandIn kStandIns[] = {{"transformers.grouped_mm_fallback.default", grouped_products},
+                                 {"aten._grouped_mm.default", grouped_products, true},
+                                 {"aten._scaled_mm.default", scaled_product, true},
+                                 {"aten._scaled_mm_v2.default", scaled_product, true},
+                                 {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", flash_gradients}};
+
+}  // namespace
+
+const StandIn* find_stand_in(std::string_view target, bool f64) {
+  for (const StandIn& s : kStandIns)
+    if (s.target == target && (f64 || !s.only_f64)) return &s;
+  return nullptr;
+}
+
+}  // namespace aotc::import
