@@ -74,6 +74,7 @@ struct Case {
   bool denormals = false;               // some of the numbers; the products are not compared with fp64
   double* error_of = nullptr;           // gets the relative L2 against fp64
   std::vector<double> special = {};     // numbers of A here and there: what is computed of them is not compared with fp64
+  int exponent = 0;                     // A times 2^exponent; then nothing is compared with fp64
 };
 
 /// Runs the case and gives back what it has computed.
@@ -97,6 +98,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   b.fill(rng);
   for (int64_t i = 0; c.denormals && i < a.size; i += 3) a.put(i, std::ldexp(a.get(i), -120 - static_cast<int>(rng() % 12)));
   for (int64_t i = 0; !c.special.empty() && i < a.size; i += 37) a.put(i, c.special[rng() % c.special.size()]);
+  for (int64_t i = 0; c.exponent != 0 && i < a.size; ++i) a.put(i, std::ldexp(a.get(i), c.exponent));
   const bool share_b = c.packed || rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
@@ -151,7 +153,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
   const bool in_order = run_parts(e, args, work, split);
-  if (c.denormals || !c.special.empty()) return out;
+  if (c.denormals || !c.special.empty() || c.exponent != 0) return out;
   double worst = 0, worst_sum = 0, most = 0, squares = 0, of_squares = 0;
   bool once = true;
   for (int64_t z = 0; z < batch; ++z)
@@ -374,6 +376,26 @@ TEST_CASE("what has no parts is summed as float32 is", "[gemm]") {
       }
       CHECK(other == 0);
     }
+}
+
+TEST_CASE("numbers too small for three parts are summed as float32 is", "[gemm]") {
+  const Entry plain = entry("gemm", DType::f32, "avx512");
+  if (!runs_here(plain.isa)) return;
+  std::mt19937 rng(41);
+  for (const Entry& e : {kPartsReal, kPartsEmulated})
+    for (int exponent : {-100, -112, -120, -126, -132})
+      for (int i = 0; i < 8; ++i) {
+        Case c = around_parts(rng);
+        if (!runs_here(e.isa)) continue;
+        c.exponent = exponent;
+        std::mt19937 same = rng;
+        const std::vector<double> parts = check(e, c, rng), whole = check(plain, c, same);
+        double worst = 0, most = 0;
+        for (size_t at = 0; at < parts.size(); ++at)
+          worst = std::max(worst, std::fabs(parts[at] - whole[at])), most = std::max(most, std::fabs(whole[at]));
+        CAPTURE(exponent);
+        CHECK(worst <= std::max(1e-5 * most, std::ldexp(static_cast<double>(c.k), -149)));
+      }
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // A unit's rows are split once, a panel of the weight while its first block of rows is multiplied: a step ahead, so that vectors work
 // beside tiles; asking for it ahead of that only takes their place in the queues. Where k is longer than a chunk, sums of the unit wait in
 // memory, and those of each chunk are added to them. What becomes of a finished block's sums happens between the steps of the next. Sums
-// that are no numbers are made again from the numbers themselves: what is infinite has no parts.
+// that are no numbers are made again from the numbers themselves: what is infinite has no parts. So are those that are next to nothing,
+// below 2^-80: what is left of factors below 2^-110 is denormal, which tiles take for zeros, and of denormal ones nothing is left.
 #include "aotc/detail/parts_abi.h"
 #include "finish.h"
 #include "gemm_units.h"
@@ -28,6 +29,7 @@ class GemmParts {
   int64_t a_key_ = -1, height_ = 0;
   Finish finish_;  // of finish_segment_
   int64_t finish_segment_ = -1, turn_ = 0;
+  bool a_denormal_ = false;  ///< whether the unit's rows have held such numbers
   Tiles tiles_;
   // Finished sums that have not been consumed.
   struct Ready {
@@ -50,7 +52,7 @@ class GemmParts {
     a_key_ = held_key(args_);
     for (int64_t i = begin; i < end; ++i) run_unit(units_.at(i));
     consume(ready_.rows);
-    hold_key(args_, a_key_);
+    hold_key(args_, a_denormal_ ? -1 : a_key_);
   }
 
  private:
@@ -94,8 +96,8 @@ class GemmParts {
         for (int64_t s = 0; s < steps; ++s) {
           const int64_t left = kn - s * kTileK;
           const uint64_t mask = left >= kTileK ? 0xffffffff : (uint64_t{1} << left) - 1;
-          split_row(src + i * pitch + s * kTileK, static_cast<__mmask16>(mask), static_cast<__mmask16>(mask >> 16),
-                    dst + s * kRowStepBytes + i * 64);
+          a_denormal_ |= split_row(src + i * pitch + s * kTileK, static_cast<__mmask16>(mask), static_cast<__mmask16>(mask >> 16),
+                                   dst + s * kRowStepBytes + i * 64);
         }
     }
   }
@@ -109,15 +111,19 @@ class GemmParts {
       }
   }
 
-  static bool all_numbers(const float* sums, int64_t ld, int64_t rows, int64_t cols) {
-    __mmask16 none = 0;
+  /// Whether none of the sums is to be made again.
+  bool stand(const float* sums, int64_t ld, int64_t rows, int64_t cols) const {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(a_denormal_ ? 0 : 1);  // a zero stands but then
+    const __m512i least = _mm512_sub_epi32(_mm512_set1_epi32((127 - 80) << 23), one);
+    __mmask16 again = 0;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < cols; j += 16) {
         const __mmask16 mask = static_cast<__mmask16>(cols - j >= 16 ? 0xffff : (1u << (cols - j)) - 1);
         const __m512 x = _mm512_maskz_loadu_ps(mask, sums + i * ld + j);
-        none |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        const __m512i bits = _mm512_sub_epi32(_mm512_and_si512(_mm512_castps_si512(x), magnitude), one);
+        again |= _mm512_mask_cmp_epu32_mask(mask, bits, least, _MM_CMPINT_LT) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
       }
-    return none == 0;
+    return again == 0;
   }
   /// Of rows that are ready: sums of one panel.
   void sum_numbers(const Unit& u, int64_t row, int64_t rows, int64_t col, float* sums, int64_t ld) {
@@ -139,7 +145,7 @@ class GemmParts {
   void consume(int64_t n) {
     if (n <= 0) return;
     Ready& r = ready_;
-    if (!all_numbers(r.sums, r.ld, n, r.cols)) sum_numbers(r.unit, r.row, n, r.col, r.sums, r.ld);
+    if (!stand(r.sums, r.ld, n, r.cols)) sum_numbers(r.unit, r.row, n, r.col, r.sums, r.ld);
     if (finish_segment_ != r.unit.segment) {
       finish_segment_ = r.unit.segment;
       finish_ = cfg_->finishes ? Finish(args_, cfg_->finishes + r.unit.segment) : Finish();

@@ -13,12 +13,14 @@ constexpr int64_t kRowStepBytes = kParts * kTileBytes, kPanelStepBytes = 2 * kPa
 
 constexpr uint32_t kUpper = 0xffff0000;
 
-/// 32 numbers of a row, `mask` of each half, to `dst` and kTileBytes after each other.
-inline void split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
+/// 32 numbers of a row, `mask` of each half, to `dst` and kTileBytes after each other. Whether one of them is denormal.
+inline bool split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
   alignas(64) static constexpr uint16_t kOdd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
                                                     33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
   const __m512i odd = _mm512_load_si512(kOdd), upper = _mm512_set1_epi32(static_cast<int>(kUpper));
+  constexpr int kDenormal = 0x20;  // of vfpclass
   __m512 x = _mm512_maskz_loadu_ps(mask0, src), y = _mm512_maskz_loadu_ps(mask1, src + 16);
+  const bool denormal = _mm512_fpclass_ps_mask(x, kDenormal) | _mm512_fpclass_ps_mask(y, kDenormal);
 #pragma GCC unroll 3
   for (int64_t part = 0; part < kParts; ++part) {
     const __m512i xi = _mm512_castps_si512(x), yi = _mm512_castps_si512(y);
@@ -27,6 +29,7 @@ inline void split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* 
     x = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_and_si512(xi, upper)));
     y = _mm512_sub_ps(y, _mm512_castsi512_ps(_mm512_and_si512(yi, upper)));
   }
+  return denormal;
 }
 
 /// Two rows of a panel of float32, the second null where there is none, to a row of each of the six tiles at dst.
