@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/file.h"
 #include "library_hash.h"
@@ -36,8 +37,11 @@ bool is(const json& r, const char* name, bool (json::*test)() const noexcept) {
   return r.is_object() && r.contains(name) && (r[name].*test)();
 }
 
-/// Of one element of "trades". Throws Diagnostic.
-Trades trades_of(const json& r, const std::string& path, const std::string& where) {
+/// Whether a choice that cannot be read is no fault: other kernels have other fields.
+bool of_another_library(const json& r) { return r["library"].get_ref<const std::string&>() != AOTC_KERNEL_LIBRARY_HASH; }
+
+/// Of one element of "trades"; none: of another kernel library's choices. Throws Diagnostic.
+std::optional<Trades> trades_of(const json& r, const std::string& path, const std::string& where) {
   Trades t;
   for (const char* name : {"program", "machine", "library"})
     if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
@@ -54,6 +58,7 @@ Trades trades_of(const json& r, const std::string& path, const std::string& wher
         !is(x, "why", &json::is_string))
       malformed(path, at, "a trade has contract, choice, ns, accurate_ns, error, taken and why");
     const auto choice = forms::parse_choice(x["choice"].get_ref<const std::string&>());
+    if (!choice && of_another_library(r)) return std::nullopt;
     if (!choice) malformed(path, at + ".choice", choice.why());
     t.tried.push_back({x["contract"], *choice, x["ns"], x["accurate_ns"], x["error"], x["taken"], x["why"]});
   }
@@ -86,34 +91,45 @@ TuningDb TuningDb::load(const std::string& path) {
         !is("default_ns", num) || !is("measured", whole))
       malformed(path, where, "a record has contract, machine, library, choice, ns, default_ns and measured");
     const auto choice = forms::parse_choice(r["choice"].get_ref<const std::string&>());
+    if (!choice && of_another_library(r)) {
+      db.others_[{r["contract"], r["machine"], r["library"]}] = r.dump();
+      continue;
+    }
     if (!choice) malformed(path, where + ".choice", choice.why());
     db.put(r["contract"], r["machine"], r["library"], {*choice, r["ns"], r["default_ns"], r["measured"]});
   }
   const json none = json::array(), &trades = j.contains("trades") ? j["trades"] : none;
   if (!trades.is_array()) malformed(path, "$.trades", "is no list");
   for (size_t i = 0; i < trades.size(); ++i) {
-    Trades t = trades_of(trades[i], path, fmt::format("$.trades[{}]", i));
-    db.put_trades(trades[i]["program"], trades[i]["machine"], trades[i]["library"], std::move(t));
+    std::optional<Trades> t = trades_of(trades[i], path, fmt::format("$.trades[{}]", i));
+    if (t)
+      db.put_trades(trades[i]["program"], trades[i]["machine"], trades[i]["library"], std::move(*t));
+    else
+      db.other_trades_[{trades[i]["program"], trades[i]["machine"], trades[i]["library"]}] = trades[i].dump();
   }
   return db;
 }
 
 void TuningDb::save(const std::string& path) const {
-  json records = json::array();
+  std::map<Key, json> records, trades;
+  for (const auto& [key, text] : others_) records[key] = json::parse(text);
   for (const auto& [key, r] : records_)
-    records.push_back({{"contract", std::get<0>(key)},
-                       {"machine", std::get<1>(key)},
-                       {"library", std::get<2>(key)},
-                       {"choice", forms::str(r.choice)},
-                       {"ns", r.ns},
-                       {"default_ns", r.default_ns},
-                       {"measured", r.measured}});
-  json all = {{"version", 2}, {"records", records}};
+    records[key] = {{"contract", std::get<0>(key)},
+                    {"machine", std::get<1>(key)},
+                    {"library", std::get<2>(key)},
+                    {"choice", forms::str(r.choice)},
+                    {"ns", r.ns},
+                    {"default_ns", r.default_ns},
+                    {"measured", r.measured}};
+  for (const auto& [key, text] : other_trades_) trades[key] = json::parse(text);
   for (const auto& [key, t] : trades_) {
     json x = trades_json(t);
     std::tie(x["program"], x["machine"], x["library"]) = key;
-    all["trades"].push_back(std::move(x));
+    trades[key] = std::move(x);
   }
+  json all = {{"version", 2}, {"records", json::array()}};
+  for (auto& [key, r] : records) all["records"].push_back(std::move(r));
+  for (auto& [key, t] : trades) all["trades"].push_back(std::move(t));
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
     std::ofstream out(aside);
@@ -145,6 +161,8 @@ const Trades* TuningDb::find_trades(const std::string& program, const std::strin
 }
 
 void TuningDb::merge(const TuningDb& other) {
+  others_.insert(other.others_.begin(), other.others_.end());
+  other_trades_.insert(other.other_trades_.begin(), other.other_trades_.end());
   for (const auto& [key, trades] : other.trades_) trades_.try_emplace(key, trades);
   for (const auto& [key, record] : other.records_) put(std::get<0>(key), std::get<1>(key), std::get<2>(key), record);
 }

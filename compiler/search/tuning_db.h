@@ -35,8 +35,8 @@ struct Trades {
 
 class TuningDb {
  public:
-  /// A missing file is an empty database. Throws Diagnostic (bad_input) where the file is malformed; records of unknown forms are an error
-  /// too.
+  /// A missing file is an empty database. Throws Diagnostic (bad_input) where the file is malformed, choices that no form of this aotc has
+  /// among them; but those of another kernel library are kept as they are, for whoever has that.
   static TuningDb load(const std::string& path);
   /// Written aside and renamed; ordered, so that equal content gives equal bytes. Throws Diagnostic (io).
   void save(const std::string& path) const;
@@ -47,12 +47,13 @@ class TuningDb {
   /// The latest judgement of a program stays.
   void put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades);
   const Trades* find_trades(const std::string& program, const std::string& machine, const std::string& library) const;
-  size_t size() const { return records_.size(); }
+  size_t size() const { return records_.size() + others_.size(); }
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Machine::str), library
   std::map<Key, TuningRecord> records_;
-  std::map<Key, Trades> trades_;  // program, machine, library
+  std::map<Key, Trades> trades_;                      // program, machine, library
+  std::map<Key, std::string> others_, other_trades_;  // as JSON: of other kernel libraries, with choices that cannot be read here
 };
 
 }  // namespace aotc::search

@@ -87,6 +87,36 @@ TEST_CASE("the tuning database keeps the faster record and gives the same bytes"
   std::remove(path.c_str());
 }
 
+TEST_CASE("choices of another kernel library that cannot be read stay in the tuning database", "[search]") {
+  const std::string path = temp_file(".json"), again = temp_file(".json");
+  const auto with = [](const std::string& library) {
+    return fmt::format(R"({{"version": 2, "records": [{{"contract": "x", "machine": "m", "library": "{0}", "choice": "attention of_old=3",
+      "ns": 1.0, "default_ns": 2.0, "measured": 3}}], "trades": [{{"program": "p", "machine": "m", "library": "{0}", "error": 0.0, "bound": 1.0,
+      "tried": [{{"contract": "x", "choice": "of_old", "ns": 1.0, "accurate_ns": 2.0, "error": 0.0, "taken": true, "why": ""}}]}}]}})",
+                       library);
+  };
+  std::ofstream(path) << with("another");
+  TuningDb kept, all = TuningDb::load(path);
+  CHECK(!all.find("x", "m", "another"));
+  kept.put("y", "m", kernel_library_hash(), {choice("attention q_block=32 kv_block=64"), 5, 9, 3});
+  kept.merge(all);
+  kept.save(path);
+  const auto text = [](const std::string& file) {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  CHECK(text(path).find("attention of_old=3") != std::string::npos);
+  CHECK(text(path).find("\"choice\": \"of_old\"") != std::string::npos);
+  const TuningDb c = TuningDb::load(path);
+  CHECK(c.size() == 2);
+  CHECK(c.find("y", "m", kernel_library_hash()));
+  c.save(again);
+  CHECK(text(again) == text(path));
+  std::ofstream(path) << with(kernel_library_hash());
+  CHECK_THROWS_AS(TuningDb::load(path), Diagnostic);
+  std::remove(path.c_str()), std::remove(again.c_str());
+}
+
 TEST_CASE("a faster candidate is taken when it wins twice, and stays in the database", "[search]") {
   const loop::Module module = one_product();
   const SymTable syms;
