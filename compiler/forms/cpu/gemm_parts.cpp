@@ -102,11 +102,14 @@ class GemmParts final : public FormOf<MatmulKernel> {
     const ProductSizes c = product_sizes(kernel, s.syms);
     std::set<int> mcs;
     for (int64_t mc : {32, 64, 128, 256}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    // Where rows vary, few of them make one block: then only columns are left for the threads to share.
+    const bool varies = !kernel.m.as_const() && s.machine.cores > 1;
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : {32, 64, 128, 256, 512})
         for (int kp : {1024, 512})
-          if (kp == 1024 || c.k > kp) all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}));
+          if ((kp == 1024 || c.k > kp) && (nc == 32 || !varies || ceil_div(c.n, nc) >= 2 * s.machine.cores))
+            all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}));
     return all;
   }
 
