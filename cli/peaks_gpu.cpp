@@ -1,6 +1,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "peaks.h"
 
 namespace aotc::cli {

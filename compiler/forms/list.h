@@ -17,7 +17,7 @@ std::vector<Candidate> candidates(const Site& s);
 /// What was decided for a kernel, and against what: for reports and explain.
 struct Decision {
   Choice choice;
-  std::string by = "cost model";      ///< or "tuning database", "measured"
+  std::string by = "cost model";      ///< or "tuning database", "measured" (alone), "measured in the whole" (artifact)
   std::string contract;               ///< key of the tuning database; empty: nothing to search
   std::vector<Candidate> candidates;  ///< as candidates(); measured ones say so
 };
