@@ -1,9 +1,11 @@
 #include "passes/transposed_phases.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "graph/builder.h"
+#include "graph/scalar.h"
 
 namespace aotc::passes {
 namespace {
@@ -15,6 +17,18 @@ struct Phases {
   Ints stride, taps;  ///< taps: of a phase
   int64_t all = 1;    ///< phases
 };
+
+/// Whether no weight is known to be infinite or none: the zeros around the image would meet it where no window does.
+bool is_finite(const ConstData& c) {
+  if (!has_data(c)) return true;
+  const int64_t size = dtype_bytes(c.type.dtype), n = static_cast<int64_t>(c.bytes) / size;
+  for (int64_t i = 0; i < n; ++i) {
+    double x = 0;
+    load_f64(c.type.dtype, reinterpret_cast<const std::byte*>(c.data) + i * size, &x, 1);
+    if (!std::isfinite(x)) return false;
+  }
+  return true;
+}
 
 std::optional<Phases> phases_of(const Graph& g, const Node& n) {
   if (n.op != Op::conv_transpose || n.get<int64_t>(Attr::groups) != 1 || n.has(Attr::value)) return std::nullopt;
@@ -36,6 +50,7 @@ std::optional<Phases> phases_of(const Graph& g, const Node& n) {
     overlap |= *extent != stride[d] || lo[d] != 0 || hi[d] != 0 || extra[d] != 0;
   }
   if (p.all < 2 || !overlap) return std::nullopt;  // windows side by side are a product
+  if (!is_finite(g.constants[g.values[n.inputs[1]].constant])) return std::nullopt;
   return p;
 }
 
