@@ -177,6 +177,20 @@ nlohmann::json profile_json(Profile p) {
           {"steps", steps}};
 }
 
+void take_off_marks(nlohmann::json& p, double chain_us) {
+  double inside = 0, sum = 0;
+  for (const auto& s : p["steps"]) inside += s["us"].get<double>();
+  const double mark = p["steps"].empty() ? 0 : std::max(0.0, inside - chain_us) / static_cast<double>(p["steps"].size());
+  for (auto& s : p["steps"]) {
+    const double us = s["us"];
+    s["us"] = std::max(us - mark, us / 8);
+    sum += s["us"].get<double>();
+  }
+  for (auto& s : p["steps"]) s["share"] = sum > 0 ? s["us"].get<double>() / sum : 0;
+  p["marked_run_us"] = p["run_us"];
+  p["chain_us"] = chain_us, p["mark_us"] = mark, p["run_us"] = sum, p["outside_us"] = 0;
+}
+
 void print_profile(const nlohmann::json& p, double p50) {
   const double whole = p["run_us"].get<double>(), outside = p["outside_us"].get<double>();
   const bool roofline = p.contains("peaks");
@@ -193,10 +207,13 @@ void print_profile(const nlohmann::json& p, double p50) {
     fmt::print("  {:10.1f} us {:5.1f} %{}  {}\n", us, us / whole * 100, rates, what);
   };
   fmt::print("  profile: {} ({} runs with measured steps, {:.1f} us each; p50 without measuring {:.1f})\n",
-             p["statistic"].get<std::string>(), p["runs"].dump(), whole, p50);
+             p["statistic"].get<std::string>(), p["runs"].dump(), p.value("marked_run_us", whole), p50);
+  if (p.contains("mark_us"))
+    fmt::print("  steps: between events, less {:.2f} us each, so that they add up to a run queued as a graph ({:.1f} us)\n",
+               p["mark_us"].get<double>(), p["chain_us"].get<double>());
   if (roofline) fmt::print("  roofline: the least time of a step's work by the time it took; {}\n", p["peaks"]["text"].get<std::string>());
   for (const auto& step : p["steps"]) row(step["us"].get<double>(), step["label"].get<std::string>(), step);
-  row(outside, "outside of the steps: checks, pointers, waking threads", nlohmann::json::object());
+  if (outside > 0) row(outside, "outside of the steps: checks, pointers, waking threads", nlohmann::json::object());
   row(whole, "together", nlohmann::json::object());
 }
 

@@ -44,6 +44,10 @@ void time_steps(Session& session, double seconds, Profile& out);
 /// The mean of the runs in the middle half by their whole time: every step's share of it, the rest outside of the steps, the slowest first.
 /// They add up, and the whole is close to the median.
 nlohmann::json profile_json(Profile p);
+/// GPU: takes off each step what its mark adds, `mark_us`: the steps' sum less `chain_us`, what a run takes that is queued as a graph
+/// without marks, by the number of steps. So the steps add up to such a run; what they overlap there is taken off all alike. A step keeps
+/// an eighth.
+void take_off_marks(nlohmann::json& profile, double chain_us);
 /// p50: without measured steps. With what add_roofline (roofline.h) added, where it did.
 void print_profile(const nlohmann::json& p, double p50);
 

@@ -133,9 +133,9 @@ aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
   c->gpu_faults = static_cast<int32_t*>(faults);
   c->io_checked = take<const void*>(uint64_t{module.n_inputs} + module.n_outputs);
   if (!c->io_checked) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
-  const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_PROFILE | AOTC_CONTEXT_STEPWISE);
-  c->wants_graphs =
-      ((module.flags & AOTC_MODULE_GRAPHS) || (options.flags & AOTC_CONTEXT_GRAPHS)) && !one_by_one && cuda_has_graphs(*m.cuda);
+  const bool asked = (module.flags & AOTC_MODULE_GRAPHS) || (options.flags & (AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_PROFILE));
+  const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_STEPWISE);
+  c->wants_graphs = asked && !one_by_one && cuda_has_graphs(*m.cuda);
   if (!c->step_ns) return AOTC_OK;
   c->events = take<void*>(m.max_steps + 1);
   if (!c->events) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");

@@ -118,6 +118,7 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
   X(graph_add_kernel, "cuGraphAddKernelNode_v2", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const KernelNode*))                   \
   X(graph_add_copy, "cuGraphAddMemcpyNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CopyNode*, CUcontext))               \
   X(graph_add_fill, "cuGraphAddMemsetNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const FillNode*, CUcontext))               \
+  X(graph_add_mark, "cuGraphAddEventRecordNode", (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, CUevent))                             \
   X(graph_add_edges, "cuGraphAddDependencies_v2", (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t))             \
   X(graph_instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long))                                         \
   X(graph_set_kernel, "cuGraphExecKernelNodeSetParams_v2", (CUgraphExec, CUgraphNode, const KernelNode*))                                  \

@@ -48,14 +48,15 @@ struct CudaGraph {
   CUgraph graph;  ///< its nodes name those of `exec`
   CUgraphExec exec;
   uint32_t n_steps, n_nodes;
-  Node last;    ///< of the chain
+  Node last;    ///< of the chain; a mark is of no kind
   Node* nodes;  ///< by step
 };
 
 bool cuda_has_graphs(const Cuda& cuda) {
   const Driver& d = cuda.driver;
-  return d.graph_create && d.graph_destroy && d.graph_add_kernel && d.graph_add_copy && d.graph_add_fill && d.graph_add_edges &&
-         d.graph_instantiate && d.graph_set_kernel && d.graph_set_copy && d.graph_set_fill && d.graph_launch && d.graph_exec_destroy;
+  return d.graph_create && d.graph_destroy && d.graph_add_kernel && d.graph_add_copy && d.graph_add_fill && d.graph_add_mark &&
+         d.graph_add_edges && d.graph_instantiate && d.graph_set_kernel && d.graph_set_copy && d.graph_set_fill && d.graph_launch &&
+         d.graph_exec_destroy;
 }
 
 aotc_status cuda_graph_make(Cuda* cuda, uint32_t n_steps, CudaGraph** out) {
@@ -80,7 +81,7 @@ aotc_status cuda_graph_add(CudaGraph* g, const CudaWork& w) {
   if (w.kind == CudaWork::nothing) return AOTC_OK;
   const bool overlapping = w.kind == CudaWork::kernel && w.launch.overlaps && g->last.kind == CudaWork::kernel;
   const CUgraphNode* const after = &g->last.handle;
-  const size_t n_after = g->n_nodes && !overlapping ? 1 : 0;
+  const size_t n_after = g->last.handle && !overlapping ? 1 : 0;
   CUresult code = kSuccess;
   if (w.kind == CudaWork::kernel) {
     void* parameters[] = {w.launch.args};
@@ -97,6 +98,15 @@ aotc_status cuda_graph_add(CudaGraph* g, const CudaWork& w) {
   g->last = node;
   ++g->n_nodes;
   return cuda_check(cuda, code, "adding to a graph", w.label);
+}
+
+aotc_status cuda_graph_mark(CudaGraph* g, void* event) {
+  Node mark{};
+  const size_t n_after = g->last.handle ? 1 : 0;
+  RT_TRY(cuda_check(g->cuda, g->cuda->driver.graph_add_mark(&mark.handle, g->graph, &g->last.handle, n_after, event),
+                    "adding an event to a graph"));
+  g->last = mark;
+  return AOTC_OK;
 }
 
 aotc_status cuda_graph_finish(CudaGraph* g) {

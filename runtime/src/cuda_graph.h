@@ -16,8 +16,11 @@ bool cuda_has_graphs(const Cuda& cuda);
 aotc_status cuda_graph_make(Cuda* cuda, uint32_t n_steps, CudaGraph** out);
 /// The next step, in order, once for each. A work of no kind has no node.
 aotc_status cuda_graph_add(CudaGraph* graph, const CudaWork& work);
+/// An event that is recorded once all that was added before it is over; what is added next begins after it.
+aotc_status cuda_graph_mark(CudaGraph* graph, void* event);
 /// After the last step: ready to be launched.
 aotc_status cuda_graph_finish(CudaGraph* graph);
+/// Of works, not marks.
 uint32_t cuda_graph_nodes(const CudaGraph& graph);
 
 /// Whether the graph can be patched to this work of step `step`: the same kind, or none.

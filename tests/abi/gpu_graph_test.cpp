@@ -136,7 +136,8 @@ TEST_CASE("the artifact's mode and the context's flags decide") {
                 {&plain, AOTC_CONTEXT_GRAPHS, 1},
                 {&graphed, 0, 1},
                 {&graphed, AOTC_CONTEXT_NO_GRAPHS, 0},
-                {&graphed, AOTC_CONTEXT_PROFILE, 0},
+                {&plain, AOTC_CONTEXT_PROFILE, 1},
+                {&graphed, AOTC_CONTEXT_PROFILE | AOTC_CONTEXT_NO_GRAPHS, 0},
                 {&graphed, AOTC_CONTEXT_STEPWISE, 0}};
   for (const auto& k : kCases) {
     Session s(k.toy->api, with_flags(k.flags));
@@ -155,22 +156,30 @@ TEST_CASE("the artifact's mode and the context's flags decide") {
   plain.api->model_destroy(model);
 }
 
-TEST_CASE("a profile has the time of every step") {
+TEST_CASE("a profile has the time of every step, by events between launches and between the nodes of a graph") {
   Loaded toy(toy_path("toy_gpu"));
-  {
-    Session s(toy.api, with_flags(AOTC_CONTEXT_PROFILE));
-    Call call(4);
-    REQUIRE(call.run(s) == AOTC_OK);
-    aotc_profile_step steps[8];
-    int32_t n = 8;
-    REQUIRE(toy.api->context_profile(s.context, steps, &n) == AOTC_OK);
-    REQUIRE(n == 4);
-    const char* const kLabels[] = {"runs", "scale", "y", "zeros"};
-    for (int i = 0; i < n; ++i) {
-      CHECK(std::string(steps[i].label) == kLabels[i]);
-      CHECK(steps[i].ns >= 900);
-      CHECK(steps[i].ns <= 1100);
+  const Current current;
+  for (const uint32_t flags : {0, +AOTC_CONTEXT_NO_GRAPHS}) {
+    Session s(toy.api, with_flags(AOTC_CONTEXT_PROFILE | flags));
+    DeviceCall call(4);
+    const Counts before;
+    for (int run = 0; run < 3; ++run) {
+      REQUIRE(call.run(s) == AOTC_OK);
+      CHECK(call.right());
+      CHECK(before.since().launches == (flags ? 0 : run));
+      aotc_profile_step steps[8];
+      int32_t n = 8;
+      REQUIRE(toy.api->context_profile(s.context, steps, &n) == AOTC_OK);
+      REQUIRE(n == 4);
+      const char* const kLabels[] = {"runs", "scale", "y", "zeros"};
+      for (int i = 0; i < n; ++i) {
+        CHECK(std::string(steps[i].label) == kLabels[i]);
+        CHECK(steps[i].ns >= 900);
+        CHECK(steps[i].ns <= 1100);
+      }
     }
+    CHECK(before.since().overlapping == 0);
   }
   CHECK(fake().ask("fake_events") == 0);
+  CHECK(fake().ask("fake_graphs") == 0);
 }

@@ -1,11 +1,20 @@
 /* CUDA graphs for a stand-in driver whose work is done when it is queued. Included by its one source after TRY_READY, which returns the
- * status that a call of the driver gives now unless that is 0; work goes to its cuLaunchKernel, cuMemcpyDtoDAsync_v2 and cuMemsetD8Async.
+ * status that a call of the driver gives now unless that is 0; work goes to its cuLaunchKernel, cuMemcpyDtoDAsync_v2,
+ * cuMemsetD8Async and cuEventRecord.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPH_MOST_NODES = 4096, GRAPH_PARAMETER_BYTES = 4096, GRAPH_INVALID = 1, NODE_KERNEL = 1, NODE_COPY = 2, NODE_FILL = 3 };
+enum {
+  GRAPH_MOST_NODES = 4096,
+  GRAPH_PARAMETER_BYTES = 4096,
+  GRAPH_INVALID = 1,
+  NODE_KERNEL = 1,
+  NODE_COPY = 2,
+  NODE_FILL = 3,
+  NODE_MARK = 4
+};
 
 typedef struct kernel_params {
   void* function;
@@ -41,6 +50,7 @@ typedef struct graph_node {
   kernel_params launch;
   copy_params copy;
   fill_params fill;
+  void* event;
   char arguments[GRAPH_PARAMETER_BYTES] __attribute__((aligned(64)));
 } graph_node;
 typedef struct graph {
@@ -81,6 +91,7 @@ static int graph_set(graph_node* node, int kind, const void* params) {
     node->copy = *(const copy_params*)params;
     return node->copy.from.type == 2 && node->copy.to.type == 2 && node->copy.height == 1 && node->copy.depth == 1 ? 0 : GRAPH_INVALID;
   }
+  if (kind == NODE_MARK) return node->event = (void*)params, params ? 0 : GRAPH_INVALID;
   node->fill = *(const fill_params*)params;
   return node->fill.element == 1 && node->fill.height == 1 ? 0 : GRAPH_INVALID;
 }
@@ -105,6 +116,9 @@ int cuGraphAddMemcpyNode(void** out, void* g, void* const* after, size_t n, cons
 }
 int cuGraphAddMemsetNode(void** out, void* g, void* const* after, size_t n, const void* params, void* context) {
   return context ? graph_add(out, (graph*)g, after, n, NODE_FILL, params) : GRAPH_INVALID;
+}
+int cuGraphAddEventRecordNode(void** out, void* g, void* const* after, size_t n, void* event) {
+  return graph_add(out, (graph*)g, after, n, NODE_MARK, event);
 }
 int cuGraphAddDependencies_v2(void* g, void* const* from, void* const* to, const edge_data* edges, size_t n) {
   const graph_node* before = (const graph_node*)from[0];
@@ -162,6 +176,8 @@ int cuGraphLaunch(void* exec, void* stream) {
                               parameters, NULL);
     else if (n->kind == NODE_COPY)
       status = cuMemcpyDtoDAsync_v2(n->copy.to.device, n->copy.from.device, n->copy.width, stream);
+    else if (n->kind == NODE_MARK)
+      status = cuEventRecord(n->event, stream);
     else
       status = cuMemsetD8Async(n->fill.to, (unsigned char)n->fill.value, n->fill.width, stream);
   }

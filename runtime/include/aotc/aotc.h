@@ -136,7 +136,9 @@ typedef struct aotc_model_options {
 enum {
   AOTC_CONTEXT_FLUSH_DENORMALS = 1, /* CPU: runs with flush-to-zero and denormals-are-zero; the caller's MXCSR is restored */
   AOTC_CONTEXT_POISON = 2,          /* fills the workspace with NaN bytes before every run: for tests */
-  AOTC_CONTEXT_PROFILE = 4,         /* measures every step, see context_profile; costs about 50 ns a step; on a GPU steps do not overlap */
+  AOTC_CONTEXT_PROFILE = 4,         /* measures every step, see context_profile; costs about 50 ns a step; on a GPU steps do not overlap,
+                                       and from the second run of a shape on events between the nodes of a graph are their ends, where
+                                       there are graphs (else, and with NO_GRAPHS, the host's launches may show in the times) */
   AOTC_CONTEXT_GRAPHS = 8,     /* GPU: from the second run of a shape on, a run is one launch of a CUDA graph, made for the latest eight
                                   shapes each and patched with the pointers of the run; nothing is copied for it. What artifacts of
                                   --mode reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older
