@@ -29,8 +29,9 @@ std::optional<Expr> without_quotient(const Expr& e) {
   return floor_div(offset, -slope) * by + (by - 1) - quotient->a;
 }
 
-/// e >= 0, where e is slope * symbol + offset or quotients of such, as a bound of the symbol.
-bool narrow_nonneg(SymTable& syms, const Expr& e) {
+/// given >= 0, where that is slope * symbol + offset or quotients of such, as a bound of the symbol.
+bool narrow_nonneg(SymTable& syms, const Expr& given) {
+  const Expr e = syms.simplify(given);
   const std::set<SymId> open = e.symbols();
   if (open.size() != 1) return true;
   const SymId s = *open.begin();

@@ -83,20 +83,26 @@ bool proves(const SymTable& s, ShapeGuard::Kind kind, const Expr& a, const Expr&
   return false;
 }
 
+/// Whether a guard says so, as it is or as a difference.
+bool stated(const Graph& g, ShapeGuard::Kind kind, const Expr& a, const Expr& b) {
+  const Expr diff = g.syms.simplify(a - b);
+  return std::any_of(g.guards.begin(), g.guards.end(), [&](const ShapeGuard& q) {
+    if (q.kind == kind && q.a == a && q.b == b) return true;
+    if (kind == ShapeGuard::Kind::divisible) return false;
+    const Expr known = g.syms.simplify(q.a - q.b);
+    if (q.kind == ShapeGuard::Kind::eq && (known == diff || known == -diff)) return true;
+    return q.kind == ShapeGuard::Kind::le && kind == ShapeGuard::Kind::le && g.syms.proves_le(diff, known);
+  });
+}
+
 }  // namespace
 
 bool holds(const Graph& g, ShapeGuard::Kind kind, const Expr& a, const Expr& b) {
   if (proves(g.syms, kind, a, b)) return true;
   if (g.guards.empty()) return false;
-  const Expr diff = g.syms.simplify(a - b);
-  for (const ShapeGuard& q : g.guards) {
-    if (q.kind == kind && q.a == a && q.b == b) return true;
-    if (kind == ShapeGuard::Kind::divisible) continue;
-    const Expr known = g.syms.simplify(q.a - q.b);
-    if (q.kind == ShapeGuard::Kind::eq && (known == diff || known == -diff)) return true;
-    if (q.kind == ShapeGuard::Kind::le && kind == ShapeGuard::Kind::le && g.syms.proves_le(diff, known)) return true;
-  }
-  return proves(g.syms, kind, with_equalities(g, a), with_equalities(g, b));
+  if (stated(g, kind, a, b)) return true;
+  const Expr x = with_equalities(g, a), y = with_equalities(g, b);
+  return proves(g.syms, kind, x, y) || ((x != a || y != b) && stated(g, kind, x, y));
 }
 
 bool same_dims(const Graph& g, const Exprs& a, const Exprs& b) {

@@ -1,5 +1,5 @@
 // SymTable::simplify: the rules of division.cpp again where ranges, extents and divisibility prove more, and rules over sums
-// (n*floordiv(x, n) + mod(x, n) = x).
+// (n*floordiv(x, n) + mod(x, n) = x, x + mod(-x, n) = -n*floordiv(-x, n)).
 #include <algorithm>
 #include <numeric>
 
@@ -143,6 +143,12 @@ class Simplifier {
     if (b.is_const()) return std::nullopt;
     auto [q, r] = polynomial_divide(a, b);
     if (!q.is(0) && prove_.in_range(r, b)) return q;
+    // by floordiv(x, n) where n divides x: x is n of them
+    const Atom* part = single_atom(b, AtomKind::floordiv);
+    const int64_t n = part ? part->b.as_const().value_or(0) : 0;
+    if (n < 1 || prove_.multiple_of(part->a) % n != 0) return std::nullopt;
+    std::tie(q, r) = polynomial_divide(a, part->a);
+    if (!q.is(0) && prove_.in_range(r, b)) return q * n;
     return std::nullopt;
   }
 
@@ -251,6 +257,8 @@ class Simplifier {
           const Expr q = divide(a.a, a.b, depth + 1);
           const Expr part = rest * a.b * q;
           if (!part.is(0) && contains_terms(e, part)) return e - whole - part + rest * a.a;
+          // rest*mod(y, n) - rest*y = -rest*n*floordiv(y, n): x rounded up to a multiple of n, written x + mod(-x, n)
+          if (const Expr y = rest * a.a; contains_terms(e, -y)) return e - whole + y - part;
           // rest*mod(y, n) + rest*n*mod(floordiv(y, n), m) = rest*mod(y, n*m)
           for (const Term& o : e.terms()) {
             for (size_t k = 0; k < o.atoms.size(); ++k) {

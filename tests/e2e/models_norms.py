@@ -3,7 +3,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from models import Dim, model
+from models import Dim, Fn, model
 
 
 class GroupNorms(nn.Module):
@@ -50,3 +50,10 @@ def volumes_group_norms():
 @model
 def volumes_group_norms_bf16():
     return Volumes().bfloat16(), (torch.randn(1, 1, 6, 22, 26).bfloat16(),), None
+
+
+@model
+def norm_of_channels_that_pixels_became():
+    """The parameters' size equals a quotient of the image's, and that is 4."""
+    d = torch.export.Dim.AUTO
+    return Fn(lambda x, m, v, w, b: F.batch_norm(F.pixel_unshuffle(x, 2), m, v.abs() + 1, w, b)), (torch.randn(3, 1, 8, 6), *[torch.randn(4) for _ in range(4)]), ({0: d, 2: d, 3: d}, *[{0: d}] * 4)

@@ -1,6 +1,7 @@
 """Recurrent layers: kinds of cells, directions, layers, layouts, types."""
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from torch.export import Dim
 
 from models import Outputs, model
@@ -45,3 +46,28 @@ def rnn_long_and_short():
             return y, h, self.b(y[:5])[0]
 
     return Two(), (torch.randn(900, 2, 6),), None
+
+
+class DeltaChunks(nn.Module):
+    """Sequences filled up to whole chunks of 8, gone through chunk by chunk, the rows of each one after another (gated delta nets). The
+    program's own loop counts one chunk, so that its guards hold the length within it."""
+
+    def forward(self, x):
+        length = x.shape[1]
+        y = F.pad(x, (0, 0, 0, (8 - length % 8) % 8))
+        z = y.reshape(x.shape[0], -1, 8, 3)
+        z = z.reshape(x.shape[0], -1, z.shape[2], 3)
+        state, out = torch.zeros(x.shape[0], 3, 3), torch.zeros_like(z)
+        for i in range(y.shape[1] // 8):
+            q = z[:, i] * 0.1
+            g = (q @ q.transpose(1, 2)).tril(-1)
+            for k in range(1, z.shape[2]):
+                g[:, k, :k] = g[:, k, :k] + (g[:, k, :k, None] * g[:, :k, :k].clone()).sum(-2)
+            out[:, i], state = q @ state + g @ q, state + q.transpose(1, 2) @ q
+        return out.reshape(x.shape[0], -1, 3)[:, :length]
+
+
+@model
+def chunks_of_a_filled_up_length():
+    d = torch.export.Dim.AUTO
+    return DeltaChunks(), (torch.randn(3, 7, 3),), ({0: d, 1: d},)

@@ -203,10 +203,18 @@ def export(m, net, path):
     return None, False
 
 
+class Doubles(torch.utils._python_dispatch.TorchDispatchMode):
+    """What a net itself casts to float32, or makes in it, is float64."""
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        return op(*args, **{k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()})
+
+
 def in_doubles(net, arguments):
     torch.set_default_dtype(torch.float64)
     try:
-        return copy.deepcopy(net).double()(*[a.double() if a.is_floating_point() else a for a in arguments])
+        with Doubles():
+            return copy.deepcopy(net).double()(*[a.double() if a.is_floating_point() else a for a in arguments])
     finally:
         torch.set_default_dtype(torch.float32)
 

@@ -180,6 +180,14 @@ TEST_CASE("what a guard says about one symbol becomes its range") {
   CHECK_FALSE(narrow_ranges(t, {{K::eq, s, 5, ""}}));
 }
 
+TEST_CASE("a size that a guard keeps within one block becomes that block when it is rounded up") {
+  SymTable t;
+  const Expr s = Expr::symbol(t.add({.name = "s", .min = 1})), up = s + mod(-s, 16);
+  CHECK(narrow_ranges(t, {{ShapeGuard::Kind::eq, floordiv(up, 16), 1, ""}}));
+  CHECK(t[SymId{0}].max == 16);
+  CHECK(t.simplify(up).is(16));
+}
+
 TEST_CASE("a guard that no size within the ranges meets is found") {
   SymTable t;
   const Expr s = Expr::symbol(t.add({.name = "s", .min = 2, .max = 40})), u = Expr::symbol(t.add({.name = "u", .min = 1, .max = 30}));

@@ -83,6 +83,10 @@ TEST_CASE_METHOD(Fixture, "division by symbolic and constant extents") {
   CHECK(simple("floordiv(E, 8)*8") == "E");
   CHECK(simple("floordiv(v, S)*S + mod(v, S)") == "v");
   CHECK(simple("floordiv(k - 64, 64)") == "-1");
+  CHECK(simple("floordiv(E, floordiv(E, 8))") == "8");
+  CHECK(simple("floordiv(E + 3, floordiv(E, 2))") == "2");
+  CHECK(simple("floordiv(E + 5, floordiv(E, 2))") == "floordiv(E + 5, floordiv(E, 2))");
+  CHECK(simple("floordiv(S, floordiv(S, 2))") == "floordiv(S, floordiv(S, 2))");
 }
 
 TEST_CASE_METHOD(Fixture, "recombination") {
@@ -93,6 +97,9 @@ TEST_CASE_METHOD(Fixture, "recombination") {
   CHECK(simple("S*floordiv(v, S) + mod(v, S) + B") == "B + v");
   CHECK(simple("(floordiv(H - 1, 2) + 1)*floordiv(v, floordiv(H - 1, 2) + 1) + mod(v, floordiv(H - 1, 2) + 1)") == "v");
   CHECK(simple("floordiv(f, 64*48)*48 + floordiv(mod(f, 64*48), 64)") == "floordiv(f, 64)");
+  CHECK(simple("S + mod(-S, 64)") == "-floordiv(-S, 64)*64");
+  CHECK(simple("floordiv(3*S + 3*mod(-S, 64), 64)") == "-floordiv(-S, 64)*3");
+  CHECK(simple("S + mod(-B, 64)") == "S + mod(-B, 64)");
 }
 
 TEST_CASE_METHOD(Fixture, "proofs") {
