@@ -64,13 +64,14 @@ struct alignas(64) TileConfig {
   uint16_t bytes_a_row[16] = {};
   uint8_t rows[16] = {};
 };
-/// Four sums of two by two tiles, as products keep them.
+/// Four sums of two by two tiles, as products keep them. The intrinsics do not say which memory they read: the empty statement does.
 #define AOTC_TILES(NAME, FEATURES, MULTIPLY)                                       \
   __attribute__((target(FEATURES))) void NAME() {                                  \
     TileConfig config;                                                             \
     for (int i = 0; i < 8; ++i) config.bytes_a_row[i] = 64, config.rows[i] = 16;   \
     alignas(64) uint32_t numbers[256];                                             \
     for (uint32_t i = 0; i < 256; ++i) numbers[i] = 0x3d113d23u + i * 0x00010003u; \
+    __asm__ volatile("" ::"r"(&config), "r"(numbers) : "memory");                  \
     _tile_loadconfig(&config);                                                     \
     _tile_zero(0);                                                                 \
     _tile_zero(1);                                                                 \

@@ -314,6 +314,10 @@ Case around_parts(std::mt19937& rng) {
   c.packed = true, c.make_b = false;
   c.kp = rng() % 2 ? 64 : 1024;
   if (c.kp == 64) c.nc = rng() % 2 ? 64 : 128;
+  if (rng() % 2) {  // the weight's parts are kept
+    c.m = AOTC_GEMM_PARTS_KEPT_ROWS + static_cast<int64_t>(rng() % 50);
+    c.segments = 1, c.kp = 1024, c.nc = 160;
+  }
   return c;
 }
 

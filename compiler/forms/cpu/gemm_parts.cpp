@@ -22,9 +22,13 @@ constexpr double kTileCyclesOfMac = 0.037;                     ///< six products
 constexpr double kSplitCycles = 0.15, kLoneSplitCycles = 0.5;  ///< a number of a panel, for each block of rows: what two tiles of rows
                                                                ///< or one do not hide of it
 constexpr double kRowSplitCycles = 0.6;                        ///< a number of A
-constexpr double kAddCycles = 0.15;                            ///< a sum of a chunk of k to that of the others
-constexpr double kAllStay = 0.75;                              ///< of L2, for parts of rows and of a panel
-constexpr double kBeyond = 1.45;                               ///< where they do not stay
+constexpr double kKeptTileCyclesOfMac = 0.03, kKeptRowSplitCycles = 0.3;  ///< where the weight's parts are kept and rows split beside tiles
+constexpr double kSumsCycles = 500;                                       ///< of 32 x 32 of them: to memory, judged and read again
+constexpr double kAddCycles = 0.15;                                       ///< a sum of a chunk of k to that of the others
+constexpr double kAllStay = 0.75;                                         ///< of L2, for parts of rows and of a panel
+constexpr double kBeyond = 1.45;                                          ///< where they do not stay
+
+constexpr int64_t kMostColumns = 2048;  ///< that a unit may have
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256;
@@ -60,16 +64,25 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   if (!r.fit) return r;
   const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), depth = ceil_div(c.k, 32) * 32, chunk = std::min<int64_t>(depth, t.kp);
-  const int64_t chunks = ceil_div(depth, chunk), tile_rows = std::max<int64_t>(8, std::min<int64_t>(rows, 16)) * ceil_div(rows, 16);
+  const int64_t chunks = ceil_div(depth, chunk), tiles = ceil_div(rows, 16),
+                tile_rows = std::max<int64_t>(8, ceil_div(rows, tiles)) * tiles;
   const double blocks = static_cast<double>(c.batch * m_blocks), cols = static_cast<double>(ceil_div(c.n, 16) * 16 * c.segments);
-  const double weights = cols * static_cast<double>(depth);
-  double cycles = blocks * static_cast<double>(tile_rows) * weights * kTileCyclesOfMac;
-  if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > kAllStay * static_cast<double>(machine.l2_bytes)) cycles *= kBeyond;
-  cycles += blocks * weights * (rows > 16 ? kSplitCycles : kLoneSplitCycles);
-  // Rows stay split for the units that follow where one chunk is all of k.
-  const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
-  cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
-  cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * kAddCycles;
+  const double weights = cols * static_cast<double>(depth), products = blocks * static_cast<double>(tile_rows) * weights;
+  const aotc_gemm_config config = config_of(t);
+  double cycles = 0;
+  if (n_blocks == 1 && c.m >= AOTC_GEMM_PARTS_KEPT_ROWS && aotc_gemm_parts_can_keep(&config, c.k)) {
+    cycles = products * kKeptTileCyclesOfMac + static_cast<double>(c.batch * c.m * depth) * kKeptRowSplitCycles;
+    cycles += weights * kLoneSplitCycles * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
+    cycles += blocks * static_cast<double>(ceil_div(rows, 32) * ceil_div(c.n, int64_t{AOTC_PANEL_N})) * kSumsCycles;
+  } else {
+    cycles = products * kTileCyclesOfMac;
+    if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > kAllStay * static_cast<double>(machine.l2_bytes)) cycles *= kBeyond;
+    cycles += blocks * weights * (rows > 16 ? kSplitCycles : kLoneSplitCycles);
+    // Rows stay split for the units that follow where one chunk is all of k.
+    const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
+    cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
+    cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * kAddCycles;
+  }
   cycles += static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
   cycles += static_cast<double>(units) * kUnitCycles +
             kEpilogueCycles * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
@@ -102,11 +115,13 @@ class GemmParts final : public FormOf<MatmulKernel> {
     const ProductSizes c = product_sizes(kernel, s.syms);
     std::set<int> mcs;
     for (int64_t mc : {32, 64, 128, 256}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
+    std::set<int> ncs = {32, 64, 128, 256, 512};
+    if (kernel.segments.size() == 1 && c.n <= kMostColumns) ncs.insert(static_cast<int>(ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N));
     // Where rows vary, few of them make one block: then only columns are left for the threads to share.
     const bool varies = !kernel.m.as_const() && s.machine.cores > 1;
     std::vector<Candidate> all;
     for (int mc : mcs)
-      for (int nc : {32, 64, 128, 256, 512})
+      for (int nc : ncs)
         for (int kp : {1024, 512})
           if ((kp == 1024 || c.k > kp) && (nc == 32 || !varies || ceil_div(c.n, nc) >= 2 * s.machine.cores))
             all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}));

@@ -2,11 +2,15 @@
 // Products of float32 with a weight by tile registers, each number as three of bf16 (parts.h): aotc_gemm_parts_f32 of
 // aotc/detail/parts_abi.h.
 //
-// A unit's rows are split once, a panel of the weight while its first block of rows is multiplied: a step ahead, so that vectors work
-// beside tiles; asking for it ahead of that only takes their place in the queues. Where k is longer than a chunk, sums of the unit wait in
-// memory, and those of each chunk are added to them. What becomes of a finished block's sums happens between the steps of the next. Sums
-// that are no numbers are made again from the numbers themselves: what is infinite has no parts. So are those that are next to nothing,
-// below 2^-80: what is left of factors below 2^-110 is denormal, which tiles take for zeros, and of denormal ones nothing is left.
+// Panels outermost: a unit's rows are split once, a panel of the weight while its first block of rows is multiplied: a step ahead, so that
+// vectors work beside tiles; asking for it ahead of that only takes their place in the queues. Where k is longer than a chunk, sums of the
+// unit wait in memory, and those of each chunk are added to them. Rows outermost, where the parts of the whole weight stay near: it is
+// split once for all units, and the next block's rows while this one is multiplied. Tiles are as high as a unit's rows ask for: 49 are four
+// of 13. What becomes of a finished block's sums happens between the steps of the next.
+//
+// Sums that are no numbers are made again from the numbers themselves: what is infinite has no parts. So are those that are next to
+// nothing, below 2^-80: what is left of factors below 2^-110 is denormal, which tiles take for zeros, and of denormal ones nothing is left.
+// Zeros are made again where their rows have numbers below 2^-64.
 #include "aotc/detail/parts_abi.h"
 #include "finish.h"
 #include "gemm_units.h"
@@ -26,10 +30,9 @@ class GemmParts {
   int64_t k_, chunk_;
   float *sums_, *added_, *rows_made_;
   char *a_, *b_;
-  int64_t a_key_ = -1, height_ = 0;
-  Finish finish_;  // of finish_segment_
+  int64_t a_key_ = -1, height_ = 0;  ///< rows of a tile
+  Finish finish_;                    // of finish_segment_
   int64_t finish_segment_ = -1, turn_ = 0;
-  bool a_denormal_ = false;  ///< whether the unit's rows have held such numbers
   Tiles tiles_;
   // Finished sums that have not been consumed.
   struct Ready {
@@ -37,6 +40,15 @@ class GemmParts {
     float* sums = nullptr;
     int64_t ld = 0, row = 0, rows = 0, col = 0, cols = 0;
   } ready_;
+  // Rows outermost: the block whose rows are split beside the tiles of the one before.
+  struct Ahead {
+    int64_t unit = 0;  ///< its number
+    Unit of{};
+    int64_t row = 0, rows = 0, height = 1;
+    const float* src = nullptr;
+    int64_t pitch = 0, step = 0, done = 0;  ///< done: rows of the step
+    char* to = nullptr;
+  } ahead_;
 
  public:
   explicit GemmParts(const aotc_kargs* args)
@@ -49,13 +61,21 @@ class GemmParts {
   }
 
   void run(int64_t begin, int64_t end) {
+    if (begin < end && rows_outermost()) return run_rows(begin, end);
     a_key_ = held_key(args_);
     for (int64_t i = begin; i < end; ++i) run_unit(units_.at(i));
     consume(ready_.rows);
-    hold_key(args_, a_denormal_ ? -1 : a_key_);
+    hold_key(args_, a_key_);
   }
 
  private:
+  bool rows_outermost() const {
+    return units_.n_blocks == 1 && size_[AOTC_GEMM_M] >= AOTC_GEMM_PARTS_KEPT_ROWS && aotc_gemm_parts_can_keep(cfg_, k_);
+  }
+  static int64_t height_of(const Unit& u) { return ceil_div(u.rows(), ceil_div(u.rows(), kTileRows)); }
+  void shape(int64_t height) {
+    if (height != height_) tiles_.shape(height_ = height);
+  }
   const float* a_at(const Unit& u) const {
     const int64_t b1 = size_[AOTC_GEMM_B1];
     return static_cast<const float*>(args_->ptr[cfg_->a_ptr]) + size_[AOTC_GEMM_A_BASE] + u.batch / b1 * size_[AOTC_GEMM_A_B0] +
@@ -85,20 +105,24 @@ class GemmParts {
     return rows_made_;
   }
 
+  /// Rows of a tile, `pitch` apart, of kn numbers.
+  static void split_tile(const float* src, int64_t pitch, int64_t rows, int64_t kn, char* dst) {
+    for (int64_t k = 0; k < kn; k += kTileK, dst += kRowStepBytes) split_step(src + k, pitch, 0, rows, kn - k, dst);
+  }
+  /// Of a step, of which `left` numbers and those of the steps that follow are there.
+  __attribute__((always_inline)) static void split_step(const float* src, int64_t pitch, int64_t begin, int64_t end, int64_t left,
+                                                        char* dst) {
+    const uint64_t mask = left >= kTileK ? 0xffffffff : (uint64_t{1} << left) - 1;
+    const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> 16);
+    for (int64_t i = begin; i < end; ++i) split_row(src + i * pitch, low, high, dst + i * 64);
+  }
   void split_rows(const Unit& u, int64_t k0, int64_t kn) {
-    const int64_t steps = tile_steps(kn);
-    for (int64_t row = 0; row < u.rows(); row += kTileRows) {
+    const int64_t band = tile_steps(kn) * kRowStepBytes;
+    for (int64_t row = 0; row < u.rows(); row += height_) {
       int64_t pitch = 0;
-      const int64_t rows = min_of(kTileRows, u.rows() - row);
+      const int64_t rows = min_of(height_, u.rows() - row);
       const float* src = numbers(u, row, rows, k0, kn, &pitch);
-      char* dst = a_ + row / kTileRows * steps * kRowStepBytes;
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t s = 0; s < steps; ++s) {
-          const int64_t left = kn - s * kTileK;
-          const uint64_t mask = left >= kTileK ? 0xffffffff : (uint64_t{1} << left) - 1;
-          a_denormal_ |= split_row(src + i * pitch + s * kTileK, static_cast<__mmask16>(mask), static_cast<__mmask16>(mask >> 16),
-                                   dst + s * kRowStepBytes + i * 64);
-        }
+      split_tile(src, pitch, rows, kn, a_ + row / height_ * band);
     }
   }
 
@@ -111,19 +135,45 @@ class GemmParts {
       }
   }
 
-  /// Whether none of the sums is to be made again.
-  bool stand(const float* sums, int64_t ld, int64_t rows, int64_t cols) const {
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(a_denormal_ ? 0 : 1);  // a zero stands but then
-    const __m512i least = _mm512_sub_epi32(_mm512_set1_epi32((127 - 80) << 23), one);
-    __mmask16 again = 0;
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < cols; j += 16) {
-        const __mmask16 mask = static_cast<__mmask16>(cols - j >= 16 ? 0xffff : (1u << (cols - j)) - 1);
-        const __m512 x = _mm512_maskz_loadu_ps(mask, sums + i * ld + j);
-        const __m512i bits = _mm512_sub_epi32(_mm512_and_si512(_mm512_castps_si512(x), magnitude), one);
-        again |= _mm512_mask_cmp_epu32_mask(mask, bits, least, _MM_CMPINT_LT) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  /// Whether none of the sums is to be made again. zeros: whether these stand.
+  static bool stand(const float* sums, int64_t ld, int64_t rows, int64_t cols, bool zeros) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(zeros ? 1 : 0);  // a zero less one is the largest
+    const __m512i tiny = _mm512_sub_epi32(_mm512_set1_epi32((127 - 80) << 23), one);
+    __m512i least = _mm512_set1_epi32(-1), most = _mm512_setzero_si512();
+    for (int64_t j = 0; j < cols; j += 16) {
+      const __mmask16 mask = static_cast<__mmask16>(cols - j >= 16 ? 0xffff : (1u << (cols - j)) - 1);
+      for (int64_t i = 0; i < rows; ++i) {
+        const __m512i bits = _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(sums + i * ld + j)), magnitude);
+        most = _mm512_mask_max_epu32(most, mask, most, bits);
+        least = _mm512_mask_min_epu32(least, mask, least, _mm512_sub_epi32(bits, one));
       }
-    return again == 0;
+    }
+    const __m512i infinite = _mm512_set1_epi32(0x7f800000);
+    return (_mm512_cmp_epu32_mask(least, tiny, _MM_CMPINT_LT) | _mm512_cmp_epu32_mask(most, infinite, _MM_CMPINT_NLE)) == 0;
+  }
+  /// Whether a row of A has such small numbers, zeros aside, that a sum of zero may be none: products that tiles take for zeros.
+  bool small(const Unit& u, int64_t row) {
+    const __m512i one = _mm512_set1_epi32(1), magnitude = _mm512_set1_epi32(0x7fffffff), least = _mm512_set1_epi32((127 - 64) << 23);
+    __mmask16 any = 0;
+    for (int64_t k0 = 0; k0 < k_; k0 += chunk_) {
+      int64_t pitch = 0;
+      const int64_t kn = min_of(chunk_, k_ - k0);
+      const float* a = numbers(u, row, 1, k0, kn, &pitch);
+      for (int64_t k = 0; k < kn; k += 16) {
+        const auto mask = static_cast<__mmask16>(kn - k >= 16 ? 0xffff : (1u << (kn - k)) - 1);
+        const __m512i bits = _mm512_and_si512(_mm512_castps_si512(_mm512_maskz_loadu_ps(mask, a + k)), magnitude);
+        any |= _mm512_cmp_epu32_mask(_mm512_sub_epi32(bits, one), least, _MM_CMPINT_LT);
+      }
+    }
+    return any != 0;
+  }
+  /// Makes sums of rows that are ready again where that is called for.
+  void mend(const Ready& r, int64_t rows) {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* sums = r.sums + i * r.ld;
+      if (stand(sums, r.ld, 1, r.cols, false) || (stand(sums, r.ld, 1, r.cols, true) && !small(r.unit, r.row + i))) continue;
+      sum_numbers(r.unit, r.row + i, 1, r.col, sums, r.ld);
+    }
   }
   /// Of rows that are ready: sums of one panel.
   void sum_numbers(const Unit& u, int64_t row, int64_t rows, int64_t col, float* sums, int64_t ld) {
@@ -145,7 +195,7 @@ class GemmParts {
   void consume(int64_t n) {
     if (n <= 0) return;
     Ready& r = ready_;
-    if (!stand(r.sums, r.ld, n, r.cols)) sum_numbers(r.unit, r.row, n, r.col, r.sums, r.ld);
+    if (!stand(r.sums, r.ld, n, r.cols, false)) mend(r, n);
     if (finish_segment_ != r.unit.segment) {
       finish_segment_ = r.unit.segment;
       finish_ = cfg_->finishes ? Finish(args_, cfg_->finishes + r.unit.segment) : Finish();
@@ -174,20 +224,23 @@ class GemmParts {
       const char* at = b_ + (s & (kept - 1)) * kPanelStepBytes;
       char* next = b_ + ((s + 1) & (kept - 1)) * kPanelStepBytes;
       if (panel && (s + 2) * kTileK <= kn) {
-        t.step(a0, a1, at, from(s + 1), next);
+        const float* src = from(s + 1);
+        t.step(
+            a0, a1, at, [&](auto which) __attribute__((always_inline)) { split_sixth(which, src, next); });
       } else {
-        t.step(a0, a1, at, nullptr, nullptr);
+        t.step(a0, a1, at, [](auto) {});
         if (panel && s + 1 < steps) split_panel_step(from(s + 1), kn - (s + 1) * kTileK, next);
       }
       if (--left == 0) left = every, consume(min_of(slice, ready_.rows));
     }
     consume(ready_.rows);
-    t.end(sums, ld);
+    t.end(sums, ld, height_);
   }
 
   void run_unit(const Unit& u) {
     const int64_t rows = u.rows(), cols = u.cols(), wide = cfg_->nc;
-    if (const int64_t height = min_of(rows, kTileRows); height != height_) tiles_.shape(height_ = height);
+    shape(height_of(u));
+    const int64_t block_rows = 2 * height_;
     const bool one = k_ <= chunk_;  // chunk
     if (!one) consume(ready_.rows);
     const float* b = b_at(u);
@@ -195,26 +248,123 @@ class GemmParts {
       const int64_t kn = min_of(chunk_, k_ - k0);
       if (!one || a_key_ != units_.a_key(u)) split_rows(u, k0, kn);
       a_key_ = one ? units_.a_key(u) : -1;
-      const char* a = a_;
       const int64_t band = tile_steps(kn) * kRowStepBytes;
       for (int64_t col = 0; col < cols; col += AOTC_PANEL_N)
-        for (int64_t row = 0; row < rows; row += kBlockRows) {
-          const bool two = rows - row > kTileRows, both = cols - col > kTileCols;
+        for (int64_t row = 0; row < rows; row += block_rows) {
+          const bool two = rows - row > height_, both = cols - col > kTileCols;
           const int64_t ld = one ? int64_t{AOTC_PANEL_N} : wide;
           float* sums = one ? sums_ + turn_ * kTileSums : sums_ + row * wide + col;
-          const auto at = a + row / kTileRows * band;
+          const char* at = a_ + row / height_ * band;
           const float* panel = row == 0 ? b + col * k_ + k0 * AOTC_PANEL_N : nullptr;
           const auto run = two    ? both ? &GemmParts::block<true, true> : &GemmParts::block<true, false>
                               : both ? &GemmParts::block<false, true>
                                   : &GemmParts::block<false, false>;
           float* to = k0 == 0 ? sums : added_;
-          (this->*run)(at, two ? at + band : at, panel, kn, rows > kBlockRows ? kAll : kPassing, to, k0 == 0 ? ld : int64_t{AOTC_PANEL_N});
-          if (k0 > 0) add(min_of(rows - row, kBlockRows), both ? 2 : 1, sums, ld);
+          (this->*run)(at, two ? at + band : at, panel, kn, rows > block_rows ? kAll : kPassing, to, k0 == 0 ? ld : int64_t{AOTC_PANEL_N});
+          if (k0 > 0) add(min_of(rows - row, block_rows), both ? 2 : 1, sums, ld);
           if (k0 + kn < k_) continue;
-          ready_ = {u, sums, ld, row, min_of(rows - row, kBlockRows), col, min_of<int64_t>(cols - col, AOTC_PANEL_N)};
+          ready_ = {u, sums, ld, row, min_of(rows - row, block_rows), col, min_of<int64_t>(cols - col, AOTC_PANEL_N)};
           turn_ ^= 1;
         }
     }
+  }
+
+  // ---- rows outermost
+
+  /// ahead_ becomes the block of `unit` from `row` on, or the first one after it; false: there is none before unit `end`.
+  bool begin_ahead(int64_t unit, int64_t row, int64_t end, char* to) {
+    for (; unit < end; ++unit, row = 0) {
+      const Unit u = units_.at(unit);
+      if (row >= u.rows()) continue;
+      const int64_t height = height_of(u), rows = min_of(2 * height, u.rows() - row);
+      ahead_ = {unit, u, row, rows, height, nullptr, 0, 0, 0, to};
+      if (!cfg_->a_prologue && (size_[AOTC_GEMM_A_CS] == 1 || k_ == 1)) {
+        ahead_.src = numbers(u, row, rows, 0, k_, &ahead_.pitch);
+        return true;
+      }
+      for (int64_t i = 0; i < rows; i += height) {
+        int64_t pitch = 0;
+        const int64_t some = min_of(height, rows - i);
+        const float* src = numbers(u, row + i, some, 0, k_, &pitch);
+        split_tile(src, pitch, some, k_, to + i / height * tile_steps(k_) * kRowStepBytes);
+      }
+      ahead_.step = tile_steps(k_);
+      return true;
+    }
+    return false;
+  }
+  /// At least `rows` more rows of a step, unless there are fewer left.
+  void split_ahead(int64_t rows) {
+    Ahead& a = ahead_;
+    for (const int64_t steps = tile_steps(k_); rows > 0 && a.step < steps;) {
+      const bool second = a.done >= a.height;
+      const int64_t first = second ? a.height : 0, end = min_of(a.done + rows, second ? a.rows : min_of(a.rows, a.height));
+      char* dst = a.to + (second ? steps * kRowStepBytes : 0) + a.step * kRowStepBytes - first * 64;
+      split_step(a.src + a.step * kTileK, a.pitch, a.done, end, k_ - a.step * kTileK, dst);
+      rows -= end - a.done, a.done = end;
+      if (end == a.rows) a.done = 0, ++a.step;
+    }
+  }
+
+  template <bool kTwo, bool kWide>
+  void kept_block(const char* a0, const char* a1, const char* b, int64_t ahead, float* sums) {
+    constexpr int64_t kPlaces = 6;
+    const int64_t steps = tile_steps(k_), every = max_of<int64_t>(1, steps * kPlaces * kSlice / max_of<int64_t>(1, ready_.rows));
+    PartTiles<kTwo, kWide> t{tiles_};
+    t.begin();
+    int64_t left = every;
+    for (int64_t s = 0; s < steps; ++s, a0 += kRowStepBytes, a1 += kRowStepBytes, b += kPanelStepBytes)
+      t.step(
+          a0, a1, b, [&](auto) __attribute__((always_inline)) {
+            split_ahead(ahead);
+            if (--left == 0) left = every, consume(min_of(kSlice, ready_.rows));
+          });
+    consume(ready_.rows);
+    t.end(sums, AOTC_PANEL_N, height_);
+  }
+
+  void split_weight(const Unit& u) {
+    const int64_t steps = tile_steps(k_);
+    const float* b = b_at(u);
+    char* dst = b_;
+    for (int64_t col = 0; col < u.cols(); col += AOTC_PANEL_N)
+      for (int64_t s = 0; s < steps; ++s, dst += kPanelStepBytes)
+        split_panel_step(b + col * k_ + s * kTileK * AOTC_PANEL_N, min_of(kTileK, k_ - s * kTileK), dst);
+  }
+
+  void run_rows(int64_t begin, int64_t end) {
+    constexpr int64_t kLeastRows = 4;  // that are split at once
+    const int64_t band = tile_steps(k_) * kRowStepBytes, columns = units_.at(begin).cols();
+    const int64_t panels = ceil_div(columns, AOTC_PANEL_N), places = 6 * panels;
+    int64_t b_key = held_key(args_, 1);
+    char* a = a_;
+    bool some = begin_ahead(begin, 0, end, a);
+    while (some) {
+      split_ahead(kAll);
+      const Ahead block = ahead_;
+      const int64_t batch = b_at(block.of) - static_cast<const float*>(args_->ptr[cfg_->b_ptr]);
+      if (batch != b_key) split_weight(block.of);
+      b_key = batch;
+      shape(block.height);
+      char* const next = a == a_ ? a_ + 2 * band : a_;
+      some = begin_ahead(block.unit, block.row + block.rows, end, next);
+      if (!some) ahead_.step = tile_steps(k_);
+      const int64_t share = max_of(kLeastRows, ceil_div(some ? ahead_.rows : 0, places));
+      for (int64_t p = 0; p < panels; ++p) {
+        const int64_t col = p * AOTC_PANEL_N;
+        const bool two = block.rows > block.height, both = columns - col > kTileCols;
+        const auto run = two    ? both ? &GemmParts::kept_block<true, true> : &GemmParts::kept_block<true, false>
+                            : both ? &GemmParts::kept_block<false, true>
+                                : &GemmParts::kept_block<false, false>;
+        float* sums = sums_ + turn_ * kTileSums;
+        (this->*run)(a, two ? a + band : a, b_ + p * tile_steps(k_) * kPanelStepBytes, share, sums);
+        ready_ = {block.of, sums, AOTC_PANEL_N, block.row, block.rows, col, min_of<int64_t>(columns - col, AOTC_PANEL_N)};
+        turn_ ^= 1;
+      }
+      a = next;
+    }
+    consume(ready_.rows);
+    hold_key(args_, b_key, 1);
   }
 };
 

@@ -13,58 +13,54 @@ constexpr int64_t kRowStepBytes = kParts * kTileBytes, kPanelStepBytes = 2 * kPa
 
 constexpr uint32_t kUpper = 0xffff0000;
 
-/// 32 numbers of a row, `mask` of each half, to `dst` and kTileBytes after each other. Whether one of them is denormal.
-inline bool split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
-  alignas(64) static constexpr uint16_t kOdd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
-                                                    33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  const __m512i odd = _mm512_load_si512(kOdd), upper = _mm512_set1_epi32(static_cast<int>(kUpper));
-  constexpr int kDenormal = 0x20;  // of vfpclass
-  __m512 x = _mm512_maskz_loadu_ps(mask0, src), y = _mm512_maskz_loadu_ps(mask1, src + 16);
-  const bool denormal = _mm512_fpclass_ps_mask(x, kDenormal) | _mm512_fpclass_ps_mask(y, kDenormal);
+/// The parts of x below those of y, at dst and `apart` bytes after each other.
+__attribute__((always_inline)) inline void split_pair(__m512 x, __m512 y, char* dst, int64_t apart) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(kUpper));
 #pragma GCC unroll 3
   for (int64_t part = 0; part < kParts; ++part) {
     const __m512i xi = _mm512_castps_si512(x), yi = _mm512_castps_si512(y);
-    _mm512_store_si512(dst + part * kTileBytes, _mm512_permutex2var_epi16(xi, odd, yi));
+    // x's upper half below y's
+    _mm512_store_si512(dst + part * apart, _mm512_ternarylogic_epi32(_mm512_srli_epi32(xi, 16), yi, upper, 0xf8));
     if (part + 1 == kParts) break;
     x = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_and_si512(xi, upper)));
     y = _mm512_sub_ps(y, _mm512_castsi512_ps(_mm512_and_si512(yi, upper)));
   }
-  return denormal;
 }
 
-/// Two rows of a panel of float32, the second null where there is none, to a row of each of the six tiles at dst.
-__attribute__((always_inline)) inline void split_pair(const float* even, const float* odd, char* dst) {
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(kUpper));
+// Of the 32 numbers of a step the first 16 lie in the lower halves of pairs, the last 16 in the upper ones, in rows as in panels: no
+// shuffles, which would take the tiles' port.
+
+/// 32 numbers of a row, `mask` of each half, to `dst` and kTileBytes after each other.
+inline void split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
+  split_pair(_mm512_maskz_loadu_ps(mask0, src), _mm512_maskz_loadu_ps(mask1, src + 16), dst, kTileBytes);
+}
+
+/// Rows j and j + 16 of a panel's step, of `rows` that are there, to row j of each of the six tiles at dst.
+__attribute__((always_inline)) inline void split_panel_rows(const float* src, int64_t j, int64_t rows, char* dst) {
+  constexpr int64_t kLater = kTileRows * AOTC_PANEL_N;
+  const float* at = src + j * AOTC_PANEL_N;
 #pragma GCC unroll 2
-  for (int64_t half = 0; half < 2; ++half, dst += kTileBytes) {
-    __m512 x = _mm512_loadu_ps(even + half * kTileCols), y = odd ? _mm512_loadu_ps(odd + half * kTileCols) : _mm512_setzero_ps();
-#pragma GCC unroll 3
-    for (int64_t part = 0; part < kParts; ++part) {
-      const __m512i xi = _mm512_castps_si512(x), yi = _mm512_castps_si512(y);
-      // x's upper half below y's
-      const __m512i both = _mm512_ternarylogic_epi32(_mm512_srli_epi32(xi, 16), yi, upper, 0xf8);
-      _mm512_store_si512(dst + part * 2 * kTileBytes, both);
-      if (part + 1 == kParts) break;
-      x = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_and_si512(xi, upper)));
-      y = _mm512_sub_ps(y, _mm512_castsi512_ps(_mm512_and_si512(yi, upper)));
-    }
+  for (int64_t half = 0; half < 2; ++half, at += kTileCols) {
+    const __m512 x = j < rows ? _mm512_loadu_ps(at) : _mm512_setzero_ps();
+    const __m512 y = j + kTileRows < rows ? _mm512_loadu_ps(at + kLater) : _mm512_setzero_ps();
+    split_pair(x, y, dst + j * 64 + half * kTileBytes, 2 * kTileBytes);
   }
 }
 /// `rows` of a step's rows of a panel to its six tiles at dst; the others are zeros.
 inline void split_panel_step(const float* src, int64_t rows, char* dst) {
-  for (int64_t i = 0; i < kTileRows; ++i, src += 2 * AOTC_PANEL_N) {
-    if (2 * i < rows)
-      split_pair(src, 2 * i + 1 < rows ? src + AOTC_PANEL_N : nullptr, dst + i * 64);
-    else
-      for (int64_t t = 0; t < 2 * kParts; ++t) _mm512_store_si512(dst + t * kTileBytes + i * 64, _mm512_setzero_si512());
-  }
+  for (int64_t j = 0; j < kTileRows; ++j) split_panel_rows(src, j, rows, dst);
 }
+
+/// Which of the six places between a step's products.
+template <int kIndex>
+struct Sixth {
+  static constexpr int64_t kBegin = kIndex * kTileRows / 6, kEnd = (kIndex + 1) * kTileRows / 6;  ///< of a panel step's pairs of rows
+};
 /// A sixth of a whole step, for the tiles to hide.
-template <int kSixth>
-__attribute__((always_inline)) inline void split_sixth(const float* src, char* dst) {
+template <class Which>
+__attribute__((always_inline)) inline void split_sixth(Which, const float* src, char* dst) {
 #pragma GCC unroll 3
-  for (int64_t i = kSixth * kTileRows / 6; i < (kSixth + 1) * kTileRows / 6; ++i)
-    split_pair(src + 2 * i * AOTC_PANEL_N, src + (2 * i + 1) * AOTC_PANEL_N, dst + i * 64);
+  for (int64_t j = Which::kBegin; j < Which::kEnd; ++j) split_panel_rows(src, j, kTileK, dst);
 }
 
 /// The sums of 2 x 2 tiles, or fewer, and what one step of k adds to them.
@@ -77,11 +73,12 @@ struct PartTiles {
     if constexpr (kTwo) t.zero<2>();
     if constexpr (kTwo && kWide) t.zero<3>();
   }
-  void end(float* sums, int64_t ld) {
+  /// height: rows of a tile.
+  void end(float* sums, int64_t ld, int64_t height) {
     t.store<0>(sums, ld * 4);
     if constexpr (kWide) t.store<1>(sums + kTileCols, ld * 4);
-    if constexpr (kTwo) t.store<2>(sums + kTileRows * ld, ld * 4);
-    if constexpr (kTwo && kWide) t.store<3>(sums + kTileRows * ld + kTileCols, ld * 4);
+    if constexpr (kTwo) t.store<2>(sums + height * ld, ld * 4);
+    if constexpr (kTwo && kWide) t.store<3>(sums + height * ld + kTileCols, ld * 4);
   }
   template <int kPart>
   void rows(const char* a0, const char* a1) {
@@ -99,20 +96,21 @@ struct PartTiles {
     if constexpr (kTwo) t.multiply<2, 5, 6>();
     if constexpr (kTwo && kWide) t.multiply<3, 5, 7>();
   }
-  /// Tiles are loaded seven times two for six products. from: not null: a whole step of the panel, which is split meanwhile.
-  __attribute__((always_inline)) void step(const char* a0, const char* a1, const char* b, const float* from, char* to) {
+  /// Tiles are loaded seven times two for six products. beside(Sixth<i>) is done between them.
+  template <class Beside>
+  __attribute__((always_inline)) void step(const char* a0, const char* a1, const char* b, Beside&& beside) {
     rows<2>(a0, a1), columns<0>(b), multiply();
-    if (from) split_sixth<0>(from, to);
+    beside(Sixth<0>());
     rows<1>(a0, a1), multiply();
-    if (from) split_sixth<1>(from, to);
+    beside(Sixth<1>());
     columns<1>(b), multiply();
-    if (from) split_sixth<2>(from, to);
+    beside(Sixth<2>());
     rows<0>(a0, a1), multiply();
-    if (from) split_sixth<3>(from, to);
+    beside(Sixth<3>());
     columns<2>(b), multiply();
-    if (from) split_sixth<4>(from, to);
+    beside(Sixth<4>());
     columns<0>(b), multiply();
-    if (from) split_sixth<5>(from, to);
+    beside(Sixth<5>());
   }
 };
 
