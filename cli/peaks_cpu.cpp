@@ -71,6 +71,7 @@ struct alignas(64) TileConfig {
     for (int i = 0; i < 8; ++i) config.bytes_a_row[i] = 64, config.rows[i] = 16;   \
     alignas(64) uint32_t numbers[256];                                             \
     for (uint32_t i = 0; i < 256; ++i) numbers[i] = 0x3d113d23u + i * 0x00010003u; \
+    /* GCC 12's intrinsics do not say what they read */                            \
     __asm__ volatile("" ::"r"(&config), "r"(numbers) : "memory");                  \
     _tile_loadconfig(&config);                                                     \
     _tile_zero(0);                                                                 \

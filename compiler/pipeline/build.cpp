@@ -9,6 +9,7 @@
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
 #include "import/size_conditions.h"
+#include "pipeline/alternatives.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
 #include "pipeline/gpu_code.h"
@@ -75,6 +76,7 @@ struct Part {
   artifact::CudaCode cuda;  ///< GPU
   json meta;
   std::vector<search::Unmeasured> not_measured;
+  json tuning;  ///< of reports; null where nothing could be measured
 };
 
 /// What the metadata of the artifact have of a part that is not the first.
@@ -124,7 +126,8 @@ json report_of_further(const Part& part) {
             {"kernels", explained.at("kernels")},
             {"choices", explained.at("choices")},
             {"not_measured", not_measured(part.not_measured)}};
-  for (const char* key : {"precision", "trades"})
+  if (!part.tuning.is_null()) r["tuning"] = part.tuning;
+  for (const char* key : {"precision", "trades", "alternatives"})
     if (explained.contains(key)) r[key] = explained.at(key);
   return r;
 }
@@ -170,14 +173,15 @@ void plan_and_compile(Part& part, const BuildOptions& o, const Target& target, c
 }
 
 /// Plans and metadata of a part whose front is made. Stages are those of its front.
-Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, Stages& stages, const std::string& work_dir,
-               PhaseClock& clock, const Events& events, const Warn& warn) {
+Part plan_part(const BuildOptions& o, FrontOptions options, Front front, Stages& stages, const std::string& work_dir, PhaseClock& clock,
+               const Events& events, const Warn& warn) {
   Part part;
   part.front = std::move(front);
   part.machine = machine_of(options.target);
-  search::TuneResult tuned = tuned_decisions(o, part.front, options.target, part.machine, work_dir, clock, events, warn);
+  PartTuning tuning = tuned_decisions(o, options, part.front, stages, part.machine, work_dir, clock, events, warn);
+  search::TuneResult& tuned = tuning.result;
   const search::Trades trades = std::move(tuned.trades);
-  const plan::ChooseFn choose = search::chooser(std::move(tuned.tuned));
+  const plan::ChooseFn choose = with_alternatives(search::chooser(std::move(tuned.tuned)), options.alternatives);
   part.not_measured = std::move(tuned.missing);
   plan::Decisions decisions;
   plan_and_compile(part, o, options.target, choose, decisions, work_dir, clock, events, warn);
@@ -185,6 +189,8 @@ Part plan_part(const BuildOptions& o, const FrontOptions& options, Front front, 
   stages.check_names();
   part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_file(options.shapes));
   if (!trades.tried.empty()) part.meta["explain"]["trades"] = trades_json(trades);
+  if (!tuning.alternatives.tried.empty()) part.meta["explain"]["alternatives"] = alternatives_json(tuning.alternatives);
+  if (tuning.seconds > 0) part.tuning = tuning_json(tuning, o.tune_budget_s);
   if (part.target.is_gpu())
     part.meta["graphs"] = o.mode.graphs;
   else if (o.owns_weights())
@@ -261,7 +267,8 @@ json build(const BuildOptions& given, const Events& events) {
     report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.machine.str();
-    for (const char* key : {"precision", "trades"})
+    if (!first.tuning.is_null()) report["tuning"] = first.tuning;
+    for (const char* key : {"precision", "trades", "alternatives"})
       if (meta.at("explain").contains(key)) report[key] = meta["explain"][key];
     report["choices"] = meta.at("explain").at("choices");
     report["not_measured"] = not_measured(first.not_measured);

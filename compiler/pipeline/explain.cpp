@@ -132,6 +132,15 @@ std::string trades_text(const json& e) {
   return t;
 }
 
+std::string alternatives_text(const json& e) {
+  std::string t = fmt::format("alternatives of the whole{}\n", e.at("complete").get<bool>() ? "" : " (the time ran out)");
+  for (const json& s : e.at("tried"))
+    t += fmt::format("  {} {}: {:.1f} us instead of {:.1f}; {}\n", s.at("taken").get<bool>() ? "with" : "without",
+                     s.at("name").get<std::string>(), s.at("us").get<double>(), s.at("own_us").get<double>(),
+                     s.at("why").get<std::string>());
+  return t;
+}
+
 /// Equal decisions of several variants are one row.
 json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisions, const loop::Module& m) {
   json out = json::array();
@@ -282,6 +291,7 @@ std::string explain_text(const json& e) {
       t += fmt::format("  reordered: {} ({} bytes)\n", r["value"].get<std::string>(), r["bytes"].get<int64_t>());
   }
   if (e.contains("precision")) t += precision_text(e["precision"]);
+  if (e.contains("alternatives")) t += alternatives_text(e["alternatives"]);
   if (e.contains("trades")) t += trades_text(e["trades"]);
   if (e.contains("stored_weights")) t += stored_weights_text(e["stored_weights"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";

@@ -8,6 +8,7 @@
 #include "artifact/versions.h"
 #include "base/file.h"
 #include "emit/toolchain.h"
+#include "forms/cpu/far_stores.h"
 #include "loop/attached.h"
 #include "pipeline/assemble.h"
 #include "pipeline/gpu_code.h"
@@ -58,7 +59,7 @@ class ArtifactMeasurer final : public search::Measurer {
   std::vector<search::Timing> measure_whole(const SymTable& syms, const std::vector<search::Tuned>& sets, double seconds) override {
     const Result<OneKernel> whole = whole_module(graph_, module_, syms, sets.size());
     std::vector<plan::ChooseFn> choosers;
-    for (const search::Tuned& t : sets) choosers.push_back(search::chooser(t));
+    for (const search::Tuned& t : sets) choosers.push_back(with_alternatives(search::chooser(t), options_.alternatives));
     return times(
         whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, seconds, 0, nullptr);
   }
@@ -74,7 +75,7 @@ class ArtifactMeasurer final : public search::Measurer {
     const Result<OneKernel> whole = whole_module(graph_, module_, syms, sets.size());
     if (!whole) return R::fail(whole.why());
     std::vector<plan::ChooseFn> choosers;
-    for (const search::Tuned& t : sets) choosers.push_back(search::chooser(t));
+    for (const search::Tuned& t : sets) choosers.push_back(with_alternatives(search::chooser(t), options_.alternatives));
     const std::string path = next_path();
     try {
       build(
@@ -85,6 +86,22 @@ class ArtifactMeasurer final : public search::Measurer {
     std::error_code ec;
     std::filesystem::remove(path, ec);
     return answer;
+  }
+
+  void build_at(const SymTable& syms, const plan::ChooseFn& choose, const std::string& path) {
+    const Result<OneKernel> whole = whole_module(graph_, module_, syms, 1);
+    if (!whole) throw Diagnostic(ExitCode::unsupported, {}, whole.why());
+    build(
+        *whole, 1, [&](const forms::Site& site, size_t) { return choose(site); }, path, nullptr);
+  }
+
+  std::vector<search::Timing> times_of(const SymTable& syms, const std::vector<std::string>& paths, double seconds) {
+    const Result<OneKernel> whole = whole_module(graph_, module_, syms, 1);
+    if (!whole) return std::vector<search::Timing>(paths.size(), {0, 0, whole.why()});
+    json job = job_of(*whole, paths.size(), seconds);
+    job["artifacts"] = paths;
+    const Result<json> answer = worker_.ask(job, 20 + 10 * seconds, "");
+    return answer ? read(*answer, paths.size()) : std::vector<search::Timing>(paths.size(), {0, 0, answer.why()});
   }
 
  private:
@@ -104,13 +121,8 @@ class ArtifactMeasurer final : public search::Measurer {
       if (lost && !lost->empty()) return all("another candidate is lost");
       if (worker_.elsewhere()) attachment = read_file(path);
     } catch (const Diagnostic& d) { return all(d.message()); }
-    json job = {{"shapes", one->shapes},
-                {"candidate", one->candidate_input},
-                {"candidates", n},
-                {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
-                {"gpu", options_.machine.is_gpu() ? 0 : -1},
-                {"seconds", seconds},
-                {"cold_bytes", cold_bytes}};
+    json job = job_of(*one, n, seconds);
+    job["cold_bytes"] = cold_bytes;
     if (worker_.elsewhere())
       job["artifact_bytes"] = attachment.size();
     else
@@ -120,6 +132,15 @@ class ArtifactMeasurer final : public search::Measurer {
     std::filesystem::remove(path, ec);
     if (!answer) return all(answer.why());
     return read(*answer, n);
+  }
+
+  json job_of(const OneKernel& one, size_t n, double seconds) const {
+    return {{"shapes", one.shapes},
+            {"candidate", one.candidate_input},
+            {"candidates", n},
+            {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
+            {"gpu", options_.machine.is_gpu() ? 0 : -1},
+            {"seconds", seconds}};
   }
 
   /// Where NVRTC does not survive the code of some candidates, `lost` says why, by candidate, and there is no artifact; without it that is
@@ -282,6 +303,25 @@ Target target_of(const Target& target, const Machine& machine) {
   Target one = target;
   if (!machine.is_gpu()) one.isas = {machine.isa};
   return one;
+}
+
+void build_whole(const WholeChoice& whole, const MeasuringOptions& options, const std::string& path) {
+  ArtifactMeasurer(*whole.graph, *whole.module, options).build_at(*whole.syms, whole.choose, path);
+}
+
+std::vector<search::Timing> time_in_turns(const WholeChoice& whole, const std::vector<std::string>& paths, const MeasuringOptions& options,
+                                          double seconds) {
+  return ArtifactMeasurer(*whole.graph, *whole.module, options).times_of(*whole.syms, paths, seconds);
+}
+
+plan::ChooseFn with_alternatives(plan::ChooseFn choose, const search::Alternatives& alternatives) {
+  if (!alternatives.has(search::Alternative::stores_far)) return choose;
+  return [choose = std::move(choose)](const forms::Site& site) {
+    forms::Decision d = choose(site);
+    if (std::optional<forms::Choice> far = forms::cpu::stored_far(site); far && !(*far == d.choice))
+      d.choice = std::move(*far), d.by = "measured in the whole";
+    return d;
+  };
 }
 
 std::unique_ptr<search::Measurer> make_measurer(const Graph& graph, const loop::Module& module, const MeasuringOptions& options) {

@@ -7,6 +7,8 @@
 #include "base/worker_process.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
+#include "plan/build.h"
+#include "search/alternatives.h"
 #include "search/measurer.h"
 
 namespace aotc::pipeline {
@@ -29,14 +31,31 @@ struct MeasuringOptions {
   std::string work_dir;  ///< exists
   WorkerCommand worker = own_worker("measure-worker");
   int jobs = 1;
+  search::Alternatives alternatives;  ///< of what is measured
   /// Errors of a whole module's candidates, at the tuned sizes of a variant (WholeJudge); empty: nobody can tell.
   std::function<Result<double>(const SymTable& syms, double seconds)> references;
   std::function<Result<std::vector<search::WholeError>>(const SymTable& syms, const std::string& artifact, size_t candidates,
                                                         double seconds)>
       errors;
 };
+/// A whole module and how its kernels are computed.
+struct WholeChoice {
+  const Graph* graph;
+  const loop::Module* module;
+  const SymTable* syms;  ///< of the variant that is timed: an artifact for its tuned sizes
+  plan::ChooseFn choose;
+};
+/// An artifact of it at `path`, made as a build makes it. Throws Diagnostic.
+void build_whole(const WholeChoice& whole, const MeasuringOptions& options, const std::string& path);
+/// Runs of artifacts that take the inputs of `whole` in turns, about `seconds` in all.
+std::vector<search::Timing> time_in_turns(const WholeChoice& whole, const std::vector<std::string>& paths, const MeasuringOptions& options,
+                                          double seconds);
+
 /// The whole module with one more input, which tells the variants apart.
 Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates);
+
+/// What a build's kernels are computed by: `choose`, but for what the alternatives say of single kernels.
+plan::ChooseFn with_alternatives(plan::ChooseFn choose, const search::Alternatives& alternatives);
 
 /// Why the machine of the worker cannot measure for `machine`; empty: it has the instruction set, or a GPU of the architecture.
 std::string cannot_measure(const Machine& machine, const WorkerCommand& worker);

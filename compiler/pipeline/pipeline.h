@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "passes/passes.h"
 #include "plan/build.h"
+#include "search/alternatives.h"
 #include "search/measurer.h"
 
 namespace aotc::pipeline {
@@ -54,6 +55,7 @@ struct FrontOptions {
   import::StateChoice states;
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
+  search::Alternatives alternatives;              ///< that take the place of what is done by itself
   std::vector<PrecisionOptions> part_precisions;  ///< of each part of the target; empty: all have `precision`
   std::set<std::string> print_ir_after;           ///< stage names; "all" for every one
   std::string dump_dir;                           ///< every stage's text as NN-stage.txt; empty: none

@@ -1,6 +1,7 @@
 #include "pipeline/tuning.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "base/parts.h"
 #include "emit/toolchain.h"
+#include "pipeline/alternatives.h"
 #include "pipeline/measuring.h"
 #include "pipeline/stages.h"
 #include "pipeline/work_dir.h"
@@ -37,6 +39,8 @@ std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
 }
 
 namespace {
+
+constexpr double kAlternativesShare = 0.3;  ///< of the budget, at most, for alternatives of the whole program
 
 /// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
 search::TuningDb load_tuning(const std::string& path, bool given, const Warn& warn) {
@@ -113,16 +117,22 @@ json not_measured(const std::vector<search::Unmeasured>& missing) {
   return out;
 }
 
-search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Target& target, const Machine& machine,
-                                   const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+json tuning_json(const PartTuning& tuning, double budget_s) { return {{"budget_s", budget_s}, {"seconds", tuning.seconds}}; }
+
+PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, Front& f, Stages& stages, const Machine& machine,
+                           const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+  const Target& target = front_options.target;
   if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return {};
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
   search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
   clock.phase(o.mode.searches ? "tune" : "read " + fs::path(path).filename().string());
   const bool keep = o.mode.searches && can_keep(path, warn);
-  search::TuneOptions options;
-  std::unique_ptr<search::Measurer> measurer;
+  const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  PartTuning part;
+  std::vector<search::Unmeasured> missing;
+  std::optional<MeasuringOptions> measuring;
   if (o.mode.searches) {
     WorkerCommand worker = own_worker("measure-worker");
     if (!o.remote.empty()) {
@@ -131,23 +141,45 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
       worker = std::move(*there);
     }
     const std::string why = cannot_measure(machine, worker);
-    if (why.empty()) {
-      MeasuringOptions measuring{target_of(target, machine), machine, work_dir, worker, o.jobs, {}, {}};
-      add_judge(o, f, measuring);
-      measurer = make_measurer(f.graph, f.module, measuring);
-    } else {
+    if (why.empty())
+      measuring = MeasuringOptions{target_of(target, machine), machine, work_dir, worker, o.jobs, {}, {}, {}};
+    else
       warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
+  }
+  if (!machine.is_gpu()) {
+    const std::string program = alternatives_key(front_options, f), hardware = machine.str(), library = search::kernel_library_hash();
+    const bool measures = measuring && o.tune_budget_s > 0;
+    const search::AlternativesRecord* known = db.find_alternatives(program, hardware, library);
+    const double seconds = kAlternativesShare * o.tune_budget_s;
+    if (known && (known->complete || !measures || known->seconds >= seconds)) {
+      part.alternatives = *known;
+    } else if (measures) {
+      part.alternatives = measure_alternatives(front_options, f, *measuring, seconds, events);
+      db.put_alternatives(program, hardware, library, part.alternatives);
+    } else {
+      missing.push_back(
+          {"alternatives of " + program, measuring ? "the time for measuring ran out" : "the tuning database does not have it"});
     }
+    take_alternatives(part.alternatives, front_options, f, events, stages);
+  }
+  search::TuneOptions options;
+  std::unique_ptr<search::Measurer> measurer;
+  if (measuring) {
+    measuring->alternatives = front_options.alternatives;
+    add_judge(o, f, *measuring);
+    measurer = make_measurer(f.graph, f.module, *measuring);
   }
   options.machine = machine;
   options.measurer = measurer.get();
-  options.budget_s = o.tune_budget_s;
+  options.budget_s = std::max(0.0, o.tune_budget_s - spent());
   options.progress = events.progress;
   if (f.precision.mode == "f32" && !target.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
   std::vector<SymTable> tables;
   for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
   if (tables.empty()) tables.push_back(f.module.syms);
-  search::TuneResult result = search::tune(f.module, tables, options, db);
+  search::TuneResult& result = part.result = search::tune(f.module, tables, options, db);
+  result.missing.insert(result.missing.begin(), missing.begin(), missing.end());
+  if (measuring) part.seconds = spent();
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
@@ -157,7 +189,7 @@ search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const 
         "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
         "measured",
         result.missing.size(), result.missing.size() + result.tuned.size(), result.missing.front().contract, result.missing.front().why));
-  return result;
+  return part;
 }
 
 json tune(const BuildOptions& given, const Events& events) {
@@ -174,10 +206,12 @@ json tune(const BuildOptions& given, const Events& events) {
   if (events.work_dir) events.work_dir(scratch.str());
   for (const FrontOptions& front : parts_of(o.front)) {
     Stages stages(front, events);
-    const Front f = run_front(front, events, stages, &times);
+    FrontOptions options = front;
+    Front f = run_front(options, events, stages, &times);
     const Machine machine = machine_of(front.target);
     PhaseClock clock(events, &times);
-    const search::TuneResult result = tuned_decisions(o, f, front.target, machine, scratch.str(), clock, events, warn);
+    const PartTuning tuning = tuned_decisions(o, options, f, stages, machine, scratch.str(), clock, events, warn);
+    const search::TuneResult& result = tuning.result;
     report["parts"].push_back({{"target", front.target.str()},
                                {"machine", machine.str()},
                                {"tuned", result.tuned.size()},

@@ -7,6 +7,7 @@
 
 #include "pipeline/clock.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/stages.h"
 #include "search/tune.h"
 
 namespace aotc::pipeline {
@@ -16,10 +17,18 @@ using Warn = std::function<void(const std::string&)>;
 /// The ranges of the symbols in each variant.
 std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f);
 
-/// What the tuning database knows of this module's kernels and, in a mode that searches, what is measured now. Throws Diagnostic for what
-/// is missing with error_on_tuning_miss.
-search::TuneResult tuned_decisions(const BuildOptions& o, const Front& f, const Target& target, const Machine& machine,
-                                   const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn);
+struct PartTuning {
+  search::TuneResult result;
+  search::AlternativesRecord alternatives;
+  double seconds = 0;  ///< of measuring and judging, building what is measured included
+};
+
+/// What the tuning database knows of this program and its kernels and, in a mode that searches, what is measured now. `f` and `options` are
+/// made anew with the alternatives that are taken. Throws Diagnostic for what is missing with error_on_tuning_miss.
+PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& options, Front& f, Stages& stages, const Machine& machine,
+                           const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn);
+/// As reports tell it: {budget_s seconds}; seconds of the wall clock, building what was measured included.
+nlohmann::json tuning_json(const PartTuning& tuning, double budget_s);
 
 /// As reports and `explain` tell it: {error bound steps: [{contract choice us accurate_us error taken why}]}.
 nlohmann::json trades_json(const search::Trades& trades);

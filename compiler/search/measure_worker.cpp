@@ -184,18 +184,22 @@ double time_run(Device& device, bool one_thread, const std::function<void()>& ru
   return now() - begin;
 }
 
-json measure(const json& job, const std::string& path) {
+/// paths: one artifact for all candidates, which an input tells apart, or one each.
+json measure(const json& job, const std::vector<std::string>& paths) {
   const int64_t n = job.at("candidates");
   const double seconds = job.at("seconds");
   const int gpu = job.value("gpu", -1);
   const bool one_thread = gpu < 0 && job.value("threads", 0) == 1;
   const std::unique_ptr<Device> device = make_device(gpu);
-  Artifact artifact(path, device->ordinal());
+  std::vector<std::unique_ptr<Artifact>> artifacts;
+  for (const std::string& path : paths) artifacts.push_back(std::make_unique<Artifact>(path, device->ordinal()));
+  const bool one_each = paths.size() > 1;
   std::vector<std::unique_ptr<Candidate>> candidates(static_cast<size_t>(n));
   std::vector<std::string> errors(static_cast<size_t>(n));
   std::vector<std::vector<double>> ns(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) try {
-      candidates[static_cast<size_t>(i)] = std::make_unique<Candidate>(artifact, *device, job, i);
+      Artifact& of = *artifacts.at(one_each ? static_cast<size_t>(i) : 0);
+      candidates[static_cast<size_t>(i)] = std::make_unique<Candidate>(of, *device, job, one_each ? 0 : i);
     } catch (const Failure& f) { errors[static_cast<size_t>(i)] = f.what(); }
   // In turns, so that a noisy moment of the machine does not hit one alone.
   constexpr size_t kLeast = 5, kMost = 400;
@@ -223,9 +227,11 @@ int run_measure_worker() {
         answer = {{"architecture", gpu_architecture(job.at("architecture_of"))}};
       } else if (job.contains("artifact_bytes")) {
         const Attached artifact(std::cin, job.at("artifact_bytes"));
-        answer = measure(job, artifact.path());
+        answer = measure(job, {artifact.path()});
+      } else if (job.contains("artifacts")) {
+        answer = measure(job, job.at("artifacts").get<std::vector<std::string>>());
       } else {
-        answer = measure(job, job.at("artifact"));
+        answer = measure(job, {job.at("artifact").get<std::string>()});
       }
     } catch (const std::exception& e) { answer = {{"error", e.what()}}; }
     std::cout << answer.dump() << std::endl;

@@ -66,7 +66,7 @@ std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
 }
 
 /// Takes the cost model's choices back where the whole module is not faster with what was measured (a kernel by itself does not overlap its
-/// neighbours, nor share caches with them), or not near enough to fp64 beside what was traded. What the whole cannot tell of time stays.
+/// neighbours, nor share caches with them), or not near enough to fp64 beside what was traded, or where the whole cannot tell.
 void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms, const Jobs& jobs, const TuneOptions& options,
                    Measured& measured, TuneResult& result) {
   Tuned& tuned = result.tuned;
@@ -78,7 +78,7 @@ void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms
     before.at(contract).choice = own;
   }
   if (!differs) return;
-  if (whole_gains(syms.front(), options, before, tuned, true) && trades_hold(module, syms, options, result.trades, tuned)) return;
+  if (whole_gains(syms.front(), options, before, tuned, false) && trades_hold(module, syms, options, result.trades, tuned)) return;
   tuned = std::move(before);
   for (auto& [contract, record] : measured) record.choice = tuned.at(contract).choice, record.ns = record.default_ns;
 }

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "library_hash.h"
+#include "search/alternatives.h"
 
 namespace aotc::search {
 
@@ -65,6 +66,34 @@ std::optional<Trades> trades_of(const json& r, const std::string& path, const st
   return t;
 }
 
+json alternatives_json(const AlternativesRecord& a) {
+  json tried = json::array();
+  for (const AlternativesRecord::Tried& t : a.tried)
+    tried.push_back({{"name", t.name}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"taken", t.taken}, {"why", t.why}});
+  return {{"tried", tried}, {"complete", a.complete}, {"seconds", a.seconds}};
+}
+
+/// Of one element of "alternatives". Throws Diagnostic.
+AlternativesRecord alternatives_of(const json& r, const std::string& path, const std::string& where) {
+  AlternativesRecord a;
+  for (const char* name : {"program", "machine", "library"})
+    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
+  if (!is(r, "tried", &json::is_array) || !is(r, "complete", &json::is_boolean) || !is(r, "seconds", &json::is_number))
+    malformed(path, where, "alternatives have tried, complete and seconds");
+  a.complete = r["complete"], a.seconds = r["seconds"];
+  for (size_t i = 0; i < r["tried"].size(); ++i) {
+    const json& t = r["tried"][i];
+    const std::string at = fmt::format("{}.tried[{}]", where, i);
+    if (!is(t, "name", &json::is_string) || !is(t, "ns", &json::is_number) || !is(t, "own_ns", &json::is_number) ||
+        !is(t, "taken", &json::is_boolean) || !is(t, "why", &json::is_string))
+      malformed(path, at, "an alternative has name, ns, own_ns, taken and why");
+    if (const auto known = Alternatives::parse(t["name"].get_ref<const std::string&>()); !known && !of_another_library(r))
+      malformed(path, at + ".name", known.why());
+    a.tried.push_back({t["name"], t["ns"], t["own_ns"], t["taken"], t["why"]});
+  }
+  return a;
+}
+
 }  // namespace
 
 std::string kernel_library_hash() { return AOTC_KERNEL_LIBRARY_HASH; }
@@ -107,6 +136,13 @@ TuningDb TuningDb::load(const std::string& path) {
     else
       db.other_trades_[{trades[i]["program"], trades[i]["machine"], trades[i]["library"]}] = trades[i].dump();
   }
+  const json& alternatives = j.contains("alternatives") ? j["alternatives"] : none;
+  if (!alternatives.is_array()) malformed(path, "$.alternatives", "is no list");
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    const json& a = alternatives[i];
+    AlternativesRecord record = alternatives_of(a, path, fmt::format("$.alternatives[{}]", i));
+    db.put_alternatives(a["program"], a["machine"], a["library"], std::move(record));
+  }
   return db;
 }
 
@@ -130,6 +166,11 @@ void TuningDb::save(const std::string& path) const {
   json all = {{"version", 2}, {"records", json::array()}};
   for (auto& [key, r] : records) all["records"].push_back(std::move(r));
   for (auto& [key, t] : trades) all["trades"].push_back(std::move(t));
+  for (const auto& [key, a] : alternatives_) {
+    json x = alternatives_json(a);
+    std::tie(x["program"], x["machine"], x["library"]) = key;
+    all["alternatives"].push_back(std::move(x));
+  }
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
     std::ofstream out(aside);
@@ -160,10 +201,22 @@ const Trades* TuningDb::find_trades(const std::string& program, const std::strin
   return it == trades_.end() ? nullptr : &it->second;
 }
 
+void TuningDb::put_alternatives(const std::string& program, const std::string& machine, const std::string& library,
+                                AlternativesRecord record) {
+  alternatives_[{program, machine, library}] = std::move(record);
+}
+
+const AlternativesRecord* TuningDb::find_alternatives(const std::string& program, const std::string& machine,
+                                                      const std::string& library) const {
+  const auto it = alternatives_.find({program, machine, library});
+  return it == alternatives_.end() ? nullptr : &it->second;
+}
+
 void TuningDb::merge(const TuningDb& other) {
   others_.insert(other.others_.begin(), other.others_.end());
   other_trades_.insert(other.other_trades_.begin(), other.other_trades_.end());
   for (const auto& [key, trades] : other.trades_) trades_.try_emplace(key, trades);
+  for (const auto& [key, record] : other.alternatives_) alternatives_.try_emplace(key, record);
   for (const auto& [key, record] : other.records_) put(std::get<0>(key), std::get<1>(key), std::get<2>(key), record);
 }
 

@@ -33,6 +33,21 @@ struct Trades {
   bool complete = true;         ///< not: the time ran out, and who has more goes on
 };
 
+/// What was measured of the alternatives of a program (alternatives.h), by their names.
+struct AlternativesRecord {
+  struct Tried {
+    std::string name;
+    double ns = 0, own_ns = 0;  ///< of the whole; of what the build does by itself, beside it
+    bool taken = false;
+    std::string why;
+    friend bool operator==(const Tried&, const Tried&) = default;
+  };
+  std::vector<Tried> tried;
+  bool complete = true;  ///< not: the time ran out, and who has more begins anew
+  double seconds = 0;    ///< that it was given
+  friend bool operator==(const AlternativesRecord&, const AlternativesRecord&) = default;
+};
+
 class TuningDb {
  public:
   /// A missing file is an empty database. Throws Diagnostic (bad_input) where the file is malformed, choices that no form of this aotc has
@@ -47,12 +62,16 @@ class TuningDb {
   /// The latest judgement of a program stays.
   void put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades);
   const Trades* find_trades(const std::string& program, const std::string& machine, const std::string& library) const;
+  /// The latest measurement of a program stays.
+  void put_alternatives(const std::string& program, const std::string& machine, const std::string& library, AlternativesRecord record);
+  const AlternativesRecord* find_alternatives(const std::string& program, const std::string& machine, const std::string& library) const;
   size_t size() const { return records_.size() + others_.size(); }
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Machine::str), library
   std::map<Key, TuningRecord> records_;
   std::map<Key, Trades> trades_;                      // program, machine, library
+  std::map<Key, AlternativesRecord> alternatives_;    // program, machine, library
   std::map<Key, std::string> others_, other_trades_;  // as JSON: of other kernel libraries, with choices that cannot be read here
 };
 

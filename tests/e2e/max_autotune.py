@@ -102,6 +102,50 @@ def check_records(db, choices):
         assert r["ns"] <= near * r["default_ns"], r
 
 
+class Long(nn.Module):
+    """Results that fill more than the caches of a core: they may be stored past these."""
+
+    def forward(self, x):
+        return x.relu() * 2 + 1
+
+
+def check_alternatives(at):
+    """What was measured of the whole program is told, decides the next build bit for bit, and has to be known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(Long(), (torch.randn(6 << 20),)), at("long.pt2"))
+    _, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
+    assert report["tuning"]["budget_s"] == 20 and 0 < report["tuning"]["seconds"], report["tuning"]
+    db = json.load(open(at("long.json")))
+    validate("tuning", db)
+    tried = report["alternatives"]["tried"]
+    assert [t["name"] for t in tried] == ["stores_far"] and all(t["us"] > 0 and t["own_us"] > 0 and t["why"] for t in tried), tried
+    assert report["alternatives"]["taken"] == [t["name"] for t in tried if t["taken"]]
+    artifacts = []
+    for taken in (True, False):  # the record decides, whatever was measured
+        db["alternatives"][0]["tried"][0]["taken"] = taken
+        json.dump(db, open(at("long.json"), "w"))
+        choices, _ = at.build("far.so", "long.json", "--error-on-tuning-miss", archive="long.pt2")
+        artifacts.append(at.bytes("far.so"))
+        told = sh(at.aotc, "explain", at("far.so"))
+        assert ("  with stores_far: " if taken else "  without stores_far: ") in told and ("loop_far" in told.split("steps")[-1] or not taken), told
+        at.verify("far.so", "long.pt2")
+        at.build("far.so", "long.json", archive="long.pt2")
+        assert at.bytes("far.so") == artifacts[-1]
+    assert artifacts[0] != artifacts[1]
+
+    def refused(name):
+        r = subprocess.run([at.aotc, "build", at("long.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at(name), "--error-on-tuning-miss"],
+                           capture_output=True, text=True)
+        assert r.returncode == 3 and not os.path.exists(at("bad.so")), r.stderr
+        return r.stderr
+
+    db["alternatives"][0]["tried"][0]["name"] = "rows_inverted"
+    json.dump(db, open(at("unknown.json"), "w"))
+    assert "alternatives[0].tried[0].name" in (e := refused("unknown.json")) and "'rows_inverted' is no alternative; there are" in e, e
+    assert "alternatives of " in (e := refused("nothing.json")), e
+
+
 def check_trades(at, name, model, example, choice, *options):
     """What was traded (`choice`) is told, within the bound, and is the same from the database; nothing is without a judgement."""
     archive = name + ".pt2"
@@ -199,6 +243,7 @@ def main():
     json.dump(db, open(at("bad.json"), "w"))
     r = subprocess.run([at.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
     assert r.returncode == 3 and "records[0].choice" in r.stderr and not os.path.exists(at("bad.so")), r.stderr
+    check_alternatives(at)
     taken, tried = check_all_trades(at)
     print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)), f"- {taken} of {tried} faster and less accurate choices taken")
 

@@ -2,6 +2,7 @@
 // the caches by: a line that is written whole is not read first, and what others will read stays.
 #include "emit/cpu/loop_call.h"
 #include "forms/cpu/cost.h"
+#include "forms/cpu/far_stores.h"
 #include "forms/cpu/forms.h"
 #include "loop/cost.h"
 
@@ -83,6 +84,21 @@ class FusedLoop : public FormOf<LoopKernel> {
   virtual Expr far(const LoopKernel&, const Site&) const { return 0; }
 };
 
+Expr last_extent(const LoopKernel& k) {
+  const auto& vars = k.lanes == loop::LaneAxis::outer || k.inner.empty() ? k.outer : k.inner;
+  return vars.empty() ? Expr(1) : vars.back().extent;
+}
+
+constexpr int64_t kLeastRow = 256;  ///< elements; a row's ends are stored through the caches
+
+Fit can_store_far(const LoopKernel& k, const Site& s) {
+  if (!emit::cpu::may_store_far(k)) return {false, ""};
+  const int64_t bytes = s.syms.hint(emit::cpu::far_bytes(k)), row = s.syms.hint(last_extent(k));
+  if (bytes < 2 * s.machine.l2_bytes) return refuse("results of {} bytes stay in the caches", bytes);
+  if (row < kLeastRow) return refuse("rows of {} elements", row);
+  return Fit::yes();
+}
+
 /// The same code, told to store past the caches where a run's results are as many as they were worth it for.
 class FarLoop final : public FusedLoop {
  public:
@@ -90,12 +106,10 @@ class FarLoop final : public FusedLoop {
 
  protected:
   Fit fits(const LoopKernel& k, const Site& s) const override {
-    if (!emit::cpu::may_store_far(k)) return {false, ""};
-    const int64_t bytes = s.syms.hint(emit::cpu::far_bytes(k)), row = s.syms.hint(last_extent(k));
-    if (bytes < 2 * s.machine.l2_bytes) return refuse("results of {} bytes stay in the caches", bytes);
-    if (row < kLeastRow) return refuse("rows of {} elements", row);
-    // No question for a measurement: it does not see what reads the results next, nor whose pages they lie in.
-    if (far_ns(k, s) >= time_ns(k, s, 0)) return refuse("results of {} bytes are not what it waits for, or a cache holds them", bytes);
+    if (const Fit can = can_store_far(k, s); !can) return can;
+    // No question for a measurement of the kernel: it does not see what reads the results next, nor whose pages they lie in.
+    if (far_ns(k, s) >= time_ns(k, s, 0))
+      return refuse("results of {} bytes are not what it waits for, or a cache holds them", s.syms.hint(emit::cpu::far_bytes(k)));
     return Fit::yes();
   }
 
@@ -111,16 +125,11 @@ class FarLoop final : public FusedLoop {
   }
 
  private:
-  static constexpr int64_t kLeastRow = 256;  ///< elements; a row's ends are stored through the caches
   static int64_t least(const Site& s) { return 2 * s.machine.l3_bytes; }
   /// Results that the last cache could not hold are not read first; others are brought back from memory by who reads them next.
   static double far_ns(const LoopKernel& k, const Site& s) {
     const auto bytes = static_cast<double>(s.syms.hint(emit::cpu::far_bytes(k)));
     return kFarWaits * time_ns(k, s, bytes >= static_cast<double>(least(s)) ? bytes : -bytes);
-  }
-  static Expr last_extent(const LoopKernel& k) {
-    const auto& vars = k.lanes == loop::LaneAxis::outer || k.inner.empty() ? k.outer : k.inner;
-    return vars.empty() ? Expr(1) : vars.back().extent;
   }
 };
 
@@ -129,6 +138,12 @@ class FarLoop final : public FusedLoop {
 const Form& far_loop() {
   static const FarLoop form;
   return form;
+}
+
+std::optional<Choice> stored_far(const Site& s) {
+  const auto* k = std::get_if<LoopKernel>(&s.kernel);
+  if (!k || s.machine.is_gpu() || !can_store_far(*k, s)) return std::nullopt;
+  return Choice{&far_loop(), {}};
 }
 
 const Form& fused_loop() {

@@ -1,0 +1,60 @@
+#pragma once
+// What a build decides once for a whole program where more than one way is legal and the cost model cannot know which is faster: the caches
+// and the pages that decide it are those of the run. Each alternative stands beside what a build does by itself; only whole artifacts tell.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/jobs.h"
+
+namespace aotc::search {
+
+enum class Alternative : uint8_t { stores_far, prologues_apart, products_apart, channels_first, products_in_tiles, reductions_whole };
+
+struct AlternativeRow {
+  Alternative what;
+  std::string_view name, skipped_pass;  ///< the pass of passes/list.cpp that does not run; empty: all do
+  std::string_view text;
+};
+constexpr AlternativeRow kAlternatives[] = {
+    {Alternative::stores_far, "stores_far", "", "results of loops that fill twice L2 pass the caches by"},
+    {Alternative::prologues_apart, "prologues_apart", "", "operands of products are computed by kernels of their own"},
+    {Alternative::products_apart, "products_apart", "merge_products", "products of one matrix with several weights stay apart"},
+    {Alternative::channels_first, "channels_first", "channels_last", "convolutions keep the layout of the program"},
+    {Alternative::products_in_tiles, "products_in_tiles", "products_in_lanes", "small products are multiplied in tiles, not in lanes"},
+    {Alternative::reductions_whole, "reductions_whole", "split_reductions", "long reductions go in one step"},
+};
+const AlternativeRow& row_of(Alternative a);
+
+/// A set of alternatives.
+class Alternatives {
+ public:
+  Alternatives() = default;
+  bool has(Alternative a) const { return bits_ >> static_cast<int>(a) & 1; }
+  bool any() const { return bits_ != 0; }
+  Alternatives with(Alternative a) const {
+    Alternatives out = *this;
+    out.bits_ |= 1u << static_cast<int>(a);
+    return out;
+  }
+  bool skips(std::string_view pass) const;
+  std::string str() const;  ///< "stores_far products_apart"; empty where it has none
+  /// Fails with the known names.
+  static Result<Alternatives> parse(std::string_view text);
+  friend bool operator==(const Alternatives&, const Alternatives&) = default;
+  friend bool operator<(const Alternatives& a, const Alternatives& b) { return a.bits_ < b.bits_; }
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+/// Of each set, of runs in turns: the whole artifact.
+using TimeAlternatives = std::function<std::vector<Timing>(const std::vector<Alternatives>& sets, double seconds)>;
+
+/// Measures each of `differing`, which are those that change the plan, beside what the build does by itself, then those that seem faster
+/// together and the best of them alone: what is taken has won both times by more than the noise. Not complete where the time ran out.
+AlternativesRecord choose_alternatives(const std::vector<Alternative>& differing, const TimeAlternatives& times, const Budget& budget);
+
+}  // namespace aotc::search
