@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from run_models import sh, validate
 from work_folder import WorkFolder
 
+LEAST_FAR = 24 << 20  # bytes of results that may be stored past the caches, and that those of a server hold
 MOST_BUILDS = 6  # until a budget has reached every contract
 
 
@@ -109,11 +110,16 @@ class Long(nn.Module):
         return x.relu() * 2 + 1
 
 
-def check_alternatives(at):
-    """What was measured of the whole program is told, decides the next build bit for bit, and has to be known."""
+def check_alternatives(at, machine):
+    """What was measured of the whole program is told, decides the next build bit for bit, and has to be known. Results that fill L2
+    are stored past the caches only where that was measured, unless the last cache is small."""
+    l2, l3 = (int(re.search(rf"{cache} (\d+){unit}", machine)[1]) << shift for cache, unit, shift in (("L2", "K", 10), ("L3", "M", 20)))
+    size = max(3 * l2, LEAST_FAR)
+    if size >= 2 * l3:
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(torch.export.export(Long(), (torch.randn(6 << 20),)), at("long.pt2"))
+        torch.export.save(torch.export.export(Long(), (torch.randn(size // 4),)), at("long.pt2"))
     _, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
     assert report["tuning"]["budget_s"] == 20 and 0 < report["tuning"]["seconds"], report["tuning"]
     db = json.load(open(at("long.json")))
@@ -154,7 +160,7 @@ def check_trades(at, name, model, example, choice, *options):
         torch.export.save(torch.export.export(model.eval(), (example,)), at(archive))
     larger = lambda choices: {c["contract"] for c in choices if re.match(choice, c["choice"])}
     assert not larger(at.build("plain.so", "no.json", *options, archive=archive)[0])
-    choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "12", *options, archive=archive)
+    choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "25", *options, archive=archive)
     db = json.load(open(at(name + ".json")))
     validate("tuning", db)
     assert len(db["trades"]) == 1, db["trades"]
@@ -243,7 +249,7 @@ def main():
     json.dump(db, open(at("bad.json"), "w"))
     r = subprocess.run([at.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("bad.json")], capture_output=True, text=True)
     assert r.returncode == 3 and "records[0].choice" in r.stderr and not os.path.exists(at("bad.so")), r.stderr
-    check_alternatives(at)
+    check_alternatives(at, report["machine"])
     taken, tried = check_all_trades(at)
     print("max-autotune:", len(db["records"]), "contracts measured:", ", ".join(sorted(kinds)), f"- {taken} of {tried} faster and less accurate choices taken")
 

@@ -125,7 +125,11 @@ class FarLoop final : public FusedLoop {
   }
 
  private:
-  static int64_t least(const Site& s) { return 2 * s.machine.l3_bytes; }
+  /// A last cache of hundreds of megabytes serves many cores: a run of few has a part of it.
+  static int64_t least(const Site& s) {
+    return 2 * std::min(s.machine.l3_bytes, std::max<int64_t>(kLeastPart, s.machine.cores * kPartOfCore));
+  }
+  static constexpr int64_t kLeastPart = 32 << 20, kPartOfCore = 16 << 20;
   /// Results that the last cache could not hold are not read first; others are brought back from memory by who reads them next.
   static double far_ns(const LoopKernel& k, const Site& s) {
     const auto bytes = static_cast<double>(s.syms.hint(emit::cpu::far_bytes(k)));
