@@ -1,3 +1,7 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -400,4 +404,31 @@ extern "C" void lanes_of(const float* x, bf16* half, float* rounded, float* limi
       CHECK(bits_of(limited[3]) == bits_of(x > 6 ? 6.0f : x < -2.5f ? -2.5f : x));
     }
   }
+}
+
+TEST_CASE("nothing behind the last element is read where half a vector is used of it") {
+  const std::string source = R"(#include "vec/vec_reduce.h"
+#define AOTC_WIDER(name, T, TO, S) \
+  extern "C" void name(const T* x, S* y) { s_prod<decltype(TO(ld(x, full())))> r; st(y, r.along(part{8}, TO(ld(x, part{8}))), part{8}); }
+AOTC_WIDER(of_f32, float, to_f64, double)
+AOTC_WIDER(of_i32, int32_t, to_i64, int64_t)
+AOTC_WIDER(of_bf16, bf16, to_f64, double)
+AOTC_WIDER(of_i8, int8_t, to_i64, int64_t)
+)";
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  REQUIRE(mprotect(static_cast<std::byte*>(pages) + page, page, PROT_NONE) == 0);
+  for (Isa isa : loop_isas()) {
+    CompiledUnit unit(source, isa);
+    for (const auto& [name, bytes] : {std::pair("of_f32", size_t{4}), {"of_i32", 4}, {"of_bf16", 2}, {"of_i8", 1}}) {
+      CAPTURE(name);
+      const auto run = reinterpret_cast<void (*)(const void*, int64_t*)>(unit.symbol(name));
+      REQUIRE(run);
+      int64_t out[16] = {1, 1, 1, 1, 1, 1, 1, 1};
+      run(static_cast<std::byte*>(pages) + page - 8 * bytes, out);
+      CHECK(std::count(out, out + 8, 0) == 8);  // products of zeros
+    }
+  }
+  munmap(pages, 2 * page);
 }
