@@ -11,7 +11,8 @@ Of rounded results (TABLE):
   number of rows on (mkldnn: [1, 2] x [2, 64] keeps, [4, 2] x [2, 64] flushes);
 - images resized with antialiasing to one column and another number of rows: every row of LibTorch's result is the first one (to two columns they differ);
 - variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
-- remainders and floored quotients where the quotient runs over: NaN in vectors of eight, a number in what is left at the end.
+- remainders and floored quotients where the quotient runs over: NaN in vectors of eight, a number in what is left at the end;
+- functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
 - the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
@@ -130,6 +131,15 @@ def quotients(func, args, kwargs, results):
         return [None]
     a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(float(x)) for x in args[:2])
     return [beyond(a.abs() / b.abs(), results[0]) & (b != 0) & torch.isfinite(a)]
+
+
+def powers_of_e(func, args, kwargs, results):
+    x = args[0]
+    if base_name(func) == "soft_margin_loss":
+        x = x * args[1]
+    limit = math.log(torch.finfo(torch.float64 if results[0].dtype == torch.float64 else torch.float32).max)
+    over = x.abs() > limit * (1 - 16 * torch.finfo(results[0].dtype).eps) - 0.01  # the operand's own rounding may turn it over
+    return [over] if over.shape == results[0].shape else whole(results, bool(over.any()))
 
 
 def products(func, args, kwargs, results):
@@ -271,6 +281,7 @@ TABLE |= {name: variances for name in ("var", "std", "var_mean", "std_mean")}
 TABLE |= {name: quotients for name in ("remainder", "fmod", "floor_divide", "div")}
 TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
 TABLE |= {"upsample_bicubic2d": cubic}
+TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}
 TABLE |= {name: products for name in PRODUCTS}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 

@@ -120,26 +120,25 @@ AOTC_I void st_far(T* p, reg<T> x, part w, bool) {
 }
 #if !defined(__clang__) && AOTC_L == 16
 AOTC_I uint16_t kmask(part w) { return static_cast<uint16_t>((1u << w.n) - 1); }
-/// A load's mask, which the compiler must not see through: where only lanes are used that a constant mask sets (the lower half of a vector
-/// that is widened), GCC reads all lanes, those past the end too.
-template <class K>
-AOTC_I K unseen(K k) {
-  asm("" : "+Yk"(k));
-  return k;
+/// What a masked load gives, as a whole: where only lanes are used that a constant mask sets (the lower half of a vector that is widened),
+/// GCC would read all lanes, those past the end too.
+template <class V>
+AOTC_I V whole(V x) {
+  asm("" : "+v"(x));
+  return x;
 }
-AOTC_I uint16_t lmask(part w) { return unseen(kmask(w)); }
 AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_loadups512_mask(p, f32v{}, kmask(m)); }
 AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_storeups512_mask(p, x, kmask(m)); }
 AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m)); }
 AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_storedqusi512_mask(p, x, kmask(m)); }
-AOTC_I f32v ld(const float* p, part w) { return __builtin_ia32_loadups512_mask(p, f32v{}, lmask(w)); }
+AOTC_I f32v ld(const float* p, part w) { return whole(__builtin_ia32_loadups512_mask(p, f32v{}, kmask(w))); }
 AOTC_I void st(float* p, f32v x, part w) { __builtin_ia32_storeups512_mask(p, x, kmask(w)); }
-AOTC_I i32v ld(const int32_t* p, part w) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, lmask(w)); }
+AOTC_I i32v ld(const int32_t* p, part w) { return whole((i32v)__builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(w))); }
 AOTC_I void st(int32_t* p, i32v x, part w) { __builtin_ia32_storedqusi512_mask(p, x, kmask(w)); }
 AOTC_I f64v ld(const double* p, part w) {
   const int k = kmask(w);
-  return {__builtin_ia32_loadupd512_mask(p, f64h{}, unseen(static_cast<uint8_t>(k))),
-          __builtin_ia32_loadupd512_mask(p + 8, f64h{}, unseen(static_cast<uint8_t>(k >> 8)))};
+  return {whole(__builtin_ia32_loadupd512_mask(p, f64h{}, static_cast<uint8_t>(k))),
+          whole(__builtin_ia32_loadupd512_mask(p + 8, f64h{}, static_cast<uint8_t>(k >> 8)))};
 }
 AOTC_I void st(double* p, f64v x, part w) {
   const int k = kmask(w);
@@ -151,14 +150,18 @@ AOTC_I i64v ld(const int64_t* p, part w) {
   return {(i64h)x.lo, (i64h)x.hi};
 }
 AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
-AOTC_I f32v ld(const bf16* p, part w) { return f32_of_bf16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, lmask(w))); }
+AOTC_I f32v ld(const bf16* p, part w) {
+  return f32_of_bf16(whole((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))));
+}
 AOTC_I void st(bf16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)bf16_of_f32(x), kmask(w)); }
 AOTC_I void st(bf16_as_is* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)elem<bf16_as_is>::out(x), kmask(w)); }
-AOTC_I f32v ld(const f16* p, part w) { return f32_of_f16((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, lmask(w))); }
+AOTC_I f32v ld(const f16* p, part w) {
+  return f32_of_f16(whole((u16q)__builtin_ia32_loaddquhi256_mask((const short*)p, i16q{}, kmask(w))));
+}
 AOTC_I void st(f16* p, f32v x, part w) { __builtin_ia32_storedquhi256_mask((short*)p, (i16q)f16_of_f32(x), kmask(w)); }
-AOTC_I i32v ld(const uint8_t* p, part w) { return ext32((u8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, lmask(w))); }
+AOTC_I i32v ld(const uint8_t* p, part w) { return ext32(whole((u8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, kmask(w)))); }
 AOTC_I void st(uint8_t* p, i32v x, part w) { __builtin_ia32_storedquqi128_mask((char*)p, (c16)cut8(x), kmask(w)); }
-AOTC_I i32v ld(const int8_t* p, part w) { return ext32((i8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, lmask(w))); }
+AOTC_I i32v ld(const int8_t* p, part w) { return ext32(whole((i8q)__builtin_ia32_loaddquqi128_mask((const char*)p, c16{}, kmask(w)))); }
 AOTC_I void st(int8_t* p, i32v x, part w) { __builtin_ia32_storedquqi128_mask((char*)p, (c16)cut8(x), kmask(w)); }
 #elif !defined(__clang__)
 AOTC_I f32v ld_mask(const float* p, i32v m) { return __builtin_ia32_maskloadps256((const f32v*)p, m); }
@@ -360,14 +363,14 @@ template <class T>
 AOTC_I reg<T> ld_evens(const T* p, uint16_t m) {
   static_assert(sizeof(T) == 2, "16 bits");
   typedef short i16d __attribute__((vector_size(64)));
-  const i32v pairs = (i32v)__builtin_ia32_loaddquhi512_mask((const short*)p, i16d{}, unseen(__builtin_ia32_pdep_si(m, 0x55555555u)));
+  const i32v pairs = whole((i32v)__builtin_ia32_loaddquhi512_mask((const short*)p, i16d{}, __builtin_ia32_pdep_si(m, 0x55555555u)));
   return elem<T>::in((mem<T>)cut16(pairs));
 }
 AOTC_I f32v ld_evens(const float* p, uint16_t m) {
   const auto low = static_cast<uint16_t>(__builtin_ia32_pdep_si(m & 0xffu, 0x5555u)),
              high = static_cast<uint16_t>(__builtin_ia32_pdep_si(m >> 8, 0xaaaau));
-  const f32v a = __builtin_ia32_loadups512_mask(p, f32v{}, unseen(low)),
-             b = __builtin_ia32_loadups512_mask(p + AOTC_L - 1, f32v{}, unseen(high));
+  const f32v a = whole(__builtin_ia32_loadups512_mask(p, f32v{}, low)),
+             b = whole(__builtin_ia32_loadups512_mask(p + AOTC_L - 1, f32v{}, high));
   return AOTC_EVENS(a, b);
 }
 #define AOTC_LD_EVENS 1
