@@ -58,6 +58,12 @@ int64_t scratch_of(const Blocks& t, int64_t k, bool makes) {
                   aotc_gemm_scratch_bytes(&g, k, 4) + (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
 }
 
+/// Whether the whole weight is split once for all units.
+bool keeps(const Blocks& t, const ProductSizes& c) {
+  const aotc_gemm_config config = config_of(t);
+  return c.segments == 1 && c.n <= t.nc && c.m >= AOTC_GEMM_PARTS_KEPT_ROWS && aotc_gemm_parts_can_keep(&config, c.k);
+}
+
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
   Candidate r{pack(form, t), Fit::yes(), 0};
   r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
@@ -68,9 +74,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
                 tile_rows = std::max<int64_t>(8, ceil_div(rows, tiles)) * tiles;
   const double blocks = static_cast<double>(c.batch * m_blocks), cols = static_cast<double>(ceil_div(c.n, 16) * 16 * c.segments);
   const double weights = cols * static_cast<double>(depth), products = blocks * static_cast<double>(tile_rows) * weights;
-  const aotc_gemm_config config = config_of(t);
   double cycles = 0;
-  if (n_blocks == 1 && c.m >= AOTC_GEMM_PARTS_KEPT_ROWS && aotc_gemm_parts_can_keep(&config, c.k)) {
+  if (keeps(t, c)) {
     cycles = products * kKeptTileCyclesOfMac + static_cast<double>(c.batch * c.m * depth) * kKeptRowSplitCycles;
     cycles += weights * kLoneSplitCycles * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
     cycles += blocks * static_cast<double>(ceil_div(rows, 32) * ceil_div(c.n, int64_t{AOTC_PANEL_N})) * kSumsCycles;
@@ -116,7 +121,8 @@ class GemmParts final : public FormOf<MatmulKernel> {
     std::set<int> mcs;
     for (int64_t mc : {32, 64, 128, 256}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
     std::set<int> ncs = {32, 64, 128, 256, 512};
-    if (kernel.segments.size() == 1 && c.n <= kMostColumns) ncs.insert(static_cast<int>(ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N));
+    if (const Blocks whole{32, static_cast<int>(ceil_div(std::min(c.n, kMostColumns), AOTC_PANEL_N) * AOTC_PANEL_N), 1024}; keeps(whole, c))
+      ncs.insert(whole.nc);
     // Where rows vary, few of them make one block: then only columns are left for the threads to share.
     const bool varies = !kernel.m.as_const() && s.machine.cores > 1;
     std::vector<Candidate> all;

@@ -106,15 +106,17 @@ class GemmParts {
   }
 
   /// Rows of a tile, `pitch` apart, of kn numbers.
+  template <Pairs kPairs>
   static void split_tile(const float* src, int64_t pitch, int64_t rows, int64_t kn, char* dst) {
-    for (int64_t k = 0; k < kn; k += kTileK, dst += kRowStepBytes) split_step(src + k, pitch, 0, rows, kn - k, dst);
+    for (int64_t k = 0; k < kn; k += kTileK, dst += kRowStepBytes) split_step<kPairs>(src + k, pitch, 0, rows, kn - k, dst);
   }
   /// Of a step, of which `left` numbers and those of the steps that follow are there.
+  template <Pairs kPairs>
   __attribute__((always_inline)) static void split_step(const float* src, int64_t pitch, int64_t begin, int64_t end, int64_t left,
                                                         char* dst) {
     const uint64_t mask = left >= kTileK ? 0xffffffff : (uint64_t{1} << left) - 1;
     const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> 16);
-    for (int64_t i = begin; i < end; ++i) split_row(src + i * pitch, low, high, dst + i * 64);
+    for (int64_t i = begin; i < end; ++i) split_row<kPairs>(src + i * pitch, low, high, dst + i * 64);
   }
   void split_rows(const Unit& u, int64_t k0, int64_t kn) {
     const int64_t band = tile_steps(kn) * kRowStepBytes;
@@ -122,7 +124,7 @@ class GemmParts {
       int64_t pitch = 0;
       const int64_t rows = min_of(height_, u.rows() - row);
       const float* src = numbers(u, row, rows, k0, kn, &pitch);
-      split_tile(src, pitch, rows, kn, a_ + row / height_ * band);
+      split_tile<Pairs::neighbours>(src, pitch, rows, kn, a_ + row / height_ * band);
     }
   }
 
@@ -218,7 +220,7 @@ class GemmParts {
     PartTiles<kTwo, kWide> t{tiles_};
     t.begin();
     const auto from = [&](int64_t s) { return panel + s * kTileK * AOTC_PANEL_N; };
-    if (panel && steps) split_panel_step(panel, min_of(kTileK, kn), b_);
+    if (panel && steps) split_panel_step<Pairs::neighbours>(panel, min_of(kTileK, kn), b_);
     int64_t left = every;
     for (int64_t s = 0; s < steps; ++s, a0 += kRowStepBytes, a1 += kRowStepBytes) {
       const char* at = b_ + (s & (kept - 1)) * kPanelStepBytes;
@@ -229,7 +231,7 @@ class GemmParts {
             a0, a1, at, [&](auto which) __attribute__((always_inline)) { split_sixth(which, src, next); });
       } else {
         t.step(a0, a1, at, [](auto) {});
-        if (panel && s + 1 < steps) split_panel_step(from(s + 1), kn - (s + 1) * kTileK, next);
+        if (panel && s + 1 < steps) split_panel_step<Pairs::neighbours>(from(s + 1), kn - (s + 1) * kTileK, next);
       }
       if (--left == 0) left = every, consume(min_of(slice, ready_.rows));
     }
@@ -286,7 +288,7 @@ class GemmParts {
         int64_t pitch = 0;
         const int64_t some = min_of(height, rows - i);
         const float* src = numbers(u, row + i, some, 0, k_, &pitch);
-        split_tile(src, pitch, some, k_, to + i / height * tile_steps(k_) * kRowStepBytes);
+        split_tile<Pairs::halves>(src, pitch, some, k_, to + i / height * tile_steps(k_) * kRowStepBytes);
       }
       ahead_.step = tile_steps(k_);
       return true;
@@ -300,7 +302,7 @@ class GemmParts {
       const bool second = a.done >= a.height;
       const int64_t first = second ? a.height : 0, end = min_of(a.done + rows, second ? a.rows : min_of(a.rows, a.height));
       char* dst = a.to + (second ? steps * kRowStepBytes : 0) + a.step * kRowStepBytes - first * 64;
-      split_step(a.src + a.step * kTileK, a.pitch, a.done, end, k_ - a.step * kTileK, dst);
+      split_step<Pairs::halves>(a.src + a.step * kTileK, a.pitch, a.done, end, k_ - a.step * kTileK, dst);
       rows -= end - a.done, a.done = end;
       if (end == a.rows) a.done = 0, ++a.step;
     }
@@ -329,7 +331,7 @@ class GemmParts {
     char* dst = b_;
     for (int64_t col = 0; col < u.cols(); col += AOTC_PANEL_N)
       for (int64_t s = 0; s < steps; ++s, dst += kPanelStepBytes)
-        split_panel_step(b + col * k_ + s * kTileK * AOTC_PANEL_N, min_of(kTileK, k_ - s * kTileK), dst);
+        split_panel_step<Pairs::halves>(b + col * k_ + s * kTileK * AOTC_PANEL_N, min_of(kTileK, k_ - s * kTileK), dst);
   }
 
   void run_rows(int64_t begin, int64_t end) {

@@ -27,40 +27,51 @@ __attribute__((always_inline)) inline void split_pair(__m512 x, __m512 y, char* 
   }
 }
 
-// Of the 32 numbers of a step the first 16 lie in the lower halves of pairs, the last 16 in the upper ones, in rows as in panels: no
-// shuffles, which would take the tiles' port.
+/// Which numbers of a step's 32 are pairs: 2 j and 2 j + 1, whose rows of a panel lie in the order in which memory gives them, or j and
+/// j + 16, for which rows need no shuffles, which would take the tiles' port.
+enum class Pairs { neighbours, halves };
 
 /// 32 numbers of a row, `mask` of each half, to `dst` and kTileBytes after each other.
-inline void split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
-  split_pair(_mm512_maskz_loadu_ps(mask0, src), _mm512_maskz_loadu_ps(mask1, src + 16), dst, kTileBytes);
+template <Pairs kPairs>
+__attribute__((always_inline)) inline void split_row(const float* src, __mmask16 mask0, __mmask16 mask1, char* dst) {
+  __m512 x = _mm512_maskz_loadu_ps(mask0, src), y = _mm512_maskz_loadu_ps(mask1, src + 16);
+  if constexpr (kPairs == Pairs::neighbours) {
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512 first = _mm512_permutex2var_ps(x, even, y);
+    y = _mm512_permutex2var_ps(x, _mm512_or_si512(even, _mm512_set1_epi32(1)), y), x = first;
+  }
+  split_pair(x, y, dst, kTileBytes);
 }
 
-/// Rows j and j + 16 of a panel's step, of `rows` that are there, to row j of each of the six tiles at dst.
-__attribute__((always_inline)) inline void split_panel_rows(const float* src, int64_t j, int64_t rows, char* dst) {
-  constexpr int64_t kLater = kTileRows * AOTC_PANEL_N;
-  const float* at = src + j * AOTC_PANEL_N;
+/// Pair j of a panel's step, of `rows` rows that are there, to row j of each of the six tiles at dst.
+template <Pairs kPairs>
+__attribute__((always_inline)) inline void split_panel_pair(const float* src, int64_t j, int64_t rows, char* dst) {
+  constexpr bool kNear = kPairs == Pairs::neighbours;
+  const int64_t first = kNear ? 2 * j : j, second = first + (kNear ? 1 : kTileRows);
 #pragma GCC unroll 2
-  for (int64_t half = 0; half < 2; ++half, at += kTileCols) {
-    const __m512 x = j < rows ? _mm512_loadu_ps(at) : _mm512_setzero_ps();
-    const __m512 y = j + kTileRows < rows ? _mm512_loadu_ps(at + kLater) : _mm512_setzero_ps();
+  for (int64_t half = 0; half < 2; ++half) {
+    const float* at = src + half * kTileCols;
+    const __m512 x = first < rows ? _mm512_loadu_ps(at + first * AOTC_PANEL_N) : _mm512_setzero_ps();
+    const __m512 y = second < rows ? _mm512_loadu_ps(at + second * AOTC_PANEL_N) : _mm512_setzero_ps();
     split_pair(x, y, dst + j * 64 + half * kTileBytes, 2 * kTileBytes);
   }
 }
 /// `rows` of a step's rows of a panel to its six tiles at dst; the others are zeros.
+template <Pairs kPairs>
 inline void split_panel_step(const float* src, int64_t rows, char* dst) {
-  for (int64_t j = 0; j < kTileRows; ++j) split_panel_rows(src, j, rows, dst);
+  for (int64_t j = 0; j < kTileRows; ++j) split_panel_pair<kPairs>(src, j, rows, dst);
 }
 
 /// Which of the six places between a step's products.
 template <int kIndex>
 struct Sixth {
-  static constexpr int64_t kBegin = kIndex * kTileRows / 6, kEnd = (kIndex + 1) * kTileRows / 6;  ///< of a panel step's pairs of rows
+  static constexpr int64_t kBegin = kIndex * kTileRows / 6, kEnd = (kIndex + 1) * kTileRows / 6;  ///< of a panel step's pairs
 };
 /// A sixth of a whole step, for the tiles to hide.
 template <class Which>
 __attribute__((always_inline)) inline void split_sixth(Which, const float* src, char* dst) {
 #pragma GCC unroll 3
-  for (int64_t j = Which::kBegin; j < Which::kEnd; ++j) split_panel_rows(src, j, kTileK, dst);
+  for (int64_t j = Which::kBegin; j < Which::kEnd; ++j) split_panel_pair<Pairs::neighbours>(src, j, kTileK, dst);
 }
 
 /// The sums of 2 x 2 tiles, or fewer, and what one step of k adds to them.
