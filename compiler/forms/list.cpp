@@ -46,6 +46,7 @@ const Table& table_of(Arch arch) {
       &cpu::scatter(),  // whole-tensor algorithms
       &cpu::index_put(),
       &cpu::add_rows(),
+      &cpu::recurrence_tiles(),
       &cpu::recurrence_panels(),
       &cpu::recurrence(),
       &cpu::fourier(),

@@ -7,10 +7,17 @@
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
+extern "C" void aotc_recurrence_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kEntries = entries("recurrence"), kPanelEntries = entries("recurrence_panels");
+const std::vector<Entry> kEntries = entries("recurrence"), kPanelEntries = [] {
+  std::vector<Entry> all = entries("recurrence_panels");
+  all.push_back(entry("recurrence_tiles", DType::bf16, "amx"));
+  all.push_back({"avx512", DType::bf16, aotc_recurrence_tiles_bf16_amx_emulated});
+  return all;
+}();
 
 constexpr int64_t kGuard = 32;  ///< elements after each result that must stay as they were
 
@@ -144,8 +151,8 @@ TEST_CASE("recurrence: every cell, dtype and size") {
 
 TEST_CASE("recurrence: weights in panels, alone and by threads that help each other") {
   std::mt19937 rng(6);
-  const Sizes sizes[] = {{1, 1, 1, 1},    {3, 1, 16, 16}, {5, 2, 17, 17},  {4, 6, 33, 33},    {3, 7, 70, 70},
-                         {2, 13, 49, 49}, {0, 2, 5, 5},   {2, 50, 65, 65}, {3, 26, 128, 128}, {2, 60, 33, 33}};
+  const Sizes sizes[] = {{1, 1, 1, 1}, {3, 1, 16, 16},  {5, 2, 17, 17},    {4, 6, 33, 33},  {3, 7, 70, 70}, {2, 13, 49, 49},
+                         {0, 2, 5, 5}, {2, 50, 65, 65}, {3, 26, 128, 128}, {2, 60, 33, 33}, {2, 17, 96, 96}};
   for (const Entry& e : kPanelEntries)
     for (int32_t cell : {AOTC_CELL_LSTM, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU}) {
       for (const Sizes& z : sizes)

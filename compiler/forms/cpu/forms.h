@@ -33,6 +33,7 @@ const Form& topk();
 const Form& scatter();
 const Form& index_put();
 const Form& add_rows();
+const Form& recurrence_tiles();
 const Form& recurrence_panels();
 const Form& recurrence();
 const Form& fourier();

@@ -1,5 +1,5 @@
 // aotc_recurrence_panels: a recurrent layer whose state's weight is a constant, stored in panels; all threads work on each step together
-// (kernels/cpu/recurrence_panels.h).
+// (kernels/cpu/recurrence_panels.h). aotc_recurrence_tiles: the same of bf16 with sums in tile registers (kernels/cpu/recurrence_tiles.h).
 #include "aotc/detail/team_abi.h"
 #include "forms/cpu/library.h"
 #include "forms/cpu/recurrent_step.h"
@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t kStepMacs = 30'000;
 constexpr double kMeetNs = 500;  ///< what waiting for the others takes
 
-class RecurrencePanels final : public LibraryForm {
+class RecurrencePanels : public LibraryForm {
  public:
   RecurrencePanels() : LibraryForm("recurrence_panels") {}
+  explicit RecurrencePanels(std::string_view name) : LibraryForm(name) {}
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
@@ -26,13 +27,15 @@ class RecurrencePanels final : public LibraryForm {
     return Fit::yes();
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
-    // All threads share the weight, of which each reads its part once a step; they wait for each other after it.
     const RecurrentStep r = recurrent_step(k, s.syms);
-    const auto threads = static_cast<double>(std::min<int64_t>(s.machine.cores, r.panels));
-    const double share = r.weight_bytes / threads,
-                 read = share * kNsPerCycle / (share <= static_cast<double>(s.machine.l2_bytes) ? 24 : 18);
-    const double multiply = r.macs / threads * kNsPerCycle / lanes_of(r.dtype, s.machine).width * 1.15;
-    return {{{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply) + (threads > 1 ? kMeetNs : 0))}};
+    return {estimate(r, s.machine, r.macs * kNsPerCycle / lanes_of(r.dtype, s.machine).width * 1.15)};
+  }
+  /// multiply_ns: of a step, by one thread.
+  Candidate estimate(const RecurrentStep& r, const Machine& machine, double multiply_ns) const {
+    // All threads share the weight, of which each reads its part once a step; they wait for each other after it.
+    const auto threads = static_cast<double>(std::min<int64_t>(machine.cores, r.panels));
+    const double share = r.weight_bytes / threads, read = share * kNsPerCycle / (share <= static_cast<double>(machine.l2_bytes) ? 24 : 18);
+    return {{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply_ns / threads) + (threads > 1 ? kMeetNs : 0))};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
@@ -71,10 +74,40 @@ class RecurrencePanels final : public LibraryForm {
   }
 };
 
+/// Multiply-adds of tiles of 16 rows in a cycle of gemm's estimate: as far as panels come from L2 in that time.
+constexpr double kTileMacs = 150;
+constexpr int64_t kLeastRows = 4;  ///< fewer of them are multiplied while their weights come
+
+class RecurrenceTiles final : public RecurrencePanels {
+ public:
+  RecurrenceTiles() : RecurrencePanels("recurrence_tiles") {}
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site& s) const override {
+    if (k.algorithm != "recurrence") return refuse("no recurrent layer");
+    if (k.params.begin()->dtype != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.params.begin()->dtype));
+    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (recurrent_step(k, s.syms).batch < kLeastRows) return refuse("fewer than {} rows", kLeastRows);
+    return RecurrencePanels::fits(k, s);
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const RecurrentStep r = recurrent_step(k, s.syms);
+    const auto rows = static_cast<double>(r.batch), tiles = static_cast<double>(ceil_div(r.batch, kTileRows));
+    return {estimate(r, s.machine, r.macs * tiles * kTileRows / rows * kNsPerCycle / kTileMacs)};
+  }
+
+ private:
+  static constexpr int64_t kTileRows = 16;
+};
+
 }  // namespace
 
 const Form& recurrence_panels() {
   static const RecurrencePanels form;
+  return form;
+}
+const Form& recurrence_tiles() {
+  static const RecurrenceTiles form;
   return form;
 }
 

@@ -56,7 +56,8 @@ inline int64_t place_of(int64_t index, int64_t extent) {
   return index >= 0 && index < extent ? index : -1;
 }
 
-constexpr int64_t kRowsAhead = 8;  ///< that are asked for before they are added
+constexpr int64_t kRowsAhead = 8;              ///< that are asked for before they are added
+constexpr int64_t kCached = int64_t{1} << 20;  ///< bytes of a table that L2 keeps: its rows are not asked for
 
 /// Rows of a table that are picked, each times a factor where there are any. `known`: indices that may be looked at, at least as many as
 /// are picked.
@@ -69,28 +70,36 @@ struct Picks {
   int64_t known;
 };
 
-/// to[i] = ((to[i] + row 0 [i]) + row 1 [i]) + .., for N vectors from a column on. False where a row is outside: it is left out.
-template <class T, int N, bool Factors>
+/// to[i] = ((to[i] + row 0 [i]) + row 1 [i]) + .., for N vectors from a column on. False where a row is outside: it is left out. Ahead:
+/// rows are asked for before they are added.
+template <class T, int N, bool Factors, bool Ahead>
 bool add_picked(T* to, const Picks<T>& picks, int64_t column, int64_t rows) {
   using V = typename AnyVec<T>::U;
   const T *const table = picks.table + column, *const factors = picks.factors;
-  const int64_t *const from = picks.from, extent = picks.extent, pitch = picks.pitch, known = picks.known;
+  const int64_t *const from = picks.from, pitch = picks.pitch, known = picks.known;
+  const uint64_t extent = static_cast<uint64_t>(picks.extent);
   bool good = true;
   V sum[N];
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) sum[i] = reinterpret_cast<const V*>(to)[i];
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t row = place_of(from[r], extent);
-    good = good && row >= 0;
-    if (const int64_t next = r + kRowsAhead < known ? place_of(from[r + kRowsAhead], extent) : -1; next >= 0) {
-#pragma GCC unroll 8
-      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(table + next * pitch) + i);
+    uint64_t row = static_cast<uint64_t>(from[r]);
+    if (__builtin_expect(row >= extent, 0)) {
+      row += extent;
+      if (row >= extent) {
+        good = false;
+        continue;
+      }
     }
-    if (row < 0) continue;
+    if (Ahead && r + kRowsAhead < known) {
+      const uint64_t next = static_cast<uint64_t>(from[r + kRowsAhead]);
+      const T* const at = table + static_cast<int64_t>(next < extent ? next : 0) * pitch;
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i)
-      sum[i] +=
-          Factors ? reinterpret_cast<const V*>(table + row * pitch)[i] * factors[r] : reinterpret_cast<const V*>(table + row * pitch)[i];
+      for (int i = 0; i < N; ++i) __builtin_prefetch(reinterpret_cast<const V*>(at) + i);
+    }
+    const V* const v = reinterpret_cast<const V*>(table + static_cast<int64_t>(row) * pitch);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) sum[i] += Factors ? v[i] * factors[r] : v[i];
   }
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) reinterpret_cast<V*>(to)[i] = sum[i];
@@ -98,14 +107,14 @@ bool add_picked(T* to, const Picks<T>& picks, int64_t column, int64_t rows) {
 }
 
 /// Columns [column, column + cols) of the picked rows.
-template <class T, bool Factors>
+template <class T, bool Factors, bool Ahead>
 bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t rows) {
   constexpr int W = AnyVec<T>::kLanes, kMost = AOTC_ADD_ROWS_COLUMNS * static_cast<int>(sizeof(T)) / kAnyVecBytes,
                 N = kMost < 8 ? kMost : 8;
   bool good = true;
   int64_t c = 0;
-  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N, Factors>(to + c, p, column + c, rows);
-  for (; c + W <= cols; c += W) good &= add_picked<T, 1, Factors>(to + c, p, column + c, rows);
+  for (; c + N * W <= cols; c += N * W) good &= add_picked<T, N, Factors, Ahead>(to + c, p, column + c, rows);
+  for (; c + W <= cols; c += W) good &= add_picked<T, 1, Factors, Ahead>(to + c, p, column + c, rows);
   for (; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = place_of(p.from[r], p.extent);
@@ -116,7 +125,10 @@ bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t 
 }
 template <class T>
 bool add_picked(T* to, const Picks<T>& p, int64_t column, int64_t cols, int64_t rows) {
-  return p.factors ? add_picked<T, true>(to, p, column, cols, rows) : add_picked<T, false>(to, p, column, cols, rows);
+  const bool ahead = p.extent * p.pitch * static_cast<int64_t>(sizeof(T)) > kCached;
+  if (p.factors)
+    return ahead ? add_picked<T, true, true>(to, p, column, cols, rows) : add_picked<T, true, false>(to, p, column, cols, rows);
+  return ahead ? add_picked<T, false, true>(to, p, column, cols, rows) : add_picked<T, false, false>(to, p, column, cols, rows);
 }
 
 /// The picks from index i on.

@@ -24,6 +24,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_gemm_int8_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_int8_"},
     {"aotc_gemm_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_bytes_"},
     {"aotc_conv_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_bytes_"},
+    {"aotc_recurrence_tiles_", "", Isa::amx, Isa::amx, "aotc_recurrence_panels_"},
     {"aotc_gemm_quant_", "", Isa::avx512_bf16},
     {"aotc_gemm_int8_", "", Isa::avx512_bf16},
     {"aotc_gemm_bytes_", "", Isa::avx512_bf16},

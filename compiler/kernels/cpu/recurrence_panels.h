@@ -15,8 +15,10 @@
 namespace {
 
 /// How elements of panels are multiplied by the state. State: as a step reads it. kGroup: values of k that lie together in a panel.
+/// kWhole: sums() makes those of all rows of an item at once (recurrence_tiles.h).
 template <class T>
 struct PanelMul {
+  static constexpr bool kWhole = false;
   typedef reg<T> V;
   typedef typename lane_type<V>::type State;
   static constexpr int kGroup = 1;
@@ -29,6 +31,7 @@ struct PanelMul {
 #if defined(__AVX512BF16__)
 template <>
 struct PanelMul<bf16> {
+  static constexpr bool kWhole = false;
   typedef f32v V;
   typedef bf16 State;
   static constexpr int kGroup = 2;
@@ -45,6 +48,7 @@ struct PanelMul<bf16> {
 #else
 template <>
 struct PanelMul<bf16> {
+  static constexpr bool kWhole = false;
   typedef f32v V;
   typedef float State;
   static constexpr int kGroup = 2;
@@ -60,10 +64,9 @@ struct PanelMul<bf16> {
 };
 #endif
 
-template <class T>
+template <class T, class Mul = PanelMul<T>>
 class RecurrencePanels {
  public:
-  typedef PanelMul<T> Mul;
   typedef reg<T> V;
   typedef typename lane_type<V>::type A;
   typedef typename Mul::State S;
@@ -162,8 +165,15 @@ class RecurrencePanels {
   template <int Cell>
   void step_of(int64_t k, const Item& at) const {
     constexpr int G = Cell == AOTC_CELL_LSTM ? 4 : Cell == AOTC_CELL_GRU ? 3 : 1;
-    constexpr int kWide = rows_of(G, 2), kNarrow = rows_of(G, 1) < 1 ? 1 : rows_of(G, 1);
     const int64_t left = hidden_ - at.panel * kPanel, vectors = ((left < kPanel ? left : kPanel) + AOTC_L - 1) / AOTC_L;
+    if constexpr (Mul::kWhole)
+      vectors > 1 ? whole<Cell, G, 2>(k, at) : whole<Cell, G, 1>(k, at);
+    else
+      in_blocks<Cell, G>(k, at, vectors);
+  }
+  template <int Cell, int G>
+  void in_blocks(int64_t k, const Item& at, int64_t vectors) const {
+    constexpr int kWide = rows_of(G, 2), kNarrow = rows_of(G, 1) < 1 ? 1 : rows_of(G, 1);
     const bool wide = at.rows <= kWide && vectors > 1;
     const int64_t most = wide ? kWide : kNarrow, blocks = (at.rows + most - 1) / most;
     for (int64_t v = 0; v < vectors; v += wide ? 2 : 1) {
@@ -183,13 +193,35 @@ class RecurrencePanels {
     alignas(64) A sums[kMostSums * AOTC_L];
     const S* h = h_[k & 1] + row * row_;
     const T* w = w_ + panel * kPanel * pairs_ * Mul::kGroup + v * AOTC_L * Mul::kGroup;
-    const int64_t t = cfg_->reverse ? steps_ - 1 - k : k;
-    // The input's part comes while the tile computes.
+    const int64_t first = panel * kPanel + v * AOTC_L;
+    expect<G, NV>(k, first, row, rows);
+    tile_of<G, NV, Most>(rows, h, w, sums);
+    consume<Cell, G, NV>(k, first, row, rows, sums);
+  }
+  /// All of an item, of NV vectors.
+  template <int Cell, int G, int NV>
+  void whole(int64_t k, const Item& at) const {
+    alignas(64) A sums[AOTC_RECURRENCE_GROUP * G * NV * AOTC_L];
+    expect<G, NV>(k, at.panel * kPanel, at.row, at.rows);
+    mul_.template sums<G, NV>(h_[k & 1] + at.row * row_, row_, at.rows, w_ + at.panel * kPanel * pairs_ * Mul::kGroup, gate_w_, hidden_,
+                              sums);
+    consume<Cell, G, NV>(k, at.panel * kPanel, at.row, at.rows, sums);
+  }
+
+  int64_t time(int64_t k) const { return cfg_->reverse ? steps_ - 1 - k : k; }
+
+  /// The input's part comes while the sums are made.
+  template <int G, int NV>
+  void expect(int64_t k, int64_t first, int64_t row, int64_t rows) const {
     for (int64_t r = 0; r < rows; ++r)
       for (int g = 0; g < G; ++g)
-        for (int u = 0; u < NV; ++u) __builtin_prefetch(x_ + (row_of(t, row + r) * G + g) * hidden_ + panel * kPanel + (v + u) * AOTC_L);
-    tile_of<G, NV, Most>(rows, h, w, sums);
-    const int64_t first = panel * kPanel + v * AOTC_L;
+        for (int u = 0; u < NV; ++u) __builtin_prefetch(x_ + (row_of(time(k), row + r) * G + g) * hidden_ + first + u * AOTC_L);
+  }
+
+  /// From sums [rows, G, NV vectors] of columns from `first` on to the state.
+  template <int Cell, int G, int NV>
+  AOTC_I_MEMBER void consume(int64_t k, int64_t first, int64_t row, int64_t rows, A* sums) const {
+    const int64_t t = time(k);
     // The gates of all rows before the first state, so that more of them are computed at a time.
     const auto each = [&](const auto& f) __attribute__((always_inline)) {
       for (int64_t r = 0; r < rows; ++r)
@@ -311,11 +343,12 @@ class RecurrencePanels {
   T *out_, *h_last_, *c_last_;
   A* c_;     // of all rows: the cell,
   S* h_[2];  // the state before and after a step
+  mutable Mul mul_;
 };
 
-template <class T>
+template <class T, class Mul = PanelMul<T>>
 void recurrence_panels(const aotc_kargs* args, int64_t begin, int64_t end) {
-  if (begin < end) RecurrencePanels<T>(*reinterpret_cast<const aotc_team_kargs*>(args)).run();
+  if (begin < end) RecurrencePanels<T, Mul>(*reinterpret_cast<const aotc_team_kargs*>(args)).run();
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ AOTC_I f32v scale2(f32v x, f32v n) {
 #endif
 }
 AOTC_I f32v clamp_keep_nan(f32v x, float lo, float hi) { return least_or_b(kf(hi), greatest_or_b(kf(lo), x)); }
+/// y, zeros where x < least: what is multiplied by a power of two that leaves nothing of it is zero before, for processors take some
+/// 300 cycles for a product that underflows (softmax over masked numbers is made of those).
+AOTC_I f32v zero_below(f32v x, float least, f32v y) { return x < kf(least) ? kf(0.0f) : y; }
 
 /// exp(r) - 1 - r over r*r for |r| <= ln(2)/2.
 AOTC_I f32v exp_tail(f32v r) {
@@ -30,18 +33,25 @@ AOTC_I f32v exp_tail(f32v r) {
   p = fma(p, r, 1.6666665459e-1f);
   return fma(p, r, 5.0000001201e-1f);
 }
-AOTC_I f32v v_exp(f32v x) {
-  x = clamp_keep_nan(x, -106.0f, 90.0f);
+/// exp(x) = m * 2^n, for |x| <= 106.
+struct ExpParts {
+  f32v m, n;
+};
+AOTC_I ExpParts exp_parts(f32v x) {
   const f32v n = rnd_even(x * 1.44269504088896341f);
   f32v r = fma(n, kf(-0.693359375f), x);
   r = fma(n, kf(2.12194440e-4f), r);
-  return scale2(fma(exp_tail(r), r * r, r) + 1.0f, n);
+  return {fma(exp_tail(r), r * r, r) + 1.0f, n};
+}
+AOTC_I f32v v_exp(f32v x) {
+  const ExpParts e = exp_parts(clamp_keep_nan(x, -106.0f, 90.0f));
+  return scale2(zero_below(x, -104.0f, e.m), e.n);
 }
 AOTC_I f32v v_exp2(f32v x) {
-  x = clamp_keep_nan(x, -152.0f, 130.0f);
-  const f32v n = rnd_even(x), f = x - n;
+  const f32v c = clamp_keep_nan(x, -152.0f, 130.0f);
+  const f32v n = rnd_even(c), f = c - n;
   const f32v hi = f * 0.693359375f, r = fma(f, kf(-2.12194440e-4f), hi);
-  return scale2(fma(exp_tail(r), r * r, r) + 1.0f, n);
+  return scale2(zero_below(x, -150.0f, fma(exp_tail(r), r * r, r) + 1.0f), n);
 }
 AOTC_I f32v v_expm1(f32v x) {
   const f32v c = clamp_keep_nan(x, -30.0f, 88.8f);
@@ -178,11 +188,15 @@ AOTC_I f32v v_tanh(f32v x) {
   p = fma(p, z, -3.33332819422e-1f);
   const f32v small = fma(p * z, x, x);
   const f32v c = a > 20.0f ? kf(20.0f) : a;
-  const f32v large = 1.0f - 2.0f / (v_exp(c + c) + 1.0f);
+  const ExpParts e = exp_parts(c + c);
+  const f32v large = 1.0f - 2.0f / (scale2(e.m, e.n) + 1.0f);
   return a < 0.625f ? small : (x != x ? x : v_copysign(large, x));
 }
 #endif
-AOTC_I f32v v_sigmoid(f32v x) { return 1.0f / (1.0f + v_exp(-x)); }
+AOTC_I f32v v_sigmoid(f32v x) {
+  const ExpParts e = exp_parts(clamp_keep_nan(-x, -40.0f, 90.0f));  // 1 + exp(-40) is 1
+  return 1.0f / (1.0f + scale2(e.m, e.n));
+}
 
 /// exp(x) for -80 <= x <= 0.
 AOTC_I f32v exp_of_small_negative(f32v x) {

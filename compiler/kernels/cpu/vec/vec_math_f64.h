@@ -49,9 +49,11 @@ AOTC_I f64h clamp_keep_nan(f64h x, double lo, double hi) {
   return x < lo ? kdh(lo) : x;
 }
 
+AOTC_I f64h zero_below(f64h x, double least, f64h y) { return x < least ? kdh(0) : y; }
+
 AOTC_I f64h exp_of(f64h x) {
   const Reduced e = reduce_exp(clamp_keep_nan(x, -746, 710));
-  return scale2(fma(exp_tail(e.r), e.r * e.r, e.r) + 1.0, e.k);
+  return scale2(zero_below(x, -745.5, fma(exp_tail(e.r), e.r * e.r, e.r) + 1.0), e.k);
 }
 AOTC_I f64h expm1_of(f64h x) {
   const Reduced e = reduce_exp(clamp_keep_nan(x, -50, 710));
