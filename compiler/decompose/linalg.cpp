@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "decompose/families.h"
+#include "decompose/matrices.h"
 #include "decompose/reduction.h"
 
 namespace aotc::decompose {
@@ -191,13 +192,28 @@ void cosine_similarity(Rule& r) {
   r.set(((x / nx) * (y / ny)).sum(over, false).to(t.dtype).reshape(t.dims));
 }
 
+/// Distances as PyTorch takes them from a product where either side has many rows: |x|^2 + |y|^2 - 2 x y.
+T distances_by_product(const T& x, const T& y) {
+  const T nx = (x * x).sum({x.rank() - 1}, true), ny = (y * y).sum({y.rank() - 1}, true);
+  const T squared = (turned(ny) - 2.0 * matmul(x, turned(y), x.dtype())) + nx;
+  return unary(Op::sqrt, maximum(squared, 0.0));
+}
+
+/// aten.cdist's compute_mode: 1 always multiplies, 2 never, and without one 25 rows decide.
+bool multiplies(Rule& r, const T& x, const T& y) {
+  constexpr int64_t kManyRows = 25;
+  const int64_t mode = r.none("compute_mode") ? 0 : r.integer("compute_mode");
+  const auto many = [&](const Expr& rows) { return r.b.syms().proves_le(kManyRows + 1, rows); };
+  return mode == 1 || (mode == 0 && (many(x.dim(-2)) || many(y.dim(-2))));
+}
+
 void cdist(Rule& r) {
   const TensorType t = r.meta_result();
   const DType in = compute_type(t.dtype);
-  const T x = tensor(r, "x1").to(in).unsqueeze(-2), y0 = tensor(r, "x2").to(in);
-  const T y = y0.unsqueeze(-3);
+  const T x = tensor(r, "x1").to(in), y = tensor(r, "x2").to(in);
   const double p = r.number("p");
-  T d = x - y;
+  if (p == 2 && !t.elems().is(0) && !x.dim(-1).is(0) && multiplies(r, x, y)) return r.set(distances_by_product(x, y).to(t.dtype));
+  T d = x.unsqueeze(-2) - y.unsqueeze(-3);
   if (std::isinf(p)) d = where(unary(Op::isnan, d), 0.0, d);  // PyTorch's maximum passes over NaN here
   if (t.elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   if (d.dim(-1).is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));

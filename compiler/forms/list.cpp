@@ -62,6 +62,7 @@ const Table& table_of(Arch arch) {
       &cuda::vector(),
       &cuda::wgmma(),
       &cuda::wgmma_parts(),
+      &cuda::wgmma_apart(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products
       &cuda::conv_few(),

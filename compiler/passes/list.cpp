@@ -27,6 +27,7 @@
 #include "passes/round_weights.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
+#include "passes/split_scans.h"
 #include "passes/transposed_phases.h"
 #include "passes/unroll_recurrences.h"
 #include "passes/widen_float8.h"
@@ -74,6 +75,7 @@ constexpr Pass kPasses[] = {
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
+    {"split_scans", split_scans, "scans along few very long lines go in parts (GPUs)"},
     {"assign_names", assign_names, "a name for every node"},
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "graph/constant_store.h"
 #include "graph/infer.h"
@@ -132,6 +133,16 @@ ValueId splat(Builder& b, const TensorType& t, const std::byte* element) {
   int64_t v;
   load_i64(t.dtype, element, &v, 1);
   return b.full_int(t, v);
+}
+
+AttrValue neutral_element(ReduceKind kind, DType t) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const bool largest = kind == ReduceKind::min;
+  if (kind == ReduceKind::sum || kind == ReduceKind::prod) return kind == ReduceKind::prod ? 1.0 : 0.0;
+  if (is_float(t)) return largest ? inf : -inf;
+  if (is_bool(t)) return largest;
+  const int64_t bits = 8 * dtype_bytes(t), top = t == DType::u8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return largest ? top : t == DType::u8 ? int64_t{0} : -top - 1;
 }
 
 }  // namespace aotc::passes

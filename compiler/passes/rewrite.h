@@ -38,6 +38,8 @@ class Rewriter {
 std::optional<double> splat_value(const Graph& g, ValueId v);
 /// The same, for integers and bools exactly.
 std::optional<int64_t> splat_int(const Graph& g, ValueId v);
+/// The element that changes nothing in a reduction or a scan.
+AttrValue neutral_element(ReduceKind kind, DType t);
 /// full() of one element of type t at `element`.
 ValueId splat(Builder& b, const TensorType& t, const std::byte* element);
 

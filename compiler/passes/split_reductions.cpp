@@ -1,7 +1,6 @@
 #include "passes/split_reductions.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "passes/rewrite.h"
 
@@ -23,17 +22,6 @@ int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
   int64_t chunks = 1;
   while (chunks * 2 <= most) chunks *= 2;
   return chunks;
-}
-
-/// The element that changes nothing.
-AttrValue neutral(ReduceKind kind, DType t) {
-  const double inf = std::numeric_limits<double>::infinity();
-  const bool largest = kind == ReduceKind::min;
-  if (kind == ReduceKind::sum || kind == ReduceKind::prod) return kind == ReduceKind::prod ? 1.0 : 0.0;
-  if (is_float(t)) return largest ? inf : -inf;
-  if (is_bool(t)) return largest;
-  const int64_t bits = 8 * dtype_bytes(t), top = t == DType::u8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return largest ? top : t == DType::u8 ? int64_t{0} : -top - 1;
 }
 
 // ---- sums of columns on GPUs: the reduced dims lie before one that is kept, whose elements are neighbours in memory
@@ -152,7 +140,7 @@ void split_reductions(Graph& g, PassContext& ctx) {
     ValueId v = b.reshape(b.permute(b.cast(x, t), perm), flat);
     if (!r.g.syms.proves_divisible(count, n_chunks)) {
       TensorType type{t, padded};
-      v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral(kind, t)}}, &type);
+      v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral_element(kind, t)}}, &type);
     }
     const int64_t last = static_cast<int64_t>(out.size());
     return b.cast(b.reduce(kind, b.reduce(kind, b.reshape(v, chunks), {last + 1}), {last}), given);

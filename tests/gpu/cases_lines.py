@@ -76,3 +76,5 @@ case_of("sort_packed_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.
 case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=False), *torch.topk(y, 5, dim=1), torch.topk(z, 32)[0], torch.topk(i, 9)[0], torch.topk(x[:, :90], 32)[0]),
         lambda: (torch.randperm(600 * 300).view(600, 300).float() - 900, torch.randperm(4 * 700 * 150).view(4, 700, 150).float(), (R(600, 900) * 2).round(), RI(-3, 3, (700, 100))))
 case_of("rows_times_themselves", lambda x, w: (lambda y: y @ y.mT)(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w), lambda: (R(2, 64), R(64)))
+case_of("scan_parts", lambda x, y: (x.cumsum(-1), x.cummin(-1).values, (x * 0.001 + 1).cumprod(-1), y.logcumsumexp(-1)), lambda: (R(1, 270001), torch.cat([torch.tensor([float("-inf")] * 5000), R(28000)])))
+case_of("index_put_neighbours", lambda x, y, i, v: (x.index_copy(2, i, v), y.index_put((i,), y[:4] * 2, accumulate=True), y[:, 1:].index_copy(0, i, y[:4, 1:])), lambda: (R(2, 3, 40, 16).half(), R(20, 24), torch.tensor([3, 19, 3, 0]), R(2, 3, 4, 16).half()))

@@ -187,3 +187,8 @@ class Scaled(nn.Module):
 for name, make in {"tensor": lambda: Scaled(256, 264, False), "rows": lambda: Scaled(256, 264, True), "deep": lambda: Scaled(1536, 136, True), "f32": lambda: Scaled(160, 72, False, torch.float32),
                    "odd": lambda: Scaled(100, 33, False, torch.float16), "e5m2": lambda: Scaled(128, 96, True, torch.float16, (E5, E5)), "mixed": lambda: Scaled(128, 96, False, types=(E5, E4))}.items():
     CASES[f"product_scaled_{name}"] = lambda make=make: (make(), [(R(n, make().w.shape[1]).bfloat16(),) for n in (300, 5, 70)], ({0: Dim("rows", min=1, max=400)},))
+# ---- float32 at its accuracy, both operands computed: the right one is taken apart in the kernel, as it lies in memory or turned
+case_of("product_apart_along_f32", lambda x, y: (x @ y.mT, torch.relu(x[0] @ y[0].mT)), lambda: (R(3, 130, 72), R(3, 196, 72)))
+case_of("product_apart_across_f32", lambda x, y: x @ y, lambda: (R(2, 140, 100), R(2, 100, 132)))
+case_of("product_apart_odd_f32", lambda x, y, z: (x @ y.mT, x @ z), lambda: (odd_numbers(128, 64), R(192, 64).round(), R(64, 128).round()), lambda: (R(128, 64).round(), odd_numbers(192, 64), odd_numbers(64, 128)))
+case_of("distances", lambda x, y: (torch.cdist(x, y), torch.cdist(x[:, :9], y[:, :20]), torch.cdist(x, y, p=1.0)), lambda: (R(2, 40, 20), R(2, 33, 20)))

@@ -20,6 +20,7 @@ import kinds_decoding  # noqa: F401
 import kinds_fields  # noqa: F401
 import kinds_others  # noqa: F401
 import kinds_sequences  # noqa: F401
+import kinds_served  # noqa: F401
 import kinds_streams  # noqa: F401
 import make_cases
 import rows

@@ -116,15 +116,17 @@ struct WgmmaTile {
   int warp_m = 64, cols = 128, groups = 2, ping_pong = 0, stages = 4, split = 1, swap = 0;
   int resident = 1;  ///< blocks of one processor that registers must allow
   int products = 1;  ///< of TF32, for one of float32: 3 (the right operand in two parts) or 1
+  /// Of three: the right operand lies in memory whole, with k as the contiguous index or across it; the kernel takes it apart.
+  enum class Apart : uint8_t { no, along_k, across_k } apart = Apart::no;
   int rows() const { return ping_pong ? warp_m : warp_m * groups; }
   int m_tile() const { return swap ? cols : rows(); }
   int n_tile() const { return swap ? rows() : cols; }
   int threads() const { return groups * 128 + (groups > 1 ? 128 : 32); }
   int pieces() const { return warp_m / 64 * cols / 8; }  ///< of 8 columns, of a warpgroup
   int right_lines() const { return products > 1 ? 2 * cols : cols; }
-  int stage_bytes() const { return (rows() + right_lines()) * 128; }
+  int stage_bytes() const { return (rows() + right_lines() + (apart == Apart::across_k ? cols : 0)) * 128; }
   int other_bytes() const {  ///< beside the ring
-    return groups * 4 * (swap ? 2560 : 2048) + 16 * stages + (split > 1 ? 32 * groups : 8);
+    return groups * 4 * (swap ? 2560 : 2048) + (apart == Apart::no ? 16 : 24) * stages + (split > 1 ? 32 * groups : 8);
   }
   /// What the ring must hold when it has been read: the sums that blocks which share k hand each other.
   int sums_bytes() const { return split > 1 ? pieces() * groups * 2048 / split * (2 * split - 1) : 0; }

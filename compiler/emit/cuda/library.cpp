@@ -21,10 +21,13 @@ std::string kernel(const char* header, const std::string& symbol, size_t n_ptr, 
 
 namespace {
 
-/// frees: whether a piece has several elements of a place.
-std::string method(const UpdateOrder& o, bool frees) {
+std::string scatter_method(const UpdateOrder& o) {
   if (o.places == 0) return o.by_element ? "by_element" : "by_line";
-  return frees ? fmt::format("by_piece<{}, {}>", o.places, o.frees) : fmt::format("by_piece<{}>", o.places);
+  return fmt::format("by_piece<{}>", o.places);
+}
+std::string index_put_method(const UpdateOrder& o, int lanes) {
+  if (o.places == 0) return o.by_element ? fmt::format("by_element<{}>", lanes) : "by_line";
+  return fmt::format("by_piece<{}, {}>", o.places, o.frees);
 }
 
 }  // namespace
@@ -45,14 +48,14 @@ std::string emit_scatter(DType t, const ScatterCode& c, const UpdateOrder& order
   return kernel(
       "scatter.cuh", symbol, 4, static_cast<size_t>(3 * c.rank), 1, threads,
       fmt::format("  Scatter<{}, {}, {}, {}, {}>{{{}, {}, {}, {}, a.size, a.fault}}.{}();\n", c_type(t), c.rank, c.dim, c.reduce,
-                  c.include_self, pointer(t, 0), pointer(DType::i64, 1), pointer(t, 2), pointer(t, 3, true), method(order, false)));
+                  c.include_self, pointer(t, 0), pointer(DType::i64, 1), pointer(t, 2), pointer(t, 3, true), scatter_method(order)));
 }
 
 std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol) {
-  return kernel(
-      "scatter.cuh", symbol, static_cast<size_t>(3 + c.n_index), static_cast<size_t>(c.rank + c.index_rank), 1, threads,
-      fmt::format("  IndexPut<{}, {}, {}ull, {}, {}, {}>{{{}, {}, {}, a.ptr + 3, a.size, a.fault}}.{}();\n", c_type(t), c.rank, c.indexed,
-                  c.index_rank, c.out_pos, c.accumulate, pointer(t, 0), pointer(t, 1), pointer(t, 2, true), method(order, true)));
+  return kernel("scatter.cuh", symbol, static_cast<size_t>(3 + c.n_index), static_cast<size_t>(c.rank + c.index_rank), 1, threads,
+                fmt::format("  IndexPut<{}, {}, {}ull, {}, {}, {}>{{{}, {}, {}, a.ptr + 3, a.size, a.fault}}.{}();\n", c_type(t), c.rank,
+                            c.indexed, c.index_rank, c.out_pos, c.accumulate, pointer(t, 0), pointer(t, 1), pointer(t, 2, true),
+                            index_put_method(order, c.lanes)));
 }
 
 int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates) {

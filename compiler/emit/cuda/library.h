@@ -35,6 +35,7 @@ struct IndexPutCode {
   int rank = 1, index_rank = 1, out_pos = 0, n_index = 1;
   uint64_t indexed = 1;  ///< bit d: dim d of x
   bool accumulate = false;
+  int lanes = 1;  ///< neighbours in x, and in the values, that the same entry leads to
 };
 /// The dims of x and of the index tensors.
 std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol);

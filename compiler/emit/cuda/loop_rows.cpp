@@ -147,26 +147,52 @@ std::string LoopEmitter::shared_by_rows() {
 
 static int neighbours_of_scan(int64_t extent, int threads) { return extent >= 8 * threads ? 8 : extent >= 4 * threads ? 4 : 1; }
 
+/// Scans of which the lanes of a warp have neighbours, so that a warp's accesses are neighbours, too. Where combining costs more than that
+/// gains, a thread has neighbours: a warp's scan combines each value several times.
+static bool by_lanes(const LoopKernel& k, const std::vector<InstId>& running) {
+  return std::none_of(running.begin(), running.end(), [&](InstId id) { return k.insts[id].reduce_kind == ReduceKind::logsumexp; });
+}
+
 std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& running) {
-  // A thread has neighbours: first they are combined, then each, from what comes before the thread's on. Before the second of two scans of
-  // a body the first one's results are computed once more. Blocks that share a row take theirs of it at once.
+  // A warp has neighbours: first they are combined, then each, from what comes before the warp's on (or a thread's, see by_lanes). Before
+  // the second of two scans of a body the first one's results are computed once more. Blocks that share a row take theirs of it at once.
   const Expr extent = k_.inner.back().extent;
-  const bool cluster = launch_.blocks > 1;
+  const bool cluster = launch_.blocks > 1, lanes = by_lanes(k_, running);
   const int each = cluster ? launch_.each : neighbours_of_scan(k_.syms.hint(extent), launch_.threads);
   const std::string along = names_.expr(extent);
   const auto name = [](const std::string& of, InstId id) { return of + std::to_string(idx(id)); };
+  const std::string first = lanes ? fmt::format("i64(threadIdx.x & ~31u) * {} + e * 32 + (threadIdx.x & 31)", each)
+                                  : fmt::format("i64(threadIdx.x) * {} + e", each);
   const auto neighbours = [&](const std::vector<InstId>& insts, const AccessRules& r) {
-    std::string out = fmt::format("#pragma unroll\n        for (int e = 0; e < {}; ++e) {{\n", each);
-    out += fmt::format("          const i64 at_line = {} + i64(threadIdx.x) * {} + e;\n", cluster ? "first_point" : "from", each);
+    constexpr int kUnrolled = 16;
+    std::string out = fmt::format("#pragma unroll {}\n        for (int e = 0; e < {}; ++e) {{\n", std::min(each, kUnrolled), each);
+    out += fmt::format("          const i64 at_line = {} + {};\n", cluster ? "first_point" : "from", first);
     out += fmt::format("          const bool inside = at_line < {};\n", cluster ? "end_point" : "along");
     out += fmt::format("          const i64 inner = {}(inside ? at_line : along - 1);\n", cluster ? "" : "part * along + ");
     return out + decode(k_.inner, "inner", 10) + code_of(insts, names_, r, 10) + "        }\n";
   };
-  /// Combines a scan's value into `acc` and, where it is wanted, says what the scan is there.
-  const auto combine = [&](InstId id, const std::string& acc, bool wanted) {
-    const std::string red = reducer(k_, k_.insts[id]);
-    const std::string sum = fmt::format("{0} = {1}::combine({0}, inside ? {2} : {1}::init());", acc, red, reduced(id));
-    return wanted ? fmt::format("{} const {} {} = {};", sum, c_type(k_.insts[id].dtype), names_.inst(id), result(id, acc)) : sum;
+  /// Combines a scan's value into `acc`; `said`: and says what the scan is there.
+  const auto combine = [&](InstId id, const std::string& acc, bool said) {
+    const std::string red = reducer(k_, k_.insts[id]), value = fmt::format("inside ? {} : {}::init()", reduced(id), red);
+    const bool in_order = lanes && (said || is_arg(k_.insts[id].reduce_kind));
+    const std::string here = in_order ? name("here", id) : acc;
+    std::string out = in_order
+                          ? fmt::format("const {0}::V {1} = {0}::combine({2}, scan_of_lanes<{0}>({3}, 32)); {2} = shuffle_of({1}, 31);",
+                                        red, here, acc, value)
+                          : fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+    if (said) out += fmt::format(" const {} {} = {};", c_type(k_.insts[id].dtype), names_.inst(id), result(id, here));
+    return out;
+  };
+  /// What comes before the thread's neighbours, or before its warp's, of a scan that has combined them into t.
+  const auto before = [&](InstId id) {
+    const std::string red = reducer(k_, k_.insts[id]), t = name("t", id);
+    std::string of = t;
+    if (lanes) of = is_arg(k_.insts[id].reduce_kind) ? t : fmt::format("of_lanes<{}>({})", red, t);
+    if (lanes) of = fmt::format("in_first_lane<{}>({})", red, of);
+    const std::string all = cluster
+                                ? fmt::format("row_scan_before<{}, {}, {}>({}, {})", red, launch_.threads, launch_.blocks, next_place(), of)
+                                : fmt::format("block_scan_before<{}, {}, {}>({}, {})", red, launch_.threads, slot_++, name("r", id), of);
+    return lanes ? fmt::format("shuffle_of({}, 0)", all) : all;
   };
   std::string out = cluster
                         ? fmt::format("    if (const i64 along = {}; along > 0) {{\n", along)
@@ -174,26 +200,22 @@ std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& 
   if (!cluster) out += declare_accumulators(running, 6);
   out += cluster ? "      {\n" : fmt::format("      for (i64 from = 0; from < along; from += {}) {{\n", launch_.threads * each);
   for (InstId scan : running) {
-    std::vector<InstId> before;
+    std::vector<InstId> earlier;
     for (InstId id : b.insts) {
       const InstKind kind = k_.insts[id].kind;
-      if (kind != InstKind::store && kind != InstKind::check && kind != InstKind::reduce) before.push_back(id);
+      if (kind != InstKind::store && kind != InstKind::check && kind != InstKind::reduce) earlier.push_back(id);
       if (id == scan) break;
       if (kind == InstKind::scan)
         out += fmt::format("        {}::V {} = {};\n", reducer(k_, k_.insts[id]), name("q" + std::to_string(idx(scan)) + "_", id),
                            name("b", id));
     }
-    out += fmt::format("        {0}::V {1} = {0}::init();\n", reducer(k_, k_.insts[scan]), name("t", scan));
+    const std::string red = reducer(k_, k_.insts[scan]);
+    out += fmt::format("        {0}::V {1} = {0}::init();\n", red, name("t", scan));
     AccessRules r = rules("");
     r.reduce = [&](InstId id) {
       return id == scan ? combine(id, name("t", id), false) : combine(id, name("q" + std::to_string(idx(scan)) + "_", id), true);
     };
-    out += neighbours(before, r);
-    const std::string red = reducer(k_, k_.insts[scan]);
-    out += cluster ? fmt::format("        {0}::V {1} = row_scan_before<{0}, {2}, {3}>({4}, {5});\n", red, name("b", scan), launch_.threads,
-                                 launch_.blocks, next_place(), name("t", scan))
-                   : fmt::format("        {0}::V {1} = block_scan_before<{0}, {2}, {3}>({4}, {5});\n", red, name("b", scan),
-                                 launch_.threads, slot_++, name("r", scan), name("t", scan));
+    out += neighbours(earlier, r) + fmt::format("        {}::V {} = {};\n", red, name("b", scan), before(scan));
   }
   AccessRules r = rules("inside");
   r.reduce = [&](InstId id) -> std::string {

@@ -39,7 +39,7 @@ class Emitter {
   std::string copy(const char* name, const loop::Operand& o) const {
     std::string outer;
     for (size_t d : mapped_batch(k_, o)) outer += d + 1 == k_.batch.size() ? ", b1" : ", b0";
-    if (tile_.products > 1 && &o == &k_.b) outer = ", 0";  // its parts
+    if (tile_.products > 1 && tile_.apart == WgmmaTile::Apart::no && &o == &k_.b) outer = ", 0";  // its parts
     return fmt::format(
         "  static AOTC_DI void {}(u32 to, const TensorMap& map, u32 barrier, int x, int y, int b0, int b1) {{\n"
         "    copy_box(to, map, barrier, x, y{});\n  }}\n",
@@ -133,10 +133,10 @@ std::string wgmma_instruction(const std::string& name, DType t, int columns, Ope
 std::string tile_type(const WgmmaTile& t, DType dtype, OperandOrder left, OperandOrder right, bool b_constant, const std::string& symbol) {
   const int early = !b_constant ? 2 : t.swap ? 0 : 1;
   return fmt::format(
-      "typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n"
+      "typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n"
       "static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n",
       c_type(dtype), t.warp_m, t.cols, t.groups, t.stages, t.ping_pong != 0, t.split, t.swap != 0, left == OperandOrder::along_k,
-      right == OperandOrder::along_k, early, t.products, symbol, symbol, t.smem_bytes());
+      right == OperandOrder::along_k, early, t.products, t.apart != WgmmaTile::Apart::no, symbol, symbol, t.smem_bytes());
 }
 
 std::string wgmma_function(const WgmmaTile& t, const std::string& symbol) {

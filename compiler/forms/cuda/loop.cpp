@@ -334,7 +334,7 @@ class Row final : public LoopForm {
     return refuse("a row needs {} bytes of shared memory; {} is the most", most == kInf ? "an unbounded number of" : std::to_string(most),
                   s.machine.shared_bytes);
   }
-  static constexpr int64_t kMostNeighbours = 16;  ///< of a thread in a scan over a row that blocks share
+  static constexpr int64_t kMostNeighbours = 64;  ///< of a thread in a scan over a row that blocks share
   /// Many short rows: each a warp's, in its registers.
   static std::optional<Shape> warps_of_rows(const LoopKernel& k, const Site& s, const Traits& t, int lanes) {
     constexpr int kRows = 4, kMostSteps = 4;

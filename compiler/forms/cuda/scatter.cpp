@@ -43,15 +43,16 @@ class Updates : public FormOf<LibraryKernel> {
   struct Reach {
     Expr lists, places, frees, updates;
   };
-  /// `lists * frees` threads make `updates` each and copy `places`; or one of each element looks at them; or blocks do, for pieces.
-  std::vector<Candidate> orders(const Site& s, const Reach& r) const {
+  /// `lists * frees` threads make `updates` each and copy `places`; or one of each element, or of `lanes`, looks at them; or blocks do,
+  /// for pieces.
+  std::vector<Candidate> orders(const Site& s, const Reach& r, int lanes = 1) const {
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
     const double lines = n(r.lists * r.frees), updates = n(r.updates), extent = n(r.places), per_ns = s.machine.cores * 64.0;
     const double filled = std::max(1.0, lines / (s.machine.cores * 1024.0));
     Order element;
     element.by_element = 1;
     std::vector<Candidate> all = {{pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
-                                  {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent * updates / per_ns}};
+                                  {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent / lanes * updates / per_ns}};
     // A chunk of updates is looked through by all threads; those that are kept by each, who waits for what its own bring.
     constexpr double kBegin = 1500, kChunk = 600, kOfChunk = 4096, kKept = 4, kOwn = 350;
     for (const auto& [places, frees] : {std::pair{1024, 1}, {256, 1}, {128, 8}, {64, 16}, {32, 32}, {16, 64}, {8, 64}}) {
@@ -63,12 +64,12 @@ class Updates : public FormOf<LibraryKernel> {
     }
     return all;
   }
-  StepSpec updates_step(const LibraryKernel& k, const Order& o, const Reach& r) const {
+  StepSpec updates_step(const LibraryKernel& k, const Order& o, const Reach& r, int lanes = 1) const {
     StepSpec f;
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.block[0] = o.threads();
-    const Expr threads = r.lists * r.frees * (o.by_element ? r.places : Expr(1));
+    const Expr threads = o.by_element ? ceildiv(r.lists * r.frees * r.places, lanes) : r.lists * r.frees;
     f.grid[0] = min(o.places ? r.lists * ceildiv(r.places, o.places) * ceildiv(r.frees, o.frees) : ceildiv(threads, kThreads), kMaxGrid);
     return f;
   }
@@ -126,16 +127,19 @@ class IndexPutForm final : public Updates {
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "index_put", ""}; }
-  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override { return orders(s, dims(k).reach()); }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
-    const Dims d = dims(k);
-    StepSpec f = updates_step(k, unpack<Order>(c), d.reach());
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const Dims d = dims(k, s.syms);
+    return orders(s, d.reach(), d.code.lanes);
+  }
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice& c) const override {
+    const Dims d = dims(k, s.syms);
+    StepSpec f = updates_step(k, unpack<Order>(c), d.reach(), d.code.lanes);
     f.sizes = d.sizes;
     return f;
   }
-  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
+  std::string source(const LibraryKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     const Order o = unpack<Order>(c);
-    return emit::cuda::emit_index_put(k.params.begin()->dtype, dims(k).code, o, o.threads(), symbol);
+    return emit::cuda::emit_index_put(k.params.begin()->dtype, dims(k, s.syms).code, o, o.threads(), symbol);
   }
 
  private:
@@ -145,7 +149,7 @@ class IndexPutForm final : public Updates {
     Expr free = 1, indexed = 1, entries = 1;
     Reach reach() const { return {1, indexed, free, entries}; }
   };
-  static Dims dims(const LibraryKernel& k) {
+  static Dims dims(const LibraryKernel& k, const SymTable& syms) {
     Dims d;
     auto at = k.sizes.begin();
     auto number = [&] { return static_cast<int>(*(at++)->as_const()); };
@@ -163,6 +167,11 @@ class IndexPutForm final : public Updates {
     d.code.out_pos = number();
     d.code.accumulate = flag(k, Attr::accumulate, false);
     for (int i = 0; i < d.code.rank; ++i) (d.code.indexed >> i & 1 ? d.indexed : d.free) *= d.sizes[static_cast<size_t>(i)];
+    const int last = d.code.rank - 1, free = d.code.rank - d.code.n_index;
+    const int whole = 16 / static_cast<int>(dtype_bytes(k.params.begin()->dtype));
+    if (last >= 0 && !(d.code.indexed >> last & 1) && d.code.out_pos < free &&
+        syms.proves_divisible(d.sizes[static_cast<size_t>(last)], whole))
+      d.code.lanes = whole;
     return d;
   }
 };

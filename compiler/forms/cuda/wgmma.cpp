@@ -1,6 +1,7 @@
 // Matrix products on Hopper's tensor cores (kernels/cuda/wgmma.cuh): cuda_wgmma of float16, bfloat16, 8-bit floats and, where the user
 // allows it, float32 as TF32; cuda_wgmma_parts of float32 at its accuracy, as three products of TF32 with weights that are stored in two
-// parts. Operands that tensor maps take: one index contiguous, all other strides multiples of 16 bytes.
+// parts; cuda_wgmma_apart the same of two operands that are computed, the right one taken apart as it comes. Operands that tensor maps
+// take: one index contiguous, all other strides multiples of 16 bytes.
 #include "emit/cuda/wgmma.h"
 #include "emit/cuda/code.h"
 
@@ -37,10 +38,11 @@ std::optional<OperandOrder> order_of(const MatmulKernel& k, const Operand& o, co
   return std::nullopt;
 }
 
-Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
+/// turned: it is brought into the other order by the kernel.
+Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms, bool turned = false) {
   const auto order = order_of(k, o, syms);
   if (!order) return refuse("operand {}: one index must be contiguous, and rows a multiple of 16 bytes apart", name);
-  if (!is_half(k.in) && *order == OperandOrder::across_k)
+  if (!is_half(k.in) && *order == OperandOrder::across_k && !turned)
     return refuse("operand {}: TF32 and 8-bit products take k as the contiguous index", name);
   if (!takes_offset(o.base, k.in, syms)) return refuse("operand {} does not begin at a multiple of 16 bytes", name);
   const size_t n = o.batch_strides.size();
@@ -108,11 +110,15 @@ Expr tiles_of(const MatmulKernel& k, const WgmmaTile& t) {
 
 class Wgmma final : public FormOf<MatmulKernel> {
  public:
-  /// products: WgmmaTile::products.
-  Wgmma(std::string_view name, int products) : name_(name), products_(products) {}
+  /// products: WgmmaTile::products; apart: the right operand is taken apart in the kernel.
+  Wgmma(std::string_view name, int products, bool apart) : name_(name), products_(products), apart_(apart) {}
   std::string_view name() const override { return name_; }
   std::span<const Field> fields() const override { return fields_of<WgmmaChoice>(); }
-  Fit legal(const Choice& c) const override { return legal_wgmma(tile_of(c)); }
+  Fit legal(const Choice& c) const override {
+    WgmmaTile t = tile_of(c);
+    if (apart_) t.apart = WgmmaTile::Apart::along_k;  // which takes less
+    return legal_wgmma(t);
+  }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
@@ -124,7 +130,9 @@ class Wgmma final : public FormOf<MatmulKernel> {
     if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.machine) == 1)) return refuse("it takes float32 at its own accuracy");
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
     if (const Fit a = takes_operand(k, k.a, "a", s.syms); !a) return a;
-    if (products_ > 1) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
+    if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
+    if (apart_ && parts_of(k)) return refuse("b is a weight, which is stored in two parts");
+    if (apart_) return takes_operand(k, k.b, "b", s.syms, true);
     return takes_operand(k, k.b, "b", s.syms);
   }
 
@@ -134,7 +142,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
     // Weights in two parts are twice the bytes, which few rows wait for.
     constexpr double kMemory = 4200;  // bytes a ns
     const ProductSizes z = sizes_of(k, s.syms);
-    const double least = products_ > 1 ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / kMemory : 0;
+    const double least = products_ > 1 && !apart_ ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / kMemory : 0;
     for (const WgmmaTile& t : wgmma_tiles(w, s.machine))
       all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), std::max(least, wgmma_cost_ns(t, w, s.machine))});
     return all;
@@ -143,7 +151,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
   std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
-    const WgmmaTile t = tile_of(c);
+    const WgmmaTile t = tile_of(k, s, c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     const Expr tiles = tiles_of(k, t);
@@ -151,24 +159,36 @@ class Wgmma final : public FormOf<MatmulKernel> {
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;
     const TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
-    const TensorMap b = products_ > 1 ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
+    TensorMap b = stored() ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
+    if (t.apart == WgmmaTile::Apart::across_k) b.swizzle_bytes = 0, b.box[0] = t.cols;
     f.maps = t.swap ? std::vector{b, a} : std::vector{a, b};
     return f;
   }
 
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    const OperandOrder b = products_ > 1 ? OperandOrder::along_k : *order_of(k, k.b, s.syms);
-    return emit::cuda::emit_wgmma(k, tile_of(c), *order_of(k, k.a, s.syms), b, symbol);
+    const OperandOrder b = stored() ? OperandOrder::along_k : *order_of(k, k.b, s.syms);
+    return emit::cuda::emit_wgmma(k, tile_of(k, s, c), *order_of(k, k.a, s.syms), b, symbol);
   }
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    if (products_ == 1) return std::nullopt;
+    if (!stored()) return std::nullopt;
     return std::pair(k.b.param, WeightForm(*parts_of(k)));
   }
 
  private:
+  /// Whether the right operand is a weight in two parts.
+  bool stored() const { return products_ > 1 && !apart_; }
+  WgmmaTile::Apart taken_apart(const MatmulKernel& k, const SymTable& syms) const {
+    if (!apart_) return WgmmaTile::Apart::no;
+    return order_of(k, k.b, syms) == OperandOrder::across_k ? WgmmaTile::Apart::across_k : WgmmaTile::Apart::along_k;
+  }
   WgmmaTile tile_of(const Choice& c) const {
     WgmmaTile t = unpack<WgmmaChoice>(c);
     t.products = products_;
+    return t;
+  }
+  WgmmaTile tile_of(const MatmulKernel& k, const Site& s, const Choice& c) const {
+    WgmmaTile t = tile_of(c);
+    t.apart = taken_apart(k, s.syms);
     return t;
   }
   WgmmaWork work_of(const MatmulKernel& k, const Site& s) const {
@@ -182,6 +202,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
                 products_ == 1 && order_of(k, k.b, s.syms) == OperandOrder::across_k,
                 k.b_constant};
     w.products = products_;
+    w.apart = taken_apart(k, s.syms);
     for (const loop::Segment& x : k.segments) {
       w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
       w.finish = std::max(w.finish, wgmma_finish(x.epilogue));
@@ -190,16 +211,21 @@ class Wgmma final : public FormOf<MatmulKernel> {
   }
   const std::string_view name_;
   const int products_;
+  const bool apart_;
 };
 
 }  // namespace
 
 const Form& wgmma() {
-  static const Wgmma form("cuda_wgmma", 1);
+  static const Wgmma form("cuda_wgmma", 1, false);
   return form;
 }
 const Form& wgmma_parts() {
-  static const Wgmma form("cuda_wgmma_parts", 3);
+  static const Wgmma form("cuda_wgmma_parts", 3, false);
+  return form;
+}
+const Form& wgmma_apart() {
+  static const Wgmma form("cuda_wgmma_apart", 3, true);
   return form;
 }
 

@@ -65,6 +65,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
   if (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.products > 1 && (t.warp_m > 64 || t.swap)) return refuse("warp_m: 64 lines of a warpgroup are taken apart");
+  if (t.apart != WgmmaTile::Apart::no && t.groups == 1) return refuse("groups: the warps beside two of them take operands apart");
   if (sums_of_thread(t) > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
     return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
@@ -85,7 +86,7 @@ int64_t wgmma_resident(const WgmmaTile& t) {
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t) {
-    t.products = w.products;
+    t.products = w.products, t.apart = w.apart;
     if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
     if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
@@ -134,6 +135,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   // Of three products of TF32, whose stages are held while the next one is taken apart: the least ns of a stage's instructions, which
   // follow each other; ns of adding it up and what else the warpgroup does meanwhile; of a block of one warpgroup beside another one.
   constexpr double kChain = 200, kAside = 165, kBesideParts = 245;
+  constexpr double kApart = 2;  // ns of 32 of k of a column
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
   const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))], resident = static_cast<double>(wgmma_resident(t));
@@ -154,6 +156,8 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
     stage = t.ping_pong ? alone : t.groups > 1 ? std::max(stage, alone) : std::max(stage, kBesideParts);
     waits = std::max({waits, alone, kStages / std::max(1, t.stages - 2)});
   }
+  // The warps that take a stage's right operand apart work beside those that multiply.
+  if (w.apart != WgmmaTile::Apart::no) stage = std::max(stage, kApart * t.cols), waits = std::max(waits, kApart * t.cols);
   const double one = sums / split * kFinish * w.finish;
   double multiply = ahead * steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
   if (t.ping_pong) {

@@ -508,12 +508,19 @@ template <class V> AOTC_DI V shuffle_of(V v, int lane) {
 template <class V> AOTC_DI V shuffle_xor(V v, int lane_mask) {
   return by_words(v, [&](u32 w) { return __shfl_xor_sync(0xffffffffu, w, lane_mask); });
 }
+// All lanes get the result.
+template <class R> AOTC_DI typename R::V of_lanes(typename R::V v) {
+#pragma unroll
+  for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
+  return v;
+}
+// v in a warp's first lane, what changes nothing in the others.
+template <class R> AOTC_DI typename R::V in_first_lane(typename R::V v) { return (threadIdx.x & 31) == 0 ? v : R::init(); }
 // Every thread of the block, of Threads (a power of two, at least 32), gets the result. All threads must call it. Slot: two calls with the
 // same reducer and slot need a barrier between them.
 template <class R, int Threads, int Slot> AOTC_DI typename R::V block_reduce(typename R::V v) {
   constexpr int warps = Threads / 32;
-#pragma unroll
-  for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
+  v = of_lanes<R>(v);
   if constexpr (warps > 1) {
     __shared__ __align__(16) char raw[warps * sizeof(typename R::V)];
     typename R::V* partial = reinterpret_cast<typename R::V*>(raw);
@@ -542,7 +549,7 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan_befor
   V* const of_warps = reinterpret_cast<V*>(raw);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   v = scan_of_lanes<R>(v, 32);
-  const V of_lanes = shuffle_up(v, 1);
+  const V earlier_lanes = shuffle_up(v, 1);
   __syncthreads();  // what was read of an earlier call is read
   if (lane == 31) of_warps[warp] = v;
   __syncthreads();
@@ -551,5 +558,5 @@ template <class R, int Threads, int Slot> AOTC_DI typename R::V block_scan_befor
   V before = carry;
   if (warp > 0) before = R::combine(before, earlier);
   carry = R::combine(carry, all);
-  return lane > 0 ? R::combine(before, of_lanes) : before;
+  return lane > 0 ? R::combine(before, earlier_lanes) : before;
 }

@@ -32,17 +32,12 @@ template <class R, int Threads, int Blocks> struct HandedOn {
 // Every thread of the cluster gets the result.
 template <class R, int Threads, int Blocks> AOTC_DI typename R::V row_reduce(void* place, typename R::V v) {
   const HandedOn<R, Threads, Blocks> of{static_cast<u64*>(place)};
-  const auto of_lanes = [](typename R::V x) {
-#pragma unroll
-    for (int m = 16; m; m >>= 1) x = R::combine(x, shuffle_xor(x, m));
-    return x;
-  };
-  of.put(of_lanes(v));
+  of.put(of_lanes<R>(v));
   v = R::init();
 #pragma unroll
   for (int from = 0; from < of.all; from += 32)
     if (const int i = from + static_cast<int>(threadIdx.x & 31); i < of.all) v = R::combine(v, of.at(i));
-  return of_lanes(v);
+  return of_lanes<R>(v);
 }
 
 // The running reduction of the values of the threads of the cluster before this one.
@@ -52,7 +47,7 @@ template <class R, int Threads, int Blocks> AOTC_DI typename R::V row_scan_befor
   constexpr int each = (of.all + 31) / 32;  // warps of a lane
   const int lane = threadIdx.x & 31, mine = of.of_warp();
   v = scan_of_lanes<R>(v, 32);
-  const V of_lanes = shuffle_up(v, 1);
+  const V earlier_lanes = shuffle_up(v, 1);
   of.put(shuffle_of(v, 31));
   V sums = R::init();
 #pragma unroll
@@ -63,5 +58,5 @@ template <class R, int Threads, int Blocks> AOTC_DI typename R::V row_scan_befor
   const V earlier = shuffle_of(sums, owner > 0 ? owner - 1 : 0);
   V before = owner > 0 ? earlier : R::init();
   for (int i = owner * each; i < mine; ++i) before = R::combine(before, of.at(i));
-  return lane > 0 ? R::combine(before, of_lanes) : before;
+  return lane > 0 ? R::combine(before, earlier_lanes) : before;
 }

@@ -219,21 +219,36 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
       }
     }
   }
-  AOTC_DI void by_element() const {
-    const i64 total = points(false) * points(true), n_entries = entries(), behind = points_behind();
-    for (i64 at = blockIdx.x * i64(blockDim.x) + threadIdx.x; at < total; at += i64(gridDim.x) * blockDim.x) {
-      i64 rest = at, free = 0, own = 0, free_step = 1, own_step = 1;
+  // Lanes: neighbours of 16 bytes along a last dim that the indices do not pick, which a thread takes together.
+  template <int Lanes> AOTC_DI void by_element() const {
+    const i64 total = points(false) * points(true);
+    if (total > 0x7fffffff) return neighbours<1, i64>(total);
+    if (Lanes > 1 && aligned16(x) && aligned16(values) && aligned16(out)) return neighbours<Lanes, u32>(total);
+    neighbours<1, u32>(total);
+  }
+  template <int Lanes, class Number> AOTC_DI void neighbours(i64 total) const {
+    const i64 n_entries = entries(), behind = points_behind();
+    for (i64 at = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * Lanes; at < total; at += i64(gridDim.x) * blockDim.x * Lanes) {
+      Number rest = static_cast<Number>(at), free = 0, own = 0, free_step = 1, own_step = 1;
 #pragma unroll
       for (int d = Rank - 1; d >= 0; --d) {
-        const i64 c = rest % size[d];
-        rest /= size[d];
-        if (indexed(d)) own += c * own_step, own_step *= size[d];
-        else free += c * free_step, free_step *= size[d];
+        const Number n = static_cast<Number>(size[d]), c = rest % n;
+        rest /= n;
+        if (indexed(d)) own += c * own_step, own_step *= n;
+        else free += c * free_step, free_step *= n;
       }
-      T v = x[at];
-      for (i64 e = 0; e < n_entries; ++e)
-        if (pick(e) == own) v = put(v, value(free, e, n_entries, behind));
-      out[at] = v;
+      bool taken = out != x;
+      Wide<T, Lanes> v;
+      if (taken) v = load_wide<T, Lanes>(x + at);
+      for (i64 e = 0; e < n_entries; ++e) {
+        if (pick(e) != static_cast<i64>(own)) continue;
+        if (!taken) v = load_wide<T, Lanes>(x + at);
+        taken = true;
+        const Wide<T, Lanes> w = load_wide<T, Lanes>(&values[(free / behind * n_entries + e) * behind + free % behind]);
+#pragma unroll
+        for (int l = 0; l < Lanes; ++l) v.v[l] = put(v.v[l], w.v[l]);
+      }
+      if (taken) keep_wide(out + at, v);
     }
   }
   struct PointUpdates {

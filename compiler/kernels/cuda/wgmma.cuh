@@ -12,19 +12,23 @@
 // its own, in turns, so that one finishes its tile while the other multiplies; otherwise they share a tile's left lines. Split: blocks of a
 // cluster that share k; their sums are added in a fixed order. LeftAlongK, RightAlongK: k is the contiguous index. Early: the operand that
 // no step writes (0: left, 1: right, 2: none), which is copied before the step before has ended. Products: 3: of f32 the high and low parts are
-// multiplied (gemm.cuh); those of the left operand are made in registers, the right one lies in two parts, Cols lines of highs, then of lows.
+// multiplied (gemm.cuh); those of the left operand are made in registers, the right one lies in two parts, Cols lines of highs, then of lows. Apart: it
+// is whole in memory, and warps that do not multiply take its stages apart.
 template <class T, int WarpRows, int Cols, int Consumers, int Stages, bool PingPong, int Split, bool Swap, bool LeftAlongK, bool RightAlongK,
-          int Early, int Products>
+          int Early, int Products, bool Apart>
 struct WgmmaTile {
   typedef T Element;
   static constexpr int warp_rows = WarpRows, cols = Cols, consumers = Consumers, stages = Stages, split = Split, early = Early, products = Products;
-  static constexpr bool ping_pong = PingPong, swap = Swap, left_along_k = LeftAlongK, right_along_k = RightAlongK;
+  static constexpr bool ping_pong = PingPong, apart = Apart, swap = Swap, left_along_k = LeftAlongK, right_along_k = RightAlongK;
   static constexpr int deep = 128 / int(sizeof(T));  // elements of k of a stage
   static constexpr int rows = PingPong ? WarpRows : WarpRows * Consumers;
   static constexpr int m_tile = Swap ? Cols : rows, n_tile = Swap ? rows : Cols;
   static constexpr int blocks = WarpRows / 64, registers = Cols / 2;  // accumulators: [blocks][registers]
   static constexpr int threads = 128 * Consumers + (Consumers > 1 ? 128 : 32);
-  static constexpr int left_bytes = rows * 128, right_bytes = Cols * (Products > 1 ? 256 : 128), stage_bytes = left_bytes + right_bytes;
+  static constexpr int left_bytes = rows * 128, right_bytes = Cols * (Products > 1 ? 256 : 128), whole_bytes = Apart && !RightAlongK ? Cols * 128 : 0;
+  static constexpr int stage_bytes = left_bytes + right_bytes + whole_bytes;
+  // Of a stage: where the right operand is copied to, and the bytes of all copies.
+  static constexpr int right_at = whole_bytes ? left_bytes + right_bytes : left_bytes, copied_bytes = left_bytes + (Apart ? Cols * 128 : right_bytes);
   static constexpr int pieces = blocks * Cols / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
   static constexpr int line_pieces = Cols / 8;                              // of one 64 left lines
   static constexpr int run_pieces = share % 4 == 0 && line_pieces % 4 == 0 ? 4 : share % 2 == 0 && line_pieces % 2 == 0 ? 2 : 1;  // turned into runs at once
@@ -36,16 +40,17 @@ struct WgmmaTile {
   // Shared memory: the ring, whose place the sums of other blocks take when it has been read; turns; barriers.
   static constexpr int turns_at = Stages * stage_bytes, barriers_at = turns_at + Consumers * 4 * turn_bytes;
   static constexpr int readers = Products > 1 ? 4 : 1;  // warps of a warpgroup that say that they have read a stage
-  static constexpr int shared_bytes = barriers_at + 16 * Stages + (Split > 1 ? 32 * Consumers : 8);
+  static constexpr int shared_bytes = barriers_at + (Apart ? 24 : 16) * Stages + (Split > 1 ? 32 * Consumers : 8);
   // Stages whose early operand is asked for while the step before runs: all where it is most of what is copied, or where a block starts beside
   // one of that step; else it starts when that step ends, and the first stages' other operand must not wait for the early one of them all.
   static constexpr int early_stages = Swap || 2 * (shared_bytes + 1024) <= (228 << 10) ? Stages : 2;
   static_assert(Split == 1 || go_at + (Split - 1) * parts_bytes <= Stages * stage_bytes, "the ring has no room for sums");
   static_assert(WarpRows % 64 == 0 && Cols % 8 == 0 && pieces % Split == 0 && share % run_pieces == 0,
                 "tile shape");
-  static_assert(RightAlongK || Cols % 64 == 0, "64 lines across k go together");
+  static_assert(RightAlongK || Apart || Cols % 64 == 0, "64 lines across k go together");
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
-  static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && LeftAlongK && RightAlongK && !Swap), "parts of the left operand are made line by line");
+  static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && LeftAlongK && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
+  static_assert(!Apart || (Products > 1 && Consumers > 1), "warps beside the one that copies");
 };
 
 template <class T> struct same_as;
@@ -91,8 +96,8 @@ template <class Tile> AOTC_DI void wgmma_share_of_k(int k, u32 rank, int& first,
 template <class Tile, class Problem, bool Left>
 AOTC_DI void wgmma_copy(const Problem& p, const TensorMap& map, u32 stage, u32 barrier, const WgmmaPlace& at, int k) {
   constexpr bool along = Left ? Tile::left_along_k : Tile::right_along_k, is_a = Left != Tile::swap;
-  constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along ? 1 : lines / 64;
-  const u32 to = Left ? stage : stage + Tile::left_bytes;
+  constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along || Tile::apart ? 1 : lines / 64;
+  const u32 to = Left ? stage : stage + Tile::right_at;
   const int line = is_a ? at.row : at.n_begin + at.column;
 #pragma unroll
   for (int i = 0; i < boxes; ++i) {
@@ -118,7 +123,7 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
     if (!waited) {
       const int n = steps < Tile::stages ? steps : Tile::stages, early = Tile::early == 2 ? 0 : n < Tile::early_stages ? n : Tile::early_stages;
       auto copy_early = [&](int i) {
-        barrier_expect(full + 8 * i, Tile::stage_bytes);
+        barrier_expect(full + 8 * i, Tile::copied_bytes);
         if (Tile::early == 0) copy_left(i, i);
         else copy_right(i, i);
       };
@@ -136,7 +141,7 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
     }
     for (; step < steps; ++step) {
       barrier_wait(empty + 8 * s, parity);
-      barrier_expect(full + 8 * s, Tile::stage_bytes);
+      barrier_expect(full + 8 * s, Tile::copied_bytes);
       copy_left(step, s);
       copy_right(step, s);
       if (++s == Tile::stages) s = 0, parity ^= 1;
@@ -144,7 +149,43 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
   }
 }
 
-struct WgmmaRing { u32 stages, full, empty; };  // addresses of shared memory
+// The warps beside that one: they take the right operand apart, stage after stage.
+template <class Tile, class Problem> AOTC_DI void wgmma_take_apart(const Problem& p, char* shared, u32 full, u32 ready, u32 rank) {
+  constexpr int kThreads = 96, chunks = Tile::cols * 8;  // of 16 bytes: 4 of k
+  const int thread = int(threadIdx.x & 127) - 32;
+  int row_tiles, column_tiles, k_first, steps, s = 0;
+  u32 parity = 0;
+  const int tiles = wgmma_tiles<Tile>(p, row_tiles, column_tiles);
+  wgmma_share_of_k<Tile>(p.k(), rank, k_first, steps);
+  for (int tile = blockIdx.x / Tile::split; tile < tiles; tile += gridDim.x / Tile::split)
+    for (int step = 0; step < steps; ++step) {
+      barrier_wait(full + 8 * s, parity);
+      char* const high_at = shared + s * Tile::stage_bytes + Tile::left_bytes;
+      const float* const whole = reinterpret_cast<const float*>(shared + s * Tile::stage_bytes + Tile::right_at);
+#pragma unroll 2
+      for (int c = thread; c < chunks; c += kThreads) {
+        const int line = c % Tile::cols, fours = c / Tile::cols;  // neighbouring threads have neighbouring lines
+        const int at = Tile::right_along_k ? c * 16 : line * 128 + ((fours ^ (line & 7)) << 4);
+        __align__(16) float v[4];
+        if constexpr (Tile::right_along_k) {
+          *reinterpret_cast<uint4*>(v) = *reinterpret_cast<const uint4*>(whole + c * 4);
+        } else {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) v[e] = whole[(fours * 4 + e) * Tile::cols + line];
+        }
+        u32 high[4], low[4];
+        tf32_split(v, high, low);
+        *reinterpret_cast<uint4*>(high_at + at) = make_uint4(high[0], high[1], high[2], high[3]);
+        *reinterpret_cast<uint4*>(high_at + Tile::cols * 128 + at) = make_uint4(low[0], low[1], low[2], low[3]);
+      }
+      products_may_read();
+      __syncwarp();
+      if ((threadIdx.x & 31) == 0) barrier_arrive(ready + 8 * s);
+      if (++s == Tile::stages) s = 0, parity ^= 1;
+    }
+}
+
+struct WgmmaRing { u32 stages, full, empty, ready; };  // addresses of shared memory; ready: of what is taken apart
 
 // Products of 8 bits, of `steps` stages from stage s on: the tensor cores keep some 13 bits of their sums, so those of a stage are added up
 // by the ordinary units; while the next stage's are computed, where there are registers for two. `issued` is called when all are under way.
@@ -254,6 +295,7 @@ AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const 
   const int lane = threadIdx.x & 31, line = (Tile::ping_pong ? 0 : group * 64) + (int(threadIdx.x) >> 5 & 3) * 16 + (lane & 15);
   const auto take = [&](WgmmaParts& to) {
     barrier_wait(ring.full + 8 * s, parity);
+    if (Tile::apart) barrier_wait(ring.ready + 8 * s, parity);
     wgmma_take_parts(to, shared + s * Tile::stage_bytes + line * 128, line);
     to.stage = s;
     if (++s == Tile::stages) s = 0, parity ^= 1;
@@ -307,7 +349,7 @@ AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const 
 
 // A warpgroup: multiplies and finishes its tiles.
 template <class Tile, class Mma, class Problem>
-AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 sums, char* shared, int group, u32 rank) {
+AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 ready, u32 sums, char* shared, int group, u32 rank) {
   constexpr int kTurns = 8;  // the first of the named barriers by which warpgroups take turns
   const int tid = threadIdx.x & 127, warp = tid >> 5;
   int row_tiles, column_tiles, k_first, steps, s = 0;
@@ -365,11 +407,11 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   auto multiply = [&] {
     if constexpr (sizeof(typename Tile::Element) == 1) {
       take_turn();
-      wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty}, group, steps, s, parity, give_turn);
+      wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty, ready}, group, steps, s, parity, give_turn);
       if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
     } else if constexpr (Tile::products > 1) {
       take_turn();
-      wgmma_sum_parts<Tile, Mma>(acc, WgmmaRing{ring, full, empty}, shared, group, steps, s, parity, give_turn);
+      wgmma_sum_parts<Tile, Mma>(acc, WgmmaRing{ring, full, empty, ready}, shared, group, steps, s, parity, give_turn);
       if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
     } else {
       multiply_wide(Mma());
@@ -398,7 +440,8 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 // load_tile() and store_tile() of runs of 8. Dynamic shared memory from a multiple of 1024 on.
 template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const Problem& p, const TensorMap& left, const TensorMap& right) {
   extern __shared__ __align__(1024) char shared[];
-  const u32 ring = shared_address(shared), full = ring + Tile::barriers_at, empty = full + 8 * Tile::stages, sums = empty + 8 * Tile::stages;
+  const u32 ring = shared_address(shared), full = ring + Tile::barriers_at, empty = full + 8 * Tile::stages, ready = empty + 8 * Tile::stages;
+  const u32 sums = Tile::apart ? ready + 8 * Tile::stages : ready;
   const int group = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // the shuffle says that a warp has one role
   const u32 rank = Tile::split > 1 ? rank_in_cluster() : 0;
   if (threadIdx.x == 128 * Tile::consumers) {
@@ -406,6 +449,7 @@ template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const
     map_prefetch(right);
     for (int s = 0; s < Tile::stages; ++s) {
       barrier_init(full + 8 * s, 1);
+      if (Tile::apart) barrier_init(ready + 8 * s, 3);
       barrier_init(empty + 8 * s, Tile::readers * (Tile::ping_pong ? 1 : Tile::consumers));
     }
     if (Tile::split > 1)
@@ -420,6 +464,8 @@ template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const
   if (group == Tile::consumers) {
     if (Tile::consumers > 1) fewer_registers<40>();
     if ((threadIdx.x & 127) == 0) wgmma_produce<Tile>(p, left, right, ring, full, empty, rank);
+    if constexpr (Tile::apart)
+      if ((threadIdx.x & 127) >= 32) wgmma_take_apart<Tile>(p, shared, full, ready, rank);
     if (Tile::split > 1) {  // its part in the barriers of wgmma_exchange()
       __syncwarp();
       cluster_arrive();
@@ -428,7 +474,7 @@ template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const
     }
   } else {
     if (Tile::consumers > 1) more_registers<232>();
-    wgmma_consume<Tile, Mma>(p, ring, full, empty, sums, shared, group, rank);
+    wgmma_consume<Tile, Mma>(p, ring, full, empty, ready, sums, shared, group, rank);
   }
   if (Tile::split > 1) {
     __syncwarp();

@@ -162,7 +162,7 @@ TEST_CASE("CUDA products of every type, on old and new machines, with operands i
             CHECK(names.count("cuda_mma") == (machine->sm >= 80 && !computed && (t == DType::f32 || is_half(t))));
           }
     CHECK(checked(product(t, 512, 512, 512)).choice.form->name() == (is_half(t)        ? "cuda_wgmma"
-                                                                     : t == DType::f32 ? "cuda_mma"
+                                                                     : t == DType::f32 ? "cuda_wgmma_apart"
                                                                                        : "cuda_simt"));
   }
 }

@@ -355,6 +355,46 @@ TEST_CASE("float32 products keep their accuracy on Hopper's tensor cores where a
   CHECK(nvrtc->compile(source, "kernels.cu", headers(), "sm_90a").size() > 1000);
 }
 
+TEST_CASE("float32 products of two computed operands take the right one apart as it comes") {
+  const auto form_of = [](const loop::MatmulKernel& k) { return std::string(decide(k).choice.form->name()); };
+  loop::MatmulKernel along = linear(DType::f32, 4096, 1000, 512);
+  CHECK(form_of(along) == "cuda_wgmma_apart");
+  loop::MatmulKernel across = along;
+  across.b = {across.b.param, 0, {}, 1000, 1};  // [k, n]
+  CHECK(form_of(across) == "cuda_wgmma_apart");
+  loop::MatmulKernel weight = along;
+  weight.b_constant = true;
+  CHECK(form_of(weight) == "cuda_wgmma_parts");
+  loop::MatmulKernel odd = across;
+  odd.b = {odd.b.param, 0, {}, 1001, 1};
+  CHECK(form_of(odd) == "cuda_mma");
+  CHECK(!forms::parse_choice("cuda_wgmma_apart warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=1 swap=0 resident=1"));
+  const forms::Choice c =
+      *forms::parse_choice("cuda_wgmma_apart warp_m=64 cols=96 groups=2 ping_pong=0 stages=3 split=1 swap=0 resident=1");
+  const forms::StepSpec a = c.form->step({loop::Kernel(along), along.syms, h200()}, c),
+                        b = c.form->step({loop::Kernel(across), across.syms, h200()}, c);
+  CHECK((a.maps[1].dims == Exprs{512, 1000} && a.maps[1].box == std::vector<int32_t>{32, 96} && a.maps[1].swizzle_bytes == 128));
+  CHECK((b.maps[1].dims == Exprs{1000, 512} && b.maps[1].box == std::vector<int32_t>{96, 32} && b.maps[1].swizzle_bytes == 0));
+  CHECK(b.max_smem_bytes - a.max_smem_bytes == 3 * 96 * 128);  // a place for what is turned
+  CHECK(!c.form->weight(loop::Kernel(along), c));
+  const Result<Nvrtc> nvrtc = Nvrtc::load();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtc.why());
+    return;
+  }
+  std::string source = "#include \"wgmma.cuh\"\n";
+  const char* choices[] = {"cols=128 groups=2 ping_pong=1 stages=3 split=1", "cols=96 groups=2 ping_pong=0 stages=4 split=1",
+                           "cols=64 groups=2 ping_pong=0 stages=4 split=2"};
+  for (size_t i = 0; i < std::size(choices); ++i)
+    for (const loop::MatmulKernel* k : {&along, &across}) {
+      const auto choice = forms::parse_choice(fmt::format("cuda_wgmma_apart warp_m=64 {} swap=0 resident=1", choices[i]));
+      INFO(choices[i]);
+      REQUIRE(choice);
+      source += choice->form->source({loop::Kernel(*k), k->syms, h200()}, *choice, fmt::format("{}_{}_{}", k->name, i, k == &along));
+    }
+  CHECK(nvrtc->compile(source, "kernels.cu", headers(), "sm_90a").size() > 1000);
+}
+
 TEST_CASE("Hopper's products compile in every shape of tile") {
   const char* choices[] = {"warp_m=128 cols=128 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1",
                            "warp_m=64 cols=256 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1",
