@@ -239,7 +239,7 @@ TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fit
           }
         }
   CHECK(field(linear(DType::f32, 32, 1024, 4096), "split") > 1);
-  CHECK(decide(linear(DType::f32, 4096, 4096, 4096)).choice.form->name() == "cuda_mma");
+  CHECK(decide(linear(DType::f32, 4096, 4096, 4096)).choice.form->name() == "cuda_wgmma_apart");
   CHECK(decide(linear(DType::bf16, 4096, 4096, 4096)).choice.form->name() == "cuda_wgmma");
   CHECK(field(linear(DType::f32, 4096, 3072, 768), "split") == 1);
 }
