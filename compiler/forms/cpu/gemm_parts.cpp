@@ -27,6 +27,7 @@ constexpr double kSumsCycles = 500;                                       ///< o
 constexpr double kAddCycles = 0.15;                                       ///< a sum of a chunk of k to that of the others
 constexpr double kAllStay = 0.75;                                         ///< of L2, for parts of rows and of a panel
 constexpr double kBeyond = 1.45;                                          ///< where they do not stay
+constexpr double kTwoBlocks = 1.15;  ///< units of two blocks of 32 rows: of what those of one or of four take for a product
 
 constexpr int64_t kMostColumns = 2048;  ///< that a unit may have
 
@@ -83,6 +84,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
     cycles = products * kTileCyclesOfMac;
     if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > kAllStay * static_cast<double>(machine.l2_bytes)) cycles *= kBeyond;
     cycles += blocks * weights * (rows > 16 ? kSplitCycles : kLoneSplitCycles);
+    if (ceil_div(rows, 32) == 2) cycles *= kTwoBlocks;
     // Rows stay split for the units that follow where one chunk is all of k.
     const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
     cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
