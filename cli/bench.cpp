@@ -118,12 +118,7 @@ int run(const Options& o, const Common& common) {
   if (!on_cpu) j["queued"] = queued(session, o.seconds / o.rounds);
   if (profiled) {
     j["profile"] = profile_json(steps);
-    if (!on_cpu) {
-      Session chain(artifact, o.threads, AOTC_CONTEXT_GRAPHS, device.get());
-      chain.bind(inputs);
-      for (int i = 0; i < 3; ++i) chain.run(), chain.wait();
-      take_off_marks(j["profile"], queued(chain, o.seconds / o.rounds / 4).at("run_us"));
-    }
+    if (!on_cpu) take_off_marks(j["profile"], queued_as_graph(artifact, o.threads, device.get(), inputs, o.seconds / o.rounds / 4));
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.threads, inputs));
   }
   if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);

@@ -105,6 +105,14 @@ nlohmann::json queued(Session& session, double seconds) {
   return {{"run_us", percentile(each, 0.5)}, {"submit_p50_us", percentile(submit, 0.5)}, {"submit_p99_us", percentile(submit, 0.99)}};
 }
 
+double queued_as_graph(const Artifact& artifact, int threads, search::Device* device, const std::vector<HostTensor>& inputs,
+                       double seconds) {
+  Session chain(artifact, threads, AOTC_CONTEXT_GRAPHS, device);
+  chain.bind(inputs);
+  for (int i = 0; i < 3; ++i) chain.run(), chain.wait();
+  return queued(chain, seconds).at("run_us");
+}
+
 void print_queued(const nlohmann::json& q) {
   fmt::print("  queued back to back {:.1f} us a run; a call returns after {:.1f} us (p99 {:.1f})\n", q.at("run_us").get<double>(),
              q.at("submit_p50_us").get<double>(), q.at("submit_p99_us").get<double>());

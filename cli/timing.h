@@ -23,6 +23,9 @@ nlohmann::json percentiles(std::vector<double>& us);
 
 /// GPU: runs queued one after the other, and how long each call takes: run_us submit_p50_us submit_p99_us.
 nlohmann::json queued(Session& session, double seconds);
+/// GPU: microseconds of a run on these inputs that is queued as a graph.
+double queued_as_graph(const Artifact& artifact, int threads, search::Device* device, const std::vector<HostTensor>& inputs,
+                       double seconds);
 void print_queued(const nlohmann::json& q);
 
 /// Contexts of one artifact at work at once, a thread each, every one with its own runs and its own waits, until `seconds` are over:

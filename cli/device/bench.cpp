@@ -68,12 +68,7 @@ int run(const Options& o, const Common& common) {
     Profile steps;
     time_steps(profiled, o.seconds, steps);
     j["profile"] = profile_json(steps);
-    if (!on_cpu) {
-      Session chain(artifact, o.stored.threads, AOTC_CONTEXT_GRAPHS, device.get());
-      chain.bind(inputs);
-      for (int i = 0; i < 3; ++i) chain.run(), chain.wait();
-      take_off_marks(j["profile"], queued(chain, o.seconds / 4).at("run_us"));
-    }
+    if (!on_cpu) take_off_marks(j["profile"], queued_as_graph(artifact, o.stored.threads, device.get(), inputs, o.seconds / 4));
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.stored.threads, inputs));
     if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   }

@@ -24,7 +24,7 @@ using search::Timing;
 class Artifacts {
  public:
   Artifacts(const FrontOptions& options, const Front& own, const MeasuringOptions& measuring)
-      : options_(options), own_(own), measuring_(measuring) {}
+      : options_(options), own_(own), measuring_(measuring), own_plan_(plan_of({})) {}
   ~Artifacts() {
     std::error_code ec;
     for (const auto& [set, path] : paths_) fs::remove(path, ec);
@@ -32,7 +32,7 @@ class Artifacts {
   Artifacts(const Artifacts&) = delete;
 
   /// Whether the plan is another one than that of what the build does by itself.
-  bool differ(const Alternatives& set) { return plan_of(set) != plan_of({}); }
+  bool differ(const Alternatives& set) { return plan_of(set) != own_plan_; }
 
   std::vector<Timing> times(const std::vector<Alternatives>& sets, double seconds) {
     const search::Budget budget(seconds);  // building included
@@ -46,11 +46,7 @@ class Artifacts {
 
  private:
   static constexpr double kLeastSeconds = 0.2;  ///< of a few runs each, whatever building took
-  static bool needs_front(const Alternatives& set) {
-    Alternatives stores;
-    stores = stores.with(Alternative::stores_far);
-    return set.any() && !(set == stores);
-  }
+  static bool needs_front(const Alternatives& set) { return set.any() && !(set == Alternatives().with(Alternative::stores_far)); }
 
   static SymTable tuned_sizes(const Front& f) {
     const auto ranges = ranges_of(f);
@@ -96,6 +92,7 @@ class Artifacts {
   const Front& own_;
   const MeasuringOptions& measuring_;
   std::map<Alternatives, Front> fronts_;
+  const std::string own_plan_;
   std::map<Alternatives, std::string> paths_;
 };
 
@@ -134,10 +131,7 @@ search::AlternativesRecord measure_alternatives(const FrontOptions& options, con
 void take_alternatives(const search::AlternativesRecord& record, FrontOptions& options, Front& f, const Events& events, Stages& stages) {
   Alternatives taken;
   for (const search::AlternativesRecord::Tried& t : record.tried)
-    if (const auto a = Alternatives::parse(t.name); a && t.taken) {
-      for (const search::AlternativeRow& row : search::kAlternatives)
-        if (a->has(row.what)) taken = taken.with(row.what);
-    }
+    if (const auto a = Alternatives::parse(t.name); a && t.taken) taken = taken.with(*a);
   options.alternatives = taken;
   if (taken.any()) f = run_front(options, events, stages, nullptr);
 }

@@ -39,6 +39,11 @@ class Alternatives {
     out.bits_ |= 1u << static_cast<int>(a);
     return out;
   }
+  Alternatives with(const Alternatives& others) const {
+    Alternatives out = *this;
+    out.bits_ |= others.bits_;
+    return out;
+  }
   bool skips(std::string_view pass) const;
   std::string str() const;  ///< "stores_far products_apart"; empty where it has none
   /// Fails with the known names.
