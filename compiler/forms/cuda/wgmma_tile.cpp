@@ -118,7 +118,7 @@ double wgmma_finish(const loop::LoopKernel& epilogue) {
 }
 
 /// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200, clusters of 8 and 160 columns to 593 of 36 more, then what
-/// warpgroups share, what L2 gives, epilogues and sums handed on to 129 of 21 (tests/gpu/README.md).
+/// warpgroups share, what L2 gives, epilogues and sums handed on to 129 of 21 (tests/gpu/notes/products.md).
 double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   constexpr double kStart = 317, kRound = 10;        // ns of a step that overlaps the one before; of each round of resident blocks
   constexpr double kProducts = 3966, kShared = 262;  // multiply-adds of 16 bits, and bytes of shared memory, a ns of a processor
