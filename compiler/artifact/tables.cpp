@@ -89,8 +89,8 @@ class Emitter {
 
   void io() {
     std::vector<std::string> inputs, outputs;
-    for (const InputInfo& i : g_.inputs) inputs.push_back(io_row(i.name, g_.type(i.value), -1));
-    for (const OutputInfo& o : g_.outputs) outputs.push_back(io_row(o.name, g_.type(o.value), o.alias_input));
+    for (const InputInfo& i : g_.inputs) inputs.push_back(io_row(i.name, g_.type(i), -1));
+    for (const OutputInfo& o : g_.outputs) outputs.push_back(io_row(o.name, g_.type(o), o.alias_input));
     out_ += array("aotc_io_desc", "inputs", inputs) + array("aotc_io_desc", "outputs", outputs) + array("aotc_dim_desc", "dims", dims_);
   }
 
@@ -99,7 +99,7 @@ class Emitter {
     const SymInfo& info = g_.syms[s];
     for (const bool alone : {true, false})
       for (size_t i = 0; i < g_.inputs.size(); ++i) {
-        const TensorType& t = g_.type(g_.inputs[i].value);
+        const TensorType t = g_.type(g_.inputs[i]);
         for (int d = 0; d < t.rank(); ++d) {
           const Expr& e = t.dims[static_cast<size_t>(d)];
           const std::optional<Expr> mul = e.linear_coefficient(s);

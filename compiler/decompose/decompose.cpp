@@ -80,14 +80,13 @@ class Driver {
       case InputKind::user: {
         const auto it = p_.tensors.find(in.name);
         if (it == p_.tensors.end()) throw Diagnostic(Loc{.file = p_.file}, fmt::format("input '{}' has no metadata", in.name));
-        if (is_complex(it->second.dtype))
-          unsupported_.push_back({in.name, "input", "", "a complex input", "pass its real view (torch.view_as_real)"});
         const ValueId v = g_.add_input(in.name, pair_type({it->second.dtype, it->second.sizes}));
         b_.at(in.name, "");
         try {
           for (const Expr& d : it->second.sizes) b_.require_size(d);
         } catch (const TypeError& e) { throw Diagnostic(Loc{.file = p_.file, .node = in.name}, e.what()); }
         g_.inputs.back().tree_path = in.tree_path;
+        g_.inputs.back().complex = is_complex(it->second.dtype);
         input_of_[in.name] = static_cast<int32_t>(g_.inputs.size()) - 1;
         env_.define(in.name, v);
         return;
@@ -224,8 +223,8 @@ class Driver {
   void emit_output(const import::ProgramOutput& o) {
     const auto* t = std::get_if<import::TensorRef>(&o.value);
     b_.at(t ? t->name : "output", "");
-    if (const auto it = t ? p_.tensors.find(t->name) : p_.tensors.end(); it != p_.tensors.end() && is_complex(it->second.dtype))
-      throw Refused{"a complex output", "return its real view (torch.view_as_real)"};
+    const auto meta = t ? p_.tensors.find(t->name) : p_.tensors.end();
+    const bool complex = meta != p_.tensors.end() && is_complex(meta->second.dtype);
     if (o.kind == OutputKind::buffer_mutation) {
       if (!t || !state_of_.count(o.target))
         throw Diagnostic(Loc{.file = p_.file}, fmt::format("a mutation of '{}', which is no buffer", o.target));
@@ -238,13 +237,13 @@ class Driver {
         throw Diagnostic(Loc{.file = p_.file}, fmt::format("a mutation of '{}', which is no input", o.target));
       const int32_t input = input_of_.at(o.target);
       const ValueId now = same_type(o, g_.type(g_.inputs[static_cast<size_t>(input)].value), env_.get(t->name));
-      g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input});
+      g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input, "", complex});
       return;
     }
     if (t) {
       const bool gradient = o.kind == OutputKind::parameter_gradient || o.kind == OutputKind::input_gradient;
       const std::string name = gradient ? "grad_" + o.target : o.kind == OutputKind::loss ? "loss" : t->name;
-      g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : ""});
+      g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : "", complex});
       return;
     }
     ValueId v = kNone<ValueId>;

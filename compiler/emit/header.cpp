@@ -74,7 +74,7 @@ class Header {
  private:
   struct Arg {
     std::string name;
-    const TensorType* type;
+    TensorType type;
     std::string declared;
   };
 
@@ -91,8 +91,8 @@ class Header {
     for (size_t i = 0; i < g_.inputs.size(); ++i) locals.insert(fmt::format("dims_in{}", i));
     for (size_t o = 0; o < g_.outputs.size(); ++o) locals.insert(fmt::format("dims_out{}", o));
     CNames names(std::move(locals)), fields;
-    for (const InputInfo& i : g_.inputs) inputs_.push_back({names.add(i.name), &g_.type(i.value), i.name});
-    for (const OutputInfo& o : g_.outputs) outputs_.push_back({names.add(o.name), &g_.type(o.value), o.name});
+    for (const InputInfo& i : g_.inputs) inputs_.push_back({names.add(i.name), g_.type(i), i.name});
+    for (const OutputInfo& o : g_.outputs) outputs_.push_back({names.add(o.name), g_.type(o), o.name});
     for (SymId s : symbols_) fields_[s] = fields.add(g_.syms[s].name);
   }
 
@@ -112,7 +112,7 @@ class Header {
     std::string out;
     auto rows = [&](const char* what, const std::vector<Arg>& args) {
       for (size_t i = 0; i < args.size(); ++i)
-        out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, c_comment(args[i].declared), shape(*args[i].type));
+        out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, c_comment(args[i].declared), shape(args[i].type));
     };
     rows("input", inputs_);
     rows("output", outputs_);
@@ -151,11 +151,11 @@ class Header {
   }
 
   std::string element_counts() const {
-    std::string out = "/* Elements to allocate. */\n";
+    std::string out = "/* Elements to allocate; of complex tensors two for each number. */\n";
     for (const auto* args : {&inputs_, &outputs_})
       for (const Arg& a : *args)
         out += fmt::format("static inline int64_t {}_{}_elems(const {}_sizes* sizes) {{ (void)sizes; return {}; }}\n", prefix_, a.name,
-                           prefix_, c_expr(a.type->elems()));
+                           prefix_, c_expr(a.type.elems() * (is_complex(a.type.dtype) ? 2 : 1)));
     return out + "\n";
   }
 
@@ -175,10 +175,10 @@ class Header {
   std::string tensor(const Arg& a, const char* side, size_t n) const {
     const std::string dims = fmt::format("dims_{}{}", side, n);
     std::string list;
-    for (const Expr& d : a.type->dims) list += (list.empty() ? "" : ", ") + c_expr(d);
+    for (const Expr& d : a.type.dims) list += (list.empty() ? "" : ", ") + c_expr(d);
     return fmt::format("  int64_t {0}[] = {{{1}}};\n  {2}[{3}] = aotc_host_tensor((void*){4}, {0}, {5}, {6}u, (uint64_t)({7}) * {8}u);\n",
-                       dims, list.empty() ? "0" : list, side, n, a.name, a.type->rank(), static_cast<uint32_t>(a.type->dtype),
-                       c_expr(a.type->elems()), dtype_bytes(a.type->dtype));
+                       dims, list.empty() ? "0" : list, side, n, a.name, a.type.rank(), static_cast<uint32_t>(a.type.dtype),
+                       c_expr(a.type.elems()), dtype_bytes(a.type.dtype));
   }
 
   std::string run() const {
@@ -199,8 +199,8 @@ class Header {
         prefix_);
     out += "/* Runs once on host memory: dense row-major tensors. Errors: aotc_api.run. */\n";
     out += fmt::format("static inline aotc_status {0}_run(const aotc_api* api, aotc_context* context, const {0}_sizes* sizes", prefix_);
-    for (const Arg& a : inputs_) out += fmt::format(",\n    const {}* {} /* {} */", element_type(a.type->dtype), a.name, shape(*a.type));
-    for (const Arg& a : outputs_) out += fmt::format(",\n    {}* {} /* out: {} */", element_type(a.type->dtype), a.name, shape(*a.type));
+    for (const Arg& a : inputs_) out += fmt::format(",\n    const {}* {} /* {} */", element_type(a.type.dtype), a.name, shape(a.type));
+    for (const Arg& a : outputs_) out += fmt::format(",\n    {}* {} /* out: {} */", element_type(a.type.dtype), a.name, shape(a.type));
     out += fmt::format(") {{\n  aotc_tensor in[{}], out[{}];\n", std::max<size_t>(inputs_.size(), 1), std::max<size_t>(outputs_.size(), 1));
     for (size_t i = 0; i < inputs_.size(); ++i) out += tensor(inputs_[i], "in", i);
     for (size_t i = 0; i < outputs_.size(); ++i) out += tensor(outputs_[i], "out", i);

@@ -29,6 +29,11 @@ std::optional<Attr> parse_attr(std::string_view name) { return find_name<Attr>(k
 std::string_view reduce_name(ReduceKind k) { return kReduceNames[static_cast<size_t>(k)]; }
 std::optional<ReduceKind> parse_reduce(std::string_view name) { return find_name<ReduceKind>(kReduceNames, name); }
 
+TensorType caller_type(const TensorType& value, bool complex) {
+  if (!complex) return value;
+  return {value.dtype == DType::f64 ? DType::c128 : DType::c64, {value.dims.begin(), value.dims.end() - 1}};
+}
+
 ReduceKind Node::reduce_kind() const {
   const std::string& text = get<std::string>(Attr::kind);
   const auto k = parse_reduce(text);

@@ -29,6 +29,9 @@ struct TensorType {
   friend bool operator==(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.dims == b.dims; }
 };
 
+/// What the caller has where the graph has `value`: the same, or complex numbers for pairs of reals along a last dim of 2.
+TensorType caller_type(const TensorType& value, bool complex);
+
 /// In the order in which they are printed. The rows are in attrs.def.
 enum class Attr : uint8_t {
 #define AOTC_ATTR(name, type) name,
@@ -98,6 +101,7 @@ struct InputInfo {
   std::string name;  ///< as in the archive; the C identifier is made from it
   ValueId value = kNone<ValueId>;
   std::string tree_path;  ///< position in the model's call signature ("args[0]", "kwargs['mask'].0"); documentation only
+  bool complex = false;   ///< the caller's tensor is complex: the value's last dim, of 2, has real and imaginary parts
 };
 
 struct OutputInfo {
@@ -106,6 +110,7 @@ struct OutputInfo {
   std::string tree_path;
   int32_t alias_input = -1;  ///< >= 0: this result is the new content of that input (a user-input mutation)
   std::string gradient_of;   ///< the parameter or input that this is the loss's gradient of; documentation only
+  bool complex = false;      ///< as of InputInfo
 };
 
 /// A buffer that a run reads and updates and the context keeps (KV cache, running statistics).
@@ -137,6 +142,9 @@ struct Graph {
   std::vector<ShapeGuard> guards;
 
   const TensorType& type(ValueId v) const { return values[v].type; }
+  /// The type of the caller's tensor.
+  TensorType type(const InputInfo& i) const { return caller_type(type(i.value), i.complex); }
+  TensorType type(const OutputInfo& o) const { return caller_type(type(o.value), o.complex); }
   const Node* def(ValueId v) const {  ///< the defining node, or null for inputs, constants and states
     const Value& x = values[v];
     return x.kind == ValueKind::node ? &nodes[x.node] : nullptr;

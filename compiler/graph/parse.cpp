@@ -108,6 +108,7 @@ class Parser {
     InputInfo& info = g_.inputs.back();
     if (in_.peek() == '"') info.tree_path = in_.string();
     if (in_.accept_word("name")) info.name = in_.string();
+    info.complex = in_.accept_word("complex");
   }
 
   ConstData data(std::string name, TensorType t) {
@@ -208,6 +209,7 @@ class Parser {
     if (in_.accept_word("tree")) o.tree_path = in_.string();
     if (in_.accept_word("alias_input")) o.alias_input = static_cast<int32_t>(in_.integer(-1, INT32_MAX));
     if (in_.accept_word("gradient_of")) o.gradient_of = in_.string();
+    o.complex = in_.accept_word("complex");
     g_.outputs.push_back(std::move(o));
   }
 

@@ -97,6 +97,7 @@ struct Printer {
     for (const InputInfo& i : g.inputs) {
       out += fmt::format("input {} : {} {}", ref(i.value), print(g.type(i.value), g.syms), quoted_text(i.tree_path));
       if (names[idx(i.value)] != i.name) out += " name " + quoted_text(i.name);
+      if (i.complex) out += " complex";
       out += '\n';
     }
     for (ValueId v : leaves(ValueKind::constant)) {
@@ -142,6 +143,7 @@ struct Printer {
       if (!o.tree_path.empty()) out += " tree " + quoted_text(o.tree_path);
       if (o.alias_input >= 0) out += fmt::format(" alias_input {}", o.alias_input);
       if (!o.gradient_of.empty()) out += " gradient_of " + quoted_text(o.gradient_of);
+      if (o.complex) out += " complex";
       out += '\n';
     }
     return out;

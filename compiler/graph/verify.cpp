@@ -32,12 +32,19 @@ struct Verifier {
       const ValueId v = g.inputs[i].value;
       if (!g.values.contains(v) || g.values[v].kind != ValueKind::input || g.values[v].input != i)
         fail(g.inputs[i].name, "input value is wrong");
+      if (g.inputs[i].complex) check_pairs(v, g.inputs[i].name);
     }
     for (const StateInfo& s : g.states) {
       if (s.initial == kNone<ConstId>) continue;
       if (!g.constants.contains(s.initial)) fail(s.name, "initial content does not exist");
       check_data(g.constants[s.initial]);
     }
+  }
+
+  void check_pairs(ValueId v, const std::string& name) const {
+    const TensorType& t = g.type(v);
+    if ((t.dtype != DType::f32 && t.dtype != DType::f64) || t.dims.empty() || !t.dims.back().is(2))
+      fail(name, "a complex tensor that is no pairs of reals");
   }
 
   void check_constant(const Value& v) const {
@@ -76,6 +83,8 @@ struct Verifier {
     for (const OutputInfo& o : g.outputs) {
       check_defined(o.value, defined, "output " + o.name);
       if (o.alias_input >= static_cast<int32_t>(g.inputs.size())) fail(o.name, "aliases an input that does not exist");
+      if (o.alias_input >= 0 && g.inputs[static_cast<size_t>(o.alias_input)].complex != o.complex) fail(o.name, "is not complex as its input is");
+      if (o.complex) check_pairs(o.value, o.name);
     }
     for (const StateInfo& s : g.states) {
       if (!g.values.contains(s.value) || g.values[s.value].kind != ValueKind::state) fail(s.name, "state value is wrong");

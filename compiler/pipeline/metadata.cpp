@@ -55,11 +55,11 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(artifact::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {
-    m["inputs"].push_back(tensor(i.name, g.type(i.value), g.syms));
+    m["inputs"].push_back(tensor(i.name, g.type(i), g.syms));
     m["inputs"].back()["path"] = i.tree_path;
   }
   for (const OutputInfo& o : g.outputs) {
-    m["outputs"].push_back(tensor(o.name, g.type(o.value), g.syms));
+    m["outputs"].push_back(tensor(o.name, g.type(o), g.syms));
     m["outputs"].back()["path"] = o.tree_path;
     if (!o.gradient_of.empty()) m["outputs"].back()["gradient_of"] = o.gradient_of;
     if (o.alias_input >= 0) m["outputs"].back()["mutates"] = g.inputs[static_cast<size_t>(o.alias_input)].name;

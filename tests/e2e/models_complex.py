@@ -154,3 +154,15 @@ def spectra_of_any_length():
         return torch.view_as_real(z), torch.view_as_real(whole), back.real, longer.abs(), images, torch.fft.ihfft(x).imag, torch.fft.hfft(torch.fft.fft(x[:, :3]), n=4, norm="ortho")
 
     return Fn(f), (torch.randn(3, 12), torch.randn(2, 9, 10)), ({1: Dim("n", min=4, max=70)}, {1: Dim("h", min=2, max=33), 2: Dim("w", min=3, max=32)})
+
+
+@model
+def complex_in_and_out():
+    """Complex inputs (one written in place), results and a number, of both widths, beside real ones."""
+
+    def f(z, w, x):
+        z.mul_(1j)
+        y = z * w.conj() + x
+        return y, torch.fft.fft(y, norm="ortho"), torch.fft.rfft(x.double()), y.sum(), y.real, w[:0]
+
+    return Fn(f), (torch.randn(3, 5, dtype=torch.cfloat), torch.randn(5, dtype=torch.cfloat), torch.randn(3, 5)), ({0: Dim("n", min=1, max=40)}, None, {0: Dim("n", min=1, max=40)})

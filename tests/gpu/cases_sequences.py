@@ -54,6 +54,7 @@ transforms("pairs_along", parts(lambda z: torch.fft.fft(z, dim=1)), (3, 60, 21),
 transforms("pairs_two", parts(lambda z: torch.fft.fft2(z)), (2, 32, 48), (2, 32, 48))
 transforms("pairs_f64", parts(lambda z: torch.fft.ifft(z, n=128)), (4, 100), (4, 100), t=torch.float64)
 transforms("real_pairs", lambda x: torch.view_as_real(torch.fft.fft(x)), (6, 56))
+case_of("complex_in_and_out", lambda z, w, x: (z * w.conj() + x, torch.fft.fft(z), torch.fft.rfft(x.double()), z.sum()), lambda: (torch.complex(R(5, 64), R(5, 64)), torch.complex(R(64), R(64)), R(5, 64)))
 transforms("half", lambda x: torch.view_as_real(torch.fft.rfft(x)), (7, 1024))
 transforms("half_filled", lambda x: torch.view_as_real(torch.fft.rfft(x, n=256)), (7, 99))
 transforms("half_1000", lambda x: torch.view_as_real(torch.fft.rfft(x)), (3, 1000))

@@ -23,7 +23,9 @@ from cases import CASES, OPTIONS, REDUCED, SPREADING
 
 
 def doubled(x):
-    return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+    if not isinstance(x, torch.Tensor):
+        return x
+    return x.to(torch.complex128) if x.is_complex() else x.double() if x.is_floating_point() else x
 
 
 def reduced(x, to):
@@ -71,8 +73,8 @@ def make(o, name):
         for i, a in enumerate(args):
             data[f"s{s}_in{i}"] = array(a)
         for i, (e, x) in enumerate(zip(eager, exact)):
-            data[f"s{s}_eager{i}"] = (e.double() if e.is_floating_point() else e).numpy()
-            data[f"s{s}_exact{i}"] = x.numpy() if e.is_floating_point() else e.numpy()
+            data[f"s{s}_eager{i}"] = doubled(e).resolve_conj().numpy()
+            data[f"s{s}_exact{i}"] = (x if e.is_floating_point() or e.is_complex() else e).resolve_conj().numpy()
         meta[f"inputs{s}"], meta["outputs"] = len(args), len(eager)
     np.savez(path + ".npz", **data)
     json.dump(meta, open(path + ".json", "w"))

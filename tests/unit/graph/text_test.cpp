@@ -77,6 +77,25 @@ TEST_CASE("values are numbered in text order, and names made unique") {
   CHECK(print(parse_graph(text, "t")) == text);
 }
 
+TEST_CASE("inputs and outputs that are complex to the caller") {
+  const std::string text =
+      "graph @model\n"
+      "input %z : float32[3, 2] \"\" complex\n"
+      "%0 = neg(%z) : float32[3, 2]\n"
+      "output %0 \"y\" complex\n";
+  const Graph g = parse_graph(text, "t");
+  CHECK(print(g) == text);
+  CHECK(g.type(g.inputs[0]) == TensorType{DType::c64, {3}});
+  CHECK(g.type(g.outputs[0]) == TensorType{DType::c64, {3}});
+  Graph odd = g;
+  odd.outputs[0].complex = false;
+  CHECK(odd.type(odd.outputs[0]) == TensorType{DType::f32, {3, 2}});
+  Graph wrong;
+  wrong.add_input("x", {DType::f32, {3}});
+  wrong.inputs[0].complex = true;
+  CHECK_THROWS(verify(wrong));
+}
+
 TEST_CASE("errors say the line and what was expected") {
   CHECK(error_of("%0 = nope(%x)") == "bad.graph: 6:6: unknown operator 'nope'\n  note: the line is: %0 = nope(%x)");
   struct Row {
