@@ -41,7 +41,8 @@ void FrontArgs::add_to(CLI::App& app) {
       "accuracy of float32 products on GPUs: highest (default: that of float32), high or medium (where the GPU has them, products of "
       "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
   app.add_option("--precision", precision,
-                 "what products, convolutions and attention of float32 multiply: f32 (default); bf16: rounded operands, float32 sums, all "
+                 "what products, convolutions, attention and (on CPUs) recurrent layers of float32 multiply: f32 (default); bf16: rounded "
+                 "operands, float32 sums, all "
                  "else float32, but convolutions' results that others add to are stored as bf16; auto: bf16 operands where that is faster "
                  "and the outputs stay within --max-error (measured on sample inputs; explain shows it step by step)")
       ->check(CLI::IsMember({"f32", "bf16", "auto"}));

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "forms/list.h"
+#include "loop/lower.h"
 
 namespace aotc::forms {
 namespace {
@@ -95,6 +96,23 @@ loop::AttentionKernel attention_of(const Graph& g, const Node& n, DType in) {
   return k;
 }
 
+/// `in`: what the state's weight is of.
+loop::LibraryKernel recurrence_of(const Graph& g, const Node& n, DType in) {
+  loop::LibraryKernel k;
+  k.name = n.name;
+  k.algorithm = op_name(n.op);
+  k.syms = g.syms;
+  k.attrs = n.attrs;
+  k.sizes = loop::recurrence_sizes(g, n);
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const TensorType& t = g.type(n.inputs[i]);
+    k.params.push({fmt::format("p{}", i), loop::ParamRole::input, i == 1 ? in : t.dtype, t.dims});
+  }
+  for (ValueId v : n.outputs) k.params.push({"out", loop::ParamRole::output, g.type(v).dtype, g.type(v).dims});
+  if (is_weight(g, n.inputs[1])) k.weight = loop::ParamId{1};
+  return k;
+}
+
 double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Machine& machine) {
   const std::vector<Candidate> all = candidates({kernel, syms, machine});
   return all.empty() || !all.front().fit ? std::numeric_limits<double>::infinity() : all.front().cost_ns;
@@ -123,6 +141,7 @@ std::function<double(const Graph&, const Node&, DType)> contraction_costs(const 
     if (is_float8(in) && !machine.is_gpu()) return std::numeric_limits<double>::infinity();  // no kernel of a CPU multiplies them
     if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, machine);
     if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, machine);
+    if (n.op == Op::recurrence) return best_ns(recurrence_of(g, n, in), g.syms, machine);
     const double first = conv_ns(g, n, ConvAs::channels_first, in, machine);
     return n.op == Op::conv_transpose ? first : std::min(first, conv_ns(g, n, ConvAs::channels_last, in, machine));
   };

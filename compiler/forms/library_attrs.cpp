@@ -33,6 +33,8 @@ int recurrence_cell(const LibraryKernel& k) {
   return static_cast<int>(*cell);
 }
 
+DType recurrence_weight(const LibraryKernel& k) { return k.params.raw().at(1).dtype; }
+
 bool recurrence_projected(const LibraryKernel& k) { return k.params.size() - (recurrence_cell(k) == AOTC_CELL_LSTM ? 3 : 2) == 5; }
 
 }  // namespace aotc::forms

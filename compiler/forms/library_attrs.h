@@ -11,6 +11,8 @@ bool flag(const loop::LibraryKernel& k, Attr a, bool fallback);
 int scatter_reduce(const loop::LibraryKernel& k);
 /// AOTC_CELL_*.
 int recurrence_cell(const loop::LibraryKernel& k);
+/// Of the state's weight of a recurrent layer.
+DType recurrence_weight(const loop::LibraryKernel& k);
 /// A recurrent layer whose state is projected.
 bool recurrence_projected(const loop::LibraryKernel& k);
 

@@ -63,7 +63,9 @@ Types recurrence(Infer& r) {
   r.arity(least, least + static_cast<size_t>(lstm));
   const TensorType &x = r.in(0), &w = r.in(1), &h = r.in(2);
   r.require(is_float(x.dtype), "does not take {}", dtype_name(x.dtype));
-  for (size_t i = 1; i < r.arity(); ++i) r.require(r.in(i).dtype == x.dtype, "inputs must have one dtype");
+  const bool half = x.dtype == DType::f32 && w.dtype == DType::bf16;
+  r.require(!half || r.arity() < 5, "w of bfloat16 beside float32: a projected state is not taken");
+  for (size_t i = 1; i < r.arity(); ++i) r.require(r.in(i).dtype == x.dtype || (i == 1 && half), "inputs must have one dtype");
   r.require(x.rank() == 3 && w.rank() == 2 && h.rank() == 2, "x must have rank 3, w and h0 rank 2");
   const int64_t steps = r.n.get<int64_t>(Attr::dim);
   r.require(steps == 0 || steps == 1, "the steps must be dim 0 or 1");

@@ -3,6 +3,7 @@
 
 #include "graph/infer.h"
 #include "loop/index.h"
+#include "loop/lower.h"
 #include "loop/lower_detail.h"
 
 namespace aotc::loop {
@@ -74,14 +75,6 @@ Exprs added_rows(const Graph& g, const Node& n) {
   return {x[0], x[1], table[0], g.type(n.inputs[2]).dims[0], begins, int64_t{n.inputs.size() == 5}};
 }
 
-/// Steps, batch, columns of the state, its width; rows from a step to the next, rows from one of the batch to the next.
-Exprs recurrent_layer(const Graph& g, const Node& n) {
-  const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
-  const Expr hidden = floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell)));
-  if (n.get<int64_t>(Attr::dim) == 1) return {x[1], x[0], hidden, w[0], 1, x[1]};
-  return {x[0], x[1], hidden, w[0], x[1], 1};
-}
-
 /// Lines around the dim, outer and inner; the numbers given of each; the length of the transform.
 Exprs transforms(const Graph& g, const Node& n) {
   const Exprs s = lines(g, n);
@@ -105,7 +98,7 @@ struct Algorithm {
 constexpr Algorithm kAlgorithms[] = {
     {Op::sort, lines},          {Op::topk, lines_and_k},
     {Op::scatter, all_dims},    {Op::index_put, indexed_places, 2},
-    {Op::add_rows, added_rows}, {Op::recurrence, recurrent_layer, SIZE_MAX, 1},
+    {Op::add_rows, added_rows}, {Op::recurrence, recurrence_sizes, SIZE_MAX, 1},
     {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
     {Op::fourier, transforms},  {Op::lu, matrices},
     {Op::svd, matrices},
@@ -118,6 +111,13 @@ const Algorithm& algorithm_of(Op op) {
 }
 
 }  // namespace
+
+Exprs recurrence_sizes(const Graph& g, const Node& n) {
+  const Exprs &x = g.type(n.inputs[0]).dims, &w = g.type(n.inputs[1]).dims;
+  const Expr hidden = floordiv(x[2], recurrence_gates(n.get<std::string>(Attr::cell)));
+  if (n.get<int64_t>(Attr::dim) == 1) return {x[1], x[0], hidden, w[0], 1, x[1]};
+  return {x[0], x[1], hidden, w[0], x[1], 1};
+}
 
 Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   const Graph& g = p.g;

@@ -58,7 +58,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around slices that moved"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
-    {"precision", precision, "products, convolutions and attention of float32 in bf16 (--precision)"},
+    {"precision", precision, "products, convolutions, attention and recurrences of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
     {"transposed_phases", transposed_phases, "transposed convolutions are convolutions whose outputs are brought to their places (GPUs)"},

@@ -37,8 +37,15 @@ const Carrier* carrier(const Node& n) {
 }
 size_t carried(const Carrier& c, const Node& n) { return c.operands == 0 ? n.inputs.size() : c.operands; }
 
-/// The inputs that a contraction multiplies.
-size_t factors(const Node& n) { return n.op == Op::attention ? 3 : 2; }
+/// Whether a node's input is only multiplied. Of a recurrence that is the state's weight: the states are added to and given out, too, so
+/// they are rounded where the kernel multiplies them.
+bool is_factor(const Node& n, size_t i) {
+  if (n.op == Op::recurrence) return i == 1;
+  return i < (n.op == Op::attention ? 3 : 2);
+}
+
+/// A recurrence whose state is projected, which has no kernel of two types.
+bool projected(const Node& n) { return n.inputs.size() == 5; }
 
 /// Sums of one product each are no contraction but in name; what they scale (positions by frequencies) may need its bits.
 bool sums(const Graph& g, const Node& n) {
@@ -55,7 +62,8 @@ class Rounder {
       const Node& n = g.nodes[id];
       if (!multiplies_f32(n) || few_bits(n, ctx)) continue;
       const size_t place = picked_.size();
-      const Precision p = ctx.precision(place);
+      // GPUs have no recurrences of two types.
+      const Precision p = n.op == Op::recurrence && ctx.target.is_gpu() ? Precision::f32 : ctx.precision(place);
       picked_[id] = {p, place};
       if (!ctx.precisions) continue;
       const auto ns = [&](DType t) { return ctx.contraction_ns ? ctx.contraction_ns(g, n, t) : 0; };
@@ -71,9 +79,12 @@ class Rounder {
       if (it == picked_.end() || it->second.precision == Precision::f32) continue;
       const Node n = g_.nodes[id];  // a copy: building nodes moves them
       b_.at(n.name, n.source);
-      const ValueId y = it->second.precision == Precision::bf16 ? rounded(n) : asked(n, static_cast<int64_t>(it->second.place));
-      made_of_[y] = n.outputs[0];
-      g_.replace_all_uses(n.outputs[0], y);
+      const std::vector<ValueId> y =
+          it->second.precision == Precision::bf16 ? rounded(n) : asked(n, static_cast<int64_t>(it->second.place));
+      for (size_t i = 0; i < y.size(); ++i) {
+        made_of_[y[i]] = n.outputs[i];
+        g_.replace_all_uses(n.outputs[i], y[i]);
+      }
     }
     g_.compact();
   }
@@ -85,9 +96,12 @@ class Rounder {
   };
 
   bool multiplies_f32(const Node& n) const {
-    if (op_class(n.op) != OpClass::contraction || !sums(g_, n) || g_.type(n.outputs[0]).dtype != DType::f32) return false;
-    return std::all_of(n.inputs.begin(), n.inputs.begin() + static_cast<long>(factors(n)),
-                       [&](ValueId v) { return g_.type(v).dtype == DType::f32; });
+    const bool plain = n.op == Op::recurrence && !projected(n);
+    if (!plain && (op_class(n.op) != OpClass::contraction || !sums(g_, n))) return false;
+    if (g_.type(n.outputs[0]).dtype != DType::f32) return false;
+    for (size_t i = 0; i < n.inputs.size(); ++i)
+      if (is_factor(n, i) && g_.type(n.inputs[i]).dtype != DType::f32) return false;
+    return true;
   }
 
   /// A product with a weight of integers, which has a kernel of its own.
@@ -97,13 +111,14 @@ class Rounder {
     return rounded && !rounded->values.empty() && rounded->columns_first == w->columns_first;
   }
 
-  ValueId rounded(const Node& n) {
+  std::vector<ValueId> rounded(const Node& n) {
     std::vector<ValueId> inputs = n.inputs;
-    for (size_t i = 0; i < factors(n); ++i) inputs[i] = narrow(inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_factor(n, i)) inputs[i] = narrow(inputs[i]);
     TensorType t = g_.type(n.outputs[0]);
-    if (n.op != Op::attention) return b_.make1(n.op, std::move(inputs), n.attrs, &t);
+    if (n.op != Op::attention) return b_.make(n.op, std::move(inputs), n.attrs, n.op == Op::recurrence ? nullptr : &t);
     t.dtype = DType::bf16;
-    return b_.cast(b_.make1(n.op, std::move(inputs), n.attrs, &t), DType::f32);
+    return {b_.cast(b_.make1(n.op, std::move(inputs), n.attrs, &t), DType::f32)};
   }
 
   /// The value in bf16.
@@ -134,32 +149,47 @@ class Rounder {
     const auto is_one = [&](NodeId id) {
       if (id == kNone<NodeId>) return false;
       const Node& u = g_.nodes[id];
-      const auto among = [&](size_t count) {
-        return std::none_of(u.inputs.begin() + static_cast<long>(count), u.inputs.end(), [&](ValueId x) { return x == v; });
+      const auto only_as = [&](const auto& suits) {
+        for (size_t i = 0; i < u.inputs.size(); ++i)
+          if (u.inputs[i] == v && !suits(i)) return false;
+        return true;
       };
-      if (const auto it = picked_.find(id); it != picked_.end()) return it->second.precision == Precision::bf16 && among(factors(u));
+      if (const auto it = picked_.find(id); it != picked_.end())
+        return it->second.precision == Precision::bf16 && only_as([&](size_t i) { return is_factor(u, i); });
       const Carrier* c = carrier(u);
-      return c && among(carried(*c, u)) && only_multiplied(u.outputs[0]);
+      return c && only_as([&](size_t i) { return i < carried(*c, u); }) && only_multiplied(u.outputs[0]);
     };
     const auto& users = users_[idx(v)];
     return only_multiplied_[v] = !users.empty() && std::all_of(users.begin(), users.end(), is_one);
   }
 
-  /// The contraction with its operands rounded where an element of the input kPrecisionInput says so.
-  ValueId asked(const Node& n, int64_t place) {
+  /// The contraction with its operands rounded where an element of the input kPrecisionInput says so; a recurrence both ways, of which that
+  /// element chooses.
+  std::vector<ValueId> asked(const Node& n, int64_t place) {
     if (flags_ == kNone<ValueId>)
       flags_ = g_.add_input(std::string(kPrecisionInput), {DType::boolean, {static_cast<int64_t>(picked_.size())}});
     const ValueId flag = b_.slice(flags_, 0, place, 1);
+    const auto everywhere = [&](ValueId like) {
+      const Exprs dims = g_.type(like).dims;
+      return b_.expand(b_.reshape(flag, Exprs(dims.size(), Expr(1))), dims);
+    };
     const auto chosen = [&](ValueId v) {
-      const Exprs dims = g_.type(v).dims;
-      const ValueId here = b_.expand(b_.reshape(flag, Exprs(dims.size(), Expr(1))), dims);
+      const ValueId here = everywhere(v);
       return b_.where(here, b_.cast(b_.cast(v, DType::bf16), DType::f32), v);
     };
     std::vector<ValueId> inputs = n.inputs;
-    for (size_t i = 0; i < factors(n); ++i) inputs[i] = chosen(inputs[i]);
+    if (n.op == Op::recurrence) {
+      const std::vector<ValueId> no = b_.make(n.op, inputs, n.attrs);
+      inputs[1] = b_.cast(inputs[1], DType::bf16);
+      std::vector<ValueId> y = b_.make(n.op, std::move(inputs), n.attrs);
+      for (size_t i = 0; i < y.size(); ++i) y[i] = b_.where(everywhere(no[i]), y[i], no[i]);
+      return y;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_factor(n, i)) inputs[i] = chosen(inputs[i]);
     const TensorType t = g_.type(n.outputs[0]);
     const ValueId y = b_.make1(n.op, std::move(inputs), n.attrs, &t);
-    return n.op == Op::attention ? chosen(y) : y;
+    return {n.op == Op::attention ? chosen(y) : y};
   }
 
   Graph& g_;

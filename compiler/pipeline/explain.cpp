@@ -101,7 +101,7 @@ json precision(const Front& front) {
 std::string precision_text(const json& e) {
   size_t rounded = 0;
   for (const json& s : e.at("steps")) rounded += s.at("precision") == "bf16";
-  std::string t = fmt::format("precision {}: {} of {} products, convolutions and attentions of float32 multiply bf16",
+  std::string t = fmt::format("precision {}: {} of {} products, convolutions, attentions and recurrences of float32 multiply bf16",
                               e.at("mode").get<std::string>(), rounded, e.at("steps").size());
   if (e.contains("error")) t += fmt::format("; error {:.3g}, bound {:.3g}", e["error"].get<double>(), e["bound"].get<double>());
   t += "\n";

@@ -1,8 +1,9 @@
-"""Programs of many kinds beside eager, and ONNX Runtime and OpenVINO: python kinds.py --aotc BIN --work DIR [--threads 1] [--seconds 0.4] [--rounds 1] [--prefix "taskset -c 1"] [--peers] [NAME ...]
+"""Programs of many kinds beside eager, and ONNX Runtime and OpenVINO: python kinds.py --aotc BIN --work DIR [--threads 1] [--seconds 0.4] [--rounds 1] [--prefix "taskset -c 1"] [--peers] [--precision bf16] [NAME ...]
 
 Needs torch; --peers needs onnx, onnxscript, onnxruntime and openvino. The nets are of our own making (kinds_sequences.py, kinds_others.py, kinds_streams.py, kinds_fields.py, kinds_decoding.py, kinds_served.py), in sizes that are run; some in float64 and
 bfloat16, too. For each: the least time of a call in microseconds, and the others' least over it; in the end all of them, the smallest ratio first. NAME is a part of a row's name.
-OpenVINO computes float64 in float32.
+OpenVINO computes float64 in float32. --precision: of float32 programs, by `aotc build --precision` and OpenVINO's INFERENCE_PRECISION_HINT; the others
+stay as they are.
 """
 import argparse
 import json
@@ -70,7 +71,7 @@ def peers_worker(o):
         import openvino as ov
         core = ov.Core()
         mod = core.read_model(o.worker + ".onnx")
-        c = core.compile_model(mod, "CPU", {"INFERENCE_NUM_THREADS": o.threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1})
+        c = core.compile_model(mod, "CPU", {"INFERENCE_NUM_THREADS": o.threads, "INFERENCE_PRECISION_HINT": o.precision, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1})
         r = c.create_infer_request()
         for k, x in enumerate(ins):
             r.set_input_tensor(k, ov.Tensor(x))
@@ -101,6 +102,7 @@ def main():
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--prefix", default="")
     p.add_argument("--peers", action="store_true")
+    p.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     p.add_argument("--prepare", action="store_true", help="export only")
     p.add_argument("--out")
     p.add_argument("--worker", help=argparse.SUPPRESS)
@@ -137,7 +139,7 @@ def main():
             continue
         if o.prepare:
             continue
-        b = subprocess.run([o.aotc, "build", base + ".pt2", "-o", base + ".so", "--threads", str(o.threads), "--quiet"], capture_output=True, text=True)
+        b = subprocess.run([o.aotc, "build", base + ".pt2", "-o", base + ".so", "--threads", str(o.threads), "--precision", o.precision, "--quiet"], capture_output=True, text=True)
         if b.returncode:
             print(f"{name:28} not built: {b.stderr[:400]}", flush=True)
             continue
@@ -151,7 +153,7 @@ def main():
             least["aotc"] = min(least.get("aotc", 1e30), j["min_us"])
             least["eager"] = min(least.get("eager", 1e30), j["eager"]["min_us"])
             if o.peers and os.path.exists(base + ".onnx"):
-                w = subprocess.run(prefix + [sys.executable, __file__, "--aotc", "-", "--work", "-", "--threads", str(o.threads), "--seconds", str(o.seconds), "--worker", base], capture_output=True, text=True)
+                w = subprocess.run(prefix + [sys.executable, __file__, "--aotc", "-", "--work", "-", "--threads", str(o.threads), "--seconds", str(o.seconds), "--precision", o.precision, "--worker", base], capture_output=True, text=True)
                 for line in w.stdout.splitlines():
                     if line.startswith("PEERS"):
                         for k, v in json.loads(line[5:]).items():

@@ -33,6 +33,9 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
       {"aotc_recurrence_tiles_bf16",
        {"aotc_recurrence_panels_bf16_avx2", "aotc_recurrence_panels_bf16_avx512", "aotc_recurrence_panels_bf16_avx512_bf16",
         "aotc_recurrence_tiles_bf16_amx"}},
+      {"aotc_recurrence_tiles_bf16w_f32",
+       {"aotc_recurrence_panels_bf16w_f32_avx2", "aotc_recurrence_panels_bf16w_f32_avx512", "aotc_recurrence_panels_bf16w_f32_avx512_bf16",
+        "aotc_recurrence_tiles_bf16w_f32_amx"}},
       {"aotc_sort_i64", {"aotc_sort_i64_avx2", "aotc_sort_i64_avx2", "aotc_sort_i64_avx2", "aotc_sort_i64_avx2"}},
   };
   for (const auto& row : kRows)

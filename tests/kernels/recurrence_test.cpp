@@ -8,6 +8,7 @@
 #include "support.h"
 
 extern "C" void aotc_recurrence_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_recurrence_tiles_bf16w_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
@@ -16,6 +17,13 @@ const std::vector<Entry> kEntries = entries("recurrence"), kPanelEntries = [] {
   std::vector<Entry> all = entries("recurrence_panels");
   all.push_back(entry("recurrence_tiles", DType::bf16, "amx"));
   all.push_back({"avx512", DType::bf16, aotc_recurrence_tiles_bf16_amx_emulated});
+  return all;
+}();
+/// Of float32 with the state's weight of bf16.
+const std::vector<Entry> kHalfEntries = entries("recurrence_bf16w"), kHalfPanelEntries = [] {
+  std::vector<Entry> all = entries("recurrence_panels_bf16w");
+  all.push_back(entry("recurrence_tiles_bf16w", DType::f32, "amx"));
+  all.push_back({"avx512", DType::f32, aotc_recurrence_tiles_bf16w_f32_amx_emulated});
   return all;
 }();
 
@@ -61,16 +69,16 @@ void call(const Entry& e, aotc_team_kargs team, int64_t units, Calls calls) {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows,
-           bool batch_first = false) {
+           bool batch_first = false, bool half_weight = false) {
   if (!runs_here(e.isa)) return;
   INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " cell " << cell << " steps " << z.steps << " batch " << z.batch << " hidden "
              << z.hidden << " width " << z.width << " reverse " << reverse << " calls " << static_cast<int>(calls) << " batch first "
              << batch_first);
   const int64_t n = z.hidden * aotc_recurrence_gates(cell);
   const bool lstm = cell == AOTC_CELL_LSTM, gru = cell == AOTC_CELL_GRU, projected = z.width != z.hidden;
-  Buffer x(z.steps * z.batch * n, e.dtype), w(z.width * n, e.dtype), h0(z.batch * z.width, e.dtype), c0(z.batch * z.hidden, e.dtype),
-      bias(n, e.dtype), w_hr(z.hidden * z.width, e.dtype), out(z.steps * z.batch * z.width + kGuard, e.dtype),
-      h(z.batch * z.width + kGuard, e.dtype), c(z.batch * z.hidden + kGuard, e.dtype);
+  Buffer x(z.steps * z.batch * n, e.dtype), w(z.width * n, half_weight ? DType::bf16 : e.dtype), h0(z.batch * z.width, e.dtype),
+      c0(z.batch * z.hidden, e.dtype), bias(n, e.dtype), w_hr(z.hidden * z.width, e.dtype),
+      out(z.steps * z.batch * z.width + kGuard, e.dtype), h(z.batch * z.width + kGuard, e.dtype), c(z.batch * z.hidden + kGuard, e.dtype);
   for (Buffer* b : {&out, &h, &c})
     for (int64_t i = 0; i < b->size; ++i) b->put(i, 7);
   for (Buffer* b : {&x, &w, &h0, &c0, &bias, &w_hr}) b->fill(rng);
@@ -95,7 +103,11 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
                            : (z.hidden + AOTC_PANEL_N - 1) / AOTC_PANEL_N * ((z.batch + AOTC_RECURRENCE_GROUP - 1) / AOTC_RECURRENCE_GROUP);
   call(e, args, units, calls);
 
-  const double eps = e.dtype == DType::f64 ? 1e-13 : e.dtype == DType::f32 ? 3e-5 : e.dtype == DType::f16 ? 4e-3 : 3e-2;
+  const double eps = half_weight             ? (calls == Calls::rows ? 3e-5 : 1e-2)
+                     : e.dtype == DType::f64 ? 1e-13
+                     : e.dtype == DType::f32 ? 3e-5
+                     : e.dtype == DType::f16 ? 4e-3
+                                             : 3e-2;
   std::vector<double> hs, cs, g(static_cast<size_t>(n)), s(static_cast<size_t>(z.hidden));
   for (int64_t i = 0; i < h0.size; ++i) hs.push_back(h0.get(i));
   for (int64_t i = 0; i < c0.size; ++i) cs.push_back(c0.get(i));
@@ -161,6 +173,19 @@ TEST_CASE("recurrence: weights in panels, alone and by threads that help each ot
       for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn})
         for (const Sizes& z : sizes) check(e, cell, z, calls == Calls::panels, rng, calls, true);
     }
+}
+
+TEST_CASE("recurrence: weights of bf16 beside states of float32") {
+  std::mt19937 rng(7);
+  const Sizes sizes[] = {{1, 1, 1, 1}, {3, 1, 16, 16}, {5, 2, 17, 17}, {6, 7, 70, 70}, {2, 13, 129, 129}, {2, 50, 65, 65}, {0, 2, 5, 5}};
+  for (int32_t cell : {AOTC_CELL_LSTM, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU})
+    for (const Sizes& z : sizes)
+      for (const bool batch_first : {false, true}) {
+        for (const Entry& e : kHalfEntries) check(e, cell, z, batch_first, rng, Calls::rows, batch_first, true);
+        for (const Entry& e : kHalfPanelEntries)
+          for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn})
+            check(e, cell, z, !batch_first, rng, calls, batch_first, true);
+      }
 }
 
 }  // namespace

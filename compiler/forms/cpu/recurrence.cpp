@@ -25,6 +25,7 @@ class Recurrence final : public LibraryForm {
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
+    f.symbol = recurrence_symbol(name(), k);
     const int cell = recurrence_cell(k);
     AOTC_CHECK(k.sizes.size() == 6, "{} takes steps, batch, hidden, width, rows from step to step and from one of the batch to the next",
                k.name);

@@ -1,5 +1,6 @@
 // aotc_recurrence_panels: a recurrent layer whose state's weight is a constant, stored in panels; all threads work on each step together
-// (kernels/cpu/recurrence_panels.h). aotc_recurrence_tiles: the same of bf16 with sums in tile registers (kernels/cpu/recurrence_tiles.h).
+// (kernels/cpu/recurrence_panels.h). aotc_recurrence_tiles: the same of weights of bf16 with sums in tile registers
+// (kernels/cpu/recurrence_tiles.h).
 #include "aotc/detail/team_abi.h"
 #include "forms/cpu/library.h"
 #include "forms/cpu/recurrent_step.h"
@@ -39,6 +40,7 @@ class RecurrencePanels : public LibraryForm {
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
+    f.symbol = recurrence_symbol(name(), k);
     const int cell = recurrence_cell(k);
     const Expr &batch = k.sizes[1], &hidden = k.sizes[2];
     const Expr panels = ceildiv(hidden, AOTC_PANEL_N), groups = ceildiv(batch, AOTC_RECURRENCE_GROUP);
@@ -85,7 +87,7 @@ class RecurrenceTiles final : public RecurrencePanels {
  protected:
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "recurrence") return refuse("no recurrent layer");
-    if (k.params.begin()->dtype != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.params.begin()->dtype));
+    if (recurrence_weight(k) != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(recurrence_weight(k)));
     if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
     if (recurrent_step(k, s.syms).batch < kLeastRows) return refuse("fewer than {} rows", kLeastRows);
     return RecurrencePanels::fits(k, s);

@@ -31,6 +31,7 @@ class Recurrence final : public FormOf<LibraryKernel> {
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
     if (k.algorithm != "recurrence") return {false, ""};
+    if (recurrence_weight(k) != dtype(k)) return refuse("the state's weight is of {}", dtype_name(recurrence_weight(k)));
     return is_float(dtype(k)) ? Fit::yes() : refuse("a recurrence is of floats, not {}", dtype_name(dtype(k)));
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {

@@ -62,6 +62,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "recurrence") return {false, ""};
     if (!is_float(dtype(k))) return refuse("a recurrence is of floats, not {}", dtype_name(dtype(k)));
+    if (recurrence_weight(k) != dtype(k)) return refuse("the state's weight is of {}", dtype_name(recurrence_weight(k)));
     if (recurrence_projected(k)) return refuse("the state is projected");
     if (!k.sizes[2].as_const() || *k.sizes[2].as_const() > kWidest)
       return refuse("a state of {} is not held in registers", k.sizes[2].str(s.syms));

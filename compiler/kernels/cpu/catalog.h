@@ -31,6 +31,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_conv_bytes_", "", Isa::avx512_bf16},
     {"aotc_gemm_", "_bf16", Isa::avx512_bf16},
     {"aotc_recurrence_panels_", "_bf16", Isa::avx512_bf16},
+    {"aotc_recurrence_panels_bf16w_", "", Isa::avx512_bf16},
     {"aotc_conv_", "_bf16", Isa::avx512_bf16},
     {"aotc_gemm_", "", Isa::avx512},
     {"aotc_conv_", "", Isa::avx512},

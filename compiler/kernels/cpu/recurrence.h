@@ -9,7 +9,8 @@
 
 namespace {
 
-template <class T>
+/// W: elements of the state's weight, T or a narrower type, which is widened as it is read.
+template <class T, class W = T>
 class Recurrence {
  public:
   typedef reg<T> V;
@@ -22,7 +23,7 @@ class Recurrence {
     const bool lstm = cfg_->cell == AOTC_CELL_LSTM;
     void* const* p = args->ptr;
     x_ = static_cast<const T*>(*p++);
-    w_ = static_cast<const T*>(*p++);
+    w_ = static_cast<const W*>(*p++);
     h0_ = static_cast<const T*>(*p++);
     c0_ = lstm ? static_cast<const T*>(*p++) : nullptr;
     bias_ = cfg_->cell == AOTC_CELL_GRU ? static_cast<const T*>(*p++) : nullptr;
@@ -112,7 +113,8 @@ class Recurrence {
   AOTC_I_MEMBER V gate(const A* g, int i, int64_t j) const { return ld(g + i * hidden_ + j, full()); }
 
   /// out += a [rows, k] * w [k, n], a with stride ld_s_.
-  void product(const A* a, const T* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
+  template <class B>
+  void product(const A* a, const B* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
     switch (rows_) {
       case 1: return columns<1>(a, w, k, n, out, ld_out);
       case 2: return columns<2>(a, w, k, n, out, ld_out);
@@ -129,16 +131,16 @@ class Recurrence {
     constexpr int n = registers / (R * each);
     return n < 1 ? 1 : n > 8 ? 8 : n;
   }
-  template <int R>
-  void columns(const A* a, const T* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
+  template <int R, class B>
+  void columns(const A* a, const B* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
     constexpr int NV = vectors<R>();
     int64_t j = 0;
     for (; j + NV * AOTC_L <= n; j += NV * AOTC_L) tile<R, NV>(full(), a, w + j, k, n, out + j, ld_out);
     for (; j + AOTC_L <= n; j += AOTC_L) tile<R, 1>(full(), a, w + j, k, n, out + j, ld_out);
     if (j < n) tile<R, 1>(part{static_cast<int>(n - j)}, a, w + j, k, n, out + j, ld_out);
   }
-  template <int R, int NV, class W>
-  void tile(W alive, const A* a, const T* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
+  template <int R, int NV, class Alive, class B>
+  void tile(Alive alive, const A* a, const B* w, int64_t k, int64_t n, A* out, int64_t ld_out) const {
     V acc[R][NV];
     for (int r = 0; r < R; ++r)
       for (int v = 0; v < NV; ++v) acc[r][v] = ld(out + r * ld_out + v * AOTC_L, full());
@@ -157,14 +159,15 @@ class Recurrence {
   const aotc_recurrence_config* cfg_;
   int64_t steps_, batch_, hidden_, width_, step_rows_, batch_rows_, gates_, ld_g_, ld_s_, b0_ = 0;
   int rows_ = 0;
-  const T *x_, *w_, *h0_, *c0_, *bias_, *w_hr_;
+  const T *x_, *h0_, *c0_, *bias_, *w_hr_;
+  const W* w_;
   T *out_, *h_last_, *c_last_;
   A *g_, *h_, *c_, *s_;  // of the unit's rows: gates, state, cell, state before its projection
 };
 
-template <class T>
+template <class T, class W = T>
 void recurrence(const aotc_kargs* args, int64_t begin, int64_t end) {
-  Recurrence<T> r(args);
+  Recurrence<T, W> r(args);
   for (int64_t u = begin; u < end; ++u) r.unit(u);
 }
 

@@ -64,7 +64,8 @@ struct PanelMul<bf16> {
 };
 #endif
 
-template <class T, class Mul = PanelMul<T>>
+/// T: of x, the states that are given and the results; W: of the state's weight.
+template <class T, class W, class Mul>
 class RecurrencePanels {
  public:
   typedef reg<T> V;
@@ -77,7 +78,7 @@ class RecurrencePanels {
     lstm_ = cfg_->cell == AOTC_CELL_LSTM;
     void* const* p = team.args.ptr;
     x_ = static_cast<const T*>(*p++);
-    w_ = static_cast<const T*>(*p++);
+    w_ = static_cast<const W*>(*p++);
     h0_ = static_cast<const T*>(*p++);
     c0_ = lstm_ ? static_cast<const T*>(*p++) : nullptr;
     bias_ = cfg_->cell == AOTC_CELL_GRU ? static_cast<const T*>(*p++) : nullptr;
@@ -192,7 +193,7 @@ class RecurrencePanels {
   void block(int64_t k, int64_t panel, int64_t v, int64_t row, int64_t rows) const {
     alignas(64) A sums[kMostSums * AOTC_L];
     const S* h = h_[k & 1] + row * row_;
-    const T* w = w_ + panel * kPanel * pairs_ * Mul::kGroup + v * AOTC_L * Mul::kGroup;
+    const W* w = w_ + panel * kPanel * pairs_ * Mul::kGroup + v * AOTC_L * Mul::kGroup;
     const int64_t first = panel * kPanel + v * AOTC_L;
     expect<G, NV>(k, first, row, rows);
     tile_of<G, NV, Most>(rows, h, w, sums);
@@ -240,8 +241,8 @@ class RecurrencePanels {
   }
 
   /// From sums of gates to what the state is made of, in their place.
-  template <int Cell, int G, int NV, class W>
-  AOTC_I_MEMBER void gates(W w, const T* x, int64_t j, A* sums) const {
+  template <int Cell, int G, int NV, class Lanes>
+  AOTC_I_MEMBER void gates(Lanes w, const T* x, int64_t j, A* sums) const {
     const auto sum = [&](int g) __attribute__((always_inline)) { return ld(sums + g * NV * AOTC_L, full()); };
     const auto in = [&](int g) __attribute__((always_inline)) { return ld(x + g * hidden_, w); };
     const auto put = [&](int g, V y) __attribute__((always_inline)) { st(sums + g * NV * AOTC_L, y, full()); };
@@ -257,8 +258,14 @@ class RecurrencePanels {
       put(0, both(0));
     }
   }
-  template <int Cell, int NV, class W>
-  AOTC_I_MEMBER void state(W w, int64_t k, int64_t t, int64_t b, int64_t j, const A* sums) const {
+  /// The state before a step, as it was given out: what a step multiplies may be rounded more.
+  template <class Lanes>
+  AOTC_I_MEMBER V before(Lanes w, int64_t k, int64_t b, int64_t j) const {
+    if constexpr (sizeof(S) >= sizeof(T)) return ld(h_[k & 1] + b * row_ + j, full());
+    return ld(k ? out_ + row_of(time(k - 1), b) * hidden_ + j : h0_ + b * hidden_ + j, w);
+  }
+  template <int Cell, int NV, class Lanes>
+  AOTC_I_MEMBER void state(Lanes w, int64_t k, int64_t t, int64_t b, int64_t j, const A* sums) const {
     const auto got = [&](int g) __attribute__((always_inline)) { return ld(sums + g * NV * AOTC_L, full()); };
     const bool last = k + 1 == steps_;
     V h;
@@ -270,7 +277,7 @@ class RecurrencePanels {
       if (last) st(c_last_ + b * hidden_ + j, c, w);
       h = lstm_state(y, c);
     } else if constexpr (Cell == AOTC_CELL_GRU) {
-      h = gru_state(GruGates<V>{got(0), got(1)}, ld(h_[k & 1] + b * row_ + j, full()));
+      h = gru_state(GruGates<V>{got(0), got(1)}, before(w, k, b, j));
     } else if constexpr (Cell == AOTC_CELL_TANH) {
       h = v_tanh(got(0));
     } else {
@@ -282,7 +289,7 @@ class RecurrencePanels {
   }
 
   template <int G, int NV, int R>
-  AOTC_I_MEMBER void tile_of(int64_t rows, const S* h, const T* w, A* sums) const {
+  AOTC_I_MEMBER void tile_of(int64_t rows, const S* h, const W* w, A* sums) const {
     if constexpr (R > 1) {
       if (rows < R) return tile_of<G, NV, R - 1>(rows, h, w, sums);
     }
@@ -291,7 +298,7 @@ class RecurrencePanels {
 
   /// sums [R, G, NV vectors] = the state's R rows times the columns at w of every gate.
   template <int G, int NV, int R>
-  __attribute__((noinline)) void tile(const S* h, const T* w, A* sums) const {
+  __attribute__((noinline)) void tile(const S* h, const W* w, A* sums) const {
     constexpr int kChains = R * G * NV * kRegs, kSets = kChains > 6 ? 1 : kChains > 2 ? 2 : 4;  // to hide the latency
     constexpr int kStep = kPanel * Mul::kGroup;
     V acc[kSets][R][G][NV];
@@ -339,16 +346,17 @@ class RecurrencePanels {
   const aotc_team_kargs& team_;
   int64_t steps_, batch_, hidden_, step_rows_, batch_rows_, panels_, groups_, pairs_, gate_w_, row_;
   bool lstm_;
-  const T *x_, *w_, *h0_, *c0_, *bias_;
+  const T *x_, *h0_, *c0_, *bias_;
+  const W* w_;
   T *out_, *h_last_, *c_last_;
   A* c_;     // of all rows: the cell,
   S* h_[2];  // the state before and after a step
   mutable Mul mul_;
 };
 
-template <class T, class Mul = PanelMul<T>>
+template <class T, class W = T, class Mul = PanelMul<W>>
 void recurrence_panels(const aotc_kargs* args, int64_t begin, int64_t end) {
-  if (begin < end) RecurrencePanels<T, Mul>(*reinterpret_cast<const aotc_team_kargs*>(args)).run();
+  if (begin < end) RecurrencePanels<T, W, Mul>(*reinterpret_cast<const aotc_team_kargs*>(args)).run();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Recurrent layers of bf16 whose state's weight lies in panels, with sums in tile registers: aotc_recurrence_tiles_bf16 of
+// Recurrent layers whose state's weight is of bf16 and lies in panels, with sums in tile registers: aotc_recurrence_tiles_* of
 // aotc/detail/team_abi.h. All but the sums is recurrence_panels.h.
 //
 // A panel's pairs of k lie as tiles want them. Two tiles of columns and one or two of rows are multiplied at a time; the last step of k,

@@ -325,7 +325,7 @@ typedef struct aotc_scatter_config {
  *       h0 [batch, width]; LSTM: c0 [batch, hidden]; GRU: bias [n] of the state's part; projected: w_hr [hidden, width];
  *       out, rows of width; h [batch, width]; LSTM: c [batch, hidden]. Row t * s + b * r of x and out is of step t and row b of the batch.
  * size: steps, batch, hidden, width, s, r. work: ceil(batch / AOTC_RECURRENCE_ROWS). scratch: aotc_recurrence_scratch_bytes().
- * isa avx2 and avx512. */
+ * recurrence_bf16w_f32: the same of f32 with w of bf16; not projected. isa avx2 and avx512. */
 enum { AOTC_CELL_LSTM = 0, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU };
 enum { AOTC_RECURRENCE_ROWS = 6 };
 typedef struct aotc_recurrence_config {

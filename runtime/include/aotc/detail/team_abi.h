@@ -23,8 +23,9 @@ typedef struct aotc_team_kargs {
  * and bf16 on avx512_bf16), else f32.
  * work: ceil(hidden / AOTC_PANEL_N) * ceil(batch / AOTC_RECURRENCE_GROUP) items, which the threads take from each other: a call computes
  * all that no other call of the step does, whatever its units are. scratch: aotc_recurrence_panels_scratch_bytes(), shared.
- * isa avx2, avx512, and bf16 avx512_bf16.
- * recurrence_tiles_bf16: the same in tile registers; the state that a step multiplies is of bf16. isa amx. */
+ * recurrence_panels_bf16w_f32: w of bf16, all else of f32, but for the state that a step multiplies, of bf16 on avx512_bf16; the other uses
+ * of the state see it as it is given out. isa avx2, avx512, and where w is bf16 avx512_bf16. recurrence_tiles_bf16,
+ * recurrence_tiles_bf16w_f32: the same in tile registers; the state that a step multiplies is of bf16. isa amx. */
 enum { AOTC_RECURRENCE_GROUP = 24 };
 /* Elements from row to row of the states and the cell in scratch: whole panels, rows not a page apart. */
 static inline int64_t aotc_recurrence_row(int64_t hidden) { return (hidden + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N + 32; }
