@@ -117,8 +117,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.weights = options.weights;
   context.stored = &f.stored_weights;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
-  for (const passes::Pass& p : passes::pass_list())
-    if (!options.alternatives.skips(p.name)) passes::run_pass(p, f.graph, context);
+  passes::run_passes(f.graph, context, [&](std::string_view pass) { return options.alternatives.skips(pass); });
 
   clock.phase("fuse");
   loop::FusionRules rules = forms::rules_of(machine_of(options.target));
