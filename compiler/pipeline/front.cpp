@@ -121,8 +121,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
 
   clock.phase("fuse");
   loop::FusionRules rules = forms::rules_of(machine_of(options.target));
-  if (options.alternatives.has(search::Alternative::prologues_apart))
-    rules.prologue = [](DType, uint32_t) { return refuse("kernels of their own are faster in the whole"); };
+  options.alternatives.apply(rules);
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
