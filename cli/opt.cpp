@@ -18,7 +18,7 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string file, passes, output, cpu, cuda, precisions;
+  std::string file, passes, output, cpu, cuda, precisions, alternatives;
   std::vector<std::string> variants;
   bool trace = false;
 };
@@ -43,6 +43,9 @@ int run_opt(const Options& o, const Common& common) {
   if (parts_of(options.context.target).size() > 1)
     throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has plans of its own");
   if (!o.precisions.empty()) options.context.precision = passes::parse_precisions(o.precisions);
+  const Result<search::Alternatives> alternatives = search::Alternatives::parse(o.alternatives);
+  if (!alternatives) throw Diagnostic(ExitCode::usage, {}, "--alternatives: " + alternatives.why());
+  options.alternatives = *alternatives;
   if (o.trace)
     options.context.after = [](std::string_view name, const Graph& g, bool changed, double seconds) {
       spdlog::info("{:<18}{:>6} nodes {:>8.2f} ms{}", name, g.order.size(), seconds * 1e3, changed ? "" : "  (unchanged)");
@@ -78,6 +81,8 @@ Run add_opt(CLI::App& app) {
                  "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
   app.add_option("--cpu", o->cpu, "instruction sets, as for build");
   app.add_option("--cuda", o->cuda, "GPU architectures, as for build");
+  app.add_option("--alternatives", o->alternatives,
+                 "what max-autotune may do otherwise for a whole program, with spaces between: \"strips_off loops_apart\"");
   app.add_option("-o,--output", o->output, "write the text there instead of stdout");
   app.add_flag("--trace", o->trace, "say what each pass did and how long it took");
   return [o](const Common& common) { return run_opt(*o, common); };

@@ -89,6 +89,7 @@ void plan_stage(Ir& ir, const Options& o) {
   plan::PlanOptions options;
   for (const std::string& v : o.variants) options.variants.push_back(parse_variant(v, ir.module->syms));
   options.machine = machine_of(o.context.target);
+  o.alternatives.apply(options.strips);
   ir.plans = plan::build_plans(graph, *ir.module, options);
 }
 
@@ -114,6 +115,8 @@ void run(Ir& ir, std::string_view names, const Options& options) {
   context.conv_ns = forms::conv_costs(machine_of(context.target));
   context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
   context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(context.target)))); };
+  loop::FusionRules rules = forms::rules_of(machine_of(context.target));
+  options.alternatives.apply(rules);
   for (size_t begin = 0; begin <= names.size();) {
     const size_t comma = std::min(names.find(',', begin), names.size());
     std::string_view name = names.substr(begin, comma - begin);
@@ -133,9 +136,9 @@ void run(Ir& ir, std::string_view names, const Options& options) {
     }
     if (!ir.graph || ir.module) wrong_stage(name, "a graph", ir);
     if (name == kLoop.name)
-      ir.module = loop::lower(*ir.graph, forms::rules_of(machine_of(context.target)));
+      ir.module = loop::lower(*ir.graph, rules);
     else if (name == "all")
-      passes::run_passes(*ir.graph, context);
+      passes::run_passes(*ir.graph, context, [&](std::string_view pass) { return options.alternatives.skips(pass); });
     else
       passes::run_pass(*passes::find_pass(name), *ir.graph, context);
   }

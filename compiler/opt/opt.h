@@ -9,6 +9,7 @@
 #include "graph/text.h"
 #include "passes/passes.h"
 #include "plan/build.h"
+#include "search/alternatives.h"
 
 namespace aotc::opt {
 
@@ -23,6 +24,7 @@ struct Options {
   passes::PassContext context;  ///< its target is that of all stages
   /// Of the stage plan, as a plan's name says them: "batch=1", "batch in [2, 64] by 2, len=8", "default". None: one for all sizes.
   std::vector<std::string> variants;
+  search::Alternatives alternatives;  ///< that take the place of what a build does by itself
 };
 
 /// Throws Diagnostic (file, line, column).

@@ -113,8 +113,9 @@ void run_pass(const Pass& pass, Graph& g, PassContext& ctx) {
   if (ctx.after) ctx.after(pass.name, g, fingerprint(g) != before, seconds);
 }
 
-void run_passes(Graph& g, PassContext& ctx) {
-  for (const Pass& p : kPasses) run_pass(p, g, ctx);
+void run_passes(Graph& g, PassContext& ctx, const std::function<bool(std::string_view pass)>& left_out) {
+  for (const Pass& p : kPasses)
+    if (!left_out || !left_out(p.name)) run_pass(p, g, ctx);
 }
 
 }  // namespace aotc::passes

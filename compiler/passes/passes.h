@@ -79,6 +79,7 @@ std::span<const Pass> pass_list();  ///< in the order in which they run
 const Pass* find_pass(std::string_view name);
 /// One pass, verified and reported to ctx.after.
 void run_pass(const Pass& pass, Graph& g, PassContext& ctx);
-void run_passes(Graph& g, PassContext& ctx);  ///< all of pass_list()
+/// All of pass_list() but those of which `left_out`, which may be empty, says so by their names.
+void run_passes(Graph& g, PassContext& ctx, const std::function<bool(std::string_view pass)>& left_out = {});
 
 }  // namespace aotc::passes

@@ -75,6 +75,7 @@ class Artifacts {
     options.variants = ranges_of(f);
     options.machine = measuring_.machine;
     options.choose = choose_of(set);
+    set.apply(options.strips);
     return plan::print(plan::build_plans(f.graph, f.module, options));
   }
 
@@ -84,7 +85,7 @@ class Artifacts {
     const Front& f = front_of(set);
     const SymTable syms = tuned_sizes(f);
     const std::string path = (fs::path(measuring_.work_dir) / fmt::format("alternative{}.so", paths_.size())).string();
-    build_whole({&f.graph, &f.module, &syms, choose_of(set)}, measuring_, path);
+    build_whole({&f.graph, &f.module, &syms, choose_of(set), set}, measuring_, path);
     return paths_.emplace(set, path).first->second;
   }
 

@@ -12,6 +12,7 @@
 #include "pipeline/alternatives.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
+#include "pipeline/comparison.h"
 #include "pipeline/gpu_code.h"
 #include "pipeline/metadata.h"
 #include "pipeline/pipeline.h"
@@ -49,8 +50,10 @@ void check_outputs(const BuildOptions& o) {
       throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is what is read; the artifact needs a name of its own");
 }
 
-plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, plan::Decisions* decisions) {
+plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, const search::Alternatives& alternatives,
+                       plan::Decisions* decisions) {
   plan::PlanOptions options;
+  alternatives.apply(options.strips);
   options.variants = ranges_of(f);
   options.machine = machine;
   options.choose = choose;
@@ -77,6 +80,7 @@ struct Part {
   json meta;
   std::vector<search::Unmeasured> not_measured;
   json tuning;  ///< of reports; null where nothing could be measured
+  bool own_weights = false;
 };
 
 /// What the metadata of the artifact have of a part that is not the first.
@@ -127,7 +131,7 @@ json report_of_further(const Part& part) {
             {"choices", explained.at("choices")},
             {"not_measured", not_measured(part.not_measured)}};
   if (!part.tuning.is_null()) r["tuning"] = part.tuning;
-  for (const char* key : {"precision", "trades", "alternatives"})
+  for (const char* key : {"precision", "trades", "alternatives", "comparison"})
     if (explained.contains(key)) r[key] = explained.at(key);
   return r;
 }
@@ -146,16 +150,16 @@ void keep(const std::vector<Part>& parts, const Assembled& made, const fs::path&
 }
 
 /// The part's plans and, for GPUs, their machine code. Where NVRTC does not survive a kernel, plans are made again without that choice.
-void plan_and_compile(Part& part, const BuildOptions& o, const Target& target, const plan::ChooseFn& choose, plan::Decisions& decisions,
-                      const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& options, const plan::ChooseFn& choose,
+                      plan::Decisions& decisions, const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
   constexpr size_t kRounds = 4;  // each may have waited for the time limit
   const bool several = parts_of(o.front).size() > 1;
   std::vector<LostChoice> lost;
   for (size_t round = 0;; ++round) {
     clock.phase("plan");
     decisions.clear();
-    part.plans = plans_of(part.front, part.machine, without(choose, lost), &decisions);
-    part.target = artifact::used_target(part.plans, target);
+    part.plans = plans_of(part.front, part.machine, without(choose, lost), options.alternatives, &decisions);
+    part.target = artifact::used_target(part.plans, options.target);
     if (!part.target.is_gpu()) return;
     clock.phase("compile CUDA kernels" + (several ? " for " + part.target.str() : std::string()));
     const std::string name = several ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
@@ -184,16 +188,17 @@ Part plan_part(const BuildOptions& o, FrontOptions options, Front front, Stages&
   const plan::ChooseFn choose = with_alternatives(search::chooser(std::move(tuned.tuned)), options.alternatives);
   part.not_measured = std::move(tuned.missing);
   plan::Decisions decisions;
-  plan_and_compile(part, o, options.target, choose, decisions, work_dir, clock, events, warn);
+  plan_and_compile(part, o, options, choose, decisions, work_dir, clock, events, warn);
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
   part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_file(options.shapes));
   if (!trades.tried.empty()) part.meta["explain"]["trades"] = trades_json(trades);
   if (!tuning.alternatives.tried.empty()) part.meta["explain"]["alternatives"] = alternatives_json(tuning.alternatives);
+  if (!tuning.comparison.tried.empty()) part.meta["explain"]["comparison"] = comparison_json(tuning.comparison);
   if (tuning.seconds > 0) part.tuning = tuning_json(tuning, o.tune_budget_s);
   if (part.target.is_gpu())
     part.meta["graphs"] = o.mode.graphs;
-  else if (o.owns_weights())
+  else if (part.own_weights = tuning.own_weights; part.own_weights)
     part.meta["own_weights"] = true;
   return part;
 }
@@ -201,7 +206,7 @@ Part plan_part(const BuildOptions& o, FrontOptions options, Front front, Stages&
 }  // namespace
 
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions) {
-  return plans_of(front, machine_of(target), {}, decisions);
+  return plans_of(front, machine_of(target), {}, {}, decisions);
 }
 
 json build(const BuildOptions& given, const Events& events) {
@@ -254,8 +259,8 @@ json build(const BuildOptions& given, const Events& events) {
     AssembleInput in{{}, blob, meta.dump(), artifact, work.string()};
     for (const Part& p : parts) {
       const bool gpu = p.target.is_gpu();
-      in.parts.push_back({p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, !gpu && o.owns_weights(),
-                          gpu ? &p.cuda : nullptr});
+      in.parts.push_back(
+          {p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, p.own_weights, gpu ? &p.cuda : nullptr});
     }
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
@@ -268,7 +273,7 @@ json build(const BuildOptions& given, const Events& events) {
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.machine.str();
     if (!first.tuning.is_null()) report["tuning"] = first.tuning;
-    for (const char* key : {"precision", "trades", "alternatives"})
+    for (const char* key : {"precision", "trades", "alternatives", "comparison"})
       if (meta.at("explain").contains(key)) report[key] = meta["explain"][key];
     report["choices"] = meta.at("explain").at("choices");
     report["not_measured"] = not_measured(first.not_measured);

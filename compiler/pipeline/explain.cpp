@@ -141,6 +141,18 @@ std::string alternatives_text(const json& e) {
   return t;
 }
 
+std::string comparison_text(const json& e) {
+  const std::string kept = e.at("kept"), back = e.at("taken_back");
+  std::string t = fmt::format("beside default{}: kept {}{}\n", e.at("complete").get<bool>() ? "" : " (the time ran out)",
+                              kept.empty() ? "nothing" : kept, back.empty() ? "" : ", taken back " + back);
+  for (const json& s : e.at("tried"))
+    t += s.at("ratio").get<double>() > 0
+             ? fmt::format("  with {}: {:.1f} us, default {:.1f}, in turns {:.3f} of it\n", s.at("kept").get<std::string>(),
+                           s.at("us").get<double>(), s.at("default_us").get<double>(), s.at("ratio").get<double>())
+             : fmt::format("  with {}: not measured\n", s.at("kept").get<std::string>());
+  return t;
+}
+
 /// Equal decisions of several variants are one row.
 json choices(const std::vector<plan::Plan>& plans, const plan::Decisions& decisions, const loop::Module& m) {
   json out = json::array();
@@ -293,6 +305,7 @@ std::string explain_text(const json& e) {
   if (e.contains("precision")) t += precision_text(e["precision"]);
   if (e.contains("alternatives")) t += alternatives_text(e["alternatives"]);
   if (e.contains("trades")) t += trades_text(e["trades"]);
+  if (e.contains("comparison")) t += comparison_text(e["comparison"]);
   if (e.contains("stored_weights")) t += stored_weights_text(e["stored_weights"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))

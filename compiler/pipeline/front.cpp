@@ -117,13 +117,11 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.weights = options.weights;
   context.stored = &f.stored_weights;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
-  for (const passes::Pass& p : passes::pass_list())
-    if (!options.alternatives.skips(p.name)) passes::run_pass(p, f.graph, context);
+  passes::run_passes(f.graph, context, [&](std::string_view pass) { return options.alternatives.skips(pass); });
 
   clock.phase("fuse");
   loop::FusionRules rules = forms::rules_of(machine_of(options.target));
-  if (options.alternatives.has(search::Alternative::prologues_apart))
-    rules.prologue = [](DType, uint32_t) { return refuse("kernels of their own are faster in the whole"); };
+  options.alternatives.apply(rules);
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });

@@ -23,6 +23,7 @@ using loop::BufferKind;
 using nlohmann::json;
 
 constexpr uint64_t kMostColdBytes = 64 << 20;
+constexpr double kTurnSeconds = 0.01;  ///< of calls of a whole artifact one after the other
 
 /// The largest sizes of what a run of the whole module touches, so that a kernel finds its operands as it would there.
 uint64_t touched_bytes(const loop::Module& m, const SymTable& syms) {
@@ -79,7 +80,8 @@ class ArtifactMeasurer final : public search::Measurer {
     const std::string path = next_path();
     try {
       build(
-          *whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, path, nullptr);
+          *whole, sets.size(), [&](const forms::Site& site, size_t n) { return choosers.at(n)(site); }, path, nullptr,
+          options_.alternatives);
     } catch (const Diagnostic& d) { return R::fail(d.message()); }
     const double built_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     R answer = options_.errors(syms, path, sets.size(), seconds - built_s);
@@ -88,11 +90,12 @@ class ArtifactMeasurer final : public search::Measurer {
     return answer;
   }
 
-  void build_at(const SymTable& syms, const plan::ChooseFn& choose, const std::string& path) {
-    const Result<OneKernel> whole = whole_module(graph_, module_, syms, 1);
+  void build_at(const WholeChoice& choice, const std::string& path) {
+    const Result<OneKernel> whole = whole_module(graph_, module_, *choice.syms, 1);
     if (!whole) throw Diagnostic(ExitCode::unsupported, {}, whole.why());
     build(
-        *whole, 1, [&](const forms::Site& site, size_t) { return choose(site); }, path, nullptr);
+        *whole, 1, [&](const forms::Site& site, size_t) { return choice.choose(site); }, path, nullptr, choice.alternatives,
+        choice.own_weights);
   }
 
   std::vector<search::Timing> times_of(const SymTable& syms, const std::vector<std::string>& paths, double seconds) {
@@ -100,6 +103,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (!whole) return std::vector<search::Timing>(paths.size(), {0, 0, whole.why()});
     json job = job_of(*whole, paths.size(), seconds);
     job["artifacts"] = paths;
+    job["turn_seconds"] = kTurnSeconds;
     const Result<json> answer = worker_.ask(job, 20 + 10 * seconds, "");
     return answer ? read(*answer, paths.size()) : std::vector<search::Timing>(paths.size(), {0, 0, answer.why()});
   }
@@ -117,7 +121,7 @@ class ArtifactMeasurer final : public search::Measurer {
     const std::string path = next_path();
     std::string attachment;
     try {
-      build(*one, n, choose, path, lost);
+      build(*one, n, choose, path, lost, options_.alternatives);
       if (lost && !lost->empty()) return all("another candidate is lost");
       if (worker_.elsewhere()) attachment = read_file(path);
     } catch (const Diagnostic& d) { return all(d.message()); }
@@ -143,11 +147,14 @@ class ArtifactMeasurer final : public search::Measurer {
             {"seconds", seconds}};
   }
 
+  /// own_weights: in huge pages, as what is built in a mode that measures has them.
   /// Where NVRTC does not survive the code of some candidates, `lost` says why, by candidate, and there is no artifact; without it that is
   /// a Diagnostic.
-  void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path, std::vector<std::string>* lost) {
+  void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path, std::vector<std::string>* lost,
+             const search::Alternatives& alternatives, bool own_weights = true) {
     plan::PlanOptions options;
     options.machine = options_.machine;
+    alternatives.apply(options.strips);
     for (size_t i = 0; i < n; ++i) options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
     options.choose = [&](const forms::Site& site) { return choose(site, static_cast<size_t>(site.syms[one.candidate].min)); };
     const plan::PlanSet plans = plan::build_plans(one.graph, one.module, options);
@@ -170,7 +177,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (!cuda.cubins.lost.empty()) return;
     AssembleInput in{{{one.graph, one.module, plans, target, options_.machine}}, blob, "{}", path, options_.work_dir};
     in.parts.front().cuda = &cuda;
-    in.parts.front().own_weights = !target.is_gpu();  // as what is built in a mode that measures has them: in huge pages
+    in.parts.front().own_weights = own_weights && !target.is_gpu();
     in.jobs = options_.jobs;
     assemble(in, quiet, {});
   }
@@ -181,7 +188,7 @@ class ArtifactMeasurer final : public search::Measurer {
     for (size_t i = 0; i < std::min(n, timings.size()); ++i) {
       const json& t = timings[i];
       if (t.is_object() && t.contains("ns") && t["ns"].is_number())
-        out[i] = {t["ns"].get<double>(), t.value("spread", 0.0), ""};
+        out[i] = {t["ns"].get<double>(), t.value("spread", 0.0), "", t.value("ratio", 0.0), t.value("ratio_error", 0.0)};
       else if (t.is_object() && t.contains("error") && t["error"].is_string())
         out[i].error = t["error"].get<std::string>();
     }
@@ -306,7 +313,7 @@ Target target_of(const Target& target, const Machine& machine) {
 }
 
 void build_whole(const WholeChoice& whole, const MeasuringOptions& options, const std::string& path) {
-  ArtifactMeasurer(*whole.graph, *whole.module, options).build_at(*whole.syms, whole.choose, path);
+  ArtifactMeasurer(*whole.graph, *whole.module, options).build_at(whole, path);
 }
 
 std::vector<search::Timing> time_in_turns(const WholeChoice& whole, const std::vector<std::string>& paths, const MeasuringOptions& options,

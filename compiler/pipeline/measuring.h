@@ -42,12 +42,14 @@ struct MeasuringOptions {
 struct WholeChoice {
   const Graph* graph;
   const loop::Module* module;
-  const SymTable* syms;  ///< of the variant that is timed: an artifact for its tuned sizes
-  plan::ChooseFn choose;
+  const SymTable* syms;               ///< of the variant that is timed: an artifact for its tuned sizes
+  plan::ChooseFn choose;              ///< with what the alternatives say of single kernels
+  search::Alternatives alternatives;  ///< of the plan
+  bool own_weights = true;            ///< as BuildOptions::owns_weights
 };
 /// An artifact of it at `path`, made as a build makes it. Throws Diagnostic.
 void build_whole(const WholeChoice& whole, const MeasuringOptions& options, const std::string& path);
-/// Runs of artifacts that take the inputs of `whole` in turns, about `seconds` in all.
+/// Runs of artifacts that take the inputs of `whole` in turns of some calls each, about `seconds` in all.
 std::vector<search::Timing> time_in_turns(const WholeChoice& whole, const std::vector<std::string>& paths, const MeasuringOptions& options,
                                           double seconds);
 

@@ -11,6 +11,7 @@
 #include "base/parts.h"
 #include "emit/toolchain.h"
 #include "pipeline/alternatives.h"
+#include "pipeline/comparison.h"
 #include "pipeline/measuring.h"
 #include "pipeline/stages.h"
 #include "pipeline/work_dir.h"
@@ -38,9 +39,17 @@ std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f) {
   return out;
 }
 
+std::vector<SymTable> tables_of(const Front& f) {
+  std::vector<SymTable> tables;
+  for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
+  if (tables.empty()) tables.push_back(f.module.syms);
+  return tables;
+}
+
 namespace {
 
 constexpr double kAlternativesShare = 0.3;  ///< of the budget, at most, for alternatives of the whole program
+constexpr double kComparisonShare = 0.15;   ///< of the budget, for what was decided beside what default makes
 
 /// The tuning database: the user's, which must be right, or the one of the cache, which may be lost.
 search::TuningDb load_tuning(const std::string& path, bool given, const Warn& warn) {
@@ -122,7 +131,9 @@ json tuning_json(const PartTuning& tuning, double budget_s) { return {{"budget_s
 PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, Front& f, Stages& stages, const Machine& machine,
                            const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
   const Target& target = front_options.target;
-  if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return {};
+  PartTuning part;
+  part.own_weights = !machine.is_gpu() && o.owns_weights();
+  if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return part;
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
   search::TuningDb db = load_tuning(path, !o.tuning_db.empty(), warn);
@@ -130,7 +141,6 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   const bool keep = o.mode.searches && can_keep(path, warn);
   const auto start = std::chrono::steady_clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  PartTuning part;
   std::vector<search::Unmeasured> missing;
   std::optional<MeasuringOptions> measuring;
   if (o.mode.searches) {
@@ -146,9 +156,10 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
     else
       warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
   }
+  const std::string hardware = machine.str(), library = search::kernel_library_hash();
+  const std::string program = machine.is_gpu() ? "" : alternatives_key(front_options, f);
+  const bool measures = measuring && o.tune_budget_s > 0;
   if (!machine.is_gpu()) {
-    const std::string program = alternatives_key(front_options, f), hardware = machine.str(), library = search::kernel_library_hash();
-    const bool measures = measuring && o.tune_budget_s > 0;
     const search::AlternativesRecord* known = db.find_alternatives(program, hardware, library);
     const double seconds = kAlternativesShare * o.tune_budget_s;
     if (known && (known->complete || !measures || known->seconds >= seconds)) {
@@ -171,20 +182,35 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   }
   options.machine = machine;
   options.measurer = measurer.get();
-  options.budget_s = std::max(0.0, o.tune_budget_s - spent());
+  const double comparison_s = machine.is_gpu() ? 0 : kComparisonShare * o.tune_budget_s;
+  options.budget_s = std::max(0.0, o.tune_budget_s - comparison_s - spent());
   options.progress = events.progress;
   if (f.precision.mode == "f32" && !target.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
-  std::vector<SymTable> tables;
-  for (const std::vector<plan::SymRange>& ranges : ranges_of(f)) tables.push_back(plan::narrowed(f.module.syms, ranges));
-  if (tables.empty()) tables.push_back(f.module.syms);
-  search::TuneResult& result = part.result = search::tune(f.module, tables, options, db);
+  search::TuneResult& result = part.result = search::tune(f.module, tables_of(f), options, db);
   result.missing.insert(result.missing.begin(), missing.begin(), missing.end());
+  const Decided decided{result, front_options, f, part.own_weights, o.own_weights};
+  if (const std::vector<search::Group> groups = machine.is_gpu() ? std::vector<search::Group>() : groups_of(decided, machine);
+      !groups.empty()) {
+    const std::string key = comparison_key(program, decided, machine);
+    const search::ComparisonRecord* known = db.find_comparison(key, hardware, library);
+    if (known && (known->complete || !measures)) {
+      part.comparison = *known;
+    } else if (measures) {
+      part.comparison = measure_comparison(groups, decided, *measuring, std::max(comparison_s, o.tune_budget_s - spent()), events);
+      db.put_comparison(key, hardware, library, part.comparison);
+    } else {
+      result.missing.push_back(
+          {"comparison of " + key, measuring ? "the time for measuring ran out" : "the tuning database does not have it"});
+    }
+    measurer.reset();
+    if (!part.comparison.tried.empty()) keep_only(part.comparison, groups, decided, machine, events, stages);
+  }
   if (measuring) part.seconds = spent();
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
   if (o.error_on_tuning_miss && !result.missing.empty()) throw missed(path, machine, result.missing);
-  if (o.mode.searches && options.measurer && !result.missing.empty())
+  if (o.mode.searches && measuring && !result.missing.empty())
     warn(fmt::format(
         "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
         "measured",

@@ -17,10 +17,15 @@ using Warn = std::function<void(const std::string&)>;
 /// The ranges of the symbols in each variant.
 std::vector<std::vector<plan::SymRange>> ranges_of(const Front& f);
 
+/// A symbol table a variant, with its ranges and tuned sizes; at least one.
+std::vector<SymTable> tables_of(const Front& f);
+
 struct PartTuning {
   search::TuneResult result;
   search::AlternativesRecord alternatives;
-  double seconds = 0;  ///< of measuring and judging, building what is measured included
+  search::ComparisonRecord comparison;  ///< nothing was tried: all is as default makes it, or nobody measured
+  bool own_weights = false;             ///< CPU: models copy their weights to huge pages
+  double seconds = 0;                   ///< of measuring and judging, building what is measured included
 };
 
 /// What the tuning database knows of this program and its kernels and, in a mode that searches, what is measured now. `f` and `options` are

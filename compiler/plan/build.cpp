@@ -62,7 +62,8 @@ class PlanBuilder {
   };
 
   void find_steps() {
-    strips_ = find_strips(module_, syms_, options_.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); });
+    strips_ = find_strips(
+        module_, syms_, options_.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); }, options_.strips);
     for (size_t call = 0, next = 0; call < module_.calls.size(); call = steps_.back().last) {
       const bool grouped = next < strips_.size() && strips_[next].first == call;
       steps_.push_back({call, grouped ? strips_[next].last : call + 1, grouped ? &strips_[next] : nullptr});

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "plan/plan.h"
+#include "plan/strips.h"
 #include "plan/weights.h"
 
 namespace aotc::plan {
@@ -21,6 +22,7 @@ struct PlanOptions {
   std::vector<std::vector<SymRange>> variants;
   Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
   ChooseFn choose;                             ///< empty: the cost model (forms::decide)
+  StripRules strips;                           ///< which kernels run over them, how high they are
   Decisions* decisions = nullptr;              ///< set: filled in, for reports and explain
   bool in_place = true;                        ///< for tests and bisecting
 };

@@ -174,8 +174,8 @@ class Analysis {
 
 class Finder {
  public:
-  Finder(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of)
-      : m_(m), syms_(syms), machine_(machine) {
+  Finder(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of, const StripRules& rules)
+      : m_(m), syms_(syms), machine_(machine), rules_(rules) {
     reads_.resize(m.buffers.size()), writes_.resize(m.buffers.size());
     const Analysis analysis(m, syms);
     for (const loop::Call& c : m.calls) {
@@ -228,6 +228,7 @@ class Finder {
 
   bool wide(const Grid& g) const { return syms_.interval(g.width).min >= kLeastColumns; }
 
+  int64_t of_l2(double share) const { return static_cast<int64_t>(share * static_cast<double>(machine_.l2_bytes)); }
   int64_t bytes(const Grid& g, int64_t pixel_bytes) const { return syms_.hint(g.pixels()) * pixel_bytes; }
 
   /// The longest group of calls from `begin` whose strips stay in L2 and each of whose handed activations would not.
@@ -236,7 +237,7 @@ class Finder {
     for (size_t last = begin + 1; last < end && last - begin < AOTC_STRIP_MAX_STAGES; ++last) {
       const Stage &a = *stages_[last - 1], &b = *stages_[last];
       if (!a.result || !b.in || !same(*a.result, *b.in) || !wide(*a.result) || !wide(*b.result)) break;
-      if (bytes(*a.result, a.strip.pixel_bytes) / machine_.cores < machine_.l2_bytes * 3 / 4) break;
+      if (bytes(*a.result, a.strip.pixel_bytes) / machine_.cores < of_l2(rules_.handed_of_l2)) break;
       auto g = group(begin, last + 1);
       if (!g) break;
       found = std::move(g);
@@ -261,7 +262,7 @@ class Finder {
       if (forms::cpu::ceil_div(height, rows) != parts) continue;
       if (rows < 2 && height > 1) return std::nullopt;
       if (images * parts % machine_.cores && images * parts < 8 * machine_.cores) continue;
-      if (strip_bytes(g, rows) > machine_.l2_bytes * 3 / 4) continue;
+      if (strip_bytes(g, rows) > of_l2(rules_.kept_of_l2)) continue;
       g.rows = static_cast<int>(rows);
       const std::vector<int64_t> needed = forms::rows_of_strip(g.stages, rows);
       for (size_t i = begin; i + 1 < end; ++i)
@@ -293,15 +294,17 @@ class Finder {
   const loop::Module& m_;
   const SymTable& syms_;
   const Machine& machine_;
+  const StripRules rules_;
   std::vector<int> reads_, writes_;           ///< by buffer: how many arguments
   std::vector<std::optional<Stage>> stages_;  ///< by call
 };
 
 }  // namespace
 
-std::vector<StripGroup> find_strips(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of) {
+std::vector<StripGroup> find_strips(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of,
+                                    const StripRules& rules) {
   if (machine.is_gpu()) return {};
-  return Finder(m, syms, machine, choice_of).run();
+  return Finder(m, syms, machine, choice_of, rules).run();
 }
 
 forms::Strips strips_of(const StripGroup& g, const std::vector<Step>& steps) {

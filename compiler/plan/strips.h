@@ -24,10 +24,17 @@ struct StripGroup {
   std::vector<forms::StripStage> stages;
 };
 
+/// When strips are taken, and how high they are: shares of L2.
+struct StripRules {
+  double handed_of_l2 = 0.75;  ///< that what a kernel hands on takes at least, a core
+  double kept_of_l2 = 0.75;    ///< that a strip and its weights take at most
+};
+
 using ChoiceOf = std::function<const forms::Choice&(loop::KernelId)>;
 
 /// Groups of two calls or more in rising order, none where the machine's caches hold what is handed on.
-std::vector<StripGroup> find_strips(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of);
+std::vector<StripGroup> find_strips(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of,
+                                    const StripRules& rules = {});
 
 /// The call of a group: `steps` are those of its calls.
 Step strips_step(const StripGroup& g, const std::vector<Step>& steps, const SymTable& syms);

@@ -7,16 +7,18 @@ namespace aotc::search {
 
 namespace {
 
-constexpr double kSeems = 0.985;  ///< of the time of what the build does by itself, by which an alternative must win among the others
-constexpr double kWins = 0.98;    ///< by which what is taken must win again
-constexpr double kNoisy = 0.5;    ///< of the spread that a gain must exceed
+constexpr double kSeems = 0.992;  ///< of the time of what the build does by itself, by which an alternative must win among the others
+constexpr double kWins = 0.99;    ///< by which what is taken must win again
+constexpr double kNoisy = 0.5;    ///< of the spread that a gain must exceed where turns were not compared
+constexpr double kErrors = 2;     ///< of a ratio that a gain must exceed
 constexpr double kLeastSeconds = 0.2;
 
 bool ran(const Timing& t) { return t.error.empty() && t.ns > 0; }
 
-/// Whether `other` takes clearly less time than `own`.
+/// Whether `other` takes clearly less time than `own`, the first of those that were timed with it.
 bool faster(const Timing& other, const Timing& own, double by) {
   if (!ran(other) || !ran(own)) return false;
+  if (other.ratio > 0) return other.ratio < by && 1 - other.ratio > kErrors * other.ratio_error;
   const double ratio = other.ns / own.ns;
   return ratio < by && 1 - ratio > kNoisy * std::max(other.spread, own.spread);
 }
@@ -30,6 +32,16 @@ const AlternativeRow& row_of(Alternative a) {
 bool Alternatives::skips(std::string_view pass) const {
   return std::any_of(std::begin(kAlternatives), std::end(kAlternatives),
                      [&](const AlternativeRow& r) { return has(r.what) && r.skipped_pass == pass; });
+}
+
+void Alternatives::apply(loop::FusionRules& rules) const {
+  for (const AlternativeRow& r : kAlternatives)
+    if (has(r.what) && r.fuse) r.fuse(rules);
+}
+
+void Alternatives::apply(plan::StripRules& rules) const {
+  for (const AlternativeRow& r : kAlternatives)
+    if (has(r.what) && r.plan) r.plan(rules);
 }
 
 std::string Alternatives::str() const {

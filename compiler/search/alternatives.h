@@ -7,24 +7,30 @@
 #include <string_view>
 #include <vector>
 
+#include "loop/rules.h"
+#include "plan/strips.h"
 #include "search/jobs.h"
 
 namespace aotc::search {
 
-enum class Alternative : uint8_t { stores_far, prologues_apart, products_apart, channels_first, products_in_tiles, reductions_whole };
+enum class Alternative : uint8_t { stores_far, prologues_apart, products_in_tiles, reductions_whole, strips_low, strips_more };
 
 struct AlternativeRow {
   Alternative what;
   std::string_view name, skipped_pass;  ///< the pass of passes/list.cpp that does not run; empty: all do
   std::string_view text;
+  void (*fuse)(loop::FusionRules&) = nullptr;  ///< what the fusion does otherwise; null: nothing
+  void (*plan)(plan::StripRules&) = nullptr;   ///< what plans do otherwise; null: nothing
 };
 constexpr AlternativeRow kAlternatives[] = {
     {Alternative::stores_far, "stores_far", "", "results of loops that fill twice L2 pass the caches by"},
-    {Alternative::prologues_apart, "prologues_apart", "", "operands of products are computed by kernels of their own"},
-    {Alternative::products_apart, "products_apart", "merge_products", "products of one matrix with several weights stay apart"},
-    {Alternative::channels_first, "channels_first", "channels_last", "convolutions keep the layout of the program"},
+    {Alternative::prologues_apart, "prologues_apart", "", "operands of products are computed by kernels of their own",
+     [](loop::FusionRules& r) { r.prologue = [](DType, uint32_t) { return refuse("kernels of their own are faster in the whole"); }; }},
     {Alternative::products_in_tiles, "products_in_tiles", "products_in_lanes", "small products are multiplied in tiles, not in lanes"},
     {Alternative::reductions_whole, "reductions_whole", "split_reductions", "long reductions go in one step"},
+    {Alternative::strips_low, "strips_low", "", "strips take half as much of L2", nullptr, [](plan::StripRules& r) { r.kept_of_l2 /= 2; }},
+    {Alternative::strips_more, "strips_more", "", "strips of what L2 would hold as well", nullptr,
+     [](plan::StripRules& r) { r.handed_of_l2 /= 6; }},
 };
 const AlternativeRow& row_of(Alternative a);
 
@@ -45,6 +51,8 @@ class Alternatives {
     return out;
   }
   bool skips(std::string_view pass) const;
+  void apply(loop::FusionRules& rules) const;
+  void apply(plan::StripRules& rules) const;
   std::string str() const;  ///< "stores_far products_apart"; empty where it has none
   /// Fails with the known names.
   static Result<Alternatives> parse(std::string_view text);

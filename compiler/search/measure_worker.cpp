@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -156,16 +158,26 @@ double quantile(std::vector<double> v, double q) {
 
 constexpr double kWide = 0.1;  ///< spread of calls beyond which others had a part in most of them
 
-/// By candidate: the lower quartile of its calls; where any candidate's calls spread widely, the least of each.
+/// By candidate: the lower quartile of its calls; where any candidate's calls spread widely, the least of each. The ratio is of the calls
+/// of one turn to those of the first candidate in it, the middle one of all turns.
 json timings_of(const std::vector<std::vector<double>>& ns, const std::vector<std::string>& errors) {
   const auto spread = [](const std::vector<double>& v) { return (quantile(v, 0.75) - quantile(v, 0.25)) / quantile(v, 0.5); };
   const bool wide = std::any_of(ns.begin(), ns.end(), [&](const std::vector<double>& v) { return !v.empty() && spread(v) > kWide; });
+  const auto ratios = [](const std::vector<double>& first, const std::vector<double>& v) {
+    std::vector<double> of_turns;
+    for (size_t t = 0; t < std::min(first.size(), v.size()); ++t) of_turns.push_back(v[t] / first[t]);
+    if (of_turns.empty()) return std::pair(0.0, 0.0);
+    const double quartiles = quantile(of_turns, 0.75) - quantile(of_turns, 0.25);  // the median's error of normal ones
+    return std::pair(quantile(of_turns, 0.5), 0.93 * quartiles / std::sqrt(static_cast<double>(of_turns.size())));
+  };
   json timings = json::array();
   for (size_t i = 0; i < ns.size(); ++i) {
     if (!errors[i].empty() || ns[i].empty())
       timings.push_back({{"error", errors[i].empty() ? "it was never run" : errors[i]}});
-    else
-      timings.push_back({{"ns", quantile(ns[i], wide ? 0 : 0.25)}, {"spread", spread(ns[i])}});
+    else {
+      const auto [ratio, error] = ratios(ns[0], ns[i]);
+      timings.push_back({{"ns", quantile(ns[i], wide ? 0 : 0.25)}, {"spread", spread(ns[i])}, {"ratio", ratio}, {"ratio_error", error}});
+    }
   }
   return timings;
 }
@@ -184,10 +196,36 @@ double time_run(Device& device, bool one_thread, const std::function<void()>& ru
   return now() - begin;
 }
 
+/// Calls one after the other for about `seconds`, as programs make them: the first finds the caches as others left them and does not count,
+/// unless it takes that long by itself. Nanoseconds of the middle one.
+double time_turn(Device& device, bool one_thread, double seconds, const std::function<void()>& run) {
+  const double first = time_run(device, one_thread, run);
+  if (first >= seconds * 1e9) return first;
+  std::vector<double> ns;
+  for (const double end = now_ns() + seconds * 1e9; ns.empty() || now_ns() < end;) ns.push_back(time_run(device, one_thread, run));
+  return quantile(ns, 0.5);
+}
+
+/// Marks candidates that are so far behind the fastest that more calls would tell nothing new. Whether two or more are left.
+bool several_left(const std::vector<std::vector<double>>& ns, std::vector<bool>* behind) {
+  constexpr double kBehind = 1.2;  ///< times the least call of the fastest
+  constexpr size_t kEnough = 8;    ///< calls
+  std::vector<double> least;
+  for (const std::vector<double>& v : ns) least.push_back(v.empty() ? std::numeric_limits<double>::infinity() : quantile(v, 0));
+  const double best = *std::min_element(least.begin(), least.end());
+  size_t left = 0, calls = 0;
+  for (size_t i = 0; i < ns.size(); ++i) {
+    if (ns[i].size() >= kEnough && least[i] > kBehind * best) (*behind)[i] = true;
+    left += !ns[i].empty() && !(*behind)[i], calls = std::max(calls, ns[i].size());
+  }
+  return left > 1 || ns.size() == 1 || calls < kEnough;
+}
+
 /// paths: one artifact for all candidates, which an input tells apart, or one each.
 json measure(const json& job, const std::vector<std::string>& paths) {
   const int64_t n = job.at("candidates");
   const double seconds = job.at("seconds");
+  const double turn_s = job.value("turn_seconds", 0.0);  // 0: a turn is one call
   const int gpu = job.value("gpu", -1);
   const bool one_thread = gpu < 0 && job.value("threads", 0) == 1;
   const std::unique_ptr<Device> device = make_device(gpu);
@@ -197,6 +235,7 @@ json measure(const json& job, const std::vector<std::string>& paths) {
   std::vector<std::unique_ptr<Candidate>> candidates(static_cast<size_t>(n));
   std::vector<std::string> errors(static_cast<size_t>(n));
   std::vector<std::vector<double>> ns(static_cast<size_t>(n));
+  std::vector<bool> behind(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) try {
       Artifact& of = *artifacts.at(one_each ? static_cast<size_t>(i) : 0);
       candidates[static_cast<size_t>(i)] = std::make_unique<Candidate>(of, *device, job, one_each ? 0 : i);
@@ -206,11 +245,17 @@ json measure(const json& job, const std::vector<std::string>& paths) {
   const double end = now_ns() + seconds * 1e9;
   for (size_t round = 0; round < kMost && (round < kLeast || now_ns() < end); ++round) {
     if (round >= 2 && now_ns() > end + seconds * 2e9) break;
+    if (round > 0 && !several_left(ns, &behind)) break;
     for (size_t i = 0; i < candidates.size(); ++i) try {
-        if (!candidates[i]) continue;
+        if (!candidates[i] || behind[i]) continue;
+        const auto run = [&] { candidates[i]->run(); };
+        if (turn_s > 0) {
+          ns[i].push_back(time_turn(*device, one_thread, turn_s, run));
+          continue;
+        }
         device->chill(job.value("cold_bytes", uint64_t{0}));
         for (const aotc_tensor& t : candidates[i]->in.tensors) device->warm(t.data, t.byte_size);
-        ns[i].push_back(time_run(*device, one_thread, [&] { candidates[i]->run(); }));
+        ns[i].push_back(time_run(*device, one_thread, run));
       } catch (const Failure& f) { errors[i] = f.what(), candidates[i].reset(); }
   }
   return {{"timings", timings_of(ns, errors)}};

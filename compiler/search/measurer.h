@@ -20,9 +20,11 @@ struct Subject {
 };
 
 struct Timing {
-  double ns = 0;      ///< the lower quartile of the calls, of calls that spread widely the least: others may be at work on the machine
-  double spread = 0;  ///< (upper - lower quartile) / median
-  std::string error;  ///< not empty: lost (a crash, a hang, a refusal); an ordinary outcome
+  double ns = 0;           ///< the lower quartile of the calls, of calls that spread widely the least: others may be at work on the machine
+  double spread = 0;       ///< (upper - lower quartile) / median
+  std::string error;       ///< not empty: lost (a crash, a hang, a refusal); an ordinary outcome
+  double ratio = 0;        ///< of its calls to those of the first candidate in the same turns, the middle one; 0: not known
+  double ratio_error = 0;  ///< by which that may be off (its standard error)
 };
 
 /// Of the outputs of the whole module against fp64 on sample inputs, of the one that is nearest to its bound or furthest beyond it:

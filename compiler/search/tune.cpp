@@ -49,6 +49,14 @@ std::vector<size_t> worth_measuring(const std::vector<Candidate>& all, size_t mo
   return out;
 }
 
+/// What there may be to win, in nanoseconds a run: the contract's part of it, the less the further the next best choice is behind by
+/// estimate.
+double chance(const Job& job) {
+  const std::vector<Candidate>& all = job.decision.candidates;
+  const bool two = all.size() > 1 && all[1].fit && all[1].cost_ns > 0;
+  return two ? job.weight * std::min(1.0, all[0].cost_ns / all[1].cost_ns) : job.weight;
+}
+
 /// The decision that a record stands for, or nothing where the choice is none of the form's for this kernel any more.
 std::optional<Decision> decision_of(const Job& job, const TuningRecord& r) {
   for (const Candidate& c : job.decision.candidates) {
@@ -162,29 +170,34 @@ TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, c
   // First what wins most. What is traded needs no other choice.
   const Budget budget(options.budget_s);
   trade_accuracy(module, syms, options, Budget(kTradeShare * options.budget_s), db, result);
-  std::vector<std::pair<const std::string*, const Job*>> missing;
+  struct Missing {
+    const std::string* contract;
+    const Job* job;
+    double chance;
+  };
+  std::vector<Missing> missing;
   double total = 0;
   for (const auto& [contract, job] : jobs)
     if (!result.tuned.count(contract) && worth_measuring(job.decision.candidates, 2).size() > 1) {
-      missing.emplace_back(&contract, &job);
-      total += job.weight;
+      missing.push_back({&contract, &job, chance(job)});
+      total += missing.back().chance;
     }
-  std::stable_sort(missing.begin(), missing.end(), [](const auto& a, const auto& b) { return a.second->weight > b.second->weight; });
+  std::stable_sort(missing.begin(), missing.end(), [](const Missing& a, const Missing& b) { return a.chance > b.chance; });
   const double kept_s = missing.empty() ? 0 : 1.5 * whole_seconds(options);
   const double alone_s = (1 - kWholeShare) * (budget.left() - kept_s), after_s = budget.left() - alone_s;
   const auto left = [&] { return budget.left() - after_s; };
   const double budget_s = left();
   size_t done = 0;
   Measured measured;
-  for (const auto& [contract, job] : missing) {
+  for (const auto& [contract, job, of_total] : missing) {
     if (!options.measurer || left() <= 0) {
       result.missing.push_back({*contract, options.measurer ? "the time for measuring ran out" : "the tuning database does not have it"});
       continue;
     }
     if (options.progress) options.progress(done++, missing.size(), *contract);
-    // Each contract's share of what is left, by its part in a run; the quickest few are still worth a look.
-    const double seconds = std::clamp(left() * job->weight / std::max(total, 1.0), 0.02 * budget_s, 0.25 * budget_s);
-    total -= job->weight;
+    // Each contract's share of what is left, by what it may win; the quickest few are still worth a look.
+    const double seconds = std::clamp(left() * of_total / std::max(total, 1.0), 0.02 * budget_s, 0.25 * budget_s);
+    total -= of_total;
     TuningRecord record;
     Decision d = search_one(*job, *options.measurer, static_cast<size_t>(options.candidates), std::min(seconds, 4.0), kGain, &record);
     if (record.measured == 0) {

@@ -94,6 +94,39 @@ AlternativesRecord alternatives_of(const json& r, const std::string& path, const
   return a;
 }
 
+json comparison_json(const ComparisonRecord& c) {
+  json tried = json::array();
+  for (const ComparisonRecord::Tried& t : c.tried)
+    tried.push_back({{"kept", t.kept}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"ratio", t.ratio}});
+  return {{"tried", tried}, {"kept", c.kept}, {"taken_back", c.taken_back}, {"complete", c.complete}};
+}
+
+/// Of one element of "comparisons". Throws Diagnostic.
+ComparisonRecord comparison_of(const json& r, const std::string& path, const std::string& where) {
+  ComparisonRecord c;
+  for (const char* name : {"program", "machine", "library", "kept", "taken_back"})
+    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
+  if (!is(r, "tried", &json::is_array) || !is(r, "complete", &json::is_boolean))
+    malformed(path, where, "comparisons have tried and complete");
+  c.kept = r["kept"], c.taken_back = r["taken_back"], c.complete = r["complete"];
+  for (size_t i = 0; i < r["tried"].size(); ++i) {
+    const json& t = r["tried"][i];
+    if (!is(t, "kept", &json::is_string) || !is(t, "ns", &json::is_number) || !is(t, "own_ns", &json::is_number) ||
+        !is(t, "ratio", &json::is_number))
+      malformed(path, fmt::format("{}.tried[{}]", where, i), "a comparison has kept, ns, own_ns and ratio");
+    c.tried.push_back({t["kept"], t["ns"], t["own_ns"], t["ratio"]});
+  }
+  return c;
+}
+
+/// A list of the database, empty where it has none.
+const json& list_of(const json& db, const char* name, const std::string& path) {
+  static const json none = json::array();
+  if (!db.contains(name)) return none;
+  if (!db[name].is_array()) malformed(path, fmt::format("$.{}", name), "is no list");
+  return db[name];
+}
+
 }  // namespace
 
 std::string kernel_library_hash() { return AOTC_KERNEL_LIBRARY_HASH; }
@@ -127,8 +160,7 @@ TuningDb TuningDb::load(const std::string& path) {
     if (!choice) malformed(path, where + ".choice", choice.why());
     db.put(r["contract"], r["machine"], r["library"], {*choice, r["ns"], r["default_ns"], r["measured"]});
   }
-  const json none = json::array(), &trades = j.contains("trades") ? j["trades"] : none;
-  if (!trades.is_array()) malformed(path, "$.trades", "is no list");
+  const json& trades = list_of(j, "trades", path);
   for (size_t i = 0; i < trades.size(); ++i) {
     std::optional<Trades> t = trades_of(trades[i], path, fmt::format("$.trades[{}]", i));
     if (t)
@@ -136,12 +168,17 @@ TuningDb TuningDb::load(const std::string& path) {
     else
       db.other_trades_[{trades[i]["program"], trades[i]["machine"], trades[i]["library"]}] = trades[i].dump();
   }
-  const json& alternatives = j.contains("alternatives") ? j["alternatives"] : none;
-  if (!alternatives.is_array()) malformed(path, "$.alternatives", "is no list");
+  const json& alternatives = list_of(j, "alternatives", path);
   for (size_t i = 0; i < alternatives.size(); ++i) {
     const json& a = alternatives[i];
     AlternativesRecord record = alternatives_of(a, path, fmt::format("$.alternatives[{}]", i));
     db.put_alternatives(a["program"], a["machine"], a["library"], std::move(record));
+  }
+  const json& comparisons = list_of(j, "comparisons", path);
+  for (size_t i = 0; i < comparisons.size(); ++i) {
+    const json& c = comparisons[i];
+    ComparisonRecord record = comparison_of(c, path, fmt::format("$.comparisons[{}]", i));
+    db.put_comparison(c["program"], c["machine"], c["library"], std::move(record));
   }
   return db;
 }
@@ -170,6 +207,11 @@ void TuningDb::save(const std::string& path) const {
     json x = alternatives_json(a);
     std::tie(x["program"], x["machine"], x["library"]) = key;
     all["alternatives"].push_back(std::move(x));
+  }
+  for (const auto& [key, c] : comparisons_) {
+    json x = comparison_json(c);
+    std::tie(x["program"], x["machine"], x["library"]) = key;
+    all["comparisons"].push_back(std::move(x));
   }
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
@@ -212,11 +254,22 @@ const AlternativesRecord* TuningDb::find_alternatives(const std::string& program
   return it == alternatives_.end() ? nullptr : &it->second;
 }
 
+void TuningDb::put_comparison(const std::string& program, const std::string& machine, const std::string& library, ComparisonRecord record) {
+  comparisons_[{program, machine, library}] = std::move(record);
+}
+
+const ComparisonRecord* TuningDb::find_comparison(const std::string& program, const std::string& machine,
+                                                  const std::string& library) const {
+  const auto it = comparisons_.find({program, machine, library});
+  return it == comparisons_.end() ? nullptr : &it->second;
+}
+
 void TuningDb::merge(const TuningDb& other) {
   others_.insert(other.others_.begin(), other.others_.end());
   other_trades_.insert(other.other_trades_.begin(), other.other_trades_.end());
   for (const auto& [key, trades] : other.trades_) trades_.try_emplace(key, trades);
   for (const auto& [key, record] : other.alternatives_) alternatives_.try_emplace(key, record);
+  for (const auto& [key, record] : other.comparisons_) comparisons_.try_emplace(key, record);
   for (const auto& [key, record] : other.records_) put(std::get<0>(key), std::get<1>(key), std::get<2>(key), record);
 }
 

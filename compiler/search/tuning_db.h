@@ -48,6 +48,19 @@ struct AlternativesRecord {
   friend bool operator==(const AlternativesRecord&, const AlternativesRecord&) = default;
 };
 
+/// The whole beside what default makes (comparison.h), by the names of groups of decisions.
+struct ComparisonRecord {
+  struct Tried {
+    std::string kept;                      ///< "kernels weights"
+    double ns = 0, own_ns = 0, ratio = 0;  ///< of default, in turns; ratio: of the turns, the middle one; 0: it did not run
+    friend bool operator==(const Tried&, const Tried&) = default;
+  };
+  std::vector<Tried> tried;
+  std::string kept, taken_back;
+  bool complete = true;  ///< not: the time ran out, and a build that measures begins anew
+  friend bool operator==(const ComparisonRecord&, const ComparisonRecord&) = default;
+};
+
 class TuningDb {
  public:
   /// A missing file is an empty database. Throws Diagnostic (bad_input) where the file is malformed, choices that no form of this aotc has
@@ -65,6 +78,9 @@ class TuningDb {
   /// The latest measurement of a program stays.
   void put_alternatives(const std::string& program, const std::string& machine, const std::string& library, AlternativesRecord record);
   const AlternativesRecord* find_alternatives(const std::string& program, const std::string& machine, const std::string& library) const;
+  /// The latest comparison of a program stays; `program` names what was decided for it as well.
+  void put_comparison(const std::string& program, const std::string& machine, const std::string& library, ComparisonRecord record);
+  const ComparisonRecord* find_comparison(const std::string& program, const std::string& machine, const std::string& library) const;
   size_t size() const { return records_.size() + others_.size(); }
 
  private:
@@ -72,6 +88,7 @@ class TuningDb {
   std::map<Key, TuningRecord> records_;
   std::map<Key, Trades> trades_;                      // program, machine, library
   std::map<Key, AlternativesRecord> alternatives_;    // program, machine, library
+  std::map<Key, ComparisonRecord> comparisons_;       // program, machine, library
   std::map<Key, std::string> others_, other_trades_;  // as JSON: of other kernel libraries, with choices that cannot be read here
 };
 

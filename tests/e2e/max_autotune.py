@@ -19,6 +19,7 @@ from run_models import sh, validate
 from work_folder import WorkFolder
 
 LEAST_FAR = 24 << 20  # bytes of results that may be stored past the caches, and that those of a server hold
+BACK = "comparison with default"  # who decided what was taken back
 MOST_BUILDS = 6  # until a budget has reached every contract
 
 
@@ -94,10 +95,10 @@ def check_table(at, name, choice):
 
 def check_records(db, choices):
     validate("tuning", db)
-    measured = {c["contract"]: c for c in choices if c["by"].startswith("measured")}
+    measured = {c["contract"]: c for c in choices if c["by"].startswith("measured") or c["by"] == BACK}
     assert {r["contract"] for r in db["records"]} == set(measured), "records and measured choices differ"
     for r in db["records"]:
-        assert r["choice"] == measured[r["contract"]]["choice"], r
+        assert (r["choice"] == measured[r["contract"]]["choice"]) == (measured[r["contract"]]["by"] != BACK), r
         assert r["measured"] >= 2 and 0 < r["ns"] and 0 < r["default_ns"], r
         near = 1.1 if measured[r["contract"]]["by"] == "measured in the whole" else 1  # by itself
         assert r["ns"] <= near * r["default_ns"], r
@@ -120,18 +121,22 @@ def check_alternatives(at, machine):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.export.save(torch.export.export(Long(), (torch.randn(size // 4),)), at("long.pt2"))
-    _, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
+    measured, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
     assert report["tuning"]["budget_s"] == 20 and 0 < report["tuning"]["seconds"], report["tuning"]
     db = json.load(open(at("long.json")))
     validate("tuning", db)
     tried = report["alternatives"]["tried"]
     assert [t["name"] for t in tried] == ["stores_far"] and all(t["us"] > 0 and t["own_us"] > 0 and t["why"] for t in tried), tried
     assert report["alternatives"]["taken"] == [t["name"] for t in tried if t["taken"]]
+    again, repeated = at.build("far.so", "long.json", "--error-on-tuning-miss", archive="long.pt2")
+    assert [c["choice"] for c in again] == [c["choice"] for c in measured], (again, measured)
+    assert repeated.get("comparison") == report.get("comparison"), repeated
     artifacts = []
+    db.pop("comparisons", None)
     for taken in (True, False):  # the record decides, whatever was measured
         db["alternatives"][0]["tried"][0]["taken"] = taken
         json.dump(db, open(at("long.json"), "w"))
-        choices, _ = at.build("far.so", "long.json", "--error-on-tuning-miss", archive="long.pt2")
+        choices, _ = at.build("far.so", "long.json", archive="long.pt2")
         artifacts.append(at.bytes("far.so"))
         told = sh(at.aotc, "explain", at("far.so"))
         assert ("  with stores_far: " if taken else "  without stores_far: ") in told and ("loop_far" in told.split("steps")[-1] or not taken), told
@@ -150,6 +155,36 @@ def check_alternatives(at, machine):
     json.dump(db, open(at("unknown.json"), "w"))
     assert "alternatives[0].tried[0].name" in (e := refused("unknown.json")) and "'rows_inverted' is no alternative; there are" in e, e
     assert "alternatives of " in (e := refused("nothing.json")), e
+
+
+def check_comparison(at, report, db):
+    """The whole was compared with what default makes; what is not kept is taken back, and the record decides that."""
+    told = report["comparison"]
+    groups = set(f"{told['kept']} {told['taken_back']}".split())
+    assert {"kernels", "weights"} <= groups <= {"kernels", "trades", "weights"}, told
+    assert told["tried"] and all(t["us"] > 0 and t["default_us"] > 0 and t["ratio"] > 0 for t in told["tried"]), told
+    assert not told["kept"] or any(t["kept"] == told["kept"] and t["ratio"] < 1 for t in told["tried"]), told
+    taken = lambda choices: {c["kernel"]: c["choice"] for c in choices}
+    default = taken(at.build("default.so", "no.json")[0])
+    for kept in ("", " ".join(sorted(groups))):
+        edited = json.load(open(at(db)))
+        for c in edited["comparisons"]:
+            c["kept"], c["taken_back"], c["complete"] = kept, " ".join(sorted(groups - set(kept.split()))), True
+        json.dump(edited, open(at("compared.json"), "w"))
+        choices, report = at.build("compared.so", "compared.json", "--mode", "max-autotune", "--error-on-tuning-miss")
+        assert report["comparison"]["kept"] == kept
+        assert {c["by"] for c in choices} & {BACK} == ({BACK} if "kernels" in groups and not kept else set()), choices
+        told = sh(at.aotc, "explain", at("compared.so"))
+        assert f"beside default: kept {kept or 'nothing'}" in told, told
+        assert (taken(choices) == default) == (not kept), "what is taken back is not what default makes"
+        inspected = json.loads(sh(at.aotc, "inspect", at("compared.so"), "--json"))
+        assert bool(inspected.get("own_weights")) == bool(kept), inspected.get("own_weights")
+        at.verify("compared.so")
+    del edited["comparisons"]
+    json.dump(edited, open(at("compared.json"), "w"))
+    r = subprocess.run([at.aotc, "build", at("net.pt2"), "-o", at("bad.so"), "--quiet", "--tuning-db", at("compared.json"), "--error-on-tuning-miss"],
+                       capture_output=True, text=True)
+    assert r.returncode == 3 and "comparison of " in r.stderr, r.stderr
 
 
 def check_trades(at, name, model, example, choice, *options):
@@ -222,16 +257,20 @@ def main():
     assert {"gemm", "conv", "attention"} <= kinds, kinds
 
     text = open(at("db.json")).read()
-    choices, _ = at.build("again.so", "db.json", *tune)
+    choices, report = at.build("again.so", "db.json", *tune)
     assert open(at("db.json")).read() == text, "what the database has was measured again"
     for c in filter(several, choices):
-        assert c["by"] == "tuning database", c
+        assert c["by"] in ("tuning database", BACK), c
         check_table(at, "again.so", c)
-        assert first.get(c["kernel"], c["choice"]) == c["choice"], c
+        assert c["by"] == BACK or first.get(c["kernel"], c["choice"]) == c["choice"], c
     again = at.bytes("again.so")
-    _, report = at.build("again.so", "db.json", "--own-weights")  # max-autotune's other half
+    own = ["--own-weights"] if "weights" in report["comparison"]["kept"].split() else []  # max-autotune's other half
+    compared = report["comparison"]
+    defaults, report = at.build("again.so", "db.json", *own)
     assert report["mode"] == "default" and "tune" not in [x["name"] for x in report["phases"]], report["phases"]
-    assert at.bytes("again.so") == again, "default mode does not take what the database has"
+    assert [c["choice"] for c in defaults] == [c["choice"] for c in choices], "default mode does not take what the database has"
+    if report.get("comparison") == compared:  # else it was of the weights alone, which this mode does not decide
+        assert at.bytes("again.so") == again, "default mode makes another artifact of what the database has"
     at.verify("again.so")
 
     # It is the database that decides: a choice that nobody measured is taken from there as well.
@@ -244,6 +283,8 @@ def main():
     choices, _ = at.build("edited.so", "edited.json")
     assert {c["kernel"]: c["choice"] for c in choices if c["kernel"] in edited} == edited
     at.verify("edited.so")
+    _, report = at.build("edited.so", "edited.json", *tune)
+    check_comparison(at, report, "edited.json")
 
     db["records"][0]["choice"] = "fft radix=4"
     json.dump(db, open(at("bad.json"), "w"))

@@ -13,6 +13,7 @@
 //     # threads: 2                          (of the machine that is built for)
 //     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
 //     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
+//     # alternatives: strips_off            (that take the place of what is done by itself: search/alternatives.h)
 //     # no-run                              (is not interpreted)
 //
 // --same FILE_OR_FOLDER...: every text parses to itself (what `aotc build --dump-dir` wrote, for example).
@@ -65,6 +66,11 @@ Case parse_case(const std::string& text, const std::string& name) {
       c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
     if (const std::string v = value("# threads: "); !v.empty()) threads = std::stoi(v);
     if (const std::string v = value("# precision: "); !v.empty()) c.options.context.precision = passes::parse_precisions(v);
+    if (const std::string v = value("# alternatives: "); !v.empty()) {
+      const Result<search::Alternatives> alternatives = search::Alternatives::parse(v);
+      if (!alternatives) throw Diagnostic(Loc{name, "", "", ""}, alternatives.why());
+      c.options.alternatives = *alternatives;
+    }
     if (line == "# no-run") c.run = false;
     begin = end + 1;
   }

@@ -41,7 +41,7 @@ std::string taken(const AlternativesRecord& r) {
   return out.str();
 }
 
-const std::vector<Alternative> kThree = {Alternative::stores_far, Alternative::prologues_apart, Alternative::products_apart};
+const std::vector<Alternative> kThree = {Alternative::stores_far, Alternative::prologues_apart, Alternative::strips_low};
 
 TEST_CASE("an alternative is taken that wins among all and beside what the build does by itself", "[search]") {
   Scripted s;
@@ -49,7 +49,7 @@ TEST_CASE("an alternative is taken that wins among all and beside what the build
   const AlternativesRecord r = choose_alternatives(kThree, s.times(), Budget(60));
   CHECK(taken(r) == "stores_far");
   CHECK(r.complete);
-  CHECK(s.asked == std::vector<std::vector<std::string>>{{"", "stores_far", "prologues_apart", "products_apart"}, {"", "stores_far"}});
+  CHECK(s.asked == std::vector<std::vector<std::string>>{{"", "stores_far", "prologues_apart", "strips_low"}, {"", "stores_far"}});
   CHECK(r.tried[0].ns == 500);
   CHECK(r.tried[0].own_ns == 1000);
   CHECK(r.tried[1].why == "it was not faster");
@@ -57,10 +57,10 @@ TEST_CASE("an alternative is taken that wins among all and beside what the build
 
 TEST_CASE("alternatives that win are tried together, and the best alone stays where that is faster", "[search]") {
   Scripted s;
-  s.first = {{"stores_far", 800}, {"products_apart", 900}, {"stores_far products_apart", 750}};
-  CHECK(taken(choose_alternatives(kThree, s.times(), Budget(60))) == "stores_far products_apart");
+  s.first = {{"stores_far", 800}, {"strips_low", 900}, {"stores_far strips_low", 750}};
+  CHECK(taken(choose_alternatives(kThree, s.times(), Budget(60))) == "stores_far strips_low");
   s.asked.clear();
-  s.again = {{"stores_far products_apart", 850}};
+  s.again = {{"stores_far strips_low", 850}};
   const AlternativesRecord r = choose_alternatives(kThree, s.times(), Budget(60));
   CHECK(taken(r) == "stores_far");
   CHECK(r.tried[2].why == "faster alone, not beside the others");
@@ -73,7 +73,7 @@ TEST_CASE("what wins once, or by no more than the noise, or crashes, is left", "
   CHECK(taken(choose_alternatives(kThree, s.times(), Budget(60))).empty());
   s.asked.clear(), s.again.clear(), s.spread = 0.3;
   CHECK(taken(choose_alternatives(kThree, s.times(), Budget(60))).empty());
-  s.asked.clear(), s.spread = 0, s.first = {{"products_apart", -1}};
+  s.asked.clear(), s.spread = 0, s.first = {{"strips_low", -1}};
   const AlternativesRecord r = choose_alternatives(kThree, s.times(), Budget(60));
   CHECK(taken(r).empty());
   CHECK(r.tried[2].why == "lost when it was measured: it crashed");
@@ -94,7 +94,7 @@ TEST_CASE("names of alternatives are read as they are written, others are refuse
   REQUIRE(Alternatives::parse(all.str()));
   CHECK(*Alternatives::parse(all.str()) == all);
   CHECK_FALSE(Alternatives::parse("")->any());
-  CHECK(all.skips("merge_products"));
+  CHECK(all.skips("split_reductions"));
   CHECK_FALSE(all.skips("dce"));
   CHECK_FALSE(Alternatives().skips(""));
   const auto wrong = Alternatives::parse("stores_far rows_inverted");
@@ -102,10 +102,28 @@ TEST_CASE("names of alternatives are read as they are written, others are refuse
   CHECK(wrong.why().find("'rows_inverted' is no alternative; there are stores_far, ") == 0);
 }
 
+TEST_CASE("an alternative leaves a pass out or changes what fusion or plans go by, and no set of others does", "[search]") {
+  const plan::StripRules own;
+  const auto changes = [&](const Alternatives& set) {
+    loop::FusionRules fusion;
+    fusion.prologue = [](DType, uint32_t) { return Fit::yes(); };
+    plan::StripRules strips;
+    set.apply(fusion), set.apply(strips);
+    return std::pair(!fusion.prologue(DType::f32, 0), strips.handed_of_l2 != own.handed_of_l2 || strips.kept_of_l2 != own.kept_of_l2);
+  };
+  CHECK(changes({}) == std::pair(false, false));
+  for (const AlternativeRow& row : kAlternatives) {
+    INFO(row.name);
+    CHECK(row.name == row_of(row.what).name);
+    CHECK(changes(Alternatives().with(row.what)) == std::pair(row.fuse != nullptr, row.plan != nullptr));
+    CHECK((row.fuse != nullptr) + (row.plan != nullptr) + !row.skipped_pass.empty() == (row.what == Alternative::stores_far ? 0 : 1));
+  }
+}
+
 TEST_CASE("records of alternatives go through the tuning database", "[search]") {
   const std::string path = (std::filesystem::temp_directory_path() / fmt::format("aotc-{}alternatives.json", getpid())).string();
   AlternativesRecord r;
-  r.tried = {{"stores_far", 500, 1000, true, "the whole is faster with it"}, {"products_apart", 1001, 1000, false, "it was not faster"}};
+  r.tried = {{"stores_far", 500, 1000, true, "the whole is faster with it"}, {"strips_low", 1001, 1000, false, "it was not faster"}};
   r.complete = false, r.seconds = 1.5;
   TuningDb db, other;
   db.put_alternatives("p", "m", kernel_library_hash(), r);
@@ -116,7 +134,7 @@ TEST_CASE("records of alternatives go through the tuning database", "[search]") 
   CHECK_FALSE(other.find_alternatives("q", "m", kernel_library_hash()));
   std::ifstream in(path);
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  text.replace(text.find("products_apart"), 14, "rows_inverted");
+  text.replace(text.find("strips_low"), 10, "rows_inverted");
   std::ofstream(path) << text;
   CHECK_THROWS_WITH(TuningDb::load(path), Catch::Contains("'rows_inverted' is no alternative"));
   std::filesystem::remove(path);
