@@ -214,11 +214,9 @@ void xlog(Rule& r) {
 
 template <bool two>
 void logaddexp(Rule& r) {
-  const Pair given = pair(r, Want::floating), p = {given.a.up(), given.b.up(), given.out};
-  const T m = maximum(p.a, p.b), d = -abs(p.a - p.b);
-  const T tail = two ? unary(Op::log1p, unary(Op::exp2, d)) * (1.0 / M_LN2) : unary(Op::log1p, exp(d));
-  // Equal infinities: their difference would be NaN.
-  r.set(where(unary(Op::isinf, m) & (p.a == p.b), p.a, m + tail).to(p.out));
+  const Pair p = pair(r, Want::floating);
+  const std::vector<Expr> dims = broadcast_dims(r.b.syms(), p.a.dims(), p.b.dims());
+  r.set(T(r.b, r.b.logaddexp(p.a.up().expand(dims), p.b.up().expand(dims), two)).to(p.out));
 }
 
 void heaviside(Rule& r) {

@@ -77,10 +77,12 @@ const Table& table_of(Arch arch) {
       &cuda::attention(),  //
       &cuda::sort_packed(),
       &cuda::sort_radix(),
+      &cuda::sort_dealt(),
       &cuda::sort(),
       &cuda::topk_warps(),
       &cuda::topk_bounded(),
       &cuda::topk(),  // whole-tensor algorithms
+      &cuda::scatter_last(),
       &cuda::scatter(),
       &cuda::index_put(),
       &cuda::add_rows(),

@@ -1,5 +1,7 @@
 #include "graph/builder.h"
 
+#include <cmath>
+
 #include <algorithm>
 #include <numeric>
 
@@ -80,6 +82,14 @@ ValueId Builder::iota(std::vector<Expr> dims, int dim) {
 ValueId Builder::sym(Expr e) {
   if (auto c = e.as_const()) return full_int({DType::i64, {}}, *c);
   return make1(Op::sym, {}, {{Attr::expr, std::move(e)}});
+}
+
+ValueId Builder::logaddexp(ValueId a, ValueId b, bool base_two) {
+  const ValueId most = binary(Op::maximum, a, b), less = unary(Op::neg, unary(Op::abs, binary(Op::sub, a, b)));
+  const ValueId tail = unary(Op::log1p, unary(base_two ? Op::exp2 : Op::exp, less));
+  const ValueId more = base_two ? binary_scalar(Op::mul, tail, 1 / std::log(2.0)) : tail;
+  const ValueId twice = binary_scalar(Op::add, a, base_two ? 1.0 : std::log(2.0));  // of equal infinities the difference would be NaN
+  return where(binary(Op::eq, a, b), twice, binary(Op::add, most, more));
 }
 
 ValueId Builder::cast(ValueId x, DType to) {

@@ -44,6 +44,7 @@ class Builder {
   ValueId unary(Op op, ValueId x) { return make1(op, {x}); }
   ValueId binary(Op op, ValueId a, ValueId b) { return make1(op, {a, b}); }
   ValueId where(ValueId c, ValueId a, ValueId b) { return make1(Op::where, {c, a, b}); }
+  ValueId logaddexp(ValueId a, ValueId b, bool base_two = false);  ///< log(exp(a) + exp(b)); infinities of one sign stay what they are
   ValueId cast(ValueId x, DType to);
   /// b is a full() of a's type.
   ValueId binary_scalar(Op op, ValueId a, double b) { return binary(op, a, like(a, b)); }

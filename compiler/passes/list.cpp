@@ -20,6 +20,7 @@
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/passes.h"
+#include "passes/pick_first.h"
 #include "passes/precision.h"
 #include "passes/products_in_lanes.h"
 #include "passes/quantize_weights.h"
@@ -55,6 +56,7 @@ constexpr Pass kPasses[] = {
     {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
     {"canonical_views", canonical_views, "again, around attention"},
     {"hoist_slices", hoist_slices, "rows that nobody reads are not computed"},
+    {"pick_first", pick_first, "what is gathered of computed values is gathered of their operands"},
     {"canonical_views", canonical_views, "again, around slices that moved"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
@@ -75,7 +77,7 @@ constexpr Pass kPasses[] = {
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
-    {"split_scans", split_scans, "scans along few very long lines go in parts (GPUs)"},
+    {"split_scans", split_scans, "scans along few long lines go in parts (GPUs)"},
     {"assign_names", assign_names, "a name for every node"},
 };
 

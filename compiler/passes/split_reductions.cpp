@@ -15,6 +15,7 @@ struct Busy {
   int64_t least_chunk;            ///< elements of a part
 };
 constexpr Busy kThreads = {1 << 16, 8, 64, 512, 1024}, kBlocks = {1 << 16, 64, 1024, 1024, 4096};
+constexpr Busy kPlaces = {1 << 14, 16, 64, 256, 1024};  ///< of where the largest is, on GPUs
 
 /// A power of two, so that it divides what is common.
 int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
@@ -105,45 +106,78 @@ std::optional<ValueId> split_columns(Rewriter& r, const Node& n) {
   return b.cast(b.reshape(b.reduce(kind, by_group, {1, 3}), out), given);
 }
 
+// ---- in parts of what is reduced
+// -------------------------
+struct Parts {
+  ValueId view;  ///< [results.., chunks, length]
+  Expr length;   ///< of a part
+  int64_t last;  ///< the dim of the parts
+};
+
+/// The reduced elements in `n_chunks` parts, in the type in which they are reduced, filled up with what changes nothing.
+Parts parts_of(Rewriter& r, const Node& n, const Expr& count, int64_t n_chunks) {
+  const ValueId x = n.inputs[0];
+  const DType t = compute_type(r.dtype(x));  // what the first step leaves is not rounded to 16 bits
+  const Ints reduced = n.get<Ints>(Attr::dims);
+  const Exprs out = r.dims(n.outputs[0]);
+  Builder& b = r.b;
+  Ints perm;
+  for (int64_t d = 0; d < static_cast<int64_t>(r.dims(x).size()); ++d)
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) perm.push_back(d);
+  perm.insert(perm.end(), reduced.begin(), reduced.end());
+  Exprs flat = out, padded = out, chunks = out;
+  const Expr length = ceildiv(count, n_chunks);
+  flat.push_back(count);
+  padded.push_back(length * n_chunks);
+  chunks.push_back(n_chunks);
+  chunks.push_back(length);
+  ValueId v = b.reshape(b.permute(b.cast(x, t), perm), flat);
+  if (!r.g.syms.proves_divisible(count, n_chunks)) {
+    const ReduceKind kind = n.reduce_kind(), fills = kind == ReduceKind::argmax   ? ReduceKind::max
+                                                     : kind == ReduceKind::argmin ? ReduceKind::min
+                                                                                  : kind;
+    TensorType type{t, padded};
+    v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral_element(fills, t)}}, &type);
+  }
+  return {b.reshape(v, chunks), length, static_cast<int64_t>(out.size())};
+}
+
+/// Where the largest is: of the parts' largest the first, and its place there.
+ValueId place_of(Rewriter& r, const Node& n, const Parts& p) {
+  Builder& b = r.b;
+  const ReduceKind arg = n.reduce_kind(), kind = arg == ReduceKind::argmax ? ReduceKind::max : ReduceKind::min;
+  const ValueId best = b.reduce(kind, p.view, {p.last + 1}), within = b.reduce(arg, p.view, {p.last + 1});
+  Exprs one = r.dims(n.outputs[0]);
+  one.push_back(1);
+  const Exprs all = b.dims(within);
+  const ValueId part = b.expand(b.reshape(b.reduce(arg, best, {p.last}), one), all);
+  const ValueId number = b.iota(all, static_cast<int>(p.last)),
+                length = b.expand(b.reshape(b.sym(p.length), Exprs(all.size(), Expr(1))), all);
+  const ValueId place = b.binary(Op::add, b.binary(Op::mul, number, length), within);
+  return b.reduce(ReduceKind::sum, b.where(b.binary(Op::eq, number, part), place, b.like(place, 0)), {p.last});
+}
+
 }  // namespace
 
 void split_reductions(Graph& g, PassContext& ctx) {
-  const Busy& busy = ctx.target.is_gpu() ? kBlocks : kThreads;
   const bool gpu = ctx.target.is_gpu();
-  Rewriter(g).sweep([&busy, gpu](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+  Rewriter(g).sweep([gpu](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::reduce) return std::nullopt;
     const ReduceKind kind = n.reduce_kind();
-    if (kind == ReduceKind::argmax || kind == ReduceKind::argmin) return std::nullopt;
-    if (gpu)
+    const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+    if (arg && !gpu) return std::nullopt;
+    if (gpu && !arg)
       if (const auto split = split_columns(r, n)) return split;
-    const ValueId x = n.inputs[0];
-    const Exprs in = r.dims(x), out = r.dims(n.outputs[0]);
-    const Ints reduced = n.get<Ints>(Attr::dims);
+    const Busy& busy = arg ? kPlaces : gpu ? kBlocks : kThreads;
     Expr count = 1;
-    for (int64_t d : reduced) count *= in[static_cast<size_t>(d)];
-    const int64_t elems = r.g.syms.hint(count), results = r.g.syms.hint(product(out));
+    for (int64_t d : n.get<Ints>(Attr::dims)) count *= r.dims(n.inputs[0])[static_cast<size_t>(d)];
+    const int64_t elems = r.g.syms.hint(count), results = r.g.syms.hint(product(r.dims(n.outputs[0])));
     if (elems < busy.many_elems || results > busy.few_results) return std::nullopt;
     const int64_t n_chunks = chunks_of(busy, elems, results);
     if (n_chunks < 2) return std::nullopt;
-    const DType given = r.dtype(x), t = compute_type(given);  // what the first step leaves is not rounded to 16 bits
-    Builder& b = r.b;
-    Ints perm;
-    for (int64_t d = 0; d < static_cast<int64_t>(in.size()); ++d)
-      if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) perm.push_back(d);
-    perm.insert(perm.end(), reduced.begin(), reduced.end());
-    Exprs flat = out, padded = out, chunks = out;
-    const Expr length = ceildiv(count, n_chunks);
-    flat.push_back(count);
-    padded.push_back(length * n_chunks);
-    chunks.push_back(n_chunks);
-    chunks.push_back(length);
-    ValueId v = b.reshape(b.permute(b.cast(x, t), perm), flat);
-    if (!r.g.syms.proves_divisible(count, n_chunks)) {
-      TensorType type{t, padded};
-      v = b.make1(Op::pad, {v}, {{Attr::lo, Exprs(flat.size(), Expr(0))}, {Attr::value, neutral_element(kind, t)}}, &type);
-    }
-    const int64_t last = static_cast<int64_t>(out.size());
-    return b.cast(b.reduce(kind, b.reduce(kind, b.reshape(v, chunks), {last + 1}), {last}), given);
+    const Parts parts = parts_of(r, n, count, n_chunks);
+    if (arg) return place_of(r, n, parts);
+    return r.b.cast(r.b.reduce(kind, r.b.reduce(kind, parts.view, {parts.last + 1}), {parts.last}), r.dtype(n.inputs[0]));
   });
 }
 

@@ -1,23 +1,26 @@
 #include "passes/split_scans.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kPart = 4096;      ///< elements of a part
+constexpr int64_t kLeastElems = 1 << 13;  ///< shorter lines are a block's
+constexpr int64_t kLeastPart = 1 << 10, kMostPart = 1 << 14;
 constexpr int64_t kMostLines = 128;  ///< more keep a GPU busy as they are
 
-/// Lines that fewer elements have are left to the blocks of a cluster, which combine each logarithm of sums only a few times.
-int64_t least_elems(ReduceKind kind) { return kind == ReduceKind::logsumexp ? 1 << 15 : 1 << 18; }
-
-/// log(exp(a) + exp(b)); infinities of one sign stay what they are.
-ValueId logaddexp(Builder& b, ValueId x, ValueId y) {
-  const ValueId most = b.binary(Op::maximum, x, y), less = b.unary(Op::neg, b.unary(Op::abs, b.binary(Op::sub, x, y)));
-  const ValueId more = b.unary(Op::log1p, b.unary(Op::exp, less));
-  return b.where(b.binary(Op::eq, x, y), b.binary(Op::add, x, b.like(x, std::log(2.0))), b.binary(Op::add, most, more));
+/// Elements of a part of lines of so many: where it can be no less than there are parts, and such that parts are alike (then what comes
+/// before each is combined with it where it is scanned); near a power of two.
+int64_t part_of(int64_t elems, bool known) {
+  int64_t part = kLeastPart;
+  while (part < kMostPart && part * part < elems) part *= 2;
+  if (!known) return part;
+  for (int64_t by = 0; by < part; ++by)
+    for (const int64_t other : {part - by, part + by})
+      if (elems % other == 0 && 2 * other >= part && other * other >= elems) return other;
+  return part;
 }
 
 ValueId combine(Builder& b, ReduceKind kind, ValueId before, ValueId x) {
@@ -26,36 +29,82 @@ ValueId combine(Builder& b, ReduceKind kind, ValueId before, ValueId x) {
     case ReduceKind::prod: return b.binary(Op::mul, before, x);
     case ReduceKind::max: return b.binary(Op::maximum, before, x);
     case ReduceKind::min: return b.binary(Op::minimum, before, x);
-    default: return logaddexp(b, before, x);
+    default: return b.logaddexp(before, x);
   }
 }
 
+/// Of all along the last dim, which goes.
+ValueId total(Builder& b, ReduceKind kind, ValueId x) {
+  const int64_t last = b.rank(x) - 1;
+  if (kind != ReduceKind::logsumexp) return b.reduce(kind, x, {last});
+  const ValueId top = b.reduce_keep(ReduceKind::max, x, {last});
+  const ValueId shift = b.where(b.unary(Op::isinf, top), b.like(top, 0), top);
+  const ValueId sum = b.reduce_keep(ReduceKind::sum, b.unary(Op::exp, b.binary(Op::sub, x, b.expand(shift, b.dims(x)))), {last});
+  Exprs dims = b.dims(x);
+  dims.pop_back();
+  return b.reshape(b.binary(Op::add, b.unary(Op::log, sum), shift), dims);
+}
+
+class Splitter {
+ public:
+  Splitter(Rewriter& r, ReduceKind kind, DType type) : r_(r), b_(r.b), kind_(kind), type_(type) {}
+
+  /// The scan along the last dim of x, [lines, length].
+  ValueId split(ValueId x, const Expr& lines, const Expr& length) {
+    const int64_t part = part_of(r_.g.syms.hint(length), length.as_const().has_value());
+    const Expr parts = ceildiv(length, part);
+    const bool whole = r_.g.syms.proves_divisible(length, part);
+    if (!whole) x = filled(x, {0, 0}, {lines, parts * part});
+    const Exprs all = {lines, parts, part};
+    const ValueId apart = b_.reshape(x, all);
+    const ValueId ends = total(b_, kind_, apart);
+    const bool few = r_.g.syms.interval(r_.g.syms.simplify(parts)).max <= part;
+    const ValueId before = few ? of_earlier(ends, lines, parts, part) : scanned(ends, lines, parts);
+    const ValueId within = b_.scan(kind_, apart, 2);
+    const ValueId y = combine(b_, kind_, b_.expand(b_.reshape(before, {lines, parts, 1}), all), within);
+    const ValueId flat = b_.reshape(y, {lines, parts * part});
+    return whole ? flat : b_.slice(flat, 1, 0, length);
+  }
+
+ private:
+  ValueId neutral(const Exprs& dims) {
+    const TensorType of{type_, dims};
+    return b_.make1(Op::full, {}, {{Attr::value, neutral_element(kind_, type_)}}, &of);
+  }
+  ValueId filled(ValueId v, const Exprs& lo, const Exprs& to) {
+    const TensorType of{type_, to};
+    return b_.make1(Op::pad, {v}, {{Attr::lo, lo}, {Attr::value, neutral_element(kind_, type_)}}, &of);
+  }
+  /// What is before each part, of the totals of all: reduced along as many elements as a part has, so that the kernel that scans the part
+  /// does it.
+  ValueId of_earlier(ValueId ends, const Expr& lines, const Expr& parts, int64_t part) {
+    const Exprs square = {lines, parts, part};
+    const ValueId totals = b_.expand(b_.reshape(filled(ends, {0, 0}, {lines, part}), {lines, 1, part}), square);
+    const ValueId earlier = b_.binary(Op::lt, b_.iota(square, 2), b_.iota(square, 1));
+    return total(b_, kind_, b_.where(earlier, totals, neutral(square)));
+  }
+  /// The same by a scan of its own.
+  ValueId scanned(ValueId ends, const Expr& lines, const Expr& parts) {
+    return filled(b_.slice(b_.scan(kind_, ends, 1), 1, 0, parts - 1), {0, 1}, {lines, parts});
+  }
+
+  Rewriter& r_;
+  Builder& b_;
+  ReduceKind kind_;
+  DType type_;  ///< in which it is computed
+};
+
 std::optional<ValueId> split(Rewriter& r, const Node& n) {
   if (n.op != Op::scan) return std::nullopt;
-  const ReduceKind kind = n.reduce_kind();
   const ValueId given = n.inputs[0];
   const Exprs dims = r.dims(given);
   if (n.get<int64_t>(Attr::dim) != static_cast<int64_t>(dims.size()) - 1) return std::nullopt;
   const Expr length = dims.back(), lines = product(Exprs(dims.begin(), dims.end() - 1));
-  if (r.g.syms.hint(length) < least_elems(kind) || r.g.syms.hint(lines) > kMostLines || r.g.syms.interval(length).min < 1)
-    return std::nullopt;
+  if (r.g.syms.hint(length) < kLeastElems || r.g.syms.hint(lines) > kMostLines || r.g.syms.interval(length).min < 1) return std::nullopt;
+  const ReduceKind kind = n.reduce_kind();
   const DType type = r.dtype(given), t = compute_type(type);
-  const AttrValue neutral = neutral_element(kind, t);
-  Builder& b = r.b;
-  const auto filled = [&](ValueId v, const Exprs& lo, const Exprs& to) {
-    const TensorType of{t, to};
-    return b.make1(Op::pad, {v}, {{Attr::lo, lo}, {Attr::value, neutral}}, &of);
-  };
-  const Expr parts = ceildiv(length, kPart);
-  ValueId x = b.reshape(b.cast(given, t), {lines, length});
-  if (!r.g.syms.proves_divisible(length, kPart)) x = filled(x, {0, 0}, {lines, parts * kPart});
-  const ValueId within = b.scan(kind, b.reshape(x, {lines, parts, kPart}), 2);
-  const ValueId ends = b.reshape(b.slice(within, 2, kPart - 1, 1), {lines, parts});
-  const ValueId before = filled(b.slice(b.scan(kind, ends, 1), 1, 0, parts - 1), {0, 1}, {lines, parts});
-  const Exprs all = {lines, parts, kPart};
-  ValueId y = b.reshape(combine(b, kind, b.expand(b.reshape(before, {lines, parts, 1}), all), within), {lines, parts * kPart});
-  if (!r.g.syms.proves_divisible(length, kPart)) y = b.slice(y, 1, 0, length);
-  return b.cast(b.reshape(y, dims), type);
+  const ValueId x = r.b.reshape(r.b.cast(given, t), {lines, length});
+  return r.b.cast(r.b.reshape(Splitter(r, kind, t).split(x, lines, length), dims), type);
 }
 
 }  // namespace

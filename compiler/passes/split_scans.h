@@ -2,7 +2,7 @@
 #include "passes/passes.h"
 
 namespace aotc::passes {
-/// A scan along few lines that are longer than the blocks of a cluster share goes in parts on GPUs: each part's result, a scan of those,
-/// and a scan of every part that goes on from what came before it.
+/// A scan along few lines that are longer than a block takes goes in parts on GPUs: each part's result, then a scan of every part that goes
+/// on from the results of those before it.
 void split_scans(Graph& g, PassContext& ctx);
 }  // namespace aotc::passes

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "forms/repeated.h"
 #include "loop/attached.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
@@ -51,6 +52,7 @@ class PlanBuilder {
     finish_lives();
     if (options_.in_place) reuse_in_place();
     place();
+    repeat_launches();
     return std::move(plan_);
   }
 
@@ -341,6 +343,26 @@ class PlanBuilder {
       if (s.scratch_bytes != scratch) scratch = syms_.simplify(max(scratch, s.scratch_bytes));
     plan_.scratch_bytes = scratch;
     totals(items);
+  }
+
+  /// A step a launch; lives go by steps.
+  void repeat_launches() {
+    std::vector<Step> all;
+    std::vector<int> first;  // of what a step became
+    for (const Step& s : plan_.steps) {
+      first.push_back(static_cast<int>(all.size()));
+      const forms::Choice* choice = s.kind == StepKind::cuda ? &set_.configs[static_cast<size_t>(s.config)].choice : nullptr;
+      const auto* repeated = choice ? dynamic_cast<const forms::Repeated*>(choice->form) : nullptr;
+      const int launches = repeated ? repeated->launches(module_.kernels[s.kernel], *choice) : 1;
+      for (int i = 0; i < launches; ++i) {
+        all.push_back(s);
+        if (repeated) all.back().sizes.back() = i;
+      }
+    }
+    first.push_back(static_cast<int>(all.size()));
+    plan_.steps = std::move(all);
+    const auto moved = [&](int step) { return first[std::min(static_cast<size_t>(step), first.size() - 1)]; };
+    for (PlannedBuffer& b : plan_.buffers) b.live = {moved(b.live.begin), moved(b.live.end)};
   }
 
   void totals(const std::vector<MemoryItem>& items) {

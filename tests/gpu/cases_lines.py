@@ -60,7 +60,7 @@ case_of("rows_together_f32", lambda x: (x.log_softmax(1), x.argmax(1), x.argmin(
 case_of("rows_together_bf16", lambda x, w: (torch.softmax(x * 0.5, -1) + x, F.rms_norm(x, (16384,), w), x.std(-1)), lambda: (R(2, 16384).bfloat16(), R(16384).bfloat16()))
 case_of("rows_together_f16", lambda x: F.group_norm(x, 4), lambda: (R(2, 32, 40, 40).half(),))
 case_of("rows_together_f64", lambda x, i: (x.logsumexp(1), torch.softmax(x, 1), i.amax(1), i.sum(1), i.argmin(1)), lambda: (R(1, 9001).double(), RI(-99, 99, (2, 7000))))
-case_of("rows_together_scan", lambda x, i: (torch.where(x.cumsum(1) - x > 0.9, 0.0, x) / x.sum(1, keepdim=True), *i.cummax(1), i.cumsum(1)), lambda: (torch.rand(2, 32001).softmax(1), RI(-9, 9, (1, 12288))))
+case_of("rows_together_scan", lambda x, i: (torch.where(x.cumsum(1) - x > 0.9, 0.0, x) / x.sum(1, keepdim=True), *i.cummax(1), i.cumsum(1)), lambda: (torch.rand(2, 16001).softmax(1), RI(-9, 9, (1, 12288))))
 case_of("rows_together_dynamic", lambda x: (torch.softmax(x, -1), x.argmax(-1), x.cumsum(-1)), *[lambda n=n, r=r: (R(r, n),) for r, n in ((2, 9000), (1, 1), (3, 7), (2, 32767))],
         dims=({0: Dim("rows", min=1, max=64), 1: Dim("n", min=1, max=40000)},))
 case_of("rows_together_odd", lambda x: (x.log_softmax(-1), x.argmax(-1), x.amax(-1), x.cumsum(-1)), lambda: (odd_numbers(2, 9001),))
@@ -71,6 +71,11 @@ case_of("sort_radix", lambda x, y, z, h, b: (*x.sort(1), *y.sort(0, descending=T
         lambda: (torch.randperm(20011).view(1, 20011).float() / 7, torch.randperm(2 * 9001).view(9001, 2).float() - 900, RI(-40, 40, (3, 5000), dtype=torch.int32), R(2, 6001).half(), R(1, 9000).bfloat16()))
 case_of("sort_radix_nan", lambda x: (x.sort(1)[0], x.sort(1, descending=True)[0]), lambda: (torch.where(R(2, 8200) > 2, NAN, R(2, 8200).round() * torch.tensor([0.0, -0.0, float("inf"), -float("inf")]).repeat(2050).view(1, 8200).nan_to_num()),))
 case_of("sort_radix_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (9000, 3, 16385)], dims=({0: Dim("n", min=2, max=40000)},))
+case_of("sort_dealt", lambda x, y, i, h, b: (*x.sort(1), *y.sort(0, descending=True), *i.sort(dim=1, descending=True, stable=True), *h.sort(dim=1, stable=True), *b.sort(dim=1, descending=True, stable=True)),
+        lambda: (torch.randperm(33011).view(1, 33011).float() / 7, torch.randperm(2 * 20001).view(20001, 2).float() - 900, RI(-40, 40, (2, 18000), dtype=torch.int32), R(2, 22001).half(), R(1, 25000).bfloat16()))
+case_of("sort_dealt_nan", lambda x: (x.sort(1)[0], x.sort(1, descending=True)[0]), lambda: (torch.where(R(1, 40000) > 2, NAN, R(1, 40000).round() * torch.tensor([0.0, -0.0, float("inf"), -float("inf")]).repeat(10000).view(1, 40000).nan_to_num()),))
+case_of("sort_dealt_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (30000, 3, 16385, 1)], dims=({0: Dim("n", min=1, max=60000)},))
+case_of("sampling_top_p", lambda x, u: (lambda p, i: i.gather(-1, (torch.where(p.cumsum(-1) - p < 0.9, p, 0.0).cumsum(-1) < u).sum(-1, keepdim=True)))(*torch.softmax(x, -1).sort(-1, descending=True)), lambda: (R(2, 20000) * 4, torch.tensor([[0.1], [0.7]])))
 case_of("sort_packed_nan", lambda x: (x.sort()[0], x.sort(descending=True)[0]), lambda: (torch.tensor([3.0, NAN, -0.0, 0.0, float("inf"), -1.0, 7.0, -float("inf"), NAN]),))
 case_of("sort_packed_dynamic", lambda x: tuple(x.sort(0)), *[lambda n=n: (torch.randperm(n).float(),) for n in (2000, 3, 4097)], dims=({0: Dim("n", min=2, max=50000)},))
 case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=False), *torch.topk(y, 5, dim=1), torch.topk(z, 32)[0], torch.topk(i, 9)[0], torch.topk(x[:, :90], 32)[0]),
@@ -78,3 +83,13 @@ case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=Fal
 case_of("rows_times_themselves", lambda x, w: (lambda y: y @ y.mT)(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w), lambda: (R(2, 64), R(64)))
 case_of("scan_parts", lambda x, y: (x.cumsum(-1), x.cummin(-1).values, (x * 0.001 + 1).cumprod(-1), y.logcumsumexp(-1)), lambda: (R(1, 270001), torch.cat([torch.tensor([float("-inf")] * 5000), R(28000)])))
 case_of("index_put_neighbours", lambda x, y, i, v: (x.index_copy(2, i, v), y.index_put((i,), y[:4] * 2, accumulate=True), y[:, 1:].index_copy(0, i, y[:4, 1:])), lambda: (R(2, 3, 40, 16).half(), R(20, 24), torch.tensor([3, 19, 3, 0]), R(2, 3, 4, 16).half()))
+case_of("places_in_parts", lambda x, y, z, i: (x.argmax(-1), x.argmin(-1), y.argmax(), z.argmax(-1), i.argmin(1), i.argmax(1, keepdim=True)),
+        lambda: (R(3, 20011), (R(3, 70, 101) * 3).round(), torch.where(R(2, 17000) > 3, NAN, R(2, 17000)), RI(-50, 50, (2, 33000))))
+case_of("places_in_parts_half", lambda x, y: (x.argmax(-1), y.argmax(-1)), lambda: (R(2, 32768).bfloat16(), torch.full((1, 16390), float("-inf")).half()))
+case_of("places_in_parts_dynamic", lambda x: x.argmax(-1), *[lambda n=n: (R(2, n),) for n in (20000, 3, 16385, 1)], dims=({1: Dim("n", min=1, max=60000)},))
+case_of("rows_held_odd", lambda x, y, w, t: (torch.softmax(x, -1) + x, F.cross_entropy(y, t), F.layer_norm(x.half(), (3001,), w.half()), torch.softmax(x[:, ::3], -1)), lambda: (R(5, 3001), R(4, 9001), R(3001), RI(0, 9001, (4,))))
+case_of("scan_parts_lines", lambda x, y, i: (x.cumsum(-1), y.logcumsumexp(-1), i.cumsum(-1), x.half().cumsum(-1, dtype=torch.float32), (x.flip(-1) * 0.001).cumsum(-1).flip(-1)), lambda: (R(3, 20001), R(2, 16384) * 9, RI(-9, 9, (2, 17000))))
+case_of("scan_parts_dynamic", lambda x, y: (x.cumsum(-1), y.logcumsumexp(-1)), *[lambda n=n: (R(n), R(2, n)) for n in (40000, 3, 16385, 1)], dims=({0: Dim("n", min=1, max=100000)}, {1: Dim("n", min=1, max=100000)}))
+case_of("scatter_last", lambda x, i, v, y, j, m: (x.scatter(1, i, v), y.scatter(0, j, 7), x.masked_fill((x.sort(-1)[0].cumsum(-1) > 9).scatter(1, x.argsort(-1), m), 0.0)),
+        lambda: (R(3, 7001), RI(0, 7001, (2, 6000)), R(3, 6500), RI(-9, 9, (900, 30)), RI(0, 40, (900, 17)), torch.rand(3, 7001) > 0.5))
+case_of("scatter_last_dynamic", lambda x, i, v: x.scatter(1, i, v), *[lambda n=n: (R(2, n, 3), RI(0, n, (2, n, 3)), R(2, n, 3)) for n in (9000, 3, 1)], dims=({1: Dim("n", min=1, max=20000)}, {1: Dim("n", min=1, max=20000)}, {1: Dim("n", min=1, max=20000)}))

@@ -119,6 +119,8 @@ case("logarithms of the normal distribution", "x: {T}[33] scaled, y: {T}[33]", [
 case("scores as large as the type has them", "q: {T}[2,2,5,4] unit, k: {T}[2,2,7,4] unit, v: {T}[2,2,7,4], m: bool[5,7]",
      ["big = torch.finfo(q.dtype).max", "n = (m.to(q.dtype) - 0.5) * big * 1.8", "a = F.scaled_dot_product_attention(q * 0.25, k * (big * 0.5), v)", "b = F.scaled_dot_product_attention(q, k, v, attn_mask=n)"], "a, b", FLOATS)
 case("scores as large as the type has them, one row", "q: {T}[2,1,4] unit, k: {T}[2,7,4] unit, v: {T}[2,7,4]", ["a = F.scaled_dot_product_attention(q * 0.25, k * (torch.finfo(q.dtype).max * 0.5), v)"], "a", FLOATS)
+case("sums with a factor that runs over", "x: {T}[5,9] special, y: {T}[5,9], m: bool[5,9], n: bool[9]",
+     ["z = torch.where(m, torch.finfo(y.dtype).max * torch.sign(y) * 0.9, y)", "a = torch.add(x, z, alpha=3)", "b = torch.sub(torch.where(n, math.inf, x), z, alpha=2)", "c = torch.rsub(z, x, alpha=3)"], "a, b, c", FLOATS)
 case("parts of one element in rows", "x: {T}[5,2], y: {T}[5,2]", ["a = torch.cat([-x[:, 1:], x[:, :1]], -1) * y + x", "b = F.rms_norm(a, (5, 2), None, eps=1e-5)", "c = F.group_norm(a, 1)", "d = x[:, 1:] * 3"], "b, c, d", FLOATS[:1])
 case("a cross product in rows", "x: {T}[6,3], y: {T}[6,3]", ["a = F.layer_norm(torch.linalg.cross(x, y), (3,))", "b = F.batch_norm(a, None, None, None, None, True, 0.1, 1e-3)"], "a, b", FLOATS[:2])
 case("constants written over numbers that are missing", "x: {T}[9,6] special const, v: {T}[9,3] const", ["i = torch.zeros((9, 3), dtype=torch.int64) + torch.arange(3)", "a = torch.scatter(x, 1, i, v)", "b = x.index_copy(1, torch.arange(3), v)"], "a, b", FLOATS)

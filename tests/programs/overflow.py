@@ -12,6 +12,7 @@ Of rounded results (TABLE):
 - images resized with antialiasing to one column and another number of rows: every row of LibTorch's result is the first one (to two columns they differ);
 - variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
 - remainders and floored quotients where the quotient runs over: NaN in vectors of eight, a number in what is left at the end;
+- sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
@@ -131,6 +132,17 @@ def quotients(func, args, kwargs, results):
         return [None]
     a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(float(x)) for x in args[:2])
     return [beyond(a.abs() / b.abs(), results[0]) & (b != 0) & torch.isfinite(a)]
+
+
+def scaled_sums(func, args, kwargs, results):
+    """add, sub: self + alpha other; rsub: other - alpha self."""
+    alpha = kwargs.get("alpha", args[2] if len(args) > 2 else 1)
+    scaled = args[0] if base_name(func) == "rsub" else args[1]
+    if alpha == 1 or not is_real(scaled):
+        return [None]
+    computed = torch.float64 if results[0].dtype == torch.float64 else torch.float32
+    over = ~((scaled * alpha).abs() <= torch.finfo(computed).max)
+    return [(over & torch.isfinite(scaled)).expand(results[0].shape)]
 
 
 def powers_of_e(func, args, kwargs, results):
@@ -279,6 +291,7 @@ TABLE |= {name: contraction for name in CONTRACTIONS}
 TABLE |= {name: squares for name in SQUARES}
 TABLE |= {name: variances for name in ("var", "std", "var_mean", "std_mean")}
 TABLE |= {name: quotients for name in ("remainder", "fmod", "floor_divide", "div")}
+TABLE |= {name: scaled_sums for name in ("add", "sub", "rsub")}
 TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
 TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}

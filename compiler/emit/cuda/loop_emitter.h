@@ -57,7 +57,7 @@ class LoopEmitter {
   std::string read_accumulators(const std::vector<InstId>& reduces, bool across_block, int indent);
   // ---- several points at once ----------------------------------------------------------------------------------------------------------
   SymId last() const { return lane_var(k_, launch_.mapping)->sym; }
-  bool wide(InstId id) const { return launch_.lanes > 1 && is_wide(k_, id, last(), launch_.lanes); }
+  bool wide(InstId id) const { return (launch_.lanes > 1 || launch_.steps) && is_wide(k_, id, last(), launch_.lanes); }
   bool alike_in_lanes(InstId id) const { return same_in_lanes(k_, id, last()); }
   bool in_registers(const Inst& i) const { return launch_.steps && k_.params[i.param].role == ParamRole::local; }
   /// "p0, p1 and so on are aligned": the parameters with wide accesses.

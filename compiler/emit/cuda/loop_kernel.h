@@ -14,6 +14,9 @@ std::string emit_loop_kernel(const loop::LoopKernel& k, const LoopLaunch& launch
 std::string emit_rows_function(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
                                const std::vector<SymId>& symbols);
 
+/// Neighbours that a thread takes at once of a scan along rows of so many elements.
+int neighbours_of_scan(int64_t extent, int threads);
+
 /// "struct NAME_args { int* fault; void* scratch; void* ptr[2]; i64 size[1]; };", with "TensorMap map[2];" at its end where there are maps.
 std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size, size_t n_maps = 0);
 }  // namespace aotc::emit::cuda

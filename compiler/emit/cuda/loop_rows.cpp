@@ -43,7 +43,7 @@ std::string LoopEmitter::row() {
       launch_.rows == 1 ? "blockIdx.x" + blocks : fmt::format("blockIdx.x * i64({}) + threadIdx.x / 32", launch_.rows);
   const std::string by = launch_.rows == 1 ? "gridDim.x" + blocks : fmt::format("gridDim.x * i64({})", launch_.rows);
   if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, first, by));
-  return out + rows(false, first, by);
+  return out + rows(launch_.lanes == 1 && launch_.steps, first, by);
 }
 
 std::string LoopEmitter::row_registers() {
@@ -145,7 +145,7 @@ std::string LoopEmitter::shared_by_rows() {
   return held.empty() ? held : held + step_begin() + loads + "    }\n";
 }
 
-static int neighbours_of_scan(int64_t extent, int threads) { return extent >= 8 * threads ? 8 : extent >= 4 * threads ? 4 : 1; }
+int neighbours_of_scan(int64_t extent, int threads) { return extent >= 8 * threads ? 8 : extent >= 4 * threads ? 4 : 1; }
 
 /// Scans of which the lanes of a warp have neighbours, so that a warp's accesses are neighbours, too. Where combining costs more than that
 /// gains, a thread has neighbours: a warp's scan combines each value several times.

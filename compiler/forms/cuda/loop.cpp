@@ -151,11 +151,13 @@ int64_t held_words(const LoopKernel& k, int64_t steps, int lanes) {
   return bytes / 4;
 }
 
-/// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known.
+/// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known, and in scans.
 int steps_of(const LoopKernel& k, int threads, int lanes) {
+  constexpr int64_t kMostApart = 32;  // of single elements
   const auto points = k.syms.simplify(k.inner_points()).as_const();
-  if (!points || *points == 0 || lanes == 1) return 0;
+  if (!points || *points == 0 || k.inner.empty() || traits_of(k).scans) return 0;
   const int64_t steps = (*points + threads * lanes - 1) / (threads * lanes);
+  if (lanes == 1 && steps > kMostApart) return 0;
   return held_words(k, steps, lanes) <= kRowRegisters ? static_cast<int>(steps) : 0;
 }
 
@@ -359,13 +361,18 @@ class Row final : public LoopForm {
   double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     // ns, of an H200: blocks that share a row begin, hand on a value, fill the GPU with threads; loads that are not all under way together,
     // where no other rows hide them
-    constexpr double kBegin = 2000, kHandOn = 700, kFill = 4000, kLoads = 60, kHidden = 4, kScan = 150;
+    constexpr double kBegin = 2000, kHandOn = 700, kFill = 4000, kLoads = 60, kHidden = 4, kScan = 150, kRound = 600, kNext = 30;
     const Traits t = traits_of(k);
     const double points = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points())));
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
     const double filled = rows * shape.blocks * shape.threads / (s.machine.cores * 2048.0);
     const double together = shape.blocks > 1 ? kBegin + kHandOn * (t.reductions + t.scans) + kFill * filled : 0;
     const double iterations = points / (shape.threads * shape.lanes * shape.blocks);
+    if (t.scans && shape.blocks == 1) {  // rows that find no room wait for others
+      const int each = emit::cuda::neighbours_of_scan(s.syms.hint(k.inner.empty() ? Expr(1) : k.inner.back().extent), shape.threads);
+      const double rounds = std::max(1.0, rows * shape.threads / (s.machine.cores * 1024.0));
+      return rounds * (kRound + std::ceil(iterations / each) * (kScan + kNext * each));
+    }
     if (t.scans) return together + iterations * kScan;
     const bool seen = shape.steps == 0 && rows * shape.blocks <= s.machine.cores;
     return together + iterations * (seen ? kLoads * t.passes : kHidden);

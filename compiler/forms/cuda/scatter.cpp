@@ -6,6 +6,7 @@
 #include "emit/cuda/library.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/scatter.h"
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
 
@@ -82,43 +83,26 @@ class ScatterForm final : public Updates {
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "scatter", ""}; }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
-    const Dims d = dims(k);
-    std::vector<Candidate> all = orders(s, d.reach());
+    const ScatterDims d = ScatterDims::of(k);
+    std::vector<Candidate> all = orders(s, reach(d));
     if (scatter_reduce(k) == AOTC_SCATTER_MEAN) all[0].fit = refuse("a line has no place for its counts");
     return all;
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
-    const Dims d = dims(k);
-    StepSpec f = updates_step(k, unpack<Order>(c), d.reach());
+    const ScatterDims d = ScatterDims::of(k);
+    StepSpec f = updates_step(k, unpack<Order>(c), reach(d));
     f.sizes = d.sizes;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    const Dims d = dims(k);
+    const ScatterDims d = ScatterDims::of(k);
     const Order o = unpack<Order>(c);
     const ScatterCode code{static_cast<int>(d.rank), static_cast<int>(d.dim), scatter_reduce(k), flag(k, Attr::include_self, true)};
     return emit::cuda::emit_scatter(k.params.begin()->dtype, code, o, o.threads(), symbol);
   }
 
  private:
-  /// Of rank 1 at least; sizes: the dims of x, of the index, of src.
-  struct Dims {
-    size_t rank, dim;
-    Exprs sizes;
-    Expr lines = 1, extent;
-    Reach reach() const { return {lines, extent, 1, sizes[rank + dim]}; }
-  };
-  static Dims dims(const LibraryKernel& k) {
-    Dims d{static_cast<size_t>(*k.sizes.at(0).as_const()), 0, {k.sizes.begin() + 1, k.sizes.end()}, 1, 1};
-    if (d.rank == 0) d.rank = 1, d.sizes = {1, 1, 1};
-    const auto rank = static_cast<int64_t>(d.rank);
-    if (auto dim = k.attrs.find(Attr::dim); dim != k.attrs.end())
-      d.dim = static_cast<size_t>((std::get<int64_t>(dim->second) + rank) % rank);
-    d.extent = d.sizes[d.dim];
-    for (size_t i = 0; i < d.rank; ++i)
-      if (i != d.dim) d.lines *= d.sizes[i];
-    return d;
-  }
+  static Reach reach(const ScatterDims& d) { return {d.lines, d.extent, 1, d.updates()}; }
 };
 
 class IndexPutForm final : public Updates {
@@ -177,6 +161,17 @@ class IndexPutForm final : public Updates {
 };
 
 }  // namespace
+
+ScatterDims ScatterDims::of(const LibraryKernel& k) {
+  ScatterDims d{static_cast<size_t>(*k.sizes.at(0).as_const()), 0, {k.sizes.begin() + 1, k.sizes.end()}, 1, 1};
+  if (d.rank == 0) d.rank = 1, d.sizes = {1, 1, 1};
+  const auto rank = static_cast<int64_t>(d.rank);
+  if (auto dim = k.attrs.find(Attr::dim); dim != k.attrs.end()) d.dim = static_cast<size_t>((std::get<int64_t>(dim->second) + rank) % rank);
+  d.extent = d.sizes[d.dim];
+  for (size_t i = 0; i < d.rank; ++i)
+    if (i != d.dim) d.lines *= d.sizes[i];
+  return d;
+}
 
 const Form& scatter() {
   static const ScatterForm form;

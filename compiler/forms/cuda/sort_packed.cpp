@@ -55,6 +55,7 @@ class SortPacked final : public FormOf<LibraryKernel> {
         Candidate c{pack(*this, p), Fit::yes(), 0};
         if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
         const auto piece = static_cast<double>(p.piece());
+        if (blocks > 1 && piece * blocks / 2 >= n) c.fit = refuse("fewer blocks have all pieces");
         const double rounds = std::ceil(std::ceil(n / piece) / blocks), inside = std::log2(piece);
         const double outside = std::max(0.0, std::ceil(std::log2(n / piece)));
         const double step = kStep * each / 4 * std::max(1.0, threads / 256.0), far = kFar + kFarWord * n / 2 / (threads * blocks);
