@@ -7,8 +7,8 @@ namespace aotc::search {
 
 namespace {
 
-constexpr double kFaster = 0.997;  ///< of default's time, by which what is kept must win
-constexpr double kSettled = 1;     ///< by which what is left of it must win again
+constexpr double kFaster = 0.99;  ///< of default's time, by which what is kept must win
+constexpr double kSettled = 1;    ///< by which what is left of it must win again
 
 /// Without group `g` and what needs it.
 Kept without(const std::vector<Group>& groups, Kept kept, size_t g) {
