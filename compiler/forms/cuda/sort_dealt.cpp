@@ -58,8 +58,9 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
     std::vector<Candidate> all;
     for (const Piece& p : kPieces) {
       const double pieces = std::ceil(n / static_cast<double>(p.entries()));
-      const double rounds = std::max(1.0, std::ceil(lines * pieces / (s.machine.cores * std::max(1.0, 1024.0 / p.threads))));
-      const double deal = kRank * static_cast<double>(p.entries()) / 128 + kCount * pieces * kDigits / p.threads;
+      const double room = std::max(1.0, 1024.0 / p.threads), blocks = lines * pieces / s.machine.cores;  // of one processor
+      const double rounds = std::max(1.0, std::ceil(blocks / room)), together = std::min(room, std::max(1.0, std::ceil(blocks)));
+      const double deal = kRank * static_cast<double>(p.entries()) / 128 * together + kCount * pieces * kDigits / p.threads;
       all.push_back({pack(*this, p), Fit::yes(), kLaunchNs + passes(k) * 2 * (kLaunch + rounds * (kBegin + deal / 2))});
     }
     return all;
