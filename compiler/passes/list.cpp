@@ -19,6 +19,7 @@
 #include "passes/lower_fourier.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
+#include "passes/open_attention.h"
 #include "passes/passes.h"
 #include "passes/pick_first.h"
 #include "passes/precision.h"
@@ -63,6 +64,7 @@ constexpr Pass kPasses[] = {
     {"precision", precision, "products, convolutions, attention and recurrences of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
+    {"open_attention", open_attention, "attention of float32 whose products and softmax take less by themselves (GPUs)"},
     {"transposed_phases", transposed_phases, "transposed convolutions are convolutions whose outputs are brought to their places (GPUs)"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},

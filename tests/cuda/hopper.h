@@ -292,6 +292,20 @@ inline void store_matrices(void* row, const u32 (&r)[4]) {
   emulator::warp_wait();
 }
 
+inline void store_matrices_transposed(void* row, const u32 (&r)[4]) {
+  emulator::Warp& w = *emulator::now->warp;
+  if (reinterpret_cast<uintptr_t>(row) % 16) emulator::fault("a row of a matrix is not aligned");
+  w.row[emulator::now->lane] = row;
+  emulator::warp_wait();
+  const int column = emulator::now->lane / 4, line = emulator::now->lane % 4 * 2;
+  for (int i = 0; i < 4; ++i)
+    for (int e = 0; e < 2; ++e) {
+      const u16 v = static_cast<u16>(r[i] >> 16 * e);
+      std::memcpy(static_cast<char*>(const_cast<void*>(w.row[i * 8 + line + e])) + column * 2, &v, 2);
+    }
+  emulator::warp_wait();
+}
+
 inline void load_bytes_if(void* to, const void* from, size_t bytes, bool on) {
   if (on && reinterpret_cast<uintptr_t>(from) % bytes) emulator::fault("a load of what is not aligned");
   if (on) std::memcpy(to, from, bytes);

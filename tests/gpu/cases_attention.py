@@ -86,6 +86,22 @@ for columns in (10, 20, 6):
             lambda n=columns: (R(1, 3, 4, n).double(), R(1, 3, n) > 0))
 
 
+# Large enough that products and a softmax of their own take less (passes/open_attention); some rows may look at nothing.
+def opened(mask):
+    return lambda: (R(4, 8, 256, 64), R(4, 8, 320, 64), R(4, 8, 320, 48), *mask())
+
+
+def nowhere():
+    at = torch.rand(4, 1, 256, 320) < 0.7
+    at[1, :, 5], at[3, :, 100:140] = False, False
+    return (at,)
+
+
+case_of("attention_opened_plain_f32", lambda q, k, v: sdpa(q, k, v), opened(lambda: ()))
+case_of("attention_opened_float_f32", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m, scale=0.3), opened(lambda: (R(1, 8, 256, 320),)))
+case_of("attention_opened_bool_f32", lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), opened(nowhere))
+
+
 def attention_lengths(name, t):
     def make():
         from models import Fn

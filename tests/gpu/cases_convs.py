@@ -97,6 +97,7 @@ CASES["conv_windows_odd_f32"] = lambda: (Last(nn.Conv2d(64, 40, 3, padding=1)), 
 
 # Many short rows, each a warp's.
 case_of("rows_short_f16", lambda x, w, b: (F.layer_norm(x, (768,), w, b), F.softmax(x[:, :520], -1), x.amax(-1)), lambda: (R(601, 768).half(), R(768).half(), R(768).half()))
+case_of("rows_short_kept_f32", lambda x, y: (F.softmax(x * 3, -1), F.softmax(y, -1) + y, F.softmax(x, -1) * F.softmax(y[:, :64], -1).amax(-1, keepdim=True)), lambda: (R(1201, 64), R(1201, 132)))
 case_of("rows_short_dynamic_f32", lambda x, w: F.rms_norm(x, (384,), w), *[lambda n=n: (R(n, 384), R(384)) for n in (700, 1, 3)], dims=({0: Dim("rows", min=1)}, None))
 
 

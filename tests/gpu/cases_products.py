@@ -75,6 +75,22 @@ for t in ("f16", "bf16"):
     CASES[f"product_columns_{t}"] = lambda t=t: (Columns(128, 3064).to(TYPES[t]), [(R(380, 128).to(TYPES[t]), R(380, 3064).to(TYPES[t]))], None)
 
 
+# Tiles whose left operand are the weights, in one block and in clusters, of rows and columns that reach over their edges.
+class Turned(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.a, self.b = nn.Linear(k, n), nn.Linear(k, n, bias=False)
+
+    def forward(self, x, r):
+        return F.gelu(self.a(x)), self.b(x) + r
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_turned_{t}"] = lambda t=t: (Turned(512, 776).to(TYPES[t]), [(R(28, 512).to(TYPES[t]), R(28, 776).to(TYPES[t]))], None)
+    CASES[f"product_turned_dynamic_{t}"] = lambda t=t: (Turned(128, 200).to(TYPES[t]), [(R(n, 128).to(TYPES[t]), R(n, 200).to(TYPES[t])) for n in (9, 24, 50)],
+                                                        ({0: Dim("rows", min=9, max=60)},) * 2)
+
+
 # Few rows: weights and results of other kernels, several products of one operand, batches, any number of rows up to eight.
 class FewRows(nn.Module):
     def __init__(self, k):

@@ -95,8 +95,8 @@ class Emitter {
   /// in_place and what belongs to it, where the epilogue can be computed as the instruction leaves its sums.
   std::string in_place() const {
     const std::optional<InPlace> parts = parts_in_place();
-    if (!parts) return "  static constexpr bool in_place = false;\n";
-    std::string columns, rows, load_columns, load_rows, before, insts;
+    if (!parts) return "  static constexpr bool in_place = false, in_place_down = false;\n";
+    std::string columns, rows, load_columns, load_column, load_rows;
     int column_registers = 0, row_registers = 0;
     for (InstId id : parts->columns) {
       const Inst& i = e_.insts[id];
@@ -105,19 +105,60 @@ class Emitter {
       columns += fmt::format(" u32 w{}[{}];", idx(id), words);
       load_columns += words == 1 ? fmt::format("    load_word(l.w{0}[0], {1}, on);\n", idx(id), at(i))
                                  : fmt::format("    load_2_words(l.w{0}[0], l.w{0}[1], {1}, on);\n", idx(id), at(i));
-      before += pair_of(id, fmt::format("columns.w{}", idx(id)));
+      load_column += fmt::format("    load_{}(l.w{}[0], {}, on);\n", words == 1 ? "half" : "word", idx(id), at(i));
     }
     for (InstId id : parts->rows) {
       const Inst& i = e_.insts[id];
       row_registers += std::max(1, static_cast<int>(dtype_bytes(i.dtype)) / 4);
       rows += fmt::format(" OneWord<{}> w{};", c_type(i.dtype), idx(id));
       load_rows += fmt::format("    load_one(l.w{}, {}, on);\n", idx(id), at(i));
-      before += fmt::format("    const {} w{} = one_of(rows.w{});\n", c_type(i.dtype), idx(id), idx(id));
     }
-    for (InstId id : parts->tile) before += pair_of(id, "tile");
-    const Inst& store = e_.insts[parts->store];
+    const bool down = parts->rows.empty();
+    const std::string head = "  __device__ __forceinline__ ", from = fmt::format("    i64 {} = column;\n", last());
+    std::string out = fmt::format(
+        "  static constexpr bool in_place = true, has_tile = {}, in_place_down = {};\n  static constexpr int column_registers = {}, "
+        "row_registers = {};\n  struct Columns {{{} }};\n  struct Rows {{{} }};\n",
+        !parts->tile.empty(), down, column_registers, row_registers, columns, rows);
+    const auto load = [&](const char* name, const char* to, const std::string& text) {
+      out += fmt::format("{}void {}({} l, const i64 row, const i64 column, const bool on) const {{\n{}{}{}  }}\n", head, name, to, begin(),
+                         from, text);
+    };
+    load("load_columns", "Columns&", load_columns);
+    load("load_column", "Columns&", load_column);
+    load("load_rows", "Rows&", load_rows);
+    out += head + "void load_tile(u32 (&w)[4], const i64 row, const i64 column, const bool on) const {\n" + begin() + from;
+    if (!parts->tile.empty()) out += fmt::format("    load_4_words(w[0], w[1], w[2], w[3], {}, on);\n", at(e_.insts[parts->tile.front()]));
+    out += "  }\n" + pair(*parts, false);
+    if (down) out += pair(*parts, true);
+    out += head + "void store_tile(const u32 (&w)[4], const i64 row, const i64 column) const {\n" + begin() + from;
+    return out + fmt::format("    store_words<false>({}, w);\n  }}\n", at(e_.insts[parts->store]));
+  }
+
+ private:
+  struct InPlace {
+    std::vector<InstId> columns, rows, tile;  ///< loads: of neighbours that all rows share; one of a row; neighbours of a row
+    InstId store = kNone<InstId>;
+  };
+  /// pair(), of neighbours of a row, or pair_down(), of neighbours of a column, which has no rows.
+  std::string pair(const InPlace& parts, bool down) const {
+    std::string before;
+    for (InstId id : parts.columns) {
+      std::string words = fmt::format("columns.w{}", idx(id));
+      if (down && dtype_bytes(e_.insts[id].dtype) == 2) {
+        before += fmt::format("    const u32 both{0} = {1}[0] * 0x10001u;\n", idx(id), words);
+        words = fmt::format("both{}", idx(id));
+      } else if (down) {
+        before += fmt::format("    const u32 both{0}[2] = {{{1}[0], {1}[0]}};\n", idx(id), words);
+        words = fmt::format("both{}", idx(id));
+      }
+      before += pair_of(id, words);
+    }
+    for (InstId id : parts.rows)
+      before += fmt::format("    const {} w{} = one_of(rows.w{});\n", c_type(e_.insts[id].dtype), idx(id), idx(id));
+    for (InstId id : parts.tile) before += pair_of(id, "tile");
+    const Inst& store = e_.insts[parts.store];
     AccessRules r = rules("acc[e]");
-    r.wide = [&](InstId id) { return id == parts->store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
+    r.wide = [&](InstId id) { return id == parts.store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
     std::set<InstId> together;  // roundings to 16 bits that were made for both neighbours
     r.op = [&](InstId id) {
       const bool known = e_.insts[id].op == Op::cast && together.count(e_.insts[id].args.at(0));
@@ -132,8 +173,10 @@ class Emitter {
       }
       return text;
     };
+    const std::string moving = down ? names_.symbol(e_.outer.back().sym) : last();
     const auto loop = [&](const std::string& text) {
-      return fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{}) {{\n{}    }}\n    {} = column;\n", last(), text, last());
+      return fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{0}) {{\n{1}    }}\n    {0} = {2};\n", moving, text,
+                         down ? "row" : "column");
     };
     std::string roundings;
     for (InstId id : rounded_between()) {
@@ -143,37 +186,15 @@ class Emitter {
       roundings += fmt::format("    round_pair<{}>({});\n", c_type(e_.insts[id].dtype), name);
       together.insert(id);
     }
-    insts = body(parts->store);
+    std::string insts = body(parts.store);
     const PairEnd end = end_of_pair(store);
     insts += end.insts;
-
-    const std::string head = "  __device__ __forceinline__ ", from = fmt::format("    i64 {} = column;\n", last());
-    std::string out = fmt::format(
-        "  static constexpr bool in_place = true, has_tile = {};\n  static constexpr int column_registers = {}, row_registers = {};\n"
-        "  struct Columns {{{} }};\n  struct Rows {{{} }};\n",
-        !parts->tile.empty(), column_registers, row_registers, columns, rows);
-    out += head + "void load_columns(Columns& l, const i64 row, const i64 column, const bool on) const {\n" + begin() + from +
-           load_columns + "  }\n";
-    out +=
-        head + "void load_rows(Rows& l, const i64 row, const i64 column, const bool on) const {\n" + begin() + from + load_rows + "  }\n";
-    out += head + "void load_tile(u32 (&w)[4], const i64 row, const i64 column, const bool on) const {\n" + begin() + from;
-    if (!parts->tile.empty()) out += fmt::format("    load_4_words(w[0], w[1], w[2], w[3], {}, on);\n", at(e_.insts[parts->tile.front()]));
-    out +=
-        "  }\n" + head +
-        "u32 pair(const float (&acc)[2], const Columns& columns, const Rows& rows, const u32 tile, const i64 row, const i64 column) const "
-        "{\n" +
-        begin() + from + before + fmt::format("    {} out[2];\n", c_type(store.dtype)) + end.declared;
-    out += roundings + loop(insts);
-    out += fmt::format("    return {};\n  }}\n", end.result);
-    out += head + "void store_tile(const u32 (&w)[4], const i64 row, const i64 column) const {\n" + begin() + from;
-    return out + fmt::format("    store_words<false>({}, w);\n  }}\n", at(store));
+    return fmt::format(
+        "  __device__ __forceinline__ u32 pair{}(const float (&acc)[2], const Columns& columns,{} const u32 tile, const i64 row, const i64 "
+        "column) const {{\n{}    i64 {} = column;\n{}    {} out[2];\n{}{}{}    return {};\n  }}\n",
+        down ? "_down" : "", down ? "" : " const Rows& rows,", begin(down), last(), before, c_type(store.dtype), end.declared, roundings,
+        loop(insts), end.result);
   }
-
- private:
-  struct InPlace {
-    std::vector<InstId> columns, rows, tile;  ///< loads: of neighbours that all rows share; one of a row; neighbours of a row
-    InstId store = kNone<InstId>;
-  };
   /// Loads of at most one operand of 16 bits that lies as the output does, others that all rows or all columns of a tile share; one store
   /// of 16 bits; few operations, since their code is repeated for every sum that a thread holds.
   std::optional<InPlace> parts_in_place() const {
@@ -349,12 +370,15 @@ class Emitter {
 
   std::string last() const { return names_.symbol(e_.inner.at(0).sym); }
 
-  /// Sizes, the outer variables and the pointers.
-  std::string begin() const {
+  /// Sizes, the outer variables and the pointers. down: the row changes.
+  std::string begin(bool down = false) const {
     std::string out = size_names(e_.syms, symbols_, 4);
     const size_t n_batch = e_.outer.size() - 1;
     for (size_t v = 0; v < e_.outer.size(); ++v)
-      out += fmt::format("    const i64 {} = {};\n", names_.symbol(e_.outer[v].sym), v == n_batch ? "row" : v + 1 == n_batch ? "b1" : "b0");
+      out += fmt::format("    {}i64 {} = {};\n", down && v == n_batch ? "" : "const ", names_.symbol(e_.outer[v].sym),
+                         v == n_batch       ? "row"
+                         : v + 1 == n_batch ? "b1"
+                                            : "b0");
     for (uint32_t p = 0; p < e_.params.size(); ++p) {
       const ParamId id = static_cast<ParamId>(p);
       if (!loop::takes_argument(e_.params[id].role)) continue;

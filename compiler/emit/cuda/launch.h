@@ -22,14 +22,14 @@ struct LoopLaunch {
   int threads = 256;    ///< of a block
   bool across = false;  ///< flat mapping: a thread takes the whole last outer loop, see store_across()
   int lanes = 1;        ///< consecutive points of lane_var() that a thread takes at once, when pointers are aligned
-  int rows = 1;         ///< row mapping: of a block; of several, each is a warp's (threads: 32), and there are no locals
+  int rows = 1;         ///< row mapping: of a block; of several, each is a warp's (threads: 32)
   int blocks = 1;       ///< row mapping: of a cluster, which share a row, each `part` neighbours of it
   Expr part = 0;
   int each = 1;                    ///< neighbours of a thread in a scan over such a row
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
   bool streams = false;            ///< more is written than the cache would keep
-  bool shared = false;             ///< there are locals, in dynamic shared memory behind handed_bytes()
+  bool shared = false;             ///< there are locals, in dynamic shared memory behind handed_bytes(), row_bytes for each row of a block
   bool global = false;             ///< or in the scratch of the run, row_bytes for each block
   std::vector<Expr> local_offset;  ///< bytes in that memory, by ParamId; only locals are meaningful
   Expr row_bytes = 0;

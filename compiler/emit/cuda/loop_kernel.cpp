@@ -46,8 +46,10 @@ std::string LoopEmitter::header() {
     const ParamId id = static_cast<ParamId>(p);
     const loop::Param& param = k_.params[id];
     if (param.role == ParamRole::local) {
-      const std::string memory =
-          launch_.global ? fmt::format("static_cast<char*>(a.scratch) + blockIdx.x * ({})", names_.expr(launch_.row_bytes)) : "shared";
+      const std::string row = fmt::format("({})", names_.expr(launch_.row_bytes));
+      const std::string memory = launch_.global     ? "static_cast<char*>(a.scratch) + blockIdx.x * " + row
+                                 : launch_.rows > 1 ? "shared + threadIdx.x / 32 * " + row
+                                                    : "shared";
       pointers += fmt::format("  {0}* const p{1} = reinterpret_cast<{0}*>({2} + {3}){4};\n", c_type(param.dtype), p, memory,
                               names_.expr(launch_.handed_bytes() + launch_.local_offset.at(p)), launch_.blocks > 1 ? " - first_point" : "");
       continue;

@@ -105,7 +105,7 @@ class Mma final : public FormOf<AttentionKernel> {
     const double work = static_cast<double>(shape.rows()) * step_keys * channels /
                             (elem == 2               ? 700.0
                              : tf32_products(m) == 1 ? 300.0
-                                                     : 150.0) +
+                                                     : 105.0) +
                         step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
     const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
     r.cost_ns = kLaunchNs + waves * steps * std::max(waiting, share * std::max(work, loads)) +

@@ -195,7 +195,7 @@ class LoopForm : public FormOf<LoopKernel> {
 
   StepSpec step(const LoopKernel& k, const Site& s, const Choice& c) const override {
     const Shape shape = unpack<Shape>(c);
-    const Expr scratch = scratch_of(k, shape).bytes;
+    const Expr scratch = scratch_of(k, shape).bytes * shape.rows;
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = shape.threads * shape.rows;
     f.grid[0] = grid(k, shape, s.machine);
@@ -307,6 +307,7 @@ class Row final : public LoopForm {
     const size_t alone = all.size();
     for (const Shape& shape : together(k, s, t, lanes)) all.push_back(shape);
     for (size_t i = 0; i < alone && t.has_local; ++i) {
+      if (all[i].rows > 1) continue;
       all.push_back(all[i]);
       all.back().global = 1;
     }
@@ -331,7 +332,7 @@ class Row final : public LoopForm {
     if (shape.blocks > 1 && s.machine.sm < 90) return refuse("sm_90 or newer has clusters of blocks");
     if (shape.blocks > 1 && traits_of(k).scans && neighbours_of(k, shape) > kMostNeighbours)
       return refuse("a thread takes {} points of a scan at most", kMostNeighbours);
-    const int64_t most = s.syms.interval(s.syms.simplify(scratch_of(k, shape).bytes + launch(shape).handed_bytes())).max;
+    const int64_t most = s.syms.interval(s.syms.simplify(scratch_of(k, shape).bytes * shape.rows + launch(shape).handed_bytes())).max;
     if (shape.global || most <= s.machine.shared_bytes) return Fit::yes();
     return refuse("a row needs {} bytes of shared memory; {} is the most", most == kInf ? "an unbounded number of" : std::to_string(most),
                   s.machine.shared_bytes);
@@ -341,12 +342,13 @@ class Row final : public LoopForm {
   static std::optional<Shape> warps_of_rows(const LoopKernel& k, const Site& s, const Traits& t, int lanes) {
     constexpr int kRows = 4, kMostSteps = 4;
     const auto points = k.syms.simplify(k.inner_points()).as_const();
-    if (t.has_local || t.scans || lanes == 1 || !points || s.syms.hint(k.outer_points()) < int64_t{kRows} * s.machine.cores)
-      return std::nullopt;
+    if (t.scans || lanes == 1 || !points || s.syms.hint(k.outer_points()) < int64_t{kRows} * s.machine.cores) return std::nullopt;
+    while (lanes > 2 && *points <= 16 * lanes) lanes /= 2;  // half of the warp would have nothing
     const int64_t steps = (*points + 32 * lanes - 1) / (32 * lanes);
     int64_t words = 0;
     for (const loop::Param& p : k.params)
-      if (p.role == ParamRole::input) words += steps * std::max<int64_t>(1, lanes * static_cast<int64_t>(dtype_bytes(p.dtype)) / 4);
+      if (p.role == ParamRole::input || p.role == ParamRole::local)
+        words += steps * std::max<int64_t>(1, lanes * static_cast<int64_t>(dtype_bytes(p.dtype)) / 4);
     if (steps < 1 || steps > kMostSteps || words > kRowRegisters) return std::nullopt;
     Shape x;
     x.threads = 32, x.lanes = lanes, x.steps = static_cast<int>(steps), x.rows = kRows, x.streams = streams_of(k, s.syms);

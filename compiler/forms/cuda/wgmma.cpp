@@ -202,6 +202,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
                 products_ == 1 && order_of(k, k.b, s.syms) == OperandOrder::across_k,
                 k.b_constant};
     w.products = products_;
+    w.turned = is_half(k.in);
     w.apart = taken_apart(k, s.syms);
     for (const loop::Segment& x : k.segments) {
       w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));

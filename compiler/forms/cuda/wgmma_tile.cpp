@@ -22,6 +22,13 @@ constexpr Shape kShapes[] = {
     {64, 64, 2, 0},   {128, 64, 1, 0},  {64, 128, 1, 0}, {64, 96, 1, 0},  {64, 64, 1, 0},  {64, 32, 1, 0},
 };
 constexpr int kSwapCols[] = {8, 16, 32, 64, 128};
+// Those whose left operand are the weights, for any number of rows, which are cut into equal tiles: cols is the most, least the least.
+struct Turned {
+  Shape shape;
+  int least;
+};
+constexpr Turned kTurned[] = {{{128, 144, 2, 1}, 64}, {{64, 200, 2, 0}, 128}};
+constexpr int kTurnedTiles = 16;  // of more tiles the last ones' rows do not matter
 
 // 8-bit products are summed up stage by stage, in sets of sums beside a thread's of its tile: two where it has at most kSumsThrice.
 constexpr int kSumsThrice = 64, kSumsTwice = 96;
@@ -60,13 +67,15 @@ std::span<const Member<WgmmaChoice>> WgmmaChoice::members() {
 Fit legal_wgmma(const WgmmaTile& t) {
   const int share = t.pieces() / t.split;
   if (t.pieces() % t.split || (t.split & (t.split - 1))) return refuse("split: {} parts of {} pieces", t.split, t.pieces());
-  if (share > 4 ? share % (t.split > 1 ? 4 : 2) != 0 : (share & (share - 1)) != 0)
+  if (!t.swap && (share > 4 ? share % (t.split > 1 ? 4 : 2) != 0 : (share & (share - 1)) != 0))
     return refuse("cols: a share of {} pieces of 8 columns", share);
-  if (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0) return refuse("cols: {} are no multiple of 16", t.cols);
+  if (!t.swap && (t.cols > 32 ? t.cols % 16 != 0 : (t.cols / 8 & (t.cols / 8 - 1)) != 0))
+    return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.products > 1 && (t.warp_m > 64 || t.swap)) return refuse("warp_m: 64 lines of a warpgroup are taken apart");
   if (t.apart != WgmmaTile::Apart::no && t.groups == 1) return refuse("groups: the warps beside two of them take operands apart");
-  if (sums_of_thread(t) > 128) return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
+  if (sums_of_thread(t) > (t.swap && t.groups > 1 ? 144 : 128))
+    return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
     return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
   if (t.smem_bytes() > kSharedBytes) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), kSharedBytes);
@@ -85,18 +94,24 @@ int64_t wgmma_resident(const WgmmaTile& t) {
 
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
-  auto add = [&](WgmmaTile t) {
+  auto add = [&](WgmmaTile t, int most_split = 8) {
     t.products = w.products, t.apart = w.apart;
     if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
     if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
-    for (t.split = 1; t.split <= 8; t.split *= 2) {
+    for (t.split = 1; t.split <= most_split; t.split *= 2) {
       const WgmmaTile whole = with_stages(t);
       if (t.split > 1 && (t.ping_pong || w.k < 2 * w.deep() * t.split || w.tiles(t) * t.split > 4 * m.cores)) break;
       if (legal_wgmma(whole)) all.push_back(whole);
     }
   };
   for (const Shape& x : kShapes) add({x.warp_m, x.cols, x.groups, x.ping_pong});
+  for (const auto& [x, least] : kTurned)
+    for (int cols = x.cols; cols >= least && w.turned; cols -= 8) {
+      const int64_t tiles = ceil_div(w.m, cols);
+      if (tiles > 1 && tiles <= kTurnedTiles && ceil_div(ceil_div(w.m, tiles), 8) * 8 == cols)
+        add({x.warp_m, cols, x.groups, x.ping_pong, 4, 1, 1}, 1);
+    }
   for (int cols : kSwapCols)
     if (w.m <= 64 && cols < std::max<int64_t>(2 * w.m + 8, 17))  // blocks share k from 16 on
       for (int groups : {1, 2}) add({64, cols, groups, 0, 4, 1, 1});

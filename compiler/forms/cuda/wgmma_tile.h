@@ -22,8 +22,9 @@ struct WgmmaWork {
   std::vector<int64_t> columns;                 ///< of each segment
   bool a_across_k = false, b_across_k = false;  ///< the operands' orders
   bool b_constant = false;
-  double finish = 1;  ///< what an epilogue takes, of one that only stores
-  int products = 1;   ///< WgmmaTile::products
+  double finish = 1;    ///< what an epilogue takes, of one that only stores
+  int products = 1;     ///< WgmmaTile::products
+  bool turned = false;  ///< b may be the left operand for any number of rows
   emit::cuda::WgmmaTile::Apart apart = emit::cuda::WgmmaTile::Apart::no;
   int deep() const { return 128 / static_cast<int>(dtype_bytes(in)); }  ///< elements of k of a stage
   int64_t tiles(const emit::cuda::WgmmaTile& t) const;

@@ -130,6 +130,12 @@ AOTC_DI void store_matrices(void* row, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
+// The same, each matrix transposed.
+AOTC_DI void store_matrices_transposed(void* row, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+               "r"(r[3])
+               : "memory");
+}
 
 // ---- loads that go through the instruction where they are not `on`: a copy of what is under way would wait for it ---------------------------
 AOTC_DI void load_4_words(u32& a, u32& b, u32& c, u32& d, const void* from, bool on) {

@@ -6,7 +6,7 @@
 // The instruction's left operand has 64 lines a warpgroup, its right one up to 256. Without Swap the left lines are the rows of A and the
 // right ones the columns of B; with Swap (few rows) they change places.
 #pragma once
-#include "wgmma_finish.cuh"
+#include "wgmma_down.cuh"
 
 // WarpRows: left lines of a warpgroup; Cols: right lines of a tile; Consumers: warpgroups that multiply. PingPong: each of them has tiles of
 // its own, in turns, so that one finishes its tile while the other multiplies; otherwise they share a tile's left lines. Split: blocks of a
@@ -43,7 +43,7 @@ struct WgmmaTile {
   static constexpr int shared_bytes = barriers_at + (Apart ? 24 : 16) * Stages + (Split > 1 ? 32 * Consumers : 8);
   // Stages whose early operand is asked for while the step before runs: all where it is most of what is copied, or where a block starts beside
   // one of that step; else it starts when that step ends, and the first stages' other operand must not wait for the early one of them all.
-  static constexpr int early_stages = Swap || 2 * (shared_bytes + 1024) <= (228 << 10) ? Stages : 2;
+  static constexpr int early_stages = (Swap && Cols <= 128) || 2 * (shared_bytes + 1024) <= (228 << 10) ? Stages : 2;
   static_assert(Split == 1 || go_at + (Split - 1) * parts_bytes <= Stages * stage_bytes, "the ring has no room for sums");
   static_assert(WarpRows % 64 == 0 && Cols % 8 == 0 && pieces % Split == 0 && share % run_pieces == 0,
                 "tile shape");
@@ -418,16 +418,31 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
     }
   };
   const int step_of_tiles = Tile::ping_pong ? Tile::consumers * each : each;
-  for (int tile = blockIdx.x / Tile::split + (Tile::ping_pong ? group * each : 0); tile < tiles; tile += step_of_tiles) {
+  const auto finish = [&](int tile, WgmmaRole role) {
     const WgmmaPlace at = wgmma_place<Tile>(p, tile, row_tiles, column_tiles);
-    if (Problem::segments > 1) multiply();
+    if (Problem::segments > 1 && role != WgmmaRole::takes) multiply();
     p.with_epilogue(at.segment, at.b0, at.b1, [&](const auto& e) {
       typedef typename same_as<decltype(e)>::type Epilogue;
       const int row = at.row + (Tile::swap ? 0 : line), column = at.column + (Tile::swap ? line : 0), n = at.n_end - at.n_begin;
       const auto rest = [&] { if (Problem::segments == 1) multiply(); };
-      if constexpr (WgmmaInPlace<Tile, Epilogue>::fits) wgmma_in_place<Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
-      else wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+      if constexpr (WgmmaInPlace<Tile, Epilogue>::fits)
+        wgmma_in_place<WgmmaInPlace<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+      else if constexpr (WgmmaDown<Tile, Epilogue>::fits && Tile::ping_pong)
+        wgmma_down_in_turns<Tile>(e, acc, rest, turn, row, column, p.m(), n, shared, role);
+      else if constexpr (WgmmaDown<Tile, Epilogue>::fits)
+        wgmma_in_place<WgmmaDown<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+      else if (role != WgmmaRole::takes)
+        wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
     });
+  };
+  if constexpr (Tile::ping_pong && Tile::swap) {  // the block's last tile is finished by both, the other warpgroup comes to it after its own
+    const int first = blockIdx.x, last_tile = first + (tiles - 1 - first) / each * each;
+    for (int tile = first + group * each, more = 1; more; tile += step_of_tiles) {
+      more = tile < last_tile;
+      finish(more ? tile : last_tile, more ? WgmmaRole::alone : tile == last_tile ? WgmmaRole::gives : WgmmaRole::takes);
+    }
+  } else {
+    for (int tile = blockIdx.x / Tile::split + (Tile::ping_pong ? group * each : 0); tile < tiles; tile += step_of_tiles) finish(tile, WgmmaRole::alone);
   }
 }
 

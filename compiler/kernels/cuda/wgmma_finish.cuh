@@ -190,6 +190,8 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
   Loads loads[slots];
   int first = 0;  // of the tile's chunks, where a block has a share of them
 
+  AOTC_DI void of_block(u32 rank) { first = int(rank) * chunks; }
+  static constexpr int piece_of(int c) { return c * pieces; }
   AOTC_DI void* unit(int line, int number) const { return turn + line * 128 + ((number ^ line) & 7) * 16; }
   AOTC_DI int first_line(int c) const { return (first + c) / of_line * 64; }
   AOTC_DI int column_of(int c) const { return column + (first + c) % of_line * pieces * 8; }
@@ -371,13 +373,12 @@ AOTC_DI void wgmma_by_runs(const Epilogue& e, float (&acc)[Tile::blocks][Tile::r
     }
   }
 }
-// The same in place.
-template <class Tile, class Epilogue, class Multiply>
+// The same in place: InPlace is a WgmmaInPlace or WgmmaDown.
+template <class InPlace, class Tile, class Epilogue, class Multiply>
 AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::registers], const Multiply& multiply, float* turn, int row,
                             int column, int m, int n, const WgmmaShare& share) {
-  typedef WgmmaInPlace<Tile, Epilogue> InPlace;
   InPlace f{e, reinterpret_cast<char*>(turn), {row, m}, column, n};
-  if constexpr (Tile::split > 1) f.first = int(share.rank) * InPlace::chunks;
+  if constexpr (Tile::split > 1) f.of_block(share.rank);
   const bool whole_runs = n % 8 == 0 && e.aligned();
   if (whole_runs)
 #pragma unroll
@@ -389,8 +390,8 @@ AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::
     if (whole_runs) {
       f.finish_all([&](int c, auto& sum) {
 #pragma unroll
-        for (int p = 0; p < InPlace::pieces; ++p) {
-          const float4 v = wgmma_whole_sum<Tile>(share, c * InPlace::pieces + p);
+        for (int p = 0; p < int(sizeof sum) / 16; ++p) {
+          const float4 v = wgmma_whole_sum<Tile>(share, InPlace::piece_of(c) + p);
           sum[p * 4] = v.x, sum[p * 4 + 1] = v.y, sum[p * 4 + 2] = v.z, sum[p * 4 + 3] = v.w;
         }
       });

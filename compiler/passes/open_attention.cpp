@@ -1,0 +1,59 @@
+#include "passes/open_attention.h"
+
+#include <limits>
+
+#include "passes/rewrite.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr int64_t kMostBytes = 256 << 20;                ///< of scores
+constexpr double kSure = 0.95;                           ///< what the parts may take at most, of what attention does
+constexpr double kSteps = 4000;                          ///< ns of two more kernels
+constexpr int64_t kCached = 32 << 20;                    ///< bytes of scores that stay in the second cache
+constexpr double kFromCache = 7000, kFromMemory = 3500;  ///< bytes a ns of scores that are stored and read again
+
+/// Softmax over the last dim; rows of minus infinities are zeros, or NaN where `nan_rows`.
+ValueId softmax(Builder& b, ValueId x, const Exprs& dims, bool nan_rows) {
+  const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+  const ValueId top = b.expand(b.reduce_keep(ReduceKind::max, x, {last}), dims);
+  const ValueId e = b.unary(Op::exp, b.binary(Op::sub, x, top));
+  const ValueId y = b.binary(Op::div, e, b.expand(b.reduce_keep(ReduceKind::sum, e, {last}), dims));
+  if (nan_rows) return y;
+  const ValueId nowhere = b.binary(Op::eq, top, b.like(top, -std::numeric_limits<double>::infinity()));
+  return b.where(nowhere, b.like(y, 0), y);
+}
+
+std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& node) {
+  if (node.op != Op::attention) return std::nullopt;
+  const Node n = node;  // building moves nodes
+  Builder& b = r.b;
+  const ValueId q = n.inputs[0], k = n.inputs[1], v = n.inputs[2];
+  const DType t = r.dtype(q);
+  const Exprs rows = r.dims(q), columns = r.dims(k);
+  if (t != DType::f32 || n.get<bool>(Attr::causal) || !r.same(rows[1], columns[1])) return std::nullopt;
+  const Exprs dims = {rows[0], rows[1], rows[2], columns[2]};
+  const int64_t bytes = r.g.syms.hint(product(dims)) * dtype_bytes(t);
+  if (bytes > kMostBytes || r.g.syms.interval(columns[2]).min < 1) return std::nullopt;
+  ValueId s = b.matmul(q, b.transpose(k, -1, -2), t);
+  double apart =
+      kSteps + 4 * static_cast<double>(bytes) / (bytes > kCached ? kFromMemory : kFromCache) + ctx.contraction_ns(r.g, *r.g.def(s), t);
+  s = b.binary_scalar(Op::mul, s, n.get<double>(Attr::scale));
+  if (n.inputs.size() > 3) {
+    const ValueId mask = b.expand(n.inputs[3], dims);
+    const bool picks = is_bool(r.dtype(mask));
+    s = picks ? b.where(mask, s, b.like(s, -std::numeric_limits<double>::infinity())) : b.binary(Op::add, s, b.cast(mask, t));
+  }
+  const ValueId y = b.matmul(softmax(b, s, dims, n.get<bool>(Attr::nan_rows)), v, t);
+  apart += ctx.contraction_ns(r.g, *r.g.def(y), t);
+  return apart < kSure * ctx.contraction_ns(r.g, n, t) ? std::optional(y) : std::nullopt;
+}
+
+}  // namespace
+
+void open_attention(Graph& g, PassContext& ctx) {
+  if (!ctx.target.is_gpu() || !ctx.contraction_ns) return;
+  Rewriter(g).sweep([&ctx](Rewriter& r, const Node& n) { return opened(r, ctx, n); });
+}
+
+}  // namespace aotc::passes
