@@ -75,6 +75,8 @@ struct Case {
   double* error_of = nullptr;           // gets the relative L2 against fp64
   std::vector<double> special = {};     // numbers of A here and there: what is computed of them is not compared with fp64
   int exponent = 0;                     // A times 2^exponent; then nothing is compared with fp64
+  bool tiny = false;                    // rows of A all or partly next to nothing; B is so large that their sums are not
+  bool infinite_b = false;              // some of B
 };
 
 /// Runs the case and gives back what it has computed.
@@ -99,6 +101,13 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   for (int64_t i = 0; c.denormals && i < a.size; i += 3) a.put(i, std::ldexp(a.get(i), -120 - static_cast<int>(rng() % 12)));
   for (int64_t i = 0; !c.special.empty() && i < a.size; i += 37) a.put(i, c.special[rng() % c.special.size()]);
   for (int64_t i = 0; c.exponent != 0 && i < a.size; ++i) a.put(i, std::ldexp(a.get(i), c.exponent));
+  for (int64_t z = 0; c.tiny && z < batch * c.m; ++z)
+    for (int64_t x = 0; x < c.k; ++x) {
+      const int64_t at = z / c.m * a_mat + z % c.m * a_rs + x * a_cs;
+      if (z % 3 == 0 || x % 5 < z % 3) a.put(at, std::ldexp(a.get(at), -90 - static_cast<int>(rng() % 60)));
+    }
+  for (int64_t i = 0; c.tiny && i < b.size; ++i) b.put(i, std::ldexp(b.get(i), 110));
+  for (int64_t i = 0; c.infinite_b && i < b.size; i += 97) b.put(i, std::numeric_limits<double>::infinity());
   const bool share_b = c.packed || rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
@@ -156,6 +165,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (c.denormals || !c.special.empty() || c.exponent != 0) return out;
   double worst = 0, worst_sum = 0, most = 0, squares = 0, of_squares = 0;
   bool once = true;
+  int64_t other = 0;
   for (int64_t z = 0; z < batch; ++z)
     for (int64_t i = 0; i < c.m; ++i)
       for (int64_t j = 0; j < c.n; ++j) {
@@ -170,11 +180,16 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
         }
         const size_t at = static_cast<size_t>((z * c.m + i) * c.n + j);
         once &= writes[at] == 1;
+        if (!std::isfinite(sum)) {
+          other += std::isnan(sum) ? !std::isnan(out[at]) : out[at] != sum;
+          continue;
+        }
         squares += (out[at] - sum) * (out[at] - sum), of_squares += sum * sum;
         worst = std::max(worst, std::fabs(out[at] - sum) / (mag + 1e-30));
         worst_sum = std::max(worst_sum, std::fabs(out[at] - sum)), most = std::max(most, mag);
       }
   CHECK(once);
+  CHECK(other == 0);
   if (strassen)  // errors are those of the larger of rows and columns that go together
     CHECK(worst_sum <= 8 * epsilon(DType::f32) * most);
   else
@@ -212,6 +227,27 @@ TEST_CASE("gemm against fp64", "[gemm]") {
       if (c.make_a || c.make_b) check(e, c, rng);
     }
   }
+}
+
+TEST_CASE("rows with tiny numbers against fp64", "[gemm]") {
+  std::mt19937 rng(53);
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  for (const Entry& e : kEntries)
+    for (int i = 0; i < 60 && e.dtype == DType::f32; ++i) {
+      Case c{};
+      c.m = pick({1, 3, 15, 29, 65});
+      c.n = pick({1, 17, 32, 95});
+      c.k = pick({1, 63, 65, 130, 300});
+      c.packed = half_weights(e) || rng() % 2;
+      c.ta = rng() % 3 == 0;
+      c.pack_a = rng() % 2;
+      c.mc = static_cast<int>(pick({14, 64}));
+      c.kc = static_cast<int>(pick({32, 512}));
+      c.tiny = true;
+      c.infinite_b = i % 2;
+      c.make_a = rng() % 3 == 0;
+      check(e, c, rng);
+    }
 }
 
 TEST_CASE("gemm by Strassen's products against fp64", "[gemm]") {

@@ -51,13 +51,15 @@ class GemmDots final : public FormOf<MatmulKernel> {
       for (int nc : {32, 128}) {
         const Blocks t{mc, nc};
         const int64_t units = p.batch * p.segments * ceil_div(p.m, t.mc) * ceil_div(p.n, t.nc);
-        // A block of 4 x 4 loads half a vector a multiply-add, a single row or column two; measured, a multiply-add of such a block is 1.3
-        // cycles.
+        // A block of 4 x 4 loads half a vector a multiply-add, a single row or column two; measured, a multiply-add of such a block is less
+        // than a cycle.
         const auto blocked = [](int64_t n) { return static_cast<double>(n / 4 * 4) / static_cast<double>(n); };
         const double loads = 2 - 0.75 * blocked(p.m) - 0.75 * blocked(p.n);
         const double sums = static_cast<double>(p.batch * p.segments * p.m * p.n);
         const double steps = static_cast<double>(ceil_div(p.k, lanes.width));
-        const double cycles = sums * (steps * std::max(1.3, loads) + 12) + static_cast<double>(units) * (kUnitCycles + kEpilogueCycles);
+        // Four sums' lanes are added up together.
+        const double across = 12 - 9 * std::max(blocked(p.m), blocked(p.n));
+        const double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (kUnitCycles + kEpilogueCycles);
         all.push_back({pack(*this, t), Fit::yes(), cycles * imbalance(units, s.machine.cores) * kNsPerCycle});
       }
     return all;

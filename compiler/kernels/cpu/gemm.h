@@ -8,6 +8,7 @@
 // tiles (or by whole blocks, to be read in place), B by panels, and kept as long as its panels are.
 #include "gemm_units.h"
 #include "panels.h"
+#include "tiny_rows.h"
 
 namespace {
 
@@ -63,6 +64,11 @@ constexpr int64_t kRowAhead = 4096;
 /// Columns of 16 bits that the tiles of P widen step by step: several tiles of rows widen them again and again.
 template <class P>
 inline constexpr bool kWidens = P::kBytesB == 2 && P::kBytesA == 4;
+/// Tiles whose rows may have tiny numbers taken apart (tiny_rows.h).
+template <class P>
+inline constexpr bool kPartsTiny = false;
+template <>
+inline constexpr bool kPartsTiny<MulPlain<float>> = true;
 /// Values of k that are widened at once: with two vectors of columns they stay in L1.
 constexpr int64_t kWideK = 256;
 
@@ -105,6 +111,9 @@ struct GemmRun {
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
   Finish finish;                   // of the segment at hand; without steps where sums go to the tile
   alignas(64) Acc wide[kWidens<typename G::Packed> ? kWideK * kMaxNv * W : 1];
+  DenormalFlags flags;
+  bool tiny_met = false;
+  TinyRows tiny_rows;
 
   explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
     m = size[AOTC_GEMM_M];
@@ -187,16 +196,21 @@ struct GemmRun {
       const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
       const TileFinish* fin = finish.n && r.last_of_k && k0 + kn >= r.klen ? &in_tile : nullptr;
       const char* ahead = pf + t * pf_step * steps;
-      if (a_in_place) {
-        const char* ap = reinterpret_cast<const char*>(r.a_src + r0 * a_rs + k0);
-        micro_of<P, G::kInPlaceA, true>(n_rows, nv, last)(steps, ap, a_rs * sizeof(E), b, b_stride, out, r.ldc, r.first && k0 == 0, ahead,
-                                                          pf_step, fin);
-      } else {
-        // Tiles follow each other, each [packed_rows][n_rows].
-        const Acc* ap = a_pack + r0 * packed_rows(r.klen) + (G::kPairsA ? k0 / 2 : k0) * n_rows;
-        micro_of<P, false, true>(n_rows, nv, last)(steps, reinterpret_cast<const char*>(ap), n_rows * sizeof(Acc), b, b_stride, out, r.ldc,
-                                                   r.first && k0 == 0, ahead, pf_step, fin);
+      // Else tiles follow each other, each [packed_rows][n_rows].
+      const char* ap = a_in_place ? reinterpret_cast<const char*>(r.a_src + r0 * a_rs + k0)
+                                  : reinterpret_cast<const char*>(a_pack + r0 * packed_rows(r.klen) + (G::kPairsA ? k0 / 2 : k0) * n_rows);
+      const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
+      const bool fresh = r.first && k0 == 0;
+      if constexpr (kPartsTiny<P>) {
+        tiny_met = tiny_met || flags.raised();
+        if (tiny_met) {
+          (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
+                                                                            out, r.ldc, fresh, ahead, pf_step, fin);
+          continue;
+        }
       }
+      const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
+      fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
   }
 
@@ -284,7 +298,9 @@ struct GemmRun {
 
   void run(int64_t begin, int64_t end) {
     a_key = held_key(args, 0), b_key = held_key(args, 1);
+    flags.begin();
     for (int64_t i = begin; i < end; ++i) run_unit(units.at(i));
+    flags.end();
     hold_key(args, a_key, 0), hold_key(args, b_key, 1);
   }
 };

@@ -5,6 +5,45 @@
 
 namespace {
 
+// The sums over the lanes of four vectors each. Floats: after two rounds each quarter has its part of all four, in order.
+inline void add_four(const __m256 v[4], float* out) {
+  const __m256 x = _mm256_add_ps(_mm256_unpacklo_ps(v[0], v[1]), _mm256_unpackhi_ps(v[0], v[1]));
+  const __m256 y = _mm256_add_ps(_mm256_unpacklo_ps(v[2], v[3]), _mm256_unpackhi_ps(v[2], v[3]));
+  const __m256 z = _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xee));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(z), _mm256_extractf128_ps(z, 1)));
+}
+inline void add_four(const __m256d v[4], double* out) {
+  const __m256d x = _mm256_add_pd(_mm256_unpacklo_pd(v[0], v[1]), _mm256_unpackhi_pd(v[0], v[1]));
+  const __m256d y = _mm256_add_pd(_mm256_unpacklo_pd(v[2], v[3]), _mm256_unpackhi_pd(v[2], v[3]));
+  _mm256_storeu_pd(out, _mm256_add_pd(_mm256_permute2f128_pd(x, y, 0x20), _mm256_permute2f128_pd(x, y, 0x31)));
+}
+#if defined(__AVX512F__)
+inline void add_four(const __m512 v[4], float* out) {
+  const __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+  const __m512 y = _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+  const __m512 z = _mm512_add_ps(_mm512_shuffle_ps(x, y, 0x44), _mm512_shuffle_ps(x, y, 0xee));
+  const __m512 halves = _mm512_add_ps(z, _mm512_shuffle_f32x4(z, z, 0x4e));
+  const __m256 half = _mm512_castps512_ps256(halves);
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+}
+inline void add_four(const __m512d v[4], double* out) {
+  __m256d half[4];
+  for (int i = 0; i < 4; ++i) half[i] = _mm256_add_pd(_mm512_castpd512_pd256(v[i]), _mm512_extractf64x4_pd(v[i], 1));
+  add_four(half, out);
+}
+#endif
+
+/// The first n elements, fewer than a vector; the others are zeros, which are not read.
+inline Vec<float>::V first_of(const float* p, int64_t n) { return load_first(p, n); }
+inline Vec<double>::V first_of(const double* p, int64_t n) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
+#else
+  static const int64_t kMask[8] = {-1, -1, -1, -1};
+  return _mm256_maskload_pd(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 4 - n)));
+#endif
+}
+
 template <class T>
 struct GemmDots {
   using Lanes = Vec<T>;
@@ -36,21 +75,24 @@ struct GemmDots {
     typename Lanes::V sums[R][C];
     for (int r = 0; r < R; ++r)
       for (int c = 0; c < C; ++c) sums[r][c] = Lanes::zero();
-    int64_t i = 0;
-    for (; i + W <= k; i += W) {
+    const auto step = [&](auto load) __attribute__((always_inline)) {
       typename Lanes::V column[C];
-      for (int c = 0; c < C; ++c) column[c] = Lanes::load(y + c * b_cs + i);
+      for (int c = 0; c < C; ++c) column[c] = load(y + c * b_cs);
       for (int r = 0; r < R; ++r) {
-        const typename Lanes::V row = Lanes::load(x + r * a_rs + i);
+        const typename Lanes::V row = load(x + r * a_rs);
         for (int c = 0; c < C; ++c) sums[r][c] = Lanes::fma(row, column[c], sums[r][c]);
       }
-    }
+    };
+    int64_t i = 0;
+    for (; i + W <= k; i += W) step([&](const T* at) { return Lanes::load(at + i); });
+    if (i < k) step([&](const T* at) { return first_of(at + i, k - i); });
+    T whole[R * C];
+    if constexpr (R * C % 4 == 0)
+      for (int s = 0; s < R * C; s += 4) add_four(&sums[0][0] + s, whole + s);
+    else
+      for (int s = 0; s < R * C; ++s) whole[s] = sum(sums[s / C][s % C]);
     for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c) {
-        T s = sum(sums[r][c]);
-        for (int64_t rest = i; rest < k; ++rest) s += x[r * a_rs + rest] * y[c * b_cs + rest];
-        out[r * ld + c] = s;
-      }
+      for (int c = 0; c < C; ++c) out[r * ld + c] = whole[r * C + c];
   }
 
   template <int R>

@@ -9,12 +9,13 @@
 // of 13. What becomes of a finished block's sums happens between the steps of the next.
 //
 // Sums that are no numbers are made again from the numbers themselves: what is infinite has no parts. So are those that are next to
-// nothing, below 2^-80: what is left of factors below 2^-110 is denormal, which tiles take for zeros, and of denormal ones nothing is left.
+// nothing, below 2^-72: of factors below 2^-111 the first part alone is left, of denormal ones nothing.
 // Zeros are made again where their rows have numbers below 2^-64.
 #include "aotc/detail/parts_abi.h"
 #include "finish.h"
 #include "gemm_units.h"
 #include "parts.h"
+#include "tiny_rows.h"
 
 namespace {
 
@@ -140,7 +141,7 @@ class GemmParts {
   /// Whether none of the sums is to be made again. zeros: whether these stand.
   static bool stand(const float* sums, int64_t ld, int64_t rows, int64_t cols, bool zeros) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(zeros ? 1 : 0);  // a zero less one is the largest
-    const __m512i tiny = _mm512_sub_epi32(_mm512_set1_epi32((127 - 80) << 23), one);
+    const __m512i tiny = _mm512_sub_epi32(_mm512_set1_epi32((127 - 72) << 23), one);
     __m512i least = _mm512_set1_epi32(-1), most = _mm512_setzero_si512();
     for (int64_t j = 0; j < cols; j += 16) {
       const __mmask16 mask = static_cast<__mmask16>(cols - j >= 16 ? 0xffff : (1u << (cols - j)) - 1);
@@ -180,17 +181,28 @@ class GemmParts {
   /// Of rows that are ready: sums of one panel.
   void sum_numbers(const Unit& u, int64_t row, int64_t rows, int64_t col, float* sums, int64_t ld) {
     for (int64_t i = 0; i < rows; ++i) {
-      __m512 even = _mm512_setzero_ps(), odd = even;
+      __m512 even = _mm512_setzero_ps(), odd = even, tiny_even = even, tiny_odd = even;
       for (int64_t k0 = 0; k0 < k_; k0 += chunk_) {
         int64_t pitch = 0;
         const int64_t kn = min_of(chunk_, k_ - k0);
         const float *a = numbers(u, row + i, 1, k0, kn, &pitch), *b = b_at(u) + col * k_ + k0 * AOTC_PANEL_N;
         for (int64_t k = 0; k < kn; ++k, b += AOTC_PANEL_N) {
-          even = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), _mm512_loadu_ps(b), even);
-          odd = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), _mm512_loadu_ps(b + 16), odd);
+          u32 bits;
+          __builtin_memcpy(&bits, a + k, 4);
+          if ((bits & 0x7fffffff) - 1 < kTinyBits - 1) {
+            const __m512 x = _mm512_set1_ps(scaled_tiny(bits));
+            tiny_even = _mm512_fmadd_ps(x, _mm512_loadu_ps(b), tiny_even);
+            tiny_odd = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16), tiny_odd);
+          } else {
+            const __m512 x = _mm512_set1_ps(a[k]);
+            even = _mm512_fmadd_ps(x, _mm512_loadu_ps(b), even);
+            odd = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16), odd);
+          }
         }
       }
-      _mm512_storeu_ps(sums + i * ld, even), _mm512_storeu_ps(sums + i * ld + 16, odd);
+      const __m512 scale = _mm512_set1_ps(kTinyScale);
+      _mm512_storeu_ps(sums + i * ld, _mm512_fmadd_ps(tiny_even, scale, even));
+      _mm512_storeu_ps(sums + i * ld + 16, _mm512_fmadd_ps(tiny_odd, scale, odd));
     }
   }
 

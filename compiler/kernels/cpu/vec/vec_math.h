@@ -20,9 +20,15 @@ AOTC_I f32v scale2(f32v x, f32v n) {
 #endif
 }
 AOTC_I f32v clamp_keep_nan(f32v x, float lo, float hi) { return least_or_b(kf(hi), greatest_or_b(kf(lo), x)); }
-/// y, zeros where x < least: what is multiplied by a power of two that leaves nothing of it is zero before, for processors take some
-/// 300 cycles for a product that underflows (softmax over masked numbers is made of those).
-AOTC_I f32v zero_below(f32v x, float least, f32v y) { return x < kf(least) ? kf(0.0f) : y; }
+/// x * 2^n for x in [0.5, 2] and integral n from -152 on; `tiny`: lanes whose result is below the least normal number. Processors take some
+/// 300 cycles for a product that underflows (softmax over masked numbers, Gaussians far out): such a lane's is made 2^64 times as large,
+/// the sum with a number whose last bit is that of the least one rounds it, and the sum's bits above that number's are the result's.
+AOTC_I f32v scale2_to_tiny(f32v x, f32v n, i32v tiny) {
+  if (__builtin_expect(!any(tiny), 1)) return scale2(x, n);
+  constexpr int32_t kLarge = (127 - 62) << 23;
+  const f32v y = scale2(x, n + (tiny ? kf(64.0f) : kf(0.0f)));
+  return tiny ? as_f32(bits(y + as_f32(ki(kLarge))) - kLarge) : y;
+}
 
 /// exp(r) - 1 - r over r*r for |r| <= ln(2)/2.
 AOTC_I f32v exp_tail(f32v r) {
@@ -45,13 +51,13 @@ AOTC_I ExpParts exp_parts(f32v x) {
 }
 AOTC_I f32v v_exp(f32v x) {
   const ExpParts e = exp_parts(clamp_keep_nan(x, -106.0f, 90.0f));
-  return scale2(zero_below(x, -104.0f, e.m), e.n);
+  return scale2_to_tiny(e.m, e.n, x < kf(-87.33655f));  // a little below log(2^-126)
 }
 AOTC_I f32v v_exp2(f32v x) {
   const f32v c = clamp_keep_nan(x, -152.0f, 130.0f);
   const f32v n = rnd_even(c), f = c - n;
   const f32v hi = f * 0.693359375f, r = fma(f, kf(-2.12194440e-4f), hi);
-  return scale2(zero_below(x, -150.0f, fma(exp_tail(r), r * r, r) + 1.0f), n);
+  return scale2_to_tiny(fma(exp_tail(r), r * r, r) + 1.0f, n, x < kf(-126.0f));
 }
 AOTC_I f32v v_expm1(f32v x) {
   const f32v c = clamp_keep_nan(x, -30.0f, 88.8f);
