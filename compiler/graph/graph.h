@@ -100,12 +100,22 @@ struct InputInfo {
   std::string tree_path;  ///< position in the model's call signature ("args[0]", "kwargs['mask'].0"); documentation only
 };
 
+/// Results come first; the others are read by the runtime, not given to the caller.
+enum class OutputRole : uint8_t {
+  result,
+  size,   ///< int64 of rank 0: a size that the run found in data; `name` is its symbol's
+  check,  ///< what a `check` gives; `name` is its message
+};
 struct OutputInfo {
   std::string name;
   ValueId value = kNone<ValueId>;
   std::string tree_path;
   int32_t alias_input = -1;  ///< >= 0: this result is the new content of that input (a user-input mutation)
   std::string gradient_of;   ///< the parameter or input that this is the loss's gradient of; documentation only
+  /// The dims that the result has after a run, where some are found in data: made of inputs' sizes and of symbols that outputs of role size
+  /// give. The value's own dims are the most that they can be, and each dim's elements come first in it. Empty: the value's dims.
+  std::vector<Expr> found = {};
+  OutputRole role = OutputRole::result;
 };
 
 /// A buffer that a run reads and updates and the context keeps (KV cache, running statistics).
@@ -137,6 +147,8 @@ struct Graph {
   std::vector<ShapeGuard> guards;
 
   const TensorType& type(ValueId v) const { return values[v].type; }
+  /// How many outputs the caller gets.
+  size_t results() const;
   const Node* def(ValueId v) const {  ///< the defining node, or null for inputs, constants and states
     const Value& x = values[v];
     return x.kind == ValueKind::node ? &nodes[x.node] : nullptr;

@@ -30,7 +30,7 @@ FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_
        "recurrence_lstm_projected", "recurrence_gru", "recurrence_lstm_batch_first", "scan_indices", "product_odd_f32", "conv_odd_f32", "product_none_dynamic", "attention_far_huge_f32", "attention_overflow_f32", "attention_far_odd_bf16", "attention_no_channels_f32", "gather_twice_f16",
        "casts_float8", "product_scaled_rows", "product_scaled_odd", "product_scaled_f32", "product_scaled_mixed", "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic",
        "updates_line", "updates_rows", "bags_kinds", "bags_half", "bags_odd", "topk_shared", "topk_equals", "scan_longer", "scan_parts", "rows_together_f32", "rows_together_bf16", "rows_together_f16", "rows_together_f64", "rows_together_scan", "rows_together_dynamic", "rows_together_odd", "sort_packed", "sort_packed_long", "sort_radix", "sort_radix_dynamic", "rows_times_themselves", "lu_small", "lu_wide", "lu_dynamic", "svd_small", "svd_large", "svd_dynamic",
-       "layer_lstm_45", "layer_lstm_256_bf16", "layer_lstm_70_f64", "layer_lstm_projected", "layer_gru_160_f16", "layer_tanh_128", "layer_relu_31", "fourier_pairs_along", "fourier_pairs_f64", "fourier_half_1000", "fourier_half_odd", "fourier_line_cut", "fourier_line_odd"]
+       "layer_lstm_45", "layer_lstm_256_bf16", "layer_lstm_70_f64", "layer_lstm_projected", "layer_gru_160_f16", "layer_tanh_128", "layer_relu_31", "fourier_pairs_along", "fourier_pairs_f64", "fourier_half_1000", "fourier_half_odd", "fourier_line_cut", "fourier_line_odd", "found_rows", "found_distinct", "found_check"]
 
 
 # Those whose kernels use Hopper's own instructions, built for it.
