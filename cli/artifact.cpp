@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -118,6 +119,7 @@ std::vector<Io> Artifact::describe(int32_t kind) const {
     io.alias_input = info.alias_input;
     for (int32_t d = 0; d < info.rank; ++d)
       io.dims.push_back({info.dims[d].value, info.dims[d].min, info.dims[d].max, info.dims[d].symbol ? info.dims[d].symbol : ""});
+    for (int32_t d = 0; info.found && d < info.rank; ++d) io.found.emplace_back(info.found[d] ? info.found[d] : "");
     all.push_back(std::move(io));
   }
   return all;
@@ -163,7 +165,16 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
 
 const std::vector<HostTensor>& Session::outputs() {
   for (size_t i = 0; device_ && i < outputs_.size(); ++i) device_->read(outputs_[i].bytes.data(), out_[i].data, out_[i].byte_size);
-  return outputs_;
+  const std::vector<Io>& declared = artifact_.outputs();
+  if (std::all_of(declared.begin(), declared.end(), [](const Io& io) { return io.found.empty(); })) return outputs_;
+  found_ = outputs_;
+  for (size_t i = 0; i < found_.size(); ++i) {
+    if (declared[i].found.empty()) continue;
+    std::vector<int64_t> dims(outputs_[i].dims.size());
+    artifact_.check(artifact_.api().output_sizes(context_, static_cast<int32_t>(i), dims.data()), "output_sizes");
+    found_[i] = beginning(outputs_[i], dims);
+  }
+  return found_;
 }
 
 void Session::wait() { artifact_.check(artifact_.api().synchronize(context_), "run"); }

@@ -22,6 +22,8 @@ struct Io {
   DType dtype;
   std::vector<IoDim> dims;
   int32_t alias_input = -1;
+  std::vector<std::string>
+      found;  ///< outputs: of each dim whose size a run finds in data what it is, "" of each other; empty: there is none
 };
 
 /// --check-weights, of the verbs that load an artifact.
@@ -93,6 +95,7 @@ class Session {
   bool accepts(const std::vector<HostTensor>& inputs) const;
   void run();   ///< throws Diagnostic when the artifact refuses
   void wait();  ///< for what was queued; throws as run
+  /// Of the sizes that the latest run found.
   const std::vector<HostTensor>& outputs();
   /// The current content of every state, in the metadata's order.
   std::vector<HostTensor> states() const;
@@ -106,7 +109,8 @@ class Session {
   search::Device* device_;
   aotc_context* context_ = nullptr;
   std::vector<aotc_tensor> in_, out_;
-  std::vector<HostTensor> outputs_;
+  std::vector<HostTensor> outputs_;  ///< as large as they can be
+  std::vector<HostTensor> found_;    ///< of the latest run, where it finds sizes
 };
 
 }  // namespace aotc::cli

@@ -86,11 +86,18 @@ std::string shape_text(const json& tensor) {
   return tensor.value("dtype", std::string("?")) + "[" + dims + "]";
 }
 
+std::string found_text(const json& tensor) {
+  std::string dims;
+  for (const json& d : tensor.at("found")) dims += (dims.empty() ? "" : ", ") + (d.is_string() ? d.get<std::string>() : d.dump());
+  return " at most; sizes found in data: [" + dims + "]";
+}
+
 /// What a tensor is besides its name and type.
 std::string note_of(const json& t) {
   if (t.contains("mutates")) return " -> " + t["mutates"].get<std::string>();
   if (t.contains("gradient_of")) return " gradient of " + t["gradient_of"].get<std::string>();
   if (t.value("loss", false)) return " loss";
+  if (t.contains("found")) return found_text(t);
   return t.value("updated", true) ? "" : " written by the caller only";
 }
 

@@ -62,8 +62,8 @@ class Emitter {
   struct Code {
     uint32_t begin, end;
   };
-  Code code(const Expr& e) {
-    const std::vector<int64_t> words = shared_slots_.encode(e);
+  Code code(const Expr& e) { return code(shared_slots_.encode(e)); }
+  Code code(const std::vector<int64_t>& words) {
     const Code c{static_cast<uint32_t>(dim_code_.size()), static_cast<uint32_t>(dim_code_.size() + words.size())};
     for (int64_t w : words) dim_code_.push_back(i64_text(w));
     return c;
@@ -87,10 +87,32 @@ class Emitter {
     return row.add("first_dim", first).add("alias_input", alias).str();
   }
 
+  std::string found_row(size_t output, size_t dim, const Expr& e, const plan::SlotTable& slots) {
+    const Code c = code(slots.encode(e));
+    Initialiser row;
+    row.add("output", output).add("dim", dim).add("begin", c.begin).add("end", c.end);
+    return row.add("text", emit::c_string(e.str(g_.syms))).str();
+  }
+
   void io() {
     std::vector<std::string> inputs, outputs;
     for (const InputInfo& i : g_.inputs) inputs.push_back(io_row(i.name, g_.type(i), -1));
-    for (const OutputInfo& o : g_.outputs) outputs.push_back(io_row(o.name, g_.type(o), o.alias_input));
+    std::vector<SymId> found_symbols = symbols_;
+    for (const OutputInfo& o : g_.outputs) {
+      if (o.role == OutputRole::result) {
+        outputs.push_back(io_row(o.name, g_.type(o), o.alias_input));
+        continue;
+      }
+      const bool size = o.role == OutputRole::size;
+      hidden_.push_back(
+          Initialiser().add("kind", size ? "AOTC_HIDDEN_SIZE" : "AOTC_HIDDEN_CHECK").add("text", emit::c_string(o.name)).str());
+      if (size) found_symbols.push_back(*g_.syms.find(o.name));
+    }
+    const plan::SlotTable slots(found_symbols);
+    for (size_t o = 0; o < g_.results(); ++o)
+      for (size_t d = 0; d < g_.outputs[o].found.size(); ++d)
+        if (const Expr& e = g_.outputs[o].found[d]; e != g_.type(g_.outputs[o].value).dims[d]) found_.push_back(found_row(o, d, e, slots));
+    out_ += array("aotc_hidden_desc", "hidden", hidden_) + array("aotc_found_desc", "found", found_);
     out_ += array("aotc_io_desc", "inputs", inputs) + array("aotc_io_desc", "outputs", outputs) + array("aotc_dim_desc", "dims", dims_);
   }
 
@@ -112,7 +134,7 @@ class Emitter {
         }
       }
     throw Diagnostic(ExitCode::unsupported, {}, fmt::format("the size '{}' cannot be read from any input's dimensions", info.name))
-        .note("it depends on data (nonzero, item() ...) or only occurs in a product; fix it in shapes.json");
+        .note("it only occurs in a product; fix it in shapes.json");
   }
 
   void symbols() {
@@ -334,7 +356,9 @@ class Emitter {
                       : in_.own_weights ? "AOTC_MODULE_OWN_WEIGHTS"
                                         : "0");
     row.add("metadata_json", in_.part == 0 ? "metadata" : "nullptr").add("inputs", "inputs").add("outputs", "outputs");
-    row.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.outputs.size()).add("dims", "dims").add("dim_code", "dim_code");
+    row.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.results());
+    row.add("hidden", "hidden").add("n_hidden", hidden_.size()).add("found", "found").add("n_found", found_.size());
+    row.add("dims", "dims").add("dim_code", "dim_code");
     row.add("symbols", "symbols").add("n_symbols", symbols_.size()).add("guards", "guards").add("n_guards", g_.guards.size());
     row.add("variants", "variants").add("n_variants", in_.plans.plans.size());
     row.add("weights", "weights").add("n_weights", in_.plans.weights.size()).add("states", "states").add("n_states", g_.states.size());
@@ -363,7 +387,7 @@ class Emitter {
   const std::vector<SymId>& symbols_;
   plan::SlotTable shared_slots_;
   std::string out_;
-  std::vector<std::string> dims_, dim_code_, variants_;
+  std::vector<std::string> dims_, dim_code_, variants_, hidden_, found_;
   std::map<std::string, int32_t> kernel_number_;
   std::vector<std::pair<std::string, bool>> kernels_;
   std::set<std::string> declared_;

@@ -65,6 +65,10 @@ class PartEnv final : public TensorEnv {
   }
   ValueId number(const import::SymbolicArg& arg) override { return whole_.number(arg); }
   std::optional<ValueId> integer(const Expr& e) override { return whole_.integer(e); }
+  std::map<ValueId, Selected>& selections() override { return whole_.selections(); }
+  void check(ValueId condition, std::string message) override { whole_.check(condition, std::move(message)); }
+  std::optional<Expr> largest(const Expr& archive) const override { return whole_.largest(archive); }
+  Expr found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) override { return whole_.found(archive, count, bound); }
 
   std::vector<std::pair<std::string, ValueId>> made;
 

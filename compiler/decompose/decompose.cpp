@@ -10,6 +10,7 @@
 #include "decompose/map_walk.h"
 #include "decompose/masked.h"
 #include "decompose/promote.h"
+#include "decompose/tensor.h"
 #include "graph/guard.h"
 #include "graph/type_error.h"
 #include "graph/verify.h"
@@ -71,7 +72,25 @@ class Driver {
     for (const PNode& n : p_.nodes) node(n);
     for (const import::ProgramOutput& o : p_.outputs) output(o);
   }
-  Graph take() { return std::move(g_); }
+  /// The graph of a program without unsupported operators, at the bounds of sizes that are found in data.
+  Graph finish() {
+    const FoundSizes& sizes = env_.found_sizes();
+    for (const Env::Check& c : env_.checks()) check(c.condition, c.message);
+    try {
+      guards_on(sizes);
+    } catch (const Refused& why) {
+      throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file}, "a condition on numbers found in data: " + why.why).note(why.hint);
+    }
+    std::set<SymId> told;
+    for (const OutputInfo& o : g_.outputs)
+      for (const Expr& d : g_.type(o.value).dims) told.merge(d.symbols());
+    for (const auto& [s, size] : sizes)
+      if (told.count(s)) g_.outputs.push_back({g_.syms[s].name, size.value, "", -1, "", {}, OutputRole::size});
+    // Results come first.
+    std::stable_sort(g_.outputs.begin(), g_.outputs.end(), [](const OutputInfo& a, const OutputInfo& b) { return a.role < b.role; });
+    take_bounds(g_, sizes, p_.file);
+    return std::move(g_);
+  }
   const std::vector<Unsupported>& unsupported() const { return unsupported_; }
 
  private:
@@ -147,6 +166,47 @@ class Driver {
     return s;
   }
 
+  void check(ValueId condition, std::string message) {
+    b_.at("check", "");
+    g_.outputs.push_back({std::move(message), b_.make1(Op::check, {condition}), "", -1, "", {}, OutputRole::check});
+  }
+
+  /// Conditions on sizes that are found in data are checked when these are known; the others when a run starts.
+  void guards_on(const FoundSizes& sizes) {
+    std::vector<ShapeGuard> open;
+    std::erase_if(g_.guards, [&](const ShapeGuard& q) {
+      std::set<SymId> used = q.a.symbols();
+      used.merge(q.b.symbols());
+      const bool read = env_.reads_number(q.a) || env_.reads_number(q.b);
+      if (!read && std::none_of(used.begin(), used.end(), [&](SymId s) { return sizes.count(s) != 0; })) return false;
+      const auto *a = found_as(sizes, q.a), *b = found_as(sizes, q.b);
+      const bool same = q.kind == ShapeGuard::Kind::eq && a && b && a->value == b->value;
+      if (!same && decided(q, g_.syms) != true) open.push_back(q);
+      return true;
+    });
+    for (const ShapeGuard& q : open) {
+      const auto number = [&](const Expr& e) {
+        for (const SymId s : e.symbols())
+          if (!sizes.count(s) && env_.reads_number(Expr::symbol(s))) return T(b_, *env_.integer(e));
+        return T(b_, b_.sym(e));
+      };
+      const T a = number(q.a), b = number(q.b);
+      const auto holds = [&]() -> T {
+        switch (q.kind) {
+          case ShapeGuard::Kind::eq: return a == b;
+          case ShapeGuard::Kind::le: return a <= b;
+          default: return binary(Op::remainder, a, b) == 0.0;
+        }
+      };
+      check(holds(), q.why.empty() ? guard_text(q, g_.syms) : q.why);
+    }
+  }
+  static const FoundSize* found_as(const FoundSizes& sizes, const Expr& e) {
+    const auto s = e.as_symbol();
+    const auto it = s ? sizes.find(*s) : sizes.end();
+    return it == sizes.end() ? nullptr : &it->second;
+  }
+
   /// Sizes and their checks say nothing that the graph does not know already.
   static bool without_tensors(const PNode& n) {
     return std::all_of(n.results.begin(), n.results.end(), [](const import::Arg& a) {
@@ -159,6 +219,7 @@ class Driver {
     try {
       if (maps_.takes(n)) return maps_.run(n);
       if (without_tensors(n)) {
+        if (n.target.rfind("aten._assert_", 0) == 0 && find_rule(n.target)) return env_.run(n);
         if (ReadNumbers::reads(n)) env_.read_number(n);
         if (writes_without_result(n)) throw Refused{"an operator that only writes its arguments", "export with run_decompositions()"};
         return;
@@ -237,13 +298,15 @@ class Driver {
         throw Diagnostic(Loc{.file = p_.file}, fmt::format("a mutation of '{}', which is no input", o.target));
       const int32_t input = input_of_.at(o.target);
       const ValueId now = same_type(o, g_.type(g_.inputs[static_cast<size_t>(input)].value), env_.get(t->name));
-      g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input, "", complex});
+      g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input});
+      g_.outputs.back().complex = complex;
       return;
     }
     if (t) {
       const bool gradient = o.kind == OutputKind::parameter_gradient || o.kind == OutputKind::input_gradient;
       const std::string name = gradient ? "grad_" + o.target : o.kind == OutputKind::loss ? "loss" : t->name;
-      g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : "", complex});
+      g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : ""});
+      g_.outputs.back().complex = complex;
       return;
     }
     ValueId v = kNone<ValueId>;
@@ -322,7 +385,9 @@ void check_symbols(const Program& program, Graph& g) {
       if (!is_known(e))
         throw Diagnostic(ExitCode::unsupported, Loc{program.file, "", n.name, n.source},
                          fmt::format("the size {} is not made of sizes of the inputs", e.str(g.syms)))
-            .note("it depends on data (nonzero, item() ...); fix it in shapes.json, or pass it as the size of an input");
+            .note(
+                "it is read out of a tensor, and nothing says how large it can be: state it in the model, as in torch._check(n <= "
+                "x.shape[0]), fix it in shapes.json, or pass it as the size of an input");
     });
   }
   // What is left belongs to nodes that nothing needs.
@@ -360,7 +425,7 @@ Graph decompose(const Program& program) {
   Driver d(program);
   d.run();
   if (!d.unsupported().empty()) report(program, d.unsupported());
-  return verified(program, d.take());
+  return verified(program, d.finish());
 }
 
 Graph decompose(Program& program, const Expand& expand) {
@@ -371,7 +436,7 @@ Graph decompose(Program& program, const Expand& expand) {
     {
       Driver d(program);
       d.run();
-      if (d.unsupported().empty()) return verified(program, d.take());
+      if (d.unsupported().empty()) return verified(program, d.finish());
       missing = d.unsupported();
     }
     bool progress = false;

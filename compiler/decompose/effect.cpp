@@ -16,6 +16,18 @@ void dropout(Rule& r) {
 
 void nothing(Rule&) {}
 
+/// The run fails where the data do not meet the condition.
+void assertion(Rule& r) {
+  const std::string message = r.has("assert_msg") ? r.text("assert_msg") : "an assertion of the model does not hold";
+  if (r.is_tensor("self")) {
+    const T x = tensor(r, "self").reshape({});
+    r.check(is_bool(x.dtype()) ? x : x != 0.0, message);
+  } else if (const Rule::Number n = r.scalar("self"); n.computed) {
+    r.check(T(r.b, *n.computed) != 0.0, message);
+  }
+  if (r.wants(0)) r.set(r.tensor("dep_token"));
+}
+
 /// The value's first argument, unchanged (functional forms of assertions).
 void pass(Rule& r) {
   if (r.wants(0)) r.set(r.tensor(r.has("self") ? "self" : "dep_token"));
@@ -28,12 +40,12 @@ constexpr RuleRow kRows[] = {
     {"aten.feature_alpha_dropout.default", dropout},
     {"aten.native_dropout.default", dropout},
     {"aten._assert_tensor_metadata.default", nothing},
-    {"aten._assert_async.default", nothing},
-    {"aten._assert_async.msg", nothing},
-    {"aten._assert_scalar.default", nothing},
+    {"aten._assert_async.default", assertion},
+    {"aten._assert_async.msg", assertion},
+    {"aten._assert_scalar.default", assertion},
     {"aten._linalg_check_errors.default", nothing},
-    {"aten._functional_assert_async.msg", pass},
-    {"aten._functional_assert_scalar.default", pass},
+    {"aten._functional_assert_async.msg", assertion},
+    {"aten._functional_assert_scalar.default", assertion},
     {"aten._make_dep_token.default", nothing},
     {"aten.sym_constrain_range.default", nothing},
     {"aten.sym_constrain_range_for_size.default", nothing},

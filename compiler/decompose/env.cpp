@@ -7,6 +7,7 @@
 #include "decompose/decompose.h"
 #include "decompose/indexing.h"
 #include "decompose/size_arithmetic.h"
+#include "decompose/tensor.h"
 
 namespace aotc::decompose {
 
@@ -206,6 +207,87 @@ void Env::read_number(const PNode& node) {
   if (!of) throw Refused{"a number read out of something else than a tensor", ""};
   if (is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
   read_.add(b_, node, get(of->name));
+  for (const import::Arg& a : node.results) {
+    const auto* e = std::get_if<Expr>(&a);
+    const auto s = e ? e->as_symbol() : std::nullopt;
+    if (!s || found_.count(*s)) continue;
+    const ValueId number = *read_.integer(b_, *e);
+    // Where nothing says how large it may be it is no size, but may be a number.
+    if (const std::optional<Expr> most = largest(*e)) {
+      const SymInfo& info = b_.syms()[*s];
+      if (!most->is_const())
+        check(T(b_, number) <= scalar_of(b_, *most, DType::i64),
+              fmt::format("{} (a number found in data) is more than {}, which the program excludes", info.name, most->str(b_.syms())));
+      define_found(*s, number, *most);
+    } else {
+      check_range(*s, number, std::nullopt);
+    }
+  }
+}
+
+std::optional<Expr> Env::largest(const Expr& archive) const {
+  const auto symbol = archive.as_symbol();
+  if (!symbol) return std::nullopt;
+  const SymId s = *symbol;
+  const auto known = [&](const Expr& e) {
+    const std::set<SymId> used = e.symbols();
+    return std::all_of(used.begin(), used.end(), [&](SymId u) { return u != s && (of_input(u) || found_.count(u) != 0); });
+  };
+  for (const ShapeGuard& q : b_.graph().guards) {
+    if (q.kind == ShapeGuard::Kind::divisible) continue;
+    for (const bool turned : {false, true}) {
+      if (turned && q.kind != ShapeGuard::Kind::eq) break;
+      const Expr room = turned ? q.a - q.b : q.b - q.a;  // never negative
+      const std::optional<Expr> slope = room.linear_coefficient(s);
+      const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
+      const Expr rest = c ? room - *slope * Expr::symbol(s) : Expr(0);
+      if (c && *c < 0 && !rest.is_const() && known(rest)) return b_.syms().simplify(max(floordiv(rest, -*c), 0));
+    }
+  }
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const int64_t most = b_.syms()[s].max;
+  return most <= kMost ? std::optional(Expr(std::max<int64_t>(most, 0))) : std::nullopt;
+}
+
+bool Env::of_input(SymId symbol) const {
+  for (const import::ProgramInput& in : program_.inputs)
+    if (const auto it = program_.tensors.find(in.name); it != program_.tensors.end())
+      for (const Expr& e : it->second.sizes)
+        if (e.depends_on(symbol)) return true;
+  return false;
+}
+
+void Env::check_range(SymId s, ValueId number, const std::optional<Expr>& bound) {
+  const T n(b_, number);
+  const SymInfo info = b_.syms()[s];
+  const auto must = [&](const T& condition, const char* relation, int64_t limit) {
+    check(condition, fmt::format("{} (a number found in data) is {} {}, which the program excludes", info.name, relation, limit));
+  };
+  if (info.min > (bound ? 0 : -(int64_t{1} << 62))) must(n >= scalar_of(b_, info.min, DType::i64), "less than", info.min);
+  if (info.max < (int64_t{1} << 62) && !(bound && b_.syms().proves_le(*bound, info.max)))
+    must(n <= scalar_of(b_, info.max, DType::i64), "more than", info.max);
+}
+
+Expr Env::define_found(SymId s, ValueId count, const Expr& bound) {
+  check_range(s, count, read_.occurs_in(Expr::symbol(s)) ? std::nullopt : std::optional(bound));
+  b_.syms().edit(s).extent = bound + 1;
+  found_.insert_or_assign(s, FoundSize{count, bound});
+  return Expr::symbol(s);
+}
+
+Expr Env::found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) {
+  if (!archive)
+    return [&] {
+      SymInfo own;
+      own.name = "found";
+      return define_found(b_.syms().add(own), count, bound);
+    }();
+  const auto s = archive->as_symbol();
+  if (s && !found_.count(*s) && !of_input(*s)) return define_found(*s, count, bound);
+  if (!s || !found_.count(*s) || found_.at(*s).value != count)
+    check(T(b_, count) == T(b_, b_.sym(*archive)),
+          fmt::format("a size found in data is not {}, as the program has it", archive->str(b_.syms())));
+  return *archive;
 }
 
 TensorEnv::Owner Env::owner(const std::string& name) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "decompose/found_sizes.h"
 #include "decompose/read_numbers.h"
 #include "decompose/rule.h"
 #include "import/aliases.h"
@@ -31,6 +32,18 @@ class Env final : public TensorEnv {
   /// The number that a node reads out of a tensor.
   void read_number(const import::PNode& node);
   Owner owner(const std::string& name) override;
+  std::map<ValueId, Selected>& selections() override { return selections_; }
+  void check(ValueId condition, std::string message) override { checks_.push_back({condition, std::move(message)}); }
+  Expr found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) override;
+  std::optional<Expr> largest(const Expr& archive) const override;
+  /// Whether a number occurs in it that is read out of a tensor.
+  bool reads_number(const Expr& e) const { return read_.occurs_in(e); }
+  const FoundSizes& found_sizes() const { return found_; }
+  struct Check {
+    ValueId condition;
+    std::string message;
+  };
+  const std::vector<Check>& checks() const { return checks_; }
   bool known(const std::string& name) const { return tensors_.count(name) != 0; }
 
   /// Runs the node's rule; throws Refused. Handles in-place forms ("aten.relu_.default") by the functional rule and a write.
@@ -53,6 +66,11 @@ class Env final : public TensorEnv {
     bool other_name = false;              ///< kind same: what an in-place operator gave back, not a tensor that shares the memory
   };
   Tensor& find(const std::string& name);
+  Expr define_found(SymId s, ValueId count, const Expr& bound);
+  /// What the program's range excludes is checked; a number that is counted lies within its bound.
+  void check_range(SymId s, ValueId number, const std::optional<Expr>& bound);
+  /// Whether some input's sizes tell the symbol.
+  bool of_input(SymId s) const;
   /// What the rule makes, without defining it.
   std::map<std::string, ValueId> defined_by(RuleFn fn, Rule& rule);
   void note_aliases(const import::PNode& node);
@@ -74,6 +92,9 @@ class Env final : public TensorEnv {
   const std::string* place_of_ = nullptr;              ///< the tensor whose places get() gives instead of its value
   ValueId places_ = kNone<ValueId>;
   ReadNumbers read_;
+  FoundSizes found_;
+  std::map<ValueId, Selected> selections_;
+  std::vector<Check> checks_;
   std::list<import::PNode> own_nodes_;
   std::map<std::string, std::string> renamed_;  ///< what a name meant before an operator gave it another shape → the name
 };

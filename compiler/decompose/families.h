@@ -26,6 +26,7 @@ RuleTable upsample_rules();
 RuleTable grid_sample_rules();
 RuleTable pad_rules();
 RuleTable index_rules();
+RuleTable by_data_rules();
 RuleTable scatter_rules();
 RuleTable sort_rules();
 RuleTable attention_rules();

@@ -6,6 +6,7 @@
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "decompose/selection.h"
 #include "graph/scalar.h"
 
 namespace aotc::decompose {
@@ -31,35 +32,51 @@ static std::optional<std::vector<ValueId>> constant_mask(Builder& b, ValueId mas
   return out;
 }
 
-IndexPlan index_plan(Rule& r, const T& x, std::string_view name) {
+/// Where the dims of the indices stand: neighbouring ones stay where they are, others move to the front.
+static int index_place(const Ints& dims) {
+  const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size());
+  return adjacent ? static_cast<int>(dims.front()) : 0;
+}
+
+IndexPlan index_plan(Rule& r, const T& x, std::string_view name, bool selects) {
   IndexPlan plan;
-  std::vector<bool> indexed;
+  std::vector<std::optional<T>> masks;  // by entry of the plan: what the indices are the places of
+  int64_t indexed = 0;
   for (const std::optional<ValueId>& i : r.opt_tensors(name)) {
     if (!i) {
-      indexed.push_back(false);
+      ++indexed;
       continue;
     }
     const DType t = r.b.dtype(*i);
     if (t == DType::boolean || t == DType::u8) {
       const std::optional<std::vector<ValueId>> places = r.b.rank(*i) > 0 ? constant_mask(r.b, *i) : std::nullopt;
-      if (!places) r.refuse("indexing with a mask makes a result whose size depends on data", "use torch.where or multiply by the mask");
-      for (ValueId p : *places) {
-        plan.dims.push_back(static_cast<int64_t>(indexed.size()));
-        plan.indices.push_back(p);
-        indexed.push_back(true);
+      if (!places && r.b.rank(*i) == 0) r.refuse("indexing with one bool", "use torch.where or multiply by the mask");
+      for (int d = 0; d < r.b.rank(*i); ++d) {
+        plan.dims.push_back(indexed++);
+        plan.indices.push_back(places ? places->at(static_cast<size_t>(d)) : kNone<ValueId>);
+        masks.push_back(places ? std::nullopt : std::optional(T(r.b, *i)));
       }
       continue;
     }
-    plan.dims.push_back(static_cast<int64_t>(indexed.size()));
+    plan.dims.push_back(indexed++);
     plan.indices.push_back(r.b.cast(*i, DType::i64));
-    indexed.push_back(true);
+    masks.push_back(std::nullopt);
   }
-  if (indexed.size() > static_cast<size_t>(x.rank())) r.refuse("more indices than dimensions");
+  if (indexed > x.rank()) r.refuse("more indices than dimensions");
   if (plan.indices.empty()) return plan;
+  plan.out_pos = index_place(plan.dims);
+  for (size_t i = 0; i < masks.size(); ++i) {
+    if (!masks[i] || plan.indices[i] != kNone<ValueId>) continue;
+    // Places of masks are a line; what the result has last of the index dims is its length.
+    std::optional<Expr> size;
+    size_t rank = 1;
+    for (size_t k = 0; k < masks.size(); ++k)
+      if (!masks[k]) rank = std::max(rank, r.b.dims(plan.indices[k]).size());
+    if (selects) size = r.meta_result().dims.at(static_cast<size_t>(plan.out_pos) + rank - 1);
+    const std::vector<T> at = coordinates_where(r, *masks[i], size);
+    for (size_t d = 0; d < at.size(); ++d) plan.indices.at(i + d) = at[d];
+  }
   plan.index_dims = broadcast_all(r.b, plan.indices);
-  // Neighbouring indices stay where they are; others move to the front.
-  const bool adjacent = plan.dims.back() - plan.dims.front() + 1 == static_cast<int64_t>(plan.dims.size());
-  plan.out_pos = adjacent ? static_cast<int>(plan.dims.front()) : 0;
   return plan;
 }
 
@@ -74,7 +91,7 @@ namespace {
 
 void index(Rule& r) {
   const T x = tensor(r, "self");
-  const IndexPlan p = index_plan(r, x, "indices");
+  const IndexPlan p = index_plan(r, x, "indices", true);
   if (p.indices.empty()) return r.set(x);
   r.set(r.b.index(x, p.indices, p.dims, p.out_pos));
 }
@@ -358,10 +375,6 @@ void histc(Rule& r) {
   r.set(hit.to(DType::i64).sum({1}, false).to(t.dtype));
 }
 
-void data_dependent(Rule& r) {
-  r.refuse("the result's size depends on the values of the data", "use torch.where, a mask, or topk with a fixed size");
-}
-
 constexpr RuleRow kRows[] = {
     {"aten.index.Tensor", index},
     {"aten._unsafe_index.Tensor", index},
@@ -386,15 +399,6 @@ constexpr RuleRow kRows[] = {
     {"aten.isin.Tensor_Scalar", isin},
     {"aten.isin.Scalar_Tensor", isin},
     {"aten.histc.default", histc},
-    {"aten.nonzero.default", data_dependent},
-    {"aten.nonzero_numpy.default", data_dependent},
-    {"aten.argwhere.default", data_dependent},
-    {"aten.where.default", data_dependent},
-    {"aten.masked_select.default", data_dependent},
-    {"aten.unique_consecutive.default", data_dependent},
-    {"aten._unique2.default", data_dependent},
-    {"aten.unique_dim.default", data_dependent},
-    {"aten.bincount.default", data_dependent},
 };
 }  // namespace
 

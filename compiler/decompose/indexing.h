@@ -11,8 +11,9 @@ struct IndexPlan {
   std::vector<Expr> index_dims;
   int out_pos = 0;
 };
-/// From an aten `indices` list (entries may be None; constant masks become their places, other masks are refused).
-IndexPlan index_plan(Rule& r, const T& x, std::string_view name);
+/// From an aten `indices` list (entries may be None; masks become the places where they are true). `selects`: the node's result is what is
+/// read so, and the archive names its sizes.
+IndexPlan index_plan(Rule& r, const T& x, std::string_view name, bool selects = false);
 /// The index of an operator in which negative ones do not count from the end: they become the extent, which is out of range.
 T from_start(const T& index, const Expr& extent);
 /// x with dim replaced by the dims of index. Negative indices count from the end.

@@ -131,17 +131,20 @@ void repeat(Rule& r) {
 
 /// Each place of the result lies within the repeats of the element whose end is the first beyond it: as many ends are not beyond.
 void repeat_by_counts(Rule& r) {
-  if (r.none("output_size")) r.refuse("repeat counts given as a tensor make a result whose size depends on data", "give output_size");
   std::optional<T> x;
   if (r.has("self")) x = tensor(r, "self");
   if (x && r.none("dim")) x = x->reshape({r.b.type(*x).elems()});
   const int d = r.has("dim") && !r.none("dim") ? r.dim("dim", x->rank()) : 0;
   const TensorType t = r.meta_result();
   T counts = tensor(r, "repeats").to(DType::i64);
-  const Expr n = x ? x->dim(d) : counts.dim(0), out = t.dims.at(static_cast<size_t>(d));
+  const Expr n = x ? x->dim(d) : counts.dim(0);
+  Expr out = t.dims.at(static_cast<size_t>(d));
   if (counts.rank() == 0 || counts.dim(0).is(1)) counts = counts.reshape({1}).expand({n});
   r.agree(n, counts.dim(0), "the repeat counts");
-  r.agree(r.sym("output_size"), out, "the repeated dimension");
+  if (r.none("output_size"))
+    out = r.found_within_largest(out, counts.sum({0}, false));
+  else
+    r.agree(r.sym("output_size"), out, "the repeated dimension");
   const T ends(r.b, r.b.scan(ReduceKind::sum, counts, 0));
   const T from = (ends.reshape({1, n}) <= iota(r.b, {out, 1}, 0)).to(DType::i64).sum({1}, false);
   r.set(x ? r.b.index(*x, {from}, {d}, d) : static_cast<ValueId>(from.to(t.dtype)));

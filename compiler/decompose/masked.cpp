@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decompose/masked_walk.h"
+#include "graph/guard.h"
 
 namespace aotc::decompose {
 namespace masked {
@@ -183,9 +184,41 @@ const std::string* tensor_name(const Arg* a) {
 bool Walk::run(const std::vector<PNode>& nodes) {
   for (const PNode& n : nodes)
     if (!node(n)) return false;
-  for (const ProgramOutput& o : p_.outputs)
+  for (const ProgramOutput& o : p_.outputs) {
     if (const std::string* name = tensor_name(&o.value); name && packed_.count(*name)) return fail(*name);
+    if (const std::string* counted = counted_in(o.value)) return fail(*counted);
+  }
+  for (const auto& [symbol, of] : counts_)
+    if (excluded(symbol, of)) return fail(of);
   return true;
+}
+
+const std::string* Walk::counted_in(const Arg& a) const {
+  const auto in = [&](const Expr& e) -> const std::string* {
+    for (const auto& [symbol, of] : counts_)
+      if (e.depends_on(symbol)) return &of;
+    return nullptr;
+  };
+  if (const auto* e = std::get_if<Expr>(&a)) return in(*e);
+  if (const auto* es = std::get_if<std::vector<Expr>>(&a))
+    for (const Expr& e : *es)
+      if (const std::string* of = in(e)) return of;
+  if (const auto* s = std::get_if<SymbolicArg>(&a))
+    for (const auto& [symbol, of] : counts_)
+      if (s->text.find(p_.syms[symbol].name) != std::string::npos) return &of;
+  return nullptr;
+}
+
+bool Walk::excluded(SymId count, const std::string& of) const {
+  const SymInfo& info = p_.syms[count];
+  const Expr most = product(sizes(packed_.at(of).mask));
+  if (info.min > 0 || !p_.syms.proves_le(most, info.max)) return true;
+  return std::any_of(p_.guards.begin(), p_.guards.end(), [&](const ShapeGuard& q) {
+    if (!q.a.depends_on(count) && !q.b.depends_on(count)) return false;
+    SymTable syms = p_.syms;
+    syms.edit(count).extent = most + 1;
+    return decided(q, syms) != true;
+  });
 }
 
 bool Walk::fail(const std::string& packed) {
@@ -238,6 +271,10 @@ bool Walk::node(const PNode& n) {
     if (const std::string* written = tensor_name(own.args.empty() ? nullptr : &own.args[0].value))
       for (const auto& [name, p] : packed_)
         if (p_.tensors.at(*written).dtype == DType::boolean) return fail(name);  // maybe the mask, or a view of it
+  const auto is_tensor = [](const Arg& a) { return std::holds_alternative<TensorRef>(a) || std::holds_alternative<TensorList>(a); };
+  const bool of_numbers = std::none_of(n.results.begin(), n.results.end(), is_tensor);
+  for (const NamedArg& a : n.args)
+    if (const std::string* counted = of_numbers ? nullptr : counted_in(a.value)) return fail(*counted);
   if (operands.empty()) {
     if (n.target == "aten.masked_select.default") index_by_mask(own);
     if (own.target == "aten.index.Tensor") select(own);
@@ -247,8 +284,7 @@ bool Walk::node(const PNode& n) {
   const Packed p = packed_.at(operands[0]);
   for (const std::string& o : operands)
     if (packed_.at(o).mask != p.mask || packed_.at(o).at != p.at) return fail(o);
-  const auto is_tensor = [](const Arg& a) { return std::holds_alternative<TensorRef>(a) || std::holds_alternative<TensorList>(a); };
-  if (std::none_of(n.results.begin(), n.results.end(), is_tensor)) {
+  if (of_numbers) {
     p_.nodes.push_back(std::move(own));  // the number itself: whether anything needs it is seen later
     return true;
   }
@@ -291,6 +327,7 @@ void Walk::select(PNode& n) {
   if (!p) return;
   const std::string result = std::get<TensorRef>(n.results[0]).name;
   packed_[result] = *p;
+  if (const auto count = sizes(result).at(p->at).as_symbol()) counts_.emplace(*count, result);
   set_sizes(result, sizes(*x));
   n.target = "aten.clone.default";
   n.args = {{"self", TensorRef{*x}}, {"memory_format", NoneArg{}, true}};

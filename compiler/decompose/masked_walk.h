@@ -53,6 +53,11 @@ class Walk {
   /// x[mask] becomes a copy of x.
   void select(PNode& n);
 
+  /// What was selected whose number an argument is computed from; null where it is from none.
+  const std::string* counted_in(const Arg& a) const;
+  /// Whether the program excludes a number of selected elements that there may be: then it is counted.
+  bool excluded(SymId count, const std::string& of) const;
+
   size_t mask_rank(const Packed& p) const { return sizes(p.mask).size(); }
   size_t tail(const std::string& name, const Packed& p) const { return sizes(name).size() - p.at - mask_rank(p); }
   /// Whether a tensor that is not selected from is the same for all selected ones.
@@ -94,6 +99,7 @@ class Walk {
   Program p_;
   const std::set<std::string>& kept_;
   std::map<std::string, Packed> packed_;
-};  // namespace aotc::decompose::masked
+  std::map<SymId, std::string> counts_;  ///< the number of what is selected → one tensor of it
+};                                       // namespace aotc::decompose::masked
 
 }  // namespace aotc::decompose::masked

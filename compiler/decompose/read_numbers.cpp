@@ -19,6 +19,11 @@ void ReadNumbers::add(Builder& b, const import::PNode& node, ValueId of) {
   }
 }
 
+bool ReadNumbers::occurs_in(const Expr& e) const {
+  const std::set<SymId> used = e.symbols();
+  return std::any_of(used.begin(), used.end(), [&](SymId s) { return integers_.count(s) != 0; });
+}
+
 std::optional<ValueId> ReadNumbers::integer(Builder& b, const Expr& e) const {
   std::optional<T> sum;
   Expr rest = e;

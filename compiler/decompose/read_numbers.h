@@ -13,6 +13,7 @@ namespace aotc::decompose {
 class ReadNumbers {
  public:
   static bool reads(const import::PNode& node);
+  bool occurs_in(const Expr& e) const;
   /// The node's results are the one element of this tensor.
   void add(Builder& b, const import::PNode& node, ValueId of);
   /// An integer in which such numbers occur, as an int64 of rank 0; nothing where none does. Throws Refused where it is not a sum of

@@ -369,6 +369,17 @@ void Rule::write(std::string_view name, ValueId v) {
   env_.write(t->name, v);
 }
 
+Expr Rule::found_within_largest(const Expr& archive, ValueId count) {
+  const std::optional<Expr> most = archive.is_const() ? archive : env_.largest(archive);
+  if (!most)
+    refuse("the result's size depends on data, and nothing says how large it can be",
+           "state it in the model, as in torch._check(y.shape[0] <= x.shape[0])");
+  if (!most->is_const())
+    check(b.binary(Op::le, count, b.sym(*most)),
+          fmt::format("{} (a size found in data) is more than {}, which the program excludes", archive.str(b.syms()), most->str(b.syms())));
+  return env_.found(archive, count, *most);
+}
+
 void Rule::refuse(std::string why, std::string hint) const { throw Refused{std::move(why), std::move(hint)}; }
 
 }  // namespace aotc::decompose

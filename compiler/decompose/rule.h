@@ -37,6 +37,18 @@ class TensorEnv {
   virtual ValueId number(const import::SymbolicArg& arg) = 0;
   /// An integer in which numbers occur that were read out of tensors: a rank-0 int64 value. Nothing where it is made of sizes alone.
   virtual std::optional<ValueId> integer(const Expr& e) = 0;
+  /// What masks were found to select, by their values (decompose/selection.h).
+  struct Selected {
+    ValueId order, count;
+    Expr size;
+  };
+  virtual std::map<ValueId, Selected>& selections() = 0;
+  /// The run fails with this message where a bool of rank 0 is false.
+  virtual void check(ValueId condition, std::string message) = 0;
+  /// The most that the program's conditions (torch._check) allow a size to be that is found in data; nothing where they do not say.
+  virtual std::optional<Expr> largest(const Expr& archive) const = 0;
+  /// A size of a result that the run finds: `count`, int64 of rank 0, at most `bound`. Gives the size to use.
+  virtual Expr found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) = 0;
 };
 
 class Rule {
@@ -69,6 +81,13 @@ class Rule {
   Expr sym(std::string_view name);                             ///< int or symint
   std::optional<ValueId> read_integer(std::string_view name);  ///< an int, as TensorEnv::integer has it; nothing for None
   std::optional<ValueId> read_integer(const Expr& e);
+  /// A size that the run finds: `count`, int64 of rank 0, at most `bound`; `archive`: what it is called there. Gives the size to use.
+  Expr found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) { return env_.found(archive, count, bound); }
+  /// The same where nothing but the program says how many there can be: refuses where it does not.
+  Expr found_within_largest(const Expr& archive, ValueId count);
+  std::map<ValueId, TensorEnv::Selected>& selections() { return env_.selections(); }
+  /// The run fails with this message where a bool of rank 0 is false.
+  void check(ValueId condition, std::string message) { env_.check(condition, std::move(message)); }
   std::vector<Expr> syms(std::string_view name);                ///< a single int counts as a list of one
   int64_t integer(std::string_view name);                       ///< must be constant, else refuses (naming the symbol)
   int64_t integer_or(std::string_view name, int64_t fallback);  ///< fallback when absent or None

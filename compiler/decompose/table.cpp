@@ -31,6 +31,7 @@ std::vector<Family> families() {
       {"sampling at coordinates", "scatter (gradients)", grid_sample_rules()},
       {"padding", "", pad_rules()},
       {"indexing, lookups", "", index_rules()},
+      {"sizes found in data", "scatter", by_data_rules()},
       {"writing by index", "scatter, index_put", scatter_rules()},
       {"sorting, selecting", "sort, topk", sort_rules()},
       {"attention", "attention, matrix products", attention_rules()},

@@ -67,7 +67,7 @@ class Header {
            public_header("include/aotc/detail/blob_hash.h") + "\n" + public_header("include/aotc/seal.h") + "\n" +
            public_header("include/aotc/loader.h") + "\n";
     out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
-    out += helpers() + sizes() + element_counts() + gradients() + run();
+    out += helpers() + sizes() + element_counts() + gradients() + run() + found_sizes();
     return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
   }
 
@@ -89,10 +89,11 @@ class Header {
     // what the functions themselves call things
     std::set<std::string> locals = {"api", "context", "sizes", "in", "out"};
     for (size_t i = 0; i < g_.inputs.size(); ++i) locals.insert(fmt::format("dims_in{}", i));
-    for (size_t o = 0; o < g_.outputs.size(); ++o) locals.insert(fmt::format("dims_out{}", o));
+    for (size_t o = 0; o < g_.results(); ++o) locals.insert(fmt::format("dims_out{}", o));
     CNames names(std::move(locals)), fields;
     for (const InputInfo& i : g_.inputs) inputs_.push_back({names.add(i.name), g_.type(i), i.name});
-    for (const OutputInfo& o : g_.outputs) outputs_.push_back({names.add(o.name), g_.type(o), o.name});
+    for (const OutputInfo& o : g_.outputs)
+      if (o.role == OutputRole::result) outputs_.push_back({names.add(o.name), g_.type(o), o.name});
     for (SymId s : symbols_) fields_[s] = fields.add(g_.syms[s].name);
   }
 
@@ -102,10 +103,11 @@ class Header {
                        i.multiple_of > 1 ? fmt::format(", multiples of {}", i.multiple_of) : "");
   }
 
-  std::string shape(const TensorType& t) const {
+  std::string shape(const TensorType& t) const { return fmt::format("{}[{}]", dtype_name(t.dtype), c_comment(dims_text(t.dims))); }
+  std::string dims_text(const Exprs& es) const {
     std::string dims;
-    for (const Expr& d : t.dims) dims += (dims.empty() ? "" : ", ") + d.str(g_.syms);
-    return fmt::format("{}[{}]", dtype_name(t.dtype), c_comment(dims));
+    for (const Expr& d : es) dims += (dims.empty() ? "" : ", ") + d.str(g_.syms);
+    return dims;
   }
 
   std::string describe() const {
@@ -119,6 +121,11 @@ class Header {
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!g_.outputs[i].gradient_of.empty())
         out += fmt::format(" * output {} is the loss's gradient of \"{}\"\n", i, c_comment(g_.outputs[i].gradient_of));
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (const Exprs found = g_.found(g_.outputs[i]); !g_.outputs[i].found.empty())
+        out +=
+            fmt::format(" * output {}: a run finds its sizes in the data, [{}]; above is the most that they can be: the buffer's shape\n",
+                        i, c_comment(dims_text(found)));
     for (const StateInfo& s : g_.states)
       out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write{})\n", c_comment(s.name),
                          shape(s.type), s.updated == kNone<ValueId> ? "; only the caller writes it" : "");
@@ -162,7 +169,7 @@ class Header {
   /// Which output is whose gradient.
   std::string gradients() const {
     std::string cases;
-    for (size_t i = 0; i < g_.outputs.size(); ++i)
+    for (size_t i = 0; i < outputs_.size(); ++i)
       if (!g_.outputs[i].gradient_of.empty()) cases += fmt::format("    case {}: return {};\n", i, c_string(g_.outputs[i].gradient_of));
     if (cases.empty()) return {};
     return fmt::format(
@@ -205,6 +212,21 @@ class Header {
     for (size_t i = 0; i < inputs_.size(); ++i) out += tensor(inputs_[i], "in", i);
     for (size_t i = 0; i < outputs_.size(); ++i) out += tensor(outputs_[i], "out", i);
     return out + fmt::format("  (void)sizes;\n  return api->run(context, in, {}, out, {});\n}}\n\n", inputs_.size(), outputs_.size());
+  }
+
+  /// The shapes of outputs whose sizes a run finds.
+  std::string found_sizes() const {
+    std::string out;
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (!g_.outputs[i].found.empty())
+        out += fmt::format(
+            "/* The shape that \"{1}\" has after the latest run: [{2}]. Its elements come first in each dimension (aotc_api.output_sizes). "
+            "*/\n"
+            "static inline aotc_status {0}_{3}_sizes(const aotc_api* api, aotc_context* context, int64_t sizes[{4}]) {{\n"
+            "  return api->output_sizes(context, {5}, sizes);\n}}\n\n",
+            prefix_, c_comment(outputs_[i].declared), c_comment(dims_text(g_.found(g_.outputs[i]))), outputs_[i].name, outputs_[i].type.rank(),
+            i);
+    return out;
   }
 
   const Graph& g_;

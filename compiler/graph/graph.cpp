@@ -41,6 +41,11 @@ ReduceKind Node::reduce_kind() const {
   return *k;
 }
 
+size_t Graph::results() const {
+  return static_cast<size_t>(
+      std::count_if(outputs.begin(), outputs.end(), [](const OutputInfo& o) { return o.role == OutputRole::result; }));
+}
+
 ValueId Graph::add_input(std::string input_name, TensorType t) {
   Value v;
   v.type = std::move(t);

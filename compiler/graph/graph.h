@@ -104,13 +104,23 @@ struct InputInfo {
   bool complex = false;   ///< the caller's tensor is complex: the value's last dim, of 2, has real and imaginary parts
 };
 
+/// Results come first; the others are read by the runtime, not given to the caller.
+enum class OutputRole : uint8_t {
+  result,
+  size,   ///< int64 of rank 0: a size that the run found in data; `name` is its symbol's
+  check,  ///< what a `check` gives; `name` is its message
+};
 struct OutputInfo {
   std::string name;
   ValueId value = kNone<ValueId>;
   std::string tree_path;
   int32_t alias_input = -1;  ///< >= 0: this result is the new content of that input (a user-input mutation)
   std::string gradient_of;   ///< the parameter or input that this is the loss's gradient of; documentation only
-  bool complex = false;      ///< as of InputInfo
+  /// The dims that the result has after a run, where some are found in data: made of inputs' sizes and of symbols that outputs of role size
+  /// give. The value's own dims are the most that they can be, and each dim's elements come first in it. Empty: the value's dims.
+  std::vector<Expr> found = {};
+  OutputRole role = OutputRole::result;
+  bool complex = false;  ///< as of InputInfo
 };
 
 /// A buffer that a run reads and updates and the context keeps (KV cache, running statistics).
@@ -145,6 +155,10 @@ struct Graph {
   /// The type of the caller's tensor.
   TensorType type(const InputInfo& i) const { return caller_type(type(i.value), i.complex); }
   TensorType type(const OutputInfo& o) const { return caller_type(type(o.value), o.complex); }
+  /// OutputInfo::found of the caller's tensor.
+  std::vector<Expr> found(const OutputInfo& o) const { return {o.found.begin(), o.found.end() - (o.complex && !o.found.empty())}; }
+  /// How many outputs the caller gets.
+  size_t results() const;
   const Node* def(ValueId v) const {  ///< the defining node, or null for inputs, constants and states
     const Value& x = values[v];
     return x.kind == ValueKind::node ? &nodes[x.node] : nullptr;

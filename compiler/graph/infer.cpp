@@ -43,6 +43,7 @@ Rule rule_of(Op op) {
       {Op::attention, attention},
       {Op::sort, sort},
       {Op::topk, sort},
+      {Op::check, check},
       {Op::recurrence, recurrence},
       {Op::fourier, fourier},
       {Op::cholesky, cholesky},

@@ -108,6 +108,7 @@ Types attention(Infer&);
 Types reduce(Infer&);
 Types scan(Infer&);
 Types sort(Infer&);
+Types check(Infer&);
 Types recurrence(Infer&);
 Types fourier(Infer&);
 Types cholesky(Infer&);

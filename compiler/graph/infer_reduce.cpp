@@ -126,6 +126,12 @@ static void factorised(Infer& r, const TensorType& x) {
   r.equal(x.dims[x.rank() - 2], x.dims[x.rank() - 1], "rows and columns");
 }
 
+Types check(Infer& r) {
+  r.arity(1);
+  r.require(r.in(0).dtype == DType::boolean && r.in(0).rank() == 0, "the condition is one bool");
+  return {r.in(0)};
+}
+
 Types cholesky(Infer& r) {
   r.arity(1);
   const TensorType& x = r.in(0);

@@ -45,6 +45,9 @@ bool next_point(std::vector<int64_t>& at, const std::vector<int64_t>& dims) {
 
 namespace {
 
+/// What fails is the run: the value says so.
+void check(Eval& e) { e.out[0].bytes = e.in[0]->bytes; }
+
 void run(Eval& e) {
   switch (op_class(e.n.op)) {
     case OpClass::nullary: return nullary(e);
@@ -73,6 +76,7 @@ void run(Eval& e) {
       {Op::conv, conv},
       {Op::conv_transpose, conv},
       {Op::attention, attention},
+      {Op::check, check},
       {Op::recurrence, recurrence},
       {Op::cholesky, cholesky},
       {Op::lu, lu},
@@ -215,6 +219,32 @@ std::vector<HostTensor> interpret(const Graph& g, const std::vector<HostTensor>&
   for (const OutputInfo& o : g.outputs) results.push_back(value(o.value));
   for (const StateInfo& s : g.states)
     if (s.updated != kNone<ValueId>) results.push_back(value(s.updated));
+  return results;
+}
+
+std::vector<HostTensor> found_results(const Graph& g, const std::vector<HostTensor>& inputs, std::vector<HostTensor> outputs) {
+  const interp::Symbols symbols(g, inputs);
+  std::map<SymId, int64_t> found;
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const OutputInfo& o = g.outputs[i];
+    if (o.role == OutputRole::check && interp::as_i64(outputs.at(i)).at(0) == 0) throw Diagnostic(ExitCode::failed, {}, o.name);
+    if (o.role == OutputRole::size) found.emplace(g.syms.find(o.name).value(), interp::as_i64(outputs.at(i)).at(0));
+  }
+  std::vector<HostTensor> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (i < g.outputs.size() && g.outputs[i].role != OutputRole::result) continue;
+    if (i >= g.outputs.size() || g.outputs[i].found.empty()) {
+      results.push_back(std::move(outputs[i]));
+      continue;
+    }
+    std::vector<int64_t> dims;
+    for (const Expr& d : g.outputs[i].found)
+      dims.push_back(d.eval([&](SymId s) {
+        const auto it = found.find(s);
+        return it == found.end() ? symbols(s) : it->second;
+      }));
+    results.push_back(beginning(outputs[i], dims));
+  }
   return results;
 }
 

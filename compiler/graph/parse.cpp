@@ -209,6 +209,9 @@ class Parser {
     if (in_.accept_word("tree")) o.tree_path = in_.string();
     if (in_.accept_word("alias_input")) o.alias_input = static_cast<int32_t>(in_.integer(-1, INT32_MAX));
     if (in_.accept_word("gradient_of")) o.gradient_of = in_.string();
+    if (in_.accept_word("found")) o.found = in_.exprs(g_.syms);
+    if (in_.accept_word("size")) o.role = OutputRole::size;
+    if (in_.accept_word("check")) o.role = OutputRole::check;
     o.complex = in_.accept_word("complex");
     g_.outputs.push_back(std::move(o));
   }

@@ -143,6 +143,9 @@ struct Printer {
       if (!o.tree_path.empty()) out += " tree " + quoted_text(o.tree_path);
       if (o.alias_input >= 0) out += fmt::format(" alias_input {}", o.alias_input);
       if (!o.gradient_of.empty()) out += " gradient_of " + quoted_text(o.gradient_of);
+      if (!o.found.empty()) out += " found " + list_text(o.found, g.syms);
+      if (o.role == OutputRole::size) out += " size";
+      if (o.role == OutputRole::check) out += " check";
       if (o.complex) out += " complex";
       out += '\n';
     }

@@ -465,6 +465,13 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
   return true;
 }
 
+/// "u0", "zuf1": as export names numbers that it finds in data.
+static bool is_unbacked(const std::string& name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  const std::string kind = name.substr(0, digits);
+  return digits < name.size() && (kind == "u" || kind == "zuf");
+}
+
 bool GraphReader::add_guard(const PNode& node) {
   if (node.target != "aten._assert_scalar.default" || node.args.empty()) return false;
   if (const bool* b = std::get_if<bool>(&node.args[0].value); b && *b) return true;
@@ -472,10 +479,14 @@ bool GraphReader::add_guard(const PNode& node) {
   if (!a) return false;
   const Result<SymNode> tree = parse_sym(a->text);
   if (!tree) return false;
+  const SymbolOf symbol = [this](const std::string& name) { return symbols_.of(name); };
+  // Of numbers that are read out of tensors a condition need not be one on sizes: the run computes it.
+  bool of_data = false;
+  for_each_symbol(*tree, [&](const std::string& name) { of_data = of_data || is_unbacked(name); });
+  if (of_data && !guards_of(*tree, symbols_.table(), symbol)) return false;
   const std::string* why = node.args.size() > 1 ? std::get_if<std::string>(&node.args[1].value) : nullptr;
   const Loc at{.file = p_.file, .path = node.path, .node = node.name, .source = node.source};
-  add_condition(
-      p_, *tree, symbols_.table(), [this](const std::string& name) { return symbols_.of(name); }, why ? *why : a->text, at);
+  add_condition(p_, *tree, symbols_.table(), symbol, why ? *why : a->text, at);
   return true;
 }
 

@@ -271,6 +271,12 @@ json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisio
   e["choices"] = choices(plans.plans, decisions, m);
   e["variants"] = json::array();
   for (const plan::Plan& p : plans.plans) e["variants"].push_back(variant(plans, p, m));
+  for (const OutputInfo& o : g.outputs) {
+    if (o.role == OutputRole::check) e["checks"].push_back(o.name);
+    for (size_t d = 0; d < o.found.size(); ++d)
+      if (const Expr& most = g.type(o.value).dims[d]; o.found[d] != most)
+        e["found"].push_back({{"output", o.name}, {"dim", d}, {"size", o.found[d].str(g.syms)}, {"at_most", most.str(g.syms)}});
+  }
   e["guards"] = json::array();
   for (const ShapeGuard& s : g.guards) e["guards"].push_back(fmt::format("{}: {}", guard_text(s, g.syms), s.why));
   for (const import::Expansion& x : front.expansions)
@@ -330,6 +336,12 @@ std::string explain_text(const json& e) {
   if (e.contains("expanded")) t += "operators without a rule of their own, taken apart\n";
   for (const json& x : e.value("expanded", json::array()))
     t += fmt::format("  {} ({}): {}\n", x.at("operator").get<std::string>(), x.at("node").get<std::string>(), join(x.at("into"), 24));
+  if (e.contains("found")) t += "sizes that a run finds in its data\n";
+  for (const json& f : e.value("found", json::array()))
+    t += fmt::format("  {}, dim {}: {}, at most {}\n", f.at("output").get<std::string>(), f.at("dim").dump(),
+                     f.at("size").get<std::string>(), f.at("at_most").get<std::string>());
+  if (e.contains("checks")) t += "conditions on data\n";
+  for (const json& c : e.value("checks", json::array())) t += "  " + c.get<std::string>() + "\n";
   if (!e.at("guards").empty()) t += "guards\n";
   for (const json& g : e.at("guards")) t += "  " + g.get<std::string>() + "\n";
   return t;

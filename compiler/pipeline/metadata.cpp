@@ -10,10 +10,14 @@ namespace {
 
 using nlohmann::json;
 
-json tensor(const std::string& name, const TensorType& t, const SymTable& syms) {
+json sizes(const Exprs& dims, const SymTable& syms) {
   json shape = json::array();
-  for (const Expr& d : t.dims) shape.push_back(d.as_const() ? json(*d.as_const()) : json(d.str(syms)));
-  return {{"name", name}, {"dtype", dtype_name(t.dtype)}, {"shape", shape}};
+  for (const Expr& d : dims) shape.push_back(d.as_const() ? json(*d.as_const()) : json(d.str(syms)));
+  return shape;
+}
+
+json tensor(const std::string& name, const TensorType& t, const SymTable& syms) {
+  return {{"name", name}, {"dtype", dtype_name(t.dtype)}, {"shape", sizes(t.dims, syms)}};
 }
 
 }  // namespace
@@ -59,8 +63,10 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
     m["inputs"].back()["path"] = i.tree_path;
   }
   for (const OutputInfo& o : g.outputs) {
+    if (o.role != OutputRole::result) continue;
     m["outputs"].push_back(tensor(o.name, g.type(o), g.syms));
     m["outputs"].back()["path"] = o.tree_path;
+    if (!o.found.empty()) m["outputs"].back()["found"] = sizes(g.found(o), g.syms);
     if (!o.gradient_of.empty()) m["outputs"].back()["gradient_of"] = o.gradient_of;
     if (o.alias_input >= 0) m["outputs"].back()["mutates"] = g.inputs[static_cast<size_t>(o.alias_input)].name;
   }

@@ -32,6 +32,7 @@ constexpr Kind kKinds[] = {
     {"topk", "topk"},
     {"scatter", "scatter"},
     {"index_put", "index_put"},
+    {"assertions", "check"},
     {"rows of a table added to rows", "add_rows"},
     {"Fourier transforms", "fourier"},
     {"Cholesky factors", "cholesky"},

@@ -81,6 +81,7 @@ aotc_status api_io_get(const aotc_model* model, int32_t kind, int32_t i, aotc_io
     info.rank = d.rank;
     info.dtype = d.dtype;
     if (kind == AOTC_OUTPUT) info.alias_input = d.alias_input;
+    if (kind == AOTC_OUTPUT) info.found = model->found[i];
   }
   return give("io_get", info, out);
 }
@@ -164,6 +165,11 @@ aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* 
   return AOTC_OK;
 }
 
+aotc_status api_output_sizes(aotc_context* context, int32_t i, int64_t* sizes) noexcept {
+  RT_NOT_NULL(context);
+  return context_output_sizes(context, i, sizes);
+}
+
 const aotc_api kApi = {
     sizeof(aotc_api),
     AOTC_ABI_VERSION,
@@ -188,6 +194,7 @@ const aotc_api kApi = {
     api_state_read,
     api_state_write,
     api_context_profile,
+    api_output_sizes,
 };
 
 }  // namespace

@@ -122,6 +122,23 @@ aotc_status read_context_options(const aotc_context_options* given, aotc_context
   return AOTC_OK;
 }
 
+/// Memory of the outputs that the caller does not get.
+aotc_status make_hidden(aotc_context* c) {
+  const aotc_module_desc& module = *c->model->module;
+  if (module.n_hidden == 0) return AOTC_OK;
+  const uint64_t bytes = uint64_t{module.n_hidden} * AOTC_HIDDEN_BYTES;
+  void* at = nullptr;
+  if (c->model->cuda)
+    RT_TRY(cuda_alloc_shared(c->model->cuda, bytes, "a context", &at));
+  else
+    at = take<uint64_t>(bytes / sizeof(uint64_t));
+  c->hidden = static_cast<uint8_t*>(at);
+  if (module.n_found) c->found_at = take<int64_t>(uint64_t{module.n_symbols} + module.n_hidden);
+  if (!at || (module.n_found && !c->found_at)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  for (uint32_t h = 0; h < module.n_hidden; ++h) c->io[module.n_inputs + module.n_outputs + h] = c->hidden + h * AOTC_HIDDEN_BYTES;
+  return AOTC_OK;
+}
+
 aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
   const aotc_model& m = *c->model;
   const aotc_module_desc& module = *m.module;
@@ -151,8 +168,9 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   c->symbols = take<int64_t>(module.n_symbols);
   const bool times = options.flags & AOTC_CONTEXT_PROFILE;
   if (times) c->step_ns = take<uint64_t>(c->model->max_steps);
-  c->io = take<void*>(uint64_t{module.n_inputs} + module.n_outputs);
+  c->io = take<void*>(uint64_t{module.n_inputs} + module.n_outputs + module.n_hidden);
   if (!c->symbols || !c->io || (times && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  RT_TRY(make_hidden(c));
   if (options.workspace) {
     const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
     if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
@@ -225,7 +243,11 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
     return fail(AOTC_WRONG_STATE, "an earlier run failed while it updated the states: call state_reset before the next run");
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(bind_workspace(c, e));
-  return c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
+  c->sizes_known = false;
+  if (c->found_at) memcpy(c->found_at, e->symbols, module.n_symbols * sizeof(int64_t));
+  const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
+  c->sizes_known = status == AOTC_OK;
+  return status;
 }
 
 aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
@@ -324,7 +346,10 @@ void context_destroy(aotc_context* c) {
     for (ShapeEntry& e : c->entries) drop_graph(&e);
     for (uint32_t i = 0; c->events && i <= c->model->max_steps && c->events[i]; ++i) cuda_free_event(c->model->cuda, c->events[i]);
     if (c->gpu_faults) cuda_free_shared(c->model->cuda, c->gpu_faults);
+    if (c->hidden && c->model->cuda) cuda_free_shared(c->model->cuda, c->hidden);
   }
+  if (!c->model->cuda) free(c->hidden);
+  free(c->found_at);
   for (ShapeEntry& e : c->entries) free(e.storage);
   free(c->events);
   free(c->io_checked);
@@ -361,6 +386,40 @@ aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_
     const size_t rank = static_cast<size_t>(module.outputs[o].rank);
     if (shapes[o] && rank) memcpy(shapes[o], dims, rank * sizeof *dims);
     dims += rank;
+  }
+  return AOTC_OK;
+}
+
+aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes) {
+  const TryLock lock(&c->busy);
+  if (!lock.held()) return in_use();
+  const aotc_module_desc& module = *c->model->module;
+  if (output < 0 || static_cast<uint32_t>(output) >= module.n_outputs)
+    return fail(AOTC_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, module.n_outputs);
+  const aotc_io_desc& io = module.outputs[output];
+  if (io.rank > 0 && !sizes) return fail(AOTC_INVALID_ARGUMENT, "output_sizes: sizes is null");
+  if (c->model->cuda && c->latest) {
+    const CudaScope scope(c->model->cuda);
+    RT_TRY(scope.status());
+    RT_TRY(cuda_alive(*c->model->cuda));
+    RT_TRY(cuda_wait(c->model->cuda, c->stream));
+    RT_TRY(take_gpu_fault(c));
+  }
+  if (!c->sizes_known) return fail(AOTC_WRONG_STATE, "output_sizes: %s", c->latest ? "the latest run failed" : "nothing has been run");
+  int64_t* const symbols = c->found_at ? c->found_at : c->latest->symbols;
+  for (uint32_t h = 0; c->found_at && h < module.n_hidden; ++h)
+    memcpy(&symbols[module.n_symbols + h], c->hidden + h * AOTC_HIDDEN_BYTES, sizeof(int64_t));
+  const auto evaluate = [&](uint32_t begin, uint32_t end, int64_t* to) {
+    return eval(module.dim_code, begin, end, symbols, nullptr, to) ? AOTC_OK : fail(AOTC_INTERNAL, "output_sizes: a size overflows");
+  };
+  for (int32_t d = 0; d < io.rank; ++d) {
+    const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+    sizes[d] = dim.value;
+    if (dim.begin != dim.end) RT_TRY(evaluate(dim.begin, dim.end, &sizes[d]));
+  }
+  for (uint32_t f = 0; f < module.n_found; ++f) {
+    const aotc_found_desc& found = module.found[f];
+    if (found.output == static_cast<uint32_t>(output)) RT_TRY(evaluate(found.begin, found.end, &sizes[found.dim]));
   }
   return AOTC_OK;
 }

@@ -78,7 +78,10 @@ struct aotc_context {
   aotc::rt::Block state_block;
   aotc::rt::State* states;
   int64_t* symbols;   ///< of the call under way
-  void** io;          ///< data of the inputs, then the outputs, of the call under way
+  void** io;          ///< data of the inputs, then the outputs, of the call under way, then the hidden outputs
+  uint8_t* hidden;    ///< hidden outputs, AOTC_HIDDEN_BYTES each; GPU: memory of the host that kernels write
+  int64_t* found_at;  ///< values of the symbols in the latest run, then room for the hidden outputs; null: no size is found
+  bool sizes_known;   ///< the latest run has not failed
   uint64_t* step_ns;  ///< AOTC_CONTEXT_PROFILE
 };
 
@@ -98,6 +101,9 @@ aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
 aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status context_synchronize(aotc_context* context);
+aotc_status context_output_sizes(aotc_context* context, int32_t output, int64_t* sizes);
+/// What a run failed with in a step.
+aotc_status step_fault(const aotc_variant& variant, const aotc_module_desc& module, uint32_t step, int32_t fault);
 /// Times of the steps of the latest run of a context with events.
 aotc_status gpu_step_times(const aotc_context& context, uint64_t* ns, uint32_t n);
 /// GPU: the entry is without a graph then. Within a CudaScope.
@@ -105,7 +111,7 @@ void drop_graph(ShapeEntry* entry);
 /// Pointers of context.io and the states into entry->ptrs.
 void bind_interface(const aotc_context& context, ShapeEntry* entry);
 void swap_states(aotc_context* context, const ShapeEntry& entry);
-/// OK, or INDEX_OUT_OF_RANGE once after a kernel of a finished run reported it.
+/// OK, or INDEX_OUT_OF_RANGE or ASSERTION_FAILED once after a kernel of a finished run reported it.
 aotc_status take_gpu_fault(aotc_context* context);
 /// Fills entry->steps from the slots and sizes.
 void ready_steps(const aotc_context& context, ShapeEntry* entry);

@@ -78,6 +78,15 @@ bool survey(const aotc_module_desc& module, aotc_model* model) {
     if (!dims) return false;
     for (int32_t d = 0; d < state.rank; ++d) dims[d] = {state.dims[d], state.dims[d], state.dims[d], nullptr};
   }
+  model->found = take<const char**>(module.n_outputs);
+  if (!model->found) return false;
+  for (uint32_t f = 0; f < module.n_found; ++f) {
+    const aotc_found_desc& dim = module.found[f];
+    const char**& texts = model->found[dim.output];
+    if (!texts) texts = take<const char*>(static_cast<size_t>(module.outputs[dim.output].rank));
+    if (!texts) return false;
+    texts[dim.dim] = dim.text;
+  }
   const auto grow = [](uint32_t* most, uint32_t n) { *most = n > *most ? n : *most; };
   for (uint32_t v = 0; v < module.n_variants; ++v) {
     if (!survey_variant(module, module.variants[v], &model->variants[v])) return false;
@@ -102,6 +111,8 @@ void model_free(aotc_model* model) {
   }
   for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
   free(model->state_dims);
+  for (uint32_t i = 0; model->found && i < model->module->n_outputs; ++i) free(model->found[i]);
+  free(model->found);
   free(model->weight_at);
   free(model->variants);
   free(model->dims);

@@ -33,6 +33,7 @@ struct aotc_model {
   uint32_t n_io_dims;      ///< dimensions of all inputs, then of all outputs
   aotc_dim* dims;          ///< public form of module->dims
   aotc_dim** state_dims;   ///< per state
+  const char*** found;     ///< per output: texts of the sizes that a run finds, or null
   uint64_t weights_bytes;  ///< on the device
   aotc::rt::Weights weights;
   aotc::rt::Block own_weights;  ///< a copy of what of them is this part's, or empty

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "aotc/detail/check_abi.h"
 #include "aotc/detail/team_abi.h"
 #include "context.h"
 #include "status.h"
@@ -102,13 +103,22 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-[[gnu::cold]] aotc_status step_fault(const aotc_step& step, int32_t fault) {
-  const char* label = step.label ? step.label : "?";
-  if (fault == AOTC_FAULT_INDEX) return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s)", label);
-  return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
-}
-
 }  // namespace
+
+[[gnu::cold]] aotc_status step_fault(const aotc_variant& variant, const aotc_module_desc& module, uint32_t number, int32_t fault) {
+  const aotc_step& step = variant.steps[number];
+  const char* label = step.label ? step.label : "?";
+  if (fault == AOTC_FAULT_INDEX)
+    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s); the outputs are undefined", label);
+  if (fault != AOTC_FAULT_CHECK) return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
+  for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
+    const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
+    const uint32_t hidden = static_cast<uint32_t>(b.index) - module.n_outputs;
+    if (b.kind == AOTC_BUF_OUTPUT && hidden < module.n_hidden)
+      return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", module.hidden[hidden].text);
+  }
+  return fail(AOTC_ASSERTION_FAILED, "a condition of the model does not hold (at %s); the outputs are undefined", label);
+}
 
 void bind_interface(const aotc_context& c, ShapeEntry* e) {
   const aotc_variant& variant = c.model->module->variants[e->variant];
@@ -182,7 +192,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
     job.step = &e->steps[s];
     run_step(&c->threads, &job);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
-      status = step_fault(variant.steps[s], fault);
+      status = step_fault(variant, module, s, fault);
       break;
     }
     if (c->step_ns) {

@@ -268,14 +268,14 @@ aotc_status take_gpu_fault(aotc_context* c) {
   if (!c->gpu_faults) return AOTC_OK;
   const aotc_model& m = *c->model;
   for (uint32_t i = 0; i < m.total_steps; ++i) {
-    if (__builtin_expect(load_relaxed(&c->gpu_faults[i]) == AOTC_FAULT_NONE, 1)) continue;
+    const int32_t fault = load_relaxed(&c->gpu_faults[i]);
+    if (__builtin_expect(fault == AOTC_FAULT_NONE, 1)) continue;
     uint32_t v = 0;
     while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= i) ++v;
-    const char* label = m.module->variants[v].steps[i - m.variants[v].first_step].label;
     c->states_undefined |= m.variants[v].updates_states;
+    c->sizes_known = false;
     for (uint32_t k = i; k < m.total_steps; ++k) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
-    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data of a run was out of range (at %s); its outputs are undefined",
-                label ? label : "?");
+    return step_fault(m.module->variants[v], *m.module, i - m.variants[v].first_step, fault);
   }
   return AOTC_OK;
 }

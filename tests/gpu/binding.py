@@ -29,7 +29,7 @@ class Dim(c.Structure):
 
 class IoInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dims", c.POINTER(Dim)), ("rank", c.c_int32), ("dtype", c.c_uint32),
-                ("alias_input", c.c_int32), ("reserved", c.c_int32)]
+                ("alias_input", c.c_int32), ("reserved", c.c_int32), ("found", c.POINTER(c.c_char_p))]
 
 
 P, I32 = c.c_void_p, c.c_int32
@@ -39,7 +39,9 @@ FUNCTIONS = [("last_error", c.c_char_p, []), ("status_name", c.c_char_p, [I32]),
              ("io_count", I32, [P, I32, c.POINTER(I32)]), ("io_get", I32, [P, I32, I32, c.POINTER(IoInfo)]), ("workspace_size", I32, [P] * 5),
              ("context_create", I32, [P, c.POINTER(ContextOptions), c.POINTER(P)]), ("context_destroy", None, [P]),
              ("context_get_info", I32, [P, P]), ("output_shapes", I32, [P, TENSORS, I32, P, I32]),
-             ("run", I32, [P, TENSORS, I32, TENSORS, I32]), ("synchronize", I32, [P])]
+             ("run", I32, [P, TENSORS, I32, TENSORS, I32]), ("synchronize", I32, [P]),
+             ("state_reset", I32, [P, c.c_char_p]), ("state_read", I32, [P, c.c_char_p, TENSORS]), ("state_write", I32, [P, c.c_char_p, TENSORS]),
+             ("context_profile", I32, [P, P, c.POINTER(I32)]), ("output_sizes", I32, [P, I32, c.POINTER(c.c_int64)])]
 
 
 class Api(c.Structure):
@@ -113,6 +115,17 @@ class Context:
 
     def run(self, inputs, outputs):
         self.artifact.check(self.artifact.api.run(self.handle, inputs, len(inputs), outputs, len(outputs)))
+
+    def found(self, outputs):
+        """The beginnings of the outputs whose sizes the latest run found."""
+        out = []
+        for i, (array, info) in enumerate(zip(outputs, self.out_infos)):
+            if info.found:
+                sizes = (c.c_int64 * max(1, info.rank))()
+                self.artifact.check(self.artifact.api.output_sizes(self.handle, i, sizes))
+                array = np.ascontiguousarray(array[tuple(slice(0, n) for n in sizes[:info.rank])])
+            out.append(array)
+        return out
 
     def synchronize(self):
         self.artifact.check(self.artifact.api.synchronize(self.handle))

@@ -26,6 +26,38 @@ case_of("sort_dynamic", lambda x: tuple(torch.sort(x, stable=True)), *[lambda n=
 for name, t in {**TYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int8}.items():
     case_of(f"topk_{name}", lambda x: (torch.topk(x, 5)[0], torch.topk(x, 7, dim=0, largest=False)[0], torch.topk(x, x.shape[1])[0]),
             lambda t=t: ((R(9, 333) * 50).to(t),))
+
+
+# ---- sizes that a run finds in its data
+def found_of(sign):
+    return lambda: (sign(R(11, 4)), sign(R(11)))
+
+
+def found_rows(x, s):
+    keep = s > 0
+    rows, scores = x[keep], s[keep]
+    order = torch.argsort(scores, descending=True, stable=True)
+    i, j = torch.where(x > 0)
+    y = torch.zeros_like(x).index_add(0, torch.nonzero(keep).squeeze(1), rows * 2)
+    return rows[order], scores[order], torch.nonzero(x > 0), i * 4 + j, torch.softmax(scores, 0), rows.sum(0), torch.cat([scores, s]), rows @ rows.t(), y
+
+
+case_of("found_rows", found_rows, *map(found_of, (lambda x: x, torch.abs, lambda x: -x.abs())), lambda: (R(1, 4), R(1)), lambda: (R(3000, 4), R(3000)),
+        dims=({0: Dim("n", min=1, max=4000)},) * 2)
+case_of("found_distinct", lambda x: (*torch.unique(x, return_inverse=True, return_counts=True), *torch.unique_consecutive(x, return_counts=True)),
+        *[lambda n=n: (RI(0, 9, (n,)),) for n in (20, 1, 700)], dims=({0: Dim("n", min=1)},))
+
+
+def found_check(x, k):
+    n = k.item()
+    torch._check(n >= 0)
+    torch._check(n <= x.shape[0])
+    return x[:n] + 1, torch.arange(n)
+
+
+case_of("found_check", found_check, *[lambda n=n: (R(12, 3), torch.tensor(n)) for n in (5, 0, 12)], dims=({0: Dim("n", min=2, max=40)}, None))
+
+
 def positive(*dims, dtype=torch.float32):
     x = R(*dims, dims[-1], dtype=dtype)
     return x @ x.mT / dims[-1] + torch.eye(dims[-1], dtype=dtype)

@@ -79,7 +79,7 @@ class Case:
         views = tensors(inputs, self.in_dtypes)
         outputs = context.output_arrays(views)
         context.run(views, tensors(outputs, self.out_dtypes))
-        return outputs
+        return context.found(outputs)
 
     def device(self, context, inputs, misaligned=False):
         """Device copies: (input tensors, output tensors, host arrays of the outputs, pointers of both)."""
@@ -113,7 +113,7 @@ class Case:
         if stream:
             self.cuda.wait(stream)
         context.synchronize()
-        return self.fetch(outputs, pointers)
+        return context.found(self.fetch(outputs, pointers))
 
     def check(self):
         worst = 0.0

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "aotc/detail/check_abi.h"
 #include "support.h"
 
 namespace kernel_test {
@@ -54,6 +55,21 @@ void check_rows(const Entry& e, int64_t outer, int64_t n, int64_t inner, int64_t
     }
   }
   CHECK(good);
+}
+
+TEST_CASE("a condition that is false is a fault", "[library]") {
+  for (const Entry& e : entries("check"))
+    for (const bool holds : {true, false}) {
+      Buffer condition(1, DType::boolean), out(1, DType::boolean);
+      condition.put(0, holds), out.put(0, !holds);
+      void* ptr[] = {condition.ptr(), out.ptr()};
+      int64_t size[] = {0};
+      volatile int32_t fault = AOTC_FAULT_NONE;
+      const aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
+      e.fn(&args, 0, 1);
+      CHECK(fault == (holds ? AOTC_FAULT_NONE : AOTC_FAULT_CHECK));
+      CHECK(out.get(0) == holds);
+    }
 }
 
 TEST_CASE("sort and topk", "[library]") {

@@ -37,6 +37,7 @@ const Form& recurrence_tiles();
 const Form& recurrence_panels();
 const Form& recurrence();
 const Form& fourier();
+const Form& check();
 const Form& cholesky();
 const Form& lu();
 const Form& svd();

@@ -34,6 +34,7 @@ const Form& add_rows();
 const Form& fourier();
 const Form& recurrence_held();
 const Form& recurrence();
+const Form& check();
 const Form& cholesky();
 const Form& lu();
 const Form& svd();

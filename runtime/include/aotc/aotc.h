@@ -45,7 +45,8 @@ extern "C" {
   X(INTERNAL, 8, "a bug in aotc")                                         \
   X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")  \
   X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")    \
-  X(DEVICE_LOST, 11, "the device is lost to this process")
+  X(DEVICE_LOST, 11, "the device is lost to this process")                \
+  X(ASSERTION_FAILED, 12, "a condition of the model does not hold for this input data")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
@@ -174,9 +175,13 @@ typedef struct aotc_io_info {
   uint32_t dtype;
   int32_t alias_input; /* outputs: the input whose new content this is (the model wrote to that input), else -1 */
   int32_t reserved;
+  /* Outputs: rank texts ("u0", "2*u0 + 1"), of each dimension whose size a run finds in its data, and NULL for each other; NULL: there is
+   * no such dimension. `dims` has the most that it can be, for which the buffer is made; what it was, output_sizes tells after the run.
+   * Since struct_size 56. */
+  const char* const* found;
 } aotc_io_info;
 #define AOTC_IO_INFO_INIT \
-  { sizeof(aotc_io_info), NULL, NULL, 0, 0, -1, 0 }
+  { sizeof(aotc_io_info), NULL, NULL, 0, 0, -1, 0, NULL }
 
 /* Kinds of io_count and io_get. */
 enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
@@ -255,13 +260,15 @@ typedef struct aotc_api {
   aotc_status (*context_get_info)(const aotc_context* context, aotc_context_info* out);
 
   /* The shapes that outputs will have for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output i; may be
-   * NULL where not wanted. Errors as run. */
+   * NULL where not wanted. Where a run finds a size in its data (nonzero, x[mask]) this is the most that it can be: the buffer's shape.
+   * Errors as run. */
   aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
   /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_shapes gives, and overlap no input and
    * no other output, with one exception: an output that is the new content of an input (alias_input) may lie exactly on that input. Before
    * anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment: INVALID_ARGUMENT or
-   * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; the outputs then have
-   * undefined content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by another
+   * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; ASSERTION_FAILED: a
+   * condition that the model states (torch._check) does not hold for this data, last_error says which; the outputs then have undefined
+   * content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by another
    * thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the outputs are
    * written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued on the
    * context's stream, and errors of the device come with a later call: synchronize, or the next run (DEVICE; DEVICE_LOST for ever once
@@ -269,7 +276,8 @@ typedef struct aotc_api {
    * allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
 
-  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE.
+  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE,
+   * ASSERTION_FAILED.
    * CPU: nothing to wait for. */
   aotc_status (*synchronize)(aotc_context* context);
 
@@ -283,6 +291,13 @@ typedef struct aotc_api {
   /* Times of the latest run's steps, for a context made with AOTC_CONTEXT_PROFILE (else WRONG_STATE). Fills up to *n entries and sets *n
    * to how many there are. GPU: waits for the run. */
   aotc_status (*context_profile)(const aotc_context* context, aotc_profile_step* steps, int32_t* n);
+
+  /* The shape that output i has after the latest run, where that found sizes in its data (io_info.found), else that of output_shapes. The
+   * run wrote a tensor of the shape of output_shapes; in each dimension the elements that there are come first. So where only the first
+   * dimension is smaller they are the beginning of the buffer, densely; else row r of dimension 0 begins where it would in the whole
+   * buffer. What lies behind them is written too, and means nothing. sizes: room for the output's rank. GPU: waits for the runs of this
+   * context. WRONG_STATE: nothing was run, or the latest run failed. */
+  aotc_status (*output_sizes)(aotc_context* context, int32_t i, int64_t* sizes);
 } aotc_api;
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */

@@ -187,6 +187,17 @@ class Context {
     }
     return detail::result(api(), api()->output_shapes(context_, in.data(), static_cast<int32_t>(in.size()), to.data(), n));
   }
+  /// The shape that output i has after the latest run, where that found sizes in its data; else that of output_shapes.
+  Status output_sizes(int32_t i, std::vector<int64_t>* sizes) {
+    if (!context_) return nothing();
+    if (api()->struct_size <= offsetof(aotc_api, output_sizes)) return {AOTC_INCOMPATIBLE, "the artifact is older than output_sizes"};
+    aotc_io_info info = AOTC_IO_INFO_INIT;
+    if (Status s = detail::result(api(), api()->io_get(model_->model, AOTC_OUTPUT, i, &info)); !s) return s;
+    sizes->resize(static_cast<size_t>(info.rank) + 1);  // not empty: data() of rank 0
+    const Status s = detail::result(api(), api()->output_sizes(context_, i, sizes->data()));
+    sizes->pop_back();
+    return s;
+  }
   Status reset_states() { return context_ ? detail::result(api(), api()->state_reset(context_, nullptr)) : nothing(); }
   Status read_state(const char* name, const aotc_tensor& to) {
     return context_ ? detail::result(api(), api()->state_read(context_, name, &to)) : nothing();

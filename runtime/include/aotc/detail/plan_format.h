@@ -108,6 +108,22 @@ typedef struct aotc_dim_desc {
   const char* text;    /* "1024", "batch", "2*seq + 1" */
   uint32_t begin, end; /* postfix code in aotc_module.dim_code over symbols (AOTC_X_SLOT does not occur); empty when constant */
 } aotc_dim_desc;
+/* An output that the caller does not get: the context has a word of 64 bytes for each. Their buffers have numbers from n_outputs on. */
+enum {
+  AOTC_HIDDEN_SIZE = 0, /* int64: a size that the run found */
+  AOTC_HIDDEN_CHECK = 1 /* bool: a condition; text: what is said where it does not hold */
+};
+enum { AOTC_HIDDEN_BYTES = 64 };
+typedef struct aotc_hidden_desc {
+  int32_t kind; /* AOTC_HIDDEN_* */
+  const char* text;
+} aotc_hidden_desc;
+/* A dimension of an output whose size is found in data. */
+typedef struct aotc_found_desc {
+  uint32_t output, dim;
+  uint32_t begin, end; /* postfix code in aotc_module.dim_code over symbols and, after these, hidden outputs */
+  const char* text;
+} aotc_found_desc;
 /* A symbol's value is read from a dimension of an input: (dim - add) / mul, which must divide exactly. */
 typedef struct aotc_symbol_desc {
   const char* name;
@@ -175,7 +191,7 @@ typedef struct aotc_cuda_kernel {
   int32_t max_smem_bytes;
 } aotc_cuda_kernel;
 
-enum { AOTC_PLAN_FORMAT = 4 };
+enum { AOTC_PLAN_FORMAT = 5 };
 /* aotc_module_desc.flags */
 enum {
   AOTC_MODULE_GRAPHS = 1,     /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
@@ -188,6 +204,10 @@ typedef struct aotc_module_desc {
   const aotc_io_desc* inputs;
   const aotc_io_desc* outputs;
   uint32_t n_inputs, n_outputs;
+  const aotc_hidden_desc* hidden;
+  uint32_t n_hidden;
+  const aotc_found_desc* found;
+  uint32_t n_found;
   const aotc_dim_desc* dims;
   const int64_t* dim_code;
   const aotc_symbol_desc* symbols;

@@ -1,0 +1,44 @@
+// A condition of the program (kernels/cuda/check.cuh): one thread.
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kThreads = 32;
+
+class Check final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_check"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "check", ""}; }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = kThreads;
+    f.grid[0] = 1;
+    return f;
+  }
+  std::string source(const LibraryKernel&, const Site&, const Choice&, const std::string& symbol) const override {
+    using emit::cuda::pointer;
+    return emit::cuda::kernel("check.cuh", symbol, 2, 1, 1, kThreads,
+                              fmt::format("  check({}, {}, a.fault);\n", pointer(DType::boolean, 0), pointer(DType::boolean, 1, true)));
+  }
+};
+
+}  // namespace
+
+const Form& check() {
+  static const Check form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda

@@ -1,0 +1,133 @@
+"""Programs whose sizes depend on data: what is selected, unequal, counted or read out of a tensor, and what is computed with that."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.export import Dim
+
+from models import Fn, model
+
+N = Dim("n", min=2, max=40)
+
+
+@model
+def found_places():
+    """Places of what is true: of a vector, of a matrix, as columns, twice of one mask."""
+
+    def f(x, m):
+        rows = torch.nonzero(x > 0)
+        i, j = torch.where(x > 0.5)
+        return rows * 2, i + j, torch.argwhere(m), x[i, j] + 1, torch.nonzero(m).sum(0)
+
+    return Fn(f), (torch.randn(7, 5), torch.rand(7) > 0.4), ({0: N}, {0: N})
+
+
+@model
+def selected_rows():
+    """Rows and elements that are selected leave the model, two of one number, with reductions of them."""
+
+    def f(x, s, ids):
+        keep = s > 0
+        rows, scores, chosen = x[keep], s[keep], ids[keep]
+        return (rows * 2 + 1, scores.exp(), chosen % 3, rows.sum(0), rows.mean(1), torch.softmax(scores, 0), torch.cumsum(scores, 0), rows.shape[0] * 2,
+                rows @ rows.t(), rows.t() @ rows, torch.masked_select(x, x > 0.2).sigmoid(), (chosen > 2).sum(), F.layer_norm(rows, (4,)))
+
+    return Fn(f), (torch.randn(9, 4), torch.randn(9), torch.randint(0, 9, (9,))), ({0: N}, {0: N}, {0: N})
+
+
+@model
+def sorted_boxes():
+    """What follows a detector: boxes above a score, the best first."""
+
+    def f(boxes, scores):
+        keep = scores > 0.3
+        b, s = boxes[keep], scores[keep]
+        order = torch.argsort(s, descending=True, stable=True)
+        b, s = b[order], s[order]
+        area = (b[:, 2:] - b[:, :2]).clamp(min=0).prod(1)
+        top_left, bottom_right = torch.maximum(b[:, None, :2], b[None, :, :2]), torch.minimum(b[:, None, 2:], b[None, :, 2:])
+        both = (bottom_right - top_left).clamp(min=0).prod(2)
+        iou = both / (area[:, None] + area[None] - both + 1e-6)
+        return b, s, iou, torch.flip(s, (0,)), s.unsqueeze(0) + 1
+
+    return Fn(f), (torch.rand(11, 4), torch.rand(11)), ({0: N}, {0: N})
+
+
+@model
+def routed_tokens():
+    """A mixture of experts: each expert's tokens are found, computed and added back."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Linear(6, 3)
+            self.experts = nn.ModuleList(nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 6)) for _ in range(3))
+
+        def forward(self, x):
+            weight, best = torch.softmax(self.gate(x), -1).topk(2, dim=-1)
+            y = torch.zeros_like(x)
+            for e, expert in enumerate(self.experts):
+                token, slot = torch.where(best == e)
+                y.index_add_(0, token, expert(x[token]) * weight[token, slot, None])
+            return y
+
+    return Net(), (torch.randn(10, 6),), ({0: N},)
+
+
+@model
+def joined_selections():
+    """Selections of different numbers behind each other, turned, padded, sliced."""
+
+    def f(x, y):
+        a, b = x[x[:, 0] > 0], y[y[:, 0] > 0.2]
+        return torch.cat([a, b, x]), torch.cat([a.t(), b.t()], 1), F.pad(a, (0, 0, 0, 2), value=3.0), torch.stack([a[:, 0], a[:, 1]]), a.reshape(-1), a.t().reshape(-1)
+
+    return Fn(f), (torch.randn(8, 3), torch.randn(6, 3)), ({0: Dim("p", min=2, max=20)}, {0: Dim("q", min=2, max=20)})
+
+
+@model
+def distinct_values():
+    """torch.unique with what it can tell, of integers, floats and bools; runs of equal elements."""
+
+    def f(i, x):
+        u, inverse, counts = torch.unique(i, return_inverse=True, return_counts=True)
+        v = torch.unique(torch.round(x))
+        runs, of, lengths = torch.unique_consecutive(i.flatten(), return_inverse=True, return_counts=True)
+        return u, inverse, counts, v + 1, runs, of, lengths, torch.unique(i > 2), u[inverse]
+
+    return Fn(f), (torch.randint(0, 6, (5, 4)), torch.randn(7) * 2), ({0: N}, {0: Dim("m", min=1, max=30)})
+
+
+@model
+def counted_and_repeated():
+    """Sizes that only torch._check bounds."""
+
+    def f(i, x, k):
+        i, k = i % 9, k % (x.shape[0] + 1)
+        counts = torch.bincount(i)
+        torch._check(counts.shape[0] <= 16)
+        repeated = torch.repeat_interleave(x, i, dim=0)
+        torch._check(repeated.shape[0] <= 12 * x.shape[0])
+        n = k.item()
+        torch._check(n >= 0)
+        torch._check(n <= x.shape[0])
+        return counts * 2, repeated + 1, x[:n] - 1, torch.arange(n), x.new_zeros(n, 2) + n, x.narrow(0, 0, n).sum(0)
+
+    return Fn(f), (torch.randint(0, 9, (6,)), torch.randn(6, 3), torch.tensor(4)), ({0: N}, {0: N}, None)
+
+
+@model
+def chained_selections():
+    """A selection of a selection; writes through what is found."""
+
+    def f(x):
+        a = x[x > -0.5]
+        b = a[a < 0.8]
+        i = torch.nonzero(b > 0).squeeze(1)
+        y = torch.zeros_like(x)
+        y[torch.nonzero(x > 0.3).squeeze(1)] = 2.0
+        w = x.clone()
+        at = torch.nonzero(x < 0).squeeze(1)
+        w[at] = w[at] * 3
+        return b, i, b[i], y, w, torch.cat([b, x[:1]]).max(), torch.cat([b, x[:1]]).argmax(), b.var(), b.norm()
+
+    return Fn(f), (torch.randn(16),), ({0: N},)
