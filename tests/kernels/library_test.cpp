@@ -67,7 +67,7 @@ TEST_CASE("a condition that is false is a fault", "[library]") {
       volatile int32_t fault = AOTC_FAULT_NONE;
       const aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
       e.fn(&args, 0, 1);
-      CHECK(fault == (holds ? AOTC_FAULT_NONE : AOTC_FAULT_CHECK));
+      CHECK(fault == (holds ? int{AOTC_FAULT_NONE} : int{AOTC_FAULT_CHECK}));
       CHECK(out.get(0) == holds);
     }
 }

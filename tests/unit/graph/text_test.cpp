@@ -93,7 +93,7 @@ TEST_CASE("inputs and outputs that are complex to the caller") {
   Graph wrong;
   wrong.add_input("x", {DType::f32, {3}});
   wrong.inputs[0].complex = true;
-  CHECK_THROWS(verify(wrong));
+  CHECK_THROWS(verify(wrong, "the test"));
 }
 
 TEST_CASE("errors say the line and what was expected") {
