@@ -299,7 +299,7 @@ class Driver {
       const int32_t input = input_of_.at(o.target);
       const ValueId now = same_type(o, g_.type(g_.inputs[static_cast<size_t>(input)].value), env_.get(t->name));
       g_.outputs.push_back({output_name(o.target + "_updated"), now, o.tree_path, input});
-      g_.outputs.back().complex = complex;
+      g_.outputs.back().complex = g_.inputs[static_cast<size_t>(input)].complex;
       return;
     }
     if (t) {

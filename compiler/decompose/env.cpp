@@ -263,7 +263,9 @@ void Env::check_range(SymId s, ValueId number, const std::optional<Expr>& bound)
   const auto must = [&](const T& condition, const char* relation, int64_t limit) {
     check(condition, fmt::format("{} (a number found in data) is {} {}, which the program excludes", info.name, relation, limit));
   };
-  if (info.min > (bound ? 0 : -(int64_t{1} << 62))) must(n >= scalar_of(b_, info.min, DType::i64), "less than", info.min);
+  const auto least = bound ? program_.least.end() : program_.least.find(s);
+  const int64_t min = least == program_.least.end() ? info.min : least->second;
+  if (min > (bound ? 0 : INT64_MIN)) must(n >= scalar_of(b_, min, DType::i64), "less than", min);
   if (info.max < (int64_t{1} << 62) && !(bound && b_.syms().proves_le(*bound, info.max)))
     must(n <= scalar_of(b_, info.max, DType::i64), "more than", info.max);
 }

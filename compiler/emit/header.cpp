@@ -224,8 +224,8 @@ class Header {
             "*/\n"
             "static inline aotc_status {0}_{3}_sizes(const aotc_api* api, aotc_context* context, int64_t sizes[{4}]) {{\n"
             "  return api->output_sizes(context, {5}, sizes);\n}}\n\n",
-            prefix_, c_comment(outputs_[i].declared), c_comment(dims_text(g_.found(g_.outputs[i]))), outputs_[i].name, outputs_[i].type.rank(),
-            i);
+            prefix_, c_comment(outputs_[i].declared), c_comment(dims_text(g_.found(g_.outputs[i]))), outputs_[i].name,
+            outputs_[i].type.rank(), i);
     return out;
   }
 

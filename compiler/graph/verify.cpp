@@ -83,7 +83,8 @@ struct Verifier {
     for (const OutputInfo& o : g.outputs) {
       check_defined(o.value, defined, "output " + o.name);
       if (o.alias_input >= static_cast<int32_t>(g.inputs.size())) fail(o.name, "aliases an input that does not exist");
-      if (o.alias_input >= 0 && g.inputs[static_cast<size_t>(o.alias_input)].complex != o.complex) fail(o.name, "is not complex as its input is");
+      if (o.alias_input >= 0 && g.inputs[static_cast<size_t>(o.alias_input)].complex != o.complex)
+        fail(o.name, "is not complex as its input is");
       if (o.complex) check_pairs(o.value, o.name);
     }
     for (const StateInfo& s : g.states) {

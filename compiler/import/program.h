@@ -108,7 +108,9 @@ struct Program {
   std::string source_id;  ///< of the graph and the weights as saved, 16 hex digits; the same wherever the archive lies
   std::string torch_version;
   int schema_major = 0, schema_minor = 0;
-  SymTable syms;  ///< the archive's symbols with their ranges
+  SymTable syms;  ///< the archive's symbols with their ranges; as sizes they are not negative
+  /// Of symbols that may be negative, being numbers found in data: the least that they can be; INT64_MIN: anything.
+  std::map<SymId, int64_t> least;
   std::map<std::string, TensorMeta> tensors;
   std::map<std::string, Expr> sym_ints;
   /// In the order of execution. Python arithmetic on shapes whose results are Exprs is gone; wrappers without a meaning of their own

@@ -164,10 +164,12 @@ class Archive {
       int64_t max = r.has("max_val") ? r["max_val"].integer() : kInf;
       if (max >= kUnbounded) max = kInf;
       if (min > max) throw r.fault(fmt::format("an empty range, {} to {}", min, max));
-      if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos)
+      if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos) {
         symbols_.set_range(text, std::max<int64_t>(min, 0), max);
-      else
+        if (!r.has("min_val") || min < 0) p_.least[*symbols_.of(text).as_symbol()] = r.has("min_val") ? min : INT64_MIN;
+      } else {
         derived.emplace_back(text, min, max);  // a dimension such as 2*s0; its symbol has a range of its own
+      }
     }
     const std::set<std::string> own = sizes_of_inputs(m["graph_module"]["graph"]);
     for (const auto& [text, min, max] : derived) {

@@ -94,8 +94,8 @@ bool on_cuda(const Kind& kind, DType t) {
   }
   loop::LibraryKernel library;
   library.algorithm = entry;
-  library.params.push({"x", loop::ParamRole::input, t, {}});
-  library.sizes.assign(AOTC_ATTN_SIZES, Expr(16));                                          // as many as any kind has
+  for (int i = 0; i < 6; ++i) library.params.push({"x", loop::ParamRole::input, t, {}});  // as many as any kind has
+  library.sizes.assign(AOTC_ATTN_SIZES, Expr(16));
   library.attrs = {{Attr::kind, std::string("pairs")}, {Attr::cell, std::string("lstm")}};  // of transforms, of recurrences
   return has_cuda_form(library);
 }

@@ -62,15 +62,22 @@ class Checker {
       for (PlanBufferId b : s.args) {
         AOTC_CHECK(plan_.buffers.contains(b), "after {}: step {} has an unknown argument", after_, i);
         const PlannedBuffer& x = plan_.buffers[b];
-        // A buffer whose storage is taken over at this step is still read by it.
+        // A buffer whose storage is taken over at this step is still read by it, by all of its launches.
         const bool handed_over = std::any_of(s.args.begin(), s.args.end(), [&](PlanBufferId o) {
-          return plan_.buffers.contains(o) && plan_.buffers[o].in_place_of == b && plan_.buffers[o].live.begin == static_cast<int>(i);
+          return plan_.buffers.contains(o) && plan_.buffers[o].in_place_of == b && launches_of_one(plan_.buffers[o].live.begin, i);
         });
-        const int end = x.live.end + (handed_over ? 1 : 0);
-        AOTC_CHECK(x.live.begin <= static_cast<int>(i) && static_cast<int>(i) < end,
+        AOTC_CHECK(x.live.begin <= static_cast<int>(i) && (handed_over || static_cast<int>(i) < x.live.end),
                    "after {}: step {} ({}) uses buffer {} outside its life", after_, i, s.label, idx(b));
       }
     }
+  }
+
+  /// Whether the steps from `first` to `i` are launches of one kernel with the same arguments.
+  bool launches_of_one(int first, size_t i) const {
+    if (first > static_cast<int>(i)) return false;
+    const Step& s = plan_.steps[i];
+    return std::all_of(plan_.steps.begin() + first, plan_.steps.begin() + static_cast<std::ptrdiff_t>(i),
+                       [&](const Step& x) { return x.kind == s.kind && x.config == s.config && x.args == s.args; });
   }
 
   void at(const std::map<SymId, int64_t>& point) const {

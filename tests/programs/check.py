@@ -365,7 +365,8 @@ def values(p, owners, run):
     users, inputs, states = owners
     out = {inputs[alias][1]: t for alias, t in run["outputs"] if alias >= 0 and inputs[alias][0] is p}
     out.update({k: t for (q, k), (_, t) in zip(users, [o for o in run["outputs"] if o[0] < 0]) if q is p})
-    out.update({states[name][1]: t for name, t in run["states"].items() if name in states and states[name][0] is p})
+    whole = {x.name: torch.view_as_complex for x in p.leaves("const", "state") if x.dtype.is_complex}  # states are given as parts
+    out.update({states[name][1]: whole.get(states[name][1], lambda t: t)(t) for name, t in run["states"].items() if name in states and states[name][0] is p})
     return out
 
 

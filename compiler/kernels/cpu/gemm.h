@@ -189,6 +189,7 @@ struct GemmRun {
   template <class P>
   void tiles_of(const PanelRun& r, int64_t k0, int64_t kn, int64_t v, int64_t nv, const char* b, int64_t b_stride, const char* pf,
                 int64_t pf_step) {
+    if constexpr (kPartsTiny<P>) flags.clear();  // what packing has raised
     const int64_t tiles = tile_rows(r.rows), steps = ceil_div(kn, P::kGroup), last = min_of<int64_t>(W, r.width - (v + nv - 1) * W);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t r0 = t * r.rows / tiles, n_rows = (t + 1) * r.rows / tiles - r0;
@@ -212,6 +213,7 @@ struct GemmRun {
       const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
       fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
+    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || flags.raised();
   }
 
   /// One panel, kc values of k at a time, into c, or with the last of k to where `finish` says. Columns of 16 bits that several tiles read
@@ -242,6 +244,7 @@ struct GemmRun {
   }
 
   void run_unit(const Unit& u) {
+    tiny_met = false;
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;

@@ -1,8 +1,9 @@
 #pragma once
 // Numbers of A next to nothing. Processors take some 150 cycles for a vector of products with a denormal operand, or of sums that are
-// denormal: decays and Gaussians far out make whole products several times as slow. Their flags tell that it has happened; from then on
-// such numbers, 2^64 times as large, are summed apart, and these sums are added to those of the others by one multiply-add, which rounds
-// what float32 holds of them once.
+// denormal: decays and Gaussians far out make whole products several times as slow. Their flags tell that it has happened in a unit's
+// tiles; in those of its tiles that follow such numbers, 2^64 times as large, are summed apart, and these sums are added to those of the
+// others by one multiply-add, which rounds what float32 holds of them once. A unit begins anew, so that results depend on neither threads
+// nor order.
 #include "micro.h"
 
 namespace {
@@ -23,15 +24,22 @@ inline float scaled_tiny(u32 bits) {
   return bits >> 31 ? -z : z;
 }
 
-/// Whether a thread has computed with denormal numbers since `begin`; the thread's flags are after `end` what they would have been.
+/// Whether a thread has computed with denormal numbers since `begin` or `clear`; the thread's flags are after `end` what they would have
+/// been.
 class DenormalFlags {
   static constexpr u32 kFlags = _MM_EXCEPT_DENORM | _MM_EXCEPT_UNDERFLOW;
   u32 before_ = 0;
 
  public:
   void begin() {
-    before_ = _mm_getcsr() & kFlags;
-    if (before_) _mm_setcsr(_mm_getcsr() & ~kFlags);
+    before_ = 0;
+    clear();
+  }
+  void clear() {
+    const u32 state = _mm_getcsr();
+    if (!(state & kFlags)) return;
+    before_ |= state & kFlags;
+    _mm_setcsr(state & ~kFlags);
   }
   bool raised() const { return _mm_getcsr() & kFlags; }
   void end() const {
