@@ -102,8 +102,10 @@ def judge(expected, i, got):
     zero = torch.zeros_like(a)
     a, e, t = torch.where(finite, a, zero), torch.where(finite, e, zero), torch.where(finite, t, zero)
     eps = EPSILON[got.dtype]
+    # A complex number's parts are as exact as the number is.
+    size = t.norm(dim=-1, keepdim=True).expand_as(t) if got.dtype.is_complex else t.abs()
     limit = 2 * relative_l2(e, t) + eps
-    loose = (a - t).abs() > 4 * (e - t).abs() + 8 * eps * t.abs() + torch.finfo(got.dtype).tiny
+    loose = (a - t).abs() > 4 * (e - t).abs() + 8 * eps * size + torch.finfo(got.dtype).tiny
     if relative_l2(a, t) <= limit and not bool(loose.any()):
         return None
     spread = zero.clone()
@@ -111,7 +113,7 @@ def judge(expected, i, got):
         d = torch.where(finite, torch.nan_to_num(d, math.inf), t)
         spread = torch.maximum(spread, (d - t).abs())
     floor = 4 * torch.finfo(got.dtype).tiny * PRECISION[got.dtype] * 2
-    wrong = (a - t).abs() > 4 * spread + 4 * (e - t).abs() + 4 * eps * t.abs() + floor
+    wrong = (a - t).abs() > 4 * spread + 4 * (e - t).abs() + 4 * eps * size + floor
     return describe(wrong, a, e, t, f"error {relative_l2(a, t):.3g} against fp64, eager {relative_l2(e, t):.3g};")
 
 
