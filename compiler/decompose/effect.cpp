@@ -28,7 +28,7 @@ void assertion(Rule& r) {
   if (r.wants(0)) r.set(r.tensor("dep_token"));
 }
 
-/// The value's first argument, unchanged (functional forms of assertions).
+/// The value's first argument, unchanged (functional forms of ranges).
 void pass(Rule& r) {
   if (r.wants(0)) r.set(r.tensor(r.has("self") ? "self" : "dep_token"));
 }

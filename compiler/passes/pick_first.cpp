@@ -1,6 +1,7 @@
 #include "passes/pick_first.h"
 
 #include <map>
+#include <set>
 
 #include "graph/pointwise.h"
 #include "passes/rewrite.h"
@@ -43,7 +44,7 @@ class Picker {
     return false;
   }
   bool seen(ValueId v) {
-    if (!visited_.insert({v, true}).second) return true;
+    if (!visited_.insert(v).second) return true;
     const Node* n = r_.g.def(v);
     if (!n || ends(*n)) return ++picked_ <= kMostPicked;
     if (n->outputs.size() != 1) return false;
@@ -58,7 +59,7 @@ class Picker {
   ValueId indices_;
   int64_t dim_;
   Exprs to_;  ///< dims of what is picked
-  std::map<ValueId, bool> visited_;
+  std::set<ValueId> visited_;
   std::map<ValueId, ValueId> done_;
   size_t nodes_ = 0, picked_ = 0;
 };

@@ -17,7 +17,9 @@ class Check final : public FormOf<LibraryKernel> {
   std::string_view name() const override { return "cuda_check"; }
 
  protected:
-  Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "check", ""}; }
+  Fit fits(const LibraryKernel& k, const Site&) const override {
+    return {k.algorithm == "check" && k.params.begin()->dtype == DType::boolean, ""};
+  }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
     StepSpec f;
     f.kind = StepKind::cuda;
