@@ -14,6 +14,7 @@
 #include "aotc/detail/kernel_abi.h"
 #include "atomic.h"
 #include "memory.h"
+#include "placement.h"
 #include "status.h"
 
 namespace aotc::rt {
@@ -29,6 +30,7 @@ struct Spin {
 constexpr Spin kSpin = {600000, 60000, 200000, 100000};
 constexpr Spin kSpinCrowded = {2000, 0, 2000, 0};  // more threads than CPUs: who spins keeps another from working
 constexpr int64_t kLongestNap = 6400000;           // ns
+constexpr uint64_t kSpreadAgain = 2000000;         // ticks from one move of workers (spread) to the next
 constexpr size_t kPage = 4096;
 constexpr uint32_t kRaised = 0x3f;               // flags of MXCSR that operations raise
 constexpr int64_t kMostLots = int64_t{1} << 31;  // of a job
@@ -68,6 +70,9 @@ struct alignas(128) Worker {
   uint64_t share;   ///< what nobody has taken yet of its part of the job: lots [low half, high half)
   uint32_t go;      ///< number of the latest job given; a futex
   uint32_t parked;  ///< sleeps on `go`, or is about to
+  uint32_t came;    ///< number of the latest job that it came to,
+  int32_t cpu;      ///< that it was on then, or when it lay down
+  pid_t tid;        ///< 0: it has not begun
   int32_t index;
   int64_t held[AOTC_HELD];  ///< of job `held_of`
   uint64_t held_of;
@@ -93,6 +98,8 @@ struct Pool {
   alignas(128) uint32_t job;
   int32_t n_workers;
   Spin spin;
+  bool roomy;            ///< there is a CPU for each thread
+  uint64_t next_spread;  ///< in ticks
   const uint8_t* alive;  ///< a page that the kernel clears in a forked child; null where it cannot
   pid_t pid;
   Worker* threads;  ///< the leader's mailbox, then those of n_workers
@@ -159,6 +166,7 @@ uint32_t await_job(Worker& self, uint32_t seen) {
       spin_pause();
     }
     if (ticks() - start < (load_relaxed(&self.pool->in_run) ? self.pool->spin.in_run : self.pool->spin.idle)) continue;
+    store_relaxed(&self.cpu, cpu_now());
     exchange(&self.parked, 1u);
     bool nap = false;
     if (load_acquire(&self.go) == seen) {
@@ -175,10 +183,32 @@ uint32_t await_job(Worker& self, uint32_t seen) {
 void* work(void* arg) {
   Worker& self = *static_cast<Worker*>(arg);
   Pool& pool = *self.pool;
+  store_relaxed(&self.tid, static_cast<pid_t>(syscall(SYS_gettid)));
   for (uint32_t seen = 0;;) {
     seen = await_job(self, seen);
     if (load_relaxed(&pool.stop)) return nullptr;
+    store_relaxed(&self.cpu, cpu_now());
+    store_relaxed(&self.came, seen);
     do_pieces(pool, self.index);
+  }
+}
+
+/// Wakes those of the first `tasks` - 1 workers that sleep, each on a CPU that none before it was on.
+void wake(Pool& pool, int32_t tasks) {
+  int32_t first = 1;
+  while (first < tasks && !load_relaxed(&pool.threads[first].parked)) ++first;
+  if (first >= tasks) return;
+  const int32_t here = cpu_now();
+  Cpus taken;
+  taken.add(here);
+  for (int32_t i = 1; i < tasks; ++i) {
+    Worker& worker = pool.threads[i];
+    const int32_t cpu = load_relaxed(&worker.cpu);
+    if (load_relaxed(&worker.parked)) {
+      const Elsewhere elsewhere(pool.roomy && taken.has(cpu) ? load_relaxed(&worker.tid) : 0, taken, here);
+      futex_wake(&worker.go);
+    }
+    taken.add(cpu);
   }
 }
 
@@ -187,17 +217,42 @@ void give(Pool& pool, int32_t n) {
   const uint32_t job = ++pool.job;
   for (int32_t i = 1; i <= n; ++i) store_release(&pool.threads[i].go, job);
   full_fence();
-  for (int32_t i = 1; i <= n; ++i)
-    if (load_relaxed(&pool.threads[i].parked)) futex_wake(&pool.threads[i].go);
+  wake(pool, n + 1);
+}
+
+/// Of a job that takes long: moves workers off the CPUs of the leader and of one another, and those that have not come: they wait for a
+/// CPU, and if that is the leader's, for long. True: some were moved.
+bool spread(Pool& pool, int32_t tasks) {
+  if (!pool.roomy || ticks() < pool.next_spread) return false;
+  const int32_t here = cpu_now();
+  Cpus taken;
+  taken.add(here);
+  bool moved = false;
+  for (int32_t i = 1; i < tasks; ++i) {
+    Worker& worker = pool.threads[i];
+    const int32_t cpu = load_relaxed(&worker.cpu);
+    if (taken.has(cpu) || load_relaxed(&worker.came) != pool.job) {
+      const Elsewhere elsewhere(load_relaxed(&worker.tid), taken, here);
+      moved = true;
+    } else {
+      taken.add(cpu);
+    }
+  }
+  if (moved) pool.next_spread = ticks() + kSpreadAgain;
+  return moved;
 }
 
 /// Waits until the pieces that others have taken are done.
-void await_pieces(Pool& pool) {
-  const uint64_t start = ticks();
+void await_pieces(Pool& pool, int32_t tasks) {
+  uint64_t start = ticks();
   Sleep sleep(pool.spin.nap_ns);
   while (load_acquire(&pool.left)) {
     for (int i = 0; i < 64 && load_acquire(&pool.left); ++i) spin_pause();
     if (ticks() - start < pool.spin.join) continue;
+    if (spread(pool, tasks)) {
+      start = ticks();
+      continue;
+    }
     exchange(&pool.leader_waits, 1u);
     if (load_acquire(&pool.left)) sleep.wait(&pool.leader_waits, 1);
     store_relaxed(&pool.leader_waits, 0u);
@@ -230,7 +285,9 @@ aotc_status start_workers(Pool& pool) {
   int32_t started = 0;
   for (; started < pool.n_workers && !error; started += !error) {
     Worker& worker = pool.threads[started + 1];
-    worker.go = worker.parked = 0;
+    worker.go = worker.parked = worker.came = 0;
+    worker.cpu = -1;
+    worker.tid = 0;
     worker.index = started + 1;
     worker.pool = &pool;
     error = pthread_create(&worker.thread, nullptr, work, &worker);
@@ -297,7 +354,8 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
     return fail(AOTC_OUT_OF_MEMORY, "no memory for %d threads", out->width);
   }
   pool->n_workers = out->width - 1;
-  pool->spin = out->width <= allowed_cpus() ? kSpin : kSpinCrowded;
+  pool->roomy = out->width <= allowed_cpus();
+  pool->spin = pool->roomy ? kSpin : kSpinCrowded;
   const int saved = errno;
   const aotc_status status = start_workers(*pool);
   errno = saved;
@@ -335,8 +393,7 @@ aotc_status threads_begin(Threads* threads, int32_t tasks) {
   }
   store_relaxed(&pool->in_run, 1u);
   full_fence();
-  for (int32_t i = 1; i < tasks; ++i)  // they wake up while the run prepares itself
-    if (load_relaxed(&pool->threads[i].parked)) futex_wake(&pool->threads[i].go);
+  wake(*pool, tasks);  // they come while the run prepares itself
   errno = saved;
   return AOTC_OK;
 }
@@ -367,8 +424,10 @@ void threads_run(Threads* threads, int32_t tasks, int64_t work, TaskFn task, voi
     store_release(&pool->threads[i].share, packed({static_cast<uint32_t>(x.begin), static_cast<uint32_t>(x.end)}));
   }
   give(*pool, tasks - 1);
+  const uint64_t start = ticks();
   do_pieces(*pool, 0);
-  await_pieces(*pool);
+  if (!load_acquire(&pool->left) && ticks() - start > pool->spin.join) spread(*pool, tasks);
+  await_pieces(*pool, tasks);
 }
 
 }  // namespace aotc::rt

@@ -1,5 +1,7 @@
 // Threads: the context's own, the caller's, many contexts at once, fork.
 #include <dirent.h>
+#include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xmmintrin.h>
@@ -8,8 +10,10 @@
 #include <atomic>
 #include <cerrno>
 #include <numeric>
+#include <set>
 #include <thread>
 
+#include "placement.h"
 #include "pool.h"
 #include "toy.h"
 
@@ -21,12 +25,30 @@ aotc_context_options with_threads(int32_t n) {
   return options;
 }
 
-int count_threads() {
-  int n = 0;
+std::set<pid_t> thread_ids() {
+  std::set<pid_t> ids;
   DIR* dir = opendir("/proc/self/task");
-  while (const dirent* entry = readdir(dir)) n += entry->d_name[0] != '.';
+  while (const dirent* entry = readdir(dir))
+    if (entry->d_name[0] != '.') ids.insert(std::atoi(entry->d_name));
   closedir(dir);
-  return n;
+  return ids;
+}
+int count_threads() { return static_cast<int>(thread_ids().size()); }
+
+using CpuSet = std::set<int32_t>;
+CpuSet affinity(pid_t tid) {
+  cpu_set_t set;
+  CpuSet cpus;
+  REQUIRE(sched_getaffinity(tid, sizeof set, &set) == 0);
+  for (int32_t i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.insert(i);
+  return cpus;
+}
+void set_affinity(pid_t tid, const CpuSet& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int32_t i : cpus) CPU_SET(static_cast<size_t>(i), &set);
+  REQUIRE(sched_setaffinity(tid, sizeof set, &set) == 0);
 }
 
 /// A pool as a host may have one: a fresh thread per task, in reverse order.
@@ -314,4 +336,79 @@ TEST_CASE("a thread that is held up loses the rest of its share") {
     CHECK(held.by_late <= kUnits / 4);  // at most the piece that it was in: half of its share
     threads_destroy(&threads);
   }
+}
+
+TEST_CASE("a thread stays off CPUs for a while, and its affinity is what it was") {
+  using namespace aotc::rt;
+  const pid_t self = static_cast<pid_t>(syscall(SYS_gettid));
+  const CpuSet allowed = affinity(self);
+  const int32_t here = *allowed.begin();
+  CpuSet others = allowed;
+  others.erase(here);
+  Cpus one, all;
+  one.add(here);
+  one.add(-1);
+  for (int32_t cpu : allowed) all.add(cpu);
+  const auto meanwhile = [&](const Cpus& taken, int32_t leader, pid_t tid) {
+    errno = 77;
+    const Elsewhere elsewhere(tid, taken, leader);
+    CHECK(errno == 77);
+    return affinity(self);
+  };
+  CHECK(meanwhile(one, here, 0) == allowed);
+  CHECK(meanwhile(one, here, self) == (others.empty() ? allowed : others));
+  CHECK(affinity(self) == allowed);
+  CHECK(meanwhile(all, here, self) == (others.empty() ? allowed : others));
+  CHECK(meanwhile(all, -1, self) == allowed);
+  CHECK(affinity(self) == allowed);
+  set_affinity(self, {here});
+  CHECK(meanwhile(one, here, self) == CpuSet{here});
+  set_affinity(self, allowed);
+}
+
+TEST_CASE("a worker that slept on the caller's CPU wakes up on another") {
+  using namespace aotc::rt;
+  const Watchdog dog(60);
+  const CpuSet allowed = affinity(0);
+  if (allowed.size() < 2) {
+    WARN("not tried: there is one CPU");
+    return;
+  }
+  const std::set<pid_t> before = thread_ids();
+  Threads threads;
+  REQUIRE(threads_create(2, nullptr, &threads) == AOTC_OK);
+  pid_t worker = 0;
+  for (pid_t id : thread_ids())
+    if (!before.count(id)) worker = id;
+  REQUIRE(worker != 0);
+  struct Seen {
+    std::atomic<int32_t> cpus[2];
+  } seen;
+  const TaskFn task = [](void* arg, int32_t i, int64_t, int64_t, int64_t*) {
+    Seen& s = *static_cast<Seen*>(arg);
+    s.cpus[i] = cpu_now();
+    for (int spins = 0; s.cpus[1 - i] < 0 && spins < 20000; ++spins) usleep(100);  // each thread does one unit
+  };
+  const auto run = [&] {
+    for (auto& cpu : seen.cpus) cpu = -1;
+    usleep(20000);  // the worker sleeps
+    REQUIRE(threads_begin(&threads, 2) == AOTC_OK);
+    threads_run(&threads, 2, 2, task, &seen);
+    threads_end(&threads);
+  };
+  const int32_t here = *allowed.begin();
+  set_affinity(0, {here});
+  for (int round = 0; round < 5; ++round) {
+    set_affinity(worker, {here});
+    run();
+    CHECK(seen.cpus[1] == here);
+    usleep(20000);
+    set_affinity(worker, allowed);
+    run();
+    CHECK(seen.cpus[0] == here);
+    CHECK(seen.cpus[1] != here);
+    CHECK(affinity(worker) == allowed);
+  }
+  set_affinity(0, allowed);
+  threads_destroy(&threads);
 }
