@@ -265,12 +265,16 @@ AOTC_I f32v v_erf(f32v x) {
 
 extern "C" float sinf(float) noexcept;
 extern "C" float cosf(float) noexcept;
+constexpr float kNearQuadrants = 48039.0f;
+/// x - n * pi/2, for |x| <= kNearQuadrants.
+AOTC_I f32v less_quadrants(f32v x, f32v n) {
+  f32v r = fma(n, kf(-0x1.921fb0p+00f), x);
+  r = fma(n, kf(-0x1.5110b4p-22f), r);
+  return fma(n, kf(-0x1.846988p-48f), r);
+}
 /// sin(x) when quadrant_shift is 0, cos(x) when it is 1.
 AOTC_I f32v sin_or_cos(f32v x, int quadrant_shift) {
-  const f32v j = rnd_even(x * 0.636619747f);
-  f32v r = fma(j, kf(-0x1.921fb0p+00f), x);
-  r = fma(j, kf(-0x1.5110b4p-22f), r);
-  r = fma(j, kf(-0x1.846988p-48f), r);
+  const f32v j = rnd_even(x * 0.636619747f), r = less_quadrants(x, j);
   const i32v q = to_i32(j) + quadrant_shift;
   const f32v s = r * r;
   f32v ps = kf(2.86567956e-6f);
@@ -292,14 +296,14 @@ AOTC_F f32v far_lanes(f32v x, f32v y, i32v far, float (*f)(float)) {
   return y;
 }
 AOTC_I f32v v_sin(f32v x) {
-  const f32v y = sin_or_cos(x, 0);
-  const i32v far = (v_abs(x) <= 48039.0f) == 0;
+  const f32v near = sin_or_cos(x, 0), y = x == 0.0f ? x : near;
+  const i32v far = (v_abs(x) <= kNearQuadrants) == 0;
   if (__builtin_expect(any(far), 0)) return far_lanes(x, y, far, sinf);
-  return x == 0.0f ? x : y;
+  return y;
 }
 AOTC_I f32v v_cos(f32v x) {
   const f32v y = sin_or_cos(x, 1);
-  const i32v far = (v_abs(x) <= 48039.0f) == 0;
+  const i32v far = (v_abs(x) <= kNearQuadrants) == 0;
   if (__builtin_expect(any(far), 0)) return far_lanes(x, y, far, cosf);
   return y;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// exp, log, tanh and their like of f64 vectors: 1 ulp over the whole range, expm1 2, tanh 2.6; NaN and infinities as in C. Polynomials are
-// those of Taylor, long enough that what is left out is below a quarter of an ulp; log(1 + f) is by atanh(f / (2 + f)).
+// exp, log, tanh and their like of f64 vectors: 1 ulp over the whole range, expm1, log2 and hypot 2, tanh 2.6; NaN and infinities as in C.
+// Polynomials are those of Taylor, long enough that what is left out is below a quarter of an ulp; log(1 + f) is by atanh(f / (2 + f)).
 #include "vec_math.h"
 
 namespace {
@@ -55,6 +55,10 @@ AOTC_I f64h exp_of(f64h x) {
   const Reduced e = reduce_exp(clamp_keep_nan(x, -746, 710));
   return scale2(zero_below(x, -745.5, fma(exp_tail(e.r), e.r * e.r, e.r) + 1.0), e.k);
 }
+AOTC_I f64h exp2_of(f64h x) {
+  const f64h c = clamp_keep_nan(x, -1080, 1030), t = c + kWholeShift, r = (c - (t - kWholeShift)) * 0.693147180559945309417;
+  return scale2(zero_below(x, -1075.5, fma(exp_tail(r), r * r, r) + 1.0), bits(t) - bits(kdh(kWholeShift)));
+}
 AOTC_I f64h expm1_of(f64h x) {
   const Reduced e = reduce_exp(clamp_keep_nan(x, -50, 710));
   const f64h s = power_of_2(e.k - 1), y = fma(fma(exp_tail(e.r), e.r * e.r, e.r), s, s - 0.5);  // a half: 2^n may overflow alone
@@ -108,6 +112,13 @@ AOTC_I f64h log_of(f64h x) {
   const Split s = split(x);
   return log_edges(x, fma(s.k, kdh(kLn2Hi), s.f + fma(s.k, kdh(kLn2Lo), log_tail(s.f))));
 }
+AOTC_I f64h log2_of(f64h x) {
+  const Split s = split(x);
+  const f64h t = log_tail(s.f), m = s.f + t, rest = (s.f - m) + t;
+  // log2(e) = 1.4426950216293335 + 1.92596299112661746887e-8.
+  const f64h l = fma(m, kdh(1.92596299112661746887e-8), rest * 1.44269504088896340736);
+  return log_edges(x, fma(m, kdh(1.4426950216293335), l) + s.k);
+}
 AOTC_I f64h log1p_of(f64h x) {
   const f64h u = x + 1.0;
   const Split s = split(u);
@@ -119,10 +130,20 @@ AOTC_I f64h log1p_of(f64h x) {
 #define AOTC_HALVES(name) \
   AOTC_F f64v v_##name(f64v x) { return {name##_of(x.lo), name##_of(x.hi)}; }
 AOTC_HALVES(exp)
+AOTC_HALVES(exp2)
 AOTC_HALVES(expm1)
 AOTC_HALVES(tanh)
 AOTC_HALVES(log)
+AOTC_HALVES(log2)
 AOTC_HALVES(log1p)
 #undef AOTC_HALVES
+
+AOTC_I f64h hypot_of(f64h x, f64h y) {
+  const f64h a = abs_of(x), b = abs_of(y), most = a > b ? a : b;
+  const f64h by = most > 0x1p500 ? kdh(0x1p-600) : most < 0x1p-400 ? kdh(0x1p600) : kdh(1), u = a * by, v = b * by;
+  const f64h r = sqrt_h(u * u + v * v) / by;
+  return (a == __builtin_inf()) | (b == __builtin_inf()) ? kdh(__builtin_inf()) : r;
+}
+AOTC_F f64v v_hypot(f64v x, f64v y) { return {hypot_of(x.lo, y.lo), hypot_of(x.hi, y.hi)}; }
 
 }  // namespace

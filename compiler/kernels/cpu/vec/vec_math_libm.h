@@ -1,7 +1,7 @@
 #pragma once
-// Functions that run lane by lane through libm: of f64 those that vec_math_f64.h lacks, of f32 those whose calls are not hot. The formulas
-// of erfinv and digamma, which libm lacks, stand below with their sources.
-#include "vec_math_f64.h"
+// Functions that run lane by lane through libm, those that vec_math*.h lack. The formulas of erfinv (of f64) and digamma, which libm lacks,
+// stand below with their sources.
+#include "vec_math_power.h"
 
 namespace {
 
@@ -14,39 +14,10 @@ extern "C" double log1p(double) noexcept;
   AOTC_F f64v v_##name(f64v x) {                                                   \
     return lane_by_lane(x, x, [](double a, double) -> double { return name(a); }); \
   }
-#define AOTC_LIBM_F32(name)                                                        \
-  extern "C" float name##f(float) noexcept;                                        \
-  AOTC_F f32v v_##name(f32v x) {                                                   \
-    return lane_by_lane(x, x, [](float a, float) -> float { return name##f(a); }); \
-  }
-AOTC_LIBM(exp2)
-AOTC_LIBM(log2)
 AOTC_LIBM(log10)
-AOTC_LIBM(sin)
-AOTC_LIBM(cos)
-AOTC_LIBM(tan)
-AOTC_LIBM(asin)
-AOTC_LIBM(acos)
-AOTC_LIBM(atan)
-AOTC_LIBM(sinh)
-AOTC_LIBM(cosh)
-AOTC_LIBM(asinh)
-AOTC_LIBM(acosh)
-AOTC_LIBM(atanh)
 AOTC_LIBM(erf)
 AOTC_LIBM(erfc)
-AOTC_LIBM_F32(tan)
-AOTC_LIBM_F32(asin)
-AOTC_LIBM_F32(acos)
-AOTC_LIBM_F32(atan)
-AOTC_LIBM_F32(sinh)
-AOTC_LIBM_F32(cosh)
-AOTC_LIBM_F32(asinh)
-AOTC_LIBM_F32(acosh)
-AOTC_LIBM_F32(atanh)
-AOTC_LIBM_F32(erfc)
 #undef AOTC_LIBM
-#undef AOTC_LIBM_F32
 
 #define AOTC_LIBM2(name)                                                                \
   extern "C" double name(double, double) noexcept;                                      \
@@ -57,13 +28,8 @@ AOTC_LIBM_F32(erfc)
   AOTC_F f32v v_##name(f32v x, f32v y) {                                                \
     return lane_by_lane(x, y, [](float a, float b) -> float { return name##f(a, b); }); \
   }
-AOTC_LIBM2(atan2)
 AOTC_LIBM2(nextafter)
 #undef AOTC_LIBM2
-extern "C" double hypot(double, double) noexcept;
-AOTC_F f64v v_hypot(f64v x, f64v y) {
-  return lane_by_lane(x, y, [](double a, double b) -> double { return hypot(a, b); });
-}
 /// The bits of the 16-bit number after a, whose bits these are, towards b.
 AOTC_F i32v bits_after(i32v u, f32v a, f32v b) {
   const i32v away = ~(v_gt(b, a) ^ v_gt(a, kf(0)));  // from zero
@@ -78,12 +44,8 @@ AOTC_F f32v v_nextafter_bf16(f32v a, f32v b) {
   return sel(v_eq(a, b), b, sel(v_isnan(a) | v_isnan(b), a + b, y));
 }
 extern "C" double pow(double, double) noexcept;
-extern "C" float powf(float, float) noexcept;
 AOTC_F f64v v_pow(f64v x, f64v y) {
   return lane_by_lane(x, y, [](double a, double b) -> double { return pow(a, b); });
-}
-AOTC_F f32v v_pow(f32v x, f32v y) {
-  return lane_by_lane(x, y, [](float a, float b) -> float { return powf(a, b); });
 }
 
 extern "C" double lgamma_r(double, int*) noexcept;
@@ -143,7 +105,6 @@ AOTC_F double erfinv1(double y) {
 AOTC_F f64v v_erfinv(f64v x) {
   return lane_by_lane(x, x, [](double a, double) -> double { return erfinv1(a); });
 }
-AOTC_F f32v v_erfinv(f32v x) { return to_f32(v_erfinv(to_f64(x))); }
 AOTC_F f64v v_sigmoid(f64v x) { return v_div(kd(1), v_add(kd(1), v_exp(v_neg(x)))); }
 
 /// log(exp(a) + exp(b)) without overflow.

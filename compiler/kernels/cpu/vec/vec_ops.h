@@ -209,11 +209,24 @@ AOTC_I f32v v_div_trunc(f32v a, f32v b) { return fl_div_trunc(a, b); }
 AOTC_I f64v v_div_trunc(f64v a, f64v b) { return fl_div_trunc(a, b); }
 extern "C" double fmod(double, double) noexcept;
 extern "C" float fmodf(float, float) noexcept;
+/// Exact: in f64 a quotient of two f32 below 2^29 is not rounded across a whole number, and what the divisor's multiple leaves fits.
 AOTC_F f32v v_fmod(f32v a, f32v b) {
-  return lane_by_lane(a, b, [](float x, float y) -> float { return fmodf(x, y); });
+  const f64v x = to_f64(a), y = to_f64(b), q = v_trunc(v_div(x, y));
+  const i32v near = v_lt(v_abs(q), kd(0x1p29)) & v_lt(v_abs(b), kf(__builtin_inff()));
+  if (__builtin_expect(any(~near), 0)) return lane_by_lane(a, b, [](float u, float v) -> float { return fmodf(u, v); });
+  const f64v r = {x.lo - q.lo * y.lo, x.hi - q.hi * y.hi};
+  return v_copysign(to_f32(r), a);
+}
+/// Exact: a quotient below 2^52 is rounded across a whole number only upwards, and what is left then lies below 0 by less than b.
+AOTC_I f64h what_is_left(f64h a, f64h b, f64h q) {
+  const f64h r = a - q * b;
+  return r < 0.0 ? r + b : r;
 }
 AOTC_F f64v v_fmod(f64v a, f64v b) {
-  return lane_by_lane(a, b, [](double x, double y) -> double { return fmod(x, y); });
+  const f64v x = v_abs(a), y = v_abs(b), q = v_trunc(v_div(x, y));
+  const i32v near = v_lt(q, kd(0x1p52)) & v_lt(y, kd(__builtin_inf()));
+  if (__builtin_expect(any(~near), 0)) return lane_by_lane(a, b, [](double u, double v) -> double { return fmod(u, v); });
+  return v_copysign(f64v{what_is_left(x.lo, y.lo, q.lo), what_is_left(x.hi, y.hi, q.hi)}, a);
 }
 template <class V>
 AOTC_I V fl_remainder(V a, V b) {  // Python's %
