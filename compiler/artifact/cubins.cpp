@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
+#include "emit/cuda/joined.h"
 #include "emit/embedded.h"
 #include "emit/object_cache.h"
 #include "emit/toolchain.h"
@@ -25,10 +26,27 @@ std::vector<emit::cuda::SourceFile> cuda_headers() {
 
 std::string cuda_prelude() { return "#include \"gemm.cuh\"\n"; }
 
+/// Of a launch of several kernels.
+static std::string joined_source(const loop::Module& module, const plan::KernelConfig& c, const Machine& machine) {
+  emit::cuda::JoinedText text;
+  text.threads = forms::Joined::kThreads;
+  for (const forms::JoinedPart& p : c.joined->parts) {
+    const std::string symbol = fmt::format("{}_part{}", c.symbol, text.parts.size());
+    text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], module.syms, machine}, p.choice, symbol)});
+  }
+  for (const forms::JoinedCall& call : c.joined->calls) {
+    text.calls.push_back({static_cast<size_t>(call.part), call.args, call.sizes});
+    for (int i : call.args) text.n_ptr = std::max(text.n_ptr, static_cast<size_t>(i) + 1);
+    for (int i : call.sizes) text.n_size = std::max(text.n_size, static_cast<size_t>(i) + 1);
+  }
+  return emit::cuda::emit_joined(text, c.symbol);
+}
+
 std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine) {
   std::vector<std::string> sources;
   for (const plan::KernelConfig& c : plans.configs)
-    sources.push_back(c.choice.form->source({module.kernels[c.kernel], module.syms, machine}, c.choice, c.symbol));
+    sources.push_back(c.joined ? joined_source(module, c, machine)
+                               : c.choice.form->source({module.kernels[c.kernel], module.syms, machine}, c.choice, c.symbol));
   return sources;
 }
 

@@ -89,6 +89,8 @@ class Form {
   /// Whether the entry that it calls may compute some rows of pixels alone, as a stage of aotc_strips: channels-last convolutions and
   /// products. A pixel is the same sum then, too.
   virtual bool by_rows() const { return false; }
+  /// cuda: whether its kernels, where they have one block, may be parts of a kernel (joined.h): what shared memory they name is little.
+  virtual bool is_part() const { return false; }
   /// What the speed depends on, at the sizes worth tuning for: stable text, part of the tuning database's key. Empty: nothing to search.
   virtual std::string contract(const Site&) const { return {}; }
   /// cpu library kernels: a C definition of the config struct `name`, preceded by the declarations that it needs. Empty: none.

@@ -89,7 +89,7 @@ void plan_stage(Ir& ir, const Options& o) {
   plan::PlanOptions options;
   for (const std::string& v : o.variants) options.variants.push_back(parse_variant(v, ir.module->syms));
   options.machine = machine_of(o.context.target);
-  o.alternatives.apply(options.strips);
+  o.alternatives.apply(options);
   ir.plans = plan::build_plans(graph, *ir.module, options);
 }
 

@@ -75,7 +75,7 @@ class Artifacts {
     options.variants = ranges_of(f);
     options.machine = measuring_.machine;
     options.choose = choose_of(set);
-    set.apply(options.strips);
+    set.apply(options);
     return plan::print(plan::build_plans(f.graph, f.module, options));
   }
 

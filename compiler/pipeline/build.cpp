@@ -53,7 +53,7 @@ void check_outputs(const BuildOptions& o) {
 plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, const search::Alternatives& alternatives,
                        plan::Decisions* decisions) {
   plan::PlanOptions options;
-  alternatives.apply(options.strips);
+  alternatives.apply(options);
   options.variants = ranges_of(f);
   options.machine = machine;
   options.choose = choose;

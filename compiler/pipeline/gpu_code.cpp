@@ -13,7 +13,11 @@ std::vector<LostChoice> lost_choices(const plan::PlanSet& plans, const artifact:
   std::vector<LostChoice> out;
   for (const artifact::LostCubin& l : made.lost) {
     const plan::KernelConfig& c = plans.configs[l.kernel];
-    out.push_back({plans.kernels[idx(c.kernel)], c.choice, l});
+    if (!c.joined) out.push_back({plans.kernels[idx(c.kernel)], c.choice, l});
+    for (size_t p = 0; c.joined && p < c.joined->parts.size(); ++p) {
+      const forms::JoinedPart& part = c.joined->parts[p];
+      out.push_back({plans.kernels[idx(part.kernel)], part.choice, l});
+    }
   }
   return out;
 }

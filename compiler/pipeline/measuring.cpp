@@ -154,7 +154,7 @@ class ArtifactMeasurer final : public search::Measurer {
              const search::Alternatives& alternatives, bool own_weights = true) {
     plan::PlanOptions options;
     options.machine = options_.machine;
-    alternatives.apply(options.strips);
+    alternatives.apply(options);
     for (size_t i = 0; i < n; ++i) options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
     options.choose = [&](const forms::Site& site) { return choose(site, static_cast<size_t>(site.syms[one.candidate].min)); };
     const plan::PlanSet plans = plan::build_plans(one.graph, one.module, options);

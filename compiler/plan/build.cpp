@@ -6,6 +6,7 @@
 
 #include "forms/repeated.h"
 #include "loop/attached.h"
+#include "plan/join.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
 #include "plan/reuse.h"
@@ -61,15 +62,20 @@ class PlanBuilder {
   struct CallsOfStep {
     size_t first, last;
     const StripGroup* strips = nullptr;
+    const JoinGroup* joined = nullptr;
   };
 
   void find_steps() {
     strips_ = find_strips(
         module_, syms_, options_.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); }, options_.strips);
-    for (size_t call = 0, next = 0; call < module_.calls.size(); call = steps_.back().last) {
-      const bool grouped = next < strips_.size() && strips_[next].first == call;
-      steps_.push_back({call, grouped ? strips_[next].last : call + 1, grouped ? &strips_[next] : nullptr});
-      next += grouped;
+    if (options_.machine.is_gpu() && options_.join)
+      joined_ = find_joined(module_, syms_, options_.machine, [&](KernelId k) -> const forms::Decision& { return decision_of(k); });
+    size_t strip = 0, join = 0;
+    for (size_t call = 0; call < module_.calls.size(); call = steps_.back().last) {
+      CallsOfStep s{call, call + 1};
+      if (strip < strips_.size() && strips_[strip].first == call) s.strips = &strips_[strip++], s.last = s.strips->last;
+      if (join < joined_.size() && joined_[join].first == call) s.joined = &joined_[join++], s.last = s.joined->last;
+      steps_.push_back(s);
     }
   }
 
@@ -119,7 +125,7 @@ class PlanBuilder {
 
   bool step_may_overwrite(int step, BufferId source, BufferId target) const {
     const CallsOfStep& s = steps_[static_cast<size_t>(step)];
-    if (s.strips) return false;  // other strips read the rows around those that one writes
+    if (s.strips || s.joined) return false;  // others read what one writes
     const loop::Kernel& kernel = module_.kernels[module_.calls[s.first].kernel];
     std::vector<ParamId> ins, outs;
     for_each_arg(step, [&](ParamId p, const loop::Param& x, BufferId b) {
@@ -207,13 +213,14 @@ class PlanBuilder {
     return std::nullopt;
   }
 
-  const forms::Choice& choice_of(KernelId id) {
+  const forms::Choice& choice_of(KernelId id) { return decision_of(id).choice; }
+  const forms::Decision& decision_of(KernelId id) {
     auto [it, fresh] = decisions_.try_emplace(id);
     if (fresh) {
       const forms::Site site{module_.kernels[id], syms_, options_.machine};
       it->second = options_.choose ? options_.choose(site) : forms::decide(site);
     }
-    return it->second.choice;
+    return it->second;
   }
 
   int config_of(KernelId id, const forms::Choice& choice, const forms::StepSpec& step) {
@@ -229,18 +236,32 @@ class PlanBuilder {
     }
     std::string symbol = step.kind == StepKind::cuda ? step.symbol : "";
     if (others && !symbol.empty()) symbol += fmt::format("_c{}", others);
-    all.push_back({id, choice, std::nullopt, std::move(symbol), step.max_smem_bytes});
+    all.push_back({id, choice, std::nullopt, std::nullopt, std::move(symbol), step.max_smem_bytes});
     return static_cast<int>(all.size() - 1);
   }
   int config_of(forms::Strips strips) {
     auto& all = set_.configs;
     for (size_t i = 0; i < all.size(); ++i)
       if (all[i].strips == strips) return static_cast<int>(i);
-    all.push_back({kNone<KernelId>, {}, std::move(strips), "", 0});
+    all.push_back({kNone<KernelId>, {}, std::move(strips), std::nullopt, "", 0});
+    return static_cast<int>(all.size() - 1);
+  }
+  int config_of(forms::Joined joined, int64_t max_smem_bytes) {
+    auto& all = set_.configs;
+    int others = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].joined) continue;
+      ++others;
+      if (all[i].joined != joined) continue;
+      all[i].max_smem_bytes = std::max(all[i].max_smem_bytes, max_smem_bytes);
+      return static_cast<int>(i);
+    }
+    all.push_back({kNone<KernelId>, {}, std::nullopt, std::move(joined), fmt::format("joined_{}_kernel", others), max_smem_bytes});
     return static_cast<int>(all.size() - 1);
   }
 
   void add_step(const CallsOfStep& s) {
+    if (s.joined) return plan_.steps.push_back(joined_step(*s.joined));
     if (!s.strips) return plan_.steps.push_back(step_of(s.first));
     std::vector<Step> stages;
     for (size_t call = s.first; call < s.last; ++call) stages.push_back(step_of(call, s.strips));
@@ -248,13 +269,9 @@ class PlanBuilder {
     plan_.steps.back().config = config_of(strips_of(*s.strips, stages));
   }
 
-  /// The step of a call; within a group without buffers for what is handed on.
-  Step step_of(size_t number, const StripGroup* group = nullptr) {
-    const loop::Call& c = module_.calls[number];
-    const loop::Kernel& k = module_.kernels[c.kernel];
-    const forms::Choice& choice = choice_of(c.kernel);
-    Step s;
-    static_cast<forms::StepSpec&>(s) = choice.form->step({k, syms_, options_.machine}, choice);
+  /// How a call is made with a choice, simplified.
+  forms::StepSpec spec_of(KernelId kernel, const forms::Choice& choice) const {
+    forms::StepSpec s = choice.form->step({module_.kernels[kernel], syms_, options_.machine}, choice);
     for (Expr* e : {&s.work, &s.grain, &s.scratch_bytes, &s.smem_bytes}) *e = syms_.simplify(*e);
     for (Expr& e : s.sizes) e = syms_.simplify(e);
     for (Expr& e : s.grid) e = syms_.simplify(e);
@@ -263,6 +280,16 @@ class PlanBuilder {
       for (Expr& e : m.dims) e = syms_.simplify(e);
       for (Expr& e : m.stride_bytes) e = syms_.simplify(e);
     }
+    return s;
+  }
+
+  /// The step of a call; within a group without buffers for what is handed on.
+  Step step_of(size_t number, const StripGroup* group = nullptr) {
+    const loop::Call& c = module_.calls[number];
+    const loop::Kernel& k = module_.kernels[c.kernel];
+    const forms::Choice& choice = choice_of(c.kernel);
+    Step s;
+    static_cast<forms::StepSpec&>(s) = spec_of(c.kernel, choice);
     if (s.kind == StepKind::cuda || s.library) s.config = config_of(c.kernel, choice, s);
     if (s.kind == StepKind::cuda) s.symbol = set_.configs[static_cast<size_t>(s.config)].symbol;
     const auto stored = s.kind == StepKind::copy ? std::nullopt : choice.form->weight(k, choice);
@@ -273,6 +300,39 @@ class PlanBuilder {
       const auto form = stored && p == stored->first ? std::optional(stored->second) : std::nullopt;
       s.args.push_back(handed ? kNone<PlanBufferId> : planned(b, form));
     });
+    return s;
+  }
+
+  /// The one launch of several calls.
+  Step joined_step(const JoinGroup& group) {
+    constexpr size_t kLabels = 3;
+    Step s;
+    s.kind = StepKind::cuda;
+    s.block[0] = forms::Joined::kThreads;
+    s.overlaps = true;
+    const auto place_of = [](auto& all, const auto& what) {
+      const auto at = std::find(all.begin(), all.end(), what);
+      const auto place = static_cast<int>(at - all.begin());
+      if (at == all.end()) all.push_back(what);
+      return place;
+    };
+    forms::Joined joined;
+    for (size_t call = group.first; call < group.last; ++call) {
+      const loop::Call& c = module_.calls[call];
+      const forms::Choice& choice = group.choices[call - group.first];
+      const forms::StepSpec spec = spec_of(c.kernel, choice);
+      forms::JoinedCall& made = joined.calls.emplace_back();
+      made.part = place_of(joined.parts, forms::JoinedPart{c.kernel, choice});
+      for (BufferId b : c.args) made.args.push_back(place_of(s.args, planned(b, std::nullopt)));
+      for (const Expr& e : spec.sizes) made.sizes.push_back(place_of(s.sizes, e));
+      s.smem_bytes = syms_.simplify(max(s.smem_bytes, spec.smem_bytes));
+      s.max_smem_bytes = std::max(s.max_smem_bytes, spec.max_smem_bytes);
+      if (joined.calls.size() <= kLabels) s.label += (s.label.empty() ? "" : "; ") + c.label;
+    }
+    if (joined.calls.size() > kLabels) s.label += fmt::format("; and {} more", joined.calls.size() - kLabels);
+    s.note = fmt::format("{} kernels of one block each are one launch: a barrier takes less than a launch", joined.calls.size());
+    s.config = config_of(std::move(joined), s.max_smem_bytes);
+    s.symbol = set_.configs[static_cast<size_t>(s.config)].symbol;
     return s;
   }
 
@@ -351,7 +411,8 @@ class PlanBuilder {
     std::vector<int> first;  // of what a step became
     for (const Step& s : plan_.steps) {
       first.push_back(static_cast<int>(all.size()));
-      const forms::Choice* choice = s.kind == StepKind::cuda ? &set_.configs[static_cast<size_t>(s.config)].choice : nullptr;
+      const bool alone = s.kind == StepKind::cuda && !set_.configs[static_cast<size_t>(s.config)].joined;
+      const forms::Choice* choice = alone ? &set_.configs[static_cast<size_t>(s.config)].choice : nullptr;
       const auto* repeated = choice ? dynamic_cast<const forms::Repeated*>(choice->form) : nullptr;
       const int launches = repeated ? repeated->launches(module_.kernels[s.kernel], *choice) : 1;
       for (int i = 0; i < launches; ++i) {
@@ -397,6 +458,7 @@ class PlanBuilder {
   std::map<KernelId, forms::Decision>& decisions_;
   Plan plan_;
   std::vector<StripGroup> strips_;
+  std::vector<JoinGroup> joined_;
   std::vector<CallsOfStep> steps_;  ///< of the plan, without the final copies
   std::vector<Uses> uses_;
   std::vector<Step> final_copies_;

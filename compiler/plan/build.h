@@ -23,6 +23,7 @@ struct PlanOptions {
   Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
   ChooseFn choose;                             ///< empty: the cost model (forms::decide)
   StripRules strips;                           ///< which kernels run over them, how high they are
+  bool join = true;                            ///< small kernels of a GPU that follow each other are one launch (join.h)
   Decisions* decisions = nullptr;              ///< set: filled in, for reports and explain
   bool in_place = true;                        ///< for tests and bisecting
 };

@@ -11,6 +11,12 @@ loop::Demand demand_of(const loop::Module& module, const PlanSet& plans, const P
   }
   if (step.config >= 0) {
     const KernelConfig& own = plans.configs.at(static_cast<size_t>(step.config));
+    if (own.joined) {
+      loop::Demand d;
+      for (const forms::JoinedCall& c : own.joined->calls)
+        d = d + loop::demand_of(module.kernels[own.joined->parts.at(static_cast<size_t>(c.part)).kernel]);
+      return d;
+    }
     if (own.strips) {
       loop::Demand d;
       for (const forms::StripStage& s : own.strips->stages)

@@ -51,14 +51,31 @@ struct FieldTable<forms::Strips> {
   };
 };
 template <>
+struct FieldTable<forms::JoinedPart> {
+  using S = forms::JoinedPart;
+  static constexpr auto fields = std::tuple{field("kernel", &S::kernel), field("choice", &S::choice)};
+};
+template <>
+struct FieldTable<forms::JoinedCall> {
+  using S = forms::JoinedCall;
+  static constexpr auto fields = std::tuple{
+      positional_field("part", &S::part).at_least(0),
+      optional_field("args", &S::args),
+      optional_field("sizes", &S::sizes),
+  };
+};
+template <>
+struct FieldTable<forms::Joined> {
+  using S = forms::Joined;
+  static constexpr auto fields = std::tuple{field("parts", &S::parts), field("calls", &S::calls)};
+};
+template <>
 struct FieldTable<plan::KernelConfig> {
   using S = plan::KernelConfig;
   static constexpr auto fields = std::tuple{
-      optional_field("kernel", &S::kernel),
-      optional_field("choice", &S::choice),
-      optional_field("strips", &S::strips),
-      optional_field("symbol", &S::symbol),
-      optional_field("max_smem_bytes", &S::max_smem_bytes).at_least(0),
+      optional_field("kernel", &S::kernel), optional_field("choice", &S::choice),
+      optional_field("strips", &S::strips), optional_field("joined", &S::joined),
+      optional_field("symbol", &S::symbol), optional_field("max_smem_bytes", &S::max_smem_bytes).at_least(0),
   };
 };
 template <>

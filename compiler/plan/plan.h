@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "forms/joined.h"
 #include "forms/list.h"
 #include "forms/strips.h"
 #include "loop/loop.h"
@@ -49,9 +50,10 @@ struct Step : forms::StepSpec {
 /// A kernel with one choice: what needs an instance of its own, a config struct on a CPU (kernels of the library), a function on a GPU.
 /// Steps of several variants may share it.
 struct KernelConfig {
-  loop::KernelId kernel = kNone<loop::KernelId>;  ///< none: of strips
+  loop::KernelId kernel = kNone<loop::KernelId>;  ///< none: of strips, or of joined kernels
   forms::Choice choice;
   std::optional<forms::Strips> strips;  ///< of a step of several kernels, which have configs before this one
+  std::optional<forms::Joined> joined;  ///< of a launch of several kernels, which are its parts
   std::string symbol;                   ///< cuda: the function's name
   int64_t max_smem_bytes = 0;           ///< cuda: over all steps
 };

@@ -213,11 +213,25 @@ static void verify(const forms::Strips& s, size_t own, std::string_view after) {
                "after {}: a stage of strips that is no call", after);
 }
 
+static void verify(const forms::Joined& j, const PlanSet& set, std::string_view after) {
+  AOTC_CHECK(j.calls.size() >= 2 && !j.parts.empty() && j.parts.size() <= forms::Joined::kMostParts,
+             "after {}: {} kernels joined in {} calls", after, j.parts.size(), j.calls.size());
+  for (const forms::JoinedPart& p : j.parts)
+    AOTC_CHECK(idx(p.kernel) < set.kernels.size() && p.choice.form && p.choice.form->is_part() && forms::check(p.choice),
+               "after {}: a kernel that no launch is joined of", after);
+  for (const forms::JoinedCall& c : j.calls)
+    AOTC_CHECK(static_cast<size_t>(c.part) < j.parts.size(), "after {}: a joined call of no kernel", after);
+}
+
 void verify(const PlanSet& set, std::string_view after) {
   for (size_t i = 0; i < set.configs.size(); ++i) {
     const KernelConfig& c = set.configs[i];
     if (c.strips) {
       verify(*c.strips, i, after);
+      continue;
+    }
+    if (c.joined) {
+      verify(*c.joined, set, after);
       continue;
     }
     AOTC_CHECK(idx(c.kernel) < set.kernels.size(), "after {}: a config of no kernel", after);

@@ -44,6 +44,11 @@ void Alternatives::apply(plan::StripRules& rules) const {
     if (has(r.what) && r.plan) r.plan(rules);
 }
 
+void Alternatives::apply(plan::PlanOptions& options) const {
+  apply(options.strips);
+  if (has(Alternative::launches_apart)) options.join = false;
+}
+
 std::string Alternatives::str() const {
   std::string text;
   for (const AlternativeRow& r : kAlternatives)

@@ -8,12 +8,20 @@
 #include <vector>
 
 #include "loop/rules.h"
-#include "plan/strips.h"
+#include "plan/build.h"
 #include "search/jobs.h"
 
 namespace aotc::search {
 
-enum class Alternative : uint8_t { stores_far, prologues_apart, products_in_tiles, reductions_whole, strips_low, strips_more };
+enum class Alternative : uint8_t {
+  stores_far,
+  prologues_apart,
+  products_in_tiles,
+  reductions_whole,
+  strips_low,
+  strips_more,
+  launches_apart
+};
 
 struct AlternativeRow {
   Alternative what;
@@ -31,6 +39,7 @@ constexpr AlternativeRow kAlternatives[] = {
     {Alternative::strips_low, "strips_low", "", "strips take half as much of L2", nullptr, [](plan::StripRules& r) { r.kept_of_l2 /= 2; }},
     {Alternative::strips_more, "strips_more", "", "strips of what L2 would hold as well", nullptr,
      [](plan::StripRules& r) { r.handed_of_l2 /= 6; }},
+    {Alternative::launches_apart, "launches_apart", "", "small kernels of a GPU are launches of their own"},
 };
 const AlternativeRow& row_of(Alternative a);
 
@@ -53,6 +62,7 @@ class Alternatives {
   bool skips(std::string_view pass) const;
   void apply(loop::FusionRules& rules) const;
   void apply(plan::StripRules& rules) const;
+  void apply(plan::PlanOptions& options) const;
   std::string str() const;  ///< "stores_far products_apart"; empty where it has none
   /// Fails with the known names.
   static Result<Alternatives> parse(std::string_view text);

@@ -130,6 +130,34 @@ case_of("index_put_types", lambda x, y, b, i: (torch.index_put(x, (i,), x[:4], a
 case_of("index_put_middle", lambda x, i, v: put_columns(x, (i, i + 0), v), lambda: (R(3, 5, 5, 4), torch.tensor([4, 0, 2]), R(3, 3, 4)))
 
 
+# Small steps after one another, which are one launch: what is chosen is taken away, rows and products of a few elements.
+def chosen(x, w):
+    picked, weights = [], x
+    for _ in range(6):
+        at = x.argmax(0, keepdim=True)
+        weights = torch.softmax(weights + w[at] * x, 0)
+        x = x.scatter(0, at, -1000.0)
+        picked.append(at)
+    return torch.cat(picked), weights, x, torch.topk(weights, 5)[0]
+
+
+case_of("joined_chosen", chosen, lambda: (torch.randperm(150).float(), R(150)))
+case_of("joined_dynamic", chosen, *[lambda n=n: (torch.randperm(n).float(), R(n)) for n in (100, 31, 250)],
+        dims=({0: Dim("n", min=8, max=256)}, {0: Dim("n", min=8, max=256)}))
+
+
+def filtered(x, p, a):
+    for _ in range(5):
+        p = a @ p @ a.mT + 0.1 * p
+        x = torch.tanh(p @ x) + x.cumsum(0)
+        x = x.index_add(0, torch.tensor([3, 1, 3]), x[:3])
+    return x, p
+
+
+for name in ("f16", "f32"):
+    case_of(f"joined_filter_{name}", filtered, lambda t=TYPES[name]: ((R(16, 24) / 4).to(t), (R(16, 16) / 8).to(t), (R(16, 16) / 8).to(t)))
+
+
 @case
 def cache_update():
     class Cache(nn.Module):

@@ -18,7 +18,9 @@ DYNAMIC = re.compile(r"extern __shared__ __align__\(\d+\) char shared\[\];")
 WGMMA = re.compile(r'asm volatile\("{\.reg[^"]*"\s*" wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.\w+ {[^}]*}, '
                    r'(?:{[^}]*}|%\d+), %\d+, p, 1, 1((?:, \d)*);}"(.*?)\);\n', re.S)
 TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "float", "e4m3": "e4m3fn", "e5m2": "e5m2"}
-KERNEL = re.compile(r"__global__ void (?:AOTC_CLUSTER\((\d+)\) )?__launch_bounds__\([^)]*\) (\w+)\(const")
+KERNEL = re.compile(r"__global__ void AOTC_CLUSTER\((\d+)\) __launch_bounds__\([^)]*\) (\w+)\(const|AOTC_KERNEL\(\d+, \d+, (\w+)\)")
+# Functions that a kernel is made of.
+PARTS = re.compile(r"#define AOTC_KERNEL AOTC_PART\n.*?#define AOTC_KERNEL AOTC_GLOBAL\n", re.S)
 
 
 # One of each kernel kind and way to compute it.
@@ -30,7 +32,7 @@ FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_
        "recurrence_lstm_projected", "recurrence_gru", "recurrence_lstm_batch_first", "scan_indices", "product_odd_f32", "conv_odd_f32", "product_none_dynamic", "attention_far_huge_f32", "attention_overflow_f32", "attention_far_odd_bf16", "attention_no_channels_f32", "gather_twice_f16",
        "casts_float8", "product_scaled_rows", "product_scaled_odd", "product_scaled_f32", "product_scaled_mixed", "scan_dynamic", "row_unbounded", "cholesky_small", "cholesky_dynamic",
        "updates_line", "updates_rows", "bags_kinds", "bags_half", "bags_odd", "topk_shared", "topk_equals", "scan_longer", "scan_parts", "rows_together_f32", "rows_together_bf16", "rows_together_f16", "rows_together_f64", "rows_together_scan", "rows_together_dynamic", "rows_together_odd", "sort_packed", "sort_packed_long", "sort_radix", "sort_radix_dynamic", "sort_dealt_dynamic", "places_in_parts_half", "scan_parts_dynamic", "rows_held_odd", "scatter_last", "rows_times_themselves", "lu_small", "lu_wide", "lu_dynamic", "svd_small", "svd_large", "svd_dynamic",
-       "layer_lstm_45", "layer_lstm_256_bf16", "layer_lstm_70_f64", "layer_lstm_projected", "layer_gru_160_f16", "layer_tanh_128", "layer_relu_31", "fourier_pairs_along", "fourier_pairs_f64", "fourier_half_1000", "fourier_half_odd", "fourier_line_cut", "fourier_line_odd", "found_rows", "found_distinct", "found_check"]
+       "layer_lstm_45", "layer_lstm_256_bf16", "layer_lstm_70_f64", "layer_lstm_projected", "layer_gru_160_f16", "layer_tanh_128", "layer_relu_31", "fourier_pairs_along", "fourier_pairs_f64", "fourier_half_1000", "fourier_half_odd", "fourier_line_cut", "fourier_line_odd", "found_rows", "found_distinct", "found_check", "joined_chosen", "joined_dynamic", "joined_filter_f16", "joined_filter_f32"]
 
 
 # Those whose kernels use Hopper's own instructions, built for it.
@@ -63,7 +65,7 @@ def compile_host(source, folder, library, cxx):
         with open(header) as f, open(os.path.join(folder, os.path.basename(header)), "w") as out:
             out.write(emulated(f.read()))
     text = open(source).read()
-    exports = "".join(f"AOTC_EMULATED_KERNEL({name}, {cluster or 1})\n" for cluster, name in KERNEL.findall(text))
+    exports = "".join(f"AOTC_EMULATED_KERNEL({together or name}, {cluster or 1})\n" for cluster, together, name in KERNEL.findall(PARTS.sub("", text)))
     path = os.path.join(folder, "emulated.cpp")
     with open(path, "w") as out:
         out.write('#include "cuda/emulator.h"\n' + emulated(text) + exports)

@@ -114,8 +114,13 @@ std::string constants_function(const char* name, const Ints& values) {
 std::string wait_first() { return "  next_step_may_start();\n  wait_for_step_before();\n"; }
 
 std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body) {
-  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const __grid_constant__ {}_args a) {{\n{}}}\n",
-                     cluster > 1 ? fmt::format("AOTC_CLUSTER({}) ", cluster) : "", threads, resident, symbol, symbol, body);
+  return function_head(symbol, cluster, threads, resident) + body + "}\n";
+}
+
+std::string function_head(const std::string& symbol, int cluster, int threads, int resident) {
+  if (cluster == 1) return fmt::format("AOTC_KERNEL({}, {}, {}) {{\n", threads, resident, symbol);
+  return fmt::format("extern \"C\" __global__ void AOTC_CLUSTER({}) __launch_bounds__({}, {}) {}(const __grid_constant__ {}_args a) {{\n",
+                     cluster, threads, resident, symbol, symbol);
 }
 
 }  // namespace aotc::emit::cuda

@@ -23,7 +23,9 @@ std::string size_text(const Expr& e, const SymTable& syms);
 std::string constants_function(const char* name, const Ints& values);
 /// The start of a step that overlaps the one before and touches nothing until that has ended.
 std::string wait_first();
-/// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const __grid_constant__ SYMBOL_args a) { .. }
+/// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const __grid_constant__ SYMBOL_args a) {
+std::string function_head(const std::string& symbol, int cluster, int threads, int resident);
+/// The same with its body.
 std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body);
 
 }  // namespace aotc::emit::cuda

@@ -59,9 +59,7 @@ std::string LoopEmitter::header() {
   }
   const bool cluster = launch_.blocks > 1;
   std::string out = (cluster ? "#include \"rows.cuh\"\n" : "") + argument_struct(symbol_, n_ptr, symbols_.size());
-  out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n",
-                     cluster ? fmt::format("AOTC_CLUSTER({}) ", launch_.blocks) : "", launch_.threads * launch_.rows, launch_.resident,
-                     symbol_, symbol_);
+  out += function_head(symbol_, launch_.blocks, launch_.threads * launch_.rows, launch_.resident);
   if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
   for (size_t s = 0; s < symbols_.size(); ++s)
     out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));

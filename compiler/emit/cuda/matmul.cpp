@@ -24,9 +24,7 @@ class Emitter {
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
                        tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, tile_.products, symbol_);
-    const std::string cluster = tile_.split > 1 ? fmt::format("AOTC_CLUSTER({}) ", tile_.split) : "";
-    out += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}(const {}_args a) {{\n", cluster, tile_.threads(),
-                       tile_.resident, symbol_, symbol_);
+    out += function_head(symbol_, tile_.split, tile_.threads(), tile_.resident);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += wait_first() + size_names(k_.syms, symbols_, 2);
     AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);

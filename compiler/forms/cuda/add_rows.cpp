@@ -16,6 +16,7 @@ constexpr int kThreads = 128;
 class AddRows final : public FormOf<LibraryKernel> {
  public:
   std::string_view name() const override { return "cuda_add_rows"; }
+  bool is_part() const override { return true; }
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {

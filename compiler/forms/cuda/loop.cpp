@@ -171,6 +171,7 @@ class LoopForm : public FormOf<LoopKernel> {
  public:
   explicit LoopForm(Mapping mapping) : mapping_(mapping) {}
   std::span<const Field> fields() const override { return fields_of<Shape>(); }
+  bool is_part() const override { return true; }
 
  protected:
   /// The shape that the form would take, then others worth a look, in the order of hope.

@@ -38,6 +38,7 @@ struct Order : UpdateOrder {
 class Updates : public FormOf<LibraryKernel> {
  public:
   std::span<const Field> fields() const override { return fields_of<Order>(); }
+  bool is_part() const override { return true; }
 
  protected:
   /// What the updates of one list of indices can reach: `places`, each with `frees` elements; `lists` of them.

@@ -90,6 +90,7 @@ class Sort final : public FormOf<LibraryKernel> {
 class Topk final : public FormOf<LibraryKernel> {
  public:
   std::string_view name() const override { return "cuda_topk"; }
+  bool is_part() const override { return true; }
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "topk", ""}; }

@@ -3,6 +3,13 @@
 #pragma once
 #include "ptx.cuh"
 
+// How the function of a kernel begins whose blocks are no cluster: its name and its one parameter. Kernels that are parts of another one
+// (compiler/forms/joined.h) have AOTC_KERNEL defined as AOTC_PART.
+#define AOTC_GLOBAL(threads, resident, name) \
+  extern "C" __global__ void __launch_bounds__(threads, resident) name(const __grid_constant__ name##_args a)
+#define AOTC_PART(threads, resident, name) static __device__ void name(const name##_args& a)
+#define AOTC_KERNEL AOTC_GLOBAL
+
 // ---- 16-bit floats: round to nearest even ----------------------------------------------------------------------------------------------
 struct f16 {
   u16 bits;

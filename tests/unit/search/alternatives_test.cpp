@@ -116,7 +116,11 @@ TEST_CASE("an alternative leaves a pass out or changes what fusion or plans go b
     INFO(row.name);
     CHECK(row.name == row_of(row.what).name);
     CHECK(changes(Alternatives().with(row.what)) == std::pair(row.fuse != nullptr, row.plan != nullptr));
-    CHECK((row.fuse != nullptr) + (row.plan != nullptr) + !row.skipped_pass.empty() == (row.what == Alternative::stores_far ? 0 : 1));
+    const bool elsewhere = row.what == Alternative::stores_far || row.what == Alternative::launches_apart;
+    CHECK((row.fuse != nullptr) + (row.plan != nullptr) + !row.skipped_pass.empty() == (elsewhere ? 0 : 1));
+    plan::PlanOptions options;
+    Alternatives().with(row.what).apply(options);
+    CHECK(options.join == (row.what != Alternative::launches_apart));
   }
 }
 

@@ -1,0 +1,30 @@
+#include "emit/cuda/joined.h"
+
+#include <fmt/format.h>
+
+#include "emit/cuda/functor.h"
+#include "emit/cuda/loop_kernel.h"
+
+namespace aotc::emit::cuda {
+
+/// "{a.ptr[2], a.ptr[0]}"
+static std::string picked(const char* from, const std::vector<int>& which) {
+  std::string out = "{";
+  for (int i : which) out += fmt::format("{}a.{}[{}]", out.size() > 1 ? ", " : "", from, i);
+  return out + "}";
+}
+
+std::string emit_joined(const JoinedText& text, const std::string& symbol) {
+  std::string out = "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_PART\n";
+  for (const JoinedText::Part& p : text.parts) out += p.source;
+  out += "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_GLOBAL\n" + argument_struct(symbol, text.n_ptr, text.n_size);
+  std::string body = wait_first();
+  for (const JoinedText::Call& c : text.calls) {
+    const std::string& part = text.parts.at(c.part).symbol;
+    if (&c != text.calls.data()) body += "  __syncthreads();\n";
+    body += fmt::format("  {0}({0}_args{{a.fault, a.scratch, {1}, {2}}});\n", part, picked("ptr", c.args), picked("size", c.sizes));
+  }
+  return out + global_function(symbol, 1, text.threads, 1, body);
+}
+
+}  // namespace aotc::emit::cuda

@@ -1,0 +1,113 @@
+#include "plan/join.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "forms/joined.h"
+#include "forms/repeated.h"
+
+namespace aotc::plan {
+
+using forms::Choice;
+using forms::Joined;
+using forms::StepSpec;
+
+namespace {
+
+/// ns by which a launch that overlaps the one before is longer than a barrier of a block: 600 to 800 and 230 to 510 with what is computed
+/// between, of 256 to 2048 elements (an H200).
+constexpr double kSavedNs = 300;
+
+class Finder {
+ public:
+  Finder(const loop::Module& m, const SymTable& syms, const Machine& machine, const DecisionOf& decision_of)
+      : module_(m), syms_(syms), machine_(machine), decision_of_(decision_of) {}
+
+  std::vector<JoinGroup> find() {
+    std::vector<JoinGroup> groups;
+    JoinGroup open;
+    const auto close = [&](size_t call) {
+      open.last = call;
+      if (open.choices.size() > 1) groups.push_back(open);
+      open = {}, kernels_.clear(), buffers_.clear(), sizes_ = 0;
+    };
+    for (size_t call = 0; call < module_.calls.size(); ++call) {
+      const std::optional<Choice>& part = part_of(module_.calls[call].kernel);
+      if (!part || !has_room(call, *part)) close(call);
+      if (!part || !has_room(call, *part)) continue;
+      if (open.choices.empty()) open.first = call;
+      open.choices.push_back(*part);
+      take(call, *part);
+    }
+    close(module_.calls.size());
+    return groups;
+  }
+
+ private:
+  bool one_block(const StepSpec& s) const {
+    return std::all_of(s.grid.begin(), s.grid.end(), [&](const Expr& e) {
+      const auto range = syms_.interval(syms_.simplify(e));
+      return range.min == 1 && range.max == 1;
+    });
+  }
+  bool takes_part(const forms::Site& site, const Choice& c) const {
+    if (!c.form->is_part() || dynamic_cast<const forms::Repeated*>(c.form) || c.form->weight(site.kernel, c)) return false;
+    const StepSpec s = c.form->step(site, c);
+    return s.kind == forms::StepKind::cuda && s.block == std::array{Joined::kThreads, 1, 1} && s.maps.empty() &&
+           syms_.simplify(s.scratch_bytes).is(0) && one_block(s);
+  }
+
+  /// How a kernel that has one block by itself is computed in a joined launch.
+  const std::optional<Choice>& part_of(loop::KernelId id) {
+    auto [it, fresh] = parts_.try_emplace(id);
+    if (!fresh) return it->second;
+    const forms::Site site{module_.kernels[id], syms_, machine_};
+    const forms::Decision& own = decision_of_(id);
+    const StepSpec alone = own.choice.form->step(site, own.choice);
+    if (alone.kind != forms::StepKind::cuda || !one_block(alone)) return it->second;
+    if (takes_part(site, own.choice)) return it->second = own.choice;
+    const auto taken = std::find_if(own.candidates.begin(), own.candidates.end(), [&](const auto& c) { return c.choice == own.choice; });
+    if (taken == own.candidates.end()) return it->second;
+    for (const forms::Candidate& c : own.candidates)
+      if (c.fit && c.choice.form == own.choice.form && c.cost_ns < taken->cost_ns + kSavedNs && takes_part(site, c.choice))
+        return it->second = c.choice;
+    return it->second;
+  }
+
+  size_t sizes_of(size_t call, const Choice& c) const {
+    const loop::KernelId id = module_.calls[call].kernel;
+    return c.form->step({module_.kernels[id], syms_, machine_}, c).sizes.size();
+  }
+  /// Whether the open group, which may be empty, can have it as well.
+  bool has_room(size_t call, const Choice& c) const {
+    const loop::Call& x = module_.calls[call];
+    std::set<loop::BufferId> buffers = buffers_;
+    buffers.insert(x.args.begin(), x.args.end());
+    return buffers.size() + sizes_ + sizes_of(call, c) <= Joined::kMostWords &&
+           kernels_.size() + (kernels_.count(x.kernel) == 0) <= Joined::kMostParts;
+  }
+  void take(size_t call, const Choice& c) {
+    kernels_.insert(module_.calls[call].kernel);
+    buffers_.insert(module_.calls[call].args.begin(), module_.calls[call].args.end());
+    sizes_ += sizes_of(call, c);
+  }
+
+  const loop::Module& module_;
+  const SymTable& syms_;
+  const Machine& machine_;
+  const DecisionOf& decision_of_;
+  std::map<loop::KernelId, std::optional<Choice>> parts_;
+  std::set<loop::KernelId> kernels_;  ///< of the open group, as the following
+  std::set<loop::BufferId> buffers_;
+  size_t sizes_ = 0;
+};
+
+}  // namespace
+
+std::vector<JoinGroup> find_joined(const loop::Module& m, const SymTable& syms, const Machine& machine, const DecisionOf& decision_of) {
+  return Finder(m, syms, machine, decision_of).find();
+}
+
+}  // namespace aotc::plan
