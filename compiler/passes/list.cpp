@@ -32,6 +32,7 @@
 #include "passes/split_scans.h"
 #include "passes/transposed_phases.h"
 #include "passes/unroll_recurrences.h"
+#include "passes/whole_windows.h"
 #include "passes/widen_float8.h"
 
 namespace aotc::passes {
@@ -66,6 +67,7 @@ constexpr Pass kPasses[] = {
     {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
     {"open_attention", open_attention, "attention of float32 whose products and softmax take less by themselves (GPUs)"},
     {"transposed_phases", transposed_phases, "transposed convolutions are convolutions whose outputs are brought to their places (GPUs)"},
+    {"whole_windows", whole_windows, "convolutions channel by channel whose window is all of their input are sums"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
