@@ -27,6 +27,7 @@
 #include "passes/quantize_weights.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
+#include "passes/scales_behind.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
@@ -78,6 +79,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "again, weights that were filled up"},
     {"products_in_lanes", products_in_lanes,
      "small products that lie beside each other in memory, and columns times a vector, get lanes (CPUs)"},
+    {"scales_behind", scales_behind, "weights of bytes are multiplied as they are, the products scaled (CPUs)"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
