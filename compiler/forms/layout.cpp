@@ -74,7 +74,7 @@ loop::MatmulKernel matmul_of(const Graph& g, const Node& n, DType in) {
     k.batch = {product(Exprs(a.begin(), a.end() - 2))};
     k.a.batch_strides = {k.m * k.k}, k.b.batch_strides = {k.k * k.n};
   }
-  k.b_constant = batch == 0 && is_weight(g, n.inputs[1]);
+  k.b_constant = is_weight(g, n.inputs[1]);
   k.segments.push_back({0, k.n, {}});
   return k;
 }

@@ -102,8 +102,7 @@ class Product {
     for (const Axis& t : batch_) k_.batch.push_back(t.extent);
     k_.a = operand(0, a);
     k_.b = operand(1, b);
-    k_.b_constant = g_.values[gr_.operands[1].base].kind == ValueKind::constant &&
-                    std::all_of(k_.b.batch_strides.begin(), k_.b.batch_strides.end(), [](const Expr& e) { return e.is(0); });
+    k_.b_constant = g_.values[gr_.operands[1].base].kind == ValueKind::constant;
     prologue(0, k_.a);
     prologue(1, k_.b);
     segments();

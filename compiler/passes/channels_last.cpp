@@ -194,11 +194,20 @@ class Chooser {
     }
   };
 
+  /// A view of other dims behind the channels (tokens that are pixels) shows no other order.
+  bool splits_behind(const Node& n, int channel) const {
+    if (n.op != Op::reshape) return false;
+    const Exprs &from = g_.type(n.inputs[0]).dims, &to = g_.type(n.outputs[0]).dims;
+    const auto lead = static_cast<ptrdiff_t>(channel) + 1;
+    return static_cast<ptrdiff_t>(std::min(from.size(), to.size())) > lead &&
+           same_dims(g_, Exprs(from.begin(), from.begin() + lead), Exprs(to.begin(), to.begin() + lead));
+  }
+
   /// Of bringing the value from one layout to the other.
   double reorder_ns(ValueId v, int channel) const {
     if (channel == g_.type(v).rank() - 1) return 0;
     const Node* d = g_.def(v);
-    for (; d && d->op == Op::expand; d = g_.def(v)) v = d->inputs[0];
+    for (; d && (d->op == Op::expand || splits_behind(*d, channel)); d = g_.def(v)) v = d->inputs[0];
     // Constants are reordered beforehand; what the user has permuted is not stored yet.
     if (g_.values[v].kind == ValueKind::constant || (d && (d->op == Op::permute || d->op == Op::full))) return 0;
     // The kernel of a pool, with what rounds or clamps its result, brings that into the other order: it reads all of its windows across

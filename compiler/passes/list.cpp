@@ -27,11 +27,13 @@
 #include "passes/quantize_weights.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
+#include "passes/scales_behind.h"
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
 #include "passes/transposed_phases.h"
 #include "passes/unroll_recurrences.h"
+#include "passes/whole_windows.h"
 #include "passes/widen_float8.h"
 
 namespace aotc::passes {
@@ -66,6 +68,7 @@ constexpr Pass kPasses[] = {
     {"round_streams", round_streams, "what convolutions of bf16 hand on is stored as bf16, residual streams above all (--precision bf16)"},
     {"open_attention", open_attention, "attention of float32 whose products and softmax take less by themselves (GPUs)"},
     {"transposed_phases", transposed_phases, "transposed convolutions are convolutions whose outputs are brought to their places (GPUs)"},
+    {"whole_windows", whole_windows, "convolutions channel by channel whose window is all of their input are sums"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows, or all of them, become channels where there are few"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
@@ -76,6 +79,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "again, weights that were filled up"},
     {"products_in_lanes", products_in_lanes,
      "small products that lie beside each other in memory, and columns times a vector, get lanes (CPUs)"},
+    {"scales_behind", scales_behind, "weights of bytes are multiplied as they are, the products scaled (CPUs)"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},

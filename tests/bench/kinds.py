@@ -1,6 +1,6 @@
 """Programs of many kinds beside eager, and ONNX Runtime and OpenVINO: python kinds.py --aotc BIN --work DIR [--threads 1] [--seconds 0.4] [--rounds 1] [--prefix "taskset -c 1"] [--peers] [--precision bf16] [NAME ...]
 
-Needs torch; --peers needs onnx, onnxscript, onnxruntime and openvino. The nets are of our own making (kinds_sequences.py, kinds_others.py, kinds_streams.py, kinds_fields.py, kinds_decoding.py, kinds_served.py, kinds_exported.py), in sizes that are run; some in float64 and
+Needs torch; --peers needs onnx, onnxscript, onnxruntime and openvino. The nets are of our own making (kinds_sequences.py, kinds_others.py, kinds_streams.py, kinds_fields.py, kinds_decoding.py, kinds_served.py, kinds_exported.py, kinds_shipped.py, kinds_waves.py), in sizes that are run; some in float64 and
 bfloat16, too. For each: the least time of a call in microseconds, and the others' least over it; in the end all of them, the smallest ratio first. NAME is a part of a row's name.
 OpenVINO computes float64 in float32. --precision: of float32 programs, by `aotc build --precision` and OpenVINO's INFERENCE_PRECISION_HINT; the others
 stay as they are.
@@ -21,7 +21,9 @@ import kinds_fields  # noqa: F401
 import kinds_others  # noqa: F401
 import kinds_sequences  # noqa: F401
 import kinds_served  # noqa: F401
+import kinds_shipped  # noqa: F401
 import kinds_streams  # noqa: F401
+import kinds_waves  # noqa: F401
 from kinds_nets import NETS
 
 

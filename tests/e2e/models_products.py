@@ -29,6 +29,30 @@ def dequantised_into_linear():
 
 
 @model
+def weights_of_bytes_with_scales():
+    """The program widens them itself: scales of columns, none, and scales of groups of rows."""
+    part = lambda *s: torch.randint(-127, 128, s, dtype=torch.int8)
+    def f(x, q, p, s, g):
+        h = x @ (q.to(x.dtype) * s[:, None]).T
+        return h @ p.to(x.dtype).T, x @ (q.to(x.dtype).view(70, 2, 32) * g[..., None]).flatten(1).T
+    return Fn(f, q=part(70, 64), p=part(33, 70), s=torch.rand(70) / 100, g=torch.rand(70, 2) / 100), (torch.randn(5, 64),), ({0: Dim("rows", min=1, max=40)},)
+
+
+@model
+def experts_by_batched_weights():
+    """Constant matrices, one a product of the batch, stored in panels: of one dim and of two, some shared."""
+    def f(x, y, a, b, c):
+        return torch.bmm(F.silu(x @ a), b), y @ c, y @ c[:1]
+    return Fn(f, a=torch.randn(3, 20, 70), b=torch.randn(3, 70, 33), c=torch.randn(2, 3, 24, 40)), (torch.randn(3, 17, 20), torch.randn(2, 3, 5, 24)), None
+
+
+@model
+def windows_of_the_whole_image():
+    a, b, c = nn.Conv2d(24, 24, (7, 5), groups=24), nn.Conv2d(3, 24, 3, padding=1), nn.Conv1d(24, 24, 35, groups=24, bias=False)
+    return Fn(lambda x: (a(torch.relu(b(x))), c(b(x).flatten(2)))), (torch.randn(2, 3, 7, 5),), None
+
+
+@model
 @explained(1, 1)
 def embedding_into_linear():
     e, linear = nn.Embedding(50, 24), nn.Linear(24, 160)

@@ -179,6 +179,7 @@ TEST_CASE("channels-last conv whose windows are read in place from copied lines"
         c.pad_hi[d] = !used ? 0 : pick_int(rng, {0, 1, 2});
         c.dilation[d] = !used ? 1 : pick_int(rng, {1, 1, 2, 3});
       }
+      if (i % 10 == 0) c.kernel[2] = pick_int(rng, {31, 64, 129}), c.kernel[0] = c.kernel[1] = 1;  // more values than are summed at once
       const bool pairs = aotc::dtype_bytes(e.dtype) == 2 && c.cg % 2;
       if (pairs || c.kernel[0] * c.kernel[1] * c.kernel[2] > AOTC_CONV_FEW_LINES) c.dilation[2] = 1;
       c.algo = AOTC_CONV_LAST, c.packed = true, c.kc = c.kp = 64;

@@ -108,7 +108,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
     }
   for (int64_t i = 0; c.tiny && i < b.size; ++i) b.put(i, std::ldexp(b.get(i), 110));
   for (int64_t i = 0; c.infinite_b && i < b.size; i += 97) b.put(i, std::numeric_limits<double>::infinity());
-  const bool share_b = c.packed || rng() % 2;  // batch stride 0
+  const bool share_b = rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
   std::vector<int64_t> size = {c.b0, c.b1, c.m, c.n, c.k, 0, a_mat * c.b1, a_mat, a_rs, a_cs, 0, b_b0, b_b1, b_rs, b_cs, 0, cut, cut, c.n};
@@ -117,14 +117,16 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (c.make_a) std::fill(&size[AOTC_GEMM_A_BASE], &size[AOTC_GEMM_A_CS] + 1, 0);  // of no meaning
   if (c.make_b) std::fill(&size[AOTC_GEMM_B_BASE], &size[AOTC_GEMM_B_CS] + 1, 0);
   std::unique_ptr<Scratch> panels;
-  if (c.packed) {
-    int64_t first = aotc::kernels::panel_bytes(c.k, cut, bt);
-    panels = std::make_unique<Scratch>(first + aotc::kernels::panel_bytes(c.k, c.n - cut, bt) + 64);
-    char* p = static_cast<char*>(panels->ptr());
-    aotc::kernels::pack_panels(b.ptr(), b_rs, b_cs, c.k, cut, bt, p);
-    if (c.segments == 2)
-      aotc::kernels::pack_panels(static_cast<char*>(b.ptr()) + cut * b_cs * aotc::dtype_bytes(bt), b_rs, b_cs, c.k, c.n - cut, bt,
-                                 p + first);
+  if (c.packed) {  // a set of panels for each matrix
+    const int64_t first = aotc::kernels::panel_bytes(c.k, cut, bt), set = first + aotc::kernels::panel_bytes(c.k, c.n - cut, bt);
+    const int64_t sets = share_b ? 1 : batch, eb = aotc::dtype_bytes(bt);
+    panels = std::make_unique<Scratch>(set * sets + 64);
+    for (int64_t z = 0; z < sets; ++z) {
+      char *p = static_cast<char*>(panels->ptr()) + z * set, *from = static_cast<char*>(b.ptr()) + z * b_mat * eb;
+      aotc::kernels::pack_panels(from, b_rs, b_cs, c.k, cut, bt, p);
+      if (c.segments == 2) aotc::kernels::pack_panels(from + cut * b_cs * eb, b_rs, b_cs, c.k, c.n - cut, bt, p + first);
+    }
+    size[AOTC_GEMM_B_B1] = share_b ? 0 : set / eb, size[AOTC_GEMM_B_B0] = share_b ? 0 : c.b1 * set / eb;
   }
   const aotc_epilogue_fn epilogues[2] = {store_tile<0>, store_tile<1>};
   aotc_gemm_config cfg = {0,

@@ -1,5 +1,6 @@
 #pragma once
 // What the forms of products of bytes with constant bytes have in common: which they take, the call, the weight, the config.
+#include <algorithm>
 #include <set>
 
 #include "aotc/detail/bytes_abi.h"
@@ -32,6 +33,8 @@ class ByteProductForm : public FormOf<loop::MatmulKernel> {
     if (!loop::multiplies_bytes(k)) return {false, ""};
     if (k.a.prologue) return refuse("its left operand is read from memory");
     if (!k.b_constant || !constants({k.k, k.b.base, k.b.row_stride, k.b.col_stride})) return refuse("its right operand is a constant");
+    if (std::any_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return !e.is(0); }))
+      return refuse("its right operand is one matrix");
     for (const loop::Segment& s : k.segments) {
       if (loop::loads(s.epilogue, k.b.param)) return refuse("the epilogue reads the weight, too");
       if (!constants({s.n_begin, s.n_end})) return refuse("its columns have no fixed places");

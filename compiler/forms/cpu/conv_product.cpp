@@ -8,6 +8,9 @@ using loop::ConvKernel;
 
 namespace {
 
+/// Cycles for an element of im2col, measured: rows are copied as vectors, of every second element too; others are picked one by one.
+double gather_cycles(const ConvSizes& c, const Machine& m) { return c.stride[2] <= 2 ? 0.3 : m.has(Isa::avx512) ? 1.2 : 3.0; }
+
 class ConvProduct final : public ConvForm {
  public:
   ConvProduct() : ConvForm(AOTC_CONV_GEMM, false) {}
@@ -46,7 +49,7 @@ class ConvProduct final : public ConvForm {
         cycles += tiles * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
         // Gathered once a run of channel blocks of one thread, when all of k is kept.
         const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
-        cycles += 0.3 * static_cast<double>(px * k * c.groups) * gathers;
+        cycles += gather_cycles(c, s.machine) * static_cast<double>(px * k * c.groups) * gathers;
         if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups) * static_cast<double>(px_blocks);
         // Weights stream once a pixel block.
         cycles += static_cast<double>(cog * k * c.groups * ab) * static_cast<double>(px_blocks) / 16.0 *

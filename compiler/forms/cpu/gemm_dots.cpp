@@ -20,11 +20,23 @@ struct Blocks {
   }
 };
 
+constexpr int64_t kBlockRows = 4;  ///< that meet four columns at once
+constexpr double kNearBytes = 32;  ///< a cycle, from L2
+constexpr double kFarBytes = 12;   ///< from beyond
+
 aotc_gemm_config config_of(const Choice& c) {
   const Blocks b = unpack<Blocks>(c);
   aotc_gemm_config g{};
   g.mc = b.mc, g.nc = b.nc, g.kc = g.kp = 2;
   return g;
+}
+
+/// Every few rows read a block's columns again, which L1 may not hold.
+double reread_cycles(const ProductSizes& p, const Blocks& t, const Machine& m) {
+  const int64_t eb = acc_bytes(p.dtype), columns = std::min<int64_t>(p.n, t.nc) * p.k * eb;
+  if (columns <= m.l1_bytes * 3 / 4) return 0;
+  const double again = static_cast<double>(p.n * p.k * eb * p.segments * p.batch) * static_cast<double>(ceil_div(p.m, kBlockRows) - 1);
+  return again / (columns > m.l2_bytes / 2 ? kFarBytes : kNearBytes);
 }
 
 class GemmDots final : public FormOf<MatmulKernel> {
@@ -59,7 +71,8 @@ class GemmDots final : public FormOf<MatmulKernel> {
         const double steps = static_cast<double>(ceil_div(p.k, lanes.width));
         // Four sums' lanes are added up together.
         const double across = 12 - 9 * std::max(blocked(p.m), blocked(p.n));
-        const double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (kUnitCycles + kEpilogueCycles);
+        double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (kUnitCycles + kEpilogueCycles);
+        cycles += reread_cycles(p, t, s.machine);
         all.push_back({pack(*this, t), Fit::yes(), cycles * imbalance(units, s.machine.cores) * kNsPerCycle});
       }
     return all;

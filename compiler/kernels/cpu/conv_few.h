@@ -123,7 +123,7 @@ struct ConvFew : ConvLastRows<G> {
   using typename Base::E;
   using typename Base::P;
   using typename Base::Row;
-  static constexpr int64_t kRun = AOTC_CONV_FEW_RUN, kMostSummed = 384;  // kMostSummed: values of a sum before it is added to others
+  static constexpr int64_t kRun = AOTC_CONV_FEW_RUN, kMostSummed = 192;  // kMostSummed: values of a sum before it is added to others
 
   int64_t values, panels, ld;  // of a line of taps; of a group's channels; elements between copied lines
   int64_t runs, reach;         // of a line of taps; columns that it spans
@@ -152,6 +152,12 @@ struct ConvFew : ConvLastRows<G> {
     Base::copy(to + hi * s.cg, nullptr, (count - hi) * s.cg);
   }
 
+  /// The t-th of n shares of the weights that follow `len` bytes of each line's, as many again, are on their way to L2.
+  static void ask_for(const FewLine* line, int64_t lines, int64_t len, int64_t t, int64_t n) {
+    for (const FewLine* l = line; l != line + lines; ++l)
+      for (int64_t i = len + (t * len / n & -64); i < len + (t + 1) * len / n; i += 64) __builtin_prefetch(l->b + i, 0, 2);
+  }
+
   /// `count` pixels of output row `row` (planes and images merged) from column ow on, channels [c0, c1) of a group.
   void run_of_row(int64_t g, int64_t row, int64_t ow, int64_t count, int64_t c0, int64_t c1) {
     constexpr int64_t kLineBytes = kPanel * sizeof(E);
@@ -169,27 +175,36 @@ struct ConvFew : ConvLastRows<G> {
     }
     const int64_t tiles = ceil_div(count, kMaxMr), a_stride = s.stride[2] * s.cg * static_cast<int64_t>(sizeof(Row)),
                   p0 = row * s.out[2] + ow;
-    const int64_t ldc = ceil_div(c1 - c0, kPanel) * kPanel, parts = max_of<int64_t>(1, ceil_div(n * values, kMostSummed));
-    const int64_t lines = n * runs, of_run = values / runs;
+    const int64_t ldc = ceil_div(c1 - c0, kPanel) * kPanel, lines = n * runs, of_run = values / runs;
+    // Long runs are cut, short ones go several at once: a part's weights stay near while all tiles meet them.
+    const int64_t cuts = max_of<int64_t>(1, ceil_div(of_run, kMostSummed)),
+                  parts = max_of<int64_t>(1, ceil_div(n * values, kMostSummed * cuts));
     for (int64_t c = c0; c < c1; c += kPanel) {
       const int64_t vecs = ceil_div(min_of(kPanel, c1 - c), W);
       for (int64_t v = 0; v < vecs; v += 2) {
         const int64_t nv = min_of<int64_t>(2, vecs - v), last = min_of<int64_t>(W, c1 - c - (v + nv - 1) * W);
         const char* const b = reinterpret_cast<const char*>(w) + v * W * P::kBytesB * P::kGroup +
                               g * s.kernel[0] * s.kernel[1] * panels * stored * kLineBytes;
-        for (int64_t i = 0; i < lines; ++i) {
-          const int64_t l = i / runs, tap = i % runs;
-          line[i].at = (at[l] + tap * s.dilation[2] * s.cg) * static_cast<int64_t>(sizeof(Row));
-          line[i].b = b + ((of[l] * panels + c / kPanel) * stored + tap * of_run) * kLineBytes;
-        }
-        for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
-          const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
-          for (int64_t part = 0; part < parts; ++part)
-            kFewTiles<P>.fn[r - 1][nv - 1](line + part * lines / parts, line + (part + 1) * lines / parts, of_run / P::kGroup,
-                                           of_run % P::kGroup != 0, reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride,
-                                           kLineBytes * P::kGroup, tile + r0 * ldc + c - c0 + v * W, ldc, part == 0,
-                                           finish_in_tiles.n && part + 1 == parts ? &fin : nullptr);
+        for (int64_t cut = 0; cut < cuts; ++cut) {
+          const int64_t from = cut * of_run / cuts & -P::kGroup,
+                        len = (cut + 1 < cuts ? (cut + 1) * of_run / cuts & -P::kGroup : of_run) - from;
+          for (int64_t i = 0; i < lines; ++i) {
+            const int64_t l = i / runs, tap = i % runs;
+            line[i].at = (at[l] + tap * s.dilation[2] * s.cg + from) * static_cast<int64_t>(sizeof(Row));
+            line[i].b = b + ((of[l] * panels + c / kPanel) * stored + tap * of_run + from) * kLineBytes;
+          }
+          for (int64_t part = 0; part < parts; ++part) {
+            const bool first = cut + part == 0, finishes = finish_in_tiles.n && cut + 1 == cuts && part + 1 == parts;
+            for (int64_t t = 0; t < tiles; ++t) {
+              const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
+              const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
+              if (cut + 1 < cuts) ask_for(line, lines, len * kLineBytes, t, tiles);
+              kFewTiles<P>.fn[r - 1][nv - 1](line + part * lines / parts, line + (part + 1) * lines / parts, len / P::kGroup,
+                                             len % P::kGroup != 0, reinterpret_cast<const char*>(copied) + r0 * a_stride, a_stride,
+                                             kLineBytes * P::kGroup, tile + r0 * ldc + c - c0 + v * W, ldc, first,
+                                             finishes ? &fin : nullptr);
+            }
+          }
         }
       }
     }

@@ -48,6 +48,7 @@ template <class T>
 struct GemmDots {
   using Lanes = Vec<T>;
   static constexpr int W = Lanes::kLanes;
+  static constexpr int kRows = sizeof(typename Lanes::V) == 64 ? 4 : 2;  ///< of a block of four columns, as many as there are registers for
 
   const aotc_kargs* args;
   GemmUnits units;
@@ -111,7 +112,7 @@ struct GemmDots {
       const T* x = a + b0 * size[AOTC_GEMM_A_B0] + b1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
       const T* y = b + b0 * size[AOTC_GEMM_B_B0] + b1 * size[AOTC_GEMM_B_B1] + (units.segment_begin(u.segment) + u.n0) * b_cs;
       int64_t r = 0;
-      for (; r + 4 <= u.rows(); r += 4) rows<4>(x + r * a_rs, y, tile + r * u.cols(), u.cols(), u.cols());
+      for (; r + kRows <= u.rows(); r += kRows) rows<kRows>(x + r * a_rs, y, tile + r * u.cols(), u.cols(), u.cols());
       for (; r < u.rows(); ++r) rows<1>(x + r * a_rs, y, tile + r * u.cols(), u.cols(), u.cols());
       units.cfg->epilogues[u.segment](args, tile, u.cols(), u.batch, u.m0, u.rows(), u.n0, u.cols());
     }

@@ -6,8 +6,10 @@
 
 namespace {
 
-typedef double Lanes __attribute__((vector_size(8 * AOTC_LU_LANES)));
-typedef int64_t LaneInts __attribute__((vector_size(8 * AOTC_LU_LANES)));
+typedef AnyVec<double>::V Lanes;
+typedef AnyVec<int64_t>::V LaneInts;
+constexpr int kLuLanes = AnyVec<double>::kLanes;
+static_assert(AOTC_LU_LANES % kLuLanes == 0);
 
 inline void swap_values(double* a, double* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -149,9 +151,9 @@ inline void lu(const aotc_kargs* args, int64_t begin, int64_t end) {
     return;
   }
   LuLanes together;
-  for (int64_t first = begin; first < end; first += AOTC_LU_LANES) {
-    const int64_t here = min_of<int64_t>(AOTC_LU_LANES, end - first);
-    for (int64_t lane = 0; lane < AOTC_LU_LANES; ++lane) {  // lanes that nobody needs repeat the last matrix
+  for (int64_t first = begin; first < end; first += kLuLanes) {
+    const int64_t here = min_of<int64_t>(kLuLanes, end - first);
+    for (int64_t lane = 0; lane < kLuLanes; ++lane) {  // lanes that nobody needs repeat the last matrix
       const double* const from = x + (first + min_of(lane, here - 1)) * all;
       for (int64_t i = 0; i < all; ++i) together.a[i][lane] = from[i];
     }

@@ -1,5 +1,6 @@
 #pragma once
 // cholesky and solve_triangular of aotc/detail/library_abi.h.
+#include "any_vec.h"
 #include "simd.h"
 
 namespace {
@@ -129,9 +130,9 @@ void solve_triangular(const aotc_kargs* args, int64_t begin, int64_t end) {
   const int64_t n = args->size[1], k = args->size[2], blocks = ceil_div(k, AOTC_TRIANGLE_COLUMNS);
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t m = unit / blocks, first = unit % blocks * AOTC_TRIANGLE_COLUMNS, at = m * n * k + first;
-    solve_columns<8>(static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<const T*>(args->ptr[1]) + at,
-                     static_cast<T*>(args->ptr[2]) + at, n, k, min_of<int64_t>(AOTC_TRIANGLE_COLUMNS, k - first),
-                     static_cast<double*>(args->scratch), *cfg);
+    solve_columns<AnyVec<double>::kLanes>(static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<const T*>(args->ptr[1]) + at,
+                                          static_cast<T*>(args->ptr[2]) + at, n, k, min_of<int64_t>(AOTC_TRIANGLE_COLUMNS, k - first),
+                                          static_cast<double*>(args->scratch), *cfg);
   }
 }
 

@@ -96,6 +96,15 @@ TEST_CASE("products of few rows or columns whose operands lie along k are dot pr
   CHECK(of(along_k(1000, 1, 256)).front().choice.form->name() == "gemm_dots");
   CHECK(of(along_k(256, 256, 256)).front().choice.form->name() == "gemm");
   CHECK(of(product(1, 1000, 256, false)).front().choice.form->name() == "gemm");
+  loop::MatmulKernel weight = along_k(256, 512, 1024);  // every few rows would read the columns from L2 again
+  weight.b_constant = true;
+  const SymTable syms;
+  const loop::Kernel kernel = weight;
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    const Machine machine = machine_of(isa, 1);
+    const Site site{kernel, syms, machine};
+    CHECK(decide(site).choice.form->name() == "gemm");
+  }
   CHECK(of(product(64, 4096, 4096, true)).front().choice.form->name() == "gemm");
 }
 

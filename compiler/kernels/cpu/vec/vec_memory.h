@@ -34,16 +34,40 @@ using reg = typename elem<T>::reg;
 template <class T>
 using mem = typename elem<T>::mem;
 
+/// Whole vectors. Pairs go half by half: compilers copy a struct through memory in pieces that its halves cannot be forwarded from.
+template <class M>
+AOTC_I void copy_vector(M* to, const void* from) {
+  __builtin_memcpy(to, from, sizeof *to);
+}
+template <class M>
+AOTC_I void copy_pair(M* to, const void* from) {
+  __builtin_memcpy(&to->lo, from, sizeof to->lo);
+  __builtin_memcpy(&to->hi, static_cast<const char*>(from) + sizeof to->lo, sizeof to->hi);
+}
+AOTC_I void copy_vector(f64v* to, const void* from) { copy_pair(to, from); }
+AOTC_I void copy_vector(i64v* to, const void* from) { copy_pair(to, from); }
+template <class M>
+AOTC_I void put_vector(void* to, const M& from) {
+  __builtin_memcpy(to, &from, sizeof from);
+}
+template <class M>
+AOTC_I void put_pair(void* to, const M& from) {
+  __builtin_memcpy(to, &from.lo, sizeof from.lo);
+  __builtin_memcpy(static_cast<char*>(to) + sizeof from.lo, &from.hi, sizeof from.hi);
+}
+AOTC_I void put_vector(void* to, const f64v& from) { put_pair(to, from); }
+AOTC_I void put_vector(void* to, const i64v& from) { put_pair(to, from); }
+
 template <class T>
 AOTC_I reg<T> ld(const T* p, full) {
   mem<T> m;
-  __builtin_memcpy(&m, p, sizeof m);
+  copy_vector(&m, p);
   return elem<T>::in(m);
 }
 template <class T>
 AOTC_I void st(T* p, reg<T> x, full) {
   const mem<T> m = elem<T>::out(x);
-  __builtin_memcpy(p, &m, sizeof m);
+  put_vector(p, m);
 }
 /// Past the caches, without reading the line first, where `far` and the address allows it. far_done() orders such stores before what other
 /// threads are told next.
@@ -292,12 +316,26 @@ AOTC_I void turn_out(const T* x, int64_t points, W w, T* p, int64_t stride) {
     }
   }
 }
+/// Lanes f(0), f(1) ... put together in registers: what is stored lane by lane has to reach the cache before it is loaded whole.
+template <class V, class F>
+AOTC_I V together(F f) {
+#if AOTC_L == 16
+  return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)};
+#else
+  return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
+#endif
+}
+
 /// Elements p[at(l)] of live lanes l; where a mask is given, of those that it sets (the others read as zero).
 template <class T, class At>
 AOTC_I reg<T> gather(const T* p, full, At at) {
   mem<T> t;
-  T* q = (T*)&t;
-  for (int l = 0; l < AOTC_L; ++l) q[l] = p[at(l)];
+  if constexpr (sizeof(T) == 4) {  // wider ones are put together no faster than they wait
+    t = together<mem<T>>([&](int l) __attribute__((always_inline)) { return p[at(l)]; });
+  } else {
+    T* q = (T*)&t;
+    for (int l = 0; l < AOTC_L; ++l) q[l] = p[at(l)];
+  }
   return elem<T>::in(t);
 }
 template <class T, class At>
@@ -473,6 +511,6 @@ AOTC_I i64v lanes64(At at) {
 }
 AOTC_I int64_t first(i64v x) { return x.lo[0]; }
 AOTC_I bool first(i32v x) { return x[0] != 0; }
-AOTC_I void unpack(i64v x, int64_t* p) { __builtin_memcpy(p, &x, sizeof x); }
+AOTC_I void unpack(i64v x, int64_t* p) { put_vector(p, x); }
 
 }  // namespace
