@@ -24,10 +24,9 @@ constexpr double kPanelShown = 0.6;    ///< of the time in which the next panel 
 constexpr double kScale = 0.65;
 
 /// Times as long where epilogues are code: all of a block's happens beside the last part of k, the first parts have nothing to hide; where
-/// results are of 32 bits.
-constexpr double kCalls = 1.5, kWholeResults = 1.25;
+/// results are of 32 bits, and with more than two parts, whose last one meets what is read and written.
+constexpr double kCalls = 1.5, kWholeResults = 1.25, kWholeOfParts = 2;
 
-constexpr int64_t kMostWhole = 2;     ///< parts of k of a product with results of 32 bits
 constexpr int64_t kLeastRows = 1024;  ///< of a product, for which a panel's part is brought to L1 often enough
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
@@ -78,7 +77,9 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   double cycles = passes * (each * 4 * kTileCycles / kHeldNear + kPassCycles +
                             kPanelShown * each * 2048 / static_cast<double>(blocks) / kL3BytesPerCycle);
   if (parts > aotc_gemm_held_section(&config, c.k)) cycles += passes * kBeforeCycles;
-  cycles *= kScale * (finishes(kernel) ? 1 : kCalls) * (stores_halves(kernel) ? 1 : kWholeResults);
+  if (!finishes(kernel)) cycles *= kCalls;
+  if (!stores_halves(kernel)) cycles *= parts > 2 ? kWholeOfParts : kWholeResults;
+  cycles *= kScale;
   // Copies of A are kept over the columns.
   cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * static_cast<double>(c.m * c.k * c.batch) *
             static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
@@ -103,8 +104,6 @@ class GemmHeld final : public FormOf<MatmulKernel> {
     if (k.b_quantised || k.b.prologue || !product_panels(k, true)) return refuse("b is no weight that can be stored in panels");
     const auto depth = k.k.as_const();
     if (!depth || *depth < AOTC_GEMM_HELD_LEAST_K) return refuse("k is not known to be {} or more", int{AOTC_GEMM_HELD_LEAST_K});
-    if (!stores_halves(k) && aotc_gemm_held_parts(*depth) > kMostWhole)
-      return refuse("results of 32 bits and k of more than {} parts: what is read and written meets in the last one", kMostWhole);
     const ProductSizes c = product_sizes(k, s.syms);
     if (c.m < kLeastRows) return refuse("{} rows are fewer than {}", c.m, kLeastRows);
     return fits_scratch(scratch_of({128, AOTC_PANEL_N}, c.k, k.a.prologue.has_value()));
