@@ -24,6 +24,7 @@ const Table& table_of(Arch arch) {
       &cpu::gemm_bytes(),
       &cpu::gemm_bf16w(),
       &cpu::gemm_tiles(),
+      &cpu::gemm_held(),
       &cpu::gemm_parts(),
       &cpu::gemm_dots(),
       &cpu::gemm_strassen(),

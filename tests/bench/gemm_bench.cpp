@@ -1,10 +1,12 @@
-// GFLOP/s of the library's products on the shapes of models. bench_gemm [isa] [threads] [dtype] [M K N [mc nc kc pack_a b_packed]]
+// GFLOP/s of the library's products on the shapes of models. bench_gemm [isa] [threads] [dtype] [M K N [mc nc kc pack_a b_packed]]; isa amx
+// is gemm_tiles or gemm_parts, amx_held gemm_held.
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
+#include "aotc/detail/held_abi.h"
 #include "aotc/detail/parts_abi.h"
 #include "bench.h"
 #include "entries.h"
@@ -36,10 +38,14 @@ int main(int argc, char** argv) {
                                               {49, 4608, 512},    {8, 4096, 4096},    {1, 4096, 4096},  {1, 768, 2048}};
   if (argc > 6) shapes = {{std::atoll(argv[4]), std::atoll(argv[5]), std::atoll(argv[6])}};
   const std::string isa = arg(1, "avx512");
-  const bool tiles = isa == "amx";
+  const bool held = isa == "amx_held", tiles = isa == "amx" || held;
   const aotc::DType type = kernel_test::symbol_type(arg(3, "f32")).value();
   const bool parts = tiles && type == aotc::DType::f32;
-  const kernel_test::Entry e = kernel_test::entry(parts ? "gemm_parts" : tiles ? "gemm_tiles" : "gemm", type, isa);
+  const kernel_test::Entry e = kernel_test::entry(parts   ? "gemm_parts"
+                                                  : held  ? "gemm_held"
+                                                  : tiles ? "gemm_tiles"
+                                                          : "gemm",
+                                                  type, tiles ? "amx" : isa);
   if (tiles && syscall(SYS_arch_prctl, 0x1023 /*ARCH_REQ_XCOMP_PERM*/, 18 /*XTILEDATA*/)) return std::puts("no permission for tiles"), 2;
   for (const auto& s : shapes) {
     const int64_t m = s[0], k = s[1], n = s[2], eb = aotc::dtype_bytes(e.dtype), ab = eb == 8 ? 8 : 4;
@@ -52,7 +58,10 @@ int main(int argc, char** argv) {
     if (argc > 10) cfg.pack_a = std::atoi(argv[10]);
     if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
     cfg.kp = parts ? cfg.kc : cfg.kc * std::max<int>(1, 4096 / cfg.kc);
-    const int64_t room = parts ? aotc_gemm_parts_scratch_bytes(&cfg, k) : tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k) : 0;
+    const int64_t room = parts   ? aotc_gemm_parts_scratch_bytes(&cfg, k)
+                         : held  ? aotc_gemm_held_scratch_bytes(&cfg, k)
+                         : tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k)
+                                 : 0;
     void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e.dtype)), *c = bench::allocate(m * n * 8);
     fill(a, m * k * eb, e.dtype), fill(b, aotc::kernels::panel_bytes(k, n, e.dtype), e.dtype);
     std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};

@@ -18,6 +18,7 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
       {"aotc_gemm_f32", {"aotc_gemm_f32_avx2", "aotc_gemm_f32_avx512", "aotc_gemm_f32_avx512", "aotc_gemm_f32_avx512"}},
       {"aotc_gemm_bf16", {"aotc_gemm_bf16_avx2", "aotc_gemm_bf16_avx512", "aotc_gemm_bf16_avx512_bf16", "aotc_gemm_bf16_avx512_bf16"}},
       {"aotc_gemm_tiles_bf16", {"aotc_gemm_bf16_avx2", "aotc_gemm_bf16_avx512", "aotc_gemm_bf16_avx512_bf16", "aotc_gemm_tiles_bf16_amx"}},
+      {"aotc_gemm_held_bf16", {"aotc_gemm_bf16_avx2", "aotc_gemm_bf16_avx512", "aotc_gemm_bf16_avx512_bf16", "aotc_gemm_held_bf16_amx"}},
       {"aotc_gemm_parts_f32", {"aotc_gemm_f32_avx2", "aotc_gemm_f32_avx512", "aotc_gemm_f32_avx512", "aotc_gemm_parts_f32_amx"}},
       {"aotc_gemm_int8_tiles_f32",
        {"aotc_gemm_int8_f32_avx2", "aotc_gemm_int8_f32_avx512", "aotc_gemm_int8_f32_avx512_bf16", "aotc_gemm_int8_tiles_f32_amx"}},

@@ -3,10 +3,12 @@
 #include <limits>
 
 #include "aotc/detail/conv_few_abi.h"
+#include "aotc/detail/held_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_held_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_conv_last_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
@@ -129,15 +131,18 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
   const std::vector<Entry> tiles = in_tiles("gemm_tiles", aotc_gemm_tiles_bf16_amx_emulated);
   const size_t n_plain = all.size();
   all.insert(all.end(), tiles.begin(), tiles.end());
+  const size_t n_whole = all.size();
+  const std::vector<Entry> held = in_tiles("gemm_held", aotc_gemm_held_bf16_amx_emulated);
+  all.insert(all.end(), held.begin(), held.end());
   for (size_t at = 0; at < all.size(); ++at) {
     const Entry& e = all[at];
     for (int i = 0; i < 120 && runs_here(e.isa); ++i) {
       const int64_t m = pick(rng, {1, 2, 3, 6, 7, 13, 14, 15, 29, 60}), n = pick(rng, {1, 8, 15, 16, 24, 33, 40, 64, 90}),
-                    k = pick(rng, {0, 1, 2, 5, 16, 64, 130});
+                    k = at < n_whole ? pick(rng, {0, 1, 2, 5, 16, 64, 130}) : pick(rng, {64, 130, 700, 1400});
       aotc_gemm_config cfg = {};
       cfg.b_ptr = 1, cfg.mr = 14, cfg.nv = 2, cfg.n_segments = 1;
       cfg.mc = pick_int(rng, {4, 14, 30, 64}), cfg.nc = pick_int(rng, {32, 64}), cfg.kc = pick_int(rng, {2, 16, 64});
-      cfg.kp = cfg.kc * pick_int(rng, {1, 2, 100}), cfg.b_packed = rng() % 2, cfg.pack_a = rng() % 2;
+      cfg.kp = cfg.kc * pick_int(rng, {1, 2, 100}), cfg.b_packed = at >= n_whole || rng() % 2, cfg.pack_a = rng() % 2;
       INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " m " << m << " n " << n << " k " << k << " mc " << cfg.mc << " nc " << cfg.nc
                  << " kc " << cfg.kc << " kp " << cfg.kp << " packed " << cfg.b_packed << cfg.pack_a);
       Buffer a(m * k, e.dtype), b(k * n, e.dtype), panels(aotc::kernels::panel_bytes(k, n, e.dtype) / aotc::dtype_bytes(e.dtype), e.dtype);
@@ -151,7 +156,9 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
       const auto split = static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1));
       compare(a, cfg.b_packed ? panels : b, m, n, f, rng, [&](void* const* ptr, bool with) {
         cfg.finishes = with ? &f : nullptr;
-        Scratch scratch(at < n_plain ? aotc_gemm_scratch_bytes(&cfg, k, 4) : aotc_gemm_tiles_scratch_bytes(&cfg, k));
+        Scratch scratch(at < n_plain   ? aotc_gemm_scratch_bytes(&cfg, k, 4)
+                        : at < n_whole ? aotc_gemm_tiles_scratch_bytes(&cfg, k)
+                                       : aotc_gemm_held_scratch_bytes(&cfg, k));
         volatile int32_t fault = 0;
         run_parts(e, {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault}, work, split);
       });

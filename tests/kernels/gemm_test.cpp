@@ -4,11 +4,13 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
+#include "aotc/detail/held_abi.h"
 #include "aotc/detail/parts_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_held_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_gemm_parts_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
@@ -16,6 +18,8 @@ namespace {
 
 const Entry kTilesReal = entry("gemm_tiles", DType::bf16, "amx");
 const Entry kTilesEmulated = {"avx512", DType::bf16, aotc_gemm_tiles_bf16_amx_emulated};
+const Entry kHeldReal = entry("gemm_held", DType::bf16, "amx");
+const Entry kHeldEmulated = {"avx512", DType::bf16, aotc_gemm_held_bf16_amx_emulated};
 const Entry kPartsReal = entry("gemm_parts", DType::f32, "amx");
 const Entry kPartsEmulated = {"avx512", DType::f32, aotc_gemm_parts_f32_amx_emulated};
 const std::vector<Entry> kDots = entries("gemm_dots");
@@ -31,6 +35,7 @@ bool is_of(const std::vector<Entry>& all, const Entry& e) {
   return std::any_of(all.begin(), all.end(), [&](const Entry& x) { return x.fn == e.fn; });
 }
 bool in_parts(const Entry& e) { return e.fn == kPartsReal.fn || e.fn == kPartsEmulated.fn; }
+bool held(const Entry& e) { return e.fn == kHeldReal.fn || e.fn == kHeldEmulated.fn; }
 bool half_weights(const Entry& e) { return is_of(kHalfWeights, e); }
 
 /// The epilogue of the tests writes the accumulators to ptr[2] as [batch, m, n] with the segment's offset, and counts writes in ptr[3].
@@ -85,6 +90,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const bool strassen = is_of(kStrassen, e);
   const DType bt = half_weights(e) ? DType::bf16 : e.dtype;
   INFO(e.isa << (e.fn == kTilesEmulated.fn ? ", emulated tiles, "
+                 : held(e)                 ? ", held, "
                  : in_parts(e)             ? ", in parts, "
                  : half_weights(e)         ? ", bf16 weights, "
                  : strassen                ? ", Strassen, "
@@ -154,6 +160,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   else if (c.make_a || c.make_b)
     scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
   if (e.fn == kTilesReal.fn || e.fn == kTilesEmulated.fn) scratch_bytes = std::max(scratch_bytes, aotc_gemm_tiles_scratch_bytes(&cfg, c.k));
+  if (held(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_held_scratch_bytes(&cfg, c.k));
   if (in_parts(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_parts_scratch_bytes(&cfg, c.k));
   if (c.make_a) cfg.a_ptr = -1;
   if (c.make_b) cfg.b_ptr = -1;
@@ -344,6 +351,32 @@ TEST_CASE("emulated tiles give the bits of the hardware's", "[gemm]") {
     c.denormals = rng() % 2;
     std::mt19937 same = rng;
     CHECK(check(kTilesReal, c, rng) == check(kTilesEmulated, c, same));
+  }
+}
+
+Case around_held(std::mt19937& rng) {
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  Case c = around_tiles(rng);
+  c.packed = true, c.make_b = false;
+  const int64_t part = int64_t{AOTC_GEMM_HELD_STEPS} * 32;
+  c.k = pick({AOTC_GEMM_HELD_LEAST_K, 65, 96, 300, part, part + 1, part + 32, 2 * part, 2 * part + 2, 3 * part + 31, 4 * part + 33});
+  return c;
+}
+
+TEST_CASE("gemm in parts of k that stay near against fp64", "[gemm]") {
+  std::mt19937 rng(41);
+  for (const Entry& e : {kHeldReal, kHeldEmulated})
+    for (int i = 0; i < 120; ++i) check(e, around_held(rng), rng);
+}
+
+TEST_CASE("emulated tiles give the bits of the hardware's for parts of k", "[gemm]") {
+  if (!runs_here(kHeldReal.isa)) return;
+  std::mt19937 rng(43);
+  for (int i = 0; i < 60; ++i) {
+    Case c = around_held(rng);
+    c.denormals = rng() % 2;
+    std::mt19937 same = rng;
+    CHECK(check(kHeldReal, c, rng) == check(kHeldEmulated, c, same));
   }
 }
 

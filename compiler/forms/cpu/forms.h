@@ -5,6 +5,7 @@
 namespace aotc::forms::cpu {
 
 const Form& gemm_tiles();
+const Form& gemm_held();
 const Form& gemm_parts();
 const Form& gemm_dots();
 const Form& gemm();

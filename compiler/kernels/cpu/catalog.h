@@ -18,6 +18,7 @@ struct CatalogRow {
 /// The first row that matches a name holds.
 inline constexpr CatalogRow kCatalog[] = {
     {"aotc_gemm_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
+    {"aotc_gemm_held_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
     {"aotc_gemm_parts_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
     {"aotc_conv_last_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_last_"},
     {"aotc_attention_tiles_", "", Isa::amx, Isa::amx, "aotc_attention_"},

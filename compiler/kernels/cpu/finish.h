@@ -302,9 +302,11 @@ __attribute__((always_inline)) inline void store_pair(void* to, __mmask32 some, 
   _mm512_mask_storeu_epi16(to, some, _mm512_inserti64x4(_mm512_castsi256_si512(rounded(lo)), rounded(hi), 1));
 }
 
-/// Finish::Line of rows of at most 32 sums in memory, of which whole vectors can be read.
-template <int32_t kFlags>
-__attribute__((noinline)) void finish_line_rows(const float* sums, int64_t ld, int64_t rows, int64_t cols, const LineOfTile& t) {
+/// Finish::Line of rows of at most 32 sums in memory, of which whole vectors can be read. kParts: a sum is that of both; else `others`
+/// means nothing.
+template <int32_t kFlags, bool kParts>
+__attribute__((noinline)) void finish_line_rows(const float* sums, const float* others, int64_t ld, int64_t rows, int64_t cols,
+                                                const LineOfTile& t) {
   using Line = Finish::Line;
   const __mmask32 some = cols < 32 ? static_cast<__mmask32>((uint64_t{1} << cols) - 1) : ~__mmask32{0};
   const auto low = static_cast<__mmask16>(some), high = static_cast<__mmask16>(some >> 16);
@@ -317,7 +319,12 @@ __attribute__((noinline)) void finish_line_rows(const float* sums, int64_t ld, i
                                          0x050005, 0x040004, 0x030003, 0x020002, 0x010001, 0);
   const __m512i last = _mm512_add_epi16(first, _mm512_set1_epi16(16));
   for (; rows > 0; --rows, sums += ld, add += t.add_pitch, out += t.out_pitch) {
-    __m512 v0 = _mm512_add_ps(_mm512_loadu_ps(sums), column0), v1 = _mm512_add_ps(_mm512_loadu_ps(sums + 16), column1);
+    __m512 v0 = _mm512_loadu_ps(sums), v1 = _mm512_loadu_ps(sums + 16);
+    if constexpr (kParts) {
+      v0 = _mm512_add_ps(v0, _mm512_loadu_ps(others)), v1 = _mm512_add_ps(v1, _mm512_loadu_ps(others + 16));
+      others += ld;
+    }
+    v0 = _mm512_add_ps(v0, column0), v1 = _mm512_add_ps(v1, column1);
     if constexpr ((kFlags & Line::kAddF32) != 0) {
       v0 = _mm512_add_ps(v0, _mm512_maskz_loadu_ps(low, add));
       v1 = _mm512_add_ps(v1, _mm512_maskz_loadu_ps(high, add + 64));
@@ -339,17 +346,27 @@ __attribute__((noinline)) void finish_line_rows(const float* sums, int64_t ld, i
 }
 
 /// By Finish::Line's flags, kIs aside.
+template <bool kParts>
 struct LineRows {
-  using Fn = void (*)(const float* sums, int64_t ld, int64_t rows, int64_t cols, const LineOfTile& t);
+  using Fn = void (*)(const float* sums, const float* others, int64_t ld, int64_t rows, int64_t cols, const LineOfTile& t);
   Fn fn[32];
   template <int32_t kFlags>
   constexpr void fill() {
-    fn[kFlags / 2] = finish_line_rows<kFlags>;
+    fn[kFlags / 2] = finish_line_rows<kFlags, kParts>;
     if constexpr (kFlags + 2 < 64) fill<kFlags + 2>();
   }
   constexpr LineRows() : fn{} { fill<0>(); }
 };
-inline constexpr LineRows kLineRows{};
+template <bool kParts>
+inline constexpr LineRows<kParts> kLineRows{};
+
+/// Finish::Line of rows of at most 32 sums: finish_line_rows.
+template <bool kParts>
+inline void finish_lines_of_sums(const Finish& f, const float* sums, const float* others, int64_t ld, int64_t row, int64_t rows,
+                                 int64_t column, int64_t cols) {
+  const int32_t flags = f.line.at_most == __builtin_inff() ? f.line.flags & ~Finish::Line::kAtMost : f.line.flags;
+  kLineRows<kParts>.fn[flags / 2](sums, others, ld, rows, cols, line_at(f, row, column));
+}
 
 template <int MR, int NV>
 __attribute__((noinline)) void finish_some(const float* sums, int64_t ld, const TileFinish& t) {
@@ -367,9 +384,7 @@ inline void finish_sums(const Finish& f, const float* sums, int64_t ld, int64_t 
   for (int64_t j = 0; j < cols; j += 32, sums += 32, column += 32) {
     const int64_t left = min_of<int64_t>(cols - j, 32);
     if (f.line.flags) {
-      const LineOfTile t = line_at(f, row, column);
-      const int32_t flags = f.line.at_most == __builtin_inff() ? f.line.flags & ~Finish::Line::kAtMost : f.line.flags;
-      kLineRows.fn[flags / 2](sums, ld, rows, left, t);
+      finish_lines_of_sums<false>(f, sums, nullptr, ld, row, rows, column, left);
       continue;
     }
     const bool two = left > 16;

@@ -41,6 +41,11 @@ class Tiles {
   void load(const void* p, int64_t stride_bytes) {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
   }
+  /// For what is not read again soon: it leaves L1 to the rest.
+  template <int T>
+  void load_past(const void* p, int64_t stride_bytes) {
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
+  }
   template <int T>
   void store(void* p, int64_t stride_bytes) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
@@ -78,6 +83,10 @@ class Tiles {
     zero<T>();
     for (int r = 0; r < shape_.rows[T]; ++r)
       __builtin_memcpy(tile_[T][r], static_cast<const char*>(p) + r * stride_bytes, shape_.row_bytes[T]);
+  }
+  template <int T>
+  void load_past(const void* p, int64_t stride_bytes) {
+    load<T>(p, stride_bytes);
   }
   template <int T>
   void store(void* p, int64_t stride_bytes) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "aotc/detail/bytes_abi.h"
+#include "aotc/detail/held_abi.h"
 #include "aotc/detail/parts_abi.h"
 #include "forms/list.h"
 #include "forms/rules.h"
@@ -209,7 +210,7 @@ TEST_CASE("products of bf16 go by tiles where the machine has them, others and e
             const Site site{kernel, syms, machine};
             const Decision d = decide(site);
             const bool tiles = isa == Isa::amx && t == DType::bf16;
-            if (m >= 32 && k == 1024) CHECK((d.choice.form->name() == "gemm_tiles") == tiles);
+            if (m >= 32 && k == 1024) CHECK((d.choice.form->name() == "gemm_tiles") == tiles);  // its epilogue is code
             for (const Candidate& c : d.candidates) {
               if (c.choice.form->name() != "gemm_tiles") continue;
               CHECK((tiles || (!c.fit && !c.fit.why.empty())));
@@ -223,6 +224,37 @@ TEST_CASE("products of bf16 go by tiles where the machine has them, others and e
               CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
             }
           }
+}
+
+TEST_CASE("parts of k that stay near are for many rows of bf16 and weights whose k is known") {
+  const SymTable syms;
+  for (Isa isa : {Isa::avx512_bf16, Isa::amx})
+    for (int64_t m : {1, 1023, 1024, 2048})
+      for (int64_t k : {32, 64, 1024, 4096, 70000})
+        for (bool weight : {false, true}) {
+          INFO(isa_name(isa) << " " << m << " " << k << " " << weight);
+          loop::MatmulKernel mm = product(m, 1024, k, weight);
+          mm.in = DType::bf16;
+          const Machine machine = machine_of(isa, 2);
+          const loop::Kernel kernel = mm;
+          const Site site{kernel, syms, machine};
+          bool fits = false;
+          for (const Candidate& c : decide(site).candidates) {
+            if (c.choice.form->name() != "gemm_held") continue;
+            if (!c.fit) {
+              CHECK(!c.fit.why.empty());
+              continue;
+            }
+            fits = true;
+            CHECK(check(c.choice));
+            const StepSpec s = c.choice.form->step(site, c.choice);
+            aotc_gemm_config g{};
+            g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = 256, g.kp = 1024, g.b_packed = 1;
+            CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_held_scratch_bytes(&g, k));
+            CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
+          }
+          CHECK(fits == (isa == Isa::amx && weight && m >= 1024 && k >= 64 && k <= 4096));
+        }
 }
 
 TEST_CASE("products in tiles whose weight stays near take all rows at once, others no more than they did") {
