@@ -78,6 +78,13 @@ class AtBounds {
   T at_places(const At& a, T place);
   /// The operand's elements behind `lo` places of a dim each, in a tensor of the result's dims; `fill` elsewhere.
   T moved(const At& a, const Exprs& lo, const T& fill);
+  /// The indices with a place of x's own for those that the index tensor does not have: the first, or, where x may be empty, one behind
+  /// all, which x gets; what lies beyond x still does.
+  T elsewhere(At& a, const T& i, const T& valid, int dim);
+  /// x with one element more at the end of a dim.
+  T one_more(const T& x, int dim);
+  /// x at these places along a dim, of which there is one even where x is empty.
+  T picked(const T& x, const T& places, int dim);
   /// Places along a dim of this size: negative ones counted from its end; those outside of it become `outside`.
   T settled(const T& places, const Expr& size, const Expr& outside);
   void give(const At& a, size_t result, const T& value);

@@ -13,17 +13,35 @@ void AtBounds::index(At& a) {
     const Expr& size = a.x()[static_cast<size_t>(dims[k])];
     T i = input(a, k + 1);
     if (found(size)) i = settled(i, size, bound(a, size));
-    if (const auto valid = there(a, *a.in[k + 1])) i = where(*valid, i, 0.0);
+    if (const auto valid = there(a, *a.in[k + 1])) i = elsewhere(a, i, *valid, static_cast<int>(dims[k]));
     a.n.inputs[k + 1] = i;
   }
   keep(a);
+}
+
+T AtBounds::elsewhere(At& a, const T& i, const T& valid, int dim) {
+  const T x = input(a, 0);
+  if (g_.syms.proves_le(1, x.dim(dim))) return where(valid, i, 0.0);
+  const T size = scalar_of(b_, x.dim(dim), DType::i64);
+  a.n.inputs[0] = one_more(x, dim);
+  return where(valid, where(i >= size, i + 1.0, i), size);
+}
+
+T AtBounds::one_more(const T& x, int dim) {
+  Exprs none(static_cast<size_t>(x.rank()), Expr(0)), one = none;
+  one[static_cast<size_t>(dim)] = 1;
+  return {b_, b_.pad(x, none, one, 0.0)};
+}
+
+T AtBounds::picked(const T& x, const T& places, int dim) {
+  return take_index(g_.syms.proves_le(1, x.dim(dim)) ? x : one_more(x, dim), places, dim);
 }
 
 void AtBounds::gather(At& a) {
   const Expr& size = a.x()[static_cast<size_t>(a.n.get<int64_t>(Attr::dim))];
   T i = input(a, 1);
   if (found(size)) i = settled(i, size, bound(a, size));
-  if (const auto valid = there(a, *a.in[1])) i = where(*valid, i, 0.0);
+  if (const auto valid = there(a, *a.in[1])) i = elsewhere(a, i, *valid, static_cast<int>(a.n.get<int64_t>(Attr::dim)));
   a.n.inputs[1] = i;
   keep(a);
 }
@@ -122,7 +140,7 @@ T AtBounds::at_places(const At& a, T place) {
     at = at + one * scalar_of(b_, stride, DType::i64);
     stride *= whole[d];
   }
-  return take_index(input(a, 0).reshape({product(whole)}), at, 0);
+  return picked(input(a, 0).reshape({product(whole)}), at, 0);
 }
 
 void AtBounds::strided(At& a) {
@@ -143,7 +161,7 @@ void AtBounds::flip(At& a) {
       continue;
     }
     const T from = value(size) - 1.0 - iota(b_, {bound(a, size)}, 0);
-    x = take_index(x, maximum(from, 0.0), static_cast<int>(d));
+    x = picked(x, maximum(from, 0.0), static_cast<int>(d));
   }
   give(a, 0, T(b_, b_.flip(x, rest)));
 }
@@ -158,7 +176,7 @@ void AtBounds::slice(At& a) {
   if (!moves && (holds(g_, ShapeGuard::Kind::le, last, of) || (!found(a.x()[d]) && !found(a.out[0]->at(d)))))
     return give(a, 0, x.slice(static_cast<int>(d), start, size, step));
   const T places = iota(b_, {size}, 0) * static_cast<double>(step) + value(start);
-  give(a, 0, take_index(x, minimum(maximum(places, 0.0), scalar_of(b_, max(of - 1, 0), DType::i64)), static_cast<int>(d)));
+  give(a, 0, picked(x, minimum(maximum(places, 0.0), scalar_of(b_, max(of - 1, 0), DType::i64)), static_cast<int>(d)));
 }
 
 void AtBounds::pad(At& a) {
@@ -183,7 +201,7 @@ T AtBounds::moved(const At& a, const Exprs& lo, const T& fill) {
     column[k] = most[k];
     const T inside = ((place >= 0.0) & (place < value(a.x()[k]))).reshape(column);
     const T last = scalar_of(b_, max(x.dim(d) - 1, 0), DType::i64);
-    x = where(inside, take_index(x, maximum(minimum(place, last), 0.0), d), fill);
+    x = where(inside, picked(x, maximum(minimum(place, last), 0.0), d), fill);
   }
   return x;
 }
@@ -211,7 +229,7 @@ void AtBounds::cat(At& a) {
     from = from + where(place >= value(end), gap, 0.0);
   }
   const T last = scalar_of(b_, max(whole.dim(static_cast<int>(d)) - 1, 0), DType::i64);
-  give(a, 0, take_index(whole, minimum(from, last), static_cast<int>(d)));
+  give(a, 0, picked(whole, minimum(from, last), static_cast<int>(d)));
 }
 
 }  // namespace aotc::decompose

@@ -194,6 +194,7 @@ constexpr std::string_view kByParts[] = {
     "aten.masked_fill.Scalar",
     "aten.masked_fill.Tensor",
     "aten.masked_scatter.default",
+    "aten.masked_select.default",
     "aten.meshgrid.default",
     "aten.meshgrid.indexing",
     "aten.moveaxis.int",

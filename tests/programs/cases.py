@@ -313,6 +313,7 @@ case("conditions on bools that are read out", "x: float32[A,3] unit, k: int64[] 
 # Met at the exported sizes whatever the data, and at others by some.
 for what, k in (("(x < 4 / x.shape[0]).all().item()", "0 1"), ("k.item() <= 6", "0 2*A-1"), ("x[x * x.shape[0] > 4].shape[0] <= 2", "0 1"), ("k.item() % 3 != 2", "0 A-2")):
     case(f"a condition that some data do not meet: {what}", f"x: float32[A,3] unit, k: int64[] ints {k}", [f"torch._check({what})", "y = x * 2 + k"], "y")
+case("repeats of nothing", "x: float32[3,0] normal, r: int64[0] ints 0 1, k: int64[] ints 0 1", ["y = torch.repeat_interleave(x.reshape(-1), r, dim=0)", "torch._check(y.shape[0] <= 4)", "n = k.item()", "torch._check(n >= 0)", "torch._check(n <= 3)", "a = F.pad(x.reshape(-1)[:0], (n, 0), value=2)"], "y, a")
 case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
      ["y = torch.repeat_interleave(x, r, dim=0)", "torch._check(y.shape[0] <= 3 * x.shape[0])", "a = y.sum(0)", "b = y[1:]", "c = y.reshape(-1)"], "y, a, b, c", (torch.float32, torch.int64))
 
@@ -320,5 +321,5 @@ case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
 
 C = "z: {T}[A,3], w: {T}[A,3]"
 case("quotients of complex numbers of any magnitude", C, ["w[0] *= 1e-30", "w[1] *= 1e30", "a = z / w", "b = 1 / w", "c = torch.addcdiv(z, z, w)", "d = torch.reciprocal(z)", "e = (z * 1e30) / w"], "a, b, c, d, e", COMPLEX)
-case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)"], "a, b, c, d, e, f, g", COMPLEX)
+case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)", "h = torch.masked_select(z, w.real > 0)", "i = z[z.imag > 0]"], "a, b, c, d, e, f, g, h, i", COMPLEX)
 case("complex numbers as another type", "z: complex64[A,3], x: float32[A,3]", ["a = z.to(torch.complex128)", "b = x.to(torch.complex64) + z", "c = torch.nan_to_num(z / 0, 1, 2, 3)", "d = torch.narrow_copy(z, 0, 1, 1)"], "a, b, c, d")
