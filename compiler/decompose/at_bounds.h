@@ -100,6 +100,7 @@ class AtBounds {
   std::string file_;
   std::vector<Exprs> dims_;   ///< that values have, by id
   std::vector<ValueId> now_;  ///< what stands for them
+  std::vector<bool> known_;   ///< whether they are made already, by id
   std::map<std::string, ValueId> values_;
 };
 

@@ -382,9 +382,15 @@ void check_symbols(const Program& program, Graph& g) {
   for (const OutputInfo& o : g.outputs) live[idx(o.value)] = true;
   for (const StateInfo& s : g.states)
     if (s.updated != kNone<ValueId>) live[idx(s.updated)] = true;
+  std::vector<NodeId> unneeded;
+  bool unknown = false;
   for (size_t i = g.order.size(); i-- > 0;) {
     const Node& n = g.nodes[g.order[i]];
-    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live[idx(v)]; })) continue;
+    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live[idx(v)]; })) {
+      unneeded.push_back(g.order[i]);
+      for_each_expr(g, n, [&](const Expr& e) { unknown = unknown || !is_known(e); });
+      continue;
+    }
     for (const ValueId v : n.inputs) live[idx(v)] = true;
     for_each_expr(g, n, [&](const Expr& e) {
       if (!is_known(e))
@@ -395,7 +401,11 @@ void check_symbols(const Program& program, Graph& g) {
                 "x.shape[0]), fix it in shapes.json, or pass it as the size of an input");
     });
   }
-  // What is left belongs to nodes that nothing needs.
+  // Sizes that nothing knows belong to nodes that nothing needs, and so do the conditions on them.
+  if (unknown) {
+    for (const NodeId id : unneeded) g.nodes[id].dead = true;
+    g.compact();
+  }
   std::erase_if(g.guards, [&](const ShapeGuard& q) { return !is_known(q.a) || !is_known(q.b); });
 }
 

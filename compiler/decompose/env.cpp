@@ -207,12 +207,12 @@ void Env::read_number(const PNode& node) {
   if (of && is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
   if (!of && !import::makes_symbol(node)) throw Refused{"a number read out of something else than a tensor", ""};
   const ValueId read = of ? get(of->name) : compute_from_sizes(b_, program_, node, read_);
-  read_.add(b_, node, read);
+  read_.add(b_, node, read, [&](SymId s) { return of_input(s); });
   check_stated(node, read);
   for (const import::Arg& a : node.results) {
     const auto* e = std::get_if<Expr>(&a);
     const auto s = e ? e->as_symbol() : std::nullopt;
-    if (!s || found_.count(*s)) continue;
+    if (!s || found_.count(*s) || of_input(*s)) continue;
     const ValueId number = *read_.integer(b_, *e);
     // Where nothing says how large it may be it is no size, but may be a number.
     if (const std::optional<Expr> most = largest(*e)) {
@@ -236,7 +236,8 @@ void Env::check_stated(const PNode& node, ValueId read) {
     const auto* e = std::get_if<Expr>(&a);
     const auto known = [&](SymId s) { return of_input(s) || found_.count(s) != 0; };
     const std::set<SymId> used = e ? e->symbols() : std::set<SymId>();
-    if (e && !e->as_symbol() && std::all_of(used.begin(), used.end(), known))
+    const bool own = e && e->as_symbol() && !of_input(*e->as_symbol());
+    if (e && !own && std::all_of(used.begin(), used.end(), known))
       must(number.to(DType::i64) == scalar_of(b_, *e, DType::i64), e->str(b_.syms()));
     if (const auto* s = std::get_if<import::SymbolicArg>(&a); s && (s->text == "true" || s->text == "false")) {
       const T truth = is_bool(number.dtype()) ? number : number != 0.0;

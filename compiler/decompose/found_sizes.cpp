@@ -70,6 +70,7 @@ Way way_of(const Expr& e, SymId s) {
 }  // namespace
 
 void AtBounds::run() {
+  for (const Value& v : g_.values) known_.push_back(v.kind != ValueKind::node);
   dims_.resize(g_.values.size());
   now_.resize(g_.values.size());
   for (size_t i = 0; i < now_.size(); ++i) {
@@ -83,9 +84,14 @@ void AtBounds::run() {
     for (const ValueId v : a.n.inputs) a.in.push_back(&dims_[idx(v)]);
     for (const ValueId v : a.n.outputs) a.out.push_back(&dims_[idx(v)]);
     for (ValueId& v : a.n.inputs) v = now_[idx(v)];
+    const std::vector<ValueId> results = a.n.outputs;
+    const auto done = [&] {
+      for (const ValueId v : results) known_[idx(v)] = true;
+    };
     if (!takes_part) {
       g_.nodes[id].inputs = a.n.inputs;
       g_.order.push_back(id);
+      done();
       continue;
     }
     b_.at(a.n.name, a.n.source);
@@ -94,6 +100,7 @@ void AtBounds::run() {
       keep(a);
     else
       (this->*row->fn)(a);
+    done();
   }
   for (OutputInfo& o : g_.outputs) {
     if (found(dims_[idx(o.value)])) o.found = dims_[idx(o.value)];
@@ -200,7 +207,11 @@ T AtBounds::value(const Expr& e) {
   if (const auto it = values_.find(key); it != values_.end()) return {b_, it->second};
   const auto make = [&]() -> T {
     if (!found(e)) return scalar_of(b_, e, DType::i64);
-    if (const auto s = e.as_symbol()) return {b_, now_[idx(sizes_.at(*s).value)]};
+    if (const auto s = e.as_symbol()) {
+      const ValueId count = sizes_.at(*s).value;
+      if (!known_[idx(count)]) throw Diagnostic(Loc{.file = file_}, fmt::format("the size {} is used before it is found", e.str(g_.syms)));
+      return {b_, now_[idx(count)]};
+    }
     std::optional<T> sum;
     for (const Expr::Term& t : e.terms()) {
       T product = scalar(DType::i64, t.coef);

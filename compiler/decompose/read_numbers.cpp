@@ -32,11 +32,11 @@ bool ReadNumbers::reads(const import::PNode& node) {
   return node.target == "aten.item.default" || node.target == "aten._local_scalar_dense.default" || import::makes_symbol(node);
 }
 
-void ReadNumbers::add(Builder& b, const import::PNode& node, ValueId of) {
+void ReadNumbers::add(Builder& b, const import::PNode& node, ValueId of, const std::function<bool(SymId)>& is_size) {
   const T one = T(b, of).reshape({});
   for (const import::Arg& a : node.results) {
     const auto* e = std::get_if<Expr>(&a);
-    if (const auto s = e ? e->as_symbol() : std::nullopt) integers_.insert_or_assign(*s, one.to(DType::i64));
+    if (const auto s = e ? e->as_symbol() : std::nullopt; s && !is_size(*s)) integers_.insert_or_assign(*s, one.to(DType::i64));
     if (const auto* other = std::get_if<import::SymbolicArg>(&a)) others_.insert_or_assign(other->name, one.to(DType::f64));
   }
 }

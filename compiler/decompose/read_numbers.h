@@ -1,6 +1,7 @@
 #pragma once
 // Numbers that a program reads out of tensors (item()): here they stay tensors of rank 0. What is computed with them, and places that they
 // say, are values of the graph then; only sizes cannot be.
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ class ReadNumbers {
  public:
   static bool reads(const import::PNode& node);
   bool occurs_in(const Expr& e) const;
-  /// The node's results are the one element of this tensor.
-  void add(Builder& b, const import::PNode& node, ValueId of);
+  /// The node's results are the one element of this tensor; symbols that are sizes of inputs stay these.
+  void add(Builder& b, const import::PNode& node, ValueId of, const std::function<bool(SymId)>& is_size);
   /// An integer in which such numbers occur, as an int64 of rank 0; nothing where none does.
   std::optional<ValueId> integer(Builder& b, const Expr& e) const;
   /// A float or bool, as a float64 of rank 0; nothing where this is no number that was read.

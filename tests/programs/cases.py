@@ -310,6 +310,7 @@ case("rolls by a number read out", "x: {T}[A,3], k: int64[] ints 1 A+1", K + ["a
 case("sizes that are computed from numbers read out", N, K + ["a = torch.arange(n // 2 + 1)", "b = x[:min(n, 3)].clone()", "c = x[:max(n, 1)].clone()", "d = torch.zeros(n % 3 + 1)", "e = torch.arange(min(n, x.shape[0] - n))"], "a, b, c, d, e", (torch.float32,))
 case("pads of integers and bools that are selected", "x: {T}[A,3], m: bool[A]", ["a = F.pad(x[m], (2, 0), value=False)", "b = F.pad(torch.unique(x), (2, 1))", "c = x[m][1:]"], "a, b, c", (torch.int32, torch.bool, torch.float32))
 case("conditions on bools that are read out", "x: float32[A,3] unit, k: int64[] ints 0 9", ["torch._check((x < 2).all().item())", "torch._check(k.item() < 9)", "torch._check((x.max() < 2).item())", "y = x * 2"], "y")
+case("numbers that must be sizes of inputs", "x: float32[A,3], k: int64[] ints A A+1, j: int64[] ints 3 4", ["n = k.item()", "torch._check(n == x.shape[0])", "m = j.item()", "torch._check(m == 3)", "y = x[:n] * n", "z = x.new_ones(n, m)"], "y, z")
 # Met at the exported sizes whatever the data, and at others by some.
 for what, k in (("(x < 4 / x.shape[0]).all().item()", "0 1"), ("k.item() <= 6", "0 2*A-1"), ("x[x * x.shape[0] > 4].shape[0] <= 2", "0 1"), ("k.item() % 3 != 2", "0 A-2")):
     case(f"a condition that some data do not meet: {what}", f"x: float32[A,3] unit, k: int64[] ints {k}", [f"torch._check({what})", "y = x * 2 + k"], "y")
