@@ -88,7 +88,14 @@ std::optional<std::map<SymId, int64_t>> fitting(const import::Program& program, 
   std::set<SymId> fixed;
   for (const auto& [s, value] : sizes)
     if (given.count(program.syms[s].name)) fixed.insert(s);
-  return sizes_near(program.syms, program.guards, sizes, fixed);
+  // Conditions on numbers that a run finds in data are its own.
+  std::vector<ShapeGuard> guards = program.guards;
+  std::erase_if(guards, [&](const ShapeGuard& q) {
+    std::set<SymId> used = q.a.symbols();
+    used.merge(q.b.symbols());
+    return std::any_of(used.begin(), used.end(), [&](SymId s) { return sizes.count(s) == 0; });
+  });
+  return sizes_near(program.syms, guards, sizes, fixed);
 }
 
 }  // namespace

@@ -13,17 +13,35 @@ void AtBounds::index(At& a) {
     const Expr& size = a.x()[static_cast<size_t>(dims[k])];
     T i = input(a, k + 1);
     if (found(size)) i = settled(i, size, bound(a, size));
-    if (const auto valid = there(a, *a.in[k + 1])) i = where(*valid, i, 0.0);
+    if (const auto valid = there(a, *a.in[k + 1])) i = elsewhere(a, i, *valid, static_cast<int>(dims[k]));
     a.n.inputs[k + 1] = i;
   }
   keep(a);
+}
+
+T AtBounds::elsewhere(At& a, const T& i, const T& valid, int dim) {
+  const T x = input(a, 0);
+  if (g_.syms.proves_le(1, x.dim(dim))) return where(valid, i, 0.0);
+  const T size = scalar_of(b_, x.dim(dim), DType::i64);
+  a.n.inputs[0] = one_more(x, dim);
+  return where(valid, where(i >= size, i + 1.0, i), size);
+}
+
+T AtBounds::one_more(const T& x, int dim) {
+  Exprs none(static_cast<size_t>(x.rank()), Expr(0)), one = none;
+  one[static_cast<size_t>(dim)] = 1;
+  return {b_, b_.pad(x, none, one, 0.0)};
+}
+
+T AtBounds::picked(const T& x, const T& places, int dim) {
+  return take_index(g_.syms.proves_le(1, x.dim(dim)) ? x : one_more(x, dim), places, dim);
 }
 
 void AtBounds::gather(At& a) {
   const Expr& size = a.x()[static_cast<size_t>(a.n.get<int64_t>(Attr::dim))];
   T i = input(a, 1);
   if (found(size)) i = settled(i, size, bound(a, size));
-  if (const auto valid = there(a, *a.in[1])) i = where(*valid, i, 0.0);
+  if (const auto valid = there(a, *a.in[1])) i = elsewhere(a, i, *valid, static_cast<int>(a.n.get<int64_t>(Attr::dim)));
   a.n.inputs[1] = i;
   keep(a);
 }
@@ -106,9 +124,13 @@ void AtBounds::reshape(At& a) {
   // The place of an element in the order of those that there are, and there in the operand.
   T place = scalar(DType::i64, 0);
   for (size_t d = 0; d < to.size(); ++d) place = place * value(to[d]) + iota(b_, most, static_cast<int>(d));
-  if (to.empty()) place = scalar(DType::i64, 0);
+  give(a, 0, at_places(a, place.expand(most)));
+}
+
+T AtBounds::at_places(const At& a, T place) {
+  const Exprs& from = a.x();
   const Exprs whole = bound(a, from);
-  T at = scalar(DType::i64, 0).expand(most);
+  T at = place.like(0);
   Expr stride = 1;
   for (size_t d = from.size(); d-- > 0;) {
     const T n = maximum(value(from[d]), 1.0);
@@ -118,7 +140,15 @@ void AtBounds::reshape(At& a) {
     at = at + one * scalar_of(b_, stride, DType::i64);
     stride *= whole[d];
   }
-  give(a, 0, take_index(input(a, 0).reshape({product(whole)}), at, 0));
+  return picked(input(a, 0).reshape({product(whole)}), at, 0);
+}
+
+void AtBounds::strided(At& a) {
+  const Exprs& strides = a.n.get<Exprs>(Attr::strides);
+  const Exprs most = bound(a, *a.out[0]);
+  T place = value(a.n.get<Expr>(Attr::start)).expand(most);
+  for (size_t d = 0; d < strides.size(); ++d) place = place + iota(b_, most, static_cast<int>(d)) * value(strides[d]);
+  give(a, 0, at_places(a, place));
 }
 
 void AtBounds::flip(At& a) {
@@ -131,7 +161,7 @@ void AtBounds::flip(At& a) {
       continue;
     }
     const T from = value(size) - 1.0 - iota(b_, {bound(a, size)}, 0);
-    x = take_index(x, maximum(from, 0.0), static_cast<int>(d));
+    x = picked(x, maximum(from, 0.0), static_cast<int>(d));
   }
   give(a, 0, T(b_, b_.flip(x, rest)));
 }
@@ -146,17 +176,13 @@ void AtBounds::slice(At& a) {
   if (!moves && (holds(g_, ShapeGuard::Kind::le, last, of) || (!found(a.x()[d]) && !found(a.out[0]->at(d)))))
     return give(a, 0, x.slice(static_cast<int>(d), start, size, step));
   const T places = iota(b_, {size}, 0) * static_cast<double>(step) + value(start);
-  give(a, 0, take_index(x, minimum(maximum(places, 0.0), scalar_of(b_, max(of - 1, 0), DType::i64)), static_cast<int>(d)));
+  give(a, 0, picked(x, minimum(maximum(places, 0.0), scalar_of(b_, max(of - 1, 0), DType::i64)), static_cast<int>(d)));
 }
 
 void AtBounds::pad(At& a) {
   const Exprs& lo = a.n.get<Exprs>(Attr::lo);
-  if (found(lo)) refuse(a, "what it puts before a dim has such a size");
-  T x = input(a, 0);
-  const DType t = x.dtype();
-  const AttrValue& v = a.n.attrs.at(Attr::value);
-  const auto* real = std::get_if<double>(&v);
-  const T fill = real ? T(b_, full(b_, t, {}, *real)) : scalar(t, a.n.get<int64_t>(Attr::value));
+  const T fill = fill_of(a, input(a, 0).dtype());
+  if (found(lo)) return give(a, 0, moved(a, lo, fill));
   Ints ends;  // dims behind whose elements there is something
   for (size_t d = 0; d < lo.size(); ++d)
     if (found(a.x()[d]) && !g_.syms.proves_eq(a.out[0]->at(d), a.x()[d] + lo[d])) ends.push_back(static_cast<int64_t>(d));
@@ -164,14 +190,34 @@ void AtBounds::pad(At& a) {
   keep(a);
 }
 
+T AtBounds::moved(const At& a, const Exprs& lo, const T& fill) {
+  const Exprs most = bound(a, *a.out[0]);
+  T x = input(a, 0);
+  for (int d = 0; d < x.rank(); ++d) {
+    const auto k = static_cast<size_t>(d);
+    if (lo[k].is(0) && g_.syms.proves_eq(a.out[0]->at(k), a.x()[k])) continue;
+    const T place = iota(b_, {most[k]}, 0) - value(lo[k]);
+    Exprs column(static_cast<size_t>(x.rank()), Expr(1));
+    column[k] = most[k];
+    const T inside = ((place >= 0.0) & (place < value(a.x()[k]))).reshape(column);
+    const T last = scalar_of(b_, max(x.dim(d) - 1, 0), DType::i64);
+    x = where(inside, picked(x, maximum(minimum(place, last), 0.0), d), fill);
+  }
+  return x;
+}
+
 /// In each tensor's dim the elements come first: those of the tensors behind one of such a size move up.
 void AtBounds::cat(At& a) {
   const auto d = static_cast<size_t>(a.n.get<int64_t>(Attr::dim));
-  bool gaps = false;
-  for (size_t i = 0; i + 1 < a.in.size(); ++i) gaps = gaps || found(a.in[i]->at(d));
-  if (!gaps) return keep(a);
-  const T whole(b_, b_.cat(a.n.inputs, static_cast<int>(d)));
   const Expr size = bound(a, a.out[0]->at(d));
+  bool gaps = false;
+  Expr room = 0;
+  for (size_t i = 0; i < a.in.size(); ++i) {
+    gaps = gaps || (i + 1 < a.in.size() && found(a.in[i]->at(d)));
+    room += bound(a, a.in[i]->at(d));
+  }
+  if (!gaps && g_.syms.proves_eq(room, size)) return keep(a);
+  const T whole(b_, b_.cat(a.n.inputs, static_cast<int>(d)));
   const T place = iota(b_, {size}, 0);
   T from = place;
   Expr end = 0;
@@ -183,7 +229,7 @@ void AtBounds::cat(At& a) {
     from = from + where(place >= value(end), gap, 0.0);
   }
   const T last = scalar_of(b_, max(whole.dim(static_cast<int>(d)) - 1, 0), DType::i64);
-  give(a, 0, take_index(whole, minimum(from, last), static_cast<int>(d)));
+  give(a, 0, picked(whole, minimum(from, last), static_cast<int>(d)));
 }
 
 }  // namespace aotc::decompose

@@ -83,10 +83,7 @@ void AtBounds::window(At& a) {
   const auto k = static_cast<int64_t>(a.n.get<Ints>(Attr::kernel).size()), rank = static_cast<int64_t>(a.x().size());
   Ints spatial;
   for (int64_t d = rank - k; d < rank; ++d) spatial.push_back(d);
-  const AttrValue& v = a.n.attrs.at(Attr::value);
-  const DType t = input(a, 0).dtype();
-  const auto* real = std::get_if<double>(&v);
-  a.n.inputs[0] = masked(a, 0, spatial, real ? T(b_, full(b_, t, {}, *real)) : scalar(t, a.n.get<int64_t>(Attr::value)));
+  a.n.inputs[0] = masked(a, 0, spatial, fill_of(a, input(a, 0).dtype()));
   keep(a);
 }
 
@@ -104,6 +101,27 @@ void AtBounds::conv(At& a) {
 void AtBounds::matrices(At& a) {
   for (const Exprs* dims : a.in)
     if (found(*dims, dims->size() - 2)) refuse(a, "its matrices have such a size");
+  keep(a);
+}
+
+/// A square matrix goes on as the identity does, which stays apart from it: nothing of it is mixed with what there is. Right-hand sides go
+/// on as zeros.
+void AtBounds::square_matrices(At& a) {
+  const size_t rank = a.x().size();
+  if (found(a.x(), rank - 2)) {
+    if (a.x()[rank - 2] != a.x()[rank - 1]) refuse(a, "its matrices have such a size, and are not square");
+    const Expr& size = a.x()[rank - 1];
+    const Expr most = bound(a, size);
+    const int r = static_cast<int>(rank);
+    const T inside = within(a, size, r - 2, r) & within(a, size, r - 1, r);
+    const T x = input(a, 0);
+    const T identity = (iota(b_, {most, most}, 0) == iota(b_, {most, most}, 1)).to(x.dtype());
+    a.n.inputs[0] = where(inside, x, identity);
+    if (a.in.size() > 1) {
+      const auto rows = static_cast<int64_t>(a.in[1]->size()) - 2;
+      a.n.inputs[1] = masked(a, 1, {rows, rows + 1}, 0.0);
+    }
+  }
   keep(a);
 }
 

@@ -1,6 +1,7 @@
 // Complex tensors as real ones with a last dim of 2 (real, imaginary): views and copies carry the pair along, arithmetic takes it apart.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "decompose/complex.h"
@@ -39,6 +40,21 @@ Complex complex_operand(Rule& r, std::string_view name, DType t) {
 
 Complex times(const Complex& a, const Complex& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
+Complex inverse(const Complex& z) {
+  const T larger = maximum(unary(Op::abs, z.re), unary(Op::abs, z.im));
+  const T scale = where((larger == 0.0) | (larger == std::numeric_limits<double>::infinity()), 1.0, larger);
+  const T re = z.re / scale, im = z.im / scale, n = z.re * re + z.im * im;
+  return {re / n, -im / n};
+}
+
+Complex quotient(const Complex& a, const Complex& b) {
+  const T larger = maximum(unary(Op::abs, b.re), unary(Op::abs, b.im));
+  const T scale = where((larger == 0.0) | (larger == std::numeric_limits<double>::infinity()), 1.0, larger);
+  const T re = b.re / scale, im = b.im / scale, n = b.re * re + b.im * im;
+  const Complex c = times(a, {re, -im});
+  return {c.re / n, c.im / n};
+}
+
 namespace {
 
 void mul(Rule& r) {
@@ -57,9 +73,7 @@ void div(Rule& r) {
   const Complex a = complex_operand(r, "self", t), b = complex_operand(r, "other", t);
   if (!complex_arg(r, "other") && !std::holds_alternative<std::complex<double>>(r.arg("other")))
     return r.set(join({a.re / b.re, a.im / b.re}));
-  const T n = b.re * b.re + b.im * b.im;
-  const Complex c = times(a, {b.re, -b.im});
-  r.set(join({c.re / n, c.im / n}));
+  r.set(join(quotient(a, b)));
 }
 
 template <Op op>
@@ -73,6 +87,7 @@ void sum_of_two(Rule& r) {
   r.set(join({binary(op, a.re, c.re), binary(op, a.im, c.im)}));
 }
 
+void nothing(Rule&) {}
 void neg(Rule& r) { r.set(-tensor(r, "self")); }
 void conj(Rule& r) {
   const Complex c = apart(tensor(r, "self"));
@@ -189,6 +204,7 @@ constexpr RuleRow kRows[] = {
     {"aten.mm.default", product},
     {"aten.bmm.default", product},
     {"aten.mv.default", product},
+    {"aten._assert_tensor_metadata.default", nothing},
 };
 
 /// Rules for real tensors that move elements or are linear in them: the pair rides along.

@@ -6,6 +6,9 @@
 namespace aotc::decompose {
 
 Complex times(const Complex& a, const Complex& b);
+/// 1 / z and a / b, of whatever magnitude: no square of a part runs over or to nothing.
+Complex inverse(const Complex& z);
+Complex quotient(const Complex& a, const Complex& b);
 Complex apart(const T& pair);
 T join(const Complex& c);
 bool complex_arg(const Rule& r, std::string_view name);

@@ -15,11 +15,6 @@ Complex scaled(const Complex& z, double by) { return {z.re * by, z.im * by}; }
 Complex turned(const Complex& z) { return {-z.im, z.re}; }  ///< i z
 Complex turned_back(const Complex& z) { return {z.im, -z.re}; }
 
-Complex inverse(const Complex& z) {
-  const T n = z.re * z.re + z.im * z.im;
-  return {z.re / n, -z.im / n};
-}
-
 Complex power_of_e(const Complex& z) {
   const T m = exp(z.re);
   return {m * unary(Op::cos, z.im), m * unary(Op::sin, z.im)};
@@ -137,7 +132,7 @@ void addcmul(Rule& r) {
   r.set(join({a.re + b.re * v, a.im + b.im * v}));
 }
 void addcdiv(Rule& r) {
-  const Complex a = of(r), b = times(of(r, "tensor1"), inverse(of(r, "tensor2")));
+  const Complex a = of(r), b = quotient(of(r, "tensor1"), of(r, "tensor2"));
   const double v = r.number_or("value", 1.0);
   r.set(join({a.re + b.re * v, a.im + b.im * v}));
 }

@@ -15,6 +15,7 @@
 #include "graph/type_error.h"
 #include "graph/verify.h"
 #include "import/hidden_writes.h"
+#include "import/size_conditions.h"
 #include "sym/sym_error.h"
 
 namespace aotc::decompose {
@@ -76,8 +77,9 @@ class Driver {
   Graph finish() {
     const FoundSizes& sizes = env_.found_sizes();
     for (const Env::Check& c : env_.checks()) check(c.condition, c.message);
+    EqualSizes equal;
     try {
-      guards_on(sizes);
+      equal = guards_on(sizes);
     } catch (const Refused& why) {
       throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file}, "a condition on numbers found in data: " + why.why).note(why.hint);
     }
@@ -88,7 +90,7 @@ class Driver {
       if (told.count(s)) g_.outputs.push_back({g_.syms[s].name, size.value, "", -1, "", {}, OutputRole::size});
     // Results come first.
     std::stable_sort(g_.outputs.begin(), g_.outputs.end(), [](const OutputInfo& a, const OutputInfo& b) { return a.role < b.role; });
-    take_bounds(g_, sizes, p_.file);
+    take_bounds(g_, sizes, equal, p_.file);
     return std::move(g_);
   }
   const std::vector<Unsupported>& unsupported() const { return unsupported_; }
@@ -171,17 +173,19 @@ class Driver {
     g_.outputs.push_back({std::move(message), b_.make1(Op::check, {condition}), "", -1, "", {}, OutputRole::check});
   }
 
-  /// Conditions on sizes that are found in data are checked when these are known; the others when a run starts.
-  void guards_on(const FoundSizes& sizes) {
+  /// Conditions on sizes that are found in data are checked when these are known; the others when a run starts. Gives the equalities.
+  EqualSizes guards_on(const FoundSizes& sizes) {
+    EqualSizes equal;
     std::vector<ShapeGuard> open;
     std::erase_if(g_.guards, [&](const ShapeGuard& q) {
       std::set<SymId> used = q.a.symbols();
       used.merge(q.b.symbols());
       const bool read = env_.reads_number(q.a) || env_.reads_number(q.b);
       if (!read && std::none_of(used.begin(), used.end(), [&](SymId s) { return sizes.count(s) != 0; })) return false;
+      if (q.kind == ShapeGuard::Kind::eq) equal.emplace_back(q.a, q.b);
       const auto *a = found_as(sizes, q.a), *b = found_as(sizes, q.b);
       const bool same = q.kind == ShapeGuard::Kind::eq && a && b && a->value == b->value;
-      if (!same && decided(q, g_.syms) != true) open.push_back(q);
+      if (!same && (import::may_be_negative(p_, q) || decided(q, g_.syms) != true)) open.push_back(q);
       return true;
     });
     for (const ShapeGuard& q : open) {
@@ -200,6 +204,7 @@ class Driver {
       };
       check(holds(), q.why.empty() ? guard_text(q, g_.syms) : q.why);
     }
+    return equal;
   }
   static const FoundSize* found_as(const FoundSizes& sizes, const Expr& e) {
     const auto s = e.as_symbol();
@@ -377,9 +382,15 @@ void check_symbols(const Program& program, Graph& g) {
   for (const OutputInfo& o : g.outputs) live[idx(o.value)] = true;
   for (const StateInfo& s : g.states)
     if (s.updated != kNone<ValueId>) live[idx(s.updated)] = true;
+  std::vector<NodeId> unneeded;
+  bool unknown = false;
   for (size_t i = g.order.size(); i-- > 0;) {
     const Node& n = g.nodes[g.order[i]];
-    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live[idx(v)]; })) continue;
+    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live[idx(v)]; })) {
+      unneeded.push_back(g.order[i]);
+      for_each_expr(g, n, [&](const Expr& e) { unknown = unknown || !is_known(e); });
+      continue;
+    }
     for (const ValueId v : n.inputs) live[idx(v)] = true;
     for_each_expr(g, n, [&](const Expr& e) {
       if (!is_known(e))
@@ -390,7 +401,11 @@ void check_symbols(const Program& program, Graph& g) {
                 "x.shape[0]), fix it in shapes.json, or pass it as the size of an input");
     });
   }
-  // What is left belongs to nodes that nothing needs.
+  // Sizes that nothing knows belong to nodes that nothing needs, and so do the conditions on them.
+  if (unknown) {
+    for (const NodeId id : unneeded) g.nodes[id].dead = true;
+    g.compact();
+  }
   std::erase_if(g.guards, [&](const ShapeGuard& q) { return !is_known(q.a) || !is_known(q.b); });
 }
 

@@ -204,13 +204,15 @@ ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(
 
 void Env::read_number(const PNode& node) {
   const auto* of = node.args.empty() ? nullptr : std::get_if<import::TensorRef>(&node.args[0].value);
-  if (!of) throw Refused{"a number read out of something else than a tensor", ""};
-  if (is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
-  read_.add(b_, node, get(of->name));
+  if (of && is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
+  if (!of && !import::makes_symbol(node)) throw Refused{"a number read out of something else than a tensor", ""};
+  const ValueId read = of ? get(of->name) : compute_from_sizes(b_, program_, node, read_);
+  read_.add(b_, node, read, [&](SymId s) { return of_input(s); });
+  check_stated(node, read);
   for (const import::Arg& a : node.results) {
     const auto* e = std::get_if<Expr>(&a);
     const auto s = e ? e->as_symbol() : std::nullopt;
-    if (!s || found_.count(*s)) continue;
+    if (!s || found_.count(*s) || of_input(*s)) continue;
     const ValueId number = *read_.integer(b_, *e);
     // Where nothing says how large it may be it is no size, but may be a number.
     if (const std::optional<Expr> most = largest(*e)) {
@@ -221,6 +223,25 @@ void Env::read_number(const PNode& node) {
       define_found(*s, number, *most);
     } else {
       check_range(*s, number, std::nullopt);
+    }
+  }
+}
+
+void Env::check_stated(const PNode& node, ValueId read) {
+  const T number = T(b_, read).reshape({});
+  const auto must = [&](const T& condition, const std::string& stated) {
+    check(condition, fmt::format("{} (a number found in data) is not {}, as the program has it", node.name, stated));
+  };
+  for (const import::Arg& a : node.results) {
+    const auto* e = std::get_if<Expr>(&a);
+    const auto known = [&](SymId s) { return of_input(s) || found_.count(s) != 0; };
+    const std::set<SymId> used = e ? e->symbols() : std::set<SymId>();
+    const bool own = e && e->as_symbol() && !of_input(*e->as_symbol());
+    if (e && !own && std::all_of(used.begin(), used.end(), known))
+      must(number.to(DType::i64) == scalar_of(b_, *e, DType::i64), e->str(b_.syms()));
+    if (const auto* s = std::get_if<import::SymbolicArg>(&a); s && (s->text == "true" || s->text == "false")) {
+      const T truth = is_bool(number.dtype()) ? number : number != 0.0;
+      must(s->text == "true" ? truth : !truth, s->text);
     }
   }
 }
@@ -393,8 +414,11 @@ struct Advice {
 constexpr Advice kAdvice[] = {
     {"higher_order.cond", "a branch on data (torch.cond) whose sides give other things than tensors is not compiled",
      "return tensors from both branches, compute both and take torch.where, or export each branch as a model"},
-    {"higher_order.while_loop", "a loop on data (while_loop) inside the model is not compiled",
-     "write a Python loop of a fixed number of rounds, which export unrolls, or export the body as a model and loop in the program"},
+    {"higher_order.while_loop",
+     "a loop on data (while_loop) whose number of rounds has no bound that can be seen, or of very many, is not compiled",
+     "bound it by a counter of its own (carry i from a constant, i + 1 in the body, (i < 64) & .. in the condition), or export the body as "
+     "a "
+     "model and loop in the program"},
     {"higher_order.scan", "a loop over steps (scan) whose number has no bound, or of very many steps, is not compiled",
      "export with this length fixed or with a small largest size (Dim(.., max=64)), or export one step as a model and loop in the program"},
     {"higher_order.map", "a loop over rows (map) of tensors of different lengths is not compiled",

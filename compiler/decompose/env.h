@@ -31,6 +31,8 @@ class Env final : public TensorEnv {
   std::optional<ValueId> integer(const Expr& e) override { return read_.integer(b_, e); }
   /// The number that a node reads out of a tensor.
   void read_number(const import::PNode& node);
+  /// Where the archive states a value of a number that is read (torch._check(n == 3), torch._check(x.all().item())) the run checks it.
+  void check_stated(const import::PNode& node, ValueId read);
   Owner owner(const std::string& name) override;
   std::map<ValueId, Selected>& selections() override { return selections_; }
   void check(ValueId condition, std::string message) override { checks_.push_back({condition, std::move(message)}); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decompose/at_bounds.h"
+#include "decompose/read_numbers.h"
 #include "graph/pointwise.h"
 
 namespace aotc::decompose {
@@ -18,7 +19,7 @@ constexpr Row kRows[] = {
     {Op::reshape, &AtBounds::reshape},
     {Op::flip, &AtBounds::flip},
     {Op::slice, &AtBounds::slice},
-    {Op::strided, &AtBounds::none},
+    {Op::strided, &AtBounds::strided},
     {Op::pad, &AtBounds::pad},
     {Op::window, &AtBounds::window},
     {Op::cat, &AtBounds::cat},
@@ -36,10 +37,10 @@ constexpr Row kRows[] = {
     {Op::topk, &AtBounds::topk},
     {Op::recurrence, &AtBounds::recurrence},
     {Op::fourier, &AtBounds::fourier},
-    {Op::cholesky, &AtBounds::matrices},
-    {Op::lu, &AtBounds::matrices},
+    {Op::cholesky, &AtBounds::square_matrices},
+    {Op::lu, &AtBounds::square_matrices},
     {Op::svd, &AtBounds::matrices},
-    {Op::solve_triangular, &AtBounds::matrices},
+    {Op::solve_triangular, &AtBounds::square_matrices},
 };
 
 /// How an expression moves with a symbol.
@@ -69,6 +70,7 @@ Way way_of(const Expr& e, SymId s) {
 }  // namespace
 
 void AtBounds::run() {
+  for (const Value& v : g_.values) known_.push_back(v.kind != ValueKind::node);
   dims_.resize(g_.values.size());
   now_.resize(g_.values.size());
   for (size_t i = 0; i < now_.size(); ++i) {
@@ -82,9 +84,14 @@ void AtBounds::run() {
     for (const ValueId v : a.n.inputs) a.in.push_back(&dims_[idx(v)]);
     for (const ValueId v : a.n.outputs) a.out.push_back(&dims_[idx(v)]);
     for (ValueId& v : a.n.inputs) v = now_[idx(v)];
+    const std::vector<ValueId> results = a.n.outputs;
+    const auto done = [&] {
+      for (const ValueId v : results) known_[idx(v)] = true;
+    };
     if (!takes_part) {
       g_.nodes[id].inputs = a.n.inputs;
       g_.order.push_back(id);
+      done();
       continue;
     }
     b_.at(a.n.name, a.n.source);
@@ -93,6 +100,7 @@ void AtBounds::run() {
       keep(a);
     else
       (this->*row->fn)(a);
+    done();
   }
   for (OutputInfo& o : g_.outputs) {
     if (found(dims_[idx(o.value)])) o.found = dims_[idx(o.value)];
@@ -133,6 +141,17 @@ void AtBounds::refuse(const At& a, const std::string& why) const {
 }
 
 Expr AtBounds::bound(const At& a, const Expr& e) const {
+  if (!found(e)) return g_.syms.simplify(e);
+  Expr most = own_bound(a, e);
+  for (const auto& [x, y] : equal_)
+    for (const auto& [one, other] : {std::pair(x, y), std::pair(y, x)}) {
+      const std::optional<int64_t> more = g_.syms.simplify(e - one).as_const();
+      if (more) most = g_.syms.simplify(min(most, own_bound(a, other + *more)));
+    }
+  return most;
+}
+
+Expr AtBounds::own_bound(const At& a, const Expr& e) const {
   Expr most = e;
   for (bool again = true; again;) {
     again = false;
@@ -140,13 +159,42 @@ Expr AtBounds::bound(const At& a, const Expr& e) const {
       const auto it = sizes_.find(s);
       if (it == sizes_.end()) continue;
       const Way way = way_of(most, s);
-      if (way == Way::both) refuse(a, fmt::format("the size {} has no bound that can be given", e.str(g_.syms)));
+      if (way == Way::both) return g_.syms.simplify(limit(a, e, End::greatest));
       most = most.substitute({{s, way == Way::down ? Expr(std::max<int64_t>(g_.syms[s].min, 0)) : it->second.bound}});
       again = true;
       break;
     }
   }
   return g_.syms.simplify(most);
+}
+
+Expr AtBounds::limit(const At& a, const Expr& e, End end) const {
+  if (!found(e)) return e;
+  const bool up = end == End::greatest;
+  const End other = up ? End::least : End::greatest;
+  const auto of_atom = [&](const Expr::Atom& x, End to) -> Expr {
+    const bool most = to == End::greatest;
+    const End turned = most ? End::least : End::greatest;
+    switch (x.kind) {
+      case Expr::AtomKind::symbol: {
+        const auto it = sizes_.find(x.sym);
+        if (it == sizes_.end()) return Expr::symbol(x.sym);
+        return most ? limit(a, it->second.bound, to) : Expr(std::max<int64_t>(g_.syms[x.sym].min, 0));
+      }
+      case Expr::AtomKind::floordiv: return floordiv(limit(a, x.a, to), max(limit(a, x.b, turned), 1));
+      case Expr::AtomKind::mod: return most ? max(limit(a, x.b, to) - 1, 0) : Expr(0);
+      case Expr::AtomKind::min: return min(limit(a, x.a, to), limit(a, x.b, to));
+      case Expr::AtomKind::max: return max(limit(a, x.a, to), limit(a, x.b, to));
+    }
+    refuse(a, fmt::format("the size {} has no bound that can be given", e.str(g_.syms)));
+  };
+  Expr sum = 0;
+  for (const Expr::Term& t : e.terms()) {
+    Expr product = t.coef;
+    for (const Expr::Atom& x : t.atoms) product *= of_atom(x, t.coef > 0 ? end : other);
+    sum += product;
+  }
+  return sum;
 }
 
 Exprs AtBounds::bound(const At& a, Exprs es) const {
@@ -159,14 +207,17 @@ T AtBounds::value(const Expr& e) {
   if (const auto it = values_.find(key); it != values_.end()) return {b_, it->second};
   const auto make = [&]() -> T {
     if (!found(e)) return scalar_of(b_, e, DType::i64);
-    if (const auto s = e.as_symbol()) return {b_, now_[idx(sizes_.at(*s).value)]};
+    if (const auto s = e.as_symbol()) {
+      const ValueId count = sizes_.at(*s).value;
+      if (!known_[idx(count)]) throw Diagnostic(Loc{.file = file_}, fmt::format("the size {} is used before it is found", e.str(g_.syms)));
+      return {b_, now_[idx(count)]};
+    }
     std::optional<T> sum;
     for (const Expr::Term& t : e.terms()) {
       T product = scalar(DType::i64, t.coef);
       for (const Expr::Atom& x : t.atoms) {
-        static constexpr Op kOps[] = {Op::sym, Op::div_floor, Op::remainder, Op::minimum, Op::maximum};
         const bool symbol = x.kind == Expr::AtomKind::symbol;
-        product = product * (symbol ? value(Expr::symbol(x.sym)) : binary(kOps[static_cast<size_t>(x.kind)], value(x.a), value(x.b)));
+        product = product * (symbol ? value(Expr::symbol(x.sym)) : binary(op_of(x.kind), value(x.a), value(x.b)));
       }
       sum = sum ? *sum + product : product;
     }
@@ -219,6 +270,13 @@ void AtBounds::give(const At& a, size_t result, const T& value) { now_[idx(a.n.o
 
 T AtBounds::scalar(DType t, int64_t v) { return {b_, b_.full_int({t, {}}, v)}; }
 
+T AtBounds::fill_of(const At& a, DType t) {
+  const AttrValue& v = a.n.attrs.at(Attr::value);
+  if (const auto* real = std::get_if<double>(&v)) return {b_, full(b_, t, {}, *real)};
+  const auto* truth = std::get_if<bool>(&v);
+  return scalar(t, truth ? int64_t{*truth} : a.n.get<int64_t>(Attr::value));
+}
+
 T AtBounds::extreme(DType t, End e) {
   const bool least = e == End::least;
   if (is_float(t)) return {b_, full(b_, t, {}, least ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity())};
@@ -241,8 +299,8 @@ void AtBounds::keep(At& a) {
 
 void AtBounds::none(At& a) { refuse(a, "it reads elements by their places in memory"); }
 
-void take_bounds(Graph& g, const FoundSizes& sizes, const std::string& file) {
-  if (!sizes.empty()) AtBounds(g, sizes, file).run();
+void take_bounds(Graph& g, const FoundSizes& sizes, const EqualSizes& equal, const std::string& file) {
+  if (!sizes.empty()) AtBounds(g, sizes, equal, file).run();
 }
 
 }  // namespace aotc::decompose

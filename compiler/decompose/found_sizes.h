@@ -17,8 +17,10 @@ struct FoundSize {
   Expr bound;     ///< its largest value, made of sizes of inputs and other found sizes
 };
 using FoundSizes = std::map<SymId, FoundSize>;
+/// Sizes that the run's checks hold to each other (the parts of a split and the whole): neither passes the other's bound.
+using EqualSizes = std::vector<std::pair<Expr, Expr>>;
 
 /// `file`: of the model, for messages. Throws Diagnostic (ExitCode::unsupported) where an operator's result means nothing at its bound.
-void take_bounds(Graph& g, const FoundSizes& sizes, const std::string& file);
+void take_bounds(Graph& g, const FoundSizes& sizes, const EqualSizes& equal, const std::string& file);
 
 }  // namespace aotc::decompose

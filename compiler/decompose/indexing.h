@@ -33,7 +33,8 @@ struct ReadSlice {
   T start;
   Expr length;
 };
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step);
+/// `length`: as the archive has it.
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, const Expr& length);
 /// x with src written at these places along dim.
 T write_along(const T& x, const T& src, const T& places, int dim);
 /// Length of the diagonal k places right of the main one.

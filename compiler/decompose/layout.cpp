@@ -225,7 +225,7 @@ void slice_scatter(Rule& r) {
   const int d = r.dim("dim", x.rank());
   std::vector<Expr> src_dims = x.dims();
   const int64_t step = r.integer_or("step", 1);
-  if (const auto read = read_slice(r, x.dim(d), step)) {
+  if (const auto read = read_slice(r, x.dim(d), step, tensor(r, "src").dim(d))) {
     src_dims[static_cast<size_t>(d)] = read->length;
     return r.set(
         write_along(x, tensor(r, "src").to(x.dtype()).expand(src_dims), places_from(read->start, read->length, step, x.dim(d)), d));

@@ -75,14 +75,18 @@ T value_of(Builder& b, const import::Program& p, const import::Arg& a, const Rea
 ValueId compute_from_sizes(Builder& b, const import::Program& p, const import::SymbolicArg& arg, const ReadNumbers& read) {
   if (const auto number = read.other(arg.name)) return *number;
   const import::PNode* n = maker(p, arg.name);
+  if (n) return compute_from_sizes(b, p, *n, read);
+  throw Refused{fmt::format("a number computed from sizes ({}) by nothing that is known", arg.text), "export with these sizes fixed"};
+}
+
+ValueId compute_from_sizes(Builder& b, const import::Program& p, const import::PNode& n, const ReadNumbers& read) {
   for (const Row& row : kRows) {
-    if (!n || row.target != n->target || row.arity != n->args.size()) continue;
+    if (row.target != n.target || row.arity != n.args.size()) continue;
     Args args;
-    for (const import::NamedArg& a : n->args) args.push_back(value_of(b, p, a.value, read));
+    for (const import::NamedArg& a : n.args) args.push_back(value_of(b, p, a.value, read));
     return row.fn(args);
   }
-  throw Refused{fmt::format("a number computed from sizes ({}) by {}", arg.text, n ? n->target : "nothing that is known"),
-                "export with these sizes fixed"};
+  throw Refused{fmt::format("a number computed from sizes by {}", n.target), "export with these sizes fixed"};
 }
 
 }  // namespace aotc::decompose

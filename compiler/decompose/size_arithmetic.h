@@ -8,5 +8,7 @@ namespace aotc::decompose {
 
 /// The value that `arg` names. Throws Refused where an operator on the way is not known.
 ValueId compute_from_sizes(Builder& b, const import::Program& program, const import::SymbolicArg& arg, const ReadNumbers& read);
+/// The result of one such operator.
+ValueId compute_from_sizes(Builder& b, const import::Program& program, const import::PNode& node, const ReadNumbers& read);
 
 }  // namespace aotc::decompose

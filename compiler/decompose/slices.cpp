@@ -33,7 +33,7 @@ T places_from(const T& start, const Expr& n, int64_t step, const Expr& size) {
   return from_start(iota(b, {n}, 0) * static_cast<double>(step) + first, size);
 }
 
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step) {
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, const Expr& length) {
   const auto start = r.read_integer("start");
   if (!start) return std::nullopt;
   if (r.has("length")) return ReadSlice{T(r.b, *start), r.sym("length")};
@@ -41,9 +41,18 @@ std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step) {
   const Expr end = r.none("end") ? Expr(kInf) : r.sym("end");
   const bool open = end.as_const().value_or(0) >= INT64_MAX / 2;  // "to the end"
   const Expr n = open ? end : s.simplify(end - r.sym("start"));
-  if (open || r.read_integer(n) || !s.proves_le(0, n) || !s.proves_le(n, size))
-    r.refuse("a slice whose start is read out of a tensor, and whose length is not known", "take a slice of known length (narrow)");
-  return ReadSlice{T(r.b, *start), r.b.syms().simplify(ceildiv(n, step))};
+  if (!open && !r.read_integer(n) && s.proves_le(0, n) && s.proves_le(n, size))
+    return ReadSlice{T(r.b, *start), r.b.syms().simplify(ceildiv(n, step))};
+  // Bounds beyond the tensor are its ends, and how much lies between them the run finds.
+  const T most = scalar_of(r.b, size, DType::i64);
+  const auto within = [&](const T& i) { return minimum(maximum(where(i < 0.0, i + most, i), 0.0), most); };
+  const auto number = [&](const Expr& e) {
+    const auto read = r.read_integer(e);
+    return read ? T(r.b, *read) : scalar_of(r.b, e, DType::i64);
+  };
+  const T from = within({r.b, *start}), to = open ? most : within(number(end));
+  const T count = binary(Op::div_floor, maximum(to - from, 0.0) + static_cast<double>(step - 1), static_cast<double>(step));
+  return ReadSlice{from, r.found(length, count, size)};
 }
 
 T write_along(const T& x, const T& src, const T& places, int dim) {

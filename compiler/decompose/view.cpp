@@ -120,7 +120,7 @@ void slice(Rule& r) {
   const int d = r.dim("dim", x.rank());
   const int64_t step = r.integer_or("step", 1);
   if (step < 1) throw r.fault(fmt::format("a step of {}", step));
-  if (const auto read = read_slice(r, x.dim(d), step))
+  if (const auto read = read_slice(r, x.dim(d), step, r.meta_result().dims.at(static_cast<size_t>(d))))
     return r.set(take_index(x, places_from(read->start, read->length, step, x.dim(d)), d));
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
   r.set(x.slice(d, start, sliced(r, d, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step), step));
@@ -129,7 +129,8 @@ void slice(Rule& r) {
 void narrow(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
-  if (const auto read = read_slice(r, x.dim(d), 1)) return r.set(take_index(x, places_from(read->start, read->length, 1, x.dim(d)), d));
+  if (const auto read = read_slice(r, x.dim(d), 1, r.sym("length")))
+    return r.set(take_index(x, places_from(read->start, read->length, 1, x.dim(d)), d));
   Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
   if (r.is_tensor("start")) r.refuse("a start given as a tensor is not supported");
   if (r.negative(start, "start")) start = start + x.dim(d);

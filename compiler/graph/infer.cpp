@@ -57,15 +57,21 @@ Rule rule_of(Op op) {
   return nullptr;
 }
 
-/// Uses guards "symbol == expression" as substitutions.
+/// Uses guards "symbol == expression" as substitutions, of two symbols the later one's, until none changes anything: they may be chains.
 Expr with_equalities(const Graph& g, Expr e) {
-  for (const ShapeGuard& q : g.guards) {
-    if (q.kind != ShapeGuard::Kind::eq) continue;
-    if (auto s = q.a.as_symbol(); s && !q.b.depends_on(*s)) {
-      e = e.substitute({{*s, q.b}});
-    } else if (auto t = q.b.as_symbol(); t && !q.a.depends_on(*t)) {
-      e = e.substitute({{*t, q.a}});
+  constexpr int kLongestChain = 16;
+  for (int round = 0; round < kLongestChain; ++round) {
+    const Expr before = e;
+    for (const ShapeGuard& q : g.guards) {
+      if (q.kind != ShapeGuard::Kind::eq) continue;
+      const auto s = q.a.as_symbol(), t = q.b.as_symbol();
+      if (s && !q.b.depends_on(*s) && !(t && *s < *t)) {
+        e = e.substitute({{*s, q.b}});
+      } else if (t && !q.a.depends_on(*t)) {
+        e = e.substitute({{*t, q.a}});
+      }
     }
+    if (e == before) break;
   }
   return g.syms.simplify(e);
 }

@@ -1,15 +1,13 @@
 // Control flow of the exported graph that needs none at run time: a branch computes both sides and takes one (so the side that is not taken
 // must not read beyond its tensors either), rounds over the rows of tensors are written out, as many as there are at most, and each row on
 // its own, of which there may be any number, is a map (vmap).
-#include <algorithm>
+#include "import/control_flow.h"
 
-#include "import/graph_reader.h"
+#include <algorithm>
 
 namespace aotc::import {
 
 namespace {
-
-constexpr size_t kMostNodes = 4096;  ///< of all rounds of one loop together
 
 /// The same tensor's row.
 TensorMeta row_of(const TensorMeta& t, const Expr& i) {
@@ -18,10 +16,6 @@ TensorMeta row_of(const TensorMeta& t, const Expr& i) {
   row.strides.erase(row.strides.begin());
   row.storage_offset = t.storage_offset + t.strides[0] * i;
   return row;
-}
-
-bool only_tensors(const std::vector<Arg>& args) {
-  return std::all_of(args.begin(), args.end(), [](const Arg& a) { return std::holds_alternative<TensorRef>(a); });
 }
 
 /// Whether a graph gives nothing but tensors.
@@ -33,15 +27,6 @@ bool gives_tensors(const JsonRef& graph) {
 }
 
 }  // namespace
-
-/// An operator with its subgraphs and what they are called with: each argument a list, a single value a list of one.
-struct GraphReader::ControlFlow {
-  const JsonRef& node;
-  const PNode& head;
-  std::vector<std::pair<std::string, JsonRef>> graphs;  ///< with their names
-  std::vector<std::vector<Arg>> arguments;
-  std::vector<JsonRef> results;  ///< tensors by name, lists laid flat
-};
 
 std::vector<std::string> GraphReader::define_results(const ControlFlow& f, Scope& s) {
   std::vector<std::string> names;
@@ -63,11 +48,13 @@ bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode
     std::string_view target;
     bool (GraphReader::*inlined)(const ControlFlow&, Scope&);
     size_t graphs, arguments;
+    size_t own_results;  ///< subgraphs before this one have results of their own; the others' are the operator's
   };
   static constexpr Kind kKinds[] = {
-      {"higher_order.cond", &GraphReader::inline_cond, 2, 2},        // condition, operands
-      {"higher_order.map_impl", &GraphReader::inline_rounds, 1, 2},  // rows, the rest
-      {"higher_order.scan", &GraphReader::inline_rounds, 1, 3},      // what is carried, rows, the rest
+      {"higher_order.cond", &GraphReader::inline_cond, 2, 2, 0},         // condition, operands
+      {"higher_order.map_impl", &GraphReader::inline_rounds, 1, 2, 0},   // rows, the rest
+      {"higher_order.scan", &GraphReader::inline_rounds, 1, 3, 0},       // what is carried, rows, the rest
+      {"higher_order.while_loop", &GraphReader::inline_while, 2, 2, 1},  // what is carried, the rest
   };
   const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.target == head.target; });
   if (kind == std::end(kKinds)) return false;
@@ -98,9 +85,9 @@ bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode
       return false;
   }
   if (f.graphs.size() != kind->graphs || f.arguments.size() != kind->arguments) return false;
-  for (const auto& [name, graph] : f.graphs)
-    if (graph["outputs"].size() != f.results.size())
-      throw outputs.fault(fmt::format("{} names for the {} results of a subgraph", f.results.size(), graph["outputs"].size()));
+  for (size_t i = kind->own_results; i < f.graphs.size(); ++i)
+    if (const size_t made = f.graphs[i].second["outputs"].size(); made != f.results.size())
+      throw outputs.fault(fmt::format("{} names for the {} results of a subgraph", f.results.size(), made));
   return (this->*kind->inlined)(f, s);
 }
 

@@ -30,6 +30,16 @@ bool is_scalar_op(std::string_view target) {
   return false;
 }
 
+}  // namespace
+
+bool makes_symbol(const PNode& n) {
+  const Expr* e = is_scalar_op(n.target) && n.results.size() == 1 ? std::get_if<Expr>(&n.results[0]) : nullptr;
+  return e && e->as_symbol() &&
+         std::any_of(n.args.begin(), n.args.end(), [](const NamedArg& a) { return std::holds_alternative<SymbolicArg>(a.value); });
+}
+
+namespace {
+
 /// Operators that run a subgraph and mean nothing else.
 struct Wrapper {
   std::string_view target;
@@ -217,7 +227,7 @@ Arg GraphReader::tensor(const std::string& name, const Scope& s, const JsonRef& 
 
 Arg GraphReader::symbolic(const JsonRef& argument, Scope& s) {
   const auto [tag, v] = argument.tagged();
-  if (tag == "as_int") return Expr(v.integer());
+  if (tag == "as_int") return Expr(v.nearest_integer());  // beyond 64 bits: a limit that torch writes of a symbol
   if (tag == "as_float") return v.number();
   if (tag == "as_bool") return v.boolean();
   if (tag != "as_name") throw argument.fault(fmt::format("unknown kind of symbolic value \"{}\"", tag));
@@ -250,7 +260,7 @@ Arg GraphReader::read_arg(const JsonRef& argument, Scope& s) {
     if (const auto t = as_optional(v)) return *t;
     return NoneArg{};
   }
-  if (tag == "as_int") return Expr(v.integer());
+  if (tag == "as_int") return Expr(v.nearest_integer());  // beyond 64 bits: a limit that torch writes of a symbol
   if (tag == "as_ints") return list_of<Expr>(v, [](const JsonRef& x) { return Expr(x.integer()); });
   if (tag == "as_float") return v.number();
   if (tag == "as_floats") return list_of<double>(v, [](const JsonRef& x) { return x.number(); });
@@ -367,7 +377,7 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
                        fmt::format("{} results for an operator that has {}", node.results.size(), schema->results.size()));
     track_aliases(node, *schema);
   }
-  if (is_scalar_op(node.target) && !node.results.empty() &&
+  if (is_scalar_op(node.target) && !node.results.empty() && !makes_symbol(node) &&
       std::all_of(node.results.begin(), node.results.end(), [](const Arg& a) { return std::holds_alternative<Expr>(a); }))
     return;
   if (add_guard(node)) return;
@@ -465,8 +475,7 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
   return true;
 }
 
-/// "u0", "zuf1": as export names numbers that it finds in data.
-static bool is_unbacked(const std::string& name) {
+bool is_unbacked(const std::string& name) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;
   const std::string kind = name.substr(0, digits);
   return digits < name.size() && (kind == "u" || kind == "zuf");
@@ -531,7 +540,7 @@ void drop_unused_scalar_nodes(Program& p) {
   std::vector<PNode> kept;
   for (size_t i = p.nodes.size(); i-- > 0;) {
     PNode& n = p.nodes[i];
-    const bool needed = !is_scalar_op(n.target) || std::any_of(n.results.begin(), n.results.end(), [&](const Arg& a) {
+    const bool needed = !is_scalar_op(n.target) || makes_symbol(n) || std::any_of(n.results.begin(), n.results.end(), [&](const Arg& a) {
       const SymbolicArg* s = std::get_if<SymbolicArg>(&a);
       return s && used.count(s->name);
     });

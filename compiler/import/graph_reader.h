@@ -1,5 +1,6 @@
 #pragma once
 // models/*.json → Program: nodes, types, symbols. Weights are read elsewhere (import/payload.h).
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,7 +34,10 @@ TensorMeta read_tensor_meta(const JsonRef& meta, Symbols& symbols);
 /// One graph being read into one Program; subgraphs that only wrap are read into the same Program.
 class GraphReader {
  public:
-  GraphReader(Program& program, Symbols& symbols, OpTable& ops) : p_(program), symbols_(symbols), ops_(ops) {}
+  /// What integer a constant tensor of rank 0 is, by its name in the graph; nothing for all others.
+  using Constants = std::function<std::optional<int64_t>(const std::string&)>;
+  GraphReader(Program& program, Symbols& symbols, OpTable& ops, Constants constants = {})
+      : p_(program), symbols_(symbols), ops_(ops), constants_(std::move(constants)) {}
   void read(const JsonRef& graph);
   /// A value that the graph's inputs, nodes or outputs name. Throws Diagnostic when it is not defined.
   Arg value(const JsonRef& argument);
@@ -64,6 +68,9 @@ class GraphReader {
   struct ControlFlow;
   bool inline_cond(const ControlFlow& f, Scope& s);
   bool inline_rounds(const ControlFlow& f, Scope& s);
+  bool inline_while(const ControlFlow& f, Scope& s);  // while_loop.cpp
+  /// The value of a number, or of a tensor of rank 0 that the graph makes of one.
+  std::optional<int64_t> whole_number(const Arg& a) const;
   /// Of a loop over the rows of tensors.
   struct Rounds {
     Expr number;
@@ -86,6 +93,7 @@ class GraphReader {
   Program& p_;
   Symbols& symbols_;
   OpTable& ops_;
+  Constants constants_;
   Scope top_;
   std::set<std::string> defined_;
   std::map<std::string, std::string> base_;  ///< value → the value that it may be a view of
@@ -93,6 +101,9 @@ class GraphReader {
   int depth_ = 0;
   int64_t maps_ = 0;  ///< that are being read, one in another
 };
+
+/// "u0", "zuf1": as export names numbers that it finds in data.
+bool is_unbacked(const std::string& name);
 
 /// Python arithmetic that nothing uses any more.
 void drop_unused_scalar_nodes(Program& program);

@@ -7,6 +7,7 @@ namespace aotc::import {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
+constexpr double kBeyond = 0x1p63;  ///< no number of 64 bits, or the lowest
 
 /// Builds the document through nlohmann's own builder and adds the refusals.
 class StrictSax : public nlohmann::json_sax<Json> {
@@ -17,12 +18,11 @@ class StrictSax : public nlohmann::json_sax<Json> {
   bool boolean(bool v) override { return dom_.boolean(v); }
   bool number_integer(int64_t v) override { return dom_.number_integer(v); }
   bool number_unsigned(uint64_t v) override {
-    if (v > static_cast<uint64_t>(INT64_MAX)) fail(fmt::format("the number {} does not fit into 64 bits", v));
+    if (v > static_cast<uint64_t>(INT64_MAX)) return dom_.number_float(static_cast<double>(v), std::to_string(v));
     return dom_.number_integer(static_cast<int64_t>(v));
   }
   bool number_float(double v, const std::string& s) override {
     if (!std::isfinite(v)) fail(fmt::format("the number {} does not fit into a double", s));
-    if (s.find_first_of(".eE") == std::string::npos) fail(fmt::format("the number {} does not fit into 64 bits", s));
     return dom_.number_float(v, s);
   }
   bool string(std::string& s) override { return dom_.string(s); }
@@ -104,7 +104,12 @@ std::string JsonRef::text() const {
   if (!value_->is_string()) throw expected("a text");
   return value_->get<std::string>();
 }
+int64_t JsonRef::nearest_integer() const {
+  if (!value_->is_number_float() || std::abs(value_->get<double>()) < kBeyond) return integer();
+  return value_->get<double>() < 0 ? INT64_MIN : INT64_MAX;
+}
 int64_t JsonRef::integer() const {
+  if (value_->is_number_float() && std::abs(value_->get<double>()) >= kBeyond) throw fault("the number does not fit into 64 bits");
   if (!value_->is_number_integer()) throw expected("an integer");
   return value_->get<int64_t>();
 }

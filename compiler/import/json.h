@@ -12,7 +12,8 @@ namespace aotc::import {
 
 using Json = nlohmann::ordered_json;
 
-/// Refuses (Diagnostic with line and column, or path) syntax errors, depth above 64, duplicate keys, NaN and numbers that do not fit.
+/// Refuses (Diagnostic with line and column, or path) syntax errors, depth above 64, duplicate keys, NaN and numbers that no double holds.
+/// Integers beyond 64 bits are doubles, which are none where an integer is asked for.
 Json parse_json(std::string_view text, const std::string& file);
 
 /// A value with its path, for messages. Cheap to copy; the document must outlive it.
@@ -31,6 +32,7 @@ class JsonRef {
   JsonRef member(const std::string& key, const Json& value) const { return {value, file_, path_ + "." + key}; }
   std::string text() const;
   int64_t integer() const;
+  int64_t nearest_integer() const;  ///< of numbers beyond 64 bits the ends of these
   double number() const;
   bool boolean() const;
   /// The one key of a tagged union ({"as_int": 3}), skipping null members.

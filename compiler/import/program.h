@@ -70,6 +70,9 @@ struct PNode {
   std::string path;         ///< in the archive's JSON: "$.graph_module.graph.nodes[3]"
   std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
 };
+/// Whether an operator of Python numbers makes an integer of its own symbol out of one that no Expr holds: int(x.item()), or what
+/// torch._check makes of a bool that is read out of a tensor.
+bool makes_symbol(const PNode& node);
 
 enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, user_scalar };
 struct ProgramInput {

@@ -1,6 +1,7 @@
 #include "import/read_archive.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <set>
 
@@ -41,7 +42,7 @@ class Archive {
     read_ranges(m);
     const JsonRef gm = m["graph_module"];
     OpTable ops;
-    GraphReader reader(p_, symbols_, ops);
+    GraphReader reader(p_, symbols_, ops, [&](const std::string& name) { return whole_constant(gm, name); });
     reader.read(gm["graph"]);
     read_signature(gm, reader, p_);
     read_guards_code(m, gm, symbols_.table(), p_);
@@ -160,8 +161,8 @@ class Archive {
     std::vector<std::tuple<std::string, int64_t, int64_t>> derived;
     for (const auto& [text, value] : ranges.object().items()) {
       const JsonRef r = ranges.member(text, value);
-      const int64_t min = r.has("min_val") ? r["min_val"].integer() : 0;
-      int64_t max = r.has("max_val") ? r["max_val"].integer() : kInf;
+      const int64_t min = r.has("min_val") ? r["min_val"].nearest_integer() : 0;
+      int64_t max = r.has("max_val") ? r["max_val"].nearest_integer() : kInf;
       if (max >= kUnbounded) max = kInf;
       if (min > max) throw r.fault(fmt::format("an empty range, {} to {}", min, max));
       if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos) {
@@ -240,16 +241,40 @@ class Archive {
     }
   }
 
+  const Stored& constants() {
+    if (!constants_read_) {
+      constants_read_.emplace();
+      if (constants_)
+        read_pickled(constants_, *constants_read_);
+      else if (constants_config_)
+        read_config(constants_config_, root_ + "data/constants/", *constants_read_);
+    }
+    return *constants_read_;
+  }
+
+  /// The integer that a constant tensor of rank 0 holds, by its name in the graph.
+  std::optional<int64_t> whole_constant(const JsonRef& graph_module, const std::string& name) {
+    const JsonRef specs = graph_module["signature"]["input_specs"];
+    for (size_t i = 0, n = specs.size(); i < n; ++i) {
+      const auto [kind, spec] = specs.at(i).tagged();
+      if (kind != "tensor_constant" || spec["arg"]["name"].text() != name) continue;
+      const auto it = constants().find(spec["tensor_constant_name"].text());
+      if (it == constants().end() || it->second.dtype != DType::i64 || !it->second.sizes.empty()) return std::nullopt;
+      const ConstData data = payloads_.dense(it->first, it->second, Loc{.file = zip_.what()});
+      int64_t value = 0;
+      std::memcpy(&value, data.data, sizeof value);
+      return value;
+    }
+    return std::nullopt;
+  }
+
   void read_weights() {
-    Stored state, constants;
+    Stored state;
+    const Stored& constants = this->constants();
     if (state_)
       read_pickled(state_, state);
     else if (weights_config_)
       read_config(weights_config_, root_ + "data/weights/", state);
-    if (constants_)
-      read_pickled(constants_, constants);
-    else if (constants_config_)
-      read_config(constants_config_, root_ + "data/constants/", constants);
 
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user || in.kind == InputKind::user_scalar || p_.data.count(in.target)) continue;
@@ -313,8 +338,10 @@ class Archive {
   void finish() {
     drop_unused_scalar_nodes(p_);
     p_.syms = symbols_.table();
-    // Guards hold where the symbols are known when a run starts: those of the inputs.
+    // Conditions are on symbols that are known when a run starts, those of the inputs, or that it finds in data.
     std::set<SymId> known;
+    for (size_t i = 0; i < p_.syms.size(); ++i)
+      if (const auto s = static_cast<SymId>(i); is_unbacked(p_.syms[s].name)) known.insert(s);
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user)
         for (const Expr& e : p_.tensors.at(in.name).sizes) known.merge(e.symbols());
@@ -330,6 +357,7 @@ class Archive {
     std::erase_if(p_.guards, [&](const ShapeGuard& g) { return !is_known(g.a) || !is_known(g.b); });
     narrow_multiples(p_.syms, p_.guards);
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
+      if (may_be_negative(p_, g)) return false;
       const std::optional<bool> holds = decided(g, p_.syms);
       if (holds == false) throw fail(fmt::format("a condition on sizes is never met: {}", guard_text(g, p_.syms))).note(g.why);
       return holds == true;
@@ -350,6 +378,7 @@ class Archive {
   std::shared_ptr<const MappedFile> file_;
   Zip zip_;
   Payloads payloads_;
+  std::optional<Stored> constants_read_;
   Program p_;
   Symbols symbols_;
   std::string root_;

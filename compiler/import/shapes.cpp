@@ -199,6 +199,7 @@ class Binder {
 
   void check_guards() {
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
+      if (may_be_negative(p_, g)) return false;
       const std::optional<bool> holds = decided(g, p_.syms);
       if (holds == false)
         throw fault("$", fmt::format("the sizes contradict a condition of the archive: {}", guard_text(g, p_.syms))).note(g.why);

@@ -272,6 +272,11 @@ std::string unstated_conditions(const Program& program) {
       program.torch_version.empty() ? "an unknown version" : program.torch_version);
 }
 
+bool may_be_negative(const Program& program, const ShapeGuard& q) {
+  return std::any_of(program.least.begin(), program.least.end(),
+                     [&](const auto& s) { return q.a.depends_on(s.first) || q.b.depends_on(s.first); });
+}
+
 void decide_conditions(Program& program) {
   for (const OpenCondition& c : program.open_conditions) Decision(program, c).run();
   program.open_conditions.clear();

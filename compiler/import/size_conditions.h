@@ -16,6 +16,9 @@ void read_guards_code(const JsonRef& model, const JsonRef& graph_module, const S
 /// For a person: that the archive does not say the guards of the sizes that are open. Empty where it does, or where all sizes are fixed.
 std::string unstated_conditions(const Program& program);
 
+/// Whether a symbol that may be negative occurs: a condition is not decided by ranges then, which say of sizes that they are not.
+bool may_be_negative(const Program& program, const ShapeGuard& q);
+
 /// Decides the open conditions: each is true at all sizes left (and goes), or narrows the range of its one symbol to sizes at which it
 /// holds. Throws Diagnostic for a condition that is false, or that stays open.
 void decide_conditions(Program& program);

@@ -49,6 +49,26 @@ def rounds_over_rows():
 
 
 @model
+def counted_rounds():
+    """Loops on data (while_loop) whose condition counts, beside others or alone; loops of which no round is taken."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.step = nn.Linear(4, 4)
+
+        def forward(self, x, n):
+            loop = torch._higher_order_ops.while_loop
+            zero = torch.zeros((), dtype=torch.int64)
+            i, y = loop(lambda i, y: (i < 12) & (y.norm() > 0.4), lambda i, y: (i + 1, torch.tanh(self.step(y)) * 0.7), (zero, x))
+            j, z = loop(lambda j, z: (j < n) & (j <= 9), lambda j, z: (j + 2, z * 0.5 + 1), (torch.tensor(3), x))
+            k, w = loop(lambda k, w: k < 0, lambda k, w: (k + 1, w + 1), (torch.ones((), dtype=torch.int64), x))
+            return i, y, j, z, k, w + 1
+
+    return Net(), (torch.randn(3, 4), torch.tensor(7)), ({0: Dim("n", min=2, max=9)}, None)
+
+
+@model
 def numbers_read_out():
     """Elements, rows and windows at places that the data say, read and written; arithmetic with numbers that are read out of tensors."""
 

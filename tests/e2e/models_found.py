@@ -131,3 +131,18 @@ def chained_selections():
         return b, i, b[i], y, w, torch.cat([b, x[:1]]).max(), torch.cat([b, x[:1]]).argmax(), b.var(), b.norm()
 
     return Fn(f), (torch.randn(16),), ({0: N},)
+
+
+@model
+def found_matrices():
+    """Factors and solutions of matrices whose size is how many rows are selected; windows and slices of what is selected."""
+
+    def f(x, s):
+        y = x[s > 0]
+        n = y.shape[0]
+        a = y @ y.t() + torch.eye(n)
+        factor = torch.linalg.cholesky(a)
+        return (factor, torch.linalg.solve(a, y), torch.linalg.det(a), torch.linalg.slogdet(a)[1], torch.linalg.inv(a), torch.cholesky_solve(y, factor),
+                F.pad(y, (0, 0, 3, 0)).unfold(0, 3, 1), F.pad(y, (0, 0, n, 1)), torch.cat([y, x]).roll(n, 0))
+
+    return Fn(f), (torch.randn(6, 4), torch.randn(6)), ({0: N}, {0: N})

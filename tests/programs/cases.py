@@ -298,3 +298,29 @@ for k in (1, 2):
 
 case("pads to a size and cuts to it", "x: {T}[A,B+1] normal, y: {T}[1,A,C+1,9] normal",
      ["a = F.pad(x, (0, 9 - x.shape[1]), value=1.5)", "b = F.pad(y, (0, 0, 4 - y.shape[2], 1, x.shape[0] - 3, 2))", "c = F.pad(x, (x.shape[0] - x.shape[1], 30))"], "a, b, c", (torch.float32, torch.int32, torch.bfloat16))
+
+# Sizes found in data, and conditions on data
+
+K = ["n = k.item()", "torch._check(n >= 0)", "torch._check(n <= x.shape[0])"]
+N = "x: {T}[A,3], k: int64[] ints 0 A+1"
+SOME = (torch.float32, torch.bfloat16, torch.int32, torch.bool)
+case("slices from and to a number read out", N, K + ["a = x[n:] == 0", "b = x[-n:].clone()", "c = x[1:n].clone()", "d = x[n:5].clone()", "e = x[n::2].clone()", "f = x[n - 1]"], "a, b, c, d, e", SOME)
+case("pads by a number read out", N, K + ["a = F.pad(x, (n, 0))", "b = F.pad(x, (1, n, 2, n), value=1)", "c = F.pad(x[n:], (0, 0, n, 1), value=2)"], "a, b, c", (torch.float32, torch.int32))
+case("rolls by a number read out", "x: {T}[A,3], k: int64[] ints 1 A+1", K + ["a = x.roll(n, 0)", "c = x.roll((n, 1), (0, 1))"], "a, c", SOME)
+case("sizes that are computed from numbers read out", N, K + ["a = torch.arange(n // 2 + 1)", "b = x[:min(n, 3)].clone()", "c = x[:max(n, 1)].clone()", "d = torch.zeros(n % 3 + 1)", "e = torch.arange(min(n, x.shape[0] - n))"], "a, b, c, d, e", (torch.float32,))
+case("pads of integers and bools that are selected", "x: {T}[A,3], m: bool[A]", ["a = F.pad(x[m], (2, 0), value=False)", "b = F.pad(torch.unique(x), (2, 1))", "c = x[m][1:]"], "a, b, c", (torch.int32, torch.bool, torch.float32))
+case("conditions on bools that are read out", "x: float32[A,3] unit, k: int64[] ints 0 9", ["torch._check((x < 2).all().item())", "torch._check(k.item() < 9)", "torch._check((x.max() < 2).item())", "y = x * 2"], "y")
+case("numbers that must be sizes of inputs", "x: float32[A,3], k: int64[] ints A A+1, j: int64[] ints 3 4", ["n = k.item()", "torch._check(n == x.shape[0])", "m = j.item()", "torch._check(m == 3)", "y = x[:n] * n", "z = x.new_ones(n, m)"], "y, z")
+# Met at the exported sizes whatever the data, and at others by some.
+for what, k in (("(x < 4 / x.shape[0]).all().item()", "0 1"), ("k.item() <= 6", "0 2*A-1"), ("x[x * x.shape[0] > 4].shape[0] <= 2", "0 1"), ("k.item() % 3 != 2", "0 A-2")):
+    case(f"a condition that some data do not meet: {what}", f"x: float32[A,3] unit, k: int64[] ints {k}", [f"torch._check({what})", "y = x * 2 + k"], "y")
+case("repeats of nothing", "x: float32[3,0] normal, r: int64[0] ints 0 1, k: int64[] ints 0 1", ["y = torch.repeat_interleave(x.reshape(-1), r, dim=0)", "torch._check(y.shape[0] <= 4)", "n = k.item()", "torch._check(n >= 0)", "torch._check(n <= 3)", "a = F.pad(x.reshape(-1)[:0], (n, 0), value=2)"], "y, a")
+case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
+     ["y = torch.repeat_interleave(x, r, dim=0)", "torch._check(y.shape[0] <= 3 * x.shape[0])", "a = y.sum(0)", "b = y[1:]", "c = y.reshape(-1)"], "y, a, b, c", (torch.float32, torch.int64))
+
+# Complex numbers
+
+C = "z: {T}[A,3], w: {T}[A,3]"
+case("quotients of complex numbers of any magnitude", C, ["w[0] *= 1e-30", "w[1] *= 1e30", "a = z / w", "b = 1 / w", "c = torch.addcdiv(z, z, w)", "d = torch.reciprocal(z)", "e = (z * 1e30) / w"], "a, b, c, d, e", COMPLEX)
+case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)", "h = torch.masked_select(z, w.real > 0)", "i = z[z.imag > 0]"], "a, b, c, d, e, f, g, h, i", COMPLEX)
+case("complex numbers as another type", "z: complex64[A,3], x: float32[A,3]", ["a = z.to(torch.complex128)", "b = x.to(torch.complex64) + z", "c = torch.nan_to_num(z / 0, 1, 2, 3)", "d = torch.narrow_copy(z, 0, 1, 1)"], "a, b, c, d")

@@ -1,6 +1,10 @@
 """Makes random typed programs: picks a row, the row picks operands among the values so far (or asks for a new leaf) and gives Python text;
 the text is run at once in eager, and kept when it runs."""
+import contextlib
+import dataclasses
+import io
 import random
+import re
 
 import torch
 
@@ -9,6 +13,7 @@ from program import COMPLEX, FLOATS, INTS, MAX_ELEMS, Leaf, Program, Statement, 
 MAX_VALUE = 6000  # elements of a value at export, but in large programs
 DTYPES = set(FLOATS) | set(INTS) | set(COMPLEX) | {torch.bool}
 ROWS = []  # (name, weight, function)
+KINDS = {"found": [], "complex": []}  # further rows of programs of a kind: sizes found in data and checks; complex numbers
 
 F_ANY = FLOATS
 F_WIDE = FLOATS[:2]
@@ -22,9 +27,9 @@ class Skip(Exception):
     """The row does not fit here."""
 
 
-def row(name, weight=1.0):
+def row(name, weight=1.0, kind=""):
     def add(f):
-        ROWS.append((name, weight, f))
+        (KINDS[kind] if kind else ROWS).append((name, weight, f))
         return f
 
     return add
@@ -33,8 +38,9 @@ def row(name, weight=1.0):
 class Value:
     """A tensor of the program; str() is its name."""
 
-    def __init__(self, name, tensor, leaf=None):
+    def __init__(self, name, tensor, leaf=None, found=False):
         self.name, self.t, self.leaf = name, tensor, leaf
+        self.found = found  # made from what has a size that depends on data: its sizes have no numbers in texts
 
     def __str__(self):
         return self.name
@@ -53,8 +59,9 @@ class Value:
 
 
 class Generator:
-    def __init__(self, name, seed, dynamic=False):
+    def __init__(self, name, seed, dynamic=False, kind=""):
         self.rng = random.Random(seed)
+        self.kind = kind  # of KINDS, or ""
         self.program = Program(name, [], [], {}, seed)
         self.dynamic = dynamic
         self.env = base_env()
@@ -65,6 +72,8 @@ class Generator:
         self.limit = MAX_VALUE if self.rng.random() < 0.97 else 40 * MAX_VALUE
         self.odd = self.rng.random() < 0.2  # inputs with NaN and infinities
         self.pending = []  # leaves that the row under way asked for
+        if kind == "complex":
+            self.favourite = self.rng.choice(COMPLEX)
         if dynamic:
             for s, hint in zip("ABCD", self.rng.sample([2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16], self.rng.choice([1, 2, 2, 3]))):
                 self.program.sizes[s] = hint
@@ -115,7 +124,9 @@ class Generator:
     # Leaves
 
     def leaf(self, dtype, dims, data=None, lo="0", hi="1", role=None):
-        """A new input or constant. dims: sizes or Python expressions."""
+        """A new input or constant. dims: sizes or Python expressions, not of what is found."""
+        if any(v.name in re.findall(r"\w+", str(d)) for d in dims for v in self.values if v.found):
+            raise Skip("an input of a size that depends on data")
         if data is None:
             if dtype.is_complex:
                 data = "normal"
@@ -150,6 +161,8 @@ class Generator:
 
     def tensor(self, kinds=NUMBERS, rank=(0, 5), where=None, new=0.12, data=None):
         """A value whose type is of `kinds`: one of those so far (late ones more often), or a new leaf."""
+        if self.kind == "complex" and torch.float32 in kinds and self.chance(0.7):
+            kinds, data = COMPLEX, None
         fits = [v for v in self.values if v.dtype in kinds and rank[0] <= v.rank <= rank[1] and (not where or where(v))]
         if fits and not self.chance(new):
             k = min(int(self.rng.expovariate(0.6)), len(fits) - 1)
@@ -162,7 +175,7 @@ class Generator:
     def dim(self, v, d):
         """Text of a size of v."""
         d = d % v.rank
-        return f"{v}.shape[{d}]" if self.dynamic else str(v.shape[d])
+        return f"{v}.shape[{d}]" if self.dynamic or v.found else str(v.shape[d])
 
     def axis(self, v):
         if v.rank == 0:
@@ -206,7 +219,7 @@ class Generator:
 
     @quiet
     def step(self):
-        name, _, make = self.rng.choices(ROWS, self.weights())[0]
+        name, _, make = self.rng.choices(self.rows(), self.weights())[0]
         self.pending = []
         try:
             made = make(self)
@@ -223,6 +236,9 @@ class Generator:
                         raise Skip("result")
             else:
                 raise Skip("not a tensor")
+            found = self.kind == "found" and (make in [f for _, _, f in KINDS["found"]] or any(v.found and v.name in re.findall(r"\w+", text) for v in self.values))
+            if found and not self.exports(statement):
+                raise Skip("torch.export does not take it")
         except (Skip, RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, AssertionError, ZeroDivisionError) as e:
             if type(e) is not Skip and self.trace is not None:
                 self.trace.append((name, f"{type(e).__name__}: {str(e)[:200]}"))
@@ -235,18 +251,38 @@ class Generator:
             self.values.append(v)
         self.program.items.append(statement)
         self.counts["v"] += n
-        self.values += [Value(t, r) for t, r in zip(targets, results)]
+        self.values += [Value(t, r, None, found) for t, r in zip(targets, results)]
         self.rows_used.append(name)
         for word in text.replace("(", " ").replace(")", " ").replace(",", " ").replace(".", " ").replace("[", " ").replace("]", " ").split():
             self.used.add(word)
         return True
 
+    def exports(self, statement):
+        """Does torch.export take the program with this statement at its end?"""
+        import pack
+
+        items = self.program.items + [v.leaf for v in self.pending] + [statement]
+        outputs = statement.targets or [v.name for v in self.values[-1:]] + [v.name for v in self.pending]
+        p = dataclasses.replace(self.program, items=items, outputs=outputs)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):  # the graph so far, of each refusal
+                pack.export([p], {p.name: p.replay()[0]}, None)
+            return True
+        except Exception:
+            return False
+
     trace = None
     _weights = None
 
+    def rows(self):
+        return ROWS + KINDS[self.kind] if self.kind else ROWS
+
     def weights(self):
+        """A program of a kind is made of its own rows by half."""
         if self._weights is None:
-            self._weights = [w for _, w, _ in ROWS]
+            own = sum(w for _, w, _ in KINDS.get(self.kind, ()))
+            scale = sum(w for _, w, _ in ROWS) / own if own else 0
+            self._weights = [w for _, w, _ in ROWS] + [w * scale for _, w, _ in KINDS.get(self.kind, ())]
         return self._weights
 
     def run(self, statements):
@@ -265,16 +301,16 @@ class Generator:
 
 
 @quiet
-def generate(seed, dynamic=None):
-    """The program of a seed."""
+def generate(seed, dynamic=None, kind=""):
+    """The program of a seed, of a kind of KINDS or of rows for all."""
     import rows  # noqa: F401  fills ROWS
 
     rng = random.Random(seed * 2 + 1)
-    g = Generator(f"p{seed}", seed, rng.random() < 0.35 if dynamic is None else dynamic)
+    g = Generator(f"p{seed}", seed, rng.random() < 0.35 if dynamic is None else dynamic, kind)
     p = g.run(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 14]))
     p.named = seed % 3 == 0
     settle_roles(p)
-    return p if p.outputs else generate(seed + (1 << 40), dynamic)
+    return p if p.outputs else generate(seed + (1 << 40), dynamic, kind)
 
 
 def settle_roles(p):

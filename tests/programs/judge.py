@@ -28,6 +28,8 @@ def classes(t):
 class Expected:
     """What one run of a program must give: eager's values and the fp64 values of all outputs, then of the leaves that the program writes."""
 
+    refused = False  # the program's own checks refuse these data
+
     def __init__(self, program, made, sizes):
         self.program, self.made, self.sizes = program, made, sizes
         with Shadow() as mode:
@@ -54,6 +56,10 @@ class Expected:
                     continue
         return [d[i] for d in self.disturbed if d[i].shape == plain(self.truth[i]).shape]
 
+    def size_hangs(self, i):
+        """Does the size of output i hang on a rounding? Runs that could not follow count as well: the sizes of their operands differed."""
+        return len(self.disturbances(i)) < DISTURBED_RUNS
+
 
 def same_bits(a, b):
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -73,6 +79,8 @@ def relative_l2(a, t):
 def judge(expected, i, got):
     """None, or what is wrong with output i."""
     eager, truth = expected.eager[i], expected.truth[i]
+    if got.shape != eager.shape and not expected.exact[i] and expected.size_hangs(i):
+        return None
     if got.dtype != eager.dtype or got.shape != eager.shape:
         return f"{got.dtype} {tuple(got.shape)}, eager gives {eager.dtype} {tuple(eager.shape)}"
     if not got.numel():

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
 from check import NO_FAULT, OK, Check, Tools
-from generator import generate
+from generator import KINDS, generate
 from program import script
 
 
@@ -45,7 +45,7 @@ def run(o):
     start, faults = time.monotonic(), 0
     with open(tools.path("verdicts.jsonl"), "a") as log:
         for begin in range(first, last, o.pack):
-            programs = [generate(s) for s in range(begin, min(begin + o.pack, last))]
+            programs = [generate(s, kind=o.kind) for s in range(begin, min(begin + o.pack, last))]
             check = Check(tools, programs)
             for v in check.run():
                 line = {"seed": v.program.data_seed, "kind": v.kind, "why": v.why[:1500], "dynamic": bool(v.program.sizes), "statements": len(v.program.statements()), "rows": v.program.rows}
@@ -110,6 +110,7 @@ def main():
     p.add_argument("--runner", default="run_twice")
     p.add_argument("--work", default=".")
     p.add_argument("--seeds", default="0:100", help="FIRST:LAST, or one seed")
+    p.add_argument("--kind", default="", choices=["", *KINDS], help="found: sizes that depend on data, and checks; complex: complex numbers")
     p.add_argument("--pack", type=int, default=24)
     p.add_argument("--seconds", type=float, default=0, help="stop after the pack that passes this time")
     p.add_argument("--flags", default="", help="further flags of aotc build")
@@ -121,13 +122,13 @@ def main():
     o = p.parse_args()
     seed = int(o.seeds.split(":")[0])
     if o.verb == "show":
-        program = generate(seed)
+        program = generate(seed, kind=o.kind)
         print(script(program, program.replay()[0]))
         return 0
     if o.verb == "repeat":
         from reduce import repeat
 
-        return repeat(o, tools_of(o), generate(seed))
+        return repeat(o, tools_of(o), generate(seed, kind=o.kind))
     return {"run": run, "cases": cases, "report": report}[o.verb](o)
 
 

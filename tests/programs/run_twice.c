@@ -145,6 +145,31 @@ static size_t result_bytes(const Result* r) {
   return n;
 }
 
+/* An output whose sizes the run found: what there is, without what lies behind it. Gives 0 where the sizes are none of the buffer's. */
+static int keep_found(const aotc_api* api, aotc_context* context, int32_t i, Result* r) {
+  int64_t sizes[kMaxRank], at[kMaxRank] = {0};
+  const size_t elem = elem_bytes(r->dtype);
+  size_t n = 1, k;
+  int32_t d;
+  check(api, api->output_sizes(context, i, sizes));
+  for (d = 0; d < r->rank; ++d) {
+    if (sizes[d] < 0 || sizes[d] > r->dims[d]) return 0;
+    n *= (size_t)sizes[d];
+  }
+  for (k = 0; k < n; ++k) {
+    size_t from = 0;
+    for (d = 0; d < r->rank; ++d) from = from * (size_t)r->dims[d] + (size_t)at[d];
+    memmove(r->buffer.data + k * elem, r->buffer.data + from * elem, elem);
+    for (d = r->rank; d-- > 0;) {
+      if (++at[d] < sizes[d]) break;
+      at[d] = 0;
+    }
+  }
+  for (d = 0; d < r->rank; ++d) r->dims[d] = sizes[d];
+  r->buffer.bytes = n * elem;
+  return 1;
+}
+
 /* One run; the text of what is wrong, or NULL. */
 static const char* run(const aotc_api* api, aotc_model* model, aotc_context* context, Result* results_of, int again, aotc_status* status) {
   const unsigned char poison = again ? 0x5A : 0xA5;
@@ -185,6 +210,7 @@ static const char* run(const aotc_api* api, aotc_model* model, aotc_context* con
           if (r->buffer.data[k] != poison) return "a refused call wrote to an output";
       }
       if (again && r->alias >= 0 && r->buffer.bytes) memcpy(r->buffer.data, in[r->alias].data, r->buffer.bytes);
+      if (*status == AOTC_OK && info(api, model, AOTC_OUTPUT, i).found && !keep_found(api, context, i, r)) return "output_sizes tells more than there is room for";
     }
   }
   for (i = 0; i < n_in; ++i) {

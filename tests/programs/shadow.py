@@ -45,7 +45,7 @@ def in_exact_table(func, args, kwargs):
     """Nothing is rounded, whatever the operands."""
     if func._overloadname in ("decimals", "reduce", "value_reduce"):
         return False
-    if base_name(func) == "abs" and args[0].is_complex():
+    if base_name(func) in ("abs", "sgn") and args[0].is_complex():
         return False
     if base_name(func) in ("index_put", "_unsafe_index_put", "put") and True in (*args[3:4], kwargs.get("accumulate")):
         return False

@@ -159,7 +159,7 @@ TEST_CASE("what has no rule comes with what can be done about it") {
   };
   const Case cases[] = {
       {"higher_order.cond", "torch.cond", "torch.where"},
-      {"higher_order.while_loop", "while_loop", "unrolls"},
+      {"higher_order.while_loop", "while_loop", "counter"},
       {"higher_order.map_impl", "map", "torch.vmap"},
       {"higher_order.wrap_something", "region", "run_decompositions()"},
       {"mylib.foo.default", "custom operator", "run_decompositions()"},

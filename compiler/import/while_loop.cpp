@@ -1,0 +1,205 @@
+// Loops on data (while_loop) whose condition counts: "i < 50", alone or beside others ("& (error > 1e-3)"), of a number that each round
+// raises. They take at most so many rounds, which are written out; those that a run does not take do the last one again.
+#include <algorithm>
+
+#include "import/control_flow.h"
+#include "import/graph_reader.h"
+
+namespace aotc::import {
+namespace {
+
+/// A subgraph of the archive as it stands: values by their names in it.
+class Subgraph {
+ public:
+  explicit Subgraph(const JsonRef& graph) : graph_(graph) {}
+
+  /// The name of result k.
+  std::string result(size_t k) const { return name_of(graph_["outputs"].at(k)); }
+  /// Which input a name is.
+  std::optional<size_t> input(const std::string& name) const {
+    const JsonRef inputs = graph_["inputs"];
+    for (size_t i = 0, n = inputs.size(); i < n; ++i)
+      if (!name.empty() && name_of(inputs.at(i)) == name) return i;
+    return std::nullopt;
+  }
+  /// The node that makes a tensor; nothing for inputs.
+  std::optional<JsonRef> maker(const std::string& name) const {
+    const JsonRef nodes = graph_["nodes"];
+    for (size_t i = 0, n = nodes.size(); i < n; ++i) {
+      const JsonRef outputs = nodes.at(i)["outputs"];
+      if (outputs.size() == 1 && !name.empty() && name_of(outputs.at(0)) == name) return nodes.at(i);
+    }
+    return std::nullopt;
+  }
+  /// "lt.Tensor" for torch.ops.aten's.
+  static std::string op(const JsonRef& node) {
+    const std::string target = node["target"].text(), prefix = "torch.ops.aten.";
+    return target.rfind(prefix, 0) == 0 ? target.substr(prefix.size()) : target;
+  }
+  static std::optional<JsonRef> argument(const JsonRef& node, size_t k) {
+    const JsonRef inputs = node["inputs"];
+    return k < inputs.size() ? std::optional(inputs.at(k)["arg"]) : std::nullopt;
+  }
+  /// Of a tensor; empty for anything else.
+  static std::string name_of(const JsonRef& argument) {
+    const auto [tag, v] = argument.tagged();
+    return tag == "as_tensor" ? v["name"].text() : std::string();
+  }
+  static std::optional<int64_t> integer(const JsonRef& argument) {
+    const auto [tag, v] = argument.tagged();
+    return tag == "as_int" ? std::optional(v.integer()) : std::nullopt;
+  }
+
+ private:
+  JsonRef graph_;
+};
+
+struct Comparison {
+  std::string_view op;
+  bool turned;     ///< the counter is the second operand
+  bool inclusive;  ///< "<="
+};
+constexpr Comparison kComparisons[] = {
+    {"lt.Scalar", false, false}, {"lt.Tensor", false, false}, {"le.Scalar", false, true},
+    {"le.Tensor", false, true},  {"gt.Tensor", true, false},  {"ge.Tensor", true, true},
+};
+constexpr std::string_view kBoth[] = {"__and__.Tensor", "bitwise_and.Tensor", "logical_and.default"};
+/// Results that are their first argument.
+constexpr std::string_view kSame[] = {"aten.lift_fresh_copy.default", "aten.lift_fresh.default", "aten.detach_.default",
+                                      "aten.detach.default",          "aten.clone.default",      "aten.alias.default"};
+
+/// What the loop is: its subgraphs, and the numbers that stand for its operands outside of it.
+struct Loop {
+  Subgraph condition, body;
+  size_t carried;
+  std::function<std::optional<int64_t>(size_t)> begins;  ///< the value of an operand
+  std::function<std::optional<int64_t>(const JsonRef&)> most;
+};
+
+/// By how much each round raises what is carried k-th; nothing where it does otherwise.
+std::optional<int64_t> step_of(const Loop& l, size_t k) {
+  const std::optional<JsonRef> node = l.body.maker(l.body.result(k));
+  if (!node || Subgraph::op(*node) != "add.Tensor" || (*node)["inputs"].size() != 2) return std::nullopt;
+  for (const size_t own : {0, 1}) {
+    const JsonRef a = *Subgraph::argument(*node, own), b = *Subgraph::argument(*node, 1 - own);
+    const std::optional<int64_t> by = Subgraph::integer(b);
+    if (l.body.input(Subgraph::name_of(a)) == k && by && *by > 0) return by;
+  }
+  return std::nullopt;
+}
+
+/// How many rounds the condition allows at most, as far as this value of it says.
+std::optional<int64_t> rounds(const Loop& l, const std::string& value) {
+  constexpr int64_t kFar = int64_t{1} << 40;
+  const std::optional<JsonRef> node = l.condition.maker(value);
+  if (!node) return std::nullopt;
+  const std::string op = Subgraph::op(*node);
+  const std::optional<JsonRef> a = Subgraph::argument(*node, 0), b = Subgraph::argument(*node, 1);
+  if (!a || !b) return std::nullopt;
+  if (std::find(std::begin(kBoth), std::end(kBoth), op) != std::end(kBoth)) {
+    const auto x = rounds(l, Subgraph::name_of(*a)), y = rounds(l, Subgraph::name_of(*b));
+    return x && y ? std::min(*x, *y) : x ? x : y;
+  }
+  const auto c = std::find_if(std::begin(kComparisons), std::end(kComparisons), [&](const Comparison& k) { return k.op == op; });
+  if (c == std::end(kComparisons)) return std::nullopt;
+  const std::optional<size_t> counter = l.condition.input(Subgraph::name_of(c->turned ? *b : *a));
+  if (!counter || *counter >= l.carried) return std::nullopt;
+  const auto step = step_of(l, *counter), first = l.begins(*counter), limit = l.most(c->turned ? *a : *b);
+  if (!step || !first || !limit || std::abs(*first) > kFar || std::abs(*limit) > kFar) return std::nullopt;
+  const int64_t way = *limit - *first + (c->inclusive ? 1 : 0);
+  return way <= 0 ? 0 : (way + *step - 1) / *step;
+}
+
+}  // namespace
+
+std::optional<int64_t> GraphReader::whole_number(const Arg& a) const {
+  if (const auto* e = std::get_if<Expr>(&a)) return e->as_const();
+  const auto* t = std::get_if<TensorRef>(&a);
+  if (!t) return std::nullopt;
+  const auto node = std::find_if(p_.nodes.rbegin(), p_.nodes.rend(), [&](const PNode& n) {
+    const auto* r = n.results.size() == 1 ? std::get_if<TensorRef>(&n.results[0]) : nullptr;
+    return r && r->name == t->name;
+  });
+  if (node == p_.nodes.rend()) return constants_ ? constants_(t->name) : std::nullopt;
+  const auto given = [&](std::string_view name) -> std::optional<int64_t> {
+    for (const NamedArg& n : node->args)
+      if (n.name == name) return whole_number(n.value);
+    return std::nullopt;
+  };
+  if (std::find(std::begin(kSame), std::end(kSame), node->target) != std::end(kSame)) return whole_number(node->args.at(0).value);
+  if (node->target == "aten.zeros.default" || node->target == "aten.zeros_like.default") return 0;
+  if (node->target == "aten.ones.default" || node->target == "aten.ones_like.default") return 1;
+  if (node->target == "aten.full.default") return given("fill_value");
+  if (node->target == "aten.scalar_tensor.default") return given("s");
+  return std::nullopt;
+}
+
+bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
+  const auto& [condition, condition_graph] = std::pair(f.graphs[0].first, f.graphs[0].second);
+  const auto& [body, body_graph] = std::pair(f.graphs[1].first, f.graphs[1].second);
+  const std::vector<Arg> first = f.arguments[0], rest = f.arguments.size() > 1 ? f.arguments[1] : std::vector<Arg>();
+  if (!only_tensors(first) || first.size() != f.results.size() || condition_graph["outputs"].size() != 1 ||
+      body_graph["outputs"].size() != first.size())
+    return false;
+  const auto operands = [&](const std::vector<Arg>& carried) {
+    std::vector<Arg> all = carried;
+    all.insert(all.end(), rest.begin(), rest.end());
+    return all;
+  };
+  const std::vector<Arg> outside = operands(first);
+  Loop loop{Subgraph(condition_graph), Subgraph(body_graph), first.size(), {}, {}};
+  const auto whole = [&](size_t k) {  // of integers: others are no counters
+    const auto* t = std::get_if<TensorRef>(&outside.at(k));
+    return !t || is_int(p_.tensors.at(t->name).dtype) ? whole_number(outside[k]) : std::nullopt;
+  };
+  loop.begins = whole;
+  loop.most = [&](const JsonRef& a) -> std::optional<int64_t> {
+    if (const auto number = Subgraph::integer(a)) return number;
+    const auto k = loop.condition.input(Subgraph::name_of(a));
+    return k && *k >= first.size() && *k < outside.size() ? whole(*k) : std::nullopt;
+  };
+  const std::optional<int64_t> most = rounds(loop, loop.condition.result(0));
+  const size_t nodes = condition_graph["nodes"].size() + body_graph["nodes"].size() + first.size();
+  if (!most || *most > static_cast<int64_t>(kMostNodes / std::max<size_t>(nodes, 1))) return false;
+
+  const auto own = [&](const std::string& suffix, TensorMeta type) {
+    const std::string result = fmt::format("{}.{}", f.head.name, suffix);
+    p_.tensors[result] = std::move(type);
+    defined_.insert(result);
+    return result;
+  };
+  const auto pick = [&](const Arg& when, const Arg& yes, const Arg& no, const std::string& name) {
+    add_node(f.head, "aten.where.self", {{"condition", when}, {"self", yes}, {"other", no}}, name);
+  };
+  std::vector<Arg> carried = first, begun = first;  // `begun`: what the round before began with
+  std::optional<Arg> ever, goes_on;
+  for (int64_t i = 0; i < *most; ++i) {
+    Arg more = call(condition_graph, condition, operands(carried), s).at(0);
+    if (!std::holds_alternative<TensorRef>(more)) throw f.node.fault("a condition of a loop that is no tensor");
+    if (goes_on) {
+      const std::string both = own(fmt::format("more_{}", i), {.dtype = DType::boolean});
+      add_node(f.head, "aten.logical_and.default", {{"self", *goes_on}, {"other", more}}, both);
+      more = TensorRef{both};
+      for (size_t k = 0; k < carried.size(); ++k) {
+        const std::string from = own(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(first[k]).name));
+        pick(more, carried[k], begun[k], from);
+        carried[k] = TensorRef{from};
+      }
+    }
+    goes_on = more;
+    if (!ever) ever = more;
+    begun = carried;
+    carried = call(body_graph, body, operands(carried), s);
+    if (!only_tensors(carried)) throw f.node.fault("a round that gives something else than tensors");
+  }
+  const std::vector<std::string> names = define_results(f, s);
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (ever)
+      pick(*ever, carried[k], first[k], names[k]);
+    else
+      add_node(f.head, "aten.clone.default", {{"self", first[k]}, {"memory_format", NoneArg{}, true}}, names[k]);
+  }
+  return true;
+}
+
+}  // namespace aotc::import
