@@ -151,11 +151,11 @@ class Gpu final : public Device {
   void fill(void* data, uint64_t bytes, uint32_t dtype) override {
     std::vector<unsigned char> host(bytes);
     fill_host(host.data(), bytes, dtype);
-    if (bytes) ok(d_.to_device(reinterpret_cast<Driver::Ptr>(data), host.data(), bytes), "cuMemcpyHtoD");
+    put(data, host.data(), bytes);
   }
   void write(void* to, const void* from, uint64_t bytes) override {
     ok(d_.stream_sync(stream_), "cuStreamSynchronize");
-    if (bytes) ok(d_.to_device(reinterpret_cast<Driver::Ptr>(to), from, bytes), "cuMemcpyHtoD");
+    put(to, from, bytes);
   }
   void read(void* to, const void* from, uint64_t bytes) override {
     ok(d_.stream_sync(stream_), "cuStreamSynchronize");
@@ -204,6 +204,12 @@ class Gpu final : public Device {
  private:
   static void ok(int error, const char* what) {
     if (error) throw std::runtime_error(std::string(what) + ": error " + std::to_string(error) + " of the driver");
+  }
+  /// The driver's call returns when it has read the host's bytes; that they are there, `stream_`, which does not wait for it, must be told.
+  void put(void* to, const void* from, uint64_t bytes) {
+    if (!bytes) return;
+    ok(d_.to_device(reinterpret_cast<Driver::Ptr>(to), from, bytes), "cuMemcpyHtoD");
+    ok(d_.stream_sync(nullptr), "cuStreamSynchronize");
   }
   int number_, device_ = 0;
   Driver d_;

@@ -174,8 +174,10 @@ class Cuda:
         self("cuMemFree_v2", c.c_uint64(pointer - offset))
 
     def upload(self, pointer, array):
+        """Ends when the array is there: the driver's call returns when it has been read, and other streams than its own do not wait for the rest."""
         if array.nbytes:
             self("cuMemcpyHtoD_v2", c.c_uint64(pointer), P(array.ctypes.data), c.c_size_t(array.nbytes))
+            self("cuStreamSynchronize", None)
 
     def download(self, array, pointer):
         if array.nbytes:

@@ -27,7 +27,11 @@ constexpr double kScale = 0.65;
 /// results are of 32 bits, and with more than two parts, whose last one meets what is read and written.
 constexpr double kCalls = 1.5, kWholeResults = 1.25, kWholeOfParts = 2;
 
-constexpr int64_t kLeastRows = 1024;  ///< of a product, for which a panel's part is brought to L1 often enough
+constexpr int64_t kLeastRows = 64;
+/// Rows of a product for which a panel's part is brought to L1 often enough, and how much longer fewer may take, models measured one by
+/// one: 0.9 to 1.1 times what gemm_tiles takes, which is left to tuning.
+constexpr int64_t kManyRows = 1024;
+constexpr double kFewRows = 1.7;
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
@@ -79,6 +83,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   if (parts > aotc_gemm_held_section(&config, c.k)) cycles += passes * kBeforeCycles;
   if (!finishes(kernel)) cycles *= kCalls;
   if (!stores_halves(kernel)) cycles *= parts > 2 ? kWholeOfParts : kWholeResults;
+  if (c.m < kManyRows) cycles *= kFewRows;
   cycles *= kScale;
   // Copies of A are kept over the columns.
   cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * static_cast<double>(c.m * c.k * c.batch) *
@@ -112,7 +117,7 @@ class GemmHeld final : public FormOf<MatmulKernel> {
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
     const ProductSizes c = product_sizes(kernel, s.syms);
     std::set<int> mcs;
-    for (int64_t mc : {128, 192, 256, 320}) mcs.insert(static_cast<int>(mc));
+    for (int64_t mc : {128, 192, 256, 320}) mcs.insert(static_cast<int>(std::min(mc, ceil_div(c.m, 32) * 32)));
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : {64, 128, 256, 512, 1024}) all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc}));
