@@ -18,6 +18,7 @@ loop::FusionRules rules_of(const Machine& machine) {
     constexpr int64_t kStepNs = 1500, kPointBytes = 4;  // what a step of a graph costs beside its bytes; read and written, of 16 bits each
     r.row_bytes = machine.shared_bytes;
     r.reread = 0;          // threads of a warp read what lies apart out of the cache
+    r.columns = false;     // warps of another order read a cache's lines together, and a step costs more
     r.lane_steps = false;  // threads count through all points of the outer loops
     r.small_points = std::max(r.small_points, machine.bytes_per_ns * kStepNs / kPointBytes);
   } else {

@@ -226,6 +226,11 @@ void Partitioner::visit_pointwise(const Node& n) {
         std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId u) { return p_.anchor[u] != p_.anchor[v] || escapes(u, p_.anchor[v]); });
     if (!sources_stored && !makes_cycle(v, home)) return store_in(n, home, p_.at[v], reason(v));
   }
+  if (!forced(v) && groups.size() == 1)
+    if (const Exprs* at = only_index(v, groups[0]); at && reduced_elsewhere(n, groups[0], *at)) {
+      store_alone(n, fmt::format("made of reductions over other rows than those of {}", reader_names(v)));
+      return;
+    }
   double total = 0;
   bool indirect = false, full = false;
   for (const Demand& d : demands_[v]) {
@@ -285,24 +290,31 @@ bool Partitioner::stays_in_row(ValueId v, GroupId only) const {
 
 void Partitioner::find_rows() {
   row_dims_.raw().resize(g_.values.size());
-  IdVec<ValueId, char> reduced;  // made of a reduction's result by pointwise ops and reshapes
-  reduced.raw().assign(g_.values.size(), 0);
+  row_end_.raw().resize(g_.values.size());
+  // Elements behind the last of some dims, which are not among those.
+  const auto behind = [&](const Exprs& dims, int64_t last) {
+    return g_.syms.simplify(product(Exprs(dims.begin() + last + 1, dims.end())));
+  };
   for (NodeId id : g_.order) {
     const Node& n = g_.nodes[id];
     const ValueId v = n.outputs[0];
     if (op_class(n.op) == OpClass::reduce) {
-      reduced[v] = 1;
-    } else if (n.op == Op::expand && reduced[n.inputs[0]]) {
+      const Ints& dims = n.get<Ints>(Attr::dims);
+      row_end_[v] = behind(g_.type(n.inputs[0]).dims, *std::max_element(dims.begin(), dims.end()));
+    } else if (n.op == Op::expand && made_of_reductions(n.inputs[0])) {
       const Exprs &in = g_.type(n.inputs[0]).dims, &out = g_.type(v).dims;
+      Ints row;
       for (size_t i = 0; i < in.size(); ++i)
-        if (in[i].is(1) && !out[i].is(1)) row_dims_[v].push_back(static_cast<int64_t>(i));
+        if (in[i].is(1) && !out[i].is(1)) row.push_back(static_cast<int64_t>(i));
+      // Spread along another dim than was reduced, it is a number for each of other elements, which have nothing to normalise.
+      if (!row.empty() && behind(in, row.back()) == *row_end_[n.inputs[0]]) row_dims_[v] = row;
     } else if (is_pointwise(n.op)) {
       for (ValueId u : n.inputs) {
-        reduced[v] = reduced[v] || reduced[u];
+        if (!row_end_[v]) row_end_[v] = row_end_[u];
         if (row_dims_[u].size() > row_dims_[v].size()) row_dims_[v] = row_dims_[u];
       }
     } else if (n.op == Op::reshape) {
-      reduced[v] = reduced[n.inputs[0]];
+      row_end_[v] = row_end_[n.inputs[0]];
     }
   }
 }
@@ -371,6 +383,7 @@ void Partitioner::visit_reduce(const Node& n) {
   const std::vector<GroupId> groups = demanding(v);
   const Ints& dims = n.get<Ints>(Attr::dims);
   const Exprs& in = g_.type(n.inputs[0]).dims;
+  bool across = false;
   if (std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return in[static_cast<size_t>(d)].is(1); })) {  // as good as a view
     if (forced(v)) {
       store_alone(n, why_[v]);
@@ -385,6 +398,10 @@ void Partitioner::visit_reduce(const Node& n) {
     if (!only) continue;
     const Exprs at = *only;
     if (!can_host_reduce(p_.groups[id], n, at)) continue;
+    if (goes_across(id, n, at)) {
+      across = true;
+      continue;
+    }
     const bool alone = !forced(v) && groups.size() == 1;
     if (!alone && makes_cycle(v, id)) continue;
     split_for_reduce(p_.groups[id], n, at);
@@ -392,7 +409,8 @@ void Partitioner::visit_reduce(const Node& n) {
     return store_in(n, id, at, reason(v));
   }
   Exprs at;
-  const std::string why = reason(v);
+  const std::string why =
+      across && !forced(v) ? fmt::format("a {} across rows, {} goes along them", op_name(n.op), reader_names(v)) : reason(v);
   const GroupId id = new_loop_group(v, &at);
   split_for_reduce(p_.groups[id], n, at);
   store_in(n, id, at, why);

@@ -11,6 +11,13 @@ namespace aotc::loop {
 
 ValueId strip_reshapes(const Graph& g, ValueId v);
 
+/// A place in memory: element `offset` of the buffer of `base`.
+struct ElementAt {
+  ValueId base;
+  Expr offset;
+  bool operator==(const ElementAt&) const = default;
+};
+
 class Partitioner {
  public:
   Partitioner(Partition& p, const std::set<ValueId>& alone);
@@ -63,6 +70,20 @@ class Partitioner {
   bool can_host_scan(const Group& gr, const Node& n, const Exprs& idx) const;
   void split_for_scan(Group& gr, const Node& n, const Exprs& idx);
   bool makes_cycle(ValueId v, GroupId gr);
+
+  // lanes (across_rows.cpp)
+  /// What computing element `at` of v reads for each point of `inner`; a value that is not visited yet is taken to be computed where it
+  /// can.
+  void read_behind(ValueId v, const Exprs& at, const std::vector<SymId>& inner, SymTable& syms, std::vector<ElementAt>& out) const;
+  /// What a kernel stores and reads for each point of `inner`, but for value `but`.
+  std::vector<ElementAt> accesses(GroupId gr, const std::vector<SymId>& inner, ValueId but) const;
+  /// Whether no lane axis serves both the reduction n, wanted at `at`, and the kernel that could host it, and each has one by itself.
+  bool goes_across(GroupId gr, const Node& n, const Exprs& at) const;
+  /// The same of two kernels with reductions over the same loops, of which b's symbols are a's by `to`.
+  bool lanes_differ(GroupId a, GroupId b, const SymMap& to) const;
+  /// n is made of reductions that `gr` does not carry out, and is as well made where they are.
+  bool reduced_elsewhere(const Node& n, GroupId gr, const Exprs& at) const;
+  bool made_of_reductions(ValueId v) const { return row_end_[v].has_value(); }
   double points(const Group& gr, const Exprs& idx) const;  ///< how often a value at idx is computed
   double elems(ValueId v) const;
 
@@ -88,6 +109,8 @@ class Partitioner {
   IdVec<ValueId, char> dense_;       ///< must be stored dense, in its own order
   IdVec<ValueId, uint32_t> users_;
   std::vector<std::vector<NodeId>> user_nodes_;
+  /// Of values made of reductions by pointwise ops and reshapes: elements behind the reduced dims.
+  IdVec<ValueId, std::optional<Expr>> row_end_;
   IdVec<ValueId, Ints> row_dims_;  ///< dims along which reductions that the value uses ran; empty for most
   IdVec<ValueId, Estimate> est_;
   std::map<ValueId, std::vector<GroupId>> copies_;  ///< cats and views: groups that copy parts into them

@@ -20,6 +20,7 @@ struct FusionRules {
   /// Bytes that the kept values of one row may take over all shapes; beyond that they are computed again where they can be.
   int64_t row_bytes = kInf;
   int64_t lanes = 8;       ///< that run together: a loop of fewer points leaves some of them empty
+  bool columns = true;     ///< a reduction across rows goes by columns, a lane each, where that takes a kernel of its own
   bool lane_steps = true;  ///< lanes may run by steps of some elements where neighbours would leave most of them empty
   /// What lanes step over is read from a copy in their order where each of its elements is read at least so often; 0: never.
   int64_t reread = 8;

@@ -84,10 +84,10 @@ void Partitioner::merge_siblings() {
       Group& a = p_.groups[host];
       if (o.shape != shape || a.stores.size() + b.stores.size() > kMaxStores || a.nodes.size() + b.nodes.size() > kMaxMergedNodes) continue;
       const bool share = std::any_of(b_loads.begin(), b_loads.end(), [&](ValueId v) { return o.loads.count(v) != 0; });
-      if (!(share || small) || reaches(host, id) || reaches(id, host)) continue;
       SymMap to;
       for (size_t k = 0; k < b.outer.size(); ++k) to[b.outer[k]] = Expr::symbol(a.outer[k]);
       for (size_t k = 0; k < b.inner.size(); ++k) to[b.inner[k]] = Expr::symbol(a.inner[k]);
+      if (!(share || small) || reaches(host, id) || reaches(id, host) || lanes_differ(host, id, to)) continue;
       for (StoreAt s : b.stores) {
         for (Expr& e : s.idx) e = e.substitute(to);
         if (p_.home[s.value] == id) p_.home[s.value] = host;
