@@ -8,6 +8,8 @@
 namespace aotc::loop {
 namespace {
 
+constexpr int64_t kLeastLanes = 3;  ///< for which one load takes the place of one a lane
+
 /// The code in a kernel whose loads may be moved.
 std::vector<LoopKernel*> code_of(Kernel& k) {
   if (auto* l = std::get_if<LoopKernel>(&k)) return {l};
@@ -77,7 +79,7 @@ class Moved {
     const auto step = i.index.linear_coefficient(lane->sym);
     if (!step || step->is(1)) return false;
     if (step->is(0)) return true;
-    if (k.syms.hint(lane->extent) < rules_.lanes || (step_ && !k.syms.simplify(*step - *step_).is(0))) return false;
+    if (k.syms.hint(lane->extent) < kLeastLanes || (step_ && !k.syms.simplify(*step - *step_).is(0))) return false;
     step_ = *step;
     std::vector<SymId> inner;
     for (const LoopVar& v : k.inner) inner.push_back(v.sym);

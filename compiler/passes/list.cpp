@@ -24,6 +24,7 @@
 #include "passes/pick_first.h"
 #include "passes/precision.h"
 #include "passes/products_in_lanes.h"
+#include "passes/products_of_few_terms.h"
 #include "passes/quantize_weights.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
@@ -80,6 +81,8 @@ constexpr Pass kPasses[] = {
     {"products_in_lanes", products_in_lanes,
      "small products that lie beside each other in memory, and columns times a vector, get lanes (CPUs)"},
     {"scales_behind", scales_behind, "weights of bytes are multiplied as they are, the products scaled (CPUs)"},
+    {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are sums of products, written out (CPUs)"},
+    {"canonical_views", canonical_views, "again, around what was written out"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},

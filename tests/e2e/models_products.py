@@ -96,3 +96,29 @@ def integer_products_computed():
 def joined_into_one_row():
     linear = nn.Linear(56, 300)
     return Fn(lambda x, y: F.silu(linear(F.relu(torch.cat([x, y], -1))))), (torch.randn(1, 40), torch.randn(1, 16)), None
+
+
+@model
+def few_terms():
+    """Products of few terms and columns: points with shared matrices, small matrices each with its own, vectors, whole and in parts of lanes."""
+
+    def f(points, turn, a, b, h, v, own, d):
+        homogeneous = torch.cat([points, torch.ones_like(points[..., :1])], -1) @ turn.mT
+        return (homogeneous, torch.relu(points @ turn[:, :, :3].mT + turn[:, None, :, 3]), a @ b, a.mT @ a, (h[:, None] @ v[..., None])[..., 0], own @ v[0, :, :, None],
+                d @ d.mT, d @ d[:, :, :1], (d.sin() * d) @ d[0], d[:, :2, :2] @ d[:, 1:, 1:])
+
+    n, c = Dim("n", min=1, max=500), Dim("c", min=1, max=200)
+    args = torch.randn(2, 77, 3), torch.randn(2, 3, 4), torch.randn(70, 5, 7), torch.randn(70, 7, 8), torch.randn(3, 4, 4), torch.randn(3, 40, 4), torch.randn(40, 4, 4), torch.randn(90, 3, 3).double()
+    return Fn(f), args, ({1: n}, None, {0: c}, {0: c}, None, None, None, None)
+
+
+@model
+def across_rows():
+    """Reductions across rows whose results go along rows: steps of a hidden Markov model, extremes and sums, columns that both read."""
+
+    def f(a, t, x):
+        for _ in range(2):
+            a = torch.logsumexp(a[:, :, None] + t, 1)
+        return a[:, :, None] + t, x.amax(1)[:, :, None] + t, x.sum(1)[:, :, None] * x, x.softmax(1).mT, x.mean(2)[:, :, None] + t, x.std(1)[:, :, None] - x.mT
+
+    return Fn(f), (torch.randn(4, 40), torch.randn(40, 40), torch.randn(4, 40, 40)), ({0: Dim("batch", min=1, max=9)}, None, {0: Dim("images", min=1, max=9)})

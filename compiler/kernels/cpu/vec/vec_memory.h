@@ -196,6 +196,24 @@ AOTC_I f32v ld(const float* p, part w) { return ld_mask(p, alive(w)); }
 AOTC_I void st(float* p, f32v x, part w) { st_mask(p, x, alive(w)); }
 AOTC_I i32v ld(const int32_t* p, part w) { return ld_mask(p, alive(w)); }
 AOTC_I void st(int32_t* p, i32v x, part w) { st_mask(p, x, alive(w)); }
+typedef long long m64h AOTC_VEC(AOTC_L * 4);
+/// Which of the four lanes from `first` on are live.
+AOTC_I m64h alive64(part w, int first) {
+  const m64h lanes = {0, 1, 2, 3};
+  return lanes + first < m64h{} + w.n;
+}
+AOTC_I f64v ld(const double* p, part w) {
+  return {__builtin_ia32_maskloadpd256((const f64h*)p, alive64(w, 0)), __builtin_ia32_maskloadpd256((const f64h*)(p + 4), alive64(w, 4))};
+}
+AOTC_I void st(double* p, f64v x, part w) {
+  __builtin_ia32_maskstorepd256((f64h*)p, alive64(w, 0), x.lo);
+  __builtin_ia32_maskstorepd256((f64h*)(p + 4), alive64(w, 4), x.hi);
+}
+AOTC_I i64v ld(const int64_t* p, part w) {
+  const f64v x = ld((const double*)p, w);
+  return {(i64h)x.lo, (i64h)x.hi};
+}
+AOTC_I void st(int64_t* p, i64v x, part w) { st((double*)p, f64v{(f64h)x.lo, (f64h)x.hi}, w); }
 #endif
 
 /// One element in all lanes.

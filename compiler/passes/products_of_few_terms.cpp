@@ -1,0 +1,83 @@
+#include "passes/products_of_few_terms.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace aotc::passes {
+namespace {
+
+constexpr int64_t kMostTerms = 8, kMostColumns = 8;
+constexpr int64_t kManyRows = 256;  ///< of one product: tiles that copy its b once are as fast from here on where sums are not short
+constexpr int64_t kShortSum = 6;
+constexpr int64_t kLeastLanes = 2;  ///< rows that are neighbours in the result
+constexpr int64_t kOften = 8;       ///< reads of an element that is worth a copy in the order of lanes
+constexpr int64_t kLeastRows = 64;  ///< of all products: fewer take no time worth more code
+
+/// Element `at` of dim d, which stays, with extent 1: out of the part of a cat that has it.
+ValueId element(Rewriter& r, ValueId v, int64_t d, int64_t at) {
+  for (const Node* n = r.def(v, Op::cat); n && n->get<int64_t>(Attr::dim) == d; n = r.def(v, Op::cat)) {
+    ValueId part = kNone<ValueId>;
+    int64_t begin = 0;
+    for (ValueId u : n->inputs) {
+      const auto extent = r.dims(u)[static_cast<size_t>(d)].as_const();
+      if (!extent) break;
+      if (at < begin + *extent) {
+        part = u;
+        break;
+      }
+      begin += *extent;
+    }
+    if (part == kNone<ValueId>) break;
+    v = part, at -= begin;
+  }
+  return r.b.slice(v, static_cast<int>(d), at, 1);
+}
+
+/// What v shows, it shows many times.
+bool read_often(const Rewriter& r, ValueId v) {
+  const int64_t shown = r.g.syms.hint(product(r.dims(v)));
+  for (const Node* n = r.g.def(v); n && (n->op == Op::expand || n->op == Op::reshape || n->op == Op::permute); n = r.g.def(v))
+    v = n->inputs[0];
+  return shown >= kOften * std::max<int64_t>(1, r.g.syms.hint(product(r.dims(v))));
+}
+
+std::optional<ValueId> written_out(Rewriter& r, const Node& n) {
+  if (n.op != Op::matmul) return std::nullopt;
+  const ValueId a = n.inputs[0], b = n.inputs[1];
+  const DType t = r.dtype(n.outputs[0]);
+  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  const Exprs da = r.dims(a), db = r.dims(b), out = r.dims(n.outputs[0]);
+  if (da.size() < 2 || da.size() != out.size() || db.size() > out.size() || db.size() < 2) return std::nullopt;
+  const int64_t terms = static_cast<int64_t>(da.size()) - 1, rows_of_b = static_cast<int64_t>(db.size()) - 2;
+  const auto k = da.back().as_const(), columns = db.back().as_const();
+  if (!k || *k < 1 || *k > kMostTerms || !columns || *columns < 1 || *columns > kMostColumns) return std::nullopt;
+  const int64_t rows = r.g.syms.hint(out[out.size() - 2]);
+  const bool many_rows = rows >= kManyRows || read_often(r, b);
+  if (many_rows && *k > kShortSum && t == DType::f32) return std::nullopt;
+  if (t == DType::f64 && *columns == kMostColumns) return std::nullopt;  // whole vectors of halves: tiles are faster with AVX2
+  // Rows get the lanes: as few as columns, or such as are copied into their order.
+  if (*columns == 1 && (rows < kLeastLanes || (rows > kMostColumns && !read_often(r, a)))) return std::nullopt;
+  if (*columns == 2 && many_rows) return std::nullopt;
+  if (r.g.syms.hint(product(out)) < kLeastRows * *columns) return std::nullopt;
+  ValueId sum = kNone<ValueId>;
+  for (int64_t i = 0; i < *k; ++i) {
+    ValueId y = element(r, b, rows_of_b, i);
+    Exprs one(out.size() - db.size(), Expr(1));
+    for (const Expr& e : r.dims(y)) one.push_back(e);
+    if (one.size() != db.size()) y = r.b.reshape(y, one);
+    const ValueId x = r.b.expand(element(r, a, terms, i), out);
+    const ValueId term = r.b.binary(Op::mul, x, r.b.expand(y, out));
+    sum = i == 0 ? term : r.b.binary(Op::add, sum, term);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void products_of_few_terms(Graph& g, PassContext& ctx) {
+  if (ctx.target.is_gpu()) return;
+  Rewriter(g).sweep(written_out);
+}
+
+}  // namespace aotc::passes
