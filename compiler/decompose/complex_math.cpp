@@ -62,14 +62,20 @@ Complex logistic(const Complex& z) {
   const Complex e = power_of_e({-z.re, -z.im});
   return inverse({e.re + 1.0, e.im});
 }
+/// exp(z) - 1 without the difference of numbers near 1.
 Complex less_one(const Complex& z) {
-  const Complex e = power_of_e(z);
-  return {e.re - 1.0, e.im};
+  const T half = unary(Op::sin, z.im * 0.5);
+  return {unary(Op::expm1, z.re) * unary(Op::cos, z.im) - half * half * 2.0, exp(z.re) * unary(Op::sin, z.im)};
 }
 Complex power_of_two(const Complex& z) { return power_of_e(scaled(z, std::log(2.0))); }
 Complex logarithm_2(const Complex& z) { return scaled(logarithm(z), 1 / std::log(2.0)); }
 Complex logarithm_10(const Complex& z) { return scaled(logarithm(z), 1 / std::log(10.0)); }
-Complex logarithm_1p(const Complex& z) { return logarithm({z.re + 1.0, z.im}); }
+/// log(1 + z); near 0 by |1 + z|^2 - 1, which keeps the digits that 1 + z loses.
+Complex logarithm_1p(const Complex& z) {
+  const Complex whole = logarithm({z.re + 1.0, z.im});
+  const T near = unary(Op::log1p, z.re * (z.re + 2.0) + z.im * z.im) * 0.5;
+  return {where(magnitude(z) < 0.5, near, whole.re), whole.im};
+}
 Complex direction(const Complex& z) {
   const T m = magnitude(z), none = m == 0.0;
   return {where(none, 0.0, z.re / m), where(none, 0.0, z.im / m)};

@@ -212,7 +212,7 @@ const std::string* Walk::counted_in(const Arg& a) const {
 bool Walk::excluded(SymId count, const std::string& of) const {
   const SymInfo& info = p_.syms[count];
   const Expr most = product(sizes(packed_.at(of).mask));
-  if (info.min > 0 || !p_.syms.proves_le(most, info.max)) return true;
+  if (info.min > 0 || (info.max != kInf && !p_.syms.proves_le(most, info.max))) return true;
   return std::any_of(p_.guards.begin(), p_.guards.end(), [&](const ShapeGuard& q) {
     if (!q.a.depends_on(count) && !q.b.depends_on(count)) return false;
     SymTable syms = p_.syms;
