@@ -1,6 +1,7 @@
 #include "search/device.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -43,11 +44,13 @@ class Host final : public Device {
   }
   int32_t ordinal() const override { return AOTC_HOST; }
   void* stream() const override { return nullptr; }
-  void* allocate(uint64_t bytes) override {
-    // Pages as a program's own tensors have them: what asks for huge ones in a model is the runtime's.
-    constexpr uint64_t kAlign = 64;
-    void* p = std::aligned_alloc(kAlign, (std::max<uint64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign);
+  void* allocate(uint64_t bytes, Pages pages) override {
+    constexpr uint64_t kHugePage = uint64_t{2} << 20;
+    const bool huge = pages == Pages::huge && bytes >= kHugeFrom;
+    const uint64_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* p = huge ? std::aligned_alloc(kHugePage, whole) : std::malloc(std::max<uint64_t>(bytes, 1));
     if (!p) throw std::bad_alloc();
+    if (huge) madvise(p, whole, MADV_HUGEPAGE);  // where the kernel gives none, both kinds are the same
     blocks_.push_back(p);
     return p;
   }
@@ -142,7 +145,7 @@ class Gpu final : public Device {
   }
   int32_t ordinal() const override { return number_; }
   void* stream() const override { return stream_; }
-  void* allocate(uint64_t bytes) override {
+  void* allocate(uint64_t bytes, Pages) override {
     Driver::Ptr p = 0;
     ok(d_.alloc(&p, std::max<uint64_t>(bytes, 1)), "cuMemAlloc");
     blocks_.push_back(p);

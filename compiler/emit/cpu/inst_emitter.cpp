@@ -326,6 +326,7 @@ void InstEmitter::emit_load(InstId id) {
   switch (x.kind) {
     case LaneIndex::contiguous: {
       const std::string at = fmt::format("{} + {} + {}", ptr, scopes_.scalar(x.base), lane());
+      reads_kept_ |= p.role == ParamRole::local;
       return finish(rank, true, lane_mask ? fmt::format("ld_mask({}, {})", at, alive_mask(i.mask)) : fmt::format("ld({}, w)", at));
     }
     case LaneIndex::backward:
@@ -415,7 +416,7 @@ void InstEmitter::emit_store(InstId id) {
   }
 }
 
-std::string InstEmitter::take_far_store() { return std::exchange(far_store_, {}); }
+InstEmitter::FarStore InstEmitter::take_far_store() { return {std::exchange(far_store_, {}), std::exchange(reads_kept_, false)}; }
 
 int InstEmitter::unroll(const loop::Block& b) const {
   int weight = 0;

@@ -50,9 +50,14 @@ class InstEmitter {
   }
   const std::string& turn_text() const { return turned_->text; }
   const std::string& turn_out_text() const { return turned_->out; }
-  /// Where the first lane of a store past the caches goes that the lane loop in work has, as text for the scope around that loop, to which
-  /// i is to be added; empty: nowhere. Forgets it.
-  std::string take_far_store();
+  /// A store past the caches that the lane loop in work has. first: where its first lane goes, as text for the scope around that loop, to
+  /// which i is to be added; empty: there is none. kept: the loop reads a kept row, whose vectors would cross lines if the loop began with
+  /// less than one to reach a whole line.
+  struct FarStore {
+    std::string first;
+    bool kept;
+  };
+  FarStore take_far_store();  ///< and forgets it
   const char* tile_type() const { return tile_type_.c_str(); }
 
  private:
@@ -101,6 +106,7 @@ class InstEmitter {
   bool far_;
   bool wide_;
   std::string far_store_;
+  bool reads_kept_ = false;  ///< the lane loop in work loads vectors of a local
   Place place_{};
   std::map<loop::InstId, Value> values_;
   std::map<SymId, std::string> lane_values_;  ///< symbols that differ by lane: the i64v of their values

@@ -203,6 +203,10 @@ class FunctionEmitter {
       s += fmt::format("{{\nconst int64_t z = {}, ze = {};\n", lo, hi);
     s += segment;
     if (piece > 0) s += insts_.piece_text();
+    // A loop of its own for rows whose stores may pass the caches: no question at each of them.
+    const InstEmitter::FarStore far = insts_.take_far_store();
+    const bool twice = !far.first.empty() && far.kept;
+    if (twice) s += "const auto lanes = [&](const bool far) __attribute__((always_inline)) {\n";
     const bool wide = lanes_ == LaneAxis::outer && insts_.wide();
     const std::string one = wide ? "number<1>()" : "number<0>()", u = wide ? "n" : "u";
     s += fmt::format(
@@ -211,11 +215,11 @@ class FunctionEmitter {
         u, body);
     s += "int64_t v = z;\n";
     // Up to a whole line first, where no sum depends on which lanes go together.
-    if (const std::string to = insts_.take_far_store(); !to.empty() && order_free)
+    if (!far.first.empty() && order_free && !far.kept)
       s += fmt::format(
           "if (far) {{\nconst int64_t head = imin(lanes_to_far({} + z), ze - z);\n"
           "if (head > 0) body(part{{static_cast<int>(head)}}, {}, v), v += head;\n}}\n",
-          to, one);
+          far.first, one);
     if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * AOTC_L <= ze;) {{\n", piece, unroll);
     const char* end = piece > 0 ? "ve" : "ze";
     if (wide)
@@ -231,6 +235,7 @@ class FunctionEmitter {
     s += fmt::format("for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), {}, v);\n", one);
     s += fmt::format("if (v < ze) body(part{{static_cast<int>(ze - v)}}, {}, v);\n", one);
     if (piece > 0) s += insts_.merge_text();
+    if (twice) s += fmt::format("}};\nif (far && lanes_to_far({} + z) == 0)\nlanes(true);\nelse\nlanes(false);\n", far.first);
     if (cut) s += "z = ze;\n";
     return s + "}\n";
   }

@@ -113,13 +113,15 @@ void write_random(DType t, std::byte* p, std::mt19937& rng, const RunOptions& o)
   }
 }
 
-void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string, int64_t>& sizes, const RunOptions& o, int pieces) {
+/// shift: bytes of all operands beyond a line.
+void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string, int64_t>& sizes, const RunOptions& o, int pieces,
+              size_t shift) {
   const auto value = [&](SymId s) { return sizes.at(k.syms[s].name); };
   std::mt19937 rng(7);
   struct Line {
     alignas(64) std::byte bytes[64];
   };
-  std::vector<std::vector<Line>> lines;  // aligned: stores past the caches need it
+  std::vector<std::vector<Line>> lines;  // aligned but for the shift: stores past the caches need it
   std::vector<std::span<std::byte>> memory;
   std::vector<void*> ptr;
   Memory expected;
@@ -128,8 +130,8 @@ void run_once(const LoopKernel& k, aotc_kernel_fn fn, const std::map<std::string
     size_t n = 1;
     for (const Expr& d : p.dims) n *= static_cast<size_t>(d.eval(value));
     const size_t e = static_cast<size_t>(dtype_bytes(p.dtype));
-    lines.emplace_back((n * e + 2 * kGuard + 63) / 64);
-    const std::span<std::byte> bytes(lines.back().data()->bytes, n * e + 2 * kGuard);
+    lines.emplace_back((n * e + 2 * kGuard + shift + 63) / 64);
+    const std::span<std::byte> bytes(lines.back().data()->bytes + shift, n * e + 2 * kGuard);
     std::fill(bytes.begin(), bytes.end(), std::byte{0x5a});
     expected.params.emplace_back();
     for (size_t i = 0; i < n; ++i) {
@@ -192,8 +194,9 @@ void check_kernel(const LoopKernel& k, const std::vector<std::map<std::string, i
       std::string text;
       for (const auto& [n, v] : s) text += fmt::format("{}={} ", n, v);
       INFO(text);
-      run_once(k, fn, s, o, 1);
-      run_once(k, fn, s, o, 3);
+      run_once(k, fn, s, o, 1, 0);
+      run_once(k, fn, s, o, 3, 0);
+      run_once(k, fn, s, o, 3, 16);
     }
   }
 }

@@ -29,7 +29,8 @@ struct RunOptions {
   int64_t int_range = 100;  ///< integers are drawn from [-int_range, int_range) (or [0, int_range) for u8)
   bool expect_fault = false;
 };
-/// Runs k at each set of sizes, in one and in several pieces of the work range, and checks all outputs.
+/// Runs k at each set of sizes, in one and in several pieces of the work range, operands at and beyond a line's begin, and checks all
+/// outputs.
 void check_kernel(const LoopKernel& k, const std::vector<std::map<std::string, int64_t>>& sizes, const RunOptions& options = {});
 
 }  // namespace aotc::test
