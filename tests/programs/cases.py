@@ -228,6 +228,15 @@ for dim in (0, 1):
     case(f"sharp_softmax_alone_{dim}", "x: {T}[A,700] normal, w: {T}[1,1] normal", [f"s = torch.softmax(x * (w * 1e25), {dim})"], "s", FLOATS[:2])
     case(f"outer_product_less_its_largest_{dim}", "x: {T}[A] normal, y: {T}[40] normal", [f"s = torch.softmax(torch.outer(x * 1e15, y * 1e10), {dim})"], "s", FLOATS[:2])
 
+# Running sums of exponentials: near each other, far apart, rising, beside what is no finite number
+
+for dim in (0, 1):
+    case(f"running_logarithms_{dim}", "x: {T}[9,133] normal",
+         [f"near = torch.logcumsumexp(x, {dim})", f"wide = torch.logcumsumexp(x * 1e3, {dim})", f"rising = torch.logcumsumexp((x * 400).sort({dim}).values, {dim})",
+          f"gone = torch.logcumsumexp(x.masked_fill(x > 0.5, -torch.inf), {dim})",
+          f"odd = torch.logcumsumexp(x.masked_fill(x > 2, torch.inf).masked_fill(x < -2, torch.nan), {dim})", "two = torch.logaddexp(x * 1e3, x.flip(0) * 1e3)"],
+         "near, wide, rising, gone, odd, two", FLOATS[:2])
+
 # What int32 does not have
 
 case("doubles that int32 does not have", "x: float64[A,37] special, w: float64[A,37] normal, i: int32[3]", ["a = x.to(torch.int32)", "b = (w * 1e10).type_as(i)", "c = (x.t() * 2).to(torch.int32) + 1", "d = torch.where(w > 0, x, w).int()"], "a, b, c, d")

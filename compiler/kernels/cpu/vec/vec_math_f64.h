@@ -146,4 +146,12 @@ AOTC_I f64h hypot_of(f64h x, f64h y) {
 }
 AOTC_F f64v v_hypot(f64v x, f64v y) { return {hypot_of(x.lo, y.lo), hypot_of(x.hi, y.hi)}; }
 
+/// log(exp(x) + exp(y)) without overflow.
+AOTC_I f64h logaddexp_of(f64h x, f64h y) {
+  const f64h most = x > y ? x : y, least = x > y ? y : x;
+  const f64h r = most + log1p_of(exp_of(least - most));
+  return (x == y) & (abs_of(x) == __builtin_inf()) ? x : r;
+}
+AOTC_F f64v v_logaddexp(f64v x, f64v y) { return {logaddexp_of(x.lo, y.lo), logaddexp_of(x.hi, y.hi)}; }
+
 }  // namespace

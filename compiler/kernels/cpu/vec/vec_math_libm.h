@@ -107,13 +107,4 @@ AOTC_F f64v v_erfinv(f64v x) {
 }
 AOTC_F f64v v_sigmoid(f64v x) { return v_div(kd(1), v_add(kd(1), v_exp(v_neg(x)))); }
 
-/// log(exp(a) + exp(b)) without overflow.
-AOTC_F f64v v_logaddexp(f64v a, f64v b) {
-  return lane_by_lane(a, b, [](double x, double y) -> double {
-    if (x != x || y != y) return x + y;
-    const double hi = x > y ? x : y, lo = x > y ? y : x;
-    return lo == hi && __builtin_isinf(hi) ? hi : hi + log1p(exp(lo - hi));
-  });
-}
-
 }  // namespace

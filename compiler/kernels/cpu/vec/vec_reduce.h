@@ -269,8 +269,37 @@ AOTC_SCAN(s_sum, like(S(), 0), v_add(a, x))
 AOTC_SCAN(s_prod, like(S(), 1), v_mul(a, x))
 AOTC_SCAN(s_max, lowest(S()), grow(a, x))
 AOTC_SCAN(s_min, highest(S()), shrink(a, x))
-AOTC_SCAN(s_logsumexp, lowest(S()), v_logaddexp(a, x))
 #undef AOTC_SCAN
+
+/// Of f32 and f64. Along a vector, sums of exponentials beside the largest of all: one exponential and one logarithm a lane. Where the
+/// first sum is so far below that it would keep too few digits, and where numbers are no finite ones, by pairs.
+template <class V>
+struct s_logsumexp {
+  static constexpr double kFar = sizeof(typename lane_type<V>::type) == 8 ? 1 : 600;
+  f64v a = lowest(f64v());
+  AOTC_I_MEMBER V add(V v) {
+    a = v_logaddexp(a, scan_in(v));
+    V y;
+    scan_out(a, &y);
+    return y;
+  }
+  template <class W>
+  AOTC_I_MEMBER V along(W w, V v) {
+    const f64v none = lowest(f64v()), x = keep(w, scan_in(v), none);
+    const f64v most = grow(last_lane(through(x, none, [](f64v p, f64v q) AOTC_I_MEMBER -> f64v { return grow(p, q); })), a);
+    f64v r;
+    if (lane0(v_sub(most, grow(x, a))) < kFar) {
+      const f64v sums = through(v_exp(v_sub(x, most)), kd(0), [](f64v p, f64v q) AOTC_I_MEMBER -> f64v { return v_add(p, q); });
+      r = v_add(most, v_log(v_add(sums, v_exp(v_sub(a, most)))));
+    } else {
+      r = v_logaddexp(through(x, none, [](f64v p, f64v q) AOTC_I_MEMBER -> f64v { return v_logaddexp(p, q); }), a);
+    }
+    a = last_lane(r);
+    V y;
+    scan_out(r, &y);
+    return y;
+  }
+};
 
 // Index of the running extreme: the last on ties, NaN wins. `i` counts the points of the scanned row.
 #define AOTC_SCAN_ARG(name, cmp)                                                 \
