@@ -6,6 +6,7 @@
 #include "decompose/complex.h"
 #include "decompose/decompose.h"
 #include "decompose/indexing.h"
+#include "decompose/overwritten.h"
 #include "decompose/size_arithmetic.h"
 #include "decompose/tensor.h"
 
@@ -390,19 +391,31 @@ void Env::run_in_place(const PNode& node, RuleFn fn, const std::string& target) 
   const std::map<std::string, ValueId> made = defined_by(fn, r);
   if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
   const ValueId after = made.begin()->second;
+  if (b_.type(before).elems().is(0) && out_argument(node) == target && find(target).kind == Kind::none) {
+    // A tensor without elements takes the result's size.
+    find(target).value = after;
+    find(target).make = nullptr;
+    renamed_[target] = made.begin()->first;
+    note_written(made.begin()->first, target, after);
+    return;
+  }
   if (b_.rank(after) != b_.rank(before)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
   for (int d = 0; d < b_.rank(after); ++d) {
     const Expr &was = b_.dims(before)[static_cast<size_t>(d)], &is = b_.dims(after)[static_cast<size_t>(d)];
     if (b_.syms().proves_ne(was, is)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
   }
   write(target, after);
+  note_written(made.begin()->first, target, after);
+}
+
+void Env::note_written(const std::string& result, const std::string& target, ValueId v) {
   Tensor t;
-  t.value = after;
+  t.value = v;
   t.kind = Kind::same;
   t.parent = target;
   t.version = versions_[base_of(target)];
   t.other_name = true;
-  tensors_[made.begin()->first] = std::move(t);
+  tensors_[result] = std::move(t);
 }
 
 namespace {
@@ -500,7 +513,12 @@ void Env::run(const PNode& node) {
   if (const RuleFn fn = rule(node.target)) {
     Rule r(b_, program_, node, *this);
     r.pairs = pairs;
-    fn(r);
+    if (only_overwritten(program_, node)) {
+      const TensorType t = r.meta_result();
+      r.set(full(b_, t.dtype, t.dims, 0.0));
+    } else {
+      fn(r);
+    }
     note_aliases(node);
     return;
   }

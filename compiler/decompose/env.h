@@ -78,6 +78,8 @@ class Env final : public TensorEnv {
   void note_aliases(const import::PNode& node);
   /// A rule whose result is the new content of `target`.
   void run_in_place(const import::PNode& node, RuleFn fn, const std::string& target);
+  /// The result of an operator that wrote `target`: that tensor by another name.
+  void note_written(const std::string& result, const std::string& target, ValueId v);
   void run_view_in_place(const import::PNode& node, std::string_view functional);
   /// What the view's rule gives now. With `places`, for these places of the parent's elements in its stead.
   ValueId view_again(const std::string& name, const Tensor& t, ValueId places);

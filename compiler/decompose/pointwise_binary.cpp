@@ -256,9 +256,10 @@ void where_rule(Rule& r) {
 }
 
 void dist(Rule& r) {
-  const T x = tensor(r, "self").up(), y = tensor(r, "other").up();
+  T x = tensor(r, "self"), y = tensor(r, "other");
+  const DType t = compute_type(result_type(r.b, {x, y}));
   const double p = r.number("p");
-  const T d = abs(x - y);
+  const T d = abs(x.to(t) - y.to(t));
   Ints all;
   for (int i = 0; i < d.rank(); ++i) all.push_back(i);
   const DType out = r.meta_result().dtype;

@@ -146,6 +146,9 @@ class Shadow(TorchDispatchMode):
                 d.copy_(d.to(t.dtype))
             if not quiet and is_rounded(t):
                 d.mul_(self.noise(d, t.dtype, length if t.dtype in (torch.float64, torch.complex128) else 1.0))
+                if d.is_complex():  # each part to within the number's size: what cancels in one need not in the other
+                    parts = torch.view_as_real(d)
+                    parts.add_(d.abs().unsqueeze(-1) * (self.noise(parts, t.dtype) - 1))
                 if ("fft" in name or "upsample" in name or "grid_sampler" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
