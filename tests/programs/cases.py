@@ -336,5 +336,8 @@ for what in ("x[:1].zero_()", "x[..., :1].zero_()", "x[-1:].fill_(2)", "x[:2] = 
 for t in ("torch.empty(0, dtype=x.dtype)", "x[:0]", "torch.zeros(2, 0, dtype=x.dtype)"):
     case(f"a result put into {t}", "x: {T}[A,B], y: {T}[A,B]", [f"o = {t}" if "x[" not in t else "o = x.new_zeros(0, 3)", "a = torch.add(x, y, out=o)", "b = a + 1", "a.mul_(2)", "c = o - x", "d = torch.cat([x, y], 1, out=torch.empty(0, dtype=x.dtype))", "e = torch.stack([x, y], 1, out=torch.empty(0, dtype=x.dtype))[:, 1:]",
          "f = torch.amax(x, 0, out=torch.empty(0, dtype=x.dtype))", "o.zero_()", "g = a + x"], "a, b, c, d, e, f, g", (torch.float32, torch.int64))
+TWO = "out=(torch.empty(0, dtype=x.dtype), torch.empty(0, dtype=torch.int64))"
+case("two results put into tensors", "x: {T}[A,B]", ["m, n = torch.zeros_like(x), torch.zeros_like(x, dtype=torch.int64)", "a, b = torch.sort(x, dim=1, stable=True, out=(m, n))", f"c, d = torch.max(x, 1, {TWO})", f"e, f = torch.cummin(x, 0, {TWO})", f"g, h = torch.topk(x, 2, 1, {TWO})", "m.add_(1)", "k = a * 2 + n"],
+     "a, b, c, d, e, f, g, k, m, n", (torch.float32, torch.int32))
 for t in ("torch.tensor(2)", "torch.tensor(2.5)", "z", "z[0, 0]"):
     case(f"distances between tensors of several types: {t}", "x: {T}[A,B], z: float64[A,B]", [f"{k} = torch.dist(x, {t}, {p})" for k, p in zip("abc", ("2", "1", "inf"))], "a, b, c", FLOATS)
