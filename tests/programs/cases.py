@@ -341,3 +341,8 @@ case("two results put into tensors", "x: {T}[A,B]", ["m, n = torch.zeros_like(x)
      "a, b, c, d, e, f, g, k, m, n", (torch.float32, torch.int32))
 for t in ("torch.tensor(2)", "torch.tensor(2.5)", "z", "z[0, 0]"):
     case(f"distances between tensors of several types: {t}", "x: {T}[A,B], z: float64[A,B]", [f"{k} = torch.dist(x, {t}, {p})" for k, p in zip("abc", ("2", "1", "inf"))], "a, b, c", FLOATS)
+
+# Lines of integers: their ends are integers of the type, too
+
+case("lines of integers", "x: float32[A]", [f"{v} = torch.{f}, dtype={{T}})" for v, f in zip("abcde", ("linspace(3, -2, 4", "linspace(0.5, 4.7, 5", "linspace(9.7, 2, 9", "linspace(2.5, 2.5, 1", "logspace(0.5, 1.9, 4"))] + ["y = x * 2"], "a, b, c, d, e, y", INTS)
+case("powers of two that are large", "x: {T}[A,5], k: uint8[] ints 120 127, i: int32[5] ints -126 127", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.exp2(i)", "d = 2 ** k"], "a, b, c, d", FLOATS)
