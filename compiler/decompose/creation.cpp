@@ -71,7 +71,10 @@ void arange(Rule& r) {
 void linspace(Rule& r) {
   const TensorType t = r.meta_result();
   const bool log = r.has("base");
-  const auto end_of = [&](std::string_view name) { return T(r.b, materialize(r.b, operand(r, name), DType::f64)).reshape({}); };
+  const auto end_of = [&](std::string_view name) {
+    const T end = T(r.b, materialize(r.b, operand(r, name), DType::f64)).reshape({});
+    return is_float(t.dtype) ? end : end.to(DType::i64).to(t.dtype).to(DType::f64);  // ends are of the result's type
+  };
   const T start = end_of("start"), end = end_of("end");
   const int64_t steps = r.integer("steps");
   r.agree({steps}, t.dims, "argument 'steps'");

@@ -12,6 +12,7 @@
 #include "decompose/promote.h"
 #include "decompose/tensor.h"
 #include "graph/guard.h"
+#include "graph/infer.h"
 #include "graph/type_error.h"
 #include "graph/verify.h"
 #include "import/hidden_writes.h"
@@ -409,6 +410,19 @@ void check_symbols(const Program& program, Graph& g) {
   std::erase_if(g.guards, [&](const ShapeGuard& q) { return !is_known(q.a) || !is_known(q.b); });
 }
 
+/// What a node's type needs is proved or a condition, also where the conditions that proved it were met by the ranges and are gone.
+void state_needs(const Program& program, Graph& g) {
+  for (const NodeId id : g.order) {
+    const Node& n = g.nodes[id];
+    std::vector<ShapeGuard> needed;
+    try {
+      infer_types(g, n, &g.type(n.outputs[0]), needed);
+    } catch (const TypeError& e) { throw Diagnostic(Loc{program.file, "", n.name, n.source}, e.what()); }
+    for (ShapeGuard& q : needed)
+      if (!holds(g, q.kind, q.a, q.b)) g.guards.push_back(std::move(q));
+  }
+}
+
 /// Conditions that the rules found: those on one symbol become its range, those that cannot be met are the archive's fault.
 Graph verified(const Program& program, Graph g) {
   check_symbols(program, g);
@@ -425,6 +439,7 @@ Graph verified(const Program& program, Graph g) {
   if (const ShapeGuard* none = met_by_none(g.syms, g.guards))
     throw Diagnostic(Loc{.file = program.file}, fmt::format("no size within the ranges meets {}", guard_text(*none, g.syms)))
         .note(none->why);
+  state_needs(program, g);
   verify(g, "decompose");
   return g;
 }

@@ -6,6 +6,7 @@
 #include "decompose/complex.h"
 #include "decompose/decompose.h"
 #include "decompose/indexing.h"
+#include "decompose/overwritten.h"
 #include "decompose/size_arithmetic.h"
 #include "decompose/tensor.h"
 
@@ -36,13 +37,6 @@ bool touches_complex(const import::Program& p, const PNode& node) {
 std::string written_argument(const PNode& node) {
   for (const import::NamedArg& a : node.args)
     if (const auto* t = std::get_if<import::TensorRef>(&a.value)) return t->name;
-  return {};
-}
-
-/// The tensor that an operator's result is put into; empty where there is none.
-std::string out_argument(const PNode& node) {
-  for (const import::NamedArg& a : node.args)
-    if (const auto* t = std::get_if<import::TensorRef>(&a.value); t && a.name == "out") return t->name;
   return {};
 }
 
@@ -84,6 +78,34 @@ static std::string without_out(const std::string& target) {
     if (find_rule(name + functional)) return name + functional;
   return {};
 }
+
+namespace {
+
+/// Overloads that put two results into arguments, and the ones that give them back.
+struct TwoOuts {
+  std::string_view target, functional, first, second;
+};
+constexpr TwoOuts kTwoOuts[] = {
+    {"aten.sort.values", "aten.sort.default", "values", "indices"},
+    {"aten.sort.values_stable", "aten.sort.stable", "values", "indices"},
+    {"aten.topk.values", "aten.topk.default", "values", "indices"},
+    {"aten.kthvalue.values", "aten.kthvalue.default", "values", "indices"},
+    {"aten.median.dim_values", "aten.median.dim", "values", "indices"},
+    {"aten.nanmedian.dim_values", "aten.nanmedian.dim", "values", "indices"},
+    {"aten.max.dim_max", "aten.max.dim", "max", "max_values"},
+    {"aten.min.dim_min", "aten.min.dim", "min", "min_indices"},
+    {"aten.cummax.out", "aten.cummax.default", "values", "indices"},
+    {"aten.cummin.out", "aten.cummin.default", "values", "indices"},
+    {"aten.aminmax.out", "aten.aminmax.default", "min", "max"},
+};
+
+std::string tensor_argument(const PNode& node, std::string_view name) {
+  for (const import::NamedArg& a : node.args)
+    if (const auto* t = std::get_if<import::TensorRef>(&a.value); t && a.name == name) return t->name;
+  return {};
+}
+
+}  // namespace
 
 bool has_rule(std::string_view target, bool complex) {
   if (complex) return find_complex_rule(target) != nullptr;
@@ -380,29 +402,49 @@ void Env::write(const std::string& name, ValueId v) {
   t.version = versions_[base_of(name)];
 }
 
-void Env::run_in_place(const PNode& node, RuleFn fn, const std::string& target) {
+void Env::run_in_place(const PNode& node, RuleFn fn, const std::vector<std::string>& targets) {
   const std::vector<std::string> names = result_names(node);
-  if (target.empty() || names.size() > 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
-  const ValueId before = get(target);
+  const auto unsupported = [] { return Refused{"this in-place operator is not supported", "export with run_decompositions()"}; };
+  if (targets.empty() || targets[0].empty() || names.size() > targets.size()) throw unsupported();
+  for (const std::string& target : targets) get(target);
   Rule r(b_, program_, node, *this);
   r.cast_results = true;
   r.pairs = touches_complex(program_, node);
   const std::map<std::string, ValueId> made = defined_by(fn, r);
-  if (made.size() != 1) throw Refused{"this in-place operator is not supported", "export with run_decompositions()"};
-  const ValueId after = made.begin()->second;
+  if (made.size() != targets.size()) throw unsupported();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const auto result = targets.size() == 1 ? made.begin() : made.find(names.at(i));
+    if (result == made.end()) throw unsupported();
+    replace(node, targets[i], result->first, result->second);
+  }
+}
+
+void Env::replace(const PNode& node, const std::string& target, const std::string& result, ValueId after) {
+  const ValueId before = get(target);
+  if (b_.type(before).elems().is(0) && functional_name(node.target).empty() && find(target).kind == Kind::none) {
+    // A tensor without elements takes the result's size.
+    find(target).value = after;
+    renamed_[target] = result;
+    note_written(result, target, after);
+    return;
+  }
   if (b_.rank(after) != b_.rank(before)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
   for (int d = 0; d < b_.rank(after); ++d) {
     const Expr &was = b_.dims(before)[static_cast<size_t>(d)], &is = b_.dims(after)[static_cast<size_t>(d)];
     if (b_.syms().proves_ne(was, is)) throw Refused{"an in-place change of shape", "export with run_decompositions()"};
   }
   write(target, after);
+  note_written(result, target, after);
+}
+
+void Env::note_written(const std::string& result, const std::string& target, ValueId v) {
   Tensor t;
-  t.value = after;
+  t.value = v;
   t.kind = Kind::same;
   t.parent = target;
   t.version = versions_[base_of(target)];
   t.other_name = true;
-  tensors_[made.begin()->first] = std::move(t);
+  tensors_[result] = std::move(t);
 }
 
 namespace {
@@ -500,14 +542,22 @@ void Env::run(const PNode& node) {
   if (const RuleFn fn = rule(node.target)) {
     Rule r(b_, program_, node, *this);
     r.pairs = pairs;
-    fn(r);
+    if (only_overwritten(program_, node)) {
+      const TensorType t = r.meta_result();
+      r.set(full(b_, t.dtype, t.dims, 0.0));
+    } else {
+      fn(r);
+    }
     note_aliases(node);
     return;
   }
   const std::string functional = functional_name(node.target);
-  if (const RuleFn fn = functional.empty() ? nullptr : rule(functional)) return run_in_place(node, fn, written_argument(node));
-  if (const auto out = out_argument(node); !out.empty())
-    if (const RuleFn fn = rule(without_out(node.target))) return run_in_place(node, fn, out);
+  if (const RuleFn fn = functional.empty() ? nullptr : rule(functional)) return run_in_place(node, fn, {written_argument(node)});
+  if (const auto out = tensor_argument(node, "out"); !out.empty())
+    if (const RuleFn fn = rule(without_out(node.target))) return run_in_place(node, fn, {out});
+  for (const TwoOuts& two : kTwoOuts)
+    if (const RuleFn fn = two.target == node.target ? rule(two.functional) : nullptr)
+      return run_in_place(node, fn, {tensor_argument(node, two.first), tensor_argument(node, two.second)});
   if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   throw without_rule(node.target);
 }

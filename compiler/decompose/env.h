@@ -76,8 +76,12 @@ class Env final : public TensorEnv {
   /// What the rule makes, without defining it.
   std::map<std::string, ValueId> defined_by(RuleFn fn, Rule& rule);
   void note_aliases(const import::PNode& node);
-  /// A rule whose result is the new content of `target`.
-  void run_in_place(const import::PNode& node, RuleFn fn, const std::string& target);
+  /// A rule whose results are the new contents of the targets.
+  void run_in_place(const import::PNode& node, RuleFn fn, const std::vector<std::string>& targets);
+  /// One of them.
+  void replace(const import::PNode& node, const std::string& target, const std::string& result, ValueId after);
+  /// The result of an operator that wrote `target`: that tensor by another name.
+  void note_written(const std::string& result, const std::string& target, ValueId v);
   void run_view_in_place(const import::PNode& node, std::string_view functional);
   /// What the view's rule gives now. With `places`, for these places of the parent's elements in its stead.
   ValueId view_again(const std::string& name, const Tensor& t, ValueId places);

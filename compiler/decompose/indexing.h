@@ -41,6 +41,8 @@ T write_along(const T& x, const T& src, const T& places, int dim);
 Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k);
 /// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.
 T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
+/// The same where x may end before the slice does: every element of x asks which element of src it would be. src has some.
+T write_within(const T& x, const T& src, int dim, const Expr& start, int64_t step);
 /// x with src written at the elements of x.as_strided(src.dims(), strides, start), in x's dense order.
 T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start);
 /// x with `values` added at the places `index` along dim d. 16-bit floats are summed in float32.

@@ -73,7 +73,12 @@ T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) 
     if (!rest.is(0)) parts.push_back(x.slice(d, end, rest));
     return {b, b.cat(parts, d)};
   }
-  // Every element asks which element of src it would be.
+  return write_within(x, src, d, start, step);
+}
+
+T write_within(const T& x, const T& src, int d, const Expr& start, int64_t step) {
+  Builder& b = x.b();
+  const Expr size = x.dim(d), n = src.dim(d);
   const T from = iota(b, {size}, 0) - scalar_of(b, start, DType::i64);
   const T place = binary(Op::div_floor, from, static_cast<double>(step));
   const T last = scalar_of(b, n - 1, DType::i64);

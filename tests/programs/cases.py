@@ -14,8 +14,9 @@ SIZES = {"A": 4, "B": 6, "C": 3, "D": 5}
 CASES = []
 
 
-def case(name, leaves, statements, outputs, types=(None,)):
-    CASES.append((name, leaves, statements, outputs, types))
+def case(name, leaves, statements, outputs, types=(None,), named=False):
+    """named: dims with names, that may be 0 and 1."""
+    CASES.append((name, leaves, statements, outputs, types, named))
 
 
 def leaf(text):
@@ -30,7 +31,7 @@ def leaf(text):
 
 def programs(pattern=""):
     out = []
-    for name, leaves, statements, outputs, types in CASES:
+    for name, leaves, statements, outputs, types, named in CASES:
         for t in types:
             if not re.search(pattern, name):
                 continue
@@ -42,7 +43,7 @@ def programs(pattern=""):
                 m = re.match(r"([a-z]\w*(?:, [a-z]\w*)*) = ", s)
                 items.append(Statement(m[1].split(", "), s[m.end() :]) if m else Statement([], s))
             used = {c for i in items if isinstance(i, Leaf) for d in i.dims for c in re.findall(r"\b[A-D]\b", d)}
-            p = Program(f"q{len(out)}", items, outputs.split(", "), {s: SIZES[s] for s in sorted(used)}, len(out), (f"{name} {short}".strip(),))
+            p = Program(f"q{len(out)}", items, outputs.split(", "), {s: SIZES[s] for s in sorted(used)}, len(out), (f"{name} {short}".strip(),), named)
             settle_roles(p)
             out.append(p)
     return out
@@ -333,3 +334,25 @@ C = "z: {T}[A,3], w: {T}[A,3]"
 case("quotients of complex numbers of any magnitude", C, ["w[0] *= 1e-30", "w[1] *= 1e30", "a = z / w", "b = 1 / w", "c = torch.addcdiv(z, z, w)", "d = torch.reciprocal(z)", "e = (z * 1e30) / w"], "a, b, c, d, e", COMPLEX)
 case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)", "h = torch.masked_select(z, w.real > 0)", "i = z[z.imag > 0]"], "a, b, c, d, e, f, g, h, i", COMPLEX)
 case("complex numbers as another type", "z: complex64[A,3], x: float32[A,3]", ["a = z.to(torch.complex128)", "b = x.to(torch.complex64) + z", "c = torch.nan_to_num(z / 0, 1, 2, 3)", "d = torch.narrow_copy(z, 0, 1, 1)"], "a, b, c, d")
+
+# Slices that are only overwritten, of tensors that may be shorter than they are: the size that the archive states is another one there
+
+for what in ("x[:1].zero_()", "x[..., :1].zero_()", "x[-1:].fill_(2)", "x[:2] = 3", "x[:, -2:] = z", "x[:1] = z[0]", "x[:1].copy_(z)", "v = (x * 1)[:1].zero_()"):
+    case(f"overwritten in part: {what}", "x: {T}[A,B], z: {T}[1,1]", [what, "y = x * 2 + z"] if "v =" not in what else ["w = x * 1", "w[:1].zero_()", "y = w + z"], "x, y", (torch.float32, torch.int8, torch.complex64), named=True)
+
+# Results put into tensors that take their size
+
+for t in ("torch.empty(0, dtype=x.dtype)", "x[:0]", "torch.zeros(2, 0, dtype=x.dtype)"):
+    case(f"a result put into {t}", "x: {T}[A,B], y: {T}[A,B]", [f"o = {t}" if "x[" not in t else "o = x.new_zeros(0, 3)", "a = torch.add(x, y, out=o)", "b = a + 1", "a.mul_(2)", "c = o - x", "d = torch.cat([x, y], 1, out=torch.empty(0, dtype=x.dtype))", "e = torch.stack([x, y], 1, out=torch.empty(0, dtype=x.dtype))[:, 1:]",
+         "f = torch.amax(x, 0, out=torch.empty(0, dtype=x.dtype))", "o.zero_()", "g = a + x"], "a, b, c, d, e, f, g", (torch.float32, torch.int64))
+TWO = "out=(torch.empty(0, dtype=x.dtype), torch.empty(0, dtype=torch.int64))"
+case("two results put into tensors", "x: {T}[A,B]", ["m, n = torch.zeros_like(x), torch.zeros_like(x, dtype=torch.int64)", "a, b = torch.sort(x, dim=1, stable=True, out=(m, n))", f"c, d = torch.max(x, 1, {TWO})", f"e, f = torch.cummin(x, 0, {TWO})", f"g, h = torch.topk(x, 2, 1, {TWO})", "m.add_(1)", "k = a * 2 + n"],
+     "a, b, c, d, e, f, g, k, m, n", (torch.float32, torch.int32))
+for t in ("torch.tensor(2)", "torch.tensor(2.5)", "z", "z[0, 0]"):
+    case(f"distances between tensors of several types: {t}", "x: {T}[A,B], z: float64[A,B]", [f"{k} = torch.dist(x, {t}, {p})" for k, p in zip("abc", ("2", "1", "inf"))], "a, b, c", FLOATS)
+
+# Lines of integers: their ends are integers of the type, too
+
+case("lines of integers", "x: float32[A]", [f"{v} = torch.{f}, dtype={{T}})" for v, f in zip("abcde", ("linspace(3, -2, 4", "linspace(0.5, 4.7, 5", "linspace(9.7, 2, 9", "linspace(2.5, 2.5, 1", "logspace(0.5, 1.9, 4"))] + ["y = x * 2"], "a, b, c, d, e, y", INTS)
+case("powers of two that are large", "x: {T}[A,5], k: uint8[] ints 120 127, i: int32[5] ints -126 127", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.exp2(i)", "d = 2 ** k"], "a, b, c, d", FLOATS)
+case("numbers scaled by powers that their type does not have", "x: {T}[A,5] scaled, k: uint8[] ints 128 200, i: int32[5] ints -300 300, j: int64[A,1] ints -2100 2100", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.ldexp(x * 0, j)", "d = torch.ldexp(x, j)", "x.ldexp_(i)"], "a, b, c, d, x", FLOATS)

@@ -13,7 +13,8 @@ from program import COMPLEX, FLOATS, INTS, MAX_ELEMS, Leaf, Program, Statement, 
 MAX_VALUE = 6000  # elements of a value at export, but in large programs
 DTYPES = set(FLOATS) | set(INTS) | set(COMPLEX) | {torch.bool}
 ROWS = []  # (name, weight, function)
-KINDS = {"found": [], "complex": []}  # further rows of programs of a kind: sizes found in data and checks; complex numbers
+# Further rows of programs of a kind: sizes found in data and checks; complex numbers; types that meet, memory and rarer operators; branches, loops and maps.
+KINDS = {"found": [], "complex": [], "wide": [], "control": []}
 
 F_ANY = FLOATS
 F_WIDE = FLOATS[:2]
@@ -141,6 +142,8 @@ class Generator:
         name = f"x{self.counts['x']}"
         self.counts["x"] += 1
         leaf = Leaf(name, dtype, [str(d) for d in dims], data, str(lo), str(hi), role)
+        if self.kind == "wide" and role == "input" and len(dims) >= 2 and self.chance(0.15):
+            leaf.order = tuple(self.rng.sample(range(len(dims)), len(dims)))
         t = make_leaf(leaf, self.env, (self.program.data_seed, 0))
         if t.numel() > self.limit:
             raise Skip("too large")

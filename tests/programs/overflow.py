@@ -11,12 +11,13 @@ Of rounded results (TABLE):
   number of rows on (mkldnn: [1, 2] x [2, 64] keeps, [4, 2] x [2, 64] flushes);
 - images resized with antialiasing to one column and another number of rows: every row of LibTorch's result is the first one (to two columns they differ);
 - variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
-- remainders and floored quotients where the quotient runs over: NaN in vectors of eight, a number in what is left at the end;
+- floored quotients that run over: NaN in vectors of eight, a number in what is left at the end;
 - sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
 - the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
+- remainders whose quotient runs over, for the same reason;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
 - sums taken in integers of floats out of their range: the cast is the processor's own;
@@ -131,6 +132,8 @@ def quotients(func, args, kwargs, results):
     if base_name(func) == "div" and (len(args) > 2 and args[2] or kwargs.get("rounding_mode")) != "floor":
         return [None]
     a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(float(x)) for x in args[:2])
+    if not is_real(results[0]):
+        return [None]
     return [beyond(a.abs() / b.abs(), results[0]) & (b != 0) & torch.isfinite(a)]
 
 
@@ -300,6 +303,7 @@ TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe
 
 
 ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
+ANY |= {name: quotients for name in ("fmod", "remainder")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
 ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
 

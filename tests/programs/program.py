@@ -11,6 +11,8 @@ import warnings
 import torch
 import torch.nn.functional as F
 
+from control import HELPERS
+
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 COMPLEX = (torch.complex64, torch.complex128)
@@ -30,6 +32,7 @@ class Leaf:
     lo: str = "0"  # integers: lo <= element < hi, Python expressions
     hi: str = "1"
     role: str = "input"  # or "const" (a buffer that is only read), "state" (a buffer that is written)
+    order: tuple = ()  # of its dims in memory, the outermost first; empty: as they are
 
 
 @dataclasses.dataclass
@@ -87,7 +90,7 @@ class Program:
 
 
 def base_env():
-    return {"torch": torch, "F": F, "math": math, "inf": math.inf, "nan": math.nan}
+    return {"torch": torch, "F": F, "math": math, "inf": math.inf, "nan": math.nan, **HELPERS}
 
 
 def dims_of(leaf, env):
@@ -100,7 +103,8 @@ def dims_of(leaf, env):
 def make_leaf(leaf, env, seed):
     g = torch.Generator()
     g.manual_seed(int.from_bytes(hashlib.sha256(repr((leaf.name, seed)).encode()).digest()[:7], "little"))
-    return DATA[leaf.data](leaf, dims_of(leaf, env), g, env).to(leaf.dtype)
+    t = DATA[leaf.data](leaf, dims_of(leaf, env), g, env).to(leaf.dtype)
+    return t.permute(leaf.order).contiguous().permute([leaf.order.index(d) for d in range(t.dim())]) if leaf.order else t
 
 
 def uniform(dims, g):

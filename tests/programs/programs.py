@@ -110,7 +110,7 @@ def main():
     p.add_argument("--runner", default="run_twice")
     p.add_argument("--work", default=".")
     p.add_argument("--seeds", default="0:100", help="FIRST:LAST, or one seed")
-    p.add_argument("--kind", default="", choices=["", *KINDS], help="found: sizes that depend on data, and checks; complex: complex numbers")
+    p.add_argument("--kind", default="", choices=["", *KINDS], help="found: sizes that depend on data, and checks; complex: complex numbers; wide: types that meet, memory, rarer operators; control: branches, loops, maps")
     p.add_argument("--pack", type=int, default=24)
     p.add_argument("--seconds", type=float, default=0, help="stop after the pack that passes this time")
     p.add_argument("--flags", default="", help="further flags of aotc build")

@@ -41,6 +41,11 @@ INEXACT_CREATION = ("linspace", "logspace", "arange")  # of floats; arange by st
 DISCRETE = ("remainder", "fmod", "floor_divide", "div", "add", "sub", "rsub", "mul")
 
 
+def jumps(name, args, kwargs):
+    """DISCRETE, but a sum of a product: it may be rounded in between, or not."""
+    return name in DISCRETE and not (name in ("add", "sub", "rsub") and kwargs.get("alpha", args[2] if len(args) > 2 else 1) != 1)
+
+
 def in_exact_table(func, args, kwargs):
     """Nothing is rounded, whatever the operands."""
     if func._overloadname in ("decimals", "reduce", "value_reduce"):
@@ -118,7 +123,7 @@ class Shadow(TorchDispatchMode):
         written = [t for t in results if any(t is o for o in operands)]
         masks = hazy(func, *shadows, results, written, self.amplitude > 0)
         exact = exact and all(m is None for m in masks)
-        if not quiet and name not in DISCRETE:  # right for operands a rounding away is right
+        if not quiet and not jumps(name, args, kwargs):  # right for operands a rounding away is right
             seen = {}
             writes = {id(self.shadow(t)) for t in results if id(t) in {id(o) for o in operands}}
 
@@ -146,6 +151,9 @@ class Shadow(TorchDispatchMode):
                 d.copy_(d.to(t.dtype))
             if not quiet and is_rounded(t):
                 d.mul_(self.noise(d, t.dtype, length if t.dtype in (torch.float64, torch.complex128) else 1.0))
+                if d.is_complex():  # each part to within the number's size: what cancels in one need not in the other
+                    parts = torch.view_as_real(d)
+                    parts.add_(d.abs().unsqueeze(-1) * (self.noise(parts, t.dtype) - 1))
                 if ("fft" in name or "upsample" in name or "grid_sampler" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))

@@ -1,0 +1,73 @@
+#include "decompose/overwritten.h"
+
+#include <algorithm>
+
+#include "import/aliases.h"
+
+namespace aotc::decompose {
+
+using import::Arg;
+using import::PNode;
+using import::Program;
+
+namespace {
+
+bool mentions(const Arg& a, const std::string& name) {
+  const auto is = [&](const import::TensorRef& t) { return t.name == name; };
+  if (const auto* t = std::get_if<import::TensorRef>(&a)) return is(*t);
+  if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), is);
+  if (const auto* o = std::get_if<import::OptTensorList>(&a))
+    return std::any_of(o->begin(), o->end(), [&](const std::optional<import::TensorRef>& t) { return t && is(*t); });
+  return false;
+}
+
+/// Operators in place whose result does not depend on what stood there, and that take any size of the dim, counted from the last (0).
+bool overwrites(const Program& p, const PNode& n, size_t dim) {
+  static constexpr std::string_view kTargets[] = {"aten.zero_.default", "aten.fill_.Scalar", "aten.fill_.Tensor"};
+  if (std::find(std::begin(kTargets), std::end(kTargets), n.target) != std::end(kTargets)) return true;
+  if (n.target != "aten.copy_.default" || n.args.size() < 2) return false;
+  const auto* src = std::get_if<import::TensorRef>(&n.args[1].value);
+  const auto type = src ? p.tensors.find(src->name) : p.tensors.end();
+  if (type == p.tensors.end()) return false;
+  const std::vector<Expr>& sizes = type->second.sizes;
+  return sizes.size() <= dim || sizes[sizes.size() - 1 - dim].is(1);
+}
+
+/// Whether nothing but overwriting uses the tensor.
+bool unread(const Program& p, const std::string& name, size_t dim) {
+  for (const import::ProgramOutput& o : p.outputs)
+    if (mentions(o.value, name)) return false;
+  return std::all_of(p.nodes.begin(), p.nodes.end(), [&](const PNode& n) {
+    for (size_t i = 0; i < n.args.size(); ++i)
+      if (mentions(n.args[i].value, name) && !(i == 0 && overwrites(p, n, dim))) return false;
+    if (n.args.empty() || !overwrites(p, n, dim) || !mentions(n.args[0].value, name)) return true;
+    const std::vector<std::string> results = import::result_names(n);
+    return std::all_of(results.begin(), results.end(), [&](const std::string& r) { return unread(p, r, dim); });
+  });
+}
+
+bool constant_bound(const PNode& n, std::string_view name) {
+  for (const import::NamedArg& a : n.args)
+    if (a.name == name) {
+      const auto* e = std::get_if<Expr>(&a.value);
+      return std::holds_alternative<import::NoneArg>(a.value) || (e && e->is_const());
+    }
+  return true;
+}
+
+}  // namespace
+
+bool only_overwritten(const Program& p, const PNode& node) {
+  if (node.target != "aten.slice.Tensor" || !constant_bound(node, "start") || !constant_bound(node, "end")) return false;
+  const std::vector<std::string> results = import::result_names(node);
+  const auto type = results.size() == 1 ? p.tensors.find(results[0]) : p.tensors.end();
+  if (type == p.tensors.end()) return false;
+  const auto rank = static_cast<int64_t>(type->second.sizes.size());
+  int64_t dim = 0;
+  for (const import::NamedArg& a : node.args)
+    if (const auto* e = a.name == "dim" ? std::get_if<Expr>(&a.value) : nullptr) dim = e->as_const().value_or(rank);
+  if (dim < 0) dim += rank;
+  return dim >= 0 && dim < rank && unread(p, results[0], static_cast<size_t>(rank - 1 - dim));
+}
+
+}  // namespace aotc::decompose
