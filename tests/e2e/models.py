@@ -7,6 +7,7 @@ MODELS = {}
 EXPLAINED = {}  # name -> what `aotc explain` must count: (steps, operands computed in prologues)
 STORED_ONCE = set()  # names of models whose weights take no more room in the artifact than in the archive
 TRAIN_MODE = set()  # exported in training mode
+DECOMPOSED = set()  # taken apart before they are saved
 Dim = torch.export.Dim
 
 
@@ -25,6 +26,11 @@ def explained(steps, prologues):
 
 def in_training(f):
     TRAIN_MODE.add(f.__name__)
+    return model(f)
+
+
+def decomposed(f):
+    DECOMPOSED.add(f.__name__)
     return model(f)
 
 
