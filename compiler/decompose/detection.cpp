@@ -1,8 +1,12 @@
-// Operators of torchvision: regions cut out of images, convolutions whose taps are moved.
+// Operators of torchvision: regions cut out of images, convolutions whose taps are moved, boxes that do not overlap.
+#include <cmath>
+#include <limits>
+
 #include "decompose/families.h"
 #include "decompose/indexing.h"
 #include "decompose/linalg.h"
 #include "decompose/matrices.h"
+#include "decompose/selection.h"
 
 namespace aotc::decompose {
 namespace {
@@ -152,9 +156,34 @@ void roi_align(Rule& r) {
   r.set(matmul(lines, turned(shares(r, columns, x.dim(3))).unsqueeze(1), x.dtype()).to(r.meta_result().dtype));
 }
 
+/// (dets [n, 4]: left, top, right, bottom, scores [n], iou_threshold): from the best on, boxes that no better one that stays overlaps by
+/// more than that.
+void nms(Rule& r) {
+  Builder& b = r.b;
+  const T dets = tensor(r, "dets"), scores = tensor(r, "scores");
+  if (dets.rank() != 2 || scores.rank() != 1) r.refuse("other than boxes [n, 4] and scores [n]");
+  const T order(b, b.make(Op::sort, {scores}, {{Attr::dim, int64_t{0}}, {Attr::descending, true}, {Attr::stable, true}})[1]);
+  const T boxes = take_index(dets, order, 0).up();
+  const T left = boxes.select(1, 0), top = boxes.select(1, 1), right = boxes.select(1, 2), bottom = boxes.select(1, 3);
+  const auto shared = [](const T& begin, const T& end) {
+    return maximum(minimum(end.unsqueeze(1), end.unsqueeze(0)) - maximum(begin.unsqueeze(1), begin.unsqueeze(0)), 0.0);
+  };
+  const T area = (right - left) * (bottom - top), both = shared(left, right) * shared(top, bottom);
+  const T part = both / (area.unsqueeze(1) + area.unsqueeze(0) - both);
+  // A float is larger than the threshold where it is larger than the last float that is not.
+  double threshold = r.number("iou_threshold");
+  if (boxes.dtype() == DType::f32) {
+    const auto nearest = static_cast<float>(threshold);
+    threshold = nearest > threshold ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
+  }
+  const T stays(b, b.make1(Op::exclude, {part > threshold}));
+  r.set(take_index(order, places_where(r, stays, r.meta_result().dims.at(0)), 0));
+}
+
 constexpr RuleRow kRows[] = {
     {"torchvision.deform_conv2d.default", deform_conv},
     {"torchvision.roi_align.default", roi_align},
+    {"torchvision.nms.default", nms},
 };
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace {
 
@@ -112,7 +113,33 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double scale, int64_t 
   return cells.to(input.scalar_type());
 }
 
+template <class F>
+Tensor apart(const Tensor& boxes, const Tensor& order, double threshold) {
+  const int64_t n = boxes.size(0);
+  std::vector<int64_t> stay;
+  const auto row = [&](int64_t i) { return boxes.const_data_ptr<F>() + 4 * i; };
+  const auto area = [](const F* b) { return (b[2] - b[0]) * (b[3] - b[1]); };
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = order.const_data_ptr<int64_t>()[i];
+    const F* box = row(at);
+    const bool overlapped = std::any_of(stay.begin(), stay.end(), [&](int64_t other) {
+      const F* better = row(other);
+      const F w = std::max(F(0), std::min(box[2], better[2]) - std::max(box[0], better[0]));
+      const F h = std::max(F(0), std::min(box[3], better[3]) - std::max(box[1], better[1]));
+      return static_cast<double>(w * h / (area(better) + area(box) - w * h)) > threshold;
+    });
+    if (!overlapped) stay.push_back(at);
+  }
+  return at::tensor(stay, at::kLong);
+}
+
+Tensor nms(const Tensor& dets, const Tensor& scores, double threshold) {
+  const Tensor boxes = wide(dets), order = std::get<1>(scores.sort(true, 0, true)).contiguous();
+  return boxes.scalar_type() == at::kDouble ? apart<double>(boxes, order, threshold) : apart<float>(boxes, order, threshold);
+}
+
 TORCH_LIBRARY(torchvision, m) {
+  m.def("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor");
   m.def(
       "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, "
       "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor");
@@ -123,6 +150,7 @@ TORCH_LIBRARY(torchvision, m) {
 TORCH_LIBRARY_IMPL(torchvision, CPU, m) {
   m.impl("deform_conv2d", deform_conv2d);
   m.impl("roi_align", roi_align);
+  m.impl("nms", nms);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Operators of torchvision, which need not be installed: regions cut out of feature maps, convolutions whose taps are moved."""
+"""Operators of torchvision, which need not be installed: regions cut out of feature maps, convolutions whose taps are moved, boxes that do not overlap."""
 import torch
 import torch.nn as nn
 
@@ -13,6 +13,8 @@ if not hasattr(torch.ops.torchvision, "deform_conv2d"):
     LIBRARY.define("roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor")
     LIBRARY.define("deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, "
                    "SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor")
+    LIBRARY.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    torch.library.register_fake("torchvision::nms", lambda dets, scores, threshold: dets.new_empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.int64))
     torch.library.register_fake("torchvision::roi_align", lambda x, rois, scale, h, w, samples, aligned: x.new_empty(rois.shape[0], x.shape[1], h, w))
     torch.library.register_fake("torchvision::deform_conv2d", lambda x, w, offset, *rest: x.new_empty(x.shape[0], w.shape[0], *offset.shape[2:]))
 
@@ -57,3 +59,18 @@ def regions_of_feature_maps():
     n = Dim("regions", min=1, max=30)
     args = (torch.randn(2, 5, 12, 15), torch.randn(7, 2), torch.randn(7, 2), torch.randint(0, 2, (7,)))
     return Fn(f), args, ({0: BATCH, 2: SIDE[0], 3: SIDE[1]}, {0: n}, {0: n}, {0: n})
+
+
+@model
+def boxes_apart():
+    """The best boxes of all and of each class, with what belongs to them."""
+
+    def f(corner, size, scores, classes):
+        boxes = torch.cat([corner * 10, corner * 10 + size.sigmoid() * 20], 1)
+        best = torch.ops.torchvision.nms(boxes, scores, 0.3)
+        apart = boxes + (classes % 3).to(boxes.dtype)[:, None] * (boxes.max() + 1)
+        of_classes = torch.ops.torchvision.nms(apart, scores, 0.5)
+        return best, boxes[best] * 2, scores[best].sum(), of_classes, classes[of_classes]
+
+    n = Dim("boxes", min=1, max=200)
+    return Fn(f), (torch.randn(40, 2), torch.randn(40, 2), torch.randn(40), torch.randint(0, 9, (40,))), ({0: n}, {0: n}, {0: n}, {0: n})
