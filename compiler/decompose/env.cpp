@@ -367,6 +367,32 @@ void Env::note_aliases(const PNode& node) {
   }
 }
 
+bool Env::last_of_memory(const std::string& name) {
+  const std::vector<PNode>& nodes = program_.nodes;
+  const auto now = std::find_if(nodes.begin(), nodes.end(), [&](const PNode& n) { return &n == running_; });
+  const std::string& base = base_of(name);
+  const auto is_base = [&](const import::ProgramInput& in) { return in.name == base; };
+  if (now == nodes.end() || std::any_of(program_.inputs.begin(), program_.inputs.end(), is_base)) return false;
+  const auto other = [&](const import::TensorRef& t) {
+    if (!known(t.name) || base_of(t.name) != base) return false;
+    for (const std::string* at = &t.name; *at != name; at = &find(*at).parent)
+      if (find(*at).kind == Kind::none) return true;
+    return false;
+  };
+  const auto holds_other = [&](const import::Arg& a) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a)) return other(*t);
+    if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), other);
+    const auto* l = std::get_if<import::OptTensorList>(&a);
+    return l && std::any_of(l->begin(), l->end(), [&](const auto& t) { return t && other(*t); });
+  };
+  return std::none_of(now, nodes.end(),
+                      [&](const PNode& n) {
+                        return std::any_of(n.args.begin(), n.args.end(), [&](const import::NamedArg& a) { return holds_other(a.value); });
+                      }) &&
+         std::none_of(program_.outputs.begin(), program_.outputs.end(),
+                      [&](const import::ProgramOutput& o) { return holds_other(o.value); });
+}
+
 void Env::write(const std::string& name, ValueId v) {
   Tensor& t = find(name);
   if (t.kind == Kind::none) {
@@ -375,8 +401,16 @@ void Env::write(const std::string& name, ValueId v) {
     t.version = ++versions_[name];
     return;
   }
-  if (t.kind == Kind::unclear)
-    throw Refused{fmt::format("an in-place write to '{}', which may be a view or a copy", name), "export with run_decompositions()"};
+  if (t.kind == Kind::unclear) {
+    if (!last_of_memory(name))
+      throw Refused{fmt::format("an in-place write to '{}', which may be a view or a copy", name), "export with run_decompositions()"};
+    // Nobody sees whether it is one: it is a copy.
+    versions_[name] = versions_[base_of(name)] + 1;
+    t.kind = Kind::none;
+    t.value = v;
+    t.version = versions_[name];
+    return;
+  }
   if (t.kind == Kind::same) {
     write(t.parent, v);
   } else if (const std::string below = beneath_overlap(name); !below.empty()) {
@@ -536,6 +570,7 @@ void Env::run_view_in_place(const PNode& node, std::string_view functional) {
 
 void Env::run(const PNode& node) {
   capture_ = nullptr;
+  running_ = &node;
   const bool pairs = touches_complex(program_, node);
   const auto rule = [&](std::string_view target) { return pairs ? find_complex_rule(target) : find_rule(target); };
   if (const std::string_view view = import::functional_view(node.target); !view.empty()) return run_view_in_place(node, view);

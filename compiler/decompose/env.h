@@ -76,6 +76,8 @@ class Env final : public TensorEnv {
   /// What the rule makes, without defining it.
   std::map<std::string, ValueId> defined_by(RuleFn fn, Rule& rule);
   void note_aliases(const import::PNode& node);
+  /// Whether the node that runs and those behind it read a tensor's memory through it alone, and through what is made of it.
+  bool last_of_memory(const std::string& name);
   /// A rule whose results are the new contents of the targets.
   void run_in_place(const import::PNode& node, RuleFn fn, const std::vector<std::string>& targets);
   /// One of them.
@@ -93,7 +95,8 @@ class Env final : public TensorEnv {
   Builder& b_;
   const import::Program& program_;
   std::map<std::string, Tensor> tensors_;
-  std::map<std::string, size_t> versions_;             ///< by base name; absent: 0
+  std::map<std::string, size_t> versions_;  ///< by base name; absent: 0
+  const import::PNode* running_ = nullptr;
   std::map<std::string, ValueId>* capture_ = nullptr;  ///< where define() puts results while a rule runs again
   const std::string* place_of_ = nullptr;              ///< the tensor whose places get() gives instead of its value
   ValueId places_ = kNone<ValueId>;

@@ -24,6 +24,7 @@ RuleTable conv_rules();
 RuleTable pool_rules();
 RuleTable upsample_rules();
 RuleTable grid_sample_rules();
+RuleTable detection_rules();
 RuleTable pad_rules();
 RuleTable index_rules();
 RuleTable by_data_rules();

@@ -29,6 +29,7 @@ std::vector<Family> families() {
       {"pooling", "", pool_rules()},
       {"resizing", "", upsample_rules()},
       {"sampling at coordinates", "scatter (gradients)", grid_sample_rules()},
+      {"torchvision: regions, moved taps, boxes", "matrix products, sort, what excludes what follows", detection_rules()},
       {"padding", "", pad_rules()},
       {"indexing, lookups", "", index_rules()},
       {"sizes found in data", "scatter", by_data_rules()},

@@ -47,6 +47,7 @@ Rule rule_of(Op op) {
       {Op::recurrence, recurrence},
       {Op::fourier, fourier},
       {Op::cholesky, cholesky},
+      {Op::exclude, exclude},
       {Op::lu, lu},
       {Op::solve_triangular, solve_triangular},
       {Op::svd, svd},

@@ -112,6 +112,7 @@ Types check(Infer&);
 Types recurrence(Infer&);
 Types fourier(Infer&);
 Types cholesky(Infer&);
+Types exclude(Infer&);
 Types lu(Infer&);
 Types svd(Infer&);
 Types solve_triangular(Infer&);

@@ -139,6 +139,14 @@ Types cholesky(Infer& r) {
   return {x, {DType::i32, {x.dims.begin(), x.dims.end() - 2}}};
 }
 
+Types exclude(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  r.require(x.dtype == DType::boolean && x.rank() >= 2, "takes matrices of bools");
+  r.equal(x.dims[x.rank() - 2], x.dims[x.rank() - 1], "rows and columns");
+  return {{x.dtype, {x.dims.begin(), x.dims.end() - 1}}};
+}
+
 Types lu(Infer& r) {
   r.arity(1);
   const TensorType& x = r.in(0);

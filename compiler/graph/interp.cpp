@@ -79,6 +79,7 @@ void run(Eval& e) {
       {Op::check, check},
       {Op::recurrence, recurrence},
       {Op::cholesky, cholesky},
+      {Op::exclude, exclude},
       {Op::lu, lu},
       {Op::svd, svd},
       {Op::solve_triangular, solve_triangular},

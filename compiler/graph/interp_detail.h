@@ -35,6 +35,7 @@ void attention(Eval&);
 void recurrence(Eval&);
 void fourier(Eval&);
 void cholesky(Eval&);
+void exclude(Eval&);
 void lu(Eval&);
 void svd(Eval&);
 void solve_triangular(Eval&);

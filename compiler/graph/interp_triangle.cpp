@@ -34,6 +34,16 @@ void cholesky(Eval& e) {
   set_i64(e.out[1], info);
 }
 
+void exclude(Eval& e) {
+  const std::vector<int64_t> x = as_i64(*e.in[0]);
+  const int64_t n = e.in_dims(0).back(), lines = e.out[0].elems();
+  std::vector<int64_t> stays(static_cast<size_t>(lines), 1);
+  for (int64_t i = 0; i < lines; ++i)
+    for (int64_t j = i % n + 1; stays[i] && j < n; ++j)
+      if (x[i * n + j]) stays[i - i % n + j] = 0;
+  set_i64(e.out[0], stays);
+}
+
 void lu(Eval& e) {
   std::vector<double> x = as_f64(*e.in[0]);
   const int64_t m = e.out[1].dims.back(), n = e.in_dims(0).back(), steps = std::min(m, n),

@@ -59,6 +59,14 @@ constexpr Wrapper kWrappers[] = {
     {"higher_order.strict_mode", always},
 };
 
+/// The operator of a with_effects node.
+std::string effect_of(const JsonRef& inputs) {
+  if (inputs.size() < 2) throw inputs.fault("an effect without an operator");
+  const auto [tag, v] = inputs.at(1)["arg"].tagged();
+  if (tag != "as_operator") throw inputs.at(1).fault("the operator of an effect is not known");
+  return target_name(v.text());
+}
+
 std::string memory_format_text(const JsonRef& v) {
   switch (v.integer()) {
     case 1: return "contiguous";
@@ -310,12 +318,12 @@ Arg GraphReader::read_arg(const JsonRef& argument, Scope& s) {
   return SymbolicArg{"", tag + " " + text};  // a form that no operator of PyTorch takes
 }
 
-std::vector<NamedArg> GraphReader::read_args(const JsonRef& inputs, const OpSchema* schema, Scope& s, const Loc& at) {
+std::vector<NamedArg> GraphReader::read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& at) {
   std::vector<NamedArg> given;
-  for (size_t i = 0, n = inputs.size(); i < n; ++i) {
+  for (size_t i = first, n = inputs.size(); i < n; ++i) {
     const JsonRef in = inputs.at(i);
     std::string name = in["name"].text();
-    if (name.empty()) name = std::to_string(i);
+    if (name.empty()) name = schema && i - first < schema->params.size() ? schema->params[i - first].name : std::to_string(i - first);
     for (const NamedArg& g : given)
       if (g.name == name) throw Diagnostic(at, fmt::format("the argument '{}' is given twice", name));
     given.push_back({std::move(name), read_arg(in["arg"], s)});
@@ -366,11 +374,16 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
   node.name = j.has("name") ? s.prefix + j["name"].text() : fmt::format("node_{}", p_.nodes.size());
   if (inline_node(j, s, node.target) || inline_control_flow(j, s, node)) return;
 
+  // An operator with an effect, in its place among others: (token, operator, its arguments) -> (token, its results). Nodes stay in order.
+  const bool effect = node.target == "higher_order.with_effects";
+  if (effect) node.target = effect_of(j["inputs"]);
   const OpSchema* schema = ops_.find(node.target);
-  node.args = read_args(j["inputs"], schema, s, loc(j["inputs"], &node));
+  node.args = read_args(j["inputs"], effect ? 2 : 0, schema, s, loc(j["inputs"], &node));
   const JsonRef outputs = j["outputs"];
-  for (size_t i = 0, n = outputs.size(); i < n; ++i) node.results.push_back(read_result(outputs.at(i), s, loc(outputs, &node)));
+  for (size_t i = effect ? 1 : 0, n = outputs.size(); i < n; ++i)
+    node.results.push_back(read_result(outputs.at(i), s, loc(outputs, &node)));
   if (schema) {
+    if (effect && schema->results.empty()) node.results.clear();
     // An operator of scalars may be written with its value alone.
     if (node.results.size() != schema->results.size())
       throw Diagnostic(loc(outputs, &node),

@@ -81,7 +81,7 @@ class GraphReader {
   void add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result);
   std::vector<std::string> define_results(const ControlFlow& f, Scope& s);
   bool add_guard(const PNode& node);
-  std::vector<NamedArg> read_args(const JsonRef& inputs, const OpSchema* schema, Scope& s, const Loc& loc);
+  std::vector<NamedArg> read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& loc);
   Arg read_arg(const JsonRef& argument, Scope& s);
   Arg read_result(const JsonRef& argument, Scope& s, const Loc& loc);
   Arg tensor(const std::string& name, const Scope& s, const JsonRef& where) const;

@@ -61,6 +61,9 @@ Diagnostic unsupported(const JsonRef& where, const std::string& what) {
   return {ExitCode::unsupported, where.fault("").loc(), what + " is not supported"};
 }
 
+/// What orders effects, which nodes of a program are by themselves.
+bool is_token(const JsonRef& spec) { return spec.tagged().first == "token"; }
+
 ProgramInput read_input(const JsonRef& spec, GraphReader& reader) {
   const auto [tag, v] = spec.tagged();
   for (const DataKind& d : kData)
@@ -126,6 +129,7 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
   size_t leaf = 0;
   std::map<std::string, size_t> by_name;
   for (size_t i = 0, n = inputs.size(); i < n; ++i) {
+    if (is_token(inputs.at(i))) continue;
     ProgramInput in = read_input(inputs.at(i), reader);
     if (in.kind == InputKind::user || in.kind == InputKind::user_scalar) {
       in.tree_path = leaf < in_paths.size() ? in_paths[leaf] : fmt::format("[{}]", leaf);
@@ -133,13 +137,15 @@ void read_signature(const JsonRef& graph_module, GraphReader& reader, Program& p
     } else if (!p.tensors.count(in.name)) {
       throw inputs.at(i).fault(fmt::format("the input '{}' is not a value of the graph", in.name));
     }
-    if (!in.name.empty() && !by_name.emplace(in.name, i).second) throw inputs.at(i).fault(fmt::format("two inputs named '{}'", in.name));
+    if (!in.name.empty() && !by_name.emplace(in.name, p.inputs.size()).second)
+      throw inputs.at(i).fault(fmt::format("two inputs named '{}'", in.name));
     p.inputs.push_back(std::move(in));
   }
 
   std::set<std::string> mutated;
   leaf = 0;
   for (size_t i = 0, n = outputs.size(); i < n; ++i) {
+    if (is_token(outputs.at(i))) continue;
     ProgramOutput out = read_output(outputs.at(i), reader);
     if (out.kind == OutputKind::user || out.kind == OutputKind::user_constant || out.kind == OutputKind::loss) {
       out.tree_path = leaf < out_paths.size() ? out_paths[leaf] : fmt::format("[{}]", leaf);

@@ -102,6 +102,7 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
     {Op::fourier, transforms},  {Op::lu, matrices},
     {Op::svd, matrices},        {Op::check, all_dims},
+    {Op::exclude, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {

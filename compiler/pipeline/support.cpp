@@ -39,6 +39,7 @@ constexpr Kind kKinds[] = {
     {"LU factors", "lu"},
     {"singular values and vectors", "svd"},
     {"triangular systems", "solve_triangular"},
+    {"what excludes what follows", "exclude"},
 };
 
 #define AOTC_X(name, value, text, size) static_cast<DType>(value),

@@ -7,6 +7,7 @@ MODELS = {}
 EXPLAINED = {}  # name -> what `aotc explain` must count: (steps, operands computed in prologues)
 STORED_ONCE = set()  # names of models whose weights take no more room in the artifact than in the archive
 TRAIN_MODE = set()  # exported in training mode
+DECOMPOSED = set()  # taken apart before they are saved
 Dim = torch.export.Dim
 
 
@@ -25,6 +26,11 @@ def explained(steps, prologues):
 
 def in_training(f):
     TRAIN_MODE.add(f.__name__)
+    return model(f)
+
+
+def decomposed(f):
+    DECOMPOSED.add(f.__name__)
     return model(f)
 
 
@@ -585,4 +591,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_control, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS

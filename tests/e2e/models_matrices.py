@@ -2,7 +2,7 @@
 import torch
 from torch.export import Dim
 
-from models import Fn, model
+from models import Fn, decomposed, model
 
 
 @model
@@ -24,3 +24,15 @@ def spectra_dynamic():
 
     n = Dim("n", min=2, max=60)
     return Fn(f), (torch.randn(2, 20, 20), torch.randn(5, 17, 3), torch.randn(3, 7, 7), torch.randn(9, 6, 4)), ({1: n, 2: n}, {0: Dim("b", min=1, max=40), 1: Dim("p", min=3, max=100)}, {0: Dim("c", min=1, max=9)}, None)
+
+
+@decomposed
+def systems_taken_apart():
+    """What PyTorch asserts of factorisations are effects in an order then, with tokens as inputs and outputs."""
+
+    def f(x, y):
+        a = x @ x.mT + torch.eye(4)
+        return torch.linalg.solve(a, y), torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.det(a)
+
+    b = Dim("batch", min=1, max=9)
+    return Fn(f), (torch.randn(3, 4, 4), torch.randn(3, 4, 2)), ({0: b}, {0: b})

@@ -122,3 +122,10 @@ def across_rows():
         return a[:, :, None] + t, x.amax(1)[:, :, None] + t, x.sum(1)[:, :, None] * x, x.softmax(1).mT, x.mean(2)[:, :, None] + t, x.std(1)[:, :, None] - x.mT
 
     return Fn(f), (torch.randn(4, 40), torch.randn(40, 40), torch.randn(4, 40, 40)), ({0: Dim("batch", min=1, max=9)}, None, {0: Dim("images", min=1, max=9)})
+
+
+@model
+def product_of_parts():
+    """The example is a part of larger tensors, whose sizes export compared with its own; those of a call need not be."""
+    n = Dim.AUTO(min=2, max=64)
+    return Fn(lambda x, w: (x @ w.mT).relu() + x.sum(1, keepdim=True)), (torch.randn(2, 30)[:, :24], torch.randn(7, 40)[:, :24]), ({1: n}, {1: n})

@@ -37,3 +37,18 @@ def results_put_into_tensors():
         return torch.exp(half, out=half), buffer + torch.maximum(x, y, out=torch.empty(5, 4))
 
     return Fn(f), (torch.randn(5, 4), torch.randn(5, 4)), None
+
+
+@model
+def heads_scaled_in_place():
+    """Whether the reshape is a view depends on sizes; nobody reads what it would be a view of after the writes."""
+    split = nn.Linear(8, 24)
+
+    def f(x):
+        q = split(x).unflatten(-1, (3, 8)).permute(0, 2, 1, 3).reshape(x.shape[0] * 3, x.shape[1], 8)
+        first = q[:, 0]
+        q *= 0.3
+        q[:, -1] += 1
+        return (q @ q.mT).softmax(-1), first + 1
+
+    return Fn(f), (torch.randn(2, 5, 8),), ({0: Dim("batch", min=1, max=4), 1: Dim("seq", min=1, max=12)},)

@@ -14,7 +14,7 @@ import warnings
 import torch
 
 sys.path.insert(0, os.path.dirname(__file__))
-from models import EXPLAINED, MODELS, STORED_ONCE, TRAIN_MODE
+from models import DECOMPOSED, EXPLAINED, MODELS, STORED_ONCE, TRAIN_MODE
 from training_models import TRAINED, training_program
 
 
@@ -34,6 +34,8 @@ def export(name, path):
         program = torch.export.export(module, args, dynamic_shapes=dims_for(module, dims), strict=False)
         if name in TRAINED:
             program = training_program(program)
+        if name in DECOMPOSED:
+            program = program.run_decompositions()
         torch.export.save(program, path)
 
 

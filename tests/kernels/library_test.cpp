@@ -72,6 +72,29 @@ TEST_CASE("a condition that is false is a fault", "[library]") {
     }
 }
 
+TEST_CASE("what stays takes out what follows", "[library]") {
+  std::mt19937 rng(7);
+  for (const Entry& e : entries("exclude"))
+    for (int64_t n : {0, 1, 2, 33, 200}) {
+      const int64_t count = 3;
+      Buffer x(count * n * n, DType::boolean), out(count * n, DType::boolean);
+      for (int64_t i = 0; i < count * n * n; ++i) x.put(i, rng() % 8 == 0);
+      void* ptr[] = {x.ptr(), out.ptr()};
+      int64_t size[] = {count, n, n};
+      const aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, nullptr};
+      e.fn(&args, 1, count);
+      e.fn(&args, 0, 1);
+      bool good = true;
+      for (int64_t m = 0; m < count; ++m)
+        for (int64_t j = 0; j < n; ++j) {
+          bool stays = true;
+          for (int64_t i = 0; i < j; ++i) stays &= out.get(m * n + i) == 0 || x.get((m * n + i) * n + j) == 0;
+          good &= (out.get(m * n + j) != 0) == stays;
+        }
+      CHECK(good);
+    }
+}
+
 TEST_CASE("sort and topk", "[library]") {
   std::mt19937 rng(5);
   for (int64_t n : {0, 1, 2, 17, 63, 64, 100, 257, 3000})

@@ -39,6 +39,7 @@ const Form& recurrence_panels();
 const Form& recurrence();
 const Form& fourier();
 const Form& check();
+const Form& exclude();
 const Form& cholesky();
 const Form& lu();
 const Form& svd();

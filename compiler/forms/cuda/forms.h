@@ -35,6 +35,7 @@ const Form& fourier();
 const Form& recurrence_held();
 const Form& recurrence();
 const Form& check();
+const Form& exclude();
 const Form& cholesky();
 const Form& lu();
 const Form& svd();

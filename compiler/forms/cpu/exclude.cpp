@@ -1,0 +1,27 @@
+// aotc_exclude: a matrix a work unit (kernels/cpu/exclude.cpp).
+#include "forms/cpu/library.h"
+
+namespace aotc::forms::cpu {
+namespace {
+
+class Exclude final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    f.work = k.sizes[0];
+    f.grain = grain_of(kGrainMacs, k.sizes[1] * k.sizes[1], s.syms);
+    return f;
+  }
+};
+
+}  // namespace
+
+const Form& exclude() {
+  static const Exclude form("exclude");
+  return form;
+}
+
+}  // namespace aotc::forms::cpu

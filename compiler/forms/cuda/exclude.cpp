@@ -1,0 +1,45 @@
+// Which of a row stay (kernels/cuda/exclude.cuh).
+#include "emit/cuda/code.h"
+#include "emit/cuda/library.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kThreads = 512;
+
+class Exclude final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_exclude"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "exclude", ""}; }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = k.sizes;
+    f.block[0] = kThreads;
+    f.grid[0] = min(k.sizes[0], kMaxGrid);
+    return f;
+  }
+  std::string source(const LibraryKernel&, const Site&, const Choice&, const std::string& symbol) const override {
+    using emit::cuda::pointer;
+    return emit::cuda::kernel("exclude.cuh", symbol, 2, 3, 1, kThreads,
+                              fmt::format("  exclude<{}>({}, {}, a.size[0], a.size[1]);\n", kThreads, pointer(DType::boolean, 0),
+                                          pointer(DType::boolean, 1, true)));
+  }
+};
+
+}  // namespace
+
+const Form& exclude() {
+  static const Exclude form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
