@@ -253,5 +253,17 @@ def of_the_models(name):
     return module, [args], dims
 
 
-for name in ("transforms_by_factors", "short_transforms", "grids_sampled", "embedding_bags_at_offsets"):
+def boxes_that_stay(boxes, scores, threshold):
+    """torchvision's nms, for where its own is not loaded."""
+    area, stay = (boxes[:, 2:] - boxes[:, :2]).prod(1), []
+    for i in scores.argsort(descending=True, stable=True).tolist():
+        both = (torch.minimum(boxes[i, 2:], boxes[stay, 2:]) - torch.maximum(boxes[i, :2], boxes[stay, :2])).clamp(min=0).prod(1)
+        if not (both / (area[i] + area[stay] - both) > threshold).any():
+            stay.append(i)
+    return torch.tensor(stay, dtype=torch.int64)
+
+
+if not torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU"):
+    torch.library.impl("torchvision::nms", "CPU", func=boxes_that_stay)
+for name in ("transforms_by_factors", "short_transforms", "grids_sampled", "embedding_bags_at_offsets", "boxes_apart"):
     CASES[f"model_{name}"] = lambda name=name: of_the_models(name)
