@@ -6,6 +6,7 @@
 #include "decompose/complex.h"
 #include "decompose/decompose.h"
 #include "decompose/env.h"
+#include "decompose/writing.h"
 
 namespace aotc::decompose {
 namespace {

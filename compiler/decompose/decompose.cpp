@@ -11,6 +11,7 @@
 #include "decompose/masked.h"
 #include "decompose/promote.h"
 #include "decompose/tensor.h"
+#include "decompose/writing.h"
 #include "graph/guard.h"
 #include "graph/infer.h"
 #include "graph/type_error.h"

@@ -108,7 +108,4 @@ class Env final : public TensorEnv {
   std::map<std::string, std::string> renamed_;  ///< what a name meant before an operator gave it another shape → the name
 };
 
-/// "aten.relu_.default" → "aten.relu.default"; empty where the operator is not in place.
-std::string functional_name(const std::string& target);
-
 }  // namespace aotc::decompose
