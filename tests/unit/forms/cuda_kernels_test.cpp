@@ -348,6 +348,7 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
   }
   checked(library("lu", DType::f64, 4, {3, 100, 90}));
   checked(library("svd", DType::f64, 4, {3, 100, 90}));
+  checked(library("exclude", DType::boolean, 2, {3, 100, 100}));
 }
 
 TEST_CASE("the CUDA text of products and convolutions compiles") {

@@ -154,7 +154,7 @@ TEST_CASE("damaged and hostile programs are refused with the place") {
   CHECK_THAT(why_changed(R"("min_val": 2)", R"("min_val": 65)"), Contains("empty range"));
   CHECK_THAT(why_changed("FloorDiv(", "Mystery("), Contains("the function Mystery"));
   CHECK_THAT(why_changed(R"("buffer_name": "strided")", R"("buffer_name": "gone")"), Contains("no data for 'gone'"));
-  CHECK_THAT(why_changed(R"({"user_output": )", R"({"token": )"), Contains("token is not supported"));
+  CHECK_THAT(why_changed(R"({"user_output": )", R"({"custom_obj_output": )"), Contains("custom_obj_output is not supported"));
   CHECK_THAT(why_changed(R"("nodes": [)", R"("nodes": [[], )"), Contains("nodes[0]"));
   CHECK_THAT(why_changed(R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 1})", "_weights_config.json"),
              Contains("element") && Contains("storage"));
