@@ -156,7 +156,7 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
   if (!device_) return;
   for (std::vector<aotc_tensor>* side : {&in_, &out_})
     for (aotc_tensor& t : *side) {
-      void* const there = device_->allocate(t.byte_size, search::Pages::plain);
+      void* const there = device_->allocate(t.byte_size, search::Memory::buffer);
       if (side == &in_) device_->write(there, t.data, t.byte_size);
       t.data = there;
       t.device = device_->ordinal();

@@ -44,11 +44,10 @@ class Host final : public Device {
   }
   int32_t ordinal() const override { return AOTC_HOST; }
   void* stream() const override { return nullptr; }
-  void* allocate(uint64_t bytes, Pages pages) override {
-    constexpr uint64_t kHugePage = uint64_t{2} << 20;
-    const bool huge = pages == Pages::huge && bytes >= kHugeFrom;
-    const uint64_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* p = huge ? std::aligned_alloc(kHugePage, whole) : std::malloc(std::max<uint64_t>(bytes, 1));
+  void* allocate(uint64_t bytes, Memory memory) override {
+    const bool huge = memory == Memory::huge && bytes >= kHugeFrom;
+    const uint64_t align = huge ? uint64_t{2} << 20 : 64, whole = (std::max<uint64_t>(bytes, 1) + align - 1) / align * align;
+    void* p = memory == Memory::heap ? std::malloc(std::max<uint64_t>(bytes, 1)) : std::aligned_alloc(align, whole);
     if (!p) throw std::bad_alloc();
     if (huge) madvise(p, whole, MADV_HUGEPAGE);  // where the kernel gives none, both kinds are the same
     blocks_.push_back(p);
@@ -145,7 +144,7 @@ class Gpu final : public Device {
   }
   int32_t ordinal() const override { return number_; }
   void* stream() const override { return stream_; }
-  void* allocate(uint64_t bytes, Pages) override {
+  void* allocate(uint64_t bytes, Memory) override {
     Driver::Ptr p = 0;
     ok(d_.alloc(&p, std::max<uint64_t>(bytes, 1)), "cuMemAlloc");
     blocks_.push_back(p);

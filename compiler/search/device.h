@@ -6,17 +6,17 @@
 
 namespace aotc::search {
 
-/// In which a CPU's tensors lie: as malloc gives them, whose large ones begin within a line, or in huge pages at a line, as allocators of
-/// tensors ask for them. Programs have either.
-enum class Pages : uint8_t { plain, huge };
-constexpr uint64_t kHugeFrom = uint64_t{4} << 20;  ///< bytes of tensors that get huge ones
+/// Where a CPU's tensors lie: at a line, as a plan's buffers do; as malloc gives them, whose large ones begin within a line; at a line in
+/// huge pages, as allocators of tensors ask for them. Programs have either of the latter.
+enum class Memory : uint8_t { buffer, heap, huge };
+constexpr uint64_t kHugeFrom = uint64_t{4} << 20;  ///< bytes of tensors that get huge pages
 
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int32_t ordinal() const = 0;                      ///< AOTC_HOST or the GPU's number
-  virtual void* stream() const = 0;                         ///< of all runs; null on a CPU
-  virtual void* allocate(uint64_t bytes, Pages pages) = 0;  ///< freed with the device; GPUs have pages of their own
+  virtual int32_t ordinal() const = 0;                        ///< AOTC_HOST or the GPU's number
+  virtual void* stream() const = 0;                           ///< of all runs; null on a CPU
+  virtual void* allocate(uint64_t bytes, Memory memory) = 0;  ///< freed with the device; GPUs have their own
   /// Small numbers that are no denormals; zeros where the type is an integer or bool.
   virtual void fill(void* data, uint64_t bytes, uint32_t dtype) = 0;
   virtual void write(void* to, const void* from, uint64_t bytes) = 0;  ///< from host memory

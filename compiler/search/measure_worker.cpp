@@ -98,14 +98,14 @@ class Artifact {
 
 /// The tensors of one candidate. Contents are small numbers that are no denormals; indices are zero.
 struct Tensors {
-  Pages pages = Pages::plain;
+  Memory memory = Memory::buffer;
   std::vector<std::vector<int64_t>> shapes;
   std::vector<aotc_tensor> tensors;
   void add(Device& device, std::vector<int64_t> shape, uint32_t dtype) {
     uint64_t bytes = bytes_of(dtype);
     for (int64_t d : shape) bytes *= static_cast<uint64_t>(d);
     shapes.push_back(std::move(shape));
-    aotc_tensor t = aotc_host_tensor(device.allocate(bytes, pages), nullptr, static_cast<int32_t>(shapes.back().size()), dtype, bytes);
+    aotc_tensor t = aotc_host_tensor(device.allocate(bytes, memory), nullptr, static_cast<int32_t>(shapes.back().size()), dtype, bytes);
     t.device = device.ordinal();
     device.fill(t.data, bytes, dtype);
     tensors.push_back(t);
@@ -114,8 +114,8 @@ struct Tensors {
 };
 
 struct Candidate {
-  Candidate(Artifact& a, Device& device, const json& job, int64_t number, Pages pages) : artifact(a) {
-    in.pages = out.pages = pages;
+  Candidate(Artifact& a, Device& device, const json& job, int64_t number, Memory memory) : artifact(a) {
+    in.memory = out.memory = memory;
     aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
     options.num_threads = job.at("threads");
     options.stream = device.stream();
@@ -148,7 +148,7 @@ struct Candidate {
     artifact.check(artifact.api->run(context, in.tensors.data(), static_cast<int32_t>(in.tensors.size()), out.tensors.data(),
                                      static_cast<int32_t>(out.tensors.size())));
   }
-  /// Whether some tensor has other pages with Pages::huge.
+  /// Whether some tensor lies elsewhere with Memory::huge.
   bool has_large() const {
     const auto large = [](const Tensors& t) {
       return std::any_of(t.tensors.begin(), t.tensors.end(), [](const aotc_tensor& x) { return x.byte_size >= kHugeFrom; });
@@ -230,7 +230,7 @@ bool several_left(const std::vector<std::vector<double>>& ns, std::vector<bool>*
   return left > 1 || ns.size() == 1 || calls < kEnough;
 }
 
-/// The candidates of a job whose tensors lie in pages of one kind, and what they took.
+/// The candidates of a job whose tensors lie in memory of one kind, and what they took.
 struct Field {
   explicit Field(size_t n) : candidates(n), errors(n), ns(n), behind(n) {}
   std::vector<std::unique_ptr<Candidate>> candidates;
@@ -243,7 +243,7 @@ struct Field {
   }
 };
 
-/// What holds in pages of either kind: the mean of a candidate's ratios, the worse one where it loses in one of them.
+/// What holds in memory of either kind: the mean of a candidate's ratios, the worse one where it loses in one of them.
 json of_both(json a, const json& b) {
   constexpr double kLevel = 1.02;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -259,8 +259,8 @@ json of_both(json a, const json& b) {
   return a;
 }
 
-/// paths: one artifact for all candidates, which an input tells apart, or one each. Of whole artifacts with large tensors a turn in pages
-/// of one kind is followed by one in the other: which of two ways to store results is faster differs.
+/// paths: one artifact for all candidates, which an input tells apart, or one each. Of whole artifacts, whose tensors are programs',
+/// a turn in memory of one kind is followed by one in the other where some are large: which of two ways to store results is faster differs.
 json measure(const json& job, const std::vector<std::string>& paths) {
   const auto n = job.at("candidates").get<size_t>();
   const double seconds = job.at("seconds");
@@ -272,15 +272,15 @@ json measure(const json& job, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) artifacts.push_back(std::make_unique<Artifact>(path, device->ordinal()));
   const bool one_each = paths.size() > 1;
   std::vector<Field> fields;
-  const auto enter = [&](Pages pages) {
+  const auto enter = [&](Memory memory) {
     Field& f = fields.emplace_back(n);
     for (size_t i = 0; i < n; ++i) try {
         f.candidates[i] =
-            std::make_unique<Candidate>(*artifacts.at(one_each ? i : 0), *device, job, one_each ? 0 : static_cast<int64_t>(i), pages);
+            std::make_unique<Candidate>(*artifacts.at(one_each ? i : 0), *device, job, one_each ? 0 : static_cast<int64_t>(i), memory);
       } catch (const Failure& e) { f.errors[i] = e.what(); }
   };
-  enter(Pages::plain);
-  if (one_each && gpu < 0 && fields.front().has_large()) enter(Pages::huge);
+  enter(one_each ? Memory::heap : Memory::buffer);
+  if (one_each && gpu < 0 && fields.front().has_large()) enter(Memory::huge);
   // In turns, so that a noisy moment of the machine does not hit one alone.
   const size_t least = 5 * fields.size(), most = 400 * fields.size();
   const double end = now_ns() + seconds * 1e9;
