@@ -3,12 +3,11 @@
 #include "graph/builder.h"
 #include "graph/constant_store.h"
 #include "graph/scalar.h"
+#include "passes/per_channel.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
-
-using Channels = std::vector<double>;
 
 /// Which numbers of a product's constant weight belong to output channel c.
 struct Weight {
@@ -34,21 +33,6 @@ class ScaleFolder {
   }
 
  private:
-  /// The number for each channel when v is constant along all other dims.
-  std::optional<Channels> per_channel(ValueId v, int dim, int64_t channels) const {
-    if (auto s = splat_value(g_, v)) return Channels(channels, *s);
-    const Node* e = g_.def(v);
-    if (e && e->op == Op::expand) v = e->inputs[0];
-    if (g_.values[v].kind != ValueKind::constant || !is_float(g_.type(v).dtype)) return {};
-    const ConstData& c = g_.constants[g_.values[v].constant];
-    if (!has_data(c)) return {};
-    for (int i = 0; i < c.type.rank(); ++i)
-      if (!c.type.dims[i].is(i == dim ? channels : 1)) return {};
-    Channels out(channels);
-    load_f64(c.type.dtype, c.data, out.data(), channels);
-    return out;
-  }
-
   std::optional<Weight> weight_of(const Node& n) const {
     ValueId w = n.inputs[1];
     Weight out{kNone<ConstId>, w, 0, 0, 1};
@@ -88,40 +72,13 @@ class ScaleFolder {
       if (u.inputs.size() != 2 || u.inputs[0] == u.inputs[1]) break;
       const ValueId other = u.inputs[left ? 1 : 0];
       if (n.op == Op::matmul && u.op != Op::add && u.op != Op::sub && splat_value(g_, other)) break;  // an epilogue does it for nothing
-      const auto c = per_channel(other, dim, w->channels);
-      if (!c || !apply(u.op, left, *c, scale, shift)) break;
+      const auto c = per_channel(g_, other, dim, w->channels);
+      if (!c || !then(u.op, left, *c, scale, shift)) break;
       scaled = scaled || u.op == Op::mul || u.op == Op::div || !left;
       last = u.outputs[0];
     }
     if (!scaled) return;
     rebuild(n, *w, dim, scale, shift, last);
-  }
-
-  /// y = scale*x + shift becomes op(y, c) or op(c, y).
-  static bool apply(Op op, bool left, const Channels& c, Channels& scale, Channels& shift) {
-    if (op == Op::div && !left) return false;
-    for (size_t i = 0; i < c.size(); ++i) {
-      switch (op) {
-        case Op::mul:
-          scale[i] *= c[i];
-          shift[i] *= c[i];
-          break;
-        case Op::div:
-          scale[i] /= c[i];
-          shift[i] /= c[i];
-          break;
-        case Op::add: shift[i] += c[i]; break;
-        case Op::sub:
-          if (!left) {
-            scale[i] = -scale[i];
-            shift[i] = -shift[i];
-          }
-          shift[i] += left ? -c[i] : c[i];
-          break;
-        default: return false;
-      }
-    }
-    return true;
   }
 
   void rebuild(const Node& n, const Weight& w, int dim, const Channels& scale, const Channels& shift, ValueId last) {
@@ -135,11 +92,7 @@ class ScaleFolder {
     bool any_shift = false;
     for (double s : shift) any_shift = any_shift || s != 0;
     if (any_shift) {
-      TensorType t{type.dtype, Exprs(type.dims.size(), Expr(1))};
-      t.dims[dim] = w.channels;
-      auto bytes = std::make_shared<std::vector<std::byte>>(w.channels * dtype_bytes(t.dtype));
-      store_f64(t.dtype, shift.data(), bytes->data(), w.channels);
-      const ConstData c{g_.constants[w.data].name + ".shift", t, bytes, bytes->data(), bytes->size()};
+      const ConstData c = channels_constant(g_.constants[w.data].name + ".shift", type.dtype, type.rank(), dim, shift);
       y = b_.binary(Op::add, y, b_.expand(b_.constant(c), type.dims));
     }
     g_.replace_all_uses(last, y);

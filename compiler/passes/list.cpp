@@ -2,6 +2,7 @@
 
 #include "graph/verify.h"
 #include "passes/add_picked_rows.h"
+#include "passes/add_weights.h"
 #include "passes/align_products.h"
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
@@ -57,6 +58,8 @@ constexpr Pass kPasses[] = {
     {"simplify", simplify, "again, on folded constants"},
     {"fold_pads", fold_pads, "zeros around a convolution's images are its padding"},
     {"fold_conv_bn", fold_conv_bn, "scales per output channel go into constant weights"},
+    {"add_weights", add_weights, "convolutions of the same images that are added are one"},
+    {"fold_conv_bn", fold_conv_bn, "again, on what was added"},
     {"fuse_attention", fuse_attention, "softmax between two products becomes attention; grouped heads; causal masks"},
     {"canonical_views", canonical_views, "again, around attention"},
     {"hoist_slices", hoist_slices, "rows that nobody reads are not computed"},

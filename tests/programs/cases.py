@@ -254,6 +254,11 @@ for role in ("", " const"):
           "e = F.conv2d(F.pad(y[:, :3], (1, 0, 0, 1)), w[:, :3], None, 2)"], "a, b, c, d, e", FLOATS)
     case(f"zeros before series{role}", f"y: {{T}}[B,16,40] normal, t: {{T}}[12,16,3] normal{role}, s: {{T}}[12,1,5] normal{role}",
          ["f = F.conv1d(F.pad(y, (4, 0)), t, None, 1, 0, 2)", "g = F.conv1d(F.pad(f, (3, 1)), s, None, 2, 0, 1, 12)", "h = F.conv1d(F.pad(y, (-1, 2)), t)"], "f, g, h", FLOATS)
+# Branches of one image that are added: kernels of several sizes and the image itself with a scale, as RepVGG and MobileOne have them
+case("branches of one image", "x: {T}[A,12,14,15] normal, w: {T}[12,12,3,3] normal const, v: {T}[12,12,1,1] normal const, u: {T}[12,4,5,3] normal const, t: {T}[12,4,1,3] normal const, s: {T}[12] normal const, b: {T}[12] normal const, p: {T}[15,7] normal const, q: {T}[15,7] normal const",
+     ["n = x * s[:, None, None] + b[:, None, None]", "a = F.relu(F.conv2d(x, w, b, 1, 1) + F.conv2d(x, v, s) + n)", "d = F.conv2d(x, w, b, 2, 1) - (F.conv2d(x, v, s, 2) + F.conv2d(x, w[:, :, 1:2], None, 2, (0, 1)))",
+      "e = F.conv2d(x, u, None, 1, (2, 1), 1, 3) + x - F.conv2d(x, t, b, 1, (0, 1), 1, 3) + F.conv2d(x, u[:, :, 1:4], s, 1, 1, 1, 3)",
+      "f = F.conv2d(x, w, None, 1, 2, 2) + F.conv2d(x, w, None, 1, 1) + (F.conv2d(x, v, b) - (x - b[:, None, None]) / 2.5)", "y = x @ p - x @ q"], "a, d, e, f, y", FLOATS)
 case("zeros beside images of many channels", "x: {T}[1,64,A+16,18] normal, w: {T}[64,64,3,3] normal const, v: {T}[64,1,5,5] normal const", ["a = F.conv2d(F.pad(x, (1, 0, 0, 1)), w, None, 1, (1, 0))", "b = F.conv2d(F.pad(a, (2, 1, 1, 2)), v, None, 1, 0, 1, 64)", "c = F.conv2d(F.pad(b, (0, 1, 0, 1)), w, None, 2)"], "a, b, c", FLOATS[:3])
 
 # Writes through views whose elements share memory, of a part that does not

@@ -7,6 +7,7 @@ namespace {
 
 /// A finish whose operands have been found: `at` is that of row 0 and column 0, `pitch` bytes lie between rows.
 struct Finish {
+  static constexpr int64_t kAheadBytes = 4 << 20;
   struct Step {
     int32_t kind;
     float limit;
@@ -21,6 +22,7 @@ struct Finish {
     float at_least = -__builtin_inff(), at_most = __builtin_inff();
   };
   int n = 0;
+  bool ahead = false;  ///< tiles ask for the lines that they will write: finish_ahead
   Line line;
   Step step[AOTC_FINISH_MAX_STEPS];
 
@@ -37,6 +39,8 @@ struct Finish {
     }
     line = line_of_steps();
   }
+  /// Of `rows` rows altogether. Lines that a core's caches hold are there anyway, and asking for them costs short tiles up to 2 % (Zen 4).
+  void store_rows(int64_t rows) { ahead = n > 0 && rows * store().pitch >= kAheadBytes; }
   const Step& column() const { return step[0]; }
   const Step& add() const { return step[line.flags & (Line::kAddF32 | Line::kAddBf16) ? 1 : 0]; }  ///< column() where there is none
   const Step& store() const { return step[n - 1]; }
@@ -289,6 +293,20 @@ __attribute__((always_inline)) inline void finish_tile(__m512 (&v)[MR][NV], cons
         break;
       default: store_rounded(v, rows + t.column * 2, pitch, last); break;
     }
+  }
+}
+
+/// Asks for the lines that finish_tile of MR rows and NV vectors will write, for itself alone, so that they are there when it does. Every
+/// CPU with AVX-512 has the instruction.
+template <int MR, int NV>
+__attribute__((always_inline)) inline void finish_ahead(const TileFinish& t) {
+  const Finish::Step& store = t.finish->store();
+  const int64_t bytes = store.kind == AOTC_FINISH_STORE_F32 ? 4 : 2, width = NV * 16 * bytes;
+  const char* at = store.at + t.row * store.pitch + t.column * bytes;
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i, at += store.pitch) {
+    asm volatile("prefetchw %0" : : "m"(*at));
+    if (NV > 1) asm volatile("prefetchw %0" : : "m"(at[width / 2]));
   }
 }
 

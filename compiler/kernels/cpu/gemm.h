@@ -256,6 +256,7 @@ struct GemmRun {
     }
     const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
     finish = kFinishes<Acc> && k > 0 && cfg->finishes ? Finish(args, cfg->finishes + u.segment) : Finish();
+    finish.store_rows(m);
     const bool whole = k <= cfg->kp;  // else the tile gathers several pieces of k
     const int64_t group = whole ? min_of<int64_t>(panels, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N))) : panels;
     const int64_t ldc = group * AOTC_PANEL_N;

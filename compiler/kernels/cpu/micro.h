@@ -114,6 +114,9 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
   constexpr int kVecB = W * P::kBytesB * P::kGroup;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   T* c = static_cast<T*>(c_out);
+  if constexpr (Fin && kFinishes<T>) {
+    if (fin && fin->finish->ahead) finish_ahead<MR, NV>(*fin);
+  }
   // Every loop over acc is unrolled, or it lies in memory.
   V acc[kSets][MR][NV];
 #pragma GCC unroll 4
@@ -236,6 +239,9 @@ __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict 
   constexpr int W = 16, kVecB = W * P::kBytesB * P::kGroup, kFull = NV - 1, kBases = RowA ? (MR + 2) / 3 : 1;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   float* c = static_cast<float*>(c_out);
+  if constexpr (Fin) {
+    if (fin && fin->finish->ahead) finish_ahead<MR, NV>(*fin);
+  }
   __m512 acc[MR][NV];  // those of the last vector only when all is summed
   __m256 half[MR];
 #pragma GCC unroll 16
