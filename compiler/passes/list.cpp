@@ -34,6 +34,7 @@
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
 #include "passes/transposed_phases.h"
+#include "passes/transposed_products.h"
 #include "passes/unroll_recurrences.h"
 #include "passes/whole_windows.h"
 #include "passes/widen_float8.h"
@@ -78,6 +79,7 @@ constexpr Pass kPasses[] = {
     {"channels_last", channels_last, "convolutions that are faster with their channels last, and what lies between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
+    {"transposed_products", transposed_products, "products across memory that are transposed back go along it (CPUs)"},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"align_products", align_products, "products of 16 bits multiply rows that are multiples of 16 bytes (GPUs)"},
     {"fold_constants", fold_constants, "again, weights that were filled up"},

@@ -254,6 +254,9 @@ for role in ("", " const"):
           "e = F.conv2d(F.pad(y[:, :3], (1, 0, 0, 1)), w[:, :3], None, 2)"], "a, b, c, d, e", FLOATS)
     case(f"zeros before series{role}", f"y: {{T}}[B,16,40] normal, t: {{T}}[12,16,3] normal{role}, s: {{T}}[12,1,5] normal{role}",
          ["f = F.conv1d(F.pad(y, (4, 0)), t, None, 1, 0, 2)", "g = F.conv1d(F.pad(f, (3, 1)), s, None, 2, 0, 1, 12)", "h = F.conv1d(F.pad(y, (-1, 2)), t)"], "f, g, h", FLOATS)
+# Products across memory that are transposed back: mixers of tokens, gates along positions
+case("products between transpositions", "x: {T}[A,14,48] normal, u: {T}[A,9,48] normal, w: {T}[14,20] normal const, v: {T}[9,20] normal const, b: {T}[20] normal const, t: {T}[14] normal const",
+     ["a = F.linear(F.gelu(x.mT @ w + b), v).mT * u", "c = F.linear(x[:, :, 3:37].mT, w[:, :14], t).mT", "d = (x[0].T @ w).relu().T", "y = torch.softmax((x.mT @ w).mT, 1)", "z = ((x.mT @ w) * (u.mT @ v)).mT"], "a, c, d, y, z", FLOATS)
 # Branches of one image that are added: kernels of several sizes and the image itself with a scale, as RepVGG and MobileOne have them
 case("branches of one image", "x: {T}[A,12,14,15] normal, w: {T}[12,12,3,3] normal const, v: {T}[12,12,1,1] normal const, u: {T}[12,4,5,3] normal const, t: {T}[12,4,1,3] normal const, s: {T}[12] normal const, b: {T}[12] normal const, p: {T}[15,7] normal const, q: {T}[15,7] normal const",
      ["n = x * s[:, None, None] + b[:, None, None]", "a = F.relu(F.conv2d(x, w, b, 1, 1) + F.conv2d(x, v, s) + n)", "d = F.conv2d(x, w, b, 2, 1) - (F.conv2d(x, v, s, 2) + F.conv2d(x, w[:, :, 1:2], None, 2, (0, 1)))",
