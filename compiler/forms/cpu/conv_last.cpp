@@ -41,8 +41,7 @@ class ConvLast final : public ConvForm {
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double depth = static_cast<double>(k * c.groups), pixels = static_cast<double>(px);
-        double cycles = pixels * inside * static_cast<double>(ceil_div(cog, lanes.width) * lanes.width) * depth /
-                        static_cast<double>(lanes.width) / lanes.macs;
+        double cycles = pixels * inside * column_vectors(cog, nc, lanes, s.machine) * depth / lanes.macs;
         const double calls = static_cast<double>(c.groups * ceil_div(cog, 2 * lanes.width) * px_blocks * ceil_div(nc, lanes.mr));
         cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
         // Copied once a run of channel blocks of one thread, when all of k is kept; short runs of channels cost more.

@@ -50,9 +50,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   const aotc_gemm_config cfg = config_of(tile, c.b_constant);
   r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab));
   if (!r.fit) return r;
-  const double macs = static_cast<double>(c.m) * static_cast<double>(ceil_div(c.n, lanes.width) * lanes.width * c.segments) *
-                      static_cast<double>(c.k) * static_cast<double>(c.batch);
-  double cycles = macs / static_cast<double>(lanes.width) / lanes.macs;
+  double cycles = static_cast<double>(c.m) * column_vectors(c.n, c.m, lanes, machine) * static_cast<double>(c.segments * c.k) *
+                  static_cast<double>(c.batch) / lanes.macs;
   // Register tiles: entry, and the accumulators' way to memory and back.
   const double tiles = static_cast<double>(ceil_div(rows, lanes.mr) * m_blocks * ceil_div(c.n, 2 * lanes.width) * c.segments * c.batch);
   const double passes = static_cast<double>(ceil_div(c.k, tile.kc));
