@@ -278,7 +278,8 @@ void masked_scatter(Rule& r) {
 
 constexpr int64_t kFewestBoundaries = 64;              ///< are compared one after another, with many values at a time
 constexpr int64_t kFewBoundaries = 1024;               ///< are all compared with each value
-constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< for which the steps of a bisection are written out
+constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< beyond as many, or where their number has no bound, all are bisected
+constexpr int64_t kMostElements = int64_t{1} << 47;    ///< of any tensor: what a process can address
 
 bool may_have_nan(const T& x) {
   if (!is_float(x.dtype())) return false;
@@ -296,7 +297,7 @@ template <class Below>
 T bisected(Builder& b, std::vector<Expr> dims, const Expr& n, int64_t most, const Below& below) {
   const T last = scalar_of(b, n - 1, DType::i64);
   T start(b, full(b, DType::i64, dims, 0.0)), end = scalar_of(b, n, DType::i64).expand(dims);
-  for (int64_t left = most; left > 0; left /= 2) {
+  for (int64_t left = std::min(most, kMostElements); left > 0; left /= 2) {
     const T mid = binary(Op::shr, start + end, 1.0);
     const T beyond = (start < end) & below(minimum(mid, last));
     start = where(beyond, mid + 1.0, start);
@@ -315,7 +316,7 @@ void search(Rule& r, const T& sorted0, const T& values0, bool right) {
   const auto give = [&](const T& places) { r.set(places.to(t.dtype).reshape(t.dims)); };
   const auto reaches = [&](const T& boundary, const T& value) { return right ? boundary > value : boundary >= value; };
   const Interval sizes = r.b.syms().interval(n);
-  if (sizes.min > kFewBoundaries && sizes.max <= kMostBoundaries)
+  if (sizes.min > kFewBoundaries || sizes.max > kMostBoundaries)
     return give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) {
       return !reaches(s.rank() == 1 ? take_index(s, place, 0) : T(r.b, r.b.gather(s, place, s.rank() - 1)), v);
     }));
@@ -330,7 +331,7 @@ void search(Rule& r, const T& sorted0, const T& values0, bool right) {
   const T line = s.rank() > 1 ? s.unsqueeze(-2) : s, nan = unary(Op::isnan, line);
   const auto count = [&](const T& hit) { return hit.to(DType::i64).sum({hit.rank() - 1}, false); };
   const T beyond = !reaches(line, v.unsqueeze(-1));
-  if (!may_have_nan(sorted0) || sizes.max > kMostBoundaries) return give(count(beyond));
+  if (!may_have_nan(sorted0)) return give(count(beyond));
   // NaN, which stand last, let the bisection pass: they count as below every value.
   const T c = count(beyond & !nan), numbers = count(!nan);
   give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) { return (place < c) | (place >= numbers); }));

@@ -356,3 +356,9 @@ for t in ("torch.tensor(2)", "torch.tensor(2.5)", "z", "z[0, 0]"):
 case("lines of integers", "x: float32[A]", [f"{v} = torch.{f}, dtype={{T}})" for v, f in zip("abcde", ("linspace(3, -2, 4", "linspace(0.5, 4.7, 5", "linspace(9.7, 2, 9", "linspace(2.5, 2.5, 1", "logspace(0.5, 1.9, 4"))] + ["y = x * 2"], "a, b, c, d, e, y", INTS)
 case("powers of two that are large", "x: {T}[A,5], k: uint8[] ints 120 127, i: int32[5] ints -126 127", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.exp2(i)", "d = 2 ** k"], "a, b, c, d", FLOATS)
 case("numbers scaled by powers that their type does not have", "x: {T}[A,5] scaled, k: uint8[] ints 128 200, i: int32[5] ints -300 300, j: int64[A,1] ints -2100 2100", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.ldexp(x * 0, j)", "d = torch.ldexp(x, j)", "x.ldexp_(i)"], "a, b, c, d, x", FLOATS)
+
+# Places in lines of any number of boundaries, NaN among them
+
+for side in ("left", "right"):
+    case(f"places among boundaries of any number, {side}", "x: {T}[A,7] special, k: int64[B] ints -9 9", ["line = x.flatten().sort()[0]", f"a = torch.searchsorted(line, x, right={side == 'right'})", f"b = torch.bucketize(x, line, right={side == 'right'}, out_int32=True)", f"c = torch.searchsorted(x.sort()[0], x, side='{side}')",
+         f"d = torch.searchsorted(x.t().sort()[0], x.t().contiguous(), side='{side}')", f"e = torch.searchsorted(k.sort()[0], k, side='{side}')"], "a, b, c, d, e", (torch.float32, torch.bfloat16))

@@ -13,6 +13,7 @@ Of rounded results (TABLE):
 - variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
 - floored quotients that run over: NaN in vectors of eight, a number in what is left at the end;
 - sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
+- losses of logits where one of the two products that they subtract runs over: LibTorch rounds each, a compiler may multiply and subtract at once;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
@@ -146,6 +147,15 @@ def scaled_sums(func, args, kwargs, results):
     computed = torch.float64 if results[0].dtype == torch.float64 else torch.float32
     over = ~((scaled * alpha).abs() <= torch.finfo(computed).max)
     return [(over & torch.isfinite(scaled)).expand(results[0].shape)]
+
+
+def losses_of_logits(func, args, kwargs, results):
+    x, y = args[:2]
+    weight = args[3] if len(args) > 3 else kwargs.get("pos_weight")
+    scale = 1 if weight is None else (weight - 1) * y + 1
+    over = beyond((1 - y) * x, results[0]) | beyond(scale * torch.nn.functional.logsigmoid(x), results[0])
+    over &= torch.isfinite(x) & torch.isfinite(y)
+    return [over] if over.shape == results[0].shape else whole(results, bool(over.any()))
 
 
 def powers_of_e(func, args, kwargs, results):
@@ -299,6 +309,7 @@ TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_b
 TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}
 TABLE |= {name: products for name in PRODUCTS}
+TABLE |= {"binary_cross_entropy_with_logits": losses_of_logits}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 
 

@@ -92,7 +92,8 @@ class Shadow(TorchDispatchMode):
         return 1 + times * self.amplitude * PRECISION[dtype] * u
 
     def rounded(self, s, dtype):
-        return s.to(dtype).to(s.dtype) if self.rounds else s
+        skips = self.run >= 12 and float(torch.rand((), generator=self.generator)) < 0.5  # a product that a sum takes in is not rounded
+        return s.to(dtype).to(s.dtype) if self.rounds and not skips else s
 
     def signed_zeros(self, d):
         """The sign of a zero that was summed or rounded to hangs on the order, too."""
