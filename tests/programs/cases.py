@@ -362,3 +362,13 @@ case("numbers scaled by powers that their type does not have", "x: {T}[A,5] scal
 for side in ("left", "right"):
     case(f"places among boundaries of any number, {side}", "x: {T}[A,7] special, k: int64[B] ints -9 9", ["line = x.flatten().sort()[0]", f"a = torch.searchsorted(line, x, right={side == 'right'})", f"b = torch.bucketize(x, line, right={side == 'right'}, out_int32=True)", f"c = torch.searchsorted(x.sort()[0], x, side='{side}')",
          f"d = torch.searchsorted(x.t().sort()[0], x.t().contiguous(), side='{side}')", f"e = torch.searchsorted(k.sort()[0], k, side='{side}')"], "a, b, c, d, e", (torch.float32, torch.bfloat16))
+
+# Memory as numbers of another width
+
+case("memory as numbers of another width", "x: {T}[A,16], y: {T}[8,B], k: uint8[A,B,16]", ["a = x.view(torch.uint8)", "b = x.view(torch.int16)", "c = (x * 2).view(torch.int32)", "d = x.view(torch.int64) + 1", "e = k.view({T})", "f = x.t()[:, 1:].t().view(torch.int8)", "g = (y + 1).t().contiguous().view(torch.int64)", "h = x[:, 8:].view(torch.bool)"],
+     "a, b, c, d, e, f, g, h", (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.uint8))
+case("memory of any length as numbers of another width", "x: float32[3,4*A], k: int8[2,8*B]", ["a = x.view(torch.float64).view(torch.int64)", "b = k.view(torch.int32)", "c = k.view(torch.float64).isnan()", "d = (x * 3).view(torch.int16)"], "a, b, c, d")
+case("pairs as numbers of another width", "z: {T}[A,4], x: float32[A,8]", ["a = z.view(torch.float32)", "b = z.view(torch.float64)", "c = z.view(torch.int16)", "d = x.view(torch.complex64)", "e = x.view(torch.complex128)", "f = z.view(torch.complex128) if z.dtype == torch.complex64 else z.view(torch.complex64)"], "a, b, c, d, e, f", COMPLEX)
+for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = x.view(torch.int64)[1:]"):
+    case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
+case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
