@@ -372,3 +372,4 @@ case("pairs as numbers of another width", "z: {T}[A,4], x: float32[A,8]", ["a = 
 for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = x.view(torch.int64)[1:]"):
     case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
 case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
+case("mantissas and powers of two", "x: {T}[A,5] special, y: {T}[A,3] scaled", ["a, b = torch.frexp(x)", "c, d = torch.frexp(y)", "e = torch.ldexp(c, d) - y", "f, g = torch.frexp(x * 1e-39)"], "a, b, c, d, e, f, g", FLOATS)
