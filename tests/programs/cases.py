@@ -373,3 +373,8 @@ for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = 
     case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
 case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
 case("mantissas and powers of two", "x: {T}[A,5] special, y: {T}[A,3] scaled", ["a, b = torch.frexp(x)", "c, d = torch.frexp(y)", "e = torch.ldexp(c, d) - y", "f, g = torch.frexp(x * 1e-39)"], "a, b, c, d, e, f, g", FLOATS)
+
+# Ends of slices that are read out of tensors, with no condition on them
+
+for cut in ("x[:n]", "x[1:n]", "x[-2:n]", "x[:n:2]", "x[:-n - 3]", "x[n:n + 2]", "x[m:n]"):
+    case(f"as much as a number says: {cut}", "x: float32[A,3], k: int64[] ints -5 6, h: int64[] ints -3 9", ["n = k.item()", "m = h.item()", f"y = {cut}", "a = y.sum(0)", "b = y * 2", "c = torch.cat([y, x])", "d = y.sum(1)", "e = torch.softmax(y, 1)"], "a, b, c, d, e")
