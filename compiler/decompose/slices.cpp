@@ -1,4 +1,4 @@
-// Bounds of slices, and writing one.
+// Bounds of slices, and writing one; bags of indices.
 #include "decompose/indexing.h"
 
 namespace aotc::decompose {
@@ -114,6 +114,13 @@ T add_at(const T& x, const T& values, const T& index, int d) {
   const T y(b, b.make1(Op::index_put, {to, v, index.to(DType::i64)},
                        {{Attr::dims, Ints{d}}, {Attr::out_pos, int64_t{d}}, {Attr::accumulate, true}}));
   return y.to(x.dtype());
+}
+
+T bags_of(const T& offsets, const Expr& n) {
+  Builder& b = offsets.b();
+  const T starts(b, full(b, DType::i64, {n + 1}, 0.0));  // a bag may begin behind the last index
+  const T begun = add_at(starts, T(b, full(b, DType::i64, offsets.dims(), 1.0)), offsets, 0);
+  return T(b, b.scan(ReduceKind::sum, begun, 0)).slice(0, 0, n) - 1.0;
 }
 
 }  // namespace aotc::decompose
