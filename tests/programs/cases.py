@@ -333,6 +333,7 @@ case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
 C = "z: {T}[A,3], w: {T}[A,3]"
 case("quotients of complex numbers of any magnitude", C, ["w[0] *= 1e-30", "w[1] *= 1e30", "a = z / w", "b = 1 / w", "c = torch.addcdiv(z, z, w)", "d = torch.reciprocal(z)", "e = (z * 1e30) / w"], "a, b, c, d, e", COMPLEX)
 case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)", "h = torch.masked_select(z, w.real > 0)", "i = z[z.imag > 0]"], "a, b, c, d, e, f, g, h, i", COMPLEX)
+case("comparisons written over complex numbers", C, ["w[0] = z[0]", "a = w.clone()", "b = w.clone()", "c = w.clone()", "w.eq_(z)", "a.ne_(z)", "b[1:].logical_not_()", "c.logical_and_(z.real > 0)", "d = z * 1", "d.view(-1)[1:].eq_(5)"], "w, a, b, c, d", COMPLEX)
 case("complex numbers as another type", "z: complex64[A,3], x: float32[A,3]", ["a = z.to(torch.complex128)", "b = x.to(torch.complex64) + z", "c = torch.nan_to_num(z / 0, 1, 2, 3)", "d = torch.narrow_copy(z, 0, 1, 1)"], "a, b, c, d")
 
 # Slices that are only overwritten, of tensors that may be shorter than they are: the size that the archive states is another one there
