@@ -373,9 +373,13 @@ case("pairs as numbers of another width", "z: {T}[A,4], x: float32[A,8]", ["a = 
 for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = x.view(torch.int64)[1:]"):
     case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
 case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
+case("functions of Bessel and Airy, quantiles", "x: {T}[A,9], y: {T}[A,5] unit", ["p = x.abs() * 9", "u = y.abs().clamp(1e-6, 1)"] + [f"{v} = torch.special.{f}" for v, f in zip("abcdefghijklmn", ("bessel_j0(x)", "bessel_j1(x * 9)", "bessel_y0(p)", "bessel_y1(p)", "modified_bessel_i0(x)", "modified_bessel_i1(x)", "modified_bessel_k0(p)", "modified_bessel_k1(p)", "scaled_modified_bessel_k0(p)", "scaled_modified_bessel_k1(p)", "spherical_bessel_j0(x)", "airy_ai(x)", "ndtri(u)", "erfcx(x)"))], "a, b, c, d, e, f, g, h, i, j, k, l, m, n", (torch.float32,))
 case("mantissas and powers of two", "x: {T}[A,5] special, y: {T}[A,3] scaled", ["a, b = torch.frexp(x)", "c, d = torch.frexp(y)", "e = torch.ldexp(c, d) - y", "f, g = torch.frexp(x * 1e-39)"], "a, b, c, d, e, f, g", FLOATS)
 
 # Ends of slices that are read out of tensors, with no condition on them
 
 for cut in ("x[:n]", "x[1:n]", "x[-2:n]", "x[:n:2]", "x[:-n - 3]", "x[n:n + 2]", "x[m:n]"):
     case(f"as much as a number says: {cut}", "x: float32[A,3], k: int64[] ints -5 6, h: int64[] ints -3 9", ["n = k.item()", "m = h.item()", f"y = {cut}", "a = y.sum(0)", "b = y * 2", "c = torch.cat([y, x])", "d = y.sum(1)", "e = torch.softmax(y, 1)"], "a, b, c, d, e")
+POLYNOMIALS = [f"{f}chebyshev_polynomial_{k}" for f in ("", "shifted_") for k in "tuvw"] + ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
+for name in POLYNOMIALS:
+    case(f"orthogonal polynomials: {name}", "x: {T}[A,6] unit, n: int64[6] ints -1 6 const", [f"a = torch.special.{name}(x, 0)", f"b = torch.special.{name}(x, 1)", f"c = torch.special.{name}(x, 7)", f"d = torch.special.{name}(x * 2, 3)", f"e = torch.special.{name}(x, n)", f"f = torch.special.{name}(0.5, n) + x"], "a, b, c, d, e, f", (torch.float32,))
