@@ -21,6 +21,7 @@ Of any result, exact ones too (ANY):
 - remainders whose quotient runs over, for the same reason;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
+- common divisors of a type's lowest integer, whose magnitude it does not have: LibTorch's remainders keep signs then;
 - sums taken in integers of floats out of their range: the cast is the processor's own;
 - a write in place through a view whose elements overlap (unfold, as_strided): an element that several share is read and written in an order that is
   the vector width's. PyTorch's documentation says to clone before such a write.
@@ -272,6 +273,11 @@ def of_unsorted(func, args, kwargs, results):
     return [None if sorted_ else Choice(torch.ones(results[0].shape, dtype=torch.bool), (torch.zeros_like(results[0]), torch.full_like(results[0], line.shape[-1])))]
 
 
+def of_lowest(func, args, kwargs, results):
+    lowest = [x == torch.iinfo(x.dtype).min for x in args[:2] if not x.is_floating_point() and x.dtype not in (torch.bool, torch.uint8)]
+    return [torch.broadcast_to(torch.stack(torch.broadcast_tensors(*lowest)).any(0), results[0].shape) if lowest else None]
+
+
 class Choice:
     """A mask, and what may stand in its places instead of anything."""
 
@@ -315,6 +321,7 @@ TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe
 
 ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
 ANY |= {name: quotients for name in ("fmod", "remainder")}
+ANY |= {name: of_lowest for name in ("gcd", "lcm")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
 ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
 
