@@ -385,3 +385,10 @@ for cut in ("x[:n]", "x[1:n]", "x[-2:n]", "x[:n:2]", "x[:-n - 3]", "x[n:n + 2]",
 POLYNOMIALS = [f"{f}chebyshev_polynomial_{k}" for f in ("", "shifted_") for k in "tuvw"] + ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
 for name in POLYNOMIALS:
     case(f"orthogonal polynomials: {name}", "x: {T}[A,6] unit, n: int64[6] ints -1 6 const", [f"a = torch.special.{name}(x, 0)", f"b = torch.special.{name}(x, 1)", f"c = torch.special.{name}(x, 7)", f"d = torch.special.{name}(x * 2, 3)", f"e = torch.special.{name}(x, n)", f"f = torch.special.{name}(0.5, n) + x"], "a, b, c, d, e, f", (torch.float32,))
+
+# Rows that are compared as wholes; as many places as are asked for
+
+for t in (torch.int64, torch.float32, torch.bool):
+    case(f"rows that are unequal, {t}", f"x: {t}[A,3] ints 0 2, z: {t}[2,B,2] ints 0 2" if t != torch.bool else f"x: {t}[A,3], z: {t}[2,B,2]", ["a, i, n = torch.unique(x, dim=0, return_inverse=True, return_counts=True)", "torch._check(a.shape[0] <= x.shape[0])", "b = torch.unique(z, dim=1)", "c = torch.unique_consecutive(x, dim=0)",
+         "d, j = torch.unique_consecutive(z, dim=1, return_inverse=True)", "e = a[i] ^ x if x.dtype == torch.bool else a[i] - x", "f = torch.zeros(x.shape[0]).index_add(0, i, torch.ones(x.shape[0]))", "s = n.sum()"], "a, i, n, b, c, d, j, e, f, s")
+case("places of what is true, as many as asked for", "x: {T}[A,3] ints -1 2, m: bool[2,B]", ["a = torch.nonzero_static(x, size=4)", "b = torch.nonzero_static(m, size=20, fill_value=7)", "c = torch.nonzero_static(m.flatten(), size=1)", "d = x[a.clamp(min=0)[:, 0]]", "e = torch.nonzero_static(x, size=0)"], "a, b, c, d, e", (torch.int64, torch.float32))
