@@ -17,7 +17,7 @@ Of rounded results (TABLE):
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
-- the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
+- the index of the kth value, median, nanmedian or mode where several elements are equal: quickselect gives another one for another length;
 - remainders whose quotient runs over, for the same reason;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
@@ -319,7 +319,7 @@ TABLE |= {"binary_cross_entropy_with_logits": losses_of_logits}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 
 
-ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
+ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian", "mode")}
 ANY |= {name: quotients for name in ("fmod", "remainder")}
 ANY |= {name: of_lowest for name in ("gcd", "lcm")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
