@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "decompose/bits.h"
 #include "decompose/indexing.h"
 #include "graph/infer.h"
 
@@ -78,12 +79,6 @@ ValueId diagonal(Rule& r, ValueId xv, ValueId v, size_t) {
   if (x.rank() != 2 || r.integer("offset") != 0 || !r.b.syms().proves_eq(x.dim(0), x.dim(1))) return kNone<ValueId>;
   const T eye = iota(r.b, x.dims(), 0) == iota(r.b, x.dims(), 1);
   return where(eye, T(r.b, v).unsqueeze(0).expand(x.dims()), x);
-}
-
-/// The same bits as another type.
-ValueId retyped(Rule& r, ValueId x, ValueId v, size_t) {
-  const TensorType t{r.b.type(x).dtype, r.b.dims(v)};
-  return t.dtype == r.b.type(v).dtype ? v : r.b.make1(Op::bitcast, {v}, {}, &t);
 }
 
 struct Row {
@@ -171,7 +166,7 @@ bool may_overlap(Rule& r) {
 
 ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result) {
   const std::string_view name = base_name(r.node.target);
-  if (r.b.type(operand).dtype != r.b.type(updated).dtype) return retyped(r, operand, updated, result);
+  if (r.b.type(operand).dtype != r.b.type(updated).dtype) return retyped({r.b, updated}, r.b.type(operand).dtype);
   for (const Row& row : kRows)
     if (row.view == name) return row.back(r, operand, updated, result);
   return kNone<ValueId>;

@@ -106,6 +106,44 @@ void embedding(Rule& r) {
   r.set(sum_at(r, {rows, g.dim(1)}, g, index, 0).to(g0.dtype()));
 }
 
+/// Rows of an embedding that were summed over bags, or averaged, have their bag's gradient; the largest ones have it where they were.
+void embedding_bag(Rule& r) {
+  const T g0 = tensor(r, "grad"), index = tensor(r, "indices").to(DType::i64), g = g0.up();
+  const Expr rows = r.sym("num_weights"), n = index.dim(0), bags = g.dim(0);
+  if (r.boolean_or("sparse", false)) r.refuse("a sparse gradient", "use nn.EmbeddingBag(sparse=False)");
+  if (r.boolean("scale_grad_by_freq"))
+    r.refuse("scale_grad_by_freq over bags: PyTorch's kernel for CPUs divides by other rows' counts",
+             "use nn.Embedding, or sum without it");
+  const int64_t mode = r.integer("mode"), padding = r.integer_or("padding_idx", -1);
+  if (mode == 2) {
+    const T at = tensor(r, "maximum_indices").to(DType::i64).slice(0, 0, bags);
+    const T some = tensor(r, "bag_size").to(DType::i64).slice(0, 0, bags) != 0.0;
+    const std::vector<ValueId> in = {zeros(r, g.dtype(), {rows, g.dim(1)}), at, where(some.unsqueeze(1), g, 0.0)};
+    const T y(r.b, r.b.make1(Op::scatter, in, {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("sum")}, {Attr::include_self, true}}));
+    return r.set(y.to(g0.dtype()));
+  }
+  const T bag = r.has("offsets") ? bags_of(tensor(r, "offsets").to(DType::i64), n) : tensor(r, "offset2bag").to(DType::i64);
+  const T last = scalar_of(r.b, bags - 1, DType::i64), beyond = bag > last, of = minimum(bag, last);
+  const T member = padding < 0 ? !beyond : (index != static_cast<double>(padding)) & !beyond;
+  T each = take_index(g, of, 0);
+  if (const auto w = opt_tensor(r, "per_sample_weights")) each = each * w->to(g.dtype()).unsqueeze(1);
+  if (mode == 1) {
+    const T size = sum_at(r, {bags}, member.to(g.dtype()), of, 0);
+    each = each / maximum(take_index(size, of, 0), 1.0).unsqueeze(1);
+  }
+  r.set(sum_at(r, {rows, g.dim(1)}, where(member.unsqueeze(1), each, 0.0), index, 0).to(g0.dtype()));
+}
+
+void embedding_bag_weights(Rule& r) {
+  const T g = tensor(r, "grad").up(), w = tensor(r, "weight").up(), index = tensor(r, "indices").to(DType::i64);
+  const int64_t padding = r.integer_or("padding_idx", -1);
+  const T bag = bags_of(tensor(r, "offsets").to(DType::i64), index.dim(0)), last = scalar_of(r.b, g.dim(0) - 1, DType::i64);
+  T y = (take_index(g, minimum(bag, last), 0) * take_index(w, index, 0)).sum({1}, false);
+  y = where(bag > last, 0.0, y);
+  if (padding >= 0) y = where(index == static_cast<double>(padding), 0.0, y);
+  r.set(y.to(r.meta_result().dtype));
+}
+
 /// The gradient goes to the element along dim that the reduction picked.
 void picked(Rule& r) {
   T g = tensor(r, "grad"), at = tensor(r, "indices").to(DType::i64);
@@ -149,6 +187,9 @@ constexpr RuleRow kRows[] = {
     {"aten.index_select_backward.default", index_select},
     {"aten.embedding_dense_backward.default", embedding},
     {"aten.embedding_backward.default", embedding},
+    {"aten._embedding_bag_backward.default", embedding_bag},
+    {"aten._embedding_bag_dense_backward.default", embedding_bag},
+    {"aten._embedding_bag_per_sample_weights_backward.default", embedding_bag_weights},
     {"aten.value_selecting_reduction_backward.default", picked},
     {"aten.gather_backward.default", gather},
     {"aten.masked_scatter_backward.default", masked_scatter},

@@ -33,16 +33,24 @@ void masked_select(Rule& r) {
   r.set(take_index(x.reshape({n}), places_where(r, mask, r.meta_result().dims.at(0)), 0));
 }
 
-/// What is unequal of a line whose equal elements follow each other, `order` being their places in the tensor (nothing: as they are):
-/// results 0 to 2 are the elements, for each place of the tensor which one it is, and how often each is there.
-void distinct(Rule& r, const T& line, const std::optional<T>& order, std::vector<Expr> whole) {
+/// What is unequal along dim 0 of x, whose equal rows (elements, of a line) follow each other, `order` being their places in the tensor
+/// (nothing: as they are): results 0 to 2 are the rows, `dim` being theirs, for each place of the tensor which one it is, and how often
+/// each is there.
+void distinct(Rule& r, const T& x, const std::optional<T>& order, std::vector<Expr> whole, int dim = 0) {
   Builder& b = r.b;
-  const Expr n = line.dim(0);
+  const Expr n = x.dim(0);
   const T at = iota(b, {n}, 0);
-  const T before = take_index(line, maximum(at - 1.0, 0.0), 0);
-  const T begins = (at == 0.0) | (line != before);  // NaN is unlike any
-  const T first = places_where(r, begins, r.meta_result().dims.at(0));
-  r.set(0, take_index(line, first, 0).to(r.meta_result().dtype));
+  const T before = take_index(x, maximum(at - 1.0, 0.0), 0);
+  T differs = x != before;  // NaN is unlike any
+  Ints within;
+  for (int d = 1; d < x.rank(); ++d) within.push_back(d);
+  if (!within.empty()) differs = differs.reduce(ReduceKind::max, within, false);
+  const T begins = (at == 0.0) | differs;
+  const T first = places_where(r, begins, r.meta_result().dims.at(static_cast<size_t>(dim)));
+  Ints back = within;
+  back.insert(back.begin() + dim, 0);
+  const T rows = take_index(x, first, 0).to(r.meta_result().dtype);
+  r.set(0, dim == 0 ? rows : rows.permute(back));
   if (r.wants(1)) {
     const TensorType t = r.meta_result(1);
     const T number = T(b, b.scan(ReduceKind::sum, begins.to(DType::i64), 0)) - 1.0;
@@ -60,26 +68,80 @@ void distinct(Rule& r, const T& line, const std::optional<T>& order, std::vector
   }
 }
 
-/// Elements of any number of dims are a line; bools are compared as bytes.
-T as_line(const T& x) { return (is_bool(x.dtype()) ? x.to(DType::u8) : x).reshape({product(x.dims())}); }
+/// Bools are compared as bytes.
+T comparable(const T& x) { return is_bool(x.dtype()) ? x.to(DType::u8) : x; }
+/// Elements of any number of dims are a line.
+T as_line(const T& x) { return comparable(x).reshape({product(x.dims())}); }
 
-void of_one_dim(Rule& r) {
-  if (r.has("dim") && !r.none("dim") && tensor(r, "self").rank() > 1)
-    r.refuse("rows that are compared as wholes are not compiled", "compare numbers that stand for the rows");
+struct Sorted {
+  T x, order;
+};
+Sorted sorted(const T& line) {
+  const std::vector<ValueId> both =
+      line.b().make(Op::sort, {line}, {{Attr::dim, int64_t{0}}, {Attr::descending, false}, {Attr::stable, true}});
+  return {{line.b(), both[0]}, {line.b(), both[1]}};
+}
+
+constexpr int64_t kMostColumns = 64;  ///< of rows that are sorted: a sort each
+
+/// Rows of x along dim 0 by their first elements, by the second ones where these are equal, and so on: the order.
+T order_of_rows(Rule& r, const T& x) {
+  const T table = x.reshape({x.dim(0), product(std::vector<Expr>(x.dims().begin() + 1, x.dims().end()))});
+  const int64_t columns = r.constant(table.dim(1), "the length of rows that are compared as wholes");
+  if (columns > kMostColumns) r.refuse(fmt::format("rows of {} numbers that are compared as wholes; up to {} are", columns, kMostColumns));
+  T order = iota(r.b, {x.dim(0)}, 0);
+  for (int64_t c = columns; c-- > 0;) order = take_index(order, sorted(take_index(table.select(1, c), order, 0)).order, 0);
+  return order;
+}
+
+/// Nothing where all elements are compared.
+std::optional<int> dim_of_rows(Rule& r, const T& x) {
+  if (!r.has("dim") || r.none("dim") || x.rank() < 2) return std::nullopt;
+  return r.dim("dim", x.rank());
+}
+T rows_first(const T& x, int dim) {
+  Ints p = {dim};
+  for (int d = 0; d < x.rank(); ++d)
+    if (d != dim) p.push_back(d);
+  return comparable(dim == 0 ? x : x.permute(p));
 }
 
 void unique(Rule& r) {
-  of_one_dim(r);
-  const T x = tensor(r, "self"), line = as_line(x);
-  const std::vector<ValueId> sorted =
-      r.b.make(Op::sort, {line}, {{Attr::dim, int64_t{0}}, {Attr::descending, false}, {Attr::stable, true}});
-  distinct(r, T(r.b, sorted[0]), T(r.b, sorted[1]), x.dims());
+  const T x = tensor(r, "self");
+  if (const auto dim = dim_of_rows(r, x)) {
+    const T rows = rows_first(x, *dim), order = order_of_rows(r, rows);
+    return distinct(r, take_index(rows, order, 0), order, {rows.dim(0)}, *dim);
+  }
+  const Sorted line = sorted(as_line(x));
+  distinct(r, line.x, line.order, x.dims());
 }
 
 void unique_consecutive(Rule& r) {
-  of_one_dim(r);
   const T x = tensor(r, "self");
+  if (const auto dim = dim_of_rows(r, x)) {
+    const T rows = rows_first(x, *dim);
+    return distinct(r, rows, std::nullopt, {rows.dim(0)}, *dim);
+  }
   distinct(r, as_line(x), std::nullopt, x.dims());
+}
+
+/// The first `size` places of what is not zero, a row each; those that are not there are rows of a number.
+void nonzero_static(Rule& r) {
+  Builder& b = r.b;
+  const T x = tensor(r, "self"), hit = nonzero(x).reshape({product(x.dims())});
+  const Expr size = r.sym("size"), n = hit.dim(0);
+  const TensorType t = r.meta_result();
+  if (x.rank() == 0 || size.is(0) || n.is(0)) return r.set(full(b, t.dtype, t.dims, static_cast<double>(r.integer_or("fill_value", -1))));
+  // Each place goes to its rank among those that are not zero, what is not there or beyond into a row behind all.
+  const T place = T(b, b.scan(ReduceKind::sum, hit.to(DType::i64), 0)) - 1.0, beyond = scalar_of(b, size, DType::i64);
+  const T to = where(hit & (place < beyond), place, beyond.expand(place.dims()));
+  const std::vector<ValueId> in = {full(b, DType::i64, {size + 1}, -1.0), to, iota(b, {n}, 0)};
+  const T picked(b, b.make1(Op::scatter, in, {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("amax")}, {Attr::include_self, true}}));
+  const T at = picked.slice(0, 0, size), there = at >= 0.0;
+  std::vector<ValueId> columns;
+  for (const T& c : coordinates(maximum(at, 0.0), x.dims()))
+    columns.push_back(where(there, c, static_cast<double>(r.integer_or("fill_value", -1))).unsqueeze(1));
+  r.set(b.cat(columns, 1));
 }
 
 /// How often each number from zero to the largest is there, or the sums of what belongs to it.
@@ -103,6 +165,8 @@ constexpr RuleRow kRows[] = {
     {"aten._unique2.default", unique},
     {"aten.unique_dim.default", unique},
     {"aten.unique_consecutive.default", unique_consecutive},
+    {"aten.unique_dim_consecutive.default", unique_consecutive},
+    {"aten.nonzero_static.default", nonzero_static},
     {"aten.bincount.default", bincount},
 };
 }  // namespace

@@ -1,4 +1,5 @@
 // Changes of dtype; device, layout and memory format never decide anything.
+#include "decompose/bits.h"
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 
@@ -12,14 +13,7 @@ void to_result_type(Rule& r) {
   r.set(x.to(to));
 }
 
-void view_dtype(Rule& r) {
-  const T x = tensor(r, "self");
-  const TensorType to = r.meta_result();
-  if (dtype_bytes(to.dtype) != dtype_bytes(x.dtype())) r.refuse("view as a dtype of another width is not supported");
-  if (to.dtype == x.dtype()) return r.set(x);
-  const TensorType t{to.dtype, x.dims()};
-  r.set(r.b.make1(Op::bitcast, {x}, {}, &t));
-}
+void view_dtype(Rule& r) { r.set(retyped(tensor(r, "self"), r.meta_result().dtype)); }
 
 constexpr RuleRow kRows[] = {
     {"aten.to.dtype", to_result_type},

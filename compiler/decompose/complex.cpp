@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "decompose/bits.h"
 #include "decompose/complex.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
@@ -127,6 +128,22 @@ void convert(Rule& r) {
   r.set(join({x.to(t), x.to(t).like(0)}));
 }
 
+/// The memory of pairs is that of twice as many real numbers.
+void view_dtype(Rule& r) {
+  const bool from = complex_arg(r, "self");
+  const bool to = is_complex(r.program.tensors.at(std::get<import::TensorRef>(r.node.results.at(0)).name).dtype);
+  T x = tensor(r, "self");
+  const auto twice = [&](std::vector<Expr> dims) {
+    dims.pop_back();
+    dims.back() = dims.back() * 2;
+    return dims;
+  };
+  x = retyped(from ? x.reshape(twice(x.dims())) : x, part_type(r));
+  if (!to) return r.set(x);
+  const Expr size = floordiv(x.dim(-1), 2);
+  r.set(join({x.slice(-1, 0, size, 2), x.slice(-1, 1, size, 2)}));
+}
+
 void permute(Rule& r) {
   const T x = tensor(r, "self");
   Ints p = r.integers("dims");
@@ -194,6 +211,7 @@ constexpr RuleRow kRows[] = {
     {"aten.to.device", convert},
     {"aten.to.dtype_layout", convert},
     {"aten._to_copy.default", convert},
+    {"aten.view.dtype", view_dtype},
     {"aten.permute.default", permute},
     {"aten.t.default", transpose_last},
     {"aten.mT.default", transpose_last},
@@ -263,7 +281,7 @@ bool pair_rides_along(std::string_view overload) {
 }
 
 RuleFn find_complex_rule(std::string_view overload) {
-  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), fourier_rules()})
+  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), complex_solve_rules(), fourier_rules()})
     for (const RuleRow& row : table)
       if (row.overload == overload) return row.fn;
   if (pair_rides_along(overload)) return find_rule(overload) ? with_pair : nullptr;

@@ -276,6 +276,7 @@ void Rule::on_magnitudes(void (*fn)(Rule&)) {
   const Ints matrix = singular_dims(*this);
   PartEnv env(env_, *this, matrix.empty() ? kMagnitude : kMatrix, matrix);
   Rule one(b, program, node, env);
+  one.cast_results = cast_results;
   fn(one);
   const bool summed = !matrix.empty() && std::holds_alternative<std::string>(arg("ord"));
   for (const auto& [name, v] : env.made) define(name, summed ? ValueId(T(b, v) * 0.5) : v);

@@ -6,6 +6,8 @@ namespace aotc::decompose {
 
 RuleTable pointwise_unary_rules();
 RuleTable special_rules();
+RuleTable bessel_rules();
+RuleTable polynomial_rules();
 RuleTable pointwise_binary_rules();
 RuleTable activation_rules();
 RuleTable cast_rules();

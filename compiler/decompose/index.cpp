@@ -101,14 +101,6 @@ void embedding(Rule& r) {
   r.set(take_index(w, from_start(tensor(r, "indices"), w.dim(0)), 0));
 }
 
-/// Which bag each of n indices lies in, given where bags begin (in order; bags may be empty): [n].
-T bags_of(const T& offsets, const Expr& n) {
-  Builder& b = offsets.b();
-  const T starts(b, full(b, DType::i64, {n + 1}, 0.0));  // a bag may begin behind the last index
-  const T begun = add_at(starts, T(b, full(b, DType::i64, offsets.dims(), 1.0)), offsets, 0);
-  return T(b, b.scan(ReduceKind::sum, begun, 0)).slice(0, 0, n) - 1.0;
-}
-
 /// How many of n indices each bag has, up to where the next one begins.
 T bag_sizes(const T& offsets, const Expr& n) {
   Builder& b = offsets.b();
@@ -161,48 +153,96 @@ std::optional<Expr> bag_length(const T& offsets, const Expr& bags, const Expr& n
   return fits ? std::optional(length) : std::nullopt;
 }
 
+/// What embeddings are summed over: of n indices, those that begin at `offsets`.
+struct Bags {
+  Rule& r;
+  T w, at, offsets;
+  int64_t mode, padding;
+  bool with_last;
+  Expr bags, n;
+  bool others() const { return padding >= 0 || with_last || !r.b.syms().proves_le(1, offsets.dim(0)); }
+  /// What counts for no bag goes into a row behind them.
+  Expr lines() const { return others() ? offsets.dim(0) + 1 : bags; }
+  T members() const { return padding < 0 ? T(r.b, full(r.b, DType::boolean, {n}, 1.0)) : at != static_cast<double>(padding); }
+  T lines_of() const {
+    const T bag = bags_of(offsets, n);
+    return padding < 0 ? bag : where(members(), bag, scalar_of(r.b, offsets.dim(0), DType::i64));
+  }
+  /// How many indices each line has.
+  T counts(const T& line, DType t) const {
+    if (!others()) return bag_sizes(offsets, n).to(t);
+    return add_at(T(r.b, full(r.b, t, {lines()}, 0.0)), members().to(t), line, 0);
+  }
+  /// The rows that the indices say, each with its weight.
+  T rows() const {
+    const T x = take_index(w, from_start(at, w.dim(0)), 0).up();
+    const auto s = opt_tensor(r, "per_sample_weights");
+    return s ? x * s->to(x.dtype()).unsqueeze(1) : x;
+  }
+};
+
 /// Sums, means or maxima of embeddings over bags; 2-d indices make one bag a row.
+T of_bags(const Bags& of, DType result) {
+  Builder& b = of.r.b;
+  const T rows = of.rows();  // [n, d]
+  if (const auto length = of.mode == 2 ? std::nullopt : bag_length(of.offsets, of.bags, of.n)) {
+    const T each = of.members(), kept = of.padding >= 0 ? where(each.unsqueeze(1), rows, 0.0) : rows;
+    const T sum = kept.reshape({of.bags, *length, rows.dim(1)}).sum({1}, false);
+    if (of.mode == 0) return sum.to(result);
+    const T count = each.to(rows.dtype()).reshape({of.bags, *length}).sum({1}, true);
+    return (sum / maximum(count, 1.0)).to(result);
+  }
+  if (of.mode == 2 && !of.others()) {
+    const ValueId none = full(b, rows.dtype(), {of.bags, of.w.dim(1)}, 0.0);  // what an empty bag has
+    return T(b,
+             b.make1(Op::add_rows, {none, of.w, from_start(of.at, of.w.dim(0)), of.offsets}, {{Attr::begins, true}, {Attr::largest, true}}))
+        .to(result);
+  }
+  const T line = of.lines_of(), counts = of.counts(line, rows.dtype()), count = counts.slice(0, 0, of.bags).unsqueeze(1);
+  if (of.mode == 2) return where(count == 0.0, 0.0, bag_maxima(rows, line, counts).slice(0, 0, of.bags)).to(result);
+  const T zeros(b, full(b, rows.dtype(), {of.lines(), rows.dim(1)}, 0.0));
+  const T sum = add_at(zeros, rows, line, 0).slice(0, 0, of.bags);
+  return (of.mode == 0 ? sum : sum / maximum(count, 1.0)).to(result);
+}
+
+/// The index of each bag's largest row, column by column: of equal ones the first; 0 of empty bags.
+T largest_indices(const Bags& of, const Expr& size) {
+  Builder& b = of.r.b;
+  const T rows = of.rows(), line = of.lines_of(), counts = of.counts(line, rows.dtype());
+  const T most = take_index(bag_maxima(rows, line, counts), line, 0);
+  const T hit = (rows == most) | (unary(Op::isnan, rows) & unary(Op::isnan, most));
+  const T last = scalar_of(b, of.n - 1, DType::i64), place = iota(b, rows.dims(), 0);
+  const T none(b, full(b, DType::i64, {of.lines(), rows.dim(1)}, std::numeric_limits<int32_t>::max()));
+  const std::vector<ValueId> in = {none, line.unsqueeze(1).expand(rows.dims()), where(hit, place, last.expand(rows.dims()))};
+  const T first(b, b.make1(Op::scatter, in, {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("amin")}, {Attr::include_self, true}}));
+  const T index = take_index(of.at, minimum(first.slice(0, 0, size), last), 0);
+  return where(counts.slice(0, 0, size).unsqueeze(1) == 0.0, 0.0, index);
+}
+
+/// With what its gradient needs where that is used: the bag of each index (nothing where PyTorch leaves it out), bags' sizes, and which
+/// indices were the largest.
 void embedding_bag(Rule& r) {
-  const T w = tensor(r, "weight"), at = tensor(r, "indices").to(DType::i64), offsets = tensor(r, "offsets").to(DType::i64);
   const TensorType t = r.meta_result();
-  const int64_t mode = r.integer("mode"), padding = r.integer_or("padding_idx", -1);
-  if (r.wants(0) && !r.none("per_sample_weights") && mode != 0) r.refuse("per_sample_weights with a mode other than sum");
-  if (t.rank() != 2) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
+  const T offsets = tensor(r, "offsets").to(DType::i64), at = tensor(r, "indices").to(DType::i64);
   const bool with_last = r.boolean_or("include_last_offset", false);
-  const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags"), n = at.dim(0);
-  T rows = take_index(w, from_start(at, w.dim(0)), 0).up();  // [n, d]
-  if (auto s = opt_tensor(r, "per_sample_weights")) rows = rows * s->to(rows.dtype()).unsqueeze(1);
-  if (const auto length = mode == 2 ? std::nullopt : bag_length(offsets, bags, n)) {
-    const T each = padding < 0 ? T(r.b, full(r.b, DType::boolean, {n}, 1.0)) : at != static_cast<double>(padding);
-    if (padding >= 0) rows = where(each.unsqueeze(1), rows, 0.0);
-    const T sum = rows.reshape({bags, *length, rows.dim(1)}).sum({1}, false);
-    if (mode == 0) return r.set(0, sum.to(t.dtype));
-    const T count = each.to(rows.dtype()).reshape({bags, *length}).sum({1}, true);
-    return r.set(0, (sum / maximum(count, 1.0)).to(t.dtype));
+  if (t.rank() != 2) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
+  const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags");
+  const Bags of{r, tensor(r, "weight"), at, offsets, r.integer("mode"), r.integer_or("padding_idx", -1), with_last, bags, at.dim(0)};
+  if (r.wants(0) && !r.none("per_sample_weights") && of.mode != 0) r.refuse("per_sample_weights with a mode other than sum");
+  r.set(0, of_bags(of, t.dtype));
+  const auto none = [&](size_t i) { return T(r.b, full(r.b, DType::i64, r.meta_result(i).dims, 0.0)); };
+  const auto give = [&](size_t i, const T& v) { r.set(i, v.to(r.meta_result(i).dtype)); };
+  if (r.wants(1)) give(1, r.meta_result(1).dims.at(0).is(0) ? none(1) : bags_of(offsets, of.n));
+  if (of.mode == 0) {
+    if (r.wants(2)) give(2, none(2));
+    if (r.wants(3)) give(3, none(3));
+    return;
   }
-  // What counts for no bag goes into a row behind them.
-  const bool others = padding >= 0 || with_last || !r.b.syms().proves_le(1, offsets.dim(0));
-  if (mode == 2 && !others) {
-    const ValueId none = full(r.b, rows.dtype(), {bags, w.dim(1)}, 0.0);  // what an empty bag has
-    return r.set(
-        0, T(r.b, r.b.make1(Op::add_rows, {none, w, from_start(at, w.dim(0)), offsets}, {{Attr::begins, true}, {Attr::largest, true}}))
-               .to(t.dtype));
-  }
-  const Expr lines = others ? offsets.dim(0) + 1 : bags;
-  T bag = bags_of(offsets, n), member(r.b, full(r.b, DType::boolean, {n}, 1.0));
-  if (padding >= 0) {
-    member = at != static_cast<double>(padding);
-    bag = where(member, bag, scalar_of(r.b, offsets.dim(0), DType::i64));
-  }
-  const auto zeros = [&](std::vector<Expr> dims) { return T(r.b, full(r.b, rows.dtype(), std::move(dims), 0.0)); };
-  const T counts = others ? add_at(zeros({lines}), member.to(rows.dtype()), bag, 0) : bag_sizes(offsets, n).to(rows.dtype());
-  const T count = counts.slice(0, 0, bags).unsqueeze(1);
-  if (mode == 2) {
-    const T v = bag_maxima(rows, bag, counts).slice(0, 0, bags);
-    return r.set(0, where(count == 0.0, 0.0, v).to(t.dtype));
-  }
-  const T sum = add_at(zeros({lines, rows.dim(1)}), rows, bag, 0).slice(0, 0, bags);
-  r.set(0, (mode == 0 ? sum : sum / maximum(count, 1.0)).to(t.dtype));
+  // PyTorch counts a bag more where the last offset is an end.
+  const auto size = [&](size_t i) { return r.b.syms().proves_eq(r.meta_result(i).dims.at(0), bags) ? bags : offsets.dim(0); };
+  const auto sizes = [&](size_t i) { return of.counts(of.lines_of(), DType::i64).slice(0, 0, size(i)); };
+  if (r.wants(2)) give(2, sizes(2));
+  if (r.wants(3)) give(3, of.mode == 2 ? largest_indices(of, size(3)) : sizes(3));
 }
 
 void index_select(Rule& r) {
@@ -278,7 +318,8 @@ void masked_scatter(Rule& r) {
 
 constexpr int64_t kFewestBoundaries = 64;              ///< are compared one after another, with many values at a time
 constexpr int64_t kFewBoundaries = 1024;               ///< are all compared with each value
-constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< for which the steps of a bisection are written out
+constexpr int64_t kMostBoundaries = int64_t{1} << 24;  ///< beyond as many, or where their number has no bound, all are bisected
+constexpr int64_t kMostElements = int64_t{1} << 47;    ///< of any tensor: what a process can address
 
 bool may_have_nan(const T& x) {
   if (!is_float(x.dtype())) return false;
@@ -296,7 +337,7 @@ template <class Below>
 T bisected(Builder& b, std::vector<Expr> dims, const Expr& n, int64_t most, const Below& below) {
   const T last = scalar_of(b, n - 1, DType::i64);
   T start(b, full(b, DType::i64, dims, 0.0)), end = scalar_of(b, n, DType::i64).expand(dims);
-  for (int64_t left = most; left > 0; left /= 2) {
+  for (int64_t left = std::min(most, kMostElements); left > 0; left /= 2) {
     const T mid = binary(Op::shr, start + end, 1.0);
     const T beyond = (start < end) & below(minimum(mid, last));
     start = where(beyond, mid + 1.0, start);
@@ -315,7 +356,7 @@ void search(Rule& r, const T& sorted0, const T& values0, bool right) {
   const auto give = [&](const T& places) { r.set(places.to(t.dtype).reshape(t.dims)); };
   const auto reaches = [&](const T& boundary, const T& value) { return right ? boundary > value : boundary >= value; };
   const Interval sizes = r.b.syms().interval(n);
-  if (sizes.min > kFewBoundaries && sizes.max <= kMostBoundaries)
+  if (sizes.min > kFewBoundaries || sizes.max > kMostBoundaries)
     return give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) {
       return !reaches(s.rank() == 1 ? take_index(s, place, 0) : T(r.b, r.b.gather(s, place, s.rank() - 1)), v);
     }));
@@ -330,7 +371,7 @@ void search(Rule& r, const T& sorted0, const T& values0, bool right) {
   const T line = s.rank() > 1 ? s.unsqueeze(-2) : s, nan = unary(Op::isnan, line);
   const auto count = [&](const T& hit) { return hit.to(DType::i64).sum({hit.rank() - 1}, false); };
   const T beyond = !reaches(line, v.unsqueeze(-1));
-  if (!may_have_nan(sorted0) || sizes.max > kMostBoundaries) return give(count(beyond));
+  if (!may_have_nan(sorted0)) return give(count(beyond));
   // NaN, which stand last, let the bisection pass: they count as below every value.
   const T c = count(beyond & !nan), numbers = count(!nan);
   give(bisected(r.b, v.dims(), n, sizes.max, [&](const T& place) { return (place < c) | (place >= numbers); }));

@@ -19,6 +19,9 @@ T from_start(const T& index, const Expr& extent);
 /// x with dim replaced by the dims of index. Negative indices count from the end.
 T take_index(const T& x, const T& index, int dim);
 
+/// Which bag each of n indices lies in, given where bags begin (in order; bags may be empty): [n].
+T bags_of(const T& offsets, const Expr& n);
+
 /// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
 /// The elements from `start` to `end` in steps.

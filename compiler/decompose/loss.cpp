@@ -156,7 +156,8 @@ void multi_margin(Rule& r) {
 
 /// The classes before the first negative one are targets; each of them is to lie a margin of one before every other class.
 void multilabel_margin(Rule& r) {
-  const auto [x, y, one] = scores_of(r);
+  const auto [x, given, one] = scores_of(r);
+  const T y = given.reshape(x.dims());
   const T listed = T(r.b, r.b.scan(ReduceKind::sum, (y < 0.0).to(DType::i64), 1)) == 0.0;
   const T at = where(listed, y, 0.0), own = T(r.b, r.b.gather(x, from_start(at, x.dim(1)), 1));
   const T here = listed.unsqueeze(2) & (at.unsqueeze(2) == iota(r.b, x.dims(), 1).unsqueeze(1));

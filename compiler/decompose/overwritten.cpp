@@ -57,6 +57,14 @@ bool constant_bound(const PNode& n, std::string_view name) {
 
 }  // namespace
 
+bool is_used(const Program& p, const std::string& name) {
+  const auto reads = [&](const PNode& n) {
+    return std::any_of(n.args.begin(), n.args.end(), [&](const import::NamedArg& a) { return mentions(a.value, name); });
+  };
+  return std::any_of(p.nodes.begin(), p.nodes.end(), reads) ||
+         std::any_of(p.outputs.begin(), p.outputs.end(), [&](const import::ProgramOutput& o) { return mentions(o.value, name); });
+}
+
 bool only_overwritten(const Program& p, const PNode& node) {
   if (node.target != "aten.slice.Tensor" || !constant_bound(node, "start") || !constant_bound(node, "end")) return false;
   const std::vector<std::string> results = import::result_names(node);

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "decompose/bits.h"
 #include "decompose/families.h"
-#include "decompose/tensor.h"
 
 namespace aotc::decompose {
 namespace {
@@ -212,6 +212,22 @@ void angle(Rule& r) {
   r.set(where(unary(Op::isnan, y), y, v));
 }
 
+/// x as a mantissa from 1/2 to 1 and a power of two, both read out of the bits of float64, in which narrower types have no denormals.
+void frexp(Rule& r) {
+  const T x0 = tensor(r, "self"), x = x0.to(DType::f64);
+  const bool wide = x0.dtype() == DType::f64;
+  const T tiny = abs(x) < 0x1p-1022, normal = wide ? where(tiny, x * 0x1p54, x) : x;
+  const T bits = retyped(normal, DType::i64);
+  const T plain = (x == 0.0) | unary(Op::isinf, x) | unary(Op::isnan, x);
+  T power = binary(Op::bit_and, binary(Op::shr, bits, 52.0), 2047.0) - 1022.0;
+  if (wide) power = where(tiny, power - 54.0, power);
+  const auto constant = [&](int64_t v) { return T(r.b, r.b.full_int({DType::i64, bits.dims()}, v)); };
+  const T kept = binary(Op::bit_and, bits, constant(~(int64_t{2047} << 52)));
+  const T mantissa = retyped(binary(Op::bit_or, kept, constant(int64_t{1022} << 52)), DType::f64);
+  r.set(0, where(plain, x, mantissa).to(x0.dtype()));
+  r.set(1, where(plain, 0.0, power).to(DType::i32));
+}
+
 constexpr RuleRow kRows[] = {
     {"aten.fake_quantize_per_tensor_affine.default", fake_quantize},
     {"aten.fake_quantize_per_tensor_affine.tensor_qparams", fake_quantize},
@@ -262,6 +278,7 @@ constexpr RuleRow kRows[] = {
     {"aten.sqrt.default", floating<Op::sqrt>},
     {"aten.tan.default", floating<Op::tan>},
     {"aten.tanh.default", floating<Op::tanh>},
+    {"aten.frexp.Tensor", frexp},
     {"aten.ceil.default", rounding<Op::ceil>},
     {"aten.floor.default", rounding<Op::floor>},
     {"aten.round.default", rounding<Op::round>},

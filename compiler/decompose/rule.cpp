@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "decompose/complex.h"
+#include "decompose/tensor.h"
 #include "graph/infer.h"
 
 namespace aotc::decompose {
@@ -339,6 +341,7 @@ void Rule::define(const std::string& name, ValueId v) {
     TensorType m = pair_type({it->second.dtype, it->second.sizes});
     if (part) m.dims = it->second.sizes;
     if (cast_results) v = b.cast(v, m.dtype);
+    if (cast_results && !part && is_complex(it->second.dtype) && b.rank(v) + 1 == m.rank()) v = decompose::join({{b, v}, T(b, v).like(0)});
     const TensorType& t = b.type(v);
     if (!places && t.dtype != m.dtype)
       throw fault(fmt::format("result '{}' has dtype {}, the archive says {}", name, dtype_name(t.dtype), dtype_name(m.dtype)));

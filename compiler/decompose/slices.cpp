@@ -1,4 +1,4 @@
-// Bounds of slices, and writing one.
+// Bounds of slices, and writing one; bags of indices.
 #include "decompose/indexing.h"
 
 namespace aotc::decompose {
@@ -35,14 +35,14 @@ T places_from(const T& start, const Expr& n, int64_t step, const Expr& size) {
 
 std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, const Expr& length) {
   const auto start = r.read_integer("start");
-  if (!start) return std::nullopt;
-  if (r.has("length")) return ReadSlice{T(r.b, *start), r.sym("length")};
+  if (r.has("length")) return start ? std::optional(ReadSlice{T(r.b, *start), r.sym("length")}) : std::nullopt;
   const SymTable& s = r.b.syms();
-  const Expr end = r.none("end") ? Expr(kInf) : r.sym("end");
+  const Expr first = r.none("start") ? Expr(0) : r.sym("start"), end = r.none("end") ? Expr(kInf) : r.sym("end");
   const bool open = end.as_const().value_or(0) >= INT64_MAX / 2;  // "to the end"
-  const Expr n = open ? end : s.simplify(end - r.sym("start"));
-  if (!open && !r.read_integer(n) && s.proves_le(0, n) && s.proves_le(n, size))
-    return ReadSlice{T(r.b, *start), r.b.syms().simplify(ceildiv(n, step))};
+  if (!start && (open || !r.read_integer(end))) return std::nullopt;
+  const Expr n = open ? end : s.simplify(ceildiv(end - first, step));
+  if (start && !open && !r.read_integer(n) && s.proves_le(0, n) && s.proves_le(n, size) && s.proves_eq(n, length))
+    return ReadSlice{T(r.b, *start), n};
   // Bounds beyond the tensor are its ends, and how much lies between them the run finds.
   const T most = scalar_of(r.b, size, DType::i64);
   const auto within = [&](const T& i) { return minimum(maximum(where(i < 0.0, i + most, i), 0.0), most); };
@@ -50,7 +50,7 @@ std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, con
     const auto read = r.read_integer(e);
     return read ? T(r.b, *read) : scalar_of(r.b, e, DType::i64);
   };
-  const T from = within({r.b, *start}), to = open ? most : within(number(end));
+  const T from = within(number(first)), to = open ? most : within(number(end));
   const T count = binary(Op::div_floor, maximum(to - from, 0.0) + static_cast<double>(step - 1), static_cast<double>(step));
   return ReadSlice{from, r.found(length, count, size)};
 }
@@ -114,6 +114,13 @@ T add_at(const T& x, const T& values, const T& index, int d) {
   const T y(b, b.make1(Op::index_put, {to, v, index.to(DType::i64)},
                        {{Attr::dims, Ints{d}}, {Attr::out_pos, int64_t{d}}, {Attr::accumulate, true}}));
   return y.to(x.dtype());
+}
+
+T bags_of(const T& offsets, const Expr& n) {
+  Builder& b = offsets.b();
+  const T starts(b, full(b, DType::i64, {n + 1}, 0.0));  // a bag may begin behind the last index
+  const T begun = add_at(starts, T(b, full(b, DType::i64, offsets.dims(), 1.0)), offsets, 0);
+  return T(b, b.scan(ReduceKind::sum, begun, 0)).slice(0, 0, n) - 1.0;
 }
 
 }  // namespace aotc::decompose

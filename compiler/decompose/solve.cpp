@@ -4,9 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "decompose/complex.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 #include "decompose/matrices.h"
+#include "decompose/overwritten.h"
+#include "import/aliases.h"
 
 namespace aotc::decompose {
 namespace {
@@ -321,10 +324,101 @@ constexpr RuleRow kRows[] = {
     {"aten.linalg_householder_product.default", householder_product},
     {"aten.orgqr.default", householder_product},
 };
+
+// Complex matrices as real ones of twice the size: each number is the block [re, -im; im, re], each of a right side its column.
+
+/// x, a complex matrix as pairs.
+struct ComplexMatrix {
+  T re, im;
+  static ComplexMatrix of(Rule& r, std::string_view name) {
+    const T x = tensor(r, name);
+    if (!complex_arg(r, name)) return {x.to(DType::f64), x.to(DType::f64).like(0)};
+    return {x.select(-1, 0).to(DType::f64), x.select(-1, 1).to(DType::f64)};
+  }
+  ComplexMatrix transposed() const { return {turned(re), turned(im)}; }
+  ComplexMatrix adjoint() const { return {turned(re), -turned(im)}; }
+};
+
+/// [.., m, n] and [.., m, n] to [.., 2 m, n], in turns.
+T rows_in_turn(const T& a, const T& b) {
+  const T both(a.b(), a.b().cat({a.unsqueeze(-2), b.unsqueeze(-2)}, a.rank() - 1));
+  return both.reshape(with(batch_of(a), {a.dim(-2) * 2, a.dim(-1)}));
+}
+T blocks(const ComplexMatrix& x) { return turned(rows_in_turn(turned(rows_in_turn(x.re, x.im)), turned(rows_in_turn(-x.im, x.re)))); }
+ComplexMatrix from_rows(const T& x) {
+  const T both = x.reshape(with(batch_of(x), {floordiv(x.dim(-2), 2), Expr(2), x.dim(-1)}));
+  return {both.select(-2, 0), both.select(-2, 1)};
+}
+void set_complex(Rule& r, const ComplexMatrix& x) { set_as(r, 0, join({x.re, x.im})); }
+
+ComplexMatrix solve(Rule& r, const ComplexMatrix& a, const ComplexMatrix& b) {
+  return from_rows(solve(r, lu(r, blocks(a)), rows_in_turn(b.re, b.im), false));
+}
+
+void complex_inverse(Rule& r) {
+  const ComplexMatrix a = ComplexMatrix::of(r, r.has("A") ? "A" : "self");
+  const T one = eye(r.b, a.re.dim(-1)).expand(a.re.dims());
+  set_complex(r, solve(r, a, {one, one.like(0)}));
+  set_info(r, 1);
+}
+
+void complex_solve(Rule& r) {
+  const bool factors = r.node.results.size() == 4;
+  for (size_t i = 1; factors && i < 3; ++i) {
+    const std::vector<std::string> names = import::result_names(r.node);
+    if (is_used(r.program, names.at(i))) r.refuse("factors of complex matrices");
+    set_info(r, i);
+  }
+  const ComplexMatrix a = ComplexMatrix::of(r, "A"), given = ComplexMatrix::of(r, "B");
+  bool vector = given.re.rank() == 1;
+  if (!vector && given.re.rank() == a.re.rank() - 1) {
+    vector = true;
+    for (int d = 0; d < given.re.rank(); ++d) vector &= r.b.syms().proves_eq(given.re.dim(d), a.re.dim(d));
+  }
+  const ComplexMatrix b = vector ? ComplexMatrix{given.re.unsqueeze(-1), given.im.unsqueeze(-1)} : given;
+  const ComplexMatrix x = r.boolean_or("left", true) ? solve(r, a, b) : solve(r, a.transposed(), b.transposed()).transposed();
+  set_complex(r, vector ? ComplexMatrix{x.re.squeeze(-1), x.im.squeeze(-1)} : x);
+  set_info(r, factors ? 3 : 1);
+}
+
+/// The real matrix's own factor is that of the complex one: its diagonal is positive.
+void complex_cholesky(Rule& r) {
+  const ComplexMatrix x = ComplexMatrix::of(r, "self");
+  const bool upper = r.boolean_or("upper", false);
+  const std::vector<ValueId> factor = r.b.make(Op::cholesky, {blocks(upper ? x.adjoint() : x)});
+  const T l(r.b, factor[0]);
+  const ComplexMatrix y = from_rows(l.slice(-1, 0, floordiv(l.dim(-1), 2), 2));
+  set_complex(r, upper ? y.adjoint() : y);
+  if (r.wants(1)) set_as(r, 1, binary(Op::shr, T(r.b, factor[1]) + 1.0, 1.0));
+}
+
+void complex_solve_triangular(Rule& r) {
+  const ComplexMatrix given = ComplexMatrix::of(r, "self"), b = ComplexMatrix::of(r, "B");
+  const bool upper = r.boolean("upper"), unit = r.boolean_or("unitriangular", false);
+  const T row = row_of(r.b, given.re.dim(-2)), column = column_of(r.b, given.re.dim(-1));
+  const T kept = unit ? (upper ? row < column : row > column) : upper ? row <= column : row >= column;
+  const T re = where(kept, given.re, 0.0), im = where(kept, given.im, 0.0);
+  const ComplexMatrix a{unit ? where(row == column, 1.0, re) : re, im};
+  set_complex(r, r.boolean_or("left", true) ? solve(r, a, b) : solve(r, a.transposed(), b.transposed()).transposed());
+}
+
+constexpr RuleRow kComplexRows[] = {
+    {"aten.linalg_inv_ex.default", complex_inverse},
+    {"aten.linalg_inv.default", complex_inverse},
+    {"aten.inverse.default", complex_inverse},
+    {"aten._linalg_solve_ex.default", complex_solve},
+    {"aten.linalg_solve_ex.default", complex_solve},
+    {"aten.linalg_solve.default", complex_solve},
+    {"aten.linalg_cholesky_ex.default", complex_cholesky},
+    {"aten.linalg_cholesky.default", complex_cholesky},
+    {"aten.cholesky.default", complex_cholesky},
+    {"aten.linalg_solve_triangular.default", complex_solve_triangular},
+};
 }  // namespace
 
 T inverse(Rule& r, const T& x) { return solve(r, lu(r, x), eye(r.b, x.dim(-1)), false); }
 
 RuleTable solve_rules() { return kRows; }
+RuleTable complex_solve_rules() { return kComplexRows; }
 
 }  // namespace aotc::decompose

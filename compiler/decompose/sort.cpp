@@ -75,6 +75,20 @@ void kthvalue(Rule& r) {
   set_pair(r, s.values, s.indices);
 }
 
+/// What is there most often along dim, the least of such, at its last place.
+void mode(Rule& r) {
+  const T x = tensor(r, "self");
+  if (x.rank() == 0) return set_pair(r, x, zero_index(x));
+  const int d = r.dim("dim", x.rank());
+  const Sorted s = sort_of(x, d, false, true);
+  const T at = iota(r.b, x.dims(), d), line = iota(r.b, {x.dim(d)}, 0);
+  const T before(r.b, r.b.index(s.values, {maximum(line - 1.0, 0.0)}, {d}, d));
+  const T begins = (at == 0.0) | (s.values != before);
+  const T length = at - T(r.b, r.b.scan(ReduceKind::max, where(begins, at, 0.0), d));
+  const T best = length.reduce(ReduceKind::argmax, {d}, true);
+  set_pair(r, {r.b, r.b.gather(s.values, best, d)}, {r.b, r.b.gather(s.indices, best, d)});
+}
+
 /// The median of all elements, of which there may be none: NaN then, in the tensor's type.
 void median_of_all(Rule& r, const T& x) {
   const Expr n = x.dim(0);
@@ -156,6 +170,7 @@ constexpr RuleRow kRows[] = {
     {"aten.msort.default", msort},
     {"aten.topk.default", topk},
     {"aten.kthvalue.default", kthvalue},
+    {"aten.mode.default", mode},
     {"aten.median.default", median},
     {"aten.median.dim", median},
     {"aten.nanmedian.default", nanmedian},

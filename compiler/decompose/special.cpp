@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "decompose/families.h"
-#include "decompose/tensor.h"
+#include "decompose/series.h"
 
 namespace aotc::decompose {
 namespace {
@@ -43,11 +43,8 @@ void erfcx(Rule& r) {
       3.3478121989833329e-14,  -1.8645620552638158e-15, -1.2507960121026116e-15, 7.4179744667452197e-17,  5.0677586504599325e-17};
   const T x0 = tensor(r, "self");
   const DType out = float_type(x0.dtype());
-  const T x = x0.to(out).to(DType::f64), a = abs(x), at = (a - 3.75) / (a + 3.75) * 2.0;
-  // Clenshaw's recurrence.
-  T above = a.like(0), sum = above;
-  for (size_t k = std::size(kSeries) - 1; k > 0; --k) above = std::exchange(sum, at * sum - above + kSeries[k]);
-  const T near = (at * 0.5 * sum - above + kSeries[0] * 0.5) / (a * 2.0 + 1.0);
+  const T x = x0.to(out).to(DType::f64), a = abs(x), at = (a - 3.75) / (a + 3.75);
+  const T near = chebyshev(at, kSeries) / (a * 2.0 + 1.0);
   const T right = where(a > 1e10, 1.0 / std::sqrt(M_PI) / a, near);
   r.set(where(x < 0.0, exp(x * x) * 2.0 - right, right).to(out));
 }
@@ -151,13 +148,28 @@ void mvlgamma(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.i0.default", bessel_i<0, false>},         {"aten.special_i0.default", bessel_i<0, false>},
-    {"aten.special_i0e.default", bessel_i<0, true>}, {"aten.special_i1.default", bessel_i<1, false>},
-    {"aten.special_i1e.default", bessel_i<1, true>}, {"aten.polygamma.default", polygamma},
-    {"aten.special_polygamma.default", polygamma},   {"aten.mvlgamma.default", mvlgamma},
-    {"aten.special_multigammaln.default", mvlgamma}, {"aten.special_erfcx.default", erfcx},
+    {"aten.i0.default", bessel_i<0, false>},
+    {"aten.special_i0.default", bessel_i<0, false>},
+    {"aten.special_i0e.default", bessel_i<0, true>},
+    {"aten.special_i1.default", bessel_i<1, false>},
+    {"aten.special_i1e.default", bessel_i<1, true>},
+    {"aten.polygamma.default", polygamma},
+    {"aten.special_polygamma.default", polygamma},
+    {"aten.mvlgamma.default", mvlgamma},
+    {"aten.special_modified_bessel_i0.default", bessel_i<0, false>},
+    {"aten.special_modified_bessel_i1.default", bessel_i<1, false>},
+    {"aten.special_multigammaln.default", mvlgamma},
+    {"aten.special_erfcx.default", erfcx},
 };
 }  // namespace
+
+T chebyshev(const T& at, std::span<const double> c) {
+  // Clenshaw's recurrence.
+  const T twice = at * 2.0;
+  T above = at.like(0), sum = above;
+  for (size_t k = c.size() - 1; k > 0; --k) above = std::exchange(sum, twice * sum - above + c[k]);
+  return at * sum - above + c[0] * 0.5;
+}
 
 RuleTable special_rules() { return kRows; }
 

@@ -11,6 +11,8 @@ std::vector<Family> families() {
   return {
       {"pointwise, one operand", "", pointwise_unary_rules()},
       {"special functions", "", special_rules()},
+      {"functions of Bessel and Airy, quantiles", "", bessel_rules()},
+      {"orthogonal polynomials", "", polynomial_rules()},
       {"pointwise, two operands and more", "", pointwise_binary_rules()},
       {"activations", "", activation_rules()},
       {"casts and copies", "", cast_rules()},

@@ -51,7 +51,7 @@ Stack stack_of(const OperatorHandle& op, const PNode& node, const std::function<
             fmt::format("the argument '{}' is symbolic, and LibTorch's kernels tell what they do for fixed sizes only; export "
                         "with these sizes fixed",
                         node.args[i].name));
-      stack.push_back(ivalue_of(a, type->kind()));
+      stack.push_back(ivalue_of(a, kind_of(type)));
     }
   }
   return stack;

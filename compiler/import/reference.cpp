@@ -218,7 +218,7 @@ class Planner {
           }
           t = opt->getElementType();
         }
-        kind = t->kind();
+        kind = kind_of(t);
       }
       s.args.push_back(argument(n.args[i].value, kind));
     }

@@ -118,6 +118,12 @@ c10::MemoryFormat memory_format(const std::string& s) {
 }
 }  // namespace
 
+c10::TypeKind kind_of(const c10::TypePtr& type) {
+  const auto list = type->cast<c10::ListType>();
+  const bool numbers = list && list->getElementType()->kind() == c10::TypeKind::NumberType;
+  return numbers ? c10::TypeKind::NumberType : type->kind();
+}
+
 IValue number_ivalue(const c10::Scalar& s, c10::TypeKind kind) {
   if (kind == c10::TypeKind::TensorType) return wrapped(s);
   if (kind == c10::TypeKind::FloatType || kind == c10::TypeKind::SymFloatType) return s.toDouble();
@@ -136,12 +142,21 @@ struct ConstantOf {
   IValue operator()(const std::complex<double>& c) const {
     return number_ivalue(c10::Scalar(c10::complex<double>(c.real(), c.imag())), kind);
   }
+  template <class Range, class F>
+  static IValue numbers(const Range& v, const F& number) {
+    c10::List<c10::Scalar> l;
+    for (const auto& e : v) l.push_back(number(e));
+    return l;
+  }
   IValue operator()(const std::vector<Expr>& v) const {
+    if (kind == c10::TypeKind::NumberType) return numbers(v, [](const Expr& e) { return c10::Scalar(*e.as_const()); });
     c10::List<int64_t> l;
     for (const Expr& e : v) l.push_back(*e.as_const());
     return l;
   }
-  IValue operator()(const std::vector<double>& v) const { return v; }
+  IValue operator()(const std::vector<double>& v) const {
+    return kind == c10::TypeKind::NumberType ? numbers(v, [](double d) { return c10::Scalar(d); }) : IValue(v);
+  }
   IValue operator()(const std::vector<bool>& v) const {
     c10::List<bool> l;
     for (const bool b : v) l.push_back(b);

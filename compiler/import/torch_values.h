@@ -23,6 +23,8 @@ TypeOf type_of(const c10::TypePtr& type);
 std::optional<Arg> arg_of(const c10::IValue& value, ParamType type);
 /// A number for a parameter of this type: a Tensor parameter takes it wrapped.
 c10::IValue number_ivalue(const c10::Scalar& number, c10::TypeKind kind);
+/// What a parameter of this type takes; of a list of numbers, a number.
+c10::TypeKind kind_of(const c10::TypePtr& type);
 /// An argument without tensors, symbols or subgraphs' results, for a parameter of this type. Devices are the CPU.
 c10::IValue ivalue_of(const Arg& arg, c10::TypeKind kind);
 

@@ -31,17 +31,19 @@ int stepped_over(const std::vector<ElementAt>& accesses, const std::vector<SymId
 
 }  // namespace
 
-void Partitioner::read_behind(ValueId v, const Exprs& at, const std::vector<SymId>& inner, SymTable& syms,
-                              std::vector<ElementAt>& out) const {
+void Partitioner::read_behind(ValueId v, const Exprs& at, const std::vector<SymId>& inner, SymTable& syms, Behind& out) const {
   const Node* n = g_.def(v);
   if (n && op_class(n->op) == OpClass::nullary) return;
-  const bool computed = n && !p_.stored[v] && !forced(v) && (is_pointwise(n->op) || is_view(n->op)) && out.size() < kMostReads;
+  const bool computed = n && !p_.stored[v] && !forced(v) && (is_pointwise(n->op) || is_view(n->op)) && out.reads.size() < kMostReads;
   if (!computed) {
     const auto [base, offset] = p_.locate_offset(v, at, syms);
-    if (depends_on_any({offset}, inner) && std::find(out.begin(), out.end(), ElementAt{base, offset}) == out.end())
-      out.push_back({base, offset});
+    if (depends_on_any({offset}, inner) && std::find(out.reads.begin(), out.reads.end(), ElementAt{base, offset}) == out.reads.end())
+      out.reads.push_back({base, offset});
     return;
   }
+  std::vector<Exprs>& seen = out.seen[v];
+  if (std::find(seen.begin(), seen.end(), at) != seen.end()) return;
+  seen.push_back(at);
   const LookUp none = [](ValueId, const Exprs&, const Expr&) { return Expr(0); };
   for (const InputRead& r : input_reads(g_, *n, at, inner, syms, none)) read_behind(r.value, r.at, inner, syms, out);
 }
@@ -49,10 +51,10 @@ void Partitioner::read_behind(ValueId v, const Exprs& at, const std::vector<SymI
 std::vector<ElementAt> Partitioner::accesses(GroupId id, const std::vector<SymId>& inner, ValueId but) const {
   const Group& gr = p_.groups[id];
   SymTable syms = gr.syms;
-  std::vector<ElementAt> out;
+  Behind out;
   for (const StoreAt& s : gr.stores) {
     const auto [base, offset] = p_.locate_offset(s.value, s.idx, syms);
-    if (depends_on_any({offset}, inner)) out.push_back({base, offset});
+    if (depends_on_any({offset}, inner)) out.reads.push_back({base, offset});
   }
   const LookUp none = [](ValueId, const Exprs&, const Expr&) { return Expr(0); };
   const auto reads_of = [&](const Node& n, const Exprs& at) {
@@ -71,7 +73,7 @@ std::vector<ElementAt> Partitioner::accesses(GroupId id, const std::vector<SymId
     for (const StoreAt& s : gr.stores)
       if (s.value == n.outputs[0]) reads_of(n, s.idx);
   }
-  return out;
+  return std::move(out.reads);
 }
 
 bool Partitioner::goes_across(GroupId id, const Node& n, const Exprs& at) const {
@@ -86,9 +88,10 @@ bool Partitioner::goes_across(GroupId id, const Node& n, const Exprs& at) const 
   }
   if (inner.empty() || rows.empty()) return false;
   SymTable syms = gr.syms;
-  std::vector<ElementAt> reduced;
+  Behind behind;
   const LookUp none = [](ValueId, const Exprs&, const Expr&) { return Expr(0); };
-  for (const InputRead& r : input_reads(g_, n, at, inner, syms, none)) read_behind(r.value, r.at, inner, syms, reduced);
+  for (const InputRead& r : input_reads(g_, n, at, inner, syms, none)) read_behind(r.value, r.at, inner, syms, behind);
+  const std::vector<ElementAt>& reduced = behind.reads;
   std::vector<ElementAt> both = accesses(id, inner, n.outputs[0]);
   const int apart = stepped_over(reduced, inner, rows, syms, rules.lanes) + stepped_over(both, inner, rows, syms, rules.lanes);
   for (const ElementAt& r : reduced) {
@@ -123,22 +126,30 @@ bool Partitioner::reduced_elsewhere(const Node& n, GroupId id, const Exprs& at) 
   if (!p_.rules.columns || gr.kind != GroupKind::loop || !made_of_reductions(n.outputs[0])) return false;
   SymTable syms = gr.syms;
   const LookUp none = [](ValueId, const Exprs&, const Expr&) { return Expr(0); };
-  int elsewhere = 0;
-  std::vector<ElementAt> seen;
-  const auto all_elsewhere = [&](const auto& self, const Node& x, const Exprs& x_at) -> bool {
+  // How many reductions a value at a place is made of, up to two; nothing where one of them can be computed here. Values are made of others
+  // by many ways, each of which is gone once.
+  std::map<ValueId, std::vector<std::pair<Exprs, std::optional<int>>>> known;
+  const auto elsewhere = [&](const auto& self, const Node& x, const Exprs& x_at) -> std::optional<int> {
+    int all = 0;
     for (const InputRead& r : input_reads(g_, x, x_at, {}, syms, none)) {
       const Node* from = g_.def(r.value);
       if (!from || !made_of_reductions(r.value)) continue;
-      if (op_class(from->op) != OpClass::reduce) {
-        if (!self(self, *from, r.at)) return false;
+      if (op_class(from->op) == OpClass::reduce) {
+        if (can_host_reduce(gr, *from, r.at) && !goes_across(id, *from, r.at)) return std::nullopt;
+        ++all;
         continue;
       }
-      if (can_host_reduce(gr, *from, r.at) && !goes_across(id, *from, r.at)) return false;
-      ++elsewhere;
+      auto& of_value = known[r.value];
+      auto it = std::find_if(of_value.begin(), of_value.end(), [&](const auto& k) { return k.first == r.at; });
+      std::optional<int> more = it != of_value.end() ? it->second : self(self, *from, r.at);
+      if (it == of_value.end()) known[r.value].emplace_back(r.at, more);
+      if (!more) return std::nullopt;
+      all = std::min(all + *more, 2);
     }
-    return true;
+    return std::min(all, 2);
   };
-  return all_elsewhere(all_elsewhere, n, at) && elsewhere > 0 && (elsewhere > 1 || est_[n.outputs[0]].cost > kDear);
+  const std::optional<int> reductions = elsewhere(elsewhere, n, at);
+  return reductions && (*reductions > 1 || (*reductions == 1 && est_[n.outputs[0]].cost > kDear));
 }
 
 }  // namespace aotc::loop

@@ -1,5 +1,6 @@
 #pragma once
 // The visitor behind partition(): see partition.h for what it decides.
+#include <map>
 #include <set>
 
 #include "loop/cost.h"
@@ -72,9 +73,13 @@ class Partitioner {
   bool makes_cycle(ValueId v, GroupId gr);
 
   // lanes (across_rows.cpp)
+  struct Behind {
+    std::vector<ElementAt> reads;                ///< each once
+    std::map<ValueId, std::vector<Exprs>> seen;  ///< at which places a value was asked for: it is made of others by many ways
+  };
   /// What computing element `at` of v reads for each point of `inner`; a value that is not visited yet is taken to be computed where it
   /// can.
-  void read_behind(ValueId v, const Exprs& at, const std::vector<SymId>& inner, SymTable& syms, std::vector<ElementAt>& out) const;
+  void read_behind(ValueId v, const Exprs& at, const std::vector<SymId>& inner, SymTable& syms, Behind& out) const;
   /// What a kernel stores and reads for each point of `inner`, but for value `but`.
   std::vector<ElementAt> accesses(GroupId gr, const std::vector<SymId>& inner, ValueId but) const;
   /// Whether no lane axis serves both the reduction n, wanted at `at`, and the kernel that could host it, and each has one by itself.

@@ -216,6 +216,15 @@ def embedding(r):
 
 
 @family
+def bags(r):
+    n, mode, last = r.randint(1, 9), r.choice(["sum", "mean", "max"]), r.random() < 0.3
+    i, offsets = torch.randint(0, 7, (n,)), torch.tensor([0] + sorted(r.randint(0, n) for _ in range(3)) + [n] * last)
+    padding = r.choice([None, 2])
+    bag = lambda i, o, w, s=None: F.embedding_bag(i, w, o, mode=mode, padding_idx=padding, per_sample_weights=s, include_last_offset=last)
+    return bag, [i, offsets, rand(7, 4)] + ([rand(n)] if mode == "sum" and r.random() < 0.5 else [])
+
+
+@family
 def attention(r):
     b, h, l, s, e = 2, 2, r.randint(1, 5), r.randint(2, 6), r.choice([2, 4])
     q, k, v = rand(b, h, l, e), rand(b, h, s, e), rand(b, h, s, e)

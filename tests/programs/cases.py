@@ -341,6 +341,9 @@ case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
 C = "z: {T}[A,3], w: {T}[A,3]"
 case("quotients of complex numbers of any magnitude", C, ["w[0] *= 1e-30", "w[1] *= 1e30", "a = z / w", "b = 1 / w", "c = torch.addcdiv(z, z, w)", "d = torch.reciprocal(z)", "e = (z * 1e30) / w"], "a, b, c, d, e", COMPLEX)
 case("truth of complex numbers", C, ["z[0] = 0", "z.imag[1] = 0", "a = z.any(0)", "b = z.all(1)", "c = torch.count_nonzero(z, 0)", "d = torch.logical_not(z)", "e = torch.nonzero(z)", "f = z.any()", "g = torch.logical_and(z, w)", "h = torch.masked_select(z, w.real > 0)", "i = z[z.imag > 0]"], "a, b, c, d, e, f, g, h, i", COMPLEX)
+case("comparisons written over complex numbers", C, ["w[0] = z[0]", "a = w.clone()", "b = w.clone()", "c = w.clone()", "w.eq_(z)", "a.ne_(z)", "b[1:].logical_not_()", "c.logical_and_(z.real > 0)", "d = z * 1", "d.view(-1)[1:].eq_(5)"], "w, a, b, c, d", COMPLEX)
+case("solutions of complex systems", "z: {T}[A,4,4], b: {T}[A,4,3], v: {T}[A,4], u: {T}[4,B], h: {T}[3,3]", ["m = z + 4 * torch.eye(4)", "a = torch.linalg.solve(m, b)", "c = torch.linalg.solve(m, v)", "d = torch.linalg.inv(m)", "e = torch.linalg.solve(m[0], u)", "f = torch.linalg.solve(m, b.mH, left=False)", "g = torch.linalg.cholesky(z @ z.mH + torch.eye(4))",
+     "i = torch.linalg.cholesky(h @ h.mH + torch.eye(3), upper=True)", "j = torch.linalg.solve_triangular(m, b, upper=True)", "k = torch.linalg.solve_triangular(m, b, upper=False, unitriangular=True)", "l = torch.linalg.solve_triangular(m, b.mH, upper=False, left=False)", "n, o = torch.linalg.inv_ex(h + 3)", "p = torch.inverse(m)"], "a, c, d, e, f, g, i, j, k, l, n, p", (torch.complex64,))
 case("complex numbers as another type", "z: complex64[A,3], x: float32[A,3]", ["a = z.to(torch.complex128)", "b = x.to(torch.complex64) + z", "c = torch.nan_to_num(z / 0, 1, 2, 3)", "d = torch.narrow_copy(z, 0, 1, 1)"], "a, b, c, d")
 
 # Slices that are only overwritten, of tensors that may be shorter than they are: the size that the archive states is another one there
@@ -364,3 +367,41 @@ for t in ("torch.tensor(2)", "torch.tensor(2.5)", "z", "z[0, 0]"):
 case("lines of integers", "x: float32[A]", [f"{v} = torch.{f}, dtype={{T}})" for v, f in zip("abcde", ("linspace(3, -2, 4", "linspace(0.5, 4.7, 5", "linspace(9.7, 2, 9", "linspace(2.5, 2.5, 1", "logspace(0.5, 1.9, 4"))] + ["y = x * 2"], "a, b, c, d, e, y", INTS)
 case("powers of two that are large", "x: {T}[A,5], k: uint8[] ints 120 127, i: int32[5] ints -126 127", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.exp2(i)", "d = 2 ** k"], "a, b, c, d", FLOATS)
 case("numbers scaled by powers that their type does not have", "x: {T}[A,5] scaled, k: uint8[] ints 128 200, i: int32[5] ints -300 300, j: int64[A,1] ints -2100 2100", ["a = torch.ldexp(x, k)", "b = torch.ldexp(x, i)", "c = torch.ldexp(x * 0, j)", "d = torch.ldexp(x, j)", "x.ldexp_(i)"], "a, b, c, d, x", FLOATS)
+
+# Places in lines of any number of boundaries, NaN among them
+
+for side in ("left", "right"):
+    case(f"places among boundaries of any number, {side}", "x: {T}[A,7] special, k: int64[B] ints -9 9", ["line = x.flatten().sort()[0]", f"a = torch.searchsorted(line, x, right={side == 'right'})", f"b = torch.bucketize(x, line, right={side == 'right'}, out_int32=True)", f"c = torch.searchsorted(x.sort()[0], x, side='{side}')",
+         f"d = torch.searchsorted(x.t().sort()[0], x.t().contiguous(), side='{side}')", f"e = torch.searchsorted(k.sort()[0], k, side='{side}')"], "a, b, c, d, e", (torch.float32, torch.bfloat16))
+
+# Memory as numbers of another width
+
+case("memory as numbers of another width", "x: {T}[A,16], y: {T}[8,B], k: uint8[A,B,16]", ["a = x.view(torch.uint8)", "b = x.view(torch.int16)", "c = (x * 2).view(torch.int32)", "d = x.view(torch.int64) + 1", "e = k.view({T})", "f = x.t()[:, 1:].t().view(torch.int8)", "g = (y + 1).t().contiguous().view(torch.int64)", "h = x[:, 8:].view(torch.bool)"],
+     "a, b, c, d, e, f, g, h", (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.uint8))
+case("memory of any length as numbers of another width", "x: float32[3,4*A], k: int8[2,8*B]", ["a = x.view(torch.float64).view(torch.int64)", "b = k.view(torch.int32)", "c = k.view(torch.float64).isnan()", "d = (x * 3).view(torch.int16)"], "a, b, c, d")
+case("pairs as numbers of another width", "z: {T}[A,4], x: float32[A,8]", ["a = z.view(torch.float32)", "b = z.view(torch.float64)", "c = z.view(torch.int16)", "d = x.view(torch.complex64)", "e = x.view(torch.complex128)", "f = z.view(torch.complex128) if z.dtype == torch.complex64 else z.view(torch.complex64)"], "a, b, c, d, e, f", COMPLEX)
+for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = x.view(torch.int64)[1:]"):
+    case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
+case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
+case("functions of Bessel and Airy, quantiles", "x: {T}[A,9], y: {T}[A,5] unit", ["p = x.abs() * 9", "u = y.abs().clamp(1e-6, 1)"] + [f"{v} = torch.special.{f}" for v, f in zip("abcdefghijklmn", ("bessel_j0(x)", "bessel_j1(x * 9)", "bessel_y0(p)", "bessel_y1(p)", "modified_bessel_i0(x)", "modified_bessel_i1(x)", "modified_bessel_k0(p)", "modified_bessel_k1(p)", "scaled_modified_bessel_k0(p)", "scaled_modified_bessel_k1(p)", "spherical_bessel_j0(x)", "airy_ai(x)", "ndtri(u)", "erfcx(x)"))], "a, b, c, d, e, f, g, h, i, j, k, l, m, n", (torch.float32,))
+case("mantissas and powers of two", "x: {T}[A,5] special, y: {T}[A,3] scaled", ["a, b = torch.frexp(x)", "c, d = torch.frexp(y)", "e = torch.ldexp(c, d) - y", "f, g = torch.frexp(x * 1e-39)"], "a, b, c, d, e, f, g", FLOATS)
+
+# Ends of slices that are read out of tensors, with no condition on them
+
+for cut in ("x[:n]", "x[1:n]", "x[-2:n]", "x[:n:2]", "x[:-n - 3]", "x[n:n + 2]", "x[m:n]"):
+    case(f"as much as a number says: {cut}", "x: float32[A,3], k: int64[] ints -5 6, h: int64[] ints -3 9", ["n = k.item()", "m = h.item()", f"y = {cut}", "a = y.sum(0)", "b = y * 2", "c = torch.cat([y, x])", "d = y.sum(1)", "e = torch.softmax(y, 1)"], "a, b, c, d, e")
+POLYNOMIALS = [f"{f}chebyshev_polynomial_{k}" for f in ("", "shifted_") for k in "tuvw"] + ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
+for name in POLYNOMIALS:
+    case(f"orthogonal polynomials: {name}", "x: {T}[A,6] unit, n: int64[6] ints -1 6 const", [f"a = torch.special.{name}(x, 0)", f"b = torch.special.{name}(x, 1)", f"c = torch.special.{name}(x, 7)", f"d = torch.special.{name}(x * 2, 3)", f"e = torch.special.{name}(x, n)", f"f = torch.special.{name}(0.5, n) + x"], "a, b, c, d, e, f", (torch.float32,))
+
+# Rows that are compared as wholes; as many places as are asked for
+
+for t in (torch.int64, torch.float32, torch.bool):
+    case(f"rows that are unequal, {t}", f"x: {t}[A,3] ints 0 2, z: {t}[2,B,2] ints 0 2" if t != torch.bool else f"x: {t}[A,3], z: {t}[2,B,2]", ["a, i, n = torch.unique(x, dim=0, return_inverse=True, return_counts=True)", "torch._check(a.shape[0] <= x.shape[0])", "b = torch.unique(z, dim=1)", "c = torch.unique_consecutive(x, dim=0)",
+         "d, j = torch.unique_consecutive(z, dim=1, return_inverse=True)", "e = a[i] ^ x if x.dtype == torch.bool else a[i] - x", "f = torch.zeros(x.shape[0]).index_add(0, i, torch.ones(x.shape[0]))", "s = n.sum()"], "a, i, n, b, c, d, j, e, f, s")
+case("places of what is true, as many as asked for", "x: {T}[A,3] ints -1 2, m: bool[2,B]", ["a = torch.nonzero_static(x, size=4)", "b = torch.nonzero_static(m, size=20, fill_value=7)", "c = torch.nonzero_static(m.flatten(), size=1)", "d = x[a.clamp(min=0)[:, 0]]", "e = torch.nonzero_static(x, size=0)"], "a, b, c, d, e", (torch.int64, torch.float32))
+for d in ("0", "-1"):
+    case(f"what is there most often, dim {d}", "x: {T}[A,7] ints -2 2, y: {T}[B] ints 0 2", [f"a, i = torch.mode(x, {d})", f"b, j = x.mode({d}, keepdim=True)", "c, k = torch.mode(y)", "e = x.gather(0, i[None]) if i.shape[0] == 7 else x.gather(1, i[:, None])", "f, g = torch.mode(y[0])"], "a, b, c, f, g", (torch.float32, torch.int32))
+case("labels of one number", "x: {T}[], k: int64[] ints 0 1, z: {T}[3], m: int64[3] ints -1 3", ["a = F.multilabel_margin_loss(x, k)", "b = F.multilabel_margin_loss(z, m)", "c = F.multilabel_margin_loss(z[None], m[None], reduction='none')"], "a, b, c", (torch.float32,))
+case("differences at given spacings", "x: {T}[5,6]", ["a, b = torch.gradient(x, spacing=(2.0, 3.0))", "c, d = torch.gradient(x, spacing=(2, 3), dim=(0, 1), edge_order=2)", "(e,) = torch.gradient(x, spacing=0.5, dim=1)", "(f,) = torch.gradient(x, spacing=(torch.arange(5.0) ** 2,), dim=0)"], "a, b, c, d, e, f", (torch.float32, torch.float64))
+case("places of reductions, read by others", "x: float32[A,6], z: float32[B,4]", ["line = z.flatten().sort()[0]", "a = torch.searchsorted(line, x.sum(1)).sum()", "b = (torch.searchsorted(line, x.sum(1)) * x.sum(1)).sum()", "c = torch.softmax(torch.searchsorted(line, x.sum(1)) + x.sum(1), 0)", "d = torch.searchsorted(line, x.amax(1))[:, None] * x", "e = d.sum(0)"], "a, b, c, d, e")

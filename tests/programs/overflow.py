@@ -13,13 +13,15 @@ Of rounded results (TABLE):
 - variances that are rounding alone (of equal numbers: 0 or some units in the last place of their mean, squared);
 - floored quotients that run over: NaN in vectors of eight, a number in what is left at the end;
 - sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
+- losses of logits where one of the two products that they subtract runs over: LibTorch rounds each, a compiler may multiply and subtract at once;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
-- the index of the kth value, median or nanmedian where several elements are equal: quickselect gives another one for another length;
+- the index of the kth value, median, nanmedian or mode where several elements are equal: quickselect gives another one for another length;
 - remainders whose quotient runs over, for the same reason;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
+- common divisors of a type's lowest integer, whose magnitude it does not have: LibTorch's remainders keep signs then;
 - sums taken in integers of floats out of their range: the cast is the processor's own;
 - a write in place through a view whose elements overlap (unfold, as_strided): an element that several share is read and written in an order that is
   the vector width's. PyTorch's documentation says to clone before such a write.
@@ -148,6 +150,15 @@ def scaled_sums(func, args, kwargs, results):
     return [(over & torch.isfinite(scaled)).expand(results[0].shape)]
 
 
+def losses_of_logits(func, args, kwargs, results):
+    x, y = args[:2]
+    weight = args[3] if len(args) > 3 else kwargs.get("pos_weight")
+    scale = 1 if weight is None else (weight - 1) * y + 1
+    over = beyond((1 - y) * x, results[0]) | beyond(scale * torch.nn.functional.logsigmoid(x), results[0])
+    over &= torch.isfinite(x) & torch.isfinite(y)
+    return [over] if over.shape == results[0].shape else whole(results, bool(over.any()))
+
+
 def powers_of_e(func, args, kwargs, results):
     x = args[0]
     if base_name(func) == "soft_margin_loss":
@@ -262,6 +273,11 @@ def of_unsorted(func, args, kwargs, results):
     return [None if sorted_ else Choice(torch.ones(results[0].shape, dtype=torch.bool), (torch.zeros_like(results[0]), torch.full_like(results[0], line.shape[-1])))]
 
 
+def of_lowest(func, args, kwargs, results):
+    lowest = [x == torch.iinfo(x.dtype).min for x in args[:2] if not x.is_floating_point() and x.dtype not in (torch.bool, torch.uint8)]
+    return [torch.broadcast_to(torch.stack(torch.broadcast_tensors(*lowest)).any(0), results[0].shape) if lowest else None]
+
+
 class Choice:
     """A mask, and what may stand in its places instead of anything."""
 
@@ -299,11 +315,13 @@ TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_b
 TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}
 TABLE |= {name: products for name in PRODUCTS}
+TABLE |= {"binary_cross_entropy_with_logits": losses_of_logits}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
 
 
-ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian")}
+ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian", "mode")}
 ANY |= {name: quotients for name in ("fmod", "remainder")}
+ANY |= {name: of_lowest for name in ("gcd", "lcm")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
 ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
 

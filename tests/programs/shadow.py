@@ -92,7 +92,8 @@ class Shadow(TorchDispatchMode):
         return 1 + times * self.amplitude * PRECISION[dtype] * u
 
     def rounded(self, s, dtype):
-        return s.to(dtype).to(s.dtype) if self.rounds else s
+        skips = self.run >= 12 and float(torch.rand((), generator=self.generator)) < 0.5  # a product that a sum takes in is not rounded
+        return s.to(dtype).to(s.dtype) if self.rounds and not skips else s
 
     def signed_zeros(self, d):
         """The sign of a zero that was summed or rounded to hangs on the order, too."""
@@ -137,6 +138,8 @@ class Shadow(TorchDispatchMode):
 
             shadows = tree_map(disturb, shadows)
         try:
+            if func._overloadname == "dtype" and name == "view" and is_rounded(operands[0]):  # the bits of the type, not those of doubles
+                shadows = ((shadows[0][0].to(operands[0].dtype), *args[1:]), kwargs)
             doubles = func(*shadows[0], **shadows[1])
         except Exception:
             self.broken = True

@@ -104,6 +104,16 @@ def sized(g):
     return checked([f"n >= {lo}", f"n <= {size}"], body, f"{k}.item()")
 
 
+@row("as much as a number says, whatever it is", 5, "found")
+def cut(g):
+    x = g.tensor(REAL, (1, 3))
+    d = g.int(0, x.rank - 1)
+    k = g.leaf(torch.int64, [], "ints", "-4", f"{g.dim(x, d)} + 3")
+    before = ":, " * d
+    text = g.choice([":n", "n:", "1:n", "-2:n", "n:-1", ":n:2", "n::3", "n:n + 2", ":-n", ":n - 1", "n // 2:n"])
+    return f"(lambda n: {x}[{before}{text}])({k}.item())"
+
+
 @row("a number found in values as a size", 4, "found")
 def computed(g):
     x = some(g, rank=(1, 2))

@@ -91,7 +91,7 @@ def bags(g):
     t = g.leaf(g.choice(FLOATS), [rows, e])
     i = g.index([n], str(rows), g.choice(INTS[:2]))
     offsets = g.choice([f"torch.tensor([0, {n // 2}], dtype={i.dtype})", f"torch.tensor([0, {n // 2}, {n}], dtype={i.dtype})", f"torch.tensor([0, 0, {n // 2}], dtype={i.dtype})"])
-    return g.choice([f"F.embedding_bag({i}, {t}, {offsets}, mode={g.choice(['sum', 'mean', 'max'])!r})", f"F.embedding_bag({i}, {t}, {offsets}, mode='sum', include_last_offset=True)", f"F.embedding_bag({i}, {t}, {offsets}, mode='sum', per_sample_weights={g.leaf(t.dtype, [n])})", f"F.embedding_bag({i}, {t}, {offsets}, mode='mean', padding_idx=0)",
+    return g.choice([f"F.embedding_bag({i}, {t}, {offsets}, mode={g.choice(['sum', 'mean', 'max'])!r})", f"F.embedding_bag({i}, {t}, torch.tensor([0, {n // 2}, {n}], dtype={i.dtype}), mode={g.choice(['sum', 'mean', 'max'])!r}, include_last_offset=True)", f"F.embedding_bag({i}, {t}, {offsets}, mode='sum', per_sample_weights={g.leaf(t.dtype, [n])})", f"F.embedding_bag({i}, {t}, {offsets}, mode='mean', padding_idx=0)",
                      f"F.embedding({i}, {t}, padding_idx=1)", f"F.embedding_bag({i}[None], {t}, mode='max', padding_idx=0)"])
 
 

@@ -12,7 +12,7 @@ torch.copysign({x}, {s})|torch.eq({x}, {s})|torch.full_like({x}, {s})|{x}.masked
 PAIRS = """{x} + {y}|{x} - {y}|{x} * {y}|{x} / {y}|{y} / {x}|{x} ** {y}|{y} ** {x}|{x} < {y}|{x} == {y}|torch.maximum({x}, {y})|torch.fmin({x}, {y})|torch.where({x} > {y}, {x}, {y})
 torch.where({x} != 0, {y}, {x})|torch.add({x}, {y}, alpha={k})|torch.atan2({x}, {y})|torch.hypot({x}, {y})|torch.fmod({x}, {y})|torch.remainder({x}, {y})|{x} // {y}|torch.clamp({x}, {y})
 torch.clamp({x}, max={y})|torch.copysign({x}, {y})|torch.lerp({x}, {y}, 0.25)|torch.addcmul({x}, {y}, {y})|torch.addcdiv({x}, {y}, {y})|torch.isclose({x}, {y})|{x}.masked_fill({x} > 0, {y})
-torch.xlogy({x}, {y})|torch.logical_xor({x}, {y})|{x} & {y}|{x} ^ {y}|torch.isin({x}, {y})|torch.heaviside({x}, {y})|torch.full_like({x}, 2) - {y}|torch.logaddexp({x}, {y})|torch.ldexp({x}, {y})
+torch.xlogy({x}, {y})|torch.logical_xor({x}, {y})|{x} & {y}|{x} ^ {y}|torch.isin({x}, {y})|torch.heaviside({x}, {y})|torch.full_like({x}, 2) - {y}|torch.logaddexp({x}, {y})|torch.ldexp({x} * 1.0, {y})
 torch.div({x}, {y}, rounding_mode='floor')|torch.div({y}, {x}, rounding_mode='trunc')|torch.cat([{x}.reshape(-1), {y}.reshape(-1)])|torch.stack([{x}, {y}.expand({x}.shape)])|torch.gcd({x}, {y})
 {x}.to({y}.dtype)|{x}.type_as({y}) + {x}|torch.nextafter({x}, {y})|torch.float_power({x}, {y})|torch.dist({x}, {y})|torch.mul({x}, {y}).sum()|F.mse_loss({x}, {y}.expand({x}.shape))""".replace("\n", "|").split("|")
 
