@@ -48,13 +48,38 @@ bool narrow_nonneg(SymTable& syms, const Expr& given) {
   return info.min <= info.max;
 }
 
-/// mod(s, 8) == 0: s is a multiple of 8.
+/// a is a multiple of `by`, where a is slope * symbol + offset and the offset is one: what the symbol then is a multiple of.
 void narrow_multiple(SymTable& syms, const Expr& a, const Expr& by) {
-  const std::optional<SymId> s = a.as_symbol();
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const std::set<SymId> open = a.symbols();
   const int64_t k = by.as_const().value_or(0);
-  if (!s || k <= 1 || k > (int64_t{1} << 30)) return;
-  const int64_t all = std::lcm(syms[*s].multiple_of, k);
-  if (all <= (int64_t{1} << 30)) syms.edit(*s).multiple_of = all;
+  if (open.size() != 1 || k <= 1 || k > kMost) return;
+  const SymId s = *open.begin();
+  const std::optional<Expr> slope = a.linear_coefficient(s);
+  const int64_t c = slope ? slope->as_const().value_or(0) : 0;
+  const std::optional<int64_t> offset = a.substitute({{s, Expr(0)}}).as_const();
+  if (c == 0 || !offset || *offset % k != 0) return;
+  const int64_t all = std::lcm(syms[s].multiple_of, k / std::gcd(c, k));
+  if (all <= kMost) syms.edit(s).multiple_of = all;
+}
+
+/// The quotient or remainder whose division the guard says leaves nothing (mod(x, 8) == 0, mod(x, 8) <= 0, s == 8*floordiv(s, 8)), if there
+/// is one.
+std::optional<Expr::Atom> without_rest(const SymTable& syms, const ShapeGuard& g) {
+  if (g.kind == ShapeGuard::Kind::divisible) return std::nullopt;
+  const bool equal = g.kind == ShapeGuard::Kind::eq;
+  const Expr diff = syms.simplify(g.a - g.b);
+  for (const Expr::Term& t : diff.terms()) {
+    if (t.atoms.size() != 1) continue;
+    const Expr::Atom& x = t.atoms[0];
+    const int64_t by = x.b.as_const().value_or(0);
+    if (by < 1) continue;
+    if (x.kind == Expr::AtomKind::mod && diff.terms().size() == 1 && (equal || t.coef > 0)) return x;
+    if (x.kind != Expr::AtomKind::floordiv || !equal) continue;
+    // by*floordiv(y, by) = y - mod(y, by): when all but the remainder goes away, that is 0
+    if ((diff - floordiv(x.a, x.b) * t.coef) * by + x.a * t.coef == Expr(0)) return x;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -102,9 +127,7 @@ std::optional<bool> decided(const ShapeGuard& g, const SymTable& syms) {
 void narrow_multiples(SymTable& syms, const std::vector<ShapeGuard>& guards) {
   for (const ShapeGuard& g : guards) {
     if (g.kind == ShapeGuard::Kind::divisible) narrow_multiple(syms, g.a, g.b);
-    const std::vector<Expr::Term>& t = g.a.terms();
-    if (g.kind == ShapeGuard::Kind::eq && g.b.is(0) && t.size() == 1 && t[0].atoms.size() == 1 && t[0].atoms[0].kind == Expr::AtomKind::mod)
-      narrow_multiple(syms, t[0].atoms[0].a, t[0].atoms[0].b);
+    if (const std::optional<Expr::Atom> whole = without_rest(syms, g)) narrow_multiple(syms, whole->a, whole->b);
   }
 }
 

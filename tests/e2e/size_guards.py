@@ -37,6 +37,14 @@ def W(*shape):
     return torch.sin(torch.arange(1.0, 1.0 + torch.Size(shape).numel())).reshape(shape)
 
 
+def padded_chunks(x):
+    """Chunks of 4 rows of a sequence that is padded to whole ones, put together again without taking the padding off."""
+    n = x.shape[1]
+    y = F.pad(x, (0, 0, 0, (4 - n % 4) % 4)).reshape(x.shape[0], -1, 4, x.shape[2])
+    y = y.cumsum(2) + y.sum(2, keepdim=True)
+    return y.reshape(x.shape[0], -1, x.shape[2]).reshape(x.shape[0], n, -1) * 2
+
+
 # name: (function of tensors, shapes of the example, why a build is refused or None)
 CASES = {
     # pools
@@ -68,6 +76,7 @@ CASES = {
     "slice_scatter": (lambda x: torch.slice_scatter(x, x[:, 2:6] * 2, 1, 2, 6), [(4, 10)]),
     "write_slice": (lambda x: written(x), [(4, 10)]),
     # reshapes
+    "padded_chunks": (padded_chunks, [(2, 12, 8)]),
     "view": (lambda x: x.view(x.shape[0], -1, 4) + 1, [(3, 8)]),
     "reshape": (lambda x: x.reshape(-1, 6) + 1, [(4, 9)]),
     "unflatten": (lambda x: x.unflatten(1, (2, -1)) + 1, [(5, 6)]),

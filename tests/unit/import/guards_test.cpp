@@ -188,6 +188,19 @@ TEST_CASE("a size that a guard keeps within one block becomes that block when it
   CHECK(t.simplify(up).is(16));
 }
 
+TEST_CASE("a remainder that a guard keeps at 0 makes the symbol a multiple, also of the negated or scaled symbol") {
+  SymTable t;
+  const Expr s = Expr::symbol(t.add({.name = "s", .min = 1})), u = Expr::symbol(t.add({.name = "u", .min = 1}));
+  using K = ShapeGuard::Kind;
+  CHECK(narrow_ranges(
+      t, {{K::le, mod(-s, 4), 0, ""}, {K::eq, mod(u * 4 + 6, 6), 0, ""}, {K::le, mod(u, 7) * -1, 0, ""}, {K::divisible, u + 1, 5, ""}}));
+  CHECK((t[SymId{0}].multiple_of == 4 && t[SymId{1}].multiple_of == 3));
+  CHECK(t.simplify(s + mod(-s, 4)) == s);
+  const Expr v = Expr::symbol(t.add({.name = "v", .min = 1})), up = v + mod(-v, 8);
+  CHECK(narrow_ranges(t, {{K::eq, v, floordiv(up, floordiv(up, 8)) * floordiv(up, 8), ""}}));
+  CHECK(t[SymId{2}].multiple_of == 8);
+}
+
 TEST_CASE("a guard that no size within the ranges meets is found") {
   SymTable t;
   const Expr s = Expr::symbol(t.add({.name = "s", .min = 2, .max = 40})), u = Expr::symbol(t.add({.name = "u", .min = 1, .max = 30}));
