@@ -116,6 +116,23 @@ TEST_CASE("conv against fp64", "[conv]") {
   }
 }
 
+TEST_CASE("conv of a kernel of many rows against fp64", "[conv]") {
+  std::mt19937 rng(12);
+  for (const Entry& e : kEntries) {
+    if (!aotc::is_float(e.dtype)) continue;
+    for (int size : {7, 9}) {  // planned copies of rows, and more rows than a plan takes
+      for (int stride : {1, 2, 3}) {
+        Case c{};
+        c.n = 2, c.groups = 1, c.cg = 2, c.cog = 5, c.mc = 8, c.nc = 64, c.kc = 64, c.kp = 64 * 1000;
+        c.algo = AOTC_CONV_GEMM, c.packed = true;
+        for (int d = 0; d < 3; ++d)
+          c.in[d] = 8 + 3 * d, c.kernel[d] = size, c.stride[d] = stride, c.pad[d] = c.pad_hi[d] = size / 2, c.dilation[d] = 1;
+        check(e, c, rng);
+      }
+    }
+  }
+}
+
 TEST_CASE("transposed conv by phases against fp64", "[conv]") {
   std::mt19937 rng(13);
   auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };

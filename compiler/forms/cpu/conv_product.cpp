@@ -8,8 +8,13 @@ using loop::ConvKernel;
 
 namespace {
 
-/// Cycles for an element of im2col, measured: rows are copied as vectors, of every second element too; others are picked one by one.
-double gather_cycles(const ConvSizes& c, const Machine& m) { return c.stride[2] <= 2 ? 0.3 : m.has(Isa::avx512) ? 1.2 : 3.0; }
+/// Cycles for an element of im2col, measured: rows are copied as vectors, of every second element too; others are picked one by one, and
+/// so are all of a kernel of more rows than a plan is made for (kernels/cpu/gather.h).
+double gather_cycles(const ConvSizes& c, const Machine& m) {
+  constexpr int64_t kPlannedRows = 64;
+  if (c.kernel[0] * c.kernel[1] > kPlannedRows) return 3.0;
+  return c.stride[2] <= 2 ? 0.3 : m.has(Isa::avx512) ? 1.2 : 3.0;
+}
 
 class ConvProduct final : public ConvForm {
  public:

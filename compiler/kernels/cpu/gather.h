@@ -107,7 +107,7 @@ inline void copy_run(const E* row, int64_t i0, int64_t step, int64_t width, int6
 /// The plan of a gather of f32 along rows: vector-sized pieces of the runs, and per tap where they lie and which source elements exist.
 /// For any step, and for transposed convolutions. Worked out once a panel, used for every channel.
 struct Pieces {
-  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 16,
+  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 64,
                        kMaxWide = 128;  // taps: of depth and height together, of width
   int n = 0;
   int step;
