@@ -202,7 +202,11 @@ class WeightAdder {
     Channels more = shift ? *shift : Channels(static_cast<size_t>(*type.dims[n.op == Op::conv ? 1 : type.dims.size() - 1].as_const()), 0);
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (i == at || taken[i]) continue;
-      std::optional<Term> t = all[i] ? term(whole, *all[i]) : scaled(whole, leaves[i], more);
+      std::optional<Term> t;
+      if (all[i])
+        t = term(whole, *all[i]);
+      else if (!ctx_.target.is_gpu())
+        t = scaled(whole, leaves[i], more);
       if (!t) continue;
       t->sign = leaves[i].sign;
       terms.push_back(std::move(*t));

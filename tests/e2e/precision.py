@@ -49,12 +49,12 @@ class Residuals(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 32, 3, padding=1)
-        self.a, self.b, self.c, self.shortcut = (nn.Conv2d(32, 32, k, padding=k // 2) for k in (3, 3, 5, 1))
+        self.a, self.b, self.c, self.d, self.shortcut = (nn.Conv2d(32, 32, k, padding=k // 2) for k in (3, 3, 5, 3, 1))
         self.head = nn.Conv2d(32, 8, 1)
 
     def forward(self, x):
         x = self.stem(x).relu()
-        x = (self.a(x) + self.shortcut(x)).relu()
+        x = (self.a(self.d(x).relu()) + self.shortcut(x)).relu()
         x = (self.b(x) + x).relu()
         x = (self.c(x) + x).relu()
         return self.head(x)

@@ -61,8 +61,9 @@ inline Lanes lanes_of(DType t, const Machine& m) {
   return {t == DType::f64 ? f32 / 2 : f32, dot ? 2.0 : 1.0, wide ? 14 : 6};
 }
 
-/// Vectors of columns that register tiles multiply for n of them, of `rows` rows. Of a last vector of which half is wanted they take that half
-/// (kernels/cpu/micro.h), which saves its time where instructions of 512 bits go in two halves: Zen 4, which is what has AVX-512 BF16 and no AMX.
+/// Vectors of columns that register tiles multiply for n of them, of `rows` rows. Of a last vector of which half is wanted they take that
+/// half (kernels/cpu/micro.h), which saves its time where instructions of 512 bits go in two halves: Zen 4, which is what has AVX-512 BF16
+/// and no AMX.
 inline double column_vectors(int64_t n, int64_t rows, const Lanes& lanes, const Machine& m) {
   const int64_t last = n % lanes.width;
   const bool half = m.isa == Isa::avx512_bf16 && lanes.width == 16 && rows >= lanes.mr / 2 && last > 0 && last <= 8;
