@@ -194,6 +194,11 @@ inline void run_cluster(Cluster& c, unsigned threads, size_t shared_bytes) {
 
 // ---- tensor cores: lane = 4 * group + quad (PTX ISA, "Warp-level matrix instructions") -------------------------------------------------
 inline float truncated(u32 v) { return bits_as<float>(v & 0xffffe000u); }
+/// Their sums are not rounded: bits beyond a float's are cut off.
+inline float cut_off(double sum) {
+  const auto nearest = static_cast<float>(sum);
+  return std::isfinite(nearest) && std::fabs(static_cast<double>(nearest)) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+}
 inline float bf16_low(u32 v) { return bits_as<float>(v << 16); }
 inline float bf16_high(u32 v) { return bits_as<float>(v & 0xffff0000u); }
 
@@ -212,7 +217,7 @@ void mma(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2], Element element) {
       for (int q = 0; q < 4; ++q)
         for (int e = 0; e < kPerWord; ++e)
           sum += static_cast<double>(element(w.a[row % 8 * 4 + q][row / 8 + half * 2], e)) * element(w.b[column * 4 + q][half], e);
-    c[r] = static_cast<float>(sum);
+    c[r] = cut_off(sum);
   }
   warp_wait();
 }

@@ -146,7 +146,7 @@ void multiply(float (&d)[N / 2], u64 right, bool right_across, int add, Left lef
         const double b = operand_element<T>(right, right_across, j * 8 + quad * 2 + e, k);
         for (int h = 0; h < 2; ++h) sum[h] += a[h][k] * b;
       }
-      for (int h = 0; h < 2; ++h) d[j * 4 + h * 2 + e] = static_cast<float>(sum[h]);
+      for (int h = 0; h < 2; ++h) d[j * 4 + h * 2 + e] = cut_off(sum[h]);
     }
 }
 /// wgmma.mma_async: emulate.py puts these in its place.

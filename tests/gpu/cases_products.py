@@ -27,6 +27,27 @@ case_of("product_no_depth", lambda x, y: (x @ y + 1, x.double() @ y.double()), l
 
 case_of("product_odd_f32", lambda a, b: (a @ b, (a * 0.25) @ b[:, :5], a[:1] @ b), lambda: (odd_numbers(45, 300), R(300, 34).round()), lambda: (R(45, 300) * 1e-3, odd_numbers(300, 34)),
         lambda: (odd_numbers(45, 300).abs(), odd_numbers(300, 34).abs()))
+# What every product loses to sums that are cut off adds up in a row of them.
+class Chain(nn.Module):
+    def __init__(self, width, products):
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(R(width, width) * (2 / width) ** 0.5) for _ in range(products)])
+
+    def forward(self, x):
+        for w in self.weights:
+            x = torch.relu(x @ w)
+        return x
+
+
+@case
+def product_chain_f32():
+    return Chain(64, 36), [(R(64, 64),)], None
+
+
+# Sums of whole numbers are exact as long as float32's are.
+case_of("product_whole_f32", lambda a, b: (a @ b).floor().to(torch.int64), lambda: (RI(-120000, 120000, (70, 96)).float(), RI(-9, 9, (96, 128)).float()))
+
+
 case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
 
 
