@@ -17,6 +17,7 @@
 #include "graph/type_error.h"
 #include "graph/verify.h"
 #include "import/hidden_writes.h"
+#include "import/operands.h"
 #include "import/size_conditions.h"
 #include "sym/sym_error.h"
 
@@ -50,12 +51,7 @@ class NeededTensors {
 
  private:
   void add(const import::Arg& a) {
-    if (const auto* t = std::get_if<import::TensorRef>(&a)) names_.insert(t->name);
-    if (const auto* l = std::get_if<import::TensorList>(&a))
-      for (const import::TensorRef& t : *l) names_.insert(t.name);
-    if (const auto* l = std::get_if<import::OptTensorList>(&a))
-      for (const std::optional<import::TensorRef>& t : *l)
-        if (t) names_.insert(t->name);
+    each_tensor(a, [&](const std::string& t) { names_.insert(t); });
   }
   std::set<std::string> names_;
 };

@@ -10,6 +10,7 @@
 #include "decompose/size_arithmetic.h"
 #include "decompose/tensor.h"
 #include "decompose/writing.h"
+#include "import/operands.h"
 
 namespace aotc::decompose {
 
@@ -301,18 +302,13 @@ bool Env::last_of_memory(const std::string& name) {
   const std::string& base = base_of(name);
   const auto is_base = [&](const import::ProgramInput& in) { return in.name == base; };
   if (now == nodes.end() || std::any_of(program_.inputs.begin(), program_.inputs.end(), is_base)) return false;
-  const auto other = [&](const import::TensorRef& t) {
-    if (!known(t.name) || base_of(t.name) != base) return false;
-    for (const std::string* at = &t.name; *at != name; at = &find(*at).parent)
+  const auto other = [&](const std::string& t) {
+    if (!known(t) || base_of(t) != base) return false;
+    for (const std::string* at = &t; *at != name; at = &find(*at).parent)
       if (find(*at).kind == Kind::none) return true;
     return false;
   };
-  const auto holds_other = [&](const import::Arg& a) {
-    if (const auto* t = std::get_if<import::TensorRef>(&a)) return other(*t);
-    if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), other);
-    const auto* l = std::get_if<import::OptTensorList>(&a);
-    return l && std::any_of(l->begin(), l->end(), [&](const auto& t) { return t && other(*t); });
-  };
+  const auto holds_other = [&](const import::Arg& a) { return any_tensor(a, other); };
   return std::none_of(now, nodes.end(),
                       [&](const PNode& n) {
                         return std::any_of(n.args.begin(), n.args.end(), [&](const import::NamedArg& a) { return holds_other(a.value); });

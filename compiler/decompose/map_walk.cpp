@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "import/operands.h"
+
 namespace aotc::decompose {
 
 using import::Arg;
@@ -15,14 +17,8 @@ constexpr std::string_view kMaps = "torch._functorch.predispatch.";
 
 std::vector<std::string> operand_names(const PNode& node) {
   std::set<std::string> names;
-  for (const import::NamedArg& a : node.args) {
-    if (const auto* t = std::get_if<import::TensorRef>(&a.value)) names.insert(t->name);
-    if (const auto* l = std::get_if<import::TensorList>(&a.value))
-      for (const import::TensorRef& t : *l) names.insert(t.name);
-    if (const auto* l = std::get_if<import::OptTensorList>(&a.value))
-      for (const auto& t : *l)
-        if (t) names.insert(t->name);
-  }
+  const auto add = [&](const std::string& t) { names.insert(t); };
+  for (const import::NamedArg& a : node.args) each_tensor(a.value, add);
   return {names.begin(), names.end()};
 }
 

@@ -4,6 +4,7 @@
 
 #include "decompose/masked_walk.h"
 #include "graph/guard.h"
+#include "import/operands.h"
 
 namespace aotc::decompose {
 namespace masked {
@@ -260,12 +261,7 @@ bool Walk::node(const PNode& n) {
     const auto add = [&](const std::string& name) {
       if (packed_.count(name)) operands.push_back(name);
     };
-    if (const auto* t = std::get_if<TensorRef>(&a.value)) add(t->name);
-    if (const auto* l = std::get_if<TensorList>(&a.value))
-      for (const TensorRef& t : *l) add(t.name);
-    if (const auto* l = std::get_if<OptTensorList>(&a.value))
-      for (const auto& t : *l)
-        if (t) add(t->name);
+    each_tensor(a.value, add);
   }
   if (target.in_place)
     if (const std::string* written = tensor_name(own.args.empty() ? nullptr : &own.args[0].value))
@@ -440,11 +436,8 @@ using namespace import;
 bool selects(const PNode& n, const Program& p) {
   if (n.target == "aten.masked_select.default") return true;
   if (n.target != "aten.index.Tensor") return false;
-  for (const NamedArg& a : n.args)
-    if (const auto* l = std::get_if<OptTensorList>(&a.value))
-      for (const auto& t : *l)
-        if (t && p.tensors.at(t->name).dtype == DType::boolean) return true;
-  return false;
+  const auto boolean = [&](const std::string& t) { return p.tensors.at(t).dtype == DType::boolean; };
+  return n.args.size() > 1 && any_tensor(n.args[1].value, boolean);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/aliases.h"
+#include "import/operands.h"
 
 namespace aotc::decompose {
 
@@ -13,12 +14,7 @@ using import::Program;
 namespace {
 
 bool mentions(const Arg& a, const std::string& name) {
-  const auto is = [&](const import::TensorRef& t) { return t.name == name; };
-  if (const auto* t = std::get_if<import::TensorRef>(&a)) return is(*t);
-  if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), is);
-  if (const auto* o = std::get_if<import::OptTensorList>(&a))
-    return std::any_of(o->begin(), o->end(), [&](const std::optional<import::TensorRef>& t) { return t && is(*t); });
-  return false;
+  return any_tensor(a, [&](const std::string& t) { return t == name; });
 }
 
 /// Operators in place whose result does not depend on what stood there, and that take any size of the dim, counted from the last (0).

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "import/aliases.h"
+#include "import/operands.h"
 #include "import/result_types.h"
 
 namespace aotc::import {
@@ -54,14 +55,7 @@ constexpr Row kRows[] = {
 
 template <class Fn>
 void each_operand(const PNode& node, Fn&& fn) {
-  for (const NamedArg& a : node.args) {
-    if (const auto* t = std::get_if<TensorRef>(&a.value)) fn(t->name);
-    if (const auto* l = std::get_if<TensorList>(&a.value))
-      for (const TensorRef& t : *l) fn(t.name);
-    if (const auto* l = std::get_if<OptTensorList>(&a.value))
-      for (const auto& t : *l)
-        if (t) fn(t->name);
-  }
+  for (const NamedArg& a : node.args) each_tensor(a.value, fn);
 }
 
 /// The results of an operator some operand of which was misstated; gives those that were, too.
