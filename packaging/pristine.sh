@@ -78,6 +78,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
       case $key in
         find-links | no-index) ;;
         cert) cp -L "$value" "$root/etc/pip-certificates.crt"; echo "cert = /etc/pip-certificates.crt" ;;
+        constraint) ;; # a file of this machine
         index-url | extra-index-url)
           value=$(tr ' ' '\n' <<<"$value" | grep -vE '^(file:|/)' | paste -sd' ' || true)
           if [ -n "$value" ]; then echo "$key = $value"; fi ;;
