@@ -9,7 +9,7 @@ namespace aotc {
 namespace {
 
 constexpr int kMaxDepth = 12;
-constexpr int64_t kMaxScanned = 1 << 16;     ///< elements of a constant that are looked at
+constexpr int64_t kMaxScanned = 1 << 22;     ///< elements of a constant that are looked at
 constexpr int64_t kSafe = int64_t{1} << 62;  ///< sums of two stay within int64
 constexpr int64_t kSafeFactor = int64_t{1} << 31;
 
@@ -18,10 +18,16 @@ using Found = std::optional<Interval>;
 Found of_constant(const ConstData& c) {
   const int64_t count = static_cast<int64_t>(c.bytes) / dtype_bytes(c.type.dtype);
   if (count == 0 || count > kMaxScanned) return {};
-  std::vector<int64_t> v(count);
-  load_i64(c.type.dtype, c.data, v.data(), count);
-  const auto [lo, hi] = std::minmax_element(v.begin(), v.end());
-  return Interval{*lo, *hi};
+  constexpr int64_t kAtOnce = 4096;
+  int64_t v[kAtOnce];
+  Interval all{INT64_MAX, INT64_MIN};
+  for (int64_t i = 0; i < count; i += kAtOnce) {
+    const int64_t n = std::min(kAtOnce, count - i);
+    load_i64(c.type.dtype, c.data + i * dtype_bytes(c.type.dtype), v, n);
+    const auto [lo, hi] = std::minmax_element(v, v + n);
+    all = {std::min(all.min, *lo), std::max(all.max, *hi)};
+  }
+  return all;
 }
 
 /// What an element of type t cannot leave; arithmetic that may leave it wraps.

@@ -371,13 +371,25 @@ Expr KernelBuilder::bound(InstId i, const Expr& extent) {
   return Expr::symbol(it->second);
 }
 
+/// Of dims whose places 32 bits hold, with room for their sum: half the lanes' bytes, and operations that AVX2 lacks for 64.
+constexpr int64_t kNearExtent = int64_t{1} << 30;
+
+InstId KernelBuilder::near_index(InstId x, const std::optional<Interval>& range) {
+  const DType own = k_.insts[x].dtype;
+  const bool within = range ? range->min >= -kNearExtent - 1 && range->max <= kNearExtent : own != DType::i64 && own != DType::i32;
+  if (!within) x = op(Op::maximum, own, {op(Op::minimum, own, {x, constant(own, 0, kNearExtent)}), constant(own, 0, -kNearExtent - 1)});
+  return cast(x, DType::i32);
+}
+
 Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const Expr& extent) {
-  const DType i64 = DType::i64, b = DType::boolean;
-  const InstId raw = cast(eval(v, at, *mask), i64);
-  if (const auto range = int_range(g_, v); range && range->min >= 0 && k_.syms.proves_lt(range->max, extent)) return bound(raw, extent);
-  const InstId zero = constant(i64, 0, 0), size = index_value(extent);
-  const InstId from_end = op(Op::add, i64, {raw, size});
-  const InstId wrapped = op(Op::where, i64, {op(Op::lt, b, {raw, zero}), from_end, raw});
+  const DType b = DType::boolean, t = k_.syms.interval(extent).max < kNearExtent ? DType::i32 : DType::i64;
+  const auto range = int_range(g_, v);
+  const InstId loaded = eval(v, at, *mask), raw = t == DType::i32 ? near_index(loaded, range) : cast(loaded, t);
+  if (range && range->min >= 0 && k_.syms.proves_lt(range->max, extent)) return bound(raw, extent);
+  const auto fixed = extent.as_const();
+  const InstId zero = constant(t, 0, 0), size = fixed ? constant(t, static_cast<double>(*fixed), *fixed) : cast(index_value(extent), t);
+  const InstId from_end = op(Op::add, t, {raw, size});
+  const InstId wrapped = op(Op::where, t, {op(Op::lt, b, {raw, zero}), from_end, raw});
   InstId good = op(Op::bit_and, b, {op(Op::ge, b, {wrapped, zero}), op(Op::lt, b, {wrapped, size})});
   Inst c;
   c.kind = InstKind::check;
@@ -386,7 +398,7 @@ Expr KernelBuilder::loaded_index(ValueId v, const Exprs& at, InstId* mask, const
   c.text = "index out of range";
   push(std::move(c));
   // After a failed check the kernel goes on to its end: it must still read within the buffer.
-  const InstId safe = op(Op::maximum, i64, {op(Op::minimum, i64, {wrapped, op(Op::sub, i64, {size, constant(i64, 1, 1)})}), zero});
+  const InstId safe = op(Op::maximum, t, {op(Op::minimum, t, {wrapped, op(Op::sub, t, {size, constant(t, 1, 1)})}), zero});
   if (!k_.syms.proves_le(1, extent)) *mask = *mask == kNone<InstId> ? good : op(Op::bit_and, b, {*mask, good});
   return bound(safe, extent);
 }

@@ -60,9 +60,11 @@ class KernelBuilder {
   InstId view(const Node& n, const InputRead& read, InstId mask);
   InstId cat(const Node& n, const std::vector<InputRead>& reads, InstId mask);
   InstId reduce(const Node& n, const InputRead& read, InstId mask);
-  /// The checked value of an index tensor, which takes data, as a symbol below extent.
   /// The symbol of an instruction's value, which is below `extent`.
   Expr bound(InstId i, const Expr& extent);
+  /// An index as 32 bits: what no extent below kNearExtent has, counted from either end, stays so. range: of the index, where it is known.
+  InstId near_index(InstId x, const std::optional<Interval>& range);
+  /// The checked value of an index tensor, which takes data, as a symbol below extent.
   Expr loaded_index(ValueId v, const Exprs& idx, InstId* mask, const Expr& extent);
 
   InstId push(Inst i);  ///< an equal earlier instruction is used again

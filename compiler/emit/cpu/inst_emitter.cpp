@@ -21,7 +21,7 @@ bool is_arg(ReduceKind k) { return k == ReduceKind::argmax || k == ReduceKind::a
 
 std::string scalar_constant(const Inst& i) {
   if (i.dtype == DType::boolean) return i.imm_i ? "true" : "false";
-  if (i.dtype != DType::i64) return "";
+  if (i.dtype != DType::i64 && i.dtype != DType::i32) return "";
   return i.imm_i == INT64_MIN ? "INT64_MIN" : fmt::format("{}L", i.imm_i);
 }
 }  // namespace
@@ -65,15 +65,22 @@ void InstEmitter::define(InstId id, int rank, bool varies, const std::string& ty
 }
 
 void InstEmitter::define_scalar(InstId id, int rank, const std::string& text) {
-  const bool truth = dtype(id) == DType::boolean;
+  const DType t = dtype(id);
   const std::string name = fmt::format("u{}", idx(id));
-  scopes_.add(rank, fmt::format("const {} {} = {};", truth ? "bool" : "int64_t", name, text));
-  values_[id] = {fmt::format("{}({})", truth ? "kb" : "kl", name), rank, false, false, name};
+  scopes_.add(rank, fmt::format("const {} {} = {};", t == DType::boolean ? "bool" : "int64_t", name, text));
+  const std::string all = t == DType::boolean ? fmt::format("kb({})", name)
+                          : t == DType::i32   ? fmt::format("ki(static_cast<int32_t>({}))", name)
+                                              : fmt::format("kl({})", name);
+  values_[id] = {all, rank, false, false, name};
   bind(id);
 }
 
-/// What is the same in all lanes as a number.
-std::string InstEmitter::lane_zero(const Value& v) { return v.scalar.empty() ? fmt::format("first({})", v.text) : v.scalar; }
+/// What is the same in all lanes as a number, or as a truth.
+std::string InstEmitter::lane_zero(InstId id) const {
+  const Value& v = value(id);
+  if (!v.scalar.empty()) return v.scalar;
+  return is_bool(dtype(id)) || dtype(id) == DType::i64 ? fmt::format("first({})", v.text) : fmt::format("({})[0]", v.text);
+}
 
 /// The value as a symbol of later indices, kept within its range: a faulty index is reported by a check, never followed.
 void InstEmitter::bind(InstId id) {
@@ -90,12 +97,18 @@ void InstEmitter::bind(InstId id) {
   const auto kept = [&](const std::string& x) { return last.empty() ? x : fmt::format("imax(imin({}, {}), {}L)", x, last, least); };
   const std::string name = fmt::format("x{}", idx(id));
   if (!v.varies) {
-    scopes_.add(v.rank, fmt::format("const int64_t {} = {};", name, kept(lane_zero(v))));
+    scopes_.add(v.rank, fmt::format("const int64_t {} = {};", name, kept(lane_zero(id))));
     scopes_.define(s, v.rank, name);
     return;
   }
-  const std::string all = last.empty() ? v.text : fmt::format("v_maximum(v_minimum({}, kl({})), kl({}L))", v.text, last, least);
-  scopes_.add(v.rank, fmt::format("const i64v y{} = {};\n  int64_t {}[AOTC_L];\n  unpack(y{}, {});", idx(id), all, name, idx(id), name));
+  const bool near = reg_type(dtype(id)) == "i32v";
+  const std::string_view number = near ? "ki" : "kl";
+  const std::string most = near ? fmt::format("static_cast<int32_t>({})", last) : last;
+  const std::string all = last.empty() ? v.text
+                                       : fmt::format("v_maximum(v_minimum({}, {}({})), {}({}))", v.text, number, most, number,
+                                                     near ? std::max<int64_t>(least, INT32_MIN) : least);
+  scopes_.add(v.rank, fmt::format("const {} y{} = {};\n  int64_t {}[AOTC_L];\n  unpack(to_i64(y{}), {});", near ? "i32v" : "i64v", idx(id),
+                                  all, name, idx(id), name));
   scopes_.define_by_lane(s, name);
   lane_values_[s] = fmt::format("y{}", idx(id));
 }
@@ -210,11 +223,13 @@ bool InstEmitter::emit_scalar_op(InstId id) {
       {Op::add, "{} + {}"},          {Op::sub, "{} - {}"},          {Op::mul, "{} * {}"},    {Op::lt, "{} < {}"},
       {Op::le, "{} <= {}"},          {Op::gt, "{} > {}"},           {Op::ge, "{} >= {}"},    {Op::eq, "{} == {}"},
       {Op::ne, "{} != {}"},          {Op::bit_and, "{} & {}"},      {Op::bit_or, "{} | {}"}, {Op::where, "{} ? {} : {}"},
-      {Op::minimum, "imin({}, {})"}, {Op::maximum, "imax({}, {})"},
+      {Op::minimum, "imin({}, {})"}, {Op::maximum, "imax({}, {})"}, {Op::cast, "{}"},
   };
   const Inst& i = k_.insts[id];
   const Row* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == i.op; });
-  if (row == std::end(kRows) || (i.dtype != DType::i64 && i.dtype != DType::boolean)) return false;
+  const bool near = i.dtype == DType::i32;
+  if (row == std::end(kRows) || (i.dtype != DType::i64 && !near && i.dtype != DType::boolean)) return false;
+  if (i.op == Op::cast && is_bool(i.dtype)) return false;
   fmt::dynamic_format_arg_store<fmt::format_context> args;
   int rank = kFunction;
   for (InstId a : i.args) {
@@ -223,7 +238,9 @@ bool InstEmitter::emit_scalar_op(InstId id) {
     args.push_back(v.scalar);
     rank = std::max(rank, v.rank);
   }
-  define_scalar(id, rank, fmt::vformat(row->text, args));
+  const std::string text = fmt::vformat(row->text, args);
+  const bool may_leave = near && (i.op == Op::add || i.op == Op::sub || i.op == Op::mul || i.op == Op::cast);
+  define_scalar(id, rank, may_leave ? fmt::format("static_cast<int32_t>({})", text) : text);
   return true;
 }
 
@@ -287,7 +304,7 @@ void InstEmitter::emit_load(InstId id) {
       rank = std::max(rank, m.rank);
       const std::string other = constant(p.dtype, i.imm_f, i.imm_i);
       if (!m.varies)
-        text = fmt::format("{} ? {} : {}", lane_zero(m), text, other);
+        text = fmt::format("{} ? {} : {}", lane_zero(i.mask), text, other);
       else if (!varies)
         text = fmt::format("any({1} & alive({3})) ? sel({1}, {0}, {2}) : {2}", text, m.text, other, width());
       else
@@ -313,7 +330,7 @@ void InstEmitter::emit_load(InstId id) {
   if (x.kind == LaneIndex::uniform) {
     int rank = std::max({scopes_.rank(x.base), place_.least, scopes_.varies(i.index) ? scopes_.segment_rank() : 0});
     if (fixed) rank = place_.rank;
-    if (!masked && p.dtype == DType::i64 && i.dtype == DType::i64)
+    if (!masked && p.dtype == i.dtype && (i.dtype == DType::i64 || i.dtype == DType::i32))
       return define_scalar(id, rank, fmt::format("{}[{}]", ptr, scopes_.scalar(x.base)));
     return finish(rank, false, fmt::format("ld1({} + {})", ptr, scopes_.scalar(x.base)));
   }
@@ -379,7 +396,7 @@ void InstEmitter::emit_store(InstId id) {
   const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;
   const std::string mask = lane_mask ? ", " + value(i.mask).text : "";
-  if (masked && !lane_mask) guard = fmt::format("if ({}) ", lane_zero(value(i.mask)));
+  if (masked && !lane_mask) guard = fmt::format("if ({}) ", lane_zero(i.mask));
   const auto put = [&](const std::string& text) {
     scopes_.add(place_.rank, (wide_ && !in_each(place_.rank) ? "AOTC_EACH " : "") + guard + text + ";");
   };
@@ -531,7 +548,7 @@ void InstEmitter::emit_check(InstId id) {
   const Inst& i = k_.insts[id];
   const Value& v = value(i.args.at(0));
   const int rank = std::max(v.rank, place_.inner ? place_.least : static_cast<int>(kUnit));
-  const std::string live = v.varies ? fmt::format("any(~{} & alive({}))", v.text, width()) : fmt::format("!{}", lane_zero(v));
+  const std::string live = v.varies ? fmt::format("any(~{} & alive({}))", v.text, width()) : fmt::format("!{}", lane_zero(i.args[0]));
   scopes_.add(rank, fmt::format("if ({}) *a->fault = AOTC_FAULT_INDEX;", live));
 }
 

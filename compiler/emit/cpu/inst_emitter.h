@@ -66,7 +66,7 @@ class InstEmitter {
     int rank = kFunction;
     bool varies = false;   ///< its lanes differ
     bool reduced = false;  ///< comes of a reduction of this kernel
-    std::string scalar;    ///< an i64 or a bool that is the same in all lanes, as a number; empty: there is only the vector
+    std::string scalar;    ///< an i64, i32 or bool that is the same in all lanes, as a number; empty: there is only the vector
   };
   static bool may_be_wide(const loop::LoopKernel& k);
   bool in_each(int rank) const { return place_.inner && rank == place_.rank; }
@@ -74,7 +74,7 @@ class InstEmitter {
   const Value& value(loop::InstId id) const;
   DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
   void define(loop::InstId id, int rank, bool varies, const std::string& type, const std::string& text);
-  /// An i64 or bool that is the same in all lanes; a vector of it is made where one is needed.
+  /// An i64, i32 or bool that is the same in all lanes; a vector of it is made where one is needed.
   void define_scalar(loop::InstId id, int rank, const std::string& text);
   bool emit_scalar_op(loop::InstId id);
   void bind(loop::InstId id);
@@ -93,7 +93,7 @@ class InstEmitter {
   std::string arg_as(loop::InstId arg, DType t) const;             ///< the value of an argument as a t
   /// What a store of `arg` writes, and with what pointer: stores round to 16-bit types, which what is of the type already does not need.
   std::string stored(loop::InstId arg, DType t, std::string* pointer);
-  static std::string lane_zero(const Value& v);
+  std::string lane_zero(loop::InstId id) const;
   std::string alive_mask(loop::InstId mask) const;
   std::string point_index() const;  ///< row-major inner index, an i32v where near_points, else an i64v
   bool near_points() const;
@@ -109,7 +109,7 @@ class InstEmitter {
   bool reads_kept_ = false;  ///< the lane loop in work loads vectors of a local
   Place place_{};
   std::map<loop::InstId, Value> values_;
-  std::map<SymId, std::string> lane_values_;  ///< symbols that differ by lane: the i64v of their values
+  std::map<SymId, std::string> lane_values_;  ///< symbols that differ by lane: the i64v or i32v of their values
   std::vector<loop::InstId> reductions_;
   std::map<loop::InstId, std::string> divisors_;
   struct Turned {

@@ -68,8 +68,9 @@ Names::Names(const loop::LoopKernel& kernel, const std::vector<SymId>& size_symb
   for (const auto* vars : {&kernel.outer, &kernel.inner})
     for (const loop::LoopVar& v : *vars) symbols_[v.sym] = fmt::format("at{}", idx(v.sym));
   for (uint32_t i = 0; i < kernel.insts.size(); ++i) {
-    const SymId bind = kernel.insts[static_cast<InstId>(i)].bind;
-    if (bind != kNone<SymId>) symbols_[bind] = fmt::format("v{}", i);
+    const Inst& inst = kernel.insts[static_cast<InstId>(i)];
+    // Places are computed in 64 bits.
+    if (inst.bind != kNone<SymId>) symbols_[inst.bind] = inst.dtype == DType::i64 ? fmt::format("v{}", i) : fmt::format("i64(v{})", i);
   }
 }
 

@@ -135,6 +135,41 @@ AOTC_I f64h ext64(f32h x) { return __builtin_ia32_cvtps2pd512_mask(x, f64h{}, st
 AOTC_I i64h ext64(i32h x) { return (i64h)__builtin_ia32_pmovsxdq512_mask(x, ll8{}, static_cast<uint8_t>(-1)); }
 AOTC_I f32h cut32(f64h x) { return __builtin_ia32_cvtpd2ps512_mask(x, f32h{}, static_cast<uint8_t>(-1), 4); }
 AOTC_I i32h cut32(i64h x) { return __builtin_ia32_pmovqd512_mask((ll8)x, i32h{}, static_cast<uint8_t>(-1)); }
+#elif AOTC_L == 8 && !defined(__clang__)
+typedef char c16 AOTC_VEC(16);
+typedef char c32 AOTC_VEC(32);
+typedef int32_t i32q AOTC_VEC(16);
+typedef long long ll2 AOTC_VEC(16);
+typedef long long ll4 AOTC_VEC(32);
+template <class To, class From>
+AOTC_I To same_bytes(From x) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To y;
+  __builtin_memcpy(&y, &x, sizeof y);
+  return y;
+}
+template <class V>
+AOTC_I c16 in_low(V eight_bytes) {
+  return (c16)ll2{same_bytes<long long>(eight_bytes), 0};
+}
+AOTC_I i32v ext32(i8q x) { return __builtin_ia32_pmovsxbd256(in_low(x)); }
+AOTC_I i32v ext32(u8q x) { return __builtin_ia32_pmovzxbd256(in_low(x)); }
+AOTC_I i32v ext32(i16q x) { return __builtin_ia32_pmovsxwd256(x); }
+AOTC_I i32v ext32(u16q x) { return __builtin_ia32_pmovzxwd256((i16q)x); }
+AOTC_I u8q cut8(i32v x) {
+  const c32 of_half = {0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const i32v both = __builtin_ia32_permvarsi256((i32v)__builtin_ia32_pshufb256((c32)x, of_half), i32v{0, 4, 0, 4, 0, 4, 0, 4});
+  return same_bytes<u8q>(((ll4)both)[0]);
+}
+AOTC_I u16q cut16(i32v x) {
+  const c32 of_half = {0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1};
+  return (u16q)__builtin_ia32_si_si256((i32v)__builtin_ia32_permdi256((ll4)__builtin_ia32_pshufb256((c32)x, of_half), 8));
+}
+AOTC_I f64h ext64(f32h x) { return __builtin_ia32_cvtps2pd256(x); }
+AOTC_I i64h ext64(i32h x) { return (i64h)__builtin_ia32_pmovsxdq256(x); }
+AOTC_I f32h cut32(f64h x) { return __builtin_ia32_cvtpd2ps256(x); }
+AOTC_I i32h cut32(i64h x) { return __builtin_ia32_si_si256(__builtin_ia32_permvarsi256((i32v)x, i32v{0, 2, 4, 6, 0, 2, 4, 6})); }
 #else
 AOTC_I i32v ext32(i8q x) { return __builtin_convertvector(x, i32v); }
 AOTC_I i32v ext32(u8q x) { return __builtin_convertvector(x, i32v); }
@@ -150,7 +185,14 @@ AOTC_I i32h cut32(i64h x) { return __builtin_convertvector(x, i32h); }
 
 // ---- masks --------------------------------------------------------------------------------------------------------------------------
 AOTC_I i64v widen_mask(i32v m) { return {ext64(AOTC_LANES_LO(m)), ext64(AOTC_LANES_HI(m))}; }
+#if AOTC_L == 8 && !defined(__clang__)
+AOTC_I i32v narrow(i64v m) {
+  const f32v lows = __builtin_ia32_shufps256((f32v)m.lo, (f32v)m.hi, 0x88);  // 0 1 4 5 2 3 6 7
+  return (i32v)__builtin_ia32_permdi256((ll4)lows, 0xd8);
+}
+#else
 AOTC_I i32v narrow(i64v m) { return AOTC_JOIN(cut32(m.lo), cut32(m.hi)); }
+#endif
 AOTC_I f32v sel(i32v m, f32v a, f32v b) { return m ? a : b; }
 AOTC_I i32v sel(i32v m, i32v a, i32v b) { return m ? a : b; }
 AOTC_I f64v sel(i32v m, f64v a, f64v b) {
@@ -190,14 +232,27 @@ AOTC_I bool any(i32v m) {
 AOTC_I f32v to_f32(f32v x) { return x; }
 AOTC_I f32v to_f32(i32v x) { return __builtin_convertvector(x, f32v); }
 AOTC_I f32v to_f32(f64v x) { return AOTC_JOIN(cut32(x.lo), cut32(x.hi)); }
-AOTC_I f32v to_f32(i64v x) { return AOTC_JOIN(__builtin_convertvector(x.lo, f32h), __builtin_convertvector(x.hi, f32h)); }
+AOTC_I f32v to_f32(i64v x) {
+#if AOTC_L == 8
+  // No instruction has 64 bits here: numbers that 32 hold, as most do, go together.
+  const i32v n = narrow(x);
+  const i64v back = widen_mask(n);
+  if (!any(~narrow(i64v{(i64h)(back.lo == x.lo), (i64h)(back.hi == x.hi)}))) return to_f32(n);
+#endif
+  return AOTC_JOIN(__builtin_convertvector(x.lo, f32h), __builtin_convertvector(x.hi, f32h));
+}
 AOTC_I f64v to_f64(f64v x) { return x; }
 AOTC_I f64v to_f64(f32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
 AOTC_I f64v to_f64(i32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), f64h), __builtin_convertvector(AOTC_LANES_HI(x), f64h)}; }
 AOTC_I f64v to_f64(i64v x) { return {__builtin_convertvector(x.lo, f64h), __builtin_convertvector(x.hi, f64h)}; }
 AOTC_I i64v to_i64(i64v x) { return x; }
 AOTC_I i64v to_i64(i32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
-AOTC_I i64v to_i64(f32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), i64h), __builtin_convertvector(AOTC_LANES_HI(x), i64h)}; }
+AOTC_I i64v to_i64(f32v x) {
+#if AOTC_L == 8
+  if (!any(~((f32v)((i32v)x & 0x7fffffff) < 0x1p31f))) return to_i64(__builtin_convertvector(x, i32v));
+#endif
+  return {__builtin_convertvector(AOTC_LANES_LO(x), i64h), __builtin_convertvector(AOTC_LANES_HI(x), i64h)};
+}
 AOTC_I i64v to_i64(f64v x) { return {__builtin_convertvector(x.lo, i64h), __builtin_convertvector(x.hi, i64h)}; }
 AOTC_I i32v to_i32(i32v x) { return x; }
 AOTC_I i32v to_i32(f32v x) { return __builtin_convertvector(x, i32v); }

@@ -503,14 +503,15 @@ AOTC_I f32v ld_strided(const float* p, int64_t stride, part w, i32v m) {
 template <class W>
 AOTC_I f32v gather_near(const float* p, i32v offset, W w) {
 #if !defined(__clang__)
-#if AOTC_L == 16
-  // Neighbours in order, as resampling reads them: one load of what lies between the first and the last.
+  // Neighbours in order, as resampling reads them: one load or two of what lies between the first and the last.
   if constexpr (sizeof(W) == sizeof(full)) {
-    const int32_t first = offset[0], last = offset[AOTC_L - 1];
-    if (const i32v from = offset - first; static_cast<uint32_t>(last - first) < AOTC_L && !any((from < 0) | (from > last - first)))
-      return __builtin_shuffle(ld_mask(p + first, iota32() <= last - first), from);
+    const int32_t first = offset[0], last = offset[AOTC_L - 1], behind = last - first;
+    if (const i32v from = offset - first; static_cast<uint32_t>(behind) < 2 * AOTC_L && !any((from < 0) | (from > behind))) {
+      const f32v low = ld_mask(p + first, iota32() <= behind);
+      if (behind < AOTC_L) return __builtin_shuffle(low, from);
+      return __builtin_shuffle(low, ld_mask(p + first + AOTC_L, iota32() <= behind - AOTC_L), from);
+    }
   }
-#endif
   return gather32(p, offset, alive(w));
 #else
   return gather(p, w, [&](int l) { return offset[l]; });
