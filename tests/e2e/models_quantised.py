@@ -4,7 +4,7 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines quantized_de
 import torch.nn as nn
 import torch.nn.functional as F
 
-from models import Dim, model
+from models import Dim, Fn, model
 
 Q = torch.ops.quantized_decomposed
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
@@ -124,3 +124,15 @@ class IntegerProduct(nn.Module):
 @model
 def integer_products_of_bytes():
     return IntegerProduct(), (torch.randint(-128, 128, (24, 64), dtype=torch.int8),), None
+
+
+@model
+def bits_of_numbers():
+    """Exponents, signs and stochastic rounding by the bits of floats, judged by the bits that their own type has."""
+
+    def f(x, noise):
+        bits = x.view(torch.int32)
+        rounded = ((bits + noise) & -65536).view(torch.float32)
+        return (bits >> 23) & 255, bits < 0, rounded.bfloat16(), rounded * 2 + x, x.bfloat16().view(torch.int16)
+
+    return Fn(f), (torch.randn(5, 6), torch.randint(0, 65536, (5, 6), dtype=torch.int32)), None
