@@ -136,3 +136,10 @@ def bits_of_numbers():
         return (bits >> 23) & 255, bits < 0, rounded.bfloat16(), rounded * 2 + x, x.bfloat16().view(torch.int16)
 
     return Fn(f), (torch.randn(5, 6), torch.randint(0, 65536, (5, 6), dtype=torch.int32)), None
+
+
+@model
+def products_of_packed_bytes():
+    """Sixteen numbers a row, 32 bytes: where the rows lie, the reference's kernel must be able to read them."""
+    inputs = torch.randn(4, 16).bfloat16(), torch.randint(-127, 128, (16, 16), dtype=torch.int8), torch.rand(16).bfloat16()
+    return Fn(torch._weight_int8pack_mm), inputs, None
