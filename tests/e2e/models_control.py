@@ -183,3 +183,15 @@ def associative_scans():
         return (*h, scan(lambda x, y: x @ y, m, 0, reverse=True, combine_mode="generic"), scan(torch.maximum, a, 1, combine_mode="generic"))
 
     return Fn(f), (torch.rand(11, 3), torch.randn(11, 3), torch.randn(6, 3, 3) / 2), None
+
+
+@model
+def noise_without_strength():
+    """What is drawn is scaled, turned and multiplied by 0 before anything reads it."""
+
+    def f(x):
+        first = torch.randn_like(x) * x.exp() * 0.0
+        second = 0 * torch.rand(x.shape[0], 3, 4).transpose(1, 2).flip(1)
+        return x + first, second + 1
+
+    return Fn(f), (torch.randn(2, 5),), ({0: Dim("batch", min=1, max=9)},)
