@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from models import Fn
 from run_models import MODELS, export, sh
 
-FOUND = ["found_places", "selected_rows", "sorted_boxes", "routed_tokens", "joined_selections", "distinct_values", "counted_and_repeated", "chained_selections", "found_matrices"]
+FOUND = ["found_places", "selected_rows", "sorted_boxes", "routed_tokens", "rows_split_by_counts", "joined_selections", "distinct_values", "counted_and_repeated", "chained_selections", "found_matrices"]
 
 
 def turned(args, kind):
