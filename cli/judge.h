@@ -28,10 +28,14 @@ struct Promise {
 };
 Promise promise_of(const nlohmann::json& metadata);
 
+/// What two ways to compute the same may differ by, of the result's norm, where there is no fp64 truth to say more.
+double usual_tolerance(DType t);
+
 /// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64. Where products may multiply bf16, the error that the artifact was built
 /// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Integers and bools may
 /// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). Where products may round their rows to 8 bits, twice the
-/// error of eager with such rows is allowed on top. bf16, int8: eager's output, or null.
+/// error of eager with such rows is allowed on top. Where eager itself finds other sizes in the data than fp64 does, the output is compared
+/// with the one whose sizes it has, within usual_tolerance. bf16, int8: eager's output, or null.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor* bf16,
           const HostTensor* int8, const HostTensor& truth, const Promise& promise);
 /// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.

@@ -11,22 +11,6 @@
 #include "npy.h"
 
 namespace aotc::cli {
-namespace {
-
-/// What two ways to compute the same may differ by, of the result's norm, where there is no fp64 truth to say more.
-double usual_tolerance(DType t) {
-  struct Row {
-    DType dtype;
-    double tolerance;
-  };
-  constexpr Row kRows[] = {{DType::f16, 1e-2}, {DType::bf16, 3e-2}, {DType::f32, 1e-4},
-                           {DType::f64, 1e-9}, {DType::c64, 1e-4},  {DType::c128, 1e-9}};
-  for (const Row& r : kRows)
-    if (r.dtype == t) return r.tolerance;
-  return 0;
-}
-
-}  // namespace
 
 void add_stored(CLI::App& app, Stored& stored, bool compares) {
   app.add_option("--inputs", stored.inputs, "folder with NAME.npy for each input");

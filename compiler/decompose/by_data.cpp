@@ -119,6 +119,9 @@ void unique(Rule& r) {
 void unique_consecutive(Rule& r) {
   const T x = tensor(r, "self");
   if (const auto dim = dim_of_rows(r, x)) {
+    if (r.meta_result().rank() != x.rank())
+      r.refuse("the archive says that the rows have another rank, as torch.export does where the dim is negative",
+               "count the dim from the front");
     const T rows = rows_first(x, *dim);
     return distinct(r, rows, std::nullopt, {rows.dim(0)}, *dim);
   }

@@ -4,6 +4,7 @@
 
 #include "decompose/families.h"
 #include "decompose/tensor.h"
+#include "import/aliases.h"
 
 namespace aotc::decompose {
 namespace {
@@ -159,6 +160,48 @@ void cosine_window(Rule& r) {
   r.set(w.to(t.dtype));
 }
 
+/// Readers through which zeros stay zeros, whatever else they read.
+constexpr std::string_view kKeepZeros[] = {
+    "aten.mul.Tensor",      "aten.mul.Scalar",         "aten.neg.default",   "aten.to.device",       "aten.to.dtype",
+    "aten.to.dtype_layout", "aten._to_copy.default",   "aten.view.default",  "aten.reshape.default", "aten.permute.default",
+    "aten.transpose.int",   "aten.unsqueeze.default",  "aten.squeeze.dim",   "aten.expand.default",  "aten.slice.Tensor",
+    "aten.flip.default",    "aten.contiguous.default", "aten.clone.default", "aten.select.int",      "aten.detach.default",
+};
+
+bool is_zero(const import::Arg& a) {
+  if (const Expr* e = std::get_if<Expr>(&a)) return e->is(0);
+  const double* d = std::get_if<double>(&a);
+  return d && *d == 0;
+}
+
+/// Whether all that depends on a tensor of finite numbers has first multiplied it by the number 0.
+bool silenced(const import::Program& p, const std::string& name) {
+  const auto is_name = [&](const import::TensorRef& t) { return t.name == name; };
+  const auto reads = [&](const import::Arg& a) {
+    if (const auto* t = std::get_if<import::TensorRef>(&a)) return is_name(*t);
+    if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), is_name);
+    const auto* l = std::get_if<import::OptTensorList>(&a);
+    return l && std::any_of(l->begin(), l->end(), [&](const auto& t) { return t && is_name(*t); });
+  };
+  for (const import::ProgramOutput& o : p.outputs)
+    if (reads(o.value)) return false;
+  return std::all_of(p.nodes.begin(), p.nodes.end(), [&](const import::PNode& n) {
+    if (std::none_of(n.args.begin(), n.args.end(), [&](const import::NamedArg& a) { return reads(a.value); })) return true;
+    if (n.target == "aten._assert_tensor_metadata.default") return true;
+    if (std::find(std::begin(kKeepZeros), std::end(kKeepZeros), n.target) == std::end(kKeepZeros)) return false;
+    if (n.target.starts_with("aten.mul.") && n.args.size() == 2 && (is_zero(n.args[0].value) || is_zero(n.args[1].value))) return true;
+    const std::vector<std::string> made = import::result_names(n);
+    return std::all_of(made.begin(), made.end(), [&](const std::string& s) { return silenced(p, s); });
+  });
+}
+
+/// Noise of no strength is zeros.
+void noise(Rule& r) {
+  const std::vector<std::string> made = import::result_names(r.node);
+  if (made.size() != 1 || !silenced(r.program, made[0])) r.refuse("random numbers are not supported", "pass them as an input");
+  constant_of<0>(r);
+}
+
 void refuse_random(Rule& r) { r.refuse("random numbers are not supported", "pass them as an input"); }
 
 constexpr RuleRow kRows[] = {
@@ -212,10 +255,10 @@ constexpr RuleRow kRows[] = {
     {"aten.blackman_window.periodic", cosine_window<2>},
     {"aten.bartlett_window.default", cosine_window<3>},
     {"aten.bartlett_window.periodic", cosine_window<3>},
-    {"aten.rand.default", refuse_random},
-    {"aten.rand_like.default", refuse_random},
-    {"aten.randn.default", refuse_random},
-    {"aten.randn_like.default", refuse_random},
+    {"aten.rand.default", noise},
+    {"aten.rand_like.default", noise},
+    {"aten.randn.default", noise},
+    {"aten.randn_like.default", noise},
     {"aten.randint.default", refuse_random},
     {"aten.randint.low", refuse_random},
     {"aten.randperm.default", refuse_random},

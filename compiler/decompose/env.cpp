@@ -197,6 +197,17 @@ void Env::check_stated(const PNode& node, ValueId read) {
   }
 }
 
+/// Without what is taken away of it that is not known and not negative: at least the room that there is.
+template <class Known>
+static Expr without_parts(Expr room, const SymTable& syms, const Known& known) {
+  for (const SymId u : room.symbols()) {
+    const std::optional<Expr> slope = room.linear_coefficient(u);
+    const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
+    if (c && *c < 0 && syms[u].min >= 0 && !known(Expr::symbol(u))) room = room - *slope * Expr::symbol(u);
+  }
+  return room;
+}
+
 std::optional<Expr> Env::largest(const Expr& archive) const {
   const auto symbol = archive.as_symbol();
   if (!symbol) return std::nullopt;
@@ -212,7 +223,7 @@ std::optional<Expr> Env::largest(const Expr& archive) const {
       const Expr room = turned ? q.a - q.b : q.b - q.a;  // never negative
       const std::optional<Expr> slope = room.linear_coefficient(s);
       const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
-      const Expr rest = c ? room - *slope * Expr::symbol(s) : Expr(0);
+      const Expr rest = c ? without_parts(room - *slope * Expr::symbol(s), b_.syms(), known) : Expr(0);
       if (c && *c < 0 && !rest.is_const() && known(rest)) return b_.syms().simplify(max(floordiv(rest, -*c), 0));
     }
   }

@@ -6,6 +6,7 @@
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "decompose/reduction.h"
 #include "decompose/selection.h"
 #include "graph/scalar.h"
 
@@ -99,6 +100,17 @@ void index(Rule& r) {
 void embedding(Rule& r) {
   const T w = tensor(r, "weight");
   r.set(take_index(w, from_start(tensor(r, "indices"), w.dim(0)), 0));
+}
+
+/// The rows that are asked for are scaled where they are longer than max_norm.
+void embedding_renorm(Rule& r) {
+  const T w = tensor(r, "self"), at = tensor(r, "indices");
+  const T i = from_start(at.reshape({product(at.dims())}), w.dim(0));
+  const T rows = take_index(w, i, 0), y = rows.up();
+  const double limit = r.number("max_norm");
+  const T n = vector_norm(y, r.number("norm_type"), {1});
+  const T scaled = (y * where(n > limit, limit / (n + 1e-7), n.like(1.0))).to(w.dtype());
+  r.set(T(r.b, r.b.make1(Op::index_put, {w, scaled, i}, {{Attr::dims, Ints{0}}, {Attr::out_pos, int64_t{0}}, {Attr::accumulate, false}})));
 }
 
 /// How many of n indices each bag has, up to where the next one begins.
@@ -420,6 +432,7 @@ constexpr RuleRow kRows[] = {
     {"aten.index.Tensor", index},
     {"aten._unsafe_index.Tensor", index},
     {"aten.embedding.default", embedding},
+    {"aten.embedding_renorm.default", embedding_renorm},
     {"aten._embedding_bag.default", embedding_bag},
     {"aten._embedding_bag_forward_only.default", embedding_bag},
     {"aten.embedding_bag.padding_idx", embedding_bag},

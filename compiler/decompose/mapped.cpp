@@ -150,7 +150,7 @@ class Spread {
       return b_.reshape(b_.matmul(folded(full(0)), in_[1].value, t.dtype), t.dims);
     }
     const bool conv = n_.op == Op::conv || n_.op == Op::conv_transpose;
-    if (conv && in_[1].leads > 0) refuse();
+    if (conv && in_[1].leads > 0) return conv_of_own_kernels();
     std::vector<ValueId> in;
     for (size_t i = 0; i < in_.size(); ++i) {
       const bool shared = conv ? i == 1 : i == 3 && in_[i].leads == 0 && b_.dims(in_[i].value)[0].is(1);
@@ -167,6 +167,38 @@ class Spread {
     const Expr first = product(Exprs(dims.begin(), dims.begin() + m_ + 1));
     const TensorType one{t.dtype, joined({b_.syms().simplify(first)}, Exprs(dims.begin() + m_ + 1, dims.end()))};
     return b_.reshape(b_.make1(n_.op, in, n_.attrs, &one), t.dims);
+  }
+
+  /// The rows' channels lie side by side, and each row's kernels go over its own: over all of images that the rows share.
+  ValueId conv_of_own_kernels() const {
+    const TensorType t = result();
+    const size_t m = static_cast<size_t>(m_);
+    const Expr rows = b_.syms().simplify(product(leads_));
+    const auto count = rows.as_const();
+    if (!count) throw Refused{"kernels of their own for each row of a map (vmap) of a dynamic number of rows are not supported", ""};
+    auto attrs = n_.attrs;
+    const bool shared = in_[0].leads == 0 && n_.op == Op::conv && n_.get<int64_t>(Attr::groups) == 1;
+    ValueId x = in_[0].value;
+    if (!shared) {
+      attrs[Attr::groups] = n_.get<int64_t>(Attr::groups) * *count;
+      x = moved(b_, full(0), m_, 0);
+      x = b_.reshape(x, beside(b_.dims(x), rows));
+    }
+    const Exprs w = b_.dims(full(1));
+    Exprs kernels(w.begin() + m_, w.end());
+    kernels[0] = b_.syms().simplify(kernels[0] * rows);
+    // [rows.., N, C, S..]
+    Exprs dims = joined({t.dims[m]}, leads_);
+    dims.insert(dims.end(), t.dims.begin() + m_ + 1, t.dims.end());
+    const TensorType all{t.dtype, beside(dims, rows)};
+    const ValueId y = b_.make1(n_.op, {x, b_.reshape(full(1), kernels)}, std::move(attrs), &all);
+    return moved(b_, b_.reshape(y, dims), 0, m_);
+  }
+  /// Of [N, rows.., C, ..] the rows beside the channels.
+  Exprs beside(const Exprs& dims, const Expr& rows) const {
+    Exprs out = {dims[0], b_.syms().simplify(dims[static_cast<size_t>(m_) + 1] * rows)};
+    out.insert(out.end(), dims.begin() + m_ + 2, dims.end());
+    return out;
   }
 
   /// Its waves, the last of its inputs, are those of all rows.

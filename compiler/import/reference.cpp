@@ -13,6 +13,7 @@
 #include <limits>
 #include <set>
 
+#include "import/aliases.h"
 #include "import/bind_symbols.h"
 #include "import/rounded_rows.h"
 #include "import/torch_functions.h"
@@ -61,6 +62,7 @@ struct Step {
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   const MapNode* map = nullptr;
   const StandIn* stand_in = nullptr;
+  std::optional<at::ScalarType> bits_of;  ///< a view as another type: the bits of this one
   std::vector<ArgPlan> args;
   std::vector<ResultPlan> results;
   std::vector<int> last_uses;  ///< slots to empty after this step
@@ -202,9 +204,7 @@ class Planner {
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
                          fmt::format("{} cannot be run: LibTorch does not know it", n.target));
-      if ((f64_ || options_.bf16) && n.target == "aten.view.dtype")
-        throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
-                         fmt::format("a reinterpretation of bits has no {} counterpart", f64_ ? "float64" : "bf16"));
+      if ((f64_ || options_.bf16) && n.target == "aten.view.dtype") s.bits_of = bits_of(n);
     }
     s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -221,9 +221,31 @@ class Planner {
         kind = kind_of(t);
       }
       s.args.push_back(argument(n.args[i].value, kind));
+      if (s.bits_of && std::holds_alternative<DType>(n.args[i].value)) s.args.back().constant = ivalue_of(n.args[i].value, kind);
     }
     for (const Arg& r : n.results) s.results.push_back(result(r));
     return s;
+  }
+
+  /// The type whose bits a view as another type reads. It reads a copy here, through which nothing can be written.
+  at::ScalarType bits_of(const PNode& n) const {
+    std::map<std::string, std::string> owners;
+    const auto owner = [&](const std::string& name) { return owners.count(name) ? owners.at(name) : name; };
+    const auto first = [](const PNode& m) { return m.args.empty() ? nullptr : std::get_if<TensorRef>(&m.args[0].value); };
+    std::set<std::string> written;
+    for (const PNode& m : p_.nodes) {
+      const std::vector<std::string> names = result_names(m);
+      const std::vector<Alias> shares = aliases_of(m, p_.tensors, p_.syms);
+      for (size_t i = 0; i < names.size() && i < shares.size(); ++i)
+        if (shares[i].kind != Alias::none) owners[names[i]] = owner(shares[i].of);
+      const std::string_view op = std::string_view(m.target).substr(0, m.target.rfind('.'));
+      if (op.ends_with('_') && !op.ends_with("__") && first(m)) written.insert(owner(first(m)->name));
+    }
+    const TensorRef* x = first(n);
+    if (!x || written.count(owner(x->name)))
+      throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
+                       fmt::format("bits that are written to have no {} counterpart", f64_ ? "float64" : "bf16"));
+    return to_torch(p_.tensors.at(x->name).dtype);
   }
 
   ArgPlan argument(const Arg& a, c10::TypeKind kind) {
@@ -435,6 +457,10 @@ class Runner final : public Reference {
       stack = s.stand_in->run(*s.node, stack);
     } else if (s.control) {
       stack = s.control(*this, g, s, std::move(stack));
+    } else if (s.bits_of) {
+      stack[0] = stack[0].toTensor().to(*s.bits_of);
+      call(s, stack);
+      stack[0] = widen(stack[0].toTensor());
     } else if (options_.bf16) {
       call_in_bf16(s, stack);
     } else {

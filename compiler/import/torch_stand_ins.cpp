@@ -1,6 +1,7 @@
 #include "import/torch_stand_ins.h"
 
 #include <ATen/Functions.h>
+#include <c10/core/alignment.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -44,6 +45,16 @@ Values scaled_product(const PNode&, const Values& args) {
   return {bias.isTensor() ? y.add(bias.toTensor()) : y};
 }
 
+/// (rows, signed bytes [n, k], scales [n]). LibTorch's kernel takes no float64, and loads as if all memory began where LibTorch's own does.
+Values product_of_bytes(const PNode&, const Values& args) {
+  const at::Tensor x = args.at(0).toTensor(), w = args.at(1).toTensor(), scales = args.at(2).toTensor();
+  if (x.scalar_type() == at::kDouble) return {at::mm(x, w.to(at::kDouble).t()).mul(scales)};
+  const auto aligned = [](const at::Tensor& t) {
+    return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % c10::gAlignment ? t.clone() : t;
+  };
+  return {at::_weight_int8pack_mm(aligned(x), aligned(w), aligned(scales))};
+}
+
 /// (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, mask, scale). Training programs whose attention PyTorch took apart
 /// give the probabilities in place of logsumexp, and the kernel would read them as such: it gets the real ones.
 Values flash_gradients(const PNode&, const Values& args) {
@@ -70,6 +81,7 @@ constexpr StandIn kStandIns[] = {{"transformers.grouped_mm_fallback.default", gr
                                  {"aten._grouped_mm.default", grouped_products, true},
                                  {"aten._scaled_mm.default", scaled_product, true},
                                  {"aten._scaled_mm_v2.default", scaled_product, true},
+                                 {"aten._weight_int8pack_mm.default", product_of_bytes},
                                  {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", flash_gradients}};
 
 }  // namespace

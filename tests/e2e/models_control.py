@@ -148,6 +148,32 @@ def writes_in_maps():
 
 
 @model
+def ensembles_in_maps():
+    """Nets that share their code: each row of a map has parameters and statistics of its own, and the batch or images of its own."""
+    from torch.func import functional_call, stack_module_state
+
+    def net():
+        return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3, groups=2, stride=2),
+                             nn.ConvTranspose2d(6, 4, 2, groups=2), nn.Flatten(2), nn.Linear(4, 5))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parameters_of_all, self.buffers_of_all = stack_module_state([net().eval() for _ in range(3)])
+            self.net = net().eval()
+
+        def forward(self, x, each, w):
+            def row(p, b, v):
+                return functional_call(self.net, (p, b), (v,))
+
+            state = {k: v.detach() for k, v in self.parameters_of_all.items()}, self.buffers_of_all
+            pairs = torch.vmap(torch.vmap(nn.functional.conv1d, in_dims=(0, None)), in_dims=(None, 0))(each[..., 0], w)
+            return torch.vmap(row, in_dims=(0, 0, None))(*state, x), torch.vmap(row)(*state, each), pairs
+
+    return Net(), (torch.randn(2, 3, 8, 8), torch.randn(3, 2, 3, 8, 8), torch.randn(4, 2, 3, 3)), None
+
+
+@model
 def associative_scans():
     """Recurrences of first order and products of matrices, from either end, as a tree."""
     scan = torch._higher_order_ops.associative_scan
@@ -157,3 +183,15 @@ def associative_scans():
         return (*h, scan(lambda x, y: x @ y, m, 0, reverse=True, combine_mode="generic"), scan(torch.maximum, a, 1, combine_mode="generic"))
 
     return Fn(f), (torch.rand(11, 3), torch.randn(11, 3), torch.randn(6, 3, 3) / 2), None
+
+
+@model
+def noise_without_strength():
+    """What is drawn is scaled, turned and multiplied by 0 before anything reads it."""
+
+    def f(x):
+        first = torch.randn_like(x) * x.exp() * 0.0
+        second = 0 * torch.rand(x.shape[0], 3, 4).transpose(1, 2).flip(1)
+        return x + first, second + 1
+
+    return Fn(f), (torch.randn(2, 5),), ({0: Dim("batch", min=1, max=9)},)

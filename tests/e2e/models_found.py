@@ -74,6 +74,27 @@ def routed_tokens():
 
 
 @model
+def rows_split_by_counts():
+    """A mixture of experts: rows sorted by their expert, split by how many each has, put together and added back."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate, self.into, self.out = nn.Linear(6, 4), nn.Parameter(torch.randn(4, 6, 8)), nn.Parameter(torch.randn(4, 8, 6))
+
+        def forward(self, images):
+            x = images.reshape(-1, 6)
+            weight, best = torch.softmax(self.gate(x), -1).topk(2, dim=-1)
+            order = best.flatten().argsort(stable=True)
+            counts = F.one_hot(best.flatten(), 4).sum(0).tolist()
+            parts = [(rows @ self.into[e]).relu() for e, rows in enumerate(x[order // 2].split(counts))]
+            parts = [rows @ self.out[e] for e, rows in enumerate(torch.cat(parts).split(counts))]
+            return torch.zeros_like(x).index_add(0, order // 2, torch.cat(parts) * weight.flatten()[order][:, None])
+
+    return Net(), (torch.randn(3, 5, 6),), ({0: Dim("images"), 1: Dim("rows")},)
+
+
+@model
 def joined_selections():
     """Selections of different numbers behind each other, turned, padded, sliced."""
 

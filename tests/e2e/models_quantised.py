@@ -4,7 +4,7 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines quantized_de
 import torch.nn as nn
 import torch.nn.functional as F
 
-from models import Dim, model
+from models import Dim, Fn, model
 
 Q = torch.ops.quantized_decomposed
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
@@ -124,3 +124,22 @@ class IntegerProduct(nn.Module):
 @model
 def integer_products_of_bytes():
     return IntegerProduct(), (torch.randint(-128, 128, (24, 64), dtype=torch.int8),), None
+
+
+@model
+def bits_of_numbers():
+    """Exponents, signs and stochastic rounding by the bits of floats, judged by the bits that their own type has."""
+
+    def f(x, noise):
+        bits = x.view(torch.int32)
+        rounded = ((bits + noise) & -65536).view(torch.float32)
+        return (bits >> 23) & 255, bits < 0, rounded.bfloat16(), rounded * 2 + x, x.bfloat16().view(torch.int16)
+
+    return Fn(f), (torch.randn(5, 6), torch.randint(0, 65536, (5, 6), dtype=torch.int32)), None
+
+
+@model
+def products_of_packed_bytes():
+    """Sixteen numbers a row, 32 bytes: where the rows lie, the reference's kernel must be able to read them."""
+    inputs = torch.randn(4, 16).bfloat16(), torch.randint(-127, 128, (16, 16), dtype=torch.int8), torch.rand(16).bfloat16()
+    return Fn(torch._weight_int8pack_mm), inputs, None

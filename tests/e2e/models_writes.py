@@ -52,3 +52,19 @@ def heads_scaled_in_place():
         return (q @ q.mT).softmax(-1), first + 1
 
     return Fn(f), (torch.randn(2, 5, 8),), ({0: Dim("batch", min=1, max=4), 1: Dim("seq", min=1, max=12)},)
+
+
+@model
+def embeddings_of_bounded_rows():
+    """Rows of a table that are longer than allowed are scaled where they are looked up, which the table keeps."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.bag = nn.Embedding(10, 6, max_norm=1.5), nn.EmbeddingBag(9, 5, max_norm=2, norm_type=1, mode="sum")
+
+        def forward(self, i, j):
+            first = self.table(i)
+            return first, self.table(j) * 2, self.table.weight + 1, self.bag(i % 9)
+
+    return Net(), (torch.randint(0, 10, (2, 5)), torch.randint(0, 10, (3,))), ({0: Dim("batch", min=1, max=9)}, None)
