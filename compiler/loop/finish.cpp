@@ -85,6 +85,21 @@ size_t filled_lane(const LoopKernel& k, const std::vector<LoopVar>& vars, int64_
   return best;
 }
 
+/// Few points whose loads step far where neighbours of another loop lie side by side.
+bool reads_across(const LoopKernel& k) {
+  constexpr int64_t kLeastPoints = 4, kLeastStep = 8, kLeastAcross = 16;
+  const SymId lane = k.outer.back().sym;
+  if (k.syms.hint(k.outer.back().extent) < kLeastPoints) return false;
+  return std::any_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
+    const auto step = i.index.linear_coefficient(lane);
+    if (i.kind != InstKind::load || i.mask != kNone<InstId> || !step || step->as_const().value_or(kLeastStep) < kLeastStep) return false;
+    return std::any_of(k.outer.begin(), k.outer.end() - 1, [&](const LoopVar& v) {
+      const auto along = i.index.linear_coefficient(v.sym);
+      return along && along->is(1) && k.syms.hint(v.extent) >= kLeastAcross;
+    });
+  });
+}
+
 void move_last(std::vector<LoopVar>& vars, size_t at) {
   if (!vars.empty()) std::rotate(vars.begin() + static_cast<long>(at), vars.begin() + static_cast<long>(at) + 1, vars.end());
 }
@@ -158,7 +173,7 @@ void choose_loops(LoopKernel& k, const FusionRules& rules) {
     move_last(k.outer, rules.lane_steps ? filled_lane(k, k.outer, rules.lanes, outer_best) : outer_best);
     merge_loops(k, k.outer);
     k.lanes = k.outer.empty() ? LaneAxis::none : LaneAxis::outer;
-    if (k.outer.size() > 1 && k.syms.hint(k.outer.back().extent) >= 16) {
+    if (k.outer.size() > 1 && (k.syms.hint(k.outer.back().extent) >= 16 || (rules.lane_steps && reads_across(k)))) {
       k.inner = {k.outer.back()};
       k.outer.pop_back();
       k.lanes = LaneAxis::inner;

@@ -1,6 +1,7 @@
 #include "loop/lane_order.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "loop/finish.h"
 #include "loop/index.h"
@@ -9,6 +10,7 @@ namespace aotc::loop {
 namespace {
 
 constexpr int64_t kLeastLanes = 3;  ///< for which one load takes the place of one a lane
+constexpr int64_t kFarBytes = 2048;
 
 /// The code in a kernel whose loads may be moved.
 std::vector<LoopKernel*> code_of(Kernel& k) {
@@ -55,7 +57,9 @@ class Moved {
     for (LoopKernel* k : code_)
       for (const Inst& i : k->insts)
         if (i.param == p_ && !count(*k, i)) return std::nullopt;
-    if (!step_ || points_ < rules_.reread * std::max<int64_t>(1, elems_)) return std::nullopt;
+    if (!step_) return std::nullopt;
+    const int64_t bytes = std::abs(step_->as_const().value_or(0)) * dtype_bytes(code_[0]->params[p_].dtype);
+    if (points_ < (bytes >= kFarBytes ? rules_.reread_far : rules_.reread) * std::max<int64_t>(1, elems_)) return std::nullopt;
     const Exprs dims = code_[0]->params[p_].dims;
     for (size_t d = 0; d + 1 < dims.size(); ++d) {
       const Exprs after(dims.begin() + static_cast<long>(d) + 1, dims.end());
@@ -132,7 +136,7 @@ std::vector<LaneCopy> LaneOrder::apply(Lowered& low) {
     if (params[p].role != ParamRole::input || std::find(others.begin(), others.end(), p) != others.end()) continue;
     const BufferId from = low.args[at];
     const BufferKind kind = m_.buffers[from].kind;
-    if (kind != BufferKind::input && kind != BufferKind::constant && kind != BufferKind::temp) continue;
+    if (kind != BufferKind::input && kind != BufferKind::constant && kind != BufferKind::temp && kind != BufferKind::output) continue;
     Moved moved(code, p, rules_);
     const auto d = moved.dim();
     if (!d) continue;

@@ -24,6 +24,7 @@ struct FusionRules {
   bool lane_steps = true;  ///< lanes may run by steps of some elements where neighbours would leave most of them empty
   /// What lanes step over is read from a copy in their order where each of its elements is read at least so often; 0: never.
   int64_t reread = 8;
+  int64_t reread_far = 2;      ///< the same where lanes step so far that their lines lie in the same places of a cache
   int64_t units = 64;          ///< pieces of work that keep the machine busy
   int64_t unit_points = 1024;  ///< the least points of a row that are a piece
   /// Loops of at most so many points that have nothing to do with each other run together: starting a kernel is what each of them costs.

@@ -405,3 +405,16 @@ for d in ("0", "-1"):
 case("labels of one number", "x: {T}[], k: int64[] ints 0 1, z: {T}[3], m: int64[3] ints -1 3", ["a = F.multilabel_margin_loss(x, k)", "b = F.multilabel_margin_loss(z, m)", "c = F.multilabel_margin_loss(z[None], m[None], reduction='none')"], "a, b, c", (torch.float32,))
 case("differences at given spacings", "x: {T}[5,6]", ["a, b = torch.gradient(x, spacing=(2.0, 3.0))", "c, d = torch.gradient(x, spacing=(2, 3), dim=(0, 1), edge_order=2)", "(e,) = torch.gradient(x, spacing=0.5, dim=1)", "(f,) = torch.gradient(x, spacing=(torch.arange(5.0) ** 2,), dim=0)"], "a, b, c, d, e, f", (torch.float32, torch.float64))
 case("places of reductions, read by others", "x: float32[A,6], z: float32[B,4]", ["line = z.flatten().sort()[0]", "a = torch.searchsorted(line, x.sum(1)).sum()", "b = (torch.searchsorted(line, x.sum(1)) * x.sum(1)).sum()", "c = torch.softmax(torch.searchsorted(line, x.sum(1)) + x.sum(1), 0)", "d = torch.searchsorted(line, x.amax(1))[:, None] * x", "e = d.sum(0)"], "a, b, c, d, e")
+
+# Where lanes read and write across
+
+case("places that only lanes decide", "x: {T}[A,3,7,9], w: {T}[27,5], v: {T}[B,3]", ["a = F.unfold(x, 3, padding=1, stride=2) if x.dtype.is_floating_point else x.flatten(2)", "b = (a.mT if x.dtype.is_floating_point else x.reshape(-1, 27)) @ w",
+     "c = a.mT.amax(-1)", "d = v.repeat(1, 20) + 1", "e = v[:, None, :, None].expand(-1, 6, -1, 4).reshape(v.shape[0], -1) * 2", "f = v.flip(1).repeat(1, 13) - v.repeat_interleave(13, 1)"], "a, b, c, d, e, f", (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8))
+for c in (2, 3, 4, 5, 8, 12):
+    case(f"{c} channels to the last place and back", f"x: {{T}}[2,{c},5,13], y: {{T}}[A,{4 * 13},{c}]", ["a = x.permute(0, 2, 3, 1).contiguous()", "b = y.mT.contiguous()", "d = (x.permute(0, 2, 3, 1) + x.permute(0, 2, 3, 1)).contiguous()", "e = y.mT.float() * 0.5"], "a, b, d, e",
+         (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.int8, torch.bool))
+case("products of what is computed across rows, that end across them", "x: {T}[1,50,70], w: {T}[50,40] const, y: {T}[1,40,70]", ["a = F.leaky_relu((F.leaky_relu(x, 0.1).mT @ w).mT + y, 0.2)", "b = (x.mT @ w + y.mT) * 0.5"], "a, b", (torch.float32, torch.bfloat16, torch.float64))
+case("convolutions with residuals whose channels come first", "x: {T}[1,96,75], w: {T}[96,96,7] const, v: {T}[96] const, z: {T}[1,96,70]", ["a = F.leaky_relu(x + F.conv1d(F.leaky_relu(x, 0.1), w * 0.1, v, padding=9, dilation=3), 0.1)", "b = F.conv1d(a, w * 0.1, padding=3)[..., 5:] + z"], "a, b", (torch.float32, torch.bfloat16))
+case("few rows by a large matrix that is computed", "x: {T}[7,601], y: {T}[601,300], z: {T}[2,20,430], v: {T}[2,430,320]", ["a = x @ y", "b = z @ v", "c = F.relu(x[:5, :600] @ y[1:, :272])"], "a, b, c", (torch.float32, torch.bfloat16, torch.float16, torch.float64))
+case("windows whose channels come first and lanes last", "x: {T}[1,16,32,24], y: {T}[1,16,16,12]", ["p = x * 2", "a = (F.max_pool2d(p, 3, 2, 1).permute(0, 2, 3, 1) + y.permute(0, 2, 3, 1)).contiguous()", "b = (F.avg_pool2d(x, 3, 1, 1).permute(0, 2, 3, 1) * 0.5).contiguous() if x.dtype.is_floating_point else x"], "p, a, b",
+     (torch.float32, torch.bfloat16, torch.float64, torch.int8))

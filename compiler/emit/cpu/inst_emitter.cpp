@@ -146,6 +146,8 @@ void InstEmitter::emit_index(InstId id) {
       return define(id, rank, true, "i64v", fmt::format("ramp({} + {} * {}, {})", scopes_.scalar(x.base), lane(), step, step));
     }
     case LaneIndex::by_lane:
+      if (const auto near = scopes_.text_of_lanes(e, lane_values_))
+        return define(id, place_.rank, true, "i64v", fmt::format("to_i64({})", *near));
       return define(id, place_.rank, true, "i64v", fmt::format("lanes64([&](int l) {{ (void)l; return {}; }})", scopes_.text_in_lane(e)));
   }
 }
@@ -174,15 +176,21 @@ bool InstEmitter::emit_lane_compare(InstId id) {
   }
   const Expr difference = side[0] - side[1];
   const auto at_segment = scopes_.constant_sign(difference, row->at_zero, row->at_one);
-  if (!at_segment) return emit_affine_compare(id, difference);
+  if (!at_segment) return emit_index_compare(id, difference, row->text);
   define(id, scopes_.segment_rank(), false, "i32v", fmt::format("kb({} {} 0)", *at_segment, row->text));
   return true;
 }
 
-/// difference OP 0 where the difference is affine in the lane: true for the first lanes only, or for the last.
-bool InstEmitter::emit_affine_compare(InstId id, const Expr& difference) {
+/// difference OP 0, `compared` as text, where the difference is affine in the lane, true for the first lanes only or for the last, or a
+/// number of 32 bits.
+bool InstEmitter::emit_index_compare(InstId id, const Expr& difference, const char* compared) {
   if (!scopes_.varies(difference)) return false;
   const LaneIndex x = scopes_.classify(difference);
+  if (x.kind == LaneIndex::by_lane) {
+    const auto near = scopes_.text_of_lanes(difference, lane_values_);
+    if (near) define(id, place_.rank, true, "i32v", fmt::format("({} {} 0)", *near, compared));
+    return near.has_value();
+  }
   if (x.kind != LaneIndex::contiguous && x.kind != LaneIndex::backward && x.kind != LaneIndex::strided) return false;
   const auto k = x.stride.as_const();
   if (!k) return false;
@@ -363,9 +371,11 @@ void InstEmitter::emit_load(InstId id) {
   }
   if (scopes_.by_lane(i.index)) rank = place_.rank;
   if (const std::string near = near_gather(i, ptr); !lane_mask && !near.empty()) return finish(rank, true, near);
-  if (const auto places = lane_mask ? std::nullopt : scopes_.text_of_lanes(i.index, lane_values_)) {
+  if (const auto near = lane_mask ? std::nullopt : scopes_.near_lanes(i.index, kMaxLanes))
+    return finish(rank, true, fmt::format("pick<{}>({} + {}, {}, w)", near->span, ptr, scopes_.scalar(near->first), near->places));
+  if (const auto places = scopes_.text_of_lanes(i.index, lane_values_)) {
     const bool floats = p.dtype == DType::f32 && i.dtype == DType::f32;
-    return finish(rank, true, fmt::format("{}({}, {}, w)", floats ? "gather_near" : "gather_at", ptr, *places));
+    return finish(rank, true, fmt::format("{}({}, {}, {}w)", floats ? "gather_near" : "gather_at", ptr, *places, m));
   }
   finish(rank, true, fmt::format("gather({}, w, {}[&](int l) {{ (void)l; return {}; }})", ptr, m, scopes_.text_in_lane(i.index)));
 }

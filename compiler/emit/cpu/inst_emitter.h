@@ -82,7 +82,7 @@ class InstEmitter {
   void emit_op(loop::InstId id);
   bool emit_lane_compare(loop::InstId id);
   bool emit_row_division(loop::InstId id);
-  bool emit_affine_compare(loop::InstId id, const Expr& difference);
+  bool emit_index_compare(loop::InstId id, const Expr& difference, const char* compared);
   void emit_load(loop::InstId id);
   std::string near_gather(const loop::Inst& i, const std::string& ptr) const;
   void emit_store(loop::InstId id);

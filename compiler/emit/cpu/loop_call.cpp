@@ -35,9 +35,19 @@ constexpr int64_t kLeastFarBytes = 16 << 20;
 /// Points of a loop that are worth turning.
 constexpr int64_t kLeastTurned = 4;
 
-/// One loop of lanes without a result that needs several points.
+/// One loop of lanes without a result that needs several points, and at most values of its row before it.
 bool is_pointwise(const loop::LoopKernel& k) {
-  if (k.lanes == loop::LaneAxis::outer || k.inner.size() != 1 || k.blocks.size() != 1 || !k.blocks[0].over_inner) return false;
+  if (k.lanes == loop::LaneAxis::outer || k.inner.size() != 1 || k.blocks.empty() || !k.blocks.back().over_inner) return false;
+  for (const loop::Block& b : k.blocks) {
+    if (&b == &k.blocks.back()) break;
+    if (b.over_inner) return false;
+    for (loop::InstId id : b.insts) {
+      const loop::Inst& i = k.insts[id];
+      const bool read = i.kind == loop::InstKind::load && k.params[i.param].role == loop::ParamRole::input;
+      const bool made = i.kind == loop::InstKind::constant || i.kind == loop::InstKind::index || i.kind == loop::InstKind::op;
+      if ((!read && !made) || i.bind != kNone<SymId>) return false;
+    }
+  }
   for (const loop::Inst& i : k.insts)
     if (i.kind == loop::InstKind::reduce || i.kind == loop::InstKind::scan || i.kind == loop::InstKind::check) return false;
   return k.inner[0].extent.as_const().value_or(kLeastTurned) >= kLeastTurned;
@@ -103,12 +113,12 @@ std::optional<Turning> turning(const loop::LoopKernel& k) {
   return std::nullopt;
 }
 
-std::optional<Turning> turning_rows(const loop::LoopKernel& epilogue) {
-  if (!is_pointwise(epilogue) || epilogue.outer.empty()) return std::nullopt;
-  const loop::LoopVar& rows = epilogue.outer.back();
+std::optional<Turning> turning_rows(const loop::LoopKernel& attached) {
+  if (!is_pointwise(attached) || attached.outer.empty()) return std::nullopt;
+  const loop::LoopVar& rows = attached.outer.back();
   if (rows.extent.as_const().value_or(kLeastTurned) < kLeastTurned) return std::nullopt;
-  for (const loop::Inst& i : epilogue.insts)
-    if (i.kind == loop::InstKind::store && is_turned(epilogue, i, rows.sym)) return Turning{epilogue.outer.size() - 1, kMaxLanes};
+  for (const loop::Inst& i : attached.insts)
+    if (is_turned(attached, i, rows.sym)) return Turning{attached.outer.size() - 1, kMaxLanes};
   return std::nullopt;
 }
 

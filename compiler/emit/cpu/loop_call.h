@@ -26,9 +26,9 @@ struct Turning {
   int64_t block;  ///< points, a multiple of kMaxLanes
 };
 std::optional<Turning> turning(const loop::LoopKernel& k);
-/// The same of an epilogue that writes so (a product whose columns are rows of what is stored): its rows, the last outer var, go a block at
-/// a time, and registers turn what is written of them, and what is read so.
-std::optional<Turning> turning_rows(const loop::LoopKernel& epilogue);
+/// The same of an epilogue or a prologue that reads or writes so (a product whose columns are rows of what is stored): its rows, the last
+/// outer var, go a block at a time, and registers turn what is written and what is read of them.
+std::optional<Turning> turning_rows(const loop::LoopKernel& attached);
 /// Whether a load or a store is one of those.
 bool is_turned(const loop::LoopKernel& k, const loop::Inst& access, SymId outer);
 

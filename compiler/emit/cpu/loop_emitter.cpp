@@ -27,9 +27,7 @@ class FunctionEmitter {
         spec_(spec),
         attached_(spec.kind != FunctionKind::kernel),
         lanes_(lane_axis(k, spec)),
-        turning_(spec.kind == FunctionKind::kernel     ? turning(k)
-                 : spec.kind == FunctionKind::epilogue ? turning_rows(k)
-                                                       : std::nullopt),
+        turning_(spec.kind == FunctionKind::kernel ? turning(k) : turning_rows(k)),
         scopes_(k.syms),
         insts_(k, scopes_, lanes_, spec.far_size >= 0) {}
 

@@ -8,6 +8,20 @@ namespace aotc::emit::cpu {
 namespace {
 /// Segments shorter than this cost more than a computation lane by lane.
 constexpr int64_t kLeastSegment = 8;
+/// Lanes' positions that a table is made for.
+constexpr int64_t kMostTabled = 4096;
+
+Expr value_of(const Expr::Term& t) {
+  Expr x = t.coef;
+  for (const Expr::Atom& a : t.atoms) switch (a.kind) {
+      case Expr::AtomKind::symbol: x *= Expr::symbol(a.sym); break;
+      case Expr::AtomKind::floordiv: x *= floordiv(a.a, a.b); break;
+      case Expr::AtomKind::mod: x *= mod(a.a, a.b); break;
+      case Expr::AtomKind::min: x *= min(a.a, a.b); break;
+      case Expr::AtomKind::max: x *= max(a.a, a.b); break;
+    }
+  return x;
+}
 }  // namespace
 
 std::string Scopes::take(int rank) {
@@ -62,7 +76,52 @@ std::string Scopes::text_in_lane(const Expr& e) const {
   });
 }
 
-std::optional<std::string> Scopes::text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors) const {
+/// The part of a sum that a table gives: its terms that only the lane decides, if they are not in proportion to it.
+std::optional<Expr> Scopes::of_table(const Expr& e) const {
+  if (!lane_ || syms_.interval(Expr::symbol(*lane_)).min < 0 || syms_.interval(Expr::symbol(*lane_)).max >= kMostTabled)
+    return std::nullopt;
+  Expr own = 0;
+  for (const Expr::Term& t : e.terms()) {
+    const Expr x = value_of(t);
+    if (x.symbols() == std::set<SymId>{*lane_}) own += x;
+  }
+  const Interval range = syms_.interval(own);
+  if (own.linear_coefficient(*lane_) || range.min < INT32_MIN || range.max > INT32_MAX) return std::nullopt;
+  return own;
+}
+
+std::string Scopes::lane_table(const Expr& e) {
+  const auto [it, fresh_one] = tables_.try_emplace(e.str(syms_), "");
+  if (fresh_one) {
+    it->second = fresh("places");
+    std::string values;
+    for (int64_t i = 0, n = syms_.interval(Expr::symbol(*lane_)).max; i <= n; ++i)
+      values += fmt::format("{}{}", i ? ", " : "", e.eval([&](SymId) { return i; }));
+    add(kFunction,
+        fmt::format("static const int32_t {}[{} + AOTC_L] = {{{}}};", it->second, syms_.interval(Expr::symbol(*lane_)).max + 1, values));
+  }
+  return fmt::format("ld({} + {}, full())", it->second, names_.at(*lane_).text);
+}
+
+/// The least and the largest of a table's values.
+Interval Scopes::tabled(const Expr& e) const {
+  Interval all{INT64_MAX, INT64_MIN};
+  for (int64_t i = 0, n = syms_.interval(Expr::symbol(*lane_)).max; i <= n; ++i) {
+    const int64_t x = e.eval([&](SymId) { return i; });
+    all = {std::min(all.min, x), std::max(all.max, x)};
+  }
+  return all;
+}
+
+std::optional<Scopes::Near> Scopes::near_lanes(const Expr& e, int64_t most) {
+  const auto own = of_table(e);
+  if (!own || varies(e - *own)) return std::nullopt;
+  const Interval range = tabled(*own);
+  if (range.max - range.min >= most) return std::nullopt;
+  return Near{e - *own + range.min, range.max - range.min + 1, lane_table(*own - range.min)};
+}
+
+std::optional<std::string> Scopes::text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors) {
   const auto within = [&](const Expr& x, int64_t least) {
     const Interval range = syms_.interval(x);
     return range.min >= least && range.max <= INT32_MAX;
@@ -75,6 +134,11 @@ std::optional<std::string> Scopes::text_of_lanes(const Expr& e, const std::map<S
     return std::nullopt;
   }
   std::string sum;
+  if (const auto own = of_table(e)) {
+    const Expr others = e - *own;
+    const auto rest = others.is(0) ? std::string() : text_of_lanes(others, vectors);
+    if (rest) return fmt::format("({}{}{})", *rest, rest->empty() ? "" : " + ", lane_table(*own));
+  }
   for (const Expr::Term& t : e.terms()) {
     sum += fmt::format("{}ki({})", sum.empty() ? "" : " + ", t.coef);
     if (t.coef < INT32_MIN || t.coef > INT32_MAX) return std::nullopt;
@@ -190,6 +254,16 @@ std::optional<Expr> Scopes::freeze(const Expr& e) {
   return sum;
 }
 
+/// The same; where a part of it cannot be, no segment is cut for the others.
+std::optional<Expr> Scopes::freeze_whole(const Expr& e) {
+  const std::string text = text_[segment_rank_];
+  const auto quotients = quotients_;
+  const bool segmented = segmented_;
+  const auto frozen = freeze(e);
+  if (!frozen) text_[segment_rank_] = text, quotients_ = quotients, segmented_ = segmented;
+  return frozen;
+}
+
 LaneIndex Scopes::classify(const Expr& e) {
   LaneIndex r;
   if (by_lane(e)) return r;
@@ -198,7 +272,7 @@ LaneIndex Scopes::classify(const Expr& e) {
     r.base = e;
     return r;
   }
-  const auto frozen = freeze(e);
+  const auto frozen = freeze_whole(e);
   if (!frozen) return r;
   const auto slope = frozen->linear_coefficient(*lane_);
   if (!slope || slope->depends_on(*lane_)) return r;
@@ -213,7 +287,7 @@ LaneIndex Scopes::classify(const Expr& e) {
 
 std::optional<std::string> Scopes::constant_sign(const Expr& d, bool at_zero, bool at_one) {
   if (!lane_ || !d.depends_on(*lane_) || by_lane(d)) return std::nullopt;
-  const auto f = freeze(d);
+  const auto f = freeze_whole(d);
   if (!f) return std::nullopt;
   const auto slope = f->linear_coefficient(*lane_);
   const auto k = slope ? slope->as_const() : std::nullopt;

@@ -50,8 +50,15 @@ class Scopes {
   std::string text(const Expr& e) const;          ///< in place
   std::string text_in_lane(const Expr& e) const;  ///< in place, for lane `l`: the lane symbol advanced by l
   /// In place, as an i32v of all lanes; nothing where a part of it may leave 32 bits or what is divided may be negative. `vectors`: the
-  /// i64v of symbols that differ by lane.
-  std::optional<std::string> text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors) const;
+  /// i64v of symbols that differ by lane. What only the lane decides, not in proportion, comes from a table of the function's own.
+  std::optional<std::string> text_of_lanes(const Expr& e, const std::map<SymId, std::string>& vectors);
+  /// All lanes' places lie among `span` ones from `first` on, which does not depend on the lane: `places`, an i32v, counts from there.
+  struct Near {
+    Expr first;
+    int64_t span;
+    std::string places;
+  };
+  std::optional<Near> near_lanes(const Expr& e, int64_t most);
 
   // ---- lanes: a loop over `lane`, cut into segments in each of which the divisions by lane-free amounts are constant
   void open_lanes(SymId lane, int segment_rank, std::string lane_text);
@@ -67,9 +74,13 @@ class Scopes {
 
  private:
   std::optional<Expr> freeze(const Expr& e);
+  std::optional<Expr> freeze_whole(const Expr& e);
   std::optional<Expr> quotient(const Expr& a, const Expr& b);
   void cut(const Expr& e, int64_t k);  ///< where e >= 0 changes, e affine in the lane with coefficient k
   std::string at_segment(const Expr& e) const;
+  std::optional<Expr> of_table(const Expr& e) const;
+  std::string lane_table(const Expr& e);
+  Interval tabled(const Expr& e) const;
 
   SymTable syms_;
   std::map<int, std::string> text_;
@@ -86,6 +97,7 @@ class Scopes {
   std::string lane_text_;
   bool segmented_ = false;
   std::map<std::string, SymId> quotients_;
+  std::map<std::string, std::string> tables_;  ///< by the expression in the lane
 };
 
 }  // namespace aotc::emit::cpu

@@ -58,9 +58,10 @@ class ConvFew final : public ConvForm {
                                       (c.groups == 1 ? static_cast<double>(c.c) / static_cast<double>(lanes.width)
                                                      : static_cast<double>(ceil_div(cg, lanes.width))));
       cycles += all_rows * static_cast<double>(tiles) * vecs / 2 * (kCallCycles + 14) + all_rows * 100;
-      // Weights come from L2 for every row of the output.
-      const double weights = static_cast<double>(cog * c.depth() * dtype_bytes(c.dtype));
-      cycles += weights * all_rows / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
+      // Weights, whole vectors of channels, come from L2 for every run of an output row.
+      const double weights = vecs * static_cast<double>(lanes.width * c.depth() * dtype_bytes(c.dtype));
+      cycles += weights * all_rows * static_cast<double>(ceil_div(c.out[2], AOTC_CONV_FEW_RUN)) / 16.0 *
+                (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
       cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * all_rows;
       cycles += epilogue_cycles(static_cast<double>(c.pixels()), static_cast<double>(c.co),
                                 {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), cog, INT32_MAX}, 4, lanes.width, s.machine);

@@ -61,6 +61,9 @@ struct GemmDot {
 /// more than with the next chunk, most with huge pages; rows of larger blocks gain nothing).
 constexpr int64_t kRowAhead = 4096;
 
+/// Bytes from row to row of b, and of all of it, beyond which more than kFewRows rows of a do not read it where it is.
+constexpr int64_t kRowsApart = 1024, kFarBytes = 512 << 10, kFewRows = 4;
+
 /// Columns of 16 bits that the tiles of P widen step by step: several tiles of rows widen them again and again.
 template <class P>
 inline constexpr bool kWidens = P::kBytesB == 2 && P::kBytesA == 4;
@@ -128,7 +131,10 @@ struct GemmRun {
     b_cs = size[AOTC_GEMM_B_CS];
     // Packing A pays when its rows are read often; where k goes in pairs, the last must not reach beyond an odd one.
     a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::Packed::kGroup == 2 && k % 2);
-    b_in_place = G::kInPlaceB && !cfg->b_packed && !cfg->b_prologue && b_cs == 1 && m <= 2 * mr;
+    // Rows that lie far apart are packed in their order, which memory gives faster than the tiles' columns of them.
+    const int64_t row_bytes = b_rs * static_cast<int64_t>(sizeof(EB));
+    const bool apart = row_bytes >= kRowsApart && row_bytes * k >= kFarBytes && m > kFewRows;
+    b_in_place = G::kInPlaceB && !cfg->b_packed && !cfg->b_prologue && b_cs == 1 && m <= 2 * mr && !apart;
     a_pack = static_cast<Acc*>(x->scratch);
     b_pack = a_pack + (cfg->mc + 16) * kp;
     b_pack += -(b_pack - a_pack) & 15;  // 64-byte lines
@@ -172,6 +178,15 @@ struct GemmRun {
       cfg->b_prologue(args, u.batch, ks, klen, column, width, b_rows, AOTC_PANEL_N);
       G::pack_b(b_rows, AOTC_PANEL_N, 1, klen, width, dst);
     }
+  }
+
+  /// The panels of a block from rows that lie where they are, a few rows of all panels after each other: memory is read in its order.
+  void pack_b_block(const EB* src, int64_t ks, int64_t klen, int64_t cols, Acc* dst, int64_t panel_elems) {
+    constexpr int64_t kAtOnce = 8;
+    for (int64_t i = 0; i < klen; i += kAtOnce)
+      for (int64_t j0 = 0; j0 < cols; j0 += AOTC_PANEL_N)
+        G::pack_b(src + (ks + i) * b_rs + j0, b_rs, 1, min_of(kAtOnce, klen - i), min_of<int64_t>(AOTC_PANEL_N, cols - j0),
+                  dst + j0 / AOTC_PANEL_N * panel_elems + i / G::Runtime::kGroup * AOTC_PANEL_N);
   }
 
   /// What the tiles of a block multiply by one panel: the rows [m0, m0 + rows) and the segment's columns from n0 on, of which `width` are
@@ -274,8 +289,11 @@ struct GemmRun {
         a_key = units.a_key(u);
       }
       const E* a_piece = cfg->a_prologue ? a_rows : a_src + ks;
-      const bool fresh_b = !whole || b_key != units.b_key(u);
+      bool fresh_b = !whole || b_key != units.b_key(u);
       b_key = units.b_key(u);
+      const int64_t panel_elems = AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
+      if (fresh_b && !cfg->b_packed && !cfg->b_prologue && !b_in_place && b_cs == 1)
+        pack_b_block(b_src, ks, klen, cols, b_pack, panel_elems), fresh_b = false;
       for (int64_t p0 = 0; p0 < panels; p0 += group) {
         const int64_t p1 = min_of(p0 + group, panels);
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
@@ -289,7 +307,7 @@ struct GemmRun {
             const EB* bp = b_src + ks * b_rs + j0;
             panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), b_rs * sizeof(EB));
           } else {
-            Acc* bp = b_pack + p * AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);
+            Acc* bp = b_pack + p * panel_elems;
             if (fresh_b) pack_b_panel(b_src, u, ks, klen, j0, width, bp);
             panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc));
           }

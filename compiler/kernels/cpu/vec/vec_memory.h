@@ -156,7 +156,12 @@ AOTC_I void st_mask(float* p, f32v x, i32v m) { __builtin_ia32_storeups512_mask(
 AOTC_I i32v ld_mask(const int32_t* p, i32v m) { return __builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(m)); }
 AOTC_I void st_mask(int32_t* p, i32v x, i32v m) { __builtin_ia32_storedqusi512_mask(p, x, kmask(m)); }
 AOTC_I f32v ld(const float* p, part w) { return whole(__builtin_ia32_loadups512_mask(p, f32v{}, kmask(w))); }
-AOTC_I void st(float* p, f32v x, part w) { __builtin_ia32_storeups512_mask(p, x, kmask(w)); }
+AOTC_I void st(float* p, f32v x, part w) {
+  if (__builtin_constant_p(w.n) && (w.n == 4 || w.n == 8))  // a store of its own size takes less than a masked one
+    __builtin_memcpy(p, &x, w.n * sizeof(float));
+  else
+    __builtin_ia32_storeups512_mask(p, x, kmask(w));
+}
 AOTC_I i32v ld(const int32_t* p, part w) { return whole((i32v)__builtin_ia32_loaddqusi512_mask(p, i32v{}, kmask(w))); }
 AOTC_I void st(int32_t* p, i32v x, part w) { __builtin_ia32_storedqusi512_mask(p, x, kmask(w)); }
 AOTC_I f64v ld(const double* p, part w) {
@@ -265,75 +270,6 @@ AOTC_I reg<T> ld_back(const T* p, part w) {
   for (int l = 0; l < w.n; ++l) q[l] = p[-l];
   return elem<T>::in(t);
 }
-// Column c of the first and of the second of two rows once blocks of d columns of the one and the other have changed places.
-constexpr int turned_low(int c, int d) { return c & d ? AOTC_L + c - d : c; }
-constexpr int turned_high(int c, int d) { return c & d ? AOTC_L + c : c + d; }
-#define AOTC_TURNED(BITS)                                                   \
-  typedef uint##BITS##_t u##BITS##l AOTC_VEC(AOTC_L* BITS / 8);             \
-  template <int D>                                                          \
-  AOTC_I void turn_pairs(u##BITS##l* x) {                                   \
-    _Pragma("GCC unroll 16") for (int i = 0; i < AOTC_L; ++i) {             \
-      if (i & D) continue;                                                  \
-      const u##BITS##l a = x[i], b = x[i + D];                              \
-      x[i] = __builtin_shufflevector(a, b, AOTC_LANES(turned_low, D));      \
-      x[i + D] = __builtin_shufflevector(a, b, AOTC_LANES(turned_high, D)); \
-    }                                                                       \
-  }
-AOTC_TURNED(32)
-AOTC_TURNED(16)
-AOTC_TURNED(8)
-#undef AOTC_TURNED
-template <class V>
-AOTC_I void turn_square(V* x) {
-#if AOTC_L == 16
-  turn_pairs<8>(x);
-#endif
-  turn_pairs<4>(x), turn_pairs<2>(x), turn_pairs<1>(x);
-}
-template <class V, class T>
-AOTC_I void turn_by(const T* p, int64_t stride, int64_t points, int lanes, T* out) {
-  for (int64_t q = 0; q < points; q += AOTC_L) {
-    V x[AOTC_L] = {};
-    if (lanes == AOTC_L && q + AOTC_L <= points) {
-#pragma GCC unroll 16
-      for (int l = 0; l < AOTC_L; ++l) __builtin_memcpy(&x[l], p + l * stride + q, sizeof(V));
-    } else {
-      for (int l = 0; l < lanes; ++l)
-        __builtin_memcpy(&x[l], p + l * stride + q, sizeof(T) * static_cast<uint64_t>(points - q < AOTC_L ? points - q : AOTC_L));
-    }
-    turn_square(x);
-    __builtin_memcpy(out + q * AOTC_L, x, sizeof x);
-  }
-}
-AOTC_I int live(full) { return AOTC_L; }
-AOTC_I int live(part w) { return w.n; }
-/// out[q * AOTC_L + l] = p[l * stride + q] of live lanes l and q < points, which whole vectors of them are made of.
-template <class T, class W>
-AOTC_I void turn(const T* p, int64_t stride, int64_t points, W w, T* out) {
-  if constexpr (sizeof(T) == 8)
-    for (int64_t q = 0; q < points; ++q)
-      for (int l = 0; l < live(w); ++l) out[q * AOTC_L + l] = p[l * stride + q];
-  else if constexpr (sizeof(T) == 4)
-    turn_by<u32l>(p, stride, points, live(w), out);
-  else if constexpr (sizeof(T) == 2)
-    turn_by<u16l>(p, stride, points, live(w), out);
-  else
-    turn_by<u8l>(p, stride, points, live(w), out);
-}
-/// p[l * stride + q] = x[q * AOTC_L + l] of live lanes l and q < points. x has room for whole vectors of points.
-template <class T, class W>
-AOTC_I void turn_out(const T* x, int64_t points, W w, T* p, int64_t stride) {
-  for (int64_t q = 0; q < points; q += AOTC_L) {
-    T rows[AOTC_L * AOTC_L];
-    if (q + AOTC_L <= points) {
-      turn(x + q * AOTC_L, AOTC_L, AOTC_L, full(), rows);
-      for (int l = 0; l < live(w); ++l) __builtin_memcpy(p + l * stride + q, rows + l * AOTC_L, sizeof(T) * AOTC_L);
-    } else {
-      for (int l = 0; l < live(w); ++l)
-        for (int64_t i = q; i < points; ++i) p[l * stride + i] = x[i * AOTC_L + l];
-    }
-  }
-}
 /// Lanes f(0), f(1) ... put together in registers: what is stored lane by lane has to reach the cache before it is loaded whole.
 template <class V, class F>
 AOTC_I V together(F f) {
@@ -430,6 +366,21 @@ AOTC_I f32v ld_evens(const float* p, uint16_t m) {
   return AOTC_EVENS(a, b);
 }
 #define AOTC_LD_EVENS 1
+/// Bytes that lie 2, 3 or 4 apart, by one load: those of each quarter of 16 are shuffled to their lanes.
+AOTC_I u8q ld_bytes_apart(const void* p, int stride) {
+  typedef char bytes __attribute__((vector_size(64)));
+  typedef long long quarter __attribute__((vector_size(16)));
+  const auto all = (i64h)__builtin_ia32_loaddquqi512_mask((const char*)p, bytes{}, (2ull << (15 * stride)) - 1);
+  u8q r = {};
+#pragma GCC unroll 4
+  for (int k = 0; k < stride; ++k) {
+    c16 to = {};
+#pragma GCC unroll 16
+    for (int l = 0; l < 16; ++l) to[l] = static_cast<char>(l * stride / 16 == k ? l * stride % 16 : -1);
+    r |= (u8q)__builtin_ia32_pshufb128((c16)quarter{all[2 * k], all[2 * k + 1]}, to);
+  }
+  return r;
+}
 #else
 #define AOTC_LD_EVENS 0
 #endif
@@ -448,6 +399,11 @@ AOTC_I reg<T> ld_strided(const T* p, int64_t stride, W w) {
       return elem<T>::in(AOTC_EVENS(a, b));
     }
   }
+#if AOTC_LD_EVENS
+  if constexpr (sizeof(T) == 1 && sizeof(W) == sizeof(full)) {
+    if (stride == 2 || stride == 3 || stride == 4) return elem<T>::in((mem<T>)ld_bytes_apart(p, static_cast<int>(stride)));
+  }
+#endif
   return gather(p, w, [&](int l) { return l * stride; });
 }
 template <class T, class W>
@@ -519,7 +475,48 @@ AOTC_I f32v gather_near(const float* p, i32v offset, W w) {
 }
 template <class T, class W>
 AOTC_I reg<T> gather_at(const T* p, i32v offset, W w) {
+#if !defined(__clang__) && AOTC_L == 16
+  if constexpr (sizeof(mem<T>) == 8 * AOTC_L && sizeof(W) == sizeof(full)) {
+    typedef long long half __attribute__((vector_size(64)));
+    typedef int near __attribute__((vector_size(32)));
+    const near lo = AOTC_LANES_LO(offset), hi = AOTC_LANES_HI(offset);
+    const half all[2] = {__builtin_ia32_gathersiv8di(half{}, p, lo, 255, 8), __builtin_ia32_gathersiv8di(half{}, p, hi, 255, 8)};
+    mem<T> t;
+    copy_vector(&t, all);
+    return elem<T>::in(t);
+  }
+#endif
   return gather(p, w, [&](int l) { return offset[l]; });
+}
+/// Lanes from the first N elements of p, all of which exist.
+template <int N, class T, class W>
+AOTC_I reg<T> pick(const T* p, i32v place, W w) {
+#if !defined(__clang__)
+  if constexpr (sizeof(mem<T>) == 4 * AOTC_L && N <= AOTC_L) {
+    return elem<T>::in(__builtin_shuffle(elem<T>::out(ld(p, part{N})), place));
+#if AOTC_L == 16
+  } else if constexpr (sizeof(mem<T>) == 8 * AOTC_L && N <= AOTC_L) {
+    const reg<T> x = ld(p, part{N});
+    const i64v at = to_i64(place);
+    if constexpr (N <= AOTC_L / 2) return reg<T>{__builtin_shuffle(x.lo, at.lo), __builtin_shuffle(x.lo, at.hi)};
+    return reg<T>{__builtin_shuffle(x.lo, x.hi, at.lo), __builtin_shuffle(x.lo, x.hi, at.hi)};
+#endif
+  }
+#endif
+  return gather_at(p, place, w);
+}
+/// Only of lanes with a set mask, which are among those of w; the others are zero.
+template <class W>
+AOTC_I f32v gather_near(const float* p, i32v offset, i32v m, W w) {
+#if !defined(__clang__)
+  return gather32(p, offset, m & alive(w));
+#else
+  return gather(p, w, m, [&](int l) { return offset[l]; });
+#endif
+}
+template <class T, class W>
+AOTC_I reg<T> gather_at(const T* p, i32v offset, i32v m, W w) {
+  return gather(p, w, m, [&](int l) { return offset[l]; });
 }
 template <class At>
 AOTC_I i64v lanes64(At at) {

@@ -1,6 +1,7 @@
 #pragma once
 // The pointwise core ops that are not transcendental, for every register type; v_<op> has the meaning of <op> in graph/ops.def.
 #include "vec_memory.h"
+#include "vec_turn.h"
 
 namespace {
 
