@@ -288,11 +288,11 @@ AOTC_DI void wgmma_take_parts(WgmmaParts& to, const char* row, int line) {
 }
 
 // The tensor cores cut off what an instruction's sum has beyond 24 bits, always towards 0: sums of products come out smaller by this on the average
-// (measured: tests/gpu/notes/products.md), and what many products in a row lose adds up, where rounding to nearest mostly cancels out. Whole numbers and
-// sums with bits to spare have lost nothing.
+// (measured: tests/gpu/notes/products.md), and what many products in a row lose adds up, where rounding to nearest mostly cancels out. Sums with bits
+// to spare have lost nothing; those of whole numbers, which have lost nothing either, have them below 2^21, and beyond that all are left as they are.
 AOTC_DI float wgmma_restored(float sum) {
   constexpr float kLost = 0x1.b0p-24f;
-  return (__float_as_uint(sum) & 7u) != 0 && rintf(sum) != sum ? fmaf(sum, kLost, sum) : sum;
+  return (__float_as_uint(sum) & 7u) != 0 && fabsf(sum) < 0x1p21f ? fmaf(sum, kLost, sum) : sum;
 }
 
 // Products of f32 in three of TF32, of `steps` stages from stage s on. A warp takes its next lines apart while products are under way; sums of a
@@ -335,11 +335,13 @@ AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const 
   for (int r = 0; r < Tile::registers; ++r) acc[0][r] = 0.0f;
   WgmmaParts a, b;
   int step = 0;
-  u32 lows = 0;
+  bool loses = false;
   if (steps > 0) {
     take(a);
+    u32 lows = 0;
 #pragma unroll
     for (int i = 0; i < 16; ++i) lows |= a.low[i / 4][i % 4];
+    loses = __ballot_sync(~0u, lows != 0) != 0;
   }
 #pragma unroll 1
   for (; step + 2 < steps; step += 2) {
@@ -359,7 +361,7 @@ AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const 
     add(b);
   }
   // Lines that TF32 holds whole, as the first ones of a matrix tell, pick or count: their sums are exact where float32's are.
-  if (__ballot_sync(~0u, lows != 0) != 0)
+  if (loses)
 #pragma unroll
     for (int r = 0; r < Tile::registers; ++r) acc[0][r] = wgmma_restored(acc[0][r]);
 }
