@@ -6,6 +6,7 @@
 #include "graph/constant_store.h"
 #include "graph/scalar.h"
 #include "passes/per_channel.h"
+#include "passes/seen_weight.h"
 
 namespace aotc::passes {
 namespace {
@@ -74,11 +75,9 @@ class WeightAdder {
     const Node* n = g_.def(v);
     if (!n || (n->op != Op::conv && n->op != Op::matmul) || !only_user(v) || n->has(Attr::value)) return {};
     Weighted w{g_.values[v].node, kNone<ConstId>, {}, {}, {}, {}, {}};
-    ValueId weight = n->inputs[1];
-    if (const Node* p = n->op == Op::matmul ? g_.def(weight) : nullptr; p && p->op == Op::permute)
-      w.perm = p->get<Ints>(Attr::perm), weight = p->inputs[0];
-    if (g_.values[weight].kind != ValueKind::constant || n->inputs.size() != 2) return {};
-    w.weight = g_.values[weight].constant;
+    const std::optional<SeenWeight> weight = seen_weight(g_, n->inputs[1]);
+    if (!weight || n->inputs.size() != 2 || (n->op == Op::conv && !weight->perm.empty())) return {};
+    w.weight = weight->constant, w.perm = weight->perm;
     const ConstData& c = g_.constants[w.weight];
     if (!has_data(c) || c.type.dtype != g_.type(v).dtype || c.type.dtype != g_.type(n->inputs[0]).dtype || ctx_.rounded_weights.find(c))
       return {};

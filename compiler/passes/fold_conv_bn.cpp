@@ -5,6 +5,7 @@
 #include "graph/scalar.h"
 #include "passes/per_channel.h"
 #include "passes/rewrite.h"
+#include "passes/seen_weight.h"
 
 namespace aotc::passes {
 namespace {
@@ -34,26 +35,18 @@ class ScaleFolder {
 
  private:
   std::optional<Weight> weight_of(const Node& n) const {
-    ValueId w = n.inputs[1];
-    Weight out{kNone<ConstId>, w, 0, 0, 1};
-    if (n.op == Op::matmul) {
-      out.dim = g_.type(w).rank() - 1;
-      if (const Node* p = g_.def(w); p && p->op == Op::permute) {
-        out.dim = p->get<Ints>(Attr::perm).back();
-        w = p->inputs[0];
-      }
-    }
+    const std::optional<SeenWeight> w = seen_weight(g_, n.inputs[1]);
+    if (!w || (n.op != Op::matmul && !w->perm.empty()) || !has_data(g_.constants[w->constant])) return {};
+    if (ctx_.rounded_weights.find(g_.constants[w->constant])) return {};  // few bits cannot say what a scale makes of them
+    const TensorType& type = g_.type(w->source);
+    if (type.dtype != DType::f32 && type.dtype != DType::f64) return {};  // rounding a scaled 16-bit weight would cost accuracy
+    Weight out{w->constant, w->source, 0, 0, 1};
+    if (n.op == Op::matmul) out.dim = w->perm.empty() ? type.rank() - 1 : w->perm.back();
     if (n.op == Op::conv_transpose) {
       out.dim = 1;
       out.groups = n.get<int64_t>(Attr::groups);
     }
-    if (g_.values[w].kind != ValueKind::constant || !has_data(g_.constants[g_.values[w].constant])) return {};
-    if (ctx_.rounded_weights.find(g_.constants[g_.values[w].constant])) return {};  // few bits cannot say what a scale makes of them
-    out.value = w;
-    out.data = g_.values[w].constant;
-    const DType t = g_.type(w).dtype;
-    if (t != DType::f32 && t != DType::f64) return {};  // rounding a scaled 16-bit weight would cost accuracy
-    out.channels = *g_.type(w).dims[out.dim].as_const() * out.groups;
+    out.channels = *type.dims[out.dim].as_const() * out.groups;
     return out;
   }
 

@@ -6,6 +6,7 @@
 
 #include "graph/builder.h"
 #include "graph/constant_store.h"
+#include "passes/seen_weight.h"
 
 namespace aotc::passes {
 namespace {
@@ -55,16 +56,9 @@ class Merger {
   std::optional<Product> product(NodeId id) const {
     const Node& n = g_.nodes[id];
     if (n.dead || n.op != Op::matmul || g_.type(n.outputs[0]).rank() != 2) return std::nullopt;
-    ValueId w = n.inputs[1];
-    Product p{id, kNone<ConstId>, false, 0, {}};
-    if (users_[idx(w)].size() > 1) return std::nullopt;
-    if (const Node* v = g_.def(w); v && v->op == Op::permute) {
-      p.transposed = true;
-      w = v->inputs[0];
-      if (users_[idx(w)].size() > 1) return std::nullopt;
-    }
-    if (g_.values[w].kind != ValueKind::constant) return std::nullopt;
-    p.weight = g_.values[w].constant;
+    const std::optional<SeenWeight> w = seen_weight(g_, n.inputs[1]);
+    if (!w || users_[idx(n.inputs[1])].size() > 1 || users_[idx(w->source)].size() > 1) return std::nullopt;
+    Product p{id, w->constant, !w->perm.empty(), 0, {}};
     p.n = *g_.constants[p.weight].type.dims[p.transposed ? 0 : 1].as_const();
     if (p.n == 0 || g_.constants[p.weight].bytes == 0 || !has_data(g_.constants[p.weight])) return std::nullopt;
     follow(n.outputs[0], p.downstream);

@@ -9,6 +9,7 @@
 #include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "passes/rewrite.h"
+#include "passes/seen_weight.h"
 
 namespace aotc::passes {
 namespace {
@@ -44,9 +45,8 @@ class Turner {
   /// A weight [k, n], which may be seen through a permute, or no value.
   std::optional<ValueId> weight_of(ValueId v) const {
     if (g_.type(v).rank() != 2) return {};
-    const Node* p = g_.def(v);
-    const ValueId c = p && p->op == Op::permute ? p->inputs[0] : v;
-    if (g_.values[c].kind != ValueKind::constant || ctx_.rounded_weights.find(g_.constants[g_.values[c].constant])) return {};
+    const std::optional<SeenWeight> weight = seen_weight(g_, v);
+    if (!weight || ctx_.rounded_weights.find(g_.constants[weight->constant])) return {};
     return v;
   }
 
