@@ -37,10 +37,10 @@ bool touches_complex(const import::Program& p, const PNode& node) {
 }  // namespace
 
 bool has_rule(std::string_view target, bool complex) {
-  if (complex) return find_complex_rule(target) != nullptr;
-  if (find_rule(target)) return true;
+  const auto find = complex ? find_complex_rule : find_rule;
+  if (find(target)) return true;
   const std::string functional = functional_name(std::string(target));
-  return !functional.empty() && find_rule(functional);
+  return !functional.empty() && find(functional);
 }
 
 void Env::declare(const std::string& name, std::function<ValueId()> make) {

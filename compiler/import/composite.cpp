@@ -73,7 +73,8 @@ class Recorder {
     const Stack saved = stack;
     try {
       take_apart(op, stack);
-      if (missing_ == before.missing) return;
+      // A kernel that writes by other means than operators has done nothing to tensors without data.
+      if (missing_ == before.missing && !(writes(op, args) && trace_.nodes.size() == before.nodes)) return;
     } catch (const Refusal&) {
     } catch (const c10::Error&) {}
     rewind(before);
@@ -316,6 +317,12 @@ class Recorder {
       if (view || only_type(op) || (written(params[i]) && listed(kOverwriting, name))) continue;
       each_tensor(args[i], [&](const at::Tensor& t) { check_defined(t); });
     }
+  }
+  bool writes(const OperatorHandle& op, const std::vector<IValue>& args) {
+    bool some = false;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (written(op.schema().arguments()[i])) each_tensor(args[i], [&](const at::Tensor& t) { some |= t.numel() > 0; });
+    return some;
   }
   void note_writes(const OperatorHandle& op, const std::vector<IValue>& args) {
     const auto& params = op.schema().arguments();

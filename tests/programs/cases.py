@@ -418,3 +418,5 @@ case("convolutions with residuals whose channels come first", "x: {T}[1,96,75], 
 case("few rows by a large matrix that is computed", "x: {T}[7,601], y: {T}[601,300], z: {T}[2,20,430], v: {T}[2,430,320]", ["a = x @ y", "b = z @ v", "c = F.relu(x[:5, :600] @ y[1:, :272])"], "a, b, c", (torch.float32, torch.bfloat16, torch.float16, torch.float64))
 case("windows whose channels come first and lanes last", "x: {T}[1,16,32,24], y: {T}[1,16,16,12]", ["p = x * 2", "a = (F.max_pool2d(p, 3, 2, 1).permute(0, 2, 3, 1) + y.permute(0, 2, 3, 1)).contiguous()", "b = (F.avg_pool2d(x, 3, 1, 1).permute(0, 2, 3, 1) * 0.5).contiguous() if x.dtype.is_floating_point else x"], "p, a, b",
      (torch.float32, torch.bfloat16, torch.float64, torch.int8))
+# Kernels of PyTorch that copy into what they have made, which complex numbers must not lose.
+case("complex numbers that a kernel copies", "z: {T}[5,3], m: {T}[3,3]", ["a = torch.diff(z, n=0)", "b = torch.linalg.matrix_power(m, 0)", "c = torch.linalg.matrix_power(m, 3)"], "a, b, c", COMPLEX)
