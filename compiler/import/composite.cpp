@@ -92,13 +92,10 @@ class Recorder {
       for (const std::string& m : missing_) list += (list.empty() ? "" : ", ") + m;
       throw Refusal(fmt::format("no rule, and its kernel is made of operators of which there is none for {}", list));
     }
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (!written(op.schema().arguments()[i])) continue;
-      each_tensor(args[i], [&](const at::Tensor& t) {
-        if (t.numel() > 0 && !overwritten_.count(t.storage().unsafeGetStorageImpl()))
-          throw Refusal("no rule for this use of it, and its kernel writes its operand by other means than operators");
-      });
-    }
+    each_written(op, args, [&](const at::Tensor& t) {
+      if (t.numel() > 0 && !overwritten_.count(t.storage().unsafeGetStorageImpl()))
+        throw Refusal("no rule for this use of it, and its kernel writes its operand by other means than operators");
+    });
     const auto result = [&](const at::Tensor& t) {
       check_defined(t);
       return TensorRef{name_of(t)};
@@ -318,24 +315,24 @@ class Recorder {
       each_tensor(args[i], [&](const at::Tensor& t) { check_defined(t); });
     }
   }
-  bool writes(const OperatorHandle& op, const std::vector<IValue>& args) {
-    bool some = false;
+  template <class Fn>
+  static void each_written(const OperatorHandle& op, const std::vector<IValue>& args, Fn&& fn) {
     for (size_t i = 0; i < args.size(); ++i)
-      if (written(op.schema().arguments()[i])) each_tensor(args[i], [&](const at::Tensor& t) { some |= t.numel() > 0; });
+      if (written(op.schema().arguments()[i])) each_tensor(args[i], fn);
+  }
+  static bool writes(const OperatorHandle& op, const std::vector<IValue>& args) {
+    bool some = false;
+    each_written(op, args, [&](const at::Tensor& t) { some |= t.numel() > 0; });
     return some;
   }
   void note_writes(const OperatorHandle& op, const std::vector<IValue>& args) {
-    const auto& params = op.schema().arguments();
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (!written(params[i])) continue;
-      each_tensor(args[i], [&](const at::Tensor& t) {
-        if (!t.is_meta()) throw Refusal("no rule, and its kernel writes operands into a tensor made from numbers");
-        const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
-        undefined_.erase(storage);
-        overwritten_.insert(storage);
-        values_.forget(storage);
-      });
-    }
+    each_written(op, args, [&](const at::Tensor& t) {
+      if (!t.is_meta()) throw Refusal("no rule, and its kernel writes operands into a tensor made from numbers");
+      const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
+      undefined_.erase(storage);
+      overwritten_.insert(storage);
+      values_.forget(storage);
+    });
   }
 
   /// Writes the operator down as one node.
