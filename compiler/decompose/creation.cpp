@@ -5,6 +5,7 @@
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 #include "import/aliases.h"
+#include "import/random_numbers.h"
 
 namespace aotc::decompose {
 namespace {
@@ -160,49 +161,26 @@ void cosine_window(Rule& r) {
   r.set(w.to(t.dtype));
 }
 
-/// Readers through which zeros stay zeros, whatever else they read.
-constexpr std::string_view kKeepZeros[] = {
-    "aten.mul.Tensor",      "aten.mul.Scalar",         "aten.neg.default",   "aten.to.device",       "aten.to.dtype",
-    "aten.to.dtype_layout", "aten._to_copy.default",   "aten.view.default",  "aten.reshape.default", "aten.permute.default",
-    "aten.transpose.int",   "aten.unsqueeze.default",  "aten.squeeze.dim",   "aten.expand.default",  "aten.slice.Tensor",
-    "aten.flip.default",    "aten.contiguous.default", "aten.clone.default", "aten.select.int",      "aten.detach.default",
-};
-
-bool is_zero(const import::Arg& a) {
-  if (const Expr* e = std::get_if<Expr>(&a)) return e->is(0);
-  const double* d = std::get_if<double>(&a);
-  return d && *d == 0;
-}
-
-/// Whether all that depends on a tensor of finite numbers has first multiplied it by the number 0.
-bool silenced(const import::Program& p, const std::string& name) {
-  const auto is_name = [&](const import::TensorRef& t) { return t.name == name; };
-  const auto reads = [&](const import::Arg& a) {
-    if (const auto* t = std::get_if<import::TensorRef>(&a)) return is_name(*t);
-    if (const auto* l = std::get_if<import::TensorList>(&a)) return std::any_of(l->begin(), l->end(), is_name);
-    const auto* l = std::get_if<import::OptTensorList>(&a);
-    return l && std::any_of(l->begin(), l->end(), [&](const auto& t) { return t && is_name(*t); });
-  };
-  for (const import::ProgramOutput& o : p.outputs)
-    if (reads(o.value)) return false;
-  return std::all_of(p.nodes.begin(), p.nodes.end(), [&](const import::PNode& n) {
-    if (std::none_of(n.args.begin(), n.args.end(), [&](const import::NamedArg& a) { return reads(a.value); })) return true;
-    if (n.target == "aten._assert_tensor_metadata.default") return true;
-    if (std::find(std::begin(kKeepZeros), std::end(kKeepZeros), n.target) == std::end(kKeepZeros)) return false;
-    if (n.target.starts_with("aten.mul.") && n.args.size() == 2 && (is_zero(n.args[0].value) || is_zero(n.args[1].value))) return true;
-    const std::vector<std::string> made = import::result_names(n);
-    return std::all_of(made.begin(), made.end(), [&](const std::string& s) { return silenced(p, s); });
-  });
-}
-
-/// Noise of no strength is zeros.
-void noise(Rule& r) {
+/// Numbers that import/random_numbers.h does not draw: noise of no strength is zeros.
+void undrawn(Rule& r) {
   const std::vector<std::string> made = import::result_names(r.node);
-  if (made.size() != 1 || !silenced(r.program, made[0])) r.refuse("random numbers are not supported", "pass them as an input");
+  if (made.size() != 1 || !import::silenced(r.program, made[0]))
+    r.refuse("random numbers are not drawn here", "pass them as an input; they are drawn outside of branches and loops, as real numbers");
   constant_of<0>(r);
 }
 
-void refuse_random(Rule& r) { r.refuse("random numbers are not supported", "pass them as an input"); }
+/// Row-major element i of numbers drawn: philox(i, key).
+void random_bits(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T state = tensor(r, "state");
+  if (state.dtype() != DType::i64 || state.rank() != 1 || !state.dim(0).is(2)) throw r.fault("the state is not int64 [2]");
+  const T run = state.select(0, 1), counter = binary(Op::shl, run, 24.0) + static_cast<double>(r.integer("slot"));
+  const T key = binary(Op::philox, counter, state.select(0, 0));
+  T at = t.dims.empty() ? T(r.b, full(r.b, DType::i64, {}, 0.0)) : iota(r.b, t.dims, 0);
+  for (int d = 1; d < static_cast<int>(t.dims.size()); ++d)
+    at = at * scalar_of(r.b, t.dims[static_cast<size_t>(d)], DType::i64).expand(t.dims) + iota(r.b, t.dims, d);
+  r.set(binary(Op::philox, at, key.expand(t.dims)));
+}
 
 constexpr RuleRow kRows[] = {
     {"aten.zeros.default", constant_of<0>},
@@ -255,17 +233,18 @@ constexpr RuleRow kRows[] = {
     {"aten.blackman_window.periodic", cosine_window<2>},
     {"aten.bartlett_window.default", cosine_window<3>},
     {"aten.bartlett_window.periodic", cosine_window<3>},
-    {"aten.rand.default", noise},
-    {"aten.rand_like.default", noise},
-    {"aten.randn.default", noise},
-    {"aten.randn_like.default", noise},
-    {"aten.randint.default", refuse_random},
-    {"aten.randint.low", refuse_random},
-    {"aten.randperm.default", refuse_random},
-    {"aten.bernoulli.default", refuse_random},
-    {"aten.bernoulli.p", refuse_random},
-    {"aten.multinomial.default", refuse_random},
-    {"aten.normal_functional.default", refuse_random},
+    {import::kRandomBits, random_bits},
+    {"aten.rand.default", undrawn},
+    {"aten.rand_like.default", undrawn},
+    {"aten.randn.default", undrawn},
+    {"aten.randn_like.default", undrawn},
+    {"aten.randint.default", undrawn},
+    {"aten.randint.low", undrawn},
+    {"aten.randperm.default", undrawn},
+    {"aten.bernoulli.default", undrawn},
+    {"aten.bernoulli.p", undrawn},
+    {"aten.multinomial.default", undrawn},
+    {"aten.normal_functional.default", undrawn},
 };
 }  // namespace
 

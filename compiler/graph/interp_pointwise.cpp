@@ -4,6 +4,7 @@
 #include <numbers>
 #include <utility>
 
+#include "base/philox.h"
 #include "graph/infer.h"
 #include "graph/interp_detail.h"
 #include "graph/scalar.h"
@@ -198,6 +199,7 @@ int64_t binary_i64(Op op, DType t, int64_t a, int64_t b) {
     case Op::fmod: return b == 0 || min_by_minus_one ? 0 : a % b;
     case Op::pow: return int_pow(a, b);
     case Op::gcd: return gcd(a, b);
+    case Op::philox: return static_cast<int64_t>(philox(ua, ub));
     case Op::minimum: return std::min(a, b);
     case Op::maximum: return std::max(a, b);
     case Op::eq: return a == b;

@@ -13,6 +13,7 @@
 #include "import/operators.h"
 #include "import/payload.h"
 #include "import/pickle.h"
+#include "import/random_numbers.h"
 #include "import/signature.h"
 #include "import/size_conditions.h"
 #include "import/zip.h"
@@ -390,6 +391,10 @@ class Archive {
 
 }  // namespace
 
-Program read_archive(const std::string& path) { return Archive(path).read(); }
+Program read_archive(const std::string& path) {
+  Program p = Archive(path).read();
+  draw_numbers(p);
+  return p;
+}
 
 }  // namespace aotc::import

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "base/diagnostic.h"
+#include "base/philox.h"
+#include "import/random_numbers.h"
 
 namespace aotc::import {
 namespace {
@@ -77,7 +79,19 @@ Values flash_gradients(const PNode&, const Values& args) {
   return {gq, gk, gv};
 }
 
-constexpr StandIn kStandIns[] = {{"transformers.grouped_mm_fallback.default", grouped_products},
+/// (state, slot, size): import/random_numbers.h.
+Values random_bits(const PNode&, const Values& args) {
+  const at::Tensor state = args.at(0).toTensor().to(at::kLong).contiguous(), bits = at::empty(args.at(2).toIntVector(), at::kLong);
+  const int64_t* s = state.const_data_ptr<int64_t>();
+  const auto word = [](int64_t v) { return static_cast<uint64_t>(v); };
+  const uint64_t key = philox_key(word(s[0]), word(s[1]), word(args.at(1).toInt()));
+  int64_t* out = bits.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0, n = bits.numel(); i < n; ++i) out[i] = static_cast<int64_t>(philox(word(i), key));
+  return {bits};
+}
+
+constexpr StandIn kStandIns[] = {{kRandomBits, random_bits},
+                                 {"transformers.grouped_mm_fallback.default", grouped_products},
                                  {"aten._grouped_mm.default", grouped_products, true},
                                  {"aten._scaled_mm.default", scaled_product, true},
                                  {"aten._scaled_mm_v2.default", scaled_product, true},

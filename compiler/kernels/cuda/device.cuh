@@ -357,6 +357,17 @@ template <class T> AOTC_DI T op_gcd(T x, T y) {
   }
   return static_cast<T>(a);
 }
+/// Philox4x32-10 (Salmon et al., 2011) at the counter {low, high, 0, 0}: its first two words.
+template <class T> AOTC_DI T op_philox(T counter, T key) {
+  const u64 c = static_cast<u64>(static_cast<i64>(counter)), k = static_cast<u64>(static_cast<i64>(key));
+  u32 c0 = static_cast<u32>(c), c1 = static_cast<u32>(c >> 32), c2 = 0, c3 = 0, k0 = static_cast<u32>(k), k1 = static_cast<u32>(k >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const u64 a = static_cast<u64>(0xD2511F53u) * c0, b = static_cast<u64>(0xCD9E8D57u) * c2;
+    c0 = static_cast<u32>(b >> 32) ^ c1 ^ k0, c1 = static_cast<u32>(b);
+    c2 = static_cast<u32>(a >> 32) ^ c3 ^ k1, c3 = static_cast<u32>(a);
+  }
+  return static_cast<T>(static_cast<i64>(c0 | static_cast<u64>(c1) << 32));
+}
 template <class T> AOTC_DI T op_pow(T a, T b) {
   if constexpr (same<T, double>::value) return pow(a, b);
   else if constexpr (is_floating<T>::value) return T(powf(float(a), float(b)));

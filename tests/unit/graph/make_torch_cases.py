@@ -107,6 +107,10 @@ for t in INTS:
     s = torch.arange(len(a)).to(t) % 8
     add(f"shl_{NAMES[t]}", "shl", [a, s], a << s)
     add(f"shr_{NAMES[t]}", "shr", [a, s], a >> s)
+signed = lambda words: torch.tensor([w - (1 << 64) if w >> 63 else w for w in words])
+# at::philox_engine(seed = key, subsequence 0, offset = counter), two words each
+add("philox_int64", "philox", [signed([0, 1, 0x123456789abcdef0, (1 << 64) - 1, 5]), signed([0, 0, 0xfedcba9876543210, (1 << 64) - 1, 1 << 40])],
+    signed([0xe169c58d6627e8d5, 0x5cb200dbf8e4cca4, 0x61176af13640118f, 0x430ac65a4d18d7d2, 0xaf00a86129377652]))
 TF = torch.tensor([True, True, False, False])
 FT = torch.tensor([True, False, True, False])
 for name, f in dict(bit_and=torch.bitwise_and, bit_or=torch.bitwise_or, bit_xor=torch.bitwise_xor, eq=torch.eq, lt=torch.lt, maximum=torch.maximum).items():

@@ -290,6 +290,28 @@ AOTC_F i64v v_gcd(i64v a, i64v b) {
   return lane_by_lane(a, b, [](int64_t x, int64_t y) -> int64_t { return igcd<uint64_t>(x, y); });
 }
 
+/// Of unsigned numbers below 2^32 in 64 bits.
+AOTC_I u64h mul_low(u64h a, u64h b) {
+#if defined(__AVX512F__)
+  return (u64h)__builtin_ia32_pmuludq512_mask((i32v)a, (i32v)b, ll8{}, static_cast<uint8_t>(-1));
+#else
+  return (u64h)__builtin_ia32_pmuludq256((i32v)a, (i32v)b);
+#endif
+}
+/// Philox4x32-10 (Salmon et al., 2011) at the counter {low, high, 0, 0}: its first two words.
+AOTC_I i64h philox_half(i64h counter, i64h key) {
+  const u64h low = (u64h){} + 0xFFFFFFFFu, m0 = (u64h){} + 0xD2511F53u, m1 = (u64h){} + 0xCD9E8D57u;
+  u64h c0 = (u64h)counter & low, c1 = (u64h)counter >> 32, c2 = {}, c3 = {}, k0 = (u64h)key & low, k1 = (u64h)key >> 32;
+  for (int round = 0; round < 10; ++round, k0 = (k0 + 0x9E3779B9u) & low, k1 = (k1 + 0xBB67AE85u) & low) {
+    const u64h a = mul_low(c0, m0), b = mul_low(c2, m1);
+    c0 = (b >> 32) ^ c1 ^ k0, c1 = b & low;
+    c2 = (a >> 32) ^ c3 ^ k1, c3 = a & low;
+  }
+  return (i64h)(c0 | c1 << 32);
+}
+AOTC_F i64v v_philox(i64v a, i64v b) { return {philox_half(a.lo, b.lo), philox_half(a.hi, b.hi)}; }
+AOTC_F i32v v_philox(i32v a, i32v b) { return narrow(v_philox(to_i64(a), to_i64(b))); }
+
 template <class V>
 AOTC_I V v_where(i32v m, V a, V b) {
   return sel(m, a, b);
