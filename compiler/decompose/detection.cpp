@@ -123,37 +123,164 @@ T shares(Rule& r, const Cells& c, const Expr& size) {
   return *sum / maximum(each, 1.0).unsqueeze(-1).unsqueeze(-1);
 }
 
-/// (input [N, C, H, W], rois [K, 5]: image, left, top, right, bottom): each region's cells, the means of samples between elements.
-void roi_align(Rule& r) {
-  const T x = tensor(r, "input").up(), rois = tensor(r, "rois").to(x.dtype());
-  if (x.rank() != 4 || rois.rank() != 2) r.refuse("other than images [N, C, H, W] and regions [K, 5]");
-  const bool aligned = r.boolean("aligned");
-  const double scale = r.number("spatial_scale");
-  const auto cells = [&](const char* count, int first) {
-    const T begin = rois.select(1, first) * scale - (aligned ? 0.5 : 0.0);
-    const T end = rois.select(1, first + 2) * scale - (aligned ? 0.5 : 0.0);
+/// Images [N, C, H, W] and regions [K, 5] (image, left, top, right, bottom), each cut into cells.
+struct Regions {
+  T x, rois, image;  ///< image [K]: from the first on
+  double scale;
+  int64_t rows, columns;
+
+  explicit Regions(Rule& r)
+      : x(tensor(r, "input").up()),
+        rois(tensor(r, "rois").to(x.dtype())),
+        image(number_of_image(r, x, rois)),
+        scale(r.number("spatial_scale")),
+        rows(r.integer("pooled_height")),
+        columns(r.integer("pooled_width")) {}
+
+  Expr height() const { return x.dim(2); }
+  Expr width() const { return x.dim(3); }
+  /// [K, C, H, W]: each region's image.
+  T images() const { return take_index(x, image, 0); }
+  /// C of each cell, where every cell has channels of its own.
+  Expr channels_of_a_cell() const { return floordiv(x.dim(1), rows * columns); }
+
+  static T number_of_image(Rule& r, const T& x, const T& rois) {
+    if (x.rank() != 4 || rois.rank() != 2) r.refuse("other than images [N, C, H, W] and regions [K, 5]");
+    return from_start(rois.select(1, 0).to(DType::i64), x.dim(0));
+  }
+};
+
+/// Cells of means of samples between elements. `aligned`: an element lies at its middle, and a region may be shorter than one.
+struct Sampled {
+  Cells rows, columns;
+
+  Sampled(const Regions& at, bool aligned) : rows(cells(at, aligned, at.rows, 2)), columns(cells(at, aligned, at.columns, 1)) {}
+
+  static Cells cells(const Regions& at, bool aligned, int64_t count, int first) {
+    const T begin = at.rois.select(1, first) * at.scale - (aligned ? 0.5 : 0.0);
+    const T end = at.rois.select(1, first + 2) * at.scale - (aligned ? 0.5 : 0.0);
     const T length = aligned ? end - begin : maximum(end - begin, 1.0);
-    return Cells{begin, length / static_cast<double>(r.integer(count)), r.integer(count)};
-  };
-  const Cells rows = cells("pooled_height", 2), columns = cells("pooled_width", 1);
-  const T image = from_start(rois.select(1, 0).to(DType::i64), x.dim(0));
-  const int64_t each = r.integer("sampling_ratio");
-  if (each > 0) {
-    const T ratio = scalar_of(r.b, Expr(each), x.dtype());
+    return Cells{begin, length / static_cast<double>(count), count};
+  }
+  /// [K, rows, columns, C]: means of each * each samples of `images`, of which `which` [K, rows or 1, columns or 1] says the one.
+  T means(const T& images, const T& which, int64_t each) const {
+    const T ratio = scalar_of(images.b(), Expr(each), images.dtype());
     const auto along = [&](const Cells& c, const Expr& size, Ints at) {
       std::vector<Neighbour> both = among_likes(samples(c, Expr(each), ratio), size);
       for (Neighbour& n : both)
         for (const int64_t d : at) n = {n.index.unsqueeze(static_cast<int>(d)), n.weight.unsqueeze(static_cast<int>(d))};
       return both;
     };
-    T which = image;
-    for (int i = 0; i < 4; ++i) which = which.unsqueeze(-1);
-    const T all = between(x, which, along(rows, x.dim(2), {2, 4}), along(columns, x.dim(3), {1, 3}));  // [K, h, w, y, x, C]
-    return r.set((all.sum({3, 4}, false) / static_cast<double>(each * each)).permute({0, 3, 1, 2}).to(r.meta_result().dtype));
+    const T all =
+        between(images, which.unsqueeze(-1).unsqueeze(-1), along(rows, images.dim(2), {2, 4}), along(columns, images.dim(3), {1, 3}));
+    return all.sum({3, 4}, false) / static_cast<double>(each * each);
   }
-  const T images = take_index(x, image, 0);
-  const T lines = matmul(shares(r, rows, x.dim(2)).unsqueeze(1), images, x.dtype());
-  r.set(matmul(lines, turned(shares(r, columns, x.dim(3))).unsqueeze(1), x.dtype()).to(r.meta_result().dtype));
+};
+
+/// Each region's cells of all channels.
+void roi_align(Rule& r) {
+  const Regions at(r);
+  const Sampled cells(at, r.boolean("aligned"));
+  const DType result = r.meta_result().dtype;
+  if (const int64_t each = r.integer("sampling_ratio"); each > 0)
+    return r.set(cells.means(at.x, at.image.unsqueeze(-1).unsqueeze(-1), each).permute({0, 3, 1, 2}).to(result));
+  const T lines = matmul(shares(r, cells.rows, at.height()).unsqueeze(1), at.images(), at.x.dtype());
+  r.set(matmul(lines, turned(shares(r, cells.columns, at.width())).unsqueeze(1), at.x.dtype()).to(result));
+}
+
+/// int32 [K, C / cells, rows, columns]: from which channel each cell comes.
+void set_channels(Rule& r, const Regions& at) {
+  if (!r.wants(1)) return;
+  const std::vector<Expr> one = {at.x.dim(1)}, all = {at.channels_of_a_cell(), Expr(at.rows), Expr(at.columns)};
+  r.set(1, iota(r.b, one, 0).to(DType::i32).reshape(all).unsqueeze(0).expand({at.rois.dim(0), all[0], all[1], all[2]}));
+}
+
+/// Each region's cells, every cell of channels of its own.
+void ps_roi_align(Rule& r) {
+  const Regions at(r);
+  const Sampled cells(at, true);
+  const DType result = r.meta_result().dtype;
+  const Expr k = at.rois.dim(0), n = at.x.dim(0), c = at.channels_of_a_cell(), h = at.height(), w = at.width(), rows(at.rows),
+             columns(at.columns);
+  set_channels(r, at);
+  if (const int64_t each = r.integer("sampling_ratio"); each > 0) {
+    const T images = at.x.reshape({n, c, rows * columns, h, w}).permute({0, 2, 1, 3, 4}).reshape({n * rows * columns, c, h, w});
+    const T first = at.image.unsqueeze(-1).unsqueeze(-1) * static_cast<double>(at.rows * at.columns);
+    const T which = first + iota(r.b, {rows * columns}, 0).reshape({rows, columns});
+    return r.set(cells.means(images, which, each).permute({0, 3, 1, 2}).to(result));
+  }
+  const T images = at.images().reshape({k, c, rows, columns, h, w}).permute({0, 2, 4, 1, 3, 5}).reshape({k, rows, h, c * columns * w});
+  const T lines = matmul(shares(r, cells.rows, h).unsqueeze(2), images, at.x.dtype()).reshape({k, rows, c, columns, w});
+  const T all =
+      matmul(lines.permute({0, 3, 2, 1, 4}).reshape({k, columns, c * rows, w}), shares(r, cells.columns, w).unsqueeze(3), at.x.dtype());
+  r.set(all.reshape({k, columns, c, rows}).permute({0, 2, 3, 1}).to(result));
+}
+
+/// To the nearest integer, halves away from 0.
+T nearest(const T& x) {
+  const T whole = unary(Op::trunc, x), rest = x - whole;
+  return whole + where(abs(rest) >= 0.5, binary(Op::copysign, x.like(1), rest), 0.0);
+}
+
+/// Cells of whole elements along a dim.
+struct Elements {
+  T member;  ///< bool [K, cells, size]
+  T count;   ///< [K, cells]
+
+  Elements(const T& begin, const T& past, const Expr& size) : member(members(begin, past, size)), count(maximum(past - begin, 0.0)) {}
+  static T members(const T& begin, const T& past, const Expr& size) {
+    const T element = iota(begin.b(), {size}, 0, begin.dtype());
+    return (element >= begin.unsqueeze(-1)) & (element < past.unsqueeze(-1));
+  }
+};
+
+/// The largest number of each cell, 0 of an empty one; numbers that are none are passed over.
+void roi_pool(Rule& r) {
+  const Regions at(r);
+  const auto along = [&](int64_t count, int first, const Expr& size) {
+    const T begin = nearest(at.rois.select(1, first) * at.scale), end = nearest(at.rois.select(1, first + 2) * at.scale);
+    const T cell = (maximum(end - begin + 1.0, 1.0) / static_cast<double>(count)).unsqueeze(-1), from = begin.unsqueeze(-1);
+    const T i = iota(r.b, {Expr(count)}, 0, cell.dtype()), n = scalar_of(r.b, size, cell.dtype());
+    const auto inside = [&](const T& v) { return minimum(maximum(v + from, 0.0), n); };
+    return Elements(inside(floor(i * cell)), inside(unary(Op::ceil, (i + 1.0) * cell)), size);
+  };
+  const Elements rows = along(at.rows, 2, at.height()), columns = along(at.columns, 1, at.width());
+  const double least = at.x.dtype() == DType::f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+  const T images = at.images(), numbers = where(images == images, images, least).unsqueeze(2);
+  const T hit_rows = rows.member.unsqueeze(1), hit_columns = columns.member.unsqueeze(1).unsqueeze(1);
+  const T lines = where(hit_rows.unsqueeze(-1), numbers, least).reduce(ReduceKind::max, {3}, false);
+  const T most = maximum(where(hit_columns, lines.unsqueeze(3), least).reduce(ReduceKind::max, {4}, false), least);
+  const T empty = ((rows.count.unsqueeze(-1) * columns.count.unsqueeze(-2)) == 0.0).unsqueeze(1);
+  if (r.wants(1)) {
+    const std::vector<Expr> dims = {at.height(), at.width()};
+    const T hit = hit_rows.unsqueeze(3).unsqueeze(-1) & hit_columns.unsqueeze(4) &
+                  (images.unsqueeze(2).unsqueeze(2) == most.unsqueeze(-1).unsqueeze(-1)) & (most > least).unsqueeze(-1).unsqueeze(-1);
+    const T place = iota(r.b, {at.height() * at.width()}, 0).reshape(dims),
+            none = place.like(static_cast<double>(std::numeric_limits<int32_t>::max()));
+    const T first = where(hit, place, none).reduce(ReduceKind::min, {4, 5}, false);
+    r.set(1, where(first == static_cast<double>(std::numeric_limits<int32_t>::max()), -1.0, first).to(DType::i32));
+  }
+  r.set(where(empty, 0.0, most).to(r.meta_result().dtype));
+}
+
+/// The mean of each cell, every cell of channels of its own; 0 of an empty one.
+void ps_roi_pool(Rule& r) {
+  const Regions at(r);
+  const auto along = [&](int64_t count, int first, const Expr& size) {
+    const T begin = nearest(at.rois.select(1, first) * at.scale), end = nearest(at.rois.select(1, first + 2) * at.scale);
+    const T cell = (maximum(end - begin, 1.0) / static_cast<double>(count)).unsqueeze(-1), from = begin.unsqueeze(-1);
+    const T i = iota(r.b, {Expr(count)}, 0, cell.dtype()), last = scalar_of(r.b, size, cell.dtype()) - 1.0;
+    const auto inside = [&](const T& v) { return minimum(maximum(v, 0.0), last); };
+    return Elements(inside(floor(i * cell + from)), inside(unary(Op::ceil, (i + 1.0) * cell + from)), size);
+  };
+  const Elements rows = along(at.rows, 2, at.height()), columns = along(at.columns, 1, at.width());
+  const Expr k = at.rois.dim(0);
+  const T images = at.images().reshape({k, at.channels_of_a_cell(), Expr(at.rows), Expr(at.columns), at.height(), at.width()});
+  const T lines = where(rows.member.unsqueeze(1).unsqueeze(3).unsqueeze(-1), images, 0.0).sum({4}, false);
+  const T sums = where(columns.member.unsqueeze(1).unsqueeze(1), lines, 0.0).sum({4}, false);
+  const T area = (rows.count.unsqueeze(-1) * columns.count.unsqueeze(-2)).unsqueeze(1);
+  set_channels(r, at);
+  r.set((sums / maximum(area, 1.0)).to(r.meta_result().dtype));
 }
 
 /// (dets [n, 4]: left, top, right, bottom, scores [n], iou_threshold): from the best on, boxes that no better one that stays overlaps by
@@ -181,9 +308,9 @@ void nms(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"torchvision.deform_conv2d.default", deform_conv},
-    {"torchvision.roi_align.default", roi_align},
-    {"torchvision.nms.default", nms},
+    {"torchvision.deform_conv2d.default", deform_conv}, {"torchvision.roi_align.default", roi_align},
+    {"torchvision.roi_pool.default", roi_pool},         {"torchvision.ps_roi_align.default", ps_roi_align},
+    {"torchvision.ps_roi_pool.default", ps_roi_pool},   {"torchvision.nms.default", nms},
 };
 }  // namespace
 

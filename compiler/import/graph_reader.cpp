@@ -475,9 +475,10 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
   for (size_t i = 0; i < results.size(); ++i) {
     const auto [tag, v] = out.at(i).tagged();
     if (tag != "as_tensor" || !results[i].has("name")) continue;
-    const std::string name = v["name"].text();
+    const std::string name = v["name"].text(), result = results[i]["name"].text();
     if (inner.bound.count(name)) continue;
-    inner.bound[name] = TensorRef{s.prefix + results[i]["name"].text()};
+    const auto named = s.bound.find(result);  // where the caller's own caller names what it gives on
+    inner.bound[name] = named != s.bound.end() ? named->second : TensorRef{s.prefix + result};
   }
   read_called(*graph, inner);
   for (size_t i = 0; i < results.size(); ++i) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -74,43 +76,129 @@ Tensor deform_conv2d(const Tensor& input, const Tensor& weight, const Tensor& of
   return (sums.reshape({n, rows, o.size(2), o.size(3)}) + wide(bias).view({-1, 1, 1})).to(input.scalar_type());
 }
 
-template <class F>
-Tensor cells_of(const Tensor& input, const Tensor& rois, F scale, int64_t rows, int64_t columns, int64_t ratio, bool aligned) {
-  const int64_t k = rois.size(0), c = input.size(1), h = input.size(2), w = input.size(3);
-  Tensor all = at::empty({k, c, rows, columns}, input.options());
+/// What all operators on regions [K, 5] of images [N, C, H, W] take.
+struct Regions {
+  double scale;
+  int64_t rows, columns;
+  bool apart;  ///< every cell has channels of its own
+};
+
+/// [K, C, rows, columns] (C / cells where they are apart), and for each the int32 that `number` writes: number(image, roi, row, column,
+/// place).
+template <class F, class Number>
+std::tuple<Tensor, Tensor> cells_of(const Tensor& input, const Tensor& rois, const Regions& r, const Number& number) {
+  const int64_t k = rois.size(0), c = input.size(1), h = input.size(2), w = input.size(3), cells = r.rows * r.columns;
+  Tensor all = at::empty({k, r.apart ? c / cells : c, r.rows, r.columns}, input.options()), places = at::empty_like(all, at::kInt);
   F* to = all.data_ptr<F>();
+  int32_t* place = places.data_ptr<int32_t>();
   for (int64_t i = 0; i < k; ++i) {
     const F* roi = rois.const_data_ptr<F>() + 5 * i;
-    TORCH_CHECK(roi[0] >= 0 && static_cast<int64_t>(roi[0]) < input.size(0), "roi_align: a region of an image that is not there");
-    const F shift = aligned ? F(0.5) : F(0), left = roi[1] * scale - shift, top = roi[2] * scale - shift;
-    F width = roi[3] * scale - shift - left, height = roi[4] * scale - shift - top;
-    if (!aligned) width = std::max(width, F(1)), height = std::max(height, F(1));
-    const F cell_h = height / static_cast<F>(rows), cell_w = width / static_cast<F>(columns);
-    const int64_t each_h = ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(cell_h));
-    const int64_t each_w = ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(cell_w));
-    for (int64_t channel = 0; channel < c; ++channel) {
+    TORCH_CHECK(roi[0] >= 0 && static_cast<int64_t>(roi[0]) < input.size(0), "a region of an image that is not there");
+    for (int64_t each = 0; each < all.size(1) * cells; ++each) {
+      const int64_t channel = r.apart ? each : each / cells, cell = each % cells;
+      *place = static_cast<int32_t>(channel);
       const F* image = input.const_data_ptr<F>() + (static_cast<int64_t>(roi[0]) * c + channel) * h * w;
-      for (int64_t cell = 0; cell < rows * columns; ++cell) {
-        F sum = 0;
-        for (int64_t sample = 0; sample < each_h * each_w; ++sample) {
-          const F y =
-              top + static_cast<F>(cell / columns) * cell_h + (static_cast<F>(sample / each_w) + F(0.5)) * cell_h / static_cast<F>(each_h);
-          const F x =
-              left + static_cast<F>(cell % columns) * cell_w + (static_cast<F>(sample % each_w) + F(0.5)) * cell_w / static_cast<F>(each_w);
-          sum += among_likes(image, h, w, y, x);
-        }
-        *to++ = sum / static_cast<F>(std::max<int64_t>(each_h * each_w, 1));
-      }
+      *to++ = number(image, roi, cell / r.columns, cell % r.columns, place++);
     }
   }
-  return all;
+  return {all, places};
+}
+
+/// The mean of samples between elements.
+template <class F>
+std::tuple<Tensor, Tensor> sampled(const Tensor& input, const Tensor& rois, const Regions& r, int64_t ratio, bool aligned) {
+  const int64_t h = input.size(2), w = input.size(3);
+  const F scale = static_cast<F>(r.scale), shift = aligned ? F(0.5) : F(0);
+  return cells_of<F>(input, rois, r, [&](const F* image, const F* roi, int64_t row, int64_t column, int32_t*) {
+    const F left = roi[1] * scale - shift, top = roi[2] * scale - shift;
+    F width = roi[3] * scale - shift - left, height = roi[4] * scale - shift - top;
+    if (!aligned) width = std::max(width, F(1)), height = std::max(height, F(1));
+    const F cell_h = height / static_cast<F>(r.rows), cell_w = width / static_cast<F>(r.columns);
+    const int64_t each_h = ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(cell_h));
+    const int64_t each_w = ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(cell_w));
+    F sum = 0;
+    for (int64_t i = 0; i < each_h; ++i)
+      for (int64_t j = 0; j < each_w; ++j) {
+        const F y = top + static_cast<F>(row) * cell_h + (static_cast<F>(i) + F(0.5)) * cell_h / static_cast<F>(each_h);
+        const F x = left + static_cast<F>(column) * cell_w + (static_cast<F>(j) + F(0.5)) * cell_w / static_cast<F>(each_w);
+        sum += among_likes(image, h, w, y, x);
+      }
+    const int64_t count = each_h * each_w;
+    return sum / static_cast<F>(r.apart ? count : std::max<int64_t>(count, 1));
+  });
+}
+
+struct Span {
+  int64_t from, past;
+};
+
+/// The largest number of whole elements, and where it lies.
+template <class F>
+std::tuple<Tensor, Tensor> largest(const Tensor& input, const Tensor& rois, const Regions& r) {
+  const int64_t h = input.size(2), w = input.size(3);
+  const F scale = static_cast<F>(r.scale);
+  const auto span = [&](F begin, F end, int64_t cell, int64_t cells, int64_t size) {
+    const F first = std::round(begin * scale), length = std::max(std::round(end * scale) - first + 1, F(1)) / static_cast<F>(cells);
+    const auto inside = [&](F v) { return std::clamp<int64_t>(static_cast<int64_t>(v) + static_cast<int64_t>(first), 0, size); };
+    return Span{inside(std::floor(static_cast<F>(cell) * length)), inside(std::ceil(static_cast<F>(cell + 1) * length))};
+  };
+  return cells_of<F>(input, rois, r, [&](const F* image, const F* roi, int64_t row, int64_t column, int32_t* place) {
+    const Span y = span(roi[2], roi[4], row, r.rows, h), x = span(roi[1], roi[3], column, r.columns, w);
+    F most = y.past <= y.from || x.past <= x.from ? F(0) : std::numeric_limits<F>::lowest();
+    *place = -1;
+    for (int64_t i = y.from; i < y.past; ++i)
+      for (int64_t j = x.from; j < x.past; ++j)
+        if (image[i * w + j] > most) most = image[i * w + j], *place = static_cast<int32_t>(i * w + j);
+    return most;
+  });
+}
+
+/// The mean of whole elements.
+template <class F>
+std::tuple<Tensor, Tensor> mean(const Tensor& input, const Tensor& rois, const Regions& r) {
+  const int64_t h = input.size(2), w = input.size(3);
+  const F scale = static_cast<F>(r.scale);
+  const auto span = [&](F begin, F end, int64_t cell, int64_t cells, int64_t size) {
+    const F first = std::round(begin * scale), length = std::max(std::round(end * scale) - first, F(1)) / static_cast<F>(cells);
+    const auto inside = [&](F v) { return std::clamp<int64_t>(static_cast<int64_t>(v), 0, size - 1); };
+    return Span{inside(std::floor(static_cast<F>(cell) * length + first)), inside(std::ceil(static_cast<F>(cell + 1) * length + first))};
+  };
+  return cells_of<F>(input, rois, r, [&](const F* image, const F* roi, int64_t row, int64_t column, int32_t*) {
+    const Span y = span(roi[2], roi[4], row, r.rows, h), x = span(roi[1], roi[3], column, r.columns, w);
+    F sum = 0;
+    for (int64_t i = y.from; i < y.past; ++i)
+      for (int64_t j = x.from; j < x.past; ++j) sum += image[i * w + j];
+    const int64_t area = std::max<int64_t>(y.past - y.from, 0) * std::max<int64_t>(x.past - x.from, 0);
+    return area == 0 ? F(0) : sum / static_cast<F>(area);
+  });
+}
+
+/// fn(images, regions, a number of their type) in the type in which it is computed.
+template <class Fn>
+std::tuple<Tensor, Tensor> in_wide(const Tensor& input, const Tensor& rois, const Fn& fn) {
+  const Tensor x = wide(input), boxes = rois.to(x.scalar_type()).contiguous();
+  const auto [cells, places] = x.scalar_type() == at::kDouble ? fn(x, boxes, double{}) : fn(x, boxes, float{});
+  return {cells.to(input.scalar_type()), places};
 }
 
 Tensor roi_align(const Tensor& input, const Tensor& rois, double scale, int64_t rows, int64_t columns, int64_t ratio, bool aligned) {
-  const Tensor x = wide(input), boxes = rois.to(x.scalar_type()).contiguous();
-  const Tensor cells = x.scalar_type() == at::kDouble ? cells_of<double>(x, boxes, scale, rows, columns, ratio, aligned)
-                                                      : cells_of<float>(x, boxes, static_cast<float>(scale), rows, columns, ratio, aligned);
-  return cells.to(input.scalar_type());
+  const Regions r = {scale, rows, columns, false};
+  return std::get<0>(in_wide(
+      input, rois, [&](const Tensor& x, const Tensor& boxes, auto zero) { return sampled<decltype(zero)>(x, boxes, r, ratio, aligned); }));
+}
+std::tuple<Tensor, Tensor> ps_roi_align(const Tensor& input, const Tensor& rois, double scale, int64_t rows, int64_t columns,
+                                        int64_t ratio) {
+  const Regions r = {scale, rows, columns, true};
+  return in_wide(input, rois,
+                 [&](const Tensor& x, const Tensor& boxes, auto zero) { return sampled<decltype(zero)>(x, boxes, r, ratio, true); });
+}
+std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, double scale, int64_t rows, int64_t columns) {
+  const Regions r = {scale, rows, columns, false};
+  return in_wide(input, rois, [&](const Tensor& x, const Tensor& boxes, auto zero) { return largest<decltype(zero)>(x, boxes, r); });
+}
+std::tuple<Tensor, Tensor> ps_roi_pool(const Tensor& input, const Tensor& rois, double scale, int64_t rows, int64_t columns) {
+  const Regions r = {scale, rows, columns, true};
+  return in_wide(input, rois, [&](const Tensor& x, const Tensor& boxes, auto zero) { return mean<decltype(zero)>(x, boxes, r); });
 }
 
 template <class F>
@@ -146,10 +234,18 @@ TORCH_LIBRARY(torchvision, m) {
   m.def(
       "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool "
       "aligned) -> Tensor");
+  m.def(
+      "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> "
+      "(Tensor, Tensor)");
+  m.def("roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)");
+  m.def("ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(torchvision, CPU, m) {
   m.impl("deform_conv2d", deform_conv2d);
   m.impl("roi_align", roi_align);
+  m.impl("ps_roi_align", ps_roi_align);
+  m.impl("roi_pool", roi_pool);
+  m.impl("ps_roi_pool", ps_roi_pool);
   m.impl("nms", nms);
 }
 

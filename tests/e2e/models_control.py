@@ -195,3 +195,20 @@ def noise_without_strength():
         return x + first, second + 1
 
     return Fn(f), (torch.randn(2, 5),), ({0: Dim("batch", min=1, max=9)},)
+
+
+@model
+def contexts_in_contexts():
+    """What one context that is switched off gives on is what another one in it computed."""
+
+    def f(x, y):
+        with torch.autocast("cuda", enabled=False):
+            with torch.autocast("cpu", enabled=False):
+                z = torch.cdist(x, y)
+        with torch.autocast("cuda", enabled=False):
+            w = z.exp()
+            with torch.autocast("cpu", enabled=False):
+                v, u = w.sin(), w * 2
+        return z.min(1)[0], v + 1, u
+
+    return Fn(f), (torch.randn(6, 8), torch.randn(7, 8)), None
