@@ -26,6 +26,7 @@
 #include "passes/precision.h"
 #include "passes/products_in_lanes.h"
 #include "passes/products_of_few_terms.h"
+#include "passes/products_of_picked.h"
 #include "passes/quantize_weights.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
@@ -83,6 +84,7 @@ constexpr Pass kPasses[] = {
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"align_products", align_products, "products of 16 bits multiply rows that are multiples of 16 bytes (GPUs)"},
     {"fold_constants", fold_constants, "again, weights that were filled up"},
+    {"products_of_picked", products_of_picked, "a row times the matrix that an index picks for it is summed where the matrices lie (CPUs)"},
     {"products_in_lanes", products_in_lanes,
      "small products that lie beside each other in memory, and columns times a vector, get lanes (CPUs)"},
     {"scales_behind", scales_behind, "weights of bytes are multiplied as they are, the products scaled (CPUs)"},

@@ -3,6 +3,7 @@
 #include <fmt/args.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "emit/cpu/loop_call.h"
@@ -26,13 +27,27 @@ std::string scalar_constant(const Inst& i) {
 }
 }  // namespace
 
-/// Whether what the code of columns keeps between statements can be kept of several vectors.
+/// Whether what the code of columns keeps between statements can be kept of several vectors: checks and values that become symbols only
+/// where all lanes have the same.
 bool InstEmitter::may_be_wide(const loop::LoopKernel& k) {
   constexpr size_t kMostInsts = 160;  // more are large code of their own
   if (k.inner.empty() || k.insts.size() > kMostInsts) return false;
   for (const loop::Param& p : k.params)
     if (p.role == ParamRole::local) return false;
-  return std::none_of(k.insts.begin(), k.insts.end(), [](const Inst& i) { return i.kind == InstKind::check || i.bind != kNone<SymId>; });
+  std::set<SymId> by_lane = {k.outer.back().sym};
+  std::set<InstId> varying;
+  for (const loop::Block& b : k.blocks)
+    for (const InstId id : b.insts) {
+      const Inst& i = k.insts[id];
+      const auto varies = [&](InstId x) { return varying.count(x) > 0; };
+      const bool same = i.kind != InstKind::reduce && i.kind != InstKind::scan && std::none_of(i.args.begin(), i.args.end(), varies) &&
+                        (i.mask == kNone<InstId> || !varies(i.mask)) &&
+                        std::none_of(by_lane.begin(), by_lane.end(), [&](SymId s) { return i.index.depends_on(s); });
+      if (same) continue;
+      if (i.kind == InstKind::check || i.bind != kNone<SymId>) return false;
+      varying.insert(id);
+    }
+  return true;
 }
 
 InstEmitter::InstEmitter(const loop::LoopKernel& k, Scopes& scopes, loop::LaneAxis lanes, bool far)

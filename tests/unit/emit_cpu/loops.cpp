@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "emit/cpu/loop_call.h"
+#include "emit/cpu/loop_emitter.h"
 #include "harness.h"
 
 using namespace aotc;
@@ -121,6 +122,29 @@ TEST_CASE("columns side by side, in stages") {
     CAPTURE(dtype_name(t));
     check_kernel(b.k, {{{"n", 1}, {"m", 1}}, {{"n", 16}, {"m", 3}}, {{"n", 339}, {"m", 2}}, {{"n", 130}, {"m", 40}}, {{"n", 0}, {"m", 2}}},
                  o);
+  }
+}
+
+TEST_CASE("columns of what indices pick go side by side") {
+  for (const bool each_term : {false, true}) {
+    KernelBuilder b("picked");
+    b.k.lanes = LaneAxis::outer;
+    const DType f = DType::f32, bo = DType::boolean, l = DType::i64;
+    const Expr n = b.shape("n"), m = b.shape("m", 1), rows = b.shape("rows", 1), terms = b.shape("terms", 1);
+    const Expr i = b.outer("i", n), j = b.outer("j", m), k = b.inner("k", terms);
+    const ParamId ids = b.param("ids", ParamRole::input, l, {n, terms}), x = b.param("x", ParamRole::input, f, {n, terms}),
+                  table = b.param("table", ParamRole::input, f, {rows, terms, m}), z = b.param("z", ParamRole::output, f, {n, m});
+    b.block(each_term);
+    const InstId id = b.op(Op::remainder, l, {b.load(ids, i * terms + (each_term ? k : Expr(0))), b.index(rows)});
+    b.check(b.op(Op::lt, bo, {id, b.index(rows)}));
+    const Expr r = b.bind(id, "r", rows);
+    if (!each_term) b.block(true);
+    const InstId sum = b.reduce(ReduceKind::sum, f, b.op(Op::mul, f, {b.load(x, i * terms + k), b.load(table, (r * terms + k) * m + j)}));
+    b.block(false);
+    b.store(z, i * m + j, sum);
+    CAPTURE(each_term);
+    CHECK(emit::cpu::emit_function(b.k, emit::cpu::kernel_spec(b.k, "picked")).find("[n.value]") != std::string::npos);
+    check_kernel(b.k, {{{"n", 3}, {"m", 1}, {"rows", 2}, {"terms", 1}}, {{"n", 5}, {"m", 133}, {"rows", 7}, {"terms", 9}}});
   }
 }
 
