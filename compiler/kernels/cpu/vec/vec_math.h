@@ -1,7 +1,7 @@
 #pragma once
 // Transcendental functions of f32 vectors as polynomials, about 1-2 ulp over the whole range, NaN and infinities as in C. Range reductions
-// are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp, log and tanh are those of
-// Moshier's Cephes library (single precision), sin, cos and (of 8 lanes) erf minimax polynomials published by N. Juffa.
+// are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980); polynomials of exp and tanh are those of Moshier's
+// Cephes library (single precision), log's a minimax one, sin, cos and (of 8 lanes) erf minimax polynomials published by N. Juffa.
 #include "vec_ops.h"
 
 namespace {
@@ -30,14 +30,17 @@ AOTC_I f32v scale2_to_tiny(f32v x, f32v n, i32v tiny) {
   return tiny ? as_f32(bits(y + as_f32(ki(kLarge))) - kLarge) : y;
 }
 
-/// exp(r) - 1 - r over r*r for |r| <= ln(2)/2.
-AOTC_I f32v exp_tail(f32v r) {
-  f32v p = kf(1.9875691500e-4f);
-  p = fma(p, r, 1.3981999507e-3f);
-  p = fma(p, r, 8.3334519073e-3f);
-  p = fma(p, r, 4.1665795894e-2f);
-  p = fma(p, r, 1.6666665459e-1f);
-  return fma(p, r, 5.0000001201e-1f);
+// Polynomials go by pairs of coefficients: few steps wait for each other, and processors look ahead some 60 instructions that wait.
+/// exp(r) - 1 - r over z = r*r for |r| <= ln(2)/2.
+AOTC_I f32v exp_tail(f32v r, f32v z) {
+  const f32v a = fma(r, kf(1.6666665459e-1f), 5.0000001201e-1f), b = fma(r, kf(8.3334519073e-3f), 4.1665795894e-2f),
+             c = fma(r, kf(1.9875691500e-4f), 1.3981999507e-3f);
+  return fma(fma(c, z, b), z, a);
+}
+/// exp(r) - 1.
+AOTC_I f32v exp_less_1(f32v r) {
+  const f32v z = r * r;
+  return fma(exp_tail(r, z), z, r);
 }
 /// exp(x) = m * 2^n, for |x| <= 106.
 struct ExpParts {
@@ -47,7 +50,7 @@ AOTC_I ExpParts exp_parts(f32v x) {
   const f32v n = rnd_even(x * 1.44269504088896341f);
   f32v r = fma(n, kf(-0.693359375f), x);
   r = fma(n, kf(2.12194440e-4f), r);
-  return {fma(exp_tail(r), r * r, r) + 1.0f, n};
+  return {exp_less_1(r) + 1.0f, n};
 }
 AOTC_I f32v v_exp(f32v x) {
   const ExpParts e = exp_parts(clamp_keep_nan(x, -106.0f, 90.0f));
@@ -57,52 +60,72 @@ AOTC_I f32v v_exp2(f32v x) {
   const f32v c = clamp_keep_nan(x, -152.0f, 130.0f);
   const f32v n = rnd_even(c), f = c - n;
   const f32v hi = f * 0.693359375f, r = fma(f, kf(-2.12194440e-4f), hi);
-  return scale2_to_tiny(fma(exp_tail(r), r * r, r) + 1.0f, n, x < kf(-126.0f));
+  return scale2_to_tiny(exp_less_1(r) + 1.0f, n, x < kf(-126.0f));
 }
 AOTC_I f32v v_expm1(f32v x) {
   const f32v c = clamp_keep_nan(x, -30.0f, 88.8f);
   const f32v n = rnd_even(c * 1.44269504088896341f);
   f32v r = fma(n, kf(-0.693359375f), c);
   r = fma(n, kf(2.12194440e-4f), r);
-  const f32v e = fma(exp_tail(r), r * r, r);                    // exp(r) - 1
+  const f32v e = exp_less_1(r);
   const f32v s = scale2(kf(0.5f), n), y = fma(e, s, s - 0.5f);  // half of the result: 2^n may overflow alone
   return sel(x == 0.0f, x, y + y);
 }
 
-/// x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for finite x > 0.
+/// log(1 + f) = f + tail for f = m - 1, m in [3/4, 3/2).
+AOTC_I f32v log_tail(f32v f) {
+  const f32v z = f * f, a = fma(f, kf(-2.5000163913e-1f), 3.3333340287e-1f), b = fma(f, kf(-1.6655318439e-1f), 1.9999581575e-1f),
+             c = fma(f, kf(-1.2728206813e-1f), 1.4276702702e-1f), d = fma(f, kf(-9.1091021895e-2f), 1.1697753519e-1f);
+  const f32v p = fma(fma(fma(fma(z, kf(3.7626542151e-2f), d), z, c), z, b), z, a);
+  return fma(z, p * f, z * -0.5f);
+}
+constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860677e-6f;  // of so few digits that e * kLn2High is exact
+#if AOTC_L == 16 && !defined(__clang__)
+/// x = m * 2^e with m in [3/4, 3/2), for finite x > 0; m is NaN below 0.
+AOTC_I f32v split(f32v x, f32v* e) {
+  constexpr uint16_t kAll = static_cast<uint16_t>(-1);
+  constexpr int kAround1 = 3, kNaNBelow0 = 2 << 2, kRounding = 4;
+  const f32v m = __builtin_ia32_getmantps512_mask(x, kAround1 | kNaNBelow0, x, kAll, kRounding);
+  const f32v g = __builtin_ia32_getexpps512_mask(x, x, kAll, kRounding);
+  *e = m < 1.0f ? g + 1.0f : g;
+  return m;
+}
+/// What log gives at 0, negatives, +inf and NaN.
+AOTC_I f32v log_edges(f32v x, f32v y) {
+  // Four bits for each kind of x: quiet and signalling NaN: NaN; 0: -inf; 1: y; -inf: NaN; inf: inf; below 0: NaN; above: y.
+  return __builtin_ia32_fixupimmps512_mask(y, x, ki(0x03530422), 0, static_cast<uint16_t>(-1), 4);
+}
+/// log1p for -1 < x < inf and |x| >= 1e-18, 0 included: 1 + x lies in [3/4, 3/2) * 2^-n, and f = (1 + x) 2^n - 1 is rounded once.
+AOTC_I f32v log1p_within(f32v x, f32v u) {
+  const f32v g = __builtin_ia32_getexpps512_mask(u * 0.66666663f, u, static_cast<uint16_t>(-1), 4), n = -1.0f - g;
+  const f32v f = scale2(x, n) + (scale2(kf(1.0f), n) - 1.0f);
+  return fma(n, kf(-kLn2High), f + fma(n, kf(-kLn2Low), log_tail(f)));
+}
+#else
 AOTC_I f32v split(f32v x, f32v* e) {
   const i32v tiny = x < kf(1.17549435e-38f);
   x = tiny ? x * 8388608.0f : x;
-  const i32v i = bits(x) - 0x3f3504f3, k = i >> 23;
+  const i32v k = (bits(x) - 0x3f400000) >> 23;
   *e = to_f32(k - (tiny & 23));
   return as_f32(bits(x) - (k << 23));
 }
-/// log(1 + f) = f + tail for f = m - 1, m in [sqrt(1/2), sqrt(2)).
-AOTC_I f32v log_tail(f32v f) {
-  f32v p = kf(7.0376836292e-2f);
-  p = fma(p, f, -1.1514610310e-1f);
-  p = fma(p, f, 1.1676998740e-1f);
-  p = fma(p, f, -1.2420140846e-1f);
-  p = fma(p, f, 1.4249322787e-1f);
-  p = fma(p, f, -1.6668057665e-1f);
-  p = fma(p, f, 2.0000714765e-1f);
-  p = fma(p, f, -2.4999993993e-1f);
-  p = fma(p, f, 3.3333331174e-1f);
-  const f32v z = f * f;
-  return fma(z, p * f, z * -0.5f);
-}
-/// What log gives at 0, negatives, +inf and NaN.
 AOTC_I f32v log_edges(f32v x, f32v y) {
   y = x == __builtin_inff() ? x : y;
   y = x == 0.0f ? kf(-__builtin_inff()) : y;
   y = x < 0.0f ? kf(__builtin_nanf("")) : y;
   return x != x ? x : y;
 }
+AOTC_I f32v log1p_within(f32v x, f32v u) {
+  const i32v k = (bits(u) - 0x3f400000) >> 23, n = 127 - k;
+  const f32v lost = x - (u - 1.0f), e = to_f32(k);  // what rounding 1 + x lost; nothing where 2^-k is no normal number
+  const f32v f = (as_f32(bits(u) - (k << 23)) - 1.0f) + lost * as_f32((n > 0 ? n : 0) << 23);
+  return fma(e, kf(kLn2High), f + fma(e, kf(kLn2Low), log_tail(f)));
+}
+#endif
 AOTC_I f32v v_log(f32v x) {
   f32v e;
   const f32v f = split(x, &e) - 1.0f;
-  const f32v t = fma(e, kf(-2.12194440e-4f), log_tail(f));
-  return log_edges(x, fma(e, kf(0.693359375f), f + t));
+  return log_edges(x, fma(e, kf(kLn2High), f + fma(e, kf(kLn2Low), log_tail(f))));
 }
 AOTC_I f32v v_log2(f32v x) {
   f32v e;
@@ -118,13 +141,9 @@ AOTC_I f32v v_log10(f32v x) {
   return log_edges(x, fma(e, kf(0.301025390625f), fma(m, kf(0.43429449200f), l)));
 }
 AOTC_I f32v v_log1p(f32v x) {
+  const i32v tiny = v_abs(x) < kf(5.9e-8f);  // is its own logarithm, and its square might underflow
   const f32v u = x + 1.0f;
-  f32v e;
-  const f32v f = split(u, &e) - 1.0f;
-  const f32v lost = (x - (u - 1.0f)) / u;  // what rounding 1 + x lost, relative
-  const f32v t = fma(e, kf(-2.12194440e-4f), log_tail(f) + lost);
-  const f32v y = log_edges(u, fma(e, kf(0.693359375f), f + t));
-  return v_abs(x) < 5.9e-8f ? x : (x == __builtin_inff() ? x : y);
+  return tiny ? x : log_edges(u, log1p_within(tiny ? kf(0.0f) : x, u));
 }
 
 #if AOTC_L == 16 && !defined(__clang__)
@@ -210,7 +229,7 @@ AOTC_I f32v exp_of_small_negative(f32v x) {
   const f32v n = t - 12582912.0f;
   f32v r = fma(n, kf(-0.693359375f), x);
   r = fma(n, kf(2.12194440e-4f), r);
-  return as_f32(bits(fma(exp_tail(r), r * r, r) + 1.0f) + (bits(t) << 23));
+  return as_f32(bits(exp_less_1(r) + 1.0f) + (bits(t) << 23));
 }
 #if AOTC_L == 16 && !defined(__clang__)
 /// erf near n * kErfPiece, n = 0 .. 15, less kErfNear: coefficients of polynomials in the distance, by least squares over Chebyshev nodes.
