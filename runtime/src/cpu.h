@@ -16,6 +16,7 @@ struct CpuProbe {
 extern const CpuProbe kHardware;
 
 uint32_t cpu_features(const CpuProbe& probe);  ///< AOTC_CPU_* bits
+bool free_denormals(const CpuProbe& probe);    ///< see aotc_kargs
 const char* isa_name(int32_t isa);
 /// The last table all of whose needs are there; null with a failure that names what each version lacks.
 const aotc_isa_table* select_isa(const aotc_isa_table* tables, uint32_t n, uint32_t features);

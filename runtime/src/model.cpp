@@ -218,7 +218,10 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
   RT_TRY(check_format(artifact));
   RT_TRY(choose_part(artifact, &options, &model->device, &model->module));
   const aotc_module_desc& part = *model->module;
-  if (!is_gpu(part)) RT_TRY(choose_isa(part, options, &model->isa));
+  if (!is_gpu(part)) {
+    RT_TRY(choose_isa(part, options, &model->isa));
+    model->free_denormals = free_denormals(kHardware);
+  }
   if (!survey(part, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
   RT_TRY(weights_open(part, options, &model->weights));
   return place_weights(model, options.flags);

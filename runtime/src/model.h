@@ -27,6 +27,7 @@ struct Cuda;
 struct aotc_model {
   const aotc_module_desc* module;  ///< the part of the artifact for this device
   const aotc_isa_table* isa;       ///< null for a GPU artifact
+  bool free_denormals;             ///< see aotc_kargs
   aotc::rt::VariantInfo* variants;
   uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
   uint32_t total_steps;    ///< of all variants

@@ -42,14 +42,16 @@ struct Job {
   volatile int32_t* fault;
   uint32_t mxcsr;
   aotc_team_range* team;
+  bool free_denormals;
 };
 
 void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* held) {
   const Job& job = *static_cast<const Job*>(arg);
   const ReadyStep& step = *job.step;
   uint8_t* scratch = job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride;
-  const aotc_team_kargs team = {
-      {step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held}, job.scratch, step.tasks > 1 ? job.team : nullptr};
+  const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals},
+                                job.scratch,
+                                step.tasks > 1 ? job.team : nullptr};
   step.fn(&team.args, begin, end);
 }
 
@@ -185,7 +187,13 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);
   volatile int32_t fault = AOTC_FAULT_NONE;
   alignas(64) aotc_team_range team[AOTC_TEAM_RANGES];
-  Job job = {nullptr, c->base + align_up(e->arena_bytes, 256), e->scratch_stride, &fault, __builtin_ia32_stmxcsr(), team};
+  Job job = {nullptr,
+             c->base + align_up(e->arena_bytes, 256),
+             e->scratch_stride,
+             &fault,
+             __builtin_ia32_stmxcsr(),
+             team,
+             c->model->free_denormals};
   uint64_t before = c->step_ns ? now_ns() : 0;
   aotc_status status = AOTC_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {

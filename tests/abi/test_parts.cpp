@@ -16,6 +16,8 @@ struct Fake {
   uint64_t xcr0;
   bool permits = true;
   int asked = 0;
+  const char* vendor = "GenuineIntel";
+  uint32_t one_a = 0;
 } fake;
 
 constexpr Fake kAll = {1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29,
@@ -28,8 +30,13 @@ constexpr Fake kAll = {1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29,
 
 const CpuProbe kFake = {[](uint32_t leaf, uint32_t sub, uint32_t out[4]) {
                           std::memset(out, 0, 16);
-                          if (leaf == 0) out[0] = 31;
-                          if (leaf == 1) out[2] = fake.one_c;
+                          if (leaf == 0) {
+                            out[0] = 31;
+                            std::memcpy(&out[1], fake.vendor, 4);
+                            std::memcpy(&out[3], fake.vendor + 4, 4);
+                            std::memcpy(&out[2], fake.vendor + 8, 4);
+                          }
+                          if (leaf == 1) out[0] = fake.one_a, out[2] = fake.one_c;
                           if (leaf == 7 && sub == 0) {
                             out[0] = 1;
                             out[1] = fake.seven_b;
@@ -93,6 +100,19 @@ TEST_CASE("the best code version that a masked CPU can run") {
   fake.one_c &= ~(1u << 27);
   CHECK(best() == -1);
   CHECK(std::string(last_error()).find("operating system support") != std::string::npos);
+}
+
+TEST_CASE("denormal numbers take no longer on AMD's processors from family 19h on") {
+  fake = kAll;
+  for (const uint32_t model : {0x00a10f11u, 0x00b00f20u}) {  // families 19h and 1ah
+    fake.one_a = model, fake.vendor = "AuthenticAMD";
+    CHECK(free_denormals(kFake));
+    fake.vendor = "GenuineIntel";
+    CHECK_FALSE(free_denormals(kFake));
+  }
+  fake.one_a = 0x00830f10, fake.vendor = "AuthenticAMD";  // family 17h
+  CHECK_FALSE(free_denormals(kFake));
+  fake = kAll;
 }
 
 TEST_CASE("tiles are asked for where the best version needs them, and a refusal takes the next one") {

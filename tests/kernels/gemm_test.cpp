@@ -80,6 +80,7 @@ struct Case {
   double* error_of = nullptr;           // gets the relative L2 against fp64
   std::vector<double> special = {};     // numbers of A here and there: what is computed of them is not compared with fp64
   int exponent = 0;                     // A times 2^exponent; then nothing is compared with fp64
+  bool free_denormals = false;          // what the processor is said to be
   bool tiny = false;                    // rows of A all or partly next to nothing; B is so large that their sums are not
   bool infinite_b = false;              // some of B
 };
@@ -166,7 +167,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (c.make_b) cfg.b_ptr = -1;
   Scratch scratch(scratch_bytes);
   volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  aotc_kargs args = {ptr, size.data(), &cfg, scratch.ptr(), 0, 1, &fault, nullptr, c.free_denormals};
   auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };
   const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
@@ -253,6 +254,7 @@ TEST_CASE("rows with tiny numbers against fp64", "[gemm]") {
       c.mc = static_cast<int>(pick({14, 64}));
       c.kc = static_cast<int>(pick({32, 512}));
       c.tiny = true;
+      c.free_denormals = i % 3 == 0;
       c.infinite_b = i % 2;
       c.make_a = rng() % 3 == 0;
       check(e, c, rng);

@@ -218,7 +218,7 @@ struct GemmRun {
       const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
       const bool fresh = r.first && k0 == 0;
       if constexpr (kPartsTiny<P>) {
-        tiny_met = tiny_met || flags.raised();
+        tiny_met = tiny_met || (!args->free_denormals && flags.raised());
         if (tiny_met) {
           (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
                                                                             out, r.ldc, fresh, ahead, pf_step, fin);
@@ -228,7 +228,7 @@ struct GemmRun {
       const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
       fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
-    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || flags.raised();
+    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (!args->free_denormals && flags.raised());
   }
 
   /// One panel, kc values of k at a time, into c, or with the last of k to where `finish` says. Columns of 16 bits that several tiles read

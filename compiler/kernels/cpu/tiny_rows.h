@@ -3,7 +3,7 @@
 // denormal: decays and Gaussians far out make whole products several times as slow. Their flags tell that it has happened in a unit's
 // tiles; in those of its tiles that follow such numbers, 2^64 times as large, are summed apart, and these sums are added to those of the
 // others by one multiply-add, which rounds what float32 holds of them once. A unit begins anew, so that results depend on neither threads
-// nor order.
+// nor order. Where aotc_kargs::free_denormals says that nothing is to be gained, they stay with the others.
 #include "micro.h"
 
 namespace {

@@ -18,6 +18,7 @@ typedef struct aotc_kargs {
   /* AOTC_HELD words in which a kernel notes what it leaves in `scratch`, or NULL. A thread's first call for a step finds -1 in each, those
    * that follow find words and scratch as the call before left them. */
   int64_t* held;
+  int32_t free_denormals; /* not 0: this processor computes with denormal numbers as fast as with others; 0: it may not */
 } aotc_kargs;
 
 enum { AOTC_FAULT_NONE = 0, AOTC_FAULT_INDEX = 1 };
