@@ -118,6 +118,14 @@ std::vector<ResizeTap> cubic_taps(Rule& r, const ResizeAxis& a, bool align, DTyp
   return taps;
 }
 
+T times_matrix(const T& x, const ResizeAxis& a, const T& factors) {
+  const T rows(x.b(), x.b().transpose(x, a.dim, 3));
+  std::vector<Expr> to = rows.dims();
+  to.back() = a.out;
+  const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
+  return {x.b(), x.b().transpose(T(x.b(), x.b().matmul(flat, factors, x.dtype())).reshape(to), a.dim, 3)};
+}
+
 namespace {
 
 std::vector<ResizeAxis> axes(Rule& r, const T& x, int k) { return resize_axes(r, x.dims(), r.meta_result().dims, k); }
@@ -155,10 +163,22 @@ T apply(const T& x, const ResizeAxis& a, const std::vector<ResizeTap>& taps) {
   return *sum;
 }
 
+/// uint8 images, in fixed point: columns first, each pass rounded.
+template <typename Pass>
+void bytes(Rule& r, T x, const Pass& pass) {
+  std::vector<ResizeAxis> all = axes(r, x, 2);
+  std::reverse(all.begin(), all.end());
+  for (const ResizeAxis& a : all)
+    if (!linear_keeps(r, a)) x = pass(x, a);
+  r.set(x);
+}
+
 template <int k>
 void linear(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
+  if (k == 2 && in.dtype() == DType::u8)
+    return bytes(r, in, [&](const T& x, const ResizeAxis& a) { return bytes_by_taps(x, a, linear_taps(r, a, align, DType::f64)); });
   T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
   const std::vector<ResizeAxis> all = axes(r, x, k);
   const bool kept = std::any_of(all.begin(), all.end(), [&](const ResizeAxis& a) { return linear_keeps(r, a); });
@@ -170,9 +190,12 @@ void linear(Rule& r) {
 
 void bicubic(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
-  if (!is_float(in.dtype())) r.refuse("bicubic resizing of integers");
+  const bool align = r.boolean("align_corners");
+  if (in.dtype() == DType::u8)
+    return bytes(r, in, [&](const T& x, const ResizeAxis& a) { return bytes_by_taps(x, a, cubic_taps(r, a, align, DType::f64)); });
+  if (!is_float(in.dtype())) r.refuse("bicubic resizing of integers other than uint8");
   T x = in.up();
-  for (const ResizeAxis& a : axes(r, x, 2)) x = apply(x, a, cubic_taps(r, a, r.boolean("align_corners"), x.dtype()));
+  for (const ResizeAxis& a : axes(r, x, 2)) x = apply(x, a, cubic_taps(r, a, align, x.dtype()));
   r.set(x.to(in.dtype()));
 }
 
@@ -209,9 +232,13 @@ T filter_factors(T (*filter)(const T&), const T& from, const FilterReach& reach,
   return where(total != 0.0, raw / total, 0.0);
 }
 
-/// One axis of antialiased resizing: a sum over the elements that the filter covers where their largest number is known, otherwise a
-/// product with a matrix of factors.
-T antialiased_axis(Rule& r, T (*filter)(const T&), int radius, bool align, const ResizeAxis& a, const T& x) {
+/// One axis of antialiased resizing, in float64.
+struct AxisFilter {
+  T factors;  ///< [taps, out] where the largest number of elements that the filter covers is known, otherwise [in, out]
+  std::optional<T> index, covered;  ///< [taps, out]: the elements, and whether the filter covers them
+};
+
+AxisFilter axis_filter(Rule& r, T (*filter)(const T&), int radius, bool align, const ResizeAxis& a) {
   const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
   const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
   const T wide = maximum(step, 1.0), support = wide * radius;
@@ -220,22 +247,21 @@ T antialiased_axis(Rule& r, T (*filter)(const T&), int radius, bool align, const
     const std::vector<Expr> grid = {taps, a.out};
     const FilterReach reach(iota(r.b, grid, 1, DType::f64), step, support, n);
     const T from = reach.lo + iota(r.b, grid, 0, DType::f64), covered = from < reach.hi;
-    const T factors = filter_factors(filter, from, reach, covered, wide).to(x.dtype());
-    const T index = maximum(minimum(from, n - 1.0), 0.0).to(DType::i64);
-    std::vector<Expr> along(static_cast<size_t>(x.rank()) + 1, Expr(1));
-    along[static_cast<size_t>(a.dim)] = taps, along[static_cast<size_t>(a.dim) + 1] = a.out;
-    const T taken(r.b, r.b.index(x, {index}, {a.dim}, a.dim));
-    return where(covered.reshape(along), taken * factors.reshape(along), 0.0).sum({a.dim}, false);
+    return {filter_factors(filter, from, reach, covered, wide), maximum(minimum(from, n - 1.0), 0.0).to(DType::i64), covered};
   }
   const std::vector<Expr> matrix = {a.in, a.out};
   const FilterReach reach(iota(r.b, matrix, 1, DType::f64), step, support, n);
   const T from = iota(r.b, matrix, 0, DType::f64);
-  const T w = filter_factors(filter, from, reach, (from >= reach.lo) & (from < reach.hi), wide).to(x.dtype());
-  const T rows(r.b, r.b.transpose(x, a.dim, 3));
-  std::vector<Expr> to = rows.dims();
-  to.back() = a.out;
-  const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
-  return {r.b, r.b.transpose(T(r.b, r.b.matmul(flat, w, x.dtype())).reshape(to), a.dim, 3)};
+  return {filter_factors(filter, from, reach, (from >= reach.lo) & (from < reach.hi), wide), std::nullopt, std::nullopt};
+}
+
+T filtered(const T& x, const ResizeAxis& a, const AxisFilter& f) {
+  const T factors = f.factors.to(x.dtype());
+  if (!f.index) return times_matrix(x, a, factors);
+  std::vector<Expr> along(static_cast<size_t>(x.rank()) + 1, Expr(1));
+  along[static_cast<size_t>(a.dim)] = factors.dim(0), along[static_cast<size_t>(a.dim) + 1] = a.out;
+  const T taken(x.b(), x.b().index(x, {*f.index}, {a.dim}, a.dim));
+  return where(f.covered->reshape(along), taken * factors.reshape(along), 0.0).sum({a.dim}, false);
 }
 
 /// Resizing with a filter as wide as the reduction, one dim after the other.
@@ -243,10 +269,17 @@ template <T (*filter)(const T&), int radius>
 void antialiased(Rule& r) {
   const T in = tensor(r, r.has("self") ? "self" : "input");
   const bool align = r.boolean("align_corners");
-  T x = is_float(in.dtype()) ? in.up() : in.to(DType::f32);
+  const auto plan = [&](const ResizeAxis& a) { return axis_filter(r, filter, radius, align, a); };
+  if (in.dtype() == DType::u8)
+    return bytes(r, in, [&](const T& x, const ResizeAxis& a) {
+      const AxisFilter f = plan(a);
+      return f.index ? bytes_by_grid(x, a, *f.index, f.factors) : bytes_by_matrix(x, a, f.factors);
+    });
+  if (!is_float(in.dtype())) r.refuse("antialiased resizing of integers other than uint8");
+  T x = in.up();
   for (const ResizeAxis& a : axes(r, x, 2))
-    if (!(a.in == a.out)) x = antialiased_axis(r, filter, radius, align, a, x);  // PyTorch passes over the others, whatever the scale
-  r.set((is_float(in.dtype()) ? x : minimum(maximum(unary(Op::round, x), 0.0), 255.0)).to(in.dtype()));
+    if (!(a.in == a.out)) x = filtered(x, a, plan(a));  // PyTorch passes over the others, whatever the scale
+  r.set(x.to(in.dtype()));
 }
 
 /// The sampling grid of an affine map: base coordinates times theta transposed.

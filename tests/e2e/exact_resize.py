@@ -34,3 +34,18 @@ def antialiased_resizing():
     for mode in ("bilinear", "bicubic"):  # an axis that stays as long is passed over: its neighbours at factor 0 are not looked at
         cases += [Case(f"{mode} of infinities to {size}", lambda x, size=size, mode=mode: F.interpolate(x, size=size, mode=mode, antialias=True), [x], close=True) for size in ([5, 4], [5, 7])]
     return cases
+
+
+@suite
+def resizing_of_bytes():
+    """PyTorch rounds to bytes between the two passes, in fixed point."""
+    cases = []
+    for n, (mode, antialias, corners) in enumerate((m, a, c) for m in ("bilinear", "bicubic") for a in (False, True) for c in (False, True)):
+        how = {"mode": mode, "antialias": antialias, "align_corners": corners}
+        sizes = [{"size": s} for s in ([70, 84], [40, 44], [33, 20], [50, 30], [25, 60], [1, 3])] + [{"scale_factor": (1.3, 0.7)}, {"scale_factor": 2.0}]
+        for m, size in enumerate(sizes):
+            x = torch.randint(0, 256, (2, (1, 3, 4, 5)[(n + m) % 4], 50, 60), dtype=torch.uint8)
+            cases.append(Case(f"{mode} {how} of bytes, {size}", lambda x, how=how, size=size: F.interpolate(x, **how, **size), [x]))
+        x = torch.randint(0, 256, (1, 3, 1, 4), dtype=torch.uint8)
+        cases.append(Case(f"{mode} {how} of four bytes", lambda x, how=how: F.interpolate(x, size=[6, 9], **how), [x]))
+    return cases

@@ -142,6 +142,10 @@ for size in ("(A, B)", "(2 * A, 3)", "(1, B)"):
             case(f"antialiased {mode} of symbolic sizes to {size}, corners {align}", "x: float32[1,2,A,B], r: float32[A,B]",
                  [f"y = F.interpolate(x, size={size.replace('A', 'x.shape[2]').replace('B', 'x.shape[3]')}, mode='{mode}', align_corners={align}, antialias=True)", "z = y + 1"], "y, z")
     case(f"antialiased by factors of symbolic sizes {size}", "x: float32[1,2,A,B]", ["y = F.interpolate(x, scale_factor=0.5, mode='bilinear', antialias=True)"], "y")
+for mode in ("bilinear", "bicubic"):
+    for antialias in (False, True):
+        case(f"{mode} resizing of bytes of symbolic sizes, antialias {antialias}", "x: uint8[2,3,A,B] ints 0 256",
+             [f"y{n} = F.interpolate(x, {how}, mode='{mode}', antialias={antialias})" for n, how in enumerate(("size=(2 * x.shape[2], 3)", "size=(7, x.shape[3])", "scale_factor=0.5"))], "y0, y1, y2")
 for kernel, stride, padding, dilation in (("(2, 3)", "1", "0", "1"), ("2", "2", "1", "1"), ("(3, 2)", "(2, 1)", "1", "2")):
     args = f"{kernel}, dilation={dilation}, padding={padding}, stride={stride}"
     case(f"unfold and fold of symbolic sizes, {args}", "x: float32[2,C,A+5,B+4]", [f"u = F.unfold(x, {args})", f"y = F.fold(u, (x.shape[2], x.shape[3]), {args})"], "u, y")
