@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
     if (argc > 10) cfg.pack_a = std::atoi(argv[10]);
     if (argc > 11) cfg.b_packed = std::atoi(argv[11]);
     cfg.kp = parts ? cfg.kc : cfg.kc * std::max<int>(1, 4096 / cfg.kc);
+    if (argc > 12) cfg.kp = std::atoi(argv[12]);
     const int64_t room = parts   ? aotc_gemm_parts_scratch_bytes(&cfg, k)
                          : held  ? aotc_gemm_held_scratch_bytes(&cfg, k)
                          : tiles ? aotc_gemm_tiles_scratch_bytes(&cfg, k)

@@ -41,6 +41,12 @@ aotc_gemm_config config_of(const Tile& t, bool packed) {
   return g;
 }
 
+/// Columns of a unit. A is packed again for each block of them where B is no weight, so that large products want many.
+constexpr int kWeightColumns[] = {32, 64, 128, 256}, kColumns[] = {32, 64, 128, 256, 512, 1024};
+
+/// Of B's copies for each block of rows, over one in order; bytes a cycle of panels and of sums that L2 does not hold.
+constexpr double kAgain = 4, kStreamBytes = 128, kSumBytes = 16;
+
 Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const Tile& tile) {
   Candidate r{pack(form, tile), Fit::yes(), 0};
   const int threads = machine.cores;
@@ -66,8 +72,13 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   if (!packs_a && rows > 4) cycles *= c.k * ab % 4096 == 0 ? 1.3 : 1.02;
   if (!c.b_constant && !(c.b_rows_contiguous && c.m <= 2 * lanes.mr)) {
     const double b_elems = static_cast<double>(c.n) * static_cast<double>(c.k) * static_cast<double>(c.batch * c.segments);
-    cycles += (c.b_rows_contiguous ? 0.15 : kPackCycles) * b_elems * (c.k <= tile.kp ? 1.0 : static_cast<double>(m_blocks));
-    if (tile.nc * kp * ab > machine.l2_bytes / 2) cycles *= 1.06;
+    // Threads that begin within a block of columns pack it again; where k goes in pieces, each block of rows does, from beyond the caches.
+    const double begun = static_cast<double>(std::min<int64_t>(threads, units) - 1) / static_cast<double>(n_blocks * c.batch);
+    const double copies = c.k <= tile.kp ? 1.0 + begun : kAgain * static_cast<double>(m_blocks);
+    cycles += (c.b_rows_contiguous ? 0.15 : kPackCycles) * b_elems * copies;
+    if (tile.nc * kp * ab > machine.l2_bytes / 2) cycles += b_elems * static_cast<double>(ab * (m_blocks - 1)) / kStreamBytes;
+    if (c.k > tile.kp && rows * tile.nc * ab > machine.l2_bytes / 2)
+      cycles += static_cast<double>(c.m * c.n * c.batch * c.segments * ab) * 2 * static_cast<double>(ceil_div(c.k, tile.kp)) / kSumBytes;
   }
   if (c.b_made) cycles += kMadeCycles * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
   if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= 1.04;
@@ -113,15 +124,17 @@ class Gemm : public FormOf<MatmulKernel> {
     if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
     std::vector<Candidate> all;
     for (int mc : mcs)
-      for (int nc : {32, 64, 128, 256})
+      for (int nc : c.b_constant ? std::span<const int>(kWeightColumns) : std::span<const int>(kColumns))
         for (int64_t about : {256, 128, 512, 768})
           for (int pack_a : {1, 0}) {
             Tile t;
             t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.pack_a = pack_a;
             t.kc = balanced_kc(c.k, about);
             // Dynamic sizes of k beyond the tuned one still go in pieces of a few thousand.
-            const int64_t rows = c.b_constant ? mc + 16 : mc + 16 + nc;
-            const int64_t room = std::max<int64_t>(s.machine.l2_bytes * 2 / (rows * ab), 1024);
+            // A's rows of a block stay in L2, the panels of B that are made here stream from beyond it.
+            int64_t room = std::max<int64_t>(s.machine.l2_bytes * 2 / ((mc + 16) * ab), 1024);
+            if (!c.b_constant)
+              room = std::min(room, std::max<int64_t>((kMaxScratch / ab - int64_t{1} * mc * nc - 64) / (mc + 16 + nc), 64));
             const int64_t whole = std::min<int64_t>(std::max<int64_t>(room, 64), std::max<int64_t>(c.k, 1024)) / t.kc;
             t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, whole + (c.k <= room && c.k % t.kc ? 1 : 0)));
             if (about != 256 && balanced_kc(c.k, 256) == t.kc) continue;
