@@ -41,8 +41,9 @@ aotc_gemm_config config_of(const Tile& t, bool packed) {
   return g;
 }
 
-/// Columns of a unit. A is packed again for each block of them where B is no weight, so that large products want many.
-constexpr int kWeightColumns[] = {32, 64, 128, 256}, kColumns[] = {32, 64, 128, 256, 512, 1024};
+/// Columns of a unit; the last two where A is packed again for each block of them: B is no weight.
+constexpr int kColumns[] = {32, 64, 128, 256, 512, 1024};
+std::span<const int> columns_of(const ProductSizes& c) { return std::span(kColumns).first(c.b_constant ? 4 : 6); }
 
 /// Of B's copies for each block of rows, over one in order; bytes a cycle of panels and of sums that L2 does not hold.
 constexpr double kAgain = 4, kStreamBytes = 128, kSumBytes = 16;
@@ -124,7 +125,7 @@ class Gemm : public FormOf<MatmulKernel> {
     if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
     std::vector<Candidate> all;
     for (int mc : mcs)
-      for (int nc : c.b_constant ? std::span<const int>(kWeightColumns) : std::span<const int>(kColumns))
+      for (int nc : columns_of(c))
         for (int64_t about : {256, 128, 512, 768})
           for (int pack_a : {1, 0}) {
             Tile t;
@@ -133,8 +134,7 @@ class Gemm : public FormOf<MatmulKernel> {
             // Dynamic sizes of k beyond the tuned one still go in pieces of a few thousand.
             // A's rows of a block stay in L2, the panels of B that are made here stream from beyond it.
             int64_t room = std::max<int64_t>(s.machine.l2_bytes * 2 / ((mc + 16) * ab), 1024);
-            if (!c.b_constant)
-              room = std::min(room, std::max<int64_t>((kMaxScratch / ab - int64_t{1} * mc * nc - 64) / (mc + 16 + nc), 64));
+            if (!c.b_constant) room = std::min(room, (kMaxScratch / ab - int64_t{1} * mc * nc - 64) / (mc + 16 + nc));
             const int64_t whole = std::min<int64_t>(std::max<int64_t>(room, 64), std::max<int64_t>(c.k, 1024)) / t.kc;
             t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, whole + (c.k <= room && c.k % t.kc ? 1 : 0)));
             if (about != 256 && balanced_kc(c.k, 256) == t.kc) continue;

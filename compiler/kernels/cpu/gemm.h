@@ -197,7 +197,6 @@ struct GemmRun {
     Acc* c;
     int64_t ldc;
     bool first, last_of_k;  // the sums begin here, end here
-    bool b_in_panels;       // what follows in memory is wanted next
   };
 
   /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: what is
@@ -242,8 +241,8 @@ struct GemmRun {
     for (int64_t k0 = 0; k0 < r.klen; k0 += kc) {
       const int64_t kn = min_of(kc, r.klen - k0), steps = ceil_div(kn, P::kGroup);
       const char* b0 = b_src + k0 / P::kGroup * b_stride;
-      const char* next = b0 + (r.b_in_panels ? steps * b_stride : 0);
-      const int64_t pf_step = r.b_in_panels ? b_stride / tiles : 0;
+      const char* next = b0 + (b_in_place ? 0 : steps * b_stride);  // panels follow each other
+      const int64_t pf_step = b_in_place ? 0 : b_stride / tiles;
       for (int64_t v = 0; v < vecs; v += most) {
         const int64_t nv = min_of(most, vecs - v);
         const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
@@ -300,7 +299,7 @@ struct GemmRun {
         for (int64_t p = p0; p < p1 && klen > 0; ++p) {
           const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0);
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
-          const PanelRun r = {a_piece, u.m0, rows, klen, u.n0 + j0, width, c, ldc, ks == 0, ks + klen >= k, !b_in_place};
+          const PanelRun r = {a_piece, u.m0, rows, klen, u.n0 + j0, width, c, ldc, ks == 0, ks + klen >= k};
           if (cfg->b_packed) {
             const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
             panel<typename G::Packed>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup);
