@@ -1,11 +1,13 @@
 """The results of peers_table.py as an SVG: for each model the p50 of every engine over that of aotc, on a logarithmic scale.
 
     plot.py TABLE.jsonl OUT.svg
+    plot.py --check RESULTS     is peers.svg of this folder the plot of its newest peers_*.jsonl? else exit status 1 and what to do
 
 TABLE.jsonl may begin with an object without "model" that says machine, date and commit. The same input gives the same bytes.
 """
 import json
 import math
+import os
 import sys
 
 ENGINES = {  # as peers_table.py names them: label, colour, mark
@@ -89,8 +91,17 @@ def plot(about, rows):
     return "\n".join(out) + "\n"
 
 
+def check(folder):
+    newest = max(f for f in os.listdir(folder) if f.startswith("peers_") and f.endswith(".jsonl"))
+    newest, drawn = os.path.join(folder, newest), os.path.join(folder, "peers.svg")
+    if open(drawn).read() != plot(*load(newest)):
+        sys.exit(f"{drawn} is not the plot of {newest}, the newest results of the zoo: run\n    {sys.argv[0]} {newest} {drawn}")
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
+    if sys.argv[1] == "--check":
+        sys.exit(check(sys.argv[2]))
     with open(sys.argv[2], "w") as f:
         f.write(plot(*load(sys.argv[1])))
