@@ -50,6 +50,7 @@ Partitioner::Partitioner(Partition& p, const std::set<ValueId>& alone)
   demands_.raw().resize(n);
   why_.raw().resize(n);
   dense_.raw().assign(n, 0);
+  apart_.raw().assign(n, 0);
   users_.raw().assign(n, 0);
 }
 
@@ -110,8 +111,14 @@ void Partitioner::force(ValueId v, const std::string& why) {
   if (!p_.is_leaf(v) && why_[v].empty()) why_[v] = why;
 }
 
+void Partitioner::force_apart(ValueId v, const std::string& why) {
+  force(v, why);
+  apart_[v] = 1;
+}
+
 std::vector<GroupId> Partitioner::demanding(ValueId v) const {
   std::vector<GroupId> out;
+  if (apart_[v]) return out;
   for (const Demand& d : demands_[v])
     if (std::find(out.begin(), out.end(), d.group) == out.end()) out.push_back(d.group);
   return out;
@@ -328,12 +335,24 @@ void Partitioner::visit_view(const Node& n) {
     if (forced(v) || others) return store_in(n, home, p_.at[v], forced(v) ? why_[v] : "columns of a product");
     return inline_in(n, home, p_.at[v]);
   }
+  const bool copied = n.get_or<bool>(Attr::stored, false);
+  if (copied) {
+    double total = 0;
+    bool gathered = false;
+    for (const Demand& d : all) {
+      total += points(p_.groups[d.group], d.idx);
+      gathered = gathered || d.indirect || p_.groups[d.group].kind != GroupKind::loop;
+    }
+    if (gathered || total > 1.5 * elems(v)) force(v, "a transposed copy: what reads it finds neighbours side by side");
+    if (const Node* d = g_.def(u); d && (d->op == Op::index || made_of_reductions(u) || est_[u].cost > 4 || est_[u].loads > 2))
+      force_apart(u, "transposed afterwards");
+  }
   if (!forced(v)) {
     for (const Demand& d : all) inline_in(n, d.group, d.idx);
     return;
   }
   const NodeId id = g_.values[v].node;
-  if (is_one_to_one(n) && can_place(u, n, id, 0)) {
+  if (!copied && is_one_to_one(n) && can_place(u, n, id, 0)) {
     p_.place[u] = {id, 0};
     p_.stored[v] = 1;
     force(u, why_[v]);

@@ -34,6 +34,7 @@ class Partitioner {
   void need(ValueId v, GroupId gr, const Exprs& idx, bool indirect = false);
   void need_inputs(const Node& n, GroupId gr, const Exprs& idx);
   void force(ValueId v, const std::string& why);
+  void force_apart(ValueId v, const std::string& why);  ///< stored, and not by a kernel that reads it
   bool forced(ValueId v) const { return !why_[v].empty(); }
   std::vector<GroupId> demanding(ValueId v) const;
   /// The only index at which `gr` demands v, or null.
@@ -112,6 +113,7 @@ class Partitioner {
   IdVec<ValueId, std::vector<Demand>> demands_;
   IdVec<ValueId, std::string> why_;  ///< not empty: must be stored
   IdVec<ValueId, char> dense_;       ///< must be stored dense, in its own order
+  IdVec<ValueId, char> apart_;       ///< stored, and not by a kernel that reads it
   IdVec<ValueId, uint32_t> users_;
   std::vector<std::vector<NodeId>> user_nodes_;
   /// Of values made of reductions by pointwise ops and reshapes: elements behind the reduced dims.

@@ -7,6 +7,7 @@
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
 #include "passes/channels_last.h"
+#include "passes/columns_as_rows.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/drop_limits.h"
@@ -92,6 +93,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around what was written out"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"add_picked_rows", add_picked_rows, "rows picked from a table are added to others straight from it"},
+    {"columns_as_rows", columns_as_rows, "what is gathered along rows, often, is gathered from transposed copies (CPUs)"},
     {"split_reductions", split_reductions, "long reductions to few results go in two steps"},
     {"split_scans", split_scans, "scans along few long lines go in parts (GPUs)"},
     {"assign_names", assign_names, "a name for every node"},
