@@ -75,15 +75,23 @@ void singular_values_only(Rule& r) { set_as(r, 0, singular_values(r, matrix(r, "
 struct Eigen {
   T values, vectors;
 };
-/// The singular vectors of a positive definite matrix are its eigenvectors: of x + c I, where no eigenvalue of x is below -c. The
-/// eigenvalues are those that x has along them, so that c's size costs them nothing.
+/// c: no eigenvalue of x is below -c or above c.
+T bound_of(const T& symmetric) {
+  return abs(symmetric).sum({symmetric.rank() - 1}, true).reduce(ReduceKind::max, {symmetric.rank() - 2}, true);
+}
+/// The singular vectors of a positive definite matrix are its eigenvectors: of x + c I. The eigenvalues are those that x has along them, so
+/// that c's size costs them nothing.
 Eigen eigen(const T& symmetric) {
   Builder& b = symmetric.b();
-  const Expr n = symmetric.dim(-1);
-  const T bound = abs(symmetric).sum({symmetric.rank() - 1}, true).reduce(ReduceKind::max, {symmetric.rank() - 2}, true);
-  const Svd f = svd_of_tall(symmetric + bound * eye(b, n));
+  const Svd f = svd_of_tall(symmetric + bound_of(symmetric) * eye(b, symmetric.dim(-1)));
   const T vectors(b, b.flip(f.v, {f.v.rank() - 1}));
   return {(vectors * matmul(symmetric, vectors, DType::f64)).sum({vectors.rank() - 2}, false), vectors};
+}
+/// Without vectors, which cost more than the values: to some roundings of c.
+T eigenvalues(const T& symmetric) {
+  Builder& b = symmetric.b();
+  const T c = bound_of(symmetric), s = svd_of_tall(symmetric + c * eye(b, symmetric.dim(-1))).s;
+  return T(b, b.flip(s, {s.rank() - 1})) - c.reshape(with(batch_of(symmetric), {1}));
 }
 /// Of the triangle that is asked for; the other one is not read.
 T symmetric_of(const T& x, bool lower) {
@@ -93,13 +101,15 @@ T symmetric_of(const T& x, bool lower) {
 
 void eigenvectors(Rule& r) {
   const std::string triangle = r.text_or("UPLO", "L");
-  const Eigen e = eigen(symmetric_of(matrix(r, r.has("A") ? "A" : "self"), triangle == "L" || triangle == "l"));
+  const T x = symmetric_of(matrix(r, r.has("A") ? "A" : "self"), triangle == "L" || triangle == "l");
+  if (!r.wants(1) || !r.boolean_or("compute_v", true)) {
+    set_as(r, 0, eigenvalues(x));
+    if (r.wants(1)) r.set(1, full(r.b, r.meta_result(1).dtype, r.meta_result(1).dims, 0.0));
+    return;
+  }
+  const Eigen e = eigen(x);
   set_as(r, 0, e.values);
-  if (!r.wants(1)) return;
-  if (r.boolean_or("compute_v", true))
-    set_as(r, 1, e.vectors);
-  else
-    r.set(1, full(r.b, r.meta_result(1).dtype, r.meta_result(1).dims, 0.0));
+  set_as(r, 1, e.vectors);
 }
 
 /// [..., 1]: singular values up to it count as zeros. `absolute` and `relative` (to the largest singular value) are names of arguments.

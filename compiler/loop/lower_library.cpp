@@ -174,6 +174,10 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
   k.syms = p.g.syms;
   k.algorithm = op_name(n.op);
   k.attrs = n.attrs;
+  if (n.op == Op::svd) {
+    const std::vector<std::vector<NodeId>> users = p.g.users();
+    k.attrs[Attr::vectors] = !users[idx(n.outputs[0])].empty() || !users[idx(n.outputs[2])].empty();
+  }
   k.sizes = algorithm.sizes(p.g, n);
   Params params(p, buffers, k.params);
   const size_t before = std::min(algorithm.results_after, gr.operands.size());

@@ -1,4 +1,5 @@
-// aotc_cholesky, aotc_lu (kernels/cpu/lu.h): a matrix a work unit; aotc_solve_triangular: some columns of one (kernels/cpu/triangle.h).
+// aotc_cholesky, aotc_lu (kernels/cpu/cholesky.h, lu.h): a matrix a work unit; aotc_solve_triangular: some columns of one
+// (kernels/cpu/triangle.h).
 #include "aotc/detail/lu_abi.h"
 #include "forms/cpu/library.h"
 
@@ -18,6 +19,7 @@ class Cholesky final : public LibraryForm {
     const Expr& n = k.sizes.at(1);
     f.work = k.sizes[0];
     f.grain = grain_of(kGrainMacs / 4, n * n * n, s.syms);
+    f.scratch_bytes = n * (AOTC_CHOLESKY_COLUMNS * 8);
     return f;
   }
 };

@@ -23,8 +23,10 @@ struct Lu {
   using V = AnyVec<double>::V;
   using U = AnyVec<double>::U;
   static constexpr int kLanes = AnyVec<double>::kLanes;
-  static constexpr int kColumns = 8;  ///< that are factorised before the columns right of them see them
+  static constexpr int kColumns = 8;  ///< that are factorised before the columns right of them in a panel see them
   static constexpr int kRows = 4;     ///< that are updated together
+  static constexpr int kPanel = 64;   ///< columns that are factorised before those right of the panel see them, as a product
+  static constexpr int kVecs = kLanes == 8 ? 4 : 2, kTile = kVecs * kLanes;  ///< columns of a product that registers hold
   double* a;
   int64_t m, n;
   int64_t *order, *swaps;
@@ -59,15 +61,15 @@ struct Lu {
       }
     }
   }
-  /// R rows from i on lose what rows first to first + K - 1 times their factors have, from column `from` on.
+  /// R rows from i on lose what rows first to first + K - 1 times their factors have, in columns from `from` to `to` - 1.
   template <int R, int K>
-  void update(int64_t i, int64_t first, int64_t from) const {
+  void update(int64_t i, int64_t first, int64_t from, int64_t to) const {
     double factors[R][K];
     for (int r = 0; r < R; ++r)
       for (int k = 0; k < K; ++k) factors[r][k] = row(i + r)[first + k];
     int64_t j = from;
-    for (; j + kLanes <= n; j += kLanes) columns<V, U>(factors, i, first, j);
-    for (; j < n; ++j) columns<double, double>(factors, i, first, j);
+    for (; j + kLanes <= to; j += kLanes) columns<V, U>(factors, i, first, j);
+    for (; j < to; ++j) columns<double, double>(factors, i, first, j);
   }
   template <class Value, class Memory, int R, int K>
   void columns(const double (&factors)[R][K], int64_t i, int64_t first, int64_t j) const {
@@ -80,22 +82,65 @@ struct Lu {
       *at = rest;
     }
   }
+  /// Rows from `row` to `end` - 1 lose what rows first to last - 1 times their factors have, in columns from `from` to `to` - 1.
+  void less(int64_t row, int64_t end, int64_t first, int64_t last, int64_t from, int64_t to) const {
+    int64_t i = row;
+    if (last - first == kColumns) {
+      for (; i + kRows <= end; i += kRows) update<kRows, kColumns>(i, first, from, to);
+      for (; i < end; ++i) update<1, kColumns>(i, first, from, to);
+    }
+    for (; i < end; ++i)
+      for (int64_t k = first; k < last; ++k) update<1, 1>(i, k, from, to);
+  }
+  /// Rows first to last - 1, which are factorised, become those of U in columns from `from` to `to` - 1.
+  void solve(int64_t first, int64_t last, int64_t from, int64_t to) const {
+    for (int64_t i = first + 1; i < last; ++i)
+      for (int64_t k = first; k < i; ++k) update<1, 1>(i, k, from, to);
+  }
+  /// R rows from i on lose what the panel's rows, whose columns from j on are in `above`, times their factors have.
+  template <int R>
+  void tile(int64_t i, int64_t first, int64_t j, const double* above) const {
+    V rest[R][kVecs];
+    for (int r = 0; r < R; ++r)
+      for (int v = 0; v < kVecs; ++v) rest[r][v] = *reinterpret_cast<const U*>(row(i + r) + j + v * kLanes);
+    for (int k = 0; k < kPanel; ++k)
+      for (int v = 0; v < kVecs; ++v) {
+        const V b = *reinterpret_cast<const U*>(above + k * kTile + v * kLanes);
+        for (int r = 0; r < R; ++r) rest[r][v] -= row(i + r)[first + k] * b;
+      }
+    for (int r = 0; r < R; ++r)
+      for (int v = 0; v < kVecs; ++v) *reinterpret_cast<U*>(row(i + r) + j + v * kLanes) = rest[r][v];
+  }
+  /// The same as less() for a whole panel, a tile of columns after the other.
+  void product(int64_t row_begin, int64_t first, int64_t from) const {
+    int64_t j = from;
+    for (; j + kTile <= n; j += kTile) {
+      double above[kPanel * kTile];
+      for (int k = 0; k < kPanel; ++k) __builtin_memcpy(above + k * kTile, row(first + k) + j, sizeof(double) * kTile);
+      int64_t i = row_begin;
+      for (; i + kRows <= m; i += kRows) tile<kRows>(i, first, j, above);
+      for (; i < m; ++i) tile<1>(i, first, j, above);
+    }
+    if (j < n)
+      for (int64_t k = first; k < first + kPanel; k += kColumns) less(row_begin, m, k, k + kColumns, j, n);
+  }
   void factorise() const {
     for (int64_t i = 0; i < m; ++i) order[i] = i;
     const int64_t steps = min_of(m, n);
-    for (int64_t first = 0; first < steps; first += kColumns) {
-      const int64_t last = min_of(first + kColumns, steps);
-      panel(first, last);
-      if (last == n) return;
-      for (int64_t i = first + 1; i < last; ++i)
-        for (int64_t k = first; k < i; ++k) update<1, 1>(i, k, last);
-      int64_t i = last;
-      if (last - first == kColumns) {
-        for (; i + kRows <= m; i += kRows) update<kRows, kColumns>(i, first, last);
-        for (; i < m; ++i) update<1, kColumns>(i, first, last);
+    for (int64_t begin = 0; begin < steps; begin += kPanel) {
+      const int64_t end = min_of(begin + kPanel, steps), stop = end < steps ? end : n;  // the last panel takes what is right of it along
+      for (int64_t first = begin; first < end; first += kColumns) {
+        const int64_t last = min_of(first + kColumns, end);
+        panel(first, last);
+        solve(first, last, last, stop);
+        less(last, m, first, last, last, stop);
       }
-      for (; i < m; ++i)
-        for (int64_t k = first; k < last; ++k) update<1, 1>(i, k, last);
+      if (stop == n) continue;
+      for (int64_t first = begin; first < end; first += kColumns) {
+        solve(first, first + kColumns, end, n);
+        less(first + kColumns, end, first, first + kColumns, end, n);
+      }
+      product(end, begin, end);
     }
   }
 };

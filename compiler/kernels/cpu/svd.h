@@ -1,15 +1,17 @@
 #pragma once
-// svd of aotc/detail/svd_abi.h: pairs of columns are rotated until all are orthogonal (Hestenes). Small matrices are lanes of vectors.
+// svd of aotc/detail/svd_abi.h. Small matrices are lanes of vectors: pairs of columns are rotated until all are orthogonal (Hestenes).
+// Others go by a bidiagonal matrix, symmetric ones by a tridiagonal one.
 #include "any_vec.h"
 #include "aotc/detail/svd_abi.h"
 #include "simd.h"
+#include "tridiagonal.h"
 
 namespace {
 
 using SvdLanes = AnyVec<double>::V;
-using SvdMemory = AnyVec<double>::U;
 constexpr int kSvdLanes = AnyVec<double>::kLanes;
 static_assert(AOTC_SVD_LANES % kSvdLanes == 0);
+static_assert(AOTC_SVD_SWEEPS_KEPT == Sweeps::kMost);
 
 constexpr double kEpsilon = 2.220446049250313e-16;
 
@@ -17,14 +19,11 @@ inline SvdLanes root_of(SvdLanes x) {
   for (int l = 0; l < kSvdLanes; ++l) x[l] = __builtin_sqrt(x[l]);
   return x;
 }
-inline double root_of(double x) { return __builtin_sqrt(x); }
 inline SvdLanes size_of(SvdLanes x) { return x < 0.0 ? -x : x; }
-inline double size_of(double x) { return __builtin_fabs(x); }
 template <class V>
 V repeated(double x) {
   return V{} + x;
 }
-inline bool any(int x) { return x != 0; }
 template <class Mask>
 inline bool any(const Mask& m) {
   bool found = false;
@@ -56,24 +55,9 @@ struct Columns {
   V *a, *v;  ///< [n][m], [n][n]
   int64_t m, n;
 
-  static void products(const SvdLanes* p, const SvdLanes* q, int64_t m, SvdLanes& pp, SvdLanes& qq, SvdLanes& pq) {
-    pp = qq = pq = SvdLanes{};
+  static void products(const V* p, const V* q, int64_t m, V& pp, V& qq, V& pq) {
+    pp = qq = pq = V{};
     for (int64_t i = 0; i < m; ++i) pp += p[i] * p[i], qq += q[i] * q[i], pq += p[i] * q[i];
-  }
-  static double sum_of(SvdLanes part) {
-    for (int half = kSvdLanes / 2; half; half /= 2)
-      for (int l = 0; l < half; ++l) part[l] += part[l + half];
-    return part[0];
-  }
-  static void products(const double* p, const double* q, int64_t m, double& pp, double& qq, double& pq) {
-    SvdLanes parts[3] = {};
-    int64_t i = 0;
-    for (; i + kSvdLanes <= m; i += kSvdLanes) {
-      const SvdLanes x = *reinterpret_cast<const SvdMemory*>(p + i), y = *reinterpret_cast<const SvdMemory*>(q + i);
-      parts[0] += x * x, parts[1] += y * y, parts[2] += x * y;
-    }
-    pp = sum_of(parts[0]), qq = sum_of(parts[1]), pq = sum_of(parts[2]);
-    for (; i < m; ++i) pp += p[i] * p[i], qq += q[i] * q[i], pq += p[i] * q[i];
   }
   static void rotate(V* p, V* q, int64_t count, const Rotation<V>& r) {
     for (int64_t i = 0; i < count; ++i) {
@@ -122,8 +106,8 @@ struct Svd {
   double* a;      ///< [n][m], the rotated columns
   double* right;  ///< [n][n], v's columns
   int64_t step;
-  double* squares;  ///< [n]
-  int64_t* order;   ///< [n]
+  double* sizes;   ///< [n]: what the singular values' order goes by
+  int64_t* order;  ///< [n]
 
   /// The power of two by which `load` divides, or 0 where a number is not finite.
   double unit() const {
@@ -144,19 +128,18 @@ struct Svd {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t i = 0; i < m; ++i) sum += a[(j * m + i) * step] * a[(j * m + i) * step];
-      squares[j] = sum;
+      sizes[j] = sum;
       int64_t at = j;
-      for (; at > 0 && squares[order[at - 1]] < sum; --at) order[at] = order[at - 1];
+      for (; at > 0 && sizes[order[at - 1]] < sum; --at) order[at] = order[at - 1];
       order[at] = j;
     }
   }
-  double sign_of(int64_t from) const {
+  /// Of a column of v, whose numbers lie every `by`.
+  double sign_of(const double* column, int64_t by) const {
     double largest = 0;
-    for (int64_t i = 0; i < n; ++i) largest = max_of(largest, __builtin_fabs(right[(from * n + i) * step]));
-    for (int64_t i = 0; i < n; ++i) {
-      const double value = right[(from * n + i) * step];
-      if (__builtin_fabs(value) >= AOTC_SVD_SIGNED_PART * largest) return value < 0 ? -1 : 1;
-    }
+    for (int64_t i = 0; i < n; ++i) largest = max_of(largest, __builtin_fabs(column[i * by]));
+    for (int64_t i = 0; i < n; ++i)
+      if (const double value = column[i * by]; __builtin_fabs(value) >= AOTC_SVD_SIGNED_PART * largest) return value < 0 ? -1 : 1;
     return 1;
   }
   /// Column j of u is a unit vector orthogonal to those before it.
@@ -180,18 +163,62 @@ struct Svd {
     const double length = __builtin_sqrt(square);
     for (int64_t i = 0; i < m; ++i) u[i * n + j] /= length;
   }
-  void store(double unit) const {
-    if (unit == 0) {
-      const double nan = __builtin_nan("");
-      for (int64_t i = 0; i < m * n; ++i) u[i] = nan;
-      for (int64_t i = 0; i < n * n; ++i) v[i] = nan;
-      for (int64_t i = 0; i < n; ++i) s[i] = nan;
-      return;
+  void store_nan(bool vectors) const {
+    const double nan = __builtin_nan("");
+    for (int64_t i = 0; i < n; ++i) s[i] = nan;
+    if (!vectors) return;
+    for (int64_t i = 0; i < m * n; ++i) u[i] = nan;
+    for (int64_t i = 0; i < n * n; ++i) v[i] = nan;
+  }
+  /// Of singular values d of any sign and order, and the vectors in rows of ut and vt.
+  void give(const double* d, const double* ut, int64_t uld, const double* vt, int64_t vld, double unit, bool vectors) const {
+    for (int64_t j = 0; j < n; ++j) {
+      const double size = __builtin_fabs(d[j]);
+      sizes[j] = size > AOTC_SVD_SMALLEST ? size : 0;
+      int64_t at = j;
+      for (; at > 0 && sizes[order[at - 1]] < sizes[j]; --at) order[at] = order[at - 1];
+      order[at] = j;
     }
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t from = order[j];
+      s[j] = sizes[from] * unit;
+      if (!vectors) continue;
+      const double sign = sign_of(vt + from * vld, 1), other = d[from] < 0 ? -sign : sign;
+      for (int64_t i = 0; i < n; ++i) v[i * n + j] = sign * vt[from * vld + i];
+      for (int64_t i = 0; i < m; ++i) u[i * n + j] = other * ut[from * uld + i];
+    }
+  }
+  /// By a bidiagonal matrix, in the scratch. Not of matrices in lanes.
+  void bidiagonal(double unit, bool vectors, double* scratch) const {
+    const int64_t uld = Bidiagonal::ld_of(m), vld = Bidiagonal::ld_of(n);
+    double *const ut = scratch, *const vt = ut + n * uld, *const held = vt + n * vld, *const sum = held + uld, *const d = sum + uld;
+    const Bidiagonal b{ut, vt, m, n, uld, vld, vectors, d, d + n, d + 2 * n, d + 3 * n, held, sum, d + 4 * n};
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) ut[j * uld + i] = x[i * n + j] / unit;
+    b.reduce();
+    if (vectors) b.form_vectors();
+    b.diagonalise();
+    give(d, ut, uld, vt, vld, unit, vectors);
+  }
+  /// The same of a symmetric matrix, by a tridiagonal one: singular values are the sizes of eigenvalues.
+  void tridiagonal(double unit, bool vectors, double* scratch) const {
+    const int64_t ld = Bidiagonal::ld_of(n);
+    double *const vt = scratch, *const lines = vt + n * ld, *const d = lines + 3 * ld;
+    const Tridiagonal t{vt, n, ld, vectors, d, d + n, d + 2 * n, lines, lines + ld, lines + 2 * ld, d + 3 * n};
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < ld; ++j) vt[i * ld + j] = j < n ? x[i * n + j] / unit : 0;
+    t.reduce();
+    if (vectors) t.form_vectors();
+    t.diagonalise();
+    give(d, vt, ld, vt, ld, unit, vectors);
+  }
+  void store(double unit) const {
+    if (unit == 0) return store_nan(true);
     sort();
     for (int64_t j = 0; j < n; ++j) {
       const int64_t from = order[j];
-      const double sign = sign_of(from), length = squares[from] > AOTC_SVD_SMALLEST_SQUARE ? __builtin_sqrt(squares[from]) : 0;
+      const double sign = sign_of(right + from * n * step, step),
+                   length = sizes[from] > AOTC_SVD_SMALLEST_SQUARE ? __builtin_sqrt(sizes[from]) : 0;
       s[j] = length * unit;
       for (int64_t i = 0; i < n; ++i) v[i * n + j] = sign * right[(from * n + i) * step];
       if (length > 0)
@@ -204,7 +231,7 @@ struct Svd {
 
 inline void svd(const aotc_kargs* args, int64_t begin, int64_t end) {
   const int64_t m = args->size[1], n = args->size[2];
-  const auto matrix = [&](int64_t c, double* a, double* right, int64_t step, double* squares, int64_t* order) {
+  const auto matrix = [&](int64_t c, double* a, double* right, int64_t step, double* sizes, int64_t* order) {
     return Svd{static_cast<const double*>(args->ptr[0]) + c * m * n,
                static_cast<double*>(args->ptr[1]) + c * m * n,
                static_cast<double*>(args->ptr[2]) + c * n,
@@ -214,31 +241,36 @@ inline void svd(const aotc_kargs* args, int64_t begin, int64_t end) {
                a,
                right,
                step,
-               squares,
+               sizes,
                order};
   };
   if (m > AOTC_SVD_SMALL) {
-    double* const a = static_cast<double*>(args->scratch);
-    double* const right = a + m * n;
-    double* const squares = right + n * n;
+    const bool vectors = static_cast<const aotc_svd_config*>(args->config)->vectors != 0;
+    double* const scratch = static_cast<double*>(args->scratch);
+    const int64_t taken = n * (Bidiagonal::ld_of(m) + Bidiagonal::ld_of(n)) + 2 * Bidiagonal::ld_of(m) + 4 * n + 2 * Sweeps::doubles(n);
+    double* const sizes = scratch + taken;
+    double* const order = sizes + n;
     for (int64_t c = begin; c < end; ++c) {
-      const Svd one = matrix(c, a, right, 1, squares, reinterpret_cast<int64_t*>(squares + n));
+      const Svd one = matrix(c, nullptr, nullptr, 1, sizes, reinterpret_cast<int64_t*>(order));
       const double unit = one.unit();
-      one.load(unit);
-      if (unit > 0) Columns<double>{a, right, m, n}.orthogonalise();
-      one.store(unit);
+      if (!(unit > 0))
+        one.store_nan(vectors);
+      else if (m == n && Tridiagonal::is_symmetric(one.x, n))
+        one.tridiagonal(unit, vectors, scratch);
+      else
+        one.bidiagonal(unit, vectors, scratch);
     }
     return;
   }
   SvdLanes a[AOTC_SVD_SMALL * AOTC_SVD_SMALL], right[AOTC_SVD_SMALL * AOTC_SVD_SMALL];
-  double squares[AOTC_SVD_SMALL];
+  double sizes[AOTC_SVD_SMALL];
   int64_t order[AOTC_SVD_SMALL];
   for (int64_t first = begin; first < end; first += kSvdLanes) {
     const int64_t here = min_of<int64_t>(kSvdLanes, end - first);
     double units[kSvdLanes];
     const auto lane_of = [&](int64_t lane) {  // lanes that nobody needs repeat the last matrix
       return matrix(first + min_of(lane, here - 1), reinterpret_cast<double*>(a) + lane, reinterpret_cast<double*>(right) + lane, kSvdLanes,
-                    squares, order);
+                    sizes, order);
     };
     for (int64_t lane = 0; lane < kSvdLanes; ++lane) {
       units[lane] = lane_of(lane).unit();

@@ -1,77 +1,9 @@
 #pragma once
-// cholesky and solve_triangular of aotc/detail/library_abi.h.
+// solve_triangular of aotc/detail/library_abi.h.
 #include "any_vec.h"
 #include "simd.h"
 
 namespace {
-
-/// sums[r] = x[r * ld] . y of n elements each, in double.
-template <int R, class T>
-void dots(const T* x, int64_t ld, const T* y, int64_t n, double (&sums)[R]) {
-  constexpr int kLanes = 8;
-  double part[R][kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int r = 0; r < R; ++r)
-      for (int l = 0; l < kLanes; ++l) part[r][l] += static_cast<double>(x[r * ld + i + l]) * static_cast<double>(y[i + l]);
-  for (int r = 0; r < R; ++r) {
-    double s = 0;
-    for (int64_t k = i; k < n; ++k) s += static_cast<double>(x[r * ld + k]) * static_cast<double>(y[k]);
-    for (int half = kLanes / 2; half; half /= 2)
-      for (int l = 0; l < half; ++l) part[r][l] += part[r][l + half];
-    sums[r] = s + part[r][0];
-  }
-}
-
-/// Row by row; kRows rows share what they read of those above them.
-template <class T>
-struct Cholesky {
-  static constexpr int kRows = 4;
-  const T* x;
-  T* out;
-  int64_t n;
-
-  /// Columns from `begin` to `end` of R rows, all left of the diagonal.
-  template <int R>
-  void left(int64_t row, int64_t begin, int64_t end) const {
-    for (int64_t j = begin; j < end; ++j) {
-      double sums[R];
-      dots<R>(out + row * n, n, out + j * n, j, sums);
-      for (int r = 0; r < R; ++r) {
-        const int64_t at = (row + r) * n + j;
-        out[at] = static_cast<T>((static_cast<double>(x[at]) - sums[r]) / static_cast<double>(out[j * n + j]));
-      }
-    }
-  }
-
-  /// The order of the first leading minor that is not positive, or 0.
-  int32_t factorise() const {
-    int32_t info = 0;
-    for (int64_t row = 0; row < n; row += kRows) {
-      const int64_t rows = min_of<int64_t>(kRows, n - row);
-      if (rows == kRows) left<kRows>(row, 0, row);
-      for (int64_t i = row; i < row + rows; ++i) {
-        left<1>(i, rows == kRows ? row : 0, i);
-        double sum[1];
-        dots<1>(out + i * n, n, out + i * n, i, sum);
-        const double pivot = static_cast<double>(x[i * n + i]) - sum[0];
-        if (!(pivot > 0) && info == 0) info = static_cast<int32_t>(i + 1);
-        out[i * n + i] = static_cast<T>(pivot > 0 ? __builtin_sqrt(pivot) : __builtin_nan(""));
-        for (int64_t j = i + 1; j < n; ++j) out[i * n + j] = T(0);
-      }
-    }
-    return info;
-  }
-};
-
-template <class T>
-void cholesky(const aotc_kargs* args, int64_t begin, int64_t end) {
-  const int64_t n = args->size[1];
-  for (int64_t m = begin; m < end; ++m) {
-    const Cholesky<T> c{static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<T*>(args->ptr[1]) + m * n * n, n};
-    static_cast<int32_t*>(args->ptr[2])[m] = c.factorise();
-  }
-}
 
 /// Columns of a system, in double in the scratch (n * C) until all are known.
 template <int C, class T>

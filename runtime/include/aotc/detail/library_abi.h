@@ -341,8 +341,10 @@ static inline int64_t aotc_recurrence_scratch_bytes(int32_t cell, int64_t hidden
 
 /* ---- cholesky: L of L L^T = x, of the lower triangle of x -----------------------------------------------------------------------------
  * dtypes f32, f64 (sums in f64). ptr: x [count, n, n], out [count, n, n], info int32 [count]: 0, or the order of the first leading minor
- * that is not positive; the columns of out are NaN from there. Above the diagonal out is 0. size: count, n, n. work: count. isa avx2 and
- * avx512. */
+ * that is not positive; the columns of out are NaN from there. Above the diagonal out is 0. size: count, n, n. work: count. scratch:
+ * aotc_cholesky_scratch_bytes(). isa avx2 and avx512. */
+enum { AOTC_CHOLESKY_COLUMNS = 32 };
+static inline int64_t aotc_cholesky_scratch_bytes(int64_t n) { return n * AOTC_CHOLESKY_COLUMNS * 8; }
 
 /* ---- solve_triangular: x of a x = b ----------------------------------------------------------------------------------------------------
  * dtypes f32, f64 (computed in f64). ptr: a [count, n, n], b [count, n, k], x [count, n, k]. size: count, n, k.
