@@ -151,6 +151,12 @@ double Partitioner::points(const Group& gr, const Exprs& at) const {
   return n;
 }
 
+double Partitioner::read_points(ValueId v) const {
+  double total = 0;
+  for (const Demand& d : demands_[v]) total += points(p_.groups[d.group], d.idx);
+  return total;
+}
+
 std::string Partitioner::reader_names(ValueId v) const {
   std::vector<std::string> names;
   for (NodeId id : user_nodes_[idx(v)]) {
@@ -180,8 +186,7 @@ std::string Partitioner::reason(ValueId v) const {
     return fmt::format("{} needs whole rows, tiles of {} are parts of rows", readers, op_name(g_.nodes[p_.anchor[v]].op));
   if (!stays_in_row(v)) return fmt::format("a normalised row that {} reads across rows", readers);
   if (demands_[v].size() > 1) return fmt::format("{} reads it at {} places and it is dear to compute", readers, demands_[v].size());
-  double total = 0;
-  for (const Demand& d : demands_[v]) total += points(p_.groups[d.group], d.idx);
+  const double total = read_points(v);
   if (total > 1.5 * elems(v)) return fmt::format("{} reads each element about {:.0f} times", readers, total / std::max(1.0, elems(v)));
   return fmt::format("the kernel of {} has no room for it", readers);
 }
@@ -238,11 +243,10 @@ void Partitioner::visit_pointwise(const Node& n) {
       store_alone(n, fmt::format("made of reductions over other rows than those of {}", reader_names(v)));
       return;
     }
-  double total = 0;
+  const double total = read_points(v);
   bool indirect = false, full = false;
   for (const Demand& d : demands_[v]) {
     const Group& gr = p_.groups[d.group];
-    total += points(gr, d.idx);
     indirect = indirect || d.indirect;
     full = full || (gr.kind == GroupKind::loop && gr.nodes.size() > kMaxNodes);
   }
@@ -337,13 +341,9 @@ void Partitioner::visit_view(const Node& n) {
   }
   const bool copied = n.get_or<bool>(Attr::stored, false);
   if (copied) {
-    double total = 0;
-    bool gathered = false;
-    for (const Demand& d : all) {
-      total += points(p_.groups[d.group], d.idx);
-      gathered = gathered || d.indirect || p_.groups[d.group].kind != GroupKind::loop;
-    }
-    if (gathered || total > 1.5 * elems(v)) force(v, "a transposed copy: what reads it finds neighbours side by side");
+    const bool gathered =
+        std::any_of(all.begin(), all.end(), [&](const Demand& d) { return d.indirect || p_.groups[d.group].kind != GroupKind::loop; });
+    if (gathered || read_points(v) > 1.5 * elems(v)) force(v, "a transposed copy: what reads it finds neighbours side by side");
     if (const Node* d = g_.def(u); d && (d->op == Op::index || made_of_reductions(u) || est_[u].cost > 4 || est_[u].loads > 2))
       force_apart(u, "transposed afterwards");
   }

@@ -91,6 +91,7 @@ class Partitioner {
   bool reduced_elsewhere(const Node& n, GroupId gr, const Exprs& at) const;
   bool made_of_reductions(ValueId v) const { return row_end_[v].has_value(); }
   double points(const Group& gr, const Exprs& idx) const;  ///< how often a value at idx is computed
+  double read_points(ValueId v) const;                     ///< of all that demand it
   double elems(ValueId v) const;
 
   /// Whether some use of v, of an epilogue at `anchor`, is outside that epilogue, so that v is stored in any case.

@@ -10,6 +10,12 @@ namespace {
 using ReflectedLanes = AnyVec<double>::V;
 using ReflectedMemory = AnyVec<double>::U;
 
+inline double sum_of_lanes(ReflectedLanes x) {
+  for (int half = AnyVec<double>::kLanes / 2; half; half /= 2)
+    for (int l = 0; l < half; ++l) x[l] += x[l + half];
+  return x[0];
+}
+
 /// sums[r] = x[r * ld] . y of n elements each.
 template <int R>
 void reflected_dots(const double* x, int64_t ld, const double* y, int64_t n, double (&sums)[R]) {
@@ -23,9 +29,7 @@ void reflected_dots(const double* x, int64_t ld, const double* y, int64_t n, dou
     }
   for (int r = 0; r < R; ++r) {
     for (int p = 1; p < kParts; ++p) part[r][0] += part[r][p];
-    for (int half = kLanes / 2; half; half /= 2)
-      for (int l = 0; l < half; ++l) part[r][0][l] += part[r][0][l + half];
-    sums[r] = part[r][0][0];
+    sums[r] = sum_of_lanes(part[r][0]);
     for (int64_t k = i; k < n; ++k) sums[r] += x[r * ld + k] * y[k];
   }
 }

@@ -124,14 +124,18 @@ struct Svd {
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) a[(j * m + i) * step] = unit > 0 ? x[i * n + j] / unit : 0;
   }
+  /// Puts j among those before it, the largest first.
+  void place(int64_t j, double size) const {
+    sizes[j] = size;
+    int64_t at = j;
+    for (; at > 0 && sizes[order[at - 1]] < size; --at) order[at] = order[at - 1];
+    order[at] = j;
+  }
   void sort() const {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t i = 0; i < m; ++i) sum += a[(j * m + i) * step] * a[(j * m + i) * step];
-      sizes[j] = sum;
-      int64_t at = j;
-      for (; at > 0 && sizes[order[at - 1]] < sum; --at) order[at] = order[at - 1];
-      order[at] = j;
+      place(j, sum);
     }
   }
   /// Of a column of v, whose numbers lie every `by`.
@@ -174,10 +178,7 @@ struct Svd {
   void give(const double* d, const double* ut, int64_t uld, const double* vt, int64_t vld, double unit, bool vectors) const {
     for (int64_t j = 0; j < n; ++j) {
       const double size = __builtin_fabs(d[j]);
-      sizes[j] = size > AOTC_SVD_SMALLEST ? size : 0;
-      int64_t at = j;
-      for (; at > 0 && sizes[order[at - 1]] < sizes[j]; --at) order[at] = order[at - 1];
-      order[at] = j;
+      place(j, size > AOTC_SVD_SMALLEST ? size : 0);
     }
     for (int64_t j = 0; j < n; ++j) {
       const int64_t from = order[j];
@@ -247,8 +248,7 @@ inline void svd(const aotc_kargs* args, int64_t begin, int64_t end) {
   if (m > AOTC_SVD_SMALL) {
     const bool vectors = static_cast<const aotc_svd_config*>(args->config)->vectors != 0;
     double* const scratch = static_cast<double*>(args->scratch);
-    const int64_t taken = n * (Bidiagonal::ld_of(m) + Bidiagonal::ld_of(n)) + 2 * Bidiagonal::ld_of(m) + 4 * n + 2 * Sweeps::doubles(n);
-    double* const sizes = scratch + taken;
+    double* const sizes = scratch + aotc_svd_scratch_bytes(m, n) / 8 - 2 * n;  // the last of it
     double* const order = sizes + n;
     for (int64_t c = begin; c < end; ++c) {
       const Svd one = matrix(c, nullptr, nullptr, 1, sizes, reinterpret_cast<int64_t*>(order));

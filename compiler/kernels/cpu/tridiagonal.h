@@ -14,8 +14,6 @@ struct Tridiagonal {
   double *held, *next, *weight;  ///< [ld], lines: v and w of the reflection that is applied, v of the one after it
   double* rotations;             ///< [Sweeps::doubles(n)]
 
-  static int64_t doubles(int64_t n) { return n * Bidiagonal::ld_of(n) + 3 * Bidiagonal::ld_of(n) + 3 * n + Sweeps::doubles(n); }
-
   static bool is_symmetric(const double* x, int64_t n) {
     bool same = true;
     for (int64_t i = 0; i < n && same; ++i)
@@ -38,11 +36,7 @@ struct Tridiagonal {
         parts[r] += row * u;
       }
     }
-    for (int r = 0; r < R; ++r) {
-      for (int half = kLanes / 2; half; half /= 2)
-        for (int l = 0; l < half; ++l) parts[r][l] += parts[r][l + half];
-      sums[r] = parts[r][0];
-    }
+    for (int r = 0; r < R; ++r) sums[r] = sum_of_lanes(parts[r]);
   }
 
   void reduce() const {
