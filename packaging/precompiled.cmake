@@ -1,0 +1,29 @@
+# aotc_precompiled(TARGET [SET]): compiles TARGET with a precompiled header. Sources include what they use all the same: a build with
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON holds them to it.
+#   std (the default)  the standard library and fmt
+#   json               these and nlohmann/json
+#   cli                these and CLI11
+#   torch              std and LibTorch
+# All targets of a set that are compiled alike share one header: that of the first.
+set(AOTC_PRECOMPILED_std <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <limits> <map> <memory> <numeric>
+    <optional> <set> <span> <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+set(AOTC_PRECOMPILED_json ${AOTC_PRECOMPILED_std} <nlohmann/json.hpp>)
+set(AOTC_PRECOMPILED_torch ${AOTC_PRECOMPILED_std} <ATen/ATen.h> <torch/library.h>)
+set(AOTC_PRECOMPILED_cli ${AOTC_PRECOMPILED_json} <CLI/CLI.hpp>)
+
+function(aotc_precompiled target)
+  set(kind std)
+  if(ARGC GREATER 1)
+    set(kind ${ARGV1})
+  endif()
+  get_property(first GLOBAL PROPERTY AOTC_PRECOMPILED_FIRST_${kind})
+  get_target_property(type ${target} TYPE)
+  if(first AND type STREQUAL "STATIC_LIBRARY")
+    target_precompile_headers(${target} REUSE_FROM ${first})
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE ${AOTC_PRECOMPILED_${kind}})
+  if(type STREQUAL "STATIC_LIBRARY")
+    set_property(GLOBAL PROPERTY AOTC_PRECOMPILED_FIRST_${kind} ${target})
+  endif()
+endfunction()
