@@ -20,7 +20,7 @@ namespace {
 struct Options {
   std::string file, passes, output, cpu, cuda, precisions, alternatives;
   std::vector<std::string> variants;
-  bool trace = false;
+  bool trace = false, size_classes = false;
 };
 
 int list_stages(const Common& common) {
@@ -39,6 +39,7 @@ int run_opt(const Options& o, const Common& common) {
   if (!o.cpu.empty() && !o.cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other");
   opt::Options options;
   options.variants = o.variants;
+  options.size_classes = o.size_classes;
   options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
   if (parts_of(options.context.target).size() > 1)
     throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has plans of its own");
@@ -77,6 +78,7 @@ Run add_opt(CLI::App& app) {
       "comma-separated: passes ('all' for every one), 'loop' for a graph's fused loops, 'plan' for the plans of loops; without it "
       "the text is verified and printed");
   app.add_option("--variant", o->variants, "of the stage plan, several times: \"batch=1\", \"batch in [2, 64] by 2\", \"default\"");
+  app.add_flag("--size-classes", o->size_classes, "of the stage plan: a plan for each size class of a variant, as build makes them");
   app.add_option("--precision", o->precisions,
                  "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
   app.add_option("--cpu", o->cpu, "instruction sets, as for build");

@@ -88,6 +88,7 @@ void plan_stage(Ir& ir, const Options& o) {
     if (!has_data(c)) c = made_up_constant(c.name, c.type);
   plan::PlanOptions options;
   for (const std::string& v : o.variants) options.variants.push_back(parse_variant(v, ir.module->syms));
+  if (o.size_classes) options.classes.emplace();
   options.machine = machine_of(o.context.target);
   o.alternatives.apply(options);
   ir.plans = plan::build_plans(graph, *ir.module, options);

@@ -24,6 +24,7 @@ struct Options {
   passes::PassContext context;  ///< its target is that of all stages
   /// Of the stage plan, as a plan's name says them: "batch=1", "batch in [2, 64] by 2, len=8", "default". None: one for all sizes.
   std::vector<std::string> variants;
+  bool size_classes = false;          ///< of the stage plan: each variant has a plan for each of its size classes
   search::Alternatives alternatives;  ///< that take the place of what a build does by itself
 };
 

@@ -55,6 +55,7 @@ plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::Choos
   plan::PlanOptions options;
   alternatives.apply(options);
   options.variants = ranges_of(f);
+  options.classes.emplace();
   options.machine = machine;
   options.choose = choose;
   options.decisions = decisions;

@@ -41,9 +41,12 @@ struct Uses {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const loop::Module& m, const PlanOptions& o, PlanSet& set, WeightTable& weights, const SymTable& syms,
-              std::map<KernelId, forms::Decision>& decisions)
-      : module_(m), options_(o), set_(set), weights_(weights), syms_(syms), decisions_(decisions) {}
+  using DecisionMap = std::map<KernelId, forms::Decision>;
+
+  /// `whole`: the decisions for the variant that this is a class of; null where the plan is for all of it.
+  PlanBuilder(const loop::Module& m, const PlanOptions& o, PlanSet& set, WeightTable& weights, const SymTable& syms, DecisionMap& decisions,
+              const DecisionMap* whole)
+      : module_(m), options_(o), set_(set), weights_(weights), syms_(syms), decisions_(decisions), whole_(whole) {}
 
   Plan build() {
     find_steps();
@@ -219,6 +222,7 @@ class PlanBuilder {
     if (fresh) {
       const forms::Site site{module_.kernels[id], syms_, options_.machine};
       it->second = options_.choose ? options_.choose(site) : forms::decide(site);
+      if (whole_) it->second = with_stored_form(std::move(it->second), site.kernel, whole_->at(id).choice);
     }
     return it->second;
   }
@@ -455,7 +459,8 @@ class PlanBuilder {
   PlanSet& set_;
   WeightTable& weights_;
   const SymTable& syms_;
-  std::map<KernelId, forms::Decision>& decisions_;
+  DecisionMap& decisions_;
+  const DecisionMap* whole_;
   Plan plan_;
   std::vector<StripGroup> strips_;
   std::vector<JoinGroup> joined_;
@@ -485,6 +490,26 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Machi
   throw all;
 }
 
+/// Whether one of the plans takes all sizes that these symbols can have.
+bool covered(const std::vector<Plan>& plans, const SymTable& syms) {
+  const auto takes = [&](const SymRange& x) {
+    const SymInfo& s = syms[x.sym];
+    return x.min <= s.min && s.max <= x.max && std::max<int64_t>(s.multiple_of, 1) % std::max<int64_t>(x.multiple_of, 1) == 0;
+  };
+  return std::any_of(plans.begin(), plans.end(), [&](const Plan& p) { return std::all_of(p.ranges.begin(), p.ranges.end(), takes); });
+}
+
+/// What is chosen for each kernel that is called.
+std::map<KernelId, forms::Decision> decide_all(const loop::Module& module, const SymTable& syms, const PlanOptions& options) {
+  std::map<KernelId, forms::Decision> all;
+  for (const loop::Call& c : module.calls)
+    if (const auto [it, fresh] = all.try_emplace(c.kernel); fresh) {
+      const forms::Site site{module.kernels[c.kernel], syms, options.machine};
+      it->second = options.choose ? options.choose(site) : forms::decide(site);
+    }
+  return all;
+}
+
 bool all_zero(const ConstData& c) {
   return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
 }
@@ -506,17 +531,29 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
     set.state_initial.push_back(zero ? -1 : static_cast<int>(weights.add(s.initial)));
   }
   const auto variants = options.variants.empty() ? std::vector<std::vector<SymRange>>{{}} : options.variants;
-  for (const auto& ranges : variants) {
+  const auto add_plan = [&](const std::vector<SymRange>& ranges, std::map<KernelId, forms::Decision> decisions,
+                            const std::map<KernelId, forms::Decision>* whole) {
     const SymTable syms = narrowed(module.syms, ranges);
-    require_forms(module, syms, options.machine);
-    std::map<loop::KernelId, forms::Decision> decisions;
-    Plan plan = PlanBuilder(module, options, set, weights, syms, decisions).build();
+    Plan plan = PlanBuilder(module, options, set, weights, syms, decisions, whole).build();
     plan.guards = graph.guards;
     if (options.decisions) options.decisions->push_back(std::move(decisions));
     for (SymId s : set.symbols) plan.ranges.push_back({s, syms[s].min, syms[s].max, syms[s].multiple_of});
     for (const SymRange& r : ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
     if (plan.name.empty()) plan.name = "default";
     set.plans.push_back(std::move(plan));
+  };
+  for (const auto& ranges : variants) {
+    const SymTable syms = narrowed(module.syms, ranges);
+    require_forms(module, syms, options.machine);
+    if (!options.classes) {
+      add_plan(ranges, {}, nullptr);
+      continue;
+    }
+    const std::map<KernelId, forms::Decision> whole = decide_all(module, syms, options);
+    const auto classes = size_classes(module, ranges, options.machine, whole, *options.classes);
+    for (const auto& of : classes)
+      if (!covered(set.plans, narrowed(module.syms, of)))
+        add_plan(of, classes.size() == 1 ? whole : std::map<KernelId, forms::Decision>{}, &whole);
   }
   set.weights = weights.weights();
   set.weights_bytes = weights.blob_bytes();

@@ -1,11 +1,13 @@
 #pragma once
 // Loop Module → Plans: live ranges, in-place reuse, arena, weights, steps. One Plan a variant.
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "plan/plan.h"
+#include "plan/size_classes.h"
 #include "plan/strips.h"
 #include "plan/weights.h"
 
@@ -20,6 +22,7 @@ using Decisions = std::vector<std::map<loop::KernelId, forms::Decision>>;
 struct PlanOptions {
   /// One entry a variant: the ranges that it narrows. Empty: one variant for the whole range.
   std::vector<std::vector<SymRange>> variants;
+  std::optional<ClassRules> classes;           ///< set: a variant has a plan for each of its size classes
   Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
   ChooseFn choose;                             ///< empty: the cost model (forms::decide)
   StripRules strips;                           ///< which kernels run over them, how high they are
@@ -33,7 +36,7 @@ struct PlanSet {
   SymTable syms;                      ///< the module's
   std::vector<std::string> kernels;   ///< names, by KernelId
   std::vector<SymId> symbols;         ///< the model's symbols: shape symbols of the inputs' dims, by id; the numbers of SlotTable
-  std::vector<Plan> plans;            ///< as PlanOptions::variants
+  std::vector<Plan> plans;            ///< as PlanOptions::variants, their classes in order
   std::vector<KernelConfig> configs;  ///< Step::config
   std::vector<Weight> weights;        ///< PlannedBuffer::index of Place::weight
   uint64_t weights_bytes = 0;

@@ -12,6 +12,7 @@
 //     # target: avx2,avx512                 (or sm_90a; avx2 where it is missing)
 //     # threads: 2                          (of the machine that is built for)
 //     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
+//     # size-classes: yes                   (of the stage plan)
 //     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
 //     # alternatives: strips_off            (that take the place of what is done by itself: search/alternatives.h)
 //     # no-run                              (is not interpreted)
@@ -62,6 +63,7 @@ Case parse_case(const std::string& text, const std::string& name) {
     auto value = [&](std::string_view key) { return line.rfind(key, 0) == 0 ? line.substr(key.size()) : std::string(); };
     if (const std::string v = value("# passes: "); !v.empty()) c.passes = v;
     if (const std::string v = value("# variant: "); !v.empty()) c.options.variants.push_back(v);
+    if (value("# size-classes: ") == "yes") c.options.size_classes = true;
     if (const std::string v = value("# target: "); !v.empty())
       c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
     if (const std::string v = value("# threads: "); !v.empty()) threads = std::stoi(v);
