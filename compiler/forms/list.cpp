@@ -87,6 +87,7 @@ const Table& table_of(Arch arch) {
       &cuda::topk(),  // whole-tensor algorithms
       &cuda::scatter_last(),
       &cuda::scatter(),
+      &cuda::index_put_rows(),
       &cuda::index_put(),
       &cuda::add_rows(),
       &cuda::fourier(),

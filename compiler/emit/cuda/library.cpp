@@ -51,11 +51,26 @@ std::string emit_scatter(DType t, const ScatterCode& c, const UpdateOrder& order
                   c.include_self, pointer(t, 0), pointer(DType::i64, 1), pointer(t, 2), pointer(t, 3, true), scatter_method(order)));
 }
 
+namespace {
+
+std::string index_put_kernel(const char* header, DType t, const IndexPutCode& c, int threads, const std::string& symbol,
+                             const std::string& body) {
+  return kernel(
+      header, symbol, static_cast<size_t>(3 + c.n_index), static_cast<size_t>(c.rank + c.index_rank), 1, threads,
+      fmt::format("  typedef IndexPut<{}, {}, {}ull, {}, {}, {}> Put;\n  const Put put{{{}, {}, {}, a.ptr + 3, a.size, a.fault}};\n",
+                  c_type(t), c.rank, c.indexed, c.index_rank, c.out_pos, c.accumulate, pointer(t, 0), pointer(t, 1), pointer(t, 2, true)) +
+          body);
+}
+
+}  // namespace
+
 std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol) {
-  return kernel("scatter.cuh", symbol, static_cast<size_t>(3 + c.n_index), static_cast<size_t>(c.rank + c.index_rank), 1, threads,
-                fmt::format("  IndexPut<{}, {}, {}ull, {}, {}, {}>{{{}, {}, {}, a.ptr + 3, a.size, a.fault}}.{}();\n", c_type(t), c.rank,
-                            c.indexed, c.index_rank, c.out_pos, c.accumulate, pointer(t, 0), pointer(t, 1), pointer(t, 2, true),
-                            index_put_method(order, c.lanes)));
+  return index_put_kernel("scatter.cuh", t, c, threads, symbol, fmt::format("  put.{}();\n", index_put_method(order, c.lanes)));
+}
+
+std::string emit_index_put_rows(DType t, const IndexPutCode& c, int places, int threads, const std::string& symbol) {
+  return index_put_kernel("index_put_rows.cuh", t, c, threads, symbol,
+                          fmt::format("  IndexPutRows<{}, Put>{{put}}.write<{}, {}>();\n", c_type(t), c.lanes, places));
 }
 
 int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates) {

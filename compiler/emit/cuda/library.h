@@ -38,6 +38,7 @@ struct IndexPutCode {
   int lanes = 1;  ///< neighbours in x, and in the values, that the same entry leads to
 };
 /// The dims of x and of the index tensors.
+std::string emit_index_put_rows(DType t, const IndexPutCode& c, int places, int threads, const std::string& symbol);
 std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol);
 
 struct RecurrenceCode {

@@ -29,6 +29,7 @@ const Form& sort_dealt();
 const Form& topk();
 const Form& scatter();
 const Form& scatter_last();
+const Form& index_put_rows();
 const Form& index_put();
 const Form& add_rows();
 const Form& fourier();

@@ -50,11 +50,13 @@ class Updates : public FormOf<LibraryKernel> {
   std::vector<Candidate> orders(const Site& s, const Reach& r, int lanes = 1) const {
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
     const double lines = n(r.lists * r.frees), updates = n(r.updates), extent = n(r.places), per_ns = s.machine.cores * 64.0;
+    const double threads_per_ns = s.machine.cores * 4.0;  // that begin and end
     const double filled = std::max(1.0, lines / (s.machine.cores * 1024.0));
     Order element;
     element.by_element = 1;
-    std::vector<Candidate> all = {{pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
-                                  {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent / lanes * updates / per_ns}};
+    std::vector<Candidate> all = {
+        {pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
+        {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent / lanes * (updates / per_ns + 1 / threads_per_ns)}};
     // A chunk of updates is looked through by all threads; those that are kept by each, who waits for what its own bring.
     constexpr double kBegin = 1500, kChunk = 600, kOfChunk = 4096, kKept = 4, kOwn = 350;
     for (const auto& [places, frees] : {std::pair{1024, 1}, {256, 1}, {128, 8}, {64, 16}, {32, 32}, {16, 64}, {8, 64}}) {
@@ -113,51 +115,18 @@ class IndexPutForm final : public Updates {
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "index_put", ""}; }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
-    const Dims d = dims(k, s.syms);
-    return orders(s, d.reach(), d.code.lanes);
+    const auto d = IndexPutDims::of(k, s.syms);
+    return orders(s, {1, d.indexed, d.free, d.entries}, d.code.lanes);
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice& c) const override {
-    const Dims d = dims(k, s.syms);
-    StepSpec f = updates_step(k, unpack<Order>(c), d.reach(), d.code.lanes);
+    const auto d = IndexPutDims::of(k, s.syms);
+    StepSpec f = updates_step(k, unpack<Order>(c), {1, d.indexed, d.free, d.entries}, d.code.lanes);
     f.sizes = d.sizes;
     return f;
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     const Order o = unpack<Order>(c);
-    return emit::cuda::emit_index_put(k.params.begin()->dtype, dims(k, s.syms).code, o, o.threads(), symbol);
-  }
-
- private:
-  struct Dims {
-    IndexPutCode code;
-    Exprs sizes;  ///< of x, of the index tensors
-    Expr free = 1, indexed = 1, entries = 1;
-    Reach reach() const { return {1, indexed, free, entries}; }
-  };
-  static Dims dims(const LibraryKernel& k, const SymTable& syms) {
-    Dims d;
-    auto at = k.sizes.begin();
-    auto number = [&] { return static_cast<int>(*(at++)->as_const()); };
-    d.code.rank = number();
-    d.sizes.assign(at, at + d.code.rank);
-    at += d.code.rank;
-    d.code.n_index = number();
-    d.code.indexed = 0;
-    for (int i = 0; i < d.code.n_index; ++i) d.code.indexed |= uint64_t{1} << number();
-    d.code.index_rank = number();
-    for (int i = 0; i < d.code.index_rank; ++i, ++at) {
-      d.sizes.push_back(*at);
-      d.entries *= *at;
-    }
-    d.code.out_pos = number();
-    d.code.accumulate = flag(k, Attr::accumulate, false);
-    for (int i = 0; i < d.code.rank; ++i) (d.code.indexed >> i & 1 ? d.indexed : d.free) *= d.sizes[static_cast<size_t>(i)];
-    const int last = d.code.rank - 1, free = d.code.rank - d.code.n_index;
-    const int whole = 16 / static_cast<int>(dtype_bytes(k.params.begin()->dtype));
-    if (last >= 0 && !(d.code.indexed >> last & 1) && d.code.out_pos < free &&
-        syms.proves_divisible(d.sizes[static_cast<size_t>(last)], whole))
-      d.code.lanes = whole;
-    return d;
+    return emit::cuda::emit_index_put(k.params.begin()->dtype, IndexPutDims::of(k, s.syms).code, o, o.threads(), symbol);
   }
 };
 
@@ -171,6 +140,32 @@ ScatterDims ScatterDims::of(const LibraryKernel& k) {
   d.extent = d.sizes[d.dim];
   for (size_t i = 0; i < d.rank; ++i)
     if (i != d.dim) d.lines *= d.sizes[i];
+  return d;
+}
+
+IndexPutDims IndexPutDims::of(const LibraryKernel& k, const SymTable& syms) {
+  IndexPutDims d;
+  auto at = k.sizes.begin();
+  auto number = [&] { return static_cast<int>(*(at++)->as_const()); };
+  d.code.rank = number();
+  d.sizes.assign(at, at + d.code.rank);
+  at += d.code.rank;
+  d.code.n_index = number();
+  d.code.indexed = 0;
+  for (int i = 0; i < d.code.n_index; ++i) d.code.indexed |= uint64_t{1} << number();
+  d.code.index_rank = number();
+  for (int i = 0; i < d.code.index_rank; ++i, ++at) {
+    d.sizes.push_back(*at);
+    d.entries *= *at;
+  }
+  d.code.out_pos = number();
+  d.code.accumulate = flag(k, Attr::accumulate, false);
+  for (int i = 0; i < d.code.rank; ++i) (d.code.indexed >> i & 1 ? d.indexed : d.free) *= d.sizes[static_cast<size_t>(i)];
+  const int last = d.code.rank - 1, free = d.code.rank - d.code.n_index;
+  const int whole = 16 / static_cast<int>(dtype_bytes(k.params.begin()->dtype));
+  if (last >= 0 && !(d.code.indexed >> last & 1) && d.code.out_pos < free &&
+      syms.proves_divisible(d.sizes[static_cast<size_t>(last)], whole))
+    d.code.lanes = whole;
   return d;
 }
 

@@ -1,0 +1,65 @@
+// index_put that assigns (kernels/cuda/index_put_rows.cuh): a block a part of a row, which one entry of the indices names.
+#include <algorithm>
+#include <cmath>
+
+#include "emit/cuda/code.h"
+#include "forms/cuda/common.h"
+#include "forms/cuda/forms.h"
+#include "forms/cuda/scatter.h"
+#include "forms/cuda/simt_tile.h"
+
+namespace aotc::forms::cuda {
+
+using loop::LibraryKernel;
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPlaces = 64;  ///< of a piece of x that is copied, where the result lies apart
+
+class IndexPutRows final : public FormOf<LibraryKernel> {
+ public:
+  std::string_view name() const override { return "cuda_index_put_rows"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site& s) const override {
+    if (k.algorithm != "index_put") return {false, ""};
+    return IndexPutDims::of(k, s.syms).code.accumulate ? refuse("all updates of an element count") : Fit::yes();
+  }
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const auto d = IndexPutDims::of(k, s.syms);
+    const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
+    // A block begins, looks at the entries behind its own, and moves a part of a row.
+    constexpr double kBegin = 700, kLook = 40, kBlocks = 8;
+    const double entries = n(d.entries), bytes = 2 * entries * n(d.free) * static_cast<double>(dtype_bytes(k.params.begin()->dtype));
+    const double waves = std::ceil(entries * n(chunks(d)) / (s.machine.cores * kBlocks));
+    const double ns = waves * (kBegin + std::ceil(entries / kThreads) * kLook) + bytes / static_cast<double>(s.machine.bytes_per_ns);
+    return {{{this, {}}, Fit::yes(), kLaunchNs + ns}};
+  }
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    const auto d = IndexPutDims::of(k, s.syms);
+    StepSpec f;
+    f.kind = StepKind::cuda;
+    f.symbol = emit::cuda::function_name(k.name);
+    f.sizes = d.sizes;
+    f.block[0] = kThreads;
+    f.grid[0] = max(1, min(chunks(d) * max(d.entries, ceildiv(d.indexed, kPlaces)), kMaxGrid));
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    const auto d = IndexPutDims::of(k, s.syms);
+    return emit::cuda::emit_index_put_rows(k.params.begin()->dtype, d.code, kPlaces, kThreads, symbol);
+  }
+
+ private:
+  static Expr chunks(const IndexPutDims& d) { return ceildiv(d.free, kThreads * d.code.lanes); }
+};
+
+}  // namespace
+
+const Form& index_put_rows() {
+  static const IndexPutRows form;
+  return form;
+}
+
+}  // namespace aotc::forms::cuda
