@@ -42,20 +42,29 @@ int64_t blocks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
   for (const loop::Segment& s : k.segments) blocks += ceil_div(std::max<int64_t>(1, syms.hint(items_of(s))) * t.split, t.warps);
   return sizes_of(k, syms).batch * blocks;
 }
-/// Blocks of one processor that registers must allow. Without a bound the compiler spends those that more warps need; with a tight one it
-/// loads later, which pays where there are more blocks than the looser one has room for.
-int resident_of(const Tile& t, const MatmulKernel& k, const Site& s) {
+/// Turns of a warp along its part of a column.
+int64_t turns_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) { return ceil_div(chunks_of(t, k, syms), int64_t{t.deep}); }
+/// Blocks of one processor, and the bound that the compiler is given: it spends registers that more warps need without one, and loads later
+/// under a tight one, which pays where there are more blocks than a looser one has room for.
+struct Residency {
+  int blocks, bound;
+};
+Residency residency_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   constexpr int kRegisters = 65536, kThreads = 2048, kOther = 30, kLoose = 46;  // of a processor; of a thread beside chunks and sums
   const int twins = loop::two_sums(k) ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
   const int rows = most_rows(k, s.syms) > 2 ? 16 : 0;  // of the row that is multiplied and the next
   const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins + rows, threads = t.warps * 32;
   const auto resident = [&](int words) { return std::max(1, std::min(kThreads, kRegisters / ((words + 7) / 8 * 8)) / threads); };
-  const int loose = resident(held + kLoose);
-  return blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + kOther);
+  // One row: the next turn's chunks are in registers, too. Under a bound the compiler spills them, and the product takes two to ten times
+  // as long (H200, CUDA 13).
+  if (most_rows(k, s.syms) == 1 && turns_of(t, k, s.syms) > 1) return {resident(3 * held + kOther), 1};
+  const int loose = resident(held + kLoose),
+            blocks = blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + kOther);
+  return {blocks, blocks};
 }
 VectorTile tile_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   const int deep = static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms)));
-  return {t.warps, static_cast<int>(most_rows(k, s.syms)), deep, t.split, resident_of(t, k, s)};
+  return {t.warps, static_cast<int>(most_rows(k, s.syms)), deep, t.split, residency_of(t, k, s).bound};
 }
 
 Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
@@ -135,7 +144,7 @@ class Vector final : public FormOf<MatmulKernel> {
   struct Pace {
     double start, turn, join, row_load, memory;
   };
-  static constexpr Pace kOneRow{900, 350, 900, 0, 1}, kSeveralRows{1480, 850, 50, 31, 1.43};
+  static constexpr Pace kOneRow{900, 350, 300, 0, 1.4}, kSeveralRows{1480, 850, 50, 31, 1.43};
 
   /// Weights that come at the memory's pace where enough of them are under way, and the instructions of their products.
   static double cost_ns(const Tile& t, const MatmulKernel& k, const Site& s) {
@@ -147,7 +156,7 @@ class Vector final : public FormOf<MatmulKernel> {
     const double bytes = static_cast<double>(z.batch * z.n * z.k) * elem * (k.twin ? 2 : 1);
     const double warps = static_cast<double>(blocks_of(t, k, s.syms)) * t.warps;
     const double chunks = static_cast<double>(chunks_of(t, k, s.syms)), deep = std::min<double>(t.deep, chunks) * twins;
-    const double resident = resident_of(t, k, s), blocks = static_cast<double>(blocks_of(t, k, s.syms));
+    const double resident = residency_of(t, k, s).blocks, blocks = static_cast<double>(blocks_of(t, k, s.syms));
     const double beside = std::min(warps / s.machine.cores, t.warps * resident);  // of a processor
     const double pace = std::min(1.0, beside * deep * 512 / kUnderWay);
     const double wide = dtype_bytes(k.acc) == 8 ? 2 : 1;
@@ -162,8 +171,10 @@ class Vector final : public FormOf<MatmulKernel> {
     const double rows = k.a.prologue ? kRowStart * static_cast<double>(most_rows(k, s.syms)) + blocks * read / kCacheBytes : 0;
     constexpr double kMateRow = 3500;  // ns of a further row where columns are finished in pairs
     const double mates = loop::two_sums(k) && !k.twin ? kMateRow * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
-    const double turns = std::ceil(chunks / t.deep), late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
-    const double held = 0.03 * (deep > 8 ? 1 : 0), finish = 0.01 * (t.warps == 4 ? 0 : 1);
+    const double turns = static_cast<double>(turns_of(t, k, s.syms)),
+                 late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
+    const double held = 0.03 * (deep > 8 ? 1 : 0) + (most_rows(k, s.syms) == 1 && turns > 1 ? 0.05 : 0),
+                 finish = 0.01 * (t.warps == 4 ? 0 : 1);
     return (p.start + rows + mates + stream * (1 + held) + row_loads + (turns - 1 + late) * p.turn + (t.split - 1) * p.join) * (1 + finish);
   }
 };
