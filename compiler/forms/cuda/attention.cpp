@@ -108,7 +108,8 @@ class Mma final : public FormOf<AttentionKernel> {
                                                      : 105.0) +
                         step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
     const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
-    r.cost_ns = kLaunchNs + waves * steps * std::max(waiting, share * std::max(work, loads)) +
+    const double begin = k.mask ? 1200 : 350;  // of a step: its maxima, and the mask's values, for which it waits
+    r.cost_ns = kLaunchNs + waves * steps * (begin + std::max(waiting, share * std::max(work, loads))) +
                 waves * ((shape.k_warps * t.split > 1 ? 1300 : 500) + (t.split > 1 ? 1500 : 0) + 2.0 * held * shape.rows() / 16);
     return r;
   }

@@ -425,10 +425,11 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
       const float* const from = parts + n % Tile::k_warps * Tile::part + at;
       return Tile::split > 1 ? load_of_block(from, n / Tile::k_warps) : *from;
     };
-    for (int at = threadIdx.x + rank * Tile::threads; at < Tile::rows * Tile::v; at += Tile::threads * Tile::split) {
-      const int r = at / Tile::v, c = at % Tile::v;
-      if (r0 + r >= rows || c >= p.v_dim) continue;
-      float m = lowest<float>(), l = 0.0f, o = 0.0f;
+    // How much of each part a row takes: by a thread a row.
+    __shared__ float share[Tile::rows * Tile::parts];
+    for (int r = threadIdx.x; r < Tile::rows; r += Tile::threads) {
+      if (r0 + r >= rows) continue;
+      float m = lowest<float>(), l = 0.0f;
 #pragma unroll
       for (int n = 0; n < Tile::parts; ++n) m = larger(m, part(n, Tile::rows * Tile::ld_part + r));
       const float base = subtracted(m);
@@ -436,9 +437,20 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
       for (int n = 0; n < Tile::parts; ++n) {
         const float down = exp_of(part(n, Tile::rows * Tile::ld_part + r) - base);
         l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
-        o += down * part(n, r * Tile::ld_part + c);
+        share[r * Tile::parts + n] = down;
       }
-      p.result(b, head, r0 + r)[c * p.o.e] = T(o * (l == 0.0f ? p.nowhere : 1.0f / l));
+      const float by = l == 0.0f ? p.nowhere : 1.0f / l;
+#pragma unroll
+      for (int n = 0; n < Tile::parts; ++n) share[r * Tile::parts + n] *= by;
+    }
+    __syncthreads();
+    for (int at = threadIdx.x + rank * Tile::threads; at < Tile::rows * Tile::v; at += Tile::threads * Tile::split) {
+      const int r = at / Tile::v, c = at % Tile::v;
+      if (r0 + r >= rows || c >= p.v_dim) continue;
+      float o = 0.0f;
+#pragma unroll
+      for (int n = 0; n < Tile::parts; ++n) o += share[r * Tile::parts + n] * part(n, r * Tile::ld_part + c);
+      p.result(b, head, r0 + r)[c * p.o.e] = T(o);
     }
     if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
   }
