@@ -46,7 +46,6 @@ bool survey_variant(const aotc_module_desc& module, const aotc_variant& variant,
     if (changes_each_run(variant.buffers[variant.args[a]].kind)) bound[out->n_bound++] = a;
   for (uint32_t b = 0; b < variant.n_buffers; ++b)
     if (variant.buffers[b].kind == AOTC_BUF_STATE_NEXT) next_used[variant.buffers[b].index] = 1;
-  for (uint32_t s = 0; s < module.n_states; ++s) out->updates_states |= !next_used[s];
   return true;
 }
 
