@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aotc/detail/cpu_quota.h"
 #include "aotc/detail/kernel_abi.h"
 #include "atomic.h"
 #include "memory.h"
@@ -311,10 +312,12 @@ T* take_aligned(size_t count) {
   return static_cast<T*>(p);
 }
 
+/// CPUs of the calling thread: those of its affinity, and no more than its control groups give the time of.
 int32_t allowed_cpus() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int32_t n = CPU_COUNT(&set);
+  const int32_t affinity = CPU_COUNT(&set), quota = aotc_cpu_quota("");
+  const int32_t n = quota > 0 && quota < affinity ? quota : affinity;
   return n < 1 ? 1 : n > AOTC_MAX_THREADS ? AOTC_MAX_THREADS : n;
 }
 
