@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "aotc/detail/cpu_quota.h"
 #include "base/diagnostic.h"
 #include "base/parts.h"
 
@@ -123,7 +124,9 @@ Machine this_machine(const std::vector<Isa>& isas, int threads) {
 int usable_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int affinity = std::max(1, CPU_COUNT(&set)), quota = aotc_cpu_quota("");
+  return quota > 0 ? std::min(affinity, quota) : affinity;
 }
 
 Machine machine_of(const Target& target) {

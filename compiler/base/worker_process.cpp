@@ -52,8 +52,20 @@ Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to,
     close(in[1]), close(out[0]);
     return Result<bool>::fail(fmt::format("{} does not start", command[0]));
   }
+  fcntl(in[1], F_SETFL, O_NONBLOCK);
   *to = in[1], *from = out[0];
   return true;
+}
+
+using Clock = std::chrono::steady_clock;
+constexpr double kSlowest = 65536;            // bytes a second that a connection takes at least
+constexpr size_t kLongestLine = 64 << 20;     // bytes of an answer
+constexpr size_t kMostAfterwards = 16 << 20;  // bytes that are looked at when the time is over
+
+/// Milliseconds to `until`, for poll; 0 when it is over.
+int left_until(Clock::time_point until) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1000));
 }
 
 }  // namespace
@@ -70,10 +82,9 @@ struct WorkerProcess::Child {
     to = from = -1;
     int status = 0;
     if (pid > 0) {
-      const auto until = std::chrono::steady_clock::now() + patience;
+      const auto until = Clock::now() + patience;
       pid_t ended = 0;
-      while (patience.count() > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
-        usleep(1000);
+      while (patience.count() > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 && Clock::now() < until) usleep(1000);
       if (ended == 0) {
         kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
@@ -82,31 +93,39 @@ struct WorkerProcess::Child {
     pid = -1;
     return status;
   }
-  /// False: the pipe is broken.
-  bool send(const std::string& line) {
+  enum class Answer { line, closed, late, endless };
+  /// line: it was taken. late: nothing of it was for that long.
+  Answer send(const std::string& line, double seconds) {
     const NoPipeSignal guard;
+    const auto begin = Clock::now();
     for (size_t done = 0; done < line.size();) {
       const ssize_t n = write(to, line.data() + done, line.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      done += static_cast<size_t>(n);
+      if (n > 0) done += static_cast<size_t>(n);
+      if (n > 0 || (n < 0 && errno == EINTR)) continue;
+      if (n == 0 || errno != EAGAIN) return Answer::closed;
+      const std::chrono::duration<double> limit(seconds + static_cast<double>(done) / kSlowest);
+      const auto until = begin + std::chrono::duration_cast<Clock::duration>(limit);
+      pollfd p{to, POLLOUT, 0};
+      if (poll(&p, 1, left_until(until)) <= 0 && Clock::now() >= until) return Answer::late;
     }
-    return true;
+    return Answer::line;
   }
-  enum class Answer { line, closed, late };
   Answer receive(double seconds, std::string* line) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    size_t searched = 0, afterwards = 0;
     for (;;) {
-      if (const size_t end = pending.find('\n'); end != std::string::npos) {
+      if (const size_t end = pending.find('\n', searched); end != std::string::npos) {
         *line = pending.substr(0, end);
         pending.erase(0, end + 1);
         return Answer::line;
       }
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-      pollfd p{from, POLLIN, 0};
+      searched = pending.size();
+      if (searched > kLongestLine) return Answer::endless;
       // What lies there counts even after the time: this process may have been stopped meanwhile.
-      if (poll(&p, 1, static_cast<int>(std::max<decltype(left)>(0, left))) <= 0) {
-        if (left <= 0) return Answer::late;
+      const bool over = Clock::now() >= until;
+      pollfd p{from, POLLIN, 0};
+      if (poll(&p, 1, left_until(until)) <= 0) {
+        if (over) return Answer::late;
         continue;
       }
       char buffer[4096];
@@ -114,6 +133,7 @@ struct WorkerProcess::Child {
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return Answer::closed;
       pending.append(buffer, static_cast<size_t>(n));
+      if (over && (afterwards += static_cast<size_t>(n)) > kMostAfterwards) return Answer::late;
     }
   }
 };
@@ -140,22 +160,23 @@ Result<nlohmann::json> WorkerProcess::lost(Loss how, std::string why) {
 
 Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment) {
   using R = Result<nlohmann::json>;
-  constexpr const char* kCrashed = "the worker crashed";
+  using Answer = Child::Answer;
+  const auto failed = [&](Answer how) {
+    if (how == Answer::closed) return lost(Loss::ended, "the worker crashed");
+    return lost(Loss::late, how == Answer::late ? fmt::format("took longer than {:.0f} s", limit_s) : "the worker's answer has no end");
+  };
   loss_ = Loss::none, signal_ = 0;
   if (!child_) {
     auto fresh = std::make_unique<Child>();
     if (auto started = start(command_.words, &fresh->pid, &fresh->to, &fresh->from); !started)
       return lost(Loss::not_started, started.why());
     child_ = std::move(fresh);
-    if (!child_->send(command_.preamble)) return lost(Loss::ended, kCrashed);
+    if (const Answer how = child_->send(command_.preamble, limit_s); how != Answer::line) return failed(how);
   }
   std::string line;
-  if (!child_->send(request.dump() + "\n") || !child_->send(attachment)) return lost(Loss::ended, kCrashed);
-  switch (child_->receive(limit_s, &line)) {
-    case Child::Answer::line: break;
-    case Child::Answer::closed: return lost(Loss::ended, kCrashed);
-    case Child::Answer::late: return lost(Loss::late, fmt::format("took longer than {:.0f} s", limit_s));
-  }
+  if (const Answer how = child_->send(request.dump() + "\n", limit_s); how != Answer::line) return failed(how);
+  if (const Answer how = child_->send(attachment, limit_s); how != Answer::line) return failed(how);
+  if (const Answer how = child_->receive(limit_s, &line); how != Answer::line) return failed(how);
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
   if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());

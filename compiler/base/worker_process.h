@@ -29,7 +29,8 @@ class WorkerProcess {
   explicit WorkerProcess(WorkerCommand command);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
-  /// Fails with the worker's reason, or "the worker crashed (Segmentation fault)", or "took longer than ...".
+  /// Fails with the worker's reason, or "the worker crashed (Segmentation fault)", or "took longer than ...": limit_s to take each part of
+  /// the request, and a second more for each 64 KB of it, and limit_s to answer.
   /// attachment: bytes that follow the line; the request says how many.
   Result<nlohmann::json> ask(const nlohmann::json& request, double limit_s, const std::string& attachment = {});
   Loss loss() const { return loss_; }

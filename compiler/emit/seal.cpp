@@ -24,13 +24,27 @@ aotc_span find_section(const aotc_elf& elf, const std::string& name) {
   AOTC_CHECK(false, "an artifact without a section {}", name);
 }
 
-}  // namespace
+void write_at(const std::string& path, uint64_t at, const void* from, size_t bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool written = fd >= 0 && pwrite(fd, from, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
+  const std::string why = written ? "" : std::strerror(errno);
+  if (fd >= 0) close(fd);
+  if (!written) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be written: " + why);
+}
 
-void seal_artifact(const std::string& path, const SealedWeights& weights) {
+aotc_elf open_linked(const std::string& path) {
   aotc_elf elf;
   char error[512];
   AOTC_CHECK(aotc_elf_open(path.c_str(), &elf, error, sizeof error) == AOTC_OK, "{}", error);
   AOTC_CHECK(elf.seal_at, "an artifact without a note for its seal");
+  AOTC_CHECK(elf.build_at, "an artifact without a dynamic section");
+  return elf;
+}
+
+}  // namespace
+
+void seal_artifact(const std::string& path, const SealedWeights& weights) {
+  aotc_elf elf = open_linked(path);
   aotc_seal seal = {};
   seal.file_bytes = elf.bytes;
   seal.weights_bytes = weights.bytes;
@@ -43,16 +57,16 @@ void seal_artifact(const std::string& path, const SealedWeights& weights) {
     seal.weights_hash = *weights.hash;
   else if (seal.weights_offset)
     seal.weights_hash = aotc_blob_hash(elf.data + seal.weights_offset, seal.weights_bytes);
+  const uint64_t both[] = {aotc_elf_code_hash(&elf, &seal), seal.weights_hash};
+  const uint64_t build = aotc_blob_hash(both, sizeof both) | 1;  // not 0
+  write_at(path, elf.build_at, &build, sizeof build);
+  aotc_elf_close(&elf);
+  elf = open_linked(path);
   seal.code_hash = aotc_elf_code_hash(&elf, &seal);
   seal.rest_hash = aotc_elf_rest_hash(&elf);
   seal.self_hash = aotc_seal_self_hash(&seal);
-  const auto at = static_cast<off_t>(elf.seal_at);
   aotc_elf_close(&elf);
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  const bool written = fd >= 0 && pwrite(fd, &seal, sizeof seal, at) == static_cast<ssize_t>(sizeof seal);
-  const std::string why = written ? "" : std::strerror(errno);
-  if (fd >= 0) close(fd);
-  if (!written) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be written: " + why);
+  write_at(path, elf.seal_at, &seal, sizeof seal);
 }
 
 }  // namespace aotc::emit

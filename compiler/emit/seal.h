@@ -1,5 +1,5 @@
 #pragma once
-// The seal of an artifact (aotc/seal.h): sizes and hashes of the finished file, written into its note.
+// The seal of an artifact (aotc/seal.h): sizes and hashes of the finished file, written into its note, and the number of its build.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ struct SealedWeights {
   uint64_t bytes = 0;            ///< beside it
   std::optional<uint64_t> hash;  ///< where it is known already; must be for a file
 };
-/// Seals a linked artifact in place. AOTC_CHECKs that it has the runtime's note.
+/// Seals a linked artifact in place, once: again it has another build. AOTC_CHECKs that it has the runtime's note.
 void seal_artifact(const std::string& path, const SealedWeights& weights);
 
 }  // namespace aotc::emit

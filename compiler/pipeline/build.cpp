@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "artifact/versions.h"
 #include "base/file.h"
+#include "base/machine.h"
 #include "emit/header.h"
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
@@ -212,7 +212,7 @@ plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisio
 
 json build(const BuildOptions& given, const Events& events) {
   BuildOptions o = given;
-  if (o.jobs <= 0) o.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (o.jobs <= 0) o.jobs = usable_processors();
   std::vector<PhaseTime> times;
   json report;
   check_outputs(o);

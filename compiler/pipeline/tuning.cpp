@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "base/machine.h"
 #include "base/parts.h"
 #include "emit/toolchain.h"
 #include "pipeline/alternatives.h"
@@ -221,7 +221,7 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
 json tune(const BuildOptions& given, const Events& events) {
   BuildOptions o = given;
   o.mode.searches = true;
-  if (o.jobs <= 0) o.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (o.jobs <= 0) o.jobs = usable_processors();
   std::vector<PhaseTime> times;
   json report = {{"parts", json::array()}, {"warnings", json::array()}};
   const Warn warn = [&](const std::string& line) {

@@ -1,4 +1,5 @@
 // The table, the one exported symbol, and the checks of plain arguments.
+#include <errno.h>
 #include <string.h>
 
 #include "aotc/aotc.h"
@@ -14,6 +15,12 @@ using namespace aotc::rt;
 #define RT_NOT_NULL(argument) \
   if (!(argument)) return fail(AOTC_INVALID_ARGUMENT, "%s: %s is null", __func__ + 4, #argument)
 
+/// A call leaves errno as it was.
+struct KeepErrno {
+  const int saved = errno;
+  ~KeepErrno() { errno = saved; }
+};
+
 /// Copies as much of `from` as the caller's struct has, and says so in its struct_size.
 template <class T>
 aotc_status give(const char* what, T from, T* to) {
@@ -28,14 +35,19 @@ aotc_status give(const char* what, T from, T* to) {
 const char* api_last_error() noexcept { return last_error(); }
 const char* api_status_name(aotc_status status) noexcept { return status_name(status); }
 const char* api_metadata_json() noexcept { return aotc_module.metadata_json ? aotc_module.metadata_json : "{}"; }
-aotc_status api_probe(int32_t device) noexcept { return probe(aotc_module, device); }
+aotc_status api_probe(int32_t device) noexcept {
+  const KeepErrno keep;
+  return probe(aotc_module, device);
+}
 
 aotc_status api_model_create(const aotc_model_options* options, aotc_model** out) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(out);
   return model_create(aotc_module, options, out);
 }
 
 void api_model_destroy(aotc_model* model) noexcept {
+  const KeepErrno keep;
   if (model) model_release(model);
 }
 
@@ -88,18 +100,23 @@ aotc_status api_io_get(const aotc_model* model, int32_t kind, int32_t i, aotc_io
 
 aotc_status api_workspace_size(const aotc_model* model, const aotc_context_options* options, const aotc_tensor* in, int32_t n,
                                size_t* bytes) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(model);
   RT_NOT_NULL(bytes);
   return workspace_size(*model, options, in, n, bytes);
 }
 
 aotc_status api_context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(model);
   RT_NOT_NULL(out);
   return context_create(model, options, out);
 }
 
-void api_context_destroy(aotc_context* context) noexcept { context_destroy(context); }
+void api_context_destroy(aotc_context* context) noexcept {
+  const KeepErrno keep;
+  context_destroy(context);
+}
 
 aotc_status api_context_get_info(const aotc_context* context, aotc_context_info* out) noexcept {
   RT_NOT_NULL(context);
@@ -118,26 +135,31 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
 }
 
 aotc_status api_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   return context_output_shapes(context, in, n_in, shapes, n_out);
 }
 
 aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   return context_run(context, in, n_in, out, n_out);
 }
 
 aotc_status api_synchronize(aotc_context* context) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   return context_synchronize(context);
 }
 
 aotc_status api_state_reset(aotc_context* context, const char* name) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   return state_reset(context, name);
 }
 
 aotc_status api_state_read(aotc_context* context, const char* name, const aotc_tensor* to) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   RT_NOT_NULL(name);
   RT_NOT_NULL(to);
@@ -145,6 +167,7 @@ aotc_status api_state_read(aotc_context* context, const char* name, const aotc_t
 }
 
 aotc_status api_state_write(aotc_context* context, const char* name, const aotc_tensor* from) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   RT_NOT_NULL(name);
   RT_NOT_NULL(from);
@@ -152,6 +175,7 @@ aotc_status api_state_write(aotc_context* context, const char* name, const aotc_
 }
 
 aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* steps, int32_t* n) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   RT_NOT_NULL(n);
   const ShapeEntry* e = context->latest;
@@ -166,6 +190,7 @@ aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* 
 }
 
 aotc_status api_output_sizes(aotc_context* context, int32_t i, int64_t* sizes) noexcept {
+  const KeepErrno keep;
   RT_NOT_NULL(context);
   return context_output_sizes(context, i, sizes);
 }

@@ -37,19 +37,4 @@ T subtract(T* p, T v) {
 inline void full_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void spin_pause() { __builtin_ia32_pause(); }
 
-/// Held for a scope when it was free.
-class TryLock {
- public:
-  explicit TryLock(uint32_t* flag) : flag_(exchange(flag, 1u) == 0 ? flag : nullptr) {}
-  ~TryLock() {
-    if (flag_) store_release(flag_, 0u);
-  }
-  TryLock(const TryLock&) = delete;
-  TryLock& operator=(const TryLock&) = delete;
-  bool held() const { return flag_ != nullptr; }
-
- private:
-  uint32_t* flag_;
-};
-
 }  // namespace aotc::rt

@@ -1,6 +1,5 @@
 #include "context.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,8 +238,7 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   const aotc_module_desc& module = *c->model->module;
   for (uint32_t i = 0; i < module.n_inputs; ++i) RT_TRY(check_data("input", module.inputs[i], in[i], e->io_bytes[i]));
   RT_TRY(check_outputs(*c->model, in, out, n_out, e->io_dims, e->io_bytes));
-  if (c->states_undefined)
-    return fail(AOTC_WRONG_STATE, "an earlier run failed while it updated the states: call state_reset before the next run");
+  RT_TRY(states_defined(*c));
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(bind_workspace(c, e));
   c->sizes_known = false;
@@ -250,17 +248,46 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
   return status;
 }
 
-aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
+/// In a forked child, where the fork met a call of a thread that is not here: what that call may have left half done is made anew. Its
+/// memory is not freed: some of it may be already.
+void recover(aotc_context* c) {
+  for (ShapeEntry& e : c->entries) e = ShapeEntry{};
+  c->latest = nullptr;
+  c->sizes_known = false;
+  if (!c->callers_workspace) {
+    c->workspace = Block{};
+    c->base = nullptr;
+    c->base_bytes = 0;
+  }
+  ++c->workspace_generation;
+  lose_all_states(c);
+}
 
 }  // namespace
+
+ContextLock::ContextLock(aotc_context* c) : context_(nullptr) {
+  if (exchange(c->busy, 1u) != 0) {
+    fail(AOTC_WRONG_STATE, "the context is in use by another thread");
+    return;
+  }
+  context_ = c;
+  if (__builtin_expect(c->in_call, 0)) recover(c);
+  c->in_call = true;
+}
+
+ContextLock::~ContextLock() {
+  if (!context_) return;
+  context_->in_call = false;
+  store_release(context_->busy, 0u);
+}
 
 aotc_status find_entry(aotc_context* c, const aotc_tensor* in, int32_t n_in, ShapeEntry** out) {
   const aotc_model& m = *c->model;
   RT_TRY(read_symbols(m, in, n_in, c->symbols));
-  ShapeEntry* oldest = &c->entries[0];
+  ShapeEntry* oldest = nullptr;  // but that of the latest run, of which the context tells
   ShapeEntry* found = nullptr;
   for (ShapeEntry& e : c->entries) {
-    if (e.stamp < oldest->stamp) oldest = &e;
+    if (&e != c->latest && (!oldest || e.stamp < oldest->stamp)) oldest = &e;
     bool same = e.stamp != 0;
     for (uint32_t s = 0; s < m.module->n_symbols && same; ++s) same = e.symbols[s] == c->symbols[s];
     if (same) {
@@ -322,6 +349,8 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   aotc_context* c = take<aotc_context>(1);
   if (!c) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   c->model = model;
+  void* const page = take_page_of_process();
+  c->busy = page ? static_cast<uint32_t*>(page) : &c->busy_word;
   model_retain(model);
   const CudaScope scope(model->cuda);
   aotc_status status = scope.status();
@@ -356,24 +385,22 @@ void context_destroy(aotc_context* c) {
   free(c->symbols);
   free(c->io);
   free(c->step_ns);
+  if (c->busy != &c->busy_word) free_page_of_process(c->busy);
   model_release(c->model);
   free(c);
 }
 
 aotc_status context_run(aotc_context* c, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
-  const int saved = errno;
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
-  aotc_status status = scope.status();
-  if (status == AOTC_OK) status = run_checked(c, in, n_in, out, n_out);
-  errno = saved;
-  return status;
+  RT_TRY(scope.status());
+  return run_checked(c, in, n_in, out, n_out);
 }
 
 aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const aotc_module_desc& module = *c->model->module;
   if (n_out < 0 || static_cast<uint32_t>(n_out) != module.n_outputs)
     return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but the model has %u", n_out, module.n_outputs);
@@ -391,8 +418,8 @@ aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_
 }
 
 aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const aotc_module_desc& module = *c->model->module;
   if (output < 0 || static_cast<uint32_t>(output) >= module.n_outputs)
     return fail(AOTC_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, module.n_outputs);

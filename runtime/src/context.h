@@ -50,14 +50,17 @@ enum { kShapeEntries = 8 };
 
 struct State {
   uint8_t* now;
-  uint8_t* next;  ///< null when no variant needs it
+  uint8_t* next;   ///< null when no variant needs it
+  bool undefined;  ///< a run that failed may have written a part of it
 };
 
 }  // namespace aotc::rt
 
 struct aotc_context {
   aotc_model* model;
-  uint32_t busy;  ///< TryLock
+  uint32_t* busy;      ///< ContextLock: 1 while a call is under way in this process; in a page of the process, where there are such pages
+  uint32_t busy_word;  ///< where there are none
+  bool in_call;        ///< as busy, and in a forked child still so where the fork met a call of another thread
   uint32_t flags;
   void* stream;
   aotc::rt::Threads threads;
@@ -70,7 +73,6 @@ struct aotc_context {
   void** events;            ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
   const void** io_checked;  ///< GPU: data of the inputs, then the outputs, that were found to be on the device
   aotc::rt::Block staging;  ///< GPU: device copies of the inputs and outputs in host memory
-  bool states_undefined;
   uint32_t workspace_generation;  ///< from 1; another one means another base
   uint64_t clock;
   aotc::rt::ShapeEntry entries[aotc::rt::kShapeEntries];
@@ -86,6 +88,19 @@ struct aotc_context {
 };
 
 namespace aotc::rt {
+
+/// The context for the length of a call, when no other call has it.
+class ContextLock {
+ public:
+  explicit ContextLock(aotc_context* context);
+  ~ContextLock();
+  ContextLock(const ContextLock&) = delete;
+  ContextLock& operator=(const ContextLock&) = delete;
+  aotc_status status() const { return context_ ? AOTC_OK : AOTC_WRONG_STATE; }  ///< with its message
+
+ private:
+  aotc_context* context_;  ///< null: another has it
+};
 
 aotc_status context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out);
 void context_destroy(aotc_context* context);
@@ -117,6 +132,12 @@ aotc_status take_gpu_fault(aotc_context* context);
 void ready_steps(const aotc_context& context, ShapeEntry* entry);
 
 aotc_status states_create(aotc_context* context);
+/// States that the variant may have written a part of.
+void lose_states(aotc_context* context, uint32_t variant);
+/// All of them, after a fork in the middle of a call.
+void lose_all_states(aotc_context* context);
+/// WRONG_STATE while some state is undefined.
+aotc_status states_defined(const aotc_context& context);
 void states_destroy(aotc_context* context);
 aotc_status state_reset(aotc_context* context, const char* name);
 aotc_status state_read(aotc_context* context, const char* name, const aotc_tensor* to);

@@ -50,6 +50,22 @@ void block_free(const aotc_allocator& allocator, int32_t device, Block* block) {
   *block = Block{};
 }
 
+void* take_page_of_process() {
+  const int saved = errno;
+  void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) page = nullptr;
+  if (page && madvise(page, kPage, MADV_WIPEONFORK) != 0) {
+    munmap(page, kPage);
+    page = nullptr;
+  }
+  errno = saved;
+  return page;
+}
+
+void free_page_of_process(void* page) {
+  if (page) munmap(page, kPage);
+}
+
 void* take(size_t count, size_t bytes_each) {
   const int saved = errno;
   void* p = calloc(count ? count : 1, bytes_each);

@@ -19,6 +19,10 @@ struct Block {
 bool block_alloc(const aotc_allocator& allocator, int32_t device, size_t bytes, Block* out);
 void block_free(const aotc_allocator& allocator, int32_t device, Block* block);
 
+/// A page of zeros that a forked child finds as zeros again. Null where the kernel has no such pages (before Linux 4.14).
+void* take_page_of_process();
+void free_page_of_process(void* page);
+
 /// Bookkeeping, zero-filled, freed with free(). Null only when there is no memory.
 void* take(size_t count, size_t bytes_each);
 template <class T>

@@ -46,7 +46,6 @@ bool survey_variant(const aotc_module_desc& module, const aotc_variant& variant,
     if (changes_each_run(variant.buffers[variant.args[a]].kind)) bound[out->n_bound++] = a;
   for (uint32_t b = 0; b < variant.n_buffers; ++b)
     if (variant.buffers[b].kind == AOTC_BUF_STATE_NEXT) next_used[variant.buffers[b].index] = 1;
-  for (uint32_t s = 0; s < module.n_states; ++s) out->updates_states |= !next_used[s];
   return true;
 }
 
@@ -214,7 +213,7 @@ aotc_status place_weights(aotc_model* model, uint32_t flags) {
 }
 
 aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc_model_options& options) {
-  RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));
+  if (&artifact == &aotc_module) RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));  // other tables are no file's
   RT_TRY(check_format(artifact));
   RT_TRY(choose_part(artifact, &options, &model->device, &model->module));
   const aotc_module_desc& part = *model->module;

@@ -16,7 +16,6 @@ struct VariantInfo {
   uint32_t first_step = 0;             ///< steps of the variants before
   uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
   const uint32_t* bound = nullptr;     ///< their positions in args
-  bool updates_states = false;         ///< some state has no STATE_NEXT: it may be written before the run has succeeded
   const uint8_t* next_used = nullptr;  ///< per state: has a STATE_NEXT buffer, to be swapped in after the run
 };
 

@@ -1,16 +1,15 @@
 #include "pool.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "aotc/detail/cpu_quota.h"
 #include "aotc/detail/kernel_abi.h"
 #include "atomic.h"
 #include "memory.h"
@@ -31,11 +30,10 @@ constexpr Spin kSpin = {600000, 60000, 200000, 100000};
 constexpr Spin kSpinCrowded = {2000, 0, 2000, 0};  // more threads than CPUs: who spins keeps another from working
 constexpr int64_t kLongestNap = 6400000;           // ns
 constexpr uint64_t kSpreadAgain = 2000000;         // ticks from one move of workers (spread) to the next
-constexpr size_t kPage = 4096;
-constexpr uint32_t kRaised = 0x3f;               // flags of MXCSR that operations raise
-constexpr int64_t kMostLots = int64_t{1} << 31;  // of a job
-constexpr int64_t kPieces = 8;                   // the smallest pieces that a share is taken in
-constexpr int32_t kNeighbours = 7;               // whose shares a worker takes from
+constexpr uint32_t kRaised = 0x3f;                 // flags of MXCSR that operations raise
+constexpr int64_t kMostLots = int64_t{1} << 31;    // of a job
+constexpr int64_t kPieces = 8;                     // the smallest pieces that a share is taken in
+constexpr int32_t kNeighbours = 7;                 // whose shares a worker takes from
 
 uint64_t ticks() { return __builtin_ia32_rdtsc(); }
 
@@ -270,12 +268,9 @@ void stop_workers(Pool& pool, int32_t n) {
 aotc_status start_workers(Pool& pool) {
   pool.job = pool.stop = pool.in_run = pool.leader_waits = pool.left = 0;
   for (int32_t i = 0; i <= pool.n_workers; ++i) pool.threads[i].share = 0;
-  void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page != MAP_FAILED && madvise(page, kPage, MADV_WIPEONFORK) == 0) {
-    *static_cast<uint8_t*>(page) = 1;
-    pool.alive = static_cast<const uint8_t*>(page);
-  } else if (page != MAP_FAILED) {
-    munmap(page, kPage);
+  if (uint8_t* page = static_cast<uint8_t*>(take_page_of_process())) {
+    *page = 1;
+    pool.alive = page;
   }
   pool.pid = getpid();
   sigset_t all, before;
@@ -299,7 +294,7 @@ aotc_status start_workers(Pool& pool) {
 }
 
 void drop_page(Pool& pool) {
-  if (pool.alive) munmap(const_cast<uint8_t*>(pool.alive), kPage);
+  free_page_of_process(const_cast<uint8_t*>(pool.alive));
   pool.alive = nullptr;
 }
 
@@ -317,10 +312,12 @@ T* take_aligned(size_t count) {
   return static_cast<T*>(p);
 }
 
+/// CPUs of the calling thread: those of its affinity, and no more than its control groups give the time of.
 int32_t allowed_cpus() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int32_t n = CPU_COUNT(&set);
+  const int32_t affinity = CPU_COUNT(&set), quota = aotc_cpu_quota("");
+  const int32_t n = quota > 0 && quota < affinity ? quota : affinity;
   return n < 1 ? 1 : n > AOTC_MAX_THREADS ? AOTC_MAX_THREADS : n;
 }
 
@@ -356,10 +353,7 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
   pool->n_workers = out->width - 1;
   pool->roomy = out->width <= allowed_cpus();
   pool->spin = pool->roomy ? kSpin : kSpinCrowded;
-  const int saved = errno;
-  const aotc_status status = start_workers(*pool);
-  errno = saved;
-  if (status != AOTC_OK) {
+  if (const aotc_status status = start_workers(*pool); status != AOTC_OK) {
     free_pool(pool);
     return status;
   }
@@ -369,10 +363,8 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
 
 void threads_destroy(Threads* threads) {
   if (Pool* pool = threads->pool) {
-    const int saved = errno;
     if (!forked(*pool)) stop_workers(*pool, pool->n_workers);
     free_pool(pool);
-    errno = saved;
   }
   *threads = Threads{};
 }
@@ -380,21 +372,18 @@ void threads_destroy(Threads* threads) {
 aotc_status threads_begin(Threads* threads, int32_t tasks) {
   Pool* pool = threads->pool;
   if (!pool || tasks <= 1) return AOTC_OK;
-  const int saved = errno;
   if (forked(*pool)) {
     drop_page(*pool);
     if (const aotc_status status = start_workers(*pool); status != AOTC_OK) {
       // Without its page the pool would wait for workers that are not there: the next run tries again.
       pool->pid = 0;
       drop_page(*pool);
-      errno = saved;
       return status;
     }
   }
   store_relaxed(&pool->in_run, 1u);
   full_fence();
   wake(*pool, tasks);  // they come while the run prepares itself
-  errno = saved;
   return AOTC_OK;
 }
 

@@ -213,7 +213,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   if (status == AOTC_OK)
     swap_states(c, *e);
   else
-    c->states_undefined = c->model->variants[e->variant].updates_states;
+    lose_states(c, e->variant);
   return status;
 }
 

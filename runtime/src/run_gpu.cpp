@@ -272,7 +272,7 @@ aotc_status take_gpu_fault(aotc_context* c) {
     if (__builtin_expect(fault == AOTC_FAULT_NONE, 1)) continue;
     uint32_t v = 0;
     while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= i) ++v;
-    c->states_undefined |= m.variants[v].updates_states;
+    lose_states(c, v);
     c->sizes_known = false;
     for (uint32_t k = i; k < m.total_steps; ++k) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
     return step_fault(m.module->variants[v], *m.module, i - m.variants[v].first_step, fault);
@@ -299,7 +299,7 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   if (status == AOTC_OK)
     swap_states(c, *e);
   else
-    c->states_undefined = c->model->variants[e->variant].updates_states;
+    lose_states(c, e->variant);
   e->runs += e->runs == 0;
   return status;
 }
@@ -313,8 +313,8 @@ aotc_status gpu_step_times(const aotc_context& c, uint64_t* ns, uint32_t n) {
 }
 
 aotc_status context_synchronize(aotc_context* c) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return fail(AOTC_WRONG_STATE, "the context is in use by another thread");
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   if (!c->model->cuda) return AOTC_OK;
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());

@@ -1,13 +1,14 @@
 #include "seal.h"
 
 #include <dlfcn.h>
-#include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "aotc/detail/plan_format.h"
 #include "aotc/seal.h"
 #include "status.h"
 
-// The note that aotc fills in when it has linked the artifact; zeros until then.
+// The note that aotc fills in when it has linked the artifact, zeros until then; and one that says where aotc_module.metadata_json is.
 __asm__(
     ".pushsection .note.aotc, \"a\", @note\n"
     ".balign 4\n"
@@ -20,7 +21,13 @@ __asm__(
     ".size aotc_seal_content, 56\n"
     "aotc_seal_content:\n"
     ".zero 56\n"
+    ".balign 4\n"
+    ".long 5, 8, 2\n"
+    ".asciz \"aotc\"\n"
+    ".balign 4\n"
+    "0: .quad aotc_module + 8 - 0b\n"
     ".popsection\n");
+static_assert(offsetof(aotc_module_desc, metadata_json) == 8, "as the note says");
 extern "C" __attribute__((visibility("hidden"))) const unsigned char aotc_seal_content[];
 static_assert(sizeof(aotc_seal) == 56, "as the note says");
 
@@ -29,8 +36,10 @@ namespace {
 
 aotc_status check(const aotc_seal& own, bool all) {
   Dl_info info;
-  if (dladdr(aotc_seal_content, &info) == 0 || !info.dli_fname)
-    return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
+  const bool named = dladdr(aotc_seal_content, &info) != 0 && info.dli_fname;
+  if (own.file_bytes == 0 || own.self_hash != aotc_seal_self_hash(&own))
+    return fail(AOTC_DAMAGED, "%s is damaged: its seal is not what was built", named ? info.dli_fname : "the artifact");
+  if (!named) return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
   char error[512];
   aotc_seal now = {};
   const aotc_status status = aotc_file_check(info.dli_fname, all ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &now, error, sizeof error);
@@ -38,8 +47,7 @@ aotc_status check(const aotc_seal& own, bool all) {
   // A file of other code or weights has another seal: it took the place of the one that was loaded.
   if (now.file_bytes && memcmp(&now, &own, sizeof own) != 0)
     return all ? fail(AOTC_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", info.dli_fname) : AOTC_OK;
-  if (status != AOTC_OK) return fail(status, "%s", error);
-  return now.file_bytes ? AOTC_OK : fail(AOTC_DAMAGED, "%s is damaged: its seal is lost", info.dli_fname);
+  return status == AOTC_OK ? AOTC_OK : fail(status, "%s", error);
 }
 
 }  // namespace
@@ -47,11 +55,7 @@ aotc_status check(const aotc_seal& own, bool all) {
 aotc_status seal_check(bool all) {
   aotc_seal own;
   memcpy(&own, aotc_seal_content, sizeof own);
-  if (own.file_bytes == 0) return AOTC_OK;
-  const int saved = errno;
-  const aotc_status status = check(own, all);
-  errno = saved;
-  return status;
+  return check(own, all);
 }
 
 }  // namespace aotc::rt

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic.h"
 #include "context.h"
 #include "cuda.h"
 #include "shapes.h"
@@ -22,13 +21,14 @@ aotc_status reset(aotc_context* c, uint32_t s) {
   const uint8_t* initial = d.initial_weight >= 0 ? c->model->weights.data + c->model->module->weights[d.initial_weight].offset : nullptr;
   if (Cuda* cuda = c->model->cuda) {
     RT_TRY(cuda_alive(*cuda));
-    return initial ? cuda_copy(cuda, c->stream, CopyKind::to_device, c->states[s].now, initial, d.bytes)
-                   : cuda_fill(cuda, c->stream, c->states[s].now, 0, d.bytes);
-  }
-  if (initial)
+    RT_TRY(initial ? cuda_copy(cuda, c->stream, CopyKind::to_device, c->states[s].now, initial, d.bytes)
+                   : cuda_fill(cuda, c->stream, c->states[s].now, 0, d.bytes));
+  } else if (initial) {
     memcpy(c->states[s].now, initial, d.bytes);
-  else
+  } else {
     memset(c->states[s].now, 0, d.bytes);
+  }
+  c->states[s].undefined = false;
   return AOTC_OK;
 }
 
@@ -66,7 +66,18 @@ aotc_status find_for(const aotc_context& c, const char* name, const aotc_tensor&
   return check_data("state", io, t, d.bytes);
 }
 
-aotc_status in_use() { return fail(AOTC_WRONG_STATE, "the context is in use by another thread"); }
+/// Where each state lies in the block.
+void place(aotc_context* c) {
+  uint8_t* at = static_cast<uint8_t*>(c->state_block.base);
+  for (uint32_t s = 0; s < c->model->module->n_states; ++s) {
+    const uint64_t bytes = align_up(c->model->module->states[s].bytes, kAlign);
+    c->states[s].now = at;
+    at += bytes;
+    if (!needs_next(*c->model, s)) continue;
+    c->states[s].next = at;
+    at += bytes;
+  }
+}
 
 }  // namespace
 
@@ -78,17 +89,33 @@ aotc_status states_create(aotc_context* c) {
   c->states = take<State>(module.n_states);
   if (!c->states) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   RT_TRY(model_alloc(*c->model, total, "the states", &c->state_block));
-  uint8_t* at = static_cast<uint8_t*>(c->state_block.base);
-  for (uint32_t s = 0; s < module.n_states; ++s) {
-    const uint64_t bytes = align_up(module.states[s].bytes, kAlign);
-    c->states[s].now = at;
-    at += bytes;
-    if (needs_next(*c->model, s)) {
-      c->states[s].next = at;
-      at += bytes;
-    }
-    RT_TRY(reset(c, s));
+  place(c);
+  for (uint32_t s = 0; s < module.n_states; ++s) RT_TRY(reset(c, s));
+  return AOTC_OK;
+}
+
+void lose_states(aotc_context* c, uint32_t v) {
+  const aotc_variant& variant = c->model->module->variants[v];
+  for (uint32_t b = 0; b < variant.n_buffers; ++b) {
+    const aotc_buffer_desc& buffer = variant.buffers[b];
+    if (buffer.kind == AOTC_BUF_STATE && !c->model->variants[v].next_used[buffer.index]) c->states[buffer.index].undefined = true;
   }
+}
+
+void lose_all_states(aotc_context* c) {
+  if (!c->states) return;
+  place(c);  // the fork may have met swap_states
+  for (uint32_t s = 0; s < c->model->module->n_states; ++s) c->states[s].undefined = true;
+}
+
+aotc_status states_defined(const aotc_context& c) {
+  const aotc_module_desc& module = *c.model->module;
+  for (uint32_t s = 0; s < module.n_states; ++s)
+    if (c.states[s].undefined)
+      return fail(AOTC_WRONG_STATE,
+                  "an earlier run failed, or the process was forked, while states were updated, and '%s' is undefined: call state_reset, "
+                  "or write it, before the next run",
+                  module.states[s].name);
   return AOTC_OK;
 }
 
@@ -98,8 +125,8 @@ void states_destroy(aotc_context* c) {
 }
 
 aotc_status state_reset(aotc_context* c, const char* name) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   if (name) {
@@ -108,13 +135,12 @@ aotc_status state_reset(aotc_context* c, const char* name) {
     return reset(c, s);
   }
   for (uint32_t s = 0; s < c->model->module->n_states; ++s) RT_TRY(reset(c, s));
-  c->states_undefined = false;
   return AOTC_OK;
 }
 
 aotc_status state_read(aotc_context* c, const char* name, const aotc_tensor* to) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   uint32_t s = 0;
@@ -123,13 +149,15 @@ aotc_status state_read(aotc_context* c, const char* name, const aotc_tensor* to)
 }
 
 aotc_status state_write(aotc_context* c, const char* name, const aotc_tensor* from) {
-  const TryLock lock(&c->busy);
-  if (!lock.held()) return in_use();
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   uint32_t s = 0;
   RT_TRY(find_for(*c, name, *from, &s));
-  return move(c, CopyKind::to_device, c->states[s].now, from->data, c->model->module->states[s].bytes);
+  RT_TRY(move(c, CopyKind::to_device, c->states[s].now, from->data, c->model->module->states[s].bytes));
+  c->states[s].undefined = false;
+  return AOTC_OK;
 }
 
 }  // namespace aotc::rt

@@ -1,7 +1,6 @@
 #include "weights.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -48,27 +47,21 @@ aotc_status open_file(const aotc_module_desc& module, const aotc_model_options& 
 aotc_status weights_open(const aotc_module_desc& module, const aotc_model_options& options, Weights* out) {
   *out = Weights{static_cast<const uint8_t*>(module.weights_begin), nullptr, 0};
   if (module.weights_begin || module.weights_bytes == 0) return AOTC_OK;
-  const int saved = errno;
-  const aotc_status status = open_file(module, options, out);
-  errno = saved;
-  return status;
+  return open_file(module, options, out);
 }
 
 void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end) {
   constexpr uintptr_t kPage = 4096;
   constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, of Linux 5.14; older C libraries do not name it
   if (begin >= end) return;
-  const int saved = errno;
   const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data), from = (data + begin) & ~(kPage - 1);
   void* first = reinterpret_cast<void*>(from);
   if (madvise(first, data + end - from, kPopulateRead) != 0) madvise(first, data + end - from, MADV_WILLNEED);
-  errno = saved;
 }
 
 void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t* to) {
   constexpr uintptr_t kPage = 4096;
   constexpr uint64_t kChunk = 16u << 20;
-  const int saved = errno;
   for (uint64_t at = begin; at < end; at += kChunk) {
     const uint64_t stop = at + kChunk < end ? at + kChunk : end;
     weights_map_pages(weights, at, stop);
@@ -77,7 +70,6 @@ void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t*
     const uintptr_t first = (data + at + kPage - 1) & ~(kPage - 1), last = (data + stop) & ~(kPage - 1);  // whole pages alone
     if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
   }
-  errno = saved;
 }
 
 void weights_close(Weights* weights) {

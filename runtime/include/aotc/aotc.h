@@ -156,7 +156,8 @@ typedef struct aotc_context_options {
   void* workspace;                 /* the caller's, 64-byte aligned, on the model's device, for the context's life; NULL: own */
   size_t workspace_size;           /* bytes of it; a run that needs more fails with AOTC_OUT_OF_MEMORY and says how much */
   int32_t num_threads;             /* of the context's own pool, the calling thread included. 0 or 1: the calling thread only; -1: as many
-                                      as the calling thread may run on (its affinity). Ignored when threads is set */
+                                      as the calling thread may use: its affinity, and the CPU time of its control groups,
+                                      rounded up. Ignored when threads is set */
   uint32_t flags;
 } aotc_context_options;
 #define AOTC_CONTEXT_OPTIONS_INIT \

@@ -2,7 +2,8 @@
  *
  * aotc seals what it builds: an ELF note (name "aotc", type 1) holds the sizes and hashes of the file. aotc_library_open and model_create
  * check sizes, code and tables; AOTC_CHECK_ALL (model option AOTC_MODEL_VERIFY_WEIGHTS, `aotc ... --check-weights`) reads the weights too,
- * about 0.1 s a GB. The hash finds damage, not forgery. */
+ * about 0.1 s a GB. The hash finds damage, not forgery. A file with the note and without a valid seal is damaged, one without the note is
+ * no artifact. Another note (type 2, one int64) says how far behind itself the pointer to the metadata's text is loaded. */
 #ifndef AOTC_SEAL_H_
 #define AOTC_SEAL_H_
 #include <errno.h>
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-/* The note's content. A file that was not sealed, or by an aotc that did not do so yet, has none or zeros. */
+/* The note's content. */
 typedef struct aotc_seal {
   uint64_t file_bytes;     /* of the whole file */
   uint64_t weights_offset; /* of the weights in the file; 0: there are none in it */
@@ -35,8 +36,8 @@ typedef struct aotc_seal {
 /* What aotc_file_check reads; each includes those before it. */
 enum {
   AOTC_CHECK_SIZES = 0, /* the tables of the ELF file lie within it: nothing is cut off */
-  AOTC_CHECK_CODE = 1,  /* code and tables against the seal, where there is one */
-  AOTC_CHECK_ALL = 2    /* every byte; a file without a seal is refused */
+  AOTC_CHECK_CODE = 1,  /* it is an artifact; code and tables against its seal */
+  AOTC_CHECK_ALL = 2    /* every byte */
 };
 
 /* ---- within ------------------------------------------------------------------------------------------------------------------------ */
@@ -51,6 +52,10 @@ typedef struct aotc_elf {
   int n_load;
   uint64_t seal_at; /* 0: no seal */
   aotc_seal seal;
+  uint64_t metadata_at; /* address of the pointer to the metadata's text; 0: not said */
+  uint64_t build_at;    /* of `build` in the file; 0: there is no room for it */
+  uint64_t build;       /* differs from build to build; 0: by an aotc before there was one. The value of DT_NULL, which ends the dynamic
+                           section: nothing else reads it, and the page that a process has of it is its own, whatever becomes of the file */
 } aotc_elf;
 
 static inline uint64_t aotc_elf_word(const unsigned char* p, int bytes) { /* x86-64 is little-endian, here and there */
@@ -100,21 +105,33 @@ static inline aotc_status aotc_map_file(const char* path, const unsigned char** 
   return AOTC_OK;
 }
 
-/* Looks for the seal among the notes of a segment. 0: the notes are malformed. */
-static inline int aotc_elf_notes(aotc_elf* elf, uint64_t at, uint64_t end, uint64_t align) {
+/* Looks for ours among the notes of a segment, which is loaded at `address`. 0: the notes are malformed. */
+static inline int aotc_elf_notes(aotc_elf* elf, uint64_t at, uint64_t end, uint64_t align, uint64_t address) {
+  const uint64_t begin = at;
   while (end - at >= 12) {
     const uint64_t name = aotc_elf_word(elf->data + at, 4), desc = aotc_elf_word(elf->data + at + 4, 4);
     const uint64_t desc_at = at + ((12 + name + align - 1) & ~(align - 1)), next = desc_at + ((desc + align - 1) & ~(align - 1));
     if (next < at || desc_at + desc > end) return 0;
-    if (name == 5 && desc == sizeof(aotc_seal) && aotc_elf_word(elf->data + at + 8, 4) == 1 &&
-        memcmp(elf->data + at + 12, "aotc", 5) == 0) {
-      elf->seal_at = desc_at;
-      memcpy(&elf->seal, elf->data + desc_at, sizeof elf->seal);
+    if (name == 5 && memcmp(elf->data + at + 12, "aotc", 5) == 0) {
+      const uint64_t type = aotc_elf_word(elf->data + at + 8, 4);
+      if (type == 1 && desc == sizeof(aotc_seal)) {
+        elf->seal_at = desc_at;
+        memcpy(&elf->seal, elf->data + desc_at, sizeof elf->seal);
+      }
+      if (type == 2 && desc == 8) elf->metadata_at = address + (desc_at - begin) + aotc_elf_word(elf->data + desc_at, 8);
     }
     if (next >= end) return 1;
     at = next;
   }
   return 1;
+}
+
+/* Finds the end of the dynamic section. */
+static inline void aotc_elf_dynamic(aotc_elf* elf, uint64_t at, uint64_t end) {
+  while (end - at >= 16 && aotc_elf_word(elf->data + at, 8) != 0) at += 16;
+  if (end - at < 16) return;
+  elf->build_at = at + 8;
+  elf->build = aotc_elf_word(elf->data + at + 8, 8);
 }
 
 static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* error, size_t n) {
@@ -143,8 +160,9 @@ static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* e
     const uint64_t type = aotc_elf_word(s, 4), offset = aotc_elf_word(s + 8, 8), size = aotc_elf_word(s + 32, 8);
     int k;
     if (offset > elf->bytes || size > elf->bytes - offset) return aotc_elf_fault(elf, path, "a segment lies outside of it", error, n);
-    if (type == 4 && !aotc_elf_notes(elf, offset, offset + size, aotc_elf_word(s + 48, 8) == 8 ? 8 : 4))
+    if (type == 4 && !aotc_elf_notes(elf, offset, offset + size, aotc_elf_word(s + 48, 8) == 8 ? 8 : 4, aotc_elf_word(s + 16, 8)))
       return aotc_elf_fault(elf, path, "its notes are malformed", error, n);
+    if (type == 2) aotc_elf_dynamic(elf, offset, offset + size);
     if (type != 1 || size == 0) continue;
     if (elf->n_load == AOTC_ELF_SPANS) return aotc_elf_fault(elf, path, "it has too many segments", error, n);
     for (k = elf->n_load++; k > 0 && elf->load[k - 1].from > offset; --k) elf->load[k] = elf->load[k - 1];
@@ -198,36 +216,45 @@ static inline uint64_t aotc_elf_rest_hash(const aotc_elf* elf) {
 
 static inline uint64_t aotc_seal_self_hash(const aotc_seal* seal) { return aotc_blob_hash(seal, offsetof(aotc_seal, self_hash)); }
 
+/* What of a file that is mapped is not what was built; NULL: nothing. */
+static inline const char* aotc_elf_damage(const aotc_elf* elf, int32_t what) {
+  const aotc_seal* s = &elf->seal;
+  if (what < AOTC_CHECK_CODE) return NULL;
+  if (!s->file_bytes || s->self_hash != aotc_seal_self_hash(s) ||
+      (s->weights_offset && (s->weights_offset > elf->bytes || s->weights_bytes > elf->bytes - s->weights_offset)))
+    return "its seal is damaged";
+  if (elf->bytes == s->file_bytes && what >= AOTC_CHECK_ALL && s->rest_hash != aotc_elf_rest_hash(elf))
+    return "what is not loaded of it is not what was built";
+  if (s->code_hash != aotc_elf_code_hash(elf, s)) return "its code and tables are not what was built";
+  if (what >= AOTC_CHECK_ALL && s->weights_offset && s->weights_hash != aotc_blob_hash(elf->data + s->weights_offset, s->weights_bytes))
+    return "its weights are not what was built";
+  return NULL;
+}
+
+/* As aotc_file_check. On success the file stays mapped until aotc_elf_close. */
+static inline aotc_status aotc_elf_check(const char* path, int32_t what, aotc_elf* elf, char* error, size_t n) {
+  aotc_status status = aotc_elf_open(path, elf, error, n);
+  if (status == AOTC_OK && what >= AOTC_CHECK_CODE && !elf->seal_at) {
+    snprintf(error, n, "%.300s is not an artifact of aotc (it has no note of aotc)", path);
+    status = AOTC_INCOMPATIBLE;
+  } else if (status == AOTC_OK) {
+    const char* damage = aotc_elf_damage(elf, what);
+    if (damage) status = aotc_elf_fault(elf, path, damage, error, n);
+  }
+  if (status != AOTC_OK) aotc_elf_close(elf);
+  return status;
+}
+
 /* ---- to be called ------------------------------------------------------------------------------------------------------------------ */
 
 /* Checks the artifact at `path`. OK, or a status and a message: NOT_FOUND: no such file; INCOMPATIBLE: no shared object for this kind of
- * machine; DAMAGED: cut off, or not the bytes that were built. *seal (may be NULL): what the file has, zeros for none. */
+ * machine, or not one of aotc; DAMAGED: cut off, or not the bytes that were built. *seal (may be NULL): what the file has, zeros for
+ * none. */
 static inline aotc_status aotc_file_check(const char* path, int32_t what, aotc_seal* seal, char* error, size_t error_bytes) {
   aotc_elf elf;
-  const char* fault = NULL;
-  aotc_status status = aotc_elf_open(path, &elf, error, error_bytes);
-  const aotc_seal* s = &elf.seal;
-  if (seal) *seal = *s;
-  if (status != AOTC_OK) {
-    aotc_elf_close(&elf);
-    return status;
-  }
-  if (what >= AOTC_CHECK_CODE && s->file_bytes) {
-    if (s->self_hash != aotc_seal_self_hash(s) ||
-        (s->weights_offset && (s->weights_offset > elf.bytes || s->weights_bytes > elf.bytes - s->weights_offset)))
-      fault = "its seal is damaged";
-    else if (elf.bytes == s->file_bytes && what >= AOTC_CHECK_ALL && s->rest_hash != aotc_elf_rest_hash(&elf))
-      fault = "what is not loaded of it is not what was built";
-    else if (s->code_hash != aotc_elf_code_hash(&elf, s))
-      fault = "its code and tables are not what was built";
-    else if (what >= AOTC_CHECK_ALL && s->weights_offset &&
-             s->weights_hash != aotc_blob_hash(elf.data + s->weights_offset, s->weights_bytes))
-      fault = "its weights are not what was built";
-  } else if (what >= AOTC_CHECK_ALL) {
-    fault = "it has no seal";
-  }
-  if (fault) status = aotc_elf_fault(&elf, path, fault, error, error_bytes);
-  aotc_elf_close(&elf);
+  const aotc_status status = aotc_elf_check(path, what, &elf, error, error_bytes);
+  if (seal) *seal = elf.seal;
+  if (status == AOTC_OK) aotc_elf_close(&elf);
   return status;
 }
 

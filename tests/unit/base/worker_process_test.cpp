@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <thread>
 
 using namespace aotc;
@@ -51,4 +52,23 @@ TEST_CASE("workers are asked from several threads, and those that do not read en
     });
   for (std::thread& t : threads) t.join();
   for (const std::string& a : answers) CHECK(a == "the worker crashed (exit code 0)");
+}
+
+TEST_CASE("a worker that never reads, or sends without an end, is given up in time") {
+  using Clock = std::chrono::steady_clock;
+  const std::string much(1 << 20, 'x');  // more than a pipe holds
+  const auto lost = [&](WorkerCommand command, double limit_s) {
+    const auto begin = Clock::now();
+    WorkerProcess worker(std::move(command));
+    const std::string why = worker.ask({{"bytes", much.size()}}, limit_s, much).why();
+    CHECK(worker.loss() == WorkerProcess::Loss::late);
+    CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 10);
+    return why;
+  };
+  CHECK(lost(shell("exec sleep 60"), 0.2).find("took longer") == 0);
+  WorkerCommand preceded = shell("exec sleep 60");
+  preceded.preamble = much;
+  CHECK(lost(std::move(preceded), 0.2).find("took longer") == 0);
+  CHECK(lost(shell("head -c 1000000 >/dev/null; exec yes | tr -d '\\n'"), 0.2).find("took longer") == 0);
+  CHECK(lost(shell("head -c 1000000 >/dev/null; exec tr '\\0' x </dev/zero"), 60) == "the worker's answer has no end");
 }
