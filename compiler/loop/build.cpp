@@ -269,17 +269,16 @@ InstId KernelBuilder::eval_node(ValueId v, const Node& n, const Exprs& at, InstI
     case OpClass::cat: return cat(n, reads, mask);
     case OpClass::index: return eval(reads[0].value, reads[0].at, mask);
     case OpClass::reduce: return reduce(n, reads[0], mask);
-    case OpClass::scan: {
-      Inst i;
-      i.kind = InstKind::scan;
-      i.reduce_kind = n.reduce_kind();
-      if (n.op == Op::scan_arg) i.reduce_kind = i.reduce_kind == ReduceKind::max ? ReduceKind::argmax : ReduceKind::argmin;
-      i.dtype = t;
-      i.args = {eval(reads[0].value, reads[0].at, kNone<InstId>)};  // of whole rows, as a reduction
-      return push(std::move(i));
-    }
-    default: AOTC_CHECK(false, "{} cannot be computed in a loop", op_name(n.op));
+    default: break;
   }
+  AOTC_CHECK(op_class(n.op) == OpClass::scan, "{} cannot be computed in a loop", op_name(n.op));
+  Inst i;
+  i.kind = InstKind::scan;
+  i.reduce_kind = n.reduce_kind();
+  if (n.op == Op::scan_arg) i.reduce_kind = i.reduce_kind == ReduceKind::max ? ReduceKind::argmax : ReduceKind::argmin;
+  i.dtype = t;
+  i.args = {eval(reads[0].value, reads[0].at, kNone<InstId>)};  // of whole rows, as a reduction
+  return push(std::move(i));
 }
 
 InstId KernelBuilder::pointwise(const Node& n, const std::vector<InputRead>& reads, InstId mask) {
