@@ -8,6 +8,7 @@
 #include "graph/guard.h"
 #include "import/read_archive.h"
 #include "import/shapes.h"
+#include "import/shared_storage.h"
 #include "pipeline/pipeline.h"
 
 namespace aotc::cli {
@@ -118,10 +119,18 @@ Against against(const std::string& pt2, const ArtifactFile& artifact) {
   return out;
 }
 
-import::Program as_built(const import::Program& archive,
-                         const nlohmann::json& metadata){if (!metadata.contains("stored_weights")) return archive;
-return pipeline::with_stored_weights(archive, pipeline::stored_weights_of(metadata["stored_weights"]));
-}  // namespace aotc::cli
+auto as_built(const import::Program& archive, const nlohmann::json& metadata) -> import::Program {
+  import::Program program = archive;
+  // Memory that states share is one state: which they are hangs on those that the caller asked for, too.
+  for (const nlohmann::json& state : metadata.at("states")) {
+    const auto name = state.at("name").get<std::string>();
+    for (import::ProgramInput& in : program.inputs)
+      if (!in.target.empty() && (in.target == name || in.target + ".storage" == name)) in.is_state = true;
+  }
+  import::share_states(program);
+  if (!metadata.contains("stored_weights")) return program;
+  return pipeline::with_stored_weights(program, pipeline::stored_weights_of(metadata["stored_weights"]));
+}
 
 std::vector<std::string> int8_row_weights(const nlohmann::json& metadata) {
   std::vector<std::string> names;

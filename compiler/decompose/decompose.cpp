@@ -18,6 +18,7 @@
 #include "graph/verify.h"
 #include "import/hidden_writes.h"
 #include "import/operands.h"
+#include "import/shared_storage.h"
 #include "import/size_conditions.h"
 #include "sym/sym_error.h"
 
@@ -442,13 +443,22 @@ Graph verified(const Program& program, Graph g) {
 }
 }  // namespace
 
-std::vector<Unsupported> find_unsupported(const Program& program) {
+namespace {
+Program with_views(Program p) {
+  import::views_as_nodes(p);
+  return p;
+}
+}  // namespace
+
+std::vector<Unsupported> find_unsupported(const Program& archive) {
+  const Program program = with_views(archive);
   Driver d(program);
   d.run();
   return d.unsupported();
 }
 
-Graph decompose(const Program& program) {
+Graph decompose(const Program& archive) {
+  const Program program = with_views(archive);
   Driver d(program);
   d.run();
   if (!d.unsupported().empty()) report(program, d.unsupported());
@@ -456,6 +466,7 @@ Graph decompose(const Program& program) {
 }
 
 Graph decompose(Program& program, const Expand& expand) {
+  import::views_as_nodes(program);
   keep_masked_whole(program);
   std::map<std::string, std::string> kept;  // nodes that stay as they are, and why
   for (;;) {

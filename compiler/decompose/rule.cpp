@@ -71,7 +71,13 @@ ValueId Rule::memory(std::string_view name) {
     step *= sizes[i];
   }
   const ValueId ordered = std::is_sorted(order.begin(), order.end()) ? owner.value : b.permute(owner.value, order);
-  return b.reshape(ordered, {product(b.dims(owner.value))});
+  const ValueId elements = b.reshape(ordered, {product(b.dims(owner.value))});
+  const Expr& begin = owner.layout->storage_offset;
+  if (begin.is(0)) return elements;
+  // Other tensors have what lies before it.
+  if (!none("storage_offset") && !b.syms().proves_le(begin, sym("storage_offset")))
+    refuse(fmt::format("it reaches memory before '{}'", t->name), "take views of the tensor that holds all of it");
+  return b.cat({full(b, b.dtype(elements), {begin}, 0.0), elements}, 0);
 }
 
 std::optional<ValueId> Rule::opt_tensor(std::string_view name) {

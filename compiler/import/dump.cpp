@@ -2,6 +2,7 @@
 
 #include "graph/guard.h"
 #include "import/program.h"
+#include "import/shared_storage.h"
 
 namespace aotc::import {
 namespace {
@@ -77,6 +78,7 @@ void dump_into(const Program& p, const std::string& indent, std::string& out) {
       out += ": " + type_text(p, in.name);
     if (!in.target.empty()) out += fmt::format(" from \"{}\"", in.target);
     if (!in.persistent) out += " not persistent";
+    if (const std::string* state = state_of(p, in)) out += fmt::format(" in the memory of %{}", *state);
     if (!in.tree_path.empty()) out += " at " + in.tree_path;
     out += "\n";
   }

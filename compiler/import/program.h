@@ -106,6 +106,13 @@ struct OpenCondition {
   Loc loc;
 };
 
+/// Memory in which several tensors of the archive lie: they are views of it, as torch.export.load has them.
+struct SharedStorage {
+  ConstData data;                             ///< all of it, flat
+  std::vector<std::string> targets;           ///< keys of Program::data; data_meta says where in it each lies
+  std::map<std::string, std::string> states;  ///< of these, views of a state → that input's name (import/shared_storage.h)
+};
+
 struct Program {
   std::string file;       ///< path as given, for messages
   std::string source_id;  ///< of the graph and the weights as saved, 16 hex digits; the same wherever the archive lies
@@ -123,13 +130,14 @@ struct Program {
   /// User outputs (loss and gradients among them), then new contents of inputs, then of buffers in the order of `inputs`.
   std::vector<ProgramOutput> outputs;
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
-  std::map<std::string, TensorMeta> data_meta;  ///< strides as saved; ConstData is already dense
+  std::map<std::string, TensorMeta> data_meta;  ///< strides and offset as saved; ConstData is already dense
   std::vector<Program> subgraphs;
   std::vector<ShapeGuard> guards;              ///< what export assumed about shapes and their ranges do not say
   std::vector<OpenCondition> open_conditions;  ///< the part of it that must be decided before the program is compiled
   bool states_guards = false;                  ///< the archive lists what export assumed (guards_code), be it nothing
   /// Example inputs saved with the archive, in user-input order; empty when there are none.
   std::vector<ConstData> sample_inputs;
+  std::vector<SharedStorage> storages;
 };
 
 /// The whole program as text, for people and tests. Without data.

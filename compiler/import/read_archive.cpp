@@ -14,6 +14,7 @@
 #include "import/payload.h"
 #include "import/pickle.h"
 #include "import/random_numbers.h"
+#include "import/shared_storage.h"
 #include "import/signature.h"
 #include "import/size_conditions.h"
 #include "import/zip.h"
@@ -277,6 +278,8 @@ class Archive {
     else if (weights_config_)
       read_config(weights_config_, root_ + "data/weights/", state);
 
+    std::vector<std::pair<StoredTensor, std::vector<std::string>>> storages;  ///< one of the tensors in each, and the names of all
+    std::map<const std::byte*, size_t> storage_at;
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user || in.kind == InputKind::user_scalar || p_.data.count(in.target)) continue;
       const Stored& first = in.kind == InputKind::constant_tensor || !in.persistent ? constants : state;
@@ -294,6 +297,16 @@ class Archive {
       if (!same) throw fail(fmt::format("the data of '{}' has another type or other sizes than the graph says", in.target));
       p_.data.emplace(in.target, payloads_.dense(in.target, t, Loc{.file = zip_.what()}));
       p_.data_meta.emplace(in.target, meta_of(t));
+      if (t.storage.empty()) continue;
+      const auto [at, fresh] = storage_at.emplace(t.storage.data(), storages.size());
+      if (fresh) storages.push_back({t, {}});
+      storages[at->second].second.push_back(in.target);
+    }
+    for (const auto& [t, targets] : storages) {
+      if (targets.size() < 2) continue;
+      StoredTensor flat{.dtype = t.dtype, .strides = {1}, .storage = t.storage};
+      flat.sizes = {static_cast<int64_t>(t.storage.size()) / dtype_bytes(t.dtype)};
+      p_.storages.push_back({payloads_.dense(targets[0], flat, Loc{.file = zip_.what()}), targets, {}});
     }
   }
 
@@ -374,6 +387,7 @@ class Archive {
     };
     share(p_);
     correct_misstated(p_);
+    share_states(p_);
   }
 
   std::shared_ptr<const MappedFile> file_;

@@ -16,11 +16,13 @@
 #include "import/aliases.h"
 #include "import/bind_symbols.h"
 #include "import/rounded_rows.h"
+#include "import/shared_storage.h"
 #include "import/torch_functions.h"
 #include "import/torch_maps.h"
 #include "import/torch_stand_ins.h"
 #include "import/torch_values.h"
 #include "import/vector_signs.h"
+#include "import/written_storage.h"
 
 namespace aotc::import {
 namespace {
@@ -230,6 +232,8 @@ class Planner {
   /// The type whose bits a view as another type reads. It reads a copy here, through which nothing can be written.
   at::ScalarType bits_of(const PNode& n) const {
     std::map<std::string, std::string> owners;
+    for (const ProgramInput& in : p_.inputs)
+      if (const std::string* state = state_of(p_, in)) owners[in.name] = *state;
     const auto owner = [&](const std::string& name) { return owners.count(name) ? owners.at(name) : name; };
     const auto first = [](const PNode& m) { return m.args.empty() ? nullptr : std::get_if<TensorRef>(&m.args[0].value); };
     std::set<std::string> written;
@@ -333,6 +337,9 @@ class Runner final : public Reference {
       for (const Expr& e : d.type.dims) dims.push_back(*e.as_const());
       data_.emplace(in.target, widen(to_tensor(d.type.dtype, dims, d.bytes ? d.data : nullptr)));
     }
+    for (const SharedStorage& s : p.storages)
+      if (WrittenStorage::is_written(p, s, written_))
+        storages_.emplace_back(p, s, widen(to_tensor(s.data.type.dtype, {*s.data.type.dims.at(0).as_const()}, s.data.data)));
     for (const std::string& name : options.int8_rows)
       if (const auto it = data_.find(name); it != data_.end()) rows_.add(name, it->second);
   }
@@ -349,6 +356,8 @@ class Runner final : public Reference {
 
     const OpenMaps open_maps;
     symbols_ = bind_symbols(p_, inputs);
+    std::map<std::string, at::Tensor> shared;
+    for (const WrittenStorage& s : storages_) shared.merge(s.views());
     std::vector<IValue> values;
     size_t next = 0;
     for (const ProgramInput& in : p_.inputs) {
@@ -357,6 +366,10 @@ class Runner final : public Reference {
         continue;
       }
       at::Tensor t;
+      if (const auto view = shared.find(in.target); view != shared.end()) {
+        values.emplace_back(view->second);
+        continue;
+      }
       if (in.kind == InputKind::user) {
         const HostTensor& h = inputs[next++];
         t = widen(to_tensor(h.dtype, h.dims, h.bytes.empty() ? nullptr : h.bytes.data()));
@@ -541,6 +554,7 @@ class Runner final : public Reference {
   GraphPlan plan_;
   RoundedRows rows_;
   std::map<std::string, at::Tensor> data_;
+  std::vector<WrittenStorage> storages_;
   std::set<std::string> written_;
   std::map<SymId, int64_t> symbols_;
 };

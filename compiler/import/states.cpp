@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "import/shared_storage.h"
+
 namespace aotc::import {
 namespace {
 
@@ -28,15 +30,19 @@ void choose_states(Program& p, const StateChoice& choice) {
     throw Diagnostic(ExitCode::usage, Loc{.file = p.file}, fmt::format("no parameter or buffer is named '{}'", name))
         .note(known.empty() ? "the model has none" : "it has " + known + (known.size() < 400 ? "" : ", ..."));
   }
-  std::set<const std::byte*> memory;
+  std::set<std::pair<const std::byte*, size_t>> memory;
   for (ProgramInput& in : p.inputs) {
     if (!can_be_state(in)) continue;
     in.is_state = (choice.all_parameters && in.kind == InputKind::parameter) ||
                   std::any_of(choice.names.begin(), choice.names.end(), [&](const std::string& n) { return matches(n, in.target); });
-    if (const ConstData& d = p.data.at(in.target); in.is_state && d.bytes > 0) memory.insert(d.data);
+    if (const ConstData& d = p.data.at(in.target); in.is_state && d.bytes > 0) memory.emplace(d.data, d.bytes);
   }
-  for (ProgramInput& in : p.inputs)
-    if (can_be_state(in) && memory.count(p.data.at(in.target).data)) in.is_state = true;
+  for (ProgramInput& in : p.inputs) {
+    if (!can_be_state(in)) continue;
+    const ConstData& d = p.data.at(in.target);
+    if (memory.count({d.data, d.bytes})) in.is_state = true;
+  }
+  if (!choice.empty()) share_states(p);
 }
 
 }  // namespace aotc::import

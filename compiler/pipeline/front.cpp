@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "base/file.h"
 #include "base/parts.h"
@@ -16,6 +17,7 @@
 #include "graph/verify.h"
 #include "import/expand.h"
 #include "import/read_archive.h"
+#include "import/shared_storage.h"
 #include "loop/lower.h"
 #include "loop/partition.h"
 #include "loop/text.h"
@@ -145,6 +147,11 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
 
 auto with_stored_weights(const import::Program& program, const passes::StoredWeights& stored) -> import::Program {
   import::Program out = program;
+  std::set<std::string> states;
+  for (const import::ProgramInput& in : program.inputs)
+    if (in.is_state || import::state_of(program, in)) states.insert(in.target);
+  for (const import::ProgramOutput& o : program.outputs)
+    if (o.kind == import::OutputKind::buffer_mutation) states.insert(o.target);
   for (const passes::RoundedConstant& r : stored.rounded) {
     const auto it = program.data.find(r.name);
     if (it == program.data.end()) throw Diagnostic(Loc{.file = program.file}, fmt::format("has no weight '{}'", r.name));
@@ -154,9 +161,10 @@ auto with_stored_weights(const import::Program& program, const passes::StoredWei
         passes::round_weight(reinterpret_cast<const float*>(from.data), rows, columns, r.columns_first, stored.storage).floats;
     // Equal constants are one to the passes.
     for (const auto& [name, c] : program.data) {
-      if (c.type != from.type || c.bytes != from.bytes || std::memcmp(c.data, from.data, c.bytes) != 0) continue;
+      if (states.count(name) || c.type != from.type || c.bytes != from.bytes || std::memcmp(c.data, from.data, c.bytes) != 0) continue;
       ConstData& to = out.data.at(name);
       to.keepalive = floats, to.data = reinterpret_cast<const std::byte*>(floats->data());
+      for (import::SharedStorage& s : out.storages) std::erase(s.targets, name);
     }
   }
   return out;

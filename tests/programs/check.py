@@ -140,6 +140,9 @@ class Check:
             try:
                 self.after(p, e)
             except Exception:
+                if any(x.of for x in p.leaves()):
+                    self.drop(p, "unstable", "a second run on states that share storage fails in eager")
+                    return
                 for x in p.leaves("state"):
                     x.role = "input"
 
@@ -412,8 +415,11 @@ def values(p, owners, run):
 
 def first_wrong(expected, got):
     n = len(expected.program.outputs)
+    shared = {x.of for x in expected.program.leaves()}
     for i, name in enumerate(expected.names):
         key = i if i < n else name
+        if i >= n and key not in got and name in shared:
+            continue  # the state has another name where the program reads no more than a view; the second run shows what it holds
         what = judge(expected, i, got[key]) if key in got else "is not given back"
         if what:
             return f"{name}: {what}"

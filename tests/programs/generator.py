@@ -152,6 +152,15 @@ class Generator:
         self.pending.append(v)
         return v
 
+    def view_leaf(self, base, text):
+        """A constant that is a view of another one."""
+        t = eval(text, self.env)
+        leaf = Leaf(f"x{self.counts['x']}", t.dtype, [str(n) for n in t.shape], role="const", of=base.name, view=text)
+        self.counts["x"] += 1
+        self.env[leaf.name] = t
+        self.pending.append(Value(leaf.name, t, leaf))
+        return self.pending[-1]
+
     def fresh(self, kinds, rank=(0, 4), data=None):
         r = min(max(self.choice([1, 2, 2, 3, 3, 4, 4, 5, 0]), rank[0]), rank[1])
         return self.leaf(self.dtype(kinds), [self.dim_text() for _ in range(r)], data)
@@ -321,6 +330,7 @@ def settle_roles(p):
     used = set(p.outputs)
     words = "".join(c if c.isalnum() or c == "_" else " " for s in p.statements() for c in s.line() + "\n")
     used |= set(words.split())
+    used |= {x.of for x in p.leaves() if x.name in used}
     p.items = [i for i in p.items if isinstance(i, Statement) or i.name in used or any(i.name in " ".join(j.dims + [j.lo, j.hi]) for j in p.leaves())]
     live = p.replay()[1]
     for x in p.leaves("const"):

@@ -36,7 +36,7 @@ class Pack(torch.nn.Module):
                 if x.role == "input":
                     inputs.append(name)
                 else:
-                    self.register_buffer(name, made[p.name][x.name].clone())
+                    self.register_buffer(name, x.viewed(getattr(self, f"{p.name}_{x.of}")) if x.of else made[p.name][x.name].clone())
                     name = "self." + name
                 arguments.append(name)
             calls.append(f"    out += {p.name}({', '.join(arguments)})")

@@ -6,6 +6,7 @@ replayed at other sizes: each leaf is made when the replay reaches it.
 import dataclasses
 import hashlib
 import math
+import re
 import warnings
 
 import torch
@@ -33,6 +34,11 @@ class Leaf:
     hi: str = "1"
     role: str = "input"  # or "const" (a buffer that is only read), "state" (a buffer that is written)
     order: tuple = ()  # of its dims in memory, the outermost first; empty: as they are
+    of: str = ""  # the constant or state that it is a view of
+    view: str = ""  # and the Python expression that makes it of that
+
+    def viewed(self, base):
+        return eval(self.view, {**base_env(), self.of: base})
 
 
 @dataclasses.dataclass
@@ -78,8 +84,11 @@ class Program:
         made, live = {}, {}
         for item in self.items:
             if isinstance(item, Leaf):
-                t = given[item.name].clone() if given else make_leaf(item, env, (self.data_seed, salt))
-                made[item.name], live[item.name] = t.clone(), t
+                if item.of:
+                    t = item.viewed(live[item.of])
+                else:
+                    t = given[item.name].clone() if given else make_leaf(item, env, (self.data_seed, salt))
+                made[item.name], live[item.name] = item.viewed(made[item.of]) if item.of else t.clone(), t
                 env[item.name] = t
             else:
                 exec(item.line(), env)
@@ -185,7 +194,9 @@ def script(program, made):
     """A program that repeats the case by hand."""
     lines = ["import math, torch, torch.nn.functional as F", "from math import inf, nan", "", "", "class M(torch.nn.Module):", "    def __init__(self):", "        super().__init__()"]
     buffers = program.leaves("const", "state")
-    lines += [f"        self.register_buffer({x.name!r}, {literal(made[x.name])})" for x in buffers]
+    for x in buffers:
+        text = re.sub(rf"\b{x.of}\b", f"self.{x.of}", x.view) if x.of else literal(made[x.name])
+        lines.append(f"        self.register_buffer({x.name!r}, {text})")
     inputs = [x.name for x in program.leaves("input")]
     lines += ["", f"    def forward(self, {', '.join(inputs)}):"]
     lines += [f"        {x.name} = self.{x.name}" for x in buffers]

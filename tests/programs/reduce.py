@@ -57,7 +57,7 @@ def without_dead(p, outputs):
                 needed |= words(item.text)
         elif item.name in needed:
             items.append(item)
-            needed |= words(" ".join([*item.dims, item.lo, item.hi]))
+            needed |= words(" ".join([*item.dims, item.lo, item.hi, item.of]))
     return dataclasses.replace(p, items=items[::-1], outputs=list(outputs))
 
 
@@ -109,7 +109,7 @@ def renamed(item, old, new):
 
     if isinstance(item, Statement):
         return Statement(item.targets, swap(item.text))
-    return dataclasses.replace(item, dims=[swap(d) for d in item.dims], lo=swap(item.lo), hi=swap(item.hi))
+    return dataclasses.replace(item, dims=[swap(d) for d in item.dims], lo=swap(item.lo), hi=swap(item.hi), of=swap(item.of), view=swap(item.view))
 
 
 def reduce(tools, program, verdict, tries=60):

@@ -2,7 +2,7 @@
 shares the memory."""
 import torch
 
-from generator import BOOL, FLOATS, INTS, NUMBERS, REAL, Skip, row
+from generator import BOOL, COMPLEX, FLOATS, INTS, NUMBERS, REAL, Skip, row
 
 
 def target(g, kinds=NUMBERS, rank=(0, 5)):
@@ -150,6 +150,25 @@ def view_scatter(g):
         raise Skip
     k = min(x.shape)
     return None if g.dynamic else f"torch.diagonal_scatter({x}, {g.leaf(x.dtype, [k])}, 0)"
+
+
+@row("one storage under two names", 2.5)
+def shared(g):
+    """A constant that is a view of another one: what is written through either is read through the other."""
+    whole = [v for v in g.values if v.leaf and v.leaf.role == "const" and not v.leaf.of and v.t.numel() and not v.dtype == torch.bool]
+    kinds = COMPLEX if g.kind == "complex" else NUMBERS
+    x = g.choice(whole) if whole and g.chance(0.5) else g.leaf(g.dtype(kinds), [g.int(1, 6) for _ in range(g.int(1, 4))], role="const")
+    if x.leaf.of or not x.t.numel():
+        raise Skip
+    text, _ = view_of(g, x)
+    if g.chance(0.15) and x.rank:
+        n = x.shape[0]
+        text = g.choice([f"{x}.unfold(0, {min(2, n)}, 1)", f"{x}.expand(2, *{x.shape})", f"{x}.detach()"])
+    y = g.view_leaf(x, f"{x}.detach()" if text == str(x) else text)
+    overlaps = not all(s or n == 1 for s, n in zip(y.t.stride(), y.shape)) or ".unfold" in text
+    a, b = (x, y) if overlaps or g.chance(0.4) else (y, x)
+    write = g.choice([f"{a}.add_({g.number(x.dtype)})", f"{a}.mul_(2)", f"{a}.copy_({a} + 1)", f"{a}.fill_({g.number(x.dtype)})"])
+    return f"({write}, {b} * 1)[1]"
 
 
 @row("counted up", 1)
