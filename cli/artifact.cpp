@@ -1,7 +1,5 @@
 #include "artifact.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "artifact_metadata.h"
 #include "base/file.h"
 
 namespace aotc::cli {
@@ -64,31 +63,40 @@ ArtifactFile::ArtifactFile(const std::string& path, bool check_weights) : path_(
   if (!is_shared_object(path)) throw Diagnostic(Loc{path, "", "", ""}, "is not an artifact of aotc (no shared object)");
   const auto start = std::chrono::steady_clock::now();
   char error[512];
-  const aotc_status status = aotc_file_check(path.c_str(), check_weights ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &seal_, error, sizeof error);
+  aotc_elf elf;
+  const aotc_status status = aotc_elf_check(path.c_str(), check_weights ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &elf, error, sizeof error);
   if (status != AOTC_OK) refuse_file(status, path, error);
-  handle_ = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle_) throw Diagnostic(Loc{path, "", "", ""}, std::string("cannot be loaded: ") + dlerror());
-  const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
-  api_ = get ? get(AOTC_ABI_VERSION) : nullptr;
-  if (!api_) {
-    dlclose(handle_);
-    throw Diagnostic(Loc{path, "", "", ""}, get ? "the artifact is older than this aotc" : "is not an artifact of aotc (no aotc_get_api)");
-  }
+  seal_ = elf.seal;
+  const std::optional<std::string> text = metadata_text(elf);
+  aotc_elf_close(&elf);
+  if (text) set_metadata(*text);
   if (!check_weights) return;
   check_weights_file();
   check_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-ArtifactFile::~ArtifactFile() { dlclose(handle_); }
-
-void ArtifactFile::check(aotc_status status, const char* what) const {
-  if (status == AOTC_OK) return;
-  throw Diagnostic(Loc{path_, "", "", ""}, fmt::format("{}: {}: {}", what, api_->status_name(status), api_->last_error()));
+const nlohmann::json& ArtifactFile::metadata() const {
+  if (metadata_) return *metadata_;
+  throw Diagnostic(Loc{path_, "", "", ""}, "does not say where its description is: an earlier aotc made it")
+      .note("build it again, or ask the artifact itself (metadata_json of aotc_api)");
 }
 
-nlohmann::json ArtifactFile::metadata() const { return nlohmann::json::parse(api_->metadata_json()); }
+void ArtifactFile::set_metadata(const std::string& text) {
+  metadata_ = std::make_shared<const nlohmann::json>(nlohmann::json::parse(text));
+}
 
-Artifact::Artifact(const std::string& path, bool check_weights, int32_t device, uint32_t flags) : ArtifactFile(path, check_weights) {
+LoadedArtifact::LoadedArtifact(const std::string& path, bool check_weights) : ArtifactFile(path, check_weights) {
+  const aotc_status status = aotc_library_load(std::filesystem::absolute(path).c_str(), &library_);
+  if (status != AOTC_OK) refuse_file(status, std::filesystem::absolute(path), library_.error);
+  set_metadata(api().metadata_json());  // of what is loaded, should the file be another by now
+}
+
+void LoadedArtifact::check(aotc_status status, const char* what) const {
+  if (status == AOTC_OK) return;
+  throw Diagnostic(Loc{path(), "", "", ""}, fmt::format("{}: {}: {}", what, api().status_name(status), api().last_error()));
+}
+
+Artifact::Artifact(const std::string& path, bool check_weights, int32_t device, uint32_t flags) : LoadedArtifact(path, check_weights) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
   options.flags = flags;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "aotc/seal.h"
+#include "aotc/loader.h"
 #include "graph/interp.h"
 #include "search/device.h"
 
@@ -35,34 +35,46 @@ std::string stored_weights_text(const nlohmann::json& stored);
 /// Whether the file is a shared object (by its first bytes). Throws Diagnostic where there is no regular file.
 bool is_shared_object(const std::string& path);
 
-/// The shared object alone: what it says of itself, on any machine, with or without the device that it runs on. Sizes, code and tables are
-/// checked before it is loaded; with check_weights every byte of it and of its weights file. Throws Diagnostic.
+/// The file alone: what it says of itself, on any machine. Nothing of it is loaded, no code of it runs. Sizes, code and tables are checked;
+/// with check_weights every byte of it and of its weights file. Throws Diagnostic.
 class ArtifactFile {
  public:
   explicit ArtifactFile(const std::string& path, bool check_weights = false);
-  ~ArtifactFile();
   ArtifactFile(const ArtifactFile&) = delete;
   ArtifactFile& operator=(const ArtifactFile&) = delete;
 
-  const aotc_api& api() const { return *api_; }
-  nlohmann::json metadata() const;
+  const nlohmann::json& metadata() const;
   const std::string& path() const { return path_; }
-  const aotc_seal& seal() const { return seal_; }          ///< zeros when it was not sealed
+  const aotc_seal& seal() const { return seal_; }
   double check_seconds() const { return check_seconds_; }  ///< that check_weights took
-  /// Throws Diagnostic when status is not AOTC_OK: "what: message".
-  void check(aotc_status status, const char* what) const;
+
+ protected:
+  void set_metadata(const std::string& text);
 
  private:
   void check_weights_file() const;
   std::string path_;
   aotc_seal seal_ = {};
   double check_seconds_ = 0;
-  void* handle_ = nullptr;
-  const aotc_api* api_ = nullptr;
+  std::shared_ptr<const nlohmann::json> metadata_;  ///< null: the file does not say where it is
+};
+
+/// The shared object, loaded once its file was checked; with or without the device that it runs on. Throws Diagnostic.
+class LoadedArtifact : public ArtifactFile {
+ public:
+  explicit LoadedArtifact(const std::string& path, bool check_weights = false);
+  ~LoadedArtifact() { aotc_library_close(&library_); }
+
+  const aotc_api& api() const { return *library_.api; }
+  /// Throws Diagnostic when status is not AOTC_OK: "what: message".
+  void check(aotc_status status, const char* what) const;
+
+ private:
+  aotc_library library_ = {};
 };
 
 /// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
-class Artifact : public ArtifactFile {
+class Artifact : public LoadedArtifact {
  public:
   /// device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*.
   explicit Artifact(const std::string& path, bool check_weights = false, int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0);

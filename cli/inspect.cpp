@@ -157,7 +157,7 @@ Run add_inspect(CLI::App& app) {
     if (is_shared_object(*path)) {
       const ArtifactFile artifact(*path, *check_weights);
       j = artifact.metadata();
-      if (artifact.seal().file_bytes) j["seal"] = seal_json(artifact, *check_weights);
+      j["seal"] = seal_json(artifact, *check_weights);
       j["file"] = *path;
       j["kind"] = "artifact";
       if (const auto needs = emit::system_needs(*path)) j["system"] = {{"glibc", needs->glibc}, {"libraries", needs->libraries}};

@@ -24,7 +24,7 @@ Run add_probe(CLI::App& app) {
   app.add_option("artifact", *path, "model.so")->required();
   app.add_option("--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
   return [path, device](const Common& common) {
-    const ArtifactFile file(*path);
+    const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
     if (common.json)
       fmt::print("{}\n", nlohmann::json{{"runs", status == AOTC_OK},

@@ -45,10 +45,13 @@ std::string public_header(const char* name) {
   return out;
 }
 
+constexpr const char* kPublic[] = {"include/aotc/dtype.h", "include/aotc/aotc.h", "include/aotc/detail/blob_hash.h", "include/aotc/seal.h",
+                                   "include/aotc/loader.h"};
+
 class Header {
  public:
   Header(const Graph& g, const std::string& stem, const std::string& version)
-      : g_(g), prefix_(c_identifier(stem)), stem_(stem), version_(version) {}
+      : g_(g), prefix_(header_prefix(stem)), stem_(stem), version_(version) {}
 
   std::string emit() {
     collect_symbols();
@@ -63,9 +66,7 @@ class Header {
         " *\n * Use: {0}_library_open, model_create of its api, {0}_context_create once a thread, {0}_run once a request; see the "
         "functions at the\n * end. */\n",
         prefix_);
-    out += public_header("include/aotc/dtype.h") + "\n" + public_header("include/aotc/aotc.h") + "\n" +
-           public_header("include/aotc/detail/blob_hash.h") + "\n" + public_header("include/aotc/seal.h") + "\n" +
-           public_header("include/aotc/loader.h") + "\n";
+    for (const char* name : kPublic) out += public_header(name) + "\n";
     out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
     out += helpers() + sizes() + element_counts() + gradients() + run() + found_sizes();
     return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
@@ -237,6 +238,14 @@ class Header {
 };
 
 }  // namespace
+
+std::string header_prefix(const std::string& stem) {
+  const std::string name = c_identifier(stem);
+  if (name != "aotc" && name.rfind("aotc_", 0) != 0) return name;
+  const bool taken = std::any_of(std::begin(kPublic), std::end(kPublic),
+                                 [&](const char* header) { return embedded(header).text().find(name + "_") != std::string_view::npos; });
+  return taken ? "m_" + name : name;
+}
 
 std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version) {
   return Header(graph, stem, version).emit();

@@ -1,6 +1,5 @@
 #include "search/measure_worker.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "aotc/aotc.h"
+#include "aotc/loader.h"
 #include "search/device.h"
 
 namespace aotc::search {
@@ -71,18 +70,19 @@ class Attached {
 class Artifact {
  public:
   Artifact(const std::string& path, int device) {
-    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle_) throw Failure(dlerror());
-    const auto get = reinterpret_cast<aotc_get_api_fn>(dlsym(handle_, "aotc_get_api"));
-    api = get ? get(AOTC_ABI_VERSION) : nullptr;
-    if (!api) throw Failure("aotc_get_api is missing");
+    if (aotc_library_load(path.c_str(), &library_) != AOTC_OK) throw Failure(library_.error);
+    api = library_.api;
     aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
     options.device = device;
-    check(api->model_create(&options, &model));
+    const aotc_status status = api->model_create(&options, &model);
+    if (status == AOTC_OK) return;
+    const std::string why = api->last_error();
+    aotc_library_close(&library_);
+    throw Failure(why);
   }
   ~Artifact() {
-    if (api) api->model_destroy(model);
-    if (handle_) dlclose(handle_);
+    api->model_destroy(model);
+    aotc_library_close(&library_);
   }
   Artifact(const Artifact&) = delete;
   void check(aotc_status s) const {
@@ -93,7 +93,7 @@ class Artifact {
   aotc_model* model = nullptr;
 
  private:
-  void* handle_ = nullptr;
+  aotc_library library_ = {};
 };
 
 /// The tensors of one candidate. Contents are small numbers that are no denormals; indices are zero.
@@ -102,12 +102,14 @@ struct Tensors {
   std::vector<std::vector<int64_t>> shapes;
   std::vector<aotc_tensor> tensors;
   void add(Device& device, std::vector<int64_t> shape, uint32_t dtype) {
-    uint64_t bytes = bytes_of(dtype);
-    for (int64_t d : shape) bytes *= static_cast<uint64_t>(d);
+    int64_t bytes = static_cast<int64_t>(bytes_of(dtype));
+    for (int64_t d : shape)
+      if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes)) throw Failure("a tensor of a shape that no memory holds");
     shapes.push_back(std::move(shape));
-    aotc_tensor t = aotc_host_tensor(device.allocate(bytes, memory), nullptr, static_cast<int32_t>(shapes.back().size()), dtype, bytes);
+    aotc_tensor t = aotc_host_tensor(device.allocate(static_cast<uint64_t>(bytes), memory), nullptr,
+                                     static_cast<int32_t>(shapes.back().size()), dtype, static_cast<uint64_t>(bytes));
     t.device = device.ordinal();
-    device.fill(t.data, bytes, dtype);
+    device.fill(t.data, t.byte_size, dtype);
     tensors.push_back(t);
     for (size_t i = 0; i < shapes.size(); ++i) tensors[i].shape = shapes[i].data();
   }
@@ -263,6 +265,7 @@ json of_both(json a, const json& b) {
 /// a turn in memory of one kind is followed by one in the other where some are large: which of two ways to store results is faster differs.
 json measure(const json& job, const std::vector<std::string>& paths) {
   const auto n = job.at("candidates").get<size_t>();
+  if (n == 0 || paths.empty() || (paths.size() > 1 && paths.size() != n)) throw Failure("a job of no candidates, or of other artifacts");
   const double seconds = job.at("seconds");
   const double turn_s = job.value("turn_seconds", 0.0);  // 0: a turn is one call
   const int gpu = job.value("gpu", -1);

@@ -134,19 +134,28 @@ TEST_CASE("headers of hostile names compile as C11 and C++17, several in one pro
   const Graph g = hostile();
   std::string user;
   int n = 0;
-  for (const std::string& stem : {std::string("model"), std::string("*/ #error \n"), std::string("\xe6\xa8\xa1"),
-                                  std::string("\xe5\x9e\x8b"), std::string("int"), std::string("Model")}) {
+  for (const std::string& stem :
+       {std::string("model"), std::string("*/ #error \n"), std::string("\xe6\xa8\xa1"), std::string("\xe5\x9e\x8b"), std::string("int"),
+        std::string("Model"), std::string("aotc"), std::string("aotc_context"), std::string("aotc-elf"), std::string("aotc_demo")}) {
     const std::string name = "h" + std::to_string(n++) + ".h";
     f.write(name, emit_header(g, stem, "1.2"));
     user += "#include \"" + name + "\"\n";
     user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c);\n";
     user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c) { return " +
-            c_identifier(stem) + "_context_create(api, m, 1, AOTC_CONTEXT_FLUSH_DENORMALS, c); }\n";
+            header_prefix(stem) + "_context_create(api, m, 1, AOTC_CONTEXT_FLUSH_DENORMALS, c); }\n";
   }
   f.write("user.c", user);
   const std::string flags = " -Wall -Wextra -Wpedantic -Werror -Wno-unused-function -D_POSIX_C_SOURCE=200809L -fsyntax-only ";
   CHECK(f.compiles("cc -std=c11" + flags + "user.c"));
   CHECK(f.compiles("c++ -std=c++17 -x c++" + flags + "user.c"));
+}
+
+TEST_CASE("names of the ABI are not taken by an artifact's") {
+  CHECK(header_prefix("aotc") == "m_aotc");
+  CHECK(header_prefix("aotc_library") == "m_aotc_library");
+  CHECK(header_prefix("aotc_demo") == "aotc_demo");
+  CHECK(header_prefix("int") == "int");
+  CHECK(emit_header(Graph(), "aotc", "1.2").find("m_aotc_library_open, model_create") != std::string::npos);
 }
 
 TEST_CASE("identifiers are new, unreserved and readable") {

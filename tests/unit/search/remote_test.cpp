@@ -61,6 +61,13 @@ TEST_CASE("a worker on another machine is brought there, answers, takes jobs as 
       CHECK_THAT(refused.why(), Catch::Contains("aotc-measure-"));
       REQUIRE(worker.ask({{"architecture_of", 0}}, 60));  // the bytes were taken, not read as a request
     }
+    for (const nlohmann::json& artifacts : {nlohmann::json{"/none.so"}, nlohmann::json::array(), nlohmann::json{"/a.so", "/b.so", "/c.so"}})
+      for (const int candidates : {0, 2}) {
+        const auto none =
+            worker.ask({{"artifacts", artifacts}, {"candidates", candidates}, {"seconds", 0.1}, {"shapes", nlohmann::json::array()}}, 60);
+        REQUIRE_FALSE(none);
+        CHECK(worker.loss() == WorkerProcess::Loss::none);
+      }
     CHECK(ssh.left_behind() == 0);
   }
 }

@@ -1,0 +1,25 @@
+#!/bin/sh
+# floor_gate.sh PROGRAM...: programs for machines that only run artifacts need no more of the system than artifacts do, by readelf alone.
+# Prints each fault; exits 1 when there is one.
+faults=0
+fault() {
+  echo "$1" >&2
+  faults=$((faults + 1))
+}
+for program in "$@"; do
+  versions=$(readelf -W -V "$program" | sed -n 's/.*Name: \(GLIBC_[^ ]*\) .*/\1/p')
+  [ -n "$versions" ] || fault "$program: asks for no version of the C library"
+  newest=$(printf '%s\n' "$versions" | sort -V | tail -n 1)
+  [ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.17 ] || fault "$program: needs $newest; GLIBC_2.17 is the floor"
+  for library in $(readelf -W -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    case $library in
+      libc.so.6 | libm.so.6 | ld-linux-x86-64.so.2 | libpthread.so.0 | libdl.so.2) ;;
+      *) fault "$program: needs $library" ;;
+    esac
+  done
+  for pair in pthread_create:libpthread.so.0 dlopen:libdl.so.2; do
+    readelf -W --dyn-syms "$program" | grep -q " ${pair%%:*}@" || continue
+    readelf -W -d "$program" | grep -q "\[${pair##*:}\]" || fault "$program: uses ${pair%%:*} without ${pair##*:}, where older glibc has it"
+  done
+done
+[ "$faults" -eq 0 ]
