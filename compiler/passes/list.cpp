@@ -35,6 +35,7 @@
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
+#include "passes/stored_bytes.h"
 #include "passes/transposed_phases.h"
 #include "passes/transposed_products.h"
 #include "passes/unroll_recurrences.h"
@@ -88,6 +89,7 @@ constexpr Pass kPasses[] = {
     {"products_of_picked", products_of_picked, "a row times the matrix that an index picks for it is summed where the matrices lie (CPUs)"},
     {"products_in_lanes", products_in_lanes,
      "small products that lie beside each other in memory, and columns times a vector, get lanes (CPUs)"},
+    {"stored_bytes", stored_bytes, "weights of products that the archive stores in bytes are integers with scales"},
     {"scales_behind", scales_behind, "weights of bytes are multiplied as they are, the products scaled (CPUs)"},
     {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are sums of products, written out (CPUs)"},
     {"canonical_views", canonical_views, "again, around what was written out"},
