@@ -609,4 +609,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_special, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
