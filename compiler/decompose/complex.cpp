@@ -281,7 +281,7 @@ bool pair_rides_along(std::string_view overload) {
 }
 
 RuleFn find_complex_rule(std::string_view overload) {
-  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), complex_solve_rules(), fourier_rules()})
+  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), complex_solve_rules(), complex_conv_rules(), fourier_rules()})
     for (const RuleRow& row : table)
       if (row.overload == overload) return row.fn;
   if (pair_rides_along(overload)) return find_rule(overload) ? with_pair : nullptr;

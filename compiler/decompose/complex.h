@@ -20,6 +20,7 @@ Complex complex_operand(Rule& r, std::string_view name, DType t);
 RuleTable fourier_rules();
 RuleTable complex_math_rules();
 RuleTable complex_solve_rules();
+RuleTable complex_conv_rules();
 void complex_einsum(Rule& r);
 /// The rule for real tensors on both parts in turn, where that serves this operator (decompose/complex_parts.cpp).
 RuleFn find_rule_by_parts(std::string_view overload);

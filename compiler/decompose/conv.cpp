@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "decompose/complex.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 #include "decompose/tensor.h"
@@ -105,9 +106,8 @@ T by_symbolic_groups_transposed(Rule& r, const T& x0, const T& w, const Geometry
 }
 
 /// One convolution with its bias; x may lack the batch dim.
-void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const Geometry& g) {
+T convolved(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const Geometry& g, const TensorType& out) {
   const int k = w.rank() - 2;
-  const TensorType out = r.meta_result();
   for (int i = 0; i < k; ++i) r.constant(w.dim(2 + i), "the kernel size of a convolution");
   const bool batched = x0.rank() == k + 2;
   const T x = batched ? x0 : x0.unsqueeze(0);
@@ -127,12 +127,11 @@ void emit(Rule& r, const T& x0, const T& w, const std::optional<T>& bias, const 
     channel[1] = bias->dim(0);
     y = (y + bias->to(y.dtype()).reshape(channel)).to(out.dtype);
   }
-  r.set(batched ? y : y.squeeze(0));
+  return batched ? y : y.squeeze(0);
 }
 
-void conv(Rule& r) {
-  const T x = tensor(r, "input"), w = tensor(r, "weight");
-  const int k = w.rank() - 2;
+/// Of a filter with k spatial dims.
+Geometry geometry(Rule& r, const T& w, int k) {
   Geometry g;
   g.stride = r.spatial("stride", k);
   g.dilation = r.spatial("dilation", k);
@@ -151,12 +150,9 @@ void conv(Rule& r) {
   } else {
     g.padding = g.padding_hi = r.spatial("padding", k, 0);
   }
-  emit(r, x, w, opt_tensor(r, "bias"), g);
+  return g;
 }
-
-void conv_transpose(Rule& r) {
-  const T x = tensor(r, "input"), w = tensor(r, "weight");
-  const int k = w.rank() - 2;
+Geometry geometry_transposed(Rule& r, const T&, int k) {
   Geometry g;
   g.transposed = true;
   g.stride = r.spatial("stride", k);
@@ -164,7 +160,38 @@ void conv_transpose(Rule& r) {
   g.padding = g.padding_hi = r.spatial("padding", k, 0);
   g.output_padding = r.spatial("output_padding", k, 0);
   read_groups(r, g);
-  emit(r, x, w, opt_tensor(r, "bias"), g);
+  return g;
+}
+
+template <auto of_filter>
+void conv(Rule& r) {
+  const T x = tensor(r, "input"), w = tensor(r, "weight");
+  r.set(convolved(r, x, w, opt_tensor(r, "bias"), of_filter(r, w, w.rank() - 2), r.meta_result()));
+}
+
+/// Of complex numbers, as four real ones, or two where one operand is real.
+template <auto of_filter>
+void complex_conv(Rule& r) {
+  TensorType out = r.meta_result();
+  out.dims.pop_back();
+  const auto parts = [&](std::string_view name) {
+    const T t = tensor(r, name);
+    return complex_arg(r, name) ? std::vector<T>{t.select(-1, 0), t.select(-1, 1)} : std::vector<T>{t.to(out.dtype)};
+  };
+  const std::vector<T> x = parts("input"), w = parts("weight");
+  const Geometry g = of_filter(r, w[0], w[0].rank() - 2);
+  const auto of = [&](const T& a, const T& b) { return convolved(r, a, b, std::nullopt, g, out); };
+  const bool both = x.size() > 1 && w.size() > 1;
+  T re = of(x[0], w[0]), im = x.size() > 1 ? of(x[1], w[0]) : of(x[0], w[1]);
+  if (both) re = re - of(x[1], w[1]), im = im + of(x[0], w[1]);
+  if (!r.none("bias")) {
+    std::vector<Expr> channel(static_cast<size_t>(w[0].rank()) - 1, Expr(1));
+    const std::vector<T> bias = parts("bias");
+    channel[0] = bias[0].dim(0);
+    re = re + bias[0].reshape(channel);
+    if (bias.size() > 1) im = im + bias[1].reshape(channel);
+  }
+  r.set(join({re, im}));
 }
 
 /// Patches of an image as columns.
@@ -245,24 +272,38 @@ void conv_tbc(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.conv1d.default", conv},
-    {"aten.conv2d.default", conv},
-    {"aten.conv3d.default", conv},
-    {"aten.conv1d.padding", conv},
-    {"aten.conv2d.padding", conv},
-    {"aten.conv3d.padding", conv},
-    {"aten.convolution.default", conv},
-    {"aten._convolution.default", conv},
-    {"aten._convolution_mode.default", conv},
-    {"aten.conv_transpose1d.default", conv_transpose},
-    {"aten.conv_transpose2d.input", conv_transpose},
-    {"aten.conv_transpose3d.input", conv_transpose},
+    {"aten.conv1d.default", conv<geometry>},
+    {"aten.conv2d.default", conv<geometry>},
+    {"aten.conv3d.default", conv<geometry>},
+    {"aten.conv1d.padding", conv<geometry>},
+    {"aten.conv2d.padding", conv<geometry>},
+    {"aten.conv3d.padding", conv<geometry>},
+    {"aten.convolution.default", conv<geometry>},
+    {"aten._convolution.default", conv<geometry>},
+    {"aten._convolution_mode.default", conv<geometry>},
+    {"aten.conv_transpose1d.default", conv<geometry_transposed>},
+    {"aten.conv_transpose2d.input", conv<geometry_transposed>},
+    {"aten.conv_transpose3d.input", conv<geometry_transposed>},
     {"aten.im2col.default", im2col},
     {"aten.col2im.default", col2im},
     {"aten.conv_tbc.default", conv_tbc},
 };
+constexpr RuleRow kComplexRows[] = {
+    {"aten.conv1d.default", complex_conv<geometry>},
+    {"aten.conv2d.default", complex_conv<geometry>},
+    {"aten.conv3d.default", complex_conv<geometry>},
+    {"aten.conv1d.padding", complex_conv<geometry>},
+    {"aten.conv2d.padding", complex_conv<geometry>},
+    {"aten.conv3d.padding", complex_conv<geometry>},
+    {"aten.convolution.default", complex_conv<geometry>},
+    {"aten._convolution.default", complex_conv<geometry>},
+    {"aten.conv_transpose1d.default", complex_conv<geometry_transposed>},
+    {"aten.conv_transpose2d.input", complex_conv<geometry_transposed>},
+    {"aten.conv_transpose3d.input", complex_conv<geometry_transposed>},
+};
 }  // namespace
 
 RuleTable conv_rules() { return kRows; }
+RuleTable complex_conv_rules() { return kComplexRows; }
 
 }  // namespace aotc::decompose

@@ -436,11 +436,14 @@ constexpr Advice kAdvice[] = {
      "write it over the whole batch (torch.vmap does so)"},
     {"higher_order.", "this region of the model is not compiled",
      "ep.run_decompositions() before torch.export.save takes some of its kind apart; else write it without the region"},
+    {"export.access_subclass_inner_tensor", "a part of a tensor of a class of its own (torchao's quantize_ makes them) is not read",
+     "torch.export.save(ep.run_decompositions(), ..), in which there are plain tensors"},
     {"aten.", kNoRule, "ep.run_decompositions() before torch.export.save takes many operators apart; else rewrite it, or report it"},
     {"prims.", kNoRule, "rewrite it with supported operators, or report it"},
     {"", "a custom operator, whose code is not in the archive",
-     "where it is made of others, ep.run_decompositions() before torch.export.save takes it apart; else write what it computes with "
-     "torch's operators, or end the model before it and call it between two artifacts"},
+     "where it is made of others, ep.run_decompositions() before torch.export.save takes it apart, and where it is not, "
+     "ep.run_decompositions({op: fn}), with fn what op computes in torch's operators; else end the model before it and call it between "
+     "two artifacts"},
 };
 
 Refused without_rule(const std::string& target) {

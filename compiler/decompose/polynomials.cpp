@@ -1,5 +1,5 @@
-// Orthogonal polynomials by their recurrences, in float64, as many steps as the order says; orders that differ from element to element are
-// those of a constant, or a number's.
+// Orthogonal polynomials by their recurrences, in float64, as many steps as the order says: the highest one of a constant, or the highest
+// that is allowed where the run computes the orders.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +11,8 @@
 namespace aotc::decompose {
 namespace {
 
-constexpr int64_t kHighestOrder = 512;  ///< whose steps are written out
+constexpr int64_t kHighestOrder = 512;   ///< whose steps are written out
+constexpr int64_t kHighestOfARun = 128;  ///< where the run computes the orders
 
 /// p[k + 1] = next(k, p[k], p[k - 1]), from p[0] = 1 and p[1].
 struct Family {
@@ -72,7 +73,7 @@ void polynomial(Rule& r) {
   const TensorType t = r.meta_result();
   const bool one = !r.is_tensor("n");
   std::optional<double> most = one ? std::optional(r.number("n")) : highest(tensor(r, "n"));
-  if (!most) r.refuse("orders that the run computes", "give the order as a number, or as a constant of the model");
+  if (!most) most = static_cast<double>(kHighestOfARun);
   if (!(*most <= static_cast<double>(kHighestOrder))) r.refuse(fmt::format("an order of more than {}", kHighestOrder));
   const T x0(r.b, materialize(r.b, operand(r, "x"), t.dtype)), x = x0.to(DType::f64).expand(t.dims);
   const int64_t last = static_cast<int64_t>(*most);
@@ -81,6 +82,14 @@ void polynomial(Rule& r) {
   const double limit = hermite ? (t.dtype == DType::f64 ? 512 : 128) : std::numeric_limits<double>::infinity();
   std::optional<T> n;
   if (!one) n = unary(Op::trunc, tensor(r, "n").to(DType::f64)).expand(t.dims);
+  if (n && !highest(tensor(r, "n"))) {
+    // Hermite's are NaN beyond PyTorch's own limit, which is no higher in float32.
+    const T small = hermite && t.dtype != DType::f64 ? *n == *n : !(*n > static_cast<double>(kHighestOfARun));
+    Ints all;
+    for (int d = 0; d < small.rank(); ++d) all.push_back(d);
+    r.check(small.rank() ? ValueId(unary(Op::logical_not, (!small).reduce(ReduceKind::max, all, false))) : ValueId(small),
+            fmt::format("{}: an order of more than {}", r.node.target, kHighestOfARun));
+  }
   T y = x.like(0.0);
   const auto take = [&](int64_t k, const T& p) { y = n ? where(*n == static_cast<double>(k), p, y) : p; };
   std::optional<T> before, p;
@@ -89,7 +98,7 @@ void polynomial(Rule& r) {
     before = std::exchange(p, next);
     take(k, next);
   }
-  if (static_cast<double>(last) > limit) {
+  if (hermite && (static_cast<double>(last) > limit || (n && *most >= limit))) {
     const T nan = x.like(std::numeric_limits<double>::quiet_NaN());
     y = n ? where(*n > limit, nan, y) : nan;
   }

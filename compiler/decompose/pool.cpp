@@ -253,6 +253,52 @@ void adaptive_max_pool(Rule& r) {
   r.set(1, flat);
 }
 
+/// The largest element of windows whose places along each dim are drawn: from the k-th sample of a channel, of the last dim from the first
+/// one of 2, of the first dim from the first one of 3.
+template <int k>
+void fractional_max_pool(Rule& r) {
+  const T x0 = tensor(r, "self");
+  const bool batched = x0.rank() == k + 2;
+  const T x = batched ? x0 : x0.unsqueeze(0), samples = tensor(r, "random_samples").to(x.dtype()).up();
+  const Ints kernel = r.spatial("kernel_size", k);
+  const std::vector<Expr> size = output_size(r, k);
+  if (const TensorType t = r.meta_result(); t.elems().is(0)) {
+    for (size_t i : {0, 1})
+      if (r.wants(i)) r.set(i, full(r.b, r.meta_result(i).dtype, t.dims, 0.0));
+    return;
+  }
+  const std::vector<Expr> lead = {x.dim(0), x.dim(1)};
+  std::vector<Expr> places = lead, flat = lead;  // [N, C, out.., taps..]
+  places.insert(places.end(), size.begin(), size.end());
+  for (int64_t taps : kernel) places.emplace_back(taps);
+  std::optional<T> at;
+  for (int i = 0; i < k; ++i) {
+    const size_t s = static_cast<size_t>(i);
+    const T u = samples.select(-1, k == 2 ? 1 - i : i).unsqueeze(-1);
+    const T last = scalar_of(r.b, x.dim(2 + i) - kernel[s], DType::i64);
+    const T step = last.to(u.dtype()) / maximum(scalar_of(r.b, size[s] - 1, u.dtype()), 1.0);
+    const T n = iota(r.b, {size[s]}, 0);
+    const auto whole = [](const T& v) { return unary(Op::trunc, v).to(DType::i64); };
+    const T from = where(n == scalar_of(r.b, size[s] - 1, DType::i64), last, whole((n.to(u.dtype()) + u) * step) - whole(u * step));
+    std::vector<Expr> own = lead, tap(places.size(), Expr(1));
+    own.insert(own.end(), static_cast<size_t>(2 * k), Expr(1));
+    own[2 + s] = size[s];
+    tap[2 + s + k] = kernel[s];
+    const T place = from.expand({lead[0], lead[1], size[s]}).reshape(own) + iota(r.b, tap, 2 + i + k);
+    at = at ? *at * scalar_of(r.b, x.dim(2 + i), DType::i64) + place : place;
+  }
+  Expr windows = product(size), taps = 1;
+  for (int64_t t : kernel) taps *= t;
+  const T places_of = at->expand(places).reshape({lead[0], lead[1], windows * taps});
+  flat.push_back(product(last(x.dims(), k)));
+  const T picked = T(r.b, r.b.gather(x.reshape(flat), places_of, 2)).reshape({lead[0], lead[1], windows, taps});
+  const TensorType t = r.meta_result();
+  r.set(0, picked.reduce(ReduceKind::max, {3}, false).reshape(t.dims));
+  if (!r.wants(1)) return;
+  const T best = picked.reduce(ReduceKind::argmax, {3}, true);
+  r.set(1, T(r.b, r.b.gather(places_of.reshape({lead[0], lead[1], windows, taps}), best, 3)).reshape(t.dims));
+}
+
 /// Values put back where max pooling took them from.
 template <int k>
 void max_unpool(Rule& r) {
@@ -286,6 +332,8 @@ constexpr RuleRow kRows[] = {
     {"aten.adaptive_max_pool1d.default", adaptive_max_pool<1>},
     {"aten.adaptive_max_pool2d.default", adaptive_max_pool<2>},
     {"aten.adaptive_max_pool3d.default", adaptive_max_pool<3>},
+    {"aten.fractional_max_pool2d.default", fractional_max_pool<2>},
+    {"aten.fractional_max_pool3d.default", fractional_max_pool<3>},
     {"aten.max_unpool2d.default", max_unpool<2>},
     {"aten.max_unpool3d.default", max_unpool<3>},
 };

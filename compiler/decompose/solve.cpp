@@ -250,47 +250,6 @@ void triangular_solve(Rule& r) {
   if (r.wants(1)) r.set(1, T(r.b, tensor(r, "A")).expand(r.meta_result(1).dims));
 }
 
-/// Householder reflections, with the signs that LAPACK gives.
-void qr(Rule& r) {
-  const T x = matrix(r, r.has("A") ? "A" : "self");
-  const int64_t m = steps_of(r, x, -2), n = steps_of(r, x, -1), k = std::min(m, n);
-  const std::string mode = r.has("some") ? (r.boolean_or("some", true) ? "reduced" : "complete") : r.text_or("mode", "reduced");
-  const T row = row_of(r.b, m);
-  T a = x, q = eye(r.b, m).expand(with(batch_of(x), {Expr(m), Expr(m)}));
-  for (int64_t i = 0; i < k && i + 1 < m; ++i) {
-    const double ii = static_cast<double>(i);
-    const T column = a.slice(-1, i, 1), alpha = at(a, i, i);
-    const T tail = where(row > ii, column * column, 0.0).sum({a.rank() - 2}, true);
-    const T beta = -binary(Op::copysign, sqrt(alpha * alpha + tail), alpha);
-    const T first = alpha - beta;
-    const T v = where(row == ii, first, where(row > ii, column, 0.0));
-    const T twice = where(tail == 0.0, 0.0, 2.0 / (tail + first * first));
-    a = a - v * (twice * (v * a).sum({a.rank() - 2}, true));
-    q = q - (q * turned(v)).sum({q.rank() - 1}, true) * twice * turned(v);
-  }
-  const bool complete = mode == "complete";
-  if (mode != "r") set_as(r, 0, complete ? q : q.slice(-1, 0, k));
-  if (mode == "r" && r.wants(0)) r.set(0, full(r.b, r.meta_result(0).dtype, r.meta_result(0).dims, 0.0));
-  const T upper = complete ? a : a.slice(-2, 0, k);
-  set_as(r, 1, where(row_of(r.b, complete ? m : k) <= column_of(r.b, n), upper, 0.0));
-}
-
-/// The first columns of a product of reflections, each given by what its vector has below its one on the diagonal.
-void householder_product(Rule& r) {
-  const bool linalg = r.has("tau");
-  const T x = matrix(r, linalg ? "input" : "self"), tau = tensor(r, linalg ? "tau" : "input2").to(DType::f64);
-  const int64_t steps = r.constant(tau.dim(-1), "the number of reflections");
-  if (steps > kMaxSteps) r.refuse(fmt::format("a product of {} reflections; up to {} are supported", steps, kMaxSteps));
-  const T row = row_of(r.b, x.dim(-2));
-  T q = (row == column_of(r.b, x.dim(-1))).to(DType::f64).expand(x.dims());
-  for (int64_t i = steps; i-- > 0;) {
-    const double ii = static_cast<double>(i);
-    const T below = where(row > ii, x.slice(-1, i, 1), 0.0), v = where(row == ii, 1.0, below);
-    q = q - v * (tau.slice(-1, i, 1).unsqueeze(-1) * (v * q).sum({q.rank() - 2}, true));
-  }
-  set_as(r, 0, q);
-}
-
 constexpr RuleRow kRows[] = {
     {"aten._linalg_det.default", determinant<Det::plain>},
     {"aten.linalg_det.default", determinant<Det::plain>},
@@ -319,10 +278,6 @@ constexpr RuleRow kRows[] = {
     {"aten.cholesky_inverse.default", cholesky_inverse},
     {"aten.linalg_solve_triangular.default", linalg_solve_triangular},
     {"aten.triangular_solve.default", triangular_solve},
-    {"aten.linalg_qr.default", qr},
-    {"aten.qr.default", qr},
-    {"aten.linalg_householder_product.default", householder_product},
-    {"aten.orgqr.default", householder_product},
 };
 
 // Complex matrices as real ones of twice the size: each number is the block [re, -im; im, re], each of a right side its column.

@@ -66,18 +66,6 @@ T trigamma(const T& x) {
 /// Hurwitz' zeta(s, q) of float64 q > 0 for a whole s > 1: terms up to q + kTerms, and the series of Euler and Maclaurin for the others.
 T zeta(int64_t s, const T& q) {
   constexpr int kTerms = 10;
-  static constexpr double kBernoulli[] = {12.0,
-                                          -720.0,
-                                          30240.0,
-                                          -1209600.0,
-                                          47900160.0,
-                                          -1.8924375803183791606e9,
-                                          7.47242496e10,
-                                          -2.950130727918164224e12,
-                                          1.1646782814350067249e14,
-                                          -4.5979787224074726105e15,
-                                          1.8152105401943546773e17,
-                                          -7.1661652561756670113e18};  // (2j)! / B_2j
   const double exponent = static_cast<double>(s);
   T sum = binary(Op::pow, q, -exponent), power = sum;
   for (int k = 1; k <= kTerms; ++k) {
@@ -90,7 +78,7 @@ T zeta(int64_t s, const T& q) {
   for (int j = 0; j < 12; ++j) {
     rising *= exponent + 2 * j;
     power = power / w;
-    sum = sum + power * (rising / kBernoulli[j]);
+    sum = sum + power * (rising / kEulerMaclaurin[j]);
     rising *= exponent + 2 * j + 1;
     power = power / w;
   }

@@ -209,10 +209,38 @@ void cuts(Rule& r, const T& x, int d) {
   }
   r.set_list(0, out);
 }
+/// Cuts at places that the run finds: so are the pieces' sizes.
+void cuts_found(Rule& r, const T& x, int d, const T& places) {
+  Builder& b = r.b;
+  const std::vector<TensorType> types = r.meta_list();
+  const Expr size = x.dim(d);
+  if (!places.dim(0).is(static_cast<int64_t>(types.size()) - 1)) throw r.fault("other places than pieces");
+  const T n = scalar_of(b, size, DType::i64);
+  std::vector<ValueId> out;
+  T start = n.like(0);
+  for (size_t i = 0; i < types.size(); ++i) {
+    T end = n;
+    if (i + 1 < types.size()) {
+      const T place = places.select(0, static_cast<int64_t>(i));
+      end = minimum(maximum(where(place < 0.0, place + n, place), 0.0), n);
+    }
+    const Expr length = r.found(types[i].dims.at(static_cast<size_t>(d)), maximum(end - start, 0.0), size);
+    const T at = minimum(start + iota(b, {length}, 0), maximum(n - 1.0, 0.0));
+    out.push_back(b.index(x, {at}, {d}, d));
+    start = end;
+  }
+  r.set_list(0, out);
+}
 void tensor_split(Rule& r) {
   const T x = tensor(r, "self");
   const int d = split_dim(r, x);
-  if (r.is_tensor("tensor_indices_or_sections")) r.refuse("places given as a tensor are not supported");
+  if (r.is_tensor("tensor_indices_or_sections")) {
+    const T given = tensor(r, "tensor_indices_or_sections").to(DType::i64);
+    if (given.rank() == 1) return cuts_found(r, x, d, given);
+    const auto pieces = static_cast<int64_t>(r.meta_list().size());
+    r.check(given.reshape({}) == static_cast<double>(pieces), fmt::format("{}: other than {} pieces", r.node.target, pieces));
+    return sections(r, x, d, pieces);
+  }
   if (r.has("indices")) return cuts(r, x, d);
   sections(r, x, d, r.integer(r.has("sections") ? "sections" : "tensor_indices_or_sections"));
 }
@@ -284,7 +312,26 @@ void as_strided(Rule& r) {
   r.set(r.b.strided(r.memory("self"), t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
 }
 
+/// resize_: other sizes for the same memory, row-major from where it began.
+void resize(Rule& r) {
+  const std::vector<Expr> size = r.agree_argument("size", r.meta_result().dims);
+  const import::TensorMeta* own = r.meta_arg("self");
+  if (const std::string how = r.text_or("memory_format", "contiguous"); how != "contiguous" && how != "preserve")
+    r.refuse(fmt::format("a change of size in the memory format {}", how));
+  const ValueId memory = r.memory("self");
+  const Expr start = own ? own->storage_offset : Expr(0), have = r.b.type(memory).elems(), need = start + product(size);
+  if (!r.b.syms().proves_le(need, have))
+    r.refuse(fmt::format("a change of size from {} elements of memory to {}, of which some are never written", have.str(r.b.syms()),
+                         need.str(r.b.syms())),
+             "make a tensor of the new size");
+  std::vector<Expr> strides(size.size(), Expr(1));
+  for (size_t d = size.size(); d-- > 1;) strides[d - 1] = strides[d] * size[d];
+  r.set(product(size).is(0) ? full(r.b, r.meta_result().dtype, size, 0.0) : r.b.strided(memory, size, strides, start));
+}
+
 constexpr RuleRow kRows[] = {
+    {"aten.resize.default", resize},
+    {"aten.resize_as.default", resize},
     {"aten.alias.default", identity},
     {"aten.detach.default", identity},
     {"aten.clone.default", identity},

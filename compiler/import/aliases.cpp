@@ -279,11 +279,16 @@ constexpr ViewInPlace kViewsInPlace[] = {
     {"aten.swapaxes_.default", "aten.swapaxes.default"},
     {"aten.swapdims_.default", "aten.swapdims.default"},
     {"aten.as_strided_.default", "aten.as_strided.default"},
+    {"aten.resize_.default", "aten.resize.default"},
+    {"aten.resize_as_.default", "aten.resize_as.default"},
 };
 
 }  // namespace
 
-bool views_memory(const PNode& node) { return base_name(node.target) == "as_strided"; }
+bool views_memory(const PNode& node) {
+  const std::string_view name = base_name(node.target);
+  return name == "as_strided" || name == "resize" || name == "resize_as";
+}
 
 std::vector<std::string> result_names(const PNode& node) {
   std::vector<std::string> names;

@@ -26,6 +26,8 @@ constexpr StorageType kStorages[] = {
 };
 constexpr std::string_view kOrderedDict = "collections.OrderedDict", kTensor = "torch._utils._rebuild_tensor_v2",
                            kParameter = "torch._utils._rebuild_parameter", kSize = "torch.Size";
+/// What builds tensors of classes of their own; the class is the next name.
+constexpr std::string_view kOfClass[] = {"torch._tensor._rebuild_from_type_v2", "torch._utils._rebuild_wrapper_subclass"};
 
 class Unpickler {
  public:
@@ -108,7 +110,10 @@ class Unpickler {
   void push_name(const std::string& name) {
     const bool known = name == kOrderedDict || name == kTensor || name == kParameter || name == kSize ||
                        std::any_of(std::begin(kStorages), std::end(kStorages), [&](const StorageType& s) { return s.name == name; });
-    if (!known) throw fail(fmt::format("the name {} is not allowed", name));
+    const bool of_class = std::find(std::begin(kOfClass), std::end(kOfClass), name) != std::end(kOfClass);
+    if (!known && !of_class && of_class_) throw subclass(name);
+    if (!known && !of_class) throw fail(fmt::format("the name {} is not allowed", name));
+    of_class_ = of_class_ || of_class;
     push({V::Name{name}});
   }
   void reduce() {
@@ -279,6 +284,13 @@ class Unpickler {
         .note("only tensors in lists, tuples and dictionaries are read; no pickle is ever executed");
   }
 
+  Diagnostic subclass(const std::string& name) const {
+    return Diagnostic(Loc{.file = what_}, fmt::format("a tensor of the class {} is not read: only plain tensors are", name))
+        .note(
+            "torchao's quantize_ makes such tensors; in ep.run_decompositions() they are plain tensors and operators: "
+            "torch.export.save(ep.run_decompositions(), ..)");
+  }
+
   Bytes code_;
   const std::string& what_;
   std::function<Bytes(const std::string&)> storage_;
@@ -286,6 +298,7 @@ class Unpickler {
   std::vector<V> stack_;
   std::vector<size_t> marks_;
   std::map<size_t, V> memo_;
+  bool of_class_ = false;  ///< a tensor of a class of its own is being built
 };
 
 }  // namespace

@@ -90,7 +90,60 @@ Values random_bits(const PNode&, const Values& args) {
   return {bits};
 }
 
+// Of equal elements PyTorch gives any first, by its version and the instruction set; here, as in artifacts, the earlier one comes first.
+Values in_order(const at::Tensor& x, int64_t dim, bool descending) {
+  const auto [values, indices] = at::sort(x, std::optional(true), dim, descending);
+  return {values, indices};
+}
+/// (x, dim, descending).
+Values sorted(const PNode&, const Values& args) { return in_order(args.at(0).toTensor(), args.at(1).toInt(), args.at(2).toBool()); }
+Values argsorted(const PNode& node, const Values& args) { return {sorted(node, args)[1]}; }
+/// (x, k, dim, largest, sorted).
+Values largest(const PNode&, const Values& args) {
+  const int64_t k = args.at(1).toInt(), dim = args.at(2).toInt();
+  Values all = in_order(args.at(0).toTensor(), dim, args.at(3).toBool());
+  if (all[0].toTensor().dim() > 0)
+    for (c10::IValue& v : all) v = v.toTensor().narrow(dim, 0, k);
+  return all;
+}
+/// What is at the places `at` [.., 1, ..] of the order along dim.
+Values taken(const Values& order, const at::Tensor& at, int64_t dim, bool keep) {
+  Values out;
+  for (const c10::IValue& v : order) {
+    const at::Tensor t = v.toTensor().gather(dim, at);
+    out.push_back(keep ? t : t.squeeze(dim));
+  }
+  return out;
+}
+/// (x, k, dim, keepdim).
+Values kth(const PNode&, const Values& args) {
+  const at::Tensor x = args.at(0).toTensor();
+  const int64_t k = args.at(1).toInt(), dim = args.at(2).toInt();
+  const Values order = in_order(x, dim, false);
+  if (x.dim() == 0) return order;
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes[static_cast<size_t>(c10::maybe_wrap_dim(dim, x.dim()))] = 1;
+  return taken(order, at::full(sizes, k - 1, at::kLong), dim, args.at(3).toBool());
+}
+/// (x, dim, keepdim). NaN comes last; the first of any is the median, or none is one.
+template <bool kSkipNan>
+Values median(const PNode&, const Values& args) {
+  const at::Tensor x = args.at(0).toTensor();
+  const int64_t dim = args.at(1).toInt();
+  const Values order = in_order(x, dim, false);
+  if (x.dim() == 0) return order;
+  const at::Tensor bad = at::isnan(x).sum(dim, true), numbers = bad.neg().add(x.size(dim)),
+                   middle = numbers.sub(1).div(2, "floor").clamp_min(0);
+  return taken(order, kSkipNan ? middle : at::where(bad.gt(0), numbers, middle), dim, args.at(2).toBool());
+}
+
 constexpr StandIn kStandIns[] = {{kRandomBits, random_bits},
+                                 {"aten.sort.default", sorted},
+                                 {"aten.argsort.default", argsorted},
+                                 {"aten.topk.default", largest},
+                                 {"aten.kthvalue.default", kth},
+                                 {"aten.median.dim", median<false>},
+                                 {"aten.nanmedian.dim", median<true>},
                                  {"transformers.grouped_mm_fallback.default", grouped_products},
                                  {"aten._grouped_mm.default", grouped_products, true},
                                  {"aten._scaled_mm.default", scaled_product, true},

@@ -1,6 +1,6 @@
 #pragma once
-// Operators that LibTorch does not know, has not in float64 or would read wrong, made of others: for the reference runner. For files that
-// see LibTorch.
+// Operators that LibTorch does not know, has not in float64, would read wrong or gives one of several right answers of, made of others: for
+// the reference runner. For files that see LibTorch.
 #include <ATen/core/ivalue.h>
 
 #include <string_view>

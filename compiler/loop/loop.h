@@ -132,7 +132,7 @@ struct Segment {
 /// What the prologue of operand b makes when it is a weight of few bits: b[k, n] = values[n, k] * scales[k / group, n] + offsets[..].
 struct QuantisedWeight {
   ParamId values = kNone<ParamId>;                            ///< i8, u8 or bf16, dense [n, k]
-  ParamId scales = kNone<ParamId>, offsets = kNone<ParamId>;  ///< bf16, dense [ceil(k / group), n]; kNone: ones, zeros
+  ParamId scales = kNone<ParamId>, offsets = kNone<ParamId>;  ///< both bf16 or f32, dense [ceil(k / group), n]; kNone: ones, zeros
   int64_t group = 0;
   int bits = 8;  ///< 8: signed bytes; 4: numbers from 0 to 15; 16: bf16, without scales
 };

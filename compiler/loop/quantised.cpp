@@ -57,7 +57,8 @@ class Finder {
       QuantisedWeight q{values->param, scales->param, more ? more->param : kNone<ParamId>, 0, 0};
       q.bits = bits_of(*values);
       q.group = group_of(*scales);
-      if (q.bits && q.group && (!more || group_of(*more) == q.group)) return q;
+      const auto type = [&](const Inst& load) { return k_.params[load.param].dtype; };
+      if (q.bits && q.group && (!more || (group_of(*more) == q.group && type(*more) == type(*scales)))) return q;
     }
     return std::nullopt;
   }
@@ -73,7 +74,7 @@ class Finder {
   /// 0: no parameter of scales.
   int64_t group_of(const Inst& load) const {
     const Param& p = k_.params[load.param];
-    if (p.dtype != DType::bf16) return 0;
+    if (p.dtype != DType::bf16 && p.dtype != DType::f32) return 0;
     if (same(load.index, column_)) return rows_;
     const auto elems = product_of(p.dims).as_const();
     if (!elems || *elems % columns_ != 0) return 0;

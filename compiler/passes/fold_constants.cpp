@@ -9,6 +9,7 @@
 #include "graph/infer.h"
 #include "graph/interp.h"
 #include "passes/rewrite.h"
+#include "passes/stored_bytes.h"
 
 namespace aotc::passes {
 namespace {
@@ -53,9 +54,10 @@ class Folder {
       constant_[i] = true;
       leaf_bytes_[i] = static_cast<int64_t>(g_.constants[v.constant].bytes);
     }
+    const std::vector<bool> widens = widens_stored_bytes(g_);
     for (NodeId id : g_.order) {
       const Node& n = g_.nodes[id];
-      bool all = n.op != Op::sym && numbers_only(n);
+      bool all = n.op != Op::sym && numbers_only(n) && !widens[idx(id)];
       int64_t bytes = 0;
       for (ValueId v : n.inputs) {
         all = all && constant_[idx(v)];

@@ -35,6 +35,7 @@
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
+#include "passes/stored_bytes.h"
 #include "passes/transposed_phases.h"
 #include "passes/transposed_products.h"
 #include "passes/unroll_recurrences.h"
@@ -88,6 +89,7 @@ constexpr Pass kPasses[] = {
     {"products_of_picked", products_of_picked, "a row times a gathered matrix reads the matrix in place (CPUs)"},
     {"products_in_lanes", products_in_lanes,
      "small products side by side in memory, and column-major matrices times a vector, get a lane each (CPUs)"},
+    {"stored_bytes", stored_bytes, "weights of products that the archive stores in bytes are integers with scales"},
     {"scales_behind", scales_behind, "scales of int8 weights are applied to the sums (CPUs)"},
     {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are written out as sums (CPUs)"},
     {"canonical_views", canonical_views, "again, around written-out products"},

@@ -5,6 +5,7 @@
 
 #include "graph/builder.h"
 #include "graph/scalar.h"
+#include "passes/stored_bytes.h"
 
 namespace aotc::passes {
 namespace {
@@ -58,6 +59,7 @@ bool sums(const Graph& g, const Node& n) {
 class Rounder {
  public:
   Rounder(Graph& g, const PassContext& ctx) : g_(g), b_(g) {
+    if (!ctx.target.is_gpu()) widens_ = widens_stored_bytes(g);
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       if (!multiplies_f32(n) || few_bits(n, ctx)) continue;
@@ -106,6 +108,8 @@ class Rounder {
 
   /// A product with a weight of integers, which has a kernel of its own.
   bool few_bits(const Node& n, const PassContext& ctx) const {
+    if (n.op == Op::matmul && !widens_.empty())
+      if (const Value& b = g_.values[n.inputs[1]]; b.kind == ValueKind::node && widens_[idx(b.node)]) return true;
     const auto w = product_weight(g_, n);
     const auto rounded = w ? ctx.rounded_weights.find(g_.constants[g_.values[w->constant].constant]) : nullptr;
     return rounded && !rounded->values.empty() && rounded->columns_first == w->columns_first;
@@ -196,6 +200,7 @@ class Rounder {
   Builder b_;
   std::map<NodeId, Picked> picked_;  ///< contractions of float32
   std::vector<std::vector<NodeId>> users_;
+  std::vector<bool> widens_;  ///< by node: widens_stored_bytes, on CPUs
   std::map<ValueId, ValueId> narrow_, made_of_;
   std::map<ValueId, bool> only_multiplied_;
   ValueId flags_ = kNone<ValueId>;

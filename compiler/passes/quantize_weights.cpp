@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "passes/byte_weight.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/round_weights.h"
@@ -34,8 +35,8 @@ class Quantiser {
 
  private:
   struct Stored {
-    std::shared_ptr<const RoundedWeight> w;
-    ValueId values = kNone<ValueId>, scales = kNone<ValueId>, offsets = kNone<ValueId>;
+    bool columns_first;
+    ByteWeight as;
   };
 
   std::string refusal(const ConstData& c, const RoundedWeight* w, bool columns_first) const {
@@ -52,7 +53,7 @@ class Quantiser {
       if (ctx_.stored) ctx_.stored->left.push_back({c.name, std::move(why)});
       return;
     }
-    Stored s{w};
+    Stored s{w->columns_first, {w->n, w->k, w->group, w->groups}};
     const int64_t elems = w->n * w->k;
     if (ctx_.weights.bits == 16) {
       const auto* floats = reinterpret_cast<const uint32_t*>(c.data);
@@ -61,13 +62,13 @@ class Quantiser {
       for (int64_t j = 0; j < w->n; ++j)
         for (int64_t i = 0; i < w->k; ++i)
           halves[static_cast<size_t>(j * w->k + i)] = static_cast<uint16_t>(floats[j * row + i * column] >> 16);
-      s.values = g_.add_constant(constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
+      s.as.values = g_.add_constant(constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
         return v.empty() ? kNone<ValueId> : g_.add_constant(constant_of(c.name + suffix, DType::bf16, {w->groups, w->n}, v));
       };
-      s.values = g_.add_constant(constant_of(c.name + ".values", DType::i8, {w->n, w->k}, w->values));
-      s.scales = numbers(".scales", w->scales), s.offsets = numbers(".offsets", w->offsets);
+      s.as.values = g_.add_constant(constant_of(c.name + ".values", DType::i8, {w->n, w->k}, w->values));
+      s.as.scales = numbers(".scales", w->scales), s.as.offsets = numbers(".offsets", w->offsets);
     }
     if (ctx_.stored)
       ctx_.stored->weights.push_back({c.name, elems,
@@ -76,43 +77,19 @@ class Quantiser {
     stored_.emplace(p.constant, std::move(s));
   }
 
-  /// One number a group and column, as one for each element of rows [.., k].
-  static ValueId spread(Builder& b, const RoundedWeight& w, ValueId v) {
-    Exprs dims(b.dims(v).begin(), b.dims(v).end() - 1);
-    Exprs whole = dims, split = dims, flat = dims;
-    whole.push_back(w.k);
-    if (w.groups == 1) return b.expand(v, whole);
-    split.insert(split.end(), {w.groups, w.group});
-    flat.push_back(w.groups * w.group);
-    const int last = static_cast<int>(dims.size());
-    return b.slice(b.reshape(b.expand(b.unsqueeze(v, last + 1), split), flat), last, 0, w.k);
-  }
-
-  /// The rounded weight [.., k] from its integers [.., k]; `pick` takes the rows from [n, groups] or [n, k].
-  template <class Pick>
-  ValueId computed(Builder& b, const Stored& s, const Pick& pick) const {
-    const ValueId values = b.cast(pick(s.values), DType::f32);
-    if (s.scales == kNone<ValueId>) return values;
-    const auto part = [&](ValueId numbers) { return b.cast(spread(b, *s.w, pick(b.permute(numbers, {1, 0}))), DType::f32); };
-    const ValueId v = b.binary(Op::mul, values, part(s.scales));
-    return s.offsets == kNone<ValueId> ? v : b.binary(Op::add, v, part(s.offsets));
-  }
-
   std::optional<ValueId> replacement(Builder& b, const Node& n) const {
     if (const auto p = product_weight(g_, n)) {
       const auto it = stored_.find(p->constant);
-      if (it == stored_.end() || it->second.w->columns_first != p->columns_first) return std::nullopt;
+      if (it == stored_.end() || it->second.columns_first != p->columns_first) return std::nullopt;
       const DType result = g_.type(n.outputs[0]).dtype;
       const ValueId a = n.inputs[0];
-      const ValueId whole = computed(b, it->second, [](ValueId v) { return v; });
-      return b.matmul(a, b.permute(whole, {1, 0}), result);
+      return b.matmul(a, b.permute(floats_of(b, it->second.as), {1, 0}), result);
     }
     if (n.op != Op::index || n.get<Ints>(Attr::dims) != Ints{0}) return std::nullopt;
     const auto it = stored_.find(n.inputs[0]);
     const int64_t out_pos = n.get_or<int64_t>(Attr::out_pos, 0);
-    if (it == stored_.end() || !it->second.w->columns_first || out_pos != 0) return std::nullopt;
-    const ValueId at = n.inputs[1];
-    return computed(b, it->second, [&](ValueId v) { return b.index(v, {at}, {0}, 0); });
+    if (it == stored_.end() || !it->second.columns_first || out_pos != 0) return std::nullopt;
+    return picked_floats_of(b, it->second.as, n.inputs[1]);
   }
 
   Graph& g_;

@@ -221,6 +221,24 @@ def indexing():
 
 
 @model
+def equal_elements():
+    """Of equal elements any may come first; all see the same: experts whose router gives all the same, many zeros."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate, self.experts = nn.Parameter(torch.zeros(4, 16)), nn.Parameter(torch.randn(4, 16, 16))
+
+        def forward(self, x):
+            weight, best = torch.softmax(F.linear(x, self.gate), -1).topk(2, -1)
+            y = (torch.einsum("bi,bkio->bko", x, self.experts[best]) * weight[..., None]).sum(1)
+            z = F.relu(x - 0.5)
+            return y, *z.sort(1), z.argsort(0, descending=True), *z.kthvalue(3, 1), *z.median(1), *z.nanmedian(0, keepdim=True), z.topk(5, 1, sorted=False)[1]
+
+    return Net(), (torch.randn(12, 16),), ({0: Dim("n", min=2, max=40)},)
+
+
+@model
 def embedding_bag_of_tricks():
     e = nn.Embedding(50, 16)
 
@@ -591,4 +609,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_special, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS

@@ -4,7 +4,7 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines quantized_de
 import torch.nn as nn
 import torch.nn.functional as F
 
-from models import Dim, Fn, model
+from models import STORED_ONCE, Dim, Fn, model
 
 Q = torch.ops.quantized_decomposed
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
@@ -143,3 +143,53 @@ def products_of_packed_bytes():
     """Sixteen numbers a row, 32 bytes: where the rows lie, the reference's kernel must be able to read them."""
     inputs = torch.randn(4, 16).bfloat16(), torch.randint(-127, 128, (16, 16), dtype=torch.int8), torch.rand(16).bfloat16()
     return Fn(torch._weight_int8pack_mm), inputs, None
+
+
+class WeightsOfBytes(nn.Module):
+    """As torchao's weight-only configurations export: scales behind the product; groups with zero points; numbers of four bits, one a byte
+    and two; a table that is the head, too."""
+
+    def __init__(self, width=128, hidden=192, group=32):
+        super().__init__()
+
+        def integers(n, k, low, high, dtype=torch.int8):
+            return nn.Parameter(torch.randint(low, high, (n, k), dtype=dtype), requires_grad=False)
+
+        self.a, self.a_scale, self.a_bias = integers(hidden, width, -128, 128), nn.Parameter(torch.rand(hidden, 1) * 0.01), nn.Parameter(torch.randn(hidden))
+        self.b, self.b_scale, self.b_zero = integers(width, hidden, -8, 8), nn.Parameter(torch.rand(width, hidden // group) * 0.1), integers(width, hidden // group, -2, 3)
+        self.c, self.c_scale = integers(width, width // 2, 0, 256, torch.uint8), nn.Parameter(torch.rand(width, width // group) * 0.1)
+        self.table, self.table_scale = integers(300, width, -127, 128), nn.Parameter(torch.rand(300, 1) * 0.01)
+        self.group = group
+
+    def grouped(self, q, scale, zero, t):
+        n, k = q.shape
+        x = q.view(n, k // self.group, self.group).to(t)
+        if zero is not None:
+            x = x - zero.view(n, -1, 1).to(t)
+        return (x * scale.view(n, -1, 1).to(t)).view(n, k)
+
+    def forward(self, ids):
+        table = self.table.to(self.table_scale.dtype) * self.table_scale
+        x = F.embedding(ids, table)
+        t = x.dtype
+        y = (torch.mm(x.view(-1, x.shape[-1]), self.a.permute(1, 0).to(t)) * self.a_scale.to(t).view(-1)).view(*x.shape[:-1], -1) + self.a_bias
+        x = x + torch.relu(y) @ self.grouped(self.b, self.b_scale, self.b_zero, t).t()
+        halves = torch.stack([self.c & 15, self.c >> 4], -1).view(x.shape[-1], x.shape[-1])
+        x = x + F.linear(x, self.grouped(halves, self.c_scale, None, t))
+        return x @ table.t()
+
+
+@model
+def weights_of_bytes():
+    return WeightsOfBytes(), (torch.randint(0, 300, (2, 7)),), ({0: Dim("batch", min=1, max=8), 1: Dim("seq", min=1, max=40)},)
+
+
+STORED_ONCE.add("weights_of_bytes")
+
+
+@model
+def weights_of_bytes_bf16():
+    return WeightsOfBytes().bfloat16(), (torch.randint(0, 300, (1, 5)),), ({1: Dim("seq", min=1, max=40)},)
+
+
+STORED_ONCE.add("weights_of_bytes_bf16")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "aotc/detail/quant_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
 
@@ -15,7 +16,7 @@ struct Case {
   int64_t b0 = 1, b1 = 1, m = 1, n = 1, k = 1;
   int bits = 8;
   int64_t group = 32;
-  bool offsets = false, ta = false, make_a = false;
+  bool offsets = false, wide = false, ta = false, make_a = false;
   int segments = 1, mc = 8, nc = 64;
 };
 
@@ -42,11 +43,12 @@ void make_rows(const aotc_kargs* args, int64_t batch, int64_t row0, int64_t rows
 void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
   INFO(e.isa << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k << " bits " << c.bits << " group " << c.group
-             << " offsets " << c.offsets << " ta " << c.ta << " made " << c.make_a << " segments " << c.segments << " mc " << c.mc << " nc "
-             << c.nc);
+             << " offsets " << c.offsets << " wide " << c.wide << " ta " << c.ta << " made " << c.make_a << " segments " << c.segments
+             << " mc " << c.mc << " nc " << c.nc);
   const int64_t batch = c.b0 * c.b1, groups = (c.k + c.group - 1) / c.group, pad = rng() % 3;
   const int64_t rs = c.ta ? 1 : c.k + pad, cs = c.ta ? c.m + pad : 1, mat = c.ta ? cs * c.k : rs * c.m;
-  Buffer a(mat * batch, DType::f32, rng() % 2), scales(groups * c.n, DType::bf16), offsets(groups * c.n, DType::bf16);
+  Buffer a(mat * batch, DType::f32, rng() % 2), scales(groups * c.n, c.wide ? DType::f32 : DType::bf16),
+      offsets(groups * c.n, c.wide ? DType::f32 : DType::bf16);
   a.fill(rng);
   const double size = std::ldexp(1.0, static_cast<int>(rng() % 121) - 60);
   for (int64_t i = 0; i < a.size; ++i) a.put(i, a.get(i) * size);
@@ -71,7 +73,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   const aotc_epilogue_fn epilogues[2] = {store_tile<0>, store_tile<1>};
   aotc_gemm_quant_config cfg{};
   cfg.a_ptr = c.make_a ? -1 : 0, cfg.values_ptr = 1, cfg.scales_ptr = 2, cfg.offsets_ptr = c.offsets ? 3 : -1;
-  cfg.bits = c.bits, cfg.group = static_cast<int32_t>(c.group), cfg.mc = c.mc, cfg.nc = c.nc;
+  cfg.bits = c.bits + (c.wide ? int{AOTC_QUANT_WIDE_SCALES} : 0), cfg.group = static_cast<int32_t>(c.group), cfg.mc = c.mc, cfg.nc = c.nc;
   cfg.n_segments = c.segments, cfg.epilogues = epilogues, cfg.a_prologue = c.make_a ? make_rows : nullptr;
   std::vector<double> out(static_cast<size_t>(batch * c.m * c.n), -77);
   std::vector<int32_t> writes(out.size(), 0);
@@ -118,6 +120,7 @@ TEST_CASE("gemm_quant against fp64", "[gemm]") {
       c.bits = static_cast<int>(pick({8, 4}));
       c.group = pick({32, 64, 128, 1024});
       c.offsets = rng() % 2;
+      c.wide = rng() % 2;
       c.ta = rng() % 3 == 0;
       c.make_a = rng() % 3 == 0;
       c.segments = 1 + rng() % 2;

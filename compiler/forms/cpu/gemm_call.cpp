@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "aotc/detail/quant_abi.h"
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/module.h"
 #include "forms/cpu/config.h"
@@ -111,7 +112,8 @@ std::string few_bits_config(const loop::Kernel& kernel, const MatmulKernel& k, i
   c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
   c.add("scales_ptr", loop::argument_index(kernel, q.scales));
   c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
-  c.add("bits", q.bits).add("group", q.group).add("mc", mc).add("nc", nc);
+  const int wide = k.params[q.scales].dtype == DType::f32 ? AOTC_QUANT_WIDE_SCALES : 0;
+  c.add("bits", q.bits + wide).add("group", q.group).add("mc", mc).add("nc", nc);
   add_attached(c, kernel, k, isa, name, false);
   return c.str();
 }

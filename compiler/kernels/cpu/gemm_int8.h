@@ -54,7 +54,7 @@ struct Int8Tile {
   const Int8Row* rows;
   const char* w[kVectors];  // quads are 4 * AOTC_QUANT_LANES bytes apart
   int64_t quads;            // a multiple of 8
-  const bf16* scale;
+  ColumnNumbers scale;
   int64_t columns;  // that scales may be read for
   float* sums;      // of the tile's columns, scaled
   float* c;
@@ -107,7 +107,7 @@ __attribute__((noinline)) void int8_tile(const Int8Tile& t) {
   }
 #pragma GCC unroll 2
   for (int j = 0; j < kVectors; ++j) {
-    const V scale = load_columns(t.scale + j * kLanes, t.columns - j * kLanes);
+    const V scale = t.scale.from(j * kLanes).load(t.columns - j * kLanes);
     V sums;
     if (kSums) {
       sums = to_floats(add_ints(all[j], set_ints(static_cast<int>(-4 * ByteDots::kAdded * t.quads)))) * scale;
@@ -169,7 +169,7 @@ struct Int8Run : QuantUnits {
     for (int part = 0; part < kTilesOfPanel; ++part) {
       const int64_t at = part * kVectors * kLanes;
       if (j + at >= len) break;
-      Int8Tile t{q, pitch, scaled, {}, blocks * kQuads, scales + column + at, len - j - at, sums, c + at, ldc};
+      Int8Tile t{q, pitch, scaled, {}, blocks * kQuads, scales.from(column + at), len - j - at, sums, c + at, ldc};
       for (int v = 0; v < kVectors; ++v) {
         const int64_t in = part * kVectors + v;
         t.w[v] = u.panels + (j / AOTC_QUANT_LANES + in / kParts) * blocks * kRun + in % kParts * kLanes * 4;

@@ -82,7 +82,7 @@ class GemmInt8Tiles : QuantUnits {
     const int64_t column = size[AOTC_GEMM_SIZES + 2 * u.segment] + u.n0 + j, len = segment_len(u.segment) - u.n0 - j;
     const char* runs = u.panels + (u.n0 + j) / AOTC_QUANT_LANES * run_bytes;
     for (int64_t i = 0; i < AOTC_PANEL_N; i += kLanes) {
-      const Floats::V scale = i < len ? load_columns(scales + column + i, len - i) : Floats::zero();
+      const Floats::V scale = i < len ? scales.from(column + i).load(len - i) : Floats::zero();
       Floats::store(u.scales + j + i, scale);
       Floats::store(u.sums + j + i, to_floats(column_sums(runs + i / AOTC_QUANT_LANES * run_bytes, blocks_ * kQuads)) * scale);
     }

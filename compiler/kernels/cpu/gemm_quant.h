@@ -96,7 +96,7 @@ struct QuantRows {
   const Dots::Block* a;
   int64_t a_stride;  // blocks from row to row
   const char* w;     // one run of AOTC_QUANT_LANES columns
-  const bf16 *scale, *offset;
+  ColumnNumbers scale, offset;
   int64_t group_stride;  // of scales and offsets
   int64_t columns;       // that they may be read for
   int64_t blocks, per_group;
@@ -114,14 +114,14 @@ __attribute__((noinline)) void quant_tile(const QuantRows& t) {
     for (int i = 0; i < MR; ++i) total[i] = Floats::zero();
     const char* w = t.w + half * kLanes * 4;
     const int64_t columns = t.columns - half * kLanes;
-    const bf16 *scale = t.scale + half * kLanes, *offset = (t.offset ? t.offset : t.scale) + half * kLanes;
-    for (int64_t b0 = 0; b0 < t.blocks; b0 += t.per_group, scale += t.group_stride, offset += t.group_stride) {
-      const V s = load_columns(scale, columns);
-      _mm_prefetch(scale + 4 * AOTC_QUANT_LANES, _MM_HINT_T0);
+    ColumnNumbers scale = t.scale.from(half * kLanes), offset = (t.offset.at ? t.offset : t.scale).from(half * kLanes);
+    for (int64_t b0 = 0; b0 < t.blocks; b0 += t.per_group, scale = scale.from(t.group_stride), offset = offset.from(t.group_stride)) {
+      const V s = scale.load(columns);
+      _mm_prefetch(scale.from(4 * AOTC_QUANT_LANES).at, _MM_HINT_T0);
       V o = Floats::zero();
-      if (t.offset) {
-        o = load_columns(offset, columns);
-        _mm_prefetch(offset + 4 * AOTC_QUANT_LANES, _MM_HINT_T0);
+      if (t.offset.at) {
+        o = offset.load(columns);
+        _mm_prefetch(offset.from(4 * AOTC_QUANT_LANES).at, _MM_HINT_T0);
       }
       const int64_t b1 = min_of(b0 + t.per_group, t.blocks);
       for (int64_t b = b0; b < b1; ++b, w += kBytes) {
@@ -153,7 +153,7 @@ __attribute__((noinline)) void quant_tile(const QuantRows& t) {
           const Ints low = d == 3 ? add_ints(shift_left32(sum[i][1], Dots::kBits), sum[i][d - 1]) : sum[i][d - 1];
           const V whole = Floats::fma(to_floats(sum[i][0]), Floats::set1(d == 3 ? 0x1p16f : 0x1p12f), to_floats(low));
           total[i] = Floats::fma(whole * Floats::set1(x.scale), s, total[i]);
-          if (t.offset) total[i] = Floats::fma(Floats::set1(x.sum), o, total[i]);
+          if (t.offset.at) total[i] = Floats::fma(Floats::set1(x.sum), o, total[i]);
         }
       }
     }
@@ -194,20 +194,20 @@ struct QuantRun : QuantUnits {
     for (int64_t i = k; i < blocks * kBlock; ++i) row[i] = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const float* x = float_row(batch, m0 + r, row, k % kBlock == 0);
-      for (int64_t b = 0; b < blocks; ++b) cut(x + b * kBlock, cfg->bits == 8, &cut_rows[r * blocks + b]);
+      for (int64_t b = 0; b < blocks; ++b) cut(x + b * kBlock, bits == 8, &cut_rows[r * blocks + b]);
     }
   }
 
   /// Columns [j, j + AOTC_QUANT_LANES) of the segment, all rows of the unit.
   void columns(int64_t segment, const char* panels, int64_t j, int64_t rows, float* c, int64_t ldc) const {
     const int64_t column = size[AOTC_GEMM_SIZES + 2 * segment] + j;
-    const QuantTileFn* fn = cfg->bits == 8 ? kQuantTiles<8>.fn : kQuantTiles<4>.fn;
+    const QuantTileFn* fn = bits == 8 ? kQuantTiles<8>.fn : kQuantTiles<4>.fn;
     const int64_t tiles = ceil_div(rows, int64_t{Dots::kRows});
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t r0 = t * rows / tiles, r1 = (t + 1) * rows / tiles;
-      fn[r1 - r0 - 1]({cut_rows + r0 * blocks, blocks, panels + j / AOTC_QUANT_LANES * blocks * kRun * cfg->bits / 8, scales + column,
-                       offsets ? offsets + column : nullptr, size[AOTC_GEMM_N], segment_len(segment) - j, blocks, per_group, c + r0 * ldc,
-                       ldc});
+      fn[r1 - r0 - 1]({cut_rows + r0 * blocks, blocks, panels + j / AOTC_QUANT_LANES * blocks * kRun * bits / 8, scales.from(column),
+                       offsets.at ? offsets.from(column) : offsets, size[AOTC_GEMM_N], segment_len(segment) - j, blocks, per_group,
+                       c + r0 * ldc, ldc});
     }
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 // The work units, rows and weights of products with weights of few bits (aotc_gemm_quant_config of aotc/detail/library_abi.h).
+#include "aotc/detail/quant_abi.h"
 #include "ints.h"
 
 namespace {
@@ -8,12 +9,27 @@ constexpr int64_t kBlock = AOTC_QUANT_BLOCK;
 constexpr int kQuads = AOTC_QUANT_BLOCK / 4;         // four values of k of a column lie side by side
 constexpr int64_t kRun = AOTC_QUANT_LANES * kBlock;  // weights of a block of one run of columns
 
-inline Floats::V load_columns(const bf16* p, int64_t columns) {
-  if (columns >= kLanes) return load_half(p);
-  bf16 some[kLanes] = {};
-  for (int64_t i = 0; i < columns; ++i) some[i] = p[i];
-  return load_half(some);
-}
+/// Scales or offsets of columns, bf16 or float32; none where `at` is null.
+struct ColumnNumbers {
+  const char* at;
+  bool wide;  ///< float32
+  ColumnNumbers from(int64_t column) const { return {at + column * (wide ? 4 : 2), wide}; }
+  /// Of so many columns at least, from the first on.
+  Floats::V load(int64_t columns) const {
+    if (wide) {
+      const auto* p = reinterpret_cast<const float*>(at);
+      if (columns >= kLanes) return Floats::load(p);
+      float some[kLanes] = {};
+      for (int64_t i = 0; i < columns; ++i) some[i] = p[i];
+      return Floats::load(some);
+    }
+    const auto* p = reinterpret_cast<const bf16*>(at);
+    if (columns >= kLanes) return load_half(p);
+    bf16 some[kLanes] = {};
+    for (int64_t i = 0; i < columns; ++i) some[i] = p[i];
+    return load_half(some);
+  }
+};
 
 struct QuantUnits {
   const aotc_kargs* args;
@@ -22,7 +38,8 @@ struct QuantUnits {
   int64_t m, k, m_blocks, n_blocks = 0;
   const float* a;
   const char* w;
-  const bf16 *scales, *offsets;
+  ColumnNumbers scales, offsets;
+  int bits;  // of a value
 
   /// One work unit in coordinates: columns from the segment's begin.
   struct Unit {
@@ -38,13 +55,15 @@ struct QuantUnits {
     for (int s = 0; s < cfg->n_segments; ++s) n_blocks += ceil_div(segment_len(s), cfg->nc);
     a = cfg->a_prologue ? nullptr : static_cast<const float*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
     w = static_cast<const char*>(x->ptr[cfg->values_ptr]);
-    scales = static_cast<const bf16*>(x->ptr[cfg->scales_ptr]);
-    offsets = cfg->offsets_ptr < 0 ? nullptr : static_cast<const bf16*>(x->ptr[cfg->offsets_ptr]);
+    const bool wide = cfg->bits & AOTC_QUANT_WIDE_SCALES;
+    bits = cfg->bits & ~AOTC_QUANT_WIDE_SCALES;
+    scales = {static_cast<const char*>(x->ptr[cfg->scales_ptr]), wide};
+    offsets = {cfg->offsets_ptr < 0 ? nullptr : static_cast<const char*>(x->ptr[cfg->offsets_ptr]), wide};
   }
 
   int64_t segment_len(int64_t s) const { return size[AOTC_GEMM_SIZES + 2 * s + 1] - size[AOTC_GEMM_SIZES + 2 * s]; }
   int64_t columns_bytes(int64_t columns) const {
-    return ceil_div(columns, AOTC_PANEL_N) * AOTC_PANEL_N * ceil_div(k, kBlock) * kBlock * cfg->bits / 8;
+    return ceil_div(columns, AOTC_PANEL_N) * AOTC_PANEL_N * ceil_div(k, kBlock) * kBlock * bits / 8;
   }
   /// Columns that are computed before their epilogue: so many that the sums stay in L1.
   int64_t epilogue_columns(int64_t rows) const {

@@ -163,7 +163,8 @@ TEST_CASE("what has no rule comes with what can be done about it") {
       {"higher_order.map_impl", "map", "torch.vmap"},
       {"higher_order.wrap_something", "region", "run_decompositions()"},
       {"mylib.foo.default", "custom operator", "run_decompositions()"},
-      {"torchvision._deform_conv2d_backward.default", "custom operator", "run_decompositions()"},
+      {"torchvision._deform_conv2d_backward.default", "custom operator", "ep.run_decompositions({op: fn})"},
+      {"export.access_subclass_inner_tensor.default", "class of its own", "run_decompositions()"},
       {"aten.made_up.default", "no rule", "run_decompositions()"},
   };
   for (size_t i = 0; i < std::size(cases); ++i) {

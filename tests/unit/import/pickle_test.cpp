@@ -38,6 +38,14 @@ TEST_CASE("tensors in dictionaries are read") {
   CHECK(payloads.dense("w", *t, {}).bytes == 16);
 }
 
+TEST_CASE("tensors of classes of their own are refused by the class, with what helps") {
+  const std::string text =
+      why("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_wrapper_subclass\nctorchao.quantization\nInt8Tensor\n.");
+  CHECK_THAT(text, Contains("the class torchao.quantization.Int8Tensor"));
+  CHECK_THAT(text, Contains("torchao") && Contains("ep.run_decompositions()"));
+  CHECK_THAT(why("ctorch._tensor\n_rebuild_from_type_v2\n)R."), Contains("not allowed"));
+}
+
 TEST_CASE("everything else in a pickle is refused by name") {
   CHECK_THAT(why("cos\nsystem\n(" + s("true") + "tR."), Contains("the name os.system is not allowed"));
   CHECK_THAT(why(s("os") + s("system") + "\x93."), Contains("the name os.system is not allowed"));

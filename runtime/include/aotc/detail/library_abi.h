@@ -111,7 +111,7 @@ enum { AOTC_QUANT_BLOCK = 32, AOTC_QUANT_LANES = 16, AOTC_QUANT_BLOCK_BYTES = 14
 typedef struct aotc_gemm_quant_config {
   int32_t a_ptr;                               /* unused with a prologue */
   int32_t values_ptr, scales_ptr, offsets_ptr; /* offsets_ptr -1: none */
-  int32_t bits;                                /* 8 or 4 */
+  int32_t bits;                                /* 8 or 4; quant_abi.h */
   int32_t group;                               /* a multiple of AOTC_QUANT_BLOCK, or at least K */
   int32_t mc, nc;                              /* work unit (nc a multiple of AOTC_PANEL_N) */
   int32_t n_segments;

@@ -1,0 +1,19 @@
+#pragma once
+// Weights of products as integers of few bits with scales: values * scales + offsets.
+#include "graph/builder.h"
+
+namespace aotc::passes {
+
+/// Constants of a weight [n, k]: values of signed bytes [n, k]; scales and offsets (bfloat16 or float32) [groups, n], of which one serves
+/// `group` values of k. Without scales the values are the weight; without offsets all of these are zero.
+struct ByteWeight {
+  int64_t n = 0, k = 0, group = 0, groups = 0;
+  ValueId values = kNone<ValueId>, scales = kNone<ValueId>, offsets = kNone<ValueId>;
+};
+
+/// The weight [n, k] as float32, as forms recognise it (loop/quantised.h).
+ValueId floats_of(Builder& b, const ByteWeight& w);
+/// The rows of it that `at` picks: [.., k].
+ValueId picked_floats_of(Builder& b, const ByteWeight& w, ValueId at);
+
+}  // namespace aotc::passes

@@ -1,0 +1,131 @@
+"""Operators of PyTorch's own tests that few models have: functions of two arguments, segments, histograms, reflections, windows that are drawn."""
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+from models import Fn, model
+
+N = Dim("n", min=2, max=40)
+
+
+@model
+def incomplete_gamma_functions():
+    """Small, medium and large orders, on both sides of the maximum and far from it, the ends of the range, outside of it."""
+
+    def f(a, x):
+        return torch.igamma(a, x), torch.igammac(a, x), torch.special.gammainc(a.double(), x.double())
+
+    inf, nan = float("inf"), float("nan")
+    a = torch.cat([torch.rand(60) * 3, torch.rand(60) * 90, 100 + torch.rand(60) * 5000, torch.tensor([0.0, 0, 1, 0, inf, inf, 2, -1, 2, nan, 1])])
+    x = torch.cat([torch.rand(60) * 6, a[60:120] * (0.5 + torch.rand(60)), a[120:180] + a[120:180].sqrt() * torch.randn(60) * 3,
+                   torch.tensor([0.0, 1, 0, inf, 3, inf, inf, 1, -1, 1, nan])])
+    return Fn(f), (a, x), ({0: Dim("n", min=2, max=400)}, {0: Dim("n", min=2, max=400)})
+
+
+@model
+def zeta_functions():
+    """Right and left of 0, at poles, of whole and of other exponents, of numbers."""
+
+    def f(s, q):
+        return torch.special.zeta(s, q), torch.special.zeta(2.5, q.abs() + 0.1), torch.special.zeta(s.abs() + 1.5, 3.0)
+
+    s = torch.cat([1 + torch.rand(40) * 8, torch.tensor([2.0, 3, 4, 5, 2, 3, 1, 0.5, 2.5, 300, 60])])
+    q = torch.cat([torch.rand(40) * 20, torch.tensor([-0.25, -3.75, -10.5, -1.125, -2, 0, 1, 2, -0.5, 0.75, 40])])
+    return Fn(f), (s, q), ({0: Dim("n", min=2, max=100)}, {0: Dim("n", min=2, max=100)})
+
+
+@model
+def polynomials_of_computed_orders():
+    def f(x, n):
+        p = torch.special
+        return p.chebyshev_polynomial_t(x, n), p.legendre_polynomial_p(x, n.float())
+
+    return Fn(f), (torch.randn(20) * 0.8, torch.arange(20) - 2), ({0: N}, {0: N})
+
+
+@model
+def reduced_segments():
+    """Lengths and offsets, empty segments, what is in none, segments of each line, first values."""
+
+    def f(x):
+        to, some = torch.segment_reduce, (x[:4, 0] > 0).sum()
+        lengths, offsets = torch.stack([some, some * 0, 5 - some, some * 0 + 5]), torch.stack([some * 0 + 1, some + 1, some + 1, some * 0 + 8, some * 0 + 9])
+        each = torch.stack([some.expand(4), 4 - some.expand(4)], 1) // 2
+        return (to(x, "sum", lengths=lengths, axis=0), to(x, "mean", lengths=lengths, axis=0), to(x, "max", lengths=lengths, axis=0, unsafe=True),
+                to(x, "min", lengths=lengths, axis=0, initial=-0.5), to(x, "prod", lengths=lengths, axis=0, initial=2.0),
+                to(x, "mean", offsets=offsets, axis=0, unsafe=True, initial=1.0), to(x[:4], "sum", lengths=each, axis=1, unsafe=True))
+
+    return Fn(f), (torch.randn(10, 3),), None
+
+
+@model
+def histograms():
+    """Bins of one size of a range and of what is there, edges that are given, weights, densities."""
+
+    def f(x, edges, w):
+        edges, w = edges.abs().cumsum(0) - 2, w.abs()
+        a, b = torch.histogram(x, 5, range=(-2.0, 2.0)), torch.histogram(x, 7)
+        c = torch.histogram(x, edges, weight=w, density=True)
+        return a[0], a[1], b[0], b[1], c[0], torch.histogram(x * 0 + 3, 4)[0], torch.histogram(x.round(), 4, range=(-2.0, 2.0))[0]
+
+    return Fn(f), (torch.randn(100), torch.tensor([-2.0, -1, 0, 0.5, 3]), torch.rand(100)), None
+
+
+@model
+def windows_that_are_drawn():
+    def f(x, y, two, three):
+        a = F.fractional_max_pool2d(x, (2, 3), output_size=(4, 3), _random_samples=two, return_indices=True)
+        b = F.fractional_max_pool3d(y, 2, output_size=(2, 3, 1), _random_samples=three, return_indices=True)
+        return *a, *b
+
+    return Fn(f), (torch.randn(2, 3, 9, 10), torch.randn(2, 3, 5, 7, 6), torch.rand(2, 3, 2), torch.rand(2, 3, 3)), None
+
+
+@model
+def complex_convolutions():
+    """With groups, steps, distances and a bias, of one dim and transposed, of real images."""
+
+    def f(x, w, b, line, real):
+        return (F.conv2d(x, w, b, stride=2, padding=1, groups=2), F.conv1d(x[0, :, 0][None], line, padding="same"), F.conv_transpose2d(x, w[:, :2], stride=2),
+                F.conv2d(real.to(torch.complex64), w[:, :2], dilation=2))
+
+    c = dict(dtype=torch.complex64)
+    return Fn(f), (torch.randn(2, 4, 7, 6, **c), torch.randn(4, 2, 3, 3, **c), torch.randn(4, **c), torch.randn(3, 4, 3, **c), torch.randn(2, 2, 7, 7)), None
+
+
+@model
+def reflections():
+    """QR factors of more than one panel, of few columns and any number of rows, complete ones; products with Q."""
+
+    def f(x, tall, wide, c):
+        q, r = torch.linalg.qr(x)
+        few, upper = torch.linalg.qr(tall)
+        packed, tau = torch.geqrf(wide.mT)
+        whole = torch.linalg.qr(wide[0].mT, mode="complete")
+        return (q, r, few, upper, packed, tau, torch.ormqr(packed, tau, c), torch.ormqr(packed, tau, c, transpose=True), torch.ormqr(packed, tau, c.mT, left=False),
+                torch.linalg.householder_product(packed, tau), whole[0], whole[1], torch.linalg.qr(tall * 0 + 1)[1].abs()[0], torch.linalg.qr(wide, mode="r")[1])
+
+    return Fn(f), (torch.randn(150, 40), torch.randn(200, 5), torch.randn(2, 5, 9), torch.randn(2, 9, 3)), (None, {0: Dim("rows", min=5, max=4000)}, None, None)
+
+
+@model
+def resized_in_place():
+    def f(x, y):
+        a = x.clone().resize_(3, 4)
+        b = (x * 2).resize_(2, 2, 3)
+        c = x[1:].clone().resize_as_(y)
+        return a + 1, b, c * y
+
+    return Fn(f), (torch.randn(4, 6), torch.randn(5, 2)), None
+
+
+@model
+def split_at_computed_places():
+    """Pieces whose sizes the run finds: of rows, overlapping ones, as many as a number says."""
+
+    def f(x, at):
+        a, b, c = torch.tensor_split(x, at)
+        d, e, g = torch.tensor_split(x, torch.tensor(3), dim=1)
+        return a * 2, b.sum(0), c, d, e + g
+
+    return Fn(f), (torch.randn(8, 6), torch.tensor([2, 5])), None
