@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/json_depth.h"
 #include "base/process.h"
 
 namespace aotc {
@@ -156,7 +157,7 @@ Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double 
     case Child::Answer::closed: return lost(Loss::ended, kCrashed);
     case Child::Answer::late: return lost(Loss::late, fmt::format("took longer than {:.0f} s", limit_s));
   }
-  nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
+  nlohmann::json answer = nests_too_deep(line) ? nlohmann::json() : nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
   if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());
   return answer;
