@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/json_depth.h"
 #include "base/process.h"
 
 namespace aotc {
@@ -177,7 +178,7 @@ Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double 
   if (const Answer how = child_->send(request.dump() + "\n", limit_s); how != Answer::line) return failed(how);
   if (const Answer how = child_->send(attachment, limit_s); how != Answer::line) return failed(how);
   if (const Answer how = child_->receive(limit_s, &line); how != Answer::line) return failed(how);
-  nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
+  nlohmann::json answer = nests_too_deep(line) ? nlohmann::json() : nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
   if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());
   return answer;

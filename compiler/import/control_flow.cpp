@@ -35,6 +35,7 @@ std::vector<std::string> GraphReader::define_results(const ControlFlow& f, Scope
 }
 
 void GraphReader::add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result) {
+  symbols_.budget().charge(Budget::Kind::nodes, 1, [&] { return Loc{p_.file, head.path, head.name, head.source}; });
   PNode n = head;
   n.name = result;
   n.target = target;

@@ -71,6 +71,9 @@ Fit Expander::expand(Program& p, const std::string& name) {
   while (taken()) prefix += "_";
   Result<CompositeTrace> trace = tracer_->trace(p, *it, prefix);
   if (!trace) return {false, trace.why()};
+  budget_.charge(Budget::Kind::nodes, static_cast<int64_t>(trace->nodes.size()), [&] {
+    return Loc{p.file, it->path, it->name, it->source};
+  });
   if (trace->results.size() != it->results.size())
     return refuse("no rule, and its kernel gives another number of results than the archive says");
   std::set<std::string> within = within_[it->name];

@@ -8,11 +8,13 @@
 #include "import/hidden_writes.h"
 #include "import/metadata.h"
 #include "import/size_conditions.h"
+#include "sym/parts.h"
 
 namespace aotc::import {
 namespace {
 
 constexpr int kMaxGraphDepth = 16;
+constexpr size_t kTextOfAPart = 8;  ///< of an expression, about
 
 bool starts_with(std::string_view s, std::string_view prefix) { return s.substr(0, prefix.size()) == prefix; }
 
@@ -133,7 +135,10 @@ Expr Symbols::of(const std::string& name) {
 
 Expr Symbols::parse(const std::string& text, const JsonRef& where) {
   if (auto it = parsed_.find(text); it != parsed_.end()) return it->second;
+  const auto at = [&] { return where.fault("").loc(); };
+  budget_.charge(Budget::Kind::size_parts, static_cast<int64_t>(text.size() / kTextOfAPart), at);
   const Result<Expr> e = parse_sym_text(text, table_, [this](const std::string& name) { return of(name); });
+  if (e) budget_.charge(Budget::Kind::size_parts, sym::parts(*e), at);
   if (!e)
     throw Diagnostic(ExitCode::unsupported, where.fault("").loc(),
                      fmt::format("the size \"{}\" cannot be read: {}", text.substr(0, 200), e.why()));
@@ -320,21 +325,20 @@ Arg GraphReader::read_arg(const JsonRef& argument, Scope& s) {
 
 std::vector<NamedArg> GraphReader::read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& at) {
   std::vector<NamedArg> given;
+  std::map<std::string, size_t> places;
   for (size_t i = first, n = inputs.size(); i < n; ++i) {
     const JsonRef in = inputs.at(i);
     std::string name = in["name"].text();
     if (name.empty()) name = schema && i - first < schema->params.size() ? schema->params[i - first].name : std::to_string(i - first);
-    for (const NamedArg& g : given)
-      if (g.name == name) throw Diagnostic(at, fmt::format("the argument '{}' is given twice", name));
+    if (!places.emplace(name, given.size()).second) throw Diagnostic(at, fmt::format("the argument '{}' is given twice", name));
     given.push_back({std::move(name), read_arg(in["arg"], s)});
   }
   if (!schema) return given;
   std::vector<NamedArg> args;
   for (const OpParam& p : schema->params) {
-    const auto it = std::find_if(given.begin(), given.end(), [&](const NamedArg& g) { return g.name == p.name; });
-    if (it != given.end()) {
-      args.push_back(std::move(*it));
-      given.erase(it);
+    if (const auto it = places.find(p.name); it != places.end()) {
+      args.push_back(std::move(given[it->second]));
+      places.erase(it);
       if (const Fit f = convert_arg(args.back().value, p); !f) throw Diagnostic(at, f.why);
     } else if (p.fallback) {
       args.push_back({p.name, *p.fallback, true});
@@ -344,7 +348,11 @@ std::vector<NamedArg> GraphReader::read_args(const JsonRef& inputs, size_t first
       throw Diagnostic(at, fmt::format("the argument '{}' is missing", p.name));
     }
   }
-  if (!given.empty()) throw Diagnostic(at, fmt::format("the operator has no argument '{}'", given.front().name));
+  if (!places.empty()) {
+    const auto first_of = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const std::string& name = std::min_element(places.begin(), places.end(), first_of)->first;
+    throw Diagnostic(at, fmt::format("the operator has no argument '{}'", name));
+  }
   return args;
 }
 
@@ -400,7 +408,8 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
 GraphReader::Scope GraphReader::called(const JsonRef& graph, const std::string& name, const std::vector<Arg>& operands, const Scope& s) {
   if (depth_ >= kMaxGraphDepth) throw graph.fault(fmt::format("subgraphs nested deeper than {}", kMaxGraphDepth));
   Scope inner;
-  for (int copy = 1;; ++copy) {
+  for (int& copy = copies_[s.prefix + name];;) {
+    ++copy;
     inner.prefix = s.prefix + name + (copy > 1 ? fmt::format("_{}.", copy) : std::string("."));
     const auto clash = defined_.lower_bound(inner.prefix);
     if (clash == defined_.end() || !starts_with(*clash, inner.prefix)) break;
@@ -417,9 +426,12 @@ GraphReader::Scope GraphReader::called(const JsonRef& graph, const std::string& 
 }
 
 void GraphReader::read_called(const JsonRef& graph, Scope& inner) {
+  const JsonRef nodes = graph["nodes"];
+  const size_t values = graph["tensor_values"].object().size() + graph["sym_int_values"].object().size();
+  symbols_.budget().charge(Budget::Kind::nodes, static_cast<int64_t>(std::max(nodes.size(), values)),
+                           [&] { return graph.fault("").loc(); });
   read_values(graph, inner);
   ++depth_;
-  const JsonRef nodes = graph["nodes"];
   for (size_t i = 0, n = nodes.size(); i < n; ++i) read_node(nodes.at(i), inner);
   --depth_;
 }

@@ -6,26 +6,30 @@
 #include <string>
 #include <vector>
 
+#include "import/budget.h"
 #include "import/json.h"
 #include "import/operators.h"
 #include "import/program.h"
 
 namespace aotc::import {
 
-/// The symbols of one archive, shared by its graphs.
+/// The symbols of one archive, shared by its graphs, as is what these may make of it.
 class Symbols {
  public:
+  explicit Symbols(Budget& budget) : budget_(budget) {}
   void set_range(const std::string& name, int64_t min, int64_t max);
   Expr of(const std::string& name);  ///< added with an open range when it is new
   /// Integer of {"as_int": 3} or {"as_expr": {"expr_str": ...}}. Throws Diagnostic.
   Expr read(const JsonRef& sym_int);
   Expr parse(const std::string& text, const JsonRef& where);
   SymTable& table() { return table_; }
+  Budget& budget() { return budget_; }
 
  private:
   SymTable table_;
   std::map<std::string, SymId> by_name_;
   std::map<std::string, Expr> parsed_;
+  Budget& budget_;
 };
 
 DType read_dtype(const JsonRef& scalar_type);
@@ -96,6 +100,7 @@ class GraphReader {
   Constants constants_;
   Scope top_;
   std::set<std::string> defined_;
+  std::map<std::string, int> copies_;        ///< of a subgraph, by its prefix
   std::map<std::string, std::string> base_;  ///< value → the value that it may be a view of
   std::set<std::string> written_;
   int depth_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/json_depth.h"
+
 namespace aotc::import {
 namespace {
 
@@ -34,8 +36,14 @@ bool parse_frame(std::string_view text, Frame& f) {
   return true;
 }
 
+/// A text of the archive within its JSON; discarded where it is none. Throws Diagnostic where it nests deeper than any tree of arguments.
+Json parsed(const std::string& text, const Loc& where) {
+  if (nests_too_deep(text)) throw Diagnostic(where, fmt::format("the tree of arguments nests deeper than {}", kMostJsonDepth));
+  return Json::parse(text, nullptr, false);
+}
+
 /// Leaves of one node of the spec; false when it has a form that is not known.
-bool add_paths(const Json& node, const std::string& at, bool call, int depth, std::vector<std::string>& out) {
+bool add_paths(const Json& node, const std::string& at, bool call, int depth, const Loc& where, std::vector<std::string>& out) {
   if (depth > 64 || !node.is_object() || !node.contains("type") || !node.contains("children_spec")) return false;
   if (node["type"].is_null()) {
     out.push_back(at);
@@ -45,7 +53,7 @@ bool add_paths(const Json& node, const std::string& at, bool call, int depth, st
   if (!children.is_array()) return false;
   std::vector<std::string> keys;
   if (node.contains("context") && node["context"].is_string()) {
-    const Json context = Json::parse(node["context"].get<std::string>(), nullptr, false);
+    const Json context = parsed(node["context"].get_ref<const std::string&>(), where);
     if (context.is_array() && context.size() == children.size())
       for (const Json& k : context)
         keys.push_back(k.is_string() ? fmt::format("['{}']", k.get<std::string>()) : fmt::format("[{}]", k.dump()));
@@ -55,7 +63,7 @@ bool add_paths(const Json& node, const std::string& at, bool call, int depth, st
   for (size_t i = 0; i < children.size(); ++i) {
     std::string path = at + (keys.empty() ? fmt::format("[{}]", i) : keys[i]);
     if (call && depth == 0) path = i == 0 ? "args" : "kwargs";
-    if (!add_paths(children[i], path, call, depth + 1, out)) return false;
+    if (!add_paths(children[i], path, call, depth + 1, where, out)) return false;
   }
   return true;
 }
@@ -96,10 +104,10 @@ std::string module_path(const std::string& nn_module_stack) {
   return path.substr(0, 6) == "_empty" ? std::string() : std::string(path);
 }
 
-std::vector<std::string> tree_paths(const std::string& spec, bool call) {
-  const Json j = Json::parse(spec, nullptr, false);
+std::vector<std::string> tree_paths(const std::string& spec, bool call, const Loc& where) {
+  const Json j = parsed(spec, where);
   std::vector<std::string> out;
-  if (!j.is_array() || j.size() != 2 || !add_paths(j[1], "", call, 0, out)) return {};
+  if (!j.is_array() || j.size() != 2 || !add_paths(j[1], "", call, 0, where, out)) return {};
   return out;
 }
 

@@ -10,7 +10,8 @@ std::string source_line(const std::string& stack_trace);
 /// "encoder.layer.0" from nn_module_stack; empty when there is none.
 std::string module_path(const std::string& nn_module_stack);
 /// Paths of the leaves of a serialized pytree, "args[0]['mask']" for the inputs of a call (tuple of args and kwargs) or "[0].logits".
-/// `call` names the two halves "args" and "kwargs". Empty when the text is not understood: paths are documentation only.
-std::vector<std::string> tree_paths(const std::string& spec, bool call);
+/// `call` names the two halves "args" and "kwargs". Empty when the text is not understood: paths are documentation only. Throws Diagnostic
+/// where it nests without end.
+std::vector<std::string> tree_paths(const std::string& spec, bool call, const Loc& where = {});
 
 }  // namespace aotc::import

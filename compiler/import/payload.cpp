@@ -1,5 +1,6 @@
 #include "import/payload.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/diagnostic.h"
@@ -92,6 +93,11 @@ ConstData Payloads::dense(const std::string& name, const StoredTensor& t, const 
   const Key key{t.storage.data(), static_cast<uint32_t>(t.dtype), t.offset, t.sizes, t.strides};
   auto it = copies_.find(key);
   if (it == copies_.end()) {
+    budget_.charge(Budget::Kind::bytes, std::max<int64_t>(0, count * elem - stored), [&] {
+      Loc at = loc;
+      at.path = fmt::format("tensor '{}'", name);
+      return at;
+    });
     const std::shared_ptr<std::byte[]> copy(new (std::align_val_t{64}) std::byte[c.bytes],
                                             [](std::byte* p) { operator delete[](p, std::align_val_t{64}); });
     std::byte* dst = copy.get();

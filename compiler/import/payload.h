@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "import/budget.h"
 #include "import/mapped_file.h"
 #include "import/program.h"
 
@@ -23,14 +24,15 @@ struct StoredTensor {
 /// share their bytes.
 class Payloads {
  public:
-  explicit Payloads(std::shared_ptr<const void> keepalive) : keepalive_(std::move(keepalive)) {}
-  /// Throws Diagnostic where the tensor reaches beyond its storage or its sizes overflow.
+  Payloads(std::shared_ptr<const void> keepalive, Budget& budget) : keepalive_(std::move(keepalive)), budget_(budget) {}
+  /// Throws Diagnostic where the tensor reaches beyond its storage, its sizes overflow, or copies are more than the budget has.
   ConstData dense(const std::string& name, const StoredTensor& t, const Loc& loc);
 
  private:
   std::shared_ptr<const void> keepalive_;
   using Key = std::tuple<const std::byte*, uint32_t, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
   std::map<Key, ConstData> copies_;
+  Budget& budget_;
 };
 
 TensorMeta meta_of(const StoredTensor& t);

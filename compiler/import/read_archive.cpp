@@ -25,6 +25,7 @@ namespace {
 constexpr int kSchemaMajor = 8;
 constexpr int64_t kUnbounded = int64_t{1} << 62;  ///< older archives write a number near 2^63 for "no limit"
 constexpr size_t kMaxJsonBytes = 512u << 20;
+constexpr size_t kMostValues = 1u << 20;  ///< of example inputs
 
 std::string_view text_of(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 
@@ -33,7 +34,9 @@ bool starts_with(std::string_view s, std::string_view prefix) { return s.substr(
 /// One archive: the zip, and where its parts are in either layout.
 class Archive {
  public:
-  explicit Archive(const std::string& path) : file_(MappedFile::open(path)), zip_(file_->bytes(), path), payloads_(file_) { find_layout(); }
+  explicit Archive(const std::string& path) : file_(MappedFile::open(path)), zip_(file_->bytes(), path), payloads_(file_, budget_) {
+    find_layout();
+  }
 
   Program read() {
     p_.file = zip_.what();
@@ -314,10 +317,11 @@ class Archive {
   void read_samples(const std::vector<std::string>& keywords) {
     if (!samples_ || samples_->bytes == 0) return;
     std::vector<const PickleValue*> leaves;
-    size_t expected = 0;
+    size_t expected = 0, seen = 0;
     for (const ProgramInput& in : p_.inputs) expected += in.kind == InputKind::user || in.kind == InputKind::user_scalar;
     std::function<void(const PickleValue&)> flatten = [&](const PickleValue& v) {
-      if (leaves.size() > expected) return;
+      // Tuples that are empty, or shared, are no leaves, but there may be more of them than anyone can visit.
+      if (leaves.size() > expected || ++seen > kMostValues) return;
       if (const auto* s = v.sequence()) {
         for (const PickleValue& i : s->items) flatten(i);
       } else if (const auto* d = v.dict()) {
@@ -334,7 +338,7 @@ class Archive {
       for (const std::string& k : keywords)
         for (const auto& [key, value] : call->items[1].dict()->items)
           if (const std::string* name = key.as<std::string>(); name && *name == k) flatten(value);
-      if (leaves.size() != expected) return;
+      if (leaves.size() != expected || seen > kMostValues) return;
       size_t leaf = 0;
       std::vector<ConstData> samples;
       for (const ProgramInput& in : p_.inputs) {
@@ -392,10 +396,11 @@ class Archive {
 
   std::shared_ptr<const MappedFile> file_;
   Zip zip_;
+  Budget budget_;
   Payloads payloads_;
   std::optional<Stored> constants_read_;
   Program p_;
-  Symbols symbols_;
+  Symbols symbols_{budget_};
   std::string root_;
   const ZipEntry *model_ = nullptr, *state_ = nullptr, *constants_ = nullptr, *weights_config_ = nullptr, *constants_config_ = nullptr,
                  *samples_ = nullptr;

@@ -20,7 +20,8 @@ std::optional<JsonRef> root_call(const JsonRef& graph_module) {
 
 std::vector<std::string> paths(const std::optional<JsonRef>& call, const char* key) {
   if (!call || !call->has(key)) return {};
-  return tree_paths((*call)[key].text(), std::string_view(key) == "in_spec");
+  const JsonRef spec = (*call)[key];
+  return tree_paths(spec.text(), std::string_view(key) == "in_spec", spec.fault("").loc());
 }
 
 Arg constant_value(const JsonRef& v) {

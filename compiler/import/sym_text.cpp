@@ -336,8 +336,8 @@ template <class R, class Fn>
 Result<R> caught(const Fn& fn) {
   try {
     return fn();
-  } catch (const Refusal& r) { return Result<R>::fail(r.why); } catch (const InternalError&) {
-    return Result<R>::fail("numbers that overflow 64 bits");
+  } catch (const Refusal& r) { return Result<R>::fail(r.why); } catch (const InternalError& e) {
+    return Result<R>::fail(e.what());
   }
 }
 

@@ -11,25 +11,25 @@ namespace {
 /// A subgraph of the archive as it stands: values by their names in it.
 class Subgraph {
  public:
-  explicit Subgraph(const JsonRef& graph) : graph_(graph) {}
+  explicit Subgraph(const JsonRef& graph) : graph_(graph) {
+    const JsonRef inputs = graph_["inputs"], nodes = graph_["nodes"];
+    for (size_t i = 0, n = inputs.size(); i < n; ++i)
+      if (const std::string name = name_of(inputs.at(i)); !name.empty()) inputs_.emplace(name, i);
+    for (size_t i = 0, n = nodes.size(); i < n; ++i) {
+      const JsonRef outputs = nodes.at(i)["outputs"];
+      if (outputs.size() != 1) continue;
+      if (const std::string name = name_of(outputs.at(0)); !name.empty()) makers_.emplace(name, i);
+    }
+  }
 
   /// The name of result k.
   std::string result(size_t k) const { return name_of(graph_["outputs"].at(k)); }
   /// Which input a name is.
-  std::optional<size_t> input(const std::string& name) const {
-    const JsonRef inputs = graph_["inputs"];
-    for (size_t i = 0, n = inputs.size(); i < n; ++i)
-      if (!name.empty() && name_of(inputs.at(i)) == name) return i;
-    return std::nullopt;
-  }
+  std::optional<size_t> input(const std::string& name) const { return find(inputs_, name); }
   /// The node that makes a tensor; nothing for inputs.
   std::optional<JsonRef> maker(const std::string& name) const {
-    const JsonRef nodes = graph_["nodes"];
-    for (size_t i = 0, n = nodes.size(); i < n; ++i) {
-      const JsonRef outputs = nodes.at(i)["outputs"];
-      if (outputs.size() == 1 && !name.empty() && name_of(outputs.at(0)) == name) return nodes.at(i);
-    }
-    return std::nullopt;
+    const std::optional<size_t> at = find(makers_, name);
+    return at ? std::optional(graph_["nodes"].at(*at)) : std::nullopt;
   }
   /// "lt.Tensor" for torch.ops.aten's.
   static std::string op(const JsonRef& node) {
@@ -51,7 +51,14 @@ class Subgraph {
   }
 
  private:
+  using Places = std::map<std::string, size_t>;
+  static std::optional<size_t> find(const Places& places, const std::string& name) {
+    const auto it = places.find(name);
+    return it == places.end() ? std::nullopt : std::optional(it->second);
+  }
+
   JsonRef graph_;
+  Places inputs_, makers_;
 };
 
 struct Comparison {
@@ -88,50 +95,64 @@ std::optional<int64_t> step_of(const Loop& l, size_t k) {
   return std::nullopt;
 }
 
-/// How many rounds the condition allows at most, as far as this value of it says.
-std::optional<int64_t> rounds(const Loop& l, const std::string& value) {
+/// How many rounds a comparison of the condition allows; nothing where it is none of a counter.
+std::optional<int64_t> rounds_of(const Loop& l, const std::string& op, const JsonRef& a, const JsonRef& b) {
   constexpr int64_t kFar = int64_t{1} << 40;
-  const std::optional<JsonRef> node = l.condition.maker(value);
-  if (!node) return std::nullopt;
-  const std::string op = Subgraph::op(*node);
-  const std::optional<JsonRef> a = Subgraph::argument(*node, 0), b = Subgraph::argument(*node, 1);
-  if (!a || !b) return std::nullopt;
-  if (std::find(std::begin(kBoth), std::end(kBoth), op) != std::end(kBoth)) {
-    const auto x = rounds(l, Subgraph::name_of(*a)), y = rounds(l, Subgraph::name_of(*b));
-    return x && y ? std::min(*x, *y) : x ? x : y;
-  }
   const auto c = std::find_if(std::begin(kComparisons), std::end(kComparisons), [&](const Comparison& k) { return k.op == op; });
   if (c == std::end(kComparisons)) return std::nullopt;
-  const std::optional<size_t> counter = l.condition.input(Subgraph::name_of(c->turned ? *b : *a));
+  const std::optional<size_t> counter = l.condition.input(Subgraph::name_of(c->turned ? b : a));
   if (!counter || *counter >= l.carried) return std::nullopt;
-  const auto step = step_of(l, *counter), first = l.begins(*counter), limit = l.most(c->turned ? *a : *b);
+  const auto step = step_of(l, *counter), first = l.begins(*counter), limit = l.most(c->turned ? a : b);
   if (!step || !first || !limit || std::abs(*first) > kFar || std::abs(*limit) > kFar) return std::nullopt;
   const int64_t way = *limit - *first + (c->inclusive ? 1 : 0);
   return way <= 0 ? 0 : (way + *step - 1) / *step;
 }
 
+/// How many rounds the condition allows at most: the least of what the comparisons allow that it joins by "and", each looked at once.
+std::optional<int64_t> rounds(const Loop& l) {
+  std::optional<int64_t> most;
+  std::vector<std::string> open{l.condition.result(0)};
+  std::set<std::string> seen(open.begin(), open.end());
+  while (!open.empty()) {
+    const std::optional<JsonRef> node = l.condition.maker(open.back());
+    open.pop_back();
+    if (!node) continue;
+    const std::string op = Subgraph::op(*node);
+    const std::optional<JsonRef> a = Subgraph::argument(*node, 0), b = Subgraph::argument(*node, 1);
+    if (!a || !b) continue;
+    if (std::find(std::begin(kBoth), std::end(kBoth), op) != std::end(kBoth)) {
+      for (const JsonRef& side : {*a, *b})
+        if (const std::string name = Subgraph::name_of(side); seen.insert(name).second) open.push_back(name);
+    } else if (const std::optional<int64_t> here = rounds_of(l, op, *a, *b); here && (!most || *here < *most)) {
+      most = here;
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 std::optional<int64_t> GraphReader::whole_number(const Arg& a) const {
-  if (const auto* e = std::get_if<Expr>(&a)) return e->as_const();
-  const auto* t = std::get_if<TensorRef>(&a);
-  if (!t) return std::nullopt;
-  const auto node = std::find_if(p_.nodes.rbegin(), p_.nodes.rend(), [&](const PNode& n) {
-    const auto* r = n.results.size() == 1 ? std::get_if<TensorRef>(&n.results[0]) : nullptr;
-    return r && r->name == t->name;
-  });
-  if (node == p_.nodes.rend()) return constants_ ? constants_(t->name) : std::nullopt;
-  const auto given = [&](std::string_view name) -> std::optional<int64_t> {
-    for (const NamedArg& n : node->args)
-      if (n.name == name) return whole_number(n.value);
-    return std::nullopt;
-  };
-  if (std::find(std::begin(kSame), std::end(kSame), node->target) != std::end(kSame)) return whole_number(node->args.at(0).value);
-  if (node->target == "aten.zeros.default" || node->target == "aten.zeros_like.default") return 0;
-  if (node->target == "aten.ones.default" || node->target == "aten.ones_like.default") return 1;
-  if (node->target == "aten.full.default") return given("fill_value");
-  if (node->target == "aten.scalar_tensor.default") return given("s");
-  return std::nullopt;
+  const Arg* value = &a;
+  for (auto node = p_.nodes.rbegin();; ++node) {  // what makes a value stands before those that take it
+    if (const auto* e = std::get_if<Expr>(value)) return e->as_const();
+    const auto* t = std::get_if<TensorRef>(value);
+    if (!t) return std::nullopt;
+    node = std::find_if(node, p_.nodes.rend(), [&](const PNode& n) {
+      const auto* r = n.results.size() == 1 ? std::get_if<TensorRef>(&n.results[0]) : nullptr;
+      return r && r->name == t->name;
+    });
+    if (node == p_.nodes.rend()) return constants_ ? constants_(t->name) : std::nullopt;
+    const std::string& op = node->target;
+    if (op == "aten.zeros.default" || op == "aten.zeros_like.default") return 0;
+    if (op == "aten.ones.default" || op == "aten.ones_like.default") return 1;
+    const bool same = std::find(std::begin(kSame), std::end(kSame), op) != std::end(kSame);
+    const std::string_view taken = op == "aten.full.default" ? "fill_value" : op == "aten.scalar_tensor.default" ? "s" : "";
+    if (!same && taken.empty()) return std::nullopt;
+    const auto given = std::find_if(node->args.begin(), node->args.end(), [&](const NamedArg& n) { return same || n.name == taken; });
+    if (given == node->args.end()) return std::nullopt;
+    value = &given->value;
+  }
 }
 
 bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
@@ -148,9 +169,12 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
   };
   const std::vector<Arg> outside = operands(first);
   Loop loop{Subgraph(condition_graph), Subgraph(body_graph), first.size(), {}, {}};
+  std::map<size_t, std::optional<int64_t>> known;
   const auto whole = [&](size_t k) {  // of integers: others are no counters
+    const auto [it, fresh] = known.emplace(k, std::nullopt);
     const auto* t = std::get_if<TensorRef>(&outside.at(k));
-    return !t || is_int(p_.tensors.at(t->name).dtype) ? whole_number(outside[k]) : std::nullopt;
+    if (fresh && (!t || is_int(p_.tensors.at(t->name).dtype))) it->second = whole_number(outside[k]);
+    return it->second;
   };
   loop.begins = whole;
   loop.most = [&](const JsonRef& a) -> std::optional<int64_t> {
@@ -158,7 +182,7 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
     const auto k = loop.condition.input(Subgraph::name_of(a));
     return k && *k >= first.size() && *k < outside.size() ? whole(*k) : std::nullopt;
   };
-  const std::optional<int64_t> most = rounds(loop, loop.condition.result(0));
+  const std::optional<int64_t> most = rounds(loop);
   const size_t nodes = condition_graph["nodes"].size() + body_graph["nodes"].size() + first.size();
   if (!most || *most > static_cast<int64_t>(kMostNodes / std::max<size_t>(nodes, 1))) return false;
 

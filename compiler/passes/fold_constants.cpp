@@ -16,6 +16,8 @@ namespace {
 
 /// Beyond what it is computed from, a folded result may take this much.
 constexpr int64_t kGrowthBytes = int64_t{4} << 20;
+constexpr int64_t kAllGrowthBytes = int64_t{256} << 20;  ///< and all folded results together
+constexpr int64_t kRepeatedBytes = int64_t{64} << 20;    ///< of full(), iota() and expand() that something is computed from
 constexpr double kMaxMultiplications = 4e9;
 constexpr size_t kLookedAtBytes = 1 << 16;  ///< archive constants up to this size are looked at for equal elements and positions
 
@@ -69,7 +71,8 @@ class Folder {
         all = all && std::all_of(dims.begin(), dims.end(), [](const Expr& d) { return d.is_const(); }) && !is_complex(g_.type(v).dtype);
         leaf_bytes_[idx(v)] = bytes;
       }
-      for (ValueId v : n.outputs) constant_[idx(v)] = all && affordable(n);
+      const bool folds = all && affordable(n);
+      for (ValueId v : n.outputs) constant_[idx(v)] = folds;
     }
   }
 
@@ -83,11 +86,17 @@ class Folder {
     return true;
   }
 
-  bool affordable(const Node& n) const {
-    if (repeats(n)) return true;  // it is never stored itself
+  /// Asked once of each node.
+  bool affordable(const Node& n) {
+    if (repeats(n)) return true;  // it is stored only where something is computed from it
+    const auto bytes_of = [&](ValueId v) { return *g_.type(v).bytes().as_const(); };
+    for (ValueId v : n.inputs)
+      if (const Node* from = g_.def(v); from && repeats(*from) && bytes_of(v) > kRepeatedBytes) return false;
     int64_t bytes = 0;
-    for (ValueId v : n.outputs) bytes += *g_.type(v).bytes().as_const();
-    if (bytes > ctx_.fold_limit_bytes || bytes > 2 * leaf_bytes_[idx(n.outputs[0])] + kGrowthBytes) return false;
+    for (ValueId v : n.outputs) bytes += bytes_of(v);
+    const int64_t growth = bytes - 2 * leaf_bytes_[idx(n.outputs[0])];
+    if (bytes > ctx_.fold_limit_bytes || growth > kGrowthBytes || grown_ + growth > kAllGrowthBytes) return false;
+    grown_ += std::max<int64_t>(growth, 0);
     return op_class(n.op) != OpClass::contraction || multiplications(n) <= kMaxMultiplications;
   }
   double multiplications(const Node& n) const {
@@ -243,6 +252,7 @@ class Folder {
   std::vector<std::vector<NodeId>> users_;
   std::vector<bool> constant_;  ///< by ValueId: can be computed here
   std::vector<int64_t> leaf_bytes_;
+  int64_t grown_ = 0;  ///< bytes of results beyond what they are computed from
   std::map<ValueId, ValueId> now_, numbers_;
   std::map<ValueId, ValueId> done_;  ///< what was computed
   std::set<ValueId> computed_here_;  ///< constants made here: worth a look whether all elements are equal

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/file.h"
+#include "base/json_depth.h"
 #include "library_hash.h"
 #include "search/alternatives.h"
 
@@ -138,7 +140,9 @@ TuningDb TuningDb::load(const std::string& path) {
   require_file(path);
   std::ifstream in(path);
   if (!in) throw Diagnostic(ExitCode::io, Loc{path, {}, {}, {}}, "cannot be read");
-  const json j = json::parse(in, nullptr, false);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (nests_too_deep(text)) malformed(path, "$", fmt::format("nests deeper than {}", kMostJsonDepth));
+  const json j = json::parse(text, nullptr, false);
   if (!j.is_object() || !j.contains("version") || !j["version"].is_number_integer() || !j.contains("records") || !j["records"].is_array())
     malformed(path, "$", "this is no tuning database (an object with version and records)");
   if (j["version"] != 2) malformed(path, "$.version", fmt::format("version {} is not supported (2 is)", j["version"].dump()));

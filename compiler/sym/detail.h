@@ -11,6 +11,7 @@ namespace aotc {
 struct Expr::Rep {
   std::vector<Term> terms;
   size_t hash = 0;
+  int64_t parts = 0;  ///< see parts()
   uint64_t mask = 0;  ///< bit (id mod 64) of every symbol, also of those inside atoms
   bool plain = true;  ///< no atom but symbols
 };

@@ -183,17 +183,15 @@ Expr extremum(AtomKind kind, const Expr& a, const Expr& b) {
   };
   flatten(flatten, a);
   flatten(flatten, b);
-  std::vector<std::pair<Expr, int64_t>> best;  // variable part, constant part
-  for (const Expr& x : xs) {
-    const Expr v = without_constant(x);
-    const int64_t c = constant_part(x);
-    auto it = std::find_if(best.begin(), best.end(), [&](const auto& p) { return p.first == v; });
-    if (it == best.end())
-      best.emplace_back(v, c);
+  std::vector<std::pair<Expr, int64_t>> all, best;  // variable part, constant part
+  for (const Expr& x : xs) all.emplace_back(without_constant(x), constant_part(x));
+  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return Expr::compare(x.first, y.first) < 0; });
+  for (auto& [v, c] : all) {
+    if (best.empty() || best.back().first != v)
+      best.emplace_back(std::move(v), c);
     else
-      it->second = kind == AtomKind::min ? std::min(it->second, c) : std::max(it->second, c);
+      best.back().second = kind == AtomKind::min ? std::min(best.back().second, c) : std::max(best.back().second, c);
   }
-  std::sort(best.begin(), best.end(), [](const auto& x, const auto& y) { return Expr::compare(x.first, y.first) < 0; });
   Expr r = best.back().first + best.back().second;
   for (size_t i = best.size() - 1; i-- > 0;) r = ExprFactory::atom(kind, best[i].first + best[i].second, r);
   return r;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sym/detail.h"
+#include "sym/parts.h"
 #include "sym/sym_error.h"
 
 namespace aotc {
@@ -77,7 +78,13 @@ const Atom* single_atom(const Expr& e, AtomKind kind) {
   return t.size() == 1 && t[0].coef == 1 && t[0].atoms.size() == 1 && t[0].atoms[0].kind == kind ? &t[0].atoms[0] : nullptr;
 }
 
+int64_t parts(const Expr& e) { return ExprFactory::rep(e).parts; }
+
 namespace {
+
+[[noreturn]] void too_many_parts(int64_t parts) {
+  throw SymError(fmt::format("sizes make an expression of {} parts; at most {} are taken", parts, kMostParts));
+}
 
 size_t mix(size_t h, size_t v) { return h ^ (v + 0x9e3779b97f4a7c15ULL + (h << 6) + (h >> 2)); }
 
@@ -86,6 +93,7 @@ std::shared_ptr<const Expr::Rep> make_rep(std::vector<Term> terms) {
   size_t h = 17;
   for (const Term& t : terms) {
     h = mix(h, static_cast<size_t>(t.coef));
+    r->parts += 1 + static_cast<int64_t>(t.atoms.size());
     for (const Atom& a : t.atoms) {
       h = mix(h, static_cast<size_t>(a.kind));
       if (a.kind == AtomKind::symbol) {
@@ -93,11 +101,13 @@ std::shared_ptr<const Expr::Rep> make_rep(std::vector<Term> terms) {
         r->mask |= uint64_t{1} << (idx(a.sym) & 63);
       } else {
         h = mix(mix(h, a.a.hash()), a.b.hash());
+        r->parts += parts(a.a) + parts(a.b);
         r->mask |= symbol_mask(a.a) | symbol_mask(a.b);
         r->plain = false;
       }
     }
   }
+  if (r->parts > kMostParts) too_many_parts(r->parts);
   r->hash = h;
   r->terms = std::move(terms);
   return r;
@@ -330,8 +340,11 @@ Expr operator-(const Expr& a) { return scaled(a, -1); }
 Expr operator*(const Expr& a, const Expr& b) {
   if (auto c = a.as_const()) return *c == 0 ? a : *c == 1 ? b : scaled(b, *c);
   if (auto c = b.as_const()) return *c == 0 ? b : *c == 1 ? a : scaled(a, *c);
+  // Terms that are equal become one, few of many.
+  const auto products = static_cast<int64_t>(a.terms().size() * b.terms().size());
+  if (products > 4 * kMostParts) too_many_parts(products);
   std::vector<Term> r;
-  r.reserve(a.terms().size() * b.terms().size());
+  r.reserve(static_cast<size_t>(products));
   for (const Term& x : a.terms())
     for (const Term& y : b.terms()) r.push_back({checked_mul(x.coef, y.coef), merge_atoms(x.atoms, y.atoms)});
   if (r.size() == 1) return ExprFactory::from_canonical(std::move(r));

@@ -34,7 +34,8 @@ TEST_CASE("tensors in dictionaries are read") {
   CHECK(t->sizes == std::vector<int64_t>{2, 2});
   CHECK(t->strides == std::vector<int64_t>{2, 1});
   CHECK(t->storage.size() == 16);
-  Payloads payloads(nullptr);
+  Budget budget;
+  Payloads payloads(nullptr, budget);
   CHECK(payloads.dense("w", *t, {}).bytes == 16);
 }
 
@@ -66,7 +67,8 @@ TEST_CASE("everything else in a pickle is refused by name") {
 }
 
 TEST_CASE("tensors outside of their storage are refused") {
-  Payloads payloads(nullptr);
+  Budget budget;
+  Payloads payloads(nullptr, budget);
   const std::string storage(16, '\0');
   const auto dense = [&](StoredTensor t) {
     t.storage = bytes_of(storage);

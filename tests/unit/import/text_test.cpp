@@ -143,4 +143,8 @@ TEST_CASE("paths of a pytree") {
   CHECK(tree_paths(spec, true) == std::vector<std::string>{"args[0]", "kwargs['mask']"});
   CHECK(tree_paths("[1, 2]", true).empty());
   CHECK(tree_paths("{", true).empty());
+  const std::string deep(100000, '['),
+      context = R"({"type": "builtins.dict", "context": ")" + deep + R"(", "children_spec": [)" + leaf + "]}";
+  CHECK_THROWS_AS(tree_paths(deep, true), Diagnostic);
+  CHECK_THROWS_AS(tree_paths("[1, " + context + "]", true), Diagnostic);
 }

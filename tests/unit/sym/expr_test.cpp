@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "sym/expr.h"
+#include "sym/parts.h"
+#include "sym/sym_error.h"
 
 using namespace aotc;
 
@@ -64,6 +66,26 @@ TEST_CASE_METHOD(Fixture, "construction") {
   CHECK_THROWS_AS(Expr(INT64_MAX) + 1, InternalError);
   for (const char* bad : {"", "B +", "Z", "B)", "floordiv(B, 0)", "foo(B, 1)", "99999999999999999999"}) CHECK_THROWS_AS(e(bad), Diagnostic);
   for (const char deep : {'(', '-'}) CHECK_THROWS_AS(e(std::string(100000, deep).c_str()), Diagnostic);
+}
+
+TEST_CASE_METHOD(Fixture, "expressions that multiply out or double are refused before they are made") {
+  CHECK(sym::parts(e("7")) == 1);
+  CHECK(sym::parts(e("2*B*S + max(B, 3)")) == 3 + 2 + 2 + 1);
+  Expr sum = 1;
+  for (int i = 0; i < 40; ++i) sum += floordiv(e("B") * (i + 2) + 1, i + 3);
+  const auto power = [](const Expr& x, int n) {
+    Expr r = 1;
+    for (int i = 0; i < n; ++i) r *= x;
+    return r;
+  };
+  CHECK(sym::parts(power(sum, 2)) < sym::kMostParts);
+  CHECK_THROWS_AS(power(sum, 8), SymError);
+  Expr doubled = e("B");
+  const auto nest = [&] {
+    for (int i = 0; i < 60; ++i) doubled = max(floordiv(doubled, 3) - 7, 0) + min(floordiv(doubled + 2, 3) - 7, 0);
+  };
+  CHECK_THROWS_AS(nest(), SymError);
+  CHECK(sym::parts(doubled) <= sym::kMostParts);
 }
 
 TEST_CASE_METHOD(Fixture, "division by symbolic and constant extents") {
