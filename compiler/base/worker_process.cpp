@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "base/process.h"
 
@@ -56,6 +58,21 @@ Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to,
   return true;
 }
 
+/// Processor time of a process that is there, in seconds; 0 where the system does not say.
+double cpu_seconds(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');  // the name may have anything in it
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // from the state on; then utime, stime
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
 struct WorkerProcess::Child {
@@ -93,8 +110,9 @@ struct WorkerProcess::Child {
     }
     return true;
   }
-  enum class Answer { line, closed, late };
-  Answer receive(double seconds, std::string* line) {
+  enum class Answer { line, closed, late, given_up };
+  Answer receive(double seconds, std::string* line, const Watch& watch, double cpu_before) {
+    constexpr long kLook_ms = 250;
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
       if (const size_t end = pending.find('\n'); end != std::string::npos) {
@@ -105,8 +123,9 @@ struct WorkerProcess::Child {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
       pollfd p{from, POLLIN, 0};
       // What lies there counts even after the time: this process may have been stopped meanwhile.
-      if (poll(&p, 1, static_cast<int>(std::max<decltype(left)>(0, left))) <= 0) {
+      if (poll(&p, 1, static_cast<int>(std::max(0L, watch ? std::min(left, kLook_ms) : left))) <= 0) {
         if (left <= 0) return Answer::late;
+        if (watch && !watch(cpu_seconds(pid) - cpu_before)) return Answer::given_up;
         continue;
       }
       char buffer[4096];
@@ -138,7 +157,8 @@ Result<nlohmann::json> WorkerProcess::lost(Loss how, std::string why) {
   return Result<nlohmann::json>::fail(std::move(why));
 }
 
-Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment) {
+Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment,
+                                          const Watch& watch) {
   using R = Result<nlohmann::json>;
   constexpr const char* kCrashed = "the worker crashed";
   loss_ = Loss::none, signal_ = 0;
@@ -150,11 +170,13 @@ Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double 
     if (!child_->send(command_.preamble)) return lost(Loss::ended, kCrashed);
   }
   std::string line;
+  const double cpu_before = watch ? cpu_seconds(child_->pid) : 0;
   if (!child_->send(request.dump() + "\n") || !child_->send(attachment)) return lost(Loss::ended, kCrashed);
-  switch (child_->receive(limit_s, &line)) {
+  switch (child_->receive(limit_s, &line, watch, cpu_before)) {
     case Child::Answer::line: break;
     case Child::Answer::closed: return lost(Loss::ended, kCrashed);
     case Child::Answer::late: return lost(Loss::late, fmt::format("took longer than {:.0f} s", limit_s));
+    case Child::Answer::given_up: return lost(Loss::late, "was given up");
   }
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
