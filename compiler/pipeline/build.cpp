@@ -9,6 +9,7 @@
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
 #include "import/size_conditions.h"
+#include "import/torch_library.h"
 #include "pipeline/alternatives.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
@@ -238,7 +239,9 @@ json build(const BuildOptions& given, const Events& events) {
         fs::create_directories(output.parent_path(), ec);
         scratch.emplace(output);
         if (events.work_dir) events.work_dir(scratch->str());
-        if (const std::string unstated = import::unstated_conditions(made.program); !unstated.empty()) warn(unstated);
+        for (const std::string& doubt :
+             {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
+          if (!doubt.empty()) warn(doubt);
       }
       PhaseClock clock(events, &times);
       parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));
