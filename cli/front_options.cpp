@@ -1,5 +1,8 @@
 #include "front_options.h"
 
+#include <fmt/format.h>
+
+#include "base/named_threads.h"
 #include "base/parts.h"
 
 namespace aotc::cli {
@@ -10,7 +13,10 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
                  "deployment), or a list of avx2,avx512,avx512_bf16,amx");
-  app.add_option("--threads", threads, "threads of a run that choices aim at; default: the processors that this process may use")
+  app.add_option("--threads", threads,
+                 fmt::format("threads of a run that choices aim at; default: the processors that this process may use for --cpu native, {} "
+                             "for instruction sets that are named",
+                             kNamedThreads))
       ->check(CLI::Range(1, 1024));
   app.add_flag("--winograd4", winograd4,
                "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 times the error of a direct "

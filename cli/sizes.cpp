@@ -9,6 +9,7 @@
 #include "import/read_archive.h"
 #include "import/shapes.h"
 #include "import/shared_storage.h"
+#include "import/torch_library.h"
 #include "pipeline/pipeline.h"
 
 namespace aotc::cli {
@@ -103,6 +104,8 @@ std::optional<std::map<SymId, int64_t>> fitting(const import::Program& program, 
 
 Against against(const std::string& pt2, const ArtifactFile& artifact) {
   Against out{import::read_archive(pt2), {}};
+  for (const std::string& doubt : {import::untried_archive(out.program.torch_version), import::untried_libtorch()})
+    if (!doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", doubt);
   const nlohmann::json meta = artifact.metadata();
   if (meta.contains("source") && meta["source"].at("id") != out.program.source_id)
     out.doubt = fmt::format("{} is not the archive that {} was built from (its id is {}; this one has {})", pt2, artifact.path(),

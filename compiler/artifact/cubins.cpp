@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "emit/embedded.h"
 #include "emit/object_cache.h"
 #include "emit/toolchain.h"
+#include "plan/verify.h"
 
 namespace aotc::artifact {
 
@@ -27,12 +29,12 @@ std::vector<emit::cuda::SourceFile> cuda_headers() {
 std::string cuda_prelude() { return "#include \"gemm.cuh\"\n"; }
 
 /// Of a launch of several kernels.
-static std::string joined_source(const loop::Module& module, const plan::KernelConfig& c, const Machine& machine) {
+static std::string joined_source(const loop::Module& module, const SymTable& syms, const plan::KernelConfig& c, const Machine& machine) {
   emit::cuda::JoinedText text;
   text.threads = forms::Joined::kThreads;
   for (const forms::JoinedPart& p : c.joined->parts) {
     const std::string symbol = fmt::format("{}_part{}", c.symbol, text.parts.size());
-    text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], module.syms, machine}, p.choice, symbol)});
+    text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], syms, machine}, p.choice, symbol)});
   }
   for (const forms::JoinedCall& call : c.joined->calls) {
     text.calls.push_back({static_cast<size_t>(call.part), call.args, call.sizes});
@@ -44,9 +46,13 @@ static std::string joined_source(const loop::Module& module, const plan::KernelC
 
 std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine) {
   std::vector<std::string> sources;
-  for (const plan::KernelConfig& c : plans.configs)
-    sources.push_back(c.joined ? joined_source(module, c, machine)
-                               : c.choice.form->source({module.kernels[c.kernel], module.syms, machine}, c.choice, c.symbol));
+  std::vector<SymTable> syms;
+  for (const plan::Plan& p : plans.plans) syms.push_back(plan::narrowed(module.syms, p.ranges));
+  for (const plan::KernelConfig& c : plans.configs) {
+    const SymTable& own = syms.at(static_cast<size_t>(c.plan));
+    sources.push_back(c.joined ? joined_source(module, own, c, machine)
+                               : c.choice.form->source({module.kernels[c.kernel], own, machine}, c.choice, c.symbol));
+  }
   return sources;
 }
 
@@ -100,14 +106,43 @@ struct Job {
   std::string name, sm, text;
 };
 
+/// Looks at a compile: tells that it is waited for, gives it up when it has taken more than `slow_s` of processor time.
+class Lookout {
+ public:
+  Lookout(const Job& job, double slow_s, std::function<void(const std::string& line)> tell)
+      : job_(job), slow_s_(slow_s), tell_(std::move(tell)) {}
+  bool operator()(double cpu_s) {
+    const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
+    if (s >= next_s_) {
+      tell_(fmt::format("waiting for NVRTC, which has worked on kernel {} for {} for {:.0f} s", job_.name, job_.sm, s));
+      next_s_ *= 2;
+    }
+    slow_ = cpu_s > slow_s_;
+    return !slow_;
+  }
+  bool slow() const { return slow_; }
+  std::string why() const { return fmt::format("took longer than {:.0f} s of processor time", slow_s_); }
+
+ private:
+  const Job& job_;
+  const double slow_s_;
+  const std::function<void(const std::string&)> tell_;
+  const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  double next_s_ = 10;
+  bool slow_ = false;
+};
+
 /// The machine code; or why it is lost.
-Result<std::string> compile(WorkerProcess& worker, const Job& job, const std::string& to, double limit_s, const std::string& version) {
+Result<std::string> compile(WorkerProcess& worker, const Job& job, const std::string& to, double limit_s, Lookout& lookout,
+                            const std::string& version) {
+  const WorkerProcess::Watch watch = std::ref(lookout);
   const nlohmann::json request = {{"source_bytes", job.text.size()}, {"name", job.name + ".cu"}, {"sm", job.sm}, {"to", to}};
-  Result<nlohmann::json> answer = worker.ask(request, limit_s, job.text);
+  Result<nlohmann::json> answer = worker.ask(request, limit_s, job.text, watch);
   if (!answer && worker.loss() == WorkerProcess::Loss::ended) {
     fault_of(worker, answer.why(), version);
-    answer = worker.ask(request, limit_s, job.text);
+    answer = worker.ask(request, limit_s, job.text, watch);
   }
+  if (lookout.slow()) return Result<std::string>::fail(fault_of(worker, lookout.why(), version));
   if (!answer) return Result<std::string>::fail(fault_of(worker, answer.why(), version));
   if (answer->contains("refused")) {
     Diagnostic d(ExitCode::toolchain, Loc{job.name + ".cu", "", "", ""}, answer->at("refused").get<std::string>());
@@ -158,7 +193,11 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
   std::atomic<size_t> done{0}, cached{0};
   std::mutex telling;
   const size_t total = sms.size() * sources.size();
-  std::vector<std::string> lost(total);
+  std::vector<LostCubin> lost(total);
+  const auto wait = [&](const std::string& line) {
+    const std::lock_guard<std::mutex> guard(telling);
+    if (options.waiting) options.waiting(line);
+  };
   parallel_for(total, options.jobs, [&](size_t i) {
     const std::string &sm = sms[i / sources.size()], &source = sources[i % sources.size()], &name = names[i % sources.size()];
     std::string& to = made.of[i / sources.size()][i % sources.size()];
@@ -169,22 +208,22 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
     } else {
       std::unique_ptr<WorkerProcess> worker = workers.take();
       const std::string file = (std::filesystem::path(options.work_dir) / fmt::format("cubin{}", i)).string();
-      const Result<std::string> code =
-          compile(*worker, {name, sm, cuda_prelude() + source}, file, options.limit_s, nvrtc.at("version").get<std::string>());
+      const size_t kernel = i % sources.size();
+      const bool patient = kernel < options.patient.size() && options.patient[kernel];
+      const Job job{name, sm, cuda_prelude() + source};
+      Lookout lookout(job, patient ? std::numeric_limits<double>::infinity() : options.slow_s, wait);
+      const Result<std::string> code = compile(*worker, job, file, options.limit_s, lookout, nvrtc.at("version").get<std::string>());
       workers.give(std::move(worker));
       if (code)
         cache.put(key, to = *code);
       else
-        lost[i] = code.why();
+        lost[i] = {kernel, sm, code.why(), leave_source(job, options.cache_dir), lookout.slow()};
     }
     const std::lock_guard<std::mutex> guard(telling);
     if (options.progress) options.progress(++done, total, name + " for " + sm);
   });
-  for (size_t i = 0; i < total; ++i) {
-    if (lost[i].empty()) continue;
-    const Job job{names[i % sources.size()], sms[i / sources.size()], cuda_prelude() + sources[i % sources.size()]};
-    made.lost.push_back({i % sources.size(), job.sm, lost[i], leave_source(job, options.cache_dir)});
-  }
+  for (LostCubin& l : lost)
+    if (!l.why.empty()) made.lost.push_back(std::move(l));
   made.cached = cached;
   return made;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The CUDA C++ of a part's kernels, and their machine code: compiled one by one, in parallel, through the cache of objects.
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,20 @@ struct CubinOptions {
   int jobs = 1;
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
   double limit_s = 600;  ///< of one kernel
+  /// Processor time of NVRTC after which a kernel is given up as late, unless it is one of `patient`.
+  double slow_s = std::numeric_limits<double>::infinity();
+  std::vector<bool> patient;  ///< by kernel; those beyond its end are not
+  /// Told of a kernel that is waited for: after 10 s, and whenever the time has doubled. One thread at a time.
+  std::function<void(const std::string& line)> waiting;
   WorkerCommand worker = own_worker("cubin-worker");
 };
-/// A kernel on which NVRTC crashed, twice and the second time in a fresh process, or took longer than the limit.
+/// A kernel on which NVRTC crashed, twice and the second time in a fresh process, or took longer than a limit.
 struct LostCubin {
   size_t kernel = 0;
   std::string sm;
   std::string why;     ///< "NVRTC 13.0 crashed (Segmentation fault)"
   std::string source;  ///< the file where its source was left; empty: nowhere
+  bool late = false;   ///< given up after slow_s: more time may end it
 };
 struct Cubins {
   std::vector<std::vector<std::string>> of;  ///< an architecture, a kernel: its bytes

@@ -7,6 +7,7 @@
 
 #include "aotc/detail/cpu_quota.h"
 #include "base/diagnostic.h"
+#include "base/named_threads.h"
 #include "base/parts.h"
 
 namespace aotc {
@@ -136,7 +137,7 @@ Machine machine_of(const Target& target) {
     m.f32_matmul = target.f32_matmul;
     return m;
   }
-  const int threads = target.threads > 0 ? target.threads : usable_processors();
+  const int threads = target.threads > 0 ? target.threads : target.native ? usable_processors() : kNamedThreads;
   Machine m = target.isas.empty() ? machine_of(Isa::avx2, threads)
               : target.native     ? this_machine(target.isas, threads)
                                   : machine_of(target.isas.back(), threads);

@@ -43,7 +43,7 @@ Machine machine_of(const std::string& sm);
 /// The machine that runs aotc, at its best instruction set among `isas` or, where it has none of them, at the lowest.
 Machine this_machine(const std::vector<Isa>& isas, int threads);
 
-/// What decisions of this target are made for: the best code version, with the sizes of this machine when the target is `native`.
+/// What decisions of this target are made for: the best code version; of this machine where it is `native`, else of any (named_threads.h).
 Machine machine_of(const Target& target);
 /// Processors that this process may run on.
 int usable_processors();

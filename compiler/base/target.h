@@ -28,7 +28,7 @@ struct Target {
   std::vector<std::string> sms;               ///< GPU: "sm_90a" ...; empty for a CPU artifact
   bool native = false;                        ///< CPU: for the machine that runs aotc, its cache sizes included
   F32Matmul f32_matmul = F32Matmul::highest;  ///< GPU
-  int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: the processors of this machine
+  int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: see machine_of
   /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three times the error of a direct sum.
   bool winograd4 = false;
   /// CPU: products of float32 with weights may go by Strassen's seven products, at about one and a half times the error of plain sums of

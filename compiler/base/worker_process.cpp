@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "base/json_depth.h"
 #include "base/process.h"
@@ -69,6 +71,21 @@ int left_until(Clock::time_point until) {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1000));
 }
 
+/// Processor time of a process that is there, in seconds; 0 where the system does not say.
+double cpu_seconds(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');  // the name may have anything in it
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // from the state on; then utime, stime
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
 struct WorkerProcess::Child {
@@ -94,7 +111,7 @@ struct WorkerProcess::Child {
     pid = -1;
     return status;
   }
-  enum class Answer { line, closed, late, endless };
+  enum class Answer { line, closed, late, given_up, endless };
   /// line: it was taken. late: nothing of it was for that long.
   Answer send(const std::string& line, double seconds) {
     const NoPipeSignal guard;
@@ -111,7 +128,9 @@ struct WorkerProcess::Child {
     }
     return Answer::line;
   }
-  Answer receive(double seconds, std::string* line) {
+  /// `watch` is asked while nothing comes; cpu_before: of the worker when the request began.
+  Answer receive(double seconds, std::string* line, const Watch& watch, double cpu_before) {
+    constexpr int kLook_ms = 250;
     const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     size_t searched = 0, afterwards = 0;
     for (;;) {
@@ -125,8 +144,9 @@ struct WorkerProcess::Child {
       // What lies there counts even after the time: this process may have been stopped meanwhile.
       const bool over = Clock::now() >= until;
       pollfd p{from, POLLIN, 0};
-      if (poll(&p, 1, left_until(until)) <= 0) {
+      if (poll(&p, 1, watch ? std::min(left_until(until), kLook_ms) : left_until(until)) <= 0) {
         if (over) return Answer::late;
+        if (watch && !watch(cpu_seconds(pid) - cpu_before)) return Answer::given_up;
         continue;
       }
       char buffer[4096];
@@ -159,11 +179,13 @@ Result<nlohmann::json> WorkerProcess::lost(Loss how, std::string why) {
   return Result<nlohmann::json>::fail(std::move(why));
 }
 
-Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment) {
+Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double limit_s, const std::string& attachment,
+                                          const Watch& watch) {
   using R = Result<nlohmann::json>;
   using Answer = Child::Answer;
   const auto failed = [&](Answer how) {
     if (how == Answer::closed) return lost(Loss::ended, "the worker crashed");
+    if (how == Answer::given_up) return lost(Loss::late, "was given up");
     return lost(Loss::late, how == Answer::late ? fmt::format("took longer than {:.0f} s", limit_s) : "the worker's answer has no end");
   };
   loss_ = Loss::none, signal_ = 0;
@@ -175,9 +197,10 @@ Result<nlohmann::json> WorkerProcess::ask(const nlohmann::json& request, double 
     if (const Answer how = child_->send(command_.preamble, limit_s); how != Answer::line) return failed(how);
   }
   std::string line;
+  const double cpu_before = watch ? cpu_seconds(child_->pid) : 0;
   if (const Answer how = child_->send(request.dump() + "\n", limit_s); how != Answer::line) return failed(how);
   if (const Answer how = child_->send(attachment, limit_s); how != Answer::line) return failed(how);
-  if (const Answer how = child_->receive(limit_s, &line); how != Answer::line) return failed(how);
+  if (const Answer how = child_->receive(limit_s, &line, watch, cpu_before); how != Answer::line) return failed(how);
   nlohmann::json answer = nests_too_deep(line) ? nlohmann::json() : nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object()) return R::fail("the worker's answer is no JSON");
   if (answer.contains("error") && answer["error"].is_string()) return R::fail(answer["error"].get<std::string>());

@@ -1,5 +1,6 @@
 #pragma once
 // A child process that takes jobs, and the side that drives it. What crashes or hangs there is lost, not this process.
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,13 +27,16 @@ class WorkerProcess {
  public:
   /// Why the last request has no answer of the worker's own.
   enum class Loss { none, not_started, ended, late };
+  /// Told several times a second while an answer is waited for: the processor time that the worker has spent on the request, in seconds.
+  /// False gives the request up.
+  using Watch = std::function<bool(double cpu_s)>;
   explicit WorkerProcess(WorkerCommand command);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   /// Fails with the worker's reason, or "the worker crashed (Segmentation fault)", or "took longer than ...": limit_s to take each part of
   /// the request, and a second more for each 64 KB of it, and limit_s to answer.
-  /// attachment: bytes that follow the line; the request says how many.
-  Result<nlohmann::json> ask(const nlohmann::json& request, double limit_s, const std::string& attachment = {});
+  /// attachment: bytes that follow the line; the request says how many. What `watch` gives up is late: "was given up".
+  Result<nlohmann::json> ask(const nlohmann::json& request, double limit_s, const std::string& attachment = {}, const Watch& watch = {});
   Loss loss() const { return loss_; }
   int signal() const { return signal_; }  ///< that ended the worker of the last request; 0: none did
   bool elsewhere() const { return command_.elsewhere; }

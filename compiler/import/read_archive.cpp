@@ -17,6 +17,7 @@
 #include "import/shared_storage.h"
 #include "import/signature.h"
 #include "import/size_conditions.h"
+#include "import/torch_versions.h"
 #include "import/zip.h"
 
 namespace aotc::import {
@@ -129,7 +130,7 @@ class Archive {
     if (p_.schema_major != kSchemaMajor)
       throw Diagnostic(v.fault("").loc(),
                        fmt::format("schema version {}.{} of torch {} is not supported", p_.schema_major, p_.schema_minor, p_.torch_version))
-          .note(fmt::format("supported: schema version {}.x, which torch 2.5 to 2.13 write", kSchemaMajor));
+          .note(fmt::format("supported: schema version {}.x, which torch 2.5 to {} write", kSchemaMajor, newest_torch().str()));
   }
 
   /// The texts of the sizes that inputs have.

@@ -5,7 +5,7 @@
 
 namespace aotc::import {
 
-/// Reads a .pt2 saved by torch.export.save (torch 2.11 to 2.13, schema major 8). Large weights stay in the mapped file.
+/// Reads a .pt2 saved by torch.export.save (schema major 8). Large weights stay in the mapped file.
 /// Throws Diagnostic for hostile, damaged or unknown archives; never executes pickle.
 Program read_archive(const std::string& path);
 

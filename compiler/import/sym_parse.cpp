@@ -23,6 +23,12 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"max", "Max"},
     {"min", "Min"},
+    {"torch.sym_max", "Max"},
+    {"torch.sym_min", "Min"},
+    {"torch.sym_int", "TruncToInt"},
+    {"torch.sym_sqrt", "sqrt"},
+    {"torch.sym_not", "Not"},
+    {"torch.sym_ite", "Where"},
     {"abs", "Abs"},
     {"int", "TruncToInt"},
     {"trunc", "TruncToInt"},

@@ -14,6 +14,7 @@ namespace aotc::import {
 
 struct TorchFunctions {
   const char* aotc_version;  ///< of the build that libaotc_torch.so is of
+  bool (*works)();           ///< with the LibTorch that is loaded, where that is of another version; may crash where it does not
   std::optional<OpSchema> (*find_schema)(const std::string& target);
   std::unique_ptr<CompositeTracer> (*make_tracer)(HasRule has_rule);
   std::unique_ptr<Reference> (*make_reference)(const Program& program, const ReferenceOptions& options);
@@ -26,6 +27,7 @@ inline constexpr const char* kGetTorchFunctions = "aotc_torch_functions";
 
 /// Defined in libaotc_torch.so.
 namespace torch_side {
+bool works();
 std::optional<OpSchema> find_schema(const std::string& target);
 std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);

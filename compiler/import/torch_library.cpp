@@ -2,9 +2,15 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
 
 #include "import/torch_functions.h"
@@ -36,28 +42,21 @@ std::string version_of(const fs::path& libraries) {
   return {};
 }
 
-/// "2.13" of "2.13.0+cpu".
-std::string interface_of(const std::string& version) {
-  const size_t first = version.find('.');
-  return first == std::string::npos ? version : version.substr(0, version.find_first_not_of("0123456789", first + 1));
-}
-
 TorchPlace place_of(const PythonSites& sites) {
   TorchPlace out{sites.what, sites.none, {}};
   for (const std::string& site : sites.folders) out.paths.push_back(site + "/torch");
   return out;
 }
 
-/// LibTorch in the first path of the place that has it; says in `missing` what it met.
-std::optional<TorchFolder> find_in(const TorchPlace& place, Diagnostic& missing) {
+/// Adds the LibTorch of the place's first path that has one; says in `missing` what the others have.
+void find_in(const TorchPlace& place, std::vector<TorchFolder>& found, Diagnostic& missing) {
   std::string why = place.none;
   for (const std::string& path : place.paths) {
-    const Result<TorchFolder> torch = torch_in(path, AOTC_LIBTORCH_VERSION);
-    if (torch) return *torch;
+    const Result<TorchFolder> torch = torch_in(path);
+    if (torch) return found.push_back(*torch);
     why += fmt::format("{}{}: {}", why.empty() ? "" : ", ", path, torch.why());
   }
   missing.note(fmt::format("looked in {}: {}", place.what, why.empty() ? "no packages" : why));
-  return std::nullopt;
 }
 
 /// The folder lib/aotc of the build or of the installation that this program is of.
@@ -74,37 +73,78 @@ void* load(const fs::path& library, int flags) {
   throw Diagnostic(ExitCode::toolchain, Loc{.file = library.string()}, fmt::format("cannot be loaded: {}", why ? why : "dlopen failed"));
 }
 
-TorchFolder find_torch(const Variables& variables, const std::string& recorded) {
-  const std::string wanted = interface_of(AOTC_LIBTORCH_VERSION);
-  Diagnostic missing(ExitCode::toolchain, {},
-                     fmt::format("LibTorch {} was not found; reading a .pt2 and comparing with eager need it", wanted));
-  for (const TorchPlace& place : torch_places(variables, recorded))
-    if (auto found = find_in(place, missing)) return *found;
-  if (variable(variables, kVariable).empty())
-    if (auto found = find_in(torch_place_of_python(variables), missing)) return *found;
+TorchPair find_torch(const Variables& variables, const fs::path& mine) {
+  const std::vector<TorchSide> sides = torch_sides(mine.string(), AOTC_LIBTORCH_VERSION);
+  Diagnostic missing(ExitCode::toolchain, {}, "LibTorch was not found; reading a .pt2 and comparing with eager need it");
+  std::vector<TorchFolder> found;
+  for (const TorchPlace& place : torch_places(variables, (mine / "libtorch.path").string())) {
+    find_in(place, found, missing);
+    if (!found.empty() && torch_pair(found, sides).alike) return torch_pair(found, sides);
+  }
+  if (variable(variables, kVariable).empty()) find_in(torch_place_of_python(variables), found, missing);
+  if (!found.empty()) return torch_pair(found, sides);
   missing.note(fmt::format("install it with: pip install torch=={}.*; in an environment that is not active, name the environment in {}",
-                           wanted, kVariable));
+                           torch_version(AOTC_LIBTORCH_VERSION).str(), kVariable));
   throw std::move(missing);
 }
 
-const TorchFunctions* load_functions() {
-  const fs::path mine = private_folder();
-  const TorchFolder found = find_torch(process_variables(), (mine / "libtorch.path").string());
+Diagnostic unfit(const TorchPair& pair, const std::string& why) {
+  const std::string version = pair.side.version.str();
+  return Diagnostic(ExitCode::toolchain, Loc{pair.side.file, "", "", ""},
+                    fmt::format("is built against LibTorch {} and was tried with {} ({}): {}", version, pair.torch.version,
+                                pair.torch.libraries, why))
+      .note(fmt::format("install torch=={}.*, or build aotc against this LibTorch: -DAOTC_LIBTORCH={}", version,
+                        fs::path(pair.torch.libraries).parent_path().string()));
+}
+
+/// Whether it works: in a process of its own, since what does not fit mostly crashes.
+bool fits(const TorchFunctions& f) {
+  constexpr unsigned kPatience_s = 60;
+  const pid_t child = fork();
+  if (child < 0) return true;  // no process to be had: what is asked of it will tell
+  if (child == 0) {
+    for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) signal(fault, SIG_DFL);
+    alarm(kPatience_s);
+    _exit(f.works() ? 0 : 1);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct Loaded {
+  const TorchFunctions* functions = nullptr;
+  TorchPair pair;
+};
+
+Loaded load_functions() {
+  const TorchPair pair = find_torch(process_variables(), private_folder());
   // libaotc_torch.so asks for LibTorch by name alone; what is loaded already is what it gets.
-  load(fs::path(found.libraries) / kLibrary, RTLD_LAZY);
-  const fs::path side = mine / "libaotc_torch.so";
-  void* handle = load(side, RTLD_NOW);
+  load(fs::path(pair.torch.libraries) / kLibrary, RTLD_LAZY);
+  void* handle = nullptr;
+  try {
+    handle = load(pair.side.file, RTLD_NOW);
+  } catch (const Diagnostic& d) {
+    if (pair.alike) throw;
+    throw unfit(pair, d.message());
+  }
   const auto get = reinterpret_cast<GetTorchFunctions*>(dlsym(handle, kGetTorchFunctions));
   const TorchFunctions* f = get ? get() : nullptr;
   if (!f || std::string_view(f->aotc_version) != AOTC_VERSION)
-    throw Diagnostic(ExitCode::toolchain, Loc{.file = side.string()},
+    throw Diagnostic(ExitCode::toolchain, Loc{.file = pair.side.file},
                      fmt::format("is not of this aotc ({}): install both from one build", AOTC_VERSION));
-  return f;
+  if (!pair.alike && !fits(*f)) throw unfit(pair, "it gives wrong results");
+  return {f, pair};
+}
+
+std::optional<Loaded>& loaded() {
+  static std::optional<Loaded> one;
+  return one;
 }
 
 }  // namespace
 
-Result<TorchFolder> torch_in(const std::string& path, const std::string& wanted) {
+Result<TorchFolder> torch_in(const std::string& path) {
   std::vector<std::string> folders = {path, path + "/lib"};
   for (const std::string& site : sites_of_prefix(path)) folders.push_back(site + "/torch/lib");
   for (const std::string& folder : folders) {
@@ -112,21 +152,49 @@ Result<TorchFolder> torch_in(const std::string& path, const std::string& wanted)
     fs::path libraries = fs::path(folder).lexically_normal();
     if (!libraries.has_filename()) libraries = libraries.parent_path();  // "lib/"
     TorchFolder out{libraries.string(), version_of(libraries)};
-    if (out.version.empty() || interface_of(out.version) == interface_of(wanted)) return out;
-    return Result<TorchFolder>::fail(fmt::format("LibTorch {}, and this aotc is built against {}", out.version, interface_of(wanted)));
+    if (out.version.empty() || !(torch_version(out.version) < oldest_torch())) return out;
+    return Result<TorchFolder>::fail(fmt::format("LibTorch {}; {} or later is needed", out.version, oldest_torch().str()));
   }
   std::error_code e;
   return Result<TorchFolder>::fail(fs::is_directory(path, e) ? fmt::format("no {}", kLibrary) : "no such folder");
+}
+
+std::vector<TorchSide> torch_sides(const std::string& folder, const std::string& version) {
+  constexpr std::string_view kStem = "libaotc_torch-";
+  std::vector<TorchSide> further;
+  std::error_code e;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, e)) {
+    const std::string stem = file.path().stem().string();
+    if (file.path().extension() == ".so" && stem.rfind(kStem, 0) == 0)
+      further.push_back({torch_version(stem.substr(kStem.size())), file.path().string()});
+  }
+  std::sort(further.begin(), further.end(), [](const TorchSide& a, const TorchSide& b) { return a.version < b.version; });
+  further.insert(further.begin(), {torch_version(version), (fs::path(folder) / "libaotc_torch.so").string()});
+  return further;
+}
+
+TorchPair torch_pair(const std::vector<TorchFolder>& found, const std::vector<TorchSide>& sides) {
+  for (const TorchFolder& torch : found) {
+    if (torch.version.empty()) return {torch, sides.front()};
+    for (const TorchSide& side : sides)
+      if (side.version == torch_version(torch.version)) return {torch, side};
+  }
+  const TorchVersion version = torch_version(found.front().version);
+  const TorchSide* best = &sides.front();
+  for (const TorchSide& side : sides) {
+    const bool later = version < side.version, best_later = version < best->version;
+    if (later == best_later ? (later ? side.version < best->version : best->version < side.version) : best_later) best = &side;
+  }
+  return {found.front(), *best, false};
 }
 
 std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded) {
   if (const std::string only = variable(variables, kVariable); !only.empty()) return {{std::string(kVariable) + "=" + only, "", {only}}};
   std::vector<TorchPlace> out;
   TorchPlace built{recorded, "", {}};
-  if (std::string line; std::getline(std::ifstream(recorded) >> std::ws, line) && !line.empty())
-    built.paths.push_back(line);
-  else
-    built.none = "no such file";
+  std::ifstream in(recorded);
+  for (std::string line; std::getline(in >> std::ws, line) && !line.empty();) built.paths.push_back(line);
+  if (built.paths.empty()) built.none = "no such file";
   out.push_back(std::move(built));
   for (const PythonSites& sites : python_sites(variables)) out.push_back(place_of(sites));
   out.push_back(place_of({"the system's Python packages", "", sites_of_prefix("/usr")}));
@@ -136,8 +204,15 @@ std::vector<TorchPlace> torch_places(const Variables& variables, const std::stri
 TorchPlace torch_place_of_python(const Variables& variables) { return place_of(sites_of_python(variables)); }
 
 const TorchFunctions& torch_functions() {
-  static const TorchFunctions* const functions = load_functions();
-  return *functions;
+  static std::once_flag once;
+  std::call_once(once, [] { loaded() = load_functions(); });
+  return *loaded()->functions;
+}
+
+std::string untried_libtorch() {
+  if (!loaded() || loaded()->pair.alike) return {};
+  return fmt::format("LibTorch {} ({}) is used by what is built against {}, the nearest that is here: build aotc against it to be sure",
+                     loaded()->pair.torch.version, loaded()->pair.torch.libraries, loaded()->pair.side.version.str());
 }
 
 std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule) { return torch_functions().make_tracer(std::move(has_rule)); }

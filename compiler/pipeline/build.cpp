@@ -9,6 +9,7 @@
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
 #include "import/size_conditions.h"
+#include "import/torch_library.h"
 #include "pipeline/alternatives.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
@@ -150,7 +151,8 @@ void keep(const std::vector<Part>& parts, const Assembled& made, const fs::path&
     emit::write_file((folder / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
 }
 
-/// The part's plans and, for GPUs, their machine code. Where NVRTC does not survive a kernel, plans are made again without that choice.
+/// The part's plans and, for GPUs, their machine code. Where NVRTC does not survive a kernel, or works too
+/// long on one, plans are made again without that choice.
 void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& options, const plan::ChooseFn& choose,
                       plan::Decisions& decisions, const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
   constexpr size_t kRounds = 4;  // each may have waited for the time limit
@@ -165,15 +167,19 @@ void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& opt
     clock.phase("compile CUDA kernels" + (several ? " for " + part.target.str() : std::string()));
     const std::string name = several ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
     const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
-    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.machine, text,
-                         {work_dir, emit::user_cache_dir(), o.jobs, events.progress});
+    artifact::CubinOptions cubins{work_dir, emit::user_cache_dir(), o.jobs, events.progress};
+    if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
+    cubins.patient = patient(part.plans, lost);
+    cubins.waiting = events.info;
+    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.machine, text, cubins);
     const std::vector<LostChoice> more = lost_choices(part.plans, part.cuda.cubins);
     if (more.empty()) return;
     for (const LostChoice& l : more) {
       if (round + 1 == kRounds) throw given_up(l);
-      lost.push_back(l);
-      warn(str(l) + "; another choice takes its place (aotc explain names it)");
+      warn(str(l) + (l.how.late ? "; another choice takes its place, if there is one (aotc explain names it)"
+                                : "; another choice takes its place (aotc explain names it)"));
     }
+    add(lost, more);
   }
 }
 
@@ -234,7 +240,9 @@ json build(const BuildOptions& given, const Events& events) {
         fs::create_directories(output.parent_path(), ec);
         scratch.emplace(output);
         if (events.work_dir) events.work_dir(scratch->str());
-        if (const std::string unstated = import::unstated_conditions(made.program); !unstated.empty()) warn(unstated);
+        for (const std::string& doubt :
+             {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
+          if (!doubt.empty()) warn(doubt);
       }
       PhaseClock clock(events, &times);
       parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));

@@ -27,6 +27,30 @@ std::string str(const LostChoice& lost) {
                      lost.how.source.empty() ? "" : "; its source: " + lost.how.source);
 }
 
+void add(std::vector<LostChoice>& lost, std::vector<LostChoice> more) {
+  for (LostChoice& m : more) {
+    const auto same =
+        std::find_if(lost.begin(), lost.end(), [&](const LostChoice& l) { return l.kernel == m.kernel && l.choice == m.choice; });
+    if (same == lost.end())
+      lost.push_back(std::move(m));
+    else
+      *same = std::move(m);
+  }
+}
+
+std::vector<bool> patient(const plan::PlanSet& plans, const std::vector<LostChoice>& lost) {
+  const auto was_slow = [&](loop::KernelId kernel, const forms::Choice& choice) {
+    return std::any_of(lost.begin(), lost.end(),
+                       [&](const LostChoice& l) { return l.how.late && l.kernel == plans.kernels[idx(kernel)] && l.choice == choice; });
+  };
+  std::vector<bool> out;
+  for (const plan::KernelConfig& c : plans.configs)
+    out.push_back(c.joined ? std::any_of(c.joined->parts.begin(), c.joined->parts.end(),
+                                         [&](const forms::JoinedPart& p) { return was_slow(p.kernel, p.choice); })
+                           : was_slow(c.kernel, c.choice));
+  return out;
+}
+
 Diagnostic given_up(const LostChoice& lost) {
   return Diagnostic(ExitCode::toolchain, {}, str(lost))
       .note("no other way to compute it is left, or as many others as are tried did not end better")
@@ -51,7 +75,17 @@ plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost) {
       return std::none_of(lost.begin(), lost.end(),
                           [&](const LostChoice& l) { return l.kernel == kernel && l.choice.form == c.choice.form; });
     };
-    if (refused == d.candidates.begin()) throw given_up(*was);
+    if (refused == d.candidates.begin()) {
+      const auto slow = std::find_if(d.candidates.begin(), d.candidates.end(), [&](const forms::Candidate& c) {
+        const auto l = find(c.choice);
+        return l != lost.end() && l->how.late;
+      });
+      if (slow == d.candidates.end()) throw given_up(*was);
+      slow->fit = Fit::yes();
+      d.choice = slow->choice;
+      std::rotate(d.candidates.begin(), slow, slow + 1);
+      return d;
+    }
     const auto other = std::find_if(d.candidates.begin(), refused, of_no_lost_form);
     d.choice = (other == refused ? d.candidates.begin() : other)->choice;
     d.by = "cost model";

@@ -165,8 +165,11 @@ class ArtifactMeasurer final : public search::Measurer {
     std::vector<plan::Weight> weights = plans.weights;
     blob.add(weights, one.graph.constants);
     artifact::CudaCode cuda;
-    if (target.is_gpu())
-      cuda = gpu_code(one.module, plans, target, options_.machine, "", {options_.work_dir, emit::user_cache_dir(), options_.jobs, {}});
+    if (target.is_gpu()) {
+      artifact::CubinOptions cubins{options_.work_dir, emit::user_cache_dir(), options_.jobs, {}};
+      if (lost) cubins.slow_s = kSlowNvrtc_s;
+      cuda = gpu_code(one.module, plans, target, options_.machine, "", cubins);
+    }
     for (const artifact::LostCubin& l : cuda.cubins.lost) {
       if (!lost) throw Diagnostic(ExitCode::toolchain, {}, l.why);
       lost->resize(n);

@@ -151,10 +151,11 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
       worker = std::move(*there);
     }
     const std::string why = cannot_measure(machine, worker);
-    if (why.empty())
-      measuring = MeasuringOptions{target_of(target, machine), machine, work_dir, worker, o.jobs, {}, {}, {}};
-    else
-      warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
+    if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), machine, work_dir, worker, o.jobs, {}, {}, {}};
+    if (why.empty() && !machine.is_gpu() && machine.cores > usable_processors())
+      warn(fmt::format("{} threads share {} processors while they are measured; --threads {} measures what runs here", machine.cores,
+                       usable_processors(), usable_processors()));
+    if (!why.empty()) warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
   }
   const std::string hardware = machine.str(), library = search::kernel_library_hash();
   const std::string program = machine.is_gpu() ? "" : alternatives_key(front_options, f);

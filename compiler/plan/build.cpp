@@ -227,12 +227,25 @@ class PlanBuilder {
     return it->second;
   }
 
+  int this_plan() const { return static_cast<int>(set_.plans.size()); }
+
+  /// Whether kernels for GPUs have the text for the sizes of this plan that they have for those of another one, which is made.
+  bool same_text(int plan, const std::vector<forms::JoinedPart>& parts) const {
+    if (plan == this_plan()) return true;
+    const SymTable others = narrowed(module_.syms, set_.plans[static_cast<size_t>(plan)].ranges);
+    return std::all_of(parts.begin(), parts.end(), [&](const forms::JoinedPart& p) {
+      const loop::Kernel& k = module_.kernels[p.kernel];
+      const auto text = [&](const SymTable& syms) { return p.choice.form->source({k, syms, options_.machine}, p.choice, "k"); };
+      return text(others) == text(syms_);
+    });
+  }
+
   int config_of(KernelId id, const forms::Choice& choice, const forms::StepSpec& step) {
     auto& all = set_.configs;
     size_t others = 0;
     for (size_t i = 0; i < all.size(); ++i) {
       if (all[i].kernel != id) continue;
-      if (all[i].choice == choice) {
+      if (all[i].choice == choice && (step.kind != StepKind::cuda || same_text(all[i].plan, {{id, choice}}))) {
         all[i].max_smem_bytes = std::max(all[i].max_smem_bytes, step.max_smem_bytes);
         return static_cast<int>(i);
       }
@@ -240,7 +253,8 @@ class PlanBuilder {
     }
     std::string symbol = step.kind == StepKind::cuda ? step.symbol : "";
     if (others && !symbol.empty()) symbol += fmt::format("_c{}", others);
-    all.push_back({id, choice, std::nullopt, std::nullopt, std::move(symbol), step.max_smem_bytes});
+    all.push_back(
+        {id, choice, std::nullopt, std::nullopt, std::move(symbol), step.max_smem_bytes, step.kind == StepKind::cuda ? this_plan() : 0});
     return static_cast<int>(all.size() - 1);
   }
   int config_of(forms::Strips strips) {
@@ -256,11 +270,12 @@ class PlanBuilder {
     for (size_t i = 0; i < all.size(); ++i) {
       if (!all[i].joined) continue;
       ++others;
-      if (all[i].joined != joined) continue;
+      if (all[i].joined != joined || !same_text(all[i].plan, joined.parts)) continue;
       all[i].max_smem_bytes = std::max(all[i].max_smem_bytes, max_smem_bytes);
       return static_cast<int>(i);
     }
-    all.push_back({kNone<KernelId>, {}, std::nullopt, std::move(joined), fmt::format("joined_{}_kernel", others), max_smem_bytes});
+    all.push_back(
+        {kNone<KernelId>, {}, std::nullopt, std::move(joined), fmt::format("joined_{}_kernel", others), max_smem_bytes, this_plan()});
     return static_cast<int>(all.size() - 1);
   }
 

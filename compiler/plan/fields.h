@@ -73,9 +73,10 @@ template <>
 struct FieldTable<plan::KernelConfig> {
   using S = plan::KernelConfig;
   static constexpr auto fields = std::tuple{
-      optional_field("kernel", &S::kernel), optional_field("choice", &S::choice),
-      optional_field("strips", &S::strips), optional_field("joined", &S::joined),
-      optional_field("symbol", &S::symbol), optional_field("max_smem_bytes", &S::max_smem_bytes).at_least(0),
+      optional_field("kernel", &S::kernel),         optional_field("choice", &S::choice),
+      optional_field("strips", &S::strips),         optional_field("joined", &S::joined),
+      optional_field("symbol", &S::symbol),         optional_field("max_smem_bytes", &S::max_smem_bytes).at_least(0),
+      optional_field("plan", &S::plan).at_least(0),
   };
 };
 template <>

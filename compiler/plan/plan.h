@@ -56,6 +56,7 @@ struct KernelConfig {
   std::optional<forms::Joined> joined;  ///< of a launch of several kernels, which are its parts
   std::string symbol;                   ///< cuda: the function's name
   int64_t max_smem_bytes = 0;           ///< cuda: over all steps
+  int plan = 0;  ///< cuda: of PlanSet::plans, the one for whose sizes its text is; that of all that use it is the same
 };
 
 struct SymRange {

@@ -226,6 +226,8 @@ static void verify(const forms::Joined& j, const PlanSet& set, std::string_view 
 void verify(const PlanSet& set, std::string_view after) {
   for (size_t i = 0; i < set.configs.size(); ++i) {
     const KernelConfig& c = set.configs[i];
+    AOTC_CHECK(c.plan >= 0 && static_cast<size_t>(c.plan) < std::max<size_t>(1, set.plans.size()), "after {}: a config of plan {}", after,
+               c.plan);
     if (c.strips) {
       verify(*c.strips, i, after);
       continue;

@@ -1,10 +1,11 @@
-// Stands in for libnvrtc in tests of what a build does when it crashes, hangs or refuses: FAKE_NVRTC="crash:TEXT" (abort, hang, exit, fail) does
-// that where the source has TEXT, several separated by commas. Else the machine code is "cubin of N bytes for ARCHITECTURE".
+// Stands in for libnvrtc in tests of what a build does when it crashes, hangs or refuses: FAKE_NVRTC="crash:TEXT" (abort, hang, exit, fail, spin:
+// works without an end, work: works for two seconds) does that where the source has TEXT, several separated by commas. Else the machine code is "cubin of N bytes for ARCHITECTURE".
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct program {
@@ -31,6 +32,8 @@ static int fault(const char* kind) {
   if (!strcmp(kind, "abort")) abort();
   if (!strcmp(kind, "exit")) _exit(9);
   while (!strcmp(kind, "hang")) sleep(1);
+  const clock_t from = clock();
+  while (!strcmp(kind, "spin") || (!strcmp(kind, "work") && clock() - from < 2 * CLOCKS_PER_SEC)) {}
   return !strcmp(kind, "fail") ? 6 : 0;
 }
 

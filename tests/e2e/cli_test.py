@@ -97,6 +97,18 @@ def the_artifact_is_written_beside_nothing_that_is_read(b):
 
 
 @test
+def an_archive_of_a_later_torch_is_tried_with_a_warning(b):
+    with zipfile.ZipFile(PT2) as z, zipfile.ZipFile(b.at("later.pt2"), "w", zipfile.ZIP_STORED) as out:
+        for info in z.infolist():
+            out.writestr(info.filename, z.read(info).replace(b'"torch_version": "2.11.0', b'"torch_version": "2.99.0'))
+    r = b.ok("build", b.at("later.pt2"), "-o", b.at("later.so"))
+    assert "aotc: warning: the archive is of torch 2.99.0" in r.stderr, r.stderr
+    assert "2.99.0" in json.load(open(b.at("later.report.json")))["warnings"][0]
+    assert "the archive is of torch 2.99.0" in b.ok("verify", b.at("later.so"), "--against", b.at("later.pt2"), "--samples", "1").stderr
+    assert "warning" not in b.ok("build", PT2, "-o", b.at("own.so")).stderr
+
+
+@test
 def the_compiler_that_cxx_names_is_the_one_that_is_used(b):
     b.refused(TOOLCHAIN, "CXX=/nonexistent/g++", "build", PT2, "-o", b.at("a.so"), env={"CXX": "/nonexistent/g++"})
     b.refused(TOOLCHAIN, "CXX=false", "build", PT2, "-o", b.at("a.so"), env={"CXX": "false"})

@@ -215,7 +215,7 @@ def check_trades(at, name, model, example, choice, *options):
 def check_all_trades(at):
     """Strassen's products allowed everywhere verify; as a trade they are left alone where rows are far apart in size. Tile registers are
     faster than they: code for AVX2 has none."""
-    without_tiles = ["--cpu", "avx2"]
+    without_tiles = ["--cpu", "avx2", "--threads", str(len(os.sched_getaffinity(0)))]
     winograd = check_trades(at, "filters", Filters(), torch.randn(1, 16, 56, 56), "conv_winograd .*kp=4")
     strassen = check_trades(at, "alike", Products(1.0), torch.randn(192, 512), "gemm_strassen ", *without_tiles)
     choices, _ = at.build("strassen.so", "strassen.json", "--strassen", *without_tiles, archive="alike.pt2")

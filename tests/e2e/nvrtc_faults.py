@@ -60,6 +60,18 @@ def refused_code(b):
     assert TEXT in open(b.at("keep", "kernels.cu")).read()
 
 
+def never_ends(b):
+    """NVRTC works on the chosen form's code without an end: another form computes the kernel, and the build said what it waited for."""
+    env = {"FAKE_NVRTC": f"spin:{TEXT}", "XDG_CACHE_HOME": b.at("cache")}
+    from_here = time.monotonic()
+    r = b.ok("build", PT2, "--cuda", "sm_80", "-o", b.at("late.so"), env=env)
+    assert time.monotonic() - from_here < 300, "the limit is not held"
+    assert f"waiting for NVRTC, which has worked on kernel {KERNEL}" in r.stderr, r.stderr
+    assert "NVRTC 12.99 took longer than 20 s of processor time for sm_80" in r.stderr, r.stderr
+    other = choice(json.load(open(b.at("late.report.json"))))
+    assert other["choice"].split()[0] != FORM, other
+
+
 def interrupted(b):
     """Ctrl-C while NVRTC compiles: its processes end with the build, at once, and nothing is left."""
     env = {**b.env, "FAKE_NVRTC": f"hang:{TEXT}"}
@@ -91,7 +103,7 @@ def main():
     p.add_argument("--fake", required=True)
     p.add_argument("--work", required=True)
     o = p.parse_args()
-    for test in (another_form, no_other_form, refused_code, interrupted):
+    for test in (another_form, no_other_form, refused_code, never_ends, interrupted):
         b = Bench(o.aotc, None, os.path.join(o.work, test.__name__))
         b.env["AOTC_NVRTC"] = o.fake
         test(b)

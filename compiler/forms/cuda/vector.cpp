@@ -134,6 +134,7 @@ class Vector final : public FormOf<MatmulKernel> {
     return f;
   }
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    AOTC_CHECK(most_rows(k, s.syms) <= kMostRows, "{}: code of {} rows, {} is the most", k.name, most_rows(k, s.syms), kMostRows);
     return emit::cuda::emit_vector_matmul(k, tile_of(unpack<Tile>(c), k, s), symbol);
   }
 

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -31,10 +32,11 @@ struct Fake {
     unsetenv("FAKE_NVRTC");
     fs::remove_all(root);
   }
-  Cubins make(const std::vector<std::string>& sources, double limit_s = 60, int jobs = 2) const {
+  Cubins make(const std::vector<std::string>& sources, double limit_s = 60, int jobs = 2, const CubinOptions& others = {}) const {
     std::vector<std::string> names;
     for (size_t i = 0; i < sources.size(); ++i) names.push_back("k" + std::to_string(i));
-    CubinOptions options{root.string(), (root / "cache").string(), jobs, {}};
+    CubinOptions options = others;
+    options.work_dir = root.string(), options.cache_dir = (root / "cache").string(), options.jobs = jobs;
     options.limit_s = limit_s;
     options.worker = {{AOTC_PROGRAM, "cubin-worker"}, "", false};
     return compile_cubins(sources, names, {"sm_80", "sm_90a"}, options);
@@ -94,6 +96,36 @@ TEST_CASE("a kernel that takes longer than the limit is lost") {
   REQUIRE(made.lost.size() == 2);
   CHECK(made.lost[0].why == "NVRTC 12.99 took longer than 5 s");
   CHECK(made.of[1][1] == cubin("// good\n", "sm_90a"));
+}
+
+TEST_CASE("a kernel on which NVRTC works for longer than others would take is given up, unless it is told to be patient") {
+  const Fake fake("spin:bad,work:long");
+  CubinOptions options;
+  options.slow_s = 1;
+  const Cubins made = fake.make({"// bad\n", "// long\n", "// good\n"}, 60, 2, options);
+  REQUIRE(made.lost.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(made.lost[i].late);
+    CHECK(made.lost[i].kernel == i % 2);
+    CHECK(made.lost[i].why == "NVRTC 12.99 took longer than 1 s of processor time");
+  }
+  CHECK(made.of[0][2] == cubin("// good\n", "sm_80"));
+  options.patient = {false, true};
+  const Cubins again = fake.make({"// bad\n", "// long\n"}, 60, 2, options);
+  REQUIRE(again.lost.size() == 2);
+  CHECK(again.of[1][1] == cubin("// long\n", "sm_90a"));
+}
+
+TEST_CASE("a kernel that NVRTC does not end soon is named while it is waited for") {
+  const Fake fake("hang:bad");
+  std::vector<std::string> lines;
+  CubinOptions options;
+  options.waiting = [&](const std::string& line) { lines.push_back(line); };
+  fake.make({"// good\n", "// bad\n"}, 12, 3, options);
+  REQUIRE(lines.size() == 2);
+  std::sort(lines.begin(), lines.end());
+  CHECK(lines[0] == "waiting for NVRTC, which has worked on kernel k1 for sm_80 for 10 s");
+  CHECK(lines[1] == "waiting for NVRTC, which has worked on kernel k1 for sm_90a for 10 s");
 }
 
 TEST_CASE("code that does not compile is an error with NVRTC's log, and so is NVRTC that is not there") {

@@ -1,8 +1,35 @@
 #include "base/machine.h"
 
+#include <sched.h>
+
 #include <catch2/catch.hpp>
 
+#include "base/named_threads.h"
+
 using namespace aotc;
+
+TEST_CASE("of a named target nothing is decided by the machine that builds it") {
+  cpu_set_t all, one;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  for (const char* named : {"portable", "avx2", "avx512", "avx512_bf16", "amx"}) {
+    INFO(named);
+    const Target t = parse_cpu_target(named);
+    CHECK(machine_of(t).cores == kNamedThreads);
+    CHECK(machine_of(t).model.empty());
+    const std::string with_all = machine_of(t).str();
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK(machine_of(t).str() == with_all);
+    CHECK(usable_processors() == 1);
+    REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+  }
+  Target t = parse_cpu_target("portable");
+  t.threads = 7;
+  CHECK(machine_of(t).cores == 7);
+}
 
 TEST_CASE("every GPU architecture has all that estimates ask for") {
   for (const char* sm : {"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -39,6 +40,19 @@ TEST_CASE("a worker that crashes, hangs up or babbles is a lost answer, and the 
   WorkerProcess slow(shell("read x; exec sleep 20"));
   CHECK(slow.ask(job, 0.05).why().find("took longer") == 0);
   CHECK(slow.loss() == WorkerProcess::Loss::late);
+}
+
+TEST_CASE("a watch sees the processor time of one request, and gives it up") {
+  WorkerProcess busy(shell("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; read x; echo '{}'; read x; while :; do :; done"));
+  double most = 0;
+  REQUIRE(busy.ask({{"first", 1}}, 60, {}, [&](double s) { return most = std::max(most, s), true; }));
+  double spent = 0, told = 0;
+  CHECK(busy.ask({{"second", 1}}, 60, {}, [&](double s) { return ++told, (spent = s) < 0.5; }).why() == "was given up");
+  CHECK(busy.loss() == WorkerProcess::Loss::late);
+  CHECK(told > 1);
+  CHECK((spent >= 0.5 && spent < 5));
+  WorkerProcess idle(shell("read x; sleep 1; echo '{}'"));
+  CHECK(idle.ask({{"first", 1}}, 60, {}, [](double s) { return s < 0.5; }));
 }
 
 TEST_CASE("workers are asked from several threads, and those that do not read end nobody") {
