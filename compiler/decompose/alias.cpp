@@ -4,6 +4,7 @@
 #include <map>
 
 #include "decompose/bits.h"
+#include "decompose/complex.h"
 #include "decompose/indexing.h"
 #include "graph/infer.h"
 
@@ -42,6 +43,16 @@ ValueId permuted(Rule& r, ValueId x, ValueId v, size_t) {
   Ints back(p.size());
   for (size_t i = 0; i < p.size(); ++i) back[static_cast<size_t>(p[i])] = static_cast<int64_t>(i);
   return r.b.permute(v, back);
+}
+
+ValueId conjugated(Rule& r, ValueId, ValueId v, size_t) {
+  if (!r.pairs) return v;
+  const Complex z = apart({r.b, v});
+  return join({z.re, -z.im});
+}
+ValueId conjugate_transposed(Rule& r, ValueId x, ValueId v, size_t) {
+  const int last = r.b.rank(x) - (r.pairs ? 2 : 1);
+  return conjugated(r, x, r.b.transpose(v, last - 1, last), 0);
 }
 
 ValueId sliced(Rule& r, ValueId x, ValueId v, size_t) {
@@ -119,7 +130,13 @@ constexpr Row kRows[] = {
     {"unsafe_chunk", piece},
     {"unbind", unbound},
     {"diagonal", diagonal},
+    {"conj", conjugated},
+    {"_conj", conjugated},
+    {"mH", conjugate_transposed},
+    {"adjoint", conjugate_transposed},
+    {"matrix_H", conjugate_transposed},
 };
+constexpr std::string_view kConjugate[] = {"conj", "_conj", "mH", "adjoint", "matrix_H"};
 
 bool windows_overlap(Rule& r) {
   const std::optional<int64_t> size = r.sym("size").as_const();
@@ -157,6 +174,10 @@ constexpr OverlapRow kOverlaps[] = {
 };
 
 }  // namespace
+
+bool conjugates(const Rule& r) {
+  return r.pairs && std::find(std::begin(kConjugate), std::end(kConjugate), base_name(r.node.target)) != std::end(kConjugate);
+}
 
 bool may_overlap(Rule& r) {
   const std::string_view name = base_name(r.node.target);

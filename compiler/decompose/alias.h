@@ -8,6 +8,9 @@ namespace aotc::decompose {
 /// slice); kNone for views that have none, and then every element is written to its place.
 ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result);
 
+/// Whether the view's elements are the conjugates of those that lie in memory.
+bool conjugates(const Rule& r);
+
 /// Whether elements of the view that the node makes may share memory with one another.
 bool may_overlap(Rule& r);
 

@@ -9,8 +9,8 @@ namespace {
 /// [n, rank], a row an element.
 void nonzero_rows(Rule& r) {
   const T x = tensor(r, "self");
+  if (x.rank() == 0) return r.set(places_where(r, x, r.meta_result().dims.at(0)).unsqueeze(1).slice(1, 0, 0));  // a row or none, no columns
   const std::vector<T> at = coordinates_where(r, x, r.meta_result().dims.at(0));
-  if (at.empty()) r.refuse("the places of a number, which has none", "reshape it to one dimension");
   std::vector<ValueId> columns;
   for (const T& c : at) columns.push_back(c.unsqueeze(1));
   r.set(r.b.cat(columns, 1));

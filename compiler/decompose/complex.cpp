@@ -41,51 +41,43 @@ Complex complex_operand(Rule& r, std::string_view name, DType t) {
 
 Complex times(const Complex& a, const Complex& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-Complex inverse(const Complex& z) {
-  const T larger = maximum(unary(Op::abs, z.re), unary(Op::abs, z.im));
-  const T scale = where((larger == 0.0) | (larger == std::numeric_limits<double>::infinity()), 1.0, larger);
-  const T re = z.re / scale, im = z.im / scale, n = z.re * re + z.im * im;
-  return {re / n, -im / n};
-}
+Complex inverse(const Complex& z) { return quotient({z.re.like(1), z.im.like(0)}, z); }
 
+/// As c10::complex divides (Smith, 1962): by the larger part of b, so that no square of a part runs over or to nothing.
 Complex quotient(const Complex& a, const Complex& b) {
-  const T larger = maximum(unary(Op::abs, b.re), unary(Op::abs, b.im));
-  const T scale = where((larger == 0.0) | (larger == std::numeric_limits<double>::infinity()), 1.0, larger);
-  const T re = b.re / scale, im = b.im / scale, n = b.re * re + b.im * im;
-  const Complex c = times(a, {re, -im});
-  return {c.re / n, c.im / n};
+  const T real = abs(b.re) >= abs(b.im), none = (b.re == 0.0) & (b.im == 0.0);
+  const T large = where(real, b.re, b.im), small = where(real, b.im, b.re);
+  const T ratio = small / large, scale = 1.0 / (large + small * ratio);
+  const T re = (where(real, a.re, a.im) + where(real, a.im, a.re) * ratio) * scale;
+  const T im = where(real, a.im - a.re * ratio, a.im * ratio - a.re) * scale;
+  return {where(none, a.re / abs(b.re), re), where(none, a.im / abs(b.im), im)};
 }
 
 namespace {
 
 void mul(Rule& r) {
   const DType t = part_type(r);
-  // A real factor scales both parts.
-  for (const auto& [z, x] : {std::pair("self", "other"), std::pair("other", "self")})
-    if (complex_arg(r, z) && !complex_arg(r, x) && !std::holds_alternative<std::complex<double>>(r.arg(x))) {
-      const T s(r.b, materialize(r.b, operand(r, x), t));
-      return r.set(tensor(r, z).to(t) * s.unsqueeze(-1));
-    }
   r.set(join(times(complex_operand(r, "self", t), complex_operand(r, "other", t))));
 }
 
 void div(Rule& r) {
   const DType t = part_type(r);
-  const Complex a = complex_operand(r, "self", t), b = complex_operand(r, "other", t);
-  if (!complex_arg(r, "other") && !std::holds_alternative<std::complex<double>>(r.arg("other")))
-    return r.set(join({a.re / b.re, a.im / b.re}));
-  r.set(join(quotient(a, b)));
+  r.set(join(quotient(complex_operand(r, "self", t), complex_operand(r, "other", t))));
 }
 
 template <Op op>
 void sum_of_two(Rule& r) {
   const DType t = part_type(r);
   const Complex a = complex_operand(r, "self", t), b = complex_operand(r, "other", t);
-  const bool turned = !r.none("alpha") && std::holds_alternative<std::complex<double>>(r.arg("alpha"));
-  const double alpha = turned ? 1.0 : r.number_or("alpha", 1.0);
-  const auto scaled = [&](const T& x) { return alpha == 1.0 ? x : x * alpha; };
-  const Complex c = turned ? times(b, complex_operand(r, "alpha", t)) : Complex{scaled(b.re), scaled(b.im)};
-  r.set(join({binary(op, a.re, c.re), binary(op, a.im, c.im)}));
+  // PyTorch multiplies by a complex alpha, or by -alpha where it subtracts, whatever that is.
+  Complex alpha{T(r.b, full(r.b, t, {}, op == Op::add ? 1.0 : -1.0)), T(r.b, full(r.b, t, {}, 0))};
+  if (!r.none("alpha")) {
+    const Complex given = complex_operand(r, "alpha", t);
+    const T zero = given.im.like(0);
+    alpha = op == Op::add ? given : Complex{-given.re, zero - given.im};
+  }
+  const Complex c = times(alpha, b);
+  r.set(join({a.re + c.re, a.im + c.im}));
 }
 
 void nothing(Rule&) {}
@@ -106,11 +98,6 @@ void abs_of(Rule& r) {
 void angle(Rule& r) {
   const Complex c = apart(tensor(r, "self"));
   r.set(binary(Op::atan2, c.im, c.re));
-}
-void exp_of(Rule& r) {
-  const Complex c = apart(tensor(r, "self"));
-  const T m = exp(c.re);
-  r.set(join({m * unary(Op::cos, c.im), m * unary(Op::sin, c.im)}));
 }
 void make_complex(Rule& r) { r.set(join({tensor(r, "real"), tensor(r, "imag")})); }
 void polar(Rule& r) {
@@ -206,7 +193,6 @@ constexpr RuleRow kRows[] = {
     {"aten.imag.default", take_part<1>},
     {"aten.abs.default", abs_of},
     {"aten.angle.default", angle},
-    {"aten.exp.default", exp_of},
     {"aten.to.dtype", convert},
     {"aten.to.device", convert},
     {"aten.to.dtype_layout", convert},
@@ -281,7 +267,8 @@ bool pair_rides_along(std::string_view overload) {
 }
 
 RuleFn find_complex_rule(std::string_view overload) {
-  for (const RuleTable& table : {RuleTable(kRows), complex_math_rules(), complex_solve_rules(), complex_conv_rules(), fourier_rules()})
+  for (const RuleTable& table :
+       {RuleTable(kRows), complex_math_rules(), complex_arc_rules(), complex_solve_rules(), complex_conv_rules(), fourier_rules()})
     for (const RuleRow& row : table)
       if (row.overload == overload) return row.fn;
   if (pair_rides_along(overload)) return find_rule(overload) ? with_pair : nullptr;

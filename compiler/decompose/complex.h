@@ -6,7 +6,7 @@
 namespace aotc::decompose {
 
 Complex times(const Complex& a, const Complex& b);
-/// 1 / z and a / b, of whatever magnitude: no square of a part runs over or to nothing.
+/// 1 / z and a / b, of whatever magnitude; of zeros and infinities as PyTorch's.
 Complex inverse(const Complex& z);
 Complex quotient(const Complex& a, const Complex& b);
 Complex apart(const T& pair);
@@ -18,6 +18,7 @@ DType part_type(const Rule& r);
 Complex complex_operand(Rule& r, std::string_view name, DType t);
 
 RuleTable fourier_rules();
+RuleTable complex_arc_rules();
 RuleTable complex_math_rules();
 RuleTable complex_solve_rules();
 RuleTable complex_conv_rules();

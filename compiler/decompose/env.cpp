@@ -116,6 +116,19 @@ ValueId Env::view_again(const std::string& name, const Tensor& t, ValueId places
   return defined_by(fn, r).at(t.node->results.empty() ? name : result_names(*t.node).at(t.result));
 }
 
+bool Env::conjugate_view(const Tensor& t) {
+  if (t.kind != Kind::view) return false;
+  Rule r(b_, program_, *t.node, *this);
+  r.pairs = touches_complex(program_, *t.node);
+  return conjugates(r);
+}
+
+bool Env::in_conjugate(const std::string& name) {
+  bool odd = false;
+  for (const std::string* at = &name; find(*at).kind != Kind::none; at = &find(*at).parent) odd = odd != conjugate_view(find(*at));
+  return odd;
+}
+
 ValueId Env::places_in(const std::string& name, const std::string& of) {
   if (name == of) {
     const std::vector<Expr> dims = b_.dims(get(of)), flat = {product(dims)};
@@ -124,6 +137,7 @@ ValueId Env::places_in(const std::string& name, const std::string& of) {
   const Tensor t = find(name);
   const ValueId parent = places_in(t.parent, of);
   if (t.kind == Kind::same) return parent;
+  if (conjugate_view(t)) throw Refused{"an in-place write through a conjugate is not supported here", "write to the tensor itself"};
   const ValueId places = view_again(name, t, parent);
   if (b_.type(places).dtype != DType::i64)
     throw Refused{fmt::format("an in-place write through {} is not supported", t.node->target), "export with run_decompositions()"};
@@ -281,6 +295,8 @@ TensorEnv::Owner Env::owner(const std::string& name) {
     if (t.kind == Kind::unclear)
       throw Refused{fmt::format("'{}' may be a view or a copy, and this reads the memory that it lies in", *at),
                     "use slicing, permute or unfold"};
+    if (conjugate_view(t))
+      throw Refused{fmt::format("'{}' is a conjugate, and this reads the memory that it lies in", *at), "clone it first"};
     if (t.kind == Kind::none) break;
     at = &t.parent;
   }
@@ -297,6 +313,7 @@ void Env::note_aliases(const PNode& node) {
   for (size_t i = 0; i < names.size(); ++i) {
     const import::Alias& alias = aliases[i];
     if (alias.kind == Kind::none || !known(names[i]) || !known(alias.of)) continue;
+    if (node.target == "aten.resolve_conj.default" && in_conjugate(alias.of)) continue;  // a copy
     const auto version = versions_.find(base_of(alias.of));
     Tensor& t = find(names[i]);
     t.kind = alias.kind;
@@ -359,11 +376,9 @@ void Env::write(const std::string& name, ValueId v) {
     const ValueId parent = get(t.parent);
     ValueId whole = kNone<ValueId>;
     const bool pairs = touches_complex(program_, *t.node);
-    if (!pairs || pair_rides_along(t.node->target)) {
-      Rule r(b_, program_, *t.node, *this);
-      r.pairs = pairs;
-      whole = write_back(r, parent, v, t.result);
-    }
+    Rule r(b_, program_, *t.node, *this);
+    r.pairs = pairs;
+    if (!pairs || pair_rides_along(t.node->target) || conjugates(r)) whole = write_back(r, parent, v, t.result);
     if (whole == kNone<ValueId>) whole = write_places({b_, parent}, {b_, v}, {b_, places_in(name, t.parent)});
     write(t.parent, whole);
   }

@@ -87,6 +87,9 @@ class Env final : public TensorEnv {
   void run_view_in_place(const import::PNode& node, std::string_view functional);
   /// What the view's rule gives now. With `places`, for these places of the parent's elements in its stead.
   ValueId view_again(const std::string& name, const Tensor& t, ValueId places);
+  bool conjugate_view(const Tensor& t);
+  /// Whether the elements of `name` are the conjugates of what lies in memory.
+  bool in_conjugate(const std::string& name);
   /// The places in `of`, which it is a view of (of a view, and so on), that the elements of `name` have.
   ValueId places_in(const std::string& name, const std::string& of);
   /// The tensor that `name` is a view of through the outermost of its views whose elements may share memory; empty where none does.

@@ -355,6 +355,7 @@ void sum_to_size(Rule& r) {
   Ints over;
   for (int i = 0; i < x.rank(); ++i)
     if (i < lead || (t.dims[static_cast<size_t>(i - lead)].is(1) && !x.dim(i).is(1))) over.push_back(i);
+  if (over.empty()) return r.set(x.to(t.dtype).reshape(t.dims));
   if (is_bool(x.dtype()) && is_bool(t.dtype)) return r.set(x.reduce(ReduceKind::max, over, false).reshape(t.dims));
   if (!is_float(x.dtype())) return r.set(x.to(t.dtype).sum(over, false).reshape(t.dims));
   r.set(x.up().sum(over, false).to(t.dtype).reshape(t.dims));

@@ -58,7 +58,9 @@ void scaled_add(Rule& r, const Pair& p, std::string_view alpha, bool subtract) {
     return r.set(p.a | p.b);
   }
   if (one) return r.set(subtract ? p.a - p.b : p.a + p.b);
-  const T y = p.b.up() * T(r.b, full(r.b, p.out, {}, r.scalar(alpha))).up();
+  const Rule::Number by = r.scalar(alpha);
+  if (by.kind != Rule::Number::floating && by.i.is(0)) subtract = false;  // PyTorch adds by -alpha, which has no sign then
+  const T y = p.b.up() * T(r.b, full(r.b, p.out, {}, by)).up();
   r.set((subtract ? p.a.up() - y : p.a.up() + y).to(p.out));
 }
 void add(Rule& r) { scaled_add(r, pair(r, Want::any), "alpha", false); }
@@ -105,23 +107,27 @@ T int_pow(const T& x, int64_t n) {
   return y;
 }
 
+/// x to the power n as PyTorch computes it where it knows n, which differs from pow at -0.0 and -infinity.
+std::optional<T> known_power(const T& x, double n) {
+  if (n == 0.0) return x.like(1.0);
+  if (n == 1.0) return x;
+  if (n == 2.0 || n == 3.0) return int_pow(x, static_cast<int64_t>(n));
+  if (!is_float(x.dtype())) return std::nullopt;
+  if (n == 0.5) return sqrt(x);
+  if (n == -0.5) return rsqrt(x);
+  if (n == -1.0) return unary(Op::reciprocal, x);
+  if (n == -2.0) return unary(Op::reciprocal, x * x);
+  return std::nullopt;
+}
+double number_of(const Rule::Number& e) { return e.kind == Rule::Number::integer && !e.i.is_const() ? NAN : e.f; }
+
 void pow_scalar(Rule& r) {
   const Pair p = pair(r, Want::any, Scalar::rounded, "self", "exponent");
   if (is_bool(p.out)) r.refuse("pow of bools");
-  const Rule::Number e = r.scalar("exponent");
-  const double n = e.kind == Rule::Number::integer && !e.i.is_const() ? NAN : e.f;
-  const T x = p.a.up();
-  const auto set = [&](const T& v) { r.set(v.to(p.out)); };
-  if (n == 0.0) return set(x.like(1.0));
-  if (n == 1.0) return set(x);
-  if (n == 2.0 || n == 3.0) return set(int_pow(x, static_cast<int64_t>(n)));
-  if (is_float(x.dtype())) {
-    if (n == 0.5) return set(sqrt(x));
-    if (n == -0.5) return set(rsqrt(x));
-    if (n == -1.0) return set(unary(Op::reciprocal, x));
-    if (n == -2.0) return set(unary(Op::reciprocal, x * x));
-  }
-  r.set(binary(Op::pow, p.a, p.b));
+  const double n = number_of(r.scalar("exponent"));
+  const bool root = std::fabs(n) == 0.5;  // of float16 PyTorch takes powers here, too
+  const std::optional<T> known = root && p.out == DType::f16 ? std::nullopt : known_power(p.a.up(), n);
+  r.set(known ? known->to(p.out) : binary(Op::pow, p.a, p.b));
 }
 void pow_tensor(Rule& r) {
   const Pair p = pair(r, Want::any, Scalar::rounded, "self", "exponent");
@@ -129,8 +135,10 @@ void pow_tensor(Rule& r) {
   r.set(binary(Op::pow, p.a, p.b));
 }
 void float_power(Rule& r) {
-  const Operand a = operand(r, "self"), e = operand(r, "exponent");
-  r.set(binary(Op::pow, T(r.b, materialize(r.b, a, DType::f64)), T(r.b, materialize(r.b, e, DType::f64))));
+  const T a(r.b, materialize(r.b, operand(r, "self"), DType::f64));
+  if (!r.is_tensor("exponent") && r.is_tensor("self"))
+    if (const auto known = known_power(a, number_of(r.scalar("exponent")))) return r.set(*known);
+  r.set(binary(Op::pow, a, T(r.b, materialize(r.b, operand(r, "exponent"), DType::f64))));
 }
 
 template <Op op>

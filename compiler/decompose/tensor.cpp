@@ -5,10 +5,10 @@
 namespace aotc::decompose {
 
 T T::reduce(ReduceKind k, Ints d, bool keep) const {
-  // No dimension to reduce: the sum, product, maximum or minimum of one element is itself.
+  // No dimension to reduce: the product, maximum or minimum of one element is itself; so is its sum, which begins at 0.0.
   if (d.empty()) {
     if (k == ReduceKind::argmax || k == ReduceKind::argmin) return {*b_, full(*b_, DType::i64, dims(), 0.0)};
-    return *this;
+    return k == ReduceKind::sum && is_float(dtype()) ? *this + 0.0 : *this;
   }
   // Over nothing a sum is 0 and a product 1, whatever stands there.
   if (k == ReduceKind::sum || k == ReduceKind::prod) {

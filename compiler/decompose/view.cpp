@@ -179,6 +179,7 @@ void chunk(Rule& r) {
   const int d = split_dim(r, x);
   const int64_t n = r.integer("chunks");
   if (n < 1) throw r.fault(fmt::format("{} chunks", n));
+  if (x.dim(d).is(0)) return pieces(r, x, d, std::vector<Expr>(static_cast<size_t>(n), Expr(0)));
   equal_pieces(r, x, d, r.b.syms().simplify(ceildiv(x.dim(d), n)));
 }
 

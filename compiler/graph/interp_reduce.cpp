@@ -123,6 +123,7 @@ void each_line(const Dims& dims, int64_t dim, F&& f) {
 template <class T>
 std::vector<T> scanned(std::vector<T> v, const Dims& dims, int64_t dim, ReduceKind k) {
   each_line(dims, dim, [&](int64_t base, int64_t stride, int64_t length) {
+    if (length > 0 && (k == ReduceKind::sum || k == ReduceKind::logsumexp)) v[base] += 0;  // -0.0 is none
     for (int64_t i = 1; i < length; ++i) v[base + i * stride] = combine(k, v[base + (i - 1) * stride], v[base + i * stride]);
   });
   return v;

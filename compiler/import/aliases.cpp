@@ -65,9 +65,8 @@ Kind where(std::optional<bool> shares, Kind how) { return !shares ? Alias::uncle
 
 Kind view(const Use&) { return Alias::view; }
 Kind same(const Use&) { return Alias::same; }
-/// Only the conjugate of a complex tensor is more than a view: elements change on the way.
-Kind conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::unclear : Alias::same; }
-Kind transposed_conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::unclear : Alias::view; }
+/// Of complex tensors a view whose elements change on the way.
+Kind conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::view : Alias::same; }
 Kind real_part(const Use& u) { return is_complex(u.in.dtype) ? Alias::view : Alias::same; }
 
 std::string_view format_of(const Use& u) {
@@ -180,9 +179,9 @@ constexpr Row kRows[] = {
     {"cartesian_prod", only_operand},
     {"conj", conjugate},
     {"_conj", conjugate},
-    {"mH", transposed_conjugate},
-    {"adjoint", transposed_conjugate},
-    {"matrix_H", transposed_conjugate},
+    {"mH", view},
+    {"adjoint", view},
+    {"matrix_H", view},
     {"real", real_part},
     {"imag", view},
     {"view_as_real", view},

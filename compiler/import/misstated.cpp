@@ -45,12 +45,28 @@ std::vector<std::string> correct_lstm(Program& p, const PNode& node) {
   return changed;
 }
 
+/// torch 2.11: its meta kernel gives the places and counts of equal elements, or rows, the type of these.
+std::vector<std::string> correct_unique(Program& p, const PNode& node) {
+  std::vector<std::string> changed;
+  for (size_t i = 1; i < node.results.size(); ++i) {
+    const auto* result = std::get_if<TensorRef>(&node.results[i]);
+    const auto stated = result ? p.tensors.find(result->name) : p.tensors.end();
+    if (stated == p.tensors.end() || stated->second.dtype == DType::i64) continue;
+    stated->second.dtype = DType::i64;
+    changed.push_back(result->name);
+  }
+  return changed;
+}
+
 struct Row {
   std::string_view target;
   std::vector<std::string> (*correct)(Program&, const PNode&);  ///< gives the results that were misstated
 };
 constexpr Row kRows[] = {
     {"aten.lstm.input", correct_lstm},
+    {"aten._unique2.default", correct_unique},
+    {"aten.unique_consecutive.default", correct_unique},
+    {"aten.unique_dim.default", correct_unique},
 };
 
 template <class Fn>
@@ -64,7 +80,7 @@ std::vector<std::string> follow(Program& p, const PNode& node, const std::string
   if (names.empty()) return {};
   const auto fail = [&](const std::string& why) {
     return Diagnostic({p.file, node.path, node.name, node.source},
-                      fmt::format("the archive misstates the sizes of '{}', from which this is computed, and {} does not say its own: {}",
+                      fmt::format("the archive misstates the type of '{}', from which this is computed, and {} does not say its own: {}",
                                   first, node.target, why))
         .note("export with torch 2.13 or later, or with sizes that are fixed");
   };
@@ -74,8 +90,9 @@ std::vector<std::string> follow(Program& p, const PNode& node, const std::string
   std::vector<std::string> changed;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto stated = p.tensors.find(names[i]);
-    if (stated == p.tensors.end() || stated->second.sizes == (*types)[i].sizes) continue;
-    if (stated->second.dtype != (*types)[i].dtype) throw fail("it gives another type");
+    if (stated == p.tensors.end()) continue;
+    if (stated->second.sizes == (*types)[i].sizes && stated->second.dtype == (*types)[i].dtype) continue;
+    stated->second.dtype = (*types)[i].dtype;
     set_sizes(stated->second, (*types)[i].sizes);
     stated->second.strides = (*types)[i].strides;
     stated->second.storage_offset = (*types)[i].storage_offset;

@@ -90,6 +90,7 @@ Fraction divide_exactly(const Fraction& a, const Fraction& b) {
 Fraction true_division(const Fraction& a, const Fraction& b) {
   Fraction r = divide_exactly(a, b);
   if (exact(r) && !power_of_two(r.den)) r.as_float = Fraction::Float::rounded;
+  if (times_of_nearly(b, a)) r.as_float = Fraction::Float::rounded;  // off by at most 2^-54 of it, as a product is
   return r;
 }
 Expr whole(const Fraction& f) {

@@ -60,7 +60,7 @@ std::optional<ValueId> written_out(Rewriter& r, const Node& n) {
   if (*columns == 1 && (rows < kLeastLanes || (rows > kMostColumns && !read_often(r, a)))) return std::nullopt;
   if (*columns == 2 && many_rows) return std::nullopt;
   if (r.g.syms.hint(product(out)) < kLeastRows * *columns) return std::nullopt;
-  ValueId sum = kNone<ValueId>;
+  ValueId sum = r.b.full({t, out}, 0);  // of products that are all -0.0, too
   for (int64_t i = 0; i < *k; ++i) {
     ValueId y = element(r, b, rows_of_b, i);
     Exprs one(out.size() - db.size(), Expr(1));
@@ -68,7 +68,7 @@ std::optional<ValueId> written_out(Rewriter& r, const Node& n) {
     if (one.size() != db.size()) y = r.b.reshape(y, one);
     const ValueId x = r.b.expand(element(r, a, terms, i), out);
     const ValueId term = r.b.binary(Op::mul, x, r.b.expand(y, out));
-    sum = i == 0 ? term : r.b.binary(Op::add, sum, term);
+    sum = r.b.binary(Op::add, term, sum);
   }
   return sum;
 }

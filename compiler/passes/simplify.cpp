@@ -69,6 +69,47 @@ Found unary(Rewriter& r, const Node& n) {
   return {};
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kDeepest = 6;
+
+/// No element of v is -0.0. A sum of two is that only where both are, a difference only where x is -0.0 and y is 0.0.
+bool never_negative_zero(const Rewriter& r, ValueId v, int depth = 0) {
+  if (!is_float(r.dtype(v))) return true;
+  if (const auto c = splat_value(r.g, v)) return *c != 0 || !std::signbit(*c);
+  const Node* n = r.g.def(v);
+  if (!n || depth == kDeepest) return false;
+  const auto never = [&](size_t i) { return never_negative_zero(r, n->inputs[i], depth + 1); };
+  switch (n->op) {
+    case Op::abs:
+    case Op::sign:
+    case Op::exp:
+    case Op::exp2:
+    case Op::sigmoid: return true;
+    case Op::mul: return n->inputs[0] == n->inputs[1];
+    case Op::add: return never(0) || never(1);
+    case Op::sub: return never(0);
+    case Op::where: return never(1) && never(2);
+    case Op::cast: return !is_float(r.dtype(n->inputs[0])) || (widens(r.dtype(n->inputs[0]), r.dtype(v)) && never(0));
+    case Op::sqrt:
+    case Op::reshape:
+    case Op::permute:
+    case Op::expand:
+    case Op::slice: return never(0);
+    default: return false;
+  }
+}
+
+/// Of floats: x where it is not -0.0, else 0.0.
+ValueId without_sign_of_zero(Rewriter& r, ValueId x) {
+  return is_float(r.dtype(x)) && !never_negative_zero(r, x) ? r.b.binary(Op::add, x, r.b.like(x, 0)) : x;
+}
+
+/// x to the power 0.5 or -0.5 is that of its square root but where it is -0.0 or -infinity.
+ValueId power_of_root(Rewriter& r, ValueId x, double e) {
+  const ValueId y = r.b.unary(e > 0 ? Op::sqrt : Op::rsqrt, without_sign_of_zero(r, x));
+  return r.b.where(r.b.binary(Op::eq, x, r.b.like(x, -kInfinity)), r.b.like(x, e > 0 ? kInfinity : 0), y);
+}
+
 Found power(Rewriter& r, ValueId x, double e) {
   Builder& b = r.b;
   if (e == 0) return b.like(x, 1);
@@ -76,8 +117,7 @@ Found power(Rewriter& r, ValueId x, double e) {
   if (e == 2) return b.binary(Op::mul, x, x);
   if (e == 3 && !is_half(r.dtype(x))) return b.binary(Op::mul, b.binary(Op::mul, x, x), x);  // 16-bit floats are rounded between
   if (!is_float(r.dtype(x))) return {};
-  if (e == 0.5) return b.unary(Op::sqrt, x);
-  if (e == -0.5) return b.unary(Op::rsqrt, x);
+  if (std::fabs(e) == 0.5) return power_of_root(r, x, e);
   if (e == -1) return b.unary(Op::reciprocal, x);
   return {};
 }
@@ -92,10 +132,11 @@ bool power_of_two(double c, DType t) {
 Found with_constant(Rewriter& r, const Node& n, ValueId x, double c) {
   Builder& b = r.b;
   const DType t = r.dtype(x);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (n.op) {
     case Op::add:
-    case Op::sub: return c == 0 ? Found(x) : Found();
+    case Op::sub:
+      if (c != 0) return {};
+      return std::signbit(c) == (n.op == Op::add) || never_negative_zero(r, x) ? Found(x) : Found();  // -0.0 + 0.0 is 0.0
     case Op::mul:
       if (c == 1) return x;
       if (c == 0 && is_int(t)) return b.like(x, 0);
@@ -193,7 +234,11 @@ Found reduce(Rewriter& r, const Node& n) {
     if (reduced) real.push_back(static_cast<int64_t>(squeezed.size()));
     squeezed.push_back(r.dims(x)[i]);
   }
-  if (real.empty()) return arg ? r.b.full_int(r.g.type(n.outputs[0]), 0) : r.b.reshape(x, r.dims(n.outputs[0]));
+  if (real.empty() && arg) return r.b.full_int(r.g.type(n.outputs[0]), 0);
+  if (real.empty()) {
+    const ValueId y = r.b.reshape(x, r.dims(n.outputs[0]));
+    return k == ReduceKind::sum ? without_sign_of_zero(r, y) : y;
+  }
   if (real.size() < over.size()) return r.b.reduce(k, r.b.reshape(x, squeezed), real);
   const Node* inner = r.def(x, Op::reduce);
   if (!inner || arg || inner->reduce_kind() != k || r.uses(x) != 1) return {};
@@ -210,7 +255,9 @@ Found reduce(Rewriter& r, const Node& n) {
 
 Found scan(Rewriter& r, const Node& n) {
   if (!r.dims(n.inputs[0])[n.get<int64_t>(Attr::dim)].is(1)) return {};
-  return n.op == Op::scan ? n.inputs[0] : r.b.full_int(r.g.type(n.outputs[0]), 0);
+  if (n.op == Op::scan_arg) return r.b.full_int(r.g.type(n.outputs[0]), 0);
+  const ReduceKind k = n.reduce_kind();
+  return k == ReduceKind::sum || k == ReduceKind::logsumexp ? without_sign_of_zero(r, n.inputs[0]) : n.inputs[0];
 }
 
 /// min, max and remainder of integers whose ranges show that they change nothing.

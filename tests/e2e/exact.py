@@ -13,11 +13,12 @@ def suite(f):
 
 class Case:
     """fn(*inputs, *constants) -> a tensor or a tuple of them. close: floats whose sums may take another order are judged as `aotc verify`
-    does, within twice eager's error against fp64. right: what to compare with where eager is wrong (it takes what fn takes)."""
+    does, within twice eager's error against fp64. right: what to compare with where eager is wrong (it takes what fn takes). signs: zeros
+    have signs. near: each float is so near eager's, relative to the larger of the pair that the last dim has."""
 
-    def __init__(self, label, fn, inputs, constants=(), close=False, right=None):
+    def __init__(self, label, fn, inputs, constants=(), close=False, right=None, signs=False, near=0.0):
         self.label, self.fn, self.inputs, self.constants, self.close = label, fn, list(inputs), list(constants), close
-        self.right = right
+        self.right, self.signs, self.near = right, signs, near
 
     def __call__(self, *tensors):
         return self._list(self.fn(*tensors))

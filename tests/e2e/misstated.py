@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Archives that state sizes which their operators do not give are built for the sizes that ep.module() gives.
+"""Archives that state sizes or types which their operators do not give are built for those that ep.module() gives.
 
 torch 2.11 says of the states of an LSTM of fixed sizes, where oneDNN has the layer, that they have a dim of 1 behind the first, and computes
-the sizes of all that follows from that. Such archives are made here of today's by writing those sizes into their text.
+the sizes of all that follows from that; of the places and counts of equal rows that they have the rows' type. Such archives are made here of
+today's by writing that into their text.
 """
 import argparse, json, os, subprocess, sys, warnings, zipfile
 
@@ -26,8 +27,17 @@ def net(torch, directions):
     return Net().eval().requires_grad_(False)
 
 
-def misstate(path, to, sizes):
-    """The archive with other sizes of the tensors that `sizes` names: {name: sizes}."""
+def equal_rows(torch):
+    class Rows(torch.nn.Module):
+        def forward(self, x):
+            rows, places, counts = torch.unique(x, dim=0, return_inverse=True, return_counts=True)
+            return rows, places, counts, places + 1, x[places[:3]]
+
+    return Rows()
+
+
+def misstate(path, to, sizes, types={}):
+    """The archive with other sizes of the tensors that `sizes` names: {name: sizes}; other types (numbers of the schema) by `types`."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as new:
         for item in old.infolist():
             data = old.read(item)
@@ -37,6 +47,8 @@ def misstate(path, to, sizes):
                 for name, dims in sizes.items():
                     tensors[name]["sizes"] = [{"as_int": n} for n in dims]
                     tensors[name]["strides"] = [{"as_int": 1}] * len(dims)
+                for name, number in types.items():
+                    tensors[name]["dtype"] = number
                 data = json.dumps(model).encode()
             new.writestr(item, data)
 
@@ -61,6 +73,15 @@ def misstated_sizes(ep, outputs):
     return told
 
 
+def built(o, so, path):
+    for command in (["build", path, "-o", so, "--quiet"], ["verify", so, "--against", path, "--samples", "2"]):
+        r = subprocess.run([o.aotc, *command], capture_output=True, text=True)
+        if r.returncode:
+            print(f"{' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}")
+            return False
+    return True
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--aotc", required=True)
@@ -70,6 +91,13 @@ def main():
 
     os.makedirs(o.work, exist_ok=True)
     faults = 0
+    ep = torch.export.export(equal_rows(torch), (torch.randint(0, 3, (6, 2)).float(),))
+    plain, path, so = (os.path.join(o.work, f"rows{end}") for end in (".plain.pt2", ".pt2", ".so"))
+    torch.export.save(ep, plain)
+    places = [n for n in ep.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor) and n.meta["val"].dtype == torch.int64]
+    assert len(places) >= 3, ep.graph
+    misstate(plain, path, {}, {n.name: 7 for n in places})
+    faults += not built(o, so, path)
     for directions in (1, 2):
         torch.manual_seed(directions)
         states = (LAYERS * directions, BATCH, WIDTH)
@@ -80,12 +108,8 @@ def main():
         sizes = misstated_sizes(ep, args)
         assert len(sizes) >= 6, sizes
         misstate(plain, path, sizes)
-        for command in (["build", path, "-o", so, "--quiet"], ["verify", so, "--against", path, "--samples", "2"]):
-            r = subprocess.run([o.aotc, *command], capture_output=True, text=True)
-            if r.returncode:
-                faults += 1
-                print(f"{' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}")
-                break
+        if not built(o, so, path):
+            faults += 1
         else:
             told = json.loads(subprocess.run([o.aotc, "inspect", so, "--json"], capture_output=True, text=True, check=True).stdout)
             have, due = [x["shape"] for x in told["outputs"]], [list(t.shape) for t in ep.module()(*args)]

@@ -14,12 +14,14 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
-import exact_indices  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_complex  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_indices  # noqa: F401
 import exact_nan  # noqa: F401
 import exact_products  # noqa: F401
 import exact_quantized  # noqa: F401
 import exact_resize  # noqa: F401
 import exact_rounding  # noqa: F401
+import exact_signs  # noqa: F401
 from exact import FAULTS, SUITES, Module
 
 CODES = {torch.bool: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 4, torch.int32: 5, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8,
@@ -74,14 +76,27 @@ class Session:
         self.artifact.close()
 
 
-def same(got, want):
-    """Equal to the element; any NaN is a NaN, and zeros have no sign."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return False
-    equal = got == want
-    if got.dtype.is_floating_point:
-        equal |= got.isnan() & want.isnan()
-    return bool(equal.all())
+def equal(got, want, signs=False):
+    """Element by element; any NaN is a NaN, and zeros have signs where they are asked for."""
+    if not got.dtype.is_floating_point:
+        return got == want
+    there = got == want
+    if signs:
+        there &= (got != 0) | (got.signbit() == want.signbit())
+    return there | got.isnan() & want.isnan()
+
+
+def same(got, want, signs=False):
+    return got.shape == want.shape and got.dtype == want.dtype and bool(equal(got, want, signs).all())
+
+
+def near(case, got, want):
+    """Elements that are as they must be: where one of the two is no other finite number, it is what eager has."""
+    g, w = got.double(), want.double()
+    scale = w.where(w.isfinite(), 0).abs()
+    scale = scale.amax(-1, keepdim=True) if scale.shape[-1:] == (2,) else scale
+    tiny = 4 * torch.finfo(want.dtype).smallest_normal
+    return equal(got, want, case.signs) | (g != w) & g.isfinite() & w.isfinite() & ((g - w).abs() <= case.near * scale + tiny)
 
 
 def error(x, truth):
@@ -97,21 +112,24 @@ EPSILON = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-21, 
 
 
 def judge(case, number, args, got, want):
+    if case.near:
+        return got.shape == want.shape and got.dtype == want.dtype and bool(near(case, got, want).all())
     if not (case.close and want.dtype.is_floating_point):
-        return same(got, want)
+        return same(got, want, case.signs)
     wide = lambda t: t.double() if t.dtype.is_floating_point else t
     truth = case.want(*map(wide, args), *map(wide, case.constants))[number]
     if got.shape != want.shape or got.dtype != want.dtype:
         return False
     wild = ~got.isfinite() | ~want.isfinite()
-    return same(got[wild], want[wild]) and error(got, truth) <= 2 * error(want, truth) + EPSILON[want.dtype]
+    zero = (got == 0) & (want == 0)
+    return same(got[wild], want[wild]) and same(got[zero], want[zero], case.signs) and error(got, truth) <= 2 * error(want, truth) + EPSILON[want.dtype]
 
 
 def report(case, number, got, want):
     what = f"{case.label}[{number}]: {want.dtype}{list(want.shape)}"
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{what}: got {got.dtype}{list(got.shape)}"
-    bad = ~((got == want) | (got != got) & (want != want)) if want.dtype.is_floating_point else got != want
+    bad = ~(near(case, got, want) if case.near else equal(got, want, case.signs))
     if case.close and (wild := bad & ~(got.isfinite() & want.isfinite())).any():
         bad = wild
     where = bad.flatten().nonzero().flatten()[:4].tolist()

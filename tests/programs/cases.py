@@ -66,6 +66,9 @@ for view in ("x[0]", "x.meshgrid", "x[2:]"):
     case(f"write before a read of {view}", "x: float32[5]", [f"b = {text}", "x.mul_(3)", "c = b + 0"], "b, c")
 case("complex writes through view_as_real", "x: float32[4,2]", ["z = torch.view_as_complex(x)", "r = torch.view_as_real(z)", "r.mul_(2)", "y = x + 1"], "x, r, y")
 case("complex writes through real and imag", "x: float32[4,2]", ["z = torch.view_as_complex(x)", "z.real.add_(1)", "z.imag.mul_(3)", "y = torch.view_as_real(z) * 1"], "x, y")
+for view in ("x.conj()", "x.mH", "x.adjoint()", "x[1:].conj()", "x.conj().t()[1]", "x.conj().conj()", "x.t().conj()[1:, ::2]", "x.conj()[0].view(2, 2).mH", "x.conj().resolve_conj()", "x.conj().contiguous()"):
+    case(f"read of {view} after a write", "x: {T}[4,4]", [f"b = {view}", "x.add_(1 + 2j)", "c = b * 2", "x[0] = 5j", "d = b.real + b.imag"], "b, c, d, x", COMPLEX)
+    case(f"write through {view}", "x: {T}[4,4]", ["a = x[1:]", f"b = {view}", "b.add_(3)", "c = a * 1j", "b[0] = 7", "d = x - 2"], "a, b, c, d, x", COMPLEX)
 case("every type through a diagonal", "x: {T}[3,3]", ["x.diagonal().fill_(1)", "y = x.clone()"], "x, y", FLOATS + INTS + (torch.bool,))
 case("dynamic writes through views", "x: float32[A,A]", ["x.diagonal().add_(1)", "x.t()[1:].mul_(2)", "x[::2].sub_(1)", "y = x.sum(0)"], "x, y")
 case("metadata in place", "x: float32[3,4]", ["y = x.clone()", "v = y[0]", "y.t_()", "v.add_(1)", "w = y * 2"], "y, v, w")
@@ -424,3 +427,16 @@ case("windows whose channels come first and lanes last", "x: {T}[1,16,32,24], y:
      (torch.float32, torch.bfloat16, torch.float64, torch.int8))
 # Kernels of PyTorch that copy into what they have made, which complex numbers must not lose.
 case("complex numbers that a kernel copies", "z: {T}[5,3], m: {T}[3,3]", ["a = torch.diff(z, n=0)", "b = torch.linalg.matrix_power(m, 0)", "c = torch.linalg.matrix_power(m, 3)"], "a, b, c", COMPLEX)
+
+# Signs of zero, seen by division
+
+case("signs of zero", "x: {T}[37] special", ["z = torch.copysign(torch.zeros_like(x), x)", "a = torch.reciprocal(z + 0.0)", "b = torch.reciprocal(0.0 + z)", "c = torch.reciprocal(z + -0.0)", "d = torch.reciprocal(z - 0.0)", "e = torch.reciprocal(0.0 - z)", "f = torch.reciprocal(z[:, None].sum(1))",
+     "g = torch.reciprocal(z[:, None].mean(1))", "h = torch.reciprocal(z[0].sum())", "i = torch.reciprocal(z.tanh())", "j = torch.reciprocal(z ** torch.tensor(0.5))", "k = z ** torch.tensor(-0.5)", "l = torch.reciprocal(z[:, None].cumsum(1))", "m = torch.reciprocal(z[:, None].logcumsumexp(0)[0])", "n = torch.reciprocal(z + 0.0 + 0.0)"],
+     "a, b, c, d, e, f, g, h, i, j, k, l, m, n", FLOATS)
+case("powers of infinities", "x: {T}[40] special", ["y = torch.copysign(torch.full_like(x, inf), x)", "a = y ** torch.tensor(0.5)", "b = y ** torch.tensor(-0.5)", "c = torch.reciprocal(b)", "d = y ** 0.5", "e = torch.pow(y, torch.full_like(y, 0.5))"], "a, b, c, d, e", FLOATS[:2] + FLOATS[3:])
+case("complex numbers at zero and infinity", "x: {T}[40] special, y: {T}[40] special", ["z = torch.complex(torch.where(x > 0.5, inf, torch.copysign(torch.zeros_like(x), x)), torch.where(y > 0.5, -inf, torch.copysign(torch.zeros_like(y), y)))"]
+     + [f"{v} = torch.view_as_real({e})" for v, e in zip("abcdefghijklmnop", ("z.exp()", "z.log()", "z.sqrt()", "z.rsqrt()", "z.reciprocal()", "z.sigmoid()", "z.sin()", "z.cos()", "z.tan()", "z.sinh()", "z.cosh()", "z.tanh()", "z ** -2", "z ** 0", "1 / z", "z * 2"))], "a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p", FLOATS[:2])
+case("arcs of complex numbers", "z: {T}[A,5], y: {T}[A,3]", ["w = torch.cat([z, y * 1e-3 + 1, y * 1e3], 1)"] + [f"{v} = torch.{f}(w)" for v, f in zip("abcdef", ("asin", "acos", "atan", "asinh", "acosh", "atanh"))], "a, b, c, d, e, f", COMPLEX)
+case("pieces of nothing", "x: {T}[0,2], y: {T}[3,0]", ["a, b = torch.chunk(x, 2)", "c, d, e = torch.chunk(y, 3, 1)", "f = torch.cat([b, b])"], "a, b, c, d, e, f", (torch.float32, torch.int64))
+case("places in a number", "x: {T}[]", ["a = torch.nonzero(x)", "b = torch.argwhere(x > 0)", "c = torch.nonzero(x * 0)"], "a, b, c", (torch.float32, torch.int64))
+case("steps that are no integers, to a size that moves", "x: float32[A,3]", ["a = torch.arange(0, x.shape[0], 0.5)", "b = torch.arange(0.5, x.shape[0], 0.25)", "c = torch.arange(x.shape[0], 0, -0.5) * 2", "d = torch.arange(0, x.shape[0] * 2, 1.5, dtype=torch.float64)", "e = torch.arange(0, x.shape[0], 0.1)"], "a, b, c, d, e")

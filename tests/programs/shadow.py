@@ -46,6 +46,15 @@ def jumps(name, args, kwargs):
     return name in DISCRETE and not (name in ("add", "sub", "rsub") and kwargs.get("alpha", args[2] if len(args) > 2 else 1) != 1)
 
 
+# Of exact operands, zeros come with a sign that no order and no rounding decides: the operand's, or that of a sum which begins at 0.
+SIGNED = set("tanh sin tan asin atan sinh asinh atanh erf expm1 log1p erfinv sqrt reciprocal sum mean nansum cumsum logcumsumexp".split())
+
+
+def keeps_signs(name, args, kwargs):
+    zero = name in ("add", "sub", "rsub") and isinstance(args[1], (int, float)) and args[1] == 0
+    return name in SIGNED or (zero and kwargs.get("alpha", args[2] if len(args) > 2 else 1) == 1)
+
+
 def in_exact_table(func, args, kwargs):
     """Nothing is rounded, whatever the operands."""
     if func._overloadname in ("decimals", "reduce", "value_reduce"):
@@ -165,7 +174,8 @@ class Shadow(TorchDispatchMode):
                 if "log_softmax" in name or "logcumsumexp" in name:  # the logarithm of a sum near one
                     d.add_(self.noise(d, t.dtype) - 1)
                 d.copy_(self.rounded(d, t.dtype))
-                self.signed_zeros(d)
+                if not (exact_operands and keeps_signs(name, args, kwargs)):
+                    self.signed_zeros(d)
             if mask is not None and self.amplitude:
                 put(d, mask, self.run, self.generator)
             if own is None:

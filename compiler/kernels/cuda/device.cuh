@@ -503,7 +503,7 @@ template <class T> struct ReduceLogSumExp {
   static AOTC_DI V init() { return lowest<T>(); }
   static AOTC_DI V combine(V a, V b) {
     const C x = a, y = b, most = op_maximum(x, y), least = op_minimum(x, y);
-    return least == lowest<C>() || most - least != most - least ? V(most) : V(most + op_log1p(op_exp(least - most)));
+    return least == lowest<C>() || most - least != most - least ? V(most + C(0)) : V(most + op_log1p(op_exp(least - most)));  // 0.0 of -0.0
   }
 };
 

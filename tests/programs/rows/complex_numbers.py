@@ -23,6 +23,20 @@ def arithmetic(g):
                      f"torch.{g.choice(['exp', 'sqrt', 'log', 'sin', 'cos', 'tanh', 'reciprocal', 'sigmoid', 'square', 'sinh', 'cosh', 'rsqrt', 'log1p', 'expm1', 'tan', 'asin', 'acos', 'atan'])}({x})", f"{x}.to({g.choice(COMPLEX)})"])
 
 
+# Of which either type has the same results but for roundings.
+EXTREMES = "0.0 -0.0 1.0 -1.0 0.5 -2.5 1000.0 -1000.0 math.inf -math.inf math.nan".split()
+AT_EXTREMES = "exp sqrt log sin cos tan sinh cosh tanh sigmoid reciprocal rsqrt".split()
+
+
+@row("complex extremes", 4, "complex")
+def extremes(g):
+    x = g.tensor(COMPLEX, (0, 3))
+    real = "float32" if str(x.dtype) == "torch.complex64" else "float64"
+    part = lambda v: f"torch.where({v} > {g.choice(['0', '0.5', '-1'])}, {g.choice(EXTREMES)}, {g.choice(EXTREMES)}).to(torch.{real})"
+    z = f"torch.complex({part(f'{x}.real')}, {part(f'{x}.imag')})"
+    return g.choice([f"torch.{f}({z})" for f in AT_EXTREMES] + [f"{z} ** {e}" for e in ("-2", "0", "-1", "0.5", "2.5", "-0.5", x)] + [f"1 / {z}", f"{z} / 2", f"{z} * 2", f"{z} / {z}", f"torch.pow(2.0, {z})"])
+
+
 @row("products of complex matrices", 4, "complex")
 def products(g):
     x = g.tensor(COMPLEX, (2, 3))

@@ -93,6 +93,18 @@ def compare(g):
     return f"torch.{name}({x}, {y}{equal_nan})"
 
 
+SIGNED = "tanh sin tan asin atan sinh asinh atanh erf expm1 log1p sqrt".split()
+
+
+@row("signs of zero, seen by division", 2)
+def signs_of_zero(g):
+    x = g.tensor(FLOATS, (0, 4))
+    z = f"torch.copysign(torch.zeros_like({x}), {x})" if g.chance(0.5) else f"torch.where({x} > 0, 0.0, -0.0).to({x}.dtype)"
+    f = ["{} + 0.0", "0.0 + {}", "{} - 0.0", "{} + (-0.0)", "{} - (-0.0)", "0.0 - {}", "{} * 1.0", "{} / 1", "-{}", "{}.sum()", "{}[None].sum(0)", "{}[None].mean(0)", "{}[None].cumsum(0)", "{}.abs() + 0.0"]
+    f += [f"torch.{n}({{}})" for n in SIGNED] + ["{} ** torch.tensor(0.5)", "{} ** torch.tensor(-0.5)", "({} + 0.0) + 0.0", "torch.relu({})"]
+    return f"torch.reciprocal({g.choice(f).format(z)})"
+
+
 @row("bits", 3)
 def bits(g):
     x = g.tensor(INTEGRAL)

@@ -215,7 +215,7 @@ AOTC_I f32v v_tanh(f32v x) {
   const f32v c = a > 20.0f ? kf(20.0f) : a;
   const ExpParts e = exp_parts(c + c);
   const f32v large = 1.0f - 2.0f / (scale2(e.m, e.n) + 1.0f);
-  return a < 0.625f ? small : (x != x ? x : v_copysign(large, x));
+  return x != x ? x : v_copysign(a < 0.625f ? small : large, x);
 }
 #endif
 AOTC_I f32v v_sigmoid(f32v x) {

@@ -77,7 +77,7 @@ AOTC_F f32v v_erfc(f32v x) {
   rest = fma(rest, d, 0.5f);
   rest = fma(rest, d, -1.0f);
   const f32v e = v_exp(-upper * upper), y = fma(rest * d, e, e) * ratio;
-  return x < 0.0f ? 2.0f - y : y;
+  return a < 0x1p-12f ? fma(x, kf(-1.12837917f), 1.0f) : x < 0.0f ? 2.0f - y : y;
 }
 
 AOTC_F f32v v_erfinv(f32v x) {
