@@ -229,6 +229,13 @@ AOTC_I bool any(i32v m) {
 #endif
 
 // ---- conversions between register types ----------------------------------------------------------------------------------------------
+/// GCC takes a number that is cut to an integer and made a float again, element by element, for trunc: which keeps -0.0, and what no integer holds.
+AOTC_I i64h no_trunc(i64h x) {
+#if AOTC_L == 8
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
 AOTC_I f32v to_f32(f32v x) { return x; }
 AOTC_I f32v to_f32(i32v x) { return __builtin_convertvector(x, f32v); }
 AOTC_I f32v to_f32(f64v x) { return AOTC_JOIN(cut32(x.lo), cut32(x.hi)); }
@@ -239,12 +246,12 @@ AOTC_I f32v to_f32(i64v x) {
   const i64v back = widen_mask(n);
   if (!any(~narrow(i64v{(i64h)(back.lo == x.lo), (i64h)(back.hi == x.hi)}))) return to_f32(n);
 #endif
-  return AOTC_JOIN(__builtin_convertvector(x.lo, f32h), __builtin_convertvector(x.hi, f32h));
+  return AOTC_JOIN(__builtin_convertvector(no_trunc(x.lo), f32h), __builtin_convertvector(no_trunc(x.hi), f32h));
 }
 AOTC_I f64v to_f64(f64v x) { return x; }
 AOTC_I f64v to_f64(f32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
 AOTC_I f64v to_f64(i32v x) { return {__builtin_convertvector(AOTC_LANES_LO(x), f64h), __builtin_convertvector(AOTC_LANES_HI(x), f64h)}; }
-AOTC_I f64v to_f64(i64v x) { return {__builtin_convertvector(x.lo, f64h), __builtin_convertvector(x.hi, f64h)}; }
+AOTC_I f64v to_f64(i64v x) { return {__builtin_convertvector(no_trunc(x.lo), f64h), __builtin_convertvector(no_trunc(x.hi), f64h)}; }
 AOTC_I i64v to_i64(i64v x) { return x; }
 AOTC_I i64v to_i64(i32v x) { return {ext64(AOTC_LANES_LO(x)), ext64(AOTC_LANES_HI(x))}; }
 AOTC_I i64v to_i64(f32v x) {
