@@ -4,6 +4,8 @@
 //
 // Inputs are random by a fixed seed: floats from a bell curve, integers and bools 0 or 1 (valid as indices and masks). Prints one line a
 // check; exits 1 when one fails.
+#include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xmmintrin.h>
 
@@ -312,6 +314,48 @@ void check_refusals(const Subject& s) {
   s.api().context_destroy(c);
 }
 
+/// What runtime/README.md promises a run to need.
+constexpr size_t kStackBytes = 64 << 10;
+
+/// A run on a thread whose stack is that small. Below it lie a page without access and memory that must stay as it is, which a frame
+/// that steps over the page would write to.
+void check_stack(const Subject& s) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  constexpr size_t kBelow = 1 << 20, kPage = 4096, kAll = kBelow + kPage + kStackBytes;
+  const auto reference = s.answer(1, 0, 0);
+  struct Call {
+    const Subject* subject;
+    aotc_context* context;
+    std::vector<Buffer> in, out;
+    aotc_status status;
+  } call{&s, s.context(1), s.inputs(), {}, AOTC_OK};
+  call.out = s.outputs(call.context, call.in);
+  void* const map = mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) throw std::runtime_error("no memory for a stack");
+  auto* const below = static_cast<unsigned char*>(map);
+  std::memset(below, 0xa5, kBelow);
+  if (mprotect(below + kBelow, kPage, PROT_NONE) != 0) throw std::runtime_error("no guard page");
+  pthread_attr_t options;
+  pthread_attr_init(&options);
+  pthread_attr_setstack(&options, below + kBelow + kPage, kStackBytes);
+  pthread_t thread;
+  const auto body = [](void* p) -> void* {
+    auto* const c = static_cast<Call*>(p);
+    c->status = c->subject->run(c->context, c->in, c->out);
+    return nullptr;
+  };
+  if (pthread_create(&thread, &options, body, &call) != 0) throw std::runtime_error("no thread");
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&options);
+  report(call.status == AOTC_OK && Subject::contents(call.out) == reference, "a stack of 64 KB gives the same bytes");
+  report(std::all_of(below, below + kBelow, [](unsigned char c) { return c == 0xa5; }), "memory below the stack is not written");
+  s.api().context_destroy(call.context);
+  munmap(map, kAll);
+#else
+  (void)s;
+#endif
+}
+
 int64_t resident_kb() {
   int64_t size = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> size >> resident;
@@ -375,6 +419,7 @@ int main(int argc, char** argv) {
       check_repeats(s, threads, runs);
       check_contexts(s, threads, runs);
       check_refusals(s);
+      check_stack(s);
     }
     check_unload(path, dims);
   } catch (const std::exception& e) {

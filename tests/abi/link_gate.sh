@@ -1,5 +1,5 @@
 #!/bin/sh
-# link_gate.sh ARTIFACT...: what every model.so must be, by readelf alone. Prints each fault; exits 1 when there is one.
+# link_gate.sh ARTIFACT...: what every model.so must be, by readelf and objdump alone. Prints each fault; exits 1 when there is one.
 faults=0
 fault() {
   echo "$so: $1" >&2
@@ -40,6 +40,9 @@ for so in "$@"; do
   echo "$segments" | grep 'GNU_STACK' | grep -q 'RWE' && fault "has an executable stack"
   echo "$segments" | grep -q 'GNU_STACK' || fault "does not say that its stack is not executable"
   echo "$segments" | grep ' LOAD ' | grep -q 'RWE' && fault "has a segment that is both writable and executable"
+  # Frames: `sub $0x4000,%rsp` and more, or the end of a frame that is touched page by page.
+  frames=$(objdump -d --no-show-raw-insn "$so" | grep -E 'sub +\$0x([4-9a-f][0-9a-f]{3}|[1-9a-f][0-9a-f]{4,6}),%rsp|lea +-0x([4-9a-f][0-9a-f]{3}|[1-9a-f][0-9a-f]{4,6})\(%rsp\),%r1[01]')
+  [ -z "$frames" ] || fault "has functions that take more than 16 KB of stack: $frames"
   readelf -W -n "$so" | grep -q 'Build ID' || fault "has no build-id"
 done
 [ "$faults" -eq 0 ]

@@ -207,6 +207,11 @@ TEST_CASE("conv with kernels longer than a row of taps against fp64", "[conv]") 
         c.in[2] = 70, c.kernel[2] = kernel, c.stride[2] = stride, c.pad[2] = kernel / 2, c.pad_hi[2] = kernel / 2 - 1;
         c.algo = AOTC_CONV_GEMM, c.mc = 32, c.nc = 64, c.kc = 128, c.kp = 1024;
         check(e, c, rng);
+        // Rows of one pixel: more pieces times taps than a gather's tables have room for.
+        c.n = 37, c.in[2] = kernel, c.pad[2] = c.pad_hi[2] = 0;
+        check(e, c, rng);
+        std::swap(c.in[1], c.in[2]), std::swap(c.kernel[1], c.kernel[2]), std::swap(c.stride[1], c.stride[2]);
+        check(e, c, rng);
       }
   }
 }

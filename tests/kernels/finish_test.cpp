@@ -156,7 +156,7 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
       const auto split = static_cast<int64_t>(rng() % static_cast<uint64_t>(work + 1));
       compare(a, cfg.b_packed ? panels : b, m, n, f, rng, [&](void* const* ptr, bool with) {
         cfg.finishes = with ? &f : nullptr;
-        Scratch scratch(at < n_plain   ? aotc_gemm_scratch_bytes(&cfg, k, 4)
+        Scratch scratch(at < n_plain   ? aotc_gemm_scratch_bytes(&cfg, k, 4) + AOTC_GEMM_WIDENED_BYTES
                         : at < n_whole ? aotc_gemm_tiles_scratch_bytes(&cfg, k)
                                        : aotc_gemm_held_scratch_bytes(&cfg, k));
         volatile int32_t fault = 0;

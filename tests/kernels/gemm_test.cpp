@@ -155,7 +155,8 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   int64_t computed[2] = {0, 0};
   void* ptr[] = {a.ptr(), c.packed ? panels->ptr() : b.ptr(), out.data(), writes.data(), &computed[0], &computed[1]};
   const int64_t acc_bytes = acc_of(e.dtype) == DType::f64 || acc_of(e.dtype) == DType::i64 ? 8 : 4;
-  int64_t scratch_bytes = aotc_gemm_scratch_bytes(&cfg, c.k, acc_bytes);
+  const int64_t widened = c.packed && aotc::dtype_bytes(bt) == 2 ? AOTC_GEMM_WIDENED_BYTES : 0;
+  int64_t scratch_bytes = aotc_gemm_scratch_bytes(&cfg, c.k, acc_bytes) + widened;
   if (strassen)
     scratch_bytes = aotc_gemm_strassen_scratch_bytes(&cfg, c.k) + (c.make_a ? aotc_gemm_strassen_prologue_bytes(&cfg, c.k) : 0);
   else if (c.make_a || c.make_b)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "aotc/detail/lu_abi.h"
 #include "support.h"
 
 namespace kernel_test {
@@ -85,7 +86,8 @@ TEST_CASE("LU factors", "[triangle]") {
       int64_t size[] = {count, m, n};
       void* ptr[] = {x.ptr(), packed.ptr(), place.ptr(), swaps.ptr()};
       volatile int32_t fault = 0;
-      run(e, {ptr, size, nullptr, nullptr, 0, 1, &fault}, count, rng);
+      Scratch scratch(AOTC_LU_SCRATCH_BYTES);
+      run(e, {ptr, size, nullptr, scratch.ptr(), 0, 1, &fault}, count, rng);
       Buffer alone(m * n, e.dtype);  // computed with the others or by itself: the same bits
       bool good = true;
       for (int64_t c = 0; c < count; ++c) {
@@ -109,7 +111,7 @@ TEST_CASE("LU factors", "[triangle]") {
       }
       if (count) {
         void* last[] = {static_cast<char*>(x.ptr()) + (count - 1) * m * n * 8, alone.ptr(), place.ptr(), swaps.ptr()};
-        const aotc_kargs args = {last, size, nullptr, nullptr, 0, 1, &fault};
+        const aotc_kargs args = {last, size, nullptr, scratch.ptr(), 0, 1, &fault};
         e.fn(&args, 0, 1);
         for (int64_t j = 0; j < m * n; ++j) good &= alone.get(j) == packed.get((count - 1) * m * n + j);
       }

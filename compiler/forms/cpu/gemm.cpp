@@ -55,7 +55,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   const int64_t m_blocks = ceil_div(c.m, tile.mc), n_blocks = ceil_div(c.n, tile.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), kp = std::min<int64_t>(even_up(c.k), tile.kp), ab = acc_bytes(c.dtype);
   const aotc_gemm_config cfg = config_of(tile, c.b_constant);
-  r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab));
+  r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab) + widened_bytes(c.b_constant, c.dtype));
   if (!r.fit) return r;
   double cycles = static_cast<double>(c.m) * column_vectors(c.n, c.m, lanes, machine) * static_cast<double>(c.segments * c.k) *
                   static_cast<double>(c.batch) / lanes.macs;
@@ -150,7 +150,8 @@ class Gemm : public FormOf<MatmulKernel> {
     const std::optional<Panels> packed = panels(k, t);
     const aotc_gemm_config g = config_of(t, packed.has_value());
     StepSpec f = product_step(k, site, symbol(k), g, packed);
-    f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !packed);
+    f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !packed) +
+                      widened_bytes(packed.has_value(), stored(k));
     return f;
   }
 
@@ -165,6 +166,8 @@ class Gemm : public FormOf<MatmulKernel> {
   }
 
   virtual ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const { return product_sizes(k, syms); }
+  /// The type of the elements of B in panels.
+  virtual DType stored(const MatmulKernel& k) const { return k.in; }
   virtual std::string symbol(const MatmulKernel& k) const { return fmt::format("aotc_gemm_{}", symbol_dtype(k.in)); }
   virtual std::optional<Panels> panels(const MatmulKernel& k, const Tile& t) const { return product_panels(k, t.pack_b); }
 };
@@ -189,6 +192,7 @@ class GemmHalfWeights final : public Gemm {
     c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
     return c;
   }
+  DType stored(const MatmulKernel&) const override { return DType::bf16; }
   std::string symbol(const MatmulKernel&) const override { return "aotc_gemm_bf16w_f32"; }
   std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };

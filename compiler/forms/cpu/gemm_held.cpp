@@ -8,6 +8,7 @@
 #include "forms/cpu/finish.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
+#include "forms/cpu/scratch.h"
 #include "forms/cpu/tile_cost.h"
 
 namespace aotc::forms::cpu {
@@ -64,8 +65,8 @@ bool stores_halves(const MatmulKernel& k) {
 
 int64_t scratch_of(const Blocks& t, int64_t k, bool makes) {
   const aotc_gemm_config g = config_of(t);
-  return std::max(aotc_gemm_held_scratch_bytes(&g, k),
-                  aotc_gemm_scratch_bytes(&g, k, 4) + (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
+  return std::max(aotc_gemm_held_scratch_bytes(&g, k), aotc_gemm_scratch_bytes(&g, k, 4) + widened_bytes(true, DType::bf16) +
+                                                           (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
 }
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {

@@ -58,7 +58,8 @@ bool stores_halves(const MatmulKernel& k) {
 
 Fit fits_scratch(const ProductSizes& c, const Blocks& t) {
   const aotc_gemm_config g = config_of(t, c.b_constant);
-  return cpu::fits_scratch(std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4)));
+  return cpu::fits_scratch(
+      std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4) + widened_bytes(g.b_packed, DType::bf16)));
 }
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
@@ -125,7 +126,9 @@ class GemmTiles final : public FormOf<MatmulKernel> {
     const aotc_gemm_config g = config_of(unpack<Blocks>(choice), panels.has_value());
     StepSpec f = product_step(k, site, "aotc_gemm_tiles_bf16", g, panels);
     const int64_t base = aotc_gemm_tiles_scratch_bytes(&g, 0), slope = aotc_gemm_tiles_scratch_bytes(&g, 64) - base;
-    f.scratch_bytes = max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()), base + ceildiv(k.k, 64) * slope);
+    f.scratch_bytes =
+        max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()) + widened_bytes(g.b_packed, DType::bf16),
+            base + ceildiv(k.k, 64) * slope);
     return f;
   }
 

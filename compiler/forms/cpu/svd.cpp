@@ -20,7 +20,10 @@ class SingularVectors final : public LibraryForm {
     f.work = k.sizes[0];
     f.grain = max(grain_of(kGrainMacs / 4, m * n * n * kWorkOfARow, s.syms), AOTC_SVD_LANES);
     constexpr int64_t kKept = AOTC_SVD_SWEEPS_KEPT;
-    f.scratch_bytes = ((n + 2) * (m + 16) + n * (n + 16) + n * 6 + (n + 2 * kKept) * (4 * kKept)) * 8;  // aotc_svd_scratch_bytes
+    // aotc_svd_scratch_bytes: where it is not known whether m is small, of both kinds
+    const Expr large = (n + 2) * (m + 16) + n * (n + 16) + n * 6 + (n + 2 * kKept) * (4 * kKept), few = min(n, AOTC_SVD_SMALL);
+    const Expr small = few * (min(m, AOTC_SVD_SMALL) + few) * AOTC_SVD_LANES;
+    f.scratch_bytes = m.is_const() && n.is_const() ? Expr(aotc_svd_scratch_bytes(*m.as_const(), *n.as_const())) : max(large, small) * 8;
     return f;
   }
   std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {

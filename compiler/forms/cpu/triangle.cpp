@@ -34,6 +34,7 @@ class LuFactors final : public LibraryForm {
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
     f.work = k.sizes[0];
     f.grain = max(grain_of(kGrainMacs / 4, m * n * min(m, n), s.syms), AOTC_LU_LANES);
+    f.scratch_bytes = AOTC_LU_SCRATCH_BYTES;
     return f;
   }
 };

@@ -20,7 +20,7 @@ struct Cholesky {
   const T* x;
   T* out;
   int64_t n;
-  double* left;                       ///< [first, kColumns]: the panel's rows of all columns left of it, turned
+  double* left;                       ///< [n, kColumns]: the panel's rows of all columns left of it, turned; then `diagonal`'s rows
   double square[kColumns][kColumns];  ///< L of the panel's diagonal block, turned: [column][row]
   double inverse[kColumns];           ///< of its diagonal
 
@@ -50,9 +50,9 @@ struct Cholesky {
   }
 
   /// The square of `width` columns on the diagonal. The order of its first leading minor that is not positive, or 0.
-  int32_t diagonal(int64_t first, int64_t width) {
+  __attribute__((noinline)) int32_t diagonal(int64_t first, int64_t width) {
     int32_t info = 0;
-    double rows[kColumns][kColumns];
+    auto* const rows = reinterpret_cast<double(*)[kColumns]>(left + first * kColumns);
     int64_t row = 0;
     const auto take = [&](auto& rest) {
       for (auto& r : rest) {

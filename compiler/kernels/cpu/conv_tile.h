@@ -85,7 +85,7 @@ struct ConvTile {
       gather(s, x, g, runs, n_runs, count, to, k0, k1, dst, ld);
     } else {
 #if defined(__AVX512BF16__)
-      if (Pieces::fits(s)) return Pieces(s, runs, n_runs).run_pairs(s, x, g, k0, k1, dst, ld);
+      if (Pieces::fits(s, runs, n_runs)) return Pieces(s, runs, n_runs).run_pairs(s, x, g, k0, k1, dst, ld);
 #endif
       float two[2][kMaxRun + 32];
       for (int64_t k = k0; k < k1; k += 2, dst += ld) {

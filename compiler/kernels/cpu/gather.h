@@ -105,51 +105,64 @@ inline void copy_run(const E* row, int64_t i0, int64_t step, int64_t width, int6
 }
 
 /// The plan of a gather of f32 along rows: vector-sized pieces of the runs, and per tap where they lie and which source elements exist.
-/// For any step, and for transposed convolutions. Worked out once a panel, used for every channel.
+/// For any step, and for transposed convolutions. Worked out once a panel, used for every channel. Tables lie on the stack.
 struct Pieces {
-  static constexpr int W = Vec<float>::kLanes, kMax = 2 * kMaxRun, kMaxTaps = 64,
-                       kMaxWide = 128;  // taps: of depth and height together, of width
-  int n = 0;
+  static constexpr int W = Vec<float>::kLanes, kMax = kMaxRun;  // a piece has a column at least
+  static constexpr int64_t kMaxPlaces = 1024, kMaxWide = 768;   // pieces times taps: of depth and height together, of width
+  int64_t n = 0;
   int step;
   int32_t at[kMax];
-  int64_t offset[kMaxTaps][kMax];  // by (kd, kh): from the channel's plane to the source of lane 0 at kw = 0
-  int32_t start[kMaxWide][kMax];   // by kw, added to the offset
-  u32 lanes[kMaxWide][kMax];       // by kw: step 1, 2: source elements inside the row; else lanes that have one (transposed: a row of them)
-  u32 row[kMaxTaps][kMax];         // by (kd, kh): all ones where the row exists
+  int64_t image[kMax];         // where a piece's image begins
+  int32_t offset[kMaxPlaces];  // [kd, kh][n]: from there and the channel's plane to the source of lane 0 at kw = 0
+  int8_t row[kMaxPlaces];      // [kd, kh][n]: all ones where the row exists
+  int32_t start[kMaxWide];     // [kw][n], transposed: added to the offset
+  u32 lanes[kMaxWide];         // [kw][n]: step 1, 2: source elements inside the row; else lanes that have one (transposed: a row of them)
 
-  static bool fits(const ConvShape& s) { return s.stride[2] < 4096 && s.kernel[2] <= kMaxWide && s.kernel[0] * s.kernel[1] <= kMaxTaps; }
+  /// Whether the tables have room for these runs, and their numbers for the image.
+  static bool fits(const ConvShape& s, const Run* runs, int n_runs) {
+    constexpr int64_t kFar = int64_t{1} << 30;
+    const int64_t reach = (s.out[2] + W) * s.stride[2] + s.pad[2] + s.kernel[2] * s.dilation[2];
+    if (s.stride[2] >= 4096 || s.in_plane >= kFar || reach >= kFar) return false;
+    int64_t pieces = 0;
+    for (int r = 0; r < n_runs; ++r) pieces += ceil_div(runs[r].len, int64_t{W});
+    return pieces * s.kernel[0] * s.kernel[1] <= kMaxPlaces && pieces * s.kernel[2] <= kMaxWide;
+  }
 
   Pieces(const ConvShape& s, const Run* runs, int n_runs) : step(s.transposed ? 0 : static_cast<int>(s.stride[2])) {
+    for (int r = 0; r < n_runs; ++r) n += ceil_div(runs[r].len, int64_t{W});
+    int64_t p = 0;
     for (int r = 0; r < n_runs; ++r)
-      for (int64_t i = 0; i < runs[r].len; i += W) {
+      for (int64_t i = 0; i < runs[r].len; i += W, ++p) {
         const Run& run = runs[r];
         const int64_t first = s.transposed ? 0 : (run.ow + i) * step - s.pad[2], count = min_of<int64_t>(W, run.len - i);
-        at[n] = static_cast<int32_t>(run.at + i);
+        at[p] = static_cast<int32_t>(run.at + i);
+        image[p] = run.n * s.c * s.in_plane;
         for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-          lanes[kw][n] = 0;
-          start[kw][n] = static_cast<int32_t>(kw * s.dilation[2]);
+          u32& here = lanes[kw * n + p];
+          here = 0;
           if (s.transposed) {
+            start[kw * n + p] = 0;
             for (int64_t j = count - 1; j >= 0; --j) {
               int64_t iw;
               if (!s.source(2, run.ow + i + j, kw, &iw)) continue;
-              lanes[kw][n] |= 1u << j;
-              start[kw][n] = static_cast<int32_t>(iw);
+              here |= 1u << j;
+              start[kw * n + p] = static_cast<int32_t>(iw);
             }
           } else {
             const int64_t from = first + kw * s.dilation[2];  // elements [from, from + step*count) are wanted, [0, width) exist
-            lanes[kw][n] = step <= 2 ? between(-from, min_of(step * count, s.in[2] - from))
-                                     : between(ceil_div(max_of<int64_t>(-from, 0), step),
-                                               min_of(count, ceil_div(max_of<int64_t>(s.in[2] - from, 0), step)));
+            here = step <= 2 ? between(-from, min_of(step * count, s.in[2] - from))
+                             : between(ceil_div(max_of<int64_t>(-from, 0), step),
+                                       min_of(count, ceil_div(max_of<int64_t>(s.in[2] - from, 0), step)));
           }
         }
         for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
           for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
             int64_t id, ih;
             const bool in = s.source(0, run.od, kd, &id) & s.source(1, run.oh, kh, &ih);
-            row[kd * s.kernel[1] + kh][n] = in ? ~0u : 0;
-            offset[kd * s.kernel[1] + kh][n] = in ? run.n * s.c * s.in_plane + (id * s.in[1] + ih) * s.in[2] + first : 0;
+            const int64_t place = (kd * s.kernel[1] + kh) * n + p;
+            row[place] = in ? -1 : 0;
+            offset[place] = in ? static_cast<int32_t>((id * s.in[1] + ih) * s.in[2] + first) : 0;
           }
-        ++n;
       }
   }
 
@@ -234,17 +247,37 @@ struct Pieces {
       plane += s->in_plane;
     }
   };
-  template <class E>
-  Vec<float>::V piece(const Cursor<E>& c, int p, int kind) const {
-    return pick(c.plane + offset[c.kdh][p] + start[c.kw][p], row[c.kdh][p] & lanes[c.kw][p], kind);
-  }
+  /// What the pieces read at the cursor. kStep: the step, 0 for transposed, 3 for any other.
+  template <int kStep, class E>
+  struct Line {
+    const E* plane;
+    const int64_t* image;
+    const int32_t *offset, *start;
+    const int8_t* row;
+    const u32* lanes;
 
-  /// kStep: the step, 0 for transposed, 3 for any other.
+    Line(const Pieces& of, const ConvShape& s, const Cursor<E>& c)
+        : plane(kStep == 0 ? c.plane : c.plane + c.kw * s.dilation[2]),
+          image(of.image),
+          offset(of.offset + c.kdh * of.n),
+          start(of.start + (kStep == 0 ? c.kw * of.n : 0)),
+          row(of.row + c.kdh * of.n),
+          lanes(of.lanes + c.kw * of.n) {}
+    Vec<float>::V piece(int64_t p, int kind) const {
+      const E* const from = plane + image[p] + offset[p];
+      return pick(kStep == 0 ? from + start[p] : from, static_cast<u32>(int32_t{row[p]}) & lanes[p], kind);
+    }
+  };
+
   template <int kStep, class E>
   void run(const ConvShape& s, const E* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
     Cursor<E> c(s, x, g, k0);
-    for (int64_t k = k0; k < k1; ++k, dst += ld, c.next())
-      for (int p = 0; p < n; ++p) Vec<float>::store(dst + at[p], piece(c, p, kStep > 2 ? step : kStep));
+    const int64_t count = n;
+    const int kind = kStep > 2 ? step : kStep;
+    for (int64_t k = k0; k < k1; ++k, dst += ld, c.next()) {
+      const Line<kStep, E> line(*this, s, c);
+      for (int64_t p = 0; p < count; ++p) Vec<float>::store(dst + at[p], line.piece(p, kind));
+    }
   }
   template <class E>
   void run(const ConvShape& s, const E* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
@@ -263,14 +296,16 @@ struct Pieces {
   template <int kStep>
   void run_pairs(const ConvShape& s, const bf16* x, int64_t g, int64_t k0, int64_t k1, float* dst, int64_t ld) const {
     Cursor<bf16> c(s, x, g, k0);
+    const int64_t count = n;
+    const int kind = kStep > 2 ? step : kStep;
     for (int64_t k = k0; k < k1; k += 2, dst += ld) {
       Cursor<bf16> odd = c;
       odd.next();
       const bool both = k + 1 < k1;
-      for (int p = 0; p < n; ++p) {
-        const int kind = kStep > 2 ? step : kStep;
-        const __m512i lo = _mm512_srli_epi32(_mm512_castps_si512(piece(c, p, kind)), 16);
-        const __m512i hi = both ? _mm512_castps_si512(piece(odd, p, kind)) : _mm512_setzero_si512();
+      const Line<kStep, bf16> low(*this, s, c), high(*this, s, both ? odd : c);
+      for (int64_t p = 0; p < count; ++p) {
+        const __m512i lo = _mm512_srli_epi32(_mm512_castps_si512(low.piece(p, kind)), 16);
+        const __m512i hi = both ? _mm512_castps_si512(high.piece(p, kind)) : _mm512_setzero_si512();
         _mm512_storeu_si512(dst + at[p], _mm512_or_si512(lo, hi));
       }
       c = odd;
@@ -296,7 +331,7 @@ template <class E, class T>
 void gather(const ConvShape& s, const E* x, int64_t g, const Run* runs, int n_runs, int64_t count, int64_t to, int64_t k0, int64_t k1,
             T* dst, int64_t ld) {
   if constexpr (sizeof(T) == 4) {
-    if (Pieces::fits(s)) return Pieces(s, runs, n_runs).run(s, x, g, k0, k1, dst, ld);
+    if (Pieces::fits(s, runs, n_runs)) return Pieces(s, runs, n_runs).run(s, x, g, k0, k1, dst, ld);
   }
   int64_t t = k0 % s.taps, ch = k0 / s.taps;
   int64_t kw = t % s.kernel[2], kh = t / s.kernel[2] % s.kernel[1], kd = t / s.kernel[2] / s.kernel[1];

@@ -74,6 +74,7 @@ template <>
 inline constexpr bool kPartsTiny<MulPlain<float>> = true;
 /// Values of k that are widened at once: with two vectors of columns they stay in L1.
 constexpr int64_t kWideK = 256;
+static_assert(kWideK * kMaxNv * Vec<float>::kLanes * 4 <= AOTC_GEMM_WIDENED_BYTES);
 
 /// dst[steps * P::kGroup][nv vectors], the nv first vectors of each step of a panel.
 template <class P>
@@ -113,7 +114,7 @@ struct GemmRun {
   EB* b_rows;                      // what prologues have computed, before it is packed; or A's whole block
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
   Finish finish;                   // of the segment at hand; without steps where sums go to the tile
-  alignas(64) Acc wide[kWidens<typename G::Packed> ? kWideK * kMaxNv * W : 1];
+  Acc* wide = nullptr;             // of a packed B that is widened
   DenormalFlags flags;
   bool tiny_met = false;
   TinyRows tiny_rows;
@@ -142,6 +143,7 @@ struct GemmRun {
     tile += -(tile - a_pack) & 15;
     Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
     rest += -(rest - a_pack) & 15;
+    if (kWidens<typename G::Packed> && cfg->b_packed) wide = rest, rest += AOTC_GEMM_WIDENED_BYTES / static_cast<int64_t>(sizeof(Acc));
     a_rows = reinterpret_cast<E*>(rest);
     b_rows = reinterpret_cast<EB*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }

@@ -10,6 +10,7 @@ typedef AnyVec<double>::V Lanes;
 typedef AnyVec<int64_t>::V LaneInts;
 constexpr int kLuLanes = AnyVec<double>::kLanes;
 static_assert(AOTC_LU_LANES % kLuLanes == 0);
+static_assert(AOTC_LU_SMALL * AOTC_LU_SMALL * AOTC_LU_LANES * 8 <= AOTC_LU_SCRATCH_BYTES);
 
 inline void swap_values(double* a, double* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -30,6 +31,7 @@ struct Lu {
   double* a;
   int64_t m, n;
   int64_t *order, *swaps;
+  double* above;  ///< [kPanel][kTile]: columns of a panel's rows
 
   double* row(int64_t i) const { return a + i * n; }
 
@@ -99,7 +101,8 @@ struct Lu {
   }
   /// R rows from i on lose what the panel's rows, whose columns from j on are in `above`, times their factors have.
   template <int R>
-  void tile(int64_t i, int64_t first, int64_t j, const double* above) const {
+  void tile(int64_t i, int64_t first, int64_t j) const {
+    static_assert(kPanel * kTile * 8 <= AOTC_LU_SCRATCH_BYTES);
     V rest[R][kVecs];
     for (int r = 0; r < R; ++r)
       for (int v = 0; v < kVecs; ++v) rest[r][v] = *reinterpret_cast<const U*>(row(i + r) + j + v * kLanes);
@@ -115,11 +118,10 @@ struct Lu {
   void product(int64_t row_begin, int64_t first, int64_t from) const {
     int64_t j = from;
     for (; j + kTile <= n; j += kTile) {
-      double above[kPanel * kTile];
       for (int k = 0; k < kPanel; ++k) __builtin_memcpy(above + k * kTile, row(first + k) + j, sizeof(double) * kTile);
       int64_t i = row_begin;
-      for (; i + kRows <= m; i += kRows) tile<kRows>(i, first, j, above);
-      for (; i < m; ++i) tile<1>(i, first, j, above);
+      for (; i + kRows <= m; i += kRows) tile<kRows>(i, first, j);
+      for (; i < m; ++i) tile<1>(i, first, j);
     }
     if (j < n)
       for (int64_t k = first; k < first + kPanel; k += kColumns) less(row_begin, m, k, k + kColumns, j, n);
@@ -147,7 +149,7 @@ struct Lu {
 
 /// As many matrices as there are lanes, factorised in place.
 struct LuLanes {
-  Lanes a[AOTC_LU_SMALL * AOTC_LU_SMALL];
+  Lanes* a;  ///< [m][n]
   LaneInts order[AOTC_LU_SMALL], swaps[AOTC_LU_SMALL];
 
   void factorise(int64_t m, int64_t n) {
@@ -191,11 +193,12 @@ inline void lu(const aotc_kargs* args, int64_t begin, int64_t end) {
   if (max_of(m, n) > AOTC_LU_SMALL) {
     for (int64_t c = begin; c < end; ++c) {
       __builtin_memcpy(packed + c * all, x + c * all, static_cast<size_t>(all) * sizeof(double));
-      Lu{packed + c * all, m, n, order + c * m, swaps + c * steps}.factorise();
+      Lu{packed + c * all, m, n, order + c * m, swaps + c * steps, static_cast<double*>(args->scratch)}.factorise();
     }
     return;
   }
   LuLanes together;
+  together.a = static_cast<Lanes*>(args->scratch);
   for (int64_t first = begin; first < end; first += kLuLanes) {
     const int64_t here = min_of<int64_t>(kLuLanes, end - first);
     for (int64_t lane = 0; lane < kLuLanes; ++lane) {  // lanes that nobody needs repeat the last matrix

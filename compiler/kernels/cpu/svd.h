@@ -262,7 +262,8 @@ inline void svd(const aotc_kargs* args, int64_t begin, int64_t end) {
     }
     return;
   }
-  SvdLanes a[AOTC_SVD_SMALL * AOTC_SVD_SMALL], right[AOTC_SVD_SMALL * AOTC_SVD_SMALL];
+  auto* const a = static_cast<SvdLanes*>(args->scratch);
+  SvdLanes* const right = a + m * n;
   double sizes[AOTC_SVD_SMALL];
   int64_t order[AOTC_SVD_SMALL];
   for (int64_t first = begin; first < end; first += kSvdLanes) {

@@ -221,7 +221,7 @@ TEST_CASE("products of bf16 go by tiles where the machine has them, others and e
               g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = 256, g.kp = 1024;
               g.b_packed = c.choice.form->weight(kernel, c.choice).has_value();
               CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_tiles_scratch_bytes(&g, k));
-              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
+              CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4) + (g.b_packed ? AOTC_GEMM_WIDENED_BYTES : 0));
             }
           }
 }
@@ -251,7 +251,7 @@ TEST_CASE("parts of k that stay near are for many rows of bf16 and weights whose
             aotc_gemm_config g{};
             g.mc = field(c.choice, "mc"), g.nc = field(c.choice, "nc"), g.kc = 256, g.kp = 1024, g.b_packed = 1;
             CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_held_scratch_bytes(&g, k));
-            CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4));
+            CHECK(*s.scratch_bytes.as_const() >= aotc_gemm_scratch_bytes(&g, k, 4) + AOTC_GEMM_WIDENED_BYTES);
           }
           CHECK(fits == (isa == Isa::amx && weight && m >= 64 && k >= 64 && k <= 4096));
         }

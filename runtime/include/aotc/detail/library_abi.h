@@ -14,7 +14,8 @@
  * B. K == 0 gives zeros. A and B may have any strides (0 and negative too), or are computed by prologues. ptr:  contraction params in their
  * order; config says which is A and which is B. size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the
  * prologues and epilogues use (the plan appends them). work: batch * ceil(m / mc) * sum over the segments of ceil((n_end - n_begin) / nc),
- * batch = B0 * B1. scratch: aotc_gemm_scratch_bytes() and, with prologues, aotc_gemm_prologue_bytes() more. */
+ * batch = B0 * B1. scratch: aotc_gemm_scratch_bytes() and, with prologues, aotc_gemm_prologue_bytes() more, and AOTC_GEMM_WIDENED_BYTES
+ * more where B is packed and of 16 bits. */
 enum aotc_gemm_size {
   AOTC_GEMM_B0,
   AOTC_GEMM_B1,
@@ -57,6 +58,8 @@ static inline int64_t aotc_gemm_scratch_bytes(const aotc_gemm_config* c, int64_t
   int64_t a = (c->mc + 16) * kp, b = c->b_packed ? 0 : c->nc * kp, tile = (int64_t)c->mc * c->nc;
   return (a + b + tile) * acc_bytes + 256;
 }
+/* What a packed B of 16 bits needs beyond that, whether the instruction set widens it or not: 256 values of k of two vectors of floats. */
+enum { AOTC_GEMM_WIDENED_BYTES = 256 * 2 * 64 };
 /* What prologues need beyond that: room for the elements before they are packed. */
 static inline int64_t aotc_gemm_prologue_bytes(const aotc_gemm_config* c, int64_t k, int64_t acc_bytes, int has_a, int has_b) {
   int64_t kp = k < c->kp ? k + (k & 1) : c->kp;

@@ -18,11 +18,14 @@ typedef struct aotc_svd_config {
   int32_t vectors; /* 0: nobody reads u and v, which may be left as they are */
 } aotc_svd_config;
 
-/* Rows of both sides' vectors, 16 numbers apart at most from their lengths, and what the rotations of AOTC_SVD_SWEEPS_KEPT sweeps take. */
+/* Rows of both sides' vectors, 16 numbers apart at most from their lengths, and what the rotations of AOTC_SVD_SWEEPS_KEPT sweeps take. Or
+ * the columns of AOTC_SVD_LANES small matrices, and of their v. */
 enum { AOTC_SVD_SWEEPS_KEPT = 4 };
 static inline int64_t aotc_svd_scratch_bytes(int64_t m, int64_t n) {
   const int64_t kept = AOTC_SVD_SWEEPS_KEPT;
-  return ((n + 2) * (m + 16) + n * (n + 16) + 6 * n + 4 * kept * (n + 2 * kept)) * 8;
+  const int64_t large = (n + 2) * (m + 16) + n * (n + 16) + 6 * n + 4 * kept * (n + 2 * kept);
+  const int64_t small = m > AOTC_SVD_SMALL ? 0 : (m * n + n * n) * AOTC_SVD_LANES;
+  return (large > small ? large : small) * 8;
 }
 
 #endif
