@@ -228,6 +228,7 @@ json build(const BuildOptions& given, const Events& events) {
     for (const FrontOptions& front : parts_of(o.front)) {
       Stages stages(front, events);
       Front made = run_front(front, events, stages, &times);
+      made.stored_weights.check_error();
       if (!scratch) {
         std::error_code ec;
         fs::create_directories(output.parent_path(), ec);
