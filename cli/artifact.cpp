@@ -28,7 +28,7 @@ bool is_shared_object(const std::string& path) {
 }
 
 std::string stored_weights_text(const nlohmann::json& stored) {
-  std::string text = fmt::format("{} weights of products as {}: {:.1f} MB, {:.1f} MB as float32; rounding changed them by {:.2g}",
+  std::string text = fmt::format("{} weights as {}: {:.1f} MB, {:.1f} MB as float32; rounding changed them by {:.2g}",
                                  stored.at("weights").size(), stored.at("as").get<std::string>(), stored.at("bytes").get<double>() / 1e6,
                                  stored.at("bytes_before").get<double>() / 1e6, stored.at("error").get<double>());
   for (const nlohmann::json& l : stored.at("left"))
@@ -203,6 +203,14 @@ bool Session::accepts(const std::vector<HostTensor>& inputs) const {
 void Session::run() {
   artifact_.check(
       artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())), "run");
+}
+
+bool Session::run_unless_refused(std::string& why) {
+  const aotc_status status =
+      artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size()));
+  if (status != AOTC_ASSERTION_FAILED) return artifact_.check(status, "run"), true;
+  why = artifact_.api().last_error();
+  return false;
 }
 
 std::vector<HostTensor> Session::states() const {

@@ -105,7 +105,9 @@ class Session {
   void bind(const std::vector<HostTensor>& inputs);
   /// Whether the model takes inputs of these shapes; their data are not looked at.
   bool accepts(const std::vector<HostTensor>& inputs) const;
-  void run();   ///< throws Diagnostic when the artifact refuses
+  void run();  ///< throws Diagnostic when the artifact refuses
+  /// As run; false, with the artifact's message, where an assertion of the model fails on these inputs.
+  bool run_unless_refused(std::string& why);
   void wait();  ///< for what was queued; throws as run
   /// Of the sizes that the latest run found.
   const std::vector<HostTensor>& outputs();

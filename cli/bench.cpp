@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "artifact.h"
+#include "base/file.h"
 #include "cli.h"
 #include "import/reference.h"
+#include "json_text.h"
 #include "load_once.h"
 #include "roofline.h"
 #include "sizes.h"
@@ -49,6 +51,8 @@ void print_denormals(const nlohmann::json& d) {
 
 int run(const Options& o, const Common& common) {
   const std::map<std::string, int64_t> dims = parse_dims(o.dims);
+  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}});
+  if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
   const Artifact artifact(o.artifact, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
   const aotc_model_info model = artifact.info();
@@ -63,20 +67,19 @@ int run(const Options& o, const Common& common) {
   std::vector<HostTensor> inputs = made_inputs(artifact, dims);
   std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
-  const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, inputs);
-  if (!once) throw Diagnostic(Loc{o.artifact, "", "", ""}, once.why());
-  session.bind(inputs);
-  session.run();
-  session.wait();
-
   std::vector<double> ours, theirs, others;
   Profile steps;
   if (!o.against.empty()) {
     original = against(o.against, artifact);
     if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
     inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
-    session.bind(inputs);
-    session.run();
+  }
+  session.bind(inputs);
+  session.run();
+  session.wait();
+  const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, inputs);
+  if (!once) fmt::print(stderr, "aotc: warning: load time, first call and peak memory are not known: a run on zeros: {}\n", once.why());
+  if (original) {
     eager = import::make_reference(original->program, {false, o.threads});
     for (int i = 0; i < 2; ++i) eager->run(inputs);
   }
@@ -97,10 +100,12 @@ int run(const Options& o, const Common& common) {
 
   const aotc_context_info info = session.info();
   nlohmann::json j = percentiles(ours);
-  j["first_call_us"] = once->first_call_us;
-  j["load_us"] = once->load_us;
-  j["peak_rss_bytes"] = once->peak_rss_bytes;
-  j["base_rss_bytes"] = once->base_rss_bytes;
+  if (once) {
+    j["first_call_us"] = once->first_call_us;
+    j["load_us"] = once->load_us;
+    j["peak_rss_bytes"] = once->peak_rss_bytes;
+    j["base_rss_bytes"] = once->base_rss_bytes;
+  }
   j["arena_bytes"] = info.arena_bytes;
   j["scratch_bytes"] = info.scratch_bytes;
   j["weights_bytes"] = model.weights_bytes;
@@ -110,6 +115,7 @@ int run(const Options& o, const Common& common) {
   nlohmann::json shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[artifact.inputs()[i].name] = inputs[i].dims;
   j["inputs"] = shapes;
+  j["sizes"] = sizes_of(artifact, inputs);
   if (eager) {
     j["eager"] = percentiles(theirs);
     j["eager_over_aotc"] = j["eager"]["p50_us"].get<double>() / j["p50_us"].get<double>();
@@ -123,17 +129,20 @@ int run(const Options& o, const Common& common) {
   }
   if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   if (common.json) {
-    fmt::print("{}\n", j.dump(1));
+    print_json(j);
     return 0;
   }
   fmt::print("{} ({}, {} thread{})\n", o.artifact, model.target, o.threads, o.threads == 1 ? "" : "s");
   fmt::print("  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
              j["p99_us"].get<double>(), j["min_us"].get<double>(), ours.size());
-  fmt::print(
-      "  load {:.2f} ms, first call {:.2f} ms, weights {:.1f} MB, arena {:.2f} MB, peak memory of a process that loads and runs it once "
-      "{:.1f} MB\n",
-      once->load_us / 1e3, once->first_call_us / 1e3, static_cast<double>(model.weights_bytes) / 1e6,
-      static_cast<double>(info.arena_bytes) / 1e6, static_cast<double>(once->peak_rss_bytes) / 1e6);
+  print_sizes(j["sizes"]);
+  const std::string first =
+      once ? fmt::format("load {:.2f} ms, first call {:.2f} ms, ", once->load_us / 1e3, once->first_call_us / 1e3) : "";
+  const std::string peak = once ? fmt::format(", peak memory of a process that loads and runs it once {:.1f} MB",
+                                              static_cast<double>(once->peak_rss_bytes) / 1e6)
+                                : "";
+  fmt::print("  {}weights {:.1f} MB, arena {:.2f} MB{}\n", first, static_cast<double>(model.weights_bytes) / 1e6,
+             static_cast<double>(info.arena_bytes) / 1e6, peak);
   if (eager)
     fmt::print("  eager (LibTorch, op by op) p50 {:.1f} us: {:.2f}x the artifact's\n", j["eager"]["p50_us"].get<double>(),
                j["eager_over_aotc"].get<double>());

@@ -7,6 +7,7 @@
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
+#include "json_text.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -76,7 +77,7 @@ Run add_build(CLI::App& app) {
       report = pipeline::build(o->build, events);
     });
     if (common.json)
-      fmt::print("{}\n", report.dump(1));
+      print_json(report);
     else if (!common.quiet)
       summary(report);
     return 0;

@@ -40,7 +40,8 @@ Run add_run(CLI::App& app);
 Run add_explain(CLI::App& app);
 Run add_ops(CLI::App& app);
 Run add_opt(CLI::App& app);
-Run add_measure_worker(CLI::App& app);  ///< hidden: the child process of max-autotune
-Run add_cubin_worker(CLI::App& app);    ///< hidden: the child processes that run NVRTC
+Run add_measure_worker(CLI::App& app);   ///< hidden: the child process of max-autotune
+Run add_cubin_worker(CLI::App& app);     ///< hidden: the child processes that run NVRTC
+Run add_finish_artifact(CLI::App& app);  ///< hidden: the last step of the script that --keep leaves
 
 }  // namespace aotc::cli

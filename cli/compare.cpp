@@ -35,6 +35,43 @@ double e4m3fn_to_double(uint8_t b) {  // of half as it lies, 1 / 256 of it
 
 int64_t scalars(const HostTensor& t) { return t.elems() * (is_complex(t.dtype) ? 2 : 1); }
 
+/// Whether the number, rounded to the type, is finite.
+bool finite_in(DType t, double x) {
+  struct Row {
+    DType dtype;
+    double beyond;  ///< the least magnitude that is not: half a unit above the largest number
+  };
+  constexpr Row kRows[] = {
+      {DType::f8e4m3fn, 0x1.d000000000001p8}, {DType::f8e5m2, 0x1.ep15},   {DType::f16, 0x1.ffep15}, {DType::bf16, 0x1.ffp127},
+      {DType::f32, 0x1.ffffffp127},           {DType::c64, 0x1.ffffffp127}};
+  for (const Row& r : kRows)
+    if (r.dtype == t) return std::fabs(x) < r.beyond;
+  return std::isfinite(x);
+}
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool comparable(const HostTensor& a, const HostTensor& b) { return a.dims == b.dims && is_complex(a.dtype) == is_complex(b.dtype); }
+
+/// Relative L2 error; in units of the largest number, so that no square overflows or vanishes.
+class L2 {
+ public:
+  explicit L2(double largest) : unit_(largest > 0 ? largest : 1) {}
+  void add(double off, double t) { error_ += off / unit_ * (off / unit_), norm_ += t / unit_ * (t / unit_); }
+  double value() const { return error_ == 0 ? 0 : std::sqrt(error_) / (norm_ > 0 ? std::sqrt(norm_) : 1.0); }
+
+ private:
+  double unit_, error_ = 0, norm_ = 0;
+};
+
+/// The largest magnitude of those that are finite in the type.
+double largest_of(const HostTensor& t, DType type) {
+  double largest = 0;
+  for (int64_t i = 0; i < scalars(t); ++i)
+    if (const double x = std::fabs(element(t, i)); finite_in(type, x)) largest = std::max(largest, x);
+  return largest;
+}
+
 }  // namespace
 
 double element(const HostTensor& t, int64_t i) {
@@ -59,19 +96,14 @@ double element(const HostTensor& t, int64_t i) {
 
 Difference compare(const HostTensor& a, const HostTensor& truth) {
   Difference d;
-  d.same_shape = a.dims == truth.dims && is_complex(a.dtype) == is_complex(truth.dtype);
+  d.same_shape = comparable(a, truth);
   if (!d.same_shape) return d;
-  const int64_t n = scalars(a);
-  double largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const double t = std::fabs(element(truth, i));
-    if (std::isfinite(t) && t > largest) largest = t;
-  }
-  double sum = 0, norm = 0;
-  for (int64_t i = 0; i < n; ++i) {
+  const double largest = largest_of(truth, truth.dtype);
+  L2 l2(largest);
+  for (int64_t i = 0; i < scalars(a); ++i) {
     const double x = element(a, i), t = element(truth, i);
-    if ((std::isnan(x) && std::isnan(t)) || x == t) {
-      if (std::isfinite(t)) norm += t * t;
+    if (same(x, t)) {
+      if (std::isfinite(t)) l2.add(0, t);
       continue;
     }
     const double e = std::fabs(x - t);
@@ -79,12 +111,54 @@ Difference compare(const HostTensor& a, const HostTensor& truth) {
       d.l2 = d.max_abs = d.max_rel = std::numeric_limits<double>::infinity();
       return d;
     }
-    sum += e * e;
-    norm += t * t;
+    l2.add(e, t);
     d.max_abs = std::max(d.max_abs, e);
     if (std::fabs(t) > 1e-3 * largest) d.max_rel = std::max(d.max_rel, e / std::fabs(t));
   }
-  d.l2 = sum == 0 ? 0 : std::sqrt(sum) / (norm > 0 ? std::sqrt(norm) : 1.0);
+  d.l2 = l2.value();
+  return d;
+}
+
+Distance distance(const HostTensor& reference, const HostTensor& truth) {
+  Distance d;
+  d.same_shape = comparable(reference, truth);
+  if (!d.same_shape) return d;
+  L2 l2(largest_of(truth, reference.dtype));
+  for (int64_t i = 0; i < scalars(reference); ++i) {
+    const double x = element(reference, i), t = element(truth, i);
+    if (!finite_in(reference.dtype, t)) continue;
+    if (!std::isfinite(x)) {
+      ++d.lost;
+      continue;
+    }
+    l2.add(x - t, t);
+  }
+  d.l2 = l2.value();
+  return d;
+}
+
+Difference compare(const HostTensor& a, const HostTensor& truth, const HostTensor& eager, double limit) {
+  Difference d;
+  d.same_shape = comparable(a, truth) && comparable(a, eager);
+  if (!d.same_shape) return d;
+  const double largest = largest_of(truth, a.dtype);
+  L2 l2(largest);
+  for (int64_t i = 0; i < scalars(a); ++i) {
+    const double x = element(a, i), t = element(truth, i), e = element(eager, i);
+    const bool finite = finite_in(a.dtype, t);
+    const bool rounds_to = std::isinf(x) && x * t > 0, near = std::isfinite(t) && std::fabs(x - t) <= limit * std::fabs(t);
+    if (!finite && (rounds_to || near)) continue;
+    if ((!finite || !std::isfinite(e)) && same(x, e)) continue;
+    if (!finite || !std::isfinite(x)) {
+      d.l2 = d.max_abs = d.max_rel = std::numeric_limits<double>::infinity();
+      return d;
+    }
+    const double off = std::fabs(x - t);
+    l2.add(off, t);
+    d.max_abs = std::max(d.max_abs, off);
+    if (std::fabs(t) > 1e-3 * largest) d.max_rel = std::max(d.max_rel, off / std::fabs(t));
+  }
+  d.l2 = l2.value();
   return d;
 }
 

@@ -15,6 +15,19 @@ struct Difference {
 };
 Difference compare(const HostTensor& a, const HostTensor& truth);
 
+/// What a reference in the output's type (eager) is away from fp64, of the elements that both have finite in that type: always a number.
+struct Distance {
+  double l2 = 0;
+  int64_t lost = 0;  ///< elements that fp64 has finite in the type and the reference has not
+  bool same_shape = true;
+};
+Distance distance(const HostTensor& reference, const HostTensor& truth);
+
+/// As compare, but where the truth is not finite in a's type, or eager is not though the truth is, a may have what eager has. Elsewhere a
+/// is held to the truth. A number beyond the type's may be the infinity that it rounds to or a number within `limit` of it. An element that
+/// is none of this makes l2 infinite.
+Difference compare(const HostTensor& a, const HostTensor& truth, const HostTensor& eager, double limit);
+
 /// The slack of the rule, relative: one unit in the last place of a 16-bit float, four of float32 and float64 (outputs of a few elements,
 /// where eager can be exact by luck); 0 for integers and bool.
 double epsilon(DType t);

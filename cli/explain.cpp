@@ -7,6 +7,7 @@
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
+#include "json_text.h"
 #include "pipeline/explain.h"
 #include "precision.h"
 #include "progress.h"
@@ -73,7 +74,7 @@ Run add_explain(CLI::App& app) {
     if (common.json) {
       nlohmann::json j = parts.front().e;
       for (size_t p = 1; p < parts.size(); ++p) j["parts"].push_back({{"target", parts[p].target}, {"explain", parts[p].e}});
-      fmt::print("{}\n", j.dump(1));
+      print_json(j);
       return 0;
     }
     for (const Explained& p : parts) {

@@ -27,10 +27,14 @@ void FrontArgs::add_to(CLI::App& app) {
       "times the error where rows are alike, and the error of the larger row where they are not (check with aotc verify)");
   app.add_option(
       "--weights", weights,
-      "CPU: constant float32 weights of products are stored as int8, int4 or bf16, rounded to nearest; inputs, sums and all else stay "
-      "float32 (what that costs in accuracy: the report, aotc verify)");
+      "CPU: constant float32 weights of products, and large embeddings, are stored as int8, int4 or bf16, rounded to nearest; inputs, sums "
+      "and all else stay float32 (what that costs in accuracy: the report, aotc verify)");
+  app.add_option("--max-weight-error", max_weight_error,
+                 "with --weights: fail where rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
+                 "--activations), 0.15 for int4, 0.005 for bf16")
+      ->check(positive());
   app.add_option("--weight-group", weight_group,
-                 "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 0 for int8, 32 for int4)");
+                 "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 32, with --activations 0)");
   app.add_option(
       "--activations", activations,
       "CPU, with --weights int8: int8: products with these weights round the rows that they multiply to 8 bits as well, a scale a "
@@ -70,11 +74,13 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (!cuda.empty()) o.target.sms = parse_cuda_target(cuda).sms;
   if (ptx) add_ptx(o.target);
   o.target.threads = threads;
-  o.weights = passes::parse_weight_storage(weights, weight_group);
+  o.weights = passes::parse_weight_storage(weights, weight_group, activations);
+  if (max_weight_error > 0 && !o.weights.any()) throw Diagnostic(ExitCode::usage, {}, "--max-weight-error is for --weights");
+  o.weights.max_error = max_weight_error;
   if (o.weights.any() && o.target.is_gpu())
     throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
         .note("leave it out, or build for the CPU (--cpu)");
-  o.weights.int8_rows = o.target.int8_rows = passes::parse_activations(activations, o.weights);
+  o.target.int8_rows = o.weights.int8_rows;
   o.target.winograd4 = winograd4;
   o.target.strassen = strassen;
   o.states = {parameters_as_states, states};

@@ -13,7 +13,7 @@ struct FrontArgs {
   bool ptx = false;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
-  double max_error = 0;
+  double max_error = 0, max_weight_error = 0;
   bool winograd4 = false, strassen = false;
   bool parameters_as_states = false;
   void add_to(CLI::App& app);

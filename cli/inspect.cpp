@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "emit/system_needs.h"
 #include "import/read_archive.h"
+#include "json_text.h"
 
 namespace aotc::cli {
 namespace {
@@ -165,7 +166,7 @@ Run add_inspect(CLI::App& app) {
       j = inspect_archive(*path);
     }
     if (common.json)
-      fmt::print("{}\n", j.dump(1));
+      print_json(j);
     else
       print_text(j);
     return 0;

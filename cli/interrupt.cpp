@@ -11,6 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "base/process.h"
+#include "cut_file.h"
 
 namespace aotc::cli {
 namespace {
@@ -30,6 +31,14 @@ void handle(int signal) {
   errno = saved;
 }
 
+/// Of a thread that met a file that was cut off, as others may at once: the listener ends the process.
+void leave() {
+  int none = 0;
+  const unsigned char byte = SIGBUS;
+  if (g_signal.compare_exchange_strong(none, SIGBUS) && write(g_pipe.load(), &byte, 1) != 1) _exit(static_cast<int>(ExitCode::io));
+  for (;;) pause();
+}
+
 }  // namespace
 
 Interrupt::Interrupt() {
@@ -43,9 +52,11 @@ Interrupt::Interrupt() {
     sigaction(kSignals[i], nullptr, &before_[i]);
     if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
   }
+  leave_cut_file_by(leave);
 }
 
 Interrupt::~Interrupt() {
+  leave_cut_file_by(nullptr);
   for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
   const unsigned char done = 0;
   if (write(pipe_[1], &done, 1) == 1) listener_.join();
@@ -71,7 +82,7 @@ void Interrupt::listen() {
 }
 
 void Interrupt::end(int signal) {
-  std::fprintf(stderr, "\naotc: ended by %s\n", strsignal(signal));
+  if (signal != SIGBUS) std::fprintf(stderr, "\naotc: ended by %s\n", strsignal(signal));
   end_children(kPatience);
   const std::lock_guard lock(mutex_);
   std::error_code ec;
@@ -80,7 +91,7 @@ void Interrupt::end(int signal) {
       std::filesystem::remove_all(folder, ec);  // the other threads may still write there
       if (ec) usleep(10'000);
     }
-  _exit(128 + signal);
+  _exit(signal == SIGBUS ? static_cast<int>(ExitCode::io) : 128 + signal);
 }
 
 }  // namespace aotc::cli

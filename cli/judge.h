@@ -17,6 +17,7 @@ struct Row {
   bool pass;
   std::string why;                         ///< what is wrong where numbers do not say it
   std::optional<double> err_archive = {};  ///< where weights were rounded: against fp64 with the archive's own
+  double most_archive = 0;                 ///< of that
   std::optional<double> err_int8 = {};     ///< where rows may be rounded, too: of eager with such rows
 };
 
@@ -25,19 +26,32 @@ struct Promise {
   bool bf16 = false;       ///< some may multiply bf16
   double max_error = 0;    ///< what it was built for; 0: eager bf16's
   bool int8_rows = false;  ///< products with int8 weights may round their rows, too
+  double max_loss = 0;     ///< of an output, that rounding weights to few bits may cost beside the bound: kLossFactor times max_error
 };
+constexpr double kLossFactor = 5;
 Promise promise_of(const nlohmann::json& metadata);
 
 /// What two ways to compute the same may differ by, of the result's norm, where there is no fp64 truth to say more.
 double usual_tolerance(DType t);
 
+/// What an output is allowed, from what references in its own type are away from fp64. Every number is finite.
+struct Bound {
+  double limit = 0, err_eager = 0, err_bf16 = -1;  ///< err_bf16 as in Row
+  std::optional<double> err_int8 = {};
+  int64_t lost = 0;  ///< elements that fp64 has finite in the output's type and eager has not
+};
 /// The rule: err(aotc) <= 2 err(eager) + eps, both against fp64. Where products may multiply bf16, the error that the artifact was built
-/// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Integers and bools may
-/// instead equal eager exactly (a tie that fp64 breaks the other way is no fault). Where products may round their rows to 8 bits, twice the
-/// error of eager with such rows is allowed on top. Where eager itself finds other sizes in the data than fp64 does, the output is compared
-/// with the one whose sizes it has, within usual_tolerance. bf16, int8: eager's output, or null.
-Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor* bf16,
-          const HostTensor* int8, const HostTensor& truth, const Promise& promise);
+/// for or, where that is not named, that of eager in bf16 and the rounding of one number to bf16, is allowed, too. Where products may round
+/// their rows to 8 bits, twice the error of eager with such rows is allowed on top. Errors are those of the elements that are finite on
+/// both sides; where eager lost some, usual_tolerance is allowed. bf16, int8: eager's output, or null.
+Bound bound_of(const HostTensor& eager, const HostTensor* bf16, const HostTensor* int8, const HostTensor& truth, const Promise& promise);
+/// Elements that fp64 has finite in the output's type are held to it within the bound; the others, and what eager lost, may be what eager
+/// has (compare.h). Integers and bools may instead equal eager exactly (a tie that fp64 breaks the other way is no fault). Where eager
+/// itself finds other sizes in the data than fp64 does, the output is compared with the one whose sizes it has, within usual_tolerance.
+Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& eager, const HostTensor& truth, const Bound& bound,
+          const Promise& promise);
+/// What rounding the weights cost an output: `archive` is what fp64 gives with the archive's own.
+void judge_loss(Row& row, const HostTensor& got, const HostTensor& archive, const Promise& promise);
 /// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit);
 

@@ -40,6 +40,7 @@ Result<LoadOnce> load_once(const std::string& artifact, int threads, uint32_t fl
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(out[1], STDOUT_FILENO);
+    dup2(out[1], STDERR_FILENO);
     close(out[0]);
     fexecve(program, argv.data(), environ);
     _exit(127);
@@ -51,8 +52,11 @@ Result<LoadOnce> load_once(const std::string& artifact, int threads, uint32_t fl
   for (ssize_t n; (n = read(out[0], block, sizeof block)) > 0;) text.append(block, static_cast<size_t>(n));
   close(out[0]);
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return Result<LoadOnce>::fail("the measuring program failed");
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    constexpr std::string_view kSaid = "load_once: ";
+    if (text.rfind(kSaid, 0) == 0) text.erase(0, kSaid.size());
+    return Result<LoadOnce>::fail(text.empty() ? "the measuring program failed" : text.substr(0, text.find('\n')));
+  }
   const nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
   if (j.is_discarded()) return Result<LoadOnce>::fail("the measuring program gave no result");
   return LoadOnce{j.at("load_us"), j.at("first_call_us"), j.at("peak_rss_bytes"), j.at("base_rss_bytes")};

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Verb kVerbs[] = {
     {"build", "compile a .pt2 into model.so, model.h and model.report.json",
-     "aotc build model.pt2 --shapes shapes.json -o out/model.so --cpu native", add_build},
+     "aotc build model.pt2 --shapes shapes.json -o model.so --cpu native", add_build},
     {"inspect", "show the signature, symbols, operators and, of an artifact, its kernels, arena and versions",
      "aotc inspect model.so --json", add_inspect},
     {"tune", "measure kernel candidates for a model into the tuning database, here or on another machine",
@@ -26,6 +26,8 @@ constexpr Verb kVerbs[] = {
     {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
     {"cubin-worker", "runs NVRTC for builds: JSON requests on stdin, a line each", "", add_cubin_worker, true},
+    {"finish-artifact", "puts the weights into a linked artifact and seals it: the last step of the script that --keep leaves", "",
+     add_finish_artifact, true},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "json_text.h"
 #include "pipeline/support.h"
 
 namespace aotc::cli {
@@ -13,7 +14,7 @@ Run add_ops(CLI::App& app) {
   return [markdown](const Common& common) {
     const nlohmann::json all = pipeline::support();
     if (common.json) {
-      fmt::print("{}\n", all.dump(1));
+      print_json(all);
     } else if (*markdown) {
       fmt::print("{}", pipeline::support_markdown(all));
     } else {

@@ -12,6 +12,7 @@
 #include "base/parts.h"
 #include "cli.h"
 #include "emit/toolchain.h"
+#include "json_text.h"
 #include "passes/precision.h"
 
 namespace aotc::cli {
@@ -27,7 +28,7 @@ int list_stages(const Common& common) {
   nlohmann::json rows = nlohmann::json::array();
   for (const opt::Stage& s : opt::stages()) rows.push_back({{"name", s.name}, {"what", s.what}});
   if (common.json) {
-    fmt::print("{}\n", rows.dump(1));
+    print_json(rows);
   } else {
     for (const opt::Stage& s : opt::stages()) fmt::print("{:<18}{}\n", s.name, s.what);
   }
@@ -37,6 +38,8 @@ int list_stages(const Common& common) {
 int run_opt(const Options& o, const Common& common) {
   if (o.file.empty()) return list_stages(common);
   if (!o.cpu.empty() && !o.cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other");
+  require_apart({{"-o", o.output}}, {{"file", o.file}});
+  if (!o.output.empty()) require_place_for_file(o.output);
   opt::Options options;
   options.variants = o.variants;
   options.size_classes = o.size_classes;
@@ -59,7 +62,7 @@ int run_opt(const Options& o, const Common& common) {
   opt::run(ir, o.passes, options);
   const std::string text = opt::print(ir, {.constants = &out});
   if (common.json) {
-    fmt::print("{}\n", nlohmann::json{{"passes", o.passes}, {ir.plans ? "plan" : ir.module ? "loop" : "graph", text}}.dump(1));
+    print_json(nlohmann::json{{"passes", o.passes}, {ir.plans ? "plan" : ir.module ? "loop" : "graph", text}});
   } else if (o.output.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);
   } else {

@@ -2,12 +2,16 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "artifact.h"
+#include "base/file.h"
 #include "cli.h"
 #include "import/reference.h"
+#include "json_text.h"
 #include "judge.h"
 #include "npy.h"
+#include "references_file.h"
 #include "sizes.h"
 #include "stored.h"
 
@@ -35,8 +39,18 @@ int run(const Options& o, const Common& common) {
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
   const import::Program program = as_built(original.program, meta);
-  const std::vector<HostTensor> inputs = import::make_inputs(program, choose_sizes(program, parse_dims(o.dims)), o.seed);
-  const std::vector<HostTensor> eager = import::make_reference(program, {false, o.threads})->run(inputs);
+  const auto reference = import::make_reference(program, {false, o.threads});
+  std::vector<HostTensor> eager;
+  const std::vector<HostTensor> inputs =
+      draw_inputs(program, choose_sizes(program, parse_dims(o.dims)), o.seed, [&](const std::vector<HostTensor>& drawn) {
+        try {
+          eager = reference->run(drawn);
+        } catch (const Diagnostic& d) {
+          if (d.code() != ExitCode::failed) throw;
+          return std::optional(d.message());
+        }
+        return std::optional<std::string>();
+      });
   const std::vector<HostTensor> exact = import::make_reference(program, {true, o.threads})->run(inputs);
   const Promise promise = promise_of(meta);
   const auto bf16 =
@@ -49,17 +63,21 @@ int run(const Options& o, const Common& common) {
   if (inputs.size() != in.size() || eager.size() < out.size())
     throw Diagnostic(Loc{o.artifact, "", "", ""}, "has other inputs or outputs than the archive")
         .note("was the artifact built from this archive?");
+  require_apart({"-o", o.folder, {".npy", "references.json"}}, {{"artifact", o.artifact}, {"--against", o.against}});
   const std::string in_folder = folder_of(o, "inputs"), out_folder = folder_of(o, "expected");
   for (size_t i = 0; i < in.size(); ++i) write_npy(stored_file(in_folder, in[i].at("name").get<std::string>()), inputs[i]);
+  ReferencesFile notes{original.program.source_id, computes_of(meta), {}};
   for (size_t i = 0; i < out.size(); ++i) {  // states come after the outputs
     const std::string name = out[i].at("name").get<std::string>();
     write_npy(stored_file(out_folder, name), exact[i]);
     write_npy(stored_file(out_folder, name, ".eager"), eager[i]);
     if (bf16) write_npy(stored_file(out_folder, name, ".eager_bf16"), rounded.at(i));
     if (int8) write_npy(stored_file(out_folder, name, ".eager_int8"), of_int8.at(i));
+    notes.outputs[name] = bound_of(eager[i], bf16 ? &rounded.at(i) : nullptr, int8 ? &of_int8.at(i) : nullptr, exact[i], promise);
   }
+  write_references_file(out_folder, notes);
   if (common.json)
-    fmt::print("{}\n", nlohmann::json{{"inputs", in_folder}, {"expected", out_folder}}.dump(1));
+    print_json(nlohmann::json{{"inputs", in_folder}, {"expected", out_folder}});
   else if (!common.quiet)
     fmt::print("{} inputs in {}, {} outputs (fp64, and eager beside them) in {}\n", in.size(), in_folder, out.size(), out_folder);
   return 0;

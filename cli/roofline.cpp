@@ -1,6 +1,7 @@
 #include "roofline.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "base/file.h"
+#include "json_text.h"
 #include "sym/expr.h"
 
 namespace aotc::cli {
@@ -102,21 +104,27 @@ void write_trace(const std::string& path, const Profile& runs, const json& profi
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->us < b->us; });
   json events = json::array();
   events.push_back({{"ph", "M"}, {"pid", 1}, {"name", "process_name"}, {"args", {{"name", artifact}}}});
+  const int32_t most = runs.threads.empty() ? 1 : *std::max_element(runs.threads.begin(), runs.threads.end());
+  for (int32_t t = 1; t <= most; ++t)
+    events.push_back({{"ph", "M"}, {"pid", 1}, {"tid", t}, {"name", "thread_name"}, {"args", {{"name", fmt::format("thread {}", t)}}}});
   double at = 0;
   for (size_t s = 0; !order.empty() && s < runs.labels.size(); ++s) {
     const double us = order[order.size() / 2]->steps[s];
-    json event = {{"ph", "X"}, {"pid", 1}, {"tid", 1}, {"name", runs.labels[s]}, {"ts", at}, {"dur", us}, {"args", {{"step", s}}}};
+    json event = {{"ph", "X"}, {"pid", 1}, {"name", runs.labels[s]}, {"ts", at}, {"dur", us}, {"args", {{"step", s}}}};
     for (const json& step : profile.at("steps"))
       for (const char* key : {"gflops", "gbytes", "roofline", "bound"})
         if (step.at("step") == s && step.contains(key)) event["args"][key] = step[key];
-    events.push_back(std::move(event));
+    for (int32_t t = 1; t <= runs.threads[s]; ++t) {
+      event["tid"] = t;
+      events.push_back(event);
+    }
     at += us;
   }
   require_place_for_file(path);
-  const std::string aside = path + ".part";
+  const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
     std::ofstream out(aside);
-    out << json{{"displayTimeUnit", "ns"}, {"traceEvents", events}}.dump(1) << "\n";
+    out << json_text({{"displayTimeUnit", "ns"}, {"traceEvents", events}}) << "\n";
     if (!out.flush()) throw Diagnostic(ExitCode::io, {path, "", "", ""}, "the trace could not be written");
   }
   if (std::rename(aside.c_str(), path.c_str()) != 0)

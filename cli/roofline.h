@@ -20,8 +20,8 @@ Peaks peaks_of(const Artifact& artifact, const Session& session, int threads, co
 void add_roofline(nlohmann::json& profile, const Artifact& artifact, const Session& session, const std::vector<HostTensor>& inputs,
                   const Peaks& peaks);
 
-/// The steps of one run, that of the median, in the format of Chrome's trace viewer (and Perfetto's): written aside, then renamed. Throws
-/// Diagnostic (io).
+/// The steps of one run, that of the median, each on as many threads as took part, in the format of Chrome's trace viewer (and Perfetto's):
+/// written aside, then renamed. Throws Diagnostic (io).
 void write_trace(const std::string& path, const Profile& runs, const nlohmann::json& profile, const std::string& artifact);
 
 }  // namespace aotc::cli

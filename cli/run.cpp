@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "artifact.h"
+#include "base/file.h"
 #include "cli.h"
+#include "json_text.h"
 #include "npy.h"
 
 namespace aotc::cli {
@@ -24,7 +26,8 @@ std::string file_name(std::string name) {
   return name + ".npy";
 }
 
-std::vector<HostTensor> read_inputs(const Options& o, const Artifact& artifact) {
+/// --input, by the input's name. Names that the artifact does not have are refused before those that are missing.
+std::map<std::string, std::string> input_files(const Options& o, const Artifact& artifact) {
   std::map<std::string, std::string> files;
   for (const std::string& arg : o.inputs) {
     const size_t eq = arg.find('=');
@@ -32,24 +35,42 @@ std::vector<HostTensor> read_inputs(const Options& o, const Artifact& artifact) 
     if (!files.emplace(arg.substr(0, eq), arg.substr(eq + 1)).second)
       throw Diagnostic(ExitCode::usage, {}, "--input " + arg.substr(0, eq) + " is given twice");
   }
-  std::vector<HostTensor> tensors;
   std::string names;
-  for (const Io& io : artifact.inputs()) names += (names.empty() ? "" : ", ") + io.name;
-  for (const Io& io : artifact.inputs()) {
-    auto it = files.find(io.name);
-    if (it == files.end())
+  std::map<std::string, std::string> unknown = files;
+  for (const Io& io : artifact.inputs()) names += (names.empty() ? "" : ", ") + io.name, unknown.erase(io.name);
+  if (!unknown.empty())
+    throw Diagnostic(ExitCode::usage, {}, "--input " + unknown.begin()->first + ": there is no input of that name")
+        .note("the inputs are " + names);
+  for (const Io& io : artifact.inputs())
+    if (!files.count(io.name))
       throw Diagnostic(ExitCode::usage, {}, "input '" + io.name + "' is missing")
           .note("give --input " + io.name + "=FILE.npy; the inputs are " + names);
-    HostTensor t = read_npy(it->second);
+  return files;
+}
+
+std::vector<HostTensor> read_inputs(const std::map<std::string, std::string>& files, const Artifact& artifact) {
+  std::vector<HostTensor> tensors;
+  for (const Io& io : artifact.inputs()) {
+    const std::string& file = files.at(io.name);
+    HostTensor t = read_npy(file);
     if (t.dtype != io.dtype)
-      throw Diagnostic(Loc{it->second, "", "", ""},
+      throw Diagnostic(Loc{file, "", "", ""},
                        fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
     tensors.push_back(std::move(t));
-    files.erase(it);
   }
-  if (!files.empty())
-    throw Diagnostic(ExitCode::usage, {}, "there is no input '" + files.begin()->first + "'").note("the inputs are " + names);
   return tensors;
+}
+
+std::string output_file(const Options& o, const Io& output) {
+  return (std::filesystem::path(o.output_dir) / file_name(output.name)).string();
+}
+
+/// No output takes the place of what is read.
+void check_outputs(const Options& o, const std::map<std::string, std::string>& files, const Artifact& artifact) {
+  std::vector<NamedFile> written, read = {{"artifact", o.artifact}};
+  for (const Io& io : artifact.outputs()) written.push_back({"--output-dir", output_file(o, io)});
+  for (const auto& [name, file] : files) read.push_back({"--input " + name, file});
+  require_apart(written, read);
 }
 
 }  // namespace
@@ -65,7 +86,9 @@ Run add_run(CLI::App& app) {
                "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
   return [o](const Common& common) {
     const Artifact artifact(o->artifact, o->check_weights);
-    const std::vector<HostTensor> inputs = read_inputs(*o, artifact);
+    const std::map<std::string, std::string> files = input_files(*o, artifact);
+    check_outputs(*o, files, artifact);
+    const std::vector<HostTensor> inputs = read_inputs(files, artifact);
     Session session(artifact, o->threads, o->flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
     session.bind(inputs);
     session.run();
@@ -75,13 +98,13 @@ Run add_run(CLI::App& app) {
     nlohmann::json result = nlohmann::json::array();
     for (size_t i = 0; i < artifact.outputs().size(); ++i) {
       const HostTensor& t = session.outputs()[i];
-      const std::string path = (std::filesystem::path(o->output_dir) / file_name(artifact.outputs()[i].name)).string();
+      const std::string path = output_file(*o, artifact.outputs()[i]);
       write_npy(path, t);
       result.push_back({{"name", artifact.outputs()[i].name}, {"file", path}, {"dtype", dtype_name(t.dtype)}, {"shape", t.dims}});
       if (!common.quiet && !common.json)
         fmt::print("{} {}{} -> {}\n", artifact.outputs()[i].name, dtype_name(t.dtype), nlohmann::json(t.dims).dump(), path);
     }
-    if (common.json) fmt::print("{}\n", nlohmann::json{{"outputs", result}}.dump(1));
+    if (common.json) print_json(nlohmann::json{{"outputs", result}});
     return 0;
   };
 }

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "cut_file.h"
+#include "json_text.h"
 #include "sym/sym_error.h"
 
 namespace aotc::cli {
@@ -23,15 +27,21 @@ int fail(const Common& common, ExitCode code, const std::string& text, const nlo
     nlohmann::json j = details;
     j["error"] = text;
     j["exit_code"] = static_cast<int>(code);
-    std::printf("%s\n", j.dump(1).c_str());
+    std::printf("%s\n", json_text(j).c_str());
   }
   std::fprintf(stderr, "aotc: error: %s\n", text.c_str());
   return static_cast<int>(code);
 }
 
+/// The verb's exit code, once all that it printed is written.
+int written(int code) {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+  return code;
+}
+
 int run(const Run& verb, const Common& common) {
   try {
-    return verb(common);
+    return written(verb(common));
   } catch (const Diagnostic& d) {
     return fail(common, d.code(), d.what(),
                 {{"file", d.loc().file}, {"path", d.loc().path}, {"node", d.loc().node}, {"source", d.loc().source}, {"notes", d.notes()}});
@@ -39,6 +49,8 @@ int run(const Run& verb, const Common& common) {
     return fail(common, ExitCode::bad_input, fmt::format("the model's {}", e.what()), nlohmann::json::object());
   } catch (const InternalError& e) {
     return fail(common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
+  } catch (const std::system_error& e) {
+    return fail(common, ExitCode::io, e.what(), nlohmann::json::object());
   } catch (const std::bad_alloc&) {
     return fail(common, ExitCode::internal, "out of memory", nlohmann::json::object());
   } catch (const std::exception& e) {
@@ -75,10 +87,14 @@ CLI::Validator not_negative() { return bounded(0, true, "NONNEGATIVE"); }
 CLI::Validator positive() { return bounded(0, false, "POSITIVE"); }
 
 int run_verbs(const char* about, const char* name, std::span<const Verb> verbs, int argc, char** argv) {
+  watch_for_cut_files();
   CLI::App app{about};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(name) + " " AOTC_VERSION);
   app.footer(kExitCodes);
+  app.failure_message([name](const CLI::App*, const CLI::Error& e) {
+    return fmt::format("{}: error: {}\n  note: --help lists the options of a verb\n", name, e.what());
+  });
   Common common;
   int code = 0;
   for (const Verb& v : verbs) {
@@ -93,7 +109,10 @@ int run_verbs(const char* about, const char* name, std::span<const Verb> verbs, 
   if (unknown_verb(name, verbs, argc, argv)) return static_cast<int>(ExitCode::usage);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage); }
+  } catch (const CLI::ParseError& e) {
+    if (app.exit(e) != 0) return static_cast<int>(ExitCode::usage);
+    return run([](const Common&) { return 0; }, common);
+  }
   return code;
 }
 

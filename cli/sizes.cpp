@@ -1,11 +1,13 @@
 #include "sizes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
 #include "graph/guard.h"
+#include "import/other_inputs.h"
 #include "import/read_archive.h"
 #include "import/shapes.h"
 #include "import/shared_storage.h"
@@ -17,6 +19,8 @@ namespace {
 
 constexpr int64_t kLargestSample = 512;               // for dims without a maximum
 constexpr int kDraws = 16;                            // for each sample
+constexpr int kAttempts = 64;                         // to draw inputs that the model takes
+constexpr std::chrono::seconds kPatience(60);         // for all of them
 constexpr int64_t kLargestTensor = int64_t{1} << 25;  // elements, of any value of the program, where dims without a maximum can be less
 
 /// Symbols that occur in the program's inputs: the free ones.
@@ -178,6 +182,23 @@ std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& progra
   if (out.empty())
     throw Diagnostic(ExitCode::failed, {}, "no sizes were found that the artifact takes").note("give them with --dim NAME=SIZE");
   return out;
+}
+
+std::vector<HostTensor> draw_inputs(const import::Program& program, const std::map<SymId, int64_t>& sizes, uint64_t seed,
+                                    const std::function<std::optional<std::string>(const std::vector<HostTensor>&)>& refusal) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  std::optional<std::string> first;
+  int attempt = 0;
+  for (; attempt < kAttempts && (attempt == 0 || std::chrono::steady_clock::now() < end); ++attempt) {
+    std::vector<HostTensor> inputs = import::make_inputs(program, sizes, seed, attempt);
+    const std::optional<std::string> why = refusal(inputs);
+    if (!why) return inputs;
+    if (!first) first = why;
+  }
+  throw Diagnostic(
+      ExitCode::failed, Loc{program.file, "", "", ""},
+      fmt::format("none of {} drawn sets of inputs ({}) is taken by the model: {}", attempt, sizes_text(program, sizes), *first))
+      .note("give verify inputs that it takes: --inputs DIR, with NAME.npy for each");
 }
 
 std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes) {

@@ -2,6 +2,7 @@
 // --dim NAME=N: values for a program's shape symbols.
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std:
 /// first, then others never used in tuning; dims without a maximum so that no value of the program is large. None is a Diagnostic.
 std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
                                                    const std::function<bool(const std::map<SymId, int64_t>&)>& accepted);
+
+/// Inputs of these sizes that the model takes: the first of several attempts (import::make_inputs) for which `refusal` gives nothing.
+/// Throws Diagnostic (failed) with the first refusal where all are refused.
+std::vector<HostTensor> draw_inputs(const import::Program& program, const std::map<SymId, int64_t>& sizes, uint64_t seed,
+                                    const std::function<std::optional<std::string>(const std::vector<HostTensor>&)>& refusal);
 
 std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes);
 

@@ -12,7 +12,8 @@ namespace aotc::cli {
 
 struct Stored {
   std::string inputs;    ///< NAME.npy an input
-  std::string expected;  ///< NAME.npy an output; with NAME.eager.npy beside it the former is the truth of fp64
+  std::string expected;  ///< NAME.npy an output; with NAME.eager.npy beside it the former is the truth of fp64, and
+                         ///< references.json (references_file.h) says what is allowed
   std::optional<double> tolerance;
   int device = AOTC_DEFAULT_DEVICE, threads = 1;
   bool check_weights = false;

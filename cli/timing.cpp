@@ -7,10 +7,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include "dims.h"
+#include "sym/expr.h"
 
 namespace aotc::cli {
 namespace {
@@ -19,7 +21,32 @@ double percentile(std::vector<double> sorted, double p) {
   return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<size_t>(p * static_cast<double>(sorted.size())))];
 }
 
+constexpr int64_t kUsualSize = 8;
+
+/// Of a symbol in the metadata: the first that it was tuned for, else a small one.
+int64_t usual_size(const nlohmann::json& symbol) {
+  if (symbol.contains("tune") && !symbol["tune"].empty()) return symbol["tune"].at(0).get<int64_t>();
+  const int64_t min = symbol.at("min").get<int64_t>(), multiple = symbol.value("multiple_of", int64_t{1});
+  const int64_t max = symbol.at("max").is_null() ? std::max(min, kUsualSize) : symbol["max"].get<int64_t>();
+  const int64_t v = std::clamp(kUsualSize, min, max), below = v - v % multiple;
+  return below < min ? below + multiple : below;
+}
+
 }  // namespace
+
+nlohmann::json sizes_of(const Artifact& artifact, const std::vector<HostTensor>& inputs) {
+  nlohmann::json sizes = nlohmann::json::object();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t d = 0; d < inputs[i].dims.size(); ++d)
+      if (const IoDim& dim = artifact.inputs()[i].dims[d]; dim.value < 0) sizes[dim.symbol] = inputs[i].dims[d];
+  return sizes;
+}
+
+void print_sizes(const nlohmann::json& sizes) {
+  std::string text;
+  for (const auto& [name, size] : sizes.items()) text += fmt::format(" {}={}", name, size.get<int64_t>());
+  fmt::print("  sizes{}\n", text.empty() ? " all fixed" : text + "; others with --dim NAME=SIZE");
+}
 
 std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given) {
   std::set<std::string> known;
@@ -27,14 +54,28 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
     for (const IoDim& d : io.dims)
       if (d.value < 0) known.insert(d.symbol);
   check_dims(given, known);
+  SymTable syms;
+  std::map<SymId, int64_t> sizes;
+  for (const nlohmann::json& s : artifact.metadata().at("symbols")) {
+    SymInfo info;
+    info.name = s.at("name").get<std::string>();
+    const auto it = given.find(info.name);
+    sizes[syms.add(info)] = it == given.end() ? usual_size(s) : it->second;
+  }
+  const auto size_of = [&](const IoDim& d) -> int64_t {
+    if (d.value >= 0) return d.value;
+    if (const auto it = given.find(d.symbol); it != given.end()) return it->second;
+    const auto value = parse_expr(d.symbol, syms).try_eval([&](SymId s) -> std::optional<int64_t> {
+      const auto it = sizes.find(s);
+      return it == sizes.end() ? std::nullopt : std::optional(it->second);
+    });
+    return value.value_or(std::clamp<int64_t>(kUsualSize, d.min, d.max));
+  };
   std::vector<HostTensor> inputs;
   for (const Io& io : artifact.inputs()) {
     HostTensor t;
     t.dtype = io.dtype;
-    for (const IoDim& d : io.dims) {
-      auto it = given.find(d.symbol);
-      t.dims.push_back(d.value >= 0 ? d.value : it != given.end() ? it->second : std::clamp<int64_t>(8, d.min, d.max));
-    }
+    for (const IoDim& d : io.dims) t.dims.push_back(size_of(d));
     t.bytes.assign(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)), std::byte{0});
     // zeros are valid indices and masks; floats get values without denormals so that time is what real data take
     if (io.dtype == DType::f32)
@@ -79,9 +120,11 @@ void time_steps(Session& session, double seconds, Profile& out) {
     Profile::OneRun run{microseconds(t), {}};
     const std::vector<aotc_profile_step> steps = session.profile();
     out.labels.resize(steps.size());
+    out.threads.resize(steps.size(), 1);
     for (size_t s = 0; s < steps.size(); ++s) {
       run.steps.push_back(static_cast<double>(steps[s].ns) / 1e3);
       out.labels[s] = steps[s].label ? steps[s].label : "";
+      out.threads[s] = std::max(out.threads[s], steps[s].threads);
     }
     if (i >= 1) out.runs.push_back(std::move(run));  // the first after something else ran
   }

@@ -13,8 +13,12 @@ namespace aotc::cli {
 using Clock = std::chrono::steady_clock;
 inline double microseconds(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
 
-/// Inputs of an artifact without its archive: dims by the names in its own signature, else 8.
+/// Inputs of an artifact without its archive: symbols by what is given, else the first size that they were tuned for, else 8.
 std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given);
+
+/// The sizes of the artifact's symbols (and expressions of them, where an input has no plain one) in these inputs, by name.
+nlohmann::json sizes_of(const Artifact& artifact, const std::vector<HostTensor>& inputs);
+void print_sizes(const nlohmann::json& sizes);
 
 /// Adds the time of each run, from outside, until `seconds` are over and there are `least`.
 void time_runs(Session& session, double seconds, int least, std::vector<double>& us);
@@ -41,6 +45,7 @@ struct Profile {
   };
   std::vector<OneRun> runs;
   std::vector<std::string> labels;
+  std::vector<int32_t> threads;  ///< of each step: that took part
 };
 /// Of a session with AOTC_CONTEXT_PROFILE.
 void time_steps(Session& session, double seconds, Profile& out);

@@ -3,8 +3,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "cli.h"
 #include "front_options.h"
+#include "json_text.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -26,6 +28,12 @@ Run add_tune(CLI::App& app) {
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
   return [o](const Common& common) {
     o->build.front = o->front.get();
+    const std::string& db = o->build.tuning_db;
+    require_apart({{"--tuning-db", db}, {"--tuning-db", db.empty() ? db : db + ".probe"}},
+                  {{"model", o->build.front.model}, {"--shapes", o->build.front.shapes}});
+    require_apart({"--dump-dir", o->build.front.dump_dir, {".txt"}},
+                  {{"model", o->build.front.model}, {"--shapes", o->build.front.shapes}});
+    if (!db.empty()) require_place_for_file(db);
     o->build.judge = whole_errors();
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
@@ -39,7 +47,7 @@ Run add_tune(CLI::App& app) {
         fmt::print("{}: {} kernel contracts are in the database, {} are not\n", p.at("target").get<std::string>(), p.at("tuned").dump(),
                    p.at("missing").size());
     }
-    if (common.json) fmt::print("{}\n", report.dump(1));
+    if (common.json) print_json(report);
     return all ? 0 : static_cast<int>(ExitCode::failed);
   };
 }

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "artifact.h"
 #include "cli.h"
-#include "import/reference.h"
+#include "import/other_inputs.h"
 #include "judge.h"
 #include "pipeline/pipeline.h"
 #include "sizes.h"
@@ -15,63 +18,160 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string artifact, against;
+  std::string artifact, against, inputs;
   std::vector<std::string> dims;
-  int samples = 3, threads = 1;
+  std::optional<int> samples;
+  std::optional<double> max_loss;
+  int threads = 1;
   bool check_weights = false, flush_denormals = false;
 };
 
-std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
-                              std::map<std::string, double>& row_errors) {
-  const import::Program program = as_built(archive, artifact.metadata());
-  const bool fewer_bits = artifact.metadata().contains("stored_weights");
-  const auto eager = import::make_reference(program, {false, o.threads});
-  const auto truth = import::make_reference(program, {true, o.threads});
-  const auto original = fewer_bits ? import::make_reference(archive, {true, o.threads}) : nullptr;
-  const Promise promise = promise_of(artifact.metadata());
-  const auto bf16 =
-      promise.bf16 && promise.max_error == 0 ? import::make_reference(program, {.threads = o.threads, .bf16 = true}) : nullptr;
-  std::map<std::string, import::RowError> lost;
-  const std::vector<std::string> int8_rows = int8_row_weights(artifact.metadata());
-  const auto int8 =
-      int8_rows.empty() ? nullptr : import::make_reference(program, {.threads = o.threads, .int8_rows = int8_rows, .row_errors = &lost});
-  Session session(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
+constexpr int kSamples = 3;
 
-  const nlohmann::json described = artifact.metadata().at("states");
-  std::vector<Row> rows;
-  uint64_t seed = 0;
-  const auto accepted = [&](const std::map<SymId, int64_t>& sizes) { return session.accepts(import::make_shapes(program, sizes)); };
-  for (const auto& sizes : sample_sizes(program, parse_dims(o.dims), o.samples, accepted)) {
-    const std::vector<HostTensor> inputs = import::make_inputs(program, sizes, seed++);
-    const std::string text = sizes_text(program, sizes);
-    if (!common.quiet && !common.json) fmt::print(stderr, "verify: sample {} ({})\n", seed, text);
-    const std::vector<HostTensor> want = eager->run(inputs), exact = truth->run(inputs);
-    const std::vector<HostTensor> rounded = bf16 ? bf16->run(inputs) : std::vector<HostTensor>();
-    const std::vector<HostTensor> of_int8 = int8 ? int8->run(inputs) : std::vector<HostTensor>();
-    session.reset_states();
-    session.bind(inputs);
-    session.run();
-    std::vector<HostTensor> got = session.outputs();
+Promise promised(const Options& o, const Artifact& artifact) {
+  Promise p = promise_of(artifact.metadata());
+  if (o.max_loss) p.max_loss = *o.max_loss;
+  return p;
+}
+
+/// Runs the artifact and the archive's program on the same inputs.
+class Comparison {
+ public:
+  Comparison(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive)
+      : o_(o),
+        common_(common),
+        artifact_(artifact),
+        program_(as_built(archive, artifact.metadata())),
+        promise_(promised(o, artifact)),
+        states_(artifact.metadata().at("states")),
+        session_(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0) {
+    eager_ = import::make_reference(program_, {false, o.threads});
+    truth_ = import::make_reference(program_, {true, o.threads});
+    if (artifact.metadata().contains("stored_weights")) original_ = import::make_reference(archive, {true, o.threads});
+    if (promise_.bf16 && promise_.max_error == 0) bf16_ = import::make_reference(program_, {.threads = o.threads, .bf16 = true});
+    const std::vector<std::string> int8_rows = int8_row_weights(artifact.metadata());
+    if (!int8_rows.empty()) int8_ = import::make_reference(program_, {.threads = o.threads, .int8_rows = int8_rows, .row_errors = &lost_});
+  }
+
+  const import::Program& program() const { return program_; }
+  bool accepts(const std::vector<HostTensor>& inputs) const { return session_.accepts(inputs); }
+
+  /// Inputs that the model's own assertions refuse are drawn again.
+  void drawn(const std::map<SymId, int64_t>& sizes, uint64_t seed) {
+    const std::string text = sizes_text(program_, sizes);
+    say(text);
+    std::vector<HostTensor> want;
+    const std::vector<HostTensor> inputs = draw_inputs(program_, sizes, seed, [&](const std::vector<HostTensor>& drawn) {
+      std::string why;
+      if (!run(drawn, why)) return std::optional(why);
+      try {
+        want = eager_->run(drawn);
+      } catch (const Diagnostic& d) {
+        if (d.code() != ExitCode::failed) throw;
+        return std::optional(d.message());
+      }
+      return std::optional<std::string>();
+    });
+    judge_outputs(text, inputs, want);
+  }
+
+  void given(const std::string& text, const std::vector<HostTensor>& inputs) {
+    say(text);
+    if (std::string why; !run(inputs, why))
+      throw Diagnostic(ExitCode::failed, Loc{o_.artifact, "", "", ""}, fmt::format("an assertion of the model fails on {}: {}", text, why));
+    judge_outputs(text, inputs, eager_->run(inputs));
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+  std::map<std::string, double> row_errors() const {
+    std::map<std::string, double> out;
+    for (const auto& [weight, e] : lost_) out[weight] = e.all > 0 ? std::sqrt(e.lost / e.all) : 0;
+    return out;
+  }
+
+ private:
+  void say(const std::string& text) {
+    ++sample_;
+    if (!common_.quiet && !common_.json) fmt::print(stderr, "verify: sample {} ({})\n", sample_, text);
+  }
+
+  bool run(const std::vector<HostTensor>& inputs, std::string& why) {
+    session_.reset_states();
+    session_.bind(inputs);
+    return session_.run_unless_refused(why);
+  }
+
+  void judge_outputs(const std::string& text, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& want) {
+    const std::vector<HostTensor> exact = truth_->run(inputs);
+    const std::vector<HostTensor> rounded = bf16_ ? bf16_->run(inputs) : std::vector<HostTensor>();
+    const std::vector<HostTensor> of_int8 = int8_ ? int8_->run(inputs) : std::vector<HostTensor>();
+    std::vector<HostTensor> got = session_.outputs();
     std::vector<std::string> names;
-    for (const Io& io : artifact.outputs()) names.push_back(io.name);
-    std::vector<HostTensor> states = session.states();
+    for (const Io& io : artifact_.outputs()) names.push_back(io.name);
+    std::vector<HostTensor> states = session_.states();
     for (size_t i = 0; i < states.size(); ++i) {
-      if (!described.at(i).value("updated", true)) continue;  // the caller's to change
-      names.push_back("state " + described.at(i).at("name").get<std::string>());
+      if (!states_.at(i).value("updated", true)) continue;  // the caller's to change
+      names.push_back("state " + states_.at(i).at("name").get<std::string>());
       got.push_back(std::move(states[i]));
     }
     if (got.size() != want.size() || exact.size() != want.size())
-      throw Diagnostic(Loc{o.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
+      throw Diagnostic(Loc{o_.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
           .note("was the artifact built from this archive?");
-    const std::vector<HostTensor> unrounded = original ? original->run(inputs) : std::vector<HostTensor>{};
+    const std::vector<HostTensor> unrounded = original_ ? original_->run(inputs) : std::vector<HostTensor>{};
     for (size_t i = 0; i < got.size(); ++i) {
-      rows.push_back(
-          judge(names[i], text, got[i], want[i], bf16 ? &rounded.at(i) : nullptr, int8 ? &of_int8.at(i) : nullptr, exact[i], promise));
-      if (original) rows.back().err_archive = compare(got[i], unrounded[i]).l2;
+      const Bound bound = bound_of(want[i], bf16_ ? &rounded.at(i) : nullptr, int8_ ? &of_int8.at(i) : nullptr, exact[i], promise_);
+      rows_.push_back(judge(names[i], text, got[i], want[i], exact[i], bound, promise_));
+      if (original_) judge_loss(rows_.back(), got[i], unrounded[i], promise_);
     }
   }
-  for (const auto& [weight, e] : lost) row_errors[weight] = e.all > 0 ? std::sqrt(e.lost / e.all) : 0;
-  return rows;
+
+  const Options& o_;
+  const Common& common_;
+  const Artifact& artifact_;
+  const import::Program program_;
+  const Promise promise_;
+  const nlohmann::json states_;
+  std::map<std::string, import::RowError> lost_;
+  std::unique_ptr<import::Reference> eager_, truth_, original_, bf16_, int8_;
+  Session session_;
+  std::vector<Row> rows_;
+  int sample_ = 0;
+};
+
+/// --inputs: a set of NAME.npy files in the folder itself, or one in each of its folders.
+void compare_files(const Options& o, const Artifact& artifact, Comparison& comparison) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> folders;
+  std::error_code ec;
+  for (fs::directory_iterator it(o.inputs, ec), end; !ec && it != end; it.increment(ec))
+    if (it->is_directory(ec)) folders.push_back(it->path().string());
+  if (ec) throw Diagnostic(ExitCode::io, Loc{o.inputs, "", "", ""}, "cannot be read: " + ec.message());
+  std::sort(folders.begin(), folders.end());
+  if (folders.empty()) folders.push_back(o.inputs);
+  for (const std::string& folder : folders) comparison.given(folder, stored_inputs(folder, artifact));
+}
+
+void compare_samples(const Options& o, Comparison& comparison) {
+  const import::Program& program = comparison.program();
+  const auto accepted = [&](const std::map<SymId, int64_t>& sizes) { return comparison.accepts(import::make_shapes(program, sizes)); };
+  const auto samples = sample_sizes(program, parse_dims(o.dims), o.samples.value_or(kSamples), accepted);
+  const std::vector<HostTensor> example = import::example_inputs(program), first = import::make_shapes(program, samples.front());
+  // Seed 0 has the example's numbers where it has the example's sizes.
+  const bool same = std::equal(first.begin(), first.end(), example.begin(), example.end(),
+                               [](const HostTensor& a, const HostTensor& b) { return a.dims == b.dims; });
+  if (example.size() == first.size() && !same && o.dims.empty() && comparison.accepts(example))
+    comparison.given("the archive's example inputs", example);
+  uint64_t seed = 0;
+  for (const auto& sizes : samples) comparison.drawn(sizes, seed++);
+}
+
+std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
+                              std::map<std::string, double>& row_errors) {
+  Comparison comparison(o, common, artifact, archive);
+  if (!o.inputs.empty()) compare_files(o, artifact, comparison);
+  if (o.inputs.empty() || o.samples) compare_samples(o, comparison);
+  row_errors = comparison.row_errors();
+  return comparison.rows();
 }
 
 int run(const Options& o, const Common& common) {
@@ -103,14 +203,26 @@ Run add_verify(CLI::App& app) {
   auto stored = std::make_shared<Stored>();
   add_stored(app, *stored, true);
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
-  app.add_option("--samples", o->samples, "how many sets of sizes and inputs")->check(CLI::Range(1, 1000));
+  app.add_option("--samples", o->samples,
+                 "how many sets of sizes and inputs are drawn, beside the archive's example inputs; default: 3, with --inputs none")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--threads", o->threads, "threads of the artifact and of eager")->check(CLI::Range(1, 1024));
+  app.add_option(
+         "--max-loss", o->max_loss,
+         "with --against, of an artifact with --weights: relative L2 error that the rounded weights may cost an output; default: 5 times "
+         "its --max-weight-error")
+      ->check(positive());
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   return [o, stored](const Common& common) {
-    if (o->against.empty() == stored->inputs.empty())
+    const bool files = !stored->inputs.empty();
+    if (o->against.empty() && !files)
       throw Diagnostic(ExitCode::usage, {}, "what is it compared with? give --against model.pt2, or --inputs DIR and --expected DIR");
-    return o->against.empty() ? verify_stored(o->artifact, *stored, common) : run(*o, common);
+    if (o->against.empty()) return verify_stored(o->artifact, *stored, common);
+    if (!stored->expected.empty())
+      throw Diagnostic(ExitCode::usage, {}, "--against and --expected exclude each other: one of them says what is expected");
+    o->inputs = stored->inputs;
+    return run(*o, common);
   };
 }
 

@@ -35,7 +35,7 @@ Drawn draw(const import::Program& program, const Sizes& sizes, int threads, doub
     s.truth = truth->run(s.inputs);
     const auto eager_start = Clock::now();
     const std::vector<HostTensor> got = eager->run(s.inputs);
-    for (size_t i = 0; i < s.truth.size(); ++i) s.bounds.push_back(2 * compare(got[i], s.truth[i]).l2 + epsilon(got[i].dtype));
+    for (size_t i = 0; i < s.truth.size(); ++i) s.bounds.push_back(2 * distance(got[i], s.truth[i]).l2 + epsilon(got[i].dtype));
     drawn.eager_s += since(eager_start);
     drawn.samples.push_back(std::move(s));
     if (since(start) + since(sample_start) > seconds) break;

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "device/device.h"
 #include "dims.h"
+#include "json_text.h"
 #include "roofline.h"
 #include "stored.h"
 #include "timing.h"
@@ -20,6 +23,15 @@ struct Options {
   std::string trace;
   bool profile = false, graphs = false, no_graphs = false;
 };
+
+/// The files of a folder of inputs.
+std::vector<NamedFile> npy_files(const std::string& folder) {
+  std::vector<NamedFile> files;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
+    files.push_back({"--inputs", it->path().string()});
+  return files;
+}
 
 /// Of o.contexts contexts that share the model's weights, each with tensors and, on a GPU, a stream of its own.
 nlohmann::json at_once(const Options& o, const Artifact& artifact, uint32_t flags, const std::vector<HostTensor>& inputs) {
@@ -39,6 +51,9 @@ nlohmann::json at_once(const Options& o, const Artifact& artifact, uint32_t flag
 }
 
 int run(const Options& o, const Common& common) {
+  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}});
+  if (!o.stored.inputs.empty()) require_apart({{"--trace", o.trace}}, npy_files(o.stored.inputs));
+  if (!o.trace.empty()) require_place_for_file(o.trace);
   const Artifact artifact(o.artifact, o.stored.check_weights, o.stored.device);
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
@@ -56,6 +71,7 @@ int run(const Options& o, const Common& common) {
   time_runs(session, o.seconds, 10, us);
   nlohmann::json j = percentiles(us);
   j["target"] = model.target;
+  j["sizes"] = sizes_of(artifact, inputs);
   j["device"] = model.device;
   j["arena_bytes"] = session.info().arena_bytes;
   j["weights_bytes"] = model.weights_bytes;
@@ -73,12 +89,13 @@ int run(const Options& o, const Common& common) {
     if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   }
   if (common.json) {
-    fmt::print("{}\n", j.dump(1));
+    print_json(j);
     return 0;
   }
   fmt::print("{} ({}{})\n  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", o.artifact, model.target,
              session.info().graphs > 0 ? ", as a graph" : "", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
              j["p99_us"].get<double>(), j["min_us"].get<double>(), us.size());
+  print_sizes(j["sizes"]);
   if (!on_cpu) print_queued(j["queued"]);
   if (o.contexts > 0) print_together(j["together"]);
   if (j.contains("profile")) print_profile(j["profile"], j["p50_us"]);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/device.h"
+#include "json_text.h"
 #include "shell.h"
 #include "stored.h"
 
@@ -27,10 +28,9 @@ Run add_probe(CLI::App& app) {
     const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
     if (common.json)
-      fmt::print("{}\n", nlohmann::json{{"runs", status == AOTC_OK},
-                                        {"status", file.api().status_name(status)},
-                                        {"why", status == AOTC_OK ? "" : file.api().last_error()}}
-                             .dump(1));
+      print_json({{"runs", status == AOTC_OK},
+                  {"status", file.api().status_name(status)},
+                  {"why", status == AOTC_OK ? "" : file.api().last_error()}});
     else if (status == AOTC_OK)
       fmt::print("{} runs here, on {}\n", *path, Artifact(*path, false, *device).info().target);
     else

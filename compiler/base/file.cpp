@@ -22,6 +22,19 @@ const char* kind(fs::file_type t) {
   }
 }
 
+/// As absolute path without links and dots, also of what is not there yet.
+fs::path place(const std::string& path) {
+  std::error_code ec;
+  const fs::path whole = fs::absolute(path, ec), clean = fs::weakly_canonical(whole, ec);
+  return ec ? whole.lexically_normal() : clean;
+}
+
+[[noreturn]] void clash(const std::string& option, const std::string& path, const NamedFile& read) {
+  throw Diagnostic(ExitCode::usage, Loc{path, "", "", ""},
+                   fmt::format("would be overwritten: {} writes it, {} reads it", option, read.option))
+      .note("give one of them a name of its own");
+}
+
 }  // namespace
 
 void require_file(const std::string& path) {
@@ -44,10 +57,33 @@ std::string read_file(const std::string& path) {
 void require_place_for_file(const std::string& path) {
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
-  if (status.type() == fs::file_type::not_found || status.type() == fs::file_type::regular) return;
   const Loc where{path, "", "", ""};
+  if (const fs::path folder = fs::absolute(path, ec).parent_path();
+      !ec && status.type() == fs::file_type::not_found && !fs::exists(folder, ec))
+    throw Diagnostic(ExitCode::io, where, fmt::format("cannot be written: there is no folder {}", folder.string()));
+  if (status.type() == fs::file_type::not_found || status.type() == fs::file_type::regular) return;
   if (ec) throw Diagnostic(ExitCode::io, where, "cannot be written: " + ec.message());
   throw Diagnostic(ExitCode::io, where, fmt::format("is {}: no file can be written there", kind(status.type())));
+}
+
+void require_apart(const std::vector<NamedFile>& written, const std::vector<NamedFile>& read) {
+  std::error_code ec;
+  for (const NamedFile& w : written)
+    for (const NamedFile& r : read)
+      if (!w.path.empty() && !r.path.empty() && w.option != r.option &&
+          (fs::equivalent(w.path, r.path, ec) || place(w.path) == place(r.path)))
+        clash(w.option, r.path, r);
+}
+
+void require_apart(const NamedFolder& written, const std::vector<NamedFile>& read) {
+  if (written.path.empty()) return;
+  const std::string folder = (place(written.path) / "").string();
+  for (const NamedFile& r : read) {
+    const std::string file = r.path.empty() ? "" : place(r.path).string();
+    if (file.rfind(folder, 0) != 0) continue;
+    for (const std::string& end : written.ends)
+      if (file.size() >= end.size() && file.compare(file.size() - end.size(), end.size(), end) == 0) clash(written.option, r.path, r);
+  }
 }
 
 }  // namespace aotc

@@ -236,7 +236,7 @@ class Driver {
       throw misfit(n, e.what());
     } catch (const std::out_of_range& e) {
       throw misfit(n, fmt::format("an argument out of range ({})", e.what()));
-    } catch (const InternalError& e) { throw InternalError(fmt::format("{} (node {}): {}", n.target, n.name, e.what())); }
+    } catch (const InternalError& e) { throw misfit(n, e.what()); }  // what rules and the builder take for granted of operands
   }
 
   /// What the archive says of a node's operands, arguments and results is not what its operator takes.

@@ -41,15 +41,6 @@ constexpr const char* kLinkFlags[] = {
     "-shared",     "-nodefaultlibs", "-Wl,--gc-sections",   "-Wl,-z,relro",    "-Wl,-z,now",          "-Wl,-z,noexecstack",
     "-Wl,-z,defs", "-Wl,-Bsymbolic", "-Wl,--build-id=sha1", "-Wl,--as-needed", "-Wl,--hash-style=gnu"};
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string s;
-  for (const std::string& w : words) {
-    const bool plain = !w.empty() && w.find_first_of(" '\"$\\*?;&|<>()") == std::string::npos;
-    s += (s.empty() ? "" : " ") + (plain ? w : "'" + w + "'");
-  }
-  return s;
-}
-
 Diagnostic failed(const std::string& what, const ProcessResult& r) {
   std::string text = r.output.size() > 6000 ? r.output.substr(0, 6000) + "\n..." : r.output;
   return Diagnostic(ExitCode::toolchain, {}, fmt::format("{} failed with exit code {}", what, r.exit_code))
@@ -66,6 +57,22 @@ std::vector<std::string> with_less_optimization(std::vector<std::string> command
 }
 
 }  // namespace
+
+std::string shell_line(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  std::string line;
+  for (const std::string& w : words) {
+    if (!line.empty()) line += ' ';
+    if (!w.empty() && w.find_first_not_of(kPlain) == std::string::npos) {
+      line += w;
+      continue;
+    }
+    line += '\'';
+    for (const char c : w) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
 
 uint64_t hash_bytes(std::string_view bytes, uint64_t seed) {
   uint64_t h = seed;
@@ -138,6 +145,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   const ObjectCache cache(o.cache_dir.empty() ? std::string() : (fs::path(o.cache_dir) / "objects").string());
   std::vector<std::pair<std::string, uint64_t>> to_cache;  // object, key
   std::vector<std::string> names;
+  std::vector<size_t> numbers;  // of the units that are compiled
   for (const TranslationUnit& u : units) {
     const std::string source = (work / u.name).string(), object = (work / (fs::path(u.name).stem().string() + ".o")).string();
     write_file(source, u.source);
@@ -150,26 +158,44 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
     for (size_t i = keyed; i < cmd.size(); ++i) key = hash_bytes(cmd[i], key);
     cmd.insert(cmd.end(), {"-o", object, source});
     result.objects.push_back(object);
-    result.command_lines.push_back(joined(cmd));
+    result.command_lines.push_back(shell_line(cmd));
     if (cache.take(key, object)) {
       ++result.cached;
       continue;
     }
     names.push_back(u.name);
+    numbers.push_back(result.objects.size() - 1);
     to_cache.emplace_back(object, key);
     commands.push_back(std::move(cmd));
   }
   size_t done = result.cached;
   run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
-    if (!r.ok() && !(crashed(r) && run_process(with_less_optimization(commands[i])).ok())) throw failed("compiling " + names[i], r);
+    if (!r.ok()) {
+      const std::vector<std::string> less = with_less_optimization(commands[i]);
+      if (!crashed(r) || !run_process(less).ok()) throw failed("compiling " + names[i], r);
+      result.command_lines[numbers[i]] = shell_line(less);
+    }
     cache.put_file(to_cache[i].second, to_cache[i].first);
     if (o.progress) o.progress(++done, units.size(), names[i]);
   });
   return result;
 }
 
-std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
-                          const SealedWeights& weights_file, const std::string& soname, const std::string& output) {
+bool finish_artifact(const std::string& linked, const std::string& output, const Blob* blob, SealedWeights& weights) {
+  std::error_code ec;
+  if (blob) {
+    weights.hash = splice(linked, output, *blob);
+    if (!weights.hash) return false;
+    fs::permissions(output, fs::status(linked, ec).permissions(), ec);
+  } else if (fs::copy_file(linked, output, fs::copy_options::overwrite_existing, ec); ec) {
+    throw Diagnostic(ExitCode::io, Loc{output, "", "", ""}, "cannot be written: " + ec.message());
+  }
+  seal_artifact(output, weights);
+  return true;
+}
+
+Linked link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
+                     const SealedWeights& weights_file, const std::string& soname, const std::string& output) {
   const fs::path work = work_dir;
   write_file((work / "symbols.map").string(), embedded("link/exports.map").text());
   std::error_code ec;
@@ -185,12 +211,14 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
   };
   // The C library is linked by stand-ins, so that the glibc demanded is not the build machine's.
   const std::vector<std::string> archives = embedded_in("lib"), glibc = embedded_in("glibc");
-  const auto command = [&](const std::vector<std::string>& extra, const std::string& to) {
+  Linked done{{}, (work / "linked.so").string(), "", weights_file};
+  // -Xlinker takes what holds commas, as names and folders may, for one word.
+  const auto link = [&](const std::vector<std::string>& extra) {
     std::vector<std::string> cmd = compiler.command;
     cmd.insert(cmd.end(), std::begin(kLinkFlags), std::end(kLinkFlags));
-    cmd.push_back("-Wl,--version-script=" + (work / "symbols.map").string());
-    cmd.push_back("-Wl,-soname," + soname);
-    cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", to});
+    for (const std::string& word : {"--version-script=" + (work / "symbols.map").string(), "-soname=" + soname})
+      cmd.insert(cmd.end(), {"-Xlinker", word});
+    cmd.insert(cmd.end(), {"-Wl,-u,aotc_get_api", "-o", done.file});
     cmd.insert(cmd.end(), objects.begin(), objects.end());
     cmd.insert(cmd.end(), extra.begin(), extra.end());
     cmd.push_back("-Wl,--start-group");
@@ -198,34 +226,29 @@ std::string link_artifact(const Compiler& compiler, std::vector<std::string> obj
     cmd.push_back("-Wl,--end-group");
     cmd.insert(cmd.end(), glibc.begin(), glibc.end());
     cmd.push_back("-lgcc");
-    return cmd;
+    done.command = std::move(cmd);
+    return run_process(done.command);
   };
-  std::vector<std::string> cmd;
-  SealedWeights sealed = weights_file;
-  bool done = false;
+  bool finished = false;
   if (blob) {
-    sealed.section = blob->section;
-    const std::string linked = (work / "linked.so").string(), object = (work / "blob.o").string(), script = (work / "blob.ld").string();
+    done.weights.section = blob->section;
+    const std::string object = (work / "blob.o").string(), script = (work / "blob.ld").string();
     write_stand_in(object, *blob);
     write_file(script, last_section_script(blob->section));
-    cmd = command({object, "-Wl,-T," + script}, linked);
-    if (run_process(cmd).ok()) sealed.hash = splice(linked, output, *blob);
-    done = sealed.hash.has_value();
-    if (done)
-      fs::permissions(output, fs::status(linked, ec).permissions(), ec);
-    else {  // a linker that cannot do that: the blob goes through it
+    finished = link({object, "-Xlinker", "-T", "-Xlinker", script}).ok() && finish_artifact(done.file, output, blob, done.weights);
+    if (finished) {
+      done.spliced = blob->section;
+    } else {  // a linker that cannot do that: the blob goes through it
       write_blob_object(object, blob->section, blob->symbol, blob->bytes, blob->fill);
       objects.push_back(object);
     }
-    fs::remove(linked, ec);
   }
-  if (!done) {
-    cmd = command({}, output);
-    const ProcessResult r = run_process(cmd);
-    if (!r.ok()) throw failed("linking", r);
+  if (!finished) {
+    if (const ProcessResult r = link({}); !r.ok()) throw failed("linking", r);
+    finish_artifact(done.file, output, nullptr, done.weights);
   }
-  seal_artifact(output, sealed);
-  return joined(cmd);
+  fs::remove(done.file, ec);
+  return done;
 }
 
 }  // namespace aotc::emit

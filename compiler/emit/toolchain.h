@@ -39,12 +39,23 @@ struct CompileResult {
 /// Throws Diagnostic (toolchain) with the compiler's output when a unit does not compile.
 CompileResult compile(const Compiler& compiler, const std::vector<TranslationUnit>& units, const CompileOptions& options);
 
+/// How an artifact was linked: what repeats it.
+struct Linked {
+  std::vector<std::string> command;  ///< the link; its output is Linked::file
+  std::string file;                  ///< in the work folder; not there any more
+  std::string spliced;               ///< section of the stand-in that the blob took the place of; empty: it went through the linker
+  SealedWeights weights;             ///< of the seal
+};
 /// Links `objects`, the blob if any and the archives embedded in aotc into `output`, and seals it. `weights_file`: what is in a file beside
-/// it. One exported symbol: aotc_get_api. Returns the command
-/// line (of the link without the blob's content).
-std::string link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
-                          const SealedWeights& weights_file, const std::string& soname, const std::string& output);
+/// it. One exported symbol: aotc_get_api.
+Linked link_artifact(const Compiler& compiler, std::vector<std::string> objects, const Blob* blob, const std::string& work_dir,
+                     const SealedWeights& weights_file, const std::string& soname, const std::string& output);
+/// From what was linked to the artifact: the blob in its place (null: it is there), the seal. False, with nothing written: the linker laid
+/// the file out in another way. `weights` gets the blob's hash.
+bool finish_artifact(const std::string& linked, const std::string& output, const Blob* blob, SealedWeights& weights);
 
+/// Words as a line of sh that gives them.
+std::string shell_line(const std::vector<std::string>& words);
 /// ~/.cache/aotc or $XDG_CACHE_HOME/aotc, or empty when there is no home.
 std::string user_cache_dir();
 /// Writes aside, then renames. Throws Diagnostic (io).

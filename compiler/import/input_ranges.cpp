@@ -302,6 +302,41 @@ class Follower {
 
 }  // namespace
 
+std::map<std::string, std::vector<double>> compared_with(const Program& program) {
+  constexpr std::string_view kComparisons[] = {"lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal"};
+  constexpr std::string_view kSummaries[] = {"max", "min", "amax", "amin", "aminmax", "sum", "mean", "abs", "item", "_local_scalar_dense"};
+  std::map<std::string, std::string> from;  // value → the user input
+  std::map<SymId, std::string> numbers;
+  std::map<std::string, std::vector<double>> out;
+  for (const ProgramInput& in : program.inputs)
+    if (in.kind == InputKind::user) from[in.name] = in.name;
+  const auto number = [](const Arg& a) -> std::optional<double> {
+    if (const double* d = std::get_if<double>(&a)) return *d;
+    const Expr* e = std::get_if<Expr>(&a);
+    const auto c = e ? e->as_const() : std::nullopt;
+    return c ? std::optional(static_cast<double>(*c)) : std::nullopt;
+  };
+  for (const PNode& n : program.nodes) {
+    const std::string_view op = base_name(n.target);
+    const TensorRef* first = n.args.empty() ? nullptr : std::get_if<TensorRef>(&n.args[0].value);
+    const auto it = first ? from.find(first->name) : from.end();
+    if (it == from.end()) continue;
+    const std::string input = it->second;
+    if (contains(kComparisons, op) && n.args.size() > 1)
+      if (const auto c = number(n.args[1].value)) out[input].push_back(*c);
+    if (!contains(kMoves, op) && !contains(kSummaries, op)) continue;
+    for (const Arg& r : n.results) {
+      if (const TensorRef* ref = std::get_if<TensorRef>(&r)) from[ref->name] = input;
+      const Expr* e = std::get_if<Expr>(&r);
+      if (const auto s = e ? e->as_symbol() : std::nullopt) numbers[*s] = input;
+    }
+  }
+  for (const auto& [s, input] : numbers)
+    if (const auto least = program.least.find(s); least != program.least.end() && least->second != INT64_MIN)
+      out[input].push_back(static_cast<double>(least->second));
+  return out;
+}
+
 std::map<std::string, InputUse> input_uses(const Program& program, const std::map<SymId, int64_t>& sizes) {
   return Follower(program, sizes).run();
 }

@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "import/program.h"
 
@@ -21,5 +22,8 @@ struct InputUse {
 /// Uses of the user inputs by name, following them through views, integer casts and the addition of constants. Sizes of the indexed
 /// tensors are taken at `sizes`.
 std::map<std::string, InputUse> input_uses(const Program& program, const std::map<SymId, int64_t>& sizes);
+
+/// Numbers that the program compares each user input with, or the largest, smallest, sum or mean of it; by name.
+std::map<std::string, std::vector<double>> compared_with(const Program& program);
 
 }  // namespace aotc::import

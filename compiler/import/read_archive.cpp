@@ -100,6 +100,9 @@ class Archive {
               "neither archive_format nor serialized_exported_program.json is in the zip; torch.save and torch.jit.save write other "
               "archives")
           .note("torch.export.save(torch.export.export(model.eval(), (example,)), \"model.pt2\") makes one");
+    for (const ZipEntry& e : zip_.entries())
+      if (!starts_with(e.name, root_))
+        throw fail(fmt::format("zip refused: '{}' lies outside of the folder {} that holds the archive", e.name, root_));
     if (const ZipEntry* order = zip_.find(root_ + "byteorder"); order && text_of(zip_.read(*order)) != "little")
       throw fail("saved on a big-endian machine, which is not supported");
     std::vector<const ZipEntry*> models;

@@ -308,6 +308,7 @@ class Parser {
       q.group = in_.integer();
       in_.want_word("bits");
       q.bits = static_cast<int>(in_.integer());
+      k.b_panels_read = in_.accept_word("panels");
       need_line();
     }
     for (; in_.accept_word("segment"); need_line()) {

@@ -1,7 +1,9 @@
 #include "passes/quantize_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "passes/byte_weight.h"
@@ -27,8 +29,10 @@ class Quantiser {
     std::set<std::pair<ValueId, bool>> seen;
     for (const NodeId id : g_.order) {
       const auto w = product_weight(g_, g_.nodes[id]);
-      if (w && seen.insert({w->constant, w->columns_first}).second) store(*w);
+      if (w && seen.insert({w->constant, w->columns_first}).second) store(*w, 4);
     }
+    for (const NodeId id : g_.order)
+      if (const auto table = rounded_table(g_.nodes[id]); table && seen.insert({*table, true}).second) store({*table, true}, 8);
     Rewriter rewriter(g_);
     rewriter.sweep([&](Rewriter& r, const Node& n) { return replacement(r.b, n); });
   }
@@ -46,7 +50,18 @@ class Quantiser {
     return {};
   }
 
-  void store(const ProductWeight& p) {
+  /// The constant, rounded as rows, that the node looks up rows of; that no product has a place for it as columns.
+  std::optional<ValueId> rounded_table(const Node& n) const {
+    if (!looks_up_rows(n) || g_.values[n.inputs[0]].kind != ValueKind::constant || stored_.count(n.inputs[0])) return std::nullopt;
+    const auto w = ctx_.rounded_weights.find(g_.constants[g_.values[n.inputs[0]].constant]);
+    return w && w->columns_first ? std::optional(n.inputs[0]) : std::nullopt;
+  }
+  static bool looks_up_rows(const Node& n) {
+    return n.op == Op::index && n.get<Ints>(Attr::dims) == Ints{0} && n.get_or<int64_t>(Attr::out_pos, 0) == 0;
+  }
+
+  /// least: bits that a value takes at least; products pack two into a byte.
+  void store(const ProductWeight& p, int least) {
     const ConstData c = g_.constants[g_.values[p.constant].constant];
     const auto w = ctx_.rounded_weights.find(c);
     if (std::string why = refusal(c, w.get(), p.columns_first); !why.empty()) {
@@ -71,9 +86,9 @@ class Quantiser {
       s.as.scales = numbers(".scales", w->scales), s.as.offsets = numbers(".offsets", w->offsets);
     }
     if (ctx_.stored)
-      ctx_.stored->weights.push_back({c.name, elems,
-                                      elems * ctx_.weights.bits / 8 + static_cast<int64_t>(2 * (w->scales.size() + w->offsets.size())),
-                                      w->all > 0 ? std::sqrt(w->lost / w->all) : 0});
+      ctx_.stored->weights.push_back(
+          {c.name, elems, elems * std::max(ctx_.weights.bits, least) / 8 + static_cast<int64_t>(2 * (w->scales.size() + w->offsets.size())),
+           w->error()});
     stored_.emplace(p.constant, std::move(s));
   }
 
@@ -85,10 +100,9 @@ class Quantiser {
       const ValueId a = n.inputs[0];
       return b.matmul(a, b.permute(floats_of(b, it->second.as), {1, 0}), result);
     }
-    if (n.op != Op::index || n.get<Ints>(Attr::dims) != Ints{0}) return std::nullopt;
+    if (!looks_up_rows(n)) return std::nullopt;
     const auto it = stored_.find(n.inputs[0]);
-    const int64_t out_pos = n.get_or<int64_t>(Attr::out_pos, 0);
-    if (it == stored_.end() || !it->second.columns_first || out_pos != 0) return std::nullopt;
+    if (it == stored_.end() || !it->second.columns_first) return std::nullopt;
     return picked_floats_of(b, it->second.as, n.inputs[1]);
   }
 

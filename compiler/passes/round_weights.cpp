@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "graph/constant_store.h"
 #include "passes/passes.h"
@@ -10,7 +11,8 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kSmallest = 1024;  ///< elements: below that nothing is gained
+constexpr int64_t kSmallest = 1024;      ///< elements: below that nothing is gained
+constexpr double kLargePart = 1.0 / 16;  ///< of the bytes of all constants: tables below that stay as they are
 
 class WeightRounder {
  public:
@@ -26,6 +28,9 @@ class WeightRounder {
       if (w && !chosen.count(w->constant) && weight_refusal(g_.constants[g_.values[w->constant].constant]).empty())
         chosen.emplace(w->constant, *w);
     }
+    for (const NodeId id : g_.order)
+      if (const auto table = large_table(g_.nodes[id]); table && weight_refusal(g_.constants[g_.values[*table].constant]).empty())
+        chosen.emplace(*table, ProductWeight{*table, true});
     for (const auto& [v, w] : chosen) round(v, w.columns_first);
   }
 
@@ -55,6 +60,15 @@ class WeightRounder {
     return w;
   }
 
+  /// The archive's constant of which the node looks up rows, where it is a large part of all constants: an embedding.
+  std::optional<ValueId> large_table(const Node& n) const {
+    if (n.op != Op::index || n.get<Ints>(Attr::dims) != Ints{0} || g_.values[n.inputs[0]].kind != ValueKind::constant) return std::nullopt;
+    size_t all = 0;
+    for (const ConstData& c : g_.constants) all += c.bytes;
+    const ConstData& table = g_.constants[g_.values[n.inputs[0]].constant];
+    return static_cast<double>(table.bytes) >= kLargePart * static_cast<double>(all) ? std::optional(n.inputs[0]) : std::nullopt;
+  }
+
   void round(ValueId v, bool columns_first) {
     const ConstData from = g_.constants[g_.values[v].constant];
     const int64_t rows = *from.type.dims[0].as_const(), columns = *from.type.dims[1].as_const();
@@ -64,7 +78,7 @@ class WeightRounder {
     to.keepalive = w->floats;
     to.data = reinterpret_cast<const std::byte*>(w->floats->data());
     ctx_.rounded_weights.add(to, w);
-    if (ctx_.stored) ctx_.stored->rounded.push_back({from.name, columns_first});
+    if (ctx_.stored) ctx_.stored->rounded.push_back({from.name, columns_first, w->error()});
     g_.replace_all_uses(v, g_.add_constant(std::move(to)));
   }
 

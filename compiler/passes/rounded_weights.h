@@ -1,6 +1,7 @@
 #pragma once
 // Weights as the numbers that few bits have (--weights): made of the archive's constants before anything is computed from them, so that
 // all that is computed from one sees the same numbers.
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@ struct RoundedWeight {
   std::vector<int8_t> values;
   std::vector<uint16_t> scales, offsets;
   double lost = 0, all = 0;  ///< sums of squares: of what rounding changed, of the weight
+  double error() const { return all > 0 ? std::sqrt(lost / all) : 0; }
 };
 RoundedWeight round_weight(const float* data, int64_t rows, int64_t columns, bool columns_first, const WeightStorage& storage);
 

@@ -12,9 +12,11 @@ namespace {
 struct Row {
   std::string_view name;
   int bits;
-  int64_t group;  ///< where none is given
+  int64_t group;     ///< where none is given
+  double max_error;  ///< so, too: what weights of language models lose in groups of 32, and a half more
 };
-constexpr Row kRows[] = {{"int8", 8, 0}, {"int4", 4, 32}, {"bf16", 16, 0}};
+constexpr Row kRows[] = {{"int8", 8, 32, 0.01}, {"int4", 4, 32, 0.15}, {"bf16", 16, 0, 0.005}};
+constexpr double kMaxErrorBesideRows = 0.02;  ///< rows of int8 lose as much, and allow no groups
 constexpr std::pair<std::string_view, int64_t> kGroups[] = {{"0", 0}, {"32", 32}, {"64", 64}, {"128", 128}};
 
 }  // namespace
@@ -29,33 +31,54 @@ std::string WeightStorage::str() const {
   return "as they are";
 }
 
-WeightStorage parse_weight_storage(std::string_view name, std::string_view group) {
-  if (name.empty()) {
-    if (group.empty()) return {};
-    throw Diagnostic(ExitCode::usage, {}, "--weight-group says how many values share a scale, but weights stay as they are")
-        .note("give --weights int8 or int4, too");
-  }
-  for (const Row& r : kRows) {
-    if (r.name != name) continue;
-    if (group.empty()) return {r.bits, r.group};
-    if (r.bits == 16)
-      throw Diagnostic(ExitCode::usage, {}, "--weight-group: bfloat16 has no scales").note("leave it out, or give --weights int8 or int4");
-    for (const auto& [text, size] : kGroups)
-      if (text == group) return {r.bits, size};
-    throw Diagnostic(ExitCode::usage, {}, fmt::format("--weight-group: '{}' is not known", group)).note("known: 0 (a column), 32, 64, 128");
-  }
-  throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, bf16");
+double WeightStorage::most_error() const {
+  if (max_error > 0) return max_error;
+  for (const Row& r : kRows)
+    if (r.bits == bits) return int8_rows ? kMaxErrorBesideRows : r.max_error;
+  return 0;
 }
 
-bool parse_activations(std::string_view activations, const WeightStorage& weights) {
-  if (activations.empty()) return false;
-  if (activations != "int8")
+static int64_t parse_group(std::string_view group) {
+  for (const auto& [text, size] : kGroups)
+    if (text == group) return size;
+  throw Diagnostic(ExitCode::usage, {}, fmt::format("--weight-group: '{}' is not known", group)).note("known: 0 (a column), 32, 64, 128");
+}
+
+WeightStorage parse_weight_storage(std::string_view name, std::string_view group, std::string_view activations) {
+  if (!activations.empty() && activations != "int8")
     throw Diagnostic(ExitCode::usage, {}, fmt::format("--activations: '{}' is not known", activations)).note("known: int8");
-  if (weights.bits != 8 || weights.group != 0)
+  WeightStorage w;
+  w.int8_rows = !activations.empty();
+  if (name.empty() && !group.empty())
+    throw Diagnostic(ExitCode::usage, {}, "--weight-group says how many values share a scale, but weights stay as they are")
+        .note("give --weights int8 or int4, too");
+  for (const Row& r : kRows)
+    if (r.name == name) w.bits = r.bits, w.group = w.int8_rows && r.bits == 8 ? 0 : r.group;
+  if (!name.empty() && !w.any())
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, bf16");
+  if (!group.empty() && w.bits == 16)
+    throw Diagnostic(ExitCode::usage, {}, "--weight-group: bfloat16 has no scales").note("leave it out, or give --weights int8 or int4");
+  if (!group.empty()) w.group = parse_group(group);
+  if (w.int8_rows && (w.bits != 8 || w.group != 0)) {
+    w.int8_rows = false;
     throw Diagnostic(ExitCode::usage, {},
-                     fmt::format("--activations int8 multiplies weights of int8 with one scale a column; these are {}", weights.str()))
+                     fmt::format("--activations int8 multiplies weights of int8 with one scale a column; these are {}", w.str()))
         .note("give --weights int8, without --weight-group");
-  return true;
+  }
+  return w;
+}
+
+void StoredWeights::check_error() const {
+  const RoundedConstant* worst = nullptr;
+  for (const RoundedConstant& r : rounded)
+    if (!worst || r.error > worst->error) worst = &r;
+  if (!worst || worst->error <= storage.most_error()) return;
+  Diagnostic d(ExitCode::failed, {},
+               fmt::format("weight '{}' loses {:.3g} as {} (relative L2 error); at most {:.3g} may be lost", worst->name, worst->error,
+                           storage.str(), storage.most_error()));
+  if (storage.bits != 16 && storage.group == 0) d.note("groups of 32 values with a scale each lose less (--weight-group 32)");
+  if (storage.bits == 4) d.note("8 bits lose less (--weights int8)");
+  throw d.note(fmt::format("or allow it: --max-weight-error {:.2g}", worst->error * 1.05));
 }
 
 int64_t StoredWeights::bytes_before() const {

@@ -11,15 +11,15 @@ struct WeightStorage {
   int bits = 0;            ///< 0: as they are; 16: bfloat16; 8: signed, one scale a group; 4: one scale and one offset a group
   int64_t group = 0;       ///< values of k that share a scale; 0: all of a column
   bool int8_rows = false;  ///< the rows that they multiply may be rounded, too (Target::int8_rows)
+  double max_error = 0;    ///< relative L2 error that rounding may bring into a weight; 0: usual_weight_error
   bool any() const { return bits != 0; }
-  std::string str() const;  ///< "int4, groups of 32"; "as they are"
+  std::string str() const;    ///< "int4, groups of 32"; "as they are"
+  double most_error() const;  ///< max_error, or the usual one
   friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
 };
-/// "int8", "int4", "bf16" or "" (as they are); group: 0, 32, 64, 128, or nothing: what suits the bits (a column for int8, 32 for int4).
-/// Throws Diagnostic (usage).
-WeightStorage parse_weight_storage(std::string_view name, std::string_view group);
-/// activations: "int8" or "" (as they are), beside what parse_weight_storage gave. Throws Diagnostic (usage).
-bool parse_activations(std::string_view activations, const WeightStorage& weights);
+/// What --weights, --weight-group and --activations say. name: "int8", "int4", "bf16" or "" (as they are); group: 0, 32, 64, 128, or
+/// nothing: 32, but all of a column where rows of int8 multiply them; activations: "int8" or "" (as they are). Throws Diagnostic (usage).
+WeightStorage parse_weight_storage(std::string_view name, std::string_view group, std::string_view activations = {});
 
 /// What became of one weight.
 struct StoredWeight {
@@ -31,6 +31,7 @@ struct StoredWeight {
 struct RoundedConstant {
   std::string name;
   bool columns_first = false;
+  double error = 0;  ///< as StoredWeight::error
 };
 /// What round_weights and quantize_weights did.
 struct StoredWeights {
@@ -41,6 +42,8 @@ struct StoredWeights {
   int64_t bytes_before() const;                           ///< of `weights`, as float32
   int64_t bytes() const;
   double error() const;  ///< of all of them together, each by its elements
+  /// Throws Diagnostic (failed) that names the worst of `rounded` where one is beyond WeightStorage::most_error.
+  void check_error() const;
 };
 
 }  // namespace aotc::passes

@@ -103,9 +103,9 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   clock.phase("link");
   emit::Blob weights;
   if (in.weights_name.empty() && in.blob.bytes()) weights = {".aotc_weights", kWeightsSymbol, in.blob.bytes(), fill};
-  compiled.command_lines.push_back(emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, beside_it,
-                                                       output.filename().string(), in.output));
-  return {std::move(compiled.command_lines), compiler.version, units.size() + cubins, compiled.cached + cubins_cached};
+  emit::Linked linked = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, beside_it,
+                                            output.filename().string(), in.output);
+  return {std::move(compiled.command_lines), std::move(linked), compiler.version, units.size() + cubins, compiled.cached + cubins_cached};
 }
 
 }  // namespace aotc::pipeline

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "artifact/cubins.h"
+#include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "pipeline/clock.h"
@@ -35,8 +36,9 @@ struct AssembleInput {
   int jobs = 1;
 };
 struct Assembled {
-  std::vector<std::string> command_lines;  ///< of all compiles, then the link
-  std::string compiler;                    ///< its version
+  std::vector<std::string> command_lines;  ///< of all compiles
+  emit::Linked linked;
+  std::string compiler;  ///< its version
   size_t units = 0, cached = 0;
 };
 /// Phases go to `clock`, progress to `progress`. Throws Diagnostic (toolchain, io). The output appears whole or not at all.

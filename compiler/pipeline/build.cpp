@@ -5,6 +5,7 @@
 #include "artifact/versions.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "emit/blob.h"
 #include "emit/header.h"
 #include "emit/system_needs.h"
 #include "emit/toolchain.h"
@@ -34,21 +35,33 @@ using nlohmann::json;
 
 constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
 
+std::vector<NamedFile> files_read(const BuildOptions& o) {
+  return {{"model", o.front.model}, {"--shapes", o.front.shapes}, {"--tuning-db", o.tuning_db}};
+}
+
+/// What modes that search write for the tuning database that was given.
+std::vector<NamedFile> tuning_files(const BuildOptions& o) {
+  if (!o.mode.searches || o.tuning_db.empty()) return {};
+  return {{"--tuning-db", o.tuning_db}, {"--tuning-db", o.tuning_db + ".probe"}};
+}
+
 /// Before any work: every file that will be written can stand where it is to stand, and is none of those that are read.
 void check_outputs(const BuildOptions& o) {
   const fs::path output = o.output;
   if (output.filename().empty()) throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is the name of a folder; name the artifact");
+  std::vector<NamedFile> written = tuning_files(o);
+  written.push_back({"-o", o.output});
   for (const char* extension : {".h", ".report.json", ".weights"}) {
     const fs::path beside = fs::path(output).replace_extension(extension);
     if (beside == output)
       throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "would be overwritten by a file beside it; call it .so");
-    require_place_for_file(beside.string());
+    written.push_back({"-o " + o.output, beside.string()});
   }
-  require_place_for_file(o.output);
-  std::error_code ec;
-  for (const std::string& read : {o.front.model, o.front.shapes})
-    if (!read.empty() && fs::equivalent(read, output, ec))
-      throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "is what is read; the artifact needs a name of its own");
+  const std::vector<NamedFile> read = files_read(o);
+  require_apart(written, read);
+  require_apart({"--keep", o.keep_dir, {".sh", ".txt", ".cpp", ".cu", ".o", ".map", ".ld", ".so", ".bin", ".h", ".cuh", ".a"}}, read);
+  require_apart({"--dump-dir", o.front.dump_dir, {".txt", ".bin"}}, read);
+  for (const NamedFile& w : written) require_place_for_file(w.path);
 }
 
 plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, const search::Alternatives& alternatives,
@@ -138,15 +151,30 @@ json report_of_further(const Part& part) {
   return r;
 }
 
-/// For --keep: the commands that made `artifact` as a script that makes `output`, and the plans.
-void keep(const std::vector<Part>& parts, const Assembled& made, const fs::path& folder, const std::string& artifact,
+/// For --keep: a script that makes the artifact again, byte for byte, as `output` or what it is given; what it reads, and the plans.
+void keep(const std::vector<Part>& parts, const Assembled& made, const plan::SharedBlob& blob, int jobs, const fs::path& folder,
           const std::string& output) {
-  std::string script = "#!/bin/sh -e\n";
-  for (std::string line : made.command_lines) {
-    if (const size_t at = line.find(artifact); at != std::string::npos) line.replace(at, artifact.size(), output);
-    script += line + "\n";
+  std::error_code ec;
+  std::string script = "#!/bin/sh -e\n# Makes the artifact again: build.sh [OUTPUT]. Objects of machine code for GPUs stay as they are.\n";
+  script += "aotc=${AOTC:-" + emit::shell_line({fs::read_symlink("/proc/self/exe", ec).string()}) + "}\n";
+  script += "out=" + emit::shell_line({output}) + "\nout=${1:-$out}\n";
+  for (const std::string& line : made.command_lines) script += line + "\n";
+  script += emit::shell_line(made.linked.command) + "\n";
+  std::vector<std::string> finish = {"finish-artifact", made.linked.file};
+  const emit::SealedWeights& weights = made.linked.weights;
+  if (!made.linked.spliced.empty()) {
+    const std::string file = (folder / "weights.bin").string();
+    emit::write_blob_file(file, blob.bytes(), [&](std::span<std::byte> out) { blob.write(out, jobs); });
+    finish.insert(finish.end(), {"--section", made.linked.spliced, "--blob", file});
+  } else if (!weights.section.empty()) {
+    finish.insert(finish.end(), {"--section", weights.section});
+  } else if (weights.bytes) {
+    finish.insert(finish.end(), {"--file-bytes", std::to_string(weights.bytes), "--file-hash", std::to_string(weights.hash.value())});
   }
-  emit::write_file((folder / "build.sh").string(), script);
+  script += "\"$aotc\" " + emit::shell_line(finish) + " -o \"$out\"\nrm -f " + emit::shell_line({made.linked.file}) + "\n";
+  const fs::path path = folder / "build.sh";
+  emit::write_file(path.string(), script);
+  fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, ec);
   for (const Part& p : parts)
     emit::write_file((folder / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
 }
@@ -235,9 +263,8 @@ json build(const BuildOptions& given, const Events& events) {
     for (const FrontOptions& front : parts_of(o.front)) {
       Stages stages(front, events);
       Front made = run_front(front, events, stages, &times);
+      made.stored_weights.check_error();
       if (!scratch) {
-        std::error_code ec;
-        fs::create_directories(output.parent_path(), ec);
         scratch.emplace(output);
         if (events.work_dir) events.work_dir(scratch->str());
         for (const std::string& doubt :
@@ -265,7 +292,7 @@ json build(const BuildOptions& given, const Events& events) {
 
     PhaseClock clock(events, &times);
     const std::string artifact = (finished / output.filename()).string();
-    AssembleInput in{{}, blob, meta.dump(), artifact, work.string()};
+    AssembleInput in{{}, blob, meta.dump(-1, ' ', false, json::error_handler_t::replace), artifact, work.string()};
     for (const Part& p : parts) {
       const bool gpu = p.target.is_gpu();
       in.parts.push_back(
@@ -274,7 +301,7 @@ json build(const BuildOptions& given, const Events& events) {
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
     Assembled made = assemble(in, clock, events.progress);
-    if (!o.keep_dir.empty()) keep(parts, made, work, artifact, output.string());
+    if (!o.keep_dir.empty()) keep(parts, made, blob, o.jobs, work, output.string());
     clock.phase("report");
     report = report_of(o, first, meta, times);
     for (size_t p = 1; p < parts.size(); ++p) report["parts"].push_back(report_of_further(parts[p]));
@@ -292,7 +319,7 @@ json build(const BuildOptions& given, const Events& events) {
     report["warnings"] = warnings;
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
     emit::write_file((finished / beside(".h")).string(), emit::emit_header(first.front.graph, output.stem().string(), AOTC_VERSION));
-    emit::write_file((finished / beside(".report.json")).string(), report.dump(1) + "\n");
+    emit::write_file((finished / beside(".report.json")).string(), report.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
     std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
     if (in_file) done.insert(done.begin(), weights_name);
     for (const std::string& name : done) {

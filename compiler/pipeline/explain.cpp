@@ -229,7 +229,7 @@ std::string choice_text(const json& c) {
 }
 
 std::string stored_weights_text(const json& stored) {
-  std::string t = fmt::format("weights of products as {}\n", stored.at("as").get<std::string>());
+  std::string t = fmt::format("weights as {}\n", stored.at("as").get<std::string>());
   for (const json& w : stored.at("weights"))
     t += fmt::format("  {}: {} bytes, changed by {:.2g}\n", w.at("name").get<std::string>(), w.at("bytes").dump(),
                      w.at("error").get<double>());

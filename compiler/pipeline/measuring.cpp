@@ -185,17 +185,24 @@ class ArtifactMeasurer final : public search::Measurer {
     assemble(in, quiet, {});
   }
 
+  /// What another machine answers may be anything.
   static std::vector<search::Timing> read(const json& answer, size_t n) {
     std::vector<search::Timing> out(n, {0, 0, "the worker's answer has no time"});
-    const json none = json::array(), &timings = answer.contains("timings") ? answer.at("timings") : none;
-    for (size_t i = 0; i < std::min(n, timings.size()); ++i) {
-      const json& t = timings[i];
-      if (t.is_object() && t.contains("ns") && t["ns"].is_number())
-        out[i] = {t["ns"].get<double>(), t.value("spread", 0.0), "", t.value("ratio", 0.0), t.value("ratio_error", 0.0)};
+    const auto timings = answer.find("timings");
+    if (timings == answer.end() || !timings->is_array()) return out;
+    for (size_t i = 0; i < std::min(n, timings->size()); ++i) {
+      const json& t = timings->at(i);
+      if (const double ns = number(t, "ns"); ns > 0)
+        out[i] = {ns, number(t, "spread"), "", number(t, "ratio"), number(t, "ratio_error")};
       else if (t.is_object() && t.contains("error") && t["error"].is_string())
         out[i].error = t["error"].get<std::string>();
     }
     return out;
+  }
+  /// 0 where there is none.
+  static double number(const json& of, const char* key) {
+    const auto it = of.is_object() ? of.find(key) : of.end();
+    return it != of.end() && it->is_number() ? it->get<double>() : 0;
   }
 
   const Graph& graph_;
@@ -303,7 +310,9 @@ std::string cannot_measure(const Machine& machine, const WorkerCommand& worker) 
   if (worker.elsewhere) {
     const Result<json> answer = WorkerProcess(worker).ask({{"architecture_of", 0}}, 60);
     if (!answer) return answer.why();
-    found = answer->value("architecture", 0);
+    const auto architecture = answer->find("architecture");
+    if (architecture == answer->end() || !architecture->is_number_integer()) return "the worker's answer has no architecture";
+    found = architecture->get<int>();
   }
   if (found == machine.sm) return "";
   return found == 0 ? "there is no GPU" : fmt::format("its GPU is sm_{}, not {}", found, machine.name());

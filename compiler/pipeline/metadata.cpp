@@ -26,17 +26,21 @@ json stored_weights_json(const passes::StoredWeights& w) {
   json j = {{"as", w.storage.str()}, {"bits", w.storage.bits},           {"group", w.storage.group},
             {"bytes", w.bytes()},    {"bytes_before", w.bytes_before()}, {"error", w.error()}};
   if (w.storage.int8_rows) j["activations"] = "int8";
+  j["max_error"] = w.storage.most_error();
   j["weights"] = j["left"] = j["rounded"] = json::array();
   for (const passes::StoredWeight& x : w.weights) j["weights"].push_back({{"name", x.name}, {"bytes", x.bytes}, {"error", x.error}});
   for (const auto& [name, why] : w.left) j["left"].push_back({{"name", name}, {"why", why}});
-  for (const passes::RoundedConstant& r : w.rounded) j["rounded"].push_back({{"name", r.name}, {"columns_first", r.columns_first}});
+  for (const passes::RoundedConstant& r : w.rounded)
+    j["rounded"].push_back({{"name", r.name}, {"columns_first", r.columns_first}, {"error", r.error}});
   return j;
 }
 
 passes::StoredWeights stored_weights_of(const json& stored) {
   passes::StoredWeights w;
-  w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>(), stored.contains("activations")};
-  for (const json& r : stored.at("rounded")) w.rounded.push_back({r.at("name").get<std::string>(), r.at("columns_first").get<bool>()});
+  w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>(), stored.contains("activations"),
+               stored.value("max_error", 0.0)};
+  for (const json& r : stored.at("rounded"))
+    w.rounded.push_back({r.at("name").get<std::string>(), r.at("columns_first").get<bool>(), r.value("error", 0.0)});
   return w;
 }
 

@@ -89,11 +89,13 @@ class Sharer {
       const auto* matmul = std::get_if<MatmulKernel>(&kernel);
       const auto* conv = std::get_if<loop::ConvKernel>(&kernel);
       const bool left = matmul && !matmul->a.prologue && matmul->a.param == u.param;
-      const bool packs = matmul && !matmul->b.prologue && matmul->b.param == u.param && matmul->b_constant;
+      const bool few_bits = matmul && values_in_panels(*matmul, u.param);
+      const bool packs = few_bits || (matmul && !matmul->b.prologue && matmul->b.param == u.param && matmul->b_constant);
       bool reads = false;
       if (packs && !left) packers.push_back(u);
       for_each_loop(kernel, [&](const LoopKernel& k) {
-        if (!loop::loads(k, u.param)) return;
+        // What makes operand b of few bits says what the panels hold.
+        if (!loop::loads(k, u.param) || (few_bits && &k == &*matmul->b.prologue)) return;
         reads = true;
         cost += reads_ns(k, u.param, bytes);
       });
@@ -118,10 +120,18 @@ class Sharer {
     if (!own && cost > kMostShare * products_ns_)
       return note(twice + fmt::format("reading it from the panels would cost {:.1f} % of the products' time", 100 * cost / products_ns_));
     for (const Use& u : readers) rewrite(u, b, *panels);
-    for (const Use& u : packers) std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]).b_panels_read = true;
+    for (const Use& u : packers) {
+      if (values_in_panels(std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]), u.param)) rewrite(u, b, *panels);
+      std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]).b_panels_read = true;
+    }
     m_.buffers[b].panels = true;
     note(fmt::format("stored once: its other readers find their elements in the panels of {} ({:.2f} % of the products' time)",
                      product_name, 100 * cost / products_ns_));
+  }
+
+  /// Whether the parameter is the product's weight of few bits, whole elements of which lie in its panels.
+  static bool values_in_panels(const MatmulKernel& k, ParamId p) {
+    return k.b_quantised && k.b_quantised->values == p && k.b_quantised->bits >= 8;
   }
 
   std::optional<Panels> form_of(const Use& u) const {

@@ -1,5 +1,6 @@
 #pragma once
-// Constants that a product stores as panels and other code reads element by element (a tied embedding and head): stored once.
+// Constants that a product stores as panels and other code reads element by element (a tied embedding and head): stored once,
+// as floats, as bytes with scales and as bfloat16.
 #include <optional>
 
 #include "forms/weight_form.h"

@@ -213,7 +213,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights, const IdVec<Con
 }  // namespace
 
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
-  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups || p.bits) return std::nullopt;
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups || p.bits == 4 || p.line) return std::nullopt;
   const Panels::Rows& rows = p.rows[p.matrices[0].rows];
   const int64_t n = p.matrices[0].cols, k = rows.count;
   if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;
@@ -225,6 +225,12 @@ std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, c
   else
     return std::nullopt;
   row = syms.simplify(row), column = syms.simplify(column);
+  if (p.bits == 8) {  // [panel of lanes][block of rows][four rows][lane][row]
+    constexpr int64_t kLanes = AOTC_QUANT_LANES, kBlock = AOTC_QUANT_BLOCK;
+    const Expr lane = mod(column, kLanes), in_block = mod(row, kBlock);
+    return syms.simplify(floordiv(column, kLanes) * (p.stored_rows(p.matrices[0]) * kLanes) + floordiv(row, kBlock) * (kBlock * kLanes) +
+                         floordiv(in_block, 4) * (4 * kLanes) + lane * 4 + mod(in_block, 4));
+  }
   const Expr lane = mod(column, kPanel);
   const Expr within = in_pairs(p.dtype) ? floordiv(row, 2) * (2 * kPanel) + lane * 2 + mod(row, 2) : row * kPanel + lane;
   return syms.simplify(floordiv(column, kPanel) * (p.stored_rows(p.matrices[0]) * kPanel) + within);

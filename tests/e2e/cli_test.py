@@ -82,7 +82,7 @@ def only_regular_files_are_opened(b):
 def words_that_are_no_verbs_and_numbers_out_of_range_are_named(b):
     b.refused(USAGE, "there is no verb 'frob'", "frob", PT2)
     b.refused(USAGE, "known: build, inspect", "frob")
-    b.refused(USAGE, "--jobs: '-1' is not a number of at least 0", "build", PT2, "-j", "-1")
+    b.refused(USAGE, "aotc: error: --jobs: '-1' is not a number of at least 0", "build", PT2, "-j", "-1")
     b.refused(USAGE, "--max-error: '0' is not a number above 0", "build", PT2, "--max-error", "0")
 
 
@@ -453,6 +453,193 @@ def what_a_new_user_gets_wrong(b):
         z.writestr("model/data.pkl", b"")
     r = b.refused(BAD_INPUT, "not an archive of torch.export.save", "build", b.at("model.pt"))
     assert "torch.export.export(" in r.stderr, r.stderr
+
+
+@test
+def no_output_takes_the_place_of_what_is_read(b):
+    archive, shapes = open(PT2, "rb").read(), b'{"dims": {}}'
+
+    def given(name, content):
+        with open(b.at(name), "wb") as f:
+            f.write(content)
+        return b.at(name)
+
+    def unharmed(*words):
+        for name, content in files.items():
+            assert open(name, "rb").read() == content, (words, name)
+        assert not [f for f in os.listdir(b.folder) if f.startswith(".aotc") or f.endswith(".tmp")]
+
+    def clash(one, other, *words):
+        r = b.refused(USAGE, "would be overwritten", *words)
+        assert one in r.stderr and other in r.stderr, r.stderr
+        unharmed(words)
+
+    files = {given(n, archive): archive for n in ("m.h", "m.weights", "m.report.json", "q.so", "plan.txt")}
+    files[given("z.report.json", shapes)] = shapes
+    os.link(b.at("m.h"), b.at("hard.h"))
+    os.symlink(b.at("m.h"), b.at("soft.h"))
+    os.mkdir(b.at("sub"))
+    for name in ("m.h", "m.weights", "m.report.json"):
+        clash("-o", "model", "build", b.at(name))  # m.so, beside it m.h, m.weights and m.report.json
+        clash("-o", "model", "build", b.at(name), "-o", b.at("sub", "..", "m.so"))
+    clash("-o", "model", "build", b.at("m.h"), "-o", b.at("hard.so"))
+    clash("-o", "model", "build", b.at("m.h"), "-o", b.at("soft.so"))
+    clash("-o", "--shapes", "build", PT2, "--shapes", b.at("z.report.json"), "-o", b.at("z.so"))
+    clash("-o", "--tuning-db", "build", PT2, "--tuning-db", b.at("q.so"), "-o", b.at("q.so"))
+    clash("-o", "--tuning-db", "build", PT2, "--tuning-db", b.at("new.report.json"), "-o", b.at("new.so"), "--mode", "max-autotune")
+    clash("--tuning-db", "model", "build", b.at("q.so"), "--tuning-db", b.at("q.so"), "-o", b.at("r.so"), "--mode", "max-autotune")
+    clash("--tuning-db", "model", "tune", b.at("q.so"), "--tuning-db", b.at("q.so"))
+    clash("--keep", "model", "build", b.at("plan.txt"), "--keep", b.folder, "-o", b.at("r.so"))
+    clash("--dump-dir", "model", "build", b.at("plan.txt"), "--dump-dir", b.folder, "-o", b.at("r.so"))
+    graph = given("a.graph", b"graph @a {\n}\n")
+    files[graph] = open(graph, "rb").read()
+    clash("-o", "file", "opt", graph, "-o", graph)
+    so = b.build()
+    files[so] = open(so, "rb").read()
+    clash("--trace", "artifact", "bench", so, "--trace", so)
+    clash("--trace", "--against", "bench", so, "--against", b.at("m.h"), "--trace", b.at("m.h"))
+    words = inputs_of(b, so)
+    output = json.loads(b.ok("inspect", so, "--json").stdout)["outputs"][0]["name"]
+    npy = b.at(words[1].split("=")[1])
+    renamed = b.at(output + ".npy")
+    shutil.copy(npy, renamed)
+    files[renamed] = open(renamed, "rb").read()
+    name = words[1].split("=")[0]
+    clash("--output-dir", "--input " + name, "run", so, "-o", b.folder, "-i", f"{name}={renamed}", *words[2:])
+
+
+@test
+def the_folder_of_an_output_must_be_there(b):
+    for words in (["build", PT2, "-o", b.at("no", "such", "x.so")], ["build", PT2, "-o", b.at("x.so"), "--mode", "max-autotune", "--tuning-db", b.at("no", "t.json")],
+                  ["tune", PT2, "--tuning-db", b.at("no", "t.json")]):
+        b.refused(IO, "there is no folder", *words)
+    assert not os.path.exists(b.at("no")) and not os.path.exists(b.at("x.so"))
+
+
+@test
+def what_cannot_be_printed_is_a_file_error(b):
+    so = b.build()
+    for words in (["explain", PT2], ["explain", so], ["inspect", so], ["inspect", so, "--json"], ["ops"], ["--help"], ["verify", so, "--against", PT2, "--samples", "1"]):
+        with open("/dev/full", "w") as full:
+            r = subprocess.run([b.aotc, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=b.env, timeout=120)
+        assert r.returncode == IO and "No space left" in r.stderr and "bug" not in r.stderr, (words, r.returncode, r.stderr)
+
+
+@test
+def errors_of_the_command_line_begin_alike(b):
+    for words in (["build"], ["build", PT2, "--nope"], ["build", PT2, "-j", "x"], ["verify", "--samples", "0", "x.so"], ["bench", "x.so", "--threads", "many"]):
+        r = b.run(*words)
+        assert r.returncode == USAGE and r.stderr.startswith("aotc: error: "), (words, r.stderr)
+    so = b.build()
+    r = b.refused(USAGE, "--input wrong: there is no input of that name", "run", so, "-o", b.at("out"), "-i", "wrong=x.npy")
+    assert "the inputs are " in r.stderr and not os.path.exists(b.at("out"))
+    b.refused(USAGE, "is missing", "run", so, "-o", b.at("out"))
+
+
+@test
+def bench_says_what_it_measured(b):
+    pt2 = PT2.replace("2_11", "2_11_cuda_dynamic_decomposed")
+    names = [s["name"] for s in json.loads(b.ok("inspect", pt2, "--json").stdout)["symbols"]]
+    so, tuned = b.at("plain.so"), b.at("tuned.so")
+    b.ok("build", pt2, "-o", so, "--quiet")
+    symbols = {s["name"]: s for s in json.loads(b.ok("inspect", so, "--json").stdout)["symbols"]}
+    name = next(iter(symbols))
+    size = 3 * symbols[name].get("multiple_of", 1)
+    with open(b.at("shapes.json"), "w") as f:
+        json.dump({"dims": {name: {"min": symbols[name]["min"], "max": max(64, size), "tune": [size]}}}, f)
+    b.ok("build", pt2, "-o", tuned, "--shapes", b.at("shapes.json"), "--quiet")
+    told = json.loads(b.ok("bench", tuned, "--seconds", "0.1", "--json").stdout)
+    assert told["sizes"][name] == size, told["sizes"]
+    assert f"sizes {name}={size}" in b.ok("bench", tuned, "--seconds", "0.1").stdout
+    assert json.loads(b.ok("bench", tuned, "--seconds", "0.1", "--dim", f"{name}={size + symbols[name].get('multiple_of', 1)}", "--json").stdout)["sizes"][name] > size
+    r = b.run("bench", tuned, "--seconds", "0.1", "--dim", f"{name}=100000")
+    assert r.returncode == BAD_INPUT and "load_once" not in r.stderr and name in r.stderr, r.stderr
+    assert "sizes all fixed" in b.ok("bench", b.build(), "--seconds", "0.1").stdout
+
+
+@test
+def a_trace_has_the_threads_that_took_part(b):
+    so, trace = b.build(), b.at("trace.json")
+    b.ok("bench", so, "--threads", "2", "--seconds", "0.2", "--trace", trace)
+    events = [e for e in json.load(open(trace))["traceEvents"] if e["ph"] == "X"]
+    steps = sorted({e["args"]["step"] for e in events})
+    assert {e["tid"] for e in events} <= {1, 2} and [e["args"]["step"] for e in events if e["tid"] == 1] == steps, events
+    for e in events:
+        if e["tid"] == 2:
+            assert [(x["ts"], x["dur"]) for x in events if x["tid"] == 1 and x["args"]["step"] == e["args"]["step"]] == [(e["ts"], e["dur"])]
+
+
+@test
+def an_archive_that_loses_its_end_while_it_is_read_is_named(b):
+    pt2 = b.at("cut.pt2")
+    shutil.copy(PT2, pt2)
+    p = subprocess.Popen([b.aotc, "build", pt2, "-o", b.at("model.so"), "--quiet"], env=slow_compiler(b), stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: os.path.exists(b.at("compilers")))
+    os.truncate(pt2, 0)  # the weights are read when they are put into the artifact
+    open(b.at("go"), "w").close()
+    assert p.wait(timeout=60) == IO, p.returncode
+    assert f"aotc: error: {pt2}: the file was cut off while it was read" in p.stderr.read()
+    assert not hidden(b) and not os.path.exists(b.at("model.so"))
+    size = os.path.getsize(PT2)
+    for part in (0, 1, size // 3, size - 1):
+        shutil.copy(PT2, pt2)
+        os.truncate(pt2, part)
+        b.refused(BAD_INPUT, "cut.pt2", "build", pt2)
+
+
+@test
+def another_machine_may_answer_anything(b):
+    os.mkdir(b.at("bin"))
+    for answer in ('{"architecture": "sm_90"}', '{"architecture": [90]}', '{"architecture": 90.5}', '{"architecture": null}', "{}", "[90]", "90", "hello"):
+        with open(b.at("bin", "ssh"), "w") as f:
+            f.write(f"#!/bin/sh\necho '{answer}'\ncat >/dev/null\n")
+        os.chmod(b.at("bin", "ssh"), 0o755)
+        r = b.run("tune", PT2, "--cuda", "sm_90a", "--remote", "host", "--tune-budget", "1", env={"PATH": b.at("bin") + ":" + os.environ["PATH"]})
+        assert r.returncode == 1 and "nothing is measured for" in r.stderr and "the worker's answer" in r.stderr, (answer, r.returncode, r.stderr)
+
+
+@test
+def a_zip_with_an_entry_outside_of_its_folder_is_refused(b):
+    for name in ("x", "other/file"):
+        copy = b.at("copy.pt2")
+        shutil.copy(PT2, copy)
+        with zipfile.ZipFile(copy, "a", zipfile.ZIP_STORED) as z:
+            z.writestr(name, b"1")
+        b.refused(BAD_INPUT, f"'{name}' lies outside of the folder", "build", copy, "-o", b.at("x.so"))
+
+
+@test
+def paths_may_hold_any_bytes(b):
+    folder = os.path.join(os.fsencode(b.folder), b"a,b \xff'")
+    os.mkdir(folder)
+    so = os.path.join(folder, b"mo,d\xfeel.so")
+    r = subprocess.run([b.aotc, "build", PT2, "-o", so, "--json", "--keep", os.path.join(folder, b"k,eep")], env=b.env, capture_output=True, timeout=120)
+    assert r.returncode == 0, r.stderr
+    json.loads(r.stdout)
+    r = subprocess.run([b.aotc, "verify", so, "--against", PT2, "--samples", "1", "--json"], env=b.env, capture_output=True, timeout=120)
+    assert r.returncode == 0 and json.loads(r.stdout)["pass"], r.stderr
+    for words in ([b"inspect", so], [b"inspect", os.path.join(folder, b"no\xff.pt2")], [b"build", PT2, b"-o", folder]):
+        r = subprocess.run([b.aotc, *words, b"--json"], env=b.env, capture_output=True, timeout=120)
+        json.loads(r.stdout)
+        assert r.returncode in (0, IO), (words, r.returncode, r.stderr)
+
+
+@test
+def what_keep_leaves_makes_the_artifact_again(b):
+    for name, options in (("plain", []), ("with 'quotes', and commas", ["--cpu", "portable"]), ("beside", ["--weights-file"])):
+        so = b.build(name + ".so", "--keep", b.at("keep " + name), *options)
+        first = open(so, "rb").read()
+        script, again = b.at("keep " + name, "build.sh"), b.at("again.so")
+        for f in files_below(b.at("keep " + name)):
+            if f.endswith(".o") and "cubins" not in f and not f.endswith("blob.o"):
+                os.remove(f)
+        r = subprocess.run([script, again], capture_output=True, text=True, env=b.env, cwd="/", timeout=120)
+        assert r.returncode == 0, r.stdout + r.stderr
+        assert open(again, "rb").read() == first, f"{name}: build.sh makes another artifact"
+        os.remove(so)
+        r = subprocess.run([script], capture_output=True, text=True, env={**b.env, "AOTC": b.aotc}, timeout=120)
+        assert r.returncode == 0 and open(so, "rb").read() == first, r.stderr
+        b.ok("verify", so, "--against", PT2, "--samples", "1")
 
 
 def main():

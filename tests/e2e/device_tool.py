@@ -21,6 +21,11 @@ class Tool:
         assert r.returncode == exit_code, f"{words}: exit {r.returncode}, not {exit_code}\n{r.stdout}\n{r.stderr}"
         return r.stdout if exit_code == 0 else r.stdout + r.stderr
 
+    def stderr(self, *words):
+        r = subprocess.run([self.path, *words], capture_output=True, text=True, env=self.environment)
+        assert r.returncode == 0, r.stdout + r.stderr
+        return r.stderr
+
 
 def main():
     p = argparse.ArgumentParser()
@@ -47,9 +52,36 @@ def main():
     rows = json.loads(device(*verify, "--json"))["outputs"]
     assert rows and all(r["pass"] and 0 <= r["err_aotc"] <= r["limit"] for r in rows), rows
 
-    # Somebody's own expectation, in the output's own precision, within a tolerance.
+    # A truth, or an eager beside it, that is not what was computed: what is allowed does not grow with it.
     name = rows[0]["name"]
     exact, eager = (at("refs", "expected", f"{name}{kind}.npy") for kind in ("", ".eager"))
+    good = {f: np.load(f) for f in (exact, eager)}
+    for factor in (1.01, 1.0001, 0.5):
+        for files in ((exact,), (eager,), (exact, eager)):
+            for f in files:
+                np.save(f, good[f] * good[f].dtype.type(factor))
+            told = device(*verify, exit_code=1)
+            assert "FAIL" in told, (factor, files, told)
+            for f in files:
+                np.save(f, good[f])
+    device(*verify)
+    notes = at("refs", "expected", "references.json")
+    told = json.load(open(notes))
+    assert told["source"] == json.loads(aotc("inspect", o.archive, "--json"))["id"] and told["outputs"][0]["limit"] == rows[0]["limit"], told
+    with open(notes, "w") as f:
+        json.dump({**told, "source": "0" * 16}, f)
+    assert "is of another archive than" in device.stderr(*verify)
+    with open(notes, "w") as f:
+        f.write("[]")
+    assert "not what aotc references writes" in device(*verify, exit_code=3)
+    # References of an older aotc are read, and said to be such.
+    os.remove(notes)
+    assert "no references.json" in device.stderr(*verify)
+    np.save(exact, good[exact] * 1.01)
+    assert "FAIL" in device(*verify, exit_code=1)
+    np.save(exact, good[exact])
+
+    # Somebody's own expectation, in the output's own precision, within a tolerance.
     shutil.move(eager, exact)
     assert "verify: pass" in device(*verify)
     wrong = np.load(exact)

@@ -120,6 +120,61 @@ def int8_rows(o):
         run_models.sh(o.aotc, "verify", so, "--inputs", os.path.join(stored, "inputs"), "--expected", os.path.join(stored, "expected"))
 
 
+class Untied(nn.Module):
+    """A large table that is looked up in and nothing else, one that is small beside it, and a head of its own."""
+
+    def __init__(self, vocabulary=4000, width=64):
+        super().__init__()
+        self.embed, self.place = nn.Embedding(vocabulary, width), nn.Embedding(50, width)
+        self.head = nn.Linear(width, 96)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids) + self.place(ids % 50)).tanh()
+
+
+def embeddings(o):
+    """Tables that rows are looked up in lie in few bits where they are large; one that is the head, too, is stored once."""
+    ids, seq = (torch.randint(0, 1000, (1, 7)),), torch.export.Dim("seq", min=1, max=60)
+    for name, module, table in (("untied", Untied(), "embed.weight"), ("tied", Decoder(64, 192), "embed.weight")):
+        pt2 = os.path.join(o.work, name + ".pt2")
+        torch.export.save(torch.export.export(module.eval(), ids, dynamic_shapes=({1: seq},)), pt2)
+        floats = sum(p.numel() * 4 for p in module.parameters())
+        for storage, most in (("int8", 0.32), ("int4", 0.32 if name == "untied" else 0.47), ("bf16", 0.55)):
+            so = os.path.join(o.work, f"{name}_table_{storage}.so")
+            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", storage, "--json"))
+            assert table in [w["name"] for w in report["stored_weights"]["weights"]], report["stored_weights"]
+            assert "place.weight" not in json.dumps(report["stored_weights"]), report["stored_weights"]
+            assert report["weights_bytes"] < most * floats, (name, storage, report["weights_bytes"], floats)
+            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+            assert told["pass"], told
+            print(f"ok   {name} {storage}: weights {report['weights_bytes']} bytes of {floats}")
+
+
+def losses(o):
+    """A weight that rounding changes by more than is allowed ends the build, which names it; verify judges what it costs the outputs."""
+    model = nn.Sequential(nn.Linear(256, 128), nn.Tanh(), nn.Linear(128, 64)).eval()
+    with torch.no_grad():
+        model[2].weight[:, 5] *= 60  # outliers: one scale a column is as large as they need it
+    pt2, so = os.path.join(o.work, "outliers.pt2"), os.path.join(o.work, "outliers.so")
+    torch.export.save(torch.export.export(model, (torch.randn(3, 256),)), pt2)
+    build = lambda *words: subprocess.run([o.aotc, "build", pt2, "-o", so, "--quiet", *words], capture_output=True, text=True)
+    for words in (("int8", "--weight-group", "0"), ("int4", "--weight-group", "0"), ("int8", "--activations", "int8"), ("int4", "--max-weight-error", "0.01")):
+        if os.path.exists(so):
+            os.remove(so)
+        r = build("--weights", *words)
+        assert r.returncode == 1 and "weight '2.weight' loses" in r.stderr and "--max-weight-error" in r.stderr, (words, r.returncode, r.stderr)
+        assert not os.path.exists(so) and not [f for f in os.listdir(o.work) if f.startswith(".aotc")]
+    verify = lambda *words: subprocess.run([o.aotc, "verify", so, "--against", pt2, *words], capture_output=True, text=True)
+    r = build("--weights", "int4", "--weight-group", "0", "--max-weight-error", "1")
+    assert r.returncode == 0, r.stderr
+    assert verify().returncode == 0
+    r = verify("--max-loss", "0.02")
+    assert r.returncode == 1 and "rounding the weights cost" in r.stdout, r.stdout + r.stderr
+    r = subprocess.run([o.aotc, "build", pt2, "-o", so, "--max-weight-error", "0.1"], capture_output=True, text=True)
+    assert r.returncode == 2 and "--max-weight-error is for --weights" in r.stderr, r.stderr
+    print("ok   losses")
+
+
 def native(aotc):
     flags = open("/proc/cpuinfo").read()
     return ["avx2"] + (["avx512"] if "avx512vl" in flags else []) + (["avx512_bf16"] if "avx512_bf16" in flags and "avx512_vnni" in flags else [])
@@ -138,7 +193,7 @@ def main():
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     torch.manual_seed(2)
-    storages = [("int8",), ("int4",), ("int8", "--weight-group", "32"), ("bf16",), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
+    storages = [("int8",), ("int4",), ("int8", "--weight-group", "0"), ("bf16",), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
     for name, (module, args, dims, outputs) in cases().items():
         pt2 = os.path.join(o.work, name + ".pt2")
         torch.export.save(torch.export.export(module.eval(), args, dynamic_shapes=dims), pt2)
@@ -169,6 +224,8 @@ def main():
             assert "\n  summed+parts" in explained and "\n  twin.weight: " in explained, explained
     mixed(o)
     int8_rows(o)
+    embeddings(o)
+    losses(o)
     assert "multiplies weights of int8 with one scale a column; these are as they are" in refused(o, pt2, "--activations", "int8")
     assert "these are int4" in refused(o, pt2, "--weights", "int4", "--activations", "int8")
     assert "groups of 32" in refused(o, pt2, "--weights", "int8", "--weight-group", "32", "--activations", "int8")

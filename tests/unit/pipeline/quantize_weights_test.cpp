@@ -223,7 +223,8 @@ TEST_CASE("weights that stay as they are, and why") {
 
 TEST_CASE("what --weights and --weight-group take") {
   CHECK(passes::parse_weight_storage("", "").bits == 0);
-  CHECK(passes::parse_weight_storage("int8", "") == passes::WeightStorage{8, 0});
+  CHECK(passes::parse_weight_storage("int8", "") == passes::WeightStorage{8, 32});
+  CHECK(passes::parse_weight_storage("int8", "0") == passes::WeightStorage{8, 0});
   CHECK(passes::parse_weight_storage("int4", "") == passes::WeightStorage{4, 32});
   CHECK(passes::parse_weight_storage("int4", "0") == passes::WeightStorage{4, 0});
   CHECK(passes::parse_weight_storage("int8", "128").str() == "int8, groups of 128");
@@ -232,10 +233,20 @@ TEST_CASE("what --weights and --weight-group take") {
   CHECK_THROWS_AS(passes::parse_weight_storage("", "32"), Diagnostic);
   CHECK(passes::parse_weight_storage("bf16", "") == passes::WeightStorage{16, 0});
   CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "32"), Diagnostic);
-  CHECK(!passes::parse_activations("", {8, 0}));
-  CHECK(passes::parse_activations("int8", {8, 0}));
-  CHECK(passes::WeightStorage{8, 0, true}.str() == "int8, one scale a column, times rows of int8");
-  for (const passes::WeightStorage& s : {passes::WeightStorage{}, {8, 32}, {4, 32}, {16, 0}})
-    CHECK_THROWS_AS(passes::parse_activations("int8", s), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_activations("int4", {8, 0}), Diagnostic);
+  CHECK(passes::parse_weight_storage("int8", "", "int8") == passes::WeightStorage{8, 0, true});
+  CHECK(passes::parse_weight_storage("int8", "0", "int8").str() == "int8, one scale a column, times rows of int8");
+  CHECK_THROWS_AS(passes::parse_weight_storage("", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "32", "int8"), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("int4", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "", "int4"), Diagnostic);
+}
+
+TEST_CASE("the worst weight is named where rounding costs more than is allowed") {
+  passes::StoredWeights stored;
+  stored.storage = {8, 0};
+  stored.rounded = {{"good", true, 0.004}, {"bad", true, 0.03}};
+  CHECK_THROWS_WITH(stored.check_error(), Catch::Contains("weight 'bad'") && Catch::Contains("0.03") && Catch::Contains("at most 0.01"));
+  stored.storage.max_error = 0.03;
+  CHECK_NOTHROW(stored.check_error());
 }

@@ -1,6 +1,8 @@
 // Elements of a constant are found in its panels, and a product's own reads of its operand keep that dense.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <set>
 
 #include "plan/share_weights.h"
 #include "plan/weights.h"
@@ -19,7 +21,7 @@ ConstId numbered(IdVec<ConstId, ConstData>& all, DType t, int64_t n) {
   auto bytes = std::make_shared<std::vector<std::byte>>(c.bytes);
   for (int64_t i = 0; i < n; ++i) {
     const auto number = static_cast<uint16_t>(i);
-    std::memcpy(bytes->data() + static_cast<size_t>(i) * size, &number, sizeof number);
+    std::memcpy(bytes->data() + static_cast<size_t>(i) * size, &number, std::min(size, sizeof number));
   }
   c.data = bytes->data();
   c.keepalive = bytes;
@@ -70,6 +72,45 @@ TEST_CASE("every element of a constant is where panel_index says") {
         CHECK(right);
         CHECK_FALSE(panel_index(*panels, n * k + 1, Expr::symbol(e), syms));
       }
+}
+
+TEST_CASE("every value of a weight of few bits is where panel_index says") {
+  for (const auto& [form, bits] : {std::pair("gemm_quant", 8), {"gemm_bf16w", 16}})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {64, 32}, {1, 9}, {33, 64}, {31, 2}}) {
+      const DType t = bits == 8 ? DType::i8 : DType::bf16;
+      loop::MatmulKernel m = product(DType::f32, n, k, true);
+      m.b_constant = false, m.b = {};
+      m.b.prologue.emplace();
+      m.a.param = m.params.push({});
+      const loop::ParamId values = m.params.push({}), scales = m.params.push({});
+      m.params[values].dtype = t, m.params[scales].dtype = DType::bf16;
+      m.b_quantised = loop::QuantisedWeight{values, bits == 8 ? scales : kNone<loop::ParamId>, kNone<loop::ParamId>, k, bits};
+      IdVec<ConstId, ConstData> all;
+      const ConstId c = numbered(all, t, n * k);
+      const auto panels = test::stored(form, m);
+      REQUIRE(panels);
+      WeightTable table(all);
+      table.add(c, panels);
+      std::vector<std::byte> blob(table.blob_bytes());
+      write_weights(table.weights(), all, blob, 1);
+      SymTable syms;
+      SymInfo info;
+      info.name = "e", info.kind = SymKind::loop, info.extent = Expr(n * k);
+      const SymId e = syms.add(info);
+      const auto at = panel_index(*panels, n * k, Expr::symbol(e), syms);
+      REQUIRE(at);
+      std::set<int64_t> places;
+      bool right = true;
+      for (int64_t i = 0; i < n * k; ++i) {
+        const int64_t to = at->eval([&](SymId) { return i; });
+        places.insert(to);
+        right = right &&
+                std::memcmp(blob.data() + to * dtype_bytes(t), all[c].data + i * dtype_bytes(t), static_cast<size_t>(dtype_bytes(t))) == 0;
+      }
+      INFO(n << " x " << k << " " << form);
+      CHECK(right);
+      CHECK(places.size() == static_cast<size_t>(n * k));
+    }
 }
 
 TEST_CASE("equal bytes are stored once, whoever owns them and whatever their shape") {
