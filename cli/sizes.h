@@ -31,6 +31,10 @@ std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std:
 std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
                                                    const std::function<bool(const std::map<SymId, int64_t>&)>& accepted);
 
+/// Sizes that the archive takes, whatever an artifact makes of them: the least and the largest of its ranges (as sample_sizes has them) and
+/// those of its example.
+std::vector<std::map<SymId, int64_t>> range_ends(const import::Program& program, const std::map<std::string, int64_t>& given);
+
 std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes);
 
 }  // namespace aotc::cli

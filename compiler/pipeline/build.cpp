@@ -234,6 +234,7 @@ json build(const BuildOptions& given, const Events& events) {
         scratch.emplace(output);
         if (events.work_dir) events.work_dir(scratch->str());
         if (const std::string unstated = import::unstated_conditions(made.program); !unstated.empty()) warn(unstated);
+        for (const std::string& line : made.narrowed) warn(line);
       }
       PhaseClock clock(events, &times);
       parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));
