@@ -102,6 +102,11 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
   return row;
 }
 
+Row refused(std::string sizes, const std::string& message) {
+  return {"sizes",  std::move(sizes), INFINITY, 0,     -1,
+          INFINITY, INFINITY,         0,        false, "the original graph takes them, the artifact does not: " + message};
+}
+
 int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt, const std::map<std::string, double>& row_errors) {
   const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
   if (common.json) {

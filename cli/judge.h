@@ -55,6 +55,9 @@ void judge_loss(Row& row, const HostTensor& got, const HostTensor& archive, cons
 /// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit);
 
+/// Sizes that the original takes, and the artifact does not.
+Row refused(std::string sizes, const std::string& message);
+
 /// Prints the rows; the exit code. doubt: a sentence about what it was compared with, or empty. row_errors: by weight, what rounding does
 /// to the rows of its products.
 int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt = {},

@@ -158,23 +158,44 @@ std::map<SymId, int64_t> choose_sizes(const import::Program& program, const std:
   return fitting(program, given, out).value_or(out);
 }
 
+namespace {
+
+/// What `value` says of each symbol that was not given, or near it, so that the archive's conditions hold.
+std::optional<std::map<SymId, int64_t>> sizes_by(const import::Program& program, const std::map<std::string, int64_t>& given,
+                                                 const std::function<int64_t(const SymInfo&)>& value) {
+  std::map<SymId, int64_t> sizes;
+  for (const SymId s : free_symbols(program)) {
+    const SymInfo& info = program.syms[s];
+    sizes[s] = given_or(given, info, clamp_to(info, value(info)));
+  }
+  make_moderate(program, given, sizes);
+  return fitting(program, given, sizes);
+}
+int64_t least(const SymInfo& s) { return s.min; }
+int64_t largest(const SymInfo& s) { return clamp_to(s, kLargestSample); }
+
+}  // namespace
+
+std::vector<std::map<SymId, int64_t>> range_ends(const import::Program& program, const std::map<std::string, int64_t>& given) {
+  std::vector<std::map<SymId, int64_t>> out;
+  const auto example = [](const SymInfo& s) { return s.exported.value_or(s.min); };
+  for (const std::function<int64_t(const SymInfo&)>& value : {std::function<int64_t(const SymInfo&)>(least), {largest}, {example}})
+    if (const auto fit = sizes_by(program, given, value); fit && std::find(out.begin(), out.end(), *fit) == out.end()) out.push_back(*fit);
+  return out;
+}
+
 std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& program, const std::map<std::string, int64_t>& given, int n,
                                                    const std::function<bool(const std::map<SymId, int64_t>&)>& accepted) {
   check_names(program, given);
   const std::set<SymId> symbols = free_symbols(program);
   std::vector<std::map<SymId, int64_t>> out;
   std::mt19937_64 random(20);
+  const auto drawn = [&](const SymInfo& s) { return std::uniform_int_distribution<int64_t>(s.min, std::max(s.min, largest(s)))(random); };
   // Conditions of the operators are known to the artifact alone: sizes that it refuses are drawn again.
   for (int i = 0; i < n * kDraws && out.size() < static_cast<size_t>(n); ++i) {
-    std::map<SymId, int64_t> sizes;
-    for (SymId s : symbols) {
-      const SymInfo& info = program.syms[s];
-      const int64_t top = clamp_to(info, kLargestSample);
-      int64_t v = i == 0 ? info.min : i == 1 ? top : std::uniform_int_distribution<int64_t>(info.min, std::max(info.min, top))(random);
-      sizes[s] = given_or(given, info, clamp_to(info, v));
-    }
-    make_moderate(program, given, sizes);
-    const auto fit = fitting(program, given, sizes);
+    const auto fit = i == 0   ? sizes_by(program, given, least)
+                     : i == 1 ? sizes_by(program, given, largest)
+                              : sizes_by(program, given, drawn);
     if (!fit || !accepted(*fit)) continue;
     if (std::find(out.begin(), out.end(), *fit) == out.end() || symbols.empty()) out.push_back(*fit);
     if (i >= n && !out.empty() && symbols.size() == given.size()) break;

@@ -36,6 +36,9 @@ std::vector<std::map<SymId, int64_t>> sample_sizes(const import::Program& progra
 /// Throws Diagnostic (failed) with the first refusal where all are refused.
 std::vector<HostTensor> draw_inputs(const import::Program& program, const std::map<SymId, int64_t>& sizes, uint64_t seed,
                                     const std::function<std::optional<std::string>(const std::vector<HostTensor>&)>& refusal);
+/// Sizes that the archive takes, whatever an artifact makes of them: the least and the largest of its ranges (as sample_sizes has them) and
+/// those of its example.
+std::vector<std::map<SymId, int64_t>> range_ends(const import::Program& program, const std::map<std::string, int64_t>& given);
 
 std::string sizes_text(const import::Program& program, const std::map<SymId, int64_t>& sizes);
 

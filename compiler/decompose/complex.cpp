@@ -152,6 +152,12 @@ void product(Rule& r) {
   r.set(join({matmul(a.re, b.re, t) - matmul(a.im, b.im, t), matmul(a.re, b.im, t) + matmul(a.im, b.re, t)}));
 }
 
+bool is_zero(Rule& r, std::string_view factor) {
+  if (r.is_tensor(factor)) return false;
+  const auto* z = std::get_if<std::complex<double>>(&r.arg(factor));
+  return z ? *z == 0.0 : r.number(factor) == 0;
+}
+
 /// beta * self + alpha * (a @ b)
 void added_product(Rule& r) {
   const DType t = part_type(r);
@@ -159,8 +165,13 @@ void added_product(Rule& r) {
   const Complex a = complex_operand(r, batched ? "batch1" : "mat1", t), b = complex_operand(r, batched ? "batch2" : "mat2", t);
   const Complex y = {matmul(a.re, b.re, t) - matmul(a.im, b.im, t), matmul(a.re, b.im, t) + matmul(a.im, b.re, t)};
   const Complex self = times(complex_operand(r, "self", t), complex_operand(r, "beta", t)), all = times(y, complex_operand(r, "alpha", t));
-  const bool kept = r.is_tensor("beta") || std::holds_alternative<std::complex<double>>(r.arg("beta")) || r.number("beta") != 0;
-  r.set(join(kept ? Complex{self.re + all.re, self.im + all.im} : all));
+  const bool kept = !is_zero(r, "beta"), blas = is_zero(r, "alpha");
+  const Expr work = batched ? batch_work(a.re, b.re) : kAlwaysBlas;
+  const auto sum = [&](const T& own, const T& product) {
+    const T with = kept ? own + product : product;
+    return blas ? of_blas(with, kept ? own.expand(product.dims()) : with.like(0), work) : with;
+  };
+  r.set(join({sum(self.re, all.re), sum(self.im, all.im)}));
 }
 
 void linear(Rule& r) {

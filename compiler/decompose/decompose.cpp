@@ -9,6 +9,7 @@
 #include "decompose/env.h"
 #include "decompose/map_walk.h"
 #include "decompose/masked.h"
+#include "decompose/narrowed.h"
 #include "decompose/promote.h"
 #include "decompose/tensor.h"
 #include "decompose/writing.h"
@@ -69,9 +70,14 @@ class Driver {
     for (const import::ProgramOutput& o : p_.outputs)
       if (o.kind == OutputKind::buffer_mutation) mutated_.insert(o.target);
     for (const import::ProgramInput& in : p_.inputs) input(in);
-    for (const PNode& n : p_.nodes) node(n);
+    for (const PNode& n : p_.nodes) {
+      const size_t before = g_.guards.size();
+      node(n);
+      for (size_t i = before; i < g_.guards.size(); ++i) needs_.push_back({g_.guards[i], &n});
+    }
     for (const import::ProgramOutput& o : p_.outputs) output(o);
   }
+  const std::vector<Need>& needs() const { return needs_; }  ///< what the nodes added to the archive's conditions
   /// The graph of a program without unsupported operators, at the bounds of sizes that are found in data.
   Graph finish() {
     const FoundSizes& sizes = env_.found_sizes();
@@ -334,6 +340,7 @@ class Driver {
   Env env_;
   MapWalk maps_;
   std::vector<Unsupported> unsupported_;
+  std::vector<Need> needs_;
   std::set<std::string> mutated_, names_;
   std::map<std::string, StateId> state_of_;
   std::map<std::pair<const void*, std::string>, ValueId> state_of_data_;
@@ -422,8 +429,14 @@ void state_needs(const Program& program, Graph& g) {
 }
 
 /// Conditions that the rules found: those on one symbol become its range, those that cannot be met are the archive's fault.
-Graph verified(const Program& program, Graph g) {
+Graph verified(const Program& program, Graph g, std::vector<Need> needs, std::vector<std::string>* narrowed) {
   check_symbols(program, g);
+  std::erase_if(needs, [&](const Need& n) {
+    return std::none_of(g.guards.begin(), g.guards.end(),
+                        [&](const ShapeGuard& q) { return q.kind == n.guard.kind && q.a == n.guard.a && q.b == n.guard.b; });
+  });
+  const std::vector<std::string> lines = narrowings(program, g.syms, needs);
+  if (narrowed) *narrowed = lines;
   Diagnostic fault(Loc{.file = program.file}, "the sizes contradict what an operator needs");
   const bool fits = narrow_ranges(g.syms, g.guards);
   bool met = true;
@@ -462,10 +475,10 @@ Graph decompose(const Program& archive) {
   Driver d(program);
   d.run();
   if (!d.unsupported().empty()) report(program, d.unsupported());
-  return verified(program, d.finish());
+  return verified(program, d.finish(), d.needs(), nullptr);
 }
 
-Graph decompose(Program& program, const Expand& expand) {
+Graph decompose(Program& program, const Expand& expand, std::vector<std::string>* narrowed) {
   import::views_as_nodes(program);
   keep_masked_whole(program);
   std::map<std::string, std::string> kept;  // nodes that stay as they are, and why
@@ -474,7 +487,7 @@ Graph decompose(Program& program, const Expand& expand) {
     {
       Driver d(program);
       d.run();
-      if (d.unsupported().empty()) return verified(program, d.finish());
+      if (d.unsupported().empty()) return verified(program, d.finish(), d.needs(), narrowed);
       missing = d.unsupported();
     }
     bool progress = false;

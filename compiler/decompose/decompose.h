@@ -26,7 +26,8 @@ Graph decompose(const import::Program& program);
 bool has_rule(std::string_view target, bool complex);
 /// Replaces a node of the program by others that say the same, or says why not (import/expand.h).
 using Expand = std::function<Fit(import::Program&, const std::string& node)>;
-/// As decompose, with the nodes replaced that are not supported as they are, as long as that helps.
-Graph decompose(import::Program& program, const Expand& expand);
+/// As decompose, with the nodes replaced that are not supported as they are, as long as that helps. `narrowed` gets a line for each
+/// operator that takes sizes from the archive's ranges.
+Graph decompose(import::Program& program, const Expand& expand, std::vector<std::string>* narrowed = nullptr);
 
 }  // namespace aotc::decompose

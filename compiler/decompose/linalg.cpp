@@ -43,6 +43,15 @@ T matmul(const T& a, const T& b, DType result) {
   return x;
 }
 
+Expr batch_work(const T& a, const T& b) { return a.dim(-2) * a.dim(-1) * b.dim(-1); }
+
+T of_blas(const T& with, const T& without, const Expr& work) {
+  const SymTable& s = with.b().syms();
+  if (s.proves_le(kAlwaysBlas, work)) return without;
+  if (s.proves_lt(work, kAlwaysBlas)) return with;
+  return where(scalar_of(with.b(), work, DType::i64) < static_cast<double>(kAlwaysBlas), with, without);
+}
+
 namespace {
 
 /// Two operands in the archive's result type.
@@ -73,41 +82,41 @@ void linear(Rule& r) {
   r.set(with_bias(T(r.b, r.b.matmul(rows, r.b.transpose(w, 0, 1), in))).reshape(t.dims));
 }
 
-/// beta * added + alpha * product; beta 0 ignores `added`, NaN or not.
-void blend(Rule& r, const T& product, const DType out) {
-  const T added = tensor(r, "self");
+/// beta * added + alpha * product; beta 0 ignores `added`, NaN or not, and alpha 0 the product where BLAS makes it.
+T blended(Rule& r, const T& product, const Expr& blas_work) {
   const double alpha = r.number_or("alpha", 1.0), beta = r.number_or("beta", 1.0);
-  T y = alpha == 1.0 ? product : product * T(r.b, full(r.b, product.dtype(), {}, r.scalar("alpha")));
-  if (beta != 0.0) {
-    const T a = added.to(y.dtype());
-    y = y + (beta == 1.0 ? a : a * T(r.b, full(r.b, y.dtype(), {}, r.scalar("beta"))));
-  }
-  r.set(y.to(out));
+  const auto times = [&](const T& x, std::string_view factor) { return x * T(r.b, full(r.b, x.dtype(), {}, r.scalar(factor))); };
+  const T scaled = alpha == 1.0 ? product : times(product, "alpha");
+  if (beta == 0.0) return alpha == 0.0 ? of_blas(scaled, scaled.like(0), blas_work) : scaled;
+  T added = tensor(r, "self").to(product.dtype());
+  if (beta != 1.0) added = times(added, "beta");
+  return alpha == 0.0 ? of_blas(scaled + added, added.expand(product.dims()), blas_work) : scaled + added;
 }
 
 template <int first>
 void added(Rule& r) {
   static constexpr std::string_view kNames[][2] = {{"mat1", "mat2"}, {"batch1", "batch2"}, {"mat", "vec"}};
   const DType out = r.meta_result().dtype;
-  blend(r, matmul(tensor(r, kNames[first][0]), tensor(r, kNames[first][1]), product_type(out)), out);
+  const T x = tensor(r, kNames[first][0]), y = tensor(r, kNames[first][1]);
+  r.set(blended(r, matmul(x, y, product_type(out)), first == 1 ? batch_work(x, y) : kAlwaysBlas).to(out));
 }
 
 void addbmm(Rule& r) {
   const DType out = r.meta_result().dtype;
-  blend(r, matmul(tensor(r, "batch1"), tensor(r, "batch2"), product_type(out)).sum({0}, false), out);
+  r.set(blended(r, matmul(tensor(r, "batch1"), tensor(r, "batch2"), product_type(out)).sum({0}, false), kAlwaysBlas).to(out));
 }
 
 void addr(Rule& r) {
   const DType out = r.meta_result().dtype;
   if (is_bool(out)) r.refuse("bool tensors");
   const DType in = compute_type(out);
-  blend(r, tensor(r, "vec1").to(in).unsqueeze(1) * tensor(r, "vec2").to(in).unsqueeze(0), out);
+  r.set(blended(r, tensor(r, "vec1").to(in).unsqueeze(1) * tensor(r, "vec2").to(in).unsqueeze(0), 0).to(out));
 }
 
 void addmm_activation(Rule& r) {
   const DType out = r.meta_result().dtype;
   if (r.boolean("use_gelu")) r.refuse("use_gelu is not supported");
-  const T y = matmul(tensor(r, "mat1"), tensor(r, "mat2"), product_type(out)) + tensor(r, "self").to(product_type(out));
+  const T y = blended(r, matmul(tensor(r, "mat1"), tensor(r, "mat2"), product_type(out)), kAlwaysBlas);
   r.set(unary(Op::relu, y).to(out));
 }
 

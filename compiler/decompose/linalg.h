@@ -9,6 +9,12 @@ T matmul(const T& a, const T& b, DType result);
 /// The type in which a product is handed on to something that is added to it: float32 for 16-bit floats, so that it rounds once.
 DType product_type(DType t);
 
+// Products that PyTorch leaves to BLAS are not looked at, NaN or not, where their factor is 0.
+constexpr int64_t kAlwaysBlas = 400;  ///< multiplications of one product from which on batched products go by BLAS
+Expr batch_work(const T& a, const T& b);
+/// A sum with a product times 0, where BLAS does not make the product, else the sum without it.
+T of_blas(const T& with, const T& without, const Expr& work);
+
 /// A tensor whose dims have labels. A label that two operands share and that is not kept is summed over.
 struct Labeled {
   T t;

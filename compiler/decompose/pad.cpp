@@ -28,43 +28,26 @@ T pad_index(Rule& r, const PadAmount& a, const Expr& n, PadMode mode) {
 
 namespace {
 
-/// x without what negative amounts cut off; those are 0 then.
+/// x without what negative amounts cut off; those are 0 then. An amount that pads at some sizes and cuts at others does both, one of them
+/// by nothing.
 T cut(Rule& r, const T& x, std::vector<PadAmount>& pads) {
   SymTable& s = r.b.syms();
+  const auto take_cut = [&](Expr& by) -> Expr {
+    by = s.simplify(by);
+    if (holds(r.b.graph(), ShapeGuard::Kind::le, 0, by)) return 0;
+    const Expr added = holds(r.b.graph(), ShapeGuard::Kind::le, by, 0) ? Expr(0) : max(by, 0), off = added - by;
+    by = added;
+    return off;
+  };
   T y = x;
   for (PadAmount& a : pads) {
-    a.lo = s.simplify(a.lo), a.hi = s.simplify(a.hi);
-    const Expr cut_l = r.negative(a.lo, "a pad") ? -a.lo : Expr(0), cut_h = r.negative(a.hi, "a pad") ? -a.hi : Expr(0);
-    if (!cut_l.is(0) || !cut_h.is(0)) y = y.slice(a.dim, cut_l, s.simplify(y.dim(a.dim) - cut_l - cut_h));
-    if (!cut_l.is(0)) a.lo = 0;
-    if (!cut_h.is(0)) a.hi = 0;
+    const Expr lo = take_cut(a.lo), hi = take_cut(a.hi);
+    if (!lo.is(0) || !hi.is(0)) y = y.slice(a.dim, lo, s.simplify(y.dim(a.dim) - lo - hi));
   }
   return y;
 }
 
-/// Is it known whether the amount pads or cuts?
-bool sign_known(Rule& r, const Expr& by) {
-  return holds(r.b.graph(), ShapeGuard::Kind::le, 0, by) || holds(r.b.graph(), ShapeGuard::Kind::le, by, 0);
-}
-
-/// Elements at computed places along one dim, the value where these are outside: for amounts that pad at some sizes and cut at others.
-T padded_or_cut(Rule& r, const T& x, const PadAmount& a, double value) {
-  const Expr n = x.dim(a.dim), out = r.b.syms().simplify(n + a.lo + a.hi);
-  r.b.require(ShapeGuard::Kind::le, 1, n, "what is padded");
-  r.b.require(ShapeGuard::Kind::le, 0, out, "a pad");
-  const T at = iota(r.b, {out}, 0) - scalar_of(r.b, a.lo, DType::i64), top = scalar_of(r.b, n - 1, DType::i64);
-  std::vector<Expr> along(static_cast<size_t>(x.rank()), Expr(1));
-  along[static_cast<size_t>(a.dim)] = out;
-  const T inside = ((at >= 0.0) & (at <= top)).reshape(along);
-  return where(inside, T(r.b, r.b.index(x, {minimum(maximum(at, 0.0), top)}, {a.dim}, a.dim)), value);
-}
-
-void constant(Rule& r, T x, std::vector<PadAmount> pads, double value) {
-  for (PadAmount& a : pads) {
-    if (sign_known(r, a.lo) && sign_known(r, a.hi)) continue;
-    x = padded_or_cut(r, x, a, value);
-    a.lo = a.hi = 0;
-  }
+void constant(Rule& r, const T& x, std::vector<PadAmount> pads, double value) {
   std::vector<Expr> lo(static_cast<size_t>(x.rank()), Expr(0)), hi = lo;
   const T y = cut(r, x, pads);
   for (const PadAmount& a : pads) {

@@ -27,16 +27,12 @@ struct ResizeTap {
 bool linear_keeps(Rule& r, const ResizeAxis& a);
 std::vector<ResizeTap> linear_taps(Rule& r, const ResizeAxis& a, bool align, DType t);
 std::vector<ResizeTap> cubic_taps(Rule& r, const ResizeAxis& a, bool align, DType t);
-/// x [N, C, H, W] along the axis times factors [in, out].
-T times_matrix(const T& x, const ResizeAxis& a, const T& factors);
 
 // One pass over uint8 images in fixed point, from and to bytes; factors in float64.
 /// Taps that lie on one element count as one.
 T bytes_by_taps(const T& x, const ResizeAxis& a, const std::vector<ResizeTap>& taps);
 /// index, factors: [taps, out]; elements whose factor is 0 count for nothing.
 T bytes_by_grid(const T& x, const ResizeAxis& a, const T& index, const T& factors);
-/// factors: [in, out]
-T bytes_by_matrix(const T& x, const ResizeAxis& a, const T& factors);
 
 enum class PadMode { reflect, replicate, circular };
 struct PadAmount {

@@ -68,10 +68,4 @@ T bytes_by_grid(const T& x, const ResizeAxis& a, const T& index, const T& factor
   return bytes_of((taken.to(DType::i32) * fixed(factors, bits).reshape(along)).sum({a.dim}, false), bits);
 }
 
-T bytes_by_matrix(const T& x, const ResizeAxis& a, const T& factors) {
-  const T bits = point_of(factors);
-  // Products of bytes and 16 bits add up exactly in float64.
-  return bytes_of(times_matrix(x.to(DType::f64), a, fixed(factors, bits).to(DType::f64)).to(DType::i32), bits);
-}
-
 }  // namespace aotc::decompose

@@ -331,10 +331,15 @@ std::vector<Expr> Rule::agree_argument(std::string_view name, const std::vector<
   return archive;
 }
 
-bool Rule::negative(const Expr& e, std::string_view what) const {
-  if (holds(b.graph(), ShapeGuard::Kind::le, e + 1, 0)) return true;
-  b.require(ShapeGuard::Kind::le, 0, e, what);
-  return false;
+Expr Rule::from_start(const Expr& place, const Expr& size) const {
+  if (holds(b.graph(), ShapeGuard::Kind::le, 0, place)) return place;
+  if (holds(b.graph(), ShapeGuard::Kind::le, place + 1, 0)) return place + size;
+  return place + size * min(max(-place, 0), 1);
+}
+
+Expr Rule::cut_from_start(const Expr& place, const Expr& size) const {
+  const Expr at = from_start(place, size);
+  return at == place ? at : max(at, 0);
 }
 
 Diagnostic Rule::fault(std::string why) const {

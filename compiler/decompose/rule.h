@@ -128,8 +128,10 @@ class Rule {
   std::vector<Expr> agree(const std::vector<Expr>& own, const std::vector<Expr>& archive, std::string_view what) const;
   /// agree() with a list of sizes given as an argument, in which -1 stands for any; the archive's where there is no such argument.
   std::vector<Expr> agree_argument(std::string_view name, const std::vector<Expr>& archive) const;
-  /// Whether e is negative: by proof, else it is demanded not to be.
-  bool negative(const Expr& e, std::string_view what) const;
+  /// A place along a dim of `size`, counted from its end where that is negative, as counted from its start.
+  Expr from_start(const Expr& place, const Expr& size) const;
+  /// The same of a cut between elements: what lies before the start is the start.
+  Expr cut_from_start(const Expr& place, const Expr& size) const;
   /// Sets result i (checked against meta: dtype and rank must agree, dims as agree() has it).
   void set(size_t i, ValueId v);
   void set_list(size_t i, const std::vector<ValueId>& vs);  ///< a Tensor[] result

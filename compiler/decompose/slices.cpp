@@ -10,7 +10,7 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
   // A bound of INT64_MAX means "to the end".
   if (auto c = e.as_const(); c && *c >= INT64_MAX / 2) return size;
   if (auto c = e.as_const(); c && *c <= -(INT64_MAX / 2)) return 0;
-  if (r.negative(e, name)) e = max(e + size, 0);
+  e = r.cut_from_start(e, size);
   return s.proves_le(e, size) ? s.simplify(e) : s.simplify(min(e, size));
 }
 
@@ -18,10 +18,7 @@ Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step) {
   return r.b.syms().simplify(max(ceildiv(end - start, step), 0));
 }
 
-Expr wrap_index(Rule& r, const Expr& index, const Expr& size) {
-  const Expr i = r.b.syms().simplify(index);
-  return r.negative(i, "index") ? i + size : i;
-}
+Expr wrap_index(Rule& r, const Expr& index, const Expr& size) { return r.from_start(r.b.syms().simplify(index), size); }
 
 Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k) {
   return r.b.syms().simplify(max(k >= 0 ? min(rows, columns - k) : min(rows + k, columns), 0));

@@ -118,14 +118,6 @@ std::vector<ResizeTap> cubic_taps(Rule& r, const ResizeAxis& a, bool align, DTyp
   return taps;
 }
 
-T times_matrix(const T& x, const ResizeAxis& a, const T& factors) {
-  const T rows(x.b(), x.b().transpose(x, a.dim, 3));
-  std::vector<Expr> to = rows.dims();
-  to.back() = a.out;
-  const T flat = rows.reshape({rows.dim(0) * rows.dim(1) * rows.dim(2), a.in});
-  return {x.b(), x.b().transpose(T(x.b(), x.b().matmul(flat, factors, x.dtype())).reshape(to), a.dim, 3)};
-}
-
 namespace {
 
 std::vector<ResizeAxis> axes(Rule& r, const T& x, int k) { return resize_axes(r, x.dims(), r.meta_result().dims, k); }
@@ -207,13 +199,11 @@ T cubic_filter(const T& d) {
   return where(x < 1.0, near, where(x < 2.0, far, 0.0));
 }
 
-/// Input elements per output element where that is known at build time.
-std::optional<double> known_step(const ResizeAxis& a, bool align) {
-  if (!align && a.scale > 0) return 1.0 / a.scale;
-  const std::optional<int64_t> in = a.in.as_const(), out = a.out.as_const();
-  if (!in || !out || *out <= 0) return std::nullopt;
-  if (align) return *out > 1 ? static_cast<double>(*in - 1) / static_cast<double>(*out - 1) : 0.0;
-  return static_cast<double>(*in) / static_cast<double>(*out);
+/// The most elements of the input that a filter covers which reaches `radius` of what is larger, an element of the input or of the output.
+Expr most_taps(const ResizeAxis& a, int radius, bool align) {
+  if (!align && a.scale > 0) return static_cast<int64_t>(std::ceil(2 * radius * std::max(1.0 / a.scale, 1.0))) + 1;
+  const int64_t corner = align ? 1 : 0;
+  return max(ceildiv((a.in - corner) * (2 * radius), max(a.out - corner, 1)), 2 * radius) + 1;
 }
 
 /// The elements of the input that a filter of `support` to either side covers: [lo, hi) per output element, and where its middle is.
@@ -232,36 +222,27 @@ T filter_factors(T (*filter)(const T&), const T& from, const FilterReach& reach,
   return where(total != 0.0, raw / total, 0.0);
 }
 
-/// One axis of antialiased resizing, in float64.
+/// One axis of antialiased resizing: [taps, out] each, factors in float64.
 struct AxisFilter {
-  T factors;  ///< [taps, out] where the largest number of elements that the filter covers is known, otherwise [in, out]
-  std::optional<T> index, covered;  ///< [taps, out]: the elements, and whether the filter covers them
+  T factors, index, covered;  ///< covered: whether the filter covers the element; what it does not cover counts for nothing
 };
 
 AxisFilter axis_filter(Rule& r, T (*filter)(const T&), int radius, bool align, const ResizeAxis& a) {
   const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
   const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
   const T wide = maximum(step, 1.0), support = wide * radius;
-  if (const std::optional<double> known = known_step(a, align)) {
-    const auto taps = static_cast<int64_t>(std::ceil(2 * radius * std::max(*known, 1.0))) + 1;
-    const std::vector<Expr> grid = {taps, a.out};
-    const FilterReach reach(iota(r.b, grid, 1, DType::f64), step, support, n);
-    const T from = reach.lo + iota(r.b, grid, 0, DType::f64), covered = from < reach.hi;
-    return {filter_factors(filter, from, reach, covered, wide), maximum(minimum(from, n - 1.0), 0.0).to(DType::i64), covered};
-  }
-  const std::vector<Expr> matrix = {a.in, a.out};
-  const FilterReach reach(iota(r.b, matrix, 1, DType::f64), step, support, n);
-  const T from = iota(r.b, matrix, 0, DType::f64);
-  return {filter_factors(filter, from, reach, (from >= reach.lo) & (from < reach.hi), wide), std::nullopt, std::nullopt};
+  const std::vector<Expr> grid = {r.b.syms().simplify(most_taps(a, radius, align)), a.out};
+  const FilterReach reach(iota(r.b, grid, 1, DType::f64), step, support, n);
+  const T from = reach.lo + iota(r.b, grid, 0, DType::f64), covered = from < reach.hi;
+  return {filter_factors(filter, from, reach, covered, wide), maximum(minimum(from, n - 1.0), 0.0).to(DType::i64), covered};
 }
 
 T filtered(const T& x, const ResizeAxis& a, const AxisFilter& f) {
   const T factors = f.factors.to(x.dtype());
-  if (!f.index) return times_matrix(x, a, factors);
   std::vector<Expr> along(static_cast<size_t>(x.rank()) + 1, Expr(1));
   along[static_cast<size_t>(a.dim)] = factors.dim(0), along[static_cast<size_t>(a.dim) + 1] = a.out;
-  const T taken(x.b(), x.b().index(x, {*f.index}, {a.dim}, a.dim));
-  return where(f.covered->reshape(along), taken * factors.reshape(along), 0.0).sum({a.dim}, false);
+  const T taken(x.b(), x.b().index(x, {f.index}, {a.dim}, a.dim));
+  return where(f.covered.reshape(along), taken * factors.reshape(along), 0.0).sum({a.dim}, false);
 }
 
 /// Resizing with a filter as wide as the reduction, one dim after the other.
@@ -273,7 +254,7 @@ void antialiased(Rule& r) {
   if (in.dtype() == DType::u8)
     return bytes(r, in, [&](const T& x, const ResizeAxis& a) {
       const AxisFilter f = plan(a);
-      return f.index ? bytes_by_grid(x, a, *f.index, f.factors) : bytes_by_matrix(x, a, f.factors);
+      return bytes_by_grid(x, a, f.index, f.factors);
     });
   if (!is_float(in.dtype())) r.refuse("antialiased resizing of integers other than uint8");
   T x = in.up();

@@ -131,10 +131,9 @@ void narrow(Rule& r) {
   const int d = r.dim("dim", x.rank());
   if (const auto read = read_slice(r, x.dim(d), 1, r.sym("length")))
     return r.set(take_index(x, places_from(read->start, read->length, 1, x.dim(d)), d));
-  Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
+  const Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
   if (r.is_tensor("start")) r.refuse("a start given as a tensor is not supported");
-  if (r.negative(start, "start")) start = start + x.dim(d);
-  r.set(x.slice(d, start, r.sym("length")));
+  r.set(x.slice(d, r.from_start(start, x.dim(d)), r.sym("length")));
 }
 
 /// Consecutive pieces of these sizes, which make up the whole; as many as the archive has.
@@ -197,10 +196,7 @@ void cuts(Rule& r, const T& x, int d) {
   const std::vector<TensorType> types = r.meta_list();
   const std::vector<Expr> places = r.syms("indices");
   if (types.size() != places.size() + 1) throw r.fault(fmt::format("{} pieces, the archive has {}", places.size() + 1, types.size()));
-  const auto within = [&](Expr e) {
-    if (r.negative(e, "a cut")) e = max(e + x.dim(d), 0);
-    return s.simplify(min(e, x.dim(d)));
-  };
+  const auto within = [&](const Expr& e) { return s.simplify(min(r.cut_from_start(e, x.dim(d)), x.dim(d))); };
   std::vector<ValueId> out;
   Expr start = 0;
   for (size_t i = 0; i < types.size(); ++i) {

@@ -270,6 +270,7 @@ json build(const BuildOptions& given, const Events& events) {
         for (const std::string& doubt :
              {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
           if (!doubt.empty()) warn(doubt);
+        for (const std::string& line : made.narrowed) warn(line);
       }
       PhaseClock clock(events, &times);
       parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));

@@ -97,7 +97,8 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
 
   clock.phase("decompose");
   import::Expander expander(decompose::has_rule);
-  f.graph = decompose::decompose(f.program, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); });
+  f.graph = decompose::decompose(
+      f.program, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); }, &f.narrowed);
   f.expansions = expander.done();
   stages.after("expand", [&] { return f.expansions.empty() ? std::string("(unchanged)\n") : import::dump(f.program); });
   verify(f.graph, "decompose");

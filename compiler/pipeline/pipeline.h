@@ -65,6 +65,7 @@ struct FrontOptions {
 struct Front {
   import::Program program;  ///< with operators that have no rule replaced
   std::vector<import::Expansion> expansions;
+  std::vector<std::string> narrowed;  ///< a line for each operator that takes sizes from the archive's ranges
   std::vector<import::VariantRange> variants;
   Graph graph;
   passes::LayoutChoice layouts;

@@ -110,6 +110,9 @@ CASES = {
     "nearest_exact": (lambda x: F.interpolate(x, scale_factor=1.25, mode="nearest-exact"), [(2, 2, 9, 11)]),
     "nearest_recomputed": (lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest", recompute_scale_factor=True), [(2, 2, 9, 11)]),
     "bicubic": (lambda x: F.interpolate(x, scale_factor=1.125, mode="bicubic"), [(2, 2, 9, 11)]),
+    "antialias": (lambda x: F.interpolate(x, size=(5, 7), mode="bilinear", antialias=True), [(2, 2, 9, 11)]),
+    "antialias_bicubic_like": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bicubic", antialias=True), [(2, 2, 9, 11), (2, 2, 5, 13)]),
+    "antialias_corners": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear", antialias=True, align_corners=True), [(2, 2, 9, 11), (2, 2, 5, 13)]),
     "nearest_size": (lambda x: F.interpolate(x, size=(5, 7), mode="nearest"), [(2, 2, 9, 11)]),
     "bilinear_like": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear"), [(2, 2, 9, 11), (2, 2, 5, 13)]),
     # convolutions and pads
@@ -120,6 +123,17 @@ CASES = {
     "fold": (lambda x: F.fold(x, (4, 5), 2), [(2, 8, 12)]),
     "pad": (lambda x: F.pad(x, (2, 3), value=1.5) * 2, [(3, 9)]),
     "pad_cut": (lambda x: F.pad(x, (-2, -3)) * 2, [(3, 9)]),
+    "pad_quarter": (lambda x: F.pad(x, (-(x.shape[1] // 4), 0)) * 2, [(3, 9)]),
+    "pad_multiple": (lambda x: F.pad(x, (0, -(x.shape[1] % 4))) * 2, [(3, 10)]),
+    "pad_multiple_2d": (lambda x: F.pad(x, (0, -(x.shape[2] % 4), -(x.shape[1] // 3), 0), value=1.5) * 2, [(2, 5, 10)]),
+    "pad_up_to": (lambda x: F.pad(x, (1, 8 - x.shape[1]), value=-1.5) * 2, [(3, 5)]),
+    "pad_around": (lambda x: F.pad(x, (x.shape[0] - 6, 6 - x.shape[0], 2 - x.shape[0] % 5, 1)) * 2, [(4, 9)]),
+    "pad_like": (lambda x, y: F.pad(x, (0, y.shape[1] - x.shape[1])) * y, [(3, 9), (3, 7)]),
+    "pad_reflect_cut": (lambda x: F.pad(x, (1, -(x.shape[1] % 3)), "reflect"), [(3, 10)]),
+    "pad_circular_cut": (lambda x: F.pad(x, (2, -(x.shape[2] % 3)), "circular"), [(2, 3, 10)]),
+    "slice_quarter": (lambda x: x[:, -(x.shape[1] // 4):] + 1, [(3, 9)]),
+    "slice_up_to_rest": (lambda x: x[:, :-(x.shape[1] % 4)] + 1, [(3, 10)]),
+    "select_by_size": (lambda x: x[:, -(x.shape[1] % 4)] + 1, [(3, 10)]),
     "pad_reflect": (lambda x: F.pad(x, (2, 3), "reflect"), [(3, 9)]),
     "pad_circular": (lambda x: F.pad(x, (2, 3), "circular"), [(2, 3, 9)]),
     "pad_replicate": (lambda x: F.pad(x, (2, 3), "replicate"), [(2, 3, 9)]),
@@ -155,7 +169,8 @@ DIMS = {
 OWN = {"branch", "branch_or", "branch_ne", "root", "half"}
 # A slice for the suite: one of each kind.
 QUICK = ["avg_pool_ceil", "max_pool_indices_ceil", "split_all", "chunk", "tensor_split_at", "slice_by_other", "squeeze", "diagonal_right", "nearest2d_225",
-         "bilinear_1125", "conv_transpose", "branch_or", "root", "cat", "nested", "odd", "rounds"]
+         "bilinear_1125", "conv_transpose", "branch_or", "root", "cat", "nested", "odd", "rounds",
+         "pad_quarter", "pad_multiple_2d", "pad_around"]
 
 
 def rounds(x):

@@ -1,0 +1,71 @@
+#include "decompose/narrowed.h"
+
+#include <algorithm>
+
+#include "import/shapes.h"
+
+namespace aotc::decompose {
+namespace {
+
+std::string range_text(const SymInfo& s) {
+  std::string text =
+      s.min == s.max ? fmt::format("only {}", s.min) : fmt::format("{} to {}", s.min, s.max == kInf ? "any size" : std::to_string(s.max));
+  if (s.multiple_of > 1) text += fmt::format(" in multiples of {}", s.multiple_of);
+  return text;
+}
+
+bool same_range(const SymInfo& a, const SymInfo& b) { return a.min == b.min && a.max == b.max && a.multiple_of == b.multiple_of; }
+
+/// Whether the guard is known not to hold at the sizes of the example.
+bool refuses_example(const ShapeGuard& g, const SymTable& syms) {
+  if (!syms.exported(g.a) || !syms.exported(g.b)) return false;
+  return !guard_holds(g, [&](SymId s) { return syms[s].exported; });
+}
+
+/// The sizes of the example of all symbols of the guard lie within their ranges.
+bool example_within(const ShapeGuard& g, const SymTable& syms) {
+  std::set<SymId> used = g.a.symbols();
+  used.merge(g.b.symbols());
+  return std::all_of(used.begin(), used.end(), [&](SymId s) {
+    const SymInfo& i = syms[s];
+    return i.exported && *i.exported >= i.min && *i.exported <= i.max && *i.exported % i.multiple_of == 0;
+  });
+}
+
+std::string example_text(const ShapeGuard& g, const SymTable& syms) {
+  std::set<SymId> used = g.a.symbols();
+  used.merge(g.b.symbols());
+  std::string text;
+  for (const SymId s : used) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", syms[s].name, syms[s].exported.value_or(0));
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> narrowings(const import::Program& program, SymTable ranges, const std::vector<Need>& needs) {
+  const std::set<SymId> inputs = import::input_symbols(program);
+  const bool example =
+      std::none_of(program.guards.begin(), program.guards.end(), [&](const ShapeGuard& g) { return refuses_example(g, ranges); });
+  const SymTable archive = ranges;
+  std::vector<std::string> lines;
+  for (const Need& need : needs) {
+    const ShapeGuard& g = need.guard;
+    const Loc loc{program.file, need.node->path, need.node->name, need.node->source};
+    if (example && example_within(g, archive) && refuses_example(g, archive))
+      throw Diagnostic(ExitCode::unsupported, loc,
+                       fmt::format("{}: cannot be compiled for the sizes of the archive's own example ({}): it needs {}", need.node->target,
+                                   example_text(g, ranges), guard_text(g, ranges)))
+          .note("if the exported program runs at these sizes, this is a bug in aotc");
+    const SymTable before = ranges;
+    narrow_ranges(ranges, {g});
+    for (const SymId s : inputs) {
+      if (same_range(before[s], ranges[s])) continue;
+      lines.push_back(fmt::format("the artifact takes {} of {}, the archive takes {}: {} ({}) needs {}{}", ranges[s].name,
+                                  range_text(ranges[s]), range_text(archive[s]), need.node->name, need.node->target, guard_text(g, before),
+                                  need.node->source.empty() ? "" : "; from " + need.node->source));
+    }
+  }
+  return lines;
+}
+
+}  // namespace aotc::decompose
