@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_indices  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_moments  # noqa: F401
 import exact_nan  # noqa: F401
 import exact_products  # noqa: F401
 import exact_quantized  # noqa: F401
