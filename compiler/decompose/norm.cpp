@@ -43,7 +43,7 @@ void set_statistic(Rule& r, size_t i, const T& v) {
 void layer_norm(Rule& r) {
   const T x = tensor(r, "input");
   const std::vector<Expr> shape = r.syms("normalized_shape");
-  const Moments m = moments_of(x.up(), last_dims(x.rank(), shape.size()), 0);
+  const Moments m = moments_of(x.up(), x.dtype(), last_dims(x.rank(), shape.size()));
   const T inv = rsqrt(m.var + r.number("eps"));
   r.set(0, affine(m.centered * inv, opt_tensor(r, "weight"), opt_tensor(r, "bias"), shape).to(x.dtype()));
   set_statistic(r, 1, m.mean);
@@ -75,7 +75,7 @@ void group_norm(Rule& r) {
   }
   r.b.require(ShapeGuard::Kind::divisible, x.dim(1), groups, "channels by groups");
   const T flat = x.up().reshape({x.dim(0), groups, floordiv(r.b.type(x).elems(), x.dim(0) * groups)});
-  const Moments m = moments_of(flat, {2}, 0);
+  const Moments m = moments_of(flat, x.dtype(), {2});
   const T inv = rsqrt(m.var + r.number("eps"));
   const T y = (m.centered * inv).reshape(x.dims());
   std::vector<Expr> channel(static_cast<size_t>(x.rank()), Expr(1));
@@ -135,7 +135,7 @@ void batch_norm(Rule& r) {
   Ints over;
   for (int i = 0; i < x.rank(); ++i)
     if (i != 1) over.push_back(i);
-  const Moments m = moments_of(x.up(), over, 0);
+  const Moments m = moments_of(x.up(), x.dtype(), over);
   const T inv = rsqrt(m.var + r.number("eps"));
   r.set(0, affine(m.centered * inv, opt_tensor(r, "weight"), opt_tensor(r, "bias"), channel_dims(x)).to(x.dtype()));
   set_statistic(r, 1, m.mean);
@@ -151,7 +151,7 @@ void instance_norm(Rule& r) {
   if (!r.boolean("use_input_stats"))
     return r.set(with_statistics(r, x, tensor(r, "running_mean"), tensor(r, "running_var"), channel_dims(x)));
   const Ints over = last_dims(x.rank(), static_cast<size_t>(x.rank()) - 2);
-  const Moments m = moments_of(x.up(), over, 0);
+  const Moments m = moments_of(x.up(), x.dtype(), over);
   const T y = m.centered * rsqrt(m.var + r.number("eps"));
   r.set(affine(y, opt_tensor(r, "weight"), opt_tensor(r, "bias"), channel_dims(x)).to(x.dtype()));
   if (!r.none("running_mean"))

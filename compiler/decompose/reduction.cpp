@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "decompose/bits.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 
@@ -32,11 +33,57 @@ T reduced_count(const T& x, const Ints& dims, DType dtype, double minus) {
 
 T mean_of(const T& x, const Ints& dims, bool keep) { return x.sum(dims, keep) / reduced_count(x, dims, x.dtype()); }
 
-Moments moments_of(const T& x, const Ints& dims, double correction) {
-  const T mean = mean_of(x, dims, true);
-  const T centered = x - mean;
-  const T var = (centered * centered).sum(dims, true) / reduced_count(x, dims, x.dtype(), correction);
-  return {mean, centered, var};
+namespace {
+
+/// A power of two; sums of as many elements times it stay within the elements' range.
+double sum_scale(const T& x, const Ints& dims) {
+  constexpr int kMost = 20;  // the scale of larger and unknown numbers of elements
+  std::vector<Expr> sizes;
+  for (const int64_t d : dims) sizes.push_back(x.dim(static_cast<int>(d)));
+  const int64_t most = x.b().syms().interval(product(sizes)).max;
+  int power = 0;
+  while (power < kMost && (int64_t{1} << power) < most) ++power;
+  return std::ldexp(1.0, -power);
+}
+
+/// What is left of elements without their mean, which their type rounds; `rest` is what that subtracted too little.
+struct Center {
+  T rounded, centered;
+  std::optional<T> rest;  ///< none where the elements were rounded to fewer bits than the mean is
+  T count;
+  double scale;  ///< of sums
+  T mean() const { return rest ? where(unary(Op::isinf, rounded), rounded, rounded + *rest) : rounded; }
+};
+
+T sum_of_scaled(const T& x, const Ints& dims, double scale) { return (scale == 1.0 ? x : x * scale).sum(dims, true); }
+
+Center center_of(const T& x, DType of, const Ints& dims) {
+  const bool same_range = x.dtype() == of || (of == DType::bf16 && x.dtype() == DType::f32);
+  const double scale = same_range ? sum_scale(x, dims) : 1.0;
+  const T n = reduced_count(x, dims, x.dtype()), scaled = n * scale;
+  const T mean = sum_of_scaled(x, dims, scale) / scaled, centered = x - mean;
+  Center c{mean, centered, std::nullopt, n, scale};
+  if (x.dtype() == of) c.rest = sum_of_scaled(centered, dims, scale) / scaled;
+  return c;
+}
+
+/// The sum of squared deviations from the mean that is not rounded.
+T squares_of(const T& centered, const std::optional<T>& rest, const T& n, const Ints& dims) {
+  const T sum = (centered * centered).sum(dims, true);
+  return rest ? where(unary(Op::isinf, sum), sum, maximum(sum - *rest * *rest * n, 0.0)) : sum;
+}
+
+/// Powers of two, one for each float32 sum of magnitudes, that bring it near one.
+T units_of(const T& sums) {
+  constexpr double kExponent = 0x7f800000, kOfOne = 0x7f000000, kLeast = 0x00800000;  // bits of a float32; of the exponents of x and 1 / x
+  return retyped(maximum(kOfOne - binary(Op::bit_and, retyped(sums, DType::i32), kExponent), kLeast), DType::f32);
+}
+
+}  // namespace
+
+Moments moments_of(const T& x, DType of, const Ints& dims) {
+  const Center c = center_of(x, of, dims);
+  return {c.mean(), c.rest ? c.centered - *c.rest : c.centered, squares_of(c.centered, c.rest, c.count, dims) / c.count};
 }
 
 namespace {
@@ -200,17 +247,25 @@ T recurrent_mean(const T& x, const T& mean, const Ints& over) {
   return where((unary(Op::isinf, x) & early).reduce(ReduceKind::max, over, true), std::nan(""), mean);
 }
 
+/// Deviations may be of any magnitude that the type has: their squares are of units in which they are near one.
 template <bool root, bool with_mean>
 void variance(Rule& r) {
-  const T x = tensor(r, "self");
+  const T x0 = tensor(r, "self"), x = x0.up();
   const Ints d = reduced_dims(r, x.rank(), true);
-  const T y = x.up();
-  const Moments m = moments_of(y, d, correction_of(r));
+  const Center c = center_of(x, x0.dtype(), d);
   const auto put = [&](size_t i, const T& v) {
     if (r.wants(i)) r.set(i, as_asked(r, v.to(r.meta_result(i).dtype), d));
   };
-  put(0, root ? sqrt(m.var) : m.var);
-  if (with_mean && r.wants(1)) put(1, recurrent_mean(y, m.mean, d));
+  const T divisor = reduced_count(x, d, x.dtype(), correction_of(r));
+  if (x.dtype() == DType::f32 && x0.dtype() != DType::f16) {
+    const T unit = units_of(sum_of_scaled(abs(x), d, c.scale));
+    const T var = squares_of(c.centered * unit, c.rest ? std::optional(*c.rest * unit) : std::nullopt, c.count, d) / divisor;
+    put(0, root ? sqrt(var) / unit : var / unit / unit);
+  } else {
+    const T var = squares_of(c.centered, c.rest, c.count, d) / divisor;
+    put(0, root ? sqrt(var) : var);
+  }
+  if (with_mean && r.wants(1)) put(1, recurrent_mean(x, c.mean(), d));
 }
 
 void logsumexp(Rule& r) {

@@ -13,7 +13,8 @@ T mean_of(const T& x, const Ints& dims, bool keep);
 struct Moments {
   T mean, centered, var;  ///< reduced dims kept as 1
 };
-Moments moments_of(const T& x, const Ints& dims, double correction);
+/// In x's type, of elements that had the type `of`. However large their mean is, the variance of equal elements is 0, and they are at it.
+Moments moments_of(const T& x, DType of, const Ints& dims);
 /// The p-norm over dims, kept as 1.
 T vector_norm(const T& x, double ord, const Ints& dims);
 

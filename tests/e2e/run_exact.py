@@ -16,6 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_complex  # noqa: F401  (they fill SUITES and FAULTS)
 import exact_indices  # noqa: F401
+import exact_moments  # noqa: F401
 import exact_nan  # noqa: F401
 import exact_products  # noqa: F401
 import exact_quantized  # noqa: F401
