@@ -229,7 +229,8 @@ AOTC_I bool any(i32v m) {
 #endif
 
 // ---- conversions between register types ----------------------------------------------------------------------------------------------
-/// GCC takes a number that is cut to an integer and made a float again, element by element, for trunc: which keeps -0.0, and what no integer holds.
+/// GCC takes a number that is cut to an integer and made a float again, element by element, for trunc, which keeps -0.0 and what no integer
+/// holds.
 AOTC_I i64h no_trunc(i64h x) {
 #if AOTC_L == 8
   asm("" : "+x"(x));
