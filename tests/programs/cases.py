@@ -134,6 +134,7 @@ for mode in ("bilinear", "bicubic"):
     for size in ("(3, 4)", "(r.shape[0], r.shape[1])")[: 2 if mode == "bilinear" else 1]:
         case(f"antialiased images of moving sizes that are not finite, {mode} to {size}", "x0: {T}[2,2,A,B] special, r: float32[C,D]",
              [f"y = F.interpolate(x0, size={size}, mode='{mode}', antialias=True)", "w = r + 1"], "y, w", FLOATS[:2])
+case("slices from the end of what is empty", "x: float32[3,0,2], y: float32[3,2]", ["a = x[:, -1:] + y[:, None]", "b = x[:, :-2] * 2", "c = torch.tensor_split(x, [-1], 1)[1] + 1", "d = y[:, -3:] + 1"], "a, b, c, d")
 case("distances where numbers are missing", "x: {T}[4,9] special, y: {T}[3,9]", ["a = torch.cdist(x, y, p=inf)", "b = torch.cdist(x, y, p=1.0)"], "a, b", FLOATS[:2])
 case("norms of one element", "x: {T}[5,1] scaled, y: {T}[1] scaled", ["a = torch.linalg.vector_norm(x, 3, -1)", "b = torch.linalg.vector_norm(x, 2, 1, keepdim=True)", "c = torch.linalg.vector_norm(y, 0.5)", "d = torch.norm(x, 2.5, dim=1)"], "a, b, c, d", FLOATS)
 case("logarithms of the normal distribution", "x: {T}[33] scaled, y: {T}[33]", ["a = torch.special.log_ndtr(x)", "b = torch.special.log_ndtr(y * 7)"], "a, b", FLOATS[:2])
