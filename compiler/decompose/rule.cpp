@@ -338,8 +338,7 @@ Expr Rule::from_start(const Expr& place, const Expr& size) const {
 }
 
 Expr Rule::cut_from_start(const Expr& place, const Expr& size) const {
-  const Expr at = from_start(place, size);
-  return at == place ? at : max(at, 0);
+  return holds(b.graph(), ShapeGuard::Kind::le, 0, place) ? place : max(from_start(place, size), 0);
 }
 
 Diagnostic Rule::fault(std::string why) const {

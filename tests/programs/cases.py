@@ -117,6 +117,27 @@ for kernel, how in ((2, "stride=1"), (2, "stride=2"), ((3, 2), "stride=(1, 2), p
 for padding in ("zeros", "border", "reflection"):
     for mode in ("bilinear", "nearest"):
         case(f"images that are not finite, {mode}, {padding}", "x: {T}[2,2,3,7] special, g: {T}[2,4,5,2]", [f"a = F.grid_sample(x, (g * 4).round() / 4, mode='{mode}', padding_mode='{padding}', align_corners={align})" for align in (True,)], "a", FLOATS[:2])
+for op, self_dims, a, b in (("addmm", "5,7", "5,6", "6,7"), ("addmm", "7", "5,6", "6,7"), ("addmv", "5", "5,6", "6"), ("addbmm", "5,7", "2,5,6", "2,6,7"), ("baddbmm", "2,5,7", "2,5,6", "2,6,7"),
+                            ("baddbmm", "2,8,9", "2,8,6", "2,6,9"), ("addr", "5,7", "5", "7"), ("_addmm_activation", "7", "5,6", "6,7")):
+    name = f"torch.{op}"
+    case(f"factors of 0 and numbers that are missing, {op} of [{self_dims}]", f"i0: {{T}}[{self_dims}] special, a0: {{T}}[{a}] special, b0: {{T}}[{b}] special",
+         [f"y{n} = {name}(i0, a0, b0, {how})" for n, how in enumerate(("alpha=0", "beta=0", "alpha=0, beta=0", "alpha=0, beta=-2", "alpha=2, beta=3"))], "y0, y1, y2, y3, y4", FLOATS)
+case("a factor of 0, products of sizes that move", "i: float32[2,A,B], a: float32[2,A,9] special, b: float32[2,9,B] special", ["y = torch.baddbmm(i, a, b, alpha=0)", "z = torch.addbmm(i[0], a, b, alpha=0, beta=2)"], "y, z")
+case("factors of 0, complex numbers", "i: complex64[5,7], a: complex64[5,6], b: complex64[6,7]", ["c = a / 0", "y = torch.addmm(i, c, b, alpha=0)", "z = torch.addmm(i * c[:1, :1], a, b, beta=0)", "w = torch.baddbmm(i[None], c[None], b[None], alpha=0)"], "y, z, w")
+NORMS = "x.var(-1), x.std(-1), x.var((0, 1)), x.std(), x.std(1, correction=0), *torch.var_mean(x, -1), *torch.std_mean(x, (1, 2)), torch.var_mean(x, 0)[0]"
+for data, size in (("shifted", 33), ("shifted", 4), ("scaled", 7), ("equal", 12)):
+    shape = f"4,3,{size}"
+    case(f"moments of {data} numbers, {size} in a row", f"x: {{T}}[{shape}] {data}", ["a, b, c, d, e, f, g, h, i, j = " + NORMS], "a, b, c, d, e, f, g, h, i, j", FLOATS)
+case("moments of shifted numbers of sizes that move", "x: float32[A,B,9] shifted", ["a, b, c, d, e, f, g, h, i, j = " + NORMS], "a, b, c, d, e, f, g, h, i, j")
+for scale in ("1.7", "3.3e5", "1.2345e20", "1.2345e37"):
+    case(f"norms of rows of equal numbers, {scale}", "x: {T}[4,6,9] equal", [f"z = x * {scale}", "a = F.layer_norm(z, (9,))", "b = F.layer_norm(z, (6, 9))", "c = F.group_norm(z, 2)", "d, e = torch.var_mean(z, -1)", "f = z.std(1)"], "a, b, c, d, e, f",
+         (torch.float32, torch.float64))
+case("deviations whose squares run over", "x: {T}[4,33]", ["a = (x * 1e18).std(-1)", "b = (x * 1e30).std(-1, correction=0)", "c, d = torch.std_mean(x * 1e-30, -1)"], "a, b, c, d", (torch.float32, torch.bfloat16))
+for mode in ("bilinear", "bicubic"):
+    for size in ("(3, 4)", "(r.shape[0], r.shape[1])")[: 2 if mode == "bilinear" else 1]:
+        case(f"antialiased images of moving sizes that are not finite, {mode} to {size}", "x0: {T}[2,2,A,B] special, r: float32[C,D]",
+             [f"y = F.interpolate(x0, size={size}, mode='{mode}', antialias=True)", "w = r + 1"], "y, w", FLOATS[:2])
+case("slices from the end of what is empty", "x: float32[3,0,2], y: float32[3,2]", ["a = x[:, -1:] + y[:, None]", "b = x[:, :-2] * 2", "c = torch.tensor_split(x, [-1], 1)[1] + 1", "d = y[:, -3:] + 1"], "a, b, c, d")
 case("distances where numbers are missing", "x: {T}[4,9] special, y: {T}[3,9]", ["a = torch.cdist(x, y, p=inf)", "b = torch.cdist(x, y, p=1.0)"], "a, b", FLOATS[:2])
 case("norms of one element", "x: {T}[5,1] scaled, y: {T}[1] scaled", ["a = torch.linalg.vector_norm(x, 3, -1)", "b = torch.linalg.vector_norm(x, 2, 1, keepdim=True)", "c = torch.linalg.vector_norm(y, 0.5)", "d = torch.norm(x, 2.5, dim=1)"], "a, b, c, d", FLOATS)
 case("logarithms of the normal distribution", "x: {T}[33] scaled, y: {T}[33]", ["a = torch.special.log_ndtr(x)", "b = torch.special.log_ndtr(y * 7)"], "a, b", FLOATS[:2])

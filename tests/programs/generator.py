@@ -132,7 +132,7 @@ class Generator:
             if dtype.is_complex:
                 data = "normal"
             elif dtype.is_floating_point:
-                data = self.choice(["special", "special", "scaled", "normal"]) if self.odd else self.choice(["normal"] * 6 + ["halves", "positive", "unit"])
+                data = self.choice(["special", "special", "scaled", "shifted", "normal"]) if self.odd else self.choice(["normal"] * 6 + ["halves", "positive", "unit"])
             elif dtype == torch.bool:
                 data = "bools"
             else:

@@ -40,7 +40,7 @@ def joins(m):
 def padded(m):
     v = m.pick(); n = m.shape(v); k = len(n); d = m.r.randrange(1, k); r = m.r; s = f"{v}.shape[{d}]"
     z = ["0, 0"] * (k - 1 - d); w = r.choice([2, 3, 4, 8])
-    p = r.choice([f"0, {s} % 2", f"0, (-{s}) % {w}", f"{s} // 2, 0", "1, 2", "2, -1", "-1, 0", f"0, {m.range['T'][1]} - {s}", f"(-{s} % {w}) // 2, (-{s} % {w}) - (-{s} % {w}) // 2", f"0, ({s} + {w - 1}) // {w} * {w} - {s}"])
+    p = r.choice([f"0, -({s} % {w})", f"-({s} // {w}), 0", f"1 - {s} % 3, {s} // 3 - 2", f"0, {s} % 2", f"0, (-{s}) % {w}", f"{s} // 2, 0", "1, 2", "2, -1", "-1, 0", f"0, {m.range['T'][1]} - {s}", f"(-{s} % {w}) // 2, (-{s} % {w}) - (-{s} % {w}) // 2", f"0, ({s} + {w - 1}) // {w} * {w} - {s}"])
     mode = r.choice(["", "", ", value=1.5", ", mode='replicate'", ", mode='reflect'", ", mode='circular'"])
     if not m.attempt(f"F.pad({v}, ({', '.join(z + [p])}){mode})"): return
     if r.random() < .5:  # windows of it

@@ -7,6 +7,7 @@ Of rounded results (TABLE):
 - a convolution's padding (or a transposed one's gaps) times a weight that is not finite: 0 * inf, where a kernel multiplies it at all;
 - attention whose scores hold a NaN or an infinity: LibTorch's own kernels (one pass, and in parts) differ there, by dtype and length; and values so
   large that they run over before the weights are divided by their sum (one pass divides last, the others first);
+- products of 16-bit floats times 0 (alpha) that are not finite: oneDNN does not look at them, LibTorch's own loops do;
 - products of bf16 where an operand or the result is denormal: the machine's bf16 instructions take those as zero, and LibTorch uses them from some
   number of rows on (mkldnn: [1, 2] x [2, 64] keeps, [4, 2] x [2, 64] flushes);
 - images resized with antialiasing to one column and another number of rows: every row of LibTorch's result is the first one (to two columns they differ);
@@ -90,7 +91,14 @@ def contraction(func, args, kwargs, results):
         weights = (left >= 0).all(-1, keepdim=True) & ((total - 1).abs() < 0.05)
         early = func(torch.where(weights, finite_abs(left) / top, finite_abs(left)), finite_abs(args[1]))
         masks = [masks[0] | beyond(early, results[0])]
-    return [m if m is None else m | f for m, f in zip(masks, flushed(func, args, kwargs, results))]
+    unseen = unread(func, args, kwargs, results)
+    return [m if m is None else m | f | unseen for m, f in zip(masks, flushed(func, args, kwargs, results))]
+
+
+def unread(func, args, kwargs, results):
+    if kwargs.get("alpha", 1) != 0 or results[0].dtype not in (torch.float16, torch.bfloat16):
+        return False
+    return ~torch.isfinite(func(*args, **{**kwargs, "alpha": 1}))
 
 
 def flushed(func, args, kwargs, results):

@@ -143,6 +143,12 @@ def scaled(leaf, dims, g, env):
     return t * torch.exp((uniform(dims, g) * 2 - 1) * math.log(info.max) * 0.5)
 
 
+def shifted(leaf, dims, g, env):
+    """Numbers near to each other and far from 0: their mean is up to 2^17 times as large as their deviation."""
+    largest = min(17.0, math.log2(torch.finfo(leaf.dtype).max) - 2)
+    return torch.randn(dims, generator=g, dtype=torch.float64) + 2.0 ** (float(uniform((), g)) * largest)
+
+
 def small_halves(leaf, dims, g, env):
     return torch.randint(-9, 10, dims, generator=g).double() / 2
 
@@ -163,6 +169,7 @@ DATA = {
     "normal": normal,
     "special": special,
     "scaled": scaled,
+    "shifted": shifted,
     "halves": small_halves,
     "positive": lambda leaf, dims, g, env: uniform(dims, g) * 3 + 0.05,
     "unit": lambda leaf, dims, g, env: uniform(dims, g),

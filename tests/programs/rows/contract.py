@@ -82,7 +82,7 @@ def linear(g):
 def addmm(g):
     dtype = g.dtype(EVERY)
     m, n, k, s = g.dim_text(), g.dim_text(), g.dim_text(), g.dim_text()
-    scale = g.choice(["", ", beta=2", ", alpha=3", ", beta=0", ", beta=2, alpha=-1"]) if dtype != torch.uint8 else g.choice(["", ", beta=2"])
+    scale = g.choice(["", ", beta=2", ", alpha=3", ", beta=0", ", beta=2, alpha=-1", ", alpha=0", ", beta=-2, alpha=0", ", beta=0, alpha=0"]) if dtype != torch.uint8 else g.choice(["", ", beta=2"])
     kind = g.int(0, 5)
 
     def rows_of(*dims):

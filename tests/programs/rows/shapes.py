@@ -42,8 +42,11 @@ def pad(g):
     if mode == "constant":
         k = g.int(1, x.rank)
         pads = [g.choice([0, 0, 1, 2, 3, -1]) for _ in range(2 * k)]
+        if g.chance(0.2):  # to a multiple, or by a part
+            w = g.int(2, 4)
+            pads[:2] = g.choice([(f"0, -({x}.shape[-1] % {w})",), (f"-({x}.shape[-1] // {w}), 0",), (f"-{x}.shape[-1] % {w}, {x}.shape[-1] // 3 - 1",)])
         value = "" if g.chance(0.5) else f", value={g.number(x.dtype)}"
-        return f"F.pad({x}, {tuple(pads)}{value})"
+        return f"F.pad({x}, ({', '.join(map(str, pads))}){value})"
     x = g.tensor(FLOATS, (2, 4), where=lambda v: 0 not in v.shape)
     k = g.int(1, max(1, min(3, x.rank - 1)))
     pads = [g.int(0, 2) for _ in range(2 * k)]
