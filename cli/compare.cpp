@@ -51,7 +51,13 @@ bool finite_in(DType t, double x) {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-bool comparable(const HostTensor& a, const HostTensor& b) { return a.dims == b.dims && is_complex(a.dtype) == is_complex(b.dtype); }
+/// Complex numbers as pairs, as states have them.
+std::vector<int64_t> dims_of_reals(const HostTensor& t) {
+  std::vector<int64_t> dims = t.dims;
+  if (is_complex(t.dtype)) dims.push_back(2);
+  return dims;
+}
+bool comparable(const HostTensor& a, const HostTensor& b) { return dims_of_reals(a) == dims_of_reals(b); }
 
 /// Relative L2 error; in units of the largest number, so that no square overflows or vanishes.
 class L2 {

@@ -41,11 +41,11 @@ class Random {
 constexpr int64_t kSmallInts = 8;
 
 /// What the numbers of an input are like that neither indexes nor masks.
-enum class Like : uint8_t { usual, positive, unit, negative, small, large, ordered, ones, zeros, above, below };
+enum class Like : uint8_t { usual, positive, unit, negative, small, large, ordered, ones, zeros, above, below, between };
 constexpr Like kLikes[] = {Like::positive, Like::unit, Like::negative, Like::small, Like::large, Like::ordered, Like::ones, Like::zeros};
 struct Manner {
   Like like = Like::usual;
-  double mark = 0;  ///< of above and below
+  double mark = 0, next = 0;  ///< of above and below; of between both
 };
 
 /// Attempts go through all manners; inputs in step with each other at first, then each at its own.
@@ -53,6 +53,10 @@ Manner manner_of(int attempt, size_t input, const std::vector<double>& marks) {
   if (attempt == 0) return {};
   std::vector<Manner> all;
   for (const double m : marks) all.push_back({Like::above, m}), all.push_back({Like::below, m});
+  std::vector<double> rising = marks;
+  std::sort(rising.begin(), rising.end());
+  for (size_t i = 1; i < rising.size(); ++i)
+    if (rising[i - 1] < rising[i]) all.push_back({Like::between, rising[i - 1], rising[i]});
   for (const Like l : kLikes) all.push_back({l});
   all.push_back({Like::usual});
   const size_t turn = static_cast<size_t>(attempt - 1), round = turn / all.size();
@@ -64,6 +68,7 @@ double in_manner(const Manner& m, double x) {
   switch (m.like) {
     case Like::positive: return std::fabs(x) + 1e-3;
     case Like::unit: return 0.5 + 0.5 * std::erf(x / 1.4142135623730951);
+    case Like::between: return m.mark + (m.next - m.mark) * (0.5 + 0.5 * std::erf(x / 1.4142135623730951));
     case Like::negative: return -std::fabs(x) - 1e-3;
     case Like::small: return x / 64;
     case Like::large: return x * 64;
@@ -78,6 +83,10 @@ int64_t in_manner(const Manner& m, Random& random) {
   switch (m.like) {
     case Like::positive: return 1 + random.below(kSmallInts);
     case Like::unit: return random.below(2);
+    case Like::between: {
+      const auto first = static_cast<int64_t>(std::ceil(m.mark));
+      return first + random.below(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(m.next)) - first));
+    }
     case Like::negative: return -1 - random.below(kSmallInts);
     case Like::small: return random.below(3);
     case Like::large: return random.below(kSmallInts * kSmallInts);

@@ -38,7 +38,7 @@ def main():
     device = Tool(o.device, {"PATH": "/usr/bin:/bin"})  # no environment of Python's, so no LibTorch to be found
 
     needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", o.device], capture_output=True, text=True, check=True).stdout)
-    assert set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, needed
+    assert set(needed) <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}, needed
 
     so, refs = at("model.so"), at("refs")
     aotc("build", o.archive, "--cpu", "avx2", "-o", so, "--quiet")

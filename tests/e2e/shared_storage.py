@@ -222,7 +222,7 @@ def layers(s):
 
 
 @case(layers)
-def parameters(s, x):
+def only_read(s, x):
     """Only read: constants."""
     return x @ s.first @ s.second + (x @ s.tied), x @ s.weights[0]
 
@@ -349,7 +349,7 @@ def check_verify(o):
 
 def check_parameters(o):
     """Parameters that the caller changes: views of one see what is written to it."""
-    setup, step = next((setup, step) for name, setup, step in CASES if name == "parameters")
+    setup, step = next((setup, step) for name, setup, step in CASES if name == "only_read")
     x = torch.randn(3, 4)
     program, path = build(o, Case(setup, step), "parameters", x, "--parameters-as-states")
     opened, module = Opened(path + ".so"), program.module()

@@ -7,6 +7,7 @@
 #include "forms/cuda/forms.h"
 #include "forms/cuda/scatter.h"
 #include "forms/cuda/simt_tile.h"
+#include "forms/library_attrs.h"
 
 namespace aotc::forms::cuda {
 
@@ -22,9 +23,9 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
   std::string_view name() const override { return "cuda_index_put_rows"; }
 
  protected:
-  Fit fits(const LibraryKernel& k, const Site& s) const override {
+  Fit fits(const LibraryKernel& k, const Site&) const override {
     if (k.algorithm != "index_put") return {false, ""};
-    return IndexPutDims::of(k, s.syms).code.accumulate ? refuse("all updates of an element count") : Fit::yes();
+    return flag(k, Attr::accumulate, false) ? refuse("all updates of an element count") : Fit::yes();
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto d = IndexPutDims::of(k, s.syms);
