@@ -42,7 +42,7 @@ CURVED = {
     "powers": lambda x: (x**1, x**0, x**3, x**-1, x**-2, x**0.5, x**-0.5, x**1.5),
     "powers by tensor": lambda x: tuple(x ** torch.tensor(e, dtype=x.dtype) for e in (0.5, -0.5, 1.0, 2.0, 3.0, -1.0, 0.0, -2.0, 1.5, -1.5)), "powers by line": lambda x: tuple(x ** torch.full_like(x, e) for e in (0.5, -0.5, 1.0, 2.0, 3.0, -1.0)), "powers of": lambda x: (torch.pow(2.0, x), torch.pow(x.abs() + 0.0, 0.5)), "float_power": lambda x: (torch.float_power(x, 0.5), torch.float_power(x, -0.5), torch.float_power(x, 2.0)), "roots": lambda x: (x.sqrt(), x.rsqrt(), x.reciprocal()),
     "tanh": torch.tanh, "odd": lambda x: (x.sin(), x.tan(), x.asin(), x.atan(), x.sinh(), x.asinh(), x.atanh(), x.erf(), x.expm1(), x.log1p(), x.erfinv()), "even": lambda x: (x.cos(), x.acos(), x.cosh(), x.acosh(), x.exp(), x.exp2(), x.log(), x.log2(), x.log10(), x.sigmoid()), "erfc": torch.erfc, "atan2": lambda x: (torch.atan2(x, x.flip(0)), torch.atan2(x, torch.ones_like(x)), torch.hypot(x, x.flip(0))),
-    "activations": lambda x: (F.silu(x), F.mish(x), F.softsign(x), F.hardswish(x), F.selu(x), F.logsigmoid(x), F.tanhshrink(x)), "sinc": torch.sinc, "xlogy": lambda x: torch.xlogy(x, x.flip(0)), "logaddexp": lambda x: torch.logaddexp(x, x.flip(0)),
+    "activations": lambda x: (F.silu(x), F.mish(x), F.softsign(x), F.hardswish(x), F.selu(x), F.logsigmoid(x)), "sinc": torch.sinc, "xlogy": lambda x: torch.xlogy(x, x.flip(0)), "logaddexp": lambda x: torch.logaddexp(x, x.flip(0)),
 }
 # Of zeros alone, [n, m]: sums begin at 0.
 SUMS = {
@@ -55,7 +55,7 @@ SUMS = {
 
 
 # Of a small difference of large numbers; eager's kernel in one pass has other zeros.
-CANCELS = {"gelu": lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"))}
+CANCELS = {"gelu": lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), F.tanhshrink(x))}
 
 
 def batch_norm(w, b, m):
