@@ -506,13 +506,33 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Machi
   throw all;
 }
 
-/// Whether one of the plans takes all sizes that these symbols can have.
-bool covered(const std::vector<Plan>& plans, const SymTable& syms) {
-  const auto takes = [&](const SymRange& x) {
-    const SymInfo& s = syms[x.sym];
-    return x.min <= s.min && s.max <= x.max && std::max<int64_t>(s.multiple_of, 1) % std::max<int64_t>(x.multiple_of, 1) == 0;
-  };
-  return std::any_of(plans.begin(), plans.end(), [&](const Plan& p) { return std::all_of(p.ranges.begin(), p.ranges.end(), takes); });
+/// Whether every size that these symbols can have is taken by one of the plans.
+bool covered(const std::vector<Plan>& plans, const std::vector<SymId>& symbols, const SymTable& syms) {
+  using Box = std::vector<std::pair<int64_t, int64_t>>;  // a range a symbol
+  Box all;
+  for (SymId s : symbols) all.push_back({syms[s].min, syms[s].max});
+  std::vector<Box> left = {all};  // what no plan takes
+  for (const Plan& p : plans) {
+    const bool whole = std::all_of(p.ranges.begin(), p.ranges.end(), [&](const SymRange& r) {
+      return std::max<int64_t>(syms[r.sym].multiple_of, 1) % std::max<int64_t>(r.multiple_of, 1) == 0;
+    });
+    std::vector<Box> rest;
+    for (Box& b : left) {
+      bool meets = whole;
+      for (size_t i = 0; i < b.size(); ++i) meets = meets && b[i].first <= p.ranges.at(i).max && p.ranges.at(i).min <= b[i].second;
+      if (!meets) {
+        rest.push_back(std::move(b));
+        continue;
+      }
+      for (size_t i = 0; i < b.size(); ++i) {  // what lies below and above the plan in each symbol; b shrinks to what it takes
+        const SymRange& r = p.ranges.at(i);
+        if (b[i].first < r.min) rest.push_back(b), rest.back()[i].second = r.min - 1, b[i].first = r.min;
+        if (b[i].second > r.max) rest.push_back(b), rest.back()[i].first = r.max + 1, b[i].second = r.max;
+      }
+    }
+    left = std::move(rest);
+  }
+  return left.empty();
 }
 
 /// What is chosen for each kernel that is called.
@@ -565,10 +585,11 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
       add_plan(ranges, {}, nullptr);
       continue;
     }
+    if (covered(set.plans, set.symbols, syms)) continue;
     const std::map<KernelId, forms::Decision> whole = decide_all(module, syms, options);
     const auto classes = size_classes(module, ranges, options.machine, whole, *options.classes);
     for (const auto& of : classes)
-      if (!covered(set.plans, narrowed(module.syms, of)))
+      if (!covered(set.plans, set.symbols, narrowed(module.syms, of)))
         add_plan(of, classes.size() == 1 ? whole : std::map<KernelId, forms::Decision>{}, &whole);
   }
   set.weights = weights.weights();
