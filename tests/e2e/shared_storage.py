@@ -320,7 +320,7 @@ def check_runs(o):
         for k, x in enumerate(inputs):
             want = module(x.clone())
             for i, (g, w) in enumerate(zip(opened.run(x), want, strict=True)):
-                assert near(g, w.numpy()), f"{owners[i]}: output {i} of run {k}: {g.tolist()}, the archive's module gives {w.tolist()}"
+                assert near(g, w.detach().numpy()), f"{owners[i]}: output {i} of run {k}: {g.tolist()}, the archive's module gives {w.tolist()}"
             for name in saved:
                 assert near(opened.state(name), held_by(module, name)), f"state {name} after run {k}"
         opened.reset()
@@ -359,14 +359,14 @@ def check_parameters(o):
         module.weights.copy_(new)
         want = module(x)
     opened.write("weights", new.numpy())
-    assert all(near(g, w.numpy()) for g, w in zip(opened.run(x), want, strict=True))
+    assert all(near(g, w.detach().numpy()) for g, w in zip(opened.run(x), want, strict=True))
     # A buffer that the program does not read becomes a state, and what it writes lies in that.
     setup, step = next((setup, step) for name, setup, step in CASES if name == "layers_by_themselves")
     program, path = build(o, Case(setup, step), "chosen", x, "--states", "pool")
     opened, module = Opened(path + ".so"), program.module()
     assert list(opened.infos) == ["pool"], list(opened.infos)
     for _ in range(2):
-        assert all(near(g, w.numpy()) for g, w in zip(opened.run(x), module(x.clone()), strict=True))
+        assert all(near(g, w.detach().numpy()) for g, w in zip(opened.run(x), module(x.clone()), strict=True))
     assert near(opened.state("pool"), module.pool.numpy())
 
 

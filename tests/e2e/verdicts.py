@@ -122,7 +122,7 @@ def examples(t):
     n = torch.export.Dim("n", min=2, max=100)
     so, pt2 = t.built("example", lambda x: x.sin(), torch.randn(17, 3), dims=({0: n},))
     passed, rows = t.verdict(so, pt2, "--samples", "2")
-    assert passed and [r["sizes"] for r in rows] == ["the archive's example inputs", "n=2", "n=100"], rows
+    assert passed and [r["sizes"].split("=")[-1] for r in rows] == ["the archive's example inputs", "2", "100"], rows
     print("ok   example inputs")
 
 
