@@ -222,7 +222,12 @@ class PlanBuilder {
     auto [it, fresh] = decisions_.try_emplace(id);
     if (fresh) {
       const forms::Site site{module_.kernels[id], syms_, options_.machine};
-      it->second = options_.choose ? options_.choose(site) : forms::decide(site);
+      try {
+        it->second = options_.choose ? options_.choose(site) : forms::decide(site);
+      } catch (const Diagnostic& d) {  // at the largest sizes alone no form may fit; that of the whole range is legal at all of them
+        if (!whole_ || d.code() != ExitCode::unsupported) throw;
+        it->second = whole_->at(id);
+      }
       if (whole_) it->second = with_stored_form(std::move(it->second), site.kernel, whole_->at(id).choice);
     }
     return it->second;
