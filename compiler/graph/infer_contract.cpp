@@ -72,7 +72,7 @@ Types conv(Infer& r) {
 }
 
 Types attention(Infer& r) {
-  r.arity(3, 4);
+  r.arity(3, 6);
   const TensorType &q = r.in(0), &k = r.in(1), &v = r.in(2);
   r.require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "q, k and v must be of rank 4");
   r.require(is_float(q.dtype) && q.dtype == k.dtype && q.dtype == v.dtype, "q, k and v must be of one floating type");
@@ -85,12 +85,19 @@ Types attention(Infer& r) {
   r.n.get<double>(Attr::scale);
   r.n.get<bool>(Attr::causal);
   r.n.get<bool>(Attr::nan_rows);
-  if (r.arity() == 4) {
+  r.require(r.arity() != 5, "where a mask's keys begin comes with where they end");
+  if (r.arity() > 3) {
     const TensorType& m = r.in(3);
     r.require(m.rank() == 4 && (is_bool(m.dtype) || is_float(m.dtype)), "the mask must be bool or float, of rank 4");
     for (int i = 0; i < 3; ++i)
       if (!m.dims[i].is(1)) r.equal(m.dims[i], q.dims[i], "mask dim");
     r.equal(m.dims[3], k.dims[2], "mask length");
+    for (size_t i = 4; i < r.arity(); ++i) {
+      const TensorType& at = r.in(i);
+      r.require(is_bool(m.dtype) && at.dtype == DType::i64 && at.rank() == 4 && at.dims[3].is(1),
+                "ranges of keys must be int64, of a bool mask");
+      for (int d = 0; d < 3; ++d) r.equal(at.dims[d], m.dims[d], "mask dim of a range of keys");
+    }
   }
   return {{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}};
 }

@@ -127,7 +127,7 @@ void attention(Eval& e) {
   const int64_t batch = e.in_dims(0)[0], heads = e.in_dims(0)[1], rows = e.in_dims(0)[2], width = e.in_dims(0)[3];
   const int64_t kv_heads = e.in_dims(1)[1], cols = e.in_dims(1)[2], v_width = e.in_dims(2)[3];
   const double scale = e.n.get<double>(Attr::scale);
-  const bool causal = e.n.get<bool>(Attr::causal), masked = e.in.size() == 4;
+  const bool causal = e.n.get<bool>(Attr::causal), masked = e.in.size() > 3;
   std::vector<double> mask;
   Dims mask_strides;
   if (masked) {

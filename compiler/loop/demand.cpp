@@ -108,6 +108,8 @@ Demand demand(const AttentionKernel& k) {
   c.reads(k.k.param, k.batch * k.kv_heads * k.kv_len * k.head_dim);
   c.reads(k.v.param, k.batch * k.kv_heads * k.kv_len * k.v_dim);
   if (k.mask) c.reads(k.mask->param, scores);
+  if (k.shown)
+    for (const AttentionKernel::View* v : {&k.shown->from, &k.shown->end}) c.reads(v->param, k.batch * k.heads * k.q_len);
   c.writes(k.out.param, k.batch * k.heads * k.q_len * k.v_dim);
   return c.take();
 }

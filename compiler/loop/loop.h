@@ -199,6 +199,11 @@ struct AttentionKernel {
   };                         ///< strides in elements for batch, head, position, channel
   View q, k, v, out;         ///< out may be written in any layout: [B,L,H,E] saves the transpose that follows
   std::optional<View> mask;  ///< b h s(=query) e(=key) strides; bool or float
+  /// int64 by row of a bool mask (e is not used): the keys that it shows lie in [from, end); -1 - end where it hides some of those, too.
+  struct Shown {
+    View from, end;
+  };
+  std::optional<Shown> shown;
   DType dtype = DType::f32;
   double scale = 1;
   bool causal = false, nan_rows = false;
@@ -257,8 +262,9 @@ struct WeightNote {
 struct Module {
   SymTable syms;
   IdVec<BufferId, Buffer> buffers;
-  IdVec<KernelId, Kernel> kernels;  ///< structurally equal kernels are one
-  std::vector<Call> calls;          ///< in execution order
+  IdVec<KernelId, Kernel> kernels;             ///< structurally equal kernels are one
+  std::vector<Call> calls;                     ///< in execution order
+  std::vector<std::vector<Call>> other_calls;  ///< each instead of `calls` for some sizes (plan::SizeClass); in execution order
   std::vector<FusionNote> notes;
   std::vector<WeightNote> weight_notes;
 };

@@ -159,6 +159,12 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.k = view(gr.operands[1].base, gr.operands[1].idx, ParamRole::input, x.b, x.hkv, x.s, x.e);
   k.v = view(gr.operands[2].base, gr.operands[2].idx, ParamRole::input, x.b, x.hkv, x.s, x.ev);
   if (gr.operands.size() > 3) k.mask = view(gr.operands[3].base, gr.operands[3].idx, ParamRole::input, x.b, x.h, x.l, x.s);
+  if (gr.operands.size() > 4) {
+    const auto of_rows = [&](size_t i) {
+      return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.h, x.l, kNone<SymId>);
+    };
+    k.shown = AttentionKernel::Shown{of_rows(4), of_rows(5)};
+  }
   const StoreAt& s = gr.stores.at(0);
   SymId by_dim[4];
   for (size_t d = 0; d < 4; ++d) by_dim[d] = gr.result_idx[d].as_symbol().value_or(kNone<SymId>);

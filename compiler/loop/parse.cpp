@@ -405,6 +405,12 @@ class Parser {
       k.mask = view(nullptr, k);
       need_line();
     }
+    if (in_.accept_word("shown_from")) {
+      const AttentionKernel::View from = view(nullptr, k);
+      need_line();
+      k.shown = AttentionKernel::Shown{from, view("shown_end", k)};
+      need_line();
+    }
     in_.want_word("scale");
     k.scale = in_.real();
     k.causal = in_.accept_word("causal");

@@ -120,6 +120,9 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
       for (size_t i = 0; i < 4; ++i)
         if (m[i].is(1)) at[i] = 0;
       operand(resolve_operand(p_, n.inputs[3], at, present({x.b, x.h, x.l, x.s}), syms, users_), present({x.b, x.h, x.l, x.s}));
+      at[3] = 0;
+      for (size_t i = 4; i < n.inputs.size(); ++i)
+        operand(resolve_operand(p_, n.inputs[i], at, present({x.b, x.h, x.l}), syms, users_), present({x.b, x.h, x.l}));
     }
   } else {
     operand({strip_reshapes(g_, n.inputs[0]), {}});

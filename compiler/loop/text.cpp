@@ -163,6 +163,7 @@ class Printer {
     view("v", k.v, k);
     view("out", k.out, k);
     if (k.mask) view("mask", *k.mask, k);
+    if (k.shown) view("shown_from", k.shown->from, k), view("shown_end", k.shown->end, k);
     line("scale {}{}{}", k.scale, k.causal ? " causal" : "", k.nan_rows ? " nan_rows" : "");
     tail();
   }

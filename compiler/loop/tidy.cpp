@@ -24,7 +24,10 @@ Kernel named(Kernel k, const std::string& name) {
 void drop_unused(Module& m) {
   std::set<KernelId> called;
   std::set<BufferId> used;
-  for (const Call& c : m.calls) called.insert(c.kernel), used.insert(c.args.begin(), c.args.end());
+  std::vector<std::vector<Call>*> lists = {&m.calls};
+  for (std::vector<Call>& calls : m.other_calls) lists.push_back(&calls);
+  for (const std::vector<Call>* calls : lists)
+    for (const Call& c : *calls) called.insert(c.kernel), used.insert(c.args.begin(), c.args.end());
   std::map<KernelId, KernelId> kernels;
   std::map<BufferId, BufferId> buffers;
   IdVec<KernelId, Kernel> kept;
@@ -36,10 +39,11 @@ void drop_unused(Module& m) {
   }
   m.kernels = std::move(kept);
   m.buffers = std::move(kept_buffers);
-  for (Call& c : m.calls) {
-    c.kernel = kernels.at(c.kernel);
-    for (BufferId& b : c.args) b = buffers.at(b);
-  }
+  for (std::vector<Call>* calls : lists)
+    for (Call& c : *calls) {
+      c.kernel = kernels.at(c.kernel);
+      for (BufferId& b : c.args) b = buffers.at(b);
+    }
   std::erase_if(m.weight_notes, [&](const WeightNote& n) { return !buffers.count(n.buffer); });
   for (WeightNote& n : m.weight_notes) n.buffer = buffers.at(n.buffer);
 }

@@ -17,8 +17,14 @@ class Verifier {
       AOTC_CHECK(names.insert(where_).second, "after {}: two kernels are named {}", after_, where_);
       std::visit([this](const auto& x) { check(x); }, k);
     }
+    check(m_.calls);
+    for (const std::vector<Call>& calls : m_.other_calls) check(calls);
+  }
+
+ private:
+  void check(const std::vector<Call>& calls) {
     std::set<BufferId> written;
-    for (const Call& c : m_.calls) call(c, written);
+    for (const Call& c : calls) call(c, written);
     for (size_t i = 0; i < m_.buffers.size(); ++i) {
       const Buffer& b = m_.buffers[static_cast<BufferId>(i)];
       const bool must = b.kind == BufferKind::output || b.kind == BufferKind::state_out;
@@ -26,7 +32,6 @@ class Verifier {
     }
   }
 
- private:
   void call(const Call& c, std::set<BufferId>& written) {
     AOTC_CHECK(m_.kernels.contains(c.kernel), "after {}: a call of no kernel", after_);
     const Kernel& k = m_.kernels[c.kernel];
@@ -98,6 +103,11 @@ class Verifier {
   void check(const AttentionKernel& k) {
     for (const AttentionKernel::View* v : {&k.q, &k.k, &k.v, &k.out})
       AOTC_CHECK(k.params.contains(v->param), "after {}: {}: bad view", after_, where_);
+    if (k.mask) AOTC_CHECK(k.params.contains(k.mask->param), "after {}: {}: bad view of the mask", after_, where_);
+    if (!k.shown) return;
+    AOTC_CHECK(k.mask && is_bool(k.params[k.mask->param].dtype), "after {}: {}: ranges of keys without a bool mask", after_, where_);
+    for (const AttentionKernel::View* v : {&k.shown->from, &k.shown->end})
+      AOTC_CHECK(k.params.contains(v->param) && k.params[v->param].dtype == DType::i64, "after {}: {}: bad range of keys", after_, where_);
   }
   void check(const LibraryKernel& k) { AOTC_CHECK(!k.algorithm.empty(), "after {}: {} has no algorithm", after_, where_); }
 

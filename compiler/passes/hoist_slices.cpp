@@ -117,7 +117,8 @@ std::optional<Needs> through_attention(const Graph& g, const Node& n, const Part
   Needs needs(n.inputs.size());
   needs[0] = p;
   if (p.dim == 0) needs[1] = needs[2] = p;
-  if (n.inputs.size() > 3 && !g.type(n.inputs[3]).dims[p.dim].is(1)) needs[3] = p;
+  for (size_t i = 3; i < n.inputs.size(); ++i)
+    if (!g.type(n.inputs[i]).dims[p.dim].is(1)) needs[i] = p;
   return needs;
 }
 

@@ -19,6 +19,7 @@
 #include "passes/integer_products.h"
 #include "passes/keep_bytes.h"
 #include "passes/lower_fourier.h"
+#include "passes/mask_ranges.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/open_attention.h"
@@ -75,6 +76,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "convolution outputs that other kernels read are stored as bf16 (--precision bf16)"},
     {"open_attention", open_attention, "float32 attention becomes products and a softmax where that costs less (GPUs)"},
+    {"mask_ranges", mask_ranges, "attention is told which keys each row of its mask shows (GPUs)"},
     {"transposed_phases", transposed_phases, "transposed convolutions become convolutions of their phases (GPUs)"},
     {"whole_windows", whole_windows, "depthwise convolutions that cover their whole input become sums"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows become channels where there are few channels"},

@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from cases import ALL, CASES, Dim, OPTIONS, R, REDUCED, RI, TYPES, case_of, each
+from cases import ALL, CASES, Dim, Fn, OPTIONS, R, REDUCED, RI, TYPES, case_of, each
 
 
 sdpa = F.scaled_dot_product_attention
@@ -114,3 +114,44 @@ def attention_lengths(name, t):
 
 attention_lengths("attention_dynamic", torch.float32)
 attention_lengths("attention_dynamic_f16", torch.float16)
+
+
+# Many keys, most of them hidden (passes/mask_ranges): a cache that is not full, windows, padding, masks with holes, rows that see nothing.
+def shown(kind):
+    def f(q, k, v, at):
+        key = torch.arange(k.shape[2])
+        row = at[..., None]  # [L] or [B, L]
+        if kind == "cache":
+            m = key <= row
+        elif kind == "window":
+            m = (key <= row) & (key > row - 40)
+        elif kind == "holes":
+            m = (key <= row) & (key % 7 != 3)
+        elif kind == "keys":
+            m = (key < row.amax(-2, keepdim=True)).expand(*row.shape[:-2], 1, -1)
+        else:
+            m = (key < row - 300) | (key > row + 500)
+        m = m[:, None] if m.dim() == 3 else m[None, None]
+        return sdpa(q, k, v, attn_mask=m, enable_gqa=True)
+
+    return f
+
+
+def shown_case(kind, name, t, q, kv, dim, at, most):
+    def make():
+        seq = Dim("seq", min=1, max=most)
+        samples = [(R(q[0], q[1], p.shape[-1], dim).to(t), R(kv[0], kv[1], kv[2], dim).to(t), R(kv[0], kv[1], kv[2], dim).to(t), p) for p in at]
+        return Fn(shown(kind)), samples, ({2: seq}, {}, {}, {at[0].dim() - 1: seq})
+
+    CASES[f"attention_shown_{kind}_{name}"] = make
+
+
+A = torch.arange
+for kind in ("cache", "window", "holes", "keys", "outside"):
+    for name, t in (("bf16", torch.bfloat16), ("f16", torch.float16), ("f32", torch.float32)):
+        shown_case(kind, name, t, (1, 8), (1, 2, 1024), 64, [A(40, 110), A(700, 701), A(3, 10), A(0, 1024), A(900, 1000), torch.tensor([5, 800, 20]), A(-3, 2)], 1024)
+    shown_case(kind, "batch_bf16", torch.bfloat16, (3, 4), (3, 4, 640), 128,
+               [torch.stack([A(n) + s for s in (0, 200, 500)]) for n in (9, 1, 64, 130)], 640)
+    shown_case(kind, "long_bf16", torch.bfloat16, (2, 6), (2, 2, 1100), 96, [A(1000), A(500, 800)], 1000)
+for kind, t in (("cache", "bf16"), ("holes", "f32"), ("window", "f16")):
+    shown_case(kind, f"small_{t}", TYPES[t], (1, 4), (1, 2, 512), 32, [A(5, 14), A(300, 301), A(-2, 1)], 20)

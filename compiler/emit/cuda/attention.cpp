@@ -20,9 +20,13 @@ std::string head(const AttentionKernel& k, const std::string& symbol, const std:
   return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, symbols.size(), maps);
 }
 
-/// The problem as the variable p. takes_share: the kernel multiplies queries with a share of the scale.
-std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols, bool takes_share) {
-  auto expr = [&](const Expr& e) { return size_text(e, k.syms); };
+/// The problem as the variable p; sizes that `syms` says are fixed are written as numbers. takes_share: the kernel multiplies queries with
+/// a share of the scale.
+std::string problem(const AttentionKernel& k, const SymTable& syms, const std::vector<SymId>& symbols, bool takes_share) {
+  auto expr = [&](const Expr& e) {
+    const Interval range = syms.interval(e);
+    return size_text(range.min == range.max ? Expr(range.min) : e, k.syms);
+  };
   auto view = [&](const char* name, const AttentionKernel::View& v) {
     return fmt::format("  p.{} = {{{}, {}, {}, {}, {}}};\n", name, expr(v.base), expr(v.b), expr(v.h), expr(v.s), expr(v.e));
   };
@@ -39,6 +43,13 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols,
   out += fmt::format("  p.po = static_cast<{}*>(a.ptr[{}]);\n", type, idx(k.out.param)) + view("o", k.out);
   out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
   out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
+  const AttentionKernel::View unknown;
+  const std::pair<const char*, const AttentionKernel::View*> kShown[] = {{"from", k.shown ? &k.shown->from : &unknown},
+                                                                         {"end", k.shown ? &k.shown->end : &unknown}};
+  for (const auto& [name, v] : kShown) {
+    const std::string pointer = k.shown ? fmt::format("static_cast<const i64*>(a.ptr[{}])", idx(v->param)) : "nullptr";
+    out += fmt::format("  p.p{} = {};\n", name, pointer) + view(name, *v);
+  }
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
   const bool shared = takes_share && k.scale > 0 && std::isfinite(k.scale);  // no channels: the scale is infinite
   const double share = shared ? std::ldexp(1.0, std::ilogb(k.scale)) : 1.0;
@@ -48,23 +59,23 @@ std::string problem(const AttentionKernel& k, const std::vector<SymId>& symbols,
 
 }  // namespace
 
-std::string emit_attention_plain(const AttentionKernel& k, const std::string& symbol) {
+std::string emit_attention_plain(const AttentionKernel& k, const SymTable& syms, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   return head(k, symbol, symbols) +
          global_function(symbol, 1, kPlainAttentionThreads, 1,
-                         wait_first() + problem(k, symbols, true) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
+                         wait_first() + problem(k, syms, symbols, true) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
 }
 
-std::string emit_attention_mma(const AttentionKernel& k, const AttentionTile& t, const std::string& symbol) {
+std::string emit_attention_mma(const AttentionKernel& k, const SymTable& syms, const AttentionTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim,
                                        t.v_dim, t.row_warps, t.k_warps, t.keys, t.stages, t.split, t.products, symbol);
   const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
   return head(k, symbol, symbols) + tile +
-         global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, symbols, k.dtype != DType::f16) + call);
+         global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, syms, symbols, k.dtype != DType::f16) + call);
 }
 
-std::string emit_attention_wgmma(const AttentionKernel& k, const AttentionWgmmaTile& t, const std::string& symbol) {
+std::string emit_attention_wgmma(const AttentionKernel& k, const SymTable& syms, const AttentionWgmmaTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   const int columns = (t.v_dim + 7) / 8 * 8;
   std::string out = head(k, symbol, symbols, "attention_wgmma.cuh", 3);
@@ -76,7 +87,7 @@ std::string emit_attention_wgmma(const AttentionKernel& k, const AttentionWgmmaT
   const char* mask = !k.mask ? "none" : k.mask->h.is(0) && k.mask->s.is(0) ? "of_keys" : "of_rows";
   const std::string call = fmt::format(
       "  attention_wgmma<{0}_tile, {0}_qk, {0}_pv, {1}, AttnMask::{2}>(p, a.map[0], a.map[1], a.map[2]);\n", symbol, k.causal, mask);
-  return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, symbols, false) + call);
+  return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, syms, symbols, false) + call);
 }
 
 }  // namespace aotc::emit::cuda

@@ -7,11 +7,13 @@
 
 namespace aotc::emit::cuda {
 
+/// `syms`: ranges of sizes that the code is for.
 /// On the ordinary units: every type and head size.
-std::string emit_attention_plain(const loop::AttentionKernel& k, const std::string& symbol);
+std::string emit_attention_plain(const loop::AttentionKernel& k, const SymTable& syms, const std::string& symbol);
 /// On tensor cores; the head sizes are the tile's.
-std::string emit_attention_mma(const loop::AttentionKernel& k, const AttentionTile& tile, const std::string& symbol);
+std::string emit_attention_mma(const loop::AttentionKernel& k, const SymTable& syms, const AttentionTile& tile, const std::string& symbol);
 /// On Hopper's tensor cores (kernels/cuda/attention_wgmma.cuh). Its tensor maps: queries, keys, values.
-std::string emit_attention_wgmma(const loop::AttentionKernel& k, const AttentionWgmmaTile& tile, const std::string& symbol);
+std::string emit_attention_wgmma(const loop::AttentionKernel& k, const SymTable& syms, const AttentionWgmmaTile& tile,
+                                 const std::string& symbol);
 
 }  // namespace aotc::emit::cuda

@@ -83,7 +83,7 @@ class Mma final : public FormOf<AttentionKernel> {
   std::string source(const AttentionKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     AttentionTile t = tile_of(unpack<Tile>(c), k);
     t.products = tf32_products(s.machine);
-    return emit::cuda::emit_attention_mma(k, t, symbol);
+    return emit::cuda::emit_attention_mma(k, s.syms, t, symbol);
   }
 
  private:
@@ -101,14 +101,15 @@ class Mma final : public FormOf<AttentionKernel> {
     const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
     const double filled = blocks / (m.cores * resident), waves = std::max(1.0, filled);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
-    const double steps = std::ceil(static_cast<double>(keys) * (k.causal ? 0.6 : 1.0) / step_keys / t.split);
+    const double seen = k.causal ? 0.6 : k.shown ? kShown : 1.0;
+    const double steps = std::ceil(static_cast<double>(keys) * seen / step_keys / t.split);
     const double work = static_cast<double>(shape.rows()) * step_keys * channels /
                             (elem == 2               ? 700.0
                              : tf32_products(m) == 1 ? 300.0
                                                      : 105.0) +
                         step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
     const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
-    const double begin = k.mask ? 1200 : 350;  // of a step: its maxima, and the mask's values, for which it waits
+    const double begin = k.mask && !k.shown ? 1200 : 350;  // of a step: its maxima, and the mask's values, for which it waits
     r.cost_ns = kLaunchNs + waves * steps * (begin + std::max(waiting, share * std::max(work, loads))) +
                 waves * ((shape.k_warps * t.split > 1 ? 1300 : 500) + (t.split > 1 ? 1500 : 0) + 2.0 * held * shape.rows() / 16);
     return r;
@@ -139,8 +140,8 @@ class Plain final : public FormOf<AttentionKernel> {
         kMaxGrid);
     return f;
   }
-  std::string source(const AttentionKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
-    return emit::cuda::emit_attention_plain(k, symbol);
+  std::string source(const AttentionKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    return emit::cuda::emit_attention_plain(k, s.syms, symbol);
   }
 };
 

@@ -138,8 +138,8 @@ class Wgmma final : public FormOf<AttentionKernel> {
     return f;
   }
   std::string contract(const AttentionKernel& k, const Site& s) const override { return attention_contract(k, s); }
-  std::string source(const AttentionKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_attention_wgmma(k, tile_of(unpack<Tile>(c), k), symbol);
+  std::string source(const AttentionKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
+    return emit::cuda::emit_attention_wgmma(k, s.syms, tile_of(unpack<Tile>(c), k), symbol);
   }
 
  private:
@@ -162,8 +162,8 @@ class Wgmma final : public FormOf<AttentionKernel> {
     const int64_t shared = shape.groups > 1 ? kSharedBytes : kSharedOfProcessor / shape.resident - kSharedOfDriver;
     if (shape.smem_bytes() > shared) r.fit = refuse("{} bytes of shared memory, {} is the most", shape.smem_bytes(), shared);
     const double tiles = static_cast<double>(at_least_one(tiles_of(k, shape), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
-    const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? 0.55 : 1) / shape.keys));
-    const double mask = k.mask ? k.mask->h.is(0) && k.mask->s.is(0) ? 1.15 : 2.5 : 1;
+    const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? 0.55 : k.shown ? kShown : 1) / shape.keys));
+    const double mask = k.shown ? 1.1 : k.mask ? k.mask->h.is(0) && k.mask->s.is(0) ? 1.15 : 2.5 : 1;
     const Rates& rates = shape.groups == 3 ? kThree : shape.groups == 2 ? kPair : kOneTile;
     const double block = rates.block + shape.keys * (rates.key + rates.channel * channels) * mask;
     if (shape.groups > 1) {

@@ -4,8 +4,14 @@
 #pragma once
 #include "gemm.cuh"
 
+// Of numbers that are not negative: most of the time both have 31 bits.
+AOTC_DI i64 quotient(i64 x, i64 by) { return (x | by) >> 31 ? x / by : static_cast<i64>(static_cast<u32>(x) / static_cast<u32>(by)); }
+AOTC_DI i64 rest(i64 x, i64 by) { return x - quotient(x, by) * by; }
+
 struct AttnView { i64 base, b, h, s, e; };  // strides of batch, head, position, channel; of a mask: batch, head, query, key
 struct NoMask {};
+// What the masks of some rows show: no key outside of [begin, end); all of [inner_begin, inner_end). whole: each row shows a range of its own.
+struct AttnSeen { i64 begin, end, inner_begin, inner_end; bool whole; };
 
 template <class T, class Acc, class M> struct AttnProblem {
   i64 batch, heads, kv_heads, q_len, kv_len, head_dim, v_dim;
@@ -13,24 +19,58 @@ template <class T, class Acc, class M> struct AttnProblem {
   T* po;
   const M* pm;
   AttnView q, k, v, o, m;
+  // By row of a bool mask: the keys that it shows lie in [from, end); -1 - end where it hides some of those, too. Null where that is not known.
+  const i64 *pfrom, *pend;
+  AttnView from, end;
   Acc share;    // a power of two of the scale, which queries take on their way in where their type has its range: scores leave the range later
   Acc scale;    // the rest of it
   Acc nowhere;  // what the sums of a row that attends nowhere are multiplied with: 0, or NaN
 
-  AOTC_DI i64 rows() const { return kv_heads ? heads / kv_heads * q_len : 0; }
+  AOTC_DI i64 rows() const { return kv_heads ? quotient(heads, kv_heads) * q_len : 0; }
   // Row r of key head `head`: its query head and position.
-  AOTC_DI i64 head_of(i64 head, i64 r) const { return head * (heads / kv_heads) + r / q_len; }
-  AOTC_DI i64 position(i64 r) const { return r % q_len; }
+  AOTC_DI i64 head_of(i64 head, i64 r) const { return head * quotient(heads, kv_heads) + quotient(r, q_len); }
+  AOTC_DI i64 position(i64 r) const { return rest(r, q_len); }
   AOTC_DI const T* query(i64 b, i64 head, i64 r) const { return pq + q.base + b * q.b + head_of(head, r) * q.h + position(r) * q.s; }
   AOTC_DI T* result(i64 b, i64 head, i64 r) const { return po + o.base + b * o.b + head_of(head, r) * o.h + position(r) * o.s; }
   AOTC_DI const M* mask(i64 b, i64 head, i64 r) const {
     if constexpr (same<M, NoMask>::value) return nullptr;
     else return pm + m.base + b * m.b + head_of(head, r) * m.h + position(r) * m.s;
   }
+  // Position `at` of query head `head`: the keys that its mask shows.
+  AOTC_DI AttnSeen seen_at(i64 b, i64 head, i64 at) const {
+    const i64 first = pfrom[from.base + b * from.b + head * from.h + at * from.s], to = pend[end.base + b * end.b + head * end.h + at * end.s];
+    const i64 last = to < 0 ? -1 - to : to;
+    return {first, last, first, last, to >= 0};
+  }
+  // The same of rows [r0, r1) of key head `head`, at least one, by all lanes of a warp.
+  AOTC_DI AttnSeen seen_by(i64 b, i64 head, i64 r0, i64 r1) const {
+    if (pfrom == nullptr) return {0, kv_len, 0, 0, false};
+    return seen_by_lanes(r1 - r0, [&](i64 r) { return seen_at(b, head_of(head, r0 + r), position(r0 + r)); });
+  }
+  // What all of seen(0) .. seen(n - 1) say.
+  template <class F> AOTC_DI AttnSeen seen_by_lanes(i64 n, const F& seen) const {
+    int begin = static_cast<int>(kv_len), end = 0, inner_begin = 0, inner_end = static_cast<int>(kv_len);
+    bool whole = true;
+    for (i64 r = threadIdx.x & 31; r < n; r += 32) {
+      const AttnSeen x = seen(r);
+      const int from = static_cast<int>(x.begin), to = static_cast<int>(x.end);
+      if (from < to) begin = from < begin ? from : begin, end = to > end ? to : end;
+      inner_begin = from > inner_begin ? from : inner_begin, inner_end = to < inner_end ? to : inner_end;
+      whole = whole && x.whole;
+    }
+#pragma unroll
+    for (int by = 16; by; by >>= 1) {
+      const int b = __shfl_xor_sync(~0u, begin, by), e = __shfl_xor_sync(~0u, end, by), ib = __shfl_xor_sync(~0u, inner_begin, by),
+                ie = __shfl_xor_sync(~0u, inner_end, by);
+      begin = b < begin ? b : begin, end = e > end ? e : end, inner_begin = ib > inner_begin ? ib : inner_begin, inner_end = ie < inner_end ? ie : inner_end;
+    }
+    whole = __ballot_sync(~0u, whole) == ~0u;
+    return {begin < end ? begin : end, end, inner_begin, inner_end, whole};
+  }
   // The keys that rows [r0, r1) see at most.
   AOTC_DI i64 keys_of(i64 r0, i64 r1, bool causal) const {
     if (!causal) return kv_len;
-    return imin(kv_len, r0 / q_len == (r1 - 1) / q_len ? position(r1 - 1) + 1 : q_len);
+    return imin(kv_len, quotient(r0, q_len) == quotient(r1 - 1, q_len) ? position(r1 - 1) + 1 : q_len);
   }
 };
 
@@ -65,14 +105,16 @@ template <bool Causal, class T, class Acc, class M> AOTC_DI void attention_plain
   const int tid = threadIdx.x, row = tid / 8, lane = tid % 8;
   for (i64 unit = blockIdx.x; unit < p.batch * p.kv_heads * tiles * slices; unit += gridDim.x) {
     const i64 column = unit % slices * P::columns + tid, r0 = unit / slices % tiles * P::rows, of = unit / slices / tiles;
-    const i64 b = of / p.kv_heads, head = of % p.kv_heads, r = imin(r0 + row, rows - 1), end = p.keys_of(r0, imin(r0 + P::rows, rows), Causal);
+    const i64 b = of / p.kv_heads, head = of % p.kv_heads, r = imin(r0 + row, rows - 1), r1 = imin(r0 + P::rows, rows);
+    const AttnSeen seen = p.seen_by(b, head, r0, r1);
+    const i64 end = imin(p.keys_of(r0, r1, Causal), seen.end);
     const M* const mask = p.mask(b, head, r);
     const T* const key = p.pk + p.k.base + b * p.k.b + head * p.k.h;
     const T* const value = p.pv + p.v.base + b * p.v.b + head * p.v.h + (column < p.v_dim ? column : 0) * p.v.e;
     Acc m = lowest<Acc>(), l = Acc(0), o[P::rows];
 #pragma unroll
     for (int i = 0; i < P::rows; ++i) o[i] = Acc(0);
-    for (i64 s0 = 0; s0 < end; s0 += P::keys) {
+    for (i64 s0 = seen.begin / P::keys * P::keys; s0 < end; s0 += P::keys) {
       Acc s[4] = {Acc(0), Acc(0), Acc(0), Acc(0)};
       for (i64 e0 = 0; e0 < p.head_dim; e0 += P::slice) {
         __syncthreads();
@@ -273,9 +315,11 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
   T* const ring = qs + Tile::rows * Tile::ld_e;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
   const int warp_m = warp % Tile::warps_m * 16, k_warp = warp / Tile::warps_m;
-  const i64 rows = p.rows(), end = p.keys_of(r0, imin(r0 + Tile::rows, rows), Causal);
-  const int tiles = static_cast<int>((end + Tile::step - 1) / Tile::step);
-  const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
+  const i64 rows = p.rows(), r1 = imin(r0 + Tile::rows, rows);
+  const AttnSeen seen = p.seen_by(b, head, r0, r1);
+  const i64 end = imin(p.keys_of(r0, r1, Causal), seen.end);
+  const int begin = static_cast<int>(imin(seen.begin, end) / Tile::step), tiles = static_cast<int>((end + Tile::step - 1) / Tile::step) - begin;
+  const int first = begin + static_cast<int>(i64(tiles) * rank / Tile::split), last = begin + static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
   const T* const pk = p.pk + p.k.base + b * p.k.b + head * p.k.h;
   const T* const pv = p.pv + p.v.base + b * p.v.b + head * p.v.h;
   auto issue = [&](int tile) {
@@ -292,13 +336,16 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
   attn_queries<T, Tile>(qs, p, b, head, r0);
   for (int s = 0; s < Tile::stages - 1; ++s) issue(first + s);
 
-  i64 row[2], position[2];
+  i64 row[2], from[2], to[2];  // the keys that a row sees where that is a range
   const M* mask[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     row[h] = imin(r0 + warp_m + group + h * 8, rows - 1);
-    position[h] = p.position(row[h]);
     mask[h] = p.mask(b, head, row[h]);
+    from[h] = 0, to[h] = Causal ? imin(end, p.position(row[h]) + 1) : end;
+    if (!seen.whole) continue;
+    const AttnSeen own = p.seen_at(b, p.head_of(head, row[h]), p.position(row[h]));
+    from[h] = own.begin, to[h] = imin(to[h], own.end);
   }
   AttnSums<Tile> sums;
 #pragma unroll
@@ -327,27 +374,27 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
     attn_scores<T, Tile>(qs + warp_m * Tile::ld_e, stage + k_warp * Tile::keys * Tile::ld_e, s);
     // Keys of this thread that a row sees: those at j * 8 + (0, 1) below its limit.
     const i64 s0 = i64(tile) * Tile::step + k_warp * Tile::keys + quad * 2;
-    int limit[2];
+    int limit[2], low[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h)
-      limit[h] = static_cast<int>(imax(imin((Causal ? imin(end, position[h] + 1) : end) - s0, Tile::keys), 0));
+      limit[h] = static_cast<int>(imax(imin(to[h] - s0, Tile::keys), 0)), low[h] = static_cast<int>(imin(from[h] - s0, Tile::keys));
     // With a positive scale the maximum is that of the raw scores, which are scaled with their exponent.
-    const bool raw = same<M, NoMask>::value && p.scale > 0.0f;
+    const bool raw = (same<M, NoMask>::value || seen.whole) && p.scale > 0.0f;
     if (!raw) {
 #pragma unroll
       for (int j = 0; j < Tile::keys / 8; ++j)
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
           s[j][r] *= p.scale;
-          if (j * 8 + (r & 1) < limit[r >> 1]) s[j][r] = masked(s[j][r], mask[r >> 1], (s0 + j * 8 + (r & 1)) * p.m.e);
+          if (!seen.whole && j * 8 + (r & 1) < limit[r >> 1]) s[j][r] = masked(s[j][r], mask[r >> 1], (s0 + j * 8 + (r & 1)) * p.m.e);
         }
     }
-    if (limit[0] < Tile::keys || limit[1] < Tile::keys) {
+    if (limit[0] < Tile::keys || limit[1] < Tile::keys || low[0] > 0 || low[1] > 0) {
 #pragma unroll
       for (int j = 0; j < Tile::keys / 8; ++j)
 #pragma unroll
         for (int r = 0; r < 4; ++r)
-          if (j * 8 + (r & 1) >= limit[r >> 1]) s[j][r] = lowest<float>();
+          if (j * 8 + (r & 1) >= limit[r >> 1] || j * 8 + (r & 1) < low[r >> 1]) s[j][r] = lowest<float>();
     }
     float top[2] = {lowest<float>(), lowest<float>()};
 #pragma unroll
@@ -427,28 +474,44 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
     };
     // How much of each part a row takes: by a thread a row.
     __shared__ float share[Tile::rows * Tile::parts];
-    for (int r = threadIdx.x; r < Tile::rows; r += Tile::threads) {
-      if (r0 + r >= rows) continue;
-      float m = lowest<float>(), l = 0.0f;
+    if constexpr (Tile::parts >= 16 && Tile::parts <= 32 && Tile::rows * Tile::parts <= 4 * Tile::threads) {  // few rows: by a lane a part
+      for (int r = warp; r < Tile::rows && r0 + r < rows; r += Tile::threads / 32) {
+        const bool has = lane < Tile::parts;
+        const float own_m = has ? part(lane, Tile::rows * Tile::ld_part + r) : lowest<float>(),
+                    own_l = has ? part(lane, Tile::rows * (Tile::ld_part + 1) + r) : 0.0f;
+        float m = own_m;
 #pragma unroll
-      for (int n = 0; n < Tile::parts; ++n) m = larger(m, part(n, Tile::rows * Tile::ld_part + r));
-      const float base = subtracted(m);
+        for (int by = 16; by; by >>= 1) m = larger(m, shuffle_xor(m, by));
+        const float down = exp_of(own_m - subtracted(m));
+        float l = has ? down * own_l : 0.0f;
 #pragma unroll
-      for (int n = 0; n < Tile::parts; ++n) {
-        const float down = exp_of(part(n, Tile::rows * Tile::ld_part + r) - base);
-        l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
-        share[r * Tile::parts + n] = down;
+        for (int by = 16; by; by >>= 1) l += shuffle_xor(l, by);
+        if (has) share[r * Tile::parts + lane] = down * (l == 0.0f ? p.nowhere : 1.0f / l);
       }
-      const float by = l == 0.0f ? p.nowhere : 1.0f / l;
+    } else {
+      for (int r = threadIdx.x; r < Tile::rows; r += Tile::threads) {
+        if (r0 + r >= rows) continue;
+        float m = lowest<float>(), l = 0.0f;
 #pragma unroll
-      for (int n = 0; n < Tile::parts; ++n) share[r * Tile::parts + n] *= by;
+        for (int n = 0; n < Tile::parts; ++n) m = larger(m, part(n, Tile::rows * Tile::ld_part + r));
+        const float base = subtracted(m);
+#pragma unroll
+        for (int n = 0; n < Tile::parts; ++n) {
+          const float down = exp_of(part(n, Tile::rows * Tile::ld_part + r) - base);
+          l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
+          share[r * Tile::parts + n] = down;
+        }
+        const float by = l == 0.0f ? p.nowhere : 1.0f / l;
+#pragma unroll
+        for (int n = 0; n < Tile::parts; ++n) share[r * Tile::parts + n] *= by;
+      }
     }
     __syncthreads();
     for (int at = threadIdx.x + rank * Tile::threads; at < Tile::rows * Tile::v; at += Tile::threads * Tile::split) {
       const int r = at / Tile::v, c = at % Tile::v;
       if (r0 + r >= rows || c >= p.v_dim) continue;
       float o = 0.0f;
-#pragma unroll
+#pragma unroll 8
       for (int n = 0; n < Tile::parts; ++n) o += share[r * Tile::parts + n] * part(n, r * Tile::ld_part + c);
       p.result(b, head, r0 + r)[c * p.o.e] = T(o);
     }
@@ -461,7 +524,7 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attention_tens
   if (grid_split > Tile::split && blockIdx.x % grid_split != 0) return;
   const i64 tiles = (p.rows() + Tile::rows - 1) / Tile::rows;
   for (i64 unit = blockIdx.x / grid_split; unit < p.batch * p.kv_heads * tiles; unit += gridDim.x / grid_split) {
-    const i64 of = unit / tiles;
-    attn_block<Tile, Causal>(p, of / p.kv_heads, of % p.kv_heads, unit % tiles * Tile::rows, Tile::split > 1 ? blockIdx.x % Tile::split : 0);
+    const i64 of = quotient(unit, tiles);
+    attn_block<Tile, Causal>(p, quotient(of, p.kv_heads), rest(of, p.kv_heads), rest(unit, tiles) * Tile::rows, Tile::split > 1 ? blockIdx.x % Tile::split : 0);
   }
 }

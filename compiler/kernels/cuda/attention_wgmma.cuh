@@ -67,13 +67,13 @@ struct AttnNoOrder {
   AOTC_DI void pass() const {}
 };
 
-// A tile of rows: its first position and query head, and how many blocks of keys it sees.
-struct AttnPlace { int position, head, batch, blocks; };
+// A tile of rows: its first position and query head, and which blocks of keys it sees: [first, blocks), at least one.
+struct AttnPlace { int position, head, batch, first, blocks; AttnSeen seen; };
 template <class Tile, class Problem> AOTC_DI int attn_tiles(const Problem& p) {
   const int of_head = (static_cast<int>(p.q_len) + Tile::positions * Tile::consumers - 1) / (Tile::positions * Tile::consumers);
   return of_head * static_cast<int>(p.heads / Tile::heads * p.batch);
 }
-// Causal: tiles of many keys come first.
+// Causal: tiles of many keys come first. By all lanes of a warp, after the step before.
 template <class Tile, bool Causal, class Problem> AOTC_DI AttnPlace attn_place(const Problem& p, int tile) {
   constexpr int Span = Tile::positions * Tile::consumers;
   const int of_head = (static_cast<int>(p.q_len) + Span - 1) / Span, groups = static_cast<int>(p.heads) / Tile::heads;
@@ -82,8 +82,16 @@ template <class Tile, bool Causal, class Problem> AOTC_DI AttnPlace attn_place(c
   at.position = (Causal ? of_head - 1 - tile / all : tile % of_head) * Span;
   at.head = group % groups * Tile::heads;
   at.batch = group / groups;
-  const int seen = Causal ? at.position + Span : static_cast<int>(p.kv_len), end = seen < p.kv_len ? seen : static_cast<int>(p.kv_len);
-  at.blocks = (end + Tile::keys - 1) / Tile::keys;
+  const int reach = Causal ? at.position + Span : static_cast<int>(p.kv_len), limit = reach < p.kv_len ? reach : static_cast<int>(p.kv_len);
+  at.first = 0, at.blocks = (limit + Tile::keys - 1) / Tile::keys;
+  at.seen.whole = false;
+  if (p.pfrom != nullptr) {
+    const int heads = p.from.h || p.end.h ? Tile::heads : 1, left = static_cast<int>(p.q_len) - at.position, lines = left < Span ? left : Span;
+    at.seen = p.seen_by_lanes(heads * lines, [&](i64 r) { return p.seen_at(at.batch, at.head + r / lines, at.position + r % lines); });
+    const int shown = static_cast<int>((at.seen.end + Tile::keys - 1) / Tile::keys), begin = static_cast<int>(at.seen.begin) / Tile::keys;
+    at.blocks = shown < 1 ? 1 : shown < at.blocks ? shown : at.blocks;
+    at.first = begin < at.blocks ? begin : at.blocks - 1;
+  }
   return at;
 }
 
@@ -147,6 +155,8 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
   float s[Tile::scores], o[Tile::sums], m[2], l[2];
   u32 weights[Tile::keys / 4];
   int position[2], end;  // of the thread's two rows; of the keys
+  int from[2], to[2];    // the keys that a row's mask shows, where seen.whole
+  AttnSeen seen;         // of the tile
   const M* mask[2];
 
   // Row r of the warpgroup: 16 a warp, of which a thread has rows lane / 4 and 8 below that.
@@ -159,6 +169,7 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
 
   AOTC_DI void start(const AttnPlace& at, int first) {
     end = static_cast<int>(p.kv_len);
+    seen = at.seen;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = exists(p, own_row(h), first) ? own_row(h) : 0;
@@ -170,6 +181,10 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
       } else if constexpr (Kind == AttnMask::of_keys) {
         mask[h] = p.pm + p.m.base + at.batch * p.m.b;
       }
+      if (!seen.whole) continue;
+      const i64 last = p.q_len - 1;
+      const AttnSeen own = p.seen_at(at.batch, at.head + head_of(row), position[h] < last ? position[h] : last);
+      from[h] = static_cast<int>(own.begin), to[h] = static_cast<int>(own.end);
     }
 #pragma unroll
     for (int i = 0; i < Tile::sums; ++i) o[i] = 0.0f;
@@ -188,11 +203,25 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     products_commit();
   }
   AOTC_DI void load_mask(AttnKeys<Tile, M>& of_keys, int block) const {
-    if constexpr (Kind == AttnMask::of_keys) of_keys.load(mask[0], p.m.e, block * Tile::keys, end);
+    if constexpr (Kind == AttnMask::of_keys)
+      if (!seen.whole) of_keys.load(mask[0], p.m.e, block * Tile::keys, end);
   }
   // Limited: some of the block's keys may be beyond what a row sees.
   template <bool Limited> AOTC_DI void apply_mask(const AttnKeys<Tile, M>& of_keys, int block) {
     const int first = block * Tile::keys, column = first + (threadIdx.x & 3) * 2;
+    if constexpr (Kind != AttnMask::none)
+      if (seen.whole) {
+        if (!Causal && first >= seen.inner_begin && first + Tile::keys <= seen.inner_end) return;
+        int limit[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) limit[h] = Causal && position[h] + 1 < to[h] ? position[h] + 1 : to[h];
+#pragma unroll
+        for (int i = 0; i < Tile::scores; ++i) {
+          const int at = column + i / 4 * 8 + (i & 1), h = i >> 1 & 1;
+          if (at >= limit[h] || at < from[h]) s[i] = lowest<float>();
+        }
+        return;
+      }
     if constexpr (Kind == AttnMask::of_keys) of_keys.apply(s, p.scale);
     if constexpr (Kind == AttnMask::of_rows) {
 #pragma unroll
@@ -252,7 +281,7 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     for (int i = 0; i < Tile::sums; ++i) o[i] *= down[i >> 1 & 1];
   }
 
-  // All blocks from the last to the first. Done: queries(), keys(block), values(block): nothing reads those of that block any more. Turns:
+  // All blocks of the tile from the last to the first. Done: queries(), keys(block), values(block): nothing reads those of that block any more. Turns:
   // take() and pass() around the products of a block.
   template <class Done, class Turns>
   AOTC_DI void run(const AttnPlace& at, int first, u32 queries, u32 ring_of_keys, u32 ring_of_values, const AttnBarriers<Tile>& full,
@@ -262,7 +291,7 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     float down[2];
     auto finish_keys = [&](int block) {
       done.keys(block, kt.stage);
-      if (block == 0) done.queries();
+      if (block == at.first) done.queries();
       kt.next();
     };
     int block = at.blocks - 1;
@@ -299,13 +328,13 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
       to_weights();
     };
     if (Causal)  // first the blocks of which the warpgroup's first row does not see all
-      for (; block > 0 && block * Tile::keys > first + 1; --block) next_block(constant<1>());
-    for (; block > 0; --block) next_block(constant<0>());
+      for (; block > at.first && block * Tile::keys > first + 1; --block) next_block(constant<1>());
+    for (; block > at.first; --block) next_block(constant<0>());
     barrier_wait(full.values_full(vt.stage), vt.parity);
     products_begin();
     multiply_values(ring_of_values + vt.stage * Tile::values_bytes);
     products_wait<0>();
-    done.values(0, vt.stage);
+    done.values(at.first, vt.stage);
     vt.next();
   }
 
@@ -369,11 +398,12 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
   typedef AttnRows<Tile, QK, PV, Causal, Kind, T, M> Rows;
   AttnTurn<Tile::stages> kt{0, 0}, vt{0, 0};
   if constexpr (Tile::consumers == 1) {
+    if (p.pfrom != nullptr) wait_for_step_before();
     const AttnPlace at = attn_place<Tile, Causal>(p, blockIdx.x);
-    wait_for_step_before();
+    if (p.pfrom == nullptr) wait_for_step_before();
     if (leads) {
       attn_copy_queries<Tile>(p, map_q, base, barriers.queries_full(), at);
-      for (int i = 0; i < Tile::stages && i < at.blocks; ++i) copy_keys(at, at.blocks - 1 - i, i), copy_values(at, at.blocks - 1 - i, i);
+      for (int i = 0; i < Tile::stages && i < at.blocks - at.first; ++i) copy_keys(at, at.blocks - 1 - i, i), copy_values(at, at.blocks - 1 - i, i);
     }
     struct Refill {
       decltype(copy_keys)& copy_keys_;
@@ -381,8 +411,8 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
       const AttnPlace& at;
       bool leads;
       AOTC_DI void queries() const {}
-      AOTC_DI void keys(int block, int s) const { if (leads && block >= Tile::stages) copy_keys_(at, block - Tile::stages, s); }
-      AOTC_DI void values(int block, int s) const { if (leads && block >= Tile::stages) copy_values_(at, block - Tile::stages, s); }
+      AOTC_DI void keys(int block, int s) const { if (leads && block - at.first >= Tile::stages) copy_keys_(at, block - Tile::stages, s); }
+      AOTC_DI void values(int block, int s) const { if (leads && block - at.first >= Tile::stages) copy_values_(at, block - Tile::stages, s); }
     };
     barrier_wait(barriers.queries_full(), 0);
     Rows rows{p};
@@ -397,17 +427,18 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
     };
     if (group == Tile::consumers) {
       fewer_registers<Tile::consumers == 3 ? 32 : 24>();
-      if (leads) {
+      if ((threadIdx.x & 127) < 32) {
         wait_for_step_before();
         kt.parity = vt.parity = 1;
         u32 parity = 1;
         for (int round = 0; round < rounds; ++round) {
           if (tile_of(round) >= tiles) continue;
           const AttnPlace at = attn_place<Tile, Causal>(p, tile_of(round));
+          if (!leads) continue;
           barrier_wait(barriers.queries_empty(), parity);
           parity ^= 1;
           attn_copy_queries<Tile>(p, map_q, base, barriers.queries_full(), at);
-          for (int block = at.blocks - 1; block >= 0; --block) {
+          for (int block = at.blocks - 1; block >= at.first; --block) {
             barrier_wait(barriers.keys_empty(kt.stage), kt.parity);
             copy_keys(at, block, kt.stage);
             kt.next();
