@@ -8,7 +8,10 @@
 namespace aotc::forms {
 
 Joining::Joining(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
-  for (const loop::Kernel& k : m.kernels) names_.insert(loop::kernel_name(k));
+  for (size_t k = 0; k < m.kernels.size(); ++k) {
+    names_.insert(loop::kernel_name(m.kernels.raw()[k]));
+    made_.try_emplace(loop::structure(m.kernels.raw()[k]), static_cast<loop::KernelId>(k));
+  }
   for (const loop::Call& c : m.calls)
     for (loop::BufferId b : c.args) ++uses_[b];
 }

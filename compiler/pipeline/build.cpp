@@ -70,6 +70,7 @@ plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::Choos
   alternatives.apply(options);
   options.variants = ranges_of(f);
   options.classes.emplace();
+  options.size_classes = f.classes;
   options.machine = machine;
   options.choose = choose;
   options.decisions = decisions;

@@ -43,6 +43,10 @@ json kernels(const Graph& g, const loop::Module& m) {
     }
     int calls = 0;
     for (const loop::Call& c : m.calls) calls += idx(c.kernel) == k;
+    for (const std::vector<loop::Call>& other : m.other_calls) {
+      const auto n = std::count_if(other.begin(), other.end(), [&](const loop::Call& c) { return idx(c.kernel) == k; });
+      calls = std::max(calls, static_cast<int>(n));
+    }
     const char* kind = std::visit([](const auto& k) { return kind_of(k); }, kernel);
     out.push_back({{"name", loop::kernel_name(kernel)}, {"kind", kind}, {"calls", calls}, {"nodes", nodes}, {"ops", ops}});
   }

@@ -8,11 +8,9 @@
 #include "base/parts.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
+#include "forms/join_calls.h"
 #include "forms/layout.h"
-#include "forms/mates.h"
-#include "forms/row_prologues.h"
 #include "forms/rules.h"
-#include "forms/twins.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "import/expand.h"
@@ -21,14 +19,39 @@
 #include "loop/lower.h"
 #include "loop/partition.h"
 #include "loop/text.h"
+#include "loop/tidy.h"
 #include "loop/verify.h"
 #include "passes/passes.h"
 #include "pipeline/clock.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
+#include "pipeline/tuning.h"
 #include "plan/share_weights.h"
+#include "plan/verify.h"
 
 namespace aotc::pipeline {
+namespace {
+
+/// The size classes of a GPU's module, each with calls joined for its sizes where that gives other calls than the module's. other_calls has
+/// those before anything was joined, which are dropped.
+std::vector<plan::SizeClass> classes_with_calls(Front& f, const Machine& machine) {
+  std::vector<plan::SizeClass> classes;
+  try {
+    classes = plan::classes_of(f.graph, f.module, ranges_of(f), machine, {}, {});
+  } catch (const Diagnostic& d) {  // of a kernel without a form: build_plans tells all of them
+    if (d.code() != ExitCode::unsupported) throw;
+  }
+  std::vector<std::optional<size_t>> lists;
+  for (const plan::SizeClass& c : classes)
+    lists.push_back(forms::join_calls_for(f.module, 0, plan::narrowed(f.module.syms, c.ranges), machine));
+  f.module.other_calls.erase(f.module.other_calls.begin());
+  loop::drop_unused(f.module);
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (lists[i]) classes[i].calls = static_cast<int>(*lists[i]) - 1;
+  return classes;
+}
+
+}  // namespace
 
 std::vector<FrontOptions> parts_of(const FrontOptions& options) {
   std::vector<FrontOptions> parts;
@@ -128,20 +151,19 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
-  if (!options.target.is_gpu()) {
+  if (const Machine machine = machine_of(options.target); !machine.is_gpu()) {
     plan::share_weights(f.module);
     loop::verify(f.module, "share_weights");
     stages.after("share_weights", [&] { return loop::print(f.module); });
   } else {
-    forms::pair_products(f.module, machine_of(options.target));
-    loop::verify(f.module, "pair_products");
-    stages.after("pair_products", [&] { return loop::print(f.module); });
-    forms::finish_mates(f.module, machine_of(options.target));
-    loop::verify(f.module, "finish_mates");
-    stages.after("finish_mates", [&] { return loop::print(f.module); });
-    forms::compute_rows_in_products(f.module, machine_of(options.target));
-    loop::verify(f.module, "rows_in_products");
-    stages.after("rows_in_products", [&] { return loop::print(f.module); });
+    f.module.other_calls.push_back(f.module.calls);
+    for (const forms::JoiningPass& pass : forms::joining_passes()) {
+      pass.run(f.module, machine);
+      loop::verify(f.module, std::string(pass.name).c_str());
+      stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
+    }
+    f.classes = classes_with_calls(f, machine);
+    loop::verify(f.module, "join_calls");
   }
   return f;
 }

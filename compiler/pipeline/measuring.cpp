@@ -247,8 +247,14 @@ Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, c
 
 Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, const search::Subject& subject, size_t candidates) {
   using R = Result<OneKernel>;
-  const auto call = std::find_if(module.calls.begin(), module.calls.end(), [&](const loop::Call& c) { return c.kernel == subject.kernel; });
-  if (call == module.calls.end()) return R::fail("nothing calls it");
+  const loop::Call* call = nullptr;
+  const auto look = [&](const std::vector<loop::Call>& calls) {
+    for (const loop::Call& c : calls)
+      if (!call && c.kernel == subject.kernel) call = &c;
+  };
+  look(module.calls);
+  for (const std::vector<loop::Call>& calls : module.other_calls) look(calls);
+  if (!call) return R::fail("nothing calls it");
   const loop::Kernel& kernel = module.kernels[subject.kernel];
   const auto params = loop::argument_params(kernel);
   OneKernel one;

@@ -74,6 +74,7 @@ struct Front {
   std::vector<passes::RoundedStream> rounded_streams;
   passes::StoredWeights stored_weights;
   loop::Module module;
+  std::vector<plan::SizeClass> classes;  ///< GPU: of the variants; empty: build_plans finds them
 };
 
 struct PhaseTime {

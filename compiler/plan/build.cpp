@@ -225,10 +225,13 @@ class PlanBuilder {
       try {
         it->second = options_.choose ? options_.choose(site) : forms::decide(site);
       } catch (const Diagnostic& d) {  // at the largest sizes alone no form may fit; that of the whole range is legal at all of them
-        if (!whole_ || d.code() != ExitCode::unsupported) throw;
+        if (!whole_ || !whole_->count(id) || d.code() != ExitCode::unsupported) throw;
         it->second = whole_->at(id);
       }
-      if (whole_) it->second = with_stored_form(std::move(it->second), site.kernel, whole_->at(id).choice);
+      if (const auto of_whole = whole_ ? whole_->find(id) : DecisionMap::const_iterator(); whole_ && of_whole != whole_->end())
+        it->second = with_stored_form(std::move(it->second), site.kernel, of_whole->second.choice);
+      else if (whole_)
+        it->second = with_dense_weight(std::move(it->second), site.kernel);
     }
     return it->second;
   }
@@ -496,8 +499,10 @@ class PlanBuilder {
 /// Throws one Diagnostic (unsupported) with every kernel that no form of the machine takes.
 void require_forms(const loop::Module& module, const SymTable& syms, const Machine& machine) {
   std::vector<std::string> refused;
-  for (const loop::Kernel& k : module.kernels) try {
-      forms::decide({k, syms, machine});
+  std::set<KernelId> called;
+  for (const loop::Call& c : module.calls) called.insert(c.kernel);
+  for (KernelId k : called) try {
+      forms::decide({module.kernels[k], syms, machine});
     } catch (const Diagnostic& d) {
       if (d.code() != ExitCode::unsupported) throw;
       refused.push_back(d.message());
@@ -511,46 +516,6 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Machi
   throw all;
 }
 
-/// Whether every size that these symbols can have is taken by one of the plans.
-bool covered(const std::vector<Plan>& plans, const std::vector<SymId>& symbols, const SymTable& syms) {
-  using Box = std::vector<std::pair<int64_t, int64_t>>;  // a range a symbol
-  Box all;
-  for (SymId s : symbols) all.push_back({syms[s].min, syms[s].max});
-  std::vector<Box> left = {all};  // what no plan takes
-  for (const Plan& p : plans) {
-    const bool whole = std::all_of(p.ranges.begin(), p.ranges.end(), [&](const SymRange& r) {
-      return std::max<int64_t>(syms[r.sym].multiple_of, 1) % std::max<int64_t>(r.multiple_of, 1) == 0;
-    });
-    std::vector<Box> rest;
-    for (Box& b : left) {
-      bool meets = whole;
-      for (size_t i = 0; i < b.size(); ++i) meets = meets && b[i].first <= p.ranges.at(i).max && p.ranges.at(i).min <= b[i].second;
-      if (!meets) {
-        rest.push_back(std::move(b));
-        continue;
-      }
-      for (size_t i = 0; i < b.size(); ++i) {  // what lies below and above the plan in each symbol; b shrinks to what it takes
-        const SymRange& r = p.ranges.at(i);
-        if (b[i].first < r.min) rest.push_back(b), rest.back()[i].second = r.min - 1, b[i].first = r.min;
-        if (b[i].second > r.max) rest.push_back(b), rest.back()[i].first = r.max + 1, b[i].second = r.max;
-      }
-    }
-    left = std::move(rest);
-  }
-  return left.empty();
-}
-
-/// What is chosen for each kernel that is called.
-std::map<KernelId, forms::Decision> decide_all(const loop::Module& module, const SymTable& syms, const PlanOptions& options) {
-  std::map<KernelId, forms::Decision> all;
-  for (const loop::Call& c : module.calls)
-    if (const auto [it, fresh] = all.try_emplace(c.kernel); fresh) {
-      const forms::Site site{module.kernels[c.kernel], syms, options.machine};
-      it->second = options.choose ? options.choose(site) : forms::decide(site);
-    }
-  return all;
-}
-
 bool all_zero(const ConstData& c) {
   return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
 }
@@ -561,10 +526,7 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
   PlanSet set;
   set.syms = module.syms;
   for (const loop::Kernel& k : module.kernels) set.kernels.push_back(loop::kernel_name(k));
-  std::set<SymId> symbols;
-  for (const InputInfo& in : graph.inputs)
-    for (const Expr& d : graph.type(in.value).dims) symbols.merge(d.symbols());
-  set.symbols.assign(symbols.begin(), symbols.end());
+  set.symbols = symbols_of_inputs(graph);
 
   WeightTable weights(graph.constants);
   for (const StateInfo& s : graph.states) {
@@ -572,30 +534,28 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
     set.state_initial.push_back(zero ? -1 : static_cast<int>(weights.add(s.initial)));
   }
   const auto variants = options.variants.empty() ? std::vector<std::vector<SymRange>>{{}} : options.variants;
-  const auto add_plan = [&](const std::vector<SymRange>& ranges, std::map<KernelId, forms::Decision> decisions,
-                            const std::map<KernelId, forms::Decision>* whole) {
-    const SymTable syms = narrowed(module.syms, ranges);
-    Plan plan = PlanBuilder(module, options, set, weights, syms, decisions, whole).build();
+  for (const auto& ranges : variants) require_forms(module, narrowed(module.syms, ranges), options.machine);
+  std::vector<SizeClass> classes = options.size_classes;
+  if (classes.empty() && options.classes)
+    classes = classes_of(graph, module, variants, options.machine, *options.classes, options.choose);
+  else if (classes.empty())
+    for (size_t v = 0; v < variants.size(); ++v) classes.push_back({v, variants[v]});
+  std::map<size_t, std::map<KernelId, forms::Decision>> whole;  // by variant that has several classes
+  for (const SizeClass& of : classes) {
+    const bool part = std::count_if(classes.begin(), classes.end(), [&](const SizeClass& c) { return c.variant == of.variant; }) > 1;
+    if (part && !whole.count(of.variant))
+      whole[of.variant] = decide_all(module, narrowed(module.syms, variants[of.variant]), options.machine, options.choose);
+    std::optional<loop::Module> own;
+    if (of.calls >= 0) own.emplace(module), own->calls = module.other_calls.at(static_cast<size_t>(of.calls));
+    std::map<KernelId, forms::Decision> decisions;
+    const SymTable syms = narrowed(module.syms, of.ranges);
+    Plan plan = PlanBuilder(own ? *own : module, options, set, weights, syms, decisions, part ? &whole.at(of.variant) : nullptr).build();
     plan.guards = graph.guards;
     if (options.decisions) options.decisions->push_back(std::move(decisions));
     for (SymId s : set.symbols) plan.ranges.push_back({s, syms[s].min, syms[s].max, syms[s].multiple_of});
-    for (const SymRange& r : ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
+    for (const SymRange& r : of.ranges) plan.name += (plan.name.empty() ? "" : ", ") + range_text(syms, r);
     if (plan.name.empty()) plan.name = "default";
     set.plans.push_back(std::move(plan));
-  };
-  for (const auto& ranges : variants) {
-    const SymTable syms = narrowed(module.syms, ranges);
-    require_forms(module, syms, options.machine);
-    if (!options.classes) {
-      add_plan(ranges, {}, nullptr);
-      continue;
-    }
-    if (covered(set.plans, set.symbols, syms)) continue;
-    const std::map<KernelId, forms::Decision> whole = decide_all(module, syms, options);
-    const auto classes = size_classes(module, ranges, options.machine, whole, *options.classes);
-    for (const auto& of : classes)
-      if (!covered(set.plans, set.symbols, narrowed(module.syms, of)))
-        add_plan(of, classes.size() == 1 ? whole : std::map<KernelId, forms::Decision>{}, &whole);
   }
   set.weights = weights.weights();
   set.weights_bytes = weights.blob_bytes();

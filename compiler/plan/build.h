@@ -13,9 +13,6 @@
 
 namespace aotc::plan {
 
-/// How a kernel is computed. Deterministic: called once per kernel and variant.
-using ChooseFn = std::function<forms::Decision(const forms::Site&)>;
-
 /// By variant: how each kernel is computed, and what else there was.
 using Decisions = std::vector<std::map<loop::KernelId, forms::Decision>>;
 
@@ -23,6 +20,7 @@ struct PlanOptions {
   /// One entry a variant: the ranges that it narrows. Empty: one variant for the whole range.
   std::vector<std::vector<SymRange>> variants;
   std::optional<ClassRules> classes;           ///< set: a variant has a plan for each of its size classes
+  std::vector<SizeClass> size_classes;         ///< not empty: these, of `variants`, instead
   Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
   ChooseFn choose;                             ///< empty: the cost model (forms::decide)
   StripRules strips;                           ///< which kernels run over them, how high they are

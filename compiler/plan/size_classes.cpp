@@ -124,7 +124,83 @@ class Cutter {
   double fixed_ns_ = 0;         ///< of the others
 };
 
+/// Whether every size that these symbols can have is taken by one of the classes.
+bool covered(const std::vector<SymTable>& classes, const std::vector<SymId>& symbols, const SymTable& syms) {
+  using Box = std::vector<std::pair<int64_t, int64_t>>;  // a range a symbol
+  Box all;
+  for (SymId s : symbols) all.push_back({syms[s].min, syms[s].max});
+  std::vector<Box> left = {all};  // what no class takes
+  for (const SymTable& c : classes) {
+    const bool whole = std::all_of(symbols.begin(), symbols.end(), [&](SymId s) {
+      return std::max<int64_t>(syms[s].multiple_of, 1) % std::max<int64_t>(c[s].multiple_of, 1) == 0;
+    });
+    std::vector<Box> rest;
+    for (Box& b : left) {
+      bool meets = whole;
+      for (size_t i = 0; i < b.size(); ++i) meets = meets && b[i].first <= c[symbols[i]].max && c[symbols[i]].min <= b[i].second;
+      if (!meets) {
+        rest.push_back(std::move(b));
+        continue;
+      }
+      for (size_t i = 0; i < b.size(); ++i) {  // what lies below and above the class in each symbol; b shrinks to what it takes
+        const SymInfo& r = c[symbols[i]];
+        if (b[i].first < r.min) rest.push_back(b), rest.back()[i].second = r.min - 1, b[i].first = r.min;
+        if (b[i].second > r.max) rest.push_back(b), rest.back()[i].first = r.max + 1, b[i].second = r.max;
+      }
+    }
+    left = std::move(rest);
+  }
+  return left.empty();
+}
+
 }  // namespace
+
+std::vector<SymId> symbols_of_inputs(const Graph& graph) {
+  std::set<SymId> symbols;
+  for (const InputInfo& in : graph.inputs)
+    for (const Expr& d : graph.type(in.value).dims) symbols.merge(d.symbols());
+  return {symbols.begin(), symbols.end()};
+}
+
+std::map<KernelId, Decision> decide_all(const loop::Module& module, const SymTable& syms, const Machine& machine, const ChooseFn& choose) {
+  std::map<KernelId, Decision> all;
+  for (const loop::Call& c : module.calls)
+    if (const auto [it, fresh] = all.try_emplace(c.kernel); fresh) {
+      const forms::Site site{module.kernels[c.kernel], syms, machine};
+      it->second = choose ? choose(site) : forms::decide(site);
+    }
+  return all;
+}
+
+std::vector<SizeClass> classes_of(const Graph& graph, const loop::Module& module, const std::vector<std::vector<SymRange>>& variants,
+                                  const Machine& machine, const ClassRules& rules, const ChooseFn& choose) {
+  const std::vector<SymId> symbols = symbols_of_inputs(graph);
+  std::vector<SizeClass> all;
+  std::vector<SymTable> taken;
+  for (size_t v = 0; v < std::max<size_t>(variants.size(), 1); ++v) {
+    const std::vector<SymRange> ranges = variants.empty() ? std::vector<SymRange>() : variants[v];
+    const SymTable syms = narrowed(module.syms, ranges);
+    if (covered(taken, symbols, syms)) continue;
+    for (const auto& of : size_classes(module, ranges, machine, decide_all(module, syms, machine, choose), rules)) {
+      const SymTable own = narrowed(module.syms, of);
+      if (covered(taken, symbols, own)) continue;
+      all.push_back({v, of});
+      taken.push_back(own);
+    }
+  }
+  return all;
+}
+
+Decision with_dense_weight(Decision d, const loop::Kernel& kernel) {
+  if (!d.choice.form->weight(kernel, d.choice)) return d;
+  for (const Candidate& c : d.candidates)
+    if (c.fit && !c.choice.form->weight(kernel, c.choice)) {
+      d.choice = c.choice;
+      d.by = "cost model";
+      break;
+    }
+  return d;
+}
 
 Decision with_stored_form(Decision d, const loop::Kernel& kernel, const Choice& whole) {
   if (stores_alike(kernel, d.choice, whole)) return d;

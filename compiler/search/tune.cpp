@@ -96,17 +96,23 @@ void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms
 Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
   std::vector<double> calls(module.kernels.size(), 0);
   for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
+  std::vector<double> others(module.kernels.size(), 0);  // of kernels that only some sizes call
+  for (const std::vector<loop::Call>& list : module.other_calls)
+    for (const loop::Call& c : list)
+      if (calls[idx(c.kernel)] == 0) ++others[idx(c.kernel)];
   Jobs jobs;
   for (uint32_t k = 0; k < module.kernels.size(); ++k)
     for (const SymTable& table : syms) {
       const auto id = static_cast<loop::KernelId>(k);
       const forms::Site site{module.kernels[id], table, machine};
+      if (others[k] > 0)
+        if (const auto all = forms::candidates(site); all.empty() || !all.front().fit) continue;
       const std::string contract = forms::contract(site);
       if (contract.empty()) continue;
       auto [it, fresh] = jobs.try_emplace(contract, Job{{id, &table}, {}});
       if (fresh) it->second.decision = forms::decide(site);
-      it->second.weight += it->second.decision.candidates.front().cost_ns * calls[k];
-      it->second.calls += calls[k];
+      it->second.weight += it->second.decision.candidates.front().cost_ns * (calls[k] + others[k]);
+      it->second.calls += calls[k] + others[k];
     }
   return jobs;
 }

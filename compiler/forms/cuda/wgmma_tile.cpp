@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "forms/cuda/product.h"
 #include "loop/cost.h"
@@ -182,10 +183,16 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   }
   const double copy = blocks * steps * t.stage_bytes() / (kFromL2 * m.cores / 132);
   const double share = t.split > 1 ? kShare * std::min(blocks, cores * resident) + kPush * sums * (1 - 1 / split) * rounds : 0;
+  // Weights come from memory, by a fit to 12 products of 33 to 117 MB (tests/gpu/notes/language_models.md).
+  constexpr double kMemory = 1.4, kHidden = 1.5;  // by the machine's pace of copies; as kBoth, of memory beside all else
+  const int64_t n = std::accumulate(w.columns.begin(), w.columns.end(), int64_t{0});
+  const double weights = w.b_constant ? static_cast<double>(w.batch * n * w.k * dtype_bytes(w.in)) : 0;
+  const double memory = weights / (static_cast<double>(m.bytes_per_ns) * kMemory);
+  const double computed = std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth);
+  const double streamed = std::pow(std::pow(computed, kHidden) + std::pow(memory, kHidden), 1 / kHidden);
   const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
   const double empty = 1 - std::min(1.0, static_cast<double>(w.m) / t.m_tile());
-  return (kStart + kRound * rounds + std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth) + finish + share) *
-             (1 + kEmpty * empty) * (t.cols == 160 ? kOf160 : 1) +
+  return (kStart + kRound * rounds + streamed + finish + share) * (1 + kEmpty * empty) * (t.cols == 160 ? kOf160 : 1) +
          (alone ? kAlone : 0);
 }
 
