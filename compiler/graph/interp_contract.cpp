@@ -42,25 +42,27 @@ void each_product(const Geometry& q, bool transposed, F&& f) {
   const int64_t ci = transposed ? q.co : q.c, co = transposed ? q.c : q.co;  // channels of the big and the small side of w
   const Dims &big = transposed ? q.o : q.x, &small = transposed ? q.x : q.o;
   const int64_t cg = ci / q.groups, og = co / q.groups, taps = count_of(q.kernel), big_size = count_of(big), small_size = count_of(small);
+  const int64_t big_step = q.last ? ci : 1, small_step = q.last ? co : 1;  // from a pixel to the next
   for (int64_t n = 0; n < q.n; ++n)
     for (int64_t o = 0; o < co; ++o)
       for (int64_t c = 0; c < cg; ++c)
         for (int64_t t = 0; t < taps; ++t) {
-          const Dims tap = {t / (q.kernel[1] * q.kernel[2]), t / q.kernel[2] % q.kernel[1], t % q.kernel[2]};
           const int64_t w = (o * cg + c) * taps + t, channel = o / og * cg + c;
-          for (int64_t p = 0; p < small_size; ++p) {
-            const Dims at = {p / (small[1] * small[2]), p / small[2] % small[1], p % small[2]};
-            int64_t pixel = 0;
-            bool inside = true;
-            for (int d = 0; d < 3; ++d) {
-              const int64_t i = at[d] * q.stride[d] - q.lo[d] + tap[d] * q.dilation[d];
-              inside = inside && i >= 0 && i < big[d];
-              pixel = pixel * big[d] + i;
+          const int64_t big_first = q.last ? n * big_size * ci + channel : (n * ci + channel) * big_size;
+          const int64_t small_first = q.last ? n * small_size * co + o : (n * co + o) * small_size;
+          const int64_t first[3] = {t / (q.kernel[1] * q.kernel[2]) * q.dilation[0] - q.lo[0],
+                                    t / q.kernel[2] % q.kernel[1] * q.dilation[1] - q.lo[1], t % q.kernel[2] * q.dilation[2] - q.lo[2]};
+          for (int64_t i = 0, x = first[0]; i < small[0]; ++i, x += q.stride[0]) {
+            if (x < 0 || x >= big[0]) continue;
+            for (int64_t j = 0, y = first[1]; j < small[1]; ++j, y += q.stride[1]) {
+              if (y < 0 || y >= big[1]) continue;
+              const int64_t big_row = (x * big[1] + y) * big[2], small_row = (i * small[1] + j) * small[2];
+              for (int64_t k = 0, z = first[2]; k < small[2]; ++k, z += q.stride[2]) {
+                if (z < 0 || z >= big[2]) continue;
+                const int64_t in_big = big_first + (big_row + z) * big_step, in_small = small_first + (small_row + k) * small_step;
+                f(transposed ? in_small : in_big, w, transposed ? in_big : in_small);
+              }
             }
-            if (!inside) continue;
-            const int64_t in_big = q.last ? (n * big_size + pixel) * ci + channel : (n * ci + channel) * big_size + pixel;
-            const int64_t in_small = q.last ? (n * small_size + p) * co + o : (n * co + o) * small_size + p;
-            f(transposed ? in_small : in_big, w, transposed ? in_big : in_small);
           }
         }
 }

@@ -1,18 +1,22 @@
 """Runs the cases of make_cases.py --keep without a GPU: their generated CUDA code, compiled as host C++ over tests/cuda/emulator.h. Makes them
 first with --make. Exits with 77 (skipped) where that needs NVRTC and it is not installed.
 
-    emulate.py --cases DIR --driver DIR_OF_LIBCUDA [--make AOTC] [--few | --hopper] [--cxx g++] [--jobs N] [name ...]
+    emulate.py --cases DIR --driver DIR_OF_LIBCUDA [--make AOTC] [--few | --hopper] [--thirds] [--cxx g++] [--jobs N] [name ...]
 """
 import argparse
 import concurrent.futures
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-KERNELS = os.path.join(HERE, "..", "..", "compiler", "kernels", "cuda")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+KERNELS = os.path.join(ROOT, "compiler", "kernels", "cuda")
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import thirds
 DYNAMIC = re.compile(r"extern __shared__ __align__\(\d+\) char shared\[\];")
 # An instruction of Hopper's tensor cores, as emit/cuda/wgmma.cpp writes it.
 WGMMA = re.compile(r'asm volatile\("{\.reg[^"]*"\s*" wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.\w+ {[^}]*}, '
@@ -69,8 +73,12 @@ def compile_host(source, folder, library, cxx):
     path = os.path.join(folder, "emulated.cpp")
     with open(path, "w") as out:
         out.write('#include "cuda/emulator.h"\n' + emulated(text) + exports)
-    subprocess.run([cxx, "-std=c++20", "-O1", "-march=x86-64-v3", "-w", "-Wno-psabi", "-fwrapv", "-shared", "-fPIC", "-I", folder, "-I", os.path.join(HERE, ".."),
-                    path, "-o", library], check=True)
+    # In that folder, with the paths of headers relative to the tree: what ccache has of another clone is found again.
+    ccache = [shutil.which("ccache")] if shutil.which("ccache") else []
+    env = dict(os.environ, CCACHE_BASEDIR=ROOT, CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="file_macro")
+    subprocess.run([*ccache, cxx, "-std=c++20", "-O1", "-march=x86-64-v3", "-w", "-Wno-psabi", "-fwrapv", "-fPIC", "-I", ".", "-I", os.path.join(ROOT, "tests"),
+                    "-c", "emulated.cpp", "-o", "emulated.o"], check=True, cwd=folder, env=env)
+    subprocess.run([cxx, "-shared", os.path.join(folder, "emulated.o"), "-o", library], check=True)
 
 
 def run(o, name):
@@ -94,9 +102,12 @@ def main():
     p.add_argument("--make", metavar="AOTC")
     p.add_argument("--few", action="store_true", help="one case of each kind of kernel")
     p.add_argument("--hopper", action="store_true", help="those with Hopper's own instructions")
+    p.add_argument("--thirds", action="store_true", help="of these the third that the commit takes (tests/thirds.py)")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     o.names = o.names or (HOPPER if o.hopper else FEW if o.few else [])
+    if o.thirds:
+        o.names = thirds.some(o.names, "emulated GPU cases")
     if o.make:
         env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
         command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90a" if o.hopper else "sm_90", *o.names]

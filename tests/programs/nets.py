@@ -22,8 +22,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import pack as packs
+import thirds
 
 ENV = {"torch": torch, "nn": nn, "F": F, "math": math}
 MOST = 150000  # elements of a value
@@ -270,6 +272,7 @@ def main():
     for option in ("--aotc", "--runner", "--work", "--seeds"):
         parser.add_argument(option, required=True)
     parser.add_argument("--flags", default="")
+    parser.add_argument("--thirds", action="store_true", help="of the seeds the third that the commit takes (tests/thirds.py)")
     o = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
@@ -278,7 +281,10 @@ def main():
     tolerance = 6e-2 if "bf16" in o.flags or "int8" in o.flags else 0
     shutil.rmtree(o.work, ignore_errors=True)
     counts = {}
-    for seed in range(*map(int, o.seeds.split(":"))):
+    first, last = map(int, o.seeds.split(":"))
+    if o.thirds:
+        first, last = thirds.seeds(first, last, "random nets")
+    for seed in range(first, last):
         work = os.path.join(o.work, str(seed))
         os.makedirs(work)
         verdict, why, m = one(seed, o, work, tolerance)

@@ -26,17 +26,28 @@ std::vector<Isa> loop_isas() {
   return isas;
 }
 
+namespace {
+/// "ccache " where there is one: units that did not change are not compiled again.
+const std::string& ccache() {
+  static const std::string words =
+      std::system("command -v ccache >/dev/null 2>&1") == 0 ? "CCACHE_SLOPPINESS=file_macro CCACHE_NOHASHDIR=1 ccache " : "";
+  return words;
+}
+}  // namespace
+
 CompiledUnit::CompiledUnit(const std::string& source, Isa isa) {
   static int count = 0;
   const fs::path dir = fs::temp_directory_path() / fmt::format("aotc_emit_{}_{}", getpid(), count++);
   dir_ = dir.string();
   fs::create_directories(dir);
   std::ofstream(dir / "k.cpp") << source;
-  const std::string root = fs::path(AOTC_TEST_DIR).parent_path().string();
-  std::string cmd = "g++ -shared";
+  const fs::path root = fs::path(AOTC_TEST_DIR).parent_path();
+  fs::create_directory_symlink(root / "runtime/include", dir / "runtime");  // every name in the command is the same for every unit and tree
+  fs::create_directory_symlink(root / "compiler/kernels/cpu", dir / "kernels");
+  std::string cmd = "cd " + dir_ + " && " + ccache() + "g++ -c";
   for (const std::string& f : emit::cpu::unit_flags(isa))
     cmd += " " + (f == "-fvisibility=hidden" ? std::string("-fvisibility=default") : f);
-  cmd += fmt::format(" -I{0}/runtime/include -I{0}/compiler/kernels/cpu {1}/k.cpp -o {1}/k.so -lm", root, dir_);
+  cmd += " -Iruntime -Ikernels k.cpp -o k.o && g++ -shared k.o -o k.so -lm";
   INFO(source);
   REQUIRE(std::system(cmd.c_str()) == 0);
   handle_ = dlopen((dir_ + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
