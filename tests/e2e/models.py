@@ -124,30 +124,6 @@ def transformer_bf16():
     return Block().to(torch.bfloat16), (torch.randn(2, 16, 48).to(torch.bfloat16),), None
 
 
-class ConvNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
-        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.Hardswish(), nn.Conv2d(16, 24, 1))
-        self.skip = nn.Conv2d(16, 24, 1)
-        self.grouped = nn.Conv2d(24, 24, 3, 1, 2, dilation=2, groups=3)
-        self.norm = nn.GroupNorm(4, 24)
-        self.head = nn.Linear(24, 10)
-
-    def forward(self, x):
-        x = self.stem(x)
-        x = self.depthwise(x) + self.skip(x)
-        x = F.silu(self.norm(self.grouped(x)))
-        return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)), F.interpolate(x, scale_factor=2, mode="bilinear")
-
-
-@model
-def filters_bf16():
-    """3x3 convolutions of bf16 whose channels allow minimal filtering, over images that its tiles do not fill."""
-    net = nn.Sequential(nn.Conv2d(16, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 40, 3), nn.SiLU(), nn.Conv2d(40, 16, 1), nn.Conv2d(16, 33, 3, padding=2))
-    return net.bfloat16(), (torch.randn(2, 16, 13, 18).bfloat16(),), ({0: Dim("batch", max=4)},)
-
-
 class Outputs(nn.Module):
     """A recurrent network's sequence and last states, side by side."""
 
@@ -158,53 +134,6 @@ class Outputs(nn.Module):
     def forward(self, x):
         out, last = self.net(x)
         return (out, *last) if isinstance(last, tuple) else (out, last)
-
-
-@model
-def causal_convolutions():
-    class Causal(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.Conv1d(12, 40, 3, dilation=4), nn.Conv1d(40, 24, 5, stride=2)
-
-        def forward(self, x):
-            return self.b(nn.functional.pad(torch.relu(self.a(nn.functional.pad(x, (8, 0)))), (4, 1)))
-
-    return Causal(), (torch.randn(3, 12, 75),), None
-
-
-@model
-def conv_net():
-    return ConvNet(), (torch.randn(2, 3, 33, 35),), None
-
-
-@model
-def conv_1d_3d_transposed():
-    a, b, c = nn.Conv1d(4, 6, 5, padding=2), nn.Conv3d(2, 3, 3), nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1)
-    return (
-        Fn(lambda x, y, z: (a(x), b(y), c(z))),
-        (torch.randn(2, 4, 21), torch.randn(1, 2, 5, 6, 7), torch.randn(2, 3, 7, 9)),
-        None,
-    )
-
-
-@model
-def conv_transposed_strides():
-    nets = [
-        nn.ConvTranspose1d(6, 5, 7, stride=3, padding=2, output_padding=1),
-        nn.ConvTranspose1d(4, 6, 2, stride=5, groups=2),  # phases without taps
-        nn.ConvTranspose2d(4, 33, 3, stride=2, padding=1, output_padding=1, dilation=2),
-        nn.ConvTranspose2d(4, 4, 4, stride=2, padding=1, groups=4),
-        nn.ConvTranspose3d(3, 4, (2, 3, 4), stride=(2, 1, 2), padding=(0, 1, 1)),
-    ]
-    x1, x1b, x2, x3 = torch.randn(2, 6, 11), torch.randn(2, 4, 9), torch.randn(2, 4, 7, 9), torch.randn(1, 3, 3, 5, 4)
-    w = torch.randn(4, 3, 4, 4)
-
-    def f(a, b, c, d, w):
-        given = F.conv_transpose2d(c, w, stride=2, padding=1)  # a weight that is no constant
-        return nets[0](a).relu(), nets[1](b) + 1, nets[2](c), nets[3](c), nets[4](d), given
-
-    return Fn(f), (x1, x1b, x2, x3, w), None
 
 
 @model
@@ -236,42 +165,6 @@ def equal_elements():
             return y, *z.sort(1), z.argsort(0, descending=True), *z.kthvalue(3, 1), *z.median(1), *z.nanmedian(0, keepdim=True), z.topk(5, 1, sorted=False)[1]
 
     return Net(), (torch.randn(12, 16),), ({0: Dim("n", min=2, max=40)},)
-
-
-@model
-def embedding_bag_of_tricks():
-    e = nn.Embedding(50, 16)
-
-    def f(ids):
-        x = e(ids)
-        onehot = F.one_hot(ids % 7, 7).to(x.dtype)
-        return torch.cat([x, onehot], -1).sum(1), torch.einsum("bld,bmd->blm", x, x), x.flip(1).roll(1, 1), F.pad(x, (1, 2, 0, 3))
-
-    return Fn(f), (torch.randint(0, 50, (3, 9)),), ({0: Dim("batch", min=1, max=8)},)
-
-
-@model
-def embedding_bags_at_offsets():
-    rows, one = nn.ModuleList(nn.EmbeddingBag(40, 8, mode=m) for m in ("sum", "mean", "max")), nn.EmbeddingBag(40, 8, mode="sum", include_last_offset=True)
-
-    def f(ids, offsets, more, ends):
-        return torch.cat([bag(ids[i], offsets[i]) for i, bag in enumerate(rows)], 1), one(more, ends)
-
-    n, bags = Dim("n", min=3, max=60), Dim("bags", min=3, max=20)
-    args = torch.randint(0, 40, (3, 12)), torch.tensor([0, 3, 5, 9]).repeat(3, 1), torch.randint(0, 40, (7,)), torch.tensor([0, 2, 2, 7])
-    return Fn(f), args, ({}, {}, {0: n}, {0: bags})
-
-
-@model
-def embedding_bags_weighted():
-    bag, last = nn.EmbeddingBag(40, 70, mode="sum"), nn.EmbeddingBag(40, 8, mode="sum", include_last_offset=True)
-
-    def f(ids, offsets, weights, ends):
-        return bag(ids, offsets, per_sample_weights=weights), last(ids, ends, per_sample_weights=weights * 2)
-
-    n, bags, more = Dim("n", min=3, max=60), Dim("bags", min=3, max=20), Dim("more", min=3, max=20)
-    args = torch.randint(0, 40, (12,)), torch.tensor([0, 3, 5, 5, 9]), torch.randn(12), torch.tensor([0, 2, 2, 7])
-    return Fn(f), args, ({0: n}, {0: bags}, {0: n}, {0: more})
 
 
 @model
@@ -356,43 +249,6 @@ def windowed_attention():
 
 
 @model
-def short_transforms():
-    def f(x, window):
-        a = torch.stft(x, 32, 12, 24, window, center=True, return_complex=True)
-        b = torch.stft(x[0], 16, center=False, normalized=True, onesided=False, return_complex=True, window=torch.ones(16))
-        return a.abs(), b.real, b.imag
-
-    return Fn(f), (torch.randn(2, 200), torch.hann_window(24)), None
-
-
-@model
-def spectrum_filtered_and_back():
-    """Complex spectra: scaled, padded along time and frequency, and back to a signal."""
-
-    def f(x, window, gain):
-        z = torch.stft(x, 64, 16, window=window, return_complex=True) * gain
-        z = F.pad(F.pad(z, (2, 1)), (-1, -2))
-        return torch.istft(z, 64, 16, window=window, length=900), torch.view_as_real(F.pad(torch.fft.rfft(x), (1, 3, 1, 0)))
-
-    return Fn(f, window=torch.hann_window(64), gain=torch.rand(33, 1)), (torch.randn(2, 1000),), None
-
-
-@model
-def transforms_by_factors():
-    """Lengths that are summed factor by factor: of frames of any number, of real and complex numbers, cut, filled up, odd and with a large factor."""
-
-    def f(x, z, y):
-        frames = torch.stft(x, 400, 160, window=torch.hann_window(400), return_complex=True)
-        signal = torch.istft(frames * 0.5, 400, 160, window=torch.hann_window(400))
-        spectrum = torch.fft.fft2(torch.view_as_complex(z))
-        half, odd, filled = torch.fft.rfft(y, dim=0), torch.fft.rfft(y[:315], dim=0), torch.fft.rfft(y, 1024, dim=0)
-        back = torch.fft.irfft(half, 700, dim=0), torch.fft.irfft(odd, 315, dim=0), torch.fft.irfft(filled[:400], 1024, dim=0)
-        return frames.abs(), signal, torch.view_as_real(torch.fft.ifft(spectrum, dim=0)), torch.view_as_real(half), filled.abs(), *back
-
-    return Fn(f), (torch.randn(2, 8000), torch.randn(144, 206, 2), torch.randn(700, 3)), ({0: Dim("batch", min=1, max=16)}, None, None)
-
-
-@model
 def grids_sampled():
     """Images of any number, and volumes, at places in, on the edge of and far outside of them."""
 
@@ -420,26 +276,6 @@ def products_of_float8():
 
     weights = {"w": (torch.randn(40, 48) * 50).to(e4), "v": torch.randn(7, 48).to(e4), "scales": torch.rand(1, 40), "bias": torch.randn(40).bfloat16()}
     return Fn(f, **weights), (torch.randn(6, 48),), ({0: Dim("rows", min=2, max=64)},)
-
-
-@model
-def transforms_of_many_lines():
-    """Enough lines to fill the lanes: along the last and an inner dim, odd and even lengths, cut and filled up, both ways, with a prime factor that is too large, in both types."""
-
-    def f(x, d):
-        last, inner = torch.fft.rfft(x), torch.fft.rfft(x, 128, dim=1)
-        both = torch.fft.fft2(torch.complex(x, x.flip(2)))
-        whole = torch.fft.fft(x[..., :105]).abs(), torch.fft.ifft(both, 81, dim=1, norm="ortho").real
-        back = torch.fft.irfft(last, 192), torch.fft.irfft(last[..., :40], 105), torch.fft.irfft(inner, 128, dim=1)
-        wide = torch.fft.irfft(torch.fft.rfft(d, 240) * torch.fft.rfft(d.flip(0), 240), 240)
-        return *whole, *back, both.abs(), wide, torch.fft.rfft(d, 134).abs()
-
-    return Fn(f), (torch.randn(3, 90, 192), torch.randn(40, 130, dtype=torch.float64)), ({0: Dim("batch", min=1, max=8)}, None)
-
-
-@model
-def long_transform():
-    return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
 
 
 @model
@@ -537,63 +373,6 @@ def antialiased_to_one_column():
     return Fn(f), (torch.randn(2, 3, 8, 4),), None
 
 
-class Tied(nn.Module):
-    """Embedding and head share their weight; `direct`: the head takes the embedding's rows as they come."""
-
-    def __init__(self, words=1024, d=64, direct=False):
-        super().__init__()
-        self.direct = direct
-        self.emb, self.norm, self.mix = nn.Embedding(words, d), nn.LayerNorm(d), nn.Linear(d, d)
-        self.head = nn.Linear(d, words, bias=False)
-        self.head.weight = self.emb.weight
-
-    def forward(self, ids):
-        x = self.emb(ids)
-        return self.head(x if self.direct else x + F.gelu(self.mix(self.norm(x))))
-
-
-def tied(dtype, direct):
-    def make():
-        return Tied(direct=direct).to(dtype), (torch.randint(0, 1024, (2, 9)),), ({1: Dim("t", min=1, max=64)},)
-
-    return make
-
-
-for _dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-    for _direct in (False, True):
-        _name = f"tied_{'direct_' if _direct else ''}{str(_dtype)[6:]}"
-        MODELS[_name] = tied(_dtype, _direct)
-        STORED_ONCE.add(_name)
-
-
-@model
-def tied_twice():
-    """Two heads on one weight, one of them the other way round, and the weight among the values too."""
-    w = torch.randn(96, 96) * 0.1
-    return Fn(lambda i, w: ((F.embedding(i, w) @ w).relu() @ w.t() + w[:1], w.sum(0)), w=w), (torch.randint(0, 96, (40,)),), None
-
-
-@model
-def weight_read_by_its_own_product():
-    """Results and left operands that hold the right operand itself."""
-    w = torch.randn(33, 33) * 0.2
-    return Fn(lambda x, w: (x @ w + w, x @ w.t() * w, torch.cat([x, w]) @ w, w[:7] @ w, (x[:7] + w[:7]) @ w), w=w), (torch.randn(33, 33),), None
-
-
-@model
-def weight_read_by_its_own_convolution():
-    w = torch.randn(4, 3, 3, 3) * 0.2
-    return Fn(lambda x, w: F.conv2d(x, w) * w[:, 0, 0, 0].view(1, 4, 1, 1), w=w), (torch.randn(2, 3, 8, 9),), None
-
-
-@model
-def equal_weights():
-    """Layers that hold the same numbers in storages of their own."""
-    a, b = nn.Linear(200, 200), nn.Linear(200, 200)
-    b.load_state_dict({k: v.clone() for k, v in a.state_dict().items()})
-    return nn.Sequential(a, nn.ReLU(), b), (torch.randn(5, 200),), None
-
-
 @in_training
 def batch_norm_in_training():
     """The statistics of the batch; running ones are buffers that the operator writes, though its schema does not say so."""
@@ -609,4 +388,4 @@ def batch_norm_in_training():
     return Norms(), (torch.randn(3, 6, 5) * 2 + 1, torch.randn(2, 4, 3, 3)), None
 
 
-import models_complex, models_control, models_detection, models_found, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_special, models_strips, models_writes  # noqa: E401, E402, F401, their models join MODELS
+import models_complex, models_control, models_convolutions, models_detection, models_embeddings, models_found, models_fourier, models_losses, models_masks, models_matrices, models_norms, models_products, models_quantised, models_random, models_recurrent, models_special, models_strips, models_weights, models_writes  # noqa: E401, E402, F401, their models join MODELS

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from cli_test import PT2, TOOLCHAIN, Bench
+from cli_bench import PT2, TOOLCHAIN, Bench
 
 KERNEL, FORM, TEXT = "linear_gelu", "cuda_vector", "vector.cuh"  # a product of few rows, and what the code of its form alone includes
 WHY = "NVRTC 12.99 crashed (Segmentation fault)"
