@@ -16,6 +16,8 @@
 //     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
 //     # alternatives: strips_off            (that take the place of what is done by itself: search/alternatives.h)
 //     # no-run                              (is not interpreted)
+//     # error: operands of different types  (what the stages, or the reading of the text, must refuse it with; several lines: all of
+//                                            these words; such a file expects no text)
 //
 // --same FILE_OR_FOLDER...: every text parses to itself (what `aotc build --dump-dir` wrote, for example).
 #include <cmath>
@@ -41,6 +43,7 @@ constexpr std::string_view kExpect = "# expect:\n";
 
 struct Case {
   std::string passes, input, expected;
+  std::vector<std::string> errors;  ///< words of the Diagnostic that must come
   opt::Options options;
   bool run = true;
 };
@@ -74,10 +77,13 @@ Case parse_case(const std::string& text, const std::string& name) {
       c.options.alternatives = *alternatives;
     }
     if (line == "# no-run") c.run = false;
+    if (const std::string v = value("# error: "); !v.empty()) c.errors.push_back(v);
     begin = end + 1;
   }
   c.options.context.target.threads = threads;
   if (c.passes.empty()) throw Diagnostic(Loc{name, "", "", ""}, "the head lacks '# passes: a,b'");
+  if (!c.errors.empty() && expect != std::string::npos)
+    throw Diagnostic(Loc{name, "", "", ""}, "both '# error:' and '# expect:': what is refused leaves no text");
   return c;
 }
 
@@ -174,10 +180,29 @@ std::string not_itself(const std::string& text, const std::string& name, const s
   return "differs";
 }
 
+/// Whether the text is refused, with the words of the file.
+bool refused(const Case& c, const fs::path& path) {
+  try {
+    opt::Ir ir = opt::parse(c.input, path.filename().string());
+    opt::run(ir, c.passes, c.options);
+  } catch (const Diagnostic& d) {
+    bool all = true;
+    for (const std::string& words : c.errors) {
+      if (std::string_view(d.what()).find(words) != std::string_view::npos) continue;
+      std::printf("FAILED %s: '%s' is not in what it was refused with: %s\n", path.c_str(), words.c_str(), d.what());
+      all = false;
+    }
+    return all;
+  }
+  std::printf("FAILED %s: it was taken; to be refused with '%s'\n", path.c_str(), c.errors[0].c_str());
+  return false;
+}
+
 bool run_file(const fs::path& path, bool bless) {
   try {
     const std::string text = read(path), name = path.filename().string();
     const Case c = parse_case(text, name);
+    if (!c.errors.empty()) return refused(c, path);
     opt::Ir ir = opt::parse(c.input, name);
     const std::optional<Graph> before = ir.graph;
     opt::run(ir, c.passes, c.options);
