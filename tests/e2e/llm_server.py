@@ -6,6 +6,7 @@ Greedy texts are those of transformers' generate, log probabilities those of its
 nothing is held, and every answer is the one that a quiet server gives.
 """
 import argparse
+import atexit
 import base64
 import json
 import os
@@ -68,6 +69,7 @@ class Server:
         self.log = open(os.path.join(o.work, "server.log"), "a")
         self.process = subprocess.Popen([o.server, folder + "/model.so", "--port", "0", "--threads", "1", "--queue", str(QUEUE), "--max-sequences", "12", *options],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
+        atexit.register(self.process.kill)  # also where a check fails
         line = self.process.stdout.readline()
         assert "listening at" in line, (line, open(self.log.name).read())
         self.url = line.split("listening at ")[1].split("/v1")[0]
