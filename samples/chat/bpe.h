@@ -24,18 +24,39 @@ class Tokenizer {
 
   std::vector<int64_t> encode(std::string_view text) const {
     std::vector<int64_t> ids;
-    while (!text.empty()) {  // added tokens first: the leftmost, of those the longest
-      size_t at = text.size();
-      const std::pair<std::string, int64_t>* found = nullptr;
-      for (const auto& token : added_)
-        if (const size_t p = text.find(token.first); p < at || (p == at && found && token.first.size() > found->first.size()))
-          at = p, found = &token;
-      for (const std::string_view word : words(text.substr(0, at))) merge(word, ids);
-      if (!found) break;
-      ids.push_back(found->second);
-      text.remove_prefix(at + found->first.size());
-    }
+    encode({{std::string(text), true}}, ids);
     return ids;
+  }
+
+  /// A part of a text: with marks, what looks like an added token is one; else it is text, whatever it says.
+  struct Part {
+    std::string text;
+    bool marks;
+  };
+  /// The parts as one text, appended to the ids: words may cross from one part to the next.
+  void encode(const std::vector<Part>& parts, std::vector<int64_t>& ids) const {
+    std::string plain;
+    const auto flush = [&] {
+      for (const std::string_view word : words(plain)) merge(word, ids);
+      plain.clear();
+    };
+    for (const Part& part : parts) {
+      std::string_view text = part.text;
+      while (part.marks) {  // the leftmost added token, of those the longest
+        size_t at = text.size();
+        const std::pair<std::string, int64_t>* found = nullptr;
+        for (const auto& token : added_)
+          if (const size_t p = text.find(token.first); p < at || (p == at && found && token.first.size() > found->first.size()))
+            at = p, found = &token;
+        if (!found) break;
+        plain += text.substr(0, at);
+        flush();
+        ids.push_back(found->second);
+        text.remove_prefix(at + found->first.size());
+      }
+      plain += text;
+    }
+    flush();
   }
 
   /// The bytes of a token; one character may take several tokens. Nothing for special tokens.

@@ -1,0 +1,43 @@
+#pragma once
+// The artifact: runs of rows, each a piece of one slot's sequence (inputs and outputs: ../llm/slots.py).
+#include <string>
+#include <vector>
+
+#include "aotc/aotc.hpp"
+#include "description.h"
+
+namespace llm {
+
+struct Row {
+  int64_t slot;
+  int64_t position;  ///< of its first token
+  const int64_t* tokens;
+  int64_t count;  ///< 1 to chunk
+};
+
+/// Use it from one thread at a time.
+class Decoder {
+ public:
+  /// Throws std::runtime_error where the artifact cannot be loaded or is not the program that the description describes.
+  Decoder(const std::string& artifact, const Description& description, int threads);
+
+  /// Feeds the rows, no two of one slot. wanted: (row, token) of which outputs are asked for, one at least; logits() and hidden() have
+  /// them in this order until the next run.
+  aotc::host::Status run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted);
+  /// Forgets what all slots hold: after a run that failed.
+  aotc::host::Status reset() { return context_.reset_states(); }
+  float* logits(size_t i) { return logits_.data() + i * static_cast<size_t>(d_.vocabulary); }
+  const float* hidden(size_t i) const { return hidden_.data() + i * static_cast<size_t>(d_.hidden); }
+  /// How many outputs one run can be asked for.
+  int64_t most_wanted() const { return most_wanted_; }
+
+ private:
+  Description d_;
+  aotc::host::Model model_;
+  aotc::host::Context context_;
+  int64_t most_wanted_ = 0;
+  std::vector<int64_t> ids_, slots_, positions_, lengths_, span_, wanted_;
+  std::vector<float> logits_, hidden_;
+};
+
+}  // namespace llm

@@ -1,0 +1,256 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace llm {
+
+namespace {
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+}  // namespace
+
+void Channel::put(Event event) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  some_.notify_one();
+}
+
+std::deque<Event> Channel::take(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  some_.wait_for(lock, most, [this] { return !events_.empty(); });
+  return std::exchange(events_, {});
+}
+
+Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue)
+    : decoder_(decoder),
+      d_(description),
+      metrics_(metrics),
+      bytes_(std::move(bytes)),
+      queue_(queue),
+      slots_(static_cast<size_t>(description.slots)) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = cancel_ = true;
+  }
+  work_.notify_all();
+  thread_.join();
+}
+
+bool Engine::submit(std::vector<Task> tasks, const std::shared_ptr<Channel>& channel) {
+  std::vector<SequencePtr> made;
+  for (Task& t : tasks) made.push_back(std::make_unique<Sequence>(std::move(t), made.size(), channel));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Free slots take sequences at once, so they count as room.
+    if (stop_ || active_ + made.size() > queue_ + slots_.size()) return false;
+    active_ += made.size();
+    for (SequencePtr& s : made) waiting_.push_back(std::move(s));
+    metrics_.waiting = static_cast<int64_t>(waiting_.size());
+  }
+  work_.notify_all();
+  return true;
+}
+
+void Engine::drain(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (idle_.wait_for(lock, most, [this] { return active_ == 0; })) return;
+  cancel_ = true;
+  work_.notify_all();
+  idle_.wait(lock, [this] { return active_ == 0; });
+}
+
+void Engine::loop() {
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      work_.wait(lock, [this] { return stop_ || !waiting_.empty() || !running_.empty(); });
+      if (stop_ && waiting_.empty() && running_.empty()) return;
+    }
+    drop_closed();
+    admit();
+    if (const std::vector<Sequence*> batch = choose(); !batch.empty()) run(batch);
+  }
+}
+
+void Engine::drop_closed() {
+  std::deque<SequencePtr> gone;
+  bool all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all = cancel_;
+    for (auto it = waiting_.begin(); it != waiting_.end();)
+      if (all || (*it)->channel->closed()) {
+        gone.push_back(std::move(*it));
+        it = waiting_.erase(it);
+      } else {
+        ++it;
+      }
+    metrics_.waiting = static_cast<int64_t>(waiting_.size());
+  }
+  for (const SequencePtr& s : gone) end(*s, Finish::cancelled);
+  for (auto it = running_.begin(); it != running_.end();) {
+    Sequence& s = **it++;  // end() takes it out
+    if (all || s.channel->closed()) end(s, Finish::cancelled);
+  }
+}
+
+void Engine::admit() {
+  for (;;) {
+    if (running_.size() == slots_.size()) return;
+    SequencePtr next;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (waiting_.empty()) return;
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+      metrics_.waiting = static_cast<int64_t>(waiting_.size());
+    }
+    // The free slot that holds most of the prompt; of equals the one that was not used for longest. One token is fed in any case, for its
+    // logits, and the mean of an embedding needs all.
+    const size_t most = next->task.embed ? 0 : next->tokens.size() - 1;
+    const auto alike = [&](const Slot& slot) {
+      const size_t n = std::min(most, slot.tokens.size());
+      return static_cast<size_t>(
+          std::mismatch(slot.tokens.begin(), slot.tokens.begin() + static_cast<std::ptrdiff_t>(n), next->tokens.begin()).first -
+          slot.tokens.begin());
+    };
+    Slot* best = nullptr;
+    size_t best_alike = 0;
+    for (Slot& slot : slots_) {
+      if (slot.sequence) continue;
+      const size_t n = alike(slot);
+      if (!best || n > best_alike || (n == best_alike && slot.used < best->used)) best = &slot, best_alike = n;
+    }
+    Sequence& s = *next;
+    s.slot = best - slots_.data();
+    s.fed = best_alike;
+    s.cached = static_cast<int64_t>(best_alike);
+    best->tokens.resize(best_alike);
+    best->sequence = &s;
+    best->used = ++clock_;
+    metrics_.queued.add(seconds(Clock::now() - s.arrived));
+    metrics_.prompt_tokens += s.tokens.size();
+    metrics_.cached_tokens += best_alike;
+    running_.push_back(std::move(next));
+    metrics_.running = static_cast<int64_t>(running_.size());
+  }
+}
+
+std::vector<Engine::Sequence*> Engine::choose() {
+  std::vector<Sequence*> decoding, prompts;
+  for (const SequencePtr& s : running_) (s->left() == 1 && !s->task.embed ? decoding : prompts).push_back(s.get());
+  if (prompts.empty() || (!decoding.empty() && !decoded_)) {
+    decoded_ = true;
+    return decoding;
+  }
+  decoded_ = false;
+  // The oldest prompt, and others beside it while a chunk has room for them and few of the run's tokens are padding.
+  const auto piece = [&](const Sequence* s) { return std::min(s->left(), static_cast<size_t>(d_.chunk)); };
+  std::vector<Sequence*> batch{prompts.front()};
+  size_t width = piece(batch[0]), useful = width;
+  for (size_t i = 1; i < prompts.size(); ++i) {
+    const size_t n = piece(prompts[i]), wide = std::max(width, n), area = wide * (batch.size() + 1);
+    if (area > static_cast<size_t>(d_.chunk) || 4 * (useful + n) < 3 * area) continue;
+    batch.push_back(prompts[i]);
+    width = wide, useful += n;
+  }
+  return batch;
+}
+
+void Engine::run(const std::vector<Sequence*>& batch) {
+  std::vector<Row> rows;
+  std::vector<std::pair<int64_t, int64_t>> wanted;
+  for (Sequence* s : batch) {
+    int64_t n = std::min(static_cast<int64_t>(s->left()), d_.chunk);
+    if (s->task.embed) n = std::min(n, decoder_.most_wanted() / static_cast<int64_t>(batch.size()));
+    const auto row = static_cast<int64_t>(rows.size());
+    rows.push_back({s->slot, static_cast<int64_t>(s->fed), s->tokens.data() + s->fed, n});
+    if (s->task.embed)
+      for (int64_t i = 0; i < n; ++i) wanted.emplace_back(row, i);
+    else if (n == static_cast<int64_t>(s->left()))
+      wanted.emplace_back(row, n - 1);
+  }
+  const bool none = wanted.empty();
+  if (none) wanted.emplace_back(0, 0);  // the program gives one at least
+  const aotc::host::Status status = decoder_.run(rows, wanted);
+  ++metrics_.runs;
+  if (!status) {
+    // What a failed run left in the cache is not known: the other sequences are fed again from their first token.
+    for (Sequence* s : batch) end(*s, Finish::failed, status.message);
+    const bool reset = static_cast<bool>(decoder_.reset());
+    for (Slot& slot : slots_) slot.tokens.clear();
+    for (auto it = running_.begin(); it != running_.end();) {
+      Sequence& s = **it++;
+      s.fed = 0;
+      s.sum.clear();
+      if (!reset) end(s, Finish::failed, status.message);
+    }
+    return;
+  }
+  size_t at = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Sequence& s = *batch[i];
+    std::vector<int64_t>& holds = slots_[static_cast<size_t>(s.slot)].tokens;
+    holds.insert(holds.end(), rows[i].tokens, rows[i].tokens + rows[i].count);
+    s.fed += static_cast<size_t>(rows[i].count);
+    if (s.task.embed) {
+      s.sum.resize(static_cast<size_t>(d_.hidden));
+      for (int64_t t = 0; t < rows[i].count; ++t, ++at)
+        for (size_t k = 0; k < s.sum.size(); ++k) s.sum[k] += decoder_.hidden(at)[k];
+      if (s.left() == 0) end(s, Finish::stop);
+    } else if (s.left() == 0) {
+      answer(s, decoder_.logits(at++));
+    }
+  }
+  int64_t used = 0;
+  for (const SequencePtr& s : running_) used += static_cast<int64_t>(s->fed);
+  metrics_.cache_used = used;
+}
+
+void Engine::answer(Sequence& s, float* logits) {
+  if (s.task.ignore_ends)
+    for (const int64_t e : d_.ends) logits[e] = -HUGE_VALF;
+  Choice choice = s.sampler.pick(logits, d_.vocabulary);
+  if (choice.token < 0) return end(s, Finish::failed, "no token may come next: the logits are not finite");
+  const Clock::time_point now = Clock::now();
+  (s.made == 0 ? metrics_.first_token : metrics_.between_tokens).add(seconds(now - (s.made == 0 ? s.arrived : s.latest)));
+  s.latest = now;
+  ++s.made;
+  ++metrics_.generated_tokens;
+  if (std::find(d_.ends.begin(), d_.ends.end(), choice.token) != d_.ends.end()) return end(s, Finish::stop);
+  s.tokens.push_back(choice.token);
+  std::string text = s.out.put(bytes_(choice.token));
+  Event event{s.number, std::move(choice), std::move(text)};
+  s.channel->put(std::move(event));
+  if (s.out.stopped()) return end(s, Finish::stop);
+  if (s.made >= s.task.max_tokens || static_cast<int64_t>(s.tokens.size()) >= d_.cache) end(s, Finish::length);
+}
+
+void Engine::end(Sequence& s, Finish finish, const std::string& error) {
+  Event event{s.number, {-1}, s.out.stopped() ? std::string() : s.out.rest(), finish, error, s.cached, s.made};
+  if (s.task.embed && finish == Finish::stop)
+    for (const double x : s.sum) event.embedding.push_back(static_cast<float>(x / static_cast<double>(s.tokens.size())));
+  if (finish == Finish::cancelled) ++metrics_.cancelled;
+  if (finish == Finish::failed) ++metrics_.failed;
+  s.channel->put(std::move(event));
+  if (s.slot >= 0) {
+    slots_[static_cast<size_t>(s.slot)].sequence = nullptr;
+    slots_[static_cast<size_t>(s.slot)].used = ++clock_;
+    running_.remove_if([&](const SequencePtr& p) { return p.get() == &s; });  // s is gone from here on
+    metrics_.running = static_cast<int64_t>(running_.size());
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --active_;
+  }
+  idle_.notify_all();
+}
+
+}  // namespace llm

@@ -1,0 +1,129 @@
+#pragma once
+// Continuous batching: sequences enter and leave the artifact's slots between runs. One thread runs the artifact; decode steps of all
+// sequences alternate with chunks of new prompts. A slot remembers what it was fed, so a prompt that begins alike starts behind that.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "decoder.h"
+#include "metrics.h"
+#include "sampler.h"
+#include "text.h"
+
+namespace llm {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Finish { none, stop, length, cancelled, failed };
+
+/// One token of a sequence, or (finish) its end.
+struct Event {
+  size_t sequence;  ///< its number in the request
+  Choice choice;    ///< token -1: none
+  std::string text;
+  Finish finish = Finish::none;
+  std::string error;             ///< of Finish::failed
+  int64_t cached = 0, made = 0;  ///< at the end: tokens of the prompt from the cache, tokens generated
+  std::vector<float> embedding;  ///< at the end of an embedding: the mean over the tokens
+};
+
+/// Where a request's events arrive; the client may close it at any time.
+class Channel {
+ public:
+  void put(Event event);
+  /// Waits for events; empty after the time.
+  std::deque<Event> take(std::chrono::milliseconds most);
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable some_;
+  std::deque<Event> events_;
+  std::atomic<bool> closed_{false};
+};
+
+struct Task {
+  std::vector<int64_t> prompt;
+  int64_t max_tokens = 0;
+  Sampling sampling;
+  std::vector<std::string> stops;
+  bool ignore_ends = false;
+  bool embed = false;
+};
+
+class Engine {
+ public:
+  /// bytes: a token's text. The engine borrows all of its arguments.
+  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue);
+  ~Engine();
+
+  /// All of a request's sequences, or none where the queue has no room for them; then false.
+  bool submit(std::vector<Task> tasks, const std::shared_ptr<Channel>& channel);
+  /// Waits until no sequence is left; what is left after this time is cancelled.
+  void drain(std::chrono::milliseconds most);
+
+ private:
+  struct Sequence {
+    Sequence(Task t, size_t n, std::shared_ptr<Channel> to)
+        : task(std::move(t)),
+          number(n),
+          channel(std::move(to)),
+          sampler(task.sampling, task.prompt),
+          out(task.stops),
+          tokens(task.prompt) {}
+
+    Task task;
+    size_t number;
+    std::shared_ptr<Channel> channel;
+    Sampler sampler;
+    TextOut out;
+    std::vector<int64_t> tokens;  ///< of the prompt and the answer
+    size_t fed = 0;               ///< how many of them the slot holds
+    int64_t slot = -1, cached = 0, made = 0;
+    std::vector<double> sum;  ///< of embeddings
+    Clock::time_point arrived = Clock::now(), latest = arrived;
+
+    size_t left() const { return tokens.size() - fed; }
+  };
+  using SequencePtr = std::unique_ptr<Sequence>;
+  struct Slot {
+    std::vector<int64_t> tokens;  ///< what its cache holds
+    Sequence* sequence = nullptr;
+    uint64_t used = 0;
+  };
+
+  void loop();
+  void drop_closed();
+  void admit();
+  /// The sequences of the next run: all that decode, or a chunk of prompts. Empty: nothing to do.
+  std::vector<Sequence*> choose();
+  void run(const std::vector<Sequence*>& batch);
+  void answer(Sequence& s, float* logits);
+  void end(Sequence& s, Finish finish, const std::string& error = {});
+
+  Decoder& decoder_;
+  const Description& d_;
+  Metrics& metrics_;
+  std::function<std::string(int64_t)> bytes_;
+  const size_t queue_;
+  std::vector<Slot> slots_;
+  std::list<SequencePtr> running_;
+  uint64_t clock_ = 0;
+  bool decoded_ = false;  ///< the latest run was a decode step
+
+  std::mutex mutex_;
+  std::condition_variable work_, idle_;
+  std::deque<SequencePtr> waiting_;  ///< under mutex_, as all below
+  size_t active_ = 0;                ///< sequences that are not ended
+  bool stop_ = false, cancel_ = false;
+  std::thread thread_;
+};
+
+}  // namespace llm

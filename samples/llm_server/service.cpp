@@ -1,0 +1,112 @@
+#include "service.h"
+
+#include "answer.h"
+
+namespace llm {
+
+namespace {
+
+/// How often an answer in the making sends what means nothing (a space before the object, a comment between the events of a stream): only a
+/// write tells whether the client is still there.
+constexpr std::chrono::milliseconds kBeat{50};
+
+void set_error(httplib::Response& out, const ApiError& e) {
+  out.status = e.status;
+  out.set_content(dumped(error_body(e.status, e.what(), e.param, e.code)), "application/json");
+}
+
+/// One answer on its way: the parts that outlive the handler.
+struct Running {
+  Request request;
+  std::shared_ptr<Channel> channel = std::make_shared<Channel>();
+  std::unique_ptr<Answer> answer;
+  bool begun = false;
+  Clock::time_point sent = Clock::now();
+};
+
+/// Sends what there is; false where the client is gone.
+bool send(Running& r, httplib::DataSink& sink) {
+  const auto write = [&](const std::string& text) {
+    if (text.empty()) return true;
+    r.sent = Clock::now();
+    return sink.write(text.data(), text.size());
+  };
+  if (!std::exchange(r.begun, true) && r.request.stream && !write(r.answer->begin())) return false;
+  std::string text;
+  for (const Event& e : r.channel->take(kBeat)) text += r.answer->add(e);
+  if (text.empty() && !r.answer->done() && Clock::now() - r.sent >= kBeat) text = r.request.stream ? ":\n\n" : " ";
+  if (!write(text)) return false;
+  if (!r.answer->done()) return true;
+  // Nothing can tell the status any more: without a stream the connection breaks, which clients take for what it is.
+  if (!r.request.stream && !r.answer->error().empty()) return false;
+  if (!write(r.answer->finish())) return false;
+  sink.done();
+  return true;
+}
+
+}  // namespace
+
+void Service::serve(Api api, const httplib::Request& in, httplib::Response& out) {
+  try {
+    if (stopping_) throw ApiError(503, "the server is shutting down");
+    auto r = std::make_shared<Running>();
+    r->request = parse(api, in.body, d_, tokenizer_, options_.limits);
+    r->answer = std::make_unique<Answer>(r->request, d_, tokenizer_, ++requests_);
+    std::vector<Task> tasks = r->request.tasks;
+    if (!engine_.submit(std::move(tasks), r->channel)) {
+      out.set_header("Retry-After", "1");
+      throw ApiError(429, "the queue is full: try again later", {}, "queue_full");
+    }
+    out.set_chunked_content_provider(
+        r->request.stream ? "text/event-stream" : "application/json", [r](size_t, httplib::DataSink& sink) { return send(*r, sink); },
+        [r](bool) { r->channel->close(); });
+    if (r->request.stream) out.set_header("Cache-Control", "no-cache");
+  } catch (const ApiError& e) { set_error(out, e); }
+}
+
+void Service::add_routes(httplib::Server& server) {
+  server.set_pre_routing_handler([this](const httplib::Request& in, httplib::Response& out) {
+    const bool open =
+        in.path == "/health" || options_.api_key.empty() || in.get_header_value("Authorization") == "Bearer " + options_.api_key;
+    if (!open) set_error(out, ApiError(401, "a wrong API key", {}, "invalid_api_key"));
+    return open ? httplib::Server::HandlerResponse::Unhandled : httplib::Server::HandlerResponse::Handled;
+  });
+  const auto post = [&](const char* path, Api api) {
+    server.Post(path, [this, api](const httplib::Request& in, httplib::Response& out) { serve(api, in, out); });
+  };
+  post("/v1/chat/completions", Api::chat);
+  post("/v1/completions", Api::completions);
+  post("/v1/embeddings", Api::embeddings);
+  const Json model{{"id", d_.name}, {"object", "model"}, {"created", std::time(nullptr)}, {"owned_by", "local"}};
+  server.Get("/v1/models", [model](const httplib::Request&, httplib::Response& out) {
+    out.set_content(dumped({{"object", "list"}, {"data", Json::array({model})}}), "application/json");
+  });
+  server.Get(R"(/v1/models/(.+))", [this, model](const httplib::Request& in, httplib::Response& out) {
+    if (in.matches[1] == d_.name)
+      out.set_content(dumped(model), "application/json");
+    else
+      set_error(out, ApiError(404, "model " + in.matches[1].str() + " is not here", "model", "model_not_found"));
+  });
+  server.Get("/health", [this](const httplib::Request&, httplib::Response& out) {
+    out.status = stopping_ ? 503 : 200;
+    out.set_content(stopping_ ? R"({"status":"shutting down"})" : R"({"status":"ok"})", "application/json");
+  });
+  server.Get("/metrics", [this](const httplib::Request&, httplib::Response& out) {
+    out.set_content(metrics_.text(d_.slots, d_.cache), "text/plain; version=0.0.4");
+  });
+  server.set_error_handler([](const httplib::Request& in, httplib::Response& out) {
+    if (!out.body.empty()) return;
+    const char* what = out.status == 404   ? "nothing is at "
+                       : out.status == 413 ? "the body is larger than this server takes, at "
+                                           : "the request cannot be answered, at ";
+    set_error(out, ApiError(out.status, what + in.path));
+  });
+  server.set_exception_handler(
+      [](const httplib::Request&, httplib::Response& out, std::exception_ptr) { set_error(out, ApiError(500, "an error of the server")); });
+  server.set_logger([this](const httplib::Request& in, const httplib::Response& out) {
+    const bool known = in.path == "/v1/chat/completions" || in.path == "/v1/completions" || in.path == "/v1/embeddings";
+    metrics_.count_request(known ? in.path : "other", out.status);
+  });
+}
+
+}  // namespace llm

@@ -1,0 +1,35 @@
+#pragma once
+// OpenAI's API over HTTP: requests into the engine, its events into answers.
+#include <httplib.h>
+
+#include "request.h"
+
+namespace llm {
+
+struct ServiceOptions {
+  Limits limits{0, 16};
+  std::string api_key;  ///< empty: none is asked for
+};
+
+class Service {
+ public:
+  /// Borrows all of its arguments.
+  Service(Engine& engine, const Description& d, const chat::Tokenizer& tokenizer, Metrics& metrics, ServiceOptions options)
+      : engine_(engine), d_(d), tokenizer_(tokenizer), metrics_(metrics), options_(std::move(options)) {}
+  void add_routes(httplib::Server& server);
+  /// From now on new requests get 503.
+  void begin_shutdown() { stopping_ = true; }
+
+ private:
+  void serve(Api api, const httplib::Request& in, httplib::Response& out);
+
+  Engine& engine_;
+  const Description& d_;
+  const chat::Tokenizer& tokenizer_;
+  Metrics& metrics_;
+  const ServiceOptions options_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> requests_{0};
+};
+
+}  // namespace llm
