@@ -50,11 +50,11 @@ void print_denormals(const nlohmann::json& d) {
 }
 
 int run(const Options& o, const Common& common) {
-  const std::map<std::string, int64_t> dims = parse_dims(o.dims);
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
   const Artifact artifact(o.artifact, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
+  const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
   if (!on_cpu && o.flush_denormals) throw Diagnostic(ExitCode::usage, {}, "--flush-denormals is for CPU artifacts");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "base/diagnostic.h"
 
@@ -18,7 +19,7 @@ bool mentions(const std::string& text, const std::string& name) {
 
 }  // namespace
 
-std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) {
+std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args, const nlohmann::json& metadata) {
   std::map<std::string, int64_t> out;
   for (const std::string& a : args) {
     const size_t eq = a.find('=');
@@ -30,6 +31,10 @@ std::map<std::string, int64_t> parse_dims(const std::vector<std::string>& args) 
     if (eq == std::string::npos || eq == 0 || used == 0 || eq + 1 + used != a.size() || v < 0)
       throw Diagnostic(ExitCode::usage, {}, "--dim wants NAME=SIZE, for example batch=8, not '" + a + "'");
     out[a.substr(0, eq)] = v;
+  }
+  for (const nlohmann::json& s : metadata.value("symbols", nlohmann::json::array())) {
+    const auto given = out.find(s.value("archive", ""));
+    if (given != out.end()) out.emplace(s.at("name").get<std::string>(), given->second), out.erase(given);
   }
   return out;
 }

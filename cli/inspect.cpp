@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "emit/system_needs.h"
 #include "import/read_archive.h"
+#include "import/result_name.h"
 #include "json_text.h"
 
 namespace aotc::cli {
@@ -42,6 +43,8 @@ json inspect_archive(const std::string& path) {
   for (const import::ProgramOutput& out : p.outputs) {
     const auto* t = std::get_if<import::TensorRef>(&out.value);
     json row = t ? tensor_json(p, t->name) : json{{"name", "constant"}};
+    if (const std::string name = import::result_name(out.tree_path); !name.empty() && out.kind == import::OutputKind::user)
+      row["name"] = name;
     if (import::is_mutation(out.kind)) row["mutates"] = out.target;
     if (out.kind == import::OutputKind::loss) row["loss"] = true;
     if (out.kind == import::OutputKind::parameter_gradient || out.kind == import::OutputKind::input_gradient)

@@ -42,7 +42,7 @@ int run(const Options& o, const Common& common) {
   const auto reference = import::make_reference(program, {false, o.threads});
   std::vector<HostTensor> eager;
   const std::vector<HostTensor> inputs =
-      draw_inputs(program, choose_sizes(program, parse_dims(o.dims)), o.seed, [&](const std::vector<HostTensor>& drawn) {
+      draw_inputs(program, choose_sizes(program, parse_dims(o.dims, meta)), o.seed, [&](const std::vector<HostTensor>& drawn) {
         try {
           eager = reference->run(drawn);
         } catch (const Diagnostic& d) {

@@ -176,10 +176,10 @@ void compare_files(const Options& o, const Artifact& artifact, Comparison& compa
   for (const std::string& folder : folders) comparison.given(folder, stored_inputs(folder, artifact));
 }
 
-void compare_samples(const Options& o, Comparison& comparison) {
+void compare_samples(const Options& o, const Artifact& artifact, Comparison& comparison) {
   const import::Program& program = comparison.program();
   const auto accepted = [&](const std::map<SymId, int64_t>& sizes) { return comparison.accepts(import::make_shapes(program, sizes)); };
-  const std::map<std::string, int64_t> dims = parse_dims(o.dims);
+  const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   if (!comparison.takes_ends(dims)) return;
   const auto samples = sample_sizes(program, dims, o.samples.value_or(kSamples), accepted);
   const std::vector<HostTensor> example = import::example_inputs(program), first = import::make_shapes(program, samples.front());
@@ -196,7 +196,7 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
                               std::map<std::string, double>& row_errors) {
   Comparison comparison(o, common, artifact, archive);
   if (!o.inputs.empty()) compare_files(o, artifact, comparison);
-  if (o.inputs.empty() || o.samples) compare_samples(o, comparison);
+  if (o.inputs.empty() || o.samples) compare_samples(o, artifact, comparison);
   row_errors = comparison.row_errors();
   return comparison.rows();
 }

@@ -10,6 +10,7 @@
 #include "base/parts.h"
 #include "emit/c_string.h"
 #include "emit/cpu/module.h"
+#include "graph/states.h"
 #include "kernels/cpu/catalog.h"
 #include "plan/slots.h"
 
@@ -104,8 +105,13 @@ class Emitter {
         continue;
       }
       const bool size = o.role == OutputRole::size;
+      const char* kind = size ? "AOTC_HIDDEN_SIZE" : g_.def(o.value)->inputs.size() == 2 ? "AOTC_HIDDEN_INDEX" : "AOTC_HIDDEN_CHECK";
       hidden_.push_back(
-          Initialiser().add("kind", size ? "AOTC_HIDDEN_SIZE" : "AOTC_HIDDEN_CHECK").add("text", emit::c_string(o.name)).str());
+          Initialiser()
+              .add("kind", kind)
+              .add("before_writes", static_cast<int>(!size && g_.def(o.value)->get_or<std::string>(Attr::kind, "") == kBeforeWrites))
+              .add("text", emit::c_string(o.name))
+              .str());
       if (size) found_symbols.push_back(*g_.syms.find(o.name));
     }
     const plan::SlotTable slots(found_symbols);
@@ -230,7 +236,19 @@ class Emitter {
     table("args", nullptr, "int32_t", lists.args, "0");
     table("size_slots", nullptr, "int32_t", lists.sizes, "0");
     table("maps", nullptr, "aotc_map_desc", lists.maps);
-    variants_.push_back(row.add("arena_slot", arena).add("scratch_slot", scratch).str());
+    row.add("arena_slot", arena).add("scratch_slot", scratch);
+    variants_.push_back(row.add("states_from", first_write_of_states(p)).str());
+  }
+
+  /// The first step that writes a state where it lies; the number of steps where none does.
+  size_t first_write_of_states(const plan::Plan& p) const {
+    const auto writes = [&](const plan::Step& s) {
+      return std::any_of(s.args.begin(), s.args.end(), [&](plan::PlanBufferId a) {
+        if (a == kNone<plan::PlanBufferId> || p.buffers[a].place != plan::Place::state) return false;
+        return in_.module.buffers[p.buffers[a].buffer].kind == loop::BufferKind::state_out;
+      });
+    };
+    return static_cast<size_t>(std::find_if(p.steps.begin(), p.steps.end(), writes) - p.steps.begin());
   }
 
   static std::string map_row(const forms::TensorMap& m, plan::SlotTable& slots) {

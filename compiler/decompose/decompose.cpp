@@ -19,6 +19,7 @@
 #include "graph/verify.h"
 #include "import/hidden_writes.h"
 #include "import/operands.h"
+#include "import/result_name.h"
 #include "import/shared_storage.h"
 #include "import/size_conditions.h"
 #include "sym/sym_error.h"
@@ -314,18 +315,20 @@ class Driver {
     }
     if (t) {
       const bool gradient = o.kind == OutputKind::parameter_gradient || o.kind == OutputKind::input_gradient;
-      const std::string name = gradient ? "grad_" + o.target : o.kind == OutputKind::loss ? "loss" : t->name;
+      const std::string by_place = import::result_name(o.tree_path), value = by_place.empty() ? t->name : by_place;
+      const std::string name = gradient ? "grad_" + o.target : o.kind == OutputKind::loss ? "loss" : value;
       g_.outputs.push_back({output_name(name), env_.get(t->name), o.tree_path, -1, gradient ? o.target : ""});
       g_.outputs.back().complex = complex;
       return;
     }
+    const std::string by_place = import::result_name(o.tree_path);
     ValueId v = kNone<ValueId>;
     if (const auto* e = std::get_if<Expr>(&o.value)) v = b_.sym(*e);
     if (const auto* d = std::get_if<double>(&o.value)) v = full(b_, DType::f64, {}, *d);
     if (const auto* s = std::get_if<import::SymbolicArg>(&o.value)) v = env_.number(*s);
     if (const auto* c = std::get_if<bool>(&o.value)) v = full(b_, DType::boolean, {}, *c ? 1.0 : 0.0);
     if (v != kNone<ValueId>) {
-      g_.outputs.push_back({output_name("output"), v, o.tree_path, -1});
+      g_.outputs.push_back({output_name(by_place.empty() ? "output" : by_place), v, o.tree_path, -1});
       return;
     }
     // None and text carry no data; anything else would be lost without a word

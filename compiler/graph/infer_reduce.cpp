@@ -127,8 +127,9 @@ static void factorised(Infer& r, const TensorType& x) {
 }
 
 Types check(Infer& r) {
-  r.arity(1);
+  r.arity(1, 2);
   r.require(r.in(0).dtype == DType::boolean && r.in(0).rank() == 0, "the condition is one bool");
+  r.require(r.arity() == 1 || (r.in(1).dtype == DType::i64 && r.in(1).rank() == 0), "an index is one int64");
   return {r.in(0)};
 }
 

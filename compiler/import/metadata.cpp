@@ -54,8 +54,13 @@ bool add_paths(const Json& node, const std::string& at, bool call, int depth, co
   std::vector<std::string> keys;
   if (node.contains("context") && node["context"].is_string()) {
     const Json context = parsed(node["context"].get_ref<const std::string&>(), where);
-    if (context.is_array() && context.size() == children.size())
-      for (const Json& k : context)
+    // A dict has its keys; a dataclass the names of its fields and of those that were None; a defaultdict tells its factory, too.
+    const Json* names = &context;
+    if (context.is_array() && context.size() == 2 && context[0].is_array() && context[1].is_array() && context[0].size() == children.size())
+      names = &context[0];
+    if (context.is_object() && context.contains("dict_context")) names = &context["dict_context"];
+    if (names->is_array() && names->size() == children.size())
+      for (const Json& k : *names)
         keys.push_back(k.is_string() ? fmt::format("['{}']", k.get<std::string>()) : fmt::format("[{}]", k.dump()));
   }
   const std::string type = node["type"].is_string() ? node["type"].get<std::string>() : "";

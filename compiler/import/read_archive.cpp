@@ -10,6 +10,7 @@
 #include "import/graph_reader.h"
 #include "import/json.h"
 #include "import/misstated.h"
+#include "import/names.h"
 #include "import/operators.h"
 #include "import/payload.h"
 #include "import/pickle.h"
@@ -360,6 +361,7 @@ class Archive {
   void finish() {
     drop_unused_scalar_nodes(p_);
     p_.syms = symbols_.table();
+    name_parts(p_);
     // Conditions are on symbols that are known when a run starts, those of the inputs, or that it finds in data.
     std::set<SymId> known;
     for (size_t i = 0; i < p_.syms.size(); ++i)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <tuple>
 
 #include "loop/partitioner.h"
 
@@ -271,6 +272,52 @@ void Partitioner::find_edges(std::vector<std::set<GroupId>>& before) const {
   }
 }
 
+bool Partitioner::writes_state(GroupId gr) const {
+  const std::vector<StoreAt>& stores = p_.groups[gr].stores;
+  return std::any_of(stores.begin(), stores.end(), [&](const StoreAt& s) {
+    ValueId v = s.where == StoreAt::Where::cat_part ? g_.nodes[s.cat].outputs[0] : s.value;
+    while (p_.place[v].into != kNone<NodeId>) v = g_.nodes[p_.place[v].into].outputs[0];
+    return s.where == StoreAt::Where::state || p_.state_of[v] >= 0;
+  });
+}
+
+void Partitioner::checks_first(std::vector<std::set<GroupId>>& before, std::vector<Turn>& turn) const {
+  std::vector<GroupId> checks, writers;  // writers: of states, and by index, which is what the message should not come from
+  bool states = false;
+  for (uint32_t i = 0; i < p_.groups.size(); ++i) {
+    const GroupId id = static_cast<GroupId>(i);
+    const auto stores = [&](std::initializer_list<Op> ops) {
+      return std::any_of(p_.groups[id].stores.begin(), p_.groups[id].stores.end(), [&](const StoreAt& s) {
+        return g_.def(s.value) && std::find(ops.begin(), ops.end(), g_.def(s.value)->op) != ops.end();
+      });
+    };
+    const bool writes = writes_state(id);
+    states = states || writes;
+    if (stores({Op::check}))
+      checks.push_back(id);
+    else if (writes || stores({Op::index_put, Op::scatter}))
+      writers.push_back(id);
+  }
+  for (uint32_t number = 0; states && number < checks.size(); ++number) {
+    std::set<GroupId> needed = {checks[number]};
+    for (std::vector<GroupId> work = {checks[number]}; !work.empty();) {
+      const GroupId at = work.back();
+      work.pop_back();
+      for (GroupId h : before[idx(at)])
+        if (needed.insert(h).second) work.push_back(h);
+    }
+    for (GroupId w : writers) {
+      if (needed.count(w)) continue;
+      before[idx(w)].insert(checks[number]);
+      for (GroupId h : needed) {
+        Turn& t = turn[idx(h)];
+        t.rank = 0;
+        t.check = std::min(t.check, number);
+      }
+    }
+  }
+}
+
 void Partitioner::order_groups() {
   const size_t n = p_.groups.size();
   IdVec<ValueId, uint32_t> position;
@@ -279,25 +326,29 @@ void Partitioner::order_groups() {
     for (ValueId v : g_.nodes[g_.order[i]].outputs) position[v] = i + 1;
 
   std::vector<std::set<GroupId>> before, after(n);
-  std::vector<uint32_t> rank(n, 0);
+  std::vector<Turn> turn(n);
   find_edges(before);
+  for (uint32_t i = 0; i < n; ++i)
+    for (const StoreAt& s : p_.groups[static_cast<GroupId>(i)].stores) turn[i].position = std::max(turn[i].position, position[s.value]);
+  for (Turn& t : turn) t.rank = t.position;
+  checks_first(before, turn);
   for (uint32_t i = 0; i < n; ++i) {
-    for (const StoreAt& s : p_.groups[static_cast<GroupId>(i)].stores) rank[i] = std::max(rank[i], position[s.value]);
     for (GroupId h : before[i]) after[idx(h)].insert(static_cast<GroupId>(i));
   }
-  using Ready = std::pair<uint32_t, uint32_t>;
+  using Ready = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>;
+  const auto ready_at = [&](uint32_t i) { return Ready{turn[i].rank, turn[i].check, turn[i].position, i}; };
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   std::vector<size_t> left(n);
   for (uint32_t i = 0; i < n; ++i)
-    if ((left[i] = before[i].size()) == 0) ready.push({rank[i], i});
+    if ((left[i] = before[i].size()) == 0) ready.push(ready_at(i));
   size_t done = 0;
   while (!ready.empty()) {
-    const uint32_t i = ready.top().second;
+    const uint32_t i = std::get<3>(ready.top());
     ready.pop();
     ++done;
     if (!p_.groups[static_cast<GroupId>(i)].stores.empty()) p_.order.push_back(static_cast<GroupId>(i));
     for (GroupId h : after[i])
-      if (--left[idx(h)] == 0) ready.push({rank[idx(h)], idx(h)});
+      if (--left[idx(h)] == 0) ready.push(ready_at(static_cast<uint32_t>(idx(h))));
   }
   if (done == n) return;
   for (uint32_t i = 0; i < n; ++i)

@@ -105,6 +105,15 @@ class Partitioner {
   void merge_siblings();
   /// By group: those that must run before it.
   void find_edges(std::vector<std::set<GroupId>>& before) const;
+  /// When a group's turn comes, as far as the edges leave it open.
+  struct Turn {
+    uint32_t rank = 0;            ///< `position`, or 0 of what a condition needs that a write waits for
+    uint32_t check = UINT32_MAX;  ///< of the first condition that needs it
+    uint32_t position = 0;        ///< of its last value in the graph's order
+  };
+  /// Conditions come before the writes of states that they are not computed from: a run that fails should have changed none.
+  void checks_first(std::vector<std::set<GroupId>>& before, std::vector<Turn>& turn) const;
+  bool writes_state(GroupId gr) const;
   void order_groups();
 
   Partition& p_;

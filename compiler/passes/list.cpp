@@ -7,6 +7,7 @@
 #include "passes/assign_names.h"
 #include "passes/canonical_views.h"
 #include "passes/channels_last.h"
+#include "passes/check_state_writes.h"
 #include "passes/columns_as_rows.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -96,6 +97,7 @@ constexpr Pass kPasses[] = {
     {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are written out as sums (CPUs)"},
     {"canonical_views", canonical_views, "again, around written-out products"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
+    {"check_state_writes", check_state_writes, "where states are written is checked before anything is"},
     {"add_picked_rows", add_picked_rows, "gathered rows are added without an intermediate (embedding bags)"},
     {"columns_as_rows", columns_as_rows, "gathers along rows read a transposed copy (CPUs)"},
     {"split_reductions", split_reductions, "long reductions to few results run in two steps"},

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "artifact/versions.h"
+#include "import/names.h"
 #include "pipeline/explain.h"
 
 namespace aotc::pipeline {
@@ -78,11 +79,14 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
     m["states"].push_back(tensor(s.name, s.type, g.syms));
     m["states"].back()["updated"] = s.updated != kNone<ValueId>;
   }
+  const auto archive_symbols = import::archive_symbols(front.program);
   for (SymId s : plans.symbols) {
     const SymInfo& i = g.syms[s];
     json row = {{"name", i.name}, {"min", i.min}, {"max", i.max == kInf ? json() : json(i.max)}};
     if (i.multiple_of != 1) row["multiple_of"] = i.multiple_of;
     if (!i.tune.empty()) row["tune"] = i.tune;
+    for (const auto& [archive, symbol] : archive_symbols)
+      if (symbol == s) row["archive"] = archive;
     m["symbols"].push_back(row);
   }
   int64_t arena = 0;

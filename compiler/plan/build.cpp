@@ -5,6 +5,7 @@
 #include <set>
 
 #include "forms/repeated.h"
+#include "graph/states.h"
 #include "loop/attached.h"
 #include "plan/join.h"
 #include "plan/memory.h"
@@ -109,6 +110,10 @@ class PlanBuilder {
         if (loop::writes(p)) uses_[idx(b)].writes.push_back(static_cast<int>(i));
       });
     }
+    for (size_t i = 0; i < steps_.size(); ++i)
+      for (size_t call = steps_[i].first; call < steps_[i].last; ++call)
+        if (const auto* k = std::get_if<loop::LibraryKernel>(&module_.kernels[module_.calls[call].kernel]); k && k->algorithm == "check")
+          last_check_ = static_cast<int>(i);
     for (size_t b = 0; b < module_.buffers.size(); ++b) {
       const loop::Buffer& x = module_.buffers.raw()[b];
       const bool made = x.kind == BufferKind::output || x.kind == BufferKind::state_out;
@@ -140,6 +145,12 @@ class PlanBuilder {
     return std::all_of(ins.begin(), ins.end(), [&](ParamId p) {
       return dtype_bytes(params[p].dtype) == dtype_bytes(params[outs[0]].dtype) && may_overwrite(kernel, p, outs[0]);
     });
+  }
+
+  /// A state that conditions are computed from: a run that fails keeps the old one. (On GPUs nothing waits for a condition: graphs keep
+  /// it.)
+  bool kept_for_checks(BufferId state) const {
+    return !options_.machine.is_gpu() && is_small_state(module_.buffers[state].type) && uses_[idx(state)].first_write() < last_check_;
   }
 
   PlanBufferId add_buffer(BufferId b, Place place, uint32_t index) {
@@ -191,7 +202,8 @@ class PlanBuilder {
       case BufferKind::state: return add_buffer(b, Place::state, x.index);
       case BufferKind::state_out: {
         const auto old = find(BufferKind::state, x.index);
-        return add_buffer(b, !old || safe_over(*old, b) ? Place::state : Place::state_next, x.index);
+        const bool over = (!old || safe_over(*old, b)) && !kept_for_checks(b);
+        return add_buffer(b, over ? Place::state : Place::state_next, x.index);
       }
       case BufferKind::output: {
         const auto input = x.alias_input >= 0 ? find(BufferKind::input, static_cast<uint32_t>(x.alias_input)) : std::nullopt;
@@ -490,6 +502,7 @@ class PlanBuilder {
   std::vector<JoinGroup> joined_;
   std::vector<CallsOfStep> steps_;  ///< of the plan, without the final copies
   std::vector<Uses> uses_;
+  int last_check_ = -1;  ///< the last step that checks a condition
   std::vector<Step> final_copies_;
   std::map<BufferId, PlanBufferId> buffers_;
   std::map<std::pair<BufferId, uint32_t>, PlanBufferId> constant_buffers_;

@@ -69,6 +69,7 @@ struct aotc_context {
   uint64_t base_bytes;
   bool callers_workspace;
   int32_t* gpu_faults;      ///< GPU: where kernels report a fault, a word a step of all variants; read when the stream has been waited for
+  uint32_t queued;          ///< GPU: runs since the stream was last waited for
   bool wants_graphs;        ///< GPU: runs of a shape that was run before are one launch
   void** events;            ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
   const void** io_checked;  ///< GPU: data of the inputs, then the outputs, that were found to be on the device
@@ -117,8 +118,10 @@ aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tenso
 aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status context_synchronize(aotc_context* context);
 aotc_status context_output_sizes(aotc_context* context, int32_t output, int64_t* sizes);
-/// What a run failed with in a step.
-aotc_status step_fault(const aotc_variant& variant, const aotc_module_desc& module, uint32_t step, int32_t fault);
+/// What a run failed with in a step of a variant.
+aotc_status step_fault(const aotc_context& context, uint32_t variant, uint32_t step, int32_t fault);
+/// The hidden output that tells of the condition that a step checks; null: the step is none.
+const aotc_hidden_desc* condition_of(const aotc_module_desc& module, const aotc_variant& variant, uint32_t step);
 /// Times of the steps of the latest run of a context with events.
 aotc_status gpu_step_times(const aotc_context& context, uint64_t* ns, uint32_t n);
 /// GPU: the entry is without a graph then. Within a CudaScope.

@@ -107,17 +107,31 @@ uint64_t now_ns() {
 
 }  // namespace
 
-[[gnu::cold]] aotc_status step_fault(const aotc_variant& variant, const aotc_module_desc& module, uint32_t number, int32_t fault) {
+[[gnu::cold]] const aotc_hidden_desc* condition_of(const aotc_module_desc& module, const aotc_variant& variant, uint32_t number) {
+  const aotc_step& step = variant.steps[number];
+  for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
+    const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
+    const uint32_t hidden = static_cast<uint32_t>(b.index) - module.n_outputs;
+    if (b.kind == AOTC_BUF_OUTPUT && hidden < module.n_hidden && module.hidden[hidden].kind != AOTC_HIDDEN_SIZE)
+      return &module.hidden[hidden];
+  }
+  return nullptr;
+}
+
+[[gnu::cold]] aotc_status step_fault(const aotc_context& c, uint32_t v, uint32_t number, int32_t fault) {
+  const aotc_module_desc& module = *c.model->module;
+  const aotc_variant& variant = module.variants[v];
   const aotc_step& step = variant.steps[number];
   const char* label = step.label ? step.label : "?";
   if (fault == AOTC_FAULT_INDEX)
     return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s); the outputs are undefined", label);
   if (fault != AOTC_FAULT_CHECK) return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
-  for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
-    const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
-    const uint32_t hidden = static_cast<uint32_t>(b.index) - module.n_outputs;
-    if (b.kind == AOTC_BUF_OUTPUT && hidden < module.n_hidden)
-      return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", module.hidden[hidden].text);
+  if (const aotc_hidden_desc* hidden = condition_of(module, variant, number)) {
+    if (hidden->kind != AOTC_HIDDEN_INDEX) return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", hidden->text);
+    int64_t index;
+    memcpy(&index, c.hidden + (hidden - module.hidden) * AOTC_HIDDEN_BYTES + AOTC_CHECK_INDEX, sizeof index);
+    return fail(AOTC_INDEX_OUT_OF_RANGE, "%s, but is %lld; no state was changed; the outputs are undefined", hidden->text,
+                static_cast<long long>(index));
   }
   return fail(AOTC_ASSERTION_FAILED, "a condition of the model does not hold (at %s); the outputs are undefined", label);
 }
@@ -186,6 +200,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
   const FlushDenormals flush(c->flags & AOTC_CONTEXT_FLUSH_DENORMALS);
   volatile int32_t fault = AOTC_FAULT_NONE;
+  bool wrote_states = false;
   alignas(64) aotc_team_range team[AOTC_TEAM_RANGES];
   Job job = {nullptr,
              c->base + align_up(e->arena_bytes, 256),
@@ -200,7 +215,8 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
     job.step = &e->steps[s];
     run_step(&c->threads, &job);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
-      status = step_fault(variant, module, s, fault);
+      status = step_fault(*c, e->variant, s, fault);
+      wrote_states = s >= variant.states_from;
       break;
     }
     if (c->step_ns) {
@@ -212,7 +228,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   threads_end(&c->threads);
   if (status == AOTC_OK)
     swap_states(c, *e);
-  else
+  else if (wrote_states)
     lose_states(c, e->variant);
   return status;
 }

@@ -1,6 +1,7 @@
 // The walk over the steps of a GPU artifact: launches on the context's stream, one by one or as a graph.
 #include <string.h>
 
+#include "aotc/detail/check_abi.h"
 #include "atomic.h"
 #include "context.h"
 #include "cuda.h"
@@ -257,6 +258,40 @@ aotc_status check_pointers(const aotc_context& c, ShapeEntry* e, const aotc_tens
   return AOTC_OK;
 }
 
+/// A run with this fault changed no state: its kernels go by the condition.
+bool keeps_states(const aotc_module_desc& module, const aotc_variant& variant, uint32_t step, int32_t fault) {
+  const aotc_hidden_desc* hidden = fault == AOTC_FAULT_CHECK ? condition_of(module, variant, step) : nullptr;
+  return hidden && hidden->before_writes;
+}
+
+/// Takes all faults, the first of them that of this step; says a condition before what an index does that does not meet it. Several runs
+/// may have been queued: only where one was is what else it reports no more than that.
+[[gnu::cold]] aotc_status take_faults(aotc_context* c, uint32_t first) {
+  const aotc_model& m = *c->model;
+  struct Fault {
+    uint32_t variant, step;
+    int32_t fault;
+  };
+  Fault told = {0, 0, AOTC_FAULT_NONE};
+  bool kept = false;
+  for (int pass = 0; pass < 2; ++pass) {
+    const bool last = pass == 1;
+    uint32_t v = 0;
+    for (uint32_t k = first; k < m.total_steps; ++k) {
+      while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= k) ++v;
+      const Fault f = {v, k - m.variants[v].first_step, load_relaxed(&c->gpu_faults[k])};
+      if (f.fault == AOTC_FAULT_NONE) continue;
+      const bool keeps = keeps_states(*m.module, m.module->variants[v], f.step, f.fault);
+      if (!last && (told.fault == AOTC_FAULT_NONE || (keeps && !kept))) told = f;
+      if (!last) kept = kept || keeps;
+      if (last && !keeps && !(kept && c->queued <= 1)) lose_states(c, v);
+      if (last) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
+    }
+  }
+  c->sizes_known = false;
+  return step_fault(*c, told.variant, told.step, told.fault);
+}
+
 }  // namespace
 
 void drop_graph(ShapeEntry* e) {
@@ -267,22 +302,17 @@ void drop_graph(ShapeEntry* e) {
 aotc_status take_gpu_fault(aotc_context* c) {
   if (!c->gpu_faults) return AOTC_OK;
   const aotc_model& m = *c->model;
-  for (uint32_t i = 0; i < m.total_steps; ++i) {
-    const int32_t fault = load_relaxed(&c->gpu_faults[i]);
-    if (__builtin_expect(fault == AOTC_FAULT_NONE, 1)) continue;
-    uint32_t v = 0;
-    while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= i) ++v;
-    lose_states(c, v);
-    c->sizes_known = false;
-    for (uint32_t k = i; k < m.total_steps; ++k) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
-    return step_fault(m.module->variants[v], *m.module, i - m.variants[v].first_step, fault);
-  }
-  return AOTC_OK;
+  uint32_t first = m.total_steps;
+  for (uint32_t i = 0; i < m.total_steps && first == m.total_steps; ++i)
+    if (__builtin_expect(load_relaxed(&c->gpu_faults[i]) != AOTC_FAULT_NONE, 0)) first = i;
+  if (__builtin_expect(first == m.total_steps, 1)) return AOTC_OK;
+  return take_faults(c, first);
 }
 
 aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
   bool staged = false;
   RT_TRY(take_gpu_fault(c));  // of an earlier run
+  ++c->queued;
   RT_TRY(check_pointers(*c, e, in, out));
   RT_TRY(stage(c, *e, in, out, &staged));
   bind_interface(*c, e);
@@ -294,12 +324,18 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   if (status == AOTC_OK && staged) status = unstage(c, *e, out);
   if (status == AOTC_OK && any_on_host(*c, in, out)) {
     status = cuda_wait(c->model->cuda, c->stream);
-    if (status == AOTC_OK) status = take_gpu_fault(c);
-  }
-  if (status == AOTC_OK)
+    if (status != AOTC_OK) {
+      lose_states(c, e->variant);
+    } else {
+      status = take_gpu_fault(c);
+      c->queued = 0;
+      if (status == AOTC_OK) swap_states(c, *e);
+    }
+  } else if (status == AOTC_OK) {
     swap_states(c, *e);
-  else
+  } else {
     lose_states(c, e->variant);
+  }
   e->runs += e->runs == 0;
   return status;
 }
@@ -320,7 +356,9 @@ aotc_status context_synchronize(aotc_context* c) {
   RT_TRY(scope.status());
   RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(cuda_wait(c->model->cuda, c->stream));
-  return take_gpu_fault(c);
+  const aotc_status status = take_gpu_fault(c);
+  c->queued = 0;
+  return status;
 }
 
 }  // namespace aotc::rt

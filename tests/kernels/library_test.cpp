@@ -63,12 +63,29 @@ TEST_CASE("a condition that is false is a fault", "[library]") {
       Buffer condition(1, DType::boolean), out(1, DType::boolean);
       condition.put(0, holds), out.put(0, !holds);
       void* ptr[] = {condition.ptr(), out.ptr()};
-      int64_t size[] = {0};
+      int64_t size[] = {1};
       volatile int32_t fault = AOTC_FAULT_NONE;
       const aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
       e.fn(&args, 0, 1);
       CHECK(fault == (holds ? int{AOTC_FAULT_NONE} : int{AOTC_FAULT_CHECK}));
       CHECK(out.get(0) == holds);
+    }
+}
+
+TEST_CASE("a condition on an index tells the index", "[library]") {
+  for (const Entry& e : entries("check"))
+    for (const bool holds : {true, false}) {
+      Buffer condition(1, DType::boolean);
+      condition.put(0, holds);
+      int64_t index = -17, out[2] = {0, 0};
+      void* ptr[] = {condition.ptr(), &index, out};
+      int64_t size[] = {2};
+      volatile int32_t fault = AOTC_FAULT_NONE;
+      const aotc_kargs args = {ptr, size, nullptr, nullptr, 0, 1, &fault};
+      e.fn(&args, 0, 1);
+      CHECK(fault == (holds ? int{AOTC_FAULT_NONE} : int{AOTC_FAULT_CHECK}));
+      CHECK(*reinterpret_cast<const unsigned char*>(out) == holds);
+      CHECK(out[AOTC_CHECK_INDEX / 8] == -17);
     }
 }
 

@@ -12,6 +12,7 @@ class Check final : public LibraryForm {
   StepSpec step(const loop::LibraryKernel& k, const Site&, const Choice&) const override {
     StepSpec f = named_step(k);
     f.work = 1;
+    f.sizes = {Expr(static_cast<int64_t>(k.params.size()) - 1)};
     return f;
   }
 };

@@ -29,10 +29,13 @@ class Check final : public FormOf<LibraryKernel> {
     f.grid[0] = 1;
     return f;
   }
-  std::string source(const LibraryKernel&, const Site&, const Choice&, const std::string& symbol) const override {
+  std::string source(const LibraryKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
-    return emit::cuda::kernel("check.cuh", symbol, 2, 1, 1, kThreads,
-                              fmt::format("  check({}, {}, a.fault);\n", pointer(DType::boolean, 0), pointer(DType::boolean, 1, true)));
+    const size_t n = k.params.size();
+    return emit::cuda::kernel(
+        "check.cuh", symbol, n, 1, 1, kThreads,
+        fmt::format("  check({}, {}, {}, a.fault);\n", pointer(DType::boolean, 0), n == 3 ? pointer(DType::i64, 1) : "nullptr",
+                    pointer(DType::boolean, static_cast<int>(n) - 1, true)));
   }
 };
 

@@ -5,6 +5,9 @@
 AOTC_ENTRY(check_bool) {
   if (begin >= end) return;
   const unsigned char holds = *static_cast<const unsigned char*>(args->ptr[0]);
-  *static_cast<unsigned char*>(args->ptr[1]) = holds;
+  const int64_t before_out = args->size[0];
+  auto* out = static_cast<unsigned char*>(args->ptr[before_out]);
+  *out = holds;
+  if (before_out == 2) *reinterpret_cast<int64_t*>(out + AOTC_CHECK_INDEX) = *static_cast<const int64_t*>(args->ptr[1]);
   if (!holds) *args->fault = AOTC_FAULT_CHECK;
 }

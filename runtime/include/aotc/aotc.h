@@ -269,12 +269,16 @@ typedef struct aotc_api {
    * anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment: INVALID_ARGUMENT or
    * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; ASSERTION_FAILED: a
    * condition that the model states (torch._check) does not hold for this data, last_error says which; the outputs then have undefined
-   * content. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by another
-   * thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the outputs are
-   * written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued on the
-   * context's stream, and errors of the device come with a later call: synchronize, or the next run (DEVICE; DEVICE_LOST for ever once
-   * the device is lost, as after an access outside of memory). With a tensor in host memory it copies, and returns when all is done. No
-   * allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
+   * content. Where a state would be written out of range (a position past a KV cache) last_error has the input, its value and the bounds,
+   * and no state is changed, be it of a layer before: all such indices, and the model's conditions, are checked before the first write. Not
+   * those that the model computes from the new content of a state of more than 64 KB: the write reports them, and the states that the run
+   * updates are then undefined. On a GPU such a run's kernels write nothing; its error comes as all others do, runs queued behind it go on
+   * from the states as they were. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by
+   * another thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the
+   * outputs are written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued
+   * on the context's stream, and errors of the device come with a later call: synchronize, or the next run (DEVICE; DEVICE_LOST for ever
+   * once the device is lost, as after an access outside of memory). With a tensor in host memory it copies, and returns when all is done.
+   * No allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
 
   /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE,

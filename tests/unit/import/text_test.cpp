@@ -1,6 +1,7 @@
 // The texts inside an archive: JSON, sizes, stack traces, pytrees.
 #include "import/json.h"
 #include "import/metadata.h"
+#include "import/result_name.h"
 #include "import/sym_text.h"
 #include "support.h"
 
@@ -8,6 +9,16 @@ using namespace aotc;
 using namespace aotc::import;
 using namespace aotc::import::test;
 using Catch::Matchers::Contains;
+
+TEST_CASE("results are called by their place", "[import]") {
+  CHECK(result_name("['past'][3]['keys']") == "past.3.keys");
+  CHECK(result_name("[1]['keys']") == "output_1.keys");
+  CHECK(result_name("['a b'][0]") == "a_b.0");
+  CHECK(result_name("").empty());
+  CHECK(result_name("[0][2]").empty());
+  CHECK(result_name("['open").empty());
+  CHECK(result_name("['']") == "_");
+}
 
 TEST_CASE("numbers beyond 64 bits are refused where an integer is asked for, and are an end of 64 bits where one will do") {
   const Json j = parse_json("[18446744073709551615, -9223372036854775809, 9223372036854775807, 2.5]", "m.json");
@@ -142,6 +153,15 @@ TEST_CASE("paths of a pytree") {
                            leaf + "]}]}]";
   CHECK(tree_paths(spec, true) == std::vector<std::string>{"args[0]", "kwargs['mask']"});
   CHECK(tree_paths("[1, 2]", true).empty());
+  const auto paths = [&](const std::string& type, const std::string& context) {
+    return tree_paths("[1, {\"type\": \"" + type + "\", \"context\": " + context + ", \"children_spec\": [" + leaf + ", " + leaf + "]}]",
+                      false);
+  };
+  const std::vector<std::string> named = {"['logits']", "['past']"};
+  CHECK(paths("Out", R"("[[\"logits\", \"past\"], [\"none\"]]")") == named);
+  CHECK(paths("builtins.dict", R"("[\"logits\", \"past\"]")") == named);
+  CHECK(paths("collections.defaultdict", R"("{\"default_factory_name\": \"int\", \"dict_context\": [\"logits\", \"past\"]}")") == named);
+  CHECK(paths("Out", R"("[[\"logits\"], []]")") == std::vector<std::string>{"[0]", "[1]"});
   CHECK(tree_paths("{", true).empty());
   const std::string deep(100000, '['),
       context = R"({"type": "builtins.dict", "context": ")" + deep + R"(", "children_spec": [)" + leaf + "]}";

@@ -110,12 +110,14 @@ typedef struct aotc_dim_desc {
 } aotc_dim_desc;
 /* An output that the caller does not get: the context has a word of 64 bytes for each. Their buffers have numbers from n_outputs on. */
 enum {
-  AOTC_HIDDEN_SIZE = 0, /* int64: a size that the run found */
-  AOTC_HIDDEN_CHECK = 1 /* bool: a condition; text: what is said where it does not hold */
+  AOTC_HIDDEN_SIZE = 0,  /* int64: a size that the run found */
+  AOTC_HIDDEN_CHECK = 1, /* bool: a condition; text: what is said where it does not hold */
+  AOTC_HIDDEN_INDEX = 2  /* the same of an index, which comes with it (detail/check_abi.h) */
 };
 enum { AOTC_HIDDEN_BYTES = 64 };
 typedef struct aotc_hidden_desc {
-  int32_t kind; /* AOTC_HIDDEN_* */
+  int32_t kind;          /* AOTC_HIDDEN_* */
+  int32_t before_writes; /* of a condition, not 0: GPU: the kernels change no state where it does not hold */
   const char* text;
 } aotc_hidden_desc;
 /* A dimension of an output whose size is found in data. */
@@ -158,6 +160,7 @@ typedef struct aotc_variant {
   const aotc_map_desc* maps;
   int32_t arena_slot;   /* bytes */
   int32_t scratch_slot; /* largest scratch of any step, bytes per thread */
+  uint32_t states_from; /* CPU: the first step that writes a state where it lies: a run that fails before it leaves all as they were */
 } aotc_variant;
 
 typedef struct aotc_weight_desc {
