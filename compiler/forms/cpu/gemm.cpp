@@ -204,9 +204,10 @@ struct UnpackSpeed {
   double vector, least, row;
   int64_t tile, few_rows;  ///< rows of such a tile; of a unit that has no others
 };
-UnpackSpeed unpack_speed(const Machine& m) {
-  if (m.has(Isa::avx512)) return {2.6, 3.2, 1.15, 14, 14};
-  return {2.6, 2.9, 1.1, 6, 12};
+UnpackSpeed unpack_speed(const Machine& m, int bits) {
+  UnpackSpeed s = m.has(Isa::avx512) ? UnpackSpeed{2.6, 3.2, 1.15, 14, 14} : UnpackSpeed{2.6, 2.9, 1.1, 6, 12};
+  if (bits == 4) s.few_rows = 0;  // always through L1
+  return s;
 }
 
 /// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
@@ -276,7 +277,7 @@ class GemmUnpack final : public Gemm {
     r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth));
     if (!r.fit) return r;
     const Lanes lanes = lanes_of(c.dtype, m);
-    const UnpackSpeed speed = unpack_speed(m);
+    const UnpackSpeed speed = unpack_speed(m, bits);
     const int64_t m_blocks = ceil_div(c.m, t.mc), rows = ceil_div(c.m, m_blocks);
     const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
     double more = speed.vector;

@@ -241,7 +241,9 @@ template <int kBits>
 struct UnpackSource {
   using Panel = UnpackPanel<kBits>;
   static constexpr bool kUnpacks = true;
-  static constexpr int64_t kStep = kBlock, kMr = kRegisterMr, kFewRows = kRegisterRows;
+  static constexpr int64_t kStep = kBlock, kMr = kRegisterMr;
+  /// Numbers of 4 bits lie around their offsets: sums of the two apart would round more than those of the numbers that they make.
+  static constexpr int64_t kFewRows = kBits == 8 ? kRegisterRows : 0;
   static_assert(kRegisterRows <= AOTC_GEMM_UNPACK_ROWS);
   /// Floats of scratch for sums of rows of kp values.
   static int64_t sums(int64_t kp) { return AOTC_GEMM_UNPACK_ROWS * (kp / kBlock + 1); }
