@@ -42,8 +42,8 @@ class Emitter {
   std::string emit() {
     out_ =
         "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
-        "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/svd_abi.h\"\n#include "
-        "\"aotc/detail/plan_format.h\"\n\n";
+        "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
+        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
     io();
     symbols();
     guards();

@@ -18,6 +18,7 @@ using Table = std::vector<const Form*>;
 const Table& table_of(Arch arch) {
   static const Table kCpu = {
       &cpu::gemm_quant(),
+      &cpu::gemm_unpack(),
       &cpu::gemm_int8_tiles(),
       &cpu::gemm_int8(),
       &cpu::gemm_bytes_tiles(),

@@ -129,10 +129,8 @@ class Sharer {
                      product_name, 100 * cost / products_ns_));
   }
 
-  /// Whether the parameter is the product's weight of few bits, whole elements of which lie in its panels.
-  static bool values_in_panels(const MatmulKernel& k, ParamId p) {
-    return k.b_quantised && k.b_quantised->values == p && k.b_quantised->bits >= 8;
-  }
+  /// Whether the parameter is the product's weight of few bits.
+  static bool values_in_panels(const MatmulKernel& k, ParamId p) { return k.b_quantised && k.b_quantised->values == p; }
 
   std::optional<Panels> form_of(const Use& u) const {
     MatmulKernel k = std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]);
@@ -181,9 +179,41 @@ class Sharer {
     done_.insert({b, m_.calls[u.call].kernel, u.param});
     const int64_t elems = *m_.buffers[b].type.elems().as_const();
     for_each_loop(kernel, [&](LoopKernel& k) {
-      for (loop::Inst& i : k.insts)
-        if (i.kind == loop::InstKind::load && i.param == u.param) i.index = *panel_index(panels, elems, i.index, k.syms);
+      for (loop::Block& block : k.blocks)
+        for (size_t at = 0; at < block.insts.size(); ++at) {
+          const loop::Inst& i = k.insts[block.insts[at]];
+          if (i.kind != loop::InstKind::load || i.param != u.param) continue;
+          const Expr index = i.index;
+          k.insts[block.insts[at]].index = *panel_index(panels, elems, index, k.syms);
+          if (panels.bits == 4) at += split_byte(k, block, at, panel_shift(panels, elems, index, k.syms));
+        }
     });
+  }
+
+  /// The load at `at` of the block becomes that of a byte, shifted and without the bits above its four. How many instructions that adds.
+  static size_t split_byte(LoopKernel& k, loop::Block& block, size_t at, const Expr& shift) {
+    const loop::InstId value = block.insts[at];
+    std::vector<loop::InstId> before;
+    const auto add = [&](loop::Inst i) {
+      before.push_back(k.insts.push(std::move(i)));
+      return before.back();
+    };
+    const auto op = [](Op o, DType t, std::vector<loop::InstId> args) {
+      loop::Inst i;
+      i.kind = loop::InstKind::op, i.op = o, i.dtype = t, i.args = std::move(args);
+      return i;
+    };
+    const DType t = k.insts[value].dtype;
+    loop::Inst by, low;
+    by.kind = loop::InstKind::index, by.dtype = DType::i64, by.index = shift;
+    low.kind = loop::InstKind::constant, low.dtype = DType::i32, low.imm_i = 15;
+    const loop::InstId byte = add(k.insts[value]), wide = add(op(Op::cast, DType::i32, {byte}));
+    const loop::InstId shifts = add(op(Op::cast, DType::i32, {add(std::move(by))}));
+    const loop::InstId shifted = add(op(Op::shr, DType::i32, {wide, shifts}));
+    const loop::InstId mask = add(std::move(low)), number = add(op(Op::bit_and, DType::i32, {shifted, mask}));
+    k.insts[value] = op(Op::cast, t, {number});
+    block.insts.insert(block.insts.begin() + static_cast<std::ptrdiff_t>(at), before.begin(), before.end());
+    return before.size();
   }
 
   loop::Module& m_;

@@ -212,28 +212,43 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights, const IdVec<Con
 
 }  // namespace
 
-std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
-  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups || p.bits == 4 || p.line) return std::nullopt;
+namespace {
+
+/// Row and column of an element of the constant, where the panels are one matrix, all of it.
+std::optional<std::pair<Expr, Expr>> row_and_column(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
+  if (p.matrices.size() != 1 || p.matrices[0].begin != 0 || p.winograd || p.column_groups || p.line) return std::nullopt;
   const Panels::Rows& rows = p.rows[p.matrices[0].rows];
   const int64_t n = p.matrices[0].cols, k = rows.count;
   if (!rows.taps.empty() || rows.inner < k || n * k != elems) return std::nullopt;
-  Expr row, column;
-  if (rows.inner_stride == 1 && (p.col_stride == k || n == 1))
-    column = floordiv(e, k), row = mod(e, k);
-  else if (p.col_stride == 1 && (rows.inner_stride == n || k == 1))
-    row = floordiv(e, n), column = mod(e, n);
-  else
-    return std::nullopt;
-  row = syms.simplify(row), column = syms.simplify(column);
-  if (p.bits == 8) {  // [panel of lanes][block of rows][four rows][lane][row]
+  if (rows.inner_stride == 1 && (p.col_stride == k || n == 1)) return std::pair(syms.simplify(mod(e, k)), syms.simplify(floordiv(e, k)));
+  if (p.col_stride == 1 && (rows.inner_stride == n || k == 1)) return std::pair(syms.simplify(floordiv(e, n)), syms.simplify(mod(e, n)));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
+  const auto at = row_and_column(p, elems, e, syms);
+  if (!at) return std::nullopt;
+  const auto& [row, column] = *at;
+  const int64_t stored = p.stored_rows(p.matrices[0]);
+  if (p.bits) {  // [panel of lanes][block of rows][four rows][lane][row]; of 4 bits the two halves of a block share their bytes
     constexpr int64_t kLanes = AOTC_QUANT_LANES, kBlock = AOTC_QUANT_BLOCK;
-    const Expr lane = mod(column, kLanes), in_block = mod(row, kBlock);
-    return syms.simplify(floordiv(column, kLanes) * (p.stored_rows(p.matrices[0]) * kLanes) + floordiv(row, kBlock) * (kBlock * kLanes) +
-                         floordiv(in_block, 4) * (4 * kLanes) + lane * 4 + mod(in_block, 4));
+    const int64_t bytes = kBlock * p.bits / 8;  // of a block of one column
+    const Expr lane = mod(column, kLanes), in_half = mod(row, bytes);
+    return syms.simplify(floordiv(column, kLanes) * (stored * p.bits / 8 * kLanes) + floordiv(row, kBlock) * (bytes * kLanes) +
+                         floordiv(in_half, 4) * (4 * kLanes) + lane * 4 + mod(in_half, 4));
   }
   const Expr lane = mod(column, kPanel);
   const Expr within = in_pairs(p.dtype) ? floordiv(row, 2) * (2 * kPanel) + lane * 2 + mod(row, 2) : row * kPanel + lane;
-  return syms.simplify(floordiv(column, kPanel) * (p.stored_rows(p.matrices[0]) * kPanel) + within);
+  return syms.simplify(floordiv(column, kPanel) * (stored * kPanel) + within);
+}
+
+Expr panel_shift(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms) {
+  if (p.bits != 4) return 0;
+  const auto at = row_and_column(p, elems, e, syms);
+  AOTC_CHECK(at, "panels that panel_index does not know");
+  return syms.simplify(floordiv(mod(at->first, AOTC_QUANT_BLOCK), AOTC_QUANT_BLOCK / 2) * 4);
 }
 
 uint32_t WeightTable::add(ConstId source, const std::optional<forms::WeightForm>& panels) {

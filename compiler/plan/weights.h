@@ -17,6 +17,8 @@ using forms::Panels;
 
 /// Where element `e` of a constant of `elems` elements stands in its panels; nullopt where they are not all of it in one matrix.
 std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms);
+/// Of panels of 4 bits, two of whose numbers share a byte, which panel_index says: that by which the byte is shifted, 0 or 4. Else 0.
+Expr panel_shift(const Panels& p, int64_t elems, const Expr& e, const SymTable& syms);
 
 struct Weight {
   std::string name;  ///< the constant's; ".panels" appended for a packed form

@@ -1,6 +1,7 @@
-// Products with weights of few bits, every instruction set, against fp64: groups, offsets, tails of every size, batches, segments, strided
-// and computed rows, rows of very large and very small values.
+// Products with weights of few bits, by digits of rows (gemm_quant) and as sums of floats (gemm_unpack), every instruction set, against
+// fp64: groups, offsets, tails of every size, batches, segments, strided and computed rows, rows of very large and very small values.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "aotc/detail/quant_abi.h"
@@ -10,7 +11,7 @@
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kEntries = entries("gemm_quant");
+const std::vector<Entry> kEntries = entries("gemm_quant"), kUnpacking = entries("gemm_unpack");
 
 struct Case {
   int64_t b0 = 1, b1 = 1, m = 1, n = 1, k = 1;
@@ -18,6 +19,39 @@ struct Case {
   int64_t group = 32;
   bool offsets = false, wide = false, ta = false, make_a = false;
   int segments = 1, mc = 8, nc = 64;
+  int kp = 0;  ///< 0: gemm_quant; else gemm_unpack, k packed at once
+};
+
+/// The config of either kernel, and the scratch that it asks for.
+class Config {
+ public:
+  Config(const Case& c, const aotc_epilogue_fn* epilogues, aotc_prologue_fn made) {
+    const int bits = c.bits + (c.wide ? int{AOTC_QUANT_WIDE_SCALES} : 0), offsets = c.offsets ? 3 : -1, a = made ? -1 : 0;
+    const auto group = static_cast<int32_t>(c.group);
+    if (c.kp == 0) {
+      digits_.a_ptr = a, digits_.values_ptr = 1, digits_.scales_ptr = 2, digits_.offsets_ptr = offsets, digits_.bits = bits,
+      digits_.group = group;
+      digits_.mc = c.mc, digits_.nc = c.nc, digits_.n_segments = c.segments, digits_.epilogues = epilogues, digits_.a_prologue = made;
+      config = &digits_, scratch_bytes = aotc_gemm_quant_scratch_bytes(&digits_, c.k);
+      return;
+    }
+    aotc_gemm_config& g = unpack_.product;
+    g.a_ptr = a, g.b_ptr = 1, g.mr = 14, g.nv = 2, g.mc = c.mc, g.nc = c.nc, g.kc = std::min(c.kp, 256), g.kp = c.kp,
+    g.b_packed = g.pack_a = 1;
+    g.n_segments = c.segments, g.epilogues = epilogues, g.a_prologue = made;
+    unpack_.scales_ptr = 2, unpack_.offsets_ptr = offsets, unpack_.bits = bits, unpack_.group = group;
+    const int64_t depth = (c.k + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK * AOTC_QUANT_BLOCK;
+    config = &unpack_;
+    scratch_bytes = aotc_gemm_scratch_bytes(&g, depth, 4) + aotc_gemm_unpack_bytes(&g, depth);
+    if (made) scratch_bytes += aotc_gemm_prologue_bytes(&g, depth, 4, 1, 0);
+  }
+  Config(const Config&) = delete;
+  const void* config = nullptr;
+  int64_t scratch_bytes = 0;
+
+ private:
+  aotc_gemm_quant_config digits_{};
+  aotc_gemm_unpack_config unpack_{};
 };
 
 template <int kSegment>
@@ -44,7 +78,7 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   if (!runs_here(e.isa)) return;
   INFO(e.isa << " b " << c.b0 << "x" << c.b1 << " m " << c.m << " n " << c.n << " k " << c.k << " bits " << c.bits << " group " << c.group
              << " offsets " << c.offsets << " wide " << c.wide << " ta " << c.ta << " made " << c.make_a << " segments " << c.segments
-             << " mc " << c.mc << " nc " << c.nc);
+             << " mc " << c.mc << " nc " << c.nc << " kp " << c.kp);
   const int64_t batch = c.b0 * c.b1, groups = (c.k + c.group - 1) / c.group, pad = rng() % 3;
   const int64_t rs = c.ta ? 1 : c.k + pad, cs = c.ta ? c.m + pad : 1, mat = c.ta ? cs * c.k : rs * c.m;
   Buffer a(mat * batch, DType::f32, rng() % 2), scales(groups * c.n, c.wide ? DType::f32 : DType::bf16),
@@ -71,16 +105,13 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   }
   sizes.insert(sizes.end(), {0, cut, cut, c.n, mat, rs, cs});
   const aotc_epilogue_fn epilogues[2] = {store_tile<0>, store_tile<1>};
-  aotc_gemm_quant_config cfg{};
-  cfg.a_ptr = c.make_a ? -1 : 0, cfg.values_ptr = 1, cfg.scales_ptr = 2, cfg.offsets_ptr = c.offsets ? 3 : -1;
-  cfg.bits = c.bits + (c.wide ? int{AOTC_QUANT_WIDE_SCALES} : 0), cfg.group = static_cast<int32_t>(c.group), cfg.mc = c.mc, cfg.nc = c.nc;
-  cfg.n_segments = c.segments, cfg.epilogues = epilogues, cfg.a_prologue = c.make_a ? make_rows : nullptr;
+  const Config cfg(c, epilogues, c.make_a ? make_rows : nullptr);
   std::vector<double> out(static_cast<size_t>(batch * c.m * c.n), -77);
   std::vector<int32_t> writes(out.size(), 0);
   void* ptr[] = {a.ptr(), panels.ptr(), scales.ptr(), offsets.ptr(), out.data(), writes.data()};
-  Scratch scratch(aotc_gemm_quant_scratch_bytes(&cfg, c.k));
+  Scratch scratch(cfg.scratch_bytes);
   volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, sizes.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  aotc_kargs args = {ptr, sizes.data(), cfg.config, scratch.ptr(), 0, 1, &fault};
   auto blocks = [](int64_t x, int64_t by) { return (x + by - 1) / by; };
   const int64_t work = batch * blocks(c.m, c.mc) * (blocks(cut, c.nc) + blocks(c.n - cut, c.nc) * (c.segments == 2));
   const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
@@ -106,56 +137,80 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
   CHECK(worst <= 3 * epsilon(DType::f32));
 }
 
+/// Any case but its rows and kp.
+Case drawn(std::mt19937& rng) {
+  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+  Case c;
+  c.n = pick({0, 1, 8, 15, 16, 17, 31, 32, 33, 64, 95, 130});
+  c.k = pick({1, 2, 3, 31, 32, 33, 64, 65, 127, 128, 300, 576});
+  c.b0 = pick({1, 1, 2});
+  c.b1 = pick({1, 1, 3});
+  c.bits = static_cast<int>(pick({8, 4}));
+  c.group = pick({32, 64, 96, 128, 1024});
+  c.offsets = rng() % 2;
+  c.wide = rng() % 2;
+  c.ta = rng() % 3 == 0;
+  c.make_a = rng() % 3 == 0;
+  c.segments = static_cast<int>(1 + rng() % 2);
+  c.mc = static_cast<int>(pick({1, 8, 28, 64}));
+  c.nc = static_cast<int>(pick({32, 64, 256}));
+  return c;
+}
+
 TEST_CASE("gemm_quant against fp64", "[gemm]") {
   std::mt19937 rng(11);
-  auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
   for (const Entry& e : kEntries)
     for (int i = 0; i < 150; ++i) {
-      Case c;
-      c.m = pick({0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 29, 64});
-      c.n = pick({0, 1, 8, 15, 16, 17, 31, 32, 33, 64, 95, 130});
-      c.k = pick({1, 2, 3, 31, 32, 33, 64, 65, 127, 128, 300, 576});
-      c.b0 = pick({1, 1, 2});
-      c.b1 = pick({1, 1, 3});
-      c.bits = static_cast<int>(pick({8, 4}));
-      c.group = pick({32, 64, 128, 1024});
-      c.offsets = rng() % 2;
-      c.wide = rng() % 2;
-      c.ta = rng() % 3 == 0;
-      c.make_a = rng() % 3 == 0;
-      c.segments = 1 + rng() % 2;
-      c.mc = static_cast<int>(pick({1, 8, 28, 64}));
-      c.nc = static_cast<int>(pick({32, 64, 256}));
+      Case c = drawn(rng);
+      constexpr int64_t kRows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 29, 64};
+      c.m = kRows[rng() % std::size(kRows)];
       check(e, c, rng);
     }
 }
 
-TEST_CASE("gemm_quant keeps infinities and NaN visible", "[gemm]") {
-  for (const Entry& e : kEntries) {
-    if (!runs_here(e.isa)) continue;
-    for (const double bad : {double(INFINITY), double(NAN)}) {
-      Buffer a(3 * 64, DType::f32), scales(2 * 16, DType::bf16), panels(aotc::kernels::quant_panel_bytes(64, 16, 8), DType::i8);
-      for (int64_t i = 0; i < a.size; ++i) a.put(i, i == 64 + 40 ? bad : 0.5);
-      for (int64_t i = 0; i < scales.size; ++i) scales.put(i, 1);
-      const std::vector<int8_t> values(64 * 16, 1);
-      aotc::kernels::pack_quant_panels(values.data(), 1, 64, 64, 16, 8, static_cast<char*>(panels.ptr()));
-      std::vector<int64_t> sizes(AOTC_GEMM_SIZES, 0);
-      sizes[AOTC_GEMM_B0] = sizes[AOTC_GEMM_B1] = sizes[AOTC_GEMM_A_CS] = 1;
-      sizes[AOTC_GEMM_M] = 3, sizes[AOTC_GEMM_N] = 16, sizes[AOTC_GEMM_K] = sizes[AOTC_GEMM_A_RS] = 64;
-      sizes.insert(sizes.end(), {0, 16});
-      const aotc_epilogue_fn epilogues[1] = {store_tile<0>};
-      aotc_gemm_quant_config cfg{};
-      cfg.values_ptr = 1, cfg.scales_ptr = 2, cfg.offsets_ptr = -1, cfg.bits = 8, cfg.group = 32, cfg.mc = 8, cfg.nc = 32;
-      cfg.n_segments = 1, cfg.epilogues = epilogues;
-      std::vector<double> out(48);
-      std::vector<int32_t> writes(48, 0);
-      void* ptr[] = {a.ptr(), panels.ptr(), scales.ptr(), nullptr, out.data(), writes.data()};
-      Scratch scratch(aotc_gemm_quant_scratch_bytes(&cfg, 64));
-      volatile int32_t fault = 0;
-      const aotc_kargs args = {ptr, sizes.data(), &cfg, scratch.ptr(), 0, 1, &fault};
-      e.fn(&args, 0, 1);
-      for (size_t i = 0; i < 48; ++i) CHECK((i / 16 == 1 ? std::isnan(out[i]) : out[i] == 32));
+TEST_CASE("gemm_unpack against fp64, every number of rows", "[gemm]") {
+  std::mt19937 rng(12);
+  for (const Entry& e : kUnpacking)
+    for (int i = 0; i < 260; ++i) {
+      Case c = drawn(rng);
+      c.m = i % 52;  // tiles in registers, panels unpacked for several tiles, remainders of both
+      c.kp = std::array{32, 64, 256, 512, 1024}[rng() % 5];
+      check(e, c, rng);
     }
+}
+
+TEST_CASE("few-bit products keep infinities and NaN visible", "[gemm]") {
+  const auto bad_row = [](const Entry& e, int kp, double bad, int64_t m) {
+    if (!runs_here(e.isa)) return;
+    INFO(e.isa << " kp " << kp << " rows " << m);
+    Buffer a(m * 64, DType::f32), scales(2 * 16, DType::bf16), panels(aotc::kernels::quant_panel_bytes(64, 16, 8), DType::i8);
+    for (int64_t i = 0; i < a.size; ++i) a.put(i, i == 64 + 40 ? bad : 0.5);
+    for (int64_t i = 0; i < scales.size; ++i) scales.put(i, 1);
+    const std::vector<int8_t> values(64 * 16, 1);
+    aotc::kernels::pack_quant_panels(values.data(), 1, 64, 64, 16, 8, static_cast<char*>(panels.ptr()));
+    std::vector<int64_t> sizes(AOTC_GEMM_SIZES, 0);
+    sizes[AOTC_GEMM_B0] = sizes[AOTC_GEMM_B1] = sizes[AOTC_GEMM_A_CS] = 1;
+    sizes[AOTC_GEMM_M] = m, sizes[AOTC_GEMM_N] = 16, sizes[AOTC_GEMM_K] = sizes[AOTC_GEMM_A_RS] = 64;
+    sizes.insert(sizes.end(), {0, 16});
+    const aotc_epilogue_fn epilogues[1] = {store_tile<0>};
+    Case c;
+    c.m = m, c.n = 16, c.k = 64, c.mc = 32, c.nc = 32, c.kp = kp;
+    const Config cfg(c, epilogues, nullptr);
+    std::vector<double> out(static_cast<size_t>(m * 16));
+    std::vector<int32_t> writes(out.size(), 0);
+    void* ptr[] = {a.ptr(), panels.ptr(), scales.ptr(), nullptr, out.data(), writes.data()};
+    Scratch scratch(cfg.scratch_bytes);
+    volatile int32_t fault = 0;
+    const aotc_kargs args = {ptr, sizes.data(), cfg.config, scratch.ptr(), 0, 1, &fault};
+    e.fn(&args, 0, 1);
+    // Rows that are cut into digits lose which of the two it was; sums of floats do not.
+    for (size_t i = 0; i < out.size(); ++i)
+      CHECK((i / 16 != 1 ? out[i] == 32 : kp == 0 || std::isnan(bad) ? std::isnan(out[i]) : std::isinf(out[i])));
+  };
+  for (const double bad : {double(INFINITY), double(NAN)}) {
+    for (const Entry& e : kEntries) bad_row(e, 0, bad, 3);
+    for (const Entry& e : kUnpacking)
+      for (const int64_t m : {3, 30}) bad_row(e, 64, bad, m);
   }
 }
 

@@ -23,6 +23,11 @@ class ConfigText {
   /// An epilogue's or prologue's function; declares it.
   ConfigText& epilogue(std::string_view member, const std::string& function);
   ConfigText& prologue(std::string_view member, const std::string& function);
+  /// Of a struct that is a member of another: the declarations go with it.
+  ConfigText& nested(std::string_view member, const ConfigText& inner) {
+    declarations_ += inner.declarations_;
+    return text(member, inner.members_.str());
+  }
   std::string str() const { return declarations_ + "static const " + type_ + " " + name_ + " = " + members_.str() + ";\n"; }
   std::string declarations_;  ///< what must stand before
 

@@ -19,6 +19,7 @@ inline constexpr double kSpillCycles = 4;         ///< a vector of sums that has
 inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
 inline constexpr double kMadeCycles = 16;         ///< an element that is made of few bits; as bytes a weight is stored a second time, too
 inline constexpr double kUnitCycles = 150;
+inline constexpr double kFewBitsBytes = 8;  ///< of a weight of few bits that memory gives a cycle
 
 /// About four microseconds: less than this is not worth waking a thread for.
 inline constexpr int64_t kGrainOps = 20'000;       ///< scalar operations of a fused loop

@@ -14,6 +14,7 @@ const Form& gemm_quant();
 const Form& gemm_int8_tiles();
 const Form& gemm_int8();
 const Form& gemm_bf16w();
+const Form& gemm_unpack();
 const Form& gemm_bytes_tiles();
 const Form& gemm_bytes();
 const Form& conv_bytes_tiles();

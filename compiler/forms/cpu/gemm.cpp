@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "aotc/detail/quant_abi.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
@@ -197,7 +198,109 @@ class GemmHalfWeights final : public Gemm {
   std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
+/// What unpacking costs, measured on a Zen 3 in products of a vector: a vector of weights into L1; a tile that unpacks in registers at
+/// least, and a row of it.
+struct UnpackSpeed {
+  double vector, least, row;
+  int64_t tile, few_rows;  ///< rows of such a tile; of a unit that has no others
+};
+UnpackSpeed unpack_speed(const Machine& m, int bits) {
+  UnpackSpeed s = m.has(Isa::avx512) ? UnpackSpeed{2.6, 3.2, 1.15, 14, 14} : UnpackSpeed{2.6, 2.9, 1.1, 6, 12};
+  if (bits == 4) s.few_rows = 0;  // always through L1
+  return s;
+}
+
+/// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
+class GemmUnpack final : public Gemm {
+ public:
+  std::string_view name() const override { return "gemm_unpack"; }
+  Fit legal(const Choice& c) const override {
+    const Tile t = unpack<Tile>(c);
+    if (!t.pack_b || !t.pack_a) return refuse("pack_a, pack_b: both operands are in panels");
+    if (t.kc % AOTC_QUANT_BLOCK != 0) return refuse("kc: {} is no multiple of {}", t.kc, int{AOTC_QUANT_BLOCK});
+    return Gemm::legal(c);
+  }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (!k.b_quantised || k.b_quantised->bits == 16) return {false, ""};
+    return fits_few_bits(k);
+  }
+
+  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
+    ProductSizes c = product_sizes(kernel, s.syms);
+    c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
+    const Lanes lanes = lanes_of(c.dtype, s.machine);
+    std::set<int> mcs;
+    for (int64_t tiles : {1, 2, 4, 8, 16, 36, 72}) mcs.insert(static_cast<int>(std::min(c.m, tiles * lanes.mr)));
+    std::vector<Candidate> all;
+    for (int mc : mcs)
+      for (int nc : columns_of(c)) {
+        Tile t;
+        t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.kc = kUnpackedK;
+        const int64_t depth = ceil_div(c.k, t.kc), room = s.machine.l2_bytes / (int64_t{4} * (mc + 16)) / t.kc;
+        t.kp = static_cast<int>(t.kc * std::clamp<int64_t>(room, 1, depth));
+        all.push_back(estimate_unpacked(c, kernel.b_quantised->bits, s.machine, t));
+      }
+    return all;
+  }
+
+  std::string contract(const MatmulKernel& k, const Site& s) const override {
+    return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, Gemm::contract(k, s));
+  }
+  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
+    const aotc_gemm_config g = config_of(unpack<Tile>(choice), true);
+    StepSpec f = product_step(k, site, symbol(k), g, few_bits_panels(k));
+    const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
+    f.scratch_bytes = gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
+    return f;
+  }
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
+  }
+  std::string symbol(const MatmulKernel&) const override { return "aotc_gemm_unpack_f32"; }
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
+                     const std::string& name) const override {
+    ConfigText c("aotc_gemm_unpack_config", name);
+    c.nested("product", product_members(kernel, k, config_of(unpack<Tile>(choice), true), isa, name));
+    add_few_bits(c, kernel, k);
+    return c.str();
+  }
+
+ private:
+  static constexpr int kUnpackedK = 256;  ///< that are unpacked at once
+
+  Candidate estimate_unpacked(const ProductSizes& c, int bits, const Machine& m, const Tile& t) const {
+    Candidate r = estimate(*this, c, m, t);
+    const aotc_gemm_config cfg = config_of(t, true);
+    const int64_t depth = ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
+    r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth));
+    if (!r.fit) return r;
+    const Lanes lanes = lanes_of(c.dtype, m);
+    const UnpackSpeed speed = unpack_speed(m, bits);
+    const int64_t m_blocks = ceil_div(c.m, t.mc), rows = ceil_div(c.m, m_blocks);
+    const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
+    double more = speed.vector;
+    if (rows <= speed.few_rows) {
+      const int64_t tiles = ceil_div(rows, speed.tile);
+      const double each = static_cast<double>(rows) / static_cast<double>(tiles);
+      more = static_cast<double>(tiles) * std::max(speed.least, speed.row * each) - static_cast<double>(rows);
+    }
+    const double streamed =
+        static_cast<double>(lanes.width * bits) / 8 / kFewBitsBytes;  // what memory takes for a vector's bytes, at least
+    more = std::max(more, streamed - static_cast<double>(rows));
+    const int64_t units = c.batch * m_blocks * ceil_div(c.n, t.nc) * c.segments;
+    r.cost_ns += vectors * more * imbalance(units, m.cores) * kNsPerCycle;
+    return r;
+  }
+};
+
 }  // namespace
+
+const Form& gemm_unpack() {
+  static const GemmUnpack form;
+  return form;
+}
 
 const Form& gemm_bf16w() {
   static const GemmHalfWeights form;

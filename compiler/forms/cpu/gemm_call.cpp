@@ -106,14 +106,20 @@ Panels few_bits_panels(const MatmulKernel& k) {
   return p;
 }
 
-std::string few_bits_config(const loop::Kernel& kernel, const MatmulKernel& k, int mc, int nc, Isa isa, const std::string& name) {
+void add_few_bits(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel& k) {
   const loop::QuantisedWeight& q = *k.b_quantised;
-  ConfigText c("aotc_gemm_quant_config", name);
-  c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param)).add("values_ptr", loop::argument_index(kernel, q.values));
+  const int wide = k.params[q.scales].dtype == DType::f32 ? AOTC_QUANT_WIDE_SCALES : 0;
   c.add("scales_ptr", loop::argument_index(kernel, q.scales));
   c.add("offsets_ptr", q.offsets == kNone<loop::ParamId> ? -1 : loop::argument_index(kernel, q.offsets));
-  const int wide = k.params[q.scales].dtype == DType::f32 ? AOTC_QUANT_WIDE_SCALES : 0;
-  c.add("bits", q.bits + wide).add("group", q.group).add("mc", mc).add("nc", nc);
+  c.add("bits", q.bits + wide).add("group", q.group);
+}
+
+std::string few_bits_config(const loop::Kernel& kernel, const MatmulKernel& k, int mc, int nc, Isa isa, const std::string& name) {
+  ConfigText c("aotc_gemm_quant_config", name);
+  c.add("a_ptr", k.a.prologue ? -1 : loop::argument_index(kernel, k.a.param));
+  c.add("values_ptr", loop::argument_index(kernel, k.b_quantised->values));
+  add_few_bits(c, kernel, k);
+  c.add("mc", mc).add("nc", nc);
   add_attached(c, kernel, k, isa, name, false);
   return c.str();
 }
@@ -191,7 +197,7 @@ void add_attached(ConfigText& c, const loop::Kernel& kernel, const MatmulKernel&
   c.declarations_ += fmt::format("static const aotc_epilogue_fn {}_epilogues[] = {{{}}};\n", name, list);
 }
 
-std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
+ConfigText product_members(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
   ConfigText c("aotc_gemm_config", name);
   auto pointer = [&](const loop::Operand& o) { return o.prologue ? -1 : loop::argument_index(kernel, o.param); };
   const bool few_bits = g.b_packed && k.b_quantised;
@@ -214,7 +220,11 @@ std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, co
     c.declarations_ += fmt::format("static const aotc_finish {}_finishes[] = {{{}}};\n", name, finishes);
     c.text("finishes", name + "_finishes");
   }
-  return c.str();
+  return c;
+}
+
+std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
+  return product_members(kernel, k, g, isa, name).str();
 }
 
 }  // namespace aotc::forms::cpu

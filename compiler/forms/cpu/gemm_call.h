@@ -25,6 +25,8 @@ std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const loop::M
 /// Of a weight of few bits (MatmulKernel::b_quantised): whether it can be stored for its products alone, and in which form it is then.
 Fit fits_few_bits(const loop::MatmulKernel& k);
 Panels few_bits_panels(const loop::MatmulKernel& k);
+/// Its scales, offsets, bits and group: members of the configs of all kernels that read it.
+void add_few_bits(ConfigText& c, const loop::Kernel& kernel, const loop::MatmulKernel& k);
 /// The definition of its aotc_gemm_quant_config.
 std::string few_bits_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, int mc, int nc, Isa isa, const std::string& name);
 
@@ -36,6 +38,8 @@ StepSpec product_step(const loop::MatmulKernel& k, const Site& site, std::string
 /// The definition of the config: the numbers are those of `g`, the rest is the kernel's. With g.b_packed a weight of few bits is read as
 /// it is stored.
 std::string product_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
+                           const std::string& name);
+ConfigText product_members(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, Isa isa,
                            const std::string& name);
 
 /// The last members of a product's config: segments, their epilogues, the prologues that the kernel has; that of b only where the library's

@@ -19,10 +19,9 @@ struct Speed {
 };
 Speed speed_of(const Machine& m) {
   if (m.has(Isa::avx512_bf16)) return {22, 6};
-  return m.has(Isa::avx512) ? Speed{9, 4} : Speed{5, 2};
+  return m.has(Isa::avx512) ? Speed{9, 4} : Speed{2.9, 2};
 }
-constexpr double kCutCycles = 3;    ///< an element of a row
-constexpr double kWeightBytes = 8;  ///< that memory gives a cycle
+constexpr double kCutCycles = 3;  ///< an element of a row
 
 Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Machine& machine, const FewBitsBlock& b) {
   Candidate r{pack(form, b), Fit::yes(), 0};
@@ -36,7 +35,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Mach
   const double batch = static_cast<double>(c.batch);
   // A tile of few rows waits for its weights, and does not hide them behind arithmetic.
   const double arithmetic = weights * static_cast<double>(c.m) / speed.macs, unpacking = weights * static_cast<double>(tiles) / 64;
-  const double memory = weights * bits / 8 * static_cast<double>(m_blocks) / kWeightBytes;
+  const double memory = weights * bits / 8 * static_cast<double>(m_blocks) / kFewBitsBytes;
   double cycles = batch * (std::max(arithmetic + unpacking, memory) + 0.2 * std::min(arithmetic, memory));
   const double cut = static_cast<double>(c.m * c.k) * batch;
   cycles += kCutCycles * cut * static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));

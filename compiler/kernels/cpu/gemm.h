@@ -12,6 +12,14 @@
 
 namespace {
 
+/// Where a packed B comes from whose panels are not in memory (gemm_unpack.h); of others nothing is asked.
+struct NoSource {
+  static constexpr bool kUnpacks = false;
+  static constexpr int64_t kStep = 1, kMr = 1, kFewRows = 0;
+  static int64_t sums(int64_t) { return 0; }
+  explicit NoSource(const aotc_kargs*) {}
+};
+
 /// What an element type means to the driver.
 template <class Elem>
 struct GemmPlain {
@@ -21,6 +29,7 @@ struct GemmPlain {
   using Packed = MulPlain<Elem>;   // B from weight panels
   using Runtime = MulPlain<Elem>;  // B packed here
   static constexpr bool kInPlaceA = true, kInPlaceB = true, kPairsA = false;
+  using Source = NoSource;
   static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
   static void pack_b(const E* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
     pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
@@ -35,6 +44,7 @@ struct GemmWiden {
   using Packed = PackedMul;
   using Runtime = MulPlain<float>;
   static constexpr bool kInPlaceA = sizeof(E) == sizeof(Acc), kInPlaceB = false, kPairsA = false;
+  using Source = NoSource;
   static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) { pack_rows(src, rs, cs, rows, k, dst); }
   static void pack_b(const EB* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, Acc* dst) {
     pack_cols(src, rs, cs, k, cols, AOTC_PANEL_N, dst, AOTC_PANEL_N);
@@ -48,6 +58,7 @@ struct GemmDot {
   using Packed = MulDot;
   using Runtime = MulDot;
   static constexpr bool kInPlaceA = true, kInPlaceB = false, kPairsA = true;
+  using Source = NoSource;
   static void pack_a(const E* src, int64_t rs, int64_t cs, int64_t rows, int64_t k, Acc* dst) {
     pack_row_pairs(src, rs, cs, rows, k, reinterpret_cast<u32*>(dst));
   }
@@ -99,6 +110,7 @@ struct GemmRun {
   using Acc = typename G::Acc;
   using Unit = GemmUnits::Unit;
   static constexpr int W = Vec<Acc>::kLanes;
+  static constexpr bool kUnpacks = G::Source::kUnpacks;
 
   const aotc_kargs* args;
   const aotc_gemm_config* cfg;
@@ -113,25 +125,29 @@ struct GemmRun {
   E* a_rows;
   EB* b_rows;                      // what prologues have computed, before it is packed; or A's whole block
   int64_t a_key = -1, b_key = -1;  // what the pack buffers hold
-  Finish finish;                   // of the segment at hand; without steps where sums go to the tile
-  Acc* wide = nullptr;             // of a packed B that is widened
+  typename G::Source source;
+  Finish finish;          // of the segment at hand; without steps where sums go to the tile
+  Acc* wide = nullptr;    // of a packed B that is widened
+  Acc* a_sums = nullptr;  // of the rows that a_pack has, for a B that is unpacked in registers
   DenormalFlags flags;
   bool tiny_met = false;
   TinyRows tiny_rows;
 
-  explicit GemmRun(const aotc_kargs* x) : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x) {
+  explicit GemmRun(const aotc_kargs* x)
+      : args(x), cfg(static_cast<const aotc_gemm_config*>(x->config)), size(x->size), units(x), source(x) {
     m = size[AOTC_GEMM_M];
     k = size[AOTC_GEMM_K];
     mr = min_of<int64_t>(cfg->mr, kMaxMr);
-    const int64_t kp = min_of<int64_t>(k + (k & 1), cfg->kp);
+    const int64_t kp = min_of<int64_t>(kUnpacks ? packed_rows(k) : k + (k & 1), cfg->kp);
     a = cfg->a_prologue ? nullptr : static_cast<const E*>(x->ptr[cfg->a_ptr]) + size[AOTC_GEMM_A_BASE];
-    b = cfg->b_prologue ? nullptr : static_cast<const EB*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
+    b = cfg->b_prologue || kUnpacks ? nullptr : static_cast<const EB*>(x->ptr[cfg->b_ptr]) + size[AOTC_GEMM_B_BASE];
     a_rs = cfg->a_prologue ? kp + 16 : size[AOTC_GEMM_A_RS];  // not a power of two: rows apart in the cache
     a_cs = cfg->a_prologue ? 1 : size[AOTC_GEMM_A_CS];
     b_rs = size[AOTC_GEMM_B_RS];
     b_cs = size[AOTC_GEMM_B_CS];
     // Packing A pays when its rows are read often; where k goes in pairs, the last must not reach beyond an odd one.
     a_in_place = G::kInPlaceA && (a_cs == 1 || k == 1) && (!cfg->pack_a || m <= 4) && !(G::Packed::kGroup == 2 && k % 2);
+    if (kUnpacks) a_in_place = false;
     // Rows that lie far apart are packed in their order, which memory gives faster than the tiles' columns of them.
     const int64_t row_bytes = b_rs * static_cast<int64_t>(sizeof(EB));
     const bool apart = row_bytes >= kRowsApart && row_bytes * k >= kFarBytes && m > kFewRows;
@@ -143,7 +159,9 @@ struct GemmRun {
     tile += -(tile - a_pack) & 15;
     Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
     rest += -(rest - a_pack) & 15;
-    if (kWidens<typename G::Packed> && cfg->b_packed) wide = rest, rest += AOTC_GEMM_WIDENED_BYTES / static_cast<int64_t>(sizeof(Acc));
+    if ((kWidens<typename G::Packed> || kUnpacks) && cfg->b_packed)
+      wide = rest, rest += AOTC_GEMM_WIDENED_BYTES / static_cast<int64_t>(sizeof(Acc));
+    if (kUnpacks) a_sums = rest, rest += G::Source::sums(kp);
     a_rows = reinterpret_cast<E*>(rest);
     b_rows = reinterpret_cast<EB*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }
@@ -151,9 +169,14 @@ struct GemmRun {
   int64_t panel_rows() const { return G::Packed::kGroup == 2 ? k + (k & 1) : k; }
   /// Rows of packed A that klen values of k take. Where the products go two by two, an odd one is followed by zeros: the panel has zeros
   /// there, too, but zero times whatever was in the scratch may be NaN.
-  static int64_t packed_rows(int64_t klen) { return G::kPairsA ? (klen + 1) / 2 : G::Packed::kGroup == 2 ? klen + (klen & 1) : klen; }
+  static int64_t packed_rows(int64_t klen) {
+    if (kUnpacks) return ceil_div(klen, G::Source::kStep) * G::Source::kStep;
+    return G::kPairsA ? (klen + 1) / 2 : G::Packed::kGroup == 2 ? klen + (klen & 1) : klen;
+  }
 
-  int64_t tile_rows(int64_t rows) const { return ceil_div(rows, mr); }
+  /// Whether a unit's tiles unpack B in registers.
+  static bool in_registers(int64_t rows) { return rows <= G::Source::kFewRows; }
+  int64_t tile_rows(int64_t rows) const { return ceil_div(rows, in_registers(rows) ? G::Source::kMr : mr); }
 
   void pack_a_block(const E* src, const Unit& u, int64_t ks, int64_t klen) {
     const int64_t rows = u.m1 - u.m0, tiles = tile_rows(rows);
@@ -164,6 +187,8 @@ struct GemmRun {
       G::pack_a(cfg->a_prologue ? a_rows : src + r0 * a_rs, a_rs, a_cs, r1 - r0, klen, dst);
       if constexpr (!G::kPairsA)
         for (int64_t i = (r1 - r0) * klen; i < (r1 - r0) * packed_rows(klen); ++i) dst[i] = 0;
+      if constexpr (kUnpacks)
+        if (in_registers(rows)) G::Source::sum_rows(dst, r1 - r0, packed_rows(klen), a_sums + r0 * packed_rows(klen) / G::Source::kStep);
       dst += (r1 - r0) * packed_rows(klen);
     }
   }
@@ -260,19 +285,45 @@ struct GemmRun {
     }
   }
 
+  /// The same of a B that is unpacked: once for all tiles of rows, or by each of a few as it is read.
+  template <class Panel>
+  void panel_of_source(const PanelRun& r, const Panel& b) {
+    const int64_t tiles = tile_rows(r.rows), vecs = ceil_div(r.width, W), kc = min_of<int64_t>(cfg->kc, kWideK);
+    for (int64_t k0 = 0; k0 < r.klen; k0 += kc) {
+      const int64_t kn = min_of(kc, r.klen - k0);
+      if (in_registers(r.rows)) {
+        for (int64_t t = 0; t < tiles; ++t) {
+          const int64_t r0 = t * r.rows / tiles, n_rows = (t + 1) * r.rows / tiles - r0;
+          const int64_t at = r0 * packed_rows(r.klen) + k0 * n_rows;
+          b.multiply(a_pack + at, a_sums + at / G::Source::kStep, n_rows, k0, kn, vecs, r.c + r0 * r.ldc, r.ldc, r.first && k0 == 0);
+        }
+        continue;
+      }
+      for (int64_t v = 0; v < vecs; v += kMaxNv) {
+        const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
+        b.unpack(k0, kn, v, nv, wide);
+        tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), b.at(k0 + kn, v),
+                                ceil_div(b.step_bytes(), tiles));
+      }
+    }
+  }
+
   void run_unit(const Unit& u) {
     tiny_met = false;
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
-    const EB* b_src = cfg->b_prologue ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
-    if (cfg->b_packed) {
+    const EB* b_src = cfg->b_prologue || kUnpacks ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
+    if (kUnpacks) {
+      b_src = nullptr;  // the source knows
+    } else if (cfg->b_packed) {
       b_src += (units.panel_columns_before(u.segment) + u.n0) * panel_rows();
     } else if (!cfg->b_prologue) {
       b_src += (units.segment_begin(u.segment) + u.n0) * b_cs;
     }
     const aotc_epilogue_fn epilogue = cfg->epilogues[u.segment];
-    finish = kFinishes<Acc> && k > 0 && cfg->finishes ? Finish(args, cfg->finishes + u.segment) : Finish();
+    const bool in_tiles = kFinishes<Acc> && k > 0 && cfg->finishes && !in_registers(rows);
+    finish = in_tiles ? Finish(args, cfg->finishes + u.segment) : Finish();
     finish.store_rows(m);
     const bool whole = k <= cfg->kp;  // else the tile gathers several pieces of k
     const int64_t group = whole ? min_of<int64_t>(panels, max_of<int64_t>(1, 4096 / (rows * AOTC_PANEL_N))) : panels;
@@ -302,7 +353,10 @@ struct GemmRun {
           const int64_t j0 = p * AOTC_PANEL_N, width = min_of<int64_t>(AOTC_PANEL_N, cols - j0);
           Acc* c = tile + (p - p0) * AOTC_PANEL_N;
           const PanelRun r = {a_piece, u.m0, rows, klen, u.n0 + j0, width, c, ldc, ks == 0, ks + klen >= k};
-          if (cfg->b_packed) {
+          if constexpr (kUnpacks) {
+            panel_of_source(
+                r, source.panel(units.panel_columns_before(u.segment) + u.n0 + j0, units.segment_begin(u.segment) + u.n0 + j0, ks));
+          } else if (cfg->b_packed) {
             const EB* bp = b_src + p * panel_rows() * AOTC_PANEL_N + ks * AOTC_PANEL_N;
             panel<typename G::Packed>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(EB) * G::Packed::kGroup);
           } else if (b_in_place && width % W == 0) {

@@ -18,6 +18,8 @@ inline Ints shift_right16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
 inline Ints shift_signed16(Ints a, int n) { return _mm512_srai_epi16(a, n); }
 inline Ints shift_left16(Ints a, int n) { return _mm512_slli_epi16(a, n); }
 inline Ints shift_left32(Ints a, int n) { return _mm512_slli_epi32(a, n); }
+inline Ints shift_right32(Ints a, int n) { return _mm512_srli_epi32(a, n); }
+inline Ints shift_signed32(Ints a, int n) { return _mm512_srai_epi32(a, n); }
 inline Ints flip_ints(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
 inline Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
 inline Floats::V to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
@@ -32,6 +34,8 @@ inline Ints shift_right16(Ints a, int n) { return _mm256_srli_epi16(a, n); }
 inline Ints shift_signed16(Ints a, int n) { return _mm256_srai_epi16(a, n); }
 inline Ints shift_left16(Ints a, int n) { return _mm256_slli_epi16(a, n); }
 inline Ints shift_left32(Ints a, int n) { return _mm256_slli_epi32(a, n); }
+inline Ints shift_right32(Ints a, int n) { return _mm256_srli_epi32(a, n); }
+inline Ints shift_signed32(Ints a, int n) { return _mm256_srai_epi32(a, n); }
 inline Ints flip_ints(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
 inline Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
 inline Floats::V to_floats(Ints a) { return _mm256_cvtepi32_ps(a); }

@@ -13,14 +13,14 @@ using namespace aotc::plan;
 
 namespace {
 
-ConstId numbered(IdVec<ConstId, ConstData>& all, DType t, int64_t n) {
+ConstId numbered(IdVec<ConstId, ConstData>& all, DType t, int64_t n, int64_t mask = 0xffff) {
   ConstData c;
   c.type = {t, {Expr(n)}};
   const auto size = static_cast<size_t>(dtype_bytes(t));
   c.bytes = static_cast<size_t>(n) * size;
   auto bytes = std::make_shared<std::vector<std::byte>>(c.bytes);
   for (int64_t i = 0; i < n; ++i) {
-    const auto number = static_cast<uint16_t>(i);
+    const auto number = static_cast<uint16_t>(i & mask);
     std::memcpy(bytes->data() + static_cast<size_t>(i) * size, &number, std::min(size, sizeof number));
   }
   c.data = bytes->data();
@@ -75,18 +75,18 @@ TEST_CASE("every element of a constant is where panel_index says") {
 }
 
 TEST_CASE("every value of a weight of few bits is where panel_index says") {
-  for (const auto& [form, bits] : {std::pair("gemm_quant", 8), {"gemm_bf16w", 16}})
+  for (const auto& [form, bits] : {std::pair("gemm_quant", 8), {"gemm_quant", 4}, {"gemm_unpack", 4}, {"gemm_bf16w", 16}})
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {64, 32}, {1, 9}, {33, 64}, {31, 2}}) {
-      const DType t = bits == 8 ? DType::i8 : DType::bf16;
+      const DType t = bits < 16 ? DType::i8 : DType::bf16;
       loop::MatmulKernel m = product(DType::f32, n, k, true);
       m.b_constant = false, m.b = {};
       m.b.prologue.emplace();
       m.a.param = m.params.push({});
       const loop::ParamId values = m.params.push({}), scales = m.params.push({});
       m.params[values].dtype = t, m.params[scales].dtype = DType::bf16;
-      m.b_quantised = loop::QuantisedWeight{values, bits == 8 ? scales : kNone<loop::ParamId>, kNone<loop::ParamId>, k, bits};
+      m.b_quantised = loop::QuantisedWeight{values, bits < 16 ? scales : kNone<loop::ParamId>, kNone<loop::ParamId>, k, bits};
       IdVec<ConstId, ConstData> all;
-      const ConstId c = numbered(all, t, n * k);
+      const ConstId c = numbered(all, t, n * k, bits == 4 ? 15 : 0xffff);
       const auto panels = test::stored(form, m);
       REQUIRE(panels);
       WeightTable table(all);
@@ -99,11 +99,16 @@ TEST_CASE("every value of a weight of few bits is where panel_index says") {
       const SymId e = syms.add(info);
       const auto at = panel_index(*panels, n * k, Expr::symbol(e), syms);
       REQUIRE(at);
-      std::set<int64_t> places;
+      const Expr shift = panel_shift(*panels, n * k, Expr::symbol(e), syms);
+      std::set<std::pair<int64_t, int64_t>> places;
       bool right = true;
       for (int64_t i = 0; i < n * k; ++i) {
-        const int64_t to = at->eval([&](SymId) { return i; });
-        places.insert(to);
+        const int64_t to = at->eval([&](SymId) { return i; }), by = shift.eval([&](SymId) { return i; });
+        places.insert({to, by});
+        if (bits == 4) {  // of a byte its low half is stored
+          right = right && (static_cast<int>(blob[static_cast<size_t>(to)]) >> by & 15) == (static_cast<int>(all[c].data[i]) & 15);
+          continue;
+        }
         right = right &&
                 std::memcmp(blob.data() + to * dtype_bytes(t), all[c].data + i * dtype_bytes(t), static_cast<size_t>(dtype_bytes(t))) == 0;
       }
