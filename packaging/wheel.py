@@ -23,20 +23,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# The newest symbol versions that a manylinux policy allows beside its glibc (PEP 600's policies as auditwheel has them): glibc's minor version,
-# GLIBCXX_3.4.x.
-POLICIES = [(17, 19), (24, 22), (26, 24), (28, 25), (31, 28), (34, 29), (35, 30), (39, 33)]
+# The newest symbol versions that a manylinux policy allows (PEP 600's, as auditwheel has them): 2.N of glibc, 3.4.N of GLIBCXX, 1.3.N of CXXABI.
+POLICIES = [(17, 19, 7), (24, 22, 10), (27, 24, 11), (31, 28, 12), (34, 29, 13), (35, 30, 13), (39, 33, 15)]
 # Libraries that every manylinux system has; and those of LibTorch.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 LIBTORCH = {"libtorch_cpu.so", "libc10.so"}
 
 
 def symbols(path):
-    """(glibc minor, GLIBCXX minor, needed libraries) of an ELF file."""
+    """((glibc, GLIBCXX, CXXABI), needed libraries) of an ELF file, versions as in POLICIES."""
     text = subprocess.run(["readelf", "-W", "-V", "-d", str(path)], check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
-    needs = text.split("Version needs section", 1)[-1] if "Version needs section" in text else ""
-    newest = lambda pattern: max((int(n) for n in re.findall(pattern, needs)), default=0)
-    return newest(r"Name: GLIBC_2\.(\d+)"), newest(r"Name: GLIBCXX_3\.4\.(\d+)"), set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
+    newest = lambda pattern: max((int(n) for n in re.findall(r"Name: " + pattern + r"(\d+)", text)), default=0)
+    return (newest(r"GLIBC_2\."), newest(r"GLIBCXX_3\.4\."), newest(r"CXXABI_1\.3\.")), set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
 
 
 def is_elf(path):
@@ -45,17 +43,18 @@ def is_elf(path):
 
 
 def platform(paths):
-    glibc = libstdcxx = 0
+    floor = (0, 0, 0)
     for path in paths:
-        c, cxx, needed = symbols(path)
+        versions, needed = symbols(path)
         foreign = needed - SYSTEM - LIBTORCH
         if foreign:
             sys.exit(f"wheel: {path} needs {', '.join(sorted(foreign))}, which users' machines may lack")
-        glibc, libstdcxx = max(glibc, c), max(libstdcxx, cxx)
-    for minor, allowed in POLICIES:
-        if glibc <= minor and libstdcxx <= allowed:
-            return f"manylinux_2_{minor}_x86_64", f"glibc 2.{glibc}, GLIBCXX_3.4.{libstdcxx}"
-    return f"manylinux_2_{max(glibc, POLICIES[-1][0])}_x86_64", f"glibc 2.{glibc}, GLIBCXX_3.4.{libstdcxx}"
+        floor = tuple(map(max, floor, versions))
+    why = "glibc 2.{}, GLIBCXX_3.4.{}, CXXABI_1.3.{}".format(*floor)
+    for policy in POLICIES:
+        if all(have <= allowed for have, allowed in zip(floor, policy)):
+            return f"manylinux_2_{policy[0]}_x86_64", why
+    sys.exit(f"wheel: no manylinux policy has {why}")
 
 
 def write(out, name, version, tag, files, metadata):
