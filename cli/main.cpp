@@ -1,6 +1,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <nlohmann/json.hpp>
+
+#include "import/torch_library.h"
 #include "shell.h"
 
 namespace aotc::cli {
@@ -24,11 +27,23 @@ constexpr Verb kVerbs[] = {
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
     {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
     {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
+    {"completion", "print a script that completes aotc's command line in a shell", "source <(aotc completion bash)", add_completion},
+    {"man-pages", "writes the man pages", "", add_man_pages, true},
     {"measure-worker", "times candidates for max-autotune: JSON requests on stdin, a line each", "", add_measure_worker, true},
     {"cubin-worker", "runs NVRTC for builds: JSON requests on stdin, a line each", "", add_cubin_worker, true},
     {"finish-artifact", "puts the weights into a linked artifact and seals it: the last step of the script that --keep leaves", "",
      add_finish_artifact, true},
 };
+
+nlohmann::json built_with() {
+  nlohmann::json torch = nlohmann::json::array();
+  for (const import::TorchSide& side : import::torch_sides_here()) torch.push_back(side.version.str());
+  return {{"libtorch", torch},
+          {"libtorch_oldest", import::oldest_torch().str()},
+          {"nvrtc", "found at run time"},
+          {"targets", {"cpu", "cuda"}},
+          {"isas", {"avx2", "avx512", "avx512_bf16", "amx"}}};
+}
 
 }  // namespace
 }  // namespace aotc::cli
@@ -36,6 +51,7 @@ constexpr Verb kVerbs[] = {
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_st("aotc"));
   spdlog::set_pattern("%^%v%$");
-  return aotc::cli::run_verbs("aotc: ahead-of-time compiler for PyTorch models. model.pt2 in, model.so and model.h out.", "aotc",
-                              aotc::cli::kVerbs, argc, argv);
+  return aotc::cli::run_verbs({"aotc", "aotc: ahead-of-time compiler for PyTorch models. model.pt2 in, model.so and model.h out.",
+                               aotc::cli::kVerbs, aotc::cli::built_with},
+                              argc, argv);
 }

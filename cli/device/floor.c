@@ -1,4 +1,4 @@
-/* What the C++ library, the unwinder and the start code of this machine's compiler take of C libraries later than aotc-device's floor
+/* What the C++ library, the unwinder and the start code of this machine's compiler take of C libraries later than the floor of aotc-device and aotc
  * (runtime/glibc/programs.txt), made of what the floor has. Linked for x86-64 Linux, with --wrap=__libc_start_main. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -45,6 +45,9 @@ FLOOR int getentropy(void* to, size_t bytes) {
   if (fd >= 0) close(fd);
   return done == bytes ? 0 : -1;
 }
+/* 2.27 */
+FLOOR int memfd_create(const char* name, unsigned flags) { return (int)syscall(SYS_memfd_create, name, flags); }
+
 /* 2.36 */
 FLOOR uint32_t arc4random(void) {
   uint32_t x;

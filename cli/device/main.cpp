@@ -48,13 +48,20 @@ constexpr Verb kVerbs[] = {
      add_device_bench},
     {"run", "run an artifact on .npy files", "aotc-device run model.so --input x=x.npy --output-dir out", add_run},
     {"probe", "can this machine run the artifact, and if not, what does it lack", "aotc-device probe model.so", add_probe},
+    {"completion", "print a script that completes aotc-device's command line in a shell", "source <(aotc-device completion bash)",
+     add_completion},
+    {"man-pages", "writes the man pages", "", add_man_pages, true},
     {"measure", "times candidates for aotc tune: requests on stdin, a line each (search/README.md)", "", add_measure_worker},
 };
+
+nlohmann::json built_with() { return {{"targets", {"cpu", "cuda"}}}; }
 
 }  // namespace
 }  // namespace aotc::cli
 
 int main(int argc, char** argv) {
-  return aotc::cli::run_verbs("aotc-device: runs, checks and measures artifacts of aotc. Needs the C library and, for GPUs, the driver.",
-                              "aotc-device", aotc::cli::kVerbs, argc, argv);
+  return aotc::cli::run_verbs(
+      {"aotc-device", "aotc-device: runs, checks and measures artifacts of aotc. Needs the C library and, for GPUs, the driver.",
+       aotc::cli::kVerbs, aotc::cli::built_with},
+      argc, argv);
 }

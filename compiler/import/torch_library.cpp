@@ -77,7 +77,7 @@ TorchPair find_torch(const Variables& variables, const fs::path& mine) {
   const std::vector<TorchSide> sides = torch_sides(mine.string(), AOTC_LIBTORCH_VERSION);
   Diagnostic missing(ExitCode::toolchain, {}, "LibTorch was not found; reading a .pt2 and comparing with eager need it");
   std::vector<TorchFolder> found;
-  for (const TorchPlace& place : torch_places(variables, (mine / "libtorch.path").string())) {
+  for (const TorchPlace& place : torch_places(variables, (mine / "libtorch.path").string(), mine.parent_path().parent_path().string())) {
     find_in(place, found, missing);
     if (!found.empty() && torch_pair(found, sides).alike) return torch_pair(found, sides);
   }
@@ -173,6 +173,8 @@ std::vector<TorchSide> torch_sides(const std::string& folder, const std::string&
   return further;
 }
 
+std::vector<TorchSide> torch_sides_here() { return torch_sides(private_folder().string(), AOTC_LIBTORCH_VERSION); }
+
 TorchPair torch_pair(const std::vector<TorchFolder>& found, const std::vector<TorchSide>& sides) {
   for (const TorchFolder& torch : found) {
     if (torch.version.empty()) return {torch, sides.front()};
@@ -188,7 +190,7 @@ TorchPair torch_pair(const std::vector<TorchFolder>& found, const std::vector<To
   return {found.front(), *best, false};
 }
 
-std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded) {
+std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded, const std::string& prefix) {
   if (const std::string only = variable(variables, kVariable); !only.empty()) return {{std::string(kVariable) + "=" + only, "", {only}}};
   std::vector<TorchPlace> out;
   TorchPlace built{recorded, "", {}};
@@ -196,6 +198,8 @@ std::vector<TorchPlace> torch_places(const Variables& variables, const std::stri
   for (std::string line; std::getline(in >> std::ws, line) && !line.empty();) built.paths.push_back(line);
   if (built.paths.empty()) built.none = "no such file";
   out.push_back(std::move(built));
+  if (PythonSites own{fmt::format("the environment of this aotc, {}", prefix), "", sites_of_prefix(prefix)}; !own.folders.empty())
+    out.push_back(place_of(own));
   for (const PythonSites& sites : python_sites(variables)) out.push_back(place_of(sites));
   out.push_back(place_of({"the system's Python packages", "", sites_of_prefix("/usr")}));
   return out;

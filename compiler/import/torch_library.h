@@ -25,6 +25,8 @@ struct TorchSide {
 };
 /// Those in a folder: libaotc_torch.so, which is of `version` ("2.13.0+cpu"), then libaotc_torch-2.15.so and its like, in rising order.
 std::vector<TorchSide> torch_sides(const std::string& folder, const std::string& version);
+/// Those of this program.
+std::vector<TorchSide> torch_sides_here();
 
 /// A LibTorch, and the side that is loaded with it.
 struct TorchPair {
@@ -41,9 +43,9 @@ struct TorchPlace {
   std::string none;                ///< why it cannot be looked in; else empty
   std::vector<std::string> paths;  ///< for torch_in
 };
-/// Best first: AOTC_LIBTORCH alone when it is set; else what the file `recorded` says (a path a line), and the torch package of
-/// python_sites and of the system's Python. Starts no program.
-std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded);
+/// Best first: AOTC_LIBTORCH alone when it is set; else what the file `recorded` says (a path a line), and the torch package of the Python
+/// environment that aotc itself is installed in (`prefix`), of python_sites and of the system's Python. Starts no program.
+std::vector<TorchPlace> torch_places(const Variables& variables, const std::string& recorded, const std::string& prefix);
 /// The last resort: the torch package of sites_of_python.
 TorchPlace torch_place_of_python(const Variables& variables);
 

@@ -70,7 +70,7 @@ if ls "$work"/packages/*.deb >/dev/null 2>&1; then
   dpkg-deb -x "$work"/packages/aotc_*.deb "$work/deb"
   (cd "$work/deb/usr" && find . -type f | sort) | diff "$work/installed.txt" - || fail "the .deb holds other files"
   needs=$(dpkg-deb -f "$work"/packages/aotc_*.deb Depends)
-  [[ $needs == *g++* && $needs == *libspdlog* ]] || fail "the .deb lacks what it depends on: $needs"
+  [[ $needs == *g++* && $needs == *libstdc++6* ]] || fail "the .deb lacks what it depends on: $needs"
   "$work/deb/usr/bin/aotc" inspect "$work/out/net.so" | cmp "$work/inspect.txt" -
 fi
 rm -rf "$work/packages" "$work/tgz" "$work/deb"

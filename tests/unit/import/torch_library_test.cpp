@@ -78,19 +78,20 @@ TEST_CASE("places of LibTorch count in order, and AOTC_LIBTORCH alone when it is
                   fs::perms::owner_all);
   const std::string recorded = t.file("libtorch.path", built + "\n");
   Variables v = {{"VIRTUAL_ENV", t.at("active")}, {"PATH", t.at("path/bin")}, {"HOME", t.at("home")}, {"AOTC_LIBTORCH", t.at("named")}};
-  CHECK(first(torch_places(v, recorded)) == named + "/lib");
-  CHECK(torch_places(v, recorded).size() == 1);
+  CHECK(first(torch_places(v, recorded, "")) == named + "/lib");
+  CHECK(torch_places(v, recorded, "").size() == 1);
   v["AOTC_LIBTORCH"] = t.at("home");  // no LibTorch there, and nothing else counts
-  CHECK(first(torch_places(v, recorded)) == "none");
+  CHECK(first(torch_places(v, recorded, "")) == "none");
   v.erase("AOTC_LIBTORCH");
-  CHECK(first(torch_places(v, recorded)) == built + "/lib");
+  CHECK(first(torch_places(v, recorded, "")) == built + "/lib");
   fs::remove_all(built);
-  CHECK(first(torch_places(v, recorded)) == active + "/lib");
-  t.torch("active" + tail, "2.10.0");  // passed over
-  CHECK(first(torch_places(v, t.at("absent"))) == path + "/lib");
+  CHECK(first(torch_places(v, recorded, "")) == active + "/lib");
+  CHECK(first(torch_places(v, recorded, t.at("named"))) == named + "/lib");  // where aotc is installed
+  t.torch("active" + tail, "2.10.0");                                        // passed over
+  CHECK(first(torch_places(v, t.at("absent"), "")) == path + "/lib");
   CHECK(first({torch_place_of_python(v)}) == path + "/lib");
   v.erase("PATH");
-  CHECK(first(torch_places(v, t.at("absent"))) == user + "/lib");
+  CHECK(first(torch_places(v, t.at("absent"), "")) == user + "/lib");
   CHECK(torch_place_of_python(v).none == "there is no python3 in PATH");
 }
 

@@ -1,0 +1,225 @@
+"""The classes that aotc_runtime exports, over the extension _native."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from functools import cached_property
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _native
+
+try:
+    import numpy
+except ImportError:
+    numpy = None  # type: ignore[assignment]
+
+Arrays = Union[Sequence[Any], Mapping[str, Any], Any]
+
+
+class Dim(NamedTuple):
+    """One dimension of an input, output or state."""
+
+    value: Optional[int]  # the size where it is fixed
+    min: int
+    max: Optional[int]  # inclusive; None: unbounded
+    symbol: Optional[str]  # "batch", "2*seq + 1"; None where it is fixed
+
+
+class TensorInfo(NamedTuple):
+    """What an input, output or state is."""
+
+    name: str
+    dtype: str  # "float32", "bfloat16", "int64", "bool", ...
+    dims: Tuple[Dim, ...]
+    alias_input: Optional[int]  # outputs: the input whose new content this is, and on which it may lie
+
+    @property
+    def shape(self) -> Tuple[Union[int, str], ...]:
+        """Sizes where they are fixed, else the symbols: (\"batch\", 384)."""
+        return tuple(d.symbol or "?" if d.value is None else d.value for d in self.dims)
+
+
+class ModelInfo(NamedTuple):
+    weights_bytes: int
+    target: str  # the code in use: "avx2", "amx", "sm_90a", ...
+    device: int  # -1: the CPU, else the GPU's ordinal
+    variants: int
+
+
+class ContextInfo(NamedTuple):
+    workspace_bytes: int  # held now
+    arena_bytes: int  # used by the latest run, as the two below
+    scratch_bytes: int
+    state_bytes: int
+    variant: Optional[str]
+    threads: int
+    graphs: int  # GPU: shapes whose runs are one launch of a CUDA graph
+
+
+class Step(NamedTuple):
+    """One step of the latest run."""
+
+    label: str
+    ns: int
+    threads: int
+
+
+class Timing(NamedTuple):
+    """Wall-clock times of runs, in microseconds. On a GPU a run counts until it is done."""
+
+    runs: int
+    min_us: float
+    p50_us: float
+    p90_us: float
+    p99_us: float
+    mean_us: float
+
+
+def _device(device: Union[None, int, str]) -> int:
+    if device is None:
+        return _native.DEFAULT_DEVICE
+    if isinstance(device, int):
+        return device
+    kind, _, ordinal = device.partition(":")
+    if kind == "cpu" and not ordinal:
+        return _native.HOST
+    if kind == "cuda" and (ordinal.isdecimal() or not _):
+        return int(ordinal or 0)
+    raise ValueError(f"device {device!r}: expected 'cpu', 'cuda', 'cuda:N', a GPU's ordinal, or None for the best that the artifact has code for")
+
+
+def _array(tensor: _native.Tensor) -> Any:
+    """A NumPy array over the tensor's memory, where there is NumPy."""
+    if numpy is None:
+        return tensor
+    array = numpy.asarray(tensor)
+    if tensor.dtype.startswith(("bfloat16", "float8")):
+        try:
+            import ml_dtypes
+        except ImportError:
+            return array  # the bits, as unsigned integers
+        return array.view(getattr(ml_dtypes, tensor.dtype))
+    return array
+
+
+class Context(_native.Context):
+    """One stream of runs of a model; made by Model.context. Usable in a `with` statement."""
+
+    model: Model
+
+    def run(self, inputs: Arrays, outputs: Optional[Arrays] = None) -> Any:
+        """Computes; returns the outputs.
+
+        inputs: in the model's order, by name, or the array itself where there is one. Each exports a buffer (NumPy), DLPack (torch, on
+        the model's GPU too) or __array_interface__. Dense row-major ones are read in place, others copied. bfloat16 and float8 may also
+        come as unsigned integers of their bits.
+        outputs: arrays that are written in place, dense, of the shapes of output_shapes; they are returned. None: a tuple of new NumPy
+        arrays (of ml_dtypes' types for bfloat16 and float8 where that package is, else their bits), without NumPy of Tensors; where sizes
+        depend on data, of the sizes that they have.
+        With all tensors on a GPU the call returns when the work is queued on the context's stream.
+        """
+        if outputs is None:
+            return tuple([_array(t) for t in self._run(inputs)])
+        return self._run(inputs, outputs)
+
+    def state_read(self, name: str, out: Any = None) -> Any:
+        """A copy of the state, or `out` after it was copied there."""
+        return self._state_read(name, out) if out is not None else _array(self._state_read(name))
+
+    @property
+    def info(self) -> ContextInfo:
+        """Bytes held and used, threads granted, the latest run's variant."""
+        return ContextInfo(*self._info())
+
+    def profile(self) -> Sequence[Step]:
+        """Times of the latest run's steps, of a context made with profile=True."""
+        return [Step(*s) for s in self._profile()]
+
+    def bench(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, seconds: float = 1.0, warmup: int = 10) -> Timing:
+        """Times runs for about `seconds`, after `warmup` of them, outside of Python."""
+        begin = time.perf_counter_ns()
+        self._time(inputs, outputs, max(warmup, 1))
+        one_ns = max(1, (time.perf_counter_ns() - begin) // max(warmup, 1))
+        runs = min(10_000_000, max(10, math.ceil(seconds * 1e9 / one_ns)))
+        ns = sorted(self._time(inputs, outputs, runs))
+        rank = lambda share: ns[min(runs - 1, math.ceil(share * runs) - 1)] / 1e3
+        return Timing(runs, ns[0] / 1e3, rank(0.5), rank(0.9), rank(0.99), sum(ns) / runs / 1e3)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _infos(raw: Sequence[Any]) -> Tuple[TensorInfo, ...]:
+    dim = lambda d: Dim(d[0] if d[0] >= 0 else None, d[1], d[2] if d[2] != 2**63 - 1 else None, d[3] if d[0] < 0 else None)
+    return tuple(TensorInfo(name, dtype, tuple(map(dim, dims)), alias if alias >= 0 else None) for name, dtype, dims, alias in raw)
+
+
+class Model(_native.Model):
+    """An artifact, loaded; made by `load`. Any number of threads may use it."""
+
+    path: str
+
+    @cached_property
+    def inputs(self) -> Tuple[TensorInfo, ...]:
+        """The inputs, in the order of run."""
+        return _infos(self._io(_native.INPUT))
+
+    @cached_property
+    def outputs(self) -> Tuple[TensorInfo, ...]:
+        """The outputs, in the order of run."""
+        return _infos(self._io(_native.OUTPUT))
+
+    @cached_property
+    def states(self) -> Tuple[TensorInfo, ...]:
+        """Buffers that outlive a run (a KV cache), one set a context."""
+        return _infos(self._io(_native.STATE))
+
+    @cached_property
+    def metadata(self) -> Any:
+        """The model's description, as aotc inspect shows it (schemas/metadata.schema.json)."""
+        return json.loads(self._metadata_json())
+
+    @property
+    def info(self) -> ModelInfo:
+        """Bytes of weights, the code in use, the device."""
+        return ModelInfo(*self._info())
+
+    def context(self, threads: int = 1, *, stream: Any = 0, graphs: Optional[bool] = None, profile: bool = False, stepwise: bool = False,
+                flush_denormals: bool = False) -> Context:
+        """Makes a context.
+
+        threads: of its own, the calling one included; -1: as many as the calling thread may use.
+        stream: GPU: the CUstream that runs are queued on, an integer or an object with `cuda_stream` (torch); 0: the default stream.
+        graphs: GPU: CUDA graphs from a shape's second run on; None: as the artifact was built.
+        profile: measures every step, for Context.profile. stepwise: GPU: waits after every step, to find the one that fails.
+        flush_denormals: CPU: denormal numbers count as 0.
+        """
+        chosen = {"GRAPHS": graphs is True, "NO_GRAPHS": graphs is False, "PROFILE": profile, "STEPWISE": stepwise,
+                  "FLUSH_DENORMALS": flush_denormals}
+        flags = sum(getattr(_native, name) for name, wanted in chosen.items() if wanted)
+        made = Context(self, threads, flags, getattr(stream, "cuda_stream", stream) or 0)
+        made.model = self
+        return made
+
+
+def load(path: Union[str, os.PathLike[str]], device: Union[None, int, str] = None, *, weights: Union[None, str, os.PathLike[str]] = None,
+         verify_weights: bool = False, lazy_weights: bool = False, own_weights: Optional[bool] = None) -> Model:
+    """Loads an artifact: the file that lies at `path` now, checked before anything of it is mapped.
+
+    device: "cpu", "cuda", "cuda:1", a GPU's ordinal, or None: the best that the artifact has code for.
+    weights: the weights file, where it is not beside the artifact under its own name.
+    verify_weights: hashes the weights too (0.1 s a GB). lazy_weights: CPU: pages are mapped when a run touches them.
+    own_weights: CPU: True: a copy in huge pages of this process's own; False: shared with other processes whatever the artifact does by itself.
+    Raises NotFound, Incompatible (not an artifact, or not for this machine: the message says what it lacks), Damaged, OutOfMemory, DeviceError.
+    """
+    chosen = {"VERIFY_WEIGHTS": verify_weights, "LAZY_WEIGHTS": lazy_weights, "OWN_WEIGHTS": own_weights is True,
+              "SHARED_WEIGHTS": own_weights is False}
+    model = Model(path, _device(device), sum(getattr(_native, name) for name, wanted in chosen.items() if wanted), weights)
+    model.path = os.fspath(path)
+    return model

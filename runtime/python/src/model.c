@@ -1,0 +1,162 @@
+/* aotc_runtime._native.Model: an artifact, loaded, and the model that it makes. */
+#include <stdlib.h>
+
+#include "native.h"
+
+static void dealloc(PyObject* self) {
+  aotc_python_model* m = (aotc_python_model*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  for (int kind = 0; kind < 3; ++kind) {
+    for (int32_t i = 0; m->io[kind] && i < m->n[kind]; ++i) Py_XDECREF(m->io[kind][i].name);
+    free(m->io[kind]);
+  }
+  if (m->model) m->library.api->model_destroy(m->model);
+  aotc_library_close(&m->library);
+  Py_XDECREF(m->module);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject* failed(const aotc_python_model* m, aotc_status status) {
+  return aotc_raise(m->module, status, m->library.api->last_error());
+}
+
+static int read_io(aotc_python_model* m, int32_t kind) {
+  const aotc_api* api = m->library.api;
+  int32_t n = 0;
+  if (api->io_count(m->model, kind, &n) != AOTC_OK) return -1;
+  m->io[kind] = calloc((size_t)n + 1, sizeof(aotc_io));
+  if (!m->io[kind]) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  m->n[kind] = n;
+  for (int32_t i = 0; i < n; ++i) {
+    aotc_io* io = &m->io[kind][i];
+    const aotc_io_info init = AOTC_IO_INFO_INIT;
+    io->info = init;
+    const aotc_status status = api->io_get(m->model, kind, i, &io->info);
+    if (status != AOTC_OK) {
+      failed(m, status);
+      return -1;
+    }
+    io->name = PyUnicode_DecodeUTF8(io->info.name, (Py_ssize_t)strlen(io->info.name), "surrogateescape");
+    if (!io->name) return -1;
+    PyUnicode_InternInPlace(&io->name);
+  }
+  return 0;
+}
+
+/* _native.Model(path, device, flags, weights_path) */
+static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static char* names[] = {"path", "device", "flags", "weights", NULL};
+  PyObject *path = NULL, *weights = NULL, *weights_given = Py_None;
+  int device = AOTC_DEFAULT_DEVICE;
+  unsigned int flags = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|iIO:Model", names, PyUnicode_FSConverter, &path, &device, &flags, &weights_given))
+    return NULL;
+  if (weights_given != Py_None && !PyUnicode_FSConverter(weights_given, &weights)) {
+    Py_DECREF(path);
+    return NULL;
+  }
+  aotc_python_model* m = (aotc_python_model*)PyType_GenericAlloc(type, 0);
+  PyObject* result = NULL;
+  if (m && (m->module = aotc_module()) != NULL) {
+    const char* file = PyBytes_AsString(path);
+    aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
+    options.device = device;
+    options.flags = flags;
+    options.weights_path = weights ? PyBytes_AsString(weights) : NULL;
+    aotc_status status;
+    char error[1024];
+    Py_BEGIN_ALLOW_THREADS;
+    status = aotc_library_open(file, device, &m->library);
+    if (status != AOTC_OK)
+      snprintf(error, sizeof error, "%s", m->library.error);
+    else if ((status = m->library.api->model_create(&options, &m->model)) != AOTC_OK)
+      snprintf(error, sizeof error, "%s", m->library.api->last_error());
+    Py_END_ALLOW_THREADS;
+    if (status != AOTC_OK)
+      aotc_raise(m->module, status, error);
+    else if (read_io(m, AOTC_INPUT) == 0 && read_io(m, AOTC_OUTPUT) == 0 && read_io(m, AOTC_STATE) == 0)
+      result = (PyObject*)m;
+  }
+  if (!result) Py_XDECREF((PyObject*)m);
+  Py_DECREF(path);
+  Py_XDECREF(weights);
+  return result;
+}
+
+static PyObject* dim_tuple(const aotc_dim* dim, const char* found) {
+  const char* symbol = found ? found : dim->symbol;
+  return Py_BuildValue("(LLLz)", (long long)(found ? -1 : dim->value), (long long)dim->min, (long long)dim->max, symbol);
+}
+
+/* io(kind): (name, dtype, ((value, min, max, symbol), ...), alias_input) of each */
+static PyObject* io(PyObject* self, PyObject* argument) {
+  const aotc_python_model* m = (aotc_python_model*)self;
+  const long kind = PyLong_AsLong(argument);
+  if (kind == -1 && PyErr_Occurred()) return NULL;
+  if (kind < 0 || kind > 2) return PyErr_Format(PyExc_ValueError, "io: there is no kind %ld", kind);
+  PyObject* all = PyTuple_New(m->n[kind]);
+  for (int32_t i = 0; all && i < m->n[kind]; ++i) {
+    const aotc_io_info* info = &m->io[kind][i].info;
+    const aotc_dtype* dtype = aotc_dtype_of(info->dtype);
+    PyObject* dims = PyTuple_New(info->rank);
+    for (int32_t d = 0; dims && d < info->rank; ++d) {
+      PyObject* dim = dim_tuple(&info->dims[d], info->found ? info->found[d] : NULL);
+      if (!dim || PyTuple_SetItem(dims, d, dim) != 0) Py_CLEAR(dims);
+    }
+    PyObject* one =
+        dims ? Py_BuildValue("(OsNi)", m->io[kind][i].name, dtype ? dtype->name : "unknown", dims, (int)info->alias_input) : NULL;
+    if (!one || PyTuple_SetItem(all, i, one) != 0) Py_CLEAR(all);
+  }
+  return all;
+}
+
+static PyObject* metadata_json(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const char* text = ((aotc_python_model*)self)->library.api->metadata_json();
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+/* info(): (weights_bytes, target, device, n_variants) */
+static PyObject* info(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const aotc_python_model* m = (aotc_python_model*)self;
+  aotc_model_info i = AOTC_MODEL_INFO_INIT;
+  const aotc_status status = m->library.api->model_get_info(m->model, &i);
+  if (status != AOTC_OK) return failed(m, status);
+  return Py_BuildValue("(Kzii)", (unsigned long long)i.weights_bytes, i.target, (int)i.device, (int)i.n_variants);
+}
+
+static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywords) {
+  static char* names[] = {"inputs", "threads", NULL};
+  const aotc_python_model* m = (aotc_python_model*)self;
+  PyObject* inputs = Py_None;
+  int threads = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Oi:workspace_size", names, &inputs, &threads)) return NULL;
+  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
+  options.num_threads = threads;
+  size_t bytes = 0;
+  aotc_status status;
+  if (inputs == Py_None) {
+    status = m->library.api->workspace_size(m->model, &options, NULL, 0, &bytes);
+  } else {
+    aotc_views in;
+    if (aotc_views_open(inputs, m, AOTC_INPUT, NULL, &in) != 0) return NULL;
+    status = m->library.api->workspace_size(m->model, &options, in.tensor, in.n, &bytes);
+    aotc_views_close(&in);
+  }
+  return status == AOTC_OK ? PyLong_FromSize_t(bytes) : failed(m, status);
+}
+
+static PyMethodDef methods[] = {{"_io", io, METH_O, NULL},
+                                {"_info", info, METH_NOARGS, NULL},
+                                {"_metadata_json", metadata_json, METH_NOARGS, NULL},
+                                {"workspace_size", (PyCFunction)(void (*)(void))workspace_size, METH_VARARGS | METH_KEYWORDS,
+                                 "workspace_size(inputs=None, threads=1)\n--\n\nBytes that a context of so many threads needs for these "
+                                 "inputs; None: for the largest."},
+                                {NULL, NULL, 0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, create}, {Py_tp_dealloc, dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+PyType_Spec aotc_model_spec = {"aotc_runtime._native.Model", sizeof(aotc_python_model), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
