@@ -102,7 +102,9 @@ plan::ChooseFn StoredLayouts::prefer(plan::ChooseFn choose, const Front& front) 
   const auto known = std::make_shared<std::map<std::string, Known>>();
   std::map<std::string, std::set<loop::ParamId>> seen;
   std::set<std::string> fixed;
-  for (const loop::Call& call : front.module.calls) {
+  std::vector<loop::Call> calls = front.module.calls;
+  for (const std::vector<loop::Call>& other : front.module.other_calls) calls.insert(calls.end(), other.begin(), other.end());
+  for (const loop::Call& call : calls) {
     const loop::Kernel& kernel = front.module.kernels[call.kernel];
     const std::vector<loop::ParamId> params = loop::argument_params(kernel);
     for (size_t i = 0; i < params.size(); ++i) {
