@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "artifact_metadata.h"
@@ -38,6 +39,10 @@ std::string stored_weights_text(const nlohmann::json& stored) {
 
 void add_check_weights(CLI::App& app, bool& check_weights) {
   app.add_flag("--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
+}
+
+void add_method(CLI::App& app, std::string& method) {
+  app.add_option("--method", method, "which of the artifact's methods; default: the only one");
 }
 
 namespace {
@@ -81,6 +86,32 @@ const nlohmann::json& ArtifactFile::metadata() const {
       .note("build it again, or ask the artifact itself (metadata_json of aotc_api)");
 }
 
+std::vector<std::string> ArtifactFile::methods() const {
+  if (!metadata_ || !metadata_->contains("methods")) return {"forward"};
+  std::vector<std::string> names;
+  for (const nlohmann::json& m : metadata_->at("methods")) names.push_back(m.at("name").get<std::string>());
+  return names;
+}
+
+void ArtifactFile::choose_method(const std::string& name) {
+  const std::vector<std::string> names = methods();
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  if (name.empty() && names.size() > 1)
+    throw Diagnostic(ExitCode::usage, Loc{path_, "", "", ""},
+                     fmt::format("has {} methods; say which with --method: {}", names.size(), known));
+  const auto it = name.empty() ? names.begin() : std::find(names.begin(), names.end(), name);
+  if (it == names.end())
+    throw Diagnostic(ExitCode::usage, Loc{path_, "", "", ""}, fmt::format("has no method '{}'", name)).note("its methods: " + known);
+  method_ = *it;
+  method_index_ = static_cast<int32_t>(it - names.begin());
+  if (method_index_ == 0) return;  // the artifact's description is that of its first method
+  nlohmann::json own = metadata_->at("methods").at(static_cast<size_t>(method_index_));
+  for (const char* key : {"methods", "weights_file"})
+    if (metadata_->contains(key)) own[key] = metadata_->at(key);
+  metadata_ = std::make_shared<const nlohmann::json>(std::move(own));
+}
+
 void ArtifactFile::set_metadata(const std::string& text) {
   metadata_ = std::make_shared<const nlohmann::json>(nlohmann::json::parse(text));
 }
@@ -96,7 +127,9 @@ void LoadedArtifact::check(aotc_status status, const char* what) const {
   throw Diagnostic(Loc{path(), "", "", ""}, fmt::format("{}: {}: {}", what, api().status_name(status), api().last_error()));
 }
 
-Artifact::Artifact(const std::string& path, bool check_weights, int32_t device, uint32_t flags) : LoadedArtifact(path, check_weights) {
+Artifact::Artifact(const std::string& path, const std::string& method, bool check_weights, int32_t device, uint32_t flags)
+    : LoadedArtifact(path, check_weights) {
+  choose_method(method);
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
   options.flags = flags;
@@ -116,11 +149,18 @@ aotc_model_info Artifact::info() const {
 std::vector<Io> Artifact::describe(int32_t kind) const {
   std::vector<Io> all;
   int32_t n = 0;
-  check(api().io_count(model_, kind, &n), "io_count");
+  if (method_index() == 0) {
+    check(api().io_count(model_, kind, &n), "io_count");
+  } else {
+    aotc_method_info m = AOTC_METHOD_INFO_INIT;
+    check(api().method_get(model_, method_index(), nullptr, &m), "method_get");
+    n = kind == AOTC_INPUT ? m.n_inputs : m.n_outputs;
+  }
   for (int32_t i = 0; i < n; ++i) {
     aotc_io_info info = {};
     info.struct_size = sizeof info;
-    check(api().io_get(model_, kind, i, &info), "io_get");
+    check(method_index() == 0 ? api().io_get(model_, kind, i, &info) : api().method_io_get(model_, method_index(), kind, i, &info),
+          "io_get");
     Io io;
     io.name = info.name;
     io.dtype = static_cast<DType>(info.dtype);
@@ -142,6 +182,20 @@ Session::Session(const Artifact& artifact, int threads, uint32_t flags, search::
 }
 Session::~Session() { artifact_.api().context_destroy(context_); }
 
+aotc_status Session::output_shapes(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const {
+  const aotc_api& api = artifact_.api();
+  const auto n_in = static_cast<int32_t>(in.size()), n_out = static_cast<int32_t>(shapes.size());
+  if (artifact_.method_index() == 0) return api.output_shapes(context_, in.data(), n_in, shapes.data(), n_out);
+  return api.method_output_shapes(context_, artifact_.method_index(), in.data(), n_in, shapes.data(), n_out);
+}
+
+aotc_status Session::run_method() {
+  const aotc_api& api = artifact_.api();
+  const auto n_in = static_cast<int32_t>(in_.size()), n_out = static_cast<int32_t>(out_.size());
+  if (artifact_.method_index() == 0) return api.run(context_, in_.data(), n_in, out_.data(), n_out);
+  return api.run_method(context_, artifact_.method_index(), in_.data(), n_in, out_.data(), n_out);
+}
+
 void Session::bind(const std::vector<HostTensor>& inputs) {
   in_.clear();
   for (const HostTensor& t : inputs) in_.push_back(view(t));
@@ -153,9 +207,7 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
     outputs_[i].dims.resize(declared[i].dims.size());
     shapes.push_back(outputs_[i].dims.data());
   }
-  artifact_.check(artifact_.api().output_shapes(context_, in_.data(), static_cast<int32_t>(in_.size()), shapes.data(),
-                                                static_cast<int32_t>(shapes.size())),
-                  "output_shapes");
+  artifact_.check(output_shapes(in_, shapes), "output_shapes");
   out_.clear();
   for (HostTensor& t : outputs_) {
     t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
@@ -194,20 +246,15 @@ bool Session::accepts(const std::vector<HostTensor>& inputs) const {
   for (const Io& io : artifact_.outputs()) dims.emplace_back(io.dims.size());
   std::vector<int64_t*> shapes;
   for (std::vector<int64_t>& d : dims) shapes.push_back(d.data());
-  const aotc_status status = artifact_.api().output_shapes(context_, in.data(), static_cast<int32_t>(in.size()), shapes.data(),
-                                                           static_cast<int32_t>(shapes.size()));
+  const aotc_status status = output_shapes(in, shapes);
   if (status != AOTC_SHAPE_MISMATCH) artifact_.check(status, "output_shapes");
   return status == AOTC_OK;
 }
 
-void Session::run() {
-  artifact_.check(
-      artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size())), "run");
-}
+void Session::run() { artifact_.check(run_method(), "run"); }
 
 bool Session::run_unless_refused(std::string& why) {
-  const aotc_status status =
-      artifact_.api().run(context_, in_.data(), static_cast<int32_t>(in_.size()), out_.data(), static_cast<int32_t>(out_.size()));
+  const aotc_status status = run_method();
   if (status != AOTC_ASSERTION_FAILED) return artifact_.check(status, "run"), true;
   why = artifact_.api().last_error();
   return false;
@@ -215,12 +262,17 @@ bool Session::run_unless_refused(std::string& why) {
 
 std::vector<HostTensor> Session::states() const {
   std::vector<HostTensor> all;
+  std::map<std::string, aotc_io_info> known;  // the artifact's: other methods may have more
   int32_t n = 0;
   artifact_.check(artifact_.api().io_count(artifact_.model(), AOTC_STATE, &n), "io_count");
   for (int32_t i = 0; i < n; ++i) {
     aotc_io_info info = {};
     info.struct_size = sizeof info;
     artifact_.check(artifact_.api().io_get(artifact_.model(), AOTC_STATE, i, &info), "io_get");
+    known.emplace(info.name, info);
+  }
+  for (const nlohmann::json& state : artifact_.metadata().at("states")) {
+    const aotc_io_info& info = known.at(state.at("name").get<std::string>());
     HostTensor t;
     t.dtype = static_cast<DType>(info.dtype);
     for (int32_t d = 0; d < info.rank; ++d) t.dims.push_back(info.dims[d].value);

@@ -28,6 +28,8 @@ struct Io {
 
 /// --check-weights, of the verbs that load an artifact.
 void add_check_weights(CLI::App& app, bool& check_weights);
+/// --method, of the verbs that look at one method of an artifact.
+void add_method(CLI::App& app, std::string& method);
 
 /// One line about weights of few bits, from `stored_weights` of a report or of an artifact.
 std::string stored_weights_text(const nlohmann::json& stored);
@@ -43,7 +45,14 @@ class ArtifactFile {
   ArtifactFile(const ArtifactFile&) = delete;
   ArtifactFile& operator=(const ArtifactFile&) = delete;
 
+  /// Of the artifact or, once one was chosen, of the method.
   const nlohmann::json& metadata() const;
+  /// Names of the methods; of an artifact older than methods "forward".
+  std::vector<std::string> methods() const;
+  /// From now on metadata() is the method's. Empty: the only one. Throws Diagnostic (usage) that lists them.
+  void choose_method(const std::string& name);
+  const std::string& method() const { return method_; }  ///< the one that was chosen
+  int32_t method_index() const { return method_index_; }
   const std::string& path() const { return path_; }
   const aotc_seal& seal() const { return seal_; }
   double check_seconds() const { return check_seconds_; }  ///< that check_weights took
@@ -57,6 +66,8 @@ class ArtifactFile {
   aotc_seal seal_ = {};
   double check_seconds_ = 0;
   std::shared_ptr<const nlohmann::json> metadata_;  ///< null: the file does not say where it is
+  std::string method_;
+  int32_t method_index_ = 0;
 };
 
 /// The shared object, loaded once its file was checked; with or without the device that it runs on. Throws Diagnostic.
@@ -73,11 +84,12 @@ class LoadedArtifact : public ArtifactFile {
   aotc_library library_ = {};
 };
 
-/// The shared object and its model. Throws Diagnostic with the artifact's own message. Contexts must go first.
+/// The shared object, its model and one of its methods. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public LoadedArtifact {
  public:
-  /// device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*.
-  explicit Artifact(const std::string& path, bool check_weights = false, int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0);
+  /// method: as choose_method. device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*.
+  explicit Artifact(const std::string& path, const std::string& method = {}, bool check_weights = false,
+                    int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0);
   ~Artifact();
 
   aotc_model* model() const { return model_; }
@@ -91,8 +103,8 @@ class Artifact : public LoadedArtifact {
   std::vector<Io> inputs_, outputs_;
 };
 
-/// One context with outputs of its own. Bind inputs once, run many times. With a device its tensors lie there and runs are queued on its
-/// stream.
+/// One context with outputs of its own, which runs the artifact's method. Bind inputs once, run many times. With a device its tensors lie
+/// there and runs are queued on its stream.
 class Session {
  public:
   /// flags: AOTC_CONTEXT_*
@@ -111,7 +123,7 @@ class Session {
   void wait();  ///< for what was queued; throws as run
   /// Of the sizes that the latest run found.
   const std::vector<HostTensor>& outputs();
-  /// The current content of every state, in the metadata's order.
+  /// The current content of every state of the method, in its metadata's order.
   std::vector<HostTensor> states() const;
   void reset_states();
   aotc_context_info info() const;
@@ -119,6 +131,8 @@ class Session {
   std::vector<aotc_profile_step> profile() const;
 
  private:
+  aotc_status output_shapes(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const;
+  aotc_status run_method();
   const Artifact& artifact_;
   search::Device* device_;
   aotc_context* context_ = nullptr;

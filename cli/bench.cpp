@@ -22,7 +22,7 @@ namespace {
 constexpr double kDenormalsMatter = 1.3;  // times; less is noise
 
 struct Options {
-  std::string artifact, against, trace;
+  std::string artifact, method, against, trace;
   std::vector<std::string> dims;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
@@ -53,7 +53,7 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
-  const Artifact artifact(o.artifact, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
+  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
   const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
@@ -77,7 +77,7 @@ int run(const Options& o, const Common& common) {
   session.bind(inputs);
   session.run();
   session.wait();
-  const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, inputs);
+  const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, artifact.method_index(), inputs);
   if (!once) fmt::print(stderr, "aotc: warning: load time, first call and peak memory are not known: a run on zeros: {}\n", once.why());
   if (original) {
     eager = import::make_reference(original->program, {false, o.threads});
@@ -161,6 +161,7 @@ Run add_bench(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(positive());
+  add_method(app, o->method);
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile,
                "time of every step (the mean of the middle half of the runs, which adds up), GFLOP/s, GB/s and share of the roofline");

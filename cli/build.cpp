@@ -32,12 +32,28 @@ std::string trades_line(const nlohmann::json& trades) {
   return line;
 }
 
+/// A method of several: what it adds to those before it.
+void method_summary(const nlohmann::json& m) {
+  fmt::print("  method {}: weights {:.1f} MB, of which {:.1f} MB are no other method's; arena {:.2f} MB, {} kernels, {} steps\n",
+             m.at("name").get<std::string>(), m.at("weights_bytes").get<double>() / 1e6, m.at("added_bytes").get<double>() / 1e6,
+             m.at("arena_bytes").get<double>() / 1e6, m.at("kernels").size(), m.at("steps").get<int64_t>());
+  uint64_t bytes = 0;
+  for (const nlohmann::json& l : m.at("second_layouts")) bytes += l.at("bytes").get<uint64_t>();
+  if (bytes > 0) fmt::print("    {} weights of earlier methods in a second layout: {} bytes\n", m.at("second_layouts").size(), bytes);
+}
+
 void summary(const nlohmann::json& r) {
   fmt::print("{}\n", r.at("artifact").get<std::string>());
-  fmt::print("  {:.1f} MB, weights {:.1f} MB, arena {:.2f} MB, {} kernels, {} steps, built in {:.2f} s\n",
-             r.at("artifact_bytes").get<double>() / 1e6, r.at("weights_bytes").get<double>() / 1e6, r.at("arena_bytes").get<double>() / 1e6,
-             r.at("kernels").size(), r.at("steps").get<int64_t>(), r.at("seconds").get<double>());
+  if (r.contains("methods"))
+    fmt::print("  {:.1f} MB, weights {:.1f} MB, {} methods, built in {:.2f} s\n", r.at("artifact_bytes").get<double>() / 1e6,
+               r.at("blob_bytes").get<double>() / 1e6, r.at("methods").size(), r.at("seconds").get<double>());
+  else
+    fmt::print("  {:.1f} MB, weights {:.1f} MB, arena {:.2f} MB, {} kernels, {} steps, built in {:.2f} s\n",
+               r.at("artifact_bytes").get<double>() / 1e6, r.at("weights_bytes").get<double>() / 1e6,
+               r.at("arena_bytes").get<double>() / 1e6, r.at("kernels").size(), r.at("steps").get<int64_t>(),
+               r.at("seconds").get<double>());
   if (r.contains("trades")) fmt::print("  {}\n", trades_line(r.at("trades")));
+  for (const nlohmann::json& m : r.value("methods", nlohmann::json::array())) method_summary(m);
   if (r.contains("stored_weights")) fmt::print("  {}\n", stored_weights_text(r.at("stored_weights")));
 }
 
@@ -45,7 +61,7 @@ void summary(const nlohmann::json& r) {
 
 Run add_build(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  o->front.add_to(app);
+  o->front.add_to(app, true);
   app.add_option("-o,--output", o->build.output, "path of the artifact; default: the model's name with .so, in the current directory");
   std::vector<std::string> modes;
   std::string said;
@@ -65,15 +81,17 @@ Run add_build(CLI::App& app) {
                "CPU: models copy their weights to huge pages of the process's own when they are loaded, unless told otherwise "
                "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
-    o->build.front = o->front.get();
+    o->build.methods = o->front.methods();
     o->build.judge = whole_errors();
     for (const pipeline::Mode& m : pipeline::kModes)
       if (m.name == o->mode) o->build.mode = m;
     if (o->weights_file) o->build.weights_in_file = true;
-    if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.front.model).stem().string() + ".so";
+    if (o->build.output.empty() && o->front.models.size() > 1)
+      throw Diagnostic(ExitCode::usage, {}, "where does the artifact go? name it: -o model.so");
+    if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.methods.front().front.model).stem().string() + ".so";
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
-      choose_precision(o->build.front, o->build.output, events);
+      for (pipeline::MethodOptions& m : o->build.methods) choose_precision(m.front, o->build.output, events);
       report = pipeline::build(o->build, events);
     });
     if (common.json)

@@ -22,15 +22,18 @@ struct Explained {
   nlohmann::json e;
 };
 
-std::vector<Explained> of_artifact(const nlohmann::json& meta) {
+std::vector<Explained> of_artifact(const std::string& path, const std::string& method, bool check_weights) {
+  ArtifactFile artifact(path, check_weights);
+  artifact.choose_method(method);
+  const nlohmann::json& meta = artifact.metadata();
   std::vector<Explained> parts = {{meta.value("first_target", meta.at("target").get<std::string>()), meta.at("explain")}};
   for (const nlohmann::json& p : meta.value("parts", nlohmann::json::array()))
     parts.push_back({p.at("target").get<std::string>(), p.at("explain")});
   return parts;
 }
 
-std::vector<Explained> of_archive(const FrontArgs& args) {
-  pipeline::FrontOptions all = args.get();
+std::vector<Explained> of_archive(const FrontArgs& args, const std::string& method) {
+  pipeline::FrontOptions all = args.method(method).front;
   if (all.precision.mode == "auto")
     watched(true, [&](const pipeline::Events& events) {
       choose_precision(all, (std::filesystem::temp_directory_path() / "explain").string(), events);
@@ -63,13 +66,15 @@ std::vector<Explained> with_kernel(const std::vector<Explained>& parts, const st
 Run add_explain(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
   auto kernel = std::make_shared<std::string>();
+  auto method = std::make_shared<std::string>();
   auto check_weights = std::make_shared<bool>(false);
   o->add_to(app);
+  add_method(app, *method);
   add_check_weights(app, *check_weights);
   app.add_option("--kernel", *kernel, "only this kernel: its choices, what they were chosen from, predicted and measured times, refusals");
-  return [o, kernel, check_weights](const Common& common) {
+  return [o, kernel, method, check_weights](const Common& common) {
     std::vector<Explained> parts =
-        is_shared_object(o->model) ? of_artifact(ArtifactFile(o->model, *check_weights).metadata()) : of_archive(*o);
+        is_shared_object(o->model()) ? of_artifact(o->model(), *method, *check_weights) : of_archive(*o, *method);
     if (!kernel->empty()) parts = with_kernel(parts, *kernel);
     if (common.json) {
       nlohmann::json j = parts.front().e;

@@ -2,14 +2,77 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
 #include "base/named_threads.h"
 #include "base/parts.h"
+#include "import/read_archive.h"
 
 namespace aotc::cli {
 
-void FrontArgs::add_to(CLI::App& app) {
-  app.add_option("model", model, "a .pt2 saved by torch.export.save")->required();
-  app.add_option("--shapes", shapes, "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json)");
+namespace {
+
+struct NamedArg {
+  std::optional<std::string> name;
+  std::string file;
+};
+/// "NAME=FILE", or a file's path as it is.
+NamedArg named(const std::string& arg) {
+  std::error_code ec;
+  const size_t eq = arg.find('=');
+  if (eq == std::string::npos || std::filesystem::exists(arg, ec)) return {std::nullopt, arg};
+  return {arg.substr(0, eq), arg.substr(eq + 1)};
+}
+
+std::string names_of(const std::vector<pipeline::MethodOptions>& methods) {
+  std::string names;
+  for (const pipeline::MethodOptions& m : methods) names += (names.empty() ? "" : ", ") + m.name;
+  return names;
+}
+
+pipeline::MethodOptions& method_named(std::vector<pipeline::MethodOptions>& methods, const std::string& name, const std::string& option) {
+  for (pipeline::MethodOptions& m : methods)
+    if (m.name == name) return m;
+  throw Diagnostic(ExitCode::usage, {}, fmt::format("{}: there is no method '{}'", option, name))
+      .note("the methods are " + names_of(methods));
+}
+
+void give_shapes(pipeline::MethodOptions& m, const std::string& file, const std::string& text) {
+  if (!m.front.shapes.empty())
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("--shapes of method '{}' are given twice: {} and {}", m.name, m.front.shapes, file));
+  m.front.shapes = file, m.front.shapes_text = text;
+}
+
+/// --shapes FILE: of the only method or, where it says {"methods": {NAME: ..}}, of those that it names.
+void give_shapes(std::vector<pipeline::MethodOptions>& methods, const std::string& file) {
+  const nlohmann::json j = nlohmann::json::parse(read_file(file), nullptr, false);  // what is wrong with it is said where it is read
+  if (!j.is_object() || !j.contains("methods")) {
+    if (methods.size() > 1)
+      throw Diagnostic(ExitCode::usage, Loc{file, "", "", ""}, "does not say whose shapes these are: there are several methods")
+          .note("--shapes NAME=FILE, or {\"methods\": {NAME: {\"dims\": ..}}} in the file; the methods are " + names_of(methods));
+    return give_shapes(methods.front(), file, "");
+  }
+  if (!j["methods"].is_object() || j.size() > 1)
+    throw Diagnostic(Loc{file, "", "", ""}, "\"methods\" is an object of shapes by method, and nothing stands beside it");
+  for (const auto& [name, shapes] : j["methods"].items()) give_shapes(method_named(methods, name, "--shapes " + file), file, shapes.dump());
+}
+
+}  // namespace
+
+void FrontArgs::add_to(CLI::App& app, bool several) {
+  CLI::Option* model = app.add_option("model", models,
+                                      several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE "
+                                                "each: prefill=a.pt2 decode=b.pt2. They share weights, and states of one name"
+                                              : "a .pt2 saved by torch.export.save");
+  model->required();
+  if (!several) model->expected(1);
+  app.add_option("--shapes", shapes,
+                 "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json); of several methods NAME=FILE, "
+                 "repeatable, or one file with {\"methods\": {NAME: {..}}}")
+      ->allow_extra_args(false);
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
                  "deployment), or a list of avx2,avx512,avx512_bf16,amx");
@@ -65,11 +128,50 @@ void FrontArgs::add_to(CLI::App& app) {
   app.add_option("--dump-dir", dump_dir, "write the IR after every stage and pass into this folder");
 }
 
+std::vector<pipeline::MethodOptions> FrontArgs::methods() const {
+  const pipeline::FrontOptions options = get();
+  std::vector<pipeline::MethodOptions> methods;
+  const auto add = [&](const std::string& name, const std::string& file, const std::string& program) {
+    methods.push_back({name, options});
+    methods.back().front.model = file, methods.back().front.program = program;
+  };
+  for (const std::string& arg : models) {
+    const NamedArg n = named(arg);
+    if (!n.name && models.size() > 1)
+      throw Diagnostic(ExitCode::usage, {}, fmt::format("'{}' has no name: with several programs each is NAME=FILE", arg))
+          .note("aotc build prefill=a.pt2 decode=b.pt2 -o model.so");
+    const std::vector<std::string> programs = import::programs_of(n.file);
+    if (programs.size() == 1)
+      add(n.name.value_or(pipeline::kOnlyMethod), n.file, "");
+    else if (n.name)
+      add(*n.name, n.file, *n.name);
+    else
+      for (const std::string& p : programs) add(p, n.file, p);
+  }
+  for (const std::string& arg : shapes) {
+    const NamedArg n = named(arg);
+    if (n.name)
+      give_shapes(method_named(methods, *n.name, "--shapes"), n.file, "");
+    else
+      give_shapes(methods, n.file);
+  }
+  if (methods.size() > 1 && !options.dump_dir.empty())
+    for (pipeline::MethodOptions& m : methods) m.front.dump_dir = (std::filesystem::path(options.dump_dir) / m.name).string();
+  return methods;
+}
+
+pipeline::MethodOptions FrontArgs::method(const std::string& name) const {
+  std::vector<pipeline::MethodOptions> all = methods();
+  if (!name.empty()) return method_named(all, name, "--method");
+  if (all.size() > 1)
+    throw Diagnostic(ExitCode::usage, Loc{model(), "", "", ""},
+                     fmt::format("holds {} programs; say which with --method: {}", all.size(), names_of(all)));
+  return all.front();
+}
+
 pipeline::FrontOptions FrontArgs::get() const {
   if (ptx && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--ptx is for GPU artifacts (--cuda)");
   pipeline::FrontOptions o;
-  o.model = model;
-  o.shapes = shapes;
   if (!cpu.empty() || cuda.empty()) o.target = parse_cpu_target(cpu.empty() ? "native" : cpu);
   if (!cuda.empty()) o.target.sms = parse_cuda_target(cuda).sms;
   if (ptx) add_ptx(o.target);

@@ -9,15 +9,25 @@
 namespace aotc::cli {
 
 struct FrontArgs {
-  std::string model, shapes, cpu, cuda, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
+  std::vector<std::string> models, shapes;
+  std::string cpu, cuda, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
   bool ptx = false;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
   double max_error = 0, max_weight_error = 0;
   bool winograd4 = false, strassen = false;
   bool parameters_as_states = false;
-  void add_to(CLI::App& app);
-  pipeline::FrontOptions get() const;  ///< throws Diagnostic (usage)
+  /// several: the verb takes several programs, NAME=FILE each.
+  void add_to(CLI::App& app, bool several = false);
+  const std::string& model() const { return models.front(); }
+  /// Of every method, with the shapes that are its. One file without a name is the method "forward", or all programs of an archive that
+  /// holds several. Throws Diagnostic (usage; what reading archives throws).
+  std::vector<pipeline::MethodOptions> methods() const;
+  /// The one of that name; empty: the only one.
+  pipeline::MethodOptions method(const std::string& name) const;
+
+ private:
+  pipeline::FrontOptions get() const;
 };
 
 }  // namespace aotc::cli

@@ -26,8 +26,8 @@ json tensor_json(const import::Program& p, const std::string& name) {
   return {{"name", name}, {"dtype", dtype_name(it->second.dtype)}, {"shape", dims_json(it->second.sizes, p.syms)}};
 }
 
-json inspect_archive(const std::string& path) {
-  const import::Program p = import::read_archive(path);
+json inspect_archive(const std::string& path, const std::string& program) {
+  const import::Program p = import::read_archive(path, program);
   json j = {{"file", path},
             {"kind", "archive"},
             {"id", p.source_id},
@@ -58,6 +58,19 @@ json inspect_archive(const std::string& path) {
     j["symbols"].push_back(row);
   }
   for (const import::PNode& n : p.nodes) j["ops"][n.target] = j["ops"].value(n.target, 0) + 1;
+  return j;
+}
+
+/// The archive's only program or, as an artifact tells of its methods, the first and beside it the others.
+json inspect_archives(const std::string& path, const std::string& method) {
+  const std::vector<std::string> programs = import::programs_of(path);
+  if (!method.empty() || programs.size() == 1) return inspect_archive(path, method);
+  json j = inspect_archive(path, programs.front());
+  j["methods"] = json::array({{{"name", programs.front()}}});
+  for (size_t i = 1; i < programs.size(); ++i) {
+    j["methods"].push_back(inspect_archive(path, programs[i]));
+    j["methods"].back()["name"] = programs[i];
+  }
   return j;
 }
 
@@ -105,7 +118,28 @@ std::string note_of(const json& t) {
   return t.value("updated", true) ? "" : " written by the caller only";
 }
 
-void print_text(const json& j) {
+void print_text(const json& j);
+
+/// Of an artifact or archive with several methods: each, its own lines after its name.
+void print_methods(const json& j) {
+  for (size_t i = 0; i < j["methods"].size(); ++i) {
+    json own = i == 0 ? j : j["methods"][i];
+    own.erase("methods");
+    fmt::print("\n{:<16}{}\n", "method", j["methods"][i].at("name").get<std::string>());
+    for (const char* key : {"source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target", "f32_matmul", "graphs",
+                            "own_weights", "code", "seal", "system"})
+      own.erase(key);
+    print_text(own);
+  }
+}
+
+void print_text(const json& all) {
+  json j = all;
+  const bool several = j.contains("methods") && j["methods"].size() > 1;
+  if (several)
+    for (const char* key : {"source", "id", "stored_weights", "weights_bytes", "arena_bytes", "inputs", "outputs", "states", "symbols",
+                            "explain", "ops", "parts"})
+      j.erase(key);
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
   for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
                           "graphs", "own_weights"})
@@ -147,26 +181,30 @@ void print_text(const json& j) {
   }
   const json ops = j.value("ops", json::object());
   for (const auto& [op, n] : ops.items()) fmt::print("{:<16}{:>5} {}\n", "op", n.dump(), op);
+  if (several) print_methods(all);
 }
 
 }  // namespace
 
 Run add_inspect(CLI::App& app) {
   auto path = std::make_shared<std::string>();
+  auto method = std::make_shared<std::string>();
   auto check_weights = std::make_shared<bool>(false);
+  app.add_option("--method", *method, "only this method of the artifact, or program of the archive; default: all");
   app.add_option("file", *path, "model.pt2 or model.so")->required();
   add_check_weights(app, *check_weights);
-  return [path, check_weights](const Common& common) {
+  return [path, method, check_weights](const Common& common) {
     json j;
     if (is_shared_object(*path)) {
-      const ArtifactFile artifact(*path, *check_weights);
+      ArtifactFile artifact(*path, *check_weights);
+      if (!method->empty()) artifact.choose_method(*method);
       j = artifact.metadata();
       j["seal"] = seal_json(artifact, *check_weights);
       j["file"] = *path;
       j["kind"] = "artifact";
       if (const auto needs = emit::system_needs(*path)) j["system"] = {{"glibc", needs->glibc}, {"libraries", needs->libraries}};
     } else {
-      j = inspect_archive(*path);
+      j = inspect_archives(*path, *method);
     }
     if (common.json)
       print_json(j);

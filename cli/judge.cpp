@@ -120,6 +120,7 @@ int report(const std::vector<Row>& rows, const Common& common, const std::string
                          {"max_rel", finite(r.max_rel)},
                          {"limit", finite(r.limit)},
                          {"pass", r.pass}});
+      if (!r.method.empty()) outputs.back()["method"] = r.method;
       if (r.err_bf16 >= 0) outputs.back()["err_eager_bf16"] = finite(r.err_bf16);
       if (r.err_int8) outputs.back()["err_eager_int8"] = finite(*r.err_int8);
       if (!r.why.empty()) outputs.back()["why"] = r.why;
@@ -132,8 +133,8 @@ int report(const std::vector<Row>& rows, const Common& common, const std::string
     if (!common.quiet || !pass)
       for (const Row& r : rows)
         fmt::print(
-            "{} {} [{}]: error against fp64 {:.3g}, eager {:.3g}{}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}{}\n",
-            r.pass ? "ok  " : "FAIL", r.name, r.sizes, r.err_aotc, r.err_eager,
+            "{} {}{} [{}]: error against fp64 {:.3g}, eager {:.3g}{}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}{}\n",
+            r.pass ? "ok  " : "FAIL", r.method.empty() ? "" : r.method + ": ", r.name, r.sizes, r.err_aotc, r.err_eager,
             r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "",
             r.err_int8 ? fmt::format(" (with rows of int8 {:.3g})", *r.err_int8) : "", r.limit, r.max_abs, r.max_rel,
             r.err_archive ? fmt::format("; against the weights before rounding {:.3g}, limit {:.3g}", *r.err_archive, r.most_archive) : "",

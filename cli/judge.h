@@ -19,6 +19,7 @@ struct Row {
   std::optional<double> err_archive = {};  ///< where weights were rounded: against fp64 with the archive's own
   double most_archive = 0;                 ///< of that
   std::optional<double> err_int8 = {};     ///< where rows may be rounded, too: of eager with such rows
+  std::string method = {};                 ///< of an artifact with several
 };
 
 /// What the artifact promises of products of float32 (metadata's precision and stored_weights).

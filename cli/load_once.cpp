@@ -23,13 +23,13 @@ std::string dims_text(const HostTensor& t) {
 
 }  // namespace
 
-Result<LoadOnce> load_once(const std::string& artifact, int threads, uint32_t flags, const std::vector<HostTensor>& inputs) {
+Result<LoadOnce> load_once(const std::string& artifact, int threads, uint32_t flags, int method, const std::vector<HostTensor>& inputs) {
   const int program = memfd_create("aotc_load_once", MFD_CLOEXEC);
   const size_t bytes = static_cast<size_t>(aotc_load_once_end - aotc_load_once_begin);
   if (program < 0 || write(program, aotc_load_once_begin, bytes) != static_cast<ssize_t>(bytes))
     return Result<LoadOnce>::fail("no memory file for the measuring program");
   std::vector<std::string> words = {"load_once", std::filesystem::absolute(artifact).string(), std::to_string(threads),
-                                    std::to_string(flags)};
+                                    std::to_string(flags), std::to_string(method)};
   for (const HostTensor& t : inputs) words.push_back(dims_text(t));
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());

@@ -176,11 +176,11 @@ void choose_precision(pipeline::FrontOptions& options, const std::string& near, 
         folder.emplace(near);
         if (events.work_dir) events.work_dir(folder->str());
         pipeline::BuildOptions probe;
-        probe.front = quiet;
-        probe.front.target = parse_cpu_target("native");
-        probe.front.target.threads = usable_processors();
-        probe.front.precision = {};
-        probe.front.precision.choose = [](size_t) { return passes::Precision::asked; };
+        pipeline::FrontOptions& asks = probe.methods.front().front = quiet;
+        asks.target = parse_cpu_target("native");
+        asks.target.threads = usable_processors();
+        asks.precision = {};
+        asks.precision.choose = [](size_t) { return passes::Precision::asked; };
         probe.output = folder->file("asks.so");
         pipeline::build(probe, {});
         phase("precision: errors");

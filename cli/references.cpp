@@ -19,7 +19,7 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string artifact, against, folder;
+  std::string artifact, method, against, folder;
   std::vector<std::string> dims;
   int threads = 1;
   uint64_t seed = 0;
@@ -34,7 +34,8 @@ std::string folder_of(const Options& o, const char* name) {
 }
 
 int run(const Options& o, const Common& common) {
-  const ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device
+  ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device
+  artifact.choose_method(o.method);
   const nlohmann::json meta = artifact.metadata();
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
@@ -91,6 +92,7 @@ Run add_references(CLI::App& app) {
   app.add_option("--against", o->against, "the model.pt2 that it was built from")->required();
   app.add_option("-o,--output", o->folder, "folder for inputs/ and expected/")->required();
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
+  add_method(app, o->method);
   app.add_option("--seed", o->seed, "of the inputs");
   app.add_option("--threads", o->threads, "threads of LibTorch")->check(CLI::Range(1, 1024));
   return [o](const Common& common) { return run(*o, common); };

@@ -107,7 +107,9 @@ std::optional<std::map<SymId, int64_t>> fitting(const import::Program& program, 
 }  // namespace
 
 Against against(const std::string& pt2, const ArtifactFile& artifact) {
-  Against out{import::read_archive(pt2), {}};
+  // Of an archive with several programs, the one of the method's name.
+  const std::string program = import::programs_of(pt2).size() > 1 ? artifact.method() : "";
+  Against out{import::read_archive(pt2, program), {}};
   for (const std::string& doubt : {import::untried_archive(out.program.torch_version), import::untried_libtorch()})
     if (!doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", doubt);
   const nlohmann::json meta = artifact.metadata();

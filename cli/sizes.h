@@ -19,6 +19,7 @@ struct Against {
   import::Program program;
   std::string doubt;  ///< empty where the artifact was built from it, else a sentence that says it was not
 };
+/// artifact: with its method chosen.
 Against against(const std::string& pt2, const ArtifactFile& artifact);
 /// The program that an artifact with this metadata computes: the archive's, with its weights rounded as the artifact's are.
 import::Program as_built(const import::Program& archive, const nlohmann::json& metadata);

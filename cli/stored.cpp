@@ -18,6 +18,7 @@ void add_stored(CLI::App& app, Stored& stored, bool compares) {
   app.add_option("--inputs", stored.inputs,
                  "folder with NAME.npy for each input" + std::string(compares ? "; with --against also a folder of such folders" : ""));
   app.add_option("--device", stored.device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  add_method(app, stored.method);
   if (!compares) return;
   app.add_option(
       "--expected", stored.expected,
@@ -112,7 +113,7 @@ int verify_stored(const std::string& path, const Stored& stored, const Common& c
   if (stored.inputs.empty() || stored.expected.empty())
     throw Diagnostic(ExitCode::usage, {},
                      "--inputs DIR and --expected DIR go together: .npy files with what the model takes and should give");
-  const Artifact artifact(path, stored.check_weights, stored.device);
+  const Artifact artifact(path, stored.method, stored.check_weights, stored.device);
   const std::unique_ptr<search::Device> device = search::make_device(artifact.info().device);
   Session session(artifact, stored.threads, 0, device.get());
   const std::vector<HostTensor> inputs = stored_inputs(stored.inputs, artifact);

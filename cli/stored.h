@@ -17,8 +17,9 @@ struct Stored {
   std::optional<double> tolerance;
   int device = AOTC_DEFAULT_DEVICE, threads = 1;
   bool check_weights = false;
+  std::string method;  ///< empty: the only one
 };
-/// --inputs, --device and, `compares`, --expected and --tolerance.
+/// --inputs, --device, --method and, `compares`, --expected and --tolerance.
 void add_stored(CLI::App& app, Stored& stored, bool compares);
 
 /// The file of a tensor of that name in a folder. kind: "" or ".eager".

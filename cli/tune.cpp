@@ -20,32 +20,35 @@ Run add_tune(CLI::App& app) {
     pipeline::BuildOptions build;
   };
   auto o = std::make_shared<Options>();
-  o->front.add_to(app);
+  o->front.add_to(app, true);
   app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to extend; default: that of the cache");
   app.add_option("--tune-budget", o->build.tune_budget_s, "seconds to measure for")->check(not_negative());
   app.add_option("--remote", o->build.remote,
                  "measure on this machine, as ssh knows it, which needs a GPU, its driver and nothing else: code is compiled here");
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
   return [o](const Common& common) {
-    o->build.front = o->front.get();
+    o->build.methods = o->front.methods();
     const std::string& db = o->build.tuning_db;
-    require_apart({{"--tuning-db", db}, {"--tuning-db", db.empty() ? db : db + ".probe"}},
-                  {{"model", o->build.front.model}, {"--shapes", o->build.front.shapes}});
-    require_apart({"--dump-dir", o->build.front.dump_dir, {".txt"}},
-                  {{"model", o->build.front.model}, {"--shapes", o->build.front.shapes}});
+    for (const pipeline::MethodOptions& m : o->build.methods) {
+      const std::vector<NamedFile> read = {{"model", m.front.model}, {"--shapes", m.front.shapes}};
+      require_apart({{"--tuning-db", db}, {"--tuning-db", db.empty() ? db : db + ".probe"}}, read);
+      require_apart({"--dump-dir", m.front.dump_dir, {".txt"}}, read);
+    }
     if (!db.empty()) require_place_for_file(db);
     o->build.judge = whole_errors();
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
-      choose_precision(o->build.front, (std::filesystem::temp_directory_path() / "tune").string(), events);
+      for (pipeline::MethodOptions& m : o->build.methods)
+        choose_precision(m.front, (std::filesystem::temp_directory_path() / "tune").string(), events);
       report = pipeline::tune(o->build, events);
     });
     bool all = true;
     for (const nlohmann::json& p : report.at("parts")) {
       all = all && p.at("missing").empty();
       if (!common.json && !common.quiet)
-        fmt::print("{}: {} kernel contracts are in the database, {} are not\n", p.at("target").get<std::string>(), p.at("tuned").dump(),
-                   p.at("missing").size());
+        fmt::print("{}{}: {} kernel contracts are in the database, {} are not\n",
+                   p.contains("method") ? p["method"].get<std::string>() + ", " : "", p.at("target").get<std::string>(),
+                   p.at("tuned").dump(), p.at("missing").size());
     }
     if (common.json) print_json(report);
     return all ? 0 : static_cast<int>(ExitCode::failed);

@@ -9,6 +9,7 @@
 #include "artifact.h"
 #include "cli.h"
 #include "import/other_inputs.h"
+#include "import/read_archive.h"
 #include "judge.h"
 #include "pipeline/pipeline.h"
 #include "sizes.h"
@@ -18,7 +19,8 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string artifact, against, inputs;
+  std::string artifact, method, inputs;
+  std::vector<std::string> against;  ///< FILE, or NAME=FILE of a method
   std::vector<std::string> dims;
   std::optional<int> samples;
   std::optional<double> max_loss;
@@ -201,12 +203,47 @@ std::vector<Row> compare_runs(const Options& o, const Common& common, const Arti
   return comparison.rows();
 }
 
-int run(const Options& o, const Common& common) {
-  const Artifact artifact(o.artifact, o.check_weights);
-  const Against original = against(o.against, artifact);
+/// What each method that is verified is compared with.
+std::map<std::string, std::string> archives_of(const Options& o, const std::vector<std::string>& methods) {
+  std::map<std::string, std::string> files;
+  std::string every, known;
+  for (const std::string& m : methods) known += (known.empty() ? "" : ", ") + m;
+  for (const std::string& arg : o.against) {
+    std::error_code ec;
+    const size_t eq = arg.find('=');
+    if (eq == std::string::npos || std::filesystem::exists(arg, ec)) {
+      if (!every.empty())
+        throw Diagnostic(ExitCode::usage, {}, "--against is given twice without a method's name; NAME=FILE says whose it is");
+      every = arg;
+    } else if (std::find(methods.begin(), methods.end(), arg.substr(0, eq)) == methods.end()) {
+      throw Diagnostic(ExitCode::usage, {}, fmt::format("--against {}: there is no method '{}'", arg, arg.substr(0, eq)))
+          .note("the methods are " + known);
+    } else {
+      files[arg.substr(0, eq)] = arg.substr(eq + 1);
+    }
+  }
+  const std::vector<std::string> all = o.method.empty() ? methods : std::vector<std::string>{o.method};
+  const bool for_all = !every.empty() && (all.size() == 1 || import::programs_of(every).size() > 1);
+  std::map<std::string, std::string> out;
+  for (const std::string& m : all) {
+    if (files.count(m))
+      out[m] = files[m];
+    else if (for_all)
+      out[m] = every;
+    else
+      throw Diagnostic(ExitCode::usage, {}, fmt::format("what is method '{}' compared with? give --against {}=FILE.pt2", m, m))
+          .note("the methods are " + known + "; --method NAME verifies one");
+  }
+  return out;
+}
+
+/// The doubt about what it was compared with, or empty.
+std::string verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several,
+                          std::vector<Row>& all, std::map<std::string, double>& row_errors) {
+  const Artifact artifact(o.artifact, method, o.check_weights);
+  const Against original = against(pt2, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
   std::vector<Row> rows;
-  std::map<std::string, double> row_errors;
   try {
     rows = compare_runs(o, common, artifact, original.program, row_errors);
   } catch (Diagnostic& d) {
@@ -217,8 +254,29 @@ int run(const Options& o, const Common& common) {
     other.note(original.doubt);
     throw other;
   }
+  for (Row& r : rows) {
+    if (several) r.method = method;
+    all.push_back(std::move(r));
+  }
+  return original.doubt;
+}
 
-  return report(rows, common, original.doubt, row_errors);
+int run(const Options& o, const Common& common) {
+  const std::vector<std::string> methods = ArtifactFile(o.artifact).methods();
+  if (!o.method.empty()) ArtifactFile(o.artifact).choose_method(o.method);  // refuses one that is not there
+  std::vector<Row> rows;
+  std::map<std::string, double> row_errors;
+  std::string doubts;
+  const std::map<std::string, std::string> archives = archives_of(o, methods);
+  for (const std::string& method : methods) {
+    const auto it = archives.find(method);
+    if (it == archives.end()) continue;
+    std::map<std::string, double> errors;
+    const std::string doubt = verify_method(o, common, method, it->second, methods.size() > 1, rows, errors);
+    if (!doubt.empty()) doubts += (doubts.empty() ? "" : "; ") + doubt;
+    for (const auto& [weight, error] : errors) row_errors[weight] = std::max(row_errors[weight], error);
+  }
+  return report(rows, common, doubts, row_errors);
 }
 
 }  // namespace
@@ -226,7 +284,10 @@ int run(const Options& o, const Common& common) {
 Run add_verify(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("artifact", o->artifact, "model.so")->required();
-  app.add_option("--against", o->against, "the model.pt2 that it was built from");
+  app.add_option("--against", o->against,
+                 "the model.pt2 that it was built from; of an artifact with several methods NAME=FILE each (repeatable), or the archive "
+                 "that holds all their programs")
+      ->allow_extra_args(false);
   auto stored = std::make_shared<Stored>();
   add_stored(app, *stored, true);
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
@@ -248,7 +309,7 @@ Run add_verify(CLI::App& app) {
     if (o->against.empty()) return verify_stored(o->artifact, *stored, common);
     if (!stored->expected.empty())
       throw Diagnostic(ExitCode::usage, {}, "--against and --expected exclude each other: one of them says what is expected");
-    o->inputs = stored->inputs;
+    o->inputs = stored->inputs, o->method = stored->method;
     return run(*o, common);
   };
 }

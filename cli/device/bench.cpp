@@ -54,7 +54,7 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}});
   if (!o.stored.inputs.empty()) require_apart({{"--trace", o.trace}}, npy_files(o.stored.inputs));
   if (!o.trace.empty()) require_place_for_file(o.trace);
-  const Artifact artifact(o.artifact, o.stored.check_weights, o.stored.device);
+  const Artifact artifact(o.artifact, o.stored.method, o.stored.check_weights, o.stored.device);
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
   uint32_t flags = 0;

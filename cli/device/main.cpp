@@ -32,7 +32,7 @@ Run add_probe(CLI::App& app) {
                   {"status", file.api().status_name(status)},
                   {"why", status == AOTC_OK ? "" : file.api().last_error()}});
     else if (status == AOTC_OK)
-      fmt::print("{} runs here, on {}\n", *path, Artifact(*path, false, *device).info().target);
+      fmt::print("{} runs here, on {}\n", *path, Artifact(*path, file.methods().front(), false, *device).info().target);
     else
       fmt::print("{} cannot run here: {}\n", *path, file.api().last_error());
     return status == AOTC_OK ? 0 : static_cast<int>(ExitCode::failed);

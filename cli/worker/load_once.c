@@ -1,10 +1,11 @@
 /* What a process pays that does nothing but use one artifact: dlopen, probe, model, context, one run, peak memory. A program of its own,
  * without LibTorch, so that the numbers are the artifact's; embedded in aotc and started by `aotc bench`.
  *
- *   load_once model.so threads [dims of input 0] [dims of input 1] ...      dims: "8x128", "scalar"
+ *   load_once model.so threads flags method [dims of input 0] [dims of input 1] ...      dims: "8x128", "scalar"
  *
- * Inputs are zeros that were written; large tensors lie in huge pages, where the system has them for the asking, as arrays of NumPy do: with
- * pages of 4 KB a first call on 64 MB of outputs that nobody has touched is 20 to 30 ms of page faults. Prints one JSON object; exit code 1 and a message on stderr when something fails. */
+ * Inputs are zeros that were written; large tensors lie in huge pages, where the system has them for the asking, as arrays of NumPy do:
+ * with pages of 4 KB a first call on 64 MB of outputs that nobody has touched is 20 to 30 ms of page faults. Prints one JSON object; exit
+ * code 1 and a message on stderr when something fails. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -40,7 +41,8 @@ static int fail(const aotc_api* api, const char* what) {
 
 static size_t dtype_bytes(uint32_t dtype) {
   switch (dtype) {
-#define X(name, value, text, bytes) case value: return bytes;
+#define X(name, value, text, bytes) \
+  case value: return bytes;
     AOTC_DTYPE_LIST(X)
 #undef X
   }
@@ -68,8 +70,12 @@ static aotc_tensor allocate(const int64_t* dims, int32_t rank, uint32_t dtype) {
   return aotc_host_tensor(data, dims, rank, dtype, bytes);
 }
 
+static aotc_status io_get(const aotc_api* api, const aotc_model* model, int32_t method, int32_t kind, int32_t i, aotc_io_info* info) {
+  return method ? api->method_io_get(model, method, kind, i, info) : api->io_get(model, kind, i, info);
+}
+
 int main(int argc, char** argv) {
-  if (argc < 4) return fail(NULL, "usage: load_once model.so threads flags [dims..]");
+  if (argc < 5) return fail(NULL, "usage: load_once model.so threads flags method [dims..]");
   static int64_t in_dims[kMaxIo][kMaxRank], out_dims[kMaxIo][kMaxRank];
   static aotc_tensor in[kMaxIo], out[kMaxIo];
   static int64_t* out_shapes[kMaxIo];
@@ -91,30 +97,41 @@ int main(int argc, char** argv) {
   if (api->context_create(model, &options, &context) != AOTC_OK) return fail(api, "context_create");
   const double load_us = now_us() - t0;
 
+  const int32_t method = atoi(argv[4]);
   int32_t n_in = 0, n_out = 0;
-  api->io_count(model, AOTC_INPUT, &n_in);
-  api->io_count(model, AOTC_OUTPUT, &n_out);
-  if (n_in > kMaxIo || n_out > kMaxIo || argc - 4 < n_in) return fail(api, "dims of every input are needed");
+  if (method == 0) { /* as artifacts older than methods have it, too */
+    api->io_count(model, AOTC_INPUT, &n_in);
+    api->io_count(model, AOTC_OUTPUT, &n_out);
+  } else {
+    aotc_method_info m = AOTC_METHOD_INFO_INIT;
+    if (api->method_get(model, method, NULL, &m) != AOTC_OK) return fail(api, "method_get");
+    n_in = m.n_inputs;
+    n_out = m.n_outputs;
+  }
+  if (n_in > kMaxIo || n_out > kMaxIo || argc - 5 < n_in) return fail(api, "dims of every input are needed");
   for (int32_t i = 0; i < n_in; ++i) {
     aotc_io_info info = {.struct_size = sizeof info};
-    if (api->io_get(model, AOTC_INPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
-    in[i] = allocate(in_dims[i], parse_dims(argv[4 + i], in_dims[i]), info.dtype);
+    if (io_get(api, model, method, AOTC_INPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
+    in[i] = allocate(in_dims[i], parse_dims(argv[5 + i], in_dims[i]), info.dtype);
     if (!in[i].data) return fail(api, "no memory for the inputs");
     memset(in[i].data, 0, in[i].byte_size);
   }
   for (int32_t i = 0; i < n_out; ++i) out_shapes[i] = out_dims[i];
-  if (api->output_shapes(context, in, n_in, out_shapes, n_out) != AOTC_OK) return fail(api, "output_shapes");
+  if ((method ? api->method_output_shapes(context, method, in, n_in, out_shapes, n_out)
+              : api->output_shapes(context, in, n_in, out_shapes, n_out)) != AOTC_OK)
+    return fail(api, "output_shapes");
   for (int32_t i = 0; i < n_out; ++i) {
     aotc_io_info info = {.struct_size = sizeof info};
-    if (api->io_get(model, AOTC_OUTPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
+    if (io_get(api, model, method, AOTC_OUTPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
     out[i] = allocate(out_dims[i], info.rank, info.dtype);
     if (!out[i].data) return fail(api, "no memory for the outputs");
   }
   const double t1 = now_us();
-  if (api->run(context, in, n_in, out, n_out) != AOTC_OK) return fail(api, "run");
+  if ((method ? api->run_method(context, method, in, n_in, out, n_out) : api->run(context, in, n_in, out, n_out)) != AOTC_OK)
+    return fail(api, "run");
   const double first_us = now_us() - t1;
-  printf("{\"load_us\": %.1f, \"first_call_us\": %.1f, \"peak_rss_bytes\": %ld, \"base_rss_bytes\": %ld}\n", load_us, first_us, peak_kb() * 1024,
-         before_kb * 1024);
+  printf("{\"load_us\": %.1f, \"first_call_us\": %.1f, \"peak_rss_bytes\": %ld, \"base_rss_bytes\": %ld}\n", load_us, first_us,
+         peak_kb() * 1024, before_kb * 1024);
   api->context_destroy(context);
   api->model_destroy(model);
   return 0;

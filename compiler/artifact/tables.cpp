@@ -35,27 +35,97 @@ std::string array(std::string_view type, std::string_view name, const std::vecto
   return out + (line.empty() ? "" : "  " + line + "\n") + "};\n";
 }
 
-class Emitter {
+/// What the methods of a part share, with the numbers that it has there.
+class Shared {
  public:
-  explicit Emitter(const TableInput& in) : in_(in), g_(in.graph), symbols_(in.plans.symbols), shared_slots_(symbols_) {}
+  explicit Shared(const std::vector<MethodPlans>& methods) {
+    for (const MethodPlans& m : methods) {
+      weight_of_.emplace_back();
+      for (const plan::Weight& w : m.plans.weights) weight_of_.back().push_back(add(w));
+      state_of_.emplace_back();
+      for (uint32_t s = 0; s < m.graph.states.size(); ++s) state_of_.back().push_back(add(m, s, weight_of_.back()));
+      first_config_.push_back(configs_);
+      configs_ += m.plans.configs.size();
+    }
+  }
+  struct State {
+    const StateInfo* info;
+    int initial;  ///< weight, or -1 for zeros
+  };
+  const std::vector<const plan::Weight*>& weights() const { return weights_; }
+  const std::vector<State>& states() const { return states_; }
+  const std::vector<std::pair<std::string, bool>>& kernels() const { return kernels_; }  ///< symbol, of the library
+  uint32_t weight(size_t method, uint32_t own) const { return weight_of_[method].at(own); }
+  uint32_t state(size_t method, uint32_t own) const { return state_of_[method].at(own); }
+  int config(size_t method, int own) const { return own < 0 ? -1 : static_cast<int>(first_config_[method]) + own; }
+  int32_t kernel(const plan::Step& s) {
+    auto [it, fresh] = kernel_number_.emplace(s.symbol, static_cast<int32_t>(kernels_.size()));
+    if (fresh) kernels_.push_back({s.symbol, s.library});
+    return it->second;
+  }
 
-  std::string emit() {
-    out_ =
-        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
-        "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
-        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
+ private:
+  /// Weights at one place of the blob are one.
+  uint32_t add(const plan::Weight& w) {
+    const auto [it, fresh] = weight_at_.emplace(std::pair(w.offset, w.bytes), static_cast<uint32_t>(weights_.size()));
+    if (fresh) weights_.push_back(&w);
+    return it->second;
+  }
+  uint32_t add(const MethodPlans& m, uint32_t s, const std::vector<uint32_t>& weights) {
+    const StateInfo& info = m.graph.states[static_cast<StateId>(s)];
+    const auto [it, fresh] = state_named_.emplace(info.name, static_cast<uint32_t>(states_.size()));
+    const int initial = s < m.plans.state_initial.size() ? m.plans.state_initial[s] : -1;
+    if (fresh) states_.push_back({&info, initial < 0 ? -1 : static_cast<int>(weights.at(static_cast<size_t>(initial)))});
+    return it->second;
+  }
+
+  std::vector<const plan::Weight*> weights_;
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> weight_at_;  ///< by offset and bytes
+  std::vector<State> states_;
+  std::map<std::string, uint32_t> state_named_;
+  std::vector<std::vector<uint32_t>> weight_of_, state_of_;
+  std::vector<size_t> first_config_;
+  size_t configs_ = 0;
+  std::map<std::string, int32_t> kernel_number_;
+  std::vector<std::pair<std::string, bool>> kernels_;
+};
+
+/// The tables of one method. Their names begin with a prefix of its own.
+class MethodEmitter {
+ public:
+  MethodEmitter(const MethodPlans& in, size_t number, Shared& shared)
+      : in_(in),
+        g_(in.graph),
+        symbols_(in.plans.symbols),
+        shared_slots_(symbols_),
+        number_(number),
+        shared_(shared),
+        prefix_(number ? fmt::format("m{}_", number) : "") {}
+
+  /// The tables, and in *row the method's.
+  std::string emit(std::string* row) {
     io();
     symbols();
     guards();
     for (size_t v = 0; v < in_.plans.plans.size(); ++v) variant(v);
-    variants();
-    weights();
-    states();
-    if (in_.target.is_gpu())
-      cuda();
-    else
-      isas();
-    module();
+    out_ += array("aotc_variant", prefix_ + "variants", variants_);
+    Initialiser r;
+    r.add("name", emit::c_string(in_.name));
+    const auto table = [&](const char* member, const char* count, size_t n) {
+      r.add(member, prefix_ + member);
+      if (count) r.add(count, n);
+    };
+    table("inputs", nullptr, 0);
+    table("outputs", nullptr, 0);
+    r.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.results());
+    table("hidden", "n_hidden", hidden_.size());
+    table("found", "n_found", found_.size());
+    table("dims", nullptr, 0);
+    table("dim_code", nullptr, 0);
+    table("symbols", "n_symbols", symbols_.size());
+    table("guards", "n_guards", g_.guards.size());
+    table("variants", "n_variants", in_.plans.plans.size());
+    *row = r.str();
     return std::move(out_);
   }
 
@@ -118,8 +188,9 @@ class Emitter {
     for (size_t o = 0; o < g_.results(); ++o)
       for (size_t d = 0; d < g_.outputs[o].found.size(); ++d)
         if (const Expr& e = g_.outputs[o].found[d]; e != g_.type(g_.outputs[o].value).dims[d]) found_.push_back(found_row(o, d, e, slots));
-    out_ += array("aotc_hidden_desc", "hidden", hidden_) + array("aotc_found_desc", "found", found_);
-    out_ += array("aotc_io_desc", "inputs", inputs) + array("aotc_io_desc", "outputs", outputs) + array("aotc_dim_desc", "dims", dims_);
+    out_ += array("aotc_hidden_desc", prefix_ + "hidden", hidden_) + array("aotc_found_desc", prefix_ + "found", found_);
+    out_ += array("aotc_io_desc", prefix_ + "inputs", inputs) + array("aotc_io_desc", prefix_ + "outputs", outputs);
+    out_ += array("aotc_dim_desc", prefix_ + "dims", dims_);
   }
 
   /// The dimension from which a symbol is read: alone if there is one, else affine in it and in nothing else.
@@ -146,7 +217,7 @@ class Emitter {
   void symbols() {
     std::vector<std::string> rows;
     for (SymId s : symbols_) rows.push_back(symbol_row(s));
-    out_ += array("aotc_symbol_desc", "symbols", rows);
+    out_ += array("aotc_symbol_desc", prefix_ + "symbols", rows);
   }
 
   void guards() {
@@ -157,16 +228,13 @@ class Emitter {
       row.add("kind", static_cast<int>(s.kind)).add("a_begin", a.begin).add("a_end", a.end).add("b_begin", b.begin).add("b_end", b.end);
       rows.push_back(row.add("why", emit::c_string(s.why)).str());
     }
-    out_ += array("aotc_guard_desc", "guards", rows) + array("int64_t", "dim_code", dim_code_, "0");
+    out_ += array("aotc_guard_desc", prefix_ + "guards", rows) + array("int64_t", prefix_ + "dim_code", dim_code_, "0");
   }
 
   /// Number of a step's kernel in the function tables.
   int32_t kernel_number(const plan::Step& s) {
-    if (s.kind == plan::StepKind::cuda) return s.config;
-    if (s.kind != plan::StepKind::cpu) return -1;
-    auto [it, fresh] = kernel_number_.emplace(s.symbol, static_cast<int32_t>(kernels_.size()));
-    if (fresh) kernels_.push_back({s.symbol, s.library});
-    return it->second;
+    if (s.kind == plan::StepKind::cuda) return shared_.config(number_, s.config);
+    return s.kind == plan::StepKind::cpu ? shared_.kernel(s) : -1;
   }
 
   std::string range_row(const plan::Plan& p, SymId s) const {
@@ -177,9 +245,13 @@ class Emitter {
     return Initialiser().add("min", i64_text(r.min)).add("max", i64_text(r.max)).add("multiple_of", r.multiple_of).str();
   }
 
-  static std::string buffer_row(const plan::PlannedBuffer& b, plan::SlotTable& slots) {
+  std::string buffer_row(const plan::PlannedBuffer& b, plan::SlotTable& slots) const {
+    const bool state = b.place == plan::Place::state || b.place == plan::Place::state_next;
+    const uint32_t index = b.place == plan::Place::weight ? shared_.weight(number_, b.index)
+                           : state                        ? shared_.state(number_, b.index)
+                                                          : b.index;
     Initialiser row;
-    row.add("kind", place_kind(b.place)).add("index", b.index).add("bytes_slot", slots.slot(b.bytes));
+    row.add("kind", place_kind(b.place)).add("index", index).add("bytes_slot", slots.slot(b.bytes));
     return row.add("offset_slot", b.place == plan::Place::arena ? slots.slot(b.offset) : -1).str();
   }
 
@@ -198,7 +270,9 @@ class Emitter {
     for (const forms::TensorMap& m : s.maps) lists.maps.push_back(map_row(m, slots));
     const bool cuda = s.kind == plan::StepKind::cuda;
     const auto of_cuda = [&](const Expr& e) { return cuda ? slots.slot(e) : -1; };
-    row.add("config", cuda ? -1 : s.config).add("work_slot", slots.slot(s.work)).add("grain_slot", slots.slot(s.grain));
+    row.add("config", cuda ? -1 : shared_.config(number_, s.config))
+        .add("work_slot", slots.slot(s.work))
+        .add("grain_slot", slots.slot(s.grain));
     row.add("scratch_slot", s.scratch_bytes.is(0) ? -1 : slots.slot(s.scratch_bytes));
     std::vector<int32_t> grid;
     for (const Expr& e : s.grid) grid.push_back(of_cuda(e));
@@ -219,7 +293,7 @@ class Emitter {
     for (int64_t w : slots.code()) words.push_back(i64_text(w));
     for (const auto& r : slots.slots()) slot_rows.push_back(Initialiser().add("begin", r.begin).add("end", r.end).str());
 
-    const std::string pre = fmt::format("v{}_", v);
+    const std::string pre = fmt::format("{}v{}_", prefix_, v);
     Initialiser row;
     row.add("name", emit::c_string(p.name));
     const auto table = [&](const char* member, const char* count, std::string_view type, const std::vector<std::string>& rows,
@@ -277,12 +351,45 @@ class Emitter {
     return static_cast<int>(k);
   }
 
-  void variants() { out_ += array("aotc_variant", "variants", variants_); }
+  const MethodPlans& in_;
+  const Graph& g_;
+  const std::vector<SymId>& symbols_;
+  plan::SlotTable shared_slots_;
+  const size_t number_;
+  Shared& shared_;
+  const std::string prefix_;
+  std::string out_;
+  std::vector<std::string> dims_, dim_code_, variants_, hidden_, found_;
+};
 
+class Emitter {
+ public:
+  explicit Emitter(const TableInput& in) : in_(in), shared_(in.methods) {}
+
+  std::string emit() {
+    out_ =
+        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
+        "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
+        "\"aotc/detail/svd_abi.h\"\n#include "
+        "\"aotc/detail/plan_format.h\"\n\n";
+    std::vector<std::string> rows;
+    for (size_t m = 0; m < in_.methods.size(); ++m) out_ += MethodEmitter(in_.methods[m], m, shared_).emit(&rows.emplace_back());
+    out_ += array("aotc_method_desc", "methods", rows);
+    weights();
+    states();
+    if (in_.target.is_gpu())
+      cuda();
+    else
+      isas();
+    module();
+    return std::move(out_);
+  }
+
+ private:
   void weights() {
     std::vector<std::string> rows;
-    for (const plan::Weight& w : in_.plans.weights)
-      rows.push_back(Initialiser().add("name", emit::c_string(w.name)).add("offset", w.offset).add("bytes", w.bytes).str());
+    for (const plan::Weight* w : shared_.weights())
+      rows.push_back(Initialiser().add("name", emit::c_string(w->name)).add("offset", w->offset).add("bytes", w->bytes).str());
     out_ += array("aotc_weight_desc", "weights", rows);
     if (!in_.weights_symbol.empty() && in_.blob_bytes)
       out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", in_.weights_symbol);
@@ -290,15 +397,14 @@ class Emitter {
 
   void states() {
     std::vector<std::string> rows;
-    for (uint32_t s = 0; s < g_.states.size(); ++s) {
-      const StateInfo& info = g_.states[static_cast<StateId>(s)];
+    for (size_t s = 0; s < shared_.states().size(); ++s) {
+      const StateInfo& info = *shared_.states()[s].info;
       std::vector<std::string> dims;
       for (const Expr& d : info.type.dims) dims.push_back(i64_text(*d.as_const()));
       out_ += array("int64_t", fmt::format("state{}_dims", s), dims, "0");
-      const int initial = s < in_.plans.state_initial.size() ? in_.plans.state_initial[s] : -1;
       Initialiser row;
       row.add("name", emit::c_string(info.name)).add("dtype", static_cast<uint32_t>(info.type.dtype)).add("rank", info.type.rank());
-      row.add("dims", fmt::format("state{}_dims", s)).add("initial_weight", initial);
+      row.add("dims", fmt::format("state{}_dims", s)).add("initial_weight", shared_.states()[s].initial);
       rows.push_back(row.add("bytes", *info.type.bytes().as_const()).str());
     }
     out_ += array("aotc_state_desc", "states", rows);
@@ -307,32 +413,40 @@ class Emitter {
   void declare(const std::string& function) {
     if (declared_.insert(function).second) out_ += fmt::format("extern \"C\" void {}(const aotc_kargs*, int64_t, int64_t);\n", function);
   }
-  std::string strips(const forms::Strips& s, Isa isa, const std::string& name) {
+  std::string strips(const forms::Strips& s, Isa isa, size_t method, const std::string& name) {
     for (const forms::StripStage& x : s.stages) declare(kernels::library_symbol(x.symbol, isa));
-    return forms::strips_config(s, isa, name, [&](int c) { return fmt::format("config{}_{}", c, isa_name(isa)); });
+    return forms::strips_config(s, isa, name, [&](int c) { return config_name(method, c, isa); });
+  }
+  std::string config_name(size_t method, int config, Isa isa) const {
+    return fmt::format("config{}_{}", shared_.config(method, config), isa_name(isa));
   }
 
   void isas() {
     std::vector<std::string> tables;
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
-      for (const auto& [symbol, library] : kernels_) {
+      for (const auto& [symbol, library] : shared_.kernels()) {
         functions.push_back(library ? kernels::library_symbol(symbol, isa) : emit::cpu::kernel_function(symbol, isa));
         declare(functions.back());
       }
-      for (size_t c = 0; c < in_.plans.configs.size(); ++c) {
-        const plan::KernelConfig& k = in_.plans.configs[c];
-        const std::string name = fmt::format("config{}_{}", c, isa_name(isa));
-        const std::string defined =
-            k.strips ? strips(*k.strips, isa, name) : k.choice.form->config(in_.module.kernels[k.kernel], k.choice, isa, name);
-        out_ += defined;
-        configs.push_back(defined.empty() ? "nullptr" : "&" + name);
+      uint32_t needs = 0;
+      for (size_t m = 0; m < in_.methods.size(); ++m) {
+        const MethodPlans& method = in_.methods[m];
+        needs |= cpu_needs(method.plans, isa);
+        for (size_t c = 0; c < method.plans.configs.size(); ++c) {
+          const plan::KernelConfig& k = method.plans.configs[c];
+          const std::string name = config_name(m, static_cast<int>(c), isa);
+          const std::string defined =
+              k.strips ? strips(*k.strips, isa, m, name) : k.choice.form->config(method.module.kernels[k.kernel], k.choice, isa, name);
+          out_ += defined;
+          configs.push_back(defined.empty() ? "nullptr" : "&" + name);
+        }
       }
       const std::string isa_text(isa_name(isa));
       out_ += array("aotc_kernel_fn", "kernels_" + isa_text, functions, "nullptr");
       out_ += array("void* const", "configs_" + isa_text, configs, "nullptr");
       Initialiser row;
-      row.add("isa", kIsaEnum[static_cast<int>(isa)]).add("needs", fmt::format("{:#x}u", cpu_needs(in_.plans, isa)));
+      row.add("isa", kIsaEnum[static_cast<int>(isa)]).add("needs", fmt::format("{:#x}u", needs));
       tables.push_back(row.add("kernels", "kernels_" + isa_text).add("configs", "configs_" + isa_text).str());
     }
     out_ += array("aotc_isa_table", "isas", tables);
@@ -342,8 +456,11 @@ class Emitter {
     std::vector<std::string> images, functions;
     for (const CudaImage& i : in_.cuda_images) {
       std::vector<std::string> cubins;
-      for (const uint64_t offset : i.offsets) cubins.push_back(fmt::format("{} + {}", i.symbol, offset));
-      out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", i.symbol);
+      for (const CubinAt& c : i.cubins) {
+        cubins.push_back(fmt::format("{} + {}", c.symbol, c.offset));
+        if (declared_.insert(c.symbol).second)
+          out_ += fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char {}[];\n", c.symbol);
+      }
       out_ += array("void* const", "cubins_" + i.sm, cubins, "nullptr");
       const std::string digits = i.sm.substr(i.sm.find('_') + 1);  // "90a"
       const bool suffix = !std::isdigit(static_cast<unsigned char>(digits.back()));
@@ -352,8 +469,10 @@ class Emitter {
       row.add("sm_major", number / 10).add("sm_minor", number % 10).add("arch_suffix", suffix ? fmt::format("'{}'", digits.back()) : "0");
       images.push_back(row.add("is_ptx", is_ptx(i.sm) ? 1 : 0).add("cubins", "cubins_" + i.sm).str());
     }
-    for (const plan::KernelConfig& c : in_.plans.configs)
-      functions.push_back(Initialiser().add("name", emit::c_string(c.symbol)).add("max_smem_bytes", c.max_smem_bytes).str());
+    for (const MethodPlans& m : in_.methods)
+      for (const plan::KernelConfig& c : m.plans.configs)
+        functions.push_back(Initialiser().add("name", emit::c_string(c.symbol)).add("max_smem_bytes", c.max_smem_bytes).str());
+    n_cuda_kernels_ = functions.size();
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }
 
@@ -373,16 +492,12 @@ class Emitter {
         .add("flags", in_.graphs        ? "AOTC_MODULE_GRAPHS"
                       : in_.own_weights ? "AOTC_MODULE_OWN_WEIGHTS"
                                         : "0");
-    row.add("metadata_json", in_.part == 0 ? "metadata" : "nullptr").add("inputs", "inputs").add("outputs", "outputs");
-    row.add("n_inputs", g_.inputs.size()).add("n_outputs", g_.results());
-    row.add("hidden", "hidden").add("n_hidden", hidden_.size()).add("found", "found").add("n_found", found_.size());
-    row.add("dims", "dims").add("dim_code", "dim_code");
-    row.add("symbols", "symbols").add("n_symbols", symbols_.size()).add("guards", "guards").add("n_guards", g_.guards.size());
-    row.add("variants", "variants").add("n_variants", in_.plans.plans.size());
-    row.add("weights", "weights").add("n_weights", in_.plans.weights.size()).add("states", "states").add("n_states", g_.states.size());
+    row.add("metadata_json", in_.part == 0 ? "metadata" : "nullptr").add("methods", "methods").add("n_methods", in_.methods.size());
+    row.add("weights", "weights").add("n_weights", shared_.weights().size());
+    row.add("states", "states").add("n_states", shared_.states().size());
     if (gpu) {
       row.add("cuda_images", "cuda_images").add("n_cuda_images", in_.cuda_images.size());
-      row.add("cuda_kernels", "cuda_kernels").add("n_cuda_kernels", in_.plans.configs.size());
+      row.add("cuda_kernels", "cuda_kernels").add("n_cuda_kernels", n_cuda_kernels_);
     } else {
       row.add("isas", "isas").add("n_isas", in_.target.isas.size());
     }
@@ -401,13 +516,9 @@ class Emitter {
   }
 
   const TableInput& in_;
-  const Graph& g_;
-  const std::vector<SymId>& symbols_;
-  plan::SlotTable shared_slots_;
+  Shared shared_;
   std::string out_;
-  std::vector<std::string> dims_, dim_code_, variants_, hidden_, found_;
-  std::map<std::string, int32_t> kernel_number_;
-  std::vector<std::pair<std::string, bool>> kernels_;
+  size_t n_cuda_kernels_ = 0;
   std::set<std::string> declared_;
 };
 

@@ -10,23 +10,33 @@
 
 namespace aotc::artifact {
 
+/// Where the machine code of a kernel stands.
+struct CubinAt {
+  std::string symbol;  ///< of a blob object
+  uint64_t offset = 0;
+};
 struct CudaImage {
   std::string sm;
-  std::string symbol;             ///< of a blob object
-  std::vector<uint64_t> offsets;  ///< of the cubins in it, one a kernel of PlanSet::configs
+  std::vector<CubinAt> cubins;  ///< one a kernel of PlanSet::configs, of all methods in their order
 };
 
-struct TableInput {
+/// A method as one part of the artifact has it. Names of kernels for CPUs are its own: no other method's module has them.
+struct MethodPlans {
+  std::string name;
   const Graph& graph;
   const loop::Module& module;
   const plan::PlanSet& plans;
+};
+
+struct TableInput {
+  std::vector<MethodPlans> methods;  ///< at least one
   const Target& target;
   std::string metadata_json;
+  uint64_t blob_bytes = 0;  ///< of all parts' weights
   std::vector<CudaImage> cuda_images;
   std::string weights_symbol;  ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
-  uint64_t blob_bytes = 0;   ///< of all parts' weights
   bool graphs = false;       ///< GPU: AOTC_MODULE_GRAPHS
   bool own_weights = false;  ///< CPU: AOTC_MODULE_OWN_WEIGHTS
   /// The part's number in the artifact and how many there are: part 0 defines aotc_module, the others are behind it.

@@ -125,14 +125,13 @@ bool ends_with(const std::string& s, std::string_view tail) {
   return s.size() >= tail.size() && s.compare(s.size() - tail.size(), tail.size(), tail) == 0;
 }
 
-/// Whether headers may define it: a keyword, NULL and EOF and other macros in capitals, types (int64_t), names of the ABI.
+}  // namespace
+
 bool is_reserved(const std::string& s) {
   const auto capital = [](unsigned char c) { return std::isupper(c) || std::isdigit(c) || c == '_'; };
   return std::any_of(std::begin(kReserved), std::end(kReserved), [&](const char* word) { return s == word; }) ||
          (s.size() > 2 && std::all_of(s.begin(), s.end(), capital)) || ends_with(s, "_t") || s.rfind("aotc_", 0) == 0;
 }
-
-}  // namespace
 
 std::string c_identifier(std::string_view text) {
   std::string out;

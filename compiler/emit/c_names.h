@@ -10,6 +10,9 @@ namespace aotc::emit {
 /// else an underscore. Not checked against keywords: it is the stem of longer names.
 std::string c_identifier(std::string_view text);
 
+/// Whether C, C++ or their headers may define it: a keyword, a macro in capitals, a type (int64_t), a name of the ABI.
+bool is_reserved(const std::string& name);
+
 /// Identifiers of one scope.
 class CNames {
  public:

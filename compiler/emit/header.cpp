@@ -48,28 +48,47 @@ std::string public_header(const char* name) {
 constexpr const char* kPublic[] = {"include/aotc/dtype.h", "include/aotc/aotc.h", "include/aotc/detail/blob_hash.h", "include/aotc/seal.h",
                                    "include/aotc/loader.h"};
 
-class Header {
+/// What a header says of one method.
+class MethodText {
  public:
-  Header(const Graph& g, const std::string& stem, const std::string& version)
-      : g_(g), prefix_(header_prefix(stem)), stem_(stem), version_(version) {}
-
-  std::string emit() {
+  /// prefix: of the artifact's names. number: the method's among several, or -1. taken: names of functions that the header has.
+  MethodText(const HeaderMethod& method, const std::string& prefix, int number, std::set<std::string>& taken)
+      : g_(method.graph),
+        prefix_(prefix),
+        own_(number < 0 ? prefix : prefix + "_" + method.name),
+        name_(method.name),
+        number_(number),
+        taken_(taken) {
     collect_symbols();
     name_all();
-    const std::string guard = "AOTC_MODEL_" + prefix_ + "_H_";
-    std::string out = fmt::format(
-        "/* {}.so, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library (and -ldl where dlopen lives there).\n "
-        "*\n",
-        c_comment(stem_), version_);
-    out += describe();
-    out += fmt::format(
-        " *\n * Use: {0}_library_open, model_create of its api, {0}_context_create once a thread, {0}_run once a request; see the "
-        "functions at the\n * end. */\n",
-        prefix_);
-    for (const char* name : kPublic) out += public_header(name) + "\n";
-    out += fmt::format("#ifndef {0}\n#define {0}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n", guard);
-    out += helpers() + sizes() + element_counts() + gradients() + run() + found_sizes();
-    return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+    run_ = function("_run");
+    sizes_ = function("_sizes");
+  }
+
+  std::string functions() { return sizes() + element_counts() + gradients() + run() + found_sizes(); }
+  const std::string& run_function() const { return run_; }
+
+  std::string describe() const {
+    std::string out = number_ < 0 ? std::string() : fmt::format(" *\n * method {}: {} ({})\n", number_, name_, run_);
+    auto rows = [&](const char* what, const std::vector<Arg>& args) {
+      for (size_t i = 0; i < args.size(); ++i)
+        out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, c_comment(args[i].declared), shape(args[i].type));
+    };
+    rows("input", inputs_);
+    rows("output", outputs_);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (!g_.outputs[i].gradient_of.empty())
+        out += fmt::format(" * output {} is the loss's gradient of \"{}\"\n", i, c_comment(g_.outputs[i].gradient_of));
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (const Exprs found = g_.found(g_.outputs[i]); !g_.outputs[i].found.empty())
+        out +=
+            fmt::format(" * output {}: a run finds its sizes in the data, [{}]; above is the most that they can be: the buffer's shape\n",
+                        i, c_comment(dims_text(found)));
+    for (const StateInfo& s : g_.states)
+      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write{})\n", c_comment(s.name),
+                         shape(s.type), s.updated == kNone<ValueId> ? "; only the caller writes it" : "");
+    for (SymId s : symbols_) out += fmt::format(" * {}: {}\n", c_comment(g_.syms[s].name), range(g_.syms[s]));
+    return out;
   }
 
  private:
@@ -78,6 +97,13 @@ class Header {
     TensorType type;
     std::string declared;
   };
+
+  /// A name that the header has not: names of methods and tensors may meet.
+  std::string function(const std::string& rest) {
+    std::string name = own_ + rest;
+    while (!taken_.insert(name).second) name += "_";
+    return name;
+  }
 
   void collect_symbols() {
     std::set<SymId> used;
@@ -111,72 +137,40 @@ class Header {
     return dims;
   }
 
-  std::string describe() const {
-    std::string out;
-    auto rows = [&](const char* what, const std::vector<Arg>& args) {
-      for (size_t i = 0; i < args.size(); ++i)
-        out += fmt::format(" * {} {}: \"{}\" {}\n", what, i, c_comment(args[i].declared), shape(args[i].type));
-    };
-    rows("input", inputs_);
-    rows("output", outputs_);
-    for (size_t i = 0; i < outputs_.size(); ++i)
-      if (!g_.outputs[i].gradient_of.empty())
-        out += fmt::format(" * output {} is the loss's gradient of \"{}\"\n", i, c_comment(g_.outputs[i].gradient_of));
-    for (size_t i = 0; i < outputs_.size(); ++i)
-      if (const Exprs found = g_.found(g_.outputs[i]); !g_.outputs[i].found.empty())
-        out +=
-            fmt::format(" * output {}: a run finds its sizes in the data, [{}]; above is the most that they can be: the buffer's shape\n",
-                        i, c_comment(dims_text(found)));
-    for (const StateInfo& s : g_.states)
-      out += fmt::format(" * state: \"{}\" {} (kept in the context; state_reset, state_read, state_write{})\n", c_comment(s.name),
-                         shape(s.type), s.updated == kNone<ValueId> ? "; only the caller writes it" : "");
-    for (SymId s : symbols_) out += fmt::format(" * {}: {}\n", c_comment(g_.syms[s].name), range(g_.syms[s]));
-    return out +
-           " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
-           "floats.\n";
-  }
-
   std::string c_expr(const Expr& e) const {
     const std::string f = prefix_ + "_floordiv", m = prefix_ + "_floormod", lo = prefix_ + "_min", hi = prefix_ + "_max";
     return c_text(e, g_.syms, {f.c_str(), m.c_str(), lo.c_str(), hi.c_str()}, [&](SymId s) { return "sizes->" + fields_.at(s); });
   }
 
-  std::string helpers() const {
-    return fmt::format(
-        "static inline int64_t {0}_floordiv(int64_t a, int64_t b) {{ return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }}\n"
-        "static inline int64_t {0}_floormod(int64_t a, int64_t b) {{ return a - {0}_floordiv(a, b) * b; }}\n"
-        "static inline int64_t {0}_min(int64_t a, int64_t b) {{ return a < b ? a : b; }}\n"
-        "static inline int64_t {0}_max(int64_t a, int64_t b) {{ return a > b ? a : b; }}\n\n",
-        prefix_);
-  }
-
   std::string sizes() const {
-    std::string out = fmt::format("/* The dimensions that vary. */\ntypedef struct {}_sizes {{\n", prefix_);
+    std::string out = fmt::format("/* The dimensions that vary{}. */\ntypedef struct {} {{\n", of_method(), sizes_);
     for (SymId s : symbols_)
       out += fmt::format("  int64_t {}; /* {}: {} */\n", fields_.at(s), c_comment(g_.syms[s].name), range(g_.syms[s]));
     if (symbols_.empty()) out += "  int64_t none; /* all shapes are fixed; pass NULL */\n";
-    return out + fmt::format("}} {}_sizes;\n\n", prefix_);
+    return out + fmt::format("}} {};\n\n", sizes_);
   }
 
-  std::string element_counts() const {
-    std::string out = "/* Elements to allocate; of complex tensors two for each number. */\n";
+  std::string of_method() const { return number_ < 0 ? std::string() : fmt::format(" in method '{}'", name_); }
+
+  std::string element_counts() {
+    std::string out = fmt::format("/* Elements to allocate{}; of complex tensors two for each number. */\n", of_method());
     for (const auto* args : {&inputs_, &outputs_})
       for (const Arg& a : *args)
-        out += fmt::format("static inline int64_t {}_{}_elems(const {}_sizes* sizes) {{ (void)sizes; return {}; }}\n", prefix_, a.name,
-                           prefix_, c_expr(a.type.elems() * (is_complex(a.type.dtype) ? 2 : 1)));
+        out += fmt::format("static inline int64_t {}(const {}* sizes) {{ (void)sizes; return {}; }}\n", function("_" + a.name + "_elems"),
+                           sizes_, c_expr(a.type.elems() * (is_complex(a.type.dtype) ? 2 : 1)));
     return out + "\n";
   }
 
   /// Which output is whose gradient.
-  std::string gradients() const {
+  std::string gradients() {
     std::string cases;
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!g_.outputs[i].gradient_of.empty()) cases += fmt::format("    case {}: return {};\n", i, c_string(g_.outputs[i].gradient_of));
     if (cases.empty()) return {};
     return fmt::format(
         "/* The parameter or input that output i is the loss's gradient of; NULL: i is no gradient. */\n"
-        "static inline const char* {}_gradient_of(int32_t i) {{\n  switch (i) {{\n{}    default: return NULL;\n  }}\n}}\n\n",
-        prefix_, cases);
+        "static inline const char* {}(int32_t i) {{\n  switch (i) {{\n{}    default: return NULL;\n  }}\n}}\n\n",
+        function("_gradient_of"), cases);
   }
 
   /// "const int64_t dims_in0[] = {..};" and the tensor's initialiser.
@@ -190,52 +184,75 @@ class Header {
   }
 
   std::string run() const {
-    std::string out = fmt::format(
-        "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, aotc_library* lib) "
-        "{{\n"
-        "  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
-        prefix_);
-    out += fmt::format(
-        "/* Makes a context (aotc_api.context_create). threads: 1, the calling thread only; n; -1, all that it may run on. flags: 0, or\n"
-        " * AOTC_CONTEXT_FLUSH_DENORMALS: the run treats numbers too small for a full exponent as 0, which can make it hundreds of times\n"
-        " * faster where inputs, weights or what lies between hold such numbers; other AOTC_CONTEXT_* flags. */\n"
-        "static inline aotc_status {0}_context_create(const aotc_api* api, aotc_model* model, int32_t threads, uint32_t flags, "
-        "aotc_context** "
-        "context) {{\n"
-        "  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;\n  options.num_threads = threads;\n  options.flags = flags;\n"
-        "  return api->context_create(model, &options, context);\n}}\n\n",
-        prefix_);
-    out += "/* Runs once on host memory: dense row-major tensors. Errors: aotc_api.run. */\n";
-    out += fmt::format("static inline aotc_status {0}_run(const aotc_api* api, aotc_context* context, const {0}_sizes* sizes", prefix_);
+    std::string out = number_ < 0 ? "/* Runs once on host memory: dense row-major tensors. Errors: aotc_api.run. */\n"
+                                  : fmt::format(
+                                        "/* Runs method '{}' once on host memory: dense row-major tensors. Errors: "
+                                        "aotc_api.run_method. */\n",
+                                        name_);
+    out += fmt::format("static inline aotc_status {}(const aotc_api* api, aotc_context* context, const {}* sizes", run_, sizes_);
     for (const Arg& a : inputs_) out += fmt::format(",\n    const {}* {} /* {} */", element_type(a.type.dtype), a.name, shape(a.type));
     for (const Arg& a : outputs_) out += fmt::format(",\n    {}* {} /* out: {} */", element_type(a.type.dtype), a.name, shape(a.type));
     out += fmt::format(") {{\n  aotc_tensor in[{}], out[{}];\n", std::max<size_t>(inputs_.size(), 1), std::max<size_t>(outputs_.size(), 1));
     for (size_t i = 0; i < inputs_.size(); ++i) out += tensor(inputs_[i], "in", i);
     for (size_t i = 0; i < outputs_.size(); ++i) out += tensor(outputs_[i], "out", i);
-    return out + fmt::format("  (void)sizes;\n  return api->run(context, in, {}, out, {});\n}}\n\n", inputs_.size(), outputs_.size());
+    out += "  (void)sizes;\n";
+    if (number_ >= 0)
+      return out + fmt::format("  return api->run_method(context, {}, in, {}, out, {});\n}}\n\n", number_, inputs_.size(), outputs_.size());
+    return out + fmt::format("  return api->run(context, in, {}, out, {});\n}}\n\n", inputs_.size(), outputs_.size());
   }
 
   /// The shapes of outputs whose sizes a run finds.
-  std::string found_sizes() const {
+  std::string found_sizes() {
     std::string out;
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!g_.outputs[i].found.empty())
         out += fmt::format(
             "/* The shape that \"{1}\" has after the latest run: [{2}]. Its elements come first in each dimension (aotc_api.output_sizes). "
             "*/\n"
-            "static inline aotc_status {0}_{3}_sizes(const aotc_api* api, aotc_context* context, int64_t sizes[{4}]) {{\n"
-            "  return api->output_sizes(context, {5}, sizes);\n}}\n\n",
-            prefix_, c_comment(outputs_[i].declared), c_comment(dims_text(g_.found(g_.outputs[i]))), outputs_[i].name,
+            "static inline aotc_status {0}(const aotc_api* api, aotc_context* context, int64_t sizes[{3}]) {{\n"
+            "  return api->output_sizes(context, {4}, sizes);\n}}\n\n",
+            function("_" + outputs_[i].name + "_sizes"), c_comment(outputs_[i].declared), c_comment(dims_text(g_.found(g_.outputs[i]))),
             outputs_[i].type.rank(), i);
     return out;
   }
 
   const Graph& g_;
-  std::string prefix_, stem_, version_;
+  const std::string &prefix_, own_, name_;
+  const int number_;
+  std::set<std::string>& taken_;
+  std::string run_, sizes_;
   std::vector<SymId> symbols_;
   std::vector<Arg> inputs_, outputs_;
   std::map<SymId, std::string> fields_;  ///< of the struct of sizes
 };
+
+std::string helpers(const std::string& prefix) {
+  return fmt::format(
+      "static inline int64_t {0}_floordiv(int64_t a, int64_t b) {{ return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }}\n"
+      "static inline int64_t {0}_floormod(int64_t a, int64_t b) {{ return a - {0}_floordiv(a, b) * b; }}\n"
+      "static inline int64_t {0}_min(int64_t a, int64_t b) {{ return a < b ? a : b; }}\n"
+      "static inline int64_t {0}_max(int64_t a, int64_t b) {{ return a > b ? a : b; }}\n\n",
+      prefix);
+}
+
+std::string opening(const std::string& prefix) {
+  std::string out = fmt::format(
+      "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, aotc_library* lib) "
+      "{{\n"
+      "  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
+      prefix);
+  out += fmt::format(
+      "/* Makes a context (aotc_api.context_create). threads: 1, the calling thread only; n; -1, all that it may run on. flags: 0, or\n"
+      " * AOTC_CONTEXT_FLUSH_DENORMALS: the run treats numbers too small for a full exponent as 0, which can make it hundreds of times\n"
+      " * faster where inputs, weights or what lies between hold such numbers; other AOTC_CONTEXT_* flags. */\n"
+      "static inline aotc_status {0}_context_create(const aotc_api* api, aotc_model* model, int32_t threads, uint32_t flags, "
+      "aotc_context** "
+      "context) {{\n"
+      "  aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;\n  options.num_threads = threads;\n  options.flags = flags;\n"
+      "  return api->context_create(model, &options, context);\n}}\n\n",
+      prefix);
+  return out;
+}
 
 }  // namespace
 
@@ -247,8 +264,40 @@ std::string header_prefix(const std::string& stem) {
   return taken ? "m_" + name : name;
 }
 
-std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version) {
-  return Header(graph, stem, version).emit();
+std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version) {
+  const std::string prefix = header_prefix(stem), guard = "AOTC_MODEL_" + prefix + "_H_";
+  const bool several = methods.size() > 1;
+  std::set<std::string> taken;  // what is the artifact's
+  for (const char* name : {"_floordiv", "_floormod", "_min", "_max", "_library_open", "_context_create"}) taken.insert(prefix + name);
+  std::vector<MethodText> texts;
+  for (size_t m = 0; m < methods.size(); ++m) texts.emplace_back(methods[m], prefix, several ? static_cast<int>(m) : -1, taken);
+  std::string out = fmt::format(
+      "/* {}.so, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library (and -ldl where dlopen lives there).\n "
+      "*\n",
+      c_comment(stem), version);
+  for (const MethodText& t : texts) out += t.describe();
+  out +=
+      " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
+      "floats.\n";
+  out += fmt::format(
+      " *\n * Use: {0}_library_open, model_create of its api, {0}_context_create once a thread, {1} once a request; see the "
+      "functions at the\n * end.{2} */\n",
+      prefix, texts.front().run_function(), several ? " All methods of a context share its states." : "");
+  for (const char* name : kPublic) out += public_header(name) + "\n";
+  out += fmt::format("#ifndef {0}\n#define {0}\n", guard);
+  if (several)
+    out += fmt::format(
+        "#ifndef AOTC_METHOD_INFO_INIT\n#error \"include {}.h before headers that an aotc without methods generated\"\n#endif\n",
+        c_identifier(stem));
+  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" + helpers(prefix) + opening(prefix);
+  if (several) {
+    std::string list;
+    for (size_t m = 0; m < methods.size(); ++m)
+      list += fmt::format("{}{}_method_{} = {}", list.empty() ? "" : ", ", prefix, methods[m].name, m);
+    out += "/* Numbers of the methods, as aotc_api takes them. */\nenum { " + list + " };\n\n";
+  }
+  for (MethodText& t : texts) out += t.functions();
+  return out + "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 }
 
 }  // namespace aotc::emit

@@ -1,12 +1,18 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
 namespace aotc::emit {
-/// The header generated beside an artifact: self-contained (the public ABI and the loader are part of it), C11 and C++17. It has the
-/// model's own sizes, names and typed functions. `stem`: file name of the artifact without ".so"; C names are made from it.
-std::string emit_header(const Graph& graph, const std::string& stem, const std::string& version);
+struct HeaderMethod {
+  std::string name;
+  const Graph& graph;
+};
+/// The header generated beside an artifact: self-contained (the public ABI and the loader are part of it), C11 and C++17; headers of
+/// several artifacts may be included in one file. It has each method's own sizes, names and typed functions; with several methods their
+/// names have the method's. `stem`: file name of the artifact without ".so"; C names are made from it.
+std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version);
 /// What the names of that header's functions begin with: the stem as an identifier, after "m_" where the ABI has names that begin so
 /// ("aotc", "aotc_library").
 std::string header_prefix(const std::string& stem);

@@ -40,7 +40,16 @@ class Archive {
     find_layout();
   }
 
-  Program read() {
+  std::vector<std::string> programs() const {
+    std::vector<std::string> names;
+    for (const ZipEntry* e : models_) names.push_back(program_name(e));
+    if (names.empty()) names.emplace_back("model");
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Program read(const std::string& program) {
+    if (!models_.empty()) choose(program);
     p_.file = zip_.what();
     p_.source_id = source_id();
     const Json model = json(model_);
@@ -106,19 +115,28 @@ class Archive {
         throw fail(fmt::format("zip refused: '{}' lies outside of the folder {} that holds the archive", e.name, root_));
     if (const ZipEntry* order = zip_.find(root_ + "byteorder"); order && text_of(zip_.read(*order)) != "little")
       throw fail("saved on a big-endian machine, which is not supported");
-    std::vector<const ZipEntry*> models;
     for (const ZipEntry& e : zip_.entries())
-      if (starts_with(e.name, root_ + "models/") && e.name.size() > 5 && e.name.substr(e.name.size() - 5) == ".json") models.push_back(&e);
-    if (models.empty())
+      if (starts_with(e.name, root_ + "models/") && e.name.size() > 5 && e.name.substr(e.name.size() - 5) == ".json") models_.push_back(&e);
+    if (models_.empty())
       throw fail("the archive holds no exported program")
           .note("a package of AOTInductor holds machine code only; save the program with torch.export.save");
-    if (models.size() > 1) {
-      std::string names;
-      for (const ZipEntry* e : models) names += (names.empty() ? "" : ", ") + e->name.substr(root_.size() + 7);
-      throw fail(fmt::format("the archive holds {} programs, one is expected: {}", models.size(), names));
-    }
-    model_ = models[0];
-    const std::string name = model_->name.substr(root_.size() + 7, model_->name.size() - root_.size() - 12);
+  }
+
+  std::string program_name(const ZipEntry* model) const {
+    return model->name.substr(root_.size() + 7, model->name.size() - root_.size() - 12);
+  }
+
+  /// Its graph, weights, constants and sample inputs.
+  void choose(const std::string& program) {
+    std::string names;
+    for (const std::string& name : programs()) names += (names.empty() ? "" : ", ") + name;
+    for (const ZipEntry* e : models_)
+      if (program.empty() || program_name(e) == program) model_ = e;
+    if (program.empty() && models_.size() > 1)
+      throw fail(fmt::format("the archive holds {} programs, one is expected: {}", models_.size(), names))
+          .note("aotc build takes all of them as methods of one artifact, or one by its name: aotc build NAME=" + zip_.what());
+    if (!model_) throw fail(fmt::format("the archive holds no program '{}', but {}", program, names));
+    const std::string name = program_name(model_);
     state_ = zip_.find(root_ + "data/weights/" + name + ".pt");
     constants_ = zip_.find(root_ + "data/constants/" + name + ".pt");
     weights_config_ = zip_.find(root_ + "data/weights/" + name + "_weights_config.json");
@@ -408,6 +426,7 @@ class Archive {
   Program p_;
   Symbols symbols_{budget_};
   std::string root_;
+  std::vector<const ZipEntry*> models_;  ///< of all programs; empty in archives of torch before 2.8
   const ZipEntry *model_ = nullptr, *state_ = nullptr, *constants_ = nullptr, *weights_config_ = nullptr, *constants_config_ = nullptr,
                  *samples_ = nullptr;
   std::map<std::string, Bytes> checked_;
@@ -416,8 +435,10 @@ class Archive {
 
 }  // namespace
 
-Program read_archive(const std::string& path) {
-  Program p = Archive(path).read();
+std::vector<std::string> programs_of(const std::string& path) { return Archive(path).programs(); }
+
+Program read_archive(const std::string& path, const std::string& program) {
+  Program p = Archive(path).read(program);
   draw_numbers(p);
   return p;
 }

@@ -34,6 +34,7 @@ void choose_states(Program& p, const StateChoice& choice) {
   for (ProgramInput& in : p.inputs) {
     if (!can_be_state(in)) continue;
     in.is_state = (choice.all_parameters && in.kind == InputKind::parameter) ||
+                  std::find(choice.shared.begin(), choice.shared.end(), in.target) != choice.shared.end() ||
                   std::any_of(choice.names.begin(), choice.names.end(), [&](const std::string& n) { return matches(n, in.target); });
     if (const ConstData& d = p.data.at(in.target); in.is_state && d.bytes > 0) memory.emplace(d.data, d.bytes);
   }

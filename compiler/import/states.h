@@ -10,8 +10,9 @@ namespace aotc::import {
 /// computed from their saved content beforehand.
 struct StateChoice {
   bool all_parameters = false;
-  std::vector<std::string> names;  ///< of parameters and buffers; * stands for any text
-  bool empty() const { return !all_parameters && names.empty(); }
+  std::vector<std::string> names;   ///< of parameters and buffers; * stands for any text
+  std::vector<std::string> shared;  ///< names that other methods of the artifact have as states; a program may lack them
+  bool empty() const { return !all_parameters && names.empty() && shared.empty(); }
 };
 
 /// Marks them, with all names of the same memory (tied weights). A name that nothing has is a Diagnostic.

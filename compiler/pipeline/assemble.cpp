@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string_view>
 
 #include "aotc/detail/blob_hash.h"
 #include "artifact/tables.h"
@@ -29,22 +31,25 @@ uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::
   return hash;
 }
 
-/// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables.
+/// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables. Code that several
+/// kernels have alike, in whatever method, stands there once.
 std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, artifact::TableInput& tables) {
-  const artifact::Cubins& made = part.cuda->cubins;
   std::vector<std::string> objects;
-  for (size_t i = 0; i < made.of.size(); ++i) {
+  for (size_t i = 0; i < part.target.sms.size(); ++i) {
     constexpr uint64_t kAlign = 64;
     const std::string symbol = "aotc_cubins_" + part.target.sms[i];
-    artifact::CudaImage image{part.target.sms[i], symbol, {}};
+    artifact::CudaImage image{part.target.sms[i], {}};
+    std::map<std::string_view, uint64_t> placed;
     uint64_t bytes = 0;
-    for (const std::string& code : made.of[i]) {
-      image.offsets.push_back(bytes);
-      bytes = (bytes + code.size() + kAlign - 1) / kAlign * kAlign;
-    }
+    for (const AssembleMethod& m : part.methods)
+      for (const std::string& code : m.cuda->cubins.of.at(i)) {
+        const auto [it, fresh] = placed.emplace(code, bytes);
+        if (fresh) bytes = (bytes + code.size() + kAlign - 1) / kAlign * kAlign;
+        image.cubins.push_back({symbol, it->second});
+      }
     objects.push_back((fs::path(in.work_dir) / (symbol + ".o")).string());
     emit::write_blob_object(objects.back(), ".rodata.cubin", symbol, bytes, [&](std::span<std::byte> out) {
-      for (size_t k = 0; k < made.of[i].size(); ++k) std::memcpy(&out[image.offsets[k]], made.of[i][k].data(), made.of[i][k].size());
+      for (const auto& [code, at] : placed) std::memcpy(&out[at], code.data(), code.size());
     });
     tables.cuda_images.push_back(std::move(image));
   }
@@ -53,8 +58,7 @@ std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePa
 
 /// The tables of a part but for its code. The weights are in the artifact or in a file beside it.
 artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
-  artifact::TableInput t{part.graph, part.module, part.plans, part.target, in.metadata_json, {}, "", "", 0};
-  t.blob_bytes = in.blob.bytes();
+  artifact::TableInput t{{part.methods.begin(), part.methods.end()}, part.target, in.metadata_json, in.blob.bytes()};
   if (!in.weights_name.empty()) {
     t.weights_file = in.weights_name, t.weights_hash = beside_it.hash.value();
   } else if (t.blob_bytes) {
@@ -86,11 +90,14 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
     tables.part = p, tables.n_parts = in.parts.size();
     if (part.target.is_gpu()) {
       for (std::string& object : cubin_objects(in, part, tables)) objects.push_back(std::move(object));
-      cubins_cached += part.cuda->cubins.cached;
-      cubins += part.target.sms.size() * part.plans.configs.size();
+      for (const AssembleMethod& m : part.methods) {
+        cubins_cached += m.cuda->cubins.cached;
+        cubins += part.target.sms.size() * m.plans.configs.size();
+      }
     }
-    for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.module, part.target.isas))
-      units.push_back({u.name, std::move(u.source), std::move(u.flags)});
+    for (size_t m = 0; m < part.methods.size(); ++m)
+      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.methods[m].module, part.target.isas))
+        units.push_back({m == 0 ? u.name : part.methods[m].name + "." + u.name, std::move(u.source), std::move(u.flags)});
     units.push_back(
         {p == 0 ? "tables.cpp" : fmt::format("tables{}.cpp", p), artifact::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
   }

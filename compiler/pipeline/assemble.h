@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "artifact/cubins.h"
+#include "artifact/tables.h"
 #include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
@@ -15,16 +16,17 @@
 
 namespace aotc::pipeline {
 
-/// The plans for one kind of machine.
+/// The plans of a method, and for GPUs their machine code.
+struct AssembleMethod : artifact::MethodPlans {
+  const artifact::CudaCode* cuda = nullptr;
+};
+/// The methods for one kind of machine.
 struct AssemblePart {
-  const Graph& graph;
-  const loop::Module& module;
-  const plan::PlanSet& plans;
+  std::vector<AssembleMethod> methods;  ///< as many in every part, in one order
   const Target& target;
   const Machine& machine;
-  bool graphs = false;                       ///< GPU: runs are launches of CUDA graphs
-  bool own_weights = false;                  ///< CPU: models copy their weights to huge pages
-  const artifact::CudaCode* cuda = nullptr;  ///< GPU
+  bool graphs = false;       ///< GPU: runs are launches of CUDA graphs
+  bool own_weights = false;  ///< CPU: models copy their weights to huge pages
 };
 struct AssembleInput {
   std::vector<AssemblePart> parts;

@@ -17,6 +17,7 @@
 #include "pipeline/comparison.h"
 #include "pipeline/gpu_code.h"
 #include "pipeline/metadata.h"
+#include "pipeline/methods.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
 #include "pipeline/tuning.h"
@@ -36,7 +37,9 @@ using nlohmann::json;
 constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
 
 std::vector<NamedFile> files_read(const BuildOptions& o) {
-  return {{"model", o.front.model}, {"--shapes", o.front.shapes}, {"--tuning-db", o.tuning_db}};
+  std::vector<NamedFile> files = {{"--tuning-db", o.tuning_db}};
+  for (const MethodOptions& m : o.methods) files.insert(files.end(), {{"model", m.front.model}, {"--shapes", m.front.shapes}});
+  return files;
 }
 
 /// What modes that search write for the tuning database that was given.
@@ -60,7 +63,7 @@ void check_outputs(const BuildOptions& o) {
   const std::vector<NamedFile> read = files_read(o);
   require_apart(written, read);
   require_apart({"--keep", o.keep_dir, {".sh", ".txt", ".cpp", ".cu", ".o", ".map", ".ld", ".so", ".bin", ".h", ".cuh", ".a"}}, read);
-  require_apart({"--dump-dir", o.front.dump_dir, {".txt", ".bin"}}, read);
+  for (const MethodOptions& m : o.methods) require_apart({"--dump-dir", m.front.dump_dir, {".txt", ".bin"}}, read);
   for (const NamedFile& w : written) require_place_for_file(w.path);
 }
 
@@ -86,7 +89,7 @@ std::string made_folder(const std::string& path) {
   return folder.string();
 }
 
-/// The model for one kind of machine.
+/// A method for one kind of machine.
 struct Part {
   Front front;
   Machine machine;
@@ -97,6 +100,13 @@ struct Part {
   std::vector<search::Unmeasured> not_measured;
   json tuning;  ///< of reports; null where nothing could be measured
   bool own_weights = false;
+  plan::SharedBlob::Added added;  ///< its weights that no earlier part or method stores alike
+};
+
+/// A method for every kind of machine.
+struct Method {
+  const MethodOptions& options;
+  std::vector<Part> parts;
 };
 
 /// What the metadata of the artifact have of a part that is not the first.
@@ -107,10 +117,10 @@ json further_part(const json& meta) {
   return p;
 }
 
-json report_of(const BuildOptions& o, const Part& part, const json& meta, const std::vector<PhaseTime>& times) {
+/// What reports have of the plans of a method.
+json report_of_plans(const MethodOptions& method, const Part& part, const json& meta) {
   const plan::PlanSet& plans = part.plans;
-  json r = {
-      {"artifact", o.output}, {"model", fs::path(o.front.model).filename().string()}, {"target", meta.at("target")}, {"mode", o.mode.name}};
+  json r = {{"model", fs::path(method.front.model).filename().string()}, {"target", meta.at("target")}};
   r["weights_bytes"] = plans.weights_bytes;
   r["arena_bytes"] = meta.at("arena_bytes");
   if (meta.contains("stored_weights")) r["stored_weights"] = meta.at("stored_weights");
@@ -129,6 +139,12 @@ json report_of(const BuildOptions& o, const Part& part, const json& meta, const 
   for (const plan::Plan& p : plans.plans)
     r["variants"].push_back(
         {{"name", p.name}, {"arena_bytes", p.arena_bytes_max}, {"live_bytes", p.live_bytes_max}, {"steps", p.steps.size()}});
+  return r;
+}
+
+json report_of(const BuildOptions& o, const Part& part, const json& meta, const std::vector<PhaseTime>& times) {
+  json r = report_of_plans(o.methods.front(), part, meta);
+  r["artifact"] = o.output, r["mode"] = o.mode.name;
   double total = 0;
   r["phases"] = json::array();
   for (const PhaseTime& t : times) total += t.seconds, r["phases"].push_back({{"name", t.name}, {"seconds", t.seconds}});
@@ -152,20 +168,48 @@ json report_of_further(const Part& part) {
   return r;
 }
 
+/// What the report has of each of several methods. Its first part is that of the report.
+json report_of_method(const Method& method) {
+  const Part& first = method.parts.front();
+  json r = report_of_plans(method.options, first, first.meta);
+  r["name"] = method.options.name;
+  r["added_bytes"] = first.added.bytes;
+  r["second_layouts"] = json::array();
+  for (const plan::SharedBlob::Added::Layout& l : first.added.second) r["second_layouts"].push_back({{"name", l.name}, {"bytes", l.bytes}});
+  const json& explained = first.meta.at("explain");
+  r["choices"] = explained.at("choices");
+  r["not_measured"] = not_measured(first.not_measured);
+  if (!first.tuning.is_null()) r["tuning"] = first.tuning;
+  for (const char* key : {"precision", "trades", "alternatives", "comparison"})
+    if (explained.contains(key)) r[key] = explained.at(key);
+  for (size_t p = 1; p < method.parts.size(); ++p) {
+    r["parts"].push_back(report_of_further(method.parts[p]));
+    r["parts"].back()["added_bytes"] = method.parts[p].added.bytes;
+  }
+  return r;
+}
+
+/// A name for files of one part of one method; empty where there is nothing to tell apart.
+std::string label(const BuildOptions& o, const std::string& method, const Target& target) {
+  std::string text = o.methods.size() > 1 ? "." + method : "";
+  if (parts_of(o.methods.front().front).size() > 1) text += "." + target.str();
+  return text;
+}
+
 /// For --keep: a script that makes the artifact again, byte for byte, as `output` or what it is given; what it reads, and the plans.
-void keep(const std::vector<Part>& parts, const Assembled& made, const plan::SharedBlob& blob, int jobs, const fs::path& folder,
-          const std::string& output) {
+void keep(const BuildOptions& o, const std::vector<Method>& methods, const Assembled& made, const plan::SharedBlob& blob,
+          const fs::path& folder) {
   std::error_code ec;
   std::string script = "#!/bin/sh -e\n# Makes the artifact again: build.sh [OUTPUT]. Objects of machine code for GPUs stay as they are.\n";
   script += "aotc=${AOTC:-" + emit::shell_line({fs::read_symlink("/proc/self/exe", ec).string()}) + "}\n";
-  script += "out=" + emit::shell_line({output}) + "\nout=${1:-$out}\n";
+  script += "out=" + emit::shell_line({fs::absolute(o.output).string()}) + "\nout=${1:-$out}\n";
   for (const std::string& line : made.command_lines) script += line + "\n";
   script += emit::shell_line(made.linked.command) + "\n";
   std::vector<std::string> finish = {"finish-artifact", made.linked.file};
   const emit::SealedWeights& weights = made.linked.weights;
   if (!made.linked.spliced.empty()) {
     const std::string file = (folder / "weights.bin").string();
-    emit::write_blob_file(file, blob.bytes(), [&](std::span<std::byte> out) { blob.write(out, jobs); });
+    emit::write_blob_file(file, blob.bytes(), [&](std::span<std::byte> out) { blob.write(out, o.jobs); });
     finish.insert(finish.end(), {"--section", made.linked.spliced, "--blob", file});
   } else if (!weights.section.empty()) {
     finish.insert(finish.end(), {"--section", weights.section});
@@ -176,16 +220,18 @@ void keep(const std::vector<Part>& parts, const Assembled& made, const plan::Sha
   const fs::path path = folder / "build.sh";
   emit::write_file(path.string(), script);
   fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, ec);
-  for (const Part& p : parts)
-    emit::write_file((folder / (parts.size() > 1 ? "plan." + p.target.str() + ".txt" : "plan.txt")).string(), plan::print(p.plans));
+  for (const Method& m : methods)
+    for (const Part& p : m.parts)
+      emit::write_file((folder / ("plan" + label(o, m.options.name, p.target) + ".txt")).string(), plan::print(p.plans));
 }
 
 /// The part's plans and, for GPUs, their machine code. Where NVRTC does not survive a kernel, or works too
 /// long on one, plans are made again without that choice.
-void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& options, const plan::ChooseFn& choose,
-                      plan::Decisions& decisions, const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
+void plan_and_compile(Part& part, const BuildOptions& o, const std::string& method, const FrontOptions& options,
+                      const plan::ChooseFn& choose, plan::Decisions& decisions, const std::string& work_dir, PhaseClock& clock,
+                      const Events& events, const Warn& warn) {
   constexpr size_t kRounds = 4;  // each may have waited for the time limit
-  const bool several = parts_of(o.front).size() > 1;
+  const bool several = !label(o, method, options.target).empty();
   std::vector<LostChoice> lost;
   for (size_t round = 0;; ++round) {
     clock.phase("plan");
@@ -193,8 +239,8 @@ void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& opt
     part.plans = plans_of(part.front, part.machine, without(choose, lost), options.alternatives, &decisions);
     part.target = artifact::used_target(part.plans, options.target);
     if (!part.target.is_gpu()) return;
-    clock.phase("compile CUDA kernels" + (several ? " for " + part.target.str() : std::string()));
-    const std::string name = several ? "kernels." + part.target.str() + ".cu" : "kernels.cu";
+    clock.phase("compile CUDA kernels" + (several ? " for " + label(o, method, part.target).substr(1) : std::string()));
+    const std::string name = "kernels" + label(o, method, part.target) + ".cu";
     const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
     artifact::CubinOptions cubins{work_dir, emit::user_cache_dir(), o.jobs, events.progress};
     if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
@@ -212,22 +258,31 @@ void plan_and_compile(Part& part, const BuildOptions& o, const FrontOptions& opt
   }
 }
 
+/// A method among those that were made before it.
+struct Among {
+  const std::string& method;
+  const StoredLayouts& layouts;
+  KernelNames& kernels;  ///< for CPUs
+};
+
 /// Plans and metadata of a part whose front is made. Stages are those of its front.
-Part plan_part(const BuildOptions& o, FrontOptions options, Front front, Stages& stages, const std::string& work_dir, PhaseClock& clock,
-               const Events& events, const Warn& warn) {
+Part plan_part(const BuildOptions& o, const Among& among, FrontOptions options, Front front, Stages& stages, const std::string& work_dir,
+               PhaseClock& clock, const Events& events, const Warn& warn) {
   Part part;
   part.front = std::move(front);
   part.machine = machine_of(options.target);
   PartTuning tuning = tuned_decisions(o, options, part.front, stages, part.machine, work_dir, clock, events, warn);
   search::TuneResult& tuned = tuning.result;
   const search::Trades trades = std::move(tuned.trades);
-  const plan::ChooseFn choose = with_alternatives(search::chooser(std::move(tuned.tuned)), options.alternatives);
+  if (!options.target.is_gpu()) among.kernels.add(among.method, part.front.module);
+  const plan::ChooseFn choose =
+      among.layouts.prefer(with_alternatives(search::chooser(std::move(tuned.tuned)), options.alternatives), part.front);
   part.not_measured = std::move(tuned.missing);
   plan::Decisions decisions;
-  plan_and_compile(part, o, options, choose, decisions, work_dir, clock, events, warn);
+  plan_and_compile(part, o, among.method, options, choose, decisions, work_dir, clock, events, warn);
   stages.after("plan", [&] { return plan::print(part.plans); });
   stages.check_names();
-  part.meta = metadata(part.front, part.plans, decisions, part.target, options.shapes.empty() ? "" : read_file(options.shapes));
+  part.meta = metadata(part.front, part.plans, decisions, part.target, shapes_of(options));
   if (!trades.tried.empty()) part.meta["explain"]["trades"] = trades_json(trades);
   if (!tuning.alternatives.tried.empty()) part.meta["explain"]["alternatives"] = alternatives_json(tuning.alternatives);
   if (!tuning.comparison.tried.empty()) part.meta["explain"]["comparison"] = comparison_json(tuning.comparison);
@@ -237,6 +292,51 @@ Part plan_part(const BuildOptions& o, FrontOptions options, Front front, Stages&
   else if (part.own_weights = tuning.own_weights; part.own_weights)
     part.meta["own_weights"] = true;
   return part;
+}
+
+const Part& first_of(const std::vector<Method>& methods, size_t part) { return methods.front().parts.at(part); }
+
+/// Each method's code of a part exists for every code version that one of them has.
+void use_all_code(std::vector<Method>& methods) {
+  for (size_t p = 0; p < methods.front().parts.size(); ++p) {
+    Target all = first_of(methods, p).target;
+    for (const Method& m : methods)
+      for (const Isa isa : m.parts[p].target.isas)
+        if (!all.has(isa)) all.isas.push_back(isa);
+    std::sort(all.isas.begin(), all.isas.end());
+    for (Method& m : methods) m.parts[p].target.isas = all.isas;
+    json code = json::array();
+    for (const Isa isa : all.isas) {
+      uint32_t needs = 0;
+      for (const Method& m : methods) needs |= artifact::cpu_needs(m.parts[p].plans, isa);
+      code.push_back({{"version", isa_name(isa)}, {"needs", feature_names(needs)}});
+    }
+    for (Method& m : methods) m.parts[p].meta["code"] = code, m.parts[p].meta["target"] = m.parts[p].target.str();
+  }
+}
+
+/// The description of a method: its first part, and what others have beside that.
+json metadata_of(const Method& method) {
+  const std::vector<Part>& parts = method.parts;
+  json meta = parts.front().meta;
+  if (parts.size() > 1) meta["first_target"] = parts.front().target.str();
+  for (size_t p = 1; p < parts.size(); ++p) {
+    meta["parts"].push_back(further_part(parts[p].meta));
+    meta["target"] = meta["target"].get<std::string>() + "," + parts[p].target.str();
+  }
+  return meta;
+}
+
+/// The description of the artifact: that of its first method, and what each is called; the others' descriptions are with their names.
+json metadata_of(const std::vector<Method>& methods) {
+  json meta = metadata_of(methods.front());
+  meta["methods"] = json::array({{{"name", methods.front().options.name}}});
+  for (size_t m = 1; m < methods.size(); ++m) {
+    json further = metadata_of(methods[m]);
+    further["name"] = methods[m].options.name;
+    meta["methods"].push_back(std::move(further));
+  }
+  return meta;
 }
 
 }  // namespace
@@ -258,32 +358,44 @@ json build(const BuildOptions& given, const Events& events) {
       warnings.push_back(line);
       if (events.warning) events.warning(line);
     };
+    check_names(o.methods);
+    share_states(o.methods);
     std::optional<WorkDir> scratch;
-    std::vector<Part> parts;
-    plan::SharedBlob blob;
-    for (const FrontOptions& front : parts_of(o.front)) {
-      Stages stages(front, events);
-      Front made = run_front(front, events, stages, &times);
-      made.stored_weights.check_error();
-      if (!scratch) {
-        scratch.emplace(output);
-        if (events.work_dir) events.work_dir(scratch->str());
-        for (const std::string& doubt :
-             {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
-          if (!doubt.empty()) warn(doubt);
-        for (const std::string& line : made.narrowed) warn(line);
+    std::vector<Method> methods;
+    StateNames states;
+    KernelNames kernels;
+    std::vector<StoredLayouts> layouts(parts_of(o.methods.front().front).size());
+    for (const MethodOptions& method : o.methods) {
+      Method& m = methods.emplace_back(Method{method, {}});
+      m.parts.reserve(layouts.size());
+      for (const FrontOptions& front : parts_of(method.front)) {
+        Stages stages(front, events);
+        Front made = run_front(front, events, stages, &times);
+        made.stored_weights.check_error();
+        if (m.parts.empty()) {
+          if (!scratch) scratch.emplace(output), events.work_dir ? events.work_dir(scratch->str()) : void();
+          states.add(method.name, made.graph);
+          for (const std::string& doubt :
+               {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
+            if (!doubt.empty()) warn(doubt);
+          for (const std::string& line : made.narrowed) warn(line);
+        }
+        PhaseClock clock(events, &times);
+        StoredLayouts& stored = layouts.at(m.parts.size());
+        m.parts.push_back(
+            plan_part(o, {method.name, stored, kernels}, front, std::move(made), stages, scratch->str(), clock, events, warn));
+        if (o.methods.size() > 1) stored.add(m.parts.back().front.graph, m.parts.back().plans);
       }
-      PhaseClock clock(events, &times);
-      parts.push_back(plan_part(o, front, std::move(made), stages, scratch->str(), clock, events, warn));
     }
-    for (Part& part : parts) blob.add(part.plans.weights, part.front.graph.constants);
-    const Part& first = parts.front();
-    json meta = first.meta;
-    if (parts.size() > 1) meta["first_target"] = first.target.str();
-    for (size_t p = 1; p < parts.size(); ++p) {
-      meta["parts"].push_back(further_part(parts[p].meta));
-      meta["target"] = meta["target"].get<std::string>() + "," + parts[p].target.str();
-    }
+    plan::SharedBlob blob;
+    for (size_t p = 0; p < layouts.size(); ++p)
+      for (Method& m : methods) {
+        Part& part = m.parts.at(p);
+        part.added = blob.add(part.plans.weights, part.front.graph.constants, p);
+      }
+    use_all_code(methods);
+    const Part& first = methods.front().parts.front();
+    json meta = metadata_of(methods);
     std::error_code ec;
     const fs::path work = o.keep_dir.empty() ? scratch->str() : made_folder(o.keep_dir);
     const fs::path finished = scratch->file("finished");  // moved to their places when all is there
@@ -295,18 +407,25 @@ json build(const BuildOptions& given, const Events& events) {
     PhaseClock clock(events, &times);
     const std::string artifact = (finished / output.filename()).string();
     AssembleInput in{{}, blob, meta.dump(-1, ' ', false, json::error_handler_t::replace), artifact, work.string()};
-    for (const Part& p : parts) {
-      const bool gpu = p.target.is_gpu();
-      in.parts.push_back(
-          {p.front.graph, p.front.module, p.plans, p.target, p.machine, gpu && o.mode.graphs, p.own_weights, gpu ? &p.cuda : nullptr});
+    for (size_t p = 0; p < layouts.size(); ++p) {
+      const Part& of_first = first_of(methods, p);
+      const bool gpu = of_first.target.is_gpu();
+      AssemblePart& part = in.parts.emplace_back(AssemblePart{{}, of_first.target, of_first.machine, gpu && o.mode.graphs});
+      for (const Method& m : methods) {
+        const Part& own = m.parts[p];
+        part.methods.push_back({{m.options.name, own.front.graph, own.front.module, own.plans}, gpu ? &own.cuda : nullptr});
+        part.own_weights = part.own_weights || own.own_weights;
+      }
     }
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
     Assembled made = assemble(in, clock, events.progress);
-    if (!o.keep_dir.empty()) keep(parts, made, blob, o.jobs, work, output.string());
+    if (!o.keep_dir.empty()) keep(o, methods, made, blob, work);
     clock.phase("report");
     report = report_of(o, first, meta, times);
-    for (size_t p = 1; p < parts.size(); ++p) report["parts"].push_back(report_of_further(parts[p]));
+    for (size_t p = 1; p < layouts.size(); ++p) report["parts"].push_back(report_of_further(first_of(methods, p)));
+    for (const Method& m : methods)
+      if (methods.size() > 1) report["methods"].push_back(report_of_method(m));
     report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.machine.str();
@@ -319,8 +438,10 @@ json build(const BuildOptions& given, const Events& events) {
     if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", made.units - made.cached}, {"cached", made.cached}};
     report["warnings"] = warnings;
+    std::vector<emit::HeaderMethod> headers;
+    for (const Method& m : methods) headers.push_back({m.options.name, m.parts.front().front.graph});
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
-    emit::write_file((finished / beside(".h")).string(), emit::emit_header(first.front.graph, output.stem().string(), AOTC_VERSION));
+    emit::write_file((finished / beside(".h")).string(), emit::emit_header(headers, output.stem().string(), AOTC_VERSION));
     emit::write_file((finished / beside(".report.json")).string(), report.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
     std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
     if (in_file) done.insert(done.begin(), weights_name);

@@ -67,6 +67,10 @@ std::vector<FrontOptions> parts_of(const FrontOptions& options) {
   return parts;
 }
 
+std::string shapes_of(const FrontOptions& options) {
+  return !options.shapes_text.empty() || options.shapes.empty() ? options.shapes_text : read_file(options.shapes);
+}
+
 Stages::Stages(const FrontOptions& options, const Events& events) : options_(options), events_(events) {
   if (options_.dump_dir.empty()) return;
   std::error_code ec;
@@ -112,8 +116,8 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   Front f;
   clock.phase("read " + std::filesystem::path(options.model).filename().string());
   std::optional<import::ShapesSpec> spec;
-  if (!options.shapes.empty()) spec = import::parse_shapes(read_file(options.shapes), options.shapes);
-  f.program = import::read_archive(options.model);
+  if (!options.shapes.empty()) spec = import::parse_shapes(shapes_of(options), options.shapes);
+  f.program = import::read_archive(options.model, options.program);
   import::choose_states(f.program, options.states);
   f.variants = import::apply_shapes(f.program, spec);
   stages.after("import", [&] { return import::dump(f.program); });

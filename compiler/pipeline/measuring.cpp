@@ -178,8 +178,8 @@ class ArtifactMeasurer final : public search::Measurer {
           if (step.config == static_cast<int>(l.kernel)) (*lost)[i] = l.why;
     }
     if (!cuda.cubins.lost.empty()) return;
-    AssembleInput in{{{one.graph, one.module, plans, target, options_.machine}}, blob, "{}", path, options_.work_dir};
-    in.parts.front().cuda = &cuda;
+    AssembleInput in{
+        {{{{{"forward", one.graph, one.module, plans}, &cuda}}, target, options_.machine}}, blob, "{}", path, options_.work_dir};
     in.parts.front().own_weights = own_weights && !target.is_gpu();
     in.jobs = options_.jobs;
     assemble(in, quiet, {});

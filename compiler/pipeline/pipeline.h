@@ -48,10 +48,15 @@ struct PrecisionOptions {
   double error = 0, bound = 0;  ///< auto: of the choice, on the samples
 };
 
+/// The method of an artifact that was built of one program without a name; PyTorch calls what it exports so.
+constexpr const char* kOnlyMethod = "forward";
+
 struct FrontOptions {
-  std::string model;   ///< path of the .pt2
-  std::string shapes;  ///< path of shapes.json, or empty
-  Target target;       ///< one part (parts_of)
+  std::string model;        ///< path of the .pt2
+  std::string program;      ///< which, of an archive that holds several; empty: its only one
+  std::string shapes;       ///< path of shapes.json, or empty
+  std::string shapes_text;  ///< what that file says of this program, where it speaks of several methods; empty: all of it
+  Target target;            ///< one part (parts_of)
   import::StateChoice states;
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
@@ -122,9 +127,15 @@ struct WholeJudge {
       errors;
 };
 
+/// A program of the artifact, and the name that callers know it by.
+struct MethodOptions {
+  std::string name = kOnlyMethod;
+  FrontOptions front;  ///< its target: what may be several parts, alike in all methods
+};
+
 struct BuildOptions {
-  FrontOptions front;  ///< its target: what may be several parts
-  std::string output;  ///< path of the .so; header and report stand beside it with the same stem
+  std::vector<MethodOptions> methods = {{}};  ///< at least one; the first is what callers get that name none
+  std::string output;                         ///< path of the .so; header and report stand beside it with the same stem
   Mode mode = kModes[0];
   double tune_budget_s = 60;
   std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
@@ -138,6 +149,9 @@ struct BuildOptions {
 
   bool owns_weights() const { return own_weights || mode.searches; }
 };
+
+/// The shapes.json of these options, or what it says of their program; empty: none. Throws Diagnostic (io).
+std::string shapes_of(const FrontOptions& options);
 
 /// The options for each part of the target; where there are several, each has a folder of its own in dump_dir.
 std::vector<FrontOptions> parts_of(const FrontOptions& options);

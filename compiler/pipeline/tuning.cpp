@@ -13,6 +13,7 @@
 #include "pipeline/alternatives.h"
 #include "pipeline/comparison.h"
 #include "pipeline/measuring.h"
+#include "pipeline/methods.h"
 #include "pipeline/stages.h"
 #include "pipeline/work_dir.h"
 #include "plan/verify.h"
@@ -231,7 +232,11 @@ json tune(const BuildOptions& given, const Events& events) {
   };
   const WorkDir scratch(fs::temp_directory_path() / "tune.so");
   if (events.work_dir) events.work_dir(scratch.str());
-  for (const FrontOptions& front : parts_of(o.front)) {
+  share_states(o.methods);
+  std::vector<std::pair<std::string, FrontOptions>> all;
+  for (const MethodOptions& m : o.methods)
+    for (const FrontOptions& front : parts_of(m.front)) all.emplace_back(m.name, front);
+  for (const auto& [method, front] : all) {
     Stages stages(front, events);
     FrontOptions options = front;
     Front f = run_front(options, events, stages, &times);
@@ -243,6 +248,7 @@ json tune(const BuildOptions& given, const Events& events) {
                                {"machine", machine.str()},
                                {"tuned", result.tuned.size()},
                                {"missing", not_measured(result.missing)}});
+    if (o.methods.size() > 1) report["parts"].back()["method"] = method;
   }
   return report;
 }

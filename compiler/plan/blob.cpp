@@ -1,7 +1,9 @@
 #include "plan/blob.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "aotc/detail/blob_hash.h"
 #include "base/diagnostic.h"
 
 namespace aotc::plan {
@@ -15,32 +17,48 @@ uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 uint64_t place_weight(uint64_t end, uint64_t bytes) { return round_up(end, bytes >= 16 * kPageBytes ? kPageBytes : kLineBytes); }
 
-std::optional<uint64_t> SharedBlob::find(const Weight& w, const ConstData& c) const {
-  for (const Member& m : members_)
-    for (const Weight& other : m.own) {
-      if (other.bytes != w.bytes || other.panels != w.panels) continue;
-      const ConstData& d = (*m.constants)[other.source];
-      if (d.bytes == c.bytes && (d.data == c.data || std::memcmp(d.data, c.data, c.bytes) == 0)) return m.begin + other.offset;
-    }
-  return std::nullopt;
+uint64_t fingerprint(const ConstData& c) {
+  constexpr size_t kPieces = 64, kPieceBytes = 64;
+  if (c.bytes <= kPieces * kPieceBytes) return aotc_blob_hash(c.data, c.bytes);
+  uint64_t hash = 0;
+  for (size_t i = 0; i < kPieces; ++i) {
+    const size_t at = (c.bytes - kPieceBytes) / (kPieces - 1) * i;
+    hash = hash * 0x9e3779b97f4a7c15u + aotc_blob_hash(c.data + at, kPieceBytes);
+  }
+  return hash;
 }
 
-void SharedBlob::add(std::vector<Weight>& weights, const IdVec<ConstId, ConstData>& constants) {
+bool same_content(const ConstData& a, const ConstData& b) {
+  return a.bytes == b.bytes && (a.data == b.data || (a.bytes > 0 && std::memcmp(a.data, b.data, a.bytes) == 0));
+}
+
+auto SharedBlob::add(std::vector<Weight>& weights, const IdVec<ConstId, ConstData>& constants, size_t group) -> Added {
   Member member{{}, round_up(end_, kPageBytes), 0, &constants};
+  Added added;
+  const size_t set = sets_++;
   for (Weight& w : weights) {
-    if (const auto at = find(w, constants[w.source])) {
-      w.offset = *at;
+    const ConstData& c = constants[w.source];
+    const std::vector<const Place*> places = places_.of(c);
+    const auto same =
+        std::find_if(places.begin(), places.end(), [&](const Place* p) { return p->bytes == w.bytes && p->panels == w.panels; });
+    if (same != places.end()) {
+      w.offset = (*same)->offset;
       continue;
     }
     Weight own = w;
     own.offset = place_weight(member.bytes, w.bytes);
     member.bytes = own.offset + own.bytes;
     w.offset = member.begin + own.offset;
+    added.bytes += w.bytes;
+    const auto another = [&](const Place* p) { return p->set != set && p->group == group; };
+    if (c.bytes > 0 && std::any_of(places.begin(), places.end(), another)) added.second.push_back({w.name, w.bytes});
+    places_.add(c, {w.panels, w.offset, w.bytes, set, group});
     member.own.push_back(std::move(own));
   }
-  if (member.own.empty()) return;
+  if (member.own.empty()) return added;
   end_ = member.begin + member.bytes;
   members_.push_back(std::move(member));
+  return added;
 }
 
 void SharedBlob::write(std::span<std::byte> out, int threads) const {

@@ -58,52 +58,106 @@ aotc_status api_model_get_info(const aotc_model* model, aotc_model_info* out) no
   info.weights_bytes = model->weights_bytes;
   info.target = model_target(*model);
   info.device = model->device;
-  info.n_variants = static_cast<int32_t>(model->module->n_variants);
+  info.n_variants = static_cast<int32_t>(model->methods[0].desc->n_variants);
   return give("model_get_info", info, out);
 }
 
-aotc_status api_io_count(const aotc_model* model, int32_t kind, int32_t* out) noexcept {
+aotc_status api_method_count(const aotc_model* model, int32_t* out) noexcept {
+  RT_NOT_NULL(model);
+  RT_NOT_NULL(out);
+  *out = static_cast<int32_t>(model->module->n_methods);
+  return AOTC_OK;
+}
+
+aotc_status api_method_get(const aotc_model* model, int32_t i, const char* name, aotc_method_info* out) noexcept {
   RT_NOT_NULL(model);
   RT_NOT_NULL(out);
   const aotc_module_desc& m = *model->module;
-  const uint32_t counts[] = {m.n_inputs, m.n_outputs, m.n_states};
+  if (name) {
+    i = 0;
+    while (static_cast<uint32_t>(i) < m.n_methods && strcmp(m.methods[i].name, name) != 0) ++i;
+    if (static_cast<uint32_t>(i) == m.n_methods) return fail(AOTC_NOT_FOUND, "method_get: there is no method '%s'", name);
+  }
+  const Method* method = find_method(*model, "method_get", i);
+  if (!method) return AOTC_INVALID_ARGUMENT;
+  aotc_method_info info = {};
+  info.name = method->desc->name;
+  info.index = i;
+  info.n_inputs = static_cast<int32_t>(method->desc->n_inputs);
+  info.n_outputs = static_cast<int32_t>(method->desc->n_outputs);
+  info.n_variants = static_cast<int32_t>(method->desc->n_variants);
+  return give("method_get", info, out);
+}
+
+aotc_status io_count(const aotc_model& model, const aotc_method_desc& method, int32_t kind, int32_t* out) {
+  const uint32_t counts[] = {method.n_inputs, method.n_outputs, model.module->n_states};
   if (kind < AOTC_INPUT || kind > AOTC_STATE) return fail(AOTC_INVALID_ARGUMENT, "io_count: unknown kind %d", kind);
   *out = static_cast<int32_t>(counts[kind]);
   return AOTC_OK;
 }
 
-aotc_status api_io_get(const aotc_model* model, int32_t kind, int32_t i, aotc_io_info* out) noexcept {
-  int32_t n;
+aotc_status api_io_count(const aotc_model* model, int32_t kind, int32_t* out) noexcept {
+  RT_NOT_NULL(model);
   RT_NOT_NULL(out);
-  RT_TRY(api_io_count(model, kind, &n));
+  return io_count(*model, *model->methods[0].desc, kind, out);
+}
+
+aotc_status api_method_io_get(const aotc_model* model, int32_t number, int32_t kind, int32_t i, aotc_io_info* out) noexcept {
+  int32_t n = 0;
+  RT_NOT_NULL(model);
+  RT_NOT_NULL(out);
+  const Method* method = find_method(*model, "io_get", number);
+  if (!method) return AOTC_INVALID_ARGUMENT;
+  RT_TRY(io_count(*model, *method->desc, kind, &n));
   if (i < 0 || i >= n) return fail(AOTC_INVALID_ARGUMENT, "io_get: there is no %d-th of %d", i, n);
-  const aotc_module_desc& m = *model->module;
   aotc_io_info info = {};
   info.alias_input = -1;
   if (kind == AOTC_STATE) {
-    const aotc_state_desc& s = m.states[i];
+    const aotc_state_desc& s = model->module->states[i];
     info.name = s.name;
     info.dims = model->state_dims[i];
     info.rank = s.rank;
     info.dtype = s.dtype;
   } else {
-    const aotc_io_desc& d = kind == AOTC_INPUT ? m.inputs[i] : m.outputs[i];
+    const aotc_io_desc& d = kind == AOTC_INPUT ? method->desc->inputs[i] : method->desc->outputs[i];
     info.name = d.name;
-    info.dims = model->dims + d.first_dim;
+    info.dims = method->dims + d.first_dim;
     info.rank = d.rank;
     info.dtype = d.dtype;
     if (kind == AOTC_OUTPUT) info.alias_input = d.alias_input;
-    if (kind == AOTC_OUTPUT) info.found = model->found[i];
+    if (kind == AOTC_OUTPUT) info.found = method->found[i];
   }
   return give("io_get", info, out);
 }
 
+aotc_status api_io_get(const aotc_model* model, int32_t kind, int32_t i, aotc_io_info* out) noexcept {
+  return api_method_io_get(model, 0, kind, i, out);
+}
+
+aotc_status api_method_workspace_size(const aotc_model* model, int32_t number, const aotc_context_options* options, const aotc_tensor* in,
+                                      int32_t n, size_t* bytes) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(model);
+  RT_NOT_NULL(bytes);
+  const Method* method = find_method(*model, "workspace_size", number);
+  return method ? workspace_size(*method, options, in, n, bytes) : AOTC_INVALID_ARGUMENT;
+}
+
+/// The most that any method needs at its largest shapes; for shapes that are given, the first's.
 aotc_status api_workspace_size(const aotc_model* model, const aotc_context_options* options, const aotc_tensor* in, int32_t n,
                                size_t* bytes) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(model);
   RT_NOT_NULL(bytes);
-  return workspace_size(*model, options, in, n, bytes);
+  if (in || n) return workspace_size(model->methods[0], options, in, n, bytes);
+  size_t most = 0;
+  for (uint32_t m = 0; m < model->module->n_methods; ++m) {
+    size_t needed;
+    RT_TRY(workspace_size(model->methods[m], options, in, n, &needed));
+    most = needed > most ? needed : most;
+  }
+  *bytes = most;
+  return AOTC_OK;
 }
 
 aotc_status api_context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out) noexcept {
@@ -128,22 +182,36 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
   if (const ShapeEntry* e = context->latest) {
     info.arena_bytes = e->arena_bytes;
     info.scratch_bytes = e->scratch_stride * static_cast<uint64_t>(context->model->cuda ? 1 : context->threads.width);
-    info.variant = context->model->module->variants[e->variant].name;
+    info.variant = variant_of(*e).name;
   }
-  for (const ShapeEntry& e : context->entries) info.graphs += e.graph != nullptr;
+  for (uint32_t i = 0; i < context->n_entries; ++i) info.graphs += context->entries[i].graph != nullptr;
   return give("context_get_info", info, out);
 }
 
-aotc_status api_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) noexcept {
+aotc_status api_method_output_shapes(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                     int32_t n_out) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  return context_output_shapes(context, in, n_in, shapes, n_out);
+  const Method* method = find_method(*context->model, "output_shapes", number);
+  return method ? context_output_shapes(context, *method, in, n_in, shapes, n_out) : AOTC_INVALID_ARGUMENT;
+}
+
+aotc_status api_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) noexcept {
+  return api_method_output_shapes(context, 0, in, n_in, shapes, n_out);
+}
+
+aotc_status api_run_method(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
+                           int32_t n_out) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  const Method* method = find_method(*context->model, "run_method", number);
+  return method ? context_run(context, *method, in, n_in, out, n_out) : AOTC_INVALID_ARGUMENT;
 }
 
 aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  return context_run(context, in, n_in, out, n_out);
+  return context_run(context, context->model->methods[0], in, n_in, out, n_out);
 }
 
 aotc_status api_synchronize(aotc_context* context) noexcept {
@@ -181,7 +249,7 @@ aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* 
   const ShapeEntry* e = context->latest;
   if (!context->step_ns) return fail(AOTC_WRONG_STATE, "context_profile: the context was made without AOTC_CONTEXT_PROFILE");
   if (!e) return fail(AOTC_WRONG_STATE, "context_profile: nothing has been run");
-  const aotc_variant& variant = context->model->module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   const int32_t count = static_cast<int32_t>(variant.n_steps);
   if (steps && context->events) RT_TRY(gpu_step_times(*context, context->step_ns, variant.n_steps));
   for (int32_t s = 0; steps && s < count && s < *n; ++s) steps[s] = {variant.steps[s].label, context->step_ns[s], e->steps[s].tasks, 0};
@@ -220,6 +288,12 @@ const aotc_api kApi = {
     api_state_write,
     api_context_profile,
     api_output_sizes,
+    api_method_count,
+    api_method_get,
+    api_method_io_get,
+    api_method_workspace_size,
+    api_method_output_shapes,
+    api_run_method,
 };
 
 }  // namespace

@@ -36,11 +36,11 @@ aotc_status space(const aotc_variant& variant, const int64_t* slots, uint64_t* a
   return AOTC_OK;
 }
 
-aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
+aotc_status entry_storage(ShapeEntry* e) {
   if (e->storage) return AOTC_OK;
-  const aotc_model& m = *context.model;
-  const aotc_module_desc& module = *m.module;
-  const uint64_t words = uint64_t{module.n_symbols} + m.n_io_dims + module.n_inputs + module.n_outputs + m.max_slots + m.max_sizes +
+  const Method& m = *e->method;
+  const aotc_method_desc& desc = *m.desc;
+  const uint64_t words = uint64_t{desc.n_symbols} + m.n_io_dims + desc.n_inputs + desc.n_outputs + m.max_slots + m.max_sizes +
                          2 * uint64_t{m.max_args} + m.max_steps * (sizeof(ReadyStep) / 8) + m.max_maps * (AOTC_MAP_BYTES / 8 + 1) +
                          AOTC_MAP_ALIGN / 8;
   static_assert(sizeof(ReadyStep) % 8 == 0 && sizeof(void*) == 8, "laid out in words");
@@ -52,9 +52,9 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
     at += n;
     return from;
   };
-  e->symbols = cut(module.n_symbols);
+  e->symbols = cut(desc.n_symbols);
   e->io_dims = cut(m.n_io_dims);
-  e->io_bytes = reinterpret_cast<uint64_t*>(cut(uint64_t{module.n_inputs} + module.n_outputs));
+  e->io_bytes = reinterpret_cast<uint64_t*>(cut(uint64_t{desc.n_inputs} + desc.n_outputs));
   e->slots = cut(m.max_slots);
   e->sizes = cut(m.max_sizes);
   e->ptrs = reinterpret_cast<void**>(cut(m.max_args));
@@ -66,19 +66,19 @@ aotc_status entry_storage(const aotc_context& context, ShapeEntry* e) {
 }
 
 aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
-  const aotc_model& m = *context.model;
-  memcpy(e->symbols, context.symbols, m.module->n_symbols * sizeof(int64_t));
+  const Method& m = *e->method;
+  memcpy(e->symbols, context.symbols, m.desc->n_symbols * sizeof(int64_t));
   RT_TRY(pick_variant(m, e->symbols, &e->variant));
   RT_TRY(eval_interface(m, e->symbols, e->io_dims, e->io_bytes));
-  const aotc_variant& variant = m.module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   if (!eval_slots(variant, e->symbols, e->slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
-  for (uint32_t i = 0; i < m.variants[e->variant].n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
+  for (uint32_t i = 0; i < info_of(*e).n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
   RT_TRY(space(variant, e->slots, &e->arena_bytes, &e->scratch_stride));
   e->max_tasks = 1;
   for (uint32_t i = 0; i < m.max_maps; ++i) e->map_data[i] = nullptr;
-  if (!m.cuda) ready_steps(context, e);
+  if (!context.model->cuda) ready_steps(context, e);
   if (e->graph) {
-    const CudaScope scope(m.cuda);
+    const CudaScope scope(context.model->cuda);
     drop_graph(e);
   }
   e->graph_refused = false;
@@ -121,24 +121,38 @@ aotc_status read_context_options(const aotc_context_options* given, aotc_context
   return AOTC_OK;
 }
 
-/// Memory of the outputs that the caller does not get.
-aotc_status make_hidden(aotc_context* c) {
-  const aotc_module_desc& module = *c->model->module;
-  if (module.n_hidden == 0) return AOTC_OK;
-  const uint64_t bytes = uint64_t{module.n_hidden} * AOTC_HIDDEN_BYTES;
+/// What the methods need at most of each.
+struct Most {
+  uint64_t io = 0, symbols = 0, hidden = 0;
+  bool found = false;
+  explicit Most(const aotc_module_desc& module) {
+    const auto grow = [](uint64_t* most, uint64_t n) { *most = n > *most ? n : *most; };
+    for (uint32_t m = 0; m < module.n_methods; ++m) {
+      const aotc_method_desc& d = module.methods[m];
+      grow(&io, uint64_t{d.n_inputs} + d.n_outputs + d.n_hidden);
+      grow(&symbols, d.n_symbols);
+      grow(&hidden, d.n_hidden);
+      found |= d.n_found != 0;
+    }
+  }
+};
+
+/// Memory of the outputs that the caller does not get. The methods share it: it tells of the latest run.
+aotc_status make_hidden(aotc_context* c, const Most& most) {
+  if (most.hidden == 0) return AOTC_OK;
+  const uint64_t bytes = most.hidden * AOTC_HIDDEN_BYTES;
   void* at = nullptr;
   if (c->model->cuda)
     RT_TRY(cuda_alloc_shared(c->model->cuda, bytes, "a context", &at));
   else
     at = take<uint64_t>(bytes / sizeof(uint64_t));
   c->hidden = static_cast<uint8_t*>(at);
-  if (module.n_found) c->found_at = take<int64_t>(uint64_t{module.n_symbols} + module.n_hidden);
-  if (!at || (module.n_found && !c->found_at)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
-  for (uint32_t h = 0; h < module.n_hidden; ++h) c->io[module.n_inputs + module.n_outputs + h] = c->hidden + h * AOTC_HIDDEN_BYTES;
+  if (most.found) c->found_at = take<int64_t>(most.symbols + most.hidden);
+  if (!at || (most.found && !c->found_at)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   return AOTC_OK;
 }
 
-aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
+aotc_status fill_gpu(aotc_context* c, const Most& most, const aotc_context_options& options) {
   const aotc_model& m = *c->model;
   const aotc_module_desc& module = *m.module;
   if (options.flags & AOTC_CONTEXT_FLUSH_DENORMALS)
@@ -147,7 +161,7 @@ aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
   void* faults = nullptr;
   RT_TRY(cuda_alloc_shared(m.cuda, m.total_steps * sizeof(int32_t), "a context", &faults));
   c->gpu_faults = static_cast<int32_t*>(faults);
-  c->io_checked = take<const void*>(uint64_t{module.n_inputs} + module.n_outputs);
+  c->io_checked = take<const void*>(most.io);
   if (!c->io_checked) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   const bool asked = (module.flags & AOTC_MODULE_GRAPHS) || (options.flags & (AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_PROFILE));
   const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_STEPWISE);
@@ -161,15 +175,19 @@ aotc_status fill_gpu(aotc_context* c, const aotc_context_options& options) {
 
 aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   const aotc_module_desc& module = *c->model->module;
+  const Most most(module);
   c->stream = options.stream;
   c->flags = options.flags;
   c->workspace_generation = 1;
-  c->symbols = take<int64_t>(module.n_symbols);
+  c->symbols = take<int64_t>(most.symbols);
   const bool times = options.flags & AOTC_CONTEXT_PROFILE;
   if (times) c->step_ns = take<uint64_t>(c->model->max_steps);
-  c->io = take<void*>(uint64_t{module.n_inputs} + module.n_outputs + module.n_hidden);
-  if (!c->symbols || !c->io || (times && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
-  RT_TRY(make_hidden(c));
+  c->io = take<void*>(most.io);
+  c->entries = take<ShapeEntry>(uint64_t{module.n_methods} * kShapeEntries);
+  if (!c->symbols || !c->io || !c->entries || (times && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  c->n_entries = module.n_methods * kShapeEntries;
+  for (uint32_t i = 0; i < c->n_entries; ++i) c->entries[i].method = &c->model->methods[i / kShapeEntries];
+  RT_TRY(make_hidden(c, most));
   if (options.workspace) {
     const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
     if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
@@ -178,71 +196,75 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
     c->callers_workspace = true;
   }
   if (c->model->cuda) {
-    RT_TRY(fill_gpu(c, options));
+    RT_TRY(fill_gpu(c, most, options));
   } else {
     RT_TRY(threads_create(options.num_threads, options.threads, &c->threads));
   }
   RT_TRY(states_create(c));
-  if (module.n_symbols > 0) return AOTC_OK;
-  ShapeEntry& e = c->entries[0];  // fixed shapes: everything can be ready before the first run
-  RT_TRY(entry_storage(*c, &e));
-  RT_TRY(fill_entry(*c, &e));
-  RT_TRY(bind_workspace(c, &e));
-  e.stamp = ++c->clock;
+  for (uint32_t m = 0; m < module.n_methods; ++m) {  // fixed shapes: everything can be ready before the first run
+    if (module.methods[m].n_symbols > 0) continue;
+    ShapeEntry& e = c->entries[m * kShapeEntries];
+    RT_TRY(entry_storage(&e));
+    RT_TRY(fill_entry(*c, &e));
+    RT_TRY(grow_workspace(c, e));
+    e.stamp = ++c->clock;
+  }
+  for (uint32_t i = 0; i < c->n_entries; ++i)
+    if (c->entries[i].stamp) RT_TRY(bind_workspace(c, &c->entries[i]));
   return AOTC_OK;
 }
 
-/// What a workspace of `width` threads needs at these symbol values. slots: room for model.max_slots.
-aotc_status workspace_at(const aotc_model& model, const int64_t* symbols, uint32_t variant, int32_t width, int64_t* slots, size_t* bytes) {
+/// What a workspace of `width` threads needs at these symbol values. slots: room for method.max_slots.
+aotc_status workspace_at(const Method& method, const int64_t* symbols, uint32_t variant, int32_t width, int64_t* slots, size_t* bytes) {
   uint64_t arena, stride, total;
-  const aotc_variant& v = model.module->variants[variant];
+  const aotc_variant& v = method.desc->variants[variant];
   if (!eval_slots(v, symbols, slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
   RT_TRY(space(v, slots, &arena, &stride));
-  if (!total_bytes(arena, stride, scratches(model, width), &total))
+  if (!total_bytes(arena, stride, scratches(*method.model, width), &total))
     return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
   *bytes = total;
   return AOTC_OK;
 }
 
-aotc_status workspace_max(const aotc_model& model, int32_t width, int64_t* symbols, int64_t* slots, size_t* bytes) {
-  const aotc_module_desc& module = *model.module;
+aotc_status workspace_max(const Method& method, int32_t width, int64_t* symbols, int64_t* slots, size_t* bytes) {
+  const aotc_method_desc& desc = *method.desc;
   size_t most = 0;
-  for (uint32_t v = 0; v < module.n_variants; ++v) {
-    for (uint32_t s = 0; s < module.n_symbols; ++s) {
-      const aotc_range& r = module.variants[v].ranges[s];
-      const int64_t top = r.max < module.symbols[s].max ? r.max : module.symbols[s].max;
-      if (top == INT64_MAX) return fail(AOTC_SHAPE_MISMATCH, "%s has no maximum: ask with the shapes of inputs", module.symbols[s].name);
+  for (uint32_t v = 0; v < desc.n_variants; ++v) {
+    for (uint32_t s = 0; s < desc.n_symbols; ++s) {
+      const aotc_range& r = desc.variants[v].ranges[s];
+      const int64_t top = r.max < desc.symbols[s].max ? r.max : desc.symbols[s].max;
+      if (top == INT64_MAX) return fail(AOTC_SHAPE_MISMATCH, "%s has no maximum: ask with the shapes of inputs", desc.symbols[s].name);
       symbols[s] = r.multiple_of > 1 ? top / r.multiple_of * r.multiple_of : top;
     }
     size_t needed;
-    RT_TRY(workspace_at(model, symbols, v, width, slots, &needed));
+    RT_TRY(workspace_at(method, symbols, v, width, slots, &needed));
     most = needed > most ? needed : most;
   }
   *bytes = most;
   return AOTC_OK;
 }
 
-aotc_status workspace_for(const aotc_model& model, const aotc_tensor* in, int32_t n, int32_t width, int64_t* symbols, int64_t* dims,
+aotc_status workspace_for(const Method& method, const aotc_tensor* in, int32_t n, int32_t width, int64_t* symbols, int64_t* dims,
                           uint64_t* io_bytes, int64_t* slots, size_t* bytes) {
   uint32_t variant;
-  RT_TRY(read_symbols(model, in, n, symbols));
-  RT_TRY(pick_variant(model, symbols, &variant));
-  RT_TRY(eval_interface(model, symbols, dims, io_bytes));
-  RT_TRY(check_dims(model, in, dims, symbols));
-  return workspace_at(model, symbols, variant, width, slots, bytes);
+  RT_TRY(read_symbols(method, in, n, symbols));
+  RT_TRY(pick_variant(method, symbols, &variant));
+  RT_TRY(eval_interface(method, symbols, dims, io_bytes));
+  RT_TRY(check_dims(method, in, dims, symbols));
+  return workspace_at(method, symbols, variant, width, slots, bytes);
 }
 
-aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
   ShapeEntry* e;
-  RT_TRY(find_entry(c, in, n_in, &e));
-  const aotc_module_desc& module = *c->model->module;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) RT_TRY(check_data("input", module.inputs[i], in[i], e->io_bytes[i]));
-  RT_TRY(check_outputs(*c->model, in, out, n_out, e->io_dims, e->io_bytes));
+  RT_TRY(find_entry(c, method, in, n_in, &e));
+  const aotc_method_desc& desc = *method.desc;
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) RT_TRY(check_data("input", desc.inputs[i], in[i], e->io_bytes[i]));
+  RT_TRY(check_outputs(method, in, out, n_out, e->io_dims, e->io_bytes));
   RT_TRY(states_defined(*c));
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(bind_workspace(c, e));
   c->sizes_known = false;
-  if (c->found_at) memcpy(c->found_at, e->symbols, module.n_symbols * sizeof(int64_t));
+  if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
   c->sizes_known = status == AOTC_OK;
   return status;
@@ -251,7 +273,11 @@ aotc_status run_checked(aotc_context* c, const aotc_tensor* in, int32_t n_in, co
 /// In a forked child, where the fork met a call of a thread that is not here: what that call may have left half done is made anew. Its
 /// memory is not freed: some of it may be already.
 void recover(aotc_context* c) {
-  for (ShapeEntry& e : c->entries) e = ShapeEntry{};
+  for (uint32_t i = 0; i < c->n_entries; ++i) {
+    const Method* method = c->entries[i].method;
+    c->entries[i] = ShapeEntry{};
+    c->entries[i].method = method;
+  }
   c->latest = nullptr;
   c->sizes_known = false;
   if (!c->callers_workspace) {
@@ -281,15 +307,16 @@ ContextLock::~ContextLock() {
   store_release(context_->busy, 0u);
 }
 
-aotc_status find_entry(aotc_context* c, const aotc_tensor* in, int32_t n_in, ShapeEntry** out) {
-  const aotc_model& m = *c->model;
+aotc_status find_entry(aotc_context* c, const Method& m, const aotc_tensor* in, int32_t n_in, ShapeEntry** out) {
   RT_TRY(read_symbols(m, in, n_in, c->symbols));
   ShapeEntry* oldest = nullptr;  // but that of the latest run, of which the context tells
   ShapeEntry* found = nullptr;
-  for (ShapeEntry& e : c->entries) {
+  ShapeEntry* const entries = c->entries + (&m - c->model->methods) * kShapeEntries;
+  for (int i = 0; i < kShapeEntries; ++i) {
+    ShapeEntry& e = entries[i];
     if (&e != c->latest && (!oldest || e.stamp < oldest->stamp)) oldest = &e;
     bool same = e.stamp != 0;
-    for (uint32_t s = 0; s < m.module->n_symbols && same; ++s) same = e.symbols[s] == c->symbols[s];
+    for (uint32_t s = 0; s < m.desc->n_symbols && same; ++s) same = e.symbols[s] == c->symbols[s];
     if (same) {
       found = &e;
       break;
@@ -298,7 +325,7 @@ aotc_status find_entry(aotc_context* c, const aotc_tensor* in, int32_t n_in, Sha
   if (!found) {
     found = oldest;
     found->stamp = 0;
-    RT_TRY(entry_storage(*c, found));
+    RT_TRY(entry_storage(found));
     RT_TRY(fill_entry(*c, found));
   }
   found->stamp = ++c->clock;
@@ -310,8 +337,8 @@ aotc_status find_entry(aotc_context* c, const aotc_tensor* in, int32_t n_in, Sha
 aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   RT_TRY(grow_workspace(c, *e));
   if (e->bound_to == c->workspace_generation) return AOTC_OK;
-  const aotc_variant& variant = c->model->module->variants[e->variant];
-  const VariantInfo& info = c->model->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
+  const VariantInfo& info = info_of(*e);
   for (uint32_t a = 0; a < info.n_args; ++a) {
     const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
     if (b.kind == AOTC_BUF_ARENA)
@@ -323,21 +350,21 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   return AOTC_OK;
 }
 
-aotc_status workspace_size(const aotc_model& model, const aotc_context_options* given, const aotc_tensor* in, int32_t n, size_t* bytes) {
+aotc_status workspace_size(const Method& method, const aotc_context_options* given, const aotc_tensor* in, int32_t n, size_t* bytes) {
   aotc_context_options options;
   aotc_thread_pool pool;
   RT_TRY(read_context_options(given, &options, &pool));
   int32_t width;
   RT_TRY(threads_width(options.num_threads, options.threads, &width));
-  const aotc_module_desc& module = *model.module;
-  const uint64_t n_io = uint64_t{module.n_inputs} + module.n_outputs;
-  int64_t* words = take<int64_t>(uint64_t{module.n_symbols} + model.n_io_dims + n_io + model.max_slots);
+  const aotc_method_desc& desc = *method.desc;
+  const uint64_t n_io = uint64_t{desc.n_inputs} + desc.n_outputs;
+  int64_t* words = take<int64_t>(uint64_t{desc.n_symbols} + method.n_io_dims + n_io + method.max_slots);
   if (!words) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
-  int64_t* dims = words + module.n_symbols;
-  uint64_t* io_bytes = reinterpret_cast<uint64_t*>(dims + model.n_io_dims);
+  int64_t* dims = words + desc.n_symbols;
+  uint64_t* io_bytes = reinterpret_cast<uint64_t*>(dims + method.n_io_dims);
   int64_t* slots = reinterpret_cast<int64_t*>(io_bytes + n_io);
-  const aotc_status status =
-      in || n ? workspace_for(model, in, n, width, words, dims, io_bytes, slots, bytes) : workspace_max(model, width, words, slots, bytes);
+  const aotc_status status = in || n ? workspace_for(method, in, n, width, words, dims, io_bytes, slots, bytes)
+                                     : workspace_max(method, width, words, slots, bytes);
   free(words);
   return status;
 }
@@ -372,14 +399,15 @@ void context_destroy(aotc_context* c) {
     states_destroy(c);
     model_free_block(*c->model, &c->workspace);
     model_free_block(*c->model, &c->staging);
-    for (ShapeEntry& e : c->entries) drop_graph(&e);
+    for (uint32_t i = 0; i < c->n_entries; ++i) drop_graph(&c->entries[i]);
     for (uint32_t i = 0; c->events && i <= c->model->max_steps && c->events[i]; ++i) cuda_free_event(c->model->cuda, c->events[i]);
     if (c->gpu_faults) cuda_free_shared(c->model->cuda, c->gpu_faults);
     if (c->hidden && c->model->cuda) cuda_free_shared(c->model->cuda, c->hidden);
   }
   if (!c->model->cuda) free(c->hidden);
   free(c->found_at);
-  for (ShapeEntry& e : c->entries) free(e.storage);
+  for (uint32_t i = 0; i < c->n_entries; ++i) free(c->entries[i].storage);
+  free(c->entries);
   free(c->events);
   free(c->io_checked);
   free(c->symbols);
@@ -390,27 +418,27 @@ void context_destroy(aotc_context* c) {
   free(c);
 }
 
-aotc_status context_run(aotc_context* c, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
-  return run_checked(c, in, n_in, out, n_out);
+  return run_checked(c, method, in, n_in, out, n_out);
 }
 
-aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) {
+aotc_status context_output_shapes(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                  int32_t n_out) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
-  const aotc_module_desc& module = *c->model->module;
-  if (n_out < 0 || static_cast<uint32_t>(n_out) != module.n_outputs)
-    return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but the model has %u", n_out, module.n_outputs);
+  const aotc_method_desc& desc = *method.desc;
+  RT_TRY(check_output_count(method, n_out));
   if (n_out > 0 && !shapes) return fail(AOTC_INVALID_ARGUMENT, "shapes is null");
   ShapeEntry* e;
-  RT_TRY(find_entry(c, in, n_in, &e));
+  RT_TRY(find_entry(c, method, in, n_in, &e));
   const int64_t* dims = e->io_dims;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) dims += module.inputs[i].rank;
-  for (uint32_t o = 0; o < module.n_outputs; ++o) {
-    const size_t rank = static_cast<size_t>(module.outputs[o].rank);
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) dims += desc.inputs[i].rank;
+  for (uint32_t o = 0; o < desc.n_outputs; ++o) {
+    const size_t rank = static_cast<size_t>(desc.outputs[o].rank);
     if (shapes[o] && rank) memcpy(shapes[o], dims, rank * sizeof *dims);
     dims += rank;
   }
@@ -420,10 +448,10 @@ aotc_status context_output_shapes(aotc_context* c, const aotc_tensor* in, int32_
 aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
-  const aotc_module_desc& module = *c->model->module;
-  if (output < 0 || static_cast<uint32_t>(output) >= module.n_outputs)
-    return fail(AOTC_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, module.n_outputs);
-  const aotc_io_desc& io = module.outputs[output];
+  const aotc_method_desc& desc = *(c->latest ? c->latest->method : c->model->methods)->desc;
+  if (output < 0 || static_cast<uint32_t>(output) >= desc.n_outputs)
+    return fail(AOTC_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, desc.n_outputs);
+  const aotc_io_desc& io = desc.outputs[output];
   if (io.rank > 0 && !sizes) return fail(AOTC_INVALID_ARGUMENT, "output_sizes: sizes is null");
   if (c->model->cuda && c->latest) {
     const CudaScope scope(c->model->cuda);
@@ -434,18 +462,18 @@ aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes
   }
   if (!c->sizes_known) return fail(AOTC_WRONG_STATE, "output_sizes: %s", c->latest ? "the latest run failed" : "nothing has been run");
   int64_t* const symbols = c->found_at ? c->found_at : c->latest->symbols;
-  for (uint32_t h = 0; c->found_at && h < module.n_hidden; ++h)
-    memcpy(&symbols[module.n_symbols + h], c->hidden + h * AOTC_HIDDEN_BYTES, sizeof(int64_t));
+  for (uint32_t h = 0; c->found_at && h < desc.n_hidden; ++h)
+    memcpy(&symbols[desc.n_symbols + h], c->hidden + h * AOTC_HIDDEN_BYTES, sizeof(int64_t));
   const auto evaluate = [&](uint32_t begin, uint32_t end, int64_t* to) {
-    return eval(module.dim_code, begin, end, symbols, nullptr, to) ? AOTC_OK : fail(AOTC_INTERNAL, "output_sizes: a size overflows");
+    return eval(desc.dim_code, begin, end, symbols, nullptr, to) ? AOTC_OK : fail(AOTC_INTERNAL, "output_sizes: a size overflows");
   };
   for (int32_t d = 0; d < io.rank; ++d) {
-    const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+    const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
     sizes[d] = dim.value;
     if (dim.begin != dim.end) RT_TRY(evaluate(dim.begin, dim.end, &sizes[d]));
   }
-  for (uint32_t f = 0; f < module.n_found; ++f) {
-    const aotc_found_desc& found = module.found[f];
+  for (uint32_t f = 0; f < desc.n_found; ++f) {
+    const aotc_found_desc& found = desc.found[f];
     if (found.output == static_cast<uint32_t>(output)) RT_TRY(evaluate(found.begin, found.end, &sizes[found.dim]));
   }
   return AOTC_OK;

@@ -21,12 +21,14 @@ struct ReadyStep {
   int64_t bytes;  ///< copy and zero steps: their size[0]
 };
 
-/// Everything that depends on the shapes alone, kept for the latest few shapes. The arrays lie in one block, sized for any variant.
+/// Everything that depends on a method and its shapes alone, kept for the latest few shapes of each method. The arrays lie in one block,
+/// sized for any variant of the method.
 struct ShapeEntry {
+  const Method* method;
   void* storage;      ///< null: never used
   uint64_t stamp;     ///< of the latest use; 0: holds nothing
   uint32_t bound_to;  ///< workspace_generation that `ptrs` were made for; 0: none
-  uint32_t variant;
+  uint32_t variant;   ///< of the method
   int64_t* symbols;
   int64_t* io_dims;
   uint64_t* io_bytes;
@@ -46,7 +48,7 @@ struct ShapeEntry {
   int32_t max_tasks;
 };
 
-enum { kShapeEntries = 8 };
+enum { kShapeEntries = 8 };  ///< of a method
 
 struct State {
   uint8_t* now;
@@ -68,15 +70,16 @@ struct aotc_context {
   uint8_t* base;              ///< of the workspace in use, aligned
   uint64_t base_bytes;
   bool callers_workspace;
-  int32_t* gpu_faults;      ///< GPU: where kernels report a fault, a word a step of all variants; read when the stream has been waited for
-  uint32_t queued;          ///< GPU: runs since the stream was last waited for
-  bool wants_graphs;        ///< GPU: runs of a shape that was run before are one launch
-  void** events;            ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
-  const void** io_checked;  ///< GPU: data of the inputs, then the outputs, that were found to be on the device
-  aotc::rt::Block staging;  ///< GPU: device copies of the inputs and outputs in host memory
+  int32_t* gpu_faults;  ///< GPU: where kernels report a fault, a word a step (VariantInfo::first_step); read when the stream was waited for
+  uint32_t queued;      ///< GPU: runs since the stream was last waited for
+  bool wants_graphs;    ///< GPU: runs of a shape that was run before are one launch
+  void** events;        ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
+  const void** io_checked;        ///< GPU: data of the inputs, then the outputs, that were found to be on the device
+  aotc::rt::Block staging;        ///< GPU: device copies of the inputs and outputs in host memory
   uint32_t workspace_generation;  ///< from 1; another one means another base
   uint64_t clock;
-  aotc::rt::ShapeEntry entries[aotc::rt::kShapeEntries];
+  aotc::rt::ShapeEntry* entries;  ///< kShapeEntries of each method, in order
+  uint32_t n_entries;
   const aotc::rt::ShapeEntry* latest;  ///< of the latest run
   aotc::rt::Block state_block;
   aotc::rt::State* states;
@@ -105,12 +108,14 @@ class ContextLock {
 
 aotc_status context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out);
 void context_destroy(aotc_context* context);
-aotc_status context_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
-aotc_status context_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
-aotc_status workspace_size(const aotc_model& model, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);
+aotc_status context_run(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
+                        int32_t n_out);
+aotc_status context_output_shapes(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                  int32_t n_out);
+aotc_status workspace_size(const Method& method, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);
 
-/// The entry for these inputs, worked out when it is not among the latest. All of the inputs but their data is checked.
-aotc_status find_entry(aotc_context* context, const aotc_tensor* in, int32_t n_in, ShapeEntry** out);
+/// The entry for these inputs of the method, worked out when it is not among the latest. All of the inputs but their data is checked.
+aotc_status find_entry(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, ShapeEntry** out);
 /// Workspace and pointers for the entry.
 aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
 /// Runs the steps; in and out were checked.
@@ -118,14 +123,20 @@ aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tenso
 aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
 aotc_status context_synchronize(aotc_context* context);
 aotc_status context_output_sizes(aotc_context* context, int32_t output, int64_t* sizes);
-/// What a run failed with in a step of a variant.
-aotc_status step_fault(const aotc_context& context, uint32_t variant, uint32_t step, int32_t fault);
+/// What a run failed with in a step of a method's variant.
+aotc_status step_fault(const aotc_context& context, const aotc_method_desc& method, const aotc_variant& variant, uint32_t step,
+                       int32_t fault);
 /// The hidden output that tells of the condition that a step checks; null: the step is none.
-const aotc_hidden_desc* condition_of(const aotc_module_desc& module, const aotc_variant& variant, uint32_t step);
+const aotc_hidden_desc* condition_of(const aotc_method_desc& method, const aotc_variant& variant, uint32_t step);
 /// Times of the steps of the latest run of a context with events.
 aotc_status gpu_step_times(const aotc_context& context, uint64_t* ns, uint32_t n);
 /// GPU: the entry is without a graph then. Within a CudaScope.
 void drop_graph(ShapeEntry* entry);
+/// The entry's plan and what was told of it.
+inline const aotc_variant& variant_of(const ShapeEntry& e) { return e.method->desc->variants[e.variant]; }
+inline const VariantInfo& info_of(const ShapeEntry& e) { return e.method->variants[e.variant]; }
+/// Data of the tensors, and of the hidden outputs, into context.io.
+void take_io(aotc_context* context, const Method& method, const aotc_tensor* in, const aotc_tensor* out);
 /// Pointers of context.io and the states into entry->ptrs.
 void bind_interface(const aotc_context& context, ShapeEntry* entry);
 void swap_states(aotc_context* context, const ShapeEntry& entry);
@@ -136,7 +147,7 @@ void ready_steps(const aotc_context& context, ShapeEntry* entry);
 
 aotc_status states_create(aotc_context* context);
 /// States that the variant may have written a part of.
-void lose_states(aotc_context* context, uint32_t variant);
+void lose_states(aotc_context* context, const Method& method, uint32_t variant);
 /// All of them, after a fork in the middle of a call.
 void lose_all_states(aotc_context* context);
 /// WRONG_STATE while some state is undefined.

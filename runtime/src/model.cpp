@@ -49,72 +49,88 @@ bool survey_variant(const aotc_module_desc& module, const aotc_variant& variant,
   return true;
 }
 
-bool survey(const aotc_module_desc& module, aotc_model* model) {
+bool survey_method(const aotc_module_desc& module, aotc_model* model, Method* method) {
+  const aotc_method_desc& desc = *method->desc;
   uint32_t n_dims = 0;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) n_dims += static_cast<uint32_t>(module.inputs[i].rank);
-  for (uint32_t i = 0; i < module.n_outputs; ++i) n_dims += static_cast<uint32_t>(module.outputs[i].rank);
-  model->n_io_dims = n_dims;
-  uint32_t table = 0;  // module.dims has no length of its own
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) n_dims += static_cast<uint32_t>(desc.inputs[i].rank);
+  for (uint32_t i = 0; i < desc.n_outputs; ++i) n_dims += static_cast<uint32_t>(desc.outputs[i].rank);
+  method->n_io_dims = n_dims;
+  uint32_t table = 0;  // desc.dims has no length of its own
   const auto cover = [&table](const aotc_io_desc& io) {
     const uint32_t end = io.first_dim + static_cast<uint32_t>(io.rank);
     if (end > table) table = end;
   };
-  for (uint32_t i = 0; i < module.n_inputs; ++i) cover(module.inputs[i]);
-  for (uint32_t i = 0; i < module.n_outputs; ++i) cover(module.outputs[i]);
-  model->dims = take<aotc_dim>(table);
-  model->variants = take<VariantInfo>(module.n_variants);
-  if (!model->dims || !model->variants) return false;
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) cover(desc.inputs[i]);
+  for (uint32_t i = 0; i < desc.n_outputs; ++i) cover(desc.outputs[i]);
+  method->dims = take<aotc_dim>(table);
+  method->variants = take<VariantInfo>(desc.n_variants);
+  method->found = take<const char**>(desc.n_outputs);
+  if (!method->dims || !method->variants || !method->found) return false;
   for (uint32_t d = 0; d < table; ++d) {
-    const aotc_dim_desc& dim = module.dims[d];
+    const aotc_dim_desc& dim = desc.dims[d];
     const bool fixed = dim.begin == dim.end;
-    model->dims[d] = fixed ? aotc_dim{dim.value, dim.value, dim.value, nullptr} : aotc_dim{-1, dim.min, dim.max, dim.text};
+    method->dims[d] = fixed ? aotc_dim{dim.value, dim.value, dim.value, nullptr} : aotc_dim{-1, dim.min, dim.max, dim.text};
   }
+  for (uint32_t f = 0; f < desc.n_found; ++f) {
+    const aotc_found_desc& dim = desc.found[f];
+    const char**& texts = method->found[dim.output];
+    if (!texts) texts = take<const char*>(static_cast<size_t>(desc.outputs[dim.output].rank));
+    if (!texts) return false;
+    texts[dim.dim] = dim.text;
+  }
+  const auto grow = [](uint32_t* most, uint32_t n) { *most = n > *most ? n : *most; };
+  for (uint32_t v = 0; v < desc.n_variants; ++v) {
+    if (!survey_variant(module, desc.variants[v], &method->variants[v])) return false;
+    method->variants[v].first_step = model->total_steps;
+    model->total_steps += desc.variants[v].n_steps;
+    grow(&method->max_slots, desc.variants[v].n_slots);
+    grow(&method->max_steps, desc.variants[v].n_steps);
+    grow(&method->max_args, method->variants[v].n_args);
+    grow(&method->max_sizes, method->variants[v].n_sizes);
+    grow(&method->max_maps, method->variants[v].n_maps);
+  }
+  grow(&model->max_steps, method->max_steps);
+  return true;
+}
+
+bool survey(const aotc_module_desc& module, aotc_model* model) {
   model->state_dims = take<aotc_dim*>(module.n_states);
-  if (!model->state_dims) return false;
+  model->methods = take<Method>(module.n_methods);
+  if (!model->state_dims || !model->methods) return false;
   for (uint32_t i = 0; i < module.n_states; ++i) {
     const aotc_state_desc& state = module.states[i];
     aotc_dim* dims = model->state_dims[i] = take<aotc_dim>(static_cast<size_t>(state.rank));
     if (!dims) return false;
     for (int32_t d = 0; d < state.rank; ++d) dims[d] = {state.dims[d], state.dims[d], state.dims[d], nullptr};
   }
-  model->found = take<const char**>(module.n_outputs);
-  if (!model->found) return false;
-  for (uint32_t f = 0; f < module.n_found; ++f) {
-    const aotc_found_desc& dim = module.found[f];
-    const char**& texts = model->found[dim.output];
-    if (!texts) texts = take<const char*>(static_cast<size_t>(module.outputs[dim.output].rank));
-    if (!texts) return false;
-    texts[dim.dim] = dim.text;
-  }
-  const auto grow = [](uint32_t* most, uint32_t n) { *most = n > *most ? n : *most; };
-  for (uint32_t v = 0; v < module.n_variants; ++v) {
-    if (!survey_variant(module, module.variants[v], &model->variants[v])) return false;
-    model->variants[v].first_step = model->total_steps;
-    model->total_steps += module.variants[v].n_steps;
-    grow(&model->max_slots, module.variants[v].n_slots);
-    grow(&model->max_steps, module.variants[v].n_steps);
-    grow(&model->max_args, model->variants[v].n_args);
-    grow(&model->max_sizes, model->variants[v].n_sizes);
-    grow(&model->max_maps, model->variants[v].n_maps);
+  for (uint32_t m = 0; m < module.n_methods; ++m) {
+    model->methods[m].model = model;
+    model->methods[m].desc = &module.methods[m];
+    if (!survey_method(module, model, &model->methods[m])) return false;
   }
   return true;
+}
+
+void method_free(Method* method) {
+  for (uint32_t v = 0; method->variants && v < method->desc->n_variants; ++v) {
+    free(const_cast<uint32_t*>(method->variants[v].bound));
+    free(const_cast<uint8_t*>(method->variants[v].next_used));
+  }
+  for (uint32_t i = 0; method->found && i < method->desc->n_outputs; ++i) free(method->found[i]);
+  free(method->found);
+  free(method->variants);
+  free(method->dims);
 }
 
 void model_free(aotc_model* model) {
   cuda_close(model->cuda);
   block_free(model->allocator, AOTC_HOST, &model->own_weights);
   weights_close(&model->weights);
-  for (uint32_t v = 0; model->variants && v < model->module->n_variants; ++v) {
-    free(const_cast<uint32_t*>(model->variants[v].bound));
-    free(const_cast<uint8_t*>(model->variants[v].next_used));
-  }
   for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
+  for (uint32_t m = 0; model->methods && m < model->module->n_methods && model->methods[m].desc; ++m) method_free(&model->methods[m]);
   free(model->state_dims);
-  for (uint32_t i = 0; model->found && i < model->module->n_outputs; ++i) free(model->found[i]);
-  free(model->found);
+  free(model->methods);
   free(model->weight_at);
-  free(model->variants);
-  free(model->dims);
   free(model);
 }
 
@@ -291,6 +307,13 @@ void model_free_block(const aotc_model& model, Block* block) {
   else
     cuda_free(model.cuda, block->base);
   *block = Block{};
+}
+
+const Method* find_method(const aotc_model& model, const char* what, int32_t number) {
+  const uint32_t n = model.module->n_methods;
+  if (number >= 0 && static_cast<uint32_t>(number) < n) return &model.methods[number];
+  fail(AOTC_INVALID_ARGUMENT, "%s: there is no method %d of %u", what, number, n);
+  return nullptr;
 }
 
 const char* model_target(const aotc_model& model) { return model.cuda ? cuda_target(*model.cuda) : isa_name(model.isa->isa); }

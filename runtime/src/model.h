@@ -1,5 +1,5 @@
 #pragma once
-// A model: the tables of this artifact bound to this machine. Immutable once created.
+// A model: the tables of this artifact bound to this machine, and its methods. Immutable once created.
 #include <stdint.h>
 
 #include "aotc/aotc.h"
@@ -13,10 +13,21 @@ namespace aotc::rt {
 struct VariantInfo {
   uint32_t n_args = 0, n_sizes = 0;    ///< lengths of aotc_variant.args and size_slots
   uint32_t n_maps = 0;                 ///< of aotc_variant.maps
-  uint32_t first_step = 0;             ///< steps of the variants before
+  uint32_t first_step = 0;             ///< steps of the variants before, over all methods
   uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
   const uint32_t* bound = nullptr;     ///< their positions in args
   const uint8_t* next_used = nullptr;  ///< per state: has a STATE_NEXT buffer, to be swapped in after the run
+};
+
+/// What the walk over a method's tables told.
+struct Method {
+  const aotc_model* model;
+  const aotc_method_desc* desc;
+  VariantInfo* variants;
+  uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
+  uint32_t n_io_dims;   ///< dimensions of all inputs, then of all outputs
+  aotc_dim* dims;       ///< public form of desc->dims
+  const char*** found;  ///< per output: texts of the sizes that a run finds, or null
 };
 
 struct Cuda;
@@ -27,14 +38,11 @@ struct aotc_model {
   const aotc_module_desc* module;  ///< the part of the artifact for this device
   const aotc_isa_table* isa;       ///< null for a GPU artifact
   bool free_denormals;             ///< see aotc_kargs
-  aotc::rt::VariantInfo* variants;
-  uint32_t max_slots, max_args, max_sizes, max_steps, max_maps;
-  uint32_t total_steps;    ///< of all variants
-  uint32_t n_io_dims;      ///< dimensions of all inputs, then of all outputs
-  aotc_dim* dims;          ///< public form of module->dims
-  aotc_dim** state_dims;   ///< per state
-  const char*** found;     ///< per output: texts of the sizes that a run finds, or null
-  uint64_t weights_bytes;  ///< on the device
+  aotc::rt::Method* methods;       ///< module->n_methods of them
+  uint32_t max_steps;              ///< of a variant
+  uint32_t total_steps;            ///< of all variants of all methods
+  aotc_dim** state_dims;           ///< per state
+  uint64_t weights_bytes;          ///< on the device
   aotc::rt::Weights weights;
   aotc::rt::Block own_weights;  ///< a copy of what of them is this part's, or empty
   const uint8_t** weight_at;    ///< per weight, on the model's device
@@ -54,6 +62,8 @@ void model_release(aotc_model* model);
 aotc_status model_alloc(const aotc_model& model, size_t bytes, const char* what, Block* out);
 void model_free_block(const aotc_model& model, Block* block);
 const char* model_target(const aotc_model& model);
+/// The method of that number; null, with a message that begins with `what`, where there is none.
+const Method* find_method(const aotc_model& model, const char* what, int32_t number);
 inline bool is_gpu(const aotc_module_desc& module) { return module.n_cuda_images > 0; }
 
 /// Copies a caller's options of any version into *out: unknown trailing fields must be zero.

@@ -107,39 +107,46 @@ uint64_t now_ns() {
 
 }  // namespace
 
-[[gnu::cold]] const aotc_hidden_desc* condition_of(const aotc_module_desc& module, const aotc_variant& variant, uint32_t number) {
+[[gnu::cold]] const aotc_hidden_desc* condition_of(const aotc_method_desc& method, const aotc_variant& variant, uint32_t number) {
   const aotc_step& step = variant.steps[number];
   for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
     const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
-    const uint32_t hidden = static_cast<uint32_t>(b.index) - module.n_outputs;
-    if (b.kind == AOTC_BUF_OUTPUT && hidden < module.n_hidden && module.hidden[hidden].kind != AOTC_HIDDEN_SIZE)
-      return &module.hidden[hidden];
+    const uint32_t hidden = static_cast<uint32_t>(b.index) - method.n_outputs;
+    if (b.kind == AOTC_BUF_OUTPUT && hidden < method.n_hidden && method.hidden[hidden].kind != AOTC_HIDDEN_SIZE)
+      return &method.hidden[hidden];
   }
   return nullptr;
 }
 
-[[gnu::cold]] aotc_status step_fault(const aotc_context& c, uint32_t v, uint32_t number, int32_t fault) {
-  const aotc_module_desc& module = *c.model->module;
-  const aotc_variant& variant = module.variants[v];
+[[gnu::cold]] aotc_status step_fault(const aotc_context& c, const aotc_method_desc& method, const aotc_variant& variant, uint32_t number,
+                                     int32_t fault) {
   const aotc_step& step = variant.steps[number];
   const char* label = step.label ? step.label : "?";
   if (fault == AOTC_FAULT_INDEX)
     return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s); the outputs are undefined", label);
   if (fault != AOTC_FAULT_CHECK) return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
-  if (const aotc_hidden_desc* hidden = condition_of(module, variant, number)) {
+  if (const aotc_hidden_desc* hidden = condition_of(method, variant, number)) {
     if (hidden->kind != AOTC_HIDDEN_INDEX) return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", hidden->text);
     int64_t index;
-    memcpy(&index, c.hidden + (hidden - module.hidden) * AOTC_HIDDEN_BYTES + AOTC_CHECK_INDEX, sizeof index);
+    memcpy(&index, c.hidden + (hidden - method.hidden) * AOTC_HIDDEN_BYTES + AOTC_CHECK_INDEX, sizeof index);
     return fail(AOTC_INDEX_OUT_OF_RANGE, "%s, but is %lld; no state was changed; the outputs are undefined", hidden->text,
                 static_cast<long long>(index));
   }
   return fail(AOTC_ASSERTION_FAILED, "a condition of the model does not hold (at %s); the outputs are undefined", label);
 }
 
+void take_io(aotc_context* c, const Method& method, const aotc_tensor* in, const aotc_tensor* out) {
+  const aotc_method_desc& desc = *method.desc;
+  void** io = c->io;
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) *io++ = in[i].data;
+  for (uint32_t o = 0; o < desc.n_outputs; ++o) *io++ = out[o].data;
+  for (uint32_t h = 0; h < desc.n_hidden; ++h) *io++ = c->hidden + h * AOTC_HIDDEN_BYTES;
+}
+
 void bind_interface(const aotc_context& c, ShapeEntry* e) {
-  const aotc_variant& variant = c.model->module->variants[e->variant];
-  const VariantInfo& info = c.model->variants[e->variant];
-  void* const* outputs = c.io + c.model->module->n_inputs;
+  const aotc_variant& variant = variant_of(*e);
+  const VariantInfo& info = info_of(*e);
+  void* const* outputs = c.io + e->method->desc->n_inputs;
   for (uint32_t i = 0; i < info.n_bound; ++i) {
     const uint32_t arg = info.bound[i];
     const aotc_buffer_desc& b = variant.buffers[variant.args[arg]];
@@ -151,7 +158,7 @@ void bind_interface(const aotc_context& c, ShapeEntry* e) {
 }
 
 void swap_states(aotc_context* c, const ShapeEntry& e) {
-  const uint8_t* next_used = c->model->variants[e.variant].next_used;
+  const uint8_t* next_used = info_of(e).next_used;
   for (uint32_t s = 0; s < c->model->module->n_states; ++s) {
     if (!next_used[s]) continue;
     uint8_t* now = c->states[s].now;
@@ -161,7 +168,7 @@ void swap_states(aotc_context* c, const ShapeEntry& e) {
 }
 
 void ready_steps(const aotc_context& c, ShapeEntry* e) {
-  const aotc_variant& variant = c.model->module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   const aotc_isa_table& isa = *c.model->isa;
   e->max_tasks = 1;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
@@ -190,11 +197,9 @@ void ready_steps(const aotc_context& c, ShapeEntry* e) {
 }
 
 aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
-  const aotc_variant& variant = c->model->module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   RT_TRY(threads_begin(&c->threads, e->max_tasks));
-  const aotc_module_desc& module = *c->model->module;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) c->io[i] = in[i].data;
-  for (uint32_t o = 0; o < module.n_outputs; ++o) c->io[module.n_inputs + o] = out[o].data;
+  take_io(c, *e->method, in, out);
   bind_interface(*c, e);
   c->latest = e;
   if ((c->flags & AOTC_CONTEXT_POISON) && c->base_bytes) memset(c->base, 0xff, c->base_bytes);
@@ -215,7 +220,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
     job.step = &e->steps[s];
     run_step(&c->threads, &job);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
-      status = step_fault(*c, e->variant, s, fault);
+      status = step_fault(*c, *e->method->desc, variant, s, fault);
       wrote_states = s >= variant.states_from;
       break;
     }
@@ -229,7 +234,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
   if (status == AOTC_OK)
     swap_states(c, *e);
   else if (wrote_states)
-    lose_states(c, e->variant);
+    lose_states(c, *e->method, e->variant);
   return status;
 }
 

@@ -32,10 +32,10 @@ bool is_mapped(const aotc_variant& variant, int32_t kind, uint32_t index) {
 
 /// Device copies of the tensors that the kernels cannot take where they are; *staged: there are some.
 aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, const aotc_tensor* out, bool* staged) {
-  const aotc_module_desc& module = *c->model->module;
-  const uint32_t n_in = module.n_inputs, n = n_in + module.n_outputs;
+  const aotc_method_desc& desc = *e.method->desc;
+  const uint32_t n_in = desc.n_inputs, n = n_in + desc.n_outputs;
   const auto tensor = [&](uint32_t i) -> const aotc_tensor& { return i < n_in ? in[i] : out[i - n_in]; };
-  const aotc_variant& variant = module.variants[e.variant];
+  const aotc_variant& variant = variant_of(e);
   const auto needs_copy = [&](uint32_t i) {
     if (on_host(*c, tensor(i))) return true;
     if (reinterpret_cast<uintptr_t>(tensor(i).data) % AOTC_MAP_DATA_ALIGN == 0) return false;
@@ -51,8 +51,8 @@ aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, c
     RT_TRY(model_alloc(*c->model, total, "copies of inputs and outputs", &c->staging));
   }
   uint8_t* at = static_cast<uint8_t*>(c->staging.base);
+  take_io(c, *e.method, in, out);
   for (uint32_t i = 0; i < n; ++i) {
-    c->io[i] = tensor(i).data;
     if (!needs_copy(i)) continue;
     *staged = true;
     c->io[i] = at;
@@ -64,21 +64,21 @@ aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, c
 }
 
 aotc_status unstage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* out) {
-  const aotc_module_desc& module = *c->model->module;
-  for (uint32_t o = 0; o < module.n_outputs; ++o) {
-    const void* from = c->io[module.n_inputs + o];
+  const aotc_method_desc& desc = *e.method->desc;
+  for (uint32_t o = 0; o < desc.n_outputs; ++o) {
+    const void* from = c->io[desc.n_inputs + o];
     if (from == out[o].data) continue;
     const CopyKind kind = on_host(*c, out[o]) ? CopyKind::to_host : CopyKind::on_device;
-    RT_TRY(cuda_copy(c->model->cuda, c->stream, kind, out[o].data, from, e.io_bytes[module.n_inputs + o]));
+    RT_TRY(cuda_copy(c->model->cuda, c->stream, kind, out[o].data, from, e.io_bytes[desc.n_inputs + o]));
   }
   return AOTC_OK;
 }
 
 /// Whether a run is over only when its tensors in host memory have been read and written.
-bool any_on_host(const aotc_context& c, const aotc_tensor* in, const aotc_tensor* out) {
-  for (uint32_t i = 0; i < c.model->module->n_inputs; ++i)
+bool any_on_host(const aotc_context& c, const aotc_method_desc& desc, const aotc_tensor* in, const aotc_tensor* out) {
+  for (uint32_t i = 0; i < desc.n_inputs; ++i)
     if (on_host(c, in[i])) return true;
-  for (uint32_t o = 0; o < c.model->module->n_outputs; ++o)
+  for (uint32_t o = 0; o < desc.n_outputs; ++o)
     if (on_host(c, out[o])) return true;
   return false;
 }
@@ -90,7 +90,7 @@ uint32_t positive(const ShapeEntry& e, int32_t slot, int64_t otherwise) {
 
 /// The step's tensor maps to `to`, made anew where their data moved.
 aotc_status take_maps(aotc_context* c, ShapeEntry* e, const aotc_step& step, uint64_t* to) {
-  const aotc_variant& variant = c->model->module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   for (uint32_t m = step.first_map; m < step.first_map + step.n_maps; ++m, to += kMapWords) {
     const aotc_map_desc& map = variant.maps[m];
     uint64_t* const made = e->maps + m * kMapWords;
@@ -108,14 +108,14 @@ aotc_status take_maps(aotc_context* c, ShapeEntry* e, const aotc_step& step, uin
 /// The launch of a step of kind AOTC_STEP_CUDA.
 aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_t* args, CudaWork* out) {
   const ShapeEntry& e = *entry;
-  const aotc_step& step = c->model->module->variants[e.variant].steps[number];
+  const aotc_step& step = variant_of(e).steps[number];
   const uint32_t ptr_words = step.n_args ? step.n_args : 1;
   uint32_t words = 2 + ptr_words + (step.n_sizes ? step.n_sizes : 1);
   if (step.n_maps) words = (words + kMapAlignWords - 1) / kMapAlignWords * kMapAlignWords;
   const uint32_t first_map_word = words;
   words += step.n_maps * kMapWords;
   if (words > kMaxWords) return fail(AOTC_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
-  args[0] = reinterpret_cast<uint64_t>(c->gpu_faults + c->model->variants[e.variant].first_step + number);
+  args[0] = reinterpret_cast<uint64_t>(c->gpu_faults + info_of(e).first_step + number);
   args[1] = reinterpret_cast<uint64_t>(c->base + align_up(e.arena_bytes, 256));  // the run's scratch
   args[2] = args[2 + ptr_words] = 0;
   for (uint32_t i = 0; i < step.n_args; ++i) args[2 + i] = reinterpret_cast<uint64_t>(e.ptrs[step.first_arg + i]);
@@ -138,7 +138,7 @@ aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint6
 /// What a step is to do with the entry's pointers. args: room for kMaxWords; what the work refers to.
 aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_t* args, CudaWork* out) {
   const ShapeEntry& e = *entry;
-  const aotc_variant& variant = c->model->module->variants[e.variant];
+  const aotc_variant& variant = variant_of(e);
   const aotc_step& step = variant.steps[number];
   void* const* ptr = e.ptrs + step.first_arg;
   const auto bytes = [&](uint32_t arg) {
@@ -165,7 +165,7 @@ aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_
 /// The steps one by one, with the marks of a profile, or waiting for each.
 aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e) {
   Cuda* const cuda = c->model->cuda;
-  const uint32_t n = c->model->module->variants[e->variant].n_steps;
+  const uint32_t n = variant_of(*e).n_steps;
   if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[0]));
   for (uint32_t s = 0; s < n; ++s) {
     uint64_t args[kMaxWords];
@@ -182,13 +182,13 @@ bool same_pointers(const ShapeEntry& e, uint32_t first, uint32_t n) {
   return memcmp(e.ptrs + first, e.graph_ptrs + first, n * sizeof(void*)) == 0;
 }
 
-void note_pointers(const aotc_context& c, ShapeEntry* e) {
-  memcpy(e->graph_ptrs, e->ptrs, c.model->variants[e->variant].n_args * sizeof(void*));
+void note_pointers(ShapeEntry* e) {
+  memcpy(e->graph_ptrs, e->ptrs, info_of(*e).n_args * sizeof(void*));
   e->graph_bound_to = e->bound_to;
 }
 
 aotc_status make_graph(aotc_context* c, ShapeEntry* e) {
-  const uint32_t n = c->model->module->variants[e->variant].n_steps;
+  const uint32_t n = variant_of(*e).n_steps;
   RT_TRY(cuda_graph_make(c->model->cuda, n, &e->graph));
   if (c->events) RT_TRY(cuda_graph_mark(e->graph, c->events[0]));
   for (uint32_t s = 0; s < n; ++s) {
@@ -199,16 +199,16 @@ aotc_status make_graph(aotc_context* c, ShapeEntry* e) {
     if (c->events) RT_TRY(cuda_graph_mark(e->graph, c->events[s + 1]));
   }
   if (cuda_graph_nodes(*e->graph) >= least_nodes(*c)) RT_TRY(cuda_graph_finish(e->graph));
-  note_pointers(*c, e);
+  note_pointers(e);
   return AOTC_OK;
 }
 
 /// The graph with the pointers of this run. *fits false: it needs to be made anew.
 aotc_status patch_graph(aotc_context* c, ShapeEntry* e, bool* fits) {
-  const aotc_variant& variant = c->model->module->variants[e->variant];
+  const aotc_variant& variant = variant_of(*e);
   const bool moved = e->graph_bound_to != e->bound_to;  // the workspace: scratch and arena
   *fits = true;
-  if (!moved && same_pointers(*e, 0, c->model->variants[e->variant].n_args)) return AOTC_OK;
+  if (!moved && same_pointers(*e, 0, info_of(*e).n_args)) return AOTC_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
     const aotc_step& step = variant.steps[s];
     if (!moved && same_pointers(*e, step.first_arg, step.n_args)) continue;
@@ -218,7 +218,7 @@ aotc_status patch_graph(aotc_context* c, ShapeEntry* e, bool* fits) {
     if (!(*fits = cuda_graph_takes(*e->graph, s, w))) return AOTC_OK;
     RT_TRY(cuda_graph_set(e->graph, s, w));
   }
-  note_pointers(*c, e);
+  note_pointers(e);
   return AOTC_OK;
 }
 
@@ -246,21 +246,28 @@ aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool* done) {
 }
 
 aotc_status check_pointers(const aotc_context& c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
-  const aotc_module_desc& module = *c.model->module;
-  const uint32_t n_in = module.n_inputs, n = n_in + module.n_outputs;
+  const aotc_method_desc& desc = *e->method->desc;
+  const uint32_t n_in = desc.n_inputs, n = n_in + desc.n_outputs;
   for (uint32_t i = 0; i < n; ++i) {
     const aotc_tensor& t = i < n_in ? in[i] : out[i - n_in];
     if (on_host(c, t) || e->io_bytes[i] == 0 || c.io_checked[i] == t.data) continue;
-    RT_TRY(cuda_check_pointer(c.model->cuda, i < n_in ? "input" : "output",
-                              i < n_in ? module.inputs[i].name : module.outputs[i - n_in].name, t.data));
+    RT_TRY(cuda_check_pointer(c.model->cuda, i < n_in ? "input" : "output", i < n_in ? desc.inputs[i].name : desc.outputs[i - n_in].name,
+                              t.data));
     c.io_checked[i] = t.data;
   }
   return AOTC_OK;
 }
 
+/// Whose step of all (VariantInfo::first_step) it is: the last variant that begins there or before and has steps.
+void find_step(const aotc_model& m, uint32_t step, const Method** method, uint32_t* variant) {
+  for (uint32_t i = 0; i < m.module->n_methods; ++i)
+    for (uint32_t v = 0; v < m.methods[i].desc->n_variants; ++v)
+      if (m.methods[i].variants[v].first_step <= step) *method = &m.methods[i], *variant = v;
+}
+
 /// A run with this fault changed no state: its kernels go by the condition.
-bool keeps_states(const aotc_module_desc& module, const aotc_variant& variant, uint32_t step, int32_t fault) {
-  const aotc_hidden_desc* hidden = fault == AOTC_FAULT_CHECK ? condition_of(module, variant, step) : nullptr;
+bool keeps_states(const aotc_method_desc& method, const aotc_variant& variant, uint32_t step, int32_t fault) {
+  const aotc_hidden_desc* hidden = fault == AOTC_FAULT_CHECK ? condition_of(method, variant, step) : nullptr;
   return hidden && hidden->before_writes;
 }
 
@@ -269,27 +276,28 @@ bool keeps_states(const aotc_module_desc& module, const aotc_variant& variant, u
 [[gnu::cold]] aotc_status take_faults(aotc_context* c, uint32_t first) {
   const aotc_model& m = *c->model;
   struct Fault {
+    const Method* method;
     uint32_t variant, step;
     int32_t fault;
   };
-  Fault told = {0, 0, AOTC_FAULT_NONE};
+  Fault told = {nullptr, 0, 0, AOTC_FAULT_NONE};
   bool kept = false;
   for (int pass = 0; pass < 2; ++pass) {
     const bool last = pass == 1;
-    uint32_t v = 0;
     for (uint32_t k = first; k < m.total_steps; ++k) {
-      while (v + 1 < m.module->n_variants && m.variants[v + 1].first_step <= k) ++v;
-      const Fault f = {v, k - m.variants[v].first_step, load_relaxed(&c->gpu_faults[k])};
+      Fault f = {nullptr, 0, 0, load_relaxed(&c->gpu_faults[k])};
       if (f.fault == AOTC_FAULT_NONE) continue;
-      const bool keeps = keeps_states(*m.module, m.module->variants[v], f.step, f.fault);
+      find_step(m, k, &f.method, &f.variant);
+      f.step = k - f.method->variants[f.variant].first_step;
+      const bool keeps = keeps_states(*f.method->desc, f.method->desc->variants[f.variant], f.step, f.fault);
       if (!last && (told.fault == AOTC_FAULT_NONE || (keeps && !kept))) told = f;
       if (!last) kept = kept || keeps;
-      if (last && !keeps && !(kept && c->queued <= 1)) lose_states(c, v);
+      if (last && !keeps && !(kept && c->queued <= 1)) lose_states(c, *f.method, f.variant);
       if (last) exchange(&c->gpu_faults[k], static_cast<int32_t>(AOTC_FAULT_NONE));
     }
   }
   c->sizes_known = false;
-  return step_fault(*c, told.variant, told.step, told.fault);
+  return step_fault(*c, *told.method->desc, told.method->desc->variants[told.variant], told.step, told.fault);
 }
 
 }  // namespace
@@ -322,10 +330,10 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   aotc_status status = run_as_graph(c, e, &done);
   if (status == AOTC_OK && !done) status = run_one_by_one(c, e);
   if (status == AOTC_OK && staged) status = unstage(c, *e, out);
-  if (status == AOTC_OK && any_on_host(*c, in, out)) {
+  if (status == AOTC_OK && any_on_host(*c, *e->method->desc, in, out)) {
     status = cuda_wait(c->model->cuda, c->stream);
     if (status != AOTC_OK) {
-      lose_states(c, e->variant);
+      lose_states(c, *e->method, e->variant);
     } else {
       status = take_gpu_fault(c);
       c->queued = 0;
@@ -334,7 +342,7 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   } else if (status == AOTC_OK) {
     swap_states(c, *e);
   } else {
-    lose_states(c, e->variant);
+    lose_states(c, *e->method, e->variant);
   }
   e->runs += e->runs == 0;
   return status;

@@ -18,6 +18,19 @@ struct ShapeText {
   }
 };
 
+/// Whose inputs and outputs they are, for messages: "the model", or the method of one that has several.
+struct OwnerText {
+  char text[96];
+  explicit OwnerText(const Method& method) {
+    text[0] = 0;
+    Text to{text, text + sizeof text};
+    if (method.model->module->n_methods > 1)
+      to.add("method '%s'", method.desc->name);
+    else
+      to.add("the model");
+  }
+};
+
 /// "1 to 64, a multiple of 2"
 struct RangeText {
   char text[96];
@@ -38,19 +51,19 @@ bool in_range(int64_t v, int64_t min, int64_t max, int64_t multiple_of) {
   return v >= min && v <= max && (multiple_of <= 1 || v % multiple_of == 0);
 }
 
-[[gnu::cold]] aotc_status bad_symbol(const aotc_module_desc& module, const aotc_symbol_desc& s, int64_t dim) {
-  const aotc_io_desc& io = module.inputs[s.input];
-  const aotc_dim_desc& d = module.dims[io.first_dim + static_cast<uint32_t>(s.dim)];
+[[gnu::cold]] aotc_status bad_symbol(const aotc_method_desc& desc, const aotc_symbol_desc& s, int64_t dim) {
+  const aotc_io_desc& io = desc.inputs[s.input];
+  const aotc_dim_desc& d = desc.dims[io.first_dim + static_cast<uint32_t>(s.dim)];
   const RangeText range(s.min, s.max, s.multiple_of);
   return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %s, where %s is %s", io.name, s.dim,
               static_cast<long long>(dim), d.text ? d.text : s.name, s.name, range.text);
 }
 
-[[gnu::cold]] aotc_status no_variant(const aotc_module_desc& module, const int64_t* symbols) {
+[[gnu::cold]] aotc_status no_variant(const aotc_method_desc& desc, const int64_t* symbols) {
   char buffer[256] = "";
   Text text{buffer, buffer + sizeof buffer};
-  for (uint32_t s = 0; s < module.n_symbols; ++s)
-    text.add("%s%s=%lld", s ? ", " : "", module.symbols[s].name, static_cast<long long>(symbols[s]));
+  for (uint32_t s = 0; s < desc.n_symbols; ++s)
+    text.add("%s%s=%lld", s ? ", " : "", desc.symbols[s].name, static_cast<long long>(symbols[s]));
   return fail(AOTC_SHAPE_MISMATCH, "no variant of the model takes %s", buffer);
 }
 
@@ -64,37 +77,37 @@ bool mentions(const int64_t* code, uint32_t begin, uint32_t end, uint32_t s) {
   return false;
 }
 
-[[gnu::cold]] aotc_status bad_guard(const aotc_module_desc& module, const aotc_guard_desc& g, const int64_t* symbols) {
+[[gnu::cold]] aotc_status bad_guard(const aotc_method_desc& desc, const aotc_guard_desc& g, const int64_t* symbols) {
   char buffer[320] = "";
   Text text{buffer, buffer + sizeof buffer};
-  for (uint32_t s = 0; s < module.n_symbols; ++s) {
-    if (!mentions(module.dim_code, g.a_begin, g.a_end, s) && !mentions(module.dim_code, g.b_begin, g.b_end, s)) continue;
-    const aotc_symbol_desc& symbol = module.symbols[s];
+  for (uint32_t s = 0; s < desc.n_symbols; ++s) {
+    if (!mentions(desc.dim_code, g.a_begin, g.a_end, s) && !mentions(desc.dim_code, g.b_begin, g.b_end, s)) continue;
+    const aotc_symbol_desc& symbol = desc.symbols[s];
     text.add("%s%s=%lld (input '%s', dimension %d)", *buffer ? ", " : "", symbol.name, static_cast<long long>(symbols[s]),
-             module.inputs[symbol.input].name, symbol.dim);
+             desc.inputs[symbol.input].name, symbol.dim);
   }
   return fail(AOTC_SHAPE_MISMATCH, "the sizes %s do not fit the model: %s", buffer, g.why ? g.why : "a guard does not hold");
 }
 
-aotc_status check_guard(const aotc_module_desc& module, const aotc_guard_desc& g, const int64_t* symbols) {
+aotc_status check_guard(const aotc_method_desc& desc, const aotc_guard_desc& g, const int64_t* symbols) {
   enum { kEqual = 0, kLessEqual = 1, kDivisible = 2 };
   int64_t a, b;
-  if (eval(module.dim_code, g.a_begin, g.a_end, symbols, nullptr, &a) && eval(module.dim_code, g.b_begin, g.b_end, symbols, nullptr, &b)) {
+  if (eval(desc.dim_code, g.a_begin, g.a_end, symbols, nullptr, &a) && eval(desc.dim_code, g.b_begin, g.b_end, symbols, nullptr, &b)) {
     const bool holds = g.kind == kEqual ? a == b : g.kind == kLessEqual ? a <= b : b != 0 && (b == -1 || a % b == 0);
     if (holds) return AOTC_OK;
   }
-  return bad_guard(module, g, symbols);
+  return bad_guard(desc, g, symbols);
 }
 
 /// Evaluates the dimensions of one input or output.
-aotc_status eval_io(const aotc_module_desc& module, const char* what, const aotc_io_desc& io, const int64_t* symbols, int64_t* dims,
+aotc_status eval_io(const aotc_method_desc& desc, const char* what, const aotc_io_desc& io, const int64_t* symbols, int64_t* dims,
                     uint64_t* bytes) {
   uint64_t total = dtype_bytes(io.dtype);
   bool empty = false;
   for (int32_t d = 0; d < io.rank; ++d) {
-    const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+    const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
     int64_t value = dim.value;
-    if (dim.begin != dim.end && !eval(module.dim_code, dim.begin, dim.end, symbols, nullptr, &value))
+    if (dim.begin != dim.end && !eval(desc.dim_code, dim.begin, dim.end, symbols, nullptr, &value))
       return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) overflows", what, io.name, d, dim.text);
     if (value < 0)
       return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) would be %lld", what, io.name, d, dim.text,
@@ -143,81 +156,80 @@ aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32
   return AOTC_OK;
 }
 
-aotc_status read_symbols(const aotc_model& model, const aotc_tensor* in, int32_t n, int64_t* symbols) {
-  const aotc_module_desc& module = *model.module;
-  if (n < 0 || static_cast<uint32_t>(n) != module.n_inputs)
-    return fail(AOTC_INVALID_ARGUMENT, "%d inputs were given, but the model has %u", n, module.n_inputs);
+aotc_status read_symbols(const Method& method, const aotc_tensor* in, int32_t n, int64_t* symbols) {
+  const aotc_method_desc& desc = *method.desc;
+  if (n < 0 || static_cast<uint32_t>(n) != desc.n_inputs)
+    return fail(AOTC_INVALID_ARGUMENT, "%d inputs were given, but %s has %u", n, OwnerText(method).text, desc.n_inputs);
   if (n > 0 && !in) return fail(AOTC_INVALID_ARGUMENT, "the inputs are null");
-  for (uint32_t i = 0; i < module.n_inputs; ++i) {
-    const aotc_io_desc& io = module.inputs[i];
-    RT_TRY(check_kind("input", io.name, io.dtype, io.rank, model.device, in[i]));
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) {
+    const aotc_io_desc& io = desc.inputs[i];
+    RT_TRY(check_kind("input", io.name, io.dtype, io.rank, method.model->device, in[i]));
   }
-  for (uint32_t i = 0; i < module.n_symbols; ++i) {
-    const aotc_symbol_desc& s = module.symbols[i];
+  for (uint32_t i = 0; i < desc.n_symbols; ++i) {
+    const aotc_symbol_desc& s = desc.symbols[i];
     const int64_t dim = in[s.input].shape[s.dim];
     int64_t rest;
-    if (dim < 0) return bad_symbol(module, s, dim);
+    if (dim < 0) return bad_symbol(desc, s, dim);
     if (s.mul == 1 && s.add == 0) {
       symbols[i] = dim;
     } else {
-      if (__builtin_sub_overflow(dim, s.add, &rest) || s.mul == 0 || rest % s.mul != 0) return bad_symbol(module, s, dim);
+      if (__builtin_sub_overflow(dim, s.add, &rest) || s.mul == 0 || rest % s.mul != 0) return bad_symbol(desc, s, dim);
       symbols[i] = rest / s.mul;
     }
   }
   return AOTC_OK;
 }
 
-aotc_status pick_variant(const aotc_model& model, const int64_t* symbols, uint32_t* variant) {
-  const aotc_module_desc& module = *model.module;
-  for (uint32_t i = 0; i < module.n_symbols; ++i) {
-    const aotc_symbol_desc& s = module.symbols[i];
+aotc_status pick_variant(const Method& method, const int64_t* symbols, uint32_t* variant) {
+  const aotc_method_desc& desc = *method.desc;
+  for (uint32_t i = 0; i < desc.n_symbols; ++i) {
+    const aotc_symbol_desc& s = desc.symbols[i];
     int64_t dim = 0;
     if (in_range(symbols[i], s.min, s.max, s.multiple_of)) continue;
     if (__builtin_mul_overflow(symbols[i], s.mul, &dim) || __builtin_add_overflow(dim, s.add, &dim)) dim = -1;
-    return bad_symbol(module, s, dim);
+    return bad_symbol(desc, s, dim);
   }
-  for (uint32_t g = 0; g < module.n_guards; ++g) RT_TRY(check_guard(module, module.guards[g], symbols));
-  for (uint32_t v = 0; v < module.n_variants; ++v) {
-    const aotc_range* ranges = module.variants[v].ranges;
+  for (uint32_t g = 0; g < desc.n_guards; ++g) RT_TRY(check_guard(desc, desc.guards[g], symbols));
+  for (uint32_t v = 0; v < desc.n_variants; ++v) {
+    const aotc_range* ranges = desc.variants[v].ranges;
     bool fits = true;
-    for (uint32_t i = 0; i < module.n_symbols && fits; ++i)
-      fits = in_range(symbols[i], ranges[i].min, ranges[i].max, ranges[i].multiple_of);
+    for (uint32_t i = 0; i < desc.n_symbols && fits; ++i) fits = in_range(symbols[i], ranges[i].min, ranges[i].max, ranges[i].multiple_of);
     if (fits) {
       *variant = v;
       return AOTC_OK;
     }
   }
-  return no_variant(module, symbols);
+  return no_variant(desc, symbols);
 }
 
-aotc_status eval_interface(const aotc_model& model, const int64_t* symbols, int64_t* dims, uint64_t* bytes) {
-  const aotc_module_desc& module = *model.module;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) {
-    RT_TRY(eval_io(module, "input", module.inputs[i], symbols, dims, bytes++));
-    dims += module.inputs[i].rank;
+aotc_status eval_interface(const Method& method, const int64_t* symbols, int64_t* dims, uint64_t* bytes) {
+  const aotc_method_desc& desc = *method.desc;
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) {
+    RT_TRY(eval_io(desc, "input", desc.inputs[i], symbols, dims, bytes++));
+    dims += desc.inputs[i].rank;
   }
-  for (uint32_t i = 0; i < module.n_outputs; ++i) {
-    RT_TRY(eval_io(module, "output", module.outputs[i], symbols, dims, bytes++));
-    dims += module.outputs[i].rank;
+  for (uint32_t i = 0; i < desc.n_outputs; ++i) {
+    RT_TRY(eval_io(desc, "output", desc.outputs[i], symbols, dims, bytes++));
+    dims += desc.outputs[i].rank;
   }
   return AOTC_OK;
 }
 
-aotc_status check_dims(const aotc_model& model, const aotc_tensor* in, const int64_t* dims, const int64_t* symbols) {
-  const aotc_module_desc& module = *model.module;
-  for (uint32_t i = 0; i < module.n_inputs; ++i) {
-    const aotc_io_desc& io = module.inputs[i];
+aotc_status check_dims(const Method& method, const aotc_tensor* in, const int64_t* dims, const int64_t* symbols) {
+  const aotc_method_desc& desc = *method.desc;
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) {
+    const aotc_io_desc& io = desc.inputs[i];
     for (int32_t d = 0; d < io.rank; ++d, ++dims) {
       if (in[i].shape[d] == *dims) continue;
-      const aotc_dim_desc& dim = module.dims[io.first_dim + static_cast<uint32_t>(d)];
+      const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
       if (dim.begin == dim.end)
         return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld", io.name, d,
                     static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims));
       char buffer[192] = "";
       Text text{buffer, buffer + sizeof buffer};
-      for (uint32_t s = 0; s < module.n_symbols; ++s)
-        text.add("%s%s=%lld from input '%s'", s ? ", " : "", module.symbols[s].name, static_cast<long long>(symbols[s]),
-                 module.inputs[module.symbols[s].input].name);
+      for (uint32_t s = 0; s < desc.n_symbols; ++s)
+        text.add("%s%s=%lld from input '%s'", s ? ", " : "", desc.symbols[s].name, static_cast<long long>(symbols[s]),
+                 desc.inputs[desc.symbols[s].input].name);
       return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld (%s; %s)", io.name, d,
                   static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims), dim.text, buffer);
     }
@@ -244,29 +256,33 @@ aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tens
   return AOTC_OK;
 }
 
-aotc_status check_outputs(const aotc_model& model, const aotc_tensor* in, const aotc_tensor* out, int32_t n_out, const int64_t* dims,
+aotc_status check_output_count(const Method& method, int32_t n_out) {
+  if (n_out >= 0 && static_cast<uint32_t>(n_out) == method.desc->n_outputs) return AOTC_OK;
+  return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but %s has %u", n_out, OwnerText(method).text, method.desc->n_outputs);
+}
+
+aotc_status check_outputs(const Method& method, const aotc_tensor* in, const aotc_tensor* out, int32_t n_out, const int64_t* dims,
                           const uint64_t* bytes) {
-  const aotc_module_desc& module = *model.module;
-  if (n_out < 0 || static_cast<uint32_t>(n_out) != module.n_outputs)
-    return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but the model has %u", n_out, module.n_outputs);
+  const aotc_method_desc& desc = *method.desc;
+  RT_TRY(check_output_count(method, n_out));
   if (n_out > 0 && !out) return fail(AOTC_INVALID_ARGUMENT, "the outputs are null");
-  for (uint32_t i = 0; i < module.n_inputs; ++i) dims += module.inputs[i].rank;
-  const uint64_t* out_bytes = bytes + module.n_inputs;
-  for (uint32_t o = 0; o < module.n_outputs; ++o) {
-    const aotc_io_desc& io = module.outputs[o];
-    RT_TRY(check_kind("output", io.name, io.dtype, io.rank, model.device, out[o]));
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) dims += desc.inputs[i].rank;
+  const uint64_t* out_bytes = bytes + desc.n_inputs;
+  for (uint32_t o = 0; o < desc.n_outputs; ++o) {
+    const aotc_io_desc& io = desc.outputs[o];
+    RT_TRY(check_kind("output", io.name, io.dtype, io.rank, method.model->device, out[o]));
     for (int32_t d = 0; d < io.rank; ++d)
       if (out[o].shape[d] != dims[d])
         return fail(AOTC_SHAPE_MISMATCH, "output '%s': dimension %d is %lld, but will be %lld (shape %s)", io.name, d,
                     static_cast<long long>(out[o].shape[d]), static_cast<long long>(dims[d]), ShapeText(dims, io.rank).text);
     dims += io.rank;
     RT_TRY(check_data("output", io, out[o], out_bytes[o]));
-    for (uint32_t i = 0; i < module.n_inputs; ++i)
+    for (uint32_t i = 0; i < desc.n_inputs; ++i)
       if (overlap(out[o], out_bytes[o], in[i], bytes[i]) && !(static_cast<int32_t>(i) == io.alias_input && out[o].data == in[i].data))
-        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, module.inputs[i].name);
+        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, desc.inputs[i].name);
     for (uint32_t p = 0; p < o; ++p)
       if (overlap(out[o], out_bytes[o], out[p], out_bytes[p]))
-        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, module.outputs[p].name);
+        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, desc.outputs[p].name);
   }
   return AOTC_OK;
 }

@@ -11,8 +11,9 @@ namespace aotc::rt {
 namespace {
 
 bool needs_next(const aotc_model& model, uint32_t state) {
-  for (uint32_t v = 0; v < model.module->n_variants; ++v)
-    if (model.variants[v].next_used[state]) return true;
+  for (uint32_t m = 0; m < model.module->n_methods; ++m)
+    for (uint32_t v = 0; v < model.methods[m].desc->n_variants; ++v)
+      if (model.methods[m].variants[v].next_used[state]) return true;
   return false;
 }
 
@@ -94,11 +95,11 @@ aotc_status states_create(aotc_context* c) {
   return AOTC_OK;
 }
 
-void lose_states(aotc_context* c, uint32_t v) {
-  const aotc_variant& variant = c->model->module->variants[v];
+void lose_states(aotc_context* c, const Method& method, uint32_t v) {
+  const aotc_variant& variant = method.desc->variants[v];
   for (uint32_t b = 0; b < variant.n_buffers; ++b) {
     const aotc_buffer_desc& buffer = variant.buffers[b];
-    if (buffer.kind == AOTC_BUF_STATE && !c->model->variants[v].next_used[buffer.index]) c->states[buffer.index].undefined = true;
+    if (buffer.kind == AOTC_BUF_STATE && !method.variants[v].next_used[buffer.index]) c->states[buffer.index].undefined = true;
   }
 }
 

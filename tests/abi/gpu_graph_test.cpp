@@ -183,3 +183,46 @@ TEST_CASE("a profile has the time of every step, by events between launches and 
   CHECK(fake().ask("fake_events") == 0);
   CHECK(fake().ask("fake_graphs") == 0);
 }
+
+TEST_CASE("methods have graphs of their own, over the same states") {
+  Loaded toy(toy_path("toy_gpu_methods"));
+  const Current current;
+  Session s(toy.api);  // the artifact's own flags: graphs
+  DeviceCall call(7), other(5);
+  const auto again = [&](DeviceCall& c) { return toy.api->run_method(s.context, 1, c.in.data(), 2, c.out.data(), 2); };
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(call.run(s) == AOTC_OK);
+    CHECK(call.right());
+    REQUIRE(again(other) == AOTC_OK);
+    CHECK(other.right());
+  }
+  CHECK(graphs_of(s) == 2);
+  for (int64_t n = 20; n < 40; ++n) {  // other shapes of one method drop no graph of the other
+    DeviceCall more(n);
+    REQUIRE(again(more) == AOTC_OK);
+    REQUIRE(again(more) == AOTC_OK);
+    CHECK(more.right());
+  }
+  const Counts before;
+  REQUIRE(call.run(s) == AOTC_OK);
+  CHECK(call.right());
+  CHECK(before.since().launches == 1);  // patched: the workspace has grown
+  int64_t runs = 0;
+  const aotc_tensor t = aotc_host_tensor(&runs, nullptr, 0, AOTC_DTYPE_I64, 8);
+  REQUIRE(toy.api->state_read(s.context, "runs", &t) == AOTC_OK);
+  CHECK(runs == 40 + 3 + 3 + 40 + 1);
+}
+
+TEST_CASE("a fault in a method is told as one of its steps, by whichever call comes next") {
+  Loaded toy(toy_path("toy_gpu_methods"));
+  const Current current;
+  Session s(toy.api);
+  DeviceCall call(4), bad(4);
+  static_cast<int64_t*>(bad.tensor(1).data)[2] = 9;  // the stand-in's device memory is the host's
+  REQUIRE(toy.api->run_method(s.context, 1, bad.in.data(), 2, bad.out.data(), 2) == AOTC_OK);
+  CHECK(toy.api->synchronize(s.context) == AOTC_INDEX_OUT_OF_RANGE);
+  CHECK(call.run(s) == AOTC_WRONG_STATE);
+  REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+  REQUIRE(call.run(s) == AOTC_OK);
+  CHECK(call.right());
+}

@@ -3,6 +3,7 @@
  *   TOY_WEIGHTS_FILE   weights in that file beside the .so instead of inside
  *   TOY_STEPS          how many of its steps it runs (default all 6): with 0 a run is its guards alone
  *   TOY_VERSION        a number in the metadata, to tell two artifacts apart
+ *   TOY_METHODS        it has a second method, "peek"
  *
  * x f32 [batch, 8], bias f32 [8], idx i64 [batch], pair f32 [2*n + 1] with n == batch; batch 1 to 64
  *   rows  = relu(x) + bias + table[idx]   (table: the weight, 4 rows; idx outside is a fault)
@@ -67,7 +68,20 @@ static void sums_kernel(const aotc_kargs* a, int64_t begin, int64_t end) {
 
 static void count_kernel(const aotc_kargs* a, int64_t begin, int64_t end) { *(int64_t*)a->ptr[0] += end - begin; }
 
-static const aotc_kernel_fn kernels[] = {rows_kernel, total_kernel, sums_kernel, count_kernel};
+#ifdef TOY_METHODS
+/* Method "peek", of fixed shape: z f32 [8] -> w = z + sums + table[0]; counts into "runs" as the other does, and leaves "sums". */
+static void peek_kernel(const aotc_kargs* a, int64_t begin, int64_t end) {
+  const float* z = (const float*)a->ptr[0];
+  const float* sums = (const float*)a->ptr[1];
+  const float* table = (const float*)a->ptr[2];
+  for (int64_t c = begin; c < end; ++c) ((float*)a->ptr[3])[c] = z[c] + sums[c] + table[c];
+}
+#define TOY_MORE_KERNELS , peek_kernel
+#else
+#define TOY_MORE_KERNELS
+#endif
+
+static const aotc_kernel_fn kernels[] = {rows_kernel, total_kernel, sums_kernel, count_kernel TOY_MORE_KERNELS};
 static const float one = 1;
 static const void* const configs[] = {&one};
 static const aotc_isa_table isas[] = {{AOTC_ISA_AVX2, TOY_NEEDS, kernels, configs}};
@@ -143,22 +157,57 @@ static const aotc_weight_desc weights[] = {{"table", 0, 128}, {"start", 128, 8}}
 static const int64_t sums_dims[] = {8};
 static const aotc_state_desc states[] = {{"sums", AOTC_DTYPE_F32, 1, sums_dims, -1, 32}, {"runs", AOTC_DTYPE_I64, 0, 0, 1, 8}};
 
+#ifdef TOY_METHODS
+static const aotc_dim_desc peek_dims[] = {{8, 8, 8, "8", 0, 0}};
+static const aotc_io_desc peek_inputs[] = {{"z", AOTC_DTYPE_F32, 1, 0, -1}}, peek_outputs[] = {{"w", AOTC_DTYPE_F32, 1, 0, -1}};
+/* slots: 0: 32; 1: 8; 2: 1; 3: 65536, an arena larger than the other method's */
+static const int64_t peek_code[] = {AOTC_X_CONST, 32, AOTC_X_CONST, 8, AOTC_X_CONST, 1, AOTC_X_CONST, 65536};
+static const aotc_slot peek_slots[] = {{0, 2}, {2, 4}, {4, 6}, {6, 8}};
+static const aotc_buffer_desc peek_buffers[] = {{AOTC_BUF_INPUT, 0, 0, -1},
+                                                {AOTC_BUF_STATE, 0, 0, -1},
+                                                {AOTC_BUF_WEIGHT, 0, 0, -1},
+                                                {AOTC_BUF_OUTPUT, 0, 0, -1},
+                                                {AOTC_BUF_STATE, 1, 1, -1}};
+static const int32_t peek_args[] = {0, 1, 2, 3, /* peek */ 4 /* runs */};
+static const aotc_step peek_steps[] = {STEP(AOTC_STEP_CPU, 4, 0, 4, 0, -1, 1, 2, -1, "peek"),
+                                       STEP(AOTC_STEP_CPU, 3, 4, 1, 0, -1, 2, 2, -1, "runs")};
+static const aotc_variant peek_variants[] = {
+    {"default", 0, peek_code, peek_slots, 4, peek_buffers, 5, peek_steps, 2, peek_args, size_slots, 0, 3, -1}};
+#endif
+
+static const aotc_method_desc methods[] = {
+    {.name = "forward",
+     .inputs = inputs,
+     .outputs = outputs,
+     .n_inputs = 4,
+     .n_outputs = 3,
+     .dims = dims,
+     .dim_code = dim_code,
+     .symbols = symbols,
+     .n_symbols = 2,
+     .guards = guards,
+     .n_guards = 1,
+     .variants = variants,
+     .n_variants = 2},
+#ifdef TOY_METHODS
+    {.name = "peek",
+     .inputs = peek_inputs,
+     .outputs = peek_outputs,
+     .n_inputs = 1,
+     .n_outputs = 1,
+     .dims = peek_dims,
+     .dim_code = dim_code,
+     .variants = peek_variants,
+     .n_variants = 1},
+#endif
+};
+
 const aotc_module_desc aotc_module = {
     .format = AOTC_PLAN_FORMAT,
     .flags = TOY_FLAGS,
     .metadata_json = "{\"name\": \"toy\", \"version\": " TOY_TEXT(TOY_VERSION) "}",
-    .inputs = inputs,
-    .outputs = outputs,
-    .n_inputs = 4,
-    .n_outputs = 3,
-    .dims = dims,
-    .dim_code = dim_code,
-    .symbols = symbols,
-    .n_symbols = 2,
-    .guards = guards,
-    .n_guards = 1,
-    .variants = variants,
-    .n_variants = 2,
+    .methods = methods,
+    .n_methods = sizeof methods / sizeof methods[0],
     .weights = weights,
     .n_weights = 2,
     .states = states,

@@ -60,6 +60,33 @@ static const aotc_step steps[] = {
 };
 static const aotc_range ranges[] = {{1, 64, 1}};
 static const aotc_variant variants[] = {{"default", ranges, code, slots, 9, buffers, 7, steps, 4, args, size_slots, maps, 2, -1}};
+/* TOY_METHODS: the same once more under another name. */
+static const aotc_method_desc methods[] = {
+    {.name = "forward",
+     .inputs = inputs,
+     .outputs = outputs,
+     .n_inputs = 2,
+     .n_outputs = 2,
+     .dims = dims,
+     .dim_code = dim_code,
+     .symbols = symbols,
+     .n_symbols = 1,
+     .variants = variants,
+     .n_variants = 1},
+#ifdef TOY_METHODS
+    {.name = "again",
+     .inputs = inputs,
+     .outputs = outputs,
+     .n_inputs = 2,
+     .n_outputs = 2,
+     .dims = dims,
+     .dim_code = dim_code,
+     .symbols = symbols,
+     .n_symbols = 1,
+     .variants = variants,
+     .n_variants = 1},
+#endif
+};
 static const struct {
   float table[4];
   int64_t start;
@@ -96,18 +123,36 @@ static const aotc_step cpu_steps[] = {
     {AOTC_STEP_ZERO, -1, 6, 1, 0, 0, -1, -1, -1, -1, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, "zeros"},
 };
 static const aotc_variant cpu_variants[] = {{"default", ranges, code, slots, 9, buffers, 7, cpu_steps, 4, args, size_slots, 0, 2, -1}};
+static const aotc_method_desc cpu_methods[] = {
+    {.name = "forward",
+     .inputs = inputs,
+     .outputs = outputs,
+     .n_inputs = 2,
+     .n_outputs = 2,
+     .dims = dims,
+     .dim_code = dim_code,
+     .symbols = symbols,
+     .n_symbols = 1,
+     .variants = cpu_variants,
+     .n_variants = 1},
+#ifdef TOY_METHODS
+    {.name = "again",
+     .inputs = inputs,
+     .outputs = outputs,
+     .n_inputs = 2,
+     .n_outputs = 2,
+     .dims = dims,
+     .dim_code = dim_code,
+     .symbols = symbols,
+     .n_symbols = 1,
+     .variants = cpu_variants,
+     .n_variants = 1},
+#endif
+};
 static const aotc_module_desc cpu_part = {
     .format = AOTC_PLAN_FORMAT,
-    .inputs = inputs,
-    .outputs = outputs,
-    .n_inputs = 2,
-    .n_outputs = 2,
-    .dims = dims,
-    .dim_code = dim_code,
-    .symbols = symbols,
-    .n_symbols = 1,
-    .variants = cpu_variants,
-    .n_variants = 1,
+    .methods = cpu_methods,
+    .n_methods = sizeof cpu_methods / sizeof cpu_methods[0],
     .weights = weights,
     .n_weights = 2,
     .states = states,
@@ -121,16 +166,8 @@ static const aotc_module_desc cpu_part = {
 static const aotc_cuda_image later_images[] = {{10, 0, 'a', 0, cubins}, {10, 0, 0, 1, cubins}};
 static const aotc_module_desc later_part = {
     .format = AOTC_PLAN_FORMAT,
-    .inputs = inputs,
-    .outputs = outputs,
-    .n_inputs = 2,
-    .n_outputs = 2,
-    .dims = dims,
-    .dim_code = dim_code,
-    .symbols = symbols,
-    .n_symbols = 1,
-    .variants = variants,
-    .n_variants = 1,
+    .methods = methods,
+    .n_methods = sizeof methods / sizeof methods[0],
     .weights = weights,
     .n_weights = 2,
     .states = states,
@@ -148,16 +185,8 @@ static const aotc_module_desc later_part = {
 const aotc_module_desc aotc_module = {
     .format = AOTC_PLAN_FORMAT,
     .flags = TOY_FLAGS,
-    .inputs = inputs,
-    .outputs = outputs,
-    .n_inputs = 2,
-    .n_outputs = 2,
-    .dims = dims,
-    .dim_code = dim_code,
-    .symbols = symbols,
-    .n_symbols = 1,
-    .variants = variants,
-    .n_variants = 1,
+    .methods = methods,
+    .n_methods = sizeof methods / sizeof methods[0],
     .weights = weights,
     .n_weights = 2,
     .states = states,

@@ -40,9 +40,9 @@ void compile(const std::string& path) {
   const aotc::pipeline::Front f = aotc::pipeline::run_front(options, {});
   const aotc::plan::PlanSet plans = aotc::plan::build_plans(f.graph, f.module, {});
   aotc::emit::cpu::emit_module(f.module, options.target.isas);
-  aotc::artifact::TableInput tables{f.graph, f.module, plans, options.target, "{}", {}, "", "", 0, plans.weights_bytes};
+  aotc::artifact::TableInput tables{{{"forward", f.graph, f.module, plans}}, options.target, "{}", plans.weights_bytes};
   aotc::artifact::emit_tables(tables);
-  aotc::emit::emit_header(f.graph, "model", "0");
+  aotc::emit::emit_header({{"forward", f.graph}}, "model", "0");
 }
 
 End outcome(const std::string& archive) {

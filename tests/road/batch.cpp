@@ -43,7 +43,7 @@ Batch::Batch(const std::vector<RoadModel>& models, const Target& target, bool qu
   for (const RoadModel& m : models) {
     for (const loop::Kernel& k : m.module.kernels) all.kernels.push(k);
     tables += fmt::format("namespace {} {{\n{}}}\n", m.name,
-                          artifact::emit_tables({m.graph, m.module, m.plans, target, "{}", {}, "", "", 0, m.plans.weights_bytes}));
+                          artifact::emit_tables({{{"forward", m.graph, m.module, m.plans}}, target, "{}", m.plans.weights_bytes}));
     list += fmt::format("&{}::aotc_module, ", m.name);
   }
   tables += fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) const aotc_module_desc* road_models[] = {{{}}};\n", list);

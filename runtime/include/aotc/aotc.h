@@ -197,6 +197,18 @@ typedef struct aotc_model_info {
 #define AOTC_MODEL_INFO_INIT \
   { sizeof(aotc_model_info), 0, NULL, 0, 0 }
 
+/* A method: one of the programs of the artifact. */
+typedef struct aotc_method_info {
+  size_t struct_size;
+  const char* name; /* as the artifact was built with; "forward" where it was built of one program without a name */
+  int32_t index;    /* what the calls below take */
+  int32_t n_inputs;
+  int32_t n_outputs;
+  int32_t n_variants;
+} aotc_method_info;
+#define AOTC_METHOD_INFO_INIT \
+  { sizeof(aotc_method_info), NULL, 0, 0, 0, 0 }
+
 typedef struct aotc_context_info {
   size_t struct_size;
   uint64_t workspace_bytes; /* held now: arena and scratch of all threads */
@@ -303,6 +315,24 @@ typedef struct aotc_api {
    * buffer. What lies behind them is written too, and means nothing. sizes: room for the output's rank. GPU: waits for the runs of this
    * context. WRONG_STATE: nothing was run, or the latest run failed. */
   aotc_status (*output_sizes)(aotc_context* context, int32_t i, int64_t* sizes);
+
+  /* Methods: an artifact may hold several programs (aotc build prefill=a.pt2 decode=b.pt2), each with inputs, outputs and shapes of its
+   * own. They share the weights, and a context's states: what a run of one method writes to a state, the next run of any method reads.
+   * Every function above that names no method means method 0, but for workspace_size with in NULL, which is that of the method that
+   * needs most. context_profile, output_sizes and context_get_info tell of the latest run, whatever its method. An artifact whose table
+   * ends before method_count has one method: method 0. A method that is not there is INVALID_ARGUMENT, a name NOT_FOUND. */
+  aotc_status (*method_count)(const aotc_model* model, int32_t* out);
+  /* name NULL: the i-th; else the method of that name, i is not looked at. */
+  aotc_status (*method_get)(const aotc_model* model, int32_t i, const char* name, aotc_method_info* out);
+  /* As io_get, workspace_size, output_shapes and run, of a method. States are the artifact's: alike for all methods. The context keeps
+   * what it worked out for the latest eight shapes of each method, and one workspace that grows to what the largest run needed. */
+  aotc_status (*method_io_get)(const aotc_model* model, int32_t method, int32_t kind, int32_t i, aotc_io_info* out);
+  aotc_status (*method_workspace_size)(const aotc_model* model, int32_t method, const aotc_context_options* options, const aotc_tensor* in,
+                                       int32_t n, size_t* bytes);
+  aotc_status (*method_output_shapes)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                      int32_t n_out);
+  aotc_status (*run_method)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
+                            int32_t n_out);
 } aotc_api;
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */

@@ -10,6 +10,12 @@
 //   model.context(&context, options).check();
 //   context.run({aotc::host::tensor(x.data(), {8, 1024})}, {aotc::host::tensor(y.data(), {8, 10})}).check();
 //
+// Of an artifact with several methods (aotc build prefill=a.pt2 decode=b.pt2); calls without one mean the first:
+//
+//   aotc::host::Method decode;
+//   model.method("decode", &decode).check();
+//   context.run(decode, {...}, {...}).check();
+//
 // A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_WRONG_STATE and empty lists.
 #include <cstdint>
 #include <memory>
@@ -140,6 +146,62 @@ inline Status result(const aotc_api* api, aotc_status code) {
 inline Status holds_nothing(const char* what, const char* from) {
   return {AOTC_WRONG_STATE, std::string("the ") + what + " holds nothing: make it with " + from};
 }
+/// Which method, of which artifact.
+struct MethodOf {
+  const aotc_model* model = nullptr;
+  int32_t index = 0;
+};
+/// Whether the artifact's table has methods; one that is older has the one that calls without a method mean.
+inline bool has_methods(const aotc_api& api) { return api.struct_size > offsetof(aotc_api, run_method); }
+inline std::vector<std::string> method_names(const aotc_api& api, const aotc_model* model) {
+  if (!has_methods(api)) return {"forward"};
+  std::vector<std::string> names;
+  int32_t n = 0;
+  api.method_count(model, &n);
+  for (int32_t i = 0; i < n; ++i) {
+    aotc_method_info info = AOTC_METHOD_INFO_INIT;
+    if (api.method_get(model, i, nullptr, &info) == AOTC_OK) names.emplace_back(info.name);
+  }
+  return names;
+}
+inline Status find_method(const aotc_api& api, const aotc_model* model, const std::string& name, MethodOf* out) {
+  const std::vector<std::string> names = method_names(api, model);
+  std::string known;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return *out = {model, static_cast<int32_t>(i)}, Status{};
+    known += (known.empty() ? "" : ", ") + names[i];
+  }
+  return {AOTC_NOT_FOUND, "the artifact has no method '" + name + "'; it has " + known};
+}
+inline Status io_count(const aotc_api& api, const MethodOf& m, int32_t kind, int32_t* n) {
+  if (m.index == 0 || kind == AOTC_STATE) return result(&api, api.io_count(m.model, kind, n));
+  aotc_method_info info = AOTC_METHOD_INFO_INIT;
+  const Status s = result(&api, api.method_get(m.model, m.index, nullptr, &info));
+  *n = kind == AOTC_INPUT ? info.n_inputs : info.n_outputs;
+  return s;
+}
+inline Status io_get(const aotc_api& api, const MethodOf& m, int32_t kind, int32_t i, aotc_io_info* info) {
+  return result(&api, m.index == 0 ? api.io_get(m.model, kind, i, info) : api.method_io_get(m.model, m.index, kind, i, info));
+}
+inline Status run(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
+                  int32_t n_out) {
+  return result(&api, m.index == 0 ? api.run(c, in, n_in, out, n_out) : api.run_method(c, m.index, in, n_in, out, n_out));
+}
+inline Status output_shapes(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in,
+                            int64_t* const* shapes, int32_t n_out) {
+  return result(
+      &api, m.index == 0 ? api.output_shapes(c, in, n_in, shapes, n_out) : api.method_output_shapes(c, m.index, in, n_in, shapes, n_out));
+}
+inline Status infos(const aotc_api& api, const MethodOf& m, int32_t kind, std::vector<TensorInfo>* all) {
+  int32_t n = 0;
+  if (Status s = io_count(api, m, kind, &n); !s) return s;
+  for (int32_t i = 0; i < n; ++i) {
+    aotc_io_info info = AOTC_IO_INFO_INIT;
+    if (Status s = io_get(api, m, kind, i, &info); !s) return s;
+    all->push_back({info.name, info.dtype, {info.dims, info.dims + info.rank}});
+  }
+  return {};
+}
 inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
   std::vector<aotc_tensor> out;
   for (const Tensor& t : tensors) out.push_back(t.view());
@@ -147,14 +209,36 @@ inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
 }
 }  // namespace detail
 
+/// One of the programs of an artifact. Keeps its model alive; copies are the same method. One that holds nothing is refused.
+class Method {
+ public:
+  Method() = default;
+  std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
+  std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
+  int32_t index() const { return of_.index; }  ///< as aotc_api takes it
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  friend class Model;
+  friend class Context;
+  std::vector<TensorInfo> infos(int32_t kind) const {
+    std::vector<TensorInfo> all;
+    if (handle_) (void)detail::infos(*handle_->library->lib.api, of_, kind, &all).code;
+    return all;
+  }
+  std::shared_ptr<detail::ModelHandle> handle_;
+  detail::MethodOf of_;
+};
+
 /// Scratch, threads and states of one stream of runs; use it from one thread at a time. Keeps its model and artifact alive.
 class Context {
  public:
   Context() = default;
-  Context(Context&& o) noexcept : model_(std::move(o.model_)), context_(std::exchange(o.context_, nullptr)) {}
+  Context(Context&& o) noexcept : model_(std::move(o.model_)), context_(std::exchange(o.context_, nullptr)), latest_(o.latest_) {}
   Context& operator=(Context&& o) noexcept {
     std::swap(model_, o.model_);
     std::swap(context_, o.context_);
+    std::swap(latest_, o.latest_);
     return *this;
   }
   ~Context() {
@@ -167,7 +251,20 @@ class Context {
   Status run(const std::vector<Tensor>& in, const std::vector<Tensor>& out) { return run(detail::views(in), detail::views(out)); }
   Status run(const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
     if (!context_) return nothing();
+    latest_ = 0;
     return detail::result(api(), api()->run(context_, in, n_in, out, n_out));
+  }
+  /// A method; one of another model is refused.
+  Status run(const Method& method, const std::vector<Tensor>& in, const std::vector<Tensor>& out) {
+    return run(method, detail::views(in), detail::views(out));
+  }
+  Status run(const Method& method, const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out) {
+    return run(method, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()));
+  }
+  Status run(const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+    if (Status s = takes(method); !s) return s;
+    latest_ = method.of_.index;
+    return detail::run(*api(), context_, method.of_, in, n_in, out, n_out);
   }
   Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     return output_shapes(detail::views(in), shapes);
@@ -175,24 +272,21 @@ class Context {
   /// The shapes that the outputs will have for inputs of these shapes.
   Status output_shapes(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     if (!context_) return nothing();
-    int32_t n = 0;
-    if (Status s = detail::result(api(), api()->io_count(model_->model, AOTC_OUTPUT, &n)); !s) return s;
-    shapes->assign(static_cast<size_t>(n), {});
-    std::vector<int64_t*> to;
-    for (int32_t i = 0; i < n; ++i) {
-      aotc_io_info info = AOTC_IO_INFO_INIT;
-      if (Status s = detail::result(api(), api()->io_get(model_->model, AOTC_OUTPUT, i, &info)); !s) return s;
-      (*shapes)[static_cast<size_t>(i)].resize(static_cast<size_t>(info.rank));
-      to.push_back((*shapes)[static_cast<size_t>(i)].data());
-    }
-    return detail::result(api(), api()->output_shapes(context_, in.data(), static_cast<int32_t>(in.size()), to.data(), n));
+    return shapes_of({model_->model, 0}, in, shapes);
   }
-  /// The shape that output i has after the latest run, where that found sizes in its data; else that of output_shapes.
+  Status output_shapes(const Method& method, const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_shapes(method, detail::views(in), shapes);
+  }
+  Status output_shapes(const Method& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    if (Status s = takes(method); !s) return s;
+    return shapes_of(method.of_, in, shapes);
+  }
+  /// The shape that output i of the latest run's method has after it, where that found sizes in its data; else that of output_shapes.
   Status output_sizes(int32_t i, std::vector<int64_t>* sizes) {
     if (!context_) return nothing();
     if (api()->struct_size <= offsetof(aotc_api, output_sizes)) return {AOTC_INCOMPATIBLE, "the artifact is older than output_sizes"};
     aotc_io_info info = AOTC_IO_INFO_INIT;
-    if (Status s = detail::result(api(), api()->io_get(model_->model, AOTC_OUTPUT, i, &info)); !s) return s;
+    if (Status s = detail::io_get(*api(), {model_->model, latest_}, AOTC_OUTPUT, i, &info); !s) return s;
     sizes->resize(static_cast<size_t>(info.rank) + 1);  // not empty: data() of rank 0
     const Status s = detail::result(api(), api()->output_sizes(context_, i, sizes->data()));
     sizes->pop_back();
@@ -214,9 +308,26 @@ class Context {
 
  private:
   friend class Model;
+  Status takes(const Method& method) const {
+    if (!context_) return nothing();
+    if (!method) return detail::holds_nothing("method", "Model::method");
+    if (method.of_.model != model_->model) return {AOTC_INVALID_ARGUMENT, "the method is another model's"};
+    return {};
+  }
+  Status shapes_of(const detail::MethodOf& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    std::vector<TensorInfo> outputs;
+    if (Status s = detail::infos(*api(), method, AOTC_OUTPUT, &outputs); !s) return s;
+    shapes->clear();
+    for (const TensorInfo& o : outputs) shapes->emplace_back(o.dims.size());
+    std::vector<int64_t*> to;
+    for (std::vector<int64_t>& shape : *shapes) to.push_back(shape.data());
+    return detail::output_shapes(*api(), context_, method, in.data(), static_cast<int32_t>(in.size()), to.data(),
+                                 static_cast<int32_t>(to.size()));
+  }
   static Status nothing() { return detail::holds_nothing("context", "Model::context"); }
   std::shared_ptr<detail::ModelHandle> model_;
   aotc_context* context_ = nullptr;
+  int32_t latest_ = 0;  ///< method of the latest run
 };
 
 /// A loaded artifact and its model; immutable, shared by any number of threads and contexts. Copies share one model.
@@ -250,6 +361,15 @@ class Model {
     return {};
   }
 
+  /// The names of its methods; "forward" alone where the artifact is older than methods.
+  std::vector<std::string> methods() const { return handle_ ? detail::method_names(*api(), handle_->model) : std::vector<std::string>(); }
+  Status method(const std::string& name, Method* out) const {
+    if (!handle_) return detail::holds_nothing("model", "Model::load");
+    if (Status s = detail::find_method(*api(), handle_->model, name, &out->of_); !s) return s;
+    out->handle_ = handle_;
+    return {};
+  }
+  /// Of the first method; states are those of all.
   std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
   std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
   std::vector<TensorInfo> states() const { return infos(AOTC_STATE); }

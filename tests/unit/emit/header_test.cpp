@@ -138,7 +138,9 @@ TEST_CASE("headers of hostile names compile as C11 and C++17, several in one pro
        {std::string("model"), std::string("*/ #error \n"), std::string("\xe6\xa8\xa1"), std::string("\xe5\x9e\x8b"), std::string("int"),
         std::string("Model"), std::string("aotc"), std::string("aotc_context"), std::string("aotc-elf"), std::string("aotc_demo")}) {
     const std::string name = "h" + std::to_string(n++) + ".h";
-    f.write(name, emit_header(g, stem, "1.2"));
+    // Names of methods and tensors that meet: a + b_c, a_b + c.
+    const std::vector<HeaderMethod> one = {{"forward", g}}, several = {{"a", g}, {"a_x", g}, {"min", g}, {"once", g}};
+    f.write(name, emit_header(n % 2 ? several : one, stem, "1.2"));
     user += "#include \"" + name + "\"\n";
     user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c);\n";
     user += "aotc_status use" + name.substr(0, 2) + "(const aotc_api* api, aotc_model* m, aotc_context** c) { return " +
@@ -150,12 +152,27 @@ TEST_CASE("headers of hostile names compile as C11 and C++17, several in one pro
   CHECK(f.compiles("c++ -std=c++17 -x c++" + flags + "user.c"));
 }
 
+TEST_CASE("a header of several methods has functions of each, which run it by its number") {
+  Graph one, two;
+  const ValueId x = one.add_input("x", {DType::f32, {3}}), y = two.add_input("y", {DType::i64, {5}});
+  one.outputs.push_back({"out", x, "", -1});
+  two.outputs.push_back({"out", y, "", -1});
+  const std::string text = emit_header({{"prefill", one}, {"decode", two}}, "net", "1.2");
+  for (const char* part :
+       {"net_prefill_run(const aotc_api* api, aotc_context* context, const net_prefill_sizes* sizes,\n    const float* x",
+        "api->run_method(context, 0, in, 1, out, 1)", "api->run_method(context, 1, in, 1, out, 1)",
+        "net_decode_run(const aotc_api* api, aotc_context* context, const net_decode_sizes* sizes,\n    const int64_t* y",
+        "net_decode_y_elems", "enum { net_method_prefill = 0, net_method_decode = 1 };"})
+    CHECK_THAT(text, Catch::Contains(part));
+  CHECK(text.find("net_run(") == std::string::npos);
+}
+
 TEST_CASE("names of the ABI are not taken by an artifact's") {
   CHECK(header_prefix("aotc") == "m_aotc");
   CHECK(header_prefix("aotc_library") == "m_aotc_library");
   CHECK(header_prefix("aotc_demo") == "aotc_demo");
   CHECK(header_prefix("int") == "int");
-  CHECK(emit_header(Graph(), "aotc", "1.2").find("m_aotc_library_open, model_create") != std::string::npos);
+  CHECK(emit_header({{"forward", Graph()}}, "aotc", "1.2").find("m_aotc_library_open, model_create") != std::string::npos);
 }
 
 TEST_CASE("identifiers are new, unreserved and readable") {

@@ -186,6 +186,16 @@ TEST_CASE("several plan sets share a blob: what is stored alike stands once, one
   };
   for (const Weight& w : of_a) CHECK(stands(w, first));
   for (const Weight& w : of_b) CHECK(stands(w, second));
+  // Another layout of what an earlier set of the group has is told; of another group, or alike, it is not.
+  std::vector<Weight> alike = a.weights(), laid_out = b.weights(), elsewhere = b.weights();
+  for (std::vector<Weight>* w : {&laid_out, &elsewhere}) w->front().panels = Panels();
+  SharedBlob layouts;
+  layouts.add(of_a, first, 0);
+  CHECK(layouts.add(alike, first, 0).bytes == 0);
+  const SharedBlob::Added added = layouts.add(laid_out, second, 0);
+  REQUIRE(added.second.size() == 1);
+  CHECK((added.second[0].bytes == laid_out[0].bytes && added.bytes == laid_out[0].bytes + laid_out[2].bytes));
+  CHECK(layouts.add(elsewhere, second, 1).bytes == 0);  // stored by the group before
   SharedBlob none;
   std::vector<Weight> nothing;
   none.add(nothing, first);

@@ -15,7 +15,7 @@ extern "C" {
 /* Postfix code over int64 words. Division and modulo round towards minus infinity. */
 enum {
   AOTC_X_CONST = 0, /* next word is pushed */
-  AOTC_X_SYM = 1,   /* next word: index of a symbol of the model */
+  AOTC_X_SYM = 1,   /* next word: index of a symbol of the method */
   AOTC_X_SLOT = 2,  /* next word: an earlier slot */
   AOTC_X_ADD = 3,
   AOTC_X_SUB = 4,
@@ -98,7 +98,7 @@ typedef struct aotc_io_desc {
   const char* name;
   uint32_t dtype;
   int32_t rank;
-  uint32_t first_dim;  /* aotc_module.dims */
+  uint32_t first_dim;  /* aotc_method_desc.dims */
   int32_t alias_input; /* outputs: the input whose new content this is, or -1 */
 } aotc_io_desc;
 /* A dimension: a constant (symbol -1, value), or an expression. Evaluated against symbol values: dim == value, or == code result. */
@@ -106,7 +106,7 @@ typedef struct aotc_dim_desc {
   int64_t value;       /* constant, or -1 when symbolic */
   int64_t min, max;    /* allowed range over all variants; max INT64_MAX: unbounded */
   const char* text;    /* "1024", "batch", "2*seq + 1" */
-  uint32_t begin, end; /* postfix code in aotc_module.dim_code over symbols (AOTC_X_SLOT does not occur); empty when constant */
+  uint32_t begin, end; /* postfix code in aotc_method_desc.dim_code over symbols (AOTC_X_SLOT does not occur); empty when constant */
 } aotc_dim_desc;
 /* An output that the caller does not get: the context has a word of 64 bytes for each. Their buffers have numbers from n_outputs on. */
 enum {
@@ -123,7 +123,7 @@ typedef struct aotc_hidden_desc {
 /* A dimension of an output whose size is found in data. */
 typedef struct aotc_found_desc {
   uint32_t output, dim;
-  uint32_t begin, end; /* postfix code in aotc_module.dim_code over symbols and, after these, hidden outputs */
+  uint32_t begin, end; /* postfix code in aotc_method_desc.dim_code over symbols and, after these, hidden outputs */
   const char* text;
 } aotc_found_desc;
 /* A symbol's value is read from a dimension of an input: (dim - add) / mul, which must divide exactly. */
@@ -163,6 +163,27 @@ typedef struct aotc_variant {
   uint32_t states_from; /* CPU: the first step that writes a state where it lies: a run that fails before it leaves all as they were */
 } aotc_variant;
 
+/* ---- a method: one program of the artifact, with an interface and variants of its own; weights, states and code are the artifact's ---
+ */
+typedef struct aotc_method_desc {
+  const char* name;
+  const aotc_io_desc* inputs;
+  const aotc_io_desc* outputs;
+  uint32_t n_inputs, n_outputs;
+  const aotc_hidden_desc* hidden;
+  uint32_t n_hidden;
+  const aotc_found_desc* found;
+  uint32_t n_found;
+  const aotc_dim_desc* dims;
+  const int64_t* dim_code;
+  const aotc_symbol_desc* symbols;
+  uint32_t n_symbols;
+  const aotc_guard_desc* guards;
+  uint32_t n_guards;
+  const aotc_variant* variants; /* tried in order: the first whose ranges hold is run */
+  uint32_t n_variants;
+} aotc_method_desc;
+
 typedef struct aotc_weight_desc {
   const char* name;
   uint64_t offset, bytes;
@@ -194,7 +215,7 @@ typedef struct aotc_cuda_kernel {
   int32_t max_smem_bytes;
 } aotc_cuda_kernel;
 
-enum { AOTC_PLAN_FORMAT = 5 };
+enum { AOTC_PLAN_FORMAT = 6 };
 /* aotc_module_desc.flags */
 enum {
   AOTC_MODULE_GRAPHS = 1,     /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
@@ -204,21 +225,8 @@ typedef struct aotc_module_desc {
   uint32_t format; /* AOTC_PLAN_FORMAT */
   uint32_t flags;  /* AOTC_MODULE_* */
   const char* metadata_json;
-  const aotc_io_desc* inputs;
-  const aotc_io_desc* outputs;
-  uint32_t n_inputs, n_outputs;
-  const aotc_hidden_desc* hidden;
-  uint32_t n_hidden;
-  const aotc_found_desc* found;
-  uint32_t n_found;
-  const aotc_dim_desc* dims;
-  const int64_t* dim_code;
-  const aotc_symbol_desc* symbols;
-  uint32_t n_symbols;
-  const aotc_guard_desc* guards;
-  uint32_t n_guards;
-  const aotc_variant* variants; /* tried in order: the first whose ranges hold is run */
-  uint32_t n_variants;
+  const aotc_method_desc* methods; /* at least one; the first is what calls that name no method mean */
+  uint32_t n_methods;
   const aotc_weight_desc* weights;
   uint32_t n_weights;
   const aotc_state_desc* states;
@@ -233,8 +241,8 @@ typedef struct aotc_module_desc {
   uint64_t weights_bytes;
   const char* weights_file; /* file name beside the .so (blob, then aotc_weights_trailer of blob_hash.h), or NULL */
   uint64_t weights_hash;    /* aotc_blob_hash of the blob (detail/blob_hash.h), checked for a file */
-  /* The same model for another kind of machine, or NULL: the same interface and blob, its own plans and code; metadata with the first. Of
-   * GPU architectures the best image of all parts is taken; at most one part has code for CPUs. */
+  /* The same methods for another kind of machine, or NULL: the same interfaces and blob, its own plans and code; metadata with the first.
+   * Of GPU architectures the best image of all parts is taken; at most one part has code for CPUs. */
   const struct aotc_module_desc* next;
 } aotc_module_desc;
 
