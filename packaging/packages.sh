@@ -76,12 +76,12 @@ make_root() { # make_root SUITE PACKAGE...: $roots/SUITE
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   for folder in proc sys dev; do bind /$folder "$root/$folder"; done
   bind "$out" "$root/packages"
-  rm -rf "$root/work"
-  mkdir "$root/work"
+  rm -rf "$root/try"
+  mkdir "$root/try"
 }
 inside() { # inside SUITE COMMAND
   env -i HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive AOTC_LIBTORCH="${libtorch:-}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    chroot "$roots/$1" /bin/sh -ec "cd /work && $2" </dev/null || { say "in $1: $2"; exit 1; }
+    chroot "$roots/$1" /bin/sh -ec "cd /try && $2" </dev/null || { say "in $1: $2"; exit 1; }
 }
 passed() { done_lines+=("ok   $1"); say "ok   $1"; }
 expected="0.2991 0.3789 0.3220"
@@ -92,7 +92,7 @@ build_sample() { # build_sample SUITE AOTC FOLDER-OF-HEADERS: there, in C
 
 (cd "$work" && "$venv/bin/python" "$here/samples/first/net.py") >"$work/export.log" 2>&1 || { cat "$work/export.log"; exit 1; }
 torch=$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
-fill() { cp "$work/net.pt2" samples/first/net.shapes.json samples/first/main.c "$roots/$1/work/"; }
+fill() { cp "$work/net.pt2" samples/first/net.shapes.json samples/first/main.c "$roots/$1/try/"; }
 cat >"$work/run.py" <<'PY'
 import sys
 import numpy as np
@@ -100,7 +100,7 @@ import aotc_runtime
 assert "torch" not in sys.modules
 x = np.zeros((2, 8), np.float32)
 x[0, 0] = x[1, 1] = 1
-model = aotc_runtime.load("/work/net.so")
+model = aotc_runtime.load("/try/net.so")
 y, = model.context().run([x])
 np.save(model.inputs[0].name + ".npy", x)
 print("%.4f %.4f %.4f" % tuple(y[0]), "Python", sys.version.split()[0], "NumPy", np.__version__)
@@ -109,24 +109,24 @@ PY
 make_root bookworm ca-certificates python3-venv python3-pip python3-numpy
 bind "$torch" "$roots/bookworm/opt/torch"
 fill bookworm
-inside bookworm "apt-get update -q >/work/apt.log && apt-get install -y -q /packages/$(basename "$out"/aotc_*_amd64.deb) >>/work/apt.log 2>&1 || { tail -n 20 /work/apt.log; false; }"
+inside bookworm "apt-get update -q >/try/apt.log && apt-get install -y -q /packages/$(basename "$out"/aotc_*_amd64.deb) >>/try/apt.log 2>&1 || { tail -n 20 /try/apt.log; false; }"
 libtorch=/opt/torch build_sample bookworm aotc /usr/include
 inside bookworm "aotc --version --json >/dev/null && test -e /usr/share/man/man1/aotc.1.gz -o -e /usr/share/man/man1/aotc.1 && aotc-device probe sample/net.so"
-cp "$roots/bookworm/work/sample/net.so" "$work/net.so"
-inside bookworm "apt-get purge -y -q aotc >>/work/apt.log 2>&1 && ! command -v aotc"
+cp "$roots/bookworm/try/sample/net.so" "$work/net.so"
+inside bookworm "apt-get purge -y -q aotc >>/try/apt.log 2>&1 && ! command -v aotc"
 passed "Debian 12: apt install ./aotc.deb, the sample in C, apt purge"
 inside bookworm "rm -rf tgz && mkdir tgz && tar xzf /packages/$(basename "$out"/aotc-*-Linux.tar.gz) -C tgz --strip-components=1"
-libtorch=/opt/torch build_sample bookworm /work/tgz/bin/aotc /work/tgz/include
+libtorch=/opt/torch build_sample bookworm /try/tgz/bin/aotc /try/tgz/include
 passed "Debian 12: the archive, unpacked anywhere, the sample in C"
 inside bookworm "python3 -m venv env && env/bin/pip install -q --no-index /packages/$(basename "$out"/aotc-*.whl) && ln -s /opt/torch \$(echo env/lib/python3*/site-packages)/torch"
-libtorch= build_sample bookworm /work/env/bin/aotc /work/env/include
+libtorch= build_sample bookworm /try/env/bin/aotc /try/env/include
 passed "Debian 12: pip install aotc.whl beside torch, the sample in C"
 
 make_root bullseye ca-certificates python3-venv python3-pip python3-numpy
 for suite in bookworm bullseye; do
-  cp "$work/net.so" "$work/run.py" "$roots/$suite/work/"
+  cp "$work/net.so" "$work/run.py" "$roots/$suite/try/"
   inside $suite "python3 -m venv --system-site-packages run && run/bin/pip install -q --no-index /packages/$(basename "$out"/aotc_runtime-*.whl) && run/bin/python run.py | tee answers && grep -q '$expected' answers"
-  passed "$suite: pip install aotc_runtime.whl, the sample from Python ($(sed 's/.*Python/Python/' "$roots/$suite/work/answers"))"
+  passed "$suite: pip install aotc_runtime.whl, the sample from Python ($(sed 's/.*Python/Python/' "$roots/$suite/try/answers"))"
 done
 inside bullseye "rm -rf tgz && mkdir tgz && tar xzf /packages/$(basename "$out"/aotc-*-Linux.tar.gz) -C tgz --strip-components=1 && name=\$(basename *.npy .npy) &&
   tgz/bin/aotc-device probe net.so && tgz/bin/aotc-device run net.so --input \$name=\$name.npy --output-dir results --quiet && ls results/*.npy && tgz/bin/aotc --version"
