@@ -175,13 +175,13 @@ class MethodEmitter {
         continue;
       }
       const bool size = o.role == OutputRole::size;
-      const char* kind = size ? "AOTC_HIDDEN_SIZE" : g_.def(o.value)->inputs.size() == 2 ? "AOTC_HIDDEN_INDEX" : "AOTC_HIDDEN_CHECK";
-      hidden_.push_back(
-          Initialiser()
-              .add("kind", kind)
-              .add("before_writes", static_cast<int>(!size && g_.def(o.value)->get_or<std::string>(Attr::kind, "") == kBeforeWrites))
-              .add("text", emit::c_string(o.name))
-              .str());
+      const Node* check = size ? nullptr : g_.def(o.value);  // none: a condition on constants alone
+      const char* kind = size ? "AOTC_HIDDEN_SIZE" : check && check->inputs.size() == 2 ? "AOTC_HIDDEN_INDEX" : "AOTC_HIDDEN_CHECK";
+      hidden_.push_back(Initialiser()
+                            .add("kind", kind)
+                            .add("before_writes", static_cast<int>(check && check->get_or<std::string>(Attr::kind, "") == kBeforeWrites))
+                            .add("text", emit::c_string(o.name))
+                            .str());
       if (size) found_symbols.push_back(*g_.syms.find(o.name));
     }
     const plan::SlotTable slots(found_symbols);

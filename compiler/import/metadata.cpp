@@ -61,7 +61,7 @@ bool add_paths(const Json& node, const std::string& at, bool call, int depth, co
     if (context.is_object() && context.contains("dict_context")) names = &context["dict_context"];
     if (names->is_array() && names->size() == children.size())
       for (const Json& k : *names)
-        keys.push_back(k.is_string() ? fmt::format("['{}']", k.get<std::string>()) : fmt::format("[{}]", k.dump()));
+        if (k.is_primitive()) keys.push_back(k.is_string() ? fmt::format("['{}']", k.get<std::string>()) : fmt::format("[{}]", k.dump()));
   }
   const std::string type = node["type"].is_string() ? node["type"].get<std::string>() : "";
   if (type == "builtins.tuple" || type == "builtins.list" || keys.size() != children.size()) keys.clear();

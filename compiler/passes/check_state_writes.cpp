@@ -157,7 +157,7 @@ class Checks {
   /// Conditions of the program itself.
   void take_given() {
     for (OutputInfo& o : g_.outputs) {
-      if (states_.empty() || o.role != OutputRole::check) continue;
+      if (states_.empty() || o.role != OutputRole::check || !g_.def(o.value)) continue;  // without a node: it is constant
       const std::set<ValueId> parts = made_of(g_, o.value);
       if (!comes_before(parts)) continue;
       parts_of_given_.insert(parts.begin(), parts.end());

@@ -164,8 +164,7 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
             const std::string_view name = x.choice.form->name();
             return c.storage.bits == 16 ? name == "gemm_bf16w" : name == "gemm_quant" || name == "gemm_unpack";
           };
-          if (c.n % 32 == 0)
-            CHECK(reads_bits({d.choice, Fit::yes(), 0, 0}));  // padding costs a small one more than making its elements
+          if (c.n % 32 == 0) CHECK(reads_bits({d.choice, Fit::yes(), 0, 0}));  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(), [&](const forms::Candidate& x) { return x.fit && reads_bits(x); }));
           // Bytes on both sides only where the build allows that, and a column has one scale.
           Machine allowed = machine_of(isa, 2);
