@@ -1,4 +1,4 @@
-"""What a run of the tests takes of long lists (random programs, emulated GPU cases, further checks of every model): a third, another one with
+"""What a run of the tests takes of long lists (random programs, emulated GPU cases, models, suites of exact results): a third, another one with
 each commit, so that three commits run all. AOTC_TEST_ALL=1 takes all of them; AOTC_TEST_THIRD=0, 1 or 2 names one.
 
     thirds.py      says what this run takes

@@ -167,7 +167,10 @@ void end_children(double seconds) {
   const auto patience = Clock::now() + std::chrono::duration<double>(seconds), hopeless = patience + std::chrono::seconds(5);
   int signal = SIGTERM;
   for (std::vector<pid_t> left = descendants(); !left.empty() && Clock::now() < hopeless; left = descendants()) {
-    for (const pid_t pid : left) kill(pid, signal);
+    for (const pid_t pid : left) {  // the group of a child that leads one has also those that it starts meanwhile
+      const pid_t group = getpgid(pid);
+      kill(group > 0 && group != getpgrp() ? -group : pid, signal);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     signal = Clock::now() < patience ? 0 : SIGKILL;  // 0: only looks
   }

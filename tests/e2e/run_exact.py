@@ -12,7 +12,7 @@ import warnings
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "gpu")]
+sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_complex  # noqa: F401  (they fill SUITES and FAULTS)
 import exact_indices  # noqa: F401
@@ -23,6 +23,7 @@ import exact_quantized  # noqa: F401
 import exact_resize  # noqa: F401
 import exact_rounding  # noqa: F401
 import exact_signs  # noqa: F401
+import thirds
 from exact import FAULTS, SUITES, Module
 
 CODES = {torch.bool: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 4, torch.int32: 5, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8,
@@ -219,7 +220,7 @@ def main():
     p.add_argument("--show", type=int, default=12)
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    names = o.names or [*SUITES, *FAULTS]
+    names = o.names or thirds.some([*SUITES, *FAULTS], "suites")
     o.cpus, lacking = instruction_sets(o.cpu)
     total = 0
     os.makedirs(o.work, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Builds every model of models.py with aotc and verifies the artifact: against LibTorch eager and fp64 (aotc verify), and the link gate.
-Checked whole, for a third of the models a commit (tests/thirds.py) and for those that are named: what the other verbs say of it, its
-metadata and report by their schemas, the generated header as C and C++, the same bytes twice, and the text of every stage parses to itself.
+"""Builds the models of models.py with aotc (a third of them a commit, tests/thirds.py, or those that are named) and verifies each: against
+LibTorch eager and fp64 (aotc verify), the link gate, what the other verbs say of it, its metadata and report by their schemas, the generated
+header as C and C++, the same bytes twice; the text of every stage parses to itself.
 
     run_models.py --aotc BIN --work DIR --gate LINK_GATE --filetests BIN [name ...]
 """
@@ -113,23 +113,21 @@ def check_whole(o, name, pt2, so, options):
     assert open(so, "rb").read() == first, "two builds differ"
 
 
-def check(o, name, whole):
+def check(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
     export(name, pt2)
     options = TRAINED.get(name, ())
     dump = os.path.join(o.work, name + "_dump")
     shutil.rmtree(dump, ignore_errors=True)
-    sh(o.aotc, "build", pt2, "-o", so, "--quiet", *(["--dump-dir", dump] if whole else []), *options)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump, *options)
     verdict = json.loads(sh(o.aotc, "verify", so, "--against", pt2, "--json", "--samples", "4"))
     assert verdict["pass"] and verdict["outputs"]
     if o.gate:
         sh(o.gate, so)
     check_gradients(o, name, so)
-    if whole or name in EXPLAINED or name in STORED_ONCE:
-        check_counts(o, name, pt2, so)
-    if whole:
-        check_dump(o, dump)
-        check_whole(o, name, pt2, so, options)
+    check_counts(o, name, pt2, so)
+    check_dump(o, dump)
+    check_whole(o, name, pt2, so, options)
 
 
 def main():
@@ -142,15 +140,15 @@ def main():
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     failed = []
-    whole = o.names or thirds.some(MODELS, "models checked whole")
-    for name in o.names or MODELS:
+    names = o.names or thirds.some(MODELS, "models")
+    for name in names:
         try:
-            check(o, name, name in whole)
+            check(o, name)
             print("ok  ", name, flush=True)
         except Exception as e:
             failed.append(name)
             print("FAIL", name, str(e)[:3000], flush=True)
-    print(f"{len(o.names or MODELS) - len(failed)} of {len(o.names or MODELS)} models pass")
+    print(f"{len(names) - len(failed)} of {len(names)} models pass")
     sys.exit(1 if failed else 0)
 
 
