@@ -32,6 +32,7 @@ bool send(Running& r, httplib::DataSink& sink) {
     return sink.write(text.data(), text.size());
   };
   if (!std::exchange(r.begun, true) && r.request.stream && !write(r.answer->begin())) return false;
+  if (sink.is_writable && !sink.is_writable()) return false;
   std::string text;
   for (const Event& e : r.channel->take(kBeat)) text += r.answer->add(e);
   if (text.empty() && !r.answer->done() && Clock::now() - r.sent >= kBeat) text = r.request.stream ? ":\n\n" : " ";
