@@ -175,7 +175,8 @@ class MethodEmitter {
         continue;
       }
       const bool size = o.role == OutputRole::size;
-      const Node* check = size ? nullptr : g_.def(o.value);  // none: a condition on constants alone
+      const Node* check = g_.def(o.value);  // none: a condition on constants alone
+      if (check && check->op != Op::check) check = nullptr;
       const char* kind = size ? "AOTC_HIDDEN_SIZE" : check && check->inputs.size() == 2 ? "AOTC_HIDDEN_INDEX" : "AOTC_HIDDEN_CHECK";
       hidden_.push_back(Initialiser()
                             .add("kind", kind)
@@ -370,8 +371,7 @@ class Emitter {
     out_ =
         "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
         "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
-        "\"aotc/detail/svd_abi.h\"\n#include "
-        "\"aotc/detail/plan_format.h\"\n\n";
+        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
     std::vector<std::string> rows;
     for (size_t m = 0; m < in_.methods.size(); ++m) out_ += MethodEmitter(in_.methods[m], m, shared_).emit(&rows.emplace_back());
     out_ += array("aotc_method_desc", "methods", rows);

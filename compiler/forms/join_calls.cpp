@@ -33,12 +33,13 @@ std::optional<size_t> join_calls_for(loop::Module& m, size_t from, const SymTabl
   for (const JoiningPass& pass : kPasses) pass.run(m, machine);
   m.syms = whole;
   std::swap(m.calls, m.other_calls[made]);
-  bool known = same_calls(m.other_calls[made], m.calls);
-  for (size_t i = 0; i < made && !known; ++i) known = i != from && same_calls(m.other_calls[made], m.other_calls[i]);
-  if (!known) return made;
+  const Calls joined = m.other_calls[made];
+  const bool modules = same_calls(joined, m.calls);
+  size_t same = from + 1;
+  while (same < made && !same_calls(joined, m.other_calls[same])) ++same;
+  if (!modules && same == made) return made;
   m.other_calls.pop_back();
-  loop::drop_unused(m);
-  return std::nullopt;
+  return modules ? std::nullopt : std::optional(same);
 }
 
 }  // namespace aotc::forms

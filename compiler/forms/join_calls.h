@@ -16,8 +16,8 @@ struct JoiningPass {
 /// In the order in which they run.
 std::span<const JoiningPass> joining_passes();
 
-/// other_calls[from], calls that nothing was joined of yet, as the passes leave them for sizes within `syms`: a further list of
-/// other_calls, whose number is returned; nothing where it would be the module's calls or a list that there is.
+/// other_calls[from], calls that nothing was joined of yet, as the passes leave them for sizes within `syms`: the number of that list in
+/// other_calls, to which it is added where it is new; nothing where these are the module's calls.
 std::optional<size_t> join_calls_for(loop::Module& m, size_t from, const SymTable& syms, const Machine& machine);
 
 }  // namespace aotc::forms

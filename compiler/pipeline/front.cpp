@@ -163,7 +163,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
     f.module.other_calls.push_back(f.module.calls);
     for (const forms::JoiningPass& pass : forms::joining_passes()) {
       pass.run(f.module, machine);
-      loop::verify(f.module, std::string(pass.name).c_str());
+      loop::verify(f.module, pass.name);
       stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
     }
     f.classes = classes_with_calls(f, machine);

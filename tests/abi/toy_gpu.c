@@ -60,31 +60,16 @@ static const aotc_step steps[] = {
 };
 static const aotc_range ranges[] = {{1, 64, 1}};
 static const aotc_variant variants[] = {{"default", ranges, code, slots, 9, buffers, 7, steps, 4, args, size_slots, maps, 2, -1}};
+#define METHOD(called, its_variants)                                                                                         \
+  {                                                                                                                          \
+    .name = called, .inputs = inputs, .outputs = outputs, .n_inputs = 2, .n_outputs = 2, .dims = dims, .dim_code = dim_code, \
+    .symbols = symbols, .n_symbols = 1, .variants = its_variants, .n_variants = 1                                            \
+  }
 /* TOY_METHODS: the same once more under another name. */
 static const aotc_method_desc methods[] = {
-    {.name = "forward",
-     .inputs = inputs,
-     .outputs = outputs,
-     .n_inputs = 2,
-     .n_outputs = 2,
-     .dims = dims,
-     .dim_code = dim_code,
-     .symbols = symbols,
-     .n_symbols = 1,
-     .variants = variants,
-     .n_variants = 1},
+    METHOD("forward", variants),
 #ifdef TOY_METHODS
-    {.name = "again",
-     .inputs = inputs,
-     .outputs = outputs,
-     .n_inputs = 2,
-     .n_outputs = 2,
-     .dims = dims,
-     .dim_code = dim_code,
-     .symbols = symbols,
-     .n_symbols = 1,
-     .variants = variants,
-     .n_variants = 1},
+    METHOD("again", variants),
 #endif
 };
 static const struct {
@@ -124,29 +109,9 @@ static const aotc_step cpu_steps[] = {
 };
 static const aotc_variant cpu_variants[] = {{"default", ranges, code, slots, 9, buffers, 7, cpu_steps, 4, args, size_slots, 0, 2, -1}};
 static const aotc_method_desc cpu_methods[] = {
-    {.name = "forward",
-     .inputs = inputs,
-     .outputs = outputs,
-     .n_inputs = 2,
-     .n_outputs = 2,
-     .dims = dims,
-     .dim_code = dim_code,
-     .symbols = symbols,
-     .n_symbols = 1,
-     .variants = cpu_variants,
-     .n_variants = 1},
+    METHOD("forward", cpu_variants),
 #ifdef TOY_METHODS
-    {.name = "again",
-     .inputs = inputs,
-     .outputs = outputs,
-     .n_inputs = 2,
-     .n_outputs = 2,
-     .dims = dims,
-     .dim_code = dim_code,
-     .symbols = symbols,
-     .n_symbols = 1,
-     .variants = cpu_variants,
-     .n_variants = 1},
+    METHOD("again", cpu_variants),
 #endif
 };
 static const aotc_module_desc cpu_part = {

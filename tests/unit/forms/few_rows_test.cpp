@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "forms/join_calls.h"
 #include "forms/list.h"
 #include "forms/mates.h"
 #include "forms/row_prologues.h"
@@ -22,7 +23,8 @@ namespace aotc::forms {
 namespace {
 
 /// A norm, gate and up, and what they are multiplied to. Outputs: those and `more`.
-std::string gated(int rows, const std::string& more = "") {
+template <class Rows>
+std::string gated(const Rows& rows, const std::string& more = "") {
   return fmt::format(R"(graph @m
 input %x : float32[{0}, 64] "x"
 const %w : float32[48, 64] "w"
@@ -153,6 +155,24 @@ TEST_CASE("gate and up are one product, in which the norm of one row is computed
   CHECK(k.twin);
   CHECK(k.a.prologue);
   CHECK(m.buffers.size() == 5);
+}
+
+TEST_CASE("sizes with the same joined calls share a list") {
+  std::string text = gated("s");
+  text.insert(text.find('\n') + 1, "sym s [1, 64]\n");
+  const Graph g = parse_graph(text, "test");
+  const Machine machine = machine_of(std::string("sm_90a"));
+  loop::Module m = loop::lower(g, rules_of(machine));
+  m.other_calls.push_back(m.calls);
+  SymTable one = m.syms;
+  one.edit(*m.syms.find("s")).max = 1;
+  const auto first = join_calls_for(m, 0, one, machine);
+  REQUIRE(first == size_t{1});
+  CHECK(m.other_calls[1].size() < m.calls.size());
+  CHECK(join_calls_for(m, 0, one, machine) == first);
+  CHECK(!join_calls_for(m, 0, m.syms, machine));
+  CHECK(m.other_calls.size() == 2);
+  loop::verify(m, "test");
 }
 
 TEST_CASE("many rows have a norm of their own") {
