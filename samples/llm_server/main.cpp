@@ -130,6 +130,7 @@ int run(const Options& o) {
     sigwait(&signals, &which);
     service.begin_shutdown();
     engine.drain(std::chrono::seconds(o.drain));
+    service.wait_answered(std::chrono::seconds(o.drain));  // the server breaks what it still writes when it stops
     server.stop();
   });
   const bool listened = server.listen_after_bind();

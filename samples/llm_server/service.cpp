@@ -15,8 +15,22 @@ void set_error(httplib::Response& out, const ApiError& e) {
   out.set_content(dumped(error_body(e.status, e.what(), e.param, e.code)), "application/json");
 }
 
-/// One answer on its way: the parts that outlive the handler.
-struct Running {
+}  // namespace
+
+/// One answer on its way: the parts that outlive the handler. The service counts it from its request to its last byte.
+struct Service::Running {
+  explicit Running(Service& s) : service(s) {
+    const std::lock_guard<std::mutex> lock(service.mutex_);
+    ++service.open_;
+  }
+  ~Running() {
+    const std::lock_guard<std::mutex> lock(service.mutex_);
+    if (--service.open_ == 0) service.answered_.notify_all();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  Service& service;
   Request request;
   std::shared_ptr<Channel> channel = std::make_shared<Channel>();
   std::unique_ptr<Answer> answer;
@@ -24,8 +38,12 @@ struct Running {
   Clock::time_point sent = Clock::now();
 };
 
-/// Sends what there is; false where the client is gone.
-bool send(Running& r, httplib::DataSink& sink) {
+bool Service::wait_answered(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return answered_.wait_for(lock, most, [this] { return open_ == 0; });
+}
+
+bool Service::send(Running& r, httplib::DataSink& sink) {
   const auto write = [&](const std::string& text) {
     if (text.empty()) return true;
     r.sent = Clock::now();
@@ -45,12 +63,10 @@ bool send(Running& r, httplib::DataSink& sink) {
   return true;
 }
 
-}  // namespace
-
 void Service::serve(Api api, const httplib::Request& in, httplib::Response& out) {
   try {
+    auto r = std::make_shared<Running>(*this);
     if (stopping_) throw ApiError(503, "the server is shutting down");
-    auto r = std::make_shared<Running>();
     r->request = parse(api, in.body, d_, tokenizer_, options_.limits);
     r->answer = std::make_unique<Answer>(r->request, d_, tokenizer_, ++requests_);
     std::vector<Task> tasks = r->request.tasks;

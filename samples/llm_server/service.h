@@ -19,8 +19,13 @@ class Service {
   void add_routes(httplib::Server& server);
   /// From now on new requests get 503.
   void begin_shutdown() { stopping_ = true; }
+  /// After begin_shutdown(): waits until every answer is written or its client gone. False: the time was over before.
+  bool wait_answered(std::chrono::milliseconds most);
 
  private:
+  struct Running;
+  /// False where the client is gone.
+  static bool send(Running& r, httplib::DataSink& sink);
   void serve(Api api, const httplib::Request& in, httplib::Response& out);
 
   Engine& engine_;
@@ -30,6 +35,9 @@ class Service {
   const ServiceOptions options_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> requests_{0};
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  size_t open_ = 0;  ///< answers that are not written to the end; under mutex_
 };
 
 }  // namespace llm

@@ -314,16 +314,22 @@ def load(s, seconds, clients):
 
 
 def check_shutdown(o, folder):
-    s = Server(o, folder)
-    answers = []
-    ask = lambda: answers.append(s.client.completions.create(model="small", prompt=[5] * 8, max_tokens=180, extra_body={"ignore_eos": True}).usage.completion_tokens)
-    t = threading.Thread(target=ask)
-    t.start()
-    while s.metric("llm_sequences_running") == 0 and not answers:
-        time.sleep(0.001)
-    s.stop()
-    t.join()
-    assert answers == [180], "the answer that ran was lost"
+    # All answers that run when the signal comes are whole, those too whose last bytes are written when the last token is there.
+    for _ in range(5):
+        s = Server(o, folder)
+        answers = []
+
+        def ask(n, s=s):
+            answer = s.client.completions.create(model="small", prompt=[5] * 8, max_tokens=n, logprobs=5, extra_body={"ignore_eos": True})
+            answers.append(answer.usage.completion_tokens - n)
+
+        threads = [threading.Thread(target=ask, args=(180,)) for _ in range(4)]
+        [t.start() for t in threads]
+        while s.metric("llm_sequences_running") < 4 and not answers:
+            time.sleep(0.001)
+        s.stop()
+        [t.join() for t in threads]
+        assert answers == [0] * 4, f"answers that ran were lost: {answers}"
     # What does not fit is told before a port is opened.
     def start(change, *words):
         other = os.path.join(o.work, "other")
