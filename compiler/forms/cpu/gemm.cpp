@@ -49,6 +49,12 @@ std::span<const int> columns_of(const ProductSizes& c) { return std::span(kColum
 /// Of B's copies for each block of rows, over one in order; bytes a cycle of panels and of sums that L2 does not hold.
 constexpr double kAgain = 4, kStreamBytes = 128, kSumBytes = 16;
 
+/// Where tiles of eight lanes finish their sums (AVX2 of a Zen 4, k of 16 to 96 by 96 to 576 columns): entering a panel of a block of rows;
+/// a vector of sums.
+constexpr double kPanelCycles = 50, kFinishCycles = 1.5;
+/// Bytes of panels that all tiles of rows read one after another: kernels/cpu/gemm.h.
+constexpr int64_t kNearBytes = 128 << 10;
+
 Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const Tile& tile) {
   Candidate r{pack(form, tile), Fit::yes(), 0};
   const int threads = machine.cores;
@@ -89,10 +95,18 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   const int64_t panel_bytes = c.b_constant || lanes.macs > 1 ? dtype_bytes(c.dtype) : ab;
   if (tile.kc * columns * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= 1.02;
   cycles += static_cast<double>(units) * kUnitCycles;
-  cycles += kEpilogueCycles *
-            static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);
-  cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
-                            {rows, std::min<int64_t>(tile.nc, c.n), 4096}, ab, lanes.width, machine);
+  if (c.finishes && lanes.width == 8) {
+    const bool near = even_up(c.k) * std::min<int64_t>(tile.nc, c.n) * ab <= kNearBytes;
+    const bool by_rows = c.b_constant && rows > lanes.mr && near && c.k <= tile.kc && c.k <= tile.kp;
+    const double panels = by_rows ? 0.0 : static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N));
+    cycles += static_cast<double>(c.batch * c.segments) *
+              (kPanelCycles * panels + kFinishCycles * static_cast<double>(c.m * ceil_div(c.n, lanes.width)));
+  } else {
+    cycles += kEpilogueCycles *
+              static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);
+    cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
+                              {rows, std::min<int64_t>(tile.nc, c.n), 4096}, ab, lanes.width, machine);
+  }
   // A weight streams once for each block of rows; much of that hides behind the arithmetic where L2 holds it, some else.
   if (c.b_constant) {
     const int64_t bytes = c.n * c.k * c.segments * dtype_bytes(c.dtype);

@@ -33,8 +33,10 @@ ProductSizes product_sizes(const MatmulKernel& k, const SymTable& syms) {
   c.segments = static_cast<int64_t>(k.segments.size());
   c.b_constant = k.b_constant;
   c.b_made = k.b_quantised.has_value();
-  c.a_rows_contiguous = k.a.prologue || k.a.col_stride.is(1);                     // what is computed comes in rows
-  c.b_rows_contiguous = k.b_constant || k.b.prologue || k.b.col_stride.is(1);     // a weight is packed
+  c.a_rows_contiguous = k.a.prologue || k.a.col_stride.is(1);                  // what is computed comes in rows
+  c.b_rows_contiguous = k.b_constant || k.b.prologue || k.b.col_stride.is(1);  // a weight is packed
+  c.finishes = (k.in == DType::f32 || k.in == DType::bf16) &&
+               std::all_of(k.segments.begin(), k.segments.end(), [&](const loop::Segment& s) { return !finish_steps(k, s).empty(); });
   for (int64_t* x : {&c.batch, &c.m, &c.n, &c.k}) *x = std::max<int64_t>(*x, 1);  // an empty product is planned as the smallest one
   return c;
 }

@@ -14,6 +14,7 @@ struct ProductSizes {
   bool b_constant = false;
   bool b_made = false;  ///< a weight of few bits, made of them in every run
   bool a_rows_contiguous = true, b_rows_contiguous = true;
+  bool finishes = false;  ///< register tiles carry out the epilogues (forms/cpu/finish.h)
 };
 ProductSizes product_sizes(const loop::MatmulKernel& k, const SymTable& syms);
 std::string product_contract(const loop::MatmulKernel& k, const SymTable& syms);

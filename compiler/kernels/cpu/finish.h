@@ -418,9 +418,10 @@ inline void finish_sums(const Finish& f, const float* sums, int64_t ld, int64_t 
     }
   }
 }
-#else
-template <class Acc>
-inline constexpr bool kFinishes = false;
 #endif
 
 }  // namespace
+
+#if !defined(__AVX512F__)
+#include "finish_avx2.h"
+#endif

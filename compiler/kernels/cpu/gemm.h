@@ -83,6 +83,11 @@ template <class P>
 inline constexpr bool kPartsTiny = false;
 template <>
 inline constexpr bool kPartsTiny<MulPlain<float>> = true;
+/// Steps of tiles that run before the flags are read once more. Reading them waits for all sums that were begun, so tiles of a short k must
+/// not do it each (Zen 4: 60 cycles a tile).
+constexpr int64_t kStepsAsked = 512;
+/// Bytes of a weight's panels that all tiles of rows may read one after another.
+constexpr int64_t kNearBytes = 128 << 10;
 /// Values of k that are widened at once: with two vectors of columns they stay in L1.
 constexpr int64_t kWideK = 256;
 static_assert(kWideK * kMaxNv * Vec<float>::kLanes * 4 <= AOTC_GEMM_WIDENED_BYTES);
@@ -131,6 +136,7 @@ struct GemmRun {
   Acc* a_sums = nullptr;  // of the rows that a_pack has, for a B that is unpacked in registers
   DenormalFlags flags;
   bool tiny_met = false;
+  int64_t steps_unasked = 0;  // of this unit, since its flags were last read
   TinyRows tiny_rows;
 
   explicit GemmRun(const aotc_kargs* x)
@@ -231,10 +237,19 @@ struct GemmRun {
   template <class P>
   void tiles_of(const PanelRun& r, int64_t k0, int64_t kn, int64_t v, int64_t nv, const char* b, int64_t b_stride, const char* pf,
                 int64_t pf_step) {
-    if constexpr (kPartsTiny<P>) flags.clear();  // what packing has raised
     const int64_t tiles = tile_rows(r.rows), steps = ceil_div(kn, P::kGroup), last = min_of<int64_t>(W, r.width - (v + nv - 1) * W);
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t r0 = t * r.rows / tiles, n_rows = (t + 1) * r.rows / tiles - r0;
+    bool asks = false;
+    if constexpr (kPartsTiny<P>) {
+      steps_unasked += steps * tiles;
+      asks = !tiny_met && !args->free_denormals && steps_unasked >= kStepsAsked;
+      if (asks) flags.clear(), steps_unasked = 0;  // what packing and epilogues have raised
+    }
+    int64_t since = 0;
+    // Tile t begins at row t * rows / tiles.
+    const int64_t whole = r.rows / tiles, rest = r.rows % tiles;
+    for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
+      n_rows = whole, part += rest;
+      if (part >= tiles) ++n_rows, part -= tiles;
       Acc* out = r.c + r0 * r.ldc + v * W;
       const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
       const TileFinish* fin = finish.n && r.last_of_k && k0 + kn >= r.klen ? &in_tile : nullptr;
@@ -245,7 +260,8 @@ struct GemmRun {
       const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
       const bool fresh = r.first && k0 == 0;
       if constexpr (kPartsTiny<P>) {
-        tiny_met = tiny_met || (!args->free_denormals && flags.raised());
+        if (asks && since >= kStepsAsked) tiny_met = flags.raised(), asks = !tiny_met, since = 0;
+        since += steps;
         if (tiny_met) {
           (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
                                                                             out, r.ldc, fresh, ahead, pf_step, fin);
@@ -255,7 +271,7 @@ struct GemmRun {
       const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
       fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
-    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (!args->free_denormals && flags.raised());
+    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (asks && flags.raised());
   }
 
   /// One panel, kc values of k at a time, into c, or with the last of k to where `finish` says. Columns of 16 bits that several tiles read
@@ -308,8 +324,53 @@ struct GemmRun {
     }
   }
 
+  /// Whether the tiles of a unit go row after row: all of k in one pass, panels of the weight that are near, sums finished in their tiles.
+  bool goes_by_rows(int64_t rows, int64_t cols) const {
+    if constexpr (kUnpacks || kWideVectors || kWidens<typename G::Packed>) return false;
+    const bool one_pass = k <= cfg->kc && k <= cfg->kp;
+    return finish.n && cfg->b_packed && rows > mr && one_pass && panel_rows() * cols * int64_t{sizeof(EB)} <= kNearBytes;
+  }
+
+  /// All of a unit: results are written in the order of memory, and tiles of a short k follow each other closely.
+  void tiles_by_rows(const Unit& u, const E* a_of_unit, const EB* panels) {
+    using P = typename G::Packed;
+    const int64_t rows = u.rows(), cols = u.cols(), tiles = tile_rows(rows), steps = ceil_div(k, P::kGroup);
+    constexpr int64_t b_stride = AOTC_PANEL_N * sizeof(EB) * P::kGroup, kColumns = kMaxNv * W;
+    const int64_t whole = rows / tiles, rest = rows % tiles, panel_bytes = panel_rows() * AOTC_PANEL_N * int64_t{sizeof(EB)};
+    if constexpr (kPartsTiny<P>) flags.clear();
+    int64_t since = 0;
+    for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
+      n_rows = whole, part += rest;
+      if (part >= tiles) ++n_rows, part -= tiles;
+      const char* ap = reinterpret_cast<const char*>(a_pack + r0 * packed_rows(k));
+      if (a_in_place) ap = reinterpret_cast<const char*>(a_of_unit + r0 * a_rs);
+      const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
+      const auto tile_of = [&](int64_t nv, int64_t last) {
+        return a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
+      };
+      if constexpr (kPartsTiny<P>) {
+        if (since >= kStepsAsked && !tiny_met && !args->free_denormals) tiny_met = flags.raised(), since = 0;
+      }
+      const MicroFn most = tile_of(kMaxNv, W);
+      for (int64_t j = 0; j < cols; j += kColumns, since += steps) {
+        const int64_t nv = min_of<int64_t>(kMaxNv, ceil_div(cols - j, W)), last = min_of<int64_t>(W, cols - j - (nv - 1) * W);
+        const char* b = reinterpret_cast<const char*>(panels) + j / AOTC_PANEL_N * panel_bytes + j % AOTC_PANEL_N * P::kBytesB * P::kGroup;
+        const TileFinish fin = {&finish, u.m0 + r0, u.n0 + j, last};
+        if constexpr (kPartsTiny<P>) {
+          if (tiny_met) {
+            (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
+                                                                              tile, kColumns, true, b, 0, &fin);
+            continue;
+          }
+        }
+        const MicroFn fn = nv == kMaxNv && last == W ? most : tile_of(nv, last);
+        fn(steps, ap, stride, b, b_stride, tile, kColumns, true, b + panel_bytes, b_stride, &fin);
+      }
+    }
+  }
+
   void run_unit(const Unit& u) {
-    tiny_met = false;
+    tiny_met = false, steps_unasked = 0;
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
@@ -342,6 +403,10 @@ struct GemmRun {
         a_key = units.a_key(u);
       }
       const E* a_piece = cfg->a_prologue ? a_rows : a_src + ks;
+      if (goes_by_rows(rows, cols)) {
+        tiles_by_rows(u, a_piece, b_src);
+        continue;
+      }
       bool fresh_b = !whole || b_key != units.b_key(u);
       b_key = units.b_key(u);
       const int64_t panel_elems = AOTC_PANEL_N * min_of<int64_t>(k + (k & 1), cfg->kp);

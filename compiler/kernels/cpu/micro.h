@@ -171,7 +171,7 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
       if (!first) acc[0][i][j] += Vec<T>::load(c + i * ldc + j * W);
     }
   if constexpr (Fin && kFinishes<T>) {
-    constexpr int kLast = RowA ? 16 : -1;  // rows are packed where k is long
+    constexpr int kLast = kWideVectors ? RowA ? 16 : -1 : 0;  // rows are packed where k is long
     if (fin) return finish_tile<kLast>(acc[0], *fin);
   }
 #pragma GCC unroll 16
