@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -97,11 +98,11 @@ Diagnostic unfit(const TorchPair& pair, const std::string& why) {
                         fs::path(pair.torch.libraries).parent_path().string()));
 }
 
-/// Whether it works: in a process of its own, since what does not fit mostly crashes.
-bool fits(const TorchFunctions& f) {
-  constexpr unsigned kPatience_s = 60;
+/// Why it does not work, or nothing: in a process of its own, since what does not fit mostly crashes.
+std::string misfit(const TorchFunctions& f) {
+  constexpr unsigned kPatience_s = 300;  // what takes a second, on a machine that has much else to do
   const pid_t child = fork();
-  if (child < 0) return true;  // no process to be had: what is asked of it will tell
+  if (child < 0) return {};  // no process to be had: what is asked of it will tell
   if (child == 0) {
     for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) signal(fault, SIG_DFL);
     alarm(kPatience_s);
@@ -109,7 +110,9 @@ bool fits(const TorchFunctions& f) {
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (WIFEXITED(status)) return WEXITSTATUS(status) == 0 ? "" : "it gives wrong results";
+  if (WTERMSIG(status) == SIGALRM) return fmt::format("it gave no answer in {} s", kPatience_s);
+  return fmt::format("it crashes ({})", strsignal(WTERMSIG(status)));
 }
 
 struct Loaded {
@@ -133,7 +136,7 @@ Loaded load_functions() {
   if (!f || std::string_view(f->aotc_version) != AOTC_VERSION)
     throw Diagnostic(ExitCode::toolchain, Loc{.file = pair.side.file},
                      fmt::format("is not of this aotc ({}): install both from one build", AOTC_VERSION));
-  if (!pair.alike && !fits(*f)) throw unfit(pair, "it gives wrong results");
+  if (const std::string why = pair.alike ? "" : misfit(*f); !why.empty()) throw unfit(pair, why);
   return {f, pair};
 }
 
