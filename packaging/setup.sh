@@ -7,6 +7,8 @@
 #                is tried with (libtorch.cmake) of the CPU wheels that the user's pip reaches (an index or find-links of its configuration);
 #                where it reaches none, of the index's own, which are CUDA builds. No CUDA toolkit is needed for either. An environment that is
 #                complete keeps its torch until another is named.
+#   AOTC_TRITON_VENV   the environment with Triton's server and client, for the test of runtime/triton (default: ~/.cache/aotc/triton); a failure
+#                there is told and leaves that test out
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
         python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
@@ -79,5 +81,23 @@ if [ ! -e "$stamp" ] || [ "${AOTC_TORCH:-$(cat "$stamp")}" != "$(cat "$stamp")" 
   say "$(awk '/^ *Downloading .*\(/ { n = $(NF - 1); sub(/\(/, "", n); mb += n * ($NF ~ /GB/ ? 1000 : $NF ~ /MB/ ? 1 : 0.001) }
              END { printf "%.0f MB downloaded", mb }' "$said"); the environment has $(du -sm "$venv" | cut -f1) MB, torch $installed"
   printf '%s\n' "${AOTC_TORCH:-}" >"$stamp"
+fi
+
+# Its client wants another protobuf than the packages beside torch, the server's wheel an older NumPy that it does not need to serve: apart, and
+# without the dependencies of its Python part.
+triton=${AOTC_TRITON_VENV:-$HOME/.cache/aotc/triton}
+server=(nvidia-pytriton==0.7.0) client=(numpy 'tritonclient[http,grpc]')
+stamp="$triton/.aotc-$(printf '%s' "${server[*]} ${client[*]}" | cksum | cut -d' ' -f1)"
+if [ ! -e "$stamp" ]; then
+  say "Triton's server and client: $triton, about 0.1 GB to download"
+  log=$(mktemp)
+  if { python3 -m venv "$triton" && "$triton/bin/python" -m pip install --progress-bar off "${client[@]}" &&
+       "$triton/bin/python" -m pip install --progress-bar off --no-deps "${server[@]}"; } >"$log" 2>&1 </dev/null; then
+    touch "$stamp"
+  else
+    tail -n 5 "$log" >&2
+    say "Triton could not be installed: the test triton will be skipped"
+  fi
+  rm -f "$log"
 fi
 echo "$venv"

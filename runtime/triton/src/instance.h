@@ -1,0 +1,75 @@
+#pragma once
+// One instance of a model: a context, on a GPU a stream of its own, and the memory in which requests are put together.
+#include <list>
+
+#include "config.h"
+#include "job.h"
+
+namespace aotc::triton {
+
+/// A model of the server's: one version of it.
+struct ServedModel {
+  std::string name;
+  std::string path;  ///< of the artifact
+  Settings settings;
+  Service service;
+  std::shared_ptr<Artifact> artifact;  ///< that the config was read of
+  Artifacts* artifacts = nullptr;
+  TRITONBACKEND_MemoryManager* manager = nullptr;
+};
+
+class Instance {
+ public:
+  static Status make(TRITONBACKEND_ModelInstance* handle, const ServedModel& model, std::unique_ptr<Instance>* out);
+  /// Serves the requests, all of which it takes.
+  void execute(TRITONBACKEND_Request** requests, uint32_t n);
+  /// UNAVAILABLE once the device is lost to this process.
+  Status ready() const;
+
+ private:
+  struct Tensors {  ///< of a run
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<aotc_tensor> views;
+    void add(const Tensor& t, const Place& place, uint64_t bytes, std::vector<int64_t> shape);
+    void bind();  ///< views borrow shapes
+  };
+  struct Sequence {
+    std::string id;
+    aotc::host::Context context;
+  };
+  explicit Instance(const ServedModel& model) : model_(model), service_(model.service), batched_(model.service.max_batch > 0) {}
+  Status open(TRITONBACKEND_ModelInstance* handle);
+  Status new_context(aotc::host::Context* out) const;
+  Status context_for(const Job& job, aotc::host::Context** out);
+  void serve(std::vector<Job>& jobs, uint64_t start);
+  void serve_group(const std::vector<Job*>& group, uint64_t start);
+  void serve_steps(Job& job, uint64_t start);
+
+  /// The group's inputs, each in one piece: in place where there is one request with one piece, else put together.
+  Status gather(const std::vector<Job*>& group, Tensors* in);
+  /// Memory for the outputs: the response's own where `direct` is not null and wants it (scattered[o] is then false), else this instance's.
+  Status make_room(aotc::host::Context& context, const Program& program, const Tensors& in, Job* direct, Tensors* out,
+                   std::vector<bool>* scattered);
+  Status run(aotc::host::Context& context, const Program& program, const Tensors& in, const Tensors& out);
+  /// Rows of the outputs that lie in this instance's memory, to their responses.
+  Status scatter(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, const Tensors& out,
+                 const std::vector<bool>& scattered);
+  bool usable(const Place& place, const Tensor& t) const;
+  Status wait();
+
+  const ServedModel& model_;
+  const Service& service_;
+  const bool batched_;
+  TRITONBACKEND_ModelInstance* handle_ = nullptr;
+  std::shared_ptr<Artifact> artifact_;
+  std::unique_ptr<Cuda> cuda_;  ///< before the contexts that use its stream
+  int32_t threads_ = 1;
+  Program program_, next_;
+  aotc::host::Context context_;
+  std::list<Sequence> sequences_;  ///< least recently used first
+  std::vector<Buffer> in_, out_, fed_;
+  std::vector<Place> made_;  ///< outputs that the response has and the run cannot write in place
+  bool lost_ = false;
+};
+
+}  // namespace aotc::triton
