@@ -268,6 +268,9 @@ def sequences(s):
         r = s.infer("counter", {"x": one * scale}, client=client, module=module, sequence_id=which, sequence_start=step < 2, sequence_end=step > 3)
         assert (r.as_numpy(name) == totals[which]).all(), (step, r.as_numpy(name), totals)
     assert (s.infer("counter", {"x": one}, sequence_id=7, sequence_start=True, sequence_end=True).as_numpy(name) == 1).all()
+    for which in range(100, 120):  # more than an instance keeps: those that have ended make room, and leave nothing behind
+        got = [s.infer("counter", {"x": one}, sequence_id=which, sequence_start=i == 0, sequence_end=i == 2).as_numpy(name)[0] for i in range(3)]
+        assert got == [1, 2, 3], (which, got)
     try:
         s.infer("counter", {"x": one}, sequence_id=99)
         raise AssertionError("a sequence without a start was taken")

@@ -113,6 +113,8 @@ Status Instance::context_for(const Job& job, aotc::host::Context** out) {
     if (!job.begins_sequence()) return invalid("sequence " + id + " has no state here: its first request must have the flag of a start");
     if (sequences_.size() >= static_cast<size_t>(model_.settings.sequences)) {
       found = sequences_.begin();  // the server has given it up
+    } else if (!sequences_.empty() && sequences_.front().id.empty()) {
+      found = sequences_.begin();  // it has ended
     } else {
       aotc::host::Context context;
       if (Status s = new_context(&context); !s) return s;
@@ -125,13 +127,23 @@ Status Instance::context_for(const Job& job, aotc::host::Context** out) {
   return job.begins_sequence() ? of_aotc(found->context.reset_states(), "") : Status{};
 }
 
+void Instance::end_sequence(const Job& job) {
+  if (service_.states != States::sequence || !job.ends_sequence()) return;
+  const std::string id = job.sequence();
+  const auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& s) { return s.id == id; });
+  if (found == sequences_.end()) return;
+  found->id.clear();
+  sequences_.splice(sequences_.begin(), sequences_, found);
+}
+
 void Instance::execute(TRITONBACKEND_Request** requests, uint32_t n) {
   const uint64_t start = now_ns();
   std::vector<Job> jobs(n);  // the last that may throw before a request is taken
+  for (uint32_t i = 0; i < n; ++i) jobs[i].take(requests[i], handle_);
   try {
-    for (uint32_t i = 0; i < n; ++i)
-      jobs[i].open(requests[i], handle_, program_, batched_, !model_.settings.feedback.empty(),
-                   cuda_ ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU, cuda_ ? cuda_->device() : 0);
+    for (Job& job : jobs)
+      job.open(program_, batched_, !model_.settings.feedback.empty(), cuda_ ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU,
+               cuda_ ? cuda_->device() : 0);
     serve(jobs, start);
   } catch (const std::exception& e) {
     for (Job& job : jobs)
@@ -200,6 +212,7 @@ void Instance::serve_group(const std::vector<Job*>& group, uint64_t start) {
   }
   for (Job* job : group) {
     if (job->status) job->status = status;
+    end_sequence(*job);
     if (job->status) job->status = job->send(true);
     job->finish(start, compute_start, std::max(compute_start, compute_end));
   }
@@ -285,6 +298,7 @@ void Instance::serve_steps(Job& job, uint64_t start) {
     return {};
   };
   job.status = all();
+  end_sequence(job);
   const uint64_t end = now_ns();
   if (job.status)
     log_failure(TRITONBACKEND_ModelInstanceReportBatchStatistics(handle_, 1, start, compute_start, end, end),

@@ -41,6 +41,7 @@ class Instance {
   Status open(TRITONBACKEND_ModelInstance* handle);
   Status new_context(aotc::host::Context* out) const;
   Status context_for(const Job& job, aotc::host::Context** out);
+  void end_sequence(const Job& job);
   void serve(std::vector<Job>& jobs, uint64_t start);
   void serve_group(const std::vector<Job*>& group, uint64_t start);
   void serve_steps(Job& job, uint64_t start);
@@ -66,7 +67,7 @@ class Instance {
   int32_t threads_ = 1;
   Program program_, next_;
   aotc::host::Context context_;
-  std::list<Sequence> sequences_;  ///< least recently used first
+  std::list<Sequence> sequences_;  ///< those that have ended first, without an id, then the least recently used
   std::vector<Buffer> in_, out_, fed_;
   std::vector<Place> made_;  ///< outputs that the response has and the run cannot write in place
   bool lost_ = false;

@@ -26,11 +26,8 @@ Job::~Job() {
   finish(now, now, now);
 }
 
-void Job::open(TRITONBACKEND_Request* request, TRITONBACKEND_ModelInstance* instance, const Program& program, bool batched, bool streams,
-               TRITONSERVER_MemoryType preferred, int64_t preferred_id) {
-  request_ = request;
-  instance_ = instance;
-  status = of_triton(streams ? TRITONBACKEND_ResponseFactoryNew(&factory_, request) : TRITONBACKEND_ResponseNew(&response_, request));
+void Job::open(const Program& program, bool batched, bool streams, TRITONSERVER_MemoryType preferred, int64_t preferred_id) {
+  status = of_triton(streams ? TRITONBACKEND_ResponseFactoryNew(&factory_, request_) : TRITONBACKEND_ResponseNew(&response_, request_));
   if (!status) return;
   if (cancelled()) {
     status = {false, TRITONSERVER_ERROR_CANCELLED, "the request was cancelled before it was run"};
@@ -128,7 +125,9 @@ Status Job::send(bool last) {
 void Job::finish(uint64_t exec_start, uint64_t compute_start, uint64_t compute_end) {
   if (!request_) return;
   if (!ended_) {
-    if (!response_ && factory_) log_failure(TRITONBACKEND_ResponseNewFromFactory(&response_, factory_), "a response cannot be made");
+    if (!response_)
+      log_failure(factory_ ? TRITONBACKEND_ResponseNewFromFactory(&response_, factory_) : TRITONBACKEND_ResponseNew(&response_, request_),
+                  "a response cannot be made");
     if (status && !response_) status = internal("no response could be made");
     if (response_) {
       TRITONSERVER_Error* error = to_triton(status);

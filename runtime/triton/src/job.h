@@ -22,10 +22,10 @@ class Job {
   Job& operator=(const Job&) = delete;
   ~Job();
 
-  /// Takes the request and reads it; what is wrong with it is in status. `streams`: answers are several responses, made one by one with
-  /// respond().
-  void open(TRITONBACKEND_Request* request, TRITONBACKEND_ModelInstance* instance, const Program& program, bool batched, bool streams,
-            TRITONSERVER_MemoryType preferred, int64_t preferred_id);
+  /// From here on finish() answers the request and gives it back.
+  void take(TRITONBACKEND_Request* request, TRITONBACKEND_ModelInstance* instance) noexcept { request_ = request, instance_ = instance; }
+  /// Reads the request; what is wrong with it is in status. `streams`: answers are several responses, made one by one with respond().
+  void open(const Program& program, bool batched, bool streams, TRITONSERVER_MemoryType preferred, int64_t preferred_id);
 
   /// The next response of those that are several.
   Status respond();
