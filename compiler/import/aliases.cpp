@@ -61,6 +61,29 @@ std::optional<bool> in_format(const TensorMeta& m, std::string_view format, cons
   return laid_out(m, order, syms);
 }
 
+/// Whether PyTorch takes memory for channels-last by its strides alone (is_channels_last_strides_2d and _3d): other memory, whatever its
+/// order, it takes for contiguous. Dims of size 1 count by their strides, so that a tensor may be in a format that it is not taken for.
+std::optional<bool> taken_for_channels_last(const TensorMeta& m, const SymTable& syms) {
+  const size_t n = m.sizes.size();
+  if (n != 4 && n != 5) return false;
+  if (m.strides.size() != n) return std::nullopt;
+  std::vector<size_t> order = {1};  // from the inside
+  for (size_t d = n - 1; d > 1; --d) order.push_back(d);
+  order.push_back(0);
+  bool open = false;
+  if (m.strides[1].is(0)) return false;
+  Expr least = 0;
+  for (const size_t d : order) {
+    const Expr &size = m.sizes[d], &stride = m.strides[d];
+    if (size.is(0) || syms.proves_lt(stride, least)) return false;
+    open |= !syms.proves_ne(size, 0) || !syms.proves_le(least, stride);
+    if (d == 0 && syms.proves_eq(least, m.strides[1])) return false;
+    open |= d == 0 && !syms.proves_ne(least, m.strides[1]);
+    least = syms.simplify(stride * size);
+  }
+  return open ? std::nullopt : std::optional(true);
+}
+
 Kind where(std::optional<bool> shares, Kind how) { return !shares ? Alias::unclear : *shares ? how : Alias::none; }
 
 Kind view(const Use&) { return Alias::view; }
@@ -83,7 +106,10 @@ Kind cast(const Use& u) {
   if (copy && std::get_if<bool>(copy) && std::get<bool>(*copy)) return Alias::none;
   if (u.in.dtype != u.out.dtype) return Alias::none;
   const std::string_view format = format_of(u);
-  return format.empty() || format == "preserve" ? Alias::same : where(in_format(u.in, format, u.syms), Alias::same);
+  if (format.empty() || format == "preserve") return Alias::same;
+  std::optional<bool> last = taken_for_channels_last(u.in, u.syms);
+  if (last && format != "channels_last" && format != "channels_last_3d") last = !*last;
+  return where(last, Alias::same);
 }
 
 /// Whether the new shape is proved to be had by strides alone: each run of dims that lie one in another is cut into sizes of its own.

@@ -61,6 +61,11 @@ for view in ("x.diagonal()", "x.diagonal(1)", "x.diagonal(-1)", "x[:3].diagonal(
              "x.view(1, 2, 2, 4).contiguous(memory_format=torch.channels_last)[0, 1]", "x.view(1, 2, 2, 4).to(memory_format=torch.channels_last)[0, 1]"):
     case(f"write through {view}", F32, ["a = x[1:]", f"b = {view}", "b.mul_(2)", "c = a + 1"], "a, b, c, x")
     case(f"read of {view} after a write", F32, [f"b = {view}", "x.add_(3)", "c = b * 2"], "b, c")
+# Formats of memory where dims of size 1 leave the order open, and of memory in any other order
+for dims, view in (("5,1,1,9", "x.to(memory_format=torch.channels_last).permute(0, 2, 3, 1).reshape(-1)"), ("5,9,1,1", "x.to(memory_format=torch.channels_last)[0]"), ("1,3,2,2", "x.to(memory_format=torch.channels_last)[0]"),
+                   ("3,4", "x.t().to(memory_format=torch.contiguous_format)"), ("2,3,4,5", "x.permute(3, 2, 1, 0).to(memory_format=torch.contiguous_format)"), ("2,4,5,3", "x.permute(0, 3, 1, 2).to(memory_format=torch.channels_last)[1]"),
+                   ("2,4,5,3", "x.permute(0, 3, 1, 2).to(memory_format=torch.contiguous_format)[1]"), ("2,4,5,3", "x.permute(0, 3, 1, 2)[:, :, 1:, ::2].to(memory_format=torch.channels_last)[1]"), ("2,2,4,5,3", "x.permute(0, 4, 1, 2, 3).to(memory_format=torch.channels_last_3d)[1]")):
+    case(f"write through {view} of {dims}", f"x: float32[{dims}], y: float32[{dims}] const", [f"b = {view}", "b.add_(7.5)", "c = " + view.replace("x.", "y.", 1), "c.mul_(2)", "d = x + y"], "b, c, d, x")
 for view in ("x[0]", "x.meshgrid", "x[2:]"):
     text = "torch.meshgrid(x, x, indexing='ij')[1]" if "mesh" in view else view
     case(f"write before a read of {view}", "x: float32[5]", [f"b = {text}", "x.mul_(3)", "c = b + 0"], "b, c")
@@ -410,6 +415,7 @@ case("memory of any length as numbers of another width", "x: float32[3,4*A], k: 
 case("pairs as numbers of another width", "z: {T}[A,4], x: float32[A,8]", ["a = z.view(torch.float32)", "b = z.view(torch.float64)", "c = z.view(torch.int16)", "d = x.view(torch.complex64)", "e = x.view(torch.complex128)", "f = z.view(torch.complex128) if z.dtype == torch.complex64 else z.view(torch.complex64)"], "a, b, c, d, e, f", COMPLEX)
 for what in ("v = x.view(torch.int16)", "v = x.view(torch.uint8)[:, 3:9]", "v = x.view(torch.int64)[1:]"):
     case(f"written as numbers of another width: {what}", "x: {T}[A,8]", ["y = x * 1", what, "v.add_(1)", what.replace("x.", "y."), "v[0] = 3"], "x, y", (torch.float32, torch.int32, torch.float64))
+case("a NaN as numbers of another width", "x: {T}[A,8] special, y: {T}[A,8] special", ["a = torch.atan2(x, y).view(torch.int16)", "b = (x - y).view(torch.uint8)", "c = (x * y).view(torch.int64)"], "a, b, c", FLOATS)
 case("written as numbers of another width, of any length", "x: float32[3,4*A], k: int8[2,8*B]", ["v = x.view(torch.float64)", "v.mul_(2)", "w = k.view(torch.int32)", "w[:, ::2] = 7", "u = x.view(torch.int16)", "u[1].add_(1)"], "x, k, v")
 case("functions of Bessel and Airy, quantiles", "x: {T}[A,9], y: {T}[A,5] unit", ["p = x.abs() * 9", "u = y.abs().clamp(1e-6, 1)"] + [f"{v} = torch.special.{f}" for v, f in zip("abcdefghijklmn", ("bessel_j0(x)", "bessel_j1(x * 9)", "bessel_y0(p)", "bessel_y1(p)", "modified_bessel_i0(x)", "modified_bessel_i1(x)", "modified_bessel_k0(p)", "modified_bessel_k1(p)", "scaled_modified_bessel_k0(p)", "scaled_modified_bessel_k1(p)", "spherical_bessel_j0(x)", "airy_ai(x)", "ndtri(u)", "erfcx(x)"))], "a, b, c, d, e, f, g, h, i, j, k, l, m, n", (torch.float32,))
 case("mantissas and powers of two", "x: {T}[A,5] special, y: {T}[A,3] scaled", ["a, b = torch.frexp(x)", "c, d = torch.frexp(y)", "e = torch.ldexp(c, d) - y", "f, g = torch.frexp(x * 1e-39)"], "a, b, c, d, e, f, g", FLOATS)

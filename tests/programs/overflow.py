@@ -20,6 +20,7 @@ Of rounded results (TABLE):
 Of any result, exact ones too (ANY):
 - the index of the kth value, median, nanmedian or mode where several elements are equal: quickselect gives another one for another length;
 - remainders whose quotient runs over, for the same reason;
+- the bits of a NaN: its sign and what it carries are the processor's own, and the compiler's;
 - the sign of a NaN: rounding to bf16 sets it in LibTorch's vectors for AVX, not in its scalars and not on GPUs;
 - places in what was never sorted;
 - common divisors of a type's lowest integer, whose magnitude it does not have: LibTorch's remainders keep signs then;
@@ -262,6 +263,16 @@ def of_nan_signs(func, args, kwargs, results):
     return [torch.isnan(x).expand(results[0].shape) if is_real(x) else None]
 
 
+def of_nan_bits(func, args, kwargs, results):
+    """A NaN's memory as other numbers: its bytes in turn, and any number that has one of them."""
+    x, t = args[0], results[0]
+    if func._overloadname != "dtype" or not is_real(x) or is_real(t) or t.is_complex() or not x.numel():
+        return [None]
+    width = t.element_size() * t.numel() // x.numel()  # of x's own type, in bytes
+    memory = torch.isnan(x).unsqueeze(-1).expand(*x.shape, width)
+    return [memory.reshape(*t.shape, t.element_size()).any(-1)]
+
+
 def of_casts(func, args, kwargs, results):
     """Sums taken in integers of floats that these do not have: the cast is the processor's own (0, or the lowest number)."""
     x, t = args[0], results[0]
@@ -331,7 +342,7 @@ ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian", "mode")}
 ANY |= {name: quotients for name in ("fmod", "remainder")}
 ANY |= {name: of_lowest for name in ("gcd", "lcm")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
-ANY |= {"signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
+ANY |= {"view": of_nan_bits, "signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
 
 
 def base_name(func):

@@ -60,6 +60,43 @@ TEST_CASE("strides decide whether a reshape, a cast or contiguous copies") {
   CHECK(kind_of("aten.relu.default", dense({4}), dense({4})) == Alias::none);
 }
 
+TEST_CASE("a cast to a format of memory copies what PyTorch takes for another one") {
+  struct Case {
+    std::vector<Expr> sizes, strides;
+    bool last;
+  };
+  // Strides as torch has them of contiguous and channels-last memory, where dims of size 1 leave the order open, and of parts of it.
+  const Case cases[] = {{{40, 1, 1, 9}, {9, 9, 9, 1}, false},        {{40, 1, 1, 9}, {9, 1, 9, 1}, true},
+                        {{40, 9, 1, 1}, {9, 1, 1, 1}, false},        {{40, 9, 1, 1}, {9, 1, 9, 9}, true},
+                        {{40, 1, 1, 1}, {1, 1, 1, 1}, false},        {{2, 3, 4, 5}, {60, 1, 15, 3}, true},
+                        {{2, 2, 4, 5}, {60, 1, 15, 3}, true},        {{2, 3, 4, 5}, {1, 2, 6, 24}, false},
+                        {{2, 3, 4, 5}, {0, 0, 0, 0}, false},         {{4, 6}, {1, 4}, false},
+                        {{2, 3, 4, 5, 6}, {360, 1, 90, 18, 3}, true}};
+  for (const Case& c : cases) {
+    const TensorMeta x = strided(c.sizes, c.strides);
+    const std::string format = c.sizes.size() == 5 ? "channels_last_3d" : "channels_last";
+    const auto kind = [&](const std::string& to) {
+      return kind_of("aten.to.dtype_layout", x, x, {{"memory_format", MemoryFormatArg{to}}});
+    };
+    INFO(c.sizes.size() << " dims, " << (&c - cases));
+    if (c.sizes.size() != 2) CHECK(kind(format) == (c.last ? Alias::same : Alias::none));
+    CHECK(kind("contiguous") == (c.last ? Alias::none : Alias::same));
+    CHECK(kind("preserve") == Alias::same);
+  }
+  SymTable syms;
+  const Expr n = Expr::symbol(syms.add({.name = "n", .min = 1, .max = 100})),
+             w = Expr::symbol(syms.add({.name = "w", .min = 2, .max = 100}));
+  const PNode node{.name = "y",
+                   .target = "aten.to.dtype_layout",
+                   .args = {{"self", TensorRef{"x"}}, {"memory_format", MemoryFormatArg{"channels_last"}}},
+                   .results = {TensorRef{"y"}}};
+  const auto kind = [&](const TensorMeta& in) { return aliases_of(node, {{"x", in}, {"y", in}}, syms).at(0).kind; };
+  CHECK(kind(strided({n, 3, 8, w}, {w * 24, 1, w * 3, 3})) == Alias::same);
+  CHECK(kind(strided({n, 3, 8, w}, {w * 24, w * 8, w, 1})) == Alias::none);
+  CHECK(kind(strided({3, n, 8, 1}, {n * 8, 8, 1, 1})) == Alias::none);
+  CHECK(kind(strided({3, n, 1, 1}, {n, 1, n, n})) == Alias::unclear);
+}
+
 TEST_CASE("symbolic strides leave open whether a reshape copies") {
   SymTable syms;
   const Expr n = Expr::symbol(syms.add({.name = "n", .min = 2, .max = 100}));
