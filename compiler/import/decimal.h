@@ -1,5 +1,5 @@
 #pragma once
-// Sizes that are a decimal number times a size, as float64 computes them.
+// Sizes that are a decimal number times a size, or a size by one, as float64 computes them.
 #include <optional>
 
 #include "sym/expr.h"
@@ -18,8 +18,15 @@ std::optional<Decimal> decimal(double d);
 /// Does float64 round every multiple of it that the fraction has whole to that whole number?
 bool rounds_to_multiples(const Decimal& d);
 
-/// The floor of what float64 gives for n times it, for 0 <= n < 2^31: the fraction's own, but one less at those whole multiples that stay
-/// below (0.7 * 170 is 118.99999999999999).
-Expr floor_of_product(const Decimal& d, const Expr& n);
+/// The floor and the ceiling of what float64 gives for a product of it or a quotient by it.
+struct Rounded {
+  Expr floor, ceil;
+};
+/// Of n / divisor times it, for 0 <= n and a product of at most `most`; divisor: a power of two. den * divisor * most (of a quotient num *
+/// divisor * most) is at most 2^50. They are the fraction's own, but one less at those whole multiples that stay below (0.7 * 170 is
+/// 118.99999999999999), or more at those above.
+Rounded product_with(const Decimal& d, const Expr& n, int64_t divisor, int64_t most);
+/// The same of n / divisor by it, num > 0 (10.5 / 0.7 is 15.000000000000002).
+Rounded quotient_by(const Decimal& d, const Expr& n, int64_t divisor, int64_t most);
 
 }  // namespace aotc::import

@@ -25,7 +25,7 @@ struct Fraction {
   /// (0.7) is beside it: whole numbers times it have a floor of their own.
   enum class Float : uint8_t { exact, nearly, beside, rounded, unclear } as_float = Float::exact;
   std::optional<Decimal> decimal;  ///< where it is beside
-  std::optional<Expr> floor;       ///< of a product with one that is beside; the rest of it is unclear
+  std::optional<Rounded> rounded;  ///< a product with one that is beside, or a quotient by one; the rest of it is unclear
 };
 
 bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
@@ -62,23 +62,27 @@ bool scales_exactly(const Fraction& f) {
   return exact(f) && power_of_two(f.den) && (power_of_two(n) || n == -1);
 }
 bool times_of_nearly(const Fraction& f, const Fraction& times) {
-  return f.as_float == Fraction::Float::nearly && exact(times) && times.den == 1;
+  return f.as_float == Fraction::Float::nearly && exact(times) && power_of_two(times.den) && times.den <= 1024;
 }
-/// Is it a sum of products of symbols, which are sizes, and so never below 0?
-bool counts(const Expr& e) {
-  const auto adds = [](const Expr::Term& t) {
-    return t.coef > 0 && std::all_of(t.atoms.begin(), t.atoms.end(), [](const Expr::Atom& a) { return a.kind == Expr::AtomKind::symbol; });
-  };
-  return std::all_of(e.terms().begin(), e.terms().end(), adds);
+/// What float64 has for `other` times f, which is beside, or by it; none where that is not known.
+std::optional<Rounded> with_decimal(const SymTable& syms, const Fraction& f, const Fraction& other, bool divided) {
+  constexpr double kMost = 0x1p36, kMostWithDivisor = 0x1p50;
+  constexpr int64_t kMostDivisor = 1 << 19;
+  if (!f.decimal || f.decimal->num <= 0 || !exact(other) || !power_of_two(other.den) || other.den > kMostDivisor) return std::nullopt;
+  const Decimal& d = *f.decimal;
+  const Interval range = syms.interval(other.num);
+  const int64_t by = divided ? d.num : d.den;
+  if (range.min < 0 || by > kMostDivisor / other.den) return std::nullopt;
+  const double factor = static_cast<double>(d.num) / static_cast<double>(d.den),
+               largest = static_cast<double>(range.max) / static_cast<double>(other.den),
+               most = std::min(
+                   {kMost, kMostWithDivisor / static_cast<double>(by * other.den), (divided ? largest / factor : largest * factor) + 1});
+  return (divided ? quotient_by : product_with)(d, other.num, other.den, static_cast<int64_t>(most));
 }
-std::optional<Expr> floor_of_times(const Fraction& f, const Fraction& times) {
-  if (!f.decimal || f.decimal->num <= 0 || !exact(times) || times.den != 1 || !counts(times.num)) return std::nullopt;
-  return floor_of_product(*f.decimal, times.num);
-}
-Fraction multiply(const Fraction& a, const Fraction& b) {
+Fraction multiply(const SymTable& syms, const Fraction& a, const Fraction& b) {
   Fraction r = computed(reduced(a.num * b.num, checked_mul(a.den, b.den)), a, b, scales_exactly(a) || scales_exactly(b));
   if (times_of_nearly(a, b) || times_of_nearly(b, a)) r.as_float = Fraction::Float::rounded;
-  r.floor = a.decimal ? floor_of_times(a, b) : floor_of_times(b, a);
+  r.rounded = a.decimal ? with_decimal(syms, a, b, false) : with_decimal(syms, b, a, false);
   return r;
 }
 Fraction divide_exactly(const Fraction& a, const Fraction& b) {
@@ -87,10 +91,11 @@ Fraction divide_exactly(const Fraction& a, const Fraction& b) {
   const int64_t sign = *c < 0 ? -1 : 1;
   return computed(reduced(a.num * (b.den * sign), checked_mul(a.den, *c * sign)), a, b, scales_exactly(b));
 }
-Fraction true_division(const Fraction& a, const Fraction& b) {
+Fraction true_division(const SymTable& syms, const Fraction& a, const Fraction& b) {
   Fraction r = divide_exactly(a, b);
   if (exact(r) && !power_of_two(r.den)) r.as_float = Fraction::Float::rounded;
   if (times_of_nearly(b, a)) r.as_float = Fraction::Float::rounded;  // off by at most 2^-54 of it, as a product is
+  r.rounded = with_decimal(syms, b, a, true);
   return r;
 }
 Expr whole(const Fraction& f) {
@@ -102,13 +107,16 @@ const Fraction& not_unclear(const Fraction& f) {
   return f;
 }
 Expr floor_of(const Fraction& f) {
-  if (f.floor) return *f.floor;
+  if (f.rounded) return f.rounded->floor;
   return not_unclear(f).den == 1 ? f.num : floordiv(f.num, f.den);
 }
-Expr ceil_of(const Fraction& f) { return not_unclear(f).den == 1 ? f.num : ceildiv(f.num, f.den); }
+Expr ceil_of(const Fraction& f) {
+  if (f.rounded) return f.rounded->ceil;
+  return not_unclear(f).den == 1 ? f.num : ceildiv(f.num, f.den);
+}
 /// Towards zero: the floor of |x|, with x's sign.
 Expr trunc_of(const Fraction& f) {
-  if (f.den == 1 || f.floor) return floor_of(f);
+  if (f.den == 1 || f.rounded) return floor_of(f);
   return max(floor_of(f), Expr(0)) + min(ceil_of(f), Expr(0));
 }
 Expr nonzero(const Expr& e) {
@@ -137,7 +145,7 @@ Fraction power(const SymTable& syms, const Fraction& base, const Fraction& expon
   if (!n || *n < -1 || *n > 8) throw Refusal{"a power other than -1 to 8"};
   if (*n == -1) return divide_exactly({1}, base);
   Fraction r{1};
-  for (int64_t i = 0; i < *n; ++i) r = multiply(r, base);
+  for (int64_t i = 0; i < *n; ++i) r = multiply(syms, r, base);
   return r;
 }
 Fraction real(double d) {
@@ -196,6 +204,12 @@ class Reader {
     for (size_t i = 1; i < a.size(); ++i) r = F(r, a[i]);
     return r;
   }
+  static Fraction product(Reader& r, const Args& a) {
+    Fraction all = a[0];
+    for (size_t i = 1; i < a.size(); ++i) all = multiply(r.syms_, all, a[i]);
+    return all;
+  }
+  static Fraction quotient(Reader& r, const Args& a) { return true_division(r.syms_, a[0], a[1]); }
   static Fraction min2(const Fraction& a, const Fraction& b) { return {min(whole(a), whole(b))}; }
   static Fraction max2(const Fraction& a, const Fraction& b) { return {max(whole(a), whole(b))}; }
   const Expr& divisor(const Expr& e) {
@@ -211,12 +225,12 @@ class Reader {
 
   static constexpr Function kFunctions[] = {
       {"Add", -1, fold<add>},
-      {"Mul", -1, fold<multiply>},
+      {"Mul", -1, product},
       {"Max", -1, fold<max2>},
       {"Min", -1, fold<min2>},
       {"Pow", 2, power_of},
       {"Rational", 2, [](Reader&, const Args& a) { return divide_exactly(a[0], a[1]); }},
-      {"TrueDiv", 2, [](Reader&, const Args& a) { return true_division(a[0], a[1]); }},
+      {"TrueDiv", 2, quotient},
       {"FloorDiv", 2, floor_div},
       {"CeilDiv", 2, [](Reader& r, const Args& a) { return Fraction{ceildiv(whole(a[0]), r.divisor(whole(a[1])))}; }},
       {"Mod", 2, modulo},

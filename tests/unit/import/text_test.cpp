@@ -95,7 +95,8 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK(read("FloorToInt(Mul(Float('1.7', precision=53), ToFloat(Symbol('s0'))))") == floordiv(x * 17, 10));
   CHECK(read("CeilToInt(0.37*ToFloat(s0))") == ceildiv(x * 37, 100));
   CHECK_THAT(why("TruncToInt(0.1234567*ToFloat(s0))"), Contains("0.1234567"));
-  CHECK_THAT(why("CeilToInt(0.7*ToFloat(s0))"), Contains("rounds"));
+  CHECK_THAT(why("CeilToInt(0.7*ToFloat(s0 - s1))"), Contains("rounds"));
+  CHECK_THAT(why("CeilToInt(FloatTrueDiv(0.7*ToFloat(s0), 0.3))"), Contains("rounds"));
   CHECK_THAT(why("FloorToInt(0.7*ToFloat(s0 - s1))"), Contains("rounds"));
   CHECK_THAT(why("TruncToInt(0.7*ToFloat(s0) + 1)"), Contains("rounds"));
   CHECK_THAT(why("TruncToInt(1.7*ToFloat(s0) + 0.3)"), Contains("rounds"));
@@ -113,24 +114,39 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK_THAT(why("2**(s1 % 4 - 1)"), Contains("negative"));
 }
 
-TEST_CASE("the floor of a decimal number times a size is float64's") {
+TEST_CASE("a decimal number times a size, and a size by one, are rounded to whole ones as float64's are") {
   SymTable syms;
-  const SymId s0 = syms.add({"s0", SymKind::shape, 0});
+  const SymId s0 = syms.add({"s0", SymKind::shape, 1});
   const SymbolOf symbol = [&](std::string_view) { return Expr::symbol(s0); };
   std::vector<int64_t> sizes;
-  for (int64_t n = 0; n < 5000; ++n) sizes.push_back(n);
-  for (int64_t n = 1000; n < (int64_t{1} << 31); n += n / 30)
+  for (int64_t n = 1; n < 5000; ++n) sizes.push_back(n);
+  for (int64_t n = 1000; n < (int64_t{1} << 30); n += n / 30)
     for (const int64_t by : {10, 50, 100, 1000}) sizes.insert(sizes.end(), {n / by * by - 1, n / by * by, n / by * by + 1});
-  for (const double d : {0.7, 1.1, 1.4, 2.3, 0.29, 0.57, 1.37, 0.67, 2.47, 3.76, 0.07, 1.13, 0.005, 0.014})
-    for (const std::string call : {"TruncToInt", "FloorToInt"}) {
-      const auto e = parse_sym_text(fmt::format("{}({}*ToFloat(s0))", call, d), syms, symbol);
-      INFO(d << ": " << e.why());
-      REQUIRE(e);
-      std::vector<int64_t> wrong;
-      for (const int64_t n : sizes)
-        if (e->eval([&](SymId) { return n; }) != static_cast<int64_t>(d * static_cast<double>(n))) wrong.push_back(n);
-      CHECK(wrong.empty());
-    }
+  struct Form {
+    const char* text;  ///< of the decimal
+    double (*value)(double n, double d);
+  };
+  constexpr Form kForms[] = {{"{}*ToFloat(s0)", [](double n, double d) { return d * n; }},
+                             {"{}*(ToFloat(s0) - 0.5)", [](double n, double d) { return d * (n - 0.5); }},
+                             {"FloatTrueDiv(ToFloat(s0), {})", [](double n, double d) { return n / d; }},
+                             {"FloatTrueDiv(ToFloat(3*s0) - 0.75, {})", [](double n, double d) { return (3 * n - 0.75) / d; }}};
+  struct Whole {
+    const char* name;
+    double (*of)(double);
+  };
+  constexpr Whole kWhole[] = {{"TruncToInt", std::trunc}, {"FloorToInt", std::floor}, {"CeilToInt", std::ceil}};
+  for (const double d : {0.7, 1.1, 1.4, 2.3, 0.29, 0.57, 1.37, 0.67, 2.47, 3.76, 0.07, 1.13, 0.014, 0.3, 0.1, 0.9, 0.6, 1.7, 12.1})
+    for (const Form& form : kForms)
+      for (const Whole& whole : kWhole) {
+        const auto e = parse_sym_text(fmt::format("{}({})", whole.name, fmt::format(fmt::runtime(form.text), d)), syms, symbol);
+        INFO(whole.name << " " << form.text << " " << d << ": " << e.why());
+        REQUIRE(e);
+        std::vector<int64_t> wrong;
+        for (const int64_t n : sizes)
+          if (e->eval([&](SymId) { return n; }) != static_cast<int64_t>(whole.of(form.value(static_cast<double>(n), d))))
+            wrong.push_back(n);
+        CHECK(wrong.empty());
+      }
 }
 
 TEST_CASE("the user's line is the innermost frame outside of PyTorch") {
