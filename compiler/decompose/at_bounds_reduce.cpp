@@ -100,7 +100,7 @@ void AtBounds::conv(At& a) {
 
 void AtBounds::matrices(At& a) {
   for (const Exprs* dims : a.in)
-    if (found(*dims, dims->size() - 2)) refuse(a, "its matrices have such a size");
+    if (found(*dims, dims->size() - 2) || found(*dims, dims->size() - 1)) refuse(a, "its matrices have such a size");
   keep(a);
 }
 

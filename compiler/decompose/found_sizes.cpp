@@ -39,6 +39,7 @@ constexpr Row kRows[] = {
     {Op::fourier, &AtBounds::fourier},
     {Op::cholesky, &AtBounds::square_matrices},
     {Op::lu, &AtBounds::square_matrices},
+    {Op::qr, &AtBounds::matrices},
     {Op::svd, &AtBounds::matrices},
     {Op::solve_triangular, &AtBounds::square_matrices},
 };

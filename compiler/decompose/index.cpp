@@ -415,19 +415,6 @@ void isin(Rule& r) {
   r.set(r.boolean("invert") ? !any : any);
 }
 
-/// Counts of equal bins between two given bounds; both bounds belong.
-void histc(Rule& r) {
-  const TensorType t = r.meta_result();
-  const T x = tensor(r, "self");
-  const double lo = r.number("min"), hi = r.number("max");
-  const int64_t bins = r.integer("bins");
-  if (lo == hi) r.refuse("histc without given bounds", "give min and max");
-  const T v = x.reshape({r.b.type(x).elems()}).to(is_float(x.dtype()) ? compute_type(x.dtype()) : DType::f64);
-  const T bin = minimum(floor((v - lo) * static_cast<double>(bins) / (hi - lo)), static_cast<double>(bins - 1)).to(DType::i64);
-  const T hit = (bin.unsqueeze(0) == iota(r.b, {Expr(bins)}, 0).unsqueeze(1)) & ((v >= lo) & (v <= hi)).unsqueeze(0);
-  r.set(hit.to(DType::i64).sum({1}, false).to(t.dtype));
-}
-
 constexpr RuleRow kRows[] = {
     {"aten.index.Tensor", index},
     {"aten._unsafe_index.Tensor", index},
@@ -452,7 +439,6 @@ constexpr RuleRow kRows[] = {
     {"aten.isin.Tensor_Tensor", isin},
     {"aten.isin.Tensor_Scalar", isin},
     {"aten.isin.Scalar_Tensor", isin},
-    {"aten.histc.default", histc},
 };
 }  // namespace
 

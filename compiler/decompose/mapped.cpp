@@ -60,6 +60,7 @@ class Spread {
       case Op::scatter: return along_dims();
       case Op::cholesky:
       case Op::lu:
+      case Op::qr:
       case Op::svd:
       case Op::solve_triangular: return b_.make(n_.op, all(), n_.attrs);
       case Op::index_put: return {index_put()};

@@ -1,5 +1,6 @@
 // What is reduced over segments of a line, and over bins of values.
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "decompose/families.h"
@@ -75,30 +76,123 @@ void set_histogram(Rule& r, const T& values, const T& edges) {
 
 void histogram_of_edges(Rule& r) { set_histogram(r, tensor(r, "self"), tensor(r, "bins")); }
 
-/// Bins of one size between two bounds: those given, or the least and the largest value.
-void histogram_of_bins(Rule& r) {
-  const T x = tensor(r, "self");
-  const int64_t bins = r.integer("bins");
-  const T flat = x.reshape({r.b.type(x).elems()});
-  const bool given = !r.none("range");
+/// Two bounds, each of one element, with room between them.
+struct Bounds {
+  T low, high;
+};
+/// Those given, or the least and the largest of a line (of none: 0 and 1); one value for both gets a bin around it.
+Bounds bounds_of(const T& line, const std::optional<std::array<double, 2>>& given) {
   const auto bound = [&](size_t i, ReduceKind kind) {
-    if (given) return T(r.b, full(r.b, x.dtype(), {1}, r.numbers("range").at(i)));
-    if (flat.dim(0).is(0)) return T(r.b, full(r.b, x.dtype(), {1}, static_cast<double>(i)));
-    return flat.reduce(kind, {0}, true);
+    if (!given && !line.dim(0).is(0)) return line.reduce(kind, {0}, true);
+    return T(line.b(), full(line.b(), line.dtype(), {1}, given ? (*given)[i] : static_cast<double>(i)));
   };
-  T low = bound(0, ReduceKind::min), high = bound(1, ReduceKind::max);
-  const T one = low == high;  // value: a bin around it
-  const T from = where(one, low - 0.5, low), to = where(one, high + 0.5, high);
-  // As linspace has them: from both ends.
-  const T step = (to - from) / static_cast<double>(bins), at = iota(r.b, {Expr(bins + 1)}, 0, x.dtype());
-  const T edges = where(at < static_cast<double>((bins + 1) / 2), from + step * at, to - step * (static_cast<double>(bins) - at));
-  set_histogram(r, flat, edges);
+  const T low = bound(0, ReduceKind::min), high = bound(1, ReduceKind::max), one = low == high;
+  return {where(one, low - 0.5, low), where(one, high + 0.5, high)};
+}
+/// [bins + 1]: edges of bins of one size, as linspace has them, from both ends.
+T even_edges(const Bounds& at, int64_t bins) {
+  Builder& b = at.low.b();
+  const T step = (at.high - at.low) / static_cast<double>(bins), place = iota(b, {Expr(bins + 1)}, 0, at.low.dtype());
+  return where(place < static_cast<double>((bins + 1) / 2), at.low + step * place, at.high - step * (static_cast<double>(bins) - place));
+}
+std::optional<std::array<double, 2>> range_of(Rule& r, size_t dim) {
+  if (r.none("range")) return std::nullopt;
+  const auto all = r.numbers("range");
+  return std::array<double, 2>{all.at(2 * dim), all.at(2 * dim + 1)};
+}
+
+void histogram_of_bins(Rule& r) {
+  const T x = tensor(r, "self"), flat = x.reshape({r.b.type(x).elems()});
+  set_histogram(r, flat, even_edges(bounds_of(flat, range_of(r, 0)), r.integer("bins")));
+}
+
+/// Points [.., D] counted (or their weights summed) by the bins of each of their D numbers; those outside of any dim's bins are left out.
+void set_histogram_of_points(Rule& r, const T& points, const std::vector<T>& edges) {
+  const Expr count = points.dim(0);
+  T bin = iota(r.b, {count}, 0) * 0.0, inside = bin == 0.0;
+  Expr bins = 1;
+  std::vector<Expr> dims;
+  for (size_t d = 0; d < edges.size(); ++d) {
+    const T x = points.select(-1, static_cast<int64_t>(d)), line = edges[d].to(x.dtype());
+    const Expr n = line.dim(0) - 1;
+    const T low = line.slice(0, 0, 1), high = line.slice(0, n, 1);
+    const T edge = (line.unsqueeze(0) <= x.unsqueeze(1)).to(DType::i64).sum({1}, false) - 1.0;  // the last one that is not above it
+    inside = inside & (x >= low) & (x <= high);
+    bin = bin * scalar_of(r.b, n, DType::i64) + minimum(edge, scalar_of(r.b, n - 1, DType::i64));
+    bins *= n;
+    dims.push_back(n);
+  }
+  const T one = points.select(-1, 0).like(1.0);
+  const auto given = opt_tensor(r, "weight");
+  const T weight = given ? given->reshape({count}).to(points.dtype()) : one;
+  const T sums(r.b, r.b.make1(Op::scatter,
+                              {full(r.b, points.dtype(), {bins + 1}, 0.0), where(inside, bin, scalar_of(r.b, bins, DType::i64)), weight},
+                              {{Attr::dim, int64_t{0}}, {Attr::reduce, std::string("sum")}, {Attr::include_self, true}}));
+  T y = sums.slice(0, 0, bins).reshape(dims);
+  if (r.boolean_or("density", false)) {
+    y = y / sums.slice(0, 0, bins).sum({0}, false);
+    for (size_t d = 0; d < edges.size(); ++d) {
+      const T widths = edges[d].slice(0, 1, dims[d]) - edges[d].slice(0, 0, dims[d]);
+      std::vector<Expr> along(dims.size(), Expr(1));
+      along[d] = dims[d];
+      y = y / widths.reshape(along);
+    }
+  }
+  r.set(0, y);
+}
+T points_of(Rule& r) {
+  const T x = tensor(r, "self");
+  if (x.rank() < 2) r.refuse("points without a dim of their numbers");
+  Expr count = 1;
+  for (int d = 0; d + 1 < x.rank(); ++d) count *= x.dim(d);
+  return x.reshape({count, x.dim(-1)});
+}
+
+enum class Edges { given, counted, counted_alike };
+template <Edges from>
+void histogram_of_points(Rule& r) {
+  const T points = points_of(r);
+  const int64_t numbers = r.constant(points.dim(-1), "how many numbers a point has");
+  std::vector<T> edges;
+  if (from == Edges::given)
+    for (const ValueId v : r.tensors("bins")) edges.emplace_back(r.b, v);
+  else
+    for (int64_t d = 0; d < numbers; ++d)
+      edges.push_back(even_edges(bounds_of(points.select(-1, d), range_of(r, static_cast<size_t>(d))),
+                                 from == Edges::counted ? r.integers("bins").at(static_cast<size_t>(d)) : r.integer("bins")));
+  if (static_cast<int64_t>(edges.size()) != numbers) r.refuse("bins of other than each number of a point");
+  if (r.wants(0)) set_histogram_of_points(r, points, edges);
+  if (!r.wants(1)) return;
+  r.set_list(1, std::vector<ValueId>(edges.begin(), edges.end()));
+}
+
+/// Counts of equal bins between two bounds, those given or the least and the largest value; both bounds belong.
+void histc(Rule& r) {
+  const TensorType t = r.meta_result();
+  const T x = tensor(r, "self");
+  const double lo = r.number_or("min", 0), hi = r.number_or("max", 0);
+  const int64_t bins = r.integer_or("bins", 100);
+  const T v = x.reshape({r.b.type(x).elems()}).to(is_float(x.dtype()) ? compute_type(x.dtype()) : DType::f64);
+  T low(r.b, full(r.b, v.dtype(), {}, lo)), high(r.b, full(r.b, v.dtype(), {}, hi));
+  if (lo == hi) {  // one value for both gets a bin on each side of it
+    if (!v.dim(0).is(0)) low = v.reduce(ReduceKind::min, {0}, false), high = v.reduce(ReduceKind::max, {0}, false);
+    r.check(abs(low) + abs(high) < kInfinity, fmt::format("{}: a range of values that is not finite", r.node.target));
+    const T one = low == high;
+    low = where(one, low - 1.0, low), high = where(one, high + 1.0, high);
+  }
+  const T bin = minimum(floor((v - low) * static_cast<double>(bins) / (high - low)), static_cast<double>(bins - 1)).to(DType::i64);
+  const T hit = (bin.unsqueeze(0) == iota(r.b, {Expr(bins)}, 0).unsqueeze(1)) & ((v >= low) & (v <= high)).unsqueeze(0);
+  r.set(hit.to(DType::i64).sum({1}, false).to(t.dtype));
 }
 
 constexpr RuleRow kRows[] = {
     {"aten.segment_reduce.default", segment_reduce},
     {"aten.histogram.bins_tensor", histogram_of_edges},
     {"aten.histogram.bin_ct", histogram_of_bins},
+    {"aten.histogramdd.default", histogram_of_points<Edges::counted>},
+    {"aten.histogramdd.int_bins", histogram_of_points<Edges::counted_alike>},
+    {"aten.histogramdd.TensorList_bins", histogram_of_points<Edges::given>},
+    {"aten.histc.default", histc},
 };
 }  // namespace
 

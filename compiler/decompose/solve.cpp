@@ -1,5 +1,5 @@
 // Factorisations of matrices and what is solved with them. Cholesky factors, LU factors and triangular systems are core operators, of any
-// size. Every step of the other eliminations is written out, so their number of rows is fixed and small. All but Cholesky factors are
+// size. Every step of an elimination without pivots is written out, so its number of rows is fixed and small. All but Cholesky factors are
 // computed in float64, as the reference libraries' blocked sums would need for float32 to be as exact. Batch dims are free.
 #include <cmath>
 #include <limits>
@@ -31,14 +31,6 @@ struct Lu {
   T perm;   ///< [..., rows, 1]
   T swaps;  ///< [..., steps]: the row that step k swapped with row k
 };
-
-/// Rows k and p (a value) change places.
-T swapped(const T& x, int64_t k, const T& p, const T& row) {
-  Builder& b = x.b();
-  const T at_k = x.slice(-2, k, 1);
-  const T at_p(b, b.gather(x, p.expand(at_k.dims()), x.rank() - 2));
-  return where(row == static_cast<double>(k), at_p, where(row == p, at_k, x));
-}
 
 T start_of_permutation(const T& like, const Expr& rows) { return row_of(like.b(), rows).expand(with(batch_of(like), {rows, Expr(1)})); }
 T no_swaps(const T& like, const Expr& steps) { return iota(like.b(), {steps}, 0).expand(with(batch_of(like), {steps})); }
@@ -181,13 +173,30 @@ void lu_factors(Rule& r) {
   if (!pivoted && r.wants(0)) r.set(0, full(r.b, r.meta_result(0).dtype, r.meta_result(0).dims, 0.0));
 }
 
+/// [..., rows]: the order of rows after step k changed row k with row swaps[k], for all steps: permutations are joined by pairs, then pairs
+/// of them, and so on.
+T order_after(Rule& r, const T& swaps, const Expr& rows) {
+  constexpr int64_t kMost = 2048;
+  int64_t n = r.constant(swaps.dim(-1), "the number of pivots");
+  if (n > kMost) r.refuse(fmt::format("{} pivots; up to {} are supported", n, kMost), "solve it in one operator (torch.linalg.solve)");
+  Builder& b = r.b;
+  const std::vector<Expr> batch(swaps.dims().begin(), swaps.dims().end() - 1);
+  const T place = column_of(b, rows), step = row_of(b, n), other = swaps.unsqueeze(-1);
+  const T none = iota(b, {rows}, 0).expand(with(batch, {Expr(1), rows}));
+  if (n == 0) return none.squeeze(-2);
+  T all = where(place == step, other, where(place == other, step, place)).expand(with(batch, {Expr(n), rows}));
+  for (; n > 1; n = (n + 1) / 2) {
+    if (n % 2) all = {b, b.cat({all, none}, all.rank() - 2)};
+    const Expr half = (n + 1) / 2;
+    all = {b, b.gather(all.slice(-2, 0, half, 2), all.slice(-2, 1, half, 2), all.rank() - 1)};
+  }
+  return all.squeeze(-2);
+}
+
 /// The factors of another operator: pivots count from one and are applied in order.
 Lu factored(Rule& r, std::string_view packed, std::string_view pivots) {
-  const T x = matrix(r, packed), p = tensor(r, pivots).to(DType::i64);
-  const int64_t m = steps_of(r, x, -2), n = r.constant(p.dim(-1), "the number of pivots");
-  Lu f{x, start_of_permutation(x, m), p - 1.0};
-  for (int64_t k = 0; k < n; ++k) f.perm = swapped(f.perm, k, f.swaps.slice(-1, k, 1).unsqueeze(-1), row_of(r.b, m));
-  return f;
+  const T x = matrix(r, packed), swaps = tensor(r, pivots).to(DType::i64) - 1.0;
+  return {x, order_after(r, swaps, x.dim(-2)).unsqueeze(-1), swaps};
 }
 
 void lu_unpack(Rule& r) {

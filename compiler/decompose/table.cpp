@@ -25,7 +25,7 @@ std::vector<Family> families() {
       {"normalisation", "", norm_rules()},
       {"products of matrices", "matrix products", linalg_rules()},
       {"factorisations, solving", "matrix products, Cholesky and LU factors, triangular systems", solve_rules()},
-      {"reflections, QR", "matrix products, triangular systems", qr_rules()},
+      {"reflections, QR", "QR factors, matrix products, triangular systems", qr_rules()},
       {"singular values, eigenvalues, exponentials of matrices", "singular values and vectors, matrix products", spectral_rules()},
       {"einsum", "matrix products", einsum_rules()},
       {"quantisation, products of small integers", "matrix products", quantized_rules()},

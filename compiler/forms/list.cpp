@@ -56,6 +56,7 @@ const Table& table_of(Arch arch) {
       &cpu::exclude(),
       &cpu::cholesky(),
       &cpu::lu(),
+      &cpu::qr(),
       &cpu::svd(),
       &cpu::solve_triangular(),
       &copy(),             //
@@ -98,6 +99,7 @@ const Table& table_of(Arch arch) {
       &cuda::exclude(),
       &cuda::cholesky(),
       &cuda::lu(),
+      &cuda::qr(),
       &cuda::svd(),
       &cuda::solve_triangular(),  //
       &copy(),                    //

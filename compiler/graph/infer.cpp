@@ -49,6 +49,7 @@ Rule rule_of(Op op) {
       {Op::cholesky, cholesky},
       {Op::exclude, exclude},
       {Op::lu, lu},
+      {Op::qr, qr},
       {Op::solve_triangular, solve_triangular},
       {Op::svd, svd},
   };

@@ -114,6 +114,7 @@ Types fourier(Infer&);
 Types cholesky(Infer&);
 Types exclude(Infer&);
 Types lu(Infer&);
+Types qr(Infer&);
 Types svd(Infer&);
 Types solve_triangular(Infer&);
 

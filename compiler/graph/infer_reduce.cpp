@@ -158,6 +158,16 @@ Types lu(Infer& r) {
   return {x, order, swaps};
 }
 
+Types qr(Infer& r) {
+  r.arity(1);
+  const TensorType& x = r.in(0);
+  r.require(x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
+  r.require(x.rank() >= 2, "takes matrices");
+  TensorType tau = {x.dtype, {x.dims.begin(), x.dims.end() - 1}};
+  tau.dims.back() = min(x.dims[x.rank() - 2], x.dims.back());
+  return {x, tau};
+}
+
 Types svd(Infer& r) {
   r.arity(1);
   const TensorType& x = r.in(0);

@@ -81,6 +81,7 @@ void run(Eval& e) {
       {Op::cholesky, cholesky},
       {Op::exclude, exclude},
       {Op::lu, lu},
+      {Op::qr, qr},
       {Op::svd, svd},
       {Op::solve_triangular, solve_triangular},
       {Op::fourier, fourier},

@@ -37,6 +37,7 @@ void fourier(Eval&);
 void cholesky(Eval&);
 void exclude(Eval&);
 void lu(Eval&);
+void qr(Eval&);
 void svd(Eval&);
 void solve_triangular(Eval&);
 

@@ -74,6 +74,34 @@ void lu(Eval& e) {
   set_i64(e.out[2], swaps);
 }
 
+void qr(Eval& e) {
+  std::vector<double> x = as_f64(*e.in[0]);
+  const std::vector<int64_t>& dims = e.in_dims(0);
+  const int64_t m = dims[dims.size() - 2], n = dims.back(), steps = std::min(m, n), count = count_of({dims.begin(), dims.end() - 2});
+  std::vector<double> tau(static_cast<size_t>(count * steps));
+  for (int64_t c = 0; c < count; ++c) {
+    double* a = x.data() + c * m * n;
+    for (int64_t k = 0; k < steps; ++k) {
+      double tail = 0;  // the length of the column below its diagonal
+      for (int64_t i = k + 1; i < m; ++i) tail = std::hypot(tail, a[i * n + k]);
+      const double alpha = a[k * n + k];
+      if (tail == 0) continue;
+      const double beta = -std::copysign(std::hypot(alpha, tail), alpha), factor = (beta - alpha) / beta;
+      tau[static_cast<size_t>(c * steps + k)] = factor;
+      for (int64_t i = k + 1; i < m; ++i) a[i * n + k] /= alpha - beta;
+      a[k * n + k] = beta;
+      for (int64_t j = k + 1; j < n; ++j) {
+        double sum = a[k * n + j];
+        for (int64_t i = k + 1; i < m; ++i) sum += a[i * n + k] * a[i * n + j];
+        a[k * n + j] -= factor * sum;
+        for (int64_t i = k + 1; i < m; ++i) a[i * n + j] -= factor * sum * a[i * n + k];
+      }
+    }
+  }
+  set_f64(e.out[0], x);
+  set_f64(e.out[1], tau);
+}
+
 void solve_triangular(Eval& e) {
   const std::vector<double> a = as_f64(*e.in[0]);
   std::vector<double> x = as_f64(*e.in[1]);

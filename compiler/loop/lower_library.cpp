@@ -101,8 +101,8 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::add_rows, added_rows}, {Op::recurrence, recurrence_sizes, SIZE_MAX, 1},
     {Op::cholesky, matrices},   {Op::solve_triangular, matrices},
     {Op::fourier, transforms},  {Op::lu, matrices},
-    {Op::svd, matrices},        {Op::check, all_dims},
-    {Op::exclude, matrices},
+    {Op::qr, matrices},         {Op::svd, matrices},
+    {Op::check, all_dims},      {Op::exclude, matrices},
 };
 
 const Algorithm& algorithm_of(Op op) {

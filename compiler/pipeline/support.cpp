@@ -37,6 +37,7 @@ constexpr Kind kKinds[] = {
     {"Fourier transforms", "fourier"},
     {"Cholesky factors", "cholesky"},
     {"LU factors", "lu"},
+    {"QR factors", "qr"},
     {"singular values and vectors", "svd"},
     {"triangular systems", "solve_triangular"},
     {"what excludes what follows", "exclude"},

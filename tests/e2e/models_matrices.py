@@ -26,6 +26,36 @@ def spectra_dynamic():
     return Fn(f), (torch.randn(2, 20, 20), torch.randn(5, 17, 3), torch.randn(3, 7, 7), torch.randn(9, 6, 4)), ({1: n, 2: n}, {0: Dim("b", min=1, max=40), 1: Dim("p", min=3, max=100)}, {0: Dim("c", min=1, max=9)}, None)
 
 
+@model
+def reflections_of_any_size():
+    """QR factors, their reflections and products with them, factors of LU apart: of hundreds of rows and columns."""
+
+    def f(x, square, y):
+        q, r = torch.linalg.qr(x)
+        wide, upper = torch.linalg.qr(x.mT, mode="complete")
+        packed, tau = torch.geqrf(x)
+        lu, pivots = torch.linalg.lu_factor(square)
+        p, lower, u = torch.lu_unpack(lu, pivots)
+        return (q, r, wide, upper, torch.linalg.qr(x, mode="r")[1], packed, tau, torch.linalg.householder_product(packed, tau), torch.ormqr(packed, tau, y, transpose=True), torch.ormqr(packed, tau, y.mT, left=False),
+                torch.linalg.solve_triangular(r, q.mT @ y, upper=True), torch.linalg.lu_solve(lu, pivots, square[:, :2]), torch.linalg.lu_solve(lu, pivots, square[:3], left=False), p, p @ lower @ u)
+
+    return Fn(f), (torch.randn(211, 197), 4 * torch.eye(190) + torch.randn(190, 190) / 20, torch.randn(211, 3)), None
+
+
+@model
+def factors_of_sizes_that_move():
+    """QR factors over any number of rows and columns, numbers at the ends of the range among them."""
+
+    def f(x, y):
+        q, r = torch.linalg.qr(x)
+        small, _ = torch.linalg.qr(y * 1e-30)
+        large, up = torch.linalg.qr(y * 1e30)
+        return q, r, small, large, up * 1e-30, torch.linalg.qr(torch.triu(y))[1], torch.linalg.qr(y * 0)[1], torch.linalg.qr(y.mT, mode="complete")[1], torch.linalg.qr(y, mode="r")[1]
+
+    n = Dim("n", min=1, max=300)
+    return Fn(f), (torch.randn(3, 20, 20), torch.randn(7, 4)), ({0: Dim("b", min=1, max=9), 1: n, 2: n}, {0: Dim("rows", min=4, max=99)})
+
+
 @decomposed
 def systems_taken_apart():
     """What PyTorch asserts of factorisations are effects in an order then, with tokens as inputs and outputs."""

@@ -59,6 +59,30 @@ def reduced_segments():
 
 
 @model
+def histograms_of_points():
+    """Points counted by the bins of each of their numbers: bins of one size between the data's bounds or given ones, edges that are given; values outside, on edges and all alike; lines without bounds."""
+
+    def f(x, w, e, g):
+        a, b = torch.histogramdd(x, [3, 4]), torch.histogramdd(x.round(), 3, range=[-2.0, 2.0, -1.0, 3.0])
+        c = torch.histogramdd(torch.cat([x, x[:, :1]], 1), [e, g, e * 2], weight=w, density=True)
+        d, k = torch.histogramdd(x.reshape(-1, 1, 2) * 0 + 3, 4), torch.histogramdd(x[:, :1], [5], weight=w, density=True)
+        return (a[0], *a[1], b[0], *b[1], c[0], *c[1], d[0], *d[1], k[0], torch.histc(x, 7), torch.histc(x * 0 + 2, 3), torch.histc(x.round(), 5), torch.histc(x, 4, min=-1, max=1))
+
+    return Fn(f), (torch.randn(50, 2), torch.rand(50), torch.linspace(-1, 1, 4), torch.tensor([-2.0, -0.5, 0.0, 1.0, 4.0])), None
+
+
+@model
+def ranges_of_float_steps():
+    """Ranges that step by decimal numbers to an end that moves: their counts are those of float64's rounded quotients (10.5 / 0.7 is above 15)."""
+
+    def f(x):
+        n = x.shape[0]
+        return tuple(torch.arange(a, e, s, dtype=torch.float64) for a, e, s in ((0, n, 0.3), (0, n, 0.7), (0.5, 2 * n, 0.7), (0.25, 3 * n, 1.1), (n, 0, -0.3), (0, n, 0.1), (-0.5, n, 0.6)))
+
+    return Fn(f), (torch.zeros(15),), ({0: Dim("n", min=1, max=400)},)
+
+
+@model
 def histograms():
     """Bins of one size of a range and of what is there, edges that are given, weights, densities."""
 

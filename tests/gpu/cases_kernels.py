@@ -88,6 +88,17 @@ def well(*dims, dtype=torch.float32):
 case_of("lu_small", systems, lambda: (well(40, 5), R(40, 5, 3)))
 case_of("lu_wide", lambda x: (*torch.linalg.lu(x), *torch.linalg.lu(x.mT)), lambda: (R(3, 20, 45),))
 case_of("lu_dynamic", systems, *[lambda n=n: (well(2, n), R(2, n, 1)) for n in (9, 2, 33, 100)], dims=({1: N, 2: N}, {1: N}))
+
+
+def reflections(x, y):
+    q, r = torch.linalg.qr(x)
+    whole, _ = torch.linalg.qr(x, mode="complete")
+    return (q, r, whole, *torch.geqrf(x.mT), torch.ormqr(*torch.geqrf(x), y, transpose=True), *torch.linalg.qr(torch.triu(x * 1e30)), *torch.geqrf(x * 0))
+
+
+case_of("qr_small", reflections, lambda: (R(40, 5, 3), R(40, 5, 2)))
+case_of("qr_large", reflections, lambda: (R(2, 70, 40), R(2, 70, 3)))
+case_of("qr_dynamic", lambda x: (*torch.linalg.qr(x),), *[lambda n=n: (R(2, n, n),) for n in (9, 2, 33, 100)], dims=({1: N, 2: N},))
 def spectra(x):
     u, s, vh = torch.linalg.svd(x, full_matrices=False)
     values, vectors = torch.linalg.eigh(x @ x.mT)

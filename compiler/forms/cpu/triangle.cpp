@@ -1,6 +1,7 @@
-// aotc_cholesky, aotc_lu (kernels/cpu/cholesky.h, lu.h): a matrix a work unit; aotc_solve_triangular: some columns of one
+// aotc_cholesky, aotc_lu, aotc_qr (kernels/cpu/cholesky.h, lu.h, qr.h): a matrix a work unit; aotc_solve_triangular: some columns of one
 // (kernels/cpu/triangle.h).
 #include "aotc/detail/lu_abi.h"
+#include "aotc/detail/qr_abi.h"
 #include "forms/cpu/library.h"
 
 namespace aotc::forms::cpu {
@@ -39,6 +40,21 @@ class LuFactors final : public LibraryForm {
   }
 };
 
+class QrFactors final : public LibraryForm {
+ public:
+  using LibraryForm::LibraryForm;
+
+ protected:
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    StepSpec f = named_step(k);
+    const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
+    f.work = k.sizes[0];
+    f.grain = grain_of(kGrainMacs / 4, m * n * min(m, n) * 2, s.syms);
+    f.scratch_bytes = (m + 2 * AOTC_QR_PANEL) * (AOTC_QR_PANEL * 8);
+    return f;
+  }
+};
+
 class SolveTriangular final : public LibraryForm {
  public:
   using LibraryForm::LibraryForm;
@@ -66,6 +82,10 @@ const Form& cholesky() {
 }
 const Form& lu() {
   static const LuFactors form("lu");
+  return form;
+}
+const Form& qr() {
+  static const QrFactors form("qr");
   return form;
 }
 const Form& solve_triangular() {

@@ -39,6 +39,7 @@ const Form& check();
 const Form& exclude();
 const Form& cholesky();
 const Form& lu();
+const Form& qr();
 const Form& svd();
 const Form& solve_triangular();
 const Form& loop_flat();

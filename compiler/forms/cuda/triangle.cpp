@@ -1,4 +1,4 @@
-// Cholesky and LU factors and triangular systems (kernels/cuda/triangle.cuh).
+// Cholesky, LU and QR factors and triangular systems (kernels/cuda/triangle.cuh).
 #include <algorithm>
 
 #include "emit/cuda/code.h"
@@ -104,6 +104,29 @@ class LuFactors final : public Triangles {
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
 };
 
+class QrFactors final : public Triangles {
+ public:
+  std::string_view name() const override { return "cuda_qr"; }
+
+ protected:
+  Fit fits(const LibraryKernel& k, const Site&) const override {
+    if (k.algorithm != "qr") return {false, ""};
+    return values_of(k) == DType::f64 ? Fit::yes() : refuse("{}: QR factors are of float64", dtype_name(values_of(k)));
+  }
+  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
+    return units_step(k, k.sizes[0], kWarps / warps_of(k, s));
+  }
+  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kThreads,
+                              fmt::format("  qr<{}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kThreads,
+                                          pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::f64, 2, true)));
+  }
+
+ private:
+  static constexpr double kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
+  static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
+};
+
 class SolveTriangular final : public Triangles {
  public:
   std::string_view name() const override { return "cuda_solve_triangular"; }
@@ -130,6 +153,10 @@ const Form& cholesky() {
 }
 const Form& lu() {
   static const LuFactors form;
+  return form;
+}
+const Form& qr() {
+  static const QrFactors form;
   return form;
 }
 const Form& solve_triangular() {

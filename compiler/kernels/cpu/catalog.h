@@ -41,6 +41,7 @@ inline constexpr CatalogRow kCatalog[] = {
     {"aotc_fourier_", "", Isa::avx512},
     {"aotc_cholesky_", "", Isa::avx512},
     {"aotc_lu_", "", Isa::avx512},
+    {"aotc_qr_", "", Isa::avx512},
     {"aotc_svd_", "", Isa::avx512},
     {"aotc_add_rows_", "", Isa::avx512},
     {"aotc_solve_triangular_", "", Isa::avx512},

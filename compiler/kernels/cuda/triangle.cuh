@@ -1,4 +1,5 @@
-// Cholesky factors and triangular systems, as library_abi.h documents them, LU factors as lu_abi.h does. Sums in double.
+// Cholesky factors and triangular systems, as library_abi.h documents them, LU and QR factors as lu_abi.h and
+// qr_abi.h do. Sums in double.
 #pragma once
 #include "device.cuh"
 
@@ -90,6 +91,69 @@ AOTC_DI void lu(const double* x, double* packed, i64* order, i64* swaps, i64 cou
       }
       barrier();
     }
+  }
+}
+
+// A power of two that brings the largest number of a matrix, where it is near an end of the range, near one; else one. For all lanes.
+AOTC_DI double qr_scale(const double* x, i64 count) {
+  double largest = 0;
+  for (i64 i = threadIdx.x & 31; i < count; i += 32) largest = fmax(largest, fabs(x[i]));
+#pragma unroll
+  for (int by = 16; by; by >>= 1) largest = fmax(largest, shuffle_xor(largest, by));
+  return largest > 0x1p+400 ? 0x1p-600 : largest < 0x1p-400 && largest > 0 ? 0x1p+600 : 1.0;
+}
+// Warps of a block (one, or all of its Threads) have a matrix: a lane a column, 32 of them at a time, the warps share the rows.
+template <int Warps, int Threads> AOTC_DI void qr(const double* x, double* packed, double* tau, i64 count, i64 m, i64 n) {
+  constexpr int groups = Threads / 32 / Warps;
+  __shared__ double parts[Threads / 32][32];
+  const int lane = threadIdx.x & 31, group = threadIdx.x / (32 * Warps), warp = threadIdx.x / 32 % Warps, thread = warp * 32 + lane;
+  const i64 steps = m < n ? m : n;
+  const auto barrier = [] {
+    if constexpr (Warps > 1) __syncthreads();
+    else __syncwarp();
+  };
+  for (i64 matrix = i64(blockIdx.x) * groups + group; matrix < count; matrix += i64(gridDim.x) * groups) {
+    double* const a = packed + matrix * m * n;
+    const double unit = qr_scale(x + matrix * m * n, m * n);
+    for (i64 i = thread; i < m * n; i += 32 * Warps) a[i] = x[matrix * m * n + i] * unit;
+    barrier();
+    for (i64 c = 0; c < steps; ++c) {
+      const double alpha = a[c * n + c];
+      double factor = 0, scale = 0, beta = alpha;
+      for (i64 first = c; first < n; first += 32) {  // column c is the first lane's in the first turn
+        const i64 j = first + lane;
+        double part = 0;
+        if (j < n)
+          for (i64 r = c + 1 + warp; r < m; r += Warps) part += a[r * n + c] * a[r * n + j];
+        parts[group * Warps + warp][lane] = part;
+        barrier();
+        double sum = 0;
+#pragma unroll
+        for (int w = 0; w < Warps; ++w) sum += parts[group * Warps + w][lane];
+        if (first == c) {
+          double tail = 0;
+#pragma unroll
+          for (int w = 0; w < Warps; ++w) tail += parts[group * Warps + w][0];
+          if (!(tail == 0)) {
+            const double norm = sqrt(alpha * alpha + tail);
+            beta = -copysign(norm, alpha), factor = (beta - alpha) / beta, scale = 1 / (alpha - beta);
+          }
+        }
+        const double taken = j > c && j < n ? factor * (a[c * n + j] + scale * sum) : 0.0;
+        barrier();  // all have read the sums and row c
+        if (j > c && j < n) {
+          for (i64 r = c + 1 + warp; r < m; r += Warps) a[r * n + j] -= a[r * n + c] * scale * taken;
+          if (warp == 0) a[c * n + j] -= taken;
+        }
+      }
+      barrier();
+      for (i64 r = c + 1 + thread; r < m; r += 32 * Warps) a[r * n + c] *= scale;
+      if (thread == 0) a[c * n + c] = beta, tau[matrix * steps + c] = factor;
+      barrier();
+    }
+    if (unit != 1.0)
+      for (i64 i = thread; i < steps * n; i += 32 * Warps)
+        if (i % n >= i / n) a[i] /= unit;
   }
 }
 

@@ -110,6 +110,8 @@ def counting(g):
     if g.chance(0.5):
         x = g.tensor(NUMBERS)
         return f"torch.isin({x}, {g.leaf(x.dtype, [g.int(1, 5)])})"
+    if g.chance(0.3):
+        return f"torch.histogramdd({g.tensor(FLOATS[:2], (2, 3))}.reshape(-1, 2), [{g.int(1, 4)}, {g.int(1, 4)}], range=[-2.0, 2.0, -1.0, 3.0])[0]" if not g.dynamic else "torch.histc({}, 3)".format(g.tensor(FLOATS[:1], (1, 2)))
     return f"torch.histc({g.tensor(FLOATS[:1], (1, 2))}, bins={g.int(1, 6)}, min=-2, max=2)"
 
 

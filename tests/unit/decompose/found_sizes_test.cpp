@@ -165,5 +165,7 @@ TEST_CASE("what means nothing at a size's bound is refused") {
     CHECK_THROWS_AS(take_bounds(g, {{s, {count, 6}}}, {}, "test"), Diagnostic);
   };
   refuses([](Builder& b, const T& y) { b.make(Op::svd, {y}); });
+  refuses([](Builder& b, const T& y) { b.make(Op::qr, {y}); });
+  refuses([](Builder& b, const T& y) { b.make(Op::qr, {T(b, b.transpose(y, 0, 1))}); });
   refuses([](Builder& b, const T& y) { b.reduce(ReduceKind::argmax, b.transpose(y, 0, 1), {0, 1}); });
 }

@@ -347,6 +347,7 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     checked(library("solve_triangular", t, 3, {3, 100, 7}));
   }
   checked(library("lu", DType::f64, 4, {3, 100, 90}));
+  checked(library("qr", DType::f64, 3, {3, 100, 90}));
   checked(library("svd", DType::f64, 4, {3, 100, 90}));
   checked(library("exclude", DType::boolean, 2, {3, 100, 100}));
 }
@@ -434,8 +435,8 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
     m.kernels.push(library("cholesky", t, 3, {3, 100, 100}));
     if (t == DType::f64)
       for (const int64_t rows : {6, 100}) {
-        for (const char* kind : {"lu", "svd"}) {
-          LibraryKernel x = library(kind, t, 4, {3, rows, rows});
+        for (const char* kind : {"lu", "qr", "svd"}) {
+          LibraryKernel x = library(kind, t, kind == std::string_view("qr") ? 3 : 4, {3, rows, rows});
           x.name += fmt::format("_{}", rows);
           m.kernels.push(x);
         }
