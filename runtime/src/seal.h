@@ -5,7 +5,10 @@
 namespace aotc::rt {
 
 /// Code and tables, and with `all` the weights within it and the rest: DAMAGED where they are not what was built, or the seal is lost. What
-/// cannot be asked is no fault, but with `all`: the file is gone (NOT_FOUND) or is another one by now (INCOMPATIBLE).
+/// cannot be asked is no fault, but with `all`: the file is gone (NOT_FOUND) or is another one by now (INCOMPATIBLE). Of an artifact that
+/// was opened from memory or a descriptor the seal, and with `all` the weights, where they are loaded.
 aotc_status seal_check(bool all);
+/// The name under which this object is loaded is that of a descriptor (loader.h), whose number may be another file's by now.
+bool is_of_descriptor(const char* path);
 
 }  // namespace aotc::rt

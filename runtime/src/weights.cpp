@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "aotc/seal.h"
+#include "seal.h"
 #include "status.h"
 
 namespace aotc::rt {
@@ -18,6 +19,9 @@ aotc_status find_path(const aotc_module_desc& module, const char* given, char pa
   size_t directory = 0;
   Dl_info info;
   if (!given && dladdr(&module, &info) != 0 && info.dli_fname) {
+    if (is_of_descriptor(info.dli_fname))
+      return fail(AOTC_NOT_FOUND, "the artifact was opened from memory or a descriptor, and its weights are in a file: give its path (%s)",
+                  name);
     const char* slash = strrchr(info.dli_fname, '/');
     directory = slash ? static_cast<size_t>(slash - info.dli_fname) + 1 : 0;
   }

@@ -2,6 +2,7 @@
 """runtime_test.py MODELS [-v]: aotc_runtime as it is installed, in an interpreter without torch, beside what eager gave (make_models.py)."""
 import array
 import gc
+import mmap
 import sys
 import threading
 import time
@@ -51,6 +52,33 @@ class Everything(unittest.TestCase):
                     self.check(context.run(inputs), stored(name, "out"), rtol)
                     named = {info.name: a for info, a in zip(model.inputs, inputs)}
                     self.check(context.run(named), stored(name, "out"), rtol)
+
+    def test_from_memory_and_descriptors(self):
+        inputs, expected = stored("net", "in"), stored("net", "out")
+        content = (MODELS / "net.so").read_bytes()
+        changing = bytearray(content)
+        models = [aotc.load_memory(content), aotc.load_memory(changing, "cpu", verify_weights=True)]
+        changing[:] = bytes(len(changing))
+        with open(MODELS / "net.so", "rb") as file:
+            file.seek(100)
+            models += [aotc.load(file.fileno()), aotc.load_memory(memoryview(content))]
+            self.assertEqual(file.tell(), 100)
+        with open(MODELS / "net.so", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            models.append(aotc.load_memory(mapped))
+        for model in models:
+            self.assertIsNone(model.path)
+            self.check(model.context().run(inputs), expected)
+        with self.assertRaises(aotc.Damaged):
+            aotc.load_memory(content[:len(content) // 2])
+        with self.assertRaises(aotc.Incompatible):
+            aotc.load_memory(b"x" * 5000)
+        with self.assertRaises(aotc.NotFound):
+            aotc.load(987654)
+        for wrong in (-1, 1 << 40):
+            with self.assertRaises(ValueError):
+                aotc.load(wrong)
+        with self.assertRaises(TypeError):
+            aotc.load_memory("net.so")
 
     def test_signature(self):
         model = self.load("mixed")

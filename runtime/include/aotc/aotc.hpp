@@ -335,14 +335,15 @@ class Model {
  public:
   /// Opens the artifact, probes the machine, makes the model. options NULL: defaults.
   static Status load(const std::string& path, Model* out, const aotc_model_options* options = nullptr) {
-    auto library = std::make_shared<detail::Library>();
-    const aotc_status code = aotc_library_open(path.c_str(), options ? options->device : AOTC_DEFAULT_DEVICE, &library->lib);
-    if (code != AOTC_OK) return Status{code, library->lib.error};
-    auto handle = std::make_shared<detail::ModelHandle>();
-    handle->library = std::move(library);
-    if (Status s = detail::result(handle->library->lib.api, handle->library->lib.api->model_create(options, &handle->model)); !s) return s;
-    out->handle_ = std::move(handle);
-    return {};
+    return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open(path.c_str(), device, lib); });
+  }
+  /// As load, of the bytes of an artifact's file, which are borrowed for the call (aotc_library_load_memory).
+  static Status load_memory(const void* data, size_t bytes, Model* out, const aotc_model_options* options = nullptr) {
+    return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open_memory(data, bytes, device, lib); });
+  }
+  /// As load, of the file that a descriptor is open on, which stays the caller's (aotc_library_load_fd).
+  static Status load_fd(int fd, Model* out, const aotc_model_options* options = nullptr) {
+    return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open_fd(fd, device, lib); });
   }
 
   Status context(Context* out, const ContextOptions& o = {}) const {
@@ -379,6 +380,17 @@ class Model {
   aotc_model* get() const { return handle_ ? handle_->model : nullptr; }
 
  private:
+  template <class Open>
+  static Status make(Model* out, const aotc_model_options* options, const Open& open) {
+    auto library = std::make_shared<detail::Library>();
+    const aotc_status code = open(options ? options->device : AOTC_DEFAULT_DEVICE, &library->lib);
+    if (code != AOTC_OK) return Status{code, library->lib.error};
+    auto handle = std::make_shared<detail::ModelHandle>();
+    handle->library = std::move(library);
+    if (Status s = detail::result(handle->library->lib.api, handle->library->lib.api->model_create(options, &handle->model)); !s) return s;
+    out->handle_ = std::move(handle);
+    return {};
+  }
   std::vector<TensorInfo> infos(int32_t kind) const {
     std::vector<TensorInfo> all;
     if (!handle_) return all;

@@ -4,6 +4,8 @@
  *   if (aotc_library_open("model.so", AOTC_DEFAULT_DEVICE, &lib) != AOTC_OK) { puts(lib.error); return 1; }
  *   lib.api->model_create(NULL, &model); ...
  *   aotc_library_close(&lib);
+ *
+ * aotc_library_open_memory and aotc_library_open_fd take the artifact from memory or from an open file instead.
  */
 #ifndef AOTC_LOADER_H_
 #define AOTC_LOADER_H_
@@ -63,30 +65,133 @@ static inline int aotc_path_apart(const char* path, uint64_t bits, int more, cha
   return 1;
 }
 
-/* dlopen of the file that is there now, once it has been checked. dlopen gives what is loaded already by the text of the path, whatever
- * file is there by now, and what is loaded of the same inode; so what it gave is compared. WRONG_STATE: it gave another file, or the file
- * was replaced meanwhile. `tries`: how often it did before. */
+/* dlopen of a path, and whether what it gave is what was checked: dlopen gives what is loaded already by the text of the path, whatever
+ * file is there by now, and what is loaded of the same inode. WRONG_STATE: it gave another. */
+static inline aotc_status aotc_dlopen_same(const char* path, const aotc_elf* file, aotc_library* lib) {
+  lib->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!lib->handle) {
+    const char* why = dlerror();
+    snprintf(lib->error, sizeof lib->error, "%.500s", why ? why : "dlopen failed");
+    return AOTC_NOT_FOUND;
+  }
+  if (aotc_loaded_build(lib->handle) == file->build) return AOTC_OK;
+  aotc_library_close(lib);
+  return AOTC_WRONG_STATE;
+}
+
+static inline aotc_status aotc_written_over(const char* name, aotc_library* lib) {
+  snprintf(lib->error, sizeof lib->error,
+           "%.300s was written over while what it was before is open in this process: copy to another name and rename it", name);
+  return AOTC_WRONG_STATE;
+}
+
+/* dlopen of the file that is there now, once it has been checked. WRONG_STATE: it gave another file, or the file was replaced meanwhile.
+ * `tries`: how often it did before. */
 static inline aotc_status aotc_dlopen_checked(const char* path, int tries, aotc_library* lib) {
   char apart[AOTC_LOAD_PATH];
   aotc_elf file;
   int way;
-  const aotc_status status = aotc_elf_check(path, AOTC_CHECK_CODE, &file, lib->error, sizeof lib->error);
+  aotc_status status = aotc_elf_check(path, AOTC_CHECK_CODE, &file, lib->error, sizeof lib->error);
   if (status != AOTC_OK) return status;
   aotc_elf_close(&file);
   for (way = file.build ? 0 : 1; way < 2; ++way) { /* what has no number of its build cannot be compared by it */
     if (way == 1 && !aotc_path_apart(path, file.seal.self_hash, tries, apart)) break;
-    lib->handle = dlopen(way == 0 ? path : apart, RTLD_NOW | RTLD_LOCAL);
-    if (!lib->handle) {
-      const char* why = dlerror();
-      snprintf(lib->error, sizeof lib->error, "%.500s", why ? why : "dlopen failed");
-      return AOTC_NOT_FOUND;
-    }
-    if (aotc_loaded_build(lib->handle) == file.build) return AOTC_OK;
-    aotc_library_close(lib);
+    status = aotc_dlopen_same(way == 0 ? path : apart, &file, lib);
+    if (status != AOTC_WRONG_STATE) return status;
   }
-  snprintf(lib->error, sizeof lib->error,
-           "%.300s was written over while what it was before is open in this process: copy to another name and rename it", path);
-  return AOTC_WRONG_STATE;
+  return aotc_written_over(path, lib);
+}
+
+/* The table of what was loaded. */
+static inline aotc_status aotc_library_table(const char* name, aotc_library* lib) {
+  aotc_get_api_fn get;
+  *(void**)&get = dlsym(lib->handle, "aotc_get_api");
+  lib->api = get ? get(AOTC_ABI_VERSION) : NULL;
+  if (lib->api) return AOTC_OK;
+  snprintf(lib->error, sizeof lib->error, get ? "%.400s is older than this program: build it again" : "%.400s is not an artifact of aotc",
+           name);
+  aotc_library_close(lib);
+  return AOTC_INCOMPATIBLE;
+}
+
+/* Asks what was loaded whether this machine can run it. */
+static inline aotc_status aotc_library_probe(const char* name, int32_t device, aotc_library* lib) {
+  const aotc_status status = lib->api->probe(device);
+  if (status == AOTC_OK) return status;
+  snprintf(lib->error, sizeof lib->error, "%.120s: %.380s", name, lib->api->last_error());
+  aotc_library_close(lib);
+  return status;
+}
+
+/* Of Linux, where the C library's headers do not name them. syscall() is declared where they are asked for strict C. */
+enum {
+  AOTC_SYS_MEMFD_CREATE = 319, /* x86-64, as artifacts are */
+  AOTC_MFD_CLOEXEC = 1,
+  AOTC_MFD_ALLOW_SEALING = 2,
+  AOTC_MFD_NOEXEC_SEAL = 8, /* of Linux 6.3, where some systems grant nothing else; it is about execve, not about mapping code */
+  AOTC_F_ADD_SEALS = 1033,
+  AOTC_F_GET_SEALS = 1034,
+  AOTC_SEALED_CONTENT = 2 | 8,    /* F_SEAL_SHRINK, F_SEAL_WRITE */
+  AOTC_SEALED_ALL = 1 | 2 | 4 | 8 /* and against growing and further seals */
+};
+#if !defined(__cplusplus) && !defined(__USE_MISC) && !defined(_GNU_SOURCE) && !defined(_BSD_SOURCE)
+long syscall(long number, ...);
+#endif
+
+/* Loads what the descriptor, which is this function's own, is open on; it may be closed then. The path that dlopen is given has the hash of
+ * the content in it, so that one number of a descriptor after the other's is another library. */
+static inline aotc_status aotc_load_own(int fd, const char* name, aotc_library* lib) {
+  char path[64], apart[AOTC_LOAD_PATH];
+  aotc_elf file;
+  int tries, proc;
+  aotc_status status = aotc_elf_check_fd(fd, name, AOTC_CHECK_CODE, &file, lib->error, sizeof lib->error);
+  if (status != AOTC_OK) return status;
+  aotc_elf_close(&file);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  status = AOTC_WRONG_STATE;
+  for (tries = 0; status == AOTC_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) {
+    if (!aotc_path_apart(path, file.seal.self_hash, tries, apart)) break;
+    status = aotc_dlopen_same(apart, &file, lib);
+  }
+  if (status == AOTC_OK) return aotc_library_table(name, lib);
+  if (status == AOTC_WRONG_STATE) return aotc_written_over(name, lib);
+  proc = aotc_open_file(path);
+  if (proc >= 0)
+    close(proc);
+  else
+    snprintf(lib->error, sizeof lib->error, "%.300s cannot be loaded: /proc, by which what has no path is loaded, is not mounted here (%s)",
+             name, strerror(errno));
+  return status;
+}
+
+/* As aotc_load_own, of a copy of the bytes that nobody can change. */
+static inline aotc_status aotc_load_copy(const unsigned char* data, uint64_t bytes, const char* name, aotc_library* lib) {
+  const long flags = AOTC_MFD_CLOEXEC | AOTC_MFD_ALLOW_SEALING;
+  uint64_t done = 0;
+  aotc_status status;
+  int fd = (int)syscall(AOTC_SYS_MEMFD_CREATE, "aotc", flags | AOTC_MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = (int)syscall(AOTC_SYS_MEMFD_CREATE, "aotc", flags);
+  if (fd < 0) {
+    const int why = errno;
+    snprintf(lib->error, sizeof lib->error, "%.200s cannot be loaded: the system call memfd_create (Linux 3.17) %s: %s", name,
+             why == ENOSYS || why == EPERM || why == EACCES ? "is not there or not allowed to this process" : "failed", strerror(why));
+    return why == ENOSYS || why == EPERM || why == EACCES ? AOTC_INCOMPATIBLE : AOTC_OUT_OF_MEMORY;
+  }
+  while (done < bytes) {
+    const ssize_t wrote = write(fd, data + done, (size_t)(bytes - done));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) {
+      snprintf(lib->error, sizeof lib->error, "no memory for the %llu bytes of %.300s: %s", (unsigned long long)bytes, name,
+               strerror(errno));
+      close(fd);
+      return AOTC_OUT_OF_MEMORY;
+    }
+    done += (uint64_t)wrote;
+  }
+  fcntl(fd, AOTC_F_ADD_SEALS, AOTC_SEALED_ALL); /* where they are not to be had, still no other has this file */
+  status = aotc_load_own(fd, name, lib);
+  close(fd);
+  return status;
 }
 
 /* ---- to be called ------------------------------------------------------------------------------------------------------------------ */
@@ -98,7 +203,6 @@ static inline aotc_status aotc_dlopen_checked(const char* path, int tries, aotc_
  * (copy to another name and rename it), or another takes its place all the time. */
 static inline aotc_status aotc_library_load(const char* path, aotc_library* lib) {
   char local[AOTC_LOAD_PATH];
-  aotc_get_api_fn get;
   aotc_status status = AOTC_WRONG_STATE;
   int tries;
   memset(lib, 0, sizeof *lib);
@@ -107,27 +211,76 @@ static inline aotc_status aotc_library_load(const char* path, aotc_library* lib)
     path = local;
   }
   for (tries = 0; status == AOTC_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) status = aotc_dlopen_checked(path, tries, lib);
+  return status == AOTC_OK ? aotc_library_table(path, lib) : status;
+}
+
+/* As aotc_library_load, of the bytes of an artifact's file in memory, which are borrowed for the call: they are copied into a file without
+ * a path that nobody can change (memfd_create). Nothing is written anywhere; /proc must be mounted. INCOMPATIBLE also where the system does
+ * not grant that file; OUT_OF_MEMORY. Weights of an artifact that keeps them in a file of their own: aotc_model_options.weights_path. */
+static inline aotc_status aotc_library_load_memory(const void* data, uint64_t bytes, aotc_library* lib) {
+  static const char name[] = "the artifact in memory";
+  memset(lib, 0, sizeof *lib);
+  if (!data || !bytes) {
+    snprintf(lib->error, sizeof lib->error, data ? "%s is empty" : "%s: there is none, data is null", name);
+    return data ? AOTC_DAMAGED : AOTC_INVALID_ARGUMENT;
+  }
+  return aotc_load_copy((const unsigned char*)data, bytes, name, lib);
+}
+
+/* As aotc_library_load, of the whole file that a descriptor is open on for reading, wherever its offset is. The descriptor stays the
+ * caller's, who may close it after the call. A file on a disk is mapped as by its path, so it must not be written over while it is open; a
+ * file of memory (memfd, tmpfs) that is sealed with F_SEAL_SHRINK and F_SEAL_WRITE too; one that is not, and a file that the process may
+ * not open by /proc/self/fd, is copied as by aotc_library_load_memory, with its errors. */
+static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
+  char name[64], path[64];
+  const unsigned char* data;
+  uint64_t bytes;
+  aotc_status status;
+  const off_t offset = lseek(fd, 0, SEEK_CUR);
+  const int seals = fcntl(fd, AOTC_F_GET_SEALS);
+  memset(lib, 0, sizeof *lib);
+  snprintf(name, sizeof name, "descriptor %d", fd);
+  if (offset < 0) {
+    snprintf(lib->error, sizeof lib->error, "%s %s%s", name,
+             errno == EBADF ? "is not open" : "is no regular file: ", errno == EBADF ? "" : strerror(errno));
+    return AOTC_NOT_FOUND;
+  }
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (seals < 0 || (seals & AOTC_SEALED_CONTENT) == AOTC_SEALED_CONTENT) {
+    const int own = aotc_open_file(path); /* has an offset of its own, and goes on when the caller's number is another file's */
+    if (own >= 0) {
+      status = aotc_load_own(own, name, lib);
+      close(own);
+      return status;
+    }
+  }
+  status = aotc_map_descriptor(fd, name, &data, &bytes, lib->error, sizeof lib->error);
+  lseek(fd, offset, SEEK_SET);
   if (status != AOTC_OK) return status;
-  *(void**)&get = dlsym(lib->handle, "aotc_get_api");
-  lib->api = get ? get(AOTC_ABI_VERSION) : NULL;
-  if (lib->api) return AOTC_OK;
-  snprintf(lib->error, sizeof lib->error, get ? "%.400s is older than this program: build it again" : "%.400s is not an artifact of aotc",
-           path);
-  aotc_library_close(lib);
-  return AOTC_INCOMPATIBLE;
+  status = aotc_load_copy(data, bytes, name, lib);
+  munmap((void*)data, (size_t)bytes);
+  return status;
 }
 
 /* aotc_library_load, and asks the artifact whether this machine can run it on that device: INCOMPATIBLE: not on this machine; DEVICE: the
  * driver failed. */
 static inline aotc_status aotc_library_open(const char* path, int32_t device, aotc_library* lib) {
-  aotc_status status = aotc_library_load(path, lib);
-  if (status != AOTC_OK) return status;
-  status = lib->api->probe(device);
-  if (status != AOTC_OK) {
-    snprintf(lib->error, sizeof lib->error, "%.120s: %.380s", path, lib->api->last_error());
-    aotc_library_close(lib);
-  }
-  return status;
+  const aotc_status status = aotc_library_load(path, lib);
+  return status == AOTC_OK ? aotc_library_probe(path, device, lib) : status;
+}
+
+/* aotc_library_load_memory, and asks as aotc_library_open. */
+static inline aotc_status aotc_library_open_memory(const void* data, uint64_t bytes, int32_t device, aotc_library* lib) {
+  const aotc_status status = aotc_library_load_memory(data, bytes, lib);
+  return status == AOTC_OK ? aotc_library_probe("the artifact in memory", device, lib) : status;
+}
+
+/* aotc_library_load_fd, and asks as aotc_library_open. */
+static inline aotc_status aotc_library_open_fd(int fd, int32_t device, aotc_library* lib) {
+  char name[64];
+  const aotc_status status = aotc_library_load_fd(fd, lib);
+  snprintf(name, sizeof name, "descriptor %d", fd);
+  return status == AOTC_OK ? aotc_library_probe(name, device, lib) : status;
 }
 
 /* 1 when the artifact has that function of the table: for functions newer than version 1. */

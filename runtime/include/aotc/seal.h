@@ -74,26 +74,16 @@ static inline void aotc_elf_close(aotc_elf* elf) {
   elf->data = NULL;
 }
 
-/* Maps a file of a known kind. */
-static inline aotc_status aotc_map_file(const char* path, const unsigned char** data, uint64_t* bytes, char* error, size_t n) {
-  int flags = O_RDONLY | O_NONBLOCK, fd; /* a FIFO is not waited for */
-  off_t size;
+/* Maps what the descriptor is open on, from its beginning. The descriptor's offset moves. `name`: for messages. */
+static inline aotc_status aotc_map_descriptor(int fd, const char* name, const unsigned char** data, uint64_t* bytes, char* error,
+                                              size_t n) {
+  const off_t size = lseek(fd, 0, SEEK_END);
   void* map = MAP_FAILED;
-#ifdef O_CLOEXEC
-  flags |= O_CLOEXEC;
-#endif
   *data = NULL;
   *bytes = 0;
-  fd = open(path, flags);
-  if (fd < 0) {
-    snprintf(error, n, "%.300s: %s", path, strerror(errno));
-    return AOTC_NOT_FOUND;
-  }
-  size = lseek(fd, 0, SEEK_END);
   if (size > 0) map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
-  close(fd); /* errno of mmap stays: this descriptor closes without a fault */
   if (map == MAP_FAILED) {
-    snprintf(error, n, "%.300s %s%s", path,
+    snprintf(error, n, "%.300s %s%s", name,
              size > 0    ? "cannot be mapped: "
              : size == 0 ? "is empty"
                          : "is no regular file",
@@ -103,6 +93,30 @@ static inline aotc_status aotc_map_file(const char* path, const unsigned char** 
   *data = (const unsigned char*)map;
   *bytes = (uint64_t)size;
   return AOTC_OK;
+}
+
+/* Opens a file for reading without waiting for a FIFO's other end. -1: errno says why. */
+static inline int aotc_open_file(const char* path) {
+  int flags = O_RDONLY | O_NONBLOCK;
+#ifdef O_CLOEXEC
+  flags |= O_CLOEXEC;
+#endif
+  return open(path, flags);
+}
+
+/* Maps a file of a known kind. */
+static inline aotc_status aotc_map_file(const char* path, const unsigned char** data, uint64_t* bytes, char* error, size_t n) {
+  const int fd = aotc_open_file(path);
+  aotc_status status;
+  *data = NULL;
+  *bytes = 0;
+  if (fd < 0) {
+    snprintf(error, n, "%.300s: %s", path, strerror(errno));
+    return AOTC_NOT_FOUND;
+  }
+  status = aotc_map_descriptor(fd, path, data, bytes, error, n);
+  close(fd);
+  return status;
 }
 
 /* Looks for ours among the notes of a segment, which is loaded at `address`. 0: the notes are malformed. */
@@ -134,14 +148,10 @@ static inline void aotc_elf_dynamic(aotc_elf* elf, uint64_t at, uint64_t end) {
   elf->build = aotc_elf_word(elf->data + at + 8, 8);
 }
 
-static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* error, size_t n) {
+/* Reads the tables of the file that elf->data and elf->bytes have; all else of *elf is zero. `path`: for messages. */
+static inline aotc_status aotc_elf_read(const char* path, aotc_elf* elf, char* error, size_t n) {
+  const unsigned char* const h = elf->data;
   uint64_t segments, sections, count, i;
-  const unsigned char* h;
-  aotc_status status;
-  memset(elf, 0, sizeof *elf);
-  status = aotc_map_file(path, &elf->data, &elf->bytes, error, n);
-  if (status != AOTC_OK) return status;
-  h = elf->data;
   if (elf->bytes < AOTC_ELF_HEADER || memcmp(h, "\177ELF\2\1", 6) != 0 || aotc_elf_word(h + 16, 2) != 3 || aotc_elf_word(h + 18, 2) != 62 ||
       aotc_elf_word(h + 54, 2) != AOTC_ELF_SEGMENT) {
     if (elf->bytes < AOTC_ELF_HEADER) return aotc_elf_fault(elf, path, "it has no whole header", error, n);
@@ -170,6 +180,13 @@ static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* e
     elf->load[k].to = offset + size;
   }
   return AOTC_OK;
+}
+
+static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* error, size_t n) {
+  aotc_status status;
+  memset(elf, 0, sizeof *elf);
+  status = aotc_map_file(path, &elf->data, &elf->bytes, error, n);
+  return status == AOTC_OK ? aotc_elf_read(path, elf, error, n) : status;
 }
 
 /* Adds [from, to) without the holes, which are in order and may lie anywhere. */
@@ -231,9 +248,8 @@ static inline const char* aotc_elf_damage(const aotc_elf* elf, int32_t what) {
   return NULL;
 }
 
-/* As aotc_file_check. On success the file stays mapped until aotc_elf_close. */
-static inline aotc_status aotc_elf_check(const char* path, int32_t what, aotc_elf* elf, char* error, size_t n) {
-  aotc_status status = aotc_elf_open(path, elf, error, n);
+/* What follows upon aotc_elf_open or aotc_elf_read, and their status: is it an artifact, and whole? Unmaps what is not. */
+static inline aotc_status aotc_elf_judge(aotc_status status, const char* path, int32_t what, aotc_elf* elf, char* error, size_t n) {
   if (status == AOTC_OK && what >= AOTC_CHECK_CODE && !elf->seal_at) {
     snprintf(error, n, "%.300s is not an artifact of aotc (it has no note of aotc)", path);
     status = AOTC_INCOMPATIBLE;
@@ -243,6 +259,20 @@ static inline aotc_status aotc_elf_check(const char* path, int32_t what, aotc_el
   }
   if (status != AOTC_OK) aotc_elf_close(elf);
   return status;
+}
+
+/* As aotc_file_check. On success the file stays mapped until aotc_elf_close. */
+static inline aotc_status aotc_elf_check(const char* path, int32_t what, aotc_elf* elf, char* error, size_t n) {
+  return aotc_elf_judge(aotc_elf_open(path, elf, error, n), path, what, elf, error, n);
+}
+
+/* As aotc_elf_check, of what a descriptor is open on; its offset moves. `name`: for messages. */
+static inline aotc_status aotc_elf_check_fd(int fd, const char* name, int32_t what, aotc_elf* elf, char* error, size_t n) {
+  aotc_status status;
+  memset(elf, 0, sizeof *elf);
+  status = aotc_map_descriptor(fd, name, &elf->data, &elf->bytes, error, n);
+  if (status == AOTC_OK) status = aotc_elf_read(name, elf, error, n);
+  return aotc_elf_judge(status, name, what, elf, error, n);
 }
 
 /* ---- to be called ------------------------------------------------------------------------------------------------------------------ */

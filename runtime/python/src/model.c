@@ -1,4 +1,6 @@
 /* aotc_runtime._native.Model: an artifact, loaded, and the model that it makes. */
+#define _DEFAULT_SOURCE /* syscall of loader.h */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "native.h"
@@ -47,22 +49,65 @@ static int read_io(aotc_python_model* m, int32_t kind) {
   return 0;
 }
 
-/* _native.Model(path, device, flags, weights_path) */
+/* Where an artifact comes from: one of a path, a descriptor, memory. */
+typedef struct {
+  PyObject* path; /* bytes, or NULL */
+  int fd;         /* or -1 */
+  Py_buffer memory;
+} source;
+
+/* -1: an exception is set. */
+static int source_open(PyObject* given, source* s) {
+  s->path = NULL;
+  s->fd = -1;
+  s->memory.obj = NULL;
+  if (PyLong_Check(given)) {
+    const long fd = PyLong_AsLong(given);
+    if (fd == -1 && PyErr_Occurred()) return -1;
+    if (fd < 0 || fd > INT_MAX) {
+      PyErr_Format(PyExc_ValueError, "%ld is no descriptor", fd);
+      return -1;
+    }
+    s->fd = (int)fd;
+    return 0;
+  }
+  if (PyBytes_Check(given) || !PyObject_CheckBuffer(given)) return PyUnicode_FSConverter(given, &s->path) ? 0 : -1;
+  if (PyObject_GetBuffer(given, &s->memory, 0) == 0) return 0; /* contiguous bytes */
+  s->memory.obj = NULL;
+  return -1;
+}
+
+static void source_close(source* s) {
+  Py_XDECREF(s->path);
+  if (s->memory.obj) PyBuffer_Release(&s->memory);
+}
+
+/* path: bytes of the path, or NULL. */
+static aotc_status open_library(const source* s, const char* path, int32_t device, aotc_library* library) {
+  if (path) return aotc_library_open(path, device, library);
+  if (s->fd >= 0) return aotc_library_open_fd(s->fd, device, library);
+  return aotc_library_open_memory(s->memory.buf, (uint64_t)s->memory.len, device, library);
+}
+
+/* _native.Model(artifact, device, flags, weights_path); artifact: a path, a descriptor, or an object whose memory has the file's bytes (not
+ * `bytes`, which are a path: a memoryview of them) */
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static char* names[] = {"path", "device", "flags", "weights", NULL};
-  PyObject *path = NULL, *weights = NULL, *weights_given = Py_None;
+  static char* names[] = {"artifact", "device", "flags", "weights", NULL};
+  PyObject *artifact = NULL, *weights = NULL, *weights_given = Py_None;
   int device = AOTC_DEFAULT_DEVICE;
   unsigned int flags = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|iIO:Model", names, PyUnicode_FSConverter, &path, &device, &flags, &weights_given))
+  source from;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|iIO:Model", names, &artifact, &device, &flags, &weights_given) ||
+      source_open(artifact, &from) != 0)
     return NULL;
   if (weights_given != Py_None && !PyUnicode_FSConverter(weights_given, &weights)) {
-    Py_DECREF(path);
+    source_close(&from);
     return NULL;
   }
   aotc_python_model* m = (aotc_python_model*)PyType_GenericAlloc(type, 0);
   PyObject* result = NULL;
   if (m && (m->module = aotc_module()) != NULL) {
-    const char* file = PyBytes_AsString(path);
+    const char* path = from.path ? PyBytes_AsString(from.path) : NULL;
     aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
     options.device = device;
     options.flags = flags;
@@ -70,7 +115,7 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
     aotc_status status;
     char error[1024];
     Py_BEGIN_ALLOW_THREADS;
-    status = aotc_library_open(file, device, &m->library);
+    status = open_library(&from, path, device, &m->library);
     if (status != AOTC_OK)
       snprintf(error, sizeof error, "%s", m->library.error);
     else if ((status = m->library.api->model_create(&options, &m->model)) != AOTC_OK)
@@ -82,7 +127,7 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
       result = (PyObject*)m;
   }
   if (!result) Py_XDECREF((PyObject*)m);
-  Py_DECREF(path);
+  source_close(&from);
   Py_XDECREF(weights);
   return result;
 }
