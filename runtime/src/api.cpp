@@ -205,13 +205,23 @@ aotc_status api_run_method(aotc_context* context, int32_t number, const aotc_ten
   const KeepErrno keep;
   RT_NOT_NULL(context);
   const Method* method = find_method(*context->model, "run_method", number);
-  return method ? context_run(context, *method, in, n_in, out, n_out) : AOTC_INVALID_ARGUMENT;
+  return method ? context_run(context, *method, in, n_in, out, n_out, nullptr) : AOTC_INVALID_ARGUMENT;
+}
+
+aotc_status api_run_with(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
+                         const aotc_run_options* options) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  Stop stop;
+  RT_TRY(stop_read(options, &stop));
+  const Method* method = find_method(*context->model, "run_with", number);
+  return method ? context_run(context, *method, in, n_in, out, n_out, can_stop(stop) ? &stop : nullptr) : AOTC_INVALID_ARGUMENT;
 }
 
 aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  return context_run(context, context->model->methods[0], in, n_in, out, n_out);
+  return context_run(context, context->model->methods[0], in, n_in, out, n_out, nullptr);
 }
 
 aotc_status api_synchronize(aotc_context* context) noexcept {
@@ -294,6 +304,7 @@ const aotc_api kApi = {
     api_method_workspace_size,
     api_method_output_shapes,
     api_run_method,
+    api_run_with,
 };
 
 }  // namespace

@@ -254,7 +254,8 @@ aotc_status workspace_for(const Method& method, const aotc_tensor* in, int32_t n
   return workspace_at(method, symbols, variant, width, slots, bytes);
 }
 
-aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
+                        Stop* stop) {
   ShapeEntry* e;
   RT_TRY(find_entry(c, method, in, n_in, &e));
   const aotc_method_desc& desc = *method.desc;
@@ -262,10 +263,11 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   RT_TRY(check_outputs(method, in, out, n_out, e->io_dims, e->io_bytes));
   RT_TRY(states_defined(*c));
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
+  if (stop && should_stop(stop)) return stop_failure(*stop, "its beginning", false);
   RT_TRY(bind_workspace(c, e));
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
-  const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out) : run_steps(c, e, in, out);
+  const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
   c->sizes_known = status == AOTC_OK;
   return status;
 }
@@ -418,12 +420,13 @@ void context_destroy(aotc_context* c) {
   free(c);
 }
 
-aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) {
+aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
+                        Stop* stop) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
-  return run_checked(c, method, in, n_in, out, n_out);
+  return run_checked(c, method, in, n_in, out, n_out, stop);
 }
 
 aotc_status context_output_shapes(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,

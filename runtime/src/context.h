@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "model.h"
 #include "pool.h"
+#include "stop.h"
 
 namespace aotc::rt {
 
@@ -108,8 +109,9 @@ class ContextLock {
 
 aotc_status context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out);
 void context_destroy(aotc_context* context);
+/// stop: what may end the run, or null.
 aotc_status context_run(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
-                        int32_t n_out);
+                        int32_t n_out, Stop* stop);
 aotc_status context_output_shapes(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
                                   int32_t n_out);
 aotc_status workspace_size(const Method& method, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);
@@ -118,9 +120,9 @@ aotc_status workspace_size(const Method& method, const aotc_context_options* opt
 aotc_status find_entry(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, ShapeEntry** out);
 /// Workspace and pointers for the entry.
 aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
-/// Runs the steps; in and out were checked.
-aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
-aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out);
+/// Runs the steps; in and out were checked. stop: what may end the run, or null.
+aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out, Stop* stop);
+aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out, Stop* stop);
 aotc_status context_synchronize(aotc_context* context);
 aotc_status context_output_sizes(aotc_context* context, int32_t output, int64_t* sizes);
 /// What a run failed with in a step of a method's variant.
@@ -146,8 +148,8 @@ aotc_status take_gpu_fault(aotc_context* context);
 void ready_steps(const aotc_context& context, ShapeEntry* entry);
 
 aotc_status states_create(aotc_context* context);
-/// States that the variant may have written a part of.
-void lose_states(aotc_context* context, const Method& method, uint32_t variant);
+/// States that the variant may have written a part of; false: there are none.
+bool lose_states(aotc_context* context, const Method& method, uint32_t variant);
 /// All of them, after a fork in the middle of a call.
 void lose_all_states(aotc_context* context);
 /// WRONG_STATE while some state is undefined.

@@ -1,9 +1,9 @@
 // The walk over the steps.
 #include <string.h>
-#include <time.h>
 
 #include "aotc/detail/check_abi.h"
 #include "aotc/detail/team_abi.h"
+#include "atomic.h"
 #include "context.h"
 #include "status.h"
 
@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kCopyUnit = 1 << 16;  // bytes of a copy or zero step that one work unit moves
 constexpr int64_t kCopyGrain = 4;
+constexpr uint64_t kLookAfter = 100000;  // ticks of the time stamp counter, 30 to 50 us: how long a run that may be ended goes on unasked
 constexpr uint32_t kFlushDenormals = 0x8040;  // MXCSR: flush to zero, denormals are zero
 
 int64_t unit_end(int64_t end, int64_t bytes) { return end * kCopyUnit < bytes ? end * kCopyUnit : bytes; }
@@ -43,16 +44,34 @@ struct Job {
   uint32_t mxcsr;
   aotc_team_range* team;
   bool free_denormals;
+  Stop* stop;     ///< what may end the run, or null
+  int64_t chunk;  ///< units that took a thread no longer than kLookAfter
 };
 
+/// The units in chunks, until the run has to end.
+[[gnu::noinline]] void run_chunks(Job* job, const aotc_kargs* args, int64_t begin, int64_t end) {
+  for (int64_t at = begin; at < end && !should_stop(job->stop);) {
+    const int64_t chunk = load_relaxed(&job->chunk), n = chunk < end - at ? chunk : end - at;
+    const uint64_t start = __builtin_ia32_rdtsc();
+    job->step->fn(args, at, at + n);
+    const uint64_t took = __builtin_ia32_rdtsc() - start;
+    at += n;
+    if (took > kLookAfter && n > 1) store_relaxed(&job->chunk, n / 2);
+    if (took < kLookAfter / 3 && n == chunk) store_relaxed(&job->chunk, n * 2);
+  }
+}
+
 void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* held) {
-  const Job& job = *static_cast<const Job*>(arg);
+  Job& job = *static_cast<Job*>(arg);
   const ReadyStep& step = *job.step;
   uint8_t* scratch = job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride;
   const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals},
                                 job.scratch,
-                                step.tasks > 1 ? job.team : nullptr};
-  step.fn(&team.args, begin, end);
+                                step.tasks > 1 || job.stop ? job.team : nullptr};
+  if (__builtin_expect(!job.stop, 1))
+    step.fn(&team.args, begin, end);
+  else
+    run_chunks(&job, &team.args, begin, end);
 }
 
 void run_units_once(void* arg, int32_t thread, Units units) {
@@ -72,7 +91,8 @@ void run_share(void* arg, int32_t i) {
 
 void run_step(Threads* threads, Job* job) {
   const ReadyStep& step = *job->step;
-  if (step.tasks > 1)
+  job->chunk = 1;
+  if (step.tasks > 1 || job->stop)
     memset(job->team, 0, sizeof job->team[0] * static_cast<size_t>(step.tasks < AOTC_TEAM_RANGES ? step.tasks : AOTC_TEAM_RANGES));
   if (step.tasks == 1)
     run_units_once(job, 0, {0, step.work});
@@ -98,12 +118,6 @@ class FlushDenormals {
   uint32_t before_;
   bool on_;
 };
-
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
 
 }  // namespace
 
@@ -196,7 +210,7 @@ void ready_steps(const aotc_context& c, ShapeEntry* e) {
   }
 }
 
-aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, Stop* stop) {
   const aotc_variant& variant = variant_of(*e);
   RT_TRY(threads_begin(&c->threads, e->max_tasks));
   take_io(c, *e->method, in, out);
@@ -213,15 +227,27 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
              &fault,
              __builtin_ia32_stmxcsr(),
              team,
-             c->model->free_denormals};
+             c->model->free_denormals,
+             stop,
+             1};
   uint64_t before = c->step_ns ? now_ns() : 0;
   aotc_status status = AOTC_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
+    if (__builtin_expect(stop != nullptr, 0) && should_stop(stop)) {
+      wrote_states = s > variant.states_from;
+      status = stop_failure(*stop, variant.steps[s].label, wrote_states);
+      break;
+    }
     job.step = &e->steps[s];
     run_step(&c->threads, &job);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
       status = step_fault(*c, *e->method->desc, variant, s, fault);
       wrote_states = s >= variant.states_from;
+      break;
+    }
+    if (__builtin_expect(stop != nullptr, 0) && has_stopped(*stop)) {
+      wrote_states = s >= variant.states_from;
+      status = stop_failure(*stop, variant.steps[s].label, wrote_states);
       break;
     }
     if (c->step_ns) {

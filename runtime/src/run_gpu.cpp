@@ -162,15 +162,17 @@ aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_
   return AOTC_OK;
 }
 
-/// The steps one by one, with the marks of a profile, or waiting for each.
-aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e) {
+/// The steps one by one, with the marks of a profile, or waiting for each. stop: may be null. *queued: how many there are.
+aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t* queued) {
   Cuda* const cuda = c->model->cuda;
   const uint32_t n = variant_of(*e).n_steps;
   if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[0]));
   for (uint32_t s = 0; s < n; ++s) {
     uint64_t args[kMaxWords];
     CudaWork w;
+    if (stop && should_stop(stop)) return AOTC_OK;
     RT_TRY(work_of(c, e, s, args, &w));
+    *queued = s + 1;
     RT_TRY(cuda_do(cuda, c->stream, w));
     if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
     if (c->flags & AOTC_CONTEXT_STEPWISE) RT_TRY(cuda_wait(cuda, c->stream, w.label ? w.label : "?"));
@@ -245,6 +247,14 @@ aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool* done) {
   return cuda_graph_launch(e->graph, c->stream);
 }
 
+/// A run that ends before all of it is queued. What is, and copies from the host's memory, go on; with tensors there they are waited for.
+[[gnu::cold]] aotc_status end_early(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, const Stop& stop,
+                                    uint32_t queued) {
+  const bool lost = queued > 0 && lose_states(c, *e->method, e->variant);
+  if (any_on_host(*c, *e->method->desc, in, out)) RT_TRY(cuda_wait(c->model->cuda, c->stream));
+  return stop_failure(stop, variant_of(*e).steps[queued].label, lost);
+}
+
 aotc_status check_pointers(const aotc_context& c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
   const aotc_method_desc& desc = *e->method->desc;
   const uint32_t n_in = desc.n_inputs, n = n_in + desc.n_outputs;
@@ -317,7 +327,7 @@ aotc_status take_gpu_fault(aotc_context* c) {
   return take_faults(c, first);
 }
 
-aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out) {
+aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, Stop* stop) {
   bool staged = false;
   RT_TRY(take_gpu_fault(c));  // of an earlier run
   ++c->queued;
@@ -327,8 +337,11 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   c->latest = e;
   if (c->flags & AOTC_CONTEXT_POISON) RT_TRY(cuda_fill(c->model->cuda, c->stream, c->base, 0xff, c->base_bytes));
   bool done;
+  uint32_t queued = 0;
+  if (stop && should_stop(stop)) return end_early(c, e, in, out, *stop, 0);
   aotc_status status = run_as_graph(c, e, &done);
-  if (status == AOTC_OK && !done) status = run_one_by_one(c, e);
+  if (status == AOTC_OK && !done) status = run_one_by_one(c, e, stop, &queued);
+  if (status == AOTC_OK && !done && stop && has_stopped(*stop)) return end_early(c, e, in, out, *stop, queued);
   if (status == AOTC_OK && staged) status = unstage(c, *e, out);
   if (status == AOTC_OK && any_on_host(*c, *e->method->desc, in, out)) {
     status = cuda_wait(c->model->cuda, c->stream);

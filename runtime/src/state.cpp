@@ -95,12 +95,16 @@ aotc_status states_create(aotc_context* c) {
   return AOTC_OK;
 }
 
-void lose_states(aotc_context* c, const Method& method, uint32_t v) {
+bool lose_states(aotc_context* c, const Method& method, uint32_t v) {
   const aotc_variant& variant = method.desc->variants[v];
+  bool any = false;
   for (uint32_t b = 0; b < variant.n_buffers; ++b) {
     const aotc_buffer_desc& buffer = variant.buffers[b];
-    if (buffer.kind == AOTC_BUF_STATE && !method.variants[v].next_used[buffer.index]) c->states[buffer.index].undefined = true;
+    if (buffer.kind != AOTC_BUF_STATE || method.variants[v].next_used[buffer.index]) continue;
+    c->states[buffer.index].undefined = true;
+    any = true;
   }
+  return any;
 }
 
 void lose_all_states(aotc_context* c) {

@@ -24,7 +24,10 @@
   X(aotc_api, metadata_json) X(aotc_api, probe) X(aotc_api, model_create) X(aotc_api, model_destroy) X(aotc_api, model_get_info) \
   X(aotc_api, io_count) X(aotc_api, io_get) X(aotc_api, workspace_size) X(aotc_api, context_create) X(aotc_api, context_destroy) \
   X(aotc_api, context_get_info) X(aotc_api, output_shapes) X(aotc_api, run) X(aotc_api, synchronize) X(aotc_api, state_reset) \
-  X(aotc_api, state_read) X(aotc_api, state_write) X(aotc_api, context_profile) X(aotc_api, output_sizes)
+  X(aotc_api, state_read) X(aotc_api, state_write) X(aotc_api, context_profile) X(aotc_api, output_sizes) \
+  X(aotc_run_options, struct_size) X(aotc_run_options, deadline_ns) X(aotc_run_options, cancel) X(aotc_api, method_count) \
+  X(aotc_api, method_get) X(aotc_api, method_io_get) X(aotc_api, method_workspace_size) X(aotc_api, method_output_shapes) \
+  X(aotc_api, run_method) X(aotc_api, run_with)
 // clang-format on
 #define NUMBER(name) printf("%s = %lld\n", #name, (long long)(name));
 // clang-format off

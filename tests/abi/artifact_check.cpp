@@ -6,6 +6,7 @@
 // check; exits 1 when one fails.
 #include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <xmmintrin.h>
 
@@ -314,6 +315,44 @@ void check_refusals(const Subject& s) {
   s.api().context_destroy(c);
 }
 
+uint64_t monotonic_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Runs that may be ended: one that is not gives the same bytes, though its steps are done in chunks; one that is leaves a context that
+/// goes on after state_reset.
+void check_stops(const Subject& s, int threads) {
+  if (!AOTC_HAS(&s.api(), run_with)) return;
+  const auto reference = s.answer(1, 0, 0);
+  for (int n : {1, threads}) {
+    aotc_context* c = s.context(n);
+    std::vector<Buffer> in = s.inputs(), out = s.outputs(c, in);
+    const std::vector<aotc_tensor> x = Subject::views(in), y = Subject::views(out);
+    const int32_t never = 0;
+    const auto run = [&](uint64_t deadline) {
+      aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
+      options.cancel = &never;
+      options.deadline_ns = deadline;
+      s.api().state_reset(c, nullptr);
+      return s.api().run_with(c, 0, x.data(), static_cast<int32_t>(x.size()), y.data(), static_cast<int32_t>(y.size()), &options);
+    };
+    const std::string with = " with " + std::to_string(n) + " threads";
+    const uint64_t begin = monotonic_ns();
+    report(run(0) == AOTC_OK && Subject::contents(out) == reference, "a run that may be ended gives the same bytes" + with);
+    const uint64_t took = monotonic_ns() - begin;
+    bool right = true;
+    for (uint64_t k = 0; k < 8; ++k) {
+      const aotc_status status = run(monotonic_ns() + took * k / 8);
+      right = right && (status == AOTC_OK ? Subject::contents(out) == reference : status == AOTC_DEADLINE_EXCEEDED);
+    }
+    report(right, "deadlines end runs or leave them right" + with);
+    report(run(0) == AOTC_OK && Subject::contents(out) == reference, "and the next run gives the same bytes" + with);
+    s.api().context_destroy(c);
+  }
+}
+
 /// What runtime/README.md promises a run to need.
 constexpr size_t kStackBytes = 64 << 10;
 
@@ -417,6 +456,7 @@ int main(int argc, char** argv) {
       const Subject s(path, dims);
       check_sameness(s, threads);
       check_repeats(s, threads, runs);
+      check_stops(s, threads);
       check_contexts(s, threads, runs);
       check_refusals(s);
       check_stack(s);

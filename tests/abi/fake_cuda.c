@@ -25,6 +25,8 @@ static void* stack[16];
 static int depth, retained, lost, fail_launch, fail_wait, launches, overlapping, encoded, minor_version, major_version = 9, events_alive;
 static int calls_until_failure = -1, failure;
 static void* capturing;
+static int launches_until_set = -1;
+static int32_t* set_word;
 static char context_tags[DEVICES];
 
 void fake_arch(int major, int minor) { major_version = major, minor_version = minor; }
@@ -36,6 +38,8 @@ void fake_fail_call(int calls, int code) { calls_until_failure = calls, failure 
 int fake_failure_pending(void) { return calls_until_failure >= 0; }
 void fake_revive(void) { lost = 0; }
 void fake_capture(void* stream) { capturing = stream; } /* the stream that the caller captures; NULL: none */
+/* The launch after `launches` more sets *word to 1; once. */
+void fake_set_at_launch(int after, int32_t* word) { launches_until_set = after, set_word = word; }
 int fake_launches(void) { return launches; }
 int fake_overlapping(void) { return overlapping; } /* launches that may start before the one before has ended */
 int fake_encoded(void) { return encoded; }         /* tensor maps made */
@@ -288,6 +292,7 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   }
   if (bx * by * bz == 0) return INVALID_VALUE;
   ++launches;
+  if (launches_until_set >= 0 && launches_until_set-- == 0) *set_word = 1;
   ((void (*)(const void*, unsigned))function)(parameters[0], gx);
   return OK;
 }

@@ -98,3 +98,48 @@ TEST_CASE("3: runs with host tensors and with device tensors, states, and gives 
   CHECK(fake().ask("fake_retained") == 0);
   CHECK(fake().ask("fake_depth") == 0);
 }
+
+TEST_CASE("4: a run is ended between launches, and what was queued is done") {
+  Loaded toy(toy_path("toy_gpu"));
+  for (const uint32_t flags : {0, +AOTC_CONTEXT_GRAPHS}) {
+    Session s(toy.api, with_flags(flags));
+    const Current current;
+    Call host(9);
+    DeviceCall device(9);
+    for (int i = 0; i < 3; ++i) REQUIRE((host.run(s) == AOTC_OK && device.run(s) == AOTC_OK));
+    int32_t cancel = 1;
+    aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
+    options.cancel = &cancel;
+    const auto run = [&](Call& c) { return toy.api->run_with(s.context, 0, c.in.data(), 2, c.out.data(), 2, &options); };
+    const auto says = [&](const char* text) { return std::string(toy.api->last_error()).find(text) != std::string::npos; };
+    for (Call* call : {&host, static_cast<Call*>(&device)}) {
+      const int launches = fake().ask("fake_launches");
+      cancel = 1;
+      CHECK(run(*call) == AOTC_CANCELLED);
+      CHECK(says("as before the run"));
+      CHECK(fake().ask("fake_launches") == launches);
+      cancel = 0;
+      options.deadline_ns = 1;
+      CHECK(run(*call) == AOTC_DEADLINE_EXCEEDED);
+      options.deadline_ns = 0;
+      REQUIRE(run(*call) == AOTC_OK);
+      CHECK(current.kept());
+    }
+    // The first launch counts in a state: what follows is left out.
+    fake().get<void (*)(int, int32_t*)>("fake_set_at_launch")(0, &cancel);
+    const aotc_status status = run(device);
+    if (flags & AOTC_CONTEXT_GRAPHS) {  // one launch: it goes on to its end
+      CHECK(status == AOTC_OK);
+    } else {
+      CHECK(status == AOTC_CANCELLED);
+      CHECK(says("(at scale)"));
+      CHECK(says("state_reset"));
+      CHECK(device.run(s) == AOTC_WRONG_STATE);
+      CHECK(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+    }
+    fake().get<void (*)(int, int32_t*)>("fake_set_at_launch")(-1, nullptr);
+    CHECK(device.run(s) == AOTC_OK);
+    CHECK(toy.api->synchronize(s.context) == AOTC_OK);
+    CHECK(device.right());
+  }
+}

@@ -4,6 +4,7 @@
  *   TOY_STEPS          how many of its steps it runs (default all 6): with 0 a run is its guards alone
  *   TOY_VERSION        a number in the metadata, to tell two artifacts apart
  *   TOY_METHODS        it has a second method, "peek"
+ *   TOY_RUNS_LAST      the state "runs" is written by the last step instead of the first
  *
  * x f32 [batch, 8], bias f32 [8], idx i64 [batch], pair f32 [2*n + 1] with n == batch; batch 1 to 64
  *   rows  = relu(x) + bias + table[idx]   (table: the weight, 4 rows; idx outside is a fault)
@@ -126,17 +127,28 @@ static const int32_t args[] = {0,           1, 2, 3, 4, /* rows */ 4, 5, /* copy
 static const int32_t size_slots[] = {0, 1};
 #define STEP(kind, kernel, a, n, sizes, config, work, grain, scratch, label) \
   { kind, kernel, a, n, 0, sizes, config, work, grain, scratch, {-1, -1, -1}, {1, 1, 1}, -1, 0, 0, 0, label }
+#define RUNS STEP(AOTC_STEP_CPU, 3, 12, 1, 0, -1, 4, 4, -1, "runs")
 static const aotc_step steps[] = {
-    STEP(AOTC_STEP_CPU, 3, 12, 1, 0, -1, 4, 4, -1, "runs"), /* first: a fault in rows leaves it half done */
+#ifndef TOY_RUNS_LAST
+    RUNS, /* a fault in rows leaves it half done */
+#endif
     STEP(AOTC_STEP_CPU, 0, 0, 5, 2, -1, 0, 4, 6, "relu, add, embedding"),
     STEP(AOTC_STEP_COPY, -1, 5, 2, 0, -1, -1, -1, -1, "y"),
     STEP(AOTC_STEP_CPU, 1, 7, 2, 1, 0, 4, 4, -1, "total"),
     STEP(AOTC_STEP_CPU, 2, 9, 3, 1, -1, 5, 4, -1, "sums"),
     STEP(AOTC_STEP_ZERO, -1, 13, 1, 0, -1, -1, -1, -1, "zeros"),
+#ifdef TOY_RUNS_LAST
+    RUNS,
+#endif
 };
+#ifdef TOY_RUNS_LAST
+#define TOY_STATES_FROM 5
+#else
+#define TOY_STATES_FROM 0
+#endif
 static const aotc_range one_range[] = {{1, 1, 1}, {1, 1, 1}}, all_range[] = {{1, 64, 1}, {1, 64, 1}};
 #define VARIANT(name, ranges) \
-  { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 0, 8, 6 }
+  { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 0, 8, 6, TOY_STATES_FROM }
 static const aotc_variant variants[] = {VARIANT("batch=1", one_range), VARIANT("default", all_range)};
 
 #define TOY_WEIGHTS_BYTES 192

@@ -80,6 +80,30 @@ class Everything(unittest.TestCase):
         with self.assertRaises(TypeError):
             aotc.load_memory("net.so")
 
+    def test_timeouts_and_cancelling(self):
+        context = self.load("net").context(threads=2)
+        inputs, expected = stored("net", "in"), stored("net", "out")
+        cancel = aotc.Cancel()
+        out = [np.empty_like(e) for e in expected]
+        self.check(context.run(inputs, timeout=1e6, cancel=cancel), expected)
+        self.check(context.run(inputs, out, cancel=cancel, timeout=1e300), expected)
+        cancel.set()
+        for _ in range(2):
+            with self.assertRaises(aotc.Cancelled) as caught:
+                context.run(inputs, cancel=cancel)
+        self.assertEqual(caught.exception.status, 13)
+        cancel.clear()
+        self.assertFalse(cancel.is_set())
+        with self.assertRaises(TimeoutError) as caught:
+            context.run(inputs, timeout=0)
+        self.assertIsInstance(caught.exception, aotc.DeadlineExceeded)
+        for wrong in (-1, float("nan")):
+            with self.assertRaises(ValueError):
+                context.run(inputs, timeout=wrong)
+        with self.assertRaises(TypeError):
+            context.run(inputs, timeout="soon")
+        self.check(context.run(inputs, cancel=cancel), expected)
+
     def test_signature(self):
         model = self.load("mixed")
         self.assertEqual([i.dtype for i in model.inputs], ["int8", "bool", "int32"])

@@ -15,7 +15,7 @@ class Team {
     if (threads_ > AOTC_TEAM_RANGES) threads_ = AOTC_TEAM_RANGES;
     if (threads_ > items_) threads_ = static_cast<int>(items_ < 1 ? 1 : items_);
     own_ = thread_ % threads_;
-    alone_ = threads_ == 1 || !ranges_;
+    alone_ = !ranges_;
     idle_ = alone_ && thread_ > 0;
   }
 

@@ -33,20 +33,22 @@ extern "C" {
 #define AOTC_ABI_VERSION 1u
 
 /* Values are pinned for ever; new ones are appended. 0 is success. */
-#define AOTC_STATUS_LIST(X)                                               \
-  X(OK, 0, "success")                                                     \
-  X(INVALID_ARGUMENT, 1, "an argument is null or malformed")              \
-  X(SHAPE_MISMATCH, 2, "a shape is outside what the model was built for") \
-  X(INCOMPATIBLE, 3, "this machine or ABI cannot run the artifact")       \
-  X(NOT_FOUND, 4, "there is no such file or no such name")                \
-  X(OUT_OF_MEMORY, 5, "memory or threads could not be had")               \
-  X(WRONG_STATE, 6, "the call is not allowed in this state")              \
-  X(DEVICE, 7, "the device driver reported an error")                     \
-  X(INTERNAL, 8, "a bug in aotc")                                         \
-  X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")  \
-  X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")    \
-  X(DEVICE_LOST, 11, "the device is lost to this process")                \
-  X(ASSERTION_FAILED, 12, "a condition of the model does not hold for this input data")
+#define AOTC_STATUS_LIST(X)                                                             \
+  X(OK, 0, "success")                                                                   \
+  X(INVALID_ARGUMENT, 1, "an argument is null or malformed")                            \
+  X(SHAPE_MISMATCH, 2, "a shape is outside what the model was built for")               \
+  X(INCOMPATIBLE, 3, "this machine or ABI cannot run the artifact")                     \
+  X(NOT_FOUND, 4, "there is no such file or no such name")                              \
+  X(OUT_OF_MEMORY, 5, "memory or threads could not be had")                             \
+  X(WRONG_STATE, 6, "the call is not allowed in this state")                            \
+  X(DEVICE, 7, "the device driver reported an error")                                   \
+  X(INTERNAL, 8, "a bug in aotc")                                                       \
+  X(INDEX_OUT_OF_RANGE, 9, "an index in the input data is out of range")                \
+  X(DAMAGED, 10, "the artifact or its weights are cut off or damaged")                  \
+  X(DEVICE_LOST, 11, "the device is lost to this process")                              \
+  X(ASSERTION_FAILED, 12, "a condition of the model does not hold for this input data") \
+  X(CANCELLED, 13, "the caller cancelled the run")                                      \
+  X(DEADLINE_EXCEEDED, 14, "the run's deadline has passed")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
@@ -209,6 +211,16 @@ typedef struct aotc_method_info {
 #define AOTC_METHOD_INFO_INIT \
   { sizeof(aotc_method_info), NULL, 0, 0, 0, 0 }
 
+/* What one run is given beside its tensors. */
+typedef struct aotc_run_options {
+  size_t struct_size;
+  uint64_t deadline_ns;  /* of CLOCK_MONOTONIC (std::chrono::steady_clock), in nanoseconds; 0: none */
+  const int32_t* cancel; /* NULL, or a word of the caller's that stands until the run returns: any thread sets it to other than 0, by an
+                            atomic store, and the run ends. aotc only reads it */
+} aotc_run_options;
+#define AOTC_RUN_OPTIONS_INIT \
+  { sizeof(aotc_run_options), 0, NULL }
+
 typedef struct aotc_context_info {
   size_t struct_size;
   uint64_t workspace_bytes; /* held now: arena and scratch of all threads */
@@ -333,6 +345,16 @@ typedef struct aotc_api {
                                       int32_t n_out);
   aotc_status (*run_method)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                             int32_t n_out);
+
+  /* As run_method, of a run that may be ended before it is done; options NULL: as run_method. CANCELLED, DEADLINE_EXCEEDED: the flag was
+   * set, or the time has come, before the last step was done, and the run noticed. The outputs then have undefined content; states are as
+   * before the run where it had written none in place, else undefined until state_reset or state_write, and last_error says which of the
+   * two. A run that was ended before its first step touched nothing. CPU: looked at by every thread before each step, and within long ones
+   * about every 50 us, at least between two units of the kernel's work (rows or tiles; those of a step that its threads do together, as a
+   * recurrence, in one piece); on a pool of the caller's too. The results are those of run_method to the bit. GPU: looked at before each
+   * launch, and before the launch of a graph: what is queued already is done to its end, and, with tensors in host memory, waited for. */
+  aotc_status (*run_with)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
+                          const aotc_run_options* options);
 } aotc_api;
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */

@@ -17,6 +17,8 @@
 //   context.run(decode, {...}, {...}).check();
 //
 // A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_WRONG_STATE and empty lists.
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -128,6 +130,13 @@ struct ContextOptions {
   uint32_t flags = 0;
 };
 
+/// What may end a run before it is done; the statuses are AOTC_CANCELLED and AOTC_DEADLINE_EXCEEDED.
+struct RunOptions {
+  std::chrono::steady_clock::time_point deadline{};  ///< the epoch: none
+  const std::atomic<int32_t>* cancel = nullptr;      ///< other than 0: the run ends. Borrowed for the call
+};
+static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free, "read as the ABI reads it");
+
 namespace detail {
 struct Library {
   aotc_library lib{};
@@ -186,6 +195,15 @@ inline Status io_get(const aotc_api& api, const MethodOf& m, int32_t kind, int32
 inline Status run(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                   int32_t n_out) {
   return result(&api, m.index == 0 ? api.run(c, in, n_in, out, n_out) : api.run_method(c, m.index, in, n_in, out, n_out));
+}
+inline Status run_with(const aotc_api& api, aotc_context* c, const MethodOf& m, const std::vector<aotc_tensor>& in,
+                       const std::vector<aotc_tensor>& out, const RunOptions& options) {
+  if (!AOTC_HAS(&api, run_with)) return {AOTC_INCOMPATIBLE, "the artifact is older than deadlines and cancelling"};
+  aotc_run_options raw = AOTC_RUN_OPTIONS_INIT;
+  raw.deadline_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options.deadline.time_since_epoch()).count());
+  raw.cancel = reinterpret_cast<const int32_t*>(options.cancel);
+  return result(&api,
+                api.run_with(c, m.index, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()), &raw));
 }
 inline Status output_shapes(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in,
                             int64_t* const* shapes, int32_t n_out) {
@@ -265,6 +283,23 @@ class Context {
     if (Status s = takes(method); !s) return s;
     latest_ = method.of_.index;
     return detail::run(*api(), context_, method.of_, in, n_in, out, n_out);
+  }
+  /// A run that may be ended before it is done (aotc_api.run_with).
+  Status run(const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out, const RunOptions& options) {
+    if (!context_) return nothing();
+    latest_ = 0;
+    return detail::run_with(*api(), context_, {model_->model, 0}, in, out, options);
+  }
+  Status run(const std::vector<Tensor>& in, const std::vector<Tensor>& out, const RunOptions& options) {
+    return run(detail::views(in), detail::views(out), options);
+  }
+  Status run(const Method& method, const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out, const RunOptions& options) {
+    if (Status s = takes(method); !s) return s;
+    latest_ = method.of_.index;
+    return detail::run_with(*api(), context_, method.of_, in, out, options);
+  }
+  Status run(const Method& method, const std::vector<Tensor>& in, const std::vector<Tensor>& out, const RunOptions& options) {
+    return run(method, detail::views(in), detail::views(out), options);
   }
   Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     return output_shapes(detail::views(in), shapes);

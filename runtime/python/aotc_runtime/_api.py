@@ -105,12 +105,28 @@ def _array(tensor: _native.Tensor) -> Any:
     return array
 
 
+class Cancel:
+    """Ends runs that were given it, from any thread. One that is set ends every run until it is cleared."""
+
+    def __init__(self) -> None:
+        self._word = memoryview(bytearray(8)).cast("i")[:1]
+
+    def set(self) -> None:
+        self._word[0] = 1
+
+    def clear(self) -> None:
+        self._word[0] = 0
+
+    def is_set(self) -> bool:
+        return self._word[0] != 0
+
+
 class Context(_native.Context):
     """One stream of runs of a model; made by Model.context. Usable in a `with` statement."""
 
     model: Model
 
-    def run(self, inputs: Arrays, outputs: Optional[Arrays] = None) -> Any:
+    def run(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None) -> Any:
         """Computes; returns the outputs.
 
         inputs: in the model's order, by name, or the array itself where there is one. Each exports a buffer (NumPy), DLPack (torch, on
@@ -119,11 +135,14 @@ class Context(_native.Context):
         outputs: arrays that are written in place, dense, of the shapes of output_shapes; they are returned. None: a tuple of new NumPy
         arrays (of ml_dtypes' types for bfloat16 and float8 where that package is, else their bits), without NumPy of Tensors; where sizes
         depend on data, of the sizes that they have.
+        timeout: seconds; a run that takes longer raises DeadlineExceeded. cancel: a Cancel that any thread may set; the run raises
+        Cancelled. Outputs are undefined then, and so may states be: the message says so.
         With all tensors on a GPU the call returns when the work is queued on the context's stream.
         """
+        word = None if cancel is None else cancel._word
         if outputs is None:
-            return tuple([_array(t) for t in self._run(inputs)])
-        return self._run(inputs, outputs)
+            return tuple([_array(t) for t in self._run(inputs, None, timeout, word)])
+        return self._run(inputs, outputs, timeout, word)
 
     def state_read(self, name: str, out: Any = None) -> Any:
         """A copy of the state, or `out` after it was copied there."""

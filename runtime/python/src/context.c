@@ -170,21 +170,76 @@ static void hold(context* c, PyObject* inputs, PyObject* outputs) {
   Py_XDECREF(before);
 }
 
-static const char* const kRunNames[] = {"inputs", "outputs", NULL};
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What may end a run: `timeout` seconds from now, or a word of the memory of `cancel`; each NULL or None: nothing. */
+typedef struct {
+  aotc_run_options options;
+  Py_buffer word;
+} stop;
+/* 1: something; 0: nothing; -1: an exception is set. */
+static int open_stop(const context* c, PyObject* timeout, PyObject* cancel, stop* s) {
+  const aotc_run_options none = AOTC_RUN_OPTIONS_INIT;
+  s->options = none;
+  s->word.obj = NULL;
+  if (timeout == Py_None) timeout = NULL;
+  if (cancel == Py_None) cancel = NULL;
+  if (!timeout && !cancel) return 0;
+  if (!AOTC_HAS(api_of(c), run_with)) {
+    aotc_raise(c->model->module, AOTC_INCOMPATIBLE, "the artifact is older than timeouts and cancelling");
+    return -1;
+  }
+  if (timeout) {
+    const double seconds = PyFloat_AsDouble(timeout);
+    if (seconds == -1 && PyErr_Occurred()) return -1;
+    if (!(seconds >= 0)) {
+      PyErr_SetString(PyExc_ValueError, "timeout: seconds from now, not less than 0");
+      return -1;
+    }
+    s->options.deadline_ns = now_ns() + (seconds < 1e9 ? (uint64_t)(seconds * 1e9) : (uint64_t)1000000000 * 1000000000);
+  }
+  if (!cancel) return 1;
+  if (PyObject_GetBuffer(cancel, &s->word, 0) != 0) {
+    s->word.obj = NULL;
+    return -1;
+  }
+  if (s->word.len < (Py_ssize_t)sizeof(int32_t) || (uintptr_t)s->word.buf % sizeof(int32_t)) {
+    PyBuffer_Release(&s->word);
+    s->word.obj = NULL;
+    PyErr_SetString(PyExc_ValueError, "cancel: expected a Cancel, or memory of an aligned int32");
+    return -1;
+  }
+  s->options.cancel = s->word.buf;
+  return 1;
+}
+static void close_stop(stop* s) {
+  if (s->word.obj) PyBuffer_Release(&s->word);
+}
+
+static const char* const kRunNames[] = {"inputs", "outputs", "timeout", "cancel", NULL};
 
 static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   context* c = (context*)self;
-  PyObject* given[2] = {NULL, NULL};
+  PyObject* given[4] = {NULL, NULL, NULL, NULL};
   call k;
+  stop s;
   aotc_status status;
   if (aotc_arguments("run", kRunNames, 1, args, n, keywords, given) != 0 || enter(c) != 0) return NULL;
-  if (open_call(c, given[0], given[1], &k) != 0) {
+  const int may_stop = open_stop(c, given[2], given[3], &s);
+  if (may_stop < 0 || open_call(c, given[0], given[1], &k) != 0) {
+    close_stop(&s);
     leave(c);
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS;
-  status = api_of(c)->run(c->context, k.in.tensor, k.in.n, k.out.tensor, k.out.n);
+  status = may_stop ? api_of(c)->run_with(c->context, 0, k.in.tensor, k.in.n, k.out.tensor, k.out.n, &s.options)
+                    : api_of(c)->run(c->context, k.in.tensor, k.in.n, k.out.tensor, k.out.n);
   Py_END_ALLOW_THREADS;
+  close_stop(&s);
   PyObject* result = NULL;
   if (status != AOTC_OK) {
     failed(c, status);
@@ -199,12 +254,6 @@ static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   close_call(&k);
   leave(c);
   return result;
-}
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* _time(inputs, outputs, runs): nanoseconds of each run, a GPU's until it is done */

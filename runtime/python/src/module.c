@@ -71,6 +71,8 @@ static int add_errors(PyObject* module, aotc_module_state* state) {
       {AOTC_DEVICE_LOST, "DeviceLost", "The device is lost to this process.", NULL},
       {AOTC_ASSERTION_FAILED, "AssertionFailed", "A condition of the model (torch._check) does not hold for this data.",
        PyExc_AssertionError},
+      {AOTC_CANCELLED, "Cancelled", "The run was cancelled by its Cancel.", NULL},
+      {AOTC_DEADLINE_EXCEEDED, "DeadlineExceeded", "The run did not end within its timeout.", PyExc_TimeoutError},
   };
   state->error = PyErr_NewExceptionWithDoc(
       "aotc_runtime.Error", "What an artifact refuses or fails to do. `status` is the number of aotc.h.", PyExc_RuntimeError, NULL);
