@@ -47,6 +47,7 @@ class ArtifactFile {
 
   /// Of the artifact or, once one was chosen, of the method.
   const nlohmann::json& metadata() const;
+  bool has_metadata() const { return metadata_ != nullptr; }  ///< false: of an earlier aotc, whose file does not say where it is
   /// Names of the methods; of an artifact older than methods "forward".
   std::vector<std::string> methods() const;
   /// From now on metadata() is the method's. Empty: the only one. Throws Diagnostic (usage) that lists them.

@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "about.h"
 #include "artifact.h"
 #include "base/file.h"
+#include "baseline.h"
 #include "cli.h"
 #include "import/reference.h"
-#include "json_text.h"
 #include "load_once.h"
 #include "roofline.h"
 #include "sizes.h"
@@ -24,6 +25,7 @@ constexpr double kDenormalsMatter = 1.3;  // times; less is noise
 struct Options {
   std::string artifact, method, against, trace;
   std::vector<std::string> dims;
+  BaselineOptions baseline;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
   bool profile = false, check_weights = false, flush_denormals = false, own_weights = false;
@@ -50,7 +52,7 @@ void print_denormals(const nlohmann::json& d) {
 }
 
 int run(const Options& o, const Common& common) {
-  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}});
+  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}, {"--baseline", o.baseline.file}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
   const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
@@ -99,7 +101,9 @@ int run(const Options& o, const Common& common) {
   }
 
   const aotc_context_info info = session.info();
+  const std::vector<double> blocks = block_medians(ours, kStoredBlocks);  // before percentiles sorts them
   nlohmann::json j = percentiles(ours);
+  j["block_p50_us"] = blocks;
   if (once) {
     j["first_call_us"] = once->first_call_us;
     j["load_us"] = once->load_us;
@@ -127,10 +131,11 @@ int run(const Options& o, const Common& common) {
     if (!on_cpu) take_off_marks(j["profile"], queued_as_graph(artifact, o.threads, device.get(), inputs, o.seconds / o.rounds / 4));
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.threads, inputs));
   }
+  if (!o.baseline.file.empty()) j["baseline"] = against_baseline(o.baseline, j, artifact, session, inputs, o.seconds, flags, model_flags);
   if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   if (common.json) {
-    print_json(j);
-    return 0;
+    print_result(j, about(common, artifact));
+    return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
   }
   fmt::print("{} ({}, {} thread{})\n", o.artifact, model.target, o.threads, o.threads == 1 ? "" : "s");
   fmt::print("  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
@@ -149,7 +154,7 @@ int run(const Options& o, const Common& common) {
   if (on_cpu) print_denormals(j["denormals"]);
   if (!on_cpu) print_queued(j["queued"]);
   if (profiled) print_profile(j["profile"], j["p50_us"]);
-  return 0;
+  return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
 }
 
 }  // namespace
@@ -161,6 +166,7 @@ Run add_bench(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(positive());
+  add_baseline(app, o->baseline);
   add_method(app, o->method);
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile,

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
-#include "json_text.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -95,7 +95,7 @@ Run add_build(CLI::App& app) {
       report = pipeline::build(o->build, events);
     });
     if (common.json)
-      print_json(report);
+      print_result(report, about(common, ArtifactFile(o->build.output)));
     else if (!common.quiet)
       summary(report);
     return 0;

@@ -11,8 +11,9 @@ namespace aotc::cli {
 
 /// Options that every verb has.
 struct Common {
-  bool json = false;   ///< machine-readable result on stdout
-  bool quiet = false;  ///< no progress, only errors (on stderr)
+  bool json = false;          ///< machine-readable result on stdout
+  bool quiet = false;         ///< no progress, only errors (on stderr)
+  std::string program, verb;  ///< which run: "aotc", "verify"
 };
 
 /// Returns the exit code; throws Diagnostic.

@@ -168,6 +168,25 @@ Difference compare(const HostTensor& a, const HostTensor& truth, const HostTenso
   return d;
 }
 
+Outside outside(const HostTensor& a, const HostTensor& truth, const HostTensor& eager, double rtol, double atol) {
+  Outside o;
+  o.elements = scalars(a);
+  double most = 0;
+  for (int64_t i = 0; i < o.elements; ++i) {
+    const double x = element(a, i), t = element(truth, i), e = element(eager, i);
+    const bool finite = finite_in(a.dtype, t);
+    const double allowed = atol + rtol * std::fabs(t), off = std::fabs(x - t);
+    if (finite && off <= allowed) continue;
+    if (!finite && (same(x, t) || (std::isinf(x) && x * t > 0))) continue;
+    if ((!finite || !std::isfinite(e)) && same(x, e)) continue;
+    ++o.count;
+    const double beyond = std::isfinite(off) ? off - allowed : std::numeric_limits<double>::infinity();
+    if (o.worst >= 0 && !(beyond > most)) continue;
+    most = beyond, o.worst = i, o.got = x, o.expected = t;
+  }
+  return o;
+}
+
 double epsilon(DType t) {
   switch (t) {
     case DType::f16: return 0x1p-10;

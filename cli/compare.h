@@ -28,6 +28,15 @@ Distance distance(const HostTensor& reference, const HostTensor& truth);
 /// is none of this makes l2 infinite.
 Difference compare(const HostTensor& a, const HostTensor& truth, const HostTensor& eager, double limit);
 
+/// Elements of a that are more than atol + rtol |truth| away from the truth (as numpy.testing.assert_allclose counts them).
+struct Outside {
+  int64_t count = 0, elements = 0;
+  int64_t worst = -1;            ///< the element furthest beyond what is allowed, by its place in memory; -1: none is
+  double got = 0, expected = 0;  ///< that element
+};
+/// Of the same shape. Where the truth is not finite in a's type, or eager is not, as the other comparison says.
+Outside outside(const HostTensor& a, const HostTensor& truth, const HostTensor& eager, double rtol, double atol);
+
 /// The slack of the rule, relative: one unit in the last place of a 16-bit float, four of float32 and float64 (outputs of a few elements,
 /// where eager can be exact by luck); 0 for integers and bool.
 double epsilon(DType t);

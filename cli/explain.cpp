@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "about.h"
 #include "artifact.h"
 #include "cli.h"
 #include "front_options.h"
-#include "json_text.h"
 #include "pipeline/explain.h"
 #include "precision.h"
 #include "progress.h"
@@ -79,7 +79,7 @@ Run add_explain(CLI::App& app) {
     if (common.json) {
       nlohmann::json j = parts.front().e;
       for (size_t p = 1; p < parts.size(); ++p) j["parts"].push_back({{"target", parts[p].target}, {"explain", parts[p].e}});
-      print_json(j);
+      print_result(j, is_shared_object(o->model()) ? about(common, ArtifactFile(o->model())) : about(common));
       return 0;
     }
     for (const Explained& p : parts) {

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "artifact.h"
 #include "cli.h"
 #include "emit/system_needs.h"
 #include "import/read_archive.h"
 #include "import/result_name.h"
-#include "json_text.h"
 
 namespace aotc::cli {
 namespace {
@@ -194,11 +194,12 @@ Run add_inspect(CLI::App& app) {
   app.add_option("file", *path, "model.pt2 or model.so")->required();
   add_check_weights(app, *check_weights);
   return [path, method, check_weights](const Common& common) {
-    json j;
+    json j, from = about(common);
     if (is_shared_object(*path)) {
       ArtifactFile artifact(*path, *check_weights);
       if (!method->empty()) artifact.choose_method(*method);
       j = artifact.metadata();
+      from = about(common, artifact);
       j["seal"] = seal_json(artifact, *check_weights);
       j["file"] = *path;
       j["kind"] = "artifact";
@@ -207,7 +208,7 @@ Run add_inspect(CLI::App& app) {
       j = inspect_archives(*path, *method);
     }
     if (common.json)
-      print_json(j);
+      print_result(j, from);
     else
       print_text(j);
     return 0;

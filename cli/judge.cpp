@@ -107,42 +107,89 @@ Row refused(std::string sizes, const std::string& message) {
           INFINITY, INFINITY,         0,        false, "the original graph takes them, the artifact does not: " + message};
 }
 
-int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt, const std::map<std::string, double>& row_errors) {
-  const bool pass = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
+void judge_by(Row& row, const HostTensor& got, const HostTensor& eager, const HostTensor& truth, const Allowed& allowed) {
+  if (!allowed.any()) return;
+  const bool as_truth = compare(got, truth).same_shape, as_eager = compare(got, eager).same_shape;
+  if (!as_truth && !as_eager) return;
+  const HostTensor& expected = as_truth ? truth : eager;
+  const HostTensor& own = as_eager ? eager : expected;
+  row.pass = true;
+  row.why.clear();
+  if (allowed.max_error) {
+    row.limit = *allowed.max_error;
+    const bool exact = epsilon(got.dtype) == 0 && as_eager && compare(got, eager).l2 == 0;
+    row.pass = exact || row.err_aotc <= row.limit;
+    if (!row.pass) row.why = fmt::format("relative L2 error {:.3g}, more than {:.3g} (--max-error)", row.err_aotc, row.limit);
+  }
+  if (!allowed.rtol && !allowed.atol) return;
+  const double rtol = allowed.rtol.value_or(0), atol = allowed.atol.value_or(0);
+  row.outside = outside(got, expected, own, rtol, atol);
+  if (row.outside->count == 0) return;
+  row.pass = false;
+  row.why += fmt::format(
+      "{}{} of {} elements are off by more than {:g} + {:g} * |expected| (--atol, --rtol); the worst is element {}: {:.9g}, expected "
+      "{:.9g}",
+      row.why.empty() ? "" : "; ", row.outside->count, row.outside->elements, atol, rtol, row.outside->worst, row.outside->got,
+      row.outside->expected);
+}
+
+std::string row_text(const Row& r) {
+  return fmt::format(
+      "{}{} [{}]: error against fp64 {:.3g}, eager {:.3g}{}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}{}",
+      r.method.empty() ? "" : r.method + ": ", r.name, r.sizes, r.err_aotc, r.err_eager,
+      r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "",
+      r.err_int8 ? fmt::format(" (with rows of int8 {:.3g})", *r.err_int8) : "", r.limit, r.max_abs, r.max_rel,
+      r.err_archive ? fmt::format("; against the weights before rounding {:.3g}, limit {:.3g}", *r.err_archive, r.most_archive) : "",
+      r.why.empty() ? "" : "; ", r.why);
+}
+
+namespace {
+
+nlohmann::json row_json(const Row& r) {
+  nlohmann::json j = {{"name", r.name},
+                      {"sizes", r.sizes},
+                      {"err_aotc", finite(r.err_aotc)},
+                      {"err_eager", finite(r.err_eager)},
+                      {"max_abs", finite(r.max_abs)},
+                      {"max_rel", finite(r.max_rel)},
+                      {"limit", finite(r.limit)},
+                      {"pass", r.pass}};
+  if (!r.method.empty()) j["method"] = r.method;
+  if (r.err_bf16 >= 0) j["err_eager_bf16"] = finite(r.err_bf16);
+  if (r.err_int8) j["err_eager_int8"] = finite(*r.err_int8);
+  if (!r.why.empty()) j["why"] = r.why;
+  if (r.err_archive) j["err_archive"] = finite(*r.err_archive), j["limit_archive"] = r.most_archive;
+  if (r.outside) {
+    j["elements"] = r.outside->elements, j["outside"] = r.outside->count;
+    if (r.outside->worst >= 0)
+      j["worst"] = {{"element", r.outside->worst},
+                    {"got", fmt::format("{:.9g}", r.outside->got)},
+                    {"expected", fmt::format("{:.9g}", r.outside->expected)}};
+  }
+  return j;
+}
+
+}  // namespace
+
+bool Verdict::pass() const {
+  return !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
+}
+
+int report(const Verdict& v, const Common& common, const nlohmann::json& about) {
+  const bool pass = v.pass();
   if (common.json) {
     nlohmann::json outputs = nlohmann::json::array();
-    for (const Row& r : rows) {
-      outputs.push_back({{"name", r.name},
-                         {"sizes", r.sizes},
-                         {"err_aotc", finite(r.err_aotc)},
-                         {"err_eager", finite(r.err_eager)},
-                         {"max_abs", finite(r.max_abs)},
-                         {"max_rel", finite(r.max_rel)},
-                         {"limit", finite(r.limit)},
-                         {"pass", r.pass}});
-      if (!r.method.empty()) outputs.back()["method"] = r.method;
-      if (r.err_bf16 >= 0) outputs.back()["err_eager_bf16"] = finite(r.err_bf16);
-      if (r.err_int8) outputs.back()["err_eager_int8"] = finite(*r.err_int8);
-      if (!r.why.empty()) outputs.back()["why"] = r.why;
-      if (r.err_archive) outputs.back()["err_archive"] = finite(*r.err_archive), outputs.back()["limit_archive"] = r.most_archive;
-    }
-    nlohmann::json all = {{"pass", pass}, {"source_matches", doubt.empty()}, {"outputs", outputs}};
-    if (!row_errors.empty()) all["int8_rows"] = row_errors;
+    for (const Row& r : v.rows) outputs.push_back(row_json(r));
+    nlohmann::json all = {{"about", about}, {"pass", pass}, {"source_matches", v.doubt.empty()}, {"outputs", outputs}};
+    if (!v.row_errors.empty()) all["int8_rows"] = v.row_errors;
     print_json(all);
   } else {
     if (!common.quiet || !pass)
-      for (const Row& r : rows)
-        fmt::print(
-            "{} {}{} [{}]: error against fp64 {:.3g}, eager {:.3g}{}{}, limit {:.3g}; max abs {:.3g}, max rel {:.3g}{}{}{}\n",
-            r.pass ? "ok  " : "FAIL", r.method.empty() ? "" : r.method + ": ", r.name, r.sizes, r.err_aotc, r.err_eager,
-            r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "",
-            r.err_int8 ? fmt::format(" (with rows of int8 {:.3g})", *r.err_int8) : "", r.limit, r.max_abs, r.max_rel,
-            r.err_archive ? fmt::format("; against the weights before rounding {:.3g}, limit {:.3g}", *r.err_archive, r.most_archive) : "",
-            r.why.empty() ? "" : "; ", r.why);
+      for (const Row& r : v.rows) fmt::print("{} {}\n", r.pass ? "ok  " : "FAIL", row_text(r));
     if (!common.quiet)
-      for (const auto& [weight, error] : row_errors)
+      for (const auto& [weight, error] : v.row_errors)
         fmt::print("     rows that {} multiplies: rounding changes them by {:.2g}\n", weight, error);
-    fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", doubt.empty() || pass ? "" : "; " + doubt);
+    fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", v.doubt.empty() || pass ? "" : "; " + v.doubt);
   }
   return pass ? 0 : static_cast<int>(ExitCode::failed);
 }

@@ -20,6 +20,14 @@ struct Row {
   double most_archive = 0;                 ///< of that
   std::optional<double> err_int8 = {};     ///< where rows may be rounded, too: of eager with such rows
   std::string method = {};                 ///< of an artifact with several
+  std::optional<Outside> outside = {};     ///< with --rtol or --atol
+};
+
+/// What the user allows an output; what is given takes the place of the rule, and all of it must hold.
+struct Allowed {
+  std::optional<double> max_error;   ///< relative L2, against fp64 or the stored truth
+  std::optional<double> rtol, atol;  ///< of each element: |got - truth| <= atol + rtol |truth|; one alone: the other is 0
+  bool any() const { return max_error || rtol || atol; }
 };
 
 /// What the artifact promises of products of float32 (metadata's precision and stored_weights).
@@ -53,15 +61,26 @@ Row judge(std::string name, std::string sizes, const HostTensor& got, const Host
           const Promise& promise);
 /// What rounding the weights cost an output: `archive` is what fp64 gives with the archive's own.
 void judge_loss(Row& row, const HostTensor& got, const HostTensor& archive, const Promise& promise);
+/// The verdict by what the user allows, where anything is given. eager: what an output may have where the truth is not finite in its type;
+/// the truth itself where there is none. Outputs that the first judgement found to be of other sizes stay failed.
+void judge_by(Row& row, const HostTensor& got, const HostTensor& eager, const HostTensor& truth, const Allowed& allowed);
 /// Where there is one reference only: err(aotc) <= limit; integers and bools are equal.
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit);
 
 /// Sizes that the original takes, and the artifact does not.
 Row refused(std::string sizes, const std::string& message);
 
-/// Prints the rows; the exit code. doubt: a sentence about what it was compared with, or empty. row_errors: by weight, what rounding does
-/// to the rows of its products.
-int report(const std::vector<Row>& rows, const Common& common, const std::string& doubt = {},
-           const std::map<std::string, double>& row_errors = {});
+/// A line of a row's numbers, and what is wrong.
+std::string row_text(const Row& row);
+
+/// What verify found of an artifact.
+struct Verdict {
+  std::vector<Row> rows;
+  std::string doubt;                         ///< a sentence about what it was compared with, or empty
+  std::map<std::string, double> row_errors;  ///< by weight: what rounding does to the rows of its products
+  bool pass() const;
+};
+/// Prints it. The exit code. about: with --json (about.h).
+int report(const Verdict& verdict, const Common& common, const nlohmann::json& about);
 
 }  // namespace aotc::cli

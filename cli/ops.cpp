@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "cli.h"
-#include "json_text.h"
 #include "pipeline/support.h"
 
 namespace aotc::cli {
@@ -14,7 +14,7 @@ Run add_ops(CLI::App& app) {
   return [markdown](const Common& common) {
     const nlohmann::json all = pipeline::support();
     if (common.json) {
-      print_json(all);
+      print_result(all, about(common));
     } else if (*markdown) {
       fmt::print("{}", pipeline::support_markdown(all));
     } else {

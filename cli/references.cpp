@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "about.h"
 #include "artifact.h"
 #include "base/file.h"
 #include "cli.h"
 #include "import/reference.h"
-#include "json_text.h"
 #include "judge.h"
 #include "npy.h"
 #include "references_file.h"
@@ -38,7 +38,8 @@ int run(const Options& o, const Common& common) {
   artifact.choose_method(o.method);
   const nlohmann::json meta = artifact.metadata();
   const Against original = against(o.against, artifact);
-  if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
+  if (!original.doubt.empty())
+    throw Diagnostic(Loc{o.against, "", "", ""}, original.doubt).note("references of another archive say nothing about the artifact");
   const import::Program program = as_built(original.program, meta);
   const auto reference = import::make_reference(program, {false, o.threads});
   std::vector<HostTensor> eager;
@@ -78,7 +79,7 @@ int run(const Options& o, const Common& common) {
   }
   write_references_file(out_folder, notes);
   if (common.json)
-    print_json(nlohmann::json{{"inputs", in_folder}, {"expected", out_folder}});
+    print_result({{"inputs", in_folder}, {"expected", out_folder}}, about(common, artifact));
   else if (!common.quiet)
     fmt::print("{} inputs in {}, {} outputs (fp64, and eager beside them) in {}\n", in.size(), in_folder, out.size(), out_folder);
   return 0;

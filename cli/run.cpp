@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "artifact.h"
 #include "base/file.h"
 #include "cli.h"
-#include "json_text.h"
 #include "npy.h"
 
 namespace aotc::cli {
@@ -105,7 +105,7 @@ Run add_run(CLI::App& app) {
       if (!common.quiet && !common.json)
         fmt::print("{} {}{} -> {}\n", artifact.outputs()[i].name, dtype_name(t.dtype), nlohmann::json(t.dims).dump(), path);
     }
-    if (common.json) print_json(nlohmann::json{{"outputs", result}});
+    if (common.json) print_result({{"outputs", result}}, about(common, artifact));
     return 0;
   };
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "about.h"
 #include "aotc/aotc.h"
 #include "command_tree.h"
 #include "cut_file.h"
@@ -29,6 +30,7 @@ constexpr const char* kExitCodes =
 int fail(const char* name, const Common& common, ExitCode code, const std::string& text, const nlohmann::json& details) {
   if (common.json) {
     nlohmann::json j = details;
+    j["about"] = about(common);
     j["error"] = text;
     j["exit_code"] = static_cast<int>(code);
     std::printf("%s\n", json_text(j).c_str());
@@ -184,7 +186,10 @@ int run_verbs(const Program& program, int argc, char** argv) {
     sub->add_flag("--json", common.json, "print the result as JSON on stdout");
     sub->add_flag("-q,--quiet", common.quiet, "no progress, errors only");
     Run verb = v.add(*sub);
-    sub->callback([name, &code, &common, verb = std::move(verb)] { code = run(name, verb, common); });
+    sub->callback([name, &v, &code, &common, verb = std::move(verb)] {
+      common.program = name, common.verb = v.name;
+      code = run(name, verb, common);
+    });
   }
   if (unknown_verb(program, argc, argv)) return static_cast<int>(ExitCode::usage);
   bool answered = false;

@@ -8,11 +8,30 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "about.h"
 #include "judge.h"
 #include "npy.h"
 #include "references_file.h"
 
 namespace aotc::cli {
+
+namespace {
+
+/// --max-error, --rtol, --atol.
+void add_allowed(CLI::App& app, Allowed& allowed) {
+  app.add_option(
+         "--max-error,--tolerance", allowed.max_error,
+         "relative L2 error that an output may have against fp64 (of stored outputs: against them), whatever eager's is; default of "
+         "stored outputs without eager's beside them: 1e-4 for float32, 1e-2 and 3e-2 for 16-bit floats")
+      ->check(not_negative());
+  app.add_option("--rtol", allowed.rtol,
+                 "instead: of each element, that |got - expected| is at most --atol plus this times |expected|, as "
+                 "numpy.testing.assert_allclose has it")
+      ->check(not_negative());
+  app.add_option("--atol", allowed.atol, "as --rtol, absolute; either alone: the other is 0")->check(not_negative());
+}
+
+}  // namespace
 
 void add_stored(CLI::App& app, Stored& stored, bool compares) {
   app.add_option("--inputs", stored.inputs,
@@ -22,10 +41,9 @@ void add_stored(CLI::App& app, Stored& stored, bool compares) {
   if (!compares) return;
   app.add_option(
       "--expected", stored.expected,
-      "folder with NAME.npy for each output: compared within --tolerance or, where NAME.eager.npy stands beside it (aotc references), "
+      "folder with NAME.npy for each output: compared within --max-error or, where NAME.eager.npy stands beside it (aotc references), "
       "taken as the fp64 truth within what references.json says");
-  app.add_option("--tolerance", stored.tolerance,
-                 "relative L2 error that is allowed; default 1e-4 for float32, 1e-2 and 3e-2 for 16-bit floats");
+  add_allowed(app, stored.allowed);
 }
 
 std::string stored_file(const std::string& folder, const std::string& name, const char* kind) {
@@ -33,6 +51,15 @@ std::string stored_file(const std::string& folder, const std::string& name, cons
   for (char& c : file)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.') c = '_';
   return (std::filesystem::path(folder) / (file + kind + ".npy")).string();
+}
+
+std::vector<NamedFile> stored_files(const Stored& stored) {
+  std::vector<NamedFile> files;
+  std::error_code ec;
+  for (const auto& [option, folder] : {std::pair("--inputs", stored.inputs), std::pair("--expected", stored.expected)})
+    for (std::filesystem::recursive_directory_iterator it(folder, ec), end; !folder.empty() && !ec && it != end; it.increment(ec))
+      files.push_back({option, it->path().string()});
+  return files;
 }
 
 std::vector<HostTensor> stored_inputs(const std::string& folder, const Artifact& artifact) {
@@ -50,19 +77,23 @@ std::vector<HostTensor> stored_inputs(const std::string& folder, const Artifact&
 
 namespace {
 
+/// Throws Diagnostic (bad_input), which names both, where the references are of another archive than the artifact.
+void require_same_archive(const Stored& stored, const ReferencesFile& references, const Artifact& artifact) {
+  const std::string id = archive_id(artifact.metadata());
+  if (references.source == id) return;
+  throw Diagnostic(Loc{(std::filesystem::path(stored.expected) / "references.json").string(), "", "", ""},
+                   fmt::format("the references are of the archive with id {}; {} was built from {}", references.source, artifact.path(),
+                               id.empty() ? "one whose id it does not say" : "another, with id " + id))
+      .note("make them anew: aotc references " + artifact.path() + " --against model.pt2 -o DIR");
+}
+
 /// What to think of references that do not fit the artifact; empty: they do.
 std::string doubt_of(const Stored& stored, const ReferencesFile& references, const Artifact& artifact) {
-  const nlohmann::json meta = artifact.metadata();
-  const std::string id = meta.contains("source") ? meta["source"].at("id").get<std::string>() : "";
-  if (references.source != id)
-    return fmt::format("{} is of another archive than {} was built from (its id is {}; this one has {})", stored.expected, artifact.path(),
-                       id, references.source);
-  const std::string computes = computes_of(meta);
-  if (references.computes != computes)
-    return fmt::format("{} is of an artifact with {}; {} has {}", stored.expected,
-                       references.computes.empty() ? "weights as they are" : references.computes, artifact.path(),
-                       computes.empty() ? "weights as they are" : computes);
-  return {};
+  const std::string computes = computes_of(artifact.metadata());
+  if (references.computes == computes) return {};
+  return fmt::format("{} is of an artifact with {}; {} has {}", stored.expected,
+                     references.computes.empty() ? "weights as they are" : references.computes, artifact.path(),
+                     computes.empty() ? "weights as they are" : computes);
 }
 
 /// The files of one output with the truth of fp64.
@@ -84,9 +115,11 @@ Expected expected_of(const std::string& folder, const std::string& name, const P
 
 /// Within what references.json says. Without it nothing says that truth and eager are what LibTorch gave: they are not far from each other.
 Row judge_expected(const std::string& name, const HostTensor& got, const Expected& e, const std::optional<ReferencesFile>& references,
-                   const Promise& promise) {
+                   const Promise& promise, const Allowed& allowed) {
   if (!references) {
     Row row = judge(name, "stored", got, e.eager, e.truth, e.bound, promise);
+    judge_by(row, got, e.eager, e.truth, allowed);
+    if (allowed.any()) return row;
     if (const double most = usual_tolerance(got.dtype); row.pass && e.bound.err_eager > most && epsilon(got.dtype) > 0) {
       row.pass = false;
       row.why =
@@ -98,6 +131,7 @@ Row judge_expected(const std::string& name, const HostTensor& got, const Expecte
   if (known == references->outputs.end())
     throw Diagnostic(ExitCode::bad_input, {}, fmt::format("references.json has no output '{}'", name));
   Row row = judge(name, "stored", got, e.eager, e.truth, known->second, promise);
+  judge_by(row, got, e.eager, e.truth, allowed);
   if (std::fabs(e.bound.err_eager - known->second.err_eager) > 1e-6 * known->second.err_eager + 1e-300 ||
       e.bound.lost != known->second.lost) {
     row.pass = false;
@@ -109,7 +143,7 @@ Row judge_expected(const std::string& name, const HostTensor& got, const Expecte
 
 }  // namespace
 
-int verify_stored(const std::string& path, const Stored& stored, const Common& common) {
+Verdict verify_stored(const std::string& path, const Stored& stored) {
   if (stored.inputs.empty() || stored.expected.empty())
     throw Diagnostic(ExitCode::usage, {},
                      "--inputs DIR and --expected DIR go together: .npy files with what the model takes and should give");
@@ -123,25 +157,27 @@ int verify_stored(const std::string& path, const Stored& stored, const Common& c
   const std::vector<HostTensor> got = session.outputs();
   const Promise promise = promise_of(artifact.metadata());
   const std::optional<ReferencesFile> references = read_references_file(stored.expected);
-  const std::string doubt = references ? doubt_of(stored, *references, artifact) : std::string();
-  if (!doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", doubt);
+  if (references) require_same_archive(stored, *references, artifact);
+  Verdict v;
+  v.doubt = references ? doubt_of(stored, *references, artifact) : std::string();
+  if (!v.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", v.doubt);
   bool older = false;
-  std::vector<Row> rows;
   for (size_t i = 0; i < got.size(); ++i) {
     const std::string& name = artifact.outputs()[i].name;
-    if (!stored.tolerance && std::filesystem::exists(stored_file(stored.expected, name, ".eager"))) {
+    if (std::filesystem::exists(stored_file(stored.expected, name, ".eager"))) {
       older = !references;
-      rows.push_back(judge_expected(name, got[i], expected_of(stored.expected, name, promise), references, promise));
+      v.rows.push_back(judge_expected(name, got[i], expected_of(stored.expected, name, promise), references, promise, stored.allowed));
     } else {
       const HostTensor truth = read_npy(stored_file(stored.expected, name));
-      rows.push_back(judge(name, "stored", got[i], truth, stored.tolerance.value_or(usual_tolerance(got[i].dtype))));
+      v.rows.push_back(judge(name, "stored", got[i], truth, usual_tolerance(got[i].dtype)));
+      judge_by(v.rows.back(), got[i], truth, truth, stored.allowed);
     }
   }
   if (older)
     fmt::print(stderr,
                "aotc: warning: {} has no references.json, as references of an older aotc: what is allowed is taken from its files\n",
                stored.expected);
-  return report(rows, common, doubt);
+  return v;
 }
 
 }  // namespace aotc::cli

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "base/file.h"
 #include "cli.h"
 #include "front_options.h"
-#include "json_text.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
 #include "progress.h"
@@ -50,7 +50,7 @@ Run add_tune(CLI::App& app) {
                    p.contains("method") ? p["method"].get<std::string>() + ", " : "", p.at("target").get<std::string>(),
                    p.at("tuned").dump(), p.at("missing").size());
     }
-    if (common.json) print_json(report);
+    if (common.json) print_result(report, about(common));
     return all ? 0 : static_cast<int>(ExitCode::failed);
   };
 }

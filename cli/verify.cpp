@@ -7,10 +7,12 @@
 #include <optional>
 
 #include "artifact.h"
+#include "base/file.h"
 #include "cli.h"
 #include "import/other_inputs.h"
 #include "import/read_archive.h"
 #include "judge.h"
+#include "junit.h"
 #include "pipeline/pipeline.h"
 #include "sizes.h"
 #include "stored.h"
@@ -26,6 +28,7 @@ struct Options {
   std::optional<double> max_loss;
   int threads = 1;
   bool check_weights = false, flush_denormals = false;
+  Allowed allowed;
 };
 
 constexpr int kSamples = 3;
@@ -148,6 +151,7 @@ class Comparison {
     for (size_t i = 0; i < got.size(); ++i) {
       const Bound bound = bound_of(want[i], bf16_ ? &rounded.at(i) : nullptr, int8_ ? &of_int8.at(i) : nullptr, exact[i], promise_);
       rows_.push_back(judge(names[i], text, got[i], want[i], exact[i], bound, promise_));
+      judge_by(rows_.back(), got[i], want[i], exact[i], o_.allowed);
       if (original_) judge_loss(rows_.back(), got[i], unrounded[i], promise_);
     }
   }
@@ -237,13 +241,13 @@ std::map<std::string, std::string> archives_of(const Options& o, const std::vect
   return out;
 }
 
-/// The doubt about what it was compared with, or empty.
-std::string verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several,
-                          std::vector<Row>& all, std::map<std::string, double>& row_errors) {
+/// Adds the rows of a method.
+void verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several, Verdict& v) {
   const Artifact artifact(o.artifact, method, o.check_weights);
   const Against original = against(pt2, artifact);
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
   std::vector<Row> rows;
+  std::map<std::string, double> row_errors;
   try {
     rows = compare_runs(o, common, artifact, original.program, row_errors);
   } catch (Diagnostic& d) {
@@ -256,27 +260,20 @@ std::string verify_method(const Options& o, const Common& common, const std::str
   }
   for (Row& r : rows) {
     if (several) r.method = method;
-    all.push_back(std::move(r));
+    v.rows.push_back(std::move(r));
   }
-  return original.doubt;
+  for (const auto& [weight, error] : row_errors) v.row_errors[weight] = std::max(v.row_errors[weight], error);
+  if (!original.doubt.empty()) v.doubt += (v.doubt.empty() ? "" : "; ") + original.doubt;
 }
 
-int run(const Options& o, const Common& common) {
+Verdict run(const Options& o, const Common& common) {
   const std::vector<std::string> methods = ArtifactFile(o.artifact).methods();
   if (!o.method.empty()) ArtifactFile(o.artifact).choose_method(o.method);  // refuses one that is not there
-  std::vector<Row> rows;
-  std::map<std::string, double> row_errors;
-  std::string doubts;
+  Verdict v;
   const std::map<std::string, std::string> archives = archives_of(o, methods);
-  for (const std::string& method : methods) {
-    const auto it = archives.find(method);
-    if (it == archives.end()) continue;
-    std::map<std::string, double> errors;
-    const std::string doubt = verify_method(o, common, method, it->second, methods.size() > 1, rows, errors);
-    if (!doubt.empty()) doubts += (doubts.empty() ? "" : "; ") + doubt;
-    for (const auto& [weight, error] : errors) row_errors[weight] = std::max(row_errors[weight], error);
-  }
-  return report(rows, common, doubts, row_errors);
+  for (const std::string& method : methods)
+    if (const auto it = archives.find(method); it != archives.end()) verify_method(o, common, method, it->second, methods.size() > 1, v);
+  return v;
 }
 
 }  // namespace
@@ -302,15 +299,23 @@ Run add_verify(CLI::App& app) {
       ->check(positive());
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
-  return [o, stored](const Common& common) {
+  auto junit = std::make_shared<std::string>();
+  add_junit(app, *junit);
+  return [o, stored, junit](const Common& common) {
     const bool files = !stored->inputs.empty();
     if (o->against.empty() && !files)
       throw Diagnostic(ExitCode::usage, {}, "what is it compared with? give --against model.pt2, or --inputs DIR and --expected DIR");
-    if (o->against.empty()) return verify_stored(o->artifact, *stored, common);
-    if (!stored->expected.empty())
-      throw Diagnostic(ExitCode::usage, {}, "--against and --expected exclude each other: one of them says what is expected");
-    o->inputs = stored->inputs, o->method = stored->method;
-    return run(*o, common);
+    require_apart({{"--junit", *junit}}, stored_files(*stored));
+    for (const std::string& a : o->against)  // FILE, or NAME=FILE
+      for (const std::string& file : {a, a.substr(a.find('=') + 1)}) require_apart({{"--junit", *junit}}, {{"--against", file}});
+    const auto compared = [&](const std::string& path, const Common& with) {
+      if (o->against.empty()) return verify_stored(path, *stored);
+      if (!stored->expected.empty())
+        throw Diagnostic(ExitCode::usage, {}, "--against and --expected exclude each other: one of them says what is expected");
+      o->inputs = stored->inputs, o->method = stored->method, o->allowed = stored->allowed;
+      return run(*o, with);
+    };
+    return with_junit(*junit, o->artifact, common, compared);
   };
 }
 

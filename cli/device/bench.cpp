@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "base/file.h"
+#include "baseline.h"
 #include "device/device.h"
 #include "dims.h"
-#include "json_text.h"
 #include "roofline.h"
 #include "stored.h"
 #include "timing.h"
@@ -21,17 +21,9 @@ struct Options {
   double seconds = 1.0;
   int contexts = 0;
   std::string trace;
+  BaselineOptions baseline;
   bool profile = false, graphs = false, no_graphs = false;
 };
-
-/// The files of a folder of inputs.
-std::vector<NamedFile> npy_files(const std::string& folder) {
-  std::vector<NamedFile> files;
-  std::error_code ec;
-  for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
-    files.push_back({"--inputs", it->path().string()});
-  return files;
-}
 
 /// Of o.contexts contexts that share the model's weights, each with tensors and, on a GPU, a stream of its own.
 nlohmann::json at_once(const Options& o, const Artifact& artifact, uint32_t flags, const std::vector<HostTensor>& inputs) {
@@ -51,8 +43,8 @@ nlohmann::json at_once(const Options& o, const Artifact& artifact, uint32_t flag
 }
 
 int run(const Options& o, const Common& common) {
-  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}});
-  if (!o.stored.inputs.empty()) require_apart({{"--trace", o.trace}}, npy_files(o.stored.inputs));
+  require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--baseline", o.baseline.file}});
+  require_apart({{"--trace", o.trace}}, stored_files(o.stored));
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const Artifact artifact(o.artifact, o.stored.method, o.stored.check_weights, o.stored.device);
   const aotc_model_info model = artifact.info();
@@ -69,7 +61,11 @@ int run(const Options& o, const Common& common) {
   time_runs(session, o.seconds / 10, 3, us);
   us.clear();
   time_runs(session, o.seconds, 10, us);
+  const std::vector<double> blocks = block_medians(us, kStoredBlocks);  // before percentiles sorts them
   nlohmann::json j = percentiles(us);
+  j["block_p50_us"] = blocks;
+  j["threads"] = o.stored.threads;
+  for (size_t i = 0; i < inputs.size(); ++i) j["inputs"][artifact.inputs()[i].name] = inputs[i].dims;
   j["target"] = model.target;
   j["sizes"] = sizes_of(artifact, inputs);
   j["device"] = model.device;
@@ -88,9 +84,10 @@ int run(const Options& o, const Common& common) {
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.stored.threads, inputs));
     if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   }
+  if (!o.baseline.file.empty()) j["baseline"] = against_baseline(o.baseline, j, artifact, session, inputs, o.seconds, flags, 0);
   if (common.json) {
-    print_json(j);
-    return 0;
+    print_result(j, about(common, artifact));
+    return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
   }
   fmt::print("{} ({}{})\n  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", o.artifact, model.target,
              session.info().graphs > 0 ? ", as a graph" : "", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
@@ -99,7 +96,7 @@ int run(const Options& o, const Common& common) {
   if (!on_cpu) print_queued(j["queued"]);
   if (o.contexts > 0) print_together(j["together"]);
   if (j.contains("profile")) print_profile(j["profile"], j["p50_us"]);
-  return 0;
+  return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
 }
 
 }  // namespace
@@ -111,6 +108,7 @@ Run add_device_bench(CLI::App& app) {
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
   app.add_option("--threads", o->stored.threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
   app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
+  add_baseline(app, o->baseline);
   app.add_option("--contexts", o->contexts, "also so many contexts at once, a thread each")->check(CLI::Range(1, 1024));
   app.add_flag("--profile", o->profile,
                "time of every step, GFLOP/s, GB/s and share of the roofline; on a GPU between events, so that steps do not overlap");

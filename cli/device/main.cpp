@@ -2,8 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "about.h"
 #include "device/device.h"
-#include "json_text.h"
+#include "junit.h"
 #include "shell.h"
 #include "stored.h"
 
@@ -16,7 +17,12 @@ Run add_device_verify(CLI::App& app) {
   add_stored(app, *stored, true);
   app.add_option("--threads", stored->threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
   add_check_weights(app, stored->check_weights);
-  return [path, stored](const Common& common) { return verify_stored(*path, *stored, common); };
+  auto junit = std::make_shared<std::string>();
+  add_junit(app, *junit);
+  return [path, stored, junit](const Common& common) {
+    require_apart({{"--junit", *junit}}, stored_files(*stored));
+    return with_junit(*junit, *path, common, [&](const std::string& file, const Common&) { return verify_stored(file, *stored); });
+  };
 }
 
 Run add_probe(CLI::App& app) {
@@ -28,9 +34,10 @@ Run add_probe(CLI::App& app) {
     const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
     if (common.json)
-      print_json({{"runs", status == AOTC_OK},
-                  {"status", file.api().status_name(status)},
-                  {"why", status == AOTC_OK ? "" : file.api().last_error()}});
+      print_result({{"runs", status == AOTC_OK},
+                    {"status", file.api().status_name(status)},
+                    {"why", status == AOTC_OK ? "" : file.api().last_error()}},
+                   about(common, file));
     else if (status == AOTC_OK)
       fmt::print("{} runs here, on {}\n", *path, Artifact(*path, file.methods().front(), false, *device).info().target);
     else

@@ -70,7 +70,7 @@ def main():
     assert told["source"] == json.loads(aotc("inspect", o.archive, "--json"))["id"] and told["outputs"][0]["limit"] == rows[0]["limit"], told
     with open(notes, "w") as f:
         json.dump({**told, "source": "0" * 16}, f)
-    assert "is of another archive than" in device.stderr(*verify)
+    assert "the references are of the archive with id " + "0" * 16 in device(*verify, exit_code=3)
     with open(notes, "w") as f:
         f.write("[]")
     assert "not what aotc references writes" in device(*verify, exit_code=3)

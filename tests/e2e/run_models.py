@@ -17,6 +17,7 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import thirds
+from json_schema import validate
 from models import DECOMPOSED, EXPLAINED, MODELS, STORED_ONCE, TRAIN_MODE
 from training_models import TRAINED, training_program
 
@@ -45,14 +46,6 @@ def export(name, path):
 def dims_for(module, dims):
     """models.Fn takes *args, so its shapes stand in one tuple more."""
     return (dims,) if dims and type(module).__name__ == "Fn" else dims
-
-
-def validate(schema, value):
-    try:
-        import jsonschema
-    except ImportError:
-        return
-    jsonschema.validate(value, json.load(open(os.path.join(HERE, "..", "..", "schemas", schema + ".schema.json"))))
 
 
 def check_opt(o, dump, out):

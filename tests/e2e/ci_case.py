@@ -1,0 +1,67 @@
+"""What the tests of verbs for CI jobs share: exported nets, the tools, a folder a test. TESTS: functions of a Case."""
+import json
+import os
+import shutil
+import subprocess
+
+import torch
+from json_schema import validate
+from torch import nn
+
+TESTS = []
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+class Net(nn.Module):
+    """`depth` layers of 64; the same inputs and outputs whatever it is."""
+
+    def __init__(self, depth=1, width=64):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x)) + x
+        return {"scores": x, "best": x.argmax(-1)}
+
+
+class Case:
+    def __init__(self, aotc, device, folder):
+        self.aotc, self.device, self.folder = aotc, device, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+
+    def at(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def run(self, *words, tool=None, exit_code=0, **kwargs):
+        r = subprocess.run([tool or self.aotc, *words], capture_output=True, text=True, **kwargs)
+        assert r.returncode == exit_code, f"{words}: exit {r.returncode}, not {exit_code}\n{r.stdout}\n{r.stderr}"
+        return r
+
+    def json(self, schema, *words, **kwargs):
+        """The verb's JSON, which is as its schema says."""
+        told = json.loads(self.run(*words, "--json", **kwargs).stdout)
+        validate(schema, told)
+        assert told["about"]["verb"] == words[0] and told["about"]["machine"]["cpu"], told["about"]
+        return told
+
+    def exported(self, name, module, *args, seed=0, **kwargs):
+        torch.manual_seed(seed)
+        path = self.at(name + ".pt2")
+        torch.export.save(torch.export.export(module() if isinstance(module, type) else module, args, **kwargs), path)
+        return path
+
+    def net(self, name="net", depth=1, seed=0):
+        torch.manual_seed(seed)
+        x = torch.randn(4, 64)
+        return self.exported(name, Net(depth), x, dynamic_shapes={"x": {0: torch.export.Dim("rows", min=1, max=64)}}, seed=seed)
+
+    def built(self, pt2, name=None, *words):
+        so = self.at((name or os.path.splitext(os.path.basename(pt2))[0]) + ".so")
+        self.run("build", pt2, "-o", so, "--cpu", "avx2", "--quiet", *words)
+        return so
