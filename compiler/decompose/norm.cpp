@@ -12,7 +12,7 @@ std::string_view input_name(const Rule& r) { return r.has("self") ? "self" : "in
 template <bool log_form>
 void softmax(Rule& r) {
   const TensorType t = r.meta_result();
-  const T x = tensor(r, input_name(r)).to(compute_type(t.dtype));
+  const T x = tensor(r, input_name(r)).to(t.dtype).to(compute_type(t.dtype));  // what the result's type has of the operand
   const int d = r.dim("dim", x.rank());
   const Ints over = x.rank() == 0 ? Ints{} : Ints{d};
   if (t.elems().is(0)) return r.set(x.to(t.dtype));

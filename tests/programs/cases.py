@@ -407,6 +407,9 @@ for side in ("left", "right"):
     case(f"places among boundaries of any number, {side}", "x: {T}[A,7] special, k: int64[B] ints -9 9", ["line = x.flatten().sort()[0]", f"a = torch.searchsorted(line, x, right={side == 'right'})", f"b = torch.bucketize(x, line, right={side == 'right'}, out_int32=True)", f"c = torch.searchsorted(x.sort()[0], x, side='{side}')",
          f"d = torch.searchsorted(x.t().sort()[0], x.t().contiguous(), side='{side}')", f"e = torch.searchsorted(k.sort()[0], k, side='{side}')"], "a, b, c, d, e", (torch.float32, torch.bfloat16))
 
+# Softmax in another type has what that type has of the operand, infinities too
+case("softmax in another type", "x: int32[A,8] ints -90000 90000, y: float32[A,8] scaled, k: int64[A,8] ints -9 9", [f"{v} = torch.{f}({x}, 1, dtype={{T}})" for v, f, x in (("a", "softmax", "x"), ("b", "log_softmax", "x"), ("c", "softmax", "y * 1e3"), ("d", "log_softmax", "y * 1e3"), ("e", "softmax", "k"), ("g", "log_softmax", "k"))], "a, b, c, d, e, g", FLOATS)
+
 # Memory as numbers of another width
 
 case("memory as numbers of another width", "x: {T}[A,16], y: {T}[8,B], k: uint8[A,B,16]", ["a = x.view(torch.uint8)", "b = x.view(torch.int16)", "c = (x * 2).view(torch.int32)", "d = x.view(torch.int64) + 1", "e = k.view({T})", "f = x.t()[:, 1:].t().view(torch.int8)", "g = (y + 1).t().contiguous().view(torch.int64)", "h = x[:, 8:].view(torch.bool)"],
