@@ -5,6 +5,12 @@ each commit, so that three commits run all. AOTC_TEST_ALL=1 takes all of them; A
 """
 import os
 import subprocess
+import sys
+
+# This folder was on the path to find this file. It has a folder `triton`, which torch would take for the package of that name.
+_HERE = os.path.dirname(os.path.realpath(__file__))
+if __name__ != "__main__":
+    sys.path[:] = [p for p in sys.path if os.path.realpath(p) != _HERE]
 
 ALL = "AOTC_TEST_ALL=1 packaging/test.sh"
 
