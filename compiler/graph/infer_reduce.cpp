@@ -154,7 +154,7 @@ Types lu(Infer& r) {
   r.require(x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
   r.require(x.rank() >= 2, "takes matrices");
   TensorType order = {DType::i64, {x.dims.begin(), x.dims.end() - 1}}, swaps = order;
-  swaps.dims.back() = min(x.dims[x.rank() - 2], x.dims.back());
+  swaps.dims.back() = r.g.syms.simplify(min(x.dims[x.rank() - 2], x.dims.back()));
   return {x, order, swaps};
 }
 
@@ -164,7 +164,7 @@ Types qr(Infer& r) {
   r.require(x.dtype == DType::f64, "does not take {}", dtype_name(x.dtype));
   r.require(x.rank() >= 2, "takes matrices");
   TensorType tau = {x.dtype, {x.dims.begin(), x.dims.end() - 1}};
-  tau.dims.back() = min(x.dims[x.rank() - 2], x.dims.back());
+  tau.dims.back() = r.g.syms.simplify(min(x.dims[x.rank() - 2], x.dims.back()));
   return {x, tau};
 }
 

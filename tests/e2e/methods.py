@@ -270,19 +270,19 @@ def unrelated(o):
     save(o, "two", Net(48, 7), (torch.randn(3, 48),), ({0: batch},))
     with open(os.path.join(o.work, "shapes.json"), "w") as f:
         json.dump({"methods": {"one": batches(32, 16), "two": batches(48, 8)}}, f)
-    with open(os.path.join(o.work, "own.json"), "w") as f:
-        json.dump(batches(32, 16), f)
     build(o, "nets.so", "one=one.pt2", "two=two.pt2", "--shapes", "shapes.json")
-    build(o, "one.so", "one.pt2", "--shapes", "own.json")
-    build(o, "two.so", "two.pt2")
+    for name, *sizes in (("one", 32, 16), ("two", 48, 8)):  # of the same ranges: what is chosen depends on them, and tiles sum in their order
+        with open(os.path.join(o.work, name + ".json"), "w") as f:
+            json.dump(batches(*sizes), f)
+        build(o, name + ".so", name + ".pt2", "--shapes", name + ".json")
     for name, width in (("one", 32), ("two", 48)):
         same_as_alone(o, "nets.so", name, name + ".so", {"x": numpy.random.randn(5, width).astype(numpy.float32)})
     aotc(o, "verify", "nets.so", "--against", "one=one.pt2", "--against", "two=two.pt2")
     numpy.save(os.path.join(o.work, "large.npy"), numpy.zeros((9, 48), numpy.float32))
     refused(o, "run", "nets.so", "--method", "two", "--input", "x=large.npy", "-o", "x", code=3, says=["1 to 8"])
-    build(o, "named.so", "one=one.pt2", "two=two.pt2", "--shapes", "one=own.json")
-    refused(o, "build", "one=one.pt2", "two=two.pt2", "--shapes", "own.json", "-o", "x.so", says=["whose shapes", "--shapes NAME=FILE"])
-    refused(o, "build", "one=one.pt2", "two=two.pt2", "--shapes", "three=own.json", "-o", "x.so", says=["no method 'three'", "one, two"])
+    build(o, "named.so", "one=one.pt2", "two=two.pt2", "--shapes", "one=one.json")
+    refused(o, "build", "one=one.pt2", "two=two.pt2", "--shapes", "one.json", "-o", "x.so", says=["whose shapes", "--shapes NAME=FILE"])
+    refused(o, "build", "one=one.pt2", "two=two.pt2", "--shapes", "three=one.json", "-o", "x.so", says=["no method 'three'", "one, two"])
     # The same program twice: nothing of its weights is there twice.
     report = build(o, "twice.so", "first=decode.pt2", "second=decode.pt2")
     assert [m["added_bytes"] == 0 for m in report["methods"]] == [False, True], report["methods"]
