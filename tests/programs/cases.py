@@ -14,9 +14,9 @@ SIZES = {"A": 4, "B": 6, "C": 3, "D": 5}
 CASES = []
 
 
-def case(name, leaves, statements, outputs, types=(None,), named=False):
-    """named: dims with names, that may be 0 and 1."""
-    CASES.append((name, leaves, statements, outputs, types, named))
+def case(name, leaves, statements, outputs, types=(None,), named=False, seed=None):
+    """named: dims with names, that may be 0 and 1. seed: of the data, where the sets must have certain numbers; else the program's place."""
+    CASES.append((name, leaves, statements, outputs, types, named, seed))
 
 
 def leaf(text):
@@ -31,7 +31,7 @@ def leaf(text):
 
 def programs(pattern=""):
     out = []
-    for name, leaves, statements, outputs, types, named in CASES:
+    for name, leaves, statements, outputs, types, named, seed in CASES:
         for t in types:
             if not re.search(pattern, name):
                 continue
@@ -43,7 +43,7 @@ def programs(pattern=""):
                 m = re.match(r"([a-z]\w*(?:, [a-z]\w*)*) = ", s)
                 items.append(Statement(m[1].split(", "), s[m.end() :]) if m else Statement([], s))
             used = {c for i in items if isinstance(i, Leaf) for d in i.dims for c in re.findall(r"\b[A-D]\b", d)}
-            p = Program(f"q{len(out)}", items, outputs.split(", "), {s: SIZES[s] for s in sorted(used)}, len(out), (f"{name} {short}".strip(),), named)
+            p = Program(f"q{len(out)}", items, outputs.split(", "), {s: SIZES[s] for s in sorted(used)}, len(out) if seed is None else seed, (f"{name} {short}".strip(),), named)
             settle_roles(p)
             out.append(p)
     return out
@@ -470,3 +470,10 @@ case("arcs of complex numbers", "z: {T}[A,5], y: {T}[A,3]", ["w = torch.cat([z, 
 case("pieces of nothing", "x: {T}[0,2], y: {T}[3,0]", ["a, b = torch.chunk(x, 2)", "c, d, e = torch.chunk(y, 3, 1)", "f = torch.cat([b, b])"], "a, b, c, d, e, f", (torch.float32, torch.int64))
 case("places in a number", "x: {T}[]", ["a = torch.nonzero(x)", "b = torch.argwhere(x > 0)", "c = torch.nonzero(x * 0)"], "a, b, c", (torch.float32, torch.int64))
 case("steps that are no integers, to a size that moves", "x: float32[A,3]", ["a = torch.arange(0, x.shape[0], 0.5)", "b = torch.arange(0.5, x.shape[0], 0.25)", "c = torch.arange(x.shape[0], 0, -0.5) * 2", "d = torch.arange(0, x.shape[0] * 2, 1.5, dtype=torch.float64)", "e = torch.arange(0, x.shape[0], 0.1)"], "a, b, c, d, e")
+
+# Numbers found in data that the export settles
+
+# One row broadcasts in eager, but torch.export takes its number for that of the rows of x and asserts so: archive and artifact refuse it. The seed draws 4 rows, 1 and 4.
+for rows in ("4", "A"):
+    for text in ("x[:n] != x", "x + x.new_zeros(n, 1)", "torch.where(x.index_select(0, torch.arange(n)) > 0, x, 0)"):
+        case(f"a number that a broadcast settles, of {rows} rows: {text}", f"x: float32[{rows},3], k: int64[] ints 0 2", ["n = (1 + 3 * k).item()", "torch._check(n >= 1)", "torch._check(n <= x.shape[0])", f"y = {text}", "a = y.reshape(-1) * 1"], "a", seed=0)
