@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ci_verbs.h"
 #include "import/torch_library.h"
 #include "shell.h"
 
@@ -25,6 +26,8 @@ constexpr Verb kVerbs[] = {
     {"run", "run an artifact on .npy files", "aotc run model.so --input x=x.npy --output-dir out", add_run},
     {"explain", "which operators went into which kernel and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
+    {"diff", "what two artifacts differ in: signature, guards, kernels, choices, weights, sizes, and times; exit code 1 where they do",
+     "aotc diff old.so new.so --bench", add_diff},
     {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
     {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
     {"completion", "print a script that completes aotc's command line in a shell", "source <(aotc completion bash)", add_completion},

@@ -1,4 +1,4 @@
-"""The verbs that CI jobs call: verify with tolerances and JUnit, bench beside a baseline.
+"""The verbs that CI jobs call: verify with tolerances and JUnit, bench beside a baseline, diff.
 
     ci.py --aotc BIN --device BIN --work DIR [name ...]
 """
@@ -10,6 +10,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import ci_bench  # noqa: F401  (they fill TESTS)
+import ci_diff  # noqa: F401
 import ci_verify  # noqa: F401
 from ci_case import TESTS, Case
 

@@ -1,0 +1,9 @@
+#pragma once
+// Verbs of CI jobs, which aotc-device has not.
+#include "cli.h"
+
+namespace aotc::cli {
+
+Run add_diff(CLI::App& app);
+
+}  // namespace aotc::cli
