@@ -227,10 +227,16 @@ struct AxisFilter {
   T factors, index, covered;  ///< covered: whether the filter covers the element; what it does not cover counts for nothing
 };
 
+/// Whether the axis may turn out to have the size that it had. PyTorch passes over those, whatever the scale.
+bool may_keep(const ResizeAxis& a) { return !(a.in.as_const() && a.out.as_const()); }
+
 AxisFilter axis_filter(Rule& r, T (*filter)(const T&), int radius, bool align, const ResizeAxis& a) {
   const T n = scalar_of(r.b, a.in, DType::f64), m = scalar_of(r.b, a.out, DType::f64);
-  const T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
-  const T wide = maximum(step, 1.0), support = wide * radius;
+  T step = align ? where(m > 1.0, (n - 1.0) / maximum(m - 1.0, 1.0), 0.0) : ratio(r.b, a, DType::f64);
+  if (may_keep(a)) step = where(n == m, 1.0, step);
+  const T wide = maximum(step, 1.0);
+  T support = wide * radius;
+  if (may_keep(a)) support = where(n == m, 0.5, support);  // the element itself and nothing else
   const std::vector<Expr> grid = {r.b.syms().simplify(most_taps(a, radius, align)), a.out};
   const FilterReach reach(iota(r.b, grid, 1, DType::f64), step, support, n);
   const T from = reach.lo + iota(r.b, grid, 0, DType::f64), covered = from < reach.hi;
@@ -259,7 +265,7 @@ void antialiased(Rule& r) {
   if (!is_float(in.dtype())) r.refuse("antialiased resizing of integers other than uint8");
   T x = in.up();
   for (const ResizeAxis& a : axes(r, x, 2))
-    if (!(a.in == a.out)) x = filtered(x, a, plan(a));  // PyTorch passes over the others, whatever the scale
+    if (!(a.in == a.out)) x = filtered(x, a, plan(a));  // see may_keep
   r.set(x.to(in.dtype()));
 }
 

@@ -373,7 +373,7 @@ void InstEmitter::emit_load(InstId id) {
       if (!lane_mask) return finish(rank, true, fmt::format("ld_back({} + {} - {}, w)", ptr, scopes_.scalar(x.base), lane()));
       [[fallthrough]];
     case LaneIndex::strided:
-      if (turned_ && is_turned(k_, i, turned_->sym)) {
+      if (turns(i)) {
         const std::string first = scopes_.scalar(x.base.substitute({{turned_->sym, Expr(0)}})), stride = scopes_.scalar(x.stride);
         turned_->text += fmt::format("{0} t{1}[{2} * AOTC_L];\nturn({3} + {4} + {5} + i * {6}, {6}, {7} - {5}, w, t{1});\n",
                                      elem_type(p.dtype), idx(id), turned_->block, ptr, first, turned_->begin, stride, turned_->end);
@@ -411,12 +411,20 @@ std::string InstEmitter::near_gather(const Inst& i, const std::string& ptr) cons
   return "";
 }
 
+bool InstEmitter::turns(const Inst& i) {
+  if (!turned_ || !is_turned(k_, i, turned_->sym)) return false;
+  const int64_t bytes = turned_->block * kMaxLanes * dtype_bytes(k_.params[i.param].dtype);
+  if (bytes > turned_->room) return false;
+  turned_->room -= bytes;
+  return true;
+}
+
 void InstEmitter::emit_store(InstId id) {
   const Inst& i = k_.insts[id];
   const loop::Param& p = k_.params[i.param];
   const bool masked = i.mask != kNone<InstId>;
   const LaneIndex at = scopes_.classify(i.index);
-  const bool turned = turned_ && at.kind == LaneIndex::strided && is_turned(k_, i, turned_->sym);
+  const bool turned = at.kind == LaneIndex::strided && turns(i);
   std::string ptr = turned ? fmt::format("t{}", idx(id)) : pointer(i), guard;
   const std::string x = stored(i.args.at(0), p.dtype, &ptr);
   const bool lane_mask = masked && value(i.mask).varies;

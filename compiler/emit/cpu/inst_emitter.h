@@ -117,8 +117,11 @@ class InstEmitter {
     std::string var, begin, end;
     int64_t block;  ///< points of var
     std::string text, out;
+    int64_t room = 12 << 10;  ///< bytes of the frame that further tiles may take, in vectors of kMaxLanes
   };
   std::optional<Turned> turned_;
+  /// Whether registers turn what a load or a store has; takes the room of its tile. Those that find none go by strides.
+  bool turns(const loop::Inst& i);
   loop::Representable representable_;
   std::vector<bool> rounded_products_;  ///< loop::products_to_round
   int unroll_ = 1;
