@@ -83,8 +83,9 @@ template <class P>
 inline constexpr bool kPartsTiny = false;
 template <>
 inline constexpr bool kPartsTiny<MulPlain<float>> = true;
-/// Steps of tiles that run before the flags are read once more. Reading them waits for all sums that were begun, so tiles of a short k must
-/// not do it each (Zen 4: 60 cycles a tile).
+/// The most steps of tiles that run before the flags are read once more; of a unit they are read after its first tile, then after twice as
+/// many steps each time. Reading them waits for all sums that were begun, so tiles of a short k must not do it each (Zen 4: 60 cycles a
+/// tile).
 constexpr int64_t kStepsAsked = 512;
 /// Bytes of a weight's panels that all tiles of rows may read one after another.
 constexpr int64_t kNearBytes = 128 << 10;
@@ -136,7 +137,7 @@ struct GemmRun {
   Acc* a_sums = nullptr;  // of the rows that a_pack has, for a B that is unpacked in registers
   DenormalFlags flags;
   bool tiny_met = false;
-  int64_t steps_unasked = 0;  // of this unit, since its flags were last read
+  int64_t steps_unasked = 0, ask_after = 1;  // of this unit: steps since its flags were last read, after which they are read again
   TinyRows tiny_rows;
 
   explicit GemmRun(const aotc_kargs* x)
@@ -232,6 +233,12 @@ struct GemmRun {
     bool first, last_of_k;  // the sums begin here, end here
   };
 
+  /// Whether a tiny number was met in these steps.
+  bool raised_after(int64_t steps) {
+    ask_after = min_of(kStepsAsked, 2 * max_of(ask_after, steps));
+    return flags.raised();
+  }
+
   /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: what is
   /// prefetched meanwhile, pf_step bytes a step of P.
   template <class P>
@@ -241,7 +248,7 @@ struct GemmRun {
     bool asks = false;
     if constexpr (kPartsTiny<P>) {
       steps_unasked += steps * tiles;
-      asks = !tiny_met && !args->free_denormals && steps_unasked >= kStepsAsked;
+      asks = !tiny_met && !args->free_denormals && steps_unasked >= ask_after;
       if (asks) flags.clear(), steps_unasked = 0;  // what packing and epilogues have raised
     }
     int64_t since = 0;
@@ -260,7 +267,7 @@ struct GemmRun {
       const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
       const bool fresh = r.first && k0 == 0;
       if constexpr (kPartsTiny<P>) {
-        if (asks && since >= kStepsAsked) tiny_met = flags.raised(), asks = !tiny_met, since = 0;
+        if (asks && since >= ask_after) tiny_met = raised_after(since), asks = !tiny_met, since = 0;
         since += steps;
         if (tiny_met) {
           (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
@@ -271,7 +278,7 @@ struct GemmRun {
       const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
       fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
-    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (asks && flags.raised());
+    if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (asks && raised_after(since));
   }
 
   /// One panel, kc values of k at a time, into c, or with the last of k to where `finish` says. Columns of 16 bits that several tiles read
@@ -349,7 +356,7 @@ struct GemmRun {
         return a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
       };
       if constexpr (kPartsTiny<P>) {
-        if (since >= kStepsAsked && !tiny_met && !args->free_denormals) tiny_met = flags.raised(), since = 0;
+        if (since >= ask_after && !tiny_met && !args->free_denormals) tiny_met = raised_after(since), since = 0;
       }
       const MicroFn most = tile_of(kMaxNv, W);
       for (int64_t j = 0; j < cols; j += kColumns, since += steps) {
@@ -370,7 +377,7 @@ struct GemmRun {
   }
 
   void run_unit(const Unit& u) {
-    tiny_met = false, steps_unasked = 0;
+    tiny_met = false, steps_unasked = 0, ask_after = 1;
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
