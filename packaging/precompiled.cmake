@@ -5,16 +5,18 @@
 #   cli                these and CLI11
 #   torch              std and LibTorch
 # All targets of a set that are compiled alike share one header: that of the first.
-set(AOTC_PRECOMPILED_std <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <limits> <map> <memory> <numeric>
-    <optional> <set> <span> <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
-set(AOTC_PRECOMPILED_json ${AOTC_PRECOMPILED_std} <nlohmann/json.hpp>)
-set(AOTC_PRECOMPILED_torch ${AOTC_PRECOMPILED_std} <ATen/ATen.h> <torch/library.h>)
-set(AOTC_PRECOMPILED_cli ${AOTC_PRECOMPILED_json} <CLI/CLI.hpp>)
-
 function(aotc_precompiled target)
+  set(std <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <limits> <map> <memory> <numeric> <optional>
+    <set> <span> <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+  set(json ${std} <nlohmann/json.hpp>)
+  set(torch ${std} <ATen/ATen.h> <torch/library.h>)
+  set(cli ${json} <CLI/CLI.hpp>)
   set(kind std)
   if(ARGC GREATER 1)
     set(kind ${ARGV1})
+  endif()
+  if(NOT DEFINED ${kind})
+    message(FATAL_ERROR "aotc_precompiled: there is no set ${kind}")
   endif()
   get_property(first GLOBAL PROPERTY AOTC_PRECOMPILED_FIRST_${kind})
   get_target_property(type ${target} TYPE)
@@ -22,7 +24,7 @@ function(aotc_precompiled target)
     target_precompile_headers(${target} REUSE_FROM ${first})
     return()
   endif()
-  target_precompile_headers(${target} PRIVATE ${AOTC_PRECOMPILED_${kind}})
+  target_precompile_headers(${target} PRIVATE ${${kind}})
   if(type STREQUAL "STATIC_LIBRARY")
     set_property(GLOBAL PROPERTY AOTC_PRECOMPILED_FIRST_${kind} ${target})
   endif()

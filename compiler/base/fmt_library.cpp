@@ -1,5 +1,5 @@
 // The functions of fmt that are no templates, compiled into the program: every distribution has a libfmt.so of another version. Of fmt 9
-// (compiler/CMakeLists.txt); with others the shared library is linked.
+// (compiler/CMakeLists.txt); with others fmt's headers are compiled with each source.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
