@@ -6,6 +6,7 @@
 #include "atomic.h"
 #include "cuda.h"
 #include "cuda_graph.h"
+#include "dense.h"
 #include "shapes.h"
 #include "slots.h"
 #include "status.h"
@@ -183,8 +184,10 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   const bool times = options.flags & AOTC_CONTEXT_PROFILE;
   if (times) c->step_ns = take<uint64_t>(c->model->max_steps);
   c->io = take<void*>(most.io);
+  c->dense_in = take<aotc_tensor>(most.io);
   c->entries = take<ShapeEntry>(uint64_t{module.n_methods} * kShapeEntries);
-  if (!c->symbols || !c->io || !c->entries || (times && !c->step_ns)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c->symbols || !c->io || !c->dense_in || !c->entries || (times && !c->step_ns))
+    return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
   c->n_entries = module.n_methods * kShapeEntries;
   for (uint32_t i = 0; i < c->n_entries; ++i) c->entries[i].method = &c->model->methods[i / kShapeEntries];
   RT_TRY(make_hidden(c, most));
@@ -259,12 +262,13 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   ShapeEntry* e;
   RT_TRY(find_entry(c, method, in, n_in, &e));
   const aotc_method_desc& desc = *method.desc;
-  for (uint32_t i = 0; i < desc.n_inputs; ++i) RT_TRY(check_data("input", desc.inputs[i], in[i], e->io_bytes[i]));
+  for (uint32_t i = 0; i < desc.n_inputs; ++i) RT_TRY(check_input(desc.inputs[i], in[i], e->io_bytes[i]));
   RT_TRY(check_outputs(method, in, out, n_out, e->io_dims, e->io_bytes));
   RT_TRY(states_defined(*c));
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   if (stop && should_stop(stop)) return stop_failure(*stop, "its beginning", false);
   RT_TRY(bind_workspace(c, e));
+  RT_TRY(make_dense(c, *e, &in));
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
@@ -282,6 +286,7 @@ void recover(aotc_context* c) {
   }
   c->latest = nullptr;
   c->sizes_known = false;
+  c->dense = Block{};
   if (!c->callers_workspace) {
     c->workspace = Block{};
     c->base = nullptr;
@@ -401,6 +406,7 @@ void context_destroy(aotc_context* c) {
     states_destroy(c);
     model_free_block(*c->model, &c->workspace);
     model_free_block(*c->model, &c->staging);
+    free_dense(c);
     for (uint32_t i = 0; i < c->n_entries; ++i) drop_graph(&c->entries[i]);
     for (uint32_t i = 0; c->events && i <= c->model->max_steps && c->events[i]; ++i) cuda_free_event(c->model->cuda, c->events[i]);
     if (c->gpu_faults) cuda_free_shared(c->model->cuda, c->gpu_faults);
@@ -414,6 +420,7 @@ void context_destroy(aotc_context* c) {
   free(c->io_checked);
   free(c->symbols);
   free(c->io);
+  free(c->dense_in);
   free(c->step_ns);
   if (c->busy != &c->busy_word) free_page_of_process(c->busy);
   model_release(c->model);

@@ -77,6 +77,8 @@ struct aotc_context {
   void** events;        ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
   const void** io_checked;        ///< GPU: data of the inputs, then the outputs, that were found to be on the device
   aotc::rt::Block staging;        ///< GPU: device copies of the inputs and outputs in host memory
+  aotc::rt::Block dense;          ///< of the host: dense copies of the inputs that are not (dense.h)
+  aotc_tensor* dense_in;          ///< room for the inputs with those in their place
   uint32_t workspace_generation;  ///< from 1; another one means another base
   uint64_t clock;
   aotc::rt::ShapeEntry* entries;  ///< kShapeEntries of each method, in order

@@ -61,11 +61,13 @@ struct Job {
   }
 }
 
+int32_t run_ends(void* stop) { return should_stop(static_cast<Stop*>(stop)) ? 1 : 0; }
+
 void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* held) {
   Job& job = *static_cast<Job*>(arg);
   const ReadyStep& step = *job.step;
   uint8_t* scratch = job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride;
-  const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals},
+  const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals, job.stop ? run_ends : nullptr, job.stop},
                                 job.scratch,
                                 step.tasks > 1 || job.stop ? job.team : nullptr};
   if (__builtin_expect(!job.stop, 1))
@@ -121,6 +123,43 @@ class FlushDenormals {
 
 }  // namespace
 
+namespace {
+
+template <class T>
+void add_range(const void* data, uint64_t bytes, Text* text) {
+  const T* p = static_cast<const T*>(data);
+  const uint64_t n = bytes / sizeof(T);
+  if (n == 0) return;
+  T least = p[0], most = p[0];
+  for (uint64_t i = 1; i < n; ++i) {
+    least = p[i] < least ? p[i] : least;
+    most = p[i] > most ? p[i] : most;
+  }
+  if (least == most)
+    text->add(" is %lld", static_cast<long long>(least));
+  else
+    text->add(" has values from %lld to %lld", static_cast<long long>(least), static_cast<long long>(most));
+}
+
+/// The integer inputs that the step reads, on CPUs with the range of their values: one of them has the index, where it is not computed.
+void tell_integers(const aotc_context& c, const aotc_method_desc& method, const aotc_variant& variant, const aotc_step& step, Text* text) {
+  for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
+    const aotc_buffer_desc& b = variant.buffers[variant.args[a]];
+    if (b.kind != AOTC_BUF_INPUT) continue;
+    const aotc_io_desc& input = method.inputs[b.index];
+    if (input.dtype != AOTC_DTYPE_I64 && input.dtype != AOTC_DTYPE_I32) continue;
+    text->add(", where input %s", input.name);
+    if (step.kind != AOTC_STEP_CPU)
+      text->add(" is read");
+    else if (input.dtype == AOTC_DTYPE_I64)
+      add_range<int64_t>(c.io[b.index], c.latest->io_bytes[b.index], text);
+    else
+      add_range<int32_t>(c.io[b.index], c.latest->io_bytes[b.index], text);
+  }
+}
+
+}  // namespace
+
 [[gnu::cold]] const aotc_hidden_desc* condition_of(const aotc_method_desc& method, const aotc_variant& variant, uint32_t number) {
   const aotc_step& step = variant.steps[number];
   for (uint32_t a = step.first_arg; a < step.first_arg + step.n_args; ++a) {
@@ -136,8 +175,12 @@ class FlushDenormals {
                                      int32_t fault) {
   const aotc_step& step = variant.steps[number];
   const char* label = step.label ? step.label : "?";
-  if (fault == AOTC_FAULT_INDEX)
-    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s); the outputs are undefined", label);
+  if (fault == AOTC_FAULT_INDEX) {
+    char inputs[256] = "";
+    Text text = {inputs, inputs + sizeof inputs};
+    tell_integers(c, method, variant, step, &text);
+    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s%s); the outputs are undefined", label, inputs);
+  }
   if (fault != AOTC_FAULT_CHECK) return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
   if (const aotc_hidden_desc* hidden = condition_of(method, variant, number)) {
     if (hidden->kind != AOTC_HIDDEN_INDEX) return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", hidden->text);

@@ -1,5 +1,6 @@
 #include "shapes.h"
 
+#include "dense.h"
 #include "slots.h"
 #include "status.h"
 
@@ -122,20 +123,6 @@ aotc_status eval_io(const aotc_method_desc& desc, const char* what, const aotc_i
   return AOTC_OK;
 }
 
-/// Whether strides (elements) say dense row-major; strides of dimensions of size 1 do not matter.
-bool is_dense(const aotc_tensor& t, int32_t* dim, int64_t* expected) {
-  int64_t stride = 1;
-  for (int32_t d = t.rank; d-- > 0;) {
-    if (t.shape[d] != 1 && t.strides[d] != stride) {
-      *dim = d;
-      *expected = stride;
-      return false;
-    }
-    stride *= t.shape[d];  // cannot overflow: the shape's bytes were counted
-  }
-  return true;
-}
-
 bool overlap(const aotc_tensor& a, uint64_t a_bytes, const aotc_tensor& b, uint64_t b_bytes) {
   const uintptr_t x = reinterpret_cast<uintptr_t>(a.data), y = reinterpret_cast<uintptr_t>(b.data);
   return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
@@ -237,23 +224,45 @@ aotc_status check_dims(const Method& method, const aotc_tensor* in, const int64_
   return AOTC_OK;
 }
 
-aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
-  int32_t dim;
-  int64_t stride;
-  if (bytes == 0) return AOTC_OK;
-  if (t.strides && !is_dense(t, &dim, &stride))
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': the stride of dimension %d is %lld, but must be %lld (dense row-major)", what, io.name,
-                dim, static_cast<long long>(t.strides[dim]), static_cast<long long>(stride));
+namespace {
+
+/// bytes: what the shape and the strides need.
+aotc_status check_memory(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
   if (t.byte_size < bytes)
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': byte_size is %llu, but the shape %s of %s needs %llu", what, io.name,
+    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': byte_size is %llu, but the shape %s of %s needs %llu%s", what, io.name,
                 static_cast<unsigned long long>(t.byte_size), ShapeText(t.shape, t.rank).text, dtype_name(io.dtype),
-                static_cast<unsigned long long>(bytes));
+                static_cast<unsigned long long>(bytes), t.strides ? " with its strides" : "");
   if (!t.data) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is null", what, io.name);
   const uint64_t element = dtype_bytes(io.dtype), align = element < 8 ? element : 8;
   if (reinterpret_cast<uintptr_t>(t.data) & (align - 1))
     return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is not aligned to the %llu bytes that %s needs", what, io.name,
                 static_cast<unsigned long long>(align), dtype_name(io.dtype));
   return AOTC_OK;
+}
+
+/// `where`: what may have other strides, if anything.
+aotc_status check_dense(const char* what, const aotc_io_desc& io, const aotc_tensor& t, const char* where) {
+  int32_t dim;
+  int64_t stride;
+  if (!t.strides || is_dense(t, &dim, &stride)) return AOTC_OK;
+  return fail(AOTC_INVALID_ARGUMENT, "%s '%s': the stride of dimension %d is %lld, but must be %lld (dense row-major%s)", what, io.name,
+              dim, static_cast<long long>(t.strides[dim]), static_cast<long long>(stride), where);
+}
+
+}  // namespace
+
+aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
+  if (bytes == 0) return AOTC_OK;
+  RT_TRY(check_dense(what, io, t, ""));
+  return check_memory(what, io, t, bytes);
+}
+
+aotc_status check_input(const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
+  if (bytes == 0) return AOTC_OK;
+  if (t.device != AOTC_HOST) RT_TRY(check_dense("input", io, t, "; inputs in host memory may have other strides"));
+  uint64_t span;
+  RT_TRY(tensor_span(io.name, t, bytes, &span));
+  return check_memory("input", io, t, span);
 }
 
 aotc_status check_output_count(const Method& method, int32_t n_out) {
@@ -277,9 +286,13 @@ aotc_status check_outputs(const Method& method, const aotc_tensor* in, const aot
                     static_cast<long long>(out[o].shape[d]), static_cast<long long>(dims[d]), ShapeText(dims, io.rank).text);
     dims += io.rank;
     RT_TRY(check_data("output", io, out[o], out_bytes[o]));
-    for (uint32_t i = 0; i < desc.n_inputs; ++i)
-      if (overlap(out[o], out_bytes[o], in[i], bytes[i]) && !(static_cast<int32_t>(i) == io.alias_input && out[o].data == in[i].data))
+    for (uint32_t i = 0; i < desc.n_inputs; ++i) {
+      uint64_t span;
+      RT_TRY(tensor_span(desc.inputs[i].name, in[i], bytes[i], &span));
+      const bool in_place = static_cast<int32_t>(i) == io.alias_input && out[o].data == in[i].data && !needs_copy(in[i], bytes[i]);
+      if (overlap(out[o], out_bytes[o], in[i], span) && !in_place)
         return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, desc.inputs[i].name);
+    }
     for (uint32_t p = 0; p < o; ++p)
       if (overlap(out[o], out_bytes[o], out[p], out_bytes[p]))
         return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, desc.outputs[p].name);

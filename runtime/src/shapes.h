@@ -20,8 +20,10 @@ aotc_status eval_interface(const Method& method, const int64_t* symbols, int64_t
 /// The inputs' dimensions against those of eval_interface. symbols: for the message.
 aotc_status check_dims(const Method& method, const aotc_tensor* in, const int64_t* dims, const int64_t* symbols);
 
-/// data, alignment, strides and byte size of a tensor whose dtype and shape are right. `what`: "input" or "output".
+/// data, alignment, strides and byte size of a tensor whose dtype and shape are right, and which must be dense. `what`: "output".
 aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes);
+/// The same of an input, which may have strides in host memory. bytes: of a dense tensor of its shape.
+aotc_status check_input(const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes);
 
 /// dtype, rank, device, reserved fields and shape pointer. `device` is the model's.
 aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32_t rank, int32_t device, const aotc_tensor& t);

@@ -14,7 +14,7 @@ struct Fault {
 };
 
 int64_t seven[] = {7, 8}, wrong_cols[] = {6, 9}, negative[] = {-1, 8}, many[] = {65, 8}, even[] = {12}, other[] = {9},
-        transposed[] = {1, 6};
+        backwards[] = {-8, 1}, apart[] = {9, 1}, far[] = {INT64_MAX / 2, 1}, transposed[] = {1, 6};
 int64_t huge[] = {INT64_MAX, 8};
 
 const Fault kFaults[] = {
@@ -29,7 +29,20 @@ const Fault kFaults[] = {
     {"huge", [](ToyCall& c) { c.in[0].shape = huge; }, AOTC_SHAPE_MISMATCH, {"'x'", "1 to 64"}},
     {"not 2n+1", [](ToyCall& c) { c.in[3].shape = even; }, AOTC_SHAPE_MISMATCH, {"'pair'", "12", "2*n + 1"}},
     {"guard", [](ToyCall& c) { c.in[3].shape = other; }, AOTC_SHAPE_MISMATCH, {"where n is batch"}},
-    {"stride", [](ToyCall& c) { c.in[0].strides = transposed; }, AOTC_INVALID_ARGUMENT, {"'x'", "stride of dimension 1 is 6", "1"}},
+    {"stride below 0",
+     [](ToyCall& c) { c.in[0].strides = backwards; },
+     AOTC_INVALID_ARGUMENT,
+     {"'x'", "stride of dimension 0 is -8", "0 or more"}},
+    {"bytes with strides", [](ToyCall& c) { c.in[0].strides = apart; }, AOTC_INVALID_ARGUMENT, {"'x'", "192", "212", "strides"}},
+    {"strides too far", [](ToyCall& c) { c.in[0].strides = far; }, AOTC_INVALID_ARGUMENT, {"'x'", "beyond all memory"}},
+    {"output stride", [](ToyCall& c) { c.out[0].strides = transposed; }, AOTC_INVALID_ARGUMENT, {"'y'", "stride of dimension 1 is 6", "1"}},
+    {"output on a transposed input",
+     [](ToyCall& c) {
+       c.in[0].strides = transposed;
+       c.out[0].data = c.in[0].data;
+     },
+     AOTC_INVALID_ARGUMENT,
+     {"output 'y'", "input 'x'"}},
     {"byte size", [](ToyCall& c) { c.in[0].byte_size -= 1; }, AOTC_INVALID_ARGUMENT, {"'x'", "191", "192", "[6, 8]"}},
     {"device", [](ToyCall& c) { c.in[1].device = 0; }, AOTC_INVALID_ARGUMENT, {"'bias'", "device is 0", "-1"}},
     {"null data", [](ToyCall& c) { c.in[1].data = nullptr; }, AOTC_INVALID_ARGUMENT, {"'bias'", "data is null"}},
@@ -93,6 +106,39 @@ TEST_CASE("strides of one and of size-one dimensions are dense") {
   CHECK(call.right());
 }
 
+TEST_CASE("inputs with strides give what their dense copies give") {
+  Loaded toy(toy_path());
+  Session s(toy.api);
+  ToyCall dense(6), call(6);
+  REQUIRE(dense.run(toy.api, s.context) == AOTC_OK);
+  std::vector<float> memory(6 * 20 + 8, -1000);
+  struct Case {
+    int64_t rows, cols;
+  };
+  for (const Case& strides : {Case{1, 6}, Case{20, 2}, Case{9, 1}}) {
+    for (int64_t r = 0; r < 6; ++r)
+      for (int64_t c = 0; c < 8; ++c)
+        memory[static_cast<size_t>(r * strides.rows + c * strides.cols)] = call.x[static_cast<size_t>(r * 8 + c)];
+    const int64_t given[] = {strides.rows, strides.cols};
+    call.in[0].data = memory.data();
+    call.in[0].byte_size = memory.size() * sizeof(float);
+    call.in[0].strides = given;
+    REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+    REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+    CHECK(call.right());
+    CHECK(call.y == dense.y);
+  }
+  // Expanded: every row is the first one; no element lies behind it.
+  for (int64_t r = 1; r < 6; ++r) std::copy(dense.x.begin(), dense.x.begin() + 8, dense.x.begin() + 8 * r);
+  REQUIRE(dense.run(toy.api, s.context) == AOTC_OK);
+  const int64_t expanded[] = {0, 1};
+  call.in[0].data = call.x.data();
+  call.in[0].byte_size = 8 * sizeof(float);
+  call.in[0].strides = expanded;
+  REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+  CHECK(call.y == dense.y);
+}
+
 TEST_CASE("pointers at any element boundary work") {
   Loaded toy(toy_path());
   Session s(toy.api);
@@ -120,7 +166,11 @@ TEST_CASE("an index out of range is reported with its step") {
   ToyCall call(6);
   call.idx[3] = 4;
   CHECK(call.run(toy.api, s.context) == AOTC_INDEX_OUT_OF_RANGE);
-  CHECK(std::string(toy.api->last_error()).find("embedding") != std::string::npos);
+  const std::string message = toy.api->last_error();
+  INFO(message);
+  CHECK(message.find("embedding") != std::string::npos);
+  CHECK(message.find("where input idx has values from ") != std::string::npos);
+  CHECK(message.find(" to 4)") != std::string::npos);
   // The state "runs" was updated in place before the fault.
   call.idx[3] = 1;
   CHECK(call.run(toy.api, s.context) == AOTC_WRONG_STATE);

@@ -1,9 +1,12 @@
-// Parts of the runtime on their own: the CPU's features and the postfix evaluator.
+// Parts of the runtime on their own: the CPU's features, the postfix evaluator, dense copies.
 #include <catch2/catch.hpp>
+#include <complex>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "cpu.h"
+#include "dense.h"
 #include "slots.h"
 
 using namespace aotc::rt;
@@ -149,5 +152,56 @@ TEST_CASE("postfix code") {
                                                              {}}) {
     value(bad, &ok);
     CHECK_FALSE(ok);
+  }
+}
+
+namespace {
+
+/// Writes 1, 2, ... as the elements of a dense tensor of this shape lie in memory with these strides, and reads them densely.
+template <class T>
+void check_dense_copy(uint32_t dtype, const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+  int64_t last = 0, n = 1;
+  for (size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d], n *= shape[d];
+  std::vector<T> memory(static_cast<size_t>(last) + 1), out(static_cast<size_t>(n)), expected(out.size());
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i, at = 0;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) at += rest % shape[d] * strides[d];
+    memory[static_cast<size_t>(at)] = static_cast<T>(i + 1);
+  }
+  for (int64_t i = 0; i < n; ++i) {  // elements may share memory
+    int64_t rest = i, at = 0;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) at += rest % shape[d] * strides[d];
+    expected[static_cast<size_t>(i)] = memory[static_cast<size_t>(at)];
+  }
+  aotc_tensor t = aotc_host_tensor(memory.data(), shape.data(), static_cast<int32_t>(shape.size()), dtype, memory.size() * sizeof(T));
+  t.strides = strides.data();
+  uint64_t span = 0;
+  REQUIRE(aotc::rt::tensor_span("x", t, out.size() * sizeof(T), &span) == AOTC_OK);
+  CHECK(span <= memory.size() * sizeof(T));
+  aotc::rt::copy_dense(t, out.data());
+  CHECK(out == expected);
+}
+
+}  // namespace
+
+TEST_CASE("tensors of any strides are copied densely") {
+  const std::pair<std::vector<int64_t>, std::vector<int64_t>> layouts[] = {
+      {{2, 3, 5, 7}, {105, 1, 21, 3}},         // channels last
+      {{2, 70, 5, 65}, {22750, 1, 4550, 70}},  // more than a tile
+      {{65, 70}, {1, 65}},                     // transposed
+      {{4, 1, 6}, {6, 999, 1}},                // dense but for an axis of size 1
+      {{4, 3, 6}, {0, 6, 1}},                  // expanded
+      {{4, 3, 6}, {0, 0, 0}},
+      {{3, 4, 5}, {100, 7, 2}},  // sliced with steps
+      {{1, 1}, {5, 5}},
+      {{5, 4, 3, 2, 2}, {1, 5, 20, 60, 120}},  // all axes turned
+      {{6, 4}, {1, 1}},                        // overlapping windows
+  };
+  for (const auto& [shape, strides] : layouts) {
+    check_dense_copy<uint8_t>(AOTC_DTYPE_U8, shape, strides);
+    check_dense_copy<uint16_t>(AOTC_DTYPE_F16, shape, strides);
+    check_dense_copy<float>(AOTC_DTYPE_F32, shape, strides);
+    check_dense_copy<double>(AOTC_DTYPE_F64, shape, strides);
+    check_dense_copy<std::complex<double>>(AOTC_DTYPE_C128, shape, strides);
   }
 }

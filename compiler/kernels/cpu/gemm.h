@@ -182,7 +182,7 @@ struct GemmRun {
   }
 
   /// Whether a unit's tiles unpack B in registers.
-  static bool in_registers(int64_t rows) { return rows <= G::Source::kFewRows; }
+  bool in_registers(int64_t rows) const { return rows <= G::Source::kFewRows && !cfg->ordered; }
   int64_t tile_rows(int64_t rows) const { return ceil_div(rows, in_registers(rows) ? G::Source::kMr : mr); }
 
   void pack_a_block(const E* src, const Unit& u, int64_t ks, int64_t klen) {
@@ -233,6 +233,9 @@ struct GemmRun {
     bool first, last_of_k;  // the sums begin here, end here
   };
 
+  /// Not where sums are ordered: tiles that part tiny numbers sum otherwise, and a row must not depend on another's.
+  bool asks_for_tiny() const { return !tiny_met && !args->free_denormals && !cfg->ordered; }
+
   /// Whether a tiny number was met in these steps.
   bool raised_after(int64_t steps) {
     ask_after = min_of(kStepsAsked, 2 * max_of(ask_after, steps));
@@ -248,7 +251,7 @@ struct GemmRun {
     bool asks = false;
     if constexpr (kPartsTiny<P>) {
       steps_unasked += steps * tiles;
-      asks = !tiny_met && !args->free_denormals && steps_unasked >= ask_after;
+      asks = asks_for_tiny() && steps_unasked >= ask_after;
       if (asks) flags.clear(), steps_unasked = 0;  // what packing and epilogues have raised
     }
     int64_t since = 0;
@@ -275,7 +278,8 @@ struct GemmRun {
           continue;
         }
       }
-      const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
+      const bool ordered = cfg->ordered != 0;
+      const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA>(n_rows, nv, last, ordered) : micro_of<P, false>(n_rows, nv, last, ordered);
       fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
     }
     if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (asks && raised_after(since));
@@ -294,6 +298,7 @@ struct GemmRun {
       const char* next = b0 + (b_in_place ? 0 : steps * b_stride);  // panels follow each other
       const int64_t pf_step = b_in_place ? 0 : b_stride / tiles;
       for (int64_t v = 0; v < vecs; v += most) {
+        if (run_ends(args)) return;
         const int64_t nv = min_of(most, vecs - v);
         const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
         if constexpr (kWidens<P>) {
@@ -323,6 +328,7 @@ struct GemmRun {
         continue;
       }
       for (int64_t v = 0; v < vecs; v += kMaxNv) {
+        if (run_ends(args)) return;
         const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
         b.unpack(k0, kn, v, nv, wide);
         tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), b.at(k0 + kn, v),
@@ -347,16 +353,18 @@ struct GemmRun {
     if constexpr (kPartsTiny<P>) flags.clear();
     int64_t since = 0;
     for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
+      if (run_ends(args)) return;
       n_rows = whole, part += rest;
       if (part >= tiles) ++n_rows, part -= tiles;
       const char* ap = reinterpret_cast<const char*>(a_pack + r0 * packed_rows(k));
       if (a_in_place) ap = reinterpret_cast<const char*>(a_of_unit + r0 * a_rs);
       const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
       const auto tile_of = [&](int64_t nv, int64_t last) {
-        return a_in_place ? micro_of<P, G::kInPlaceA, true>(n_rows, nv, last) : micro_of<P, false, true>(n_rows, nv, last);
+        const bool ordered = cfg->ordered != 0;
+        return a_in_place ? micro_of<P, G::kInPlaceA>(n_rows, nv, last, ordered) : micro_of<P, false>(n_rows, nv, last, ordered);
       };
       if constexpr (kPartsTiny<P>) {
-        if (since >= ask_after && !tiny_met && !args->free_denormals) tiny_met = raised_after(since), since = 0;
+        if (since >= ask_after && asks_for_tiny()) tiny_met = raised_after(since), since = 0;
       }
       const MicroFn most = tile_of(kMaxNv, W);
       for (int64_t j = 0; j < cols; j += kColumns, since += steps) {

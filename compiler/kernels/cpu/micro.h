@@ -103,14 +103,19 @@ struct MulDot {
 };
 #endif
 
-template <class P, int MR, int NV, bool RowA, bool Fin>
+/// Chains of sums that hide the latency of fma in a tile of few sums. A tile with one sums k in its order.
+template <int MR, int NV>
+constexpr int kChains = MR* NV <= 2   ? 4
+                        : MR* NV <= 6 ? 2
+                                      : 1;
+
+template <class P, int MR, int NV, bool RowA, bool Fin, int kSets = kChains<MR, NV>>
 __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
                                      void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
                                      [[maybe_unused]] const TileFinish* fin) {
   using T = typename P::Acc;
   using V = typename P::V;
   constexpr int W = Vec<T>::kLanes;
-  constexpr int kSets = MR * NV <= 2 ? 4 : MR * NV <= 6 ? 2 : 1;  // chains enough to hide the latency of fma
   constexpr int kVecB = W * P::kBytesB * P::kGroup;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   T* c = static_cast<T*>(c_out);
@@ -202,6 +207,23 @@ struct MicroTable {
 /// Fin: of tiles that take a TileFinish.
 template <class P, bool RowA, bool Fin = false>
 inline constexpr MicroTable<P, RowA, Fin> kMicro{};
+
+/// The tiles that kMicro has with several chains, with one: a sum is the same in a tile of any number of rows and columns.
+template <class P, bool RowA>
+struct OrderedTable {
+  MicroFn fn[6][kRowNv];
+  template <int MR, int NV>
+  constexpr void fill() {
+    if constexpr (NV <= (MR == 1 ? kRowNv : kMaxNv) && kChains < MR, NV >> 1) fn[MR - 1][NV - 1] = micro<P, MR, NV, RowA, true, 1>;
+    if constexpr (NV < kRowNv)
+      fill<MR, NV + 1>();
+    else if constexpr (MR < 6)
+      fill<MR + 1, 1>();
+  }
+  constexpr OrderedTable() : fn{} { fill<1, 1>(); }
+};
+template <class P, bool RowA>
+inline constexpr OrderedTable<P, RowA> kMicroOrdered{};
 
 #if defined(__AVX512F__)
 /// What the tiles with a half multiply. Values of a are read where each product needs them; pairs are spread over the lanes once for both
@@ -320,6 +342,13 @@ MicroFn micro_of(int64_t rows, int64_t vecs, [[maybe_unused]] int64_t last) {
   }
 #endif
   return kMicro<P, RowA, Fin>.fn[rows - 1][vecs - 1];
+}
+
+/// As micro_of, of tiles that take a TileFinish; `ordered`: each sum in the order of k.
+template <class P, bool RowA>
+MicroFn micro_of(int64_t rows, int64_t vecs, int64_t last, bool ordered) {
+  if (ordered && rows <= 6 && kMicroOrdered<P, RowA>.fn[rows - 1][vecs - 1]) return kMicroOrdered<P, RowA>.fn[rows - 1][vecs - 1];
+  return micro_of<P, RowA, true>(rows, vecs, last);
 }
 
 }  // namespace

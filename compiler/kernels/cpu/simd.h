@@ -29,6 +29,8 @@ constexpr T max_of(T a, T b) {
 }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// Whether the run is to end, asked within a long unit.
+inline bool run_ends(const aotc_kargs* args) { return __builtin_expect(args->ends != nullptr, 0) && args->ends(args->ends_user) != 0; }
 /// What the thread's call before noted of its scratch (aotc_kargs::held): the key of what lies there, -1 where nothing does.
 inline int64_t held_key(const aotc_kargs* args, int word = 0) { return args->held ? args->held[word] : -1; }
 inline void hold_key(const aotc_kargs* args, int64_t key, int word = 0) {

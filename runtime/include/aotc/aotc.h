@@ -64,8 +64,10 @@ enum { AOTC_HOST = -1, AOTC_DEFAULT_DEVICE = -2 };
 typedef struct aotc_tensor {
   void* data;             /* aligned to the element size is enough; may be NULL when there is no element. Inputs are not written */
   const int64_t* shape;   /* rank values >= 0; may be NULL when rank is 0 */
-  const int64_t* strides; /* in elements; NULL: dense row-major. Tensors that are not dense row-major are refused */
-  uint64_t byte_size;     /* bytes that may be accessed behind data: at least the elements of the shape; checked before any access */
+  const int64_t* strides; /* in elements; NULL: dense row-major. Inputs in host memory may have any that are 0 or more (channels-last,
+                             transposed, a slice, expanded): the run reads a dense copy, which the context keeps memory for. All other
+                             tensors must be dense row-major */
+  uint64_t byte_size;     /* bytes that may be accessed behind data: at least to the end of the last element; checked before any access */
   int32_t rank;
   uint32_t dtype;       /* AOTC_DTYPE_* */
   int32_t device;       /* AOTC_HOST, or n >= 0: the ordinal of the model's GPU */
@@ -73,7 +75,7 @@ typedef struct aotc_tensor {
   uint64_t reserved[2]; /* zero */
 } aotc_tensor;
 
-/* A dense tensor in host memory. */
+/* A dense tensor in host memory; one with strides is the same with `strides` set. */
 static inline aotc_tensor aotc_host_tensor(void* data, const int64_t* shape, int32_t rank, uint32_t dtype, uint64_t byte_size) {
   aotc_tensor t;
   t.data = data;

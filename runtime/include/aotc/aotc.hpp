@@ -90,14 +90,16 @@ aotc_tensor tensor(T* data, const std::vector<int64_t>& shape) {
   return aotc_host_tensor(const_cast<Element*>(data), shape.data(), static_cast<int32_t>(shape.size()), DtypeOf<Element>::value, bytes);
 }
 
-/// A tensor that owns its shape; the data are borrowed.
+/// A tensor that owns its shape and, where it is not dense, its strides; the data are borrowed.
 class Tensor {
  public:
-  Tensor(const aotc_tensor& raw, std::vector<int64_t> shape) : raw_(raw), shape_(std::move(shape)) {}
-  /// Borrows the shape: for as long as this object stands unchanged.
+  Tensor(const aotc_tensor& raw, std::vector<int64_t> shape, std::vector<int64_t> strides = {})
+      : raw_(raw), shape_(std::move(shape)), strides_(std::move(strides)) {}
+  /// Borrows shape and strides: for as long as this object stands unchanged.
   aotc_tensor view() const& {
     aotc_tensor t = raw_;
     t.shape = shape_.data();
+    t.strides = strides_.empty() ? nullptr : strides_.data();
     t.rank = static_cast<int32_t>(shape_.size());
     return t;
   }
@@ -105,7 +107,7 @@ class Tensor {
 
  private:
   aotc_tensor raw_;
-  std::vector<int64_t> shape_;
+  std::vector<int64_t> shape_, strides_;
 };
 
 /// tensor(data, {8, 1024}): a shape that nobody else holds is kept in the tensor.
@@ -113,6 +115,14 @@ template <class T>
 Tensor tensor(T* data, std::vector<int64_t>&& shape) {
   const aotc_tensor raw = tensor(data, static_cast<const std::vector<int64_t>&>(shape));
   return {raw, std::move(shape)};
+}
+
+/// An input with strides (in elements, one a dimension, 0 or more), in memory of `bytes` from data on; a run reads a dense copy.
+template <class T>
+Tensor strided(T* data, std::vector<int64_t> shape, std::vector<int64_t> strides, uint64_t bytes) {
+  aotc_tensor raw = tensor(data, static_cast<const std::vector<int64_t>&>(shape));
+  raw.byte_size = bytes;
+  return {raw, std::move(shape), std::move(strides)};
 }
 
 struct TensorInfo {

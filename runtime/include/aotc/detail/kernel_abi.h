@@ -19,6 +19,10 @@ typedef struct aotc_kargs {
    * that follow find words and scratch as the call before left them. */
   int64_t* held;
   int32_t free_denormals; /* not 0: this processor computes with denormal numbers as fast as with others; 0: it may not */
+  /* NULL where nothing ends a run. Else kernels with units of more than about 50 us ask within them, too; not 0: the run ends, and the
+   * kernel returns as soon as it can, whatever is written by then. */
+  int32_t (*ends)(void* user);
+  void* ends_user;
 } aotc_kargs;
 
 enum { AOTC_FAULT_NONE = 0, AOTC_FAULT_INDEX = 1 };

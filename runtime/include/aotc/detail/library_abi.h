@@ -46,6 +46,7 @@ typedef struct aotc_gemm_config {
   aotc_prologue_fn a_prologue;       /* rows m, columns k; NULL: A is in memory */
   aotc_prologue_fn b_prologue;       /* rows k, columns n of all segments; NULL: B is in memory. Never with b_packed */
   const aotc_finish* finishes;       /* one per segment, of one batch element; NULL: none. f32 and bf16 alone look at them */
+  int32_t ordered; /* a sum goes in the order of k within each kc, whatever the tile: rows are the same to the bit for any M */
 } aotc_gemm_config;
 /* Panel form of a weight B[k, n], the same for all instruction sets: for each segment, for each panel of AOTC_PANEL_N columns (the last
  * one zero-padded), row after row of k: f32, f64 and f16: AOTC_PANEL_N elements per k; bf16: pairs of k interleaved (VNNI-2), k padded
