@@ -6,6 +6,7 @@
 
 #include "about.h"
 #include "artifact.h"
+#include "cache_options.h"
 #include "cli.h"
 #include "front_options.h"
 #include "pipeline/pipeline.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct Options {
   FrontArgs front;
+  CacheArgs cache;
   pipeline::BuildOptions build;
   std::string mode = "default";
   bool weights_file = false;
@@ -75,6 +77,7 @@ Run add_build(CLI::App& app) {
   app.add_flag("--error-on-tuning-miss", o->build.error_on_tuning_miss,
                "fail, and say which they are, where kernels that could be tuned are not in the tuning database");
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
+  o->cache.add_to(app);
   app.add_option("--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
   app.add_flag("--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
   app.add_flag("--own-weights", o->build.own_weights,
@@ -82,6 +85,7 @@ Run add_build(CLI::App& app) {
                "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
     o->build.methods = o->front.methods();
+    o->build.cache = o->cache.get();
     o->build.judge = whole_errors();
     for (const pipeline::Mode& m : pipeline::kModes)
       if (m.name == o->mode) o->build.mode = m;

@@ -5,6 +5,7 @@
 
 #include "about.h"
 #include "base/file.h"
+#include "cache_options.h"
 #include "cli.h"
 #include "front_options.h"
 #include "pipeline/pipeline.h"
@@ -17,6 +18,7 @@ namespace aotc::cli {
 Run add_tune(CLI::App& app) {
   struct Options {
     FrontArgs front;
+    CacheArgs cache;
     pipeline::BuildOptions build;
   };
   auto o = std::make_shared<Options>();
@@ -26,8 +28,10 @@ Run add_tune(CLI::App& app) {
   app.add_option("--remote", o->build.remote,
                  "measure on this machine, as ssh knows it, which needs a GPU, its driver and nothing else: code is compiled here");
   app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
+  o->cache.add_to(app);
   return [o](const Common& common) {
     o->build.methods = o->front.methods();
+    o->build.cache = o->cache.get();
     const std::string& db = o->build.tuning_db;
     for (const pipeline::MethodOptions& m : o->build.methods) {
       const std::vector<NamedFile> read = {{"model", m.front.model}, {"--shapes", m.front.shapes}};

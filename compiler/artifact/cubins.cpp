@@ -156,9 +156,9 @@ Result<std::string> compile(WorkerProcess& worker, const Job& job, const std::st
 }
 
 /// Leaves the source of a kernel that NVRTC did not survive; returns its path, or nothing where there is no place for it.
-std::string leave_source(const Job& job, const std::string& cache_dir) {
-  if (cache_dir.empty()) return {};
-  const std::filesystem::path folder = std::filesystem::path(cache_dir) / "nvrtc-crashes";
+std::string leave_source(const Job& job, const emit::CacheOptions& cache) {
+  if (cache.folder.empty() || cache.read_only) return {};
+  const std::filesystem::path folder = std::filesystem::path(cache.folder) / "nvrtc-crashes";
   const std::string path = (folder / fmt::format("{}.{}.{:016x}.cu", job.name, job.sm, emit::hash_bytes(job.text))).string();
   std::error_code ec;
   std::filesystem::create_directories(folder, ec);
@@ -184,7 +184,7 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
                       const CubinOptions& options) {
   Workers workers(options.worker);
   const nlohmann::json nvrtc = about_nvrtc(workers);
-  const emit::ObjectCache cache(options.cache_dir.empty() ? "" : (std::filesystem::path(options.cache_dir) / "objects").string());
+  const emit::ObjectCache cache(options.cache);
   uint64_t all_headers = emit::hash_bytes(nvrtc.at("build").get<std::string>());
   for (const emit::cuda::SourceFile& h : cuda_headers()) all_headers = emit::hash_bytes(h.text, emit::hash_bytes(h.name, all_headers));
 
@@ -217,7 +217,7 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
       if (code)
         cache.put(key, to = *code);
       else
-        lost[i] = {kernel, sm, code.why(), leave_source(job, options.cache_dir), lookout.slow()};
+        lost[i] = {kernel, sm, code.why(), leave_source(job, options.cache), lookout.slow()};
     }
     const std::lock_guard<std::mutex> guard(telling);
     if (options.progress) options.progress(++done, total, name + " for " + sm);

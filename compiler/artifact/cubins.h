@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/worker_process.h"
 #include "emit/cuda/nvrtc.h"
+#include "emit/object_cache.h"
 #include "plan/build.h"
 
 namespace aotc::artifact {
@@ -20,8 +21,8 @@ std::string cuda_prelude();
 std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine);
 
 struct CubinOptions {
-  std::string work_dir;   ///< exists
-  std::string cache_dir;  ///< as CompileOptions has it; also where sources are left that NVRTC does not survive
+  std::string work_dir;      ///< exists
+  emit::CacheOptions cache;  ///< in its folder sources are left that NVRTC does not survive, too
   int jobs = 1;
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
   double limit_s = 600;  ///< of one kernel

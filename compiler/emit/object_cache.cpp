@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <vector>
 
 #include "aotc/detail/blob_hash.h"
 
@@ -36,6 +39,49 @@ std::optional<std::string> read(const std::string& path) {
 
 }  // namespace
 
+ObjectCache::ObjectCache(const CacheOptions& o)
+    : folder_(o.folder.empty() ? std::string() : (fs::path(o.folder) / "objects").string()),
+      limit_bytes_(o.limit_bytes),
+      read_only_(o.read_only) {}
+
+ObjectCache::~ObjectCache() {
+  if (grew_ && limit_bytes_ > 0) trim();
+}
+
+/// To nine tenths of the limit, so that not every build trims. Files that a build which was killed left behind go after a day.
+void ObjectCache::trim() const {
+  struct Entry {
+    fs::file_time_type used;
+    uint64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  uint64_t total = 0;
+  std::error_code ec;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator it(folder_, ec), end; !ec && it != end; it.increment(ec)) {
+    std::error_code gone;  // another build may trim, too
+    Entry e{it->last_write_time(gone), 0, it->path()};
+    if (!gone) e.bytes = it->file_size(gone);
+    if (gone) continue;
+    if (e.path.filename().string().rfind("new-", 0) == 0) {
+      if (now - e.used > std::chrono::hours(24)) fs::remove(e.path, gone);
+      continue;
+    }
+    if (e.path.extension() != ".o") continue;
+    total += e.bytes;
+    entries.push_back(std::move(e));
+  }
+  if (total <= limit_bytes_) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& e : entries) {
+    if (total <= limit_bytes_ - limit_bytes_ / 10) return;
+    std::error_code gone;
+    fs::remove(e.path, gone);
+    total -= e.bytes;
+  }
+}
+
 std::string ObjectCache::entry(uint64_t key) const { return (fs::path(folder_) / fmt::format("{:016x}.o", key)).string(); }
 
 std::optional<std::string> ObjectCache::take(uint64_t key) const {
@@ -48,6 +94,8 @@ std::optional<std::string> ObjectCache::take(uint64_t key) const {
   if (std::memcmp(t.magic, kMagic, sizeof kMagic) != 0 || t.key != key || t.bytes != size || t.hash != aotc_blob_hash(bytes->data(), size))
     return std::nullopt;
   bytes->resize(size);
+  std::error_code ec;
+  if (!read_only_) fs::last_write_time(entry(key), fs::file_time_type::clock::now(), ec);
   return bytes;
 }
 
@@ -60,12 +108,12 @@ bool ObjectCache::take(uint64_t key, const std::string& path) const {
 }
 
 void ObjectCache::put_file(uint64_t key, const std::string& path) const {
-  std::optional<std::string> bytes = folder_.empty() ? std::nullopt : read(path);
+  std::optional<std::string> bytes = folder_.empty() || read_only_ ? std::nullopt : read(path);
   if (bytes) put(key, std::move(*bytes));
 }
 
 void ObjectCache::put(uint64_t key, std::string bytes) const {
-  if (folder_.empty()) return;
+  if (folder_.empty() || read_only_) return;
   Trailer t{{}, key, bytes.size(), aotc_blob_hash(bytes.data(), bytes.size())};
   std::memcpy(t.magic, kMagic, sizeof kMagic);
   bytes.append(reinterpret_cast<const char*>(&t), sizeof t);
@@ -83,6 +131,7 @@ void ObjectCache::put(uint64_t key, std::string bytes) const {
   whole = close(fd) == 0 && whole;
   if (whole) fs::rename(aside, entry(key), ec);
   if (!whole || ec) fs::remove(aside, ec);
+  grew_ = true;
 }
 
 }  // namespace aotc::emit

@@ -86,6 +86,8 @@ std::string user_cache_dir() {
   return {};
 }
 
+CacheOptions user_cache() { return {user_cache_dir(), uint64_t{5} << 30}; }
+
 void write_file(const std::string& path, std::string_view bytes) {
   require_place_for_file(path);
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
@@ -142,7 +144,7 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   }
   CompileResult result;
   std::vector<std::vector<std::string>> commands;
-  const ObjectCache cache(o.cache_dir.empty() ? std::string() : (fs::path(o.cache_dir) / "objects").string());
+  const ObjectCache cache(o.cache);
   std::vector<std::pair<std::string, uint64_t>> to_cache;  // object, key
   std::vector<std::string> names;
   std::vector<size_t> numbers;  // of the units that are compiled

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/object_cache.h"
 #include "emit/seal.h"
 #include "emit/splice.h"
 
@@ -26,8 +27,8 @@ struct TranslationUnit {
 };
 
 struct CompileOptions {
-  std::string work_dir;   ///< sources, headers and objects are written here; include path: work_dir/include
-  std::string cache_dir;  ///< objects by content; empty: no cache
+  std::string work_dir;  ///< sources, headers and objects are written here; include path: work_dir/include
+  CacheOptions cache;
   int jobs = 1;
   std::function<void(size_t done, size_t total, const std::string& what)> progress;
 };
@@ -58,6 +59,8 @@ bool finish_artifact(const std::string& linked, const std::string& output, const
 std::string shell_line(const std::vector<std::string>& words);
 /// ~/.cache/aotc or $XDG_CACHE_HOME/aotc, or empty when there is no home.
 std::string user_cache_dir();
+/// The cache in that folder, within 5 GB.
+CacheOptions user_cache();
 /// Writes aside, then renames. Throws Diagnostic (io).
 void write_file(const std::string& path, std::string_view bytes);
 /// FNV-1a, 64 bits, as 16 hex digits; combine several parts with `seed`.

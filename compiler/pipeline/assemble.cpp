@@ -104,7 +104,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
 
   clock.phase("compile kernels");
   const emit::Compiler compiler = emit::find_compiler();
-  emit::CompileResult compiled = emit::compile(compiler, units, {in.work_dir, emit::user_cache_dir(), in.jobs, progress});
+  emit::CompileResult compiled = emit::compile(compiler, units, {in.work_dir, in.cache, in.jobs, progress});
   objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
 
   clock.phase("link");

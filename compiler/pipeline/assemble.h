@@ -36,6 +36,7 @@ struct AssembleInput {
   std::string work_dir;      ///< exists; sources and objects go here
   std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
   int jobs = 1;
+  emit::CacheOptions cache;
 };
 struct Assembled {
   std::vector<std::string> command_lines;  ///< of all compiles

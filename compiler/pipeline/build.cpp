@@ -242,7 +242,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
     clock.phase("compile CUDA kernels" + (several ? " for " + label(o, method, part.target).substr(1) : std::string()));
     const std::string name = "kernels" + label(o, method, part.target) + ".cu";
     const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
-    artifact::CubinOptions cubins{work_dir, emit::user_cache_dir(), o.jobs, events.progress};
+    artifact::CubinOptions cubins{work_dir, o.cache, o.jobs, events.progress};
     if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
     cubins.patient = patient(part.plans, lost);
     cubins.waiting = events.info;
@@ -407,6 +407,7 @@ json build(const BuildOptions& given, const Events& events) {
     PhaseClock clock(events, &times);
     const std::string artifact = (finished / output.filename()).string();
     AssembleInput in{{}, blob, meta.dump(-1, ' ', false, json::error_handler_t::replace), artifact, work.string()};
+    in.cache = o.cache;
     for (size_t p = 0; p < layouts.size(); ++p) {
       const Part& of_first = first_of(methods, p);
       const bool gpu = of_first.target.is_gpu();

@@ -166,7 +166,7 @@ class ArtifactMeasurer final : public search::Measurer {
     blob.add(weights, one.graph.constants);
     artifact::CudaCode cuda;
     if (target.is_gpu()) {
-      artifact::CubinOptions cubins{options_.work_dir, emit::user_cache_dir(), options_.jobs, {}};
+      artifact::CubinOptions cubins{options_.work_dir, options_.cache, options_.jobs, {}};
       if (lost) cubins.slow_s = kSlowNvrtc_s;
       cuda = gpu_code(one.module, plans, target, options_.machine, "", cubins);
     }
@@ -182,6 +182,7 @@ class ArtifactMeasurer final : public search::Measurer {
         {{{{{"forward", one.graph, one.module, plans}, &cuda}}, target, options_.machine}}, blob, "{}", path, options_.work_dir};
     in.parts.front().own_weights = own_weights && !target.is_gpu();
     in.jobs = options_.jobs;
+    in.cache = options_.cache;
     assemble(in, quiet, {});
   }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/worker_process.h"
+#include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
 #include "plan/build.h"
@@ -31,6 +32,7 @@ struct MeasuringOptions {
   std::string work_dir;  ///< exists
   WorkerCommand worker = own_worker("measure-worker");
   int jobs = 1;
+  emit::CacheOptions cache = emit::user_cache();
   search::Alternatives alternatives;  ///< of what is measured
   /// Errors of a whole module's candidates, at the tuned sizes of a variant (WholeJudge); empty: nobody can tell.
   std::function<Result<double>(const SymTable& syms, double seconds)> references;

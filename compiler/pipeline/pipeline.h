@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "import/expand.h"
 #include "import/program.h"
@@ -138,11 +139,12 @@ struct BuildOptions {
   std::string output;                         ///< path of the .so; header and report stand beside it with the same stem
   Mode mode = kModes[0];
   double tune_budget_s = 60;
-  std::string tuning_db;                ///< read (and in max-autotune written); empty: the user's cache
-  bool error_on_tuning_miss = false;    ///< a kernel that could be tuned and is not in the database is a Diagnostic
-  WholeJudge judge;                     ///< in modes that search; empty: accuracy is not traded for time
-  std::string remote;                   ///< the machine that measures, as ssh knows it; empty: this one
-  int jobs = 0;                         ///< 0: the machine's
+  std::string tuning_db;              ///< read (and in max-autotune written); empty: the user's cache
+  bool error_on_tuning_miss = false;  ///< a kernel that could be tuned and is not in the database is a Diagnostic
+  WholeJudge judge;                   ///< in modes that search; empty: accuracy is not traded for time
+  std::string remote;                 ///< the machine that measures, as ssh knows it; empty: this one
+  int jobs = 0;                       ///< 0: the machine's
+  emit::CacheOptions cache = emit::user_cache();
   std::string keep_dir;                 ///< plan, sources and a script of the compiler lines are left here; empty: none
   std::optional<bool> weights_in_file;  ///< unset: by size (above 1 GB)
   bool own_weights = false;             ///< CPU: models copy their weights to huge pages; whoever measures gives memory for time as well

@@ -36,7 +36,7 @@ struct Fake {
     std::vector<std::string> names;
     for (size_t i = 0; i < sources.size(); ++i) names.push_back("k" + std::to_string(i));
     CubinOptions options = others;
-    options.work_dir = root.string(), options.cache_dir = (root / "cache").string(), options.jobs = jobs;
+    options.work_dir = root.string(), options.cache.folder = (root / "cache").string(), options.jobs = jobs;
     options.limit_s = limit_s;
     options.worker = {{AOTC_PROGRAM, "cubin-worker"}, "", false};
     return compile_cubins(sources, names, {"sm_80", "sm_90a"}, options);

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -25,7 +27,7 @@ void write(const fs::path& path, const std::string& bytes) { std::ofstream(path,
 TEST_CASE("an object comes back whole or not at all") {
   const fs::path dir = fs::temp_directory_path() / ("aotc_objects_" + std::to_string(getpid()));
   fs::create_directories(dir);
-  const ObjectCache cache((dir / "cache" / "objects").string());
+  const ObjectCache cache({(dir / "cache").string()});
   const std::string object = (dir / "a.o").string(), got = (dir / "b.o").string();
   std::string bytes;
   for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 31);
@@ -59,9 +61,53 @@ TEST_CASE("an object comes back whole or not at all") {
 }
 
 TEST_CASE("a cache that cannot be is empty") {
-  const ObjectCache none(""), nowhere("/proc/nowhere/objects");
+  const ObjectCache none({""}), nowhere({"/proc/nowhere"});
   none.put_file(1, "/proc/self/exe");
   nowhere.put_file(1, "/proc/self/exe");
   CHECK(!none.take(1, "/tmp/unused.o"));
   CHECK(!nowhere.take(1, "/tmp/unused.o"));
+}
+
+TEST_CASE("a cache keeps its limit, and what was used last") {
+  const fs::path dir = fs::temp_directory_path() / ("aotc_limit_" + std::to_string(getpid()));
+  fs::remove_all(dir);
+  const auto entries = [&] {
+    size_t n = 0;
+    for (const auto& e : fs::directory_iterator(dir / "objects")) n += e.path().extension() == ".o";
+    return n;
+  };
+  const auto aged = [&](uint64_t key, int hours) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%016llx.o", static_cast<unsigned long long>(key));
+    fs::last_write_time(dir / "objects" / name, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  const std::string object(10000, 'x');
+  {
+    const ObjectCache cache({dir.string(), 100000});
+    for (uint64_t key = 1; key <= 8; ++key) cache.put(key, object);
+  }
+  CHECK(entries() == 8);
+  for (uint64_t key = 1; key <= 8; ++key) aged(key, static_cast<int>(20 - key));  // the first is the oldest
+  write(dir / "objects" / "new-left", "half");
+  fs::last_write_time(dir / "objects" / "new-left", fs::file_time_type::clock::now() - std::chrono::hours(30));
+  write(dir / "objects" / "new-now", "half");
+  {
+    const ObjectCache cache({dir.string(), 100000});
+    REQUIRE(cache.take(1));  // used: the newest now
+    for (uint64_t key = 9; key <= 11; ++key) cache.put(key, object);
+  }
+  CHECK(entries() == 8);  // nine tenths of 100,000 bytes
+  const ObjectCache all({dir.string()});
+  CHECK((all.take(1) && !all.take(2) && !all.take(3) && !all.take(4) && all.take(5) && all.take(11)));
+  CHECK((!fs::exists(dir / "objects" / "new-left") && fs::exists(dir / "objects" / "new-now")));
+
+  // Read only: what is there comes out, nothing is written or marked as used.
+  aged(5, 40);
+  const auto before = fs::last_write_time(dir / "objects" / "0000000000000005.o");
+  const ObjectCache reader({dir.string(), 1, true});
+  CHECK(reader.take(5));
+  reader.put(20, object);
+  CHECK(!reader.take(20));
+  CHECK(fs::last_write_time(dir / "objects" / "0000000000000005.o") == before);
+  fs::remove_all(dir);
 }

@@ -77,8 +77,7 @@ inline size_t cubin_bytes(const emit::cuda::Nvrtc& nvrtc, const std::string& sou
   std::string content = "unit_forms\n" + nvrtc.build() + "\n" + sm;
   add_content("kernels.cu", source, texts, added, content);
   const uint64_t key = emit::hash_bytes(content);
-  const std::string folder = emit::user_cache_dir();
-  const emit::ObjectCache cache(folder.empty() ? folder : (std::filesystem::path(folder) / "objects").string());
+  const emit::ObjectCache cache(emit::user_cache());
   if (const std::optional<std::string> known = cache.take(key)) return known->size();
   const std::vector<std::byte> code = nvrtc.compile(source, "kernels.cu", all, sm);
   cache.put(key, std::string(reinterpret_cast<const char*>(code.data()), code.size()));
