@@ -4,6 +4,7 @@
 
 namespace aotc::cli {
 
+Run add_check(CLI::App& app);
 Run add_diff(CLI::App& app);
 
 }  // namespace aotc::cli

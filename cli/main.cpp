@@ -13,6 +13,8 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"build", "compile a .pt2 into model.so, model.h and model.report.json",
      "aotc build model.pt2 --shapes shapes.json -o model.so --cpu native", add_build},
+    {"check", "whether a .pt2 can be compiled for a target, and everything that prevents it, without compiling; SARIF for CI",
+     "aotc check model.pt2 --cuda sm_90a --sarif aotc.sarif", add_check},
     {"inspect", "show the signature, symbols, operators and, of an artifact, its kernels, arena and versions",
      "aotc inspect model.so --json", add_inspect},
     {"tune", "measure kernel candidates for a model into the tuning database, here or on another machine",

@@ -137,7 +137,7 @@ class Driver {
       });
       if (!bound) {
         unsupported_.push_back(
-            {in.name, "input", "", "a symbolic integer input that is no tensor's size", "export with this number fixed"});
+            {in.name, "input", "", "", "a symbolic integer input that is no tensor's size", "export with this number fixed"});
         return;
       }
     }
@@ -237,7 +237,7 @@ class Driver {
       }
       env_.run(n);
     } catch (const Refused& why) {
-      if (needed_.needs(n)) unsupported_.push_back({n.name, n.target, n.source, why.why, why.hint});
+      if (needed_.needs(n)) unsupported_.push_back({n.name, n.target, n.source, n.place, why.why, why.hint});
       stand_in(n);
     } catch (const TypeError& e) { throw misfit(n, e.what()); } catch (const SymError& e) {
       throw misfit(n, e.what());
@@ -277,7 +277,7 @@ class Driver {
       throw Diagnostic(Loc{.file = p_.file}, fmt::format("an output: {}", e.what()));
     } catch (const Refused& why) {
       const auto* t = std::get_if<import::TensorRef>(&o.value);
-      unsupported_.push_back({t ? t->name : o.target, "output", "", why.why, why.hint});
+      unsupported_.push_back({t ? t->name : o.target, "output", "", "", why.why, why.hint});
     }
   }
 
@@ -363,7 +363,7 @@ namespace {
     if (!u.source.empty()) line += "; from " + u.source;
     report.note(line);
   }
-  throw report;
+  throw UnsupportedOperators(std::move(report), missing);
 }
 
 /// Calls f with every expression of a node's attributes and results.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/diagnostic.h"
 #include "graph/graph.h"
 #include "import/program.h"
 
@@ -12,14 +13,24 @@ namespace aotc::decompose {
 
 /// An operator of the program that has no rule, or whose rule refused this use of it.
 struct Unsupported {
-  std::string node, overload, source;
+  std::string node, overload, source, place;
   std::string why;   ///< "no rule", or what is missing ("mode='area' is not supported")
   std::string hint;  ///< what could be done
 };
 
+/// What is thrown of a program that has some: a Diagnostic (ExitCode::unsupported) that lists all of them, and they themselves.
+class UnsupportedOperators : public Diagnostic {
+ public:
+  UnsupportedOperators(Diagnostic text, std::vector<Unsupported> all) : Diagnostic(std::move(text)), all_(std::move(all)) {}
+  const std::vector<Unsupported>& all() const { return all_; }
+
+ private:
+  std::vector<Unsupported> all_;
+};
+
 /// All unsupported operators of the program, found before any other work; empty when it can be compiled.
 std::vector<Unsupported> find_unsupported(const import::Program& program);
-/// Throws Diagnostic (ExitCode::unsupported) that lists all of them when there are any.
+/// Throws UnsupportedOperators when there are any.
 Graph decompose(const import::Program& program);
 
 /// Whether a use of the operator finds a rule (of its functional form, too); `complex`: one of its tensors is.

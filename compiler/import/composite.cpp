@@ -300,7 +300,7 @@ class Recorder {
     if (trace_.nodes.size() >= kMaxNodes) throw Refusal("no rule, and its kernel comes apart into too many operators");
     PNode n;
     n.target = target;
-    n.source = source_;
+    n.source = source_, n.place = user_.place;
     n.module_path = user_.module_path;
     for (size_t i = 0; i < args.size(); ++i) n.args.push_back(argument(op.schema().arguments()[i], args[i]));
     return n;

@@ -71,7 +71,7 @@ Drawn Drawing::emit(std::string_view target, std::vector<NamedArg> args, DType d
   n.args = std::move(args);
   n.results.resize(results, NoneArg{});
   n.results[result] = TensorRef{n.name};
-  n.source = node_.source;
+  n.source = node_.source, n.place = node_.place;
   n.path = node_.path;
   n.module_path = node_.module_path;
   tensors.emplace(n.name, dense_meta(dtype, sizes));

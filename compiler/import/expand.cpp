@@ -43,7 +43,8 @@ class Results {
     n.target = "aten.alias.default";
     n.args = {{"self", made}};
     n.results = {wanted};
-    n.source = trace_.nodes.empty() ? node_.source : trace_.nodes.back().source;
+    const PNode& from = trace_.nodes.empty() ? node_ : trace_.nodes.back();
+    n.source = from.source, n.place = from.place;
     n.module_path = node_.module_path;
     aliases_.push_back(std::move(n));
     return Fit::yes();

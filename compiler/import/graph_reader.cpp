@@ -375,7 +375,10 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
   node.target = target_name(j["target"].text());
   if (j.has("metadata")) {
     const JsonRef meta = j["metadata"];
-    if (meta.has("stack_trace")) node.source = source_line(meta["stack_trace"].text());
+    if (meta.has("stack_trace")) {
+      const std::string trace = meta["stack_trace"].text();
+      node.source = source_line(trace), node.place = source_place(trace);
+    }
     if (meta.has("nn_module_stack")) node.module_path = module_path(meta["nn_module_stack"].text());
   }
   node.path = j.path();

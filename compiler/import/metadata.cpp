@@ -73,9 +73,8 @@ bool add_paths(const Json& node, const std::string& at, bool call, int depth, co
   return true;
 }
 
-}  // namespace
-
-std::string source_line(const std::string& stack_trace) {
+/// The innermost frame that is not PyTorch's own, else the innermost; without a file where there is none.
+Frame user_frame(const std::string& stack_trace) {
   Frame best, frame;
   bool found = false, in_frame = false;
   for (size_t i = 0; i < stack_trace.size();) {
@@ -92,7 +91,19 @@ std::string source_line(const std::string& stack_trace) {
       best.code = strip(line);
     }
   }
-  if (!found) return {};
+  return best;
+}
+
+}  // namespace
+
+std::string source_place(const std::string& stack_trace) {
+  const Frame best = user_frame(stack_trace);
+  return best.file.empty() ? std::string() : fmt::format("{}:{}", best.file, best.line);
+}
+
+std::string source_line(const std::string& stack_trace) {
+  const Frame best = user_frame(stack_trace);
+  if (best.file.empty()) return {};
   const std::string_view base = best.file.substr(best.file.rfind('/') == std::string_view::npos ? 0 : best.file.rfind('/') + 1);
   std::string out = fmt::format("{}:{}", base, best.line);
   if (!best.function.empty()) out += fmt::format(" in {}", best.function);

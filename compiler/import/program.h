@@ -67,6 +67,7 @@ struct PNode {
   /// NoneArg (unused). An in-place operator's result is a new name for the tensor that it wrote.
   std::vector<Arg> results;
   std::string source;       ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
+  std::string place;        ///< "/home/me/file.py:12", where that frame is
   std::string path;         ///< in the archive's JSON: "$.graph_module.graph.nodes[3]"
   std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
 };

@@ -1,4 +1,4 @@
-"""The verbs that CI jobs call: verify with tolerances and JUnit, bench beside a baseline, diff.
+"""The verbs that CI jobs call: check, verify with tolerances and JUnit, bench beside a baseline, diff.
 
     ci.py --aotc BIN --device BIN --work DIR [name ...]
 """
@@ -10,7 +10,10 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import ci_bench  # noqa: F401  (they fill TESTS)
+import ci_cache  # noqa: F401
+import ci_check  # noqa: F401
 import ci_diff  # noqa: F401
+import ci_samples  # noqa: F401
 import ci_verify  # noqa: F401
 from ci_case import TESTS, Case
 
