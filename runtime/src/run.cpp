@@ -67,7 +67,8 @@ void run_units(void* arg, int32_t thread, int64_t begin, int64_t end, int64_t* h
   Job& job = *static_cast<Job*>(arg);
   const ReadyStep& step = *job.step;
   uint8_t* scratch = job.scratch + static_cast<uint64_t>(thread) * job.scratch_stride;
-  const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals, job.stop ? run_ends : nullptr, job.stop},
+  const aotc_team_kargs team = {{step.ptr, step.size, step.config, scratch, thread, step.tasks, job.fault, held, job.free_denormals,
+                                 job.stop ? run_ends : nullptr, job.stop},
                                 job.scratch,
                                 step.tasks > 1 || job.stop ? job.team : nullptr};
   if (__builtin_expect(!job.stop, 1))
