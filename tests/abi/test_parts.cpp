@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "aotc/detail/cpuid.h"
 #include "cpu.h"
 #include "dense.h"
 #include "slots.h"
@@ -73,6 +74,18 @@ int64_t value(std::initializer_list<int64_t> code, bool* ok) {
 }
 
 }  // namespace
+
+TEST_CASE("every feature has a CPUID fact, and those beside the code versions are found, too") {
+#define AOTC_X(feature, word, bits) | AOTC_CPU_##feature
+  CHECK((0u AOTC_CPU_FACT_LIST(AOTC_X)) == AOTC_CPU_ALL);
+#undef AOTC_X
+  fake = kAll;
+  CHECK(cpu_features(kFake) == (AOTC_CPU_ALL & ~static_cast<uint32_t>(AOTC_CPU_AVX_VNNI)));
+  fake.seven1_a |= 1u << 4;
+  CHECK(cpu_features(kFake) == AOTC_CPU_ALL);
+  fake.seven_c = 0;  // AVX-VNNI alone: neither needs the other
+  CHECK(cpu_features(kFake) == (AOTC_CPU_ALL & ~static_cast<uint32_t>(AOTC_CPU_AVX512_VNNI | AOTC_CPU_AVX512_BF16)));
+}
 
 TEST_CASE("the best code version that a masked CPU can run") {
   fake = kAll;

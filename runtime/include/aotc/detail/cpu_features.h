@@ -15,16 +15,21 @@
   X(OS_AVX512, 7, "operating system support for AVX-512") \
   X(AVX512_BF16, 8, "avx512_bf16/vnni")                   \
   X(AMX_TILES, 9, "amx-tile/amx-bf16/amx-int8")           \
-  X(OS_AMX, 10, "operating system support for AMX")
+  X(OS_AMX, 10, "operating system support for AMX")       \
+  X(AVX512_VNNI, 11, "avx512_vnni")                       \
+  X(AVX_VNNI, 12, "avx_vnni")
 #define AOTC_ENUM_(name, bit, text) AOTC_CPU_##name = 1u << (bit),
 enum { AOTC_CPU_FEATURE_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
+#define AOTC_OR_FEATURE_(name, bit, text) | AOTC_CPU_##name
+#define AOTC_CPU_ALL (0u AOTC_CPU_FEATURE_LIST(AOTC_OR_FEATURE_))
 
 /* x86-64-v3 and x86-64-v4 */
 #define AOTC_CPU_V3 (AOTC_CPU_AVX2 | AOTC_CPU_FMA | AOTC_CPU_F16C | AOTC_CPU_BMI | AOTC_CPU_OS_AVX)
 #define AOTC_CPU_V4 (AOTC_CPU_V3 | AOTC_CPU_AVX512F | AOTC_CPU_AVX512_REST | AOTC_CPU_OS_AVX512)
 
-/* X(name, value, text, features): instruction sets that kernels are compiled for, in rising order, and all that such code may use. */
+/* X(name, value, text, features): named sets of features that kernels are compiled for, and all that such code may use. A set stands behind
+ * those that it includes: of what a CPU can run, the last one is the best. Sets need not include each other. */
 #define AOTC_ISA_LIST(X)                                                 \
   X(AVX2, 0, "avx2", AOTC_CPU_V3)                                        \
   X(AVX512, 1, "avx512", AOTC_CPU_V4)                                    \
