@@ -182,15 +182,15 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (o.weights.any() && o.target.is_gpu())
     throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
         .note("leave it out, or build for the CPU (--cpu)");
-  o.target.int8_rows = o.weights.int8_rows;
-  o.target.winograd4 = winograd4;
-  o.target.strassen = strassen;
+  o.target.numerics.int8_rows = o.weights.int8_rows;
+  o.target.numerics.winograd4 = winograd4;
+  o.target.numerics.strassen = strassen;
   o.states = {parameters_as_states, states};
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");
-  if (!f32_matmul.empty()) o.target.f32_matmul = parse_f32_matmul(f32_matmul);
+  if (!f32_matmul.empty()) o.target.numerics.f32_matmul = parse_f32_matmul(f32_matmul);
   if (max_error > 0 && precision != "auto") throw Diagnostic(ExitCode::usage, {}, "--max-error is for --precision auto");
   o.precision.mode = precision;
-  o.target.bf16_rounds_once = precision == "auto";
+  o.target.numerics.bf16_rounds_once = precision == "auto";
   o.precision.max_error = max_error;
   if (precision == "bf16") o.precision.choose = [](size_t) { return passes::Precision::bf16; };
   o.print_ir_after = {print_ir_after.begin(), print_ir_after.end()};

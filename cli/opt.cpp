@@ -30,7 +30,8 @@ int list_stages(const Common& common) {
   if (common.json) {
     print_json(rows);
   } else {
-    for (const opt::Stage& s : opt::stages()) fmt::print("{:<18}{}\n", s.name, s.what);
+    for (const opt::Stage& s : opt::stages())
+      fmt::print("{:<18}{}{}\n", s.name, s.what, s.targets.empty() ? "" : fmt::format(" ({})", s.targets));
   }
   return 0;
 }

@@ -29,12 +29,12 @@ std::vector<emit::cuda::SourceFile> cuda_headers() {
 std::string cuda_prelude() { return "#include \"gemm.cuh\"\n"; }
 
 /// Of a launch of several kernels.
-static std::string joined_source(const loop::Module& module, const SymTable& syms, const plan::KernelConfig& c, const Machine& machine) {
+static std::string joined_source(const loop::Module& module, const SymTable& syms, const plan::KernelConfig& c, const Goal& goal) {
   emit::cuda::JoinedText text;
   text.threads = forms::Joined::kThreads;
   for (const forms::JoinedPart& p : c.joined->parts) {
     const std::string symbol = fmt::format("{}_part{}", c.symbol, text.parts.size());
-    text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], syms, machine}, p.choice, symbol)});
+    text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], syms, goal.machine, goal.numerics}, p.choice, symbol)});
   }
   for (const forms::JoinedCall& call : c.joined->calls) {
     text.calls.push_back({static_cast<size_t>(call.part), call.args, call.sizes});
@@ -44,14 +44,14 @@ static std::string joined_source(const loop::Module& module, const SymTable& sym
   return emit::cuda::emit_joined(text, c.symbol);
 }
 
-std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine) {
+std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Goal& goal) {
   std::vector<std::string> sources;
   std::vector<SymTable> syms;
   for (const plan::Plan& p : plans.plans) syms.push_back(plan::narrowed(module.syms, p.ranges));
   for (const plan::KernelConfig& c : plans.configs) {
     const SymTable& own = syms.at(static_cast<size_t>(c.plan));
-    sources.push_back(c.joined ? joined_source(module, own, c, machine)
-                               : c.choice.form->source({module.kernels[c.kernel], own, machine}, c.choice, c.symbol));
+    sources.push_back(c.joined ? joined_source(module, own, c, goal)
+                               : c.choice.form->source({module.kernels[c.kernel], own, goal.machine, goal.numerics}, c.choice, c.symbol));
   }
   return sources;
 }

@@ -18,7 +18,7 @@ std::vector<emit::cuda::SourceFile> cuda_headers();
 /// What the text of every kernel begins with.
 std::string cuda_prelude();
 /// The text of each kernel that the plans launch, after cuda_prelude(), in the order of PlanSet::configs; includes headers of kernels/cuda.
-std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Machine& machine);
+std::vector<std::string> cuda_sources(const loop::Module& module, const plan::PlanSet& plans, const Goal& goal);
 
 struct CubinOptions {
   std::string work_dir;      ///< exists

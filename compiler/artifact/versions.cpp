@@ -9,20 +9,20 @@
 namespace aotc::artifact {
 namespace {
 
-/// The best instruction set among the kernels' code for `isa`.
+/// The instruction set that has all that the kernels' code for `isa` uses.
 std::optional<Isa> used_isa(const plan::PlanSet& plans, Isa isa) {
-  std::optional<Isa> used;
+  std::optional<FeatureSet> used;
   for (const plan::Plan& p : plans.plans)
     for (const plan::Step& s : p.steps) {
       if (s.kind != plan::StepKind::cpu) continue;
       const Isa code = s.library ? kernels::library_isa(s.symbol, isa) : emit::cpu::loop_isa(isa);
-      used = used ? std::max(*used, code) : code;
+      used = used.value_or(FeatureSet()) | features_of(code);
     }
   for (const plan::KernelConfig& c : plans.configs) {
     if (!c.strips) continue;
-    for (const forms::StripStage& s : c.strips->stages) used = std::max(*used, kernels::library_isa(s.symbol, isa));
+    for (const forms::StripStage& s : c.strips->stages) used = *used | features_of(kernels::library_isa(s.symbol, isa));
   }
-  return used;
+  return used ? std::optional(isa_with(*used, isa)) : std::nullopt;
 }
 
 }  // namespace

@@ -9,35 +9,10 @@
 #include "base/diagnostic.h"
 #include "base/named_threads.h"
 #include "base/parts.h"
+#include "base/uarch.h"
 
 namespace aotc {
 namespace {
-
-/// What is common among CPUs with this instruction set.
-struct CpuRow {
-  Isa isa;
-  int64_t l1_bytes, l2_bytes;
-};
-constexpr int64_t kCommonL3Bytes = 32 << 20;
-constexpr CpuRow kCpus[] = {
-    {Isa::avx2, 32 << 10, 1 << 20},
-    {Isa::avx512, 32 << 10, 1 << 20},
-    {Isa::avx512_bf16, 32 << 10, 1 << 20},
-    {Isa::amx, 48 << 10, 2 << 20},
-};
-
-/// NVIDIA's largest chips of a compute capability; the last row serves what is newer. Shared memory: of one block, less what static arrays
-/// take. Bandwidth: nine tenths of the memory's. Source: the compute capability tables of the CUDA programming guide and the vendors' data
-/// sheets.
-struct GpuRow {
-  int sm, processors;
-  int64_t shared_bytes, l2_bytes, bytes_per_ns;
-};
-constexpr GpuRow kGpus[] = {
-    {75, 72, 56 << 10, 6 << 20, 600},       {80, 108, 156 << 10, 40 << 20, 1800}, {86, 84, 92 << 10, 6 << 20, 900},
-    {87, 16, 156 << 10, 4 << 20, 180},      {89, 142, 92 << 10, 96 << 20, 900},   {90, 132, 200 << 10, 50 << 20, 3000},
-    {100, 148, 200 << 10, 126 << 20, 7200}, {120, 170, 92 << 10, 96 << 20, 1600},
-};
 
 std::string first_line(const std::string& path) {
   std::ifstream in(path);
@@ -71,22 +46,26 @@ std::string Machine::name() const {
 std::string Machine::str() const {
   const std::string who = model.empty() ? name() : model + " " + name();
   if (is_gpu())
-    return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
-                       bytes_per_ns,
-                       f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(f32_matmul)));
-  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M{}{}{}", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
-                     l3_bytes >> 20, int8_rows ? ", int8 rows" : "", winograd4 ? ", F(4x4)" : "", strassen ? ", Strassen" : "");
+    return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns", who, cores, shared_bytes >> 10, l2_bytes >> 20,
+                       bytes_per_ns);
+  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
+                     l3_bytes >> 20);
+}
+
+std::string Goal::str() const {
+  const Numerics& n = numerics;
+  if (machine.is_gpu())
+    return machine.str() + (n.f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(n.f32_matmul)));
+  return fmt::format("{}{}{}{}", machine.str(), n.int8_rows ? ", int8 rows" : "", n.winograd4 ? ", F(4x4)" : "",
+                     n.strassen ? ", Strassen" : "");
 }
 
 Machine machine_of(Isa isa, int threads) {
-  for (const CpuRow& r : kCpus)
-    if (r.isa == isa) {
-      Machine m;
-      m.isa = isa, m.cores = std::max(1, threads), m.l1_bytes = r.l1_bytes, m.l2_bytes = r.l2_bytes;
-      m.l3_bytes = kCommonL3Bytes;
-      return m;
-    }
-  AOTC_CHECK(false, "no machine has {}", isa_name(isa));
+  const Uarch& u = uarch_of(isa);
+  Machine m;
+  m.isa = isa, m.features = features_of(isa), m.cores = std::max(1, threads), m.uarch = &u;
+  m.l1_bytes = u.cpu.l1_bytes, m.l2_bytes = u.l2_bytes, m.l3_bytes = u.cpu.l3_bytes;
+  return m;
 }
 
 Machine machine_of(const std::string& sm) {
@@ -96,11 +75,12 @@ Machine machine_of(const std::string& sm) {
   m.arch = Arch::cuda;
   m.sm = std::stoi(digits);
   m.own = digits.back() == 'a';
-  m.hopper = m.own && m.sm == 90;
-  const GpuRow* row = &kGpus[0];
-  for (const GpuRow& r : kGpus)
-    if (r.sm <= m.sm) row = &r;
-  m.cores = row->processors, m.shared_bytes = row->shared_bytes, m.l2_bytes = row->l2_bytes, m.bytes_per_ns = row->bytes_per_ns;
+  if (m.sm >= 80) m.features = m.features | FeatureSet{Feature::tensor_cores};
+  if (m.sm >= 90) m.features = m.features | FeatureSet{Feature::clusters};
+  if (m.own && m.sm == 90) m.features = m.features | FeatureSet{Feature::wgmma};
+  const Uarch& u = uarch_of_sm(m.sm);
+  m.cores = static_cast<int>(u.gpu.processors), m.shared_bytes = u.gpu.shared_bytes, m.l2_bytes = u.l2_bytes;
+  m.bytes_per_ns = u.gpu.copy_bytes_per_ns, m.uarch = &u;
   return m;
 }
 
@@ -133,19 +113,14 @@ int usable_processors() {
 Machine machine_of(const Target& target) {
   if (target.is_gpu()) {
     AOTC_CHECK(target.sms.size() == 1 && target.isas.empty(), "{} is no part of a target", target.str());
-    Machine m = machine_of(target.sms.front());
-    m.f32_matmul = target.f32_matmul;
-    return m;
+    return machine_of(target.sms.front());
   }
   const int threads = target.threads > 0 ? target.threads : target.native ? usable_processors() : kNamedThreads;
-  Machine m = target.isas.empty() ? machine_of(Isa::avx2, threads)
-              : target.native     ? this_machine(target.isas, threads)
-                                  : machine_of(target.isas.back(), threads);
-  m.winograd4 = target.winograd4;
-  m.strassen = target.strassen;
-  m.bf16_rounds_once = target.bf16_rounds_once;
-  m.int8_rows = target.int8_rows;
-  return m;
+  return target.isas.empty() ? machine_of(Isa::avx2, threads)
+         : target.native     ? this_machine(target.isas, threads)
+                             : machine_of(target.isas.back(), threads);
 }
+
+Goal goal_of(const Target& target) { return {machine_of(target), target.numerics}; }
 
 }  // namespace aotc

@@ -11,29 +11,34 @@ namespace aotc {
 
 enum class Arch : uint8_t { x86_64, cuda };
 
+struct Uarch;
+
 struct Machine {
   Arch arch = Arch::x86_64;
-  Isa isa = Isa::avx2;  ///< x86_64
+  Isa isa = Isa::avx2;  ///< x86_64: the code version
   int sm = 0;           ///< cuda: 80, 90, 100
   bool own = false;     ///< cuda: instructions of this architecture alone ("sm_90a")
-  bool hopper = false;  ///< cuda: every code version has those of sm_90a: bulk copies by tensor maps, products of a warpgroup
-  F32Matmul f32_matmul = F32Matmul::highest;  ///< cuda; x86_64: less than that lets Strassen's products sum long blocks
-  int cores = 1;                              ///< x86_64: threads of a run; cuda: multiprocessors
+  FeatureSet features;  ///< what forms ask for: of the code version, whatever else the machine has
+  int cores = 1;        ///< x86_64: threads of a run; cuda: multiprocessors
   int64_t l1_bytes = 0;
-  int64_t l2_bytes = 0;           ///< x86_64: of a core; cuda: of the device
-  int64_t l3_bytes = 0;           ///< x86_64: the last cache, which cores share
-  int64_t shared_bytes = 0;       ///< cuda: the most of one block
-  int64_t bytes_per_ns = 0;       ///< cuda: what a copy reaches of the memory's bandwidth
-  bool winograd4 = false;         ///< see Target
-  bool strassen = false;          ///< see Target
-  bool bf16_rounds_once = false;  ///< see Target
-  bool int8_rows = false;         ///< see Target
-  std::string model;              ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
+  int64_t l2_bytes = 0;          ///< x86_64: of a core; cuda: of the device
+  int64_t l3_bytes = 0;          ///< x86_64: the last cache, which cores share
+  int64_t shared_bytes = 0;      ///< cuda: the most of one block
+  int64_t bytes_per_ns = 0;      ///< cuda: what a copy reaches of the memory's bandwidth
+  const Uarch* uarch = nullptr;  ///< what things cost on it (base/uarch.h); lives as long as the program
+  std::string model;             ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
 
   bool is_gpu() const { return arch == Arch::cuda; }
-  bool has(Isa i) const { return arch == Arch::x86_64 && isa >= i; }
+  bool has(Feature f) const { return features.has(f); }
   std::string name() const;  ///< "avx512", "sm_90a": the code version
-  std::string str() const;   ///< everything that decides: "avx512 2 threads L1 32K L2 1024K"
+  std::string str() const;   ///< all that is measured by: "avx512 2 threads L1 32K L2 1024K"
+};
+
+/// What choices are made for: a machine, and what results may lose on it.
+struct Goal {
+  Machine machine;
+  Numerics numerics;
+  std::string str() const;  ///< everything that decides; measurements are keyed by it: the machine's text, ", int8 rows" ...
 };
 
 /// A machine of this kind of which nothing else is known: the sizes that are common among them.
@@ -45,6 +50,7 @@ Machine this_machine(const std::vector<Isa>& isas, int threads);
 
 /// What decisions of this target are made for: the best code version; of this machine where it is `native`, else of any (named_threads.h).
 Machine machine_of(const Target& target);
+Goal goal_of(const Target& target);
 /// Processors that this process may run on.
 int usable_processors();
 

@@ -9,19 +9,17 @@ namespace aotc {
 
 namespace {
 
-struct IsaRow {
-  Isa isa;
-  std::string_view name;
-  uint32_t features;
-};
-#define AOTC_X(name, value, text, features) {static_cast<Isa>(value), text, features},
-constexpr IsaRow kIsas[] = {AOTC_ISA_LIST(AOTC_X)};
+#define AOTC_X(name, value, text, features) {static_cast<Isa>(value), text, FeatureSet::of_cpu(features)},
+constexpr IsaLevel kIsas[] = {AOTC_ISA_LIST(AOTC_X)};
+#undef AOTC_X
+#define AOTC_X(name, value, text, features) (features),
+constexpr uint32_t kNeeds[] = {AOTC_ISA_LIST(AOTC_X)};  // by value
 #undef AOTC_X
 static_assert(static_cast<int>(Isa::avx512) == AOTC_ISA_AVX512 && static_cast<int>(Isa::avx512_bf16) == AOTC_ISA_AVX512_BF16 &&
               static_cast<int>(Isa::amx) == AOTC_ISA_AMX);
 
-const IsaRow& row(Isa isa) {
-  for (const IsaRow& r : kIsas)
+const IsaLevel& row(Isa isa) {
+  for (const IsaLevel& r : kIsas)
     if (r.isa == isa) return r;
   AOTC_CHECK(false, "unknown isa");
 }
@@ -39,7 +37,22 @@ std::vector<std::string_view> split_list(std::string_view text) {
 }  // namespace
 
 std::string_view isa_name(Isa isa) { return row(isa).name; }
-uint32_t isa_features(Isa isa) { return row(isa).features; }
+uint32_t isa_features(Isa isa) { return kNeeds[static_cast<size_t>(isa)]; }
+FeatureSet features_of(Isa isa) { return row(isa).features; }
+std::span<const IsaLevel> all_levels() { return kIsas; }
+
+std::vector<Isa> isas_within(FeatureSet features, std::span<const IsaLevel> levels) {
+  std::vector<Isa> all;
+  for (const IsaLevel& l : levels)
+    if (features.includes(l.features)) all.push_back(l.isa);
+  return all;
+}
+
+Isa isa_with(FeatureSet features, Isa otherwise, std::span<const IsaLevel> levels) {
+  for (const IsaLevel& l : levels)
+    if (l.features.includes(features)) return l.isa;
+  return otherwise;
+}
 
 std::vector<std::string_view> feature_names(uint32_t features) {
   std::vector<std::string_view> names;
@@ -50,12 +63,7 @@ std::vector<std::string_view> feature_names(uint32_t features) {
   return names;
 }
 
-std::vector<Isa> isas_of(uint32_t features) {
-  std::vector<Isa> all;
-  for (const IsaRow& r : kIsas)
-    if ((features & r.features) == r.features) all.push_back(r.isa);
-  return all;
-}
+std::vector<Isa> isas_of(uint32_t features) { return isas_within(FeatureSet::of_cpu(features)); }
 
 std::string Target::str() const {
   std::string s;
@@ -87,24 +95,13 @@ Target parse_cpu_target(std::string_view text) {
         if (!t.has(isa)) t.isas.push_back(isa);
       continue;
     }
-    auto it = std::find_if(std::begin(kIsas), std::end(kIsas), [&](const IsaRow& r) { return r.name == part; });
+    auto it = std::find_if(std::begin(kIsas), std::end(kIsas), [&](const IsaLevel& r) { return r.name == part; });
     if (it == std::end(kIsas)) fail(fmt::format("--cpu: unknown instruction set '{}'", part));
     if (!t.has(it->isa)) t.isas.push_back(it->isa);
   }
   if (t.has(Isa::amx) && !t.has(Isa::avx512_bf16)) t.isas.push_back(Isa::avx512_bf16);
   std::sort(t.isas.begin(), t.isas.end());
   return t;
-}
-
-namespace {
-constexpr std::string_view kF32Matmul[] = {"highest", "high", "medium"};  // in the order of F32Matmul
-}
-std::string_view f32_matmul_name(F32Matmul f) { return kF32Matmul[static_cast<size_t>(f)]; }
-
-F32Matmul parse_f32_matmul(std::string_view text) {
-  for (size_t i = 0; i < std::size(kF32Matmul); ++i)
-    if (kF32Matmul[i] == text) return static_cast<F32Matmul>(i);
-  throw Diagnostic(ExitCode::usage, Loc{}, fmt::format("--f32-matmul: '{}' is not known", text)).note("known: highest, high, medium");
 }
 
 Target parse_cuda_target(std::string_view text) {

@@ -1,43 +1,48 @@
 #pragma once
 // What the artifact is made for.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/features.h"
+#include "base/numerics.h"
+
 namespace aotc {
 
-/// CPU instruction sets that there are kernels for, in rising order; each implies those before it. The rows of AOTC_ISA_LIST.
+/// CPU instruction sets that there are kernels for: names of sets of features, the rows of AOTC_ISA_LIST. Their order is that of preference
+/// alone: a set stands behind those that it includes. Whether code for one runs where there is another is a question to their features.
 enum class Isa : uint8_t { avx2, avx512, avx512_bf16, amx };
 std::string_view isa_name(Isa isa);
 /// AOTC_CPU_* that code compiled for it may use.
 uint32_t isa_features(Isa isa);
+FeatureSet features_of(Isa isa);
+
+/// A named set of features. Functions of a list of them take it as an argument, all_levels() where there is none.
+struct IsaLevel {
+  Isa isa;
+  std::string_view name;
+  FeatureSet features;
+};
+std::span<const IsaLevel> all_levels();
+/// Those that a machine with `features` runs, in the list's order.
+std::vector<Isa> isas_within(FeatureSet features, std::span<const IsaLevel> levels = all_levels());
+/// The first of the list that has all of `features`; `otherwise` where none has.
+Isa isa_with(FeatureSet features, Isa otherwise, std::span<const IsaLevel> levels = all_levels());
 /// Names of AOTC_CPU_* bits.
 std::vector<std::string_view> feature_names(uint32_t features);
-/// All that a CPU with these features can run.
+/// All that a CPU with these AOTC_CPU_* can run.
 std::vector<Isa> isas_of(uint32_t features);
 /// What the machine that runs aotc has.
 std::vector<Isa> native_isas();
 
-/// How accurate products of float32 must be where the machine has faster ones.
-enum class F32Matmul : uint8_t { highest, high, medium };  ///< float32; TF32; TF32 or less
-std::string_view f32_matmul_name(F32Matmul f);
-
 struct Target {
-  std::vector<Isa> isas;                      ///< CPU: one code version each, best last; empty for a GPU-only artifact
-  std::vector<std::string> sms;               ///< GPU: "sm_90a" ...; empty for a CPU artifact
-  bool native = false;                        ///< CPU: for the machine that runs aotc, its cache sizes included
-  F32Matmul f32_matmul = F32Matmul::highest;  ///< GPU
-  int threads = 0;                            ///< CPU: threads of a run that choices aim at; 0: see machine_of
-  /// CPU: 3x3 convolutions may go by Winograd's F(4x4), at three times the error of a direct sum.
-  bool winograd4 = false;
-  /// CPU: products of float32 with weights may go by Strassen's seven products, at about one and a half times the error of plain sums of
-  /// rows that are alike.
-  bool strassen = false;
-  /// CPU: kernels of bf16 operands round nothing else to bf16 (Winograd's transforms do), as what --precision auto has measured.
-  bool bf16_rounds_once = false;
-  /// CPU: products with int8 weights may round the rows that they multiply to 8 bits each.
-  bool int8_rows = false;
+  std::vector<Isa> isas;         ///< CPU: one code version each, in the order of Isa; empty for a GPU-only artifact
+  std::vector<std::string> sms;  ///< GPU: "sm_90a" ...; empty for a CPU artifact
+  bool native = false;           ///< CPU: for the machine that runs aotc, its cache sizes included
+  int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: see machine_of
+  Numerics numerics;
   bool is_gpu() const { return !sms.empty(); }
   bool has(Isa isa) const {
     for (Isa i : isas)
@@ -50,7 +55,5 @@ struct Target {
 /// may refuse to a process (amx) never stands alone: avx512_bf16 comes with it.
 Target parse_cpu_target(std::string_view text);
 Target parse_cuda_target(std::string_view text);
-/// "highest", "high" or "medium"; throws Diagnostic (usage) otherwise.
-F32Matmul parse_f32_matmul(std::string_view text);
 
 }  // namespace aotc

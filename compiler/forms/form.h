@@ -59,6 +59,7 @@ struct Site {
   const loop::Kernel& kernel;
   const SymTable& syms;  ///< the symbols with the ranges and hints of the variant
   const Machine& machine;
+  const Numerics& numerics;  ///< what results may lose
 };
 
 struct Candidate {

@@ -7,7 +7,7 @@
 
 namespace aotc::forms {
 
-Joining::Joining(loop::Module& m, const Machine& machine) : m_(m), machine_(machine) {
+Joining::Joining(loop::Module& m, const Goal& goal) : m_(m), goal_(goal) {
   for (size_t k = 0; k < m.kernels.size(); ++k) {
     names_.insert(loop::kernel_name(m.kernels.raw()[k]));
     made_.try_emplace(loop::structure(m.kernels.raw()[k]), static_cast<loop::KernelId>(k));
@@ -22,7 +22,7 @@ size_t Joining::uses(loop::BufferId b) const {
 }
 
 std::optional<double> Joining::cost_ns(const loop::Kernel& k) const {
-  const std::vector<Candidate> all = candidates({k, m_.syms, machine_});
+  const std::vector<Candidate> all = candidates({k, m_.syms, goal_.machine, goal_.numerics});
   return all.empty() || !all.front().fit ? std::nullopt : std::optional(all.front().cost_ns);
 }
 

@@ -10,10 +10,10 @@
 
 namespace aotc::forms {
 
-/// A module that gets kernels. Lives as long as the module and the machine.
+/// A module that gets kernels. Lives as long as the module and the goal.
 class Joining {
  public:
-  Joining(loop::Module& m, const Machine& machine);
+  Joining(loop::Module& m, const Goal& goal);
 
   /// How many arguments the buffer was when the rewrite began.
   size_t uses(loop::BufferId b) const;
@@ -24,7 +24,7 @@ class Joining {
 
  private:
   loop::Module& m_;
-  const Machine& machine_;
+  const Goal& goal_;
   std::set<std::string> names_;
   std::map<loop::BufferId, size_t> uses_;
   std::map<std::string, loop::KernelId> made_;

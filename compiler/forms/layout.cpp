@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/uarch.h"
 #include "forms/list.h"
 #include "loop/lower.h"
 
@@ -113,37 +114,34 @@ loop::LibraryKernel recurrence_of(const Graph& g, const Node& n, DType in) {
   return k;
 }
 
-double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Machine& machine) {
-  const std::vector<Candidate> all = candidates({kernel, syms, machine});
+double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Goal& goal) {
+  const std::vector<Candidate> all = candidates({kernel, syms, goal.machine, goal.numerics});
   return all.empty() || !all.front().fit ? std::numeric_limits<double>::infinity() : all.front().cost_ns;
 }
 
-double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Machine& machine) {
-  if (n.op == Op::conv_transpose && as == ConvAs::channels_last && !machine.is_gpu())
+double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Goal& goal) {
+  if (n.op == Op::conv_transpose && as == ConvAs::channels_last && !goal.machine.is_gpu())
     return std::numeric_limits<double>::infinity();  // CPUs compute transposed ones with their channels first, or as products
-  if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, machine);
-  return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, machine);
+  if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, goal);
+  return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, goal);
 }
 
 }  // namespace
 
-double reorder_ns_per_byte(const Machine& machine) {
-  constexpr double kCpu = 0.15, kGpu = 0.001;  // a GPU reads and writes it at the rate of its memory
-  return machine.is_gpu() ? kGpu : kCpu;
+double reorder_ns_per_byte(const Machine& machine) { return machine.uarch->reorder_ns_per_byte; }
+
+std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Goal& goal) {
+  return [goal](const Graph& g, const Node& n, ConvAs as) { return conv_ns(g, n, as, g.type(n.inputs[0]).dtype, goal); };
 }
 
-std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Machine& machine) {
-  return [machine](const Graph& g, const Node& n, ConvAs as) { return conv_ns(g, n, as, g.type(n.inputs[0]).dtype, machine); };
-}
-
-std::function<double(const Graph&, const Node&, DType)> contraction_costs(const Machine& machine) {
-  return [machine](const Graph& g, const Node& n, DType in) {
-    if (is_float8(in) && !machine.is_gpu()) return std::numeric_limits<double>::infinity();  // no kernel of a CPU multiplies them
-    if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, machine);
-    if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, machine);
-    if (n.op == Op::recurrence) return best_ns(recurrence_of(g, n, in), g.syms, machine);
-    const double first = conv_ns(g, n, ConvAs::channels_first, in, machine);
-    return n.op == Op::conv_transpose ? first : std::min(first, conv_ns(g, n, ConvAs::channels_last, in, machine));
+std::function<double(const Graph&, const Node&, DType)> contraction_costs(const Goal& goal) {
+  return [goal](const Graph& g, const Node& n, DType in) {
+    if (is_float8(in) && !goal.machine.is_gpu()) return std::numeric_limits<double>::infinity();  // no kernel of a CPU multiplies them
+    if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, goal);
+    if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, goal);
+    if (n.op == Op::recurrence) return best_ns(recurrence_of(g, n, in), g.syms, goal);
+    const double first = conv_ns(g, n, ConvAs::channels_first, in, goal);
+    return n.op == Op::conv_transpose ? first : std::min(first, conv_ns(g, n, ConvAs::channels_last, in, goal));
   };
 }
 

@@ -329,7 +329,7 @@ class Joined {
 
 class Finisher {
  public:
-  Finisher(loop::Module& m, const Machine& machine) : m_(m), joining_(m, machine) {}
+  Finisher(loop::Module& m, const Goal& goal) : m_(m), joining_(m, goal) {}
 
   void run() {
     bool any = false;
@@ -407,6 +407,6 @@ class Finisher {
 
 }  // namespace
 
-void finish_mates(loop::Module& m, const Machine& machine) { Finisher(m, machine).run(); }
+void finish_mates(loop::Module& m, const Goal& goal) { Finisher(m, goal).run(); }
 
 }  // namespace aotc::forms

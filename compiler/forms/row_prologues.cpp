@@ -118,7 +118,7 @@ class Joined {
 
 class Joiner {
  public:
-  Joiner(loop::Module& m, const Machine& machine) : m_(m), joining_(m, machine) {}
+  Joiner(loop::Module& m, const Goal& goal) : m_(m), joining_(m, goal) {}
 
   void run() {
     bool any = false;
@@ -183,6 +183,6 @@ class Joiner {
 
 }  // namespace
 
-void compute_rows_in_products(loop::Module& m, const Machine& machine) { Joiner(m, machine).run(); }
+void compute_rows_in_products(loop::Module& m, const Goal& goal) { Joiner(m, goal).run(); }
 
 }  // namespace aotc::forms

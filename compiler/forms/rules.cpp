@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/uarch.h"
 #include "forms/list.h"
 
 namespace aotc::forms {
@@ -15,12 +16,12 @@ loop::FusionRules rules_of(const Machine& machine) {
     return last;
   };
   if (machine.is_gpu()) {
-    constexpr int64_t kStepNs = 1500, kPointBytes = 4;  // what a step of a graph costs beside its bytes; read and written, of 16 bits each
+    constexpr int64_t kPointBytes = 4;  // read and written, of 16 bits each
     r.row_bytes = machine.shared_bytes;
     r.reread = 0;          // threads of a warp read what lies apart out of the cache
     r.columns = false;     // warps of another order read a cache's lines together, and a step costs more
     r.lane_steps = false;  // threads count through all points of the outer loops
-    r.small_points = std::max(r.small_points, machine.bytes_per_ns * kStepNs / kPointBytes);
+    r.small_points = std::max(r.small_points, machine.bytes_per_ns * gpu_costs(machine).graph_step_ns / kPointBytes);
   } else {
     r.units = std::max<int64_t>(r.units, int64_t{8} * machine.cores);
   }

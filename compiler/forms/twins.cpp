@@ -179,7 +179,7 @@ class Pair {
 
 class Pairer {
  public:
-  Pairer(loop::Module& m, const Machine& machine) : m_(m), joining_(m, machine) {}
+  Pairer(loop::Module& m, const Goal& goal) : m_(m), joining_(m, goal) {}
 
   void run() {
     bool any = false;
@@ -219,6 +219,6 @@ class Pairer {
 
 }  // namespace
 
-void pair_products(loop::Module& m, const Machine& machine) { Pairer(m, machine).run(); }
+void pair_products(loop::Module& m, const Goal& goal) { Pairer(m, goal).run(); }
 
 }  // namespace aotc::forms

@@ -1,5 +1,6 @@
 #pragma once
-// What products with int8 weights make of their rows where an artifact may round those, too (Target::int8_rows), for the oracle of verify.
+// What products with int8 weights make of their rows where an artifact may round those, too (Numerics::int8_rows), for the oracle of
+// verify.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 

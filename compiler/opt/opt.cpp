@@ -89,7 +89,7 @@ void plan_stage(Ir& ir, const Options& o) {
   plan::PlanOptions options;
   for (const std::string& v : o.variants) options.variants.push_back(parse_variant(v, ir.module->syms));
   if (o.size_classes) options.classes.emplace();
-  options.machine = machine_of(o.context.target);
+  options.goal = goal_of(o.context.target);
   o.alternatives.apply(options);
   ir.plans = plan::build_plans(graph, *ir.module, options);
 }
@@ -113,8 +113,8 @@ Ir parse(std::string_view text, std::string_view file_name, const ParseOptions& 
 
 void run(Ir& ir, std::string_view names, const Options& options) {
   passes::PassContext context = options.context;
-  context.conv_ns = forms::conv_costs(machine_of(context.target));
-  context.contraction_ns = forms::contraction_costs(machine_of(context.target));
+  context.conv_ns = forms::conv_costs(goal_of(context.target));
+  context.contraction_ns = forms::contraction_costs(goal_of(context.target));
   context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
   context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(context.target)))); };
   loop::FusionRules rules = forms::rules_of(machine_of(context.target));
@@ -154,7 +154,8 @@ std::string print(const Ir& ir, const PrintOptions& options) {
 std::vector<Stage> stages() {
   std::vector<Stage> all = {{"all", "every pass, in order"}};
   for (const passes::Pass& p : passes::pass_list())
-    if (passes::find_pass(p.name) == &p) all.push_back({p.name, p.what});
+    if (passes::find_pass(p.name) == &p)
+      all.push_back({p.name, p.what, p.targets == passes::For::cpus ? "CPUs" : p.targets == passes::For::gpus ? "GPUs" : ""});
   all.insert(all.end(), {kLoop, kPlan});
   return all;
 }

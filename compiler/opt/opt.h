@@ -37,7 +37,7 @@ void run(Ir& ir, std::string_view stages, const Options& options);
 std::string print(const Ir& ir, const PrintOptions& options = {});  ///< of the last stage
 
 struct Stage {
-  std::string_view name, what;
+  std::string_view name, what, targets = {};  ///< targets: "CPUs", "GPUs", or empty for all
 };
 std::vector<Stage> stages();  ///< all that run() knows
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "base/uarch.h"
 #include "graph/builder.h"
 
 namespace aotc::passes {
@@ -11,11 +12,6 @@ namespace {
 
 constexpr int64_t kAlign = 8;     ///< elements of 16 bytes
 constexpr int64_t kFewRows = 16;  ///< products of fewer stream their weights, whatever they are aligned to
-// Of products as they are: floating-point operations a ns where an operand is staged element by element, and the least time of 64 elements
-// of k then, whose loads nothing hides; operations a ns where operands are staged by words.
-constexpr double kByElement = 28000, kStepNs = 3500, kByWord = 120000;
-constexpr double kLaunchNs = 3000, kCopied = 3000,
-                 kProductNs = 4000;  ///< of a copy; bytes a ns; the least time of a product of aligned rows
 
 /// The rows of [.., k, n] are columns of a matrix that lies as [.., n, k]: that matrix.
 std::optional<ValueId> lies_along_k(const Graph& g, ValueId v) {
@@ -28,19 +24,20 @@ std::optional<ValueId> lies_along_k(const Graph& g, ValueId v) {
   return perm[rank - 1] == static_cast<int64_t>(rank - 2) ? std::optional(p->inputs[0]) : std::nullopt;
 }
 
-bool is_worth(const Graph& g, const Exprs& a, const Expr& n, int64_t k, bool by_element) {
+bool is_worth(const Graph& g, const Exprs& a, const Expr& n, int64_t k, bool by_element, const GpuCosts& u) {
   const double rows = static_cast<double>(g.syms.hint(product(Exprs(a.begin(), a.end() - 1)))),
                columns = static_cast<double>(g.syms.hint(n));
   if (rows < kFewRows) return false;
-  const double copy = kLaunchNs + 4 * rows * static_cast<double>(k + kAlign) / kCopied, flops = 2 * rows * columns * static_cast<double>(k);
-  const double now = by_element ? std::max(flops / kByElement, kStepNs * static_cast<double>((k + 63) / 64)) : flops / kByWord;
-  return now > kProductNs + 2 * copy;
+  const double copy = u.align_launch + 4 * rows * static_cast<double>(k + kAlign) / u.align_copy_bytes,
+               flops = 2 * rows * columns * static_cast<double>(k);
+  const double now =
+      by_element ? std::max(flops / u.align_by_element, u.align_step * static_cast<double>((k + 63) / 64)) : flops / u.align_by_word;
+  return now > u.align_product + 2 * copy;
 }
 
 }  // namespace
 
 void align_products(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) return;
   Builder b(g);
   const std::vector<NodeId> old = std::move(g.order);
   g.order.clear();
@@ -67,7 +64,8 @@ void align_products(Graph& g, PassContext& ctx) {
     const auto w_along = lies_along_k(g, n.inputs[1]);
     // Weights are filled up beforehand; another second operand would be copied, too.
     const bool constant = g.values[w_along.value_or(n.inputs[1])].kind == ValueKind::constant;
-    if (!constant || w.size() != 2 || (!a_along && !w_along) || !is_worth(g, a, w.back(), *k, *k % 2 != 0 || !a_along || !w_along))
+    if (!constant || w.size() != 2 || (!a_along && !w_along) ||
+        !is_worth(g, a, w.back(), *k, *k % 2 != 0 || !a_along || !w_along, uarch_of(ctx.target).gpu))
       continue;
     g.order.pop_back();
     b.at(n.name, n.source);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/uarch.h"
 #include "graph/builder.h"
 #include "graph/infer.h"
 #include "passes/spread_groups.h"
@@ -123,7 +124,7 @@ class Groups {
 class Chooser {
  public:
   Chooser(const Graph& g, const PassContext& ctx)
-      : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte), window_ns_(ctx.target.is_gpu() ? 0 : kWindowNs) {
+      : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte), window_ns_(uarch_of(ctx.target).window_ns) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       const bool spread = is_spread_product(g, n);
@@ -178,7 +179,6 @@ class Chooser {
 
  private:
   static constexpr double kForced = 1e15;
-  static constexpr double kWindowNs = 0.2;  ///< what an element of a window takes longer where lanes run along the window's dims
   static constexpr size_t kMostWork = 1'000'000;
 
   /// What a set of convolutions costs and gains, by group of those that are connected.

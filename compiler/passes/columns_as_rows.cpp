@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -12,10 +13,6 @@ namespace {
 constexpr int64_t kLeastRows = 16;  ///< lanes
 constexpr size_t kMostNodes = 100;
 constexpr double kGain = 1.3;
-
-/// ns of one thread of Zen 4 with AVX-512, an element (bilinear and bicubic resizing of 512x640 and 224x640 images to 224x224).
-double picked_ns(DType t) { return dtype_bytes(t) <= 2 ? 0.6 : 0.3; }  // a lane by itself, less a neighbour
-double turned_ns(DType t) { return 0.05 + 0.05 * static_cast<double>(dtype_bytes(t)); }
 
 /// Values of rank r without their dim p, that dim behind the others.
 Ints moved_last(int64_t p, size_t r) {
@@ -42,7 +39,7 @@ struct Region {
 
 class Finder {
  public:
-  explicit Finder(const Graph& g) : g_(g), users_(g.users()) {}
+  Finder(const Graph& g, const CpuCosts& u) : g_(g), users_(g.users()), u_(u) {}
 
   std::map<NodeId, Region> all() {  // by their last nodes
     std::map<NodeId, Region> found;
@@ -149,10 +146,13 @@ class Finder {
   }
 
   ValueId result(NodeId id) const { return g_.nodes[id].outputs[0]; }
+  double picked_ns(DType t) const { return dtype_bytes(t) <= 2 ? u_.picked_half_ns : u_.picked_ns; }
+  double turned_ns(DType t) const { return u_.turned_ns + u_.turned_byte_ns * static_cast<double>(dtype_bytes(t)); }
   double bytes(ValueId v) const { return elems(v) * static_cast<double>(dtype_bytes(g_.type(v).dtype)); }
 
   const Graph& g_;
   std::vector<std::vector<NodeId>> users_;
+  const CpuCosts& u_;
 };
 
 ValueId stored(Rewriter& r, ValueId v, Ints perm) {
@@ -212,9 +212,8 @@ ValueId by_rows(Rewriter& r, const Region& region) {
 }  // namespace
 
 void columns_as_rows(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
   std::map<ValueId, Region> regions;  // by what they hand on: sweeps number nodes anew
-  for (auto& [id, region] : Finder(g).all()) regions.emplace(g.nodes[id].outputs[0], std::move(region));
+  for (auto& [id, region] : Finder(g, uarch_of(ctx.target).cpu).all()) regions.emplace(g.nodes[id].outputs[0], std::move(region));
   if (regions.empty()) return;
   Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     const auto at = regions.find(n.outputs[0]);

@@ -310,8 +310,7 @@ class Product {
 
 }  // namespace
 
-void integer_products(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
+void integer_products(Graph& g, PassContext&) {
   Rewriter r(g);
   r.sweep([](Rewriter& by, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::matmul && n.op != Op::conv) return std::nullopt;

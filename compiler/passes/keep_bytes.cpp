@@ -112,8 +112,7 @@ std::optional<ValueId> largest(Rewriter& r, const Node& n) {
 
 }  // namespace
 
-void keep_bytes(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
+void keep_bytes(Graph& g, PassContext&) {
   Rewriter::run(g, [](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (const auto v = largest(r, n)) return v;
     return quantised_again(r, n);

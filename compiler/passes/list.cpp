@@ -54,8 +54,8 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
-    {"keep_bytes", keep_bytes, "quantised values stay bytes through pools and requantisation (CPUs)"},
-    {"integer_products", integer_products, "quantised operands are multiplied as bytes (CPUs)"},
+    {"keep_bytes", keep_bytes, "quantised values stay bytes through pools and requantisation", For::cpus},
+    {"integer_products", integer_products, "quantised operands are multiplied as bytes", For::cpus},
     {"drop_limits", drop_limits, "clamps that a known range of values makes needless"},
     {"widen_float8", widen_float8, "products of 8-bit floats multiply bfloat16 where the target has none of theirs"},
     {"round_weights", round_weights, "weights of products are rounded to few bits (--weights)"},
@@ -76,34 +76,36 @@ constexpr Pass kPasses[] = {
     {"precision", precision, "products, convolutions, attention and recurrences of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "convolution outputs that other kernels read are stored as bf16 (--precision bf16)"},
-    {"open_attention", open_attention, "float32 attention becomes products and a softmax where that costs less (GPUs)"},
-    {"mask_ranges", mask_ranges, "attention is told which keys each row of its mask shows (GPUs)"},
-    {"transposed_phases", transposed_phases, "transposed convolutions become convolutions of their phases (GPUs)"},
+    {"open_attention", open_attention, "float32 attention becomes products and a softmax where that costs less", For::gpus},
+    {"mask_ranges", mask_ranges, "attention is told which keys each row of its mask shows", For::gpus},
+    {"transposed_phases", transposed_phases, "transposed convolutions become convolutions of their phases", For::gpus},
     {"whole_windows", whole_windows, "depthwise convolutions that cover their whole input become sums"},
     {"narrow_convolutions", narrow_convolutions, "columns of windows become channels where there are few channels"},
     {"fold_constants", fold_constants, "again, their weights"},
     {"channels_last", channels_last, "channels-last layout for convolutions that are faster so, and for everything between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
-    {"transposed_products", transposed_products, "products whose operands lie across memory are transposed (CPUs)"},
+    {"transposed_products", transposed_products, "products whose operands lie across memory are transposed", For::cpus},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
-    {"align_products", align_products, "rows of 16-bit products are padded to multiples of 16 bytes (GPUs)"},
+    {"align_products", align_products, "rows of 16-bit products are padded to multiples of 16 bytes", For::gpus},
     {"fold_constants", fold_constants, "again, padded weights"},
-    {"products_of_picked", products_of_picked, "a row times a gathered matrix reads the matrix in place (CPUs)"},
+    {"products_of_picked", products_of_picked, "a row times a gathered matrix reads the matrix in place", For::cpus},
     {"products_in_lanes", products_in_lanes,
-     "small products side by side in memory, and column-major matrices times a vector, get a lane each (CPUs)"},
+     "small products side by side in memory, and column-major matrices times a vector, get a lane each", For::cpus},
     {"stored_bytes", stored_bytes, "weights of products that the archive stores in bytes are integers with scales"},
-    {"scales_behind", scales_behind, "scales of int8 weights are applied to the sums (CPUs)"},
-    {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are written out as sums (CPUs)"},
+    {"scales_behind", scales_behind, "scales of int8 weights are applied to the sums", For::cpus},
+    {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are written out as sums", For::cpus},
     {"canonical_views", canonical_views, "again, around written-out products"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"check_state_writes", check_state_writes, "where states are written is checked before anything is"},
     {"add_picked_rows", add_picked_rows, "gathered rows are added without an intermediate (embedding bags)"},
-    {"columns_as_rows", columns_as_rows, "gathers along rows read a transposed copy (CPUs)"},
+    {"columns_as_rows", columns_as_rows, "gathers along rows read a transposed copy", For::cpus},
     {"split_reductions", split_reductions, "long reductions to few results run in two steps"},
-    {"split_scans", split_scans, "scans along few long lines run in parts (GPUs)"},
+    {"split_scans", split_scans, "scans along few long lines run in parts", For::gpus},
     {"assign_names", assign_names, "a name for every node"},
 };
+
+bool runs_for(const Pass& pass, const Target& target) { return pass.targets == For::all || (pass.targets == For::gpus) == target.is_gpu(); }
 
 /// Changes when nodes, their inputs, constants, guards or names do.
 size_t fingerprint(const Graph& g) {
@@ -131,7 +133,7 @@ const Pass* find_pass(std::string_view name) {
 void run_pass(const Pass& pass, Graph& g, PassContext& ctx) {
   const size_t before = ctx.after ? fingerprint(g) : 0;
   const auto start = std::chrono::steady_clock::now();
-  pass.fn(g, ctx);
+  if (runs_for(pass, ctx.target)) pass.fn(g, ctx);
   if (pass.fn != dce) dce(g, ctx);  // what a rewrite leaves behind would count as a use to the next pass
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   verify(g, pass.name);

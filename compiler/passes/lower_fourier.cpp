@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "aotc/detail/fourier_abi.h"
+#include "base/uarch.h"
 #include "decompose/waves.h"
 #include "graph/builder.h"
 #include "graph/fourier_lines.h"
@@ -11,10 +12,6 @@
 namespace aotc::passes {
 namespace {
 
-/// Lines that are longer leave the caches: their factors go one after another.
-constexpr int64_t kLongest = 8192;
-/// Multiply-adds in the time in which a pass over a point of the kernel takes, a line; reading and writing count as two.
-constexpr double kPassCost = 10;
 /// On GPUs products of shorter lines are a matter of reading and writing them, too, and fuse with what follows.
 constexpr int64_t kShortestInBlocks = 16;
 constexpr double kLanes = AOTC_FOURIER_LINES;
@@ -36,7 +33,8 @@ bool by_kernel(const Graph& g, const Node& n, const Target& target) {
   if (target.is_gpu())
     return length >= kShortestInBlocks &&
            fourier_in_blocks(length, n.get<std::string>(Attr::kind) != "pairs", dtype_bytes(g.type(n.inputs[0]).dtype));
-  if (length > kLongest) return false;
+  const CpuCosts& u = uarch_of(target).cpu;
+  if (length > u.fourier_longest) return false;
   double lines = 1;
   for (size_t i = 0; i < dims.size(); ++i)
     if (static_cast<int64_t>(i) != n.get<int64_t>(Attr::dim)) lines *= static_cast<double>(std::max<int64_t>(1, g.syms.hint(dims[i])));
@@ -44,7 +42,7 @@ bool by_kernel(const Graph& g, const Node& n, const Target& target) {
   const std::optional<double> passes = passes_over(points);
   if (!passes) return false;
   const double groups = std::ceil(lines / kLanes) * kLanes;
-  return groups * static_cast<double>(points) * (*passes + 2) * kPassCost < lines * decompose::products_cost(g, n);
+  return groups * static_cast<double>(points) * (*passes + 2) * u.fourier_pass_macs < lines * decompose::products_cost(g, n);
 }
 
 }  // namespace

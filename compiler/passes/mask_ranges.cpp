@@ -26,8 +26,7 @@ std::pair<ValueId, ValueId> ranges_of(Rewriter& r, ValueId mask) {
 
 }  // namespace
 
-void mask_ranges(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) return;
+void mask_ranges(Graph& g, PassContext&) {
   std::map<ValueId, std::pair<ValueId, ValueId>> known;  // by mask
   Rewriter(g).sweep([&](Rewriter& r, const Node& node) -> std::optional<ValueId> {
     if (node.op != Op::attention || node.inputs.size() != 4) return {};

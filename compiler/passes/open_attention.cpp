@@ -2,16 +2,14 @@
 
 #include <limits>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kMostBytes = 256 << 20;                ///< of scores
-constexpr double kSure = 0.95;                           ///< what the parts may take at most, of what attention does
-constexpr double kSteps = 4000;                          ///< ns of two more kernels
-constexpr int64_t kCached = 32 << 20;                    ///< bytes of scores that stay in the second cache
-constexpr double kFromCache = 7000, kFromMemory = 3500;  ///< bytes a ns of scores that are stored and read again
+constexpr int64_t kMostBytes = 256 << 20;  ///< of scores
+constexpr double kSure = 0.95;             ///< what the parts may take at most, of what attention does
 
 /// Softmax over the last dim; rows of minus infinities are zeros, or NaN where `nan_rows`.
 ValueId softmax(Builder& b, ValueId x, const Exprs& dims, bool nan_rows) {
@@ -35,9 +33,11 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
   const Exprs dims = {rows[0], rows[1], rows[2], columns[2]};
   const int64_t bytes = r.g.syms.hint(product(dims)) * dtype_bytes(t);
   if (bytes > kMostBytes || r.g.syms.interval(columns[2]).min < 1) return std::nullopt;
+  const GpuCosts& u = uarch_of(ctx.target).gpu;
   ValueId s = b.matmul(q, b.transpose(k, -1, -2), t);
-  double apart =
-      kSteps + 4 * static_cast<double>(bytes) / (bytes > kCached ? kFromMemory : kFromCache) + ctx.contraction_ns(r.g, *r.g.def(s), t);
+  double apart = u.scores_steps +
+                 4 * static_cast<double>(bytes) / (bytes > u.scores_cached ? u.scores_memory_bytes : u.scores_cache_bytes) +
+                 ctx.contraction_ns(r.g, *r.g.def(s), t);
   s = b.binary_scalar(Op::mul, s, n.get<double>(Attr::scale));
   if (n.inputs.size() > 3) {
     const ValueId mask = b.expand(n.inputs[3], dims);
@@ -52,7 +52,7 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
 }  // namespace
 
 void open_attention(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu() || !ctx.contraction_ns) return;
+  if (!ctx.contraction_ns) return;
   Rewriter(g).sweep([&ctx](Rewriter& r, const Node& n) { return opened(r, ctx, n); });
 }
 

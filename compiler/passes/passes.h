@@ -69,15 +69,18 @@ struct PassContext {
 };
 
 using PassFn = void (*)(Graph&, PassContext&);
+/// Targets that a pass runs for.
+enum class For : uint8_t { all, cpus, gpus };
 struct Pass {
   std::string_view name;
   PassFn fn;
   std::string_view what;
+  For targets = For::all;
 };
 
 std::span<const Pass> pass_list();  ///< in the order in which they run
 const Pass* find_pass(std::string_view name);
-/// One pass, verified and reported to ctx.after.
+/// One pass, verified and reported to ctx.after; nothing but dead code goes where it is not for the target.
 void run_pass(const Pass& pass, Graph& g, PassContext& ctx);
 /// All of pass_list() but those of which `left_out`, which may be empty, says so by their names.
 void run_passes(Graph& g, PassContext& ctx, const std::function<bool(std::string_view pass)>& left_out = {});

@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kLeastLanes = 8;    ///< products whose elements are neighbours
-constexpr int64_t kMostShared = 8;    ///< rows or columns that share an operand's element: beyond, tiles keep it in registers
-constexpr double kInTiles = 0.02;     ///< ns a multiply-add
-constexpr double kInLanes = 0.06;     ///< the same, both operands loaded for each
-constexpr double kCopied = 0.9;       ///< ns for an element that is copied from a line of its own
-constexpr double kProductCost = 100;  ///< ns for one product in tiles
-constexpr int64_t kMostTerms = 128;   ///< of a sum over rows that lie apart: more are as well read by tiles, which copy them
+constexpr int64_t kLeastLanes = 8;   ///< products whose elements are neighbours
+constexpr int64_t kMostShared = 8;   ///< rows or columns that share an operand's element: beyond, tiles keep it in registers
+constexpr int64_t kMostTerms = 128;  ///< of a sum over rows that lie apart: more are as well read by tiles, which copy them
 
 /// The dim of the memory that dim d of v walks along, as one of the tensor that views show.
 std::optional<bool> lies_last(const Rewriter& r, ValueId v, int64_t d) {
@@ -51,12 +48,13 @@ struct Sizes {
   int64_t m, k, n;
 };
 
-bool worth_it(const Sizes& s) {
+bool worth_it(const Sizes& s, const CpuCosts& u) {
   const double macs = static_cast<double>(s.m * s.k * s.n), copied = static_cast<double>(s.m * s.k + s.k * s.n);
-  return std::min(s.m, s.n) <= kMostShared && macs * kInLanes < macs * kInTiles + copied * kCopied + kProductCost;
+  return std::min(s.m, s.n) <= kMostShared &&
+         macs * u.small_lane_mac_ns < macs * u.small_tile_mac_ns + copied * u.small_copied_ns + u.small_product_ns;
 }
 
-std::optional<ValueId> in_lanes(Rewriter& r, const Node& n) {
+std::optional<ValueId> in_lanes(Rewriter& r, const Node& n, const CpuCosts& u) {
   if (n.op != Op::matmul) return std::nullopt;
   const ValueId a = n.inputs[0], b = n.inputs[1];
   const DType t = r.dtype(n.outputs[0]);
@@ -65,7 +63,7 @@ std::optional<ValueId> in_lanes(Rewriter& r, const Node& n) {
   const int64_t batch = static_cast<int64_t>(da.size()) - 2;
   if (batch < 1 || db.size() != da.size() || r.g.syms.hint(da[batch - 1]) < kLeastLanes) return std::nullopt;
   const Expr m = da[batch], k = da[batch + 1], columns = db[batch + 1];
-  if (k.is(0) || !worth_it({r.g.syms.hint(m), r.g.syms.hint(k), r.g.syms.hint(columns)})) return std::nullopt;
+  if (k.is(0) || !worth_it({r.g.syms.hint(m), r.g.syms.hint(k), r.g.syms.hint(columns)}, u)) return std::nullopt;
   for (const ValueId v : {a, b})
     if (!lies_last(r, v, batch - 1).value_or(false)) return std::nullopt;
   Ints last = {batch, batch + 1}, back;
@@ -102,9 +100,8 @@ std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
 }  // namespace
 
 void products_in_lanes(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
   Rewriter rewriter(g);
-  rewriter.sweep(in_lanes);
+  rewriter.sweep([&u = uarch_of(ctx.target).cpu](Rewriter& r, const Node& n) { return in_lanes(r, n, u); });
   rewriter.sweep(along_columns);
 }
 

@@ -90,8 +90,6 @@ std::optional<ValueId> in_place(Rewriter& r, const Node& n) {
 
 }  // namespace
 
-void products_of_picked(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) Rewriter(g).sweep(in_place);
-}
+void products_of_picked(Graph& g, PassContext&) { Rewriter(g).sweep(in_place); }
 
 }  // namespace aotc::passes

@@ -61,8 +61,6 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
-void scales_behind(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) Rewriter(g).sweep(rule);
-}
+void scales_behind(Graph& g, PassContext&) { Rewriter(g).sweep(rule); }
 
 }  // namespace aotc::passes

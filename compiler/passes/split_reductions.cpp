@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -14,8 +15,8 @@ struct Busy {
   int64_t parts_each, parts_all;  ///< partial results of one result, of all
   int64_t least_chunk;            ///< elements of a part
 };
-constexpr Busy kThreads = {1 << 16, 8, 64, 512, 1024}, kBlocks = {1 << 16, 64, 1024, 1024, 4096};
-constexpr Busy kPlaces = {1 << 14, 16, 64, 256, 1024};  ///< of where the largest is, on GPUs
+Busy busy_with_sums(const Uarch& u) { return {u.split_many, u.split_few, u.split_parts_each, u.split_parts_all, u.split_least}; }
+Busy busy_with_places(const GpuCosts& u) { return {u.place_many, u.place_few, u.place_parts_each, u.place_parts_all, u.place_least}; }
 
 /// A power of two, so that it divides what is common.
 int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
@@ -27,9 +28,8 @@ int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
 
 // ---- sums of columns on GPUs: the reduced dims lie before one that is kept, whose elements are neighbours in memory
 // -------------------------
-constexpr int64_t kManyRows = 1024;        ///< of one result; fewer are left to one thread
-constexpr int64_t kLeastRows = 16;         ///< of a part
-constexpr int64_t kColumnsBusy = 1 << 18;  ///< partial results that keep a GPU busy: a thread takes several neighbours
+constexpr int64_t kManyRows = 1024;  ///< of one result; fewer are left to one thread
+constexpr int64_t kLeastRows = 16;   ///< of a part
 constexpr int64_t kLeastColumns = 8;
 constexpr int64_t kLeastOfGroup = 1 << 14;  ///< elements of several columns, which one block reads as neighbours
 
@@ -86,14 +86,15 @@ std::optional<Columns> columns_of(Rewriter& r, const Node& n) {
   return c;
 }
 
-std::optional<ValueId> split_columns(Rewriter& r, const Node& n) {
+std::optional<ValueId> split_columns(Rewriter& r, const Node& n, const GpuCosts& u) {
   const auto c = columns_of(r, n);
   if (!c) return std::nullopt;
   const int64_t rows = r.g.syms.hint(c->rows), columns = r.g.syms.hint(c->columns), results = r.g.syms.hint(c->outer) * columns;
   if (rows < kManyRows || columns < kLeastColumns) return std::nullopt;
   if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < kLeastOfGroup) return std::nullopt;
   int64_t parts = 1;
-  while (parts * 2 * results <= kColumnsBusy && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2)) parts *= 2;
+  while (parts * 2 * results <= u.split_column_parts && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2))
+    parts *= 2;
   if (parts < 8) return std::nullopt;
   const DType given = r.dtype(n.inputs[0]), t = compute_type(given);
   const ReduceKind kind = n.reduce_kind();
@@ -161,14 +162,15 @@ ValueId place_of(Rewriter& r, const Node& n, const Parts& p) {
 
 void split_reductions(Graph& g, PassContext& ctx) {
   const bool gpu = ctx.target.is_gpu();
-  Rewriter(g).sweep([gpu](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+  const Uarch& u = uarch_of(ctx.target);
+  Rewriter(g).sweep([gpu, &u](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::reduce) return std::nullopt;
     const ReduceKind kind = n.reduce_kind();
     const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
     if (arg && !gpu) return std::nullopt;
     if (gpu && !arg)
-      if (const auto split = split_columns(r, n)) return split;
-    const Busy& busy = arg ? kPlaces : gpu ? kBlocks : kThreads;
+      if (const auto split = split_columns(r, n, u.gpu)) return split;
+    const Busy busy = arg ? busy_with_places(u.gpu) : busy_with_sums(u);
     Expr count = 1;
     for (int64_t d : n.get<Ints>(Attr::dims)) count *= r.dims(n.inputs[0])[static_cast<size_t>(d)];
     const int64_t elems = r.g.syms.hint(count), results = r.g.syms.hint(product(r.dims(n.outputs[0])));

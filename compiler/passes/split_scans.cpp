@@ -112,8 +112,6 @@ std::optional<ValueId> split(Rewriter& r, const Node& n) {
 
 }  // namespace
 
-void split_scans(Graph& g, PassContext& ctx) {
-  if (ctx.target.is_gpu()) Rewriter::run(g, split);
-}
+void split_scans(Graph& g, PassContext&) { Rewriter::run(g, split); }
 
 }  // namespace aotc::passes

@@ -104,8 +104,7 @@ ValueId convolved(Graph& g, Builder& b, const Node& n, const Phases& p) {
 
 }  // namespace
 
-void transposed_phases(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) return;
+void transposed_phases(Graph& g, PassContext&) {
   Builder b(g);
   const std::vector<NodeId> old = g.order;
   std::vector<std::pair<ValueId, ValueId>> replaced;

@@ -181,8 +181,6 @@ class Turner {
 
 }  // namespace
 
-void transposed_products(Graph& g, PassContext& ctx) {
-  if (!ctx.target.is_gpu()) Turner(g, ctx).run();
-}
+void transposed_products(Graph& g, PassContext& ctx) { Turner(g, ctx).run(); }
 
 }  // namespace aotc::passes

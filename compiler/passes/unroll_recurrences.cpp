@@ -1,5 +1,6 @@
 #include "passes/unroll_recurrences.h"
 
+#include "base/uarch.h"
 #include "decompose/rnn.h"
 #include "graph/builder.h"
 
@@ -8,9 +9,6 @@ namespace {
 
 /// More steps make graphs that compile slowly.
 constexpr int64_t kMostSteps = 64;
-/// Bytes of numbers, as they are computed, that the registers of eight blocks hold beside what a step needs. More stream through eight
-/// multiprocessors at each step, where products have all of them.
-constexpr int64_t kHeldBytes = 8 * (176 << 10);
 
 bool by_steps(const Graph& g, const Node& n, const Target& target) {
   if (!target.is_gpu()) return false;
@@ -18,7 +16,7 @@ bool by_steps(const Graph& g, const Node& n, const Target& target) {
   const std::optional<int64_t> steps = x.dims[static_cast<size_t>(n.get<int64_t>(Attr::dim))].as_const(), rows = w.dims[0].as_const(),
                                columns = w.dims[1].as_const();
   if (!steps || *steps > kMostSteps || *steps < 1 || !rows || !columns) return false;
-  return *rows * *columns * (x.dtype == DType::f64 ? 8 : 4) > kHeldBytes;
+  return *rows * *columns * (x.dtype == DType::f64 ? 8 : 4) > uarch_of(target).gpu.cluster_register_bytes;
 }
 
 }  // namespace

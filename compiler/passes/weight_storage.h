@@ -10,7 +10,7 @@ namespace aotc::passes {
 struct WeightStorage {
   int bits = 0;            ///< 0: as they are; 16: bfloat16; 8: signed, one scale a group; 4: one scale and one offset a group
   int64_t group = 0;       ///< values of k that share a scale; 0: all of a column
-  bool int8_rows = false;  ///< the rows that they multiply may be rounded, too (Target::int8_rows)
+  bool int8_rows = false;  ///< the rows that they multiply may be rounded, too (Numerics::int8_rows)
   double max_error = 0;    ///< relative L2 error that rounding may bring into a weight; 0: usual_weight_error
   bool any() const { return bits != 0; }
   std::string str() const;    ///< "int4, groups of 32"; "as they are"

@@ -73,7 +73,7 @@ class Artifacts {
     const Front& f = front_of(set);
     plan::PlanOptions options;
     options.variants = ranges_of(f);
-    options.machine = measuring_.machine;
+    options.goal = measuring_.goal;
     options.choose = choose_of(set);
     set.apply(options);
     return plan::print(plan::build_plans(f.graph, f.module, options));

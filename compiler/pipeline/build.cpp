@@ -67,14 +67,14 @@ void check_outputs(const BuildOptions& o) {
   for (const NamedFile& w : written) require_place_for_file(w.path);
 }
 
-plan::PlanSet plans_of(const Front& f, const Machine& machine, const plan::ChooseFn& choose, const search::Alternatives& alternatives,
+plan::PlanSet plans_of(const Front& f, const Goal& goal, const plan::ChooseFn& choose, const search::Alternatives& alternatives,
                        plan::Decisions* decisions) {
   plan::PlanOptions options;
   alternatives.apply(options);
   options.variants = ranges_of(f);
   options.classes.emplace();
   options.size_classes = f.classes;
-  options.machine = machine;
+  options.goal = goal;
   options.choose = choose;
   options.decisions = decisions;
   return plan::build_plans(f.graph, f.module, options);
@@ -92,7 +92,7 @@ std::string made_folder(const std::string& path) {
 /// A method for one kind of machine.
 struct Part {
   Front front;
-  Machine machine;
+  Goal goal;
   Target target;
   plan::PlanSet plans;
   artifact::CudaCode cuda;  ///< GPU
@@ -156,7 +156,7 @@ json report_of(const BuildOptions& o, const Part& part, const json& meta, const 
 json report_of_further(const Part& part) {
   const json& explained = part.meta.at("explain");
   json r = {{"target", part.meta.at("target")},
-            {"machine", part.machine.str()},
+            {"machine", part.goal.str()},
             {"weights_bytes", part.meta.at("weights_bytes")},
             {"arena_bytes", part.meta.at("arena_bytes")},
             {"kernels", explained.at("kernels")},
@@ -236,7 +236,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
   for (size_t round = 0;; ++round) {
     clock.phase("plan");
     decisions.clear();
-    part.plans = plans_of(part.front, part.machine, without(choose, lost), options.alternatives, &decisions);
+    part.plans = plans_of(part.front, part.goal, without(choose, lost), options.alternatives, &decisions);
     part.target = artifact::used_target(part.plans, options.target);
     if (!part.target.is_gpu()) return;
     clock.phase("compile CUDA kernels" + (several ? " for " + label(o, method, part.target).substr(1) : std::string()));
@@ -246,7 +246,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
     if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
     cubins.patient = patient(part.plans, lost);
     cubins.waiting = events.info;
-    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.machine, text, cubins);
+    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.goal, text, cubins);
     const std::vector<LostChoice> more = lost_choices(part.plans, part.cuda.cubins);
     if (more.empty()) return;
     for (const LostChoice& l : more) {
@@ -270,8 +270,8 @@ Part plan_part(const BuildOptions& o, const Among& among, FrontOptions options, 
                PhaseClock& clock, const Events& events, const Warn& warn) {
   Part part;
   part.front = std::move(front);
-  part.machine = machine_of(options.target);
-  PartTuning tuning = tuned_decisions(o, options, part.front, stages, part.machine, work_dir, clock, events, warn);
+  part.goal = goal_of(options.target);
+  PartTuning tuning = tuned_decisions(o, options, part.front, stages, part.goal, work_dir, clock, events, warn);
   search::TuneResult& tuned = tuning.result;
   const search::Trades trades = std::move(tuned.trades);
   if (!options.target.is_gpu()) among.kernels.add(among.method, part.front.module);
@@ -342,7 +342,7 @@ json metadata_of(const std::vector<Method>& methods) {
 }  // namespace
 
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions) {
-  return plans_of(front, machine_of(target), {}, {}, decisions);
+  return plans_of(front, goal_of(target), {}, {}, decisions);
 }
 
 json build(const BuildOptions& given, const Events& events) {
@@ -411,7 +411,7 @@ json build(const BuildOptions& given, const Events& events) {
     for (size_t p = 0; p < layouts.size(); ++p) {
       const Part& of_first = first_of(methods, p);
       const bool gpu = of_first.target.is_gpu();
-      AssemblePart& part = in.parts.emplace_back(AssemblePart{{}, of_first.target, of_first.machine, gpu && o.mode.graphs});
+      AssemblePart& part = in.parts.emplace_back(AssemblePart{{}, of_first.target, of_first.goal.machine, gpu && o.mode.graphs});
       for (const Method& m : methods) {
         const Part& own = m.parts[p];
         part.methods.push_back({{m.options.name, own.front.graph, own.front.module, own.plans}, gpu ? &own.cuda : nullptr});
@@ -429,7 +429,7 @@ json build(const BuildOptions& given, const Events& events) {
       if (methods.size() > 1) report["methods"].push_back(report_of_method(m));
     report["blob_bytes"] = blob.bytes();
     report["artifact_bytes"] = fs::file_size(artifact, ec);
-    report["machine"] = first.machine.str();
+    report["machine"] = first.goal.str();
     if (!first.tuning.is_null()) report["tuning"] = first.tuning;
     for (const char* key : {"precision", "trades", "alternatives", "comparison"})
       if (meta.at("explain").contains(key)) report[key] = meta["explain"][key];

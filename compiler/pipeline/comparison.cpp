@@ -39,8 +39,8 @@ Alternatives alternatives_of(const std::vector<Group>& groups, const Kept& kept)
 }
 
 search::Tuned tuned_of(const std::vector<Group>& groups, const Kept& kept, const Front& f, const search::TuneResult& result,
-                       const Machine& machine) {
-  return search::without_groups(search::jobs_of(f.module, tables_of(f), machine), result.tuned, result.trades, has(groups, kept, "kernels"),
+                       const Goal& goal) {
+  return search::without_groups(search::jobs_of(f.module, tables_of(f), goal), result.tuned, result.trades, has(groups, kept, "kernels"),
                                 has(groups, kept, "trades"));
 }
 
@@ -101,7 +101,7 @@ class Artifacts {
     const Alternatives alternatives = alternatives_of(groups_, set);
     const Front& f = front_of(alternatives);
     const plan::ChooseFn choose =
-        with_alternatives(search::chooser(tuned_of(groups_, set, f, decided_.result, measuring_.machine)), alternatives);
+        with_alternatives(search::chooser(tuned_of(groups_, set, f, decided_.result, measuring_.goal)), alternatives);
     const SymTable syms = tables_of(f).at(variant);
     const std::string path = (fs::path(measuring_.work_dir) / fmt::format("compared{}.so", paths_.size())).string();
     build_whole({&f.graph, &f.module, &syms, choose, alternatives, decided_.asked_weights || has(groups_, set, "weights")}, measuring_,
@@ -122,20 +122,20 @@ bool any_traded(const search::Trades& trades) {
 
 }  // namespace
 
-std::vector<Group> groups_of(const Decided& d, const Machine& machine) {
+std::vector<Group> groups_of(const Decided& d, const Goal& goal) {
   std::vector<Group> groups;
   std::vector<size_t> alternatives;
   for (const search::AlternativeRow& row : search::kAlternatives)
     if (d.options.alternatives.has(row.what)) alternatives.push_back(groups.size()), groups.push_back({std::string(row.name), {}});
   if (any_traded(d.result.trades)) groups.push_back({"trades", alternatives});
-  if (search::differs(search::jobs_of(d.front.module, tables_of(d.front), machine), d.result.tuned, d.result.trades))
+  if (search::differs(search::jobs_of(d.front.module, tables_of(d.front), goal), d.result.tuned, d.result.trades))
     groups.push_back({"kernels", {}});
   if (d.own_weights && !d.asked_weights && !d.front.graph.constants.empty()) groups.push_back({"weights", {}});
   return groups;
 }
 
-std::string comparison_key(const std::string& program, const Decided& d, const Machine& machine) {
-  const search::Jobs jobs = search::jobs_of(d.front.module, tables_of(d.front), machine);
+std::string comparison_key(const std::string& program, const Decided& d, const Goal& goal) {
+  const search::Jobs jobs = search::jobs_of(d.front.module, tables_of(d.front), goal);
   std::string text = d.options.alternatives.str();
   for (const auto& [contract, decision] : d.result.tuned)
     if (const auto job = jobs.find(contract); job != jobs.end() && !(job->second.decision.choice == decision.choice))
@@ -156,8 +156,8 @@ search::ComparisonRecord measure_comparison(const std::vector<Group>& groups, co
       budget);
 }
 
-void keep_only(const search::ComparisonRecord& record, const std::vector<Group>& groups, Decided d, const Machine& machine,
-               const Events& events, Stages& stages) {
+void keep_only(const search::ComparisonRecord& record, const std::vector<Group>& groups, Decided d, const Goal& goal, const Events& events,
+               Stages& stages) {
   const Kept kept = search::kept_of(record, groups);
   if (std::find(kept.begin(), kept.end(), false) == kept.end()) return;
   d.own_weights = d.asked_weights || has(groups, kept, "weights");
@@ -165,7 +165,7 @@ void keep_only(const search::ComparisonRecord& record, const std::vector<Group>&
     d.options.alternatives = left;
     d.front = run_front(d.options, events, stages, nullptr);
   }
-  d.result.tuned = tuned_of(groups, kept, d.front, d.result, machine);
+  d.result.tuned = tuned_of(groups, kept, d.front, d.result, goal);
   if (has(groups, kept, "trades")) return;
   for (search::Trade& t : d.result.trades.tried)
     if (t.taken) t.taken = false, t.why = "taken back: the whole was not faster than default's";

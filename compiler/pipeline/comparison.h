@@ -22,17 +22,17 @@ struct Decided {
 };
 
 /// What of it is not default's, each to be taken back by itself.
-std::vector<search::Group> groups_of(const Decided& d, const Machine& machine);
+std::vector<search::Group> groups_of(const Decided& d, const Goal& goal);
 
 /// `program` with what was decided: of which program the comparison is, and of what.
-std::string comparison_key(const std::string& program, const Decided& d, const Machine& machine);
+std::string comparison_key(const std::string& program, const Decided& d, const Goal& goal);
 
 /// Measures within about `seconds`; at least one round, however long building takes.
 search::ComparisonRecord measure_comparison(const std::vector<search::Group>& groups, const Decided& d, const MeasuringOptions& measuring,
                                             double seconds, const Events& events);
 
 /// Takes back what the record does not keep: choices become the cost model's, the front is made anew without alternatives.
-void keep_only(const search::ComparisonRecord& record, const std::vector<search::Group>& groups, Decided d, const Machine& machine,
+void keep_only(const search::ComparisonRecord& record, const std::vector<search::Group>& groups, Decided d, const Goal& goal,
                const Events& events, Stages& stages);
 
 /// As reports and `explain` tell it: {kept taken_back complete tried: [{kept us default_us ratio}]}.

@@ -8,7 +8,6 @@
 #include "base/parts.h"
 #include "decompose/decompose.h"
 #include "emit/toolchain.h"
-#include "forms/join_calls.h"
 #include "forms/layout.h"
 #include "forms/rules.h"
 #include "graph/text.h"
@@ -26,24 +25,24 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
 #include "pipeline/tuning.h"
-#include "plan/share_weights.h"
+#include "plan/module_passes.h"
 #include "plan/verify.h"
 
 namespace aotc::pipeline {
 namespace {
 
-/// The size classes of a GPU's module, each with calls joined for its sizes where that gives other calls than the module's. other_calls has
-/// those before anything was joined, which are dropped.
-std::vector<plan::SizeClass> classes_with_calls(Front& f, const Machine& machine) {
+/// The size classes of a module whose calls are joined, each with calls joined for its sizes where that gives other calls than the
+/// module's. other_calls has those before anything was joined, which are dropped.
+std::vector<plan::SizeClass> classes_with_calls(Front& f, const Goal& goal) {
   std::vector<plan::SizeClass> classes;
   try {
-    classes = plan::classes_of(f.graph, f.module, ranges_of(f), machine, {}, {});
+    classes = plan::classes_of(f.graph, f.module, ranges_of(f), goal, {}, {});
   } catch (const Diagnostic& d) {  // of a kernel without a form: build_plans tells all of them
     if (d.code() != ExitCode::unsupported) throw;
   }
   std::vector<std::optional<size_t>> lists;
   for (const plan::SizeClass& c : classes)
-    lists.push_back(forms::join_calls_for(f.module, 0, plan::narrowed(f.module.syms, c.ranges), machine));
+    lists.push_back(plan::join_calls_for(f.module, 0, plan::narrowed(f.module.syms, c.ranges), goal));
   f.module.other_calls.erase(f.module.other_calls.begin());
   loop::drop_unused(f.module);
   for (size_t i = 0; i < classes.size(); ++i)
@@ -134,12 +133,12 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   clock.phase("passes");
   passes::PassContext context;
   context.target = options.target;
-  context.conv_ns = forms::conv_costs(machine_of(options.target));
+  context.conv_ns = forms::conv_costs(goal_of(options.target));
   context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(options.target));
   context.layouts = &f.layouts;
   f.precision = options.precision;
   context.precision = options.precision.choose;
-  context.contraction_ns = forms::contraction_costs(machine_of(options.target));
+  context.contraction_ns = forms::contraction_costs(goal_of(options.target));
   context.precisions = &f.precisions;
   if (options.precision.mode == "bf16")
     context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(options.target)))); };
@@ -155,18 +154,17 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
-  if (const Machine machine = machine_of(options.target); !machine.is_gpu()) {
-    plan::share_weights(f.module);
-    loop::verify(f.module, "share_weights");
-    stages.after("share_weights", [&] { return loop::print(f.module); });
-  } else {
-    f.module.other_calls.push_back(f.module.calls);
-    for (const forms::JoiningPass& pass : forms::joining_passes()) {
-      pass.run(f.module, machine);
-      loop::verify(f.module, pass.name);
-      stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
-    }
-    f.classes = classes_with_calls(f, machine);
+  const Goal goal = goal_of(options.target);
+  const bool joins = plan::joins_calls(goal.machine.arch);
+  if (joins) f.module.other_calls.push_back(f.module.calls);  // of which size classes join theirs
+  for (const plan::ModulePass& pass : plan::module_passes()) {
+    if (pass.arch != goal.machine.arch) continue;
+    pass.run(f.module, goal);
+    loop::verify(f.module, pass.name);
+    stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
+  }
+  if (joins) {
+    f.classes = classes_with_calls(f, goal);
     loop::verify(f.module, "join_calls");
   }
   return f;

@@ -93,10 +93,10 @@ plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost) {
   };
 }
 
-artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Machine& machine,
+artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Goal& goal,
                             const std::string& keep, const artifact::CubinOptions& options) {
   artifact::CudaCode code;
-  code.sources = artifact::cuda_sources(module, plans, machine);
+  code.sources = artifact::cuda_sources(module, plans, goal);
   if (!keep.empty()) emit::write_file(keep, artifact::cuda_prelude() + fmt::format("{}", fmt::join(code.sources, "")));
   std::vector<std::string> names;
   for (const plan::KernelConfig& c : plans.configs) names.push_back(c.symbol);

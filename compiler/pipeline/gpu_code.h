@@ -37,7 +37,7 @@ Diagnostic given_up(const LostChoice& lost);
 plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost);
 
 /// The text of the plans' kernels, also left in `keep` unless that is empty, and their machine code.
-artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Machine& machine,
+artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Goal& goal,
                             const std::string& keep, const artifact::CubinOptions& options);
 
 }  // namespace aotc::pipeline

@@ -142,8 +142,8 @@ class ArtifactMeasurer final : public search::Measurer {
     return {{"shapes", one.shapes},
             {"candidate", one.candidate_input},
             {"candidates", n},
-            {"threads", options_.machine.is_gpu() ? 1 : options_.machine.cores},
-            {"gpu", options_.machine.is_gpu() ? 0 : -1},
+            {"threads", options_.goal.machine.is_gpu() ? 1 : options_.goal.machine.cores},
+            {"gpu", options_.goal.machine.is_gpu() ? 0 : -1},
             {"seconds", seconds}};
   }
 
@@ -153,7 +153,7 @@ class ArtifactMeasurer final : public search::Measurer {
   void build(const OneKernel& one, size_t n, const Choose& choose, const std::string& path, std::vector<std::string>* lost,
              const search::Alternatives& alternatives, bool own_weights = true) {
     plan::PlanOptions options;
-    options.machine = options_.machine;
+    options.goal = options_.goal;
     alternatives.apply(options);
     for (size_t i = 0; i < n; ++i) options.variants.push_back({{one.candidate, static_cast<int64_t>(i), static_cast<int64_t>(i), 1}});
     options.choose = [&](const forms::Site& site) { return choose(site, static_cast<size_t>(site.syms[one.candidate].min)); };
@@ -168,7 +168,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (target.is_gpu()) {
       artifact::CubinOptions cubins{options_.work_dir, options_.cache, options_.jobs, {}};
       if (lost) cubins.slow_s = kSlowNvrtc_s;
-      cuda = gpu_code(one.module, plans, target, options_.machine, "", cubins);
+      cuda = gpu_code(one.module, plans, target, options_.goal, "", cubins);
     }
     for (const artifact::LostCubin& l : cuda.cubins.lost) {
       if (!lost) throw Diagnostic(ExitCode::toolchain, {}, l.why);
@@ -179,7 +179,7 @@ class ArtifactMeasurer final : public search::Measurer {
     }
     if (!cuda.cubins.lost.empty()) return;
     AssembleInput in{
-        {{{{{"forward", one.graph, one.module, plans}, &cuda}}, target, options_.machine}}, blob, "{}", path, options_.work_dir};
+        {{{{{"forward", one.graph, one.module, plans}, &cuda}}, target, options_.goal.machine}}, blob, "{}", path, options_.work_dir};
     in.parts.front().own_weights = own_weights && !target.is_gpu();
     in.jobs = options_.jobs;
     in.cache = options_.cache;

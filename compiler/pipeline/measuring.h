@@ -28,7 +28,7 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
 
 struct MeasuringOptions {
   Target target;
-  Machine machine;
+  Goal goal;
   std::string work_dir;  ///< exists
   WorkerCommand worker = own_worker("measure-worker");
   int jobs = 1;

@@ -68,7 +68,7 @@ bool has_cuda_form(const loop::Kernel& kernel) {
   const SymTable syms;
   const Machine machine = machine_of(std::string("sm_90a"));
   for (const forms::Form* f : forms::forms_of(Arch::cuda))
-    if (f->fits({kernel, syms, machine})) return true;
+    if (f->fits({kernel, syms, machine, {}})) return true;
   return false;
 }
 

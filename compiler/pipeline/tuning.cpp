@@ -77,10 +77,10 @@ bool can_keep(const std::string& path, const Warn& warn) {
   }
 }
 
-Diagnostic missed(const std::string& path, const Machine& machine, const std::vector<search::Unmeasured>& missing) {
+Diagnostic missed(const std::string& path, const Goal& goal, const std::vector<search::Unmeasured>& missing) {
   Diagnostic d(
       ExitCode::bad_input, Loc{path, "", "", ""},
-      fmt::format("has no measurement of {} kernel contract{} for {}", missing.size(), missing.size() == 1 ? "" : "s", machine.str()));
+      fmt::format("has no measurement of {} kernel contract{} for {}", missing.size(), missing.size() == 1 ? "" : "s", goal.str()));
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(missing.size(), kShown); ++i) d.note(missing[i].contract);
   if (missing.size() > kShown) d.note(fmt::format("and {} more", missing.size() - kShown));
@@ -129,9 +129,10 @@ json not_measured(const std::vector<search::Unmeasured>& missing) {
 
 json tuning_json(const PartTuning& tuning, double budget_s) { return {{"budget_s", budget_s}, {"seconds", tuning.seconds}}; }
 
-PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, Front& f, Stages& stages, const Machine& machine,
+PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, Front& f, Stages& stages, const Goal& goal,
                            const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn) {
   const Target& target = front_options.target;
+  const Machine& machine = goal.machine;
   PartTuning part;
   part.own_weights = !machine.is_gpu() && o.owns_weights();
   if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return part;
@@ -152,13 +153,13 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
       worker = std::move(*there);
     }
     const std::string why = cannot_measure(machine, worker);
-    if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), machine, work_dir, worker, o.jobs, o.cache, {}, {}, {}};
+    if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), goal, work_dir, worker, o.jobs, o.cache, {}, {}, {}};
     if (why.empty() && !machine.is_gpu() && machine.cores > usable_processors())
       warn(fmt::format("{} threads share {} processors while they are measured; --threads {} measures what runs here", machine.cores,
                        usable_processors(), usable_processors()));
     if (!why.empty()) warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
   }
-  const std::string hardware = machine.str(), library = search::kernel_library_hash();
+  const std::string hardware = goal.str(), library = search::kernel_library_hash();
   const std::string program = machine.is_gpu() ? "" : alternatives_key(front_options, f);
   const bool measures = measuring && o.tune_budget_s > 0;
   if (!machine.is_gpu()) {
@@ -182,18 +183,18 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
     add_judge(o, f, *measuring);
     measurer = make_measurer(f.graph, f.module, *measuring);
   }
-  options.machine = machine;
+  options.goal = goal;
   options.measurer = measurer.get();
   const double comparison_s = machine.is_gpu() ? 0 : kComparisonShare * o.tune_budget_s;
   options.budget_s = std::max(0.0, o.tune_budget_s - comparison_s - spent());
   options.progress = events.progress;
-  if (f.precision.mode == "f32" && !target.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
+  if (f.precision.mode == "f32" && !target.numerics.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
   search::TuneResult& result = part.result = search::tune(f.module, tables_of(f), options, db);
   result.missing.insert(result.missing.begin(), missing.begin(), missing.end());
   const Decided decided{result, front_options, f, part.own_weights, o.own_weights};
-  if (const std::vector<search::Group> groups = machine.is_gpu() ? std::vector<search::Group>() : groups_of(decided, machine);
+  if (const std::vector<search::Group> groups = machine.is_gpu() ? std::vector<search::Group>() : groups_of(decided, goal);
       !groups.empty()) {
-    const std::string key = comparison_key(program, decided, machine);
+    const std::string key = comparison_key(program, decided, goal);
     const search::ComparisonRecord* known = db.find_comparison(key, hardware, library);
     if (known && (known->complete || !measures)) {
       part.comparison = *known;
@@ -205,13 +206,13 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
           {"comparison of " + key, measuring ? "the time for measuring ran out" : "the tuning database does not have it"});
     }
     measurer.reset();
-    if (!part.comparison.tried.empty()) keep_only(part.comparison, groups, decided, machine, events, stages);
+    if (!part.comparison.tried.empty()) keep_only(part.comparison, groups, decided, goal, events, stages);
   }
   if (measuring) part.seconds = spent();
   try {
     if (keep) db.save(path);
   } catch (const Diagnostic& d) { warn(fmt::format("{}: {}: what was measured is not kept", path, d.message())); }
-  if (o.error_on_tuning_miss && !result.missing.empty()) throw missed(path, machine, result.missing);
+  if (o.error_on_tuning_miss && !result.missing.empty()) throw missed(path, goal, result.missing);
   if (o.mode.searches && measuring && !result.missing.empty())
     warn(fmt::format(
         "{} of {} kernels were not measured (the first: {}, {}); the cost model chose for them; --tune-budget says how long may be "
@@ -240,12 +241,12 @@ json tune(const BuildOptions& given, const Events& events) {
     Stages stages(front, events);
     FrontOptions options = front;
     Front f = run_front(options, events, stages, &times);
-    const Machine machine = machine_of(front.target);
+    const Goal goal = goal_of(front.target);
     PhaseClock clock(events, &times);
-    const PartTuning tuning = tuned_decisions(o, options, f, stages, machine, scratch.str(), clock, events, warn);
+    const PartTuning tuning = tuned_decisions(o, options, f, stages, goal, scratch.str(), clock, events, warn);
     const search::TuneResult& result = tuning.result;
     report["parts"].push_back({{"target", front.target.str()},
-                               {"machine", machine.str()},
+                               {"machine", goal.str()},
                                {"tuned", result.tuned.size()},
                                {"missing", not_measured(result.missing)}});
     if (o.methods.size() > 1) report["parts"].back()["method"] = method;

@@ -30,7 +30,7 @@ struct PartTuning {
 
 /// What the tuning database knows of this program and its kernels and, in a mode that searches, what is measured now. `f` and `options` are
 /// made anew with the alternatives that are taken. Throws Diagnostic for what is missing with error_on_tuning_miss.
-PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& options, Front& f, Stages& stages, const Machine& machine,
+PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& options, Front& f, Stages& stages, const Goal& goal,
                            const std::string& work_dir, PhaseClock& clock, const Events& events, const Warn& warn);
 /// As reports tell it: {budget_s seconds}; seconds of the wall clock, building what was measured included.
 nlohmann::json tuning_json(const PartTuning& tuning, double budget_s);

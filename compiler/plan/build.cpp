@@ -71,9 +71,9 @@ class PlanBuilder {
 
   void find_steps() {
     strips_ = find_strips(
-        module_, syms_, options_.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); }, options_.strips);
-    if (options_.machine.is_gpu() && options_.join)
-      joined_ = find_joined(module_, syms_, options_.machine, [&](KernelId k) -> const forms::Decision& { return decision_of(k); });
+        module_, syms_, options_.goal.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); }, options_.strips);
+    if (options_.goal.machine.is_gpu() && options_.join)
+      joined_ = find_joined(module_, syms_, options_.goal, [&](KernelId k) -> const forms::Decision& { return decision_of(k); });
     size_t strip = 0, join = 0;
     for (size_t call = 0; call < module_.calls.size(); call = steps_.back().last) {
       CallsOfStep s{call, call + 1};
@@ -150,7 +150,7 @@ class PlanBuilder {
   /// A state that conditions are computed from: a run that fails keeps the old one. (On GPUs nothing waits for a condition: graphs keep
   /// it.)
   bool kept_for_checks(BufferId state) const {
-    return !options_.machine.is_gpu() && is_small_state(module_.buffers[state].type) && uses_[idx(state)].first_write() < last_check_;
+    return !options_.goal.machine.is_gpu() && is_small_state(module_.buffers[state].type) && uses_[idx(state)].first_write() < last_check_;
   }
 
   PlanBufferId add_buffer(BufferId b, Place place, uint32_t index) {
@@ -233,7 +233,7 @@ class PlanBuilder {
   const forms::Decision& decision_of(KernelId id) {
     auto [it, fresh] = decisions_.try_emplace(id);
     if (fresh) {
-      const forms::Site site{module_.kernels[id], syms_, options_.machine};
+      const forms::Site site{module_.kernels[id], syms_, options_.goal.machine, options_.goal.numerics};
       try {
         it->second = options_.choose ? options_.choose(site) : forms::decide(site);
       } catch (const Diagnostic& d) {  // at the largest sizes alone no form may fit; that of the whole range is legal at all of them
@@ -256,7 +256,9 @@ class PlanBuilder {
     const SymTable others = narrowed(module_.syms, set_.plans[static_cast<size_t>(plan)].ranges);
     return std::all_of(parts.begin(), parts.end(), [&](const forms::JoinedPart& p) {
       const loop::Kernel& k = module_.kernels[p.kernel];
-      const auto text = [&](const SymTable& syms) { return p.choice.form->source({k, syms, options_.machine}, p.choice, "k"); };
+      const auto text = [&](const SymTable& syms) {
+        return p.choice.form->source({k, syms, options_.goal.machine, options_.goal.numerics}, p.choice, "k");
+      };
       return text(others) == text(syms_);
     });
   }
@@ -311,7 +313,7 @@ class PlanBuilder {
 
   /// How a call is made with a choice, simplified.
   forms::StepSpec spec_of(KernelId kernel, const forms::Choice& choice) const {
-    forms::StepSpec s = choice.form->step({module_.kernels[kernel], syms_, options_.machine}, choice);
+    forms::StepSpec s = choice.form->step({module_.kernels[kernel], syms_, options_.goal.machine, options_.goal.numerics}, choice);
     for (Expr* e : {&s.work, &s.grain, &s.scratch_bytes, &s.smem_bytes}) *e = syms_.simplify(*e);
     for (Expr& e : s.sizes) e = syms_.simplify(e);
     for (Expr& e : s.grid) e = syms_.simplify(e);
@@ -510,12 +512,12 @@ class PlanBuilder {
 };
 
 /// Throws one Diagnostic (unsupported) with every kernel that no form of the machine takes.
-void require_forms(const loop::Module& module, const SymTable& syms, const Machine& machine) {
+void require_forms(const loop::Module& module, const SymTable& syms, const Goal& goal) {
   std::vector<std::string> refused;
   std::set<KernelId> called;
   for (const loop::Call& c : module.calls) called.insert(c.kernel);
   for (KernelId k : called) try {
-      forms::decide({module.kernels[k], syms, machine});
+      forms::decide({module.kernels[k], syms, goal.machine, goal.numerics});
     } catch (const Diagnostic& d) {
       if (d.code() != ExitCode::unsupported) throw;
       refused.push_back(d.message());
@@ -523,9 +525,9 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Machi
     }
   if (refused.empty()) return;
   Diagnostic all(ExitCode::unsupported, {},
-                 fmt::format("{} kernel(s) of this model have no {} form", refused.size(), machine.is_gpu() ? "CUDA" : "CPU"));
+                 fmt::format("{} kernel(s) of this model have no {} form", refused.size(), goal.machine.is_gpu() ? "CUDA" : "CPU"));
   for (const std::string& r : refused) all.note(r);
-  if (machine.is_gpu()) all.note("build this model for the CPU (--cpu), or run the operator outside the model");
+  if (goal.machine.is_gpu()) all.note("build this model for the CPU (--cpu), or run the operator outside the model");
   throw all;
 }
 
@@ -547,17 +549,17 @@ PlanSet build_plans(const Graph& graph, const loop::Module& module, const PlanOp
     set.state_initial.push_back(zero ? -1 : static_cast<int>(weights.add(s.initial)));
   }
   const auto variants = options.variants.empty() ? std::vector<std::vector<SymRange>>{{}} : options.variants;
-  for (const auto& ranges : variants) require_forms(module, narrowed(module.syms, ranges), options.machine);
+  for (const auto& ranges : variants) require_forms(module, narrowed(module.syms, ranges), options.goal);
   std::vector<SizeClass> classes = options.size_classes;
   if (classes.empty() && options.classes)
-    classes = classes_of(graph, module, variants, options.machine, *options.classes, options.choose);
+    classes = classes_of(graph, module, variants, options.goal, *options.classes, options.choose);
   else if (classes.empty())
     for (size_t v = 0; v < variants.size(); ++v) classes.push_back({v, variants[v]});
   std::map<size_t, std::map<KernelId, forms::Decision>> whole;  // by variant that has several classes
   for (const SizeClass& of : classes) {
     const bool part = std::count_if(classes.begin(), classes.end(), [&](const SizeClass& c) { return c.variant == of.variant; }) > 1;
     if (part && !whole.count(of.variant))
-      whole[of.variant] = decide_all(module, narrowed(module.syms, variants[of.variant]), options.machine, options.choose);
+      whole[of.variant] = decide_all(module, narrowed(module.syms, variants[of.variant]), options.goal, options.choose);
     std::optional<loop::Module> own;
     if (of.calls >= 0) own.emplace(module), own->calls = module.other_calls.at(static_cast<size_t>(of.calls));
     std::map<KernelId, forms::Decision> decisions;

@@ -21,7 +21,7 @@ struct PlanOptions {
   std::vector<std::vector<SymRange>> variants;
   std::optional<ClassRules> classes;           ///< set: a variant has a plan for each of its size classes
   std::vector<SizeClass> size_classes;         ///< not empty: these, of `variants`, instead
-  Machine machine = machine_of(Isa::avx2, 1);  ///< what choices are made for
+  Goal goal = {machine_of(Isa::avx2, 1), {}};  ///< what choices are made for
   ChooseFn choose;                             ///< empty: the cost model (forms::decide)
   StripRules strips;                           ///< which kernels run over them, how high they are
   bool join = true;                            ///< small kernels of a GPU that follow each other are one launch (join.h)

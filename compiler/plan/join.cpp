@@ -22,8 +22,8 @@ constexpr double kSavedNs = 300;
 
 class Finder {
  public:
-  Finder(const loop::Module& m, const SymTable& syms, const Machine& machine, const DecisionOf& decision_of)
-      : module_(m), syms_(syms), machine_(machine), decision_of_(decision_of) {}
+  Finder(const loop::Module& m, const SymTable& syms, const Goal& goal, const DecisionOf& decision_of)
+      : module_(m), syms_(syms), goal_(goal), decision_of_(decision_of) {}
 
   std::vector<JoinGroup> find() {
     std::vector<JoinGroup> groups;
@@ -63,7 +63,7 @@ class Finder {
   const std::optional<Choice>& part_of(loop::KernelId id) {
     auto [it, fresh] = parts_.try_emplace(id);
     if (!fresh) return it->second;
-    const forms::Site site{module_.kernels[id], syms_, machine_};
+    const forms::Site site{module_.kernels[id], syms_, goal_.machine, goal_.numerics};
     const forms::Decision& own = decision_of_(id);
     const StepSpec alone = own.choice.form->step(site, own.choice);
     if (alone.kind != forms::StepKind::cuda || !one_block(alone)) return it->second;
@@ -78,7 +78,7 @@ class Finder {
 
   size_t sizes_of(size_t call, const Choice& c) const {
     const loop::KernelId id = module_.calls[call].kernel;
-    return c.form->step({module_.kernels[id], syms_, machine_}, c).sizes.size();
+    return c.form->step({module_.kernels[id], syms_, goal_.machine, goal_.numerics}, c).sizes.size();
   }
   /// Whether the open group, which may be empty, can have it as well.
   bool has_room(size_t call, const Choice& c) const {
@@ -96,7 +96,7 @@ class Finder {
 
   const loop::Module& module_;
   const SymTable& syms_;
-  const Machine& machine_;
+  const Goal& goal_;
   const DecisionOf& decision_of_;
   std::map<loop::KernelId, std::optional<Choice>> parts_;
   std::set<loop::KernelId> kernels_;  ///< of the open group, as the following
@@ -106,8 +106,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<JoinGroup> find_joined(const loop::Module& m, const SymTable& syms, const Machine& machine, const DecisionOf& decision_of) {
-  return Finder(m, syms, machine, decision_of).find();
+std::vector<JoinGroup> find_joined(const loop::Module& m, const SymTable& syms, const Goal& goal, const DecisionOf& decision_of) {
+  return Finder(m, syms, goal, decision_of).find();
 }
 
 }  // namespace aotc::plan

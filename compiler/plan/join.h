@@ -19,6 +19,6 @@ struct JoinGroup {
 using DecisionOf = std::function<const forms::Decision&(loop::KernelId)>;
 
 /// Groups of two calls or more in rising order.
-std::vector<JoinGroup> find_joined(const loop::Module& m, const SymTable& syms, const Machine& machine, const DecisionOf& decision_of);
+std::vector<JoinGroup> find_joined(const loop::Module& m, const SymTable& syms, const Goal& goal, const DecisionOf& decision_of);
 
 }  // namespace aotc::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/uarch.h"
 #include "forms/list.h"
 #include "loop/attached.h"
 #include "plan/weights.h"
@@ -17,11 +18,8 @@ using loop::ParamId;
 
 namespace {
 
-// Only compared with each other, so rough: a machine of 48 multiply-adds and 10 bytes of memory a nanosecond, on which an element out of a
-// panel is a cache line, from memory where the panels are large.
-constexpr double kMacsPerNs = 48, kBytesPerNs = 10;
-constexpr double kNearNs = 0.3, kFarNs = 1;
-constexpr int64_t kFarBytes = 1 << 20;
+/// One for all machines, as the stored form is.
+const CpuCosts& costs() { return uarch_of(Isa::avx2).cpu; }
 constexpr double kMostShare = 0.02;  ///< of the products' time that reads from panels may cost
 
 /// A call that has the constant as an argument, and as which of the kernel's parameters.
@@ -45,12 +43,13 @@ class Sharer {
   static double product_ns(const loop::Kernel& kernel) {
     if (const auto* k = std::get_if<MatmulKernel>(&kernel)) {
       const double n = hint(k->syms, k->n * k->k), rows = hint(k->syms, product(k->batch) * k->m);
-      return std::max(rows * n / kMacsPerNs, k->b_constant ? n * static_cast<double>(dtype_bytes(k->in)) / kBytesPerNs : 0.0);
+      return std::max(rows * n / costs().share_macs_per_ns,
+                      k->b_constant ? n * static_cast<double>(dtype_bytes(k->in)) / costs().share_bytes_per_ns : 0.0);
     }
     if (const auto* k = std::get_if<loop::ConvKernel>(&kernel)) {
       double macs = hint(k->syms, product(k->out_dims) * k->x_dims.at(1)) / static_cast<double>(k->groups);
       for (int64_t taps : k->kernel) macs *= static_cast<double>(taps);
-      return macs / kMacsPerNs;
+      return macs / costs().share_macs_per_ns;
     }
     return 0;
   }
@@ -74,7 +73,7 @@ class Sharer {
       const bool inner = std::any_of(k.inner.begin(), k.inner.end(), [&](const loop::LoopVar& v) { return i.index.depends_on(v.sym); });
       points += hint(k.syms, inner ? k.outer_points() * k.inner_points() : k.outer_points());
     }
-    return points * (bytes > kFarBytes ? kFarNs : kNearNs);
+    return points * (bytes > costs().share_far_bytes ? costs().share_far_ns : costs().share_near_ns);
   }
 
   void buffer(BufferId b) {
@@ -226,7 +225,7 @@ class Sharer {
 std::optional<forms::WeightForm> shared_form(const loop::Kernel& product) {
   const SymTable& syms = std::get<MatmulKernel>(product).syms;
   const Machine any = machine_of(Isa::avx2, 1);
-  const forms::Choice choice = forms::decide({product, syms, any}).choice;
+  const forms::Choice choice = forms::decide({product, syms, any, {}}).choice;
   auto stored = choice.form->weight(product, choice);
   return stored ? std::optional(std::move(stored->second)) : std::nullopt;
 }

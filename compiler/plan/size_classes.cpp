@@ -49,7 +49,7 @@ struct Costs {
 /// The classes of one symbol: cuts between sample sizes.
 class Cutter {
  public:
-  Cutter(const loop::Module& module, const SymTable& syms, SymId sym, const Machine& machine, const std::map<KernelId, Decision>& whole)
+  Cutter(const loop::Module& module, const SymTable& syms, SymId sym, const Goal& goal, const std::map<KernelId, Decision>& whole)
       : tuned_(syms[sym].tune), sizes_(sample_sizes(syms[sym])) {
     std::map<KernelId, double> calls;
     for (const loop::Call& c : module.calls) calls[c.kernel] += 1;
@@ -65,7 +65,7 @@ class Cutter {
       if (w == whole.end() || sizes_.empty()) continue;
       const loop::Kernel& kernel = module.kernels[id];
       const auto candidates = [&](const SymTable& t) {
-        std::vector<Candidate> all = forms::candidates({kernel, t, machine});
+        std::vector<Candidate> all = forms::candidates({kernel, t, goal.machine, goal.numerics});
         std::erase_if(all, [&](const Candidate& c) { return !c.fit || !stores_alike(kernel, c.choice, w->second.choice); });
         return all;
       };
@@ -162,18 +162,18 @@ std::vector<SymId> symbols_of_inputs(const Graph& graph) {
   return {symbols.begin(), symbols.end()};
 }
 
-std::map<KernelId, Decision> decide_all(const loop::Module& module, const SymTable& syms, const Machine& machine, const ChooseFn& choose) {
+std::map<KernelId, Decision> decide_all(const loop::Module& module, const SymTable& syms, const Goal& goal, const ChooseFn& choose) {
   std::map<KernelId, Decision> all;
   for (const loop::Call& c : module.calls)
     if (const auto [it, fresh] = all.try_emplace(c.kernel); fresh) {
-      const forms::Site site{module.kernels[c.kernel], syms, machine};
+      const forms::Site site{module.kernels[c.kernel], syms, goal.machine, goal.numerics};
       it->second = choose ? choose(site) : forms::decide(site);
     }
   return all;
 }
 
 std::vector<SizeClass> classes_of(const Graph& graph, const loop::Module& module, const std::vector<std::vector<SymRange>>& variants,
-                                  const Machine& machine, const ClassRules& rules, const ChooseFn& choose) {
+                                  const Goal& goal, const ClassRules& rules, const ChooseFn& choose) {
   const std::vector<SymId> symbols = symbols_of_inputs(graph);
   std::vector<SizeClass> all;
   std::vector<SymTable> taken;
@@ -181,7 +181,7 @@ std::vector<SizeClass> classes_of(const Graph& graph, const loop::Module& module
     const std::vector<SymRange> ranges = variants.empty() ? std::vector<SymRange>() : variants[v];
     const SymTable syms = narrowed(module.syms, ranges);
     if (covered(taken, symbols, syms)) continue;
-    for (const auto& of : size_classes(module, ranges, machine, decide_all(module, syms, machine, choose), rules)) {
+    for (const auto& of : size_classes(module, ranges, goal, decide_all(module, syms, goal, choose), rules)) {
       const SymTable own = narrowed(module.syms, of);
       if (covered(taken, symbols, own)) continue;
       all.push_back({v, of});
@@ -213,7 +213,7 @@ Decision with_stored_form(Decision d, const loop::Kernel& kernel, const Choice& 
   return d;
 }
 
-std::vector<std::vector<SymRange>> size_classes(const loop::Module& module, const std::vector<SymRange>& ranges, const Machine& machine,
+std::vector<std::vector<SymRange>> size_classes(const loop::Module& module, const std::vector<SymRange>& ranges, const Goal& goal,
                                                 const std::map<KernelId, Decision>& whole, const ClassRules& rules) {
   const SymTable syms = narrowed(module.syms, ranges);
   struct Cut {
@@ -225,7 +225,7 @@ std::vector<std::vector<SymRange>> size_classes(const loop::Module& module, cons
   for (size_t r = 0; r < ranges.size(); ++r) {
     const SymInfo& s = syms[ranges[r].sym];
     if (s.kind != SymKind::shape || s.min >= s.max) continue;
-    Cutter cutter(module, syms, ranges[r].sym, machine, whole);
+    Cutter cutter(module, syms, ranges[r].sym, goal, whole);
     const double loss = cutter.loss();
     if (loss > rules.tolerance) all.push_back({r, std::move(cutter), loss});
   }

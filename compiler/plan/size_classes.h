@@ -32,17 +32,17 @@ struct ClassRules {
 /// Ranges that cover those given, in rising order; the one given where one plan serves all of it. `whole` has the decisions for the range
 /// as one; a class keeps the stored forms of weights that these have, so that no weight is stored twice. Other symbols than the one that is
 /// cut are at their hints (SymTable::hint).
-std::vector<std::vector<SymRange>> size_classes(const loop::Module& module, const std::vector<SymRange>& ranges, const Machine& machine,
+std::vector<std::vector<SymRange>> size_classes(const loop::Module& module, const std::vector<SymRange>& ranges, const Goal& goal,
                                                 const std::map<loop::KernelId, forms::Decision>& whole, const ClassRules& rules);
 
 /// The classes of all variants (none: one for all sizes), in order, without those whose sizes are taken by one before.
 std::vector<SizeClass> classes_of(const Graph& graph, const loop::Module& module, const std::vector<std::vector<SymRange>>& variants,
-                                  const Machine& machine, const ClassRules& rules, const ChooseFn& choose);
+                                  const Goal& goal, const ClassRules& rules, const ChooseFn& choose);
 
 /// The shape symbols of the inputs' dims, by id.
 std::vector<SymId> symbols_of_inputs(const Graph& graph);
 /// What is chosen for each kernel that is called.
-std::map<loop::KernelId, forms::Decision> decide_all(const loop::Module& module, const SymTable& syms, const Machine& machine,
+std::map<loop::KernelId, forms::Decision> decide_all(const loop::Module& module, const SymTable& syms, const Goal& goal,
                                                      const ChooseFn& choose);
 
 /// `d` or, where its choice stores a weight in a form of its own, the cheapest candidate that takes weights as they are, if there is one.

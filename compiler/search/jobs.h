@@ -29,7 +29,7 @@ struct Job {
   double calls = 0;          ///< a run of each variant
 };
 using Jobs = std::map<std::string, Job>;
-Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine);
+Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Goal& goal);
 
 /// Measures the candidates of the job's decision, at most `most`, for about `seconds`: the first one stays unless another wins twice,
 /// with at most `gain` of its time. record->measured is 0 where none ran.

@@ -26,16 +26,17 @@ constexpr double kLeastPart = 0.003;                          ///< of a run by e
 
 using Flags = std::vector<bool>;  ///< by trade: taken
 
-bool allows_all(const Machine& machine) { return machine.winograd4 && machine.strassen; }
-Machine allowing(Machine machine) {
-  machine.winograd4 = machine.strassen = true;
-  machine.f32_matmul = F32Matmul::high;
-  return machine;
+bool allows_all(const Numerics& numerics) { return numerics.winograd4 && numerics.strassen; }
+/// What trades may lose beyond what the goal does.
+Numerics allowing(Numerics numerics) {
+  numerics.winograd4 = numerics.strassen = true;
+  numerics.f32_matmul = F32Matmul::high;
+  return numerics;
 }
 /// Without what has the most error.
-Machine mildly(const Machine& machine) {
-  Machine mild = allowing(machine);
-  mild.f32_matmul = machine.f32_matmul;
+Numerics mildly(const Numerics& numerics) {
+  Numerics mild = allowing(numerics);
+  mild.f32_matmul = numerics.f32_matmul;
   return mild;
 }
 
@@ -43,15 +44,16 @@ bool fits(const Decision& d, const forms::Choice& choice) {
   return std::any_of(d.candidates.begin(), d.candidates.end(), [&](const Candidate& c) { return c.fit && c.choice == choice; });
 }
 
-/// The decision of a contract on another machine.
-Decision on(const loop::Module& module, const Job& job, const Machine& machine) {
-  return forms::decide({module.kernels[job.subject.kernel], *job.subject.syms, machine});
+/// The decision of a contract where results may lose more.
+Decision losing(const loop::Module& module, const Job& job, const Machine& machine, const Numerics& numerics) {
+  return forms::decide({module.kernels[job.subject.kernel], *job.subject.syms, machine, numerics});
 }
 
 /// A contract's decision where less accurate choices are allowed: the accurate choice `own` first, then those that only this allows, of the
 /// milder ones and of the others in turns. Nothing where there is none.
-std::optional<Decision> loosened(const loop::Module& module, const Job& job, const Machine& machine, const forms::Choice& own) {
-  const Decision all = on(module, job, allowing(machine)), mild = on(module, job, mildly(machine));
+std::optional<Decision> loosened(const loop::Module& module, const Job& job, const Goal& goal, const forms::Choice& own) {
+  const Decision all = losing(module, job, goal.machine, allowing(goal.numerics)),
+                 mild = losing(module, job, goal.machine, mildly(goal.numerics));
   const auto of = [](const Decision& d, const forms::Choice& choice) {
     return std::find_if(d.candidates.begin(), d.candidates.end(), [&](const Candidate& c) { return c.choice == choice; });
   };
@@ -84,11 +86,10 @@ std::string program_of(const loop::Module& module, const Jobs& jobs, const TuneO
 }
 
 /// The decision for a trade that the database has; nothing where this aotc has no such choice any more.
-std::optional<Decision> decision_of(const loop::Module& module, const Jobs& jobs, const Machine& machine, const Tuned& tuned,
-                                    const Trade& t) {
+std::optional<Decision> decision_of(const loop::Module& module, const Jobs& jobs, const Goal& goal, const Tuned& tuned, const Trade& t) {
   const auto job = jobs.find(t.contract);
   if (job == jobs.end()) return std::nullopt;
-  std::optional<Decision> d = loosened(module, job->second, machine, own_choice(t.contract, job->second, tuned));
+  std::optional<Decision> d = loosened(module, job->second, goal, own_choice(t.contract, job->second, tuned));
   if (!d) return std::nullopt;
   for (Candidate& c : d->candidates)
     if (c.choice == t.choice) {
@@ -101,11 +102,11 @@ std::optional<Decision> decision_of(const loop::Module& module, const Jobs& jobs
 
 /// The variants' tables whose contracts are of concern.
 template <class Concern>
-std::vector<const SymTable*> concerned(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine,
+std::vector<const SymTable*> concerned(const loop::Module& module, const std::vector<SymTable>& syms, const Goal& goal,
                                        const Concern& concern) {
   std::vector<const SymTable*> out;
   for (const SymTable& table : syms)
-    if (concern(jobs_of(module, {table}, machine))) out.push_back(&table);
+    if (concern(jobs_of(module, {table}, goal))) out.push_back(&table);
   return out;
 }
 
@@ -119,8 +120,8 @@ struct Option {
 };
 
 /// `d`, which chose a trade, with the fastest milder choice that it measured and that wins as well.
-Decision milder(const loop::Module& module, const Job& job, const Machine& machine, const Decision& d) {
-  const Decision mild = on(module, job, mildly(machine));
+Decision milder(const loop::Module& module, const Job& job, const Goal& goal, const Decision& d) {
+  const Decision mild = losing(module, job, goal.machine, mildly(goal.numerics));
   if (fits(mild, d.choice)) return d;
   const Candidate& own = d.candidates.front();
   const Candidate* best = nullptr;
@@ -143,7 +144,7 @@ class Trader {
         accurate_(accurate),
         choices_(std::move(choices)),
         trades_(trades),
-        tables_(concerned(module, syms, options.machine, [&](const Jobs& jobs) {
+        tables_(concerned(module, syms, options.goal, [&](const Jobs& jobs) {
           return std::any_of(trades.tried.begin(), trades.tried.end(), [&](const Trade& t) { return jobs.count(t.contract) > 0; });
         })) {}
 
@@ -284,13 +285,13 @@ struct Chance {
   Decision decision;
 };
 
-std::vector<Chance> chances(const loop::Module& module, const Jobs& jobs, const Machine& machine, const Tuned& tuned) {
+std::vector<Chance> chances(const loop::Module& module, const Jobs& jobs, const Goal& goal, const Tuned& tuned) {
   std::vector<Chance> all;
   double run = 0;
   for (const auto& [contract, job] : jobs) run += job.weight;
   for (const auto& [contract, job] : jobs)
     if (std::optional<Decision> d =
-            job.weight < kLeastPart * run ? std::nullopt : loosened(module, job, machine, own_choice(contract, job, tuned)))
+            job.weight < kLeastPart * run ? std::nullopt : loosened(module, job, goal, own_choice(contract, job, tuned)))
       all.push_back({&contract, &job, std::move(*d)});
   std::stable_sort(all.begin(), all.end(), [](const Chance& a, const Chance& b) { return a.job->weight > b.job->weight; });
   if (all.size() > kMostTrades) all.resize(kMostTrades);
@@ -300,7 +301,7 @@ std::vector<Chance> chances(const loop::Module& module, const Jobs& jobs, const 
 /// Gets the references ready; returns the seconds of `budget` to keep for judging and for the whole both ways.
 double prepare(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, const Budget& budget,
                const std::vector<Chance>& all) {
-  const std::vector<const SymTable*> tables = concerned(module, syms, options.machine, [&](const Jobs& of_table) {
+  const std::vector<const SymTable*> tables = concerned(module, syms, options.goal, [&](const Jobs& of_table) {
     return std::any_of(all.begin(), all.end(), [&](const Chance& c) { return of_table.count(*c.contract) > 0; });
   });
   const double seconds = kReferenceShare * budget.left() / static_cast<double>(tables.size());
@@ -334,7 +335,7 @@ bool trade(const loop::Module& module, const std::vector<SymTable>& syms, const 
     Decision d = search_one(job, *options.measurer, 1 + kMostChoices, share, kTradeGain, &record);
     if (record.measured == 0 || d.choice == c.decision.choice) continue;
     result.trades.tried.push_back({*c.contract, d.choice, record.ns, record.default_ns, 0, false, ""});
-    Decision mild = milder(module, *c.job, options.machine, d);
+    Decision mild = milder(module, *c.job, options.goal, d);
     choices.push_back({std::move(d), std::move(mild), (record.default_ns - record.ns) * c.job->calls});
   }
   if (choices.empty()) return true;
@@ -358,11 +359,11 @@ bool trade(const loop::Module& module, const std::vector<SymTable>& syms, const 
 }
 
 /// What the database has of the program; nothing where a choice is none of the forms' any more.
-std::optional<TuneResult> repeated(const loop::Module& module, const Jobs& jobs, const Machine& machine, const Trades& known,
+std::optional<TuneResult> repeated(const loop::Module& module, const Jobs& jobs, const Goal& goal, const Trades& known,
                                    const TuneResult& result) {
   TuneResult out = result;
   for (const Trade& t : known.tried) {
-    std::optional<Decision> d = decision_of(module, jobs, machine, result.tuned, t);
+    std::optional<Decision> d = decision_of(module, jobs, goal, result.tuned, t);
     if (!d) return std::nullopt;
     if (t.taken) out.tuned[t.contract] = std::move(*d);
   }
@@ -374,7 +375,7 @@ std::optional<TuneResult> repeated(const loop::Module& module, const Jobs& jobs,
 
 bool trades_hold(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, const Trades& trades,
                  const Tuned& tuned) {
-  const std::vector<const SymTable*> tables = concerned(module, syms, options.machine, [&](const Jobs& jobs) {
+  const std::vector<const SymTable*> tables = concerned(module, syms, options.goal, [&](const Jobs& jobs) {
     return std::any_of(trades.tried.begin(), trades.tried.end(), [&](const Trade& t) { return t.taken && jobs.count(t.contract) > 0; });
   });
   return std::all_of(tables.begin(), tables.end(), [&](const SymTable* table) {
@@ -385,17 +386,17 @@ bool trades_hold(const loop::Module& module, const std::vector<SymTable>& syms, 
 
 void trade_accuracy(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, const Budget& budget,
                     TuningDb& db, TuneResult& result) {
-  if (options.program.empty() || options.machine.is_gpu() || allows_all(options.machine)) return;
-  const Jobs jobs = jobs_of(module, syms, options.machine);
-  const std::string hardware = options.machine.str(), library = kernel_library_hash(), program = program_of(module, jobs, options);
+  if (options.program.empty() || options.goal.machine.is_gpu() || allows_all(options.goal.numerics)) return;
+  const Jobs jobs = jobs_of(module, syms, options.goal);
+  const std::string hardware = options.goal.str(), library = kernel_library_hash(), program = program_of(module, jobs, options);
   const bool measures = options.measurer && budget.left() > 0;
   if (const Trades* known = db.find_trades(program, hardware, library); known && (known->complete || !measures))
-    if (std::optional<TuneResult> same = repeated(module, jobs, options.machine, *known, result)) {
+    if (std::optional<TuneResult> same = repeated(module, jobs, options.goal, *known, result)) {
       result = std::move(*same);
       return;
     }
   if (!measures) return;
-  const std::vector<Chance> all = chances(module, jobs, options.machine, result.tuned);
+  const std::vector<Chance> all = chances(module, jobs, options.goal, result.tuned);
   if (!all.empty() && trade(module, syms, options, budget, all, result)) db.put_trades(program, hardware, library, result.trades);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Accuracy for time: choices that Machine does not allow by themselves (minimal filtering F(4x4), Strassen's products), taken where they
-// are faster and the outputs of the whole program stay within the accuracy rule on sample inputs.
+// Accuracy for time: choices that the goal's Numerics do not allow by themselves (minimal filtering F(4x4), Strassen's products), taken
+// where they are faster and the outputs of the whole program stay within the accuracy rule on sample inputs.
 #include "search/jobs.h"
 
 namespace aotc::search {

@@ -93,7 +93,7 @@ void confirm_whole(const loop::Module& module, const std::vector<SymTable>& syms
 
 }  // namespace
 
-Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Machine& machine) {
+Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, const Goal& goal) {
   std::vector<double> calls(module.kernels.size(), 0);
   for (const loop::Call& c : module.calls) ++calls[idx(c.kernel)];
   std::vector<double> others(module.kernels.size(), 0);  // of kernels that only some sizes call
@@ -104,7 +104,7 @@ Jobs jobs_of(const loop::Module& module, const std::vector<SymTable>& syms, cons
   for (uint32_t k = 0; k < module.kernels.size(); ++k)
     for (const SymTable& table : syms) {
       const auto id = static_cast<loop::KernelId>(k);
-      const forms::Site site{module.kernels[id], table, machine};
+      const forms::Site site{module.kernels[id], table, goal.machine, goal.numerics};
       if (others[k] > 0)
         if (const auto all = forms::candidates(site); all.empty() || !all.front().fit) continue;
       const std::string contract = forms::contract(site);
@@ -167,8 +167,8 @@ bool whole_gains(const SymTable& syms, const TuneOptions& options, const Tuned& 
 
 TuneResult tune(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, TuningDb& db) {
   TuneResult result;
-  const Jobs jobs = jobs_of(module, syms, options.machine);
-  const std::string hardware = options.machine.str(), library = kernel_library_hash();
+  const Jobs jobs = jobs_of(module, syms, options.goal);
+  const std::string hardware = options.goal.str(), library = kernel_library_hash();
   for (const auto& [contract, job] : jobs) {
     const TuningRecord* r = db.find(contract, hardware, library);
     if (std::optional<Decision> known = r ? decision_of(job, *r) : std::nullopt) result.tuned[contract] = std::move(*known);

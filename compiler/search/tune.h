@@ -9,7 +9,7 @@
 namespace aotc::search {
 
 struct TuneOptions {
-  Machine machine;
+  Goal goal;
   Measurer* measurer = nullptr;  ///< null: take only what the database has
   double budget_s = 60;          ///< for measuring and judging together; the costliest contracts come first
   int candidates = 10;           ///< at most so many a contract

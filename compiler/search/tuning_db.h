@@ -84,7 +84,7 @@ class TuningDb {
   size_t size() const { return records_.size() + others_.size(); }
 
  private:
-  using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Machine::str), library
+  using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Goal::str), library
   std::map<Key, TuningRecord> records_;
   std::map<Key, Trades> trades_;                      // program, machine, library
   std::map<Key, AlternativesRecord> alternatives_;    // program, machine, library

@@ -43,6 +43,17 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
     for (Isa isa : kAll) CHECK(library_symbol(row.base, isa) == row.names[static_cast<int>(isa)]);
 }
 
+TEST_CASE("an entry is found by features, also of a machine whose set is none of the library's") {
+  const auto with = [](std::string_view base, FeatureSet have) { return isa_name(library_entry(base, have).isa); };
+  const FeatureSet small = features_of(Isa::avx2) | FeatureSet{Feature::AVX_VNNI};
+  CHECK(with("aotc_gemm_f32", small) == "avx2");
+  CHECK(with("aotc_gemm_bytes_f32", small) == "avx2");
+  // AVX-512 BF16 and tiles, without what is between them in the list.
+  const FeatureSet odd = features_of(Isa::avx2) | FeatureSet{Feature::AMX_TILES, Feature::OS_AMX, Feature::AVX512_BF16};
+  CHECK(library_entry("aotc_gemm_tiles_bf16", odd).base == "aotc_gemm_bf16");
+  CHECK(with("aotc_gemm_tiles_bf16", odd) == "avx2");
+}
+
 TEST_CASE("every entry of the library is the one that the catalog names for its instruction set and those above it up to the next one") {
   constexpr Isa kAll[] = {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
   std::set<std::string> names;

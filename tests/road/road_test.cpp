@@ -126,7 +126,7 @@ void run_batch(const std::vector<uint32_t>& seeds, Isa isa, bool quick) {
     try {
       verify(g, "the generator");
       plan::PlanOptions options;
-      options.machine = machine_of(target);
+      options.goal = goal_of(target);
       options.choose = chooser_of(seed);
       options.variants = variants_of(seed, g);
       models.push_back(road_model(fmt::format("m{}", seed), g, target, options));

@@ -36,14 +36,14 @@ std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa
     const Isa isa = loop_isa(target);
     if (std::find(done.begin(), done.end(), isa) != done.end()) continue;
     done.push_back(isa);
-    Isa least = target;  // that shares this code
+    FeatureSet common = features_of(target);  // of all that share this code
     for (Isa other : isas)
-      if (loop_isa(other) == isa) least = std::min(least, other);
+      if (loop_isa(other) == isa) common = common & features_of(other);
     std::vector<std::string> functions;
     size_t chars = 0, count = 0;
     const auto flush = [&] {
       if (functions.empty()) return;
-      units.push_back({fmt::format("loops{}_{}.cpp", count++, isa_name(isa)), unit_source(functions), unit_flags(least)});
+      units.push_back({fmt::format("loops{}_{}.cpp", count++, isa_name(isa)), unit_source(functions), unit_flags(common)});
       functions.clear();
       chars = 0;
     };

@@ -2,9 +2,9 @@
 
 namespace aotc::emit::cpu {
 
-Isa loop_isa(Isa isa) { return isa == Isa::avx2 ? Isa::avx2 : Isa::avx512; }
+Isa loop_isa(Isa isa) { return features_of(isa).includes(features_of(Isa::avx512)) ? Isa::avx512 : Isa::avx2; }
 
-std::vector<std::string> unit_flags(Isa isa) {
+std::vector<std::string> unit_flags(FeatureSet features) {
   std::vector<std::string> flags = {"-std=c++17",
                                     "-O2",
                                     "-g0",
@@ -23,11 +23,11 @@ std::vector<std::string> unit_flags(Isa isa) {
                                     "-ffunction-sections",
                                     "-fdata-sections",
                                     "-fvisibility=hidden"};
-  if (isa == Isa::avx2)
-    flags.push_back("-march=x86-64-v3");
-  else
+  if (features.includes(features_of(Isa::avx512)))
     flags.insert(flags.end(), {"-march=x86-64-v4", "-mprefer-vector-width=512"});
-  if (isa > Isa::avx512) flags.push_back("-mavx512bf16");
+  else
+    flags.push_back("-march=x86-64-v3");
+  if (features.has(Feature::AVX512_BF16)) flags.push_back("-mavx512bf16");
   return flags;
 }
 

@@ -9,8 +9,9 @@ namespace aotc::emit::cpu {
 
 /// Instruction sets beyond AVX-512 change contractions; their loops are the AVX-512 ones, in which bf16 alone is rounded by an instruction.
 Isa loop_isa(Isa isa);
-/// Compiler flags of a unit for machines that have at least this instruction set, without -I and -o.
-std::vector<std::string> unit_flags(Isa isa);
+/// Compiler flags of a unit for machines that have all of these features, without -I and -o.
+std::vector<std::string> unit_flags(FeatureSet features);
+inline std::vector<std::string> unit_flags(Isa isa) { return unit_flags(features_of(isa)); }
 /// The source of a unit: the includes, then the functions. Its headers are found under the names of unit_headers().
 std::string unit_source(const std::vector<std::string>& functions);
 /// Paths of the headers that a unit includes, relative to its include folder; embedded in aotc under the same names.

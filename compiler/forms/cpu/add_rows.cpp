@@ -20,7 +20,8 @@ class AddRows final : public LibraryForm {
     const Expr &rows = k.sizes.at(0), &columns = k.sizes.at(1), &indices = k.sizes.at(3);
     const bool begins = !k.sizes.at(4).is(0);
     f.work = begins ? rows : ceildiv(columns, AOTC_ADD_ROWS_COLUMNS);
-    f.grain = grain_of(kGrainOps, begins ? ceildiv(indices, max(rows, 1)) * columns : indices * AOTC_ADD_ROWS_COLUMNS, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_ops, begins ? ceildiv(indices, max(rows, 1)) * columns : indices * AOTC_ADD_ROWS_COLUMNS,
+                       s.syms);
     return f;
   }
 };

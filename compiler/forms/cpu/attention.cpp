@@ -66,32 +66,36 @@ Sizes hinted(const AttentionKernel& k, const SymTable& syms) {
 int64_t rows_of(const Sizes& c) { return std::max<int64_t>(1, c.heads / c.kv_heads * c.q_len); }
 
 double cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
+  const CpuCosts& u = cpu_costs(machine);
   const Lanes lanes = lanes_of(c.dtype, machine);
   const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block);
-  const double pairs = static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? 0.6 : 1.0);
+  const double pairs = static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? u.causal_seen : 1.0);
   double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
-  cycles += pairs * 12.0 / static_cast<double>(lanes.width);  // exponentials
+  cycles += pairs * u.attention_exp / static_cast<double>(lanes.width);  // exponentials
   const bool kept = c.kv_len <= b.kv_block;
-  if (rows > 4) cycles += 0.5 * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
-  cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(c.kv_len, b.kv_block)) * (20.0 + static_cast<double>(c.ev) / 8);
-  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * acc_bytes(c.dtype) > machine.l2_bytes / 2) cycles *= 1.1;
+  if (rows > 4)
+    cycles += u.attention_copy * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
+  cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(c.kv_len, b.kv_block)) *
+            (u.attention_row + static_cast<double>(c.ev) / u.attention_row_channels);
+  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * acc_bytes(c.dtype) > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
   return cycles;
 }
 
 /// In tile registers: both products a block, the softmax between them, and keys and values copied to panels.
 double tiles_cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
+  const CpuCosts& u = cpu_costs(machine);
   const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block), heads = c.batch * c.kv_heads,
                 kvb = std::min<int64_t>(b.kv_block, c.kv_len);
   const int64_t units = heads * blocks, q = ceil_div(rows, blocks), kv_blocks = ceil_div(c.kv_len, b.kv_block);
-  const double seen = c.causal ? 0.6 : 1.0, pairs = static_cast<double>(heads * rows) * static_cast<double>(c.kv_len) * seen;
+  const double seen = c.causal ? u.causal_seen : 1.0, pairs = static_cast<double>(heads * rows) * static_cast<double>(c.kv_len) * seen;
   double cycles = static_cast<double>(units * kv_blocks) * seen *
                   (tile_cycles(q, kvb, ceil_div(c.e, 32), machine) + tile_cycles(q, c.ev, ceil_div(kvb, 32), machine));
-  cycles += pairs * 24.0 / 16;  // exponentials, scale and rounding
+  cycles += pairs * u.attention_tiles_exp / 16;  // exponentials, scale and rounding
   const double copied = static_cast<double>(heads * c.kv_len * (c.kv_len <= b.kv_block ? 1 : blocks));
-  cycles += copied * (kTransposeCycles * static_cast<double>(c.e) + kCopyCycles * static_cast<double>(c.ev));
-  cycles += static_cast<double>(heads * rows * kv_blocks) * (20.0 + static_cast<double>(c.ev) / 8);
-  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * 4 > machine.l2_bytes / 2) cycles *= 1.1;
-  return cycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
+  cycles += copied * (u.amx_transpose * static_cast<double>(c.e) + u.amx_copy * static_cast<double>(c.ev));
+  cycles += static_cast<double>(heads * rows * kv_blocks) * (u.attention_row + static_cast<double>(c.ev) / u.attention_row_channels);
+  if ((b.q_block * b.kv_block + b.kv_block * (c.e + c.ev)) * 4 > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
+  return cycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
 }
 
 class Attention : public FormOf<AttentionKernel> {
@@ -122,8 +126,8 @@ class Attention : public FormOf<AttentionKernel> {
         r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks_of))));
         if (r.fit) {
           const int64_t units = c.batch * c.kv_heads * ceil_div(rows, qb);
-          r.cost_ns =
-              (cycles(c, blocks_of, s.machine) + static_cast<double>(units) * 400) * imbalance(units, s.machine.cores) * kNsPerCycle;
+          r.cost_ns = (cycles(c, blocks_of, s.machine) + static_cast<double>(units) * cpu_costs(s.machine).attention_unit) *
+                      imbalance(units, s.machine) * cpu_costs(s.machine).ns_per_cycle;
         }
         all.push_back(r);
       }
@@ -149,7 +153,7 @@ class Attention : public FormOf<AttentionKernel> {
     AOTC_CHECK(s.size() == AOTC_ATTN_SIZES);
     const Expr rows = floordiv(k.heads, k.kv_heads) * k.q_len;
     f.work = k.batch * k.kv_heads * ceildiv(rows, c.q_block);
-    f.grain = grain_of(kGrainMacs, min(rows, c.q_block) * k.kv_len * (k.head_dim + k.v_dim), site.syms);
+    f.grain = grain_of(cpu_costs(site.machine).grain_macs, min(rows, c.q_block) * k.kv_len * (k.head_dim + k.v_dim), site.syms);
     const aotc_attn_config g = config_of(c);
     f.scratch_bytes = scratch(k, g);
     return f;
@@ -183,7 +187,7 @@ class AttentionTiles final : public Attention {
   }
   Fit fits(const AttentionKernel& k, const Site& s) const override {
     if (k.dtype != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.dtype));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const int64_t rows = rows_of(hinted(k, s.syms));
     if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);
     return fits_scratch(s.syms.hint(scratch(k, config_of({static_cast<int>(std::min<int64_t>(rows, 32)), 64}))));  // the smallest candidate

@@ -6,7 +6,6 @@
 
 namespace aotc::forms::cpu {
 
-inline constexpr double kByteSliceCycles = 40;  ///< entering an epilogue between tile instructions
 inline constexpr int64_t kByteSliceRows = 16;
 
 /// One unit's rows x cols sums over k, with their epilogue beside its arithmetic.
@@ -15,7 +14,7 @@ inline double byte_tile_cycles(int64_t rows, int64_t cols, int64_t k, const Mach
   const bool by_rows = steps * 64 * cols <= AOTC_BYTES_NEAR;
   const int64_t at_once = rows > 16 && !by_rows ? +AOTC_PANEL_N : +AOTC_BYTES_TILE_SUMS;
   const double slices = static_cast<double>(ceil_div(rows, std::max(kByteSliceRows, ceil_div(block, steps))) * ceil_div(cols, 64));
-  return tile_cycles(rows, cols, steps, m) + slices * kByteSliceCycles +
+  return tile_cycles(rows, cols, steps, m) + slices * cpu_costs(m).byte_slice +
          epilogue_cycles(static_cast<double>(rows), static_cast<double>(cols), {block, cols, at_once}, 4, 16, m);
 }
 /// The panels of `columns` columns from beyond the caches, for each block of rows again where they do not stay.

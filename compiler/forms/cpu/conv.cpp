@@ -76,13 +76,13 @@ double copies_of_pixels(bool kept, int64_t channel_blocks, int64_t pixel_blocks,
               : static_cast<double>(channel_blocks);
 }
 
-ConvForm::Work ConvForm::work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const {
+ConvForm::Work ConvForm::work(const ConvKernel& k, const ConvTile& t, const Site& s) const {
   Expr depth = floordiv(k.x_dims[1], k.groups);
   for (int64_t x : k.kernel) depth *= x;
   const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
   const Expr channels = floordiv(k.out_dims[1], k.groups);
   return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
-          grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * depth, syms)};
+          grain_of(cpu_costs(s.machine).grain_macs, min(channels, t.mc) * min(pixels, t.nc) * depth, s.syms)};
 }
 
 std::string ConvForm::contract(const ConvKernel& k, const Site& s) const {
@@ -125,7 +125,7 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
   Expr depth = floordiv(k.x_dims[1], k.groups);
   for (int64_t x : k.kernel) depth *= x;
-  const Work w = work(k, t, site.syms);
+  const Work w = work(k, t, site);
   f.work = w.units, f.grain = w.grain;
   aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
   g.line_steps = line_steps(k, t);

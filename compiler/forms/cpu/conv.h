@@ -58,7 +58,7 @@ class ConvForm : public FormOf<loop::ConvKernel> {
     Expr units, grain;
   };
   /// Of an implicit product, images merged: nc pixels x mc channels of a group a unit.
-  virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const SymTable& syms) const;
+  virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const Site& s) const;
   /// What the library's entry is called without its dtype, and its scratch for sums over `depth` elements.
   virtual std::string_view entry() const { return channels_last_ ? "aotc_conv_last" : "aotc_conv"; }
   virtual Expr scratch(const aotc_conv_config& g, const Expr& depth, int64_t acc_bytes) const;

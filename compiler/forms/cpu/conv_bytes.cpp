@@ -26,6 +26,7 @@ class ConvBytes final : public ByteConv {
 
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int threads = s.machine.cores;
     const int64_t cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1);
     const int64_t rows = byte_speed(s.machine).rows;
@@ -45,12 +46,12 @@ class ConvBytes final : public ByteConv {
         double cycles = static_cast<double>(c.groups * px_blocks) *
                         byte_product_cycles(ceil_div(px, px_blocks), ceil_div(cog, AOTC_PANEL_N), k, px_blocks > 1, s.machine);
         const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
-        cycles += static_cast<double>(px * k * c.groups) * gathers * (kByteCopyCycles + 4 / run);
-        cycles += static_cast<double>(units) * kUnitCycles;
-        cycles += kEpilogueCycles * static_cast<double>(c.groups * ceil_div(px * cog, AOTC_BYTES_SUMS) + units);
+        cycles += static_cast<double>(px * k * c.groups) * gathers * (u.byte_copy + u.byte_run / run);
+        cycles += static_cast<double>(units) * u.unit;
+        cycles += u.epilogue_call * static_cast<double>(c.groups * ceil_div(px * cog, AOTC_BYTES_SUMS) + units);
         cycles += epilogue_cycles(static_cast<double>(px), static_cast<double>(c.co),
                                   {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), AOTC_BYTES_SUMS}, 4, 16, s.machine);
-        all.back().cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
       }
     return all;
   }
@@ -75,7 +76,8 @@ class ConvBytesDepthwise final : public ByteConv {
 
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
-    const int64_t lanes = s.machine.has(Isa::avx512) ? 16 : 8;
+    const int64_t lanes = s.machine.has(Feature::AVX512F) ? 16 : 8;
+    const CpuCosts& u = cpu_costs(s.machine);
     std::vector<Candidate> all;
     std::set<int> bands;
     for (int64_t parts : {1, s.machine.cores, 2 * s.machine.cores, 4 * s.machine.cores})
@@ -90,21 +92,21 @@ class ConvBytesDepthwise final : public ByteConv {
         const int64_t units = c.n * c.out[0] * ceil_div(c.out[1], band), pieces = ceil_div(c.out[2], t.nc), blocks = ceil_div(c.co, t.mc);
         const double vecs = static_cast<double>(ceil_div(c.co, lanes)), taps = static_cast<double>(c.depth());
         const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && (c.kernel[2] == 3 || c.kernel[2] == 5);
-        double cycles = static_cast<double>(c.pixels()) * vecs * (taps * (shares ? 0.9 : 2.0) + 4);
-        cycles += static_cast<double>(units * c.co) * taps * 2;  // its weights
-        cycles += static_cast<double>(c.pixels() * blocks) * (kRowCycles + taps) + static_cast<double>(units) * kUnitCycles;
-        cycles += kEpilogueCycles * static_cast<double>(c.n * c.out[0] * c.out[1] * pieces * blocks);
-        r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+        double cycles = static_cast<double>(c.pixels()) * vecs * (taps * (shares ? u.byte_shared_tap : u.byte_tap) + u.depthwise_pixel);
+        cycles += static_cast<double>(units * c.co) * taps * u.byte_weight;  // its weights
+        cycles += static_cast<double>(c.pixels() * blocks) * (u.epilogue_row + taps) + static_cast<double>(units) * u.unit;
+        cycles += u.epilogue_call * static_cast<double>(c.n * c.out[0] * c.out[1] * pieces * blocks);
+        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         all.push_back(r);
       }
     return all;
   }
 
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+  Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
     const Expr columns = k.out_dims.back(), rows = k.out_dims.size() > 3 ? k.out_dims[k.out_dims.size() - 2] : Expr(1);
     Expr units = k.x_dims[0] * ceildiv(rows, t.kp);
     if (k.out_dims.size() > 4) units *= k.out_dims[2];
-    return {units, grain_of(kGrainMacs / 4, columns * min(rows, t.kp) * k.out_dims[1] * taps_of(k), syms)};
+    return {units, grain_of(cpu_costs(s.machine).grain_macs / 4, columns * min(rows, t.kp) * k.out_dims[1] * taps_of(k), s.syms)};
   }
   bool joins_groups() const override { return true; }
 };

@@ -13,9 +13,6 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr double kLineCycles = 5;    ///< a line of taps of a copied row, beside its bytes
-constexpr double kStripCycles = 20;  ///< a bordered row of a strip, beside its bytes
-
 bool all_are(const Ints& v, int64_t x) {
   return std::all_of(v.begin(), v.end(), [&](int64_t y) { return y == x; });
 }
@@ -42,7 +39,7 @@ class ConvBytesTiles final : public ByteConv {
  protected:
   std::string_view entry() const override { return "aotc_conv_bytes_tiles"; }
   Fit serves(const ConvKernel&, const Site& s) const override {
-    return s.machine.has(Isa::amx) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
+    return s.machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
   }
   /// conv_bytes stands in for a process that may not use the tiles.
   int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const override {
@@ -57,10 +54,11 @@ class ConvBytesTiles final : public ByteConv {
     const int64_t c = *k.x_dims[1].as_const(), lines = taps_of(k) / k.kernel.back(), line = aotc_bytes_depth(c * k.kernel.back());
     const double tiles = static_cast<double>(ceil_div(*k.out_dims[1].as_const(), 16));
     const int64_t columns = std::max<int64_t>(1, k.out_dims.back().as_const().value_or(64));
-    const double taken = static_cast<double>(product_of(k.stride) * c) * kByteCopyCycles;
+    const CpuCosts& u = uarch_of(Isa::amx).cpu;  // the stored weight, which goes by it, is of all machines with tiles
+    const double taken = static_cast<double>(product_of(k.stride) * c) * u.byte_copy;
     const double strip = tiles * static_cast<double>(lines * line / 64) * strip_waste(k, columns) + taken;
-    const double copies = tiles * static_cast<double>(ceil_div(c * taps_of(k), 64)) +
-                          static_cast<double>(c * taps_of(k)) * kByteCopyCycles + static_cast<double>(lines) * kLineCycles;
+    const double copies = tiles * static_cast<double>(ceil_div(c * taps_of(k), 64)) + static_cast<double>(c * taps_of(k)) * u.byte_copy +
+                          static_cast<double>(lines) * u.byte_line;
     return strip <= copies ? ByteReads{AOTC_BYTES_STRIP, line} : ByteReads{};
   }
 
@@ -82,7 +80,7 @@ class ConvBytesTiles final : public ByteConv {
         t.mc = mc, t.nc = static_cast<int>(std::min(nc, px)), t.kc = 2, t.kp = 2;
         Candidate r = candidate(t);
         r.fit = fits_scratch(scratch_bytes(kernel, t));
-        if (r.fit) r.cost_ns = cycles(kernel, c, t, k, way, s.machine) * kNsPerCycle;
+        if (r.fit) r.cost_ns = cycles(kernel, c, t, k, way, s.machine) * cpu_costs(s.machine).ns_per_cycle;
         all.push_back(r);
       }
     return all;
@@ -96,6 +94,7 @@ class ConvBytesTiles final : public ByteConv {
   }
 
   static double cycles(const ConvKernel& kernel, const ConvSizes& c, const ConvTile& t, int64_t k, int way, const Machine& machine) {
+    const CpuCosts& u = cpu_costs(machine);
     const int64_t cog = c.co / c.groups, px = std::max<int64_t>(c.pixels(), 1), lines = taps_of(kernel) / kernel.kernel.back();
     const int64_t co_blocks = ceil_div(cog, t.mc), px_blocks = ceil_div(px, t.nc), units = c.groups * co_blocks * px_blocks;
     int64_t pixels = ceil_div(px, px_blocks), filled = px_blocks;
@@ -114,15 +113,15 @@ class ConvBytesTiles final : public ByteConv {
     if (way == AOTC_BYTES_STRIP) {
       const int64_t bordered = pixels / c.out[2] * c.stride[1] + c.kernel[1] - 1;
       const int64_t bytes = bordered * (c.out[2] * c.stride[2] + c.kernel[2]) * c.c;
-      all += blocks * gathers * (static_cast<double>(bytes) * kByteCopyCycles + static_cast<double>(bordered) * kStripCycles);
+      all += blocks * gathers * (static_cast<double>(bytes) * u.byte_copy + static_cast<double>(bordered) * u.byte_strip_row);
     } else if (way == AOTC_BYTES_COPIES) {
       all += blocks * gathers * rows *
-             (copied * static_cast<double>(taps_of(kernel)) * kByteCopyCycles + static_cast<double>(lines) * kLineCycles);
+             (copied * static_cast<double>(taps_of(kernel)) * u.byte_copy + static_cast<double>(lines) * u.byte_line);
     } else if (c.c % 512 == 0) {
-      all += blocks * gathers * rows * copied * kByteCopyCycles;
+      all += blocks * gathers * rows * copied * u.byte_copy;
     }
-    all += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
-    return all * imbalance(c.groups * co_blocks * filled, machine.cores);
+    all += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
+    return all * imbalance(c.groups * co_blocks * filled, machine);
   }
 };
 

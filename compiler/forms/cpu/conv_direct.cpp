@@ -23,6 +23,7 @@ class ConvDirect final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     ConvTile t;
     t.mc = 1, t.nc = 4096, t.kc = 2;
     // A strip of at least one row of 64 columns.
@@ -33,19 +34,19 @@ class ConvDirect final : public ConvForm {
     Candidate r = candidate(t);
     const int64_t px = std::max<int64_t>(c.pixels(), 1), depth = std::max<int64_t>(c.depth(), 1), cog = c.group_channels();
     // Strips are copied and entered plane by plane.
-    const double copied = static_cast<double>(c.n * c.co * c.in[0] * c.in[1] * c.in[2]) * 0.7;
-    const double sums = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * 2.5;
-    r.cost_ns = (sums + copied + 180.0 * static_cast<double>(c.n * c.co)) * imbalance(c.n * c.co, s.machine.cores) * kNsPerCycle;
-    if (c.transposed) r.cost_ns *= 16;
+    const double copied = static_cast<double>(c.n * c.co * c.in[0] * c.in[1] * c.in[2]) * u.direct_copy;
+    const double sums = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * u.direct_mac;
+    r.cost_ns = (sums + copied + u.direct_plane * static_cast<double>(c.n * c.co)) * imbalance(c.n * c.co, s.machine) * u.ns_per_cycle;
+    if (c.transposed) r.cost_ns *= u.direct_transposed;
     if (cog > 4 && is_float(c.dtype)) r.fit = refuse("{} output channels a group read each input {} times", cog, cog);
     return {r};
   }
 
-  Work work(const ConvKernel& k, const ConvTile&, const SymTable& syms) const override {
+  Work work(const ConvKernel& k, const ConvTile&, const Site& s) const override {
     Expr depth = floordiv(k.x_dims[1], k.groups);
     for (int64_t x : k.kernel) depth *= x;
     const Expr pixels = product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
-    return {k.x_dims[0] * k.out_dims[1], grain_of(kGrainMacs / 4, pixels * depth, syms)};
+    return {k.x_dims[0] * k.out_dims[1], grain_of(cpu_costs(s.machine).grain_macs / 4, pixels * depth, s.syms)};
   }
 };
 

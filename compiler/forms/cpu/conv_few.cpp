@@ -43,6 +43,7 @@ class ConvFew final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int64_t cg = c.c / c.groups, cog = c.co / c.groups;
     const int64_t lines = c.kernel[0] * c.kernel[1], values = c.kernel[2] * cg, rows = c.n * c.out[0] * c.out[1];
     const double inside = taps_inside(c, 0) * taps_inside(c, 1), vecs = static_cast<double>(ceil_div(cog, lanes.width));
@@ -54,18 +55,18 @@ class ConvFew final : public ConvForm {
       const double all_rows = static_cast<double>(rows * c.groups), all_lines = all_rows * static_cast<double>(lines) * inside;
       double cycles = static_cast<double>(c.out[2] * steps) * all_lines * vecs;
       const double columns = static_cast<double>(c.out[2] * c.stride[2]);
-      cycles += all_lines * (20 + 1.5 * columns *
-                                      (c.groups == 1 ? static_cast<double>(c.c) / static_cast<double>(lanes.width)
-                                                     : static_cast<double>(ceil_div(cg, lanes.width))));
-      cycles += all_rows * static_cast<double>(tiles) * vecs / 2 * (kCallCycles + 14) + all_rows * 100;
+      cycles += all_lines * (u.few_line + u.conv_copy * columns *
+                                              (c.groups == 1 ? static_cast<double>(c.c) / static_cast<double>(lanes.width)
+                                                             : static_cast<double>(ceil_div(cg, lanes.width))));
+      cycles += all_rows * static_cast<double>(tiles) * vecs / 2 * (u.tile_call + u.few_tile_sums) + all_rows * u.few_row;
       // Weights, whole vectors of channels, come from L2 for every run of an output row.
       const double weights = vecs * static_cast<double>(lanes.width * c.depth() * dtype_bytes(c.dtype));
-      cycles += weights * all_rows * static_cast<double>(ceil_div(c.out[2], AOTC_CONV_FEW_RUN)) / 16.0 *
-                (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.2);
-      cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * all_rows;
+      cycles += weights * all_rows * static_cast<double>(ceil_div(c.out[2], AOTC_CONV_FEW_RUN)) / u.weight_far_bytes *
+                (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : u.conv_weight_shown);
+      cycles += static_cast<double>(units) * u.unit + u.epilogue_call * all_rows;
       cycles += epilogue_cycles(static_cast<double>(c.pixels()), static_cast<double>(c.co),
                                 {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), cog, INT32_MAX}, 4, lanes.width, s.machine);
-      r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+      r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
       all.push_back(r);
     }
     return all;

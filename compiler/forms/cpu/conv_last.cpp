@@ -21,6 +21,7 @@ class ConvLast final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int threads = s.machine.cores;
     const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
                   px = std::max<int64_t>(c.pixels(), 1);
@@ -43,22 +44,23 @@ class ConvLast final : public ConvForm {
         const double depth = static_cast<double>(k * c.groups), pixels = static_cast<double>(px);
         double cycles = pixels * inside * column_vectors(cog, nc, lanes, s.machine) * depth / lanes.macs;
         const double calls = static_cast<double>(c.groups * ceil_div(cog, 2 * lanes.width) * px_blocks * ceil_div(nc, lanes.mr));
-        cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
+        cycles += calls * static_cast<double>(ceil_div(k, t.kc)) * (u.tile_call + u.conv_tile_sums);
         // Copied once a run of channel blocks of one thread, when all of k is kept; short runs of channels cost more.
         const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
         const bool runs_of_taps = c.groups == 1 && c.dilation[2] == 1;
         const double run = static_cast<double>(runs_of_taps ? c.c * c.kernel[2] : c.c / c.groups);
-        cycles += pixels * depth * gathers * (1.5 / static_cast<double>(lanes.width) + (runs_of_taps ? 3 : 8) / run);
-        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog) * depth * static_cast<double>(px_blocks);
+        cycles += pixels * depth * gathers *
+                  (u.conv_copy / static_cast<double>(lanes.width) + (runs_of_taps ? u.conv_run_of_taps : u.conv_run) / run);
+        if (!c.w_constant) cycles += u.conv_weight_pack * static_cast<double>(cog) * depth * static_cast<double>(px_blocks);
         // Weights stream once a pixel block.
-        cycles += static_cast<double>(cog * ab) * depth * static_cast<double>(px_blocks) / 16.0 *
-                  (cog * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
-        if (nc * std::min<int64_t>(k, t.kp) * ab > s.machine.l2_bytes / 2) cycles *= 1.05;
-        cycles += static_cast<double>(units) * kUnitCycles;
-        cycles += kEpilogueCycles * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
+        cycles += static_cast<double>(cog * ab) * depth * static_cast<double>(px_blocks) / u.weight_far_bytes *
+                  (cog * k * ab > s.machine.l2_bytes / 2 ? 1.0 : u.conv_weight_shown);
+        if (nc * std::min<int64_t>(k, t.kp) * ab > s.machine.l2_bytes / 2) cycles *= u.conv_beyond_l2;
+        cycles += static_cast<double>(units) * u.unit;
+        cycles += u.epilogue_call * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
         cycles += epilogue_cycles(pixels, static_cast<double>(c.co), {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), 4096}, ab,
                                   lanes.width, s.machine);
-        all.back().cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
       }
     return all;
   }

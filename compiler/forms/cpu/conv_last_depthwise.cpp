@@ -35,6 +35,7 @@ class ConvLastDepthwise final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     std::vector<Candidate> all;
     std::set<int> bands;
     for (int64_t parts : {1, s.machine.cores, 2 * s.machine.cores, 4 * s.machine.cores})
@@ -51,27 +52,28 @@ class ConvLastDepthwise final : public ConvForm {
         const double vecs = static_cast<double>(ceil_div(c.co, lanes.width));
         // A tap takes a load and a multiply-add, or half of that where neighbours share what they load.
         const bool shares = c.dilation[2] == 1 && c.stride[2] <= 2 && c.kernel[2] <= 7 && c.kernel[2] % 2 == 1;
-        double cycles =
-            static_cast<double>(c.pixels()) * vecs * (static_cast<double>(taps) * (shares ? 0.6 : 1.0) * (c.groups < c.c ? 1.5 : 1.0) + 4);
+        double cycles = static_cast<double>(c.pixels()) * vecs *
+                        (static_cast<double>(taps) * (shares ? u.depthwise_shared_tap : 1.0) * (c.groups < c.c ? u.depthwise_groups : 1.0) +
+                         u.depthwise_pixel);
         const double rows = static_cast<double>(c.n * c.out[0] * c.out[1] * pieces);
-        cycles += rows * vecs * 20 + static_cast<double>(units) * kUnitCycles;
+        cycles += rows * vecs * u.depthwise_row + static_cast<double>(units) * u.unit;
         // Lines that two bands, or two blocks of channels, both meet come from L2 again.
-        cycles += static_cast<double>(units * c.kernel[1] * c.in[2]) / static_cast<double>(pieces) * vecs * 2;
-        cycles += kEpilogueCycles * std::max(static_cast<double>(units), static_cast<double>(c.pixels()) / t.nc) *
+        cycles += static_cast<double>(units * c.kernel[1] * c.in[2]) / static_cast<double>(pieces) * vecs * u.depthwise_line;
+        cycles += u.epilogue_call * std::max(static_cast<double>(units), static_cast<double>(c.pixels()) / t.nc) *
                   static_cast<double>(ceil_div(c.co, t.mc));
-        r.cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         all.push_back(r);
       }
     return all;
   }
 
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+  Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
     Expr taps = floordiv(k.x_dims[1], k.groups);
     for (int64_t x : k.kernel) taps *= x;
     const Expr columns = k.out_dims.back(), rows = k.out_dims.size() > 3 ? k.out_dims[k.out_dims.size() - 2] : Expr(1);
     Expr units = k.x_dims[0] * ceildiv(columns, t.nc) * ceildiv(rows, t.kp);
     if (k.out_dims.size() > 4) units *= k.out_dims[2];
-    return {units, grain_of(kGrainMacs / 4, min(columns, t.nc) * min(rows, t.kp) * k.out_dims[1] * taps, syms)};
+    return {units, grain_of(cpu_costs(s.machine).grain_macs / 4, min(columns, t.nc) * min(rows, t.kp) * k.out_dims[1] * taps, s.syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

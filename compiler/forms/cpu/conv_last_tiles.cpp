@@ -12,10 +12,6 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr double kSpiltCopies = 1.5;     ///< of copied rows that do not stay in L1 until they are multiplied
-constexpr double kTogetherCycles = 0.7;  ///< a value of a column of lines that are put together
-constexpr double kSplitRowsCycles = 26;  ///< a tile all of whose rows lie in two cache lines each, beside one whose rows do not
-
 /// How the kernel reads windows in place (kernels/cpu/conv_tile_strips.h).
 struct Strip {
   int line_steps = 0;                                  ///< of aotc_conv_config, of one group
@@ -89,7 +85,7 @@ double strip_cycles(const Strip& s, int64_t outputs, int64_t cols, const Machine
   for (int64_t i = 0; i < 16; ++i) split += i * pitch % 64 ? 1.0 / 16 : 0;
   const double loads = static_cast<double>(ceil_div(rows, 16) * ceil_div(width, AOTC_PANEL_N) * s.steps);
   return tile_cycles(rows, width, s.steps, machine, 1, s.regions * s.pixel * 2) +
-         loads * split * (width > 16 ? kSplitRowsCycles / 4 : kSplitRowsCycles);
+         loads * split * (width > 16 ? cpu_costs(machine).amx_split_rows / 4 : cpu_costs(machine).amx_split_rows);
 }
 
 /// Whether a unit of nc pixels is one.
@@ -118,7 +114,7 @@ class ConvLastTiles final : public ConvForm {
  protected:
   Fit takes(const ConvKernel& k, const Site& s) const override {
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     return fits_tile(c, {.mc = AOTC_PANEL_N, .nc = static_cast<int>(std::min<int64_t>(c.pixels(), 32))});  // the smallest candidate
   }
@@ -131,6 +127,7 @@ class ConvLastTiles final : public ConvForm {
 
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int threads = s.machine.cores;
     const int64_t cog = c.group_channels(), k = std::max<int64_t>(c.depth(), 1), px = std::max<int64_t>(c.pixels(), 1),
                   steps = ceil_div(k, 32);
@@ -158,19 +155,19 @@ class ConvLastTiles final : public ConvForm {
           cycles =
               static_cast<double>(c.groups) * fed_cycles(cycles / static_cast<double>(c.groups), 2 * weights, px_blocks, rows, s.machine);
         else
-          cycles += 2.0 * weights * static_cast<double>(c.groups * px_blocks);
+          cycles += u.conv_weight_pack * weights * static_cast<double>(c.groups * px_blocks);
         // Rows are copied once a run of channel blocks of one thread; short runs of channels cost more.
         const double gathers = copies_of_pixels(true, co_blocks, px_blocks, threads);
         const int64_t run = c.groups == 1 && c.dilation[2] == 1 ? c.c * c.kernel[2] : c.c / c.groups;
         if (in_place)
           cycles += static_cast<double>(c.groups * px_blocks * strip.elements(rows)) * gathers *
-                    (strip.together > 1 ? kTogetherCycles : kCopyCycles + 0.1) /
+                    (strip.together > 1 ? u.amx_together : u.amx_copy + u.amx_in_place) /
                     (strip.ring && are_parts_of_planes(c, px_blocks) ? static_cast<double>(c.kernel[0]) : 1.0);
         else
-          cycles += static_cast<double>(px) * depth * gathers * (kCopyCycles + 8.0 / static_cast<double>(run)) *
-                    ((pixels + AOTC_PANEL_N) * steps * 64 > s.machine.l1_bytes * 3 / 4 ? kSpiltCopies : 1);
-        cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
-        r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+          cycles += static_cast<double>(px) * depth * gathers * (u.amx_copy + u.conv_run / static_cast<double>(run)) *
+                    ((pixels + AOTC_PANEL_N) * steps * 64 > s.machine.l1_bytes * 3 / 4 ? u.amx_spilt_copies : 1);
+        cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
+        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         all.push_back(r);
       }
     return all;

@@ -42,6 +42,7 @@ class ConvPhases final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int threads = s.machine.cores;
     const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1), sw = c.stride[2];
     int64_t phases = 1, px = c.n, k_unit = c.c / c.groups;
@@ -75,24 +76,26 @@ class ConvPhases final : public ConvForm {
         double cycles = std::min(lanes_px * static_cast<double>(cog), lanes_co * static_cast<double>(px)) *
                         static_cast<double>(k * c.groups) / static_cast<double>(lanes.width) / lanes.macs;
         const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width) * phases);
-        cycles += tiles * static_cast<double>(ceil_div(ceil_div(k, phases), t.kc)) * (kCallCycles + 28);
+        cycles += tiles * static_cast<double>(ceil_div(ceil_div(k, phases), t.kc)) * (u.tile_call + u.conv_tile_sums);
         const int64_t gathers = k_unit + sw > t.kp ? co_panels / c.groups : co_blocks > 1 && px_blocks * row_phases < threads ? threads : 1;
-        cycles += 0.3 * static_cast<double>(px * k_unit * row_phases * c.groups * gathers);
-        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups * px_blocks);
-        cycles += static_cast<double>(cog * k * c.groups * ab * px_blocks) / 16.0 * (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
-        if ((nc * std::min<int64_t>(k_unit, t.kp) + 2 * sw * nc * AOTC_PANEL_N) * ab > s.machine.l2_bytes * 3 / 4) cycles *= 1.05;
+        cycles += u.gather * static_cast<double>(px * k_unit * row_phases * c.groups * gathers);
+        if (!c.w_constant) cycles += u.conv_weight_pack * static_cast<double>(cog * k * c.groups * px_blocks);
+        cycles += static_cast<double>(cog * k * c.groups * ab * px_blocks) / u.weight_far_bytes *
+                  (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : u.conv_weight_shown);
+        if ((nc * std::min<int64_t>(k_unit, t.kp) + 2 * sw * nc * AOTC_PANEL_N) * ab > s.machine.l2_bytes * 3 / 4)
+          cycles *= u.conv_beyond_l2;
         // Copied, interleaved, and the epilogue entered for each piece of an output row.
-        cycles += 0.3 * static_cast<double>(c.pixels() * c.co);
+        cycles += u.phases_interleave * static_cast<double>(c.pixels() * c.co);
         const double pieces = static_cast<double>(c.pixels()) / static_cast<double>(std::min<int64_t>(c.out[2], nc * sw));
-        cycles += pieces * static_cast<double>(co_panels) * kEpilogueCycles;
-        cycles += static_cast<double>(units) * kUnitCycles;
-        r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        cycles += pieces * static_cast<double>(co_panels) * u.epilogue_call;
+        cycles += static_cast<double>(units) * u.unit;
+        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         all.push_back(r);
       }
     return all;
   }
 
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+  Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
     Expr depth = floordiv(k.x_dims[1], k.groups);
     for (int64_t x : k.kernel) depth *= x;
     Expr pixels = k.x_dims[0], phases = 1;  // of one product
@@ -103,7 +106,7 @@ class ConvPhases final : public ConvForm {
     }
     const Expr channels = floordiv(k.out_dims[1], k.groups);
     return {ceildiv(channels, t.mc) * k.groups * phases * ceildiv(pixels, t.nc),
-            grain_of(kGrainMacs, min(channels, t.mc) * min(pixels, t.nc) * floordiv(depth, phases), syms)};
+            grain_of(cpu_costs(s.machine).grain_macs, min(channels, t.mc) * min(pixels, t.nc) * floordiv(depth, phases), s.syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel& k, int64_t ci, int64_t co, int64_t taps) const override {

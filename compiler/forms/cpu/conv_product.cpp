@@ -12,8 +12,8 @@ namespace {
 /// so are all of a kernel of more rows than a plan is made for (kernels/cpu/gather.h).
 double gather_cycles(const ConvSizes& c, const Machine& m) {
   constexpr int64_t kPlannedRows = 64;
-  if (c.kernel[0] * c.kernel[1] > kPlannedRows) return 3.0;
-  return c.stride[2] <= 2 ? 0.3 : m.has(Isa::avx512) ? 1.2 : 3.0;
+  if (c.kernel[0] * c.kernel[1] > kPlannedRows) return cpu_costs(m).gather_unplanned;
+  return c.stride[2] <= 2 ? cpu_costs(m).gather : cpu_costs(m).gather_strided;
 }
 
 class ConvProduct final : public ConvForm {
@@ -26,6 +26,7 @@ class ConvProduct final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int threads = s.machine.cores;
     const int64_t ab = acc_bytes(c.dtype), cog = c.co / c.groups, k = std::max<int64_t>(c.depth(), 1),
                   px = std::max<int64_t>(c.pixels(), 1);
@@ -51,21 +52,21 @@ class ConvProduct final : public ConvForm {
             std::min(lanes_px * static_cast<double>(cog), lanes_co * static_cast<double>(px)) * static_cast<double>(k * c.groups);
         double cycles = macs / static_cast<double>(lanes.width) / lanes.macs;
         const double tiles = static_cast<double>(c.groups * ceil_div(cog, lanes.mr) * ceil_div(px, 2 * lanes.width));
-        cycles += tiles * static_cast<double>(ceil_div(k, t.kc)) * (kCallCycles + 28);
+        cycles += tiles * static_cast<double>(ceil_div(k, t.kc)) * (u.tile_call + u.conv_tile_sums);
         // Gathered once a run of channel blocks of one thread, when all of k is kept.
         const double gathers = copies_of_pixels(k <= t.kp, co_blocks, px_blocks, threads);
         cycles += gather_cycles(c, s.machine) * static_cast<double>(px * k * c.groups) * gathers;
-        if (!c.w_constant) cycles += 2.0 * static_cast<double>(cog * k * c.groups) * static_cast<double>(px_blocks);
+        if (!c.w_constant) cycles += u.conv_weight_pack * static_cast<double>(cog * k * c.groups) * static_cast<double>(px_blocks);
         // Weights stream once a pixel block.
-        cycles += static_cast<double>(cog * k * c.groups * ab) * static_cast<double>(px_blocks) / 16.0 *
-                  (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : 0.2);
-        if ((nc * std::min<int64_t>(k, t.kp)) * ab > s.machine.l2_bytes * 3 / 4) cycles *= 1.05;
-        cycles += static_cast<double>(units) * kUnitCycles;
-        cycles += kEpilogueCycles * static_cast<double>(c.groups) * static_cast<double>(ceil_div(px * cog, 8192) + co_blocks * px_blocks);
-        cycles *= 1.12;  // measured beside the products of channels-last tensors
+        cycles += static_cast<double>(cog * k * c.groups * ab) * static_cast<double>(px_blocks) / u.weight_far_bytes *
+                  (mc * k * ab > s.machine.l2_bytes / 2 ? 1.0 : u.conv_weight_shown);
+        if ((nc * std::min<int64_t>(k, t.kp)) * ab > s.machine.l2_bytes * 3 / 4) cycles *= u.conv_beyond_l2;
+        cycles += static_cast<double>(units) * u.unit;
+        cycles += u.epilogue_call * static_cast<double>(c.groups) * static_cast<double>(ceil_div(px * cog, 8192) + co_blocks * px_blocks);
+        cycles *= u.conv_product;
         cycles += epilogue_cycles(static_cast<double>(c.co), static_cast<double>(px),
                                   {std::min<int64_t>(mc, cog), std::min<int64_t>(nc, px), 8192}, ab, lanes.width, s.machine);
-        r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         all.push_back(r);
       }
     return all;

@@ -34,7 +34,7 @@ class ConvWinograd final : public ConvForm {
  protected:
   Fit takes(const ConvKernel& k, const Site& s) const override {
     if (k.in != DType::f32 && k.in != DType::bf16) return refuse("its transforms are for float32 and bf16, not {}", dtype_name(k.in));
-    if (k.in == DType::bf16 && s.machine.bf16_rounds_once)
+    if (k.in == DType::bf16 && s.numerics.bf16_rounds_once)
       return refuse("its transforms of bf16 are rounded once more, which --precision auto has not measured");
     const auto in_plane = [](const Ints& of, int64_t x) { return of.size() >= 2 && of[of.size() - 2] == x && of.back() == x; };
     if (!in_plane(k.kernel, 3) || !in_plane(k.stride, 1) || !in_plane(k.dilation, 1) || k.groups != 1)
@@ -48,6 +48,7 @@ class ConvWinograd final : public ConvForm {
   std::vector<Candidate> candidates(const ConvKernel& kernel, const Site& s) const override {
     const ConvSizes c = conv_sizes_at_least_one(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int64_t deep = c.c * c.kernel[0];
     const double inside = taps_inside(c, 0);
     std::vector<Candidate> all;
@@ -64,9 +65,9 @@ class ConvWinograd final : public ConvForm {
           Candidate r = candidate(t);
           const aotc_conv_config cfg = scratch_config(t, true, 1);
           const int64_t scratch = aotc_conv_scratch_bytes(&cfg, c.depth(), 4);
-          r.fit = m == 4 && c.dtype != DType::f32  ? refuse("F(4x4) of {} is not accurate enough", dtype_name(c.dtype))
-                  : m == 4 && !s.machine.winograd4 ? refuse("F(4x4) has 3 times the error of a direct sum; --winograd4 allows it")
-                                                   : fits_scratch(scratch);
+          r.fit = m == 4 && c.dtype != DType::f32   ? refuse("F(4x4) of {} is not accurate enough", dtype_name(c.dtype))
+                  : m == 4 && !s.numerics.winograd4 ? refuse("F(4x4) has 3 times the error of a direct sum; --winograd4 allows it")
+                                                    : fits_scratch(scratch);
           all.push_back(r);
           if (!r.fit) continue;
           const int64_t blocks = ceil_div(tiles, t.nc), co_blocks = ceil_div(c.co, mc), units = blocks * co_blocks;
@@ -74,28 +75,29 @@ class ConvWinograd final : public ConvForm {
           const double co = static_cast<double>(ceil_div(c.co, lanes.width) * lanes.width), ci = static_cast<double>(deep);
           double cycles = n * static_cast<double>(points) * ci * co * inside / vec / lanes.macs;
           const double calls = static_cast<double>(points * blocks * ceil_div(t.nc, lanes.mr)) * co / (2 * vec);
-          cycles += calls * static_cast<double>(ceil_div(deep, t.kc)) * (kCallCycles + 28);
+          cycles += calls * static_cast<double>(ceil_div(deep, t.kc)) * (u.tile_call + u.conv_tile_sums);
           // The transforms: loads, about as many operations, stores.
           const double transforms = 1.0 + static_cast<double>(co_blocks > 1 && blocks < s.machine.cores ? s.machine.cores - 1 : 0);
-          cycles += n * static_cast<double>(points) * (ci * transforms * 2.5 + co * 2.0) / vec;
+          cycles += n * static_cast<double>(points) * (ci * transforms * u.winograd_in + co * u.winograd_out) / vec;
           // The transformed weights stream once a block of tiles.
           const double weights = static_cast<double>(points * dtype_bytes(c.dtype)) * ci * co;
-          cycles += weights * static_cast<double>(blocks) / 16.0 * (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : 0.3);
-          if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= 1.25;
-          cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
+          cycles += weights * static_cast<double>(blocks) / u.weight_far_bytes *
+                    (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : u.winograd_weight_shown);
+          if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= u.winograd_beyond_l2;
+          cycles += static_cast<double>(units) * u.unit + u.epilogue_call * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
           cycles += epilogue_cycles(n * m * m, co, {1, AOTC_PANEL_N, 4096}, 4, lanes.width, s.machine);
-          all.back().cost_ns = cycles * imbalance(units, s.machine.cores) * kNsPerCycle;
+          all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
         }
     return all;
   }
 
-  Work work(const ConvKernel& k, const ConvTile& t, const SymTable& syms) const override {
+  Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
     const size_t dims = k.out_dims.size();
     const Expr planes = dims == 5 ? k.x_dims[0] * k.out_dims[2] : k.x_dims[0];
     const Expr tiles = planes * ceildiv(k.out_dims[dims - 2], t.kp) * ceildiv(k.out_dims[dims - 1], t.kp);
     const int64_t points = (t.kp + 2) * (t.kp + 2) * (dims == 5 ? k.kernel[0] : 1);
     return {ceildiv(tiles, t.nc) * ceildiv(k.out_dims[1], t.mc),
-            grain_of(kGrainMacs, min(tiles, t.nc) * min(k.out_dims[1], t.mc) * k.x_dims[1] * points, syms)};
+            grain_of(cpu_costs(s.machine).grain_macs, min(tiles, t.nc) * min(k.out_dims[1], t.mc) * k.x_dims[1] * points, s.syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

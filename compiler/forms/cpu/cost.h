@@ -1,31 +1,17 @@
 #pragma once
-// What the estimates of the CPU forms have in common. Costs are in cycles of a core until the end; any constant turns them into
-// nanoseconds, since they are compared with each other only.
+// What the estimates of the CPU forms have in common. Costs are in cycles of a core until the end. What cycles things take is the
+// microarchitecture's (base/uarch_cpu.def); any constant turns them into nanoseconds, since they are compared with each other only.
 #include <algorithm>
 #include <cstdint>
 
 #include "aotc/detail/library_abi.h"
 #include "base/machine.h"
+#include "base/uarch.h"
 #include "forms/form.h"
 
 namespace aotc::forms::cpu {
 
-inline constexpr int64_t kMaxScratch = 6 << 20;   ///< bytes per thread
-inline constexpr double kNsPerCycle = 1.0 / 3.0;  ///< of a core at 3 GHz
-inline constexpr double kCallCycles = 40;         ///< entering and leaving a register tile
-inline constexpr double kEpilogueCycles = 80;     ///< entering an epilogue
-inline constexpr double kRowCycles = 12;          ///< a row of an epilogue's block: its loop, and lines that are not behind the last ones
-inline constexpr double kSpillCycles = 4;         ///< a vector of sums that has gone to L2 before the epilogue reads it
-inline constexpr double kPackCycles = 0.6;        ///< an element of A or of an im2col panel
-inline constexpr double kMadeCycles = 16;         ///< an element that is made of few bits; as bytes a weight is stored a second time, too
-inline constexpr double kUnitCycles = 150;
-inline constexpr double kFewBitsBytes = 8;  ///< of a weight of few bits that memory gives a cycle
-
-/// About four microseconds: less than this is not worth waking a thread for.
-inline constexpr int64_t kGrainOps = 20'000;       ///< scalar operations of a fused loop
-inline constexpr int64_t kGrainMacs = 250'000;     ///< multiply-adds of a contraction
-inline constexpr int64_t kGrainCompares = 10'000;  ///< of a sort
-
+inline constexpr int64_t kMaxScratch = 6 << 20;  ///< bytes per thread
 /// Units of `cost` each such that one share is worth `enough`.
 inline Expr grain_of(int64_t enough, const Expr& cost, const SymTable& syms) {
   return syms.simplify(max(1, floordiv(enough, max(1, cost))));
@@ -43,10 +29,12 @@ struct SumBlock {
 /// What the epilogues of rows x cols sums cost beside their arithmetic.
 inline double epilogue_cycles(double rows, double cols, const SumBlock& b, int64_t sum_bytes, int64_t lanes, const Machine& m) {
   constexpr int64_t kPanel = AOTC_PANEL_N;
+  const CpuCosts& u = cpu_costs(m);
   const int64_t panels = std::max<int64_t>(1, std::min(ceil_div(b.cols, kPanel), b.most / (std::max<int64_t>(b.rows, 1) * kPanel)));
   const bool spills = b.rows * panels * kPanel * sum_bytes > m.l1_bytes / 2;
   return rows * cols *
-         (kRowCycles / static_cast<double>(std::min(panels * kPanel, b.cols)) + (spills ? kSpillCycles / static_cast<double>(lanes) : 0));
+         (u.epilogue_row / static_cast<double>(std::min(panels * kPanel, b.cols)) +
+          (spills ? u.epilogue_spill / static_cast<double>(lanes) : 0));
 }
 
 /// Lanes of the accumulation type in a vector, multiply-adds a lane does at once, rows of a register tile.
@@ -56,18 +44,17 @@ struct Lanes {
   int64_t mr;
 };
 inline Lanes lanes_of(DType t, const Machine& m) {
-  const bool wide = m.has(Isa::avx512);
-  const bool dot = t == DType::bf16 && m.has(Isa::avx512_bf16);
+  const bool wide = m.has(Feature::AVX512F);
+  const bool dot = t == DType::bf16 && m.has(Feature::AVX512_BF16);
   const int64_t f32 = wide ? 16 : 8;
-  return {t == DType::f64 ? f32 / 2 : f32, dot ? 2.0 : 1.0, wide ? 14 : 6};
+  return {t == DType::f64 ? f32 / 2 : f32, dot ? cpu_costs(m).bf16_macs : 1.0, wide ? 14 : 6};
 }
 
 /// Vectors of columns that register tiles multiply for n of them, of `rows` rows. Of a last vector of which half is wanted they take that
-/// half (kernels/cpu/micro.h), which saves its time where instructions of 512 bits go in two halves: Zen 4, which is what has AVX-512 BF16
-/// and no AMX.
+/// half (kernels/cpu/micro.h), which saves its time where instructions of 512 bits go in two halves.
 inline double column_vectors(int64_t n, int64_t rows, const Lanes& lanes, const Machine& m) {
   const int64_t last = n % lanes.width;
-  const bool half = m.isa == Isa::avx512_bf16 && lanes.width == 16 && rows >= lanes.mr / 2 && last > 0 && last <= 8;
+  const bool half = cpu_costs(m).halves_vectors && lanes.width == 16 && rows >= lanes.mr / 2 && last > 0 && last <= 8;
   return static_cast<double>(ceil_div(n, lanes.width)) - (half ? 0.5 : 0.0);
 }
 
@@ -77,10 +64,11 @@ inline int balanced_kc(int64_t k, int64_t about) {
 }
 
 /// The slowest thread's share of `units` equal units.
-inline double imbalance(int64_t units, int threads) {
+inline double imbalance(int64_t units, const Machine& m) {
   if (units <= 0) return 1;
+  const int threads = m.cores;
   const double share = static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
-  return units < 4 * threads ? share * 1.03 : share;  // few units leave nothing to even out, and the machine may have more threads
+  return units < 4 * threads ? share * cpu_costs(m).few_units : share;
 }
 
 /// Refused where a thread would need too much scratch.

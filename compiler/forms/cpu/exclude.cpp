@@ -12,7 +12,7 @@ class Exclude final : public LibraryForm {
   StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
     f.work = k.sizes[0];
-    f.grain = grain_of(kGrainMacs, k.sizes[1] * k.sizes[1], s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs, k.sizes[1] * k.sizes[1], s.syms);
     return f;
   }
 };

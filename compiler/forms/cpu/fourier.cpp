@@ -27,7 +27,7 @@ class Fourier final : public LibraryForm {
     const bool along = s.syms.hint(inner) >= AOTC_FOURIER_LINES / 2;
     f.sizes.push_back(int64_t{along});
     f.work = along ? outer * ceildiv(inner, AOTC_FOURIER_LINES) : ceildiv(outer * inner, AOTC_FOURIER_LINES);
-    f.grain = grain_of(kGrainMacs, n * AOTC_FOURIER_LINES * kMacsPerPoint, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs, n * AOTC_FOURIER_LINES * cpu_costs(s.machine).fourier_point_macs, s.syms);
     f.scratch_bytes = aotc_fourier_scratch_bytes(n);
     return f;
   }
@@ -40,9 +40,6 @@ class Fourier final : public LibraryForm {
     c.add("inverse", flag(k, Attr::reverse, false)).text("scale", fmt::format("{:a}", std::get<double>(k.attrs.at(Attr::scale))));
     return c.str();
   }
-
- private:
-  static constexpr int64_t kMacsPerPoint = 40;  ///< multiply-adds in the time of a point
 };
 
 }  // namespace

@@ -29,10 +29,6 @@ Expr points(const std::vector<loop::LoopVar>& vars) {
   return n;
 }
 
-constexpr double kBytesPerNs = 24;      ///< of memory, to all cores together
-constexpr double kOpsPerNsAndLane = 4;  ///< scalar operations of a core, by the lanes of its vectors
-constexpr double kFarWaits = 1.01;      ///< stores past the caches wait where others do not: they have to win something
-
 /// Scalar operations of an outer point: once, and of each inner point.
 struct PointCost {
   int64_t once = 0, each = 0;
@@ -54,7 +50,7 @@ double time_ns(const LoopKernel& k, const Site& s, double saved) {
     if (p.role != loop::ParamRole::local)
       bytes += hint(product(p.dims)) * dtype_bytes(p.dtype) * (p.role == loop::ParamRole::input ? 1 : 2);
   const double lanes = static_cast<double>(lanes_of(DType::f32, s.machine).width);
-  return std::max(ops / (kOpsPerNsAndLane * lanes * s.machine.cores), bytes / kBytesPerNs);
+  return std::max(ops / (cpu_costs(s.machine).lane_ops_per_ns * lanes * s.machine.cores), bytes / cpu_costs(s.machine).memory_bytes_per_ns);
 }
 
 class FusedLoop : public FormOf<LoopKernel> {
@@ -75,7 +71,7 @@ class FusedLoop : public FormOf<LoopKernel> {
     const PointCost c = point_cost(k);
     int64_t unit = 1;
     for (size_t i = 0; i < k.outer.size(); ++i) unit *= emit::cpu::unit_points(k, i);
-    f.grain = grain_of(kGrainOps, (points(k.inner) * c.each + c.once) * unit, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_ops, (points(k.inner) * c.each + c.once) * unit, s.syms);
     f.scratch_bytes = emit::cpu::local_layout(k).bytes;
     return f;
   }
@@ -127,13 +123,13 @@ class FarLoop final : public FusedLoop {
  private:
   /// A last cache of hundreds of megabytes serves many cores: a run of few has a part of it.
   static int64_t least(const Site& s) {
-    return 2 * std::min(s.machine.l3_bytes, std::max<int64_t>(kLeastPart, s.machine.cores * kPartOfCore));
+    return 2 * std::min(s.machine.l3_bytes,
+                        std::max<int64_t>(cpu_costs(s.machine).l3_least_part, s.machine.cores * cpu_costs(s.machine).l3_part_of_core));
   }
-  static constexpr int64_t kLeastPart = 32 << 20, kPartOfCore = 16 << 20;
   /// Results that the last cache could not hold are not read first; others are brought back from memory by who reads them next.
   static double far_ns(const LoopKernel& k, const Site& s) {
     const auto bytes = static_cast<double>(s.syms.hint(emit::cpu::far_bytes(k)));
-    return kFarWaits * time_ns(k, s, bytes >= static_cast<double>(least(s)) ? bytes : -bytes);
+    return cpu_costs(s.machine).far_waits * time_ns(k, s, bytes >= static_cast<double>(least(s)) ? bytes : -bytes);
   }
 };
 

@@ -46,17 +46,9 @@ aotc_gemm_config config_of(const Tile& t, bool packed) {
 constexpr int kColumns[] = {32, 64, 128, 256, 512, 1024};
 std::span<const int> columns_of(const ProductSizes& c) { return std::span(kColumns).first(c.b_constant ? 4 : 6); }
 
-/// Of B's copies for each block of rows, over one in order; bytes a cycle of panels and of sums that L2 does not hold.
-constexpr double kAgain = 4, kStreamBytes = 128, kSumBytes = 16;
-
-/// Where tiles of eight lanes finish their sums (AVX2 of a Zen 4, k of 16 to 96 by 96 to 576 columns): entering a panel of a block of rows;
-/// a vector of sums.
-constexpr double kPanelCycles = 50, kFinishCycles = 1.5;
-/// Bytes of panels that all tiles of rows read one after another: kernels/cpu/gemm.h.
-constexpr int64_t kNearBytes = 128 << 10;
-
 Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const Tile& tile) {
   Candidate r{pack(form, tile), Fit::yes(), 0};
+  const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
   const Lanes lanes = lanes_of(c.dtype, machine);
   const int64_t m_blocks = ceil_div(c.m, tile.mc), n_blocks = ceil_div(c.n, tile.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
@@ -69,40 +61,41 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   // Register tiles: entry, and the accumulators' way to memory and back.
   const double tiles = static_cast<double>(ceil_div(rows, lanes.mr) * m_blocks * ceil_div(c.n, 2 * lanes.width) * c.segments * c.batch);
   const double passes = static_cast<double>(ceil_div(c.k, tile.kc));
-  cycles += tiles * passes * (kCallCycles + 2.0 * static_cast<double>(std::min(rows, lanes.mr)));
+  cycles += tiles * passes * (u.tile_call + u.tile_row * static_cast<double>(std::min(rows, lanes.mr)));
   // Copies of A: kept over the blocks of n when B is a weight, else made for each unit.
   const bool packs_a =
       (tile.pack_a && c.m > 4) || !c.a_rows_contiguous || c.dtype == DType::f16 || (c.dtype == DType::bf16 && lanes.macs < 2);
   const bool kept = c.b_constant && c.k <= tile.kp;
   const double a_elems = static_cast<double>(c.m) * static_cast<double>(c.k) * static_cast<double>(c.batch);
-  if (packs_a) cycles += kPackCycles * a_elems * static_cast<double>(kept ? std::min<int64_t>(threads, n_blocks) : n_blocks);
+  if (packs_a) cycles += u.pack * a_elems * static_cast<double>(kept ? std::min<int64_t>(threads, n_blocks) : n_blocks);
   // In place, rows a large power of two apart share cache sets.
-  if (!packs_a && rows > 4) cycles *= c.k * ab % 4096 == 0 ? 1.3 : 1.02;
+  if (!packs_a && rows > 4) cycles *= c.k * ab % 4096 == 0 ? u.gemm_same_sets : u.gemm_in_place;
   if (!c.b_constant && !(c.b_rows_contiguous && c.m <= 2 * lanes.mr)) {
     const double b_elems = static_cast<double>(c.n) * static_cast<double>(c.k) * static_cast<double>(c.batch * c.segments);
     // Threads that begin within a block of columns pack it again; where k goes in pieces, each block of rows does, from beyond the caches.
     const double begun = static_cast<double>(std::min<int64_t>(threads, units) - 1) / static_cast<double>(n_blocks * c.batch);
-    const double copies = c.k <= tile.kp ? 1.0 + begun : kAgain * static_cast<double>(m_blocks);
-    cycles += (c.b_rows_contiguous ? 0.15 : kPackCycles) * b_elems * copies;
-    if (tile.nc * kp * ab > machine.l2_bytes / 2) cycles += b_elems * static_cast<double>(ab * (m_blocks - 1)) / kStreamBytes;
+    const double copies = c.k <= tile.kp ? 1.0 + begun : u.gemm_copy_again * static_cast<double>(m_blocks);
+    cycles += (c.b_rows_contiguous ? u.gemm_copy : u.pack) * b_elems * copies;
+    if (tile.nc * kp * ab > machine.l2_bytes / 2) cycles += b_elems * static_cast<double>(ab * (m_blocks - 1)) / u.gemm_panel_bytes;
     if (c.k > tile.kp && rows * tile.nc * ab > machine.l2_bytes / 2)
-      cycles += static_cast<double>(c.m * c.n * c.batch * c.segments * ab) * 2 * static_cast<double>(ceil_div(c.k, tile.kp)) / kSumBytes;
+      cycles +=
+          static_cast<double>(c.m * c.n * c.batch * c.segments * ab) * 2 * static_cast<double>(ceil_div(c.k, tile.kp)) / u.gemm_sum_bytes;
   }
-  if (c.b_made) cycles += kMadeCycles * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
-  if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= 1.04;
+  if (c.b_made) cycles += u.made * static_cast<double>(c.n * c.k * c.segments * (c.k <= tile.kp ? 1 : m_blocks));
+  if (rows * kp * ab > machine.l2_bytes * 3 / 4) cycles *= u.gemm_rows_beyond_l2;
   // A chunk of the columns that a tile has of a panel, from L2, costs less than another pass over the sums, up to a point.
   const int64_t columns = std::min<int64_t>(AOTC_PANEL_N, 2 * lanes.width);
   const int64_t panel_bytes = c.b_constant || lanes.macs > 1 ? dtype_bytes(c.dtype) : ab;
-  if (tile.kc * columns * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= 1.02;
-  cycles += static_cast<double>(units) * kUnitCycles;
+  if (tile.kc * columns * panel_bytes > machine.l1_bytes * 3 / 2) cycles *= u.gemm_chunk_beyond_l1;
+  cycles += static_cast<double>(units) * u.unit;
   if (c.finishes && lanes.width == 8) {
-    const bool near = even_up(c.k) * std::min<int64_t>(tile.nc, c.n) * ab <= kNearBytes;
+    const bool near = even_up(c.k) * std::min<int64_t>(tile.nc, c.n) * ab <= u.gemm_near_bytes;
     const bool by_rows = c.b_constant && rows > lanes.mr && near && c.k <= tile.kc && c.k <= tile.kp;
     const double panels = by_rows ? 0.0 : static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N));
     cycles += static_cast<double>(c.batch * c.segments) *
-              (kPanelCycles * panels + kFinishCycles * static_cast<double>(c.m * ceil_div(c.n, lanes.width)));
+              (u.gemm_panel * panels + u.gemm_finish * static_cast<double>(c.m * ceil_div(c.n, lanes.width)));
   } else {
-    cycles += kEpilogueCycles *
+    cycles += u.epilogue_call *
               static_cast<double>(m_blocks * ceil_div(c.n, std::max<int64_t>(AOTC_PANEL_N, 4096 / std::max<int64_t>(rows, 1))) * c.batch);
     cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
                               {rows, std::min<int64_t>(tile.nc, c.n), 4096}, ab, lanes.width, machine);
@@ -110,9 +103,10 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   // A weight streams once for each block of rows; much of that hides behind the arithmetic where L2 holds it, some else.
   if (c.b_constant) {
     const int64_t bytes = c.n * c.k * c.segments * dtype_bytes(c.dtype);
-    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) / (bytes <= machine.l2_bytes / 2 ? 64 : 16);
+    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
+              (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
   }
-  r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -212,18 +206,6 @@ class GemmHalfWeights final : public Gemm {
   std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
-/// What unpacking costs, measured on a Zen 3 in products of a vector: a vector of weights into L1; a tile that unpacks in registers at
-/// least, and a row of it.
-struct UnpackSpeed {
-  double vector, least, row;
-  int64_t tile, few_rows;  ///< rows of such a tile; of a unit that has no others
-};
-UnpackSpeed unpack_speed(const Machine& m, int bits) {
-  UnpackSpeed s = m.has(Isa::avx512) ? UnpackSpeed{2.6, 3.2, 1.15, 14, 14} : UnpackSpeed{2.6, 2.9, 1.1, 6, 12};
-  if (bits == 4) s.few_rows = 0;  // always through L1
-  return s;
-}
-
 /// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
 class GemmUnpack final : public Gemm {
  public:
@@ -291,20 +273,20 @@ class GemmUnpack final : public Gemm {
     r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth));
     if (!r.fit) return r;
     const Lanes lanes = lanes_of(c.dtype, m);
-    const UnpackSpeed speed = unpack_speed(m, bits);
+    const CpuCosts& u = cpu_costs(m);
     const int64_t m_blocks = ceil_div(c.m, t.mc), rows = ceil_div(c.m, m_blocks);
     const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
-    double more = speed.vector;
-    if (rows <= speed.few_rows) {
-      const int64_t tiles = ceil_div(rows, speed.tile);
+    double more = u.unpack_vector;
+    if (rows <= (bits == 4 ? 0 : u.unpack_few_rows)) {  // 4 bits go through L1 always
+      const int64_t tiles = ceil_div(rows, lanes.mr);
       const double each = static_cast<double>(rows) / static_cast<double>(tiles);
-      more = static_cast<double>(tiles) * std::max(speed.least, speed.row * each) - static_cast<double>(rows);
+      more = static_cast<double>(tiles) * std::max(u.unpack_least, u.unpack_row * each) - static_cast<double>(rows);
     }
     const double streamed =
-        static_cast<double>(lanes.width * bits) / 8 / kFewBitsBytes;  // what memory takes for a vector's bytes, at least
+        static_cast<double>(lanes.width * bits) / 8 / u.low_bit_bytes;  // what memory takes for a vector's bytes, at least
     more = std::max(more, streamed - static_cast<double>(rows));
     const int64_t units = c.batch * m_blocks * ceil_div(c.n, t.nc) * c.segments;
-    r.cost_ns += vectors * more * imbalance(units, m.cores) * kNsPerCycle;
+    r.cost_ns += vectors * more * imbalance(units, m) * u.ns_per_cycle;
     return r;
   }
 };

@@ -15,14 +15,15 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   Candidate r{pack(form, b), Fit::yes(), 0};
   r.fit = fits_scratch(scratch);
   if (!r.fit) return r;
+  const CpuCosts& u = cpu_costs(machine);
   const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), columns = std::min<int64_t>(b.nc, c.n);
   double cycles = static_cast<double>(c.batch * m_blocks * n_blocks) * byte_tile_cycles(rows, columns, c.k, machine);
   cycles += static_cast<double>(c.batch) * byte_panel_cycles(c.n * c.segments, c.k, m_blocks, machine);
   if (rows > 4 && columns > 2 * AOTC_PANEL_N && c.k % 512 == 0)
-    cycles += kByteCopyCycles * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
-  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
-  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+    cycles += u.byte_copy * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
+  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -31,7 +32,9 @@ class GemmBytesTiles final : public ByteProductForm {
   std::string_view name() const override { return "gemm_bytes_tiles"; }
 
  protected:
-  Fit serves(const Site& s) const override { return s.machine.has(Isa::amx) ? Fit::yes() : refuse("{} has no amx", s.machine.name()); }
+  Fit serves(const Site& s) const override {
+    return s.machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
+  }
   const char* symbol() const override { return "aotc_gemm_bytes_tiles_u8"; }
   /// gemm_bytes stands in for a process that may not use the tiles.
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {

@@ -164,7 +164,7 @@ StepSpec product_units(const MatmulKernel& k, const Site& site, std::string symb
   }
   for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
   f.work = product(k.batch) * ceildiv(k.m, mc) * n_blocks;
-  f.grain = grain_of(kGrainMacs, min(k.m, mc) * min(k.n, nc) * k.k, site.syms);
+  f.grain = grain_of(cpu_costs(site.machine).grain_macs, min(k.m, mc) * min(k.n, nc) * k.k, site.syms);
   return f;
 }
 

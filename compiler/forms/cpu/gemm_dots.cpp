@@ -21,8 +21,6 @@ struct Blocks {
 };
 
 constexpr int64_t kBlockRows = 4;  ///< that meet four columns at once
-constexpr double kNearBytes = 32;  ///< a cycle, from L2
-constexpr double kFarBytes = 12;   ///< from beyond
 
 aotc_gemm_config config_of(const Choice& c) {
   const Blocks b = unpack<Blocks>(c);
@@ -36,7 +34,7 @@ double reread_cycles(const ProductSizes& p, const Blocks& t, const Machine& m) {
   const int64_t eb = acc_bytes(p.dtype), columns = std::min<int64_t>(p.n, t.nc) * p.k * eb;
   if (columns <= m.l1_bytes * 3 / 4) return 0;
   const double again = static_cast<double>(p.n * p.k * eb * p.segments * p.batch) * static_cast<double>(ceil_div(p.m, kBlockRows) - 1);
-  return again / (columns > m.l2_bytes / 2 ? kFarBytes : kNearBytes);
+  return again / (columns > m.l2_bytes / 2 ? cpu_costs(m).dots_far_bytes : cpu_costs(m).dots_l2_bytes);
 }
 
 class GemmDots final : public FormOf<MatmulKernel> {
@@ -56,6 +54,7 @@ class GemmDots final : public FormOf<MatmulKernel> {
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
     const ProductSizes p = product_sizes(k, s.syms);
     const Lanes lanes = lanes_of(p.dtype, s.machine);
+    const CpuCosts& u = cpu_costs(s.machine);
     std::vector<Candidate> all;
     std::set<int> rows;
     for (int mc : {4, 16, 64}) rows.insert(static_cast<int>(std::min<int64_t>(p.m, mc)));
@@ -66,14 +65,14 @@ class GemmDots final : public FormOf<MatmulKernel> {
         // A block of 4 x 4 loads half a vector a multiply-add, a single row or column two; measured, a multiply-add of such a block is less
         // than a cycle.
         const auto blocked = [](int64_t n) { return static_cast<double>(n / 4 * 4) / static_cast<double>(n); };
-        const double loads = 2 - 0.75 * blocked(p.m) - 0.75 * blocked(p.n);
+        const double loads = u.dots_loads - u.dots_loads_saved * blocked(p.m) - u.dots_loads_saved * blocked(p.n);
         const double sums = static_cast<double>(p.batch * p.segments * p.m * p.n);
         const double steps = static_cast<double>(ceil_div(p.k, lanes.width));
         // Four sums' lanes are added up together.
-        const double across = 12 - 9 * std::max(blocked(p.m), blocked(p.n));
-        double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (kUnitCycles + kEpilogueCycles);
+        const double across = u.dots_across - u.dots_across_saved * std::max(blocked(p.m), blocked(p.n));
+        double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (u.unit + u.epilogue_call);
         cycles += reread_cycles(p, t, s.machine);
-        all.push_back({pack(*this, t), Fit::yes(), cycles * imbalance(units, s.machine.cores) * kNsPerCycle});
+        all.push_back({pack(*this, t), Fit::yes(), cycles * imbalance(units, s.machine) * u.ns_per_cycle});
       }
     return all;
   }

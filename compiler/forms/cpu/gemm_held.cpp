@@ -17,22 +17,7 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr double kHeldNear = 0.9;      ///< share of the tiles' speed of a part
-constexpr double kPassCycles = 350;    ///< of a block and a part: sums to memory and what becomes of them
-constexpr double kBeforeCycles = 400;  ///< where they are added to those of other sections of k
-constexpr double kPanelShown = 0.6;    ///< of the time in which the next panel comes, what tiles do not hide
-/// Of gemm_tiles' estimates, which leave out what caches cost its blocks of many rows, beside what these take.
-constexpr double kScale = 0.65;
-
-/// Times as long where epilogues are code: all of a block's happens beside the last part of k, the first parts have nothing to hide; where
-/// results are of 32 bits, and with more than two parts, whose last one meets what is read and written.
-constexpr double kCalls = 1.5, kWholeResults = 1.25, kWholeOfParts = 2;
-
 constexpr int64_t kLeastRows = 64;
-/// Rows of a product for which a panel's part is brought to L1 often enough, and how much longer fewer may take, models measured one by
-/// one: 0.9 to 1.1 times what gemm_tiles takes, which is left to tuning.
-constexpr int64_t kManyRows = 1024;
-constexpr double kFewRows = 1.7;
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
@@ -73,24 +58,25 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   Candidate r{pack(form, t), Fit::yes(), 0};
   r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
+  const CpuCosts& u = cpu_costs(machine);
   const aotc_gemm_config config = config_of(t);
   const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 32), blocks = ceil_div(rows, 32);
   const int64_t parts = aotc_gemm_held_parts(c.k), panels = ceil_div(c.n, int64_t{AOTC_PANEL_N}) * c.segments;
   const double passes = static_cast<double>(c.batch * m_blocks * blocks * panels * parts);
   const double each = static_cast<double>(steps) / static_cast<double>(parts);
-  double cycles = passes * (each * 4 * kTileCycles / kHeldNear + kPassCycles +
-                            kPanelShown * each * 2048 / static_cast<double>(blocks) / kL3BytesPerCycle);
-  if (parts > aotc_gemm_held_section(&config, c.k)) cycles += passes * kBeforeCycles;
-  if (!finishes(kernel)) cycles *= kCalls;
-  if (!stores_halves(kernel)) cycles *= parts > 2 ? kWholeOfParts : kWholeResults;
-  if (c.m < kManyRows) cycles *= kFewRows;
-  cycles *= kScale;
+  double cycles = passes * (each * 4 * u.amx_tile / u.held_near + u.held_pass +
+                            u.held_panel_shown * each * 2048 / static_cast<double>(blocks) / u.amx_l3_bytes);
+  if (parts > aotc_gemm_held_section(&config, c.k)) cycles += passes * u.held_before;
+  if (!finishes(kernel)) cycles *= u.held_calls;
+  if (!stores_halves(kernel)) cycles *= parts > 2 ? u.held_whole_of_parts : u.held_whole_results;
+  if (c.m < u.held_many_rows) cycles *= u.held_few_rows;
+  cycles *= u.held_scale;
   // Copies of A are kept over the columns.
-  cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * static_cast<double>(c.m * c.k * c.batch) *
+  cycles += (c.a_rows_contiguous ? u.amx_copy : u.amx_transpose) * static_cast<double>(c.m * c.k * c.batch) *
             static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
-  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
-  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -106,7 +92,7 @@ class GemmHeld final : public FormOf<MatmulKernel> {
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     if (k.b_quantised || k.b.prologue || !product_panels(k, true)) return refuse("b is no weight that can be stored in panels");
     const auto depth = k.k.as_const();
     if (!depth || *depth < AOTC_GEMM_HELD_LEAST_K) return refuse("k is not known to be {} or more", int{AOTC_GEMM_HELD_LEAST_K});

@@ -13,43 +13,31 @@ using loop::MatmulKernel;
 
 namespace {
 
-/// Measured: multiply-adds a cycle, rows of a register tile (the sums of columns are one more row), rounding an element of a row.
-struct Speed {
-  double macs;
-  int64_t rows;
-  double round_cycles;
-};
-Speed speed_of(const Machine& m) {
-  if (m.has(Isa::avx512_bf16)) return {57, 14, 0.35};
-  return m.has(Isa::avx512) ? Speed{24, 8, 0.4} : Speed{19, 3, 0.8};
-}
-constexpr double kWeightBytes = 6;      ///< that memory gives a cycle: a row alone goes no faster than with its accuracy kept
-constexpr double kSharedBytes = 16;     ///< that the last cache does
-constexpr double kRowCycles = 60;       ///< a row beside its elements
-constexpr double kInt8TileCycles = 60;  ///< entering and leaving a register tile
+/// Rows of a register tile; the sums of columns are one more row.
+int64_t tile_rows(const Machine& m) { return m.has(Feature::AVX512_VNNI) ? 14 : m.has(Feature::AVX512F) ? 8 : 3; }
 
 Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b) {
   Candidate r{pack(form, b), Fit::yes(), 0};
   const aotc_gemm_quant_config cfg = b.config();
   r.fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
-  const Speed speed = speed_of(machine);
+  const CpuCosts& u = cpu_costs(machine);
   const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows + 1, speed.rows);
+  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows + 1, tile_rows(machine));
   const int64_t columns = ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments, panels = columns / AOTC_PANEL_N;
   const double batch = static_cast<double>(c.batch), weights = static_cast<double>(columns * c.k);
   const double arithmetic =
-      weights * static_cast<double>((rows + 1) * m_blocks) / speed.macs + static_cast<double>(tiles * m_blocks * panels) * kInt8TileCycles;
+      weights * static_cast<double>((rows + 1) * m_blocks) / u.int8_macs + static_cast<double>(tiles * m_blocks * panels) * u.byte_tile;
   const double memory =
-      weights / kWeightBytes + weights * static_cast<double>(m_blocks - 1) / kSharedBytes;  // for each block of rows again
-  double cycles = batch * (std::max(arithmetic, memory) + 0.2 * std::min(arithmetic, memory));
+      weights / u.byte_memory_bytes + weights * static_cast<double>(m_blocks - 1) / u.byte_l3_bytes;  // for each block of rows again
+  double cycles = batch * (std::max(arithmetic, memory) + u.shorter_shown * std::min(arithmetic, memory));
   // Rows are kept over the columns; each thread rounds its own.
-  cycles += batch * static_cast<double>(c.m) * (speed.round_cycles * static_cast<double>(c.k) + kRowCycles) *
+  cycles += batch * static_cast<double>(c.m) * (u.int8_round * static_cast<double>(c.k) + u.int8_row) *
             static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
-  if (rows * c.k * (machine.has(Isa::avx512_bf16) ? 1 : 2) > machine.l2_bytes / 2) cycles *= 1.1;
-  cycles += static_cast<double>(units) * kUnitCycles;
-  cycles += kEpilogueCycles * static_cast<double>(m_blocks * panels * c.batch);
-  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  if (rows * c.k * (machine.has(Feature::AVX512_VNNI) ? 1 : 2) > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
+  cycles += static_cast<double>(units) * u.unit;
+  cycles += u.epilogue_call * static_cast<double>(m_blocks * panels * c.batch);
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -66,7 +54,7 @@ class GemmInt8 final : public FewBitsForm {
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
     const ProductSizes c = product_sizes(kernel, s.syms);
-    const int64_t tile = speed_of(s.machine).rows;
+    const int64_t tile = tile_rows(s.machine);
     std::set<int> mcs;
     for (int64_t tiles : {1, 2, 4, 8, 16}) mcs.insert(static_cast<int>(std::min(c.m, tiles * tile - 1)));
     mcs.insert(1);
@@ -88,7 +76,7 @@ class GemmInt8 final : public FewBitsForm {
 
 Fit fits_int8_rows(const MatmulKernel& k, const Site& s) {
   if (!k.b_quantised || k.b_quantised->bits != 8) return {false, ""};
-  if (!s.machine.int8_rows) return refuse("it rounds rows to 8 bits; --activations int8 allows it");
+  if (!s.numerics.int8_rows) return refuse("it rounds rows to 8 bits; --activations int8 allows it");
   const loop::QuantisedWeight& q = *k.b_quantised;
   const int64_t depth = *k.k.as_const();
   if (q.group < depth || q.offsets != kNone<loop::ParamId>) return refuse("the weight has more than one scale a column");

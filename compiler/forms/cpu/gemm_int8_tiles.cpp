@@ -13,10 +13,6 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr double kRoundCycles = 0.35, kRowCycles = 60;  ///< an element of a row, a row beside its elements
-constexpr double kSumBytes = 40;                        ///< of weights a cycle, to sum their columns
-constexpr double kScaleCycles = 0.2;                    ///< a sum to float32
-
 /// gemm_int8 stands in for a process that may not use the tiles.
 int64_t scratch_of(const aotc_gemm_quant_config& g, int64_t k) {
   return std::max(aotc_gemm_int8_tiles_scratch_bytes(&g, k), aotc_gemm_int8_scratch_bytes(&g, k));
@@ -26,18 +22,19 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   Candidate r{pack(form, b), Fit::yes(), 0};
   r.fit = fits_scratch(scratch_of(b.config(), c.k));
   if (!r.fit) return r;
+  const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
   const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 64);
   const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
   double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine);
-  cycles += batch * (panel_cycles(n * k, m_blocks, machine) + n * k * static_cast<double>(m_blocks) / kSumBytes);
+  cycles += batch * (panel_cycles(n * k, m_blocks, machine) + n * k * static_cast<double>(m_blocks) / u.int8_sum_bytes);
   // Rows are kept over the columns; each thread rounds its own.
-  cycles += batch * m * (kRoundCycles * k + kRowCycles) * static_cast<double>(std::min<int64_t>(threads, n_blocks));
-  cycles += batch * m * n * kScaleCycles;
-  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
-  r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+  cycles += batch * m * (u.int8_round * k + u.int8_row) * static_cast<double>(std::min<int64_t>(threads, n_blocks));
+  cycles += batch * m * n * u.int8_scale;
+  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -48,7 +45,7 @@ class GemmInt8Tiles final : public FewBitsForm {
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit fit = fits_int8_rows(k, s); !fit) return fit;
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     return fits_scratch(scratch_of(FewBitsBlock{1, AOTC_PANEL_N}.config(), *k.k.as_const()));
   }
 

@@ -17,18 +17,6 @@ using loop::MatmulKernel;
 
 namespace {
 
-/// In the cycles of gemm's estimate, of which one is 0.17 ns on the machines that have tiles.
-constexpr double kTileCyclesOfMac = 0.037;                     ///< six products of parts
-constexpr double kSplitCycles = 0.15, kLoneSplitCycles = 0.5;  ///< a number of a panel, for each block of rows: what two tiles of rows
-                                                               ///< or one do not hide of it
-constexpr double kRowSplitCycles = 0.6;                        ///< a number of A
-constexpr double kKeptTileCyclesOfMac = 0.03, kKeptRowSplitCycles = 0.3;  ///< where the weight's parts are kept and rows split beside tiles
-constexpr double kSumsCycles = 500;                                       ///< of 32 x 32 of them: to memory, judged and read again
-constexpr double kAddCycles = 0.15;                                       ///< a sum of a chunk of k to that of the others
-constexpr double kAllStay = 0.75;                                         ///< of L2, for parts of rows and of a panel
-constexpr double kBeyond = 1.45;                                          ///< where they do not stay
-constexpr double kTwoBlocks = 1.15;  ///< units of two blocks of 32 rows: of what those of one or of four take for a product
-
 constexpr int64_t kMostColumns = 2048;  ///< that a unit may have
 
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
@@ -69,6 +57,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   Candidate r{pack(form, t), Fit::yes(), 0};
   r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
+  const CpuCosts& u = cpu_costs(machine);
   const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), depth = ceil_div(c.k, 32) * 32, chunk = std::min<int64_t>(depth, t.kp);
   const int64_t chunks = ceil_div(depth, chunk), tiles = ceil_div(rows, 16),
@@ -77,27 +66,29 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   const double weights = cols * static_cast<double>(depth), products = blocks * static_cast<double>(tile_rows) * weights;
   double cycles = 0;
   if (keeps(t, c)) {
-    cycles = products * kKeptTileCyclesOfMac + static_cast<double>(c.batch * c.m * depth) * kKeptRowSplitCycles;
-    cycles += weights * kLoneSplitCycles * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
-    cycles += blocks * static_cast<double>(ceil_div(rows, 32) * ceil_div(c.n, int64_t{AOTC_PANEL_N})) * kSumsCycles;
+    cycles = products * u.parts_kept_mac + static_cast<double>(c.batch * c.m * depth) * u.parts_kept_row_split;
+    cycles += weights * u.parts_lone_split * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
+    cycles += blocks * static_cast<double>(ceil_div(rows, 32) * ceil_div(c.n, int64_t{AOTC_PANEL_N})) * u.parts_sums;
   } else {
-    cycles = products * kTileCyclesOfMac;
-    if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > kAllStay * static_cast<double>(machine.l2_bytes)) cycles *= kBeyond;
-    cycles += blocks * weights * (rows > 16 ? kSplitCycles : kLoneSplitCycles);
-    if (ceil_div(rows, 32) == 2) cycles *= kTwoBlocks;
+    cycles = products * u.parts_mac;
+    if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > u.parts_l2_share * static_cast<double>(machine.l2_bytes))
+      cycles *= u.parts_beyond_l2;
+    cycles += blocks * weights * (rows > 16 ? u.parts_split : u.parts_lone_split);
+    if (ceil_div(rows, 32) == 2) cycles *= u.parts_two_blocks;
     // Rows stay split for the units that follow where one chunk is all of k.
     const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
-    cycles += blocks * static_cast<double>(rows * depth * makers) * kRowSplitCycles;
-    cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * kAddCycles;
+    cycles += blocks * static_cast<double>(rows * depth * makers) * u.parts_row_split;
+    cycles += blocks * static_cast<double>(rows * (chunks - 1)) * cols * u.parts_add;
   }
-  cycles += static_cast<double>(std::min<int64_t>(units, machine.cores)) * kShapeCycles;
-  cycles += static_cast<double>(units) * kUnitCycles +
-            kEpilogueCycles * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
+  cycles += static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
+  cycles += static_cast<double>(units) * u.unit +
+            u.epilogue_call * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
   cycles +=
       epilogue_cycles(static_cast<double>(c.m * c.batch), cols, {32, AOTC_PANEL_N, 1024}, 4, lanes_of(c.dtype, machine).width, machine);
   const int64_t bytes = c.n * c.k * c.segments * 4;
-  cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) / (bytes <= machine.l2_bytes / 2 ? 64 : 16);
-  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
+            (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -110,7 +101,7 @@ class GemmParts final : public FormOf<MatmulKernel> {
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (k.in != DType::f32) return refuse("{}: numbers in three parts are float32", dtype_name(k.in));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");
     const auto depth = k.k.as_const();
     if (!depth || *depth == 0) return refuse("k has no fixed size");

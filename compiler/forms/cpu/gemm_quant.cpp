@@ -12,37 +12,30 @@ using loop::MatmulKernel;
 
 namespace {
 
-/// What a row costs, measured: multiply-adds and columns of a register tile, a cycle.
-struct Speed {
-  double macs;
-  int64_t rows;  ///< of a register tile
-};
-Speed speed_of(const Machine& m) {
-  if (m.has(Isa::avx512_bf16)) return {22, 6};
-  return m.has(Isa::avx512) ? Speed{9, 4} : Speed{2.9, 2};
-}
-constexpr double kCutCycles = 3;  ///< an element of a row
+/// Rows of a register tile.
+int64_t tile_rows(const Machine& m) { return m.has(Feature::AVX512_VNNI) ? 6 : m.has(Feature::AVX512F) ? 4 : 2; }
 
 Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Machine& machine, const FewBitsBlock& b) {
   Candidate r{pack(form, b), Fit::yes(), 0};
   const aotc_gemm_quant_config cfg = b.config();
   r.fit = fits_scratch(aotc_gemm_quant_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
-  const Speed speed = speed_of(machine);
+  const CpuCosts& u = cpu_costs(machine);
   const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows, speed.rows) * m_blocks;
+  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows, tile_rows(machine)) * m_blocks;
   const double weights = static_cast<double>(ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments) * static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
   // A tile of few rows waits for its weights, and does not hide them behind arithmetic.
-  const double arithmetic = weights * static_cast<double>(c.m) / speed.macs, unpacking = weights * static_cast<double>(tiles) / 64;
-  const double memory = weights * bits / 8 * static_cast<double>(m_blocks) / kFewBitsBytes;
-  double cycles = batch * (std::max(arithmetic + unpacking, memory) + 0.2 * std::min(arithmetic, memory));
+  const double arithmetic = weights * static_cast<double>(c.m) / u.quant_macs,
+               unpacking = weights * static_cast<double>(tiles) / u.quant_unpacked;
+  const double memory = weights * bits / 8 * static_cast<double>(m_blocks) / u.low_bit_bytes;
+  double cycles = batch * (std::max(arithmetic + unpacking, memory) + u.shorter_shown * std::min(arithmetic, memory));
   const double cut = static_cast<double>(c.m * c.k) * batch;
-  cycles += kCutCycles * cut * static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
-  if (rows * ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK_BYTES > machine.l2_bytes / 2) cycles *= 1.1;
-  cycles += static_cast<double>(units) * kUnitCycles;
-  cycles += kEpilogueCycles * static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N) * c.segments * c.batch);
-  r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+  cycles += u.quant_cut * cut * static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
+  if (rows * ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK_BYTES > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
+  cycles += static_cast<double>(units) * u.unit;
+  cycles += u.epilogue_call * static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N) * c.segments * c.batch);
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 

@@ -18,8 +18,7 @@ namespace {
 constexpr int64_t kLeastRows = 24, kLeastDepth = 64;
 constexpr int64_t kBlock = 256;  ///< of k
 constexpr int64_t kLongBlock =
-    512;  ///< 2 to 3 % faster (sums go to memory half as often), where Machine::f32_matmul asks for less than the highest
-constexpr double kSideCycles = 1.5;  ///< an element of A: its copy and its part of the seven left sides
+    512;  ///< 2 to 3 % faster (sums go to memory half as often), where Numerics::f32_matmul asks for less than the highest
 
 struct Blocks {
   int mr = 14, mc = 112, nc = 256, kc = kBlock;
@@ -82,7 +81,7 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
           if (block == kLongBlock && c.k <= kBlock) continue;
           Blocks t;
           t.mr = static_cast<int>(lanes.mr), t.mc = mc, t.nc = nc, t.kc = balanced_kc(c.k, block);
-          all.push_back(estimate(kernel, c, s.machine, t));
+          all.push_back(estimate(kernel, c, s, t));
         }
     return all;
   }
@@ -106,13 +105,15 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
   }
 
  private:
-  Candidate estimate(const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) const {
+  Candidate estimate(const MatmulKernel& kernel, const ProductSizes& c, const Site& s, const Blocks& t) const {
+    const Machine& machine = s.machine;
     Candidate r{pack(*this, t), Fit::yes(), 0};
+    const CpuCosts& u = cpu_costs(s.machine);
     const aotc_gemm_config g = config_of(r.choice);
     const int64_t scratch = scratch_of(g, c.k, kernel.a.prologue.has_value());
-    r.fit = c.m < kLeastRows    ? refuse("{} rows are too few", c.m)
-            : !machine.strassen ? refuse("seven products for eight have more than the error of plain sums; --strassen allows them")
-            : t.kc > kBlock && machine.f32_matmul == F32Matmul::highest
+    r.fit = c.m < kLeastRows       ? refuse("{} rows are too few", c.m)
+            : !s.numerics.strassen ? refuse("seven products for eight have more than the error of plain sums; --strassen allows them")
+            : t.kc > kBlock && s.numerics.f32_matmul == F32Matmul::highest
                 ? refuse("blocks of {} of k have more error than those of {}; max-autotune judges them", t.kc, kBlock)
                 : fits_scratch(scratch);
     if (!r.fit) return r;
@@ -126,17 +127,18 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
     double cycles = blocks * parts * vecs * static_cast<double>(even) / 2 * static_cast<double>(c.k) / 2;
     // Entering a tile, and its sums to memory once or twice (twelve times for seven tiles).
     cycles += blocks * parts * vecs / 2 * static_cast<double>(k_blocks * pairs) *
-              (kCallCycles + 12.0 / 7.0 * 2 * static_cast<double>(ceil_div(even, 2 * pairs)));
+              (u.tile_call + 12.0 / 7.0 * u.tile_row * static_cast<double>(ceil_div(even, 2 * pairs)));
     // The sides: left ones made by every thread that has units of these rows, right ones while a row pair is multiplied.
     const int64_t makers = std::min(n_blocks, ceil_div(machine.cores, m_blocks * c.batch));
-    cycles += kSideCycles * static_cast<double>(c.m * c.k * c.batch * makers);
-    if (scratch > machine.l2_bytes) cycles *= 1.02;
-    cycles += static_cast<double>(units) * kUnitCycles + kEpilogueCycles * blocks * static_cast<double>(c.segments * panels) / 2;
+    cycles += u.strassen_side * static_cast<double>(c.m * c.k * c.batch * makers);
+    if (scratch > machine.l2_bytes) cycles *= u.strassen_beyond_l2;
+    cycles += static_cast<double>(units) * u.unit + u.epilogue_call * blocks * static_cast<double>(c.segments * panels) / 2;
     cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments), {rows, 2 * AOTC_PANEL_N, 4096}, 4,
                               lanes_of(c.dtype, machine).width, machine);
     const int64_t bytes = c.n * c.k * c.segments * 4;
-    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) / (bytes <= machine.l2_bytes / 2 ? 64 : 16);
-    r.cost_ns = cycles * imbalance(units, machine.cores) * kNsPerCycle;
+    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
+              (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
+    r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
     return r;
   }
 };

@@ -26,12 +26,6 @@ struct Blocks {
   }
 };
 
-constexpr double kSamePitch = 0.95;  ///< share of the tiles' speed with rows a multiple of 512 bytes apart
-
-/// A row of a panel of float32, of 16-bit results whose neighbours in memory are not stored soon after it.
-constexpr double kApartCycles = 8, kApartHalfCycles = 2;
-constexpr int64_t kNearRows = 64;  ///< of a unit: its rows are soon complete
-
 /// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
 constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
 
@@ -66,27 +60,28 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   Candidate r{pack(form, t), Fit::yes(), 0};
   r.fit = fits_scratch(c, t);
   if (!r.fit) return r;
+  const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
   const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
   const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 32);
   const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
 
-  const double feed = !t.pack_a && rows > 4 && shares_sets(kernel) ? kSamePitch : 1;
+  const double feed = !t.pack_a && rows > 4 && shares_sets(kernel) ? u.amx_same_pitch : 1;
   double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine, feed);
   if (c.b_constant) cycles = fed_cycles(cycles, n * k * 2, m_blocks, rows, machine);
-  if (rows > kNearRows && c.n > AOTC_PANEL_N)
-    cycles += (stores_halves(kernel) ? kApartHalfCycles : kApartCycles) * batch * m * n / double{AOTC_PANEL_N};
+  if (rows > u.amx_near_rows && c.n > AOTC_PANEL_N)
+    cycles += (stores_halves(kernel) ? u.amx_apart_half : u.amx_apart) * batch * m * n / double{AOTC_PANEL_N};
   // Copies of A are kept over the columns of a weight, copies of B over the rows.
   if (t.pack_a)
-    cycles += (c.a_rows_contiguous ? kCopyCycles : kTransposeCycles) * m * k * batch *
+    cycles += (c.a_rows_contiguous ? u.amx_copy : u.amx_transpose) * m * k * batch *
               static_cast<double>(c.b_constant ? std::min<int64_t>(threads, n_blocks) : n_blocks);
   if (!c.b_constant) {
-    cycles += (c.b_rows_contiguous ? kCopyCycles : kTransposeCycles) * n * k * batch;
-    if (t.nc * steps * 64 > machine.l2_bytes / 2) cycles *= 1.2;
+    cycles += (c.b_rows_contiguous ? u.amx_copy : u.amx_transpose) * n * k * batch;
+    if (t.nc * steps * 64 > machine.l2_bytes / 2) cycles *= u.amx_panels_beyond_l2;
   }
-  cycles += static_cast<double>(units) * kUnitCycles + static_cast<double>(std::min<int64_t>(units, threads)) * kShapeCycles;
-  r.cost_ns = cycles * imbalance(units, threads) * kNsPerCycle;
+  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
+  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
   return r;
 }
 
@@ -102,7 +97,7 @@ class GemmTiles final : public FormOf<MatmulKernel> {
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const ProductSizes c = product_sizes(k, s.syms);
     return fits_scratch(c, {static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 1});  // the smallest candidate
   }

@@ -17,10 +17,12 @@ class Recurrence final : public LibraryForm {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     // A thread's rows, six at a time, read all of the weight in every step: rows of it far apart, which costs little where it stays in L2.
     const RecurrentStep r = recurrent_step(k, s.syms);
+    const CpuCosts& u = cpu_costs(s.machine);
     const int64_t blocks = ceil_div(r.batch, AOTC_RECURRENCE_ROWS), turns = ceil_div(blocks, std::min<int64_t>(blocks, s.machine.cores));
-    const double read = r.weight_bytes * kNsPerCycle / (r.weight_bytes <= static_cast<double>(s.machine.l2_bytes) ? 26 : 10);
-    const double multiply =
-        r.macs / static_cast<double>(blocks) * kNsPerCycle / lanes_of(r.dtype, s.machine).width * (r.halves ? 2.2 : 1.25);
+    const double read = r.weight_bytes * u.ns_per_cycle /
+                        (r.weight_bytes <= static_cast<double>(s.machine.l2_bytes) ? u.recurrence_l2_bytes : u.recurrence_far_bytes);
+    const double multiply = r.macs / static_cast<double>(blocks) * u.ns_per_cycle / lanes_of(r.dtype, s.machine).width *
+                            (r.halves ? u.recurrence_half_mac : u.recurrence_mac);
     return {{{this, {}}, Fit::yes(), r.steps * static_cast<double>(turns) * std::max(read, multiply)}};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -31,7 +33,7 @@ class Recurrence final : public LibraryForm {
                k.name);
     const Expr &steps = k.sizes[0], &batch = k.sizes[1], &hidden = k.sizes[2], &width = k.sizes[3];
     f.work = ceildiv(batch, AOTC_RECURRENCE_ROWS);
-    f.grain = grain_of(kGrainMacs, steps * width * hidden * aotc_recurrence_gates(cell), s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs, steps * width * hidden * aotc_recurrence_gates(cell), s.syms);
     f.scratch_bytes = recurrence_scratch(cell, hidden, width, k.params.begin()->dtype == DType::f64 ? 8 : 4);
     return f;
   }

@@ -11,10 +11,6 @@ using loop::LibraryKernel;
 
 namespace {
 
-/// Multiply-adds of a step that a thread should have at least: about a microsecond, what the others may have to wait.
-constexpr int64_t kStepMacs = 30'000;
-constexpr double kMeetNs = 500;  ///< what waiting for the others takes
-
 class RecurrencePanels : public LibraryForm {
  public:
   RecurrencePanels() : LibraryForm("recurrence_panels") {}
@@ -29,14 +25,17 @@ class RecurrencePanels : public LibraryForm {
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const RecurrentStep r = recurrent_step(k, s.syms);
-    return {estimate(r, s.machine, r.macs * kNsPerCycle / lanes_of(r.dtype, s.machine).width * 1.15)};
+    return {estimate(r, s.machine,
+                     r.macs * cpu_costs(s.machine).ns_per_cycle / lanes_of(r.dtype, s.machine).width * cpu_costs(s.machine).panels_mac)};
   }
   /// multiply_ns: of a step, by one thread.
   Candidate estimate(const RecurrentStep& r, const Machine& machine, double multiply_ns) const {
+    const CpuCosts& u = cpu_costs(machine);
     // All threads share the weight, of which each reads its part once a step; they wait for each other after it.
     const auto threads = static_cast<double>(std::min<int64_t>(machine.cores, r.panels));
-    const double share = r.weight_bytes / threads, read = share * kNsPerCycle / (share <= static_cast<double>(machine.l2_bytes) ? 24 : 18);
-    return {{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply_ns / threads) + (threads > 1 ? kMeetNs : 0))};
+    const double share = r.weight_bytes / threads,
+                 read = share * u.ns_per_cycle / (share <= static_cast<double>(machine.l2_bytes) ? u.panels_l2_bytes : u.panels_far_bytes);
+    return {{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply_ns / threads) + (threads > 1 ? u.meet_ns : 0))};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     StepSpec f = named_step(k);
@@ -46,7 +45,7 @@ class RecurrencePanels : public LibraryForm {
     const Expr panels = ceildiv(hidden, AOTC_PANEL_N), groups = ceildiv(batch, AOTC_RECURRENCE_GROUP);
     f.work = panels * groups;
     const int64_t columns = aotc_recurrence_gates(cell) * AOTC_PANEL_N;
-    f.grain = grain_of(kStepMacs, ceildiv(batch, max(groups, 1)) * hidden * columns, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_step_macs, ceildiv(batch, max(groups, 1)) * hidden * columns, s.syms);
     const int64_t acc = acc_bytes(k.params.begin()->dtype), row = AOTC_PANEL_N * acc * 3;
     static_assert(AOTC_PANEL_N == 32);
     f.scratch_bytes = batch * (panels + 1) * row + 256;
@@ -76,8 +75,6 @@ class RecurrencePanels : public LibraryForm {
   }
 };
 
-/// Multiply-adds of tiles of 16 rows in a cycle of gemm's estimate: as far as panels come from L2 in that time.
-constexpr double kTileMacs = 150;
 constexpr int64_t kLeastRows = 4;  ///< fewer of them are multiplied while their weights come
 
 class RecurrenceTiles final : public RecurrencePanels {
@@ -88,14 +85,15 @@ class RecurrenceTiles final : public RecurrencePanels {
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "recurrence") return refuse("no recurrent layer");
     if (recurrence_weight(k) != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(recurrence_weight(k)));
-    if (!s.machine.has(Isa::amx)) return refuse("{} has no amx", s.machine.name());
+    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     if (recurrent_step(k, s.syms).batch < kLeastRows) return refuse("fewer than {} rows", kLeastRows);
     return RecurrencePanels::fits(k, s);
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const RecurrentStep r = recurrent_step(k, s.syms);
     const auto rows = static_cast<double>(r.batch), tiles = static_cast<double>(ceil_div(r.batch, kTileRows));
-    return {estimate(r, s.machine, r.macs * tiles * kTileRows / rows * kNsPerCycle / kTileMacs)};
+    return {estimate(r, s.machine,
+                     r.macs * tiles * kTileRows / rows * cpu_costs(s.machine).ns_per_cycle / cpu_costs(s.machine).amx_recurrence_macs)};
   }
 
  private:

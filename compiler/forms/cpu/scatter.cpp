@@ -25,7 +25,7 @@ class Scatter final : public LibraryForm {
     Expr units = 1, block = 1;
     for (int64_t i = 0; i < rank; ++i) (i < first ? units : block) *= k.sizes.at(static_cast<size_t>(1 + i));
     f.work = units;
-    f.grain = grain_of(kGrainOps, block, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_ops, block, s.syms);
     const bool counts = scatter_reduce(k) == AOTC_SCATTER_MEAN || !flag(k, Attr::include_self, true);
     if (counts && name() == "scatter") f.scratch_bytes = block * 8;
     return f;

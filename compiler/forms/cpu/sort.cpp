@@ -17,7 +17,7 @@ class Sort final : public LibraryForm {
     AOTC_CHECK(k.sizes.size() >= 3, "{} takes outer, n, inner", k.name);
     const int64_t bytes = dtype_bytes(k.params.begin()->dtype);
     f.work = k.sizes[0] * k.sizes[2];
-    f.grain = grain_of(kGrainCompares, k.sizes[1] * 8, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_compares, k.sizes[1] * cpu_costs(s.machine).sort_compares, s.syms);
     f.scratch_bytes = k.sizes[1] * (2 * (bytes + 8)) + aotc_sort_scratch_bytes(0, bytes);
     return f;
   }

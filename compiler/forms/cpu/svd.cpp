@@ -14,11 +14,10 @@ class SingularVectors final : public LibraryForm {
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    constexpr int64_t kWorkOfARow = 16;  ///< reflections and rotations, a few multiplications and additions each
     StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
     f.work = k.sizes[0];
-    f.grain = max(grain_of(kGrainMacs / 4, m * n * n * kWorkOfARow, s.syms), AOTC_SVD_LANES);
+    f.grain = max(grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * n * cpu_costs(s.machine).svd_row_macs, s.syms), AOTC_SVD_LANES);
     constexpr int64_t kKept = AOTC_SVD_SWEEPS_KEPT;
     // aotc_svd_scratch_bytes: where it is not known whether m is small, of both kinds
     const Expr large = (n + 2) * (m + 16) + n * (n + 16) + n * 6 + (n + 2 * kKept) * (4 * kKept), few = min(n, AOTC_SVD_SMALL);

@@ -19,7 +19,7 @@ class Cholesky final : public LibraryForm {
     StepSpec f = named_step(k);
     const Expr& n = k.sizes.at(1);
     f.work = k.sizes[0];
-    f.grain = grain_of(kGrainMacs / 4, n * n * n, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, n * n * n, s.syms);
     f.scratch_bytes = n * (AOTC_CHOLESKY_COLUMNS * 8);
     return f;
   }
@@ -34,7 +34,7 @@ class LuFactors final : public LibraryForm {
     StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
     f.work = k.sizes[0];
-    f.grain = max(grain_of(kGrainMacs / 4, m * n * min(m, n), s.syms), AOTC_LU_LANES);
+    f.grain = max(grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * min(m, n), s.syms), AOTC_LU_LANES);
     f.scratch_bytes = AOTC_LU_SCRATCH_BYTES;
     return f;
   }
@@ -49,7 +49,7 @@ class QrFactors final : public LibraryForm {
     StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
     f.work = k.sizes[0];
-    f.grain = grain_of(kGrainMacs / 4, m * n * min(m, n) * 2, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * min(m, n) * 2, s.syms);
     f.scratch_bytes = (m + 2 * AOTC_QR_PANEL) * (AOTC_QR_PANEL * 8);
     return f;
   }
@@ -64,7 +64,7 @@ class SolveTriangular final : public LibraryForm {
     StepSpec f = named_step(k);
     const Expr n = k.sizes.at(1), columns = min(k.sizes.at(2), AOTC_TRIANGLE_COLUMNS);
     f.work = k.sizes[0] * ceildiv(k.sizes[2], AOTC_TRIANGLE_COLUMNS);
-    f.grain = grain_of(kGrainMacs / 4, n * n * columns, s.syms);
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, n * n * columns, s.syms);
     f.scratch_bytes = n * columns * 8;
     return f;
   }

@@ -45,7 +45,7 @@ class Mma final : public FormOf<AttentionKernel> {
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
     if (!emit::cuda::has_matmul(k.dtype)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.dtype));
-    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {
       const auto c = e->as_const();
       if (!c || *c < 1 || *c > kMostChannels) return refuse("heads of a fixed size from 1 to {} channels stay in registers", kMostChannels);
@@ -62,9 +62,9 @@ class Mma final : public FormOf<AttentionKernel> {
           for (int split = 1; split <= 8; split *= 2) {
             const Tile t{row_warps, k_warps, step, stages, split};
             const AttentionTile shape = tile_of(t, k);
-            if (split > 1 && (s.machine.sm < 90 || keys < int64_t{step} * k_warps * split))
+            if (split > 1 && (!s.machine.has(Feature::clusters) || keys < int64_t{step} * k_warps * split))
               break;  // no clusters, or no keys for all of one
-            all.push_back(estimate(t, shape, units * ((rows + shape.rows() - 1) / shape.rows()), keys, k, s.machine));
+            all.push_back(estimate(t, shape, units * ((rows + shape.rows() - 1) / shape.rows()), keys, k, s));
           }
     // The smallest tile fits every head size.
     return all;
@@ -82,36 +82,43 @@ class Mma final : public FormOf<AttentionKernel> {
   }
   std::string source(const AttentionKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     AttentionTile t = tile_of(unpack<Tile>(c), k);
-    t.products = tf32_products(s.machine);
+    t.products = tf32_products(s.numerics);
     return emit::cuda::emit_attention_mma(k, s.syms, t, symbol);
   }
 
  private:
   /// tiles: of rows, over all heads.
   Candidate estimate(const Tile& t, const AttentionTile& shape, int64_t tiles, int64_t keys, const AttentionKernel& k,
-                     const Machine& m) const {
+                     const Site& s) const {
+    const Machine& m = s.machine;
+    const GpuCosts& u = gpu_costs(m);
     Candidate r{pack(*this, t), Fit::yes(), 0};
     const int elem = dtype_bytes(k.dtype), bytes = shape.smem_bytes(elem), channels = shape.head_dim + shape.v_dim;
     if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
     // Sums and scores of a warp are in registers.
     const int held = shape.v_dim / 2 + shape.keys / 2;
     if (held > 176) r.fit = refuse("{} registers for sums and scores", held);
-    const double by_registers = std::max(1.0, std::floor(65536.0 / ((held + 90.0) * shape.threads())));
+    const double by_registers =
+        std::max(1.0, std::floor(static_cast<double>(u.registers) / ((held + u.attention_registers) * shape.threads())));
     const double resident = std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), 4.0}));
     const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
     const double filled = blocks / (m.cores * resident), waves = std::max(1.0, filled);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
-    const double seen = k.causal ? 0.6 : k.shown ? kShown : 1.0;
+    const double seen = k.causal ? kBelowDiagonal : k.shown ? kShown : 1.0;
     const double steps = std::ceil(static_cast<double>(keys) * seen / step_keys / t.split);
-    const double work = static_cast<double>(shape.rows()) * step_keys * channels /
-                            (elem == 2               ? 700.0
-                             : tf32_products(m) == 1 ? 300.0
-                                                     : 105.0) +
-                        step_keys * channels * elem / 16 * 20 / (128 * 1.7);  // products, and the instructions that copy
-    const double loads = step_keys * channels * elem / 25.0, waiting = t.stages > 1 ? 700 : 1500;
-    const double begin = k.mask && !k.shown ? 1200 : 350;  // of a step: its maxima, and the mask's values, for which it waits
-    r.cost_ns = kLaunchNs + waves * steps * (begin + std::max(waiting, share * std::max(work, loads))) +
-                waves * ((shape.k_warps * t.split > 1 ? 1300 : 500) + (t.split > 1 ? 1500 : 0) + 2.0 * held * shape.rows() / 16);
+    const double work =
+        static_cast<double>(shape.rows()) * step_keys * channels /
+            (elem == 2                        ? u.attention_f16_macs
+             : tf32_products(s.numerics) == 1 ? u.attention_tf32_macs
+                                              : u.attention_f32_macs) +
+        step_keys * channels * elem / 16 * u.attention_copy / (u.lanes * u.clock);  // products, and the instructions that copy
+    const double loads = step_keys * channels * elem / u.block_bytes_per_ns,
+                 waiting = t.stages > 1 ? u.attention_wait : u.attention_wait_alone;
+    const double begin =
+        k.mask && !k.shown ? u.attention_mask_step : u.attention_step;  // of a step: its maxima, and the mask's values, for which it waits
+    r.cost_ns = u.launch + waves * steps * (begin + std::max(waiting, share * std::max(work, loads))) +
+                waves * ((shape.k_warps * t.split > 1 ? u.attention_merge : u.attention_end) + (t.split > 1 ? u.attention_split : 0) +
+                         u.attention_sums * held * shape.rows() / 16);
     return r;
   }
 };
@@ -125,12 +132,14 @@ class Plain final : public FormOf<AttentionKernel> {
     return is_float(k.dtype) ? Fit::yes() : refuse("attention is of floats, not {}", dtype_name(k.dtype));
   }
   std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
+    const GpuCosts& u = gpu_costs(s.machine);
     const double rows = static_cast<double>(at_least_one(rows_of(k), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
     const double channels = static_cast<double>(at_least_one(k.head_dim + k.v_dim, s));
     const double blocks = std::ceil(rows / emit::cuda::kPlainAttentionRows) * static_cast<double>(at_least_one(k.batch * k.kv_heads, s));
-    const double waves = std::ceil(blocks / (s.machine.cores * 4.0)), wide = k.dtype == DType::f64 ? 2 : 1;
-    const double step = emit::cuda::kPlainAttentionRows * 32.0 * channels * 3 * wide / (128 * 1.7) + 2000;
-    return {{{this, {}}, Fit::yes(), kLaunchNs + waves * 4 * std::ceil(keys / 32) * step}};
+    const double waves = std::ceil(blocks / (s.machine.cores * u.plain_attention_blocks)), wide = k.dtype == DType::f64 ? 2 : 1;
+    const double step =
+        emit::cuda::kPlainAttentionRows * 32.0 * channels * u.plain_attention_mac * wide / (u.lanes * u.clock) + u.plain_attention_step;
+    return {{{this, {}}, Fit::yes(), u.launch + waves * 4 * std::ceil(keys / 32) * step}};
   }
   StepSpec step(const AttentionKernel& k, const Site&, const Choice&) const override {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));

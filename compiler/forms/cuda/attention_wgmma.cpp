@@ -95,7 +95,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
     if (k.dtype != DType::f16 && k.dtype != DType::bf16) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.dtype));
-    if (!s.machine.hopper) return refuse("sm_90a has its instructions");
+    if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {
       const auto c = e->as_const();
       if (!c || *c < 1 || *c > kMostChannels) return refuse("heads of a fixed size from 1 to {} channels stay in registers", kMostChannels);
@@ -145,15 +145,12 @@ class Wgmma final : public FormOf<AttentionKernel> {
  private:
   /// Fitted to timings on an H200.
   Candidate estimate(const Tile& t, const AttentionKernel& k, const Site& s) const {
-    constexpr double kStart = 1500, kTile = 900;              // ns of a launch of blocks that take several tiles; of each
-    constexpr double kAlone = 2500, kNext = 150;              // ns of a launch of blocks of one tile; of each that follows on a processor
-    constexpr double kAloneKey = 5, kAloneKeyChannel = 0.02;  // of a key where no other warpgroup works meanwhile
-    constexpr double kLastRound = 0.25, kUneven = 1.12;       // of causal tiles: of a round; of three warpgroups whose rows end in a block
+    const GpuCosts& u = gpu_costs(s.machine);
     // 64 rows on a busy processor: ns of a block of keys, of a key, of one of its channels.
     struct Rates {
       double block, key, channel;
     };
-    constexpr Rates kOneTile{0, 3.4, 0.0156}, kPair{0, 2.54, 0.0159}, kThree{113, 0.75, 0.0191};
+    const Rates one_tile{0, u.wa_key1, u.wa_channel1}, pair{0, u.wa_key2, u.wa_channel2}, three{u.wa_block3, u.wa_key3, u.wa_channel3};
     Candidate r{pack(*this, t), Fit::yes(), 0};
     const AttentionWgmmaTile shape = tile_of(t, k);
     const int channels = shape.head_dim + shape.v_dim, held = shape.keys * 3 / 4 + (shape.v_dim + 7) / 8 * 4;
@@ -162,21 +159,22 @@ class Wgmma final : public FormOf<AttentionKernel> {
     const int64_t shared = shape.groups > 1 ? kSharedBytes : kSharedOfProcessor / shape.resident - kSharedOfDriver;
     if (shape.smem_bytes() > shared) r.fit = refuse("{} bytes of shared memory, {} is the most", shape.smem_bytes(), shared);
     const double tiles = static_cast<double>(at_least_one(tiles_of(k, shape), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
-    const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? 0.55 : k.shown ? kShown : 1) / shape.keys));
-    const double mask = k.shown ? 1.1 : k.mask ? k.mask->h.is(0) && k.mask->s.is(0) ? 1.15 : 2.5 : 1;
-    const Rates& rates = shape.groups == 3 ? kThree : shape.groups == 2 ? kPair : kOneTile;
+    const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? u.wa_causal : k.shown ? kShown : 1) / shape.keys));
+    const double mask = k.shown ? u.wa_mask_shown : k.mask ? k.mask->h.is(0) && k.mask->s.is(0) ? u.wa_mask_rows : u.wa_mask_all : 1;
+    const Rates& rates = shape.groups == 3 ? three : shape.groups == 2 ? pair : one_tile;
     const double block = rates.block + shape.keys * (rates.key + rates.channel * channels) * mask;
     if (shape.groups > 1) {
       // Causal: long tiles first, so that rounds are not whole; a tile sees the keys of its last row, in whole blocks.
-      const double all = tiles / s.machine.cores, rounds = k.causal ? std::max(1.0, all + kLastRound) : std::ceil(all);
+      const double all = tiles / s.machine.cores, rounds = k.causal ? std::max(1.0, all + u.wa_last_round) : std::ceil(all);
       const int span = shape.positions * shape.groups;
       const double whole = static_cast<double>(std::gcd(span, shape.keys)) / shape.keys;
       const double seen = k.causal ? std::max(1.0, ((keys + span) / shape.keys + 1 - whole) / 2) : blocks;
-      r.cost_ns = kStart + rounds * (kTile + seen * block * shape.groups * (k.causal && shape.groups == 3 && whole < 1 ? kUneven : 1));
+      r.cost_ns =
+          u.wa_start + rounds * (u.wa_tile + seen * block * shape.groups * (k.causal && shape.groups == 3 && whole < 1 ? u.wa_uneven : 1));
     } else {
       const double busy = std::max(1.0, tiles / s.machine.cores), together = std::min<double>(busy, shape.resident);
-      const double alone = blocks * shape.keys * (kAloneKey + kAloneKeyChannel * channels) * mask;
-      r.cost_ns = kAlone + std::max(alone * std::ceil(busy / together), busy * blocks * block) + (busy - 1) * kNext;
+      const double alone = blocks * shape.keys * (u.wa_alone_key + u.wa_alone_channel * channels) * mask;
+      r.cost_ns = u.wa_alone + std::max(alone * std::ceil(busy / together), busy * blocks * block) + (busy - 1) * u.wa_next;
     }
     return r;
   }

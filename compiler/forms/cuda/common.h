@@ -3,16 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "base/uarch.h"
 #include "forms/form.h"
 
 namespace aotc::forms::cuda {
 
 inline constexpr int64_t kMaxGrid = 1 << 30;
 inline constexpr int64_t kMaxGridZ = 65535;
-inline constexpr double kLaunchNs = 2500;  ///< a launch after another in one stream
 
 /// Products of TF32 for one of float32 on tensor cores, as the user wants it (--f32-matmul).
-inline int tf32_products(const Machine& m) { return m.f32_matmul == F32Matmul::highest ? 3 : 1; }
+inline int tf32_products(const Numerics& n) { return n.f32_matmul == F32Matmul::highest ? 3 : 1; }
 
 /// A launch whose int64 arguments are these symbols, of a kernel that waits for the step before itself.
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
@@ -28,8 +28,8 @@ StepSpec sort_step(const loop::LibraryKernel& k, int threads, int blocks, int64_
 std::string sort_source(const std::string& name, const loop::LibraryKernel& k, int threads, int each, int blocks,
                         const std::string& symbol);
 /// One contract for all forms of attention: they are measured against each other.
-/// What part of the keys rows see whose mask is said to show a range: half of a cache.
-constexpr double kShown = 0.5;
+/// What part of the keys rows see, by guess: below the diagonal; those whose mask is said to show a range, half of a cache.
+constexpr double kBelowDiagonal = 0.6, kShown = 0.5;
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 
 }  // namespace aotc::forms::cuda

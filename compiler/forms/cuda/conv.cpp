@@ -16,9 +16,9 @@ using loop::ConvKernel;
 
 namespace {
 
-constexpr double kFind = 8;        ///< of a channel's pixels, which are neighbours
-constexpr double kFindApart = 40;  ///< of pixels whose channels lie between them
-double find_of(const ConvKernel& k) { return k.channels_last ? kFindApart : kFind; }
+double find_of(const ConvKernel& k, const Site& s) {
+  return k.channels_last ? gpu_costs(s.machine).conv_find_apart : gpu_costs(s.machine).conv_find;
+}
 
 struct ConvTile : MatmulTile {
   ConvTile() = default;
@@ -77,7 +77,7 @@ class Mma final : public ConvForm {
  protected:
   Fit fits(const ConvKernel& k, const Site& s) const override {
     if (!emit::cuda::has_matmul(k.in)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.in));
-    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     return Fit::yes();
   }
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
@@ -92,7 +92,7 @@ class Mma final : public ConvForm {
     for (MatmulTile t : dtype_bytes(k.in) == 4 ? std::span<const MatmulTile>(kWide) : std::span<const MatmulTile>(kNarrow))
       for (t.split = 1; t.split <= 8; t.split *= 2) {
         if (t.split > 1 && (z.k < 2 * t.block_k * t.split || blocks_of(z, t) > 2 * s.machine.cores)) break;
-        all.push_back(estimate(t, z, k, s.machine));
+        all.push_back(estimate(t, z, k, s));
       }
     return all;
   }
@@ -105,16 +105,17 @@ class Mma final : public ConvForm {
   }
   std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     ConvTile t = unpack<ConvTile>(c);
-    t.products = tf32_products(s.machine);
+    t.products = tf32_products(s.numerics);
     return emit::cuda::emit_conv_mma(k, t, symbol);
   }
 
  private:
-  static constexpr double kWaits = 3.5;  ///< instructions find elements of windows, and the products wait for them
   static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
   static int64_t blocks_of(const Sizes& z, const MatmulTile& t) { return ceil_div(z.m, t.block_m) * ceil_div(z.n, t.block_n) * z.groups; }
 
-  Candidate estimate(const MatmulTile& t, const Sizes& z, const ConvKernel& k, const Machine& m) const {
+  Candidate estimate(const MatmulTile& t, const Sizes& z, const ConvKernel& k, const Site& s) const {
+    const Machine& m = s.machine;
+    const GpuCosts& u = gpu_costs(m);
     Candidate r{pack(*this, ConvTile(t)), Fit::yes(), 0};
     const int bytes = t.smem_bytes(dtype_bytes(k.in));
     if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
@@ -123,11 +124,11 @@ class Mma final : public ConvForm {
     const double waves = std::ceil(static_cast<double>(blocks_of(z, t) * t.split) / (m.cores * resident));
     const double steps = static_cast<double>(ceil_div(ceil_div(z.k, t.block_k), t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * t.block_k /
-                        (dtype_bytes(k.in) == 2  ? 1000.0
-                         : tf32_products(m) == 1 ? 450.0
-                                                 : 200.0);
-    const double finds = kWaits * find_of(k) * t.block_n * t.block_k / (128 * 1.7);
-    r.cost_ns = kLaunchNs + waves * steps * std::max(500.0, resident * (macs + finds)) + 1000 + 400.0 * t.split;
+                        (dtype_bytes(k.in) == 2           ? u.conv_f16_macs
+                         : tf32_products(s.numerics) == 1 ? u.conv_tf32_macs
+                                                          : u.conv_f32_macs);
+    const double finds = u.conv_waits * find_of(k, s) * t.block_n * t.block_k / (u.lanes * u.clock);
+    r.cost_ns = u.launch + waves * steps * std::max(u.conv_step, resident * (macs + finds)) + u.conv_end + u.split * t.split;
     return r;
   }
 };
@@ -144,7 +145,7 @@ class Simt final : public ConvForm {
     const Sizes z = sizes_of(k, s);
     std::vector<Candidate> all;
     for (const SimtChoice& t : simt_tiles())
-      all.push_back({pack(*this, t), Fit::yes(), simt_cost(t, z.m, z.n, z.k, z.groups, k.acc, find_of(k), s.machine)});
+      all.push_back({pack(*this, t), Fit::yes(), simt_cost(t, z.m, z.n, z.k, z.groups, k.acc, find_of(k, s), s.machine)});
     return all;
   }
   StepSpec step(const ConvKernel& k, const Site&, const Choice& c) const override {
@@ -164,10 +165,11 @@ class Points final : public ConvForm {
   Fit fits(const ConvKernel& k, const Site&) const override { return takes_products(k.in); }
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {
     const Sizes z = sizes_of(k, s);
+    const GpuCosts& u = gpu_costs(s.machine);
     const double outputs = static_cast<double>(z.m * z.groups) * static_cast<double>(z.n),
-                 k_ns = static_cast<double>(z.k) * (find_of(k) + 6) / 1.7;
-    const double lanes = std::max(1.0, outputs / (s.machine.cores * 128.0));
-    return {{{this, {}}, Fit::yes(), kLaunchNs + lanes * k_ns + 4 * k_ns}};
+                 k_ns = static_cast<double>(z.k) * (find_of(k, s) + u.points_mac) / u.clock;
+    const double lanes = std::max(1.0, outputs / (s.machine.cores * u.lanes));
+    return {{{this, {}}, Fit::yes(), u.launch + lanes * k_ns + u.points_waits * k_ns}};
   }
   StepSpec step(const ConvKernel& k, const Site&, const Choice&) const override {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));

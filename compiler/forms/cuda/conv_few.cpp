@@ -45,7 +45,7 @@ class Few final : public FormOf<ConvKernel> {
   Fit fits(const ConvKernel& k, const Site& s) const override {
     constexpr int64_t kMostKernel = 16, kMostOutputs = 128;
     if (!is_half(k.in)) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.in));
-    if (!s.machine.hopper) return refuse("sm_90a has its instructions");
+    if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
     if (!k.channels_last || k.transposed || k.groups != 1) return refuse("it takes channels-last images, one group, not transposed");
     if (!k.w_constant) return refuse("the weights must be constant");
     if (k.kernel.size() != 2) return refuse("it takes windows of 2 dimensions");
@@ -94,14 +94,13 @@ class Few final : public FormOf<ConvKernel> {
     return k.out_dims[0] * ceildiv(k.out_dims[2], FewTile::kHigh) * ceildiv(k.out_dims[3], FewTile::kWide);
   }
   static double cost_ns(const ConvKernel& k, const FewTile& t, const Site& s) {
-    constexpr double kStart = 3000, kPatch = 900,
-                     kFinish = 0.05;  // ns: weights; the loads of a patch; a sum in the epilogue of a warpgroup
+    const GpuCosts& u = gpu_costs(s.machine);
     const double tiles = static_cast<double>(std::max<int64_t>(1, s.syms.hint(tiles_of(k))));
     const double turns = std::ceil(tiles / (s.machine.cores * t.resident));
     const double sums = FewTile::kHigh * FewTile::kWide * t.cols;
-    const double one =
-        std::max({kPatch * (t.stages > 1 ? 1 : 2), t.resident * sums * t.kernel[0] * t.deep() / 3000, t.resident * sums * kFinish});
-    return kStart + turns * one * (1 + 0.02 * (3 - t.stages));
+    const double one = std::max(
+        {u.few_patch * (t.stages > 1 ? 1 : 2), t.resident * sums * t.kernel[0] * t.deep() / u.few_macs, t.resident * sums * u.few_finish});
+    return u.few_start + turns * one * (1 + u.few_stage * (3 - t.stages));
   }
 };
 

@@ -39,9 +39,9 @@ constexpr int64_t kMostSteps = 112, kMostProducts = 168;  ///< of k, all of whic
 int64_t channels_of(const ConvKernel& k) { return *k.x_dims[1].as_const() / k.groups; }
 int64_t outputs_of(const ConvKernel& k) { return *k.out_dims[1].as_const() / k.groups; }
 
-PatchTile tile_of(const ConvKernel& k, const PatchChoice& c, const Machine& m) {
+PatchTile tile_of(const ConvKernel& k, const PatchChoice& c, const Numerics& n) {
   PatchTile t;
-  t.elem_bytes = static_cast<int>(dtype_bytes(k.in)), t.products = tf32_products(m);
+  t.elem_bytes = static_cast<int>(dtype_bytes(k.in)), t.products = tf32_products(n);
   t.rank = static_cast<int>(k.kernel.size());
   const int tile[] = {c.tile0, c.tile1, c.tile2};
   for (int d = 0; d < t.rank; ++d) {
@@ -78,7 +78,7 @@ class Patch final : public FormOf<ConvKernel> {
   Fit fits(const ConvKernel& k, const Site& s) const override {
     constexpr int64_t kMostReach = 64;
     if (!emit::cuda::has_matmul(k.in)) return refuse("it takes float32, float16 and bfloat16, not {}", dtype_name(k.in));
-    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     if (!k.channels_last || k.transposed) return refuse("it takes channels-last images, not transposed");
     if (k.kernel.size() < 1 || k.kernel.size() > 3) return refuse("it takes windows of 1 to 3 dimensions");
     const auto channels = k.x_dims[1].as_const(), outputs = k.out_dims[1].as_const();
@@ -98,10 +98,10 @@ class Patch final : public FormOf<ConvKernel> {
       if (c.groups == 0) continue;
       for (const auto& tile : kTiles[k.kernel.size() - 1]) {
         c.tile0 = tile[0], c.tile1 = tile[1], c.tile2 = tile[2];
-        const PatchTile t = tile_of(k, c, s.machine);
+        const PatchTile t = tile_of(k, c, s.numerics);
         if (t.steps() > kMostSteps || t.steps() * products_of(t) > kMostProducts || t.smem_bytes() > s.machine.shared_bytes) continue;
         c.resident = resident_of(t, s.machine);
-        all.push_back({pack(*this, c), Fit::yes(), cost_ns(k, tile_of(k, c, s.machine), s)});
+        all.push_back({pack(*this, c), Fit::yes(), cost_ns(k, tile_of(k, c, s.numerics), s)});
       }
     }
     if (all.empty())
@@ -112,7 +112,7 @@ class Patch final : public FormOf<ConvKernel> {
   std::string contract(const ConvKernel& k, const Site& s) const override { return conv_contract(k, s); }
 
   StepSpec step(const ConvKernel& k, const Site& s, const Choice& c) const override {
-    const PatchTile t = tile_of(k, unpack<PatchChoice>(c), s.machine);
+    const PatchTile t = tile_of(k, unpack<PatchChoice>(c), s.numerics);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = PatchTile::kThreads;
     f.grid[0] = min(tiles_of(k, t), ceil_div(int64_t{s.machine.cores} * t.resident, column_blocks(k, t)));
@@ -122,7 +122,7 @@ class Patch final : public FormOf<ConvKernel> {
     return f;
   }
   std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    return emit::cuda::emit_conv_patch(k, tile_of(k, unpack<PatchChoice>(c), s.machine), symbol);
+    return emit::cuda::emit_conv_patch(k, tile_of(k, unpack<PatchChoice>(c), s.numerics), symbol);
   }
 
  private:
@@ -130,31 +130,28 @@ class Patch final : public FormOf<ConvKernel> {
   /// Registers of a thread's sums and fragments, about.
   static int registers_of(const PatchTile& t) { return t.pixels() / 64 * (t.cols / 2 + 1) + products_of(t) * t.cols / 4 + 52; }
   static int resident_of(const PatchTile& t, const Machine& m) {
+    const GpuCosts& u = gpu_costs(m);
     const int64_t by_memory = (m.shared_bytes + kSharedOfDriver) / (t.smem_bytes() + kSharedOfDriver);
-    const int64_t by_registers = 65536 / (int64_t{PatchTile::kThreads} * ((registers_of(t) + 7) / 8 * 8));
+    const int64_t by_registers = u.registers / (int64_t{PatchTile::kThreads} * ((registers_of(t) + 7) / 8 * 8));
     return static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, 6));
   }
   static double cost_ns(const ConvKernel& k, const PatchTile& t, const Site& s) {
-    constexpr double kClock = 1.7;  // cycles a ns
-    constexpr double kProducts = 800, kMatrix = 4,
-                     kBytes = 24;                            // of a cycle: multiply-adds, matrices of 512 bytes by cycles, bytes from L2
-    constexpr double kPart[] = {2, 5};                       // instructions of a factor, of one product and of three
-    constexpr double kSlot = 30, kFinish = 6, kWeight = 16;  // instructions of a slot's copy, of a sum's epilogue, of a weight
-    constexpr double kAlone = 0.8;                           // how much longer a block takes that nothing runs beside
+    const GpuCosts& u = gpu_costs(s.machine);
     const double steps = static_cast<double>(t.steps()), pixels = t.pixels(), slots = static_cast<double>(t.points()) * t.slots();
     const double products =
-        pixels * t.cols * steps * 16 / kProducts * products_of(t);  // of 32 bytes of k: of half as many numbers at half the rate
+        pixels * t.cols * steps * 16 / u.patch_products * products_of(t);  // of 32 bytes of k: of half as many numbers at half the rate
     // Factors of TF32 are made, and sums of three products added up, by the ordinary units.
-    const double made =
-        t.elem_bytes == 2
-            ? 0
-            : steps * ((pixels + 4 * t.cols) * 8 * kPart[products_of(t) > 1] + (products_of(t) > 1 ? pixels * t.cols : 0)) / 128;
-    const double multiply = std::max({products, 4 * steps * (pixels / 64 + t.cols / 16) * kMatrix, made});
-    const double other = (slots * kSlot + pixels * t.cols * kFinish) / 128;
-    const double tile = std::max(multiply + other, slots * 16 / kBytes) * (1 + kAlone / t.resident);
-    const double weights = static_cast<double>(t.cols) * static_cast<double>(t.taps()) * t.channels * kWeight / 128 * t.resident;
+    const double made = t.elem_bytes == 2 ? 0
+                                          : steps *
+                                                ((pixels + 4 * t.cols) * 8 * (products_of(t) > 1 ? u.patch_three_parts : u.patch_one_part) +
+                                                 (products_of(t) > 1 ? pixels * t.cols : 0)) /
+                                                u.lanes;
+    const double multiply = std::max({products, 4 * steps * (pixels / 64 + t.cols / 16) * u.patch_matrix, made});
+    const double other = (slots * u.patch_slot + pixels * t.cols * u.patch_finish) / u.lanes;
+    const double tile = std::max(multiply + other, slots * 16 / u.patch_bytes) * (1 + u.patch_alone / t.resident);
+    const double weights = static_cast<double>(t.cols) * static_cast<double>(t.taps()) * t.channels * u.patch_weight / u.lanes * t.resident;
     const double blocks = static_cast<double>(std::max<int64_t>(1, s.syms.hint(tiles_of(k, t)) * column_blocks(k, t)));
-    return kLaunchNs + (weights + std::ceil(blocks / s.machine.cores) * tile) / kClock + 1000;
+    return u.launch + (weights + std::ceil(blocks / s.machine.cores) * tile) / u.clock + u.patch_end;
   }
 };
 

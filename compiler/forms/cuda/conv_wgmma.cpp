@@ -75,8 +75,8 @@ TensorMap weights_of(const ConvKernel& k, int lines, int parts) {
 
 WgmmaWork work_of(const ConvKernel& k, const Site& s, int products) {
   const int64_t depth = taps_of(k) * emit::cuda::conv_wgmma_channels(k);
-  return {k.in, at_least_one(rows_of(k), s), depth,   1, {at_least_one(k.out_dims[1], s)}, false, false,
-          true, wgmma_finish(k.epilogue),    products};
+  return {k.in, at_least_one(rows_of(k), s),         depth,   1, {at_least_one(k.out_dims[1], s)}, false, false,
+          true, wgmma_finish(k.epilogue, s.machine), products};
 }
 
 class Wgmma final : public FormOf<ConvKernel> {
@@ -90,10 +90,10 @@ class Wgmma final : public FormOf<ConvKernel> {
  protected:
   Fit fits(const ConvKernel& k, const Site& s) const override {
     if (!is_half(k.in) && k.in != DType::f32) return refuse("it takes float16, bfloat16 and float32, not {}", dtype_name(k.in));
-    if (!s.machine.hopper) return refuse("sm_90a has its instructions");
-    if (k.in == DType::f32 && products_ < tf32_products(s.machine))
+    if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
+    if (k.in == DType::f32 && products_ < tf32_products(s.numerics))
       return refuse("float32 products keep their accuracy (see --f32-matmul)");
-    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.machine) == 1)) return refuse("it takes float32 at its own accuracy");
+    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.numerics) == 1)) return refuse("it takes float32 at its own accuracy");
     if (!k.channels_last || k.transposed) return refuse("it takes channels-last images, not transposed");
     if (k.groups != 1) return refuse("it takes one group, not {}", k.groups);
     if (!k.w_constant) return refuse("the weights must be constant");

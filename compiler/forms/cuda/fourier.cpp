@@ -103,15 +103,17 @@ class Fourier final : public FormOf<LibraryKernel> {
   }
   /// Lines along memory are read by sectors of 32 bytes where a block has 8 of them.
   static double cost_ns(const Site& s, double lines, int64_t points, const FourierFactors& f, const Share& t, int64_t shared) {
+    const GpuCosts& u = gpu_costs(s.machine);
     const double blocks = std::ceil(lines / t.lines), threads = t.lines * t.team;
-    const double resident =
-        std::max(1.0, std::min({std::floor(2048 / threads), std::floor(233472.0 / static_cast<double>(shared + 1024)), 16.0}));
+    const double resident = std::max(
+        1.0, std::min({std::floor(static_cast<double>(u.threads) / threads),
+                       std::floor(static_cast<double>(u.shared_of_processor) / static_cast<double>(shared + u.shared_of_driver)), 16.0}));
     const double rounds = std::max(1.0, blocks / (resident * s.machine.cores));
     const double each = static_cast<double>(points) / t.team / 8;                                // butterflies of 8 of a thread
     const double busy = std::min(resident, std::ceil(blocks / s.machine.cores)) * threads / 32;  // warps of a multiprocessor
-    const double pass = 150 + each * (60 + 8 * busy);
-    const double scattered = t.along ? std::max(1.0, 8.0 / t.lines) : 1.0;
-    return kLaunchNs + rounds * (f.passes * pass + 700 * scattered);
+    const double pass = u.fourier_pass + each * (u.fourier_butterfly + u.fourier_warp * busy);
+    const double scattered = t.along ? std::max(1.0, u.fourier_sectors / t.lines) : 1.0;
+    return u.launch + rounds * (f.passes * pass + u.fourier_line * scattered);
   }
 };
 

@@ -31,11 +31,12 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
     const auto d = IndexPutDims::of(k, s.syms);
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
     // A block begins, looks at the entries behind its own, and moves a part of a row.
-    constexpr double kBegin = 700, kLook = 40, kBlocks = 8;
+    const GpuCosts& u = gpu_costs(s.machine);
     const double entries = n(d.entries), bytes = 2 * entries * n(d.free) * static_cast<double>(dtype_bytes(k.params.begin()->dtype));
-    const double waves = std::ceil(entries * n(chunks(d)) / (s.machine.cores * kBlocks));
-    const double ns = waves * (kBegin + std::ceil(entries / kThreads) * kLook) + bytes / static_cast<double>(s.machine.bytes_per_ns);
-    return {{{this, {}}, Fit::yes(), kLaunchNs + ns}};
+    const double waves = std::ceil(entries * n(chunks(d)) / (s.machine.cores * u.index_put_blocks));
+    const double ns = waves * (u.index_put_begin + std::ceil(entries / kThreads) * u.index_put_look) +
+                      bytes / static_cast<double>(s.machine.bytes_per_ns);
+    return {{{this, {}}, Fit::yes(), u.launch + ns}};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     const auto d = IndexPutDims::of(k, s.syms);

@@ -20,9 +20,9 @@ using loop::ParamRole;
 
 namespace {
 
-constexpr int kWideBytes = 16;         // of one access
-constexpr int kRowRegisters = 64;      // 4-byte values of a row that a thread may hold
-constexpr int64_t kCached = 16 << 20;  // bytes written beyond which they are not kept in the cache
+constexpr int kWideBytes = 16;     // of one access
+constexpr double kLater = 0.01;    // a share: among equals the earlier shape stays
+constexpr int kRowRegisters = 64;  // 4-byte values of a row that a thread may hold
 
 struct Shape {
   int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
@@ -128,12 +128,12 @@ int whole_lanes(const LoopKernel& k, Mapping mapping) {
   return divides ? static_cast<int>(*extent) : 0;
 }
 
-bool streams_of(const LoopKernel& k, const SymTable& syms) {
+bool streams_of(const LoopKernel& k, const Site& s) {
   int64_t written = 0;
   for (const loop::Inst& i : k.insts)
     if (i.kind == InstKind::store && k.params[i.param].role == ParamRole::output)
-      written += syms.hint(product(k.params[i.param].dims)) * dtype_bytes(i.dtype);
-  return written > kCached;
+      written += s.syms.hint(product(k.params[i.param].dims)) * dtype_bytes(i.dtype);
+  return written > gpu_costs(s.machine).loop_cached;
 }
 
 /// 32 .. 256 threads for a row of this many points.
@@ -162,9 +162,10 @@ int steps_of(const LoopKernel& k, int threads, int lanes) {
 }
 
 /// Blocks of one processor when a thread has 16 registers beside the row's values.
-int resident_of(int64_t words, int threads) {
+int resident_of(int64_t words, int threads, const Site& s) {
+  const GpuCosts& u = gpu_costs(s.machine);
   const int64_t registers = (words + 16 + 7) / 8 * 8;
-  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({65536 / (registers * threads), 2048 / threads * 3 / 4, 32})));
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({u.registers / (registers * threads), u.threads / threads * 3 / 4, 32})));
 }
 
 class LoopForm : public FormOf<LoopKernel> {
@@ -184,10 +185,10 @@ class LoopForm : public FormOf<LoopKernel> {
 
   std::vector<Candidate> candidates(const LoopKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
-    const double bytes = static_cast<double>(moved_bytes(k, s.syms));
+    const double bytes = static_cast<double>(moved_bytes(k, s.syms)), launch_ns = gpu_costs(s.machine).launch;
     for (const Shape& shape : shapes(k, s)) {
-      const double ns = kLaunchNs + bytes / static_cast<double>(s.machine.bytes_per_ns) * slowness(k, shape, s) + waits_ns(k, shape, s);
-      all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + 0.01 * static_cast<double>(all.size()))});
+      const double ns = launch_ns + bytes / static_cast<double>(s.machine.bytes_per_ns) * slowness(k, shape, s) + waits_ns(k, shape, s);
+      all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + kLater * static_cast<double>(all.size()))});
     }
     return all;
   }
@@ -261,7 +262,7 @@ class Flat final : public LoopForm {
   }
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     Shape first;
-    first.threads = 256, first.lanes = lanes_of(k, Mapping::flat), first.streams = streams_of(k, s.syms);
+    first.threads = 256, first.lanes = lanes_of(k, Mapping::flat), first.streams = streams_of(k, s);
     std::vector<Shape> all;
     if (const int whole = whole_lanes(k, Mapping::flat); whole > first.lanes) all.push_back({128, whole, 0, 1, first.streams});
     if (const int lanes = first.lanes; lanes > 1 && emit::cuda::store_across(k, lanes) != kNone<loop::InstId>) {
@@ -290,13 +291,13 @@ class Row final : public LoopForm {
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     const Traits t = traits_of(k);
     const int lanes = k.inner.empty() || t.scans ? 1 : lanes_of(k, Mapping::row);
-    const bool streams = streams_of(k, s.syms);
+    const bool streams = streams_of(k, s);
     std::vector<Shape> all;
     auto add = [&](int threads) {
       Shape x;
       x.threads = threads, x.lanes = lanes, x.streams = streams;
       x.steps = steps_of(k, threads, lanes);
-      if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads);
+      if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads, s);
       all.push_back(x);
     };
     int first = row_threads(s.syms.hint(k.inner_points()), lanes);
@@ -322,15 +323,15 @@ class Row final : public LoopForm {
     for (int blocks : {2, 4, 8})
       for (int threads : {256, 512, 1024}) {
         Shape x;
-        x.threads = threads, x.lanes = lanes, x.blocks = blocks, x.streams = streams_of(k, s.syms);
+        x.threads = threads, x.lanes = lanes, x.blocks = blocks, x.streams = streams_of(k, s);
         x.steps = steps_of(k, threads * blocks, lanes);
-        if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads);
+        if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads, s);
         if (points >= int64_t{blocks} * threads * lanes) all.push_back(x);
       }
     return all;
   }
   Fit fits_memory(const LoopKernel& k, const Shape& shape, const Site& s) const override {
-    if (shape.blocks > 1 && s.machine.sm < 90) return refuse("sm_90 or newer has clusters of blocks");
+    if (shape.blocks > 1 && !s.machine.has(Feature::clusters)) return refuse("sm_90 or newer has clusters of blocks");
     if (shape.blocks > 1 && traits_of(k).scans && neighbours_of(k, shape) > kMostNeighbours)
       return refuse("a thread takes {} points of a scan at most", kMostNeighbours);
     const int64_t most = s.syms.interval(s.syms.simplify(scratch_of(k, shape).bytes * shape.rows + launch(shape).handed_bytes())).max;
@@ -352,33 +353,33 @@ class Row final : public LoopForm {
         words += steps * std::max<int64_t>(1, lanes * static_cast<int64_t>(dtype_bytes(p.dtype)) / 4);
     if (steps < 1 || steps > kMostSteps || words > kRowRegisters) return std::nullopt;
     Shape x;
-    x.threads = 32, x.lanes = lanes, x.steps = static_cast<int>(steps), x.rows = kRows, x.streams = streams_of(k, s.syms);
-    x.resident = resident_of(words + steps * lanes, 32 * kRows);
+    x.threads = 32, x.lanes = lanes, x.steps = static_cast<int>(steps), x.rows = kRows, x.streams = streams_of(k, s);
+    x.resident = resident_of(words + steps * lanes, 32 * kRows, s);
     return x;
   }
   /// A row has one processor; loads that run along the outer loop are not neighbours; values of a row that leave the processor come back.
   double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    return std::max(1.0, s.machine.cores / (rows * shape.blocks)) * (k.lanes == loop::LaneAxis::outer ? 8 : 1) * (shape.global ? 2 : 1);
+    const GpuCosts& u = gpu_costs(s.machine);
+    return std::max(1.0, s.machine.cores / (rows * shape.blocks)) * (k.lanes == loop::LaneAxis::outer ? u.loop_apart : 1) *
+           (shape.global ? u.loop_global : 1);
   }
   double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
-    // ns, of an H200: blocks that share a row begin, hand on a value, fill the GPU with threads; loads that are not all under way together,
-    // where no other rows hide them
-    constexpr double kBegin = 2000, kHandOn = 700, kFill = 4000, kLoads = 60, kHidden = 4, kScan = 150, kRound = 600, kNext = 30;
+    const GpuCosts& u = gpu_costs(s.machine);
     const Traits t = traits_of(k);
     const double points = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points())));
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    const double filled = rows * shape.blocks * shape.threads / (s.machine.cores * 2048.0);
-    const double together = shape.blocks > 1 ? kBegin + kHandOn * (t.reductions + t.scans) + kFill * filled : 0;
+    const double filled = rows * shape.blocks * shape.threads / (s.machine.cores * static_cast<double>(u.threads));
+    const double together = shape.blocks > 1 ? u.loop_begin + u.loop_hand_on * (t.reductions + t.scans) + u.loop_fill * filled : 0;
     const double iterations = points / (shape.threads * shape.lanes * shape.blocks);
     if (t.scans && shape.blocks == 1) {  // rows that find no room wait for others
       const int each = emit::cuda::neighbours_of_scan(s.syms.hint(k.inner.empty() ? Expr(1) : k.inner.back().extent), shape.threads);
-      const double rounds = std::max(1.0, rows * shape.threads / (s.machine.cores * 1024.0));
-      return rounds * (kRound + std::ceil(iterations / each) * (kScan + kNext * each));
+      const double rounds = std::max(1.0, rows * shape.threads / (s.machine.cores * u.loop_scan_threads));
+      return rounds * (u.loop_round + std::ceil(iterations / each) * (u.loop_scan + u.loop_next * each));
     }
-    if (t.scans) return together + iterations * kScan;
+    if (t.scans) return together + iterations * u.loop_scan;
     const bool seen = shape.steps == 0 && rows * shape.blocks <= s.machine.cores;
-    return together + iterations * (seen ? kLoads * t.passes : kHidden);
+    return together + iterations * (seen ? u.loop_loads * t.passes : u.loop_hidden);
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine& machine) const override {
     return max(1, min(ceildiv(k.outer_points(), shape.rows), shape.global ? 4 * machine.cores : kMaxGrid / shape.blocks)) * shape.blocks;
@@ -401,24 +402,23 @@ class Serial final : public LoopForm {
   /// Rows that a block could share are read across by threads of their own; few rows keep few threads busy.
   double slowness(const LoopKernel& k, const Shape& shape, const Site& s) const override {
     const double rows = static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.outer_points())));
-    const double narrow = shape.lanes == 1 && lanes_of(k, Mapping::serial) > 1 ? kNarrow : 1;
-    return (k.lanes == loop::LaneAxis::outer ? 1 : 16) * narrow * std::max(1.0, s.machine.cores * 256 / (rows / shape.lanes));
+    const GpuCosts& u = gpu_costs(s.machine);
+    const double narrow = shape.lanes == 1 && lanes_of(k, Mapping::serial) > 1 ? u.loop_narrow : 1;
+    return (k.lanes == loop::LaneAxis::outer ? 1 : u.loop_serial_across) * narrow *
+           std::max(1.0, s.machine.cores * u.loop_serial_threads / (rows / shape.lanes));
   }
   double waits_ns(const LoopKernel& k, const Shape&, const Site& s) const override {
-    return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * 10;
+    return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * gpu_costs(s.machine).loop_serial_point;
   }
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     std::vector<Shape> all;
     for (int lanes = traits_of(k).scans ? 1 : lanes_of(k, Mapping::serial); lanes >= 1; lanes /= 2)
-      for (int threads : {128, 64, 256}) all.push_back({threads, lanes, 0, 1, lanes > 1 && streams_of(k, s.syms)});
+      for (int threads : {128, 64, 256}) all.push_back({threads, lanes, 0, 1, lanes > 1 && streams_of(k, s)});
     return all;
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {
     return max(1, min(ceildiv(k.outer_points(), shape.threads * shape.lanes), kMaxGrid));
   }
-
- private:
-  static constexpr double kNarrow = 3;  ///< of accesses of one element where more are neighbours
 };
 
 }  // namespace

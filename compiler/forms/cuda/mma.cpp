@@ -85,7 +85,7 @@ class Mma final : public FormOf<MatmulKernel> {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (!emit::cuda::has_matmul(k.in)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.in));
     if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
-    if (s.machine.sm < 80) return refuse("sm_80 or newer has its instructions");
+    if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     return Fit::yes();
   }
 
@@ -93,18 +93,19 @@ class Mma final : public FormOf<MatmulKernel> {
     const bool wide = dtype_bytes(k.in) == 4;
     const Sizes z = sizes_of(k, s.syms);
     const MatmulTile first = first_guess(z, wide, s.machine.cores);
-    std::vector<Candidate> all = {estimate(first, z, k, s.machine)};
+    std::vector<Candidate> all = {estimate(first, z, k, s)};
     for (MatmulTile t : tiles(wide))
       for (t.split = 1; t.split <= 8; t.split *= 2) {
         if (t.split > 1 && (z.k < 2 * t.block_k * t.split || blocks_of(z, t) * t.split > 4 * s.machine.cores)) break;
         if (pack(*this, Tile(t)) == all.front().choice) continue;
-        all.push_back(estimate(t, z, k, s.machine));
+        all.push_back(estimate(t, z, k, s));
       }
     // What was measured stands first until a measurement says otherwise.
+    constexpr double kMeasured = 0.99;
     double least = all.front().cost_ns;
     for (const Candidate& c : all)
       if (c.fit) least = std::min(least, c.cost_ns);
-    all.front().cost_ns = 0.99 * least;
+    all.front().cost_ns = kMeasured * least;
     return all;
   }
 
@@ -125,35 +126,37 @@ class Mma final : public FormOf<MatmulKernel> {
 
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
     Tile t = unpack<Tile>(c);
-    t.products = tf32_products(s.machine);
+    t.products = tf32_products(s.numerics);
     return emit::cuda::emit_matmul(k, t, symbol);
   }
 
  private:
-  Candidate estimate(const MatmulTile& t, const Sizes& z, const MatmulKernel& k, const Machine& m) const {
+  Candidate estimate(const MatmulTile& t, const Sizes& z, const MatmulKernel& k, const Site& s) const {
+    const Machine& m = s.machine;
+    const GpuCosts& u = gpu_costs(m);
     Candidate r{pack(*this, Tile(t)), Fit::yes(), 0};
     const int64_t bytes = t.smem_bytes(dtype_bytes(k.in));
     if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
-    const int64_t by_memory = (m.shared_bytes + (24 << 10)) / std::max<int64_t>(1, bytes);
-    const int64_t by_registers = 65536 / (int64_t{registers_of(t)} * t.threads());
+    const int64_t by_memory = (m.shared_bytes + u.mma_shared_beside) / std::max<int64_t>(1, bytes);
+    const int64_t by_registers = u.registers / (int64_t{registers_of(t)} * t.threads());
     const double resident = static_cast<double>(std::max<int64_t>(1, std::min({by_memory, by_registers, int64_t{4}})));
     const double blocks = static_cast<double>(blocks_of(z, t) * t.split), slots = static_cast<double>(m.cores) * resident;
     const double waves = std::max(blocks / slots, 1.0);
     const double whole =
         blocks > slots ? std::max(waves, static_cast<double>(ceil_div(static_cast<int64_t>(blocks), static_cast<int64_t>(slots)))) : 1.0;
-    // A block's share of the tensor cores (4096 multiply-adds of 16 bits a cycle and processor) at about 70 % of it for large tiles;
-    // smaller ones are bound by what they load. Float32 is taken apart by the ordinary units.
-    const double macs_per_ns = dtype_bytes(k.in) == 2 ? 4096 * 0.45 * 1.7 : tf32_products(m) == 1 ? 700 : 170;
+    // Smaller tiles are bound by what they load. Float32 is taken apart by the ordinary units.
+    const double macs_per_ns = dtype_bytes(k.in) == 2           ? u.tensor_macs * u.mma_share * u.clock
+                               : tf32_products(s.numerics) == 1 ? u.mma_tf32_macs
+                                                                : u.mma_f32_macs;
     const double depth = static_cast<double>(ceil_div(z.k, t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * depth;
     const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));
     const double share = std::min(resident, std::max(1.0, blocks / m.cores));
     // Epilogues of blocks after the first, whose sums go through shared memory.
-    constexpr double kFinish = 0.2;  // ns of a sum
     double finish = 1;
-    for (const loop::Segment& s : k.segments) finish = std::max(finish, wgmma_finish(s.epilogue));
-    const double after = (whole * share - 1) * kFinish * finish * t.block_m * t.block_n;
-    r.cost_ns = kLaunchNs + whole * share * std::max(macs / macs_per_ns, loads / 25.0) + after + 400.0 * t.split;
+    for (const loop::Segment& segment : k.segments) finish = std::max(finish, wgmma_finish(segment.epilogue, m));
+    const double after = (whole * share - 1) * u.mma_finish * finish * t.block_m * t.block_n;
+    r.cost_ns = u.launch + whole * share * std::max(macs / macs_per_ns, loads / u.block_bytes_per_ns) + after + u.split * t.split;
     return r;
   }
 };

@@ -37,6 +37,7 @@ class Recurrence final : public FormOf<LibraryKernel> {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const int64_t batch = at_least_one(k.sizes[1], s), hidden = at_least_one(k.sizes[2], s), width = at_least_one(k.sizes[3], s);
     const bool wide = dtype(k) == DType::f64;
+    const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (int rows : {1, 2, 4})
       for (int blocks : {1, 2, 4, 8}) {
@@ -45,11 +46,12 @@ class Recurrence final : public FormOf<LibraryKernel> {
         const double waves = std::max(1.0, clusters * blocks / s.machine.cores);
         const double tiles = static_cast<double>((hidden + RecurrenceCode::kUnits - 1) / RecurrenceCode::kUnits + blocks - 1) / blocks;
         const double weights =
-            static_cast<double>(width) * gates(k) * RecurrenceCode::kUnits * dtype_bytes(dtype(k)) / 50.0;  // a tile's, ns
-        const double step = tiles * (std::max(weights, weights * rows * 0.4) + 800) + (blocks > 1 ? 1000 : 100);
+            static_cast<double>(width) * gates(k) * RecurrenceCode::kUnits * dtype_bytes(dtype(k)) / u.recurrence_bytes;  // a tile's, ns
+        const double step = tiles * (std::max(weights, weights * rows * u.recurrence_row) + u.recurrence_tile) +
+                            (blocks > 1 ? u.recurrence_cluster : u.recurrence_block);
         Candidate c{pack(*this, Share{rows, blocks}), Fit::yes(),
-                    kLaunchNs + waves * step * static_cast<double>(at_least_one(k.sizes[0], s))};
-        if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+                    u.launch + waves * step * static_cast<double>(at_least_one(k.sizes[0], s))};
+        if (blocks > 1 && !s.machine.has(Feature::clusters)) c.fit = refuse("sm_90 or newer has clusters of blocks");
         all.push_back(std::move(c));
       }
     return all;

@@ -77,7 +77,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
           const Share t{rows, blocks, parts};
           const Held held(l, t);
           Candidate c{pack(*this, t), held.fit(l, t), cost_ns(k, s, l, t, held)};
-          if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+          if (blocks > 1 && !s.machine.has(Feature::clusters)) c.fit = refuse("sm_90 or newer has clusters of blocks");
           all.push_back(std::move(c));
         }
     return all;
@@ -117,13 +117,16 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
   }
   /// Fitted to steps of an H200.
   static double cost_ns(const LibraryKernel& k, const Site& s, const Layer& l, const Share& t, const Held& held) {
+    const GpuCosts& u = gpu_costs(s.machine);
     const double clusters = std::ceil(static_cast<double>(at_least_one(k.sizes[1], s)) / t.rows);
     const double waves = std::ceil(clusters * t.blocks / s.machine.cores);
     // A scheduler issues a warp's products, the sums of its parts and its cells; what waits for each other takes the rest.
-    const double warps = std::max(0.75, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts), wide = l.bytes == 8 ? 2 : 1;
-    const double issued = warps * (held.weights * t.rows + 60 + 10 * t.rows + 45 * own_rows) * wide;
-    const double step = 210 + 15 * std::log2(t.parts) + 0.5 * issued + (t.blocks > 1 ? 60 + 3 * t.blocks : 0);
-    return kLaunchNs + 2000 + waves * step * static_cast<double>(at_least_one(k.sizes[0], s));
+    const double warps = std::max(u.held_least_warps, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts),
+                 wide = l.bytes == 8 ? 2 : 1;
+    const double issued = warps * (held.weights * t.rows + u.held_issue + u.held_issue_row * t.rows + u.held_issue_cell * own_rows) * wide;
+    const double step = u.held_step + u.held_parts * std::log2(t.parts) + u.held_issue_ns * issued +
+                        (t.blocks > 1 ? u.held_cluster + u.held_cluster_block * t.blocks : 0);
+    return u.launch + u.held_begin + waves * step * static_cast<double>(at_least_one(k.sizes[0], s));
   }
 };
 

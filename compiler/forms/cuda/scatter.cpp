@@ -49,22 +49,26 @@ class Updates : public FormOf<LibraryKernel> {
   /// for pieces.
   std::vector<Candidate> orders(const Site& s, const Reach& r, int lanes = 1) const {
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
-    const double lines = n(r.lists * r.frees), updates = n(r.updates), extent = n(r.places), per_ns = s.machine.cores * 64.0;
-    const double threads_per_ns = s.machine.cores * 4.0;  // that begin and end
-    const double filled = std::max(1.0, lines / (s.machine.cores * 1024.0));
+    const GpuCosts& u = gpu_costs(s.machine);
+    const double lines = n(r.lists * r.frees), updates = n(r.updates), extent = n(r.places),
+                 per_ns = s.machine.cores * u.scatter_looks_per_ns;
+    const double threads_per_ns = s.machine.cores * u.scatter_threads_per_ns;  // that begin and end
+    const double filled = std::max(1.0, lines / (s.machine.cores * u.scatter_full));
     Order element;
     element.by_element = 1;
     std::vector<Candidate> all = {
-        {pack(*this, Order{}), Fit::yes(), kLaunchNs + filled * (updates * 400 + extent * 20)},
-        {pack(*this, element), Fit::yes(), kLaunchNs + updates * 8 + lines * extent / lanes * (updates / per_ns + 1 / threads_per_ns)}};
+        {pack(*this, Order{}), Fit::yes(), u.launch + filled * (updates * u.scatter_line_update + extent * u.scatter_line_element)},
+        {pack(*this, element), Fit::yes(),
+         u.launch + updates * u.scatter_update + lines * extent / lanes * (updates / per_ns + 1 / threads_per_ns)}};
     // A chunk of updates is looked through by all threads; those that are kept by each, who waits for what its own bring.
-    constexpr double kBegin = 1500, kChunk = 600, kOfChunk = 4096, kKept = 4, kOwn = 350;
     for (const auto& [places, frees] : {std::pair{1024, 1}, {256, 1}, {128, 8}, {64, 16}, {32, 32}, {16, 64}, {8, 64}}) {
       if (frees > 1 && n(r.frees) < frees) continue;
       const double blocks = n(r.lists) * std::ceil(extent / places) * std::ceil(n(r.frees) / frees);
       const double kept = updates * std::min(1.0, places / extent), own = std::max(1.0, updates / extent);
-      const double block = kBegin + std::ceil(updates / kOfChunk) * kChunk + kept * kKept + own * kOwn;
-      all.push_back({pack(*this, Order::piece(places, frees)), Fit::yes(), kLaunchNs + std::ceil(blocks / (s.machine.cores * 2)) * block});
+      const double block =
+          u.scatter_piece_begin + std::ceil(updates / u.scatter_chunk) * u.scatter_chunk_ns + kept * u.scatter_kept + own * u.scatter_own;
+      all.push_back({pack(*this, Order::piece(places, frees)), Fit::yes(),
+                     u.launch + std::ceil(blocks / (s.machine.cores * u.scatter_pieces)) * block});
     }
     return all;
   }

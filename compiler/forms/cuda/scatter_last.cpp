@@ -36,9 +36,9 @@ class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const ScatterDims d = ScatterDims::of(k);
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
-    constexpr double kLaunch = 1500, kElement = 24, kUpdate = 48;  // ns of a launch; bytes that each takes, or as long as so many
-    const double bytes = n(d.lines) * (n(d.extent) * kElement + n(d.updates()) * kUpdate);
-    return {{{this, {}}, Fit::yes(), kLaunchNs + 3 * kLaunch + bytes / static_cast<double>(s.machine.bytes_per_ns)}};
+    const GpuCosts& u = gpu_costs(s.machine);
+    const double bytes = n(d.lines) * (n(d.extent) * u.scatter_last_element + n(d.updates()) * u.scatter_last_update);
+    return {{{this, {}}, Fit::yes(), u.launch + 3 * u.next_launch + bytes / static_cast<double>(s.machine.bytes_per_ns)}};
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
     const ScatterDims d = ScatterDims::of(k);

@@ -19,7 +19,7 @@ class Simt final : public FormOf<MatmulKernel> {
   std::span<const Field> fields() const override { return fields_of<SimtChoice>(); }
   Fit legal(const Choice& c) const override { return legal_simt(unpack<SimtChoice>(c)); }
   Fit takes_prologue(DType t, uint32_t, const Machine& m) const override {
-    if (emit::cuda::has_matmul(t) && m.sm >= 80) return refuse("tensor cores take operands from memory only");
+    if (emit::cuda::has_matmul(t) && m.has(Feature::tensor_cores)) return refuse("tensor cores take operands from memory only");
     return Fit::yes();
   }
 

@@ -32,18 +32,19 @@ std::span<const SimtChoice> simt_tiles() {
 }
 
 double simt_cost(const SimtChoice& t, int64_t m, int64_t n, int64_t k, int64_t batch, DType acc, double found, const Machine& machine) {
+  const GpuCosts& u = gpu_costs(machine);
   auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const double blocks = static_cast<double>(ceil_div(m, t.block_m) * ceil_div(n, t.block_n) * batch);
-  const double resident = std::max(1.0, std::min(2048.0 / t.threads() / 2, blocks / machine.cores));
+  const double resident = std::max(1.0, std::min(static_cast<double>(u.threads) / t.threads() / 2, blocks / machine.cores));
   const double waves = std::max(1.0, std::ceil(blocks / (machine.cores * resident)));
   const double wide = dtype_bytes(acc) == 8 ? 2 : 1;
   // Instructions of one thread for one k: products, reads of its tile, its share of the loads.
-  const double instructions =
-      wide * t.thread_m * t.thread_n + 1.0 * (t.thread_m + t.thread_n) + ((4.0 + found) * t.block_n + 4.0 * t.block_m) / t.threads();
-  const double lanes = 128 * 1.7;  // of one processor, a nanosecond; a block alone waits for its loads
-  const double busy = std::min(1.0, resident * t.threads() / 512.0);
+  const double instructions = wide * t.thread_m * t.thread_n + 1.0 * (t.thread_m + t.thread_n) +
+                              ((u.simt_load + found) * t.block_n + u.simt_load * t.block_m) / t.threads();
+  const double lanes = u.lanes * u.clock;  // of one processor, a nanosecond; a block alone waits for its loads
+  const double busy = std::min(1.0, resident * t.threads() / u.simt_busy_threads);
   const double depth = static_cast<double>(ceil_div(k, t.block_k) * t.block_k);
-  return kLaunchNs + waves * 1500 + waves * depth * instructions * t.threads() * resident / (lanes * busy);
+  return u.launch + waves * u.simt_wave + waves * depth * instructions * t.threads() * resident / (lanes * busy);
 }
 
 int64_t at_least_one(const Expr& e, const Site& s) { return std::max<int64_t>(1, s.syms.hint(e)); }

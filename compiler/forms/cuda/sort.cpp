@@ -50,7 +50,7 @@ class Sort final : public FormOf<LibraryKernel> {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<uint64_t>(at_least_one(k.sizes[1], s));
     const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s)), levels = static_cast<double>(std::bit_width(n));
-    constexpr double kPair = 290, kFar = 1700, kFarPair = 880, kCluster = 7700;  // ns, fitted to an H200
+    const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (int piece : {256, 1024, 4096, 16384})
       for (int blocks : {1, 2, 4, 8}) {
@@ -59,14 +59,15 @@ class Sort final : public FormOf<LibraryKernel> {
         const int64_t bytes = piece * (4 + dtype_bytes(values_of(k)));
         if (bytes > s.machine.shared_bytes)
           c.fit = refuse("a piece needs {} bytes of shared memory; {} is the most", bytes, s.machine.shared_bytes);
-        if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+        if (blocks > 1 && !s.machine.has(Feature::clusters)) c.fit = refuse("sm_90 or newer has clusters of blocks");
         // Passes within a piece, then those over the whole line by its blocks.
         const double inside = std::bit_width(static_cast<unsigned>(piece)) - 1, outside = std::max(0.0, levels - inside);
         const double rounds = std::max(1.0, std::ceil(static_cast<double>(n) / piece / blocks));
-        const double pass = kPair * piece / 2 / t.threads, far = kFar + kFarPair * static_cast<double>(n) / 2 / (t.threads * blocks);
+        const double pass = u.sort_pair * piece / 2 / t.threads,
+                     far = u.sort_far + u.sort_far_pair * static_cast<double>(n) / 2 / (t.threads * blocks);
         const double line = rounds * (inside * (inside + 1) / 2 + outside * inside) * pass + outside * (outside + 1) / 2 * far +
-                            (blocks > 1 ? kCluster : 0);
-        c.cost_ns = kLaunchNs + std::max(1.0, lines * blocks / s.machine.cores) * line;
+                            (blocks > 1 ? u.sort_cluster : 0);
+        c.cost_ns = u.launch + std::max(1.0, lines * blocks / s.machine.cores) * line;
         all.push_back(std::move(c));
       }
     return all;

@@ -52,16 +52,14 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<double>(at_least_one(k.sizes[1], s));
     const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
-    // ns, fitted to an H200: a launch; a block's beginning; of a warp's 32 entries where four warps are ranked at a time; of a thread's
-    // next count
-    constexpr double kLaunch = 1000, kBegin = 1050, kRank = 230, kCount = 110;
+    const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (const Piece& p : kPieces) {
       const double pieces = std::ceil(n / static_cast<double>(p.entries()));
-      const double room = std::max(1.0, 1024.0 / p.threads), blocks = lines * pieces / s.machine.cores;  // of one processor
+      const double room = std::max(1.0, u.dealt_threads / p.threads), blocks = lines * pieces / s.machine.cores;  // of one processor
       const double rounds = std::max(1.0, std::ceil(blocks / room)), together = std::min(room, std::max(1.0, std::ceil(blocks)));
-      const double deal = kRank * static_cast<double>(p.entries()) / 128 * together + kCount * pieces * kDigits / p.threads;
-      all.push_back({pack(*this, p), Fit::yes(), kLaunchNs + passes(k) * 2 * (kLaunch + rounds * (kBegin + deal / 2))});
+      const double deal = u.dealt_rank * static_cast<double>(p.entries()) / 128 * together + u.dealt_count * pieces * kDigits / p.threads;
+      all.push_back({pack(*this, p), Fit::yes(), u.launch + passes(k) * 2 * (u.dealt_launch + rounds * (u.dealt_begin + deal / 2))});
     }
     return all;
   }

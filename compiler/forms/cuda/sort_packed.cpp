@@ -46,23 +46,25 @@ class SortPacked final : public FormOf<LibraryKernel> {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<double>(at_least_one(k.sizes[1], s));
     const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
-    // ns, fitted to an H200: of a thread's four words, and how much more they take when they are read again; of passes over the line
-    constexpr double kStep = 50, kAgain = 4, kFar = 720, kFarWord = 105, kBegin = 3700, kCluster = 300, kAtOnce = 0.57;
+    const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (const auto& [threads, each] : {std::pair{32, 4}, {64, 4}, {128, 4}, {256, 4}, {512, 4}, {1024, 4}, {1024, 8}})
       for (int blocks : {1, 2, 4, 8}) {
         const Pieces p{threads, each, blocks};
         Candidate c{pack(*this, p), Fit::yes(), 0};
-        if (blocks > 1 && s.machine.sm < 90) c.fit = refuse("sm_90 or newer has clusters of blocks");
+        if (blocks > 1 && !s.machine.has(Feature::clusters)) c.fit = refuse("sm_90 or newer has clusters of blocks");
         const auto piece = static_cast<double>(p.piece());
         if (blocks > 1 && piece * blocks / 2 >= n) c.fit = refuse("fewer blocks have all pieces");
         const double rounds = std::ceil(std::ceil(n / piece) / blocks), inside = std::log2(piece);
         const double outside = std::max(0.0, std::ceil(std::log2(n / piece)));
-        const double step = kStep * each / 4 * std::max(1.0, threads / 256.0), far = kFar + kFarWord * n / 2 / (threads * blocks);
-        const double line = kBegin + rounds * inside * (inside + 1) / 2 * step +
-                            outside * (rounds * inside * step * kAgain + (outside + 1) / 2 * far) + (blocks > 1 ? kCluster : 0);
-        const double at_once = std::max(1.0, kAtOnce * std::min(2048 / threads, 8));  // blocks of one processor
-        c.cost_ns = kLaunchNs + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * at_once))) * line;
+        const double step = u.packed_step * each / 4 * std::max(1.0, threads / u.packed_step_threads),
+                     far = u.packed_far + u.packed_far_word * n / 2 / (threads * blocks);
+        const double line = u.packed_begin + rounds * inside * (inside + 1) / 2 * step +
+                            outside * (rounds * inside * step * u.packed_again + (outside + 1) / 2 * far) +
+                            (blocks > 1 ? u.packed_cluster : 0);
+        const double at_once =
+            std::max(1.0, u.packed_at_once * static_cast<double>(std::min<int64_t>(u.threads / threads, 8)));  // blocks of one processor
+        c.cost_ns = u.launch + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * at_once))) * line;
         all.push_back(std::move(c));
       }
     return all;

@@ -40,7 +40,7 @@ std::vector<Deal> deals() {
 }
 
 Fit runs_on(const Machine& m, const Deal& p) {
-  if (p.blocks > 1 && m.sm < 90) return refuse("sm_90 or newer has clusters of blocks");
+  if (p.blocks > 1 && !m.has(Feature::clusters)) return refuse("sm_90 or newer has clusters of blocks");
   if (p.shared_bytes() > m.shared_bytes)
     return refuse("a block needs {} bytes of shared memory; {} is the most", p.shared_bytes(), m.shared_bytes);
   return Fit::yes();
@@ -71,17 +71,16 @@ class SortRadix final : public FormOf<LibraryKernel> {
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const int64_t most = longest(k, s);
     const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
-    // ns, fitted to an H200: of a warp's 32 entries in a pass, where four warps are ranked at a time; of a cluster's waiting in it
-    constexpr double kRank = 155, kCluster = 1400, kBegin = 130, kAtOnce = 0.23;
+    const GpuCosts& u = gpu_costs(s.machine);
     const double passes = std::ceil((32 - lowest_bit(k.params.begin()->dtype)) / 8.0);
     std::vector<Candidate> all;
     for (const Deal& p : deals()) {
       Candidate c{pack(*this, p), runs_on(s.machine, p), 0};
       if (p.entries() < most) c.fit = refuse("a line has {} entries", most);
-      const int64_t in_one = std::min<int64_t>(2048 / p.threads, s.machine.shared_bytes / p.shared_bytes());
-      const double at_once = std::max(1.0, kAtOnce * static_cast<double>(in_one));  // blocks of one processor
-      const double pass = kRank * p.each * p.threads / 128 + (p.blocks > 1 ? kCluster : 0);
-      c.cost_ns = kLaunchNs + kBegin + std::max(1.0, std::ceil(lines * p.blocks / (s.machine.cores * at_once))) * passes * pass;
+      const int64_t in_one = std::min<int64_t>(u.threads / p.threads, s.machine.shared_bytes / p.shared_bytes());
+      const double at_once = std::max(1.0, u.radix_at_once * static_cast<double>(in_one));  // blocks of one processor
+      const double pass = u.radix_rank * p.each * p.threads / 128 + (p.blocks > 1 ? u.radix_cluster : 0);
+      c.cost_ns = u.launch + u.radix_begin + std::max(1.0, std::ceil(lines * p.blocks / (s.machine.cores * at_once))) * passes * pass;
       all.push_back(std::move(c));
     }
     return all;

@@ -41,7 +41,7 @@ class SingularVectors final : public FormOf<LibraryKernel> {
   }
 
  private:
-  static constexpr double kColumnsOfAWarp = 8;  ///< more columns: all warps of a block have a matrix, each some of its pairs
+  static constexpr int64_t kColumnsOfAWarp = 8;  ///< more columns: all warps of a block have a matrix, each some of its pairs
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[2], s) <= kColumnsOfAWarp ? 1 : kWarps; }
 };
 

@@ -62,7 +62,7 @@ class TopkBounded final : public FormOf<LibraryKernel> {
     const int64_t most = s.syms.interval(k.sizes[3]).max;
     Team t;
     t.threads = n <= 2048 && most <= 128 ? 256 : 1024;
-    while (s.machine.sm >= 90 && t.blocks < 8 && 2 * t.blocks * lines <= s.machine.cores && 2 * t.blocks * most <= kRoom &&
+    while (s.machine.has(Feature::clusters) && t.blocks < 8 && 2 * t.blocks * lines <= s.machine.cores && 2 * t.blocks * most <= kRoom &&
            n >= 2 * t.blocks * kWorthABlock)
       t.blocks *= 2;
     return t;

@@ -59,12 +59,14 @@ class Cholesky final : public Triangles {
   Fit fits(const LibraryKernel& k, const Site&) const override { return fits_algorithm(k, "cholesky"); }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto count = static_cast<double>(at_least_one(k.sizes[0], s)), n = static_cast<double>(at_least_one(k.sizes[1], s));
+    const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (int warps : {1, kWarps}) {
       // A row of a column: its part of the sum and the steps of the reduction over lanes.
-      const double row = 60 + n / 2 / 32 * 8, column = (1 + n / 2 / warps) * row + (warps > 1 ? 40 : 10);
-      const double waves = std::max(1.0, count * warps / (s.machine.cores * 32.0));
-      all.push_back({pack(*this, Team{warps}), Fit::yes(), kLaunchNs + waves * n * column});
+      const double row = u.cholesky_row + n / 2 / 32 * u.cholesky_lane,
+                   column = (1 + n / 2 / warps) * row + (warps > 1 ? u.cholesky_block_column : u.cholesky_warp_column);
+      const double waves = std::max(1.0, count * warps / (s.machine.cores * u.cholesky_warps));
+      all.push_back({pack(*this, Team{warps}), Fit::yes(), u.launch + waves * n * column});
     }
     return all;
   }
@@ -100,7 +102,7 @@ class LuFactors final : public Triangles {
   }
 
  private:
-  static constexpr double kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
+  static constexpr int64_t kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
 };
 
@@ -123,7 +125,7 @@ class QrFactors final : public Triangles {
   }
 
  private:
-  static constexpr double kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
+  static constexpr int64_t kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
 };
 

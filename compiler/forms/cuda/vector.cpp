@@ -19,6 +19,7 @@ using loop::Operand;
 namespace {
 
 constexpr int64_t kMostRows = 8, kRowBytes = 32 << 10;
+constexpr double kOtherWarps = 0.01;  ///< a share: among equals blocks have four warps
 
 /// The rows are the kernel's.
 struct Tile {
@@ -50,11 +51,13 @@ struct Residency {
   int blocks, bound;
 };
 Residency residency_of(const Tile& t, const MatmulKernel& k, const Site& s) {
-  constexpr int kRegisters = 65536, kThreads = 2048, kOther = 30, kLoose = 46;  // of a processor; of a thread beside chunks and sums
+  const GpuCosts& u = gpu_costs(s.machine);
+  constexpr int kOther = 30, kLoose = 46;  // registers of a thread beside chunks and sums
+  const int registers = static_cast<int>(u.registers), most_threads = static_cast<int>(u.threads);
   const int twins = loop::two_sums(k) ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
   const int rows = most_rows(k, s.syms) > 2 ? 16 : 0;  // of the row that is multiplied and the next
   const int held = (4 * static_cast<int>(std::min<int64_t>(t.deep, chunks_of(t, k, s.syms))) + sums) * twins + rows, threads = t.warps * 32;
-  const auto resident = [&](int words) { return std::max(1, std::min(kThreads, kRegisters / ((words + 7) / 8 * 8)) / threads); };
+  const auto resident = [&](int words) { return std::max(1, std::min(most_threads, registers / ((words + 7) / 8 * 8)) / threads); };
   // One row: the next turn's chunks are in registers, too. Under a bound the compiler spills them, and the product takes two to ten times
   // as long (H200, CUDA 13).
   if (most_rows(k, s.syms) == 1 && turns_of(t, k, s.syms) > 1) return {resident(3 * held + kOther), 1};
@@ -145,37 +148,35 @@ class Vector final : public FormOf<MatmulKernel> {
   struct Pace {
     double start, turn, join, row_load, memory;
   };
-  static constexpr Pace kOneRow{900, 350, 300, 0, 1.4}, kSeveralRows{1480, 850, 50, 31, 1.43};
 
   /// Weights that come at the memory's pace where enough of them are under way, and the instructions of their products.
   static double cost_ns(const Tile& t, const MatmulKernel& k, const Site& s) {
-    constexpr double kUnderWay = 32 << 10;    // bytes of a processor
-    constexpr double kChunk = 14, kRow = 18;  // instructions of 16 bytes, and of each row's products with them
+    const GpuCosts& u = gpu_costs(s.machine);
     const ProductSizes z = sizes_of(k, s.syms);
-    const Pace& p = most_rows(k, s.syms) == 1 ? kOneRow : kSeveralRows;
+    const Pace p = most_rows(k, s.syms) == 1 ? Pace{u.row_start, u.row_turn, u.row_join, 0, u.row_memory}
+                                             : Pace{u.rows_start, u.rows_turn, u.rows_join, u.rows_load, u.rows_memory};
     const double twins = loop::two_sums(k) ? 2 : 1, elem = static_cast<double>(dtype_bytes(k.in));
     const double bytes = static_cast<double>(z.batch * z.n * z.k) * elem * (k.twin ? 2 : 1);
     const double warps = static_cast<double>(blocks_of(t, k, s.syms)) * t.warps;
     const double chunks = static_cast<double>(chunks_of(t, k, s.syms)), deep = std::min<double>(t.deep, chunks) * twins;
     const double resident = residency_of(t, k, s).blocks, blocks = static_cast<double>(blocks_of(t, k, s.syms));
     const double beside = std::min(warps / s.machine.cores, t.warps * resident);  // of a processor
-    const double pace = std::min(1.0, beside * deep * 512 / kUnderWay);
+    const double pace = std::min(1.0, beside * deep * 512 / u.vector_under_way);
     const double wide = dtype_bytes(k.acc) == 8 ? 2 : 1;
-    const double instructions = bytes / 512 * (kChunk + kRow * wide * static_cast<double>(most_rows(k, s.syms)));
-    const double stream =
-        std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * p.memory * pace), instructions / (s.machine.cores * 4 * 1.6));
+    const double instructions = bytes / 512 * (u.vector_chunk + u.vector_row * wide * static_cast<double>(most_rows(k, s.syms)));
+    const double stream = std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * p.memory * pace),
+                                   instructions / (s.machine.cores * u.vector_issues));
     const double waves = std::max(1.0, blocks / (resident * s.machine.cores));
     const double row_loads = p.row_load * static_cast<double>(most_rows(k, s.syms)) * chunks * waves;
     // Rows that each block computes: it reads them, mostly from the second cache, before its first product.
-    constexpr double kRowStart = 700, kCacheBytes = 20000;  // ns of one after the other; bytes of a ns beside the weights
     const double read = static_cast<double>(most_rows(k, s.syms) * z.k) * elem * 2;
-    const double rows = k.a.prologue ? kRowStart * static_cast<double>(most_rows(k, s.syms)) + blocks * read / kCacheBytes : 0;
-    constexpr double kMateRow = 3500;  // ns of a further row where columns are finished in pairs
-    const double mates = loop::two_sums(k) && !k.twin ? kMateRow * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
+    const double rows =
+        k.a.prologue ? u.vector_made_row * static_cast<double>(most_rows(k, s.syms)) + blocks * read / u.vector_cache_bytes : 0;
+    const double mates = loop::two_sums(k) && !k.twin ? u.vector_mate_row * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
     const double turns = static_cast<double>(turns_of(t, k, s.syms)),
                  late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
-    const double held = 0.03 * (deep > 8 ? 1 : 0) + (most_rows(k, s.syms) == 1 && turns > 1 ? 0.05 : 0),
-                 finish = 0.01 * (t.warps == 4 ? 0 : 1);
+    const double held = u.vector_deep * (deep > 8 ? 1 : 0) + (most_rows(k, s.syms) == 1 && turns > 1 ? u.vector_turned : 0),
+                 finish = kOtherWarps * (t.warps == 4 ? 0 : 1);
     return (p.start + rows + mates + stream * (1 + held) + row_loads + (turns - 1 + late) * p.turn + (t.split - 1) * p.join) * (1 + finish);
   }
 };

@@ -124,10 +124,10 @@ class Wgmma final : public FormOf<MatmulKernel> {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (!emit::cuda::has_wgmma(k.in)) return refuse("it takes float32 and smaller floats, not {}", dtype_name(k.in));
     if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
-    if (!s.machine.hopper) return refuse("sm_90a has its instructions");
-    if (k.in == DType::f32 && products_ < tf32_products(s.machine))
+    if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
+    if (k.in == DType::f32 && products_ < tf32_products(s.numerics))
       return refuse("float32 products keep their accuracy (see --f32-matmul)");
-    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.machine) == 1)) return refuse("it takes float32 at its own accuracy");
+    if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.numerics) == 1)) return refuse("it takes float32 at its own accuracy");
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
     if (const Fit a = takes_operand(k, k.a, "a", s.syms); !a) return a;
     if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
@@ -140,9 +140,10 @@ class Wgmma final : public FormOf<MatmulKernel> {
     std::vector<Candidate> all;
     const WgmmaWork w = work_of(k, s);
     // Weights in two parts are twice the bytes, which few rows wait for.
-    constexpr double kMemory = 4200;  // bytes a ns
     const ProductSizes z = sizes_of(k, s.syms);
-    const double least = products_ > 1 && !apart_ ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / kMemory : 0;
+    const double least = products_ > 1 && !apart_
+                             ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / gpu_costs(s.machine).wg_parts_bytes_per_ns
+                             : 0;
     for (const WgmmaTile& t : wgmma_tiles(w, s.machine))
       all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), std::max(least, wgmma_cost_ns(t, w, s.machine))});
     return all;
@@ -206,7 +207,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
     w.apart = taken_apart(k, s.syms);
     for (const loop::Segment& x : k.segments) {
       w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
-      w.finish = std::max(w.finish, wgmma_finish(x.epilogue));
+      w.finish = std::max(w.finish, wgmma_finish(x.epilogue, s.machine));
     }
     return w;
   }

@@ -119,16 +119,16 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   return all;
 }
 
-double wgmma_finish(const loop::LoopKernel& epilogue) {
-  constexpr double kOp = 0.042, kTile = 0.7;  // of an operation; of an operand that lies as the output does
+double wgmma_finish(const loop::LoopKernel& epilogue, const Machine& m) {
+  const GpuCosts& u = gpu_costs(m);
   double cost = 1;
   for (const loop::Inst& i : epilogue.insts) {
-    if (i.kind == loop::InstKind::op) cost += kOp * (i.op == Op::cast ? 1 : loop::op_cost(i.op, i.dtype));
+    if (i.kind == loop::InstKind::op) cost += u.wg_finish_op * (i.op == Op::cast ? 1 : loop::op_cost(i.op, i.dtype));
     if (i.kind != loop::InstKind::load || !loop::takes_argument(epilogue.params[i.param].role)) continue;
     const auto symbols = epilogue.syms.simplify(i.index).symbols();
     const auto runs_along = [&](SymId s) { return std::find(symbols.begin(), symbols.end(), s) != symbols.end(); };
     if (!epilogue.outer.empty() && !epilogue.inner.empty() && runs_along(epilogue.outer.back().sym) && runs_along(epilogue.inner[0].sym))
-      cost += kTile;
+      cost += u.wg_finish_operand;
   }
   return cost;
 }
@@ -136,64 +136,51 @@ double wgmma_finish(const loop::LoopKernel& epilogue) {
 /// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200, clusters of 8 and 160 columns to 593 of 36 more, then what
 /// warpgroups share, what L2 gives, epilogues and sums handed on to 129 of 21 (tests/gpu/notes/products.md).
 double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
-  constexpr double kStart = 317, kRound = 10;        // ns of a step that overlaps the one before; of each round of resident blocks
-  constexpr double kProducts = 3966, kShared = 262;  // multiply-adds of 16 bits, and bytes of shared memory, a ns of a processor
-  constexpr double kStage = 159, kStages = 1112;     // the least ns of a stage, and of all of a ring
-  constexpr double kTogether = 45;                   // warpgroups that share a tile of c columns take 1 + kTogether / c times as long
-  constexpr double kFromL2 = 31100, kBoth = 1.85;    // bytes a ns of all processors; 1: copies add to the products, more: hide under them
-  constexpr double kFinish = 0.106, kShown = 0.02;   // ns of a sum in the epilogue of one warpgroup; of one that another multiplies under
-  constexpr double kShare = 6.7, kPush = 0.3;        // ns of a block that shares k with others; of a sum that is sent
-  constexpr double kInClusters[] = {1, 1, 0.95, 0.72};  // processors that clusters of 1, 2, 4, 8 blocks reach
-  constexpr double kEmpty = 0.25;                       // a tile's lines that are no rows, by their part of it
-  constexpr double kOf160 = 1.12;                       // tiles of 160 columns take this much longer than all that says; why is not known
-  constexpr double kOfBytes = 2, kNotAhead = 1.25;      // products of 8 bits, by those of 16; where they wait for the last stage's sums
-  constexpr double kAlone = 600;                        // ns of few rows whose next step finds no room to fetch its weights
-  // Of three products of TF32, whose stages are held while the next one is taken apart: the least ns of a stage's instructions, which
-  // follow each other; ns of adding it up and what else the warpgroup does meanwhile; of a block of one warpgroup beside another one.
-  constexpr double kChain = 200, kAside = 165, kBesideParts = 245;
-  constexpr double kApart = 2;  // ns of 32 of k of a column
+  const GpuCosts& u = gpu_costs(m);
+  const double in_clusters[] = {1, 1, u.wg_clusters4, u.wg_clusters8};  // by log2 of the blocks
   const double split = t.split, sums = static_cast<double>(t.rows()) * t.cols;
   const double blocks = static_cast<double>(w.tiles(t)) * split;
-  const double cores = m.cores * kInClusters[static_cast<int>(std::log2(split))], resident = static_cast<double>(wgmma_resident(t));
+  const double cores = m.cores * in_clusters[static_cast<int>(std::log2(split))], resident = static_cast<double>(wgmma_resident(t));
   const double steps = static_cast<double>(ceil_div(ceil_div(w.k, w.deep()), t.split));
   const double turns = std::ceil(blocks / cores),
                rounds = std::ceil(blocks / (cores * resident));  // tiles of a processor, and one after another
   const double beside = std::min(resident, std::max(1.0, blocks / cores));
-  const double together = t.groups > 1 && !t.ping_pong ? 1 + kTogether / t.cols : 1;
+  const double together = t.groups > 1 && !t.ping_pong ? 1 + u.wg_together / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns.
   const double shared = t.stage_bytes() + t.warp_m / 64 * (64.0 + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
-  const double products = dtype_bytes(w.in) == 4 ? kProducts / 2 / w.products : is_float8(w.in) ? kOfBytes * kProducts : kProducts;
-  double stage = std::max(together * sums * w.deep() / products, shared / kShared);
-  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? kNotAhead : 1;
-  double waits = std::max(kStage, kStages / t.stages);
+  const double products = dtype_bytes(w.in) == 4 ? u.wg_products / 2 / w.products
+                          : is_float8(w.in)      ? u.wg_of_bytes * u.wg_products
+                                                 : u.wg_products;
+  double stage = std::max(together * sums * w.deep() / products, shared / u.wg_shared);
+  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? u.wg_not_ahead : 1;
+  double waits = std::max(u.wg_stage, u.wg_stages / t.stages);
   if (w.products > 1) {
     const double alone =
-        std::max(t.ping_pong ? stage : stage / t.groups, kChain) + kAside;  // of a warpgroup that nothing multiplies beside
-    stage = t.ping_pong ? alone : t.groups > 1 ? std::max(stage, alone) : std::max(stage, kBesideParts);
-    waits = std::max({waits, alone, kStages / std::max(1, t.stages - 2)});
+        std::max(t.ping_pong ? stage : stage / t.groups, u.wg_chain) + u.wg_aside;  // of a warpgroup that nothing multiplies beside
+    stage = t.ping_pong ? alone : t.groups > 1 ? std::max(stage, alone) : std::max(stage, u.wg_beside_parts);
+    waits = std::max({waits, alone, u.wg_stages / std::max(1, t.stages - 2)});
   }
   // The warps that take a stage's right operand apart work beside those that multiply.
-  if (w.apart != WgmmaTile::Apart::no) stage = std::max(stage, kApart * t.cols), waits = std::max(waits, kApart * t.cols);
-  const double one = sums / split * kFinish * w.finish;
+  if (w.apart != WgmmaTile::Apart::no) stage = std::max(stage, u.wg_apart * t.cols), waits = std::max(waits, u.wg_apart * t.cols);
+  const double one = sums / split * u.wg_finish * w.finish;
   double multiply = ahead * steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
   if (t.ping_pong) {
     const double first = steps * std::max(stage, waits);
-    multiply = first + (turns - 1) * std::max(first + kShown * one, (steps * stage + one) / 2);
+    multiply = first + (turns - 1) * std::max(first + u.wg_shown * one, (steps * stage + one) / 2);
     finish = one;
   }
-  const double copy = blocks * steps * t.stage_bytes() / (kFromL2 * m.cores / 132);
-  const double share = t.split > 1 ? kShare * std::min(blocks, cores * resident) + kPush * sums * (1 - 1 / split) * rounds : 0;
+  const double copy = blocks * steps * t.stage_bytes() / (u.wg_l2_bytes * m.cores / u.wg_l2_processors);
+  const double share = t.split > 1 ? u.wg_share * std::min(blocks, cores * resident) + u.wg_push * sums * (1 - 1 / split) * rounds : 0;
   // Weights come from memory, by a fit to 12 products of 33 to 117 MB (tests/gpu/notes/language_models.md).
-  constexpr double kMemory = 1.4, kHidden = 1.5;  // by the machine's pace of copies; as kBoth, of memory beside all else
   const int64_t n = std::accumulate(w.columns.begin(), w.columns.end(), int64_t{0});
   const double weights = w.b_constant ? static_cast<double>(w.batch * n * w.k * dtype_bytes(w.in)) : 0;
-  const double memory = weights / (static_cast<double>(m.bytes_per_ns) * kMemory);
-  const double computed = std::pow(std::pow(multiply, kBoth) + std::pow(copy, kBoth), 1 / kBoth);
-  const double streamed = std::pow(std::pow(computed, kHidden) + std::pow(memory, kHidden), 1 / kHidden);
+  const double memory = weights / (static_cast<double>(m.bytes_per_ns) * u.wg_memory);
+  const double computed = std::pow(std::pow(multiply, u.wg_both) + std::pow(copy, u.wg_both), 1 / u.wg_both);
+  const double streamed = std::pow(std::pow(computed, u.wg_hidden) + std::pow(memory, u.wg_hidden), 1 / u.wg_hidden);
   const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
   const double empty = 1 - std::min(1.0, static_cast<double>(w.m) / t.m_tile());
-  return (kStart + kRound * rounds + streamed + finish + share) * (1 + kEmpty * empty) * (t.cols == 160 ? kOf160 : 1) +
-         (alone ? kAlone : 0);
+  return (u.wg_start + u.wg_round * rounds + streamed + finish + share) * (1 + u.wg_empty * empty) * (t.cols == 160 ? u.wg_of_160 : 1) +
+         (alone ? u.wg_alone : 0);
 }
 
 }  // namespace aotc::forms::cuda

@@ -30,7 +30,7 @@ struct WgmmaWork {
   int64_t tiles(const emit::cuda::WgmmaTile& t) const;
 };
 /// WgmmaWork::finish.
-double wgmma_finish(const loop::LoopKernel& epilogue);
+double wgmma_finish(const loop::LoopKernel& epilogue, const Machine& m);
 /// The tiles worth measuring, each with its stages.
 std::vector<emit::cuda::WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m);
 double wgmma_cost_ns(const emit::cuda::WgmmaTile& t, const WgmmaWork& w, const Machine& m);

@@ -1,6 +1,6 @@
 #pragma once
 // Which entries the precompiled library has: the linkable name of a library kernel for an instruction set of an artifact.
-#include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,8 +8,8 @@
 
 namespace aotc::kernels {
 
-/// The entries whose names begin and end so exist for all instruction sets from `from` to `best`; below `from`, those that begin with
-/// `stand_in` instead take the same arguments.
+/// The entries whose names begin and end so exist for all instruction sets in the list from `from` to `best`; where `from` is lacking,
+/// those that begin with `stand_in` instead take the same arguments.
 struct CatalogRow {
   std::string_view begins, ends;
   Isa best, from = Isa::avx2;
@@ -52,17 +52,21 @@ struct LibraryEntry {
   std::string base;
   Isa isa;
 };
-/// base: "aotc_gemm_f32", "aotc_sort_i64" ...; the entry that serves it on `isa`, of the best instruction set not above that:
-/// library_entry("aotc_gemm_f32", Isa::avx512_bf16) is of avx512.
-inline LibraryEntry library_entry(std::string_view base, Isa isa) {
+/// base: "aotc_gemm_f32", "aotc_sort_i64" ...; the entry that serves it where there is `have`, of the last instruction set in the list that
+/// is within that: library_entry("aotc_gemm_f32", Isa::avx512_bf16) is of avx512.
+inline LibraryEntry library_entry(std::string_view base, FeatureSet have) {
   for (const CatalogRow& row : kCatalog) {
     if (base.substr(0, row.begins.size()) != row.begins) continue;
     if (base.size() < row.ends.size() || base.substr(base.size() - row.ends.size()) != row.ends) continue;
-    if (isa < row.from) return library_entry(std::string(row.stand_in).append(base.substr(row.begins.size())), isa);
-    return {std::string(base), std::min(isa, row.best)};
+    std::optional<Isa> best;
+    for (const IsaLevel& l : all_levels())
+      if (l.isa >= row.from && l.isa <= row.best && have.includes(l.features)) best = l.isa;
+    if (!best && !row.stand_in.empty()) return library_entry(std::string(row.stand_in).append(base.substr(row.begins.size())), have);
+    return {std::string(base), best.value_or(row.from)};
   }
   return {std::string(base), Isa::avx2};
 }
+inline LibraryEntry library_entry(std::string_view base, Isa isa) { return library_entry(base, features_of(isa)); }
 inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }
 /// The name of that entry: "aotc_gemm_f32_avx512".
 inline std::string library_symbol(std::string_view base, Isa isa) {

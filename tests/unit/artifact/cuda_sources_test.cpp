@@ -22,13 +22,13 @@ struct Made {
     const Machine machine = machine_of(std::string("sm_90a"));
     module = loop::lower(g, forms::rules_of(machine));
     plan::PlanOptions options;
-    options.machine = machine;
+    options.goal = {machine, {}};
     SymId n{};
     for (const Expr& d : g.type(g.inputs[0].value).dims)
       for (SymId s : d.symbols()) n = s;
     for (const auto& [min, max] : ranges) options.variants.push_back({{n, min, max, 1}});
     plans = plan::build_plans(g, module, options);
-    sources = artifact::cuda_sources(module, plans, machine);
+    sources = artifact::cuda_sources(module, plans, {machine, {}});
     REQUIRE(sources.size() == plans.configs.size());
     for (const plan::Plan& p : plans.plans) {
       const SymTable syms = plan::narrowed(module.syms, p.ranges);
@@ -37,7 +37,7 @@ struct Made {
         if (c.joined) continue;
         INFO(p.name << ": " << c.symbol);
         CHECK(sources.at(static_cast<size_t>(s.config)) ==
-              c.choice.form->source({module.kernels[c.kernel], syms, machine}, c.choice, c.symbol));
+              c.choice.form->source({module.kernels[c.kernel], syms, machine, {}}, c.choice, c.symbol));
       }
     }
   }

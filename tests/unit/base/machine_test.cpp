@@ -31,6 +31,19 @@ TEST_CASE("of a named target nothing is decided by the machine that builds it") 
   CHECK(machine_of(t).cores == 7);
 }
 
+TEST_CASE("measurements are keyed by the machine and by what results may lose, in the words of stored databases") {
+  Target t = parse_cpu_target("avx512");
+  t.threads = 2;
+  CHECK(goal_of(t).str() == "avx512 2 threads L1 32K L2 1024K L3 32M");
+  t.numerics.winograd4 = t.numerics.strassen = t.numerics.int8_rows = true;
+  t.numerics.bf16_rounds_once = true;  // of what --precision auto has measured, which is keyed by itself
+  CHECK(goal_of(t).str() == "avx512 2 threads L1 32K L2 1024K L3 32M, int8 rows, F(4x4), Strassen");
+  Target gpu = parse_cuda_target("sm_90a");
+  CHECK(goal_of(gpu).str() == "sm_90a 132 processors, 200 KB shared, L2 50 MB, 3000 bytes a ns");
+  gpu.numerics.f32_matmul = F32Matmul::high;
+  CHECK(goal_of(gpu).str() == "sm_90a 132 processors, 200 KB shared, L2 50 MB, 3000 bytes a ns, float32 products high");
+}
+
 TEST_CASE("every GPU architecture has all that estimates ask for") {
   for (const char* sm : {"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
     INFO(sm);

@@ -30,6 +30,29 @@ TEST_CASE("cpu targets: order, duplicates, native") {
   }
 }
 
+TEST_CASE("instruction sets are sets of features: what includes no other set, and is in none, stands beside them") {
+  const auto avx2 = features_of(Isa::avx2), avx512 = features_of(Isa::avx512);
+  CHECK(avx512.includes(avx2));
+  CHECK_FALSE(avx2.includes(avx512));
+  CHECK(features_of(Isa::amx).has(Feature::AVX512_VNNI));  // implied by what it demands
+  // Levels that nobody has kernels for: AVX2 with products of bytes, as small cores have, and one of another architecture.
+  constexpr auto kSmall = static_cast<Isa>(100), kOther = static_cast<Isa>(101);
+  constexpr auto kDots = static_cast<Feature>(60);
+  std::vector<IsaLevel> levels(all_levels().begin(), all_levels().end());
+  levels.push_back({kSmall, "avx2_vnni", avx2 | FeatureSet{Feature::AVX_VNNI}});
+  levels.push_back({kOther, "other_dots", {kDots}});
+  for (const IsaLevel& a : levels)
+    for (const IsaLevel& b : levels)
+      if (&a < &b) CHECK_FALSE(a.features.includes(b.features));  // the last that fits is the best
+  CHECK(isas_within(avx2 | FeatureSet{Feature::AVX_VNNI}, levels) == std::vector<Isa>{Isa::avx2, kSmall});
+  CHECK(isas_within(avx512, levels) == std::vector<Isa>{Isa::avx2, Isa::avx512});
+  CHECK(isas_within(avx512 | FeatureSet{Feature::AVX_VNNI}, levels) == std::vector<Isa>{Isa::avx2, Isa::avx512, kSmall});
+  CHECK(isas_within({kDots}, levels) == std::vector<Isa>{kOther});
+  CHECK(isa_with({Feature::AVX_VNNI}, Isa::avx2, levels) == kSmall);
+  CHECK(isa_with(avx512 & avx2, Isa::amx, levels) == Isa::avx2);
+  CHECK(isa_with({kDots, Feature::AVX2}, Isa::avx2, levels) == Isa::avx2);  // no level has both
+}
+
 TEST_CASE("cuda targets") {
   CHECK(parse_cuda_target("sm_90a,sm_80").str() == "sm_90a,sm_80");
   CHECK(parse_cuda_target("sm_90").is_gpu());
@@ -47,7 +70,7 @@ TEST_CASE("the parts of a target: every GPU architecture, PTX of the newest, the
     CHECK(part.threads == 3);
     CHECK(part.is_gpu() == part.isas.empty());
     const Machine m = machine_of(part);
-    CHECK(m.hopper == (part.str() == "sm_90a"));
+    CHECK(m.has(Feature::wgmma) == (part.str() == "sm_90a"));
   }
   CHECK(names == std::vector<std::string>{"sm_80", "sm_90a", "compute_90", "avx2,avx512"});
   CHECK(is_ptx("compute_90"));

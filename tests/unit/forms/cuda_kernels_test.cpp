@@ -116,9 +116,9 @@ LibraryKernel transform(const char* kind, DType t, bool im, int64_t lines, int64
 }
 
 /// Checks all candidates; the decision.
-forms::Decision checked(const loop::Kernel& k, const Machine& machine = h200()) {
+forms::Decision checked(const loop::Kernel& k, const Machine& machine = h200(), const Numerics& numerics = {}) {
   const SymTable syms = syms_of(k);
-  const forms::Site site{k, syms, machine};
+  const forms::Site site{k, syms, machine, numerics};
   const forms::Decision d = forms::decide(site);
   for (const forms::Candidate& c : d.candidates) {
     if (!c.fit) {
@@ -239,11 +239,11 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
     CHECK(!forms_that_fit(checked(other)).count("cuda_conv_patch"));
   }
   // float32: with weights in two parts, as TF32 where that is allowed, and out of patches.
-  Machine allowed = h200();
+  Numerics allowed;
   allowed.f32_matmul = F32Matmul::high;
   ConvKernel wide = convolution(DType::f32, {3, 3}, 72, 256, 1, false);
   wide.channels_last = wide.w_constant = true;
-  const forms::Decision parts = checked(wide), one = checked(wide, allowed);
+  const forms::Decision parts = checked(wide), one = checked(wide, h200(), allowed);
   REQUIRE(parts.choice.form->name() == "cuda_conv_wgmma_parts");
   REQUIRE(one.choice.form->name() == "cuda_conv_wgmma");
   const auto two = parts.choice.form->weight(wide, parts.choice), whole = one.choice.form->weight(wide, one.choice);
@@ -253,7 +253,7 @@ TEST_CASE("CUDA convolutions of every type, rank and grouping") {
   CHECK(step_of(wide).maps.at(1).dims == Exprs{9 * 96, 256, 2});
   patch.in = DType::f32, patch.acc = DType::f32;
   CHECK(forms_that_fit(checked(patch)).count("cuda_conv_patch"));
-  CHECK(forms_that_fit(checked(patch, allowed)).count("cuda_conv_patch"));
+  CHECK(forms_that_fit(checked(patch, h200(), allowed)).count("cuda_conv_patch"));
   ConvKernel grouped = convolution(DType::f16, {3, 3}, 128, 128, 32, false);
   grouped.channels_last = grouped.w_constant = true;
   grouped.x_dims = {8, 128, 56, 56}, grouped.out_dims = {8, 128, 56, 56}, grouped.padding = grouped.padding_hi = {1, 1};

@@ -43,7 +43,7 @@ TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fit
           const loop::Kernel kernel = mm;
           for (const forms::Candidate& c : decide(mm).candidates) {
             if (!c.fit) continue;
-            const forms::StepSpec s = c.choice.form->step({kernel, mm.syms, h200()}, c.choice);
+            const forms::StepSpec s = c.choice.form->step({kernel, mm.syms, h200(), {}}, c.choice);
             INFO("m " << m << " n " << n << " k " << k << ": " << forms::str(c.choice));
             CHECK(forms::check(c.choice));
             CHECK(*forms::parse_choice(forms::str(c.choice)) == c.choice);
@@ -61,9 +61,9 @@ TEST_CASE("tiles: few rows divide k over a cluster, and every candidate that fit
 TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mma.sync, with the reason") {
   auto reason = [](const loop::MatmulKernel& mm, const char* sms, F32Matmul f32_matmul = F32Matmul::highest) -> std::string {
     Target target = parse_cuda_target(sms);
-    target.f32_matmul = f32_matmul;
+    target.numerics.f32_matmul = f32_matmul;
     const Machine machine = machine_of(target);
-    const forms::Decision d = forms::decide({loop::Kernel(mm), mm.syms, machine});
+    const forms::Decision d = forms::decide({loop::Kernel(mm), mm.syms, machine, target.numerics});
     if (d.choice.form->name() == "cuda_wgmma") return "taken";
     for (const forms::Candidate& c : d.candidates)
       if (c.choice.form->name() == "cuda_wgmma") return c.fit.why;
@@ -99,7 +99,7 @@ TEST_CASE("tensor maps: what they take goes to Hopper's products, all else to mm
   CHECK_THAT(reason(mm, "sm_90a"), Catch::Contains("does not begin"));
   mm.a.base = 16;
   const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=32 groups=1 ping_pong=0 stages=4 split=2 swap=1 resident=2");
-  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200()}, c);
+  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200(), {}}, c);
   REQUIRE(s.maps.size() == 2);
   CHECK(s.overlaps);
   CHECK((s.maps[0].arg == 1 && s.maps[0].dims == Exprs{eighths * 8, 72} && s.maps[0].box == std::vector<int32_t>{64, 64}));
@@ -129,7 +129,7 @@ TEST_CASE("float32 products keep their accuracy on Hopper's tensor cores where a
   const forms::Choice c =
       *forms::parse_choice("cuda_wgmma_parts warp_m=64 cols=96 groups=2 ping_pong=1 stages=6 split=1 swap=0 resident=1");
   REQUIRE(fits(mm));
-  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200()}, c);
+  const forms::StepSpec s = c.form->step({loop::Kernel(mm), mm.syms, h200(), {}}, c);
   REQUIRE(s.maps.size() == 2);
   CHECK((s.maps[0].dims == Exprs{132, 4096} && s.maps[0].box == std::vector<int32_t>{32, 64}));
   CHECK((s.maps[1].dims == Exprs{160, 1000, 2} && s.maps[1].stride_bytes == Exprs{640, 640000} &&
@@ -147,9 +147,9 @@ TEST_CASE("float32 products keep their accuracy on Hopper's tensor cores where a
     INFO(change);
     CHECK(!fits(other));
   }
-  Machine machine = h200();
-  machine.f32_matmul = F32Matmul::high;
-  CHECK(forms::decide({loop::Kernel(mm), mm.syms, machine}).choice.form->name() == "cuda_wgmma");
+  Numerics numerics;
+  numerics.f32_matmul = F32Matmul::high;
+  CHECK(forms::decide({loop::Kernel(mm), mm.syms, h200(), numerics}).choice.form->name() == "cuda_wgmma");
   CHECK(!forms::parse_choice("cuda_wgmma_parts warp_m=128 cols=64 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1"));
   CHECK(!forms::parse_choice("cuda_wgmma_parts warp_m=64 cols=32 groups=1 ping_pong=0 stages=4 split=1 swap=1 resident=1"));
   const Result<Nvrtc> nvrtc = Nvrtc::load();
@@ -164,7 +164,7 @@ TEST_CASE("float32 products keep their accuracy on Hopper's tensor cores where a
     const auto choice = forms::parse_choice(fmt::format("cuda_wgmma_parts warp_m=64 {} swap=0 resident=1", choices[i]));
     INFO(choices[i]);
     REQUIRE(choice);
-    source += choice->form->source({loop::Kernel(mm), mm.syms, h200()}, *choice, fmt::format("{}_{}", mm.name, i));
+    source += choice->form->source({loop::Kernel(mm), mm.syms, h200(), {}}, *choice, fmt::format("{}_{}", mm.name, i));
   }
   CHECK(cubin_bytes(*nvrtc, source, "sm_90a") > 1000);
 }
@@ -185,8 +185,8 @@ TEST_CASE("float32 products of two computed operands take the right one apart as
   CHECK(!forms::parse_choice("cuda_wgmma_apart warp_m=64 cols=64 groups=1 ping_pong=0 stages=4 split=1 swap=0 resident=1"));
   const forms::Choice c =
       *forms::parse_choice("cuda_wgmma_apart warp_m=64 cols=96 groups=2 ping_pong=0 stages=3 split=1 swap=0 resident=1");
-  const forms::StepSpec a = c.form->step({loop::Kernel(along), along.syms, h200()}, c),
-                        b = c.form->step({loop::Kernel(across), across.syms, h200()}, c);
+  const forms::StepSpec a = c.form->step({loop::Kernel(along), along.syms, h200(), {}}, c),
+                        b = c.form->step({loop::Kernel(across), across.syms, h200(), {}}, c);
   CHECK((a.maps[1].dims == Exprs{512, 1000} && a.maps[1].box == std::vector<int32_t>{32, 96} && a.maps[1].swizzle_bytes == 128));
   CHECK((b.maps[1].dims == Exprs{1000, 512} && b.maps[1].box == std::vector<int32_t>{96, 32} && b.maps[1].swizzle_bytes == 0));
   CHECK(b.max_smem_bytes - a.max_smem_bytes == 3 * 96 * 128);  // a place for what is turned
@@ -204,7 +204,7 @@ TEST_CASE("float32 products of two computed operands take the right one apart as
       const auto choice = forms::parse_choice(fmt::format("cuda_wgmma_apart warp_m=64 {} swap=0 resident=1", choices[i]));
       INFO(choices[i]);
       REQUIRE(choice);
-      source += choice->form->source({loop::Kernel(*k), k->syms, h200()}, *choice, fmt::format("{}_{}_{}", k->name, i, k == &along));
+      source += choice->form->source({loop::Kernel(*k), k->syms, h200(), {}}, *choice, fmt::format("{}_{}_{}", k->name, i, k == &along));
     }
   CHECK(cubin_bytes(*nvrtc, source, "sm_90a") > 1000);
 }
@@ -230,8 +230,8 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
     WARN("not compiled: " << nvrtc.why());
     return;
   }
-  Machine machine = h200();
-  machine.f32_matmul = F32Matmul::high;
+  Numerics numerics;
+  numerics.f32_matmul = F32Matmul::high;
   std::string source = "#include \"wgmma.cuh\"\n";
   for (DType t : {DType::bf16, DType::f16, DType::f32})
     for (size_t i = 0; i < std::size(choices); ++i) {
@@ -240,7 +240,7 @@ TEST_CASE("Hopper's products compile in every shape of tile") {
       INFO(choices[i]);
       REQUIRE(c);
       const loop::MatmulKernel mm = linear(t, 100, 1024, 4096);
-      source += c->form->source({loop::Kernel(mm), mm.syms, machine}, *c, fmt::format("{}_{}", mm.name, i));
+      source += c->form->source({loop::Kernel(mm), mm.syms, h200(), numerics}, *c, fmt::format("{}_{}", mm.name, i));
     }
   CHECK(cubin_bytes(*nvrtc, source, "sm_90a") > 1000);
 }
@@ -270,7 +270,7 @@ TEST_CASE(
     if (change == 3) b.store(again, at, v);
     mm.segments = {{0, n, std::move(b.k)}};
     const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=5 split=1 swap=0 resident=1");
-    const std::string text = c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+    const std::string text = c.form->source({loop::Kernel(mm), mm.syms, h200(), {}}, c, "f");
     return text.find("in_place = true, has_tile = true") != std::string::npos;
   };
   CHECK(in_place(DType::f16, 0));
@@ -300,7 +300,7 @@ TEST_CASE("x / 2 * (1 + erf(x / sqrt(2))) of 16 bits is one function of an epilo
     b.store(out, row * 1024 + column, v);
     mm.segments = {{0, 1024, std::move(b.k)}};
     const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=5 split=1 swap=0 resident=1");
-    const std::string source = c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+    const std::string source = c.form->source({loop::Kernel(mm), mm.syms, h200(), {}}, c, "f");
     return source.find("gelu_to_round(") != std::string::npos;
   };
   for (const bool swapped : {false, true}) {
@@ -330,7 +330,7 @@ TEST_CASE("epilogues of Hopper's products round, and add, two neighbours of 16 b
     b.store(out, at, b.op(Op::cast, t, {v}));
     mm.segments = {{0, n, std::move(b.k)}};
     const forms::Choice c = *forms::parse_choice("cuda_wgmma warp_m=64 cols=192 groups=2 ping_pong=0 stages=4 split=1 swap=0 resident=1");
-    return c.form->source({loop::Kernel(mm), mm.syms, h200()}, c, "f");
+    return c.form->source({loop::Kernel(mm), mm.syms, h200(), {}}, c, "f");
   };
   const auto has = [](const std::string& source, const char* part) { return source.find(part) != std::string::npos; };
   CHECK(has(text(DType::f16, true, Op::add), "return f16_add_pair(f16_pair("));

@@ -38,12 +38,12 @@ inline SymTable syms_of(const loop::Kernel& k) {
 
 inline forms::Decision decide(const loop::Kernel& k) {
   const SymTable syms = syms_of(k);
-  return forms::decide({k, syms, h200()});
+  return forms::decide({k, syms, h200(), {}});
 }
 inline forms::StepSpec step_of(const loop::Kernel& k) {
   const forms::Choice c = decide(k).choice;
   const SymTable syms = syms_of(k);
-  return c.form->step({k, syms, h200()}, c);
+  return c.form->step({k, syms, h200(), {}}, c);
 }
 inline int field_of(const forms::Choice& c, std::string_view name) {
   for (size_t i = 0; i < c.values.size(); ++i)
@@ -98,9 +98,9 @@ inline void compiles(const loop::Module& m, size_t most) {
       const SymTable syms = syms_of(k);
       std::map<const forms::Form*, size_t> seen;
       size_t n = 0;
-      for (const forms::Candidate& c : forms::decide({k, syms, machine}).candidates)
+      for (const forms::Candidate& c : forms::decide({k, syms, machine, {}}).candidates)
         if (c.fit && seen[c.choice.form]++ < most)
-          source += c.choice.form->source({k, syms, machine}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
+          source += c.choice.form->source({k, syms, machine, {}}, c.choice, fmt::format("{}_{}", loop::kernel_name(k), n++));
     }
     INFO(sm);
     CHECK(cubin_bytes(*nvrtc, source, sm) > 1000);

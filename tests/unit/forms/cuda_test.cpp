@@ -122,7 +122,7 @@ TEST_CASE("float16 numbers are added and multiplied in their type where float32 
   store(part);
   store(b.op(Op::mul, DType::f32, {sum, y}));
   const forms::Decision d = decide(b.k);
-  const std::string text = d.choice.form->source({loop::Kernel(b.k), b.k.syms, h200()}, d.choice, "halves_kernel");
+  const std::string text = d.choice.form->source({loop::Kernel(b.k), b.k.syms, h200(), {}}, d.choice, "halves_kernel");
   const auto has = [&](const std::string& what) { return text.find(what) != std::string::npos; };
   CHECK(has("op_add(v0, v2)"));
   CHECK(has("op_mul(v2, f16(0x1p-3f))"));
@@ -186,11 +186,11 @@ TEST_CASE("few long rows: blocks of a cluster share each, and its scratch") {
   const Expr unbounded = Expr::symbol(any.add({"n", SymKind::shape, 1, kInf, 50000, {}, {}}));
   CHECK(field(few(unbounded, 2, true, any), "blocks") == 1);
   Machine before = h200();
-  before.sm = 80;
+  before.sm = 80, before.features = machine_of(std::string("sm_80")).features;
   const loop::Kernel k = few(50257, 4);
   const SymTable its = syms_of(k);
   size_t refused = 0;
-  for (const forms::Candidate& c : forms::decide({k, its, before}).candidates) {
+  for (const forms::Candidate& c : forms::decide({k, its, before, {}}).candidates) {
     if (c.choice.values.empty() || field_of(c.choice, "blocks") == 1) continue;
     CHECK_THAT(c.fit.why, Catch::Contains("sm_90"));
     ++refused;

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "forms/join_calls.h"
 #include "forms/list.h"
 #include "forms/mates.h"
 #include "forms/row_prologues.h"
@@ -18,6 +17,7 @@
 #include "loop/lower.h"
 #include "loop/text.h"
 #include "loop/verify.h"
+#include "plan/module_passes.h"
 
 namespace aotc::forms {
 namespace {
@@ -125,9 +125,9 @@ loop::Module joined(const std::string& text) {
   const Graph g = parse_graph(text, "test");
   const Machine machine = machine_of(std::string("sm_90a"));
   loop::Module m = loop::lower(g, rules_of(machine));
-  pair_products(m, machine);
-  finish_mates(m, machine);
-  compute_rows_in_products(m, machine);
+  pair_products(m, {machine, {}});
+  finish_mates(m, {machine, {}});
+  compute_rows_in_products(m, {machine, {}});
   loop::verify(m, "test");
   const std::string printed = loop::print(m);
   CHECK(loop::print(loop::parse_module(printed, "test")) == printed);
@@ -139,7 +139,7 @@ loop::Module joined(const std::string& text) {
   for (size_t o = 0; o < want.size(); ++o)
     for (int64_t i = 0; i < want[o].elems(); ++i) REQUIRE(std::fabs(at(want[o], i) - at(got[o], i)) < 1e-4);
   for (const loop::Kernel& k : m.kernels) {
-    const std::vector<Candidate> all = candidates({k, m.syms, machine});
+    const std::vector<Candidate> all = candidates({k, m.syms, machine, {}});
     CHECK(!all.empty());
     CHECK(all.front().fit);
   }
@@ -166,11 +166,11 @@ TEST_CASE("sizes with the same joined calls share a list") {
   m.other_calls.push_back(m.calls);
   SymTable one = m.syms;
   one.edit(*m.syms.find("s")).max = 1;
-  const auto first = join_calls_for(m, 0, one, machine);
+  const auto first = plan::join_calls_for(m, 0, one, {machine, {}});
   REQUIRE(first == size_t{1});
   CHECK(m.other_calls[1].size() < m.calls.size());
-  CHECK(join_calls_for(m, 0, one, machine) == first);
-  CHECK(!join_calls_for(m, 0, m.syms, machine));
+  CHECK(plan::join_calls_for(m, 0, one, {machine, {}}) == first);
+  CHECK(!plan::join_calls_for(m, 0, m.syms, {machine, {}}));
   CHECK(m.other_calls.size() == 2);
   loop::verify(m, "test");
 }

@@ -43,7 +43,7 @@ loop::ConvKernel convolution(int64_t c, int64_t co, int64_t hw, int64_t kernel, 
 
 std::vector<Candidate> of(const loop::Kernel& k) {
   const SymTable syms;
-  const Decision d = decide({k, syms, machine()});
+  const Decision d = decide({k, syms, machine(), {}});
   REQUIRE(!d.candidates.empty());
   REQUIRE(d.candidates.front().fit.ok);
   CHECK(d.choice == d.candidates.front().choice);
@@ -103,7 +103,7 @@ TEST_CASE("products of few rows or columns whose operands lie along k are dot pr
   const loop::Kernel kernel = weight;
   for (const Isa isa : {Isa::avx2, Isa::avx512}) {
     const Machine machine = machine_of(isa, 1);
-    const Site site{kernel, syms, machine};
+    const Site site{kernel, syms, machine, {}};
     CHECK(decide(site).choice.form->name() == "gemm");
   }
   CHECK(of(product(64, 4096, 4096, true)).front().choice.form->name() == "gemm");
@@ -112,10 +112,11 @@ TEST_CASE("products of few rows or columns whose operands lie along k are dot pr
 TEST_CASE("Strassen's products wait for leave, and are for weights of float32, even k and enough rows") {
   const SymTable syms;
   const auto strassen = [&](const loop::MatmulKernel& mm, bool allowed, Isa isa = Isa::avx512) {
-    Machine machine = machine_of(isa, 2);
-    machine.strassen = allowed;
+    const Machine machine = machine_of(isa, 2);
+    Numerics numerics;
+    numerics.strassen = allowed;
     const loop::Kernel kernel = mm;
-    const Site site{kernel, syms, machine};
+    const Site site{kernel, syms, machine, numerics};
     size_t fitting = 0;
     for (const Candidate& c : decide(site).candidates) {
       if (c.choice.form->name() != "gemm_strassen") continue;
@@ -142,21 +143,22 @@ TEST_CASE("Strassen's products wait for leave, and are for weights of float32, e
   halves.in = DType::bf16;
   CHECK(!strassen(halves, true));
   // By estimate it is the choice where there is much to save, and not where one panel has no partner.
-  Machine machine = machine_of(Isa::avx512, 2);
-  machine.strassen = true;
+  const Machine machine = machine_of(Isa::avx512, 2);
+  Numerics numerics;
+  numerics.strassen = true;
   const auto chosen = [&](int64_t m, int64_t n, int64_t k) {
     const loop::Kernel kernel = product(m, n, k, true);
-    return decide({kernel, syms, machine}).choice.form->name();
+    return decide({kernel, syms, machine, numerics}).choice.form->name();
   };
   CHECK(chosen(128, 3072, 768) == "gemm_strassen");
   CHECK(chosen(512, 768, 768) == "gemm_strassen");
   CHECK(chosen(512, 32, 768) == "gemm");
   // Blocks of more than 256 of k have more error still: only where less than the highest accuracy is asked for.
   const auto longest = [&](F32Matmul accuracy) {
-    machine.f32_matmul = accuracy;
+    numerics.f32_matmul = accuracy;
     const loop::Kernel kernel = product(128, 768, 3072, true);
     int kc = 0;
-    for (const Candidate& c : decide({kernel, syms, machine}).candidates)
+    for (const Candidate& c : decide({kernel, syms, machine, numerics}).candidates)
       if (c.fit && c.choice.form->name() == "gemm_strassen") kc = std::max(kc, field(c.choice, "kc"));
     return kc;
   };
@@ -176,7 +178,7 @@ TEST_CASE("products of float32 with a weight go by tiles in parts where the mach
             mm.in = t;
             const Machine machine = machine_of(isa, 2);
             const loop::Kernel kernel = mm;
-            const Site site{kernel, syms, machine};
+            const Site site{kernel, syms, machine, {}};
             const Decision d = decide(site);
             const bool parts = isa == Isa::amx && t == DType::f32 && weight && k > 0;
             if (m >= 128 && k >= 768) CHECK((d.choice.form->name() == "gemm_parts") == parts);
@@ -207,7 +209,7 @@ TEST_CASE("products of bf16 go by tiles where the machine has them, others and e
             mm.in = t;
             const Machine machine = machine_of(isa, 4);
             const loop::Kernel kernel = mm;
-            const Site site{kernel, syms, machine};
+            const Site site{kernel, syms, machine, {}};
             const Decision d = decide(site);
             const bool tiles = isa == Isa::amx && t == DType::bf16;
             if (m >= 32 && k == 1024) CHECK((d.choice.form->name() == "gemm_tiles") == tiles);  // its epilogue is code
@@ -237,7 +239,7 @@ TEST_CASE("parts of k that stay near are for many rows of bf16 and weights whose
           mm.in = DType::bf16;
           const Machine machine = machine_of(isa, 2);
           const loop::Kernel kernel = mm;
-          const Site site{kernel, syms, machine};
+          const Site site{kernel, syms, machine, {}};
           bool fits = false;
           for (const Candidate& c : decide(site).candidates) {
             if (c.choice.form->name() != "gemm_held") continue;
@@ -265,7 +267,7 @@ TEST_CASE("products in tiles whose weight stays near take all rows at once, othe
     mm.a.param = loop::ParamId{0};
     mm.params.push({"out", loop::ParamRole::output, out, {}});
     const loop::Kernel kernel = mm;
-    const Decision d = decide({kernel, syms, machine_of(Isa::amx, 1)});
+    const Decision d = decide({kernel, syms, machine_of(Isa::amx, 1), {}});
     REQUIRE(d.choice.form->name() == "gemm_tiles");
     return field(d.choice, "mc");
   };
@@ -284,7 +286,7 @@ TEST_CASE("channels-last convolutions of bf16 go by tiles where the machine has 
         v.in = t, v.channels_last = true;
         const Machine machine = machine_of(isa, 4);
         const loop::Kernel kernel = v;
-        const Site site{kernel, syms, machine};
+        const Site site{kernel, syms, machine, {}};
         const Decision d = decide(site);
         const bool tiles = isa == Isa::amx && t == DType::bf16;
         if (c == 64) CHECK((d.choice.form->name() == "conv_last_tiles") == tiles);
@@ -306,7 +308,7 @@ TEST_CASE("tiles take volumes in parts of planes, and groups and one channel in 
   const auto chosen = [&](loop::ConvKernel v) {
     v.in = DType::bf16, v.channels_last = true;
     const loop::Kernel kernel = v;
-    return decide({kernel, syms, machine}).choice;
+    return decide({kernel, syms, machine, {}}).choice;
   };
   for (int64_t c : {1, 16, 32}) {
     INFO(c);
@@ -329,15 +331,16 @@ TEST_CASE("3x3 convolutions of bf16 go by minimal filtering F(2x2) where their c
       INFO(winograd4 << " " << c);
       loop::ConvKernel v = convolution(c, 64, 28, 3, 1);
       v.in = DType::bf16, v.channels_last = true;
-      Machine machine = machine_of(Isa::avx512_bf16, 4);
-      machine.winograd4 = winograd4;
+      const Machine machine = machine_of(Isa::avx512_bf16, 4);
+      Numerics numerics;
+      numerics.winograd4 = winograd4;
       const loop::Kernel kernel = v;
-      const Decision d = decide({kernel, syms, machine});
+      const Decision d = decide({kernel, syms, machine, numerics});
       CHECK((d.choice.form->name() == "conv_winograd") == (c == 64));
       for (const Candidate& x : d.candidates)
         if (x.choice.form->name() == "conv_winograd" && x.fit) CHECK(field(x.choice, "kp") == 2);
-      machine.bf16_rounds_once = true;
-      CHECK(decide({kernel, syms, machine}).choice.form->name() != "conv_winograd");
+      numerics.bf16_rounds_once = true;
+      CHECK(decide({kernel, syms, machine, numerics}).choice.form->name() != "conv_winograd");
     }
 }
 
@@ -348,11 +351,12 @@ TEST_CASE("minimal filtering F(4x4) of float32 waits for leave and sums its chan
       INFO(channels << " " << winograd4);
       loop::ConvKernel v = convolution(channels, 64, 56, 3, 1);
       v.channels_last = true;
-      Machine machine = machine_of(Isa::avx512, 1);
-      machine.winograd4 = winograd4;
+      const Machine machine = machine_of(Isa::avx512, 1);
+      Numerics numerics;
+      numerics.winograd4 = winograd4;
       const loop::Kernel kernel = v;
       size_t of_four = 0, fitting = 0;
-      for (const Candidate& x : decide({kernel, syms, machine}).candidates) {
+      for (const Candidate& x : decide({kernel, syms, machine, numerics}).candidates) {
         if (x.choice.form->name() != "conv_winograd" || field(x.choice, "kp") != 4) continue;
         CHECK(field(x.choice, "kc") == part);
         ++of_four, fitting += x.fit.ok;
@@ -371,7 +375,7 @@ TEST_CASE("windows of volumes that are 3x3 in height and width go by minimal fil
       v.kernel = {deep, 3, 3}, v.stride = {stride, 1, 1}, v.dilation = {1, 1, 1}, v.padding = v.padding_hi = {deep / 2, 1, 1};
       const auto form = [&] {
         const loop::Kernel kernel = v;
-        return decide({kernel, syms, machine_of(Isa::avx512, 1)}).choice.form->name();
+        return decide({kernel, syms, machine_of(Isa::avx512, 1), {}}).choice.form->name();
       };
       CHECK(form() == "conv_winograd");
       v.dilation = {2, 1, 1};
@@ -394,7 +398,7 @@ TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows 
           a.q.param = a.k.param = a.v.param = a.out.param = a.params.push({"p", loop::ParamRole::input, t, {}});
           const Machine machine = machine_of(isa, 4);
           const loop::Kernel kernel = a;
-          const Site site{kernel, syms, machine};
+          const Site site{kernel, syms, machine, {}};
           const Decision d = decide(site);
           const bool tiles = isa == Isa::amx && t == DType::bf16 && q > 2;
           if (e == 64) CHECK((d.choice.form->name() == "attention_tiles") == tiles);
@@ -427,7 +431,7 @@ TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other
   for (const Candidate& c : of(product(32, 64, 64, true))) CHECK((!c.fit || c.choice.form->name() != "gemm_bytes"));
   const SymTable syms;
   const loop::Kernel variable = bytes(product(32, 64, 64, false));
-  CHECK_THROWS_AS(decide({variable, syms, machine()}), Diagnostic);
+  CHECK_THROWS_AS(decide({variable, syms, machine(), {}}), Diagnostic);
   for (int64_t c : {3, 64, 512})
     for (int64_t hw : {1, 7, 56})
       for (int64_t kernel : {1, 3, 7})
@@ -440,7 +444,7 @@ TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other
           if (groups == c && c > 3) CHECK(taken == "conv_bytes_depthwise");
           v.channels_last = false;  // no kernel has them so
           const loop::Kernel first = v;
-          CHECK_THROWS_AS(decide({first, syms, machine()}), Diagnostic);
+          CHECK_THROWS_AS(decide({first, syms, machine(), {}}), Diagnostic);
         }
 }
 
@@ -456,7 +460,7 @@ TEST_CASE("bytes are multiplied in tile registers where there are such and sever
     for (int64_t k : {64, 100, 4096}) {
       INFO(m << " " << k);
       const loop::Kernel kernel = bytes(product(m, 256, k, true));
-      const Site site{kernel, syms, amx};
+      const Site site{kernel, syms, amx, {}};
       const Decision d = decide(site);
       CHECK(d.choice.form->name() == "gemm_bytes_tiles");
       aotc_gemm_bytes_config g{};
@@ -478,7 +482,7 @@ TEST_CASE("bytes are multiplied in tile registers where there are such and sever
   for (const Row& r : {Row{64, 56, 1, 1, 0}, Row{64, 56, 3, 1, 0}, Row{3, 224, 7, 2, 21}, Row{48, 28, 3, 1, 144}, Row{64, 14, 3, 2, 0}}) {
     INFO(r.c << " " << r.hw << " " << r.kernel << " " << r.stride);
     const loop::Kernel kernel = conv(r.c, r.hw, r.kernel, r.stride);
-    const Site site{kernel, syms, amx};
+    const Site site{kernel, syms, amx, {}};
     const Decision d = decide(site);
     REQUIRE(d.choice.form->name() == "conv_bytes_tiles");
     const auto weight = d.choice.form->weight(kernel, d.choice);

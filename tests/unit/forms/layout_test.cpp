@@ -60,7 +60,7 @@ double kernel_ns(const std::string& text, const Machine& machine) {
       product->segments.at(0).epilogue = {};
     else if (!std::holds_alternative<loop::AttentionKernel>(k))
       continue;
-    return candidates({k, m.syms, machine}).at(0).cost_ns;
+    return candidates({k, m.syms, machine, {}}).at(0).cost_ns;
   }
   FAIL("no contraction in\n" << text);
   return 0;
@@ -69,7 +69,7 @@ double kernel_ns(const std::string& text, const Machine& machine) {
 double estimate(const Case& c, ConvAs as, const Machine& machine) {
   const Graph g = parse_graph(text(c, ConvAs::channels_first), "m");
   for (NodeId id : g.order)
-    if (g.nodes[id].op == Op::conv) return conv_costs(machine)(g, g.nodes[id], as);
+    if (g.nodes[id].op == Op::conv) return conv_costs({machine, {}})(g, g.nodes[id], as);
   FAIL("no convolution");
   return 0;
 }
@@ -109,7 +109,7 @@ TEST_CASE("the estimate of a contraction in a type is the cost of the kernel tha
       const Graph g = parse_graph(text_of("float32"), "m");
       for (const auto& [dtype, name] : {std::pair{DType::f32, "float32"}, {DType::bf16, "bfloat16"}}) {
         INFO(isa_name(isa) << "\n" << text_of(name));
-        const double ns = contraction_costs(machine)(g, *g.def(g.outputs[0].value), dtype), here = kernel_ns(text_of(name), machine);
+        const double ns = contraction_costs({machine, {}})(g, *g.def(g.outputs[0].value), dtype), here = kernel_ns(text_of(name), machine);
         CHECK(std::isfinite(ns));
         CHECK(ns > 0);
         if (g.def(g.outputs[0].value)->op == Op::conv)

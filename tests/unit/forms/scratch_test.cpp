@@ -71,16 +71,16 @@ TEST_CASE("scratch of symbolic sizes is that of the sizes of the run") {
       const loop::Module f = loop::lower(fixed);
       int64_t most = 0, fixed_most = 0;
       for (const loop::Kernel& k : m.kernels) {
-        const Choice choice = decide({k, m.syms, machine}).choice;
-        const StepSpec step = choice.form->step({k, m.syms, machine}, choice);
+        const Choice choice = decide({k, m.syms, machine, {}}).choice;
+        const StepSpec step = choice.form->step({k, m.syms, machine, {}}, choice);
         most = std::max(most, step.scratch_bytes.eval([&](SymId) { return size; }));
       }
       for (const loop::Kernel& k : f.kernels) {
         // The choice stays what was made for all sizes; a larger tile is part of the choice.
-        Choice choice = decide({k, f.syms, machine}).choice;
+        Choice choice = decide({k, f.syms, machine, {}}).choice;
         for (const loop::Kernel& other : m.kernels)
-          if (other.index() == k.index()) choice = decide({other, m.syms, machine}).choice;
-        fixed_most = std::max(fixed_most, value(choice.form->step({k, f.syms, machine}, choice).scratch_bytes));
+          if (other.index() == k.index()) choice = decide({other, m.syms, machine, {}}).choice;
+        fixed_most = std::max(fixed_most, value(choice.form->step({k, f.syms, machine, {}}, choice).scratch_bytes));
       }
       CHECK(most == fixed_most);
       // Nowhere near what the largest size of the range would need.

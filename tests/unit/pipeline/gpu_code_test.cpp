@@ -37,7 +37,7 @@ struct Lost {
   const loop::Kernel kernel = product();
   const SymTable syms;
   const Machine machine = machine_of(std::string("sm_90a"));
-  const forms::Decision own = forms::decide({kernel, syms, machine});
+  const forms::Decision own = forms::decide({kernel, syms, machine, {}});
 
   static LostChoice of(const forms::Choice& choice, bool late) {
     return {"product", choice, {0, "sm_90a", late ? "too slow" : "crashed", "", late}};
@@ -49,7 +49,9 @@ struct Lost {
       if (c.fit) out.push_back(of(c.choice, std::find(crashed.begin(), crashed.end(), out.size()) == crashed.end()));
     return out;
   }
-  forms::Decision without(std::vector<LostChoice> lost) const { return pipeline::without({}, std::move(lost))({kernel, syms, machine}); }
+  forms::Decision without(std::vector<LostChoice> lost) const {
+    return pipeline::without({}, std::move(lost))({kernel, syms, machine, {}});
+  }
 };
 
 const forms::Candidate& of(const forms::Decision& d, const forms::Choice& choice) {

@@ -159,7 +159,7 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         CHECK(product->b_quantised->group == std::min(c.k, group));
         CHECK((product->b_quantised->offsets != kNone<loop::ParamId>) == (c.storage.bits == 4));
         for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
-          const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2)});
+          const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2), {}});
           const auto reads_bits = [&](const forms::Candidate& x) {
             const std::string_view name = x.choice.form->name();
             return c.storage.bits == 16 ? name == "gemm_bf16w" : name == "gemm_quant" || name == "gemm_unpack";
@@ -167,14 +167,14 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           if (c.n % 32 == 0) CHECK(reads_bits({d.choice, Fit::yes(), 0, 0}));  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(), [&](const forms::Candidate& x) { return x.fit && reads_bits(x); }));
           // Bytes on both sides only where the build allows that, and a column has one scale.
-          Machine allowed = machine_of(isa, 2);
-          allowed.int8_rows = true;
+          Goal allowed = {machine_of(isa, 2), {}};
+          allowed.numerics.int8_rows = true;
           const bool one_scale = c.storage.bits == 8 && group >= c.k;
           const auto has = [](const forms::Decision& x, std::string_view name) {
             return std::any_of(x.candidates.begin(), x.candidates.end(),
                                [&](const forms::Candidate& y) { return y.fit && y.choice.form->name() == name; });
           };
-          const forms::Decision with_int8 = forms::decide({*product, m.syms, allowed});
+          const forms::Decision with_int8 = forms::decide({*product, m.syms, allowed.machine, allowed.numerics});
           CHECK(!has(d, "gemm_int8"));
           CHECK(!has(d, "gemm_int8_tiles"));
           CHECK(has(with_int8, "gemm_int8") == one_scale);
@@ -182,7 +182,8 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           for (const forms::Candidate& x : with_int8.candidates) {
             if (!x.fit || x.choice.form->name() != "gemm_int8_tiles") continue;
             // gemm_int8 stands in where a process may not use the tiles.
-            const int64_t scratch = *x.choice.form->step({*product, m.syms, allowed}, x.choice).scratch_bytes.as_const();
+            const int64_t scratch =
+                *x.choice.form->step({*product, m.syms, allowed.machine, allowed.numerics}, x.choice).scratch_bytes.as_const();
             aotc_gemm_quant_config g{};
             g.mc = x.choice.values[0], g.nc = x.choice.values[1];
             CHECK(scratch >= aotc_gemm_int8_tiles_scratch_bytes(&g, c.k));
@@ -191,9 +192,9 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           if (one_scale && isa == Isa::amx && c.n >= 32 && c.k >= 64) {
             loop::MatmulKernel many = *product;
             many.m = 128;
-            CHECK(forms::decide({many, m.syms, allowed}).choice.form->name() == "gemm_int8_tiles");
+            CHECK(forms::decide({many, m.syms, allowed.machine, allowed.numerics}).choice.form->name() == "gemm_int8_tiles");
           }
-          CHECK(allowed.str() != machine_of(isa, 2).str());
+          CHECK(allowed.str() == machine_of(isa, 2).str() + ", int8 rows");
           // The forms of few bits read what the weight is made of; the others make it.
           for (const forms::Candidate& x : d.candidates) {
             if (!x.fit) continue;

@@ -33,13 +33,13 @@ plan::PlanSet plans(const Net& n, const Machine& machine, plan::Decisions* decis
   plan::PlanOptions options;
   options.variants = {n.all};
   options.classes.emplace();
-  options.machine = machine;
+  options.goal = {machine, {}};
   options.decisions = decisions;
   return plan::build_plans(n.graph, n.module, options);
 }
 
 double cost_of(const forms::Choice& choice, const loop::Kernel& kernel, const SymTable& syms, const Machine& machine) {
-  for (const forms::Candidate& c : forms::candidates({kernel, syms, machine}))
+  for (const forms::Candidate& c : forms::candidates({kernel, syms, machine, {}}))
     if (c.choice == choice) return c.cost_ns;
   return 0;
 }
@@ -83,7 +83,7 @@ TEST_CASE("size classes cover a range without a gap and without an overlap, and 
       const loop::Kernel& k = n.module.kernels[kernel];
       const double cost = cost_of(d.choice, k, syms, machine);
       if (cost == 0) continue;
-      own += cost, best += forms::decide({k, syms, machine}).candidates.front().cost_ns;
+      own += cost, best += forms::decide({k, syms, machine, {}}).candidates.front().cost_ns;
     }
     INFO(size);
     CHECK(own <= 1.25 * best);
@@ -116,7 +116,7 @@ TEST_CASE("a variant that earlier ones cover has no plans of its own") {
   plan::PlanOptions options;
   options.variants = {{{n.all[0].sym, 1, 1, 1}}, {{n.all[0].sym, 2, 1024, 1}}, n.all};
   options.classes.emplace();
-  options.machine = machine_of(target);
+  options.goal = goal_of(target);
   int64_t next = 1;
   for (const plan::Plan& p : plan::build_plans(n.graph, n.module, options).plans) {
     CHECK(p.ranges[0].min == next);

@@ -104,7 +104,7 @@ struct Build {
   SymTable syms;
   TuneOptions options;
   Build(Measurer* m) {
-    options.machine = machine_of(Isa::avx512, 1);
+    options.goal = {machine_of(Isa::avx512, 1), {}};
     options.measurer = m;
     options.budget_s = 1;
     options.program = "0123456789abcdef";
@@ -113,7 +113,7 @@ struct Build {
   std::string tiles(const TuneResult& r) const {
     std::string text;
     for (const loop::Kernel& k : module.kernels.raw())
-      text += fmt::format("{}{}", text.empty() ? "" : " ", tile_of(chooser(r.tuned)({k, syms, options.machine}).choice));
+      text += fmt::format("{}{}", text.empty() ? "" : " ", tile_of(chooser(r.tuned)({k, syms, options.goal.machine, {}}).choice));
     return text;
   }
   TuneResult run(TuningDb& db) const { return tune(module, {syms}, options, db); }
@@ -163,7 +163,7 @@ TEST_CASE("products by seven multiplications for eight are traded alike, each on
     CHECK(r.trades.tried.size() == 2);
     std::string text;
     for (const loop::Kernel& k : b.module.kernels.raw())
-      text += traded(chooser(r.tuned)({k, b.syms, b.options.machine}).choice) ? "+" : "-";
+      text += traded(chooser(r.tuned)({k, b.syms, b.options.goal.machine, {}}).choice) ? "+" : "-";
     return text;
   };
   CHECK(taken(2e-7, 2e-7) == "++");
@@ -182,12 +182,12 @@ TEST_CASE("where the fastest choices are too inaccurate together, milder ones ar
     const TuneResult r = b.run(db);
     std::string text;
     for (const loop::Kernel& k : b.module.kernels.raw())
-      text += fmt::format("{} ", block_of(chooser(r.tuned)({k, b.syms, b.options.machine}).choice));
+      text += fmt::format("{} ", block_of(chooser(r.tuned)({k, b.syms, b.options.goal.machine, {}}).choice));
     Build again = b;
     again.options.measurer = nullptr;
     const TuneResult known = again.run(db);
     for (const loop::Kernel& k : b.module.kernels.raw()) {
-      const forms::Site site{k, b.syms, b.options.machine};
+      const forms::Site site{k, b.syms, b.options.goal.machine, {}};
       CHECK(chooser(known.tuned)(site).choice == chooser(r.tuned)(site).choice);
     }
     return text;

@@ -121,12 +121,12 @@ TEST_CASE("a faster candidate is taken when it wins twice, and stays in the data
   const loop::Module module = one_product();
   const SymTable syms;
   const Machine machine = machine_of(Isa::avx2, 1);
-  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine};
+  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine, {}};
   const forms::Decision by_cost = forms::decide(site);
   Scripted measurer;
   measurer.fast = by_cost.candidates.at(1).choice;
   TuneOptions options;
-  options.machine = machine;
+  options.goal = {machine, {}};
   options.measurer = &measurer;
   options.budget_s = 1;
   TuningDb db;
@@ -183,19 +183,19 @@ TEST_CASE("what is as fast by itself is told apart in the whole, and has to win 
   const loop::Module module = one_product();
   const std::vector<SymTable> syms(1);
   const Machine machine = machine_of(Isa::avx2, 1);
-  const forms::Site site{module.kernels[loop::KernelId{0}], syms.front(), machine};
+  const forms::Site site{module.kernels[loop::KernelId{0}], syms.front(), machine, {}};
   const forms::Decision by_cost = forms::decide(site);
   InWhole measurer;
   measurer.better = by_cost.candidates.at(1).choice;
   TuneOptions options;
-  options.machine = machine;
+  options.goal = {machine, {}};
   options.measurer = &measurer;
   options.budget_s = 20;
   const auto taken = [&](double first_ns, double again_ns) {
     measurer.first_ns = first_ns, measurer.again_ns = again_ns;
     TuningDb db;
     const TuneResult found = tune(module, syms, options, db);
-    const TuneResult again = tune(module, syms, {machine, nullptr}, db);
+    const TuneResult again = tune(module, syms, {{machine, {}}, nullptr}, db);
     CHECK(chooser(again.tuned)(site).choice == chooser(found.tuned)(site).choice);
     CHECK(again.missing.empty());
     return chooser(found.tuned)(site);
@@ -215,18 +215,18 @@ TEST_CASE("what wins by itself stays only where the whole module is not slower",
   const loop::Module module = one_product();
   const SymTable syms;
   const Machine machine = machine_of(Isa::avx2, 1);
-  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine};
+  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine, {}};
   const forms::Choice by_cost = forms::decide(site).choice;
   Scripted measurer;
   measurer.fast = forms::decide(site).candidates.at(1).choice;
   TuneOptions options;
-  options.machine = machine;
+  options.goal = {machine, {}};
   options.measurer = &measurer;
   const auto taken = [&](double whole_ns, const std::string& error) {
     measurer.whole_ns = whole_ns, measurer.whole_error = error, measurer.calls = 0;
     TuningDb db;
     const TuneResult found = tune(module, {syms}, options, db);
-    const TuneResult again = tune(module, {syms}, {machine, nullptr}, db);
+    const TuneResult again = tune(module, {syms}, {{machine, {}}, nullptr}, db);
     CHECK(chooser(again.tuned)(site).choice == chooser(found.tuned)(site).choice);  // the database keeps the verdict
     return chooser(found.tuned)(site).choice;
   };
@@ -240,12 +240,12 @@ TEST_CASE("a candidate that wins by noise once is not taken", "[search]") {
   const loop::Module module = one_product();
   const SymTable syms;
   const Machine machine = machine_of(Isa::avx2, 1);
-  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine};
+  const forms::Site site{module.kernels[loop::KernelId{0}], syms, machine, {}};
   Scripted measurer;
   measurer.fast = forms::decide(site).candidates.at(1).choice;
   measurer.confirmed = false;
   TuneOptions options;
-  options.machine = machine;
+  options.goal = {machine, {}};
   options.measurer = &measurer;
   TuningDb db;
   const TuneResult found = tune(module, {syms}, options, db);

@@ -1,20 +1,23 @@
-#include "forms/join_calls.h"
+#include "plan/module_passes.h"
 
 #include <algorithm>
 
 #include "forms/mates.h"
 #include "forms/row_prologues.h"
 #include "forms/twins.h"
-#include "loop/tidy.h"
+#include "plan/share_weights.h"
 
-namespace aotc::forms {
+namespace aotc::plan {
 namespace {
 
+constexpr ModulePass kPasses[] = {
+    {Arch::x86_64, "share_weights", [](loop::Module& m, const Goal&) { share_weights(m); }},
+    {Arch::cuda, "pair_products", forms::pair_products, true},
+    {Arch::cuda, "finish_mates", forms::finish_mates, true},
+    {Arch::cuda, "rows_in_products", forms::compute_rows_in_products, true},
+};
+
 using Calls = std::vector<loop::Call>;
-
-constexpr JoiningPass kPasses[] = {
-    {"pair_products", pair_products}, {"finish_mates", finish_mates}, {"rows_in_products", compute_rows_in_products}};
-
 bool same_calls(const Calls& a, const Calls& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const loop::Call& x, const loop::Call& y) { return x.kernel == y.kernel && x.args == y.args; });
@@ -22,15 +25,20 @@ bool same_calls(const Calls& a, const Calls& b) {
 
 }  // namespace
 
-std::span<const JoiningPass> joining_passes() { return kPasses; }
+std::span<const ModulePass> module_passes() { return kPasses; }
 
-std::optional<size_t> join_calls_for(loop::Module& m, size_t from, const SymTable& syms, const Machine& machine) {
+bool joins_calls(Arch arch) {
+  return std::any_of(std::begin(kPasses), std::end(kPasses), [&](const ModulePass& p) { return p.arch == arch && p.joins; });
+}
+
+std::optional<size_t> join_calls_for(loop::Module& m, size_t from, const SymTable& syms, const Goal& goal) {
   const SymTable whole = m.syms;
   const size_t made = m.other_calls.size();
   m.other_calls.push_back(m.calls);  // kept while the passes drop what no list names
   m.calls = m.other_calls[from];
   m.syms = syms;
-  for (const JoiningPass& pass : kPasses) pass.run(m, machine);
+  for (const ModulePass& pass : kPasses)
+    if (pass.arch == goal.machine.arch && pass.joins) pass.run(m, goal);
   m.syms = whole;
   std::swap(m.calls, m.other_calls[made]);
   const Calls joined = m.other_calls[made];
@@ -42,4 +50,4 @@ std::optional<size_t> join_calls_for(loop::Module& m, size_t from, const SymTabl
   return modules ? std::nullopt : std::optional(same);
 }
 
-}  // namespace aotc::forms
+}  // namespace aotc::plan
