@@ -6,6 +6,7 @@
 #include "aotc/detail/plan_format.h"
 #include "context.h"
 #include "model.h"
+#include "states.h"
 #include "status.h"
 
 namespace {
@@ -241,7 +242,7 @@ aotc_status api_state_read(aotc_context* context, const char* name, const aotc_t
   RT_NOT_NULL(context);
   RT_NOT_NULL(name);
   RT_NOT_NULL(to);
-  return state_read(context, name, to);
+  return state_read(context, name, {}, to);
 }
 
 aotc_status api_state_write(aotc_context* context, const char* name, const aotc_tensor* from) noexcept {
@@ -249,7 +250,65 @@ aotc_status api_state_write(aotc_context* context, const char* name, const aotc_
   RT_NOT_NULL(context);
   RT_NOT_NULL(name);
   RT_NOT_NULL(from);
-  return state_write(context, name, from);
+  return state_write(context, name, {}, from);
+}
+
+aotc_status api_state_read_range(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
+                                 const aotc_tensor* to) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  RT_NOT_NULL(name);
+  RT_NOT_NULL(to);
+  return state_read(context, name, {ranges, n}, to);
+}
+
+aotc_status api_state_write_range(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
+                                  const aotc_tensor* from) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  RT_NOT_NULL(name);
+  RT_NOT_NULL(from);
+  return state_write(context, name, {ranges, n}, from);
+}
+
+aotc_status api_states_layout(const aotc_model* model, uint64_t* id) noexcept {
+  RT_NOT_NULL(model);
+  RT_NOT_NULL(id);
+  *id = states_layout(*model);
+  return AOTC_OK;
+}
+
+aotc_status api_states_save(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  return states_save(context, fd, {ranges, n});
+}
+
+aotc_status api_states_load(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  return states_load(context, fd, {ranges, n});
+}
+
+aotc_status api_states_fork(aotc_context* to, aotc_context* from, const aotc_state_range* ranges, int32_t n) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(to);
+  RT_NOT_NULL(from);
+  return states_fork(to, from, {ranges, n});
+}
+
+aotc_status api_states_copy(aotc_context* to, const aotc_state_range* ranges_to, aotc_context* from, const aotc_state_range* ranges_from,
+                            int32_t n) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(to);
+  RT_NOT_NULL(from);
+  return states_copy(to, {ranges_to, n}, from, {ranges_from, n});
+}
+
+aotc_status api_states_truncate(aotc_context* context, const char* name, int32_t dim, int64_t length) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(context);
+  return states_truncate(context, name, dim, length);
 }
 
 aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* steps, int32_t* n) noexcept {
@@ -305,6 +364,14 @@ const aotc_api kApi = {
     api_method_output_shapes,
     api_run_method,
     api_run_with,
+    api_state_read_range,
+    api_state_write_range,
+    api_states_layout,
+    api_states_save,
+    api_states_load,
+    api_states_fork,
+    api_states_copy,
+    api_states_truncate,
 };
 
 }  // namespace

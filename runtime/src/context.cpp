@@ -9,6 +9,7 @@
 #include "dense.h"
 #include "shapes.h"
 #include "slots.h"
+#include "states.h"
 #include "status.h"
 
 namespace aotc::rt {
@@ -109,7 +110,8 @@ aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
 
 aotc_status read_context_options(const aotc_context_options* given, aotc_context_options* out, aotc_thread_pool* pool) {
   constexpr uint32_t kGraphs = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS;
-  constexpr uint32_t kKnown = AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE | kGraphs | AOTC_CONTEXT_STEPWISE;
+  constexpr uint32_t kKnown =
+      AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE | kGraphs | AOTC_CONTEXT_STEPWISE | AOTC_CONTEXT_FORKS;
   *out = AOTC_CONTEXT_OPTIONS_INIT;
   if (given) RT_TRY(read_options("context options", given, sizeof *out, out));
   if (out->flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "context options: unknown flags 0x%x", out->flags & ~kKnown);
@@ -269,6 +271,7 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   if (stop && should_stop(stop)) return stop_failure(*stop, "its beginning", false);
   RT_TRY(bind_workspace(c, e));
   RT_TRY(make_dense(c, *e, &in));
+  RT_TRY(states_touch(c));
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
@@ -301,6 +304,10 @@ void recover(aotc_context* c) {
 ContextLock::ContextLock(aotc_context* c) : context_(nullptr) {
   if (exchange(c->busy, 1u) != 0) {
     fail(AOTC_WRONG_STATE, "the context is in use by another thread");
+    return;
+  }
+  if (__builtin_expect(c->state_file != nullptr, 0) && states_left_behind(*c) && states_leave(c) != AOTC_OK) {
+    store_release(c->busy, 0u);
     return;
   }
   context_ = c;
@@ -385,6 +392,7 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   c->model = model;
   void* const page = take_page_of_process();
   c->busy = page ? static_cast<uint32_t*>(page) : &c->busy_word;
+  if (page) c->busy[1] = 1;
   model_retain(model);
   const CudaScope scope(model->cuda);
   aotc_status status = scope.status();

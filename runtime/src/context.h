@@ -57,11 +57,21 @@ struct State {
   bool undefined;  ///< a run that failed may have written a part of it
 };
 
+struct StateFile;
+
+/// Where a context's states lie.
+enum class StateMap : uint8_t {
+  own,      ///< a block of the model's
+  shared,   ///< a file of which this is the only mapping that writes to it
+  private_  ///< of a file, whose pages are copied when they are written, or partly of none
+};
+
 }  // namespace aotc::rt
 
 struct aotc_context {
   aotc_model* model;
-  uint32_t* busy;      ///< ContextLock: 1 while a call is under way in this process; in a page of the process, where there are such pages
+  uint32_t* busy;      ///< ContextLock: 1 while a call is under way in this process; in a page of the process, where there are such pages.
+                       ///< There busy[1] is 1 in the process that made the context, and 0 in a child of fork
   uint32_t busy_word;  ///< where there are none
   bool in_call;        ///< as busy, and in a forked child still so where the fork met a call of another thread
   uint32_t flags;
@@ -86,12 +96,15 @@ struct aotc_context {
   const aotc::rt::ShapeEntry* latest;  ///< of the latest run
   aotc::rt::Block state_block;
   aotc::rt::State* states;
-  int64_t* symbols;   ///< of the call under way
-  void** io;          ///< data of the inputs, then the outputs, of the call under way, then the hidden outputs
-  uint8_t* hidden;    ///< hidden outputs, AOTC_HIDDEN_BYTES each; GPU: memory of the host that kernels write
-  int64_t* found_at;  ///< values of the symbols in the latest run, then room for the hidden outputs; null: no size is found
-  bool sizes_known;   ///< the latest run has not failed
-  uint64_t* step_ns;  ///< AOTC_CONTEXT_PROFILE
+  aotc::rt::StateMap state_map;
+  aotc::rt::StateFile* state_file;   ///< what state_block maps, or null
+  aotc::rt::StateFile* state_image;  ///< of the same content as the states now, or null. Nobody writes to it: states_touch first
+  int64_t* symbols;                  ///< of the call under way
+  void** io;                         ///< data of the inputs, then the outputs, of the call under way, then the hidden outputs
+  uint8_t* hidden;                   ///< hidden outputs, AOTC_HIDDEN_BYTES each; GPU: memory of the host that kernels write
+  int64_t* found_at;                 ///< values of the symbols in the latest run, then room for the hidden outputs; null: no size is found
+  bool sizes_known;                  ///< the latest run has not failed
+  uint64_t* step_ns;                 ///< AOTC_CONTEXT_PROFILE
 };
 
 namespace aotc::rt {
@@ -148,17 +161,5 @@ void swap_states(aotc_context* context, const ShapeEntry& entry);
 aotc_status take_gpu_fault(aotc_context* context);
 /// Fills entry->steps from the slots and sizes.
 void ready_steps(const aotc_context& context, ShapeEntry* entry);
-
-aotc_status states_create(aotc_context* context);
-/// States that the variant may have written a part of; false: there are none.
-bool lose_states(aotc_context* context, const Method& method, uint32_t variant);
-/// All of them, after a fork in the middle of a call.
-void lose_all_states(aotc_context* context);
-/// WRONG_STATE while some state is undefined.
-aotc_status states_defined(const aotc_context& context);
-void states_destroy(aotc_context* context);
-aotc_status state_reset(aotc_context* context, const char* name);
-aotc_status state_read(aotc_context* context, const char* name, const aotc_tensor* to);
-aotc_status state_write(aotc_context* context, const char* name, const aotc_tensor* from);
 
 }  // namespace aotc::rt

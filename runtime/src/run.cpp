@@ -5,6 +5,7 @@
 #include "aotc/detail/team_abi.h"
 #include "atomic.h"
 #include "context.h"
+#include "states.h"
 #include "status.h"
 
 namespace aotc::rt {

@@ -6,6 +6,7 @@
 #include "context.h"
 #include "cuda.h"
 #include "cuda_graph.h"
+#include "states.h"
 #include "status.h"
 
 namespace aotc::rt {

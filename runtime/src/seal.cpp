@@ -62,6 +62,12 @@ aotc_status check(const aotc_seal& own, bool all) {
 
 bool is_of_descriptor(const char* path) { return strncmp(path, "/proc/self/fd/", 14) == 0; }
 
+uint64_t seal_weights_hash() {
+  aotc_seal own;
+  memcpy(&own, aotc_seal_content, sizeof own);
+  return own.weights_hash;
+}
+
 aotc_status seal_check(bool all) {
   aotc_seal own;
   memcpy(&own, aotc_seal_content, sizeof own);

@@ -8,6 +8,8 @@ namespace aotc::rt {
 /// cannot be asked is no fault, but with `all`: the file is gone (NOT_FOUND) or is another one by now (INCOMPATIBLE). Of an artifact that
 /// was opened from memory or a descriptor the seal, and with `all` the weights, where they are loaded.
 aotc_status seal_check(bool all);
+/// Hash of the weights that this artifact was built with; 0: it has none.
+uint64_t seal_weights_hash();
 /// The name under which this object is loaded is that of a descriptor (loader.h), whose number may be another file's by now.
 bool is_of_descriptor(const char* path);
 

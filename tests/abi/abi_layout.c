@@ -27,15 +27,17 @@
   X(aotc_api, state_read) X(aotc_api, state_write) X(aotc_api, context_profile) X(aotc_api, output_sizes) \
   X(aotc_run_options, struct_size) X(aotc_run_options, deadline_ns) X(aotc_run_options, cancel) X(aotc_api, method_count) \
   X(aotc_api, method_get) X(aotc_api, method_io_get) X(aotc_api, method_workspace_size) X(aotc_api, method_output_shapes) \
-  X(aotc_api, run_method) X(aotc_api, run_with)
+  X(aotc_api, run_method) X(aotc_api, run_with) X(aotc_state_range, dim) X(aotc_state_range, reserved) X(aotc_state_range, offset) \
+  X(aotc_state_range, length) X(aotc_api, state_read_range) X(aotc_api, state_write_range) X(aotc_api, states_layout) \
+  X(aotc_api, states_save) X(aotc_api, states_load) X(aotc_api, states_fork) X(aotc_api, states_copy) X(aotc_api, states_truncate)
 // clang-format on
 #define NUMBER(name) printf("%s = %lld\n", #name, (long long)(name));
 // clang-format off
 #define NUMBERS(X) \
   X(AOTC_ABI_VERSION) X(AOTC_HOST) X(AOTC_DEFAULT_DEVICE) X(AOTC_MODEL_VERIFY_WEIGHTS) X(AOTC_MODEL_LAZY_WEIGHTS) \
   X(AOTC_MODEL_OWN_WEIGHTS) X(AOTC_MODEL_SHARED_WEIGHTS) X(AOTC_CONTEXT_FLUSH_DENORMALS) X(AOTC_CONTEXT_POISON) X(AOTC_CONTEXT_PROFILE) \
-  X(AOTC_CONTEXT_GRAPHS) X(AOTC_CONTEXT_NO_GRAPHS) X(AOTC_CONTEXT_STEPWISE) X(AOTC_MAX_THREADS) X(AOTC_INPUT) X(AOTC_OUTPUT) \
-  X(AOTC_STATE)
+  X(AOTC_CONTEXT_GRAPHS) X(AOTC_CONTEXT_NO_GRAPHS) X(AOTC_CONTEXT_STEPWISE) X(AOTC_CONTEXT_FORKS) X(AOTC_MAX_THREADS) X(AOTC_INPUT) \
+  X(AOTC_OUTPUT) X(AOTC_STATE)
 // clang-format on
 
 int main(void) {

@@ -48,7 +48,8 @@ extern "C" {
   X(DEVICE_LOST, 11, "the device is lost to this process")                              \
   X(ASSERTION_FAILED, 12, "a condition of the model does not hold for this input data") \
   X(CANCELLED, 13, "the caller cancelled the run")                                      \
-  X(DEADLINE_EXCEEDED, 14, "the run's deadline has passed")
+  X(DEADLINE_EXCEEDED, 14, "the run's deadline has passed")                             \
+  X(IO, 15, "a descriptor could not be read or written")
 #define AOTC_ENUM_(name, value, text) AOTC_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
@@ -149,8 +150,12 @@ enum {
                                   --mode reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older
                                   one, and while the caller captures the stream, steps are launched one by one. CPU: no effect */
   AOTC_CONTEXT_NO_GRAPHS = 16, /* GPU: never */
-  AOTC_CONTEXT_STEPWISE = 32   /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
+  AOTC_CONTEXT_STEPWISE = 32,  /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
                                   faults. CPU: no effect */
+  AOTC_CONTEXT_FORKS = 64      /* CPU: the states lie in a memory file from the beginning, which takes a descriptor: a states_fork from
+                                  this context copies nothing, even the first after a run, as long as it was not a fork itself. In a
+                                  child of fork(2) such a context's states are undefined until state_reset. Without memory files, or with
+                                  an allocator of the caller's: no effect. GPU: no effect */
 };
 enum { AOTC_MAX_THREADS = 1024 };
 typedef struct aotc_context_options {
@@ -222,6 +227,15 @@ typedef struct aotc_run_options {
 } aotc_run_options;
 #define AOTC_RUN_OPTIONS_INIT \
   { sizeof(aotc_run_options), 0, NULL }
+
+/* A part of a state: `length` elements along dimension `dim` from `offset` on, and all along the others, but where another range of the
+ * same call is along one of them. Frozen: 24 bytes. */
+typedef struct aotc_state_range {
+  int32_t dim;      /* from 0; or from the last back: -1, -2 .. */
+  int32_t reserved; /* zero */
+  int64_t offset;
+  int64_t length;
+} aotc_state_range;
 
 typedef struct aotc_context_info {
   size_t struct_size;
@@ -357,6 +371,44 @@ typedef struct aotc_api {
    * launch, and before the launch of a graph: what is queued already is done to its end, and, with tensors in host memory, waited for. */
   aotc_status (*run_with)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
                           const aotc_run_options* options);
+
+  /* Parts of states. As state_read and state_write, of the part that n ranges along different dimensions name: the tensor has their lengths
+   * there. n 0: the whole state. SHAPE_MISMATCH: the state does not have that dimension, or not these elements. */
+  aotc_status (*state_read_range)(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
+                                  const aotc_tensor* to);
+  aotc_status (*state_write_range)(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
+                                   const aotc_tensor* from);
+
+  /* All states at once. Ranges name a part of each: of a state that has fewer elements along a dimension (a window's cache) those that it
+   * has of them, and a state without that dimension (a count) whole; SHAPE_MISMATCH where no state has all that is named. The states that
+   * are read must be defined (WRONG_STATE, as run).
+   *
+   * What identifies the states of an artifact, in an order of their own, and its weights: equal for all models of it, and for artifacts
+   * that were built of the same weights and states in the same form. */
+  aotc_status (*states_layout)(const aotc_model* model, uint64_t* id);
+  /* Writes them to a descriptor, from where it stands: a header with the layout and the ranges, then the content, dense, in the order of
+   * io_get. Any file, pipe or socket. IO: last_error has the system's reason; a part may have been written. */
+  aotc_status (*states_save)(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n);
+  /* Reads what states_save wrote, from where the descriptor stands, and not a byte more; leaves alone what was not saved. n 0: to where it
+   * was; else to these ranges, along the same dimensions and of the same lengths (another slot). Before anything is changed: DAMAGED (not
+   * what states_save wrote), INCOMPATIBLE (of another artifact), SHAPE_MISMATCH (other ranges). After: DAMAGED (cut off), IO; the states
+   * are then undefined. States that were undefined are defined where they were saved whole. */
+  aotc_status (*states_load)(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n);
+  /* Makes the states of `to` those of `from`, another context of the same model. With ranges (a prefix): what lies outside has its initial
+   * content. CPU: both have the same pages until one of them writes to one (copy on write); the price is a mapping, and for each range of a
+   * state one of 64 KB or more, less is copied. Where `from` has no image of its states (it has none after a run, unless it was made with
+   * AOTC_CONTEXT_FORKS and was not forked itself) one is made first, at the price of a copy; forks until its next run share it. With an
+   * allocator of the caller's, and without memory files, the content is copied. GPU: copied on the device, in order of both streams,
+   * waiting. */
+  aotc_status (*states_fork)(aotc_context* to, aotc_context* from, const aotc_state_range* ranges, int32_t n);
+  /* Copies the part at ranges_from of the states of `from` to the part at ranges_to of `to`: n each, along the same dimensions and of the
+   * same lengths. The contexts are of one model, or the same one (from one slot to another), where the parts may not overlap
+   * (INVALID_ARGUMENT) and states without the dimensions stay as they are. */
+  aotc_status (*states_copy)(aotc_context* to, const aotc_state_range* ranges_to, aotc_context* from, const aotc_state_range* ranges_from,
+                             int32_t n);
+  /* Declares that along `dim` the first `length` elements count: what lies behind them has its initial content again, and where that is
+   * zeros, memory of it may be given back to the system. name NULL: of all states that have more. */
+  aotc_status (*states_truncate)(aotc_context* context, const char* name, int32_t dim, int64_t length);
 } aotc_api;
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */
@@ -366,7 +418,9 @@ typedef const aotc_api* (*aotc_get_api_fn)(uint32_t min_version);
 #ifdef __cplusplus
 }
 static_assert(sizeof(aotc_tensor) == 64, "aotc_tensor is frozen");
+static_assert(sizeof(aotc_state_range) == 24, "aotc_state_range is frozen");
 #else
 _Static_assert(sizeof(aotc_tensor) == 64, "aotc_tensor is frozen");
+_Static_assert(sizeof(aotc_state_range) == 24, "aotc_state_range is frozen");
 #endif
 #endif

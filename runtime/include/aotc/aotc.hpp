@@ -140,6 +140,9 @@ struct ContextOptions {
   uint32_t flags = 0;
 };
 
+/// A part of a state: `length` elements along dimension `dim` (-1: the last) from `offset` on.
+inline aotc_state_range range(int32_t dim, int64_t offset, int64_t length) { return {dim, 0, offset, length}; }
+
 /// What may end a run before it is done; the statuses are AOTC_CANCELLED and AOTC_DEADLINE_EXCEEDED.
 struct RunOptions {
   std::chrono::steady_clock::time_point deadline{};  ///< the epoch: none
@@ -347,6 +350,49 @@ class Context {
   }
   Status write_state(const char* name, const Tensor& from) { return write_state(name, from.view()); }
 
+  /// A part of it: `length` elements from `offset` on along `dim`, by range(); the tensor has the part's shape.
+  Status read_state(const char* name, const std::vector<aotc_state_range>& part, const aotc_tensor& to) {
+    if (Status s = has_parts(); !s) return s;
+    return detail::result(api(), api()->state_read_range(context_, name, part.data(), static_cast<int32_t>(part.size()), &to));
+  }
+  Status read_state(const char* name, const std::vector<aotc_state_range>& part, const Tensor& to) {
+    return read_state(name, part, to.view());
+  }
+  Status write_state(const char* name, const std::vector<aotc_state_range>& part, const aotc_tensor& from) {
+    if (Status s = has_parts(); !s) return s;
+    return detail::result(api(), api()->state_write_range(context_, name, part.data(), static_cast<int32_t>(part.size()), &from));
+  }
+  Status write_state(const char* name, const std::vector<aotc_state_range>& part, const Tensor& from) {
+    return write_state(name, part, from.view());
+  }
+  /// All states, or parts of them, to a descriptor and back (aotc_api.states_save, states_load).
+  Status save_states(int fd, const std::vector<aotc_state_range>& part = {}) {
+    if (Status s = has_parts(); !s) return s;
+    return detail::result(api(), api()->states_save(context_, fd, part.data(), static_cast<int32_t>(part.size())));
+  }
+  Status load_states(int fd, const std::vector<aotc_state_range>& to = {}) {
+    if (Status s = has_parts(); !s) return s;
+    return detail::result(api(), api()->states_load(context_, fd, to.data(), static_cast<int32_t>(to.size())));
+  }
+  /// This context has the states of another of its model; both share pages until they are written (aotc_api.states_fork).
+  Status fork_states(Context& from, const std::vector<aotc_state_range>& part = {}) {
+    if (Status s = has_parts(); !s) return s;
+    if (!from.context_) return nothing();
+    return detail::result(api(), api()->states_fork(context_, from.context_, part.data(), static_cast<int32_t>(part.size())));
+  }
+  /// A part of the states of another context of its model, or of this one, to a part of this one's of the same shape.
+  Status copy_states(const std::vector<aotc_state_range>& to, Context& from, const std::vector<aotc_state_range>& part) {
+    if (Status s = has_parts(); !s) return s;
+    if (!from.context_) return nothing();
+    if (to.size() != part.size()) return {AOTC_INVALID_ARGUMENT, "copy_states: the parts have different numbers of ranges"};
+    return detail::result(api(), api()->states_copy(context_, to.data(), from.context_, part.data(), static_cast<int32_t>(part.size())));
+  }
+  /// Behind the first `length` elements along `dim` the states, or the one of that name, have their initial content again.
+  Status truncate_states(int32_t dim, int64_t length, const char* name = nullptr) {
+    if (Status s = has_parts(); !s) return s;
+    return detail::result(api(), api()->states_truncate(context_, name, dim, length));
+  }
+
   explicit operator bool() const { return context_ != nullptr; }
   const aotc_api* api() const { return model_ ? model_->library->lib.api : nullptr; }  ///< null when it holds nothing
   aotc_context* get() const { return context_; }
@@ -370,6 +416,10 @@ class Context {
                                  static_cast<int32_t>(to.size()));
   }
   static Status nothing() { return detail::holds_nothing("context", "Model::context"); }
+  Status has_parts() const {
+    if (!context_) return nothing();
+    return AOTC_HAS(api(), states_truncate) ? Status{} : Status{AOTC_INCOMPATIBLE, "the artifact is older than parts of states"};
+  }
   std::shared_ptr<detail::ModelHandle> model_;
   aotc_context* context_ = nullptr;
   int32_t latest_ = 0;  ///< method of the latest run
