@@ -100,7 +100,8 @@ std::string Answer::add(const Event& event) {
   if (event.finish != Finish::none) {
     --open_;
     made_ += event.made;
-    cached_ += event.cached;
+    // A prompt counts once, however many answers it gets: as the first of them was fed it.
+    if (event.sequence % (parts_.size() / r_.prompt_tokens.size()) == 0) cached_ += event.cached;
     part.finish = event.finish == Finish::length ? "length" : "stop";
     part.embedding = event.embedding;
     if (event.finish == Finish::failed) error_ = event.error;

@@ -43,11 +43,21 @@ Decoder::Decoder(const std::string& artifact, const Description& description, in
   if (const std::string wrong = mismatch(model_, d_); !wrong.empty())
     throw std::runtime_error(artifact + ": " + wrong + "; expected a program that samples/llm/export.py wrote together with server.json");
   most_wanted_ = model_.inputs()[5].dims[0].max;
+  const std::vector<aotc::host::TensorInfo> states = model_.states();
+  can_copy_ = std::all_of(states.begin(), states.end(), [&](const aotc::host::TensorInfo& s) {
+    return s.dims.size() == 4 && s.dims[0].value == d_.slots && s.dims[2].value == d_.cache;
+  });
   aotc::host::ContextOptions options;
   options.threads = threads;
   model_.context(&context_, options).check();
   span_.resize(static_cast<size_t>(d_.cache));
   std::iota(span_.begin(), span_.end(), 0);
+}
+
+bool Decoder::copy(int64_t to_slot, int64_t from_slot, int64_t begin, int64_t end) {
+  using aotc::host::range;
+  const aotc_state_range positions = range(2, begin, end - begin);
+  return can_copy_ && context_.copy_states({range(0, to_slot, 1), positions}, context_, {range(0, from_slot, 1), positions});
 }
 
 aotc::host::Status Decoder::run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted) {

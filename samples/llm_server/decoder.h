@@ -24,6 +24,9 @@ class Decoder {
   /// Feeds the rows, no two of one slot. wanted: (row, token) of which outputs are asked for, one at least; logits() and hidden() have
   /// them in this order until the next run.
   aotc::host::Status run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted);
+  /// Positions [begin, end) of one slot hold what they do in another. False: they could not be copied, and the slot is as it was.
+  bool can_copy() const { return can_copy_; }
+  bool copy(int64_t to_slot, int64_t from_slot, int64_t begin, int64_t end);
   /// Forgets what all slots hold: after a run that failed.
   aotc::host::Status reset() { return context_.reset_states(); }
   float* logits(size_t i) { return logits_.data() + i * static_cast<size_t>(d_.vocabulary); }
@@ -36,6 +39,7 @@ class Decoder {
   aotc::host::Model model_;
   aotc::host::Context context_;
   int64_t most_wanted_ = 0;
+  bool can_copy_ = false;  ///< its states are keys and values as ../llm/slots.py lays them out
   std::vector<int64_t> ids_, slots_, positions_, lengths_, span_, wanted_;
   std::vector<float> logits_, hidden_;
 };

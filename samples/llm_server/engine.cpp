@@ -8,6 +8,15 @@ namespace llm {
 
 namespace {
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+/// Tokens that another slot holds are copied from so many on; fewer are fed again with the rest of a chunk.
+constexpr size_t kWorthCopy = 16;
+
+/// How many tokens both begin with.
+size_t alike(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  const auto n = static_cast<std::ptrdiff_t>(std::min(a.size(), b.size()));
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
+}
 }  // namespace
 
 void Channel::put(Event event) {
@@ -115,17 +124,11 @@ void Engine::admit() {
     // The free slot that holds most of the prompt; of equals the one that was not used for longest. One token is fed in any case, for its
     // logits, and the mean of an embedding needs all.
     const size_t most = next->task.embed ? 0 : next->tokens.size() - 1;
-    const auto alike = [&](const Slot& slot) {
-      const size_t n = std::min(most, slot.tokens.size());
-      return static_cast<size_t>(
-          std::mismatch(slot.tokens.begin(), slot.tokens.begin() + static_cast<std::ptrdiff_t>(n), next->tokens.begin()).first -
-          slot.tokens.begin());
-    };
     Slot* best = nullptr;
     size_t best_alike = 0;
     for (Slot& slot : slots_) {
       if (slot.sequence) continue;
-      const size_t n = alike(slot);
+      const size_t n = std::min(most, alike(slot.tokens, next->tokens));
       if (!best || n > best_alike || (n == best_alike && slot.used < best->used)) best = &slot, best_alike = n;
     }
     Sequence& s = *next;
@@ -143,9 +146,37 @@ void Engine::admit() {
   }
 }
 
+void Engine::catch_up(Sequence& s) {
+  if (s.left() <= kWorthCopy || s.task.embed) return;
+  const Slot* best = nullptr;
+  size_t most = s.fed + kWorthCopy - 1;
+  for (const Slot& slot : slots_)
+    if (const size_t n = std::min(alike(slot.tokens, s.tokens), s.tokens.size() - 1); n > most) best = &slot, most = n;
+  if (!best || !decoder_.copy(s.slot, best - slots_.data(), static_cast<int64_t>(s.fed), static_cast<int64_t>(most))) return;
+  const size_t copied = most - s.fed;
+  slots_[static_cast<size_t>(s.slot)].tokens.assign(s.tokens.begin(), s.tokens.begin() + static_cast<std::ptrdiff_t>(most));
+  s.fed = most;
+  s.cached += static_cast<int64_t>(copied);
+  metrics_.cached_tokens += copied;
+}
+
+bool Engine::follows(const Sequence& s) const {
+  if (s.left() <= kWorthCopy || s.task.embed || !decoder_.can_copy()) return false;
+  for (const SequencePtr& other : running_) {
+    if (other.get() == &s) return false;
+    const size_t n = std::min(alike(other->tokens, s.tokens), s.tokens.size() - 1);
+    if (other->left() > 1 && !other->task.embed && n >= s.fed + kWorthCopy && n > other->fed) return true;
+  }
+  return false;
+}
+
 std::vector<Engine::Sequence*> Engine::choose() {
   std::vector<Sequence*> decoding, prompts;
-  for (const SequencePtr& s : running_) (s->left() == 1 && !s->task.embed ? decoding : prompts).push_back(s.get());
+  for (const SequencePtr& s : running_) {
+    if (follows(*s)) continue;
+    catch_up(*s);
+    (s->left() == 1 && !s->task.embed ? decoding : prompts).push_back(s.get());
+  }
   if (prompts.empty() || (!decoding.empty() && !decoded_)) {
     decoded_ = true;
     return decoding;
@@ -217,8 +248,13 @@ void Engine::run(const std::vector<Sequence*>& batch) {
 void Engine::answer(Sequence& s, float* logits) {
   if (s.task.ignore_ends)
     for (const int64_t e : d_.ends) logits[e] = -HUGE_VALF;
-  Choice choice = s.sampler.pick(logits, d_.vocabulary);
-  if (choice.token < 0) return end(s, Finish::failed, "no token may come next: the logits are not finite");
+  Constraint* const form = s.task.form.get();
+  Choice choice = s.sampler.pick(logits, d_.vocabulary, form ? [&](float* l) { forbid(s, l); } : std::function<void(float*)>());
+  if (choice.token < 0)
+    return end(s, Finish::failed,
+               form
+                   ? "no token may come next: the logits are not finite, or the vocabulary has no token for what the answer's form asks for"
+                   : "no token may come next: the logits are not finite");
   const Clock::time_point now = Clock::now();
   (s.made == 0 ? metrics_.first_token : metrics_.between_tokens).add(seconds(now - (s.made == 0 ? s.arrived : s.latest)));
   s.latest = now;
@@ -226,11 +262,24 @@ void Engine::answer(Sequence& s, float* logits) {
   ++metrics_.generated_tokens;
   if (std::find(d_.ends.begin(), d_.ends.end(), choice.token) != d_.ends.end()) return end(s, Finish::stop);
   s.tokens.push_back(choice.token);
-  std::string text = s.out.put(bytes_(choice.token));
+  const std::string bytes = bytes_(choice.token);
+  std::string text = s.out.put(bytes);
+  if (form) form->feed(s.place, bytes);
   Event event{s.number, std::move(choice), std::move(text)};
   s.channel->put(std::move(event));
-  if (s.out.stopped()) return end(s, Finish::stop);
+  if (s.out.stopped() || (form && !form->goes_on(s.place))) return end(s, Finish::stop);
   if (s.made >= s.task.max_tokens || static_cast<int64_t>(s.tokens.size()) >= d_.cache) end(s, Finish::length);
+}
+
+void Engine::forbid(Sequence& s, float* logits) const {
+  Constraint& form = *s.task.form;
+  std::vector<std::pair<int64_t, float>> ends;
+  if (form.accepts(s.place))
+    for (const int64_t e : d_.ends) ends.emplace_back(e, logits[e]);
+  const std::vector<uint64_t>& allowed = form.allowed(s.place);
+  for (int64_t t = 0; t < d_.vocabulary; ++t)
+    if (!(allowed[static_cast<size_t>(t) / 64] >> t % 64 & 1)) logits[t] = -HUGE_VALF;
+  for (const auto& [e, logit] : ends) logits[e] = logit;
 }
 
 void Engine::end(Sequence& s, Finish finish, const std::string& error) {

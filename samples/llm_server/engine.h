@@ -1,6 +1,7 @@
 #pragma once
 // Continuous batching: sequences enter and leave the artifact's slots between runs. One thread runs the artifact; decode steps of all
-// sequences alternate with chunks of new prompts. A slot remembers what it was fed, so a prompt that begins alike starts behind that.
+// sequences alternate with chunks of new prompts. A slot remembers what it was fed, so a prompt that begins alike starts behind that, in
+// this slot where it is free, else in another after a copy. Of prompts that begin alike and come at once the first alone is fed that far.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "decoder.h"
+#include "grammar.h"
 #include "metrics.h"
 #include "sampler.h"
 #include "text.h"
@@ -56,6 +58,7 @@ struct Task {
   std::vector<std::string> stops;
   bool ignore_ends = false;
   bool embed = false;
+  std::shared_ptr<Constraint> form;  ///< of the answer, or null. The engine's thread alone uses it
 };
 
 class Engine {
@@ -88,6 +91,7 @@ class Engine {
     size_t fed = 0;               ///< how many of them the slot holds
     int64_t slot = -1, cached = 0, made = 0;
     std::vector<double> sum;  ///< of embeddings
+    Constraint::Place place;  ///< in the text of task.form
     Clock::time_point arrived = Clock::now(), latest = arrived;
 
     size_t left() const { return tokens.size() - fed; }
@@ -102,10 +106,16 @@ class Engine {
   void loop();
   void drop_closed();
   void admit();
+  /// Takes what other slots hold of the sequence's tokens into its own.
+  void catch_up(Sequence& s);
+  /// Another prompt that is being fed, and was before this one, will have more of it.
+  bool follows(const Sequence& s) const;
   /// The sequences of the next run: all that decode, or a chunk of prompts. Empty: nothing to do.
   std::vector<Sequence*> choose();
   void run(const std::vector<Sequence*>& batch);
   void answer(Sequence& s, float* logits);
+  /// Tokens that the answer's form does not let come are impossible.
+  void forbid(Sequence& s, float* logits) const;
   void end(Sequence& s, Finish finish, const std::string& error = {});
 
   Decoder& decoder_;

@@ -112,7 +112,10 @@ int run(const Options& o) {
   Metrics metrics;
   Engine engine(
       decoder, d, metrics, [&](int64_t id) { return tokenizer.bytes(id); }, static_cast<size_t>(o.queue));
-  Service service(engine, d, tokenizer, metrics, {{o.max_tokens, o.max_sequences}, o.api_key});
+  std::vector<std::string> texts(static_cast<size_t>(d.vocabulary));
+  for (size_t id = 0; id < texts.size(); ++id) texts[id] = tokenizer.bytes(static_cast<int64_t>(id));
+  Forms forms(std::move(texts));
+  Service service(engine, d, tokenizer, forms, metrics, {{o.max_tokens, o.max_sequences}, o.api_key});
   httplib::Server server;
   service.add_routes(server);
   server.set_payload_max_length(static_cast<size_t>(o.max_body));

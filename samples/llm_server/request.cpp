@@ -185,6 +185,24 @@ Sampling sampling(const Reader& r, Api api, bool* logprobs) {
   return s;
 }
 
+/// What `response_format` asks for. Its members in their order, which the other reading of the body does not keep.
+std::shared_ptr<Constraint> form_of(const std::string& body, Forms& forms) {
+  using Ordered = nlohmann::ordered_json;
+  const char* const name = "response_format";
+  const Ordered all = Ordered::parse(body);
+  const Ordered& format = all.at(name);
+  const Ordered type = format.is_object() ? format.value("type", Ordered()) : Ordered();
+  try {
+    if (type == "json_object") return forms.of(Ordered{{"type", "object"}}, name);
+    if (type == "json_schema") {
+      const Ordered named = format.value("json_schema", Ordered());
+      if (!named.is_object() || !named.contains("schema")) Reader::wrong(name, "json_schema.schema is missing");
+      return forms.of(named["schema"], "response_format.json_schema.schema");
+    }
+  } catch (const SchemaError& e) { throw ApiError(400, e.what(), name, "unsupported_schema"); }
+  Reader::wrong(name, "type is " + type.dump() + ", expected text, json_object or json_schema");
+}
+
 }  // namespace
 
 Json error_body(int status, const std::string& message, const std::string& param, const std::string& code) {
@@ -199,7 +217,8 @@ Json error_body(int status, const std::string& message, const std::string& param
             {"code", code.empty() ? Json() : Json(code)}}}};
 }
 
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits) {
+Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits,
+              Forms& forms) {
   bool deep = false;  // what is deeply nested would take as deep a stack to print
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) { return depth <= 64 || !(deep = true); };
   const Json j = Json::parse(body, shallow, false);
@@ -237,7 +256,7 @@ Request parse(Api api, const std::string& body, const Description& d, const chat
       texts = prompts(r.get("prompt"), "prompt", d, tokenizer);
     }
     if (const Json& format = r.get("response_format"); !format.is_null() && format != Json{{"type", "text"}})
-      Reader::wrong("response_format", "is not supported but for text");
+      task.form = form_of(body, forms);
     n = r.integer("n", 1, 1, limits.sequences);
     const char* name = api == Api::chat && !r.get("max_completion_tokens").is_null() ? "max_completion_tokens" : "max_tokens";
     wanted = r.integer(name, 0, 1, INT32_MAX);

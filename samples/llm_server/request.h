@@ -5,6 +5,7 @@
 
 #include "../chat/bpe.h"
 #include "engine.h"
+#include "json_form.h"
 
 namespace llm {
 
@@ -34,6 +35,6 @@ struct Limits {
 };
 
 /// Throws ApiError.
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits);
+Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms);
 
 }  // namespace llm

@@ -12,8 +12,9 @@ Sampler::Sampler(const Sampling& options, const std::vector<int64_t>& prompt) : 
   prompt_.erase(std::unique(prompt_.begin(), prompt_.end()), prompt_.end());
 }
 
-Choice Sampler::pick(float* logits, int64_t n) {
+Choice Sampler::pick(float* logits, int64_t n, const std::function<void(float*)>& forbid) {
   Choice choice = describe(logits, n);
+  if (forbid) forbid(logits);
   adjust(logits, n);
   choice.token = draw(logits, n);
   if (choice.token < 0) return choice;

@@ -1,6 +1,7 @@
 #pragma once
 // Which token comes next: penalties, temperature, top-k, top-p, min-p, in this order, and log probabilities.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <unordered_map>
@@ -34,8 +35,8 @@ struct Choice {
 class Sampler {
  public:
   Sampler(const Sampling& options, const std::vector<int64_t>& prompt);
-  /// Changes the logits. The token is -1 where none of them is finite.
-  Choice pick(float* logits, int64_t n);
+  /// Changes the logits. The token is -1 where none of them is finite. forbid: sets those of tokens that may not come to -infinity.
+  Choice pick(float* logits, int64_t n, const std::function<void(float*)>& forbid = {});
 
  private:
   Choice describe(const float* logits, int64_t n);

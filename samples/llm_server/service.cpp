@@ -67,7 +67,7 @@ void Service::serve(Api api, const httplib::Request& in, httplib::Response& out)
   try {
     auto r = std::make_shared<Running>(*this);
     if (stopping_) throw ApiError(503, "the server is shutting down");
-    r->request = parse(api, in.body, d_, tokenizer_, options_.limits);
+    r->request = parse(api, in.body, d_, tokenizer_, options_.limits, forms_);
     r->answer = std::make_unique<Answer>(r->request, d_, tokenizer_, ++requests_);
     std::vector<Task> tasks = r->request.tasks;
     if (!engine_.submit(std::move(tasks), r->channel)) {

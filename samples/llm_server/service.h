@@ -14,8 +14,8 @@ struct ServiceOptions {
 class Service {
  public:
   /// Borrows all of its arguments.
-  Service(Engine& engine, const Description& d, const chat::Tokenizer& tokenizer, Metrics& metrics, ServiceOptions options)
-      : engine_(engine), d_(d), tokenizer_(tokenizer), metrics_(metrics), options_(std::move(options)) {}
+  Service(Engine& engine, const Description& d, const chat::Tokenizer& tokenizer, Forms& forms, Metrics& metrics, ServiceOptions options)
+      : engine_(engine), d_(d), tokenizer_(tokenizer), forms_(forms), metrics_(metrics), options_(std::move(options)) {}
   void add_routes(httplib::Server& server);
   /// From now on new requests get 503.
   void begin_shutdown() { stopping_ = true; }
@@ -31,6 +31,7 @@ class Service {
   Engine& engine_;
   const Description& d_;
   const chat::Tokenizer& tokenizer_;
+  Forms& forms_;
   Metrics& metrics_;
   const ServiceOptions options_;
   std::atomic<bool> stopping_{false};

@@ -1,6 +1,6 @@
 """samples/llm_server, driven by the openai client: a small decoder with random weights, exported, compiled, served.
 
-    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32]
+    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32] [--schemas 40]
 
 Greedy texts are those of transformers' generate, log probabilities those of its logits. With --load 32 clients ask, a third of them hang up: afterwards
 nothing is held, and every answer is the one that a quiet server gives.
@@ -23,6 +23,7 @@ import urllib.error
 import urllib.request
 
 try:
+    import jsonschema
     import openai
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 except ImportError as e:
@@ -189,6 +190,134 @@ def check_choices(s, model, tokenizer):
     streamed = s.client.completions.create(model="small", prompt="the sea", temperature=0, max_tokens=40, stop=stop, stream=True)
     assert "".join(p.choices[0].text for p in streamed) == cut.text
     print("ok   logprobs, seeds, n, top-k, top-p, min-p, penalties, bias, stop strings", flush=True)
+
+
+def check_prefixes(s, model, tokenizer):
+    # Answers to one prompt that come at once: one is fed the prompt, the others take it from its slot.
+    rng = random.Random(8)
+    prompt = [rng.randrange(3, model.config.vocab_size) for _ in range(100)]
+    want = text_of(tokenizer, generated(model, tokenizer, prompt, 20)[0])
+    before = s.metric("llm_prompt_tokens_cached_total")
+    got = s.client.completions.create(model="small", prompt=prompt, temperature=0, max_tokens=20, n=SLOTS)
+    assert [c.text for c in got.choices] == [want] * SLOTS, (got, want)
+    assert s.metric("llm_prompt_tokens_cached_total") == before + 99 * (SLOTS - 1), s.get("/metrics")
+    assert got.usage.prompt_tokens == 100 and got.usage.prompt_tokens_details.cached_tokens == 0, got.usage
+    # Beside sequences that hold it and go on: more prompts than slots, each with a beginning of that one.
+    prompts = [prompt[:n] + [rng.randrange(3, model.config.vocab_size) for _ in range(6)] for n in (90, 60, 40, 17, 15, 90)]
+    got = s.client.completions.create(model="small", prompt=prompts, temperature=0, max_tokens=20)
+    for c, ids in zip(got.choices, prompts):
+        assert c.text == text_of(tokenizer, generated(model, tokenizer, ids, 20)[0]), (c, ids)
+    print("ok   prompts that begin alike are fed once", flush=True)
+
+
+def drawn_schema(rng, depth=0):
+    """A schema that the server takes."""
+    kinds = ["string", "integer", "number", "boolean", "null", "enum", "const", "bounded"] + ["object", "array", "anyOf", "tuple", "types", "map"] * (depth < 3)
+    kind = "object" if depth == 0 and rng.random() < 0.7 else rng.choice(kinds)
+    inner = lambda: drawn_schema(rng, depth + 1)
+    name = lambda: rng.choice(["a", "name", "größe", 'with "quotes"', "back\\slash", "x y", "世界", "", "line\nbreak", "$ref"]) + str(rng.randrange(4))
+    value = lambda: rng.choice(["red", "grün", 'say "hi"', "a\\b\n", 3, -1.5, True, None, [1, {"k": "v"}], {}])
+    if kind == "string":
+        least = rng.randrange(0, 4)
+        return {"type": "string", **rng.choice([{}, {"minLength": least}, {"maxLength": least + 3}, {"minLength": least, "maxLength": least + rng.randrange(3)}])}
+    if kind == "bounded":
+        least, whole = rng.randrange(-1200, 1200), rng.random() < 0.6
+        more = least + rng.choice([0, 1, 7, 90, 3000])
+        bounds = rng.choice([{"minimum": least}, {"maximum": least}, {"minimum": least, "maximum": more}, {"exclusiveMinimum": least - 1, "exclusiveMaximum": more + 2},
+                             {"minimum": least - 0.5, "maximum": more + 0.5}])
+        return {"type": "integer" if whole else "number", **bounds}
+    if kind == "enum":
+        return {"enum": [value() for _ in range(rng.randrange(1, 4))]}
+    if kind == "const":
+        return {"const": value()}
+    if kind == "anyOf":
+        return {"anyOf": [inner() for _ in range(rng.randrange(1, 4))], "title": "x"}
+    if kind == "types":
+        return {"type": rng.sample(["string", "integer", "null", "boolean"], 2), "description": "one of two"}
+    if kind == "map":
+        return {"type": "object", "additionalProperties": inner()}
+    if kind in ("array", "tuple"):
+        least = rng.randrange(0, 3)
+        s = {"type": "array", "items": inner(), **rng.choice([{}, {"minItems": least}, {"minItems": least, "maxItems": least + 2}, {"maxItems": least}])}
+        if kind == "tuple":
+            s["prefixItems"] = [inner() for _ in range(rng.randrange(1, 3))]
+            if rng.random() < 0.3:
+                s = {**s, "items": False, "minItems": min(s.get("minItems", 0), len(s["prefixItems"]))}
+        return s
+    if kind == "object":
+        names = list(dict.fromkeys(name() for _ in range(rng.randrange(0, 5))))
+        return {"type": "object", "properties": {n: inner() for n in names}, "required": [n for n in names if rng.random() < 0.5] + ["more"] * (rng.random() < 0.1),
+                **({"additionalProperties": rng.choice([True, {"type": "integer"}])} if rng.random() < 0.3 else {})}
+    return {"type": kind}
+
+
+def check_schemas(s, tokenizer, count):
+    """Answers are valid by drawn schemas, says jsonschema; what the server does not know it refuses by its path."""
+    ends = {str(i): 5 for token, i in tokenizer.get_vocab().items() if token.strip("Ġ") in ('"', "}", "]", '"}', '"]')}
+    wanted = lambda schema: {"type": "json_schema", "json_schema": {"name": "drawn", "strict": True, "schema": schema}}
+
+    def valid(text, schema):
+        value = json.loads(text)
+        jsonschema.Draft202012Validator(schema).validate(value)
+        return value
+
+    node = {"type": "object", "properties": {"value": {"type": "integer"}, "left": {"$ref": "#/$defs/node"}, "right": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+            "required": ["value"], "additionalProperties": False}
+    schemas = [{"$ref": "#/$defs/node", "$defs": {"node": node}},
+               {"type": "object", "properties": {"word": {"type": "string", "maxLength": 5}, "again": {"$ref": "#"}}, "required": ["word"]},
+               {"type": "array", "items": {"allOf": [{"$ref": "#/definitions/a%20b"}]}, "minItems": 2, "maxItems": 2, "definitions": {"a b": {"enum": ["x", 1]}}},
+               {"minimum": 3, "maximum": 11}, {"type": "integer", "minimum": 999, "maximum": 1001}, {"type": "number", "exclusiveMinimum": -1, "exclusiveMaximum": 1},
+               {"properties": {"a": False, "b": True}, "required": ["b"]}, {"type": "string", "minLength": 2, "maxLength": 2}]
+    rng = random.Random(21)
+    while len(schemas) < count:
+        drawn = drawn_schema(rng)
+        jsonschema.Draft202012Validator.check_schema(drawn)
+        schemas.append(drawn)
+    whole = cut = refused = 0
+    for i, schema in enumerate(schemas):
+        try:
+            got = s.client.chat.completions.create(model="small", messages=[{"role": "user", "content": "go"}], response_format=wanted(schema), temperature=1, seed=i, n=4, max_tokens=120,
+                                                   logit_bias=ends)
+        except openai.BadRequestError as e:
+            # A number of a range without an integer is what is drawn and not supported; a schema of nothing is told so.
+            assert any(w in str(e) for w in ("holds no integer", "no value is valid")), (e, schema)
+            refused += 1
+            continue
+        for c in got.choices:
+            if c.finish_reason == "stop":
+                valid(c.message.content, schema)
+                whole += 1
+            else:
+                cut += 1
+    assert whole > 2 * len(schemas) and refused < len(schemas) // 4, (whole, cut, refused)
+
+    text = "".join(p.choices[0].delta.content or "" for p in s.client.chat.completions.create(
+        model="small", messages=[{"role": "user", "content": "go"}], response_format=wanted(schemas[3]), stream=True, max_tokens=20) if p.choices)
+    assert 3 <= valid(text, schemas[3]) <= 11, text
+    fixed = {"type": "object", "properties": {"ä": {"const": "größer"}, "b": {"enum": [7]}}, "required": ["ä", "b"]}
+    got = s.client.completions.create(model="small", prompt="the sea", temperature=0, max_tokens=60, extra_body={"response_format": wanted(fixed), "ignore_eos": True}).choices[0]
+    assert valid(got.text, fixed) == {"ä": "größer", "b": 7} and got.finish_reason == "stop", got
+    free = s.client.chat.completions.create(model="small", messages=[{"role": "user", "content": "go"}], response_format={"type": "json_object"}, seed=4, n=8, max_tokens=120, logit_bias=ends)
+    objects = [json.loads(c.message.content) for c in free.choices if c.finish_reason == "stop"]
+    assert all(isinstance(o, dict) for o in objects), objects
+    plain = s.client.completions.create(model="small", prompt="the sea", temperature=0, max_tokens=8)
+    assert plain.choices[0].text == s.client.completions.create(model="small", prompt="the sea", temperature=0, max_tokens=8, extra_body={"response_format": {"type": "text"}}).choices[0].text
+
+    root = "response_format.json_schema.schema"
+    for schema, *words in (({"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}, root + ".properties.a.pattern"),
+                           ({"type": "array", "items": {"anyOf": [{}, {"multipleOf": 2}]}}, root + ".items.anyOf[1].multipleOf"),
+                           ({"properties": {"a b": {"format": "date"}}}, root + '.properties["a b"].format'), ({"type": "text"}, root + ".type", "no type"),
+                           ({"$ref": "https://example.org/x"}, root + ".$ref", "within the schema"), ({"$ref": "#/$defs/none"}, root + ".$ref", "nothing at"),
+                           ({"$ref": "#"}, root, "no value"), ({"type": "string", "minLength": -1}, root + ".minLength"), ({"not": {}}, root + ".not"),
+                           ({"anyOf": [{}], "type": "string"}, root + ".type", "beside anyOf"), ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, root, "no value"),
+                           (7, root, "expected a schema"), ({"enum": 3}, root + ".enum"), ({"type": "array", "uniqueItems": True}, root + ".uniqueItems"),
+                           ({"type": "number", "minimum": 0.2, "maximum": 0.8}, root, "holds no integer"), ({"enum": ["a"], "type": "integer"}, root, "no value")):
+        status, answer = s.post("/v1/chat/completions", json.dumps({"messages": [{"role": "user", "content": "x"}], "response_format": wanted(schema)}).encode())
+        assert status == 400 and all(w in json.loads(answer)["error"]["message"] for w in words), (schema, status, answer)
+    for format in ({"type": "xml"}, 3, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "x"}}, []):
+        status, answer = s.post("/v1/completions", json.dumps({"prompt": "x", "response_format": format}).encode())
+        assert status == 400 and json.loads(answer)["error"]["param"] == "response_format", (format, status, answer)
+    print(f"ok   {len(schemas)} schemas: {whole} answers valid, {cut} cut off by their length, {refused} schemas refused", flush=True)
 
 
 def check_embeddings(s, model, tokenizer):
@@ -371,13 +500,16 @@ def main():
     p.add_argument("--work", required=True)
     p.add_argument("--load", type=float, default=5)
     p.add_argument("--clients", type=int, default=32)
+    p.add_argument("--schemas", type=int, default=40)
     o = p.parse_args()
     o.aotc, o.server, o.work = (os.path.abspath(x) for x in (o.aotc, o.server, o.work))
     os.makedirs(o.work, exist_ok=True)
     folder, model, tokenizer = make(o)
     s = Server(o, folder)
     check_greedy(s, model, tokenizer)
+    check_prefixes(s, model, tokenizer)
     check_choices(s, model, tokenizer)
+    check_schemas(s, tokenizer, o.schemas)
     check_embeddings(s, model, tokenizer)
     check_errors(s)
     check_hang_up(s)
