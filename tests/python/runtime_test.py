@@ -4,6 +4,7 @@ import array
 import gc
 import mmap
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -210,6 +211,54 @@ class Everything(unittest.TestCase):
         np.testing.assert_array_equal(first.state_read("total"), np.zeros(4))
         with self.assertRaisesRegex(aotc.NotFound, "nothing"):
             first.state_read("nothing")
+
+    def test_parts_of_states(self):
+        model = self.load("counter")
+        x = stored("counter", "in")[0]
+        for forks in (False, True):
+            first, second = model.context(forks=forks), model.context()
+            first.run([x])
+            total = first.state_read("total")
+            second.states_fork(first)
+            np.testing.assert_array_equal(second.state_read("total"), total)
+            second.run([x])
+            np.testing.assert_array_equal(first.state_read("total"), total)
+            np.testing.assert_allclose(second.state_read("total"), 2 * total, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(first.state_read("total", part={0: slice(1, 3)}), total[1:3])
+            np.testing.assert_array_equal(first.state_read("total", part={-1: 3}), total[3:])
+            first.state_write("total", np.float32([7, 8]), part={0: slice(2, 4)})
+            np.testing.assert_array_equal(first.state_read("total"), [*total[:2], 7, 8])
+            first.states_copy({0: slice(0, 2)}, first, {0: slice(2, 4)})
+            np.testing.assert_array_equal(first.state_read("total"), [7, 8, 7, 8])
+            first.states_truncate(0, 3)
+            np.testing.assert_array_equal(first.state_read("total"), [7, 8, 7, 0])
+            with tempfile.TemporaryFile(buffering=0) as file:
+                first.states_save(file, {0: slice(0, 2)})
+                file.seek(0)
+                second.state_reset()
+                second.states_load(file.fileno(), {0: slice(1, 3)})
+                np.testing.assert_array_equal(second.state_read("total"), [0, 7, 8, 0])
+                file.seek(0)
+                with self.assertRaisesRegex(aotc.ShapeMismatch, "same lengths"):
+                    second.states_load(file, {0: slice(1, 4)})
+                file.seek(0)
+                file.write(100 * b"x")
+                file.seek(0)
+                with self.assertRaisesRegex(aotc.Damaged, "not states that"):
+                    second.states_load(file)
+            second.states_fork(first, {0: slice(0, 1)})
+            np.testing.assert_array_equal(second.state_read("total"), [7, 0, 0, 0])
+        with self.assertRaisesRegex(aotc.FileError, "descriptor") as caught:
+            first.states_save(10**6)
+        self.assertIsInstance(caught.exception, OSError)
+        with self.assertRaisesRegex(aotc.ShapeMismatch, "4 elements"):
+            first.state_read("total", part={0: slice(2, 6)})
+        with self.assertRaises(aotc.InvalidArgument):
+            first.states_fork(first)
+        with self.assertRaises(TypeError):
+            first.states_fork(7)
+        with self.assertRaises(ValueError):
+            first.state_read("total", part={0: slice(None, None, 2)})
 
     def test_errors(self):
         model = self.load("net")

@@ -12,9 +12,9 @@ message: ShapeMismatch, InvalidArgument and so on.
 """
 
 from ._api import Cancel, Context, ContextInfo, Dim, ModelInfo, Step, TensorInfo, Timing, load, load_memory, Model
-from ._native import (AssertionFailed, Cancelled, Damaged, DeadlineExceeded, DeviceError, DeviceLost, Error, IndexOutOfRange, Incompatible, Internal, InvalidArgument,
+from ._native import (AssertionFailed, Cancelled, Damaged, DeadlineExceeded, DeviceError, DeviceLost, Error, FileError, IndexOutOfRange, Incompatible, Internal, InvalidArgument,
                       NotFound, OutOfMemory, ShapeMismatch, Tensor, WrongState)
 
-__all__ = ["AssertionFailed", "Cancel", "Cancelled", "Context", "ContextInfo", "Damaged", "DeadlineExceeded", "DeviceError", "DeviceLost", "Dim", "Error", "IndexOutOfRange", "Incompatible",
+__all__ = ["AssertionFailed", "Cancel", "Cancelled", "Context", "ContextInfo", "Damaged", "DeadlineExceeded", "DeviceError", "DeviceLost", "Dim", "Error", "FileError", "IndexOutOfRange", "Incompatible",
            "Internal", "InvalidArgument", "Model", "ModelInfo", "NotFound", "OutOfMemory", "ShapeMismatch", "Step", "Tensor", "TensorInfo",
            "Timing", "WrongState", "load", "load_memory"]

@@ -17,6 +17,7 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 Arrays = Union[Sequence[Any], Mapping[str, Any], Any]
+Part = Mapping[int, Union[int, slice]]  # of a state: by dimension, from 0 or from the last back (-1), an index or slice(start, stop)
 
 
 class Dim(NamedTuple):
@@ -105,6 +106,21 @@ def _array(tensor: _native.Tensor) -> Any:
     return array
 
 
+def _ranges(part: Optional[Part]) -> Optional[Sequence[Tuple[int, int, int]]]:
+    """(dim, offset, length) of each dimension."""
+    if part is None:
+        return None
+    ranges = []
+    for dim, of in part.items():
+        if isinstance(of, slice):
+            if of.step not in (None, 1) or of.stop is None or (of.start or 0) < 0 or of.stop < (of.start or 0):
+                raise ValueError(f"part {part}: expected slices from a start to a stop, both from 0 on")
+            ranges.append((dim, of.start or 0, of.stop - (of.start or 0)))
+        else:
+            ranges.append((dim, of, 1))
+    return ranges
+
+
 class Cancel:
     """Ends runs that were given it, from any thread. One that is set ends every run until it is cleared."""
 
@@ -144,9 +160,39 @@ class Context(_native.Context):
             return tuple([_array(t) for t in self._run(inputs, None, timeout, word)])
         return self._run(inputs, outputs, timeout, word)
 
-    def state_read(self, name: str, out: Any = None) -> Any:
-        """A copy of the state, or `out` after it was copied there."""
-        return self._state_read(name, out) if out is not None else _array(self._state_read(name))
+    def state_read(self, name: str, out: Any = None, part: Optional[Part] = None) -> Any:
+        """A copy of the state, or of a part of it ({2: slice(0, 400)}: 400 elements along dimension 2); `out` where that is given."""
+        got = self._state_read(name, out, _ranges(part))
+        return out if out is not None else _array(got)
+
+    def state_write(self, name: str, value: Any, part: Optional[Part] = None) -> None:
+        """Copies an array of the shape and type of the state, or of a part of it, into it."""
+        self._state_write(name, value, _ranges(part))
+
+    def states_save(self, file: Any, part: Optional[Part] = None) -> None:
+        """Writes all states, or a part of each, to a descriptor or to what has one and buffers nothing (open(..., buffering=0), a socket).
+
+        States that have fewer elements along a dimension are saved as far as they go, those without it whole.
+        """
+        self._states_file(file, _ranges(part), True)
+
+    def states_load(self, file: Any, to: Optional[Part] = None) -> None:
+        """Reads what states_save wrote: to where it was, or to a part of the same shape. Raises Incompatible for states of another artifact,
+        Damaged for what is cut off or none."""
+        self._states_file(file, _ranges(to), False)
+
+    def states_fork(self, source: Context, part: Optional[Part] = None) -> None:
+        """Takes the states of another context of this model; outside of `part` the initial content. On a CPU both contexts have the same
+        memory until one of them writes to it."""
+        self._states_from(source, _ranges(part), None)
+
+    def states_copy(self, to: Part, source: Context, part: Part) -> None:
+        """Copies a part of the states of a context of this model, or of this very one, to a part of the same shape."""
+        self._states_from(source, _ranges(part), _ranges(to) or ())
+
+    def states_truncate(self, dim: int, length: int, name: Optional[str] = None) -> None:
+        """Behind the first `length` elements along `dim` the states, or the one of that name, have their initial content again."""
+        self._states_truncate(dim, length, name)
 
     @property
     def info(self) -> ContextInfo:
@@ -210,7 +256,7 @@ class Model(_native.Model):
         return ModelInfo(*self._info())
 
     def context(self, threads: int = 1, *, stream: Any = 0, graphs: Optional[bool] = None, profile: bool = False, stepwise: bool = False,
-                flush_denormals: bool = False) -> Context:
+                flush_denormals: bool = False, forks: bool = False) -> Context:
         """Makes a context.
 
         threads: of its own, the calling one included; -1: as many as the calling thread may use.
@@ -218,9 +264,10 @@ class Model(_native.Model):
         graphs: GPU: CUDA graphs from a shape's second run on; None: as the artifact was built.
         profile: measures every step, for Context.profile. stepwise: GPU: waits after every step, to find the one that fails.
         flush_denormals: CPU: denormal numbers count as 0.
+        forks: CPU: the states lie in a memory file, so that the first Context.states_fork from this context copies nothing either.
         """
         chosen = {"GRAPHS": graphs is True, "NO_GRAPHS": graphs is False, "PROFILE": profile, "STEPWISE": stepwise,
-                  "FLUSH_DENORMALS": flush_denormals}
+                  "FLUSH_DENORMALS": flush_denormals, "FORKS": forks}
         flags = sum(getattr(_native, name) for name, wanted in chosen.items() if wanted)
         made = Context(self, threads, flags, getattr(stream, "cuda_stream", stream) or 0)
         made.model = self

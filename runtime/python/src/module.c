@@ -73,6 +73,7 @@ static int add_errors(PyObject* module, aotc_module_state* state) {
        PyExc_AssertionError},
       {AOTC_CANCELLED, "Cancelled", "The run was cancelled by its Cancel.", NULL},
       {AOTC_DEADLINE_EXCEEDED, "DeadlineExceeded", "The run did not end within its timeout.", PyExc_TimeoutError},
+      {AOTC_IO, "FileError", "A descriptor could not be read or written.", PyExc_OSError},
   };
   state->error = PyErr_NewExceptionWithDoc(
       "aotc_runtime.Error", "What an artifact refuses or fails to do. `status` is the number of aotc.h.", PyExc_RuntimeError, NULL);
@@ -119,6 +120,7 @@ static int exec(PyObject* module) {
                    {"GRAPHS", AOTC_CONTEXT_GRAPHS},
                    {"NO_GRAPHS", AOTC_CONTEXT_NO_GRAPHS},
                    {"STEPWISE", AOTC_CONTEXT_STEPWISE},
+                   {"FORKS", AOTC_CONTEXT_FORKS},
                    {"ABI_VERSION", AOTC_ABI_VERSION}};
   aotc_module_state* state = state_of(module);
   if (add_errors(module, state) != 0) return -1;

@@ -36,7 +36,7 @@ int PyObject_CheckBuffer(PyObject* object);
 #define METH_FASTCALL 0x0080
 #endif
 
-enum { AOTC_PYTHON_STATUSES = 16 };
+enum { AOTC_PYTHON_STATUSES = 32 };
 typedef struct aotc_module_state {
   PyObject* error;                           /* the base class, also of statuses of the future */
   PyObject* of_status[AOTC_PYTHON_STATUSES]; /* its subclass of each status; NULL: none */
