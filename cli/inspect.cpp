@@ -118,6 +118,42 @@ std::string note_of(const json& t) {
   return t.value("updated", true) ? "" : " written by the caller only";
 }
 
+int64_t element_bytes(const std::string& dtype) {
+  const std::optional<DType> t = parse_dtype(dtype);
+  return t ? dtype_bytes(*t) : 0;
+}
+
+/// What the states of a context take, and how much of it is a sequence's. A state that is written along two dimensions has a slot for each
+/// sequence along the first of them.
+json state_memory(const json& states) {
+  int64_t all = 0, cache = 0, sequences = 0, positions = 0, position_bytes = 0;
+  for (const json& s : states) {
+    int64_t bytes = element_bytes(s.at("dtype").get<std::string>());
+    for (const json& d : s.at("shape")) bytes *= d.get<int64_t>();
+    all += bytes;
+    const auto along = s.value("written_along", std::vector<size_t>());
+    if (along.empty() || along.size() > 2) continue;
+    const auto size = [&](size_t d) { return s["shape"][d].get<int64_t>(); };
+    const int64_t slots = along.size() == 2 ? size(along[0]) : 1, length = size(along.back());
+    if (slots == 0 || length == 0 || (sequences && slots != sequences)) return {{"bytes", all}};
+    sequences = slots;
+    cache += bytes / slots;
+    positions = std::max(positions, length);
+    position_bytes += bytes / slots / length;
+  }
+  json j = {{"bytes", all}};
+  if (sequences)
+    j.update({{"sequences", sequences}, {"positions", positions}, {"sequence_bytes", cache}, {"position_bytes", position_bytes}});
+  return j;
+}
+
+std::string state_memory_text(const json& m) {
+  const std::string all = m.at("bytes").dump() + " bytes a context";
+  if (!m.contains("sequences")) return all;
+  return fmt::format("{}: {} sequence{} of {} positions, {} bytes each, {} a position", all, m["sequences"].dump(),
+                     m["sequences"] == 1 ? "" : "s", m["positions"].dump(), m["sequence_bytes"].dump(), m["position_bytes"].dump());
+}
+
 void print_text(const json& j);
 
 /// Of an artifact or archive with several methods: each, its own lines after its name.
@@ -138,7 +174,7 @@ void print_text(const json& all) {
   const bool several = j.contains("methods") && j["methods"].size() > 1;
   if (several)
     for (const char* key : {"source", "id", "stored_weights", "weights_bytes", "arena_bytes", "inputs", "outputs", "states", "symbols",
-                            "explain", "ops", "parts"})
+                            "explain", "ops", "parts", "state_memory"})
       j.erase(key);
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
   for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
@@ -168,6 +204,7 @@ void print_text(const json& all) {
     for (const json& t : j.value(side, json::array()))
       fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),
                  shape_text(t), note_of(t));
+  if (j.contains("state_memory")) fmt::print("{:<16}{}\n", "state memory", state_memory_text(j["state_memory"]));
   for (const json& s : j.value("symbols", json::array()))
     fmt::print("{:<16}{} in [{}, {}]\n", "symbol", s.at("name").get<std::string>(), s.at("min").dump(),
                s.contains("max") && !s["max"].is_null() ? s["max"].dump() : "unbounded");
@@ -203,6 +240,7 @@ Run add_inspect(CLI::App& app) {
       j["seal"] = seal_json(artifact, *check_weights);
       j["file"] = *path;
       j["kind"] = "artifact";
+      if (!j.at("states").empty()) j["state_memory"] = state_memory(j["states"]);
       if (const auto needs = emit::system_needs(*path)) j["system"] = {{"glibc", needs->glibc}, {"libraries", needs->libraries}};
     } else {
       j = inspect_archives(*path, *method);

@@ -1,8 +1,10 @@
 #include "pipeline/metadata.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "artifact/versions.h"
+#include "graph/ops.h"
 #include "import/names.h"
 #include "pipeline/explain.h"
 
@@ -19,6 +21,22 @@ json sizes(const Exprs& dims, const SymTable& syms) {
 
 json tensor(const std::string& name, const TensorType& t, const SymTable& syms) {
   return {{"name", name}, {"dtype", dtype_name(t.dtype)}, {"shape", sizes(t.dims, syms)}};
+}
+
+/// The dimensions along which the runs write a state at places that data name (a slot, a position), in order; none where a run writes it
+/// otherwise, too.
+Ints written_along(const Graph& g, const StateInfo& s) {
+  std::set<int64_t> along;
+  ValueId v = s.updated;
+  for (const Node* n = nullptr; v != kNone<ValueId> && v != s.value; v = n->inputs[0]) {
+    n = g.def(v);
+    if (!n || (n->op != Op::index_put && n->op != Op::scatter) || g.type(v).dims != s.type.dims) return {};
+    if (n->op == Op::scatter)
+      along.insert(n->get<int64_t>(Attr::dim));
+    else
+      for (const int64_t d : n->get<Ints>(Attr::dims)) along.insert(d);
+  }
+  return {along.begin(), along.end()};
 }
 
 }  // namespace
@@ -78,6 +96,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   for (const StateInfo& s : g.states) {
     m["states"].push_back(tensor(s.name, s.type, g.syms));
     m["states"].back()["updated"] = s.updated != kNone<ValueId>;
+    if (const Ints along = written_along(g, s); !along.empty()) m["states"].back()["written_along"] = along;
   }
   const auto archive_symbols = import::archive_symbols(front.program);
   for (SymId s : plans.symbols) {
