@@ -40,6 +40,40 @@ TEST_CASE("2: probe and the choice of an image") {
   CHECK(info.device == 0);
 }
 
+TEST_CASE("states are forked, copied, saved and loaded on a device") {
+  Loaded toy(toy_path("toy_gpu"));
+  Session a(toy.api);
+  aotc_context* second = nullptr;
+  REQUIRE(toy.api->context_create(a.model, nullptr, &second) == AOTC_OK);
+  const auto runs_of = [&](aotc_context* c) {
+    int64_t runs = 0;
+    const aotc_tensor t = aotc_host_tensor(&runs, nullptr, 0, AOTC_DTYPE_I64, 8);
+    REQUIRE(toy.api->state_read_range(c, "runs", nullptr, 0, &t) == AOTC_OK);
+    return runs;
+  };
+  Call call(3);
+  REQUIRE(call.run(a) == AOTC_OK);
+  REQUIRE(toy.api->states_fork(second, a.context, nullptr, 0) == AOTC_OK);
+  REQUIRE(call.run(a) == AOTC_OK);
+  CHECK((runs_of(a.context) == 42 && runs_of(second) == 41));
+  REQUIRE(toy.api->states_copy(second, nullptr, a.context, nullptr, 0) == AOTC_OK);
+  CHECK(runs_of(second) == 42);
+  char path[] = "/tmp/states_XXXXXX";
+  const int fd = mkstemp(path);
+  REQUIRE(fd >= 0);
+  unlink(path);
+  REQUIRE(toy.api->states_save(a.context, fd, nullptr, 0) == AOTC_OK);
+  REQUIRE(toy.api->state_reset(second, nullptr) == AOTC_OK);
+  CHECK(runs_of(second) == 40);
+  lseek(fd, 0, SEEK_SET);
+  REQUIRE(toy.api->states_load(second, fd, nullptr, 0) == AOTC_OK);
+  CHECK(runs_of(second) == 42);
+  close(fd);
+  const aotc_state_range none = {0, 0, 0, 1};
+  CHECK(toy.api->states_fork(second, a.context, &none, 1) == AOTC_SHAPE_MISMATCH);
+  toy.api->context_destroy(second);
+}
+
 TEST_CASE("3: runs with host tensors and with device tensors, states, and gives everything back") {
   const int blocks = fake().ask("fake_blocks");
   {
