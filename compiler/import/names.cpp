@@ -125,18 +125,63 @@ std::string attribute_of(const Program& p, const std::string& name) {
   return {};
 }
 
+/// The names that a statement gives to what a call makes of them: {"k", "v"} of "k, v = cache.update(k, v, at)".
+std::vector<std::string> updated_names(const std::string& source) {
+  const size_t colon = source.find(": "), equals = source.find(" = ", colon == std::string::npos ? 0 : colon);
+  if (colon == std::string::npos || equals == std::string::npos) return {};
+  std::set<std::string> used;  // on the right
+  for (size_t i = equals + 3; i < source.size();) {
+    size_t end = i;
+    while (end < source.size() && is_word(source[end])) ++end;
+    if (end > i) used.insert(source.substr(i, end - i));
+    i = std::max(end, i + 1);
+  }
+  std::vector<std::string> names;
+  for (size_t i = colon + 2; i < equals;) {
+    size_t end = i;
+    while (end < equals && is_word(source[end])) ++end;
+    names.push_back(source.substr(i, end - i));
+    if (!used.count(names.back()) || (end < equals && source.compare(end, 2, ", ") != 0)) return {};
+    i = end + 2;
+  }
+  return names;
+}
+
+/// Names for tensors that are written in one line of one module, as many as that line updates, in the order of the writes.
+std::map<std::string, std::string> names_of_updates(const Program& p, const std::map<std::string, std::string>& module_of) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;  // (module, line): tensors
+  std::set<std::string> seen;
+  for (const PNode& n : p.nodes) {
+    const auto* first = n.args.empty() ? nullptr : std::get_if<TensorRef>(&n.args[0].value);
+    const auto module = first ? module_of.find(first->name) : module_of.end();
+    if (module != module_of.end() && seen.insert(first->name).second) lines[{module->second, n.source}].push_back(first->name);
+  }
+  std::map<std::string, std::string> out;
+  for (const auto& [line, tensors] : lines) {
+    const std::vector<std::string> names = updated_names(line.second);
+    for (size_t i = 0; i < tensors.size() && names.size() == tensors.size(); ++i) out.emplace(tensors[i], names[i]);
+  }
+  return out;
+}
+
 void name_states(Program& p) {
   std::set<std::string> written, taken;
   for (const ProgramOutput& o : p.outputs)
     if (o.kind == OutputKind::buffer_mutation) written.insert(o.target);
   for (const ProgramInput& in : p.inputs) taken.insert(in.target);
   std::map<std::string, int> numbers;
-  std::map<std::string, std::string> renamed;
+  std::map<std::string, std::string> renamed, module_of;
+  for (const ProgramInput& in : p.inputs)
+    if (const auto module = written.count(in.target) ? module_of_lifted(in.target) : std::nullopt;
+        module && attribute_of(p, in.name).empty())
+      module_of.emplace(in.name, *module);
+  const std::map<std::string, std::string> updates = names_of_updates(p, module_of);
   for (const ProgramInput& in : p.inputs) {
     const bool data = in.kind != InputKind::user && in.kind != InputKind::user_scalar;
     const auto module = data && written.count(in.target) ? module_of_lifted(in.target) : std::nullopt;
     if (!module || renamed.count(in.target)) continue;
-    const std::string attribute = attribute_of(p, in.name);
+    std::string attribute = attribute_of(p, in.name);
+    if (const auto it = updates.find(in.name); it != updates.end()) attribute = it->second;
     const std::string own = attribute.empty() ? fmt::format("state_{}", numbers[*module]++) : attribute;
     renamed.emplace(in.target, fresh(*module + own, taken));
   }

@@ -67,6 +67,12 @@ class Halves(nn.Module):
 class Store:
     def __init__(self):
         self.rows, self.more = torch.zeros(8, 4), torch.zeros(8, 4)
+        self.both = [torch.zeros(8, 4), torch.zeros(8, 4)]
+
+    def update(self, first, second, at):
+        for t, x in zip(self.both, (first, second)):
+            t.index_copy_(0, at, x)
+        return self.both
 
 
 def put(t, at, x):
@@ -87,7 +93,9 @@ class Layer(nn.Module):
         self.values.index_copy_(0, at, x * 3)
         self.store.rows.index_copy_(0, at, x * 4)
         put(self.store.more, at, x * 5)
-        return x + sum(t.sum(0) for t in (self.keys, self.aside, self.values, self.store.rows, self.store.more))
+        first, second = x * 6, x * 7
+        first, second = self.store.update(first, second, at)
+        return x + sum(t.sum(0) for t in (self.keys, self.aside, self.values, self.store.rows, self.store.more, first, second))
 
 
 class Model(nn.Module):
@@ -120,7 +128,7 @@ CASES = {
     "plain": (Plain(), (R(3, 4), R(5)), (None, {0: AUTO}), ["y_0"], None),
     "halves": (Halves(), (R(6), R(4)), ({0: 2 * HALF}, {0: B}), ["x_0_part", "x_1_0"], None),
     "states": (States(), (torch.tensor([1]), R(1, 4)), None, [],
-               {f"model.layers.{i}.{n}" for i in range(2) for n in ("keys", "aside", "values", "rows", "state_0")}),
+               {f"model.layers.{i}.{n}" for i in range(2) for n in ("keys", "aside", "values", "rows", "state_0", "first", "second")}),
 }
 
 
