@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "baseline.h"
 #include "cli.h"
+#include "custom_operators.h"
 #include "import/reference.h"
 #include "load_once.h"
 #include "roofline.h"
@@ -29,6 +30,7 @@ struct Options {
   int threads = 1, rounds = 5;
   double seconds = 1.0;
   bool profile = false, check_weights = false, flush_denormals = false, own_weights = false;
+  CustomOperators operators;
 };
 
 /// What denormals cost, said of a run that keeps them and one that flushes them.
@@ -72,6 +74,7 @@ int run(const Options& o, const Common& common) {
   std::vector<double> ours, theirs, others;
   Profile steps;
   if (!o.against.empty()) {
+    define(o.operators);
     original = against(o.against, artifact);
     if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
     inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
@@ -168,6 +171,7 @@ Run add_bench(CLI::App& app) {
   app.add_option("--seconds", o->seconds, "time to measure for")->check(positive());
   add_baseline(app, o->baseline);
   add_method(app, o->method);
+  add_custom_operators(app, o->operators);
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile,
                "time of every step (the mean of the middle half of the runs, which adds up), GFLOP/s, GB/s and share of the roofline");

@@ -8,6 +8,7 @@
 #include "artifact.h"
 #include "cache_options.h"
 #include "cli.h"
+#include "custom_operators.h"
 #include "front_options.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
@@ -22,6 +23,7 @@ struct Options {
   CacheArgs cache;
   pipeline::BuildOptions build;
   std::string mode = "default";
+  CustomOperators operators;
   bool weights_file = false;
 };
 
@@ -71,6 +73,7 @@ Run add_build(CLI::App& app) {
     modes.emplace_back(m.name);
     said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", m.name, m.text);
   }
+  add_custom_operators(app, o->operators);
   app.add_option("--mode", o->mode, said)->check(CLI::IsMember(modes));
   app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(not_negative());
   app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
@@ -84,6 +87,7 @@ Run add_build(CLI::App& app) {
                "CPU: models copy their weights to huge pages of the process's own when they are loaded, unless told otherwise "
                "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
+    define(o->operators);
     o->build.methods = o->front.methods();
     o->build.cache = o->cache.get();
     o->build.judge = whole_errors();

@@ -73,6 +73,9 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
                  "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json); of several methods NAME=FILE, "
                  "repeatable, or one file with {\"methods\": {NAME: {..}}}")
       ->allow_extra_args(false);
+  app.add_option("--kernels", kernels,
+                 "kernels.json: kernels of your own for the archive's custom operators, as expressions, C or C++ sources, objects, static "
+                 "libraries or CUDA sources (schemas/kernels.schema.json, samples/custom_kernel)");
   app.add_option("--cpu", cpu,
                  "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
                  "deployment), or a list of avx2,avx512,avx512_bf16,amx");
@@ -186,6 +189,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.target.numerics.winograd4 = winograd4;
   o.target.numerics.strassen = strassen;
   o.states = {parameters_as_states, states};
+  if (!kernels.empty()) o.own = pipeline::load_own_kernels(kernels);
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");
   if (!f32_matmul.empty()) o.target.numerics.f32_matmul = parse_f32_matmul(f32_matmul);
   if (max_error > 0 && precision != "auto") throw Diagnostic(ExitCode::usage, {}, "--max-error is for --precision auto");

@@ -154,6 +154,17 @@ std::string state_memory_text(const json& m) {
                      m["sequences"] == 1 ? "" : "s", m["positions"].dump(), m["sequence_bytes"].dump(), m["position_bytes"].dump());
 }
 
+/// "mylib::lookup: lookup4 of lookup.c (3f..)"
+std::string own_kernel_text(const json& k) {
+  std::string text = k.at("op").get<std::string>() + ":";
+  for (const json& e : k.value("pointwise", json::array())) text += " " + e.get<std::string>();
+  for (const char* side : {"cpu", "cuda"})
+    if (k.contains(side))
+      text += fmt::format(" {} of {} ({}, {})", k[side].at("function").get<std::string>(), k[side].at("file").get<std::string>(), side,
+                          k[side].at("hash").get<std::string>());
+  return text;
+}
+
 void print_text(const json& j);
 
 /// Of an artifact or archive with several methods: each, its own lines after its name.
@@ -200,6 +211,7 @@ void print_text(const json& all) {
   if (j.contains("stored_weights")) fmt::print("{:<16}{}\n", "weights", stored_weights_text(j["stored_weights"]));
   for (const char* key : {"weights_bytes", "arena_bytes"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
+  for (const json& k : j.value("own_kernels", json::array())) fmt::print("{:<16}{}\n", "own kernel", own_kernel_text(k));
   for (const char* side : {"inputs", "outputs", "states"})
     for (const json& t : j.value(side, json::array()))
       fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),

@@ -8,6 +8,7 @@
 #include "artifact.h"
 #include "base/file.h"
 #include "cli.h"
+#include "custom_operators.h"
 #include "import/reference.h"
 #include "judge.h"
 #include "npy.h"
@@ -23,6 +24,7 @@ struct Options {
   std::vector<std::string> dims;
   int threads = 1;
   uint64_t seed = 0;
+  CustomOperators operators;
 };
 
 std::string folder_of(const Options& o, const char* name) {
@@ -37,6 +39,7 @@ int run(const Options& o, const Common& common) {
   ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device
   artifact.choose_method(o.method);
   const nlohmann::json meta = artifact.metadata();
+  define(o.operators);
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty())
     throw Diagnostic(Loc{o.against, "", "", ""}, original.doubt).note("references of another archive say nothing about the artifact");
@@ -94,6 +97,7 @@ Run add_references(CLI::App& app) {
   app.add_option("-o,--output", o->folder, "folder for inputs/ and expected/")->required();
   app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   add_method(app, o->method);
+  add_custom_operators(app, o->operators);
   app.add_option("--seed", o->seed, "of the inputs");
   app.add_option("--threads", o->threads, "threads of LibTorch")->check(CLI::Range(1, 1024));
   return [o](const Common& common) { return run(*o, common); };

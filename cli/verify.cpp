@@ -9,6 +9,7 @@
 #include "artifact.h"
 #include "base/file.h"
 #include "cli.h"
+#include "custom_operators.h"
 #include "import/other_inputs.h"
 #include "import/read_archive.h"
 #include "judge.h"
@@ -29,6 +30,7 @@ struct Options {
   int threads = 1;
   bool check_weights = false, flush_denormals = false;
   Allowed allowed;
+  CustomOperators operators;
 };
 
 constexpr int kSamples = 3;
@@ -268,6 +270,7 @@ void verify_method(const Options& o, const Common& common, const std::string& me
 
 Verdict run(const Options& o, const Common& common) {
   const std::vector<std::string> methods = ArtifactFile(o.artifact).methods();
+  define(o.operators);
   if (!o.method.empty()) ArtifactFile(o.artifact).choose_method(o.method);  // refuses one that is not there
   Verdict v;
   const std::map<std::string, std::string> archives = archives_of(o, methods);
@@ -297,6 +300,7 @@ Run add_verify(CLI::App& app) {
          "with --against, of an artifact with --weights: relative L2 error that the rounded weights may cost an output; default: 5 times "
          "its --max-weight-error")
       ->check(positive());
+  add_custom_operators(app, o->operators);
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   auto junit = std::make_shared<std::string>();

@@ -38,6 +38,7 @@ class AtBounds {
   void recurrence(At& a);
   void fourier(At& a);
   void none(At& a);
+  void custom(At& a);
   // at_bounds_index.cpp
   void index(At& a);
   void gather(At& a);

@@ -62,7 +62,7 @@ class NeededTensors {
 /// One walk over the program: the graph, and what stands in its way.
 class Driver {
  public:
-  explicit Driver(const Program& p) : p_(p), needed_(p), b_(g_), env_(b_, p), maps_(b_, p, env_) {
+  explicit Driver(const Program& p, const own::Kernels* own = nullptr) : p_(p), needed_(p), b_(g_), env_(b_, p, own), maps_(b_, p, env_) {
     g_.syms = p.syms;
     g_.guards = p.guards;
   }
@@ -252,7 +252,15 @@ class Driver {
         .note("the archive is damaged, or, if the exported program runs, this is a bug in aotc");
   }
 
-  static bool writes_without_result(const PNode& n) { return n.results.empty() && n.target.rfind("aten._foreach", 0) == 0; }
+  static bool writes_without_result(const PNode& n) {
+    if (!n.results.empty() || n.target.rfind("aten._foreach", 0) == 0) return n.results.empty();
+    // A custom operator that is given tensors and gives nothing.
+    static constexpr std::string_view kTorchs[] = {"aten.",  "prims.",        "prim.",   "operator.", "math.",
+                                                   "torch.", "higher_order.", "export.", "profiler."};
+    return std::none_of(std::begin(kTorchs), std::end(kTorchs), [&](std::string_view p) { return n.target.rfind(p, 0) == 0; }) &&
+           std::any_of(n.args.begin(), n.args.end(),
+                       [](const import::NamedArg& a) { return any_tensor(a.value, [](const std::string&) { return true; }); });
+  }
 
   /// Results of the archive's types, so that the walk goes on and finds all that is missing.
   void stand_in(const PNode& n) {
@@ -481,14 +489,14 @@ Graph decompose(const Program& archive) {
   return verified(program, d.finish(), d.needs(), nullptr);
 }
 
-Graph decompose(Program& program, const Expand& expand, std::vector<std::string>* narrowed) {
+Graph decompose(Program& program, const Expand& expand, std::vector<std::string>* narrowed, const own::Kernels* own) {
   import::views_as_nodes(program);
   keep_masked_whole(program);
   std::map<std::string, std::string> kept;  // nodes that stay as they are, and why
   for (;;) {
     std::vector<Unsupported> missing;
     {
-      Driver d(program);
+      Driver d(program, own);
       d.run();
       if (d.unsupported().empty()) return verified(program, d.finish(), d.needs(), narrowed);
       missing = d.unsupported();

@@ -9,6 +9,10 @@
 #include "graph/graph.h"
 #include "import/program.h"
 
+namespace aotc::own {
+struct Kernels;
+}
+
 namespace aotc::decompose {
 
 /// An operator of the program that has no rule, or whose rule refused this use of it.
@@ -39,6 +43,8 @@ bool has_rule(std::string_view target, bool complex);
 using Expand = std::function<Fit(import::Program&, const std::string& node)>;
 /// As decompose, with the nodes replaced that are not supported as they are, as long as that helps. `narrowed` gets a line for each
 /// operator that takes sizes from the archive's ranges.
-Graph decompose(import::Program& program, const Expand& expand, std::vector<std::string>* narrowed = nullptr);
+/// own: the user's kernels for custom operators, or null.
+Graph decompose(import::Program& program, const Expand& expand, std::vector<std::string>* narrowed = nullptr,
+                const own::Kernels* own = nullptr);
 
 }  // namespace aotc::decompose

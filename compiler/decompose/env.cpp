@@ -7,6 +7,7 @@
 #include "decompose/decompose.h"
 #include "decompose/indexing.h"
 #include "decompose/overwritten.h"
+#include "decompose/own_kernel.h"
 #include "decompose/size_arithmetic.h"
 #include "decompose/tensor.h"
 #include "decompose/writing.h"
@@ -438,6 +439,8 @@ struct Advice {
   std::string_view starts, why, hint;
 };
 constexpr Advice kAdvice[] = {
+    {"higher_order.auto_functionalized", "a custom operator that writes its arguments (Tensor(a!)) is not compiled",
+     "let it give new tensors, and copy_ them in the model"},
     {"higher_order.cond", "a branch on data (torch.cond) whose sides give other things than tensors is not compiled",
      "return tensors from both branches, compute both and take torch.where, or export each branch as a model"},
     {"higher_order.while_loop",
@@ -456,7 +459,8 @@ constexpr Advice kAdvice[] = {
     {"aten.", kNoRule, "ep.run_decompositions() before torch.export.save takes many operators apart; else rewrite it, or report it"},
     {"prims.", kNoRule, "rewrite it with supported operators, or report it"},
     {"", "a custom operator, whose code is not in the archive",
-     "where it is made of others, ep.run_decompositions() before torch.export.save takes it apart, and where it is not, "
+     "--kernels kernels.json takes a kernel of your own for it (samples/custom_kernel); where it is made of others, "
+     "ep.run_decompositions() before torch.export.save takes it apart, and where it is not, "
      "ep.run_decompositions({op: fn}), with fn what op computes in torch's operators; else end the model before it and call it between "
      "two artifacts"},
 };
@@ -541,6 +545,10 @@ void Env::run(const PNode& node) {
   }
   for (const Writing& w : writings_of(node))
     if (const RuleFn fn = rule(w.functional)) return run_in_place(node, fn, w.targets);
+  if (own_ && own_->has(node.target)) {
+    Rule r(b_, program_, node, *this);
+    return run_own(r, *own_);
+  }
   if (pairs) throw Refused{"complex tensors are not supported by this operator", "use view_as_real and real arithmetic"};
   throw without_rule(node.target);
 }

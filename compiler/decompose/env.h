@@ -13,6 +13,10 @@
 #include "decompose/rule.h"
 #include "import/aliases.h"
 
+namespace aotc::own {
+struct Kernels;
+}
+
 namespace aotc::decompose {
 
 /// Why an operator that has no rule is refused; a better reason may take its place.
@@ -20,7 +24,7 @@ inline constexpr std::string_view kNoRule = "no rule";
 
 class Env final : public TensorEnv {
  public:
-  Env(Builder& b, const import::Program& p) : b_(b), program_(p) {}
+  Env(Builder& b, const import::Program& p, const own::Kernels* own = nullptr) : b_(b), program_(p), own_(own) {}
 
   /// A tensor whose value is made on first use (weights, so that the graph holds none that is not read).
   void declare(const std::string& name, std::function<ValueId()> make);
@@ -97,6 +101,7 @@ class Env final : public TensorEnv {
 
   Builder& b_;
   const import::Program& program_;
+  const own::Kernels* own_;
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, size_t> versions_;  ///< by base name; absent: 0
   const import::PNode* running_ = nullptr;

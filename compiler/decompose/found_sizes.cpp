@@ -42,6 +42,7 @@ constexpr Row kRows[] = {
     {Op::qr, &AtBounds::matrices},
     {Op::svd, &AtBounds::matrices},
     {Op::solve_triangular, &AtBounds::square_matrices},
+    {Op::custom, &AtBounds::custom},
 };
 
 /// How an expression moves with a symbol.
@@ -299,6 +300,8 @@ void AtBounds::keep(At& a) {
 }
 
 void AtBounds::none(At& a) { refuse(a, "it reads elements by their places in memory"); }
+
+void AtBounds::custom(At& a) { refuse(a, "a kernel of your own computes it, which takes tensors whole"); }
 
 void take_bounds(Graph& g, const FoundSizes& sizes, const EqualSizes& equal, const std::string& file) {
   if (!sizes.empty()) AtBounds(g, sizes, equal, file).run();

@@ -183,6 +183,20 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   return result;
 }
 
+std::vector<std::string> write_embedded(const std::string& folder, const std::string& work_dir) {
+  const fs::path work = work_dir;
+  std::error_code ec;
+  std::vector<std::string> paths;
+  for (const EmbeddedFile& f : embedded_files()) {
+    if (f.name.rfind(folder + "/", 0) != 0) continue;
+    const fs::path path = work / f.name;
+    fs::create_directories(path.parent_path(), ec);
+    paths.push_back(path.string());
+    write_file(paths.back(), f.text());
+  }
+  return paths;
+}
+
 bool finish_artifact(const std::string& linked, const std::string& output, const Blob* blob, SealedWeights& weights) {
   std::error_code ec;
   if (blob) {
@@ -201,18 +215,8 @@ Linked link_artifact(const Compiler& compiler, std::vector<std::string> objects,
   const fs::path work = work_dir;
   write_file((work / "symbols.map").string(), embedded("link/exports.map").text());
   std::error_code ec;
-  const auto embedded_in = [&](const char* folder) {
-    std::vector<std::string> paths;
-    fs::create_directories(work / folder, ec);
-    for (const EmbeddedFile& f : embedded_files()) {
-      if (f.name.rfind(std::string(folder) + "/", 0) != 0) continue;
-      paths.push_back((work / f.name).string());
-      write_file(paths.back(), f.text());
-    }
-    return paths;
-  };
   // The C library is linked by stand-ins, so that the glibc demanded is not the build machine's.
-  const std::vector<std::string> archives = embedded_in("lib"), glibc = embedded_in("glibc");
+  const std::vector<std::string> archives = write_embedded("lib", work_dir), glibc = write_embedded("glibc", work_dir);
   Linked done{{}, (work / "linked.so").string(), "", weights_file};
   // -Xlinker takes what holds commas, as names and folders may, for one word.
   const auto link = [&](const std::vector<std::string>& extra) {

@@ -55,6 +55,9 @@ Linked link_artifact(const Compiler& compiler, std::vector<std::string> objects,
 /// the file out in another way. `weights` gets the blob's hash.
 bool finish_artifact(const std::string& linked, const std::string& output, const Blob* blob, SealedWeights& weights);
 
+/// Writes the files embedded in `folder` ("glibc", "lib") into that folder of work_dir; their paths.
+std::vector<std::string> write_embedded(const std::string& folder, const std::string& work_dir);
+
 /// Words as a line of sh that gives them.
 std::string shell_line(const std::vector<std::string>& words);
 /// ~/.cache/aotc or $XDG_CACHE_HOME/aotc, or empty when there is no home.

@@ -59,6 +59,7 @@ const Table& table_of(Arch arch) {
       &cpu::qr(),
       &cpu::svd(),
       &cpu::solve_triangular(),
+      &cpu::custom(),
       &copy(),             //
       &cpu::far_loop(),    //
       &cpu::fused_loop(),  // fused loops
@@ -101,8 +102,9 @@ const Table& table_of(Arch arch) {
       &cuda::lu(),
       &cuda::qr(),
       &cuda::svd(),
-      &cuda::solve_triangular(),  //
-      &copy(),                    //
+      &cuda::solve_triangular(),
+      &cuda::custom(),  //
+      &copy(),          //
       &cuda::loop_flat(),
       &cuda::loop_serial(),
       &cuda::loop_row(),  // fused loops

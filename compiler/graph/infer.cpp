@@ -52,6 +52,7 @@ Rule rule_of(Op op) {
       {Op::qr, qr},
       {Op::solve_triangular, solve_triangular},
       {Op::svd, svd},
+      {Op::custom, custom},
   };
   for (const Row& r : kRules)
     if (r.op == op) return r.rule;

@@ -117,5 +117,6 @@ Types lu(Infer&);
 Types qr(Infer&);
 Types svd(Infer&);
 Types solve_triangular(Infer&);
+Types custom(Infer&);
 
 }  // namespace aotc::infer

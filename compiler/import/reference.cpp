@@ -60,6 +60,7 @@ struct Step {
   const PNode* node = nullptr;
   std::optional<c10::OperatorHandle> op;
   bool turns_narrow_images = false;  ///< see call_resize
+  bool custom = false;               ///< no operator of PyTorch's
   double (*scalar)(const std::vector<double>&) = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   const MapNode* map = nullptr;
@@ -205,9 +206,13 @@ class Planner {
       s.op = find_operator(n.target);
       if (!s.op)
         throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file, .node = n.name, .source = n.source},
-                         fmt::format("{} cannot be run: LibTorch does not know it", n.target));
+                         fmt::format("{} cannot be run: LibTorch does not know it", n.target))
+            .note(
+                "of a custom operator, --torch-library FILE.so (a library that registers it) or --torch-module MODULE (Python, of "
+                "torch.library.custom_op) gives the reference");
       if ((f64_ || options_.bf16) && n.target == "aten.view.dtype") s.bits_of = bits_of(n);
     }
+    s.custom = s.op && n.target.rfind("aten.", 0) != 0 && n.target.rfind("prims.", 0) != 0;
     s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
     for (size_t i = 0; i < n.args.size(); ++i) {
       c10::TypeKind kind = c10::TypeKind::AnyType;
@@ -476,6 +481,8 @@ class Runner final : public Reference {
       stack[0] = widen(stack[0].toTensor());
     } else if (options_.bf16) {
       call_in_bf16(s, stack);
+    } else if (options_.f64 && s.custom) {
+      call_in_f64(g, s, stack);
     } else {
       call(s, stack);
     }
@@ -513,6 +520,22 @@ class Runner final : public Reference {
     call(s, wide);
     turn(wide, at::kFloat, at::kBFloat16);
     stack = std::move(wide);
+  }
+
+  /// An operator of the user's that has no float64 runs in the archive's types, and its results are widened.
+  void call_in_f64(const GraphPlan& g, const Step& s, std::vector<IValue>& stack) const {
+    std::vector<IValue> given = stack;
+    try {
+      return call(s, stack);
+    } catch (const std::exception&) {}
+    for (size_t i = 0; i < given.size(); ++i) {
+      const auto* t = std::get_if<TensorRef>(&s.node->args[i].value);
+      if (t && given[i].isTensor()) given[i] = given[i].toTensor().to(to_torch(g.program->tensors.at(t->name).dtype));
+    }
+    call(s, given);
+    for (IValue& v : given)
+      if (v.isTensor()) v = widen(v.toTensor());
+    stack = std::move(given);
   }
 
   void set(const ResultPlan& r, IValue v, std::vector<IValue>& slots) {

@@ -12,6 +12,8 @@
 
 namespace aotc::import {
 
+class CustomProcess;
+
 struct TorchFunctions {
   const char* aotc_version;  ///< of the build that libaotc_torch.so is of
   bool (*works)();           ///< with the LibTorch that is loaded, where that is of another version; may crash where it does not
@@ -19,6 +21,12 @@ struct TorchFunctions {
   std::unique_ptr<CompositeTracer> (*make_tracer)(HasRule has_rule);
   std::unique_ptr<Reference> (*make_reference)(const Program& program, const ReferenceOptions& options);
   Result<std::vector<TensorMeta>> (*result_types)(const Program& program, const PNode& node);
+  /// Makes an operator known by its schema, without code; of one that is known, holds the two schemas to be alike.
+  Fit (*define_operator)(const std::string& schema);
+  /// The same, with calls of the process as its code.
+  Fit (*call_operator)(const std::string& schema, const std::shared_ptr<CustomProcess>& process);
+  /// Loads a library of the user's, which makes its operators known.
+  Fit (*load_operators)(const std::string& library);
 };
 
 /// Of libaotc_torch.so's one exported symbol.
@@ -32,6 +40,9 @@ std::optional<OpSchema> find_schema(const std::string& target);
 std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
 Result<std::vector<TensorMeta>> result_types(const Program& program, const PNode& node);
+Fit define_operator(const std::string& schema);
+Fit call_operator(const std::string& schema, const std::shared_ptr<CustomProcess>& process);
+Fit load_operators(const std::string& library);
 }  // namespace torch_side
 
 /// Loads LibTorch and libaotc_torch.so at the first call. Throws a Diagnostic that says where LibTorch was looked for.

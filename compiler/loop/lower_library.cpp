@@ -89,6 +89,17 @@ Exprs matrices(const Graph& g, const Node& n) {
   return {count, x[x.size() - 2], x.back()};
 }
 
+/// The dims of every operand and result, then the operator's other sizes.
+Exprs custom_sizes(const Graph& g, const Node& n) {
+  Exprs s;
+  size_t dims = 0;
+  for (ValueId v : n.inputs) append(s, g.type(v).dims);
+  for (ValueId v : n.outputs) append(s, g.type(v).dims), dims += g.type(v).dims.size();
+  const Exprs& sizes = n.get<Exprs>(Attr::sizes);
+  s.insert(s.end(), sizes.begin() + static_cast<std::ptrdiff_t>(dims), sizes.end());
+  return s;
+}
+
 struct Algorithm {
   Op op;
   Sizes sizes;
@@ -103,6 +114,7 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::fourier, transforms},  {Op::lu, matrices},
     {Op::qr, matrices},         {Op::svd, matrices},
     {Op::check, all_dims},      {Op::exclude, matrices},
+    {Op::custom, custom_sizes},
 };
 
 const Algorithm& algorithm_of(Op op) {
@@ -183,6 +195,13 @@ Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
   if (n.op == Op::svd) {
     const std::vector<std::vector<NodeId>> users = p.g.users();
     k.attrs[Attr::vectors] = !users[idx(n.outputs[0])].empty() || !users[idx(n.outputs[2])].empty();
+  }
+  if (n.op == Op::custom) {
+    Ints ranks;  // of the operands, too: buffers are as others see them
+    for (ValueId v : n.inputs) ranks.push_back(p.g.type(v).rank());
+    for (ValueId v : n.outputs) ranks.push_back(p.g.type(v).rank());
+    k.attrs[Attr::ranks] = std::move(ranks);
+    k.attrs.erase(Attr::sizes);
   }
   k.sizes = algorithm.sizes(p.g, n);
   Params params(p, buffers, k.params);

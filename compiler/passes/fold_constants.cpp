@@ -59,7 +59,7 @@ class Folder {
     const std::vector<bool> widens = widens_stored_bytes(g_);
     for (NodeId id : g_.order) {
       const Node& n = g_.nodes[id];
-      bool all = n.op != Op::sym && numbers_only(n) && !widens[idx(id)];
+      bool all = n.op != Op::sym && n.op != Op::custom && numbers_only(n) && !widens[idx(id)];
       int64_t bytes = 0;
       for (ValueId v : n.inputs) {
         all = all && constant_[idx(v)];

@@ -106,6 +106,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   const emit::Compiler compiler = emit::find_compiler();
   emit::CompileResult compiled = emit::compile(compiler, units, {in.work_dir, in.cache, in.jobs, progress});
   objects.insert(objects.end(), compiled.objects.begin(), compiled.objects.end());
+  objects.insert(objects.end(), in.own_objects.begin(), in.own_objects.end());
 
   clock.phase("link");
   emit::Blob weights;

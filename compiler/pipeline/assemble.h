@@ -32,9 +32,10 @@ struct AssembleInput {
   std::vector<AssemblePart> parts;
   const plan::SharedBlob& blob;  ///< of the weights of all parts
   std::string metadata_json;
-  std::string output;        ///< absolute path of the .so
-  std::string work_dir;      ///< exists; sources and objects go here
-  std::string weights_name;  ///< of a file beside the output that holds the weights; empty: they are in the .so
+  std::string output;                         ///< absolute path of the .so
+  std::string work_dir;                       ///< exists; sources and objects go here
+  std::vector<std::string> own_objects = {};  ///< of kernels of the user's own
+  std::string weights_name;                   ///< of a file beside the output that holds the weights; empty: they are in the .so
   int jobs = 1;
   emit::CacheOptions cache;
 };

@@ -18,6 +18,7 @@
 #include "pipeline/gpu_code.h"
 #include "pipeline/metadata.h"
 #include "pipeline/methods.h"
+#include "pipeline/own_objects.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/stages.h"
 #include "pipeline/tuning.h"
@@ -39,6 +40,11 @@ constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
 std::vector<NamedFile> files_read(const BuildOptions& o) {
   std::vector<NamedFile> files = {{"--tuning-db", o.tuning_db}};
   for (const MethodOptions& m : o.methods) files.insert(files.end(), {{"model", m.front.model}, {"--shapes", m.front.shapes}});
+  if (const own::Kernels* own = o.methods.front().front.own.get()) {
+    files.push_back({"--kernels", own->file});
+    for (const own::CodeFile& c : own->codes) files.push_back({"--kernels", c.file});
+    for (const own::CudaSource& c : own->cuda_sources) files.push_back({"--kernels", c.file});
+  }
   return files;
 }
 
@@ -246,7 +252,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
     if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
     cubins.patient = patient(part.plans, lost);
     cubins.waiting = events.info;
-    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.goal, text, cubins);
+    part.cuda = gpu_code(part.front.module, part.plans, part.target, part.goal, part.front.own.get(), text, cubins);
     const std::vector<LostChoice> more = lost_choices(part.plans, part.cuda.cubins);
     if (more.empty()) return;
     for (const LostChoice& l : more) {
@@ -420,7 +426,13 @@ json build(const BuildOptions& given, const Events& events) {
     }
     in.jobs = o.jobs;
     if (in_file) in.weights_name = weights_name;
+    OwnObjects own(o.methods.front().front.own.get(), work.string());
+    for (const Method& m : methods)
+      for (const Part& part : m.parts)
+        for (const std::string& object : own.of(part.front.module, part.target))
+          if (std::find(in.own_objects.begin(), in.own_objects.end(), object) == in.own_objects.end()) in.own_objects.push_back(object);
     Assembled made = assemble(in, clock, events.progress);
+    made.command_lines.insert(made.command_lines.end(), own.command_lines().begin(), own.command_lines().end());
     if (!o.keep_dir.empty()) keep(o, methods, made, blob, work);
     clock.phase("report");
     report = report_of(o, first, meta, times);

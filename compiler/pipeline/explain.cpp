@@ -16,7 +16,7 @@ const char* kind_of(const loop::LoopKernel&) { return "fused loops"; }
 const char* kind_of(const loop::MatmulKernel&) { return "matrix product"; }
 const char* kind_of(const loop::ConvKernel&) { return "convolution"; }
 const char* kind_of(const loop::AttentionKernel&) { return "attention"; }
-const char* kind_of(const loop::LibraryKernel&) { return "library"; }
+const char* kind_of(const loop::LibraryKernel& k) { return k.algorithm == op_name(Op::custom) ? "own kernel" : "library"; }
 
 std::string value_name(const Graph& g, ValueId v) {
   const Value& x = g.values[v];

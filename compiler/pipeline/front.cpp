@@ -20,6 +20,7 @@
 #include "loop/text.h"
 #include "loop/tidy.h"
 #include "loop/verify.h"
+#include "own/description.h"
 #include "passes/passes.h"
 #include "pipeline/clock.h"
 #include "pipeline/pipeline.h"
@@ -64,6 +65,15 @@ std::vector<FrontOptions> parts_of(const FrontOptions& options) {
       parts.back().dump_dir = (std::filesystem::path(options.dump_dir) / target.str()).string();
   }
   return parts;
+}
+
+std::shared_ptr<const own::Kernels> load_own_kernels(const std::string& file) {
+  own::Kernels all = own::read_kernels(file);
+  for (const own::Kernel& k : all.rows)
+    if (decompose::has_rule(k.target, false))
+      throw Diagnostic(all.at(k.path + ".schema"), fmt::format("aotc computes {} itself", k.op)).note("leave its kernel out");
+  own::define_operators(all);
+  return std::make_shared<const own::Kernels>(std::move(all));
 }
 
 std::string shapes_of(const FrontOptions& options) {
@@ -124,7 +134,8 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   clock.phase("decompose");
   import::Expander expander(decompose::has_rule);
   f.graph = decompose::decompose(
-      f.program, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); }, &f.narrowed);
+      f.program, [&](import::Program& p, const std::string& node) { return expander.expand(p, node); }, &f.narrowed, options.own.get());
+  f.own = options.own;
   f.expansions = expander.done();
   stages.after("expand", [&] { return f.expansions.empty() ? std::string("(unchanged)\n") : import::dump(f.program); });
   verify(f.graph, "decompose");

@@ -6,6 +6,7 @@
 
 #include "emit/toolchain.h"
 #include "loop/text.h"
+#include "own/description.h"
 
 namespace aotc::pipeline {
 
@@ -94,9 +95,11 @@ plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost) {
 }
 
 artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Goal& goal,
-                            const std::string& keep, const artifact::CubinOptions& options) {
+                            const own::Kernels* own, const std::string& keep, const artifact::CubinOptions& options) {
   artifact::CudaCode code;
   code.sources = artifact::cuda_sources(module, plans, goal);
+  for (std::string& source : code.sources)
+    if (own) source = own::with_cuda_sources(*own, std::move(source));
   if (!keep.empty()) emit::write_file(keep, artifact::cuda_prelude() + fmt::format("{}", fmt::join(code.sources, "")));
   std::vector<std::string> names;
   for (const plan::KernelConfig& c : plans.configs) names.push_back(c.symbol);

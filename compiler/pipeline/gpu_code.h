@@ -36,8 +36,8 @@ Diagnostic given_up(const LostChoice& lost);
 /// where nothing is left.
 plan::ChooseFn without(plan::ChooseFn choose, std::vector<LostChoice> lost);
 
-/// The text of the plans' kernels, also left in `keep` unless that is empty, and their machine code.
+/// The text of the plans' kernels, also left in `keep` unless that is empty, and their machine code. own: the user's kernels, or null.
 artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& plans, const Target& target, const Goal& goal,
-                            const std::string& keep, const artifact::CubinOptions& options);
+                            const own::Kernels* own, const std::string& keep, const artifact::CubinOptions& options);
 
 }  // namespace aotc::pipeline

@@ -12,6 +12,7 @@
 #include "loop/attached.h"
 #include "pipeline/assemble.h"
 #include "pipeline/gpu_code.h"
+#include "pipeline/own_objects.h"
 #include "plan/verify.h"
 #include "search/device.h"
 #include "search/tune.h"
@@ -168,7 +169,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (target.is_gpu()) {
       artifact::CubinOptions cubins{options_.work_dir, options_.cache, options_.jobs, {}};
       if (lost) cubins.slow_s = kSlowNvrtc_s;
-      cuda = gpu_code(one.module, plans, target, options_.goal, "", cubins);
+      cuda = gpu_code(one.module, plans, target, options_.goal, options_.own.get(), "", cubins);
     }
     for (const artifact::LostCubin& l : cuda.cubins.lost) {
       if (!lost) throw Diagnostic(ExitCode::toolchain, {}, l.why);
@@ -183,6 +184,7 @@ class ArtifactMeasurer final : public search::Measurer {
     in.parts.front().own_weights = own_weights && !target.is_gpu();
     in.jobs = options_.jobs;
     in.cache = options_.cache;
+    in.own_objects = own_objects_.of(one.module, target);
     assemble(in, quiet, {});
   }
 
@@ -210,6 +212,7 @@ class ArtifactMeasurer final : public search::Measurer {
   const loop::Module& module_;
   const MeasuringOptions options_;
   WorkerProcess worker_;
+  OwnObjects own_objects_{options_.own.get(), options_.work_dir};
   size_t number_ = 0;
 };
 

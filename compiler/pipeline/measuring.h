@@ -12,6 +12,10 @@
 #include "search/alternatives.h"
 #include "search/measurer.h"
 
+namespace aotc::own {
+struct Kernels;
+}
+
 namespace aotc::pipeline {
 
 /// A module of one kernel, or the whole of one. Buffers of one kernel are inputs and outputs but for the constants. One more input tells
@@ -39,6 +43,7 @@ struct MeasuringOptions {
   std::function<Result<std::vector<search::WholeError>>(const SymTable& syms, const std::string& artifact, size_t candidates,
                                                         double seconds)>
       errors;
+  std::shared_ptr<const own::Kernels> own = {};  ///< of the module's custom operators
 };
 /// A whole module and how its kernels are computed.
 struct WholeChoice {

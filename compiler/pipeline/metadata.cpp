@@ -1,11 +1,14 @@
 #include "pipeline/metadata.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "artifact/versions.h"
 #include "graph/ops.h"
 #include "import/names.h"
+#include "own/description.h"
 #include "pipeline/explain.h"
 
 namespace aotc::pipeline {
@@ -37,6 +40,33 @@ Ints written_along(const Graph& g, const StateInfo& s) {
       for (const int64_t d : n->get<Ints>(Attr::dims)) along.insert(d);
   }
   return {along.begin(), along.end()};
+}
+
+/// The user's kernels for operators of the program, by files' names: where they lay says nothing.
+json own_kernels(const Front& front) {
+  json rows = json::array();
+  if (!front.own) return rows;
+  const own::Kernels& all = *front.own;
+  const auto file = [](const std::string& path, uint64_t hash) {
+    return json{{"file", std::filesystem::path(path).filename().string()}, {"hash", fmt::format("{:016x}", hash)}};
+  };
+  for (const own::Kernel& k : all.rows) {
+    const auto& nodes = front.program.nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const import::PNode& n) { return n.target == k.target; })) continue;
+    json row = {{"op", k.op}, {"schema", k.schema}};
+    for (const own::Pointwise& e : k.pointwise) row["pointwise"].push_back(e.text);
+    if (k.cpu) {
+      row["cpu"] = file(all.codes.at(k.cpu->code).file, all.codes.at(k.cpu->code).hash);
+      row["cpu"].update({{"function", k.cpu->function}, {"work", k.cpu->work.text}, {"scratch_bytes", k.cpu->scratch.text}});
+      if (!all.codes.at(k.cpu->code).flags.empty()) row["cpu"]["flags"] = all.codes.at(k.cpu->code).flags;
+    }
+    if (k.cuda) {
+      row["cuda"] = file(all.cuda_sources.at(k.cuda->source).file, all.cuda_sources.at(k.cuda->source).hash);
+      row["cuda"]["function"] = k.cuda->function;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -108,6 +138,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
       if (symbol == s) row["archive"] = archive;
     m["symbols"].push_back(row);
   }
+  if (const json own = own_kernels(front); !own.empty()) m["own_kernels"] = own;
   int64_t arena = 0;
   for (const plan::Plan& p : plans.plans) arena = std::max(arena, p.arena_bytes_max);
   m["arena_bytes"] = arena;

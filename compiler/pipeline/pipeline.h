@@ -3,6 +3,7 @@
 // structs, all progress leaves through Events.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -21,6 +22,10 @@
 #include "plan/build.h"
 #include "search/alternatives.h"
 #include "search/measurer.h"
+
+namespace aotc::own {
+struct Kernels;
+}
 
 namespace aotc::pipeline {
 
@@ -59,6 +64,7 @@ struct FrontOptions {
   std::string shapes_text;  ///< what that file says of this program, where it speaks of several methods; empty: all of it
   Target target;            ///< one part (parts_of)
   import::StateChoice states;
+  std::shared_ptr<const own::Kernels> own;  ///< the user's kernels for custom operators, or null; their operators are defined
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
   search::Alternatives alternatives;              ///< that take the place of what is done by itself
@@ -73,6 +79,7 @@ struct Front {
   std::vector<import::Expansion> expansions;
   std::vector<std::string> narrowed;  ///< a line for each operator that takes sizes from the archive's ranges
   std::vector<import::VariantRange> variants;
+  std::shared_ptr<const own::Kernels> own;  ///< as given
   Graph graph;
   passes::LayoutChoice layouts;
   std::vector<passes::PrecisionStep> precisions;  ///< of the contractions of float32
@@ -87,6 +94,9 @@ struct PhaseTime {
   std::string name;
   double seconds;
 };
+
+/// Reads a kernels.json and makes its operators known to the reader of archives. Throws Diagnostic.
+std::shared_ptr<const own::Kernels> load_own_kernels(const std::string& file);
 
 /// Throws Diagnostic. Unsupported operators are reported all at once, before any other work.
 Front run_front(const FrontOptions& options, const Events& events, std::vector<PhaseTime>* times = nullptr);

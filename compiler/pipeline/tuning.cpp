@@ -153,7 +153,7 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
       worker = std::move(*there);
     }
     const std::string why = cannot_measure(machine, worker);
-    if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), goal, work_dir, worker, o.jobs, o.cache, {}, {}, {}};
+    if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), goal, work_dir, worker, o.jobs, o.cache, {}, {}, {}, f.own};
     if (why.empty() && !machine.is_gpu() && machine.cores > usable_processors())
       warn(fmt::format("{} threads share {} processors while they are measured; --threads {} measures what runs here", machine.cores,
                        usable_processors(), usable_processors()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emit/cpu/custom_call.h"
 #include "emit/cpu/loop_call.h"
 #include "emit/cpu/unit.h"
 
@@ -39,7 +40,7 @@ std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa
     FeatureSet common = features_of(target);  // of all that share this code
     for (Isa other : isas)
       if (loop_isa(other) == isa) common = common & features_of(other);
-    std::vector<std::string> functions;
+    std::vector<std::string> functions, calls;
     size_t chars = 0, count = 0;
     const auto flush = [&] {
       if (functions.empty()) return;
@@ -54,10 +55,13 @@ std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa
     };
     for (const loop::Kernel& k : m.kernels) {
       if (const auto* l = std::get_if<loop::LoopKernel>(&k)) add(emit_function(*l, kernel_spec(*l, kernel_function(l->name, isa))));
+      if (const auto* l = std::get_if<loop::LibraryKernel>(&k); l && l->algorithm == op_name(Op::custom))
+        calls.push_back(emit_custom_call(*l, isa, kernel_function(l->name, isa)));
       for (const loop::Attached& e : loop::attached(k))
         add(emit_function(*e.loop, attached_spec(k, *e.loop, attached_function(loop::kernel_name(k), e, isa))));
     }
     flush();
+    if (!calls.empty()) units.push_back({fmt::format("own_kernels_{}.cpp", isa_name(isa)), custom_unit_source(calls), unit_flags(least)});
   }
   return units;
 }

@@ -46,6 +46,7 @@ const Form& lu();
 const Form& qr();
 const Form& svd();
 const Form& solve_triangular();
+const Form& custom();
 const Form& far_loop();
 const Form& fused_loop();
 

@@ -42,6 +42,7 @@ const Form& lu();
 const Form& qr();
 const Form& svd();
 const Form& solve_triangular();
+const Form& custom();
 const Form& loop_flat();
 const Form& loop_row();
 const Form& loop_serial();

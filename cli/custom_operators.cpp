@@ -1,0 +1,43 @@
+#include "custom_operators.h"
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "import/custom_process.h"
+#include "import/torch_functions.h"
+
+namespace aotc::cli {
+
+void add_custom_operators(CLI::App& app, CustomOperators& operators) {
+  app.add_option(
+         "--torch-library", operators.libraries,
+         "a library that registers custom operators of the archive (TORCH_LIBRARY), as torch.ops.load_library takes it: their reference "
+         "(repeatable)")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--torch-module", operators.modules,
+         "a Python module or .py file that defines custom operators of the archive (torch.library.custom_op): their reference, in a "
+         "Python of its own, that of VIRTUAL_ENV, CONDA_PREFIX or PATH (repeatable)")
+      ->allow_extra_args(false);
+}
+
+void define(const CustomOperators& operators) {
+  if (operators.libraries.empty() && operators.modules.empty()) return;
+  const import::TorchFunctions& torch = import::torch_functions();
+  for (const std::string& library : operators.libraries) {
+    require_file(library);
+    if (const Fit loaded = torch.load_operators(std::filesystem::absolute(library).string()); !loaded)
+      throw Diagnostic(ExitCode::toolchain, Loc{library, "", "", ""}, "cannot be loaded: " + loaded.why)
+          .note("it must be built against the LibTorch that aotc uses (aotc --version says which)");
+  }
+  for (const std::string& module : operators.modules) {
+    const auto process = std::make_shared<import::CustomProcess>(module);
+    const Result<std::vector<std::string>> schemas = process->schemas();
+    if (!schemas) throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, "cannot be imported: " + schemas.why());
+    for (const std::string& schema : *schemas)
+      if (const Fit defined = torch.call_operator(schema, process); !defined)
+        throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, fmt::format("{}: {}", schema, defined.why));
+  }
+}
+
+}  // namespace aotc::cli

@@ -1,0 +1,348 @@
+"""Kernels of the user's own for custom operators: samples/custom_kernel built, verified against Python's operators and run; arguments of every kind;
+objects and static libraries; what is refused, with its exit code, its place and what to do.
+
+    own_kernels.py --aotc BIN --work DIR --include RUNTIME_INCLUDE
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import torch
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.abspath(os.path.join(here, "..", ".."))
+sample = os.path.join(root, "samples", "custom_kernel")
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+OPERATORS = '''
+import torch
+from typing import List, Optional
+from torch import Tensor
+
+@torch.library.custom_op("own::kinds", mutates_args=())
+def kinds(x: Tensor, n: int, scale: float, on: bool, name: str, steps: List[int], weights: List[float], bias: Optional[Tensor]) -> Tensor:
+    factor = scale * n + len(name) + sum(steps) + sum(weights) + (100 if on else 0)
+    return x * factor + (0 if bias is None else bias)
+
+@kinds.register_fake
+def _(x, n, scale, on, name, steps, weights, bias):
+    return torch.empty_like(x)
+
+@torch.library.custom_op("own::narrow", mutates_args=())
+def narrow(x: Tensor) -> Tensor:
+    assert x.dtype == torch.float32, "float32 alone"
+    return x[:, : x.shape[1] // 2].clone() + x.shape[0]
+
+@narrow.register_fake
+def _(x):
+    return x.new_empty(x.shape[0], x.shape[1] // 2)
+
+@torch.library.custom_op("own::clip", mutates_args=())
+def clip(x: Tensor, y: Tensor, limit: float = 0.5) -> Tensor:
+    t = torch.where(x > limit, limit + 0.1 * (x - limit), x)
+    return torch.where(t < 0, torch.exp(t) - 1, t) * y
+
+@clip.register_fake
+def _(x, y, limit=0.5):
+    return torch.empty_like(x)
+
+@torch.library.custom_op("own::written", mutates_args=("x",))
+def written(x: Tensor) -> None:
+    x.add_(1)
+'''
+
+KINDS_C = r'''
+#include <string.h>
+#include "aotc/own_kernel.h"
+static double sum; /* a name that nothing else may see */
+void %(name)s(const aotc_op_args* a, int64_t begin, int64_t end) {
+  (void)sum;
+  double factor = a->attr[1].value.f * (double)a->attr[0].value.i + a->attr[3].count + (a->attr[2].value.i ? 100 : 0);
+  if (a->n_in != 2 || a->n_out != 1 || a->n_attr != 6 || strlen(a->attr[3].value.text) != (size_t)a->attr[3].count) *a->fault = 1;
+  for (int i = 0; i < a->attr[4].count; ++i) factor += (double)a->attr[4].value.ints[i];
+  for (int i = 0; i < a->attr[5].count; ++i) factor += a->attr[5].value.reals[i];
+  const float *x = a->in[0].data, *bias = a->in[1].data;
+  float* out = a->out[0].data;
+  for (int64_t i = begin; i < end; ++i) out[i] = (float)(x[i] * factor) + (bias ? bias[i %% a->in[0].dims[1]] : 0.0f);
+}
+void relu(void) {} /* as generated code has it */
+'''
+
+NARROW_C = r'''
+#include "aotc/own_kernel.h"
+void narrow(const aotc_op_args* a, int64_t begin, int64_t end) {
+  const int64_t n = a->in[0].dims[1], m = a->out[0].dims[1];
+  for (int64_t r = begin; r < end; ++r)
+    for (int64_t i = 0; i < m; ++i)
+      ((float*)a->out[0].data)[r * m + i] = ((const float*)a->in[0].data)[r * n + i] + (float)a->in[0].dims[0];
+}
+'''
+
+
+NARROW_CU = r'''
+#include "aotc/own_kernel.h"
+__device__ void narrow(const aotc_op_args* a) {
+  extern __shared__ float row[];
+  const int64_t n = a->in[0].dims[1], m = a->out[0].dims[1], r = blockIdx.x;
+  const float* x = static_cast<const float*>(a->in[0].data) + r * n;
+  const int at = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+  for (int64_t i = at; i < n; i += threads) row[i] = x[i];
+  __syncthreads();
+  for (int64_t i = at; i < m; i += threads) static_cast<float*>(a->out[0].data)[r * m + i] = row[i] + static_cast<float>(a->in[0].dims[0]);
+}
+'''
+
+
+def export(folder):
+    """Models of the operators above: three dynamic ones, one that writes."""
+    with open(os.path.join(folder, "own_operators.py"), "w") as f:
+        f.write(OPERATORS)
+    sys.path.insert(0, folder)
+    import own_operators  # noqa: F401
+
+    class Kinds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.randn(6))
+
+        def forward(self, x):
+            n = x.shape[0]
+            y = torch.ops.own.kinds(x, n, 0.5, True, "four\n%", [n, 3], [1.5, -2.0], self.bias)
+            return torch.relu(torch.ops.own.kinds(y, 2, 0.25, False, "", [], [0.125], None)) + 1
+
+    class Narrow(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.own.narrow(x * 2).sum(1)
+
+    class Clip(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.own.clip(x * 3, x.sum(1, keepdim=True)).to(torch.bfloat16)
+
+    class Written(torch.nn.Module):
+        def forward(self, x):
+            y = x * 2
+            torch.ops.own.written(y)
+            return y
+
+    batch = torch.export.Dim("batch", min=1, max=64)
+    for name, net in (("kinds", Kinds()), ("narrow", Narrow()), ("clip", Clip()), ("written", Written())):
+        program = torch.export.export(net.eval(), (torch.randn(3, 6),), dynamic_shapes=({0: batch},))
+        torch.export.save(program, os.path.join(folder, name + ".pt2"))
+
+
+def run(*words, env=None, cwd=None):
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, env=env, cwd=cwd)
+
+
+def good(*words, **how):
+    r = run(*words, **how)
+    assert r.returncode == 0, f"{' '.join(map(str, words))}: exit {r.returncode}\n{r.stdout}{r.stderr}"
+    return r.stdout
+
+
+class Refusals:
+    """Descriptions that must be refused."""
+
+    def __init__(self, o, folder, model, kernel):
+        self.o, self.folder, self.model, self.kernel, self.jobs = o, folder, model, kernel, []
+        with open(os.path.join(root, "schemas", "kernels.schema.json")) as f:
+            self.schema = json.load(f)
+        if jsonschema:
+            jsonschema.Draft202012Validator.check_schema(self.schema)
+
+    def text(self, *case, **how):
+        self.jobs.append((len(self.jobs), case, how))
+
+    def all(self):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            faults = [f for f in pool.map(lambda job: self.one(job[0], *job[1], **job[2]), self.jobs) if f]
+        assert not faults, "\n\n".join(faults)
+
+    def one(self, n, text, code, *said, well_formed=None, model=None):
+        """What is wrong with how it is refused; empty: nothing."""
+        path, so = os.path.join(self.folder, f"refused{n}.json"), os.path.join(self.folder, f"refused{n}.so")
+        with open(path, "w") as f:
+            f.write(text)
+        r = run(self.o.aotc, "build", model or self.model, "--kernels", path, "-o", so, "--quiet")
+        fault = "" if r.returncode == code else f"exit {r.returncode}, expected {code}"
+        fault += "".join(f"; lacks '{s}'" for s in said if s not in r.stderr) + ("; left an artifact" if os.path.exists(so) else "")
+        if jsonschema and well_formed is not None:
+            valid = jsonschema.Draft202012Validator(self.schema).is_valid(json.loads(text))
+            fault += "" if valid == well_formed else f"; the schema {'accepts' if valid else 'refuses'} it"
+        return f"{text[:600]}\n{fault}\n{r.stdout}{r.stderr}" if fault else ""
+
+    def changed(self, change, code, *said, well_formed=True, **how):
+        kernel = json.loads(json.dumps(self.kernel))
+        change(kernel)
+        self.text(json.dumps({"kernels": [kernel]}), code, *said, well_formed=well_formed, **how)
+
+
+def refusals(o, work, kinds):
+    r = Refusals(o, work, os.path.join(work, "kinds.pt2"), kinds)
+    r.text("{", 3, "refused")
+    r.text("[]", 3, "expected an object")
+    r.text('{"kernels": []}', 3, "$.kernels", "expected 1 to 256", well_formed=False)
+    r.text('{"kernels": [1]}', 3, "$.kernels[0]", "expected an object", well_formed=False)
+    r.text('{"kernels": [' * 80, 3)
+    r.changed(lambda k: k.update(colour=1), 3, "$.kernels[0].colour", "known keys", well_formed=False)
+    r.changed(lambda k: k.pop("schema"), 3, 'missing key "schema"', well_formed=False)
+    r.changed(lambda k: k.update(schema="own::kinds"), 3, "$.kernels[0].schema", "expected an operator's schema", well_formed=False)
+    r.changed(lambda k: k.update(schema="aten::relu(Tensor self) -> Tensor"), 3, "PyTorch's own")
+    r.changed(lambda k: k.update(schema="own::kinds(Tensor x, Tensr y) -> Tensor"), 3, "$.kernels[0].schema")
+    r.changed(lambda k: k.update(schema="own::other(Tensor(a!) x) -> Tensor"), 4, "writes its argument 'x'")
+    r.changed(lambda k: k.update(schema="own::lists(Tensor[] x) -> Tensor"), 4, "list of tensors")
+    r.changed(lambda k: k["inputs"].pop("bias"), 3, "$.kernels[0].inputs", "'bias'")
+    r.changed(lambda k: k["inputs"].update(z={"dtype": "float32"}), 3, "$.kernels[0].inputs.z", "no tensor argument")
+    r.changed(lambda k: k["inputs"]["x"].update(dtype="real"), 3, "$.kernels[0].inputs.x.dtype", "expected bool", well_formed=False)
+    r.changed(lambda k: k["inputs"]["x"].update(dtype="float64"), 4, "takes float64")
+    r.changed(lambda k: k["inputs"]["x"].update(rank=3), 4, "it takes 3")
+    r.changed(lambda k: k["results"][0].update(dtype="int32"), 3, "$.kernels[0].results[0]", well_formed=False)
+    r.changed(lambda k: k.update(results=[{"dtype": "int32", "shape_of": "x"}]), 3, "$.kernels[0].results[0].dtype", "the archive says float32")
+    r.changed(lambda k: k.update(results=k["results"] * 2), 3, "2 entries for the 1 results")
+    shape = lambda *s: lambda k: k.update(results=[{"dtype": "float32", "shape": list(s)}])
+    r.changed(shape("x.0"), 3, "$.kernels[0].results[0].shape", "of rank 1", "of rank 2")
+    r.changed(shape("x.0", "x.1 + 1"), 3, "7 in dimension 1", "the archive says 6")
+    r.changed(shape("x.0", "y.1"), 3, "$.kernels[0].results[0].shape[1]", '"y.1" is no size here')
+    r.changed(shape("x.0", "x.9"), 3, '"x.9" is no size here')
+    r.changed(shape("x.0", "floordiv(6, x.0 - x.0)"), 3, "$.kernels[0].results[0].shape[1]")
+    r.changed(shape("x.0", "floordiv(36, x.0 - 3)"), 3, "may be less than 1")
+    r.changed(shape("x.0", "x.1 *"), 3, "$.kernels[0].results[0].shape[1]", "expected")
+    r.changed(shape("x.0", "9223372036854775807 * 2"), 3, "64 bits")
+    r.changed(shape("x.0", "(" * 119 + "1" + ")" * 118), 3, "expected ')'")
+    r.changed(shape("x.0", "(" * 120 + "1" + ")" * 120), 3, "at most 240", well_formed=False)
+    r.changed(shape("x.0", -1), 3, "-1 is not within", well_formed=False)
+    r.changed(shape("x.0", 1.5), 3, "expected an integer", well_formed=False)
+    cpu = lambda **c: lambda k: k["cpu"].update(c)
+    r.changed(cpu(function="a b"), 3, "no name of a C function", well_formed=False)
+    r.changed(cpu(function="aotc_get_api"), 3, "aotc's own", well_formed=False)
+    r.changed(cpu(function="missing"), 3, "$.kernels[0].cpu.source", "has no function 'missing'", "kinds")
+    r.changed(cpu(source="nowhere.c"), 6, "$.kernels[0].cpu.source", "no such file")
+    r.changed(cpu(source="."), 6, "no such file")
+    r.changed(cpu(source="own_operators.py"), 3, "expected .c")
+    r.changed(cpu(object="kinds.o"), 3, "expected one of", well_formed=False)
+    r.changed(lambda k: k.update(cpu={"object": "kinds.c", "function": "kinds"}), 3, "no object file")
+    r.changed(lambda k: k.update(cpu={"library": "kinds.c", "function": "kinds"}), 3, "no static library")
+    r.changed(cpu(flags=["-fplugin=x.so"]), 3, "$.kernels[0].cpu.flags[0]", "no flag", well_formed=False)
+    r.changed(lambda k: k.update(pointwise="x"), 3, 'stands beside "pointwise"', well_formed=False)
+    for name, text in (("broken.c", "void f( {"), ("needs.c", '#include "aotc/own_kernel.h"\nvoid elsewhere(void);\nvoid f(const aotc_op_args* a, '
+                                                              "int64_t b, int64_t e) { (void)a, (void)b, (void)e; elsewhere(); }")):
+        with open(os.path.join(work, name), "w") as f:
+            f.write(text)
+    r.changed(cpu(source="broken.c", function="f"), 5, "$.kernels[0].cpu.source", "compiling")
+    r.changed(cpu(source="needs.c", function="f"), 5, "does not link", "elsewhere")
+    clip = os.path.join(work, "clip.pt2")
+    pointwise = lambda e: {"schema": "own::clip(Tensor x, Tensor y, float limit=0.5) -> Tensor", "pointwise": e}
+    for expression, said in (("x +", "expected a number"), ("x + z", '"z" is no argument'), ("f(x)", "'f' is no function"), ("exp(x, y)", "takes 1"),
+                             ("x & y", "integers"), ("a = 1; a = 2; a", "named twice"), ("a = 1 a", "expected ';'"), ("1e999 * x", "expected a number"),
+                             ("(" * 300 + "x" + ")" * 300, "nested too deeply"), ("x" * 5000, "4000"), ("99999999999999999999", "too large"),
+                             ("x y", "expected an operator"), ("", "expected a number"), ("1x", "runs into a name")):
+        r.text(json.dumps({"kernels": [pointwise(expression)]}), 3, "$.kernels[0].pointwise", said, model=clip)
+    r.text(json.dumps({"kernels": [pointwise(["x", "y"])]}), 3, "2 entries for the 1 results", model=clip, well_formed=True)
+    r.text(json.dumps({"kernels": [pointwise("x")]}), 4, "only writes its arguments", model=os.path.join(work, "written.pt2"))
+    r.all()
+    print(f"ok   {len(r.jobs)} descriptions are refused")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    p.add_argument("--include", required=True)
+    o = p.parse_args()
+    shutil.rmtree(o.work, ignore_errors=True)
+    os.makedirs(o.work)
+    os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
+    work = os.path.abspath(o.work)
+
+    # The sample.
+    pt2, so = os.path.join(work, "net.pt2"), os.path.join(work, "net.so")
+    good(sys.executable, "export.py", pt2, cwd=sample)
+    kernels = os.path.join(sample, "kernels.json")
+    plain = run(o.aotc, "build", pt2, "-o", so, "--quiet")
+    assert plain.returncode == 4 and "--kernels" in plain.stderr, plain.stderr
+    good(o.aotc, "build", pt2, "--kernels", kernels, "-o", so, "--quiet")
+    operators = os.path.join(sample, "operators.py")
+    good(o.aotc, "verify", so, "--against", pt2, "--torch-module", operators, "--threads", 2, "--quiet")
+    alone = run(o.aotc, "verify", so, "--against", pt2, "--quiet")
+    assert alone.returncode == 4 and "--torch-module" in alone.stderr, alone.stderr
+    meta = json.loads(good(o.aotc, "inspect", so, "--json"))
+    assert [k["op"] for k in meta["own_kernels"]] == ["samples::gated", "samples::lookup", "samples::ranked"], meta["own_kernels"]
+    assert "lookup of lookup.c" in good(o.aotc, "inspect", so)
+    forms = [c["choice"] for c in meta["explain"]["choices"]]
+    assert forms.count("own_kernel") >= 2, forms
+    assert not any("gated" == k["name"] and k["kind"] == "own kernel" for k in meta["explain"]["kernels"])
+    again = os.path.join(work, "again")
+    shutil.copytree(sample, again, ignore=shutil.ignore_patterns("__pycache__"))
+    os.makedirs(os.path.join(work, "other"))
+    copy = os.path.join(work, "other", "net.so")
+    good(o.aotc, "build", pt2, "--kernels", os.path.join(again, "kernels.json"), "-o", copy, "--quiet")
+    assert open(so, "rb").read() == open(copy, "rb").read(), "the sample from another folder gives other bytes"
+    with open(os.path.join(again, "lookup.c"), "a") as f:
+        f.write("/* another text, the same code */\n")
+    good(o.aotc, "build", pt2, "--kernels", os.path.join(again, "kernels.json"), "-o", copy, "--quiet")
+    assert open(so, "rb").read() != open(copy, "rb").read(), "the source's hash is no part of the artifact"
+    print("ok   samples/custom_kernel")
+
+    export(work)
+    module = os.path.join(work, "own_operators.py")
+
+    def build_and_verify(name, *kernel, target=()):
+        path, out = os.path.join(work, name + ".json"), os.path.join(work, name + ".so")
+        with open(path, "w") as f:
+            json.dump({"kernels": list(kernel)}, f)
+        model = os.path.join(work, name.split("-")[0] + ".pt2")
+        good(o.aotc, "build", model, "--kernels", path, "-o", out, "--quiet", *target)
+        good(o.aotc, "verify", out, "--against", model, "--torch-module", module, "--quiet")
+        print("ok  ", name)
+        return out
+
+    # Arguments of every kind, from a source, an object and a static library with two objects.
+    kinds = {"schema": "own::kinds(Tensor x, SymInt n, float scale, bool on, str name, SymInt[] steps, float[] weights, Tensor? bias) -> Tensor",
+             "inputs": {"x": {"dtype": ["float32"], "rank": 2}, "bias": {"dtype": "float32"}},
+             "results": [{"dtype_of": "x", "shape_of": "x"}],
+             "cpu": {"source": "kinds.c", "function": "kinds", "work": "x.numel", "grain": 64, "flags": ["-O2", "-DUNUSED=1"]}}
+    with open(os.path.join(work, "kinds.c"), "w") as f:
+        f.write(KINDS_C % {"name": "kinds"})
+    build_and_verify("kinds", kinds)
+    build_and_verify("kinds-portable", kinds, target=("--cpu", "portable"))
+    flags = ["-O2", "-fPIC", "-I", o.include]
+    good("cc", "-c", *flags, os.path.join(work, "kinds.c"), "-o", os.path.join(work, "kinds.o"))
+    build_and_verify("kinds-object", {**kinds, "cpu": {"object": "kinds.o", "function": "kinds", "work": "x.numel"}})
+    with open(os.path.join(work, "narrow.c"), "w") as f:
+        f.write(NARROW_C)
+    good("cc", "-c", *flags, os.path.join(work, "narrow.c"), "-o", os.path.join(work, "narrow.o"))
+    good("ar", "rcs", os.path.join(work, "libmine.a"), os.path.join(work, "kinds.o"), os.path.join(work, "narrow.o"))
+    build_and_verify("kinds-library", {**kinds, "cpu": {"library": "libmine.a", "function": "kinds", "work": "x.numel"}})
+    # An operator without float64; the first row does not take the types.
+    narrow = {"schema": "own::narrow(Tensor x) -> Tensor", "inputs": {"x": {"dtype": "float32"}},
+              "results": [{"dtype": "float32", "shape": ["x.0", "floordiv(x.last, 2)"]}],
+              "cpu": {"library": "libmine.a", "function": "narrow", "work": "x.0"}}
+    build_and_verify("narrow", {**narrow, "inputs": {"x": {"dtype": "float16"}}}, narrow)
+    # For GPUs it is compiled, where NVRTC is there.
+    with open(os.path.join(work, "narrow.cu"), "w") as f:
+        f.write(NARROW_CU)
+    path = os.path.join(work, "narrow-gpu.json")
+    with open(path, "w") as f:
+        json.dump({"kernels": [{**narrow, "cuda": {"source": "narrow.cu", "function": "narrow", "grid": "x.0", "block": [32, 2],
+                                                   "shared_bytes": "x.1 * 4", "scratch_bytes": "x.0 * 4"}}]}, f)
+    gpu = run(o.aotc, "build", os.path.join(work, "narrow.pt2"), "--kernels", path, "--cuda", "sm_90a", "-o", os.path.join(work, "gpu.so"), "--quiet")
+    assert gpu.returncode == 0 or (gpu.returncode == 5 and "NVRTC was not found" in gpu.stderr), gpu.stderr
+    print("ok  " if gpu.returncode == 0 else "skip", "narrow on a GPU")
+    # An expression: fused, no kernel of its own.
+    clip = build_and_verify("clip", {"schema": "own::clip(Tensor x, Tensor y, float limit=0.5) -> Tensor",
+                                     "pointwise": "t = x > limit ? limit + 0.1f * (x - limit) : x; (t < 0 ? exp(t) - 1 : t) * y"})
+    e = json.loads(good(o.aotc, "inspect", clip, "--json"))["explain"]
+    assert all(k["kind"] == "fused loops" for k in e["kernels"]) and len(e["kernels"]) == 1, e["kernels"]
+    refusals(o, work, kinds)
+
+
+if __name__ == "__main__":
+    main()
