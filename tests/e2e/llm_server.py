@@ -1,6 +1,6 @@
 """samples/llm_server, driven by the openai client: a small decoder with random weights, exported, compiled, served.
 
-    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32] [--schemas 40]
+    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32] [--schemas 20]
 
 Greedy texts are those of transformers' generate, log probabilities those of its logits. With --load 32 clients ask, a third of them hang up: afterwards
 nothing is held, and every answer is the one that a quiet server gives.
@@ -500,7 +500,7 @@ def main():
     p.add_argument("--work", required=True)
     p.add_argument("--load", type=float, default=5)
     p.add_argument("--clients", type=int, default=32)
-    p.add_argument("--schemas", type=int, default=40)
+    p.add_argument("--schemas", type=int, default=20)
     o = p.parse_args()
     o.aotc, o.server, o.work = (os.path.abspath(x) for x in (o.aotc, o.server, o.work))
     os.makedirs(o.work, exist_ok=True)
