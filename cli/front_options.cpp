@@ -91,6 +91,9 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
       "--strassen", strassen,
       "CPU: products of float32 with constant weights may go by Strassen's seven products of halves: up to 1.1 times as fast, at 1.7 "
       "times the error where rows are alike, and the error of the larger row where they are not (check with aotc verify)");
+  app.add_flag("--reproducible", reproducible,
+               "CPU: a row of the results has the same bits whatever rows stand beside it in the batch, on any number of threads of one "
+               "instruction set: products sum in one order, and one plan serves all sizes");
   app.add_option(
       "--weights", weights,
       "CPU: constant float32 weights of products, and large embeddings, are stored as int8, int4 or bf16, rounded to nearest; inputs, sums "
@@ -188,6 +191,10 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.target.numerics.int8_rows = o.weights.int8_rows;
   o.target.numerics.winograd4 = winograd4;
   o.target.numerics.strassen = strassen;
+  o.target.numerics.reproducible = reproducible;
+  if (reproducible && o.target.is_gpu()) throw Diagnostic(ExitCode::usage, {}, "--reproducible is for CPU artifacts (--cpu)");
+  for (const auto& [given, option] : {std::pair(strassen, "--strassen"), {!activations.empty(), "--activations"}})
+    if (reproducible && given) throw Diagnostic(ExitCode::usage, {}, fmt::format("--reproducible excludes {}: its sums depend on what is summed beside them", option));
   o.states = {parameters_as_states, states};
   if (!kernels.empty()) o.own = pipeline::load_own_kernels(kernels);
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");

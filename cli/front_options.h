@@ -15,7 +15,7 @@ struct FrontArgs {
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
   double max_error = 0, max_weight_error = 0;
-  bool winograd4 = false, strassen = false;
+  bool winograd4 = false, strassen = false, reproducible = false;
   bool parameters_as_states = false;
   /// several: the verb takes several programs, NAME=FILE each.
   void add_to(CLI::App& app, bool several = false);

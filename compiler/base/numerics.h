@@ -24,6 +24,8 @@ struct Numerics {
   bool bf16_rounds_once = false;
   /// CPU: products with int8 weights may round the rows that they multiply to 8 bits each.
   bool int8_rows = false;
+  /// CPU: a row of the results has the same bits whatever rows stand beside it, on any number of threads.
+  bool reproducible = false;
   friend bool operator==(const Numerics&, const Numerics&) = default;
 };
 

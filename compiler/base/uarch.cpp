@@ -49,10 +49,18 @@ constexpr NumberRow kRows[] = {
 #undef AOTC_COUNT
 };
 
-template <class T>
-bool read_number(std::string_view text, T& out) {
+bool read_number(std::string_view text, int64_t& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(static_cast<double>(out)) && out >= 0;
+  return error == std::errc() && end == text.data() + text.size() && out >= 0;
+}
+
+/// Decimal, as strtod reads it in the C locale, which is that of aotc. Not from_chars: C++ libraries before GCC 11's have none of double.
+bool read_number(std::string_view text, double& out) {
+  const std::string copy(text);
+  if (copy.empty() || copy.find_first_not_of("0123456789.eE+-") != std::string::npos || copy[0] == '+' || copy[0] == '-') return false;
+  char* end = nullptr;
+  out = std::strtod(copy.c_str(), &end);
+  return end == copy.c_str() + copy.size() && std::isfinite(out);
 }
 
 /// Whether the text is a number of the row, which is a whole one where that is a count; then it has its place.

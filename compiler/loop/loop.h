@@ -150,6 +150,7 @@ struct MatmulKernel {
   std::optional<QuantisedWeight> b_quantised;  ///< beside b's prologue, of which it says what it is (loop/quantised.h)
   /// A second right operand, strided as b is, of a second product of a: the epilogue has an accumulator of each, the twin's last.
   std::optional<Operand> twin;
+  bool ordered = false;           ///< sums go in an order that does not depend on m: rows are the same bits whatever their number
   bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)
   std::vector<Segment> segments;  ///< at least one; cover [0, n)
   std::vector<NodeId> nodes;

@@ -94,6 +94,7 @@ class Product {
     find_axes(a.at, b.at);
     merge_batch();
     k_.syms = g_.syms;
+    k_.ordered = p_.rules.ordered_sums;
     k_.in = g_.type(n_.inputs[0]).dtype;
     k_.acc = accumulator_type(k_.in);
     k_.m = rows_.extent;

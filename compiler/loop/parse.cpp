@@ -288,6 +288,7 @@ class Parser {
     k.m = size[0];
     k.n = size[1];
     k.k = size[2];
+    k.ordered = in_.accept_word("ordered");
     need_line();
     k.a = operand("a", k);
     need_line();

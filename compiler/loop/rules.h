@@ -13,6 +13,7 @@ namespace aotc::loop {
 struct FusionRules {
   /// Whether some form computes operand 0 (a) or 1 (b) of a product of this type in its prologue. Null: every operand.
   std::function<Fit(DType dtype, uint32_t operand)> prologue;
+  bool ordered_sums = false;   ///< of products (MatmulKernel::ordered)
   int64_t column_block = 128;  ///< columns of a product that one computed element of b serves at least
   int64_t kept_columns = 256;  ///< columns for which a computed row of a is kept
   /// Rows of more points do not stay where they are fast: their values are computed again rather than kept. By the sizes worth tuning for.

@@ -119,7 +119,7 @@ class Printer {
     params(k.params, k.syms);
     line("types {} {}", dtype_name(k.in), dtype_name(k.acc));
     line("batch {}", list_text(k.batch, k.syms));
-    line("size {}", list_text({k.m, k.n, k.k}, k.syms));
+    line("size {}{}", list_text({k.m, k.n, k.k}, k.syms), k.ordered ? " ordered" : "");
     operand("a", k.a, k.params, k.syms, "");
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     if (k.twin) operand("twin", *k.twin, k.params, k.syms, "");

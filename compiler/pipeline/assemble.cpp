@@ -96,8 +96,11 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
       }
     }
     for (size_t m = 0; m < part.methods.size(); ++m)
-      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.methods[m].module, part.target.isas))
+      for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.methods[m].module, part.target.isas)) {
+        // The compiler contracts vectors and the rows left over beside them unlike each other.
+        if (part.target.numerics.reproducible) u.flags.insert(u.flags.end(), {"-ffp-contract=off", "-DAOTC_EXPLICIT_FMA"});
         units.push_back({m == 0 ? u.name : part.methods[m].name + "." + u.name, std::move(u.source), std::move(u.flags)});
+      }
     units.push_back(
         {p == 0 ? "tables.cpp" : fmt::format("tables{}.cpp", p), artifact::emit_tables(tables), {"-std=c++20", "-O1", "-march=x86-64"}});
   }

@@ -78,7 +78,7 @@ plan::PlanSet plans_of(const Front& f, const Goal& goal, const plan::ChooseFn& c
   plan::PlanOptions options;
   alternatives.apply(options);
   options.variants = ranges_of(f);
-  options.classes.emplace();
+  if (!goal.numerics.reproducible) options.classes.emplace();  // else one plan serves all sizes
   options.size_classes = f.classes;
   options.goal = goal;
   options.choose = choose;

@@ -161,6 +161,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
 
   clock.phase("fuse");
   loop::FusionRules rules = forms::rules_of(machine_of(options.target));
+  rules.ordered_sums = options.target.numerics.reproducible;
   options.alternatives.apply(rules);
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");

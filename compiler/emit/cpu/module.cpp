@@ -61,7 +61,7 @@ std::vector<SourceUnit> emit_module(const loop::Module& m, const std::vector<Isa
         add(emit_function(*e.loop, attached_spec(k, *e.loop, attached_function(loop::kernel_name(k), e, isa))));
     }
     flush();
-    if (!calls.empty()) units.push_back({fmt::format("own_kernels_{}.cpp", isa_name(isa)), custom_unit_source(calls), unit_flags(least)});
+    if (!calls.empty()) units.push_back({fmt::format("own_kernels_{}.cpp", isa_name(isa)), custom_unit_source(calls), unit_flags(common)});
   }
   return units;
 }

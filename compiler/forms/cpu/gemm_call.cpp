@@ -222,6 +222,7 @@ ConfigText product_members(const loop::Kernel& kernel, const MatmulKernel& k, co
     c.declarations_ += fmt::format("static const aotc_finish {}_finishes[] = {{{}}};\n", name, finishes);
     c.text("finishes", name + "_finishes");
   }
+  if (k.ordered) c.add("ordered", 1);
   return c;
 }
 

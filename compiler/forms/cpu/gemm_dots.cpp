@@ -44,6 +44,7 @@ class GemmDots final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::f32 && k.in != DType::f64) return refuse("{}: dot products are of float32 and float64", dtype_name(k.in));
     if (k.a.prologue || k.b.prologue) return refuse("an operand is computed");
     if (!k.a.col_stride.is(1) || !k.b.row_stride.is(1)) return refuse("an operand does not lie along k");

@@ -91,6 +91,7 @@ class GemmHeld final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     if (k.b_quantised || k.b.prologue || !product_panels(k, true)) return refuse("b is no weight that can be stored in panels");

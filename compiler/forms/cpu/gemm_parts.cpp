@@ -100,6 +100,7 @@ class GemmParts final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::f32) return refuse("{}: numbers in three parts are float32", dtype_name(k.in));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");

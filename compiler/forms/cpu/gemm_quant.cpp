@@ -46,6 +46,7 @@ class GemmQuant final : public FewBitsForm {
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
     if (!k.b_quantised || k.b_quantised->bits == 16) return {false, ""};
+    if (k.ordered) return refuse("its sums are not in the order of k");
     return fits_few_bits(k);
   }
 

@@ -61,6 +61,7 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::f32) return refuse("{}: seven products for eight are of float32", dtype_name(k.in));
     if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");
     const auto depth = k.k.as_const();

@@ -96,6 +96,7 @@ class GemmTiles final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const ProductSizes c = product_sizes(k, s.syms);

@@ -5,7 +5,17 @@
 
 namespace {
 
-AOTC_I f64h fma(f64h a, f64h b, f64h c) { return a * b + c; }
+AOTC_I f64h fma(f64h a, f64h b, f64h c) {
+#if !defined(AOTC_EXPLICIT_FMA)
+  return a * b + c;
+#elif defined(__clang__)
+  return __builtin_elementwise_fma(a, b, c);
+#elif AOTC_L == 16
+  return __builtin_ia32_vfmaddpd512_mask(a, b, c, static_cast<uint8_t>(-1), 4);
+#else
+  return __builtin_ia32_vfmaddpd256(a, b, c);
+#endif
+}
 AOTC_I f64h fma(f64h a, f64h b, double c) { return a * b + kdh(c); }
 AOTC_I i64h bits(f64h x) { return (i64h)x; }
 AOTC_I f64h abs_of(f64h x) { return (f64h)(bits(x) & INT64_MAX); }
