@@ -51,9 +51,15 @@ Diagnostic failed(const std::string& what, const ProcessResult& r) {
 /// The compiler's own fault, which less optimization mostly avoids.
 bool crashed(const ProcessResult& r) { return !r.ok() && r.output.find("internal compiler error") != std::string::npos; }
 
-std::vector<std::string> with_less_optimization(std::vector<std::string> command) {
-  command.push_back("-O1");  // the last of its kind counts
-  return command;
+/// A function's frame is larger than the unit's flags allow.
+bool frame_too_large(const ProcessResult& r) { return !r.ok() && r.output.find("frame-larger-than") != std::string::npos; }
+
+/// What is added, in order, to a command that failed so. Of options of a kind the last counts. Constants that GCSE keeps over a long
+/// function are spilled, a vector each; a frame that stays too large is taken as it is.
+std::vector<std::vector<std::string>> milder_options(const ProcessResult& r) {
+  if (crashed(r)) return {{"-O1"}};
+  if (frame_too_large(r)) return {{"-fno-gcse"}, {"-fno-gcse", "-O1"}, {"-fno-gcse", "-O1", "-Wno-frame-larger-than"}};
+  return {};
 }
 
 }  // namespace
@@ -172,11 +178,15 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   }
   size_t done = result.cached;
   run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
-    if (!r.ok()) {
-      const std::vector<std::string> less = with_less_optimization(commands[i]);
-      if (!crashed(r) || !run_process(less).ok()) throw failed("compiling " + names[i], r);
-      result.command_lines[numbers[i]] = shell_line(less);
+    bool compiled = r.ok();
+    for (const std::vector<std::string>& more : milder_options(r)) {
+      if (compiled) break;
+      std::vector<std::string> command = commands[i];
+      command.insert(command.end(), more.begin(), more.end());
+      compiled = run_process(command).ok();
+      result.command_lines[numbers[i]] = shell_line(command);
     }
+    if (!compiled) throw failed("compiling " + names[i], r);
     cache.put_file(to_cache[i].second, to_cache[i].first);
     if (o.progress) o.progress(++done, units.size(), names[i]);
   });

@@ -8,7 +8,7 @@ std::vector<std::string> unit_flags(FeatureSet features) {
   std::vector<std::string> flags = {"-std=c++17",
                                     "-O2",
                                     "-g0",
-                                    "-w",
+                                    "-Werror=frame-larger-than=16384",  // what a run promises of its stack (runtime/README.md)
                                     "-fPIC",
                                     "-fwrapv",
                                     "-fno-tree-sink",  // GCC 12 crashes in that pass on vectors that live across a rare branch
