@@ -194,7 +194,9 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.target.numerics.reproducible = reproducible;
   if (reproducible && o.target.is_gpu()) throw Diagnostic(ExitCode::usage, {}, "--reproducible is for CPU artifacts (--cpu)");
   for (const auto& [given, option] : {std::pair(strassen, "--strassen"), {!activations.empty(), "--activations"}})
-    if (reproducible && given) throw Diagnostic(ExitCode::usage, {}, fmt::format("--reproducible excludes {}: its sums depend on what is summed beside them", option));
+    if (reproducible && given)
+      throw Diagnostic(ExitCode::usage, {},
+                       fmt::format("--reproducible excludes {}: its sums depend on what is summed beside them", option));
   o.states = {parameters_as_states, states};
   if (!kernels.empty()) o.own = pipeline::load_own_kernels(kernels);
   if (!f32_matmul.empty() && cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--f32-matmul is for GPU artifacts (--cuda)");

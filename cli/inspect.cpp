@@ -173,8 +173,8 @@ void print_methods(const json& j) {
     json own = i == 0 ? j : j["methods"][i];
     own.erase("methods");
     fmt::print("\n{:<16}{}\n", "method", j["methods"][i].at("name").get<std::string>());
-    for (const char* key : {"source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target", "f32_matmul", "reproducible", "graphs",
-                            "own_weights", "code", "seal", "system"})
+    for (const char* key : {"source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target", "f32_matmul",
+                            "reproducible", "graphs", "own_weights", "code", "seal", "system"})
       own.erase(key);
     print_text(own);
   }
@@ -188,8 +188,8 @@ void print_text(const json& all) {
                             "explain", "ops", "parts", "state_memory"})
       j.erase(key);
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
-  for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul", "reproducible",
-                          "graphs", "own_weights"})
+  for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
+                          "reproducible", "graphs", "own_weights"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
   for (const json& p : j.value("parts", json::array()))
     fmt::print("{:<16}{}: weights {} bytes, arena {} bytes, {} kernels\n", "part", p.at("target").get<std::string>(),

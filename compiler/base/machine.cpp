@@ -57,7 +57,8 @@ std::string Goal::str() const {
   if (machine.is_gpu())
     return machine.str() + (n.f32_matmul == F32Matmul::highest ? "" : fmt::format(", float32 products {}", f32_matmul_name(n.f32_matmul)));
   return fmt::format("{}{}{}{}", machine.str(), n.int8_rows ? ", int8 rows" : "", n.winograd4 ? ", F(4x4)" : "",
-                     n.strassen ? ", Strassen" : "") + (n.reproducible ? ", reproducible" : "");
+                     n.strassen ? ", Strassen" : "") +
+         (n.reproducible ? ", reproducible" : "");
 }
 
 Machine machine_of(Isa isa, int threads) {

@@ -23,9 +23,8 @@ class Custom final : public FormOf<LibraryKernel> {
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "custom") return {false, ""};
     if (!k.attrs.count(Attr::kind)) return refuse("kernels.json has no \"cuda\" for {}", std::get<std::string>(k.attrs.at(Attr::op)));
-    constexpr int64_t kMostShared = 227 * 1024;  // of sm_90; the driver refuses what another GPU lacks
-    if (s.syms.interval(launch_of(k)[CustomLaunch::shared]).max > kMostShared)
-      return refuse("shared_bytes of {} may be more than {}", std::get<std::string>(k.attrs.at(Attr::op)), kMostShared);
+    if (s.syms.interval(launch_of(k)[CustomLaunch::shared]).max > s.machine.shared_bytes)
+      return refuse("shared_bytes of {} may be more than {}", std::get<std::string>(k.attrs.at(Attr::op)), s.machine.shared_bytes);
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
