@@ -113,7 +113,9 @@ def int8_rows(o):
             assert told["pass"] and len(told["outputs"]) >= outputs, told
             assert told["int8_rows"] and all(1e-4 < e < 0.03 for e in told["int8_rows"].values()), told["int8_rows"]
             touched = [r for r in told["outputs"] if r["err_eager_int8"] > 1e-4]
-            assert touched and all(0.5 < r["err_aotc"] / r["err_eager_int8"] < 2 for r in touched), told["outputs"]
+            # which products have rows of int8 is the cost model's choice on each instruction set: no error is above theirs, one at least is theirs
+            assert all(r["err_aotc"] < 2 * r["err_eager_int8"] for r in touched), told["outputs"]
+            assert any(r["err_aotc"] > 0.5 * r["err_eager_int8"] for r in touched), told["outputs"]
             print(f"ok   {name} with rows of int8 {isa}: error {max(r['err_aotc'] for r in touched):.2g}")
         stored = os.path.join(o.work, name + "_rows_stored")
         run_models.sh(o.aotc, "references", so, "--against", pt2, "-o", stored)
