@@ -346,6 +346,9 @@ inline float load_of_block(const float* p, int rank) {
   const auto at = reinterpret_cast<const char*>(p) - emulator::now->block->shared;
   return *reinterpret_cast<const float*>(emulator::cluster->blocks.at(static_cast<size_t>(rank)).shared + at);
 }
+inline void load_four_of_block(const float* p, int rank, float (&v)[4]) {
+  for (int i = 0; i < 4; ++i) v[i] = load_of_block(p + i, rank);
+}
 inline void store_to_block(u64* p, int rank, u64 v) {
   const auto at = reinterpret_cast<char*>(p) - emulator::now->block->shared;
   *reinterpret_cast<u64*>(emulator::cluster->blocks.at(static_cast<size_t>(rank)).shared + at) = v;

@@ -357,7 +357,9 @@ class Emitter {
     if (!all_stores_round()) return {};
     if (const auto x = gelu_of(id)) return fmt::format("gelu_to_round({})", names_.inst(*x));
     const Inst& i = e_.insts[id];
-    if (i.kind != InstKind::op || i.op != Op::erf || i.dtype != DType::f32) return {};
+    if (i.kind != InstKind::op || i.dtype != DType::f32) return {};
+    if (i.op == Op::sigmoid) return fmt::format("sigmoid_to_round({})", names_.inst(i.args[0]));
+    if (i.op != Op::erf) return {};
     for (const Inst& user : e_.insts) {
       const auto at = std::find(user.args.begin(), user.args.end(), id);
       if (at == user.args.end()) continue;

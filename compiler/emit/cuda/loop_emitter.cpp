@@ -46,8 +46,8 @@ AccessRules LoopEmitter::rules(const std::string& store_guard) {
   r.reduce = [this](InstId id) { return accumulate(id); };
   r.op = [this, store_guard](InstId id) -> std::string {
     const Inst& i = k_.insts[id];
-    if (i.kind == InstKind::op && i.op == Op::exp && i.dtype == DType::f32 && becomes_half(id))
-      return fmt::format("exp_to_round({})", names_.inst(i.args[0]));
+    if (i.kind == InstKind::op && (i.op == Op::exp || i.op == Op::sigmoid) && i.dtype == DType::f32 && becomes_half(id))
+      return fmt::format("{}_to_round({})", op_name(i.op), names_.inst(i.args[0]));
     const InstId divisor = store_guard.empty() ? row_divisor(id) : kNone<InstId>;
     if (divisor == kNone<InstId>) return {};
     return fmt::format("op_div_by({}, by_{})", names_.inst(k_.insts[id].args[0]), names_.inst(divisor));

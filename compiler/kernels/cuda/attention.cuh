@@ -4,10 +4,6 @@
 #pragma once
 #include "gemm.cuh"
 
-// Of numbers that are not negative: most of the time both have 31 bits.
-AOTC_DI i64 quotient(i64 x, i64 by) { return (x | by) >> 31 ? x / by : static_cast<i64>(static_cast<u32>(x) / static_cast<u32>(by)); }
-AOTC_DI i64 rest(i64 x, i64 by) { return x - quotient(x, by) * by; }
-
 struct AttnView { i64 base, b, h, s, e; };  // strides of batch, head, position, channel; of a mask: batch, head, query, key
 struct NoMask {};
 // What the masks of some rows show: no key outside of [begin, end); all of [inner_begin, inner_end). whole: each row shows a range of its own.
@@ -51,7 +47,8 @@ template <class T, class Acc, class M> struct AttnProblem {
   template <class F> AOTC_DI AttnSeen seen_by_lanes(i64 n, const F& seen) const {
     int begin = static_cast<int>(kv_len), end = 0, inner_begin = 0, inner_end = static_cast<int>(kv_len);
     bool whole = true;
-    for (i64 r = threadIdx.x & 31; r < n; r += 32) {
+#pragma unroll 1
+    for (int r = threadIdx.x & 31; r < n; r += 32) {
       const AttnSeen x = seen(r);
       const int from = static_cast<int>(x.begin), to = static_cast<int>(x.end);
       if (from < to) begin = from < begin ? from : begin, end = to > end ? to : end;
@@ -278,28 +275,56 @@ template <class T, class Tile> AOTC_DI void attn_values(const float (&p)[Tile::k
 
 // Queries of rows [r0, r0 + rows) to shared memory, zeros beyond.
 template <class T, class Tile, class M> AOTC_DI void attn_queries(T* to, const AttnProblem<T, float, M>& p, i64 b, i64 head, i64 r0) {
-  constexpr int per_row = Tile::e / Tile::chunk;
-  const i64 rows = p.rows();
-  for (int at = threadIdx.x; at < Tile::rows * per_row; at += Tile::threads) {
-    const int row = at / per_row, c = at % per_row * Tile::chunk;
-    Wide<T, Tile::chunk> w;
-    if (r0 + row >= rows) {
+  constexpr int per_row = Tile::e / Tile::chunk, chunks = Tile::rows * per_row;
+  const int left = static_cast<int>(imin(p.rows() - r0, Tile::rows));
+  const i64 group = quotient(p.heads, p.kv_heads);
+  const T* const first = p.pq + p.q.base + b * p.q.b + head * group * p.q.h;
+  auto keep = [&](int row, int c, Wide<T, Tile::chunk> w) {
+    if constexpr (!same<T, f16>::value) {
 #pragma unroll
-      for (int i = 0; i < Tile::chunk; ++i) w.v[i] = T(0.0f);
-    } else {
+      for (int i = 0; i < Tile::chunk; ++i) w.v[i] = T(static_cast<float>(w.v[i]) * p.share);
+    }
+    *reinterpret_cast<Wide<T, Tile::chunk>*>(to + row * Tile::ld_e + c) = w;
+  };
+  if constexpr (Tile::threads % per_row == 0 && chunks % Tile::threads == 0) {
+    const bool wide = p.q.e == 1 && p.head_dim == Tile::e && aligned16(first) && (group == 1 || p.q.h % Tile::chunk == 0) &&
+                      (p.q_len == 1 || p.q.s % Tile::chunk == 0);
+    if (wide) {  // a thread's chunks lie below each other; several are under way at once
+      constexpr int down = Tile::threads / per_row, times = chunks / Tile::threads, together = times < 4 ? times : 4;
+      const int row = threadIdx.x / per_row, c = threadIdx.x % per_row * Tile::chunk;
+      const i64 heads_down = quotient(down, p.q_len), positions_down = down - heads_down * p.q_len;
+      i64 h = quotient(r0 + row, p.q_len), at = r0 + row - h * p.q_len;
+#pragma unroll 1
+      for (int begin = 0; begin < times; begin += together) {
+        Wide<T, Tile::chunk> w[together];
+#pragma unroll
+        for (int i = 0; i < together; ++i) {
+          w[i] = {};
+          if (row + (begin + i) * down < left) w[i] = load_wide<T, Tile::chunk>(first + h * p.q.h + at * p.q.s + c);
+          h += heads_down, at += positions_down;
+          if (at >= p.q_len) at -= p.q_len, ++h;
+        }
+#pragma unroll
+        for (int i = 0; i < together; ++i) keep(row + (begin + i) * down, c, w[i]);
+      }
+      return;
+    }
+  }
+#pragma unroll 1
+  for (int i = threadIdx.x; i < chunks; i += Tile::threads) {
+    const int row = i / per_row, c = i % per_row * Tile::chunk;
+    Wide<T, Tile::chunk> w{};
+    if (row < left) {
       const T* const from = p.query(b, head, r0 + row);
       if (p.q.e == 1 && c + Tile::chunk <= p.head_dim && aligned16(from + c)) {
         w = load_wide<T, Tile::chunk>(from + c);
       } else {
 #pragma unroll
-        for (int i = 0; i < Tile::chunk; ++i) w.v[i] = c + i < p.head_dim ? from[(c + i) * p.q.e] : T(0.0f);
-      }
-      if constexpr (!same<T, f16>::value) {
-#pragma unroll
-        for (int i = 0; i < Tile::chunk; ++i) w.v[i] = T(static_cast<float>(w.v[i]) * p.share);
+        for (int e = 0; e < Tile::chunk; ++e)
+          if (c + e < p.head_dim) w.v[e] = from[(c + e) * p.q.e];
       }
     }
-    *reinterpret_cast<Wide<T, Tile::chunk>*>(to + row * Tile::ld_e + c) = w;
+    keep(row, c, w);
   }
 }
 
@@ -472,48 +497,64 @@ template <class Tile, bool Causal, class T, class M> AOTC_DI void attn_block(con
       const float* const from = parts + n % Tile::k_warps * Tile::part + at;
       return Tile::split > 1 ? load_of_block(from, n / Tile::k_warps) : *from;
     };
-    // How much of each part a row takes: by a thread a row.
+    // Of the rows that there are, each block of the cluster finishes a share, four channels by `lanes` threads at a time.
+    constexpr int quads = Tile::v / 4, room = Tile::threads * Tile::split / (Tile::rows * quads);
+    constexpr int lanes = room >= 8 && Tile::parts >= 8 ? 8 : room >= 4 && Tile::parts >= 4 ? 4 : room >= 2 ? 2 : 1;
+    constexpr int row_lanes = Tile::parts < 32 ? Tile::parts : 32;
+    const int items = static_cast<int>(imin(rows - r0, Tile::rows)) * quads, from_item = items * rank / Tile::split,
+              to_item = items * (rank + 1) / Tile::split;
+    // How much of each part a row takes: by a lane a part.
     __shared__ float share[Tile::rows * Tile::parts];
-    if constexpr (Tile::parts >= 16 && Tile::parts <= 32 && Tile::rows * Tile::parts <= 4 * Tile::threads) {  // few rows: by a lane a part
-      for (int r = warp; r < Tile::rows && r0 + r < rows; r += Tile::threads / 32) {
-        const bool has = lane < Tile::parts;
-        const float own_m = has ? part(lane, Tile::rows * Tile::ld_part + r) : lowest<float>(),
-                    own_l = has ? part(lane, Tile::rows * (Tile::ld_part + 1) + r) : 0.0f;
-        float m = own_m;
+#pragma unroll 1
+    for (int top = from_item / quads; top * quads < to_item; top += Tile::threads / row_lanes) {
+      const int r = top + threadIdx.x / row_lanes, first_part = threadIdx.x % row_lanes;
+      const bool has = r * quads < to_item;
+      float own_m[Tile::parts / row_lanes], own_l[Tile::parts / row_lanes], m = lowest<float>(), l = 0.0f;
 #pragma unroll
-        for (int by = 16; by; by >>= 1) m = larger(m, shuffle_xor(m, by));
-        const float down = exp_of(own_m - subtracted(m));
-        float l = has ? down * own_l : 0.0f;
-#pragma unroll
-        for (int by = 16; by; by >>= 1) l += shuffle_xor(l, by);
-        if (has) share[r * Tile::parts + lane] = down * (l == 0.0f ? p.nowhere : 1.0f / l);
+      for (int i = 0; i < Tile::parts / row_lanes; ++i) {
+        own_m[i] = has ? part(first_part + i * row_lanes, Tile::rows * Tile::ld_part + r) : lowest<float>();
+        own_l[i] = has ? part(first_part + i * row_lanes, Tile::rows * (Tile::ld_part + 1) + r) : 0.0f;
+        m = larger(m, own_m[i]);
       }
-    } else {
-      for (int r = threadIdx.x; r < Tile::rows; r += Tile::threads) {
-        if (r0 + r >= rows) continue;
-        float m = lowest<float>(), l = 0.0f;
 #pragma unroll
-        for (int n = 0; n < Tile::parts; ++n) m = larger(m, part(n, Tile::rows * Tile::ld_part + r));
-        const float base = subtracted(m);
+      for (int by = row_lanes / 2; by; by >>= 1) m = larger(m, shuffle_xor(m, by));
 #pragma unroll
-        for (int n = 0; n < Tile::parts; ++n) {
-          const float down = exp_of(part(n, Tile::rows * Tile::ld_part + r) - base);
-          l += down * part(n, Tile::rows * (Tile::ld_part + 1) + r);
-          share[r * Tile::parts + n] = down;
-        }
-        const float by = l == 0.0f ? p.nowhere : 1.0f / l;
-#pragma unroll
-        for (int n = 0; n < Tile::parts; ++n) share[r * Tile::parts + n] *= by;
+      for (int i = 0; i < Tile::parts / row_lanes; ++i) {
+        own_m[i] = exp_of(own_m[i] - subtracted(m));
+        l += own_m[i] * own_l[i];
       }
+#pragma unroll
+      for (int by = row_lanes / 2; by; by >>= 1) l += shuffle_xor(l, by);
+      const float scale = l == 0.0f ? p.nowhere : 1.0f / l;
+#pragma unroll
+      for (int i = 0; i < Tile::parts / row_lanes; ++i)
+        if (has) share[r * Tile::parts + first_part + i * row_lanes] = own_m[i] * scale;
     }
     __syncthreads();
-    for (int at = threadIdx.x + rank * Tile::threads; at < Tile::rows * Tile::v; at += Tile::threads * Tile::split) {
-      const int r = at / Tile::v, c = at % Tile::v;
-      if (r0 + r >= rows || c >= p.v_dim) continue;
-      float o = 0.0f;
+#pragma unroll 1
+    for (int top = from_item; top < to_item; top += Tile::threads / lanes) {
+      const int item = top + threadIdx.x / lanes, r = item / quads, c = item % quads * 4;
+      float o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+      if (item < to_item) {
 #pragma unroll 8
-      for (int n = 0; n < Tile::parts; ++n) o += share[r * Tile::parts + n] * part(n, r * Tile::ld_part + c);
-      p.result(b, head, r0 + r)[c * p.o.e] = T(o);
+        for (int n = threadIdx.x % lanes; n < Tile::parts; n += lanes) {
+          const float* const at = parts + n % Tile::k_warps * Tile::part + r * Tile::ld_part + c;
+          Wide<float, 4> of;
+          if constexpr (Tile::split > 1) load_four_of_block(at, n / Tile::k_warps, of.v);
+          else of = load_wide<float, 4>(at);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) o[i] += share[r * Tile::parts + n] * of.v[i];
+        }
+      }
+#pragma unroll
+      for (int by = lanes / 2; by; by >>= 1)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o[i] += shuffle_xor(o[i], by);
+      if (item >= to_item || threadIdx.x % lanes != 0) continue;
+      T* const to = p.result(b, head, r0 + r);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (c + i < p.v_dim) to[(c + i) * p.o.e] = T(o[i]);
     }
     if (Tile::split > 1) cluster_barrier();  // the others have read this block's part
   }

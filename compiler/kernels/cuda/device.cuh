@@ -111,6 +111,9 @@ AOTC_DI i64 floormod(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0) & ((r <
 // Of what is below 2^32 and not negative.
 AOTC_DI i64 narrow_div(i64 a, i64 b) { return static_cast<u32>(a) / static_cast<u32>(b); }
 AOTC_DI i64 narrow_mod(i64 a, i64 b) { return static_cast<u32>(a) % static_cast<u32>(b); }
+// Of numbers that are not negative: most of the time both have 31 bits.
+AOTC_DI i64 quotient(i64 x, i64 by) { return (x | by) >> 31 ? x / by : static_cast<i64>(static_cast<u32>(x) / static_cast<u32>(by)); }
+AOTC_DI i64 rest(i64 x, i64 by) { return x - quotient(x, by) * by; }
 AOTC_DI i64 imin(i64 a, i64 b) { return a < b ? a : b; }
 AOTC_DI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
 
@@ -208,7 +211,10 @@ AOTC_DI float gelu_to_round(float x) {
 }
 // exp where the result is rounded to 16 bits: its relative error is below 1e-5.
 AOTC_DI float exp_to_round(float x) { return exp2_fast(x * 1.44269504f); }
-AOTC_FLOAT1(sigmoid, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)))
+// 1 / (1 + e) without a branch, so that many overlap; by parts of 2^-24, of which none is too small for the reciprocal.
+AOTC_DI float logistic(float e) { return reciprocal_fast(fmaf(e, 0x1p-24f, 0x1p-24f)) * 0x1p-24f; }
+AOTC_FLOAT1(sigmoid, logistic(expf(-x)), 1.0 / (1.0 + exp(-x)))
+AOTC_DI float sigmoid_to_round(float x) { return logistic(exp2_fast(x * -1.44269504f)); }  // as exp_to_round
 // Digamma: reflection for x < 0, recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.6, 6.3.7, 6.3.18).
 AOTC_DI double digamma64(double x) {
   const double pi = 3.14159265358979323846;

@@ -143,13 +143,26 @@ template <class T, class Tile, int Rows, bool KFast>
 AOTC_DI void gemm_stage(T* to, const GemmSource<T>& s, i64 k0, i64 k) {
   const int tid = threadIdx.x;
   if (KFast && s.wide) {
-    constexpr int per_row = Tile::bk / Tile::chunk, n = Rows * per_row;
+    constexpr int per_row = Tile::bk / Tile::chunk, n = Rows * per_row, times = (n + Tile::threads - 1) / Tile::threads;
+    if constexpr (Tile::threads % per_row == 0) {  // a thread's chunks lie below each other; of no bytes, nothing is read
+      constexpr int down = Tile::threads / per_row;
+      const int row = tid / per_row, kk = tid % per_row * Tile::chunk, left = static_cast<int>(imin(s.rows, Rows)) - row;
+      const int bytes = static_cast<int>(imin(imax(k - k0 - kk, 0), Tile::chunk)) * int(sizeof(T));
+      const T* const from = s.at + row * s.line + k0 + kk;
+      T* const into = to + row * Tile::ld + kk;
 #pragma unroll
-    for (int e = 0; e < (n + Tile::threads - 1) / Tile::threads; ++e) {
-      const int at = tid + e * Tile::threads, row = at / per_row, kk = at % per_row * Tile::chunk;
-      if (n % Tile::threads != 0 && at >= n) break;
-      const i64 left = row < s.rows ? imin(imax(k - k0 - kk, 0), Tile::chunk) : 0;
-      copy16_async(&to[row * Tile::ld + kk], left ? s.at + row * s.line + k0 + kk : s.at, static_cast<int>(left) * int(sizeof(T)));
+      for (int e = 0; e < times; ++e) {
+        if (n % Tile::threads != 0 && tid + e * Tile::threads >= n) break;
+        copy16_async(into + e * down * Tile::ld, from + e * (down * s.line), e * down < left ? bytes : 0);
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < times; ++e) {
+        const int at = tid + e * Tile::threads, row = at / per_row, kk = at % per_row * Tile::chunk;
+        if (n % Tile::threads != 0 && at >= n) break;
+        const i64 left = row < s.rows ? imin(imax(k - k0 - kk, 0), Tile::chunk) : 0;
+        copy16_async(&to[row * Tile::ld + kk], left ? s.at + row * s.line + k0 + kk : s.at, static_cast<int>(left) * int(sizeof(T)));
+      }
     }
     return;
   }

@@ -18,12 +18,13 @@ template <class T, class Put> struct IndexPutRows {
     const i64 own = i64(threadIdx.x) * Lanes;
     const i64 behind = p.points_behind();
     for (i64 b = blockIdx.x; b < n_entries * parts; b += gridDim.x) {
-      const i64 e = b / parts, to = p.pick(e), free = b % parts * part + own;
+      const i64 e = quotient(b, parts), to = p.pick(e), free = (b - e * parts) * part + own, before = quotient(free, behind);
       bool over = to < 0;
+#pragma unroll 1
       for (i64 later = e + 1 + threadIdx.x; later < n_entries; later += blockDim.x) over = over || p.pick(later) == to;
       if (__syncthreads_or(over) || free >= n_free) continue;
       keep_wide(p.out + p.offset(free, false) + p.offset(to, true),
-                load_wide<T, Lanes>(&p.values[(free / behind * n_entries + e) * behind + free % behind]));
+                load_wide<T, Lanes>(&p.values[(before * n_entries + e) * behind + free - before * behind]));
     }
     if (p.out != p.x) copy<Lanes, Places>(n_entries, n_free, part, parts, own);
   }
@@ -33,7 +34,7 @@ template <class T, class Put> struct IndexPutRows {
     __shared__ bool named[Places];
     const i64 n_places = p.points(true), pieces = (n_places + Places - 1) / Places;
     for (i64 b = blockIdx.x; b < pieces * parts; b += gridDim.x) {
-      const i64 first = b / parts * Places, n = imin(Places, n_places - first), free = b % parts * part + own;
+      const i64 piece = quotient(b, parts), first = piece * Places, n = imin(Places, n_places - first), free = (b - piece * parts) * part + own;
       __syncthreads();  // what the piece before named was read
       for (int i = threadIdx.x; i < Places; i += blockDim.x) named[i] = false;
       __syncthreads();

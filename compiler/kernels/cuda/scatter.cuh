@@ -50,8 +50,8 @@ template <class T, int Rank, int Dim, int Reduce, bool IncludeSelf> struct Scatt
       if (d == Dim) {
         l.x_step = xs, l.index_step = is, l.src_step = ss;
       } else {
-        const i64 c = at % size[d];
-        at /= size[d];
+        const i64 c = rest(at, size[d]);
+        at = quotient(at, size[d]);
         reached = reached && c < size[Rank + d];
         l.x += c * xs, l.index += c * is, l.src += c * ss;
       }
@@ -176,14 +176,18 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
     return n;
   }
   AOTC_DI T value(i64 free, i64 entry, i64 n_entries, i64 behind) const {
-    return values[(free / behind * n_entries + entry) * behind + free % behind];
+    const i64 before = quotient(free, behind);
+    return values[(before * n_entries + entry) * behind + free - before * behind];
   }
   // Splits the dims' row-major number `at` into an offset in x.
   AOTC_DI i64 offset(i64 at, bool of_indexed) const {
     i64 to = 0, step = 1;
 #pragma unroll
     for (int d = Rank - 1; d >= 0; --d) {
-      if (indexed(d) == of_indexed) to += at % size[d] * step, at /= size[d];
+      if (indexed(d) == of_indexed) {
+        const i64 rows = quotient(at, size[d]);
+        to += (at - rows * size[d]) * step, at = rows;
+      }
       step *= size[d];
     }
     return to;
