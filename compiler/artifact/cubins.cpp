@@ -31,7 +31,8 @@ std::string cuda_prelude() { return "#include \"gemm.cuh\"\n"; }
 /// Of a launch of several kernels.
 static std::string joined_source(const loop::Module& module, const SymTable& syms, const plan::KernelConfig& c, const Goal& goal) {
   emit::cuda::JoinedText text;
-  text.threads = forms::Joined::kThreads;
+  text.threads = c.joined->threads;
+  text.beside = c.joined->beside;
   for (const forms::JoinedPart& p : c.joined->parts) {
     const std::string symbol = fmt::format("{}_part{}", c.symbol, text.parts.size());
     text.parts.push_back({symbol, p.choice.form->source({module.kernels[p.kernel], syms, goal.machine, goal.numerics}, p.choice, symbol)});

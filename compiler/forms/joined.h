@@ -1,6 +1,7 @@
 #pragma once
-// Small kernels of a GPU that run one after another in one launch of one block, so that a barrier of the block stands where a launch was:
-// data of the plan (plan/join.h), of which emit/cuda/joined.h makes the text.
+// Small kernels of a GPU that are one launch: data of the plan (plan/join.h), of which emit/cuda/joined.h makes the text. They run one
+// after another in one block, so that a barrier of the block stands where a launch was; or they are calls of one kernel beside each other,
+// of which none needs another's results: call n by the blocks whose blockIdx.y is n.
 #include <vector>
 
 #include "base/ids.h"
@@ -23,11 +24,13 @@ struct JoinedCall {
 };
 
 struct Joined {
-  static constexpr int kThreads = 256;       ///< of the block, and of every part
+  static constexpr int kThreads = 256;       ///< of the block, and of every part, where calls run one after another
   static constexpr size_t kMostParts = 16;   ///< different ones: their code, and the shared memory that they name, is in one kernel
   static constexpr size_t kMostWords = 400;  ///< pointers and sizes, which are the kernel's parameter
   std::vector<JoinedPart> parts;
   std::vector<JoinedCall> calls;
+  bool beside = false;  ///< else one after another
+  int threads = kThreads;
   friend bool operator==(const Joined&, const Joined&) = default;
 };
 

@@ -133,10 +133,21 @@ class PlanBuilder {
 
   bool step_may_overwrite(int step, BufferId source, BufferId target) const {
     const CallsOfStep& s = steps_[static_cast<size_t>(step)];
-    if (s.strips || s.joined) return false;  // others read what one writes
-    const loop::Kernel& kernel = module_.kernels[module_.calls[s.first].kernel];
+    if (s.strips) return false;  // others read what one writes
+    size_t call = s.first;
+    if (s.joined) {  // calls beside each other: both buffers are one call's alone
+      const auto names = [&](size_t c) {
+        const auto& args = module_.calls[c].args;
+        return std::any_of(args.begin(), args.end(), [&](BufferId b) { return b == source || b == target; });
+      };
+      size_t named = 0;
+      for (size_t c = s.first; c < s.last; ++c)
+        if (names(c)) call = c, ++named;
+      if (!s.joined->beside || named != 1) return false;
+    }
+    const loop::Kernel& kernel = module_.kernels[module_.calls[call].kernel];
     std::vector<ParamId> ins, outs;
-    for_each_arg(step, [&](ParamId p, const loop::Param& x, BufferId b) {
+    for_each_arg_of_call(call, [&](ParamId p, const loop::Param& x, BufferId b, size_t) {
       if (b == source && loop::reads(x)) ins.push_back(p);
       if (b == target && loop::writes(x)) outs.push_back(p);
     });
@@ -359,6 +370,7 @@ class PlanBuilder {
       return place;
     };
     forms::Joined joined;
+    joined.beside = group.beside;
     for (size_t call = group.first; call < group.last; ++call) {
       const loop::Call& c = module_.calls[call];
       const forms::Choice& choice = group.choices[call - group.first];
@@ -369,10 +381,14 @@ class PlanBuilder {
       for (const Expr& e : spec.sizes) made.sizes.push_back(place_of(s.sizes, e));
       s.smem_bytes = syms_.simplify(max(s.smem_bytes, spec.smem_bytes));
       s.max_smem_bytes = std::max(s.max_smem_bytes, spec.max_smem_bytes);
+      if (group.beside) s.block = spec.block, joined.threads = spec.block[0], s.grid = spec.grid;
       if (joined.calls.size() <= kLabels) s.label += (s.label.empty() ? "" : "; ") + c.label;
     }
     if (joined.calls.size() > kLabels) s.label += fmt::format("; and {} more", joined.calls.size() - kLabels);
-    s.note = fmt::format("{} kernels of one block each are one launch: a barrier takes less than a launch", joined.calls.size());
+    if (group.beside) s.grid[1] = static_cast<int64_t>(joined.calls.size());
+    s.note = group.beside
+                 ? fmt::format("{} calls of one kernel are one launch: none needs another's results", joined.calls.size())
+                 : fmt::format("{} kernels of one block each are one launch: a barrier takes less than a launch", joined.calls.size());
     s.config = config_of(std::move(joined), s.max_smem_bytes);
     s.symbol = set_.configs[static_cast<size_t>(s.config)].symbol;
     return s;

@@ -67,7 +67,12 @@ struct FieldTable<forms::JoinedCall> {
 template <>
 struct FieldTable<forms::Joined> {
   using S = forms::Joined;
-  static constexpr auto fields = std::tuple{field("parts", &S::parts), field("calls", &S::calls)};
+  static constexpr auto fields = std::tuple{
+      field("parts", &S::parts),
+      field("calls", &S::calls),
+      optional_field("beside", &S::beside),
+      optional_field("threads", &S::threads).at_least(1),
+  };
 };
 template <>
 struct FieldTable<plan::KernelConfig> {

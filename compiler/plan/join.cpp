@@ -7,6 +7,7 @@
 
 #include "forms/joined.h"
 #include "forms/repeated.h"
+#include "loop/attached.h"
 
 namespace aotc::plan {
 
@@ -19,6 +20,9 @@ namespace {
 /// ns by which a launch that overlaps the one before is longer than a barrier of a block: 600 to 800 and 230 to 510 with what is computed
 /// between, of 256 to 2048 elements (an H200).
 constexpr double kSavedNs = 300;
+/// ns of a kernel by itself from which a launch more is lost in it.
+constexpr double kLongNs = 10000;
+constexpr size_t kMostBeside = 8;
 
 class Finder {
  public:
@@ -42,10 +46,54 @@ class Finder {
       take(call, *part);
     }
     close(module_.calls.size());
+    find_beside(groups);
     return groups;
   }
 
  private:
+  /// Adds groups of calls that are in none.
+  void find_beside(std::vector<JoinGroup>& groups) const {
+    const size_t sequences = groups.size();
+    for (size_t call = 0, next = 0; call < module_.calls.size();) {
+      while (next < sequences && groups[next].last <= call) ++next;
+      const size_t limit = next < sequences ? groups[next].first : module_.calls.size();
+      const loop::KernelId kernel = module_.calls[call].kernel;
+      const Choice& choice = decision_of_(kernel).choice;
+      size_t last = call + 1;
+      while (last < std::min(limit, call + kMostBeside) && module_.calls[last].kernel == kernel && apart(call, last)) ++last;
+      if (last > call + 1 && last <= limit && goes_beside(kernel))
+        groups.push_back({call, last, std::vector<Choice>(last - call, choice), true});
+      call = std::max(last, call < limit ? call + 1 : groups[next].last);
+    }
+    std::sort(groups.begin(), groups.end(), [](const JoinGroup& a, const JoinGroup& b) { return a.first < b.first; });
+  }
+  /// None of calls [first, call) writes what `call` is given, or is given what it writes.
+  bool apart(size_t first, size_t call) const {
+    const auto writes = [&](size_t c, loop::BufferId b) {
+      const loop::Call& x = module_.calls[c];
+      const auto params = loop::argument_params(module_.kernels[x.kernel]);
+      for (size_t i = 0; i < params.size(); ++i)
+        if (x.args[i] == b && loop::writes(loop::kernel_params(module_.kernels[x.kernel])[params[i]])) return true;
+      return false;
+    };
+    for (size_t c = first; c < call; ++c)
+      for (const auto& [one, other] : {std::pair(c, call), std::pair(call, c)})
+        for (loop::BufferId b : module_.calls[one].args)
+          if (writes(other, b)) return false;
+    return true;
+  }
+  bool goes_beside(loop::KernelId id) const {
+    const forms::Site site{module_.kernels[id], syms_, goal_.machine, goal_.numerics};
+    const forms::Decision& own = decision_of_(id);
+    const Choice& c = own.choice;
+    if (!c.form->is_part() || dynamic_cast<const forms::Repeated*>(c.form) || c.form->weight(site.kernel, c)) return false;
+    const auto taken = std::find_if(own.candidates.begin(), own.candidates.end(), [&](const auto& x) { return x.choice == c; });
+    if (taken == own.candidates.end() || taken->cost_ns > kLongNs) return false;
+    const StepSpec s = c.form->step(site, c);
+    return s.kind == forms::StepKind::cuda && s.maps.empty() && s.block[1] == 1 && s.block[2] == 1 &&
+           syms_.simplify(s.scratch_bytes).is(0) && syms_.simplify(s.grid[1]).is(1) && syms_.simplify(s.grid[2]).is(1);
+  }
+
   bool one_block(const StepSpec& s) const {
     return std::all_of(s.grid.begin(), s.grid.end(), [&](const Expr& e) {
       const auto range = syms_.interval(syms_.simplify(e));

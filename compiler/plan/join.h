@@ -1,6 +1,7 @@
 #pragma once
-// Which calls of a GPU's module are one launch: kernels of one block each that run one after another. A launch that overlaps the one before
-// takes longer than a barrier of a block; blocks that would have to wait for each other on several processors are no faster joined.
+// Which calls of a GPU's module are one launch: kernels of one block each that run one after another, and neighbouring calls of one kernel
+// that do not need each other's results (the keys and the values that a layer writes into its caches). A launch that overlaps the one
+// before takes longer than a barrier of a block; blocks that would have to wait for each other on several processors are no faster joined.
 #include <functional>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace aotc::plan {
 struct JoinGroup {
   size_t first = 0, last = 0;
   std::vector<forms::Choice> choices;
+  bool beside = false;  ///< calls of one kernel beside each other
 };
 
 using DecisionOf = std::function<const forms::Decision&(loop::KernelId)>;

@@ -216,6 +216,7 @@ static void verify(const forms::Strips& s, size_t own, std::string_view after) {
 static void verify(const forms::Joined& j, const PlanSet& set, std::string_view after) {
   AOTC_CHECK(j.calls.size() >= 2 && !j.parts.empty() && j.parts.size() <= forms::Joined::kMostParts,
              "after {}: {} kernels joined in {} calls", after, j.parts.size(), j.calls.size());
+  AOTC_CHECK(!j.beside || j.parts.size() == 1, "after {}: {} kernels beside each other", after, j.parts.size());
   for (const forms::JoinedPart& p : j.parts)
     AOTC_CHECK(idx(p.kernel) < set.kernels.size() && p.choice.form && p.choice.form->is_part() && forms::check(p.choice),
                "after {}: a kernel that no launch is joined of", after);

@@ -182,6 +182,27 @@ def cache_update():
 
     return Cache(), [(R(1, 2, 3, 16), torch.tensor([4, 5, 6]))], None
 
+@case
+def cache_pairs():
+    """What three neighbouring calls of one kernel write is one launch; what needs the first one's result is another."""
+
+    class Caches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in "kvwz":
+                self.register_buffer(name, torch.zeros(2, 3, 40, 16, dtype=torch.bfloat16))
+
+        def forward(self, x, y, at):
+            self.k.index_copy_(2, at, x)
+            self.v.index_copy_(2, at, y)
+            self.w.index_copy_(2, at, x + y)
+            self.z.index_copy_(2, at, self.k[:, :, :5] * 2)
+            return self.k.sum((0, 1)), self.v.sum((0, 1)), self.w.sum((0, 1)), self.z.sum((0, 1))
+
+    half = lambda: R(2, 3, 5, 16).to(torch.bfloat16)
+    return Caches(), [(half(), half(), torch.tensor([4, 5, 38, 0, 7]))], None
+
+
 
 def recurrent(name, make, state=1, t=torch.float32, batch=3, steps=7):
     def f():

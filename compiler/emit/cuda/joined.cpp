@@ -14,11 +14,30 @@ static std::string picked(const char* from, const std::vector<int>& which) {
   return out + "}";
 }
 
+/// What call blockIdx.y takes where the calls take `which[0]`, `which[1]`, ..: "{blockIdx.y == 0 ? a.ptr[2] : a.ptr[5], a.ptr[0]}"
+static std::string picked_beside(const char* from, const std::vector<const std::vector<int>*>& which) {
+  std::string out = "{";
+  for (size_t i = 0; i < which.front()->size(); ++i) {
+    std::string one;
+    for (size_t call = 0; call + 1 < which.size(); ++call)
+      if (which[call]->at(i) != which.back()->at(i)) one += fmt::format("blockIdx.y == {} ? a.{}[{}] : ", call, from, which[call]->at(i));
+    out += fmt::format("{}{}a.{}[{}]", i ? ", " : "", one, from, which.back()->at(i));
+  }
+  return out + "}";
+}
+static std::string beside(const JoinedText& text) {
+  std::vector<const std::vector<int>*> args, sizes;
+  for (const JoinedText::Call& c : text.calls) args.push_back(&c.args), sizes.push_back(&c.sizes);
+  return fmt::format("  {0}({0}_args{{a.fault, a.scratch, {1}, {2}}});\n", text.parts.at(text.calls.at(0).part).symbol,
+                     picked_beside("ptr", args), picked_beside("size", sizes));
+}
+
 std::string emit_joined(const JoinedText& text, const std::string& symbol) {
   std::string out = "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_PART\n";
   for (const JoinedText::Part& p : text.parts) out += p.source;
   out += "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_GLOBAL\n" + argument_struct(symbol, text.n_ptr, text.n_size);
   std::string body = wait_first();
+  if (text.beside) return out + global_function(symbol, 1, text.threads, 1, body + beside(text));
   for (const JoinedText::Call& c : text.calls) {
     const std::string& part = text.parts.at(c.part).symbol;
     if (&c != text.calls.data()) body += "  __syncthreads();\n";

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA C++ of several kernels as one of one block: each is a device function there (AOTC_PART of kernels/cuda/ptx.cuh).
+// CUDA C++ of several kernels as one (forms/joined.h): each is a device function there (AOTC_PART of kernels/cuda/device.cuh).
 #include <string>
 #include <vector>
 
@@ -13,7 +13,8 @@ struct JoinedText {
     size_t part = 0;
     std::vector<int> args, sizes;  ///< of the whole kernel's, those of the part in their order
   };
-  int threads = 0;  ///< of the block, and of every part
+  int threads = 0;      ///< of a block, and of every part
+  bool beside = false;  ///< all calls are of one part; call n is that of the blocks whose blockIdx.y is n
   size_t n_ptr = 0, n_size = 0;
   std::vector<Part> parts;
   std::vector<Call> calls;

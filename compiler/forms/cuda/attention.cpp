@@ -100,7 +100,8 @@ class Mma final : public FormOf<AttentionKernel> {
     if (held > 176) r.fit = refuse("{} registers for sums and scores", held);
     const double by_registers =
         std::max(1.0, std::floor(static_cast<double>(u.registers) / ((held + u.attention_registers) * shape.threads())));
-    const double resident = std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), 4.0}));
+    const double resident =
+        std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), u.attention_blocks}));
     const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
     const double waves = std::max(1.0, blocks / (m.cores * resident)), together = 1 + 2 * std::max(0.0, blocks / m.cores - 1);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
@@ -116,8 +117,8 @@ class Mma final : public FormOf<AttentionKernel> {
                  waiting = t.stages > 1 ? u.attention_wait : u.attention_wait_alone;
     const double begin =
         k.mask && !k.shown ? u.attention_mask_step : u.attention_step;  // of a step: its maxima, and the mask's values, for which it waits
-    // Blocks that merge what they summed run through much code once: those of one processor take turns in it, and lose its cache to each other.
-    const double sums = held * shape.rows() / 16.0;
+    // Blocks that merge what they summed run through much code once: those of one processor take turns in it, and lose its cache.
+    const double sums = static_cast<double>(held) * shape.rows() / 16;
     const double once = shape.k_warps * t.split == 1
                             ? waves * (u.attention_end + u.attention_sums * sums)
                             : together * (u.attention_merge + (t.split > 1 ? u.attention_split : 0) + u.attention_merge_sums * sums);

@@ -21,6 +21,7 @@ constexpr int kPlaces = 64;  ///< of a piece of x that is copied, where the resu
 class IndexPutRows final : public FormOf<LibraryKernel> {
  public:
   std::string_view name() const override { return "cuda_index_put_rows"; }
+  bool is_part() const override { return true; }
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
