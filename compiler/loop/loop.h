@@ -205,6 +205,7 @@ struct AttentionKernel {
     View from, end;
   };
   std::optional<Shown> shown;
+  static constexpr int kShownPart = 4;  ///< by guess a row's range has one in so many of the keys: a cache is seldom full
   DType dtype = DType::f32;
   double scale = 1;
   bool causal = false, nan_rows = false;

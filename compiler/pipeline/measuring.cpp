@@ -140,7 +140,10 @@ class ArtifactMeasurer final : public search::Measurer {
   }
 
   json job_of(const OneKernel& one, size_t n, double seconds) const {
+    json values = json::object();
+    for (const auto& [input, value] : one.values) values[std::to_string(input)] = value;
     return {{"shapes", one.shapes},
+            {"values", values},
             {"candidate", one.candidate_input},
             {"candidates", n},
             {"threads", options_.goal.machine.is_gpu() ? 1 : options_.goal.machine.cores},
@@ -298,6 +301,9 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
       b.index = static_cast<uint32_t>(idx(one.graph.constants.push(graph.constants[static_cast<ConstId>(source.index)])));
     } else {
       b.index = static_cast<uint32_t>(one.graph.inputs.size());
+      const auto* attention = std::get_if<loop::AttentionKernel>(&kernel);
+      if (attention && attention->shown && attention->shown->end.param == params[i])
+        one.values[b.index] = std::max<int64_t>(1, one.graph.syms.hint(attention->kv_len) / loop::AttentionKernel::kShownPart);
       input(b.name, source.type);
     }
     only.args.push_back(known[from] = one.module.buffers.push(std::move(b)));

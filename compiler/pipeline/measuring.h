@@ -25,6 +25,7 @@ struct OneKernel {
   loop::Module module;
   SymId candidate;
   std::vector<std::vector<int64_t>> shapes;  ///< of the inputs, at the tuned sizes
+  std::map<size_t, int64_t> values;          ///< by input of int64: what all its elements are, where time depends on it
   size_t candidate_input = 0;
 };
 /// `syms`: the variant's table, of which the module's is the same without its ranges. Fails where the kernel cannot stand alone.

@@ -96,7 +96,7 @@ class Artifact {
   aotc_library library_ = {};
 };
 
-/// The tensors of one candidate. Contents are small numbers that are no denormals; indices are zero.
+/// The tensors of one candidate. Contents are small numbers that are no denormals; integers are zero.
 struct Tensors {
   Memory memory = Memory::buffer;
   std::vector<std::vector<int64_t>> shapes;
@@ -127,6 +127,12 @@ struct Candidate {
       aotc_io_info info = AOTC_IO_INFO_INIT;
       a.check(a.api->io_get(a.model, AOTC_INPUT, static_cast<int32_t>(i), &info));
       in.add(device, i == chooser ? std::vector<int64_t>{number} : job.at("shapes")[i].get<std::vector<int64_t>>(), info.dtype);
+      const json values = job.value("values", json::object());
+      if (const auto value = values.find(std::to_string(i)); value != values.end() && info.dtype == AOTC_DTYPE_I64) {
+        const aotc_tensor& t = in.tensors.back();
+        const std::vector<int64_t> all(t.byte_size / sizeof(int64_t), value->get<int64_t>());
+        device.write(t.data, all.data(), t.byte_size);
+      }
     }
     int32_t n_out = 0;
     a.check(a.api->io_count(a.model, AOTC_OUTPUT, &n_out));

@@ -28,8 +28,8 @@ StepSpec sort_step(const loop::LibraryKernel& k, int threads, int blocks, int64_
 std::string sort_source(const std::string& name, const loop::LibraryKernel& k, int threads, int each, int blocks,
                         const std::string& symbol);
 /// One contract for all forms of attention: they are measured against each other.
-/// What part of the keys rows see, by guess: below the diagonal; those whose mask is said to show a range, a quarter of a cache.
-constexpr double kBelowDiagonal = 0.6, kShown = 0.25;
+/// What part of the keys rows see, by guess: below the diagonal; those whose mask is said to show a range.
+constexpr double kBelowDiagonal = 0.6, kShown = 1.0 / loop::AttentionKernel::kShownPart;
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 
 }  // namespace aotc::forms::cuda
